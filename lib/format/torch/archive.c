@@ -27,15 +27,6 @@ static ckpt_str get_parent_folder(ckpt_str name)
     return name;
 }
 
-static bool equals_lowercase(ckpt_str s, const char *lower)
-{
-    size_t n = strlen(lower);
-    for (size_t i = 0; s.len == n && i < n; i++)
-        if ((s.ptr[i] >= 'A' && s.ptr[i] <= 'Z' ? s.ptr[i] - 'A' + 'a' : s.ptr[i]) != lower[i])
-            return false;
-    return s.len == n;
-}
-
 bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)
 {
     ckpt_str first = z->n ? z->entries[0].name : str_of("", 0);
@@ -43,8 +34,8 @@ bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)
     first.len = slash == SIZE_MAX ? 0 : slash + 1;
     *ambiguous = false;
     for (size_t i = 0; i < z->n; i++) {
-        ckpt_str name = z->entries[i].name, folder = get_parent_folder(name);
-        if (!equals_lowercase(str_skip(name, folder.len), "data.pkl"))
+        ckpt_str name = z->entries[i].name, folder = get_parent_folder(name), file = STR_LIT("data.pkl");
+        if (name.len - folder.len != file.len || !str_ends_any_case(name, file))
             continue;
         if (str_eq(folder, first)) {
             *top = folder;
@@ -302,16 +293,6 @@ void torch_archive_add_context(const struct torch_archive *ta, size_t i, ckpt_er
 
 /* ----------------------------------------------------------------- storages */
 
-/* get_stated_bytes - sets *OUT to the bytes of PID's elements; classes of packed quantized elements count
- * bytes. False: more than 2^64. */
-static bool get_stated_bytes(const struct torch_pid *pid, uint64_t *out)
-{
-    if (dtype_info(pid->dtype)->block_elems == 1)
-        return dtype_bytes(pid->dtype, pid->numel, out);
-    *out = pid->numel;
-    return true;
-}
-
 void torch_archive_note_refusal(struct torch_archive *ta, ckpt_str why)
 {
     if (!ta->f->torch_load_why.len && why.ptr)
@@ -344,7 +325,7 @@ static ckpt_status use_record(struct torch_archive *ta, const struct torch_pid *
     s->s.nbytes = e->usize;
     s->has_crc = !ta->crc_none && !e->crc_unknown;
     s->crc = e->crc;
-    if (!get_stated_bytes(pid, &need) || need >= e->usize)
+    if (!torch_storage_bytes(pid->dtype, pid->numel, &need) || need >= e->usize)
         return CKPT_OK;
     s->s.nbytes = need;
     s->has_crc = false; /* the CRC is of the whole record */

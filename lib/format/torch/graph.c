@@ -345,7 +345,6 @@ static ckpt_status add_module_entries(struct torch_walk *w, const ckpt_value *mo
                                       ckpt_str prefix, ckpt_value *out)
 {
     uint32_t n;
-    arena *a = w->g.f->a;
     const value_pair *pairs;
     const ckpt_value *skip = strcmp(attr, "_buffers") == 0
                                  ? object_attr(module, "_non_persistent_buffers_set")
@@ -355,44 +354,48 @@ static ckpt_status add_module_entries(struct torch_walk *w, const ckpt_value *mo
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || pairs[i].val->type == CKPT_V_NONE || set_contains(skip, name))
             continue;
-        ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
-        ckpt_value *key = full.ptr ? value_str(a, full) : NULL;
-        if (!key || !value_put(a, out, key, torch_parameter_data(pairs[i].val)))
+        if (!torch_put_entry(w->g.f->a, out, prefix, name, torch_parameter_data(pairs[i].val)))
             return fail_memory(w->g.err);
     }
     return CKPT_OK;
 }
 
-struct submodule {
-    const ckpt_value *module;
-    ckpt_str prefix;
-    uint32_t depth;
-};
+bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *v)
+{
+    ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
+    ckpt_value *key = full.ptr ? value_str(a, full) : NULL;
+    return key && value_put(a, dict, key, v);
+}
 
-/* push_submodules - appends the submodules of OF to the list, last first. */
-static ckpt_status push_submodules(struct torch_walk *w, struct submodule of, struct submodule **list,
-                                   size_t *n, size_t *cap)
+ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *of,
+                                 ckpt_str name, const ckpt_value *object, ckpt_error *err)
+{
+    struct torch_module *added = arena_append(a, &list->at, &list->n, &list->cap, sizeof *added);
+    ckpt_str prefix = arena_printf(a, "%.*s%.*s.", (int)of->prefix.len, of->prefix.ptr, (int)name.len,
+                                   name.ptr);
+    if (!added || !prefix.ptr)
+        return fail_memory(err);
+    *added = (struct torch_module){object, prefix, of->depth + 1};
+    return CKPT_OK;
+}
+
+/* push_submodules - appends the submodules of OF to LIST, last first. */
+static ckpt_status push_submodules(struct torch_walk *w, const struct torch_module *of,
+                                   struct torch_modules *list)
 {
     uint32_t count;
     const value_pair *pairs;
-    CKPT_TRY(get_module_dict(w, of.module, "_modules", &pairs, &count));
-    if (of.depth >= w->g.f->limits.max_depth)
-        return fail(w->g.err, CKPT_ELIMIT, graph_offset(&w->g, of.module),
-                    "modules nested {deeper} than {=%u}", of.depth);
+    CKPT_TRY(get_module_dict(w, of->object, "_modules", &pairs, &count));
+    if (of->depth >= w->g.f->limits.max_depth)
+        return fail(w->g.err, CKPT_ELIMIT, graph_offset(&w->g, of->object),
+                    "modules nested {deeper} than {=%u}", of->depth);
     for (uint32_t i = count; i-- > 0;) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || !is_module(pairs[i].val))
             continue;
-        if (*n >= w->g.f->limits.max_tensors)
-            return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", *n);
-        struct submodule *grown = arena_grow(w->g.f->a, *list, *n, cap, *n + 1, sizeof *grown);
-        ckpt_str prefix = grown ? arena_printf(w->g.f->a, "%.*s%.*s.", (int)of.prefix.len, of.prefix.ptr,
-                                               (int)name.len, name.ptr)
-                                : str_of(NULL, 0);
-        if (!prefix.ptr)
-            return fail_memory(w->g.err);
-        *list = grown;
-        grown[(*n)++] = (struct submodule){pairs[i].val, prefix, of.depth + 1};
+        if (list->n >= w->g.f->limits.max_tensors)
+            return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", list->n);
+        CKPT_TRY(torch_push_submodule(w->g.f->a, list, of, name, pairs[i].val, w->g.err));
     }
     return CKPT_OK;
 }
@@ -400,17 +403,17 @@ static ckpt_status push_submodules(struct torch_walk *w, struct submodule of, st
 /* make_state_dict - sets *OUT to the OrderedDict that MODULE.state_dict() would return. */
 static ckpt_status make_state_dict(struct torch_walk *w, const ckpt_value *module, ckpt_value **out)
 {
-    struct submodule *list = NULL;
-    size_t n = 0, cap = 0;
+    struct torch_modules list = {.n = 0};
+    struct torch_module m = {.object = module, .prefix = {"", 0}};
     *out = value_ordered_dict(w->g.f->a);
-    if (!*out || !(list = arena_grow(w->g.f->a, NULL, 0, &cap, 1, sizeof *list)))
+    if (!*out)
         return fail_memory(w->g.err);
-    list[n++] = (struct submodule){module, str_of("", 0), 0};
-    while (n) {
-        struct submodule m = list[--n];
-        CKPT_TRY(add_module_entries(w, m.module, "_parameters", m.prefix, *out));
-        CKPT_TRY(add_module_entries(w, m.module, "_buffers", m.prefix, *out));
-        CKPT_TRY(push_submodules(w, m, &list, &n, &cap));
+    for (;; m = list.at[--list.n]) {
+        CKPT_TRY(add_module_entries(w, m.object, "_parameters", m.prefix, *out));
+        CKPT_TRY(add_module_entries(w, m.object, "_buffers", m.prefix, *out));
+        CKPT_TRY(push_submodules(w, &m, &list));
+        if (!list.n)
+            break;
     }
     return file_replace(w->g.f, module, *out) ? CKPT_OK : fail_memory(w->g.err);
 }
@@ -501,9 +504,8 @@ static ckpt_status visit_object(struct torch_walk *w, const struct pending_node 
     else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)
         CKPT_TRY(push_mapping_entries(w, p, value_arg(v, 0), p->tensors_only));
     CKPT_TRY(push_items(w, p, v, more->items, more->nitems));
-    if (c->args->type == CKPT_V_TUPLE &&
-        (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST))
-        CKPT_TRY(push_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n)); /* namedtuple */
+    if (has_argument_items(v))
+        CKPT_TRY(push_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n));
     else if (is_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
         CKPT_TRY(push_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
     bool container = has_children(w);

@@ -54,6 +54,24 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err);
 ckpt_status torch_add_unreferenced_storages(ckpt_file *f, const struct torch_storages *storages,
                                             ckpt_error *err);
 
+/* A module whose parameters and buffers are still to be added to a state dict. */
+struct torch_module {
+    const ckpt_value *object;
+    ckpt_str prefix; /* of its keys: "layer1.0.", empty for the root */
+    uint32_t depth;  /* 0 for the root */
+};
+
+struct torch_modules {
+    struct torch_module *at;
+    size_t n, cap;
+};
+
+/* torch_push_submodule - appends OBJECT, the submodule NAME of OF, to LIST, which is in A. */
+ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *of,
+                                 ckpt_str name, const ckpt_value *object, ckpt_error *err);
+/* torch_put_entry - adds V to the state dict DICT, under PREFIX and NAME joined; false: out of memory. */
+bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *v);
+
 /* torch_find_unrecoverable_objects - adds a lost row for each object that is no tensor and holds a lost
  * storage, and sets f->lost_row for the tensors that are lost with it. The array f->lost_row does not grow:
  * it has no entries for the added rows. */
@@ -71,6 +89,9 @@ ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s,
 /* torch_pid_parse - parses the PERSID node V, which may be a text of protocol 0. False: V names no
  * storage. */
 bool torch_pid_parse(const ckpt_value *v, struct torch_pid *out);
+/* torch_storage_bytes - sets *OUT to the bytes of a storage of NUMEL elements of DTYPE. NUMEL of packed
+ * quantized elements (QUInt4x2Storage) counts bytes. False: more than 2^64. */
+bool torch_storage_bytes(ckpt_dtype dtype, uint64_t numel, uint64_t *out);
 /* torch_pid_keep - copies the key of PID to A if it is in pid->digits. */
 ckpt_status torch_pid_keep(arena *a, struct torch_pid *pid, ckpt_error *err);
 

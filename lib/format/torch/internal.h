@@ -79,6 +79,13 @@ const ckpt_value *object_attr(const ckpt_value *v, const char *name);
 /* value_class - returns the class of which the CALL V makes an instance, or NULL. */
 const ckpt_value *value_class(const ckpt_value *v);
 
+/* has_argument_items - are the arguments of CALL V its items, as those of a namedtuple? */
+static inline bool has_argument_items(const ckpt_value *v)
+{
+    return v->u.call.args->type == CKPT_V_TUPLE &&
+           (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST);
+}
+
 /* graph_hides_attributes - is KLASS a class of Python or torch itself, whose attributes (hooks,
  * configuration) are not listed? */
 bool graph_hides_attributes(const ckpt_value *klass);

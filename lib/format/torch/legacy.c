@@ -82,22 +82,20 @@ static ckpt_status collect_pids(struct legacy *l)
 static ckpt_status compute_storage_size(struct legacy *l, struct legacy_storage *s, uint64_t count,
                                         uint64_t at)
 {
-    uint64_t stated = s->pid.numel, need = count;
-    const struct dtype_info *d = dtype_info(s->pid.dtype);
+    uint64_t stated = s->pid.numel;
     if (s->pid.dtype == CKPT_DT_NONE)
         return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has {class \"%.*s\"}, {=torch's} are known",
                     STR_ARG(s->pid.key), STR_ARG(s->pid.klass));
     if (count != stated && l->f->salvage) /* the persistent id has the right one */
-        need = count = stated;
+        count = stated;
     if (count != stated)
         return fail(l->err, CKPT_EFORMAT, at,
                     "storage \"%.*s\" has {%llu elements}, its persistent id states {=%llu}",
                     STR_ARG(s->pid.key), (unsigned long long)count, (unsigned long long)stated);
-    if (d->block_elems == 1 && !dtype_bytes(s->pid.dtype, count, &need))
-        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
-                    STR_ARG(s->pid.key), (unsigned long long)count);
-    s->nbytes = need;
-    return CKPT_OK;
+    return torch_storage_bytes(s->pid.dtype, count, &s->nbytes)
+               ? CKPT_OK
+               : fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
+                      STR_ARG(s->pid.key), (unsigned long long)count);
 }
 
 /* locate_storage - finds the bytes of storage KEY, whose count of elements is at *POS, and moves *POS past

@@ -126,14 +126,18 @@ bool torch_is_storage(const ckpt_value *v)
     return value_text(value_item(v->u.pid, 0), &tag) && str_is(tag, "storage");
 }
 
+bool torch_storage_bytes(ckpt_dtype dtype, uint64_t numel, uint64_t *out)
+{
+    *out = numel;
+    return dtype_info(dtype)->block_elems != 1 || dtype_bytes(dtype, numel, out);
+}
+
 /* require_storage_bytes - fails unless S has NUMEL elements of DTYPE. */
 static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, const struct storage *s,
                                          ckpt_dtype dtype, uint64_t numel)
 {
-    uint64_t need = numel;
-    const struct dtype_info *d = dtype_info(dtype);
-    /* Storages of packed quantized elements (QUInt4x2Storage) count bytes, not elements. */
-    if (d->block_elems == 1 && !dtype_bytes(dtype, numel, &need))
+    uint64_t need;
+    if (!torch_storage_bytes(dtype, numel, &need))
         return graph_fail(g, v, "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
                           STR_ARG(s->s.key), (unsigned long long)numel);
     if (!s->src || need <= s->s.nbytes)
@@ -142,7 +146,7 @@ static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, c
                 "storage \"%.*s\" holds {%llu bytes} of {=the %llu} that its %llu elements of %s need\n"
                 "the file is damaged; torch before 2.10 reads foreign bytes here without a word",
                 STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need,
-                (unsigned long long)numel, d->name);
+                (unsigned long long)numel, ckpt_dtype_name(dtype));
 }
 
 /* add_storage_by_key - adds the storage that PID names to the table. In a big-endian archive the class of a

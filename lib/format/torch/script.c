@@ -45,12 +45,6 @@ struct script {
     ckpt_error *err;
 };
 
-struct submodule {
-    const ckpt_value *object;
-    ckpt_str prefix;
-    uint32_t depth;
-};
-
 static bool has_entry(const zip *z, ckpt_str top, const char *name)
 {
     for (size_t i = 0; i < z->n; i++)
@@ -237,15 +231,13 @@ static ckpt_status get_detached(struct script *s, ckpt_value *v, ckpt_value **ou
 
 static ckpt_status add_entry(struct script *s, ckpt_str prefix, ckpt_str name, ckpt_value *v)
 {
-    arena *a = s->f->a;
-    ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
-    ckpt_value *key = full.ptr ? value_str(a, full) : NULL, *detached;
+    ckpt_value *detached;
     CKPT_TRY(get_detached(s, v, &detached));
-    return key && value_put(a, s->dict, key, detached) ? CKPT_OK : fail_memory(s->err);
+    return torch_put_entry(s->f->a, s->dict, prefix, name, detached) ? CKPT_OK : fail_memory(s->err);
 }
 
 /* add_module_tensors - adds the parameters, then the buffers of one module. */
-static ckpt_status add_module_tensors(struct script *s, const struct submodule *m,
+static ckpt_status add_module_tensors(struct script *s, const struct torch_module *m,
                                       const struct script_class *c)
 {
     uint32_t n;
@@ -263,51 +255,42 @@ static ckpt_status add_module_tensors(struct script *s, const struct submodule *
     return CKPT_OK;
 }
 
-/* push_submodules - appends the submodules of M to the list, last first. */
-static ckpt_status push_submodules(struct script *s, struct submodule m, struct submodule **list, size_t *n,
-                                   size_t *cap)
+/* push_submodules - appends the submodules of M to LIST, last first. */
+static ckpt_status push_submodules(struct script *s, const struct torch_module *m, struct torch_modules *list)
 {
     uint32_t count;
     ckpt_str name;
-    const value_pair *pairs = value_pairs(value_state(m.object), &count);
-    if (m.depth >= s->f->limits.max_depth)
-        return fail(s->err, CKPT_ELIMIT, get_offset(s, m.object), "modules nested {deeper} than {=%u}",
-                    m.depth);
+    const value_pair *pairs = value_pairs(value_state(m->object), &count);
+    if (m->depth >= s->f->limits.max_depth)
+        return fail(s->err, CKPT_ELIMIT, get_offset(s, m->object), "modules nested {deeper} than {=%u}",
+                    m->depth);
     for (uint32_t i = count; i-- > 0;) {
         if (!is_object(pairs[i].val) || !value_text(pairs[i].key, &name))
             continue;
-        if (*n >= s->f->limits.max_tensors || value_count(s->dict) >= s->f->limits.max_tensors)
-            return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", *n);
-        struct submodule *grown = arena_grow(s->f->a, *list, *n, cap, *n + 1, sizeof *grown);
-        ckpt_str prefix = grown ? arena_printf(s->f->a, "%.*s%.*s.", (int)m.prefix.len, m.prefix.ptr,
-                                               (int)name.len, name.ptr)
-                                : str_of(NULL, 0);
-        if (!prefix.ptr)
-            return fail_memory(s->err);
-        *list = grown;
-        grown[(*n)++] = (struct submodule){pairs[i].val, prefix, m.depth + 1};
+        if (list->n >= s->f->limits.max_tensors || value_count(s->dict) >= s->f->limits.max_tensors)
+            return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", list->n);
+        CKPT_TRY(torch_push_submodule(s->f->a, list, m, name, pairs[i].val, s->err));
     }
     return CKPT_OK;
 }
 
 static ckpt_status build_state_dict(struct script *s, const ckpt_value *root)
 {
-    size_t n = 0, cap = 0;
-    struct submodule *list = arena_grow(s->f->a, NULL, 0, &cap, 1, sizeof *list);
+    struct torch_modules list = {.n = 0};
+    struct torch_module m = {.object = root, .prefix = {"", 0}};
     s->dict = value_ordered_dict(s->f->a);
-    if (!list || !s->dict)
+    if (!s->dict)
         return fail_memory(s->err);
-    list[n++] = (struct submodule){root, str_of("", 0), 0};
-    while (n) {
+    for (;; m = list.at[--list.n]) {
         struct script_class c = {.known = false};
-        struct submodule m = list[--n];
         CKPT_TRY(get_class(s, m.object->u.call.callable, &c));
-        if (!c.module)
-            continue;
-        CKPT_TRY(add_module_tensors(s, &m, &c));
-        CKPT_TRY(push_submodules(s, m, &list, &n, &cap));
+        if (c.module) {
+            CKPT_TRY(add_module_tensors(s, &m, &c));
+            CKPT_TRY(push_submodules(s, &m, &list));
+        }
+        if (!list.n)
+            return CKPT_OK;
     }
-    return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------ constants */

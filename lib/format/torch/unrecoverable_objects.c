@@ -162,13 +162,6 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t up, struct step 
 
 /* ------------------------------------------------------------------- places */
 
-/* has_argument_items - are the arguments of CALL V its items, as those of a namedtuple? */
-static bool has_argument_items(const ckpt_value *v)
-{
-    return v->u.call.args->type == CKPT_V_TUPLE &&
-           (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST);
-}
-
 /* can_drop_entries - is V a container that could be written if some of its entries were dropped? Not if the
  * class or the arguments of a call reach a lost storage. */
 static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
