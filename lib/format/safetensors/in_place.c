@@ -9,15 +9,6 @@
 #include "codec/json_scan.h"
 #include "format/safetensors/safetensors.h"
 
-static ckpt_status write_metadata(ckpt_plan *p, buf *out, ckpt_error *err)
-{
-    struct plan_pair *pairs;
-    size_t n;
-    CKPT_TRY(plan_metadata(p, &pairs, &n, err));
-    safetensors_put_metadata(out, pairs, n);
-    return CKPT_OK;
-}
-
 static ckpt_status check_name(ckpt_str name, map *seen, uint32_t i, ckpt_error *err)
 {
     uint32_t before;
@@ -34,10 +25,13 @@ static ckpt_status check_name(ckpt_str name, map *seen, uint32_t i, ckpt_error *
 static ckpt_status write_header(ckpt_plan *p, uint64_t data, map *seen, buf *out, ckpt_error *err)
 {
     const struct table *t = &p->file->table;
+    struct plan_pair *pairs;
+    size_t n;
     bool meta = p->file->metadata != NULL;
     buf_byte(out, '{');
+    CKPT_TRY(plan_metadata(p, &pairs, &n, err));
     if (meta)
-        CKPT_TRY(write_metadata(p, out, err));
+        safetensors_put_metadata(out, pairs, n);
     for (size_t i = 0; i < p->nentries; i++) {
         const ckpt_tensor *x = &t->rows[p->entries[i].row].t;
         CKPT_TRY(check_name(p->entries[i].name, seen, (uint32_t)i, err));
@@ -51,17 +45,6 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data, map *seen, buf *out
     }
     buf_byte(out, '}');
     return CKPT_OK;
-}
-
-static ckpt_status pad_header(buf *b, uint64_t room, ckpt_error *err)
-{
-    if (buf_ok(b) && b->len > room)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "the new header has %zu bytes, the old one %llu: all data would have to move", b->len,
-                    (unsigned long long)room);
-    while (b->len < room && buf_ok(b))
-        buf_byte(b, ' ');
-    return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
 /* in_place replaces the bytes of the header, whose length it keeps, and nothing else. */
@@ -86,7 +69,7 @@ ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *
     ckpt_status st = seen ? write_header(p, room + 8, seen, &b, err) : fail_memory(err);
     map_free(seen);
     if (st == CKPT_OK)
-        st = pad_header(&b, room, err);
+        st = safetensors_pad_header(&b, room, false, err);
     ckpt_str bytes = st == CKPT_OK ? arena_str(p->a, buf_view(&b)) : str_of(NULL, 0);
     buf_free(&b);
     CKPT_TRY(st);

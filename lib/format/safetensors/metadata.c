@@ -75,19 +75,6 @@ static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *e
     return st;
 }
 
-static void write_pairs(buf *b, const ckpt_pair *pairs, size_t n)
-{
-    buf_byte(b, '{');
-    for (size_t i = 0; i < n; i++) {
-        if (i)
-            buf_byte(b, ',');
-        json_quote(b, pairs[i].key);
-        buf_byte(b, ':');
-        json_quote(b, pairs[i].text);
-    }
-    buf_byte(b, '}');
-}
-
 /* write_header - writes the JSON of H with PAIRS instead of its metadata. */
 static void write_header(buf *b, const struct old_header *h, const ckpt_pair *pairs, size_t n)
 {
@@ -95,31 +82,16 @@ static void write_header(buf *b, const struct old_header *h, const ckpt_pair *pa
     buf_put(b, h->text, from);
     if (!h->to)
         buf_text(b, "\"__metadata__\":");
-    write_pairs(b, pairs, n);
+    buf_byte(b, '{');
+    for (size_t i = 0; i < n; i++)
+        safetensors_put_pair(b, pairs[i].key, pairs[i].text, i == 0);
+    buf_byte(b, '}');
     if (!h->to && !h->empty)
         buf_byte(b, ',');
     buf_put(b, h->text + to, h->end - to); /* bounded: the scan found them in this order */
 }
 
-/* pad_header - appends spaces up to the length of the old header, or, if ALL data may move, to the next
- * multiple of eight. */
-static ckpt_status pad_header(buf *b, uint64_t room, bool all, ckpt_error *err)
-{
-    if (buf_ok(b) && b->len > room && !all)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "the new header has %zu bytes, the old one %llu: all data would have to move", b->len,
-                    (unsigned long long)room);
-    while (buf_ok(b) && (b->len < room || (b->len > room && b->len % 8)))
-        buf_byte(b, ' ');
-    if (b->no_memory)
-        return fail_memory(err);
-    return buf_ok(b) ? CKPT_OK
-                     : fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                            "the header would have more than the %u bytes that the format allows",
-                            SAFETENSORS_MAX_HEADER);
-}
-
-static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t n, bool all, buf *b,
+static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t n, bool may_move, buf *b,
                                ckpt_error *err)
 {
     struct old_header h = {0};
@@ -128,7 +100,7 @@ static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t n, b
     ckpt_status st = read_header(f, &h, err);
     if (st == CKPT_OK) {
         write_header(b, &h, pairs, n);
-        st = pad_header(b, h.len, all, err);
+        st = safetensors_pad_header(b, h.len, may_move, err);
     }
     free(h.text);
     return st;

@@ -36,6 +36,17 @@
 
 #define DTYPES "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
 
+/* The entry of one tensor in a header. */
+struct header_entry {
+    ckpt_str name;       /* NUL-terminated */
+    uint64_t pos;        /* file offset of the entry */
+    uint64_t begin, end; /* data_offsets: where its bytes begin and end in the data */
+    uint64_t *shape;
+    uint32_t ndim;
+    uint16_t dtype;
+    bool bad; /* its fault was reported, and it gets no row */
+};
+
 struct header {
     ckpt_file *f;
     json_scan j;
@@ -59,9 +70,7 @@ struct header {
 
 static ckpt_status read_dtype(struct header *h, struct header_entry *x)
 {
-    enum json_event e = json_next(&h->j);
-    if (e != JSON_STRING)
-        return json_unexpected(&h->j, e, "dtype", "a text");
+    CKPT_TRY(json_expect(&h->j, JSON_STRING, "dtype", "a text"));
     if (!str_eq(h->j.str, h->last_dtype)) { /* most tensors have the dtype of the previous one */
         h->dtype = dtype_by_safetensors(h->j.str);
         h->last_dtype = h->dtype == CKPT_DT_NONE ? str_of("", 0) : str_c(dtype_info(h->dtype)->safetensors);
@@ -89,9 +98,8 @@ static ckpt_status read_size(struct header *h, struct header_entry *x)
 
 static ckpt_status read_shape(struct header *h, struct header_entry *x)
 {
-    enum json_event e = json_next(&h->j);
-    if (e != JSON_ARRAY)
-        return json_unexpected(&h->j, e, "shape", "an array");
+    enum json_event e;
+    CKPT_TRY(json_expect(&h->j, JSON_ARRAY, "shape", "an array"));
     while ((e = json_next(&h->j)) == JSON_NUMBER)
         CKPT_TRY(read_size(h, x));
     if (e != JSON_ARRAY_END)
@@ -106,11 +114,10 @@ static ckpt_status read_shape(struct header *h, struct header_entry *x)
 
 static ckpt_status read_offsets(struct header *h, struct header_entry *x)
 {
-    enum json_event e = json_next(&h->j);
+    enum json_event e;
     uint64_t *to[2] = {&x->begin, &x->end};
     size_t n = 0;
-    if (e != JSON_ARRAY)
-        return json_unexpected(&h->j, e, "data_offsets", "an array");
+    CKPT_TRY(json_expect(&h->j, JSON_ARRAY, "data_offsets", "an array"));
     while ((e = json_next(&h->j)) == JSON_NUMBER && n < 2)
         if (!json_uint(&h->j, to[n++]))
             return json_fail(
@@ -139,8 +146,7 @@ static ckpt_status read_object(struct header *h, struct header_entry *x)
     while ((e = json_next(&h->j)) == JSON_KEY) {
         size_t k = find_field(h->j.str);
         if (k == 3) { /* unknown fields are ignored */
-            if (!json_skip(&h->j, json_next(&h->j)))
-                return h->err->status;
+            CKPT_TRY(json_pass(&h->j, json_next(&h->j)));
             continue;
         }
         if (have[k])
@@ -162,10 +168,7 @@ static ckpt_status read_array(struct header *h, struct header_entry *x)
 {
     for (size_t k = 0; k < 3; k++)
         CKPT_TRY(read_field[k](h, x));
-    enum json_event e = json_next(&h->j);
-    return e == JSON_ARRAY_END
-               ? CKPT_OK
-               : json_unexpected(&h->j, e, "a tensor's array", "[dtype, shape, data_offsets]");
+    return json_expect(&h->j, JSON_ARRAY_END, "a tensor's array", "[dtype, shape, data_offsets]");
 }
 
 /* get_event_pos - the file offset of the current event. */
@@ -272,8 +275,7 @@ static ckpt_status read_pairs(struct header *h, map *seen)
     enum json_event e;
     while ((e = json_next(&h->j)) == JSON_KEY) {
         ckpt_str key = terminate_text(h);
-        if ((e = json_next(&h->j)) != JSON_STRING)
-            return json_unexpected(&h->j, e, "a value of __metadata__", "a text");
+        CKPT_TRY(json_expect(&h->j, JSON_STRING, "a value of __metadata__", "a text"));
         CKPT_TRY(add_metadata_pair(h, seen, key, terminate_text(h)));
     }
     return e == JSON_OBJECT_END ? CKPT_OK : h->err->status;
@@ -311,9 +313,8 @@ static bool records_ties(const struct header *h)
 
 static ckpt_status read_header(struct header *h)
 {
-    enum json_event e = json_next(&h->j);
-    if (e != JSON_OBJECT)
-        return json_unexpected(&h->j, e, "the header", "a JSON object");
+    enum json_event e;
+    CKPT_TRY(json_expect(&h->j, JSON_OBJECT, "the header", "a JSON object"));
     while ((e = json_next(&h->j)) == JSON_KEY)
         CKPT_TRY(str_is(h->j.str, "__metadata__") ? read_metadata(h) : read_tensor(h));
     if (e == JSON_OBJECT_END)
@@ -450,6 +451,99 @@ static ckpt_status check_entries(struct header *h)
     return file_report_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
 }
 
+/* ------------------------------------------------------------------- rows */
+
+/* What a row refers to, in one allocation. */
+struct row_nodes {
+    ckpt_path_elem path;
+    struct step step;
+    ckpt_value key, val;
+};
+
+/* halve_last - halves the last size of X: the elements of torch's float4 tensors are bytes, those of the
+ * header values, two per byte. */
+static ckpt_status halve_last(const struct header_entry *x, ckpt_error *err)
+{
+    if (x->ndim == 0 || x->shape[x->ndim - 1] % 2)
+        return fail(err, CKPT_EUNSUPPORTED, x->pos,
+                    "tensor \"%.*s\" has a last dimension that splits a byte of two F4 values",
+                    STR_ARG(x->name));
+    x->shape[x->ndim - 1] /= 2;
+    return CKPT_OK;
+}
+
+static ckpt_status add_lost(ckpt_file *f, const struct header_entry *x, uint64_t data_size, struct storage *s,
+                            ckpt_error *err)
+{
+    ckpt_error why;
+    (void)fail(&why, CKPT_ETRUNCATED, f->src->size,
+               "it needs {=bytes %llu..%llu} of the data, the file has {%llu}", (unsigned long long)x->begin,
+               (unsigned long long)x->end, (unsigned long long)data_size);
+    return table_set_lost(&f->table, s, &why, err);
+}
+
+static ckpt_status add_storage(ckpt_file *f, const struct header_entry *x, uint32_t *index, ckpt_error *err)
+{
+    uint64_t data_size = f->src->size - f->data_offset; /* bounded: it is in the file */
+    struct storage s = {.dtype = x->dtype, .numel = x->end - x->begin};
+    s.s.nbytes = x->end - x->begin;
+    s.s.key = x->name;
+    if (x->end > data_size) { /* salvage: its end is missing */
+        CKPT_TRY(add_lost(f, x, data_size, &s, err));
+    } else {
+        s.off = f->data_offset + x->begin; /* bounded: inside the file */
+        s.src = source_ref(f->src);
+    }
+    return table_add_storage(&f->table, &s, index, err);
+}
+
+static ckpt_status add_row(ckpt_file *f, const struct header_entry *x, struct row_nodes *to, ckpt_error *err)
+{
+    ckpt_value *root = f->root;
+    to->key = (ckpt_value){.type = CKPT_V_STR, .row = CKPT_NO_TENSOR, .u.str = x->name};
+    to->val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = x->pos};
+    to->path = (ckpt_path_elem){.str = x->name};
+    to->step = (struct step){.node = root, .index = root->u.dict.n};
+    root->u.dict.pairs[root->u.dict.n++] = (value_pair){&to->key, &to->val};
+    struct row row = {.steps = &to->step};
+    row.t = (ckpt_tensor){.name = x->name,
+                          .path = &to->path,
+                          .npath = 1,
+                          .dtype = x->dtype,
+                          .kind = CKPT_DENSE,
+                          .ndim = x->ndim,
+                          .shape = x->shape,
+                          .has_shape = true,
+                          .part_of = CKPT_NO_TENSOR,
+                          .value = &to->val};
+    if (dtype_info((ckpt_dtype)x->dtype)->st_last_mul == 2)
+        CKPT_TRY(halve_last(x, err));
+    CKPT_TRY(add_storage(f, x, &row.t.storage, err));
+    row.t.has_data = f->table.storages[row.t.storage].src != NULL;
+    return file_add_row(f, &row, &to->val.row, err);
+}
+
+/* add_rows - adds a row, a storage and a node to F for each of the N entries, which are sorted and checked.
+ * The arrays have their final size at once, because growing would leave copies of them in the arena. */
+static ckpt_status add_rows(ckpt_file *f, const struct header_entry *entries, size_t n, ckpt_error *err)
+{
+    struct table *t = &f->table;
+    arena_expect(f->a, n, sizeof(struct row) + sizeof(struct storage));
+    struct row_nodes *nodes = arena_array(f->a, n, sizeof *nodes);
+    value_pair *pairs = arena_array(f->a, n, sizeof *pairs);
+    t->rows = arena_grow(f->a, NULL, 0, &t->cap_rows, n, sizeof *t->rows);
+    t->storages = arena_grow(f->a, NULL, 0, &t->cap_storages, n, sizeof *t->storages);
+    f->root = value_new(f->a, CKPT_V_DICT, 0);
+    if (!nodes || !pairs || !f->root || !t->rows || !t->storages)
+        return fail_memory(err);
+    f->root->u.dict.pairs = pairs;
+    f->root->u.dict.cap = (uint32_t)n;
+    for (size_t i = 0; i < n; i++)
+        if (!entries[i].bad)
+            CKPT_TRY(add_row(f, &entries[i], &nodes[i], err));
+    return CKPT_OK;
+}
+
 /* set_producer - sets the producer from the metadata, and adds a notice if F is a part of a distributed
  * checkpoint. */
 static ckpt_status set_producer(ckpt_file *f, ckpt_error *err)
@@ -486,14 +580,6 @@ static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
-{
-    ckpt_status st = read_length(f, n, err);
-    if (st != CKPT_OK)
-        fail_add_place(err, 0, STR_LIT("header"));
-    return st;
-}
-
 /* read_entries - parses the header, N bytes of TEXT, and checks its entries. */
 static ckpt_status read_entries(struct header *h, const char *text, size_t n)
 {
@@ -512,7 +598,9 @@ static ckpt_status read_entries(struct header *h, const char *text, size_t n)
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     uint64_t n;
-    CKPT_TRY(header_length(f, &n, err));
+    ckpt_status st = read_length(f, &n, err);
+    fail_add_place(st == CKPT_OK ? NULL : err, 0, STR_LIT("header"));
+    CKPT_TRY(st);
     file_budget(f, n);
     char *text = arena_alloc(f->a, (size_t)n);
     if (!text)
@@ -521,9 +609,9 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     f->flat = true;
     f->data_offset = 8 + n; /* bounded: in the file */
     struct header h = {.f = f, .data_size = f->src->size - f->data_offset, .err = err};
-    ckpt_status st = read_entries(&h, text, (size_t)n);
+    st = read_entries(&h, text, (size_t)n);
     if (st == CKPT_OK)
-        st = safetensors_add_rows(f, h.entries, h.nentries, err);
+        st = add_rows(f, h.entries, h.nentries, err);
     if (st == CKPT_OK && h.has_ties)
         st = ties_read(f, err);
     arena_free(h.temp);

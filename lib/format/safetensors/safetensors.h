@@ -9,20 +9,6 @@
 /* The clients of the Hugging Face Hub refuse a header that is longer. */
 #define SAFETENSORS_HUB_HEADER 25000000u
 
-/* The entry of one tensor in a header. */
-struct header_entry {
-    ckpt_str name;       /* NUL-terminated */
-    uint64_t pos;        /* file offset of the entry */
-    uint64_t begin, end; /* data_offsets: where its bytes begin and end in the data */
-    uint64_t *shape;
-    uint32_t ndim;
-    uint16_t dtype;
-    bool bad; /* its fault was reported, and it gets no row */
-};
-
-/* safetensors_add_rows - adds a row, a storage and a node to F for each of the N entries, which are sorted
- * and checked, and whose names and shapes live as long as F. */
-ckpt_status safetensors_add_rows(ckpt_file *f, const struct header_entry *entries, size_t n, ckpt_error *err);
 /* safetensors_write - safetensors/write.c: the write of the format. */
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* safetensors_in_place - safetensors/in_place.c: the in_place of the format. */
@@ -36,5 +22,10 @@ void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_d
                            uint64_t end);
 /* safetensors_put_metadata - appends "__metadata__":{…} with the N pairs in their order. */
 void safetensors_put_metadata(buf *out, const struct plan_pair *pairs, size_t n);
+/* safetensors_put_pair - appends the pair KEY: TEXT of the metadata, after a comma unless it is the FIRST. */
+void safetensors_put_pair(buf *out, ckpt_str key, ckpt_str text, bool first);
+/* safetensors_pad_header - appends spaces to the header B up to ROOM bytes, the length of the old header. If
+ * B is longer, pads it to a multiple of eight if the data MAY_MOVE, and fails if not. */
+ckpt_status safetensors_pad_header(buf *b, uint64_t room, bool may_move, ckpt_error *err);
 
 #endif

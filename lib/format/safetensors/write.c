@@ -165,17 +165,37 @@ void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_d
     buf_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin, (unsigned long long)end);
 }
 
+void safetensors_put_pair(buf *out, ckpt_str key, ckpt_str text, bool first)
+{
+    if (!first)
+        buf_byte(out, ',');
+    json_quote(out, key);
+    buf_byte(out, ':');
+    json_quote(out, text);
+}
+
 void safetensors_put_metadata(buf *out, const struct plan_pair *pairs, size_t n)
 {
     buf_text(out, "\"__metadata__\":{");
-    for (size_t i = 0; i < n; i++) {
-        if (i)
-            buf_byte(out, ',');
-        json_quote(out, pairs[i].key);
-        buf_byte(out, ':');
-        json_quote(out, pairs[i].text);
-    }
+    for (size_t i = 0; i < n; i++)
+        safetensors_put_pair(out, pairs[i].key, pairs[i].text, i == 0);
     buf_byte(out, '}');
+}
+
+ckpt_status safetensors_pad_header(buf *b, uint64_t room, bool may_move, ckpt_error *err)
+{
+    if (buf_ok(b) && b->len > room && !may_move)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "the new header has %zu bytes, the old one %llu: all data would have to move", b->len,
+                    (unsigned long long)room);
+    while (buf_ok(b) && (b->len < room || (b->len > room && b->len % 8)))
+        buf_byte(b, ' ');
+    if (b->no_memory)
+        return fail_memory(err);
+    return buf_ok(b) ? CKPT_OK
+                     : fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                            "the header would have more than the %u bytes that the format allows",
+                            SAFETENSORS_MAX_HEADER);
 }
 
 static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
@@ -194,14 +214,7 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
                               x->begin + flat_nbytes(w, x)); /* bounded: flat_place() added them */
     }
     buf_byte(b, '}');
-    while (b->len % 8 && buf_ok(b))
-        buf_byte(b, ' ');
-    if (b->no_memory)
-        return fail_memory(err);
-    if (!buf_ok(b))
-        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                    "the header would have more than the %u bytes that the format allows",
-                    SAFETENSORS_MAX_HEADER);
+    CKPT_TRY(safetensors_pad_header(b, 0, true, err));
     size_t n = b->len - 8;
     store_u64le(b->data, n);
     if (n > SAFETENSORS_HUB_HEADER)
