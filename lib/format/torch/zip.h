@@ -51,7 +51,7 @@ struct torch_writer {
 
 extern const struct format format_torch_zip;
 
-/* The format's write, in_place and undoes (format/format.h), in zip_write.c, zip_in_place.c, zip_undoes.c. */
+/* The format's write, in_place and undoes (format/format.h), in zip_write.c and zip_in_place.c. */
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 bool torch_zip_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
