@@ -41,9 +41,7 @@ static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes
     x->s->result->members++;
     x->unpacked += bytes->size; /* bounded: by max_unpacked */
     CKPT_TRY(scan_hash_member(x, bytes, where, 0, NULL, err));
-    x->depth++;
     ckpt_status st = scan_bytes(x, bytes, where, SCAN_MEMBER, &accounted, err);
-    x->depth--;
     p->all_accounted = p->all_accounted && accounted >= bytes->size;
     return st;
 }

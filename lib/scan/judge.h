@@ -12,7 +12,7 @@ struct judge;
 ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err);
 void judge_free(struct judge *j); /* NULL is allowed */
 
-/* What follows is private to judge.c, judge_numpy.c and judge_objects.c. */
+/* What follows is private to judge.c and judge_numpy.c. */
 
 /* A dtype that many arrays share is read once and cached here. */
 struct numpy_judge {
@@ -28,10 +28,5 @@ ckpt_status numpy_change(struct numpy_judge *j, const struct trace_step *s, ckpt
                          const char **why);
 ckpt_status numpy_call(struct numpy_judge *j, const struct trace_step *s, ckpt_str module, ckpt_str name,
                        const char **why);
-
-/* object_change - returns what is dangerous about S, a change of the object N, which a call of MODULE.NAME
- * made; NULL: nothing. */
-const char *object_change(const struct trace_step *s, const struct trace_node *n, ckpt_str module,
-                          ckpt_str name);
 
 #endif

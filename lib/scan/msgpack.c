@@ -34,9 +34,7 @@ static ckpt_status scan_msgpack_value(struct msgpack_visit *m, const struct msgp
     if (!where.ptr)
         return fail_memory(err);
     CKPT_TRY(source_slice(m->src, v->data, v->n, &value, err));
-    x->depth++;
     ckpt_status st = scan_bytes(x, value, where, SCAN_VALUE, &accounted, err);
-    x->depth--;
     source_unref(value);
     return st;
 }

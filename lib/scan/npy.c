@@ -37,12 +37,8 @@ ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     source *data;
     x->format = x->depth ? x->format : "npy";
     ckpt_status st = npy_read(src, x->a, &a, &why);
-    if (st == CKPT_EFORMAT)
-        return scan_found_error(x->s, SCAN_FMT002, where, (struct scan_place){src, 8}, &why);
-    if (st != CKPT_OK) {
-        *err = why;
-        return st;
-    }
+    if (st != CKPT_OK)
+        return scan_report_reader(x, (struct scan_place){src, 8}, where, &why, err);
     if (a.simple)
         return scan_elements(x, src, where, &a, accounted, err);
     if (!scan_is_pickle(x, src, a.data, src->size, true)) {

@@ -165,10 +165,8 @@ static ckpt_status open_payload(struct pickle_scan *f, const struct scan_pickle 
     if (looks_encoded(x->s, bytes))
         st = scan_found(x->s, SCAN_PKL011, p->where, p->src, v->start,
                         "text that looks like a pickle or archive in base64 or hexadecimal digits");
-    x->depth++;
     if (st == CKPT_OK)
         st = scan_bytes(x, bytes, where, SCAN_VALUE, &accounted, err);
-    x->depth--;
     source_unref(bytes);
     return st;
 }

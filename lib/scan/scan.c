@@ -19,6 +19,7 @@
 #include "codec/ocdbt.h"
 #include "codec/sstable.h"
 #include "format/recognize.h"
+#include "core/check.h"
 #include "io/journal.h"
 #include "op/digest.h"
 #include "scan/judge.h"
@@ -85,7 +86,7 @@ ckpt_status scan_report_reader(struct scanner *x, struct scan_place at, ckpt_str
                                ckpt_error *err)
 {
     ckpt_status st = why->status;
-    if (st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_EUNSUPPORTED)
+    if (check_is_fault(st) || st == CKPT_EUNSUPPORTED)
         return scan_found_error(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT002, where, at, why);
     *err = *why;
     return st;
@@ -231,9 +232,6 @@ static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
                       text_bytes_found(p->head, p->nhead, found));
 }
 
-typedef ckpt_status scan_function(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
-                                  ckpt_error *err);
-
 /* find_container_scanner - returns the function that scans P; NULL: its first or last bytes do not show its
  * format for certain. */
 static scan_function *find_container_scanner(const struct probe *p, const struct signature *s,
@@ -370,10 +368,13 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
 {
     uint64_t off;
     size_t opened = x->nopened;
-    bool outer = x->pickle_name, unpacked = str_is(str_after_last(where, '!'), "contents");
+    bool outer = x->pickle_name, nested = role != SCAN_FILE,
+         unpacked = str_is(str_after_last(where, '!'), "contents");
     if (role != SCAN_FILE && !(role == SCAN_MEMBER && unpacked)) /* unpacked data have their file's name */
         x->pickle_name = role == SCAN_MEMBER && scan_is_pickle_name(where);
+    x->depth += nested;
     ckpt_status st = scan_content(x, src, where, role, accounted, err);
+    x->depth -= nested;
     x->pickle_name = outer;
     if (source_root(src, &off) == src) /* SRC is no slice: later sources are not inside its archives */
         x->nopened = opened;
@@ -393,12 +394,10 @@ ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uin
     bool outer_stray = x->in_stray_bytes;
     const char *format = x->format; /* scan_bytes may change it to that of the stray bytes */
     ckpt_status st = source_slice(src, from, to - from, &part, err);
-    x->depth++;
     x->in_stray_bytes = true;
     if (st == CKPT_OK)
         st = scan_bytes(x, part, where, SCAN_VALUE, &accounted, err);
     x->in_stray_bytes = outer_stray;
-    x->depth--;
     x->format = format;
     source_unref(part);
     return st;

@@ -41,22 +41,17 @@ struct scanner {
     bool pickle_name;    /* the current file or member has a suffix of pickles, as ".pkl" */
 };
 
-/* Each of these functions takes SRC apart, reports what it finds at WHERE, and adds to *ACCOUNTED how many of
- * the bytes have a known purpose. A status other than CKPT_OK means that scanning itself failed (memory,
- * disk, cancelled); it is not a finding. */
+/* scan_function - takes SRC apart, reports what it finds at WHERE, and adds to *ACCOUNTED how many of the
+ * bytes have a known purpose. A status other than CKPT_OK means that scanning itself failed (memory, disk,
+ * cancelled); it is not a finding. */
+typedef ckpt_status scan_function(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
+                                  ckpt_error *err);
+scan_function scan_pickles, scan_legacy, scan_tar, scan_npy, scan_sstable, scan_ocdbt, scan_gguf, scan_onnx,
+    scan_text, scan_zip;
+/* scan_bytes - scans SRC, of any format, as the functions above do. If ROLE is not SCAN_FILE, SRC is nested one
+ * level deeper than the bytes that hold it. */
 ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
                        uint64_t *accounted, ckpt_error *err);
-ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
-                         ckpt_error *err);
-ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
-ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
-ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
-ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
-                         ckpt_error *err);
-ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
-ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
-ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
-ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 /* scan_msgpack - sets *IS if SRC is MessagePack from the first byte to the last. */
 ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *accounted,
                          ckpt_error *err);
@@ -81,7 +76,6 @@ bool scan_is_zlib(struct scanner *x, source *src, bool text);
  * Sets *STOPPED if it ended with STOP. */
 ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
                             ckpt_error *err);
-ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err);
 /* scan_archive_at_end - scans the zip archive, if any, that readers of zip would open in SRC because they
  * search for an end record at the end. The caller scans SRC as something else. */
 ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);

@@ -83,7 +83,9 @@ static ckpt_status scan_torch_member(struct scanner *x, source *part, ckpt_str w
 {
     struct torch_member m = {
         .x = x, .src = part, .where = where, .a = arena_new((uint64_t)64 << 20), .err = err};
+    x->depth++;
     ckpt_status st = m.a ? scan_pickles_and_numbers(&m, tensor, accounted) : fail_memory(err);
+    x->depth--;
     arena_free(m.a);
     return st;
 }
@@ -107,12 +109,10 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
     CKPT_TRY(source_slice(src, e->data, e->size, &part, err));
     x->s->result->members++;
     st = scan_hash_member(x, part, where, 0, NULL, err);
-    x->depth++;
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
     if (st == CKPT_OK)
         st = torch && (storages || tensors) ? scan_torch_member(x, part, where, tensors, &accounted, err)
                                             : scan_bytes(x, part, where, SCAN_MEMBER, &accounted, err);
-    x->depth--;
     if (accounted >= part->size)
         *accounted_inside += e->size; /* bounded: inside the tar */
     source_unref(part);

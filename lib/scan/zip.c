@@ -219,9 +219,7 @@ static ckpt_status scan_member_bytes(struct zip_scan *r, const struct zip_view *
     CKPT_TRY(scan_hash_member(x, src, where, get_readers(v), get_sum(r, v), err));
     if (role != SCAN_STORAGE && v->crc)
         CKPT_TRY(check_crc(r, v, src, where, err));
-    x->depth++;
     ckpt_status st = scan_bytes(x, src, where, role, &accounted, err);
-    x->depth--;
     r->member_accounted = accounted >= src->size;
     return st;
 }

@@ -1,0 +1,54 @@
+/*
+ * key_values.c - scans files of keys and values: tables of TensorFlow (codec/sstable.c), and files of OCDBT
+ * (codec/ocdbt.c) that begin with a record. They hold names and numbers, and nothing that runs. Reports bytes
+ * outside of blocks and records, such as values that are too large for a node of OCDBT.
+ */
+#include <inttypes.h>
+
+#include "codec/ocdbt.h"
+#include "codec/sstable.h"
+#include "scan/scan.h"
+
+/* read_block - reads the entries of block I of T. */
+static ckpt_status read_block(const struct sstable *t, size_t i, ckpt_error *err)
+{
+    struct sstable_block b;
+    ckpt_str key;
+    cursor value;
+    bool more = true;
+    ckpt_status st = sstable_load(t, i, &b, err);
+    while (st == CKPT_OK && more)
+        st = sstable_next(&b, &key, &value, &more, err);
+    sstable_unload(&b);
+    return st;
+}
+
+ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+{
+    struct sstable t;
+    ckpt_error why = {.offset = 0};
+    x->format = x->depth ? x->format : "sstable";
+    ckpt_status st = sstable_open(src, x->a, &t, &why);
+    for (size_t i = 0; st == CKPT_OK && i < t.nblocks; i++)
+        st = read_block(&t, i, &why);
+    if (st == CKPT_OK) {
+        *accounted += src->size - t.outside; /* bounded: once */
+        return !t.outside ? CKPT_OK
+                          : scan_found(x->s, SCAN_FMT002, where, src, 0,
+                                       "{%" PRIu64 " bytes} of the table are in {=no block}", t.outside);
+    }
+    return scan_report_reader(x, (struct scan_place){src, why.offset}, where, &why, err);
+}
+
+ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+{
+    ckpt_error why = {.offset = 0};
+    ckpt_status st = CKPT_OK;
+    uint64_t at = 0, n;
+    x->format = x->depth ? x->format : "ocdbt";
+    while (at < src->size && (st = ocdbt_measure_record(src, at, &n, &why)) == CKPT_OK)
+        at += n;      /* bounded: in the source */
+    *accounted += at; /* bounded: once */
+    return st == CKPT_OK ? CKPT_OK
+                         : scan_report_reader(x, (struct scan_place){src, why.offset}, where, &why, err);
+}
