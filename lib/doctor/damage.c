@@ -29,7 +29,7 @@ static const char *get_diagnosis_id(const struct signature *s)
     return s && s->id ? s->id : "foreign";
 }
 
-ckpt_status doctor_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err)
+ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err)
 {
     const struct signature *s = recognize_file(d);
     struct diagnosis v = {.id = get_diagnosis_id(s)};
@@ -48,13 +48,13 @@ bool doctor_was_unpacked(const struct doctor *d)
            source_pos(d->src, 0) != CKPT_NO_OFFSET;
 }
 
-ckpt_status doctor_compressed(struct doctor *d, ckpt_error *err)
+ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
 {
     ckpt_error e = {0};
     const struct signature *s = recognize_file(d);
     if (s)
         (void)recognize_refuse(s, &e);
-    return s ? doctor_foreign(d, &e, err) : CKPT_OK;
+    return s ? doctor_report_foreign(d, &e, err) : CKPT_OK;
 }
 
 /* ----------------------------------------------------------------- truncated */
@@ -199,7 +199,7 @@ static ckpt_status report_rules(struct doctor *d, ckpt_error *err)
     return CKPT_OK;
 }
 
-ckpt_status doctor_damage(struct doctor *d, ckpt_error *err)
+ckpt_status doctor_report_damage(struct doctor *d, ckpt_error *err)
 {
     uint64_t header = d->symptoms[CHECK_MALFORMED].n ? find_oversized_header(d) : 0;
     const ckpt_error *truncation = d->symptoms[CHECK_TRUNCATED].n ? &d->symptoms[CHECK_TRUNCATED].first

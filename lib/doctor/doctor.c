@@ -174,18 +174,18 @@ static ckpt_status report_outcome(struct doctor *d, ckpt_status st, ckpt_error *
     CKPT_TRY(check_unchanged(&d->check, err)); /* of a file that changed, the findings mean nothing */
     if (is_no_checkpoint(st) &&
         !(d->f && st == CKPT_ELIMIT)) /* if the file was opened, the limit is about one of its views */
-        return doctor_foreign(d, &e, err);
+        return doctor_report_foreign(d, &e, err);
     if (st == CKPT_ECHANGED) /* the files are unchanged, so it is an unfinished edit in place */
         return doctor_report_error(d, &(struct diagnosis){.id = "interrupted-edit"}, &e, err);
     *err = e;
     CKPT_TRY(st);
     if (doctor_was_unpacked(d))
-        CKPT_TRY(doctor_compressed(d, err));
+        CKPT_TRY(doctor_report_compressed(d, err));
     if (d->check.hint)
         CKPT_TRY(doctor_report(d, &(struct diagnosis){.id = "undo-journal", .is_note = true}, err, "%s",
                                d->check.hint));
-    CKPT_TRY(doctor_damage(d, err));
-    return d->result->problems || !d->f ? CKPT_OK : doctor_loading(d, err);
+    CKPT_TRY(doctor_report_damage(d, err));
+    return d->result->problems || !d->f ? CKPT_OK : doctor_report_refusals(d, err);
 }
 
 ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,

@@ -43,15 +43,15 @@ ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *v, con
 /* doctor_drop_file - removes the name of the diagnosed file from E: the line of the report begins with it. */
 void doctor_drop_file(const struct doctor *d, ckpt_error *e);
 
-/* doctor_foreign - reports that the file is not a checkpoint, for the reason E. */
-ckpt_status doctor_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err);
+/* doctor_report_foreign - reports that the file is not a checkpoint, for the reason E. */
+ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err);
 /* doctor_was_unpacked - was the checkpoint unpacked from a compressed file? torch.load does not unpack. */
 bool doctor_was_unpacked(const struct doctor *d);
-/* doctor_compressed - reports that the file is compressed. */
-ckpt_status doctor_compressed(struct doctor *d, ckpt_error *err);
-/* doctor_damage - reports what verifying found. */
-ckpt_status doctor_damage(struct doctor *d, ckpt_error *err);
-/* doctor_loading - reports what torch.load and load_state_dict will refuse in an intact file. */
-ckpt_status doctor_loading(struct doctor *d, ckpt_error *err);
+/* doctor_report_compressed - reports that the file is compressed. */
+ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err);
+/* doctor_report_damage - reports what verifying found. */
+ckpt_status doctor_report_damage(struct doctor *d, ckpt_error *err);
+/* doctor_report_refusals - reports what torch.load and load_state_dict will refuse in an intact file. */
+ckpt_status doctor_report_refusals(struct doctor *d, ckpt_error *err);
 
 #endif

@@ -221,7 +221,7 @@ static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
                : CKPT_OK;
 }
 
-ckpt_status doctor_loading(struct doctor *d, ckpt_error *err)
+ckpt_status doctor_report_refusals(struct doctor *d, ckpt_error *err)
 {
     CKPT_TRY(check_suffix(d, err));
     CKPT_TRY(check_imports(d, err));

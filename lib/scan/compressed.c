@@ -38,7 +38,7 @@ static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes
     ckpt_str where = scan_join_names(x, p->where, name);
     if (!where.ptr)
         return fail_memory(err);
-    x->s->result->members++;
+    x->scan->result->members++;
     x->unpacked += bytes->size; /* bounded: by max_unpacked */
     CKPT_TRY(scan_hash_member(x, bytes, where, 0, NULL, err));
     ckpt_status st = scan_bytes(x, bytes, where, SCAN_MEMBER, &accounted, err);
@@ -48,7 +48,7 @@ static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes
 
 uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size)
 {
-    uint64_t left = x->s->opts->max_unpacked - x->unpacked;
+    uint64_t left = x->scan->opts->max_unpacked - x->unpacked;
     if (size > left / RATIO_MAX)
         return left;
     uint64_t by_ratio = size * RATIO_MAX; /* bounded: no more than is left */
@@ -63,7 +63,7 @@ bool scan_is_zlib(struct scanner *x, source *src, bool text)
     spool *unpacked = spool_new(text ? scan_max_unpacked(x, src->size) : 64);
     ckpt_status st = unpacked ? inflate_into(src, 0, src->size, INFLATE_ZLIB, unpacked, &used, &why)
                               : fail_memory(&why);
-    (void)scan_note_system_failure(x->s, st, &why);
+    (void)scan_note_system_failure(x->scan, st, &why);
     if (!unpacked || spool_size(unpacked) == 0) {
         spool_free(unpacked);
         return false;
@@ -180,7 +180,7 @@ bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
     ckpt_error why;
     ckpt_status st;
     if (!zlib && strcmp(kind, "gzip") != 0) {
-        st = unpack_with_libarchive(x->s, src, kind, &u, &why);
+        st = unpack_with_libarchive(x->scan, src, kind, &u, &why);
     } else {
         spool *to = spool_new(max);
         st = to ? inflate_into(src, 0, src->size, zlib ? INFLATE_ZLIB : INFLATE_GZIP, to, &used, &why)
@@ -188,7 +188,7 @@ bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
         got = to && used == src->size ? spool_size(to) : 0;
         spool_free(to);
     }
-    (void)scan_note_system_failure(x->s, st, &why);
+    (void)scan_note_system_failure(x->scan, st, &why);
     return st == CKPT_OK && got > 0;
 }
 
@@ -200,12 +200,12 @@ ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, cons
     ckpt_error why;
     x->format = x->depth ? x->format : kind;
     ckpt_status st;
-    if (x->depth >= x->s->opts->max_depth)
+    if (x->depth >= x->scan->opts->max_depth)
         st = fail(&why, CKPT_ELIMIT, CKPT_NO_OFFSET, "it is nested too deep");
     else if (strcmp(kind, "gzip") == 0 || strcmp(kind, "zlib") == 0)
         st = scan_deflated(&p, src, kind[0] == 'g' ? INFLATE_GZIP : INFLATE_ZLIB, &why);
     else
-        st = unpack_with_libarchive(x->s, src, kind, &u, &why);
+        st = unpack_with_libarchive(x->scan, src, kind, &u, &why);
     if (st == CKPT_EIO || st == CKPT_ENOMEM || st == CKPT_ECANCELLED) {
         *err = why;
         return st;
@@ -213,7 +213,7 @@ ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, cons
     if (st == CKPT_OK && p.all_accounted)
         *accounted += src->size; /* bounded: once */
     if (st == CKPT_OK)
-        return scan_found(x->s, SCAN_ARC001, where, src, 0, "%s data, unpacked and scanned", kind);
-    return scan_found(x->s, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_FMT002 : SCAN_ARC002, where,
+        return scan_found(x->scan, SCAN_ARC001, where, src, 0, "%s data, unpacked and scanned", kind);
+    return scan_found(x->scan, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_FMT002 : SCAN_ARC002, where,
                       src, 0, "%s data: %s", kind, why.what);
 }

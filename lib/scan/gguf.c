@@ -22,8 +22,8 @@ static ckpt_status visit_text(void *user, ckpt_str text, uint64_t at, const char
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.ptr[i];
         if (c < 32 || c == 127)
-            return scan_found(v->x->s, SCAN_TXT001, v->where, v->src, at, "%s holds the character {0x%02x}",
-                              what, c);
+            return scan_found(v->x->scan, SCAN_TXT001, v->where, v->src, at,
+                              "%s holds the character {0x%02x}", what, c);
     }
     return CKPT_OK;
 }
@@ -34,7 +34,7 @@ static ckpt_status visit_pair(void *user, const struct gguf_pair *p, ckpt_error 
     (void)err;
     if (p->type != GGUF_STRING || str_find(p->key, STR_LIT("chat_template"), 0) == SIZE_MAX)
         return CKPT_OK;
-    return scan_found(v->x->s, SCAN_TPL001, v->where, v->src, p->value,
+    return scan_found(v->x->scan, SCAN_TPL001, v->where, v->src, p->value,
                       "a chat template of %" PRIu64 " bytes", p->nvalue);
 }
 
@@ -53,8 +53,8 @@ ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *
         st = gguf_check_end(&g, &why);
     }
     if (st == CKPT_OK) {
-        scan_count_bytes(src, &x->s->result->in_tensors, src->size - g.data); /* bounded: just read */
-        *accounted += src->size;                                              /* bounded: once */
+        scan_count_bytes(src, &x->scan->result->in_tensors, src->size - g.data); /* bounded: just read */
+        *accounted += src->size;                                                 /* bounded: once */
         return CKPT_OK;
     }
     return scan_report_reader(x, (struct scan_place){src, g.at}, where, &why, err);

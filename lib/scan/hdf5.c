@@ -48,8 +48,8 @@ static ckpt_status scan_link(void *user, ckpt_str path, const char *kind, ckpt_s
     (void)err;
     if (strcmp(kind, "external link") != 0 || !scan_leaves_folder(target))
         return CKPT_OK;
-    return scan_found(s->x->s, SCAN_EXT001, s->where, s->src, 0, "\"%.*s\" is a link out of the folder: %.*s",
-                      STR_ARG(path), STR_ARG(target));
+    return scan_found(s->x->scan, SCAN_EXT001, s->where, s->src, 0,
+                      "\"%.*s\" is a link out of the folder: %.*s", STR_ARG(path), STR_ARG(target));
 }
 
 static ckpt_status skip_fault(void *user, ckpt_str path, ckpt_status st, ckpt_error *err)
@@ -57,7 +57,7 @@ static ckpt_status skip_fault(void *user, ckpt_str path, ckpt_status st, ckpt_er
     struct hdf5_scan *s = user;
     (void)path;
     s->all_read = false;
-    return scan_note_system_failure(s->x->s, st, err) ? st : CKPT_OK;
+    return scan_note_system_failure(s->x->scan, st, err) ? st : CKPT_OK;
 }
 
 ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err)
@@ -70,7 +70,7 @@ ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_
     ckpt_status st = a ? hdf5_visit(src, a, &visitor, &why) : fail_memory(&why);
     arena_free(a);
     *all_read = s.all_read && st == CKPT_OK;
-    if (st == CKPT_ECANCELLED || (st != CKPT_OK && scan_note_system_failure(x->s, st, &why)))
+    if (st == CKPT_ECANCELLED || (st != CKPT_OK && scan_note_system_failure(x->scan, st, &why)))
         return fail(err, st, CKPT_NO_OFFSET, "%s", why.what);
     return CKPT_OK;
 }

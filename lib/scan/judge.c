@@ -104,8 +104,8 @@ static ckpt_str make_name_key(struct judge *j, const struct trace_global *g)
     return key;
 }
 
-/* was_seen - is G in M? Adds it if not. */
-static bool was_seen(struct judge *j, map *m, const struct trace_global *g)
+/* add_seen - is G in M? Adds it if not. */
+static bool add_seen(struct judge *j, map *m, const struct trace_global *g)
 {
     uint32_t old = MAP_NONE;
     ckpt_str key = make_name_key(j, g);
@@ -259,7 +259,7 @@ static bool check_numpy_call(struct judge *j, const struct trace_step *s, const 
                              const char **why)
 {
     struct full_name p = get_python3_name(g);
-    ckpt_status st = numpy_call(&j->numpy, s, p.module, p.name, why);
+    ckpt_status st = numpy_judge_call(&j->numpy, s, p.module, p.name, why);
     return st == CKPT_OK || !scan_note_system_failure(j->s, st, &j->numpy.err);
 }
 
@@ -287,7 +287,7 @@ static bool judge_call(struct judge *j, const struct trace_step *s)
             !map_set_num(j->results, s->subject, (uint32_t)s->number))
             return !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
         if (rule && g)
-            (void)was_seen(j, j->called, g);
+            (void)add_seen(j, j->called, g);
         return true;
     }
     if (!rule && !j->s->opts->all_calls)
@@ -308,7 +308,7 @@ static bool judge_import(struct judge *j, const struct trace_step *s)
         return true;
     }
     ckpt_str key = make_name_key(j, g);
-    if ((key.ptr && map_get(j->called, key) != MAP_NONE) || was_seen(j, j->imported, g))
+    if ((key.ptr && map_get(j->called, key) != MAP_NONE) || add_seen(j, j->imported, g))
         return true; /* the call will be reported, or the import was */
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = get_rule(v), .verdict = v};
     describe_step(j, s, g, 0, NULL, &r);
@@ -427,7 +427,7 @@ static bool judge_change(struct judge *j, const struct trace_step *s)
         return true; /* the call is a finding */
     struct full_name p = get_python3_name(g);
     const char *why = find_unusual_change(s, n, p.module, p.name), *odd;
-    ckpt_status st = numpy_change(&j->numpy, s, p.module, p.name, &odd);
+    ckpt_status st = numpy_judge_build(&j->numpy, s, p.module, p.name, &odd);
     if (st != CKPT_OK)
         return !scan_note_system_failure(j->s, st, &j->numpy.err);
     return (!why || report_step(j, s, SCAN_PKL003, g, s->with, why)) &&

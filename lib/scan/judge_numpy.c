@@ -59,8 +59,8 @@ static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *s
     return CKPT_OK;
 }
 
-ckpt_status numpy_change(struct numpy_judge *j, const struct trace_step *s, ckpt_str module, ckpt_str name,
-                         const char **why)
+ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *s, ckpt_str module,
+                              ckpt_str name, const char **why)
 {
     struct trace_dtype d;
     const struct trace_node *state = trace_node(s->with);
@@ -84,8 +84,8 @@ ckpt_status numpy_change(struct numpy_judge *j, const struct trace_step *s, ckpt
     return check_bytes(j, s, state->items[last - 2], state->items[last], why);
 }
 
-ckpt_status numpy_call(struct numpy_judge *j, const struct trace_step *s, ckpt_str module, ckpt_str name,
-                       const char **why)
+ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *s, ckpt_str module,
+                             ckpt_str name, const char **why)
 {
     const struct trace_node *c = trace_node(s->subject), *args = trace_node(c->items[1]);
     bool scalar = str_is(name, "scalar") && is_multiarray(module), buffer = str_is(name, "_frombuffer");

@@ -34,7 +34,7 @@ ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_
     if (st == CKPT_OK) {
         *accounted += src->size - t.outside; /* bounded: once */
         return !t.outside ? CKPT_OK
-                          : scan_found(x->s, SCAN_FMT002, where, src, 0,
+                          : scan_found(x->scan, SCAN_FMT002, where, src, 0,
                                        "{%" PRIu64 " bytes} of the table are in {=no block}", t.outside);
     }
     return scan_report_reader(x, (struct scan_place){src, why.offset}, where, &why, err);

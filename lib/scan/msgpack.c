@@ -28,7 +28,7 @@ static ckpt_status scan_msgpack_value(struct msgpack_visit *m, const struct msgp
     struct scanner *x = m->x;
     uint64_t accounted = 0;
     source *value;
-    if (v->n < VALUE_MIN || x->depth >= x->s->opts->max_depth)
+    if (v->n < VALUE_MIN || x->depth >= x->scan->opts->max_depth)
         return CKPT_OK;
     ckpt_str where = scan_join_names(x, m->where, arena_printf(x->a, "value@0x%" PRIx64, v->data));
     if (!where.ptr)
@@ -48,7 +48,7 @@ static ckpt_status visit_value(void *user, const struct msgpack_value *v, ckpt_e
     }
     if (v->kind == MSGPACK_EXT && v->type != -1 && !m->has_unknown_extension) {
         m->has_unknown_extension = true;
-        CKPT_TRY(scan_found(m->x->s, SCAN_FMT003, m->where, m->src,
+        CKPT_TRY(scan_found(m->x->scan, SCAN_FMT003, m->where, m->src,
                             v->data - 1, /* bounded: its type is there */
                             "an extension of {type %" PRId8 "}, which only its program can read", v->type));
     }
@@ -60,7 +60,7 @@ static bool begins_with_map(struct scanner *x, source *src)
 {
     unsigned char b[6] = {0};
     size_t n = src->size < sizeof b ? (size_t)src->size : sizeof b;
-    if (n < 3 || !scan_read(x->s, src, 0, b, n))
+    if (n < 3 || !scan_read(x->scan, src, 0, b, n))
         return false;
     size_t key = b[0] == 0xde ? 3 : b[0] == 0xdf ? 5 : 1;
     bool is_map = (b[0] > 0x80 && b[0] <= 0x8f) || b[0] == 0xde || b[0] == 0xdf;
@@ -87,7 +87,7 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
     if (st != CKPT_OK &&
         st != CKPT_EFORMAT) /* EFORMAT: the file changed since the first pass, which ckpt_scan reports */
         return st;
-    scan_count_bytes(src, &x->s->result->in_tensors, m.array_bytes);
+    scan_count_bytes(src, &x->scan->result->in_tensors, m.array_bytes);
     if (!m.has_unknown_extension)
         *accounted += src->size; /* bounded: once */
     return CKPT_OK;

@@ -15,19 +15,20 @@ static ckpt_status scan_elements(struct scanner *x, source *src, ckpt_str where,
                                  uint64_t *accounted, ckpt_error *err)
 {
     uint64_t left = src->size - a->data, size = a->nbytes; /* bounded: the header is inside the source */
-    scan_count_bytes(src, &x->s->result->in_tensors, size < left ? size : left);
+    scan_count_bytes(src, &x->scan->result->in_tensors, size < left ? size : left);
     if (size >= left) {
         *accounted += src->size; /* bounded: once */
         return size == left ? CKPT_OK
-                            : scan_found(x->s, SCAN_FMT002, where, src, a->data,
+                            : scan_found(x->scan, SCAN_FMT002, where, src, a->data,
                                          "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}",
                                          size, left);
     }
     uint64_t end = a->data + size; /* bounded: less than left */
     *accounted += end;             /* bounded: once */
-    CKPT_TRY(scan_found(x->s, SCAN_FMT002, where, src, end, "{%" PRIu64 " bytes} follow {=the elements}",
+    CKPT_TRY(scan_found(x->scan, SCAN_FMT002, where, src, end, "{%" PRIu64 " bytes} follow {=the elements}",
                         src->size - end));
-    return x->depth < x->s->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err) : CKPT_OK;
+    return x->depth < x->scan->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err)
+                                               : CKPT_OK;
 }
 
 ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)

@@ -21,7 +21,7 @@ static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_er
     v->values += t->bytes; /* bounded: each is in the file */
     if (!t->is_external || !scan_leaves_folder(t->location))
         return CKPT_OK;
-    return scan_found(v->x->s, SCAN_EXT001, v->where, v->src, t->external_at,
+    return scan_found(v->x->scan, SCAN_EXT001, v->where, v->src, t->external_at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder",
                       STR_ARG(t->location));
 }
@@ -33,7 +33,7 @@ static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uin
     (void)err;
     for (size_t i = 0; i < sizeof python / sizeof *python; i++)
         if (domain.len && str_is(op_type, python[i]))
-            return scan_found(v->x->s, SCAN_SRC003, v->where, v->src, at, "the operation %s calls Python",
+            return scan_found(v->x->scan, SCAN_SRC003, v->where, v->src, at, "the operation %s calls Python",
                               python[i]);
     return CKPT_OK;
 }
@@ -51,7 +51,7 @@ ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *
         CKPT_TRY(scan_byte_patterns(x, src, where, false, err));
         return scan_report_reader(x, (struct scan_place){src, o.at}, where, &why, err);
     }
-    scan_count_bytes(src, &x->s->result->in_tensors, v.values);
+    scan_count_bytes(src, &x->scan->result->in_tensors, v.values);
     *accounted += src->size; /* bounded: once */
     return CKPT_OK;
 }

@@ -49,7 +49,7 @@ static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, siz
 {
     uint64_t left = at < s->src->size ? s->src->size - at : 0;
     n = n < left ? n : (size_t)left;
-    return str_of(to, scan_read(s->x->s, s->src, at, to, n) ? n : 0);
+    return str_of(to, scan_read(s->x->scan, s->src, at, to, n) ? n : 0);
 }
 
 /* check_keras_class - reports the class that follows the key "class_name", which is at AT and ends at AFTER,
@@ -64,7 +64,7 @@ static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t aft
     for (size_t i = 0; i < sizeof code / sizeof *code; i++)
         if (str_starts(t, str_c(code[i]))) {
             s->found++;
-            return scan_found(s->x->s, SCAN_SRC002, s->where, s->src, at,
+            return scan_found(s->x->scan, SCAN_SRC002, s->where, s->src, at,
                               "the class %s of a Keras model, which carries code", code[i]);
         }
     return CKPT_OK;
@@ -96,7 +96,7 @@ static ckpt_status check_external_location(struct search *s, uint64_t at, uint64
     if (!scan_leaves_folder(t))
         return CKPT_OK;
     s->found++;
-    return scan_found(s->x->s, SCAN_EXT001, s->where, s->src, at,
+    return scan_found(s->x->scan, SCAN_EXT001, s->where, s->src, at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder", STR_ARG(t));
 }
 
@@ -111,7 +111,7 @@ static ckpt_status report_match(struct search *s, const struct pattern *p, uint6
         return check_external_location(s, at, after);
     s->found++;
     const char *name = p->bytes + 2; /* bounded: the pattern begins with tag and length */
-    return scan_found(s->x->s, SCAN_SRC003, s->where, s->src, at, "the operation %s %s", name, p->what);
+    return scan_found(s->x->scan, SCAN_SRC003, s->where, s->src, at, "the operation %s %s", name, p->what);
 }
 
 static ckpt_status search_patterns(struct search *s, const struct pattern *patterns, size_t n,

@@ -26,14 +26,14 @@ struct pickle_scan {
 
 static bool take_step(void *user, const struct trace_step *s)
 {
-    struct pickle_scan *f = user;
-    struct scan *to = f->x->s;
-    if (s->what == TRACE_STEP_PAYLOAD && !f->reporting) {
-        struct trace_payload *added = arena_append(f->x->a, &f->payloads, &f->npayloads, &f->cap_payloads,
+    struct pickle_scan *ps = user;
+    struct scan *to = ps->x->scan;
+    if (s->what == TRACE_STEP_PAYLOAD && !ps->reporting) {
+        struct trace_payload *added = arena_append(ps->x->a, &ps->payloads, &ps->npayloads, &ps->cap_payloads,
                                                    sizeof *added);
-        f->too_many_payloads |= !added;
+        ps->too_many_payloads |= !added;
         if (!added)
-            return arena_full(f->x->a) || !scan_note_system_failure(to, CKPT_ENOMEM, NULL);
+            return arena_full(ps->x->a) || !scan_note_system_failure(to, CKPT_ENOMEM, NULL);
         *added = *s->payload;
     }
     return to->step(to->judge, s);
@@ -47,33 +47,33 @@ static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pic
     if (why->status == CKPT_EIO || why->status == CKPT_ENOMEM || why->status == CKPT_ECANCELLED)
         return why->status;
     enum scan_rule rule = why->status == CKPT_ELIMIT ? SCAN_PKL013 : SCAN_PKL006;
-    return scan_found(x->s, rule, p->where, p->src, end->next, "%s", why->what);
+    return scan_found(x->scan, rule, p->where, p->src, end->next, "%s", why->what);
 }
 
 /* follow_twice - follows P as one kind of loader reads it, to judge it, and, if there is anything to report,
  * a second time. */
-static ckpt_status follow_twice(struct pickle_scan *f, const struct scan_pickle *p, struct trace_end *end,
+static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle *p, struct trace_end *end,
                                 ckpt_error *err)
 {
-    struct scan *s = f->x->s;
+    struct scan *s = ps->x->scan;
     struct trace_options o = {.framed = p->framed,
                               .plain = p->joblib_arrays_as_opcodes,
                               .payloads = !p->framed && !p->joblib_arrays_as_opcodes,
                               .left = &s->opcodes_left,
                               .step = take_step,
-                              .user = f};
+                              .user = ps};
     ckpt_error why;
     ckpt_status st = s->begin(s->judge, p, false, CKPT_NO_OFFSET);
     if (st != CKPT_OK)
         return fail_memory(err);
-    f->reporting = false;
+    ps->reporting = false;
     why.status = pickle_trace(p->src, p->pos, p->src->size, &o, end, &why);
     ckpt_error first_error = why;
     if (s->end(s->judge, end)) {
         struct trace_end again;
         uint64_t error_offset = first_error.status == CKPT_OK ? CKPT_NO_OFFSET : end->next;
         (void)s->begin(s->judge, p, true, error_offset);
-        f->reporting = true;
+        ps->reporting = true;
         st = pickle_trace(p->src, p->pos, p->src->size, &o, &again, &why);
         if (st == CKPT_ECANCELLED || st == CKPT_ENOMEM || st == CKPT_EIO) {
             *err = why;
@@ -83,7 +83,7 @@ static ckpt_status follow_twice(struct pickle_scan *f, const struct scan_pickle 
     }
     if (first_error.status == CKPT_OK || p->framed || p->joblib_arrays_as_opcodes)
         return CKPT_OK;
-    st = report_broken_pickle(f->x, p, end, &first_error);
+    st = report_broken_pickle(ps->x, p, end, &first_error);
     if (st != CKPT_OK)
         *err = first_error;
     return st;
@@ -144,26 +144,26 @@ static bool looks_encoded(struct scan *s, source *bytes)
     return head[0] == 'g' && head[1] == 'A' && head[2] >= 'I' && head[2] <= 'X'; /* 80, 2 to 5 */
 }
 
-static ckpt_status open_payload(struct pickle_scan *f, const struct scan_pickle *p,
+static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle *p,
                                 const struct trace_payload *v, ckpt_error *err)
 {
-    struct scanner *x = f->x;
+    struct scanner *x = ps->x;
     source *bytes;
     uint64_t accounted = 0;
     ckpt_str where = scan_join_names(x, p->where, arena_printf(x->a, "value@0x%" PRIx64, v->start));
     if (!where.ptr)
         return fail_memory(err);
-    if (x->depth >= x->s->opts->max_depth)
-        return scan_found(x->s, SCAN_ARC002, where, p->src, v->start, "is nested too deep to be opened");
-    CKPT_TRY(open_payload_source(x->s, p->src, v, &bytes, err));
+    if (x->depth >= x->scan->opts->max_depth)
+        return scan_found(x->scan, SCAN_ARC002, where, p->src, v->start, "is nested too deep to be opened");
+    CKPT_TRY(open_payload_source(x->scan, p->src, v, &bytes, err));
     if (!bytes || (v->pickle && !scan_is_pickle(x, bytes, 0, bytes->size, false))) {
         source_unref(bytes);
         return CKPT_OK;
     }
     /* base64 text is scanned without decoding, too: "UEsDB" is also SHORT_BINSTRING */
     ckpt_status st = CKPT_OK;
-    if (looks_encoded(x->s, bytes))
-        st = scan_found(x->s, SCAN_PKL011, p->where, p->src, v->start,
+    if (looks_encoded(x->scan, bytes))
+        st = scan_found(x->scan, SCAN_PKL011, p->where, p->src, v->start,
                         "text that looks like a pickle or archive in base64 or hexadecimal digits");
     if (st == CKPT_OK)
         st = scan_bytes(x, bytes, where, SCAN_VALUE, &accounted, err);
@@ -171,13 +171,13 @@ static ckpt_status open_payload(struct pickle_scan *f, const struct scan_pickle 
     return st;
 }
 
-static ckpt_status open_payloads(struct pickle_scan *f, const struct scan_pickle *p, ckpt_error *err)
+static ckpt_status open_payloads(struct pickle_scan *ps, const struct scan_pickle *p, ckpt_error *err)
 {
-    for (size_t i = 0; i < f->npayloads; i++)
-        CKPT_TRY(open_payload(f, p, &f->payloads[i], err));
-    return !f->too_many_payloads ? CKPT_OK
-                                 : scan_found(f->x->s, SCAN_PKL013, p->where, NULL, CKPT_NO_OFFSET,
-                                              "too many values begin like files to look into all");
+    for (size_t i = 0; i < ps->npayloads; i++)
+        CKPT_TRY(open_payload(ps, p, &ps->payloads[i], err));
+    return !ps->too_many_payloads ? CKPT_OK
+                                  : scan_found(ps->x->scan, SCAN_PKL013, p->where, NULL, CKPT_NO_OFFSET,
+                                               "too many values begin like files to look into all");
 }
 
 /* ------------------------------------------------------- is it a pickle? */
@@ -230,61 +230,61 @@ static bool try_step(void *user, const struct trace_step *s)
 
 /* scan_arrays_as_opcodes - scans P a second time as pickle.load reads it, which runs the bytes of joblib's
  * arrays (the first at ARRAY) as opcodes, if these opcodes import or call anything. */
-static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *f, struct scan_pickle *p, uint64_t array,
+static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pickle *p, uint64_t array,
                                           ckpt_error *err)
 {
-    struct scanner *x = f->x;
-    struct trial t = {.s = x->s, .from = array};
-    struct trace_options o = {.plain = true, .left = &x->s->opcodes_left, .step = try_step, .user = &t};
+    struct scanner *x = ps->x;
+    struct trial t = {.s = x->scan, .from = array};
+    struct trace_options o = {.plain = true, .left = &x->scan->opcodes_left, .step = try_step, .user = &t};
     struct trace_end end;
     ckpt_error why;
-    if (scan_note_system_failure(x->s, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))
+    if (scan_note_system_failure(x->scan, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))
         return CKPT_OK; /* ckpt_scan returns the failure */
     bool acts = t.calls || t.runs_code || (t.imports && !t.odd_name);
     if (array != UINT64_MAX && !acts)
         return CKPT_OK;
     if (array != UINT64_MAX)
-        CKPT_TRY(scan_found(x->s, SCAN_FMT004, p->where, p->src, array,
+        CKPT_TRY(scan_found(x->scan, SCAN_FMT004, p->where, p->src, array,
                             "what joblib.load takes for an array, pickle.load takes for opcodes"));
     p->joblib_arrays_as_opcodes = true;
-    return follow_twice(f, p, &end, err);
+    return follow_twice(ps, p, &end, err);
 }
 
 ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
                             ckpt_error *err)
 {
-    struct pickle_scan *f = arena_alloc(x->a, sizeof *f);
+    struct pickle_scan *ps = arena_alloc(x->a, sizeof *ps);
     struct scan_pickle p = {.where = where, .src = src, .pos = *pos};
     struct trace_end end, other;
-    if (!f)
+    if (!ps)
         return fail_memory(err);
-    f->x = x;
-    x->s->result->pickles++;
+    ps->x = x;
+    x->scan->result->pickles++;
     ckpt_scan_record record = {.what = CKPT_SCAN_PICKLE,
                                .where = where,
                                .offset = *pos,
                                .weights_only = -1,
                                .file_offset = source_pos(src, *pos),
                                .error_offset = CKPT_NO_OFFSET};
-    if (!scan_record(x->s, &record))
+    if (!scan_record(x->scan, &record))
         return CKPT_ECANCELLED;
-    CKPT_TRY(follow_twice(f, &p, &end, err));
+    CKPT_TRY(follow_twice(ps, &p, &end, err));
     *stopped = end.stopped;
     if (end.framed_differs) {
         p.framed = true;
-        CKPT_TRY(follow_twice(f, &p, &other, err));
+        CKPT_TRY(follow_twice(ps, &p, &other, err));
     }
     if (end.arrays) {
         x->format = x->depth || strcmp(x->format, "pickle") != 0 ? x->format : "joblib";
         p.framed = false;
-        CKPT_TRY(scan_arrays_as_opcodes(f, &p, end.array, err));
+        CKPT_TRY(scan_arrays_as_opcodes(ps, &p, end.array, err));
         p.joblib_arrays_as_opcodes = false;
     }
-    scan_count_bytes(src, &x->s->result->in_tensors, end.array_bytes);
-    scan_count_bytes(src, &x->s->result->in_pickles,
+    scan_count_bytes(src, &x->scan->result->in_tensors, end.array_bytes);
+    scan_count_bytes(src, &x->scan->result->in_pickles,
                      end.next - *pos - end.array_bytes); /* bounded: part of it */
     *pos = end.next;
-    return open_payloads(f, &p, err);
+    return open_payloads(ps, &p, err);
 }
 
 /* runs_as_pickle - is there a pickle at POS that is not one by chance: that calls something, imports a name
@@ -292,8 +292,8 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
 static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool first,
                            struct trace_end *e, ckpt_error *why)
 {
-    struct trial t = {.s = x->s};
-    struct trace_options o = {.left = &x->s->opcodes_left, .step = try_step, .user = &t};
+    struct trial t = {.s = x->scan};
+    struct trace_options o = {.left = &x->scan->opcodes_left, .step = try_step, .user = &t};
     unsigned char last = 0;
     ckpt_status st = pickle_trace(src, pos, end, &o, e, why);
     if (e->framed_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
@@ -301,16 +301,16 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
         ckpt_error ignored;
         o.framed = true;
         ckpt_status again = pickle_trace(src, pos, end, &o, &other, &ignored);
-        (void)scan_note_system_failure(x->s, again, &ignored);
+        (void)scan_note_system_failure(x->scan, again, &ignored);
     }
-    if (scan_note_system_failure(x->s, st, why))
+    if (scan_note_system_failure(x->scan, st, why))
         return false;
     bool acts = t.calls > 0 || t.runs_code || (x->pickle_name && t.imports && !t.odd_name);
-    x->s->gave_up = x->s->gave_up || (!acts && st == CKPT_ELIMIT);
+    x->scan->gave_up = x->scan->gave_up || (!acts && st == CKPT_ELIMIT);
     if (acts || st == CKPT_ECANCELLED || !first || !e->stopped)
         return acts;
     if (e->next + 1 == end) /* bounded: before the end */
-        (void)scan_read(x->s, src, e->next, &last, 1);
+        (void)scan_read(x->scan, src, e->next, &last, 1);
     return (t.imports && !t.odd_name) || e->next == end || last == '\n';
 }
 
@@ -337,7 +337,7 @@ static bool find_acting_pickle(const struct scanner *x, source *src, uint64_t *p
 static bool has_protocol(const struct scanner *x, source *src, uint64_t pos, uint64_t end)
 {
     unsigned char begin[2];
-    return end - pos >= 2 && scan_read(x->s, src, pos, begin, 2) && begin[0] == 0x80 && begin[1] <= 5;
+    return end - pos >= 2 && scan_read(x->scan, src, pos, begin, 2) && begin[0] == 0x80 && begin[1] <= 5;
 }
 
 bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, bool head, struct scan_trial *trial)
@@ -364,9 +364,10 @@ static ckpt_status scan_after_last(struct scanner *x, source *src, ckpt_str wher
                                    ckpt_error *err)
 {
     uint64_t n = src->size - pos;
-    CKPT_TRY(scan_found(x->s, SCAN_PKL010, where, src, pos, "{%" PRIu64 " byte%s} after {=STOP}", n,
+    CKPT_TRY(scan_found(x->scan, SCAN_PKL010, where, src, pos, "{%" PRIu64 " byte%s} after {=STOP}", n,
                         n == 1 ? "" : "s"));
-    return x->depth < x->s->opts->max_depth ? scan_stray_bytes(x, src, where, pos, src->size, err) : CKPT_OK;
+    return x->depth < x->scan->opts->max_depth ? scan_stray_bytes(x, src, where, pos, src->size, err)
+                                               : CKPT_OK;
 }
 
 ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
@@ -402,7 +403,7 @@ ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t
     if (end == 0)
         return CKPT_OK;
     end = end < pos ? pos : end;
-    scan_count_bytes(src, &x->s->result->in_tensors, end - pos); /* bounded: not before */
-    *accounted += end - pos;                                     /* bounded: both inside the source */
+    scan_count_bytes(src, &x->scan->result->in_tensors, end - pos); /* bounded: not before */
+    *accounted += end - pos;                                        /* bounded: both inside the source */
     return end < src->size ? scan_after_last(x, src, where, end, err) : CKPT_OK;
 }

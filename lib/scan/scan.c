@@ -54,14 +54,14 @@ ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned reade
                           .bytes = at.size,
                           .sha256 = sum,
                           .readers = readers};
-    return scan_record(x->s, &r) ? CKPT_OK : CKPT_ECANCELLED;
+    return scan_record(x->scan, &r) ? CKPT_OK : CKPT_ECANCELLED;
 }
 
 ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, unsigned readers, uint8_t *kept,
                              ckpt_error *err)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
-    if (!x->s->opts->sha256)
+    if (!x->scan->opts->sha256)
         return CKPT_OK;
     CKPT_TRY(digest_source(src, sum, err));
     if (kept)
@@ -87,7 +87,7 @@ ckpt_status scan_report_reader(struct scanner *x, struct scan_place at, ckpt_str
 {
     ckpt_status st = why->status;
     if (check_is_fault(st) || st == CKPT_EUNSUPPORTED)
-        return scan_found_error(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT002, where, at, why);
+        return scan_found_error(x->scan, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT002, where, at, why);
     *err = *why;
     return st;
 }
@@ -117,7 +117,7 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
     uint64_t base = source_pos(src, 0);
     bool has_offset = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
                       why.offset - base <= src->size; /* bounded: not before */
-    return scan_found_error(x->s, SCAN_FMT002, where,
+    return scan_found_error(x->scan, SCAN_FMT002, where,
                             (struct scan_place){src, has_offset ? why.offset - base : CKPT_NO_OFFSET}, &why);
 }
 
@@ -192,20 +192,20 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
 static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
                                     ckpt_error *err)
 {
-    uint64_t warnings = x->s->result->found[CKPT_SCAN_WARNING];
+    uint64_t warnings = x->scan->result->found[CKPT_SCAN_WARNING];
     x->format = x->depth ? x->format : "safetensors";
     CKPT_TRY(scan_check_format(x, src, where, "safetensors", NULL, err));
-    if (x->s->result->found[CKPT_SCAN_WARNING] == warnings) {
+    if (x->scan->result->found[CKPT_SCAN_WARNING] == warnings) {
         unsigned char head[8];
-        if (scan_read(x->s, src, 0, head, sizeof head))
-            scan_count_bytes(src, &x->s->result->in_tensors,
+        if (scan_read(x->scan, src, 0, head, sizeof head))
+            scan_count_bytes(src, &x->scan->result->in_tensors,
                              src->size - 8 - load_u64le(head)); /* bounded: checked */
         return account_for_all(x, src, "safetensors", accounted);
     }
     uint64_t end;
     CKPT_TRY(read_data_end(x, src, &end, err));
-    return end && x->depth < x->s->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err)
-                                                   : CKPT_OK;
+    return end && x->depth < x->scan->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err)
+                                                      : CKPT_OK;
 }
 
 /* report_unrecognized - reports that P was not scanned, or only its attributes, and what it is, if S (may be
@@ -220,14 +220,14 @@ static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
     if (!all_read)
         CKPT_TRY(scan_byte_patterns(x, p->src, where, is_hdf5, err));
     if (s)
-        return scan_found(x->s, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, p->src, 0,
-                          "%s: %s looked into", s->what,
+        return scan_found(x->scan, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, p->src,
+                          0, "%s: %s looked into", s->what,
                           all_read ? "nothing but its attributes was" : "no part of it was");
     const struct format *format = x->depth == 0 ? format_recognize(p) : NULL;
     if (format)
-        return scan_found(x->s, SCAN_FMT003, where, p->src, 0, "%s: no part of it was looked into",
+        return scan_found(x->scan, SCAN_FMT003, where, p->src, 0, "%s: no part of it was looked into",
                           format->title);
-    return scan_found(x->s, SCAN_FMT001, where, p->src, 0,
+    return scan_found(x->scan, SCAN_FMT001, where, p->src, 0,
                       "not {=a recognized checkpoint format}; it begins with {%s}",
                       text_bytes_found(p->head, p->nhead, found));
 }
@@ -266,7 +266,7 @@ static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, 
     if (!recognize_legacy(p) && !scan_is_pickle(x, src, 0, src->size, false))
         return CKPT_OK;
     const char *format = x->format; /* scan_pickles may change it */
-    CKPT_TRY(scan_found(x->s, SCAN_FMT004, where, src, 0, "polyglot: also a valid pickle"));
+    CKPT_TRY(scan_found(x->scan, SCAN_FMT004, where, src, 0, "polyglot: also a valid pickle"));
     ckpt_status st = scan_pickles(x, src, where, &accounted, err);
     x->format = format;
     return st;
@@ -283,8 +283,8 @@ static const char *find_compression(struct scanner *x, const struct probe *p, co
         return s->id;
     if (role == SCAN_VALUE || !recognize_zlib(p))
         return NULL;
-    return (s && s->kind == SIGN_ZLIB) || scan_is_zlib(x, p->src, is_text_source(x->s, p->src)) ? "zlib"
-                                                                                                : NULL;
+    return (s && s->kind == SIGN_ZLIB) || scan_is_zlib(x, p->src, is_text_source(x->scan, p->src)) ? "zlib"
+                                                                                                   : NULL;
 }
 
 /* find_storage_compression - returns the kind of compression of P, a storage; NULL: none. Numbers may begin
@@ -303,7 +303,7 @@ static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str 
 {
     if (!x->pickle_name || t->opcodes < 2)
         return CKPT_OK;
-    return scan_found(x->s, SCAN_PKL013, where, src, t->failed_at,
+    return scan_found(x->scan, SCAN_PKL013, where, src, t->failed_at,
                       "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
 }
 
@@ -327,13 +327,13 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
         const char *compression = find_storage_compression(x, p, s);
         if (compression)
             return scan_compressed(x, src, where, compression, accounted, err);
-        scan_count_bytes(src, &x->s->result->in_tensors, src->size);
+        scan_count_bytes(src, &x->scan->result->in_tensors, src->size);
         return account_for_all(x, src, NULL, accounted);
     }
     const char *kind = find_compression(x, p, s, role);
     if (kind)
         return scan_compressed(x, src, where, kind, accounted, err);
-    if (is_text_source(x->s, src)) {
+    if (is_text_source(x->scan, src)) {
         CKPT_TRY(report_failed_trial(x, src, where, &trial));
         x->format = x->depth || x->format ? x->format : "text";
         return scan_text(x, src, where, accounted, err);
@@ -350,8 +350,9 @@ static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, 
 {
     struct probe p = {.size = 0};
     if (src->size == 0)
-        return role == SCAN_FILE ? scan_found(x->s, SCAN_FMT001, where, NULL, CKPT_NO_OFFSET, "an empty file")
-                                 : CKPT_OK;
+        return role == SCAN_FILE
+                   ? scan_found(x->scan, SCAN_FMT001, where, NULL, CKPT_NO_OFFSET, "an empty file")
+                   : CKPT_OK;
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
     scan_function *container = find_container_scanner(&p, recognize(&p), role);
     CKPT_TRY(container ? container(x, src, where, accounted, err)
@@ -414,7 +415,7 @@ static uint64_t get_opcode_budget(uint64_t size)
 
 ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_error *err)
 {
-    struct scanner x = {.s = s,
+    struct scanner x = {.scan = s,
                         .path = path,
                         .file_size = src->size,
                         .a = arena_new((uint64_t)256 << 20),

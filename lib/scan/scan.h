@@ -27,7 +27,7 @@ struct scan_extent {
 };
 
 struct scanner {
-    struct scan *s;
+    struct scan *scan;
     arena *a;          /* names, archives */
     const char *path;  /* of the file, for messages of the formats' readers */
     uint32_t depth;    /* how many archives and values the current bytes are nested in */

@@ -68,9 +68,10 @@ ckpt_status scan_check_suffix(struct scanner *x)
     for (size_t i = 0; x->format && i < sizeof known / sizeof *known; i++) {
         if (!path_has_suffix(path, known[i].suffix) || is_in_list(x->format, known[i].formats))
             continue;
-        bool hides_pickle = known[i].only_data && x->s->result->pickles;
-        return scan_found(x->s, hides_pickle ? SCAN_FMT005 : SCAN_FMT006, str_of("", 0), NULL, CKPT_NO_OFFSET,
-                          "the name ends in {=%s}, the content is {%s}", known[i].suffix, x->format);
+        bool hides_pickle = known[i].only_data && x->scan->result->pickles;
+        return scan_found(x->scan, hides_pickle ? SCAN_FMT005 : SCAN_FMT006, str_of("", 0), NULL,
+                          CKPT_NO_OFFSET, "the name ends in {=%s}, the content is {%s}", known[i].suffix,
+                          x->format);
     }
     return CKPT_OK;
 }

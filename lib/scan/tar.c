@@ -29,7 +29,7 @@ static ckpt_status scan_next_pickle(struct torch_member *m, ckpt_value **v)
     ckpt_status st = stopped ? pickle_read(m->a, m->src, at, m->src->size, NULL, v, &next, &why) : CKPT_OK;
     *v = st == CKPT_OK ? *v : NULL;
     if (st != CKPT_ENOMEM || !arena_full(m->a))
-        (void)scan_note_system_failure(m->x->s, st, &why);
+        (void)scan_note_system_failure(m->x->scan, st, &why);
     return CKPT_OK;
 }
 
@@ -45,7 +45,7 @@ static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool tenso
     unsigned char head[8];
     uint64_t n, size;
     if (!v || m->src->size - m->pos < sizeof head || /* bounded: pos is inside the source */
-        !scan_read(m->x->s, m->src, m->pos, head, sizeof head))
+        !scan_read(m->x->scan, m->src, m->pos, head, sizeof head))
         return false;
     m->pos += sizeof head; /* bounded: read just now */
     if (tensor)
@@ -74,8 +74,8 @@ static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor,
         *accounted += m->src->size; /* bounded: once */
         return CKPT_OK;
     }
-    return scan_found(m->x->s, SCAN_FMT002, m->where, m->src, m->pos < m->src->size ? m->pos : m->src->size,
-                      "no tensors of torch 0.1 from here on");
+    return scan_found(m->x->scan, SCAN_FMT002, m->where, m->src,
+                      m->pos < m->src->size ? m->pos : m->src->size, "no tensors of torch 0.1 from here on");
 }
 
 static ckpt_status scan_torch_member(struct scanner *x, source *part, ckpt_str where, bool tensor,
@@ -100,14 +100,14 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
     if (!where.ptr)
         return fail_memory(err);
     if (e->type == '1' || e->type == '2')
-        return scan_found(x->s, SCAN_ARC003, where, src, e->data,
+        return scan_found(x->scan, SCAN_ARC003, where, src, e->data,
                           "a link; whoever unpacks it may write elsewhere");
     if (e->type != '0' && e->type != '7' && e->size)
-        return scan_found(x->s, SCAN_ARC002, where, src, e->data, "a member of type '%c'", e->type);
+        return scan_found(x->scan, SCAN_ARC002, where, src, e->data, "a member of type '%c'", e->type);
     if (e->size == 0)
         return CKPT_OK;
     CKPT_TRY(source_slice(src, e->data, e->size, &part, err));
-    x->s->result->members++;
+    x->scan->result->members++;
     st = scan_hash_member(x, part, where, 0, NULL, err);
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
     if (st == CKPT_OK)
@@ -138,7 +138,7 @@ static ckpt_status check_padding(struct scanner *x, source *src, ckpt_str where,
     if (from >= to)
         return CKPT_OK;
     from += i; /* bounded: inside the chunk */
-    CKPT_TRY(scan_found(x->s, SCAN_FMT002, where, src, from,
+    CKPT_TRY(scan_found(x->scan, SCAN_FMT002, where, src, from,
                         "bytes that belong to no member, where a tar has zeros"));
     return scan_stray_bytes(x, src, where, from, to, err);
 }
@@ -158,15 +158,15 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     uint64_t accounted_inside = 0, payload = 0;
     ckpt_error why;
     x->format = x->depth ? x->format : "tar";
-    if (x->depth >= x->s->opts->max_depth)
-        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
+    if (x->depth >= x->scan->opts->max_depth)
+        return scan_found(x->scan, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
     ckpt_status st = tar_list(src, x->a, false, &list, &n, &why);
-    if (scan_note_system_failure(x->s, st, &why)) {
+    if (scan_note_system_failure(x->scan, st, &why)) {
         *err = why;
         return st;
     }
     if (st != CKPT_OK)
-        return scan_found(x->s, SCAN_FMT002, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
+        return scan_found(x->scan, SCAN_FMT002, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
     bool torch = has_member(list, n, "storages") && has_member(list, n, "tensors") &&
                  has_member(list, n, "pickle");
     uint64_t end = 0, block;

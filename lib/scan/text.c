@@ -56,12 +56,12 @@ static ckpt_status judge_object(struct scanner *x, const struct open_object *o, 
                            ? "a torch module, which is a pickle in base64"
                            : NULL;
     if (what)
-        return scan_found(x->s, SCAN_SRC002, where, src, at, "%s", what);
+        return scan_found(x->scan, SCAN_SRC002, where, src, at, "%s", what);
     if (is_function_with_effects(o))
-        return scan_found(x->s, SCAN_SRC002, where, src, at, "a function of %.*s, which may reach outside",
+        return scan_found(x->scan, SCAN_SRC002, where, src, at, "a function of %.*s, which may reach outside",
                           STR_ARG(o->module));
     if (o->class_name.len && !is_keras_module(o->module))
-        return scan_found(x->s, SCAN_SRC002, where, src, at, "the class %.*s of the module %.*s",
+        return scan_found(x->scan, SCAN_SRC002, where, src, at, "the class %.*s of the module %.*s",
                           STR_ARG(o->class_name), STR_ARG(o->module));
     return CKPT_OK;
 }
@@ -124,7 +124,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
 {
     json_scan j;
     ckpt_error why;
-    scan_count_bytes(src, &x->s->result->in_text, src->size);
+    scan_count_bytes(src, &x->scan->result->in_text, src->size);
     struct probe p = {.size = 0};
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
     if (!recognize_json(&p)) {
@@ -132,7 +132,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
         return CKPT_OK;
     }
     if (src->size > JSON_MAX)
-        return scan_found(x->s, SCAN_ARC002, where, src, 0,
+        return scan_found(x->scan, SCAN_ARC002, where, src, 0,
                           "JSON of {%" PRIu64 " bytes}; up to {=64 MiB} are read", src->size);
     size_t n = (size_t)src->size;
     char *text = malloc(n);
@@ -144,10 +144,10 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
         json_init(&j, str_of(text, n), 0, a, &why);
         why.status = CKPT_OK;
         st = scan_json(x, &j, open, src, where);
-        if (st == CKPT_OK && scan_note_system_failure(x->s, why.status, &why))
+        if (st == CKPT_OK && scan_note_system_failure(x->scan, why.status, &why))
             st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
         else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* invalid JSON is merely text */
-            st = scan_found(x->s, SCAN_ARC002, where, src, why.offset, "%s", why.what);
+            st = scan_found(x->scan, SCAN_ARC002, where, src, why.offset, "%s", why.what);
         else
             *accounted += n; /* bounded: once */
     }

@@ -91,12 +91,12 @@ static ckpt_status check_torch_layout(struct zip_scan *r, ckpt_error *err)
             continue;
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
             r->has_flaw = true;
-            CKPT_TRY(scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+            CKPT_TRY(scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
                                 "is outside of {=the folder \"%.*s\"}, where torch has all", (int)n,
                                 first->name.ptr));
         }
         if (v->method && get_role(r, v->name) == SCAN_STORAGE)
-            CKPT_TRY(scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+            CKPT_TRY(scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
                                 "a storage compressed by {method %u}; torch reads them {=as they are}",
                                 v->method));
     }
@@ -113,19 +113,19 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
     if (added)
         *added = (struct stray_bytes){f->from, f->n};
     if (!where.ptr || (f->n && !added)) {
-        (void)scan_note_system_failure(r->x->s, CKPT_ENOMEM, NULL);
+        (void)scan_note_system_failure(r->x->scan, CKPT_ENOMEM, NULL);
         return;
     }
     if (f->text && f->value)
-        (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s %" PRIu64, f->text, f->value);
+        (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at, "%s %" PRIu64, f->text, f->value);
     else if (f->text)
-        (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s", f->text);
+        (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at, "%s", f->text);
     else if (f->bits)
-        (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at,
+        (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at,
                          "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the directory at 0x%" PRIx64, f->what,
                          f->value, f->other_value, f->other);
     else
-        (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at,
+        (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at,
                          "%s: {%" PRIu64 "} here, {=%" PRIu64 "} in the directory at 0x%" PRIx64, f->what,
                          f->value, f->other_value, f->other);
 }
@@ -139,7 +139,7 @@ static ckpt_status inflate_member(struct zip_scan *r, const struct zip_view *v, 
 {
     struct scanner *x = r->x;
     ckpt_error why;
-    uint64_t used, all = x->s->opts->max_unpacked, left = all - x->unpacked;
+    uint64_t used, all = x->scan->opts->max_unpacked, left = all - x->unpacked;
     if (r->max_unpacked - r->unpacked < left) { /* bounded: never more than the maximum */
         all = r->max_unpacked;
         left = all - r->unpacked;
@@ -158,15 +158,15 @@ static ckpt_status inflate_member(struct zip_scan *r, const struct zip_view *v, 
     }
     ckpt_status found = CKPT_OK;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
-        found = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at,
+        found = scan_found(x->scan, SCAN_ARC002, where, r->z.src, v->at,
                            "unpacks to {more} than {=%" PRIu64 " bytes} in all", all);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
-        found = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
+        found = scan_found(x->scan, SCAN_ZIP001, where, r->z.src, v->at,
                            "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
-        found = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at, "%s", why.what);
+        found = scan_found(x->scan, SCAN_ZIP001, where, r->z.src, v->at, "%s", why.what);
     else if (st == CKPT_OK && spool_size(to) != v->usize)
-        found = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
+        found = scan_found(x->scan, SCAN_ZIP001, where, r->z.src, v->at,
                            "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(to),
                            v->usize);
     *out = spool_source(to);
@@ -180,7 +180,7 @@ static ckpt_status check_crc(struct zip_scan *r, const struct zip_view *v, sourc
     ckpt_status st = source_crc(src, 0, src->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == v->crc)
         return st;
-    return scan_found(r->x->s, SCAN_ZIP002, where, r->z.src, v->from,
+    return scan_found(r->x->scan, SCAN_ZIP002, where, r->z.src, v->from,
                       "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
                       v->crc);
 }
@@ -189,10 +189,10 @@ static ckpt_status check_crc(struct zip_scan *r, const struct zip_view *v, sourc
 static ckpt_status report_unsupported(struct zip_scan *r, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_ENCRYPTED
-               ? scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at,
+               ? scan_found(r->x->scan, SCAN_ARC002, where, r->z.src, v->at,
                             "it is encrypted or a patch to another file ({flags 0x%04x})", v->flags)
-               : scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by {method %u}",
-                            v->method);
+               : scan_found(r->x->scan, SCAN_ARC002, where, r->z.src, v->at,
+                            "it is compressed by {method %u}", v->method);
 }
 
 /* get_sum - returns the bytes for the sha256 of V; NULL: not asked for. */
@@ -213,7 +213,7 @@ static ckpt_status scan_member_bytes(struct zip_scan *r, const struct zip_view *
     struct scanner *x = r->x;
     enum scan_role role = get_role(r, v->name);
     uint64_t accounted = 0;
-    x->s->result->members++;
+    x->scan->result->members++;
     if (!checked_add(x->member_bytes, src->size, &x->member_bytes))
         x->member_bytes = UINT64_MAX;
     CKPT_TRY(scan_hash_member(x, src, where, get_readers(v), get_sum(r, v), err));
@@ -247,7 +247,7 @@ static ckpt_status scan_with_libarchive(struct zip_scan *r, const struct zip_vie
 {
     struct scanner *x = r->x;
     struct unpacking p = {r, v, where, 0};
-    uint64_t left = x->s->opts->max_unpacked - x->unpacked;
+    uint64_t left = x->scan->opts->max_unpacked - x->unpacked;
     struct unpack u = {.max = v->usize < left ? v->usize : left, .member = scan_unpacked_bytes, .user = &p};
     source *src = NULL;
     ckpt_error why;
@@ -262,12 +262,12 @@ static ckpt_status scan_with_libarchive(struct zip_scan *r, const struct zip_vie
         return st;
     }
     if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
-        return scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at, "method %u: %s", v->method, why.what);
+        return scan_found(x->scan, SCAN_ZIP001, where, r->z.src, v->at, "method %u: %s", v->method, why.what);
     if (st != CKPT_OK)
-        return scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by {method %u}: %s",
+        return scan_found(x->scan, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by {method %u}: %s",
                           v->method, why.what);
     if (p.got != v->usize)
-        return scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
+        return scan_found(x->scan, SCAN_ZIP001, where, r->z.src, v->at,
                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.got, v->usize);
     return CKPT_OK;
 }
@@ -292,7 +292,7 @@ static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckp
                      scan_is_pickle(r->x, src, 0, src->size, true);
     if (st == CKPT_OK && v->flags & ZIP_FLAGS_OPAQUE) {
         st = is_pickle
-                 ? scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+                 ? scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
                               "is said to be encrypted or a patch ({flags 0x%04x}), and is a plain pickle",
                               v->flags)
                  : report_unsupported(r, v, where);
@@ -327,7 +327,7 @@ static ckpt_status report_code_members(struct zip_scan *r, const char *suffixes,
             first = r->z.views[i].name;
     }
     return n == 0 ? CKPT_OK
-                  : scan_found(r->x->s, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
+                  : scan_found(r->x->scan, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
                                "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what,
                                STR_ARG(first));
 }
@@ -368,9 +368,9 @@ static ckpt_status find_shared_bytes(struct zip_scan *r, ckpt_error *err)
     struct view_bytes *e = calloc(r->z.n + 1, sizeof *e); /* bounded: as many as there are views */
     r->first = arena_array(r->x->a, r->z.n, sizeof *r->first);
     r->accounted = arena_array(r->x->a, r->z.n, sizeof *r->accounted);
-    if (r->x->s->opts->sha256)
+    if (r->x->scan->opts->sha256)
         r->sums = arena_array(r->x->a, r->z.n, CKPT_DIGEST_MAX);
-    if (!e || !r->first || !r->accounted || (r->x->s->opts->sha256 && !r->sums)) {
+    if (!e || !r->first || !r->accounted || (r->x->scan->opts->sha256 && !r->sums)) {
         free(e);
         return fail_memory(err);
     }
@@ -406,12 +406,12 @@ static ckpt_status report_shared_member(struct zip_scan *r, const struct zip_vie
     ckpt_str where = scan_join_names(x, r->where, v->name);
     if (!where.ptr)
         return fail_memory(err);
-    x->s->result->members++;
-    CKPT_TRY(scan_found(x->s, SCAN_ZIP005, where, r->z.src, v->from,
+    x->scan->result->members++;
+    CKPT_TRY(scan_found(x->scan, SCAN_ZIP005, where, r->z.src, v->from,
                         "has the bytes of %.*s (header at 0x%" PRIx64 "), and is scanned as that",
                         first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr, first->from));
     if (v->crc && first->crc && v->crc != first->crc)
-        CKPT_TRY(scan_found(x->s, SCAN_ZIP002, where, r->z.src, v->from,
+        CKPT_TRY(scan_found(x->scan, SCAN_ZIP002, where, r->z.src, v->from,
                             "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                             first->crc));
     return !r->sums ? CKPT_OK
@@ -436,7 +436,7 @@ static ckpt_status scan_members(struct zip_scan *r, uint64_t size, uint64_t *acc
         uint32_t first = r->first[i];
         r->member_accounted = false;
         if (is_over_budget(r->x))
-            return scan_found(r->x->s, SCAN_ARC002, r->where, r->z.src, v->at,
+            return scan_found(r->x->scan, SCAN_ARC002, r->where, r->z.src, v->at,
                               "its members overlap; %zu of %zu were scanned", i, r->z.n);
         if (first == i || !v->reachable || v->csize == 0)
             CKPT_TRY(open_member(r, v, err));
@@ -524,8 +524,8 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
         .x = x, .where = where, .z = {.src = src, .a = x->a, .flaw = report_zip_flaw, .user = r}};
     r->max_unpacked = scan_max_unpacked(x, src->size);
     x->format = x->depth || guest ? x->format : "zip";
-    if (x->depth >= x->s->opts->max_depth)
-        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
+    if (x->depth >= x->scan->opts->max_depth)
+        return scan_found(x->scan, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
     uint64_t accounted_here = 0;
     size_t index = 0;
     CKPT_TRY(note_opened(x, src, &index, err));
@@ -648,9 +648,9 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     if (r.n == 0 && end == src->size)
         return scan_archive(x, src, where, false, accounted, err);
     const char *rest = end < src->size ? ", then a safetensors file" : "";
-    CKPT_TRY(r.n ? scan_found(x->s, SCAN_ZIP003, where, src, 0, "%zu archives one after the other%s", r.n + 1,
-                              rest)
-                 : scan_found(x->s, SCAN_ZIP003, where, src, 0, "an archive%s", rest));
+    CKPT_TRY(r.n ? scan_found(x->scan, SCAN_ZIP003, where, src, 0, "%zu archives one after the other%s",
+                              r.n + 1, rest)
+                 : scan_found(x->scan, SCAN_ZIP003, where, src, 0, "an archive%s", rest));
     for (size_t i = r.n; i-- > 0; from = r.starts[i])
         CKPT_TRY(scan_concatenated(x, src, where, from, r.starts[i], accounted, err));
     CKPT_TRY(scan_concatenated(x, src, where, from, end, accounted, err));
@@ -670,10 +670,10 @@ ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, 
         return CKPT_OK;
     if (seen && !seen->is_stray)
         return scan_found(
-            x->s, SCAN_ZIP004, where, src, c.at,
+            x->scan, SCAN_ZIP004, where, src, c.at,
             "the archive that ends here is a member, and scanned as that; readers of zip open it "
             "instead of the file");
-    CKPT_TRY(scan_found(x->s, SCAN_FMT004, where, src, c.at,
+    CKPT_TRY(scan_found(x->scan, SCAN_FMT004, where, src, c.at,
                         "polyglot: also a zip archive, which readers of zip open by this end record"));
     if (seen)
         return CKPT_OK;

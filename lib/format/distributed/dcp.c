@@ -780,7 +780,7 @@ static ckpt_status open_bytesio(struct dcp *d, ckpt_file **part)
     const ckpt_value *state = value_calls(root, "_io", "BytesIO", 0) ? value_state(root) : NULL;
     if (!state || state->type != CKPT_V_TUPLE)
         return CKPT_OK;
-    CKPT_TRY(torch_bytes(*part, value_item(state, 0), &bytes, d->err));
+    CKPT_TRY(torch_open_bytes(*part, value_item(state, 0), &bytes, d->err));
     if (!bytes)
         return CKPT_OK;
     const struct opening o = {
@@ -948,7 +948,7 @@ static ckpt_status read_all(struct dcp *d)
     CKPT_TRY(make_graph(d));
     f->producer = STR_LIT("torch.distributed.checkpoint");
     CKPT_TRY(dcp_read_extra_values(f, d->trusted, d->err));
-    CKPT_TRY(torch_graph(f, f->root, &st, d->err));
+    CKPT_TRY(torch_walk_graph(f, f->root, &st, d->err));
     f->resolve = part_graph_add_unreferenced;
     CKPT_TRY(count_ranks(d));
     return note_unnamed_files(d);

@@ -185,7 +185,7 @@ static ckpt_status read_all(struct sharded_tensors *r)
     CKPT_TRY(read_shards(r));
     CKPT_TRY(sharded_tensors_store(r));
     CKPT_TRY(make_root(r));
-    return torch_graph(r->f, r->f->root, &st, r->err);
+    return torch_walk_graph(r->f, r->f->root, &st, r->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -398,7 +398,7 @@ static ckpt_status read_all(struct deepspeed *x)
     note_experts(x);
     x->f->root = x->root;
     x->f->resolve = part_graph_add_unreferenced;
-    return torch_graph(x->f, x->root, &st, x->err);
+    return torch_walk_graph(x->f, x->root, &st, x->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

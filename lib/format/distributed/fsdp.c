@@ -89,7 +89,7 @@ static ckpt_status refuse_flat(struct fsdp *x, const ckpt_tensor *t)
 /* check_ranks - checks that there is a file for each rank in the mesh of row ROW of PART. */
 static ckpt_status check_ranks(struct fsdp *x, const ckpt_file *part, uint32_t row, size_t nfiles)
 {
-    uint64_t n = torch_part_ranks(part, row);
+    uint64_t n = torch_count_part_ranks(part, row);
     const ckpt_tensor *t = &part->table.rows[row].t;
     if (n == 0 || n <= nfiles || x->f->salvage)
         return CKPT_OK;
@@ -111,7 +111,7 @@ static ckpt_status add_row(struct fsdp *x, const ckpt_file *part, uint32_t row)
         const uint64_t *offset;
         if (part->table.rows[i].t.part_of != row)
             continue;
-        ckpt_status st = torch_part_offset(x->f->a, part, row, component++, i, &offset, x->err);
+        ckpt_status st = torch_get_part_offset(x->f->a, part, row, component++, i, &offset, x->err);
         if (st != CKPT_OK)
             fail_where(x->err, "%.*s", STR_ARG(t->name));
         CKPT_TRY(st);
@@ -199,7 +199,7 @@ static ckpt_status read_all(struct fsdp *x)
     part_file_set_step(f, "global_step_");
     f->producer = find_trainer(list[0]) ? str_c(find_trainer(list[0])) : x->first->producer;
     f->ranks.ranks = f->nparts;
-    return torch_graph(f, f->root, &st, x->err);
+    return torch_walk_graph(f, f->root, &st, x->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

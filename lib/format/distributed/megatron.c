@@ -718,7 +718,7 @@ static ckpt_status read_ranks(struct megatron *m)
     f->ranks.tensor_parallel = m->tensor;
     f->ranks.pipeline_parallel = m->stages;
     (void)find_arg(m, "data_parallel_size", &f->ranks.data_parallel);
-    return torch_graph(f, f->root, &st, m->err);
+    return torch_walk_graph(f, f->root, &st, m->err);
 }
 
 /* read_dcp - reads the format torch_dist. */

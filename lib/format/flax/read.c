@@ -318,7 +318,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         format_set_container(f, r.arrays, NULL);
         f->root = r.root;
         f->producer = STR_LIT("flax");
-        status = torch_graph(f, r.root, &st, err);
+        status = torch_walk_graph(f, r.root, &st, err);
     }
     fail_add_place(status == CKPT_OK ? NULL : err, 0, STR_LIT("MessagePack"));
     return status;

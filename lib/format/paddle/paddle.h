@@ -18,7 +18,7 @@ struct paddle_pickle {
  * out of the graph. */
 ckpt_status paddle_find(struct paddle_pickle *p, ckpt_file *f, struct pickle_facts *facts, source *src,
                         ckpt_error *err);
-/* paddle_describe - describes a tensor for torch_graph; USER is a struct paddle_pickle. */
+/* paddle_describe - describes a tensor for torch_walk_graph; USER is a struct paddle_pickle. */
 ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m);
 
 /* The names of the parameters of a program, in sorted order. */

@@ -296,7 +296,7 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, s
             *d = one;
         if (!is || a.fortran || one.kind != d->kind || one.bytes != d->bytes || !one.bytes || one.big_endian)
             return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is not {=an array as the first one}", i);
-        CKPT_TRY(value_bytes(g, a.data, &piece[i].src));
+        CKPT_TRY(graph_open_bytes(g, a.data, &piece[i].src));
         if (!piece[i].src || piece[i].src->size % d->bytes)
             return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is no {=array of whole elements}", i);
         box[2 * (size_t)i] = *total; /* bounded: twice as many are allocated */

@@ -59,7 +59,7 @@ ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_va
  * is all of the record RECORD (without top). */
 ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ckpt_str name,
                                      const char *record, const ckpt_tensor *t);
-/* torch_archive_get_storages - returns the callbacks by which torch_graph finds storages in this archive. */
+/* torch_archive_get_storages - returns the callbacks by which torch_walk_graph finds storages in this archive. */
 struct torch_storages torch_archive_get_storages(struct torch_archive *ta);
 /* torch_archive_count_unused - counts the bytes of storage records that were not used, and sets
  * ckpt_file.resolve for those that only opaque objects use. */

@@ -18,82 +18,82 @@ struct embedding {
     ckpt_error *err;
 };
 
-static ckpt_status add_storages(const struct embedding *g)
+static ckpt_status add_storages(const struct embedding *e)
 {
     uint32_t index;
-    for (size_t i = 0; i < g->embedded->table.nstorages; i++) {
-        struct storage s = g->embedded->table.storages[i];
+    for (size_t i = 0; i < e->embedded->table.nstorages; i++) {
+        struct storage s = e->embedded->table.storages[i];
         if (s.src)
             (void)source_ref(s.src);
         s.keyed = false; /* the key is of another pickle */
-        CKPT_TRY(table_add_storage(&g->f->table, &s, &index, g->err));
+        CKPT_TRY(table_add_storage(&e->f->table, &s, &index, e->err));
     }
     return CKPT_OK;
 }
 
-static ckpt_path_elem *prepend_path(const struct embedding *g, const ckpt_path_elem *path, uint32_t n)
+static ckpt_path_elem *prepend_path(const struct embedding *e, const ckpt_path_elem *path, uint32_t n)
 {
-    ckpt_path_elem *out = arena_array(g->f->a, (uint64_t)g->nprefix + n, sizeof *out);
-    for (uint32_t i = 0; out && i < g->nprefix; i++)
-        out[i] = g->prefix[i];
+    ckpt_path_elem *out = arena_array(e->f->a, (uint64_t)e->nprefix + n, sizeof *out);
+    for (uint32_t i = 0; out && i < e->nprefix; i++)
+        out[i] = e->prefix[i];
     for (uint32_t i = 0; out && i < n; i++)
-        out[g->nprefix + i] = path[i];
+        out[e->nprefix + i] = path[i];
     return out;
 }
 
-static ckpt_status add_embedded_row(const struct embedding *g, size_t i)
+static ckpt_status add_embedded_row(const struct embedding *e, size_t i)
 {
-    struct row r = g->embedded->table.rows[i];
-    struct step *steps = arena_array(g->f->a, (uint64_t)g->nprefix + r.t.npath, sizeof *steps);
+    struct row r = e->embedded->table.rows[i];
+    struct step *steps = arena_array(e->f->a, (uint64_t)e->nprefix + r.t.npath, sizeof *steps);
     ckpt_value *v = (ckpt_value *)(uintptr_t)r.t.value;
     bool own = v->row == i; /* the first row of this node */
-    ckpt_path_elem *path = prepend_path(g, r.t.path, r.t.npath);
+    ckpt_path_elem *path = prepend_path(e, r.t.path, r.t.npath);
     if (!steps || !path)
-        return fail_memory(g->err);
-    for (uint32_t k = 0; k < g->nprefix; k++)
-        steps[k] = g->steps[k];
+        return fail_memory(e->err);
+    for (uint32_t k = 0; k < e->nprefix; k++)
+        steps[k] = e->steps[k];
     for (uint32_t k = 0; k < r.t.npath; k++)
-        steps[g->nprefix + k] = r.steps[k];
+        steps[e->nprefix + k] = r.steps[k];
     r.steps = steps;
     r.t.path = path;
-    r.t.npath += g->nprefix;
+    r.t.npath += e->nprefix;
     r.t.name = str_of(NULL, 0);
     if (r.t.storage != CKPT_NO_STORAGE)
-        r.t.storage += g->storage0;
+        r.t.storage += e->storage0;
     if (r.t.part_of != CKPT_NO_TENSOR)
-        r.t.part_of += g->row0;
+        r.t.part_of += e->row0;
     uint32_t at;
-    CKPT_TRY(file_add_row(g->f, &r, &at, g->err));
+    CKPT_TRY(file_add_row(e->f, &r, &at, e->err));
     if (own)
         v->row = at;
     return CKPT_OK;
 }
 
-static ckpt_status add_leaves_and_facts(const struct embedding *g)
+static ckpt_status add_leaves_and_facts(const struct embedding *e)
 {
-    ckpt_file *f = g->f, *part = g->embedded;
+    ckpt_file *f = e->f, *part = e->embedded;
     for (size_t i = 0; i < part->nleaves; i++) {
-        ckpt_path_elem *path = prepend_path(g, part->leaves[i].path, part->leaves[i].npath);
+        ckpt_path_elem *path = prepend_path(e, part->leaves[i].path, part->leaves[i].npath);
         if (!path)
-            return fail_memory(g->err);
-        CKPT_TRY(file_leaf(f, path, part->leaves[i].npath + g->nprefix, part->leaves[i].value, g->err));
+            return fail_memory(e->err);
+        CKPT_TRY(file_leaf(f, path, part->leaves[i].npath + e->nprefix, part->leaves[i].value, e->err));
     }
-    CKPT_TRY(file_take_pickles(f, part, g->err));
+    CKPT_TRY(file_take_pickles(f, part, e->err));
     for (size_t i = 0; i < part->notices.n; i++)
         file_notice(f, "%s", part->notices.text[i]);
-    return checked_add(f->unaccounted, part->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(g->err);
+    return checked_add(f->unaccounted, part->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(e->err);
 }
 
 /* add_contents - adds storages, rows, leaves and notices of the embedded file to the outer one. Their nodes
  * stay in the embedded file. */
-static ckpt_status add_contents(struct embedding *g)
+static ckpt_status add_contents(struct embedding *e)
 {
-    g->row0 = (uint32_t)g->f->table.nrows;
-    g->storage0 = (uint32_t)g->f->table.nstorages;
-    CKPT_TRY(add_storages(g));
-    for (size_t i = 0; i < g->embedded->table.nrows; i++)
-        CKPT_TRY(add_embedded_row(g, i));
-    return add_leaves_and_facts(g);
+    e->row0 = (uint32_t)e->f->table.nrows;
+    e->storage0 = (uint32_t)e->f->table.nstorages;
+    CKPT_TRY(add_storages(e));
+    for (size_t i = 0; i < e->embedded->table.nrows; i++)
+        CKPT_TRY(add_embedded_row(e, i));
+    return add_leaves_and_facts(e);
 }
 
 static ckpt_status open_embedded(struct torch_archive *ta, const char *record, ckpt_file **out,
@@ -125,14 +125,14 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
     ckpt_value *k = value_str(a, key);
     if (!k || !path_below(a, mapping, prefix, steps, nprefix, key, &path, &to))
         return fail_memory(err);
-    struct embedding g = {.f = ta->f, .prefix = path, .steps = to, .nprefix = nprefix + 1, .err = err};
-    ckpt_status st = open_embedded(ta, record, &g.embedded, err);
+    struct embedding e = {.f = ta->f, .prefix = path, .steps = to, .nprefix = nprefix + 1, .err = err};
+    ckpt_status st = open_embedded(ta, record, &e.embedded, err);
     if (st == CKPT_OK)
-        st = add_contents(&g);
+        st = add_contents(&e);
     if (st != CKPT_OK) {
         fail_where(err, "%.*s%s", STR_ARG(ta->top), record);
         return st;
     }
-    const ckpt_value *root = file_replacement(g.embedded, g.embedded->root);
+    const ckpt_value *root = file_replacement(e.embedded, e.embedded->root);
     return value_put(a, mapping, k, (ckpt_value *)(uintptr_t)root) ? CKPT_OK : fail_memory(err);
 }

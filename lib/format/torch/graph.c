@@ -636,8 +636,8 @@ static size_t expected_storages(const ckpt_file *f)
     return max;
 }
 
-ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
-                        ckpt_error *err)
+ckpt_status torch_walk_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
+                             ckpt_error *err)
 {
     struct torch_walk w = {.g = {.f = f, .st = storages, .err = err}};
     struct pending_node top = {.v = root, .part_of = CKPT_NO_TENSOR};

@@ -58,15 +58,15 @@ ckpt_status torch_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype
 /* torch_describe_numpy - fills *M if V is a numpy array or scalar. */
 ckpt_status torch_describe_numpy(struct graph *g, const ckpt_value *v, struct tensor_description *m);
 
-/* torch_storage - finds the storage that node V names: its index in the table, the dtype of its class and
+/* torch_get_storage - finds the storage that node V names: its index in the table, the dtype of its class and
  * its numel. *VIEW_OFFSET is that of a legacy view, else 0. CKPT_EFORMAT if V is no storage. */
-ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
-                          uint64_t *numel, uint64_t *view_offset);
+ckpt_status torch_get_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
+                              uint64_t *numel, uint64_t *view_offset);
 bool torch_is_storage(const ckpt_value *v);
 
-/* value_bytes - opens the bytes of V as a source: BYTES, BYTEARRAY, Python 2 str, or _codecs.encode of
+/* graph_open_bytes - opens the bytes of V as a source: BYTES, BYTEARRAY, Python 2 str, or _codecs.encode of
  * latin-1 text, as Python 3 writes bytes in protocol <= 2. Sets *OUT to NULL if V is not bytes. */
-ckpt_status value_bytes(struct graph *g, const ckpt_value *v, source **out);
+ckpt_status graph_open_bytes(struct graph *g, const ckpt_value *v, source **out);
 
 /* torch_read_sizes - reads V, a tuple, list or torch.Size of integers >= 0, to an array in the arena. WHAT
  * is its name in errors. */

@@ -269,10 +269,10 @@ static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
     if (has_module_ids(l->facts))
         file_notice(f, "a whole model with the source text of its classes, which is not run");
     struct torch_storages st = get_storages(l);
-    return torch_graph(f, f->root, &st, err);
+    return torch_walk_graph(f, f->root, &st, err);
 }
 
-ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err)
+ckpt_status torch_read_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err)
 {
     struct pickle_facts facts = {0};
     struct legacy l = {.f = f, .src = bytes, .err = err, .facts = &facts, .embedded = true};

@@ -34,7 +34,7 @@ enum tensor_field {
     TENSOR_SIZES,
     TENSOR_STRIDES,
     TENSOR_GRAD,
-    TENSOR_Q
+    TENSOR_QUANTIZED_SCHEMA
 };
 enum object_field { OBJECT_TYPE, OBJECT_STATE, OBJECT_ATTRS };
 
@@ -55,8 +55,8 @@ struct mobile {
 
 static bool probe(const struct probe *p) { return p->nhead >= 8 && memcmp(p->head + 4, "PTMF", 4) == 0; }
 
-/* dtype_of - returns the dtype of a type NUMBER of c10/core/ScalarType.h. */
-static ckpt_dtype dtype_of(uint64_t number)
+/* get_dtype - returns the dtype of a type NUMBER of c10/core/ScalarType.h. */
+static ckpt_dtype get_dtype(uint64_t number)
 {
     static const uint8_t types[] = {
         CKPT_DT_U8,          CKPT_DT_I8,          CKPT_DT_I16,  CKPT_DT_I32,     CKPT_DT_I64,
@@ -125,8 +125,8 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
     CKPT_TRY(flatbuffer_read_number(b, &table, TENSOR_GRAD, 1, &grad));
     CKPT_TRY(flatbuffer_get_vector(b, &table, TENSOR_SIZES, 4, &sizes));
     CKPT_TRY(flatbuffer_get_vector(b, &table, TENSOR_STRIDES, 4, &strides));
-    CKPT_TRY(flatbuffer_find_child(b, &table, TENSOR_Q, &quantized));
-    if (quantized || !dtype_of(type))
+    CKPT_TRY(flatbuffer_find_child(b, &table, TENSOR_QUANTIZED_SCHEMA, &quantized));
+    if (quantized || !get_dtype(type))
         return fail(b->err, CKPT_EUNSUPPORTED, at,
                     "{%s} of scalar type %llu cannot be read from a mobile model",
                     quantized ? "a quantized tensor" : "a tensor", (unsigned long long)type);
@@ -136,7 +136,7 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
     CKPT_TRY(read_sizes(m, &sizes, &shape));
     CKPT_TRY(read_sizes(m, &strides, &stride));
     CKPT_TRY(find_storage(m, storage, &t));
-    t.t.dtype = (uint16_t)dtype_of(type);
+    t.t.dtype = (uint16_t)get_dtype(type);
     t.t.ndim = sizes.count;
     t.t.shape = shape;
     t.t.stride = stride;

@@ -21,7 +21,7 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
                                      const struct numpy_dtype *d, ckpt_tensor *t)
 {
     source *bytes = NULL;
-    CKPT_TRY(value_bytes(g, data, &bytes));
+    CKPT_TRY(graph_open_bytes(g, data, &bytes));
     if (!bytes)
         return graph_fail_expected(g, v, "a numpy array's data are", "bytes", data);
     if (t->nbytes != bytes->size) {
@@ -57,8 +57,8 @@ static ckpt_status share_array_storage(struct graph *g, const ckpt_value *v, con
     return map_set_num(f->node_storages, map_ptr(v), t->storage) ? CKPT_OK : fail_memory(g->err);
 }
 
-/* fields_of - returns the fields of the record DTYPE as text; .ptr NULL: out of memory. */
-static ckpt_str fields_of(struct graph *g, const ckpt_value *dtype)
+/* make_fields_text - returns the fields of the record DTYPE as text; .ptr NULL: out of memory. */
+static ckpt_str make_fields_text(struct graph *g, const ckpt_value *dtype)
 {
     char text[512];
     value_show(value_item(value_state(dtype), 4), 64, text, sizeof text);
@@ -90,7 +90,7 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const st
         return fail_memory(g->err);
     if (d.kind == 'O')
         return CKPT_OK;
-    if (d.record && !(t->note = fields_of(g, made->dtype)).ptr)
+    if (d.record && !(t->note = make_fields_text(g, made->dtype)).ptr)
         return fail_memory(g->err);
     /* An array without elements needs no strides, and theirs could exceed 64 bits. */
     if (t->elements && !(t->stride = kit_strides(g->f->a, sizes, t->ndim, made->fortran)))
@@ -133,7 +133,7 @@ static ckpt_status open_stored_bytes(struct graph *g, const ckpt_value *v, sourc
     return open_memory(g, v->u.str, out);
 }
 
-ckpt_status value_bytes(struct graph *g, const ckpt_value *v, source **out)
+ckpt_status graph_open_bytes(struct graph *g, const ckpt_value *v, source **out)
 {
     *out = NULL;
     for (int wraps = 0; v && wraps < 4; wraps++) {
@@ -153,9 +153,9 @@ ckpt_status value_bytes(struct graph *g, const ckpt_value *v, source **out)
     return CKPT_OK;
 }
 
-ckpt_status torch_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err)
+ckpt_status torch_open_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err)
 {
     static const struct torch_storages none = {.user = NULL};
     struct graph g = {.f = f, .st = &none, .err = err};
-    return value_bytes(&g, v, out);
+    return graph_open_bytes(&g, v, out);
 }

@@ -64,7 +64,7 @@ static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
         if (is_pickle(ta, ta->z->entries[i].name))
             CKPT_TRY(add_pickle(ta, i, err));
     struct torch_storages st = torch_archive_get_storages(ta);
-    CKPT_TRY(torch_graph(f, f->root, &st, err));
+    CKPT_TRY(torch_walk_graph(f, f->root, &st, err));
     torch_archive_count_unused(ta);
     return CKPT_OK;
 }

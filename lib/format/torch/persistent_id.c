@@ -194,11 +194,11 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     source *bytes = NULL;
     char type[64];
     struct storage s = {0};
-    CKPT_TRY(value_bytes(g, value_arg(v, 0), &bytes));
+    CKPT_TRY(graph_open_bytes(g, value_arg(v, 0), &bytes));
     if (!bytes)
         return graph_fail(g, v, "torch.storage._load_from_bytes is given {a %s}, it must be {=bytes}",
                           ckpt_value_type_name(value_arg(v, 0), type, sizeof type));
-    ckpt_status st = torch_legacy_storage(g->f, bytes, &s, g->err);
+    ckpt_status st = torch_read_legacy_storage(g->f, bytes, &s, g->err);
     source_unref(bytes);
     CKPT_TRY(st);
     s.s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)v->offset);
@@ -219,8 +219,8 @@ static ckpt_status get_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     return *index == MAP_NONE ? add_storage_in_bytes(g, v, index) : CKPT_OK;
 }
 
-ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
-                          uint64_t *numel, uint64_t *view_offset)
+ckpt_status torch_get_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
+                              uint64_t *numel, uint64_t *view_offset)
 {
     struct torch_pid pid;
     char type[64];
@@ -273,7 +273,7 @@ static ckpt_status add_unreferenced_storage(struct graph *g, const ckpt_value *v
     CKPT_TRY(file_storage_find(g->f, pid.key, &index, g->err));
     if (index != CKPT_NO_STORAGE)
         return CKPT_OK;
-    return torch_storage(g, v, &index, &dtype, &numel, &view);
+    return torch_get_storage(g, v, &index, &dtype, &numel, &view);
 }
 
 ckpt_status torch_add_unreferenced_storages(ckpt_file *f, const struct torch_storages *storages,

@@ -56,9 +56,9 @@ static ckpt_status fail_no_storage(void *user, const struct torch_pid *pid, stru
                 STR_ARG(pid->key));
 }
 
-/* fail_headless_stream - fails because the file begins with a pickle of a single value and more bytes follow:
+/* fail_no_magic - fails because the file begins with a pickle of a single value and more bytes follow:
  * it may be a legacy stream of torch whose magic number is damaged. */
-static ckpt_status fail_headless_stream(ckpt_file *f, uint64_t next, ckpt_error *err)
+static ckpt_status fail_no_magic(ckpt_file *f, uint64_t next, ckpt_error *err)
 {
     char type[64];
     (void)fail(err, CKPT_EFORMAT, source_pos(f->src, 0),
@@ -97,7 +97,7 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
         fail_add_place(err, 0, st.part);
     CKPT_TRY(status);
     if (next != src->size && !may_hold_tensors(f->root))
-        return fail_headless_stream(f, next, err);
+        return fail_no_magic(f, next, err);
     if (next != src->size)
         file_notice(f, "%llu bytes after the end of the pickle are ignored",
                     (unsigned long long)(src->size - next));
@@ -108,7 +108,7 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
     f->producer = paddle.is_paddle   ? STR_LIT("paddle.save")
                   : is_joblib(facts) ? STR_LIT("joblib.dump")
                                      : STR_LIT("pickle.dump");
-    return torch_graph(f, f->root, &st, err);
+    return torch_walk_graph(f, f->root, &st, err);
 }
 
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err) { return torch_read_pickle(f, f->src, err); }

@@ -16,19 +16,19 @@
 /* A rank in its mesh. */
 struct mesh {
     uint32_t n; /* dimensions */
-    uint64_t shape[MESH_DIMS], at[MESH_DIMS];
+    uint64_t shape[MESH_DIMS], coordinate[MESH_DIMS];
 };
 
-/* state_of - returns what __setstate__ of the tensor subclass V gets. V may be a Parameter around it. */
-static const ckpt_value *state_of(const ckpt_value *v)
+/* get_state - returns what __setstate__ of the tensor subclass V gets. V may be a Parameter around it. */
+static const ckpt_value *get_state(const ckpt_value *v)
 {
     for (int i = 0; i < 4 && v && !str_starts(value_name(value_class(v)), STR_LIT("_rebuild_from_type")); i++)
         v = value_arg(v, 0);
     return value_arg(v, 3);
 }
 
-/* axis_size - sets *OUT to the size of one axis of a _MeshLayout: its shape, or the product of a tuple. */
-static bool axis_size(const ckpt_value *axis, uint64_t *out)
+/* read_axis_size - sets *OUT to the size of one axis of a _MeshLayout: its shape, or the product of a tuple. */
+static bool read_axis_size(const ckpt_value *axis, uint64_t *out)
 {
     const ckpt_value *shape = object_attr(axis, "shape");
     uint64_t one;
@@ -52,9 +52,9 @@ static bool read_mesh(const ckpt_value *spec, struct mesh *m)
     if (!at || !(axes || sizes) || n > MESH_DIMS || value_count(at) != n)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        bool size = axes ? axis_size(value_item(axes, i), &m->shape[i])
+        bool size = axes ? read_axis_size(value_item(axes, i), &m->shape[i])
                          : value_size(value_item(sizes, i), &m->shape[i]);
-        if (!size || !value_size(value_item(at, i), &m->at[i]) || m->at[i] >= m->shape[i])
+        if (!size || !value_size(value_item(at, i), &m->coordinate[i]) || m->coordinate[i] >= m->shape[i])
             return false;
     }
     return true;
@@ -87,7 +87,7 @@ static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const str
     if (dim < 0 || dim >= (int64_t)t->ndim)
         return false;
     if (is_strided == strided)
-        take_shard(m->shape[i], m->at[i], &offset[dim], &size[dim]);
+        take_shard(m->shape[i], m->coordinate[i], &offset[dim], &size[dim]);
     return true;
 }
 
@@ -133,11 +133,11 @@ static bool read_sizes(const ckpt_value *v, uint32_t n, uint64_t *out)
     return all;
 }
 
-ckpt_status torch_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32_t component, uint32_t local,
-                              const uint64_t **offset, ckpt_error *err)
+ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32_t component,
+                                  uint32_t local, const uint64_t **offset, ckpt_error *err)
 {
     const ckpt_tensor *t = &f->table.rows[row].t, *part = &f->table.rows[local].t;
-    const ckpt_value *state = state_of(t->value);
+    const ckpt_value *state = get_state(t->value);
     uint64_t *at = arena_array(a, 2 * (uint64_t)t->ndim, sizeof *at);
     if (!at)
         return fail_memory(err);
@@ -163,14 +163,14 @@ static uint64_t count_shards(const ckpt_value *state)
     return list ? value_count(list) : 0;
 }
 
-uint64_t torch_part_ranks(const ckpt_file *f, uint32_t row)
+uint64_t torch_count_part_ranks(const ckpt_file *f, uint32_t row)
 {
     struct mesh m;
     uint64_t n = 1;
     const ckpt_tensor *t = &f->table.rows[row].t;
     if (t->kind == CKPT_SHARDED)
-        return count_shards(state_of(t->value));
-    if (t->kind != CKPT_DTENSOR || !read_mesh(object_attr(state_of(t->value), "_spec"), &m))
+        return count_shards(get_state(t->value));
+    if (t->kind != CKPT_DTENSOR || !read_mesh(object_attr(get_state(t->value), "_spec"), &m))
         return 0;
     for (uint32_t i = 0; i < m.n; i++)
         if (!checked_mul(n, m.shape[i], &n))
@@ -178,9 +178,9 @@ uint64_t torch_part_ranks(const ckpt_file *f, uint32_t row)
     return n;
 }
 
-/* zero_ranks - returns over how many ranks DeepSpeed's ZeRO divided the parameters of which F, by its name a
+/* count_zero_ranks - returns over how many ranks DeepSpeed's ZeRO divided the parameters of which F, by its name a
  * file of one rank, has a share; 0 if F is no such file. */
-static uint64_t zero_ranks(const ckpt_file *f)
+static uint64_t count_zero_ranks(const ckpt_file *f)
 {
     if (!f->root || str_find(str_after_last(str_c(f->path), '/'), STR_LIT("zero_pp_rank_"), 0) == SIZE_MAX)
         return 0;
@@ -195,10 +195,10 @@ static uint64_t zero_ranks(const ckpt_file *f)
 
 void torch_note_ranks(ckpt_file *f)
 {
-    uint64_t n = zero_ranks(f);
+    uint64_t n = count_zero_ranks(f);
     for (uint32_t i = 0; n < 2 && i < f->table.nrows; i++) {
         uint16_t kind = f->table.rows[i].t.kind;
-        n = kind == CKPT_SHARDED || kind == CKPT_DTENSOR ? torch_part_ranks(f, i) : 0;
+        n = kind == CKPT_SHARDED || kind == CKPT_DTENSOR ? torch_count_part_ranks(f, i) : 0;
     }
     if (n > 1)
         file_notice(f,

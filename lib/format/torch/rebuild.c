@@ -113,7 +113,7 @@ static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dt
         return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}",
                           show(value_arg(call, 1), is, sizeof is));
     CKPT_TRY(read_shape_and_stride(g, call, 2, t));
-    CKPT_TRY(torch_storage(g, value_arg(call, 0), &t->storage, &class_dtype, &numel, &view));
+    CKPT_TRY(torch_get_storage(g, value_arg(call, 0), &t->storage, &class_dtype, &numel, &view));
     t->dtype = (uint16_t)(dtype == CKPT_DT_NONE ? class_dtype : dtype);
     struct storage *s = &g->f->table.storages[t->storage];
     CKPT_TRY(set_untyped_swap(g, call, s, (ckpt_dtype)t->dtype));
@@ -565,7 +565,7 @@ static ckpt_status describe_storage(struct graph *g, const ckpt_value *v, struct
     uint64_t *shape = arena_array(g->f->a, 1, sizeof *shape);
     if (!shape)
         return fail_memory(g->err);
-    CKPT_TRY(torch_storage(g, v, &t->storage, &dtype, &shape[0], &t->storage_offset));
+    CKPT_TRY(torch_get_storage(g, v, &t->storage, &dtype, &shape[0], &t->storage_offset));
     const struct storage *s = &g->f->table.storages[t->storage];
     if (dtype_info(dtype)->block_elems > 1)
         dtype = CKPT_DT_U8; /* storages of packed quantized elements count bytes */

@@ -355,7 +355,7 @@ static ckpt_status read_module(struct script *s, const ckpt_value *root)
     if (!file_replace(f, root, s->dict))
         return fail_memory(s->err);
     struct torch_storages st = torch_archive_get_storages(s->ta);
-    CKPT_TRY(torch_graph(f, s->dict, &st, s->err));
+    CKPT_TRY(torch_walk_graph(f, s->dict, &st, s->err));
     CKPT_TRY(add_constants(s));
     torch_archive_count_unused(s->ta);
     f->resolve = NULL; /* writers only write the state dict, whose storages were all found */

@@ -426,7 +426,7 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
     if (!t->lost) /* else they may name what is lost */
         CKPT_TRY(check_persistent_ids(t, facts, s));
-    CKPT_TRY(torch_graph(t->f, t->f->root, &st, t->err));
+    CKPT_TRY(torch_walk_graph(t->f, t->f->root, &st, t->err));
     return t->no_memory ? fail_memory(t->err) : CKPT_OK;
 }
 

@@ -17,13 +17,13 @@ struct edge {
 
 struct node {
     const ckpt_value *v;
-    uint32_t edges; /* index of the first edge to a parent, or MAP_NONE */
-    uint32_t why;   /* a lost storage reachable from it, or MAP_NONE */
+    uint32_t edges;        /* index of the first edge to a parent, or MAP_NONE */
+    uint32_t lost_storage; /* a lost storage reachable from it, or MAP_NONE */
     bool entered;
 };
 
-/* A container that is walked. Its path is the path of place UP, and STEP. */
-struct place {
+/* A container that is walked. Its path is the path of container UP, and STEP. */
+struct container {
     uint32_t node, up, depth;
     struct step step;
 };
@@ -34,8 +34,8 @@ struct lost_search {
     map *number; /* node -> its index */
     struct node *nodes;
     struct edge *edges;
-    struct place *places;
-    size_t n, cap, nedges, cap_edges, nplaces, cap_places;
+    struct container *containers;
+    size_t n, cap, nedges, cap_edges, ncontainers, cap_containers;
     uint32_t parent; /* of the nodes that add_node adds, or MAP_NONE */
     ckpt_error *err;
 };
@@ -57,7 +57,7 @@ static bool add_node(void *user, const ckpt_value *v)
         if (!added)
             return false;
         i = (uint32_t)(added - x->nodes);
-        *added = (struct node){.v = v, .edges = MAP_NONE, .why = MAP_NONE};
+        *added = (struct node){.v = v, .edges = MAP_NONE, .lost_storage = MAP_NONE};
     }
     if (x->parent == MAP_NONE)
         return true;
@@ -90,15 +90,15 @@ static ckpt_status find_lost_nodes(struct lost_search *x)
     if (!waiting)
         return fail_memory(x->err);
     for (uint32_t i = 0; i < x->n; i++)
-        if ((x->nodes[i].why = find_lost_storage(x->f, x->nodes[i].v)) != MAP_NONE)
+        if ((x->nodes[i].lost_storage = find_lost_storage(x->f, x->nodes[i].v)) != MAP_NONE)
             waiting[n++] = i;
     while (n) {
         const struct node *from = &x->nodes[waiting[--n]];
         for (uint32_t e = from->edges; e != MAP_NONE; e = x->edges[e].next) {
             struct node *up = &x->nodes[x->edges[e].up];
-            if (up->why != MAP_NONE)
+            if (up->lost_storage != MAP_NONE)
                 continue;
-            up->why = from->why;
+            up->lost_storage = from->lost_storage;
             waiting[n++] = x->edges[e].up; /* bounded: each node comes once */
         }
     }
@@ -113,7 +113,7 @@ static uint32_t get_node_number(const struct lost_search *x, const ckpt_value *v
 static bool reaches_lost(const struct lost_search *x, const ckpt_value *v)
 {
     uint32_t i = get_node_number(x, v);
-    return i != MAP_NONE && x->nodes[i].why != MAP_NONE;
+    return i != MAP_NONE && x->nodes[i].lost_storage != MAP_NONE;
 }
 
 /* --------------------------------------------------------------------- rows */
@@ -133,12 +133,12 @@ static ckpt_status make_path_element(struct lost_search *x, struct step s, ckpt_
     return CKPT_OK;
 }
 
-/* add_lost_row - adds a lost row for V, which is entry S of place UP, because storage WHY is lost. */
+/* add_lost_row - adds a lost row for V, which is entry S of container UP, because storage WHY is lost. */
 static ckpt_status add_lost_row(struct lost_search *x, uint32_t up, struct step s, const ckpt_value *v,
                                 uint32_t why)
 {
     arena *a = x->f->a;
-    uint32_t depth = x->places[up].depth + 1; /* bounded: by max_depth */
+    uint32_t depth = x->containers[up].depth + 1; /* bounded: by max_depth */
     ckpt_path_elem *path = arena_array(a, depth, sizeof *path);
     struct step *steps = arena_array(a, depth, sizeof *steps);
     if (!path || !steps)
@@ -146,8 +146,8 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t up, struct step 
     for (uint32_t k = depth; k-- > 0;) {
         CKPT_TRY(make_path_element(x, s, &path[k]));
         steps[k] = s;
-        s = x->places[up].step;
-        up = x->places[up].up;
+        s = x->containers[up].step;
+        up = x->containers[up].up;
     }
     struct row r = {.steps = steps};
     r.t.path = path;
@@ -160,7 +160,7 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t up, struct step 
     return table_add_row(&x->f->table, &r, NULL, x->err);
 }
 
-/* ------------------------------------------------------------------- places */
+/* ------------------------------------------------------------------- containers */
 
 /* can_drop_entries - is V a container that could be written if some of its entries were dropped? Not if the
  * class or the arguments of a call reach a lost storage. */
@@ -181,21 +181,23 @@ static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
     return true;
 }
 
-static ckpt_status add_place(struct lost_search *x, uint32_t node, uint32_t up, uint32_t depth, struct step s)
+static ckpt_status add_container(struct lost_search *x, uint32_t node, uint32_t up, uint32_t depth,
+                                 struct step s)
 {
-    struct place *added = arena_append(x->a, &x->places, &x->nplaces, &x->cap_places, sizeof *added);
-    if (!added || x->nplaces > MAP_NONE)
+    struct container *added = arena_append(x->a, &x->containers, &x->ncontainers, &x->cap_containers,
+                                           sizeof *added);
+    if (!added || x->ncontainers > MAP_NONE)
         return fail_memory(x->err);
-    *added = (struct place){node, up, depth, s};
+    *added = (struct container){node, up, depth, s};
     x->nodes[node].entered = true;
     return CKPT_OK;
 }
 
-/* visit_entry - visits V, which is entry S of place UP. */
+/* visit_entry - visits V, which is entry S of container UP. */
 static ckpt_status visit_entry(struct lost_search *x, uint32_t up, struct step s, const ckpt_value *v)
 {
-    uint32_t i = get_node_number(x, v), depth = x->places[up].depth + 1; /* bounded: by max_depth */
-    if (i == MAP_NONE || x->nodes[i].why == MAP_NONE)
+    uint32_t i = get_node_number(x, v), depth = x->containers[up].depth + 1; /* bounded: by max_depth */
+    if (i == MAP_NONE || x->nodes[i].lost_storage == MAP_NONE)
         return CKPT_OK;
     const struct node *node = &x->nodes[i];
     if (is_row(x->f, v) || is_row(x->f, node->v)) {
@@ -203,8 +205,8 @@ static ckpt_status visit_entry(struct lost_search *x, uint32_t up, struct step s
         return CKPT_OK;
     }
     if (depth >= x->f->limits.max_depth || !can_drop_entries(x, node->v))
-        return add_lost_row(x, up, s, v, node->why);
-    return node->entered ? CKPT_OK : add_place(x, i, up, depth, s);
+        return add_lost_row(x, up, s, v, node->lost_storage);
+    return node->entered ? CKPT_OK : add_container(x, i, up, depth, s);
 }
 
 static ckpt_status visit_entries(struct lost_search *x, uint32_t up, const ckpt_value *v)
@@ -221,10 +223,10 @@ static ckpt_status visit_entries(struct lost_search *x, uint32_t up, const ckpt_
     return CKPT_OK;
 }
 
-/* visit_place - visits the entries of place P, and those of its arguments and attributes. */
-static ckpt_status visit_place(struct lost_search *x, uint32_t p)
+/* visit_container - visits the entries of container P, and those of its arguments and attributes. */
+static ckpt_status visit_container(struct lost_search *x, uint32_t p)
 {
-    const ckpt_value *v = x->nodes[x->places[p].node].v;
+    const ckpt_value *v = x->nodes[x->containers[p].node].v;
     CKPT_TRY(visit_entries(x, p, v));
     if (v->type != CKPT_V_CALL)
         return CKPT_OK;
@@ -241,11 +243,11 @@ static ckpt_status find_objects(struct lost_search *x)
 {
     CKPT_TRY(find_lost_nodes(x));
     uint32_t root = get_node_number(x, x->f->root);
-    if (root == MAP_NONE || x->nodes[root].why == MAP_NONE || !can_drop_entries(x, x->nodes[root].v))
+    if (root == MAP_NONE || x->nodes[root].lost_storage == MAP_NONE || !can_drop_entries(x, x->nodes[root].v))
         return CKPT_OK; /* all is intact, or the writer will report that the root cannot be written */
-    CKPT_TRY(add_place(x, root, MAP_NONE, 0, (struct step){NULL, 0}));
-    for (uint32_t p = 0; p < x->nplaces; p++)
-        CKPT_TRY(visit_place(x, p));
+    CKPT_TRY(add_container(x, root, MAP_NONE, 0, (struct step){NULL, 0}));
+    for (uint32_t p = 0; p < x->ncontainers; p++)
+        CKPT_TRY(visit_container(x, p));
     return CKPT_OK;
 }
 

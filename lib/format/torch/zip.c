@@ -85,8 +85,8 @@ static void check_top_folder(struct torch_archive *ta)
 
 /* ------------------------------------------------------------------ producer */
 
-/* key_is_pointer - are storages named by their addresses in memory, which have many digits? */
-static bool key_is_pointer(const struct torch_archive *ta)
+/* has_pointer_keys - are storages named by their addresses in memory, which have many digits? */
+static bool has_pointer_keys(const struct torch_archive *ta)
 {
     const ckpt_file *f = ta->f;
     return f->table.nstorages && f->table.storages[0].s.key.len >= 8;
@@ -107,7 +107,7 @@ static void guess_producer(struct torch_archive *ta, const struct zip_entry *pic
         *out = STR_LIT("torch 2.1 to 2.6");
     else if (str_ends(ta->z->entries[0].name, STR_LIT("/version")))
         *out = STR_LIT("torch 1.5");
-    else if (key_is_pointer(ta))
+    else if (has_pointer_keys(ta))
         *out = STR_LIT("torch 1.6 to 1.8");
     else if (str_is(ta->top, "archive/"))
         *out = STR_LIT("torch 1.9 to 2.0");
@@ -143,7 +143,7 @@ static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(torch_archive_require(ta, "data.pkl", &pickle, err));
     CKPT_TRY(torch_archive_run_pickle(ta, pickle, &f->root, err));
     struct torch_storages st = torch_archive_get_storages(ta);
-    CKPT_TRY(torch_graph(f, f->root, &st, err));
+    CKPT_TRY(torch_walk_graph(f, f->root, &st, err));
     torch_note_ranks(f);
     torch_archive_count_unused(ta);
     guess_producer(ta, &ta->z->entries[pickle]);

@@ -30,21 +30,21 @@ struct torch_writer {
     ckpt_plan *p;
     const struct write_job *job;
     const ckpt_write_options *opts; /* of JOB */
-    map *storage_of;                /* node -> index into found; only nodes whose storage no key names */
-    struct torch_node_storage *found;
-    size_t nfound, cap_found;
+    map *storage_of; /* node -> index into node_storages; only nodes whose storage no key names */
+    struct torch_node_storage *node_storages;
+    size_t nnode_storages, cap_node_storages;
     struct storage **items; /* [k]: what the record data/k holds */
     size_t n, cap;
-    map *rewritten; /* node -> index into news: what is written instead of it */
-    const ckpt_value **news;
-    size_t nnews, cap_news;
+    map *rewritten; /* node -> index into replacements: what is written instead of it */
+    const ckpt_value **replacements;
+    size_t nreplacements, cap_replacements;
     map *left_out; /* container -> index into masks */
     struct torch_mask *masks;
     size_t nmasks, cap_masks;
-    struct torch_cast *casts;   /* [i]: the cast of storage i of the file's table; NULL: no storage is cast */
-    map *cast_of;               /* storage -> index into casts */
-    bool failed;                /* out of memory in a callback that cannot return an error */
-    const ckpt_value *no_tuple; /* given as the arguments of a call; names no storage */
+    struct torch_cast *casts; /* [i]: the cast of storage i of the file's table; NULL: no storage is cast */
+    map *cast_of;             /* storage -> index into casts */
+    bool failed;              /* out of memory in a callback that cannot return an error */
+    const ckpt_value *bad_arguments; /* given as the arguments of a call; names no storage */
     buf pickle;
     uint64_t total; /* bytes of the storages */
 };

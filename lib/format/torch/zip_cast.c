@@ -11,12 +11,12 @@
 #include "format/torch/zip.h"
 
 /* The position of the bytes of a storage, as the key of a map. */
-struct place {
+struct byte_range {
     const source *src;
     uint64_t off, nbytes;
 };
 
-static ckpt_str make_place_key(struct place *at, const struct storage *s)
+static ckpt_str make_range_key(struct byte_range *at, const struct storage *s)
 {
     memset(at, 0, sizeof *at);
     at->src = s->src;
@@ -130,16 +130,17 @@ static ckpt_status cast_entries(struct torch_writer *w, const struct plan_entry 
 static ckpt_status map_shard_casts(struct torch_writer *w, const struct table *part, const map *at,
                                    ckpt_error *err)
 {
-    struct place place;
+    struct byte_range range;
     for (size_t i = 0; i < part->nstorages; i++) {
-        uint32_t cast = map_get(at, make_place_key(&place, &part->storages[i]));
+        uint32_t cast = map_get(at, make_range_key(&range, &part->storages[i]));
         if (cast != MAP_NONE && !map_set_num(w->cast_of, map_ptr(&part->storages[i]), cast))
             return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-static ckpt_status map_all_shard_casts(struct torch_writer *w, map *at, struct place *places, ckpt_error *err)
+static ckpt_status map_all_shard_casts(struct torch_writer *w, map *at, struct byte_range *ranges,
+                                       ckpt_error *err)
 {
     const ckpt_file *f = w->p->file;
     uint32_t other;
@@ -147,7 +148,7 @@ static ckpt_status map_all_shard_casts(struct torch_writer *w, map *at, struct p
         struct torch_cast *c = &w->casts[i];
         if (!c->to)
             continue;
-        if (!map_put(at, make_place_key(&places[i], &f->table.storages[i]), i, &other))
+        if (!map_put(at, make_range_key(&ranges[i], &f->table.storages[i]), i, &other))
             return fail_memory(err);
         if (other != MAP_NONE && (w->casts[other].to != c->to || w->casts[other].from != c->from))
             return plan_fail_cast_conflict(w->p, w->casts[other].first, c->first, err);
@@ -171,9 +172,9 @@ ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err)
     CKPT_TRY(cast_entries(w, first, err));
     if (!f->nparts)
         return CKPT_OK;
-    struct place *places = arena_array(w->p->a, n, sizeof *places);
+    struct byte_range *ranges = arena_array(w->p->a, n, sizeof *ranges);
     map *at = map_new(n);
-    ckpt_status st = places && at ? map_all_shard_casts(w, at, places, err) : fail_memory(err);
+    ckpt_status st = ranges && at ? map_all_shard_casts(w, at, ranges, err) : fail_memory(err);
     map_free(at);
     return st;
 }

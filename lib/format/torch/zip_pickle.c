@@ -23,9 +23,9 @@
 static ckpt_status map_node_storage(struct torch_writer *w, const ckpt_value *node, struct storage *s,
                                     bool cast, ckpt_error *err)
 {
-    struct torch_node_storage *added = arena_append(w->p->a, &w->found, &w->nfound, &w->cap_found,
-                                                    sizeof *added);
-    if (!added || !map_set_num(w->storage_of, map_ptr(node), (uint32_t)(added - w->found)))
+    struct torch_node_storage *added = arena_append(w->p->a, &w->node_storages, &w->nnode_storages,
+                                                    &w->cap_node_storages, sizeof *added);
+    if (!added || !map_set_num(w->storage_of, map_ptr(node), (uint32_t)(added - w->node_storages)))
         return fail_memory(err);
     *added = (struct torch_node_storage){s, cast};
     return CKPT_OK;
@@ -52,7 +52,7 @@ static struct storage *find_node_storage(const struct torch_writer *w, const ckp
 {
     uint32_t i = map_get_num(w->storage_of, map_ptr(node));
     if (i != MAP_NONE)
-        return w->found[i].s;
+        return w->node_storages[i].s;
     return is_found_by_key(w->p->file, node) ? find_storage_by_key(w->p->file, node) : NULL;
 }
 
@@ -66,7 +66,7 @@ static ckpt_value *make_cast_node(struct torch_writer *w, struct storage *s, uin
 static bool is_cast_node(const struct torch_writer *w, const ckpt_value *node)
 {
     uint32_t i = map_get_num(w->storage_of, map_ptr(node));
-    return i != MAP_NONE && w->found[i].cast;
+    return i != MAP_NONE && w->node_storages[i].cast;
 }
 
 /* map_pickle_storages - maps the nodes of one pickle of F to their storages. */
@@ -630,8 +630,9 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
 static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *v, const ckpt_value *by,
                                       ckpt_error *err)
 {
-    const ckpt_value **added = arena_append(w->p->a, &w->news, &w->nnews, &w->cap_news, sizeof *added);
-    if (!added || !map_set_num(w->rewritten, map_ptr(v), (uint32_t)(added - w->news)))
+    const ckpt_value **added = arena_append(w->p->a, &w->replacements, &w->nreplacements,
+                                            &w->cap_replacements, sizeof *added);
+    if (!added || !map_set_num(w->rewritten, map_ptr(v), (uint32_t)(added - w->replacements)))
         return fail_memory(err);
     *added = by;
     return CKPT_OK;
@@ -647,14 +648,14 @@ static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *
     return by;
 }
 
-/* check_arguments - sets w->no_tuple if an argument list of CALL is a persistent id that names no storage:
+/* check_arguments - sets w->bad_arguments if an argument list of CALL is a persistent id that names no storage:
  * put_source_class would write a class, which is not a list of arguments. */
 static void check_arguments(struct torch_writer *w, const ckpt_value *call)
 {
     const ckpt_value *given[2] = {call->u.call.args, value_more_of(call)->kwargs};
     for (int i = 0; i < 2; i++)
         if (given[i] && given[i]->type == CKPT_V_PERSID && !find_node_storage(w, given[i]))
-            w->no_tuple = given[i];
+            w->bad_arguments = given[i];
 }
 
 /* replace_node - returns what is written instead of V; the hook `replace`. Rewritten nodes are recorded,
@@ -665,9 +666,9 @@ static const ckpt_value *replace_node(void *user, const ckpt_value *v)
     const ckpt_value *out, *by = find_replacement(w->p->file, v);
     if (by != v && by->type != CKPT_V_NONE)
         plan_note_module(w->p);
-    uint32_t i = w->nnews ? map_get_num(w->rewritten, map_ptr(by)) : MAP_NONE;
+    uint32_t i = w->nreplacements ? map_get_num(w->rewritten, map_ptr(by)) : MAP_NONE;
     if (i != MAP_NONE)
-        return w->news[i];
+        return w->replacements[i];
     if (by->type != CKPT_V_CALL || w->failed)
         return by;
     check_arguments(w, by);
@@ -692,7 +693,7 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     ckpt_status st = pickle_write(w->p->root, &hooks, &w->pickle, err);
     for (size_t i = 0; i < w->n; i++)
         w->items[i]->number = 0;
-    if (st == CKPT_OK && w->no_tuple)
+    if (st == CKPT_OK && w->bad_arguments)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* of the file's pickles, any may have it */
                     "a persistent id in the place of the arguments of a call cannot be written");
     return st == CKPT_OK && w->failed ? fail_memory(err) : st;

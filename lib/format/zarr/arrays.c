@@ -362,7 +362,7 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *x, const struct zarr_source *fr
 
 /* ------------------------------------------------------------------------------ graph */
 
-/* describe - sets ROW to the tensor V, for torch_graph. */
+/* describe - sets ROW to the tensor V, for torch_walk_graph. */
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
     const struct zarr_arrays *x = user;
@@ -382,5 +382,5 @@ ckpt_status zarr_arrays_make_graph(struct zarr_arrays *x, ckpt_value *root)
 {
     const struct torch_storages st = {.user = x, .object = describe};
     x->f->root = root;
-    return torch_graph(x->f, root, &st, x->err);
+    return torch_walk_graph(x->f, root, &st, x->err);
 }
