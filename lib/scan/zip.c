@@ -334,32 +334,15 @@ static ckpt_status report_code_members(struct zip_scan *r, const char *suffixes,
 
 /* Where the bytes of a view are, and everything on which their scan depends. */
 struct view_bytes {
-    uint64_t data, csize, usize;
-    uint32_t index; /* of the view */
-    uint16_t method, flags;
-    uint8_t role, pickle_name;
+    uint64_t facts[7]; /* data, csize, usize, method, flags; role and whether its name is that of a pickle */
+    uint32_t index;    /* of the view */
 };
 
 static int compare_view_bytes(const void *a, const void *b)
 {
     const struct view_bytes *x = a, *y = b;
-    const uint64_t pairs[][2] = {{x->data, y->data},
-                                 {x->csize, y->csize},
-                                 {x->usize, y->usize},
-                                 {x->method, y->method},
-                                 {x->flags, y->flags},
-                                 {x->role, y->role},
-                                 {x->pickle_name, y->pickle_name}};
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (pairs[i][0] != pairs[i][1])
-            return pairs[i][0] < pairs[i][1] ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
-}
-
-static bool is_same_extent(struct view_bytes x, const struct view_bytes *y)
-{
-    x.index = y->index;
-    return compare_view_bytes(&x, y) == 0;
+    int c = memcmp(x->facts, y->facts, sizeof x->facts);
+    return c ? c : (x->index > y->index) - (x->index < y->index);
 }
 
 /* find_shared_bytes - fills in r->first, by which views of the same bytes are scanned once. */
@@ -376,18 +359,15 @@ static ckpt_status find_shared_bytes(struct zip_scan *r, ckpt_error *err)
     }
     for (size_t i = 0; i < r->z.n; i++) {
         const struct zip_view *v = &r->z.views[i];
-        e[i] = (struct view_bytes){v->data,
-                                   v->csize,
-                                   v->usize,
-                                   (uint32_t)i,
-                                   v->method,
-                                   v->flags,
-                                   (uint8_t)get_role(r, v->name),
-                                   scan_is_pickle_name(v->name)};
+        e[i] = (struct view_bytes){{v->data, v->csize, v->usize, v->method, v->flags, get_role(r, v->name),
+                                    scan_is_pickle_name(v->name)},
+                                   (uint32_t)i};
     }
     qsort(e, r->z.n, sizeof *e, compare_view_bytes);
-    for (size_t i = 0; i < r->z.n; i++)
-        r->first[e[i].index] = i && is_same_extent(e[i - 1], &e[i]) ? r->first[e[i - 1].index] : e[i].index;
+    for (size_t i = 0; i < r->z.n; i++) {
+        bool same = i && memcmp(e[i - 1].facts, e[i].facts, sizeof e[i].facts) == 0;
+        r->first[e[i].index] = same ? r->first[e[i - 1].index] : e[i].index;
+    }
     free(e);
     return CKPT_OK;
 }

@@ -198,24 +198,18 @@ static ckpt_status push_items(struct torch_walk *w, const struct pending_node *p
 
 /* -------------------------------------------------------------------- rows */
 
-static ckpt_path_elem *copy_path(struct torch_walk *w, uint32_t depth)
-{
-    ckpt_path_elem *path = arena_array(w->g.f->a, depth, sizeof *path);
-    if (path && depth)
-        memcpy(path, w->path, depth * sizeof *path);
-    return path;
-}
-
 static ckpt_status add_leaf(struct torch_walk *w, const struct pending_node *p)
 {
     if (p->tensors_only)
         return CKPT_OK;
     const ckpt_value **containers = arena_array(w->g.f->a, p->depth, sizeof *containers);
-    ckpt_path_elem *path = copy_path(w, p->depth);
+    ckpt_path_elem *path = arena_array(w->g.f->a, p->depth, sizeof *path);
     if (!path || !containers)
         return fail_memory(w->g.err);
-    if (p->depth)
+    if (p->depth) {
+        memcpy(path, w->path, p->depth * sizeof *path);
         memcpy(containers, w->ancestors, p->depth * sizeof *containers);
+    }
     CKPT_TRY(file_leaf(w->g.f, path, p->depth, p->v, w->g.err));
     w->g.f->leaves[w->g.f->nleaves - 1].containers = containers;
     return CKPT_OK;

@@ -204,26 +204,11 @@ static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *te
 
 bool torch_has_storage_class(ckpt_dtype dt)
 {
-    switch (dt) {
-    case CKPT_DT_F64:
-    case CKPT_DT_F32:
-    case CKPT_DT_F16:
-    case CKPT_DT_BF16:
-    case CKPT_DT_I64:
-    case CKPT_DT_I32:
-    case CKPT_DT_I16:
-    case CKPT_DT_I8:
-    case CKPT_DT_U8:
-    case CKPT_DT_BOOL:
-    case CKPT_DT_C64:
-    case CKPT_DT_C128:
-    case CKPT_DT_QI8:
-    case CKPT_DT_QU8:
-    case CKPT_DT_QI32:
-    case CKPT_DT_QU4X2:
-    case CKPT_DT_QU2X4: return true;
-    default: return false;
-    }
+    static const uint8_t dtypes[] = {CKPT_DT_F64,   CKPT_DT_F32,  CKPT_DT_F16, CKPT_DT_BF16, CKPT_DT_I64,
+                                     CKPT_DT_I32,   CKPT_DT_I16,  CKPT_DT_I8,  CKPT_DT_U8,   CKPT_DT_BOOL,
+                                     CKPT_DT_C64,   CKPT_DT_C128, CKPT_DT_QI8, CKPT_DT_QU8,  CKPT_DT_QI32,
+                                     CKPT_DT_QU4X2, CKPT_DT_QU2X4};
+    return memchr(dtypes, (int)dt, sizeof dtypes) != NULL;
 }
 
 /* put_storage - writes the persistent id of S, as elements of DTYPE. MODULE and KLASS name its class; if they
