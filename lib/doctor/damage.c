@@ -122,8 +122,8 @@ static uint64_t find_oversized_header(const struct doctor *d)
     return length > SAFETENSORS_MAX_HEADER ? length : 0;
 }
 
-/* report_header - reports a header of LENGTH bytes, which is too long. */
-static ckpt_status report_header(struct doctor *d, uint64_t length, ckpt_error *err)
+/* report_oversized_header - reports a header of LENGTH bytes, which is too long. */
+static ckpt_status report_oversized_header(struct doctor *d, uint64_t length, ckpt_error *err)
 {
     const struct diagnosis v = {.id = "header-too-large"};
     if (length < d->src->size)
@@ -205,7 +205,7 @@ ckpt_status doctor_report_damage(struct doctor *d, ckpt_error *err)
     const ckpt_error *truncation = d->symptoms[CHECK_TRUNCATED].n ? &d->symptoms[CHECK_TRUNCATED].first
                                                                   : NULL;
     if (header)
-        return report_header(d, header, err);
+        return report_oversized_header(d, header, err);
     if (truncation && is_failed_save(d))
         return doctor_report_error(d, &(struct diagnosis){.id = "failed-save"}, truncation, err);
     if (truncation)

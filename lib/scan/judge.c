@@ -104,7 +104,7 @@ static ckpt_str make_name_key(struct judge *j, const struct trace_global *g)
     return key;
 }
 
-/* add_seen - is G in M? Adds it if not. */
+/* add_seen - adds G to M. Returns true if it was there already. */
 static bool add_seen(struct judge *j, map *m, const struct trace_global *g)
 {
     uint32_t old = MAP_NONE;

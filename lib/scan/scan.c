@@ -307,8 +307,8 @@ static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str 
                       "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
 }
 
-/* scan_by_trial - scans P, whose format its first bytes do not show for certain, as the first of several
- * formats as which it can be read. */
+/* scan_by_trial - tries the formats that first bytes do not show for certain, and scans P as the first that
+ * fits. */
 static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_str where,
                                  enum scan_role role, uint64_t *accounted, ckpt_error *err)
 {

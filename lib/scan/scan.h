@@ -38,7 +38,7 @@ struct scanner {
     struct opened_zip *opened; /* archives in sources that are still being scanned */
     size_t nopened, cap_opened;
     bool in_stray_bytes; /* the current bytes belong to nothing in the file around them */
-    bool pickle_name;    /* the current file or member has a suffix of pickles, as ".pkl" */
+    bool pickle_name;    /* the current file or member has a suffix of pickles, such as ".pkl" */
 };
 
 /* scan_function - takes SRC apart, reports what it finds at WHERE, and adds to *ACCOUNTED how many of the
@@ -48,8 +48,8 @@ typedef ckpt_status scan_function(struct scanner *x, source *src, ckpt_str where
                                   ckpt_error *err);
 scan_function scan_pickles, scan_legacy, scan_tar, scan_npy, scan_sstable, scan_ocdbt, scan_gguf, scan_onnx,
     scan_text, scan_zip;
-/* scan_bytes - scans SRC, of any format, as the functions above do. If ROLE is not SCAN_FILE, SRC is nested one
- * level deeper than the bytes that hold it. */
+/* scan_bytes - scans SRC as the functions above do, whatever its format. Unless ROLE is SCAN_FILE, SRC is one
+ * level deeper than the bytes around it. */
 ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
                        uint64_t *accounted, ckpt_error *err);
 /* scan_msgpack - sets *IS if SRC is MessagePack from the first byte to the last. */

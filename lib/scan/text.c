@@ -66,7 +66,7 @@ static ckpt_status judge_object(struct scanner *x, const struct open_object *o, 
     return CKPT_OK;
 }
 
-/* take_string - sets module or class_name of O to TEXT, the value of its last key, if that is the key. */
+/* take_string - sets module or class_name of O to TEXT if the last key of O was that. */
 static void take_string(struct open_object *o, ckpt_str text)
 {
     if (o->in_module)

@@ -291,11 +291,10 @@ static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckp
     bool is_pickle = st == CKPT_OK && src && v->flags & ZIP_FLAGS_OPAQUE &&
                      scan_is_pickle(r->x, src, 0, src->size, true);
     if (st == CKPT_OK && v->flags & ZIP_FLAGS_OPAQUE) {
-        st = is_pickle
-                 ? scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
-                              "is said to be encrypted or a patch ({flags 0x%04x}), and is a plain pickle",
-                              v->flags)
-                 : report_unsupported(r, v, where);
+        st = is_pickle ? scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
+                                    "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle",
+                                    v->flags)
+                       : report_unsupported(r, v, where);
         r->has_flaw = true;
         if (st != CKPT_OK || !is_pickle) {
             source_unref(src);
@@ -473,9 +472,9 @@ static const struct opened_zip *find_opened(const struct scanner *x, const sourc
     return NULL;
 }
 
-/* scan_strays - scans bytes that belong to no member: between members and, unless R is a GUEST in a file of
- * another format, before and after the archive. */
-static ckpt_status scan_strays(struct zip_scan *r, bool guest, ckpt_error *err)
+/* scan_strays - scans bytes that belong to no member: between members and, if R is EMBEDDED in a file of
+ * another format, not, before and after the archive. */
+static ckpt_status scan_strays(struct zip_scan *r, bool embedded, ckpt_error *err)
 {
     source *src = r->z.src;
     struct probe p = {.size = 0};
@@ -483,8 +482,8 @@ static ckpt_status scan_strays(struct zip_scan *r, bool guest, ckpt_error *err)
     CKPT_TRY(recognize_fill(&p, r->x->path, src, err));
     if (before == 0 && !recognize_as(&p, SIGN_ZIP))
         before = src->size;
-    ckpt_status st = guest ? CKPT_OK : scan_stray_bytes(r->x, src, r->where, 0, before, err);
-    if (st == CKPT_OK && r->z.end && !guest)
+    ckpt_status st = embedded ? CKPT_OK : scan_stray_bytes(r->x, src, r->where, 0, before, err);
+    if (st == CKPT_OK && r->z.end && !embedded)
         st = scan_stray_bytes(r->x, src, r->where, r->z.end, src->size, err);
     for (size_t i = 0; st == CKPT_OK && i < r->nstrays; i++) {
         const struct stray_bytes *s = &r->strays[i];
@@ -494,7 +493,7 @@ static ckpt_status scan_strays(struct zip_scan *r, bool guest, ckpt_error *err)
     return st;
 }
 
-static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, bool guest,
+static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, bool embedded,
                                 uint64_t *accounted, ckpt_error *err)
 {
     struct zip_scan *r = arena_alloc(x->a, sizeof *r);
@@ -503,7 +502,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     *r = (struct zip_scan){
         .x = x, .where = where, .z = {.src = src, .a = x->a, .flaw = report_zip_flaw, .user = r}};
     r->max_unpacked = scan_max_unpacked(x, src->size);
-    x->format = x->depth || guest ? x->format : "zip";
+    x->format = x->depth || embedded ? x->format : "zip";
     if (x->depth >= x->scan->opts->max_depth)
         return scan_found(x->scan, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
     uint64_t accounted_here = 0;
@@ -514,7 +513,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     if (st == CKPT_OK)
         st = scan_members(r, src->size, &accounted_here, err);
     if (st == CKPT_OK)
-        st = scan_strays(r, guest, err);
+        st = scan_strays(r, embedded, err);
     if (st == CKPT_OK && r->by_torch)
         st = check_torch_layout(r, err);
     if (st == CKPT_OK)
@@ -524,7 +523,8 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
         st = report_code_members(r, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code");
     *accounted += accounted_here; /* bounded: concatenated archives do not overlap */
     note_scanned(&x->opened[index], &r->z);
-    return st == CKPT_OK && !r->has_flaw && !guest ? scan_check_format(x, src, where, NULL, NULL, err) : st;
+    return st == CKPT_OK && !r->has_flaw && !embedded ? scan_check_format(x, src, where, NULL, NULL, err)
+                                                      : st;
 }
 
 /* The offsets at which concatenated archives begin, without that of the first, in reverse order. They fill a

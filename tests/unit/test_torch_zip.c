@@ -189,7 +189,7 @@ static void reads_archives_that_torch_load_refuses(void)
         {"torch/exp/07_no_prefix.pt", "not in a folder"},
         {"torch/exp/08_deep_prefix.pt", "more than one folder deep"},
         {"torch/exp/10_extra_toplevel.pt", "outside the folder"},
-        {"torch/exp/12_version_0.pt", "version says 0"},
+        {"torch/exp/12_version_0.pt", "version holds 0"},
         {"torch/exp/15_version_junk.pt", "no number"},
         {"torch/exp/19_byteorder_nl.pt", "line break"},
         {"torch/exp/23_constants_pkl.pt", "TorchScript"},

@@ -6,8 +6,8 @@
 #include "format/torch/graph.h"
 
 /* part_graph_take - moves the pickles of PART, one of f->parts, to F and sets *ROOT to the root of its graph.
- * The nodes of its tensors lose their rows in the table of PART: torch_walk_graph(F) adds rows to the table of F.
- * Each storage key gets the number of PART in front ("0" becomes "3/0"), because every file counts its
+ * The nodes of its tensors lose their rows in the table of PART: torch_walk_graph(F) adds rows to the table
+ * of F. Each storage key gets the number of PART in front ("0" becomes "3/0"), because every file counts its
  * storages from 0. */
 ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err);
 /* part_graph_find_storage - the `find` of torch_storages: sets *S to the storage that PID names by such a

@@ -54,7 +54,7 @@ bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, 
     return undo->n == 1 && undo->at[0].at == 8 && undo->new_size == undo->old_size &&
            source_read(now, 0, length, sizeof length, NULL) == CKPT_OK &&
            undo->at[0].bytes.len == load_u64le(length) &&
-           (!is || table_same_places(&was->table, &is->table)); /* no half of a header shows other places */
+           (!is || table_same_places(&was->table, &is->table)); /* no edit moves the data */
 }
 
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)

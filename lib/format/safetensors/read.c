@@ -50,7 +50,7 @@ struct header_entry {
 struct header {
     ckpt_file *f;
     json_scan j;
-    arena *temp;                  /* ENTRIES and SHAPE, until rows are made */
+    arena *temp;                  /* holds entries and shape until the rows are made */
     struct header_entry *entries; /* in the order of the header, later in that of their data */
     size_t nentries, cap_entries;
     uint64_t *shape; /* of the entry that is being read */
@@ -58,8 +58,8 @@ struct header {
     uint64_t data_size;
     uint64_t described_size; /* size of the data according to the entries */
     map *names;              /* name -> entry */
-    ckpt_str last_dtype;     /* the last dtype as text; its value is */
-    ckpt_dtype dtype;
+    ckpt_str last_dtype;     /* the dtype read last, as text */
+    ckpt_dtype dtype;        /* the value of last_dtype */
     bool has_metadata;
     bool has_ties;
     bool has_bad; /* an entry was reported as bad: its data offsets are not known */
@@ -171,7 +171,7 @@ static ckpt_status read_array(struct header *h, struct header_entry *x)
     return json_expect(&h->j, JSON_ARRAY_END, "a tensor's array", "[dtype, shape, data_offsets]");
 }
 
-/* get_event_pos - the file offset of the current event. */
+/* get_event_pos - returns the file offset of the current event. */
 static uint64_t get_event_pos(const struct header *h)
 {
     return source_pos(h->f->src, 8 + h->j.at); /* bounded: by the header's length */

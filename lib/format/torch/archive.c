@@ -255,7 +255,8 @@ static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt
     (void)fail(err, CKPT_ELIMIT, source_pos(z->src, e->header),
                "%llu bytes inflate to {%llu}; no pickle of tensors packs more than {=200-fold}",
                (unsigned long long)e->csize, (unsigned long long)e->usize);
-    fail_hint(err, "the archive is made to fill memory; if you trust it, unpack it and pack it again stored");
+    fail_hint(
+        err, "the archive is made to fill memory; if you trust it, unpack it and pack it again uncompressed");
     fail_where(err, "%.*s", STR_ARG(e->name));
     return CKPT_ELIMIT;
 }

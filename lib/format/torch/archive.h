@@ -24,7 +24,7 @@ struct torch_archive {
     const struct zip_entry *pickle; /* the pickle read last */
 };
 
-/* torch_has_folder - does the name of an entry of Z begin with TOP and FOLDER ("data/") joined? */
+/* torch_has_folder - returns whether Z has an entry whose name begins with TOP and FOLDER ("data/"). */
 bool torch_has_folder(const zip *z, ckpt_str top, const char *folder);
 /* torch_archive_find_top - finds the folder whose data.pkl is the checkpoint: the folder of the first entry,
  * which torch uses, else the only folder that has a data.pkl. Returns false if none has. Sets *AMBIGUOUS if
@@ -59,7 +59,8 @@ ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_va
  * is all of the record RECORD (without top). */
 ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ckpt_str name,
                                      const char *record, const ckpt_tensor *t);
-/* torch_archive_get_storages - returns the callbacks by which torch_walk_graph finds storages in this archive. */
+/* torch_archive_get_storages - returns the callbacks by which torch_walk_graph finds storages in this
+ * archive. */
 struct torch_storages torch_archive_get_storages(struct torch_archive *ta);
 /* torch_archive_count_unused - counts the bytes of storage records that were not used, and sets
  * ckpt_file.resolve for those that only opaque objects use. */

@@ -105,8 +105,8 @@ ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *w
 #define FIRST_PENDING 64u
 #define MAX_PENDING   65536u
 
-/* expect_pending - allocates the list for about N nodes. If that fails, the list grows later. */
-static void expect_pending(struct torch_walk *w, size_t n)
+/* reserve_pending - allocates the list for about N nodes. If that fails, the list grows later. */
+static void reserve_pending(struct torch_walk *w, size_t n)
 {
     w->cap = FIRST_PENDING + (n < MAX_PENDING ? n : MAX_PENDING);
     w->pending = malloc(w->cap * sizeof *w->pending); /* bounded: by MAX_PENDING */
@@ -139,8 +139,8 @@ static ckpt_status push_child(struct torch_walk *w, const struct pending_node *p
 
 static bool has_children(const struct torch_walk *w) { return w->n > w->first; }
 
-/* open_node - sets VALUE_OPEN of P, which is cleared after its children were visited. Nodes are taken from
- * the end of the list, so the children are reversed and the entry that closes P is before them. */
+/* open_node - sets the flag VALUE_OPEN of P, and adds an entry that clears it. Nodes are taken from the end
+ * of the list, so this entry goes before the children of P, and the children are reversed. */
 static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
 {
     struct pending_node leave = *p;
@@ -167,24 +167,24 @@ static ckpt_status make_path_element(struct torch_walk *w, const struct pending_
 }
 
 static ckpt_status push_entry(struct torch_walk *w, const struct pending_node *p, const ckpt_value *v,
-                              struct step step, bool keyed, bool quiet)
+                              struct step step, bool keyed, bool tensors_only)
 {
     struct pending_node c = {.v = v,
                              .step = step,
                              .keyed = keyed,
                              .depth = p->depth + 1,
                              .part_of = p->part_of,
-                             .tensors_only = quiet};
+                             .tensors_only = tensors_only};
     return push_child(w, &c);
 }
 
 static ckpt_status push_mapping_entries(struct torch_walk *w, const struct pending_node *p,
-                                        const ckpt_value *node, bool quiet)
+                                        const ckpt_value *node, bool tensors_only)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(node, &n);
     for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(push_entry(w, p, pairs[i].val, (struct step){node, i}, true, quiet));
+        CKPT_TRY(push_entry(w, p, pairs[i].val, (struct step){node, i}, true, tensors_only));
     return CKPT_OK;
 }
 
@@ -304,7 +304,7 @@ static bool is_mapping(const ckpt_value *v)
                  value_calls(v, "collections", "OrderedDict", 0));
 }
 
-/* is_module - has V the attributes that every nn.Module has since torch 0.1? */
+/* is_module - returns whether V has the attributes that every nn.Module has had since torch 0.1. */
 static bool is_module(const ckpt_value *v)
 {
     return v->type == CKPT_V_CALL && is_mapping(object_attr(v, "_parameters")) &&
@@ -438,14 +438,14 @@ bool graph_hides_attributes(const ckpt_value *klass)
 /* push_attribute_dict - pushes the entries of DICT, attributes of P, except _metadata, which describes the
  * keys of a state dict. */
 static ckpt_status push_attribute_dict(struct torch_walk *w, const struct pending_node *p,
-                                       const ckpt_value *dict, bool quiet)
+                                       const ckpt_value *dict, bool tensors_only)
 {
     uint32_t n;
     ckpt_str key;
     const value_pair *pairs = value_pairs(dict, &n);
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &key) || !str_is(key, "_metadata"))
-            CKPT_TRY(push_entry(w, p, pairs[i].val, (struct step){dict, i}, true, quiet));
+            CKPT_TRY(push_entry(w, p, pairs[i].val, (struct step){dict, i}, true, tensors_only));
     }
     return CKPT_OK;
 }
@@ -454,13 +454,13 @@ static ckpt_status push_attribute_dict(struct torch_walk *w, const struct pendin
 static ckpt_status push_attributes(struct torch_walk *w, const struct pending_node *p)
 {
     const ckpt_value *state = value_state(p->v);
-    bool quiet = p->tensors_only || graph_hides_attributes(value_class(p->v));
+    bool tensors_only = p->tensors_only || graph_hides_attributes(value_class(p->v));
     if (!state)
         return CKPT_OK;
     if (state->type != CKPT_V_TUPLE)
-        return push_attribute_dict(w, p, state, quiet);
+        return push_attribute_dict(w, p, state, tensors_only);
     for (uint32_t i = 0; i < value_count(state) && i < 2; i++)
-        CKPT_TRY(push_attribute_dict(w, p, value_item(state, i), quiet));
+        CKPT_TRY(push_attribute_dict(w, p, value_item(state, i), tensors_only));
     return CKPT_OK;
 }
 
@@ -636,7 +636,7 @@ ckpt_status torch_walk_graph(ckpt_file *f, ckpt_value *root, const struct torch_
     struct torch_walk w = {.g = {.f = f, .st = storages, .err = err}};
     struct pending_node top = {.v = root, .part_of = CKPT_NO_TENSOR};
     table_reserve(&f->table, expected_storages(f));
-    expect_pending(&w, expected_storages(f));
+    reserve_pending(&w, expected_storages(f));
     ckpt_status st = push_pending(&w, &top);
     if (st == CKPT_OK)
         st = run_walk(&w);

@@ -40,8 +40,8 @@ struct torch_storages {
     ckpt_str part;      /* name of that pickle in the file, for errors */
 };
 
-/* torch_walk_graph - adds every tensor and leaf reachable from ROOT to F, in document order. Persistent ids of
- * equal keys are one storage. */
+/* torch_walk_graph - adds every tensor and leaf reachable from ROOT to F, in document order. Persistent ids
+ * of equal keys are one storage. */
 ckpt_status torch_walk_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
                              ckpt_error *err);
 
@@ -77,13 +77,13 @@ bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name,
  * it has no entries for the added rows. */
 ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err);
 
-/* torch_open_bytes - sets *OUT to the bytes that V, a node of F, would become when loaded, whatever the protocol;
- * NULL if V is not bytes. */
+/* torch_open_bytes - sets *OUT to the bytes that V, a node of F, would become when loaded, whatever the
+ * protocol; NULL if V is not bytes. */
 ckpt_status torch_open_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err);
 
-/* torch_read_legacy_storage - reads BYTES, the argument of torch.storage._load_from_bytes: a legacy stream whose
- * main pickle is one storage. Sets src (takes a reference), off, dtype, numel, s.nbytes and s.location of
- * S. */
+/* torch_read_legacy_storage - reads BYTES, the argument of torch.storage._load_from_bytes: a legacy stream
+ * whose main pickle is one storage. Sets src (takes a reference), off, dtype, numel, s.nbytes and s.location
+ * of S. */
 ckpt_status torch_read_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err);
 
 /* torch_pid_parse - parses the PERSID node V, which may be a text of protocol 0. False: V names no

@@ -37,7 +37,7 @@ struct legacy {
     ckpt_file *f;
     source *src;
     struct pickle_facts *facts; /* of the main pickle */
-    bool embedded;              /* the stream is inside a pickle of the file: it has no facts of its own */
+    bool embedded;              /* the stream is a bytes object in a pickle: its facts are not added to F */
     ckpt_value *root;
     map *keys;           /* key -> index into storages */
     zip *archive_inside; /* the zip that the probe found in the stream, or NULL; closed with the file */
@@ -156,8 +156,8 @@ static ckpt_status locate_storages(struct legacy *l, const ckpt_value *keys, uin
 
 /* ------------------------------------------------------------------ stream */
 
-/* read_one_pickle - reads one of the five pickles. Its facts are added to the file, because torch.load runs
- * all of them; if MAIN, l->facts is set to them. WHAT names it in errors. */
+/* read_one_pickle - reads one of the five pickles, which WHAT names in errors. Adds its facts to the file,
+ * because torch.load runs all five; if it is the MAIN one, also sets l->facts to them. */
 static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool main, uint64_t *pos,
                                    ckpt_value **out)
 {

@@ -38,7 +38,7 @@ enum tensor_field {
 };
 enum object_field { OBJECT_TYPE, OBJECT_STATE, OBJECT_ATTRS };
 
-/* A value on its way to be visited. */
+/* A value that is still to be visited. */
 struct pending {
     uint32_t value, depth;
     ckpt_str name;

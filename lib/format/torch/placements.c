@@ -27,7 +27,7 @@ static const ckpt_value *get_state(const ckpt_value *v)
     return value_arg(v, 3);
 }
 
-/* read_axis_size - sets *OUT to the size of one axis of a _MeshLayout: its shape, or the product of a tuple. */
+/* read_axis_size - sets *OUT to the size of AXIS of a _MeshLayout: its shape, or the product of a tuple. */
 static bool read_axis_size(const ckpt_value *axis, uint64_t *out)
 {
     const ckpt_value *shape = object_attr(axis, "shape");
@@ -71,8 +71,8 @@ static void take_shard(uint64_t n, uint64_t at, uint64_t *offset, uint64_t *size
 }
 
 /* apply_placement - narrows OFFSET and SIZE to what placement P, that of dimension I of the mesh M, leaves to
- * the rank. Does nothing unless P is a _StridedShard if STRIDED, or a Shard if not. False: P is neither these
- * nor Replicate. */
+ * the rank. Does nothing unless P is a _StridedShard if STRIDED, or a Shard if not. False: P is none of
+ * these, and not Replicate. */
 static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i,
                             bool strided, uint64_t *offset, uint64_t *size)
 {
@@ -117,7 +117,7 @@ static ckpt_status get_dtensor_range(const ckpt_value *spec, const ckpt_tensor *
     }
     if (!read_mesh(spec, &m) || n != m.n)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "{no mesh} that has {=the place of its rank}: it cannot be put together");
+                    "{no mesh} with {=the coordinates of its rank}: the parts cannot be put together");
     for (int strided = 0; strided < 2; strided++)
         for (uint32_t i = 0; i < n; i++)
             if (!apply_placement(t, value_item(list, i), &m, i, strided != 0, offset, size))
@@ -153,7 +153,7 @@ ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, ui
         same = part->shape[i] == size[i];
     return same ? CKPT_OK
                 : fail(err, CKPT_EFORMAT, part->file_offset,
-                       "a part that is {not of the size} that {=its place among the ranks} gives it");
+                       "a part of {a different size} than {=its placement gives it}");
 }
 
 /* count_shards - returns the number of shards of a ShardedTensor, one for each rank. */
@@ -178,8 +178,8 @@ uint64_t torch_count_part_ranks(const ckpt_file *f, uint32_t row)
     return n;
 }
 
-/* count_zero_ranks - returns over how many ranks DeepSpeed's ZeRO divided the parameters of which F, by its name a
- * file of one rank, has a share; 0 if F is no such file. */
+/* count_zero_ranks - returns the number of ranks over which DeepSpeed's ZeRO divided the parameters, if the
+ * name of F is that of the file of one rank; else 0. */
 static uint64_t count_zero_ranks(const ckpt_file *f)
 {
     if (!f->root || str_find(str_after_last(str_c(f->path), '/'), STR_LIT("zero_pp_rank_"), 0) == SIZE_MAX)

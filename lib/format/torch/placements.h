@@ -4,9 +4,9 @@
 
 #include "core/file.h"
 
-/* torch_get_part_offset - sets *OFFSET to the index in the tensor of the first element of a component of row ROW
- * of F: one number for each dimension, in A. COMPONENT is 0 for a DTensor, or the number of a local shard of
- * a ShardedTensor; LOCAL is its row. Refuses placements other than shards and replicas, and a component whose
+/* torch_get_part_offset - sets *OFFSET to where in the tensor of row ROW of F its component begins: an index
+ * for each dimension, in A. COMPONENT is 0 for a DTensor, or the number of a local shard of a ShardedTensor;
+ * LOCAL is the row of the component. Refuses placements other than shards and replicas, and a component whose
  * size is not the one that its placement gives it. */
 ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32_t component,
                                   uint32_t local, const uint64_t **offset, ckpt_error *err);

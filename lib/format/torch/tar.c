@@ -37,7 +37,7 @@ struct tar_file {
     map *keys; /* number -> index into objects */
     struct tar_object *objects;
     size_t n, cap;
-    bool lost;             /* a fault was reported or skipped: some objects may be missing */
+    bool incomplete;       /* a fault was reported or skipped: some objects may be missing */
     bool no_memory;        /* describe_object ran out of memory */
     bool has_lost_storage; /* lost_storage is set */
     uint32_t lost_storage; /* salvage: the storage of all tensors that the archive does not describe */
@@ -45,10 +45,11 @@ struct tar_file {
 };
 
 /* report_fault - returns ST unless it is a fault in a file that is being checked or salvaged. Such a fault is
- * reported when checking; when salvaging, t->lost is set. Both return CKPT_OK, so that reading continues. */
+ * reported when checking; when salvaging, t->incomplete is set. Both return CKPT_OK, so that reading
+ * continues. */
 static ckpt_status report_fault(struct tar_file *t, ckpt_status st)
 {
-    t->lost |= (t->f->check || t->f->salvage) && check_is_fault(st);
+    t->incomplete |= (t->f->check || t->f->salvage) && check_is_fault(st);
     return t->f->salvage && check_is_fault(st) ? CKPT_OK : file_report_fault(t->f, st, t->err);
 }
 
@@ -190,7 +191,7 @@ static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_v
 {
     int64_t key, offset, numel;
     const struct tar_object *root = find_object(t, value_item(v, 1));
-    if (!root && t->lost)
+    if (!root && t->incomplete)
         return CKPT_OK;
     if (!get_key_number(value_item(v, 0), &key) || !root || !get_key_number(value_item(v, 2), &offset) ||
         !get_key_number(value_item(v, 3), &numel) || offset < 0 || numel < 0 ||
@@ -280,7 +281,7 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     ckpt_value *v;
     int64_t key;
     CKPT_TRY(read_next_pickle(t, s, pos, &v));
-    if (t->lost && t->f->salvage && !find_object(t, value_item(v, 1)))
+    if (t->incomplete && t->f->salvage && !find_object(t, value_item(v, 1)))
         CKPT_TRY(add_missing_storage(t, v));
     const struct tar_object *of = find_object(t, value_item(v, 1));
     bool known = get_key_number(value_item(v, 0), &key) && of && !of->tensor;
@@ -290,7 +291,7 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
         o.offset = of->offset;
     }
     CKPT_TRY(read_geometry(t, s, pos, &o));
-    if (!known && !of && t->lost)
+    if (!known && !of && t->incomplete)
         return CKPT_OK;
     if (!known) /* the entries after it can still be read */
         return report_fault(t, fail_entry_format(t, s, v, "a tensor must be", "(key, storage key, class)"));
@@ -324,7 +325,7 @@ static void add_lost_storage(struct tar_file *t, const char *why, uint64_t at, u
 static bool describe_lost_object(struct tar_file *t, const ckpt_value *v, struct row *row)
 {
     int64_t key;
-    if (!t->f->salvage || !t->lost || !get_key_number(v, &key))
+    if (!t->f->salvage || !t->incomplete || !get_key_number(v, &key))
         return false;
     if (!t->has_lost_storage)
         add_lost_storage(t, "its description is not in the archive", CKPT_NO_OFFSET, &t->lost_storage);
@@ -334,9 +335,9 @@ static bool describe_lost_object(struct tar_file *t, const ckpt_value *v, struct
     return true;
 }
 
-/* check_storage_reach - when salvaging, makes ROW lost if it exceeds its storage because a size is
+/* lose_row_beyond_storage - when salvaging, makes ROW lost if it exceeds its storage because a size is
  * damaged. */
-static void check_storage_reach(struct tar_file *t, struct row *row)
+static void lose_row_beyond_storage(struct tar_file *t, struct row *row)
 {
     uint64_t end, need;
     const struct storage *s = &t->f->table.storages[row->t.storage];
@@ -356,7 +357,7 @@ static bool describe_object(void *user, const ckpt_value *v, struct row *row)
     const ckpt_value *node = row->t.value;
     if (o->tensor) {
         *row = o->row;
-        check_storage_reach(t, row);
+        lose_row_beyond_storage(t, row);
     } else {
         row->t.kind = CKPT_STORAGE;
         row->t.dtype = (uint16_t)t->f->table.storages[o->storage].dtype;
@@ -424,7 +425,7 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
-    if (!t->lost) /* else they may name what is lost */
+    if (!t->incomplete) /* else they may name what is lost */
         CKPT_TRY(check_persistent_ids(t, facts, s));
     CKPT_TRY(torch_walk_graph(t->f, t->f->root, &st, t->err));
     return t->no_memory ? fail_memory(t->err) : CKPT_OK;

@@ -12,7 +12,7 @@
 #include "format/torch/internal.h"
 
 struct edge {
-    uint32_t up, next; /* parent; next edge of the same child, MAP_NONE: the last */
+    uint32_t parent, next; /* next: the next edge of the same child, or MAP_NONE */
 };
 
 struct node {
@@ -22,9 +22,9 @@ struct node {
     bool entered;
 };
 
-/* A container that is walked. Its path is the path of container UP, and STEP. */
+/* A container that is walked. Its path is that of the container PARENT, followed by STEP. */
 struct container {
-    uint32_t node, up, depth;
+    uint32_t node, parent, depth;
     struct step step;
 };
 
@@ -95,11 +95,11 @@ static ckpt_status find_lost_nodes(struct lost_search *x)
     while (n) {
         const struct node *from = &x->nodes[waiting[--n]];
         for (uint32_t e = from->edges; e != MAP_NONE; e = x->edges[e].next) {
-            struct node *up = &x->nodes[x->edges[e].up];
-            if (up->lost_storage != MAP_NONE)
+            struct node *parent = &x->nodes[x->edges[e].parent];
+            if (parent->lost_storage != MAP_NONE)
                 continue;
-            up->lost_storage = from->lost_storage;
-            waiting[n++] = x->edges[e].up; /* bounded: each node comes once */
+            parent->lost_storage = from->lost_storage;
+            waiting[n++] = x->edges[e].parent; /* bounded: each node comes once */
         }
     }
     return CKPT_OK;
@@ -133,12 +133,13 @@ static ckpt_status make_path_element(struct lost_search *x, struct step s, ckpt_
     return CKPT_OK;
 }
 
-/* add_lost_row - adds a lost row for V, which is entry S of container UP, because storage WHY is lost. */
-static ckpt_status add_lost_row(struct lost_search *x, uint32_t up, struct step s, const ckpt_value *v,
-                                uint32_t why)
+/* add_lost_row - adds a lost row for V, which is entry S of container PARENT, because storage LOST is lost.
+ * */
+static ckpt_status add_lost_row(struct lost_search *x, uint32_t parent, struct step s, const ckpt_value *v,
+                                uint32_t lost)
 {
     arena *a = x->f->a;
-    uint32_t depth = x->containers[up].depth + 1; /* bounded: by max_depth */
+    uint32_t depth = x->containers[parent].depth + 1; /* bounded: by max_depth */
     ckpt_path_elem *path = arena_array(a, depth, sizeof *path);
     struct step *steps = arena_array(a, depth, sizeof *steps);
     if (!path || !steps)
@@ -146,8 +147,8 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t up, struct step 
     for (uint32_t k = depth; k-- > 0;) {
         CKPT_TRY(make_path_element(x, s, &path[k]));
         steps[k] = s;
-        s = x->containers[up].step;
-        up = x->containers[up].up;
+        s = x->containers[parent].step;
+        parent = x->containers[parent].parent;
     }
     struct row r = {.steps = steps};
     r.t.path = path;
@@ -156,7 +157,7 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t up, struct step 
     r.t.kind = CKPT_OPAQUE;
     r.t.dtype = CKPT_DT_NONE;
     r.t.part_of = CKPT_NO_TENSOR;
-    r.t.storage = why;
+    r.t.storage = lost;
     return table_add_row(&x->f->table, &r, NULL, x->err);
 }
 
@@ -181,22 +182,22 @@ static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
     return true;
 }
 
-static ckpt_status add_container(struct lost_search *x, uint32_t node, uint32_t up, uint32_t depth,
+static ckpt_status add_container(struct lost_search *x, uint32_t node, uint32_t parent, uint32_t depth,
                                  struct step s)
 {
     struct container *added = arena_append(x->a, &x->containers, &x->ncontainers, &x->cap_containers,
                                            sizeof *added);
     if (!added || x->ncontainers > MAP_NONE)
         return fail_memory(x->err);
-    *added = (struct container){node, up, depth, s};
+    *added = (struct container){node, parent, depth, s};
     x->nodes[node].entered = true;
     return CKPT_OK;
 }
 
-/* visit_entry - visits V, which is entry S of container UP. */
-static ckpt_status visit_entry(struct lost_search *x, uint32_t up, struct step s, const ckpt_value *v)
+/* visit_entry - visits V, which is entry S of container PARENT. */
+static ckpt_status visit_entry(struct lost_search *x, uint32_t parent, struct step s, const ckpt_value *v)
 {
-    uint32_t i = get_node_number(x, v), depth = x->containers[up].depth + 1; /* bounded: by max_depth */
+    uint32_t i = get_node_number(x, v), depth = x->containers[parent].depth + 1; /* bounded: by max_depth */
     if (i == MAP_NONE || x->nodes[i].lost_storage == MAP_NONE)
         return CKPT_OK;
     const struct node *node = &x->nodes[i];
@@ -205,11 +206,11 @@ static ckpt_status visit_entry(struct lost_search *x, uint32_t up, struct step s
         return CKPT_OK;
     }
     if (depth >= x->f->limits.max_depth || !can_drop_entries(x, node->v))
-        return add_lost_row(x, up, s, v, node->lost_storage);
-    return node->entered ? CKPT_OK : add_container(x, i, up, depth, s);
+        return add_lost_row(x, parent, s, v, node->lost_storage);
+    return node->entered ? CKPT_OK : add_container(x, i, parent, depth, s);
 }
 
-static ckpt_status visit_entries(struct lost_search *x, uint32_t up, const ckpt_value *v)
+static ckpt_status visit_entries(struct lost_search *x, uint32_t parent, const ckpt_value *v)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(v, &n);
@@ -217,13 +218,13 @@ static ckpt_status visit_entries(struct lost_search *x, uint32_t up, const ckpt_
     ckpt_value *const *items = call ? value_more_of(v)->items : value_is_sequence(v) ? v->u.seq.items : NULL;
     uint32_t count = call ? value_more_of(v)->nitems : value_is_sequence(v) ? v->u.seq.n : 0;
     for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(visit_entry(x, up, (struct step){v, i}, pairs[i].val));
+        CKPT_TRY(visit_entry(x, parent, (struct step){v, i}, pairs[i].val));
     for (uint32_t i = 0; i < count && !n; i++)
-        CKPT_TRY(visit_entry(x, up, (struct step){v, i}, items[i]));
+        CKPT_TRY(visit_entry(x, parent, (struct step){v, i}, items[i]));
     return CKPT_OK;
 }
 
-/* visit_container - visits the entries of container P, and those of its arguments and attributes. */
+/* visit_container - visits the entries of container number P, and those of its arguments and attributes. */
 static ckpt_status visit_container(struct lost_search *x, uint32_t p)
 {
     const ckpt_value *v = x->nodes[x->containers[p].node].v;

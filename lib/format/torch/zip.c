@@ -48,7 +48,7 @@ static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
         torch_archive_note_refusal(ta, STR_LIT("the record version holds no number"));
     else if (version < 1 || version > 10)
         torch_archive_note_refusal(
-            ta, arena_printf(ta->f->a, "the record version says %u, torch reads 1 to 10", version));
+            ta, arena_printf(ta->f->a, "the record version holds %u, torch reads 1 to 10", version));
     return CKPT_OK;
 }
 

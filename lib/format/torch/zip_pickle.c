@@ -623,8 +623,8 @@ static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *
     return CKPT_OK;
 }
 
-/* find_replacement - returns what replaces V in F or in one of its shards, as a state dict a module; else
- * V. */
+/* find_replacement - returns what F or one of its shards writes instead of V, such as the state dict of a
+ * module; else V. */
 static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *v)
 {
     const ckpt_value *by = file_replacement(f, v);
@@ -633,8 +633,8 @@ static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *
     return by;
 }
 
-/* check_arguments - sets w->bad_arguments if an argument list of CALL is a persistent id that names no storage:
- * put_source_class would write a class, which is not a list of arguments. */
+/* check_arguments - sets w->bad_arguments if an argument list of CALL is a persistent id that names no
+ * storage: put_source_class would write a class, which is not a list of arguments. */
 static void check_arguments(struct torch_writer *w, const ckpt_value *call)
 {
     const ckpt_value *given[2] = {call->u.call.args, value_more_of(call)->kwargs};
