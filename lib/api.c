@@ -117,7 +117,7 @@ const ckpt_lost *ckpt_lost_at(const ckpt_file *f, size_t i)
 }
 
 void ckpt_close(ckpt_file *file) { file_release(file); }
-void ckpt_emergency_cleanup(void) { sink_emergency(); }
+void ckpt_emergency_cleanup(void) { temp_emergency(); }
 
 const char *ckpt_file_path(const ckpt_file *f) { return f ? f->path : ""; }
 const char *ckpt_file_format(const ckpt_file *f) { return f ? f->format->name : ""; }

@@ -296,6 +296,14 @@ void *arena_append(arena *a, void *list, size_t *n, size_t *cap, size_t size)
     return at + (*n)++ * size; /* bounded: it is in memory */
 }
 
+bool arena_push(arena *a, void *list, size_t *n, size_t *cap, const void *element, size_t size)
+{
+    void *at = arena_append(a, list, n, cap, size);
+    if (at)
+        memcpy(at, element, size);
+    return at != NULL;
+}
+
 void arena_shrink(arena *a, void *at, size_t n)
 {
     struct arena_chunk **link = &a->own;

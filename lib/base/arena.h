@@ -30,6 +30,8 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
  * is the address of the pointer to it. If A is NULL, the caller frees the array by free(). Returns the
  * element, which *N counts already; NULL: out of memory. */
 void *arena_append(arena *a, void *list, size_t *n, size_t *cap, size_t size);
+/* arena_push - appends the SIZE bytes at ELEMENT as arena_append does. False: out of memory. */
+bool arena_push(arena *a, void *list, size_t *n, size_t *cap, const void *element, size_t size);
 /* arena_shrink - keeps only the first N bytes of the allocation AT; the memory of the others is returned to
  * the system when AT is large. */
 void arena_shrink(arena *a, void *at, size_t n);

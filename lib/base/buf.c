@@ -68,15 +68,9 @@ void buf_printf(buf *b, const char *fmt, ...)
         b->failed = true;
     } else if ((size_t)n < sizeof small) {
         buf_put(b, small, (size_t)n);
-    } else {
-        char *large = malloc((size_t)n + 1);
-        if (large) {
-            vsnprintf(large, (size_t)n + 1, fmt, again);
-            buf_put(b, large, (size_t)n);
-            free(large);
-        } else {
-            b->failed = true;
-        }
+    } else if (buf_reserve(b, (size_t)n + 1)) { /* vsnprintf writes a NUL after them */
+        vsnprintf((char *)b->data + b->len, (size_t)n + 1, fmt, again);
+        b->len += (size_t)n;
     }
     va_end(again);
     va_end(args);

@@ -12,13 +12,9 @@ static void add_unique(struct notices *list, const char *text)
     for (size_t i = 0; i < list->n; i++)
         if (strcmp(list->text[i], text) == 0)
             return;
-    const char **grown = arena_grow(list->a, list->text, list->n, &list->cap, list->n + 1, sizeof *grown);
-    ckpt_str copy = grown ? arena_str(list->a, str_c(text)) : str_of(NULL, 0);
-    if (!grown)
-        return;
-    list->text = grown;
-    if (copy.ptr)
-        grown[list->n++] = copy.ptr;
+    const char *copy = arena_str(list->a, str_c(text)).ptr;
+    if (copy)
+        (void)arena_push(list->a, &list->text, &list->n, &list->cap, &copy, sizeof copy);
 }
 
 void notices_add_v(struct notices *list, const char *fmt, va_list ap)

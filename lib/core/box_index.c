@@ -124,17 +124,10 @@ struct regions {
 
 static enum box_finding push_region(struct regions *r, const uint64_t *box)
 {
-    size_t width = (size_t)2 * r->ndim;
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? 2 * r->cap : 64;
-        uint64_t *grown = cap > MAX_STACK ? NULL : realloc(r->box, cap * width * sizeof *grown);
-        if (!grown)
-            return cap > MAX_STACK ? BOX_TOO_IRREGULAR : BOX_NO_MEMORY;
-        r->box = grown;
-        r->cap = cap;
-    }
-    memcpy(r->box + r->n++ * width, box, width * sizeof *box);
-    return BOX_NONE;
+    if (r->n == MAX_STACK)
+        return BOX_TOO_IRREGULAR;
+    return arena_push(NULL, &r->box, &r->n, &r->cap, box, (size_t)2 * r->ndim * sizeof *box) ? BOX_NONE
+                                                                                             : BOX_NO_MEMORY;
 }
 
 /* push_rest - queues the parts of REGION outside of COVER, which intersects it; REGION becomes the part

@@ -9,14 +9,10 @@
 #define MAX_BYTES   (UINT64_C(1) << 30) /* for the texts of findings and the list of records */
 #define MAX_SUSPECT 100u /* up to this number, a finding may be caused by a file that is being written */
 
-static const char *const rule_names[CHECK_RULES] = {
-#define RULE(id, name, text) name,
-#include "core/check_rules.def"
-#undef RULE
-};
-
-static const char *const rule_texts[CHECK_RULES] = {
-#define RULE(id, name, text) text,
+static const struct {
+    const char *name, *text;
+} rules[CHECK_RULES] = {
+#define RULE(id, name, text) {name, text},
 #include "core/check_rules.def"
 #undef RULE
 };
@@ -24,15 +20,15 @@ static const char *const rule_texts[CHECK_RULES] = {
 const char *ckpt_finding_text(const char *id)
 {
     for (size_t i = 0; id && i < CHECK_RULES; i++)
-        if (strcmp(rule_names[i], id) == 0)
-            return rule_texts[i];
+        if (strcmp(rules[i].name, id) == 0)
+            return rules[i].text;
     return NULL;
 }
 
 enum check_rule check_rule_by_name(const char *id)
 {
     size_t i = 0;
-    while (i < CHECK_RULES && strcmp(rule_names[i], id) != 0)
+    while (i < CHECK_RULES && strcmp(rules[i].name, id) != 0)
         i++;
     return i < CHECK_RULES ? (enum check_rule)i : CHECK_MALFORMED;
 }
@@ -105,7 +101,7 @@ ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_fin
         return CKPT_OK;
     if (c->result->findings < MAX_SUSPECT && check_unchanged(c, err) == CKPT_ECHANGED)
         return CKPT_ECHANGED; /* a concurrent writer caused the fault */
-    f->id = rule_names[rule];
+    f->id = rules[rule].name;
     c->result->findings++;
     c->cancelled = c->report && pass_finding(c, f);
     return c->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
@@ -140,26 +136,22 @@ static const char *copy_path(struct check *c, const char *path)
 
 ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err)
 {
-    struct check_record copy = *r, *at = NULL;
+    struct check_record copy = *r;
     copy.name = arena_str(c->a, r->name);
     copy.path = copy_path(c, r->path);
-    if (copy.name.ptr && copy.path)
-        at = arena_append(c->a, &c->records, &c->nrecords, &c->cap_records, sizeof *at);
-    if (at)
-        *at = copy;
-    else
-        source_unref(r->src);
-    return at ? CKPT_OK : fail_memory(err);
+    if (copy.name.ptr && copy.path &&
+        arena_push(c->a, &c->records, &c->nrecords, &c->cap_records, &copy, sizeof copy))
+        return CKPT_OK;
+    source_unref(r->src);
+    return fail_memory(err);
 }
 
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err)
 {
-    source **at = arena_append(c->a, &c->watched, &c->nwatched, &c->cap_watched, sizeof *at);
-    if (at)
-        *at = src;
-    else
-        source_unref(src);
-    return at ? CKPT_OK : fail_memory(err);
+    if (arena_push(c->a, &c->watched, &c->nwatched, &c->cap_watched, &src, sizeof src))
+        return CKPT_OK;
+    source_unref(src);
+    return fail_memory(err);
 }
 
 ckpt_status check_unchanged(const struct check *c, ckpt_error *err)
@@ -171,12 +163,10 @@ ckpt_status check_unchanged(const struct check *c, ckpt_error *err)
 
 ckpt_status check_keep_object(struct check *c, void *kept, ckpt_error *err)
 {
-    void **at = arena_append(c->a, &c->kept, &c->nkept, &c->cap_kept, sizeof *at);
-    if (at)
-        *at = kept;
-    else
-        c->drop(kept);
-    return at ? CKPT_OK : fail_memory(err);
+    if (arena_push(c->a, &c->kept, &c->nkept, &c->cap_kept, &kept, sizeof kept))
+        return CKPT_OK;
+    c->drop(kept);
+    return fail_memory(err);
 }
 
 ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err)

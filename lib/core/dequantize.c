@@ -13,7 +13,6 @@
 #include "base/cursor.h"
 #include "base/store.h"
 #include "core/convert.h"
-#include "core/dequantize_grids.h"
 #include "core/simd.h"
 
 #ifdef __clang__

@@ -15,4 +15,13 @@ void dequantize(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char 
  * tests. */
 void dequantize_scalar(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out);
 
+/* The points that ggml's IQ types choose from: the elements of a point as digits, the first in the lowest
+ * bits. IQ1 and IQ2 have eight of two bits, IQ3 four of three. */
+extern const uint16_t grid_iq2_xxs[256];
+extern const uint16_t grid_iq2_xs[512];
+extern const uint16_t grid_iq2_s[1024];
+extern const uint16_t grid_iq3_xxs[256];
+extern const uint16_t grid_iq3_s[512];
+extern const uint16_t grid_iq1[2048];
+
 #endif

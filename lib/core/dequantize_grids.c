@@ -1,6 +1,7 @@
-/* dequantize_grids.c - see dequantize_grids.h. The points are part of the format: ggml chose them by
- * experiment (ggml-common.h has them as bytes, gguf-py's quants.py as digits), and no rule makes them. */
-#include "core/dequantize_grids.h"
+/* dequantize_grids.c - the tables that dequantize.h declares. The points are part of the format: ggml chose
+ * them by experiment (ggml-common.h has them as bytes, gguf-py's quants.py as digits), and no rule makes
+ * them. */
+#include "core/dequantize.h"
 
 const uint16_t grid_iq2_xxs[256] = {
     0, 2, 5, 8, 10, 17, 20, 32, 34, 40, 42, 65, 68, 80, 88, 97, 100, 128, 130, 138, 162, 257, 260, 272, 277,

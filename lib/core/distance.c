@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/number.h"
+
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
 #endif
@@ -20,12 +22,7 @@ void distance_add(struct distance *d, const double *a, const double *b, size_t n
     }
 }
 
-static double sum_lanes(const double *l)
-{
-    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
-}
-
-double distance_sum(const struct distance *d) { return sum_lanes(d->sum); }
+double distance_sum(const struct distance *d) { return number_add_lanes(d->sum); }
 
 /* sum_products - sums pair i in lane i % 8. The compiler may put several lanes into one register; that
  * changes no sum. */
@@ -42,7 +39,8 @@ static struct norms sum_products(const double *a, const double *b, size_t n)
             dd[k] += apart * apart;
         }
     }
-    return (struct norms){sum_lanes(aa), sum_lanes(bb), sum_lanes(ab), sum_lanes(dd)};
+    return (struct norms){number_add_lanes(aa), number_add_lanes(bb), number_add_lanes(ab),
+                          number_add_lanes(dd)};
 }
 
 static bool are_sums_finite(const struct norms *s)

@@ -196,13 +196,9 @@ ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, cons
     if (f->nleaves >= f->limits.max_tensors)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
                     (unsigned long long)f->limits.max_tensors);
-    ckpt_str name = path_join(f->a, path, n);
-    ckpt_leaf *leaf = name.ptr ? arena_append(f->a, &f->leaves, &f->nleaves, &f->cap_leaves, sizeof *leaf)
-                               : NULL;
-    if (!leaf)
-        return fail_memory(err);
-    *leaf = (ckpt_leaf){.name = name, .path = path, .npath = n, .value = v};
-    return CKPT_OK;
+    const ckpt_leaf leaf = {.name = path_join(f->a, path, n), .path = path, .npath = n, .value = v};
+    bool ok = leaf.name.ptr && arena_push(f->a, &f->leaves, &f->nleaves, &f->cap_leaves, &leaf, sizeof leaf);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 static bool has_literal(const struct pickle_facts *p)
@@ -230,27 +226,22 @@ bool file_names_literal(const ckpt_file *f)
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record)
 {
     struct pickle_facts *p = ARENA_NEW(f->a, struct pickle_facts);
-    struct pickle_facts **at = p ? arena_append(f->a, &f->pickles, &f->npickles, &f->cap_pickles, sizeof *at)
-                                 : NULL;
-    if (!at)
+    if (!p || !arena_push(f->a, &f->pickles, &f->npickles, &f->cap_pickles, &p, sizeof p))
         return NULL;
     p->record = record;
     p->protocol = -1;
     for (int i = 0; i < 256; i++)
         p->first_use[i] = UINT64_MAX;
-    return *at = p;
+    return p;
 }
 
 ckpt_status file_take_pickles(ckpt_file *f, const ckpt_file *from, ckpt_error *err)
 {
-    for (size_t i = 0; i < from->npickles; i++) {
-        struct pickle_facts **added = arena_append(f->a, &f->pickles, &f->npickles, &f->cap_pickles,
-                                                   sizeof *added);
-        if (!added)
-            return fail_memory(err);
-        *added = from->pickles[i];
-    }
-    return CKPT_OK;
+    bool ok = true;
+    for (size_t i = 0; ok && i < from->npickles; i++)
+        ok = arena_push(f->a, &f->pickles, &f->npickles, &f->cap_pickles, &from->pickles[i],
+                        sizeof from->pickles[i]);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v)
@@ -263,11 +254,8 @@ const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v)
 
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
 {
-    ckpt_value **at = arena_append(f->a, &f->replaced, &f->nreplaced, &f->cap_replaced, sizeof *at);
-    if (!at)
-        return false;
-    *at = by;
-    return map_set_num(f->replace, map_ptr(v), (uint32_t)(at - f->replaced));
+    return arena_push(f->a, &f->replaced, &f->nreplaced, &f->cap_replaced, &by, sizeof by) &&
+           map_set_num(f->replace, map_ptr(v), (uint32_t)f->nreplaced - 1); /* bounded: it has one */
 }
 
 static ckpt_str key_of(const void *user, uint32_t i)

@@ -55,12 +55,7 @@ static bool add_unseen(void *user, const ckpt_value *v)
         return true;
     if (!map_put_num(r->seen, map_ptr(v), 0, &old))
         return false;
-    if (old != MAP_NONE)
-        return true;
-    const ckpt_value **at = arena_append(NULL, &r->waiting, &r->n, &r->cap, sizeof *at);
-    if (at)
-        *at = v;
-    return at != NULL;
+    return old != MAP_NONE || arena_push(NULL, &r->waiting, &r->n, &r->cap, &v, sizeof v);
 }
 
 bool graph_visit_add(struct graph_visit *r, const ckpt_value *v) { return add_unseen(r, v); }

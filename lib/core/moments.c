@@ -87,11 +87,6 @@ void moments_scalar(ckpt_dtype dt, const unsigned char *p, size_t n, double shif
     }
 }
 
-static double add_lanes(const double *l)
-{
-    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
-}
-
 /* -------------------------------------------------------------------- blocks */
 
 /* finish_block - sets mean, m2 and squares of B from the sums of x - SHIFT. */
@@ -134,8 +129,8 @@ static double sum_scaled(const double *x, size_t n, double shift, double scale, 
         sums[i & 7] += d;
         squares[i & 7] += d * d;
     }
-    *sum = add_lanes(sums);
-    return add_lanes(squares);
+    *sum = number_add_lanes(sums);
+    return number_add_lanes(squares);
 }
 
 /* add_block_slow - adds a block of any numbers, including infinities, NaN, and squares above the largest
@@ -167,14 +162,14 @@ static bool add_block_fast(struct moments *b, moments_kernel *kernel, ckpt_dtype
     if (!isfinite(first))
         return false;
     kernel(dt, p, n, first, &s);
-    double square = add_lanes(s.square);
+    double square = number_add_lanes(s.square);
     if (!isfinite(square))
         return false;
     b->finite = n;
     b->zeros = s.zeros;
     b->min = s.min;
     b->max = s.max;
-    finish_block(b, add_lanes(s.sum), square, first);
+    finish_block(b, number_add_lanes(s.sum), square, first);
     return true;
 }
 

@@ -15,5 +15,10 @@ bool number_is_wide(ckpt_dtype dt);
  * Quantised types give their stored integers, ggml's blocks the
  * numbers that they mean. */
 void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);
+/* number_add_lanes - returns the sum of the eight numbers at L, always added up in the same order. */
+static inline double number_add_lanes(const double *l)
+{
+    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
 
 #endif

@@ -145,9 +145,14 @@ static uint64_t get_item_bytes(const struct parallel_item *x)
 
 /* -------------------------------------------------------------------- chunks */
 
-static uint64_t get_element_width(const ckpt_file *f, uint32_t row)
+/* get_element_width - returns the bytes of an element of X's row, or of its other row if SIDE is 1; 0: an
+ * element is not whole bytes. */
+static uint64_t get_element_width(const struct parallel_item *x, int side)
 {
-    const struct dtype_info *d = dtype_info((ckpt_dtype)f->table.rows[row].t.dtype);
+    const ckpt_file *f = side ? x->other : x->file;
+    if (x->storage)
+        return 1;
+    const struct dtype_info *d = dtype_info((ckpt_dtype)f->table.rows[side ? x->other_row : x->row].t.dtype);
     return d->block_elems == 1 ? d->block_bytes : 0;
 }
 
@@ -159,10 +164,7 @@ static uint64_t count_item_elements(const struct parallel_item *x)
 /* get_item_width - bytes of an element, of the wider one of two rows; 0: not whole bytes. */
 static uint64_t get_item_width(const struct parallel_item *x)
 {
-    if (x->storage)
-        return 1;
-    uint64_t a = get_element_width(x->file, x->row),
-             b = x->other ? get_element_width(x->other, x->other_row) : a;
+    uint64_t a = get_element_width(x, 0), b = x->other ? get_element_width(x, 1) : a;
     return !a || !b ? 0 : a > b ? a : b;
 }
 
@@ -258,8 +260,7 @@ static struct task find_task(const struct parallel_state *t, size_t i)
 
 static uint64_t get_chunk_bytes(const struct parallel_item *x, const struct parallel_chunk *p)
 {
-    uint64_t width = x->storage ? 1 : get_element_width(x->file, x->row);
-    width += x->other ? get_element_width(x->other, x->other_row) : 0;
+    uint64_t width = get_element_width(x, 0) + (x->other ? get_element_width(x, 1) : 0);
     return p->count * width; /* bounded: twice PARALLEL_CHUNK_BYTES */
 }
 
@@ -289,9 +290,7 @@ static void add_task_bytes(struct parallel_state *t)
 uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
                               const struct parallel_chunk *chunks, size_t n, int side)
 {
-    uint64_t width = x->storage ? 1
-                     : side     ? get_element_width(x->other, x->other_row)
-                                : get_element_width(x->file, x->row);
+    uint64_t width = get_element_width(x, side);
     uint32_t crc = 0;
     for (size_t i = 0; i < n; i++)
         crc = crc_combine(kind, crc, chunks[i].crc[side], chunks[i].count * width); /* bounded: a chunk */

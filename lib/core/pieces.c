@@ -263,13 +263,6 @@ struct reading {
     struct band band;
 };
 
-static ckpt_status copy_common(const struct assembled *s, size_t i, const uint64_t *box, struct gather *g,
-                               unsigned char *out, ckpt_error *err)
-{
-    uint64_t to = get_intersection(s, i, box, g);
-    return gather_copy(g, out + to, err);
-}
-
 static int latest_first(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -281,22 +274,21 @@ static ckpt_status copy_in_turn(const struct assembled *s, const uint64_t *box, 
                                 unsigned char *out, ckpt_error *err)
 {
     struct box_search found;
-    size_t i, n = 0;
+    uint32_t(*turn)[2] = NULL; /* of each piece its number, and its box */
+    size_t i, n = 0, cap = 0;
+    bool ok = true;
     box_search_begin(&found, &s->index, box);
-    while (box_search_next(&found, &i))
-        n++;
-    uint32_t(*turn)[2] = malloc((n + 1) * sizeof *turn); /* bounded: the boxes are more */
-    if (!turn)
-        return fail_memory(err);
-    box_search_begin(&found, &s->index, box);
-    for (n = 0; box_search_next(&found, &i); n++) {
-        turn[n][0] = s->number[i];
-        turn[n][1] = (uint32_t)i;
+    while (ok && box_search_next(&found, &i)) {
+        const uint32_t one[2] = {s->number[i], (uint32_t)i};
+        ok = arena_push(NULL, &turn, &n, &cap, one, sizeof one);
     }
-    qsort(turn, n, sizeof *turn, latest_first);
-    ckpt_status st = CKPT_OK;
-    for (size_t k = 0; st == CKPT_OK && k < n; k++)
-        st = copy_common(s, turn[k][1], box, g, out, err);
+    if (ok && n)
+        qsort(turn, n, sizeof *turn, latest_first);
+    ckpt_status st = ok ? CKPT_OK : fail_memory(err);
+    for (size_t k = 0; st == CKPT_OK && k < n; k++) {
+        uint64_t to = get_intersection(s, turn[k][1], box, g);
+        st = gather_copy(g, out + to, err);
+    }
     free(turn);
     return st;
 }

@@ -56,18 +56,13 @@ struct edit *plan_get_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n)
     p->entries_stale = true;
     if (i != MAP_NONE)
         return &p->edits[i];
-    struct edit *grown = arena_grow(p->a, p->edits, p->nedits, &p->cap_edits, p->nedits + 1, sizeof *grown);
-    if (!grown)
-        return NULL;
-    p->edits = grown;
-    struct edit *e = &grown[p->nedits];
-    *e = (struct edit){.node = node, .n = n};
-    e->names = arena_array(p->a, n, sizeof *e->names);
-    e->dropped = arena_array(p->a, n, sizeof *e->dropped);
-    if (!e->names || !e->dropped || !map_set_num(p->edit_of, map_ptr(node), (uint32_t)p->nedits))
-        return NULL;
-    p->nedits++;
-    return e;
+    const struct edit e = {.node = node,
+                           .names = arena_array(p->a, n, sizeof *e.names),
+                           .dropped = arena_array(p->a, n, sizeof *e.dropped),
+                           .n = n};
+    bool ok = e.names && e.dropped && map_set_num(p->edit_of, map_ptr(node), (uint32_t)p->nedits) &&
+              arena_push(p->a, &p->edits, &p->nedits, &p->cap_edits, &e, sizeof e);
+    return ok ? &p->edits[p->nedits - 1] : NULL;
 }
 
 const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
@@ -291,40 +286,33 @@ void plan_note_module(ckpt_plan *p)
     plan_notice(p, "a module is written as its state dict; its class and code are not");
 }
 
-/* plan_or_empty - returns P, or for NULL a plan without notices and reports. */
-static const ckpt_plan *plan_or_empty(const ckpt_plan *p)
-{
-    static const ckpt_plan none = {0};
-    return p ? p : &none;
-}
-
 const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i)
 {
-    return notices_at(&plan_or_empty(p)->notices, i);
+    return p ? notices_at(&p->notices, i) : NULL;
 }
-size_t ckpt_plan_rename_count(const ckpt_plan *p) { return plan_or_empty(p)->nrenames; }
+size_t ckpt_plan_rename_count(const ckpt_plan *p) { return p ? p->nrenames : 0; }
 
 const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *p, size_t i)
 {
-    return i < plan_or_empty(p)->ndropped ? &p->dropped[i] : NULL;
+    return p && i < p->ndropped ? &p->dropped[i] : NULL;
 }
 
 const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *p, size_t i)
 {
-    return i < plan_or_empty(p)->naliases ? &p->aliases[i] : NULL;
+    return p && i < p->naliases ? &p->aliases[i] : NULL;
 }
 
 const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *p, size_t i)
 {
-    return i < plan_or_empty(p)->ncasts ? &p->casts[i] : NULL;
+    return p && i < p->ncasts ? &p->casts[i] : NULL;
 }
 
-size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return plan_or_empty(p)->nmappings; }
-const char *ckpt_plan_prefix(const ckpt_plan *p) { return plan_or_empty(p)->prefix.ptr; }
+size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return p ? p->nmappings : 0; }
+const char *ckpt_plan_prefix(const ckpt_plan *p) { return p ? p->prefix.ptr : NULL; }
 
 const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *p, size_t i)
 {
-    return i < plan_or_empty(p)->nmappings ? &p->mappings[i] : NULL;
+    return p && i < p->nmappings ? &p->mappings[i] : NULL;
 }
 
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err)
@@ -352,11 +340,8 @@ ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *
         was->to = one->to;
         return CKPT_OK;
     }
-    ckpt_rename *noted = arena_append(p->a, &p->noted, &p->nnoted, &p->cap_noted, sizeof *noted);
-    if (!noted)
-        return fail_memory(err);
-    *noted = *one;
-    return CKPT_OK;
+    bool ok = arena_push(p->a, &p->noted, &p->nnoted, &p->cap_noted, one, sizeof *one);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err)
@@ -424,7 +409,7 @@ static bool make_renames(ckpt_plan *p)
 const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i)
 {
     ckpt_plan *p = (ckpt_plan *)(uintptr_t)plan; /* the list is a cache */
-    if (i >= plan_or_empty(plan)->nrenames || (!p->renames && !make_renames(p)))
+    if (!p || i >= p->nrenames || (!p->renames && !make_renames(p)))
         return NULL;
     return i < p->nrenames ? &p->renames[i] : NULL;
 }
@@ -436,7 +421,7 @@ ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err)
     p->nrenames = 0;
     p->counted = p->entries;
     p->ncounted = p->nentries;
-    for (size_t i = 0; i < plan_or_empty(p)->nmappings; i++) {
+    for (size_t i = 0; i < p->nmappings; i++) {
         ckpt_mapping *m = &p->mappings[i];
         m->tensors = m->renamed = m->metadata = m->values = 0;
     }
@@ -462,13 +447,9 @@ ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *w
                               .npath = leaf->npath,
                               .type = arena_str(p->a, str_c(type)),
                               .why = arena_str(p->a, str_c(why))};
-    ckpt_dropped *d = one.name.ptr && one.path && one.type.ptr && one.why.ptr
-                          ? arena_append(p->a, &p->dropped, &p->ndropped, &p->cap_dropped, sizeof *d)
-                          : NULL;
-    if (!d)
-        return fail_memory(err);
-    *d = one;
-    return CKPT_OK;
+    bool ok = one.name.ptr && one.path && one.type.ptr && one.why.ptr &&
+              arena_push(p->a, &p->dropped, &p->ndropped, &p->cap_dropped, &one, sizeof one);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err)
@@ -491,43 +472,31 @@ ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err)
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err)
 {
     const ckpt_alias one = {.name = arena_str(p->a, name), .of = arena_str(p->a, of)};
-    ckpt_alias *at = one.name.ptr && one.of.ptr
-                         ? arena_append(p->a, &p->aliases, &p->naliases, &p->cap_aliases, sizeof *at)
-                         : NULL;
-    if (!at)
-        return fail_memory(err);
-    *at = one;
-    return CKPT_OK;
+    bool ok = one.name.ptr && one.of.ptr &&
+              arena_push(p->a, &p->aliases, &p->naliases, &p->cap_aliases, &one, sizeof one);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status plan_note_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err)
 {
     one.type = one.type.ptr ? arena_str(p->a, one.type) : one.type;
-    ckpt_sanitized *at = one.name.ptr && one.type.ptr && one.callable.ptr
-                             ? arena_append(p->a, &p->sanitized, &p->nsanitized, &p->cap_sanitized,
-                                            sizeof *at)
-                             : NULL;
-    if (!at)
-        return fail_memory(err);
-    *at = one;
-    return CKPT_OK;
+    bool ok = one.name.ptr && one.type.ptr && one.callable.ptr &&
+              arena_push(p->a, &p->sanitized, &p->nsanitized, &p->cap_sanitized, &one, sizeof one);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
-size_t ckpt_plan_sanitized_count(const ckpt_plan *p) { return plan_or_empty(p)->nsanitized; }
+size_t ckpt_plan_sanitized_count(const ckpt_plan *p) { return p ? p->nsanitized : 0; }
 const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *p, size_t i)
 {
-    return i < plan_or_empty(p)->nsanitized ? &p->sanitized[i] : NULL;
+    return p && i < p->nsanitized ? &p->sanitized[i] : NULL;
 }
 
 ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err)
 {
     ckpt_str copy = arena_str(p->a, str_c(path));
-    const char **at = copy.ptr ? arena_append(p->a, &p->outputs, &p->noutputs, &p->cap_outputs, sizeof *at)
-                               : NULL;
-    if (!at)
-        return fail_memory(err);
-    *at = copy.ptr;
-    return CKPT_OK;
+    bool ok = copy.ptr &&
+              arena_push(p->a, &p->outputs, &p->noutputs, &p->cap_outputs, &copy.ptr, sizeof copy.ptr);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row)
@@ -556,16 +525,14 @@ bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
 ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,
                            ckpt_error *err)
 {
-    ckpt_cast *at = arena_append(p->a, &p->casts, &p->ncasts, &p->cap_casts, sizeof *at);
-    if (!at)
-        return fail_memory(err);
-    *at = (ckpt_cast){.name = name,
-                      .from = p->file->table.rows[row].t.dtype,
-                      .to = (uint16_t)plan_dtype(p, row),
-                      .elements = elements,
-                      .overflowed = overflowed,
-                      .became = convert_overflow_name(plan_dtype(p, row))};
-    return CKPT_OK;
+    const ckpt_cast one = {.name = name,
+                           .from = p->file->table.rows[row].t.dtype,
+                           .to = (uint16_t)plan_dtype(p, row),
+                           .elements = elements,
+                           .overflowed = overflowed,
+                           .became = convert_overflow_name(plan_dtype(p, row))};
+    bool ok = arena_push(p->a, &p->casts, &p->ncasts, &p->cap_casts, &one, sizeof one);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *err)
@@ -573,7 +540,7 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *e
     const ckpt_cast *first = NULL;
     size_t others = 0;
     char more[48] = "";
-    for (size_t i = before; i < plan_or_empty(p)->ncasts; i++) {
+    for (size_t i = before; i < p->ncasts; i++) {
         if (!p->casts[i].overflowed)
             continue;
         others += first != NULL;

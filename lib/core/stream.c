@@ -129,13 +129,12 @@ static ckpt_status open_row(struct row_reader *l, struct table *t, uint32_t row,
 static ckpt_status read_units(struct row_reader *l, uint64_t first, uint64_t count, unsigned char *out,
                               ckpt_error *err)
 {
-    if (l->is_run && l->window)
-        return window_read(l->window, l->g.src, l->g.data_offset + first * l->g.width, out,
-                           (size_t)(count * l->g.width), err);
-    if (l->is_run)
-        return source_read(l->g.src, l->g.data_offset + first * l->g.width, out, (size_t)(count * l->g.width),
-                           err);
-    return gather_read(&l->g, first, count, out, err);
+    uint64_t at = l->g.data_offset + first * l->g.width;
+    size_t n = (size_t)(count * l->g.width);
+    if (!l->is_run)
+        return gather_read(&l->g, first, count, out, err);
+    return l->window ? window_read(l->window, l->g.src, at, out, n, err)
+                     : source_read(l->g.src, at, out, n, err);
 }
 
 ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *o,
@@ -160,22 +159,6 @@ ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct s
 
 static bool has_unchecked_crc(const struct storage *st) { return st->has_crc && !st->crc_checked && st->src; }
 
-static ckpt_status compute_crc(struct storage *st, unsigned char *block, uint32_t *crc, ckpt_error *err)
-{
-    *crc = 0;
-    source_sequential(st->src);
-    for (uint64_t at = 0; at < st->s.nbytes;) {
-        uint64_t left = st->s.nbytes - at, from;
-        size_t n = left < STREAM_CHUNK ? (size_t)left : STREAM_CHUNK;
-        if (!checked_add(st->off, at, &from))
-            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a storage reaches {beyond} {=2^64}");
-        CKPT_TRY(source_read(st->src, from, block, n, err));
-        *crc = crc_update(storage_crc_kind(st), *crc, block, n);
-        at += n;
-    }
-    return CKPT_OK;
-}
-
 ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct stream_options *o,
                               ckpt_error *err)
 {
@@ -184,13 +167,10 @@ ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct st
     struct storage *st = &t->storages[storage];
     if (!has_unchecked_crc(st))
         return CKPT_OK;
-    unsigned char *block = malloc(STREAM_CHUNK);
-    uint32_t crc;
-    if (!block)
-        return fail_memory(err);
-    ckpt_status status = compute_crc(st, block, &crc, err);
-    free(block);
-    return status == CKPT_OK ? storage_compare_crc(st, crc, o, err) : status;
+    uint32_t crc = 0;
+    source_sequential(st->src);
+    CKPT_TRY(source_crc(st->src, st->off, st->s.nbytes, storage_crc_kind(st), &crc, err));
+    return storage_compare_crc(st, crc, o, err);
 }
 
 static bool covers_storage(const struct row_reader *l)

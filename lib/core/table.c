@@ -67,30 +67,22 @@ ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t
 
 bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out)
 {
-    if (i >= t->nrows)
-        *out = (ckpt_tensor){0};
-    else
-        *out = t->rows[i].t;
+    *out = i < t->nrows ? t->rows[i].t : (ckpt_tensor){0};
     return i < t->nrows;
-}
-
-static void show_storage(const struct storage *s, ckpt_storage *out)
-{
-    *out = (ckpt_storage){.nbytes = s->s.nbytes,
-                          .file_offset = storage_file_offset(s),
-                          .key = s->s.key,
-                          .location = s->s.location,
-                          .file = storage_file(s),
-                          .has_crc = s->has_crc};
 }
 
 bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out)
 {
-    if (i >= t->nstorages)
-        *out = (ckpt_storage){0};
-    else
-        show_storage(&t->storages[i], out);
-    return i < t->nstorages;
+    const struct storage *s = i < t->nstorages ? &t->storages[i] : NULL;
+    *out = (ckpt_storage){0};
+    if (s)
+        *out = (ckpt_storage){.nbytes = s->s.nbytes,
+                              .file_offset = storage_file_offset(s),
+                              .key = s->s.key,
+                              .location = s->s.location,
+                              .file = storage_file(s),
+                              .has_crc = s->has_crc};
+    return s != NULL;
 }
 
 ckpt_str table_name(const struct table *t, uint32_t i)

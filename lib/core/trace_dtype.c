@@ -79,13 +79,10 @@ static bool parse_type_code(ckpt_str s, struct shallow_dtype *out)
 {
     if (!s.len || !s.ptr[0] || !strchr("biufcmMSUVO?", s.ptr[0]))
         return false;
-    out->size = 0;
-    for (size_t i = 1; i < s.len; i++)
-        if (s.ptr[i] < '0' || s.ptr[i] > '9' || !checked_mul(out->size, 10, &out->size) ||
-            !checked_add(out->size, (uint64_t)(s.ptr[i] - '0'), &out->size))
-            return false;
+    out->size = UINT64_MAX;
+    if (s.len > 1 && !str_uint(str_skip(s, 1), &out->size))
+        return false;
     out->kind = s.ptr[0];
-    out->size = s.len == 1 ? UINT64_MAX : out->size;
     if (s.ptr[0] == 'U' && s.len > 1 && !checked_mul(out->size, 4, &out->size))
         return false;
     out->flags = out->kind == 'O' ? (int64_t)OBJECT_FLAGS : 0;

@@ -52,10 +52,7 @@ ckpt_value *value_float(arena *a, double f)
     return make_like(a, (ckpt_value){.type = CKPT_V_FLOAT, .u.f = f});
 }
 
-ckpt_value *value_bool(arena *a, bool b)
-{
-    return make_like(a, (ckpt_value){.type = CKPT_V_BOOL, .u.b = b});
-}
+ckpt_value *value_bool(arena *a, bool b) { return make_like(a, (ckpt_value){.type = CKPT_V_BOOL, .u.b = b}); }
 
 ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset)
 {
@@ -117,15 +114,16 @@ ckpt_value *value_ordered_dict(arena *a)
     return klass && args ? value_call(a, CALL_REDUCE, klass, args, 0) : NULL;
 }
 
-/* grow_by_one - returns the array AT of N elements with room for one more. NULL: out of memory. */
-static void *grow_by_one(arena *a, void *at, uint32_t n, uint32_t *cap, size_t size)
+/* push - appends the SIZE bytes at ELEMENT to the array of *N elements whose address is at LIST. False: out of
+ * memory. */
+static bool push(arena *a, void *list, uint32_t *n, uint32_t *cap, const void *element, size_t size)
 {
-    size_t room = *cap;
-    if (n == UINT32_MAX)
-        return NULL;
-    at = arena_grow(a, at, n, &room, (size_t)n + 1, size);
+    size_t count = *n, room = *cap;
+    if (*n == UINT32_MAX || !arena_push(a, list, &count, &room, element, size))
+        return false;
+    *n = (uint32_t)count;
     *cap = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
-    return at;
+    return true;
 }
 
 static const struct value_call *as_call(const ckpt_value *v)
@@ -133,41 +131,21 @@ static const struct value_call *as_call(const ckpt_value *v)
     return v && v->type == CKPT_V_CALL ? &v->u.call : NULL;
 }
 
-static bool push_item(arena *a, ckpt_value ***items, uint32_t *n, uint32_t *cap, ckpt_value *item)
-{
-    ckpt_value **at = grow_by_one(a, *items, *n, cap, sizeof *at);
-    if (!at)
-        return false;
-    at[(*n)++] = item;
-    *items = at;
-    return true;
-}
-
 bool value_append(arena *a, ckpt_value *v, ckpt_value *item)
 {
     if (value_is_sequence(v))
-        return push_item(a, &v->u.seq.items, &v->u.seq.n, &v->u.seq.cap, item);
+        return push(a, &v->u.seq.items, &v->u.seq.n, &v->u.seq.cap, &item, sizeof item);
     struct value_more *c = as_call(v) ? value_more(a, v) : NULL;
-    return c && push_item(a, &c->items, &c->nitems, &c->cap_items, item);
-}
-
-static bool push_pair(arena *a, value_pair **pairs, uint32_t *n, uint32_t *cap, value_pair pair)
-{
-    value_pair *at = grow_by_one(a, *pairs, *n, cap, sizeof *at);
-    if (!at)
-        return false;
-    at[(*n)++] = pair;
-    *pairs = at;
-    return true;
+    return c && push(a, &c->items, &c->nitems, &c->cap_items, &item, sizeof item);
 }
 
 bool value_put(arena *a, ckpt_value *v, ckpt_value *key, ckpt_value *val)
 {
     value_pair pair = {key, val};
     if (v->type == CKPT_V_DICT)
-        return push_pair(a, &v->u.dict.pairs, &v->u.dict.n, &v->u.dict.cap, pair);
+        return push(a, &v->u.dict.pairs, &v->u.dict.n, &v->u.dict.cap, &pair, sizeof pair);
     struct value_more *c = as_call(v) ? value_more(a, v) : NULL;
-    return c && push_pair(a, &c->pairs, &c->npairs, &c->cap_pairs, pair);
+    return c && push(a, &c->pairs, &c->npairs, &c->cap_pairs, &pair, sizeof pair);
 }
 
 bool value_build(arena *a, ckpt_value *v, ckpt_value *state)
@@ -177,7 +155,7 @@ bool value_build(arena *a, ckpt_value *v, ckpt_value *state)
         return false;
     if (c->nstates == 0)
         c->build_items = c->nitems > UINT32_MAX - c->npairs ? UINT32_MAX : c->nitems + c->npairs;
-    return push_item(a, &c->states, &c->nstates, &c->cap_states, state);
+    return push(a, &c->states, &c->nstates, &c->cap_states, &state, sizeof state);
 }
 
 ckpt_str value_module(const ckpt_value *v)

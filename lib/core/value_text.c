@@ -1,5 +1,7 @@
 /* value_text.c - a node as one short line that looks like Python. Uses its own stack: depth, number of
  * nodes and length of each text are limited, and a container that is being shown is not entered again. */
+#include <stdio.h>
+
 #include "core/value_leaf.h"
 #include "core/view.h"
 
@@ -146,13 +148,8 @@ size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
     while (w.depth)
         show_next(&w);
     if (w.total_items) {
-        char digits[24];
-        size_t at = sizeof digits;
-        for (; w.total_items; w.total_items /= 10)
-            digits[--at] = (char)('0' + w.total_items % 10);
-        text_put_literal(&w.out, " ");
-        text_put(&w.out, digits + at, sizeof digits - at);
-        text_put_literal(&w.out, " items");
+        char count[32];
+        text_put(&w.out, count, (size_t)snprintf(count, sizeof count, " %zu items", w.total_items));
     }
     return text_end(&w.out);
 }

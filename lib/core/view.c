@@ -42,29 +42,21 @@ const ckpt_value *view_pairs_given(const ckpt_value *v)
     return arg && (arg->type == CKPT_V_LIST || arg->type == CKPT_V_TUPLE) ? arg : NULL;
 }
 
-static void add_part(struct view *view, struct view_part part)
+/* add_part - adds N children to VIEW: PAIRS, or ITEMS, which are [key, value] sequences if OF_PAIRS. */
+static void add_part(struct view *view, const value_pair *pairs, ckpt_value *const *items, bool of_pairs,
+                     uint32_t n)
 {
-    if (part.n == 0)
+    if (n == 0)
         return;
-    view->parts[view->parts[0].n ? 1 : 0] = part;
-    view->n += part.n;
-}
-
-static void add_items(struct view *view, ckpt_value *const *items, uint32_t n, bool of_pairs)
-{
-    add_part(view, (struct view_part){NULL, items, of_pairs, n});
-}
-
-static void add_pairs(struct view *view, const value_pair *pairs, uint32_t n)
-{
-    add_part(view, (struct view_part){pairs, NULL, false, n});
+    view->parts[view->parts[0].n ? 1 : 0] = (struct view_part){pairs, items, of_pairs, n};
+    view->n += n;
 }
 
 static struct view view_sequence(const ckpt_value *v, bool of_pairs)
 {
     struct view view = {of_pairs ? VIEW_PAIRS : VIEW_ITEMS, false, {{0}}, 0};
     if (value_is_sequence(v))
-        add_items(&view, v->u.seq.items, v->u.seq.n, of_pairs);
+        add_part(&view, NULL, v->u.seq.items, of_pairs, v->u.seq.n);
     return view;
 }
 
@@ -72,7 +64,7 @@ static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
 {
     struct view view = {kind, false, {{0}}, 0};
     if (v && v->type == CKPT_V_DICT)
-        add_pairs(&view, v->u.dict.pairs, v->u.dict.n);
+        add_part(&view, v->u.dict.pairs, NULL, false, v->u.dict.n);
     return view;
 }
 
@@ -110,7 +102,7 @@ static struct view view_attributes(const ckpt_value *state)
         return (struct view){VIEW_LEAF, false, {{0}}, 0};
     struct view view = view_mapping(dict, VIEW_ATTRS);
     if (slots->type == CKPT_V_DICT)
-        add_pairs(&view, slots->u.dict.pairs, slots->u.dict.n);
+        add_part(&view, slots->u.dict.pairs, NULL, false, slots->u.dict.n);
     return view;
 }
 
@@ -119,7 +111,7 @@ struct view view_arguments(const ckpt_value *v)
     struct view view = {VIEW_ITEMS, true, {{0}}, 0};
     uint32_t skip = calls_newobj(v), n = value_nargs(v);
     if (n > skip)
-        add_items(&view, v->u.call.args->u.seq.items + skip, n - skip, false);
+        add_part(&view, NULL, v->u.call.args->u.seq.items + skip, false, n - skip);
     return view;
 }
 
@@ -130,10 +122,10 @@ static struct view view_call(const ckpt_value *v)
     if (more->npairs) {
         if (view.kind != VIEW_PAIRS)
             view = (struct view){VIEW_PAIRS, false, {{0}}, 0};
-        add_pairs(&view, more->pairs, more->npairs);
+        add_part(&view, more->pairs, NULL, false, more->npairs);
     } else if (more->nitems && view.kind != VIEW_PAIRS) {
         view.kind = VIEW_ITEMS;
-        add_items(&view, more->items, more->nitems, false);
+        add_part(&view, NULL, more->items, false, more->nitems);
     }
     if (view.kind == VIEW_LEAF)
         view = view_attributes(value_state(v));

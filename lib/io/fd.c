@@ -14,11 +14,14 @@
 
 static size_t cap_transfer(size_t left) { return left < MAX_TRANSFER ? left : MAX_TRANSFER; }
 
-bool fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
+/* read_all - reads N bytes, from *OFF or, if that is NULL, from the position of FD. */
+static bool read_all(int fd, void *out, size_t n, const uint64_t *off, size_t *got)
 {
     *got = 0;
     while (*got < n) {
-        ssize_t r = pread(fd, (char *)out + *got, cap_transfer(n - *got), (off_t)(off + *got));
+        char *to = (char *)out + *got;
+        size_t some = cap_transfer(n - *got);
+        ssize_t r = off ? pread(fd, to, some, (off_t)(*off + *got)) : read(fd, to, some);
         if (r < 0 && errno != EINTR)
             return false;
         if (r == 0)
@@ -29,20 +32,12 @@ bool fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
     return true;
 }
 
-bool fd_read(int fd, void *out, size_t n, size_t *got)
+bool fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
 {
-    *got = 0;
-    while (*got < n) {
-        ssize_t r = read(fd, (char *)out + *got, cap_transfer(n - *got));
-        if (r < 0 && errno != EINTR)
-            return false;
-        if (r == 0)
-            return true;
-        if (r > 0)
-            *got += (size_t)r;
-    }
-    return true;
+    return read_all(fd, out, n, &off, got);
 }
+
+bool fd_read(int fd, void *out, size_t n, size_t *got) { return read_all(fd, out, n, NULL, got); }
 
 /* wait_for_room - waits until FD can take more bytes; false: poll() failed. */
 static bool wait_for_room(int fd)

@@ -81,7 +81,5 @@ ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *
 void sink_batch_abort(struct sink_batch *b);
 /* sink_hint_folder - if the folder DIR does not exist, sets ERR's hint to the command that makes it. */
 void sink_hint_folder(ckpt_error *err, const char *dir);
-/* sink_emergency - async-signal-safe: unlinks every temporary now open. */
-void sink_emergency(void);
 
 #endif

@@ -257,13 +257,15 @@ static void keep_attributes(const struct file_sink *f)
     report_new_owner(f);
 }
 
-/* finish_file - writes what is left in the buffer and sets the exact size. It closes a duplicate, so that
- * network file systems report errors of a close. */
+/* finish_file - writes what is left in the buffer, and sets the attributes and the exact size. It closes a
+ * duplicate, so that network file systems report errors of a close. */
 static ckpt_status finish_file(struct file_sink *f, ckpt_error *err)
 {
     if (f->broken)
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "an earlier write failed");
     CKPT_TRY(flush_block(f, err));
+    if (f->stream < 0 && f->existed)
+        keep_attributes(f);
     if (f->reserved > f->s.len && ftruncate(f->fd, (off_t)f->s.len) != 0)
         return fail_write(f, "set the size of the output", err);
     if (f->stream < 0 && !f->opts.no_sync && fsync(f->fd) != 0)
@@ -283,16 +285,6 @@ static const char *get_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
-}
-
-static ckpt_status finish_regular(struct file_sink *f, ckpt_error *err)
-{
-    if (f->broken)
-        return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "an earlier write failed");
-    CKPT_TRY(flush_block(f, err));
-    if (f->existed)
-        keep_attributes(f);
-    return finish_file(f, err);
 }
 
 /* move_into_place - moves the new file to its target. *PLACED: the target is the new file, even if a later
@@ -345,7 +337,7 @@ static ckpt_status file_commit(sink *s, ckpt_error *err)
 {
     struct file_sink *f = file_of(s);
     bool placed = false;
-    ckpt_status st = f->stream >= 0 ? copy_to_stream(f, err) : finish_regular(f, err);
+    ckpt_status st = f->stream >= 0 ? copy_to_stream(f, err) : finish_file(f, err);
     if (st == CKPT_OK && f->stream < 0 && f->opts.batch) {
         add_to_batch(f->opts.batch, f);
         return CKPT_OK;
@@ -595,5 +587,3 @@ ckpt_status sink_fd(int fd, const struct sink_options *opts, sink **out, ckpt_er
                               : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is not open for writing");
     return return_sink(f, name, st, out, err);
 }
-
-void sink_emergency(void) { temp_emergency(); }

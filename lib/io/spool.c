@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "io/fd.h"
 
 #define MAX_IN_MEMORY ((size_t)1 << 20)
@@ -12,19 +13,20 @@
 struct spool {
     source s;                /* the source that spool_source returns */
     uint64_t max, in_memory; /* bytes, in all and before there is a file */
-    unsigned char *bytes;    /* NULL once there is a file */
-    size_t cap;
-    int fd;        /* -1: none */
-    uint64_t off;  /* where they begin in it */
-    bool borrowed; /* the file is the caller's */
-    bool full;     /* a write failed because of max */
+    buf bytes;               /* in memory; empty once there is a file */
+    int fd;                  /* -1: none */
+    uint64_t off;            /* where the bytes begin in it */
+    bool borrowed;           /* the file is the caller's */
+    bool full;               /* a write failed because of max */
 };
 
 static spool *new_spool(uint64_t max, uint64_t in_memory, int fd, uint64_t off)
 {
     spool *s = calloc(1, sizeof *s);
-    if (s)
-        *s = (spool){.max = max, .in_memory = in_memory, .fd = fd, .off = off, .borrowed = fd >= 0};
+    if (!s)
+        return NULL;
+    *s = (spool){.max = max, .in_memory = in_memory, .fd = fd, .off = off, .borrowed = fd >= 0};
+    buf_init(&s->bytes, in_memory < SIZE_MAX ? (size_t)in_memory : SIZE_MAX);
     return s;
 }
 
@@ -41,7 +43,7 @@ void spool_free(spool *s)
         return;
     if (s->fd >= 0 && !s->borrowed)
         close(s->fd);
-    free(s->bytes);
+    buf_free(&s->bytes);
     free(s);
 }
 
@@ -56,26 +58,9 @@ static ckpt_status move_to_file(spool *s, ckpt_error *err)
 {
     const char *dir;
     s->fd = fd_temp(&dir);
-    if (s->fd < 0 || !fd_pwrite(s->fd, s->bytes, (size_t)s->s.size, s->off))
+    if (s->fd < 0 || !fd_pwrite(s->fd, s->bytes.data, (size_t)s->s.size, s->off))
         return fail_spooling(err, dir);
-    free(s->bytes);
-    s->bytes = NULL;
-    return CKPT_OK;
-}
-
-static ckpt_status grow_memory(spool *s, size_t n, ckpt_error *err)
-{
-    if (n > s->cap - (size_t)s->s.size) {
-        size_t cap = s->cap ? 2 * s->cap : 4096;
-        while (cap - (size_t)s->s.size < n)
-            cap *= 2;
-        cap = cap < s->max ? cap : (size_t)s->max; /* bounded: they fit below the maximum */
-        unsigned char *bytes = realloc(s->bytes, cap);
-        if (!bytes)
-            return fail_memory(err);
-        s->bytes = bytes;
-        s->cap = cap;
-    }
+    buf_free(&s->bytes);
     return CKPT_OK;
 }
 
@@ -88,9 +73,9 @@ ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err)
     if (s->fd < 0 && n > s->in_memory - s->s.size)
         CKPT_TRY(move_to_file(s, err));
     if (s->fd < 0) {
-        CKPT_TRY(grow_memory(s, n, err));
-        if (n)
-            memcpy(s->bytes + s->s.size, bytes, n);               /* bounded: grow_memory made room */
+        buf_put(&s->bytes, bytes, n);
+        if (!buf_ok(&s->bytes))
+            return fail_memory(err);
     } else if (!fd_pwrite(s->fd, bytes, n, s->off + s->s.size)) { /* bounded: by max */
         return fail_spooling(err, "the folder for temporary files");
     }
@@ -117,7 +102,7 @@ static ckpt_status read_spool(source *src, uint64_t off, void *out, size_t n, ck
 {
     spool *s = (spool *)src;
     if (s->fd < 0) {
-        memcpy(out, s->bytes + off, n); /* bounded: source_read checked the range */
+        memcpy(out, s->bytes.data + off, n); /* bounded: source_read checked the range */
         return CKPT_OK;
     }
     size_t got;
@@ -142,10 +127,9 @@ source *spool_source(spool *s)
 bool spool_move(source *src, int fd, uint64_t off)
 {
     spool *s = (spool *)src;
-    if (!fd_pwrite(fd, s->bytes, (size_t)s->s.size, off))
+    if (!fd_pwrite(fd, s->bytes.data, (size_t)s->s.size, off))
         return false;
-    free(s->bytes);
-    s->bytes = NULL;
+    buf_free(&s->bytes);
     s->fd = fd;
     s->off = off;
     s->borrowed = true;

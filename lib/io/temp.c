@@ -42,12 +42,15 @@ struct temp_name {
 
 static _Atomic(struct temp_name *) live_names;
 
-static struct temp_name *claim_name(void)
+/* claim_name - returns a name in the folder DIR that no other temporary has; NULL: errno. */
+static struct temp_name *claim_name(int dir)
 {
     for (struct temp_name *n = atomic_load(&live_names); n; n = n->next) {
         int is_free = NAME_FREE;
-        if (atomic_compare_exchange_strong(&n->state, &is_free, NAME_CLAIMED))
+        if (atomic_compare_exchange_strong(&n->state, &is_free, NAME_CLAIMED)) {
+            n->dir = dir;
             return n;
+        }
     }
     struct temp_name *n = calloc(1, sizeof *n);
     if (!n) {
@@ -55,6 +58,7 @@ static struct temp_name *claim_name(void)
         return NULL;
     }
     atomic_init(&n->state, NAME_CLAIMED);
+    n->dir = dir;
     n->next = atomic_load(&live_names);
     while (!atomic_compare_exchange_weak(&live_names, &n->next, n))
         continue;
@@ -257,9 +261,8 @@ static bool is_ours(int fd)
 static bool open_named(struct temp *t, const char *base, mode_t mode)
 {
     sigset_t all, old;
-    if (!(t->name = claim_name()))
+    if (!(t->name = claim_name(t->dir)))
         return false;
-    t->name->dir = t->dir;
     sigfillset(&all);
     for (int tries = 0; tries < MAX_TRIES; tries++) {
         choose_name(t->name, base);
@@ -320,9 +323,8 @@ static bool link_as(const struct temp *t, const char *name)
 /* link_hidden_name - links an unnamed file under a hidden name, because only rename replaces a file. */
 static bool link_hidden_name(struct temp *t, const char *base)
 {
-    if (!(t->name = claim_name()))
+    if (!(t->name = claim_name(t->dir)))
         return false;
-    t->name->dir = t->dir;
     for (int tries = 0; tries < MAX_TRIES; tries++) {
         choose_name(t->name, base);
         if (link_as(t, t->name->text)) {
@@ -425,9 +427,7 @@ bool temp_folder_open(struct temp_folder *t, const char *parent, const char *bas
     if (t->parent < 0)
         return false;
     remove_leftovers(t->parent, stem_of(base), NULL);
-    t->name = claim_name();
-    if (t->name)
-        t->name->dir = t->parent;
+    t->name = claim_name(t->parent);
     if (t->name && make_folder(t, base))
         t->fd = openat(t->parent, t->name->text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int why = errno;
