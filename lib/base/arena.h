@@ -17,8 +17,8 @@ void arena_trim(arena *a);
 void arena_raise_max(arena *a, uint64_t max_bytes);
 /* arena_expect - announces allocations of about COUNT times SIZE bytes, so that chunks are sized for them. */
 void arena_expect(arena *a, uint64_t count, size_t size);
-/* arena_alloc - N zeroed bytes aligned for any type (N 0 gives a valid pointer). NULL: out of memory, or
- * above the ceiling. */
+/* arena_alloc - returns N zeroed bytes, aligned for any type (N 0 gives a valid pointer). NULL: out of
+ * memory, or above the ceiling. */
 void *arena_alloc(arena *a, size_t n);
 /* arena_array - returns COUNT zeroed elements of SIZE bytes; the product is checked for overflow. */
 void *arena_array(arena *a, uint64_t count, size_t size);
@@ -37,7 +37,7 @@ bool arena_push(arena *a, void *list, size_t *n, size_t *cap, const void *elemen
 void arena_shrink(arena *a, void *at, size_t n);
 /* arena_str - returns a NUL-terminated copy of S. .ptr is NULL: out of memory. */
 ckpt_str arena_str(arena *a, ckpt_str s);
-/* arena_printf - formatted, NUL-terminated text. .ptr is NULL: out of memory. */
+/* arena_printf - returns formatted, NUL-terminated text. .ptr is NULL: out of memory. */
 ckpt_str arena_printf(arena *a, const char *fmt, ...) CKPT_PRINTF(2, 3);
 uint64_t arena_used(const arena *a);
 /* arena_full - returns true if an allocation was refused because of the ceiling rather than for lack of

@@ -44,7 +44,7 @@ static inline bool checked_product(const uint64_t *factors, size_t n, uint64_t *
  * So a size that is too large stays UINT64_MAX whatever is added. */
 static inline uint64_t size_add(uint64_t a, uint64_t b) { return checked_add(a, b, &a) ? a : UINT64_MAX; }
 static inline uint64_t size_mul(uint64_t a, uint64_t b) { return checked_mul(a, b, &a) ? a : UINT64_MAX; }
-/* checked_size - can N be a size_t here? */
+/* checked_size - sets *OUT to N; false: it does not fit a size_t. */
 static inline bool checked_size(uint64_t n, size_t *out)
 {
     if (n > SIZE_MAX)
@@ -52,7 +52,7 @@ static inline bool checked_size(uint64_t n, size_t *out)
     *out = (size_t)n;
     return true;
 }
-/* range_within - does [OFFSET, OFFSET+LENGTH) lie in [0, TOTAL)? */
+/* range_within - returns true if [OFFSET, OFFSET+LENGTH) is within [0, TOTAL). */
 static inline bool range_within(uint64_t offset, uint64_t length, uint64_t total)
 {
     return offset <= total && length <= total - offset;

@@ -43,7 +43,7 @@ void error_words(const struct error_words *to, const char *fmt, va_list args) CK
 /* fail_errno - fails like fail, with the current errno and its text after the message; the status is CKPT_EIO
  * (ENOMEM: CKPT_ENOMEM, ENOENT: CKPT_ENOTFOUND). */
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(3, 4);
-/* fail_memory - CKPT_ENOMEM with a fixed text. */
+/* fail_memory - fails with CKPT_ENOMEM and a fixed text. */
 ckpt_status fail_memory(ckpt_error *err);
 /* fail_prefix - puts "WORD " before the message. */
 void fail_prefix(ckpt_error *err, const char *word);

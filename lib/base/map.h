@@ -11,7 +11,7 @@ typedef struct map map;
 
 /* map_new - returns an empty map with room for about EXPECTED keys. NULL: out of memory. */
 map *map_new(size_t expected);
-/* map_new_index - a map of texts that does not store its keys and so takes a third of the memory:
+/* map_new_index - returns a map of texts that does not store its keys and so takes a third of the memory:
  * TEXT_OF(USER, value) returns the key of any value that was put. */
 map *map_new_index(size_t expected, ckpt_str (*text_of)(const void *user, uint32_t value), const void *user);
 /* map_set_user - replaces the USER that is passed to TEXT_OF; M may be NULL. */

@@ -41,7 +41,7 @@ static inline int str_compare(ckpt_str a, ckpt_str b)
 }
 /* str_find - returns the offset of NEEDLE in S at or after FROM, or SIZE_MAX. */
 size_t str_find(ckpt_str s, ckpt_str needle, size_t from);
-/* str_after_last - the text after the last C in S; S itself if it has no C. */
+/* str_after_last - returns the text after the last C in S; S itself if it has no C. */
 ckpt_str str_after_last(ckpt_str s, char c);
 /* str_take_word - removes the first word from LIST, whose words are separated by one space each. .len is 0
  * when none is left. */

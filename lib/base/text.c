@@ -79,9 +79,9 @@ void text_put_literal(struct text_sink *sink, const char *z) { text_put(sink, z,
 
 #define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
 
-/* needs_escape - may any of the eight bytes of X need an escape? Each of these sets the high bit of a byte:
- * a byte below 0x20; a backslash or apostrophe, which XOR turns to zero; 0x7f plus one; and any byte above
- * 0x7f. */
+/* needs_escape - returns true if any of the eight bytes of X may need an escape. Each of these sets the
+ * high bit of a byte: a byte below 0x20; a backslash or apostrophe, which XOR turns to zero; 0x7f plus
+ * one; and any byte above 0x7f. */
 static bool needs_escape(uint64_t x)
 {
     uint64_t low = x - EACH(0x20), slash = (x ^ EACH('\\')) - EACH(1), quote = (x ^ EACH('\'')) - EACH(1);
@@ -275,7 +275,7 @@ int ckpt_natural_compare(ckpt_str a, ckpt_str b)
 
 /* ------------------------------------------------------------ words for shell commands */
 
-/* shows_unescaped - is S shown without any escape? */
+/* shows_unescaped - returns true if S is shown without any escape. */
 static bool shows_unescaped(ckpt_str s)
 {
     char shown[SHELL_WORD_MAX];
@@ -327,7 +327,7 @@ const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX])
     return shell_word(name, "*?[]{}!\\=,", "NAME", out);
 }
 
-/* is_text - can all N bytes at P be shown as they are? */
+/* is_text - returns true if all N bytes at P can be shown as they are. */
 static bool is_text(const unsigned char *p, size_t n)
 {
     size_t i = 0;

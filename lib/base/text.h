@@ -17,7 +17,7 @@ enum text_style {
 /* text_unit - writes the character at S[*POS], escaped, to OUT and moves *POS after it. Returns
  * 1..TEXT_UNIT. */
 size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_UNIT]);
-/* text_sink - an output buffer that counts everything put but keeps only as many pieces as fit. */
+/* An output buffer that counts all bytes put into it, but keeps only as many pieces as fit. */
 struct text_sink {
     char *out;
     size_t cap;

@@ -2,7 +2,7 @@
  * which rules out overlong forms and code points above U+10FFFF without computing them. */
 #include "base/utf8.h"
 
-/* utf8_lead - what may follow a lead byte: the length of the sequence (0: not a lead byte) and the range of
+/* What may follow a lead byte: the length of the sequence (0: not a lead byte) and the range of
  * the second byte; all later ones are 80..BF. */
 struct utf8_lead {
     unsigned char length, low, high;

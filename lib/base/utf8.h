@@ -9,7 +9,7 @@
 /* utf8_next - returns the code point at S[*POS]; moves *POS after it. Malformed, overlong or > U+10FFFF:
  * UTF8_BAD, and *POS moves by one byte. Surrogates (U+D800..DFFF) are UTF8_BAD unless SURROGATES. */
 uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates);
-/* utf8_check - is all of S UTF-8? *COUNT (may be NULL) gets the number of code points. */
+/* utf8_check - returns true if all of S is UTF-8; *COUNT (may be NULL) gets the number of code points. */
 bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count);
 /* utf8_complete_length - returns the length of S, N bytes of a longer text, without a last character that may
  * be incomplete: N, or at most three less. */
@@ -19,8 +19,8 @@ size_t utf8_put(uint32_t cp, char out[4]);
 /* utf8_latin1 - decodes S, all of whose code points must be <= U+00FF, to bytes in OUT (S.len bytes are
  * enough). Returns their number, or SIZE_MAX. */
 size_t utf8_latin1(ckpt_str s, unsigned char *out);
-/* utf8_unsafe - could showing CP affect a terminal or hide text (C0, C1, DEL, bidi, zero-width, line and
- * paragraph separators)? */
+/* utf8_unsafe - returns true if showing CP could affect a terminal or hide text (C0, C1, DEL, bidi,
+ * zero-width, line and paragraph separators). */
 bool utf8_unsafe(uint32_t cp);
 
 #endif

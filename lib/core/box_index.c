@@ -1,15 +1,16 @@
 /* box_index.c - see box_index.h.
  *
- * A search descends only where the bounds of neighbours intersect what is searched for. For pieces that form
- * a grid, even or not, that is a few bounds on each level. Boxes made to be searched slowly, long thin ones
- * in every direction, could make n searches cost n^2: both proofs below have a budget of visits. */
+ * A search descends only where the bounds of neighbours intersect what is searched for. For pieces that
+ * form a grid, even or not, that is a few bounds on each level. Boxes made to be searched slowly, long
+ * thin ones in every direction, could make n searches cost n^2: both checks below stop after a limited
+ * number of visits. */
 #include "core/box_index.h"
 
 #include <stdlib.h>
 
-#define VISITS    256u       /* of each box, on average, before a proof is given up … */
-#define MORE      (1u << 24) /* … and for all together */
-#define MAX_STACK 65536u     /* regions that wait to be looked at */
+#define VISITS    256u       /* compared for each box, on average, before a check is given up … */
+#define MORE      (1u << 24) /* … and so many more in all */
+#define MAX_STACK 65536u     /* regions not compared yet */
 
 uint64_t box_volume(const uint64_t *box, uint32_t ndim)
 {
@@ -96,7 +97,7 @@ bool box_search_next(struct box_search *s, size_t *i)
     }
 }
 
-/* visits_allowed - returns how many boxes a proof may look at. */
+/* visits_allowed - returns how many boxes a check may compare. */
 static uint64_t visits_allowed(const struct box_index *x) { return (uint64_t)x->count[0] * VISITS + MORE; }
 
 enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b)
@@ -130,9 +131,9 @@ static enum box_finding push_region(struct regions *r, const uint64_t *box)
                                                                                              : BOX_NO_MEMORY;
 }
 
-/* push_rest - queues the parts of REGION outside of COVER, which intersects it; REGION becomes the part
+/* push_uncovered - queues the parts of REGION outside of COVER, which intersects it; REGION becomes the part
  * inside. */
-static enum box_finding push_rest(struct regions *r, uint64_t *region, const uint64_t *cover)
+static enum box_finding push_uncovered(struct regions *r, uint64_t *region, const uint64_t *cover)
 {
     enum box_finding found = BOX_NONE;
     for (uint32_t k = 0; k < r->ndim && found == BOX_NONE; k++) {
@@ -168,7 +169,7 @@ static enum box_finding find_hole(const struct box_index *x, struct regions *r, 
         if (s.visited > left)
             return BOX_TOO_IRREGULAR;
         left -= s.visited;
-        enum box_finding found = push_rest(r, region, box_at(x, i));
+        enum box_finding found = push_uncovered(r, region, box_at(x, i));
         if (found != BOX_NONE)
             return found;
     }

@@ -51,7 +51,7 @@ struct convert_tally {
  * ints and bools become floats; float8_e8m0fnu, which has no sign and no zero, the floats of less than eight
  * bits and ggml's blocks can only be converted from. */
 bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
-/* conversion_init_blocks - the same, but TO may also be ggml's q8_0. */
+/* conversion_init_blocks - prepares a conversion as conversion_init does, but TO may also be ggml's q8_0. */
 bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
 /* convert_run - converts N elements, which are whole units, and counts overflows in T. */
 void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t);

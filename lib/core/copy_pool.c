@@ -17,7 +17,7 @@
 /* The buffers of one thread; allocated for its first item, because few files need all threads. */
 struct copy_worker {
     struct buffered_writer out;
-    unsigned char *in;    /* FD_CHUNK bytes that are converted from here, or only summed */
+    unsigned char *in;    /* FD_CHUNK bytes to be converted, or only checksummed */
     struct window window; /* on the input */
     struct conversion conversion;
     buf header;
@@ -82,6 +82,7 @@ static uint64_t converted_size(const struct copy_range *r, uint64_t n)
     return c ? n / c->unit.in * c->unit.out : n;
 }
 
+/* name_item - adds the name of X to ERR if ST, the status of copying X, is an error. Returns ST. */
 static ckpt_status name_item(const struct copy_item *x, ckpt_status st, ckpt_error *err)
 {
     if (st != CKPT_OK && x->name.len)
@@ -89,7 +90,8 @@ static ckpt_status name_item(const struct copy_item *x, ckpt_status st, ckpt_err
     return st;
 }
 
-/* name_storage - names the first tensor in S in the error ST of reading it, unless that has a place. */
+/* name_storage - adds the name of the first tensor in S to ERR if ST is an error, unless ERR has a name.
+ * Returns ST. */
 static ckpt_status name_storage(const struct copy_pool *p, const struct storage *s, ckpt_status st,
                                 ckpt_error *err)
 {
@@ -115,7 +117,7 @@ static ckpt_status make_input_buffer(struct copy_worker *w, ckpt_error *err)
     return w->in ? CKPT_OK : fail_memory(err);
 }
 
-/* The bytes of one read: into IN, which is OUT unless they are converted. */
+/* The buffers of one read: bytes are read into IN, and converted to OUT; without a conversion, IN is OUT. */
 struct block {
     unsigned char *in, *out;
     size_t n;
@@ -138,7 +140,7 @@ static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ck
 
 /* ------------------------------------------------------------------ copying */
 
-/* needs_crc - is the CRC of the stored bytes of R, a storage, needed? */
+/* needs_crc - returns true if the CRC of the stored bytes of R, a storage, is needed. */
 static bool needs_crc(const struct copy_range *r) { return r->p->job->crcs || r->item.storage->has_crc; }
 
 /* read_elements - reads up to K->n bytes of R, a row: whole units of its conversion, as long as there are

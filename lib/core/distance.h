@@ -16,14 +16,14 @@ struct distance {
     uint64_t differing;      /* pairs that differ by more than abs + rel * |b| */
 };
 
-/* distance_kernel - the totals of N pairs at A and B, which need not be aligned: native doubles as DT F64, or
- * stored elements of a DT that dtype_has_kernels. */
+/* distance_kernel - computes the totals of N pairs at A and B, which need not be aligned: native doubles
+ * as DT F64, or stored elements of a DT that dtype_has_kernels. */
 typedef void distance_kernel(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
                              const struct tolerance *t, struct distance *out);
 
 /* distance_scalar - computes the totals for native doubles, whatever DT is. */
 distance_kernel distance_scalar;
-/* distance_best - the fastest kernel that this CPU can run. */
+/* distance_best - returns the fastest kernel that this CPU can run. */
 distance_kernel *distance_best(void);
 
 /* distance_add - adds N more pairs, the first in lane 0. */
@@ -36,8 +36,8 @@ struct norms {
 /* norms_add - adds N more pairs to TO, summed in eight lanes that are added up in a fixed order. Pairs
  * with a number that is not finite do not count: both numbers are set to 0. */
 void norms_add(struct norms *to, double *a, double *b, size_t n);
-/* norms_distance - |a - b| / |b|; NaN when the sums overflowed. norms_cosine - a.b / (|a| |b|); NaN also
- * when either norm is 0. */
+/* norms_distance - returns |a - b| / |b|; NaN when the sums overflowed. norms_cosine - returns a.b / (|a|
+ * |b|); NaN also when either norm is 0. */
 double norms_distance(const struct norms *s);
 double norms_cosine(const struct norms *s);
 

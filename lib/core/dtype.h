@@ -28,13 +28,13 @@ ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedS
  * fixed size. */
 bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out);
 
-/* dtype_is_float - is DT a type of floats, or of ggml's blocks of floats? Scales (float8_e8m0fnu) are not. */
+/* dtype_is_float - returns true if DT is a type of floats, or of ggml's blocks of floats. Scales (float8_e8m0fnu) are not. */
 static inline bool dtype_is_float(ckpt_dtype dt)
 {
     char klass = dtype_info(dt)->klass;
     return (klass == 'f' && dt != CKPT_DT_F8_E8M0) || klass == 'k';
 }
-/* dtype_has_kernels - do distance_kernel and moments_kernel read stored elements of DT? */
+/* dtype_has_kernels - returns true if distance_kernel and moments_kernel read stored elements of DT. */
 static inline bool dtype_has_kernels(ckpt_dtype dt) { return dt >= CKPT_DT_F64 && dt <= CKPT_DT_BF16; }
 
 #endif

@@ -58,7 +58,7 @@ struct ckpt_file {
     ckpt_str torch_load_why; /* non-empty: torch.load refuses it whatever it holds */
     bool flat;               /* names are keys as they stand (safetensors): '.' does not nest */
     bool narrowed;           /* ckpt_file_narrow: for reading alone */
-    bool names_only;         /* of its rows the names are known and nothing else */
+    bool names_only;         /* nothing but the names of its rows is known */
     uint64_t unaccounted;    /* bytes of storages that no row can show */
     uint64_t data_offset;    /* from here to the end of SRC are tensors alone; 0: of no such format */
     struct pickle_facts **pickles;
@@ -110,19 +110,20 @@ void file_release(ckpt_file *f);
 /* file_or_empty - returns F or, if F is NULL, a file without rows, storages, values and notices, for
  * getters. */
 const ckpt_file *file_or_empty(const ckpt_file *f);
-/* file_records_tie - is ROW a tie, which is only in the metadata? */
+/* file_records_tie - returns true if ROW is a tie, which is only in the metadata. */
 static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
 {
     return f->nties && row >= f->table.nrows - f->nties; /* bounded: by rows */
 }
 /* file_explained - returns ST, or the error of F's arena if its limit stopped an allocation. */
 ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err);
-/* file_unchanged - source_file_changed for the file and all its shards. */
+/* file_unchanged - returns CKPT_OK if source_file_changed does for the file and all its shards, else its
+ * error. */
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
 /* file_status_after_read - returns ST, the status of reading F after it was opened; but CKPT_ECHANGED if F
  * was written to meanwhile, and ST is CKPT_OK or a fault of F's content. */
 ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err);
-/* file_notice - escapes; repeated text is kept once. */
+/* file_notice - adds a formatted notice, escaped, unless F has an equal one. */
 void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void file_notice_v(ckpt_file *f, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
 /* file_leaf - adds V under PATH, which F keeps; fails if F has max_tensors values already. */
@@ -137,19 +138,21 @@ bool file_names_literal(const ckpt_file *f);
 /* file_replacement - returns the node to write instead of V; V itself mostly. */
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
-/* file_storage_keys - storage_keys of all storages that there are; NULL: no memory. */
+/* file_storage_keys - returns F->storage_keys with all storages that the table has; NULL: no memory. */
 map *file_storage_keys(ckpt_file *f);
-/* file_storage_find - *INDEX is the storage that file_storage_add added under KEY, or CKPT_NO_STORAGE. */
+/* file_storage_find - sets *INDEX to the storage that file_storage_add added under KEY, or
+ * CKPT_NO_STORAGE. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err);
 /* file_storage_add - adds a storage as table_add_storage does, and lets file_storage_find find it by its
  * key. */
 ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err);
-/* file_bytes_storage - the storage of F's own table that V is, a call of torch.storage._load_from_bytes with
- * a whole stream for an argument; CKPT_NO_STORAGE: none. */
+/* file_bytes_storage - returns the storage of F's own table that V is, a call of
+ * torch.storage._load_from_bytes with a whole stream for an argument; CKPT_NO_STORAGE: none. */
 uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v);
 /* file_index_names - makes the name index; false: no memory. */
 bool file_index_names(ckpt_file *f);
-/* file_find - row by joined name through the name index; without memory for that, f->names stays NULL. */
+/* file_find - returns the row with the joined name NAME, or CKPT_NO_TENSOR. Without memory for the index
+ * of names, f->names stays NULL. */
 uint32_t file_find(ckpt_file *f, ckpt_str name);
 /* file_limit_views - sets the table's max_expanded to the caller's limit, or to the default for F->nbytes. */
 void file_limit_views(ckpt_file *f);

@@ -10,7 +10,7 @@ struct finite {
     uint64_t first_index; /* index of the first of either; UINT64_MAX: none */
 };
 
-/* finite_applies_to - can an element of DT be NaN or infinite? */
+/* finite_applies_to - returns true if an element of DT can be NaN or infinite. */
 bool finite_applies_to(ckpt_dtype dt);
 /* finite_add - counts in the next N bytes: complete, little-endian elements. */
 void finite_add(struct finite *f, ckpt_dtype dt, const unsigned char *p, size_t n);

@@ -15,7 +15,7 @@
 #include "base/checked.h"
 
 #define WINDOW     ((size_t)256 * 1024)
-#define MAX_GAP    1024u /* bytes that take about as long to read as a system call */
+#define MAX_GAP    1024u /* bytes that take as long to read as a system call */
 #define MIN_MEMCPY 32u   /* bytes from which one memcpy is faster than a loop over elements */
 
 bool gather_init(struct gather *g, const ckpt_tensor *t)
@@ -179,6 +179,7 @@ static void box_add_dim(struct gather_box *b, struct gather_dim d)
     b->dim[k] = d;
 }
 
+/* box_split - sets the piece of B: the dimensions and steps that one read of at most WINDOW bytes takes. */
 static void box_split(struct gather_box *b, size_t width)
 {
     uint64_t max = WINDOW / width;
@@ -250,8 +251,8 @@ static ckpt_status copy_box(struct gather *g, struct gather_box *b, uint64_t fro
     }
 }
 
-/* make_block - B becomes the largest box that begins at element FIRST of the output and has at most COUNT
- * elements. Returns how many; *FROM is the index of the first in the storage. */
+/* make_block - makes B the largest box that begins at element FIRST of the output and has at most COUNT
+ * elements. Returns how many it has; sets *FROM to the index of the first of them in the storage. */
 static uint64_t make_block(const struct gather *g, uint64_t first, uint64_t count, struct gather_box *b,
                            uint64_t *from)
 {

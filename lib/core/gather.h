@@ -8,8 +8,8 @@
 
 struct gather_dim {
     uint64_t n;
-    uint64_t stride; /* elements of the storage */
-    uint64_t out;    /* elements of the output */
+    uint64_t stride; /* elements of the storage from one index to the next */
+    uint64_t out;    /* likewise, of the output */
 };
 
 struct gather {
@@ -21,18 +21,18 @@ struct gather {
     unsigned char *window; /* allocated on first use */
 };
 
-/* gather_init - takes the shape and strides of T; false: more than 2^64 elements. The caller sets src,
- * data_offset and width, and has checked the view against its storage. */
+/* gather_init - sets the dimensions of G to the shape and strides of T; false: more than 2^64 elements.
+ * The caller sets src, data_offset and width, and has checked the view against its storage. */
 bool gather_init(struct gather *g, const ckpt_tensor *t);
-/* gather_split - each element of G becomes N consecutive units; false: as for gather_init. */
+/* gather_split - splits each element of G into N consecutive units; false: as for gather_init. */
 bool gather_split(struct gather *g, uint64_t n);
 /* gather_run - makes G a run of N units that are contiguous in the storage. */
 void gather_run(struct gather *g, uint64_t n);
 void gather_free(struct gather *g);
-/* gather_is_run - are the elements contiguous in the storage? */
+/* gather_is_run - returns true if the elements are contiguous in the storage. */
 bool gather_is_run(const struct gather *g);
-/* gather_period - the number of elements after which the output repeats, for a view that is expanded in its
- * outermost dimension; 0: it does not. */
+/* gather_period - returns the number of elements after which the output repeats, for a view that is
+ * expanded in its outermost dimension; 0: it does not. */
 uint64_t gather_period(const struct gather *g);
 /* gather_block_size - returns the size in bytes that gather_read is best called with, at most. */
 size_t gather_block_size(const struct gather *g);

@@ -28,8 +28,8 @@ static uint32_t next_pattern_char(struct glob_pattern g, size_t *pos)
     return next_char(g.s, pos, g.fold);
 }
 
-/* is_in_set - is CP in the set that opens at *POS? Moves *POS after its `]`. A set that is never closed
- * is a literal `[`: *POS moves after it and CP is compared with it. */
+/* is_in_set - returns true if CP is in the set that opens at *POS. Moves *POS after its `]`. A set that is
+ * never closed is a literal `[`: *POS moves after it and CP is compared with it. */
 static bool is_in_set(struct glob_pattern p, size_t *pos, uint32_t cp)
 {
     ckpt_str g = p.s;
@@ -52,8 +52,8 @@ static bool is_in_set(struct glob_pattern p, size_t *pos, uint32_t cp)
     return found != not ;
 }
 
-/* match_one - does the character at NAME[*J] match the element of the pattern at *I, which is not `*`?
- * Both move on. */
+/* match_one - returns true if the character at NAME[*J] matches the element of the pattern at *I, which is
+ * not `*`. Moves both after them. */
 static bool match_one(struct glob_pattern g, size_t *i, ckpt_str name, size_t *j)
 {
     uint32_t cp = next_char(name, j, g.fold);

@@ -33,14 +33,14 @@ struct moment_sums {
     uint64_t zeros;
 };
 
-/* moments_kernel - the totals of N numbers at P, which need not be aligned: native doubles as DT F64, or
- * stored elements of a DT that dtype_has_kernels. */
+/* moments_kernel - computes the totals of N numbers at P, which need not be aligned: native doubles as DT
+ * F64, or stored elements of a DT that dtype_has_kernels. */
 typedef void moments_kernel(ckpt_dtype dt, const unsigned char *p, size_t n, double shift,
                             struct moment_sums *out);
 
 /* moments_scalar - computes the totals for native doubles, whatever DT is. */
 moments_kernel moments_scalar;
-/* moments_best - the fastest kernel that this CPU can run. */
+/* moments_best - returns the fastest kernel that this CPU can run. */
 moments_kernel *moments_best(void);
 /* moments_add_by - adds numbers as moments_add does, by KERNEL. */
 void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, const unsigned char *p,

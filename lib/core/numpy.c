@@ -209,7 +209,7 @@ bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
     return true;
 }
 
-/* is_numpy_function - is GLOBAL numpy's function NAME, in any module that has had it? */
+/* is_numpy_function - returns true if GLOBAL is numpy's function NAME, in any of the modules that had it. */
 static bool is_numpy_function(const ckpt_value *global, const char *name)
 {
     static const char *const modules[] = {"numpy.core.multiarray", "numpy._core.multiarray",

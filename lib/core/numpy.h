@@ -15,7 +15,7 @@ struct numpy_dtype {
     const char *extended; /* a type of ml_dtypes, "int4"; else NULL */
 };
 
-/* numpy_dtype_of - is V a pickled numpy.dtype? Then *OUT is set. */
+/* numpy_dtype_of - sets *OUT if V is a pickled numpy.dtype; false: it is not. */
 bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out);
 /* numpy_dtype_parse - parses CODE as numpy.dtype() does, if it is one type without fields, such as "<f4",
  * "S3", "M8[ns]", "float32" or "f". False: it is none of these. */
@@ -23,7 +23,7 @@ bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out);
 /* numpy_dtype_text - returns D as dtypes are printed: "float32", "S4", "U2" (characters), "datetime64[ns]",
  * "struct"; lives as long as A. NULL: no memory. */
 const char *numpy_dtype_text(arena *a, const struct numpy_dtype *d);
-/* numpy_swap_bytes - the width of the unit that byte order applies to; 1: it does not apply. */
+/* numpy_swap_bytes - returns the width of the unit that byte order applies to; 1: it does not apply. */
 uint8_t numpy_swap_bytes(const struct numpy_dtype *d);
 /* The components of a pickled array or scalar. */
 struct numpy_array {
@@ -32,20 +32,20 @@ struct numpy_array {
     bool fortran;
 };
 
-/* numpy_array_of - is V a numpy array or scalar, by the function that it calls? Then *OUT is set. */
+/* numpy_array_of - sets *OUT if V calls a function that makes a numpy array or scalar; false: it does not. */
 bool numpy_array_of(const ckpt_value *v, struct numpy_array *out);
-/* numpy_scalar_of - is V a numpy scalar? Its bytes are value_arg(v, 1). */
+/* numpy_scalar_of - sets *OUT if V is a numpy scalar, whose bytes are value_arg(v, 1); false: it is not. */
 bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out);
 /* numpy_name - returns "float64", "str_" …; "generic" for an unknown type. */
 const char *numpy_name(const struct numpy_dtype *d);
-/* numpy_torch_dtype - the torch dtype with the same elements, or CKPT_DT_NONE. */
+/* numpy_torch_dtype - returns the torch dtype with the same elements, or CKPT_DT_NONE. */
 ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d);
 
 /* small_bytes - copies the bytes that V stands for to OUT: BYTES, BYTEARRAY, Python 2 str, and
  * _codecs.encode(text, 'latin1'), which is how Python 3 pickles bytes in protocol <= 2. Returns their
  * number, or SIZE_MAX if V has no bytes, more than CAP, or they were left in the file. */
 size_t small_bytes(const ckpt_value *v, unsigned char *out, size_t cap);
-/* is_latin1 - does CODEC name latin1? */
+/* is_latin1 - returns true if CODEC is a name of latin1. */
 bool is_latin1(ckpt_str codec);
 /* latin1_text - returns the node of the text in a call of _codecs.encode(text, 'latin1'), which may be a
  * span; NULL: V is no such call. */

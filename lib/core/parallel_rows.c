@@ -71,10 +71,11 @@ struct parallel_context {
 /* ------------------------------------------------------------------- groups */
 
 struct group_builder {
-    uint32_t *parent;          /* of item */
+    uint32_t *parent;          /* by item: an earlier one of its group, or itself if it is the first */
     uint32_t *owner, *owner_b; /* storage -> the first item that reads it */
 };
 
+/* find_leader - returns the first item of the group of item I. */
 static uint32_t find_leader(uint32_t *parent, uint32_t i)
 {
     while (parent[i] != i) {
@@ -121,7 +122,7 @@ static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_
     t->starts = calloc(t->ngroups + 1, sizeof *t->starts); /* bounded: below n */
     if (!t->starts)
         return fail_memory(err);
-    for (uint32_t i = 0; i < n; i++) { /* parent becomes the group of each item */
+    for (uint32_t i = 0; i < n; i++) { /* from here on PARENT is the group of each item */
         parent[i] = t->order[i];
         t->starts[parent[i]]++;
     }
@@ -129,7 +130,7 @@ static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_
         at += t->starts[g]; /* bounded: n in total */
         t->starts[g] = at;
     }
-    for (uint32_t i = n; i-- > 0;) /* each start is the end of its group, and moves down to its begin */
+    for (uint32_t i = n; i-- > 0;) /* starts[g] is the end of group G, and becomes its begin */
         t->order[--t->starts[parent[i]]] = i;
     return CKPT_OK;
 }
@@ -161,7 +162,7 @@ static uint64_t count_item_elements(const struct parallel_item *x)
     return x->storage ? x->storage->s.nbytes : x->file->table.rows[x->row].t.elements;
 }
 
-/* get_item_width - bytes of an element, of the wider one of two rows; 0: not whole bytes. */
+/* get_item_width - returns the bytes of an element, of the wider one of two rows; 0: not whole bytes. */
 static uint64_t get_item_width(const struct parallel_item *x)
 {
     uint64_t a = get_element_width(x, 0), b = x->other ? get_element_width(x, 1) : a;
@@ -176,7 +177,7 @@ static bool can_split(const struct parallel_item *x)
            (!x->other || stream_is_run(&x->other->table, x->other_row));
 }
 
-/* get_chunk_elements - elements of each chunk of X; 0: X is not split. */
+/* get_chunk_elements - returns the elements of each chunk of X; 0: X is not split. */
 static uint64_t get_chunk_elements(const struct parallel_item *x)
 {
     uint64_t width = get_item_width(x), per_chunk = width ? parallel_chunk_elements(width) : 0;
@@ -319,7 +320,7 @@ ckpt_status parallel_check_crc(const struct parallel_item *x, const struct paral
 
 /* ------------------------------------------------------------------- grouping */
 
-/* group_rows - items that read the same storage become one group. */
+/* group_rows - puts items that read the same storage into one group. */
 static ckpt_status group_rows(struct parallel_state *t, struct group_builder *j, ckpt_file *file,
                               ckpt_file *other, ckpt_error *err)
 {
@@ -364,7 +365,7 @@ static ckpt_status make_groups(struct parallel_state *t, ckpt_error *err)
 
 /* ------------------------------------------------------------------ threads */
 
-/* can_read_parallel - can storages of F be read by several threads? Locates all of them first. */
+/* can_read_parallel - locates all storages of F; returns true if several threads can read them. */
 static bool can_read_parallel(ckpt_file *f)
 {
     if (!f)
@@ -515,7 +516,7 @@ static ckpt_status run_all_tasks(struct parallel_state *t, ckpt_error *err)
         .n = t->ntasks, .weigh = get_task_bytes, .task = run_task, .idle = report_while_idle, .user = t};
     job.threads = choose_threads(t);
     ckpt_status st = pool_run(&job, err);
-    /* The last ones; also those before a failed item, as a single thread would. */
+    /* the last items; after a failure, those before the failed one, as a single thread would */
     report_ready_items(t);
     if (st == CKPT_OK && t->stopped)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");

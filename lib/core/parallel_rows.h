@@ -32,17 +32,18 @@ struct parallel_job {
     struct parallel_item (*get_item)(void *user, size_t i); /* instead of items, on any thread */
     size_t n;
     unsigned threads; /* 0: as pool_threads chooses */
-    /* process - item I, on any thread; never two at a time that share a storage with
-     * an unchecked CRC. Calls parallel_advance as it goes. */
+    /* process - processes item I, on any thread, but never two items at a time that share a storage with an
+     * unchecked CRC. It calls parallel_advance for the bytes that it has read. */
     ckpt_status (*process)(void *user, size_t i, struct parallel_context *run, ckpt_error *err);
-    /* process_chunk - process for one chunk of item I, on any thread, several at a time;
-     * NULL: rows are not split. join_chunks - when all chunks of it are done, on the thread
-     * that did the last one; it should call parallel_check_crc first. */
+    /* process_chunk - processes one chunk of item I, on any thread, several chunks at a time; NULL: rows are
+     * not split. join_chunks - joins the results of all chunks of I, on the thread that processed the last
+     * one; it should call parallel_check_crc first. */
     ckpt_status (*process_chunk)(void *user, size_t i, struct parallel_chunk *c, struct parallel_context *run,
                                  ckpt_error *err);
     ckpt_status (*join_chunks)(void *user, size_t i, const struct parallel_chunk *chunks, size_t n,
                                ckpt_error *err);
-    /* report - after process, in the order of the items, on the calling thread; nonzero stops. */
+    /* report - reports item I after process, in the order of the items, on the calling thread; nonzero
+     * stops. */
     int (*report)(void *user, size_t i);
     int (*progress)(void *user, uint64_t done, uint64_t total); /* calling thread; NULL: none */
     void *user, *progress_user;
@@ -51,7 +52,7 @@ struct parallel_job {
 /* parallel_run - processes all items. It uses one thread for files below 8 MiB, for compressed files, and if
  * wrong checksums are ignored, so that their notices come in order. */
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err);
-/* parallel_chunk_elements - the number of elements of WIDTH bytes in a chunk. */
+/* parallel_chunk_elements - returns the number of elements of WIDTH bytes in a chunk. */
 static inline uint64_t parallel_chunk_elements(uint64_t width) { return PARALLEL_CHUNK_BYTES / width; }
 /* parallel_combine_crc - returns the CRC of KIND of all chunks of X; SIDE 1: of other. */
 uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
@@ -62,7 +63,7 @@ ckpt_status parallel_check_crc(const struct parallel_item *x, const struct paral
                                ckpt_error *err);
 /* parallel_advance - counts BYTES more as processed; false: the callback should return, with any status. */
 bool parallel_advance(struct parallel_context *run, uint64_t bytes);
-/* parallel_worker - number of the current thread, below pool_threads(threads). */
+/* parallel_worker - returns the number of the current thread, below pool_threads(threads). */
 unsigned parallel_worker(const struct parallel_context *run);
 
 #endif

@@ -1,14 +1,14 @@
 /* pieces.c - see pieces.h.
  *
- * Boxes are kept in bytes and in as few dimensions as they need: one in which every piece is complete is
- * joined with the dimension before it. So a tensor cut along its first dimension is a list of runs, and one
- * cut along any other single dimension a matrix of which the pieces are columns.
+ * Boxes are kept in bytes and in as few dimensions as they need: a dimension that every piece spans
+ * completely is joined with the one before it. So a tensor cut along its first dimension is a list of runs,
+ * and one cut along any other single dimension a matrix of which the pieces are columns.
  *
- * A read is split into boxes of the tensor, each as large as can be. What each piece has of such a box is
- * fetched by core/gather, in few and large reads of its source. Columns are fetched well only for many rows
- * at a time: that is what source.block asks of readers. Narrow columns are not copied one after the other,
- * since each line of the cache would be written as often as there are columns in it: they are read into a
- * buffer first, and then copied a few rows at a time, of all columns.
+ * A read is split into boxes of the tensor, each as large as can be. core/gather reads what each piece has of
+ * such a box, in few and large reads. Reading columns is fast only for many rows at a time, so that
+ * source.block is large. Narrow columns are not copied one after the other, since each line of the cache
+ * would be written as often as there are columns in it: they are read into a buffer first, and then copied a
+ * few rows at a time, of all columns.
  *
  * No sum or product of positions can overflow: the tensor's size in bytes fits 64 bits, a box is inside of
  * the tensor, and its bytes are inside of its source; the checks come before all others. */
@@ -31,12 +31,12 @@
 #define NARROW       256u   /* bytes of a row of a column */
 #define TILE         32768u /* bytes that stay in the first cache */
 
-/* A group of dimensions that the boxes have as one: LEAD to INNER of the tensor, in all of which but LEAD
- * every piece is complete. Counted in steps of INNER, or in bytes if the group includes the bytes of an
- * element. */
+/* Dimensions LEAD to INNER of the tensor, which are one dimension of the boxes because every piece spans
+ * all of them but LEAD completely. A step is one index of INNER, or one byte if the group includes the
+ * bytes of an element. */
 struct group {
     uint32_t lead, inner;  /* NO_DIM: the bytes of an element */
-    uint64_t unit, extent; /* steps: for one of LEAD, in all */
+    uint64_t unit, extent; /* steps of one index of LEAD; of the group */
 };
 
 /* Where the bytes of a box are. */
@@ -45,6 +45,7 @@ struct place {
     uint64_t at;
 };
 
+/* The source of a tensor in pieces. */
 struct assembled {
     source s;
     uint32_t ndim;
@@ -53,7 +54,7 @@ struct assembled {
     struct place *place;    /* by box */
     const uint32_t *number; /* by box: which piece it is */
     const uint64_t *stride; /* NDIM of each box, in bytes; NULL: each is row-major, without gaps */
-    uint64_t extent[BOX_DIMS], run[BOX_DIMS]; /* by dimension: bytes of the tensor, of one step */
+    uint64_t extent[BOX_DIMS], run[BOX_DIMS]; /* by dimension: steps of the tensor, bytes of a step */
     const unsigned char *fill;                /* WIDTH bytes, or NULL */
     uint32_t width;
 };
@@ -76,7 +77,7 @@ static uint64_t next_box(const struct assembled *s, uint64_t first, uint64_t cou
     return (box[n + k] - box[k]) * s->run[k];
 }
 
-/* add_dim - adds a dimension outside of those of G; joins it with the last one if it continues that. */
+/* add_dim - adds a dimension outside of those of G, or joins it with the last of them if it continues that. */
 static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out)
 {
     struct gather_dim *last = g->ndim ? &g->dim[g->ndim - 1] : NULL;
@@ -131,11 +132,11 @@ static uint64_t get_intersection(const struct assembled *s, size_t i, const uint
 struct column {
     const unsigned char *in;
     uint32_t row, width;
-    uint64_t pitch, to; /* bytes of the output: from row to row, before the next one */
+    uint64_t pitch, to; /* bytes of the output: from one row to the next; before the next row */
     uint64_t rows_left;
 };
 
-/* Columns of a box. */
+/* Columns of a box that are read before they are copied together. */
 struct band {
     unsigned char *bytes; /* BAND of them; NULL: none was needed */
     size_t used, n;
@@ -162,7 +163,7 @@ static uint64_t rows_before(const struct column *c, uint64_t end)
     return n < c->rows_left ? n : c->rows_left;
 }
 
-static void pass_rows(struct column *c, uint64_t n)
+static void skip_rows(struct column *c, uint64_t n)
 {
     c->in += n * c->row * c->width; /* bounded: as many were read */
     c->to += n * c->pitch;
@@ -175,11 +176,11 @@ static void copy_rows(struct column *c, uint64_t n, unsigned char *out)
     uint32_t outer = c->row == 1; /* where there is nothing inside of a row */
     if (n)
         gather_scatter(dim + outer, 2 - outer, c->in, out + c->to, c->width);
-    pass_rows(c, n);
+    skip_rows(c, n);
 }
 
-/* are_neighbours - do eight columns from C on have one element each, next to each other in all their rows,
- * and as far apart from each other in memory? */
+/* are_neighbours - returns true if eight columns from C on have one element each, next to each other in all
+ * their rows, and are equally far apart in memory. */
 static bool are_neighbours(const struct column *c)
 {
     bool yes = c->row == 1 && c->width <= 4;
@@ -215,7 +216,7 @@ static void copy_eight(struct column *c, uint64_t n, unsigned char *out)
         EIGHT(4)
 #undef EIGHT
     for (size_t k = 0; k < 8; k++)
-        pass_rows(&c[k], n);
+        skip_rows(&c[k], n);
 }
 
 /* flush_band - writes all columns of B to OUT, which has N bytes. */
@@ -263,15 +264,15 @@ struct reading {
     struct band band;
 };
 
-static int latest_first(const void *a, const void *b)
+static int compare_descending(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* copy_in_turn - copies boxes that may overlap, so that the first piece is written last. */
-static ckpt_status copy_in_turn(const struct assembled *s, const uint64_t *box, struct gather *g,
-                                unsigned char *out, ckpt_error *err)
+/* copy_overlapping - copies boxes that may overlap. The first piece is copied last, so that it counts. */
+static ckpt_status copy_overlapping(const struct assembled *s, const uint64_t *box, struct gather *g,
+                                    unsigned char *out, ckpt_error *err)
 {
     struct box_search found;
     uint32_t(*turn)[2] = NULL; /* of each piece its number, and its box */
@@ -283,7 +284,7 @@ static ckpt_status copy_in_turn(const struct assembled *s, const uint64_t *box, 
         ok = arena_push(NULL, &turn, &n, &cap, one, sizeof one);
     }
     if (ok && n)
-        qsort(turn, n, sizeof *turn, latest_first);
+        qsort(turn, n, sizeof *turn, compare_descending);
     ckpt_status st = ok ? CKPT_OK : fail_memory(err);
     for (size_t k = 0; st == CKPT_OK && k < n; k++) {
         uint64_t to = get_intersection(s, turn[k][1], box, g);
@@ -300,7 +301,7 @@ static ckpt_status copy_box(const struct assembled *s, const uint64_t *box, stru
     struct box_search found;
     size_t i;
     if (s->overlap)
-        return copy_in_turn(s, box, &r->g, out, err);
+        return copy_overlapping(s, box, &r->g, out, err);
     box_search_begin(&found, &s->index, box);
     while (box_search_next(&found, &i)) {
         uint64_t to = get_intersection(s, i, box, &r->g);
@@ -365,15 +366,15 @@ static const struct source_ops assembled_ops = {
 
 /* ------------------------------------------------------------------------ input */
 
-/* Pieces on their way into an index. */
-struct assembly {
+/* The pieces while they are checked and the index is built. */
+struct pieces_builder {
     const struct pieces *p;
     arena *a;
     ckpt_error *err;
     uint64_t nbytes;
     uint32_t *order; /* of the pieces that are not empty, row-major by where their boxes begin */
     size_t n;
-    bool row_major;               /* each is, without gaps */
+    bool row_major;               /* each piece is stored row-major, without gaps */
     struct group group[BOX_DIMS]; /* the innermost first */
     uint32_t ngroups;
 };
@@ -401,7 +402,7 @@ static const char *name_box(const struct pieces *p, const uint64_t *offset, cons
 }
 
 /* name_piece - writes "piece 3 [2:4, :]". */
-static const char *name_piece(const struct assembly *x, size_t i, char text[300])
+static const char *name_piece(const struct pieces_builder *x, size_t i, char text[300])
 {
     char box[256];
     const struct piece *c = &x->p->piece[i];
@@ -410,7 +411,7 @@ static const char *name_piece(const struct assembly *x, size_t i, char text[300]
 }
 
 /* measure_tensor - computes the size of the tensor. */
-static ckpt_status measure_tensor(struct assembly *x)
+static ckpt_status measure_tensor(struct pieces_builder *x)
 {
     const struct pieces *p = x->p;
     bool fits = true, empty = p->width == 0;
@@ -456,7 +457,7 @@ static bool is_row_major(const struct pieces *p, const struct piece *c, const ui
     return true;
 }
 
-static ckpt_status check_bytes(struct assembly *x, size_t i)
+static ckpt_status check_bytes(struct pieces_builder *x, size_t i)
 {
     uint64_t stride[BOX_DIMS], span = 0;
     const struct piece *c = &x->p->piece[i];
@@ -472,8 +473,8 @@ static ckpt_status check_bytes(struct assembly *x, size_t i)
                       c->at < c->src->size ? c->src->size - c->at : 0);
 }
 
-/* check_piece - is piece I in the tensor, and are its bytes in its source? */
-static ckpt_status check_piece(struct assembly *x, size_t i)
+/* check_piece - fails unless piece I is in the tensor and its bytes are in its source. */
+static ckpt_status check_piece(struct pieces_builder *x, size_t i)
 {
     const struct pieces *p = x->p;
     const struct piece *c = &p->piece[i];
@@ -517,9 +518,9 @@ static void merge_runs(const struct pieces *p, const uint32_t *order, size_t fro
         out[k] = j == end || (i < mid && compare_boxes(p, order[i], order[j]) <= 0) ? order[i++] : order[j++];
 }
 
-/* sort_order - sorts the boxes by merging, in n log n steps for any order. Mostly the order of the file is
- * right. */
-static bool sort_order(struct assembly *x)
+/* sort_order - sorts the boxes by merging, in n log n steps for any order. Usually they are sorted in the
+ * file. False: no memory. */
+static bool sort_order(struct pieces_builder *x)
 {
     bool sorted = true;
     for (size_t i = 1; i < x->n && sorted; i++)
@@ -543,7 +544,7 @@ static bool sort_order(struct assembly *x)
 }
 
 /* drop_replicas - keeps the first of the pieces with the same box. */
-static void drop_replicas(struct assembly *x)
+static void drop_replicas(struct pieces_builder *x)
 {
     size_t n = 0;
     for (size_t i = 0; i < x->n; i++)
@@ -554,8 +555,8 @@ static void drop_replicas(struct assembly *x)
 
 /* ------------------------------------------------------------------------- in bytes */
 
-/* is_whole - does each piece have all of dimension K? */
-static bool is_whole(const struct assembly *x, uint32_t k)
+/* is_whole - returns true if each piece spans all of dimension K. */
+static bool is_whole(const struct pieces_builder *x, uint32_t k)
 {
     for (size_t i = 0; i < x->n; i++)
         if (x->p->piece[x->order[i]].size[k] != x->p->shape[k])
@@ -565,7 +566,7 @@ static bool is_whole(const struct assembly *x, uint32_t k)
 
 /* continues_group - returns true if dimension K continues group G: in each piece, a step of K spans exactly
  * what the piece has of G. */
-static bool continues_group(const struct assembly *x, uint32_t k, const struct group *g)
+static bool continues_group(const struct pieces_builder *x, uint32_t k, const struct group *g)
 {
     bool yes = true;
     for (size_t i = 0; !x->row_major && yes && i < x->n; i++) {
@@ -579,7 +580,7 @@ static bool continues_group(const struct assembly *x, uint32_t k, const struct g
 }
 
 /* group_dims - groups the dimensions into as few as the boxes need, without those of size 1. */
-static void group_dims(struct assembly *x)
+static void group_dims(struct pieces_builder *x)
 {
     const struct pieces *p = x->p;
     struct group g = {NO_DIM, NO_DIM, 1, p->width};
@@ -599,8 +600,8 @@ static void group_dims(struct assembly *x)
     x->group[x->ngroups++] = g;
 }
 
-/* box_of - converts the box of C to groups. */
-static void box_of(const struct assembly *x, const struct piece *c, uint64_t *box)
+/* convert_box - converts the box of C to groups. */
+static void convert_box(const struct pieces_builder *x, const struct piece *c, uint64_t *box)
 {
     for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
         const struct group *g = &x->group[n - 1 - j];
@@ -609,7 +610,8 @@ static void box_of(const struct assembly *x, const struct piece *c, uint64_t *bo
     }
 }
 
-static void strides_of(const struct assembly *x, const struct piece *c, uint64_t *to)
+/* convert_strides - converts the strides of C to bytes of a step of each group. */
+static void convert_strides(const struct pieces_builder *x, const struct piece *c, uint64_t *to)
 {
     uint64_t stride[BOX_DIMS], span;
     (void)byte_strides(x->p, c, stride, &span);
@@ -620,7 +622,7 @@ static void strides_of(const struct assembly *x, const struct piece *c, uint64_t
 }
 
 /* fill_index - fills the index with the boxes in their order, and where the bytes of each are. */
-static ckpt_status fill_index(struct assembly *x, struct assembled *s)
+static ckpt_status fill_index(struct pieces_builder *x, struct assembled *s)
 {
     size_t n = x->n, dims = x->ngroups;
     uint64_t *box = arena_array(x->a, n, 2 * dims * sizeof *box);
@@ -632,9 +634,9 @@ static ckpt_status fill_index(struct assembly *x, struct assembled *s)
         return fail_memory(x->err);
     for (size_t i = 0; i < n; i++) {
         const struct piece *c = &x->p->piece[x->order[i]];
-        box_of(x, c, box + i * 2 * dims);
+        convert_box(x, c, box + i * 2 * dims);
         if (stride)
-            strides_of(x, c, stride + i * dims);
+            convert_strides(x, c, stride + i * dims);
         s->place[i] = (struct place){c->src, c->at};
         s->s.serial = s->s.serial || c->src->serial;
     }
@@ -649,19 +651,19 @@ static ckpt_status fill_index(struct assembly *x, struct assembled *s)
 
 /* -------------------------------------------------------------------------- checks */
 
-static ckpt_status too_irregular(const struct assembly *x)
+static ckpt_status fail_too_irregular(const struct pieces_builder *x)
 {
     return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                 "its {%zu pieces} are cut {=too irregularly} to see whether they cover it", x->n);
 }
 
-static ckpt_status check_overlap(struct assembly *x, struct assembled *s)
+static ckpt_status check_overlap(struct pieces_builder *x, struct assembled *s)
 {
     size_t a, b;
     char one[300], other[300];
     enum box_finding found = box_find_overlap(&s->index, &a, &b);
     if (found == BOX_TOO_IRREGULAR)
-        return too_irregular(x);
+        return fail_too_irregular(x);
     s->overlap = found == BOX_FOUND;
     return !s->overlap || x->p->may_overlap
                ? CKPT_OK
@@ -670,8 +672,8 @@ static ckpt_status check_overlap(struct assembly *x, struct assembled *s)
                       name_piece(x, x->order[a], one));
 }
 
-/* cover_all - do the boxes, which do not overlap, cover the whole tensor? */
-static bool cover_all(const struct assembly *x, const struct assembled *s)
+/* covers_all - returns true if the boxes, which do not overlap, cover the whole tensor. */
+static bool covers_all(const struct pieces_builder *x, const struct assembled *s)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < x->n; i++)
@@ -680,7 +682,7 @@ static bool cover_all(const struct assembly *x, const struct assembled *s)
 }
 
 /* fail_hole - fails because no piece has HOLE, a box in groups. */
-static ckpt_status fail_hole(const struct assembly *x, const uint64_t *hole)
+static ckpt_status fail_hole(const struct pieces_builder *x, const uint64_t *hole)
 {
     const struct pieces *p = x->p;
     uint64_t offset[BOX_DIMS] = {0}, size[BOX_DIMS];
@@ -697,21 +699,21 @@ static ckpt_status fail_hole(const struct assembly *x, const uint64_t *hole)
                 name_box(p, offset, size, text), name_box(p, NULL, p->shape, all));
 }
 
-static ckpt_status check_holes(struct assembly *x, const struct assembled *s)
+static ckpt_status check_holes(struct pieces_builder *x, const struct assembled *s)
 {
     uint64_t whole[2 * BOX_DIMS] = {0}, hole[2 * BOX_DIMS];
-    if (x->p->fill || (!s->overlap && cover_all(x, s)))
+    if (x->p->fill || (!s->overlap && covers_all(x, s)))
         return CKPT_OK;
     memcpy(whole + s->ndim, s->extent, s->ndim * sizeof *whole);
     switch (box_find_hole(&s->index, whole, hole)) {
     case BOX_NONE: return CKPT_OK;
     case BOX_FOUND: return fail_hole(x, hole);
     case BOX_NO_MEMORY: return fail_memory(x->err);
-    default: return too_irregular(x);
+    default: return fail_too_irregular(x);
     }
 }
 
-/* join_runs - runs that follow each other in their source, too, become one. */
+/* join_runs - joins runs that follow each other in their source, too. */
 static void join_runs(struct assembled *s)
 {
     uint64_t *box = s->index.box[0];
@@ -757,7 +759,7 @@ static void take_sources(struct assembled *s, source **out, uint64_t *at)
         free(s);
 }
 
-static ckpt_status assemble_pieces(struct assembly *x, struct assembled *s)
+static ckpt_status assemble_pieces(struct pieces_builder *x, struct assembled *s)
 {
     group_dims(x);
     CKPT_TRY(fill_index(x, s));
@@ -771,7 +773,7 @@ static ckpt_status assemble_pieces(struct assembly *x, struct assembled *s)
     return CKPT_OK;
 }
 
-static ckpt_status check_pieces(struct assembly *x)
+static ckpt_status check_pieces(struct pieces_builder *x)
 {
     CKPT_TRY(measure_tensor(x));
     x->order = arena_array(x->a, x->p->n, sizeof *x->order);
@@ -786,7 +788,7 @@ static ckpt_status check_pieces(struct assembly *x)
     return CKPT_OK;
 }
 
-static ckpt_status make_source(struct assembly *x, struct assembled *s)
+static ckpt_status make_source(struct pieces_builder *x, struct assembled *s)
 {
     const struct pieces *p = x->p;
     unsigned char *element = p->fill ? arena_alloc(x->a, p->width) : NULL;
@@ -802,7 +804,7 @@ static ckpt_status make_source(struct assembly *x, struct assembled *s)
 
 ckpt_status pieces_source(arena *a, const struct pieces *p, source **out, uint64_t *at, ckpt_error *err)
 {
-    struct assembly x = {.p = p, .a = a, .err = err, .row_major = true};
+    struct pieces_builder x = {.p = p, .a = a, .err = err, .row_major = true};
     CKPT_TRY(check_pieces(&x));
     *at = 0;
     if (x.nbytes == 0) {

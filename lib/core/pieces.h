@@ -17,17 +17,18 @@ struct piece {
 struct pieces {
     const uint64_t *shape;
     uint32_t ndim;
-    uint32_t width; /* bytes of an element; of packed types the block, which the last size then counts */
+    uint32_t width; /* bytes of an element; of packed types those of a block, which the last size counts */
     const struct piece *piece;
     size_t n;
     bool may_overlap; /* if pieces overlap, the first one counts; else overlapping is an error */
-    const void *fill; /* an element: what no piece covers; NULL: that is an error */
+    const void *fill; /* the element that fills what no piece covers; NULL: a gap is an error */
 };
 
-/* pieces_source - *OUT has the tensor from byte *AT on: a source made for it, whose index is in A, or that of
- * the only piece. Refuses a piece that is not inside of the tensor, or whose bytes are not inside of its
- * source (CKPT_ETRUNCATED), pieces that overlap, and a tensor that they do not cover; errors name pieces by
- * number and boxes as Python slices. Of P nothing is kept but the sources, with a reference to each. */
+/* pieces_source - sets *OUT to a source that has the tensor from byte *AT on: a new one, whose index is
+ * allocated in A, or the source of the only piece. Refuses a piece that is not inside of the tensor, or
+ * whose bytes are not inside of its source (CKPT_ETRUNCATED), pieces that overlap, and a tensor that they
+ * do not cover; errors name pieces by number and boxes as Python slices. *OUT keeps nothing of P but
+ * references to the sources. */
 ckpt_status pieces_source(arena *a, const struct pieces *p, source **out, uint64_t *at, ckpt_error *err);
 
 #endif

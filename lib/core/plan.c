@@ -325,7 +325,7 @@ ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err)
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* find_noted_rename - returns the rename that was noted for the same thing as ONE, or NULL. */
+/* find_noted_rename - returns the earlier rename that ONE continues, or NULL. */
 static ckpt_rename *find_noted_rename(const ckpt_plan *p, const ckpt_rename *one)
 {
     uint32_t i = map_get(p->noted_names, one->from);
@@ -362,7 +362,7 @@ static ckpt_str old_name(const ckpt_plan *p, uint32_t row)
     return p->old_names ? p->old_names[row] : p->file->table.rows[row].t.name;
 }
 
-/* count_in_mapping - counts entry E in its mapping. */
+/* count_in_mapping - counts entry E in the counts of its mapping. */
 static void count_in_mapping(ckpt_plan *p, const struct plan_entry *e, bool renamed)
 {
     uint32_t m = p->mapping_of[e->row];

@@ -145,7 +145,7 @@ ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err);
 /* plan_count_renames - updates p->nrenames and the counts of p->mappings. */
 ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err);
-/* plan_note_dropped - records that LEAF is left out; without a value it is a tensor. */
+/* plan_note_dropped - records that LEAF is left out; a LEAF without a value is a tensor. */
 ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err);
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);
 /* plan_note_sanitized - records ONE, whose INSTEAD lives as long as the plan. A name, type or callable with

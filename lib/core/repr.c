@@ -33,7 +33,8 @@ static bool reads_back(const char *text, double x, enum repr_width width)
     return width == REPR_HALF ? rounds_to_half(y, x) : y == x;
 }
 
-/* increment_last_digit - does nothing after a 9: that sum ends in 0 and was tried with one digit less. */
+/* increment_last_digit - increments the last digit of TEXT, unless it is a 9: that sum ends in 0 and was
+ * tried with one digit less. */
 static void increment_last_digit(char *text)
 {
     char *last = strchr(text, 'e') - 1;

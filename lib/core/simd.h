@@ -40,7 +40,7 @@ INLINE double max_of(const double *x, unsigned n)
     return most;
 }
 
-/* simd_avx - does this CPU run code marked AVX? */
+/* simd_avx - returns true if this CPU can run AVX functions. */
 bool simd_avx(void);
 #endif
 

@@ -383,10 +383,10 @@ ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t 
     return st;
 }
 
-/* check_as_stored - are the bytes of L those that stream_read gives? */
+/* check_as_stored - fails unless the stored bytes of L are those that stream_read returns. */
 static ckpt_status check_as_stored(const struct row_reader *l, ckpt_error *err)
 {
-    const char *why = !l->is_run      ? "its elements do not lie one after the other"
+    const char *why = !l->is_run      ? "its elements are not contiguous"
                       : l->e.swap > 1 ? "its bytes are stored in the other order"
                       : l->e.negation ? "it shows the conjugates or negatives of what is stored"
                                       : NULL;

@@ -20,7 +20,7 @@ struct stream_options {
 };
 
 /* stream_open - opens row ROW of T. If its storage has an unchecked CRC, reading a row that covers the
- * storage checks it; for other rows, the storage is read once before. */
+ * storage checks it; for other rows, the whole storage is read first. */
 ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
                         ckpt_error *err);
 /* stream_open_range - opens elements [FIRST, FIRST + COUNT) of a row for which stream_is_run is true. An
@@ -30,7 +30,8 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
 /* stream_is_run - returns true if several threads can read ranges of row ROW: its elements are contiguous
  * and, if its CRC is not checked yet, cover the storage. */
 bool stream_is_run(struct table *t, uint32_t row);
-/* stream_crc - the CRC of the stored bytes that stream_next has read, if the storage has one to check. */
+/* stream_crc - returns the CRC of the stored bytes that stream_next has read, if the storage has one to
+ * check. */
 uint32_t stream_crc(const stream *s);
 /* stream_next - reads whole elements and blocks (dtype.def) to OUT, at most CAP bytes; an element or block
  * has at most STREAM_BLOCK_MAX. *GOT is 0 at the end. */

@@ -1,12 +1,8 @@
-/*
- * table.c - rows and storages, and the one place where a view is held against
- * the storage it claims to look at.
+/* table.c - rows and storages. Each view is checked against its storage here, because torch checks a view
+ * only when it builds the tensor, and not at all for a mapped file.
  *
- * A view reads elements offset + sum(index[k] * stride[k]); the largest index
- * it can reach is offset + sum((size[k] - 1) * stride[k]) and must lie inside
- * the storage. torch itself checks this only when it builds the tensor, and
- * not at all for what mmap shows, so nothing here trusts the file.
- */
+ * A view reads elements offset + sum(index[k] * stride[k]); the largest of these indexes is offset +
+ * sum((size[k] - 1) * stride[k]), which must be inside the storage. */
 #include "core/table.h"
 
 #include <stdio.h>
@@ -41,7 +37,7 @@ const char *ckpt_kind_name(ckpt_kind kind)
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "";
 }
 
-#define MAX_EXPECTED 65536u /* a file may promise anything */
+#define MAX_EXPECTED 65536u /* a file may announce any number */
 
 void table_reserve(struct table *t, size_t n)
 {
@@ -369,9 +365,9 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
     return CKPT_OK;
 }
 
-/* row_contiguous - is the view one run of row-major elements (strides of
- * dimensions of size 1 do not count)? */
-static bool row_contiguous(const ckpt_tensor *t)
+/* is_row_contiguous - returns true if the view is one run of row-major elements; strides of dimensions of
+ * size 1 do not count. */
+static bool is_row_contiguous(const ckpt_tensor *t)
 {
     uint64_t run = 1;
     if (!t->stride || t->elements <= 1)
@@ -394,7 +390,7 @@ static bool same_view(const ckpt_tensor *a, const ckpt_tensor *b)
         if (a->shape[k] != b->shape[k] ||
             (a->shape[k] > 1 && a->stride && b->stride && a->stride[k] != b->stride[k]))
             return false;
-    return row_contiguous(a) == row_contiguous(b);
+    return is_row_contiguous(a) == is_row_contiguous(b);
 }
 
 static bool may_alias(const ckpt_tensor *v)
@@ -402,9 +398,9 @@ static bool may_alias(const ckpt_tensor *v)
     return v->storage != CKPT_NO_STORAGE && v->has_data && v->elements;
 }
 
-/* shared_storages - finds storages that more than one row uses: *SEEN is 2 for each, *ANY true if there is
- * one. */
-static bool shared_storages(const struct table *t, uint8_t **seen, bool *any)
+/* find_shared_storages - finds storages that more than one row uses: *SEEN is 2 for each, *ANY true if
+ * there is one. */
+static bool find_shared_storages(const struct table *t, uint8_t **seen, bool *any)
 {
     *seen = calloc(t->nstorages + 1, 1);
     *any = false;
@@ -416,8 +412,8 @@ static bool shared_storages(const struct table *t, uint8_t **seen, bool *any)
     return *seen != NULL;
 }
 
-/* Rows are chained by (storage, offset), so that ten thousand views of one
- * storage do not make the search quadratic. */
+/* find_aliases - sets alias_of. Chains rows by storage and offset, so that ten thousand views of one storage
+ * do not make the search quadratic. */
 static bool find_aliases(struct table *t, const uint8_t *rows_of, map *seen, uint32_t *next)
 {
     bool ok = seen && next;
@@ -448,7 +444,7 @@ static bool find_aliases(struct table *t, const uint8_t *rows_of, map *seen, uin
 ckpt_status table_finish(struct table *t, ckpt_error *err)
 {
     uint8_t *rows_of;
-    bool any, ok = shared_storages(t, &rows_of, &any);
+    bool any, ok = find_shared_storages(t, &rows_of, &any);
     if (ok && any) {
         map *seen = map_new(0);
         uint32_t *next = calloc(t->nrows, sizeof *next);

@@ -36,7 +36,7 @@ struct storage {
     uint64_t numel;                  /* as its persistent id states, in elements of dtype */
     const ckpt_value *pid;           /* PERSID node, or NULL */
     const struct storage_more *more; /* or NULL */
-    uint32_t crc;                    /* has_crc */
+    uint32_t crc;                    /* valid if has_crc */
     uint32_t number;                 /* while a file is written: one more than its number there, 0: none */
     uint32_t dtype;                  /* ckpt_dtype of its storage class; U8: untyped */
     atomic_bool crc_checked; /* its bytes have that CRC, or it is ignored; set by any thread that read them */
@@ -45,7 +45,7 @@ struct storage {
     bool is_crc32c : 1; /* CRC is a CRC-32C, not a CRC-32 */
     bool has_crcs : 1;  /* the storage has no checksum, but each of the pieces in SRC has one */
     bool checks_itself : 1; /* reading SRC compares checksums that are stored with the bytes */
-    bool keyed : 1;    /* file_storage_add */
+    bool keyed : 1;         /* file_storage_add has added it */
 };
 
 /* storage_file - returns the name of the shard of S, or empty. */

@@ -85,8 +85,8 @@ struct trace_step {
 };
 
 struct trace {
-    /* value - REF as nodes in A, at most NODES. NULL: out of memory, or it could not be read again; ERR
-     * is set. */
+    /* value - returns REF as nodes in A, at most NODES. NULL: out of memory, or it could not be read
+     * again; ERR is set. */
     ckpt_value *(*value)(const struct trace *t, trace_ref ref, arena *a, size_t nodes, ckpt_error *err);
 };
 

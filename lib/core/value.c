@@ -114,8 +114,8 @@ ckpt_value *value_ordered_dict(arena *a)
     return klass && args ? value_call(a, CALL_REDUCE, klass, args, 0) : NULL;
 }
 
-/* push - appends the SIZE bytes at ELEMENT to the array of *N elements whose address is at LIST. False: out of
- * memory. */
+/* push - appends the SIZE bytes at ELEMENT to the array of *N elements whose address is at LIST. False:
+ * out of memory. */
 static bool push(arena *a, void *list, uint32_t *n, uint32_t *cap, const void *element, size_t size)
 {
     size_t count = *n, room = *cap;

@@ -33,8 +33,7 @@ struct value_span {
     uint64_t count; /* code points of STR, else nbytes */
 };
 
-/* value_more - what only few calls have: most create a tensor or an empty dict and are not changed
- * afterwards. */
+/* What only few calls have: most create a tensor or an empty dict and are not changed afterwards. */
 struct value_more {
     ckpt_value *kwargs;  /* NEWOBJ_EX, else NULL */
     ckpt_value **states; /* BUILD operands in order */
@@ -70,7 +69,7 @@ struct ckpt_value {
     } u;
 };
 
-/* value_object - the memory of a CALL. */
+/* The memory of a CALL. */
 struct value_object {
     ckpt_value head;
     const struct value_more *more; /* never NULL; value_more() returns a writable one */
@@ -96,7 +95,7 @@ ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable
                        uint64_t offset);
 /* value_nothing - shared by all calls without a value_more of their own. */
 extern const struct value_more value_nothing;
-/* value_more - the value_more of CALL, allocated on first use. NULL: out of memory. */
+/* value_more - returns the value_more of CALL, allocated on first use. NULL: out of memory. */
 struct value_more *value_more(arena *a, ckpt_value *call);
 /* value_ordered_dict - returns an empty collections.OrderedDict. */
 ckpt_value *value_ordered_dict(arena *a);
@@ -105,7 +104,7 @@ bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *
 bool value_build(arena *a, ckpt_value *call, ckpt_value *state);
 
 /* Reading: each of these functions accepts any node. */
-/* value_is_sequence - is V a LIST, TUPLE, SET or FROZENSET? */
+/* value_is_sequence - returns true if V is a LIST, TUPLE, SET or FROZENSET. */
 static inline bool value_is_sequence(const ckpt_value *v)
 {
     return v && (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_SET ||
@@ -117,7 +116,7 @@ ckpt_str value_name(const ckpt_value *v);
  * its type, because digits of a number are never cut off. */
 void value_show(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
 bool value_is_global(const ckpt_value *v, const char *module, const char *name);
-/* value_calls - is V a CALL of GLOBAL MODULE NAME with at least NARGS arguments? */
+/* value_calls - returns true if V is a CALL of GLOBAL MODULE NAME with at least NARGS arguments. */
 bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs);
 /* value_item - returns item I of a sequence or CALL; NULL past the end. */
 static inline ckpt_value *value_item(const ckpt_value *v, uint32_t i)

@@ -87,7 +87,7 @@ static void show_node(struct text_writer *w, const ckpt_value *v)
     }
 }
 
-/* is_identifier - can S be written before `=`? */
+/* is_identifier - returns true if S can be written before `=`. */
 static bool is_identifier(ckpt_str s)
 {
     for (size_t i = 0; i < s.len; i++) {

@@ -128,7 +128,7 @@ static bool reserve_in_file(block_cache *c, struct cached_block *b)
     return true;
 }
 
-/* move_to_file - moves B from memory to the file; false: it could not be written. */
+/* move_to_file - moves B from memory to the file; false: B could not be written. */
 static bool move_to_file(block_cache *c, struct cached_block *b)
 {
     b->busy = true;
@@ -165,7 +165,7 @@ static void reserve_in_memory(block_cache *c, struct cached_block *b)
 
 /* ------------------------------------------------------------------------- reading */
 
-static ckpt_status no_file(ckpt_error *err)
+static ckpt_status fail_no_file(ckpt_error *err)
 {
     return fail_errno(err, CKPT_NO_OFFSET,
                       "cannot spool unpacked bytes\nset TMPDIR to a folder with room for them");
@@ -197,7 +197,7 @@ static ckpt_status make_block(block_cache *c, struct cached_block **slot, uint64
     } else if (!reserve_in_file(c, b)) {
         *slot = NULL;
         free(b);
-        return no_file(err);
+        return fail_no_file(err);
     }
     pthread_mutex_unlock(&c->lock);
     ckpt_status st = fill_block(c, b, filler, err);

@@ -350,7 +350,7 @@ static struct patches make_undo_patches(const struct journal *j)
     return p;
 }
 
-/* judge_edit - can J be of an edit of this file, which is half done? */
+/* judge_edit - fails unless J can be the journal of an edit of this file that is half done. */
 static ckpt_status judge_edit(const struct edited_file *e, const struct journal *j,
                               const struct journal_judge *how, ckpt_error *err)
 {
@@ -472,7 +472,7 @@ static void note_journal(struct journal_note *note, const struct journal *j, enu
                        path);
 }
 
-/* is_same_journal - is J still the journal of E? */
+/* is_same_journal - returns true if J is still the journal of E. */
 static bool is_same_journal(const struct edited_file *e, const struct journal *j)
 {
     struct stat st;
@@ -563,8 +563,8 @@ void journal_forget(int dir, const char *base)
 
 /* ------------------------------------------------------------------- editing */
 
-/* will_be_trusted - will the journal that is open as FD count after a crash? It is given to the owner of
- * the file, if we may. */
+/* will_be_trusted - gives the journal, open as FD, to the owner of the file if this process may. Returns true
+ * if readers will trust it after a crash. */
 static bool will_be_trusted(const struct edited_file *e, int fd)
 {
     struct stat st;

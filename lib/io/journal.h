@@ -28,8 +28,8 @@ struct journal_judge {
     void *user;
     /* unchanged - fails unless the file, locked now, is the one that the patches were made for. */
     ckpt_status (*unchanged)(void *user, ckpt_error *err);
-    /* holds - applying UNDO, the old bytes in a journal, to NOW, a half-edited file, gives AFTER. *HELD:
-     * can an edit have replaced exactly these bytes? */
+    /* holds - sets *HELD to true if an edit can have replaced exactly the bytes in UNDO. NOW is the file,
+     * half edited; AFTER is the file once these old bytes are restored. */
     ckpt_status (*holds)(void *user, source *now, source *after, const struct patches *undo, bool *held,
                          ckpt_error *err);
 };

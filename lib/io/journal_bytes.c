@@ -95,7 +95,7 @@ static bool parse_pieces(struct journal *j, cursor c)
     return j->n && j->n <= PATCHES_MAX && !c.bad && c.left == 0 && covered == j->new_size;
 }
 
-/* classify_damaged - was it a journal? One with a wrong byte or a missing end still counts as one. */
+/* classify_damaged - returns JOURNAL_DAMAGED if B was a journal: a wrong byte or a missing end is allowed. */
 static enum journal_kind classify_damaged(const unsigned char *b, size_t size)
 {
     bool ours = memcmp(b, SIGNATURE, size < 8 ? size : 8) == 0 ||

@@ -15,7 +15,7 @@ struct patches;
 
 /* Receives the progress of reading a file that is being opened, on one thread. */
 struct source_watch {
-    int (*progress)(void *user, uint64_t done, uint64_t total); /* NULL: nobody */
+    int (*progress)(void *user, uint64_t done, uint64_t total); /* NULL: not reported */
     void *user;
     uint64_t done, total; /* bytes: read so far; to be read, as far as that is known */
     bool whole;           /* all bytes of each source are read */
@@ -23,7 +23,7 @@ struct source_watch {
 };
 
 struct source_ops {
-    /* read_at - exactly N bytes at OFF, which are within [0, size). */
+    /* read_at - reads N bytes at OFF, which are within [0, size). */
     ckpt_status (*read_at)(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
     void (*close)(source *s); /* frees S itself */
     /* locate - sets base if the file must be read for it (members of an archive); NULL: base is set from the
@@ -86,13 +86,13 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);
  * sets of more files than may be open at a time. Must be called before other threads read S. Does nothing for
  * sources that cannot be opened twice. */
 void source_file_park(source *s);
-/* source_file_changed - CKPT_ECHANGED if the file was replaced, truncated or written to since
+/* source_file_changed - returns CKPT_ECHANGED if the file was replaced, truncated or written to since
  * it was opened (size, mtime, inode), CKPT_EIO if a read failed. Other kinds of source: CKPT_OK. */
 ckpt_status source_file_changed(source *s, ckpt_error *err);
 /* source_file_named - returns true if S is a regular file with a path, which other programs may change. */
 bool source_file_named(const source *s);
-/* source_file_written - CKPT_ECHANGED if the file S, which is named, was written to since it was opened
- * (size, mtime). Another file at its path now does not count. */
+/* source_file_written - returns CKPT_ECHANGED if the file S, which is named, was written to since it was
+ * opened (size, mtime). It does not matter if a different file is at its path now. */
 ckpt_status source_file_written(source *s, ckpt_error *err);
 /* source_mem - makes a source of SIZE bytes at DATA, which must outlive it; BASE as in struct source. NULL:
  * no memory. */
@@ -103,11 +103,12 @@ ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_erro
 /* source_callbacks_opened - ends the opening of S, whose status is ST. With CKPT_OK, FROM is closed together
  * with S. Fails if a read failed and opening went on without its bytes, unless SALVAGE. */
 ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckpt_error *err);
-/* source_slice - [OFF, OFF+SIZE) of PARENT, which it keeps alive; fails unless the range is within. */
+/* source_slice - makes a source of [OFF, OFF+SIZE) of PARENT, to which it takes a reference; fails unless
+ * PARENT has all of the range. */
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err);
 /* source_root - returns the source that S is a slice of, or S itself; *OFF is where S begins in it. */
 const source *source_root(const source *s, uint64_t *off);
-/* source_patched - PARENT with the patches P applied; both must outlive it. */
+/* source_patched - makes a source of PARENT with the patches P applied; both must outlive it. */
 source *source_patched(source *parent, const struct patches *p);
 /* source_latin1 - UTF-8 text at [OFF, OFF+SIZE) of PARENT whose COUNT code
  * points are all <= U+00FF, seen as COUNT bytes: how Python 3 pickles bytes in

@@ -161,7 +161,8 @@ static bool file_extent(source *s, uint64_t off, int *fd, uint64_t *at)
     return *fd >= 0;
 }
 
-/* map_whole - maps all of F, which is not empty, at *OUT. If two threads do, one unmaps again. */
+/* map_whole - maps all of F, which is not empty, at *OUT. If two threads map it at once, one of them
+ * unmaps its mapping again. */
 static ckpt_status map_whole(struct file_source *f, void **out, ckpt_error *err)
 {
     size_t size;
@@ -238,8 +239,8 @@ static ckpt_status spool_stream(int *fd, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* is_seekable - can FD be read by position from its first byte? Standard input
- * that was partly read already continues at its position. */
+/* is_seekable - returns true if FD can be read by position from its first byte. Standard input that was
+ * partly read before is not: it continues at its position. */
 static bool is_seekable(int fd, mode_t mode)
 {
     return (S_ISREG(mode) || S_ISBLK(mode)) && lseek(fd, 0, SEEK_CUR) == 0;

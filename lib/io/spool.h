@@ -13,14 +13,14 @@ spool *spool_new(uint64_t max);
 spool *spool_new_in_memory(uint64_t max);
 /* spool_new_at - makes a spool that begins at byte OFF of the open file FD, which remains the caller's. */
 spool *spool_new_at(int fd, uint64_t off, uint64_t max);
-/* spool_write - CKPT_ELIMIT when that would be more than the maximum; what fits is kept. */
+/* spool_write - appends N bytes. CKPT_ELIMIT: they exceed the maximum; those that fit are kept. */
 ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err);
-/* spool_copy - writes the N bytes at OFF of SRC. */
+/* spool_copy - appends the N bytes at OFF of SRC. */
 ckpt_status spool_copy(spool *s, source *src, uint64_t off, uint64_t n, ckpt_error *err);
 uint64_t spool_size(const spool *s);
-/* spool_is_full - did a spool_write fail because of the maximum? */
+/* spool_is_full - returns true if a spool_write failed because of the maximum. */
 bool spool_is_full(const spool *s);
-/* spool_source - everything written, as a source, which takes the spool over. */
+/* spool_source - returns a source of all bytes written, which takes over the spool. */
 source *spool_source(spool *s);
 /* spool_move - writes what S, the source of a spool in memory, has to byte OFF of the open file FD, which
  * remains the caller's. False: it could not be written, and S is unchanged. */

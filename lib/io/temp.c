@@ -248,7 +248,7 @@ static int open_unnamed(int dir, mode_t mode)
     return -1;
 }
 
-/* is_ours - is FD, just created, still linked and locked by us? File systems without
+/* is_ours - returns true if FD, just created, is still linked and locked by us. File systems without
  * locks count as locked: no other process can lock there either. */
 static bool is_ours(int fd)
 {

@@ -22,9 +22,9 @@ struct cleaned_folder {
     ino_t ino;
 };
 
-/* temp_open - opens a temporary file for the target BASE in the folder DIR, with MODE & ~umask.
- * Leftovers of crashed runs for the same target are removed, unless DIR is TIDIED,
- * which may be NULL. False: errno. */
+/* temp_open - opens a temporary file for the target BASE in the folder DIR, with MODE & ~umask. Leftovers
+ * of crashed runs for the same target are removed, unless DIR is CLEANED_FOLDER, which may be NULL. False:
+ * errno. */
 bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
                const struct cleaned_folder *cleaned_folder);
 /* temp_clean_folder - removes what crashed runs left in DIR for the targets PATHS, in one pass, before many
@@ -45,14 +45,14 @@ struct temp_folder {
     struct temp_name *name; /* NULL: it was placed */
 };
 
-/* temp_folder_open - makes one for the target BASE in the folder PARENT. Leftovers of crashed runs for the
- * same target are removed. False: errno. */
+/* temp_folder_open - makes a temporary folder for the target BASE in the folder PARENT. Leftovers of
+ * crashed runs for the same target are removed. False: errno. */
 bool temp_folder_open(struct temp_folder *t, const char *parent, const char *base);
-/* temp_folder_name - its name in the parent. */
+/* temp_folder_name - returns its name in the parent. */
 const char *temp_folder_name(const struct temp_folder *t);
-/* temp_folder_place - gives the folder the name BASE atomically; SYNC: with its files on the disk. It
- * replaces an empty folder; one with files fails with EEXIST unless REPLACE: then the two exchange their
- * names, and the old one is removed with its files. False: errno, and BASE is unchanged. */
+/* temp_folder_place - gives the folder the name BASE atomically; SYNC: after its files were synced to the
+ * disk. It replaces an empty folder; one with files fails with EEXIST unless REPLACE: then the two
+ * exchange their names, and the old one is removed with its files. False: errno, and BASE is unchanged. */
 bool temp_folder_place(struct temp_folder *t, const char *base, bool replace, bool sync);
 /* temp_folder_close - closes it, and removes it, or the one that it replaced, with its files; false: that is
  * still there. */

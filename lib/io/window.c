@@ -20,7 +20,8 @@ static bool window_has(const struct window *w, uint64_t at, size_t n)
     return w->len && at >= w->pos && range_within(at - w->pos, n, w->len);
 }
 
-/* should_prefetch - is reading ahead likely to help for a piece at AT? Counts down the back-off. */
+/* should_prefetch - returns true if reading ahead is likely to help for a piece at AT. Counts down the
+ * back-off. */
 static bool should_prefetch(struct window *w, uint64_t at)
 {
     bool backwards = at < w->last_end;

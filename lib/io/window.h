@@ -5,7 +5,7 @@
 
 #include "io/source.h"
 
-/* All 0: empty. */
+/* A window is empty when all its fields are 0. */
 struct window {
     unsigned char *bytes;
     int fd; /* the file whose bytes [pos, pos + len) are in it */
