@@ -48,6 +48,13 @@ static size_t swap_pairs(unsigned char *p, size_t n)
     return i;
 }
 
+#define SWAP_EACH(bits)                                                                                      \
+    for (uint##bits##_t v; n >= sizeof v; p += sizeof v, n -= sizeof v) {                                    \
+        memcpy(&v, p, sizeof v);                                                                             \
+        v = __builtin_bswap##bits(v);                                                                        \
+        memcpy(p, &v, sizeof v);                                                                             \
+    }
+
 void swap_bytes(unsigned char *p, size_t n, size_t width)
 {
     size_t done;
@@ -56,26 +63,10 @@ void swap_bytes(unsigned char *p, size_t n, size_t width)
         done = swap_pairs(p, n);
         p += done;
         n -= done;
-        for (uint16_t v; n >= 2; p += 2, n -= 2) {
-            memcpy(&v, p, 2);
-            v = __builtin_bswap16(v);
-            memcpy(p, &v, 2);
-        }
+        SWAP_EACH(16);
         return;
-    case 4:
-        for (uint32_t v; n >= 4; p += 4, n -= 4) {
-            memcpy(&v, p, 4);
-            v = __builtin_bswap32(v);
-            memcpy(p, &v, 4);
-        }
-        return;
-    case 8:
-        for (uint64_t v; n >= 8; p += 8, n -= 8) {
-            memcpy(&v, p, 8);
-            v = __builtin_bswap64(v);
-            memcpy(p, &v, 8);
-        }
-        return;
+    case 4: SWAP_EACH(32); return;
+    case 8: SWAP_EACH(64); return;
     default:
         for (; n >= width; p += width, n -= width)
             for (size_t i = 0; i < width / 2; i++) {

@@ -164,11 +164,11 @@ void file_budget(ckpt_file *f, uint64_t metadata_bytes)
         arena_raise_max(f->a, budget);
 }
 
-void file_notice(ckpt_file *f, const char *fmt, ...)
+void file_notice(void *file, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    file_notice_v(f, fmt, ap);
+    file_notice_v(file, fmt, ap);
     va_end(ap);
 }
 

@@ -77,7 +77,7 @@ static uint64_t next_box(const struct assembled *s, uint64_t first, uint64_t cou
     return (box[n + k] - box[k]) * s->run[k];
 }
 
-/* add_dim - adds a dimension outside of those of G, or joins it with the last of them if it continues that. */
+/* add_dim - adds a dimension outside of those of G, or joins it with the last one if it continues that. */
 static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out)
 {
     struct gather_dim *last = g->ndim ? &g->dim[g->ndim - 1] : NULL;

@@ -6,17 +6,9 @@
 #include "base/checked.h"
 #include "core/convert.h"
 
-static void add_notice(void *file, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    file_notice_v(file, fmt, ap);
-    va_end(ap);
-}
-
 struct stream_options tensor_stream_options(ckpt_file *f)
 {
-    return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = add_notice, .user = f};
+    return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = file_notice, .user = f};
 }
 
 ckpt_status tensor_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)

@@ -165,59 +165,89 @@ static void reserve_in_memory(block_cache *c, struct cached_block *b)
 
 /* ------------------------------------------------------------------------- reading */
 
-static ckpt_status fail_no_file(ckpt_error *err)
+/* The stored bytes of a block; on the stack of the thread that decodes it, since references are not counted
+ * by several threads. */
+struct stored_source {
+    source s;
+    const struct block *b;
+};
+
+static ckpt_status stored_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    return fail_errno(err, CKPT_NO_OFFSET,
-                      "cannot spool unpacked bytes\nset TMPDIR to a folder with room for them");
+    const struct block *b = ((struct stored_source *)s)->b;
+    return source_read(b->src, b->offset + off, out, n, err); /* bounded: inside of the source */
 }
 
-/* fill_block - decodes B, which is busy and has its room. */
-static ckpt_status fill_block(block_cache *c, struct cached_block *b, const struct block_filler *filler,
-                              ckpt_error *err)
+static void stored_close(source *s) { (void)s; }
+
+static const struct source_ops stored_ops = {.read_at = stored_read, .close = stored_close};
+
+/* decode_block - decodes B by D to TO. */
+static ckpt_status decode_block(const struct block *b, const struct block_decoder *d, spool *to,
+                                ckpt_error *err)
 {
-    spool *to = b->in_file ? spool_new_at(c->fd, b->at, b->size) : spool_new_in_memory(b->size);
+    uint64_t pos = source_pos(b->src, b->offset);
+    struct stored_source stored = {{.ops = &stored_ops, .size = b->stored, .base = pos, .refs = 1}, b};
+    ckpt_status st = d->decode(d->user, &stored.s, to, err);
+    if (spool_is_full(to))
+        return fail(err, CKPT_EFORMAT, pos, "a block (%s) decodes to {more} than {=%" PRIu64 " bytes}",
+                    d->name, b->size);
+    CKPT_TRY(st);
+    return spool_size(to) == b->size
+               ? CKPT_OK
+               : fail(err, CKPT_EFORMAT, pos,
+                      "a block (%s) decodes to {%" PRIu64 "} bytes, it must have {=%" PRIu64 "}", d->name,
+                      spool_size(to), b->size);
+}
+
+/* fill_block - decodes B by D to CACHED, which is busy and has its room. */
+static ckpt_status fill_block(block_cache *c, struct cached_block *cached, const struct block *b,
+                              const struct block_decoder *d, ckpt_error *err)
+{
+    spool *to = cached->in_file ? spool_new_at(c->fd, cached->at, b->size) : spool_new_in_memory(b->size);
     if (!to)
         return fail_memory(err);
-    ckpt_status st = filler->fill(filler->user, to, err);
-    b->bytes = spool_source(to);
-    return st;
+    ckpt_status st = decode_block(b, d, to, err);
+    cached->bytes = spool_source(to);
+    return b->file ? fail_name_file(st, b->file, err) : st;
 }
 
-/* make_block - makes a block for SLOT, which has none. */
-static ckpt_status make_block(block_cache *c, struct cached_block **slot, uint64_t size,
-                              const struct block_filler *filler, ckpt_error *err)
+/* make_block - makes a cached block of B for SLOT, which has none. */
+static ckpt_status make_block(block_cache *c, struct cached_block **slot, const struct block *b,
+                              const struct block_decoder *d, ckpt_error *err)
 {
-    struct cached_block *b = calloc(1, sizeof *b);
-    if (!b)
+    struct cached_block *made = calloc(1, sizeof *made);
+    if (!made)
         return fail_memory(err);
-    *b = (struct cached_block){.slot = slot, .size = size, .unread = size, .busy = true};
-    *slot = b;
-    if (size <= c->in_memory / 2) {
-        reserve_in_memory(c, b);
-    } else if (!reserve_in_file(c, b)) {
+    *made = (struct cached_block){.slot = slot, .size = b->size, .unread = b->size, .busy = true};
+    *slot = made;
+    if (b->size <= c->in_memory / 2) {
+        reserve_in_memory(c, made);
+    } else if (!reserve_in_file(c, made)) {
         *slot = NULL;
-        free(b);
-        return fail_no_file(err);
+        free(made);
+        return fail_errno(err, CKPT_NO_OFFSET,
+                          "cannot spool unpacked bytes\nset TMPDIR to a folder with room for them");
     }
     pthread_mutex_unlock(&c->lock);
-    ckpt_status st = fill_block(c, b, filler, err);
+    ckpt_status st = fill_block(c, made, b, d, err);
     pthread_mutex_lock(&c->lock);
-    b->busy = false;
+    made->busy = false;
     if (st != CKPT_OK)
-        drop_block(c, b);
+        drop_block(c, made);
     pthread_cond_broadcast(&c->change);
     return st;
 }
 
 /* pin_block - sets *OUT to the block of SLOT, which is made if needed, and pins it. */
-static ckpt_status pin_block(block_cache *c, struct cached_block **slot, uint64_t size,
-                             const struct block_filler *filler, struct cached_block **out, ckpt_error *err)
+static ckpt_status pin_block(block_cache *c, struct cached_block **slot, const struct block *b,
+                             const struct block_decoder *d, struct cached_block **out, ckpt_error *err)
 {
     while (!*slot || (*slot)->busy) {
         if (*slot)
             pthread_cond_wait(&c->change, &c->lock);
         else
-            CKPT_TRY(make_block(c, slot, size, filler, err));
+            CKPT_TRY(make_block(c, slot, b, d, err));
     }
     *out = *slot;
     (*out)->pins++;
@@ -236,18 +266,18 @@ static void unpin_block(block_cache *c, struct cached_block *b, size_t n)
     pthread_cond_broadcast(&c->change);
 }
 
-ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, uint64_t size,
-                             const struct block_filler *filler, uint64_t off, void *out, size_t n,
+ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, const struct block *b,
+                             const struct block_decoder *d, uint64_t off, void *out, size_t n,
                              ckpt_error *err)
 {
-    struct cached_block *b;
+    struct cached_block *pinned;
     pthread_mutex_lock(&c->lock);
-    ckpt_status st = pin_block(c, slot, size, filler, &b, err);
+    ckpt_status st = pin_block(c, slot, b, d, &pinned, err);
     pthread_mutex_unlock(&c->lock);
     CKPT_TRY(st);
-    st = source_read(b->bytes, off, out, n, err);
+    st = source_read(pinned->bytes, off, out, n, err);
     pthread_mutex_lock(&c->lock);
-    unpin_block(c, b, n);
+    unpin_block(c, pinned, n);
     pthread_mutex_unlock(&c->lock);
     return st;
 }

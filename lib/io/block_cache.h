@@ -9,31 +9,6 @@
 typedef struct block_cache block_cache;
 struct cached_block;
 
-/* Writes the bytes of a block, as many as its size, to TO. */
-struct block_filler {
-    ckpt_status (*fill)(void *user, spool *to, ckpt_error *err);
-    void *user;
-};
-
-#define BLOCKS_IN_MEMORY ((uint64_t)8 << 20)
-#define BLOCKS_IN_FILE   ((uint64_t)4 << 30)
-
-/* block_cache_new - returns a cache with one reference that keeps at most IN_MEMORY and IN_FILE decoded
- * bytes; NULL: no memory. The file is made when it is needed. */
-block_cache *block_cache_new(uint64_t in_memory, uint64_t in_file);
-void block_cache_ref(block_cache *c);
-void block_cache_unref(block_cache *c); /* NULL is allowed */
-/* block_cache_read - reads N bytes at OFF of a block of SIZE bytes, which FILLER decodes if it is not kept.
- * *SLOT is the cache's, NULL at first; each block has one. A block larger than half of the memory goes to the
- * file, whatever its limit. */
-ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, uint64_t size,
-                             const struct block_filler *filler, uint64_t off, void *out, size_t n,
-                             ckpt_error *err);
-/* block_cache_drop - frees the block of SLOT, which is not used any more. */
-void block_cache_drop(block_cache *c, struct cached_block **slot);
-
-/* ------------------------------------------------------------------------- a source of them */
-
 /* A block as it is stored: STORED bytes at OFFSET of SRC, which decode to SIZE. */
 struct block {
     source *src;
@@ -48,6 +23,23 @@ struct block_decoder {
     ckpt_status (*decode)(void *user, source *stored, spool *to, ckpt_error *err);
     void *user;
 };
+
+#define BLOCKS_IN_MEMORY ((uint64_t)8 << 20)
+#define BLOCKS_IN_FILE   ((uint64_t)4 << 30)
+
+/* block_cache_new - returns a cache with one reference that keeps at most IN_MEMORY and IN_FILE decoded
+ * bytes; NULL: no memory. The file is made when it is needed. */
+block_cache *block_cache_new(uint64_t in_memory, uint64_t in_file);
+void block_cache_ref(block_cache *c);
+void block_cache_unref(block_cache *c); /* NULL is allowed */
+/* block_cache_read - reads N bytes at OFF of the decoded bytes of B, which D decodes if they are not kept.
+ * *SLOT is the cache's, NULL at first; each block has one. A block larger than half of the memory goes to
+ * the file, whatever its limit. */
+ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, const struct block *b,
+                             const struct block_decoder *d, uint64_t off, void *out, size_t n,
+                             ckpt_error *err);
+/* block_cache_drop - frees the block of SLOT, which is not used any more. */
+void block_cache_drop(block_cache *c, struct cached_block **slot);
 
 /* source_blocks - makes *OUT, a source of the decoded bytes of N blocks, one after the other. A block is
  * decoded when it is first read; if that does not give its size, reading fails with CKPT_EFORMAT. *OUT takes

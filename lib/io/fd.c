@@ -14,8 +14,8 @@
 
 static size_t cap_transfer(size_t left) { return left < MAX_TRANSFER ? left : MAX_TRANSFER; }
 
-/* read_all - reads N bytes, from *OFF or, if that is NULL, from the position of FD. */
-static bool read_all(int fd, void *out, size_t n, const uint64_t *off, size_t *got)
+/* read_fully - reads N bytes, from *OFF or, if that is NULL, from the position of FD. */
+static bool read_fully(int fd, void *out, size_t n, const uint64_t *off, size_t *got)
 {
     *got = 0;
     while (*got < n) {
@@ -34,10 +34,10 @@ static bool read_all(int fd, void *out, size_t n, const uint64_t *off, size_t *g
 
 bool fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
 {
-    return read_all(fd, out, n, &off, got);
+    return read_fully(fd, out, n, &off, got);
 }
 
-bool fd_read(int fd, void *out, size_t n, size_t *got) { return read_all(fd, out, n, NULL, got); }
+bool fd_read(int fd, void *out, size_t n, size_t *got) { return read_fully(fd, out, n, NULL, got); }
 
 /* wait_for_room - waits until FD can take more bytes; false: poll() failed. */
 static bool wait_for_room(int fd)

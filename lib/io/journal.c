@@ -544,9 +544,7 @@ ckpt_status journal_check_after_read(const char *path, source *s, ckpt_error *er
     struct edited_file e;
     bool now = open_for_check(&e, path) && journal_exists(&e) && is_locked_by_editor(&e);
     close_file(&e);
-    if (!now)
-        return source_file_written(s, err);
-    return fail_name_file(fail_being_edited(err), path, err);
+    return now ? fail_name_file(fail_being_edited(err), path, err) : source_file_written(s, err);
 }
 
 void journal_forget(int dir, const char *base)
@@ -573,13 +571,6 @@ static bool will_be_trusted(const struct edited_file *e, int fd)
     return fstat(fd, &st) != 0 || !find_distrust(e, &st); /* unknown: assume so */
 }
 
-static ckpt_status refuse_unsafe_folder(ckpt_error *err)
-{
-    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                "others could write to its undo journal; it cannot be edited in place\n"
-                "-o OUT writes a copy");
-}
-
 /* create_journal - puts the journal on disk before the first byte of the file changes; it gets its name
  * when it is complete. */
 static ckpt_status create_journal(struct edited_file *e, const struct patches *p, bool no_sync,
@@ -593,7 +584,9 @@ static ckpt_status create_journal(struct edited_file *e, const struct patches *p
     *end = first;
     if (ok && !will_be_trusted(e, t.fd)) {
         temp_close(&t);
-        return refuse_unsafe_folder(err);
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "others could write to its undo journal; it cannot be edited in place\n"
+                    "-o OUT writes a copy");
     }
     ckpt_status st = ok ? journal_write(t.fd, &why, e->fd, (uint64_t)e->st.st_ino, p, err) : CKPT_OK;
     if (st == CKPT_OK && ok && !why) {

@@ -15,58 +15,6 @@ struct blocks_source {
     struct cached_block **slot; /* by block */
 };
 
-/* --------------------------------------------------------------------- a stored block */
-
-/* The stored bytes of a block; on the stack of the thread that decodes it, since references are not counted
- * by several threads. */
-struct stored_source {
-    source s;
-    const struct block *b;
-};
-
-static ckpt_status stored_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
-{
-    const struct block *b = ((struct stored_source *)s)->b;
-    return source_read(b->src, b->offset + off, out, n, err); /* bounded: inside of the source */
-}
-
-static void stored_close(source *s) { (void)s; }
-
-static const struct source_ops stored_ops = {.read_at = stored_read, .close = stored_close};
-
-struct decoding {
-    const struct block_decoder *decoder;
-    const struct block *b;
-};
-
-static ckpt_status decode_stored(const struct decoding *x, spool *to, ckpt_error *err)
-{
-    const struct block *b = x->b;
-    uint64_t pos = source_pos(b->src, b->offset);
-    struct stored_source stored = {{.ops = &stored_ops, .size = b->stored, .base = pos, .refs = 1}, b};
-    ckpt_status st = x->decoder->decode(x->decoder->user, &stored.s, to, err);
-    if (spool_is_full(to))
-        return fail(err, CKPT_EFORMAT, pos, "a block (%s) decodes to {more} than {=%" PRIu64 " bytes}",
-                    x->decoder->name, b->size);
-    CKPT_TRY(st);
-    return spool_size(to) == b->size
-               ? CKPT_OK
-               : fail(err, CKPT_EFORMAT, pos,
-                      "a block (%s) decodes to {%" PRIu64 "} bytes, it must have {=%" PRIu64 "}",
-                      x->decoder->name, spool_size(to), b->size);
-}
-
-static ckpt_status decode_block(void *user, spool *to, ckpt_error *err)
-{
-    const struct decoding *x = user;
-    ckpt_status st = decode_stored(x, to, err);
-    if (st != CKPT_OK && x->b->file)
-        fail_file(err, x->b->file);
-    return st;
-}
-
-/* ----------------------------------------------------------------------------- source */
-
 /* find_block - returns the block that has the decoded byte OFF, which exists. */
 static size_t find_block(const struct blocks_source *s, uint64_t off)
 {
@@ -87,13 +35,10 @@ static ckpt_status blocks_read(source *src, uint64_t off, void *to, size_t n, ck
     unsigned char *out = to;
     for (size_t i = find_block(s, off); n; i++) {
         const struct block *b = &s->block[i];
-        struct decoding x = {s->decoder, b};
-        const struct block_filler filler = {decode_block, &x};
         uint64_t left = b->start + b->size - off; /* bounded: of all sizes together */
         size_t have = left < n ? (size_t)left : n;
         if (have)
-            CKPT_TRY(
-                block_cache_read(s->cache, &s->slot[i], b->size, &filler, off - b->start, out, have, err));
+            CKPT_TRY(block_cache_read(s->cache, &s->slot[i], b, s->decoder, off - b->start, out, have, err));
         out += have;
         off += have;
         n -= have;

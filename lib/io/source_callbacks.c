@@ -20,7 +20,7 @@ struct callback_source {
     uint64_t broke_at; /* where */
 };
 
-static ckpt_status read_failed(uint64_t at, int64_t got, ckpt_error *err)
+static ckpt_status fail_read_at(uint64_t at, int64_t got, ckpt_error *err)
 {
     errno = got < -LARGEST_ERRNO ? EIO : (int)-got;
     (void)fail_errno(err, at, "the program's read_at failed");
@@ -35,7 +35,7 @@ static ckpt_status read_some(const struct callback_source *c, uint64_t at, void 
 {
     int64_t given = c->from.read_at(c->from.user, at, out, n);
     if (given < 0)
-        return read_failed(at, given, err);
+        return fail_read_at(at, given, err);
     *got = (size_t)given;
     if (given > 0 && (uint64_t)given <= n)
         return CKPT_OK;
@@ -112,7 +112,7 @@ ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckp
     struct callback_source *c = (struct callback_source *)s;
     bool reported = st == CKPT_EIO || st == CKPT_ECANCELLED;
     if (c->broke && !salvage && !reported) /* the result without those bytes is void */
-        return read_failed(c->broke_at, -c->broke, err);
+        return fail_read_at(c->broke_at, -c->broke, err);
     c->open = st == CKPT_OK;
     return st;
 }

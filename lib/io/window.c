@@ -92,8 +92,7 @@ static ckpt_status read_by_blocks(struct window *w, source *s, uint64_t off, uns
                                   ckpt_error *err)
 {
     while (n) {
-        uint64_t into = off - w->block_at;
-        bool here = w->block_of == s && off >= w->block_at && into < w->block_len;
+        bool here = w->block_of == s && off >= w->block_at && off - w->block_at < w->block_len;
         size_t left = s->block - (size_t)(off % s->block), some;
         left = left < s->size - off ? left : (size_t)(s->size - off);
         if (!here && n >= left) { /* the whole rest of this block: needs no copy */
@@ -102,9 +101,9 @@ static ckpt_status read_by_blocks(struct window *w, source *s, uint64_t off, uns
         } else {
             if (!here)
                 CKPT_TRY(load_block(w, s, off, left, err));
-            some = w->block_len - (here ? (size_t)into : 0);
-            some = some < n ? some : n;
-            memcpy(out, w->block + (here ? (size_t)into : 0), some);
+            size_t at = (size_t)(off - w->block_at);
+            some = w->block_len - at < n ? w->block_len - at : n;
+            memcpy(out, w->block + at, some);
         }
         off += some;
         out += some;
