@@ -28,7 +28,8 @@ ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedS
  * fixed size. */
 bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out);
 
-/* dtype_is_float - returns true if DT is a type of floats, or of ggml's blocks of floats. Scales (float8_e8m0fnu) are not. */
+/* dtype_is_float - returns true if DT is a type of floats, or of ggml's blocks of floats; false for scales
+ * (float8_e8m0fnu). */
 static inline bool dtype_is_float(ckpt_dtype dt)
 {
     char klass = dtype_info(dt)->klass;
