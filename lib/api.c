@@ -1,7 +1,4 @@
-/*
- * api.c - implements ckpt.h: formats make a ckpt_file, operations work on it.
- * What one floor can do by itself is offered there.
- */
+/* api.c - implements the functions of ckpt.h that need several floors of the library. */
 #include <stdlib.h>
 
 #include "base/sized.h"
@@ -17,7 +14,7 @@
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
 
-/* open_bytes - opens the source of O; with NAMES also as a text of tensor names. */
+/* open_bytes - opens the source of O, with NAMES also a text of tensor names. */
 static ckpt_status open_bytes(const struct opening *o, bool names, ckpt_file **out, ckpt_error *err)
 {
     return names ? format_open_or_names(o, out, err) : format_open(o, out, err);
@@ -41,11 +38,13 @@ static ckpt_status open_callbacks(struct opening *o, const ckpt_open_options *op
     return settled;
 }
 
-/* open_with - does what ckpt_open_with does, with OPTS checked. */
+/* open_with - does what ckpt_open_with does, with OPTS of this version. */
 static ckpt_status open_with(const char *path, const ckpt_open_options *opts, ckpt_file **out,
                              ckpt_error *err)
 {
     ckpt_error own;
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
     struct source_watch watch = {.progress = opts->progress, .user = opts->user, .whole = opts->salvage};
     struct opening o = {.path = path,
                         .limits = opts->limits,
@@ -72,22 +71,16 @@ ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts, ckpt
 
 ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
-    CKPT_REQUIRE(err, out);
-    *out = NULL;
     return open_with(path, &(ckpt_open_options){.limits = limits}, out, err);
 }
 
 ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
-    CKPT_REQUIRE(err, out);
-    *out = NULL;
     return open_with(path, &(ckpt_open_options){.limits = limits, .names = 1}, out, err);
 }
 
 ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
-    CKPT_REQUIRE(err, out);
-    *out = NULL;
     return open_with(path, &(ckpt_open_options){.limits = limits, .salvage = 1}, out, err);
 }
 
@@ -223,7 +216,8 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     return fail_name_file(st, p->file->path, err);
 }
 
-/* write_to - writes P by the options GIVEN to the output of JOB. OUT, cleared already, may be NULL. */
+/* write_to - writes P by the options GIVEN to the output of JOB. OUT may be NULL; the caller has cleared it.
+ * */
 static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_write_options *given,
                             ckpt_write_result *out, ckpt_error *err)
 {

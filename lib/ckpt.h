@@ -7,30 +7,29 @@
  *    its last argument (may be NULL). Nothing prints, exits or aborts.
  *  - An argument may be NULL only where its function's comment allows it. Otherwise, and for an
  *    enumerator that does not exist, a function that returns ckpt_status returns CKPT_EUSAGE, and
- *    any other one 0, false, an empty text or NULL. What a function is to give back (*OUT, a result,
- *    a digest) is NULL or 0 from the start: it is so wherever the call fails before it is filled.
- *    Options and limits may always be NULL, which is all of them 0, and so may callbacks that
- *    report and their USER.
+ *    any other one 0, false, an empty text or NULL. A function first sets what it gives back (*OUT, a
+ *    result, a digest) to NULL or 0, and that remains if it fails. Options and limits may always be
+ *    NULL, which means 0 for each of them, and so may callbacks that report and their USER.
  *  - A ckpt_str carries its length and may hold NUL bytes; text that comes
  *    from a file is shown through ckpt_text_escape() or it can drive a terminal.
  *  - A pointer obtained from a file or plan belongs to it and is valid until that is
  *    closed or freed. The caller must not free or change what it points to.
  *  - Several threads may read one ckpt_file at the same time: by the functions that take a const
- *    ckpt_file or what that handed out, by ckpt_tensor_read, _borrow and _stream, ckpt_digest_tensor,
+ *    ckpt_file or a pointer obtained from it, by ckpt_tensor_read, _borrow and _stream, ckpt_digest_tensor,
  *    _tensors, _file and _payload, and ckpt_stat. A call may use several threads of its own, see
  *    ckpt_work. While any other function runs with a ckpt_file (it closes, narrows, locates, inspects,
- *    compares, plans or writes, or sets what is ignored), or with a plan of it, no other thread uses
- *    that file. Different files are independent: all they share is a lock-free list of temporary files,
- *    for ckpt_emergency_cleanup.
+ *    compares, plans or writes, or sets what is ignored), or with a plan of it, no other thread may
+ *    use that file. Different files are independent: they share nothing but a lock-free list of
+ *    temporary files, for ckpt_emergency_cleanup.
  *  - Sizes are bytes; shapes, strides and storage offsets count elements.
  *  - A struct that the caller allocates begins with struct_size, its sizeof in the caller's
  *    program: `ckpt_tensor t = {.struct_size = sizeof t};` or CKPT_INIT(ckpt_tensor). Later
  *    versions add fields at the end; in options 0 is the default of each field. A struct_size that
  *    was not set, or an option that a newer program sets and this library does not have, is
- *    CKPT_EUSAGE. Structs that only the library makes are reached by pointer and grow as well.
+ *    CKPT_EUSAGE. Structs that only the library makes are passed by pointer and grow, too.
  *    ckpt_str, ckpt_pair, ckpt_path_elem and ckpt_error never change their size and have no
  *    struct_size.
- *  - Enums grow: a program has to bear with values that are not in its header. A flag is 0 or 1.
+ *  - Enums grow: a program has to accept values that are not in its header. A flag is 0 or 1.
  */
 #ifndef CKPT_H
 #define CKPT_H
@@ -58,7 +57,7 @@ extern "C" {
 #define CKPT_VERSION_MINOR 1
 #define CKPT_VERSION_PATCH 0
 
-/* CKPT_INIT - an empty TYPE for the caller to pass: all 0 but struct_size. */
+/* CKPT_INIT - an empty TYPE for the caller to pass: all fields are 0 except for struct_size. */
 #ifdef __cplusplus
 } /* a template has no C linkage */
 template <typename T> inline T CkptEmpty()
@@ -73,13 +72,13 @@ extern "C" {
 #define CKPT_INIT(type) {.struct_size = sizeof(type)}
 #endif
 
-/* ckpt_version - the version of the library that is running, e.g. "0.1.0". */
+/* ckpt_version - returns the version of the library that is running, e.g. "0.1.0". */
 CKPT_API const char *ckpt_version(void);
 
 /* ------------------------------------------------------------------ text */
 
 typedef struct {
-    const char *ptr; /* not NUL-terminated unless said so; may hold NUL */
+    const char *ptr; /* NUL-terminated only where a comment states it; may contain NUL */
     size_t len;
 } ckpt_str;
 
@@ -91,83 +90,87 @@ typedef struct {
 /* ckpt_text_escape - writes TEXT into OUT so that it cannot act on a terminal:
  * control, bidi and zero-width characters become \u{..}, bytes that are not
  * UTF-8 become \xNN, backslash becomes \\. Returns the length of the whole
- * result; as with snprintf, a result >= CAP means OUT was cut (it is always
- * NUL-terminated when CAP > 0). */
+ * result; as with snprintf, a result >= CAP means that the text in OUT was cut.
+ * OUT is always NUL-terminated if CAP > 0. */
 CKPT_API size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap);
 
-/* ckpt_text_json - TEXT as a JSON string, quotes included, which cannot act on a terminal either; result and
- * cut as of ckpt_text_escape. Each byte that is not UTF-8 becomes U+FFFD, and *EXACT (may be NULL) false. */
+/* ckpt_text_json - writes TEXT into OUT as a JSON string with its quotes, which cannot act on a terminal
+ * either. Returns and cuts as ckpt_text_escape does. Each byte that is not UTF-8 becomes U+FFFD; *EXACT,
+ * which may be NULL, is false then. */
 CKPT_API size_t ckpt_text_json(ckpt_str text, char *out, size_t cap, bool *exact);
 
-/* ckpt_text_next - the code point at TEXT[*POS], *POS < TEXT.len moved after it; bytes that are not
- * UTF-8: UINT32_MAX, one byte each. *UNSAFE: ckpt_text_escape would escape it (the backslash aside). */
+/* ckpt_text_next - returns the code point at TEXT[*POS], where *POS < TEXT.len, and moves *POS after it.
+ * Returns UINT32_MAX for a byte that is not UTF-8. *UNSAFE: ckpt_text_escape would escape it, and it is no
+ * backslash. */
 CKPT_API uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe);
 
-/* ckpt_natural_compare - order of names for people: runs of digits compare as
- * numbers, so layer.2 comes before layer.10. <0, 0, >0. Total: 0 only for
- * equal bytes. */
+/* ckpt_natural_compare - compares names as people expect: runs of digits compare
+ * as numbers, so layer.2 comes before layer.10. Returns <0, 0 or >0; 0 only if
+ * all bytes are equal. */
 CKPT_API int ckpt_natural_compare(ckpt_str a, ckpt_str b);
 
 /* ckpt_glob_match - does NAME match GLOB? `*` any run, `?` one character,
  * `[a-z]` a set, `[!..]` its complement, `\` quotes. The whole name must match;
  * `.` is not special. */
 CKPT_API bool ckpt_glob_match(ckpt_str glob, ckpt_str name);
-/* ckpt_glob_match_any_case - the same, ASCII letters of either case alike. */
+/* ckpt_glob_match_any_case - matches as ckpt_glob_match does, but ignores the case of ASCII letters. */
 CKPT_API bool ckpt_glob_match_any_case(ckpt_str glob, ckpt_str name);
 
 /* ----------------------------------------------------------------- errors */
 
 typedef enum {
     CKPT_OK = 0,
-    /* Spelled out so that this header stands alone; base/errors.def gives each
-     * its name and text, and a test holds the two together. */
+    /* Listed here so that this header needs no other; base/errors.def has their
+     * names and texts, and a test compares the two. */
     CKPT_EIO,          /* the system refused to read or write */
     CKPT_ENOMEM,       /* out of memory */
     CKPT_EUSAGE,       /* the caller asked for something invalid */
     CKPT_EUNKNOWN,     /* not a recognized format */
     CKPT_EUNSUPPORTED, /* known, but not read or written by this build */
-    CKPT_EFORMAT,      /* the bytes break the format's own rules */
+    CKPT_EFORMAT,      /* the bytes violate the rules of the format */
     CKPT_ETRUNCATED,   /* the bytes end too early */
     CKPT_ECHECKSUM,    /* stored and computed checksum differ */
-    CKPT_ELIMIT,       /* legal, but beyond a limit of ckpt_limits */
+    CKPT_ELIMIT,       /* valid, but beyond a limit of ckpt_limits */
     CKPT_ENOTFOUND,    /* no such tensor, key or file */
     CKPT_EEXIST,       /* would overwrite a file, or two names would become one */
     CKPT_ELOSSY,       /* the target cannot hold this */
     CKPT_ECHANGED,     /* the input changed while it was read */
-    CKPT_ECANCELLED    /* the caller's callback said stop */
+    CKPT_ECANCELLED    /* a callback of the caller requested it */
 } ckpt_status;
 
 #define CKPT_NO_OFFSET UINT64_MAX
 
-/* 2,048 bytes in every version: the caller need not initialize it. New fields come out of `reserved`. */
+/* It has 2,048 bytes in every version: new fields replace a part of `reserved`. The caller need not
+ * initialize it. */
 typedef struct {
     uint32_t status;    /* ckpt_status */
     int32_t sys_errno;  /* errno of the failed system call, or 0 */
-    uint64_t offset;    /* absolute, in the file named; CKPT_NO_OFFSET: none */
+    uint64_t offset;    /* absolute, in `file`; CKPT_NO_OFFSET: none */
     char file[512];     /* path of the file at fault, escaped; may be empty */
     char where[256];    /* "archive/data.pkl: state_dict.fc.weight", escaped */
     char what[384];     /* what was found and what is allowed, escaped */
     char hint[256];     /* what to do next; may be empty */
     char found[96];     /* what is at fault, in the words of `what`: the value in the file; may be empty */
     char allowed[96];   /* what would have been valid there; may be empty */
-    uint32_t innermost; /* where the last part of `where` begins, which the others contain */
+    uint32_t innermost; /* index of the last part of `where`, which is inside of the others */
     char reserved[428]; /* not set */
 } ckpt_error;
 
-/* ckpt_status_name - "truncated", "malformed" …: the `code` of JSON errors. */
+/* ckpt_status_name - returns "truncated", "malformed" …, the `code` of JSON errors. */
 CKPT_API const char *ckpt_status_name(ckpt_status status);
 
-/* ckpt_error_text - one line "FILE: byte 0x1f: WHERE: WHAT" into OUT (always
- * terminated). The hint is not part of it. Returns OUT. */
+/* ckpt_error_text - writes one line "FILE: byte 0x1f: WHERE: WHAT" into OUT, always
+ * NUL-terminated. The hint is not part of it. Returns OUT. */
 CKPT_API const char *ckpt_error_text(const ckpt_error *err, char *out, size_t cap);
 
 /* ----------------------------------------------------------------- limits */
 
-/* How the tensors of tf.train.Checkpoint are named; other formats have no choice. */
+/* How to name the tensors of tf.train.Checkpoint; other formats ignore it. */
 typedef enum {
     CKPT_NAMES_STORED,  /* as in the file: layer/kernel/.ATTRIBUTES/VARIABLE_VALUE */
     CKPT_NAMES_OBJECT,  /* by the path of attributes: layer/kernel */
-    CKPT_NAMES_VARIABLE /* by the variable: dense/kernel; where it has none, or another's, by the path */
+    CKPT_NAMES_VARIABLE /* by the variable: dense/kernel; by the path if it has no name, or the name of
+                         * a different variable */
 } ckpt_names;
 
 /* Limits that guard against hostile files (0 keeps the default). */
@@ -177,11 +180,11 @@ typedef struct {
     uint64_t max_metadata; /* heap for parsed metadata: 64 MiB + 16 x its size, counted up to max_header */
     uint64_t max_header;   /* a JSON header, index or map: 256 MiB */
     uint64_t max_tensors;  /* rows: 10,000,000 */
-    uint64_t max_expanded; /* bytes shown by all views that are larger than their storages: 64 MiB, or 8 times
+    uint64_t max_expanded; /* bytes of all views that are larger than their storages: 64 MiB, or 8 times
                               the size of the file, whichever is more */
-    const char *parallel;  /* no limit: a JSON file of how tensor-parallel ranks divide tensors, used while a
-                              file is opened, see ckpt-formats(7); NULL: by the rules that are known */
-    int32_t names;         /* no limit either: ckpt_names */
+    const char *parallel;  /* not a limit: a JSON file of how tensor-parallel ranks divide tensors, used while
+                              a file is opened, see ckpt-formats(7); NULL: by the built-in rules */
+    int32_t names;         /* not a limit: ckpt_names */
     uint32_t reserved;
 } ckpt_limits;
 
@@ -189,7 +192,7 @@ typedef struct {
 
 typedef enum {
     CKPT_DT_NONE = 0, /* unknown or not applicable */
-    /* The order of core/dtype.def, which a test holds together with this. */
+    /* In the order of core/dtype.def, which a test compares with this list. */
     CKPT_DT_F64, CKPT_DT_F32, CKPT_DT_F16, CKPT_DT_BF16,
     CKPT_DT_F8_E4M3, CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ,
     CKPT_DT_F8_E8M0, CKPT_DT_F4, CKPT_DT_F6_E2M3, CKPT_DT_F6_E3M2,
@@ -198,13 +201,13 @@ typedef enum {
     CKPT_DT_C32, CKPT_DT_C64, CKPT_DT_C128, CKPT_DT_BC32,
     CKPT_DT_QI8, CKPT_DT_QU8, CKPT_DT_QI32, CKPT_DT_QU4X2, CKPT_DT_QU2X4,
     CKPT_DT_BITS8, CKPT_DT_BITS16, CKPT_DT_BITS1X8, CKPT_DT_BITS2X4, CKPT_DT_BITS4X2,
-    CKPT_DT_NP, /* another numpy dtype (strings, dates, records, longdouble): dtype_name of the tensor */
-    /* Numbers of few bits in a byte each, as ml_dtypes has them; F4_E2M1 is "float4_e2m1fn", the two named
-     * F6_…_BYTE "float6_e2m3fn" and "float6_e3m2fn", F8_E4M3_INF "float8_e4m3". */
+    CKPT_DT_NP, /* any other numpy dtype (strings, dates, records, longdouble): see dtype_name of a tensor */
+    /* Numbers of few bits, each in a byte, as in ml_dtypes. F4_E2M1 is "float4_e2m1fn", the two F6_…_BYTE are
+     * "float6_e2m3fn" and "float6_e3m2fn", and F8_E4M3_INF is "float8_e4m3". */
     CKPT_DT_I4, CKPT_DT_U4, CKPT_DT_I2, CKPT_DT_U2, CKPT_DT_I1, CKPT_DT_U1, CKPT_DT_F4_E2M1,
     CKPT_DT_F6_E2M3_BYTE, CKPT_DT_F6_E3M2_BYTE, CKPT_DT_F8_E3M4, CKPT_DT_F8_E4M3_INF,
     CKPT_DT_F8_E4M3B11FNUZ,
-    /* Blocks of ggml, which GGUF holds. A shape counts elements, bytes come in whole blocks. */
+    /* Blocks of ggml, in GGUF. A shape counts elements; the bytes are whole blocks. */
     CKPT_DT_Q4_0, CKPT_DT_Q4_1, CKPT_DT_Q5_0, CKPT_DT_Q5_1, CKPT_DT_Q8_0, CKPT_DT_Q8_1,
     CKPT_DT_Q2_K, CKPT_DT_Q3_K, CKPT_DT_Q4_K, CKPT_DT_Q5_K, CKPT_DT_Q6_K, CKPT_DT_Q8_K,
     CKPT_DT_IQ2_XXS, CKPT_DT_IQ2_XS, CKPT_DT_IQ3_XXS, CKPT_DT_IQ1_S, CKPT_DT_IQ4_NL,
@@ -212,14 +215,14 @@ typedef enum {
     CKPT_DT_MXFP4, CKPT_DT_NVFP4, CKPT_DT_Q1_0, CKPT_DT_Q2_0
 } ckpt_dtype;
 
-/* ckpt_dtype_name - torch's name ("float32", "float8_e4m3fn"); "" for NONE. */
+/* ckpt_dtype_name - returns torch's name ("float32", "float8_e4m3fn"); "" for CKPT_DT_NONE. */
 CKPT_API const char *ckpt_dtype_name(ckpt_dtype dtype);
 
-/* ckpt_dtype_parse - reads torch's or safetensors' spelling ("float16",
- * "F16", "f16", "fp16"); CKPT_DT_NONE when it is neither. */
+/* ckpt_dtype_parse - returns the dtype with the name NAME in torch or safetensors
+ * ("float16", "F16", "f16", "fp16"), or CKPT_DT_NONE. */
 CKPT_API ckpt_dtype ckpt_dtype_parse(ckpt_str name);
 
-/* ckpt_dtype_bits - bits of one element as the shape counts it; 0: not fixed. */
+/* ckpt_dtype_bits - returns the bits of one element, as the shape counts it; 0: not fixed. */
 CKPT_API unsigned ckpt_dtype_bits(ckpt_dtype dtype);
 
 /* ---------------------------------------------------------------- tensors */
@@ -238,22 +241,22 @@ typedef enum {
     CKPT_UNINITIALIZED, /* not even a shape */
     CKPT_STORAGE,       /* a bare storage */
     CKPT_NDARRAY,       /* numpy array or scalar inside a pickle */
-    CKPT_OPAQUE         /* a constructor we know only by name */
+    CKPT_OPAQUE         /* made by a constructor that is not understood */
 } ckpt_kind;
 
-/* ckpt_kind_name - the JSON spelling: "dense", "sparse_coo" … */
+/* ckpt_kind_name - returns the name in JSON: "dense", "sparse_coo" … */
 CKPT_API const char *ckpt_kind_name(ckpt_kind kind);
 
 typedef struct {
     uint32_t is_int; /* 1: NUM, 0: STR */
     int64_t num;
-    ckpt_str str; /* for other keys than str and int: their repr */
+    ckpt_str str; /* of a key that is neither str nor int: its repr */
 } ckpt_path_elem;
 
 #define CKPT_NO_STORAGE UINT32_MAX
 #define CKPT_NO_TENSOR UINT32_MAX
 
-/* One row: a tensor, a composite, or a part of the composite before it. */
+/* One row: a tensor, a composite (a tensor made of tensors), or a component of the composite before it. */
 typedef struct {
     uint32_t struct_size;
     uint16_t dtype; /* ckpt_dtype */
@@ -264,7 +267,7 @@ typedef struct {
     uint32_t ndim;
     uint8_t has_shape;      /* 0: nested, uninitialized */
     uint8_t has_data;       /* bytes can be read */
-    uint8_t conj, neg;      /* the view shows -imag / the negated value */
+    uint8_t conj, neg;      /* the view is conjugated; it is negated */
     uint8_t requires_grad, parameter;
     uint8_t reserved[2];
     const uint64_t *shape;  /* outermost first */
@@ -273,8 +276,8 @@ typedef struct {
     uint64_t nbytes;        /* of the contiguous row-major bytes */
     uint32_t storage;       /* index into the file's storages or CKPT_NO_STORAGE */
     uint64_t storage_offset; /* elements */
-    uint64_t file_offset;   /* of its first byte where stored raw, else CKPT_NO_OFFSET */
-    uint32_t alias_of;      /* first row with the very same view, or CKPT_NO_TENSOR */
+    uint64_t file_offset;   /* of its first byte if it is stored raw, else CKPT_NO_OFFSET */
+    uint32_t alias_of;      /* the first row with the same view, or CKPT_NO_TENSOR */
     uint32_t part_of;       /* row of its composite, or CKPT_NO_TENSOR */
     ckpt_str klass;         /* "module.Class" of a subclass or wrapper, else empty */
     ckpt_str location;      /* "cpu", "cuda:0"; empty: unknown */
@@ -283,29 +286,29 @@ typedef struct {
     const char *dtype_name; /* of CKPT_DT_NP: "S4", "U2", "datetime64[ns]", "struct" …; else NULL */
 } ckpt_tensor;
 
-/* ckpt_tensor_dtype_name - ckpt_dtype_name of its dtype, or the name that its numpy dtype has. */
+/* ckpt_tensor_dtype_name - returns ckpt_dtype_name of its dtype, or the name of its numpy dtype. */
 CKPT_API const char *ckpt_tensor_dtype_name(const ckpt_tensor *tensor);
 
 typedef struct {
     uint32_t struct_size;
     uint32_t has_crc;     /* the container records a CRC-32 of it */
     uint64_t nbytes;      /* of the whole storage */
-    uint64_t file_offset; /* absolute where stored raw, else CKPT_NO_OFFSET */
-    ckpt_str key;         /* the file's own name of it ("0", "94121…") */
+    uint64_t file_offset; /* absolute if it is stored raw, else CKPT_NO_OFFSET */
+    ckpt_str key;         /* its name in the file ("0", "94121…") */
     ckpt_str location;
-    ckpt_str file;        /* shard it lies in; empty for single files */
+    ckpt_str file;        /* the shard that has it; empty for single files */
 } ckpt_storage;
 
 /* ----------------------------------------------------------------- values */
 
-/* The value graph: what the file holds beside and around its tensors. A graph,
- * not a tree: containers may be shared or contain themselves. */
+/* A node of the value graph: the tensors of the file, the containers that they are in,
+ * and all other values. Containers may be shared, or contain themselves. */
 typedef struct ckpt_value ckpt_value;
 
 typedef enum {
     CKPT_V_NONE, CKPT_V_BOOL, CKPT_V_INT, CKPT_V_BIGINT, CKPT_V_FLOAT,
     CKPT_V_STR,       /* text, UTF-8 (lone surrogates possible) */
-    CKPT_V_STR8,      /* Python 2 str: bytes that usually are text */
+    CKPT_V_STR8,      /* str of Python 2: bytes, mostly text */
     CKPT_V_BYTES, CKPT_V_BYTEARRAY,
     CKPT_V_LIST, CKPT_V_TUPLE, CKPT_V_DICT, CKPT_V_SET, CKPT_V_FROZENSET,
     CKPT_V_GLOBAL,    /* the name of a class or function; never resolved */
@@ -316,41 +319,41 @@ typedef enum {
 
 CKPT_API ckpt_value_type ckpt_value_get_type(const ckpt_value *v);
 
-/* ckpt_value_type_name - Python's word for it as far as the file has it: "int",
- * "dict", "collections.OrderedDict", "numpy.float64", "my.module.Class" … The
- * text is escaped and NUL-terminated inside BUF of CAP bytes. Returns BUF. */
+/* ckpt_value_type_name - writes the name of V's type in Python into BUF of CAP bytes,
+ * escaped and NUL-terminated: "int", "dict", "collections.OrderedDict",
+ * "numpy.float64", "my.module.Class" … Returns BUF. */
 CKPT_API const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap);
 
-/* ckpt_value_text - a short, escaped, one-line Python-like rendering ("0.001",
- * "'adam'", "{…} 3 items"); nested containers are abbreviated at NODES nodes.
- * Returns the full length as ckpt_text_escape does. */
+/* ckpt_value_text - writes V into BUF as one short, escaped line, as Python prints it
+ * ("0.001", "'adam'", "{…} 3 items"), with "…" for what follows the first NODES
+ * nodes. Returns the full length as ckpt_text_escape does. */
 CKPT_API size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
 CKPT_API bool ckpt_value_bool(const ckpt_value *v);    /* BOOL */
 CKPT_API int64_t ckpt_value_int(const ckpt_value *v);  /* INT, BOOL */
 CKPT_API double ckpt_value_float(const ckpt_value *v); /* FLOAT, INT, BOOL */
 
-/* ckpt_value_str - of STR, STR8 and BYTES; empty if it lies in the file only. */
+/* ckpt_value_str - returns the text of a STR, STR8 or BYTES; empty if it was not read into memory. */
 CKPT_API ckpt_str ckpt_value_str(const ckpt_value *v);
 
-/* ckpt_value_count / item - children of LIST, TUPLE, SET, DICT and of objects
- * that behave like one (OrderedDict, an object's attributes). KEY is NULL for
- * sequences. item returns false past the end. */
+/* ckpt_value_count, ckpt_value_item - return the number of children, and child I, of a
+ * LIST, TUPLE, SET or DICT, or of an object that behaves like one (OrderedDict, an
+ * object with attributes). *KEY is NULL in sequences. False: past the end. */
 CKPT_API size_t ckpt_value_count(const ckpt_value *v);
 CKPT_API bool ckpt_value_item(const ckpt_value *v, size_t i, const ckpt_value **key, const ckpt_value **val);
 
-/* ckpt_value_tensor - the row this node is, or CKPT_NO_TENSOR. */
+/* ckpt_value_tensor - returns the row of the tensor that V is, or CKPT_NO_TENSOR. */
 CKPT_API uint32_t ckpt_value_tensor(const ckpt_value *v);
 
-/* ckpt_value_offset - where in its pickle stream the node was made. */
+/* ckpt_value_offset - returns the offset in the pickle at which V is made. */
 CKPT_API uint64_t ckpt_value_offset(const ckpt_value *v);
 
-/* A leaf that is not a tensor, in document order. */
+/* A value that is neither a tensor nor a container with children. */
 typedef struct {
     ckpt_str name;
     const ckpt_path_elem *path;
     uint32_t npath;
     const ckpt_value *value;
-    const ckpt_value *const *containers; /* npath: what each path element is looked up in; NULL: not known */
+    const ckpt_value *const *containers; /* npath: the container of each path element; NULL: not known */
 } ckpt_leaf;
 
 /* ------------------------------------------------------------------ files */
@@ -358,52 +361,54 @@ typedef struct {
 typedef struct ckpt_file ckpt_file;
 
 /* ckpt_open - opens PATH, a file or a directory of shards, and reads its
- * metadata; no tensor byte is touched. The format is decided by content alone.
+ * metadata, but no tensor. The format is recognized by content alone.
  * "-" is standard input (a pipe is first spooled to an unlinked temporary
- * file). LIMITS may be NULL. On success *OUT must go to ckpt_close(). */
+ * file). LIMITS may be NULL. The caller passes *OUT to ckpt_close(). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out,
     ckpt_error *err);
 
-/* ckpt_open_names - ckpt_open, and where PATH is no checkpoint but a text with one name per line (up to a tab
- * or two blanks), a file of rows with these names and nothing else: for ckpt_diff with keys_only. */
+/* ckpt_open_names - opens PATH as ckpt_open does, or as a text with one name on each line (which ends at a
+ * tab or two blanks): then the file has rows with these names and nothing else, for ckpt_diff with
+ * keys_only. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits,
     ckpt_file **out, ckpt_error *err);
 
-/* ckpt_salvage - ckpt_open of a file that may be damaged: reads all of it. Tensors whose bytes are not all
- * there, or fail their checksum, are lost: rows without data, which no plan of the file writes. */
+/* ckpt_salvage - opens a file that may be damaged, and reads all of it. Tensors are lost if some of their
+ * bytes are missing or their checksum is wrong: they become rows without data, which plans of the file do
+ * not write. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits,
     ckpt_file **out, ckpt_error *err);
 typedef struct {
     uint32_t row;
     ckpt_str why;
     uint64_t offset; /* of the damage, or CKPT_NO_OFFSET */
-    ckpt_str shard;  /* the file of a set that OFFSET is in; empty: the one that was named */
+    ckpt_str shard;  /* the file of a set that OFFSET is in; empty: the file that was opened */
 } ckpt_lost;
 CKPT_API size_t ckpt_lost_count(const ckpt_file *file);
 CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i);
 
-/* ckpt_open_memory - like ckpt_open over SIZE bytes at DATA, which must outlive
- * the file and its plans; NAME stands in error messages. */
+/* ckpt_open_memory - opens the SIZE bytes at DATA, which must exist as long as the
+ * file and its plans. NAME is used in error messages. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name,
     const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
 
-/* Bytes that the program reads itself: of an object store, a member of an archive, a file in a sandbox. */
+/* Bytes that the program reads by itself: from an object store, an archive, a sandbox … */
 typedef struct {
     uint32_t struct_size;
     uint32_t serialize; /* call read_at from one thread at a time; 0: it may be called from several at once */
-    uint64_t size;      /* of all of them; it must not change */
-    /* read_at - like pread(2): up to N bytes from OFFSET on into BUF, N >= 1, all of them before `size`.
-     * Returns how many; where those are fewer, it is called again for the others. 0, more than N, and less
-     * than 0, which is a negated errno, are CKPT_EIO at that offset. The same bytes are the same each time.
-     * It may not call the library with the file that it is read for. */
+    uint64_t size;      /* number of bytes; it must not change */
+    /* read_at - reads up to N bytes from OFFSET on into BUF, as pread(2) does; N >= 1, and all of them are
+     * before `size`. Returns how many it read; if they are fewer than N, it is called again for the others.
+     * 0, more than N, and a negative result, which is a negated errno, are CKPT_EIO at that offset. It must
+     * return the same bytes each time, and must not call the library with the file that it reads for. */
     int64_t (*read_at)(void *user, uint64_t offset, void *buf, size_t n);
-    /* close - once, when neither the file nor a plan of it will call read_at again. NULL: nothing to do. */
+    /* close - is called once, after the last call of read_at. NULL: nothing to do. */
     void (*close)(void *user);
     void *user;
 } ckpt_callbacks;
 
-/* ckpt_open_callbacks - like ckpt_open over the bytes of FROM, of which a copy is kept; NAME stands in error
- * messages. Where it fails, close is not called. */
+/* ckpt_open_callbacks - opens the bytes of FROM; that struct is copied. NAME is used in error messages. If
+ * it fails, close is not called. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_callbacks(const ckpt_callbacks *from, const char *name,
     const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
 
@@ -413,25 +418,27 @@ typedef struct {
     uint32_t names;   /* as ckpt_open_names; not with salvage */
     uint32_t reserved;
     const ckpt_limits *limits; /* or NULL */
-    /* Where the bytes are: in memory, as for ckpt_open_memory; or in callbacks. NULL: at the path. */
+    /* Where the bytes are: in memory, as for ckpt_open_memory; or by callbacks. Both NULL: at the path. */
     const void *data;
     size_t size; /* of data */
     const ckpt_callbacks *callbacks;
-    /* progress - after each read, on the calling thread; nonzero: stop, with CKPT_ECANCELLED and nothing
-     * left. Bytes: read so far, those read twice counted twice, and to be read as far as that is known by
-     * then. TOTAL grows and is never less than DONE: metadata announce their sizes one after the other, and
-     * a set its shards; of a salvage it is the size of the file. Not called while a pipe is spooled. */
+    /* progress - is called after each read, on the calling thread; nonzero stops with CKPT_ECANCELLED. DONE:
+     * the bytes read so far; those read twice count twice. TOTAL: the bytes to be read as far as known; it
+     * grows, because sizes are in metadata that are read one after the other, and is never less than DONE.
+     * With salvage it is the size of the file. Not called while a pipe is spooled. */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } ckpt_open_options;
 
-/* ckpt_open_with - what all the others are short for. PATH is what is opened or, where OPTS have the bytes,
- * the name that stands in error messages. An index of shards names other files, which are looked for in the
- * folder of PATH whatever it was read from. CKPT_EUSAGE: both data and callbacks, both salvage and names. */
+/* ckpt_open_with - opens a file with the options OPTS; the functions above are short forms of it. PATH is
+ * the file or, if OPTS have the bytes, the name for error messages. The other files that an index of shards
+ * names are always expected in the folder of PATH. CKPT_EUSAGE: both data and callbacks, or both salvage and
+ * names. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts,
     ckpt_file **out, ckpt_error *err);
 
-/* ckpt_close - frees FILE and all it handed out, at once or with the last of its plans. NULL is allowed. */
+/* ckpt_close - frees FILE and all that was obtained from it, at once or with the last of its plans. NULL is
+ * allowed. */
 CKPT_API void ckpt_close(ckpt_file *file);
 
 CKPT_API const char *ckpt_file_path(const ckpt_file *file);
@@ -440,22 +447,22 @@ CKPT_API const char *ckpt_file_title(const ckpt_file *file);  /* the same for pe
 CKPT_API uint64_t ckpt_file_bytes(const ckpt_file *file);     /* on disk, all shards */
 CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);
 
-/* ckpt_tensor_at - row I in document order into OUT; false: past the end, and OUT is
- * empty. What OUT points at lives until FILE is closed. */
+/* ckpt_tensor_at - sets *OUT to row I in document order. What it points to exists until FILE
+ * is closed. False: past the end, and *OUT is empty. */
 CKPT_API bool ckpt_tensor_at(const ckpt_file *file, uint32_t i, ckpt_tensor *out);
 
-/* ckpt_tensor_name - its name alone, which costs less; empty past the end. */
+/* ckpt_tensor_name - returns the name of row I, which costs less than ckpt_tensor_at; empty past the end. */
 CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
 
-/* ckpt_file_narrow - from now on FILE has only the tensors and values below ROOT (a path of containers, or a
- * common prefix of names in one, whichever takes more containers; "auto": the weights; NULL: all), under what
- * is left of their names, and of those only what matches GLOBS ("!GLOB" excludes; none: all). For reading: no
- * plan can be made of it then. CKPT_ENOTFOUND: nothing is below ROOT. */
+/* ckpt_file_narrow - removes from FILE all but the tensors and values below ROOT, and ROOT from their names.
+ * ROOT is a path of containers, or a common prefix of names in one, whichever takes more containers; "auto":
+ * the weights; NULL: all. Of these, only those remain whose names match GLOBS ("!GLOB" excludes; none: all).
+ * The file is for reading then: no plan can be made of it. CKPT_ENOTFOUND: nothing is below ROOT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root,
     const char *const *globs, size_t nglobs, ckpt_error *err);
 
-/* ckpt_tensor_json - row I as an object of the list `tensors` in ckpt.ls.v1.json; result and cut as of
- * ckpt_text_escape. 0: past the end, or out of memory. */
+/* ckpt_tensor_json - writes row I into OUT as an object of the list `tensors` in ckpt.ls.v1.json. Returns
+ * and cuts as ckpt_text_escape does; 0: past the end, or out of memory. */
 CKPT_API size_t ckpt_tensor_json(const ckpt_file *file, uint32_t i, char *out, size_t cap);
 
 typedef struct {
@@ -465,79 +472,81 @@ typedef struct {
     size_t nrows;
 } ckpt_table_json_options;
 
-/* ckpt_table_json - the table as one JSON document, that of `ckpt ls --json` (ckpt.ls.v1.json), for programs
- * in other languages: *TEXT is *LEN bytes and a NUL, and must go to ckpt_free(). A file_offset that is null
- * may be known after ckpt_file_locate. OPTS may be NULL. CKPT_EUSAGE: a row that there is not. */
+/* ckpt_table_json - sets *TEXT to the table as one JSON document, that of `ckpt ls --json`
+ * (ckpt.ls.v1.json), for programs in other languages. It has *LEN bytes and a NUL; the caller passes it to
+ * ckpt_free(). A file_offset that is null may be known after ckpt_file_locate. OPTS may be NULL.
+ * CKPT_EUSAGE: a row does not exist. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_table_json(const ckpt_file *file,
     const ckpt_table_json_options *opts, char **text, size_t *len, ckpt_error *err);
 
-/* ckpt_tensor_find - row by joined name, or CKPT_NO_TENSOR; the first if two share it. */
+/* ckpt_tensor_find - returns the first row with the joined name NAME, or CKPT_NO_TENSOR. */
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
 CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
 CKPT_API bool ckpt_storage_at(const ckpt_file *file, uint32_t i, ckpt_storage *out); /* as ckpt_tensor_at */
-/* ckpt_file_root - the top of the graph; NULL: there is none. */
+/* ckpt_file_root - returns the root of the value graph; NULL: there is none. */
 CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file);
 CKPT_API size_t ckpt_leaf_count(const ckpt_file *file);
 CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t i);
 
-/* ckpt_notice_at - things a user should know that are not errors ("two tensors
- * are both called …"), escaped; NULL past the end. */
+/* ckpt_notice_at - returns notice I, escaped: what a user should know though it is
+ * no error ("two tensors are both called …"). NULL past the end. */
 CKPT_API const char *ckpt_notice_at(const ckpt_file *file, size_t i);
 
-/* ckpt_file_locate - fills in the file_offset of tensors and storages. In most
- * formats it is known at once, but in a zip archive it is only in the header of
- * each record: until this is called it is CKPT_NO_OFFSET there. */
+/* ckpt_file_locate - sets the file_offset of tensors and storages. In most formats
+ * it is known at once. In a zip archive it depends on the local header of each
+ * record, and is CKPT_NO_OFFSET until this is called. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_locate(ckpt_file *file, ckpt_error *err);
 
-/* ckpt_file_ignore_crc - continue when a record's CRC-32 is wrong; a notice says so. */
+/* ckpt_file_ignore_crc - makes a wrong CRC-32 of a record a notice instead of an error. */
 CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
 
-/* ckpt_file_ignore_case - ckpt_file_narrow lets its globs match ASCII letters of either case alike. */
+/* ckpt_file_ignore_case - makes the globs of ckpt_file_narrow ignore the case of ASCII letters. */
 CKPT_API void ckpt_file_ignore_case(ckpt_file *file, bool ignore);
 
-/* ckpt_tensor_read - COUNT elements from FIRST of row I in row-major order into
- * OUT, contiguous, little-endian, conj and neg applied. OUT holds at least
- * COUNT elements (ckpt_dtype_bits()/8 bytes each; packed sub-byte types
- * and ggml's block types count bytes). CKPT_ELOSSY when the row has no bytes of its own. */
+/* ckpt_tensor_read - reads COUNT elements of row I, from FIRST on in row-major order,
+ * into OUT: contiguous, little-endian, conj and neg applied. OUT must have room for
+ * COUNT elements of ckpt_dtype_bits()/8 bytes (packed sub-byte types and ggml's
+ * block types count bytes). CKPT_ELOSSY: the row has no bytes of its own. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t i, uint64_t first,
     uint64_t count, void *out, ckpt_error *err);
 
-/* ckpt_tensor_read_as - the same, each element as DTYPE, as ckpt_plan_cast converts it. Elements of ggml's
- * blocks are counted as the shape counts them. CKPT_ELOSSY: the row cannot become DTYPE. */
+/* ckpt_tensor_read_as - reads as ckpt_tensor_read does, each element converted to DTYPE as ckpt_plan_cast
+ * does. Elements of ggml's blocks are counted as the shape counts them. CKPT_ELOSSY: the row cannot become
+ * DTYPE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read_as(ckpt_file *file, uint32_t i, ckpt_dtype dtype,
     uint64_t first, uint64_t count, void *out, ckpt_error *err);
 
-/* ckpt_tensor_borrow - *BYTES: the *N bytes (nbytes) of row I where they are stored, without a copy, as
- * ckpt_tensor_read gives them; aligned to nothing, and not to be changed. They are valid until FILE and its
- * plans are closed. In a file opened by ckpt_open_memory they are in those bytes; else the file is mapped,
- * and then a program that truncates it meanwhile ends this one with SIGBUS when they are read, which no other
- * function does: for files that nobody writes to. Checksums are not looked at. CKPT_EUNSUPPORTED, with the
- * reason: a copy is needed, as they are compressed, strided, big-endian, in pieces, conjugated or negated
- * (the view's conj, neg), or come from callbacks. CKPT_ELOSSY: the row has no bytes of its own. */
+/* ckpt_tensor_borrow - sets *BYTES to the *N bytes of row I where they are stored, without a copy. They are
+ * the bytes that ckpt_tensor_read gives, at any alignment, and must not be changed. They are valid until
+ * FILE and its plans are closed. In a file opened by ckpt_open_memory they are in the memory of the caller.
+ * Any other file is mapped: if a program truncates it, reading the bytes ends this process with SIGBUS, so
+ * use this only for files that nobody writes to. Checksums are not compared. CKPT_EUNSUPPORTED, with the
+ * reason: a copy is needed, because they are compressed, strided, big-endian, in pieces, conjugated or
+ * negated, or come from callbacks. CKPT_ELOSSY: the row has no bytes of its own. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_borrow(ckpt_file *file, uint32_t i, const void **bytes,
     size_t *n, ckpt_error *err);
 
-/* ckpt_tensor_stream - the whole row in chunks of at most 256 KiB to TAKE (USER
- * is passed through; a nonzero return stops with CKPT_ECANCELLED). Checks the
- * record's CRC when there is one. */
+/* ckpt_tensor_stream - passes all bytes of row I to TAKE, in chunks of at most 256 KiB,
+ * with USER; nonzero stops with CKPT_ECANCELLED. Checks the CRC of the record if
+ * there is one. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i,
     int (*take)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err);
 
 /* ---------------------------------------------------------------- builder */
 
-/* A checkpoint from scratch: the program adds names, dtypes, shapes and where the bytes are, and
- * ckpt_builder_finish makes a ckpt_file of them, from which any plan is written as any file. Tensor bytes are
- * neither copied nor read before that is written, digested or compared. Entries keep the order in which they
- * were added. All texts are UTF-8, and copied.
+/* A checkpoint from scratch: the program adds names, dtypes, shapes and the places of the bytes, and
+ * ckpt_builder_finish makes a ckpt_file of them, which can be used like any other file. Tensor bytes are
+ * neither copied nor read before the file is written, digested or compared. Entries keep the order in which
+ * they were added. All texts are UTF-8, and are copied.
  *
- * The first call that fails stays the outcome: each later one returns its status and error, so that a program
- * may check ckpt_builder_finish alone. A builder is used by one thread at a time. */
+ * After the first call that fails, each later call returns the same status and error, so that a program may
+ * check ckpt_builder_finish alone. A builder may be used by one thread at a time. */
 typedef struct ckpt_builder ckpt_builder;
 
-/* ckpt_builder_new - an empty one; NAME is what ckpt_file_path gives later, and stands in error messages.
- * On success *OUT must go to ckpt_builder_finish() or ckpt_builder_free(). */
+/* ckpt_builder_new - sets *OUT to an empty builder, which the caller passes to ckpt_builder_finish() or
+ * ckpt_builder_free(). NAME becomes the result of ckpt_file_path, and is used in error messages. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_builder_new(const char *name, ckpt_builder **out, ckpt_error *err);
-/* ckpt_builder_free - frees B and what was added, and closes its callbacks. NULL is allowed. */
+/* ckpt_builder_free - frees B with all entries, and calls `close` of their callbacks. NULL is allowed. */
 CKPT_API void ckpt_builder_free(ckpt_builder *b);
 
 /* A tensor's bytes are contiguous, row-major and little-endian, as ckpt_tensor_read gives them. */
@@ -547,25 +556,26 @@ typedef struct {
     const uint64_t *shape; /* ndim sizes, outermost first; copied */
     uint32_t ndim;         /* 0: a scalar */
     uint32_t reserved;
-    const void *data; /* the bytes, which must outlive the file and its plans; or NULL, and … */
+    const void *data; /* the bytes, which must exist as long as the file and its plans; or NULL, and … */
     size_t nbytes;    /* of data: as many as dtype and shape take */
     const ckpt_callbacks *callbacks; /* … they are read by these, of that size. The struct is copied */
 } ckpt_builder_tensor;
 
-/* ckpt_builder_add_tensor - TENSOR as the entry KEY of the dict that is open. CKPT_EEXIST: it has one of this
- * name. CKPT_EUSAGE: another number of bytes than dtype and shape take, or more than 2^64; a dtype that is
- * quantized or of numpy alone. Callbacks belong to B if the call succeeded: they are closed with B or with
- * the file, and else not at all. `serialize` is for each tensor by itself: those of two tensors may be called
- * at the same time. What they fail with is CKPT_EIO of the write, which then leaves nothing. */
+/* ckpt_builder_add_tensor - adds TENSOR as the entry KEY of the open dict. CKPT_EEXIST: the dict has an
+ * entry of this name. CKPT_EUSAGE: the number of bytes is not that of dtype and shape, or is above 2^64; the
+ * dtype is quantized or of numpy alone. If the call succeeds, the callbacks belong to B, and are closed with
+ * B or with the file. `serialize` applies to each tensor: the callbacks of two tensors may be called at the
+ * same time. If they fail, a write fails with CKPT_EIO and leaves nothing. */
 CKPT_API ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key,
     const ckpt_builder_tensor *tensor, ckpt_error *err);
 
-/* ckpt_builder_add_tie - KEY is one more name of the tensor OF, a joined name that was added before: one
- * storage in formats that share them, else as `ties` of ckpt_write_options. CKPT_ENOTFOUND: there is none. */
+/* ckpt_builder_add_tie - adds KEY as one more name of the tensor with the joined name OF. Both share a
+ * storage in formats that have that; in others, see `ties` of ckpt_write_options. CKPT_ENOTFOUND: OF was not
+ * added. */
 CKPT_API ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *of, ckpt_error *err);
 
-/* ckpt_builder_add_none, _bool, _int, _float, _text - a value that is no tensor. Formats of tensors alone
- * leave values out, and list them: ckpt_plan_dropped_at. */
+/* ckpt_builder_add_none, _bool, _int, _float, _text - add a value that is no tensor. Formats of tensors alone
+ * leave values out, which ckpt_plan_dropped_at lists. */
 CKPT_API ckpt_status ckpt_builder_add_none(ckpt_builder *b, const char *key, ckpt_error *err);
 CKPT_API ckpt_status ckpt_builder_add_bool(ckpt_builder *b, const char *key, bool value, ckpt_error *err);
 CKPT_API ckpt_status ckpt_builder_add_int(ckpt_builder *b, const char *key, int64_t value, ckpt_error *err);
@@ -573,18 +583,20 @@ CKPT_API ckpt_status ckpt_builder_add_float(ckpt_builder *b, const char *key, do
 CKPT_API ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, const char *text,
     ckpt_error *err);
 
-/* ckpt_builder_begin_dict - KEY is a dict, and the entries up to its ckpt_builder_end_dict are in it: their
- * joined names begin with "KEY.". Formats of tensors alone have the joined names. At most 1000 deep. */
+/* ckpt_builder_begin_dict - adds a dict as KEY and opens it: the entries up to its ckpt_builder_end_dict are
+ * in it, and their joined names begin with "KEY.". Formats of tensors alone have the joined names. At most
+ * 1000 deep. */
 CKPT_API ckpt_status ckpt_builder_begin_dict(ckpt_builder *b, const char *key, ckpt_error *err);
 CKPT_API ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err);
 
-/* ckpt_builder_add_metadata - a pair of the metadata, which safetensors have; other formats leave it out, and
- * list it. CKPT_EEXIST: KEY is there. */
+/* ckpt_builder_add_metadata - adds a pair to the metadata, which safetensors have; other formats leave it
+ * out, and ckpt_plan_dropped_at lists it. CKPT_EEXIST: KEY was added before. */
 CKPT_API ckpt_status ckpt_builder_add_metadata(ckpt_builder *b, const char *key, const char *text,
     ckpt_error *err);
 
-/* ckpt_builder_finish - *OUT is the file, of the format "memory" and, by ckpt_file_bytes, as large as its
- * tensors; it must go to ckpt_close(). B is freed whatever happens. CKPT_EUSAGE: a dict is still open. */
+/* ckpt_builder_finish - sets *OUT to the file, which the caller passes to ckpt_close(). Its format is
+ * "memory", its ckpt_file_bytes are those of its tensors. Frees B even if it fails. CKPT_EUSAGE: a dict is
+ * still open. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_builder_finish(ckpt_builder *b, ckpt_file **out, ckpt_error *err);
 
 /* ------------------------------------------------------------------- info */
