@@ -11,7 +11,6 @@
 #include "core/finite.h"
 #include "core/stream.h"
 #include "core/parallel_rows.h"
-#include "io/pool.h"
 #include "op/digest.h"
 
 /* The result of reading one tensor. */
@@ -290,27 +289,29 @@ static ckpt_status list_unread_records(const struct verify_job *j, struct check_
 
 static enum crc_kind record_crc_kind(const struct check_record *r) { return r->is_crc32c ? CRC_32C : CRC_32; }
 
-struct record_reading {
-    struct verify_job *j;
-    const struct check_record *records;
-    uint32_t *crcs;
-    ckpt_error **faults;
-    _Atomic uint64_t moved;
-    bool stop;
+/* A record as it is read. */
+struct record_result {
+    struct storage bytes; /* the record as an item of parallel_run */
+    uint32_t crc;
+    ckpt_error *fault; /* as in struct row_result */
 };
 
-static void show_record_progress(void *user, struct pool *p)
+struct record_job {
+    struct verify_job *j;
+    struct check_record *records;
+    struct record_result *results; /* by record */
+    size_t n;
+};
+
+static struct parallel_item get_record_item(void *user, size_t i)
 {
-    struct record_reading *r = user;
-    r->stop = r->stop || report_verify_progress(r->j, r->moved, 0);
-    if (r->stop)
-        pool_cancel(p);
+    return (struct parallel_item){.storage = &((struct record_job *)user)->results[i].bytes};
 }
 
-static ckpt_status read_one_record(struct record_reading *r, struct pool *p, size_t i, unsigned worker,
-                                   ckpt_error *err)
+static ckpt_status read_record(struct record_job *r, size_t i, struct parallel_context *run, ckpt_error *err)
 {
     source *src = r->records[i].src;
+    uint32_t *crc = &r->results[i].crc;
     unsigned char *chunk = malloc(STREAM_CHUNK);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     if (src->size > STREAM_CHUNK)
@@ -319,87 +320,73 @@ static ckpt_status read_one_record(struct record_reading *r, struct pool *p, siz
         size_t n = src->size - at < STREAM_CHUNK ? (size_t)(src->size - at) : STREAM_CHUNK;
         st = source_read(src, at, chunk, n, err);
         if (st == CKPT_OK)
-            r->crcs[i] = crc_update(record_crc_kind(&r->records[i]), r->crcs[i], chunk, n);
+            *crc = crc_update(record_crc_kind(&r->records[i]), *crc, chunk, n);
         at += n; /* bounded: n <= size - at */
-        r->moved += n;
-        if (worker == 0)
-            show_record_progress(r, p);
-        if (pool_stopped(p, i))
-            st = st == CKPT_OK ? CKPT_ECANCELLED : st;
+        if (!parallel_advance(run, n) && st == CKPT_OK)
+            st = CKPT_ECANCELLED;
     }
     free(chunk);
     return st;
 }
 
-static ckpt_status record_task(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
+static ckpt_status verify_record(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
 {
-    struct record_reading *r = user;
-    return keep_fault(read_one_record(r, p, i, worker, err), &r->faults[i], err);
+    struct record_job *r = user;
+    return keep_fault(read_record(r, i, run, err), &r->results[i].fault, err);
 }
 
-static ckpt_status report_record(struct verify_job *j, const struct check_record *r, uint32_t crc,
-                                 const ckpt_error *fault)
+static int report_record(void *user, size_t i)
 {
+    const struct record_job *job = user;
+    const struct check_record *r = &job->records[i];
+    const struct record_result *s = &job->results[i];
+    struct verify_job *j = job->j;
     ckpt_error e = {0};
     j->c->result->read += r->src->size; /* bounded: added up before */
-    if (!fault && crc == r->crc)
-        return CKPT_OK;
-    if (fault) {
-        e = *fault;
-    } else {
+    if (s->fault)
+        e = *s->fault;
+    else if (s->crc != r->crc)
         /* check_report() drops repeated findings by their text, which zip_layout.c and archive.c have, too */
-        (void)fail(&e, CKPT_ECHECKSUM, r->file_offset, "its %s is {%08x}, the %s says {=%08x}",
-                   crc_name(record_crc_kind(r)), crc, r->is_crc32c ? "index" : "directory", r->crc);
-        fail_hint(&e, "the bytes are not those that were saved: get the file again");
-    }
+        (void)fail(&e, CKPT_ECHECKSUM, r->file_offset,
+                   "its %s is {%08x}, the %s says {=%08x}\n"
+                   "the bytes are not those that were saved: get the file again",
+                   crc_name(record_crc_kind(r)), s->crc, r->is_crc32c ? "index" : "directory", r->crc);
+    else
+        return 0;
     fail_where(&e, "%.*s", STR_ARG(r->name));
-    return check_report_fault(j->c, r->path, &e, j->err);
-}
-
-static ckpt_status run_records(struct verify_job *j, const struct check_record *records, size_t n,
-                               struct record_reading *r)
-{
-    struct pool_job p = {.n = n, .task = record_task, .idle = show_record_progress, .user = r};
-    uint64_t *weights = calloc(n + 1, sizeof *weights), bytes = 0;
-    bool serial = false;
-    if (!weights)
-        return fail_memory(j->err);
-    for (size_t i = 0; i < n; i++) {
-        weights[i] = records[i].src->size;
-        bytes += weights[i]; /* bounded: added up before */
-        serial |= records[i].src->serial;
-    }
-    p.weight = weights;
-    p.threads = serial || bytes < (8u << 20) ? 1 : pool_threads(j->c->opts->how->threads);
-    ckpt_status st = pool_run(&p, j->err);
-    free(weights);
-    if (st == CKPT_OK && r->stop)
-        st = fail(j->err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    for (size_t i = 0; st == CKPT_OK && i < n; i++)
-        st = report_record(j, &records[i], r->crcs[i], r->faults[i]);
-    return st;
+    j->status = check_report_fault(j->c, r->path, &e, j->err);
+    return j->status != CKPT_OK;
 }
 
 static ckpt_status read_records(struct verify_job *j)
 {
-    struct check_record *records = NULL;
-    size_t n = 0;
-    ckpt_status st = list_unread_records(j, &records, &n, j->err);
-    struct record_reading r = {.j = j, .records = records};
-    r.crcs = calloc(n + 1, sizeof *r.crcs);
-    r.faults = calloc(n + 1, sizeof *r.faults);
+    struct record_job r = {.j = j};
+    ckpt_status st = list_unread_records(j, &r.records, &r.n, j->err);
+    struct parallel_job s = {.defers_check = true, /* verify_all checks all files */
+                             .get_item = get_record_item,
+                             .n = r.n,
+                             .threads = j->c->opts->how->threads,
+                             .process = verify_record,
+                             .report = report_record,
+                             .progress = report_verify_progress,
+                             .user = &r,
+                             .progress_user = j};
+    r.results = calloc(r.n + 1, sizeof *r.results);
+    if (st == CKPT_OK && !r.results)
+        st = fail_memory(j->err);
     j->total = j->before;
-    for (size_t i = 0; st == CKPT_OK && i < n; i++)
-        if (!checked_add(j->total, records[i].src->size, &j->total))
+    for (size_t i = 0; st == CKPT_OK && i < r.n; i++) {
+        r.results[i].bytes = (struct storage){.s.nbytes = r.records[i].src->size, .src = r.records[i].src};
+        if (!checked_add(j->total, r.records[i].src->size, &j->total))
             st = fail(j->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the records have more than 2^64 bytes together");
-    if (st == CKPT_OK && n)
-        st = r.crcs && r.faults ? run_records(j, records, n, &r) : fail_memory(j->err);
-    for (size_t i = 0; r.faults && i < n; i++)
-        free(r.faults[i]);
-    free(r.faults);
-    free(r.crcs);
-    free(records);
-    return st;
+    }
+    if (st == CKPT_OK)
+        st = parallel_run(&s, j->err);
+    for (size_t i = 0; r.results && i < r.n; i++)
+        free(r.results[i].fault);
+    free(r.results);
+    free(r.records);
+    return j->status != CKPT_OK ? j->status : st;
 }
 
 /* ----------------------------------------------------------------------- all */
