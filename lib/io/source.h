@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "base/arena.h"
 #include "base/crc32.h"
 #include "base/error.h"
 #include "base/str.h"
@@ -82,6 +83,8 @@ bool source_is_folder(const char *path);
 /* source_file_open - opens a regular file or block device for reading. A pipe or "-" is first spooled to a
  * temporary file without a name. */
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);
+/* source_file_text - sets *OUT to all bytes of the file at PATH, at most MAX, in A. Errors name the file. */
+ckpt_status source_file_text(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err);
 /* source_file_park - closes the file S; each read opens it again and checks that it is the same file. For
  * sets of more files than may be open at a time. Must be called before other threads read S. Does nothing for
  * sources that cannot be opened twice. */

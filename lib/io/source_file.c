@@ -374,3 +374,20 @@ ckpt_status source_file_changed(source *s, ckpt_error *err)
     }
     return how ? fail_changed(f, how, err) : CKPT_OK;
 }
+
+ckpt_status source_file_text(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err)
+{
+    source *src;
+    CKPT_TRY(fail_name_file(source_file_open(path, &src, err), path, err));
+    size_t n = src->size <= max ? (size_t)src->size : 0;
+    char *text = arena_alloc(a, n);
+    ckpt_status st;
+    if (src->size > max)
+        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{%" PRIu64 "} bytes, at most {=%" PRIu64 "} are read",
+                  src->size, max);
+    else
+        st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
+    source_unref(src);
+    *out = str_of(text, n);
+    return fail_name_file(st, path, err);
+}

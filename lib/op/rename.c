@@ -433,26 +433,16 @@ static ckpt_status read_pairs(json_scan *j, arena *a, ckpt_pair **pairs, size_t 
 
 ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err)
 {
-    source *src = NULL;
     ckpt_pair *pairs = NULL;
     size_t n = 0;
     json_scan j;
     ckpt_error own;
+    ckpt_str text;
     if (!err)
         err = &own;
     CKPT_REQUIRE(err, plan && path);
-    ckpt_status st = source_file_open(path, &src, err);
-    if (st == CKPT_OK && src->size > plan->file->limits.max_header)
-        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "rename map of %llu bytes",
-                  (unsigned long long)src->size);
-    char *text = st == CKPT_OK ? arena_alloc(plan->a, (size_t)src->size) : NULL;
-    if (st == CKPT_OK)
-        st = text ? source_read(src, 0, text, (size_t)src->size, err) : fail_memory(err);
-    if (st == CKPT_OK) {
-        json_init(&j, str_of(text, (size_t)src->size), 0, plan->a, err);
-        st = read_pairs(&j, plan->a, &pairs, &n, err);
-    }
-    source_unref(src);
-    CKPT_TRY(fail_name_file(st, path, err));
+    CKPT_TRY(source_file_text(path, plan->file->limits.max_header, plan->a, &text, err));
+    json_init(&j, text, 0, plan->a, err);
+    CKPT_TRY(fail_name_file(read_pairs(&j, plan->a, &pairs, &n, err), path, err));
     return rename_pairs(plan, pairs, n, err);
 }

@@ -44,22 +44,12 @@ static ckpt_status read_entries(struct mem_config *c, json_scan *j, arena *a)
 
 ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_error *err)
 {
-    source *src = NULL;
+    ckpt_str text;
     json_scan j;
-    ckpt_status st = source_file_open(path, &src, err);
-    if (st == CKPT_OK && src->size > CONFIG_MAX)
-        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a config of {%llu} bytes, at most {=%u} are read",
-                  (unsigned long long)src->size, CONFIG_MAX);
-    char *text = st == CKPT_OK ? arena_alloc(a, (size_t)src->size) : NULL;
-    if (st == CKPT_OK)
-        st = text ? source_read(src, 0, text, (size_t)src->size, err) : fail_memory(err);
-    if (st == CKPT_OK) {
-        json_init(&j, str_of(text, (size_t)src->size), 0, a, err);
-        st = read_entries(c, &j, a);
-    }
-    source_unref(src);
+    CKPT_TRY(source_file_text(path, CONFIG_MAX, a, &text, err));
+    json_init(&j, text, 0, a, err);
     c->path = path;
-    return fail_name_file(st, path, err);
+    return fail_name_file(read_entries(c, &j, a), path, err);
 }
 
 const struct mem_config_entry *config_get(const struct mem_config *c, const char *keys)

@@ -1,4 +1,4 @@
-/* families.c - includes the tables of all families. */
+/* families.c - includes the tables of all families, and evaluates their products and conditions. */
 #include "op/mem/family.h"
 
 #include "op/mem/operations.h"
@@ -18,7 +18,7 @@ const struct mem_refusal mem_refusals[] = {
 #undef REFUSAL
     {0}};
 
-/* The groups of conditions; a run has one of each. */
+/* The groups of conditions; each run has one condition of each group. */
 static const uint32_t groups[] = {FP32 | MIXED | HALF,
                                   SDPA | EAGER,
                                   ATTENTION_DROP | NO_ATTENTION_DROP,
@@ -38,5 +38,22 @@ bool conditions_hold(uint32_t when, uint32_t state)
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if ((when & groups[i]) && !(when & groups[i] & state))
             return false;
+    return true;
+}
+
+bool product_value(ckpt_str text, const struct letters *l, uint64_t *out)
+{
+    size_t digits = 0;
+    uint64_t product = 1;
+    while (digits < text.len && text.ptr[digits] >= '0' && text.ptr[digits] <= '9')
+        digits++;
+    if (digits && !str_uint(str_of(text.ptr, digits), &product))
+        return false;
+    for (size_t i = digits; i < text.len; i++) {
+        if (!letter_known(l, text.ptr[i]))
+            return false;
+        product = size_mul(product, letter_get(l, text.ptr[i]));
+    }
+    *out = product;
     return true;
 }

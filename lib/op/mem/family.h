@@ -2,7 +2,8 @@
  * names and shapes by which its networks are recognized, and what each operation keeps until the backward
  * pass.
  *
- * Sizes are products of letters (product.h); sizes of what is kept are in bytes.
+ * Sizes are products of letters, as a paper writes them: "2Thr" is 2·T·h·r. They are computed with size_add
+ * and size_mul, so that a size which 64 bits do not hold is TOO_LARGE. Sizes of what is kept are in bytes.
  *   B S T    batch; sequence length (of images: patches and class token); tokens, B times S
  *   U        S rounded up to a multiple of 32
  *   c r e    bytes of an element: of an operand of a matrix product, of the residual stream, of a parameter
@@ -11,12 +12,37 @@
  *   a k d    attention heads, heads of keys and values, width of a head
  *   n p C    positions, side of a patch, classes
  *   H W      height and width of the images
- *   P I      probabilities of one attention, B a S S; elements of the batch of images
- */
+ *   P I      probabilities of one attention, B a S S; elements of the batch of images */
 #ifndef OP_MEM_FAMILY_H
 #define OP_MEM_FAMILY_H
 
-#include "op/mem/product.h"
+#include "base/checked.h"
+#include "base/str.h"
+
+#define TOO_LARGE UINT64_MAX
+
+/* The numbers by their letters. */
+struct letters {
+    uint64_t value[128];
+    bool known[128];
+};
+
+static inline void letter_set(struct letters *l, char name, uint64_t value)
+{
+    l->value[(unsigned char)name & 127] = value;
+    l->known[(unsigned char)name & 127] = true;
+}
+static inline bool letter_known(const struct letters *l, char name)
+{
+    return l->known[(unsigned char)name & 127];
+}
+static inline uint64_t letter_get(const struct letters *l, char name)
+{
+    return letter_known(l, name) ? l->value[(unsigned char)name & 127] : 0;
+}
+/* product_value - sets *OUT to the value of TEXT: digits, then letters, one factor each. False: a letter is
+ * not known. */
+bool product_value(ckpt_str text, const struct letters *l, uint64_t *out);
 
 /* Conditions under which a row of a table counts. They come in groups (precision, attention …). For each
  * group of which `when` has a bit, the run must have one of these bits. */

@@ -1,44 +1,43 @@
 /* plan.c - finds the segments of a step of training.
  *
- * A plan cuts blocks 0..n-1 into segments. stored(j) is what those before j keep: the input of each
- * recomputed segment, all of each kept block. In the backward pass of a segment [i, j) the later ones are
- * gone, and the most is at a block t of it:
+ * A plan cuts blocks 0..n-1 into segments. stored(j) is what the segments before block j keep: the input of
+ * each recomputed segment, and all of each kept block. During the backward pass of a segment [i, j), the
+ * later segments have been freed. The most memory is needed at one of its blocks t:
  *     outside + stored(i) + kept(i..t) + work(t) + gradients(after t)  =  outside + stored(i) + high(i, j)
- * A kept block is a segment of one with the same need. Before the blocks, head and loss weigh on
- * stored(n), and at the end of the forward pass also the cast copies of recomputed weights, which
- * autocast caches until then: forward(n).
+ * A kept block needs the same as a segment of one block. Before the backward pass of the blocks, stored(n)
+ * exists together with head and loss. At the end of the forward pass, the cast copies of recomputed weights
+ * are added, which autocast caches until then: forward(n).
  *
- * Less stored is never worse for what follows. So the lowest peak is found by bisection of a limit: for
- * each j the least stored(j) below it is enough (plan_fits). The cheapest plan below a limit takes, for
- * each j, all ways of which none is better in work done again, stored and forward (search): a front, made
- * of the fronts before it. Two kinds of ways are not followed, which keeps the fronts short:
- *  - those that cost more than a plan that is already known: the least recomputed beginning before a
- *    kept end;
+ * A way to cut the blocks before j is never worse for the later blocks if it stores less. So the lowest peak
+ * is found by bisection of a limit: for each j, only the way with the least stored(j) has to be known
+ * (plan_fits). The cheapest plan below a limit needs, for each j, all ways that no other way beats in work
+ * done again, stored and forward together (struct search). They are a front (in the sense of Pareto), which
+ * is computed from the fronts of earlier blocks. Two kinds of ways are left out, so that fronts stay short:
+ *  - those that cost more than a plan that is already known: the shortest beginning recomputed, and all
+ *    later blocks kept;
  *  - block i-1 kept and [i, j) recomputed, if the blocks i-1 to j-1 are alike: [i-1, j-1) recomputed
- *    and j-1 kept stores the same, and needs no more at any of them. So that the way that replaces it
- *    is still there, ways that end with a kept block and those that end with a recomputed one have
- *    fronts of their own. */
+ *    and j-1 kept stores the same, and needs no more at any of them. Ways that end with a kept block and
+ *    ways that end with a recomputed block have separate fronts, so that the way that replaces it is kept. */
 #include "op/mem/plan.h"
 
 #include <stdlib.h>
 
-/* What a timeline means for plans in which something is recomputed: sums, none of which depends on the
- * plan. */
+/* The sums over a timeline that do not depend on the plan, as long as anything is recomputed. */
 struct needs {
     const struct mem_timeline *t;
     uint32_t n;
     uint64_t *kept, *again, *copies; /* of blocks before i */
     uint64_t *level;                 /* of block i: kept(..i) + its work + the gradients of later blocks */
-    uint32_t *alike;                 /* the first block from which on all are like block i */
-    uint64_t outside;                /* while blocks are done */
+    uint32_t *alike;                 /* of block i: the first block from which on all blocks equal block i */
+    uint64_t outside;                /* during the backward pass of blocks */
     uint64_t head;                   /* the most before the blocks, beyond stored(n) */
     uint64_t forward;                /* at the end of the forward pass, beyond forward(n) */
     uint64_t floor;                  /* at moments that no plan changes */
 };
 
-static uint64_t most_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* fill_sums - the sums by block. */
+/* fill_sums - sets the sums by block. */
 static void fill_sums(struct needs *x)
 {
     const struct mem_block *b = x->t->blocks;
@@ -70,8 +69,8 @@ static ckpt_status init_needs(struct needs *x, const struct mem_timeline *t, are
         return fail_memory(err);
     fill_sums(x);
     x->outside = size_add(t->input, t->checkpointed);
-    x->head = most_of(size_add(size_add(all, t->loss), t->moment[LOSS_BACKWARD]),
-                      size_add(all, most_of(t->moment[HEAD_BACKWARD], t->moment[HEAD_CAST])));
+    x->head = larger(size_add(size_add(all, t->loss), t->moment[LOSS_BACKWARD]),
+                      size_add(all, larger(t->moment[HEAD_BACKWARD], t->moment[HEAD_CAST])));
     x->forward = size_add(size_add(all, t->loss), t->moment[FORWARD_END]);
     x->floor = size_add(size_add(t->gradients, t->end), t->checkpointed);
     return CKPT_OK;
@@ -79,7 +78,7 @@ static ckpt_status init_needs(struct needs *x, const struct mem_timeline *t, are
 
 /* ---- one way */
 
-/* The way with the least stored, the blocks from KEPT_FROM on kept and all others recomputed. */
+/* The way with the least stored if the blocks from KEPT_FROM on are kept, and all others recomputed. */
 struct way {
     uint64_t *stored; /* before block i; UINT64_MAX: no way */
     uint32_t *from;   /* where the segment that ends before i begins */
@@ -92,13 +91,13 @@ static bool init_way(struct way *w, uint32_t n, arena *a)
     return w->stored && w->from;
 }
 
-/* best_cut - the least stored before J, all blocks before it recomputed. */
-static void best_cut(const struct needs *x, uint64_t limit, struct way *w, uint32_t j)
+/* find_best_cut - sets the least stored before J if all blocks before J are recomputed. */
+static void find_best_cut(const struct needs *x, uint64_t limit, struct way *w, uint32_t j)
 {
     uint64_t top = 0, room = limit - x->outside;
     w->stored[j] = UINT64_MAX;
     for (uint32_t i = j; i-- > 0;) {
-        top = most_of(top, x->level[i]);
+        top = larger(top, x->level[i]);
         uint64_t high = top - x->kept[i];
         if (high > room)
             return; /* as is every longer segment */
@@ -109,7 +108,7 @@ static void best_cut(const struct needs *x, uint64_t limit, struct way *w, uint3
     }
 }
 
-/* plan_fits - is there a way below LIMIT? */
+/* plan_fits - finds the way *W, with the blocks from KEPT_FROM on kept. False: its peak is above LIMIT. */
 static bool plan_fits(const struct needs *x, uint64_t limit, uint32_t kept_from, struct way *w)
 {
     if (limit < x->floor || limit < x->outside)
@@ -118,7 +117,7 @@ static bool plan_fits(const struct needs *x, uint64_t limit, uint32_t kept_from,
     for (uint32_t j = 1; j <= x->n; j++) {
         uint32_t i = j - 1;
         if (j <= kept_from) {
-            best_cut(x, limit, w, j);
+            find_best_cut(x, limit, w, j);
         } else {
             uint64_t need = size_add(size_add(x->outside, w->stored[i]), x->level[i] - x->kept[i]);
             w->stored[j] = need > limit ? UINT64_MAX : size_add(w->stored[i], x->t->blocks[i].kept);
@@ -135,11 +134,12 @@ static bool plan_fits(const struct needs *x, uint64_t limit, uint32_t kept_from,
 
 enum last_block { RECOMPUTED, KEPT, LASTS };
 
+/* The costs of one way to cut the blocks before a block. */
 struct point {
     uint64_t again, stored, forward;
-    uint32_t from;  /* its last segment begins there … */
-    uint32_t index; /* … after this point of that front … */
-    uint8_t last;   /* … of those that end so (enum last_block) */
+    uint32_t from;  /* the first block of its last segment */
+    uint32_t index; /* of the point before it, in the front of FROM and LAST */
+    uint8_t last;   /* enum last_block of the point before it */
 };
 
 struct front {
@@ -182,8 +182,8 @@ static bool is_before(const struct point *a, const struct point *b)
     return a->stored != b->stored ? a->stored < b->stored : a->forward <= b->forward;
 }
 
-/* merge - adds to F the points of s->added, both sorted; what is better in nothing than those before it
- * goes. */
+/* merge - adds to F the points of s->added, both sorted, and removes points that an earlier point beats in
+ * all costs. False: out of memory. */
 static bool merge(struct search *s, struct front *f)
 {
     const struct front *add = &s->added;
@@ -212,7 +212,8 @@ struct last_segment {
     uint64_t high;
 };
 
-/* extend - adds the segment G to the points before it that end with LAST. */
+/* extend - adds to the front of G's end each point of the front of G's begin and LAST, extended by the
+ * segment G. False: out of memory. */
 static bool extend(struct search *s, const struct last_segment *g, enum last_block last)
 {
     const struct needs *x = s->needs;
@@ -243,13 +244,13 @@ static bool extend(struct search *s, const struct last_segment *g, enum last_blo
     return !s->added.n || merge(s, front_at(s, g->j, g->how));
 }
 
-/* fill_front - the fronts of J blocks. */
+/* fill_front - computes the fronts of J blocks. False: out of memory. */
 static bool fill_front(struct search *s, uint32_t j)
 {
     const struct needs *x = s->needs;
     uint64_t top = 0;
     for (uint32_t i = j; i-- > 0;) {
-        top = most_of(top, x->level[i]);
+        top = larger(top, x->level[i]);
         struct last_segment again = {i, j, RECOMPUTED, top - x->kept[i]},
                             kept = {i, j, KEPT, top - x->kept[i]};
         if (size_add(x->outside, again.high) > s->limit)
@@ -284,8 +285,9 @@ static void search_free(struct search *s)
     free(s->merged.at);
 }
 
-/* search_best - the front with the cheapest way of all blocks, which is its first; NULL: there is none. */
-static const struct front *search_best(const struct search *s)
+/* find_best_front - returns the front whose first point is the cheapest way to cut all blocks; NULL: there
+ * is none. */
+static const struct front *find_best_front(const struct search *s)
 {
     const struct front *a = front_at(s, s->needs->n, RECOMPUTED), *b = front_at(s, s->needs->n, KEPT);
     if (!a->n || !b->n)
@@ -295,13 +297,13 @@ static const struct front *search_best(const struct search *s)
 
 /* ---- segments */
 
-/* A plan that is read off from its end. */
+/* The segments of a plan, collected from its end. */
 struct segment_list {
     ckpt_mem_segment *at;
     size_t n;
 };
 
-/* add_before - puts a segment before those of LIST; blocks that are kept are one segment. */
+/* add_before - adds a segment before those of LIST, or extends the first of them if both are kept. */
 static void add_before(struct segment_list *list, uint32_t first, uint32_t end, bool recomputed)
 {
     ckpt_mem_segment *next = list->n ? &list->at[list->n - 1] : NULL;
@@ -322,7 +324,7 @@ static void reverse(struct segment_list *list)
     }
 }
 
-/* list_segments - *OUT: the segments of the N blocks by W; those up to KEPT_FROM are recomputed. */
+/* list_segments - sets *OUT to the segments of the N blocks by W; those before KEPT_FROM are recomputed. */
 static void list_segments(const struct way *w, uint32_t n, uint32_t kept_from, struct segment_list *out)
 {
     for (uint32_t j = n; j > 0; j = w->from[j])
@@ -330,7 +332,7 @@ static void list_segments(const struct way *w, uint32_t n, uint32_t kept_from, s
     reverse(out);
 }
 
-/* list_front_segments - *OUT: the segments of the way to the first point of F. */
+/* list_front_segments - sets *OUT to the segments of the way that is the first point of F. */
 static void list_front_segments(const struct search *s, const struct front *f, struct segment_list *out)
 {
     size_t k = 0;
@@ -347,9 +349,9 @@ static void list_front_segments(const struct search *s, const struct front *f, s
 
 /* ---- */
 
-/* fewest_recomputed - the smallest number of blocks recomputed at the beginning, all others kept, that
- * bisection finds below LIMIT; n + 1: none. W: that way. */
-static uint32_t fewest_recomputed(const struct needs *x, uint64_t limit, struct way *w)
+/* find_fewest_recomputed - returns the smallest number of blocks at the beginning that have to be
+ * recomputed, all others kept, as far as bisection finds it; n + 1: LIMIT is too low. Sets *W to that way. */
+static uint32_t find_fewest_recomputed(const struct needs *x, uint64_t limit, struct way *w)
 {
     uint32_t low = 0, high = x->n;
     if (!plan_fits(x, limit, x->n, w))
@@ -365,6 +367,7 @@ static uint32_t fewest_recomputed(const struct needs *x, uint64_t limit, struct 
     return high;
 }
 
+/* fits_without - returns true, with *OUT, if the peak is at most LIMIT without recomputing anything. */
 static bool fits_without(const struct mem_timeline *t, uint64_t limit, struct segment_list *out)
 {
     ckpt_mem_segment all = {.blocks = t->n};
@@ -390,12 +393,12 @@ ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a
         return CKPT_OK;
     }
     CKPT_TRY(init_needs(&x, t, a, err));
-    uint32_t known = fewest_recomputed(&x, limit, &w);
+    uint32_t known = find_fewest_recomputed(&x, limit, &w);
     if (known > t->n)
         return CKPT_OK;
     struct search s = {.needs = &x, .limit = limit, .most_again = x.again[known]};
     bool ok = search_run(&s);
-    const struct front *best = ok && !s.too_many ? search_best(&s) : NULL;
+    const struct front *best = ok && !s.too_many ? find_best_front(&s) : NULL;
     if (best)
         list_front_segments(&s, best, &list);
     else

@@ -1,10 +1,10 @@
-/* states.c - see states.h. */
+/* states.c - sums up parameters, gradients and optimizer states. */
 #include "op/mem/states.h"
 
 enum state_kind {
     STATE_LIKE,     /* the parameter's shape and dtype */
     STATE_FACTORED, /* for a matrix one number for each row and one for each column */
-    STATE_8_BITS    /* bytes, a scale for each block of 256; tensors below 4096 elements in fp32 */
+    STATE_8_BITS    /* bytes, and a scale for each block of 256; tensors below 4096 elements in fp32 */
 };
 
 enum step_kind {
@@ -65,8 +65,8 @@ static uint64_t state_bytes(const struct optimizer *o, const struct mem_tensor *
     return size_add(size_mul(size_mul(o->states, item), n), counters);
 }
 
-/* step_temporaries - the temporaries of step() for a tensor of BYTES, with those of the tensor before it,
- * of BEFORE bytes, that are still alive. */
+/* step_temporaries - returns the bytes of the temporaries of step() for a tensor of BYTES, with those of the
+ * tensor before it, of BEFORE bytes, that are not freed yet. */
 static uint64_t step_temporaries(enum step_kind step, uint64_t bytes, uint64_t before)
 {
     if (step == STEP_TWO_TEMPORARIES)

@@ -1,5 +1,5 @@
-/* states.h - sums up parameters, gradients and optimizer states: what exists between two steps, and what one
- * step() adds. */
+/* states.h - the bytes of parameters, gradients and optimizer states: what exists between two steps of
+ * training, and what step() adds. */
 #ifndef OP_MEM_STATES_H
 #define OP_MEM_STATES_H
 
@@ -14,7 +14,7 @@ struct mem_bytes {
 struct mem_states {
     uint64_t trained, frozen, tensors; /* elements; tensors that are trained */
     uint64_t parameters, master, buffers, gradients, optimizer;
-    uint64_t transient;
+    uint64_t transient; /* what step() allocates, and frees again */
     bool transient_known, transient_exact, optimizer_exact;
     uint64_t largest; /* bytes of the largest parameter */
 };
