@@ -12,7 +12,7 @@
 
 #define BATCH 1024u /* elements decoded at a time */
 
-/* One of the two rows: a stream, and bytes read from it that are not compared yet. */
+/* One of the two rows: a stream, and the bytes read from it that are still to be compared. */
 struct side {
     ckpt_file *file;
     uint32_t row;
@@ -25,6 +25,7 @@ struct side {
     double num[2 * BATCH];
 };
 
+/* The comparison as it is made. */
 struct totals {
     const ckpt_diff_options *o;
     struct tolerance tolerance;
@@ -78,8 +79,8 @@ static void side_close(struct side *s)
     free(s->buf);
 }
 
-/* side_fill - reads the next bytes once all bytes read are compared. *N: elements that are not compared yet,
- * 0 at the end. */
+/* side_fill - reads the next bytes of S if all that were read have been compared, and adds their number to
+ * *BYTES. *N: the elements to compare, 0 at the end. */
 static ckpt_status side_fill(struct side *s, size_t *n, uint64_t *bytes, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
@@ -100,7 +101,8 @@ static size_t side_bytes(const struct side *s, size_t elems)
 
 /* ---- numbers */
 
-/* add_difference - adds DELTA, the distance of element I of the batch, relative to BASE. */
+/* add_difference - adds DELTA, the distance of the elements I of the batch; BASE: the magnitude that it is
+ * relative to. */
 static void add_difference(struct totals *t, size_t i, double delta, double base)
 {
     struct distance *d = &t->d;
@@ -180,7 +182,8 @@ static void to_complex(double *num, size_t n)
     }
 }
 
-/* compare_float4s - elements of two float4 numbers: an element differs once, whether one or both do. */
+/* compare_float4s - compares N elements, which are pairs of float4 numbers. An element counts once, even if
+ * both of its numbers differ. */
 static void compare_float4s(struct totals *t, const double *a, const double *b, size_t n)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {
@@ -199,7 +202,7 @@ static bool is_same_element(size_t width, const unsigned char *pa, const unsigne
     return width && memcmp(pa + i * width, pb + i * width, width) == 0;
 }
 
-/* try_kernel - compares by KERNEL; false: a number or a distance is not finite, so that it does not apply. */
+/* try_kernel - compares by KERNEL. False: it does not apply, because a number or a distance is not finite. */
 static bool try_kernel(struct totals *t, distance_kernel *kernel, ckpt_dtype dt, const void *pa,
                        const void *pb, size_t n)
 {
@@ -334,7 +337,7 @@ static ckpt_status compare_streams(struct totals *t, struct side *a, struct side
         if (n == 0)
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "one side ends before the other");
         bool equal = compare_next(t, a, b, n);
-        if (with_crc) /* both sides were read to the same element, and all of it is compared */
+        if (with_crc) /* of one dtype, so that all bytes of both buffers have been compared */
             update_crcs(a, b, a->len, equal);
     }
     if (with_crc) {

@@ -5,6 +5,7 @@
 #include "core/distance.h"
 #include "core/parallel_rows.h"
 
+/* The result of comparing two rows, or parts of them. */
 struct comparison {
     uint64_t differing; /* elements beyond the tolerance */
     bool identical;     /* byte for byte */
@@ -13,23 +14,22 @@ struct comparison {
     struct norms norms; /* if asked for, else 0 */
 };
 
-/* tick() is called with the number of bytes read since its last call; nonzero stops. */
 struct compare_progress {
+    /* tick - is called with the number of bytes read since its last call; nonzero stops. */
     int (*tick)(void *user, uint64_t bytes);
     void *user;
 };
 
 /* compare_possible - returns true if values of A and B can be compared. */
 bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b);
-/* compare_rows - compares the two rows of X, for which compare_possible() is true. CHUNK (may be NULL) limits
- * it to some elements; its crc is filled in.
+/* compare_rows - compares the two rows of X, for which compare_possible() is true. CHUNK, which may be NULL,
+ * limits it to some elements; sets its crc.
  *
- * Elements with the same bytes in the same dtype are equal, NaN included. Other
- * elements are compared as numbers, complex ones by the modulus of their
- * difference, 64-bit integers exactly; they are equal if |a-b| <= atol +
- * rtol*|b|, or both are NaN and EQUAL_NAN. A difference that is not finite (a
- * NaN or an infinity on one side) counts as infinite in max_abs and max_rel and
- * is not part of the sum. */
+ * Elements with the same bytes in the same dtype are equal, NaN included. Other elements are compared as
+ * numbers, complex ones by the modulus of their difference, 64-bit integers exactly. They are equal if |a-b|
+ * <= atol + rtol*|b|, or if both are NaN and OPTS has equal_nan. A difference that is not finite, because of
+ * a NaN or an infinity in one of the rows, counts as infinite in max_abs and max_rel and is not part of the
+ * sum. */
 ckpt_status compare_rows(const struct parallel_item *x, struct parallel_chunk *chunk,
                          const ckpt_diff_options *opts, const struct compare_progress *progress,
                          struct comparison *out, ckpt_error *err);

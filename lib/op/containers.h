@@ -9,10 +9,10 @@
 
 /* One container. Parents come before their children, and the children of one container follow each other. */
 struct container {
-    const ckpt_value *node; /* replacement applied */
-    uint32_t parent;
+    const ckpt_value *node; /* after file_replacement() */
+    uint32_t parent;        /* NO_CONTAINER: it is the root */
     ckpt_path_elem elem; /* the step from the parent to here */
-    uint32_t first, nchildren;
+    uint32_t first, nchildren; /* its children in the list */
     uint32_t entries; /* of a mapping */
     uint32_t tensors; /* entries that are tensors under a text key */
     uint32_t dotted;  /* of those, under a key with a dot, as parameters of modules have */
@@ -32,10 +32,10 @@ struct containers {
     arena *a;
     struct container *list;
     size_t n, cap;
-    map *seen;
+    map *seen; /* node -> its container */
 };
 
-/* What an edit applies to: pair or item INDEX of NODE, which has OF of them. */
+/* What an edit applies to: pair or item INDEX of NODE, which has OF pairs or items. */
 struct edit_target {
     const ckpt_value *node;
     uint32_t index, of;
@@ -48,8 +48,8 @@ struct entry {
     struct edit_target whole; /* to leave the entry out */
 };
 
-/* containers_find - lists the containers at and below ROOT. Key texts that are not in the graph are made in
- * A. Call containers_free() even after an error. */
+/* containers_find - lists the containers at and below ROOT in *W. Texts of keys that are neither text nor
+ * int are made in A. The caller calls containers_free(), also after an error. */
 ckpt_status containers_find(struct containers *w, const ckpt_file *file, const ckpt_value *root, arena *a,
                             ckpt_error *err);
 void containers_free(struct containers *w);
@@ -67,8 +67,8 @@ bool is_tensor_node(const struct containers *w, const ckpt_value *v);
  * behaves like a dict, including an OrderedDict as Python 2 pickles it (a list of pairs). */
 uint32_t mapping_count(const ckpt_value *v);
 bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e);
-const ckpt_value *mapping_get(const ckpt_value *v,
-                              const char *name); /* the last value with that text key, or NULL */
+/* mapping_get - returns the last value with the text key NAME, or NULL. */
+const ckpt_value *mapping_get(const ckpt_value *v, const char *name);
 /* mapping_metadata - returns the _metadata of a state dict, or NULL. */
 const ckpt_value *mapping_metadata(const ckpt_value *v);
 

@@ -1,4 +1,4 @@
-/* diff.c - `ckpt diff` of tensors: rows of two files are paired by name, then compared. */
+/* diff.c - `ckpt diff` of tensors: pairs the rows of two files by name, and compares them. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,8 +15,8 @@ struct row_pair {
     ckpt_str name;
     uint32_t a, b;       /* rows, or CKPT_NO_TENSOR */
     uint32_t renamed_to; /* of a row only in A: the pair of the row only in B with the same bytes */
-    uint32_t item;      /* index in items, which compares its values; CKPT_NO_TENSOR: they are not compared */
-    bool array_differs; /* of arrays without comparable bytes: their pickled values differ */
+    uint32_t item;       /* index in items; CKPT_NO_TENSOR: the values are not compared */
+    bool array_differs;  /* of arrays without comparable bytes: their pickled values differ */
 };
 
 struct diff {
@@ -99,17 +99,16 @@ static int compare_unmatched_rows(const void *x, const void *y)
     return c ? c : (a->pair > b->pair) - (a->pair < b->pair);
 }
 
-/* match_same_bytes - matches rows A[0..na) and B[0..nb), which all have the same bytes: in the order of their
- * names if NA equals NB, else only those with the same last component. */
+/* match_same_bytes - matches rows A[0..NA) and B[0..NB), which all have the same bytes, in the order of
+ * their names: all of them if NA equals NB, else those with the same last component. */
 static void match_same_bytes(struct diff *d, const struct unmatched *a, size_t na, const struct unmatched *b,
                              size_t nb)
 {
     size_t j = 0;
     for (size_t i = 0; i < na && j < nb; i++) {
         struct row_pair *from = &d->pairs[a[i].pair];
-        if (na == nb)
-            from->renamed_to = b[j++].pair;
-        else if (str_eq(str_after_last(from->name, '.'), str_after_last(d->pairs[b[j].pair].name, '.')))
+        if (na == nb ||
+            str_eq(str_after_last(from->name, '.'), str_after_last(d->pairs[b[j].pair].name, '.')))
             from->renamed_to = b[j++].pair;
     }
 }
@@ -177,15 +176,15 @@ static ckpt_status find_renamed(struct diff *d, ckpt_error *err)
 
 static int advance_progress(void *user, uint64_t bytes) { return !parallel_advance(user, bytes); }
 
-static bool same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
+static bool have_same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
 {
     return a->has_shape == b->has_shape && a->ndim == b->ndim &&
            (a->ndim == 0 || memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0);
 }
 
-/* same_form - do rows agree without a comparison of bytes? The parameters of quantised rows are in their
- * note. */
-static bool same_form(const ckpt_tensor *a, const ckpt_tensor *b)
+/* have_same_form - do A and B agree in all but dtype, shape and bytes? Scale and zero point of quantised
+ * rows are in their notes. */
+static bool have_same_form(const ckpt_tensor *a, const ckpt_tensor *b)
 {
     if (a->kind != b->kind || a->has_data != b->has_data)
         return false;
@@ -229,8 +228,8 @@ static ckpt_status merge_comparisons(void *user, size_t i, const struct parallel
     return st;
 }
 
-/* dtype_counts - does the dtype of the pair differ, and does that count? */
-static bool dtype_counts(const struct diff *d, const ckpt_diff_event *e)
+/* is_dtype_changed - do the dtypes of the pair differ, and does that count as a difference? */
+static bool is_dtype_changed(const struct diff *d, const ckpt_diff_event *e)
 {
     return e->dtype_differs && !d->o->ignore_dtype;
 }
@@ -256,7 +255,7 @@ static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_even
     e->values_differ |= c->differing != 0;
     bool other_values = !c->identical &&
                         (!e->dtype_differs || c->max_abs > 0); /* else only the dtypes differ */
-    e->within_tolerance = other_values && !e->values_differ && !dtype_counts(d, e);
+    e->within_tolerance = other_values && !e->values_differ && !is_dtype_changed(d, e);
 }
 
 static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
@@ -264,16 +263,16 @@ static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event
     const ckpt_tensor *a = row_a(d, p), *b = row_b(d, p);
     bool names_only = d->a->names_only || d->b->names_only;
     e->dtype_differs = !names_only && !tensor_same_dtype(a, b);
-    e->shape_differs = !names_only && !same_shape(a, b);
+    e->shape_differs = !names_only && !have_same_shape(a, b);
     if (!d->o->keys_only) {
         bool numbers = a->has_data && b->has_data && a->kind != CKPT_QUANTIZED && b->kind != CKPT_QUANTIZED;
-        e->values_differ = !numbers && (!same_form(a, b) || p->array_differs);
+        e->values_differ = !numbers && (!have_same_form(a, b) || p->array_differs);
         if (p->item != CKPT_NO_TENSOR)
             fill_values(d, p, e);
         else if (!e->shape_differs && a->has_data && b->has_data)
             e->values_differ = true;
     }
-    bool changed = dtype_counts(d, e) || e->shape_differs || e->values_differ;
+    bool changed = is_dtype_changed(d, e) || e->shape_differs || e->values_differ;
     e->what = changed ? CKPT_DIFF_CHANGED : CKPT_DIFF_SAME;
     (*(changed ? &d->totals->changed : &d->totals->same))++;
 }
@@ -283,7 +282,7 @@ static bool send_event(const struct diff *d, const ckpt_diff_event *e)
     return !d->event || d->event(d->user, e) == 0;
 }
 
-/* report_pair - passes P to the caller; false: stop. */
+/* report_pair - passes P to the callback. False: it requested to stop. */
 static bool report_pair(struct diff *d, const struct row_pair *p)
 {
     ckpt_diff_event e = {.name = p->name,
@@ -309,7 +308,7 @@ static bool report_pair(struct diff *d, const struct row_pair *p)
     return send_event(d, &e);
 }
 
-/* report_pairs - passes all pairs before UPTO to the caller; false: stop. */
+/* report_pairs - passes all pairs before UPTO to the callback. False: it requested to stop. */
 static bool report_pairs(struct diff *d, size_t upto)
 {
     while (d->nreported < upto)
@@ -332,8 +331,7 @@ static bool has_aliases(const ckpt_file *f)
     return false;
 }
 
-/* make_tie_key - returns the rows of P as one number, equal for pairs whose rows share their bytes on both
- * sides. */
+/* make_tie_key - returns a number that is equal for pairs whose rows share their bytes in both files. */
 static uint64_t make_tie_key(const struct diff *d, const struct row_pair *p)
 {
     uint32_t a = row_a(d, p)->alias_of, b = row_b(d, p)->alias_of;
@@ -345,8 +343,8 @@ static bool is_comparable(const struct diff *d, const struct row_pair *p)
     return p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR && compare_possible(row_a(d, p), row_b(d, p));
 }
 
-/* add_compare_items - adds the pairs to compare. Pairs of tied weights, whose bytes are shared under several
- * names in both files, get one item, found by SEEN (NULL: no ties). */
+/* add_compare_items - adds an item for each pair to compare. Pairs of tied weights, whose rows share their
+ * bytes in both files, get one item, found by SEEN (NULL: no ties). False: out of memory. */
 static bool add_compare_items(struct diff *d, map *seen)
 {
     for (size_t i = 0; i < d->npairs && !d->o->keys_only; i++) {
@@ -364,7 +362,7 @@ static bool add_compare_items(struct diff *d, map *seen)
     return true;
 }
 
-/* compare_arrays - compares arrays of text, dates, records and objects, which are not arrays of numbers. */
+/* compare_arrays - compares arrays of text, dates, records and objects by their pickled values. */
 static ckpt_status compare_arrays(struct diff *d, ckpt_error *err)
 {
     struct value_equal equal = {0};
@@ -414,7 +412,7 @@ static ckpt_status compare_all(struct diff *d, ckpt_error *err)
                                       : fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
 }
 
-/* One of the two files, and what of it is compared. */
+/* One of the two files, and the part of it that is compared. */
 struct diff_side {
     ckpt_file *f;
     const char *wanted_root; /* or NULL */

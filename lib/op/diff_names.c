@@ -1,5 +1,5 @@
-/* diff_names.c - the names of both files of a diff. Names that occur twice in a file are paired in the order
- * of the file. */
+/* diff_names.c - lists the names of both files of a diff. Names that occur twice in a file are paired in
+ * document order. */
 #include "op/diff_names.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name)
     return is_wanted(&(struct wanted_names){o->globs, o->nglobs, false}, name);
 }
 
-/* shorten_name - takes root and ignored prefix off *NAME; false: it is not selected. */
+/* shorten_name - removes ROOT and the ignored prefix from *NAME. False: it is not selected. */
 static bool shorten_name(const ckpt_diff_options *o, const struct root *root, ckpt_str *name,
                          const ckpt_path_elem *path, uint32_t npath)
 {
@@ -39,12 +39,6 @@ static ckpt_status alloc_names(struct diff_names *out, size_t n, ckpt_error *err
     return out->list ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status sort_names(struct diff_names *names)
-{
-    qsort(names->list, names->n, sizeof *names->list, compare_diff_names);
-    return CKPT_OK;
-}
-
 ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
                            struct diff_names *out, ckpt_error *err)
 {
@@ -55,30 +49,35 @@ ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const
         if (shorten_name(o, root, &name, t->path, t->npath))
             out->list[out->n++] = (struct diff_name){name, i};
     }
-    return sort_names(out);
+    qsort(out->list, out->n, sizeof *out->list, compare_diff_names);
+    return CKPT_OK;
+}
+
+/* select_leaf - sets *NAME to the shortened name of LEAF. False: it is not selected. */
+static bool select_leaf(const ckpt_leaf *leaf, const ckpt_diff_options *o, const struct root *root,
+                        ckpt_str *name)
+{
+    *name = leaf->name;
+    return !root->alone && shorten_name(o, root, name, leaf->path, leaf->npath);
 }
 
 ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
                              struct diff_names *out, ckpt_error *err)
 {
     CKPT_TRY(alloc_names(out, f->nleaves, err));
-    for (uint32_t i = 0; i < f->nleaves; i++) {
-        const ckpt_leaf *leaf = &f->leaves[i];
-        ckpt_str name = leaf->name;
-        if (!root->alone && shorten_name(o, root, &name, leaf->path, leaf->npath))
-            out->list[out->n++] = (struct diff_name){name, i};
-    }
-    return sort_names(out);
+    for (uint32_t i = 0; i < f->nleaves; i++)
+        if (select_leaf(&f->leaves[i], o, root, &out->list[out->n].name))
+            out->list[out->n++].index = i;
+    qsort(out->list, out->n, sizeof *out->list, compare_diff_names);
+    return CKPT_OK;
 }
 
 bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
 {
-    for (size_t i = 0; i < f->nleaves; i++) {
-        const ckpt_leaf *leaf = &f->leaves[i];
-        ckpt_str name = leaf->name;
-        if (!root->alone && shorten_name(o, root, &name, leaf->path, leaf->npath))
+    ckpt_str name;
+    for (size_t i = 0; i < f->nleaves; i++)
+        if (select_leaf(&f->leaves[i], o, root, &name))
             return true;
-    }
     return false;
 }
 
@@ -87,7 +86,7 @@ bool diff_has_name_below(const struct diff_names *n, ckpt_str name)
     size_t from = 0, to = n->n;
     if (!name.len) /* the root */
         return n->n && n->list[n->n - 1].name.len;
-    while (from < to) { /* the first name after NAME: those below it follow */
+    while (from < to) { /* finds the first name after NAME, where the names below it begin */
         size_t mid = from + (to - from) / 2;
         if (ckpt_natural_compare(n->list[mid].name, name) <= 0)
             from = mid + 1;

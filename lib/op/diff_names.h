@@ -11,11 +11,11 @@ struct diff_name {
 };
 
 struct diff_names {
-    struct diff_name *list; /* free() */
+    struct diff_name *list; /* to free */
     size_t n;
 };
 
-/* Pairs the names of two sorted lists; zeroed except for a and b. */
+/* The state of pairing the names of two sorted lists. The caller sets a and b, and zeroes the rest. */
 struct diff_join {
     const struct diff_names *a, *b;
     size_t i, j;
@@ -23,7 +23,8 @@ struct diff_join {
 
 /* diff_name_matches - returns true if NAME, shortened, matches the globs. */
 bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name);
-/* diff_list_rows, diff_list_leaves - the selected names of tensors and of values, in natural order. */
+/* diff_list_rows, diff_list_leaves - set *OUT to the selected names of tensors, and of values, in natural
+ * order. */
 ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
                       struct diff_names *out, ckpt_error *err);
 ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
@@ -33,8 +34,8 @@ bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct 
 /* diff_has_name_below - returns true if a name of N begins with NAME and a dot or, if NAME is empty, if any
  * name is not empty. */
 bool diff_has_name_below(const struct diff_names *n, ckpt_str name);
-/* diff_next_pair - returns the next name in order in *A and *B; one is NULL if only the other list has the
- * name. False: there are no more. */
+/* diff_next_pair - sets *A and *B to the next name in each list; one of them is NULL if only the other list
+ * has the name. False: there are no more. */
 bool diff_next_pair(struct diff_join *join, const struct diff_name **a, const struct diff_name **b);
 
 #endif

@@ -1,4 +1,5 @@
-/* diff_values.c - `ckpt diff` of values other than tensors: paired by name, compared by meaning. */
+/* diff_values.c - `ckpt diff` of values other than tensors: pairs them by name, and compares them as Python
+ * does. */
 #include <stdlib.h>
 
 #include "base/sized.h"
@@ -9,7 +10,7 @@
 struct value_side {
     ckpt_file *f;
     struct root root;
-    struct diff_names leaves, rows; /* rows are listed when they are needed */
+    struct diff_names leaves, rows; /* rows: listed when they are first needed */
 };
 
 struct value_diff {
@@ -19,7 +20,7 @@ struct value_diff {
     void *user;
     ckpt_diff_value_totals *totals;
     struct value_equal equal;
-    map *containers; /* names of those already compared */
+    map *containers; /* the names of the containers that were compared */
 };
 
 /* has_attributes_after - is leaf I + 1 of F, which follows leaf I in the document, an attribute of it? */
@@ -47,7 +48,7 @@ struct leaf_container {
     size_t name_len; /* of its joined name */
 };
 
-/* next_container - moves C one path element towards its leaf; false: there is only the leaf left. */
+/* next_container - moves C one path element towards its leaf. False: the next element is the leaf. */
 static bool next_container(struct leaf_container *c)
 {
     if (c->depth + 1 >= c->leaf->npath)
@@ -77,9 +78,8 @@ static const ckpt_leaf *make_container_leaf(ckpt_file *f, const struct leaf_cont
     return leaf;
 }
 
-/* same_class - returns true if two lists or mappings have the same class; also for all other values, which
- * are compared by content. */
-static bool same_class(const ckpt_value *a, const ckpt_value *b)
+/* have_same_class - returns false if A and B are lists or mappings of different classes. */
+static bool have_same_class(const ckpt_value *a, const ckpt_value *b)
 {
     char type_a[256], type_b[256];
     enum view_kind in_a = view_of(a).kind, in_b = view_of(b).kind;
@@ -99,7 +99,7 @@ static ckpt_status compare_container(struct value_diff *d, ckpt_str name, const 
         return fail_memory(err);
     bool already_compared = before != MAP_NONE;
     if (already_compared || !diff_name_matches(d->o, name) ||
-        same_class(container_node(a), container_node(b)))
+        have_same_class(container_node(a), container_node(b)))
         return CKPT_OK;
     ckpt_diff_value e = {CKPT_DIFF_CHANGED, name, make_container_leaf(d->a.f, a),
                          make_container_leaf(d->b.f, b)};
@@ -109,15 +109,14 @@ static ckpt_status compare_container(struct value_diff *d, ckpt_str name, const 
     return send_value_event(d, &e, err);
 }
 
-/* name_length_below - returns the length of what follows the container's name, and a dot, in the name of its
- * leaf. */
+/* name_length_below - returns the length of the part of the leaf's name that follows C's name and a dot. */
 static size_t name_length_below(const struct leaf_container *c)
 {
     return c->leaf->name.len - c->name_len - (c->depth != 0);
 }
 
 /* compare_containers - compares the containers on the paths of leaves A and B, which are both called NAME,
- * from the root on. Two containers correspond if the same part of NAME follows them. */
+ * from the root on. It compares two containers if the same part of NAME follows them. */
 static ckpt_status compare_containers(struct value_diff *d, ckpt_str name, const ckpt_leaf *a,
                                       const ckpt_leaf *b, ckpt_error *err)
 {
@@ -133,10 +132,10 @@ static ckpt_status compare_containers(struct value_diff *d, ckpt_str name, const
     return CKPT_OK;
 }
 
-/* same_key_types - returns true if the keys in the paths of A and B, which print the same, have the same
- * types: 1 and '1' differ in mappings, not in what is a list in one file. Paths are compared from their ends,
- * as roots and prefixes may differ. */
-static bool same_key_types(const ckpt_leaf *a, const ckpt_leaf *b)
+/* have_same_key_types - returns true if the keys in the paths of A and B, which print the same, have the
+ * same types. 1 and '1' differ if both are keys of mappings; the items of a list have no keys. Paths are
+ * compared from their ends, because roots and prefixes may differ. */
+static bool have_same_key_types(const ckpt_leaf *a, const ckpt_leaf *b)
 {
     if (!a->containers || !b->containers)
         return true;
@@ -161,7 +160,7 @@ static ckpt_status compare_leaves(struct value_diff *d, uint32_t a, uint32_t b, 
         fail_where(err, "%.*s", STR_ARG(e->name));
         return st;
     }
-    same = same && same_key_types(e->a, e->b);
+    same = same && have_same_key_types(e->a, e->b);
     d->totals->same += same;
     d->totals->changed += !same;
     e->what = CKPT_DIFF_CHANGED;
@@ -196,7 +195,7 @@ static ckpt_status report_leaf(struct value_diff *d, const struct diff_name *a, 
         return compare_leaves(d, a->index, b->index, &e, err);
     if (is_empty(a ? e.a->value : e.b->value))
         CKPT_TRY(has_content_below(a ? &d->b : &d->a, d->o, e.name, &filled, err));
-    if (filled) /* its content in the other file is reported, or is a tensor */
+    if (filled) /* what the other file has below that name is reported, or is a tensor */
         return CKPT_OK;
     e.what = a ? CKPT_DIFF_ONLY_A : CKPT_DIFF_ONLY_B;
     d->totals->only_a += a != NULL;

@@ -19,7 +19,7 @@ enum xxh3_kernel { XXH3_BASELINE, XXH3_AVX2 };
 
 /* xxh3_update_with - updates by kernel K as xxh3_update does; false: the CPU does not support K. */
 bool xxh3_update_with(enum xxh3_kernel k, void *x, const void *bytes, size_t n);
-/* xxh3_update_avx2 - to be called only on a CPU with AVX2, which xxh3_update checks. */
+/* xxh3_update_avx2 - updates by AVX2. The caller checks that the CPU has it. */
 void xxh3_update_avx2(void *x, const void *bytes, size_t n);
 
 #endif

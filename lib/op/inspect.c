@@ -1,4 +1,4 @@
-/* inspect.c - the facts that `ckpt info` shows: wrappers, weights, optimizer, unreferenced bytes. */
+/* inspect.c - finds what `ckpt info` shows: wrappers, weights, optimizer, unreferenced bytes. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -81,7 +81,7 @@ static ckpt_status find_wrappers(const struct containers *w, const struct weight
 
 /* ---- weights */
 
-/* count_rows - adds up the rows of FILE in LIST: row I belongs to list[number[container[i]]]. */
+/* count_rows - adds each row I of FILE to list[number[container[i]]]. */
 static void count_rows(const ckpt_file *file, const uint32_t *container, const uint32_t *number,
                        ckpt_weights *list)
 {
@@ -100,10 +100,10 @@ static void count_rows(const ckpt_file *file, const uint32_t *container, const u
 
 /* First components of the keys of one mapping, with their dots. */
 struct first_component_votes {
-    ckpt_str most; /* the one of most keys */
-    ckpt_str copy; /* the first one that is a name of averaged copies */
-    uint64_t votes, with_most, deep,
-        with_copy; /* deep: keys with MOST and more than one component after it */
+    ckpt_str most; /* the component that most keys begin with */
+    ckpt_str copy; /* the first component that is a name of averaged copies */
+    uint64_t votes, with_most, with_copy;
+    uint64_t deep; /* keys with MOST and more than one component after it */
 };
 
 static ckpt_str last_key(const ckpt_tensor *t)
@@ -141,8 +141,8 @@ static void count_component(struct first_component_votes *l, ckpt_str key)
     l->deep += has_most && first_component(str_skip(key, first.len)).len;
 }
 
-/* set_prefix - sets the prefix of ONE if the component names a nested network or an averaged copy, not a
- * layer. */
+/* set_prefix - sets the prefix of ONE if most keys begin with the name of a nested network or of an averaged
+ * copy, and not with that of a layer. */
 static void set_prefix(ckpt_weights *one, const struct first_component_votes *l)
 {
     if (l->with_most > 1 && l->with_most >= one->tensors - one->tensors / 4 && l->deep > l->with_most / 2) {
@@ -163,18 +163,17 @@ static ckpt_status find_prefixes(const struct containers *w, const uint32_t *con
                                  const uint32_t *number, ckpt_weights *list, size_t n, ckpt_error *err)
 {
     const struct table *t = &w->file->table;
-    struct first_component_votes *leads = calloc(n + 1,
-                                                 sizeof *leads); /* bounded: as many items are in memory */
-    if (!leads)
+    struct first_component_votes *votes = calloc(n + 1, sizeof *votes); /* bounded: LIST is in memory */
+    if (!votes)
         return fail_memory(err);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < t->nrows; i++)
             if (container[i] != NO_CONTAINER && t->rows[i].t.part_of == CKPT_NO_TENSOR)
-                (pass ? count_component : vote_for_component)(&leads[number[container[i]]],
+                (pass ? count_component : vote_for_component)(&votes[number[container[i]]],
                                                               last_key(&t->rows[i].t));
     for (size_t i = 0; i < n; i++)
-        set_prefix(&list[i], &leads[i]);
-    free(leads);
+        set_prefix(&list[i], &votes[i]);
+    free(votes);
     return CKPT_OK;
 }
 
@@ -206,8 +205,8 @@ static ckpt_status list_weights(const struct containers *w, const struct weights
 
 /* ---- optimizer */
 
-/* An optimizer is recognized by its state for each parameter: the first line whose keys are all there. From
- * torch/optim and fairseq's Adafactor. */
+/* An optimizer is recognized by the keys of its state for each parameter: it is the first one below whose
+ * keys all occur. From torch/optim and fairseq's Adafactor. */
 static const struct {
     const char *name, *keys[2];
 } optimizers[] = {
@@ -239,12 +238,9 @@ static const char *optimizer_name(const ckpt_value *kept, const ckpt_value *grou
 static ckpt_status find_optimizer(const struct containers *w, ckpt_info *out, ckpt_error *err)
 {
     uint32_t first = NO_CONTAINER, count = 0;
-    for (uint32_t i = 0; i < w->n; i++) {
-        if (!w->list[i].optimizer)
-            continue;
-        if (!count++)
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->list[i].optimizer && !count++)
             first = i;
-    }
     if (!count)
         return CKPT_OK;
     struct entry e = {0};
@@ -369,8 +365,9 @@ const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
     return i < file_or_empty(f)->nwrappers ? &f->wrappers[i] : NULL;
 }
 
-/* forget_inspected - frees what an earlier call found: a program may inspect a file any number of times. */
-static ckpt_status forget_inspected(ckpt_file *f, ckpt_error *err)
+/* clear_inspected - frees the result of an earlier call, because a program may inspect a file any number of
+ * times. */
+static ckpt_status clear_inspected(ckpt_file *f, ckpt_error *err)
 {
     arena_free(f->inspected);
     f->inspected = arena_new(UINT64_MAX); /* bounded: by the file's graph */
@@ -388,7 +385,7 @@ ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
     ckpt_info info = {.producer = file->producer,
                       .executes_code = file->executes_code,
                       .ranks = file->ranks.ranks || file->ranks.has_step ? &file->ranks : NULL};
-    CKPT_TRY(forget_inspected(file, err));
+    CKPT_TRY(clear_inspected(file, err));
     ckpt_status st = containers_find(&w, file, file->root, file->inspected, err);
     if (st == CKPT_OK)
         st = inspect_graph(&w, file, &info, err);

@@ -1,14 +1,14 @@
 /*
- * manifest.c - manifests for `ckpt verify`: a readable text that lists the tensors of a file, with which that
- * file, or another one in any format, can be compared later:
+ * manifest.c - writes and compares the manifests of `ckpt verify`: texts that list the tensors of a file, so
+ * that this file, or a file of a different format, can be compared with it later:
  *
  *   # ckpt manifest 1: …                      lines that begin with # are skipped
  *   DIGEST  DTYPE [SHAPE]  NAME               one for each row, in natural order of names
  *
  * DIGEST is that of `ckpt hash`: SHA-256 (64 digits) or XXH3-128 (32) over the row-major contiguous
- * little-endian bytes; `-` for a row without bytes of its own. Kind and note follow the shape where the bytes
- * alone do not determine the values. Names are escaped, so that each is one line. Two blanks separate the
- * three fields.
+ * little-endian bytes; `-` for a row without bytes of its own. Kind and note follow the shape where the
+ * bytes alone do not determine the values. Names are escaped, so that each is one line. Two blanks separate
+ * the three fields.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ struct manifest_entry {
     uint32_t row;
     uint32_t next_same_name; /* index of the next entry of this name, or MAP_NONE */
     uint32_t last_same_name; /* of the first entry of a name: index of the last one */
-    bool is_listed;          /* a line of the manifest was compared with it */
+    bool is_compared;        /* with a line of the manifest */
 };
 
 struct manifest {
@@ -40,7 +40,7 @@ struct manifest {
     struct manifest_entry *entries;
     size_t n;
     map *names;
-    size_t size;         /* of a digest */
+    size_t size;         /* bytes of a digest */
     struct root weights; /* for a hint: the manifest may only list names below it */
     ckpt_error *err;
 };
@@ -163,7 +163,8 @@ struct manifest_line {
     uint64_t at;
 };
 
-/* take_field - takes the text before two blanks off *REST as *OUT, and the blanks; false: there are none. */
+/* take_field - removes from *REST the text before two blanks, which becomes *OUT, and the blanks. False:
+ * there are no two blanks. */
 static bool take_field(ckpt_str *rest, ckpt_str *out)
 {
     size_t n = str_find(*rest, STR_LIT("  "), 0);
@@ -184,7 +185,7 @@ static bool is_digest(ckpt_str s)
     return s.len == 64 || s.len == 2 * XXH3_BYTES;
 }
 
-/* next_line - sets *OUT to the next line that is not a comment; false: there is none, or *ST is an error. */
+/* next_line - sets *OUT to the next line that is not a comment. False: there is none, or *ST is an error. */
 static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckpt_status *st, ckpt_error *err)
 {
     while (*pos < text.len) {
@@ -211,8 +212,8 @@ static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckp
 
 static const char *display_path(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
-/* find_algorithm - sets *OUT to the algorithm, by the length of the first digest. A text without lines is a
- * manifest if it has the header. */
+/* find_algorithm - sets *OUT to the algorithm, by the length of the first digest. Refuses a text that has
+ * neither lines nor the header. */
 static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error *err)
 {
     struct manifest_line l;
@@ -277,7 +278,7 @@ static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e, c
     buf_init(&digest, 1024);
     put_description(&what, t);
     put_digest(&digest, m, e->row);
-    e->is_listed = true;
+    e->is_compared = true;
     if (!buf_ok(&what) || !buf_ok(&digest)) {
         st = fail_memory(m->err);
     } else if (!str_eq(buf_view(&what), l->what)) {
@@ -298,7 +299,7 @@ static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e, c
 static uint32_t find_entry(const struct manifest *m, ckpt_str name)
 {
     uint32_t i = map_get(m->names, name);
-    while (i != MAP_NONE && m->entries[i].is_listed)
+    while (i != MAP_NONE && m->entries[i].is_compared)
         i = m->entries[i].next_same_name;
     return i;
 }
@@ -340,7 +341,7 @@ static ckpt_status check_lines(struct manifest *m, ckpt_str text)
     if (st == CKPT_EFORMAT)
         fail_file(m->err, display_path(m->c->opts->manifest));
     for (size_t i = 0; st == CKPT_OK && i < m->n; i++)
-        if (!m->entries[i].is_listed)
+        if (!m->entries[i].is_compared)
             st = report_mismatch(m, CHECK_MANIFEST_EXTRA, m->entries[i].name,
                                  m->f->table.rows[m->entries[i].row].t.file_offset,
                                  "the file has it, the manifest has no tensor of this name");

@@ -1,5 +1,5 @@
-/* table_json.c - the rows of a file as JSON: what `ckpt ls --json` prints, for it and for other programs. The
- * document is described in man/schema/ckpt.ls.v1.json. */
+/* table_json.c - writes the rows of a file as JSON, for `ckpt ls --json` and other programs.
+ * man/schema/ckpt.ls.v1.json describes the document. */
 #include "op/table_json.h"
 
 #include <inttypes.h>
@@ -96,7 +96,7 @@ static void put_path(struct text_sink *s, const ckpt_path_elem *path, uint32_t n
 
 /* ------------------------------------------------------------------------ rows */
 
-/* put_stride - TO has room for ndim numbers. */
+/* put_stride - writes the stride of T; TO has room for its ndim numbers. */
 static void put_stride(struct text_sink *s, const ckpt_tensor *t, uint64_t *to)
 {
     uint64_t step = 1; /* of a shape with a 0 in it, it may wrap */
@@ -105,7 +105,7 @@ static void put_stride(struct text_sink *s, const ckpt_tensor *t, uint64_t *to)
     put_list(s, "stride", to, t->ndim);
 }
 
-static void put_place(struct text_sink *s, const ckpt_tensor *t)
+static void put_offsets(struct text_sink *s, const ckpt_tensor *t)
 {
     if (t->storage == CKPT_NO_STORAGE) {
         put_null(s, "storage");
@@ -147,7 +147,7 @@ static void put_row(struct text_sink *s, const ckpt_file *f, const ckpt_tensor *
     put_str(s, "kind", str_c(ckpt_kind_name((ckpt_kind)t->kind)));
     if (t->has_shape)
         put_stride(s, t, stride);
-    put_place(s, t);
+    put_offsets(s, t);
     put_bool(s, "requires_grad", t->requires_grad);
     put_bool(s, "parameter", t->parameter);
     put_row_name(s, "alias_of", f, t->alias_of);
@@ -181,7 +181,7 @@ size_t ckpt_tensor_json(const ckpt_file *file, uint32_t i, char *out, size_t cap
 
 /* -------------------------------------------------------------------- document */
 
-/* What is made of a file, and what of it was listed. */
+/* The document as it grows, and the sums of its rows. */
 struct document {
     const struct table_json *x;
     char *text; /* of len bytes, and a NUL */
@@ -189,7 +189,7 @@ struct document {
     uint64_t tensors, elements, bytes;
 };
 
-/* make_room - makes room for N bytes more and a NUL. */
+/* make_room - makes room for N more bytes and a NUL. False: out of memory. */
 static bool make_room(struct document *d, size_t n)
 {
     if (n < d->cap - d->len)
@@ -238,7 +238,7 @@ static void put_tail(struct text_sink *s, const struct document *d)
     text_put_literal(s, "}}");
 }
 
-/* add_frame - adds what comes before the rows or, if END, after them. */
+/* add_frame - adds the part of the document before the rows or, if END, after them. False: out of memory. */
 static bool add_frame(struct document *d, bool end)
 {
     struct text_sink s = {0};

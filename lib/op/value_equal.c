@@ -1,9 +1,7 @@
-/*
- * value_equal.c - are two nodes the same value in Python? Graphs, with or without loops, are compared by the
- * algorithm for the equivalence of automata of Hopcroft and Karp (1971): nodes that must be equal are put
+/* value_equal.c - compares two nodes as values of Python. Graphs, with or without loops, are compared by the
+ * algorithm of Hopcroft and Karp (1971) for the equivalence of automata: nodes that must be equal are put
  * into one class, and a pair that is in one class already is not compared again. Each union leaves one class
- * fewer, so there are fewer unions than nodes.
- */
+ * fewer, so there are fewer unions than nodes. */
 #include "op/value_equal.h"
 
 #include <math.h>
@@ -14,8 +12,9 @@
 #include "core/view.h"
 
 #define MAX_WORK (UINT64_C(1) << 26) /* pairs of nodes */
-#define KEY_TEXT 160u /* bytes of text by which keys are sorted that are neither text nor int */
+#define KEY_TEXT 160u /* bytes of the text by which other keys than text and int are sorted */
 
+/* What a node is compared as. */
 enum form { NOTHING, TRUTH, INTEGER, REAL, TEXT, BYTES, BYTEARRAY, NAME, STORED, OBJECT };
 
 /* latin1_argument - returns the text argument of the call V, alone or, in Python 2, followed by "latin1";
@@ -79,7 +78,7 @@ static enum form form_of(const ckpt_value *v)
 
 /* ------------------------------------------------------------ single values */
 
-/* trim_integer - returns the bytes of the int V without those that only repeat its sign. */
+/* trim_integer - returns the little-endian bytes of the int V without those that only repeat its sign. */
 static ckpt_str trim_integer(const ckpt_value *v, char small[8])
 {
     for (unsigned i = 0; v->type == CKPT_V_INT && i < 8; i++)
@@ -277,8 +276,8 @@ static int compare_key_text(const ckpt_value *a, const ckpt_value *b)
     return strcmp(in_a, in_b);
 }
 
-/* order_group - keys are sorted by group first, then inside of it. */
-static int order_group(const ckpt_value *key)
+/* key_group - returns a number by which keys are sorted first: texts, ints, other forms. */
+static int key_group(const ckpt_value *key)
 {
     ckpt_str text;
     int64_t i;
@@ -288,7 +287,7 @@ static int order_group(const ckpt_value *key)
 static int compare_child_keys(const void *x, const void *y)
 {
     const struct keyed_child *a = x, *b = y;
-    int in_a = order_group(a->key), in_b = order_group(b->key), c = in_a - in_b;
+    int in_a = key_group(a->key), in_b = key_group(b->key), c = in_a - in_b;
     ckpt_str text_a, text_b;
     int64_t i, j;
     if (c == 0 && value_text(a->key, &text_a) && value_text(b->key, &text_b))
@@ -305,10 +304,10 @@ static struct keyed_child *sort_children(const struct view *view)
     struct keyed_child *list = calloc(view->n + 1, sizeof *list);
     for (size_t i = 0; list && i < view->n && view_item(view, i, &list[i].key, &list[i].val); i++) {
         list[i].index = i;
-        if (view->kind == VIEW_ITEMS)
+        if (view->kind == VIEW_ITEMS) {
             list[i].key = list[i].val;
-        if (view->kind == VIEW_ITEMS)
             list[i].val = NULL;
+        }
     }
     if (list)
         qsort(list, view->n, sizeof *list, compare_child_keys);
@@ -339,9 +338,9 @@ static bool is_set(const ckpt_value *v)
            is_builtin(k, "frozenset");
 }
 
-/* arguments_are_contents - returns true if the arguments of V are its contents, as in dict(…); its view has
- * them already. */
-static bool arguments_are_contents(const ckpt_value *v)
+/* has_contents_as_arguments - returns true if the arguments of V are its contents, as in dict(…), which its
+ * view has. */
+static bool has_contents_as_arguments(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
     return is_reconstructor(v) || is_set(v) || value_is_global(k, "collections", "OrderedDict") ||
@@ -349,14 +348,14 @@ static bool arguments_are_contents(const ckpt_value *v)
            is_builtin(k, "tuple");
 }
 
-/* push_call_parts - pushes the classes, arguments and attributes of two calls, as far as their views do not
- * have them. */
+/* push_call_parts - pushes the classes of two calls, and the arguments and ATTRIBUTES that their views do
+ * not have. */
 static ckpt_status push_call_parts(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
                                    bool attributes, bool *same, ckpt_error *err)
 {
     CKPT_TRY(push_optional(e, view_class(a), view_class(b), same, err));
     CKPT_TRY(push_optional(e, value_more_of(a)->kwargs, value_more_of(b)->kwargs, same, err));
-    if (!arguments_are_contents(a) && !arguments_are_contents(b)) {
+    if (!has_contents_as_arguments(a) && !has_contents_as_arguments(b)) {
         struct view in_a = view_arguments(a), in_b = view_arguments(b);
         *same = *same && in_a.n == in_b.n;
         CKPT_TRY(push_ordered(e, &in_a, &in_b, err));
@@ -375,9 +374,8 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
     struct view in_a = view_of(a), in_b = view_of(b);
     (void)ckpt_value_type_name(a, type_a, sizeof type_a);
     (void)ckpt_value_type_name(b, type_b, sizeof type_b);
-    bool shown = in_a.kind == VIEW_ATTRS && outermost &&
-                 e->no_attributes; /* attributes are compared as values of their own */
-    *same = strcmp(type_a, type_b) == 0 && in_a.kind == in_b.kind && (shown || in_a.n == in_b.n);
+    bool skips_view = in_a.kind == VIEW_ATTRS && outermost && e->no_attributes;
+    *same = strcmp(type_a, type_b) == 0 && in_a.kind == in_b.kind && (skips_view || in_a.n == in_b.n);
     if (!*same)
         return CKPT_OK;
     if (both_calls) {
@@ -385,15 +383,15 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
         bool attributes = in_a.kind != VIEW_ATTRS && !metadata && !(outermost && e->no_attributes);
         CKPT_TRY(push_call_parts(e, a, b, attributes, same, err));
     }
-    if (shown)
+    if (skips_view)
         return CKPT_OK;
     if (in_a.kind == VIEW_ITEMS && !is_set(a))
         return push_ordered(e, &in_a, &in_b, err);
     return push_unordered(e, &in_a, &in_b, err);
 }
 
-/* compare_storages - compares persistent ids: of ('storage', type, key, location, size), key and location do
- * not matter. */
+/* compare_storages - compares persistent ids. In ('storage', type, key, location, size), key and location are
+ * ignored. */
 static ckpt_status compare_storages(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
                                     bool *same, ckpt_error *err)
 {
@@ -454,7 +452,7 @@ static ckpt_status compare_waiting(struct value_equal *e, bool *same, ckpt_error
         else
             st = compare_nodes(e, next.a, next.b, same, err);
     }
-    map_free(e->numbers); /* the next comparison has other nodes */
+    map_free(e->numbers); /* the next comparison is of different nodes */
     e->numbers = NULL;
     return st;
 }
@@ -479,7 +477,7 @@ static ckpt_status push_dtypes(struct value_equal *e, const ckpt_value *a, const
     return push_optional(e, value_state(a), value_state(b), same, err);
 }
 
-/* is_bytes - is V bytes or a bytearray? Protocol 5 has the latter for writable arrays. */
+/* is_bytes - is V bytes or a bytearray, which protocol 5 has for writable arrays? */
 static bool is_bytes(const ckpt_value *v)
 {
     enum form form = v ? form_of(v) : OBJECT;
