@@ -202,7 +202,7 @@ typedef enum {
     CKPT_DT_QI8, CKPT_DT_QU8, CKPT_DT_QI32, CKPT_DT_QU4X2, CKPT_DT_QU2X4,
     CKPT_DT_BITS8, CKPT_DT_BITS16, CKPT_DT_BITS1X8, CKPT_DT_BITS2X4, CKPT_DT_BITS4X2,
     CKPT_DT_NP, /* any other numpy dtype (strings, dates, records, longdouble): see dtype_name of a tensor */
-    /* Numbers of few bits, each in a byte, as in ml_dtypes. F4_E2M1 is "float4_e2m1fn", the two F6_…_BYTE are
+    /* Numbers of few bits, each in a byte, as in ml_dtypes. F4_E2M1 is "float4_e2m1fn", the F6_…_BYTE are
      * "float6_e2m3fn" and "float6_e3m2fn", and F8_E4M3_INF is "float8_e4m3". */
     CKPT_DT_I4, CKPT_DT_U4, CKPT_DT_I2, CKPT_DT_U2, CKPT_DT_I1, CKPT_DT_U1, CKPT_DT_F4_E2M1,
     CKPT_DT_F6_E2M3_BYTE, CKPT_DT_F6_E3M2_BYTE, CKPT_DT_F8_E3M4, CKPT_DT_F8_E4M3_INF,

@@ -81,6 +81,15 @@ static ckpt_status find_wrappers(const struct containers *w, const struct weight
 
 /* ---- weights */
 
+/* add_row_size - adds elements and bytes of T, unless it has no bytes or shares those of an earlier row. */
+static void add_row_size(const ckpt_tensor *t, uint64_t *elements, uint64_t *bytes)
+{
+    if (!t->has_data || t->alias_of != CKPT_NO_TENSOR)
+        return;
+    *elements = size_add(*elements, t->elements);
+    *bytes = size_add(*bytes, t->nbytes);
+}
+
 /* count_rows - adds each row I of FILE to list[number[container[i]]]. */
 static void count_rows(const ckpt_file *file, const uint32_t *container, const uint32_t *number,
                        ckpt_weights *list)
@@ -91,10 +100,7 @@ static void count_rows(const ckpt_file *file, const uint32_t *container, const u
             continue;
         ckpt_weights *one = &list[number[container[i]]];
         one->tensors += t->part_of == CKPT_NO_TENSOR;
-        if (!t->has_data || t->alias_of != CKPT_NO_TENSOR)
-            continue;
-        one->elements = size_add(one->elements, t->elements);
-        one->bytes = size_add(one->bytes, t->nbytes);
+        add_row_size(t, &one->elements, &one->bytes);
     }
 }
 
@@ -330,10 +336,7 @@ static void sum_rows(const ckpt_file *f, ckpt_info *out)
     for (size_t i = 0; i < f->table.nrows; i++) {
         const ckpt_tensor *t = &f->table.rows[i].t;
         out->aliases += t->alias_of != CKPT_NO_TENSOR;
-        if (!t->has_data || t->alias_of != CKPT_NO_TENSOR)
-            continue;
-        out->elements = size_add(out->elements, t->elements);
-        out->nbytes = size_add(out->nbytes, t->nbytes);
+        add_row_size(t, &out->elements, &out->nbytes);
     }
 }
 

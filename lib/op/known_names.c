@@ -27,17 +27,13 @@ static enum listed find_listed(ckpt_str module, ckpt_str name)
     return answer;
 }
 
-static bool has_dot(ckpt_str name) { return memchr(name.ptr, '.', name.len) != NULL; }
-
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name)
 {
-    if (!has_dot(name) && name.len && module.len &&
+    size_t dot = str_find(name, STR_LIT("."), 0);
+    if (dot == SIZE_MAX && name.len && module.len &&
         (weights_only_allows(module, name) || find_listed(module, name) == LISTED_HARMLESS))
         return CKPT_SCAN_ALLOW_LISTED;
-    ckpt_str first = name;
-    for (size_t i = 0; i < first.len; i++)
-        if (first.ptr[i] == '.')
-            first.len = i;
+    ckpt_str first = str_of(name.ptr, dot == SIZE_MAX ? name.len : dot);
     return find_listed(module, first) == LISTED_EXEC ? CKPT_SCAN_KNOWN_EXEC : CKPT_SCAN_UNKNOWN_CALLABLE;
 }
 

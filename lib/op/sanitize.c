@@ -119,17 +119,11 @@ static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const c
     return plan_note_sanitized(s->p, one, s->err);
 }
 
-/* report_changed - reports that the value of C became INSTEAD. */
-static ckpt_status report_changed(struct sanitize *s, const struct rewrite *c, const char *instead)
+/* report - reports that the value of C became INSTEAD or, if LOST, is left out. */
+static ckpt_status report(struct sanitize *s, const struct rewrite *c, const char *instead, bool lost)
 {
     const ckpt_leaf leaf = locate_value(s, c->elem, c->v);
-    return add_report(s, &leaf, s->blame, instead, false);
-}
-
-static ckpt_status report_lost(struct sanitize *s, const struct rewrite *c, const char *instead)
-{
-    const ckpt_leaf leaf = locate_value(s, c->elem, c->v);
-    return add_report(s, &leaf, s->blame, instead, true);
+    return add_report(s, &leaf, s->blame, instead, lost);
 }
 
 /* ------------------------------------------------------------------- nodes */
@@ -219,9 +213,9 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct rewrite *c, uint32_
         out->row = row;
         out->flags |= VALUE_ROW;
         CKPT_TRY(set_result(s, c, out));
-        return report_changed(s, c, t->parameter ? "parameter" : "tensor");
+        return report(s, c, t->parameter ? "parameter" : "tensor", false);
     }
-    CKPT_TRY(report_changed(s, c, "dict"));
+    CKPT_TRY(report(s, c, "dict", false));
     return push_container(s, c, out, out, (struct frame){.composite = row, .next = (size_t)row + 1});
 }
 
@@ -235,7 +229,7 @@ static ckpt_status convert_tensor(struct sanitize *s, struct rewrite *c, uint32_
         CKPT_TRY(set_result(s, c, number));
         (void)ckpt_value_type_name(number, type, sizeof type);
         ckpt_str to = arena_str(s->p->a, str_c(type));
-        return to.ptr ? report_changed(s, c, to.ptr) : fail_memory(s->err);
+        return to.ptr ? report(s, c, to.ptr, false) : fail_memory(s->err);
     }
     if (row_tensor(s, row)->kind == CKPT_NDARRAY)
         return rebuild_tensor(s, c, row);
@@ -280,7 +274,7 @@ static ckpt_status convert_mapping(struct sanitize *s, struct rewrite *c)
         out->flags = 0;
         made = name && args ? value_call(a, CALL_REDUCE, name, args, c->v->offset) : NULL;
     } else {
-        CKPT_TRY(report_changed(s, c, "dict"));
+        CKPT_TRY(report(s, c, "dict", false));
         CKPT_TRY(report_attributes(s, c));
     }
     if (made)
@@ -308,7 +302,7 @@ static ckpt_status convert_sequence(struct sanitize *s, struct rewrite *c, bool 
     bool tuple = arguments || is_builtin(klass, "tuple") ||
                  (is_reconstructor(c->v) && is_builtin(value_arg(c->v, 1), "tuple"));
     if (!is_builtin(klass, "set"))
-        CKPT_TRY(report_changed(s, c, set ? "set" : tuple ? "tuple" : "list"));
+        CKPT_TRY(report(s, c, set ? "set" : tuple ? "tuple" : "list", false));
     CKPT_TRY(report_attributes(s, c));
     return push_container_as(s, c, set ? CKPT_V_SET : tuple ? CKPT_V_TUPLE : CKPT_V_LIST);
 }
@@ -339,7 +333,7 @@ static ckpt_status convert_object(struct sanitize *s, struct rewrite *c)
         return fail_memory(s->err);
     if (path) {
         CKPT_TRY(set_result(s, c, path));
-        return report_changed(s, c, "str");
+        return report(s, c, "str", false);
     }
     if (view.kind == VIEW_PAIRS || value_is_global(view_class(c->v), "collections", "OrderedDict"))
         return convert_mapping(s, c);
@@ -349,7 +343,7 @@ static ckpt_status convert_object(struct sanitize *s, struct rewrite *c)
     bool namespace = plain_kind_of(view_class(c->v)) == PLAIN_FIELDS;
     if (view.kind != VIEW_ATTRS || (!namespace && !state_holds_tensor(s, c->v)))
         return set_result(s, c, NULL);
-    CKPT_TRY(report_changed(s, c, "dict"));
+    CKPT_TRY(report(s, c, "dict", false));
     return push_container_as(s, c, CKPT_V_DICT);
 }
 
@@ -366,7 +360,7 @@ static ckpt_status convert_python2_str(struct sanitize *s, struct rewrite *c)
     made->u = v->u;
     made->flags = v->flags & (VALUE_SHARED | VALUE_SPAN);
     CKPT_TRY(set_result(s, c, made));
-    return text ? CKPT_OK : report_changed(s, c, "bytes");
+    return text ? CKPT_OK : report(s, c, "bytes", false);
 }
 
 /* find_state_dict - returns the state dict of the module V; V itself: it is no module. */
@@ -383,7 +377,7 @@ static ckpt_status convert_call(struct sanitize *s, struct rewrite *c)
     const ckpt_value *by = find_state_dict(s->p->file, c->v);
     if (by != c->v) {
         struct rewrite instead = {.v = by, .elem = c->elem};
-        CKPT_TRY(report_changed(s, c, "state dict"));
+        CKPT_TRY(report(s, c, "state dict", false));
         CKPT_TRY(convert_mapping(s, &instead));
         return set_result(s, c, instead.result);
     }
@@ -410,7 +404,7 @@ static ckpt_status convert_value(struct sanitize *s, struct rewrite *c)
     case CKPT_V_TUPLE:
     case CKPT_V_DICT:
     case CKPT_V_SET: return push_container_as(s, c, (ckpt_value_type)v->type);
-    case CKPT_V_FROZENSET: CKPT_TRY(report_changed(s, c, "set")); return push_container_as(s, c, CKPT_V_SET);
+    case CKPT_V_FROZENSET: CKPT_TRY(report(s, c, "set", false)); return push_container_as(s, c, CKPT_V_SET);
     case CKPT_V_GLOBAL: c->result = is_torch_constant(v) ? c->result : NULL; return CKPT_OK;
     case CKPT_V_TENSOR: return set_result(s, c, c->result);
     case CKPT_V_CALL:
@@ -451,10 +445,10 @@ static ckpt_status convert_pair(struct sanitize *s, ckpt_value *out, const ckpt_
     struct rewrite c = {.v = v, .elem = &elem};
     CKPT_TRY(convert_key(s, k, &elem, &made));
     if (!made)
-        return report_lost(s, &c, "");
+        return report(s, &c, "", true);
     CKPT_TRY(convert_value(s, &c));
     if (!c.result)
-        return report_lost(s, &c, "");
+        return report(s, &c, "", true);
     return value_put(s->p->a, out, made, c.result) ? CKPT_OK : fail_memory(s->err);
 }
 
@@ -467,7 +461,7 @@ static ckpt_status convert_item(struct sanitize *s, ckpt_value *out, size_t i, c
     else
         CKPT_TRY(convert_value(s, &c));
     if (!c.result) {
-        CKPT_TRY(report_lost(s, &c, out->type == CKPT_V_SET ? "" : "None"));
+        CKPT_TRY(report(s, &c, out->type == CKPT_V_SET ? "" : "None", true));
         c.result = out->type == CKPT_V_SET ? NULL : s->none;
     }
     return !c.result || value_append(s->p->a, out, c.result) ? CKPT_OK : fail_memory(s->err);
@@ -496,7 +490,7 @@ static ckpt_status put_component(struct sanitize *s, struct frame *f, bool *more
         return CKPT_OK;
     CKPT_TRY(convert_value(s, &c));
     if (!c.result)
-        return report_lost(s, &c, "");
+        return report(s, &c, "", true);
     return value_put(s->p->a, out, name, c.result) ? CKPT_OK : fail_memory(s->err);
 }
 
@@ -509,7 +503,7 @@ static ckpt_status put_state(struct sanitize *s, struct frame *f)
     if (c.v->type == CKPT_V_DICT)
         CKPT_TRY(convert_value(s, &c));
     if (!c.result)
-        return report_lost(s, &c, "");
+        return report(s, &c, "", true);
     return value_build(s->p->a, out, c.result) ? CKPT_OK : fail_memory(s->err);
 }
 

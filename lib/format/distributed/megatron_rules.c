@@ -77,20 +77,10 @@ static ckpt_status read_rules(arena *a, json_scan *j, struct megatron_rules *r, 
 
 ckpt_status megatron_rules_read(arena *a, const char *path, struct megatron_rules *r, ckpt_error *err)
 {
-    source *src = NULL;
+    ckpt_str text;
     json_scan j;
     *r = (struct megatron_rules){.n = 0};
-    ckpt_status st = source_file_open(path, &src, err);
-    if (st == CKPT_OK && src->size > MAX_FILE)
-        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u bytes} of rules", MAX_FILE);
-    size_t n = st == CKPT_OK ? (size_t)src->size : 0;
-    char *text = st == CKPT_OK ? arena_array(a, n + 1, 1) : NULL;
-    if (st == CKPT_OK)
-        st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
-    if (st == CKPT_OK) {
-        json_init(&j, str_of(text, n), 0, a, err);
-        st = read_rules(a, &j, r, err);
-    }
-    source_unref(src);
-    return fail_name_file(st, path, err);
+    CKPT_TRY(source_file_text(path, MAX_FILE, a, &text, err));
+    json_init(&j, text, 0, a, err);
+    return fail_name_file(read_rules(a, &j, r, err), path, err);
 }

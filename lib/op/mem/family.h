@@ -2,8 +2,9 @@
  * names and shapes by which its networks are recognized, and what each operation keeps until the backward
  * pass.
  *
- * Sizes are products of letters, as a paper writes them: "2Thr" is 2·T·h·r. They are computed with size_add
- * and size_mul, so that a size which 64 bits do not hold is TOO_LARGE. Sizes of what is kept are in bytes.
+ * Sizes are products of letters, as a paper writes them: "2Thr" is 2·T·h·r. They are computed with
+ * size_add and size_mul, so that a size which 64 bits do not hold is TOO_LARGE. Sizes of what is kept are in
+ * bytes.
  *   B S T    batch; sequence length (of images: patches and class token); tokens, B times S
  *   U        S rounded up to a multiple of 32
  *   c r e    bytes of an element: of an operand of a matrix product, of the residual stream, of a parameter

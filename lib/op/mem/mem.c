@@ -132,12 +132,6 @@ static uint32_t stored_item_bytes(const ckpt_mem *m)
     return item;
 }
 
-static const char *precision_name(uint32_t precision)
-{
-    static const char *const names[] = {"as stored", "fp32", "bf16", "bf16-mixed", "fp16-master"};
-    return names[precision];
-}
-
 /* fail_with_option - fails with the message WHAT and the hint to use OPTION. */
 static ckpt_status fail_with_option(ckpt_error *err, const char *option, const char *what)
 {
@@ -395,6 +389,7 @@ static void set_amount(ckpt_mem_amount *out, uint64_t bytes, bool exact)
 /* fill_states - fills in parameters, gradients and optimizer states, divided as ZeRO divides them. */
 static void fill_states(struct estimate *x)
 {
+    static const char *const precisions[] = {"as stored", "fp32", "bf16", "bf16-mixed", "fp16-master"};
     const struct mem_states *s = &x->states;
     ckpt_mem_result *r = x->out;
     uint32_t n = x->run.ranks ? x->run.ranks : 1, zero = x->run.zero;
@@ -414,7 +409,7 @@ static void fill_states(struct estimate *x)
     r->tensors = s->tensors;
     bool own = !x->run.optimizer && x->m->own.title.len;
     r->optimizer = own ? x->m->own.title.ptr : x->run.optimizer ? x->run.optimizer : "adamw-foreach";
-    r->precision = precision_name(x->run.precision);
+    r->precision = precisions[x->run.precision];
 }
 
 /* is_type_assumed - do several types of models have tensors of these names, and does no config give the
@@ -567,28 +562,22 @@ static ckpt_status begin_estimate(struct estimate *x, ckpt_mem *m, const ckpt_me
     return CKPT_OK;
 }
 
-static ckpt_status estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
+ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
     struct estimate x;
     struct mem_segments s;
-    CKPT_TRY(begin_estimate(&x, m, run, out, err));
+    ckpt_mem_result own;
+    CKPT_TRY(sized_clear(out, err));
+    CKPT_REQUIRE(err, m);
+    CKPT_TRY(begin_estimate(&x, m, run, &own, err));
     if (x.run.batch) {
         CKPT_TRY(make_segments(&x, &s, err));
         fill_activations(&x, &s);
     }
     fill_total(&x);
-    return check_total(out, err);
-}
-
-ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
-{
-    ckpt_mem_result own;
-    CKPT_TRY(sized_clear(out, err));
-    CKPT_REQUIRE(err, m);
-    ckpt_status st = estimate(m, run, &own, err);
-    if (st == CKPT_OK)
-        sized_give(out, &own, sizeof own);
-    return st;
+    CKPT_TRY(check_total(&own, err));
+    sized_give(out, &own, sizeof own);
+    return CKPT_OK;
 }
 
 /* find_plan - finds the cheapest segments whose total is at most LIMIT, or those with the lowest peak if

@@ -367,15 +367,20 @@ static uint32_t find_fewest_recomputed(const struct needs *x, uint64_t limit, st
     return high;
 }
 
+/* peak_without - returns the peak if nothing is recomputed. */
+static uint64_t peak_without(const struct mem_timeline *t)
+{
+    ckpt_mem_segment all = {.blocks = t->n};
+    return timeline_peak(t, &(struct mem_segments){.list = &all, .n = t->n ? 1 : 0}).bytes;
+}
+
 /* fits_without - returns true, with *OUT, if the peak is at most LIMIT without recomputing anything. */
 static bool fits_without(const struct mem_timeline *t, uint64_t limit, struct segment_list *out)
 {
-    ckpt_mem_segment all = {.blocks = t->n};
-    struct mem_segments kept = {.list = &all, .n = t->n ? 1 : 0};
-    if (timeline_peak(t, &kept).bytes > limit)
+    if (peak_without(t) > limit)
         return false;
-    out->at[0] = all;
-    out->n = kept.n;
+    out->at[0] = (ckpt_mem_segment){.blocks = t->n};
+    out->n = t->n ? 1 : 0;
     return true;
 }
 
@@ -412,9 +417,7 @@ ckpt_status plan_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *p
 {
     struct needs x;
     struct way w;
-    ckpt_mem_segment all = {.blocks = t->n};
-    struct mem_segments kept = {.list = &all, .n = t->n ? 1 : 0};
-    uint64_t low = 0, high = timeline_peak(t, &kept).bytes; /* that is a plan */
+    uint64_t low = 0, high = peak_without(t);
     if (!init_way(&w, t->n, a))
         return fail_memory(err);
     CKPT_TRY(init_needs(&x, t, a, err));
