@@ -32,8 +32,8 @@ static ckpt_status read_u32(struct flatbuffer *b, uint64_t at, uint32_t *out)
     return st;
 }
 
-/* follow - sets *OUT to the offset that the number at AT refers to. */
-static ckpt_status follow(struct flatbuffer *b, uint64_t at, uint64_t *out)
+/* follow_offset - sets *OUT to the offset that the number at AT refers to. */
+static ckpt_status follow_offset(struct flatbuffer *b, uint64_t at, uint64_t *out)
 {
     uint32_t skip = 0;
     CKPT_TRY(read_u32(b, at, &skip));
@@ -64,7 +64,7 @@ ckpt_status flatbuffer_open(struct flatbuffer *b, uint64_t at, struct flatbuffer
 ckpt_status flatbuffer_open_root(struct flatbuffer *b, struct flatbuffer_table *out)
 {
     uint64_t at = 0;
-    CKPT_TRY(follow(b, 0, &at));
+    CKPT_TRY(follow_offset(b, 0, &at));
     return flatbuffer_open(b, at, out);
 }
 
@@ -105,7 +105,7 @@ ckpt_status flatbuffer_find_child(struct flatbuffer *b, const struct flatbuffer_
     uint64_t of = 0;
     *at = 0;
     CKPT_TRY(find_field(b, t, field, 4, &of));
-    return of ? follow(b, of, at) : CKPT_OK;
+    return of ? follow_offset(b, of, at) : CKPT_OK;
 }
 
 /* read_vector - the vector at AT, of elements of WIDTH bytes. */
@@ -154,7 +154,7 @@ ckpt_status flatbuffer_open_item(struct flatbuffer *b, const struct flatbuffer_v
 {
     uint64_t at = 0;
     CKPT_TRY(find_item(b, v, i, &at));
-    CKPT_TRY(follow(b, at, &at));
+    CKPT_TRY(follow_offset(b, at, &at));
     return flatbuffer_open(b, at, out);
 }
 
@@ -176,7 +176,7 @@ ckpt_status flatbuffer_read_item_text(struct flatbuffer *b, const struct flatbuf
 {
     uint64_t at = 0;
     CKPT_TRY(find_item(b, v, i, &at));
-    CKPT_TRY(follow(b, at, &at));
+    CKPT_TRY(follow_offset(b, at, &at));
     return read_text(b, at, out);
 }
 

@@ -22,7 +22,7 @@
 #include "base/map.h"
 #include "io/reader.h"
 
-struct walk {
+struct gguf_walk {
     struct gguf *g;
     reader r;
     map *keys, *names;
@@ -30,22 +30,22 @@ struct walk {
     ckpt_error *err;
 };
 
-static uint32_t read_u32(struct walk *w)
+static uint32_t read_u32(struct gguf_walk *w)
 {
     uint32_t v = reader_u32(&w->r);
     return w->g->big_endian ? __builtin_bswap32(v) : v;
 }
 
-static uint64_t read_u64(struct walk *w)
+static uint64_t read_u64(struct gguf_walk *w)
 {
     uint64_t v = reader_u64(&w->r);
     return w->g->big_endian ? __builtin_bswap64(v) : v;
 }
 
 /* read_size - reads a count, length or dimension. */
-static uint64_t read_size(struct walk *w) { return w->g->version == 1 ? read_u32(w) : read_u64(w); }
+static uint64_t read_size(struct gguf_walk *w) { return w->g->version == 1 ? read_u32(w) : read_u64(w); }
 
-CKPT_PRINTF(3, 4) static ckpt_status gguf_fail(struct walk *w, uint64_t at, const char *fmt, ...)
+CKPT_PRINTF(3, 4) static ckpt_status gguf_fail(struct gguf_walk *w, uint64_t at, const char *fmt, ...)
 {
     va_list args;
     w->g->at = at;
@@ -55,20 +55,20 @@ CKPT_PRINTF(3, 4) static ckpt_status gguf_fail(struct walk *w, uint64_t at, cons
     return CKPT_EFORMAT;
 }
 
-/* note_beyond - records what ggml refuses, but can be read. */
-CKPT_PRINTF(3, 4) static void note_beyond(struct walk *w, uint64_t at, const char *fmt, ...)
+/* set_ggml_error - records what ggml refuses, but can be read. */
+CKPT_PRINTF(3, 4) static void set_ggml_error(struct gguf_walk *w, uint64_t at, const char *fmt, ...)
 {
     va_list args;
-    if (w->g->beyond.status)
+    if (w->g->ggml_error.status)
         return;
-    w->g->beyond_at = at;
+    w->g->ggml_error_at = at;
     va_start(args, fmt);
-    (void)fail_v(&w->g->beyond, CKPT_EFORMAT, source_pos(w->g->src, at), fmt, args);
+    (void)fail_v(&w->g->ggml_error, CKPT_EFORMAT, source_pos(w->g->src, at), fmt, args);
     va_end(args);
 }
 
 /* fail_truncated - the reader failed inside WHAT: that is the file's end, or a trouble of reading. */
-static ckpt_status fail_truncated(struct walk *w, const char *what)
+static ckpt_status fail_truncated(struct gguf_walk *w, const char *what)
 {
     if (w->r.status != CKPT_ETRUNCATED)
         return w->r.status;
@@ -78,7 +78,7 @@ static ckpt_status fail_truncated(struct walk *w, const char *what)
 }
 
 /* read_text - reads a text of at most MOST bytes into the arena. */
-static ckpt_status read_text(struct walk *w, uint64_t most, const char *what, ckpt_str *out)
+static ckpt_status read_text(struct gguf_walk *w, uint64_t most, const char *what, ckpt_str *out)
 {
     struct gguf *g = w->g;
     uint64_t at = w->r.pos, n = read_size(w);
@@ -96,7 +96,7 @@ static ckpt_status read_text(struct walk *w, uint64_t most, const char *what, ck
     return g->text ? g->text(g->user, *out, at, what, w->err) : CKPT_OK;
 }
 
-static ckpt_status check_unique(struct walk *w, map *m, ckpt_str name, uint64_t at, const char *what)
+static ckpt_status check_unique(struct gguf_walk *w, map *m, ckpt_str name, uint64_t at, const char *what)
 {
     uint32_t old = MAP_NONE;
     if (!map_put(m, name, 1, &old))
@@ -110,19 +110,19 @@ static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 uint64_t gguf_get_width(uint32_t type) { return type < sizeof width ? width[type] : 0; }
 
-static ckpt_status skip_bytes(struct walk *w, uint64_t n)
+static ckpt_status skip_bytes(struct gguf_walk *w, uint64_t n)
 {
     return reader_skip(&w->r, n) ? CKPT_OK : fail_truncated(w, "a value");
 }
 
-static ckpt_status skip_text(struct walk *w)
+static ckpt_status skip_text(struct gguf_walk *w)
 {
     uint64_t n = read_size(w);
     return w->r.status ? fail_truncated(w, "a text") : skip_bytes(w, n);
 }
 
 /* read_array_head - the type and number of elements that follow; their least size fits the file. */
-static ckpt_status read_array_head(struct walk *w, uint32_t *element, uint64_t *count, uint64_t *bytes)
+static ckpt_status read_array_head(struct gguf_walk *w, uint32_t *element, uint64_t *count, uint64_t *bytes)
 {
     uint64_t at = w->r.pos, length = w->g->version == 1 ? 4 : 8;
     *element = read_u32(w);
@@ -142,7 +142,7 @@ static ckpt_status read_array_head(struct walk *w, uint32_t *element, uint64_t *
 
 /* skip_elements - skips COUNT elements of TYPE, which is no array; if they are no texts, they have BYTES
  * bytes. */
-static ckpt_status skip_elements(struct walk *w, uint32_t type, uint64_t count, uint64_t bytes)
+static ckpt_status skip_elements(struct gguf_walk *w, uint32_t type, uint64_t count, uint64_t bytes)
 {
     for (uint64_t i = 0; type == GGUF_STRING && i < count; i++)
         CKPT_TRY(skip_text(w));
@@ -150,10 +150,10 @@ static ckpt_status skip_elements(struct walk *w, uint32_t type, uint64_t count, 
 }
 
 /* skip_arrays - skips COUNT arrays and the arrays in them. LEFT counts the elements to skip on each level. */
-static ckpt_status skip_arrays(struct walk *w, uint64_t count)
+static ckpt_status skip_arrays(struct gguf_walk *w, uint64_t count)
 {
     uint64_t left[GGUF_DEPTH] = {count}, n, bytes, at = w->r.pos;
-    note_beyond(w, at, "an array of {arrays}; ggml has {=none}");
+    set_ggml_error(w, at, "an array of {arrays}; ggml has {=none}");
     for (unsigned depth = 0;;) {
         uint32_t element;
         if (left[depth] == 0) {
@@ -172,7 +172,7 @@ static ckpt_status skip_arrays(struct walk *w, uint64_t count)
     }
 }
 
-static ckpt_status read_array(struct walk *w, struct gguf_pair *p)
+static ckpt_status read_array(struct gguf_walk *w, struct gguf_pair *p)
 {
     uint64_t bytes;
     CKPT_TRY(read_array_head(w, &p->element, &p->count, &bytes));
@@ -184,7 +184,7 @@ static ckpt_status read_array(struct walk *w, struct gguf_pair *p)
 }
 
 /* take_bytes - the P->nvalue bytes of a text or number. */
-static ckpt_status take_bytes(struct walk *w, struct gguf_pair *p)
+static ckpt_status take_bytes(struct gguf_walk *w, struct gguf_pair *p)
 {
     if (p->nvalue > GGUF_TEXT_MAX)
         return skip_bytes(w, p->nvalue);
@@ -192,7 +192,7 @@ static ckpt_status take_bytes(struct walk *w, struct gguf_pair *p)
     return p->bytes ? CKPT_OK : fail_truncated(w, "a value");
 }
 
-static ckpt_status read_value(struct walk *w, struct gguf_pair *p)
+static ckpt_status read_value(struct gguf_walk *w, struct gguf_pair *p)
 {
     if (p->type == GGUF_ARRAY)
         return read_array(w, p);
@@ -206,7 +206,7 @@ uint64_t gguf_get_integer(const struct gguf_pair *p, bool big_endian)
     return is_whole ? load_number(p->bytes, width[p->type], big_endian) : 0;
 }
 
-static ckpt_status take_alignment(struct walk *w, const struct gguf_pair *p)
+static ckpt_status take_alignment(struct gguf_walk *w, const struct gguf_pair *p)
 {
     uint64_t n = gguf_get_integer(p, w->g->big_endian);
     if (p->type != GGUF_U32)
@@ -217,7 +217,7 @@ static ckpt_status take_alignment(struct walk *w, const struct gguf_pair *p)
     return power ? CKPT_OK : gguf_fail(w, p->value, "an alignment of {%" PRIu64 "} is no {=power of two}", n);
 }
 
-static ckpt_status read_pair(struct walk *w)
+static ckpt_status read_pair(struct gguf_walk *w)
 {
     struct gguf_pair p = {.count = 1, .at = w->r.pos};
     uint64_t at = p.at;
@@ -253,8 +253,8 @@ static const uint8_t dtypes[] = {
     [30] = CKPT_DT_BF16,    [34] = CKPT_DT_TQ1_0,  [35] = CKPT_DT_TQ2_0,   [39] = CKPT_DT_MXFP4,
     [40] = CKPT_DT_NVFP4,   [41] = CKPT_DT_Q1_0,   [42] = CKPT_DT_Q2_0};
 
-/* dtype_of - the dtype of a TYPE of ggml; CKPT_DT_NONE: there is no such type. */
-static ckpt_dtype dtype_of(uint32_t type)
+/* find_dtype - the dtype of a TYPE of ggml; CKPT_DT_NONE: there is no such type. */
+static ckpt_dtype find_dtype(uint32_t type)
 {
     return type < sizeof dtypes ? (ckpt_dtype)dtypes[type] : CKPT_DT_NONE;
 }
@@ -267,7 +267,7 @@ bool gguf_find_type(ckpt_dtype dtype, uint32_t *type)
     return false;
 }
 
-static ckpt_status read_shape(struct walk *w, struct gguf_tensor *t, uint64_t *elements)
+static ckpt_status read_shape(struct gguf_walk *w, struct gguf_tensor *t, uint64_t *elements)
 {
     uint64_t at = w->r.pos;
     t->ndim = read_u32(w);
@@ -276,8 +276,8 @@ static ckpt_status read_shape(struct walk *w, struct gguf_tensor *t, uint64_t *e
         return gguf_fail(w, at, "a tensor of {%" PRIu32 " dimensions}; at most {=%u} are allowed", t->ndim,
                          GGUF_DIMENSIONS);
     if (!w->r.status && t->ndim > GGML_DIMENSIONS)
-        note_beyond(w, at, "a tensor of {%" PRIu32 " dimensions}; ggml allows {=%u}", t->ndim,
-                    GGML_DIMENSIONS);
+        set_ggml_error(w, at, "a tensor of {%" PRIu32 " dimensions}; ggml allows {=%u}", t->ndim,
+                       GGML_DIMENSIONS);
     for (uint32_t i = 0; i < t->ndim && !w->r.status; i++) {
         t->dims[i] = read_size(w);
         if (!checked_mul(*elements, t->dims[i], elements) || *elements > INT64_MAX)
@@ -294,10 +294,10 @@ bool gguf_round_up(uint64_t *n, uint64_t alignment)
 
 /* check_tensor - checks TYPE of T, which has ELEMENTS elements, and that its data follow the data before
  * it. */
-static ckpt_status check_tensor(struct walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements,
+static ckpt_status check_tensor(struct gguf_walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements,
                                 uint64_t at)
 {
-    const struct dtype_info *d = dtype_info(t->dtype = dtype_of(type));
+    const struct dtype_info *d = dtype_info(t->dtype = find_dtype(type));
     uint64_t next, row = t->ndim ? t->dims[0] : 1;
     if (t->dtype == CKPT_DT_NONE)
         return gguf_fail(w, at, "a tensor of {type %" PRIu32 "}; {=a type of ggml} was expected", type);
@@ -314,13 +314,13 @@ static ckpt_status check_tensor(struct walk *w, struct gguf_tensor *t, uint32_t 
     return CKPT_OK;
 }
 
-static ckpt_status read_tensor(struct walk *w)
+static ckpt_status read_tensor(struct gguf_walk *w)
 {
     struct gguf_tensor t = {.entry = w->r.pos};
     uint64_t at = w->r.pos, elements;
     CKPT_TRY(read_text(w, GGUF_KEY_MAX, "a tensor's name", &t.name));
     if (t.name.len > GGML_NAME_MAX)
-        note_beyond(w, at, "a tensor's name of {%zu bytes}; ggml allows {=%u}", t.name.len, GGML_NAME_MAX);
+        set_ggml_error(w, at, "a tensor's name of {%zu bytes}; ggml allows {=%u}", t.name.len, GGML_NAME_MAX);
     CKPT_TRY(check_unique(w, w->names, t.name, at, "tensors"));
     CKPT_TRY(read_shape(w, &t, &elements));
     uint32_t type = read_u32(w);
@@ -336,7 +336,7 @@ static ckpt_status read_tensor(struct walk *w)
 /* check_padding - fails unless the bytes between header and data are 0, as every writer leaves them. If the
  * count of tensors is too small, a tensor info is there, and the data of all tensors would be read from wrong
  * offsets. */
-static ckpt_status check_padding(struct walk *w)
+static ckpt_status check_padding(struct gguf_walk *w)
 {
     uint64_t at = w->r.pos, end = at;
     if (!gguf_round_up(&end, w->g->alignment) || end > w->g->src->size)
@@ -355,7 +355,7 @@ static ckpt_status check_padding(struct walk *w)
 }
 
 /* find_data - finds where the data begin. */
-static ckpt_status find_data(struct walk *w)
+static ckpt_status find_data(struct gguf_walk *w)
 {
     struct gguf *g = w->g;
     g->data = g->header_end = w->r.pos;
@@ -369,7 +369,7 @@ static ckpt_status find_data(struct walk *w)
 
 ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err)
 {
-    struct walk w = {.g = g, .err = err};
+    struct gguf_walk w = {.g = g, .err = err};
     uint64_t sum = g->end - g->data, filled = g->end; /* bounded: by find_data() */
     if (sum && g->end > g->src->size)
         return gguf_fail(&w, g->data, "the tensors need {=%" PRIu64 " bytes}, the file {ends} before", sum);
@@ -379,7 +379,7 @@ ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err)
 }
 
 /* read_version - the number, and with it the byte order. */
-static ckpt_status read_version(struct walk *w)
+static ckpt_status read_version(struct gguf_walk *w)
 {
     struct gguf *g = w->g;
     g->version = reader_u32(&w->r);
@@ -394,7 +394,7 @@ static ckpt_status read_version(struct walk *w)
                 "GGUF of {version %" PRIu32 "}; {=1 to 3} are read", g->version);
 }
 
-static ckpt_status check_header_size(struct walk *w)
+static ckpt_status check_header_size(struct gguf_walk *w)
 {
     if (!w->g->max_header || w->r.pos <= w->g->max_header)
         return CKPT_OK;
@@ -403,12 +403,12 @@ static ckpt_status check_header_size(struct walk *w)
                 "a header of {more} than {=%" PRIu64 " bytes}", w->g->max_header);
 }
 
-static ckpt_status read_file(struct walk *w)
+static ckpt_status read_file(struct gguf_walk *w)
 {
     struct gguf *g = w->g;
     CKPT_TRY(read_version(w));
     if (g->version == 1)
-        note_beyond(w, 4, "{version 1}; ggml reads {=2 and 3}");
+        set_ggml_error(w, 4, "{version 1}; ggml reads {=2 and 3}");
     g->ntensors = read_size(w);
     g->npairs = read_size(w);
     if (w->r.status)
@@ -431,7 +431,7 @@ static ckpt_status read_file(struct walk *w)
 
 ckpt_status gguf_read(struct gguf *g, ckpt_error *err)
 {
-    struct walk w = {.g = g, .keys = map_new(0), .names = map_new(0), .err = err};
+    struct gguf_walk w = {.g = g, .keys = map_new(0), .names = map_new(0), .err = err};
     ckpt_status st = w.keys && w.names ? reader_init(&w.r, g->src, 4, g->src->size, err) : fail_memory(err);
     g->alignment = 32;
     if (st == CKPT_OK)

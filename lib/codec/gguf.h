@@ -75,8 +75,8 @@ struct gguf {
     uint64_t end;  /* offset where they have to end, with padding; may be after the end of the file */
     uint64_t at;   /* offset of an error in SRC, even if SRC is part of another file */
     /* The first thing that ggml refuses although it can be read, and its offset; status CKPT_OK: none. */
-    ckpt_error beyond;
-    uint64_t beyond_at;
+    ckpt_error ggml_error;
+    uint64_t ggml_error_at;
 };
 
 /* gguf_read - reads everything before the data of G->src. CKPT_EUNSUPPORTED: a version that is not

@@ -26,8 +26,8 @@ struct array_walk {
     arena *a;
 };
 
-/* number_value - returns BITS of TYPE as a node, and appends them to TEXT as a text. */
-static ckpt_value *number_value(arena *a, uint32_t type, uint64_t bits, buf *text)
+/* make_number - returns BITS of TYPE as a node, and appends them to TEXT as a text. */
+static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text)
 {
     bool is_single = type == GGUF_F32;
     char number[REPR_FLOAT];
@@ -52,9 +52,9 @@ static ckpt_value *number_value(arena *a, uint32_t type, uint64_t bits, buf *tex
     return value_uint(a, bits);
 }
 
-/* next_element - returns the next element, of TYPE, and appends it to TEXT, quoted if it is a text. NULL: it
+/* read_element - returns the next element, of TYPE, and appends it to TEXT, quoted if it is a text. NULL: it
  * is cut off, or no memory. */
-static ckpt_value *next_element(struct array_walk *w, uint32_t type, buf *text)
+static ckpt_value *read_element(struct array_walk *w, uint32_t type, buf *text)
 {
     uint64_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_get_width(type);
     const unsigned char *b = cursor_take(&w->c, (size_t)n);
@@ -62,7 +62,7 @@ static ckpt_value *next_element(struct array_walk *w, uint32_t type, buf *text)
     if (!b)
         return NULL;
     if (type != GGUF_STRING)
-        return number_value(w->a, type, bits, text);
+        return make_number(w->a, type, bits, text);
     const unsigned char *s = bits <= SHOWN_BYTES ? cursor_take(&w->c, (size_t)bits) : NULL;
     ckpt_str copy = s ? arena_str(w->a, str_of((const char *)s, (size_t)bits)) : str_of(NULL, 0);
     if (!copy.ptr)
@@ -79,7 +79,7 @@ static bool read_elements(struct array_walk *w, const struct gguf_pair *p, uint6
     for (uint64_t i = 0; i < n; i++) {
         if (i)
             buf_text(text, ", ");
-        ckpt_value *v = next_element(w, p->element, text);
+        ckpt_value *v = read_element(w, p->element, text);
         if (!v || !value_append(w->a, list, v))
             return false;
     }
@@ -124,7 +124,7 @@ static ckpt_status read_scalar(const struct gguf *g, const struct gguf_pair *p, 
         buf_put(text, p->bytes, (size_t)p->nvalue);
         *out = copy.ptr ? value_str(a, copy) : NULL;
     } else {
-        *out = number_value(a, p->type, load_number(p->bytes, p->nvalue, g->big_endian), text);
+        *out = make_number(a, p->type, load_number(p->bytes, p->nvalue, g->big_endian), text);
     }
     return *out ? CKPT_OK : fail_memory(err);
 }

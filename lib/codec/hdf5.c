@@ -247,7 +247,7 @@ struct visited {
     bool is_group;
 };
 
-struct walk {
+struct hdf5_walk {
     struct hdf5 *h;
     struct pending *pending; /* a stack */
     size_t n, cap;
@@ -256,14 +256,14 @@ struct walk {
     size_t nvisited, cap_visited;
 };
 
-static ckpt_status report_link(struct walk *w, ckpt_str path, const char *kind, ckpt_str target)
+static ckpt_status report_link(struct hdf5_walk *w, ckpt_str path, const char *kind, ckpt_str target)
 {
     const struct hdf5_visitor *v = w->h->v;
     return v->link ? v->link(v->user, path, kind, target, w->h->err) : CKPT_OK;
 }
 
 /* make_path - sets *OUT to the path of NAME in the group at PARENT. */
-static ckpt_status make_path(struct walk *w, ckpt_str parent, ckpt_str name, ckpt_str *out)
+static ckpt_status make_path(struct hdf5_walk *w, ckpt_str parent, ckpt_str name, ckpt_str *out)
 {
     if (parent.len + name.len >= MAX_PATH) /* bounded: both are in memory */
         return fail(w->h->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{a path} of more than {=%u bytes}", MAX_PATH);
@@ -279,7 +279,7 @@ static ckpt_status make_path(struct walk *w, ckpt_str parent, ckpt_str name, ckp
     return CKPT_OK;
 }
 
-static ckpt_status add_pending(struct walk *w, struct pending x)
+static ckpt_status add_pending(struct hdf5_walk *w, struct pending x)
 {
     if (x.depth > MAX_DEPTH)
         return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u groups} inside of each other",
@@ -295,7 +295,7 @@ static ckpt_status add_pending(struct walk *w, struct pending x)
 
 /* add_links - adds the hard links of group X to the objects to visit, in order, and reports its other
  * links. */
-static ckpt_status add_links(struct walk *w, const struct pending *x, const struct hdf5_links *links)
+static ckpt_status add_links(struct hdf5_walk *w, const struct pending *x, const struct hdf5_links *links)
 {
     static const char *const kinds[] = {
         [HDF5_SOFT] = "soft link", [HDF5_EXTERNAL] = "external link", [HDF5_USER] = "user-defined link"};
@@ -317,7 +317,7 @@ static ckpt_status add_links(struct walk *w, const struct pending *x, const stru
     return CKPT_OK;
 }
 
-static ckpt_status note_visited(struct walk *w, const struct pending *x, bool is_group)
+static ckpt_status add_visited(struct hdf5_walk *w, const struct pending *x, bool is_group)
 {
     struct visited *added = arena_append(w->h->a, &w->visited, &w->nvisited, &w->cap_visited, sizeof *added);
     if (!added || !map_put_num(w->numbers, x->addr, (uint32_t)(added - w->visited), NULL))
@@ -422,8 +422,8 @@ static ckpt_status read_attributes(struct hdf5 *h, const struct hdf5_object *o, 
 
 /* --------------------------------------------------------------------------- data sets */
 
-/* keep_shape - copies the sizes of SPACE to D, in the arena. */
-static ckpt_status keep_shape(struct hdf5 *h, const struct hdf5_space *space, struct hdf5_dataset *d)
+/* copy_shape - copies the sizes of SPACE to D, in the arena. */
+static ckpt_status copy_shape(struct hdf5 *h, const struct hdf5_space *space, struct hdf5_dataset *d)
 {
     uint64_t *shape = arena_array(h->a, space->ndim, sizeof *shape);
     if (!shape)
@@ -443,7 +443,7 @@ static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o,
 {
     struct hdf5_space space;
     CKPT_TRY(hdf5_read_space(h, o->dataspace.body, &space));
-    CKPT_TRY(keep_shape(h, &space, d));
+    CKPT_TRY(copy_shape(h, &space, d));
     CKPT_TRY(hdf5_read_type(h, o->datatype, &d->type));
     if (d->type.kind == HDF5_OTHER)
         d->refused = d->type.what.ptr;
@@ -457,7 +457,7 @@ static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o,
     return d->refused ? CKPT_OK : hdf5_read_texts(h, d, space.elements);
 }
 
-static ckpt_status visit_dataset(struct walk *w, const struct pending *x, const struct hdf5_object *o,
+static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, const struct hdf5_object *o,
                                  bool first)
 {
     struct hdf5 *h = w->h;
@@ -482,7 +482,7 @@ static ckpt_status visit_dataset(struct walk *w, const struct pending *x, const 
     return h->v->dataset ? h->v->dataset(h->v->user, &d, h->err) : CKPT_OK;
 }
 
-static ckpt_status visit_group(struct walk *w, const struct pending *x, const struct hdf5_object *o)
+static ckpt_status visit_group(struct hdf5_walk *w, const struct pending *x, const struct hdf5_object *o)
 {
     struct hdf5_links links;
     struct attributes a = {.path = x->path, .report = true};
@@ -493,7 +493,7 @@ static ckpt_status visit_group(struct walk *w, const struct pending *x, const st
 
 /* visit_object - reads X, unless it is a group that was visited before. FIRST: it is visited for the first
  * time. */
-static ckpt_status visit_object(struct walk *w, const struct pending *x, bool first)
+static ckpt_status visit_object(struct hdf5_walk *w, const struct pending *x, bool first)
 {
     struct hdf5_object o;
     CKPT_TRY(hdf5_read_object(w->h, x->addr, &o));
@@ -501,7 +501,7 @@ static ckpt_status visit_object(struct walk *w, const struct pending *x, bool fi
     if (is_group && (o.layout.is_there || o.dataspace.is_there || o.external))
         return fail(w->h->err, CKPT_EFORMAT, x->addr, "{both} a group and a data set, where {=one} must be");
     if (first)
-        CKPT_TRY(note_visited(w, x, is_group));
+        CKPT_TRY(add_visited(w, x, is_group));
     if (is_group)
         return visit_group(w, x, &o);
     if (o.datatype.is_there && !o.layout.is_there && !o.dataspace.is_there)
@@ -509,7 +509,7 @@ static ckpt_status visit_object(struct walk *w, const struct pending *x, bool fi
     return visit_dataset(w, x, &o, first);
 }
 
-static ckpt_status visit_next(struct walk *w)
+static ckpt_status visit_next(struct hdf5_walk *w)
 {
     struct hdf5 *h = w->h;
     struct pending x = w->pending[--w->n];
@@ -531,7 +531,7 @@ static ckpt_status visit_next(struct walk *w)
 
 static ckpt_status visit_all(struct hdf5 *h, uint64_t root)
 {
-    struct walk w = {.h = h, .numbers = map_new(64)};
+    struct hdf5_walk w = {.h = h, .numbers = map_new(64)};
     ckpt_status st = w.numbers ? add_pending(&w, (struct pending){str_of("", 0), root, 0})
                                : fail_memory(h->err);
     while (st == CKPT_OK && w.n)

@@ -37,7 +37,7 @@ struct hdf5_filter {
 
 struct hdf5_chunk {
     uint64_t at, stored; /* its offset in src of the data set, and its size there */
-    uint32_t skipped; /* bit I: filter I was not applied */
+    uint32_t skipped;    /* bit I: filter I was not applied */
 };
 
 struct hdf5_dataset {

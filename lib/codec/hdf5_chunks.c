@@ -162,8 +162,8 @@ static ckpt_status read_tree(struct chunks *x, uint64_t addr)
 
 /* ------------------------------------------------------------------------- the others */
 
-/* chunks_along - returns the number of chunks of D in dimension I. */
-static uint64_t chunks_along(const struct hdf5_dataset *d, uint32_t i)
+/* count_chunks - returns the number of chunks of D in dimension I. */
+static uint64_t count_chunks(const struct hdf5_dataset *d, uint32_t i)
 {
     return d->shape[i] / d->chunk_shape[i] + (d->shape[i] % d->chunk_shape[i] != 0); /* bounded: by shape */
 }
@@ -173,16 +173,16 @@ static bool count_grid(const struct hdf5_dataset *d, uint64_t *n)
 {
     *n = 1;
     for (uint32_t i = 0; i < d->ndim; i++)
-        if (!checked_mul(*n, chunks_along(d, i), n) || *n > MAX_CHUNKS)
+        if (!checked_mul(*n, count_chunks(d, i), n) || *n > MAX_CHUNKS)
             return false;
     return true;
 }
 
-/* grid_offset - sets OFFSET to that of chunk NUMBER, counted in row-major order. */
-static void grid_offset(const struct hdf5_dataset *d, uint64_t number, uint64_t *offset)
+/* get_grid_offset - sets OFFSET to that of chunk NUMBER, counted in row-major order. */
+static void get_grid_offset(const struct hdf5_dataset *d, uint64_t number, uint64_t *offset)
 {
     for (uint32_t i = d->ndim; i-- > 0;) {
-        uint64_t n = chunks_along(d, i);
+        uint64_t n = count_chunks(d, i);
         offset[i] = number % n * d->chunk_shape[i]; /* bounded: below shape */
         number /= n;
     }
@@ -195,7 +195,7 @@ static ckpt_status add_numbered(struct chunks *x, uint64_t number, const struct 
     uint64_t offset[HDF5_MAX_RANK];
     if (c->at == HDF5_NOWHERE)
         return CKPT_OK;
-    grid_offset(x->d, number, offset);
+    get_grid_offset(x->d, number, offset);
     return add_chunk(x, c, offset);
 }
 
@@ -241,8 +241,8 @@ struct array {
     uint32_t entry;
 };
 
-/* compare_sum - compares the bytes of C with the checksum in the last four of them, which it cuts off. */
-static ckpt_status compare_sum(struct chunks *x, cursor *c)
+/* cut_checksum - compares the bytes of C with the checksum in the last four of them, which it cuts off. */
+static ckpt_status cut_checksum(struct chunks *x, cursor *c)
 {
     if (c->left < 4)
         return hdf5_fail_short(x->h, c, "an array of chunks");
@@ -272,7 +272,7 @@ static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t 
         uint64_t count = a->entries - first < a->page ? a->entries - first : a->page;
         if (bits.p[i / 8] >> (7 - i % 8) & 1) {
             CKPT_TRY(hdf5_load(x->h, at, count * a->entry + 4, what, &c)); /* bounded: below size */
-            CKPT_TRY(compare_sum(x, &c));
+            CKPT_TRY(cut_checksum(x, &c));
             CKPT_TRY(read_entries(x, c, first, n - first < count ? n - first : count));
         }
         if (!checked_add(at, size, &at))
@@ -322,8 +322,8 @@ static ckpt_status read_record(struct hdf5 *h, void *user, cursor record)
     return add_chunk(x, &chunk, offset);
 }
 
-/* read_others - reads the chunks by an index that is no version 1 B-tree. */
-static ckpt_status read_others(struct chunks *x, const struct hdf5_index *index)
+/* read_other_index - reads the chunks by an index that is no version 1 B-tree. */
+static ckpt_status read_other_index(struct chunks *x, const struct hdf5_index *index)
 {
     uint64_t n;
     struct hdf5_chunk one = {index->addr, index->single_size, index->single_skipped};
@@ -349,7 +349,7 @@ ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, str
     if (d->nfilters) /* as wide as the size of a chunk and a byte more */
         for (x.size_width = 2; d->chunk_bytes >> (8 * (x.size_width - 1)) && x.size_width < 8;)
             x.size_width++;
-    CKPT_TRY(index->kind == HDF5_BTREE1 ? read_tree(&x, index->addr) : read_others(&x, index));
+    CKPT_TRY(index->kind == HDF5_BTREE1 ? read_tree(&x, index->addr) : read_other_index(&x, index));
     d->chunk = x.chunk;
     d->chunk_offset = x.offset;
     d->nchunks = x.n;

@@ -30,7 +30,7 @@ struct hdf5_heap {
     size_t nblocks, cap_blocks;
 };
 
-static uint32_t log2_of(uint64_t n)
+static uint32_t get_log2(uint64_t n)
 {
     uint32_t bits = 0;
     while (n >>= 1)
@@ -38,7 +38,7 @@ static uint32_t log2_of(uint64_t n)
     return bits;
 }
 
-static uint32_t bytes_for(uint64_t n) { return log2_of(n) / 8 + 1; }
+static uint32_t count_bytes(uint64_t n) { return get_log2(n) / 8 + 1; }
 
 static bool is_power_of_two(uint64_t n) { return n && !(n & (n - 1)); }
 
@@ -82,15 +82,15 @@ ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, stru
                     id_size);
     CKPT_TRY(check_heap(h, p, bits, addr));
     p->offset_width = (bits + 7) / 8;
-    uint32_t of_block = (log2_of(p->max_direct) + 7) / 8, of_object = bytes_for(max_managed);
+    uint32_t of_block = (get_log2(p->max_direct) + 7) / 8, of_object = count_bytes(max_managed);
     p->length_width = of_block < of_object ? of_block : of_object;
-    p->direct_rows = log2_of(p->max_direct) - log2_of(p->start) + 2; /* bounded: start is not more */
+    p->direct_rows = get_log2(p->max_direct) - get_log2(p->start) + 2; /* bounded: start is not more */
     *out = p;
     return CKPT_OK;
 }
 
 /* A block in a table. */
-struct place {
+struct heap_block {
     uint64_t addr;
     uint64_t size;  /* of the block */
     uint64_t begin; /* size of all blocks before it */
@@ -114,8 +114,8 @@ static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor
                              "a block of a heap has the checksum {%08x}, the file records {=%08x}", own, sum);
 }
 
-/* keep_block - keeps C, the block at ADDR, so that it is read only once. */
-static ckpt_status keep_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, cursor c)
+/* add_block - keeps C, the block at ADDR, so that it is read only once. */
+static ckpt_status add_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, cursor c)
 {
     cursor *added = arena_append(h->scratch, &p->block, &p->nblocks, &p->cap_blocks, sizeof *added);
     if (!added || !map_put_num(h->blocks, addr, (uint32_t)(added - p->block), NULL))
@@ -124,9 +124,9 @@ static ckpt_status keep_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
     return CKPT_OK;
 }
 
-/* find_kept - was a block of SIZE bytes at ADDR read before? Then sets *OUT to it. */
-static bool find_kept(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, uint64_t size,
-                      cursor *out)
+/* find_block_read - was a block of SIZE bytes at ADDR read before? Then sets *OUT to it. */
+static bool find_block_read(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, uint64_t size,
+                            cursor *out)
 {
     uint32_t known = map_get_num(h->blocks, addr);
     if (known != MAP_NONE)
@@ -137,7 +137,7 @@ static bool find_kept(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t 
 /* load_direct - loads the direct block of SIZE bytes at ADDR; *OUT is at its first byte. */
 static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, uint64_t size, cursor *out)
 {
-    if (find_kept(h, p, addr, size, out))
+    if (find_block_read(h, p, addr, size, out))
         return CKPT_OK;
     CKPT_TRY(hdf5_load(h, addr, size, "a block of a heap", out));
     cursor head = *out;
@@ -145,7 +145,7 @@ static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t add
     if (!b || memcmp(b, "FHDB", 4) != 0 || b[4] != 0 || load_u64le(b + 5) != p->addr)
         return fail(h->err, CKPT_EFORMAT, addr, "{no block} of the heap where {=one} must be");
     CKPT_TRY(check_block(h, p, *out, addr));
-    return keep_block(h, p, addr, *out);
+    return add_block(h, p, addr, *out);
 }
 
 /* load_table - loads the table of N blocks at ADDR; *OUT is at its entries. */
@@ -153,18 +153,18 @@ static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
 {
     static const struct hdf5_kind kind = {"FHIB", 0, "a table of a heap"};
     uint64_t entries = n * 8; /* bounded: 64 rows of 1024 */
-    if (find_kept(h, p, addr, entries, out))
+    if (find_block_read(h, p, addr, entries, out))
         return CKPT_OK;
     uint64_t head = 13 + (uint64_t)p->offset_width;                       /* bounded: 8 at most */
     CKPT_TRY(hdf5_load_checked(h, addr, head + entries + 4, &kind, out)); /* bounded: above */
     if (cursor_u64(out) != p->addr)
         return fail(h->err, CKPT_EFORMAT, addr, "a table of {another heap} than {=this}");
     (void)cursor_take(out, p->offset_width);
-    return keep_block(h, p, addr, *out);
+    return add_block(h, p, addr, *out);
 }
 
 /* find_in_table - sets *AT to the block that has byte OFFSET of the table *AT, which has ROWS rows. */
-static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct place *at, uint64_t offset,
+static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct heap_block *at, uint64_t offset,
                                  uint32_t rows)
 {
     uint64_t size = p->start, begin = 0, addr = at->addr;
@@ -181,23 +181,23 @@ static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct pla
     cursor c;
     CKPT_TRY(load_table(h, p, addr, (uint64_t)rows * p->width, &c));
     (void)cursor_take(&c, (size_t)(row * p->width + column) * 8); /* bounded: below rows and width */
-    *at = (struct place){cursor_u64(&c), size, begin + column * size,
-                         row < p->direct_rows}; /* bounded: above */
+    *at = (struct heap_block){cursor_u64(&c), size, begin + column * size,
+                              row < p->direct_rows}; /* bounded: above */
     return CKPT_OK;
 }
 
 /* find_block - sets *AT to the direct block that has byte *OFFSET of the heap, and *OFFSET to the offset in
  * that block. */
-static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *offset, struct place *at)
+static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *offset, struct heap_block *at)
 {
     uint32_t rows = p->rows;
-    *at = (struct place){p->root, p->start, 0, rows == 0};
+    *at = (struct heap_block){p->root, p->start, 0, rows == 0};
     for (uint32_t level = 0; !at->direct; level++) {
         if (level == MAX_TREE2_DEPTH)
             return fail(h->err, CKPT_ELIMIT, at->addr, "{more} than {=%u} tables of a heap", MAX_TREE2_DEPTH);
         CKPT_TRY(find_in_table(h, p, at, *offset, rows));
         *offset -= at->begin;
-        rows = log2_of(at->size) - log2_of(p->start * p->width) + 1; /* bounded: sizes were checked */
+        rows = get_log2(at->size) - get_log2(p->start * p->width) + 1; /* bounded: sizes were checked */
         if (!at->direct && (at->size < p->start * p->width || rows > MAX_ROWS))
             return fail(h->err, CKPT_EFORMAT, at->addr,
                         "{a table} of a heap that is smaller than {=one row}");
@@ -209,7 +209,7 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, struct hdf5_heap *p, const uns
 {
     cursor c = cursor_of(id, p->id_size, CKPT_NO_OFFSET);
     unsigned kind = (unsigned)hdf5_read_number(&c, 1);
-    struct place at;
+    struct heap_block at;
     if ((kind & 0x30) == 0x20) { /* the bytes are in the id */
         *out = cursor_sub(&c, (size_t)(kind & 15) + 1);
         return out->bad ? hdf5_fail_short(h, &c, "an id of a heap") : CKPT_OK;
@@ -255,7 +255,7 @@ static bool set_widths(struct tree2 *t)
     if (t->node_size < 10 + t->r->size) /* bounded: a record is small */
         return false;
     uint64_t most = (t->node_size - 10) / t->r->size, all = most;
-    t->count_width = bytes_for(most);
+    t->count_width = count_bytes(most);
     for (uint32_t k = 1; k <= t->depth; k++) {
         /* bounded: all three are small */
         uint32_t child = 8 + t->count_width + t->total_width[k - 1], pair = t->r->size + child;
@@ -264,7 +264,7 @@ static bool set_widths(struct tree2 *t)
         most = (t->node_size - 10 - child) / pair;
         if (!checked_mul(most + 1, all, &all) || !checked_add(all, most, &all))
             return false;
-        t->total_width[k] = bytes_for(all);
+        t->total_width[k] = count_bytes(all);
     }
     return true;
 }
@@ -347,8 +347,8 @@ struct hdf5_collection {
     uint32_t n;
 };
 
-/* forget_heaps - frees all collections. */
-static ckpt_status forget_heaps(struct hdf5 *h)
+/* free_collections - frees all collections. */
+static ckpt_status free_collections(struct hdf5 *h)
 {
     arena_free(h->heaps);
     map_free(h->collections);
@@ -401,7 +401,7 @@ static ckpt_status load_collection(struct hdf5 *h, uint64_t addr, struct hdf5_co
     static const struct hdf5_kind kind = {"GCOL", 1, "a global heap"};
     cursor c;
     if (!h->heaps || arena_used(h->heaps) > MAX_HEAP_MEMORY)
-        CKPT_TRY(forget_heaps(h));
+        CKPT_TRY(free_collections(h));
     arena *scratch = h->scratch;
     h->scratch = h->heaps;
     struct hdf5_collection *x = ARENA_NEW(h->heaps, struct hdf5_collection);

@@ -25,7 +25,7 @@
 
 /* ---------------------------------------------------------------------------- filters */
 
-static const char *name_filter(uint32_t id)
+static const char *get_filter_text(uint32_t id)
 {
     switch (id) {
     case 4: return "compressed by szip (filter 4)";
@@ -61,7 +61,7 @@ static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, stru
     bool known = id == HDF5_DEFLATE || id == HDF5_SHUFFLE || id == HDF5_FLETCHER32 || id == HDF5_LZF;
     uint32_t unit = id == HDF5_SHUFFLE ? cursor_u32(&values) : 0;
     if (!known || d->refused)
-        d->refused = d->refused ? d->refused : name_filter(id);
+        d->refused = d->refused ? d->refused : get_filter_text(id);
     else if (has_filter(d, id))
         return fail(h->err, CKPT_EFORMAT, c->pos, "filter %u is applied {twice}, {=once} is allowed", id);
     else if (id == HDF5_SHUFFLE && unit != d->type.size)
@@ -117,8 +117,8 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
 
 /* ------------------------------------------------------------------------------ layout */
 
-/* declared_bytes - the size of all elements of D; false: more than 64 bits. */
-static bool declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
+/* compute_declared_bytes - the size of all elements of D; false: more than 64 bits. */
+static bool compute_declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
 {
     bool fits = true;
     *out = d->type.size;
@@ -144,7 +144,7 @@ static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, ui
 static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at, uint64_t n, uint64_t pos)
 {
     uint64_t declared;
-    if (!declared_bytes(d, &declared))
+    if (!compute_declared_bytes(d, &declared))
         return fail(h->err, CKPT_EFORMAT, pos, "{more} than {=2^64 bytes}");
     d->nbytes = declared;
     d->at = at;
@@ -194,7 +194,7 @@ static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32
 static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *x, struct hdf5_dataset *d,
                                 uint64_t pos)
 {
-    if (!declared_bytes(d, &d->nbytes))
+    if (!compute_declared_bytes(d, &d->nbytes))
         return fail(h->err, CKPT_EFORMAT, pos, "{more} than {=2^64 bytes}");
     if (d->refused || !d->nbytes)
         return CKPT_OK;
@@ -282,8 +282,8 @@ static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset
     }
     (void)cursor_take(&c, 4 * (size_t)n);
     if (class == 1)
-        return c.bad || !declared_bytes(d, &declared) ? hdf5_fail_short(h, &c, "a layout")
-                                                      : set_range(h, d, addr, declared, pos);
+        return c.bad || !compute_declared_bytes(d, &declared) ? hdf5_fail_short(h, &c, "a layout")
+                                                              : set_range(h, d, addr, declared, pos);
     uint32_t size = cursor_u32(&c);
     if (c.bad || class > 2 || c.left < size)
         return hdf5_fail_short(h, &c, "a layout");

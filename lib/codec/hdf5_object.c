@@ -39,10 +39,9 @@ enum message_type {
     MESSAGE_LAST = 22
 };
 
-#define FLAG_SHARED       0x02u
-#define FLAGS_MUST_KNOW   0x88u
-#define ORDER_FLAG        0x04u
-#define NO_TIMES_NO_PHASE 0
+#define FLAG_SHARED     0x02u
+#define FLAGS_MUST_KNOW 0x88u
+#define ORDER_FLAG      0x04u
 
 /* Blocks of a header that are still to be read. */
 struct blocks {
@@ -61,7 +60,7 @@ struct header {
     uint32_t left; /* version 1: messages still to come */
 };
 
-static struct hdf5_message *find_place(struct hdf5_object *o, uint32_t type)
+static struct hdf5_message *find_message(struct hdf5_object *o, uint32_t type)
 {
     switch (type) {
     case MESSAGE_DATASPACE: return &o->dataspace;
@@ -126,7 +125,7 @@ static ckpt_status take_message(struct header *x, uint32_t type, uint8_t flags, 
     if (type == MESSAGE_LINK)
         return append_body(x->h, body, &o->links, &o->nlinks, &o->cap_links);
     o->external |= type == MESSAGE_EXTERNAL;
-    struct hdf5_message *m = find_place(o, type);
+    struct hdf5_message *m = find_message(o, type);
     if (m && m->is_there)
         return fail(x->h->err, CKPT_EFORMAT, body.pos, "{two messages} of type %u, where {=one} is allowed",
                     type);

@@ -184,7 +184,7 @@ static void read_simple(struct typing *t, const struct head *x)
     t->has_pointers |= x->class == CLASS_REFERENCE;
 }
 
-static const char *text_of_type(const struct hdf5_type *x, char room[24])
+static const char *get_type_text(const struct hdf5_type *x, char room[24])
 {
     switch (x->kind) {
     case HDF5_NUMBER: return ckpt_dtype_name(x->dtype);
@@ -226,7 +226,7 @@ static void begin_member(struct typing *t, const struct nest *x)
     }
 }
 
-static ckpt_status push(struct typing *t, const struct head *x, uint32_t members)
+static ckpt_status push_nested(struct typing *t, const struct head *x, uint32_t members)
 {
     if (t->depth == MAX_NESTED)
         return fail(t->h->err, CKPT_ELIMIT, t->c->pos, "{more} than {=%u} datatypes inside of each other",
@@ -249,7 +249,7 @@ static ckpt_status begin_nested(struct typing *t, const struct head *x)
     if (!members || (size_t)members > t->c->left)
         return fail(t->h->err, CKPT_EFORMAT, t->c->pos, "a record of {%u} members in {=%zu bytes}", members,
                     t->c->left);
-    return push(t, x, members);
+    return push_nested(t, x, members);
 }
 
 /* end_enum - reads the names and numbers of the enum X, which is a bool if they are FALSE = 0 and TRUE =
@@ -337,7 +337,7 @@ static void end_member(struct typing *t)
     if (t->depth == 1 && i < 2)
         t->halves[i].type = t->last;
     if (t->text.len < MAX_TEXT)
-        buf_text(&t->text, text_of_type(&t->last, room));
+        buf_text(&t->text, get_type_text(&t->last, room));
 }
 
 static ckpt_status read_all(struct typing *t)

@@ -58,7 +58,7 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...)
     va_start(args, fmt);
     (void)fail_v(j->err, CKPT_EFORMAT, file_offset_of(j, j->at), fmt, args);
     va_end(args);
-    j->complained = j->state != FAILED;
+    j->may_resync = j->state != FAILED;
     j->before = j->state;
     j->state = FAILED;
     return CKPT_EFORMAT;
@@ -123,9 +123,9 @@ ckpt_status json_read_list(json_scan *j, const char *what,
 
 bool json_resync(json_scan *j)
 {
-    if (!j->complained)
+    if (!j->may_resync)
         return false;
-    j->complained = false;
+    j->may_resync = false;
     j->state = j->before;
     return true;
 }

@@ -33,7 +33,7 @@ typedef struct {
     unsigned depth;
     uint8_t state;
     uint8_t before;  /* state before json_fail */
-    bool complained; /* json_fail was called, and json_resync may continue */
+    bool may_resync; /* json_fail was called, and json_resync may continue */
     ckpt_str str;    /* of KEY and STRING: unescaped, may contain NUL; of NUMBER: its text */
     size_t at;       /* offset of the event's first byte in text */
     ckpt_error *err;

@@ -48,7 +48,7 @@ static ckpt_status fail_here(struct literal *l, const char *expected)
 
 static bool begins_with(const struct literal *l, char c) { return l->left.len && l->left.ptr[0] == c; }
 
-static bool take(struct literal *l, char c)
+static bool take_char(struct literal *l, char c)
 {
     bool is = begins_with(l, c);
     if (is)
@@ -101,11 +101,11 @@ static int64_t take_escape(struct literal *l)
     }
     if (l->left.len && digit_of(l->left.ptr[0]) < 8)
         v = take_digits(l, 8, 1, 3);
-    else if (take(l, 'x'))
+    else if (take_char(l, 'x'))
         v = take_digits(l, 16, 2, 2);
-    else if (take(l, 'u'))
+    else if (take_char(l, 'u'))
         v = take_digits(l, 16, 4, 4);
-    else if (take(l, 'U'))
+    else if (take_char(l, 'U'))
         v = take_digits(l, 16, 8, 8);
     else
         return begins_with(l, 'N') ? -2 : -1;
@@ -124,7 +124,7 @@ static ckpt_status take_quoted(struct literal *l, char *out, size_t *n)
         if (c == '\n')
             return fail_here(l, "the end of the text");
         l->left = str_skip(l->left, 1);
-        if (c == '\\' && take(l, '\n'))
+        if (c == '\\' && take_char(l, '\n'))
             continue;
         int64_t v = c == '\\' ? take_escape(l) : -1;
         if (v == -2)
@@ -134,7 +134,7 @@ static ckpt_status take_quoted(struct literal *l, char *out, size_t *n)
         else
             out[(*n)++] = c;
     }
-    return take(l, quote) ? CKPT_OK : fail_here(l, "the end of the text");
+    return take_char(l, quote) ? CKPT_OK : fail_here(l, "the end of the text");
 }
 
 static bool begins_text(const struct literal *l)
@@ -172,7 +172,7 @@ static int take_base(struct literal *l)
 
 static ckpt_status take_integer(struct literal *l, ckpt_value **out)
 {
-    bool negative = take(l, '-'), zero = begins_with(l, '0');
+    bool negative = take_char(l, '-'), zero = begins_with(l, '0');
     int base = take_base(l);
     uint64_t v = 0;
     size_t digits = 0;
@@ -189,7 +189,7 @@ static ckpt_status take_integer(struct literal *l, ckpt_value **out)
     }
     if (digits == 0 || (zero && base == 10 && digits > 1 && v))
         return fail_here(l, "an integer");
-    (void)(take(l, 'L') || take(l, 'l'));
+    (void)(take_char(l, 'L') || take_char(l, 'l'));
     *out = value_int(l->a, negative ? -(int64_t)v : (int64_t)v);
     return *out ? CKPT_OK : fail_memory(l->err);
 }
@@ -251,22 +251,22 @@ static ckpt_status close_bracket(struct literal *l, ckpt_value **out)
     return *out ? CKPT_OK : fail_memory(l->err);
 }
 
-/* put - adds V to the innermost bracket, as key, value or item. */
-static ckpt_status put(struct literal *l, ckpt_value *v)
+/* add_to_bracket - adds V to the innermost bracket, as key, value or item. */
+static ckpt_status add_to_bracket(struct literal *l, ckpt_value *v)
 {
     struct bracket *b = &l->open[l->depth - 1];
     if (b->end == '}' && !b->key) {
         b->key = v;
         skip_space(l);
-        return take(l, ':') ? CKPT_OK : fail_here(l, "a colon");
+        return take_char(l, ':') ? CKPT_OK : fail_here(l, "a colon");
     }
     bool ok = b->key ? value_put(l->a, b->container, b->key, v) : value_append(l->a, b->container, v);
     b->key = NULL;
     return ok ? CKPT_OK : fail_memory(l->err);
 }
 
-/* at_end - may the innermost bracket close here? */
-static bool at_end(const struct literal *l)
+/* is_at_end - may the innermost bracket close here? */
+static bool is_at_end(const struct literal *l)
 {
     const struct bracket *b = l->depth ? &l->open[l->depth - 1] : NULL;
     return b && !b->key && begins_with(l, b->end) && (b->has_comma || value_count(b->container) == 0);
@@ -279,14 +279,14 @@ static ckpt_status finish_value(struct literal *l, ckpt_value **v, bool *done)
     while (l->depth) {
         struct bracket *b = &l->open[l->depth - 1];
         bool was_key = b->end == '}' && !b->key;
-        CKPT_TRY(put(l, *v));
+        CKPT_TRY(add_to_bracket(l, *v));
         skip_space(l);
         if (was_key)
             return CKPT_OK;
-        b->has_comma = take(l, ',');
+        b->has_comma = take_char(l, ',');
         if (b->has_comma)
             return CKPT_OK;
-        if (!take(l, b->end))
+        if (!take_char(l, b->end))
             return fail_here(l, "a comma or the closing bracket");
         CKPT_TRY(close_bracket(l, v));
     }
@@ -303,7 +303,7 @@ ckpt_status literal_read(arena *a, ckpt_str text, uint64_t offset, ckpt_value **
     while (!done) {
         ckpt_value *v;
         skip_space(&l);
-        if (at_end(&l)) {
+        if (is_at_end(&l)) {
             l.left = str_skip(l.left, 1);
             CKPT_TRY(close_bracket(&l, &v));
         } else if (l.left.len && memchr("{[(", l.left.ptr[0], 3)) {

@@ -14,7 +14,7 @@
 #include "base/cursor.h"
 #include "io/reader.h"
 
-struct walk {
+struct msgpack_walk {
     reader r;
     uint64_t left; /* values still to come */
     ckpt_error *err;
@@ -52,7 +52,7 @@ static uint64_t read_small(struct msgpack_value *v, unsigned b)
 }
 
 /* read_head - reads the first byte of V, and returns the number or length in it or after it. */
-static uint64_t read_head(struct walk *w, struct msgpack_value *v)
+static uint64_t read_head(struct msgpack_walk *w, struct msgpack_value *v)
 {
     unsigned b = (unsigned)read_number(&w->r, 1);
     if (b < 0xc0 || b >= 0xe0)
@@ -67,7 +67,7 @@ static uint64_t read_head(struct walk *w, struct msgpack_value *v)
     return v->kind == MSGPACK_INT ? (uint64_t)extend_sign(n, v->width) : n;
 }
 
-static ckpt_status msgpack_fail(struct walk *w, const struct msgpack_value *v)
+static ckpt_status msgpack_fail(struct msgpack_walk *w, const struct msgpack_value *v)
 {
     if (w->r.status && w->r.status != CKPT_ETRUNCATED)
         return w->r.status;
@@ -75,7 +75,7 @@ static ckpt_status msgpack_fail(struct walk *w, const struct msgpack_value *v)
                 "{no value} of MessagePack that the {=%" PRIu64 " bytes} left can hold", w->r.end - v->at);
 }
 
-static ckpt_status read_value(struct walk *w, struct msgpack_value *v)
+static ckpt_status read_value(struct msgpack_walk *w, struct msgpack_value *v)
 {
     *v = (struct msgpack_value){.at = w->r.pos};
     uint64_t n = read_head(w, v), more = 0;
@@ -101,7 +101,7 @@ static ckpt_status read_value(struct walk *w, struct msgpack_value *v)
 
 ckpt_status msgpack_read(source *src, msgpack_visit *visit, void *user, ckpt_error *err)
 {
-    struct walk w = {.left = 1, .err = err};
+    struct msgpack_walk w = {.left = 1, .err = err};
     struct msgpack_value v;
     ckpt_status st = reader_init(&w.r, src, 0, src->size, err);
     while (st == CKPT_OK && w.left) {

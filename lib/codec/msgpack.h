@@ -21,10 +21,10 @@ enum msgpack_kind {
 
 struct msgpack_value {
     enum msgpack_kind kind;
-    uint8_t width; /* of a number: how many bytes it takes after the first byte of the value */
-    int8_t type;   /* of EXT */
-    uint64_t at;   /* offset of its first byte */
-    uint64_t bits; /* of a number: INT in two's complement of 64 bits, FLOAT as it is stored */
+    uint8_t width;    /* of a number: how many bytes it takes after the first byte of the value */
+    int8_t type;      /* of EXT */
+    uint64_t at;      /* offset of its first byte */
+    uint64_t bits;    /* of a number: INT in two's complement of 64 bits, FLOAT as it is stored */
     uint64_t count;   /* of ARRAY and MAP */
     uint64_t data, n; /* of TEXT, BYTES and EXT: offset and number of their bytes */
 };

@@ -164,7 +164,7 @@ struct fields {
     uint64_t times; /* how many of each: the shapes around it */
 };
 
-static bool count_of(const ckpt_value *shape, uint64_t *times)
+static bool multiply_by_shape(const ckpt_value *shape, uint64_t *times)
 {
     int64_t n;
     if (shape && shape->type == CKPT_V_INT)
@@ -212,7 +212,7 @@ static bool add_fields(const ckpt_value *list, struct npy_array *x)
         }
         uint32_t n = field->type == CKPT_V_TUPLE ? value_count(field) : 0;
         if ((n != 2 && n != 3) || !is_field_name(value_item(field, 0)) ||
-            !count_of(value_item(field, 2), &times))
+            !multiply_by_shape(value_item(field, 2), &times))
             return false;
         if (type->type == CKPT_V_LIST && depth < LITERAL_MAX_DEPTH)
             open[depth++] = (struct fields){type, 0, times};

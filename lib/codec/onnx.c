@@ -87,8 +87,8 @@ static const struct onnx_type *find_type(uint64_t number)
 
 /* ------------------------------------------------------------------------------ fields */
 
-/* get_position - returns where the last field begins. */
-static uint64_t get_position(const struct onnx_walk *w) { return source_pos(w->o->src, w->o->at); }
+/* get_field_offset - returns where the last field begins. */
+static uint64_t get_field_offset(const struct onnx_walk *w) { return source_pos(w->o->src, w->o->at); }
 
 /* end_damaged - if the file may be damaged, skips the rest of a malformed message, which ends at END;
  * otherwise returns ST. */
@@ -114,7 +114,7 @@ static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_fi
         return end_damaged(w, st, end, f, content);
     uint64_t left = w->r.pos <= end ? end - w->r.pos : 0, n = f->wire == PROTO_BYTES ? f->value : 0;
     if (w->r.pos > end || (n > left && !w->o->may_be_damaged))
-        return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_position(w),
+        return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_field_offset(w),
                     "{a field} of %" PRIu64 " bytes in {=%" PRIu64 " bytes} of its message", n, left);
     *content = w->r.pos + (n < left ? n : left); /* bounded: by END */
     return CKPT_OK;
@@ -138,7 +138,7 @@ static ckpt_status read_text(struct onnx_walk *w, uint64_t n, ckpt_str *out)
 static ckpt_status read_name(struct onnx_walk *w, uint64_t n, ckpt_str *out)
 {
     return n <= ONNX_NAME_MAX ? read_text(w, n, out)
-                              : fail(w->err, CKPT_ELIMIT, get_position(w),
+                              : fail(w->err, CKPT_ELIMIT, get_field_offset(w),
                                      "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n, ONNX_NAME_MAX);
 }
 
@@ -147,7 +147,7 @@ static ckpt_status read_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair *
 {
     ckpt_str bytes;
     struct proto_field f;
-    uint64_t at = get_position(w);
+    uint64_t at = get_field_offset(w);
     CKPT_TRY(read_text(w, n, &bytes));
     cursor c = cursor_of(bytes.ptr, bytes.len, at);
     *p = (struct onnx_pair){STR_LIT(""), STR_LIT(""), 0};
@@ -182,9 +182,9 @@ static ckpt_status add_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair **
 static ckpt_status add_size(struct onnx_walk *w, uint64_t size, uint64_t *shape, uint64_t *ndim)
 {
     if (*ndim == ONNX_RANK)
-        return fail(w->err, CKPT_ELIMIT, get_position(w), "{more} than {=%u dimensions}", ONNX_RANK);
+        return fail(w->err, CKPT_ELIMIT, get_field_offset(w), "{more} than {=%u dimensions}", ONNX_RANK);
     if (size > INT64_MAX)
-        return fail(w->err, CKPT_EFORMAT, get_position(w),
+        return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
                     "dimension %" PRIu64 " is {%" PRId64 "}; {=0} is the least", *ndim, (int64_t)size);
     shape[(*ndim)++] = size;
     return CKPT_OK;
@@ -201,7 +201,7 @@ static ckpt_status add_sizes(struct onnx_walk *w, const struct proto_field *f, u
         bool ok = reader_varint(&w->r, &size);
         CKPT_TRY(w->r.status);
         if (!ok || w->r.pos > end)
-            return fail(w->err, CKPT_EFORMAT, get_position(w), "{malformed} {=dimensions}");
+            return fail(w->err, CKPT_EFORMAT, get_field_offset(w), "{malformed} {=dimensions}");
         CKPT_TRY(add_size(w, size, shape, ndim));
     }
     return CKPT_OK;
@@ -219,8 +219,8 @@ static ckpt_status add_external(struct onnx_walk *w, uint64_t n, struct onnx_ten
     if (!to)
         return CKPT_OK;
     if (to->ptr)
-        return fail(w->err, CKPT_EFORMAT, get_position(w), "\"%.*s\" is there {twice}, {=once} is allowed",
-                    STR_ARG(p.key));
+        return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
+                    "\"%.*s\" is there {twice}, {=once} is allowed", STR_ARG(p.key));
     t->external_at = w->o->at;
     *to = p.value;
     return CKPT_OK;
@@ -248,8 +248,8 @@ static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, 
     static const uint8_t width[] = {[PROTO_VARINT] = 1, [PROTO_FIXED64] = 8, [PROTO_FIXED32] = 4};
     uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - width[f->wire]; /* bounded: just read */
     if (t->field && t->field != field)
-        return fail(w->err, CKPT_EFORMAT, get_position(w), "values in {fields %d and %d}; {=one} is allowed",
-                    (int)t->field, (int)field);
+        return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
+                    "values in {fields %d and %d}; {=one} is allowed", (int)t->field, (int)field);
     t->field = field;
     t->nfields++;
     t->values = begin;
@@ -275,7 +275,7 @@ static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_fie
         return fail(w->err, CKPT_EUNSUPPORTED, source_pos(w->o->src, w->o->at),
                     "the data type {%" PRIu64 "}; {=1 to 28} are known", f->value);
     if (proto_is(f, 3, PROTO_BYTES))
-        return fail(w->err, CKPT_EUNSUPPORTED, get_position(w), "{a segment} of {=a tensor}");
+        return fail(w->err, CKPT_EUNSUPPORTED, get_field_offset(w), "{a segment} of {=a tensor}");
     if (proto_is(f, 8, PROTO_BYTES))
         return read_name(w, n, &t->name);
     if (proto_is(f, 13, PROTO_BYTES))
@@ -314,8 +314,8 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
 
 /* ------------------------------------------------------------------------------ places */
 
-/* place_of - the messages that W is in, without the model's graph: "node3/then_branch". */
-static ckpt_str place_of(const struct onnx_walk *w)
+/* make_place - the messages that W is in, without the model's graph: "node3/then_branch". */
+static ckpt_str make_place(const struct onnx_walk *w)
 {
     ckpt_str text = STR_LIT("");
     for (uint32_t i = w->depth > 1 && w->frame[1].kind == GRAPH ? 2 : 1; text.ptr && i < w->depth; i++) {
@@ -337,7 +337,7 @@ static ckpt_str place_of(const struct onnx_walk *w)
 static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
 {
     const struct frame *in = &w->frame[w->depth - 1];
-    t->place = place_of(w);
+    t->place = make_place(w);
     if (!t->place.ptr)
         return fail_memory(w->err);
     if (!t->name.len && in->kind == ATTRIBUTE)
@@ -345,8 +345,8 @@ static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
     return w->o->tensor ? w->o->tensor(w->o->user, t, w->err) : CKPT_OK;
 }
 
-/* give_up - reports ST, the error of a tensor called NAME, to the callback for faults, if there is one. */
-static ckpt_status give_up(struct onnx_walk *w, ckpt_status st, ckpt_str name)
+/* report_fault - reports ST, the error of a tensor called NAME, to the callback for faults, if there is one. */
+static ckpt_status report_fault(struct onnx_walk *w, ckpt_status st, ckpt_str name)
 {
     fail_add_place(w->err, CKPT_NO_OFFSET, name.len ? name : STR_LIT("tensor"));
     return w->r.status == CKPT_OK && w->o->fault ? w->o->fault(w->o->user, st, w->err) : st;
@@ -366,8 +366,8 @@ static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_te
         w->r.pos = content;
     }
     if (!t[0].type || !t[1].type)
-        return fail(w->err, CKPT_EFORMAT, get_position(w), "a sparse tensor without {%s}; {=both} are needed",
-                    t[0].type ? "indices" : "values");
+        return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
+                    "a sparse tensor without {%s}; {=both} are needed", t[0].type ? "indices" : "values");
     t[0].part = ONNX_SPARSE_VALUES;
     t[0].sparse_ndim = ndim;
     memcpy(t[0].sparse_shape, shape, ndim * sizeof *shape); /* bounded: ONNX_RANK */
@@ -382,12 +382,12 @@ static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t 
     struct onnx_tensor t[2] = {{.name = STR_LIT("")}};
     ckpt_status st = kind == TENSOR ? read_tensor(w, end, &t[0]) : read_sparse(w, end, t);
     if (st != CKPT_OK)
-        return give_up(w, st, t[0].name);
+        return report_fault(w, st, t[0].name);
     CKPT_TRY(pass_tensor(w, &t[0]));
     return kind == SPARSE ? pass_tensor(w, &t[1]) : CKPT_OK;
 }
 
-/* -------------------------------------------------------------------------------- walk */
+/* -------------------------------------------------------------------------------- messages */
 
 /* The fields that are messages, in which message, and of which kind. */
 static const struct child {
@@ -418,13 +418,13 @@ static const struct child *find_child(const struct frame *in, const struct proto
     return NULL;
 }
 
-/* enter - the message C of the last frame, up to END. */
-static ckpt_status enter(struct onnx_walk *w, const struct child *c, uint64_t end)
+/* enter_message - the message C of the last frame, up to END. */
+static ckpt_status enter_message(struct onnx_walk *w, const struct child *c, uint64_t end)
 {
     if (c->kind == TENSOR || c->kind == SPARSE)
         return take_tensor(w, (enum message)c->kind, end);
     if (w->depth == ONNX_DEPTH)
-        return fail(w->err, CKPT_ELIMIT, get_position(w), "messages {deeper} in each other than {=%u}",
+        return fail(w->err, CKPT_ELIMIT, get_field_offset(w), "messages {deeper} in each other than {=%u}",
                     ONNX_DEPTH);
     uint64_t *number = &w->frame[w->depth - 1].children[c->kind];
     w->frame[w->depth++] = (struct frame){.kind = (enum message)c->kind,
@@ -438,7 +438,7 @@ static ckpt_status enter(struct onnx_walk *w, const struct child *c, uint64_t en
     return CKPT_OK;
 }
 
-static ckpt_status leave(struct onnx_walk *w)
+static ckpt_status leave_message(struct onnx_walk *w)
 {
     const struct frame *f = &w->frame[--w->depth];
     return f->kind == NODE && w->o->node
@@ -485,12 +485,12 @@ static ckpt_status read_next(struct onnx_walk *w)
     struct proto_field f;
     uint64_t content;
     if (w->r.pos >= in->end)
-        return leave(w);
+        return leave_message(w);
     CKPT_TRY(next_field(w, in->end, &f, &content));
     const struct child *c = find_child(in, &f);
     uint64_t n = content - w->r.pos;
     if (c) {
-        CKPT_TRY(enter(w, c, content));
+        CKPT_TRY(enter_message(w, c, content));
         if (c->kind != TENSOR && c->kind != SPARSE)
             return CKPT_OK;
     } else {
@@ -500,7 +500,7 @@ static ckpt_status read_next(struct onnx_walk *w)
     return CKPT_OK;
 }
 
-static ckpt_status walk(struct onnx_walk *w)
+static ckpt_status read_messages(struct onnx_walk *w)
 {
     w->frame[w->depth++] = (struct frame){.kind = MODEL, .label = "", .end = w->o->src->size};
     while (w->depth)
@@ -517,7 +517,7 @@ ckpt_status onnx_read(struct onnx *o, ckpt_error *err)
     w->err = err;
     o->producer = o->producer_version = o->domain = o->doc = STR_LIT("");
     CKPT_TRY(reader_init(&w->r, o->src, 0, o->src->size, err));
-    ckpt_status st = walk(w);
+    ckpt_status st = read_messages(w);
     reader_free(&w->r);
     return st;
 }

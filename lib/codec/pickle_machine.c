@@ -406,8 +406,9 @@ bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t 
 bool machine_add_mutation(struct machine *m, const ckpt_value *target)
 {
     struct pickle_facts *f = m->facts;
-    bool plain = target->type == CKPT_V_LIST || target->type == CKPT_V_DICT || target->type == CKPT_V_SET;
-    if (!m->wants_facts || (plain && m->op != PICKLE_BUILD))
+    bool is_builtin = target->type == CKPT_V_LIST || target->type == CKPT_V_DICT ||
+                      target->type == CKPT_V_SET;
+    if (!m->wants_facts || (is_builtin && m->op != PICKLE_BUILD))
         return true;
     struct pickle_mutation *grown = arena_grow(m->a, f->mutations, f->nmutations, &f->cap_mutations,
                                                f->nmutations + FEW, sizeof *grown);

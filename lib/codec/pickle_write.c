@@ -33,7 +33,7 @@ struct pickle_frame {
     uint8_t phase;               /* 0 at first; of a CALL, one of the enum below */
     bool shared;                 /* several nodes refer to v, so it needs a put site */
     bool pairs, batched;         /* the run is of pairs; its entries are added by APPEND(S), SETITEM(S) */
-    bool asked;                  /* call the entry hook for each entry of the run */
+    bool calls_hook;             /* call the entry hook for each entry of the run */
     bool open, single;           /* a MARK was written for the batch; or its only entry needs none */
     bool value;                  /* the value of pair cur is next */
     uint32_t at, end;            /* the next entry of the run, and its end */
@@ -48,7 +48,7 @@ static void find_next_entry(pickle_writer *w, struct pickle_frame *f)
 {
     for (; f->at < f->end; f->at++) {
         f->text = str_of(NULL, 0);
-        if (!f->asked || w->hooks->entry(w->hooks->user, f->container, f->at, &f->text))
+        if (!f->calls_hook || w->hooks->entry(w->hooks->user, f->container, f->at, &f->text))
             return;
     }
 }
@@ -59,7 +59,7 @@ static void begin_run(pickle_writer *w, struct pickle_frame *f, bool pairs, bool
     bool call = f->container->type == CKPT_V_CALL;
     f->pairs = pairs;
     f->batched = batched;
-    f->asked = w->hooks->entry && (pairs || !call || value_more_of(f->container)->npairs == 0);
+    f->calls_hook = w->hooks->entry && (pairs || !call || value_more_of(f->container)->npairs == 0);
     f->open = f->single = f->value = false;
     f->at = from;
     f->end = end;

@@ -28,9 +28,9 @@ struct sstable_block {
     unsigned char *bytes; /* uncompressed */
     cursor rest;          /* reads the entries that follow */
     buf key;
-    bool first; /* no entry was read yet */
+    bool first;           /* no entry was read yet */
     ckpt_str after, last; /* the index allows keys above AFTER, up to LAST; .ptr NULL: any key */
-    uint64_t at; /* of the block in the file */
+    uint64_t at;          /* of the block in the file */
 };
 
 /* sstable_unmask - returns the CRC-32C that a table stores as MASKED. */

@@ -122,7 +122,7 @@ static bool follow_objects(struct tracer *t)
 {
     struct trace_options o = *t->o;
     struct trace_end inner;
-    o.plain = true;
+    o.joblib_arrays_as_opcodes = true;
     o.calls = t->out->calls;
     t->status = pickle_trace(t->r.src, tracer_offset(t), t->r.end, &o, &inner, t->err);
     t->out->calls = inner.calls;
@@ -149,7 +149,7 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
 {
     uint64_t bytes = 0;
     bool padded = false;
-    if (t->o->framed || t->o->plain)
+    if (t->o->framed || t->o->joblib_arrays_as_opcodes)
         return true;
     enum joblib kind = read_wrapper(t, target, state, &bytes, &padded);
     if (kind == JOBLIB_NONE)

@@ -35,7 +35,7 @@
 
 #define MAX_SIZES ((uint64_t)1 << 63)
 #define CRC_BYTES 4u
-#define PART      16u
+#define PART_SIZE 16u
 
 /* Metadata that are being read. */
 struct zarr_reading {
@@ -68,8 +68,8 @@ static bool is_text(const ckpt_value *v, const char *z)
     return value_text(v, &s) && str_is(s, z);
 }
 
-/* get - the value of KEY in V, which may be anything; NULL: there is none. */
-static const ckpt_value *get(const ckpt_value *v, const char *key)
+/* get_field - the value of KEY in V, which may be anything; NULL: there is none. */
+static const ckpt_value *get_field(const ckpt_value *v, const char *key)
 {
     return v && v->type == CKPT_V_DICT ? value_get(v, key) : NULL;
 }
@@ -108,7 +108,7 @@ static bool multiply_sizes(const uint64_t *size, uint32_t n, uint64_t width, uin
 static ckpt_status read_shape(const struct zarr_reading *r, const ckpt_value *chunks, const char *what)
 {
     struct zarr_array *z = r->z;
-    const ckpt_value *shape = get(r->root, "shape");
+    const ckpt_value *shape = get_field(r->root, "shape");
     z->ndim = shape && shape->type == CKPT_V_LIST ? value_count(shape) : 0;
     if (z->ndim > ZARR_DIMS)
         return fail_field(r, shape, "the shape", "a list of up to 32 sizes");
@@ -137,7 +137,7 @@ static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
     z->encoding.big_endian = d.big_endian && known->swap_bytes > 1;
     return multiply_sizes(z->shape, z->ndim, z->width, &z->nbytes)
                ? CKPT_OK
-               : fail_at(r, CKPT_EFORMAT, get(r->root, "shape"), "the shape", "fewer than 2^63 bytes");
+               : fail_at(r, CKPT_EFORMAT, get_field(r->root, "shape"), "the shape", "fewer than 2^63 bytes");
 }
 
 /* ------------------------------------------------------------------------- fill value */
@@ -239,12 +239,12 @@ static ckpt_status add_compressor(const struct zarr_reading *r, struct zarr_enco
     return fail_field(r, v, "a codec", "zstd, gzip, zlib, blosc, crc32c");
 }
 
-/* codec_name - the name of the codec V and, in *CONFIG (may be NULL then), its configuration; empty: none. */
-static ckpt_str codec_name(const ckpt_value *v, const ckpt_value **config)
+/* read_codec_name - the name of the codec V and, in *CONFIG (may be NULL then), its configuration; empty: none. */
+static ckpt_str read_codec_name(const ckpt_value *v, const ckpt_value **config)
 {
     ckpt_str name = {"", 0};
-    *config = get(v, "configuration");
-    (void)value_text(v && v->type == CKPT_V_DICT ? get(v, "name") : v, &name);
+    *config = get_field(v, "configuration");
+    (void)value_text(v && v->type == CKPT_V_DICT ? get_field(v, "name") : v, &name);
     return name;
 }
 
@@ -253,7 +253,7 @@ static ckpt_str codec_name(const ckpt_value *v, const ckpt_value **config)
 static ckpt_status read_transpose(const struct zarr_reading *r, struct zarr_encoding *e,
                                   const ckpt_value *config)
 {
-    const ckpt_value *order = get(config, "order");
+    const ckpt_value *order = get_field(config, "order");
     uint8_t before[ZARR_DIMS];
     uint32_t seen = 0, n = r->z->ndim;
     memcpy(before, e->order, sizeof before);
@@ -273,7 +273,7 @@ static ckpt_status read_transpose(const struct zarr_reading *r, struct zarr_enco
  * big-endian. */
 static ckpt_status read_endian(const struct zarr_reading *r, const ckpt_value *config, bool *big)
 {
-    const ckpt_value *endian = get(config, "endian");
+    const ckpt_value *endian = get_field(config, "endian");
     *big = is_text(endian, "big");
     return !endian || *big || is_text(endian, "little")
                ? CKPT_OK
@@ -288,7 +288,7 @@ static ckpt_status read_codecs(const struct zarr_reading *r, const ckpt_value *l
     bool bytes = false, moved = false;
     for (uint32_t i = 0; list && i < value_count(list); i++) {
         const ckpt_value *v = value_item(list, i), *config;
-        ckpt_str name = codec_name(v, &config);
+        ckpt_str name = read_codec_name(v, &config);
         bool sharding = shard && str_is(name, "sharding_indexed") && !moved && value_count(list) == 1;
         if (!bytes && str_is(name, "transpose")) {
             moved = true;
@@ -313,23 +313,23 @@ static ckpt_status read_codecs(const struct zarr_reading *r, const ckpt_value *l
 static ckpt_status read_shards(const struct zarr_reading *r, const ckpt_value *config)
 {
     struct zarr_array *z = r->z;
-    const ckpt_value *at = get(config, "index_location"), *list = get(config, "index_codecs");
+    const ckpt_value *at = get_field(config, "index_location"), *list = get_field(config, "index_codecs");
     struct zarr_encoding index = {.n = 0};
     z->sharded = true;
     z->index_first = is_text(at, "start");
     if (at && !z->index_first && !is_text(at, "end"))
         return fail_field(r, at, "the place of a shard's index", "start or end");
-    CKPT_TRY(read_sizes(r, get(config, "chunk_shape"), 1, "the shape of a shard's parts", &z->inner));
+    CKPT_TRY(read_sizes(r, get_field(config, "chunk_shape"), 1, "the shape of a shard's parts", &z->inner));
     for (uint32_t i = 0; i < z->ndim; i++)
         if (z->chunk[i] % z->inner[i] || !checked_mul(z->parts, z->chunk[i] / z->inner[i], &z->parts))
-            return fail_at(r, CKPT_EFORMAT, get(config, "chunk_shape"), "the shape of a shard's parts",
+            return fail_at(r, CKPT_EFORMAT, get_field(config, "chunk_shape"), "the shape of a shard's parts",
                            "one that divides that of the shard");
     CKPT_TRY(read_codecs(r, list, &index, NULL));
     z->index_big_endian = index.big_endian;
     z->index_crc = index.n == 1 && index.codec[0] == ZARR_CRC32C;
     if (index.n > z->index_crc)
         return fail_field(r, list, "the codecs of a shard's index", "bytes and crc32c");
-    return read_codecs(r, get(config, "codecs"), &z->encoding, NULL);
+    return read_codecs(r, get_field(config, "codecs"), &z->encoding, NULL);
 }
 
 /* --------------------------------------------------------------------------- versions */
@@ -337,10 +337,11 @@ static ckpt_status read_shards(const struct zarr_reading *r, const ckpt_value *c
 static ckpt_status read_v2(const struct zarr_reading *r)
 {
     struct zarr_array *z = r->z;
-    const ckpt_value *order = get(r->root, "order"), *filters = get(r->root, "filters");
-    const ckpt_value *packed = get(r->root, "compressor"), *separator = get(r->root, "dimension_separator");
-    CKPT_TRY(read_shape(r, get(r->root, "chunks"), "the shape of chunks"));
-    CKPT_TRY(read_dtype(r, get(r->root, "dtype")));
+    const ckpt_value *order = get_field(r->root, "order"), *filters = get_field(r->root, "filters");
+    const ckpt_value *packed = get_field(r->root, "compressor"),
+                     *separator = get_field(r->root, "dimension_separator");
+    CKPT_TRY(read_shape(r, get_field(r->root, "chunks"), "the shape of chunks"));
+    CKPT_TRY(read_dtype(r, get_field(r->root, "dtype")));
     z->separator = is_text(separator, "/") ? "/" : ".";
     if (!is_null(separator) && !is_text(separator, z->separator))
         return fail_field(r, separator, "the separator", "\".\" or \"/\"");
@@ -351,10 +352,10 @@ static ckpt_status read_v2(const struct zarr_reading *r)
     if (!is_null(filters) && (filters->type != CKPT_V_LIST || value_count(filters)))
         return fail_field(r, filters, "a filter", "none");
     ckpt_str id = {"", 0};
-    (void)value_text(get(packed, "id"), &id);
+    (void)value_text(get_field(packed, "id"), &id);
     if (!is_null(packed))
         CKPT_TRY(add_compressor(r, &z->encoding, id, packed));
-    read_fill(r, get(r->root, "fill_value"));
+    read_fill(r, get_field(r->root, "fill_value"));
     return CKPT_OK;
 }
 
@@ -368,7 +369,7 @@ static ckpt_status check_fields(const struct zarr_reading *r)
     uint32_t n;
     const value_pair *pairs = value_pairs(r->root, &n);
     for (uint32_t i = 0; i < n; i++) {
-        const ckpt_value *need = get(pairs[i].val, "must_understand");
+        const ckpt_value *need = get_field(pairs[i].val, "must_understand");
         bool ok = need && need->type == CKPT_V_BOOL && !need->u.b;
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
             ok = ok || is_text(pairs[i].key, known[k]);
@@ -381,28 +382,29 @@ static ckpt_status check_fields(const struct zarr_reading *r)
 static ckpt_status read_v3(const struct zarr_reading *r)
 {
     struct zarr_array *z = r->z;
-    const ckpt_value *config, *shard = NULL, *grid = get(r->root, "chunk_grid");
-    const ckpt_value *keys = get(r->root, "chunk_key_encoding"), *more = get(r->root, "storage_transformers");
+    const ckpt_value *config, *shard = NULL, *grid = get_field(r->root, "chunk_grid");
+    const ckpt_value *keys = get_field(r->root, "chunk_key_encoding"),
+                     *more = get_field(r->root, "storage_transformers");
     CKPT_TRY(check_fields(r));
-    if (!is_text(get(r->root, "node_type"), "array"))
-        return fail_field(r, get(r->root, "node_type"), "the type of the node", "array");
-    if (!str_is(codec_name(grid, &config), "regular"))
+    if (!is_text(get_field(r->root, "node_type"), "array"))
+        return fail_field(r, get_field(r->root, "node_type"), "the type of the node", "array");
+    if (!str_is(read_codec_name(grid, &config), "regular"))
         return fail_field(r, grid, "the grid of chunks", "a regular one");
-    CKPT_TRY(read_shape(r, get(config, "chunk_shape"), "the shape of chunks"));
-    CKPT_TRY(read_dtype(r, get(r->root, "data_type")));
-    z->c_before = str_is(codec_name(keys, &config), "default");
-    const ckpt_value *separator = get(config, "separator");
+    CKPT_TRY(read_shape(r, get_field(config, "chunk_shape"), "the shape of chunks"));
+    CKPT_TRY(read_dtype(r, get_field(r->root, "data_type")));
+    z->c_before = str_is(read_codec_name(keys, &config), "default");
+    const ckpt_value *separator = get_field(config, "separator");
     z->separator = is_text(separator, "/") || (!separator && z->c_before) ? "/" : ".";
-    if ((!z->c_before && !str_is(codec_name(keys, &config), "v2")) ||
+    if ((!z->c_before && !str_is(read_codec_name(keys, &config), "v2")) ||
         (separator && !is_text(separator, z->separator)))
         return fail_field(r, keys, "the encoding of keys", "default or v2");
     if (!is_null(more) && value_count(more))
         return fail_field(r, more, "a storage transformer", "none");
-    CKPT_TRY(read_codecs(r, get(r->root, "codecs"), &z->encoding, &shard));
+    CKPT_TRY(read_codecs(r, get_field(r->root, "codecs"), &z->encoding, &shard));
     if (shard)
         CKPT_TRY(read_shards(r, shard));
     z->encoding.big_endian = z->encoding.big_endian && dtype_info(z->dtype)->swap_bytes > 1;
-    read_fill(r, get(r->root, "fill_value"));
+    read_fill(r, get_field(r->root, "fill_value"));
     return CKPT_OK;
 }
 
@@ -415,7 +417,7 @@ ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, 
         out->encoding.order[i] = (uint8_t)i;
     CKPT_TRY(json_value(text, 0, a, &root, err));
     struct zarr_reading r = {out, a, root, err};
-    const ckpt_value *format = get(root, "zarr_format");
+    const ckpt_value *format = get_field(root, "zarr_format");
     if (!value_integer(format, &version) || version != (v3 ? 3 : 2))
         return fail_field(&r, format, "the version of Zarr", v3 ? "3" : "2");
     CKPT_TRY(v3 ? read_v3(&r) : read_v2(&r));
@@ -455,7 +457,7 @@ bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *at)
     return !key.len;
 }
 
-void zarr_strides(const struct zarr_array *z, uint64_t *stride)
+void zarr_get_strides(const struct zarr_array *z, uint64_t *stride)
 {
     uint64_t run = 1;
     for (uint32_t i = z->ndim; i-- > 0;) {
@@ -502,7 +504,7 @@ static ckpt_status unpack_blosc(source *in, uint64_t most, spool *to, ckpt_error
     return st;
 }
 
-static ckpt_status inflate(source *in, enum inflate_kind kind, spool *to, ckpt_error *err)
+static ckpt_status inflate_all(source *in, enum inflate_kind kind, spool *to, ckpt_error *err)
 {
     uint64_t used;
     CKPT_TRY(inflate_into(in, 0, in->size, kind, to, &used, err));
@@ -513,13 +515,13 @@ static ckpt_status inflate(source *in, enum inflate_kind kind, spool *to, ckpt_e
                       in->size - used);
 }
 
-/* undo - appends to TO, which takes MOST bytes, what CODEC made IN of. */
-static ckpt_status undo(enum zarr_codec codec, source *in, uint64_t most, spool *to, ckpt_error *err)
+/* undo_codec - appends to TO, which takes MOST bytes, what CODEC made IN of. */
+static ckpt_status undo_codec(enum zarr_codec codec, source *in, uint64_t most, spool *to, ckpt_error *err)
 {
     switch (codec) {
     case ZARR_ZSTD: return unpack_zstd(in, to, err);
-    case ZARR_GZIP: return inflate(in, INFLATE_GZIP, to, err);
-    case ZARR_ZLIB: return inflate(in, INFLATE_ZLIB, to, err);
+    case ZARR_GZIP: return inflate_all(in, INFLATE_GZIP, to, err);
+    case ZARR_ZLIB: return inflate_all(in, INFLATE_ZLIB, to, err);
     case ZARR_BLOSC: return unpack_blosc(in, most, to, err);
     default: return check_crc(in, to, err);
     }
@@ -532,7 +534,7 @@ ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to
     ckpt_status st = CKPT_OK;
     for (unsigned i = e->n; st == CKPT_OK && i-- > 0;) {
         spool *out = i ? spool_new(most) : to;
-        st = out ? undo(e->codec[i], in, i ? most : e->bytes, out, err) : fail_memory(err);
+        st = out ? undo_codec(e->codec[i], in, i ? most : e->bytes, out, err) : fail_memory(err);
         source_unref(made);
         in = made = i && out ? spool_source(out) : NULL;
     }
@@ -554,7 +556,7 @@ bool zarr_has_checksums(const struct zarr_encoding *e)
 static ckpt_status read_parts(const struct zarr_array *z, const unsigned char *p, source *src, uint64_t at,
                               uint64_t n, struct zarr_part *part, ckpt_error *err)
 {
-    for (uint64_t i = 0; i < z->parts; i++, p += PART) { /* bounded: they are in memory */
+    for (uint64_t i = 0; i < z->parts; i++, p += PART_SIZE) { /* bounded: they are in memory */
         part[i].at = load_number(p, 8, z->index_big_endian);
         part[i].n = load_number(p + 8, 8, z->index_big_endian);
         bool missing = part[i].at == UINT64_MAX && part[i].n == UINT64_MAX;
@@ -572,7 +574,7 @@ ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at
 {
     uint64_t size;
     uint32_t crc = z->index_crc ? CRC_BYTES : 0;
-    if (!checked_mul(z->parts, PART, &size) || !checked_add(size, crc, &size) || size > n)
+    if (!checked_mul(z->parts, PART_SIZE, &size) || !checked_add(size, crc, &size) || size > n)
         return fail(err, CKPT_ETRUNCATED, source_pos(src, at),
                     "a shard of {%" PRIu64 " bytes}, its index alone has {=%" PRIu64 " parts}", n, z->parts);
     unsigned char *bytes = arena_alloc(a, (size_t)size); /* bounded: the shard has as many */

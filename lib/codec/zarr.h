@@ -49,8 +49,8 @@ ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, 
 /* zarr_is_chunk_key - is KEY, without the prefix of the array Z, the key of one of its chunks? Then sets AT
  * to the index of the first element of that chunk, by dimension. */
 bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *at);
-/* zarr_strides - sets STRIDE to the strides of the elements in a decoded chunk, by dimension. */
-void zarr_strides(const struct zarr_array *z, uint64_t *stride);
+/* zarr_get_strides - sets STRIDE to the strides of the elements in a decoded chunk, by dimension. */
+void zarr_get_strides(const struct zarr_array *z, uint64_t *stride);
 /* zarr_decode - decodes STORED, which is encoded as E describes, and appends the elements to TO. */
 ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err);
 /* zarr_has_checksums - are there checksums in the stored bytes, which zarr_decode compares? */

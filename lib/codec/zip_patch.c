@@ -152,7 +152,7 @@ static ckpt_str load_payload(zip *z, size_t i)
     return zip_load_member(z, i, z->src->size, &bytes, NULL) == CKPT_OK ? bytes : str_of(NULL, 0);
 }
 
-static bool same_patches(const struct patches *a, const struct patches *b)
+static bool are_same_patches(const struct patches *a, const struct patches *b)
 {
     bool same = a->n == b->n;
     for (size_t k = 0; same && k < a->n; k++)
@@ -194,7 +194,7 @@ bool zip_patch_undoes(zip *z, size_t i, source *now, const struct patches *undo)
     if (!bytes.ptr || !local_headers_match(z))
         return false;
     if (undo->old_size == undo->new_size)
-        return zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK && same_patches(&made, undo);
+        return zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK && are_same_patches(&made, undo);
     return undoes_append(z, i, now, undo);
 }
 

@@ -48,8 +48,8 @@ static uint64_t get_fixed_length(const struct zip_reserved *s)
     return ZIP_LOCAL_SIZE + ZIP_PAD_FIELD + zip64_length(&h);
 }
 
-/* place_payload - sets s->data, for a name of NAME bytes, to an aligned offset. False: beyond 2^64. */
-static bool place_payload(struct zip_reserved *s, size_t name)
+/* set_payload_offset - sets s->data, for a name of NAME bytes, to an aligned offset. False: beyond 2^64. */
+static bool set_payload_offset(struct zip_reserved *s, size_t name)
 {
     bool clone = s->size >= SINK_CLONE_LEAST && s->source_offset != CKPT_NO_OFFSET &&
                  s->source_offset % PAYLOAD_ALIGN == 0;
@@ -64,7 +64,7 @@ bool zip_layout_member(struct zip_layout *l, const char *top, size_t name, uint6
     struct zip_reserved s = {.size = size, .source_offset = source_offset, .header = l->at};
     struct zip_header h = make_header(&s);
     name += strlen(top) + 1;
-    return place_payload(&s, name) &&
+    return set_payload_offset(&s, name) &&
            checked_add(l->directory, ZIP_CENTRAL_SIZE + name + zip64_length(&h), &l->directory) &&
            checked_add(s.data, size, &l->at);
 }
@@ -114,7 +114,7 @@ static void append_local(const zip_writer *w, const struct zip_reserved *s, buf 
     ckpt_str name = make_full_name(w, s, room);
     struct zip_header h = make_header(s);
     uint64_t pad = s->data - s->header - get_fixed_length(s) -
-                   name.len; /* bounded: place_payload added them */
+                   name.len; /* bounded: set_payload_offset added them */
     zip_put_local(b, &h, name, (uint16_t)pad);
 }
 
@@ -128,11 +128,12 @@ static void append_central(const zip_writer *w, const struct zip_reserved *s, bu
 /* locate_payload - sets member->data by member->header and its name. False: beyond 2^64. */
 static bool locate_payload(const zip_writer *w, struct zip_reserved *member)
 {
-    return place_payload(member, w->top.len + 1 + strlen(member->name)); /* bounded: both are short */
+    return set_payload_offset(member, w->top.len + 1 + strlen(member->name)); /* bounded: both are short */
 }
 
-/* place_next - sets header and data of MEMBER, called NAME, so that it follows what was written. */
-static ckpt_status place_next(zip_writer *w, struct zip_reserved *member, const char *name, ckpt_error *err)
+/* set_next_offsets - sets header and data of MEMBER, called NAME, so that it follows what was written. */
+static ckpt_status set_next_offsets(zip_writer *w, struct zip_reserved *member, const char *name,
+                                    ckpt_error *err)
 {
     member->header = sink_tell(w->out);
     if (strlen(name) >= sizeof member->name || !locate_payload(w, member))
@@ -143,7 +144,7 @@ static ckpt_status place_next(zip_writer *w, struct zip_reserved *member, const 
 
 ckpt_status zip_writer_reserve(zip_writer *w, struct zip_reserved *member, ckpt_error *err)
 {
-    CKPT_TRY(place_next(w, member, member->name, err));
+    CKPT_TRY(set_next_offsets(w, member, member->name, err));
     CKPT_TRY(sink_skip(w->out, member->data - member->header, err));
     CKPT_TRY(sink_skip(w->out, member->size, err));
     w->reserved_at = w->directory.len;
@@ -154,10 +155,10 @@ ckpt_status zip_writer_reserve(zip_writer *w, struct zip_reserved *member, ckpt_
 ckpt_status zip_reserved_put_header(const zip_writer *w, const struct zip_reserved *member, buf *out,
                                     ckpt_error *err)
 {
-    struct zip_reserved placed = *member;
-    placed.crc = 0;
-    if (locate_payload(w, &placed))
-        append_local(w, &placed, out);
+    struct zip_reserved located = *member;
+    located.crc = 0;
+    if (locate_payload(w, &located))
+        append_local(w, &located, out);
     return buf_ok(out) ? CKPT_OK : fail_memory(err);
 }
 
@@ -166,7 +167,7 @@ ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, c
     struct zip_reserved member = {
         .size = bytes.len, .source_offset = CKPT_NO_OFFSET, .crc = crc32_update(0, bytes.ptr, bytes.len)};
     memcpy(member.name, name, strnlen(name, sizeof member.name - 1)); /* bounded: the last one stays NUL */
-    CKPT_TRY(place_next(w, &member, name, err));
+    CKPT_TRY(set_next_offsets(w, &member, name, err));
     w->headers.len = 0;
     append_local(w, &member, &w->headers);
     append_central(w, &member, &w->directory);

@@ -45,10 +45,10 @@ ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *
     ckpt_error why;
     x->format = x->depth ? x->format : "gguf";
     ckpt_status st = gguf_read(&g, &why);
-    if (st == CKPT_OK && g.beyond.status) {
-        why = g.beyond;
-        g.at = g.beyond_at;
-        st = g.beyond.status;
+    if (st == CKPT_OK && g.ggml_error.status) {
+        why = g.ggml_error;
+        g.at = g.ggml_error_at;
+        st = g.ggml_error.status;
     } else if (st == CKPT_OK) {
         st = gguf_check_end(&g, &why);
     }

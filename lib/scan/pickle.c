@@ -57,7 +57,7 @@ static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle
 {
     struct scan *s = ps->x->scan;
     struct trace_options o = {.framed = p->framed,
-                              .plain = p->joblib_arrays_as_opcodes,
+                              .joblib_arrays_as_opcodes = p->joblib_arrays_as_opcodes,
                               .payloads = !p->framed && !p->joblib_arrays_as_opcodes,
                               .left = &s->opcodes_left,
                               .step = take_step,
@@ -235,7 +235,8 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pi
 {
     struct scanner *x = ps->x;
     struct trial t = {.s = x->scan, .from = array};
-    struct trace_options o = {.plain = true, .left = &x->scan->opcodes_left, .step = try_step, .user = &t};
+    struct trace_options o = {
+        .joblib_arrays_as_opcodes = true, .left = &x->scan->opcodes_left, .step = try_step, .user = &t};
     struct trace_end end;
     ckpt_error why;
     if (scan_note_system_failure(x->scan, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))

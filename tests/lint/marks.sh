@@ -19,7 +19,7 @@ for file in $(find lib -name '*.[ch]'); do
     function tell(what) { print file ":" begun ": " what }
     BEGIN {
         state = "code"
-        split("fail fail_v gguf_fail note_beyond tar_fail fail_op machine_fail tracer_fail graph_fail " \
+        split("fail fail_v gguf_fail set_ggml_error tar_fail fail_op machine_fail tracer_fail graph_fail " \
               "json_fail scan_found fail_entry", list, " ")
         for (i in list) reads[list[i]] = 1
     }

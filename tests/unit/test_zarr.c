@@ -58,7 +58,7 @@ static void reads_version_2(void)
     CU_ASSERT_EQUAL(memcmp(z.fill, "\x3f\xc0\0\0", 4), 0);
     CU_ASSERT_EQUAL(z.encoding.bytes, 64);
     CU_ASSERT_EQUAL(z.nbytes, 120);
-    zarr_strides(&z, stride);
+    zarr_get_strides(&z, stride);
     CU_ASSERT_EQUAL(stride[0], 4);
     CU_ASSERT_TRUE(is_chunk("0.0", 0, 0));
     CU_ASSERT_TRUE(is_chunk("1.1", 4, 4));
@@ -79,7 +79,7 @@ static void reads_version_3(void)
     CU_ASSERT_EQUAL(parse(V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[1,0]}}," BYTES("big"))),
                     CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(z.fill, "\xff\xfe", 2), 0);
-    zarr_strides(&z, stride);
+    zarr_get_strides(&z, stride);
     CU_ASSERT_EQUAL(stride[0], 1);
     CU_ASSERT_EQUAL(stride[1], 2);
     CU_ASSERT_TRUE(is_chunk("c/1/1", 2, 4));

@@ -108,8 +108,8 @@ static ckpt_status note_deviations(struct gguf_reading *r, ckpt_error *err)
 {
     const struct gguf *g = &r->g;
     uint64_t after = g->src->size > g->end ? g->src->size - g->end : 0;
-    if (g->beyond.status)
-        file_notice(r->f, "ggml and llama.cpp refuse the file: %s", g->beyond.what);
+    if (g->ggml_error.status)
+        file_notice(r->f, "ggml and llama.cpp refuse the file: %s", g->ggml_error.what);
     if (r->n ? after : after >= g->alignment)
         file_notice(r->f, "%" PRIu64 " byte%s after the last tensor %s ignored", after, after == 1 ? "" : "s",
                     after == 1 ? "is" : "are");

@@ -72,7 +72,7 @@ static ckpt_status read_metadata(struct assembly *y)
                    v3 ? STR_LIT(ZARR_V3) : STR_LIT(ZARR_V2));
     y->stride = arena_array(y->a, y->z.ndim, sizeof *y->stride);
     if (st == CKPT_OK && y->stride)
-        zarr_strides(&y->z, y->stride);
+        zarr_get_strides(&y->z, y->stride);
     return st != CKPT_OK || y->stride ? st : fail_memory(y->x->err);
 }
 
