@@ -69,7 +69,8 @@ static size_t lz4_length(cursor *c, unsigned nibble)
     return n;
 }
 
-/* lz4_decode - the block of LZ4 in C to the SIZE bytes at OUT; false: it is damaged, or of another size. */
+/* lz4_decode - decodes the LZ4 block in C to the SIZE bytes at OUT; false: it is damaged, or of a different
+ * size. */
 static bool lz4_decode(cursor c, unsigned char *out, size_t size)
 {
     size_t n = 0;
@@ -94,7 +95,7 @@ static bool lz4_decode(cursor c, unsigned char *out, size_t size)
 
 /* ------------------------------------------------------------------------- streams */
 
-/* unpack_stream - the stream in C, compressed by zlib or zstd, to the SIZE bytes at OUT. */
+/* unpack_stream - decompresses the stream in C, of zlib or zstd, to the SIZE bytes at OUT. */
 static ckpt_status unpack_stream(const struct blosc *b, cursor c, unsigned char *out, size_t size)
 {
     uint64_t used;
@@ -113,7 +114,7 @@ static ckpt_status unpack_stream(const struct blosc *b, cursor c, unsigned char 
     return st;
 }
 
-/* read_stream - the next stream of C, SIZE bytes, to OUT. */
+/* read_stream - decompresses the next stream of C to the SIZE bytes at OUT. */
 static ckpt_status read_stream(const struct blosc *b, cursor *c, unsigned char *out, size_t size)
 {
     uint32_t n = cursor_u32(c);
@@ -129,7 +130,7 @@ static ckpt_status read_stream(const struct blosc *b, cursor *c, unsigned char *
     return lz4_decode(stream, out, size) ? CKPT_OK : fail_blosc(b, "with LZ4 data that are damaged");
 }
 
-/* unshuffle - the SIZE bytes of b->scratch to b->out. */
+/* unshuffle - copies the SIZE bytes of b->scratch to b->out, those of each element next to each other. */
 static void unshuffle(const struct blosc *b, size_t size)
 {
     size_t n = size / b->element;
@@ -140,7 +141,7 @@ static void unshuffle(const struct blosc *b, size_t size)
            size - n * b->element); /* bounded: the same */
 }
 
-/* read_block - the block that begins at AT of the buffer and has SIZE bytes, to TO. */
+/* read_block - decompresses the block at AT of the buffer to SIZE bytes, and appends them to TO. */
 static ckpt_status read_block(struct blosc *b, uint32_t at, size_t size, spool *to)
 {
     bool split = !(b->flags & NOT_SPLIT) && size == b->block && size % b->element == 0;

@@ -108,7 +108,7 @@ ckpt_status flatbuffer_find_child(struct flatbuffer *b, const struct flatbuffer_
     return of ? follow_offset(b, of, at) : CKPT_OK;
 }
 
-/* read_vector - the vector at AT, of elements of WIDTH bytes. */
+/* read_vector - sets *OUT to the vector at AT, whose elements have WIDTH bytes. */
 static ckpt_status read_vector(struct flatbuffer *b, uint64_t at, uint32_t width,
                                struct flatbuffer_vector *out)
 {

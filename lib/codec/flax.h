@@ -33,8 +33,8 @@ struct flax_input {
  * are in the arena of the file. Refuses a dtype that Flax cannot read, and elements of another size than
  * dtype and shape take. */
 ckpt_status flax_read_array(struct flax_input *in, const struct msgpack_value *v, struct flax_array *out);
-/* flax_read_value - *OUT is V, which is neither an array nor a container, as a node. A complex number is a
- * call of complex(), an extension of a type that Flax does not use a tuple of the type and the bytes. */
+/* flax_read_value - sets *OUT to V, which is neither an array nor a container, as a node. A complex number is
+ * a call of complex(), an extension of a type that Flax does not use a tuple of the type and the bytes. */
 ckpt_status flax_read_value(struct flax_input *in, const struct msgpack_value *v, ckpt_value **out);
 /* flax_put_value - appends V, a node as flax_read_value makes it. */
 void flax_put_value(buf *b, const ckpt_value *v);

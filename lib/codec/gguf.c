@@ -55,7 +55,7 @@ CKPT_PRINTF(3, 4) static ckpt_status gguf_fail(struct gguf_walk *w, uint64_t at,
     return CKPT_EFORMAT;
 }
 
-/* set_ggml_error - records what ggml refuses, but can be read. */
+/* set_ggml_error - records the first thing that ggml refuses although it can be read. */
 CKPT_PRINTF(3, 4) static void set_ggml_error(struct gguf_walk *w, uint64_t at, const char *fmt, ...)
 {
     va_list args;
@@ -67,7 +67,7 @@ CKPT_PRINTF(3, 4) static void set_ggml_error(struct gguf_walk *w, uint64_t at, c
     va_end(args);
 }
 
-/* fail_truncated - the reader failed inside WHAT: that is the file's end, or a trouble of reading. */
+/* fail_truncated - fails because the reader failed inside WHAT: the file ends there, or cannot be read. */
 static ckpt_status fail_truncated(struct gguf_walk *w, const char *what)
 {
     if (w->r.status != CKPT_ETRUNCATED)
@@ -121,7 +121,8 @@ static ckpt_status skip_text(struct gguf_walk *w)
     return w->r.status ? fail_truncated(w, "a text") : skip_bytes(w, n);
 }
 
-/* read_array_head - the type and number of elements that follow; their least size fits the file. */
+/* read_array_head - reads type and number of the elements that follow, and sets *BYTES to the least size that
+ * they can have. Refuses more than the file has left. */
 static ckpt_status read_array_head(struct gguf_walk *w, uint32_t *element, uint64_t *count, uint64_t *bytes)
 {
     uint64_t at = w->r.pos, length = w->g->version == 1 ? 4 : 8;
@@ -183,7 +184,8 @@ static ckpt_status read_array(struct gguf_walk *w, struct gguf_pair *p)
     return CKPT_OK;
 }
 
-/* take_bytes - the P->nvalue bytes of a text or number. */
+/* take_bytes - sets P->bytes to the next P->nvalue bytes, a text or number, or skips them if they are
+ * many. */
 static ckpt_status take_bytes(struct gguf_walk *w, struct gguf_pair *p)
 {
     if (p->nvalue > GGUF_TEXT_MAX)
@@ -253,7 +255,7 @@ static const uint8_t dtypes[] = {
     [30] = CKPT_DT_BF16,    [34] = CKPT_DT_TQ1_0,  [35] = CKPT_DT_TQ2_0,   [39] = CKPT_DT_MXFP4,
     [40] = CKPT_DT_NVFP4,   [41] = CKPT_DT_Q1_0,   [42] = CKPT_DT_Q2_0};
 
-/* find_dtype - the dtype of a TYPE of ggml; CKPT_DT_NONE: there is no such type. */
+/* find_dtype - returns the dtype of the ggml type TYPE; CKPT_DT_NONE: there is no such type. */
 static ckpt_dtype find_dtype(uint32_t type)
 {
     return type < sizeof dtypes ? (ckpt_dtype)dtypes[type] : CKPT_DT_NONE;
@@ -378,7 +380,7 @@ ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err)
     return gguf_fail(&w, g->end, "{%" PRIu64 " bytes} follow {=the last tensor}", g->src->size - g->end);
 }
 
-/* read_version - the number, and with it the byte order. */
+/* read_version - reads the version, and finds the byte order in which it is valid. */
 static ckpt_status read_version(struct gguf_walk *w)
 {
     struct gguf *g = w->g;

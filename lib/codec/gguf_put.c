@@ -205,7 +205,7 @@ static bool put_scalar(buf *out, uint32_t type, ckpt_str text)
     }
 }
 
-/* put_element - the event E of J as TYPE; false: it is none. */
+/* put_element - appends the event E of J as an element of TYPE; false: it is no such element. */
 static bool put_element(buf *out, uint32_t type, json_scan *j, enum json_event e)
 {
     if (e == JSON_TRUE || e == JSON_FALSE)

@@ -71,8 +71,8 @@ static ckpt_value *read_element(struct array_walk *w, uint32_t type, buf *text)
     return value_str(w->a, copy);
 }
 
-/* read_elements - the first N of the array P as LIST and as TEXT; false: they are longer than what is
- * shown. */
+/* read_elements - appends the first N elements of P to LIST and to TEXT; false: one is cut off, or out of
+ * memory. */
 static bool read_elements(struct array_walk *w, const struct gguf_pair *p, uint64_t n, ckpt_value *list,
                           buf *text)
 {
@@ -86,7 +86,7 @@ static bool read_elements(struct array_walk *w, const struct gguf_pair *p, uint6
     return true;
 }
 
-/* read_array - the array P as *OUT, unless it is abbreviated, and as TEXT. */
+/* read_array - appends the array P to TEXT, and sets *OUT to it unless it is abbreviated. */
 static ckpt_status read_array(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **out,
                               buf *text, ckpt_error *err)
 {
@@ -111,7 +111,7 @@ static ckpt_status read_array(const struct gguf *g, const struct gguf_pair *p, a
     return CKPT_OK;
 }
 
-/* read_scalar - the text or number P as *OUT, unless it is abbreviated, and as TEXT. */
+/* read_scalar - appends the text or number P to TEXT, and sets *OUT to it unless it is abbreviated. */
 static ckpt_status read_scalar(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **out,
                                buf *text, ckpt_error *err)
 {

@@ -178,7 +178,7 @@ static bool count_grid(const struct hdf5_dataset *d, uint64_t *n)
     return true;
 }
 
-/* get_grid_offset - sets OFFSET to that of chunk NUMBER, counted in row-major order. */
+/* get_grid_offset - sets OFFSET to the offset of chunk NUMBER; chunks are counted in row-major order. */
 static void get_grid_offset(const struct hdf5_dataset *d, uint64_t number, uint64_t *offset)
 {
     for (uint32_t i = d->ndim; i-- > 0;) {
@@ -188,8 +188,7 @@ static void get_grid_offset(const struct hdf5_dataset *d, uint64_t number, uint6
     }
 }
 
-/* add_numbered - adds C as chunk NUMBER of the grid, unless it has no address, which means that it is not
- * stored. */
+/* add_numbered - adds C as chunk NUMBER of the grid. Without an address, it is not stored and not added. */
 static ckpt_status add_numbered(struct chunks *x, uint64_t number, const struct hdf5_chunk *c)
 {
     uint64_t offset[HDF5_MAX_RANK];
@@ -322,7 +321,7 @@ static ckpt_status read_record(struct hdf5 *h, void *user, cursor record)
     return add_chunk(x, &chunk, offset);
 }
 
-/* read_other_index - reads the chunks by an index that is no version 1 B-tree. */
+/* read_other_index - reads the chunks by an index of any kind but HDF5_BTREE1. */
 static ckpt_status read_other_index(struct chunks *x, const struct hdf5_index *index)
 {
     uint64_t n;

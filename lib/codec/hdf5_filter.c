@@ -21,7 +21,7 @@
 #define BAND    65536u
 #define HISTORY 8192u /* how far back lzf copies from */
 
-/* What is decoded so far: the first N bytes of SRC. */
+/* The input of a filter: the first N bytes of SRC. */
 struct input {
     source *src;
     uint64_t n;
@@ -104,7 +104,7 @@ struct fletcher {
     uint32_t low, high;
 };
 
-/* add_words - the N bytes at B, an even number but for the last. */
+/* add_words - adds the N bytes at B to the sums; N is even, except in the last call. */
 static void add_words(struct fletcher *f, const unsigned char *b, size_t n)
 {
     for (size_t i = 0; i + 1 < n; i += 2) {
@@ -163,7 +163,7 @@ struct lzf {
     unsigned char bytes[HISTORY + BAND + 512];
 };
 
-/* flush_lzf - writes what is new, and keeps the history of it. */
+/* flush_lzf - writes the bytes decoded since the last call, and keeps the last HISTORY bytes. */
 static ckpt_status flush_lzf(struct lzf *z)
 {
     CKPT_TRY(spool_write(z->to, &z->bytes[z->kept], z->n - z->kept, z->err));
@@ -173,7 +173,7 @@ static ckpt_status flush_lzf(struct lzf *z)
     return CKPT_OK;
 }
 
-/* step_lzf - the next run; false: the data are faulty, or end too early. */
+/* step_lzf - decodes the next run; false: the data are malformed, or end too early. */
 static bool step_lzf(struct lzf *z)
 {
     const unsigned char *b = reader_take(&z->r, 1);

@@ -89,7 +89,7 @@ ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, stru
     return CKPT_OK;
 }
 
-/* A block in a table. */
+/* A block of a fractal heap, as a table of blocks lists it. */
 struct heap_block {
     uint64_t addr;
     uint64_t size;  /* of the block */
@@ -114,7 +114,7 @@ static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor
                              "a block of a heap has the checksum {%08x}, the file records {=%08x}", own, sum);
 }
 
-/* add_block - keeps C, the block at ADDR, so that it is read only once. */
+/* add_block - adds C, the block at ADDR, to those that were read, so that it is read only once. */
 static ckpt_status add_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, cursor c)
 {
     cursor *added = arena_append(h->scratch, &p->block, &p->nblocks, &p->cap_blocks, sizeof *added);
@@ -124,7 +124,7 @@ static ckpt_status add_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr,
     return CKPT_OK;
 }
 
-/* find_block_read - was a block of SIZE bytes at ADDR read before? Then sets *OUT to it. */
+/* find_block_read - if a block of SIZE bytes at ADDR was read before, sets *OUT to it and returns true. */
 static bool find_block_read(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, uint64_t size,
                             cursor *out)
 {
@@ -395,7 +395,7 @@ static ckpt_status index_objects(struct hdf5 *h, cursor c, struct hdf5_collectio
     return CKPT_OK;
 }
 
-/* load_collection - the collection at ADDR; its bytes and index are in h->heaps. */
+/* load_collection - sets *OUT to the collection at ADDR, whose bytes and index are in h->heaps. */
 static ckpt_status load_collection(struct hdf5 *h, uint64_t addr, struct hdf5_collection **out)
 {
     static const struct hdf5_kind kind = {"GCOL", 1, "a global heap"};

@@ -47,7 +47,7 @@ static bool has_filter(const struct hdf5_dataset *d, uint32_t id)
     return false;
 }
 
-/* read_filter - the next filter of C, a message of VERSION. */
+/* read_filter - adds to D the next filter of C, a message of VERSION. */
 static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, struct hdf5_dataset *d)
 {
     uint32_t id = cursor_u16(c), name = version == 1 || id >= 256 ? cursor_u16(c) : 0;
@@ -117,7 +117,7 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
 
 /* ------------------------------------------------------------------------------ layout */
 
-/* compute_declared_bytes - the size of all elements of D; false: more than 64 bits. */
+/* compute_declared_bytes - sets *OUT to the size of all elements of D; false: it does not fit 64 bits. */
 static bool compute_declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
 {
     bool fits = true;
@@ -140,7 +140,7 @@ static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, ui
                 (unsigned long long)declared, (unsigned long long)stored);
 }
 
-/* set_range - sets D to the N bytes at AT. */
+/* set_range - makes the N bytes at AT the elements of D. POS is the offset for errors. */
 static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at, uint64_t n, uint64_t pos)
 {
     uint64_t declared;
@@ -167,7 +167,8 @@ static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at
     return CKPT_OK;
 }
 
-/* set_chunk_shape - the N sizes of C, of WIDTH bytes each, of which the last is the element's. */
+/* set_chunk_shape - sets the shape of the chunks of D from N numbers of WIDTH bytes in C: a size for each
+ * dimension, then the bytes of an element. */
 static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32_t width,
                                    struct hdf5_dataset *d)
 {

@@ -19,7 +19,7 @@
 
 /* ------------------------------------------------------------------------------ texts */
 
-/* trim_text - the text of type T at B: up to a NUL, or without spaces at the end. */
+/* trim_text - returns the text of type T at B, which ends at a NUL, or before the spaces that fill it up. */
 static ckpt_str trim_text(const struct hdf5_type *t, const unsigned char *b)
 {
     size_t n = t->size;
@@ -31,7 +31,7 @@ static ckpt_str trim_text(const struct hdf5_type *t, const unsigned char *b)
     return str_of((const char *)b, n);
 }
 
-/* read_text - the next text of C, which is of type T. */
+/* read_text - sets *OUT to the next text of C, which has the type T. */
 static ckpt_status read_text(struct hdf5 *h, const struct hdf5_type *t, cursor *c, ckpt_str *out)
 {
     if (t->kind == HDF5_FIXED_TEXT) {
@@ -54,7 +54,7 @@ static ckpt_status read_text(struct hdf5 *h, const struct hdf5_type *t, cursor *
     return CKPT_OK;
 }
 
-/* collect_texts - the texts of the ELEMENTS at C, each after its length. */
+/* collect_texts - appends to OUT the texts of the ELEMENTS elements that C reads, each after its length. */
 static ckpt_status collect_texts(struct hdf5 *h, const struct hdf5_type *t, cursor c, uint64_t elements,
                                  buf *out)
 {
@@ -113,7 +113,7 @@ static ckpt_value *make_integer(struct hdf5 *h, const struct hdf5_type *t, uint6
     return is_signed ? value_int(h->a, extend_sign(bits, t->size)) : value_uint(h->a, bits);
 }
 
-/* make_number - the element at B. */
+/* make_number - returns the number at B as a node; NULL: out of memory. */
 static ckpt_value *make_number(struct hdf5 *h, const struct hdf5_type *t, const unsigned char *b)
 {
     uint64_t bits = load_number(b, t->size, t->big_endian);
@@ -127,7 +127,7 @@ static ckpt_value *make_number(struct hdf5 *h, const struct hdf5_type *t, const 
     return value_float(h->a, f);
 }
 
-/* read_element - the next element of C; NULL and h->err: it is faulty. */
+/* read_element - sets *OUT to the next element of C as a node. */
 static ckpt_status read_element(struct hdf5 *h, const struct hdf5_type *t, cursor *c, ckpt_value **out)
 {
     ckpt_str text;
@@ -144,7 +144,7 @@ static ckpt_status read_element(struct hdf5 *h, const struct hdf5_type *t, curso
     return *out ? CKPT_OK : fail_memory(h->err);
 }
 
-/* nest_items - the items of LIST as lists inside of lists, by the sizes of SPACE; NULL: no memory. */
+/* nest_items - returns the items of LIST in nested lists of the shape of SPACE; NULL: out of memory. */
 static ckpt_value *nest_items(struct hdf5 *h, ckpt_value *list, const struct hdf5_space *space)
 {
     for (uint32_t k = space->ndim; k-- > 1 && list;) {
@@ -199,7 +199,8 @@ ckpt_status hdf5_read_value(struct hdf5 *h, const struct hdf5_type *type, const 
 
 /* ------------------------------------------------------------------------- attributes */
 
-/* take_padded - the next N bytes of C; in version 1 up to a multiple of 8 follow. */
+/* take_padded - takes the next N bytes off C, and in version 1 also the padding to a multiple of 8 after
+ * them. */
 static cursor take_padded(cursor *c, size_t n, unsigned version)
 {
     cursor part = cursor_sub(c, n);

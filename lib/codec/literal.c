@@ -237,7 +237,7 @@ static ckpt_status open_bracket(struct literal *l)
     return b->container ? CKPT_OK : fail_memory(l->err);
 }
 
-/* close_bracket - the innermost is complete: *OUT is what it holds. */
+/* close_bracket - closes the innermost bracket, and sets *OUT to the dict, list, tuple or item in it. */
 static ckpt_status close_bracket(struct literal *l, ckpt_value **out)
 {
     const struct bracket *b = &l->open[--l->depth];
@@ -251,7 +251,7 @@ static ckpt_status close_bracket(struct literal *l, ckpt_value **out)
     return *out ? CKPT_OK : fail_memory(l->err);
 }
 
-/* add_to_bracket - adds V to the innermost bracket, as key, value or item. */
+/* add_to_bracket - adds V to the innermost bracket, as key, as value or as item. */
 static ckpt_status add_to_bracket(struct literal *l, ckpt_value *v)
 {
     struct bracket *b = &l->open[l->depth - 1];

@@ -41,7 +41,7 @@ static bool take_text(ckpt_str *t, const char *text)
     return true;
 }
 
-/* take_type - the bytes of an element of a type such as '<f4'. */
+/* take_type - takes a type code such as '<f4' off *T, and sets *SIZE to the bytes of an element. */
 static bool take_type(ckpt_str *t, uint64_t *size)
 {
     if (t->len && strchr("<>|=", t->ptr[0]))
@@ -59,8 +59,7 @@ static bool take_type(ckpt_str *t, uint64_t *size)
     return !wide || checked_mul(*size, 4, size);
 }
 
-/* take_shape - reads the shape, up to its bracket, and multiplies X->nbytes, the size of an element, by
- * it. */
+/* take_shape - takes the shape off *T, and multiplies X->nbytes, which is the size of an element, by it. */
 static bool take_shape(ckpt_str *t, struct npy *x)
 {
     uint64_t n;
@@ -75,7 +74,7 @@ static bool take_shape(ckpt_str *t, struct npy *x)
     return take_text(t, "), }") || take_text(t, ")}");
 }
 
-/* is_simple - is T the header of one simple type? Then it is in X. */
+/* is_simple - is T the header of an array of one simple type? Then sets X to it. */
 static bool is_simple(ckpt_str t, struct npy *x)
 {
     if (!take_text(&t, "{'descr': '"))
@@ -120,7 +119,8 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
 
 /* ----------------------------------------------------------------- any literal */
 
-/* read_text - the header of the array at OFFSET of SRC as UTF-8, and where its elements begin. */
+/* read_text - sets *TEXT to the header of the array at OFFSET of SRC, in UTF-8, and *DATA to the offset of
+ * its elements. */
 static ckpt_status read_text(source *src, uint64_t offset, arena *a, ckpt_str *text, uint64_t *data,
                              ckpt_error *err)
 {
@@ -197,7 +197,7 @@ static bool add_type(ckpt_str code, uint64_t times, struct npy_array *x)
     return x->dtype.bytes <= INT32_MAX;
 }
 
-/* add_fields - the sizes of all fields of LIST to X. False: it is no such list. */
+/* add_fields - adds the sizes of all fields in LIST to X; false: it is no list of fields. */
 static bool add_fields(const ckpt_value *list, struct npy_array *x)
 {
     struct fields open[LITERAL_MAX_DEPTH] = {{list, 0, 1}};
@@ -222,7 +222,7 @@ static bool add_fields(const ckpt_value *list, struct npy_array *x)
     return true;
 }
 
-/* add_codes - the same for codes that are separated by commas. */
+/* add_codes - adds the sizes of CODES, which commas separate, to X; false: one is no type code. */
 static bool add_codes(ckpt_str codes, struct npy_array *x)
 {
     bool ok = true;
@@ -253,7 +253,8 @@ static bool read_descr(const ckpt_value *descr, struct npy_array *x)
     return add_fields(descr, x);
 }
 
-/* read_shape - the sizes, and the bytes of all elements: as numpy, without those sizes that are 0. */
+/* read_shape - reads the sizes, and computes the bytes of all elements. The product of the sizes that are not
+ * 0 must fit 63 bits, as in numpy. */
 static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint64_t pos, ckpt_error *err)
 {
     uint64_t product = x->dtype.bytes ? x->dtype.bytes : 1;

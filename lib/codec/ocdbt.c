@@ -76,7 +76,7 @@ struct ocdbt_record {
     struct ocdbt *o;
     cursor c;
     uint64_t pos;         /* of the record in its file, for errors */
-    const uint32_t *file; /* those it names, as files of the database */
+    const uint32_t *file; /* the files that it refers to, as indexes into ocdbt.file */
     size_t nfiles;
     ckpt_error *err;
 };
@@ -108,7 +108,7 @@ static ckpt_status check_record(const struct ocdbt_record *r, uint32_t kind, con
     return stored == crc ? CKPT_OK : fail_crc(r->err, r->pos, crc, stored);
 }
 
-/* take_content - the content of R becomes N bytes of SRC from AT on, in the arena. */
+/* take_content - makes R read the N bytes at AT of SRC, which it copies to the arena. */
 static ckpt_status take_content(struct ocdbt_record *r, source *src, uint64_t at, uint64_t n)
 {
     unsigned char *bytes = n <= r->o->max_decoded ? arena_alloc(r->o->a, (size_t)n) : NULL;
@@ -123,7 +123,7 @@ static ckpt_status take_content(struct ocdbt_record *r, source *src, uint64_t at
     return CKPT_OK;
 }
 
-/* unpack_content - the same for what the N bytes at P decompress to. */
+/* unpack_content - makes R read what the N bytes at P decompress to. */
 static ckpt_status unpack_content(struct ocdbt_record *r, const unsigned char *p, size_t n)
 {
     uint64_t most = r->o->max_decoded < MAX_RECORD ? r->o->max_decoded : MAX_RECORD;
@@ -142,7 +142,7 @@ static ckpt_status unpack_content(struct ocdbt_record *r, const unsigned char *p
     return st;
 }
 
-/* open_bytes - sets R up to read the record of KIND that the N bytes at P are, which come from AT of SRC. */
+/* open_bytes - makes R read the record of KIND in the N bytes at P, which are those at AT of SRC. */
 static ckpt_status open_bytes(struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n,
                               source *src, uint64_t at)
 {
@@ -159,7 +159,7 @@ static ckpt_status open_bytes(struct ocdbt_record *r, uint32_t kind, const unsig
                : take_content(r, src, at + (n - CHECKSUM - c.left), c.left); /* bounded: in the record */
 }
 
-/* read_record - sets R up to read the record of KIND in the N bytes at AT of SRC. */
+/* read_record - makes R read the record of KIND in the N bytes at AT of SRC. */
 static ckpt_status read_record(struct ocdbt_record *r, uint32_t kind, source *src, uint64_t at, uint64_t n)
 {
     r->pos = source_pos(src, at);
@@ -268,7 +268,8 @@ static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix,
 
 /* ------------------------------------------------------------------------- files */
 
-/* add_file - sets *INDEX to the number of the file PATH, whose base is its first BASE bytes. */
+/* add_file - adds the file PATH, whose base is its first BASE bytes, unless it is known, and sets *INDEX to
+ * its number. */
 static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t base, uint32_t *index)
 {
     struct ocdbt *o = r->o;

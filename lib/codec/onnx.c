@@ -134,7 +134,7 @@ static ckpt_status read_text(struct onnx_walk *w, uint64_t n, ckpt_str *out)
     return source_read(w->o->src, at, text, size, w->err);
 }
 
-/* read_name - the same for what names something. */
+/* read_name - reads a name as read_text does, but refuses a long one. */
 static ckpt_status read_name(struct onnx_walk *w, uint64_t n, ckpt_str *out)
 {
     return n <= ONNX_NAME_MAX ? read_text(w, n, out)
@@ -178,7 +178,7 @@ static ckpt_status add_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair **
 
 /* ----------------------------------------------------------------------------- tensors */
 
-/* add_size - the next size of a shape. */
+/* add_size - appends SIZE to the *NDIM sizes of SHAPE. */
 static ckpt_status add_size(struct onnx_walk *w, uint64_t size, uint64_t *shape, uint64_t *ndim)
 {
     if (*ndim == ONNX_RANK)
@@ -190,7 +190,7 @@ static ckpt_status add_size(struct onnx_walk *w, uint64_t size, uint64_t *shape,
     return CKPT_OK;
 }
 
-/* add_sizes - those of the field F, one or packed up to END. */
+/* add_sizes - appends to SHAPE the sizes in the field F: one, or those packed up to END. */
 static ckpt_status add_sizes(struct onnx_walk *w, const struct proto_field *f, uint64_t end, uint64_t *shape,
                              uint64_t *ndim)
 {
@@ -240,7 +240,7 @@ static bool holds_values(const struct proto_field *f)
     }
 }
 
-/* add_values - the field F, whose content ends at END, as values of T. */
+/* add_values - adds the field F, whose content ends at END, to the values of T. */
 static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, uint64_t end,
                               struct onnx_tensor *t)
 {
@@ -285,7 +285,7 @@ static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_fie
     return CKPT_OK;
 }
 
-/* read_tensor - the message up to END as T, without its place. */
+/* read_tensor - reads the TensorProto up to END to T, but for its place. */
 static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_tensor *t)
 {
     struct proto_field f;
@@ -314,7 +314,7 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
 
 /* ------------------------------------------------------------------------------ places */
 
-/* make_place - the messages that W is in, without the model's graph: "node3/then_branch". */
+/* make_place - returns the messages that W is in, without the model's graph: "node3/then_branch". */
 static ckpt_str make_place(const struct onnx_walk *w)
 {
     ckpt_str text = STR_LIT("");
@@ -345,14 +345,16 @@ static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
     return w->o->tensor ? w->o->tensor(w->o->user, t, w->err) : CKPT_OK;
 }
 
-/* report_fault - reports ST, the error of a tensor called NAME, to the callback for faults, if there is one. */
+/* report_fault - reports ST, the error of a tensor called NAME, to the callback for faults, if there is
+ * one. */
 static ckpt_status report_fault(struct onnx_walk *w, ckpt_status st, ckpt_str name)
 {
     fail_add_place(w->err, CKPT_NO_OFFSET, name.len ? name : STR_LIT("tensor"));
     return w->r.status == CKPT_OK && w->o->fault ? w->o->fault(w->o->user, st, w->err) : st;
 }
 
-/* read_sparse - the message up to END: its values and indices as T, under the name of the values. */
+/* read_sparse - reads the SparseTensorProto up to END: its values to T[0], its indices to T[1], both under
+ * the name of the values. */
 static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_tensor t[2])
 {
     uint64_t content, ndim = 0, shape[ONNX_RANK];
@@ -376,7 +378,7 @@ static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_te
     return CKPT_OK;
 }
 
-/* take_tensor - the message of KIND up to END. */
+/* take_tensor - reads the tensor of KIND, TENSOR or SPARSE, up to END, and passes it to the callback. */
 static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t end)
 {
     struct onnx_tensor t[2] = {{.name = STR_LIT("")}};
@@ -418,7 +420,8 @@ static const struct child *find_child(const struct frame *in, const struct proto
     return NULL;
 }
 
-/* enter_message - the message C of the last frame, up to END. */
+/* enter_message - begins the message up to END, a child of the last frame as C describes it. A tensor is read
+ * at once. */
 static ckpt_status enter_message(struct onnx_walk *w, const struct child *c, uint64_t end)
 {
     if (c->kind == TENSOR || c->kind == SPARSE)

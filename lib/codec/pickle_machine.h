@@ -37,7 +37,7 @@ struct machine {
     map *sparse; /* index -> position in far */
     ckpt_value **far;
     size_t nfar, cap_far;
-    ckpt_value *none, *yes, *no, *unit; /* interned */
+    ckpt_value *none, *yes, *no, *unit; /* the only nodes of None, True, False and () */
     ckpt_value *small[MACHINE_INTS], *ints[MACHINE_INTS];
     ckpt_value *globals[MACHINE_GLOBALS]; /* recently seen */
     ckpt_value *words[MACHINE_WORDS];     /* short texts recently seen */
@@ -60,7 +60,8 @@ bool machine_fail_underflow(struct machine *m, size_t n);
 bool machine_fill(struct machine *m, size_t n);
 /* machine_skip - skips N bytes; fails if there are fewer. */
 bool machine_skip(struct machine *m, uint64_t n);
-/* machine_alloc_slow - is machine_alloc if the slab has no room left. */
+/* machine_alloc_slow - allocates N bytes when the slab has no room left: from a new slab, or, if they are
+ * many, from the arena. */
 void *machine_alloc_slow(struct machine *m, size_t n);
 /* machine_alloc_text - returns room for N characters and a NUL. */
 char *machine_alloc_text(struct machine *m, size_t n);
@@ -122,7 +123,7 @@ static inline const unsigned char *machine_take(struct machine *m, size_t n)
     m->p += n;
     return m->p - n;
 }
-/* machine_need - fails unless there are N items above the last mark. */
+/* machine_need - fails unless there are at least N items above the last mark. */
 static inline bool machine_need(struct machine *m, size_t n)
 {
     return m->top - m->fence >= n || machine_fail_underflow(m, n);

@@ -38,7 +38,7 @@ struct pickle_frame {
     bool value;                  /* the value of pair cur is next */
     uint32_t at, end;            /* the next entry of the run, and its end */
     uint32_t cur, count;         /* the current entry, and how many were written */
-    ckpt_str text;               /* replaces entry at, or .ptr NULL */
+    ckpt_str text;               /* replaces entry number AT; .ptr NULL: nothing does */
 };
 
 /* ------------------------------------------------------------------- runs */

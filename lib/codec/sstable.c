@@ -43,7 +43,8 @@ static ckpt_str as_text(const unsigned char *p, size_t n) { return str_of((const
 
 /* ---------------------------------------------------------------------- a block */
 
-/* check_block - is the checksum of the N stored bytes at P right, which begin at OFFSET of the file? */
+/* check_block - fails unless the N stored bytes at P, at OFFSET of the file, have the checksum that follows
+ * them. */
 static ckpt_status check_block(const unsigned char *p, size_t n, uint64_t offset, ckpt_error *err)
 {
     uint32_t stored = sstable_unmask(load_u32le(p + n + 1)),
@@ -56,7 +57,7 @@ static ckpt_status check_block(const unsigned char *p, size_t n, uint64_t offset
                 n, crc, stored);
 }
 
-/* unpack_block - replaces the N bytes at B->bytes by what they decode to. */
+/* unpack_block - replaces the *N bytes at B->bytes by those that they decompress to, and sets *N. */
 static ckpt_status unpack_block(struct sstable_block *b, size_t *n, ckpt_error *err)
 {
     cursor packed = cursor_of(b->bytes, *n, b->at);
@@ -72,7 +73,7 @@ static ckpt_status unpack_block(struct sstable_block *b, size_t *n, ckpt_error *
     return st;
 }
 
-/* set_entries - sets B to its entries, which are followed by their offsets, in its N bytes. */
+/* set_entries - makes B read its entries, which offsets follow in its N bytes. */
 static ckpt_status set_entries(struct sstable_block *b, size_t n, ckpt_error *err)
 {
     size_t most = n < 4 ? 0 : (n - 4) / 4; /* bounded: n is 4 or more */
@@ -84,7 +85,7 @@ static ckpt_status set_entries(struct sstable_block *b, size_t n, ckpt_error *er
     return CKPT_OK;
 }
 
-/* load_block - the block at [OFFSET, OFFSET + SIZE) of SRC. */
+/* load_block - reads the block of SIZE bytes at OFFSET of SRC into B. */
 static ckpt_status load_block(source *src, uint64_t offset, uint64_t size, struct sstable_block *b,
                               ckpt_error *err)
 {
@@ -125,8 +126,8 @@ void sstable_unload(struct sstable_block *b)
     buf_free(&b->key);
 }
 
-/* read_key - the key of an entry, SHARED bytes of the previous one and OTHERS that follow, becomes that of B;
- * *ASCENDS: it is greater. */
+/* read_key - sets the key of B to the first SHARED bytes of the previous key and the next OTHERS bytes. Sets
+ * *ASCENDS if it is greater than the previous key. */
 static bool read_key(struct sstable_block *b, uint64_t shared, uint64_t others, bool *ascends)
 {
     if (shared > b->key.len || others > b->rest.left)

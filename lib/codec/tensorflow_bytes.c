@@ -23,8 +23,8 @@
 struct checked_source {
     source s;
     struct tf_bytes b;
-    uint64_t from; /* of B: where the bytes begin that FIRST does not cover */
-    uint32_t first;
+    uint64_t from;       /* of strings: offset in B of their bytes, after the lengths; else 0 */
+    uint32_t first;      /* CRC-32C of the bytes before FROM */
     const uint64_t *end; /* of strings: where each ends among their bytes; NULL: no strings */
     uint64_t count;
     pthread_mutex_t lock; /* while the checksum is compared */
@@ -68,7 +68,7 @@ static uint64_t string_begin(const struct checked_source *s, uint64_t i)
     return 8 * i + (i ? s->end[i - 1] : 0); /* bounded: the size of the source was computed so */
 }
 
-/* find_string - the string that has decoded byte OFF, which exists. */
+/* find_string - returns the number of the string that has byte OFF of the decoded bytes. */
 static uint64_t find_string(const struct checked_source *s, uint64_t off)
 {
     uint64_t low = 0, high = s->count;

@@ -68,7 +68,7 @@ static bool is_text(const ckpt_value *v, const char *z)
     return value_text(v, &s) && str_is(s, z);
 }
 
-/* get_field - the value of KEY in V, which may be anything; NULL: there is none. */
+/* get_field - returns the value of KEY in V; NULL: V is no dict, or lacks the key. */
 static const ckpt_value *get_field(const ckpt_value *v, const char *key)
 {
     return v && v->type == CKPT_V_DICT ? value_get(v, key) : NULL;
@@ -142,7 +142,8 @@ static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
 
 /* ------------------------------------------------------------------------- fill value */
 
-/* put_bits - writes V, a text with the bits of an element such as 0x7fc00000, to OUT; false: it is none. */
+/* put_bits - writes V, a text with the bits of an element such as 0x7fc00000, to OUT; false: V is no such
+ * text. */
 static bool put_bits(ckpt_str v, uint32_t width, unsigned char *out)
 {
     int64_t bits;
@@ -211,7 +212,7 @@ static bool put_element(const struct zarr_array *z, const ckpt_value *v, unsigne
            put_float(half, value_item(v, 1), out + d->block_bytes / 2); /* bounded: in the element */
 }
 
-/* read_fill - sets the fill value of R, where V is one. */
+/* read_fill - sets the fill value of the array to V, if V is an element. */
 static void read_fill(const struct zarr_reading *r, const ckpt_value *v)
 {
     struct zarr_array *z = r->z;
@@ -222,7 +223,7 @@ static void read_fill(const struct zarr_reading *r, const ckpt_value *v)
 
 /* ----------------------------------------------------------------------------- codecs */
 
-/* add_compressor - adds the codec NAME to the encoding E; V is what names it. */
+/* add_compressor - adds the codec NAME to the encoding E. V is the node that names it, for errors. */
 static ckpt_status add_compressor(const struct zarr_reading *r, struct zarr_encoding *e, ckpt_str name,
                                   const ckpt_value *v)
 {
@@ -239,7 +240,8 @@ static ckpt_status add_compressor(const struct zarr_reading *r, struct zarr_enco
     return fail_field(r, v, "a codec", "zstd, gzip, zlib, blosc, crc32c");
 }
 
-/* read_codec_name - the name of the codec V and, in *CONFIG (may be NULL then), its configuration; empty: none. */
+/* read_codec_name - returns the name of the codec V, which is empty if it has none, and sets *CONFIG to its
+ * configuration or to NULL. */
 static ckpt_str read_codec_name(const ckpt_value *v, const ckpt_value **config)
 {
     ckpt_str name = {"", 0};
@@ -428,7 +430,7 @@ ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, 
 
 /* ----------------------------------------------------------------------------- chunks */
 
-/* take_coordinate - the decimal number that KEY begins with. */
+/* take_coordinate - takes the decimal number with which *KEY begins off it; false: there is none. */
 static bool take_coordinate(ckpt_str *key, uint64_t *out)
 {
     size_t n = 0;
@@ -515,7 +517,7 @@ static ckpt_status inflate_all(source *in, enum inflate_kind kind, spool *to, ck
                       in->size - used);
 }
 
-/* undo_codec - appends to TO, which takes MOST bytes, what CODEC made IN of. */
+/* undo_codec - decodes IN, which CODEC encoded, and appends the result, at most MOST bytes, to TO. */
 static ckpt_status undo_codec(enum zarr_codec codec, source *in, uint64_t most, spool *to, ckpt_error *err)
 {
     switch (codec) {

@@ -15,7 +15,7 @@ struct zip_entry {
     uint64_t header; /* offset of the local header */
     uint64_t data;   /* offset of the payload; set by zip_locate_payload */
     uint64_t csize, usize;
-    uint64_t limit; /* offset of the next entry, or of the directory: its bytes must end before */
+    uint64_t limit; /* offset of the next entry or of the directory, before which its bytes must end */
     uint32_t crc;
     uint16_t method, flags;
     atomic_bool data_known; /* data is set, and does not change any more */
@@ -50,8 +50,8 @@ typedef struct zip {
 /* zip_new - returns an archive without entries that refers to SRC; NULL: out of memory. */
 zip *zip_new(source *src, arena *a);
 /* zip_open - reads and checks the structure of the archive in SRC (takes a reference): end record, zip64
- * fields, every directory entry; entries must be within the file and must not overlap. Bytes before or
- * after a valid archive are allowed: shift > 0, end < size. */
+ * fields, every directory entry; entries must be within the file and must not overlap. Bytes before or after
+ * a valid archive are allowed: shift > 0, end < size. */
 ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
 /* zip_salvage - opens an archive like zip_open, by its directory if that is valid, else by its local headers.
  * Reads every record and compares its checksum. Sets the fault of each record that is not intact;

@@ -105,7 +105,7 @@ static inline uint32_t zip_central_length(const struct zip_header *h)
 }
 /* zip_read_local - reads the bytes of SRC at AT as a local header; the caller checks its signature. */
 ckpt_status zip_read_local(source *src, uint64_t at, struct zip_header *h, ckpt_error *err);
-/* zip_has_signature - has SRC the bytes of SIGNATURE at AT? */
+/* zip_has_signature - are the bytes at AT of SRC those of SIGNATURE? */
 bool zip_has_signature(source *src, uint64_t at, uint32_t signature);
 
 /* zip64_resolve - replaces the sizes and offset of H that are FFFFFFFF by those of the first zip64 field in

@@ -355,8 +355,8 @@ static void make_lowercase(char *p, size_t n)
 
 #define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
 
-/* has_capital - has S a letter from 'A' to 'Z'? Tests eight bytes at a time: the expression sets the high bit
- * of each byte that is one. */
+/* has_capital - does S contain a letter from 'A' to 'Z'? Tests eight bytes at a time: the expression sets the
+ * high bit of each byte that is one. */
 static bool has_capital(ckpt_str s)
 {
     size_t i = 0;

@@ -179,8 +179,8 @@ static bool overlaps_next_header(const struct salvage *w, size_t i, uint64_t at)
     return false;
 }
 
-/* read_header - reads the local header at signature I into E, and sets *IS if it is one. Sets *LATER if its
- * sizes are in a data descriptor. */
+/* read_header - reads the local header at signature I into E, and sets *IS if it is a valid one. Sets *LATER
+ * if its sizes are in a data descriptor. */
 static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e, bool *is, bool *later)
 {
     struct zip_header h;
