@@ -78,6 +78,12 @@ static inline uint64_t cursor_u64(cursor *c)
     const unsigned char *b = cursor_take(c, 8);
     return b ? load_u64le(b) : 0;
 }
+/* cursor_number - returns the unsigned little-endian number that the next N bytes are, 8 at most. */
+static inline uint64_t cursor_number(cursor *c, size_t n)
+{
+    const unsigned char *b = cursor_take(c, n);
+    return b ? load_number(b, n, false) : 0;
+}
 /* cursor_varint - returns a number in groups of 7 bits, the least first, as protobuf, LevelDB and Snappy
  * write it; bad if it has more than 64 bits. */
 static inline uint64_t cursor_varint(cursor *c)

@@ -84,20 +84,19 @@ ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const s
     uint32_t own = hdf5_checksum(c->p, covered), sum = load_u32le(c->p + covered);
     c->left = covered;
     CKPT_TRY(skip_head(h, kind, c));
+    return hdf5_check_sum(h, addr, kind->what, own, sum);
+}
+
+ckpt_status hdf5_check_sum(struct hdf5 *h, uint64_t addr, const char *what, uint32_t own, uint32_t sum)
+{
     return own == sum ? CKPT_OK
                       : fail(h->err, CKPT_ECHECKSUM, addr,
-                             "%s has the checksum {%08x}, the file records {=%08x}", kind->what, own, sum);
+                             "%s has the checksum {%08x}, the file records {=%08x}", what, own, sum);
 }
 
 ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what)
 {
     return fail(h->err, CKPT_EFORMAT, c->pos, "%s that {ends early}, where {=all of it} must be", what);
-}
-
-uint64_t hdf5_read_number(cursor *c, uint32_t width)
-{
-    const unsigned char *b = cursor_take(c, width);
-    return b ? load_number(b, width, false) : 0;
 }
 
 static uint32_t rotate(uint32_t n, unsigned bits) { return n << bits | n >> (32 - bits); }
@@ -173,17 +172,17 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
     CKPT_TRY(hdf5_load(h, 0, n, "a superblock", &c));
     const unsigned char *all = c.p;
     (void)cursor_take(&c, 8);
-    unsigned version = (unsigned)hdf5_read_number(&c, 1);
+    unsigned version = (unsigned)cursor_number(&c, 1);
     *s = (struct superblock){.driver = HDF5_NOWHERE};
     if (version > 3)
         return fail(h->err, CKPT_EUNSUPPORTED, 8, "HDF5 of superblock version {%u}; {=0 to 3} are read",
                     version);
     if (version < 2)
         (void)cursor_take(&c, 4);
-    s->offsets = (unsigned)hdf5_read_number(&c, 1);
-    s->lengths = (unsigned)hdf5_read_number(&c, 1);
+    s->offsets = (unsigned)cursor_number(&c, 1);
+    s->lengths = (unsigned)cursor_number(&c, 1);
     if (version >= 2) {
-        s->open = version == 3 && hdf5_read_number(&c, 1) & 5;
+        s->open = version == 3 && cursor_number(&c, 1) & 5;
         (void)cursor_take(&c, version == 2);
         s->base = cursor_u64(&c);
         (void)cursor_u64(&c);
@@ -367,7 +366,7 @@ static ckpt_status read_dense_attribute(struct hdf5 *h, void *user, cursor recor
     struct dense *d = user;
     cursor c;
     const unsigned char *id = cursor_take(&record, 8);
-    unsigned flags = (unsigned)hdf5_read_number(&record, 1);
+    unsigned flags = (unsigned)cursor_number(&record, 1);
     if (!id || flags & 2)
         return fail(h->err, CKPT_EUNSUPPORTED, record.pos,
                     "{a shared attribute}; those of {=one object} are read");
@@ -379,7 +378,7 @@ static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attrib
 {
     struct dense d = {.x = x};
     const struct hdf5_records records = {8, 17, read_dense_attribute, &d};
-    unsigned version = (unsigned)hdf5_read_number(&c, 1), flags = (unsigned)hdf5_read_number(&c, 1);
+    unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
     (void)cursor_take(&c, flags & 1 ? 2 : 0);
     uint64_t heap = cursor_u64(&c), tree = cursor_u64(&c);
     if (c.bad || version)

@@ -111,7 +111,7 @@ static ckpt_status enter_node(struct tree *t, uint64_t addr, uint32_t level)
     struct hdf5 *h = t->x->h;
     cursor c;
     CKPT_TRY(hdf5_load_block(h, addr, 24, &kind, &c));
-    uint32_t own = (uint32_t)hdf5_read_number(&c, 1), n = cursor_u16(&c);
+    uint32_t own = (uint32_t)cursor_number(&c, 1), n = cursor_u16(&c);
     uint64_t key = 8 + 8 * ((uint64_t)t->x->d->ndim + 1); /* bounded: HDF5_MAX_RANK */
     if (own > HDF5_MAX_DEPTH || (level != UINT32_MAX && own != level))
         return fail(h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", what, own,
@@ -217,7 +217,7 @@ static struct hdf5_chunk read_entry(const struct chunks *x, cursor *c)
 {
     struct hdf5_chunk chunk = {.at = cursor_u64(c), .stored = x->d->chunk_bytes};
     if (x->size_width) {
-        chunk.stored = hdf5_read_number(c, x->size_width);
+        chunk.stored = cursor_number(c, x->size_width);
         chunk.skipped = cursor_u32(c);
     }
     return chunk;
@@ -248,10 +248,7 @@ static ckpt_status cut_checksum(struct chunks *x, cursor *c)
     size_t n = c->left - 4; /* bounded: compared just now */
     uint32_t own = hdf5_checksum(c->p, n), sum = load_u32le(c->p + n);
     c->left = n;
-    return own == sum
-               ? CKPT_OK
-               : fail(x->h->err, CKPT_ECHECKSUM, c->pos,
-                      "an array of chunks has the checksum {%08x}, the file records {=%08x}", own, sum);
+    return hdf5_check_sum(x->h, c->pos, "an array of chunks", own, sum);
 }
 
 static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t n)
@@ -287,9 +284,9 @@ static ckpt_status read_fixed_array(struct chunks *x, uint64_t addr, uint64_t n)
     struct array a;
     cursor c;
     CKPT_TRY(hdf5_load_checked(x->h, addr, 28, &header, &c));
-    uint32_t client = (uint32_t)hdf5_read_number(&c, 1);
-    a.entry = (uint32_t)hdf5_read_number(&c, 1);
-    uint32_t bits = (uint32_t)hdf5_read_number(&c, 1);
+    uint32_t client = (uint32_t)cursor_number(&c, 1);
+    a.entry = (uint32_t)cursor_number(&c, 1);
+    uint32_t bits = (uint32_t)cursor_number(&c, 1);
     a.entries = cursor_u64(&c);
     a.addr = cursor_u64(&c);
     uint32_t need = 8 + (x->size_width ? x->size_width + 4 : 0);

@@ -38,8 +38,7 @@ static ckpt_status fail_chunk(const struct input *in, ckpt_error *err, const cha
 static ckpt_status undo_deflate(const struct input *in, spool *to, ckpt_error *err)
 {
     uint64_t used;
-    CKPT_TRY(inflate_into(in->src, 0, in->n, INFLATE_ZLIB, to, &used, err));
-    return CKPT_OK;
+    return inflate_into(in->src, 0, in->n, INFLATE_ZLIB, to, &used, err);
 }
 
 /* --------------------------------------------------------------------------- shuffle */
@@ -53,19 +52,6 @@ static ckpt_status write_band(const unsigned char *planes, size_t count, uint32_
         for (size_t i = 0; i < count; i++)
             out[i * unit + k] = planes[k * count + i]; /* bounded: BAND */
     return spool_write(to, out, count * unit, err);    /* bounded: BAND */
-}
-
-static ckpt_status copy_range(const struct input *in, uint64_t at, uint64_t n, unsigned char *room, spool *to,
-                              ckpt_error *err)
-{
-    while (n) {
-        size_t some = n < BAND ? (size_t)n : BAND;
-        CKPT_TRY(source_read(in->src, at, room, some, err));
-        CKPT_TRY(spool_write(to, room, some, err));
-        at += some; /* bounded: up to n, which is inside of the source */
-        n -= some;
-    }
-    return CKPT_OK;
 }
 
 /* unshuffle - undoes shuffle. PLANES has room for two bands of BAND bytes: one as it is stored, one
@@ -83,17 +69,17 @@ static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned cha
         CKPT_TRY(write_band(planes, count, unit, out, to, err));
     }
     uint64_t whole = elements * unit; /* bounded: by n */
-    return copy_range(in, whole, in->n - whole, out, to, err);
+    return spool_copy(to, in->src, whole, in->n - whole, err);
 }
 
 static ckpt_status undo_shuffle(const struct input *in, uint32_t unit, spool *to, ckpt_error *err)
 {
+    if (unit <= 1)
+        return spool_copy(to, in->src, 0, in->n, err);
+    if (unit > BAND)
+        return fail_chunk(in, err, "shuffled elements of more than 64 KiB");
     unsigned char *room = malloc(2 * BAND);
-    if (!room)
-        return fail_memory(err);
-    ckpt_status st = unit <= 1     ? copy_range(in, 0, in->n, room, to, err)
-                     : unit > BAND ? fail_chunk(in, err, "shuffled elements of more than 64 KiB")
-                                   : unshuffle(in, unit, room, to, err);
+    ckpt_status st = room ? unshuffle(in, unit, room, to, err) : fail_memory(err);
     free(room);
     return st;
 }
@@ -104,21 +90,21 @@ struct fletcher {
     uint32_t low, high;
 };
 
+static void add_word(struct fletcher *f, uint32_t word)
+{
+    f->low += word;
+    f->high += f->low;
+    f->low = (f->low & 0xffff) + (f->low >> 16);
+    f->high = (f->high & 0xffff) + (f->high >> 16);
+}
+
 /* add_words - adds the N bytes at B to the sums; N is even, except in the last call. */
 static void add_words(struct fletcher *f, const unsigned char *b, size_t n)
 {
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        f->low += (uint32_t)b[i] << 8 | b[i + 1];
-        f->high += f->low;
-        f->low = (f->low & 0xffff) + (f->low >> 16);
-        f->high = (f->high & 0xffff) + (f->high >> 16);
-    }
-    if (n % 2) {
-        f->low += (uint32_t)b[n - 1] << 8;
-        f->high += f->low;
-        f->low = (f->low & 0xffff) + (f->low >> 16);
-        f->high = (f->high & 0xffff) + (f->high >> 16);
-    }
+    for (size_t i = 0; i + 1 < n; i += 2)
+        add_word(f, (uint32_t)b[i] << 8 | b[i + 1]);
+    if (n % 2)
+        add_word(f, (uint32_t)b[n - 1] << 8);
 }
 
 /* fletcher_sum - returns the checksum; folds the sums once more, because they may have more than 16 bits. */
@@ -262,14 +248,6 @@ static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, 
     return made ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status copy_all(const struct input *in, spool *to, ckpt_error *err)
-{
-    unsigned char *room = malloc(BAND);
-    ckpt_status st = room ? copy_range(in, 0, in->n, room, to, err) : fail_memory(err);
-    free(room);
-    return st;
-}
-
 static ckpt_status undo_filters(const struct hdf5_decoding *d, struct input *in, spool *to, ckpt_error *err)
 {
     uint32_t applied = ~d->skipped & ((1u << d->n) - 1); /* bounded: HDF5_MAX_FILTERS */
@@ -285,7 +263,7 @@ static ckpt_status undo_filters(const struct hdf5_decoding *d, struct input *in,
         else
             CKPT_TRY(replace_input(f, in, d->chunk_bytes + 4, err)); /* bounded: 256 MiB, and a checksum */
     }
-    return copy_all(in, to, err);
+    return spool_copy(to, in->src, 0, in->n, err);
 }
 
 ckpt_status hdf5_decode(const struct hdf5_decoding *d, source *stored, spool *to, ckpt_error *err)

@@ -160,7 +160,7 @@ static ckpt_status enter_node(struct symbols *s, uint64_t addr, uint32_t level)
     static const char what[] = "a B-tree of names";
     static const struct hdf5_kind kind = {"TREE", 0, what};
     CKPT_TRY(hdf5_load_block(s->h, addr, 24, &kind, &c));
-    uint32_t own = (uint32_t)hdf5_read_number(&c, 1), n = cursor_u16(&c);
+    uint32_t own = (uint32_t)cursor_number(&c, 1), n = cursor_u16(&c);
     if (own > HDF5_MAX_DEPTH || (level != UINT32_MAX && own != level))
         return fail(s->h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", what, own,
                     level == UINT32_MAX ? HDF5_MAX_DEPTH : level);
@@ -241,12 +241,12 @@ static ckpt_status read_link(struct hdf5 *h, cursor c, struct hdf5_links *out)
 {
     uint64_t pos = c.pos;
     struct hdf5_link link = {.kind = HDF5_HARD};
-    unsigned version = (unsigned)hdf5_read_number(&c, 1), flags = (unsigned)hdf5_read_number(&c, 1);
+    unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
     if (version != 1)
         return fail(h->err, CKPT_EUNSUPPORTED, pos, "a link of version {%u}; {=1} is read", version);
-    unsigned kind = flags & 8 ? (unsigned)hdf5_read_number(&c, 1) : 0;
+    unsigned kind = flags & 8 ? (unsigned)cursor_number(&c, 1) : 0;
     (void)cursor_take(&c, (flags & 4 ? 8 : 0) + (flags & 16 ? 1 : 0));
-    uint64_t n = hdf5_read_number(&c, 1u << (flags & 3));
+    uint64_t n = cursor_number(&c, 1u << (flags & 3));
     const unsigned char *name = n <= c.left ? cursor_take(&c, (size_t)n) : NULL;
     if (!name)
         return hdf5_fail_short(h, &c, "a link");
@@ -285,7 +285,7 @@ static ckpt_status read_dense_links(struct hdf5 *h, cursor c, struct hdf5_links 
 {
     struct dense d = {.out = out};
     const struct hdf5_records records = {5, 11, read_dense_link, &d};
-    unsigned version = (unsigned)hdf5_read_number(&c, 1), flags = (unsigned)hdf5_read_number(&c, 1);
+    unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
     (void)cursor_take(&c, flags & 1 ? 8 : 0);
     uint64_t heap = cursor_u64(&c), tree = cursor_u64(&c);
     if (c.bad || version)

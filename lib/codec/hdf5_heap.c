@@ -63,7 +63,7 @@ ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, stru
         return fail_memory(h->err);
     CKPT_TRY(hdf5_load_checked(h, addr, 146, &kind, &c));
     uint32_t own_size = cursor_u16(&c), filters = cursor_u16(&c);
-    p->checksums = hdf5_read_number(&c, 1) & 2;
+    p->checksums = cursor_number(&c, 1) & 2;
     uint32_t max_managed = cursor_u32(&c);
     (void)cursor_take(&c, 96);
     p->addr = addr;
@@ -109,9 +109,7 @@ static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor
     memcpy(copy, b.p, b.left);
     memset(copy + head, 0, 4);
     uint32_t own = hdf5_checksum(copy, b.left), sum = load_u32le(b.p + head);
-    return own == sum ? CKPT_OK
-                      : fail(h->err, CKPT_ECHECKSUM, addr,
-                             "a block of a heap has the checksum {%08x}, the file records {=%08x}", own, sum);
+    return hdf5_check_sum(h, addr, "a block of a heap", own, sum);
 }
 
 /* add_block - adds C, the block at ADDR, to those that were read, so that it is read only once. */
@@ -208,7 +206,7 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
 ckpt_status hdf5_read_heap_object(struct hdf5 *h, struct hdf5_heap *p, const unsigned char *id, cursor *out)
 {
     cursor c = cursor_of(id, p->id_size, CKPT_NO_OFFSET);
-    unsigned kind = (unsigned)hdf5_read_number(&c, 1);
+    unsigned kind = (unsigned)cursor_number(&c, 1);
     struct heap_block at;
     if ((kind & 0x30) == 0x20) { /* the bytes are in the id */
         *out = cursor_sub(&c, (size_t)(kind & 15) + 1);
@@ -217,7 +215,7 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, struct hdf5_heap *p, const uns
     if (kind & 0xf0)
         return fail(h->err, CKPT_EUNSUPPORTED, p->addr,
                     "{a huge object} of a heap; {=those in its blocks} are read");
-    uint64_t offset = hdf5_read_number(&c, p->offset_width), n = hdf5_read_number(&c, p->length_width);
+    uint64_t offset = cursor_number(&c, p->offset_width), n = cursor_number(&c, p->length_width);
     if (c.bad)
         return hdf5_fail_short(h, &c, "an id of a heap");
     CKPT_TRY(find_block(h, p, &offset, &at));
@@ -281,7 +279,7 @@ static ckpt_status load_node(struct tree2 *t, uint64_t addr, uint32_t level, uin
         return fail(t->h->err, CKPT_EFORMAT, addr, "{%llu records} in a node of {=%u bytes}",
                     (unsigned long long)n, t->node_size);
     CKPT_TRY(hdf5_load_checked(t->h, addr, all + 10, &kind, &c)); /* bounded: node_size */
-    if (hdf5_read_number(&c, 1) != t->r->type)
+    if (cursor_number(&c, 1) != t->r->type)
         return fail(t->h->err, CKPT_EFORMAT, addr, "a node of {another type} than {=%u}", t->r->type);
     t->left -= n;
     *out = (struct node2){.level = level};
@@ -297,8 +295,8 @@ static ckpt_status visit_nodes(struct tree2 *t, struct node2 *stack)
         struct node2 *n = &stack[depth - 1];
         if (n->level && !n->after_child) {
             uint64_t addr = cursor_u64(&n->children);
-            uint64_t count = hdf5_read_number(&n->children, t->count_width);
-            (void)hdf5_read_number(&n->children, t->total_width[n->level - 1]);
+            uint64_t count = cursor_number(&n->children, t->count_width);
+            (void)cursor_number(&n->children, t->total_width[n->level - 1]);
             n->after_child = true;
             CKPT_TRY(load_node(t, addr, n->level - 1, count, &stack[depth]));
             depth++;
@@ -319,7 +317,7 @@ ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_
     struct node2 stack[MAX_TREE2_DEPTH + 1];
     cursor c;
     CKPT_TRY(hdf5_load_checked(h, addr, 38, &kind, &c));
-    uint32_t type = (uint32_t)hdf5_read_number(&c, 1);
+    uint32_t type = (uint32_t)cursor_number(&c, 1);
     t.node_size = cursor_u32(&c);
     uint32_t size = cursor_u16(&c);
     t.depth = cursor_u16(&c);

@@ -48,8 +48,9 @@ ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const s
                               cursor *c);
 /* hdf5_checksum - computes lookup3 by Bob Jenkins. */
 uint32_t hdf5_checksum(const unsigned char *bytes, size_t n);
-/* hdf5_read_number - reads an unsigned little-endian number of WIDTH bytes, at most 8. */
-uint64_t hdf5_read_number(cursor *c, uint32_t width);
+/* hdf5_check_sum - fails unless OWN, the checksum of the structure WHAT at ADDR, is SUM, which the file
+ * records. */
+ckpt_status hdf5_check_sum(struct hdf5 *h, uint64_t addr, const char *what, uint32_t own, uint32_t sum);
 /* hdf5_fail_short - fails because the structure WHAT, which C reads, ends too early. */
 ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what);
 

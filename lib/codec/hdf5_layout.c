@@ -74,7 +74,7 @@ static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, stru
 
 static ckpt_status read_filters(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
 {
-    unsigned version = (unsigned)hdf5_read_number(&c, 1), n = (unsigned)hdf5_read_number(&c, 1);
+    unsigned version = (unsigned)cursor_number(&c, 1), n = (unsigned)cursor_number(&c, 1);
     if (version != 1 && version != 2)
         return fail(h->err, CKPT_EUNSUPPORTED, c.pos,
                     "a list of filters of version {%u}; {=1 and 2} are read", version);
@@ -97,10 +97,10 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
         return fail_memory(h->err);
     d->fill = fill;
     if (o->fill.is_there) {
-        unsigned version = (unsigned)hdf5_read_number(&c, 1), flags = (unsigned)hdf5_read_number(&c, 1);
+        unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
         if (version < 3) {
             (void)cursor_take(&c, 1);
-            flags = hdf5_read_number(&c, 1) || version == 1 ? 0x20 : 0;
+            flags = cursor_number(&c, 1) || version == 1 ? 0x20 : 0;
         }
         n = flags & 0x20 ? cursor_u32(&c) : 0;
     } else if (o->old_fill.is_there) {
@@ -117,27 +117,18 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
 
 /* ------------------------------------------------------------------------------ layout */
 
-/* compute_declared_bytes - sets *OUT to the size of all elements of D; false: it does not fit 64 bits. */
-static bool compute_declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
-{
-    bool fits = true;
-    *out = d->type.size;
-    for (uint32_t i = 0; i < d->ndim; i++)
-        if (d->shape[i] == 0) {
-            *out = 0;
-            return true;
-        }
-    for (uint32_t i = 0; i < d->ndim && fits; i++)
-        fits = checked_mul(*out, d->shape[i], out);
-    return fits;
-}
-
 static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, uint64_t stored)
 {
     return fail(h->err, CKPT_ELIMIT, pos,
                 "its sizes declare {%llu bytes}, {=%llu} are stored\n"
                 "no Keras model is like that: the file would take all memory when it is loaded",
                 (unsigned long long)declared, (unsigned long long)stored);
+}
+
+static bool compute_declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
+{
+    *out = 0;
+    return checked_product(d->shape, d->ndim, out) && checked_mul(*out, d->type.size, out);
 }
 
 /* set_range - makes the N bytes at AT the elements of D. POS is the offset for errors. */
@@ -177,10 +168,10 @@ static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32
     if (!shape)
         return fail_memory(h->err);
     for (uint32_t i = 0; i < d->ndim && fits; i++) {
-        shape[i] = hdf5_read_number(c, width);
+        shape[i] = cursor_number(c, width);
         fits = shape[i] && checked_mul(bytes, shape[i], &bytes) && bytes <= MAX_CHUNK;
     }
-    uint64_t element = hdf5_read_number(c, width);
+    uint64_t element = cursor_number(c, width);
     d->chunked = true;
     d->chunk_shape = shape;
     d->chunk_bytes = bytes;
@@ -232,7 +223,7 @@ static ckpt_status read_layout3(struct hdf5 *h, cursor c, struct hdf5_dataset *d
         uint64_t at = cursor_u64(&c), n = cursor_u64(&c);
         return c.bad ? hdf5_fail_short(h, &c, "a layout") : set_range(h, d, at, n, pos);
     }
-    uint32_t n = (uint32_t)hdf5_read_number(&c, 1);
+    uint32_t n = (uint32_t)cursor_number(&c, 1);
     struct hdf5_index x = {.kind = HDF5_BTREE1, .addr = cursor_u64(&c)};
     CKPT_TRY(set_chunk_shape(h, &c, n, 4, d));
     return read_chunked(h, &x, d, pos);
@@ -243,15 +234,15 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
 {
     uint64_t pos = c.pos;
     struct hdf5_index x = {.kind = HDF5_BTREE2};
-    unsigned flags = (unsigned)hdf5_read_number(&c, 1);
-    uint32_t n = (uint32_t)hdf5_read_number(&c, 1), width = (uint32_t)hdf5_read_number(&c, 1);
+    unsigned flags = (unsigned)cursor_number(&c, 1);
+    uint32_t n = (uint32_t)cursor_number(&c, 1), width = (uint32_t)cursor_number(&c, 1);
     if (width < 1 || width > 8)
         return fail(h->err, CKPT_EFORMAT, pos, "sizes of a chunk in {%u bytes}, {=1 to 8} are allowed",
                     width);
     CKPT_TRY(set_chunk_shape(h, &c, n, width, d));
     if (flags & 1 && !d->refused)
         d->refused = "chunked with filters that spare the chunks at the edges, which is not read";
-    unsigned kind = (unsigned)hdf5_read_number(&c, 1);
+    unsigned kind = (unsigned)cursor_number(&c, 1);
     switch (kind) {
     case 1: x.kind = HDF5_SINGLE; break;
     case 2: x.kind = HDF5_IMPLICIT; break;
@@ -273,7 +264,7 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
 static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
 {
     uint64_t pos = c.pos, declared;
-    uint32_t n = (uint32_t)hdf5_read_number(&c, 1), class = (uint32_t)hdf5_read_number(&c, 1);
+    uint32_t n = (uint32_t)cursor_number(&c, 1), class = (uint32_t)cursor_number(&c, 1);
     (void)cursor_take(&c, 5);
     uint64_t addr = class == 0 ? 0 : cursor_u64(&c);
     struct hdf5_index x = {.kind = HDF5_BTREE1, .addr = addr};
@@ -295,7 +286,7 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
 {
     cursor c = o->layout.body;
     uint64_t pos = c.pos;
-    unsigned version = (unsigned)hdf5_read_number(&c, 1);
+    unsigned version = (unsigned)cursor_number(&c, 1);
     d->is_elsewhere = o->external;
     if (o->external)
         return fail(h->err, CKPT_EUNSUPPORTED, pos,
@@ -305,7 +296,7 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
     CKPT_TRY(read_fill(h, o, d));
     if (version == 1 || version == 2)
         return read_old_layout(h, c, d);
-    unsigned class = (unsigned)hdf5_read_number(&c, 1);
+    unsigned class = (unsigned)cursor_number(&c, 1);
     if (version > 4 || class > 3)
         return fail(h->err, CKPT_EUNSUPPORTED, pos, "a layout of version {%u}, class %u; {=up to 4} are read",
                     version, class);

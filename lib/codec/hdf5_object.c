@@ -139,8 +139,8 @@ static ckpt_status read_messages(struct header *x, cursor *c)
 {
     size_t head = x->old ? 8 : x->ordered ? 6 : 4;
     while (c->left >= head && (!x->old || x->left)) {
-        uint32_t type = (uint32_t)hdf5_read_number(c, x->old ? 2 : 1), size = cursor_u16(c);
-        uint8_t flags = (uint8_t)hdf5_read_number(c, 1);
+        uint32_t type = (uint32_t)cursor_number(c, x->old ? 2 : 1), size = cursor_u16(c);
+        uint8_t flags = (uint8_t)cursor_number(c, 1);
         (void)cursor_take(c, head - (x->old ? 5 : 4)); /* bounded: head is more */
         cursor body = cursor_sub(c, size);
         if (body.bad)
@@ -157,20 +157,16 @@ static const struct hdf5_kind first_block = {"OHDR", 2, "an object header"};
 static ckpt_status load_block(struct header *x, uint64_t addr, uint64_t size, cursor *c)
 {
     static const char what[] = "a block of an object header";
-    if (x->old)
-        return hdf5_load(x->h, addr, size, what, c);
     CKPT_TRY(hdf5_load(x->h, addr, size, what, c));
+    if (x->old)
+        return CKPT_OK;
     const unsigned char *all = c->p, *magic = cursor_take(c, 4);
     if (!magic || c->left < 4 || memcmp(magic, "OCHK", 4) != 0)
         return fail(x->h->err, CKPT_EFORMAT, addr,
                     "a block of an object header with {other bytes} than {=OCHK}");
     c->left -= 4; /* bounded: compared just now */
     uint32_t sum = load_u32le(c->p + c->left), own = hdf5_checksum(all, (size_t)size - 4);
-    if (sum != own)
-        return fail(x->h->err, CKPT_ECHECKSUM, addr,
-                    "a block of an object header has the checksum {%08x}, the file records {=%08x}", own,
-                    sum);
-    return CKPT_OK;
+    return hdf5_check_sum(x->h, addr, what, own, sum);
 }
 
 static ckpt_status read_blocks(struct header *x)
@@ -214,7 +210,7 @@ static ckpt_status read_version2(struct header *x)
     uint32_t head = 6 + width + (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0); /* bounded: small */
     CKPT_TRY(hdf5_load(h, addr, head, "an object header", &c));
     (void)cursor_take(&c, head - width);
-    uint64_t size = hdf5_read_number(&c, width);
+    uint64_t size = cursor_number(&c, width);
     if (!checked_add(size, (uint64_t)head + 4, &total))
         return hdf5_fail_short(h, &c, "an object header");
     CKPT_TRY(hdf5_load_checked(h, addr, total, &first_block, &c));
@@ -245,35 +241,28 @@ static ckpt_status read_sizes(struct hdf5 *h, cursor *c, struct hdf5_space *s)
     if (s->ndim > HDF5_MAX_RANK)
         return fail(h->err, CKPT_EFORMAT, c->pos, "a rank of {%u}, up to {=%u} are allowed", s->ndim,
                     HDF5_MAX_RANK);
-    bool empty = false, fits = true;
-    s->elements = 1;
-    for (uint32_t i = 0; i < s->ndim; i++) {
+    for (uint32_t i = 0; i < s->ndim; i++)
         s->shape[i] = cursor_u64(c);
-        empty |= s->shape[i] == 0;
-    }
-    for (uint32_t i = 0; i < s->ndim && fits && !empty; i++)
-        fits = checked_mul(s->elements, s->shape[i], &s->elements);
-    s->elements = empty ? 0 : s->elements;
     if (c->bad)
         return hdf5_fail_short(h, c, "a dataspace");
-    return fits ? CKPT_OK
-                : fail(h->err, CKPT_EFORMAT, c->pos, "{the product of %u sizes} does not fit {=64 bits}",
-                       s->ndim);
+    if (checked_product(s->shape, s->ndim, &s->elements))
+        return CKPT_OK;
+    return fail(h->err, CKPT_EFORMAT, c->pos, "{the product of %u sizes} does not fit {=64 bits}", s->ndim);
 }
 
 ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out)
 {
     *out = (struct hdf5_space){.elements = 0};
-    unsigned version = (unsigned)hdf5_read_number(&c, 1);
-    out->ndim = (uint32_t)hdf5_read_number(&c, 1);
-    uint8_t flags = (uint8_t)hdf5_read_number(&c, 1);
+    unsigned version = (unsigned)cursor_number(&c, 1);
+    out->ndim = (uint32_t)cursor_number(&c, 1);
+    uint8_t flags = (uint8_t)cursor_number(&c, 1);
     if (version != 1 && version != 2)
         return fail(h->err, CKPT_EUNSUPPORTED, c.pos, "a dataspace of version {%u}; {=1 and 2} are read",
                     version);
     if (version == 1) {
         (void)cursor_take(&c, 5);
     } else {
-        unsigned kind = (unsigned)hdf5_read_number(&c, 1);
+        unsigned kind = (unsigned)cursor_number(&c, 1);
         out->is_null = kind == 2;
         if (kind > 2 || (kind != 1 && out->ndim))
             return fail(h->err, CKPT_EFORMAT, c.pos,

@@ -130,8 +130,8 @@ static void read_float(struct typing *t, const struct head *x)
 {
     cursor *c = t->c;
     uint32_t offset = cursor_u16(c), precision = cursor_u16(c);
-    uint32_t exponent_at = (uint32_t)hdf5_read_number(c, 1), exponent = (uint32_t)hdf5_read_number(c, 1);
-    uint32_t mantissa_at = (uint32_t)hdf5_read_number(c, 1), mantissa = (uint32_t)hdf5_read_number(c, 1);
+    uint32_t exponent_at = (uint32_t)cursor_number(c, 1), exponent = (uint32_t)cursor_number(c, 1);
+    uint32_t mantissa_at = (uint32_t)cursor_number(c, 1), mantissa = (uint32_t)cursor_number(c, 1);
     uint32_t bias = cursor_u32(c);
     bool vax = x->flags[0] & 0x40;
     t->last.big_endian = x->flags[0] & 1;
@@ -212,9 +212,9 @@ static void begin_member(struct typing *t, const struct nest *x)
     uint32_t width = 1, i = x->members - 1 - x->left;
     for (uint32_t top = x->head.size >> 8; top && width < 4; top >>= 8)
         width++;
-    uint32_t offset = (uint32_t)hdf5_read_number(t->c, x->head.version < 3 ? 4 : width);
+    uint32_t offset = (uint32_t)cursor_number(t->c, x->head.version < 3 ? 4 : width);
     if (x->head.version == 1) { /* a rank, its dimensions and a permutation, which nothing writes any more */
-        t->has_pointers |= hdf5_read_number(t->c, 1) != 0;
+        t->has_pointers |= cursor_number(t->c, 1) != 0;
         (void)cursor_take(t->c, 27);
     }
     if (t->depth == 1 && i < 2) {
@@ -242,7 +242,7 @@ static ckpt_status begin_nested(struct typing *t, const struct head *x)
     if (x->class == CLASS_RECORD)
         members = x->flags[0] | (uint32_t)x->flags[1] << 8;
     if (x->class == CLASS_ARRAY) {
-        rank = (uint32_t)hdf5_read_number(t->c, 1);
+        rank = (uint32_t)cursor_number(t->c, 1);
         (void)cursor_take(t->c, (x->version < 3 ? 3 : 0) + (size_t)rank * (x->version < 3 ? 8 : 4));
     }
     t->has_pointers |= x->class == CLASS_VLEN && t->depth;
@@ -380,7 +380,7 @@ static ckpt_status find_shared(struct hdf5 *h, struct hdf5_message *m)
 {
     struct hdf5_object other;
     cursor c = m->body;
-    unsigned version = (unsigned)hdf5_read_number(&c, 1), kind = (unsigned)hdf5_read_number(&c, 1);
+    unsigned version = (unsigned)cursor_number(&c, 1), kind = (unsigned)cursor_number(&c, 1);
     (void)cursor_take(&c, version == 1 ? 6 : 0);
     uint64_t addr = cursor_u64(&c);
     if (c.bad || version < 1 || version > 3 || (version == 1 && kind) || (version == 3 && kind != 2))

@@ -214,7 +214,7 @@ ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute 
     struct hdf5_message type = {.is_there = true};
     struct hdf5_space space;
     struct hdf5_type t;
-    unsigned version = (unsigned)hdf5_read_number(&c, 1), flags = (unsigned)hdf5_read_number(&c, 1);
+    unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
     size_t name_size = cursor_u16(&c), type_size = cursor_u16(&c), space_size = cursor_u16(&c);
     *out = (struct hdf5_attribute){.value = NULL};
     (void)cursor_take(&c, version == 3 ? 1 : 0);

@@ -70,19 +70,13 @@ static void skip_space(struct literal *l)
 
 /* ------------------------------------------------------------------------ texts */
 
-static int digit_of(char c)
-{
-    char small = (char)(c | 0x20);
-    return c >= '0' && c <= '9' ? c - '0' : small >= 'a' && small <= 'f' ? small - 'a' + 10 : 99;
-}
-
 /* take_digits - reads LEAST to MOST digits of BASE; -1: there are fewer. */
 static int64_t take_digits(struct literal *l, int base, size_t least, size_t most)
 {
     int64_t v = 0;
     size_t n = 0;
-    for (; n < most && l->left.len && digit_of(l->left.ptr[0]) < base; n++) {
-        v = v * base + digit_of(l->left.ptr[0]); /* bounded: eight digits of base 16 */
+    for (; n < most && l->left.len && (int)str_digit(l->left.ptr[0]) < base; n++) {
+        v = v * base + (int)str_digit(l->left.ptr[0]); /* bounded: eight digits of base 16 */
         l->left = str_skip(l->left, 1);
     }
     return n < least ? -1 : v;
@@ -99,7 +93,7 @@ static int64_t take_escape(struct literal *l)
         l->left = str_skip(l->left, 1);
         return values[at - letters];
     }
-    if (l->left.len && digit_of(l->left.ptr[0]) < 8)
+    if (l->left.len && (int)str_digit(l->left.ptr[0]) < 8)
         v = take_digits(l, 8, 1, 3);
     else if (take_char(l, 'x'))
         v = take_digits(l, 16, 2, 2);
@@ -177,9 +171,9 @@ static ckpt_status take_integer(struct literal *l, ckpt_value **out)
     uint64_t v = 0;
     size_t digits = 0;
     for (; l->left.len; l->left = str_skip(l->left, 1)) {
-        int d = digit_of(l->left.ptr[0]);
+        int d = (int)str_digit(l->left.ptr[0]);
         if (begins_with(l, '_') && (digits || base != 10) && l->left.len > 1 &&
-            digit_of(l->left.ptr[1]) < base)
+            (int)str_digit(l->left.ptr[1]) < base)
             continue;
         if (d >= base)
             break;
@@ -216,7 +210,7 @@ static ckpt_status take_atom(struct literal *l, ckpt_value **out)
 {
     if (begins_text(l))
         return take_text(l, out);
-    bool number = l->left.len && (begins_with(l, '-') || digit_of(l->left.ptr[0]) < 10);
+    bool number = l->left.len && (begins_with(l, '-') || (int)str_digit(l->left.ptr[0]) < 10);
     return number ? take_integer(l, out) : take_name(l, out);
 }
 

@@ -195,7 +195,7 @@ bool ocdbt_has_magic(source *src)
 
 ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err)
 {
-    unsigned char head[HEAD] = {0}, chunk[4096], stored[CHECKSUM];
+    unsigned char head[HEAD] = {0}, stored[CHECKSUM];
     uint32_t crc = 0;
     uint64_t left = src->size - at; /* bounded: AT is in it */
     CKPT_TRY(source_read(src, at, head, left < HEAD ? (size_t)left : HEAD, err));
@@ -204,13 +204,9 @@ ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_err
     if ((magic != MANIFEST && magic != NODE && magic != VERSIONS) || *n < HEAD + CHECKSUM || *n > left)
         return fail(err, CKPT_EFORMAT, source_pos(src, at), "{%" PRIu64 " bytes} that are in {=no record}",
                     left);
-    uint64_t end = at + *n - CHECKSUM;                /* bounded: in the source */
-    for (uint64_t i = at, size; i < end; i += size) { /* bounded: the same */
-        size = end - i < sizeof chunk ? end - i : sizeof chunk;
-        CKPT_TRY(source_read(src, i, chunk, (size_t)size, err));
-        crc = crc_update(CRC_32C, crc, chunk, (size_t)size);
-    }
-    CKPT_TRY(source_read(src, end, stored, sizeof stored, err));
+    uint64_t size = *n - CHECKSUM; /* bounded: compared above */
+    CKPT_TRY(source_crc(src, at, size, CRC_32C, &crc, err));
+    CKPT_TRY(source_read(src, at + size, stored, sizeof stored, err)); /* bounded: in the source */
     return crc == load_u32le(stored) ? CKPT_OK : fail_crc(err, source_pos(src, at), crc, load_u32le(stored));
 }
 
@@ -273,17 +269,14 @@ static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix,
 static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t base, uint32_t *index)
 {
     struct ocdbt *o = r->o;
-    uint32_t before;
-    struct ocdbt_file *grown = arena_grow(o->a, o->file, o->nfiles, &o->cap_files, o->nfiles + 1,
-                                          sizeof *grown);
-    if (!grown || !map_put(o->paths, path, (uint32_t)o->nfiles, &before))
+    uint32_t before = map_get(o->paths, path);
+    *index = before == MAP_NONE ? (uint32_t)o->nfiles : before;
+    if (before != MAP_NONE)
+        return o->file[before].base == base ? CKPT_OK : fail_record(r, "a file with two bases", "one");
+    struct ocdbt_file *added = arena_append(o->a, &o->file, &o->nfiles, &o->cap_files, sizeof *added);
+    if (!added || !map_put(o->paths, path, *index, NULL))
         return fail_memory(r->err);
-    o->file = grown;
-    *index = before != MAP_NONE ? before : (uint32_t)o->nfiles;
-    if (before == MAP_NONE)
-        grown[o->nfiles++] = (struct ocdbt_file){.path = path, .base = base};
-    else if (grown[before].base != base)
-        return fail_record(r, "a file with two bases", "one");
+    *added = (struct ocdbt_file){.path = path, .base = base};
     return CKPT_OK;
 }
 

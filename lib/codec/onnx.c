@@ -166,13 +166,11 @@ static ckpt_status read_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair *
 static ckpt_status add_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair **list, size_t *count,
                             size_t *cap)
 {
-    size_t want = *count + 1; /* bounded: by the file */
-    struct onnx_pair *grown = arena_grow(w->o->a, *list, *count, cap, want, sizeof *grown);
-    if (!grown)
+    struct onnx_pair p, *added;
+    CKPT_TRY(read_pair(w, n, &p));
+    if (!(added = arena_append(w->o->a, list, count, cap, sizeof *added)))
         return fail_memory(w->err);
-    *list = grown;
-    CKPT_TRY(read_pair(w, n, &grown[*count]));
-    ++*count;
+    *added = p;
     return CKPT_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cursor.h"
+#include "base/store.h"
 #include "codec/pickle_text.h"
 #include "core/python2.h"
 
@@ -82,6 +83,18 @@ void emit_fail_memory(pickle_writer *w)
 
 void pickle_put_op(pickle_writer *w, enum pickle_opcode op) { buf_byte(w->out, (unsigned char)op); }
 
+/* put_op_and_number - writes the opcode SMALL and N in one byte, or if N does not fit, LARGE and N in
+ * four bytes. */
+static void put_op_and_number(pickle_writer *w, enum pickle_opcode small, enum pickle_opcode large,
+                              uint32_t n)
+{
+    pickle_put_op(w, n < 256 ? small : large);
+    if (n < 256)
+        buf_byte(w->out, (unsigned char)n);
+    else
+        buf_u32le(w->out, n);
+}
+
 /* ------------------------------------------------------------------- memo */
 
 /* add_wraps - records each multiple of 2^31 that is at or before AT, the offset of the next site. */
@@ -101,22 +114,15 @@ static bool add_wraps(pickle_writer *w, size_t at)
  * value if END, else the offset of the opcode of a text or global. */
 static uint32_t add_put_site(pickle_writer *w, size_t at, bool end)
 {
-    if (w->nput_sites == w->cap_put_sites) {
-        size_t cap = w->cap_put_sites ? w->cap_put_sites * 2 : 256;
-        struct put_site *grown = cap < MAP_NONE ? realloc(w->put_sites, cap * sizeof *grown) : NULL;
-        if (!grown) {
-            emit_fail_memory(w);
-            return 0;
-        }
-        w->put_sites = grown;
-        w->cap_put_sites = cap;
-    }
-    if (!add_wraps(w, at)) {
+    struct put_site *added = NULL;
+    if (w->nput_sites < MAP_NONE && add_wraps(w, at))
+        added = arena_append(NULL, &w->put_sites, &w->nput_sites, &w->cap_put_sites, sizeof *added);
+    if (!added) {
         emit_fail_memory(w);
         return 0;
     }
-    w->put_sites[w->nput_sites] = (struct put_site){.low = at & 0x7FFFFFFF, .end = end};
-    return (uint32_t)w->nput_sites++;
+    *added = (struct put_site){.low = at & 0x7FFFFFFF, .end = end};
+    return (uint32_t)(w->nput_sites - 1);
 }
 
 /* emit_get - writes GET for the value at SITE, and gives SITE a memo index if it has none. */
@@ -133,11 +139,7 @@ static void emit_get(pickle_writer *w, uint32_t site)
         w->nmemo++;
     else
         index = old;
-    pickle_put_op(w, index < 256 ? PICKLE_BINGET : PICKLE_LONG_BINGET);
-    if (index < 256)
-        buf_byte(w->out, (unsigned char)index);
-    else
-        buf_u32le(w->out, index);
+    put_op_and_number(w, PICKLE_BINGET, PICKLE_LONG_BINGET, index);
 }
 
 void emit_node_put_site(pickle_writer *w, const ckpt_value *v)
@@ -214,19 +216,14 @@ void pickle_put_bool(pickle_writer *w, bool b) { pickle_put_op(w, b ? PICKLE_NEW
 
 static void emit_long(pickle_writer *w, const void *bytes, size_t n)
 {
-    pickle_put_op(w, n < 256 ? PICKLE_LONG1 : PICKLE_LONG4);
-    if (n < 256)
-        buf_byte(w->out, (unsigned char)n);
-    else
-        buf_u32le(w->out, (uint32_t)n);
+    put_op_and_number(w, PICKLE_LONG1, PICKLE_LONG4, (uint32_t)n);
     buf_put(w->out, bytes, n);
 }
 
 static void emit_wide(pickle_writer *w, uint64_t u, unsigned char sign)
 {
     unsigned char bytes[9];
-    for (size_t i = 0; i < 8; i++, u >>= 8)
-        bytes[i] = (unsigned char)u;
+    store_u64le(bytes, u);
     bytes[8] = sign;
     emit_long(w, bytes, integer_trim(bytes, sizeof bytes));
 }
@@ -285,12 +282,12 @@ static bool emit_text_header(pickle_writer *w, enum pickle_opcode op, uint64_t n
                          "text of %llu bytes does not fit a pickle of protocol 2", (unsigned long long)n);
         return false;
     }
-    bool brief = !text && n < 256;
-    pickle_put_op(w, brief ? PICKLE_SHORT_BINSTRING : op);
-    if (brief)
-        buf_byte(w->out, (unsigned char)n);
-    else
-        buf_u32le(w->out, (uint32_t)n);
+    if (!text) {
+        put_op_and_number(w, PICKLE_SHORT_BINSTRING, op, (uint32_t)n);
+        return true;
+    }
+    pickle_put_op(w, op);
+    buf_u32le(w->out, (uint32_t)n);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #ifndef CODEC_PICKLE_EMIT_H
 #define CODEC_PICKLE_EMIT_H
 
+#include "base/arena.h"
 #include "base/map.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"

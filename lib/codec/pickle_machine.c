@@ -139,10 +139,8 @@ bool machine_grow(struct machine *m, void *array, size_t *cap, size_t size)
         return machine_fail(m, CKPT_ELIMIT,
                             "needs {more} than {=16 bytes of memory for each one} that was read");
     void *at = fits ? realloc(old, n) : NULL;
-    if (!at) {
-        m->status = fail_memory(m->err);
-        return false;
-    }
+    if (!at)
+        return machine_fail_memory(m);
     memcpy(array, &at, sizeof at);
     *cap = (size_t)more;
     return true;
@@ -207,20 +205,14 @@ static bool memo_extend(struct machine *m, uint64_t index)
 
 static bool memo_put_sparse(struct machine *m, uint64_t index, ckpt_value *v)
 {
-    if (!m->sparse && !(m->sparse = map_new(64))) {
-        m->status = fail_memory(m->err);
-        return false;
-    }
+    if (!m->sparse && !(m->sparse = map_new(64)))
+        return machine_fail_memory(m);
     if (m->nfar >= MAP_NONE)
         return machine_fail(m, CKPT_ELIMIT, "is one memo entry too many");
     if (m->nfar == m->cap_far && !machine_grow(m, &m->far, &m->cap_far, sizeof(ckpt_value *)))
         return false;
     m->far[m->nfar] = v;
-    if (!map_set_num(m->sparse, index, (uint32_t)m->nfar++)) {
-        m->status = fail_memory(m->err);
-        return false;
-    }
-    return true;
+    return map_set_num(m->sparse, index, (uint32_t)m->nfar++) || machine_fail_memory(m);
 }
 
 bool machine_put(struct machine *m, uint64_t index)

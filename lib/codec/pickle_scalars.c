@@ -148,10 +148,8 @@ bool push_int_line(struct machine *m)
     if (pickle_text_int(s, &i))
         return machine_push(m, machine_int(m, i));
     unsigned char *bytes = malloc(s.len / 2 + 16);
-    if (!bytes) {
-        m->status = fail_memory(m->err);
-        return false;
-    }
+    if (!bytes)
+        return machine_fail_memory(m);
     size_t n = pickle_text_bigint(s, bytes);
     bool ok = n == PICKLE_TEXT_BAD ? fail_op(m, "has {'%.*s'} where {=an integer} belongs", STR_ARG(s))
                                    : push_integer(m, bytes, n);
@@ -189,14 +187,6 @@ static bool push_decoded(struct machine *m, ckpt_str s)
     return machine_push(m, v);
 }
 
-static bool fail_line(struct machine *m, bool too_long)
-{
-    if (too_long)
-        return machine_fail(m, CKPT_ELIMIT, "has a line {of more} than {=%zu bytes}", LONGEST_LINE);
-    m->status = fail_memory(m->err);
-    return false;
-}
-
 /* push_long_line - pushes the text of a line that is not completely in the window: it is copied first. */
 static bool push_long_line(struct machine *m)
 {
@@ -213,7 +203,9 @@ static bool push_long_line(struct machine *m)
         m->p += nl ? n + 1 : n;
         end = nl != NULL;
         if (!buf_ok(&b))
-            ok = fail_line(m, n > LONGEST_LINE - b.len); /* the buffer keeps b.len below its maximum */
+            ok = n > LONGEST_LINE - b.len /* the buffer keeps b.len below its maximum */
+                     ? machine_fail(m, CKPT_ELIMIT, "has a line {of more} than {=%zu bytes}", LONGEST_LINE)
+                     : machine_fail_memory(m);
     }
     ok = ok && end && push_decoded(m, buf_view(&b));
     buf_free(&b);

@@ -383,17 +383,12 @@ static ckpt_status push_frame(pickle_writer *w, const ckpt_value *v, bool shared
         CKPT_TRY(check_call(v, err));
     if (shared && v->type != CKPT_V_LIST && v->type != CKPT_V_DICT)
         CKPT_TRY(count_begun(w, v, err));
-    if (w->nframes == w->cap_frames) {
-        size_t cap = w->cap_frames ? w->cap_frames * 2 : 64;
-        if (cap > MAX_NESTING)
-            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}", MAX_NESTING);
-        struct pickle_frame *grown = realloc(w->frames, cap * sizeof *grown);
-        if (!grown)
-            return fail_memory(err);
-        w->frames = grown;
-        w->cap_frames = cap;
-    }
-    w->frames[w->nframes++] = (struct pickle_frame){.v = v, .container = v, .shared = shared};
+    if (w->nframes == MAX_NESTING)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}", MAX_NESTING);
+    struct pickle_frame *added = arena_append(NULL, &w->frames, &w->nframes, &w->cap_frames, sizeof *added);
+    if (!added)
+        return fail_memory(err);
+    *added = (struct pickle_frame){.v = v, .container = v, .shared = shared};
     w->nsets += shared && v->type == CKPT_V_SET;
     return CKPT_OK;
 }

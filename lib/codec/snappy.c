@@ -32,19 +32,9 @@ struct decoded {
     size_t n, size;
 };
 
-/* read_le - reads a little-endian number of WIDTH bytes. */
-static uint32_t read_le(cursor *c, unsigned width)
-{
-    const unsigned char *b = cursor_take(c, width);
-    uint32_t v = 0;
-    for (unsigned i = 0; b && i < width; i++)
-        v |= (uint32_t)b[i] << (8 * i);
-    return v;
-}
-
 static bool add_literal(struct decoded *d, cursor *c, uint32_t n)
 {
-    uint64_t len = (n < 60 ? n : read_le(c, n - 59)) + UINT64_C(1); /* bounded: 33 bits */
+    uint64_t len = (n < 60 ? n : cursor_number(c, n - 59)) + UINT64_C(1); /* bounded: 33 bits */
     if (c->bad || len > d->size - d->n)
         return false;
     const unsigned char *b = cursor_take(c, (size_t)len);
@@ -72,12 +62,13 @@ static bool add_copy(struct decoded *d, size_t len, size_t back)
 
 static bool add_element(struct decoded *d, cursor *c)
 {
-    uint32_t first = read_le(c, 1), n = first >> 2;
+    uint32_t first = (uint32_t)cursor_number(c, 1), n = first >> 2;
     switch (first & 3) {
     case 0: return add_literal(d, c, n);
-    case 1: return add_copy(d, 4 + (n & 7), (n >> 3) << 8 | read_le(c, 1)); /* bounded: 11 bits */
-    case 2: return add_copy(d, n + UINT64_C(1), read_le(c, 2));             /* bounded: 6 bits */
-    default: return add_copy(d, n + UINT64_C(1), read_le(c, 4));            /* bounded: 6 bits */
+    case 1:
+        return add_copy(d, 4 + (n & 7), (n >> 3) << 8 | (size_t)cursor_number(c, 1)); /* bounded: 11 bits */
+    case 2: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 2));         /* bounded: 6 bits */
+    default: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 4));        /* bounded: 6 bits */
     }
 }
 

@@ -185,12 +185,12 @@ static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor 
         return fail(err, CKPT_EFORMAT, h.offset,
                     "a block at {%" PRIu64 " of %" PRIu64 " bytes}; {=%" PRIu64 " to %" PRIu64 "} are left",
                     h.offset, h.size, before, t->src->size);
-    struct sstable_handle *grown = arena_grow(a, t->block, t->nblocks, cap, t->nblocks + 1, sizeof *grown);
     h.last = arena_str(a, key);
-    if (!grown || !h.last.ptr)
+    struct sstable_handle *added = h.last.ptr ? arena_append(a, &t->block, &t->nblocks, cap, sizeof *added)
+                                              : NULL;
+    if (!added)
         return fail_memory(err);
-    t->block = grown;
-    grown[t->nblocks++] = h;
+    *added = h;
     return CKPT_OK;
 }
 

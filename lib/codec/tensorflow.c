@@ -99,14 +99,9 @@ ckpt_status tf_read_shape(arena *a, cursor c, struct tf_shape *s, ckpt_error *er
     if (!s->size)
         return fail_memory(err);
     CKPT_TRY(read_sizes(c, s, err));
-    bool fits = true, empty = false;
-    s->elements = 1;
-    for (uint32_t i = 0; i < s->ndim; i++)
-        empty = empty || s->size[i] == 0;
-    for (uint32_t i = 0; i < s->ndim && !empty; i++)
-        fits = fits && checked_mul(s->elements, s->size[i], &s->elements);
-    s->elements = empty ? 0 : s->elements;
-    return fits ? CKPT_OK : fail(err, CKPT_EFORMAT, c.pos, "a shape of {more} than {=2^64 elements}");
+    return checked_product(s->size, s->ndim, &s->elements)
+               ? CKPT_OK
+               : fail(err, CKPT_EFORMAT, c.pos, "a shape of {more} than {=2^64 elements}");
 }
 
 /* ------------------------------------------------------------------------- slices */

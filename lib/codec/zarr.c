@@ -96,13 +96,7 @@ static ckpt_status read_sizes(const struct zarr_reading *r, const ckpt_value *v,
 /* multiply_sizes - sets *OUT to the product of the N SIZEs and WIDTH; false: 2^63 or more. */
 static bool multiply_sizes(const uint64_t *size, uint32_t n, uint64_t width, uint64_t *out)
 {
-    *out = width;
-    for (uint32_t i = 0; i < n; i++)
-        *out = size[i] ? *out : 0;
-    for (uint32_t i = 0; i < n && *out; i++)
-        if (!checked_mul(*out, size[i], out) || *out >= MAX_SIZES)
-            return false;
-    return true;
+    return checked_product(size, n, out) && checked_mul(*out, width, out) && *out < MAX_SIZES;
 }
 
 static ckpt_status read_shape(const struct zarr_reading *r, const ckpt_value *chunks, const char *what)

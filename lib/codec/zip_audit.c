@@ -558,19 +558,40 @@ static ckpt_status read_candidate_directories(struct zip_audit *z, struct local_
 
 /* audit_without_directory - reports WHY there is no valid end record, and adds the members of directories
  * that lenient readers accept, and members that only have local headers. */
-static ckpt_status audit_without_directory(struct zip_audit *z, const ckpt_error *why, ckpt_error *err)
+static ckpt_status audit_without_directory(struct zip_audit *z, struct local_header *l, const ckpt_error *why,
+                                           ckpt_error *err)
 {
     bool found;
     uint64_t last = 0, stop = 0;
-    struct local_header *l = malloc(sizeof *l);
     report_flaw(z, str_of("", 0), why->offset == CKPT_NO_OFFSET ? 0 : why->offset, why->what, 0);
-    ckpt_status st = l ? read_candidate_directories(z, l, &last, &stop, err) : fail_memory(err);
-    if (st == CKPT_OK && z->n)
-        st = check_extents(z, last, l, err);
-    if (st == CKPT_OK)
-        st = find_unlisted_headers(z, z->n ? stop : 0, z->src->size, l, &found, err);
-    free(l);
-    return st;
+    CKPT_TRY(read_candidate_directories(z, l, &last, &stop, err));
+    if (z->n)
+        CKPT_TRY(check_extents(z, last, l, err));
+    return find_unlisted_headers(z, z->n ? stop : 0, z->src->size, l, &found, err);
+}
+
+/* audit_directory - adds the members in the directory to which END leads, and those between them, and reports
+ * their flaws. */
+static ckpt_status audit_directory(struct zip_audit *z, struct local_header *l, const struct zip_end *end,
+                                   ckpt_error *err)
+{
+    CKPT_TRY(read_directory(z, end, err));
+    CKPT_TRY(find_other_ends(z, end, err));
+    check_locator(z, end);
+    bool ok = true;
+    for (size_t i = 0, n = z->n; ok && i < n; i++)
+        ok = locate_payload(z, &z->views[i], l);
+    if (!ok || !check_names(z))
+        return fail_memory(err);
+    CKPT_TRY(check_extents(z, z->directory, l, err));
+    uint64_t comment = end->end - end->at - ZIP_END_SIZE; /* bounded: the record was read there */
+    if (comment)
+        report_bytes(z, str_of("", 0), end->at,
+                     "the archive has a comment, in which bytes can hide:", end->end - comment,
+                     comment); /* bounded: as above */
+    if (end->end < z->src->size)
+        report_flaw(z, str_of("", 0), end->end, "bytes after the archive:", z->src->size - end->end);
+    return CKPT_OK;
 }
 
 ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
@@ -582,29 +603,10 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
         *err = why;
         return st;
     }
-    if (st != CKPT_OK)
-        return audit_without_directory(z, &why, err);
     struct local_header *l = malloc(sizeof *l);
     if (!l)
         return fail_memory(err);
-    st = read_directory(z, &end, err);
-    if (st == CKPT_OK)
-        st = find_other_ends(z, &end, err);
-    if (st == CKPT_OK)
-        check_locator(z, &end);
-    for (size_t i = 0, n = z->n; st == CKPT_OK && i < n; i++)
-        st = locate_payload(z, &z->views[i], l) ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK && !check_names(z))
-        st = fail_memory(err);
-    if (st == CKPT_OK)
-        st = check_extents(z, z->directory, l, err);
-    uint64_t comment = end.end - end.at - ZIP_END_SIZE; /* bounded: the record was read there */
-    if (st == CKPT_OK && comment)
-        report_bytes(z, str_of("", 0), end.at,
-                     "the archive has a comment, in which bytes can hide:", end.end - comment,
-                     comment); /* bounded: as above */
-    if (st == CKPT_OK && end.end < z->src->size)
-        report_flaw(z, str_of("", 0), end.end, "bytes after the archive:", z->src->size - end.end);
+    st = st == CKPT_OK ? audit_directory(z, l, &end, err) : audit_without_directory(z, l, &why, err);
     free(l);
     return st;
 }

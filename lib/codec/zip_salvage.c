@@ -22,7 +22,6 @@
 
 #include <stdlib.h>
 
-#include "base/crc32.h"
 #include "codec/inflate.h"
 
 #define CHUNK          (256u * 1024u)
@@ -94,29 +93,16 @@ static ckpt_status find_signatures(struct salvage *w)
 
 /* ------------------------------------------------------------------ records */
 
-/* compute_range_crc - sets *CRC to the CRC-32 of the N bytes at AT, which must be in the file. */
-static ckpt_status compute_range_crc(struct salvage *w, uint64_t at, uint64_t n, uint32_t *crc)
-{
-    *crc = 0;
-    while (n) {
-        size_t chunk_len = n < CHUNK ? (size_t)n : CHUNK;
-        CKPT_TRY(source_read(w->src, at, w->chunk, chunk_len, w->err));
-        *crc = crc32_update(*crc, w->chunk, chunk_len);
-        at += chunk_len; /* bounded: part is at most n */
-        n -= chunk_len;
-    }
-    return CKPT_OK;
-}
-
 /* compute_member_crc - sets *CRC to the CRC-32 of the payload of E at AT, inflated if E is deflated, and
  * *FITS if it has the sizes of E. If the end of E is unknown, sets the sizes of E. */
 static ckpt_status compute_member_crc(struct salvage *w, struct zip_entry *e, uint64_t at, uint32_t *crc,
                                       bool *fits)
 {
     uint64_t used, size;
+    *crc = 0;
     *fits = e->csize == e->usize;
     if (e->method == ZIP_STORED)
-        return compute_range_crc(w, at, e->csize, crc);
+        return source_crc(w->src, at, e->csize, CRC_32, crc, w->err);
     ckpt_status st = inflate_measure(w->src, at, e->csize, &used, &size, crc, w->err);
     w->bytes_wasted += size / 16; /* bounded: by the file size; inflating is as fast as reading */
     *fits = st == CKPT_OK && (e->crc_unknown || (used == e->csize && size == e->usize));
@@ -349,22 +335,20 @@ static bool find_described_payload(struct salvage *w, const struct zip_entry *e,
     return false;
 }
 
-/* check_member - reads entry I of a valid directory, and sets *INTACT if its checksum matches, or, if there
- * is none, if its descriptor follows its payload. */
-static ckpt_status check_member(struct salvage *w, zip *z, size_t i, bool *intact)
+/* is_member_intact - does the checksum of entry I of a valid directory match its bytes, or, if there is none,
+ * does its descriptor follow its payload? */
+static bool is_member_intact(struct salvage *w, zip *z, size_t i)
 {
     const struct zip_entry *e = &z->entries[i];
     source *s = NULL;
     uint32_t crc = 0;
     uint64_t data;
-    *intact = false;
     if (zip_locate_payload(z, i, NULL) != CKPT_OK || zip_open_member(z, i, &s, NULL) != CKPT_OK)
-        return CKPT_OK;
+        return false;
     ckpt_status st = source_crc(s, 0, s->size, CRC_32, &crc, NULL);
     source_unref(s);
-    *intact = st == CKPT_OK &&
-              (z->crc_none ? !find_described_payload(w, e, &data) || data == e->data : crc == e->crc);
-    return CKPT_OK;
+    return st == CKPT_OK &&
+           (z->crc_none ? !find_described_payload(w, e, &data) || data == e->data : crc == e->crc);
 }
 
 /* locate_by_next_record - locates the payload of E, one of whose headers is damaged, backwards from the next
@@ -519,9 +503,7 @@ static ckpt_status check_directory(struct salvage *w, zip *z)
     size_t n = 0, cap = 0;
     drop_lone_crc(z);
     for (size_t i = 0; i < z->n; i++) {
-        bool intact;
-        CKPT_TRY(check_member(w, z, i, &intact));
-        if (intact)
+        if (is_member_intact(w, z, i))
             continue;
         if (!w->names)
             CKPT_TRY(find_records(w));
