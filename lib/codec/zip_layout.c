@@ -11,6 +11,7 @@
  */
 #include "codec/zip.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -38,22 +39,24 @@ static uint64_t to_file_offset(const zip *z, uint64_t off) { return source_pos(z
 
 /* ------------------------------------------------------------- directory */
 
-/* fail_name_entry - adds the name of E to the error ST, which it returns. */
-static ckpt_status fail_name_entry(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
+/* add_entry_name - adds the name of E to the error ST, which it returns. */
+static ckpt_status add_entry_name(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
 {
     fail_where(err, "%.*s", STR_ARG(e->name));
     fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("an entry without a name"));
     return st;
 }
 
-/* fail_entry - fails with the message "FIELD {N}, must be {=MUST}" about E. */
-static ckpt_status fail_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *field,
-                              uint64_t n, const char *must, ckpt_error *err)
+/* zip_fail - fails as fail does because of the entry E, with the offset AT of the archive. */
+CKPT_PRINTF(5, 6)
+static ckpt_status zip_fail(const zip *z, const struct zip_entry *e, uint64_t at, ckpt_error *err,
+                            const char *fmt, ...)
 {
-    return fail_name_entry(e,
-                           fail(err, CKPT_EFORMAT, to_file_offset(z, at), "%s {%llu}, must be {=%s}", field,
-                                (unsigned long long)n, must),
-                           err);
+    va_list args;
+    va_start(args, fmt);
+    ckpt_status st = fail_v(err, CKPT_EFORMAT, to_file_offset(z, at), fmt, args);
+    va_end(args);
+    return add_entry_name(e, st, err);
 }
 
 static ckpt_status fail_short_directory(const zip *z, uint64_t at, uint64_t need, uint64_t left,
@@ -88,30 +91,29 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     if (!e->name.ptr)
         return fail_memory(err);
     if (!zip64_resolve(&h, cursor_of(b + ZIP_CENTRAL_SIZE + h.name_len, h.extra_len, 0), NULL))
-        return fail_entry(z, at, e, "its extra fields have a length of", h.extra_len,
-                          "enough for the zip64 sizes that they stand for", err);
+        return zip_fail(
+            z, e, at, err,
+            "its extra fields have a length of {%u}, must be {=enough for the zip64 sizes that they stand for}",
+            h.extra_len);
     e->flags = h.flags;
     e->method = h.method;
     e->crc = h.crc;
     e->csize = h.csize;
     e->usize = h.usize;
     if (h.disk != 0 && h.disk != ZIP_DISK_IN_ZIP64)
-        return fail_entry(z, at, e, "the number of its disk is", h.disk, "0, as in an archive of one part",
-                          err);
+        return zip_fail(z, e, at, err,
+                        "the number of its disk is {%u}, must be {=0, as in an archive of one part}", h.disk);
     if (!checked_add(h.offset, z->shift, &e->header))
-        return fail_entry(z, at, e, "its offset is", h.offset, "below 2^64 from the file's beginning", err);
+        return zip_fail(z, e, at, err,
+                        "its offset is {%llu}, must be {=below 2^64 from the file's beginning}",
+                        (unsigned long long)h.offset);
     if (e->method == ZIP_STORED && e->csize != e->usize && !(e->flags & ZIP_FLAG_ENCRYPTED))
-        return fail_name_entry(e,
-                               fail(err, CKPT_EFORMAT, to_file_offset(z, at),
-                                    "stored uncompressed, but its sizes are {=%llu} and {%llu}",
-                                    (unsigned long long)e->csize, (unsigned long long)e->usize),
-                               err);
+        return zip_fail(z, e, at, err, "stored uncompressed, but its sizes are {=%llu} and {%llu}",
+                        (unsigned long long)e->csize, (unsigned long long)e->usize);
     if (e->method == ZIP_DEFLATED && e->usize / DEFLATE_MAX > e->csize)
-        return fail_name_entry(e,
-                               fail(err, CKPT_EFORMAT, to_file_offset(z, at),
-                                    "%llu deflated bytes cannot inflate to {%llu bytes}, only to {=%u each}",
-                                    (unsigned long long)e->csize, (unsigned long long)e->usize, DEFLATE_MAX),
-                               err);
+        return zip_fail(z, e, at, err,
+                        "%llu deflated bytes cannot inflate to {%llu bytes}, only to {=%u each}",
+                        (unsigned long long)e->csize, (unsigned long long)e->usize, DEFLATE_MAX);
     return CKPT_OK;
 }
 
@@ -439,11 +441,8 @@ static ckpt_status read_window(zip *z, uint64_t off, size_t n, bool more, const 
 static ckpt_status fail_header_differs(const zip *z, const struct zip_entry *e, const char *what,
                                        uint64_t local, uint64_t central, ckpt_error *err)
 {
-    return fail_name_entry(e,
-                           fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
-                                "%s is {%llu} in its local header, {=%llu} in the directory", what,
-                                (unsigned long long)local, (unsigned long long)central),
-                           err);
+    return zip_fail(z, e, e->header, err, "%s is {%llu} in its local header, {=%llu} in the directory", what,
+                    (unsigned long long)local, (unsigned long long)central);
 }
 
 /* check_sizes - fails if the local header H has CRC and sizes, and they differ from those in the
@@ -473,36 +472,27 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     uint64_t end;
     char found[TEXT_BYTES_SIZE];
     if (h.signature != ZIP_LOCAL)
-        return fail_name_entry(e,
-                               fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
-                                    "found {%s}, a local header begins with {=50 4b 03 04}",
-                                    text_bytes_found(b, 4, found)),
-                               err);
+        return zip_fail(z, e, e->header, err, "found {%s}, a local header begins with {=50 4b 03 04}",
+                        text_bytes_found(b, 4, found));
     if (h.method != e->method)
         return fail_header_differs(z, e, "the method", h.method, e->method, err);
     if ((h.flags ^ e->flags) & ZIP_FLAG_ENCRYPTED)
-        return fail_name_entry(e,
-                               fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
-                                    "flags {0x%04x} in its local header, {=0x%04x} in the directory: is it "
-                                    "encrypted?",
-                                    h.flags, e->flags),
-                               err);
+        return zip_fail(z, e, e->header, err,
+                        "flags {0x%04x} in its local header, {=0x%04x} in the directory: is it "
+                        "encrypted?",
+                        h.flags, e->flags);
     if (h.name_len != e->name.len ||
         (h.name_len && memcmp(b + ZIP_LOCAL_SIZE, e->name.ptr, h.name_len) != 0)) {
         size_t shown = h.name_len < e->name.len ? h.name_len : e->name.len;
         (void)fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
                    "its local header calls it {\"%.*s\"}, the directory {=\"%.*s\"}; readers would disagree",
                    (int)(shown > 200 ? 200 : shown), (const char *)b + ZIP_LOCAL_SIZE, STR_ARG(e->name));
-        return fail_name_entry(e, CKPT_EFORMAT, err);
+        return add_entry_name(e, CKPT_EFORMAT, err);
     }
     uint64_t data = e->header + zip_local_length(&h);
     if (!checked_add(data, e->csize, &end) || end > e->limit)
-        return fail_name_entry(e,
-                               fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
-                                    "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
-                                    (unsigned long long)e->csize, (unsigned long long)data,
-                                    (unsigned long long)e->limit),
-                               err);
+        return zip_fail(z, e, e->header, err, "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
+                        (unsigned long long)e->csize, (unsigned long long)data, (unsigned long long)e->limit);
     CKPT_TRY(read_window(z, e->header, zip_local_length(&h), near, &b, err));
     CKPT_TRY(check_sizes(z, e, h, cursor_of(b + ZIP_LOCAL_SIZE + h.name_len, h.extra_len, 0), err));
     e->data = data;
@@ -615,7 +605,7 @@ static const char *get_method_name(uint16_t method)
 
 static ckpt_status fail_fault(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
-    return fail_name_entry(e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header), "%s", e->fault), err);
+    return add_entry_name(e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header), "%s", e->fault), err);
 }
 
 /* check_readable - fails if E has a fault, or is encrypted or compressed in a way that is not supported. */
@@ -708,6 +698,6 @@ ckpt_status zip_load_member(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_
     } else
         return st;
     if (st != CKPT_OK && err && !err->where[0]) /* errors about its headers have the name already */
-        return fail_name_entry(e, st, err);
+        return add_entry_name(e, st, err);
     return st;
 }
