@@ -7,9 +7,9 @@
 
 enum { NORMAL, SLASH, HEX, OCTAL };
 
-/* decode_escape - decodes C, the character after a backslash. Returns the number of bytes in OUT; 0 if more
- * characters of the escape follow. */
-static int decode_escape(struct pickle_line *l, unsigned char c, unsigned char out[2])
+/* decode_escape - decodes C, the character after a backslash. Returns the number of code points in OUT; 0 if
+ * more characters of the escape follow. */
+static int decode_escape(struct pickle_line *l, unsigned char c, uint32_t out[2])
 {
     static const char names[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
     const char *at = c ? strchr(names, c) : NULL;
@@ -31,7 +31,7 @@ static int decode_escape(struct pickle_line *l, unsigned char c, unsigned char o
     return !l->unicode && at ? 1 : 2;
 }
 
-int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[2])
+int pickle_line_escape(struct pickle_line *l, unsigned char c, uint32_t out[2])
 {
     int n = 0;
     if (l->state == SLASH)
@@ -41,8 +41,8 @@ int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[
             return -1;
         l->value = l->value << 4 | str_digit((char)c); /* bounded: 8 digits at most */
         l->state = --l->digits ? HEX : NORMAL;
-        out[0] = (unsigned char)l->value;
-        return l->state == HEX ? 0 : l->value > 0xff ? -1 : 1;
+        out[0] = l->value;
+        return l->state == HEX ? 0 : l->value > 0x10ffff ? -1 : 1;
     }
     if (l->state == OCTAL) {
         bool more = l->digits && c >= '0' && c <= '7';
@@ -60,6 +60,12 @@ int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[
     return c == '\\' ? n : n + 1;
 }
 
+int pickle_line_end(struct pickle_line *l, uint32_t out[2])
+{
+    out[0] = l->state == OCTAL ? (unsigned char)l->value : '\\';
+    return l->state == NORMAL ? 0 : l->state == OCTAL || (l->state == SLASH && l->unicode) ? 1 : -1;
+}
+
 /* decode_into - decodes the N bytes at B to the spool TO; sets *GOOD to false if they do not encode bytes. */
 static ckpt_status decode_into(struct pickle_line *l, const unsigned char *b, size_t n, spool *to, bool *good,
                                ckpt_error *err)
@@ -67,9 +73,13 @@ static ckpt_status decode_into(struct pickle_line *l, const unsigned char *b, si
     unsigned char out[4096];
     size_t have = 0;
     for (size_t i = 0; i < n && *good; i++) {
-        int more = pickle_line_bytes(l, b[i], out + have); /* bounded: two bytes are free */
+        uint32_t cp[2];
+        int more = pickle_line_next(l, b[i], cp);
         *good = more >= 0;
-        have += *good ? (size_t)more : 0;
+        for (int k = 0; k < more && *good; k++) {
+            *good = cp[k] <= 0xff;
+            out[have++] = (unsigned char)cp[k]; /* bounded: two bytes are free */
+        }
         if (have + 2 > sizeof out) {
             CKPT_TRY(spool_write(to, out, have, err));
             have = 0;
@@ -94,9 +104,9 @@ ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source
         st = b ? decode_into(&l, b, part, to, &good, err) : r.status;
     }
     reader_free(&r);
-    unsigned char last = (unsigned char)l.value;
-    if (st == CKPT_OK && good && l.state == OCTAL)
-        st = spool_write(to, &last, 1, err);
+    uint32_t last[2];
+    if (st == CKPT_OK && good && pickle_line_end(&l, last) > 0) /* an escape that is cut off adds no byte */
+        st = spool_write(to, &(unsigned char){(unsigned char)last[0]}, 1, err);
     if (st == CKPT_OK && good)
         *out = spool_source(to);
     else

@@ -1,6 +1,5 @@
-/* pickle_line.h - decodes a line of text in a protocol 0 pickle to bytes, one by one: UNICODE by the
- * raw-unicode-escape codec and latin1, STRING as Python 2's repr() wrote it. pickle_text.h decodes it to
- * text. */
+/* pickle_line.h - decodes a line of text in a protocol 0 pickle, one byte after the other: UNICODE by the
+ * raw-unicode-escape codec, STRING as Python 2's repr() wrote it. pickle_text.h decodes a line in memory. */
 #ifndef CODEC_PICKLE_LINE_H
 #define CODEC_PICKLE_LINE_H
 
@@ -9,16 +8,24 @@
 
 struct pickle_line {
     bool unicode;         /* the line of a UNICODE opcode, else of STRING */
-    unsigned char state;  /* position within an escape */
+    unsigned char state;  /* position within an escape; 0: in none */
     unsigned char digits; /* digits still missing */
     uint32_t value;       /* of the digits read so far */
 };
 
-/* pickle_line_bytes - decodes the next byte C of the line: writes up to two bytes to OUT and returns
- * their number; -1: not latin1, or malformed. */
-int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[2]);
-/* pickle_line_spool - sets *OUT to a source of the bytes that the line V of SRC encodes; NULL: it encodes
- * none. */
+/* pickle_line_escape - decodes C as pickle_line_next does, if C is part of an escape. */
+int pickle_line_escape(struct pickle_line *l, unsigned char c, uint32_t out[2]);
+/* pickle_line_next - decodes the next byte C of the line: sets OUT to up to two code points (bytes, of a STRING)
+ * and returns their number; -1: malformed. */
+static inline int pickle_line_next(struct pickle_line *l, unsigned char c, uint32_t out[2])
+{
+    out[0] = c;
+    return l->state == 0 && c != '\\' ? 1 : pickle_line_escape(l, c, out);
+}
+/* pickle_line_end - ends the line: returns as pickle_line_next does what an escape at its end stands for. */
+int pickle_line_end(struct pickle_line *l, uint32_t out[2]);
+/* pickle_line_spool - sets *OUT to a source of the bytes that the line V of SRC encodes, in latin1 if it
+ * is that of a UNICODE opcode; NULL: it encodes none. */
 ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source **out, ckpt_error *err);
 
 #endif

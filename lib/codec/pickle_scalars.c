@@ -171,7 +171,7 @@ bool push_float_line(struct machine *m)
 static bool push_decoded(struct machine *m, ckpt_str s)
 {
     bool bytes = m->op == PICKLE_STRING;
-    size_t n = bytes ? pickle_text_string(s, NULL) : pickle_text_unicode(s, NULL);
+    size_t n = pickle_text_decode(s, !bytes, NULL);
     if (n == PICKLE_TEXT_BAD)
         return fail_op(m, "has {'%.*s'}, where {=%s} belongs", STR_ARG(s),
                        bytes ? "quoted text" : "text with whole escapes");
@@ -179,11 +179,7 @@ static bool push_decoded(struct machine *m, ckpt_str s)
     ckpt_value *v = at ? machine_new_node(m, bytes ? CKPT_V_STR8 : CKPT_V_STR) : NULL;
     if (!v)
         return false;
-    if (bytes)
-        pickle_text_string(s, at);
-    else
-        pickle_text_unicode(s, at);
-    v->u.str = str_of(at, n);
+    v->u.str = str_of(at, pickle_text_decode(s, !bytes, at));
     return machine_push(m, v);
 }
 

@@ -93,12 +93,11 @@ static void decode_line(uint8_t op, struct show_argument *arg)
     size_t n = arg->n < most ? arg->n : most;
     memcpy(line, arg->bytes, n);
     ckpt_str s = str_of((const char *)line, n);
-    size_t got = op == PICKLE_STRING ? pickle_text_string(s, NULL) : pickle_text_unicode(s, NULL);
+    bool unicode = op == PICKLE_UNICODE;
+    size_t got = pickle_text_decode(s, unicode, NULL);
     if (got == PICKLE_TEXT_BAD || got > LONGEST)
         return;
-    arg->n = op == PICKLE_STRING ? pickle_text_string(s, (char *)arg->bytes)
-                                 : pickle_text_unicode(s, (char *)arg->bytes);
-    arg->whole = arg->n;
+    arg->n = arg->whole = pickle_text_decode(s, unicode, (char *)arg->bytes);
 }
 
 ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n, ckpt_error *err)

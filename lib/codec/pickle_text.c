@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
+#include "codec/pickle_line.h"
 
 #define MAX_DECIMAL 4300u /* sys.int_info.default_max_str_digits */
 #define MAX_LIMBS   (MAX_DECIMAL / 9 + 2)
@@ -187,90 +188,26 @@ bool pickle_text_float(ckpt_str line, double *out)
     return ok;
 }
 
-/* decode_escape - returns the byte that the escape at S[*POS], after its backslash, stands for, and moves
- * *POS past it. -1: the backslash is literal; -2: malformed. */
-static int decode_escape(ckpt_str s, size_t *pos)
+size_t pickle_text_decode(ckpt_str line, bool unicode, char *out)
 {
-    static const char names[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
-    char c = s.ptr[*pos];
-    const char *at = c ? strchr(names, c) : NULL;
-    if (at) {
-        (*pos)++;
-        return bytes[at - names];
-    }
-    if (c == 'x') {
-        unsigned high = *pos + 1 < s.len ? str_digit(s.ptr[*pos + 1]) : 99;
-        unsigned low = *pos + 2 < s.len ? str_digit(s.ptr[*pos + 2]) : 99;
-        *pos += 3;
-        return high > 15 || low > 15 ? -2 : (int)(high << 4 | low);
-    }
-    unsigned v = 0, n = 0;
-    for (; n < 3 && *pos < s.len && str_digit(s.ptr[*pos]) < 8; n++)
-        v = v << 3 | str_digit(s.ptr[(*pos)++]);
-    return n ? (int)(v & 0xff) : -1;
-}
-
-size_t pickle_text_string(ckpt_str line, char *out)
-{
-    ckpt_str s = trim_spaces(line);
-    if (s.len < 2 || s.ptr[0] != s.ptr[s.len - 1] || (s.ptr[0] != '\'' && s.ptr[0] != '"'))
+    struct pickle_line l = {.unicode = unicode};
+    ckpt_str s = unicode ? line : trim_spaces(line);
+    if (!unicode && (s.len < 2 || s.ptr[0] != s.ptr[s.len - 1] || (s.ptr[0] != '\'' && s.ptr[0] != '"')))
         return PICKLE_TEXT_BAD;
-    s = str_of(s.ptr + 1, s.len - 2);
+    s = unicode ? s : str_of(s.ptr + 1, s.len - 2);
     size_t n = 0;
-    for (size_t pos = 0; pos < s.len; n++) {
-        int c = (unsigned char)s.ptr[pos++];
-        if (c == '\\') {
-            int e = pos < s.len ? decode_escape(s, &pos) : -2;
-            if (e == -2)
-                return PICKLE_TEXT_BAD;
-            c = e == -1 ? '\\' : e;
+    for (size_t i = 0; i <= s.len; i++) {
+        uint32_t cp[2];
+        int more = i < s.len ? pickle_line_next(&l, (unsigned char)s.ptr[i], cp) : pickle_line_end(&l, cp);
+        if (more < 0)
+            return PICKLE_TEXT_BAD;
+        for (int k = 0; k < more; k++) {
+            char one[4] = {(char)cp[k]};
+            size_t bytes = unicode ? utf8_put(cp[k], one) : 1;
+            if (out)
+                memcpy(out + n, one, bytes);
+            n += bytes;
         }
-        if (out)
-            out[n] = (char)c;
-    }
-    return n;
-}
-
-/* decode_unicode_escape - returns the code point of the \u (4 digits) or \U (8) at S[*POS], or UTF8_BAD. */
-static uint32_t decode_unicode_escape(ckpt_str s, size_t *pos)
-{
-    size_t n = s.ptr[*pos] == 'u' ? 4 : 8;
-    uint32_t v = 0;
-    if (s.len - *pos <= n)
-        return UTF8_BAD;
-    for (size_t i = 1; i <= n; i++) {
-        unsigned d = str_digit(s.ptr[*pos + i]);
-        if (d > 15)
-            return UTF8_BAD;
-        v = v << 4 | d;
-    }
-    *pos += n + 1;
-    return v <= 0x10ffff ? v : UTF8_BAD;
-}
-
-size_t pickle_text_unicode(ckpt_str line, char *out)
-{
-    size_t n = 0;
-    for (size_t pos = 0; pos < line.len;) {
-        uint32_t cp = (unsigned char)line.ptr[pos++];
-        char one[4];
-        if (cp == '\\' && pos < line.len) {
-            if (line.ptr[pos] == 'u' || line.ptr[pos] == 'U') {
-                cp = decode_unicode_escape(line, &pos);
-                if (cp == UTF8_BAD)
-                    return PICKLE_TEXT_BAD;
-            } else if (line.ptr[pos] ==
-                       '\\') { /* "\\\\" stands for itself, so a u after it begins no escape */
-                if (out)
-                    out[n] = '\\';
-                n++;
-                pos++;
-            }
-        }
-        size_t k = utf8_put(cp, one);
-        if (out)
-            memcpy(out + n, one, k);
-        n += k;
     }
     return n;
 }

@@ -105,12 +105,14 @@ static bool decode_line_head(struct trace_payload *v, const unsigned char *b, si
     struct pickle_line l = {.unicode = v->as == TRACE_AS_UNICODE};
     bool any = false;
     for (size_t i = 0; i < n; i++) {
-        unsigned char out[2];
-        int more = pickle_line_bytes(&l, b[i], out);
+        uint32_t cp[2];
+        int more = pickle_line_next(&l, b[i], cp);
         for (int k = 0; k < more; k++) {
-            any = any || out[k] == '\n' || out[k] == 0x93;
+            any = any || cp[k] == '\n' || cp[k] == 0x93;
+            if (cp[k] > 0xff)
+                return false;
             if (v->nhead < sizeof v->head)
-                v->head[v->nhead++] = out[k];
+                v->head[v->nhead++] = (unsigned char)cp[k];
         }
         if (more < 0)
             return false;
