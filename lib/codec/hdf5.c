@@ -167,6 +167,7 @@ struct superblock {
 
 static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
 {
+    static const uint8_t skipped[] = {9, 13, 1, 0}; /* bytes between lengths and base address, by version */
     cursor c;
     uint64_t n = h->src->size < 96 ? h->src->size : 96;
     CKPT_TRY(hdf5_load(h, 0, n, "a superblock", &c));
@@ -181,22 +182,16 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
         (void)cursor_take(&c, 4);
     s->offsets = (unsigned)cursor_number(&c, 1);
     s->lengths = (unsigned)cursor_number(&c, 1);
-    if (version >= 2) {
-        s->open = version == 3 && cursor_number(&c, 1) & 5;
-        (void)cursor_take(&c, version == 2);
-        s->base = cursor_u64(&c);
-        (void)cursor_u64(&c);
-        s->end = cursor_u64(&c);
-        s->root = cursor_u64(&c);
-    } else {
-        (void)cursor_take(&c, version == 1 ? 13 : 9);
-        s->base = cursor_u64(&c);
-        (void)cursor_u64(&c);
-        s->end = cursor_u64(&c);
+    s->open = version == 3 && cursor_number(&c, 1) & 5;
+    (void)cursor_take(&c, skipped[version]);
+    s->base = cursor_u64(&c);
+    (void)cursor_u64(&c);
+    s->end = cursor_u64(&c);
+    if (version < 2) {
         s->driver = cursor_u64(&c);
         (void)cursor_u64(&c);
-        s->root = cursor_u64(&c);
     }
+    s->root = cursor_u64(&c);
     uint32_t sum = version < 2 ? 0 : cursor_u32(&c);
     if (c.bad)
         return fail(h->err, CKPT_ETRUNCATED, 0, "a superblock that {ends early}, where {=all of it} must be");
@@ -378,15 +373,8 @@ static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attrib
 {
     struct dense d = {.x = x};
     const struct hdf5_records records = {8, 17, read_dense_attribute, &d};
-    unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
-    (void)cursor_take(&c, flags & 1 ? 2 : 0);
-    uint64_t heap = cursor_u64(&c), tree = cursor_u64(&c);
-    if (c.bad || version)
-        return hdf5_fail_short(h, &c, "the description of attributes");
-    if (heap == HDF5_NOWHERE)
-        return CKPT_OK;
-    CKPT_TRY(hdf5_open_heap(h, heap, 8, &d.heap));
-    return hdf5_visit_records(h, tree, &records);
+    return hdf5_visit_dense(h, c, &(struct hdf5_dense){"the description of attributes", 2, 8}, &records,
+                            &d.heap);
 }
 
 /* translate_offset - changes the offset of the error from an address, which may be outside of the file, to an

@@ -285,15 +285,8 @@ static ckpt_status read_dense_links(struct hdf5 *h, cursor c, struct hdf5_links 
 {
     struct dense d = {.out = out};
     const struct hdf5_records records = {5, 11, read_dense_link, &d};
-    unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
-    (void)cursor_take(&c, flags & 1 ? 8 : 0);
-    uint64_t heap = cursor_u64(&c), tree = cursor_u64(&c);
-    if (c.bad || version)
-        return hdf5_fail_short(h, &c, "the description of a group's links");
-    if (heap == HDF5_NOWHERE)
-        return CKPT_OK;
-    CKPT_TRY(hdf5_open_heap(h, heap, 7, &d.heap));
-    return hdf5_visit_records(h, tree, &records);
+    return hdf5_visit_dense(h, c, &(struct hdf5_dense){"the description of a group's links", 8, 7}, &records,
+                            &d.heap);
 }
 
 /* ------------------------------------------------------------------------------ all */

@@ -337,6 +337,20 @@ ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_
                           (unsigned long long)t.left);
 }
 
+ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *x,
+                             const struct hdf5_records *r, struct hdf5_heap **heap)
+{
+    unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
+    (void)cursor_take(&c, flags & 1 ? x->maximum : 0);
+    uint64_t at = cursor_u64(&c), tree = cursor_u64(&c);
+    if (c.bad || version)
+        return hdf5_fail_short(h, &c, x->what);
+    if (at == HDF5_NOWHERE)
+        return CKPT_OK;
+    CKPT_TRY(hdf5_open_heap(h, at, x->id_size, heap));
+    return hdf5_visit_records(h, tree, r);
+}
+
 /* ------------------------------------------------------------------------ global heap */
 
 struct hdf5_collection {

@@ -118,6 +118,15 @@ struct hdf5_records {
 };
 ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r);
 
+/* hdf5_visit_dense - opens the fractal heap of links or attributes that the message C refers to as *HEAP, and
+ * calls R->each for the records of their B-tree. Without a heap there are none. */
+struct hdf5_dense {
+    const char *what;          /* the message, for errors */
+    uint32_t maximum, id_size; /* bytes of the greatest index, which flag 1 adds to C; of an id in the heap */
+};
+ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *x,
+                             const struct hdf5_records *r, struct hdf5_heap **heap);
+
 /* hdf5_read_heap_text - sets *OUT to object INDEX of the global heap collection at ADDR; it is valid until
  * the next call. */
 ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, ckpt_str *out);

@@ -131,6 +131,16 @@ static bool compute_declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
     return checked_product(d->shape, d->ndim, out) && checked_mul(*out, d->type.size, out);
 }
 
+/* take_data - counts N stored bytes of a data set; fails if all data sets have more than the file. */
+static ckpt_status take_data(struct hdf5 *h, uint64_t n, uint64_t pos)
+{
+    if (n > h->data_left)
+        return fail(h->err, CKPT_EFORMAT, pos,
+                    "the data sets up to here have {more} bytes than {=the file}: some share theirs");
+    h->data_left -= n;
+    return CKPT_OK;
+}
+
 /* set_range - makes the N bytes at AT the elements of D. POS is the offset for errors. */
 static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at, uint64_t n, uint64_t pos)
 {
@@ -151,11 +161,7 @@ static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at
     if (!range_within(at, n, h->src->size))
         return fail(h->err, CKPT_ETRUNCATED, at, "needs {=%llu bytes}, the file has {%llu} there",
                     (unsigned long long)n, (unsigned long long)(at < h->src->size ? h->src->size - at : 0));
-    if (n > h->data_left)
-        return fail(h->err, CKPT_EFORMAT, at,
-                    "the data sets up to here have {more} bytes than {=the file}: some share theirs");
-    h->data_left -= n;
-    return CKPT_OK;
+    return take_data(h, n, at);
 }
 
 /* set_chunk_shape - sets the shape of the chunks of D from N numbers of WIDTH bytes in C: a size for each
@@ -195,10 +201,7 @@ static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *x, stru
     uint64_t stored = 0, made = 0, most, floor = (uint64_t)64 << 20;
     for (size_t i = 0; i < d->nchunks; i++)
         stored += d->chunk[i].stored; /* bounded: each is inside of the file, and its index is */
-    if (stored > h->data_left)
-        return fail(h->err, CKPT_EFORMAT, pos,
-                    "the data sets up to here have {more} bytes than {=the file}: some share theirs");
-    h->data_left -= stored;
+    CKPT_TRY(take_data(h, stored, pos));
     most = checked_mul(stored, MAX_RATIO, &most) && most > floor ? most : floor;
     if (d->nbytes > most)
         return fail_bomb(h, pos, d->nbytes, stored);

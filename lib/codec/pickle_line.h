@@ -15,8 +15,8 @@ struct pickle_line {
 
 /* pickle_line_escape - decodes C as pickle_line_next does, if C is part of an escape. */
 int pickle_line_escape(struct pickle_line *l, unsigned char c, uint32_t out[2]);
-/* pickle_line_next - decodes the next byte C of the line: sets OUT to up to two code points (bytes, of a STRING)
- * and returns their number; -1: malformed. */
+/* pickle_line_next - decodes the next byte C of the line: sets OUT to up to two code points, which are bytes
+ * if the line is of STRING, and returns their number; -1: malformed. */
 static inline int pickle_line_next(struct pickle_line *l, unsigned char c, uint32_t out[2])
 {
     out[0] = c;

@@ -206,7 +206,7 @@ size_t pickle_text_decode(ckpt_str line, bool unicode, char *out)
             size_t bytes = unicode ? utf8_put(cp[k], one) : 1;
             if (out)
                 memcpy(out + n, one, bytes);
-            n += bytes;
+            n += bytes; /* bounded: twice the line in memory, at most */
         }
     }
     return n;

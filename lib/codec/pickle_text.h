@@ -19,9 +19,9 @@ size_t integer_trim(const unsigned char *at, size_t n);
 int64_t integer_small(const unsigned char *at, size_t n);
 /* pickle_text_float - parses a number as Python's float(line) does, in any locale. */
 bool pickle_text_float(ckpt_str line, double *out);
-/* pickle_text_decode - decodes the line of STRING, a Python 2 repr ('…' or "…" with escapes), to the bytes that
- * it encodes, or if UNICODE, a line of the raw-unicode-escape codec to UTF-8 (each surrogate by itself). Returns
- * the number of bytes, which it writes to OUT (may be NULL), or PICKLE_TEXT_BAD. */
+/* pickle_text_decode - decodes the line of STRING, a Python 2 repr ('…' or "…" with escapes), to the
+ * bytes that it encodes, or if UNICODE, a line of the raw-unicode-escape codec to UTF-8 (each surrogate by
+ * itself). Returns the number of bytes, which it writes to OUT (may be NULL), or PICKLE_TEXT_BAD. */
 size_t pickle_text_decode(ckpt_str line, bool unicode, char *out);
 
 #endif

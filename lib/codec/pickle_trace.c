@@ -30,18 +30,6 @@
 
 #define fail_op(t, ...) tracer_fail(t, CKPT_EFORMAT, __VA_ARGS__)
 
-static const uint8_t argument_of[256] = {
-#define OP(name, code, protocol, argument) [code] = PICKLE_ARG_##argument,
-#include "codec/pickle_ops.def"
-#undef OP
-};
-
-static const bool is_opcode[256] = {
-#define OP(name, code, protocol, argument) [code] = true,
-#include "codec/pickle_ops.def"
-#undef OP
-};
-
 /* ------------------------------------------------------------------ values */
 
 /* get_items - returns the stack items from FROM on; NULL: there are none. */
@@ -163,16 +151,6 @@ static const char *get_kind_name(trace_ref r)
     return n ? names[n->kind] : op ? op->name : "a constant";
 }
 
-/* read_text - reads the text of the constant R. False: it is not a text, or cannot be read; then the status
- * of the tracer is set. */
-static bool read_text(struct tracer *t, trace_ref r, char out[LONGEST_NAME], size_t *n)
-{
-    ckpt_status st = show_text(t->r.src, r, out, LONGEST_NAME, n, t->err);
-    if (st != CKPT_OK && st != CKPT_EFORMAT)
-        t->status = st;
-    return st == CKPT_OK;
-}
-
 static bool op_stack_global(struct tracer *t)
 {
     if (!tracer_need(t, 2))
@@ -183,9 +161,9 @@ static bool op_stack_global(struct tracer *t)
     t->top -= 2;
     if (could_be_any(m) || could_be_any(n)) {
         if (!could_be_any(m))
-            (void)read_text(t, m, module, &nm);
+            (void)tracer_read_text(t, m, module, sizeof module, &nm);
         if (!could_be_any(n))
-            (void)read_text(t, n, name, &nn);
+            (void)tracer_read_text(t, n, name, sizeof name, &nn);
         if (t->status != CKPT_OK)
             return false;
         struct trace_global *g = new_global(t, str_of(module, nm), str_of(name, nn), false);
@@ -194,7 +172,8 @@ static bool op_stack_global(struct tracer *t)
     struct trace_global *met = t->by_refs[slot];
     if (met && t->name_refs[slot][0] == m && t->name_refs[slot][1] == n && met->protocol == t->protocol)
         return tracer_push(t, report_import(t, met));
-    if (!read_text(t, m, module, &nm) || !read_text(t, n, name, &nn))
+    if (!tracer_read_text(t, m, module, sizeof module, &nm) ||
+        !tracer_read_text(t, n, name, sizeof name, &nn))
         return t->status == CKPT_OK &&
                fail_op(t, "takes {=the texts of a module and a name}, found {%s and %s}", get_kind_name(m),
                        get_kind_name(n));
@@ -222,7 +201,7 @@ static bool push_call(struct tracer *t, trace_ref callable, trace_ref args, trac
 static bool can_be_arguments(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
-    uint8_t of = n ? PICKLE_ARG_NONE : argument_of[trace_opcode(r)], op = trace_opcode(r);
+    uint8_t of = n ? PICKLE_ARG_NONE : pickle_op(trace_opcode(r))->argument, op = trace_opcode(r);
     bool counted = of == PICKLE_ARG_B1 || of == PICKLE_ARG_B4 || of == PICKLE_ARG_BI4 || of == PICKLE_ARG_B8;
     return n || op == PICKLE_STRING || op == PICKLE_UNICODE ||
            (counted && op != PICKLE_LONG1 && op != PICKLE_LONG4);
@@ -397,7 +376,7 @@ static bool op_counted(struct tracer *t, size_t width, bool is_signed)
 /* op_constant - runs an opcode that pushes a constant, by skipping its argument. */
 static bool op_constant(struct tracer *t)
 {
-    switch (argument_of[t->op]) {
+    switch (pickle_op(t->op)->argument) {
     case PICKLE_ARG_NONE: return tracer_push(t, tracer_constant(t));
     case PICKLE_ARG_U1: return tracer_take(t, 1) && push_constant(t);
     case PICKLE_ARG_U2: return tracer_take(t, 2) && push_constant(t);
@@ -554,7 +533,7 @@ static bool run_op(struct tracer *t)
     case PICKLE_FRAME: return op_frame(t);
     case PICKLE_NEXT_BUFFER: return tracer_report_number(t, TRACE_STEP_BUFFER, 0) && push_opaque(t);
     case PICKLE_READONLY_BUFFER: return tracer_need(t, 1);
-    default: return is_opcode[t->op] ? op_constant(t) : fail_unknown_opcode(t);
+    default: return pickle_op(t->op) ? op_constant(t) : fail_unknown_opcode(t);
     }
 }
 

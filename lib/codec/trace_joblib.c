@@ -45,15 +45,6 @@ static bool read_integer(struct tracer *t, trace_ref r, int64_t *out)
 
 static bool is_none(trace_ref r) { return !trace_node(r) && trace_opcode(r) == PICKLE_NONE; }
 
-static ckpt_str read_text(struct tracer *t, trace_ref r, char *out, size_t cap)
-{
-    size_t n = 0;
-    ckpt_status st = show_text(t->r.src, r, out, cap, &n, t->err);
-    if (st != CKPT_OK && st != CKPT_EFORMAT)
-        t->status = st;
-    return str_of(out, st == CKPT_OK ? n : 0);
-}
-
 static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
 {
     struct trace_dtype d;
@@ -98,7 +89,8 @@ static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref st
         return JOBLIB_UNCLEAR;
     for (uint32_t i = 0; i + 1 < s->kept && t->status == CKPT_OK; i += 2) {
         char name[40];
-        ckpt_str key = read_text(t, s->items[i], name, sizeof name);
+        size_t n = 0;
+        ckpt_str key = str_of(name, tracer_read_text(t, s->items[i], name, sizeof name, &n) ? n : 0);
         trace_ref v = s->items[i + 1];
         if (str_is(key, "dtype"))
             kind = classify_dtype(t, v, &size);

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
+#include "codec/pickle_show.h"
 
 #define DENSE_MEMO 1024u /* below this, or below twice the number of PUTs so far, indexes are in the array */
 
@@ -51,10 +52,8 @@ bool tracer_grow(struct tracer *t, void *array, size_t *cap, size_t size)
     if (!checked_mul(more, size, &bytes) || !checked_size(bytes, &n) || bytes > t->max_memory)
         return tracer_fail(t, CKPT_ELIMIT, "needs more memory than a pickle of its size may take");
     void *at = realloc(old, n);
-    if (!at) {
-        t->status = fail_memory(t->err);
-        return false;
-    }
+    if (!at)
+        return tracer_fail_memory(t);
     memcpy(array, &at, sizeof at);
     *cap = (size_t)more;
     return true;
@@ -119,12 +118,7 @@ bool tracer_skip(struct tracer *t, uint64_t n, bool bytes)
         return false;
     if (n > tracer_bytes_left(t))
         return fail_truncated(t, n);
-    if (n <= (size_t)(t->lim - t->p)) {
-        t->p += n;
-    } else {
-        t->lim_pos = tracer_offset(t) + n; /* bounded: n are left */
-        t->p = t->lim;
-    }
+    tracer_seek(t, tracer_offset(t) + n); /* bounded: n are left */
     if (t->o->framed && tracer_offset(t) > t->buffer)
         t->buffer = tracer_offset(t);
     return true;
@@ -205,6 +199,14 @@ bool tracer_line(struct tracer *t, char *copy, size_t *ncopy)
     if (ncopy)
         *ncopy = l.n < LONGEST_NAME ? l.n : utf8_complete_length(copy, l.n);
     return ok;
+}
+
+bool tracer_read_text(struct tracer *t, trace_ref r, char *out, size_t cap, size_t *n)
+{
+    ckpt_status st = show_text(t->r.src, r, out, cap, n, t->err);
+    if (st != CKPT_OK && st != CKPT_EFORMAT)
+        t->status = st;
+    return st == CKPT_OK;
 }
 
 /* ----------------------------------------------------------- stack and memo */

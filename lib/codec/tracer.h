@@ -63,6 +63,9 @@ bool tracer_skip(struct tracer *t, uint64_t n, bool bytes);
 /* tracer_line - reads a line. Copies it without its newline to COPY, which has LONGEST_NAME bytes, cut after
  * the last character that fits, and sets *NCOPY to its length. Both may be NULL. */
 bool tracer_line(struct tracer *t, char *copy, size_t *ncopy);
+/* tracer_read_text - reads the text of the constant R as show_text does. False: R is not a text, or cannot be
+ * read; then the status of the tracer is set. */
+bool tracer_read_text(struct tracer *t, trace_ref r, char *out, size_t cap, size_t *n);
 bool tracer_push_mark(struct tracer *t);
 /* tracer_pop_mark - removes the last mark, and sets *FROM to the stack index of the first item above it. */
 bool tracer_pop_mark(struct tracer *t, size_t *from);

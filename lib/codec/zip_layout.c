@@ -91,10 +91,10 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     if (!e->name.ptr)
         return fail_memory(err);
     if (!zip64_resolve(&h, cursor_of(b + ZIP_CENTRAL_SIZE + h.name_len, h.extra_len, 0), NULL))
-        return zip_fail(
-            z, e, at, err,
-            "its extra fields have a length of {%u}, must be {=enough for the zip64 sizes that they stand for}",
-            h.extra_len);
+        return zip_fail(z, e, at, err,
+                        "its extra fields have a length of {%u}, must be {=enough for the zip64 sizes "
+                        "that they stand for}",
+                        h.extra_len);
     e->flags = h.flags;
     e->method = h.method;
     e->crc = h.crc;
