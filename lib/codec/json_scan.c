@@ -45,13 +45,6 @@ static enum json_event fail_syntax(json_scan *j, size_t pos, const char *allowed
     return JSON_ERROR;
 }
 
-static enum json_event fail_no_memory(json_scan *j)
-{
-    j->state = FAILED;
-    fail_memory(j->err);
-    return JSON_ERROR;
-}
-
 ckpt_status json_fail(json_scan *j, const char *fmt, ...)
 {
     va_list args;
@@ -200,8 +193,10 @@ static bool unescape_string(json_scan *j, size_t pos, size_t end)
 {
     char *out = arena_alloc(j->a, end - pos);
     size_t n = 0;
-    if (!out)
-        return fail_no_memory(j), false;
+    if (!out) {
+        j->state = FAILED;
+        return fail_memory(j->err), false;
+    }
     while (pos < end) {
         unsigned char c = j->text[pos++];
         if (c != '\\') {

@@ -349,11 +349,9 @@ void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name)
     emit_name(w, module, name, false);
 }
 
-void pickle_put_name(pickle_writer *w, const ckpt_value *global) { emit_global(w, global); }
-
 /* Protocol 2 cannot look up dotted names: A.B.C is written as getattr(getattr(A, 'B'), 'C'), as by
  * CPython. */
-void emit_global(pickle_writer *w, const ckpt_value *v)
+void pickle_put_name(pickle_writer *w, const ckpt_value *v)
 {
     ckpt_str module = value_module(v), name = value_name(v);
     bool literal = v->flags & VALUE_LITERAL;

@@ -52,8 +52,6 @@ void emit_node_put_site(pickle_writer *w, const ckpt_value *v);
 bool emit_get_if_known(pickle_writer *w, const ckpt_value *v);
 /* emit_text - writes S by OP, BINUNICODE or BINSTRING, or a GET if an equal text was written before. */
 void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s);
-/* emit_global - writes the global V. */
-void emit_global(pickle_writer *w, const ckpt_value *v);
 void emit_float(pickle_writer *w, double f);
 void emit_bigint(pickle_writer *w, ckpt_str twos_complement);
 /* emit_span - writes the text S, which is copied from the input file. */

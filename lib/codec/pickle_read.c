@@ -436,9 +436,9 @@ static bool run_op(struct machine *m)
     case PICKLE_REDUCE: return op_call(m, CALL_REDUCE);
     case PICKLE_STRING:
     case PICKLE_UNICODE: return push_text_line(m);
-    case PICKLE_BINSTRING: return push_text4(m, CKPT_V_STR8);
-    case PICKLE_SHORT_BINSTRING: return push_text1(m, CKPT_V_STR8);
-    case PICKLE_BINUNICODE: return push_text4(m, CKPT_V_STR);
+    case PICKLE_BINSTRING: return push_text(m, CKPT_V_STR8, 4);
+    case PICKLE_SHORT_BINSTRING: return push_text(m, CKPT_V_STR8, 1);
+    case PICKLE_BINUNICODE: return push_text(m, CKPT_V_STR, 4);
     case PICKLE_APPEND: return machine_need(m, 1) && add_items(m, m->top - 1);
     case PICKLE_BUILD: return op_build(m);
     case PICKLE_GLOBAL: return machine_push(m, read_global(m));
@@ -470,12 +470,12 @@ static bool run_op(struct machine *m)
     case PICKLE_NEWFALSE: return push_bool(m, false);
     case PICKLE_LONG1: return push_long(m, 1);
     case PICKLE_LONG4: return push_long(m, 4);
-    case PICKLE_BINBYTES: return push_text4(m, CKPT_V_BYTES);
-    case PICKLE_SHORT_BINBYTES: return push_text1(m, CKPT_V_BYTES);
-    case PICKLE_SHORT_BINUNICODE: return push_text1(m, CKPT_V_STR);
-    case PICKLE_BINUNICODE8: return push_text8(m, CKPT_V_STR);
-    case PICKLE_BINBYTES8: return push_text8(m, CKPT_V_BYTES);
-    case PICKLE_BYTEARRAY8: return push_text8(m, CKPT_V_BYTEARRAY);
+    case PICKLE_BINBYTES: return push_text(m, CKPT_V_BYTES, 4);
+    case PICKLE_SHORT_BINBYTES: return push_text(m, CKPT_V_BYTES, 1);
+    case PICKLE_SHORT_BINUNICODE: return push_text(m, CKPT_V_STR, 1);
+    case PICKLE_BINUNICODE8: return push_text(m, CKPT_V_STR, 8);
+    case PICKLE_BINBYTES8: return push_text(m, CKPT_V_BYTES, 8);
+    case PICKLE_BYTEARRAY8: return push_text(m, CKPT_V_BYTEARRAY, 8);
     case PICKLE_EMPTY_SET: return machine_push(m, machine_new_node(m, CKPT_V_SET));
     case PICKLE_FROZENSET: return collect_sequence(m, CKPT_V_FROZENSET);
     case PICKLE_NEWOBJ_EX: return op_newobj_ex(m);

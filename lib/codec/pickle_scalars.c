@@ -296,7 +296,7 @@ static bool is_memoized(const struct machine *m)
     return m->p < m->lim && (*m->p == PICKLE_BINPUT || *m->p == PICKLE_LONG_BINPUT);
 }
 
-static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
+static bool push_content(struct machine *m, ckpt_value_type type, uint64_t n)
 {
     if (n > MACHINE_COPY)
         return push_span(m, type, n);
@@ -323,25 +323,13 @@ static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
     return machine_push(m, v);
 }
 
-bool push_text1(struct machine *m, ckpt_value_type type)
+bool push_text(struct machine *m, ckpt_value_type type, size_t width)
 {
-    const unsigned char *b = machine_take(m, 1);
-    return b && push_text(m, type, b[0]);
-}
-
-bool push_text4(struct machine *m, ckpt_value_type type)
-{
-    const unsigned char *b = machine_take(m, 4);
+    const unsigned char *b = machine_take(m, width);
     if (!b)
         return false;
-    uint32_t n = load_u32le(b);
+    uint64_t n = width == 1 ? b[0] : width == 4 ? load_u32le(b) : load_u64le(b);
     if (m->op == PICKLE_BINSTRING && n > INT32_MAX)
-        return fail_negative(m, (int32_t)n);
-    return push_text(m, type, n);
-}
-
-bool push_text8(struct machine *m, ckpt_value_type type)
-{
-    const unsigned char *b = machine_take(m, 8);
-    return b && push_text(m, type, load_u64le(b));
+        return fail_negative(m, (int32_t)(uint32_t)n);
+    return push_content(m, type, n);
 }

@@ -415,7 +415,7 @@ static bool put_atom(pickle_writer *w, const ckpt_value *v)
             return false;
         emit_text(w, v->type == CKPT_V_STR ? PICKLE_BINUNICODE : PICKLE_BINSTRING, v->u.str);
         return true;
-    case CKPT_V_GLOBAL: emit_global(w, v); return true;
+    case CKPT_V_GLOBAL: pickle_put_name(w, v); return true;
     case CKPT_V_TUPLE:
         if (v->u.seq.n == 0)
             pickle_put_op(w, PICKLE_EMPTY_TUPLE);

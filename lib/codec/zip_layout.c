@@ -461,9 +461,12 @@ static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_hea
     return h.usize == e->usize ? CKPT_OK : fail_header_differs(z, e, "the size", h.usize, e->usize, err);
 }
 
-/* check_local - reads the local header of E, compares it with the directory, and sets e->data. */
+/* check_local - unless that was done before, reads the local header of E, compares it with the directory, and
+ * sets e->data. The caller has locked Z. */
 static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
+    if (e->data_known)
+        return CKPT_OK;
     const unsigned char *b;
     bool near = z->located && e->limit - e->header <= (z->sequential ? 2 * MAX_HEADER_GAP : MAX_HEADER_GAP);
     /* bounded: a name has 16 bits of length */
@@ -500,19 +503,13 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* locate_entry - locates the payload of E; the caller has locked Z. */
-static ckpt_status locate_entry(zip *z, struct zip_entry *e, ckpt_error *err)
-{
-    return e->data_known ? CKPT_OK : check_local(z, e, err);
-}
-
 ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err)
 {
     struct zip_entry *e = &z->entries[i];
     if (e->data_known)
         return CKPT_OK;
     pthread_mutex_lock(&z->lock);
-    ckpt_status st = locate_entry(z, e, err);
+    ckpt_status st = check_local(z, e, err);
     pthread_mutex_unlock(&z->lock);
     return st;
 }
@@ -523,7 +520,7 @@ void zip_locate_all(zip *z)
     bool done = z->located;
     z->located = true;
     for (size_t i = 0; !done && i < z->n; i++)
-        (void)locate_entry(z, &z->entries[z->order[i]], NULL);
+        (void)check_local(z, &z->entries[z->order[i]], NULL);
     pthread_mutex_unlock(&z->lock);
 }
 
@@ -603,16 +600,12 @@ static const char *get_method_name(uint16_t method)
     }
 }
 
-static ckpt_status fail_fault(const zip *z, const struct zip_entry *e, ckpt_error *err)
-{
-    return add_entry_name(e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header), "%s", e->fault), err);
-}
-
 /* check_readable - fails if E has a fault, or is encrypted or compressed in a way that is not supported. */
 static ckpt_status check_readable(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
     if (e->fault)
-        return fail_fault(z, e, err);
+        return add_entry_name(e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header), "%s", e->fault),
+                              err);
     if (e->flags & ZIP_FLAGS_ENCRYPTED)
         (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header),
                    "it is {encrypted (flags 0x%04x)}; {=what is not} is read", e->flags);
