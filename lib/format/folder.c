@@ -65,38 +65,30 @@ static bool consider_single(struct folder *d, ckpt_str name, size_t *best)
     return false;
 }
 
-static bool has_suffix(ckpt_str name, const char *const *suffixes, size_t n)
+/* has_any - returns true if TEST holds for NAME and one of WORDS, which are separated by spaces. */
+static bool has_any(bool (*test)(ckpt_str name, ckpt_str word), ckpt_str name, const char *words)
 {
-    for (size_t i = 0; i < n; i++)
-        if (str_ends(name, str_c(suffixes[i])))
+    ckpt_str rest = str_c(words);
+    for (ckpt_str word = str_take_word(&rest); word.len; word = str_take_word(&rest))
+        if (test(name, word))
             return true;
     return false;
 }
 
 static bool has_checkpoint_suffix(ckpt_str name)
 {
-    static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt", ".safetensors"};
-    return has_suffix(name, suffixes, sizeof suffixes / sizeof *suffixes);
+    return has_any(str_ends, name, ".pt .pth .bin .ckpt .safetensors");
 }
 
 bool folder_is_companion(ckpt_str name)
 {
-    static const char *const begins[] = {
-        "optimizer.",        "optimizer_",
-        "scheduler.",        "scheduler_",
-        "training_args.",    "rng_state",
-        "random_states",     "sampler",
-        "scaler.",           "dl_state_dict",
-        "consolidated.",     "recipe_state.",
-        "optim_world_size_", "extra_state_world_size_",
-    };
+    static const char begins[] = "optimizer. optimizer_ scheduler. scheduler_ training_args. rng_state "
+                                 "random_states sampler scaler. dl_state_dict consolidated. recipe_state. "
+                                 "optim_world_size_ extra_state_world_size_";
     bool safe = str_ends(name, STR_LIT(".safetensors")), bin = str_ends(name, STR_LIT(".bin"));
-    if ((safe && str_starts(name, STR_LIT("model."))) || (bin && str_starts(name, STR_LIT("pytorch_model."))))
-        return true;
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        if (str_starts(name, str_c(begins[i])))
-            return true;
-    return str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
+    return (safe && str_starts(name, STR_LIT("model."))) ||
+           (bin && str_starts(name, STR_LIT("pytorch_model."))) || has_any(str_starts, name, begins) ||
+           str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
 }
 
 /* is_step - returns true if NAME is that of a step or epoch of a trainer: "checkpoint-500", "epoch_2". */
@@ -233,10 +225,9 @@ source *probe_open(const struct probe *p, const char *name)
 
 bool folder_is_checkpoint(ckpt_str name)
 {
-    static const char *const others[] = {".gguf", ".h5",   ".index",  ".keras",     ".msgpack",  ".npy",
-                                         ".npz",  ".onnx", ".params", ".pdiparams", ".pdparams", ".ptl"};
     return has_checkpoint_suffix(name) || is_index_name(name) || is_step(name) ||
-           has_suffix(name, others, sizeof others / sizeof *others);
+           has_any(str_ends, name,
+                   ".gguf .h5 .index .keras .msgpack .npy .npz .onnx .params .pdiparams .pdparams .ptl");
 }
 
 void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err)

@@ -9,8 +9,6 @@
 #include "format/folder.h"
 #include "format/recognize.h"
 
-static ckpt_str get_head(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
-
 static ckpt_status refuse_as(ckpt_error *err, const char *what)
 {
     struct signature s = {.status = CKPT_EUNSUPPORTED, .what = what, .hint = READS};
@@ -30,7 +28,8 @@ static ckpt_str get_pointer_value(ckpt_str text, const char *key)
 
 static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
 {
-    ckpt_str oid = get_pointer_value(get_head(p), "\noid "), size = get_pointer_value(get_head(p), "\nsize ");
+    ckpt_str oid = get_pointer_value(probe_head(p), "\noid "),
+             size = get_pointer_value(probe_head(p), "\nsize ");
     if (oid.len && size.len)
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                    "{Git LFS pointer}, not {=a checkpoint} (the real file has %.*s bytes, %.*s)",
@@ -91,18 +90,25 @@ static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
+/* quote_beginning - returns the first N bytes of PATH and END as a word for a shell, see shell_path. */
+static const char *quote_beginning(const char *path, size_t n, const char *end, char word[SHELL_WORD_MAX])
+{
+    char text[4096];
+    int length = snprintf(text, sizeof text, "%.*s%s", (int)n, path, end);
+    return (size_t)length < sizeof text ? shell_path(text, word) : "FILE";
+}
+
 /* hint_index - hints at NAME.index if PATH is called NAME.data-00000-of-00001, as TensorFlow's data are. */
 static bool hint_index(const char *path, ckpt_error *err)
 {
     struct shard_name s;
-    char word[SHELL_WORD_MAX], index[4096];
+    char word[SHELL_WORD_MAX];
     ckpt_str name = str_after_last(str_c(path), '/'), data = STR_LIT(".data");
     if (!shard_name_parse(name, &s) || !str_ends(s.stem, data))
         return false;
     size_t n = strlen(path) - name.len + s.stem.len - data.len; /* bounded: STEM is a part of PATH */
-    if ((size_t)snprintf(index, sizeof index, "%.*s.index", (int)n, path) >= sizeof index)
-        return false;
-    fail_hint(err, "TensorFlow reads its data by their index: name %s", shell_path(index, word));
+    fail_hint(err, "TensorFlow reads its data by their index: name %s",
+              quote_beginning(path, n, ".index", word));
     return true;
 }
 
@@ -120,14 +126,12 @@ static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
  * other, and .metadata next to it has where each begins. */
 static ckpt_status refuse_data_file(const struct probe *p, ckpt_error *err)
 {
-    char folder[4096], word[SHELL_WORD_MAX];
+    char word[SHELL_WORD_MAX];
     size_t n = strlen(p->path) - str_after_last(str_c(p->path), '/').len; /* bounded: its end */
-    int length = snprintf(folder, sizeof folder, "%.*s", n ? (int)n : 1, n ? p->path : ".");
-    const char *named = length < (int)sizeof folder ? folder : "FOLDER";
     return fail(err, CKPT_EUNKNOWN, 0,
                 "{a data file} of a Distributed Checkpoint, which {=its folder} lists\n"
                 "name the folder: %s",
-                shell_path(named, word));
+                quote_beginning(p->path, n, n ? "" : ".", word));
 }
 
 ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err)

@@ -15,8 +15,8 @@
 struct probe {
     const char *path; /* for messages, and for formats without distinct bytes */
     bool directory;
-    bool salvage;          /* the file may be truncated or damaged */
-    const ckpt_str *names; /* of the files in a directory, in natural order */
+    bool salvage;    /* the file may be truncated or damaged */
+    ckpt_str *names; /* of the files in a directory, in natural order */
     size_t nnames;
     bool *no_memory; /* set by a probe that ran out of memory: then no answer is valid */
     source *src;     /* NULL for a directory */

@@ -23,8 +23,6 @@
 #define MAX_FIELDS      65536u
 #define ENOUGH_INFLATED 65536u /* so many bytes are not inflated from random data */
 
-static ckpt_str get_head(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
-
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err)
 {
     p->path = path;
@@ -108,7 +106,7 @@ static bool is_zlib(const struct probe *p)
  * of 64 set bits is unknown. */
 static bool is_lzma(const struct probe *p)
 {
-    return str_starts(get_head(p), STR_LIT("\x5d\0\0")) && p->nhead > 13 &&
+    return str_starts(probe_head(p), STR_LIT("\x5d\0\0")) && p->nhead > 13 &&
            (load_u64le(p->head + 5) == UINT64_MAX || load_u64le(p->head + 5) >> 40 == 0);
 }
 
@@ -116,7 +114,7 @@ static bool is_lzma(const struct probe *p)
 
 bool recognize_legacy(const struct probe *p)
 {
-    return str_starts(get_head(p), STR_LIT("L119547037146038801333356L\n.")) /* protocols 0 and 1 */ ||
+    return str_starts(probe_head(p), STR_LIT("L119547037146038801333356L\n.")) /* protocols 0 and 1 */ ||
            scan_torch_stream(p->head, p->nhead);
 }
 
@@ -131,7 +129,7 @@ bool recognize_pickle(const struct probe *p)
 static bool is_joblib_head(const struct probe *p)
 {
     return p->nhead > 2 && p->head[0] == 0x80 &&
-           str_find(get_head(p), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
+           str_find(probe_head(p), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
 }
 
 /* ------------------------------------------------------------------- protobuf */
@@ -234,7 +232,7 @@ static bool starts_nocase(ckpt_str s, const char *z)
 
 static ckpt_str get_text(const struct probe *p)
 {
-    ckpt_str s = get_head(p);
+    ckpt_str s = probe_head(p);
     if (str_starts(s, STR_LIT("\xef\xbb\xbf")))
         s = str_skip(s, 3);
     while (s.len && json_space((unsigned char)s.ptr[0]))
@@ -316,7 +314,8 @@ static bool matches_signature(const struct signature *s, const struct probe *p)
 {
     if (p->directory || s->kind == SIGN_FOLDER)
         return false;
-    return s->magic ? str_starts(str_skip(get_head(p), s->offset), str_of(s->magic, s->nmagic)) : s->test(p);
+    return s->magic ? str_starts(str_skip(probe_head(p), s->offset), str_of(s->magic, s->nmagic))
+                    : s->test(p);
 }
 
 const struct signature *recognize(const struct probe *p)

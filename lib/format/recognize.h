@@ -36,6 +36,8 @@ struct signature {
     uint32_t fix; /* ckpt_fix_action, or 0 */
 };
 
+/* probe_head - returns the first bytes of P. */
+static inline ckpt_str probe_head(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
 /* recognize - returns the first row of signatures.def that matches P, or NULL. */
 const struct signature *recognize(const struct probe *p);
 /* recognize_folder - returns the first row that matches the folder PATH, or NULL. */

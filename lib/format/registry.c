@@ -123,21 +123,13 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
 
 static void close_zip(void *z) { zip_close(z); }
 
-static ckpt_status list_directory(ckpt_file *f, struct probe *p, ckpt_error *err)
-{
-    ckpt_str *names;
-    CKPT_TRY(folder_list_all(f->a, f->path, &names, &p->nnames, err));
-    p->names = names;
-    return CKPT_OK;
-}
-
 static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
 {
     p->path = f->path;
     p->directory = f->src == NULL;
     p->salvage = f->salvage;
     if (p->directory)
-        return list_directory(f, p, err);
+        return folder_list_all(f->a, f->path, &p->names, &p->nnames, err);
     CKPT_TRY(recognize_fill(p, f->path, f->src, err));
     if (recognize_archive(p)) {
         ckpt_status st = f->salvage ? zip_salvage(f->src, f->a, &p->z, &p->zip_err)

@@ -63,17 +63,24 @@ static bool is_numbered(ckpt_str name)
     return is;
 }
 
+/* join_path - returns the path of NAME, in the folder of S, which the caller frees. NULL: no memory. */
+static char *join_path(const struct store *s, ckpt_str name)
+{
+    char *folder = shards_join_path(str_c(s->f->folder), s->folder);
+    char *path = folder ? shards_join_path(str_c(folder), name) : NULL;
+    free(folder);
+    return path;
+}
+
 /* list_names - lists the names that MATCH (NULL: all) in BELOW, a folder in the folder of S. */
 static ckpt_status list_names(struct store *s, ckpt_str below, bool (*match)(ckpt_str name), ckpt_str **name,
                               size_t *n)
 {
-    char *folder = shards_join_path(str_c(s->f->folder), s->folder);
-    char *path = folder ? shards_join_path(str_c(folder), below) : NULL;
+    char *path = join_path(s, below);
     ckpt_status st = !path   ? fail_memory(s->err)
                      : match ? folder_list(s->f->a, path, match, name, n, s->err)
                              : folder_list_all(s->f->a, path, name, n, s->err);
     free(path);
-    free(folder);
     return st;
 }
 
@@ -132,18 +139,16 @@ static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str fro
 {
     struct stat is;
     ckpt_str key = arena_printf(s->f->a, "%.*s%.*s", (int)from.len, from.ptr, (int)name.len, name.ptr);
-    char *folder = key.ptr ? shards_join_path(str_c(s->f->folder), s->folder) : NULL;
-    char *path = folder ? shards_join_path(str_c(folder), key) : NULL;
+    char *path = key.ptr ? join_path(s, key) : NULL;
     ckpt_status st = path ? CKPT_OK : fail_memory(s->err);
     bool found = path && lstat(path, &is) == 0;
     free(path);
-    free(folder);
     if (st != CKPT_OK || !found)
         return st;
+    if (S_ISREG(is.st_mode) || S_ISLNK(is.st_mode))
+        return add_entry(s, key) ? CKPT_OK : fail_memory(s->err);
     if (!S_ISDIR(is.st_mode))
-        return S_ISREG(is.st_mode) || S_ISLNK(is.st_mode)
-                   ? (add_entry(s, key) ? CKPT_OK : fail_memory(s->err))
-                   : CKPT_OK;
+        return CKPT_OK;
     ckpt_str inner = arena_printf(s->f->a, "%.*s/", (int)key.len, key.ptr);
     return inner.ptr ? add_folder(s, w, inner) : fail_memory(s->err);
 }

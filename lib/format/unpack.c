@@ -69,21 +69,15 @@ static bool probe(const struct probe *p)
     return s && s->kind != SIGN_ZLIB; /* because a text may begin with the two bytes of a zlib header, too */
 }
 
-/* check_not_compressed - refuses UNPACKED, what F unpacked to, if it is compressed itself. */
-static ckpt_status check_not_compressed(const ckpt_file *f, source *unpacked, ckpt_error *err)
-{
-    struct probe p = {.path = f->path, .src = unpacked};
-    CKPT_TRY(recognize_fill(&p, f->path, unpacked, err));
-    return !probe(&p) ? CKPT_OK
-                      : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                             "{a compressed file} in a compressed file; {=a checkpoint} was expected");
-}
-
-/* read_unpacked - makes F the checkpoint that UNPACKED (taken over) is. */
+/* read_unpacked - makes F the checkpoint that UNPACKED (taken over) is. Refuses a compressed file. */
 static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err)
 {
     ckpt_file *part = NULL;
-    ckpt_status st = check_not_compressed(f, unpacked, err);
+    struct probe p = {.path = f->path, .src = unpacked};
+    ckpt_status st = recognize_fill(&p, f->path, unpacked, err);
+    if (st == CKPT_OK && probe(&p))
+        st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                  "{a compressed file} in a compressed file; {=a checkpoint} was expected");
     if (st != CKPT_OK) {
         source_unref(unpacked);
         return st;

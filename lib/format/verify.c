@@ -63,14 +63,12 @@ static ckpt_str get_parent_folder(ckpt_str name)
 static map *find_folders_with_crc(const zip *z)
 {
     map *folders = map_new(16);
-    bool ok = folders != NULL;
-    for (size_t i = 0; ok && i < z->n; i++)
-        if (z->entries[i].crc)
-            ok = map_put(folders, get_parent_folder(z->entries[i].name), 1, NULL);
-    if (ok)
-        return folders;
-    map_free(folders);
-    return NULL;
+    for (size_t i = 0; folders && i < z->n; i++)
+        if (z->entries[i].crc && !map_put(folders, get_parent_folder(z->entries[i].name), 1, NULL)) {
+            map_free(folders);
+            folders = NULL;
+        }
+    return folders;
 }
 
 /* add_record - checks the headers of entry I, and adds it to the records to be read if it has a CRC-32. */

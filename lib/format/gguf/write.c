@@ -31,13 +31,12 @@ struct gguf_output {
     buf header; /* freed when it is written */
 };
 
-static const struct gguf_output *get_output(const struct flat_writer *w) { return w->user; }
-
 /* ------------------------------------------------------------------- what can be held */
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
-    uint32_t type, most = get_output(w)->from ? GGUF_DIMENSIONS : GGML_DIMENSIONS;
+    const struct gguf_output *o = w->user;
+    uint32_t type, most = o->from ? GGUF_DIMENSIONS : GGML_DIMENSIONS;
     if (!gguf_find_type(plan_dtype(w->p, x->row), &type))
         return "has a type that GGUF lacks";
     if (plan_dtype(w->p, x->row) == CKPT_DT_Q8_1)

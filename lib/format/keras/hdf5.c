@@ -335,20 +335,11 @@ static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *sr
     return st;
 }
 
-/* find_refusal - returns why D cannot be a tensor, apart from the reasons of codec/hdf5; NULL: it can. */
-static const char *find_refusal(const struct hdf5_dataset *d)
-{
-    bool stored = !d->chunked && !d->unwritten;
-    if (d->type.is_short_float && !stored)
-        return "bfloat16 as a float of 16 bits, in chunks";
-    return NULL;
-}
-
 static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *d, struct kit_tensor *t)
 {
     source *src = NULL;
-    if (!d->refused)
-        d->refused = find_refusal(d);
+    if (!d->refused && d->type.is_short_float && (d->chunked || d->unwritten))
+        d->refused = "bfloat16 as a float of 16 bits, in chunks";
     if (!set_dtype(r->k->f->a, d, t))
         return fail_memory(r->k->err);
     if (d->refused || d->is_null)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "codec/json_scan.h"
+#include "codec/json_value.h"
 #include "core/check.h"
 #include "format/folder.h"
 #include "format/format.h"
@@ -38,18 +38,11 @@ static bool probe(const struct probe *p)
 /* find_producer - sets the producer of F to the version of Keras in METADATA, the text of metadata.json. */
 static void find_producer(ckpt_file *f, ckpt_str metadata)
 {
-    json_scan j;
-    json_init(&j, metadata, 0, f->a, NULL);
-    if (json_next(&j) != JSON_OBJECT)
-        return;
-    for (enum json_event e; (e = json_next(&j)) == JSON_KEY;) {
-        bool is_version = str_is(j.str, "keras_version");
-        e = json_next(&j);
-        if (is_version && e == JSON_STRING)
-            f->producer = arena_printf(f->a, "Keras %.*s", STR_ARG(j.str));
-        if (!json_skip(&j, e))
-            return;
-    }
+    ckpt_value *all;
+    ckpt_str version;
+    if (json_value(metadata, 0, f->a, &all, NULL) == CKPT_OK && all->type == CKPT_V_DICT &&
+        value_text(value_get(all, "keras_version"), &version))
+        f->producer = arena_printf(f->a, "Keras %.*s", STR_ARG(version));
 }
 
 /* add_text - adds TEXT as the value NAME. */

@@ -35,21 +35,16 @@ static bool probe(const struct probe *p)
 
 static void free_unpacked(void *unpacked) { source_unref(unpacked); }
 
-static ckpt_status read_compressed(ckpt_file *f, const struct signature *s, ckpt_error *err)
-{
-    source *unpacked;
-    ckpt_status st = unpack_whole(f, s, &unpacked, err);
-    format_set_container(f, unpacked, free_unpacked);
-    CKPT_TRY(st);
-    return torch_read_pickle(f, unpacked, err);
-}
-
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
+    source *unpacked;
     const struct signature *s = unpack_kind(f->probe);
     if (!s)
         return torch_read_pickle(f, f->src, err);
-    ckpt_status st = read_compressed(f, s, err);
+    ckpt_status st = unpack_whole(f, s, &unpacked, err);
+    format_set_container(f, unpacked, free_unpacked);
+    if (st == CKPT_OK)
+        st = torch_read_pickle(f, unpacked, err);
     if (st != CKPT_OK) /* nothing of what is unpacked has an offset in the file */
         fail_add_place(err, 0, STR_LIT("compressed data"));
     return st;

@@ -67,14 +67,17 @@ static bool put_descr(ckpt_str name, buf *b)
     return true;
 }
 
-bool numpy_holds(const ckpt_tensor *t)
+/* has_dtype - returns true if numpy has the dtype NAME. */
+static bool has_dtype(ckpt_str name)
 {
     buf b;
     buf_init(&b, 65535);
-    bool holds = put_descr(str_c(ckpt_tensor_dtype_name(t)), &b);
+    bool has = put_descr(name, &b);
     buf_free(&b);
-    return holds;
+    return has;
 }
+
+bool numpy_holds(const ckpt_tensor *t) { return has_dtype(str_c(ckpt_tensor_dtype_name(t))); }
 
 /* get_dtype_name - returns the name of the dtype in which X is written. */
 static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_item *x)
@@ -162,15 +165,11 @@ static ckpt_status put_start(const struct flat_writer *w, size_t i, uint32_t crc
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
-    buf b;
     if (flat_tensor(w, x)->ndim > NPY_DIMENSIONS)
         return "has more dimensions than numpy allows";
     if (x->name.len > LONGEST_KEY)
         return "has a name longer than a member's";
-    buf_init(&b, 65535);
-    bool has = put_descr(get_dtype_name(w, x), &b);
-    buf_free(&b);
-    return has ? NULL : "has a type that numpy lacks";
+    return has_dtype(get_dtype_name(w, x)) ? NULL : "has a type that numpy lacks";
 }
 
 static ckpt_status check_count(const struct flat_writer *w, ckpt_error *err)

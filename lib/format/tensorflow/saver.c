@@ -91,18 +91,20 @@ static bool fits_type(const struct tf_dtype *type, uint64_t v)
     return x >= -most - 1 && x <= most;
 }
 
+/* put_integer - appends X, a varint of the field at POS. Refuses what is not in the range of the type. */
+static ckpt_status put_integer(struct values *v, uint64_t x, uint64_t pos)
+{
+    return fits_type(v->type, x) ? put_number(v, x, v->type->width)
+                                 : fail(v->err, CKPT_EFORMAT, pos, "the value {%" PRId64 "} is not {=a %s}",
+                                        (int64_t)x, v->type->name);
+}
+
 static ckpt_status put_varints(struct values *v, cursor c)
 {
     uint64_t pos = c.pos;
     while (c.left && !c.bad) {
         uint64_t x = cursor_varint(&c);
-        if (!c.bad && v->type->field != 13 && v->type->field != 11 && !fits_type(v->type, x))
-            return fail(v->err, CKPT_EFORMAT, pos, "the value {%" PRId64 "} is not {=a %s}", (int64_t)x,
-                        v->type->name);
-        if (!c.bad && (v->type->field == 13 || v->type->field == 11) && x >> (8 * v->type->width))
-            return fail(v->err, CKPT_EFORMAT, pos, "the bits {%" PRIx64 "} are not {=a %s}", x,
-                        v->type->name);
-        CKPT_TRY(c.bad ? CKPT_OK : put_number(v, x, v->type->width));
+        CKPT_TRY(c.bad ? CKPT_OK : put_integer(v, x, pos));
     }
     return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=values}") : CKPT_OK;
 }
@@ -142,13 +144,8 @@ static ckpt_status put_tensor(struct values *v, cursor c)
             continue;
         if (f.wire == PROTO_BYTES)
             CKPT_TRY(v->type->number == TF_STRING ? put_string(v, f.bytes) : put_packed(v, f.bytes));
-        else if (width)
-            CKPT_TRY(put_number(v, f.value, width));
-        else if (fits_type(v->type, f.value) || v->type->field == 13)
-            CKPT_TRY(put_number(v, f.value, v->type->width));
         else
-            return fail(v->err, CKPT_EFORMAT, pos, "the value {%" PRId64 "} is not {=a %s}", (int64_t)f.value,
-                        v->type->name);
+            CKPT_TRY(width ? put_number(v, f.value, width) : put_integer(v, f.value, pos));
     }
     return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=tensor}") : CKPT_OK;
 }
