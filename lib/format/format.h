@@ -119,6 +119,8 @@ ckpt_status format_open_path(const struct opening *o, bool names, ckpt_file **ou
 ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err);
 /* format_judge - returns the function that checks whether an undo journal is of an edit in place of PATH. */
 struct journal_judge format_judge(const char *path);
+/* format_journal_options - returns the options for editing F in place, with a check that F is unchanged. */
+struct journal_options format_journal_options(const ckpt_write_options *o, ckpt_file *f);
 /* format_set_container - lets F, which is being read, keep CONTAINER until RELEASE (may be NULL) frees it.
  * Closes the zip archive of the probe: the format found something else. */
 void format_set_container(ckpt_file *f, void *container, void (*release)(void *container));

@@ -33,15 +33,20 @@ static ckpt_status journal_holds(void *user, source *now, source *after, const s
     return st;
 }
 
+/* check_unchanged - checks under the lock that no other edit changed the file since its header was read. */
+static ckpt_status check_unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
+
 struct journal_judge format_judge(const char *path)
 {
     return (struct journal_judge){.user = (void *)(uintptr_t)path, .holds = journal_holds};
 }
 
-static struct journal_options make_journal_options(const ckpt_write_options *o)
+struct journal_options format_journal_options(const ckpt_write_options *o, ckpt_file *f)
 {
-    return (struct journal_options){
-        .follow_links = o->follow_links, .no_sync = o->no_sync, .dry_run = o->dry_run};
+    return (struct journal_options){.follow_links = o->follow_links,
+                                    .no_sync = o->no_sync,
+                                    .dry_run = o->dry_run,
+                                    .judge = {.user = f, .unchanged = check_unchanged}};
 }
 
 ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_recovered *what,
@@ -52,7 +57,7 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
         *what = CKPT_RECOVERED_NOTHING;
     CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_take(opts, &given, sizeof given, err));
-    struct journal_options o = make_journal_options(&given);
+    struct journal_options o = format_journal_options(&given, NULL);
     ckpt_recovered did = CKPT_RECOVERED_NOTHING;
     o.judge = format_judge(path);
     ckpt_status st = strcmp(path, "-") != 0 ? journal_recover(path, &o, &did, err) : CKPT_OK;
@@ -119,16 +124,10 @@ static ckpt_status check_result(const ckpt_plan *p, const struct patches *list, 
                        "the edited file would not read back as the same tensors");
 }
 
-static ckpt_status check_plan_unchanged(void *user, ckpt_error *err)
-{
-    return file_unchanged(((const ckpt_plan *)user)->file, err);
-}
-
-static ckpt_status edit_in_place(ckpt_plan *p, struct journal_options *o, struct patches *list,
+static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *o, struct patches *list,
                                  ckpt_error *err)
 {
     ckpt_status st = check_only_names(p, err);
-    o->judge = (struct journal_judge){.user = p, .unchanged = check_plan_unchanged};
     if (st == CKPT_OK)
         st = p->file->format->in_place(p, list, err);
     if (st == CKPT_OK)
@@ -149,7 +148,7 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
     CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, p);
     CKPT_TRY(sized_take(opts, &given, sizeof given, err));
-    struct journal_options o = make_journal_options(&given);
+    const struct journal_options o = format_journal_options(&given, p->file);
     struct patches list = {0};
     ckpt_error own;
     if (!err)

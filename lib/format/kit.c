@@ -131,12 +131,10 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
     s.s.location = x->t.location;
     uint8_t unit = x->t.dtype == CKPT_DT_NP ? x->swap_bytes : d->swap_bytes;
     s.swap = x->big_endian && unit > 1 ? unit : 0;
-    if (x->lost) {
-        CKPT_TRY(table_set_lost(&f->table, &s, x->lost, k->err));
-        return file_storage_add(f, &s, index, k->err);
-    }
-    ckpt_status st = x->pieces ? set_storage_pieces(k, x, &s) : set_storage_bytes(k, x, &s);
-    if (st != CKPT_OK && f->salvage && check_is_fault(st)) {
+    ckpt_status st = x->lost     ? table_set_lost(&f->table, &s, x->lost, k->err)
+                     : x->pieces ? set_storage_pieces(k, x, &s)
+                                 : set_storage_bytes(k, x, &s);
+    if (!x->lost && st != CKPT_OK && f->salvage && check_is_fault(st)) {
         ckpt_error why = *k->err;
         st = table_set_lost(&f->table, &s, &why, k->err);
     }

@@ -50,15 +50,9 @@ static ckpt_status check_keys(const ckpt_pair *pairs, size_t n, ckpt_error *err)
     return st;
 }
 
-/* check_unchanged - checks under the lock that no other edit changed the file since its header was read. */
-static ckpt_status check_unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
-
 static ckpt_status write_in_place(ckpt_file *f, const struct metadata_job *job, ckpt_error *err)
 {
-    const struct journal_options o = {.follow_links = job->opts->follow_links,
-                                      .no_sync = job->opts->no_sync,
-                                      .dry_run = job->opts->dry_run,
-                                      .judge = {.user = f, .unchanged = check_unchanged}};
+    const struct journal_options o = format_journal_options(job->opts, f);
     struct patches list = {.old_size = f->src->size, .new_size = f->src->size};
     if (strcmp(f->path, "-") == 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");

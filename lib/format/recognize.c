@@ -221,15 +221,6 @@ static bool is_saved_model(const struct probe *p)
 
 /* ----------------------------------------------------- text, failed downloads */
 
-/* starts_nocase - returns true if S begins with Z, in any case of ASCII letters. */
-static bool starts_nocase(ckpt_str s, const char *z)
-{
-    for (size_t i = 0; z[i]; i++)
-        if (i >= s.len || (s.ptr[i] | 0x20) != (z[i] | 0x20))
-            return false;
-    return true;
-}
-
 static ckpt_str get_text(const struct probe *p)
 {
     ckpt_str s = probe_head(p);
@@ -250,38 +241,30 @@ static bool is_all_zero(const struct probe *p)
     return true;
 }
 
-static bool is_html(const struct probe *p)
+/* begins_with - returns true if the text of P begins with one of BEGINNINGS, lines in lower case, in any case
+ * of letters. */
+static bool begins_with(const struct probe *p, const char *beginnings)
 {
-    ckpt_str s = get_text(p);
-    return starts_nocase(s, "<!doctype") || starts_nocase(s, "<html") || starts_nocase(s, "<head") ||
-           starts_nocase(s, "<script");
+    ckpt_str text = get_text(p);
+    for (const char *one = beginnings; *one;) {
+        size_t n = strcspn(one, "\n");
+        if (text.len >= n && str_ends_any_case(str_of(text.ptr, n), str_of(one, n)))
+            return true;
+        one += n + 1; /* bounded: each line ends in \n */
+    }
+    return false;
 }
 
-static bool is_xml(const struct probe *p)
-{
-    return starts_nocase(get_text(p), "<?xml") || starts_nocase(get_text(p), "<error");
-}
-
+static bool is_html(const struct probe *p) { return begins_with(p, "<!doctype\n<html\n<head\n<script\n"); }
+static bool is_xml(const struct probe *p) { return begins_with(p, "<?xml\n<error\n"); }
 static bool is_server_error(const struct probe *p)
 {
-    static const char *const bodies[] = {"entry not found",  "invalid username or password", "access denied",
-                                         "not found",        "repository not found",         "unauthorized",
-                                         "too many requests"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof bodies / sizeof *bodies && !found; i++)
-        found = p->size < 512 && starts_nocase(get_text(p), bodies[i]);
-    return found;
+    return p->size < 512 && begins_with(p, "entry not found\ninvalid username or password\naccess denied\n"
+                                           "not found\nrepository not found\nunauthorized\n"
+                                           "too many requests\n");
 }
-
-static bool is_tensorflow_state(const struct probe *p)
-{
-    return starts_nocase(get_text(p), "model_checkpoint_path:");
-}
-
-static bool is_json_error(const struct probe *p)
-{
-    return starts_nocase(get_text(p), "{\"error\"") || starts_nocase(get_text(p), "{\"message\"");
-}
+static bool is_tensorflow_state(const struct probe *p) { return begins_with(p, "model_checkpoint_path:\n"); }
+static bool is_json_error(const struct probe *p) { return begins_with(p, "{\"error\"\n{\"message\"\n"); }
 
 bool recognize_json(const struct probe *p)
 {

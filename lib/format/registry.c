@@ -206,10 +206,11 @@ static ckpt_status read_opened(ckpt_file *f, const struct opening *o, struct pro
     return st;
 }
 
-/* open_checkpoint - does what format_open does; ERR must not be NULL. */
-static ckpt_status open_checkpoint(const struct opening *o, ckpt_file **out, ckpt_error *err)
+ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *err)
 {
+    ckpt_error own;
     ckpt_file *f;
+    err = err ? err : &own;
     struct probe *p = calloc(1, sizeof *p);
     if (!p) {
         source_unref(o->src);
@@ -226,12 +227,6 @@ static ckpt_status open_checkpoint(const struct opening *o, ckpt_file **out, ckp
     free(p);
     fail_file(st == CKPT_OK ? NULL : err, o->path);
     return st;
-}
-
-ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *err)
-{
-    ckpt_error own;
-    return open_checkpoint(o, out, err ? err : &own);
 }
 
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err)
@@ -272,9 +267,9 @@ static ckpt_status open_names(const struct opening *o, ckpt_file **out, const ck
 ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err)
 {
     if (!o->src)
-        return open_checkpoint(o, out, err);
+        return format_open(o, out, err);
     (void)source_ref(o->src);
-    ckpt_status st = open_checkpoint(o, out, err);
+    ckpt_status st = format_open(o, out, err);
     if (st != CKPT_OK)
         return open_names(o, out, err);
     source_unref(o->src);
@@ -288,7 +283,7 @@ ckpt_status format_open_path(const struct opening *given, bool names, ckpt_file 
     struct journal_note note;
     err = err ? err : &own;
     CKPT_TRY(format_open_source(o.path, &note, &o.src, err));
-    ckpt_status st = names ? format_open_or_names(&o, out, err) : open_checkpoint(&o, out, err);
+    ckpt_status st = names ? format_open_or_names(&o, out, err) : format_open(&o, out, err);
     return format_note_journal(&note, *out, st, err);
 }
 
@@ -312,7 +307,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
         source_unref(src);
         return st;
     }
-    st = open_checkpoint(&(struct opening){.path = path, .src = src, .limits = limits, .check = c}, out, err);
+    st = format_open(&(struct opening){.path = path, .src = src, .limits = limits, .check = c}, out, err);
     if (c && (check_is_fault(st) || (c->result->findings && is_about_content(st)))) {
         fail_file(err, path);
         reported = *err;
@@ -338,5 +333,5 @@ ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_f
                               .limits = &f->limits,
                               .watch = f->watch,
                               .how = f->salvage ? OPEN_SALVAGE_PART : OPEN_WHOLE};
-    return open_checkpoint(&o, out, err);
+    return format_open(&o, out, err);
 }

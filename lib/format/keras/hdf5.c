@@ -44,18 +44,6 @@ static ckpt_status keep_value(struct reading *r, ckpt_str name, ckpt_value *v)
     return CKPT_OK;
 }
 
-/* join - returns FIRST, SEPARATOR and SECOND as one text in A. */
-static ckpt_str join(arena *a, ckpt_str first, char separator, ckpt_str second)
-{
-    char *text = arena_alloc(a, first.len + second.len + 2); /* bounded: both are in memory */
-    if (!text)
-        return str_of(NULL, 0);
-    memcpy(text, first.ptr, first.len);
-    text[first.len] = separator;
-    memcpy(&text[first.len + 1], second.ptr, second.len); /* bounded: allocated above */
-    return str_of(text, first.len + 1 + second.len);      /* bounded: allocated above */
-}
-
 static ckpt_status take_attribute(void *user, ckpt_str path, ckpt_str name, ckpt_value *value,
                                   const char *why, ckpt_error *err)
 {
@@ -69,7 +57,8 @@ static ckpt_status take_attribute(void *user, ckpt_str path, ckpt_str name, ckpt
     }
     if (!path.len && str_is(name, "keras_version") && value_text(value, &text) && !f->producer.len)
         f->producer = arena_printf(f->a, "Keras %.*s", STR_ARG(text));
-    return keep_value(r, join(f->a, path, '@', name), value);
+    return keep_value(r, arena_printf(f->a, "%.*s@%.*s", (int)path.len, path.ptr, (int)name.len, name.ptr),
+                      value);
 }
 
 static ckpt_status take_link(void *user, ckpt_str path, const char *kind, ckpt_str target, ckpt_error *err)

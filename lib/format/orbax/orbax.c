@@ -228,11 +228,7 @@ static ckpt_status read_entry(struct orbax *o, const ckpt_value *v)
     CKPT_TRY(read_path(o, get(v, "key_metadata"), &path, &n));
     if (!value_text(get(get(v, "value_metadata"), "value_type"), &type))
         return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value without {a} {=value_type}");
-    ckpt_path_elem *own = arena_array(o->f->a, (uint64_t)(n - before) + 1,
-                                      sizeof *own); /* bounded: in memory */
-    for (uint32_t i = before; own && i < n; i++)
-        own[i - before].str = path[i].str;
-    ckpt_str name = own ? path_join(o->f->a, own, n - before) : str_of(NULL, 0);
+    ckpt_str name = path_join(o->f->a, path + before, n - before); /* bounded: read_path made them */
     if (!name.ptr)
         return fail_memory(o->err);
     CKPT_TRY(read_value(o, name, type, &node));

@@ -71,20 +71,17 @@ static ckpt_status read_desc(cursor desc, ckpt_tensor *t, uint64_t *shape, ckpt_
     uint64_t at = desc.pos, dtype = UINT64_MAX;
     *t = (ckpt_tensor){.shape = shape};
     while (proto_next(&desc, &field)) {
-        bool packed = proto_is(&field, 2, PROTO_BYTES);
-        cursor sizes = field.bytes;
+        bool packed = proto_is(&field, 2, PROTO_BYTES), single = proto_is(&field, 2, PROTO_VARINT);
         if (proto_is(&field, 1, PROTO_VARINT))
             dtype = field.value;
-        else if (!packed && !proto_is(&field, 2, PROTO_VARINT))
+        else if (!packed && !single)
             desc.bad = true;
-        while (!desc.bad && field.number == 2 && (!packed || sizes.left)) {
+        for (cursor sizes = field.bytes; !desc.bad && (single || (packed && sizes.left)); single = false) {
             uint64_t n = packed ? cursor_varint(&sizes) : field.value;
             if (sizes.bad || n > INT64_MAX || t->ndim == MAX_RANK)
                 desc.bad = true;
             else
                 shape[t->ndim++] = n;
-            if (!packed)
-                break;
         }
     }
     if (desc.bad || dtype == UINT64_MAX)

@@ -17,7 +17,6 @@
  * that overlap or do not cover their tensor; shards beyond num_shards; tables that need a later reader.
  * Variants and partitioned strings, which TensorFlow itself cannot read, are listed without data.
  */
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -185,17 +184,14 @@ static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t 
 /* find_shards - sets the number of data files to that in the name of one of them, for salvage. */
 static void find_shards(struct bundle *b)
 {
-    char *folder = strndup(b->f->path, (size_t)(b->base.ptr - b->f->path)); /* bounded: in the path */
-    DIR *dir = folder ? opendir(folder[0] ? folder : ".") : NULL;
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        struct shard_name s;
-        if (shard_name_parse(str_c(e->d_name), &s) && str_starts(s.stem, b->base) &&
+    ckpt_str *names;
+    size_t n;
+    struct shard_name s;
+    (void)folder_list_all(b->f->a, b->f->folder, &names, &n, NULL);
+    for (size_t i = 0; i < n; i++)
+        if (shard_name_parse(names[i], &s) && str_starts(s.stem, b->base) &&
             str_is(str_skip(s.stem, b->base.len), ".data"))
             b->nshards = s.count;
-    }
-    if (dir)
-        (void)closedir(dir);
-    free(folder);
 }
 
 static ckpt_status read_table(struct bundle *b)
