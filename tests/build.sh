@@ -1,17 +1,17 @@
 #!/bin/sh
-# build.sh - tests the Makefile with the flags of packagers, of cross builds and of builds in a second folder. To take a
-# second each, the cases build a library of two functions and a small program; hardening is checked in the real one.
+# build.sh - tests the Makefile with the flags of packagers, of cross builds and of builds in another folder. The cases
+# build a library of two functions and a small program, which takes a second; hardening is checked in ckpt itself.
 set -u
 B=${B:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
 top=$PWD
 part=build
 . tests/check.sh
-# Drops the flags of the calling make, and any compiler cache.
+# The flags of the calling make do not apply here, and a compiler cache would hide whether make compiles.
 export CCACHE_DISABLE=1
 unset MAKEFLAGS MFLAGS MAKELEVEL CFLAGS CPPFLAGS LDFLAGS DESTDIR PREFIX LIBDIR OBJCOPY AR || :
 
-# tree DIR - makes a small source tree with the project's layout, in which the next calls of make_it run
-tree()
+# make_tree DIR - makes a small source tree with the project's layout, in which the next calls of make_it run
+make_tree()
 {
     dir=$1
     mkdir -p "$dir/lib/base" "$dir/cli" "$dir/man/schema"
@@ -50,13 +50,13 @@ EOF
 }
 
 make_it() { (cd "$dir" && "$MAKE" --no-print-directory CC="$CC" "$@"); }
-answers() { [ "$("$dir/${1:-build}/ckpt")" -gt 0 ]; }
-# The only exported name.
-only_ours() { [ "$(nm -g --defined-only "$dir/build/libckpt.a" | sed -n 's/.* [A-Z] //p')" = ckpt_answer ]; }
+runs_program() { [ "$("$dir/${1:-build}/ckpt")" -gt 0 ]; }
+# exports_only_ckpt - returns whether the library exports ckpt_answer only
+exports_only_ckpt() { [ "$(nm -g --defined-only "$dir/build/libckpt.a" | sed -n 's/.* [A-Z] //p')" = ckpt_answer ]; }
 builds()
 {
     rm -rf "$dir/build"
-    make_it "$@" >"$tmp/made" 2>&1 && ! grep -i warning "$tmp/made" && answers && only_ours
+    make_it "$@" >"$tmp/made" 2>&1 && ! grep -i warning "$tmp/made" && runs_program && exports_only_ckpt
     status=$?
     [ $status = 0 ] || cat "$tmp/made"
     return $status
@@ -78,7 +78,7 @@ relinked()
 
 failed_tool()
 {
-    make_it clean && ! make_it OBJCOPY=false && make_it && answers && only_ours
+    make_it clean && ! make_it OBJCOPY=false && make_it && runs_program && exports_only_ckpt
 }
 own_tools()
 {
@@ -114,7 +114,7 @@ foreign()
 
 same_bytes()
 {
-    tree "$tmp/one" && make_it && tree "$tmp/two/folders/down" && make_it || return 1
+    make_tree "$tmp/one" && make_it && make_tree "$tmp/two/folders/down" && make_it || return 1
     for f in ckpt libckpt.a libckpt.so; do cmp "$tmp/one/build/$f" "$dir/build/$f" || return 1; done
 }
 
@@ -125,9 +125,9 @@ cleaned()
         [ ! -e "$dir/build" ]
 }
 
-# ----------------------------------------------------------------- the real program
+# ----------------------------------------------------------------- ckpt itself
 
-knows() { echo | "$CC" -Werror "$1" -S -o /dev/null -x c - 2>/dev/null; }
+accepts() { echo | "$CC" -Werror "$1" -S -o /dev/null -x c - 2>/dev/null; }
 position_independent() { readelf -hW "$B/ckpt" | grep -q 'Type: *DYN'; }
 bound_at_start() { readelf -dW "$1" | grep -q BIND_NOW && readelf -lW "$1" | grep -q GNU_RELRO; }
 stack_not_code() { readelf -lW "$1" | grep -q 'GNU_STACK.* RW '; }
@@ -135,24 +135,24 @@ guarded() { readelf -sW "$B/ckpt" | grep -q __stack_chk_fail; }
 fortified() { [ "$(readelf -sW "$B/ckpt" | grep -c '__[a-z]*_chk')" -ge 3 ]; }
 branches_marked() { readelf -nW "$B/obj/lib/api.o" | grep -Eq 'IBT|BTI'; }
 
-tree "$tmp/tree"
+make_tree "$tmp/tree"
 check 'CPPFLAGS of the caller' builds CPPFLAGS=-DSOME=1
 check 'CPPFLAGS that fortify' builds CPPFLAGS=-D_FORTIFY_SOURCE=2
 check 'CFLAGS without an optimizer' builds CFLAGS='-O0 -g'
 check 'LTO' builds CFLAGS='-O2 -g -flto' LDFLAGS=-flto
 check 'LTO, fat objects' builds CFLAGS='-O2 -g -flto=auto -ffat-lto-objects' LDFLAGS='-flto=auto -Wl,-z,relro'
-check 'a failed objcopy leaves nothing that the next make takes for built' failed_tool
-check 'OBJCOPY and AR are those of the caller' own_tools
-check 'other flags compile everything again, the same flags nothing' rebuilt
+check 'after objcopy has failed, the next make links again' failed_tool
+check 'OBJCOPY and AR of the caller are used' own_tools
+check 'different flags compile everything again, the same flags nothing' rebuilt
 check 'DESTDIR with a space, LIBDIR' installed
 check 'the .pc file: libdir below prefix, Requires.private' pkg_config
 check 'uninstall from there' uninstalled
 check 'install does not run the program' foreign
-check 'two folders, the same bytes' same_bytes
-check 'clean: the B that it was given, never the sources' cleaned
-check 'other LDFLAGS link again and compile nothing; a source that is gone links again' relinked
+check 'builds in two folders have the same bytes' same_bytes
+check 'clean removes B, but never the sources' cleaned
+check 'different LDFLAGS link again and compile nothing; so does a removed source file' relinked
 if command -v clang >/dev/null 2>&1; then
-    tree "$tmp/clang"
+    make_tree "$tmp/clang"
     check 'clang' builds CC=clang
 else
     skip 'no clang'
@@ -163,8 +163,8 @@ for f in ckpt libckpt.so; do
     check "$f: full RELRO" bound_at_start "$B/$f"
     check "$f: stack without code" stack_not_code "$B/$f"
 done
-if knows -fstack-protector-strong; then check 'stack protector' guarded; else skip 'no stack protector'; fi
-if knows -fcf-protection=full || knows -mbranch-protection=standard; then
+if accepts -fstack-protector-strong; then check 'stack protector' guarded; else skip 'no stack protector'; fi
+if accepts -fcf-protection=full || accepts -mbranch-protection=standard; then
     check 'branch targets are marked' branches_marked
 else
     skip 'no protection of branches'

@@ -15,7 +15,7 @@ check()
     else
         failed=$((failed + 1))
         echo "FAIL $what"
-        tail -n 20 "$tmp/log"
+        tail -n 60 "$tmp/log"
     fi
 }
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# coverage.sh - reports, file by file, how many branches of lib/codec, format, scan and doctor the tests take. gcov
-# counts them in unoptimized code, in which each is a branch of the source. `make coverage` builds with --coverage
-# and runs this. Processes that run at the same time share the counts, which gcov locks. Failing tests are printed
-# but do not fail the run, because a few limit what a process may write, and with it gcov.
+# coverage.sh - reports, file by file, how many branches of lib/codec, format, scan and doctor the tests take. `make
+# coverage` builds with --coverage, without optimization so that each branch is one of the source, and runs this.
+# Processes that run at the same time share the counts, which gcov locks. A failed test does not fail the run, because
+# some tests limit what a process may write, and so what gcov may.
 set -u
 B=${B:-build/coverage}
 CKPT=$PWD/$B/ckpt
@@ -13,19 +13,19 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 export B CKPT GCOV_ERROR_FILE="$work/gcov"
 
-# run NAME COMMAND… - prints NAME, the time and the last line of COMMAND; more if it failed
+# run NAME COMMAND… - prints NAME, the last line of COMMAND and its time, and more lines if it failed
 run()
 {
     name=$1 begin=$(date +%s)
     shift
-    "$@" >"$work/said" 2>&1 </dev/null
+    "$@" >"$work/messages" 2>&1 </dev/null
     code=$?
-    [ $code -eq 0 ] || tail -n 12 "$work/said" | sed 's/^/    /'
-    printf '%-10s %s  (%d s)\n' "$name" "$(tail -n 1 "$work/said")" $(($(date +%s) - begin))
+    [ $code -eq 0 ] || tail -n 12 "$work/messages" | sed 's/^/    /'
+    printf '%-10s %s  (%d s)\n' "$name" "$(tail -n 1 "$work/messages")" $(($(date +%s) - begin))
 }
 
-# inputs - runs each fuzz target on its kept inputs, and opens, scans and writes small files of the corpus
-inputs()
+# run_inputs - runs each fuzz target on its kept inputs, and opens, scans and writes small files of the corpus
+run_inputs()
 {
     for pack in tests/fuzz/corpus/*.pack; do
         target=${pack##*/}
@@ -46,7 +46,7 @@ run cli sh tests/cli/run.sh
 run replay "$B/tests/robust" --replay $folders
 run robust "$B/tests/robust" -f 1 -m 1000 tests/corpus tests/data
 run extremes "$B/tests/robust" -x -m 300 tests/corpus
-run inputs inputs
+run inputs run_inputs
 run in_turn sh tests/fail/in_turn.sh "$B/tests/fail/in_turn" "$B/unit"
 
 for f in lib/codec/*.c lib/format/*.c lib/format/*/*.c lib/scan/*.c lib/doctor/*.c; do

@@ -1,66 +1,48 @@
 #!/bin/sh
 # git.sh - tests the README's git setup in a real repository: `git diff` shows names, shapes and digests by
-# textconv, and the changes by the diff driver; it also works for a file that is no checkpoint.
+# textconv, and the changes by the diff driver; it also works for a file that is not a checkpoint.
 set -u
-B=${B:-build}
-ckpt=$PWD/$B/ckpt
+part=git
+. tests/check.sh
 examples=$PWD/tests/data/examples
-tmp=$(mktemp -d) || exit 2
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
 
 if ! command -v git >/dev/null 2>&1; then
-    echo 'git skipped: no git'
-    echo 'git: 0 passed, 0 failed, 1 skipped'
-    exit 0
+    skip 'no git'
+    summary
+    exit
 fi
 
-# The block of README.md about .gitattributes
+# the block of README.md about .gitattributes
 recipe=$(awk '/^```/ {if (text ~ /gitattributes/) {printf "%s", text; exit} text = ""; next}
     {text = text $0 "\n"}' README.md)
-PATH=$(dirname "$ckpt"):$PATH
+PATH=$PWD/${B:-build}:$PATH
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_PAGER=cat
-cd "$tmp" || exit 2
+mkdir "$tmp/repository"
+cd "$tmp/repository" || exit 2
 
-expect() # expect WHAT PATTERN - checks that the output of the last git command has PATTERN
+# prints PATTERN ARG… - checks that git ARG… prints PATTERN
+prints()
 {
-    if grep -q -e "$2" "$tmp/out"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $1: no \"$2\" in"
-        sed 's/^/    /' "$tmp/out"
-    fi
+    pattern=$1
+    shift
+    git "$@" >"$tmp/out" 2>&1
+    cat "$tmp/out"
+    grep -q -e "$pattern" "$tmp/out"
 }
-
-git_diff() { git "$@" >"$tmp/out" 2>&1 || echo "git exits $?" >>"$tmp/out"; }
+succeeds() { git "$@" >"$tmp/out" 2>&1 && ! grep fatal "$tmp/out"; }
 
 git init -q . && git config user.name t && git config user.email t@example.org
-eval "$recipe" || { echo 'FAIL the recipe of README.md does not run'; failed=1; }
+eval "$recipe" || { echo 'FAIL the commands of README.md'; failed=1; }
 cp "$examples/train.pt" model.pt
 git add . && git commit -qm one
 ckpt strip -q module. model.pt -o fixed.pt >/dev/null && mv fixed.pt model.pt
-
-git_diff diff --no-ext-diff
-expect 'textconv: the old name' '^-.*state_dict.module.fc.weight'
-expect 'textconv: the new name' '^+.*state_dict.fc.weight'
-git_diff diff
-expect 'driver: what changed' 'module.fc.weight'
-git_diff log -p --ext-diff
-expect 'driver: a new file' 'new file: torch zip, 22 tensors'
-echo 'no checkpoint at all' >model.pt
-git_diff diff --no-ext-diff
-expect 'textconv: the reason stands in the diff' '^+.*model.pt\|^+.*not a checkpoint\|^+.*unknown'
-git_diff diff
-if grep -q 'git exits\|fatal' "$tmp/out"; then
-    failed=$((failed + 1))
-    echo 'FAIL driver: git gave up'
-    cat "$tmp/out"
-else
-    passed=$((passed + 1))
-fi
+check 'textconv: the old name' prints '^-.*state_dict.module.fc.weight' diff --no-ext-diff
+check 'textconv: the new name' prints '^+.*state_dict.fc.weight' diff --no-ext-diff
+check 'driver: the change' prints 'module.fc.weight' diff
+check 'driver: a new file' prints 'new file: torch zip, 22 tensors' log -p --ext-diff
+echo 'not a checkpoint' >model.pt
+check 'textconv: the error is in the diff' prints '^+.*model.pt\|^+.*not a checkpoint\|^+.*unknown' diff --no-ext-diff
+check 'driver: not a checkpoint' succeeds diff
 git rm -qf model.pt
-git_diff diff --cached
-expect 'driver: a deleted file' 'deleted file: torch zip, 22 tensors'
-echo "git: $passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+check 'driver: a deleted file' prints 'deleted file: torch zip, 22 tensors' diff --cached
+summary

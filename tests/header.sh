@@ -3,9 +3,8 @@
 # and that a C++ program links against the C library.
 set -u
 CC=${CC:-cc}
-tmp=$(mktemp -d) || exit 2
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
+part=header
+. tests/check.sh
 
 printf '#include "ckpt.h"\n#include "ckpt.h"\nint main(void) { return ckpt_version() == 0; }\n' >"$tmp/use.c"
 cp "$tmp/use.c" "$tmp/use.cpp"
@@ -15,14 +14,10 @@ compiles()
 {
     name=$1
     shift
-    if ! command -v "${1%% *}" >/dev/null 2>&1; then
-        echo "header skipped: $name: no $1"
-        skipped=$((skipped + 1))
-    elif "$@" -Wall -Wextra -Wpedantic -Werror -Ilib; then
-        passed=$((passed + 1))
+    if command -v "${1%% *}" >/dev/null 2>&1; then
+        check "$name" "$@" -Wall -Wextra -Wpedantic -Werror -Ilib
     else
-        echo "FAIL $name"
-        failed=$((failed + 1))
+        skip "$name: no $1"
     fi
 }
 
@@ -31,5 +26,4 @@ compiles C23 "$CC" -std=c2x -fsyntax-only "$tmp/use.c"
 compiles 'clang, C11' clang -std=c11 -fsyntax-only "$tmp/use.c"
 compiles C++11 c++ -std=c++11 -fsyntax-only "$tmp/use.cpp"
 compiles 'C++20, linked' c++ -std=c++20 "$tmp/use.cpp" -o "$tmp/use" "${B:-build}/libckpt.so"
-echo "header: $passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+summary

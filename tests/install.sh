@@ -10,10 +10,10 @@ examples=$root$prefix/share/doc/ckpt/examples
 
 make_it() { "$MAKE" --no-print-directory B="$B" PREFIX=$prefix DESTDIR="$root" "$1"; }
 
-# The folder of header and library that pkg-config reports.
+# flags OPTION… - runs pkg-config for the installed library
 flags() { PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$root$prefix/lib/pkgconfig pkg-config "$@" libckpt; }
 
-shared()
+runs_shared()
 {
     # shellcheck disable=SC2046
     "$CC" -o "$tmp/shared" "$examples/list.c" -I"$root$prefix/include" -L"$root$prefix/lib" $(flags --cflags --libs) &&
@@ -21,8 +21,9 @@ shared()
         LD_LIBRARY_PATH=$root$prefix/lib ldd "$tmp/shared" | grep -q "$root$prefix/lib/libckpt.so.0"
 }
 
-# The static library with its dependencies as shared libraries, because distributions do not have all as archives.
-static()
+# runs_static - builds with the static library, but with shared libraries of its dependencies, because distributions do
+# not have static ones of all
+runs_static()
 {
     private=$(sed -n 's/^Libs.private: *//p' "$root$prefix/lib/pkgconfig/libckpt.pc")
     # shellcheck disable=SC2046,SC2086
@@ -30,15 +31,14 @@ static()
         $(pkg-config --libs $(flags --print-requires-private)) $private && "$tmp/static" tests/data/examples/train.pt
 }
 
-# An installed program must be linked with the library of the header's version.
-soname() { readelf -d "$root$prefix/lib/libckpt.so" | grep -q 'SONAME.*\[libckpt.so.0\]'; }
-links() { [ -e "$root$prefix/lib/libckpt.so.0" ] && [ -f "$root$prefix/lib/libckpt.so.$VERSION" ]; }
-version() { [ "$(flags --modversion)" = "$VERSION" ]; }
+has_soname() { readelf -d "$root$prefix/lib/libckpt.so" | grep -q 'SONAME.*\[libckpt.so.0\]'; }
+has_links() { [ -e "$root$prefix/lib/libckpt.so.0" ] && [ -f "$root$prefix/lib/libckpt.so.$VERSION" ]; }
+has_version() { [ "$(flags --modversion)" = "$VERSION" ]; }
 runs() { "$root$prefix/bin/ckpt" --version | grep -q "$VERSION"; }
-pages() { for p in man/*.[1-9]; do [ -f "$root$prefix/share/man/man${p##*.}/${p##*/}" ] || return 1; done; }
-schemas() { for s in man/schema/*.json; do [ -f "$root$prefix/share/ckpt/schema/${s##*/}" ] || return 1; done; }
-examples() { for e in examples/*.c; do cmp "$e" "$examples/${e##*/}" || return 1; done; }
-completions()
+has_pages() { for p in man/*.[1-9]; do [ -f "$root$prefix/share/man/man${p##*.}/${p##*/}" ] || return 1; done; }
+has_schemas() { for s in man/schema/*.json; do [ -f "$root$prefix/share/ckpt/schema/${s##*/}" ] || return 1; done; }
+has_examples() { for e in examples/*.c; do cmp "$e" "$examples/${e##*/}" || return 1; done; }
+has_completions()
 {
     [ -s "$root$prefix/share/zsh/site-functions/_ckpt" ] &&
         [ -s "$root$prefix/share/fish/vendor_completions.d/ckpt.fish" ] &&
@@ -49,18 +49,18 @@ nothing_left() { [ -z "$(find "$root" ! -type d)" ]; }
 
 check install make_it install
 check 'bin/ckpt runs' runs
-check 'soname' soname
-check 'links to the shared library' links
-check 'man pages' pages
-check 'schemas' schemas
-check 'examples' examples
-check 'completions' completions
+check 'soname' has_soname
+check 'links to the shared library' has_links
+check 'man pages' has_pages
+check 'schemas' has_schemas
+check 'examples' has_examples
+check 'completions' has_completions
 if command -v pkg-config >/dev/null 2>&1; then
-    check 'pkg-config version' version
-    check 'a program with the shared library' shared
-    check 'a program with the static library' static
+    check 'pkg-config version' has_version
+    check 'a program with the shared library' runs_shared
+    check 'a program with the static library' runs_static
 else
-    echo 'install skipped: no pkg-config, so no program was built against what was installed'
+    echo 'install skipped: no pkg-config, so no program was built with the installed files'
     skipped=3
 fi
 check uninstall make_it uninstall

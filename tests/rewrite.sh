@@ -1,7 +1,8 @@
 #!/bin/sh
 # rewrite.sh - converts every checkpoint of the corpus to a torch zip archive, safetensors, GGUF, Flax's .msgpack and
 # shards, by one thread and by four, and compares the tensors, and the values if the format holds them, with the input.
-# Refused conversions (exit 2) are counted separately. TensorFlow's object graph is not compared, as it is not written.
+# Refused conversions (exit 2) are counted separately. TensorFlow's object graph is not compared, because these formats
+# do not store it.
 set -u
 each=${EACH:-1} # takes each EACH-th file
 B=${B:-build}
@@ -16,79 +17,80 @@ bad()
     echo "$*"
 }
 
-# same IN OUT [OPTION…] - checks that OUT has the tensors of IN
-same()
+# check_same IN OUT [OPTION…] - checks that OUT has the tensors of IN
+check_same()
 {
     in=$1 out=$2
     shift 2
     case $in in
-    */header_only.index) ;; # has no tensor
+    */header_only.index) ;; # this file has no tensors
     *.index) set -- -g '!_CHECKPOINTABLE_OBJECT_GRAPH' "$@" ;;
     esac
-    if "$CKPT" diff -q --equal-nan "$@" "$in" "$out" 2>"$tmp/said"; then
+    if "$CKPT" diff -q --equal-nan "$@" "$in" "$out" 2>"$tmp/messages"; then
         passed=$((passed + 1))
     else
-        bad "$in: written as $(basename "$out"), it differs: $(head -n 1 "$tmp/said")"
+        bad "$in: $(basename "$out") differs: $(head -n 1 "$tmp/messages")"
     fi
 }
 
-# as OUT IN [OPTION…] - converts IN to OUT; false: refused
-as()
+# convert OUT IN [OPTION…] - converts IN to OUT, or counts a refusal and returns 1
+convert()
 {
     out=$1 in=$2
     shift 2
     rm -rf "$out"
-    if "$CKPT" convert -q --no-sync "$@" "$in" "$out" 2>"$tmp/said"; then
+    if "$CKPT" convert -q --no-sync "$@" "$in" "$out" 2>"$tmp/messages"; then
         return 0
     fi
     refused=$((refused + 1))
     return 1
 }
 
-one()
+# check_file IN - converts IN to each format
+check_file()
 {
-    as "$tmp/o.pt" "$1" -j1 || return
-    same "$1" "$tmp/o.pt"
-    as "$tmp/o.safetensors" "$1" -j4 --ties=copy || return
-    same "$1" "$tmp/o.safetensors" --root auto
-    as "$tmp/set" "$tmp/o.safetensors" --max-shard-size 20KB --to safetensors || return
-    same "$tmp/o.safetensors" "$tmp/set"
-    as "$tmp/o.pt" "$tmp/set" -j4 || return
-    same "$tmp/o.safetensors" "$tmp/o.pt"
-    as "$tmp/o.gguf" "$tmp/set" -j4 --architecture=net || return
-    same "$tmp/o.safetensors" "$tmp/o.gguf"
+    convert "$tmp/o.pt" "$1" -j1 || return
+    check_same "$1" "$tmp/o.pt"
+    convert "$tmp/o.safetensors" "$1" -j4 --ties=copy || return
+    check_same "$1" "$tmp/o.safetensors" --root auto
+    convert "$tmp/set" "$tmp/o.safetensors" --max-shard-size 20KB --to safetensors || return
+    check_same "$tmp/o.safetensors" "$tmp/set"
+    convert "$tmp/o.pt" "$tmp/set" -j4 || return
+    check_same "$tmp/o.safetensors" "$tmp/o.pt"
+    convert "$tmp/o.gguf" "$tmp/set" -j4 --architecture=net || return
+    check_same "$tmp/o.safetensors" "$tmp/o.gguf"
 }
 
-# one_flax IN - converts IN to Flax's .msgpack, and that again, which must give the same bytes
-one_flax()
+# check_flax IN - converts IN to Flax's .msgpack, and checks that a conversion of that has the same bytes
+check_flax()
 {
-    as "$tmp/o.msgpack" "$1" -j4 || return
-    same "$1" "$tmp/o.msgpack" --tensors-only
-    as "$tmp/p.msgpack" "$tmp/o.msgpack" -j1 && cmp -s "$tmp/o.msgpack" "$tmp/p.msgpack" && return
-    bad "$1: its .msgpack is not written again to the byte"
+    convert "$tmp/o.msgpack" "$1" -j4 || return
+    check_same "$1" "$tmp/o.msgpack" --tensors-only
+    convert "$tmp/p.msgpack" "$tmp/o.msgpack" -j1 && cmp -s "$tmp/o.msgpack" "$tmp/p.msgpack" && return
+    bad "$1: a conversion of its .msgpack has different bytes"
 }
 
-# one_gguf IN - converts IN to GGUF, to split GGUF and that to one file again
-one_gguf()
+# check_gguf IN - converts IN to GGUF, that to split GGUF, and that to one file again
+check_gguf()
 {
-    as "$tmp/o.gguf" "$1" -j4 || return
-    same "$1" "$tmp/o.gguf"
+    convert "$tmp/o.gguf" "$1" -j4 || return
+    check_same "$1" "$tmp/o.gguf"
     rm -rf "$tmp/parts"
-    as "$tmp/parts" "$tmp/o.gguf" --max-shard-size 2KB || return
+    convert "$tmp/parts" "$tmp/o.gguf" --max-shard-size 2KB || return
     set -- "$tmp"/parts/model-00001-of-*.gguf
     [ -f "$1" ] || return
-    same "$tmp/o.gguf" "$1"
-    as "$tmp/p.gguf" "$1" -j1 || return
-    same "$tmp/o.gguf" "$tmp/p.gguf"
+    check_same "$tmp/o.gguf" "$1"
+    convert "$tmp/p.gguf" "$1" -j1 || return
+    check_same "$tmp/o.gguf" "$tmp/p.gguf"
 }
 
 find tests/corpus tests/data -type f -size -2000k ! -name '*.pack' ! -path '*truth*' | sort |
     awk -v n="$each" 'NR % n == 0' >"$tmp/list"
 while read -r file; do
     "$CKPT" ls -q "$file" >/dev/null 2>&1 || continue
-    one "$file"
-    one_flax "$file"
-    case $file in *.gguf) one_gguf "$file" ;; esac
+    check_file "$file"
+    check_flax "$file"
+    case $file in *.gguf) check_gguf "$file" ;; esac
 done <"$tmp/list"
 [ "$passed" -gt $((1000 / each)) ] || bad "only $passed comparisons"
 echo "rewrite: $passed passed, $failed failed ($refused refused by the target)"

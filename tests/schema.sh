@@ -11,7 +11,7 @@ trap 'exit 130' INT TERM
 
 ckpt() { "$CKPT" "$@" --json 2>&1; }
 
-everything()
+print_json()
 {
     cat "$top"/tests/cli/*/*.stdout "$top"/tests/cli/*/*.stderr
     for command in ls info hash stat verify doctor scan; do
@@ -49,4 +49,4 @@ everything()
     ckpt scan array.joblib
 }
 
-cd "$work" && everything | "$top/$B/tests/schema" "$top/man/schema"
+cd "$work" && print_json | "$top/$B/tests/schema" "$top/man/schema"

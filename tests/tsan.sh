@@ -5,7 +5,7 @@ set -u
 B=${B:-build}
 corpus=tests/corpus/torch
 if [ ! -x "$B/tsan/can" ]; then
-    echo "tsan skipped: no program runs that ${CC:-cc} -fsanitize=thread makes (see $B/tsan/can.log)"
+    echo "tsan skipped: programs built with ${CC:-cc} -fsanitize=thread do not run (see $B/tsan/can.log)"
     echo 'tsan: 0 passed, 0 failed, 1 skipped'
     exit
 fi

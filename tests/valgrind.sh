@@ -2,46 +2,38 @@
 # valgrind.sh - runs the unit tests and the demo's commands under valgrind, which must find no invalid access, no use of
 # uninitialized values and no leak.
 set -u
-B=${B:-build}
-top=$PWD
-tmp=$(mktemp -d) || exit 2
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
+top=$PWD B=${B:-build}
+part=valgrind
+. tests/check.sh
 
 if ! command -v valgrind >/dev/null 2>&1; then
-    echo 'valgrind skipped: no valgrind (apt-get install valgrind)'
-    echo 'valgrind: 0 passed, 0 failed, 1 skipped'
-    exit 0
+    skip 'no valgrind (apt-get install valgrind)'
+    summary
+    exit
 fi
 
-watch() # watch WHAT COMMAND… - runs COMMAND under valgrind
+# is_clean COMMAND… - runs COMMAND, which may refuse its input, under valgrind, which must find nothing
+is_clean()
 {
-    what=$1
-    shift
-    if valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,indirect \
-        "$@" >"$tmp/log" 2>&1 || { [ $? -le 2 ] && ! grep -q '^==' "$tmp/log"; }; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $what"
-        tail -n 60 "$tmp/log"
-    fi
+    valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,indirect "$@" >"$tmp/out" 2>&1
+    status=$?
+    tail -n 60 "$tmp/out"
+    [ $status -eq 0 ] || { [ $status -le 2 ] && ! grep -q '^==' "$tmp/out"; }
 }
 
 ckpt=$top/$B/ckpt
 train=$top/tests/data/examples/train.pt
-watch 'unit tests' "$B/unit"
+check 'unit tests' is_clean "$B/unit"
 cd "$tmp" || exit 2
-watch ls "$ckpt" ls -l "$train"
-watch info "$ckpt" info "$train"
-watch show "$ckpt" show "$train" 'state_dict.module.fc.weight[0:2,:4]'
-watch hash "$ckpt" hash --json "$train"
-watch strip "$ckpt" strip --auto "$train" -o fixed.pt
-watch convert "$ckpt" convert fixed.pt fixed.safetensors
-watch 'convert back' "$ckpt" convert fixed.safetensors back.pt
-watch shards "$ckpt" convert --max-shard-size 10KB fixed.pt model.safetensors
-watch rename "$ckpt" rename -s 'conv=>c' fixed.pt -o renamed.pt
-watch diff "$ckpt" diff "$train" fixed.safetensors
-watch 'a refusal' "$ckpt" ls "$top/README.md"
-echo "valgrind: $passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+check ls is_clean "$ckpt" ls -l "$train"
+check info is_clean "$ckpt" info "$train"
+check show is_clean "$ckpt" show "$train" 'state_dict.module.fc.weight[0:2,:4]'
+check hash is_clean "$ckpt" hash --json "$train"
+check strip is_clean "$ckpt" strip --auto "$train" -o fixed.pt
+check convert is_clean "$ckpt" convert fixed.pt fixed.safetensors
+check 'convert back' is_clean "$ckpt" convert fixed.safetensors back.pt
+check shards is_clean "$ckpt" convert --max-shard-size 10KB fixed.pt model.safetensors
+check rename is_clean "$ckpt" rename -s 'conv=>c' fixed.pt -o renamed.pt
+check diff is_clean "$ckpt" diff "$train" fixed.safetensors
+check 'a refusal' is_clean "$ckpt" ls "$top/README.md"
+summary

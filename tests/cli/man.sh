@@ -1,10 +1,10 @@
 #!/bin/sh
-# man.sh - the examples of the manual, run: tests/cli/man.sh [PAGE…]
+# man.sh [PAGE…] - runs the examples of the manual and compares their output with the page.
 #
-# In a page, a line `.\" example` (or `.\" example exit=1`) stands before each .Bd -literal block that is one. Its lines
-# `$ command` are run by sh, all blocks of a page in one folder that begins with the files of tests/data/examples; what
-# stands below a command is its standard output, to the letter. `.\" example files=a.pt:torch/t26/b.pt` puts corpus
-# files there first. exit= is what the last command of the block must return.
+# In a page, a line `.\" example` comes before each .Bd -literal block that is an example. sh runs its lines `$
+# command`, for all blocks of a page in one folder, which has the files of tests/data/examples. The lines after a
+# command must be its standard output. `.\" example files=a.pt:torch/t26/b.pt` also copies corpus/torch/t26/b.pt there as
+# a.pt, and `.\" example exit=1` gives the exit code of the last command, which is 0 otherwise.
 set -u
 top=$PWD
 CKPT=${CKPT:-$top/${B:-build}/ckpt}
@@ -19,8 +19,8 @@ export PATH LC_ALL
 unset NO_COLOR COLUMNS || :
 passed=0 failed=0
 
-# blocks PAGE - writes each block to $work/blocks/NNN.{txt,opts}
-blocks()
+# extract_examples PAGE - writes each example to $work/blocks/NNN.{txt,opts}
+extract_examples()
 {
     rm -rf "$work/blocks"
     mkdir "$work/blocks"
@@ -33,8 +33,8 @@ blocks()
     ' "$1"
 }
 
-# play BLOCK - runs its commands in the page's folder; stdout with the commands in between, as the page shows it
-play()
+# run_example FILE - runs its commands in the folder of the page, and prints each with its output
+run_example()
 {
     rm -f "$work/code"
     while IFS= read -r line; do
@@ -49,7 +49,7 @@ play()
 }
 
 for page in ${*:-man/*.[0-9]}; do
-    blocks "$page"
+    extract_examples "$page"
     rm -rf "$work/dir"
     mkdir "$work/dir"
     cp tests/data/examples/*.pt tests/data/examples/*.json "$work/dir"
@@ -64,7 +64,7 @@ for page in ${*:-man/*.[0-9]}; do
             esac
         done
         : >"$work/err"
-        play "$block" >"$work/out"
+        run_example "$block" >"$work/out"
         code=$(cat "$work/code" 2>/dev/null || echo none)
         if cmp -s "$block" "$work/out" && [ "$code" = "$want" ]; then
             passed=$((passed + 1))

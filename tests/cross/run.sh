@@ -2,7 +2,7 @@
 # cross/run.sh [TARGET…] - tests ckpt on other processors and a different C library: i386, s390x (big-endian),
 # arm64, musl. Each must compile without a warning, install, pass truth, unit and cli, and write the same bytes as
 # this machine. A target that cannot run here (no network, no emulator) is skipped with a message. CROSS_EVERY=1
-# converts every file, not each tenth. JOBS goldens and suites run at a time.
+# converts every file, not each tenth. JOBS tests of the command line and unit suites run at a time.
 set -u
 B=${B:-build} MAKE=${MAKE:-make} JOBS=${JOBS:-$(nproc)}
 top=$PWD
@@ -20,8 +20,8 @@ skip()
     echo "cross skipped: $1"
 }
 
-# counted LOG - adds up the passed checks of all processes in LOG
-counted()
+# sum_counts LOG - adds up the counts of all processes in LOG
+sum_counts()
 {
     grep -aE '^[a-z]+: [0-9]+ passed' "$1" |
         awk '{p += $2; f += $4; s += $6} END {if (NR) printf "%d passed, %d failed, %d skipped", p, f, s}'
@@ -35,7 +35,7 @@ check()
     begin=$(date +%s)
     if "$@" >"$tmp/log" 2>&1; then
         passed=$((passed + 1))
-        echo "ok $what ($(($(date +%s) - begin)) s) $(counted "$tmp/log")"
+        echo "ok $what ($(($(date +%s) - begin)) s) $(sum_counts "$tmp/log")"
         grep -aE '^[^ ]+ skipped: ' "$tmp/log" | sed 's/^/    /'
     else
         failed=$((failed + 1))
@@ -45,8 +45,9 @@ check()
     fi
 }
 
-# target NAME - sets gcc, emulator ('' if this machine runs the programs itself), its options, libraries, arch
-target()
+# set_target NAME - sets $gcc, $emulator, its $options, $libraries (the script that gets them), $arch, $dir, $out and
+# $command
+set_target()
 {
     emulator= options= libraries=sysroot.sh
     case $1 in
@@ -59,7 +60,7 @@ target()
     musl) gcc=musl-gcc arch=musl libraries=musl.sh ;;
     *) return 1 ;;
     esac
-    dir=$work/$arch out=$B/cross/$arch/out # absolute for the compiler, relative for make
+    dir=$work/$arch out=$B/cross/$arch/out # $dir is absolute, for the compiler; $out is relative, for make
     if [ "$libraries" = musl.sh ]; then
         command="$gcc -isystem $dir/sysroot/include -L$dir/sysroot/lib -Wl,-rpath,$dir/sysroot/lib"
     else
@@ -81,13 +82,13 @@ find_emulator()
         return
     fi
     for name in "$emulator-static" "$emulator"; do
-        path=$(command -v "$name") && emulator=$path && return # by its path, because some goldens change PATH
+        path=$(command -v "$name") && emulator=$path && return # by its path, because some tests change PATH
     done
     return 1
 }
 
-# runner PROGRAM - puts into DIR what runs PROGRAM of the target: a link to it, or a script that starts the emulator
-runner()
+# make_launcher PROGRAM - makes a link in $dir to PROGRAM of the target, or a script that runs it by the emulator
+make_launcher()
 {
     launcher=$dir/${1##*/}
     rm -f "$launcher"
@@ -105,8 +106,8 @@ build()
     [ $status = 0 ] && ! grep -aq 'warning:' "$tmp/made"
 }
 
-# units UNIT - runs all suites, a few in each process; those that measure time run alone
-units()
+# run_unit UNIT - runs all suites, a few in each process; those that measure time run alone
+run_unit()
 {
     processes=1
     [ -z "$emulator" ] || { processes=$JOBS && export UNIT_UNTIMED=1; }
@@ -121,8 +122,8 @@ units()
 
 installs() { "$MAKE" --no-print-directory B="$out" CC="$command" install DESTDIR="$tmp/installed"; }
 
-# far_beyond CKPT - lists a sparse file of 5 GB and reads its end
-far_beyond()
+# reads_5_gb CKPT - checks that CKPT reads the end of a sparse file of 5 GB
+reads_5_gb()
 {
     header='{"t":{"dtype":"U8","shape":[5000000000],"data_offsets":[0,5000000000]}}'
     { printf '\107\0\0\0\0\0\0\0%s' "$header"; } >"$tmp/far.safetensors"
@@ -139,27 +140,27 @@ same_bytes()
     sh tests/cross/outputs.sh "$1" "$tmp" >"$tmp/other" && [ -s "$tmp/native" ] && diff "$tmp/native" "$tmp/other"
 }
 
-one()
+test_target()
 {
-    target "$1" || { echo "cross: no target $1"; exit 2; }
+    set_target "$1" || { echo "cross: no target $1"; exit 2; }
     command -v "$gcc" >/dev/null 2>&1 || { skip "$1: no $gcc"; return; }
     if ! sh "tests/cross/$libraries" ${arch:+$([ "$arch" = musl ] || echo "$arch")} "$dir" >"$dir.log" 2>&1; then
-        skip "$1: its libraries could not be had: $(tail -n 1 "$dir.log")"
+        skip "$1: its libraries could not be installed: $(tail -n 1 "$dir.log")"
         return
     fi
     find_emulator || { skip "$1: no $emulator"; return; }
-    for program in ckpt unit tests/truth; do runner $program; done
-    ln -sfn "$top/man" "$dir/man" # next to the folder of the program, as at home
+    for program in ckpt unit tests/truth; do make_launcher $program; done
+    ln -sfn "$top/man" "$dir/man" # where ckpt looks for it in a source tree
     check "$1: builds, without a warning" build
     check "$1: make install" installs
     check "$1: truth" "$dir/truth" tests/corpus
-    check "$1: unit" units "$dir/unit"
+    check "$1: unit" run_unit "$dir/unit"
     unset UNIT_UNTIMED
     check "$1: cli" env ${emulator:+EMULATED=1} JOBS="$JOBS" CKPT="$dir/ckpt" sh tests/cli/run.sh
-    check "$1: a file of 5 GB" far_beyond "$dir/ckpt"
+    check "$1: a file of 5 GB" reads_5_gb "$dir/ckpt"
     check "$1: the same bytes as on this machine" same_bytes "$dir/ckpt"
 }
 
-for name in ${*:-i386 musl arm64 s390x}; do one "$name"; done
+for name in ${*:-i386 musl arm64 s390x}; do test_target "$name"; done
 echo "cross: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

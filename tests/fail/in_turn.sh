@@ -1,7 +1,9 @@
 #!/bin/sh
-# in_turn.sh PROGRAM UNIT [EACH [FILES]] - runs in_turn.c over all kept inputs of the fuzzer, with each call failing;
-# over every EACH-th (1) input of the unit tests and file of $kinds, and every FILES-th (1) file of the corpus, with
-# each call failing once per stack of callers (-w); and over sets of shards, one of them with each call failing.
+# in_turn.sh PROGRAM UNIT [EACH [FILES]] - runs PROGRAM (in_turn.c), in which calls fail in turn, on
+#   - all kept inputs of the fuzzer: each call fails
+#   - every EACH-th (1) input of the unit tests (UNIT) and file of $kinds, and every FILES-th (1) file of the corpus:
+#     of the calls with the same stack of callers one fails (-w)
+#   - sets of shards (-s): the same, and for one set each call fails
 set -u
 program=$1 unit=$2 each=${3:-1} files=${4:-1}
 packs=tests/fuzz/corpus
@@ -17,6 +19,7 @@ sets='t26/tied.pt t26/empty.pt t26/extra_state.pt t26/state_dict.pt t26/nested.p
 work=$(mktemp) || exit 2
 trap 'rm -rf "$work"*' EXIT
 
+# every N - prints every N-th line of its input, sorted
 every() { sort | awk -v n="$1" 'NR % n == 0'; }
 
 for pack in "$packs"/*.pack; do

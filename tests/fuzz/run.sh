@@ -13,8 +13,8 @@ B=${B:-build}
 seconds=${FUZZ_SECONDS:-10}
 corpus=tests/fuzz/corpus
 
-# NAME SHARE: a target of parts.c or a format, and its share of the time, more for slow or complex ones. The shortest
-# come last, so that all processors end at about the same time.
+# Each target of parts.c, or format, with its share of the time: more for slow or complex ones. The shortest come last,
+# so that all processors end at about the same time.
 targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round 9 pickle_back 8 names 8
          safetensors 8 zip 8 json 7 salvage 8 packed 8 hdf5 7 in_place 6 sanitize 6 scan_tar 6 scan_gguf 6
          torch_tar 6 torch_mobile 4 dcp 6 ranks 8 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
@@ -22,8 +22,8 @@ targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 
          snappy 2 ocdbt 4 zarr 4 paddle 3 paddle_pickle 4 scan_msgpack 4 mem 4 cast 4 number 3 tar 2 zip_write 2'
 targets=$(echo ${FUZZ_TARGETS:-$targets})
 
-# rank_tars - makes a tar of each folder of the corpus that several ranks wrote, and of each pair of rank files
-rank_tars()
+# make_rank_tars - makes a tar of each folder of the corpus that several ranks wrote, and of each pair of rank files
+make_rank_tars()
 {
     mkdir -p "$work/ranks.tars"
     for folder in tests/corpus/deepspeed/* tests/corpus/deepspeed/bad/* tests/corpus/deepspeed/emulated/* \
@@ -40,8 +40,8 @@ rank_tars()
     find "$work/ranks.tars" -type f -size -128
 }
 
-# packs TARGET - prints the files with its first inputs: its own, and samples of its format
-packs()
+# seeds_of TARGET - prints the files with the inputs to begin with: kept ones, and samples of the format
+seeds_of()
 {
     case $1 in
     cast | doctor | in_place | round | sanitize | verify | salvage) echo "$corpus/any.pack" ;;
@@ -50,7 +50,7 @@ packs()
     npy) find tests/corpus/numpy -name '*.npy' -size -3k ;;
     npz) find tests/corpus/numpy -name '*.npz' -size -3k ;;
     paddle_pickle) find tests/corpus/paddle -name '*.pd[po]*' -size -8k ;;
-    ranks) rank_tars ;;
+    ranks) make_rank_tars ;;
     snappy | sstable) echo tests/corpus/tensorflow/v1/*.ckpt tests/corpus/tensorflow/bad/*.ckpt ;;
     tf_bundle) echo tests/corpus/tensorflow/*/*.index ;;
     zip_write) echo "$corpus/text.pack" ;;
@@ -61,47 +61,48 @@ packs()
     done
 }
 
-# by_ours TARGET SECONDS - runs the target with main.c
-by_ours()
+# run_by_main TARGET SECONDS - runs the target with main.c
+run_by_main()
 {
     case $1 in
     open | write | scan_file)
         program=${1%_file}
         seeds="tests/corpus/torch tests/corpus/vectors tests/data $corpus"
         ;;
-    *) program=parts seeds=$(packs "$1") ;;
+    *) program=parts seeds=$(seeds_of "$1") ;;
     esac
     # shellcheck disable=SC2086
     FUZZ_TARGET=$1 "$B/asan/tests/fuzz/$program" -t "$2" -s "${FUZZ_SEED:-1}" -o "$found" $seeds
 }
 
-# longest TARGET - prints the maximum length of libFuzzer's inputs
-longest() { [ "$1" = ranks ] && echo 65536 || echo 2048; }
+# max_length TARGET - prints the maximum length of libFuzzer's inputs
+max_length() { [ "$1" = ranks ] && echo 65536 || echo 2048; }
 
-by_libfuzzer()
+# run_by_libfuzzer TARGET SECONDS - runs the target with libFuzzer
+run_by_libfuzzer()
 {
     mkdir -p "$B/fuzz/corpus/$1" "$work/$1"
     # shellcheck disable=SC2046
-    "$B/asan/tests/fuzz/parts" -u "$work/$1" $(packs "$1") &&
-        FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -max_total_time="$2" -max_len="$(longest "$1")" -len_control=100 \
+    "$B/asan/tests/fuzz/parts" -u "$work/$1" $(seeds_of "$1") &&
+        FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -max_total_time="$2" -max_len="$(max_length "$1")" -len_control=100 \
             -entropic=0 -timeout=20 -rss_limit_mb=1024 -dict=tests/fuzz/ckpt.dict \
             -artifact_prefix="$found/$1-" -print_final_stats=1 -verbosity=0 "$B/fuzz/corpus/$1" "$work/$1"
 }
 
-# target NAME SECONDS - runs the target and writes "NAME EXECUTIONS STATUS" to $work/NAME.result
-target()
+# run_target NAME SECONDS - runs the target and writes "NAME EXECUTIONS STATUS" to $work/NAME.result
+run_target()
 {
-    by=by_ours
-    case $1 in open | write | scan_file) ;; *) [ -n "$fuzzer" ] && by=by_libfuzzer ;; esac
-    $by "$1" "$2" >"$work/$1.log" 2>&1
+    run=run_by_main
+    case $1 in open | write | scan_file) ;; *) [ -n "$fuzzer" ] && run=run_by_libfuzzer ;; esac
+    $run "$1" "$2" >"$work/$1.log" 2>&1
     code=$?
     runs=$(sed -n 's/.*number_of_executed_units: *//p; s/.* files, \([0-9]*\) runs.*/\1/p' "$work/$1.log" | tail -n 1)
     echo "$1 ${runs:-0} $code" >"$work/$1.result"
     [ $code -eq 0 ] || tail -n 40 "$work/$1.log"
 }
 
-# shares - prints a line "NAME SECONDS" for each target, its share of the time of all processors
-shares()
+# print_seconds - prints a line "NAME SECONDS" for each target, with its share of the time of all processors
+print_seconds()
 {
     # shellcheck disable=SC2086
     printf '%s %s\n' $targets |
@@ -109,16 +110,17 @@ shares()
             END {for (i = 1; i <= NR; i++) printf "%s %d\n", name[i], all * share[i] / sum + 0.5}'
 }
 
-# long - runs the targets, the next one whenever a processor is free
-long()
+# run_long - runs all targets, one on each processor
+run_long()
 {
     jobs=$(nproc 2>/dev/null || echo 2)
-    shares >"$work/shares"
+    print_seconds >"$work/shares"
     xargs -P "$jobs" -n 2 sh "$0" --one "$work" "${fuzzer:--}" <"$work/shares"
 }
 
-# what_was_run - prints a line for LEDGER: date, commit (+: with changes), tool, seconds, total, findings, executions
-what_was_run()
+# print_ledger_line SECONDS - prints a line for LEDGER: date, commit (with "+" if files are changed), tool, seconds,
+# total, findings, executions
+print_ledger_line()
 {
     commit=$(git rev-parse --short HEAD 2>/dev/null || echo '-')
     [ -z "$(git status --porcelain --untracked-files=no -- lib cli Makefile 2>/dev/null)" ] || commit=$commit+
@@ -127,23 +129,23 @@ what_was_run()
     awk '{printf " %s %d", $1, $2} END {print ""}' "$work/all"
 }
 
-findings()
+print_findings()
 {
     echo "kept in $found:"
     find "$found" -type f | sed 's/^/  /'
-    echo "look at one: FUZZ_TARGET=$(awk '$3 {print $1; exit}' "$work/all") $B/asan/tests/fuzz/parts FILE"
-    echo "mended: git mv it to $corpus/TARGET-what-was-wrong, which make check replays"
+    echo "to run one again: FUZZ_TARGET=$(awk '$3 {print $1; exit}' "$work/all") $B/asan/tests/fuzz/parts FILE"
+    echo "once it is fixed: git mv it to $corpus/TARGET-what-was-wrong, which make check runs again"
 }
 
-# keep TARGET - adds new inputs of at most FUZZ_KEEP bytes (25,000) to its pack
-keep()
+# add_inputs TARGET - adds new inputs of at most FUZZ_KEEP bytes (25,000) in all to the pack of the target
+add_inputs()
 {
     mkdir -p "$work/$1/old" "$work/$1/pack" "$B/fuzz/corpus/$1"
     # shellcheck disable=SC2046
-    "$B/asan/tests/fuzz/parts" -u "$work/$1/old" $(packs "$1") || return
+    "$B/asan/tests/fuzz/parts" -u "$work/$1/old" $(seeds_of "$1") || return
     [ ! -f "$corpus/$1.pack" ] || "$B/asan/tests/fuzz/parts" -u "$work/$1/pack" "$corpus/$1.pack"
     cp -r "$work/$1/old" "$work/$1/all"
-    FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -merge=1 -max_len="$(longest "$1")" -verbosity=0 "$work/$1/all" \
+    FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -merge=1 -max_len="$(max_length "$1")" -verbosity=0 "$work/$1/all" \
         "$B/fuzz/corpus/$1" >"$work/$1.log" 2>&1 || return
     for f in "$work/$1/all"/*; do
         [ -f "$work/$1/old/${f##*/}" ] || echo "$(wc -c <"$f") $f"
@@ -159,7 +161,7 @@ if [ "${1:-}" = --one ]; then
     work=$2 fuzzer=$3
     [ "$fuzzer" != - ] || fuzzer=
     FUZZ_FOLDER=$work
-    target "$4" "$5"
+    run_target "$4" "$5"
     exit 0
 fi
 
@@ -175,19 +177,19 @@ fuzzer=
 begin=$(date +%s)
 case ${1:-} in
 --keep)
-    for one in $(echo "$targets" | sed 's/ [0-9][0-9]*//g'); do keep "$one"; done
+    for one in $(echo "$targets" | sed 's/ [0-9][0-9]*//g'); do add_inputs "$one"; done
     du -bc $corpus/*.pack | tail -n 1
     exit
     ;;
 --long)
     mkdir -p "$found"
-    long
+    run_long
     ;;
 *)
     found=$B/fuzz/found
     mkdir -p "$found"
-    for one in open scan_file write; do target "$one" "$seconds"; done
-    for one in $(echo "$targets" | sed 's/ [0-9][0-9]*//g'); do target "$one" 0; done
+    for one in open scan_file write; do run_target "$one" "$seconds"; done
+    for one in $(echo "$targets" | sed 's/ [0-9][0-9]*//g'); do run_target "$one" 0; done
     ;;
 esac
 cat "$work"/*.result >"$work/all"
@@ -196,8 +198,8 @@ total=$(awk '{n += $2} END {printf "%d", n}' "$work/all")
 failed=$(awk '$3' "$work/all" | wc -l)
 echo "$total executions in $(($(date +%s) - begin)) s"
 if [ "${1:-}" = --long ]; then
-    what_was_run $(($(date +%s) - begin)) >>tests/fuzz/LEDGER
-    [ "$failed" -eq 0 ] || findings
+    print_ledger_line $(($(date +%s) - begin)) >>tests/fuzz/LEDGER
+    [ "$failed" -eq 0 ] || print_findings
     rmdir "$found" 2>/dev/null
 fi
 echo "fuzz: $(($(wc -l <"$work/all") - failed)) passed, $((failed)) failed"

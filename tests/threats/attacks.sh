@@ -24,7 +24,7 @@ while IFS=$tab read -r technique name code rule _; do
     fi
 done <"$work/list"
 
-# a minimum of files and techniques
+# Fewer files or techniques would mean that attacks.c has lost some.
 files_made=$(cut -f1 "$work/list" | grep -cvx control)
 kinds=$(cut -f1 "$work/list" | grep -vx control | sort -u | grep -c .)
 if [ "$files_made" -lt 60 ] || [ "$kinds" -lt 15 ]; then
@@ -38,7 +38,7 @@ if command -v python3 >/dev/null 2>&1; then
         >"$work/oracle" 2>&1 || { failed=$((failed + 1)) && cat "$work/oracle"; }
     passed=$((passed + $(sed -n 's/^attacks-oracle: \([0-9]*\) passed.*/\1/p' "$work/oracle")))
 else
-    echo 'attacks skipped: no python3, whose unpicklers are the oracle'
+    echo 'attacks skipped: no python3 to compare its unpicklers with scan'
     skipped=', 1 skipped'
 fi
 echo "attacks: $passed passed, $failed failed$skipped ($files_made files by $kinds techniques)"

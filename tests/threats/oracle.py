@@ -53,7 +53,7 @@ def inert(module, name):
 def unpickler(base):
     class Unpickler(base):
         def find_class(self, module, name):
-            if not module: # which Python's import refuses
+            if not module:  # Python's import refuses it, too
                 raise ValueError(module)
             return inert(module, name)
 
@@ -102,7 +102,7 @@ def mutated_copies(data, n, chance):
 
 
 def is_reported(record, names):
-    most = 4000 # the report truncates long names
+    most = 4000  # the report truncates long names
     return [record.get(key, '')[:most] for key in ('module', 'name')] == [n[:most] for n in names]
 
 

@@ -11,24 +11,24 @@ B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
 passed=0 failed=0
 
-# row NAME COMMAND… - runs COMMAND, which ends with "…: N passed, N failed", and adds up these numbers
-row()
+# run_part NAME COMMAND… - runs COMMAND, whose last line is "…: N passed, N failed", and adds these counts
+run_part()
 {
     name=$1
     shift
-    said=$("$@" 2>&1)
+    output=$("$@" 2>&1)
     code=$?
-    set -- $(printf '%s\n' "$said" | sed -n 's/^[a-z]*: \([0-9]*\) passed, \([0-9]*\) failed.*/\1 \2/p')
-    [ $code -eq 0 ] && [ "${2:-1}" -eq 0 ] || printf '%s\n' "$said"
+    set -- $(printf '%s\n' "$output" | sed -n 's/^[a-z]*: \([0-9]*\) passed, \([0-9]*\) failed.*/\1 \2/p')
+    [ $code -eq 0 ] && [ "${2:-1}" -eq 0 ] || printf '%s\n' "$output"
     [ $code -eq 0 ] || [ "${2:-0}" -ne 0 ] || failed=$((failed + 1))
     passed=$((passed + ${1:-0}))
     failed=$((failed + ${2:-0}))
-    printf '  %-10s %9d cases%s\n' "$name" $((${1:-0} + ${2:-0})) "$(printf '%s\n' "$said" | sed -n '$s/^[^(]*/ /p')"
+    printf '  %-10s %9d cases%s\n' "$name" $((${1:-0} + ${2:-0})) "$(printf '%s\n' "$output" | sed -n '$s/^[^(]*/ /p')"
 }
 
-row names "$B/tests/threats/names" "$CKPT"
-row limits "$B/tests/robust" -e "$each" -l -f 4 -m 1500 tests/corpus
-row extremes "$B/tests/robust" -e "$each" -l -x -m 400 tests/corpus
-[ ! -x "$B/asan/tests/robust" ] || row sanitized "$B/asan/tests/robust" -e "$each" -f 4 -m 640 tests/corpus
+run_part names "$B/tests/threats/names" "$CKPT"
+run_part limits "$B/tests/robust" -e "$each" -l -f 4 -m 1500 tests/corpus
+run_part extremes "$B/tests/robust" -e "$each" -l -x -m 400 tests/corpus
+[ ! -x "$B/asan/tests/robust" ] || run_part sanitized "$B/asan/tests/robust" -e "$each" -f 4 -m 640 tests/corpus
 echo "threats: $passed passed, $failed failed"
 [ $failed -eq 0 ]
