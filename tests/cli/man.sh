@@ -3,8 +3,8 @@
 #
 # In a page, a line `.\" example` comes before each .Bd -literal block that is an example. sh runs its lines `$
 # command`, for all blocks of a page in one folder, which has the files of tests/data/examples. The lines after a
-# command must be its standard output. `.\" example files=a.pt:torch/t26/b.pt` also copies corpus/torch/t26/b.pt there as
-# a.pt, and `.\" example exit=1` gives the exit code of the last command, which is 0 otherwise.
+# command must be its standard output. `.\" example files=a.pt:torch/t26/b.pt` also copies corpus/torch/t26/b.pt there
+# as a.pt, and `.\" example exit=1` gives the exit code of the last command, which is 0 otherwise.
 set -u
 top=$PWD
 CKPT=${CKPT:-$top/${B:-build}/ckpt}
