@@ -116,31 +116,31 @@ static bool element_equals(const cJSON *want, ckpt_path_elem got)
     return !got.is_int && text_equals(want, got.str);
 }
 
-static bool path_equals(const cJSON *want, const ckpt_tensor *t)
+/* begins_with - returns whether the path of T begins with WANT, and the length of WANT in *N if so. */
+static bool begins_with(const ckpt_tensor *t, const cJSON *want, uint32_t *n)
 {
-    uint32_t i = 0;
     const cJSON *e;
+    *n = 0;
     cJSON_ArrayForEach(e, want)
     {
-        if (i >= t->npath || !element_equals(e, t->path[i]))
+        if (*n >= t->npath || !element_equals(e, t->path[*n]))
             return false;
-        i++;
+        (*n)++;
     }
-    return i == t->npath;
+    return true;
+}
+
+static bool path_equals(const cJSON *want, const ckpt_tensor *t)
+{
+    uint32_t n;
+    return begins_with(t, want, &n) && n == t->npath;
 }
 
 /* is_below - returns whether WANT is a proper prefix of T's path. */
 static bool is_below(const cJSON *want, const ckpt_tensor *t)
 {
-    uint32_t i = 0;
-    const cJSON *e;
-    cJSON_ArrayForEach(e, want)
-    {
-        if (i >= t->npath || !element_equals(e, t->path[i]))
-            return false;
-        i++;
-    }
-    return i < t->npath;
+    uint32_t n;
+    return begins_with(t, want, &n) && n < t->npath;
 }
 
 static bool find_row(struct check *c, const cJSON *path, uint32_t *at)

@@ -5,6 +5,7 @@
 
 #include "base/store.h"
 #include "core/file.h"
+#include "core/plan.h"
 #include "unit.h"
 
 #define MAX_FILES 8
@@ -75,4 +76,29 @@ void flat_close(void)
         ckpt_close(files[n]);
         free(bytes[n]);
     }
+}
+
+ckpt_plan *plan_of(ckpt_file *f)
+{
+    ckpt_plan *p = NULL;
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    return p;
+}
+
+void close_plan(ckpt_plan *p)
+{
+    ckpt_plan_free(p);
+    flat_close();
+}
+
+const char *names_of(ckpt_plan *p)
+{
+    static char text[8192];
+    size_t len = 0;
+    CU_ASSERT_EQUAL(plan_update_entries(p, NULL), CKPT_OK);
+    text[0] = '\0';
+    for (size_t i = 0; i < p->nentries; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "",
+                                (int)p->entries[i].name.len, p->entries[i].name.ptr);
+    return text;
 }

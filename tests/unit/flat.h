@@ -1,4 +1,4 @@
-/* flat.h - small safetensors files in memory. */
+/* flat.h - opens small safetensors files in memory and files of the corpus, and makes plans of them. */
 #ifndef UNIT_FLAT_H
 #define UNIT_FLAT_H
 
@@ -15,6 +15,11 @@ ckpt_file *flat_open(const char *header, const void *data, size_t size);
  * order. */
 ckpt_file *flat_numbers(const char *name, const char *dtype, size_t n, const void *data, size_t size);
 void flat_close(void);
+/* plan_of - returns a new plan of F, which close_plan() frees; close_plan() also calls flat_close(). */
+ckpt_plan *plan_of(ckpt_file *f);
+void close_plan(ckpt_plan *p);
+/* names_of - returns the names that P would write, separated by commas, valid until the next call. */
+const char *names_of(ckpt_plan *p);
 /* corpus_open - opens a file of the test corpus, which flat_close() closes, too. */
 ckpt_file *corpus_open(const char *below);
 

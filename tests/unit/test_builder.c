@@ -43,13 +43,6 @@ static ckpt_status add_bytes(ckpt_builder *b, const char *name, const void *data
     return add(b, name, CKPT_DT_U8, 1, shape, data, n);
 }
 
-static ckpt_plan *plan_of(ckpt_file *f)
-{
-    ckpt_plan *p = NULL;
-    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
-    return p;
-}
-
 static ckpt_status write_to_memory(ckpt_file *f, const char *format, void **bytes, size_t *n)
 {
     const ckpt_write_options o = {.struct_size = sizeof o, .format = format};

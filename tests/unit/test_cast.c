@@ -42,20 +42,7 @@ static void remove_folder(void)
     dir[0] = '\0';
 }
 
-static ckpt_plan *plan_of(ckpt_file *f)
-{
-    ckpt_plan *p = NULL;
-    CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
-    return p;
-}
-
 static ckpt_plan *plan(void) { return plan_of(flat_open(HEADER, data, sizeof data)); }
-
-static void close_plan(ckpt_plan *p)
-{
-    ckpt_plan_free(p);
-    flat_close();
-}
 
 /* Returns the dtype that the tensor NAME is written as. */
 static ckpt_dtype dtype_of(ckpt_plan *p, const char *name)

@@ -58,9 +58,8 @@ static char path[64];
 
 static ckpt_status write_file(ckpt_file *f, const char *format, bool cast, ckpt_write_options o)
 {
-    ckpt_plan *p = NULL;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    ckpt_plan *p = plan_of(f);
     if (cast)
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, NULL), CKPT_OK);
     o.format = format;

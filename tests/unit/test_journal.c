@@ -98,6 +98,17 @@ static ckpt_recovered recover(const buf *b)
     return what;
 }
 
+/* check_recovers_old_and_new - checks that B, a journal, restores the old bytes of the file as it is now, and
+ * keeps the new bytes of a complete edit. */
+static void check_recovers_old_and_new(const buf *b)
+{
+    CU_ASSERT_EQUAL(recover(b), CKPT_RECOVERED_OLD);
+    CU_ASSERT(file_is(path, before, SIZE));
+    put_torn(0x1F, GROWN);
+    CU_ASSERT_EQUAL(recover(b), CKPT_RECOVERED_NEW);
+    CU_ASSERT(file_is(path, changed, GROWN));
+}
+
 /* After a power cut, any of the sectors and any size between the old and the new may be on the disk. */
 static void recovers_from_any_torn_write(void)
 {
@@ -152,11 +163,7 @@ static void recovers_sectors_of_equal_checksums(void)
     CU_ASSERT_EQUAL(crc32_update(0, before + 512, 512), crc32_update(0, changed + 512, 512));
     put_journal(&b);
     put_torn(0x1D, GROWN);
-    CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_OLD);
-    CU_ASSERT(file_is(path, before, SIZE));
-    put_torn(0x1F, GROWN);
-    CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_NEW);
-    CU_ASSERT(file_is(path, changed, GROWN));
+    check_recovers_old_and_new(&b);
     buf_free(&b);
     end_edit();
 }
@@ -307,11 +314,7 @@ static void journals_of_a_different_inode(void)
     put_file(path, before, SIZE - 1);
     check_ignored(b.data, b.len, before, SIZE - 1, CKPT_OK);
     put_torn(0, SIZE);
-    CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_OLD);
-    CU_ASSERT(file_is(path, before, SIZE));
-    put_torn(0x1F, GROWN);
-    CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_NEW);
-    CU_ASSERT(file_is(path, changed, GROWN));
+    check_recovers_old_and_new(&b);
     buf_free(&b);
     end_edit();
 }

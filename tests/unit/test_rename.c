@@ -8,27 +8,6 @@
 #include "op/prefix.h"
 #include "pickled.h"
 
-static ckpt_plan *plan_of(ckpt_file *f)
-{
-    ckpt_plan *p = NULL;
-    CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
-    return p;
-}
-
-/* names_of - returns the names that P would write, without components, separated by commas. */
-static const char *names_of(ckpt_plan *p)
-{
-    static char text[8192];
-    size_t len = 0;
-    CU_ASSERT_EQUAL(plan_update_entries(p, NULL), CKPT_OK);
-    text[0] = '\0';
-    for (size_t i = 0; i < p->nentries; i++)
-        if (p->file->table.rows[p->entries[i].row].t.part_of == CKPT_NO_TENSOR)
-            len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", len ? "," : "",
-                                    (int)p->entries[i].name.len, p->entries[i].name.ptr);
-    return text;
-}
-
 /* Returns the renames of _metadata as "from>to", separated by commas. */
 static const char *metadata_renames(const ckpt_plan *p)
 {
@@ -50,12 +29,6 @@ static bool has_notice(const ckpt_plan *p, const char *part)
         if (strstr(p->notices.text[i], part))
             return true;
     return false;
-}
-
-static void close_plan(ckpt_plan *p)
-{
-    ckpt_plan_free(p);
-    flat_close();
 }
 
 /* Opens a safetensors file of N tensors of one byte, named KEY[0] and so on. */

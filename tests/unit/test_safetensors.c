@@ -383,13 +383,6 @@ static void packed_types_keep_their_shape(void)
     flat_close();
 }
 
-static ckpt_plan *plan_of(const char *below)
-{
-    ckpt_plan *plan;
-    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(corpus_open(below), &plan, &err), CKPT_OK);
-    return plan;
-}
-
 static ckpt_status try_write(ckpt_plan *plan, ckpt_write_options o, ckpt_write_result *result)
 {
     o.format = "safetensors";
@@ -403,7 +396,7 @@ static ckpt_status try_write(ckpt_plan *plan, ckpt_write_options o, ckpt_write_r
 /* In tied.pt, a and b are one tensor; c, d, e and f are other views of its bytes. */
 static void ties_are_dropped_copied_or_refused(void)
 {
-    ckpt_plan *plan = plan_of("torch/t215/tied.pt");
+    ckpt_plan *plan = plan_of(corpus_open("torch/t215/tied.pt"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     size_t n;
     char *bytes = write_plan(plan, NULL, &r, &n);
@@ -528,7 +521,7 @@ static void a_header_is_rewritten_within_its_old_size(void)
 
 static void of_two_tied_names_lm_head_is_dropped(void)
 {
-    ckpt_plan *plan = plan_of("torch/t215/tied_embedding.pt");
+    ckpt_plan *plan = plan_of(corpus_open("torch/t215/tied_embedding.pt"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_rename_regex(plan, "^emb=>model.embed_tokens", &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_rename_regex(plan, "^head=>lm_head", &err), CKPT_OK);
@@ -542,7 +535,7 @@ static void of_two_tied_names_lm_head_is_dropped(void)
 
 static void views_are_written_in_their_own_shape(void)
 {
-    ckpt_plan *plan = plan_of("torch/t215/expanded.pt");
+    ckpt_plan *plan = plan_of(corpus_open("torch/t215/expanded.pt"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     size_t n;
     char *bytes = write_plan(plan, NULL, &r, &n);
@@ -575,7 +568,7 @@ static void tensors_that_safetensors_cannot_hold_are_refused(void)
         char below[128];
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
         snprintf(below, sizeof below, "torch/t215/%s.pt", cases[i].file);
-        ckpt_plan *plan = plan_of(below);
+        ckpt_plan *plan = plan_of(corpus_open(below));
         CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_ELOSSY);
         if (!strstr(err.what, cases[i].words))
             printf(" [%s: %s] ", cases[i].file, err.what);
@@ -588,7 +581,7 @@ static void tensors_that_safetensors_cannot_hold_are_refused(void)
 
 static void components_of_a_dropped_tensor_are_not_written(void)
 {
-    ckpt_plan *plan = plan_of("torch/t215/sparse_coo.pt");
+    ckpt_plan *plan = plan_of(corpus_open("torch/t215/sparse_coo.pt"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_drop(plan, "s", &err), CKPT_OK);
     CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_ENOTFOUND);
@@ -599,7 +592,7 @@ static void components_of_a_dropped_tensor_are_not_written(void)
 
 static void values_that_are_not_tensors_are_listed_or_refused(void)
 {
-    ckpt_plan *plan = plan_of("torch/t215/keys_nonstring.pt");
+    ckpt_plan *plan = plan_of(corpus_open("torch/t215/keys_nonstring.pt"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_OK);
     CU_ASSERT(r.ndropped > 0 && str_is(ckpt_plan_dropped_at(plan, 0)->why, "not a tensor") &&
@@ -609,7 +602,7 @@ static void values_that_are_not_tensors_are_listed_or_refused(void)
         CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "is not a tensor"));
     ckpt_plan_free(plan);
-    plan = plan_of("torch/t215/ints.pt");
+    plan = plan_of(corpus_open("torch/t215/ints.pt"));
     CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_ENOTFOUND);
     ckpt_plan_free(plan);
     flat_close();
@@ -652,7 +645,7 @@ static int stop_at_once(void *user, uint64_t done, uint64_t total)
 
 static void writes_completely_or_not_at_all(void)
 {
-    ckpt_plan *plan = plan_of("torch/t215/eco/hf_bert/model.safetensors");
+    ckpt_plan *plan = plan_of(corpus_open("torch/t215/eco/hf_bert/model.safetensors"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     uint64_t total = 0;
     CU_ASSERT_EQUAL(

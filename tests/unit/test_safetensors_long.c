@@ -164,8 +164,7 @@ static void renaming_in_place_checks_names(void)
                              "\"a.very.long.name\":{\"dtype\":\"U8\",\"shape\":[1],"
                              "\"data_offsets\":[1,2]}}",
                              "ab", 2);
-    ckpt_plan *plan = NULL;
-    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
+    ckpt_plan *plan = plan_of(f);
     CU_ASSERT_EQUAL_FATAL(plan_update_entries(plan, &err), CKPT_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct patches list = {0};

@@ -198,12 +198,11 @@ static void real_files(void)
 /* If torch would refuse the output, nothing is written. */
 static void output_that_torch_would_refuse_is_not_written(void)
 {
-    ckpt_plan *p = NULL;
     ckpt_error err;
     char path[32];
     temp_path(path);
     unlink(path);
-    CU_ASSERT_EQUAL(ckpt_plan_new(corpus_open("torch/badexp/23_bogus_loc.pt"), &p, NULL), CKPT_OK);
+    ckpt_plan *p = plan_of(corpus_open("torch/badexp/23_bogus_loc.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_sanitize(p, NULL, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_ELOSSY);
     CU_ASSERT(strstr(err.what, "xyz:3") != NULL);

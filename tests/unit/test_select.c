@@ -6,31 +6,6 @@
 #include "flat.h"
 #include "pickled.h"
 
-static ckpt_plan *plan_of(ckpt_file *f)
-{
-    ckpt_plan *p = NULL;
-    CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
-    return p;
-}
-
-static const char *names_of(ckpt_plan *p)
-{
-    static char text[8192];
-    size_t len = 0;
-    CU_ASSERT_EQUAL(plan_update_entries(p, NULL), CKPT_OK);
-    text[0] = '\0';
-    for (size_t i = 0; i < p->nentries; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "",
-                                (int)p->entries[i].name.len, p->entries[i].name.ptr);
-    return text;
-}
-
-static void close_plan(ckpt_plan *p)
-{
-    ckpt_plan_free(p);
-    flat_close();
-}
-
 static void check_auto_root(const char *file, const char *root, bool has_notice)
 {
     ckpt_plan *p = plan_of(corpus_open(file));

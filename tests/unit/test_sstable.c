@@ -156,15 +156,21 @@ static void block_handles_must_be_valid(void)
     check_refused(&t, CKPT_EFORMAT, "two numbers");
 }
 
+/* make_table - returns a table with the entry a=1, which the caller frees by table_free(). */
+static ckpt_str make_table(struct table_maker *t)
+{
+    table_begin(t);
+    table_add(t, STR_LIT("a"), STR_LIT("1"));
+    table_end_block(t, STR_LIT("b"));
+    return table_end(t);
+}
+
 static void checksums_are_checked(void)
 {
     char got[400];
     ckpt_error err = {0};
     struct table_maker t;
-    table_begin(&t);
-    table_add(&t, STR_LIT("a"), STR_LIT("1"));
-    table_end_block(&t, STR_LIT("b"));
-    ckpt_str all = table_end(&t);
+    ckpt_str all = make_table(&t);
     for (size_t i = 0; i < 18; i++) { /* the block, its type and CRC */
         t.file.data[i] ^= 1;
         CU_ASSERT_EQUAL(list_entries(all, got, &err), CKPT_ECHECKSUM);
@@ -183,10 +189,7 @@ static void truncated_tables_are_refused(void)
     char got[400];
     ckpt_error err = {0};
     struct table_maker t;
-    table_begin(&t);
-    table_add(&t, STR_LIT("a"), STR_LIT("1"));
-    table_end_block(&t, STR_LIT("b"));
-    ckpt_str all = table_end(&t);
+    ckpt_str all = make_table(&t);
     for (size_t n = 0; n < all.len; n++)
         CU_ASSERT_NOT_EQUAL(list_entries(str_of(all.ptr, n), got, &err), CKPT_OK);
     table_free(&t);

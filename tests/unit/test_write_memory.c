@@ -14,19 +14,6 @@
 static ckpt_error err;
 static char path[] = "/tmp/unit-write-XXXXXX";
 
-static ckpt_plan *new_plan(ckpt_file *f)
-{
-    ckpt_plan *p = NULL;
-    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
-    return p;
-}
-
-static void close_plan(ckpt_plan *p)
-{
-    ckpt_plan_free(p);
-    flat_close();
-}
-
 static ckpt_write_options options_for(const char *format)
 {
     return (ckpt_write_options){
@@ -71,7 +58,7 @@ static void memory_gets_the_same_bytes_as_a_file(void)
     static const char *const formats[] = {"torch-zip", "safetensors"};
     for (size_t i = 0; i < 4; i++) {
         const ckpt_write_options o = options_for(formats[i % 2]);
-        ckpt_plan *p = new_plan(corpus_open(inputs[i / 2]));
+        ckpt_plan *p = plan_of(corpus_open(inputs[i / 2]));
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
         size_t n, want;
         void *bytes;
@@ -90,7 +77,7 @@ static void memory_gets_the_same_bytes_as_a_file(void)
 static void the_default_format_is_that_of_the_input(void)
 {
     ckpt_write_options o = options_for(NULL);
-    ckpt_plan *p = new_plan(flat_open(quoted(TWO_TENSORS), "abcde", 5));
+    ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
     void *bytes;
     size_t n;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_OK);
@@ -100,7 +87,7 @@ static void the_default_format_is_that_of_the_input(void)
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_EUSAGE);
     CU_ASSERT(!bytes && n == 0);
     close_plan(p);
-    p = new_plan(corpus_open("torch/t26/dtype_float32_legacy.pt"));
+    p = plan_of(corpus_open("torch/t26/dtype_float32_legacy.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_EUSAGE);
     CU_ASSERT(strstr(err.hint, "safetensors") != NULL);
     close_plan(p);
@@ -109,7 +96,7 @@ static void the_default_format_is_that_of_the_input(void)
 static void a_dry_run_returns_no_bytes(void)
 {
     ckpt_write_options o = options_for("torch-zip");
-    ckpt_plan *p = new_plan(flat_open(quoted(TWO_TENSORS), "abcde", 5));
+    ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     void *bytes = &o;
     size_t n = 9, real;
@@ -127,7 +114,7 @@ static void a_dry_run_returns_no_bytes(void)
 static void writing_starts_at_the_current_offset(void)
 {
     const ckpt_write_options o = options_for("safetensors");
-    ckpt_plan *p = new_plan(flat_open(quoted(TWO_TENSORS), "abcde", 5));
+    ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
     unsigned char got[1024];
     size_t want;
     unsigned char *expected = write_to_file(p, "safetensors", &want);
@@ -154,7 +141,7 @@ static int cancel(void *user, uint64_t written_bytes, uint64_t total)
 static void a_failure_leaves_the_file_unchanged(void)
 {
     ckpt_write_options o = options_for("torch-zip");
-    ckpt_plan *p = new_plan(flat_open(quoted(TWO_TENSORS), "abcde", 5));
+    ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
     int fd = make_file(), full = open("/dev/full", O_WRONLY), reading = open("/dev/null", O_RDONLY);
     o.progress = cancel;
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, fd, &o, NULL, &err), CKPT_ECANCELLED);
@@ -199,7 +186,7 @@ static void full_sockets_are_waited_for(void)
     snprintf(header, sizeof header, "{'a':['U8',[%d],[0,%d]]}", N, N);
     for (size_t i = 0; i < N; i++)
         data[i] = (unsigned char)(i * 7);
-    ckpt_plan *p = new_plan(flat_open(quoted(header), data, N));
+    ckpt_plan *p = plan_of(flat_open(quoted(header), data, N));
     size_t want;
     unsigned char *expected = write_to_file(p, "safetensors", &want);
     CU_ASSERT_FATAL(t.at && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
@@ -222,7 +209,7 @@ static void shards_become_one_file(void)
     ckpt_file *f = NULL;
     void *bytes;
     size_t n;
-    ckpt_plan *p = new_plan(
+    ckpt_plan *p = plan_of(
         corpus_open("torch/t215/eco/hub_safetensors_sharded/model.safetensors.index.json"));
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "one", NULL, &f, &err), CKPT_OK);
