@@ -32,6 +32,7 @@ static inline const unsigned char *cursor_take(cursor *c, size_t n)
     c->pos += n;
     return at;
 }
+/* cursor_sub - returns a cursor over the next N bytes, which C passes over; both are bad if C has fewer. */
 static inline cursor cursor_sub(cursor *c, size_t n)
 {
     uint64_t pos = c->pos;

@@ -4,7 +4,7 @@
 
 #include "core/dtype.h"
 
-/* f8_format - how to round a float32 to an 8-bit float. */
+/* How to round a float32 to an 8-bit float. */
 struct f8_format {
     uint32_t shift;            /* mantissa bits that are dropped */
     uint32_t min_normal;       /* bits of the smallest float that becomes a normal number */
@@ -19,7 +19,7 @@ struct f8_format {
 /* Each kernel takes N little-endian elements at any address; IN and OUT do not overlap. */
 struct convert_kernels {
     void (*f32_to_f16)(const unsigned char *in, size_t n, unsigned char *out);
-    /* returns the largest float without sign, as bits: nearly always far from overflowing */
+    /* returns the largest float without its sign, as bits: if it does not overflow, none does */
     uint32_t (*f32_to_bf16)(const unsigned char *in, size_t n, unsigned char *out);
     void (*f32_to_f8)(const struct f8_format *to, const unsigned char *in, size_t n, unsigned char *out);
     void (*f16_to_f32)(const unsigned char *in, size_t n, unsigned char *out);

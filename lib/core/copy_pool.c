@@ -31,7 +31,7 @@ struct copy_pool {
     size_t n;
 };
 
-/* What was written of an item. */
+/* The results of copying an item or a chunk of it. */
 struct copy_result {
     struct convert_tally tally;
     uint64_t nbytes;
@@ -271,7 +271,7 @@ static ckpt_status copy_storage(struct copy_range *r, ckpt_error *err)
 
 /* -------------------------------------------------------------------- items */
 
-/* start_range - sets up R for the worker of its run: CHUNK of item I, or all of it if that is NULL. */
+/* start_range - sets R to CHUNK of item I, or to all of it if CHUNK is NULL, for the worker of its run. */
 static ckpt_status start_range(struct copy_range *r, size_t i, const struct parallel_chunk *chunk,
                                ckpt_error *err)
 {
@@ -293,7 +293,7 @@ static ckpt_status start_range(struct copy_range *r, size_t i, const struct para
     return buffered_open(&r->w->out, p->job->out, err);
 }
 
-/* put_header - writes the header of the item of R, if R begins it. */
+/* put_header - writes the header of the item of R, if R begins at the first byte of the item. */
 static ckpt_status put_header(const struct copy_range *r, ckpt_error *err)
 {
     const struct copy_job *job = r->p->job;
@@ -306,7 +306,7 @@ static ckpt_status put_header(const struct copy_range *r, ckpt_error *err)
     return buffered_put(&r->w->out, b->data, b->len, err);
 }
 
-/* copy_row - copies CHUNK of a row, or all of it if that is NULL, by a stream. */
+/* copy_row - copies CHUNK of a row, or all of the row if CHUNK is NULL, by a stream. */
 static ckpt_status copy_row(struct copy_range *r, const struct parallel_chunk *chunk, ckpt_error *err)
 {
     struct table *t = &r->p->job->file->table;
@@ -329,7 +329,7 @@ static ckpt_status copy_elements(struct copy_range *r, size_t i, const struct pa
     return r->item.storage ? copy_storage(r, err) : copy_row(r, chunk, err);
 }
 
-/* finish_item - records the results of the item of R, all of which is copied, and writes its CRC-32 with
+/* finish_item - records the results of the item of R once all of it is copied, and writes its CRC-32 by
  * WRITER. */
 static ckpt_status finish_item(const struct copy_range *r, struct buffered_writer *writer, ckpt_error *err)
 {
@@ -409,8 +409,8 @@ static ckpt_status pick_items(struct copy_pool *p, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* locate_storages - locates all storages at once if most will be read; a fault is reported when that one is
- * read. */
+/* locate_storages - locates all storages at once if many of them will be read. A storage that cannot be
+ * located is reported when it is read. */
 static void locate_storages(const struct copy_pool *p)
 {
     struct table *t = p->job->file ? &p->job->file->table : NULL;

@@ -282,8 +282,7 @@ static bool comes_after(ckpt_str key, ckpt_str other)
     return key.len != other.len ? key.len > other.len : str_compare(key, other) > 0;
 }
 
-/* torch numbers its storages: what comes after all others is not among them, and mostly no
- * key is ever looked up. */
+/* torch numbers its storages, so a key that comes after all others is new: usually no key is looked up. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err)
 {
     *index = CKPT_NO_STORAGE;

@@ -7,7 +7,7 @@
 #define GATHER_MAX_DIMS 64 /* sizes above 1 whose product fits 64 bits */
 
 struct gather_dim {
-    uint64_t n;
+    uint64_t n;      /* its size */
     uint64_t stride; /* elements of the storage from one index to the next */
     uint64_t out;    /* likewise, of the output */
 };

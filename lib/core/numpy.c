@@ -33,7 +33,7 @@ static const struct {
 
 /* ------------------------------------------------------------------ type codes */
 
-/* find_unit - returns the unit of dates that T is; NULL: none. */
+/* find_unit - returns the unit of dates with the name T; NULL: there is none. */
 static const char *find_unit(ckpt_str t)
 {
     static const char *const units[] = {"Y",  "M",  "W",  "D",  "h",  "m", "s",
@@ -44,7 +44,8 @@ static const char *find_unit(ckpt_str t)
     return NULL;
 }
 
-/* take_number - takes the digits that T begins with; false: there are none, or too many. */
+/* take_number - removes the digits that T begins with, and sets *N to their value; false: there are none, or
+ * too many. */
 static bool take_number(ckpt_str *t, uint32_t *n)
 {
     uint64_t v = 0;
@@ -138,7 +139,7 @@ bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
 
 /* --------------------------------------------------------------------- pickles */
 
-/* find_extended - returns the type of ml_dtypes that V is the class of; NULL: none. */
+/* find_extended - returns the name of V if V is a class of ml_dtypes, else NULL. */
 static const char *find_extended(const ckpt_value *v)
 {
     static const char *const names[] = {"bfloat16",

@@ -20,7 +20,7 @@ struct chunked_item {
     _Atomic uint32_t left;    /* chunks that are not done yet */
 };
 
-/* A group of items, or one chunk of the only item of a group. */
+/* A task of the pool: a group of items, or one chunk of the only item of a group. */
 struct task {
     uint32_t group;
     struct chunked_item *chunked; /* NULL: all of the group */
@@ -340,7 +340,7 @@ static ckpt_status group_rows(struct parallel_state *t, struct group_builder *j,
     return list_groups(t, j->parent, err);
 }
 
-/* make_groups - relies on all items having the same file, and the same other, or being storages. */
+/* make_groups - groups the items, which all have the same files, or are all storages. */
 static ckpt_status make_groups(struct parallel_state *t, ckpt_error *err)
 {
     struct parallel_item x = get_item(t, 0);
@@ -448,8 +448,8 @@ static void free_chunks(struct chunked_item *c)
     c->chunks = NULL;
 }
 
-/* mark_item_done - lets item I, which is processed, be reported. */
-static void mark_item_done(struct parallel_state *t, size_t i, const struct parallel_context *run)
+/* set_item_ready - makes item I, which is processed, ready to be reported. */
+static void set_item_ready(struct parallel_state *t, size_t i, const struct parallel_context *run)
 {
     if (t->ready)
         atomic_store(&t->ready[i], true);
@@ -468,7 +468,7 @@ static ckpt_status run_chunk(struct parallel_state *t, const struct task *k, str
         return CKPT_OK;
     CKPT_TRY(t->s->join_chunks(t->s->user, i, c->chunks, c->n, err));
     free_chunks(c);
-    mark_item_done(t, i, run);
+    set_item_ready(t, i, run);
     return CKPT_OK;
 }
 
@@ -484,12 +484,12 @@ static ckpt_status run_task(void *user, struct pool *p, size_t number, unsigned 
         if (pool_stopped(p, number))
             return CKPT_ECANCELLED;
         CKPT_TRY(t->s->process(t->s->user, i, &run, err));
-        mark_item_done(t, i, &run);
+        set_item_ready(t, i, &run);
     }
     return CKPT_OK;
 }
 
-/* check_unchanged_files - returns ST, the result of reading, or an error if a file changed meanwhile. */
+/* check_unchanged_files - returns ST, the status of reading, or CKPT_ECHANGED if a file changed meanwhile. */
 static ckpt_status check_unchanged_files(const struct parallel_state *t, ckpt_status st, ckpt_error *err)
 {
     const ckpt_file *file = NULL, *other = NULL;

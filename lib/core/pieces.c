@@ -258,7 +258,7 @@ static ckpt_status add_column(struct band *b, const struct gather *g, uint64_t t
 
 /* ----------------------------------------------------------------------------- boxes */
 
-/* Memory for reading boxes. */
+/* The buffers of one read of boxes. */
 struct reading {
     struct gather g;
     struct band band;
@@ -564,8 +564,8 @@ static bool is_whole(const struct pieces_builder *x, uint32_t k)
     return true;
 }
 
-/* continues_group - returns true if dimension K continues group G: in each piece, a step of K spans exactly
- * what the piece has of G. */
+/* continues_group - returns true if dimension K can join group G: in each piece as it is stored, the
+ * bytes from one index of K to the next are those of all of G. */
 static bool continues_group(const struct pieces_builder *x, uint32_t k, const struct group *g)
 {
     bool yes = true;
@@ -746,8 +746,8 @@ static uint32_t compute_read_block(const struct assembled *s)
     return (uint32_t)(rows < s->s.size ? rows : s->s.size);
 }
 
-/* take_sources - takes a reference to each source of S, which is complete, and sets *OUT to it, or to the one
- * source that has the same bytes. */
+/* take_sources - sets *OUT to S, which is complete, with a reference to each of its sources; or frees S and
+ * sets *OUT to the only source, if that has the same bytes. */
 static void take_sources(struct assembled *s, source **out, uint64_t *at)
 {
     bool same = s->index.count[0] == 1 && s->ndim == 1 && !s->stride && !s->fill;

@@ -1,4 +1,4 @@
-/* plan.c - a plan is the file's graph with edits laid over it. The file does not change, so several plans may
+/* plan.c - a plan has edits of the value graph of a file. The file does not change, so several plans may
  * share it. */
 #include "base/utf8.h"
 #include "core/plan.h"

@@ -10,7 +10,7 @@
 #include "core/elements.h"
 #include "core/gather.h"
 
-/* A row ready to be read. */
+/* A row that is open for reading. */
 struct row_reader {
     const ckpt_tensor *t;
     struct storage *st;
@@ -32,7 +32,7 @@ struct stream {
     uint32_t crc;
     unsigned char *block; /* gathered units: block_at of block_len bytes have been returned */
     size_t block_cap, block_at, block_len;
-    bool repeats, block_filled; /* each block has the same bytes; the first was read */
+    bool repeats, block_filled; /* all blocks have the same bytes; the first block was read */
     struct window own_window;   /* for a source with a block size, if the caller has none */
 };
 

@@ -85,7 +85,7 @@ ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t
 /* table_same_place - returns true if A and B are the same tensor under two names: the same view and dtype at
  * the same file offset. Call table_locate first. */
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);
-/* table_same_places - returns true if that holds for all rows of A and B, in their order. */
+/* table_same_places - returns true if table_same_place is true for row I of A and of B, for every I. */
 bool table_same_places(const struct table *a, const struct table *b);
 /* row_expands - returns true if V has more bytes than its storage. */
 bool row_expands(const struct table *t, const ckpt_tensor *v);

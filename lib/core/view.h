@@ -12,7 +12,7 @@ enum view_kind {
     VIEW_ATTRS  /* an object's attributes */
 };
 
-/* view_part - one array of children: pairs, items, or items that are [key, value] sequences. */
+/* One array of children: pairs, items, or items that are [key, value] sequences. */
 struct view_part {
     const value_pair *pairs;
     ckpt_value *const *items;

@@ -18,7 +18,7 @@ typedef struct {
 
 #define READER_WINDOW 262144u
 
-/* reader_init - reads [POS, END) of SRC, which must outlive the reader. */
+/* reader_init - prepares R to read [POS, END) of SRC, which must outlive the reader. */
 ckpt_status reader_init(reader *r, source *src, uint64_t pos, uint64_t end, ckpt_error *err);
 void reader_free(reader *r);
 /* reader_take - returns the next N <= READER_WINDOW bytes, valid until the next call; NULL after a failure
@@ -26,7 +26,7 @@ void reader_free(reader *r);
 const unsigned char *reader_take(reader *r, size_t n);
 /* reader_peek - returns the next N bytes without advancing. */
 const unsigned char *reader_peek(reader *r, size_t n);
-/* reader_u32, reader_u64 - little-endian; 0 after a failure. */
+/* reader_u32, reader_u64 - read a little-endian number; 0 after a failure. */
 uint32_t reader_u32(reader *r);
 uint64_t reader_u64(reader *r);
 /* reader_varint - reads a number as cursor_varint does; false: it is cut off, which fails as reader_take

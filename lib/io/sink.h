@@ -41,7 +41,7 @@ struct sink_bytes {
     void *data;
     size_t n;
 };
-/* sink_mem - keeps at most MAX bytes in memory, which commit moves to TO (may be NULL); see sink_mem_view. */
+/* sink_mem - makes a sink that keeps at most MAX bytes in memory; commit moves them to TO (may be NULL). */
 ckpt_status sink_mem(size_t max, struct sink_bytes *to, sink **out, ckpt_error *err);
 ckpt_str sink_mem_view(const sink *s);
 
@@ -70,7 +70,7 @@ ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *er
 ckpt_status sink_commit(sink *s, ckpt_error *err);
 /* sink_abort - removes the temporary, leaves the target alone, frees S. NULL allowed. */
 void sink_abort(sink *s);
-/* sink_end - sink_commit if ST, the result of writing S, is CKPT_OK, else sink_abort; returns ST then. */
+/* sink_end - commits S if ST, the result of writing it, is CKPT_OK; else aborts S and returns ST. */
 ckpt_status sink_end(sink *s, ckpt_status st, ckpt_error *err);
 /* sink_file_bytes - writes BYTES as the file PATH. */
 ckpt_status sink_file_bytes(const char *path, const struct sink_options *opts, ckpt_str bytes,
