@@ -14,18 +14,18 @@
 #include <sys/prctl.h>
 #endif
 
-static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-#define NENDS (sizeof ends / sizeof *ends)
+#define N_END_SIGNALS (sizeof end_signals / sizeof *end_signals)
 
-static struct sigaction before[NENDS];
-static sigset_t mask;             /* signals that were blocked before the fork */
-static volatile sig_atomic_t pid; /* of the child; 0: there is none */
-static volatile sig_atomic_t got; /* the last signal passed on to the child, or 0 */
+static struct sigaction old_actions[N_END_SIGNALS];
+static sigset_t old_mask;                   /* signals that were blocked before the fork */
+static volatile sig_atomic_t pid;           /* of the child; 0: there is none */
+static volatile sig_atomic_t passed_signal; /* the last signal passed on to the child, or 0 */
 
 static void pass_signal_on(int sig)
 {
-    got = sig;
+    passed_signal = sig;
     if (pid)
         (void)kill((pid_t)pid, sig);
 }
@@ -58,9 +58,9 @@ static void pass_end_signals(void)
 {
     struct sigaction act = {.sa_handler = pass_signal_on, .sa_flags = SA_RESTART};
     sigemptyset(&act.sa_mask);
-    for (size_t i = 0; i < NENDS; i++)
-        if (sigaction(ends[i], NULL, &before[i]) == 0 && before[i].sa_handler != SIG_IGN)
-            (void)sigaction(ends[i], &act, NULL);
+    for (size_t i = 0; i < N_END_SIGNALS; i++)
+        if (sigaction(end_signals[i], NULL, &old_actions[i]) == 0 && old_actions[i].sa_handler != SIG_IGN)
+            (void)sigaction(end_signals[i], &act, NULL);
 }
 
 pid_t child_start(void)
@@ -68,11 +68,11 @@ pid_t child_start(void)
     sigset_t block;
     pid_t parent = getpid();
     sigemptyset(&block);
-    for (size_t i = 0; i < NENDS; i++)
-        sigaddset(&block, ends[i]);
-    (void)sigprocmask(SIG_BLOCK, &block, &mask);
+    for (size_t i = 0; i < N_END_SIGNALS; i++)
+        sigaddset(&block, end_signals[i]);
+    (void)sigprocmask(SIG_BLOCK, &block, &old_mask);
     pid_t child = fork();
-    got = 0;
+    passed_signal = 0;
     pid = child > 0 ? child : 0;
     if (child == 0) {
         end_with_parent(parent);
@@ -80,7 +80,7 @@ pid_t child_start(void)
     } else if (child > 0)
         pass_end_signals();
     int failed = errno;
-    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+    (void)sigprocmask(SIG_SETMASK, &old_mask, NULL);
     errno = failed;
     return child;
 }
@@ -91,10 +91,10 @@ int child_wait(pid_t child)
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     pid = 0;
-    for (size_t i = 0; i < NENDS; i++)
-        (void)sigaction(ends[i], &before[i], NULL);
-    if (got)
-        raise(got);
+    for (size_t i = 0; i < N_END_SIGNALS; i++)
+        (void)sigaction(end_signals[i], &old_actions[i], NULL);
+    if (passed_signal)
+        raise(passed_signal);
     return status;
 }
 

@@ -33,7 +33,7 @@ struct cmd {
 #include "cmds.def"
 #undef CMD
 
-/* cmd_list - all commands, then NULL. */
+/* cmd_list - has all commands, in the order of the overview, then NULL. */
 extern const struct cmd *const cmd_list[];
 /* cmd_find - returns the command called NAME, or NULL. */
 const struct cmd *cmd_find(const char *name);

@@ -86,18 +86,18 @@ static ckpt_status compare_files(struct report *r, ckpt_error *err)
     return s;
 }
 
-/* notice_not_compared - prints a notice of tensors that only one side has: they were not compared, so "same"
- * would be wrong. */
+/* notice_not_compared - prints a notice if only one side has values other than tensors, because none are
+ * compared then and "same" would be wrong. */
 static void notice_not_compared(const struct report *r)
 {
     const ckpt_diff_value_totals *v = &r->value_totals;
     if (v->compared || v->in_a == v->in_b)
         return;
-    struct text said = {0};
-    text_name(&said, str_of(v->in_a ? r->name_a : r->name_b));
+    struct text name = {0};
+    text_name(&name, str_of(v->in_a ? r->name_a : r->name_b));
     print_notice(v->in_a ? r->name_b : r->name_a, "holds no values: those of %s (%llu) are not compared",
-                 said.ptr, (unsigned long long)(v->in_a + v->in_b));
-    text_free(&said);
+                 name.ptr, (unsigned long long)(v->in_a + v->in_b));
+    text_free(&name);
 }
 
 static int print_report(const struct report *r)

@@ -168,8 +168,8 @@ static void print_more_weights(const struct facts *x, struct text *out)
     }
 }
 
-/* suffix_of - returns the suffix of a file with all shards of X in it; NULL: X is one file and keeps its
- * suffix. */
+/* suffix_of - returns the suffix for a file with all shards of X in it, or NULL if X is one file, which
+ * keeps its suffix. */
 static const char *suffix_of(const struct facts *x)
 {
     if (strcmp(ckpt_file_format(x->f), "hf-shards") != 0)
@@ -271,8 +271,8 @@ static void print_optimizer(const struct facts *x, struct text *out)
     line_put(out);
 }
 
-/* add_scalar - adds row ROW if it is a numpy scalar near the top, as training scripts save their best score.
- * False: it is not. */
+/* add_scalar - adds row ROW if it is a numpy scalar near the top, in which training scripts save their best
+ * score; otherwise returns false. */
 static bool add_scalar(const struct facts *x, uint32_t row, struct text *out)
 {
     const ckpt_tensor it = tensor_at(x->f, row), *t = &it;

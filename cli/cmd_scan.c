@@ -135,7 +135,8 @@ static int report_dead_child(const struct scan_report *report, const char *path,
     return report_error(&err, path);
 }
 
-/* open_spool - opens a temporary file without a name for the report of one file; -1: it cannot. */
+/* open_spool - opens a temporary file without a name for the report of one file. Returns its descriptor, or
+ * -1. */
 static int open_spool(void)
 {
     const char *dir = getenv("TMPDIR");
@@ -234,8 +235,8 @@ static void scan_path(void *user, const char *path)
     j->unsure = j->unsure || code == EXIT_TROUBLE;
 }
 
-/* map_shared_result - maps memory shared with the children, for their results; NULL: it failed, scan in this
- * process. */
+/* map_shared_result - maps memory that is shared with the children, for their results. Returns NULL if
+ * --sandbox=off is given or it fails; then files are scanned in this process. */
 static struct child_result *map_shared_result(void)
 {
     void *at = sandbox == SANDBOX_OFF ? MAP_FAILED
@@ -246,8 +247,8 @@ static struct child_result *map_shared_result(void)
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* prepare_sandbox - prepares to scan in child processes, if --sandbox asks for it and it works. False: the
- * error was printed. */
+/* prepare_sandbox - prepares to scan in child processes, if --sandbox asks for it and it works. Returns
+ * false after printing an error. */
 static bool prepare_sandbox(struct job *j)
 {
     j->child = map_shared_result();

@@ -483,8 +483,8 @@ static int show_top(ckpt_file *f, ckpt_str root)
 
 /* ---------------------------------------------------------------------- run */
 
-/* open_narrowed - opens PATH, narrowed to --root, and sets *ROOT to that root as a path. NULL: the error was
- * printed. */
+/* open_narrowed - opens PATH, narrowed to --root, and sets *ROOT to that root as a path. Returns NULL after
+ * printing an error. */
 static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
 {
     const char *asked = ui.root;

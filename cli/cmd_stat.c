@@ -462,7 +462,7 @@ static int stat_file(const char *path)
     return status;
 }
 
-/* parse_fail_on - parses the words of --fail-on; false if one is unknown. */
+/* parse_fail_on - parses the words of --fail-on. Returns false if one is unknown. */
 static bool parse_fail_on(void)
 {
     for (const char *at = fail_on; at;) {

@@ -61,8 +61,8 @@ static void add_both(struct text *out, const ckpt_tensor *a, const ckpt_tensor *
     }
 }
 
-/* is_bare - returns true if E comes from a list of names, without dtype and shape. */
-static bool is_bare(const struct report *r, const ckpt_diff_event *e)
+/* has_only_name - returns true if E comes from a list of names, and so has no dtype and shape. */
+static bool has_only_name(const struct report *r, const ckpt_diff_event *e)
 {
     return strcmp(ckpt_file_format(e->what == CKPT_DIFF_ONLY_B ? r->b : r->a), "names") == 0;
 }
@@ -208,10 +208,10 @@ void report_text(const struct report *r)
         text_add(&w.text, sign_of(e));
         text_name(&w.text, e->name);
         table_cell(&w);
-        if (!is_bare(r, e))
+        if (!has_only_name(r, e))
             add_both(&w.text, a, b, e->dtype_differs, text_dtype);
         table_cell(&w);
-        if (!is_bare(r, e))
+        if (!has_only_name(r, e))
             add_both(&w.text, a, b, e->shape_differs, text_shape);
         table_cell(&w);
         add_diff_remark(&w.text, e, a, b, renamed);
@@ -241,7 +241,8 @@ static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
     return extends ? (ckpt_str){longer.ptr, n} : (ckpt_str){"", 0};
 }
 
-/* next_event - returns the next event of kind WHAT from index *I on, and moves *I past it; NULL: none. */
+/* next_event - returns the next event of kind WHAT from index *I on, and moves *I past it, or NULL if there
+ * is none. */
 static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what what, size_t *i)
 {
     while (*i < r->n)
@@ -273,7 +274,7 @@ static ckpt_str find_one_sided_prefix(const struct report *r, bool only, bool *i
 }
 
 /* prefix_option - returns the option of diff that removes PREFIX from SIDE: --root if it has other tensors,
- * which are then left out. NULL: no full name begins with PREFIX, because a root was given. */
+ * which are then left out. Returns NULL if no full name begins with PREFIX, because a root was given. */
 static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
 {
     uint32_t n = ckpt_tensor_count(side), with = 0;
@@ -309,18 +310,18 @@ void report_prefix_hint(const struct report *r)
         print_ignore_hint(prefix);
         return;
     }
-    struct text said = {0}, word = {0};
+    struct text hint = {0}, word = {0};
     text_bytes(&word, prefix.ptr,
                prefix.len - (option[2] == 'r')); /* --root takes the path without its last dot */
-    text_addf(&said, "hint: the renamed ones differ by a prefix alone: ckpt diff %s=", option);
-    text_shell(&said, word.ptr);
+    text_addf(&hint, "hint: the renamed ones differ by a prefix alone: ckpt diff %s=", option);
+    text_shell(&hint, word.ptr);
     for (int i = 0; i < 2; i++) {
-        text_add(&said, " ");
-        text_operand(&said, names[i]);
+        text_add(&hint, " ");
+        text_operand(&hint, names[i]);
     }
-    fprintf(stderr, "%s\n", said.ptr);
+    fprintf(stderr, "%s\n", hint.ptr);
     text_free(&word);
-    text_free(&said);
+    text_free(&hint);
 }
 
 /* ---------------------------------------------------------------- Markdown */
@@ -386,10 +387,10 @@ void report_markdown(const struct report *r)
         text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : sign_of(e));
         text_markdown_name(&out, e->name);
         text_add(&out, " | ");
-        if (!is_bare(r, e))
+        if (!has_only_name(r, e))
             add_both(&out, a, b, e->dtype_differs, text_dtype);
         text_add(&out, " | ");
-        if (!is_bare(r, e))
+        if (!has_only_name(r, e))
             add_both(&out, a, b, e->shape_differs, text_shape);
         text_add(&out, " | ");
         markdown_change(&out, r, e, renamed);

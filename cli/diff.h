@@ -28,7 +28,8 @@ bool report_is_equal(const struct report *r);
 
 void report_text(const struct report *r);
 void report_markdown(const struct report *r);
-/* report_prefix_hint - how to compare names that differ by a prefix alone, to standard error. */
+/* report_prefix_hint - prints a hint to standard error if the names differ only by a prefix: how to ignore
+ * it. */
 void report_prefix_hint(const struct report *r);
 void report_json(const struct report *r);
 

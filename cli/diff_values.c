@@ -17,7 +17,7 @@ static const char *value_sign(const ckpt_diff_value *e)
 }
 
 /* find_key_of_other_type - finds the last key in E's paths that is an int in one file and a text in the
- * other; *KEY is that of A. False: there is none. */
+ * other; sets *KEY to that of A. Returns false if there is none. */
 static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_elem **key)
 {
     uint32_t i = e->a->npath, k = e->b->npath;

@@ -266,7 +266,8 @@ static ckpt_str nearest_component(const ckpt_file *f, ckpt_str word)
     return best;
 }
 
-/* add_names - adds the first names that contain WORD, and how many more there are; false: there is none. */
+/* add_names - adds the first names that contain WORD, and how many more there are. Returns false if there
+ * is none. */
 static bool add_names(struct text *to, const ckpt_file *f, ckpt_str word)
 {
     size_t n = 0, more = 0;

@@ -12,8 +12,8 @@ struct found {
 };
 
 /* find_path - finds NAME (keys joined with '.') in F: among its tensors, then in its graph, where keys may
- * hold dots themselves, then in its metadata. ROOT: the root that F was narrowed to, or empty. False: not
- * found. */
+ * hold dots themselves, then in its metadata. ROOT is the root to which F was narrowed, or empty. Returns
+ * false if nothing has that name. */
 bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *out);
 /* find_similar_name - returns the name of the tensor, or else the value, that ends in NAME or is nearest to
  * it; empty if there is none. */
@@ -28,8 +28,9 @@ bool any_row_matches(const ckpt_file *f, const char *const *globs, size_t nglobs
 /* text_key - adds KEY, the key of a mapping, as it is written in a path. */
 void text_key(struct text *t, const ckpt_value *key);
 
-/* metadata_next - sets *OUT to the next pair of F's metadata from index *I on that does not record a tie, and
- * moves *I past it. *OUT is valid until the next call. False: there is none, as always with --root. */
+/* metadata_next - sets *OUT to the next pair of F's metadata from index *I on that does not record a tie,
+ * and moves *I past it. *OUT is valid until the next call. Returns false if there is none, and always with
+ * --root. */
 bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out);
 /* metadata_find - returns the value that NAME, "__metadata__" or "__metadata__.KEY", names, or NULL. */
 const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name);

@@ -17,7 +17,7 @@ struct folder_walk {
 /* walk_folder - calls file() with PATH itself if it is not a folder, else with each regular file below it:
  * sorted by name in each folder, files before subfolders. */
 void walk_folder(struct folder_walk *w, const char *path);
-/* is_folder - is PATH a folder (and not "-")? */
+/* is_folder - returns true if PATH is a folder (and not "-"). */
 bool is_folder(const char *path);
 /* print_skipped - prints a notice of what W skipped below PATH. */
 void print_skipped(const struct folder_walk *w, const char *path);

@@ -89,7 +89,7 @@ static void add_operands(struct text *to, const char *command, int argc, char **
 }
 
 /* suggest_command_line - sets TO to the command line that was probably meant by ARGV, and returns its
- * command; NULL: none is near. */
+ * command, or NULL if none is near. */
 static const char *suggest_command_line(struct text *to, int argc, char **argv)
 {
     struct nearest best = {.typed = argv[0]};
@@ -227,8 +227,8 @@ static int file_distance(const char *typed, const char *name)
     return guess_distance(stem_typed, stem_name);
 }
 
-/* find_nearest_file - sets NAME to the file in FOLDER that is nearest to TYPED, the first of several; false:
- * none. */
+/* find_nearest_file - sets NAME to the file in FOLDER that is nearest to TYPED, the first of several.
+ * Returns false if none is near. */
 static bool find_nearest_file(const char *folder, const char *typed, char name[NAME_MAX + 1])
 {
     int best = -1;

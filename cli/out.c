@@ -212,8 +212,8 @@ ckpt_file *open_input(const char *path, bool ignore_crc)
     return open_input_by(ckpt_open, path, ignore_crc);
 }
 
-/* open_narrowed - opens PATH by OPEN_PATH and narrows it to --root. Returns NULL after filling ERR. */
-static ckpt_file *open_narrowed(opener *open_path, const char *path, bool ignore_crc, ckpt_error *err)
+/* open_at_root - opens PATH by OPEN_PATH and narrows it to --root. Returns NULL after filling ERR. */
+static ckpt_file *open_at_root(opener *open_path, const char *path, bool ignore_crc, ckpt_error *err)
 {
     ckpt_file *f;
     if (open_path(path, &ui.limits, &f, err) != CKPT_OK)
@@ -228,7 +228,7 @@ static ckpt_file *open_narrowed(opener *open_path, const char *path, bool ignore
 ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc)
 {
     ckpt_error err;
-    ckpt_file *f = open_narrowed(open_path, path, ignore_crc, &err);
+    ckpt_file *f = open_at_root(open_path, path, ignore_crc, &err);
     if (!f) {
         report_error(&err, path);
         return NULL;
@@ -244,7 +244,7 @@ ckpt_file *open_for_git(const char *path, bool ignore_crc, const char *label)
 {
     char line[1400];
     ckpt_error err;
-    ckpt_file *f = open_narrowed(ckpt_open, path, ignore_crc, &err);
+    ckpt_file *f = open_at_root(ckpt_open, path, ignore_crc, &err);
     if (f)
         return f;
     err.file[0] = '\0';
@@ -277,7 +277,7 @@ int finish_output(int status)
 
 static size_t count_columns(const struct table *t, const char *p, size_t n)
 {
-    return t->fancy ? text_columns(p, n) : n;
+    return t->multibyte ? text_columns(p, n) : n;
 }
 
 /* wrap_text - breaks the text from offset FROM on into lines of WIDTH columns; returns the columns of the
@@ -337,13 +337,13 @@ static void begin_line(struct table *t, enum style style)
     t->end = t->text.len;
 }
 
-/* is_fancy - returns true if T has fewer columns than bytes. */
-static bool is_fancy(const struct text *t) { return t->len && text_columns(t->ptr, t->len) != t->len; }
+/* is_multibyte - returns true if T has fewer columns than bytes. */
+static bool is_multibyte(const struct text *t) { return t->len && text_columns(t->ptr, t->len) != t->len; }
 
 /* remove_measured_row - removes the text of a row that was measured. */
 static void remove_measured_row(struct table *t)
 {
-    t->fancy = t->fancy || is_fancy(&t->text);
+    t->multibyte = t->multibyte || is_multibyte(&t->text);
     text_clear(&t->text);
 }
 
@@ -410,7 +410,7 @@ static void begin_lines(struct table *t, FILE *to, bool header)
         size_t left = ui.width > rest + least ? ui.width - rest : least;
         t->width[0] = left < t->width[0] ? left : t->width[0];
     }
-    t->fancy = t->fancy || is_fancy(&t->text);
+    t->multibyte = t->multibyte || is_multibyte(&t->text);
     t->pass = TABLE_PRINTS;
     t->to = to;
     t->header = header;

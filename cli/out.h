@@ -68,8 +68,8 @@ int report_error(const ckpt_error *err, const char *path);
 /* report_failure - prints an error that the command itself found. Returns EXIT_TROUBLE. */
 int report_failure(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
     CKPT_PRINTF(4, 5);
-/* print_notice - "ckpt: PATH: …" on stderr, unless --quiet; with --json as JSON. Callers escape text that
- * comes from files. */
+/* print_notice - prints "ckpt: PATH: …" to stderr, unless --quiet is given; with --json, as JSON. Callers
+ * escape text that comes from files. */
 void print_notice(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void print_plan_notices(const ckpt_plan *p, const char *path);
 
@@ -99,7 +99,7 @@ struct table {
     size_t nrows;
     bool right[TABLE_COLUMNS];   /* right-aligned, for numbers */
     size_t width[TABLE_COLUMNS]; /* columns of the widest cell so far */
-    bool fancy;                  /* a row has fewer columns than bytes */
+    bool multibyte;              /* some row has fewer columns than bytes */
     /* used by TABLE_COLLECTS: */
     uint32_t *bytes;    /* size of each cell */
     enum style *styles; /* of each row */

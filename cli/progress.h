@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 void progress_begin(const char *verb); /* "converting" */
-/* progress_step - a progress callback for functions of ckpt.h; USER is a name to show, or NULL. */
+/* progress_step - the progress callback for functions of ckpt.h: prints the line if it is due. USER is a
+ * name to show, or NULL. */
 int progress_step(void *user, uint64_t done, uint64_t total);
 void progress_end(void);
 double progress_seconds(void); /* since progress_begin */

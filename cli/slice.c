@@ -17,7 +17,8 @@ static void skip_blanks(struct slice_parser *s)
         s->at++;
 }
 
-/* parse_number - parses an optional signed number; *GIVEN: there is one. False if it is too large. */
+/* parse_number - parses an optional signed number; sets *GIVEN to whether there is one. Returns false if it
+ * is too large. */
 static bool parse_number(struct slice_parser *s, int64_t *out, bool *given)
 {
     skip_blanks(s);

@@ -31,8 +31,8 @@ struct tree_walk {
     size_t next;               /* where the next component begins, or SIZE_MAX */
 };
 
-/* split_component - returns the component of NAME at AT, and where the next begins in *NEXT; SIZE_MAX: none.
- * At the last level, all that is left is one component. */
+/* split_component - returns the component of NAME at AT, and sets *NEXT to where the next one begins, or to
+ * SIZE_MAX. At the last level, all that is left is one component. */
 static ckpt_str split_component(ckpt_str name, size_t at, unsigned level, size_t *next)
 {
     const char *dot = level < TREE_DEPTH ? memchr(name.ptr + at, '.', name.len - at) : NULL;
@@ -78,7 +78,7 @@ static uint8_t shared_nodes(ckpt_str before, ckpt_str name)
 
 static ckpt_str name_of(const struct tree *t, size_t i) { return ckpt_tensor_name(t->f, t->rows[i]); }
 
-/* next_node - moves to the next node; false: there is none. */
+/* next_node - moves to the next node. Returns false if there is none. */
 static bool next_node(struct tree_walk *w)
 {
     const struct tree *t = w->tree;
