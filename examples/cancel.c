@@ -1,4 +1,4 @@
-/* cancel.c - converts with a progress line, and stops when Ctrl-C is pressed: no output, and no temporary file.
+/* cancel.c - converts with a progress line, and stops without an output or temporary file when Ctrl-C is pressed.
  *
  *     cc cancel.c $(pkg-config --cflags --libs libckpt) -o cancel && ./cancel large.pt large.safetensors
  */
@@ -16,7 +16,7 @@ static void request_stop(int signal_number)
     stop = 1;
 }
 
-/* Called on the thread that called ckpt_plan_write. Nonzero: CKPT_ECANCELLED. */
+/* progress - is called on the thread that called ckpt_plan_write. Nonzero stops with CKPT_ECANCELLED. */
 static int progress(void *user, uint64_t done, uint64_t total)
 {
     (void)user;

@@ -1,5 +1,5 @@
-/* create.c - a checkpoint from scratch: weights in memory, a large tensor that is made while it is written, a second
- * name of a tensor, and what a trainer keeps next to them.
+/* create.c - writes a checkpoint from scratch: weights in memory, a large tensor that is made while it is written, a
+ * second name of a tensor, and what a trainer keeps next to them.
  *
  *     cc create.c $(pkg-config --cflags --libs libckpt) -o create && ./create new.pt && ./create new.safetensors
  */
@@ -11,9 +11,9 @@
 #define ROWS    UINT64_C(1000)
 #define COLUMNS UINT64_C(256)
 
-static const float bias[4] = {0.5f, -0.5f, 1.0f, 0.0f}; /* little-endian, as this machine is taken to be */
+static const float bias[4] = {0.5f, -0.5f, 1.0f, 0.0f}; /* assumes a little-endian machine */
 
-/* Byte I of the table is I modulo 251, wherever reading begins: it may be called from several threads. */
+/* make_table - sets byte I of the table to I modulo 251. It may be called from several threads. */
 static int64_t make_table(void *user, uint64_t offset, void *buf, size_t n)
 {
     unsigned char *to = buf;
@@ -23,7 +23,7 @@ static int64_t make_table(void *user, uint64_t offset, void *buf, size_t n)
     return (int64_t)n;
 }
 
-/* add_model - its two tensors, and a second name of one. */
+/* add_model - adds a dict of two tensors, one of them under a second name, too. */
 static void add_model(ckpt_builder *b, ckpt_error *err)
 {
     const uint64_t four[] = {4}, table[] = {ROWS, COLUMNS};
@@ -47,7 +47,7 @@ static void add_model(ckpt_builder *b, ckpt_error *err)
     ckpt_builder_end_dict(b, err);
 }
 
-/* create - whatever failed first, ckpt_builder_finish reports it. */
+/* create - makes *FILE. Checks only ckpt_builder_finish, which returns the error of the first call that failed. */
 static ckpt_status create(const char *name, ckpt_file **file, ckpt_error *err)
 {
     ckpt_builder *b;

@@ -1,4 +1,4 @@
-/* diff.c - which tensors of two checkpoints differ, and by how much. The files may be of different formats.
+/* diff.c - prints which tensors of two checkpoints differ, and by how much. The files may be of different formats.
  *
  *     cc diff.c $(pkg-config --cflags --libs libckpt) -o diff && ./diff before.pt after.safetensors
  */
@@ -24,7 +24,7 @@ static int print_difference(void *user, const ckpt_diff_event *e)
     return 0;
 }
 
-/* compare - A and B below their weights, whatever wrapper they were saved under. */
+/* compare - compares the weights of A and B, and ignores a prefix of DataParallel. */
 static ckpt_status compare(ckpt_file *a, ckpt_file *b, uint64_t *differences, ckpt_error *err)
 {
     ckpt_diff_options options = CKPT_INIT(ckpt_diff_options);

@@ -1,4 +1,4 @@
-/* digest.c - SHA-256 of each tensor. It is of the numbers alone: the same in every format, on every machine.
+/* digest.c - prints the SHA-256 of each tensor, which depends on its numbers alone and not on the format.
  *
  *     cc digest.c $(pkg-config --cflags --libs libckpt) -o digest && ./digest model.safetensors
  */
@@ -14,7 +14,7 @@ static void print_digest(const uint8_t *digest, const char *name)
     printf("  %s\n", name);
 }
 
-/* All tensors in one pass, by several threads; then one digest of names, dtypes, shapes and digests. */
+/* print_digests - prints the digest of each tensor, which several threads compute, and one for the whole file. */
 static ckpt_status print_digests(ckpt_file *f, ckpt_error *err)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);

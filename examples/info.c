@@ -1,4 +1,4 @@
-/* info.c - where the weights of a checkpoint are, and the extremes of its tensors.
+/* info.c - prints where the weights of a checkpoint are, and the extremes of its tensors.
  *
  *     cc info.c $(pkg-config --cflags --libs libckpt) -o info && ./info checkpoint.pt
  */

@@ -1,4 +1,4 @@
-/* list.c - the tensors of a checkpoint: names, dtypes, shapes. Reads its metadata alone, whatever its size.
+/* list.c - prints the names, dtypes and shapes of the tensors of a checkpoint. Reads only its metadata.
  *
  *     cc list.c $(pkg-config --cflags --libs libckpt) -o list && ./list model.pt
  */

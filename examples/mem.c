@@ -1,4 +1,4 @@
-/* mem.c - the memory that training a checkpoint's weights takes, without activations.
+/* mem.c - prints the memory that training a checkpoint's weights takes, without activations.
  *
  *     cc mem.c $(pkg-config --cflags --libs libckpt) -o mem && ./mem model.safetensors
  */
@@ -7,7 +7,7 @@
 
 #include <ckpt.h>
 
-/* Parameters in fp32, AdamW as it is on a GPU. */
+/* print_memory - prints an estimate for parameters in fp32 and AdamW as it runs on a GPU. */
 static ckpt_status print_memory(ckpt_mem *m, ckpt_error *err)
 {
     ckpt_mem_run run = CKPT_INIT(ckpt_mem_run);

@@ -1,4 +1,4 @@
-/* read.c - the mean of each float32 tensor, a chunk at a time, and the first numbers of one of them.
+/* read.c - prints the mean of each float32 tensor, read chunk by chunk, and the first numbers of one tensor.
  *
  *     cc read.c $(pkg-config --cflags --libs libckpt) -o read && ./read model.pt fc.weight
  */
@@ -8,7 +8,7 @@
 
 #include <ckpt.h>
 
-/* A chunk ends between two numbers. Bytes are little-endian, as this machine is taken to be. */
+/* add_up - adds the numbers of a chunk, which are whole, to *USER. Assumes a little-endian machine. */
 static int add_up(void *user, const void *bytes, size_t n)
 {
     double *sum = user;

@@ -1,4 +1,4 @@
-/* scan.c - would loading this file run code? Nothing in it is run to find out.
+/* scan.c - reports whether loading a file would run code, without running any of it.
  *
  *     cc scan.c $(pkg-config --cflags --libs libckpt) -o scan && ./scan downloaded.pt
  */
@@ -19,7 +19,7 @@ static int print_finding(void *user, const ckpt_scan_record *r)
     return 0;
 }
 
-/* scan - fine: nothing was found, and it is known what each byte is for. */
+/* scan - scans PATH. *FINE: nothing was found, and the purpose of each byte is known. */
 static ckpt_status scan(const char *path, bool *fine, ckpt_error *err)
 {
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);

@@ -1,5 +1,5 @@
-/* strip.c - the weights of a training checkpoint without the prefixes that wrappers put in front of their names,
- * in another file: safetensors if its name ends so.
+/* strip.c - writes the weights of a training checkpoint, without the prefixes that wrappers add to their names, to a
+ * new file: safetensors if its name ends in that.
  *
  *     cc strip.c $(pkg-config --cflags --libs libckpt) -o strip && ./strip checkpoint.pt model.safetensors
  */
@@ -8,7 +8,7 @@
 
 #include <ckpt.h>
 
-/* plan_weights - what to write; no byte of a tensor is read for that. */
+/* plan_weights - sets what to write, for which no tensor is read. */
 static ckpt_status plan_weights(ckpt_plan *plan, ckpt_error *err)
 {
     ckpt_status status = ckpt_plan_root(plan, "auto", err);

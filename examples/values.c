@@ -1,4 +1,4 @@
-/* values.c - what a checkpoint holds besides tensors: epochs, learning rates, configurations.
+/* values.c - prints the values of a checkpoint that are no tensors: epochs, learning rates, configurations.
  *
  *     cc values.c $(pkg-config --cflags --libs libckpt) -o values && ./values checkpoint.pt
  */
@@ -17,7 +17,7 @@ static void print_values(const ckpt_file *f)
     }
 }
 
-/* The keys at the top, whatever is below them. */
+/* print_top - prints the keys of the root, and the types of their values. */
 static void print_top(const ckpt_file *f)
 {
     const ckpt_value *root = ckpt_file_root(f), *key, *value;

@@ -604,9 +604,9 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_builder_finish(ckpt_builder *b, ckpt_f
 typedef struct {
     ckpt_str prefix;  /* "module." */
     ckpt_str where;   /* joined name of the mapping, "" for the root */
-    uint64_t tensors; /* of that mapping that carry it */
-    uint64_t of;      /* tensors of that mapping */
-    uint32_t anywhere; /* found at inner components (_orig_mod.) */
+    uint64_t tensors; /* of that mapping, whose keys have the prefix */
+    uint64_t of;      /* all tensors of that mapping */
+    uint32_t anywhere; /* some keys have it after their start, too (_orig_mod.) */
     uint32_t certain;  /* ckpt_plan_strip_auto removes it */
 } ckpt_wrapper;
 
@@ -614,15 +614,15 @@ typedef struct {
 typedef struct {
     ckpt_str name; /* joined name of the mapping, "" for the root */
     uint32_t averaged;
-    uint64_t tensors, elements, bytes; /* those of its own keys; tied ones count once */
-    ckpt_str prefix;   /* "net.": what three quarters or more of them begin with, or "ema.": a quarter, by the
-                        * name of an averaged copy; empty: none, or it is a wrapper's or a layer's */
-    uint64_t prefixed; /* that begin with it */
+    uint64_t tensors, elements, bytes; /* of its own keys; tied tensors count once */
+    ckpt_str prefix;   /* with which three quarters or more of them begin: "net."; or a quarter, if it is
+                        * a name of an averaged copy: "ema."; empty: none, or that of a wrapper or a layer */
+    uint64_t prefixed; /* how many of them begin with it */
 } ckpt_weights;
 
 /* How the ranks of a training wrote a folder. 0: not known. */
 typedef struct {
-    uint64_t ranks; /* that wrote it */
+    uint64_t ranks; /* how many wrote it */
     uint64_t data_parallel, tensor_parallel, pipeline_parallel;
     uint64_t step;
     uint32_t has_step;
@@ -634,24 +634,25 @@ typedef struct {
     uint32_t has_weights;
     ckpt_str producer;         /* "torch >= 2.7", "safetensors, format=pt"; empty: unknown */
     ckpt_str weights_root;     /* joined name of the weights mapping; "" = the root */
-    ckpt_str weights_why;      /* why that one */
+    ckpt_str weights_why;      /* why that mapping was chosen */
     size_t nweights;           /* ckpt_weights_at */
     size_t nwrappers;          /* ckpt_wrapper_at */
     ckpt_str optimizer;        /* "Adam-like, 42 states" or empty */
     ckpt_str optimizer_path;
     uint64_t elements, nbytes; /* every dense tensor once (aliases not counted) */
-    uint64_t unreferenced;     /* bytes of storages no tensor shows */
+    uint64_t unreferenced;     /* bytes of storages that no tensor uses */
     uint64_t aliases;          /* rows that alias an earlier one */
     ckpt_str weights_only_why; /* "GLOBAL numpy.core.multiarray.scalar at 0x1f …" */
     int32_t weights_only;      /* 1 loads, 0 refused, -1 not a torch.load file */
-    uint32_t executes_code;    /* TorchScript and packages carry code */
-    const ckpt_ranks *ranks;   /* of a folder that many ranks wrote; NULL: it is none */
+    uint32_t executes_code;    /* it contains code that loading runs: TorchScript, packages */
+    const ckpt_ranks *ranks;   /* of a folder that many ranks wrote; NULL: of any other file */
 } ckpt_info;
 
-/* ckpt_inspect - fills OUT; its strings live until the next ckpt_inspect of FILE, or its ckpt_close. */
+/* ckpt_inspect - sets all of *OUT; its texts exist until the next ckpt_inspect or ckpt_close of FILE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err);
-/* ckpt_weights_at, ckpt_wrapper_at - what the last ckpt_inspect of FILE found: all mappings that
- * prefix work renames and a cast without a glob casts; the prefixes in their keys. NULL past the end. */
+/* ckpt_weights_at, ckpt_wrapper_at - return result I of the last ckpt_inspect of FILE: the mappings whose
+ * keys ckpt_plan_strip and ckpt_plan_add rename and whose tensors a cast without a glob casts; the prefixes
+ * in their keys. NULL past the end. */
 CKPT_API const ckpt_weights *ckpt_weights_at(const ckpt_file *file, size_t i);
 CKPT_API const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *file, size_t i);
 
@@ -661,7 +662,7 @@ CKPT_API const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *file, size_t i);
 typedef struct {
     uint32_t struct_size;
     uint32_t threads; /* 0: as many as there are processors, at most 4 */
-    /* bytes, on the calling thread; nonzero: stop */
+    /* progress - is called with bytes, on the calling thread; nonzero stops */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } ckpt_work;
@@ -671,36 +672,36 @@ typedef struct {
 typedef enum { CKPT_SHA256, CKPT_XXH3 } ckpt_algorithm;
 #define CKPT_DIGEST_MAX 32
 
-/* ckpt_file_digest_as - from now on the digests of FILE are those of its floats, and of what ggml's blocks
- * mean, as DTYPE; other tensors stay. CKPT_ELOSSY: one of them cannot become DTYPE. */
+/* ckpt_file_digest_as - makes later digests of FILE those of its floats, and of the numbers in ggml's
+ * blocks, converted to DTYPE; other tensors are not converted. CKPT_ELOSSY: a tensor cannot become DTYPE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *err);
-/* ckpt_digest_dtype - the dtype that row I of FILE is digested as: mostly its own; CKPT_DT_NONE past the
- * end. */
+/* ckpt_digest_dtype - returns the dtype in which row I of FILE is digested; CKPT_DT_NONE past the end. */
 CKPT_API ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i);
 
-/* ckpt_digest_tensor - over the row-major contiguous little-endian bytes alone.
- * Writes 32 (sha256) or 16 (XXH3-128, canonical big-endian) bytes to OUT. */
+/* ckpt_digest_tensor - computes the digest of the row-major contiguous little-endian
+ * bytes of row I: 32 bytes (SHA-256) or 16 (XXH3-128, canonical big-endian) in OUT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg,
     uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
-/* ckpt_digest_tensors - ckpt_digest_tensor of every row that has data, row I's at
- * DIGESTS + I * CKPT_DIGEST_MAX. HOW may be NULL. */
+/* ckpt_digest_tensors - computes the digests of all rows that have data, that of row I
+ * at DIGESTS + I * CKPT_DIGEST_MAX. HOW may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg,
     const ckpt_work *how, uint8_t *digests, ckpt_error *err);
 
-/* ckpt_digest_file - of the sorted (name, dtype, shape, digest) lines of the rows, with kind and note if the
- * bytes do not determine all of it; DIGESTS holds ckpt_tensor_count() digests of CKPT_DIGEST_MAX bytes (those
- * of rows without data are ignored). */
+/* ckpt_digest_file - computes one digest of the names, dtypes, shapes and DIGESTS of all rows, sorted by
+ * name, with kind and note if bytes alone do not determine the values. DIGESTS has ckpt_tensor_count()
+ * digests of CKPT_DIGEST_MAX bytes; those of rows without data are ignored. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg,
     const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
-/* ckpt_digest_bytes - of a file's bytes as they are on disk, whatever they mean:
- * what sha256sum prints. HOW may be NULL. */
+/* ckpt_digest_bytes - computes the digest of the bytes of any file at PATH: with
+ * CKPT_SHA256, what sha256sum prints. HOW may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg,
     const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
-/* ckpt_digest_payload - of a safetensors file's bytes behind its header, which
- * edits of names and metadata do not change. CKPT_EUNSUPPORTED: not safetensors. */
+/* ckpt_digest_payload - computes the digest of the bytes after the header of a
+ * safetensors file, which edits of names and metadata do not change.
+ * CKPT_EUNSUPPORTED: FILE is not safetensors. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg,
     const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
@@ -708,107 +709,112 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_a
 
 #define CKPT_STAT_BINS 16
 
-/* Statistics of a tensor's numbers. Complex ones count by their magnitude, a float4
- * pair is two numbers, quantized tensors are their stored integers. */
+/* Statistics of a tensor's numbers. Complex numbers count by their magnitude, a float4
+ * pair as two numbers, and quantized tensors by their stored integers. */
 typedef struct {
     uint32_t struct_size;
     uint32_t numeric;            /* 0: no data, or not numbers; everything else is 0 */
     uint64_t finite, nan, inf;   /* counts; together, all numbers */
     uint64_t zeros;
-    double min, max, mean;       /* of the finite ones; NaN: there are none */
+    double min, max, mean;       /* of the finite numbers; NaN: there are none */
     double std;                  /* divided by n - 1, as torch.std does; NaN: fewer than two */
     double norm;                 /* root of the sum of squares; infinite beyond 1e154 */
     uint32_t wide;               /* int64 or uint64: exact extremes are in min_bits, max_bits */
     uint32_t reserved;
     uint64_t min_bits, max_bits; /* for int64 to be read as int64_t */
-    /* how many of `sampled` finite numbers lie in each of CKPT_STAT_BINS equal parts of
-     * min to max. All numbers are sampled if there are at most 4096 or the type has 8 bits
-     * or fewer; otherwise up to 4096, from evenly spread places that depend only on the count */
+    /* how many of `sampled` finite numbers are in each of CKPT_STAT_BINS equal parts of min to max.
+     * All numbers are sampled if there are at most 4096 or the type has 8 bits or fewer; otherwise up
+     * to 4096, at evenly spread positions that depend only on the number of elements */
     uint64_t histogram[CKPT_STAT_BINS], sampled;
 } ckpt_stats;
 
-/* ckpt_stat - statistics of NROWS rows into as many OUT, reading each once. HOW may be NULL.
- * The struct_size of the first OUT holds for all of them; none of the others has to be set. */
+/* ckpt_stat - computes the statistics of NROWS rows into as many items of OUT, and reads each row once.
+ * HOW may be NULL. Only the struct_size of the first item has to be set; it applies to all. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows,
     const ckpt_work *how, ckpt_stats *out, ckpt_error *err);
 
 /* ------------------------------------------------------------------- plan */
 
-/* A plan says what to write: which part of FILE, under which names. Making
- * and changing one touches no tensor byte. It keeps FILE alive: that may be closed first. */
+/* What to write: a part of a file, and the names and dtypes of its tensors. Making and changing a plan
+ * reads no tensor. The file may be closed before the plan is freed. */
 typedef struct ckpt_plan ckpt_plan;
 
-/* A new name: of a row, or of something else that went with the rows. */
+/* A new name: of a row, or of a key that was renamed together with the rows. */
 typedef struct {
     ckpt_str from, to;
     uint32_t metadata;  /* a module path of _metadata */
-    uint32_t value;     /* a key of something that holds no tensor, a name in an optimizer's list */
+    uint32_t value;     /* a key of a value without tensors, or a name in an optimizer's list */
     uint32_t component; /* a component of a composite tensor */
-    uint32_t mapping; /* that it is of: ckpt_plan_mapping_at; past the end: in a value of one */
+    uint32_t mapping; /* for ckpt_plan_mapping_at; past the end: it is inside a value of a mapping */
 } ckpt_rename;
 
-/* A mapping whose keys prefix work and renames act on. */
+/* A mapping whose keys are renamed. */
 typedef struct {
-    ckpt_str name; /* joined, below the plan's root; "" for that */
+    ckpt_str name; /* joined, below the root of the plan; "": that root */
     uint32_t averaged, optimizer;
-    uint64_t tensors, renamed; /* tensors of it, and how many of those have new names */
+    uint64_t tensors, renamed; /* its tensors, and how many of them have new names */
     uint64_t metadata, values; /* renamed: see ckpt_rename */
 } ckpt_mapping;
 
-/* ckpt_plan_new - a plan to write all of FILE as it is. On success *OUT must go to ckpt_plan_free(), before
- * or after ckpt_close() of FILE. */
+/* ckpt_plan_new - sets *OUT to a plan to write all of FILE without changes. The caller passes it to
+ * ckpt_plan_free(), before or after ckpt_close() of FILE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err);
-/* ckpt_plan_free - frees PLAN and all it handed out, and FILE if that is closed. NULL is allowed. */
+/* ckpt_plan_free - frees PLAN and all that was obtained from it, and its file if that is closed. NULL is
+ * allowed. */
 CKPT_API void ckpt_plan_free(ckpt_plan *plan);
 
-/* ckpt_plan_root - write only the sub-tree at PATH (joined name); "auto" picks
- * the weights mapping. A notice says which. */
+/* ckpt_plan_root - limits PLAN to the container with the joined name PATH; "auto": to
+ * the weights, which a notice names. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err);
 
-/* ckpt_plan_keep / drop - only / not the tensors whose name matches GLOB; may be
- * called again to widen. CKPT_ENOTFOUND when GLOB matches nothing. */
+/* ckpt_plan_keep, ckpt_plan_drop - keep only, or leave out, the tensors whose names match
+ * GLOB; further calls keep, or leave out, more. CKPT_ENOTFOUND: GLOB matches nothing. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err);
 
-/* Prefix work acts on the mappings that ckpt_info lists as weights, averaged copies included, on their
- * _metadata and on name-keyed optimizer state; after ckpt_plan_root on every state dict there. Nothing
- * inside a value of one is renamed. CKPT_EEXIST names both keys of a collision. */
+/* ckpt_plan_strip, _strip_auto, _add - remove PREFIX, or the prefixes of known wrappers, or add PREFIX: in
+ * the mappings that ckpt_weights_at lists, in their _metadata and in optimizer state by name; after
+ * ckpt_plan_root, in every state dict below the root. Nothing inside a value of a mapping is renamed.
+ * CKPT_EEXIST names both keys of a collision. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere,
     ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err);
 
-/* ckpt_plan_rename_regex - RULE is "REGEX=>REPL", POSIX extended, \1..\9 and \0
- * in REPL; every match in a name is replaced. */
+/* ckpt_plan_rename_regex - replaces each match in each key by RULE, "REGEX=>REPL": a POSIX
+ * extended expression, and a text with \1..\9 for its groups and \0 for the match. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule,
     ckpt_error *err);
 
-/* ckpt_plan_rename_pairs - the key of each of the N PAIRS becomes its text. A key is a name in a state dict,
- * or the joined name in the file, and then the new name is joined, too. Both are UTF-8, and copied. All are
- * renamed at once, so that two names can be swapped. CKPT_ENOTFOUND names a key that the plan lacks,
- * CKPT_EEXIST both keys that would have one name; nothing is renamed then. */
+/* ckpt_plan_rename_pairs - renames the key of each of the N PAIRS to its text. A key is a name in a state
+ * dict, or the joined name in the file, and then the new name is joined, too. Both are UTF-8, and are
+ * copied. All are renamed at the same time, so that two names can be swapped. CKPT_ENOTFOUND names a key
+ * that does not exist, CKPT_EEXIST two keys that would get the same name; nothing is renamed then. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size_t n,
     ckpt_error *err);
 
-/* ckpt_plan_rename_map - ckpt_plan_rename_pairs by a file: PATH is a JSON object {"old":"new"}. */
+/* ckpt_plan_rename_map - renames by the pairs in the file at PATH, a JSON object {"old":"new"}. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
 
-/* ckpt_plan_cast - writes tensors as DTYPE, rounded to nearest, ties to even; the last call that takes a
- * tensor counts. GLOB NULL: the floating tensors (not float8_e8m0fnu, which holds scales) of the mappings
- * that ckpt_info lists as weights, and what shares bytes with them; a notice of the write counts what was
- * left. Else the floating tensors whose name matches, or the name of a container that they are in. A 0-dim
- * `step`, which counts, is taken only by its whole name; by that, integers and bools are, too. CKPT_DT_Q8_0,
- * which only a GGUF holds, takes tensors whose last size is a multiple of 32, those of one dimension only by
- * their whole name. Applies to what the plan holds, and its names, at that time. */
+/* ckpt_plan_cast - casts tensors to DTYPE as they are written, rounded to nearest, ties to even; of several
+ * calls for a tensor the last one counts. GLOB NULL: casts the floating tensors (not float8_e8m0fnu, which
+ * are scales) of the mappings that ckpt_weights_at lists, and tensors that share bytes with them; a notice
+ * of the write counts the others. Else casts the floating tensors whose name, or the name of a container
+ * around them, matches GLOB. A 0-dim `step`, which is a counter, an integer or a bool is cast only if GLOB
+ * is its full name. CKPT_DT_Q8_0, which only GGUF has, needs a last size that is a multiple of 32; tensors
+ * of one dimension are cast to it only by their full names. Applies to the tensors and names that the plan
+ * has at the time of the call. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype,
     ckpt_error *err);
 
-/* ckpt_plan_sanitize - tensors and plain data only, as torch.load(weights_only=True) takes them. After
- * ckpt_plan_root; no new names or dtypes in that plan. FORMAT is what will be written (NULL: a torch zip). */
+/* ckpt_plan_sanitize - reduces PLAN to tensors and builtin types, as torch.load(weights_only=True) accepts
+ * them. May come after ckpt_plan_root, but not with new names or dtypes. FORMAT: the format of the output;
+ * NULL: torch zip. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_sanitize(ckpt_plan *plan, const char *format, ckpt_error *err);
 
-/* What it made into `instead` ("tensor", "float" …) or left out (lost: "None" in a list, else empty);
- * callable: what loading it needs. path NULL: a call whose result nothing uses. */
+/* A value that ckpt_plan_sanitize changed to `instead` ("tensor", "float" …), or left out: then `lost` is
+ * 1, and `instead` is "None" in a list and else empty. callable: what loading the value would call. path
+ * NULL: it is a call whose result nothing uses. */
 typedef struct {
     ckpt_str name; /* path joined with '.' */
     const ckpt_path_elem *path;
@@ -818,17 +824,18 @@ typedef struct {
 } ckpt_sanitized;
 CKPT_API size_t ckpt_plan_sanitized_count(const ckpt_plan *plan);
 CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t i);
-/* ckpt_plan_rename_at - rename I of those that ckpt_plan_rename_count counts; the list is made on first use.
- * NULL: there are no more, or no memory. */
+/* ckpt_plan_rename_at - returns rename I; the list is made on first use. NULL: past the end, or out of
+ * memory. */
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
 CKPT_API size_t ckpt_plan_mapping_count(const ckpt_plan *plan); /* 0 before anything was renamed */
-/* ckpt_plan_prefix - what ckpt_plan_strip took for the prefix where PREFIX lacked its dot; NULL: as given. */
+/* ckpt_plan_prefix - returns the prefix that ckpt_plan_strip removed if PREFIX lacked its dot; NULL: it did
+ * not. */
 CKPT_API const char *ckpt_plan_prefix(const ckpt_plan *plan);
 CKPT_API const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *plan, size_t i);
 CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);
 
-/* ckpt_plan_notice_at - notices of the operations, as ckpt_notice_at. */
+/* ckpt_plan_notice_at - returns notice I of the operations on PLAN, as ckpt_notice_at does. */
 CKPT_API const char *ckpt_plan_notice_at(const ckpt_plan *plan, size_t i);
 
 /* ------------------------------------------------------------------ write */
@@ -839,7 +846,7 @@ typedef enum { CKPT_RECOVERED_NOTHING, CKPT_RECOVERED_OLD, CKPT_RECOVERED_NEW } 
 typedef struct {
     uint32_t struct_size;
     uint32_t force;        /* replace an existing output */
-    uint32_t strict;       /* refuse instead of dropping, or overflowing in a cast, with a notice */
+    uint32_t strict;       /* fail if something would be left out, or overflow in a cast */
     uint32_t dry_run;      /* do everything except write */
     uint32_t no_sync;      /* skip the fsyncs */
     uint32_t follow_links; /* in place: also through a symbolic link, and a file with several names */
@@ -849,7 +856,7 @@ typedef struct {
     uint64_t max_shard; /* bytes; 0: one file */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
     void *user;
-    uint64_t shards; /* files of a distributed checkpoint; 0: one, or those of the input */
+    uint64_t shards; /* number of files of a distributed checkpoint; 0: one, or as many as the input has */
     const char *architecture; /* GGUF: general.architecture; NULL: that of the input, which must have one */
     uint32_t compress; /* npz: deflate its members */
     uint32_t reserved;
@@ -867,15 +874,15 @@ typedef struct {
     uint16_t from, to; /* ckpt_dtype */
     uint64_t elements;   /* tensors that share bytes count once */
     uint64_t overflowed; /* beyond the largest value of TO */
-    const char *became;  /* "inf", "nan" or "448": what those are now */
+    const char *became;  /* what overflowed values became: "inf", "nan" or "448" */
 } ckpt_cast;
 
-/* What it points to lives in the plan until its next write. */
+/* What it points to belongs to the plan, and is valid until its next write. */
 typedef struct {
     uint32_t struct_size;
     uint32_t reserved;
     const char *format;
-    const char *const *outputs; /* paths, index last; none: memory, a descriptor */
+    const char *const *outputs; /* paths, that of an index last; none for memory and descriptors */
     size_t noutputs;
     uint64_t tensors, bytes; /* written: tensors and file bytes */
     size_t ndropped;         /* ckpt_plan_dropped_at */
@@ -888,85 +895,85 @@ typedef struct {
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char *path,
     const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_plan_write_memory - ckpt_plan_write into memory: *BYTES, *N of them, must go to ckpt_free(). With
- * dry_run *BYTES is NULL, and OUT->bytes is the size that would be written. CKPT_EUSAGE: OPTS has max_shard,
- * or no format, though that of the input cannot be written. force and no_sync are ignored. */
+/* ckpt_plan_write_memory - writes PLAN into memory: sets *BYTES and their number *N. The caller passes
+ * *BYTES to ckpt_free(). With dry_run, *BYTES is NULL and OUT->bytes is the size that would be written.
+ * CKPT_EUSAGE: OPTS has max_shard, or has no format and that of the input cannot be written. Ignores force
+ * and no_sync. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_memory(ckpt_plan *plan, const ckpt_write_options *opts,
     void **bytes, size_t *n, ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_free - frees what ckpt_plan_write_memory or ckpt_table_json has made. NULL is allowed. */
+/* ckpt_free - frees the result of ckpt_plan_write_memory or ckpt_table_json. NULL is allowed. */
 CKPT_API void ckpt_free(void *bytes);
 
-/* ckpt_plan_write_fd - ckpt_plan_write to the descriptor FD, which is open for writing: a file, from its
- * position, a pipe or a socket, blocking or not. FD is neither closed nor synced. All is written to a
- * temporary file without a name in $TMPDIR first (as long as the output) and then copied: FD has all of it,
- * or, when the call failed, nothing, unless it was FD itself that failed (CKPT_EIO: a full disk, a reader
- * that is gone, which also sends SIGPIPE). OPTS are those of ckpt_plan_write_memory. */
+/* ckpt_plan_write_fd - writes PLAN to the descriptor FD, which must be open for writing: a file, from its
+ * position on, a pipe or a socket, blocking or not. FD is neither closed nor synced. The output is first
+ * written to a temporary file without a name in $TMPDIR and then copied. So FD gets all of it or, if the
+ * call fails, nothing, unless writing to FD fails (CKPT_EIO: a full disk, or a reader that has closed it,
+ * which also causes SIGPIPE). OPTS are used as by ckpt_plan_write_memory. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_fd(ckpt_plan *plan, int fd,
     const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_plan_dropped_at, ckpt_plan_alias_at, ckpt_plan_cast_at - the tensors and values that the last write
- * of PLAN left out, wrote under another one's name, or cast to another dtype. NULL past the end. */
+/* ckpt_plan_dropped_at, ckpt_plan_alias_at, ckpt_plan_cast_at - return item I of what the last write of PLAN
+ * left out, wrote under the name of a tensor that it shares bytes with, or cast. NULL past the end. */
 CKPT_API const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *plan, size_t i);
 CKPT_API const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *plan, size_t i);
 CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
 
-/* ckpt_plan_write_in_place - gives the names of PLAN to the tensors in its own file,
- * by changing nothing but the metadata there: the size of the tensors does not
- * matter. The old bytes are saved in FILE.ckpt-undo first, which is removed at the
- * end, so that ckpt_recover can repair the file after a crash. PLAN may change names
- * only; with other changes CKPT_EUNSUPPORTED, CKPT_EUSAGE or CKPT_ELOSSY. Of OPTS, only dry_run,
+/* ckpt_plan_write_in_place - renames the tensors in the file of PLAN itself. It changes
+ * only metadata, so that the size of the tensors does not matter. It first saves the
+ * old bytes in FILE.ckpt-undo, with which ckpt_recover can repair the file after a
+ * crash, and removes that at the end. PLAN may change names only; with other changes
+ * it fails with CKPT_EUNSUPPORTED, CKPT_EUSAGE or CKPT_ELOSSY. Of OPTS, only dry_run,
  * no_sync and follow_links are used. Reopen the file afterwards. OUT may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
     ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_metadata_count, ckpt_metadata_at - the key and text pairs in the metadata of a safetensors
- * header or of a set's index, and those of a GGUF, whose long arrays are abbreviated. False: there is no
- * pair at I, and OUT is empty. */
+/* ckpt_metadata_count, ckpt_metadata_at - return the number of pairs in the metadata, and pair I: those of
+ * a safetensors header, of the index of a set, or of GGUF, whose long arrays are abbreviated. False: past
+ * the end, and *OUT is empty. */
 CKPT_API size_t ckpt_metadata_count(const ckpt_file *file);
 CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t i, ckpt_pair *out);
-/* ckpt_metadata_is_tie - is the key of pair I one more name of the tensor that its text names? */
+/* ckpt_metadata_is_tie - is the key of pair I one more name of the tensor whose name is its text? */
 CKPT_API bool ckpt_metadata_is_tie(const ckpt_file *file, size_t i);
-/* ckpt_file_metadata - all pairs as one mapping; NULL: the file has none. Neither ckpt_file_root nor the
- * leaves include it. */
+/* ckpt_file_metadata - returns all pairs as one mapping; NULL: the file has none. It is not below
+ * ckpt_file_root, nor in the leaves. */
 CKPT_API const ckpt_value *ckpt_file_metadata(const ckpt_file *file);
-/* ckpt_metadata_write - replaces all metadata of FILE, of safetensors or GGUF, by the N PAIRS, those that
- * record ties too, and changes nothing else. A pair of a GGUF keeps its type, a new one is a text unless
- * its key ends in a type, as ckpt-meta(1) has it. PATH NULL: in the file itself, as
- * ckpt_plan_write_in_place, if they fit into its header. *BYTES (may be NULL) becomes the length of the
- * header. Of OPTS, only force, dry_run, no_sync and follow_links are used. CKPT_EUNSUPPORTED: another
- * format, or no room. */
+/* ckpt_metadata_write - writes FILE, safetensors or GGUF, to PATH with the N PAIRS as its metadata, and
+ * without other changes. Pairs that record ties are replaced, too. A pair of GGUF keeps its type; a new pair
+ * is a text unless its key ends in a type, see ckpt-meta(1). PATH NULL: changes the file itself, as
+ * ckpt_plan_write_in_place does, if the pairs fit into its header. *BYTES, which may be NULL, becomes the
+ * length of the header. Of OPTS, only force, dry_run, no_sync and follow_links are used. CKPT_EUNSUPPORTED:
+ * FILE is of a different format, or there is no room. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_pair *pairs,
     size_t n, const char *path, const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err);
 
-/* ckpt_recover - repairs PATH after an in-place edit that was interrupted; until then
- * every reader refuses it (CKPT_ECHANGED). The edit is undone, or kept if it was
- * complete. WHAT may be NULL. An undo file that is damaged,
- * belongs to another file, or is not what an edit leaves (another user may have written it, or
- * it would change more than names) gives CKPT_ECHANGED, and stays. With dry_run in OPTS, WHAT is
- * what would be done. */
+/* ckpt_recover - repairs PATH after an in-place edit that was interrupted; until then, opening it fails
+ * with CKPT_ECHANGED. Undoes the edit, or keeps it if it is complete. *WHAT: what was done, or with
+ * dry_run in OPTS would be done; WHAT may be NULL. CKPT_ECHANGED: the undo file is damaged, belongs to a
+ * different file, or is not what an edit leaves (a different user may have written it, or it would change
+ * more than names); it is not removed then. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts,
     ckpt_recovered *what, ckpt_error *err);
 
-/* ckpt_write_format - the format that PATH's suffix or NAME stands for, as
- * ckpt_file_format spells it; NULL when nothing we write. */
+/* ckpt_write_format - returns the name of the format that an output of that path, or
+ * with that name of a format, has; NULL: there is none that can be written. */
 CKPT_API const char *ckpt_write_format(const char *path_or_name);
 
-/* ckpt_write_format_at - the name of the I-th format that an output can have, as ckpt_write_options
+/* ckpt_write_format_at - returns the name of format I of those that can be written, as ckpt_write_options
  * takes it; NULL past the end. */
 CKPT_API const char *ckpt_write_format_at(size_t i);
 
-/* ckpt_write_format_suffixes - the suffixes that stand for the format NAME, a blank between them and the
- * usual one first; NULL if none does. */
+/* ckpt_write_format_suffixes - returns the file name suffixes of the format NAME, separated by blanks, the
+ * usual one first; NULL: it has none. */
 CKPT_API const char *ckpt_write_format_suffixes(const char *name);
 
-/* ckpt_write_format_is_flat - does the format NAME, which may be NULL, hold tensors by name and texts, and
- * nothing else? False, too, when nothing we write. */
+/* ckpt_write_format_is_flat - does the format NAME, which may be NULL, have only named tensors and texts?
+ * False if it cannot be written, too. */
 CKPT_API bool ckpt_write_format_is_flat(const char *name);
 
-/* ckpt_emergency_cleanup - removes every temporary file of writes that are under
- * way. Async-signal-safe: for a handler that is about to end the process, and
- * for nothing else (those writes can only fail afterwards). */
+/* ckpt_emergency_cleanup - removes the temporary files of all writes that are in
+ * progress, which can only fail afterwards. Async-signal-safe: for a signal handler
+ * that ends the process. */
 CKPT_API void ckpt_emergency_cleanup(void);
 
 /* ------------------------------------------------------------------- diff */
@@ -975,16 +982,16 @@ typedef struct {
     uint32_t struct_size;
     uint32_t equal_nan;    /* NaN equals NaN by value (identical bytes always do) */
     uint32_t keys_only;    /* names, dtypes and shapes; no data is read */
-    uint32_t ignore_dtype; /* another dtype alone is no difference: the numbers are compared */
-    uint32_t tensors_only; /* a name that only a value has is nothing: ckpt_diff_values is not called */
-    uint32_t norms;        /* rel_l2 and cosine, which costs reading what is equal, too */
+    uint32_t ignore_dtype; /* a different dtype alone is no difference: the numbers are compared */
+    uint32_t tensors_only; /* globs must match tensors, not values: ckpt_diff_values is not called */
+    uint32_t norms;        /* compute rel_l2 and cosine, for which equal tensors have to be decoded, too */
     uint32_t threads;      /* as in ckpt_work */
     uint32_t reserved;
     double rtol, atol;   /* |a-b| <= atol + rtol*|b| counts as same */
-    const char *root; /* on the side that has names below it, only those, without it;
+    const char *root; /* compare only names below it, without it, in each file that has such names;
                          "auto": the weights; NULL: all */
-    const char *root_a, *root_b; /* of one side, instead of root: must be there; NULL: root */
-    const char *ignore_prefix; /* taken off names on both sides, after root; NULL: none */
+    const char *root_a, *root_b; /* the same for one file, which must have such names; NULL: root */
+    const char *ignore_prefix; /* removed from names of both files, after root; NULL: none */
     const char *const *globs;  /* only names that match one, none that match a "!GLOB"; NULL: all */
     size_t nglobs;
     int (*progress)(void *user, uint64_t done, uint64_t total);
@@ -993,7 +1000,7 @@ typedef struct {
 
 typedef enum {
     CKPT_DIFF_ONLY_A, CKPT_DIFF_ONLY_B,
-    CKPT_DIFF_RENAMED, /* same dtype, shape and bytes under another name */
+    CKPT_DIFF_RENAMED, /* the same dtype, shape and bytes under a different name */
     CKPT_DIFF_CHANGED, /* dtype, shape or values */
     CKPT_DIFF_SAME     /* identical, or within tolerance */
 } ckpt_diff_what;
@@ -1002,12 +1009,12 @@ typedef struct {
     uint32_t what;             /* ckpt_diff_what */
     uint32_t within_tolerance; /* SAME, but not byte for byte */
     ckpt_str name, other;      /* other: the name in B when renamed */
-    uint32_t a, b;             /* rows, CKPT_NO_TENSOR where absent */
+    uint32_t a, b;             /* rows; CKPT_NO_TENSOR: that file has none */
     uint32_t dtype_differs, shape_differs, values_differ, compared;
     uint64_t differing, elements;
     double max_abs, max_rel, mean_abs;
-    /* With norms, else NaN: the root of the sum of |a-b|^2 over that of |b|^2, infinite where a difference
-     * is; and a.b over |a| |b|, NaN where one of them is 0. Pairs that are not finite stay out of both. */
+    /* NaN without `norms`. rel_l2: |a-b| / |b|, infinite if a difference is; cosine: a.b / (|a| |b|), NaN if
+     * |a| or |b| is 0. Pairs of numbers that are not finite are left out of both. */
     double rel_l2, cosine;
 } ckpt_diff_event;
 
@@ -1017,30 +1024,30 @@ typedef struct {
     uint64_t same, changed, only_a, only_b, renamed;
 } ckpt_diff_totals;
 
-/* ckpt_diff - compares A and B by name, streaming both in bounded memory; EVENT
- * is called once a row in natural order of names (nonzero stops it). EVENT and TOTALS may be NULL. Renamed
- * pairs come as one RENAMED event beside their ONLY_A and ONLY_B. */
+/* ckpt_diff - compares the tensors of A and B by name, in bounded memory. Calls EVENT for each row in
+ * natural order of names; nonzero stops. EVENT and TOTALS may be NULL. A renamed pair has a RENAMED event in
+ * addition to its ONLY_A and ONLY_B. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
     int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals, ckpt_error *err);
 
-/* A value (a leaf that is no tensor) that is not the same. */
+/* A value (a leaf that is no tensor) that differs. */
 typedef struct {
     uint32_t what;          /* CKPT_DIFF_ONLY_A, CKPT_DIFF_ONLY_B or CKPT_DIFF_CHANGED */
     ckpt_str name;
-    const ckpt_leaf *a, *b; /* NULL where absent */
+    const ckpt_leaf *a, *b; /* NULL: that file has none */
 } ckpt_diff_value;
 
 typedef struct {
     uint32_t struct_size;
-    uint32_t compared;   /* both files hold some */
-    uint64_t in_a, in_b; /* how many of them each holds below the root */
+    uint32_t compared;   /* both files have values */
+    uint64_t in_a, in_b; /* how many values each file has below the root */
     uint64_t same, changed, only_a, only_b;
 } ckpt_diff_value_totals;
 
-/* ckpt_diff_values - compares the values of A and B by name and meaning: type and content count, the order
- * of keys, the pickle's protocol and Python's version do not; tolerances are for tensors. Of OPTS the roots,
- * ignore_prefix and globs count. EVENT gets each that is not the same, in natural order of names (nonzero
- * stops); a list or mapping whose type differs comes before the first value in it. Where one file holds none,
+/* ckpt_diff_values - compares the values of A and B by name: their types and contents, but not the order of
+ * keys, the protocol of the pickle or the version of Python. Of OPTS, only the roots, ignore_prefix and
+ * globs are used. Calls EVENT for each value that differs, in natural order of names; nonzero stops. A list
+ * or mapping whose type differs comes before the first value in it. If one of the files has no values,
  * nothing is compared. EVENT and TOTALS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b,
     const ckpt_diff_options *opts, int (*event)(void *user, const ckpt_diff_value *), void *user,
@@ -1052,21 +1059,21 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b
 typedef enum {
     CKPT_SCAN_DATA_ONLY,        /* nothing is imported */
     CKPT_SCAN_ALLOW_LISTED,     /* every import and call is on the lists */
-    CKPT_SCAN_UNKNOWN_CALLABLE, /* something is on no list */
-    CKPT_SCAN_UNRESOLVED,       /* computed while loading: it cannot be read from the file alone */
-    CKPT_SCAN_KNOWN_EXEC        /* known to run code */
+    CKPT_SCAN_UNKNOWN_CALLABLE, /* an import or call is on no list */
+    CKPT_SCAN_UNRESOLVED,       /* a name is computed while loading, and cannot be read from the file */
+    CKPT_SCAN_KNOWN_EXEC        /* a call is known to run code */
 } ckpt_scan_verdict;
 CKPT_API const char *ckpt_scan_verdict_name(ckpt_scan_verdict verdict); /* "DATA-ONLY" … */
 
 typedef enum {
     CKPT_SCAN_NONE, CKPT_SCAN_NOTE,
-    CKPT_SCAN_INCOMPLETE, /* not inspected: neither good nor bad */
+    CKPT_SCAN_INCOMPLETE, /* could not be inspected */
     CKPT_SCAN_WARNING, CKPT_SCAN_ERROR
 } ckpt_scan_level;
 CKPT_API const char *ckpt_scan_level_name(ckpt_scan_level level); /* "note" … */
 
 typedef struct {
-    const char *id;   /* "PKL002", for good */
+    const char *id;   /* "PKL002"; never changes */
     const char *name; /* "known-exec" */
     const char *text;
     uint32_t level;   /* ckpt_scan_level */
@@ -1075,15 +1082,15 @@ typedef struct {
 CKPT_API const ckpt_scan_rule *ckpt_scan_rule_at(size_t i); /* NULL past the end */
 
 typedef enum {
-    CKPT_SCAN_PICKLE,  /* a pickle begins: everything up to the next one is of it */
-    CKPT_SCAN_CALL,    /* a call, in order of execution; a finding too when rule is set */
+    CKPT_SCAN_PICKLE,  /* a pickle begins: the records up to the next pickle belong to it */
+    CKPT_SCAN_CALL,    /* a call, in order of execution; also a finding if `rule` is set */
     CKPT_SCAN_FINDING, /* anything else */
-    CKPT_SCAN_MEMBER   /* one of an archive, with its sum; only if that is asked for */
+    CKPT_SCAN_MEMBER   /* a member of an archive, with its SHA-256; only with the option sha256 */
 } ckpt_scan_what;
 
 enum {
-    CKPT_SCAN_BY_DIRECTORY = 1, /* readers of a zip that go by its directory: most, torch's too */
-    CKPT_SCAN_BY_LOCAL = 2      /* those that go by the headers before the members */
+    CKPT_SCAN_BY_DIRECTORY = 1, /* readers of a zip that use its central directory: most, and torch */
+    CKPT_SCAN_BY_LOCAL = 2      /* readers that use the local headers */
 };
 
 /* Valid until the callback returns. */
@@ -1093,8 +1100,8 @@ typedef struct {
     const ckpt_scan_rule *rule; /* NULL: nothing is wrong with it */
     uint32_t verdict;           /* ckpt_scan_verdict of this call or import */
     ckpt_str where;             /* "archive/data.pkl", "inner.zip!data.pkl"; empty: the file itself */
-    uint64_t offset;            /* there; CKPT_NO_OFFSET: of the whole */
-    uint64_t file_offset;       /* in the file, where it is stored as it is; else CKPT_NO_OFFSET */
+    uint64_t offset;            /* in `where`; CKPT_NO_OFFSET: it is about all of it */
+    uint64_t file_offset;       /* in the file, if it is stored uncompressed; else CKPT_NO_OFFSET */
     const char *opcode;         /* "REDUCE", or NULL */
     uint64_t call;              /* number in order of execution, from 1; 0: no call */
     ckpt_str module, name;      /* of the callable or import as spelled; empty: none, or unknown */
@@ -1102,13 +1109,13 @@ typedef struct {
     const ckpt_value *args;     /* tuple of arguments as far as they are constants, or NULL */
     int32_t weights_only;       /* does torch.load(weights_only=True) accept this: 1, 0; -1: unknown */
     int32_t result_used;        /* of a call: 1; 0: its result is dropped at once; -1: unknown */
-    uint64_t error_offset;      /* where its pickle breaks off later; CKPT_NO_OFFSET: it does not */
+    uint64_t error_offset;      /* where its pickle is malformed later; CKPT_NO_OFFSET: nowhere */
     uint32_t framed;            /* seen only by loaders that read by frames */
-    uint32_t plain;             /* seen only by pickle.load, where joblib.load passes over an array */
-    ckpt_str text;              /* in words, escaped; empty for most calls */
+    uint32_t plain;             /* seen only by pickle.load; joblib.load skips it as the bytes of an array */
+    ckpt_str text;              /* a message, escaped; empty for most calls */
     ckpt_str found, allowed;    /* as in ckpt_error: what is at fault, what would be valid; may be empty */
     uint64_t bytes;             /* of a member, unpacked */
-    const uint8_t *sha256;      /* of a member: of these bytes, CKPT_DIGEST_MAX long; else NULL */
+    const uint8_t *sha256;      /* of these bytes, CKPT_DIGEST_MAX long; NULL if it is not a member */
     uint32_t readers;           /* of a member of a zip: who reads these bytes, CKPT_SCAN_BY_… */
 } ckpt_scan_record;
 
@@ -1118,8 +1125,8 @@ typedef struct {
     uint32_t sha256;       /* of the file and of each member: all bytes are read */
     uint32_t max_depth;    /* of archives in archives: 4 */
     uint64_t max_unpacked; /* bytes that one archive or compressed file may unpack to: 4 GiB */
-    /* opened - the file is open and none of its bytes was read: from here on nothing else has to be
-     * opened, so that the process can give up that right. Not 0: CKPT_ECANCELLED. May be NULL. */
+    /* opened - is called when the file is open and none of its bytes was read. No other file has to be opened
+     * after that, so that the process can give up that right. Nonzero: CKPT_ECANCELLED. May be NULL. */
     int (*opened)(void *user);
 } ckpt_scan_options;
 
@@ -1129,16 +1136,16 @@ typedef struct {
     uint64_t found[8];                /* findings of each ckpt_scan_level; the last are for levels to come */
     uint64_t pickles, calls, members; /* looked at */
     const char *format;               /* "torch-zip", "pickle", "text" …; NULL: unknown */
-    uint64_t bytes, accounted;        /* of the file; of those, known what they are for */
-    /* Of the latter, as far as they lie in the file as they are; the rest are headers and what is packed. */
+    uint64_t bytes, accounted;        /* of the file; of these, those whose purpose is known */
+    /* Parts of `accounted` that are stored uncompressed; the others are headers and compressed data. */
     uint64_t in_pickles, in_tensors, in_text;
-    uint8_t sha256[CKPT_DIGEST_MAX];  /* of the file, when asked for */
+    uint8_t sha256[CKPT_DIGEST_MAX];  /* of the file, with the option sha256 */
 } ckpt_scan_result;
 
-/* ckpt_scan_lists - the SHA-256 of the names that count as harmless. */
+/* ckpt_scan_lists - sets OUT to the SHA-256 of the lists of harmless names. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
-/* ckpt_scan_ready - loads what scanning may need later (libarchive): for a process that will not
- * be able to. False: archives that need it will be CKPT_SCAN_INCOMPLETE. */
+/* ckpt_scan_ready - loads libarchive, which scanning may need later, for a process that will then not be
+ * able to. False: archives that need it will be CKPT_SCAN_INCOMPLETE. */
 CKPT_API bool ckpt_scan_ready(void);
 
 /* ckpt_scan - follows every pickle in the file at PATH without running it, and passes what a loader would do
@@ -1150,8 +1157,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan
 
 /* ------------------------------------------------------------------- mem */
 
-/* What training a network keeps in the memory of a device: bytes of tensors. What the allocator, kernels
- * and the driver need beyond them is not counted. A ckpt_mem is used by one thread at a time. */
+/* A network, to estimate the memory of a device that training it takes. It counts the bytes of tensors,
+ * without what the allocator, kernels and the driver need. A ckpt_mem may be used by one thread at a time. */
 typedef struct ckpt_mem ckpt_mem;
 
 typedef struct {
@@ -1163,14 +1170,14 @@ typedef struct {
     size_t nfrozen;
 } ckpt_mem_options;
 
-/* ckpt_mem_new - the network whose weights FILE has, or, if FILE is NULL, the one that options->config
- * describes. FILE can be closed afterwards. On success *OUT must go to ckpt_mem_free().
+/* ckpt_mem_new - sets *OUT to the network whose weights FILE has or, if FILE is NULL, that the config of OPTS
+ * describes. FILE can be closed afterwards. The caller passes *OUT to ckpt_mem_free().
  * CKPT_EUNSUPPORTED: weights that are not trained as they are (quantized, adapters without their model),
  * with the reason. CKPT_ENOTFOUND: a glob of frozen matches no parameter. CKPT_EFORMAT: the config
  * cannot be read. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts,
     ckpt_mem **out, ckpt_error *err);
-/* ckpt_mem_free - frees M and all it handed out. NULL is allowed. */
+/* ckpt_mem_free - frees M and all that was obtained from it. NULL is allowed. */
 CKPT_API void ckpt_mem_free(ckpt_mem *m);
 
 typedef enum {
@@ -1200,7 +1207,7 @@ typedef struct {
     uint32_t struct_size;
     uint32_t precision;    /* ckpt_mem_precision */
     const char *optimizer; /* ckpt_mem_optimizer_at; NULL: that of the file, else "adamw-foreach" */
-    uint64_t batch;        /* 0: activations are not asked for */
+    uint64_t batch;        /* 0: activations are not counted */
     uint64_t seq;          /* of texts */
     uint64_t height, width; /* of images; 0: those of the position embedding */
     uint64_t heads;        /* 0: as the file and its config have it */
@@ -1214,7 +1221,7 @@ typedef struct {
 
 typedef struct {
     uint64_t bytes;
-    uint32_t known; /* 0: nothing is known about it, or it was not asked for */
+    uint32_t known; /* 0: it is not known, or was not requested */
     uint32_t exact; /* to the byte, as torch counts its tensors */
 } ckpt_mem_amount;
 
@@ -1231,7 +1238,7 @@ typedef struct {
     uint32_t blocks;            /* that can be checkpointed; 0: activations are not known */
     const char *family;         /* "gpt2" …; NULL: none that is known */
     const char *family_title;   /* "GPT-2" */
-    const char *recognized_by;  /* the name that did it */
+    const char *recognized_by;  /* the tensor name, or key of the config, by which it was recognized */
     const char *optimizer;      /* "adamw-foreach", or what the file holds: "Adam-like, 42 states" */
     const char *precision;      /* "fp32", "bf16-mixed", "as stored" … */
     uint64_t trained, frozen;   /* elements of parameters */
@@ -1239,7 +1246,7 @@ typedef struct {
     ckpt_mem_amount parameters, buffers, gradients, optimizer_states, step_transient;
     ckpt_mem_amount activations_kept;
     ckpt_mem_amount peak;       /* activations, temporaries and gradients */
-    ckpt_mem_amount total;      /* of all, at the worst moment */
+    ckpt_mem_amount total;      /* all memory at the moment at which it is largest */
     const char *peak_place;     /* "backward of transformer.h.11"; NULL: not known */
     const ckpt_mem_segment *segment; /* nsegments of them */
     size_t nsegments;
@@ -1247,54 +1254,55 @@ typedef struct {
     double extra_forward;       /* work that is done again, as a part of one forward pass */
     uint32_t plan_proven;       /* of ckpt_mem_plan: no other segments are better; 0: not all were tried */
     uint32_t reserved;
-    const char *setup;          /* Python that has to run before: "model.config.use_cache = False"; or NULL */
+    const char *setup;          /* Python to run before: "model.config.use_cache = False"; or NULL */
 } ckpt_mem_result;
 
-/* ckpt_mem_estimate - the memory that RUN takes, into OUT. CKPT_EUNSUPPORTED: activations are asked for,
- * but the family is not known or the file has something that is not in its table. CKPT_EUSAGE: RUN lacks
- * what it takes (seq, heads), or does not fit the network. */
+/* ckpt_mem_estimate - sets *OUT to the memory that RUN takes. CKPT_EUNSUPPORTED: RUN has a batch, but the
+ * family is not known, or the file has tensors that its table lacks. CKPT_EUSAGE: RUN lacks a value that is
+ * needed (seq, heads), or does not fit the network. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run,
     ckpt_mem_result *out, ckpt_error *err);
 
-/* ckpt_mem_plan - finds the segments with which RUN (whose checkpoint is ignored) takes least: with LIMIT
- * 0 the lowest peak, else the least work that is done again at a total of LIMIT bytes or less. OUT as of
- * ckpt_mem_estimate. CKPT_ENOTFOUND: none is below LIMIT; OUT is that of the lowest peak then. */
+/* ckpt_mem_plan - finds the best segments for RUN, whose checkpoint is ignored: with LIMIT 0 those with the
+ * lowest peak, else those with the least work done again at a total of LIMIT bytes or less. Sets *OUT as
+ * ckpt_mem_estimate does. CKPT_ENOTFOUND: no plan is below LIMIT; *OUT is that of the lowest peak then. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit,
     ckpt_mem_result *out, ckpt_error *err);
 
-/* ckpt_mem_largest_batch - into *BATCH: the largest at which RUN (whose batch is ignored) takes LIMIT
- * bytes or less in total; 0: not even one. With CKPT_MEM_PLAN each batch has the plan of its lowest peak. */
+/* ckpt_mem_largest_batch - sets *BATCH to the largest batch with which RUN, whose batch is ignored, takes
+ * LIMIT bytes or less in total; 0: not even a batch of 1 does. With CKPT_MEM_PLAN each batch has the plan of
+ * its lowest peak. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run,
     uint64_t limit, uint64_t *batch, ckpt_error *err);
 
-/* ckpt_mem_assumed_at, ckpt_mem_unknown_at - what the last estimate rests on, and what it leaves out, a line
- * each, escaped; NULL past the end. */
+/* ckpt_mem_assumed_at, ckpt_mem_unknown_at - return line I of what the last estimate assumes, and of what it
+ * leaves out, escaped; NULL past the end. */
 CKPT_API const char *ckpt_mem_assumed_at(const ckpt_mem *m, size_t i);
 CKPT_API const char *ckpt_mem_unknown_at(const ckpt_mem *m, size_t i);
-/* ckpt_mem_block_name - the name of block I in Python: "transformer.h[3]", "layer1[0]"; NULL past the end. */
+/* ckpt_mem_block_name - returns the name of block I in Python: "transformer.h[3]"; NULL past the end. */
 CKPT_API const char *ckpt_mem_block_name(const ckpt_mem *m, uint32_t i);
 
 /* An optimizer's state for one group of parameters, as the file has it. */
 typedef struct {
     uint64_t parameters; /* tensors in the group */
-    uint64_t bytes;      /* of it, each storage once */
+    uint64_t bytes;      /* of the state, each storage once */
 } ckpt_mem_group;
-/* ckpt_mem_group_at - group I of the file's own optimizer; false: past the end. */
+/* ckpt_mem_group_at - sets *OUT to group I of the file's optimizer. False: past the end. */
 CKPT_API bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out);
 
-/* ckpt_mem_optimizer_at - the names of optimizers; NULL past the end. */
+/* ckpt_mem_optimizer_at - returns the name of known optimizer I; NULL past the end. */
 CKPT_API const char *ckpt_mem_optimizer_at(size_t i);
 
 /* ----------------------------------------------------------------- verify */
 
 /* One thing that is wrong with a file. Valid until the callback returns. */
 typedef struct {
-    const char *id;          /* "checksum", for good: ckpt_finding_text */
+    const char *id;          /* "checksum"; never changes, see ckpt_finding_text */
     const ckpt_error *error; /* file, offset, where, what was found and what is allowed, hint */
     uint64_t nan, inf, elements; /* of a tensor that is not finite */
 } ckpt_finding;
 
-/* ckpt_finding_text - what an id stands for; NULL: there is no such id. */
+/* ckpt_finding_text - returns what the finding ID means; NULL: there is no such id. */
 CKPT_API const char *ckpt_finding_text(const char *id);
 
 typedef struct {
@@ -1305,11 +1313,11 @@ typedef struct {
     uint32_t ignore_case;       /* of ASCII letters, where globs are matched */
     uint32_t reserved;
     const char *manifest;       /* path of a list of tensors that must be those of the file, or NULL */
-    const char *write_manifest; /* path where to write one, if nothing is found; "-": standard output */
-    const char *root;           /* only the tensors below it, without it, as by ckpt_file_narrow; NULL: all */
+    const char *write_manifest; /* path to write a manifest to, if nothing is found; "-": standard output */
+    const char *root;           /* check only the tensors below it, as for ckpt_file_narrow; NULL: all */
     const ckpt_work *how;       /* or NULL */
     const ckpt_limits *limits;  /* or NULL */
-    const char *const *globs;   /* … and of those what matches; the structure is checked all the same */
+    const char *const *globs;   /* and of these only those that match; the structure is always checked */
     size_t nglobs;
 } ckpt_verify_options;
 
@@ -1318,8 +1326,8 @@ typedef struct {
     uint32_t checksums;        /* all tensor bytes are covered by checksums in the file */
     const char *format; /* as ckpt_file_format; NULL: it could not be opened at all */
     uint64_t findings;
-    uint64_t tensors, records; /* there are; records that have a checksum */
-    uint64_t bytes, read;      /* of the files; of those, how many of tensors and records were read */
+    uint64_t tensors, records; /* all tensors; the records that have a checksum */
+    uint64_t bytes, read;      /* of the files; of these, those of tensors and records that were read */
 } ckpt_verify_result;
 
 /* ckpt_verify - checks the file or folder at PATH against the rules of its format and
@@ -1331,32 +1339,32 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_verify(const char *path, const ckpt_ve
 
 /* ----------------------------------------------------------------- doctor */
 
-/* What would help. The first four are calls of this library, the others are programs for the user to run. */
+/* What fixes a file. The first four are calls of this library, the others are for the user to do. */
 typedef enum {
-    CKPT_FIX_SALVAGE = 1, /* ckpt_salvage, and the plan is written */
+    CKPT_FIX_SALVAGE = 1, /* ckpt_salvage, and write the plan */
     CKPT_FIX_STRIP,       /* ckpt_plan_strip_auto */
     CKPT_FIX_SANITIZE,    /* ckpt_plan_sanitize */
-    CKPT_FIX_CONVERT,     /* it is written anew, with ROOT and FORMAT */
-    CKPT_FIX_DOWNLOAD,    /* it is fetched again */
+    CKPT_FIX_CONVERT,     /* write it again, with `root` and `format` */
+    CKPT_FIX_DOWNLOAD,    /* download it again */
     CKPT_FIX_LFS_PULL,    /* git lfs pull */
-    CKPT_FIX_UNPACK       /* what PACKING names is undone */
+    CKPT_FIX_UNPACK       /* unpack it: see `packing` */
 } ckpt_fix_action;
 
 typedef struct {
     uint32_t action;     /* ckpt_fix_action; the texts are constants */
     const char *root;    /* for ckpt_plan_root; NULL: everything */
-    const char *format;  /* of the output; NULL: by its name */
+    const char *format;  /* of the output; NULL: chosen by its name */
     const char *suffix;  /* that the name of the output should have; NULL: that of the file */
     const char *packing; /* "gzip", "7-Zip" …; else NULL */
 } ckpt_fix;
 
 /* What is wrong with a file, and what fixes it. Valid until the callback returns. */
 typedef struct {
-    const char *id;      /* "lfs-pointer", for good */
-    uint32_t problem;    /* 0: only worth knowing */
+    const char *id;      /* "lfs-pointer"; never changes */
+    uint32_t problem;    /* 0: it is only a note */
     const char *text;    /* one line, escaped */
     const ckpt_fix *fix; /* NULL: there is none */
-    const char *hint;    /* what else can be done, in words; may be empty */
+    const char *hint;    /* what else can be done; may be empty */
 } ckpt_diagnosis;
 
 typedef struct {
@@ -1376,10 +1384,10 @@ typedef struct {
     uint64_t tensors, bytes, read;
 } ckpt_doctor_result;
 
-/* ckpt_doctor - passes to REPORT (nonzero stops with CKPT_ECANCELLED) why PATH does not load or
- * is not what it should be, the worst first; for a healthy file RESULT has no problems. A file
- * that is not a checkpoint at all is a problem too. Other than CKPT_OK: it cannot be read. OPTS
- * may be NULL. */
+/* ckpt_doctor - finds out why PATH does not load, or is not as it should be, and passes each reason to
+ * REPORT, the worst first; nonzero stops with CKPT_ECANCELLED. For a healthy file, RESULT has no
+ * problems. A file that is not a checkpoint is a problem, too. Any status but CKPT_OK: PATH could not be
+ * read. OPTS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     int (*report)(void *user, const ckpt_diagnosis *), void *user,
     ckpt_doctor_result *result, ckpt_error *err);
