@@ -24,6 +24,7 @@ static inline bool checked_mul(uint64_t a, uint64_t b, uint64_t *out)
     *out = r;
     return true;
 }
+
 /* checked_product - multiplies the N numbers FACTORS; 0 if one of them is 0, whatever the others are. */
 static inline bool checked_product(const uint64_t *factors, size_t n, uint64_t *out)
 {
@@ -36,7 +37,8 @@ static inline bool checked_product(const uint64_t *factors, size_t n, uint64_t *
         }
     for (size_t i = 0; fits && i < n; i++)
         fits = checked_mul(product, factors[i], &product);
-    *out = fits ? product : *out;
+    if (fits)
+        *out = product;
     return fits;
 }
 

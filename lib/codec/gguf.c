@@ -108,7 +108,7 @@ static ckpt_status check_unique(struct gguf_walk *w, map *m, ckpt_str name, uint
 
 static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-uint64_t gguf_get_width(uint32_t type) { return type < sizeof width ? width[type] : 0; }
+size_t gguf_get_width(uint32_t type) { return type < sizeof width ? width[type] : 0; }
 
 static ckpt_status skip_bytes(struct gguf_walk *w, uint64_t n)
 {

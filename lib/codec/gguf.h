@@ -87,7 +87,7 @@ ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err);
 /* gguf_find_type - sets *TYPE to the ggml type of DTYPE; false: ggml has no such type. */
 bool gguf_find_type(ckpt_dtype dtype, uint32_t *type);
 /* gguf_get_width - returns the size of a value of TYPE, which is neither string nor array. */
-uint64_t gguf_get_width(uint32_t type);
+size_t gguf_get_width(uint32_t type);
 /* gguf_get_integer - returns the integer in P->bytes, read as unsigned; 0: P is no integer. */
 uint64_t gguf_get_integer(const struct gguf_pair *p, bool big_endian);
 /* gguf_read_value - in a callback of G: sets *TEXT to the value of P as a text, and *TYPED to it as a value

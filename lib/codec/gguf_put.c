@@ -64,7 +64,7 @@ static void copy_scalar(struct pair_copy *c, uint32_t type)
     if (type == GGUF_STRING)
         copy_bytes(c, copy_size(c));
     else
-        (void)copy_number(c, (size_t)gguf_get_width(type));
+        (void)copy_number(c, gguf_get_width(type));
 }
 
 /* copy_value - copies a value of TYPE and all that is in it. LEFT counts the elements to copy on each

@@ -44,7 +44,7 @@ static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text
         return value_float(a, d);
     }
     if (type == GGUF_I8 || type == GGUF_I16 || type == GGUF_I32 || type == GGUF_I64) {
-        int64_t i = extend_sign(bits, (size_t)gguf_get_width(type));
+        int64_t i = extend_sign(bits, gguf_get_width(type));
         buf_printf(text, "%" PRId64, i);
         return value_int(a, i);
     }
@@ -56,8 +56,8 @@ static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text
  * is cut off, or no memory. */
 static ckpt_value *read_element(struct array_walk *w, uint32_t type, buf *text)
 {
-    uint64_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_get_width(type);
-    const unsigned char *b = cursor_take(&w->c, (size_t)n);
+    size_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_get_width(type);
+    const unsigned char *b = cursor_take(&w->c, n);
     uint64_t bits = b ? load_number(b, n, w->g->big_endian) : 0;
     if (!b)
         return NULL;
@@ -124,7 +124,7 @@ static ckpt_status read_scalar(const struct gguf *g, const struct gguf_pair *p, 
         buf_put(text, p->bytes, (size_t)p->nvalue);
         *out = copy.ptr ? value_str(a, copy) : NULL;
     } else {
-        *out = make_number(a, p->type, load_number(p->bytes, p->nvalue, g->big_endian), text);
+        *out = make_number(a, p->type, load_number(p->bytes, (size_t)p->nvalue, g->big_endian), text);
     }
     return *out ? CKPT_OK : fail_memory(err);
 }

@@ -370,7 +370,7 @@ static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_te
                     "a sparse tensor without {%s}; {=both} are needed", t[0].type ? "indices" : "values");
     t[0].part = ONNX_SPARSE_VALUES;
     t[0].sparse_ndim = ndim;
-    memcpy(t[0].sparse_shape, shape, ndim * sizeof *shape); /* bounded: ONNX_RANK */
+    memcpy(t[0].sparse_shape, shape, (size_t)ndim * sizeof *shape); /* bounded: ONNX_RANK */
     t[1].part = ONNX_SPARSE_INDICES;
     t[1].name = t[0].name;
     return CKPT_OK;

@@ -97,7 +97,7 @@ static void decode_line(uint8_t op, struct show_argument *arg)
     size_t got = pickle_text_decode(s, unicode, NULL);
     if (got == PICKLE_TEXT_BAD || got > LONGEST)
         return;
-    arg->n = arg->whole = pickle_text_decode(s, unicode, (char *)arg->bytes);
+    arg->whole = arg->n = pickle_text_decode(s, unicode, (char *)arg->bytes);
 }
 
 ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n, ckpt_error *err)

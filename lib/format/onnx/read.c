@@ -223,7 +223,7 @@ static ckpt_str make_name(struct onnx_reading *r, const struct onnx_tensor *t)
                         name.ptr);
     if (!name.ptr || map_get(r->k.names, name) == MAP_NONE)
         return name;
-    return arena_printf(a, "%.*s#%" PRIu64, (int)name.len, name.ptr, r->f->table.nrows);
+    return arena_printf(a, "%.*s#%zu", (int)name.len, name.ptr, r->f->table.nrows);
 }
 
 /* make_note - sets *NOTE to a text about where T is, the sparse tensor that it is a part of, and its
