@@ -2,11 +2,8 @@
  * tar.c - scans the members of a tar. In an archive of torch 0.1 (layout in format/torch/tar.c), "storages"
  * and "tensors" are pickles with numbers between them, whose lengths are in the pickles.
  */
-#include "base/checked.h"
-#include "base/cursor.h"
 #include "codec/pickle_read.h"
-#include "codec/tar.h"
-#include "core/dtype.h"
+#include "format/torch/graph.h"
 #include "scan/scan.h"
 
 struct torch_member {
@@ -33,27 +30,16 @@ static ckpt_status scan_next_pickle(struct torch_member *m, ckpt_value **v)
     return CKPT_OK;
 }
 
-static bool skip_member_bytes(struct torch_member *m, uint64_t n)
-{
-    return checked_add(m->pos, n, &m->pos) && m->pos <= m->src->size;
-}
-
-/* skip_numbers - skips what follows the pickle V of a storage (a count and the elements) or a TENSOR (the
- * number of dimensions, sizes, strides and offset). False: it is not complete. */
+/* skip_numbers - skips what follows the pickle V of a storage or TENSOR. False: it is not complete. */
 static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool tensor)
 {
-    unsigned char head[8];
-    uint64_t n, size;
-    if (!v || m->src->size - m->pos < sizeof head || /* bounded: pos is inside the source */
-        !scan_read(m->x->scan, m->src, m->pos, head, sizeof head))
-        return false;
-    m->pos += sizeof head; /* bounded: read just now */
-    if (tensor)
-        return skip_member_bytes(m, (uint64_t)load_u32le(head) * 16 + 8); /* bounded: 32 bits */
-    const ckpt_value *klass = value_item(v, 2);
-    ckpt_dtype dtype = klass ? dtype_by_storage(value_name(klass)) : CKPT_DT_NONE;
-    n = load_u64le(head);
-    return dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &size) && skip_member_bytes(m, size);
+    struct torch_tar_numbers n = {.offset = 0};
+    ckpt_error why;
+    ckpt_status st = v ? torch_tar_read_numbers(m->src, v, tensor, m->pos, &n, &why) : CKPT_EFORMAT;
+    (void)scan_note_system_failure(m->x->scan, st, &why);
+    if (n.offset)
+        m->pos = n.offset + n.nbytes; /* bounded: torch_tar_read_numbers added them */
+    return st == CKPT_OK;
 }
 
 /* scan_pickles_and_numbers - scans the member "tensors" or "storages": a count, then as many pickles, each
@@ -143,14 +129,6 @@ static ckpt_status check_padding(struct scanner *x, source *src, ckpt_str where,
     return scan_stray_bytes(x, src, where, from, to, err);
 }
 
-static bool has_member(const struct tar_entry *list, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_is(str_after_last(list[i].name, '/'), name))
-            return true;
-    return false;
-}
-
 ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
     struct tar_entry *list;
@@ -167,8 +145,8 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     }
     if (st != CKPT_OK)
         return scan_found(x->scan, SCAN_FMT002, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
-    bool torch = has_member(list, n, "storages") && has_member(list, n, "tensors") &&
-                 has_member(list, n, "pickle");
+    bool torch = torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors") &&
+                 torch_tar_find(list, n, "pickle");
     uint64_t end = 0, block;
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         payload += list[i].size; /* bounded: members are in the source, one after the other */

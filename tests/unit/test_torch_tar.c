@@ -87,7 +87,8 @@ static void malformed_storages_are_refused(void)
     REFUSED(0, COUNT "\x80\x02NNctorch\nFloatStorage\n\x87.", CKPT_EFORMAT,
             "found (None, None, torch.FloatStorage)");
     REFUSED(0, COUNT STORAGE "\x04\0\0", CKPT_ETRUNCATED, "needs 8 bytes");
-    REFUSED(0, COUNT STORAGE FOUR "0123", CKPT_ETRUNCATED, "needs 4 elements, the member has 4 bytes left");
+    REFUSED(0, COUNT STORAGE FOUR "0123", CKPT_ETRUNCATED,
+            "storage 7 needs 4 numbers, the member has 4 bytes left");
     REFUSED(0, COUNT STORAGE "\xff\xff\xff\xff\xff\xff\xff\xff" DATA, CKPT_ETRUNCATED,
             "18446744073709551615");
     REFUSED(0, "\x80\x02K\x02." STORAGE FOUR DATA STORAGE FOUR DATA NO_VIEWS, CKPT_EFORMAT,
@@ -123,7 +124,8 @@ static void malformed_tensors_are_refused(void)
             COUNT "\x80\x02K\x07K\x07"
                   "ctorch\nFloatTensor\n\x87." SHAPE START,
             CKPT_EFORMAT, "key 7 comes twice");
-    REFUSED(1, COUNT TENSOR "\xff\xff\xff\xff\0\0\0\0", CKPT_ETRUNCATED, "4294967295 sizes in 0 bytes");
+    REFUSED(1, COUNT TENSOR "\xff\xff\xff\xff\0\0\0\0", CKPT_ETRUNCATED,
+            "needs 8589934591 numbers, the member has 0 bytes left");
     REFUSED(1,
             COUNT TENSOR "\x01\0\0\0\0\0\0\0"
                          "\0\0\0\0\0\0\0\x80" START START,

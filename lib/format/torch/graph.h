@@ -3,6 +3,7 @@
 #ifndef FORMAT_TORCH_GRAPH_H
 #define FORMAT_TORCH_GRAPH_H
 
+#include "codec/tar.h"
 #include "core/file.h"
 
 /* A persistent id that names a storage, as torch/serialization.py writes it:
@@ -85,6 +86,20 @@ ckpt_status torch_open_bytes(ckpt_file *f, const ckpt_value *v, source **out, ck
  * whose main pickle is one storage. Sets src (takes a reference), off, dtype, numel, s.nbytes and s.location
  * of S. */
 ckpt_status torch_read_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err);
+
+/* What follows the pickle of an entry in the members "storages" and "tensors" of torch 0.1's tar archives. */
+struct torch_tar_numbers {
+    uint64_t count;          /* elements of the storage, or dimensions of the tensor */
+    uint64_t offset, nbytes; /* in the member: the elements; or sizes, strides and storage offset */
+};
+
+/* torch_tar_find - returns the file NAME of the N members in LIST, or NULL. */
+const struct tar_entry *torch_tar_find(const struct tar_entry *list, size_t n, const char *name);
+/* torch_tar_read_numbers - sets *OUT to what follows V, the pickle of a storage or TENSOR, which ends at POS
+ * of the member SRC. Fails if the member ends before that; what of *OUT cannot be read or does not fit 64
+ * bits is 0. */
+ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool tensor, uint64_t pos,
+                                   struct torch_tar_numbers *out, ckpt_error *err);
 
 /* torch_pid_parse - parses the PERSID node V, which may be a text of protocol 0. False: V names no
  * storage. */

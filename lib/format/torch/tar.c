@@ -17,7 +17,6 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "codec/pickle_read.h"
-#include "codec/tar.h"
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/recognize.h"
@@ -53,7 +52,7 @@ static ckpt_status report_fault(struct tar_file *t, ckpt_status st)
     return t->f->salvage && check_is_fault(st) ? CKPT_OK : file_report_fault(t->f, st, t->err);
 }
 
-static const struct tar_entry *find_member(const struct tar_entry *list, size_t n, const char *name)
+const struct tar_entry *torch_tar_find(const struct tar_entry *list, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++) {
         ckpt_str m = list[i].name;
@@ -73,8 +72,8 @@ static bool probe_tar(const struct probe *p)
         return false;
     arena *a = arena_new(UINT64_C(1) << 26);
     ckpt_status st = a ? tar_list(p->src, a, p->salvage, &list, &n, NULL) : CKPT_ENOMEM;
-    bool mine = st == CKPT_OK && find_member(list, n, "pickle") &&
-                (p->salvage || (find_member(list, n, "storages") && find_member(list, n, "tensors")));
+    bool mine = st == CKPT_OK && torch_tar_find(list, n, "pickle") &&
+                (p->salvage || (torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors")));
     arena_free(a);
     return mine;
 }
@@ -90,6 +89,30 @@ static bool get_key_number(const ckpt_value *v, int64_t *out)
         return false;
     *out = (int64_t)n;
     return true;
+}
+
+ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool tensor, uint64_t pos,
+                                   struct torch_tar_numbers *out, ckpt_error *err)
+{
+    unsigned char head[8]; /* the count, which has 4 bytes and 4 unused ones for a tensor */
+    int64_t key = -1;
+    ckpt_dtype dtype = tensor ? CKPT_DT_I64 : dtype_by_storage(value_name(value_item(v, 2)));
+    *out = (struct torch_tar_numbers){0};
+    CKPT_TRY(source_read(src, pos, head, sizeof head, err));
+    out->count = tensor ? load_u32le(head) : load_u64le(head);
+    out->offset = pos + sizeof head;                       /* bounded: just read */
+    uint64_t n = tensor ? 2 * out->count + 1 : out->count; /* bounded: 32 bits */
+    uint64_t end;
+    bool known = dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &out->nbytes) &&
+                 checked_add(out->offset, out->nbytes, &end);
+    if (known && end <= src->size)
+        return CKPT_OK;
+    out->nbytes = known ? out->nbytes : 0;
+    (void)get_key_number(value_item(v, 0), &key);
+    return fail(err, CKPT_ETRUNCATED, source_pos(src, out->offset),
+                "%s %lld needs {=%llu numbers}, the member has {%llu bytes} left",
+                tensor ? "tensor" : "storage", (long long)key, (unsigned long long)n,
+                (unsigned long long)(src->size - out->offset));
 }
 
 static ckpt_status add_object(struct tar_file *t, int64_t key, const struct tar_object *o)
@@ -158,7 +181,7 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
 {
     ckpt_value *v;
     int64_t key;
-    unsigned char count[8];
+    struct torch_tar_numbers n;
     struct storage st = {0};
     struct tar_object o = {0};
     CKPT_TRY(read_next_pickle(t, s, pos, &v));
@@ -167,18 +190,13 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
         return fail_entry_format(t, s, v, "a storage must be", "(key, location, class)");
     if (!value_text(value_item(v, 1), &st.s.location))
         st.s.location = str_of("", 0);
-    CKPT_TRY(source_read(s, *pos, count, sizeof count, t->err));
-    *pos += sizeof count; /* bounded: just read */
-    st.numel = load_u64le(count);
-    st.off = *pos;
-    if (!dtype_bytes((ckpt_dtype)st.dtype, st.numel, &st.s.nbytes) ||
-        !range_within(*pos, st.s.nbytes, s->size)) {
-        (void)fail(t->err, CKPT_ETRUNCATED, source_pos(s, *pos),
-                   "storage %lld needs {=%llu elements}, the member has {%llu bytes} left", (long long)key,
-                   (unsigned long long)st.numel, (unsigned long long)(s->size - *pos));
-        return record_lost_storage(t, key, &st);
-    }
-    *pos += st.s.nbytes; /* bounded: range_within */
+    ckpt_status found = torch_tar_read_numbers(s, v, false, *pos, &n, t->err);
+    st.numel = n.count;
+    if (found != CKPT_OK)
+        return n.offset ? record_lost_storage(t, key, &st) : found;
+    st.off = n.offset;
+    st.s.nbytes = n.nbytes;
+    *pos = n.offset + n.nbytes; /* bounded: in the member */
     st.src = source_ref(s);
     st.s.key = arena_printf(t->f->a, "%lld", (long long)key);
     o.numel = st.numel;
@@ -219,9 +237,6 @@ static ckpt_status read_storages(struct tar_file *t, source *s)
 /* read_dims - reads N signed 64-bit numbers >= 0 to an array in the arena. */
 static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const uint64_t **out)
 {
-    if (r->status == CKPT_OK && n > reader_left(r) / 8)
-        return fail(t->err, CKPT_ETRUNCATED, source_pos(r->src, r->pos), "{=%u sizes} in {%llu bytes}", n,
-                    (unsigned long long)reader_left(r));
     uint64_t *d = arena_array(t->f->a, n, sizeof *d);
     if (!d)
         return fail_memory(t->err);
@@ -235,22 +250,25 @@ static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const ui
     return r->status;
 }
 
-static ckpt_status read_geometry(struct tar_file *t, source *s, uint64_t *pos, struct tar_object *o)
+/* read_geometry - reads sizes, strides and storage offset of the tensor ENTRY, whose pickle ends at *POS. */
+static ckpt_status read_geometry(struct tar_file *t, source *s, const ckpt_value *entry, uint64_t *pos,
+                                 struct tar_object *o)
 {
     reader r;
+    struct torch_tar_numbers n;
     ckpt_tensor *v = &o->row.t;
-    CKPT_TRY(reader_init(&r, s, *pos, s->size, t->err));
-    v->ndim = reader_u32(&r);
-    (void)reader_u32(&r);
+    CKPT_TRY(torch_tar_read_numbers(s, entry, true, *pos, &n, t->err));
+    *pos = n.offset + n.nbytes; /* bounded: in the member */
+    CKPT_TRY(reader_init(&r, s, n.offset, *pos, t->err));
+    v->ndim = (uint32_t)n.count; /* bounded: 32 bits */
     ckpt_status st = read_dims(t, &r, v->ndim, &v->shape);
     if (st == CKPT_OK)
         st = read_dims(t, &r, v->ndim, &v->stride);
     uint64_t offset = st == CKPT_OK ? reader_u64(&r) : 0; /* the first error is reported */
-    if (st == CKPT_OK && r.status == CKPT_OK && !checked_add(o->offset, offset, &v->storage_offset))
-        st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "storage offset {beyond} {=2^64}");
     if (st == CKPT_OK)
         st = r.status;
-    *pos = r.pos;
+    if (st == CKPT_OK && !checked_add(o->offset, offset, &v->storage_offset))
+        st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "storage offset {beyond} {=2^64}");
     reader_free(&r);
     return st;
 }
@@ -290,7 +308,7 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
         o.storage = of->storage;
         o.offset = of->offset;
     }
-    CKPT_TRY(read_geometry(t, s, pos, &o));
+    CKPT_TRY(read_geometry(t, s, v, pos, &o));
     if (!known && !of && t->incomplete)
         return CKPT_OK;
     if (!known) /* the entries after it can still be read */
@@ -439,11 +457,12 @@ static ckpt_status read_tar(ckpt_file *f, ckpt_error *err)
     ckpt_status st = t.keys ? tar_list(f->src, f->a, f->salvage, &list, &n, err) : fail_memory(err);
     file_budget(f, f->src->size);
     if (st == CKPT_OK)
-        st = report_fault(&t, read_member(&t, find_member(list, n, "storages"), "storages", read_storages));
+        st = report_fault(&t,
+                          read_member(&t, torch_tar_find(list, n, "storages"), "storages", read_storages));
     if (st == CKPT_OK)
-        st = report_fault(&t, read_member(&t, find_member(list, n, "tensors"), "tensors", read_tensors));
+        st = report_fault(&t, read_member(&t, torch_tar_find(list, n, "tensors"), "tensors", read_tensors));
     if (st == CKPT_OK)
-        st = read_member(&t, find_member(list, n, "pickle"), "pickle", read_object);
+        st = read_member(&t, torch_tar_find(list, n, "pickle"), "pickle", read_object);
     map_free(t.keys);
     f->for_torch_load = true;
     f->torch_load_why = STR_LIT("the tar format of torch 0.1 needs weights_only=False");
