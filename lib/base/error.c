@@ -223,6 +223,13 @@ void fail_file(ckpt_error *err, const char *path)
         text_fit(str_c(path), err->file, sizeof err->file);
 }
 
+ckpt_status fail_name_part(ckpt_status st, ckpt_str part, ckpt_error *err)
+{
+    if (st != CKPT_OK)
+        fail_where(err, "%.*s", STR_ARG(part));
+    return st;
+}
+
 ckpt_status fail_name_file(ckpt_status st, const char *path, ckpt_error *err)
 {
     fail_file(st == CKPT_OK ? NULL : err, path);

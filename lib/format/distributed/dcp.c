@@ -249,8 +249,7 @@ static ckpt_status read_shape(struct dcp *d, struct dcp_entry *e, const struct d
     if (dtype_info(dtype)->block_elems != 1) {
         (void)fail(d->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
                    dtype_info(dtype)->name);
-        fail_where(d->err, "%.*s", STR_ARG(e->tensor.name));
-        return CKPT_EUNSUPPORTED;
+        return fail_name_part(CKPT_EUNSUPPORTED, e->tensor.name, d->err);
     }
     e->tensor.dtype = dtype;
     e->tensor.ndim = ndim;
@@ -354,9 +353,10 @@ static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
     ckpt_status st = part_file_add(d->f, d->trusted, name, &data.part, d->err);
     if (st == CKPT_ENOTFOUND) {
         data.part = NULL;
-        (void)fail(d->err, st, CKPT_NO_OFFSET, "{=the file %.*s} is {missing}", STR_ARG(name));
-        fail_hint(d->err,
-                  "put all files of the save into the folder; `ckpt salvage` writes what the others hold");
+        (void)fail(d->err, st, CKPT_NO_OFFSET,
+                   "{=the file %.*s} is {missing}\n"
+                   "put all files of the save into the folder; `ckpt salvage` writes what the others hold",
+                   STR_ARG(name));
         st = part_file_accept_missing(d->f, d->err);
     }
     CKPT_TRY(st);
@@ -420,9 +420,7 @@ static ckpt_status read_storage_info(struct dcp *d, const struct dcp_metadata *m
     s->zstd = zstd;
     if (st == CKPT_OK)
         st = find_file(d, path, &s->file);
-    if (st != CKPT_OK)
-        fail_where(d->err, "%.*s", STR_ARG(e->tensor.name));
-    return st;
+    return fail_name_part(st, e->tensor.name, d->err);
 }
 
 /* read_entries - fills entry, chunk and infos from all metadata: counts first, then stores. */

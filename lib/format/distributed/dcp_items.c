@@ -402,7 +402,5 @@ ckpt_status dcp_items_check(source *src, size_t i, bool read, struct check_recor
         st = check_opened(s, i, read, f, record, err);
         file_free(f);
     }
-    if (st != CKPT_OK)
-        fail_where(err, "%.*s", STR_ARG(s->x.tensor[s->x.item[i].tensor].name));
-    return st;
+    return fail_name_part(st, s->x.tensor[s->x.item[i].tensor].name, err);
 }

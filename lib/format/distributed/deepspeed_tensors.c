@@ -240,8 +240,7 @@ ckpt_status ds_end_parameter(struct deepspeed *x, const struct joined_tensor *t)
     if (before == MAP_NONE)
         return CKPT_OK;
     (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a second} parameter of {=that name}");
-    fail_where(x->err, "%.*s", STR_ARG(t->name));
-    return CKPT_EFORMAT;
+    return fail_name_part(CKPT_EFORMAT, t->name, x->err);
 }
 
 /* is_contiguous - returns true if T, a row of PART, is dense and its stored bytes are its row-major

@@ -95,8 +95,7 @@ static ckpt_status set_shape(struct universal *u, ckpt_str name)
         (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                    "{%llu elements}; param_shapes has {=another number} for it",
                    (unsigned long long)t->shape[0]);
-        fail_where(x->err, "%.*s", STR_ARG(name));
-        return CKPT_EFORMAT;
+        return fail_name_part(CKPT_EFORMAT, name, x->err);
     }
     t->ndim = like.ndim;
     t->shape = like.shape;

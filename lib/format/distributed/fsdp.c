@@ -82,8 +82,7 @@ static ckpt_status refuse_flat(struct fsdp *x, const ckpt_tensor *t)
         "are in no file");
     fail_hint(x->err,
               "load it into the model that saved it, and save a FULL_STATE_DICT or SHARDED_STATE_DICT");
-    fail_where(x->err, "%.*s", STR_ARG(t->name));
-    return CKPT_EUNSUPPORTED;
+    return fail_name_part(CKPT_EUNSUPPORTED, t->name, x->err);
 }
 
 /* check_ranks - checks that there is a file for each rank in the mesh of row ROW of PART. */
@@ -96,8 +95,7 @@ static ckpt_status check_ranks(struct fsdp *x, const ckpt_file *part, uint32_t r
     (void)fail(x->err, CKPT_ENOTFOUND, t->file_offset,
                "cut over {=%llu ranks}, the folder has files of {%zu}", (unsigned long long)n, nfiles);
     fail_hint(x->err, "put the files of all ranks into the folder");
-    fail_where(x->err, "%.*s", STR_ARG(t->name));
-    return CKPT_ENOTFOUND;
+    return fail_name_part(CKPT_ENOTFOUND, t->name, x->err);
 }
 
 /* add_row - adds the local tensors of row ROW of PART, a DTensor or ShardedTensor, as shards. */
@@ -112,9 +110,7 @@ static ckpt_status add_row(struct fsdp *x, const ckpt_file *part, uint32_t row)
         if (part->table.rows[i].t.part_of != row)
             continue;
         ckpt_status st = torch_get_part_offset(x->f->a, part, row, component++, i, &offset, x->err);
-        if (st != CKPT_OK)
-            fail_where(x->err, "%.*s", STR_ARG(t->name));
-        CKPT_TRY(st);
+        CKPT_TRY(fail_name_part(st, t->name, x->err));
         const struct tensor_shard shard = {.part = part, .row = i, .offset = offset};
         CKPT_TRY(sharded_tensors_add(&x->r, t->name, t->shape, &shard));
         if (t->kind == CKPT_DTENSOR)

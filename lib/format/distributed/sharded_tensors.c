@@ -101,8 +101,7 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
                    t->conj  ? "conjugated"
                    : t->neg ? "negated"
                             : "byte-swapped");
-        fail_where(r->err, "%.*s", STR_ARG(name));
-        return CKPT_EUNSUPPORTED;
+        return fail_name_part(CKPT_EUNSUPPORTED, name, r->err);
     }
     CKPT_TRY(note_shard(r, x, shard->offset, shard->size ? shard->size : t->shape, &new));
     if (!new)

@@ -395,9 +395,7 @@ static ckpt_status assemble_param(struct zero *z, struct zero_param *p)
     for (size_t i = 1; i < z->nflats && !p->t.dtype; i++)
         p->t.dtype = z->flat[i].dtype;
     ckpt_status st = add_slices(z, p);
-    if (st != CKPT_OK)
-        fail_where(z->x->err, "%.*s", STR_ARG(p->t.name));
-    return st;
+    return fail_name_part(st, p->t.name, z->x->err);
 }
 
 /* ------------------------------------------------------------------------ groups */
@@ -434,9 +432,7 @@ static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckp
     ckpt_status st = fill_flats(z, from, n, key.ptr);
     if (st == CKPT_OK)
         st = check_starts(z);
-    if (st != CKPT_OK)
-        fail_where(z->x->err, "%.*s", STR_ARG(key));
-    CKPT_TRY(st);
+    CKPT_TRY(fail_name_part(st, key, z->x->err));
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *p = &z->param[i];
         CKPT_TRY(assemble_param(z, p));
@@ -586,9 +582,7 @@ static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t 
         z->flat[k] = (struct ds_flat){.n = 0};
         ckpt_status st = ds_flat_add(x, &z->flat[k], r->model, r->model ? get_fragment(r, i, p.t.name) : NULL,
                                      count_share(z, p.n));
-        if (st != CKPT_OK)
-            fail_where(x->err, "%.*s", STR_ARG(p.t.name));
-        CKPT_TRY(st);
+        CKPT_TRY(fail_name_part(st, p.t.name, x->err));
     }
     CKPT_TRY(assemble_param(z, &p));
     return ds_end_parameter(x, &p.t);

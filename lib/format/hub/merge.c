@@ -39,9 +39,9 @@ ckpt_status shards_check_regular(const char *path, ckpt_error *err)
     struct stat is;
     if (stat(path, &is) != 0 || S_ISREG(is.st_mode))
         return CKPT_OK;
-    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=regular file}");
-    fail_hint(err, "a folder, pipe or device cannot be read here: put the file itself in its place");
-    return CKPT_EFORMAT;
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "{no} {=regular file}\n"
+                "a folder, pipe or device cannot be read here: put the file itself in its place");
 }
 
 ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
