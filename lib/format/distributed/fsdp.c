@@ -18,7 +18,7 @@
 struct fsdp {
     ckpt_file *f; /* first member: part_graph_find_storage */
     ckpt_error *err;
-    struct sharded_tensors r;
+    struct sharded_tensors sharded;
     ckpt_file *first; /* of rank 0 */
 };
 
@@ -112,7 +112,7 @@ static ckpt_status add_row(struct fsdp *x, const ckpt_file *part, uint32_t row)
         ckpt_status st = torch_get_part_offset(x->f->a, part, row, component++, i, &offset, x->err);
         CKPT_TRY(fail_name_part(st, t->name, x->err));
         const struct tensor_shard shard = {.part = part, .row = i, .offset = offset};
-        CKPT_TRY(sharded_tensors_add(&x->r, t->name, t->shape, &shard));
+        CKPT_TRY(sharded_tensors_add(&x->sharded, t->name, t->shape, &shard));
         if (t->kind == CKPT_DTENSOR)
             break; /* the next components belong to its mesh */
     }
@@ -143,7 +143,7 @@ static void replace_nodes(struct fsdp *x)
     struct table *t = &x->first->table;
     for (size_t i = 0; i < t->nrows; i++) {
         ckpt_value *v = (ckpt_value *)(uintptr_t)t->rows[i].t.value;
-        uint32_t at = is_sharded(&t->rows[i].t) ? map_get(x->r.names, t->rows[i].t.name) : MAP_NONE;
+        uint32_t at = is_sharded(&t->rows[i].t) ? map_get(x->sharded.names, t->rows[i].t.name) : MAP_NONE;
         if (at == MAP_NONE || !v || v->type == CKPT_V_TENSOR)
             continue;
         v->type = CKPT_V_TENSOR; /* the fields of a call are no longer used */
@@ -153,7 +153,7 @@ static void replace_nodes(struct fsdp *x)
 
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
-    return sharded_tensors_describe(&((const struct fsdp *)user)->r, v, row);
+    return sharded_tensors_describe(&((const struct fsdp *)user)->sharded, v, row);
 }
 
 static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
@@ -188,7 +188,7 @@ static ckpt_status read_all(struct fsdp *x)
     struct torch_storages st = {.user = x, .find = part_graph_find_storage, .object = describe};
     CKPT_TRY(folder_list(f->a, f->folder, has_stem, &list, &n, x->err));
     CKPT_TRY(open_ranks(x, list, n));
-    CKPT_TRY(sharded_tensors_store(&x->r));
+    CKPT_TRY(sharded_tensors_store(&x->sharded));
     replace_nodes(x);
     CKPT_TRY(part_graph_take(f, x->first, &f->root, x->err));
     f->resolve = part_graph_add_unreferenced;
@@ -201,10 +201,10 @@ static ckpt_status read_all(struct fsdp *x)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct fsdp x = {.f = f, .err = err};
-    ckpt_status st = sharded_tensors_begin(&x.r, f, err);
+    ckpt_status st = sharded_tensors_begin(&x.sharded, f, err);
     if (st == CKPT_OK)
         st = read_all(&x);
-    sharded_tensors_end(&x.r);
+    sharded_tensors_end(&x.sharded);
     return st;
 }
 

@@ -37,9 +37,9 @@
 
 /* The folder of one rank. */
 struct megatron_rank {
-    uint64_t tensor, stage;
-    ckpt_file *part;  /* NULL: unreadable and reported */
-    bool graph_taken; /* part_graph_take was called */
+    uint64_t tensor_rank, stage; /* in the name of the folder */
+    ckpt_file *part;             /* NULL: unreadable and reported */
+    bool graph_taken;            /* part_graph_take was called */
 };
 
 /* The layers below a prefix such as "decoder.layers.". */
@@ -51,15 +51,16 @@ struct layer_stack {
 struct megatron {
     ckpt_file *f; /* first member: part_graph_find_storage */
     ckpt_error *err;
-    struct sharded_tensors r;
+    struct sharded_tensors sharded;
     struct nested tree;
     struct megatron_rules rules;
     struct megatron_rank *rank; /* by stage, then by tensor-parallel rank */
     size_t nranks;
-    uint64_t tensor, stages, chunks; /* tensor-parallel ranks, pipeline stages, model chunks of a stage */
-    const ckpt_value *args;          /* of the first rank, or NULL */
-    double version;                  /* checkpoint_version */
-    map *stacks;                     /* prefix -> index into stack */
+    uint64_t tensor_ranks, stages,
+        chunks;             /* how many: tensor-parallel ranks, pipeline stages, model chunks of a stage */
+    const ckpt_value *args; /* of the first rank, or NULL */
+    double version;         /* checkpoint_version */
+    map *stacks;            /* prefix -> index into stack */
     struct layer_stack *stack;
     size_t nstacks, cap_stacks;
     map *stage_of;                /* name of a tensor -> the stage that it is of, of all chunks */
@@ -312,8 +313,8 @@ static ckpt_status fail_unmatched(struct megatron *m)
         return CKPT_OK;
     (void)fail(m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                "{%" PRIu64 " tensor%s} without {=a rule} for how %" PRIu64 " ranks divide %s: %.*s%s",
-               m->nunmatched, m->nunmatched == 1 ? "" : "s", m->tensor, m->nunmatched == 1 ? "it" : "them",
-               (int)m->unmatched.len, m->unmatched.ptr,
+               m->nunmatched, m->nunmatched == 1 ? "" : "s", m->tensor_ranks,
+               m->nunmatched == 1 ? "it" : "them", (int)m->unmatched.len, m->unmatched.ptr,
                m->nunmatched > m->nlisted ? ", …" : ""); /* bounded: by 250 */
     fail_hint(m->err, "--parallel FILE.json with {\"GLOB\": 0} for what is cut along dimension 0, null for "
                       "copies; `ckpt ls` of a rank's file lists its parts");
@@ -331,9 +332,9 @@ struct division {
 static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt_str name,
                                  const ckpt_tensor *t, struct division *out, bool *known)
 {
-    const struct megatron_rule *rule = m->tensor > 1 ? megatron_rules_find(&m->rules, name) : NULL;
+    const struct megatron_rule *rule = m->tensor_ranks > 1 ? megatron_rules_find(&m->rules, name) : NULL;
     *out = (struct division){.cut = rule && rule->how != MEGATRON_COPIED, .parts = 1};
-    *known = rule || m->tensor == 1;
+    *known = rule || m->tensor_ranks == 1;
     if (!out->cut)
         return *known ? CKPT_OK : list_unmatched(m, name, t);
     out->dim = rule->dim;
@@ -358,7 +359,7 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
     uint64_t *size = shape + t->ndim, at = 0; /* bounded: that many, twice */
     for (uint32_t k = 0; k < t->ndim; k++)
         shape[k] = size[k] = t->shape[k];
-    if (d->cut && !checked_mul(shape[d->dim], m->tensor, &shape[d->dim]))
+    if (d->cut && !checked_mul(shape[d->dim], m->tensor_ranks, &shape[d->dim]))
         return fail(m->err, CKPT_EFORMAT, t->file_offset, "{more} than {=2^64 elements}");
     if (d->cut)
         size[d->dim] /= d->parts;
@@ -369,10 +370,11 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
         uint64_t *from = offset + t->ndim; /* bounded: that many, twice */
         if (d->cut) {
             from[d->dim] = at;
-            offset[d->dim] = at * m->tensor + rank->tensor * size[d->dim]; /* bounded: in the shape */
+            offset[d->dim] = at * m->tensor_ranks +
+                             rank->tensor_rank * size[d->dim]; /* bounded: in the shape */
         }
         const struct tensor_shard shard = {rank->part, row, offset, from, size};
-        CKPT_TRY(sharded_tensors_add(&m->r, name, shape, &shard));
+        CKPT_TRY(sharded_tensors_add(&m->sharded, name, shape, &shard));
     }
     return CKPT_OK;
 }
@@ -383,7 +385,7 @@ static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t 
     if (m->stages == 1 || stage == 0)
         return false;
     if (str_ends(name, STR_LIT("word_embeddings.weight")))
-        return map_get(m->r.names, name) != MAP_NONE;
+        return map_get(m->sharded.names, name) != MAP_NONE;
     if (str_ends(name, STR_LIT("word_embeddings_for_head.weight")))
         return true;
     return str_is(name, "output_layer.weight") && !is_set(m, "untie_embeddings_and_output_weights");
@@ -401,7 +403,7 @@ static ckpt_status claim_name(struct megatron *m, const struct model_name *x, ui
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "both in {=stage %" PRIu64 "} and in {stage %" PRIu64 "}", before % m->stages,
                     stage % m->stages);
-    ckpt_value *v = value_new(m->f->a, CKPT_V_TENSOR, m->r.n);
+    ckpt_value *v = value_new(m->f->a, CKPT_V_TENSOR, m->sharded.n);
     return v ? nested_put(&m->tree, x->path, x->n, v, m->err) : fail_memory(m->err);
 }
 
@@ -419,7 +421,7 @@ static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *ra
     struct division d;
     bool known = false;
     CKPT_TRY(make_name(m, t->path, t->npath, &x));
-    if (is_tied_embedding(m, x.name, stage) || (is_extra_state(x.name) && rank->tensor))
+    if (is_tied_embedding(m, x.name, stage) || (is_extra_state(x.name) && rank->tensor_rank))
         return CKPT_OK;
     if (t->kind != CKPT_DENSE)
         return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
@@ -493,7 +495,7 @@ static int compare_ranks(const void *a, const void *b)
     const struct megatron_rank *x = a, *y = b;
     if (x->stage != y->stage)
         return x->stage < y->stage ? -1 : 1;
-    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
+    return (x->tensor_rank > y->tensor_rank) - (x->tensor_rank < y->tensor_rank);
 }
 
 /* accept_missing - does part_file_accept_missing for a rank. */
@@ -509,15 +511,15 @@ static ckpt_status check_grid(struct megatron *m)
 {
     size_t i = 0;
     for (uint64_t stage = 0; stage < m->stages; stage++)
-        for (uint64_t tensor = 0; tensor < m->tensor; tensor++) {
-            if (i < m->nranks && m->rank[i].stage == stage && m->rank[i].tensor == tensor) {
+        for (uint64_t tensor = 0; tensor < m->tensor_ranks; tensor++) {
+            if (i < m->nranks && m->rank[i].stage == stage && m->rank[i].tensor_rank == tensor) {
                 i++;
                 continue;
             }
             (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                        "{=tensor-parallel rank %" PRIu64 " of stage %" PRIu64
                        "} is {missing}: there %s %zu of %" PRIu64 " folders",
-                       tensor, stage, m->nranks == 1 ? "is" : "are", m->nranks, m->tensor * m->stages);
+                       tensor, stage, m->nranks == 1 ? "is" : "are", m->nranks, m->tensor_ranks * m->stages);
             return accept_missing(m);
         }
     return i == m->nranks ? CKPT_OK
@@ -537,32 +539,33 @@ static uint64_t count_embedding_rows(const struct megatron_rank *rank)
 }
 
 /* check_tensor_ranks - checks that the tensor-parallel ranks have all rows of the vocabulary or, if its size
- * is unknown, that there are as many as in `args`. If a rank is missing, sets m->tensor to the number in
+ * is unknown, that there are as many as in `args`. If a rank is missing, sets m->tensor_ranks to the number in
  * `args`. */
 static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_rank *first)
 {
-    uint64_t all, rows = count_embedding_rows(first), asked = m->tensor;
+    uint64_t all, rows = count_embedding_rows(first), asked = m->tensor_ranks;
     bool has_asked = find_arg(m, "tensor_model_parallel_size", &asked);
     bool by_rows = rows && find_arg(m, "padded_vocab_size", &all);
-    if (by_rows ? rows * m->tensor == all : asked == m->tensor) { /* a product that wraps differs */
-        if (has_asked && asked != m->tensor)
+    if (by_rows ? rows * m->tensor_ranks == all
+                : asked == m->tensor_ranks) { /* a product that wraps differs */
+        if (has_asked && asked != m->tensor_ranks)
             file_notice(m->f,
                         "args has tensor_model_parallel_size %" PRIu64 ", which is left from before a "
                         "conversion: %" PRIu64 " ha%s the whole vocabulary",
-                        asked, m->tensor, m->tensor == 1 ? "s" : "ve");
+                        asked, m->tensor_ranks, m->tensor_ranks == 1 ? "s" : "ve");
         return CKPT_OK;
     }
     if (by_rows)
-        (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                   "{%" PRIu64 " tensor-parallel rank%s} ha%s %" PRIu64
-                   " rows each of the embedding, which has "
-                   "{=%" PRIu64 "}",
-                   m->tensor, m->tensor == 1 ? "" : "s", m->tensor == 1 ? "s" : "ve", rows, all);
+        (void)fail(
+            m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+            "{%" PRIu64 " tensor-parallel rank%s} ha%s %" PRIu64 " rows each of the embedding, which has "
+            "{=%" PRIu64 "}",
+            m->tensor_ranks, m->tensor_ranks == 1 ? "" : "s", m->tensor_ranks == 1 ? "s" : "ve", rows, all);
     else
         (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                    "folders of {%" PRIu64 " tensor-parallel ranks}, of {=%" PRIu64 "} that args has",
-                   m->tensor, asked);
-    m->tensor = asked > m->tensor && asked < MAX_RANKS ? asked : m->tensor;
+                   m->tensor_ranks, asked);
+    m->tensor_ranks = asked > m->tensor_ranks && asked < MAX_RANKS ? asked : m->tensor_ranks;
     return accept_missing(m);
 }
 
@@ -601,10 +604,11 @@ static ckpt_status find_ranks(struct megatron *m, const ckpt_str *list, size_t n
                 "ranks of {expert parallelism} (%.*s); those of {=tensor and pipeline parallelism} can be "
                 "put together",
                 STR_ARG(list[i]));
-        m->tensor = number[0] >= m->tensor ? number[0] + 1 : m->tensor; /* bounded: MAX_RANKS */
-        m->stages = number[1] >= m->stages ? number[1] + 1 : m->stages; /* bounded: MAX_RANKS */
+        m->tensor_ranks = number[0] >= m->tensor_ranks ? number[0] + 1
+                                                       : m->tensor_ranks; /* bounded: MAX_RANKS */
+        m->stages = number[1] >= m->stages ? number[1] + 1 : m->stages;   /* bounded: MAX_RANKS */
     }
-    return m->tensor * m->stages <= MAX_RANKS /* bounded: MAX_RANKS squared */
+    return m->tensor_ranks * m->stages <= MAX_RANKS /* bounded: MAX_RANKS squared */
                ? CKPT_OK
                : fail(m->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u ranks}", MAX_RANKS);
 }
@@ -616,7 +620,7 @@ static ckpt_status open_ranks(struct megatron *m, const ckpt_str *list, size_t n
         uint64_t number[3] = {0, 0, 0};
         struct megatron_rank *rank = &m->rank[m->nranks];
         (void)parse_rank(list[i], number);
-        *rank = (struct megatron_rank){.tensor = number[0], .stage = number[1]};
+        *rank = (struct megatron_rank){.tensor_rank = number[0], .stage = number[1]};
         ckpt_status st = open_rank(m, list[i], &trusted, rank);
         CKPT_TRY(st == CKPT_ENOTFOUND ? accept_missing(m) : st);
         m->nranks += rank->part != NULL;
@@ -664,7 +668,7 @@ static ckpt_status add_all(struct megatron *m)
             if (i && rank->stage != rank[-1].stage)
                 end_stage(m);
             CKPT_TRY(add_tensors(m, rank, chunk));
-            if (rank->tensor == 0)
+            if (rank->tensor_rank == 0)
                 CKPT_TRY(add_values(m, rank, chunk));
             if (i + 1 == m->nranks)
                 end_stage(m);
@@ -689,7 +693,7 @@ static void note_omitted_optimizer(struct megatron *m)
 
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
-    return sharded_tensors_describe(&((const struct megatron *)user)->r, v, row);
+    return sharded_tensors_describe(&((const struct megatron *)user)->sharded, v, row);
 }
 
 static ckpt_status read_ranks(struct megatron *m)
@@ -710,12 +714,12 @@ static ckpt_status read_ranks(struct megatron *m)
     CKPT_TRY(check_tensor_ranks(m, &m->rank[0]));
     CKPT_TRY(count_chunks(m));
     CKPT_TRY(add_all(m));
-    CKPT_TRY(sharded_tensors_store(&m->r));
+    CKPT_TRY(sharded_tensors_store(&m->sharded));
     note_omitted_optimizer(m);
     f->root = nested_root(&m->tree);
     f->resolve = part_graph_add_unreferenced;
     f->ranks.ranks = m->nranks;
-    f->ranks.tensor_parallel = m->tensor;
+    f->ranks.tensor_parallel = m->tensor_ranks;
     f->ranks.pipeline_parallel = m->stages;
     (void)find_arg(m, "data_parallel_size", &f->ranks.data_parallel);
     return torch_walk_graph(f, f->root, &st, m->err);
@@ -751,12 +755,12 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct megatron m = {
         .f = f, .err = err, .stacks = map_new(16), .stage_of = map_new(64), .unmatched = {"", 0}};
-    ckpt_status st = sharded_tensors_begin(&m.r, f, err);
+    ckpt_status st = sharded_tensors_begin(&m.sharded, f, err);
     if (st == CKPT_OK && (!m.stacks || !m.stage_of || !nested_begin(&m.tree, f->a, f->limits.max_tensors)))
         st = fail_memory(err);
     if (st == CKPT_OK)
         st = read_all(&m);
-    sharded_tensors_end(&m.r);
+    sharded_tensors_end(&m.sharded);
     nested_end(&m.tree);
     map_free(m.stacks);
     map_free(m.stage_of);

@@ -142,7 +142,7 @@ ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *te
         return fail_memory(x->err);
     if (!value_text(key, &name))
         return CKPT_OK;
-    if (!map_put(x->notes, name, 0, &before) ||
+    if (!map_put(x->metadata_keys, name, 0, &before) ||
         (before == MAP_NONE && !value_put(f->a, f->metadata, key, text)))
         return fail_memory(x->err);
     return CKPT_OK;
@@ -296,28 +296,28 @@ static ckpt_status index_keys(struct index *x, const struct shard *s, const valu
 static ckpt_status index_shard(struct index *x, struct shard *s)
 {
     arena *a = x->f->a;
-    uint32_t nnotes = 0;
-    const value_pair *notes = s->file->metadata ? value_pairs(s->file->metadata, &nnotes) : NULL;
+    uint32_t nmetadata = 0;
+    const value_pair *metadata = s->file->metadata ? value_pairs(s->file->metadata, &nmetadata) : NULL;
     const ckpt_value *root = s->file->root ? file_replacement(s->file, s->file->root) : NULL;
     s->pairs = root ? value_pairs(root, &s->npairs) : NULL;
     s->npairs -= s->file->nties; /* bounded: they are the last; ties are read from the set */
     s->pair_of = map_new(s->npairs);
-    s->note_of = map_new(nnotes);
+    s->metadata_of = map_new(nmetadata);
     s->taken = arena_array(a, s->npairs, sizeof *s->taken);
     s->row_of = arena_array(a, s->npairs, sizeof *s->row_of);
     s->leaf_of = arena_array(a, s->npairs, sizeof *s->leaf_of);
     s->own_row = arena_array(a, s->file->table.nrows, sizeof *s->own_row);
     s->storages = arena_array(a, s->file->table.nstorages, sizeof *s->storages);
     s->more = ARENA_NEW(a, struct storage_more);
-    if (!s->pair_of || !s->note_of || !s->taken || !s->row_of || !s->leaf_of || !s->own_row || !s->storages ||
-        !s->more)
+    if (!s->pair_of || !s->metadata_of || !s->taken || !s->row_of || !s->leaf_of || !s->own_row ||
+        !s->storages || !s->more)
         return fail_memory(x->err);
     s->more->file = s->name;
     memset(s->storages, 0xff, s->file->table.nstorages * sizeof *s->storages);
     memset(s->row_of, 0xff, s->npairs * sizeof *s->row_of);
     memset(s->leaf_of, 0xff, s->npairs * sizeof *s->leaf_of);
     CKPT_TRY(index_keys(x, s, s->pairs, s->npairs, s->pair_of));
-    CKPT_TRY(index_keys(x, s, notes, nnotes, s->note_of));
+    CKPT_TRY(index_keys(x, s, metadata, nmetadata, s->metadata_of));
     index_rows(s);
     return CKPT_OK;
 }
@@ -405,11 +405,11 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
     return CKPT_OK;
 }
 
-/* is_noted_alias - returns true if KEY is a tie in the metadata of S. Converters that drop ties leave such
+/* is_tie_in_metadata - returns true if KEY is a tie in the metadata of S. Converters that drop ties leave such
  * keys in the index. */
-static bool is_noted_alias(const struct shard *s, ckpt_str key)
+static bool is_tie_in_metadata(const struct shard *s, ckpt_str key)
 {
-    uint32_t n, i = map_get(s->note_of, key);
+    uint32_t n, i = map_get(s->metadata_of, key);
     ckpt_str of;
     return i != MAP_NONE && value_text(value_pairs(s->file->metadata, &n)[i].val, &of) &&
            map_get(s->pair_of, of) != MAP_NONE;
@@ -473,7 +473,7 @@ static ckpt_status add_weight(struct index *x, const struct weight *w)
         return CKPT_OK;
     if (k != MAP_NONE)
         return add_pair(x, s, k);
-    if (is_noted_alias(s, w->key))
+    if (is_tie_in_metadata(s, w->key))
         return CKPT_OK;
     if (x->f->salvage)
         return add_lost_row(x, w);

@@ -35,10 +35,11 @@
 #define MAX_INDEX_BYTES (UINT64_C(1) << 30) /* of an index and its parsed form */
 
 struct replaced_file {
-    const char *path, *base,
-        *second; /* of the new file; its name without folder; second name of the old file */
-    bool was;    /* there was an old file */
-    bool kept;   /* … which has its second name */
+    const char *path;   /* of the new file */
+    const char *base;   /* its name without the folder */
+    const char *second; /* second name of the old file */
+    bool existed;       /* there was an old file */
+    bool has_second;    /* the old file has its second name */
 };
 
 struct replaced {
@@ -52,9 +53,9 @@ struct replaced {
     size_t nnames, cap_names; /* after list_old_shards: first names of the files to remove */
     char *room;               /* FOLDER, then space for one of NAMES or its second name */
     bool sync;
-    bool ours;    /* the old index has second names already */
-    bool renamed; /* new second names were made */
-    char *from;   /* the path of the old index if it has only its second name; else NULL */
+    bool ours;         /* the old index has second names already */
+    bool renamed;      /* new second names were made */
+    char *moved_index; /* the path of the old index if it has only its second name; else NULL */
 };
 
 static const char *make_second_name(struct replaced *r, ckpt_str base)
@@ -154,7 +155,7 @@ static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *
     map *kept = map_new(r->n);
     bool ok = kept != NULL;
     for (size_t i = 0; ok && i + 1 < r->n; i++)
-        if (r->files[i].kept)
+        if (r->files[i].has_second)
             ok = map_put(kept, str_c(r->files[i].base), (uint32_t)i, NULL);
     json_init(&j, r->text, 0, r->a, &why);
     while (ok && find_next_shard(&j, &in)) {
@@ -225,12 +226,12 @@ static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
 
 /* --------------------------------------------------------------- second names */
 
-static void forget_names(struct replaced *r)
+static void remove_second_names(struct replaced *r)
 {
     for (size_t i = 0; i < r->n; i++) {
-        if (r->files[i].kept)
+        if (r->files[i].has_second)
             (void)unlink(r->files[i].second);
-        r->files[i].kept = false;
+        r->files[i].has_second = false;
     }
 }
 
@@ -240,16 +241,16 @@ static bool keep_old_file(struct replaced_file *p, bool in_use)
 {
     struct stat st;
     if (in_use) {
-        p->kept = lstat(p->second, &st) == 0;
-        return p->kept;
+        p->has_second = lstat(p->second, &st) == 0;
+        return p->has_second;
     }
     (void)unlink(p->second);
     if (lstat(p->path, &st) != 0 || !S_ISREG(st.st_mode)) {
         errno = EXDEV;
         return false;
     }
-    p->kept = linkat(AT_FDCWD, p->path, AT_FDCWD, p->second, 0) == 0;
-    return p->kept;
+    p->has_second = linkat(AT_FDCWD, p->path, AT_FDCWD, p->second, 0) == 0;
+    return p->has_second;
 }
 
 static bool keep_old_files(struct replaced *r)
@@ -261,7 +262,7 @@ static bool keep_old_files(struct replaced *r)
         r->ours |= in_use;
         if (in_use)
             (void)keep_old_file(p, true);
-        else if (p->was && map_get(r->named, str_c(p->base)) != MAP_NONE &&
+        else if (p->existed && map_get(r->named, str_c(p->base)) != MAP_NONE &&
                  !(r->renamed = keep_old_file(p, false)))
             return false;
     }
@@ -291,12 +292,12 @@ static ckpt_status remove_old_index(struct replaced *r, ckpt_error *err)
     ckpt_status st = gone ? CKPT_OK
                           : fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
     if (moved)
-        r->from = path;
+        r->moved_index = path;
     else
         free(path);
     CKPT_TRY(st);
-    r->files[r->n - 1].kept &= !moved;
-    forget_names(r);
+    r->files[r->n - 1].has_second &= !moved;
+    remove_second_names(r);
     return CKPT_OK;
 }
 
@@ -306,7 +307,7 @@ static void replaced_free(struct replaced *r)
 {
     map_free(r->named);
     arena_free(r->a);
-    free(r->from);
+    free(r->moved_index);
     free(r);
 }
 
@@ -327,16 +328,16 @@ static ckpt_status list_files(struct replaced *r, const char *const *paths, ckpt
             return fail_memory(err);
         r->folder.ptr = p->path;
         p->base = get_base(p->path).ptr;
-        CKPT_TRY(check_exists(p->path, &st, &p->was, err));
+        CKPT_TRY(check_exists(p->path, &st, &p->existed, err));
     }
     return CKPT_OK;
 }
 
 static ckpt_status begin_replacing(struct replaced *r, ckpt_error *err)
 {
-    bool was = r->files[r->n - 1].was;
+    bool existed = r->files[r->n - 1].existed;
     ckpt_status st = read_leftover_index(r, err);
-    if (st == CKPT_OK && was)
+    if (st == CKPT_OK && existed)
         st = read_old_index(r, r->files[r->n - 1].path, r->named, &r->text, err);
     if (st == CKPT_OK)
         st = list_old_shards(r, err);
@@ -347,7 +348,7 @@ static ckpt_status begin_replacing(struct replaced *r, ckpt_error *err)
             st = remove_old_index(r, err);
         else
             st = fail_errno(err, CKPT_NO_OFFSET, "cannot keep the set that is to be replaced");
-    } else if (st == CKPT_OK && was) {
+    } else if (st == CKPT_OK && existed) {
         st = remove_old_index(r, err);
     }
     return fail_name_file(st, r->files[r->n - 1].path, err);
@@ -394,17 +395,17 @@ void replaced_undo(struct replaced *r, size_t placed)
         (void)unlink(index->path);
     for (size_t i = 0; i + 1 < r->n; i++) {
         const struct replaced_file *p = &r->files[i];
-        if (p->kept)
+        if (p->has_second)
             intact = intact && restore_file(p);
-        else if (!p->was && i < placed)
+        else if (!p->existed && i < placed)
             (void)unlink(p->path);
     }
     /* If nothing was moved into place and no second name is used, only the index has to be restored. */
-    if (r->from && (placed || r->ours || rename(index->second, r->from) != 0))
+    if (r->moved_index && (placed || r->ours || rename(index->second, r->moved_index) != 0))
         (void)unlink(index->second);
     /* If this fails, the index uses the second names, which then stay. */
-    if (intact && (index->kept ? rename(index->second, index->path) == 0 : !r->ours))
-        forget_names(r);
+    if (intact && (index->has_second ? rename(index->second, index->path) == 0 : !r->ours))
+        remove_second_names(r);
     replaced_free(r);
 }
 
@@ -424,7 +425,7 @@ static void remove_old(struct replaced *r, ckpt_str name)
 bool replaced_by_one(const struct replaced *r)
 {
     const struct replaced_file *index = &r->files[r->n - 1];
-    return (!index->kept && rename(index->path, index->second) == 0) || unlink(index->path) == 0 ||
+    return (!index->has_second && rename(index->path, index->second) == 0) || unlink(index->path) == 0 ||
            errno == ENOENT;
 }
 

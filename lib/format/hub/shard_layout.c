@@ -24,8 +24,8 @@ static const ckpt_tensor *get_tensor(const struct shard_layout *c, size_t entry)
 
 static uint32_t find_head(struct shard_layout *c, uint32_t u)
 {
-    while (c->units[u].up != u)
-        u = c->units[u].up = c->units[c->units[u].up].up; /* path halving */
+    while (c->units[u].parent != u)
+        u = c->units[u].parent = c->units[c->units[u].parent].parent; /* path halving */
     return u;
 }
 
@@ -36,9 +36,9 @@ static void unite_units(struct shard_layout *c, uint32_t a, uint32_t b)
     a = find_head(c, a);
     b = find_head(c, b);
     if (a < b)
-        c->units[b].up = a;
+        c->units[b].parent = a;
     else
-        c->units[a].up = b;
+        c->units[a].parent = b;
 }
 
 static ckpt_status grow_unit(struct shard_layout *c, uint32_t u, size_t entry, map *owner, ckpt_error *err)
@@ -64,7 +64,7 @@ static ckpt_status grow_unit(struct shard_layout *c, uint32_t u, size_t entry, m
 
 static uint32_t add_unit(struct shard_layout *c, ckpt_str name)
 {
-    c->units[c->nunits] = (struct unit){.name = name, .up = c->nunits};
+    c->units[c->nunits] = (struct unit){.name = name, .parent = c->nunits};
     return c->nunits++;
 }
 
@@ -171,7 +171,7 @@ static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
 {
     for (uint32_t u = 0; u < c->nunits; u++) {
         uint32_t head = find_head(c, u);
-        c->units[u].up = head; /* later searches take one step */
+        c->units[u].parent = head; /* later searches take one step */
         if (head != u && !checked_add(c->units[head].size, c->units[u].size, &c->units[head].size))
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "the tensors together have {more} than {=2^64 bytes}");
@@ -188,7 +188,7 @@ static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
     bool any = false;
     CKPT_TRY(sum_group_sizes(c, err));
     for (uint32_t u = 0, from = 0; u <= c->nunits; u++) {
-        bool end = u == c->nunits, head = !end && c->units[u].up == u;
+        bool end = u == c->nunits, head = !end && c->units[u].parent == u;
         uint64_t size = head ? c->units[u].size : 0;
         if (head && size > max) {
             c->units[u].shard = c->nshards++;
@@ -196,7 +196,7 @@ static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
         }
         if (any && (end || (head && size > max - open))) {
             for (uint32_t k = from; k < u; k++)
-                if (c->units[k].up == k && c->units[k].shard == current)
+                if (c->units[k].parent == k && c->units[k].shard == current)
                     c->units[k].shard = c->nshards;
             c->nshards++;
             from = u;
@@ -210,7 +210,7 @@ static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
         }
     }
     for (uint32_t u = 0; u < c->nunits; u++)
-        c->units[u].shard = c->units[c->units[u].up].shard;
+        c->units[u].shard = c->units[c->units[u].parent].shard;
     if (c->nshards <= MAX_SHARDS)
         return CKPT_OK;
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%u shards of at most %llu bytes; the limit is %u shards",

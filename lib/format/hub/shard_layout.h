@@ -4,10 +4,11 @@
 
 #include "core/plan.h"
 
-/* The smallest thing that a shard can have: a tensor, or everything below one key of the root. */
+/* What must be in one shard: a tensor, or everything below one key of the root. Units that share a storage are
+ * a group, whose first unit is its head; the group is in one shard, too. */
 struct unit {
-    ckpt_str name; /* in the weight_map */
-    uint32_t up;   /* an earlier unit that shares storages (union-find); the unit itself: head of its group */
+    ckpt_str name;   /* in the weight_map */
+    uint32_t parent; /* union-find: an earlier unit that shares a storage; the unit itself: the head */
     uint32_t shard;
     uint64_t size; /* of the unit; of the head: of its group */
 };

@@ -274,8 +274,8 @@ static ckpt_status read_index_file(struct index *x, source *src)
     char *text = arena_alloc(f->a, (size_t)src->size);
     x->keys = map_new((size_t)src->size / 128);
     x->names = map_new(16);
-    x->notes = map_new(16);
-    if (!text || !x->keys || !x->names || !x->notes)
+    x->metadata_keys = map_new(16);
+    if (!text || !x->keys || !x->names || !x->metadata_keys)
         return fail_memory(x->err);
     CKPT_TRY(source_read(src, 0, text, (size_t)src->size, x->err));
     json_init(&x->j, str_of(text, (size_t)src->size), 0, f->a, x->err);
@@ -299,11 +299,11 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
         st = later;
     for (size_t i = 0; i < x.nshards; i++) {
         map_free(x.shards[i].pair_of);
-        map_free(x.shards[i].note_of);
+        map_free(x.shards[i].metadata_of);
     }
     map_free(x.keys);
     map_free(x.names);
-    map_free(x.notes);
+    map_free(x.metadata_keys);
     return st;
 }
 

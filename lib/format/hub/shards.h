@@ -16,7 +16,7 @@ struct shard {
     const value_pair *pairs;
     uint32_t npairs;
     map *pair_of;              /* key -> pair */
-    map *note_of;              /* key -> pair of the metadata of the shard */
+    map *metadata_of;          /* key -> pair of the metadata of the shard */
     bool missing;              /* the file does not exist */
     uint32_t lost_storage;     /* salvage: 1 + the storage of tensors that are lost with it; 0: none */
     const char *why;           /* salvage: why the shard cannot be read; or NULL */
@@ -47,8 +47,8 @@ struct index {
     size_t n, cap;
     struct shard *shards;
     size_t nshards, cap_shards;
-    map *keys, *names; /* key -> weight; name -> shard */
-    map *notes;        /* metadata of the set by key */
+    map *keys, *names;  /* key -> weight; name -> shard */
+    map *metadata_keys; /* metadata of the set by key */
     bool has_map, has_size;
     bool lost; /* in `verify` and salvage: tensors are missing, which was reported */
     uint64_t total_size, total_at;

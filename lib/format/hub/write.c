@@ -55,10 +55,10 @@ struct set {
     struct sink_batch batch; /* finished, not yet in place */
     size_t placed;           /* files of the set that are in place */
     struct replaced *old;    /* the set that is being replaced; NULL: none, or not begun */
-    const char *one;         /* the single file that the set replaces; NULL: none */
-    bool one_is_read;        /* it is the input, and stays */
-    bool one_stays;          /* it cannot be removed */
-    bool whole;              /* all files are in place, and what they replace is removed */
+    const char *single;      /* the single file that the set replaces; NULL: none */
+    bool single_is_input;    /* it is the input, and stays */
+    bool single_stays;       /* it cannot be removed */
+    bool complete;           /* all files are in place, and what they replace is removed */
 };
 
 /* ------------------------------------------------------------------ names */
@@ -182,7 +182,7 @@ static ckpt_status write_weight_map(const struct set *s, buf *b, ckpt_error *err
     if (!at)
         return fail_memory(err);
     for (uint32_t u = 0; u < s->layout.nunits; u++)
-        at[u] = (struct place){s->layout.units[u].shard, s->layout.units[u].up != u, u};
+        at[u] = (struct place){s->layout.units[u].shard, s->layout.units[u].parent != u, u};
     qsort(at, s->layout.nunits, sizeof *at, compare_places);
     buf_text(b, "  \"weight_map\": {");
     for (uint32_t i = 0; i < s->layout.nunits; i++) {
@@ -249,9 +249,9 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
         return fail_name_file(err->status, one, err);
     }
     if (leads)
-        CKPT_TRY(shards_contain_file(s->p->file, &st, &s->one_is_read, err));
-    s->one = one;
-    return s->one_is_read ? CKPT_OK : check_free(s, one, err);
+        CKPT_TRY(shards_contain_file(s->p->file, &st, &s->single_is_input, err));
+    s->single = one;
+    return s->single_is_input ? CKPT_OK : check_free(s, one, err);
 }
 
 /* list_inodes - sets *OUT to the inode numbers of the files of F. */
@@ -342,9 +342,9 @@ static void undo_set(struct set *s, size_t from)
     size_t end = from + s->placed; /* bounded: the files of this set */
     end = end < s->p->noutputs ? end : s->p->noutputs;
     sink_batch_abort(&s->batch);
-    if (s->whole || (s->layout.nshards > 1 && s->placed == count_files(s) && !s->one_stays)) {
-        if (s->one && !s->one_is_read)
-            (void)unlink(s->one);
+    if (s->complete || (s->layout.nshards > 1 && s->placed == count_files(s) && !s->single_stays)) {
+        if (s->single && !s->single_is_input)
+            (void)unlink(s->single);
         remove_replaced_set(s);
         return;
     }
@@ -386,7 +386,7 @@ static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
     s->job->result->tensors += result.tensors;
     s->job->result->bytes += result.bytes; /* bounded: they were written */
     for (uint32_t u = 0; u < s->layout.nunits; u++)
-        if (s->layout.units[u].shard == k && s->layout.units[u].up == u)
+        if (s->layout.units[u].shard == k && s->layout.units[u].parent == u)
             s->done += s->layout.units[u].size;
     return CKPT_OK;
 }
@@ -434,16 +434,16 @@ static ckpt_status sync_folder(const struct set *s, ckpt_error *err)
 static ckpt_status remove_single(struct set *s, ckpt_error *err)
 {
     char one[SHELL_WORD_MAX];
-    if (s->one && s->one_is_read)
-        plan_notice(s->p, "%s, the input, is there too, and some loaders take it first: rm %s", s->one,
-                    shell_path(s->one, one));
-    else if (s->one && !s->job->opts->dry_run && unlink(s->one) != 0 && errno != ENOENT) {
-        s->one_stays = true;
+    if (s->single && s->single_is_input)
+        plan_notice(s->p, "%s, the input, is there too, and some loaders take it first: rm %s", s->single,
+                    shell_path(s->single, one));
+    else if (s->single && !s->job->opts->dry_run && unlink(s->single) != 0 && errno != ENOENT) {
+        s->single_stays = true;
         ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the file that the set replaces");
-        return fail_name_file(st, s->one, err);
+        return fail_name_file(st, s->single, err);
     }
-    s->whole = true;
-    return s->one && !s->one_is_read && !s->job->opts->dry_run ? sync_folder(s, err) : CKPT_OK;
+    s->complete = true;
+    return s->single && !s->single_is_input && !s->job->opts->dry_run ? sync_folder(s, err) : CKPT_OK;
 }
 
 /* get_max_waiting - returns how many finished files may wait to be moved into place; each has two
@@ -503,7 +503,7 @@ static ckpt_status write_single(struct set *s, ckpt_error *err)
         st = place_files(s, err);
     if (st == CKPT_OK && s->old && !replaced_by_one(s->old))
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index of the set that is replaced");
-    s->whole = st == CKPT_OK;
+    s->complete = st == CKPT_OK;
     if (st == CKPT_OK && s->old)
         st = sync_folder(s, err);
     if (st != CKPT_OK)
