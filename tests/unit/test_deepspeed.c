@@ -145,7 +145,7 @@ static void inconsistent_partitions_are_refused(void)
                "partitions of 1152921504606846976");
     check_open(false, model, TWO("[2]", "'a'", ""), CKPT_EFORMAT, "no tensor for each group");
     check_open(false, model, TWO("[2]", V2(FLOATS, 0, "(2,2)", "(2,1)"), ""), CKPT_EUNSUPPORTED,
-               "no flat tensor");
+               "no contiguous 1-d tensor");
     check_open(false, model, TWO("[2]", FLAT, "'exp_avg':" FLAT ",'b':" PART(4)) "+{'x':1}", CKPT_OK, "");
     check_open(false, MODEL("'a':" W, "{'a':" SIZE("8,") "}", ""), ok, CKPT_EFORMAT,
                "another shape in the model's state");

@@ -27,15 +27,15 @@ static bool probe(const struct probe *p) { return ds_is_folder(p); }
 
 /* -------------------------------------------------------------------------- root */
 
-/* put_entry - adds V to the root under KEY, unless that key exists. *YES (may be NULL): it was added. */
-static ckpt_status put_entry(struct deepspeed *x, ckpt_str key, ckpt_value *v, bool *yes)
+/* put_entry - adds V to the root under KEY, unless that key exists. Sets *ADDED (may be NULL). */
+static ckpt_status put_entry(struct deepspeed *x, ckpt_str key, ckpt_value *v, bool *added)
 {
     uint32_t before;
     ckpt_value *k = value_str(x->f->a, key);
     if (!k || !map_put(x->root_keys, key, 0, &before))
         return fail_memory(x->err);
-    if (yes)
-        *yes = before == MAP_NONE;
+    if (added)
+        *added = before == MAP_NONE;
     if (before != MAP_NONE)
         return CKPT_OK;
     return value_put(x->f->a, x->root, k, v) ? CKPT_OK : fail_memory(x->err);
@@ -48,7 +48,7 @@ static const struct joined_tensor *find_parameter(const struct deepspeed *x, ckp
     return i == MAP_NONE ? NULL : &x->tensor[i];
 }
 
-/* resolve_shared_name - returns the parameter that NAME is tied to by shared_params, or NAME. */
+/* resolve_shared_name - returns the name of the parameter to which shared_params ties NAME, or NAME. */
 static ckpt_str resolve_shared_name(const struct deepspeed *x, ckpt_str name)
 {
     ckpt_str kept;
@@ -87,8 +87,8 @@ static ckpt_status index_buffers(struct deepspeed *x)
     return CKPT_OK;
 }
 
-/* fail_not_in_partitions - fails because the parameter NAME, T in PART, is empty as ZeRO 3 leaves it, but is
- * in no partition. */
+/* fail_not_in_partitions - fails because the parameter NAME, T in PART, is in no partition although it has no
+ * elements, as ZeRO 3 leaves it in the model file. */
 static ckpt_status fail_not_in_partitions(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t,
                                           ckpt_str name)
 {
@@ -99,8 +99,8 @@ static ckpt_status fail_not_in_partitions(struct deepspeed *x, const ckpt_file *
     return file_report_fault(x->f, CKPT_EFORMAT, x->err);
 }
 
-/* choose_entry - sets *OUT to the value of NAME, which is V in the module of PART: the assembled parameter, a
- * buffer as float32, or V. NULL: the entry is left out. */
+/* choose_entry - sets *OUT to the value that NAME gets, which is V in the state dict of PART: the parameter
+ * that was assembled, a buffer as float32, or V itself. NULL: NAME is left out. */
 static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt_str name, ckpt_value *v,
                                 ckpt_value **out)
 {
@@ -110,9 +110,8 @@ static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt
     w = w ? w : find_parameter(x, resolve_shared_name(x, name));
     if (w) {
         *out = w->node;
-        bool must_match =
-            x->stage < 3 &&
-            !x->save.universal; /* universal checkpoints have joined the tensor-parallel ranks */
+        /* Universal checkpoints have joined the tensor-parallel ranks, model files have not. */
+        bool must_match = x->stage < 3 && !x->save.universal;
         return must_match && t && !same_shape(t, w) ? fail_shape(x, part, t) : CKPT_OK;
     }
     if (!t || !x->stage)
@@ -138,7 +137,7 @@ static ckpt_status put_module(struct deepspeed *x, const ckpt_file *part, const 
     const value_pair *pairs = module ? value_pairs(module, &n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &name)) {
-            file_notice(x->f, "a key of the model that is no text is left out");
+            file_notice(x->f, "a key of the state dict that is not text is left out");
             continue;
         }
         ckpt_str key = *prefix ? arena_printf(x->f->a, "%s%.*s", prefix, (int)name.len, name.ptr) : name;
@@ -218,14 +217,14 @@ static ckpt_status put_optimizer(struct deepspeed *x)
 
 /* ------------------------------------------------------------------------- files */
 
-/* take_graph - does part_graph_take, whose root is not needed. */
+/* take_graph - does part_graph_take for PART; its root is not needed. */
 static ckpt_status take_graph(struct deepspeed *x, ckpt_file *part)
 {
     ckpt_value *root;
     return part_graph_take(x->f, part, &root, x->err);
 }
 
-/* put_files - adds the state dicts in the files of KIND: layers or experts. */
+/* put_files - adds the state dicts in the files of KIND, which is DS_LAYER or DS_EXPERT. */
 static ckpt_status put_files(struct deepspeed *x, enum ds_kind kind)
 {
     char prefix[32] = "";
@@ -329,8 +328,8 @@ static void note_experts(struct deepspeed *x)
     size_t n = count_kind(x, DS_EXPERT_OPTIM);
     if (n)
         file_notice(x->f,
-                    "the optimizers of %zu expert ranks are left out: their states have numbers for "
-                    "names, in files of their own",
+                    "the optimizers of %zu expert ranks are left out: their states are in other files, and "
+                    "have numbers instead of names",
                     n);
 }
 

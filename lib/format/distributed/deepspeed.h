@@ -1,4 +1,6 @@
-/* deepspeed.h - declarations for the files that read the checkpoints of DeepSpeed. */
+/* deepspeed.h - declarations for the files that read the checkpoints of DeepSpeed. With ZeRO, no file has a
+ * complete parameter: w of 6 elements and b of 3 are one flat tensor of 10 elements, the last one padding, of
+ * which rank 0 has saved elements 0 to 4 and rank 1 elements 5 to 9. */
 #ifndef FORMAT_DISTRIBUTED_DEEPSPEED_H
 #define FORMAT_DISTRIBUTED_DEEPSPEED_H
 
@@ -22,13 +24,13 @@ struct ds_file {
     ckpt_str name; /* from the folder on: "global_step2/mp_rank_00_model_states.pt" */
     enum ds_kind kind;
     bool ranked; /* the name begins with zero_pp_rank_D: the file is of one data-parallel rank */
-    uint64_t dp, mp, layer, expert; /* numbers in the name: D, M, N and E */
+    uint64_t dp, mp, layer, expert; /* D, M, N and E in the names above: data-, model-parallel rank … */
 };
 
 /* A save: the folder that `latest` names, or the given folder itself. */
 struct ds_save {
     ckpt_str tag;         /* name of the folder, such as "global_step2"; empty: the given folder */
-    const char *trusted;  /* as for part_file_path */
+    const char *trusted;  /* for part_file_path */
     struct ds_file *file; /* in natural order: layer_2 before layer_10 */
     size_t n;
     bool universal; /* it has a folder `zero` with a folder for each parameter */
@@ -36,20 +38,20 @@ struct ds_save {
 
 /* ds_is_folder - returns true if P is a save or a folder of saves. */
 bool ds_is_folder(const struct probe *p);
-/* ds_find_save - lists the files of the last save in the folder of F. Allocates from F's arena. */
+/* ds_find_save - sets *OUT to the last save in the folder of F, or to that folder. Allocates from F's
+ * arena. */
 ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err);
 
 /* ---- tensors that are assembled from partitions (deepspeed_tensors.c) */
 
-/* One partition of a flat tensor: a 1-d tensor in the file of one rank. */
+/* The part of a flat tensor that one rank has saved: a 1-d tensor in its file. */
 struct ds_partition {
     const ckpt_file *part; /* NULL: the file is missing */
     uint32_t row;
-    uint64_t start, n; /* elements: of the flat tensor before it, and of its own */
+    uint64_t start, n; /* its first element in the flat tensor, and how many it has */
 };
 
-/* A flat tensor, cut over the files of the ranks: ZeRO keeps the parameters of a group one after the other in
- * it. */
+/* The parameters of a group of the optimizer, or one of their states such as exp_avg, one after the other. */
 struct ds_flat {
     struct ds_partition *partition;
     size_t n, cap;
@@ -57,7 +59,7 @@ struct ds_flat {
     ckpt_dtype dtype;
 };
 
-/* The elements of a tensor that a piece has: N from AT on. */
+/* Which elements of a tensor a piece has: N elements from AT on. */
 struct ds_range {
     uint64_t at, n;
 };
@@ -76,12 +78,12 @@ struct deepspeed {
     ckpt_value *state, *groups; /* of the optimizer: dict by parameter name; param_groups */
     ckpt_file *model;           /* the first model file that could be read */
     ckpt_value *root;           /* of the graph that is being made */
-    map *root_keys;
-    map *buffers;         /* names of the model's buffers */
-    size_t ranks;         /* data-parallel */
-    size_t stages;        /* of the pipeline */
-    unsigned stage;       /* of ZeRO, by the layout of the files: 2 for stage 1, too */
-    int64_t stored_stage; /* zero_stage in the files; 0: not there */
+    map *root_keys;             /* of ROOT, a dict */
+    map *buffers;               /* names of the model's buffers */
+    size_t ranks;               /* how many data-parallel ranks */
+    size_t stages;              /* how many pipeline stages */
+    unsigned stage;             /* of ZeRO, by the layout of the files: 0, 3, or 2 for stages 1 and 2 */
+    int64_t stored_stage;       /* zero_stage in the files; 0: they have none */
 };
 
 /* ds_get - returns the value of the key NAME; NULL if it is missing or None. */
@@ -90,18 +92,17 @@ ckpt_value *ds_get(const ckpt_value *mapping, const char *name);
 ckpt_value *ds_get_numbered(const ckpt_value *v, uint64_t i);
 /* ds_find_row - returns the row of PART whose node is V, or NULL. */
 const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v);
-/* ds_read_shape - sets ndim and shape of T from V, a torch.Size, and *ELEMENTS to their product. False: V is
- * not a torch.Size. */
+/* ds_read_shape - sets ndim and shape of T from V, a torch.Size, and *ELEMENTS to the product of the sizes.
+ * False: V is not a torch.Size. */
 bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements);
-/* ds_open_file - reads the file NAME as a part. Sets *OUT to NULL if it is missing or damaged and that was
- * reported. */
+/* ds_open_file - reads the file NAME as a part. Sets *OUT to NULL if the file is damaged, and `verify` has
+ * reported that or salvage goes on without it. */
 ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out);
-/* ds_fail_missing - fails because WHAT is missing. In `verify` reports that and goes on; in salvage goes
- * on. */
+/* ds_fail_missing - fails because WHAT is missing, or returns CKPT_OK as part_file_accept_missing does. */
 ckpt_status ds_fail_missing(struct deepspeed *x, const char *what);
 
-/* ds_flat_add - appends the 1-d tensor V of PART to S as its next partition; if PART is NULL, because the
- * file is missing, a gap of N elements. */
+/* ds_flat_add - appends the 1-d tensor V of PART to S as its next partition. If PART is NULL, because the
+ * file of the rank is missing, appends a gap of N elements. */
 ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file *part, const ckpt_value *v,
                         uint64_t n);
 /* ds_add_slice - adds elements [FROM, FROM + N) of S to the tensor that is being assembled, at its element
@@ -111,22 +112,24 @@ ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t 
 /* ds_end_tensor - adds to x->tensor a copy of T that has the slices added before and a node, and sets *NODE
  * to that node. */
 ckpt_status ds_end_tensor(struct deepspeed *x, const struct joined_tensor *t, ckpt_value **node);
-/* ds_end_parameter - does ds_end_tensor for the parameter T. */
+/* ds_end_parameter - does ds_end_tensor for the parameter T, and adds its name to x->weights. */
 ckpt_status ds_end_parameter(struct deepspeed *x, const struct joined_tensor *t);
-/* ds_add_copy - makes a tensor of the tensor V of PART, which becomes its only slice. Sets *NODE to NULL if V
- * is not a contiguous dense tensor. */
+/* ds_add_copy - makes a tensor KEY with the elements of V, a tensor of PART. Sets *NODE to NULL if V is not a
+ * contiguous dense tensor. */
 ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                         ckpt_value **node);
-/* ds_add_as_float32 - does the same for a tensor of 16-bit floats, which is read as float32. Sets *NODE to
- * NULL if V is not such a tensor. */
+/* ds_add_as_float32 - does what ds_add_copy does, but converts 16-bit floats to float32. Sets *NODE to NULL
+ * if V is not a contiguous dense tensor of 16-bit floats. */
 ckpt_status ds_add_as_float32(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                               ckpt_value **node);
 
 /* ---- the contents of a save */
 
-/* ds_read_zero - reads the partitions of model-parallel rank MP (zero.c). */
+/* ds_state_name - returns the name of the state KEY, such as exp_avg, of the parameter NAME. */
+ckpt_str ds_state_name(struct deepspeed *x, ckpt_str name, ckpt_str key);
+/* ds_read_zero - reads the parameters and states of model-parallel rank MP from their partitions (zero.c). */
 ckpt_status ds_read_zero(struct deepspeed *x, uint64_t mp);
-/* ds_read_frozen - reads the frozen parameters of ZeRO 3, which are cut over the model files. */
+/* ds_read_frozen - reads the frozen parameters of ZeRO 3, of which each model file has a share. */
 ckpt_status ds_read_frozen(struct deepspeed *x);
 /* ds_add_param_groups - appends the param_groups GROUPS of an optimizer to x->groups, with parameter names of
  * SHAPES (param_shapes) in place of numbers. If GROUPS is NULL, makes one group for each item of SHAPES. */

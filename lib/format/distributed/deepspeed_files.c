@@ -1,4 +1,4 @@
-/* deepspeed_files.c - finds the last save in a folder of DeepSpeed and what each of its files is, by name
+/* deepspeed_files.c - finds the last save in a folder of DeepSpeed, and the kind of each file by its name
  * (deepspeed/runtime/engine.py, runtime/pipe/module.py, checkpoint/ds_to_universal.py).
  *
  *   latest              text: the name of the folder of the last save; latest_universal: of a universal one

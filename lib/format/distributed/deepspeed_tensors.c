@@ -80,7 +80,8 @@ ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out)
 
 /* ------------------------------------------------------------------ flat tensors */
 
-/* check_flat - checks that T, a row of PART, is a contiguous 1-d tensor that can be read as it is stored. */
+/* check_flat - refuses T, a row of PART, unless it is a contiguous 1-d tensor whose bytes are stored as they
+ * are. */
 static ckpt_status check_flat(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t)
 {
     const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &part->table.storages[t->storage];
@@ -88,7 +89,7 @@ static ckpt_status check_flat(struct deepspeed *x, const ckpt_file *part, const 
     if (t->kind == CKPT_DENSE && dense && !t->conj && !t->neg &&
         dtype_info((ckpt_dtype)t->dtype)->block_elems == 1 && (!s || s->swap <= 1))
         return CKPT_OK;
-    (void)fail(x->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=flat tensor of plain elements}");
+    (void)fail(x->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=contiguous 1-d tensor}");
     fail_where(x->err, "%.*s", STR_ARG(t->name));
     return fail_name_file(CKPT_EUNSUPPORTED, part->path, x->err);
 }
@@ -131,7 +132,7 @@ ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file 
 
 /* ------------------------------------------------------------------------ pieces */
 
-/* add_piece - adds elements [FROM, FROM + N) of P as a piece, at element AT of the tensor. */
+/* add_piece - adds N elements of P, from element FROM on, as a piece at element AT of the tensor. */
 static ckpt_status add_piece(struct deepspeed *x, const struct ds_partition *p, uint64_t from, uint64_t n,
                              uint64_t at)
 {
@@ -155,7 +156,7 @@ static ckpt_status add_piece(struct deepspeed *x, const struct ds_partition *p, 
     return CKPT_OK;
 }
 
-/* find_partition - returns the partition of S with element AT, which must exist. */
+/* find_partition - returns the partition that has element AT of S; AT must be below s->total. */
 static const struct ds_partition *find_partition(const struct ds_flat *s, uint64_t at)
 {
     size_t low = 0, high = s->n;
@@ -274,7 +275,7 @@ ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_v
 
 /* ------------------------------------------------------------------------ float32 */
 
-/* A source of float32 elements that are converted from 16-bit floats. */
+/* A source of float32 elements that are converted from 16-bit floats when they are read. */
 struct widened {
     source s;
     source *from;

@@ -19,6 +19,7 @@
 
 #define SUFFIX ".pt"
 
+/* A universal checkpoint, while it is read. */
 struct universal {
     struct deepspeed *x;
     const value_pair **shape; /* entries of param_shapes */
@@ -106,19 +107,19 @@ static ckpt_status set_shape(struct universal *u, ckpt_str name)
 
 static ckpt_status fail_no_tensor(struct universal *u, const ckpt_file *part)
 {
-    (void)fail(u->x->err, CKPT_EFORMAT, 0, "{no} {=plain tensor} is in the file");
+    (void)fail(u->x->err, CKPT_EFORMAT, 0, "{no} {=dense tensor} is in the file");
     fail_file(u->x->err, part->path);
     return file_report_fault(u->x->f, CKPT_EFORMAT, u->x->err);
 }
 
-/* get_param - returns the value that PART holds: its entry "param", or its root. */
+/* get_param - returns the tensor or number in PART: the entry "param", or the root. */
 static ckpt_value *get_param(const ckpt_file *part)
 {
     ckpt_value *v = ds_get(part->root, "param");
     return v ? v : part->root;
 }
 
-/* add_weight - adds the parameter NAME, which PART holds. */
+/* add_weight - adds the parameter NAME, whose file is PART. */
 static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_str name)
 {
     ckpt_value *node;
@@ -131,14 +132,13 @@ static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_s
     return set_shape(u, name);
 }
 
-/* add_state - adds to the dict STATE the optimizer state KEY of the parameter NAME, which PART holds. */
+/* add_state - adds the optimizer state KEY of the parameter NAME, whose file is PART, to the dict STATE. */
 static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_str name, ckpt_str key,
                              ckpt_value *state)
 {
     arena *a = u->x->f->a;
     ckpt_value *v = get_param(part), *node = NULL, *k = value_str(a, key);
-    ckpt_str full = arena_printf(a, "optimizer.state.%.*s.%.*s", (int)name.len, name.ptr, (int)key.len,
-                                 key.ptr);
+    ckpt_str full = ds_state_name(u->x, name, key);
     if (!k || !full.ptr)
         return fail_memory(u->x->err);
     if (v->type == CKPT_V_INT || v->type == CKPT_V_FLOAT)

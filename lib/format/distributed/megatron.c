@@ -538,9 +538,9 @@ static uint64_t count_embedding_rows(const struct megatron_rank *rank)
     return 0;
 }
 
-/* check_tensor_ranks - checks that the tensor-parallel ranks have all rows of the vocabulary or, if its size
- * is unknown, that there are as many as in `args`. If a rank is missing, sets m->tensor_ranks to the number in
- * `args`. */
+/* check_tensor_ranks - checks that the tensor-parallel ranks have all rows of the vocabulary or, if its
+ * size is unknown, that there are as many as in `args`. If a rank is missing, sets m->tensor_ranks to the
+ * number in `args`. */
 static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_rank *first)
 {
     uint64_t all, rows = count_embedding_rows(first), asked = m->tensor_ranks;

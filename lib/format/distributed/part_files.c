@@ -1,4 +1,4 @@
-/* part_files.c - see part_files.h. */
+/* part_files.c - finds, checks and opens the files that a checkpoint names. */
 #include "format/distributed/part_files.h"
 
 #include <errno.h>
@@ -56,14 +56,15 @@ static bool is_below(const char *real, const char *folder)
     return strncmp(real, folder, n) == 0 && (real[n] == '/' || (n && folder[n - 1] == '/'));
 }
 
-/* is_in_same_folder - returns true if A and B differ in their last component alone. */
+/* is_in_same_folder - returns true if the paths A and B differ in the name of the file alone. */
 static bool is_in_same_folder(const char *a, const char *b)
 {
     const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
     return x && y && x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
 }
 
-/* is_inside_or_trusted - returns true if PATH, links followed, is below the folder IN or next to TRUSTED. */
+/* is_inside_or_trusted - returns true if PATH, after links are followed, is below the folder IN or in the
+ * same folder as TRUSTED. */
 static bool is_inside_or_trusted(const char *in, const char *trusted, const char *path)
 {
     char *folder = realpath(in, NULL), *real = realpath(path, NULL);

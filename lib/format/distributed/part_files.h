@@ -1,12 +1,12 @@
-/* part_files.h - opens the other files of a checkpoint that has several, such as one file for each rank or
- * the data files of an ONNX model. They are named in the checkpoint, so no name and no link may lead out of
- * its folder. Each becomes a part: an entry of f->parts, closed with the checkpoint F. */
+/* part_files.h - opens the other files of a checkpoint F that has several, such as the file of each rank or
+ * the data files of an ONNX model. Each becomes a part of F: an entry of f->parts, which is closed with F.
+ * Names of parts come from the checkpoint, so no name and no symbolic link may lead out of its folder. */
 #ifndef FORMAT_DISTRIBUTED_PART_FILES_H
 #define FORMAT_DISTRIBUTED_PART_FILES_H
 
 #include "format/format.h"
 
-/* part_file_set_folder - sets f->folder to the folder of F, which is a file itself. False: no memory. */
+/* part_file_set_folder - sets f->folder to the folder that has the file F. False: no memory. */
 bool part_file_set_folder(ckpt_file *f);
 /* path_leaves_folder - returns true if NAME is empty, absolute or has ".." or a zero byte in it. */
 bool path_leaves_folder(ckpt_str name);
@@ -14,11 +14,12 @@ bool path_leaves_folder(ckpt_str name);
  * and 3 from "mp_rank_03_001", and sets *NUMBER. False: *NAME does not begin so, and is unchanged. */
 bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number);
 /* part_file_path - sets *PATH, which the caller frees, to the path of NAME in the folder IN; the file need
- * not exist. Refuses a NAME that leaves the folder, and a link that does, unless it leads to the folder that
- * TRUSTED leads to. TRUSTED is a file of IN that is read in any case, or NULL: caches that are addressed by
- * content keep links in IN and all files in a different folder. */
+ * not exist. Refuses a NAME that leaves the folder. Refuses a symbolic link that leaves it, unless it leads
+ * to the same folder as the link TRUSTED. TRUSTED is the name of a file in IN that is read anyway, or NULL.
+ * It is for caches such as that of the Hugging Face Hub, where IN has links alone and one other folder all
+ * files. */
 ckpt_status part_file_path(const char *in, const char *trusted, ckpt_str name, char **path, ckpt_error *err);
-/* part_file_open - opens that file as *OUT. The caller frees *PATH even on failure. */
+/* part_file_open - does part_file_path and opens the file as *OUT. The caller frees *PATH even on failure. */
 ckpt_status part_file_open(const char *in, const char *trusted, ckpt_str name, source **out, char **path,
                            ckpt_error *err);
 
@@ -31,32 +32,31 @@ struct tracker_file {
     bool (*is_save)(ckpt_str name);   /* the folders next to it that tracker_file_enter suggests */
 };
 #define TRACKER_FILE_MAX 4096u
-/* tracker_file_read - sets *OUT to the content of the file in f->folder, without white space around it. The
- * text is in F's arena. */
+/* tracker_file_read - sets *OUT to the content of the file TRACKER in f->folder, without white space around
+ * it. Allocates from F's arena. */
 ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, ckpt_str *out,
                               ckpt_error *err);
-/* part_file_enter - changes f->folder to the folder NAME in it. Refuses what part_file_path refuses.
- * CKPT_ENOTFOUND: there is no such folder. */
+/* part_file_enter - changes f->folder to its folder NAME. Refuses the same names and links as part_file_path.
+ * CKPT_ENOTFOUND: f->folder has no folder NAME. */
 ckpt_status part_file_enter(ckpt_file *f, ckpt_str name, ckpt_error *err);
 /* tracker_file_enter - does part_file_enter for NAME, the folder that the file TRACKER of f->folder names. */
 ckpt_status tracker_file_enter(ckpt_file *f, const struct tracker_file *tracker, ckpt_str name,
                                ckpt_error *err);
-/* part_file_set_step - sets the training step of F to the number after PREFIX in the path f->folder, such as
- * 100 for "iter_" in "out/iter_0000100". The last such component counts. */
+/* part_file_set_step - sets the training step of F to the number after PREFIX in the path f->folder, such
+ * as 100 for "iter_" in "out/iter_0000100". If several folders of the path have such a name, the last one
+ * counts. */
 void part_file_set_step(ckpt_file *f, const char *prefix);
 
-/* part_file_keep - appends PART to f->parts and indexes its names for file_find. Frees PART if there is no
- * memory. */
+/* part_file_keep - appends PART to f->parts and prepares it for file_find. Frees PART on failure. */
 ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err);
 /* part_file_read - reads the file NAME of f->folder as a checkpoint and makes it a part. Sets *OUT to NULL if
- * its faults were reported instead. */
+ * the file is damaged and `verify` has reported that. */
 ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out,
                            ckpt_error *err);
 /* part_file_accept_missing - handles ERR, that a file of F is missing: returns CKPT_OK if `verify` has
  * reported it, or if salvage goes on with the other files; otherwise CKPT_ENOTFOUND. */
 ckpt_status part_file_accept_missing(ckpt_file *f, ckpt_error *err);
-/* part_file_check_pickle - refuses PART if its tensors are not in a pickle, because part_graph_take needs
- * one. */
+/* part_file_check_pickle - refuses PART if its tensors are not in a pickle, which part_graph_take needs. */
 ckpt_status part_file_check_pickle(const ckpt_file *part, ckpt_error *err);
 /* part_file_read_pickle - does part_file_read and then part_file_check_pickle. */
 ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out,

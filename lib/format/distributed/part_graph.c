@@ -1,4 +1,4 @@
-/* part_graph.c - see part_graph.h. */
+/* part_graph.c - moves the pickles of parts to the checkpoint that consists of them. */
 #include "format/distributed/part_graph.h"
 
 /* rename_storages - puts "I/" in front of the storage keys in the pickles of PART, part I of F. */
@@ -32,7 +32,7 @@ static size_t find_part(const ckpt_file *f, const ckpt_file *part)
 
 ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err)
 {
-    if (part->resolve) /* while the keys are still those of its file */
+    if (part->resolve) /* before its storage keys change */
         CKPT_TRY(part->resolve(part, err));
     part->resolve = NULL;
     for (size_t i = 0; i < part->table.nrows; i++)

@@ -1,4 +1,5 @@
-/* sharded_tensors.c - see sharded_tensors.h. */
+/* sharded_tensors.c - collects the shards of all ranks by tensor, and makes a storage of those of each
+ * tensor. */
 #include "format/distributed/sharded_tensors.h"
 
 #include "base/checked.h"
@@ -18,7 +19,8 @@ void sharded_tensors_end(struct sharded_tensors *r)
     map_free(r->shards);
 }
 
-/* find_tensor - sets *OUT to the tensor NAME, which is added if it is new. T and SHAPE must match it. */
+/* find_tensor - sets *OUT to the tensor NAME, and adds it if it is new. Refuses T, a shard of it, if its
+ * dtype or number of dimensions differs, and a different SHAPE. */
 static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const ckpt_tensor *t,
                                const uint64_t *shape, struct sharded_tensor **out)
 {
@@ -46,7 +48,8 @@ static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const c
     return CKPT_EFORMAT;
 }
 
-/* note_shard - records the shard of X at OFFSET with SIZE; *IS_NEW: it is not a replica of an earlier one. */
+/* note_shard - records the shard of X at OFFSET with SIZE. Sets *IS_NEW to false if the shard is a replica.
+ */
 static ckpt_status note_shard(struct sharded_tensors *r, const struct sharded_tensor *x,
                               const uint64_t *offset, const uint64_t *size, bool *is_new)
 {
@@ -122,7 +125,7 @@ static ckpt_status compute_shape(struct sharded_tensors *r, struct sharded_tenso
         for (uint32_t k = 0; k < x->t.ndim; k++) {
             uint64_t end;
             if (!checked_add(x->piece[i].offset[k], x->piece[i].size[k], &end))
-                return fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a part of it ends {beyond} {=2^64}");
+                return fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard of it ends {beyond} {=2^64}");
             shape[k] = end > shape[k] ? end : shape[k];
         }
     x->t.shape = shape;

@@ -27,6 +27,7 @@ struct sharded_tensor {
     size_t n, cap;
 };
 
+/* All tensors of a checkpoint, while its shards are added. */
 struct sharded_tensors {
     ckpt_file *f;
     ckpt_error *err;
@@ -36,7 +37,8 @@ struct sharded_tensors {
     size_t n, cap;
 };
 
-/* One shard of a tensor: a row of the table of PART, or a block of that row. */
+/* One shard of a tensor, such as rows 512 to 1023 of an embedding: a row of the table of PART, or a block of
+ * that row. */
 struct tensor_shard {
     const ckpt_file *part;
     uint32_t row;
@@ -55,8 +57,8 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
 /* sharded_tensors_store - adds a storage for each tensor to the table of the file; a fault of one is handled
  * by sharded_storage_accept_fault. */
 ckpt_status sharded_tensors_store(struct sharded_tensors *r);
-/* sharded_tensors_describe - for the `object` of torch_storages: fills ROW from the tensor whose index is the
- * offset of the node V. Returns false if V is not such a node. */
+/* sharded_tensors_describe - fills ROW from the tensor for which the node V stands: v->offset is its index.
+ * False: V stands for no tensor. For torch_storages.object. */
 bool sharded_tensors_describe(const struct sharded_tensors *r, const ckpt_value *v, struct row *row);
 
 /* sharded_storage_add - adds a storage with the bytes of the pieces P to the table of F, for T. HAS_CRCS:

@@ -29,23 +29,25 @@
 
 #define MAX_RANKS 65536u
 
+/* The files of one data-parallel rank. */
 struct zero_rank {
     ckpt_file *model, *optim; /* NULL: missing, or unreadable and reported */
     bool has_model, has_optim;
-    const ckpt_value *state; /* optimizer_state_dict */
+    const ckpt_value *state; /* optimizer_state_dict in OPTIM */
 };
 
 /* A parameter of the groups that are being read. */
 struct zero_param {
     struct joined_tensor t;
-    uint64_t n, offset; /* elements, and the first of them in the flat tensor */
+    uint64_t n, offset; /* how many elements, and the first of them in the flat tensor */
     bool tied;          /* an earlier stage of the pipeline has it, too */
-    ckpt_value *state;
+    ckpt_value *state;  /* a dict, such as {exp_avg: tensor} */
 };
 
+/* The files of one model-parallel rank, while they are read. */
 struct zero {
     struct deepspeed *x;
-    uint64_t mp;
+    uint64_t mp; /* the rank */
     struct zero_rank *rank;
     size_t nranks;
     size_t first_present;     /* the first rank whose optimizer file could be read */
@@ -54,8 +56,8 @@ struct zero {
     const char *flat_key; /* the key of the partitions in the state */
     struct zero_param *param;
     size_t nparams;
-    struct ds_flat *flat;    /* ZeRO 3: one for each rank; else one */
-    struct ds_flat *weights; /* the flat tensors of the parameters */
+    struct ds_flat *flat;    /* of the state that is being read; ZeRO 3: one for each rank; else one */
+    struct ds_flat *weights; /* the same of the parameters */
     size_t nflats;
     bool has_omitted; /* a state was left out because it is not partitioned like its parameter */
 };
@@ -83,7 +85,8 @@ static uint64_t count_ranks(const ckpt_value *state)
     return most;
 }
 
-/* count_files - counts the files of KIND of this model-parallel rank. *END: 1 + the greatest rank. */
+/* count_files - counts the files of KIND of this model-parallel rank. Sets *END to 1 + the greatest
+ * data-parallel rank. */
 static size_t count_files(const struct zero *z, enum ds_kind kind, uint64_t *end)
 {
     size_t n = 0;
@@ -109,7 +112,7 @@ static ckpt_status fail_count(struct zero *z, uint64_t found, uint64_t want, con
     return file_report_fault(z->x->f, CKPT_EFORMAT, z->x->err);
 }
 
-/* open_kind - opens the files of KIND for z->rank. */
+/* open_kind - opens the files of KIND as the model or optim of each z->rank. */
 static ckpt_status open_kind(struct zero *z, enum ds_kind kind)
 {
     struct deepspeed *x = z->x;
@@ -127,7 +130,7 @@ static ckpt_status open_kind(struct zero *z, enum ds_kind kind)
     return CKPT_OK;
 }
 
-/* find_state - sets r->state, which must have partitions. */
+/* find_state - sets r->state. If it has no partitions, fails or, in `verify`, closes the optimizer file. */
 static ckpt_status find_state(struct zero *z, struct zero_rank *r)
 {
     r->state = ds_get(r->optim->root, "optimizer_state_dict");
@@ -161,7 +164,7 @@ static ckpt_status check_ranks(struct zero *z)
                : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
 }
 
-/* read_first - sets the ZeRO stage and the number of ranks by the first optimizer file that can be read. */
+/* read_first - sets the ZeRO stage and the number of ranks from the first optimizer file that can be read. */
 static ckpt_status read_first(struct zero *z)
 {
     struct deepspeed *x = z->x;
@@ -178,9 +181,8 @@ static ckpt_status read_first(struct zero *z)
     const ckpt_value *named = ds_get(state, "zero_stage");
     if (!value_integer(named && named->type == CKPT_V_CALL ? value_arg(named, 0) : named, &x->stored_stage))
         x->stored_stage = 0;
-    bool third = ds_get(state, "fp32_flat_groups") != NULL;
-    z->flat_key = third ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
-    x->stage = third ? 3 : 2;
+    x->stage = ds_get(state, "fp32_flat_groups") ? 3 : 2;
+    z->flat_key = x->stage == 3 ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
     if (!ds_get(state, z->flat_key))
         return fail_partitions(z, part, "fp32_flat_groups or single_partition_of_fp32_groups");
     if (ds_get(state, "ds_zero_partition_groups")) {
@@ -273,7 +275,7 @@ static uint64_t count_share(const struct zero *z, uint64_t n)
     return n / z->nranks + (n % z->nranks != 0); /* bounded: at most N */
 }
 
-/* set_offsets - sets the offset of each parameter in the flat tensor. *END: the end of the last one. */
+/* set_offsets - sets the offset of each parameter in the flat tensor, and *END to the end of the last one. */
 static ckpt_status set_offsets(struct zero *z, uint64_t *end)
 {
     *end = 0;
@@ -289,8 +291,8 @@ static ckpt_status set_offsets(struct zero *z, uint64_t *end)
 
 /* ------------------------------------------------------------------ flat tensors */
 
-/* get_partition - returns the partition of group G that rank R has: of the state KEY, or of the parameters if
- * KEY is NULL. */
+/* get_partition - returns the partition that rank R has of group G: of its state KEY or, if KEY is NULL, of
+ * its parameters. */
 static const ckpt_value *get_partition(const struct zero *z, const struct zero_rank *r, uint32_t g,
                                        const char *key)
 {
@@ -315,6 +317,7 @@ static uint64_t guess_length(const struct zero *z, uint32_t g, const char *key)
     return (uint64_t)1 << 40;
 }
 
+/* add_flat - appends the partition of RANK to its flat tensor. */
 static ckpt_status add_flat(struct zero *z, size_t rank, uint32_t g, const char *key)
 {
     const struct zero_rank *r = &z->rank[rank];
@@ -323,7 +326,8 @@ static ckpt_status add_flat(struct zero *z, size_t rank, uint32_t g, const char 
     return ds_flat_add(z->x, s, r->optim, r->optim ? get_partition(z, r, g, key) : NULL, n);
 }
 
-/* fill_flats - fills z->flat with the partitions of KEY for the N groups from FROM on. */
+/* fill_flats - sets z->flat to the state KEY of N groups from FROM on, or to their parameters if KEY is
+ * NULL. */
 static ckpt_status fill_flats(struct zero *z, uint32_t from, uint32_t n, const char *key)
 {
     z->nflats = z->x->stage == 3 ? z->nranks : 1;
@@ -341,7 +345,7 @@ static ckpt_status fill_flats(struct zero *z, uint32_t from, uint32_t n, const c
     return CKPT_OK;
 }
 
-/* check_starts - checks that z->flat is cut between the ranks where z->weights is. */
+/* check_starts - checks that each rank has the same elements of z->flat as of z->weights. */
 static ckpt_status check_starts(struct zero *z)
 {
     bool same = true;
@@ -372,7 +376,7 @@ static ckpt_status check_end(struct zero *z, uint64_t end)
                        total, end);
 }
 
-/* add_slices - adds the slices of P. */
+/* add_slices - adds the elements that each rank has of P to the tensor that is being assembled. */
 static ckpt_status add_slices(struct zero *z, const struct zero_param *p)
 {
     struct deepspeed *x = z->x;
@@ -388,7 +392,7 @@ static ckpt_status add_slices(struct zero *z, const struct zero_param *p)
     return CKPT_OK;
 }
 
-/* assemble_param - adds the slices of P and sets its dtype to that of the partitions. */
+/* assemble_param - does add_slices and sets the dtype of P to that of the partitions. */
 static ckpt_status assemble_param(struct zero *z, struct zero_param *p)
 {
     p->t.dtype = z->flat[0].dtype;
@@ -418,14 +422,13 @@ static ckpt_status put_state(struct zero *z, struct zero_param *p, ckpt_str key,
     return k && value_put(z->x->f->a, p->state, k, node) ? CKPT_OK : fail_memory(z->x->err);
 }
 
-/* name_state - returns the storage key of the state KEY of P. */
-static ckpt_str name_state(struct zero *z, const struct zero_param *p, ckpt_str key)
+ckpt_str ds_state_name(struct deepspeed *x, ckpt_str name, ckpt_str key)
 {
-    return arena_printf(z->x->f->a, "optimizer.state.%.*s.%.*s", (int)p->t.name.len, p->t.name.ptr,
-                        (int)key.len, key.ptr);
+    return arena_printf(x->f->a, "optimizer.state.%.*s.%.*s", (int)name.len, name.ptr, (int)key.len, key.ptr);
 }
 
-/* put_flat_state - adds the state KEY, which is partitioned as the parameters are. */
+/* put_flat_state - adds the state KEY of N groups from FROM on, which is partitioned as their parameters
+ * are. */
 static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckpt_str key)
 {
     ckpt_value *node;
@@ -437,7 +440,7 @@ static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckp
         struct zero_param *p = &z->param[i];
         CKPT_TRY(assemble_param(z, p));
         struct joined_tensor t = p->t;
-        t.name = name_state(z, p, key);
+        t.name = ds_state_name(z->x, p->t.name, key);
         CKPT_TRY(t.name.ptr ? ds_end_tensor(z->x, &t, &node) : fail_memory(z->x->err));
         CKPT_TRY(put_state(z, p, key, node));
     }
@@ -457,7 +460,7 @@ static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *p = &z->param[i];
         ckpt_value *node = is_scalar(v) ? v : NULL;
-        ckpt_str name = name_state(z, p, key);
+        ckpt_str name = ds_state_name(z->x, p->t.name, key);
         if (!node && name.ptr)
             CKPT_TRY(ds_add_copy(z->x, z->rank[z->first_present].optim, v, name, &node));
         if (node)
@@ -557,7 +560,7 @@ static ckpt_status read_all_groups(struct zero *z)
 
 /* ------------------------------------------------------------------------ frozen */
 
-/* get_fragment - returns the share of the frozen parameter NAME in R; it usually is entry I. */
+/* get_fragment - returns the share that R has of the frozen parameter NAME, which usually is entry I. */
 static const ckpt_value *get_fragment(const struct zero_rank *r, uint32_t i, ckpt_str name)
 {
     uint32_t n;
@@ -620,10 +623,10 @@ static ckpt_status add_names(struct zero *z, uint32_t g, ckpt_value *list)
 
 static bool is_scalar_list(const ckpt_value *v)
 {
-    bool plain = value_is_sequence(v);
-    for (uint32_t i = 0; plain && i < value_count(v); i++)
-        plain = is_scalar(value_item(v, i));
-    return plain;
+    bool scalars = value_is_sequence(v);
+    for (uint32_t i = 0; scalars && i < value_count(v); i++)
+        scalars = is_scalar(value_item(v, i));
+    return scalars;
 }
 
 /* name_group - fills TO with the scalars of GROUP, param_group I, and the names of its parameters. */

@@ -405,8 +405,8 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
     return CKPT_OK;
 }
 
-/* is_tie_in_metadata - returns true if KEY is a tie in the metadata of S. Converters that drop ties leave such
- * keys in the index. */
+/* is_tie_in_metadata - returns true if KEY is a tie in the metadata of S. Converters that drop ties leave
+ * such keys in the index. */
 static bool is_tie_in_metadata(const struct shard *s, ckpt_str key)
 {
     uint32_t n, i = map_get(s->metadata_of, key);

@@ -4,8 +4,8 @@
 
 #include "core/plan.h"
 
-/* What must be in one shard: a tensor, or everything below one key of the root. Units that share a storage are
- * a group, whose first unit is its head; the group is in one shard, too. */
+/* What must be in one shard: a tensor, or everything below one key of the root. Units that share a storage
+ * are a group, whose first unit is its head; the group is in one shard, too. */
 struct unit {
     ckpt_str name;   /* in the weight_map */
     uint32_t parent; /* union-find: an earlier unit that shares a storage; the unit itself: the head */
