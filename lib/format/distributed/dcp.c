@@ -28,8 +28,7 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "core/pieces.h"
-#include "format/distributed/dcp_extra_values.h"
-#include "format/distributed/dcp_items.h"
+#include "format/distributed/dcp.h"
 #include "format/distributed/dcp_metadata.h"
 #include "format/distributed/dcp_write.h"
 #include "format/distributed/part_graph.h"
@@ -209,14 +208,6 @@ CKPT_PRINTF(3, 4) static ckpt_status fail_entry(struct dcp *d, ckpt_str name, co
     fail_where(d->err, "%.*s", STR_ARG(name));
     fail_hint(d->err, "the metadata are damaged, or of a kind that no release of torch writes");
     return fail_name_file(CKPT_EFORMAT, d->meta_file->path, d->err);
-}
-
-static bool same_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
-{
-    for (uint32_t k = 0; k < n; k++)
-        if (a[k] != b[k])
-            return false;
-    return true;
 }
 
 static const uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
@@ -494,19 +485,6 @@ static struct dcp_storage_info *find_storage_info(const struct dcp *d, const str
     return low && same_sizes(list[low - 1].offset, offset, e->tensor.ndim) ? &list[low - 1] : NULL;
 }
 
-/* count_chunk_bytes - sets *OUT to the bytes of CHUNK of E. False: the product overflows. */
-static bool count_chunk_bytes(const struct dcp_entry *e, const struct dcp_chunk *chunk, uint64_t *out)
-{
-    *out = dtype_info(e->tensor.dtype)->block_bytes;
-    for (uint32_t k = 0; k < e->tensor.ndim; k++)
-        if (chunk->size[k] == 0)
-            *out = 0;
-    for (uint32_t k = 0; k < e->tensor.ndim && *out; k++)
-        if (!checked_mul(*out, chunk->size[k], out))
-            return false;
-    return true;
-}
-
 /* format_chunk - writes CHUNK to TEXT as a Python slice, "[2:4, 0:8]", and returns TEXT. */
 static const char *format_chunk(const struct dcp_entry *e, const struct dcp_chunk *chunk, char text[256])
 {
@@ -552,7 +530,8 @@ static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const stru
     if (!s)
         return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "chunk %s has {no} {=item}",
                     format_chunk(e, chunk, text));
-    if (!count_chunk_bytes(e, chunk, &need) || d->total > UINT64_MAX / 2 - need)
+    if (!count_bytes(chunk->size, e->tensor.ndim, dtype_info(e->tensor.dtype)->block_bytes, &need) ||
+        d->total > UINT64_MAX / 2 - need)
         return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "chunks of {more} than {=2^63 bytes}");
     if (s->used && same_sizes(d->item[s->used - 1].size, chunk->size, e->tensor.ndim))
         return CKPT_OK;                /* a replica; a chunk of a different size would overlap */
@@ -698,10 +677,8 @@ static ckpt_status find_in_safetensors(struct dcp *d, const struct dcp_entry *e,
     uint32_t row = in->safetensors_offset == it->file_offset ? file_find(in->safetensors, e->tensor.name)
                                                              : CKPT_NO_TENSOR;
     const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &in->safetensors->table.rows[row].t;
-    bool same = t && t->has_data && t->dtype == e->tensor.dtype && t->ndim == e->tensor.ndim;
-    for (uint32_t k = 0; same && k < t->ndim; k++)
-        same = t->shape[k] == it->size[k];
-    if (!same)
+    if (!t || !t->has_data || t->dtype != e->tensor.dtype || t->ndim != e->tensor.ndim ||
+        !same_sizes(t->shape, it->size, t->ndim))
         return fail(d->err, CKPT_EFORMAT, it->file_offset,
                     "the safetensors file of its rank has {no such chunk} of {=that shape}");
     const struct storage *s = &in->safetensors->table.storages[t->storage];

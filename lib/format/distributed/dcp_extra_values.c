@@ -1,4 +1,4 @@
-/* dcp_extra_values.c - see dcp_extra_values.h.
+/* dcp_extra_values.c - reads values that a trainer keeps in a file of its own, next to the checkpoint:
  *
  *   meta.pt      Lightning: everything except `model` and `optimizer_N`, which are distributed
  *   common.pt    Megatron-LM's torch_dist: args, iteration, param_groups; newer releases keep it as an object
@@ -6,7 +6,7 @@
  *
  * Both are dicts saved by torch.save. Lightning (fabric/utilities/load.py) and Megatron-LM
  * (core/dist_checkpointing/serialization.py) merge them with the distributed state dict in the same way. */
-#include "format/distributed/dcp_extra_values.h"
+#include "format/distributed/dcp.h"
 
 #include "core/check.h"
 #include "format/distributed/part_graph.h"

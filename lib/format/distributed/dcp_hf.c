@@ -7,6 +7,8 @@
  * The files do not have the shape of a complete tensor: it is the smallest that contains all shards. Source:
  * torch/distributed/checkpoint/hf_storage.py. Refused: a missing file or rank, shards that overlap or leave a
  * gap in their tensor. */
+#include <inttypes.h>
+
 #include "codec/json_scan.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
@@ -33,31 +35,22 @@ static bool probe(const struct probe *p)
     return probe_matches(p, is_shard) && !d.nindex && !d.nsingle;
 }
 
-/* check_complete - checks that the sorted LIST of N files has no gaps. */
-static ckpt_status check_complete(ckpt_file *f, const ckpt_str *list, size_t n, ckpt_error *err)
+/* check_complete - refuses the sorted LIST of N files if it has a gap. In salvage the tensors report gaps. */
+static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size_t n, ckpt_error *err)
 {
     uint64_t rank = 1, file = 1, at[3];
-    for (size_t i = 0; i < n; i++) {
-        (void)parse_name(list[i], at);
-        if (at[0] != rank || at[1] != file) {
-            (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                       "{=file %llu of rank %llu} is {missing}, which precedes %.*s",
-                       (unsigned long long)file, (unsigned long long)(rank - 1),
-                       STR_ARG(list[i])); /* bounded: from 1 on */
-            fail_hint(err, "put all files of the save into the folder");
-            if (!f->salvage)
-                return CKPT_ENOTFOUND;
-        }
-        bool last = at[1] >= at[2];
-        rank = last ? at[0] + 1 : at[0]; /* bounded: five digits, or no file is called so */
-        file = last ? 1 : at[1] + 1;     /* bounded: likewise */
+    size_t i = 0;
+    for (; i < n && parse_name(list[i], at) && at[0] == rank && at[1] == file; i++) {
+        rank += at[1] >= at[2];               /* bounded: the name before was of this rank */
+        file = at[1] >= at[2] ? 1 : file + 1; /* bounded: likewise */
     }
-    if (file == 1 || f->salvage)
+    if (f->salvage || (i == n && file == 1))
         return CKPT_OK;
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{=file %llu of rank %llu} is {missing}",
-               (unsigned long long)file, (unsigned long long)(rank - 1)); /* bounded: from 1 on */
-    fail_hint(err, "put all files of the save into the folder");
-    return CKPT_ENOTFOUND;
+    ckpt_str next = i < n ? list[i] : str_of("", 0);
+    return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                "{=file %" PRIu64 " of rank %" PRIu64 "} is {missing}%s%.*s\n"
+                "put all files of the save into the folder",
+                file, rank - 1, next.len ? ", which precedes " : "", STR_ARG(next)); /* bounded: from 1 on */
 }
 
 /* ------------------------------------------------------------------------ offsets */

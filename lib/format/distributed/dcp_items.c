@@ -1,10 +1,10 @@
-/* dcp_items.c - see dcp_items.h.
+/* dcp_items.c - reads the elements of tensors from the items of a Distributed Checkpoint.
  *
  * In an archive that torch wrote, the bytes of the chunk are stored as they are: after it was opened once,
  * only their offset is kept, and the file is read directly. An archive that is a zstd frame or deflated, or
  * whose tensor has gaps, other strides or a conjugate bit, is kept open, MAX_OPEN of them at a time, and read
  * under the lock. */
-#include "format/distributed/dcp_items.h"
+#include "format/distributed/dcp.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -100,12 +100,10 @@ static ckpt_status check_chunk(const struct dcp_items *x, const struct dcp_item 
     if (t->dtype != k->dtype)
         return fail(err, CKPT_EFORMAT, it->file_offset, "an item of {%s}; the .metadata have {=%s}",
                     dtype_info((ckpt_dtype)t->dtype)->name, dtype_info(k->dtype)->name);
-    bool same = t->ndim == k->ndim;
-    for (uint32_t d = 0; same && d < k->ndim; d++)
-        same = t->shape[d] == it->size[d];
-    return same ? CKPT_OK
-                : fail(err, CKPT_EFORMAT, it->file_offset,
-                       "an item of {another shape} than {=the box} that the .metadata have for it");
+    return t->ndim == k->ndim && same_sizes(t->shape, it->size, k->ndim)
+               ? CKPT_OK
+               : fail(err, CKPT_EFORMAT, it->file_offset,
+                      "an item of {another shape} than {=the box} that the .metadata have for it");
 }
 
 /* open_item - opens item I as *OUT, which the caller frees. */
@@ -128,18 +126,6 @@ static ckpt_status open_item(const struct dcp_items *x, size_t i, ckpt_file **ou
         return CKPT_OK;
     fail_add_place(err, it->file_offset, str_of("", 0));
     return fail_name_file(st, in->path, err);
-}
-
-/* is_row_major - returns true if the elements of T are stored in row-major order without gaps. */
-static bool is_row_major(const ckpt_tensor *t)
-{
-    uint64_t run = 1;
-    for (uint32_t d = t->ndim; t->stride && d-- > 0;) {
-        if (t->shape[d] > 1 && t->stride[d] != run)
-            return false;
-        run *= t->shape[d]; /* bounded: table_add_row computed its bytes */
-    }
-    return true;
 }
 
 /* find_data - returns the data_position of IT, whose archive is F. */

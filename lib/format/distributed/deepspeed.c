@@ -68,14 +68,6 @@ static ckpt_status fail_shape(struct deepspeed *x, const ckpt_file *part, const 
     return file_report_fault(x->f, CKPT_EFORMAT, x->err);
 }
 
-static bool same_shape(const ckpt_tensor *t, const struct joined_tensor *w)
-{
-    bool same = t->has_shape && t->ndim == w->ndim;
-    for (uint32_t k = 0; same && k < t->ndim; k++)
-        same = t->shape[k] == w->shape[k];
-    return same;
-}
-
 /* index_buffers - fills x->buffers from buffer_names. */
 static ckpt_status index_buffers(struct deepspeed *x)
 {
@@ -112,7 +104,8 @@ static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt
         *out = w->node;
         /* Universal checkpoints have joined the tensor-parallel ranks, model files have not. */
         bool must_match = x->stage < 3 && !x->save.universal;
-        return must_match && t && !same_shape(t, w) ? fail_shape(x, part, t) : CKPT_OK;
+        bool same = t && t->has_shape && t->ndim == w->ndim && same_sizes(t->shape, w->shape, w->ndim);
+        return must_match && t && !same ? fail_shape(x, part, t) : CKPT_OK;
     }
     if (!t || !x->stage)
         return CKPT_OK;

@@ -80,14 +80,21 @@ ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out)
 
 /* ------------------------------------------------------------------ flat tensors */
 
+/* is_contiguous - returns true if T, a row of PART, is dense and its stored bytes are its row-major
+ * elements. */
+static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *t)
+{
+    bool dense = t && t->kind == CKPT_DENSE && t->has_shape && !t->conj && !t->neg &&
+                 dtype_info((ckpt_dtype)t->dtype)->block_elems == 1;
+    return dense && is_row_major(t) &&
+           (t->storage == CKPT_NO_STORAGE || part->table.storages[t->storage].swap <= 1);
+}
+
 /* check_flat - refuses T, a row of PART, unless it is a contiguous 1-d tensor whose bytes are stored as they
  * are. */
 static ckpt_status check_flat(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t)
 {
-    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &part->table.storages[t->storage];
-    bool dense = t->ndim == 1 && t->has_shape && (!t->stride || t->stride[0] == 1 || t->elements <= 1);
-    if (t->kind == CKPT_DENSE && dense && !t->conj && !t->neg &&
-        dtype_info((ckpt_dtype)t->dtype)->block_elems == 1 && (!s || s->swap <= 1))
+    if (t->ndim == 1 && is_contiguous(part, t))
         return CKPT_OK;
     (void)fail(x->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=contiguous 1-d tensor}");
     fail_where(x->err, "%.*s", STR_ARG(t->name));
@@ -194,10 +201,9 @@ ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t 
 
 static ckpt_status store_tensor(struct deepspeed *x, struct joined_tensor *t)
 {
-    uint64_t all = 1;
-    for (uint32_t k = 0; k < t->ndim; k++)
-        if (!checked_mul(all, t->shape[k], &all))
-            return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shape of {more} than {=2^64 elements}");
+    uint64_t all;
+    if (!count_bytes(t->shape, t->ndim, 1, &all))
+        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shape of {more} than {=2^64 elements}");
     if (x->missing_data)
         return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                     "a part of it is {in a file} that is missing or {=cannot be read}");
@@ -242,20 +248,6 @@ ckpt_status ds_end_parameter(struct deepspeed *x, const struct joined_tensor *t)
         return CKPT_OK;
     (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a second} parameter of {=that name}");
     return fail_name_part(CKPT_EFORMAT, t->name, x->err);
-}
-
-/* is_contiguous - returns true if T, a row of PART, is dense and its stored bytes are its row-major
- * elements. */
-static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *t)
-{
-    uint64_t run = 1;
-    bool dense = t && t->kind == CKPT_DENSE && t->has_shape && !t->conj && !t->neg &&
-                 dtype_info((ckpt_dtype)t->dtype)->block_elems == 1;
-    for (uint32_t k = dense ? t->ndim : 0; dense && t->stride && k-- > 0;) {
-        dense = t->shape[k] <= 1 || t->stride[k] == run;
-        run *= t->shape[k]; /* bounded: it divides the elements */
-    }
-    return dense && (t->storage == CKPT_NO_STORAGE || part->table.storages[t->storage].swap <= 1);
 }
 
 ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,

@@ -7,6 +7,28 @@
 #include "core/dtype.h"
 #include "format/kit.h"
 
+bool count_bytes(const uint64_t *size, uint32_t ndim, uint32_t width, uint64_t *out)
+{
+    *out = width;
+    for (uint32_t k = 0; k < ndim; k++)
+        *out = size[k] ? *out : 0;
+    for (uint32_t k = 0; k < ndim && *out; k++)
+        if (!checked_mul(*out, size[k], out))
+            return false;
+    return true;
+}
+
+bool is_row_major(const ckpt_tensor *t)
+{
+    uint64_t run = 1;
+    for (uint32_t d = t->ndim; t->stride && d-- > 0;) {
+        if (t->shape[d] > 1 && t->stride[d] != run)
+            return false;
+        run *= t->shape[d]; /* bounded: table_add_row computed its bytes */
+    }
+    return true;
+}
+
 ckpt_status sharded_tensors_begin(struct sharded_tensors *r, ckpt_file *f, ckpt_error *err)
 {
     *r = (struct sharded_tensors){.f = f, .err = err, .names = map_new(64), .shards = map_new(64)};
@@ -36,10 +58,8 @@ static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const c
             .t = {name, (ckpt_dtype)t->dtype, t->ndim, shape, CKPT_NO_STORAGE, NULL}};
     }
     struct sharded_tensor *x = *out = &r->tensor[i];
-    bool same = x->t.dtype == t->dtype && x->t.ndim == t->ndim && !x->t.shape == !shape;
-    for (uint32_t k = 0; same && shape && k < t->ndim; k++)
-        same = shape[k] == x->t.shape[k];
-    if (same)
+    if (x->t.dtype == t->dtype && x->t.ndim == t->ndim && !x->t.shape == !shape &&
+        (!shape || same_sizes(shape, x->t.shape, t->ndim)))
         return CKPT_OK;
     (void)fail(r->err, CKPT_EFORMAT, t->file_offset,
                "{another element type or shape} than {=that of the other ranks}");
@@ -139,11 +159,7 @@ ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const str
 {
     struct storage s = {.s.key = t->name, .dtype = t->dtype, .has_crcs = has_crcs};
     CKPT_TRY(pieces_source(f->a, p, &s.src, &s.off, err));
-    s.s.nbytes = p->width;
-    for (uint32_t k = 0; k < p->ndim; k++)
-        s.s.nbytes = p->shape[k] ? s.s.nbytes : 0;
-    for (uint32_t k = 0; k < p->ndim && s.s.nbytes; k++)
-        s.s.nbytes *= p->shape[k]; /* bounded: pieces_source refuses more than 64 bits */
+    (void)count_bytes(p->shape, p->ndim, p->width, &s.s.nbytes); /* bounded: pieces_source refuses more */
     return table_add_storage(&f->table, &s, &t->storage, err);
 }
 

@@ -17,6 +17,16 @@ struct joined_tensor {
     uint32_t storage;      /* its bytes, in the table of the complete checkpoint; or CKPT_NO_STORAGE */
     ckpt_value *node;      /* that stands for it in the graph; NULL: not made yet */
 };
+/* same_sizes - returns true if the N sizes or offsets at A and B are the same. */
+static inline bool same_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
+{
+    return n == 0 || memcmp(a, b, n * sizeof *a) == 0;
+}
+/* count_bytes - sets *OUT to the bytes of a box of NDIM SIZE with elements of WIDTH bytes. False: they are
+ * more than 2^64. */
+bool count_bytes(const uint64_t *size, uint32_t ndim, uint32_t width, uint64_t *out);
+/* is_row_major - returns true if the elements of T are stored in row-major order without gaps. */
+bool is_row_major(const ckpt_tensor *t);
 /* joined_tensor_describe - fills ROW, a row of the table of F, from T. */
 void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *t, struct row *row);
 

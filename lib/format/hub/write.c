@@ -63,12 +63,6 @@ struct set {
 
 /* ------------------------------------------------------------------ names */
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 static void put_terminated(buf *b, const char *text, size_t n)
 {
     buf_put(b, text, n);
@@ -81,7 +75,8 @@ static ckpt_status name_output(struct set *s, ckpt_error *err)
 {
     const char *path = s->job->path, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
-    bool file = dot && dot > base && (format_by_suffix(path) || strcmp(dot, ".bin") == 0) && !is_folder(path);
+    bool file = dot && dot > base && (format_by_suffix(path) || strcmp(dot, ".bin") == 0) &&
+                !source_is_folder(path);
     if (strcmp(path, "-") == 0)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "shards are several files, standard output is one\n"
@@ -307,7 +302,7 @@ static ckpt_status rename_old_set(struct set *s, ckpt_error *err)
 static ckpt_status make_folder(struct set *s, ckpt_error *err)
 {
     const char *folder = (const char *)s->folder.data;
-    if (s->job->opts->dry_run || !folder[0] || is_folder(folder))
+    if (s->job->opts->dry_run || !folder[0] || source_is_folder(folder))
         return CKPT_OK;
     s->made_folder = mkdir(folder, 0777) == 0;
     if (s->made_folder || errno == EEXIST)
@@ -579,7 +574,7 @@ ckpt_status shards_write_as_read(ckpt_plan *p, const struct write_job *job, ckpt
     struct write_job one = *job;
     if (!job->path)
         return format->write(p, job, err);
-    if (is_folder(job->path)) {
+    if (source_is_folder(job->path)) {
         char *path = shards_join_path(str_c(job->path), arena_printf(p->a, "%s%s", kind->stem, kind->ext));
         one.path = path ? arena_str(p->a, str_c(path)).ptr : NULL;
         free(path);

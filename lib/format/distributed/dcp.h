@@ -1,13 +1,19 @@
-/* dcp_items.h - reads the tensor items of a distributed checkpoint. An item is a complete torch.save archive,
- * one of many in a .distcp file, and holds one chunk of one tensor. All items together are one source: the
- * row-major bytes of the chunks, one after the other. An archive is opened when its bytes are read. */
-#ifndef FORMAT_DISTRIBUTED_DCP_ITEMS_H
-#define FORMAT_DISTRIBUTED_DCP_ITEMS_H
+/* dcp.h - declarations for the files that read a Distributed Checkpoint of torch. A .distcp file has items,
+ * one after the other. Each is a complete torch.save archive of a value or of one chunk of a tensor, such
+ * as rows 0 to 511 of an embedding of which rank 1 has saved the others. */
+#ifndef FORMAT_DISTRIBUTED_DCP_H
+#define FORMAT_DISTRIBUTED_DCP_H
 
 #include <stdatomic.h>
 
 #include "format/distributed/sharded_tensors.h"
 
+/* ---- the tensor items (dcp_items.c)
+ *
+ * All of them together are one source: the row-major bytes of the chunks, one after the other. An archive is opened
+ * when its bytes are read. */
+
+/* The item of one chunk. */
 struct dcp_item {
     uint64_t file_offset, length; /* of the archive in its file */
     uint64_t source_offset;       /* of the bytes of the chunk in the source */
@@ -21,6 +27,7 @@ struct dcp_item {
     _Atomic uint64_t data_position; /* 1 + offset of the chunk's bytes in the file; 0: not known yet */
 };
 
+/* All tensor items of a checkpoint. */
 struct dcp_items {
     struct dcp_item *item;
     size_t n;
@@ -41,5 +48,11 @@ ckpt_status dcp_unpack_zstd(source **src, uint64_t most, ckpt_error *err);
  * these bytes, so that the caller can do that. Sets record->path to NULL if there is no checksum. */
 struct check_record;
 ckpt_status dcp_items_check(source *s, size_t i, bool read, struct check_record *record, ckpt_error *err);
+
+/* ---- files of trainers (dcp_extra_values.c) */
+
+/* dcp_read_extra_values - adds the entries of meta.pt (Lightning) and common.pt (Megatron-LM) to f->root, a
+ * dict, except keys that it has already. TRUSTED is as for part_file_path. */
+ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error *err);
 
 #endif
