@@ -252,7 +252,7 @@ static void items_must_match_the_metadata(void)
     } bad[] = {
         {ALL(TENSOR("w", "2,2", CHUNK("0,0", "2,2")), "", ITEM("w", "0,0", "a.distcp", 0)), "another shape"},
         {ALL(TENSOR_OF("torch.int32", "w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
-         "an item of float32; the .metadata have int32"},
+         "an item of float32; .metadata has int32"},
         {ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", STORED("w", SIZE("0,"), "a.distcp", "1", "300")), ""},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -139,9 +139,9 @@ static void gated_mlps_are_recognised_by_the_next_layer(void)
                 "m.linear_fc1.bias 1 2 1 2 3 4 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
     check_ranks(MLP(AT(0, 2), ROWS), MLP(AT(2, 2), ROWS),
                 "m.linear_fc1.bias 1 2 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
-    check_ranks(MLP(AT(0, 3), ROWS), MLP(AT(0, 3), ROWS), "whether it is gated is not clear");
+    check_ranks(MLP(AT(0, 3), ROWS), MLP(AT(0, 3), ROWS), "it is not clear whether it is gated");
     check_ranks("{'model':{'m.linear_fc1.bias':" AT(0, 2) "}}", "{'model':{}}",
-                "whether it is gated is not clear");
+                "it is not clear whether it is gated");
 }
 
 #define NORM(layer, offset) "'decoder.layers." #layer ".input_layernorm.weight':" AT(offset, 1)

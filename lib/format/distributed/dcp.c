@@ -1,4 +1,4 @@
-/* dcp.c - torch's distributed checkpoints: a folder that many ranks wrote.
+/* dcp.c - reads Distributed Checkpoints of torch: a folder that many ranks have written.
  *
  *   .metadata         the chunks that each tensor is cut into, and where they are (dcp_metadata.c); or
  *   __R.metadata      the same of rank R alone, if the save used no collectives: all of them are read
@@ -45,6 +45,7 @@
 #define MAX_DIMS  (BOX_DIMS - 1u)     /* core/pieces.h keeps one for itself */
 #define MAX_HEAP  ((uint64_t)3 << 29) /* of metadata, unless max_metadata is given: about 7 million chunks */
 
+/* A chunk of a tensor, as its metadata describe it. */
 struct dcp_chunk {
     const uint64_t *offset, *size;
 };
@@ -54,7 +55,7 @@ struct dcp_storage_info {
     const uint64_t *offset; /* of the chunk in its tensor; NULL: a value */
     uint64_t at, length;
     uint32_t ndim, file;
-    uint32_t order : 31; /* of the entries of one name: of the same chunk the last one counts */
+    uint32_t order : 31; /* of the entries with one name: if two are of the same chunk, the last one counts */
     uint32_t zstd : 1;
     uint32_t used; /* 1 + index of the dcp_item that was made of it; 0: none yet */
 };
@@ -78,9 +79,9 @@ struct dcp_data {
 };
 
 struct dcp {
-    ckpt_file *f; /* first member: part_graph_find_storage */
+    ckpt_file *f; /* must be first, for part_graph_find_storage */
     ckpt_error *err;
-    const char *trusted;       /* the first metadata file */
+    const char *trusted;       /* the first metadata file, for part_file_path */
     struct dcp_metadata *meta; /* meta[I] was read from f->parts[I] */
     size_t nmeta;
     const ckpt_file *meta_file; /* the metadata file that is being read */
@@ -117,8 +118,8 @@ static bool is_unfinished_metadata(ckpt_str name) { return str_ends(name, STR_LI
 
 static bool is_data_or_rank_metadata(ckpt_str name) { return is_data(name) || is_rank_metadata(name); }
 
-/* has_torch_metadata - returns true if .metadata names torch in its first bytes. Other programs use that file
- * name, too. */
+/* has_torch_metadata - returns true if the first bytes of .metadata name torch, because other programs have
+ * files of that name, too. */
 static bool has_torch_metadata(const struct probe *p)
 {
     char head[256];
@@ -248,7 +249,7 @@ static ckpt_status read_shape(struct dcp *d, struct dcp_entry *e, const struct d
     return e->tensor.shape ? CKPT_OK : fail_memory(d->err);
 }
 
-/* read_entry - adds the name KEY, whose metadata are W, and counts its chunks. */
+/* read_entry - adds an entry for the name KEY, whose metadata are W, and counts its chunks. */
 static ckpt_status read_entry(struct dcp *d, const struct dcp_metadata *m, dcp_word key, dcp_word w)
 {
     ckpt_str name;
@@ -359,8 +360,7 @@ static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
     return CKPT_OK;
 }
 
-/* is_zstd - sets *YES if TRANSFORMS is the only transformation that is known; leaves it false if there is
- * none. */
+/* is_zstd - sets *YES to true if TRANSFORMS is zstd alone, and to false if it is empty. Refuses any other. */
 static ckpt_status is_zstd(struct dcp *d, const struct dcp_metadata *m, dcp_word transforms, bool *yes)
 {
     size_t n;
@@ -439,7 +439,7 @@ static ckpt_status read_entries(struct dcp *d)
 
 /* -------------------------------------------------------------------------- items */
 
-/* name_metadata - makes .metadata, if it is the only one, the file of the error ST that names none yet. */
+/* name_metadata - names the only metadata file in d->err if ST is an error that names no file. */
 static void name_metadata(struct dcp *d, ckpt_status st)
 {
     fail_file(st != CKPT_OK && d->nmeta == 1 ? d->err : NULL, d->meta_file->path);
@@ -553,7 +553,7 @@ static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const stru
     return it->size ? CKPT_OK : fail_memory(d->err);
 }
 
-/* add_items - adds an item for each chunk of E, or none if one of them fails. */
+/* add_items - adds an item for each chunk of E, or no item if one of them cannot be added. */
 static ckpt_status add_items(struct dcp *d, struct dcp_entry *e)
 {
     e->first_item = d->nitems;
@@ -580,7 +580,7 @@ static bool looks_like_safetensors(const struct dcp *d, const struct dcp_storage
            head[8] == '{' && range_within(8, load_u64le(head), in->src->size);
 }
 
-/* detect_safetensors - sets in_safetensors by the first item of the first tensor. */
+/* detect_safetensors - sets d->in_safetensors if the first item of the first tensor is a safetensors file. */
 static void detect_safetensors(struct dcp *d)
 {
     for (size_t i = 0; i < d->n; i++)
@@ -680,14 +680,14 @@ static ckpt_status find_in_safetensors(struct dcp *d, const struct dcp_entry *e,
     if (!t || !t->has_data || t->dtype != e->tensor.dtype || t->ndim != e->tensor.ndim ||
         !same_sizes(t->shape, it->size, t->ndim))
         return fail(d->err, CKPT_EFORMAT, it->file_offset,
-                    "the safetensors file of its rank has {no such chunk} of {=that shape}");
+                    "the safetensors file of its rank has {no chunk} of {=this name, type and shape}");
     const struct storage *s = &in->safetensors->table.storages[t->storage];
     p->src = s->src;
     p->at = s->off;
     return CKPT_OK;
 }
 
-/* check_items - opens all archives of E, for `verify` and salvage. *SUMS: all of them have checksums. */
+/* check_items - opens all archives of E, for `verify` and salvage. Sets *SUMS if all have checksums. */
 static ckpt_status check_items(struct dcp *d, const struct dcp_entry *e, bool *sums)
 {
     *sums = true;
@@ -716,7 +716,7 @@ static ckpt_status fill_pieces(struct dcp *d, const struct dcp_entry *e, struct 
     return CKPT_OK;
 }
 
-/* add_tensor - adds a storage for E, made of its pieces. */
+/* add_tensor - adds a storage for E that consists of its chunks. */
 static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
 {
     bool sums = false;
@@ -867,7 +867,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 
 static bool is_unnamed(const struct dcp *d, ckpt_str name) { return map_get(d->files, name) == MAP_NONE; }
 
-/* note_unnamed_files - adds a notice if the folder has .distcp files that the metadata do not name, or the
+/* note_unnamed_files - adds a notice if no item is in a .distcp file of the folder, and if the folder has the
  * metadata of an unfinished save. */
 static ckpt_status note_unnamed_files(struct dcp *d)
 {
@@ -881,8 +881,9 @@ static ckpt_status note_unnamed_files(struct dcp *d)
             others++;
         }
     if (others)
-        file_notice(f, "the metadata name nothing in %.*s%s; an earlier save by more ranks leaves such",
-                    STR_ARG(list[first]), others > 1 ? " and other .distcp files" : "");
+        file_notice(f,
+                    "no item of the checkpoint is in %.*s%s: an earlier save by more ranks may have left it",
+                    STR_ARG(list[first]), others > 1 ? " or in other .distcp files" : "");
     CKPT_TRY(folder_list(f->a, f->folder, is_unfinished_metadata, &list, &n, d->err));
     if (n)
         file_notice(f, "%.*s is of a later save that did not finish, which may have replaced items",

@@ -15,7 +15,7 @@
 
 #define COMMON "common_state/shard_0_1" /* of shape (1,), at (0,) */
 
-/* put_values - adds the pairs of VALUES, the dict in the file NAME, to f->root, whose keys are KEYS. */
+/* put_values - adds the pairs of VALUES, the dict in the file NAME, to f->root, unless KEYS has the key. */
 static ckpt_status put_values(ckpt_file *f, const char *name, const ckpt_value *values, map *keys,
                               ckpt_error *err)
 {
@@ -35,7 +35,7 @@ static ckpt_status put_values(ckpt_file *f, const char *name, const ckpt_value *
     return CKPT_OK;
 }
 
-/* set_facts - sets the step and the producer of F if VALUES has them. */
+/* set_facts - sets the training step and the producer of F if VALUES has them. */
 static ckpt_status set_facts(ckpt_file *f, const ckpt_value *values, ckpt_error *err)
 {
     ckpt_str version;

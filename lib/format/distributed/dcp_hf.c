@@ -1,12 +1,12 @@
-/* dcp_hf.c - torch's distributed checkpoints in the form of Hugging Face: a folder of safetensors files, each
+/* dcp_hf.c - reads Distributed Checkpoints in the form of Hugging Face: a folder of safetensors files, each
  * with shards of tensors.
  *
  *   shard-RRRRR-model-IIIII-of-NNNNN.safetensors   file I of N of rank R - 1; I and R count from 1
  *   __metadata__: {"DCP_SHARDING_INFO": JSON text {"NAME": {"saved_offsets": [0, 4]}, …}, …}
  *
- * The files do not have the shape of a complete tensor: it is the smallest that contains all shards. Source:
- * torch/distributed/checkpoint/hf_storage.py. Refused: a missing file or rank, shards that overlap or leave a
- * gap in their tensor. */
+ * No file has the shape of a complete tensor: it is taken to be the smallest that contains all shards.
+ * Source: torch/distributed/checkpoint/hf_storage.py. Refused: a missing file or rank, shards that overlap
+ * or leave a gap in their tensor. */
 #include <inttypes.h>
 
 #include "codec/json_scan.h"
@@ -55,7 +55,7 @@ static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size
 
 /* ------------------------------------------------------------------------ offsets */
 
-/* read_offset - reads the saved_offsets of T to OFFSET; skips them if T is NULL. */
+/* read_offset - reads the saved_offsets of T to OFFSET. Only skips them if T is NULL. */
 static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *offset)
 {
     enum json_event e = json_next(j);
@@ -78,7 +78,7 @@ static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *off
                : json_fail(j, "\"saved_offsets\" with {fewer numbers} than {=one for each dimension}");
 }
 
-/* read_offsets - sets OFFSET[I] to the saved_offsets of row I of PART, if the JSON has them. */
+/* read_offsets - reads DCP_SHARDING_INFO: sets OFFSET[I] to the saved_offsets of row I of PART. */
 static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, const uint64_t **offset)
 {
     enum json_event e = json_next(j);

@@ -24,7 +24,7 @@
 #define MAX_RANGES   256u                /* reading a column reads parts of many items in turn */
 #define NO_ITEM      SIZE_MAX
 
-/* A range of an item that was read, with its CRC-32. */
+/* Bytes FROM up to TO of an item, which were read, with their CRC-32. */
 struct read_range {
     size_t item;
     uint64_t from, to;
@@ -98,12 +98,12 @@ static ckpt_status check_chunk(const struct dcp_items *x, const struct dcp_item 
     if (!t || t->npath || !t->has_data || t->kind != CKPT_DENSE)
         return fail(err, CKPT_EFORMAT, it->file_offset, "an item that is {no} {=tensor}");
     if (t->dtype != k->dtype)
-        return fail(err, CKPT_EFORMAT, it->file_offset, "an item of {%s}; the .metadata have {=%s}",
+        return fail(err, CKPT_EFORMAT, it->file_offset, "an item of {%s}; .metadata has {=%s}",
                     dtype_info((ckpt_dtype)t->dtype)->name, dtype_info(k->dtype)->name);
     return t->ndim == k->ndim && same_sizes(t->shape, it->size, k->ndim)
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, it->file_offset,
-                      "an item of {another shape} than {=the box} that the .metadata have for it");
+                      "an item of {another shape} than {=its chunk} in .metadata");
 }
 
 /* open_item - opens item I as *OUT, which the caller frees. */
@@ -152,7 +152,7 @@ static ckpt_file *find_opened(const struct item_source *s, size_t i)
     return NULL;
 }
 
-/* keep_opened - keeps F, item I, open and closes the item that was kept longest. */
+/* keep_opened - keeps F, the archive of item I, and closes the archive that was kept longest. */
 static void keep_opened(struct item_source *s, size_t i, ckpt_file *f)
 {
     unsigned k = s->next_slot++ % MAX_OPEN;
@@ -205,7 +205,7 @@ static void copy_crc(struct dcp_item *it, const ckpt_file *f)
     it->crc = s->crc;
 }
 
-/* locate_item - sets *POSITION to the data_position of item I; opens its archive if it is not known yet. */
+/* locate_item - sets *POSITION to the data_position of item I, and opens its archive if that is not known. */
 static ckpt_status locate_item(struct item_source *s, size_t i, uint64_t *position, ckpt_error *err)
 {
     ckpt_file *f;
@@ -226,7 +226,7 @@ static ckpt_status locate_item(struct item_source *s, size_t i, uint64_t *positi
     return st;
 }
 
-/* join_ranges - extends RANGE by the ranges that end or begin where it does, and removes those. */
+/* join_ranges - extends RANGE by the kept ranges just before and after it, and removes these. */
 static void join_ranges(struct item_source *s, struct read_range *range)
 {
     for (unsigned k = 0; k < s->nranges;) {
@@ -348,8 +348,8 @@ static ckpt_status check_crc(const struct dcp_items *x, size_t i, ckpt_file *f, 
     return fail_name_file(st, x->file[it->file]->path, err);
 }
 
-/* fill_record - sets *OUT to the bytes of item I in its file, whose archive is F. If they are not there as
- * they are, checks them here and leaves out->src NULL. */
+/* fill_record - sets *OUT to the elements of item I, whose archive is F, in their file. If they are
+ * compressed, compares them with their checksum and leaves out->src NULL. */
 static ckpt_status fill_record(const struct dcp_items *x, size_t i, ckpt_file *f, struct check_record *out,
                                ckpt_error *err)
 {

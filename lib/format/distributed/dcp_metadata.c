@@ -50,6 +50,7 @@ static const struct {
     [DCP_SHARDED_TENSOR] = {"ShardedTensorStorageMetadata", 0, {NULL}},
 };
 
+/* The pickle machine. */
 struct dcp_machine {
     struct dcp_metadata *out;
     reader r;
@@ -58,7 +59,7 @@ struct dcp_machine {
     uint64_t at; /* offset of the opcode */
     uint8_t op;
     dcp_word *stack, *memo;
-    size_t *marks;
+    size_t *marks; /* size of the stack at each MARK */
     size_t top, cap, nmemo, cap_memo, nmarks, cap_marks;
     size_t mark_top;      /* of the stack at the last MARK: no opcode pops below it */
     size_t free_words;    /* first block of SMALL_DICT words to reuse; its first word is the next. 0: none */
@@ -154,6 +155,7 @@ static bool push_mark(struct dcp_machine *m)
     return true;
 }
 
+/* pop_mark - removes the last MARK and sets *FROM to the stack index of the first value above it. */
 static bool pop_mark(struct dcp_machine *m, size_t *from)
 {
     if (!m->nmarks)
@@ -194,6 +196,7 @@ static bool push_int(struct dcp_machine *m, int64_t i)
     return push(m, fits ? (dcp_word)((uint64_t)i << 4 | DCP_INT) : DCP_OTHER); /* bounded: the sign stays */
 }
 
+/* push_long - executes LONG1 and LONG4 for N bytes, a little-endian number in two's complement. */
 static bool push_long(struct dcp_machine *m, uint64_t n)
 {
     uint64_t v = 0;
@@ -206,8 +209,8 @@ static bool push_long(struct dcp_machine *m, uint64_t n)
         v |= (uint64_t)b[i] << 8 * i;
     if (n && n < 8 && b[n - 1] & 0x80)
         v |= UINT64_MAX << 8 * n;
-    bool wide = n > 9 || (n == 9 && (b[8] || v >> 63)) || (n == 8 && v >> 63);
-    return wide ? push(m, DCP_OTHER) : push_int(m, (int64_t)v);
+    bool too_wide = n > 9 || (n == 9 && (b[8] || v >> 63)) || (n == 8 && v >> 63);
+    return too_wide ? push(m, DCP_OTHER) : push_int(m, (int64_t)v);
 }
 
 static bool read_line(struct dcp_machine *m, char copy[256], ckpt_str *out)
@@ -294,7 +297,7 @@ static dcp_word *find_sizes(struct dcp_machine *m, size_t first, size_t n, bool 
     return slot;
 }
 
-/* make_tuple - makes a tuple of the N topmost values, which stay on the stack. */
+/* make_tuple - sets *OUT to a tuple of the N topmost values, and leaves these on the stack. */
 static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
 {
     size_t at, first = m->top - n;
@@ -386,7 +389,7 @@ static bool append_above(struct dcp_machine *m, size_t from, enum dcp_type type)
                        n == 1 ? "" : "s", type == DCP_DICT ? "dict for pairs" : "list");
     struct dcp_container *h = &m->out->container[dcp_value(to)];
     if (h->cap == CONSUMED)
-        return fail_op(m, CKPT_EUNSUPPORTED, "changes the state of an object that has it already");
+        return fail_op(m, CKPT_EUNSUPPORTED, "changes the dict that was the state of an object");
     if (!reserve_words(m, h, n))
         return false;
     memcpy(m->out->word + h->at + h->n, m->stack + from, n * sizeof(dcp_word)); /* bounded: there is room */
@@ -468,7 +471,7 @@ static bool push_stack_global(struct dcp_machine *m)
     return push(m, find_class(module, name));
 }
 
-static enum dcp_class class_of(dcp_word w)
+static enum dcp_class get_class(dcp_word w)
 {
     return dcp_type(w) == DCP_CLASS && dcp_value(w) < DCP_CLASSES ? (enum dcp_class)dcp_value(w)
                                                                   : DCP_CLASS_OTHER;
@@ -498,7 +501,7 @@ static bool run_call(struct dcp_machine *m, size_t nargs)
     if (!need_values(m, nargs + 1))
         return false;
     dcp_word of = m->stack[m->top - nargs - 1], args = m->stack[m->top - nargs];
-    enum dcp_class class = class_of(of);
+    enum dcp_class class = get_class(of);
     m->top -= nargs + 1;
     if (class != DCP_SIZE)
         return make_object(m, class);
@@ -519,7 +522,7 @@ static bool run_call(struct dcp_machine *m, size_t nargs)
     return ok;
 }
 
-/* free_state - frees the words of H, a state that BUILD moved, for reuse. */
+/* free_state - frees the words of H, the state of an object, after BUILD has set the fields. */
 static void free_state(struct dcp_machine *m, struct dcp_container *h)
 {
     if (h->cap == SMALL_DICT) {
@@ -534,7 +537,7 @@ static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, s
 {
     ckpt_str key;
     if (h->cap == CONSUMED)
-        return fail_op(m, CKPT_EUNSUPPORTED, "uses the state of another object");
+        return fail_op(m, CKPT_EUNSUPPORTED, "uses a dict that was the state of another object");
     for (size_t i = 0; i + 1 < h->n; i += 2) {
         const dcp_word *pair = m->out->word + h->at + i; /* bounded: the dict has so many */
         bool named = dcp_text(m->out, pair[0], &key);

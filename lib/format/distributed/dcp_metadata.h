@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "io/source.h"
 
-/* A value of the pickle: its dcp_type in the lowest four bits; above them an integer, or an index into the
- * arrays of dcp_metadata. */
+/* A value of the pickle. The lowest four bits are its dcp_type, the others an integer or an index into one
+ * of the arrays of dcp_metadata. */
 typedef uint64_t dcp_word;
 
 enum dcp_type {
@@ -20,7 +20,7 @@ enum dcp_type {
     DCP_TUPLE, /* any other tuple */
     DCP_LIST,
     DCP_DICT,
-    DCP_OBJECT /* of a dcp_class */
+    DCP_OBJECT /* an object of a dcp_class */
 };
 
 /* Classes of torch.distributed, with the fields that are kept. */
@@ -52,8 +52,9 @@ struct dcp_container {
     uint32_t n, cap; /* in words: a pair of a dict takes two, key and value */
 };
 
+/* The values of one metadata file. */
 struct dcp_metadata {
-    dcp_word *word;
+    dcp_word *word; /* elements of tuples, lists and dicts, and fields of objects */
     size_t nwords, cap_words;
     struct dcp_container *container;
     size_t ncontainers, cap_containers;
@@ -77,14 +78,14 @@ static inline bool dcp_int(dcp_word w, uint64_t *out)
 }
 /* dcp_text - sets *OUT to the text W. False: W is not text. */
 bool dcp_text(const struct dcp_metadata *m, dcp_word w, ckpt_str *out);
-/* dcp_sizes - returns the N integers of W. NULL: W is not DCP_SIZES. */
+/* dcp_sizes - returns the *N integers of the tuple W. NULL: W is not DCP_SIZES. */
 const uint64_t *dcp_sizes(const struct dcp_metadata *m, dcp_word w, uint32_t *n);
-/* dcp_elements - returns the N items of the list or tuple W, or keys and values of a dict in turn; NULL and 0
- * for other values, DCP_SIZES included. They are valid until M is freed. */
+/* dcp_elements - returns the *N items of the list or tuple W; of a dict, each key and after it its value.
+ * NULL and 0 for other values, also DCP_SIZES. The items are valid until M is freed. */
 const dcp_word *dcp_elements(const struct dcp_metadata *m, dcp_word w, size_t *n);
 /* dcp_is_instance - returns true if W is an object of CLASS. */
 bool dcp_is_instance(const struct dcp_metadata *m, dcp_word w, enum dcp_class class);
-/* dcp_field - returns FIELD of the object W; DCP_NOTHING if W is not of CLASS or the field was not set. */
+/* dcp_field - returns FIELD of the object W; DCP_NOTHING if W is not of CLASS or has no such field. */
 dcp_word dcp_field(const struct dcp_metadata *m, dcp_word w, enum dcp_class class, unsigned field);
 /* dcp_dtype - returns the dtype that W stands for, such as torch.float32; CKPT_DT_NONE if W is not one. */
 ckpt_dtype dcp_dtype(dcp_word w);

@@ -65,7 +65,7 @@ struct ds_range {
 };
 
 struct deepspeed {
-    ckpt_file *f; /* first member: part_graph_find_storage */
+    ckpt_file *f; /* must be first, for part_graph_find_storage */
     ckpt_error *err;
     struct ds_save save;
     struct joined_tensor *tensor;

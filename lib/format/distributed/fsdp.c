@@ -1,5 +1,5 @@
-/* fsdp.c - reads the files that the ranks wrote one by one: torch.save of a state dict whose tensors are
- * DTensors (FSDP2, tensor parallelism) or ShardedTensors (FSDP's SHARDED_STATE_DICT).
+/* fsdp.c - reads a folder in which each rank has saved its state dict by torch.save. The tensors are DTensors
+ * (FSDP2, tensor parallelism) or ShardedTensors (SHARDED_STATE_DICT of FSDP).
  *
  *   NAME0.pt, NAME1.pt, …   of rank 0, 1 …, with the same keys; other values are read from rank 0
  *   model_world_size_W_rank_R.pt, pytorch_model_fsdp_0_rankR.bin       the file names of verl and Accelerate
@@ -16,13 +16,14 @@
 #include "format/torch/placements.h"
 
 struct fsdp {
-    ckpt_file *f; /* first member: part_graph_find_storage */
+    ckpt_file *f; /* must be first, for part_graph_find_storage */
     ckpt_error *err;
     struct sharded_tensors sharded;
     ckpt_file *first; /* of rank 0 */
 };
 
-/* get_stem - returns NAME without its rank and suffix. Empty: it has no rank, or is not a model. */
+/* get_stem - returns NAME without its rank and suffix, "model" for "model0.pt". Empty: NAME has no rank, or
+ * is not the name of a model. */
 static ckpt_str get_stem(ckpt_str name)
 {
     static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt"};
@@ -39,7 +40,7 @@ static ckpt_str get_stem(ckpt_str name)
 
 static bool has_stem(ckpt_str name) { return get_stem(name).len != 0; }
 
-/* find_trainer - returns the trainer that uses such names of files, or NULL. */
+/* find_trainer - returns the trainer that gives a file the name NAME, or NULL. */
 static const char *find_trainer(ckpt_str name)
 {
     return str_starts(name, STR_LIT("model_world_size_"))     ? "verl"
@@ -74,12 +75,12 @@ static bool has_sharded(const ckpt_file *f)
     return false;
 }
 
+/* refuse_flat - fails because T is a flat parameter of FSDP. */
 static ckpt_status refuse_flat(struct fsdp *x, const ckpt_tensor *t)
 {
-    (void)fail(
-        x->err, CKPT_EUNSUPPORTED, t->file_offset,
-        "{LOCAL_STATE_DICT}: the parameters are one after the other in a flat one, and {=their shapes} "
-        "are in no file");
+    (void)fail(x->err, CKPT_EUNSUPPORTED, t->file_offset,
+               "{LOCAL_STATE_DICT}: the parameters are one flat tensor, and {=their shapes} "
+               "are in no file");
     fail_hint(x->err,
               "load it into the model that saved it, and save a FULL_STATE_DICT or SHARDED_STATE_DICT");
     return fail_name_part(CKPT_EUNSUPPORTED, t->name, x->err);
@@ -137,7 +138,7 @@ static ckpt_status add_rank(struct fsdp *x, const ckpt_file *part, size_t nfiles
     return CKPT_OK;
 }
 
-/* replace_nodes - lets the nodes of DTensors and ShardedTensors of rank 0 stand for complete tensors. */
+/* replace_nodes - makes each DTensor or ShardedTensor node of rank 0 the node of the complete tensor. */
 static void replace_nodes(struct fsdp *x)
 {
     struct table *t = &x->first->table;

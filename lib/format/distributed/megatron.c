@@ -8,13 +8,13 @@
  *                                            has several chunks of the model
  *   iter_0000100/.metadata, metadata.json    the format torch_dist instead, which dcp.c reads
  *
- * The result is the complete model, with the names below "model". Which part of a tensor a rank has follows
- * from the rules in megatron_rules.def, or the user's. Each stage numbers its layers from 0; here they are
- * numbered through. Left out: the copy of a tied embedding in the last stage, optimizers, random states.
+ * The result is the complete model, with the names below "model". The rules in megatron_rules.def, or those
+ * of the user, state which part of a tensor each rank has. Every stage numbers its layers from 0, so they
+ * are renumbered. Left out: the copy of a tied embedding in the last stage, optimizers, random states.
  *
- * Refused: a missing rank, expert parallelism, a tensor without a rule. The number of ranks is checked by the
- * rows of the embedding and the number of layers in `args`. Its tensor_model_parallel_size is not reliable,
- * because a conversion may not have updated it.
+ * Refused: a missing rank, expert parallelism, a tensor without a rule. The number of ranks is checked by
+ * the rows of the embedding and the number of layers in `args`. Its tensor_model_parallel_size is not
+ * reliable, because a conversion may not have updated it.
  *
  * Sources: megatron/training/checkpointing.py, core/transformer/transformer_block.py. */
 #include <inttypes.h>
@@ -42,14 +42,14 @@ struct megatron_rank {
     bool graph_taken;            /* part_graph_take was called */
 };
 
-/* The layers below a prefix such as "decoder.layers.". */
+/* The layers with the same prefix, such as "decoder.layers.". */
 struct layer_stack {
-    uint64_t base; /* number of the first layer of the current stage */
+    uint64_t base; /* the number that layer 0 of the current stage gets */
     uint64_t next; /* 1 + the greatest number so far */
 };
 
 struct megatron {
-    ckpt_file *f; /* first member: part_graph_find_storage */
+    ckpt_file *f; /* must be first, for part_graph_find_storage */
     ckpt_error *err;
     struct sharded_tensors sharded;
     struct nested tree;
@@ -63,10 +63,10 @@ struct megatron {
     map *stacks;            /* prefix -> index into stack */
     struct layer_stack *stack;
     size_t nstacks, cap_stacks;
-    map *stage_of;                /* name of a tensor -> the stage that it is of, of all chunks */
+    map *stage_of;                /* name of a tensor -> the stage that has it, of all stages of all chunks */
     ckpt_str unmatched;           /* tensors without a rule, as text for the error */
     uint64_t nunmatched, nlisted; /* how many they are, and how many are in the text */
-    bool has_stages;              /* the names of the folders have a stage */
+    bool has_stages;              /* the names of the folders have the number of a stage */
 };
 
 /* ------------------------------------------------------------------------ folders */
@@ -124,7 +124,7 @@ static ckpt_status enter_iteration(struct megatron *m)
 
 /* ------------------------------------------------------------------------- values */
 
-/* find_arg - sets *OUT to the argument NAME in `args`. False: it is not there or not positive. */
+/* find_arg - sets *OUT to the argument NAME in `args`. False: `args` has no such positive number. */
 static bool find_arg(const struct megatron *m, const char *name, uint64_t *out)
 {
     int64_t n;
@@ -224,7 +224,7 @@ static ckpt_status renumber(struct megatron *m, ckpt_path_elem *e)
     return e->str.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
-/* end_stage - lets the layers of the next stage continue the numbers so far. */
+/* end_stage - makes the layer numbers of the next stage begin after the greatest ones so far. */
 static void end_stage(struct megatron *m)
 {
     for (size_t i = 0; i < m->nstacks; i++)
@@ -254,8 +254,8 @@ static ckpt_status make_name(struct megatron *m, const ckpt_path_elem *path, uin
 
 /* ------------------------------------------------------------------------ tensors */
 
-/* name_next_layer - returns the name of the weight after NAME, the first layer of an MLP. Empty: NAME is not
- * such a layer. */
+/* name_next_layer - returns the name of the weight of the second layer of an MLP. NAME is the weight or
+ * bias of the first; if not, returns empty text. */
 static ckpt_str name_next_layer(arena *a, ckpt_str name)
 {
     static const char *const pair[][2] = {{"linear_fc1.", "linear_fc2."},
@@ -272,7 +272,7 @@ static ckpt_str name_next_layer(arena *a, ckpt_str name)
     return str_of("", 0);
 }
 
-/* count_gated - sets *PARTS to 2 if T, the first layer of an MLP, is gated, else to 1. */
+/* count_gated - sets *PARTS to 2 if T, the first layer of an MLP, is gated (SwiGLU), else to 1. */
 static ckpt_status count_gated(struct megatron *m, const ckpt_file *part, const ckpt_tensor *t,
                                uint32_t *parts)
 {
@@ -286,13 +286,14 @@ static ckpt_status count_gated(struct megatron *m, const ckpt_file *part, const 
         *parts = 2;
     else
         return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
-                    "whether it is gated is not clear: it has {%" PRIu64 " rows}, and the next layer takes "
+                    "it is not clear whether it is gated: it has {%" PRIu64
+                    " rows}, and the next layer takes "
                     "{=%" PRIu64 "}",
                     t->ndim ? t->shape[0] : 0, takes);
     return CKPT_OK;
 }
 
-/* list_unmatched - adds T, called NAME, to the tensors without a rule. */
+/* list_unmatched - adds T, which is NAME in the model, to the tensors without a rule. */
 static ckpt_status list_unmatched(struct megatron *m, ckpt_str name, const ckpt_tensor *t)
 {
     char shape[128] = "";
@@ -323,12 +324,12 @@ static ckpt_status fail_unmatched(struct megatron *m)
 
 /* How the ranks divide a tensor. */
 struct division {
-    bool cut;            /* false: each rank has a copy */
+    bool cut;            /* each rank has a part; false: each rank has a copy */
     uint32_t dim, parts; /* as in megatron_rule */
 };
 
-/* find_division - sets *OUT to how T is divided, a row of PART that is NAME in the model. *KNOWN: there is a
- * rule for it. */
+/* find_division - sets *OUT to how the ranks divide T, a row of PART that is NAME in the model. Sets *KNOWN
+ * to false if there is no rule for it. */
 static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt_str name,
                                  const ckpt_tensor *t, struct division *out, bool *known)
 {
@@ -379,7 +380,8 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
     return CKPT_OK;
 }
 
-/* is_tied_embedding - returns true if NAME in STAGE is a copy of the embedding in the first stage. */
+/* is_tied_embedding - returns true if the tensor NAME of STAGE is a copy of the embedding in the first
+ * stage. */
 static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t stage)
 {
     if (m->stages == 1 || stage == 0)
@@ -391,7 +393,8 @@ static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t 
     return str_is(name, "output_layer.weight") && !is_set(m, "untie_embeddings_and_output_weights");
 }
 
-/* claim_name - adds a node for the tensor X to the tree, once. Refuses a tensor that two stages have. */
+/* claim_name - adds a node for the tensor X to the tree, unless a rank of the same STAGE has done that.
+ * Refuses a tensor that two stages have. */
 static ckpt_status claim_name(struct megatron *m, const struct model_name *x, uint32_t stage)
 {
     uint32_t before;
@@ -538,9 +541,9 @@ static uint64_t count_embedding_rows(const struct megatron_rank *rank)
     return 0;
 }
 
-/* check_tensor_ranks - checks that the tensor-parallel ranks have all rows of the vocabulary or, if its
- * size is unknown, that there are as many as in `args`. If a rank is missing, sets m->tensor_ranks to the
- * number in `args`. */
+/* check_tensor_ranks - checks that the tensor-parallel ranks have all rows of the vocabulary or, if its size
+ * is unknown, that there are as many as in `args`. If a rank is missing, sets m->tensor_ranks to the number
+ * in `args`. */
 static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_rank *first)
 {
     uint64_t all, rows = count_embedding_rows(first), asked = m->tensor_ranks;
@@ -644,21 +647,23 @@ static ckpt_status count_chunks(struct megatron *m)
     return m->chunks ? CKPT_OK : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} below {=\"model\"}");
 }
 
-/* check_experts - refuses ranks that divide experts differently from other layers. */
+/* check_experts - refuses a model whose experts are cut over a different number of ranks than other layers.
+ */
 static ckpt_status check_experts(const struct megatron *m)
 {
     uint64_t experts, tensor;
     if (!find_arg(m, "expert_tensor_parallel_size", &experts) ||
         !find_arg(m, "tensor_model_parallel_size", &tensor) || experts == tensor)
         return CKPT_OK;
-    (void)fail(m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-               "args has {expert_tensor_parallel_size %" PRIu64 "} and {=tensor_model_parallel_size %" PRIu64
-               "}: experts are divided in another way than the layers around them, which no rule describes",
-               experts, tensor);
+    (void)fail(
+        m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+        "args has {expert_tensor_parallel_size %" PRIu64 "} and {=tensor_model_parallel_size %" PRIu64
+        "}: experts are cut over a different number of ranks than other layers, which no rule describes",
+        experts, tensor);
     return CKPT_EUNSUPPORTED;
 }
 
-/* add_all - adds the tensors and values of all ranks in the order of the layers. */
+/* add_all - adds the tensors and values of all ranks, in the order of the layers. */
 static ckpt_status add_all(struct megatron *m)
 {
     CKPT_TRY(check_experts(m));

@@ -1,4 +1,4 @@
-/* megatron_rules.c - see megatron_rules.h. */
+/* megatron_rules.c - finds the rule for a tensor, and reads rules of the user from a JSON file. */
 #include "format/distributed/megatron_rules.h"
 
 #include "codec/json_scan.h"
@@ -30,7 +30,7 @@ const struct megatron_rule *megatron_rules_find(const struct megatron_rules *r, 
     return NULL;
 }
 
-/* read_number - sets *OUT to the number of event E, which must be LEAST to MOST. */
+/* read_number - sets *OUT to the number of event E. Refuses numbers below LEAST and above MOST. */
 static ckpt_status read_number(json_scan *j, enum json_event e, uint32_t least, uint32_t most, uint32_t *out)
 {
     uint64_t n = 0;
@@ -42,7 +42,7 @@ static ckpt_status read_number(json_scan *j, enum json_event e, uint32_t least, 
     return CKPT_OK;
 }
 
-/* read_rule - reads the value of a glob into RULE, which is COPIED so far. */
+/* read_rule - reads the value of a glob into RULE. A null leaves RULE as it is: MEGATRON_COPIED. */
 static ckpt_status read_rule(json_scan *j, struct megatron_rule *rule)
 {
     enum json_event e = json_next(j);

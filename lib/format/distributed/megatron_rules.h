@@ -1,20 +1,22 @@
-/* megatron_rules.h - how the tensor-parallel ranks of Megatron-LM divide a tensor, by its name. */
+/* megatron_rules.h - finds out by the name of a tensor how the tensor-parallel ranks of Megatron-LM divide
+ * it: of "*.linear_proj.weight", cut along dimension 1, rank 1 of 2 has the second half of the columns. */
 #ifndef FORMAT_DISTRIBUTED_MEGATRON_RULES_H
 #define FORMAT_DISTRIBUTED_MEGATRON_RULES_H
 
 #include "base/arena.h"
 #include "base/error.h"
 
+/* How tensors are divided whose names match a glob. */
 struct megatron_rule {
     ckpt_str glob; /* matches the name of the tensor */
     enum megatron_how {
         MEGATRON_COPIED, /* every rank has all of it */
-        MEGATRON_CUT,
-        MEGATRON_GATED, /* as CUT; gate and up projection are cut apart if the layer is gated (SwiGLU) */
-        MEGATRON_FUSED  /* as CUT; query, key and value are cut apart before checkpoint_version 1 */
+        MEGATRON_CUT,    /* rank 0 has the first part, and so on */
+        MEGATRON_GATED,  /* as CUT; if the layer is gated (SwiGLU), gate and up projection each by itself */
+        MEGATRON_FUSED   /* as CUT; before checkpoint_version 1, query, key and value each by itself */
     } how;
     uint32_t dim;   /* along which the tensor is cut */
-    uint32_t parts; /* how many matrices are stacked along DIM, each cut apart: 1, 2 or 3 */
+    uint32_t parts; /* how many matrices, each cut by itself, follow each other along DIM: 1, 2 or 3 */
 };
 
 /* Rules of the user, which are tried before those of Megatron-LM. */

@@ -1,4 +1,4 @@
-/* trainer.c - finds the model in the folder of a trainer, which also has folders for the optimizer:
+/* trainer.c - finds the model in a folder that a trainer has written, next to folders of the optimizer:
  *
  *   pytorch_model_fsdp_0/ optimizer_0/ …      Accelerate's save_state with FSDP
  *   latest_checkpointed_iteration.txt         verl: the number N of the last step
@@ -18,7 +18,7 @@
 #define STEP      "global_step_"
 #define MAX_DEPTH 4 /* of folders: a step, a model and the folder of its files are three */
 
-/* Folders with a model: NAME and INSIDE, a file in the folder, are globs. */
+/* Folders that have a model: NAME is a glob of the folder, INSIDE a glob of a file that must be in it. */
 static const struct model_folder {
     const char *name, *inside, *trainer;
 } model_folders[] = {
@@ -30,7 +30,8 @@ static const struct model_folder {
     {"dist_ckpt", ".metadata", "verl"},
 };
 
-/* find_model_folder - returns the entry that the folder NAME in PATH matches, or NULL. */
+/* find_model_folder - returns the entry of model_folders that the folder NAME in PATH matches, or NULL. Sets
+ * *NO_MEMORY if memory ran out. */
 static const struct model_folder *find_model_folder(const char *path, ckpt_str name, bool *no_memory)
 {
     for (size_t i = 0; i < sizeof model_folders / sizeof *model_folders; i++) {
@@ -82,8 +83,8 @@ static ckpt_status enter_step(ckpt_file *f, ckpt_error *err)
     return name.ptr ? tracker_file_enter(f, &tracker, name, err) : fail_memory(err);
 }
 
-/* enter_model - changes f->folder to the model folder in it, and sets *FOUND_AS to the entry that it matches.
- * NULL: there is no model folder. */
+/* enter_model - changes f->folder to the folder of the model in it, and sets *FOUND_AS to the entry that it
+ * matches; to NULL if there is no such folder. */
 static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_as, ckpt_error *err)
 {
     ckpt_str *list, found = {"", 0};
@@ -106,7 +107,7 @@ static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_a
     return CKPT_EUSAGE;
 }
 
-/* read_model - reads f->folder in the format that is recognized there; it becomes the path of F. */
+/* read_model - makes f->folder the path of F and reads it, in the format that is recognized there. */
 static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
 {
     struct probe *p = f->probe;
@@ -122,7 +123,7 @@ static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
     const struct format *format = format_recognize(p);
     if (*p->no_memory)
         return fail_memory(err);
-    if (!format || format == f->format) /* no trainer nests folders that deep */
+    if (!format || format == f->format) /* a trainer folder again: no trainer nests folders so deep */
         return format_fail_unrecognized(p, err);
     f->format = format;
     return format->read(f, err);

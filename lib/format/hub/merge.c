@@ -1,9 +1,9 @@
-/* merge.c - merges shards into one file: the pairs of their mappings in the order of weight_map, each row
- * with its pair, storages under the name of their shard.
+/* merge.c - merges shards into one file. Its root has the pairs of all shards in the order of the
+ * weight_map, its table the rows of each pair, and its storages the name of their shard.
  *
  * Refused: a tensor in two shards, and a tensor that is not in its shard, unless the metadata of the shard
- * record it as a tie. A tensor that is not in the index is read, as in transformers. Ties that the index or a
- * shard records are rows after all others (ties.c).
+ * record it as a tie. A tensor that is not in the index is read, as in transformers. Ties that the index or
+ * a shard records are rows after all others (ties.c).
  *
  * In salvage, the tensors that the index lists for missing and unreadable shards are lost. */
 #include <errno.h>
@@ -213,7 +213,8 @@ static ckpt_status open_source(const struct index *x, const char *path, struct j
     return st;
 }
 
-/* give_up_shard - in salvage, sets s->why from x->err, because S cannot be read; otherwise returns ST. */
+/* give_up_shard - in salvage, if S cannot be read, sets s->why from x->err and returns CKPT_OK. Otherwise
+ * returns ST. */
 static ckpt_status give_up_shard(struct index *x, struct shard *s, ckpt_status st)
 {
     if (!x->f->salvage || !(check_is_fault(st) || st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED))
@@ -254,12 +255,13 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     return st;
 }
 
-/* find_pair - returns the pair of the shard with which a path begins. */
+/* find_pair - returns the pair of S whose key is the first element of PATH, or MAP_NONE. */
 static uint32_t find_pair(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
 {
     return n && !path[0].is_int ? map_get(s->pair_of, path[0].str) : MAP_NONE;
 }
 
+/* index_rows - sets row_of and leaf_of of each pair, and own_row of each row. */
 static void index_rows(struct shard *s)
 {
     const struct table *t = &s->file->table;
@@ -324,7 +326,7 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
 
 /* ------------------------------------------------------------------ merge */
 
-/* set_storage_file - sets the shard of a storage, for errors and losses. */
+/* set_storage_file - sets the name of S as the file of the storage TO, for errors and for lost tensors. */
 static ckpt_status set_storage_file(struct index *x, const struct shard *s, struct storage *to)
 {
     if (!storage_lost(to)) {
@@ -381,6 +383,7 @@ static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, u
     return CKPT_OK;
 }
 
+/* add_pair - adds pair K of S, with its rows and leaves, to the set. */
 static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
 {
     ckpt_file *f = x->f;
@@ -415,7 +418,7 @@ static bool is_tie_in_metadata(const struct shard *s, ckpt_str key)
            map_get(s->pair_of, of) != MAP_NONE;
 }
 
-/* add_lost_row - adds a lost row for a tensor that is in the index alone. */
+/* add_lost_row - adds a row without data for a tensor that is in the index, but in no shard. */
 static ckpt_status add_lost_row(struct index *x, const struct weight *w)
 {
     ckpt_file *f = x->f;
@@ -442,8 +445,8 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
 
 static bool is_hdf5(const struct shard *s) { return strcmp(s->file->format->name, "hdf5") == 0; }
 
-/* find_weight - returns the pair of KEY in S. Indexes of transformers' TensorFlow models have the name of the
- * model in front of the keys in the shards. */
+/* find_weight - returns the pair of S for KEY, a key of the index, or MAP_NONE. For TensorFlow models,
+ * transformers writes the name of the model in front of each key of the index, but not in the shards. */
 static uint32_t find_weight(const struct shard *s, ckpt_str key)
 {
     uint32_t k = map_get(s->pair_of, key);
@@ -491,8 +494,8 @@ static ckpt_status report_extra(const struct index *x, const struct shard *s, ck
     return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
-/* add_extra - adds a pair that is not in the index to the weights, unless its group is LISTED there. A second
- * shard with the same key then is reported. */
+/* add_extra - adds pair K of S, which is not in the index, and its KEY to the weights, so that a second
+ * shard with that key is reported. LISTED: the index has the group of KEY. */
 static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool listed)
 {
     uint32_t before;
@@ -515,8 +518,7 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
     return add_pair(x, s, k);
 }
 
-/* find_group - returns true if KEY is below a group of the index or its attribute, and sets is_found
- * there. */
+/* find_group - returns true if the index has a group that KEY is in, and sets is_found of that group. */
 static bool find_group(struct index *x, ckpt_str key)
 {
     for (size_t n = key.len; n-- > 0;) {
@@ -542,8 +544,8 @@ static ckpt_status check_groups(struct index *x, size_t listed)
     return CKPT_OK;
 }
 
-/* is_repeated_value - returns true if pair K of S, KEY, is an attribute that an earlier shard has, too. Such
- * attributes describe the shards; the first counts. */
+/* is_repeated_value - returns true if pair K of S, KEY, is an attribute of the HDF5 file that an earlier
+ * shard has, too, because the attribute of the first shard is used. */
 static bool is_repeated_value(const struct index *x, const struct shard *s, uint32_t k, ckpt_str key)
 {
     return is_hdf5(s) && s->row_of[k] == MAP_NONE && map_get(x->keys, key) != MAP_NONE;
@@ -616,6 +618,7 @@ static ckpt_status check_total(const struct index *x)
     return file_report_fault_as(x->f, CHECK_TOTAL_SIZE, CKPT_EFORMAT, x->err);
 }
 
+/* add_facts - adds to x->f what S has apart from tensors: notices, pickles, why torch cannot load it. */
 static ckpt_status add_facts(struct index *x, const struct shard *s)
 {
     ckpt_file *f = x->f, *part = s->file;

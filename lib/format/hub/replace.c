@@ -1,4 +1,4 @@
-/* replace.c - see hub/replace.h. Only a rename is atomic, so:
+/* replace.c - replaces a set of shards. Only the rename of one file is atomic, so this takes five steps:
  *
  *   1. each old file whose name the new set needs gets a second name, .NAME.ckpt-old (a hard link);
  *   2. the old index is replaced by an index with the second names;
@@ -34,6 +34,7 @@
 #define OLD_SUFFIX      ".ckpt-old"
 #define MAX_INDEX_BYTES (UINT64_C(1) << 30) /* of an index and its parsed form */
 
+/* A file of the new set, and the old file of the same name. */
 struct replaced_file {
     const char *path;   /* of the new file */
     const char *base;   /* its name without the folder */
@@ -49,9 +50,9 @@ struct replaced {
     ckpt_str folder, stem, ext;
     ckpt_str text;            /* of the old index; empty: there is none */
     map *named;               /* the names of its shards */
-    ckpt_str *names;          /* the same, and those of the index that a run killed in 5 left; */
-    size_t nnames, cap_names; /* after list_old_shards: first names of the files to remove */
-    char *room;               /* FOLDER, then space for one of NAMES or its second name */
+    ckpt_str *names;          /* the same, and those in the index that a run killed in step 5 has left; */
+    size_t nnames, cap_names; /* after list_old_shards only the first names of files to remove */
+    char *room;               /* FOLDER, and space after it for one of NAMES or its second name */
     bool sync;
     bool ours;         /* the old index has second names already */
     bool renamed;      /* new second names were made */
@@ -145,7 +146,7 @@ static ckpt_status read_leftover_index(struct replaced *r, ckpt_error *err)
     return st;
 }
 
-/* make_rewritten_index - returns the text of the old index with second names. */
+/* make_rewritten_index - appends the text of the old index to B, with second names for first names. */
 static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *err)
 {
     ckpt_error why = {0};
@@ -201,7 +202,7 @@ static bool is_shard_name(const struct replaced *r, ckpt_str name)
     return shard_name_parse(name, &s) && str_eq(s.stem, r->stem) && str_eq(s.ext, r->ext);
 }
 
-/* list_old_shards - keeps the names of files that must be removed in the end. */
+/* list_old_shards - keeps in r->names only files to remove in step 5, and allocates r->room. */
 static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
 {
     size_t n = 0,
@@ -235,8 +236,8 @@ static void remove_second_names(struct replaced *r)
     }
 }
 
-/* keep_old_file - gives P its second name. If the index already has that name (IN_USE), a run was killed, and
- * the file with the first name is of the new set. */
+/* keep_old_file - gives the old file of P its second name. IN_USE: the old index has that name already,
+ * because a run was killed; then the file with the first name is of the new set. */
 static bool keep_old_file(struct replaced_file *p, bool in_use)
 {
     struct stat st;
@@ -253,6 +254,7 @@ static bool keep_old_file(struct replaced_file *p, bool in_use)
     return p->has_second;
 }
 
+/* keep_old_files - does keep_old_file for all files of the old set. False: a file has no second name. */
 static bool keep_old_files(struct replaced *r)
 {
     struct replaced_file *index = &r->files[r->n - 1];
@@ -378,7 +380,7 @@ ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem,
     return st;
 }
 
-/* restore_file - gives the old file its first name again. */
+/* restore_file - gives the old file of P its first name again. False: that failed. */
 static bool restore_file(const struct replaced_file *p)
 {
     struct stat a, b;

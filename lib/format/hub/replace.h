@@ -6,10 +6,11 @@
 #include "base/arena.h"
 #include "base/error.h"
 
+/* A set that is being replaced. */
 struct replaced;
 
-/* replaced_begin - gives the files of the old set second names, before the caller moves the first of the N
- * files at PATHS (shards, then the index) into place. The shards are named STEM-00001-of-00002EXT. On failure
+/* replaced_begin - gives the files of the old set second names, so that the caller can move the N files at
+ * PATHS (shards, then the index) into place. The shards have names like STEM-00001-of-00002EXT. On failure
  * nothing has changed. */
 ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem, const char *ext, bool sync,
                            struct replaced **out, ckpt_error *err);

@@ -22,6 +22,7 @@ static const ckpt_tensor *get_tensor(const struct shard_layout *c, size_t entry)
 
 /* ------------------------------------------------------------------ units */
 
+/* find_head - returns the first unit of the group of U. */
 static uint32_t find_head(struct shard_layout *c, uint32_t u)
 {
     while (c->units[u].parent != u)
@@ -41,6 +42,8 @@ static void unite_units(struct shard_layout *c, uint32_t a, uint32_t b)
         c->units[a].parent = b;
 }
 
+/* grow_unit - adds ENTRY to unit U, and joins U with the group of the unit in OWNER that has the same
+ * storage. */
 static ckpt_status grow_unit(struct shard_layout *c, uint32_t u, size_t entry, map *owner, ckpt_error *err)
 {
     const ckpt_tensor *t = get_tensor(c, entry);

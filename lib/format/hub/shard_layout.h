@@ -25,9 +25,9 @@ struct shard_layout {
     uint64_t total;
 };
 
-/* shards_lay_out - assigns the tensors of P to at least one shard. If SHARES, tensors of the format may share
- * a storage; otherwise removes ties from the mask of P and ignores other values. The caller frees C even on
- * failure. */
+/* shards_lay_out - assigns the tensors of P to at least one shard. If SHARES is false, the format has no
+ * shared storages: then removes ties from the mask of P and ignores values that are not tensors. The caller
+ * calls shard_layout_free even on failure. */
 ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares, struct shard_layout *c,
                            ckpt_error *err);
 void shard_layout_free(struct shard_layout *c);

@@ -98,7 +98,7 @@ static bool prefers_single(const struct folder *d)
            (str_is(single, "pytorch_model.bin") && bin) || (single.len && h5);
 }
 
-/* open_folder_file - opens the file NAME of the folder F, with a notice if there are other checkpoints. */
+/* open_folder_file - opens the file NAME in place of the folder F. Adds a notice if F has other checkpoints. */
 static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
 {
     char *other = d->nothers ? shards_join_path(str_c(f->path), str_c(d->other)) : NULL;
@@ -149,7 +149,7 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
     if (fault) {
         (void)json_fail(&x->j, "shard name {\"%.*s\"} %s; it must be {=a plain file name}", STR_ARG(name),
                         fault);
-        fail_hint(x->err, "no library writes this: the index is made by hand, and not with good intent");
+        fail_hint(x->err, "no library writes such a name: do not trust this index");
         return CKPT_EFORMAT;
     }
     if (!map_put(x->names, name, (uint32_t)x->nshards, out))
@@ -215,7 +215,8 @@ static ckpt_status read_map(struct index *x)
     return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
 }
 
-/* read_metadata_pair - reads total_size, or adds a text to the metadata: huggingface_hub records ties so. */
+/* read_metadata_pair - reads total_size, or adds a text to the metadata, because huggingface_hub records
+ * ties as texts. */
 static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_event e)
 {
     if (str_is(key, "total_size")) {

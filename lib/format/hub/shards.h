@@ -8,10 +8,11 @@
 
 #define MAX_SHARDS 10000u /* the limit of the Hub's clients */
 
-/* One shard, while it is merged. */
+/* One shard, such as model-00001-of-00005.safetensors, while it is merged. A pair is a key of its root, the
+ * name of a tensor, with the value of that key. */
 struct shard {
     ckpt_str name;
-    uint64_t at; /* offset of its name in the index, where it comes first */
+    uint64_t at; /* offset in the index where its name comes first */
     ckpt_file *file;
     const value_pair *pairs;
     uint32_t npairs;
@@ -22,8 +23,8 @@ struct shard {
     const char *why;           /* salvage: why the shard cannot be read; or NULL */
     bool damaged;              /* a part of it cannot be read, which was reported */
     size_t nrows;              /* rows merged so far */
-    bool *taken;               /* by pair: merged */
-    bool *own_row;             /* by row: the node of the row refers to this row */
+    bool *taken;               /* by pair: it was merged */
+    bool *own_row;             /* by row: its node refers back to it, not to an earlier row */
     uint32_t *row_of;          /* by pair: its first row, or MAP_NONE; the others follow */
     uint32_t *leaf_of;         /* by pair: its first leaf, or MAP_NONE; the others follow */
     struct storage_more *more; /* for its storages: the name of the shard */
@@ -65,7 +66,7 @@ ckpt_status shards_check_regular(const char *path, ckpt_error *err);
  * format_open_source. */
 ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
                         ckpt_error *err);
-/* shards_become_file - makes F, which was opened as a folder, the file NAME in FOLDER. */
+/* shards_become_file - opens the file NAME in FOLDER in place of F, which was opened as a folder. */
 ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err);
 /* shards_max_open - returns how many files of a set may stay open, so that descriptors are left for a second
  * set and for outputs. */
@@ -75,8 +76,8 @@ struct stat;
 ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *what, bool *yes, ckpt_error *err);
 /* shards_contain_path - returns true if PATH is one of the files of F, or if that cannot be checked. */
 bool shards_contain_path(const ckpt_file *f, const char *path);
-/* shards_check_output - fails if a file written to PATH would replace a file of F. If ALONE, it is the only
- * output and may replace F if that is a single file; a set that loses a file would no longer be readable. */
+/* shards_check_output - refuses PATH for an output if it is a file of F, because a set cannot be read after
+ * one of its files was replaced. If ALONE, PATH is the only output, and may be F if F is a single file. */
 ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool alone, ckpt_error *err);
 /* shards_notice_old_index - adds a notice to P if the index of a set is next to PATH, a single file that was
  * written. */

@@ -30,6 +30,7 @@
 #define MAX_WAITING 400u
 #define OTHER_FILES 24u /* standard streams, the input, what writing one file needs */
 
+/* The formats that shards can have. */
 static const struct kind {
     const char *format, *stem, *ext;
     bool shares; /* tensors may share a storage; else only names and tensors are kept */
@@ -40,6 +41,7 @@ static const struct kind {
     {"gguf", "model", ".gguf", false, false},
 };
 
+/* A set of shards, while it is written. */
 struct set {
     struct shard_layout layout;
     ckpt_plan *p;
@@ -69,8 +71,7 @@ static void put_terminated(buf *b, const char *text, size_t n)
     buf_byte(b, 0);
 }
 
-/* name_output - sets folder, stem and suffix of the shards by PATH, a folder that need not exist, or a
- * file. */
+/* name_output - sets s->folder, s->stem and s->ext from the output path, a file or a folder that need not exist. */
 static ckpt_status name_output(struct set *s, ckpt_error *err)
 {
     const char *path = s->job->path, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -228,7 +229,7 @@ static ckpt_status check_free(const struct set *s, const char *path, ckpt_error 
     return fail_name_file(err->status, path, err);
 }
 
-/* find_single - finds the single file that a set replaces. */
+/* find_single - sets s->single to the single file that the set replaces, if it exists. */
 static ckpt_status find_single(struct set *s, ckpt_error *err)
 {
     struct stat st;
@@ -277,7 +278,7 @@ static ckpt_status check_output(const struct set *s, uint32_t k, const map *inod
     return check_free(s, s->paths[k], err);
 }
 
-/* check_outputs - does check_output for all files, before a byte is written. */
+/* check_outputs - does check_output for all files, before anything is written. */
 static ckpt_status check_outputs(struct set *s, ckpt_error *err)
 {
     map *inodes;
@@ -354,8 +355,8 @@ static void undo_set(struct set *s, size_t from)
     s->p->noutputs = from;
 }
 
-/* write_shard - writes shard K with the writer of the format, after setting the mask of the plan to its
- * tensors. Ties are resolved already. */
+/* write_shard - sets the mask of the plan to the tensors of shard K and writes them by the writer of the
+ * format. The layout has resolved ties. */
 static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
 {
     ckpt_write_options opts = *s->job->opts;
