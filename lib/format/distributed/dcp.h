@@ -10,8 +10,8 @@
 
 /* ---- the tensor items (dcp_items.c)
  *
- * All of them together are one source: the row-major bytes of the chunks, one after the other. An archive is opened
- * when its bytes are read. */
+ * All of them together are one source: the row-major bytes of the chunks, one after the other. An archive is
+ * opened when its bytes are read. */
 
 /* The item of one chunk. */
 struct dcp_item {

@@ -35,14 +35,6 @@ struct tensor_pickle {
 
 /* ------------------------------------------------------------------------ pickle */
 
-static void put_sizes(pickle_writer *w, const ckpt_tensor *t)
-{
-    pickle_put_op(w, PICKLE_MARK);
-    for (uint32_t k = 0; k < t->ndim; k++)
-        pickle_put_uint(w, t->shape[k]);
-    pickle_put_op(w, PICKLE_TUPLE);
-}
-
 /* get_stride - returns the stride that dimension K of T has in row-major order. */
 static uint64_t get_stride(const ckpt_tensor *t, uint32_t k)
 {
@@ -53,11 +45,12 @@ static uint64_t get_stride(const ckpt_tensor *t, uint32_t k)
     return run;
 }
 
-static void put_strides(pickle_writer *w, const ckpt_tensor *t)
+/* put_tuple - writes the sizes of T or, if STRIDES, its strides in row-major order. */
+static void put_tuple(pickle_writer *w, const ckpt_tensor *t, bool strides)
 {
     pickle_put_op(w, PICKLE_MARK);
     for (uint32_t k = 0; k < t->ndim; k++)
-        pickle_put_uint(w, get_stride(t, k));
+        pickle_put_uint(w, strides ? get_stride(t, k) : t->shape[k]);
     pickle_put_op(w, PICKLE_TUPLE);
 }
 
@@ -90,8 +83,8 @@ static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v,
     pickle_put_op(w, PICKLE_MARK);
     put_storage(w, x, typed);
     pickle_put_uint(w, 0);
-    put_sizes(w, x->t);
-    put_strides(w, x->t);
+    put_tuple(w, x->t, false);
+    put_tuple(w, x->t, true);
     pickle_put_bool(w, false);
     pickle_put_global(w, STR_LIT("collections"), STR_LIT("OrderedDict"));
     pickle_put_op(w, PICKLE_EMPTY_TUPLE);

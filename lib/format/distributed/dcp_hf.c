@@ -167,14 +167,9 @@ static ckpt_status make_root(struct sharded_tensors *r)
     return f->root ? CKPT_OK : fail_memory(r->err);
 }
 
-static bool describe(void *user, const ckpt_value *v, struct row *row)
-{
-    return sharded_tensors_describe(user, v, row);
-}
-
 static ckpt_status read_all(struct sharded_tensors *r)
 {
-    struct torch_storages st = {.user = r, .object = describe};
+    struct torch_storages st = {.user = r, .object = sharded_tensors_describe};
     CKPT_TRY(read_shards(r));
     CKPT_TRY(sharded_tensors_store(r));
     CKPT_TRY(make_root(r));

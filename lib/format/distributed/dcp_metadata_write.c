@@ -20,27 +20,32 @@ struct metadata_pickle {
 
 void dcp_file_name(uint32_t file, char name[32]) { (void)snprintf(name, 32, "__0_%" PRIu32 ".distcp", file); }
 
-/* begin_object - writes a new object of the class MODULE.NAME and begins its state, a dict whose pairs the
- * caller writes before end_object. */
-static void begin_object(pickle_writer *w, ckpt_str module, ckpt_str name)
+/* put_new - writes a new object of the class MODULE.NAME, without a state. */
+static void put_new(pickle_writer *w, ckpt_str module, ckpt_str name)
 {
     pickle_put_global(w, module, name);
     pickle_put_op(w, PICKLE_EMPTY_TUPLE);
     pickle_put_op(w, PICKLE_NEWOBJ);
-    pickle_put_op(w, PICKLE_EMPTY_DICT);
-    pickle_put_op(w, PICKLE_MARK);
-}
-
-static void end_object(pickle_writer *w)
-{
-    pickle_put_op(w, PICKLE_SETITEMS);
-    pickle_put_op(w, PICKLE_BUILD);
 }
 
 static void begin_dict(pickle_writer *w)
 {
     pickle_put_op(w, PICKLE_EMPTY_DICT);
     pickle_put_op(w, PICKLE_MARK);
+}
+
+/* begin_object - writes a new object of the class MODULE.NAME and begins its state, a dict whose pairs the
+ * caller writes before end_object. */
+static void begin_object(pickle_writer *w, ckpt_str module, ckpt_str name)
+{
+    put_new(w, module, name);
+    begin_dict(w);
+}
+
+static void end_object(pickle_writer *w)
+{
+    pickle_put_op(w, PICKLE_SETITEMS);
+    pickle_put_op(w, PICKLE_BUILD);
 }
 
 /* put_size - writes the torch.Size of the N sizes; SIZES NULL: all are 0. */
@@ -58,9 +63,7 @@ static void put_size(pickle_writer *w, const uint64_t *sizes, uint32_t n)
 
 static void put_properties(pickle_writer *w, ckpt_dtype dtype, bool requires_grad)
 {
-    pickle_put_global(w, METADATA, STR_LIT("TensorProperties"));
-    pickle_put_op(w, PICKLE_EMPTY_TUPLE);
-    pickle_put_op(w, PICKLE_NEWOBJ);
+    put_new(w, METADATA, STR_LIT("TensorProperties"));
     pickle_put_op(w, PICKLE_MARK);
     pickle_put_global(w, STR_LIT("torch"), str_c(dtype_info(dtype)->name));
     pickle_put_global(w, STR_LIT("torch.serialization"), STR_LIT("_get_layout"));
@@ -106,13 +109,10 @@ static void put_names(pickle_writer *w, const struct metadata_pickle *x)
     for (size_t i = 0; i < x->f->n; i++) {
         const struct dcp_leaf *l = &x->f->leaf[i];
         pickle_put_text(w, l->name);
-        if (l->row != CKPT_NO_TENSOR) {
+        if (l->row != CKPT_NO_TENSOR)
             put_tensor(w, x->f->p, l->row);
-            continue;
-        }
-        pickle_put_global(w, METADATA, STR_LIT("BytesStorageMetadata"));
-        pickle_put_op(w, PICKLE_EMPTY_TUPLE);
-        pickle_put_op(w, PICKLE_NEWOBJ);
+        else
+            put_new(w, METADATA, STR_LIT("BytesStorageMetadata"));
     }
     pickle_put_op(w, PICKLE_SETITEMS);
 }

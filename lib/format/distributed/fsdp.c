@@ -16,7 +16,7 @@
 #include "format/torch/placements.h"
 
 struct fsdp {
-    ckpt_file *f; /* must be first, for part_graph_find_storage */
+    ckpt_file *f;
     ckpt_error *err;
     struct sharded_tensors sharded;
     ckpt_file *first; /* of rank 0 */
@@ -152,11 +152,6 @@ static void replace_nodes(struct fsdp *x)
     }
 }
 
-static bool describe(void *user, const ckpt_value *v, struct row *row)
-{
-    return sharded_tensors_describe(&((const struct fsdp *)user)->sharded, v, row);
-}
-
 static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -186,7 +181,8 @@ static ckpt_status read_all(struct fsdp *x)
     ckpt_file *f = x->f;
     ckpt_str *list;
     size_t n;
-    struct torch_storages st = {.user = x, .find = part_graph_find_storage, .object = describe};
+    struct torch_storages st = {
+        .user = &x->sharded, .find = part_graph_find_storage, .object = sharded_tensors_describe};
     CKPT_TRY(folder_list(f->a, f->folder, has_stem, &list, &n, x->err));
     CKPT_TRY(open_ranks(x, list, n));
     CKPT_TRY(sharded_tensors_store(&x->sharded));

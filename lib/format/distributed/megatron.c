@@ -49,7 +49,7 @@ struct layer_stack {
 };
 
 struct megatron {
-    ckpt_file *f; /* must be first, for part_graph_find_storage */
+    ckpt_file *f;
     ckpt_error *err;
     struct sharded_tensors sharded;
     struct nested tree;
@@ -58,7 +58,7 @@ struct megatron {
     size_t nranks;
     uint64_t tensor_ranks, stages,
         chunks;             /* how many: tensor-parallel ranks, pipeline stages, model chunks of a stage */
-    const ckpt_value *args; /* of the first rank, or NULL */
+    const ckpt_value *args; /* state of the Namespace `args` of the first rank, or NULL */
     double version;         /* checkpoint_version */
     map *stacks;            /* prefix -> index into stack */
     struct layer_stack *stack;
@@ -128,8 +128,7 @@ static ckpt_status enter_iteration(struct megatron *m)
 static bool find_arg(const struct megatron *m, const char *name, uint64_t *out)
 {
     int64_t n;
-    const ckpt_value *state = m->args ? value_state(m->args) : NULL;
-    if (!value_integer(value_get(state, name), &n) || n <= 0)
+    if (!value_integer(value_get(m->args, name), &n) || n <= 0)
         return false;
     *out = (uint64_t)n;
     return true;
@@ -138,7 +137,7 @@ static bool find_arg(const struct megatron *m, const char *name, uint64_t *out)
 /* is_set - returns true if the argument NAME is True. */
 static bool is_set(const struct megatron *m, const char *name)
 {
-    const ckpt_value *state = m->args ? value_state(m->args) : NULL, *v = value_get(state, name);
+    const ckpt_value *v = value_get(m->args, name);
     return v && v->type == CKPT_V_BOOL && v->u.b;
 }
 
@@ -147,6 +146,7 @@ static void read_arguments(struct megatron *m, const ckpt_file *part)
     int64_t n;
     const ckpt_value *version = value_get(part->root, "checkpoint_version");
     m->args = value_get(part->root, "args");
+    m->args = m->args ? value_state(m->args) : NULL;
     if (version && version->type == CKPT_V_FLOAT)
         m->version = version->u.f;
     else if (value_integer(version, &n))
@@ -371,8 +371,8 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
         uint64_t *from = offset + t->ndim; /* bounded: that many, twice */
         if (d->cut) {
             from[d->dim] = at;
-            offset[d->dim] = at * m->tensor_ranks +
-                             rank->tensor_rank * size[d->dim]; /* bounded: in the shape */
+            offset[d->dim] = at * m->tensor_ranks;              /* bounded: in the shape */
+            offset[d->dim] += rank->tensor_rank * size[d->dim]; /* bounded: likewise */
         }
         const struct tensor_shard shard = {rank->part, row, offset, from, size};
         CKPT_TRY(sharded_tensors_add(&m->sharded, name, shape, &shard));
@@ -682,31 +682,13 @@ static ckpt_status add_all(struct megatron *m)
     return check_layers(m);
 }
 
-/* note_omitted_optimizer - adds a notice if the ranks have optimizer states. */
-static void note_omitted_optimizer(struct megatron *m)
-{
-    uint32_t n;
-    bool optimizer = false;
-    const value_pair *pair = value_pairs(m->rank[0].part->root, &n);
-    for (uint32_t i = 0; i < n; i++) {
-        ckpt_str key;
-        optimizer = optimizer || (value_text(pair[i].key, &key) && str_is(key, "optimizer"));
-    }
-    if (optimizer)
-        file_notice(m->f, "the optimizer's states, which each rank has for itself, are left out");
-}
-
-static bool describe(void *user, const ckpt_value *v, struct row *row)
-{
-    return sharded_tensors_describe(&((const struct megatron *)user)->sharded, v, row);
-}
-
 static ckpt_status read_ranks(struct megatron *m)
 {
     ckpt_file *f = m->f;
     ckpt_str *list;
     size_t n;
-    struct torch_storages st = {.user = m, .find = part_graph_find_storage, .object = describe};
+    struct torch_storages st = {
+        .user = &m->sharded, .find = part_graph_find_storage, .object = sharded_tensors_describe};
     CKPT_TRY(folder_list(f->a, f->folder, is_rank, &list, &n, m->err));
     if (!n)
         return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
@@ -720,7 +702,8 @@ static ckpt_status read_ranks(struct megatron *m)
     CKPT_TRY(count_chunks(m));
     CKPT_TRY(add_all(m));
     CKPT_TRY(sharded_tensors_store(&m->sharded));
-    note_omitted_optimizer(m);
+    if (value_get(m->rank[0].part->root, "optimizer"))
+        file_notice(f, "the optimizer's states, which each rank has for itself, are left out");
     f->root = nested_root(&m->tree);
     f->resolve = part_graph_add_unreferenced;
     f->ranks.ranks = m->nranks;

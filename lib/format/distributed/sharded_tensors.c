@@ -213,8 +213,9 @@ void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *t, s
     row->t.has_data = t->storage != CKPT_NO_STORAGE && f->table.storages[t->storage].src;
 }
 
-bool sharded_tensors_describe(const struct sharded_tensors *r, const ckpt_value *v, struct row *row)
+bool sharded_tensors_describe(void *user, const ckpt_value *v, struct row *row)
 {
+    const struct sharded_tensors *r = user;
     if (v->type != CKPT_V_TENSOR || v->offset >= r->n)
         return false;
     joined_tensor_describe(r->f, &r->tensor[v->offset].t, row);

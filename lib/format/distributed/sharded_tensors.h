@@ -39,7 +39,7 @@ struct sharded_tensor {
 
 /* All tensors of a checkpoint, while its shards are added. */
 struct sharded_tensors {
-    ckpt_file *f;
+    ckpt_file *f; /* must be first, for part_graph_find_storage */
     ckpt_error *err;
     map *names;                    /* name -> index into tensor */
     map *shards;                   /* tensor, offset and size of each shard; finds replicas */
@@ -68,8 +68,8 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
  * by sharded_storage_accept_fault. */
 ckpt_status sharded_tensors_store(struct sharded_tensors *r);
 /* sharded_tensors_describe - fills ROW from the tensor for which the node V stands: v->offset is its index.
- * False: V stands for no tensor. For torch_storages.object. */
-bool sharded_tensors_describe(const struct sharded_tensors *r, const ckpt_value *v, struct row *row);
+ * USER is the struct sharded_tensors. False: V stands for no tensor. For torch_storages.object. */
+bool sharded_tensors_describe(void *user, const ckpt_value *v, struct row *row);
 
 /* sharded_storage_add - adds a storage with the bytes of the pieces P to the table of F, for T. HAS_CRCS:
  * every piece has a checksum. */

@@ -220,12 +220,6 @@ static ckpt_status open_ranks(struct zero *z)
 
 /* -------------------------------------------------------------------- parameters */
 
-/* get_shapes - returns the names and shapes of group I. A mapping instead of a list is the only group. */
-static const ckpt_value *get_shapes(const struct zero *z, uint32_t i)
-{
-    return value_is_sequence(z->shapes) ? value_item(z->shapes, i) : i == 0 ? z->shapes : NULL;
-}
-
 static ckpt_status add_param(struct zero *z, const value_pair *pair)
 {
     struct zero_param *p = &z->param[z->nparams];
@@ -240,10 +234,12 @@ static ckpt_status add_param(struct zero *z, const value_pair *pair)
     return p->state ? CKPT_OK : fail_memory(x->err);
 }
 
-/* get_shape_pairs - returns the names and shapes of group G as N pairs. */
+/* get_shape_pairs - returns the *N names and shapes of group G. A mapping in place of a list is group 0. */
 static const value_pair *get_shape_pairs(const struct zero *z, uint32_t g, uint32_t *n)
 {
-    const ckpt_value *shapes = get_shapes(z, g);
+    const ckpt_value *shapes = value_is_sequence(z->shapes) ? value_item(z->shapes, g)
+                               : g == 0                     ? z->shapes
+                                                            : NULL;
     *n = 0;
     return shapes ? value_pairs(shapes, n) : NULL;
 }
@@ -291,15 +287,20 @@ static ckpt_status set_offsets(struct zero *z, uint64_t *end)
 
 /* ------------------------------------------------------------------ flat tensors */
 
+/* get_base - returns the state of the optimizer that DeepSpeed wraps, as rank R has saved it. */
+static const ckpt_value *get_base(const struct zero *z, const struct zero_rank *r)
+{
+    return ds_get(r->state, z->x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+}
+
 /* get_partition - returns the partition that rank R has of group G: of its state KEY or, if KEY is NULL, of
  * its parameters. */
 static const ckpt_value *get_partition(const struct zero *z, const struct zero_rank *r, uint32_t g,
                                        const char *key)
 {
-    const ckpt_value *base;
     if (!key)
         return ds_get_numbered(ds_get(r->state, z->flat_key), g);
-    base = ds_get(r->state, z->x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    const ckpt_value *base = get_base(z, r);
     return ds_get(ds_get_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), g), key);
 }
 
@@ -486,8 +487,7 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
     uint32_t npairs = 0;
     ckpt_str key;
     const struct zero_rank *r = &z->rank[z->first_present];
-    const ckpt_value *base = ds_get(r->state,
-                                    z->x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    const ckpt_value *base = get_base(z, r);
     const ckpt_value *first = ds_get_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), from);
     const value_pair *pairs = first ? value_pairs(first, &npairs) : NULL;
     for (uint32_t i = 0; pairs && i < npairs; i++) {
@@ -687,8 +687,7 @@ ckpt_status ds_read_zero(struct deepspeed *x, uint64_t mp)
     if (z.has_omitted)
         file_notice(x->f, "some states of the optimizer are no tensors of its parameters' shapes, and left "
                           "out");
-    const ckpt_value *base = ds_get(z.rank[z.first_present].state,
-                                    x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    const ckpt_value *base = get_base(&z, &z.rank[z.first_present]);
     return ds_add_param_groups(x, z.shapes, value_is_sequence(base) ? NULL : ds_get(base, "param_groups"));
 }
 

@@ -98,7 +98,7 @@ static bool prefers_single(const struct folder *d)
            (str_is(single, "pytorch_model.bin") && bin) || (single.len && h5);
 }
 
-/* open_folder_file - opens the file NAME in place of the folder F. Adds a notice if F has other checkpoints. */
+/* open_folder_file - opens the file NAME in place of the folder F, and notes other checkpoints in F. */
 static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
 {
     char *other = d->nothers ? shards_join_path(str_c(f->path), str_c(d->other)) : NULL;

@@ -71,7 +71,8 @@ static void put_terminated(buf *b, const char *text, size_t n)
     buf_byte(b, 0);
 }
 
-/* name_output - sets s->folder, s->stem and s->ext from the output path, a file or a folder that need not exist. */
+/* name_output - sets s->folder, s->stem and s->ext from the output path: a file, or a folder that need not
+ * exist. */
 static ckpt_status name_output(struct set *s, ckpt_error *err)
 {
     const char *path = s->job->path, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -97,6 +98,14 @@ static uint32_t count_files(const struct set *s)
     return s->layout.nshards + s->kind->has_index; /* bounded: MAX_SHARDS */
 }
 
+/* make_single_name - returns the path of a single shard, which has no number. */
+static const char *make_single_name(const struct set *s)
+{
+    return arena_printf(s->p->a, "%s%s%s", (const char *)s->folder.data, (const char *)s->stem.data,
+                        (const char *)s->ext.data)
+        .ptr;
+}
+
 /* make_name - returns the path of shard K, or of the index if K is nshards. */
 static const char *make_name(const struct set *s, uint32_t k)
 {
@@ -105,7 +114,7 @@ static const char *make_name(const struct set *s, uint32_t k)
     if (k == s->layout.nshards)
         return arena_printf(s->p->a, "%s%s%s.index.json", folder, stem, ext).ptr;
     if (s->layout.nshards == 1)
-        return arena_printf(s->p->a, "%s%s%s", folder, stem, ext).ptr;
+        return make_single_name(s);
     return arena_printf(s->p->a, "%s%s-%05u-of-%05u%s", folder, stem, k + 1, s->layout.nshards, ext).ptr;
 }
 
@@ -123,14 +132,6 @@ static ckpt_str get_shard_base(const struct set *s, uint32_t k)
 {
     /* bounded: after the folder, whose length includes the NUL */
     return str_c(s->paths[k] + s->folder.len - 1);
-}
-
-/* make_single_name - returns the path of a single shard, which has no number. */
-static const char *make_single_name(const struct set *s)
-{
-    return arena_printf(s->p->a, "%s%s%s", (const char *)s->folder.data, (const char *)s->stem.data,
-                        (const char *)s->ext.data)
-        .ptr;
 }
 
 /* ------------------------------------------------------------------ index */
