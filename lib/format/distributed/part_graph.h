@@ -7,9 +7,9 @@
 #include "format/torch/graph.h"
 
 /* part_graph_take - moves the pickles of PART, one of f->parts, to F and sets *ROOT to the root of its
- * graph. The nodes of tensors no longer refer to rows of PART, because torch_walk_graph adds rows to the table
- * of F for them. Each storage key gets the index of PART in front, "0" becomes "3/0", because every file
- * counts its storages from 0. */
+ * graph. The nodes of tensors no longer refer to rows of PART, because torch_walk_graph adds rows to the
+ * table of F for them. Each storage key gets the index of PART in front, "0" becomes "3/0", because every
+ * file counts its storages from 0. */
 ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err);
 /* part_graph_find_storage - sets *S to the storage of which PID has the key, such as "3/0";
  * torch_storages.find. USER points to a struct whose first member is the pointer to the checkpoint. */
