@@ -30,8 +30,9 @@ struct verify_job {
     struct manifest_text manifest;
     bool *bad_crc; /* by storage */
     ckpt_error *err;
-    ckpt_status status;     /* of reporting */
-    uint64_t before, total; /* for progress: bytes read before the current part; all bytes */
+    ckpt_status status;      /* of reporting */
+    ckpt_error report_error; /* if STATUS is not CKPT_OK */
+    uint64_t before, total;  /* for progress: bytes read before the current part; all bytes */
 };
 
 static int report_verify_progress(void *user, uint64_t done, uint64_t total)
@@ -143,7 +144,7 @@ static ckpt_status report_not_finite(struct verify_job *j, const ckpt_tensor *t,
     buf_free(&at);
     fail_where(&e, "%.*s", STR_ARG(t->name));
     fail_file(&e, j->f->path);
-    return check_report_finding(j->c, CHECK_NOT_FINITE, &f, j->err);
+    return check_report_finding(j->c, CHECK_NOT_FINITE, &f, &j->report_error);
 }
 
 static int report_row(void *user, size_t i)
@@ -152,7 +153,7 @@ static int report_row(void *user, size_t i)
     struct row_result *s = &j->results[i];
     const ckpt_tensor *t = &j->f->table.rows[j->items[i].row].t;
     if (s->fault)
-        j->status = check_report_fault(j->c, j->f->path, s->fault, j->err);
+        j->status = check_report_fault(j->c, j->f->path, s->fault, &j->report_error);
     else if (s->finite.nan || s->finite.inf)
         j->status = report_not_finite(j, t, &s->finite);
     j->c->result->read += t->nbytes; /* bounded: added up before */
@@ -196,6 +197,15 @@ static ckpt_status list_rows(struct verify_job *j)
     return CKPT_OK;
 }
 
+/* run_and_report - runs S. If a report ended it, the status and the error are those of the report. */
+static ckpt_status run_and_report(struct verify_job *j, const struct parallel_job *s)
+{
+    ckpt_status st = parallel_run(s, j->err);
+    if (j->status != CKPT_OK && j->err)
+        *j->err = j->report_error;
+    return j->status != CKPT_OK ? j->status : st;
+}
+
 static ckpt_status read_rows(struct verify_job *j)
 {
     struct parallel_job s = {.items = j->items,
@@ -208,9 +218,8 @@ static ckpt_status read_rows(struct verify_job *j)
                              .progress_user = j};
     uint64_t bytes = j->before;
     j->before = 0;
-    ckpt_status st = parallel_run(&s, j->err);
+    ckpt_status st = run_and_report(j, &s);
     j->before = bytes;
-    st = j->status != CKPT_OK ? j->status : st;
     if (st != CKPT_OK)
         fail_file(j->err, j->f->path);
     for (size_t i = 0; i < j->n; i++)
@@ -354,7 +363,7 @@ static int report_record(void *user, size_t i)
     else
         return 0;
     fail_where(&e, "%.*s", STR_ARG(r->name));
-    j->status = check_report_fault(j->c, r->path, &e, j->err);
+    j->status = check_report_fault(j->c, r->path, &e, &j->report_error);
     return j->status != CKPT_OK;
 }
 
@@ -381,12 +390,12 @@ static ckpt_status read_records(struct verify_job *j)
             st = fail(j->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the records have more than 2^64 bytes together");
     }
     if (st == CKPT_OK)
-        st = parallel_run(&s, j->err);
+        st = run_and_report(j, &s);
     for (size_t i = 0; r.results && i < r.n; i++)
         free(r.results[i].fault);
     free(r.results);
     free(r.records);
-    return j->status != CKPT_OK ? j->status : st;
+    return st;
 }
 
 /* ----------------------------------------------------------------------- all */
