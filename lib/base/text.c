@@ -31,8 +31,8 @@ static size_t put_code_point(uint32_t cp, char *out)
     return n;
 }
 
-/* escape_letter - returns the letter after the backslash for CP, or 0. */
-static char escape_letter(uint32_t cp, enum text_style style)
+/* get_escape_letter - returns the letter after the backslash for CP, or 0. */
+static char get_escape_letter(uint32_t cp, enum text_style style)
 {
     if (cp == '\\')
         return style == TEXT_MESSAGE ? 0 : '\\';
@@ -51,7 +51,7 @@ size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_U
     } else {
         cp = utf8_next(s, pos, false);
     }
-    char c = escape_letter(cp, style);
+    char c = get_escape_letter(cp, style);
     if (c) {
         out[0] = '\\';
         out[1] = c;
@@ -67,7 +67,7 @@ size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_U
 
 void text_put(struct text_sink *sink, const char *piece, size_t n)
 {
-    /* A piece that does not fit still counts, so no later one is kept either. */
+    /* A piece that does not fit still counts, so no later piece is kept either. */
     if (n < sink->cap && sink->len < sink->cap - n) {
         memcpy(sink->out + sink->len, piece, n);
         sink->shown += n;
@@ -88,8 +88,8 @@ static bool needs_escape(uint64_t x)
     return ((low | slash | quote | (x + EACH(1)) | x) & EACH(0x80)) != 0;
 }
 
-/* length_without_escapes - returns the number of bytes from POS on that no style escapes. */
-static size_t length_without_escapes(ckpt_str s, size_t pos)
+/* count_unescaped - returns the number of bytes from POS on that no style escapes. */
+static size_t count_unescaped(ckpt_str s, size_t pos)
 {
     size_t n = 0, left = s.len - pos;
     const unsigned char *p = (const unsigned char *)s.ptr + pos;
@@ -106,7 +106,7 @@ void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
 {
     char unit[TEXT_UNIT];
     for (size_t pos = 0, run; pos < s.len; pos += run) {
-        run = length_without_escapes(s, pos);
+        run = count_unescaped(s, pos);
         if (run && sink->len + run < sink->cap) /* all of it fits */
             text_put(sink, s.ptr + pos, run);
         else
@@ -142,8 +142,8 @@ static void put_json_escape(struct text_sink *sink, uint32_t c)
     text_put(sink, out, (size_t)n);
 }
 
-/* json_run - returns how many bytes of S from POS on stand for themselves in a JSON string. */
-static size_t json_run(ckpt_str s, size_t pos)
+/* count_unescaped_json - returns how many bytes of S from POS on stand for themselves in a JSON string. */
+static size_t count_unescaped_json(ckpt_str s, size_t pos)
 {
     size_t n = pos;
     while (n < s.len && s.ptr[n] >= 0x20 && s.ptr[n] < 0x7f && s.ptr[n] != '"' && s.ptr[n] != '\\')
@@ -156,7 +156,7 @@ bool text_json(struct text_sink *sink, ckpt_str s)
     bool exact = true;
     text_put_literal(sink, "\"");
     for (size_t at = 0, pos = 0; pos < s.len; at = pos) {
-        pos += json_run(s, pos);
+        pos += count_unescaped_json(s, pos);
         text_put(sink, s.ptr + at, pos - at);
         if (pos == s.len)
             break;
@@ -230,8 +230,8 @@ static ckpt_str read_number(ckpt_str s, size_t *pos)
     return str_of(s.ptr + from, *pos - from);
 }
 
-/* common_prefix - returns the number of bytes that A and B have in common at the start. */
-static size_t common_prefix(ckpt_str a, ckpt_str b)
+/* count_common_prefix - returns the number of bytes that A and B have in common at the start. */
+static size_t count_common_prefix(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, i = 0;
     const unsigned char *p = (const unsigned char *)a.ptr, *q = (const unsigned char *)b.ptr;
@@ -247,7 +247,7 @@ static size_t common_prefix(ckpt_str a, ckpt_str b)
 
 int ckpt_natural_compare(ckpt_str a, ckpt_str b)
 {
-    size_t i = common_prefix(a, b), j;
+    size_t i = count_common_prefix(a, b), j;
     if (i < a.len && i < b.len && !is_digit(a, i) && !is_digit(b, i))
         return (unsigned char)a.ptr[i] < (unsigned char)b.ptr[i] ? -1 : 1;
     while (i && is_digit(a, i - 1))

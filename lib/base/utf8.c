@@ -8,7 +8,7 @@ struct utf8_lead {
     unsigned char length, low, high;
 };
 
-static struct utf8_lead lead_byte(unsigned char c, bool surrogates)
+static struct utf8_lead classify_lead(unsigned char c, bool surrogates)
 {
     if (c >= 0xc2 && c <= 0xdf)
         return (struct utf8_lead){2, 0x80, 0xbf};
@@ -27,7 +27,7 @@ uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates)
     unsigned char c = (unsigned char)s.ptr[at];
     if (c < 0x80)
         return c;
-    struct utf8_lead lead = lead_byte(c, surrogates);
+    struct utf8_lead lead = classify_lead(c, surrogates);
     if (lead.length == 0 || lead.length > s.len - at)
         return UTF8_BAD;
     uint32_t cp = c & (0x7fu >> lead.length);
@@ -48,8 +48,8 @@ static bool are_eight_ascii(const char *p)
     return !(word & 0x8080808080808080u);
 }
 
-/* ascii_run - returns the number of ASCII bytes from POS on. */
-static size_t ascii_run(ckpt_str s, size_t pos)
+/* count_ascii - returns the number of ASCII bytes from POS on. */
+static size_t count_ascii(ckpt_str s, size_t pos)
 {
     size_t n = 0, left = s.len - pos;
     const char *p = s.ptr + pos;
@@ -66,7 +66,7 @@ bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count)
 {
     uint64_t n = 0;
     for (size_t pos = 0; pos < s.len;) {
-        size_t run = ascii_run(s, pos);
+        size_t run = count_ascii(s, pos);
         pos += run;
         n += run;
         if (pos == s.len)

@@ -51,7 +51,7 @@ static bool require_bytes(reader *r, uint64_t n)
     return false;
 }
 
-static size_t fill_size(const reader *r, size_t n)
+static size_t choose_fill_size(const reader *r, size_t n)
 {
     bool onward = r->win_len && r->pos >= r->win_pos && r->pos - r->win_pos <= r->win_len;
     size_t size = onward ? 4 * r->win_len : FIRST_READ;
@@ -67,7 +67,7 @@ static bool fill_window(reader *r, size_t n)
 {
     if (count_in_window(r) >= n)
         return true;
-    size_t size = fill_size(r, n);
+    size_t size = choose_fill_size(r, n);
     r->status = source_read(r->src, r->pos, r->win, size, r->err);
     r->win_pos = r->pos;
     r->win_len = r->status == CKPT_OK ? size : 0;

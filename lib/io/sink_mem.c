@@ -10,7 +10,7 @@ struct mem_sink {
     struct sink_bytes *to;
 };
 
-static ckpt_status too_much(const struct mem_sink *m, ckpt_error *err)
+static ckpt_status fail_too_much(const struct mem_sink *m, ckpt_error *err)
 {
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than the %zu bytes that may be kept in memory",
                 m->b.max);
@@ -20,7 +20,7 @@ static ckpt_status mem_reserve(sink *s, uint64_t size, ckpt_error *err)
 {
     struct mem_sink *m = (struct mem_sink *)s;
     if (size > m->b.max)
-        return too_much(m, err);
+        return fail_too_much(m, err);
     return size <= m->b.len || buf_reserve(&m->b, (size_t)size - m->b.len) ? CKPT_OK : fail_memory(err);
 }
 
@@ -28,7 +28,7 @@ static ckpt_status mem_write(sink *s, const void *bytes, size_t n, ckpt_error *e
 {
     struct mem_sink *m = (struct mem_sink *)s;
     if (n > m->b.max - m->b.len)
-        return too_much(m, err);
+        return fail_too_much(m, err);
     buf_put(&m->b, bytes, n);
     return buf_ok(&m->b) ? CKPT_OK : fail_memory(err);
 }
@@ -37,7 +37,7 @@ static ckpt_status mem_skip(sink *s, uint64_t n, ckpt_error *err)
 {
     struct mem_sink *m = (struct mem_sink *)s;
     if (n > m->b.max - m->b.len)
-        return too_much(m, err);
+        return fail_too_much(m, err);
     unsigned char *skipped = buf_extend(&m->b, (size_t)n);
     if (!skipped)
         return fail_memory(err);
