@@ -22,7 +22,7 @@
 struct arena_chunk {
     struct arena_chunk *next;
     size_t size, used;
-    size_t mapped; /* in bytes; 0: from calloc */
+    size_t mapped; /* bytes of the mapping; 0: the chunk is from calloc */
     alignas(max_align_t) unsigned char data[];
 };
 
@@ -71,7 +71,7 @@ static void trim_chunks(struct arena_chunk *c)
         size_t kept = (sizeof *c + c->used + PAGE - 1) & ~(PAGE - 1); /* bounded: below SIZE + PAGE */
         if (kept >= c->mapped)
             continue;
-        (void)madvise(c, c->mapped, MADV_NOHUGEPAGE); /* or the kernel would fill it again */
+        (void)madvise(c, c->mapped, MADV_NOHUGEPAGE); /* or the kernel would make a huge page of it again */
         (void)madvise((unsigned char *)c + kept, c->mapped - kept, MADV_DONTNEED); /* reads as 0 afterwards */
     }
 }
@@ -131,9 +131,9 @@ static struct arena_chunk *new_chunk(size_t size)
     return c;
 }
 
-/* resize_chunk - returns C with BYTES in total, its header included. Shrinks in place; to grow, the pages may
- * be moved. NULL: C is unchanged. (An emulator's mremap moves even when it shrinks: no MREMAP_MAYMOVE
- * there.) */
+/* resize_chunk - returns C with BYTES in total, its header included. Shrinks in place; to grow, the pages
+ * may be moved. NULL: C is unchanged. (It shrinks without MREMAP_MAYMOVE, because with it an emulator's
+ * mremap moves even then.) */
 static struct arena_chunk *resize_chunk(struct arena_chunk *c, size_t bytes)
 {
     if (!c->mapped)
@@ -311,7 +311,7 @@ void arena_shrink(arena *a, void *at, size_t n)
         link = &(*link)->next;
     struct arena_chunk *c = *link && (*link)->mapped && n < (*link)->size ? *link : NULL;
     size_t had = c ? c->size : 0;
-    if (!c || !(c = resize_chunk(c, sizeof *c + n))) /* bounded: less than before. It stays in place */
+    if (!c || !(c = resize_chunk(c, sizeof *c + n))) /* bounded: less than before. The chunk stays in place */
         return;
     *link = c;
     c->size = c->used = n;

@@ -9,7 +9,7 @@ typedef struct {
     unsigned char *data; /* NULL while empty */
     size_t len, cap, max;
     bool failed;
-    bool no_memory; /* why it failed */
+    bool no_memory; /* it failed for lack of memory, not because of the maximum */
 } buf;
 
 void buf_init(buf *b, size_t max_bytes);

@@ -17,8 +17,8 @@ static inline cursor cursor_of(const void *bytes, size_t n, uint64_t pos)
     static const unsigned char none;
     return (cursor){n ? (const unsigned char *)bytes : &none, n, pos, false};
 }
-/* cursor_take - returns the next N bytes, or NULL (and bad, and nothing left). Never NULL for N 0 on a good
- * cursor. */
+/* cursor_take - returns the next N bytes. If there are fewer, returns NULL, sets `bad` and drops what is
+ * left. Never NULL for N 0 on a good cursor. */
 static inline const unsigned char *cursor_take(cursor *c, size_t n)
 {
     if (c->bad || n > c->left) {
@@ -50,7 +50,7 @@ static inline uint64_t load_u64le(const unsigned char *b)
 {
     return (uint64_t)load_u32le(b) | (uint64_t)load_u32le(b + 4) << 32;
 }
-/* load_number - returns the unsigned number that N bytes are, 8 at most. */
+/* load_number - returns the N <= 8 bytes at B as an unsigned number. */
 static inline uint64_t load_number(const unsigned char *b, size_t n, bool big_endian)
 {
     uint64_t v = 0;
@@ -58,7 +58,7 @@ static inline uint64_t load_number(const unsigned char *b, size_t n, bool big_en
         v = v << 8 | b[big_endian ? i : n - 1 - i];
     return v;
 }
-/* extend_sign - returns the number that N bytes are, 1 to 8, which were loaded as an unsigned one. */
+/* extend_sign - returns the signed number that has the lowest N bytes of BITS, 1 to 8. */
 static inline int64_t extend_sign(uint64_t bits, size_t n)
 {
     uint64_t sign = UINT64_C(1) << (8 * n - 1); /* bounded: 1 to 8 bytes */
@@ -79,14 +79,14 @@ static inline uint64_t cursor_u64(cursor *c)
     const unsigned char *b = cursor_take(c, 8);
     return b ? load_u64le(b) : 0;
 }
-/* cursor_number - returns the unsigned little-endian number that the next N bytes are, 8 at most. */
+/* cursor_number - reads the next N <= 8 bytes as an unsigned little-endian number. */
 static inline uint64_t cursor_number(cursor *c, size_t n)
 {
     const unsigned char *b = cursor_take(c, n);
     return b ? load_number(b, n, false) : 0;
 }
-/* cursor_varint - returns a number in groups of 7 bits, the least first, as protobuf, LevelDB and Snappy
- * write it; bad if it has more than 64 bits. */
+/* cursor_varint - reads a number in groups of 7 bits, the lowest first, as protobuf, LevelDB and Snappy
+ * write it. Sets `bad` if it has more than 64 bits. */
 static inline uint64_t cursor_varint(cursor *c)
 {
     uint64_t v = 0;

@@ -161,7 +161,7 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
     snprintf(both, sizeof both, "%s: %s", err->what, ERROR_TEXT(code, why));
     text_fit(str_c(both), err->what, sizeof err->what);
     if (code == EMFILE)
-        fail_replace_hint(err, "`ulimit -n` says how many files may be open at once; raise it");
+        fail_replace_hint(err, "`ulimit -n` shows how many files may be open at once; raise it");
     return status;
 }
 

@@ -62,7 +62,7 @@ void fail_file(ckpt_error *err, const char *path);
 /* fail_name_file - sets the path as fail_file does if ST is an error. Returns ST. */
 ckpt_status fail_name_file(ckpt_status st, const char *path, ckpt_error *err);
 
-/* STR_ARG - a ckpt_str as arguments of "%.*s"; cut at 200 bytes, enough for any message. */
+/* STR_ARG - passes a ckpt_str to "%.*s", cut at 200 bytes, which is enough for any message. */
 #define STR_ARG(s) str_arg_length((s).len), (s).ptr
 static inline int str_arg_length(size_t n) { return n > 200 ? 200 : (int)n; }
 

@@ -8,7 +8,7 @@
 
 #include "base/cursor.h"
 
-#define MAX_SLOTS ((size_t)1 << 31) /* the 32 stored bits of a hash distinguish no more */
+#define MAX_SLOTS ((size_t)1 << 31) /* the 32 stored bits of a hash distinguish no more slots */
 
 /* A slot is only as large as its kind of key needs: an index stops before KEY, a map of numbers before
  * PTR. */
@@ -109,8 +109,8 @@ static struct map_slot *slot_at(const map *m, size_t i)
     return (struct map_slot *)(void *)(m->slots + i * m->slot_size); /* bounded: i < nslots */
 }
 
-/* new_slots - returns N free slots. Reading a fresh page maps the shared page of zeros and a later write maps
- * another: writing to each page at once saves one of the two faults. */
+/* new_slots - returns N free slots. Reading a fresh page maps the shared page of zeros, and a later write
+ * maps a page of its own: writing to each page at once saves one of the two page faults. */
 static unsigned char *new_slots(size_t n, size_t size)
 {
     unsigned char *slots = calloc(n, size);

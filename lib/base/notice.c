@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-#define MAX_NOTICES 1000 /* a file cannot cause more */
+#define MAX_NOTICES 1000 /* of one file; later ones are dropped */
 
 static void add_unique(struct notices *list, const char *text)
 {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#define SMALLEST 8u    /* what any of them had from the first version on */
-#define LARGEST  4096u /* beyond this it was never set */
+#define SMALLEST 8u    /* no struct was smaller in any version */
+#define LARGEST  4096u /* if larger, the program did not set it */
 
 uint32_t sized_of(const void *given)
 {

@@ -53,10 +53,11 @@ const char *text_bytes_found(const void *p, size_t n, char out[TEXT_BYTES_SIZE])
  * S must not be pasted: it contains a character of UNLESS, would have to be escaped to be shown, or is too
  * long. */
 const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_WORD_MAX]);
-/* shell_path - returns PATH in the same way, but never as an option; OTHERWISE is FILE. */
+/* shell_path - returns PATH as shell_word does, with "./" before it if it would be read as an option;
+ * OTHERWISE is FILE. */
 const char *shell_path(const char *path, char out[SHELL_WORD_MAX]);
-/* shell_glob - returns NAME, a tensor's name, in the same way for an option that takes globs; the text NAME
- * if it has wildcards. */
+/* shell_glob - returns NAME, the name of a tensor, as shell_word does, for an option that takes globs; the
+ * word NAME if it has wildcards. */
 const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX]);
 
 #endif

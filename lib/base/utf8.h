@@ -17,7 +17,7 @@ size_t utf8_complete_length(const char *s, size_t n);
 /* utf8_put - writes CP as UTF-8 (surrogates too) to OUT; returns 1..4. */
 size_t utf8_put(uint32_t cp, char out[4]);
 /* utf8_latin1 - decodes S, all of whose code points must be <= U+00FF, to bytes in OUT (S.len bytes are
- * enough). Returns their number, or SIZE_MAX. */
+ * enough). Returns the number of bytes, or SIZE_MAX. */
 size_t utf8_latin1(ckpt_str s, unsigned char *out);
 /* utf8_unsafe - returns true if showing CP could affect a terminal or hide text (C0, C1, DEL, bidi,
  * zero-width, line and paragraph separators). */

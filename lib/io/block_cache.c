@@ -7,8 +7,8 @@
  * for good.
  *
  * A block is BUSY while one thread makes or moves it, and PINNED while it is read; both are done without the
- * lock. A thread that waits has pinned nothing, and a thread that makes a block waits only for those that
- * read or move others: no two can wait for each other. */
+ * lock. A thread that waits has pinned nothing, and a thread that makes a block waits only for
+ * threads that read or move other blocks: no two threads can wait for each other. */
 #include "io/block_cache.h"
 
 #include <inttypes.h>
@@ -21,24 +21,24 @@
 struct cached_block {
     struct cached_block *prev, *next;
     struct cached_block **slot;
-    source *bytes; /* a spool; NULL: not made yet */
+    source *bytes; /* the decoded bytes in a spool; NULL: not decoded yet */
     uint64_t size;
     uint64_t unread; /* decoded bytes that were not read yet, if each is read once */
-    uint64_t at;     /* in the file */
+    uint64_t at;     /* offset in the file */
     unsigned pins;
     bool busy, in_file;
 };
 
 struct block_cache {
-    pthread_mutex_t lock;  /* of all that follows */
+    pthread_mutex_t lock;  /* protects the fields below */
     pthread_cond_t change; /* signalled when a block is no longer busy or pinned */
     int refs;
-    uint64_t in_memory, in_file; /* bytes, at most */
+    uint64_t in_memory, in_file; /* largest number of bytes in each */
     struct cached_block memory;  /* the head of a ring of blocks; the block after it leaves memory next */
-    struct cached_block file;    /* likewise: the oldest first: those from AT on, then those before it */
-    uint64_t used;               /* bytes of memory */
+    struct cached_block file;    /* likewise for the file, the oldest block first */
+    uint64_t used;               /* bytes in memory */
     int fd;                      /* -1: no file yet */
-    uint64_t at;                 /* where the next block goes */
+    uint64_t at;                 /* offset in the file for the next block */
 };
 
 static void list_init(struct cached_block *head) { head->prev = head->next = head; }
@@ -200,7 +200,7 @@ static ckpt_status decode_block(const struct block *b, const struct block_decode
                       spool_size(to), b->size);
 }
 
-/* fill_block - decodes B by D to CACHED, which is busy and has its room. */
+/* fill_block - decodes B by D into CACHED, which is busy and has room in memory or in the file. */
 static ckpt_status fill_block(block_cache *c, struct cached_block *cached, const struct block *b,
                               const struct block_decoder *d, ckpt_error *err)
 {

@@ -17,7 +17,8 @@ struct block {
     const char *file; /* name of the file SRC, for errors; NULL: the file that was opened */
 };
 
-/* Decodes all of STORED, the bytes of one block, to TO. It is called by several threads at a time. */
+/* A decoder of blocks. decode - decodes STORED, the stored bytes of one block, to TO; several threads may
+ * call it at the same time. */
 struct block_decoder {
     const char *name; /* "zlib", for errors */
     ckpt_status (*decode)(void *user, source *stored, spool *to, ckpt_error *err);
@@ -32,9 +33,9 @@ struct block_decoder {
 block_cache *block_cache_new(uint64_t in_memory, uint64_t in_file);
 void block_cache_ref(block_cache *c);
 void block_cache_unref(block_cache *c); /* NULL is allowed */
-/* block_cache_read - reads N bytes at OFF of the decoded bytes of B, which D decodes if they are not kept.
- * *SLOT is the cache's, NULL at first; each block has one. A block larger than half of the memory goes to
- * the file, whatever its limit. */
+/* block_cache_read - reads N bytes at OFF of the decoded bytes of B, which D decodes if the cache does not
+ * have them. *SLOT is NULL at first and belongs to the cache; each block has its own. A block larger than
+ * half of IN_MEMORY goes to the file, even beyond IN_FILE. */
 ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, const struct block *b,
                              const struct block_decoder *d, uint64_t off, void *out, size_t n,
                              ckpt_error *err);
@@ -42,9 +43,9 @@ ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, const s
 void block_cache_drop(block_cache *c, struct cached_block **slot);
 
 /* source_blocks - makes *OUT, a source of the decoded bytes of N blocks, one after the other. A block is
- * decoded when it is first read; if that does not give its size, reading fails with CKPT_EFORMAT. *OUT takes
- * references to C and to each SRC; BLOCK and D must outlive it. Fails with CKPT_ETRUNCATED if stored bytes
- * are outside of SRC. */
+ * decoded when it is first read; if it does not decode to its size, reading fails with CKPT_EFORMAT. *OUT
+ * takes references to C and to each SRC; BLOCK and D must outlive it. Fails with CKPT_ETRUNCATED if stored
+ * bytes are outside of SRC. */
 ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const struct block_decoder *d,
                           source **out, ckpt_error *err);
 

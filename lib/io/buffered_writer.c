@@ -8,7 +8,7 @@
 #include "io/fd.h"
 
 #define PAGE      4096u
-#define MIN_SPACE 1024u /* of the largest block of a dtype, converted or not */
+#define MIN_SPACE 1024u /* bytes; the largest block of a dtype has less, converted or not */
 
 ckpt_status buffered_open(struct buffered_writer *w, sink *to, ckpt_error *err)
 {

@@ -70,7 +70,7 @@ bool fd_pwrite(int fd, const void *bytes, size_t n, uint64_t off)
     return true;
 }
 
-/* File systems without O_TMPFILE: a name that exists for two system calls. */
+/* open_named_temp - opens a temporary file without O_TMPFILE; its name exists for two system calls only. */
 static int open_named_temp(const char *dir)
 {
     char path[4096];

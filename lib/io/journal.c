@@ -20,9 +20,9 @@
  * Nothing else is ever removed: a damaged journal may be all that is left of the old
  * bytes, and a file that is not a journal is not ours.
  *
- * A folder may be open to others, so a file of that name proves nothing. It counts only if it
+ * A folder may be open to others, so a file with that name proves nothing. It counts only if it
  * is a regular file with one name, belongs to the owner of FILE or to us, and nobody else may
- * write to it; and where it would change FILE, if journal_judge finds that an edit can have
+ * write to it; and, if FILE is to be changed, only if journal_judge finds that an edit can have
  * left it. A journal that does not count is reported, and stays.
  *
  * Readers hold no lock. They open FILE, look for the journal, read, then check for an
@@ -30,9 +30,9 @@
  * after the last, and the edit changes mtime (advance_mtime), so none is missed.
  *
  * A sector that is to change and still has the old bytes never counts as new, whatever
- * its CRC-32. Readers go on when all sectors are old or all are new, and when another
- * inode has something else: that file replaced the edited one. A damaged journal is an
- * error for them, as it shows neither. The device number is not compared: it may change
+ * its CRC-32. Readers go on when all sectors are old or all are new, and when
+ * FILE has something else and a different inode: it replaced the edited file. A damaged
+ * journal is an error for them, because it shows neither. The device number is not compared: it may change
  * when the machine starts again, and the journal is in the folder of its file anyway.
  */
 #include "io/journal.h"
@@ -57,14 +57,15 @@
 /* A file that is being edited, and its folder. */
 struct edited_file {
     const char *asked_path;
-    char path[PATH_MAX]; /* without links */
-    const char *base;    /* its last component */
+    char path[PATH_MAX]; /* ASKED_PATH, its links resolved */
+    const char *base;    /* the last component of PATH */
     char journal[NAME_MAX + 1];
     int dir, fd;
     struct stat st;
 };
 
-/* What the file has in the sectors of a journal. FOREIGN: neither; OTHER: neither, and the inode differs. */
+/* What the file has in the sectors that a journal lists: the old bytes, the new ones, some of each
+ * (MIXED), or neither: FOREIGN, or OTHER if the inode differs, too. */
 enum file_state { OLD, NEW, MIXED, FOREIGN, OTHER };
 
 /* ------------------------------------------------------------------ the file */
@@ -167,7 +168,7 @@ static ckpt_status open_file(struct edited_file *e, const char *path, const stru
     return is_replaced(e) ? refuse_replaced("nothing was changed", err) : CKPT_OK;
 }
 
-/* --------------------------------------------------------------- reading one */
+/* --------------------------------------------------------------- the journal */
 
 /* refuse_invalid - fails because no edit of E's file can have replaced the old bytes in its journal. */
 static ckpt_status refuse_invalid(const struct edited_file *e, ckpt_error *err)
@@ -258,7 +259,7 @@ static ckpt_status load_journal(const struct edited_file *e, struct journal *j, 
     return s;
 }
 
-/* -------------------------------------------------------------- what there is */
+/* -------------------------------------------------------------- comparing it */
 
 /* compare_piece - compares P with the file of E by journal_compare_piece. REWRITE: writes the same bytes once
  * more, so that they reach the disk. */
@@ -350,7 +351,7 @@ static struct patches make_undo_patches(const struct journal *j)
     return p;
 }
 
-/* judge_edit - fails unless J can be the journal of an edit of this file that is half done. */
+/* judge_edit - fails unless J can be the journal of a half-done edit of this file. */
 static ckpt_status judge_edit(const struct edited_file *e, const struct journal *j,
                               const struct journal_judge *how, ckpt_error *err)
 {
@@ -369,7 +370,7 @@ static ckpt_status judge_edit(const struct edited_file *e, const struct journal 
     return st == CKPT_OK && !held ? refuse_invalid(e, err) : st;
 }
 
-/* recover_file - finishes or undoes the edit of FILE that J is of. */
+/* recover_file - finishes or undoes the edit of E's file, whose journal is J. */
 static ckpt_status recover_file(const struct edited_file *e, const struct journal *j,
                                 const struct journal_options *o, ckpt_recovered *what, ckpt_error *err)
 {
@@ -437,13 +438,13 @@ static ckpt_status fail_cut_short(const struct edited_file *e, bool judged, ckpt
                     e->journal, shell_path(e->asked_path, word));
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                 "an edit in place was cut short; %s can undo it\n"
-                "`ckpt strip --in-place%s no.such.prefix. %s` undoes it, no more",
+                "`ckpt strip --in-place%s no.such.prefix. %s` undoes it and changes nothing else",
                 e->journal, check_links(e, e->asked_path, NULL) == CKPT_OK ? "" : " --follow-links",
                 shell_path(e->asked_path, word));
 }
 
-/* check_file_state - fails unless FILE, which has the journal J, is as before the edit or as after it; for
- * readers. */
+/* check_file_state - fails for readers unless the file of E, whose journal is J, is as before the edit or
+ * as after it. */
 static ckpt_status check_file_state(const struct edited_file *e, const struct journal *j,
                                     struct journal_note *note, enum file_state *state, ckpt_error *err)
 {
@@ -456,7 +457,8 @@ static ckpt_status check_file_state(const struct edited_file *e, const struct jo
                                : CKPT_OK;
 }
 
-/* note_journal - adds a notice for readers of a journal that is not trusted. */
+/* note_journal - adds a notice for readers of a journal that is ignored: it is not trusted, or it is that
+ * of a different file. */
 static void note_journal(struct journal_note *note, const struct journal *j, enum file_state state,
                          const char *path)
 {
@@ -567,8 +569,8 @@ static bool will_be_trusted(const struct edited_file *e, int fd)
 {
     struct stat st;
     if (e->st.st_uid != geteuid() && fchown(fd, e->st.st_uid, (gid_t)-1) != 0)
-        errno = 0;                                        /* it stays ours, which counts for us */
-    return fstat(fd, &st) != 0 || !find_distrust(e, &st); /* unknown: assume so */
+        errno = 0;                                        /* it still belongs to us, so we will trust it */
+    return fstat(fd, &st) != 0 || !find_distrust(e, &st); /* if unknown, assume yes */
 }
 
 /* create_journal - puts the journal on disk before the first byte of the file changes; it gets its name
@@ -606,8 +608,8 @@ static ckpt_status create_journal(struct edited_file *e, const struct patches *p
                       e->journal);
 }
 
-/* advance_mtime - waits until mtime can differ from that of the last change, if the clock of the file system
- * is coarse; not if it counts in seconds. */
+/* advance_mtime - waits until mtime differs from that of the last change, because the clock of a file
+ * system may be coarse. Gives up after 20 ms: the clock may count seconds. */
 static void advance_mtime(const struct edited_file *e)
 {
     static const struct timespec pause = {0, 1000000};
@@ -632,7 +634,7 @@ static ckpt_status write_patches(const struct edited_file *e, const struct patch
     return CKPT_OK;
 }
 
-/* undo_edit - restores FILE by its journal after a failed edit. */
+/* undo_edit - restores the file of E from its journal after a failed edit. */
 static ckpt_status undo_edit(const struct edited_file *e, const struct journal_options *o)
 {
     struct journal j;
@@ -687,7 +689,7 @@ static ckpt_status apply_open(struct edited_file *e, const struct patches *p, co
     CKPT_TRY(check_state(e, p, o, err));
     if (o->dry_run || p->n == 0)
         return CKPT_OK;
-    /* For a few milliseconds: a signal that ends the program here would leave the undoing to the next run. */
+    /* A signal that ends the program in these milliseconds would leave the undoing to the next run. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     ckpt_status st = edit_with_journal(e, p, o, err);

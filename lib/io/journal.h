@@ -11,7 +11,7 @@
 #define PATCHES_MAX    8
 
 struct patch {
-    uint64_t at;
+    uint64_t at; /* offset in the file */
     ckpt_str bytes;
 };
 
@@ -42,7 +42,7 @@ struct journal_options {
 };
 
 struct journal_note {
-    struct journal_judge judge; /* consulted before readers learn how to undo an edit */
+    struct journal_judge judge; /* checks a journal before an error names it as a way to undo the edit */
     char text[512];
 };
 
@@ -52,9 +52,9 @@ bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes);
  * the file first. CKPT_ECHANGED: the file is not patches->old_size long. */
 ckpt_status journal_apply(const char *path, const struct patches *p, const struct journal_options *o,
                           ckpt_error *err);
-/* journal_recover - undoes an interrupted edit of PATH, or finishes it if all bytes were written; *WHAT is
- * which. Fails, and changes nothing, if the journal is damaged, not trusted, does not fit the file, or is no
- * journal. With dry_run, *WHAT is what would be done. */
+/* journal_recover - undoes an interrupted edit of PATH, or finishes it if all bytes were written; sets
+ * *WHAT to which. Fails, and changes nothing, if the journal is damaged, not trusted, does not fit the
+ * file, or is no journal. With dry_run, *WHAT is what would be done. */
 ckpt_status journal_recover(const char *path, const struct journal_options *o, ckpt_recovered *what,
                             ckpt_error *err);
 /* journal_check - checks, before PATH is read, that no edit of it was interrupted or is under way;

@@ -15,10 +15,10 @@
  *                 from zeros
  *   -4      4     CRC-32 of all before it
  *
- * Refused, as no edit leaves it: no pieces, empty ones, pieces that overlap or are not in
+ * Refused, because no edit leaves such a journal: no pieces, empty ones, pieces that overlap or are not in
  * ascending order, a size that grows by more than the pieces cover.
  *
- * It is written piece by piece, so that memory does not grow with it.
+ * The journal is written piece by piece, so that memory does not grow with it.
  */
 #include "io/journal_bytes.h"
 

@@ -30,7 +30,7 @@ struct journal {
     unsigned char *bytes;
     uint64_t inode, old_size, new_size;
     struct piece pieces[PATCHES_MAX];
-    size_t n;
+    size_t n;             /* number of pieces */
     const char *distrust; /* JOURNAL_UNTRUSTED: why */
     bool unreadable;      /* … because this user may not read it */
     struct stat st;       /* of the journal */
@@ -42,8 +42,8 @@ enum journal_kind journal_parse(struct journal *j, size_t size);
  * the old ones, *NEW unless they are the new ones, *FITS unless each sector is one or the other. */
 void journal_compare_piece(const struct piece *p, const unsigned char *now, size_t got, bool *old, bool *new,
                            bool *fits);
-/* journal_write - writes the journal for the patches P of the file INODE, open as FD, to TO. *WHY is 0, or
- * the errno of a failed write to TO. */
+/* journal_write - writes the journal for the patches P of the file INODE, open as FD, to TO. Sets *WHY to 0
+ * or the errno of a failed write to TO. */
 ckpt_status journal_write(int to, int *why, int fd, uint64_t inode, const struct patches *p, ckpt_error *err);
 
 #endif

@@ -21,11 +21,11 @@ struct pool {
     const struct pool_job *job;
     struct share shares[MAX_THREADS];
     unsigned threads, busy;
-    pthread_mutex_t lock; /* shares, busy, err */
-    pthread_cond_t quiet; /* a thread has run out of tasks */
+    pthread_mutex_t lock; /* protects shares, busy, err */
+    pthread_cond_t quiet; /* signalled when a thread has run out of tasks */
     atomic_size_t failed; /* lowest task that failed; SIZE_MAX: none */
     atomic_bool cancelled;
-    ckpt_error *err; /* of that task */
+    ckpt_error *err; /* the error of that task */
 };
 
 struct worker {

@@ -14,7 +14,7 @@ typedef struct sink sink;
 struct sink_batch {
     sink *first, *last;
     size_t n;                             /* number of files; each keeps two descriptors open */
-    struct cleaned_folder cleaned_folder; /* a folder whose leftovers were removed: that of most files */
+    struct cleaned_folder cleaned_folder; /* the folder of most files, whose leftovers were removed */
 };
 
 struct sink_options {
@@ -59,8 +59,8 @@ ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_
 /* SINK_CLONE_LEAST - fewer bytes are copied faster than shared. */
 #define SINK_CLONE_LEAST (1u << 20)
 /* sink_clone - makes N bytes at OFF, which were skipped, share the blocks of those at FROM of the file FD;
- * all three are multiples of SINK_PAGE. False: the file system cannot do that; nothing changed. Threads as
- * with sink_patch. */
+ * all three are multiples of SINK_PAGE. False: the file system cannot do that; nothing changed. Several
+ * threads may call it as they may sink_patch. */
 bool sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n);
 /* sink_tell - returns the number of bytes written so far, which is the offset of the next. */
 uint64_t sink_tell(const sink *s);

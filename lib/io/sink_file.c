@@ -1,5 +1,5 @@
 /* sink_file.c - output to a path, standard output, a pipe, a device, a given descriptor. A file
- * appears whole or not at all; the others get their bytes on commit, from an
+ * appears complete or not at all; the other targets get their bytes on commit, from an
  * unlinked temporary file, so that a failure before it leaves them untouched. */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ struct file_sink {
     int stream;       /* descriptor that gets the bytes on commit; -1: regular target */
     bool keep_open;   /* STREAM is not closed */
     char *path;       /* as the caller spells it */
-    char *target;     /* symlinks followed; its folder and, after the last '/', its name */
+    char *target;     /* PATH with its symlinks resolved */
     struct sink_options opts;
     struct file_sink *next; /* in its batch */
     bool existed;           /* the target existed; OLD describes it */
@@ -228,7 +228,7 @@ static void copy_xattrs(const char *from, int to, char block[FD_CHUNK])
     }
 }
 
-/* report_new_owner - reports the owner and group of the new file where they are not the old ones. */
+/* report_new_owner - reports the owner and group of the new file if they differ from the old ones. */
 static void report_new_owner(const struct file_sink *f)
 {
     struct stat now;
@@ -243,7 +243,7 @@ static void report_new_owner(const struct file_sink *f)
 }
 
 /* keep_attributes - gives the new file the owner, mode and xattrs of the old one, as far as this user may set
- * them: it is no reason to lose the output if not. A changed owner must not inherit set-user-id. */
+ * them: a failure is no reason to lose the output. A changed owner must not inherit set-user-id. */
 static void keep_attributes(const struct file_sink *f)
 {
     mode_t mode = f->old.st_mode & 07777;
@@ -252,13 +252,13 @@ static void keep_attributes(const struct file_sink *f)
         if (fchown(f->fd, (uid_t)-1, f->old.st_gid) != 0)
             mode &= (mode_t) ~(mode_t)0070 | (mode & 0007) << 3; /* the group gets the rights of others */
     }
-    copy_xattrs(f->target, f->fd, (char *)f->block); /* empty by now */
+    copy_xattrs(f->target, f->fd, (char *)f->block); /* BLOCK is empty by now */
     (void)!fchmod(f->fd, mode);
     report_new_owner(f);
 }
 
-/* finish_file - writes what is left in the buffer, and sets the attributes and the exact size. It closes a
- * duplicate, so that network file systems report errors of a close. */
+/* finish_file - writes what is left in the buffer, and sets the attributes and the exact size. Closes a
+ * duplicate of the descriptor, so that network file systems report errors of a close. */
 static ckpt_status finish_file(struct file_sink *f, ckpt_error *err)
 {
     if (f->broken)
@@ -294,10 +294,11 @@ static ckpt_status move_into_place(struct file_sink *f, bool *placed, ckpt_error
     if (!temp_place(&f->temp, get_base_name(f->target), f->opts.force))
         return errno == EEXIST ? fail_exists(f, err) : fail_write(f, "move the output into place", err);
     *placed = true;
-    /* Some file systems cannot sync a folder; one that may not be listed is open for its path alone. */
+    /* Some file systems cannot sync a folder, and a folder that may not be listed is open with O_PATH. */
     if (!f->opts.no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
         return fail_write(f, "flush the folder of the finished output to disk", err);
-    /* Not before: the old file, if it comes back, is intact only with its journal. In a batch it may. */
+    /* Only now: if a power cut brings back the old file, it needs its journal. In a batch, it may come
+     * back later. */
     if (f->existed && !f->opts.batch)
         journal_forget(f->temp.dir, get_base_name(f->target));
     return CKPT_OK;
@@ -476,7 +477,7 @@ static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
 {
     char *dir = NULL;
     ckpt_status st = find_target(f, &dir, err);
-    /* Until it is finished, only the owner may read what replaces a file. */
+    /* Until it is finished, only the owner may read a file that replaces another. */
     if (st == CKPT_OK && !temp_open(&f->temp, dir, get_base_name(f->target), f->existed ? 0600 : 0666,
                                     f->opts.batch ? &f->opts.batch->cleaned_folder : NULL))
         st = fail_create(dir, err);
@@ -497,7 +498,7 @@ static ckpt_status find_existing(struct file_sink *f, ckpt_error *err)
 static ckpt_status open_target(struct file_sink *f, ckpt_error *err)
 {
     if (strcmp(f->path, "-") == 0 || strcmp(f->path, "/dev/stdout") == 0) {
-        /* If the parent closed it, its number could become that of the spool. */
+        /* If the parent process closed it, the spool could get its number. */
         if (fcntl(STDOUT_FILENO, F_GETFD) >= 0)
             f->stream = STDOUT_FILENO;
         f->keep_open = true;

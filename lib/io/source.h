@@ -20,15 +20,15 @@ struct source_watch {
     void *user;
     uint64_t done, total; /* bytes: read so far; to be read, as far as that is known */
     bool whole;           /* all bytes of each source are read */
-    bool stopped;         /* progress stopped it: each read is CKPT_ECANCELLED */
+    bool stopped;         /* progress asked to stop: each read fails with CKPT_ECANCELLED */
 };
 
 struct source_ops {
     /* read_at - reads N bytes at OFF, which are within [0, size). */
     ckpt_status (*read_at)(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
     void (*close)(source *s); /* frees S itself */
-    /* locate - sets base if the file must be read for it (members of an archive); NULL: base is set from the
-     * start. */
+    /* locate - sets base, for sources that must read the file to find it (members of an archive); NULL:
+     * base is set from the start. */
     ckpt_status (*locate)(source *s, ckpt_error *err);
     void (*sequential)(source *s);                                  /* see source_sequential; may be NULL */
     bool (*extent)(source *s, uint64_t off, int *fd, uint64_t *at); /* see source_extent; may be NULL */
@@ -113,10 +113,10 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
 const source *source_root(const source *s, uint64_t *off);
 /* source_patched - makes a source of PARENT with the patches P applied; both must outlive it. */
 source *source_patched(source *parent, const struct patches *p);
-/* source_latin1 - UTF-8 text at [OFF, OFF+SIZE) of PARENT whose COUNT code
- * points are all <= U+00FF, seen as COUNT bytes: how Python 3 pickles bytes in
- * protocol <= 2 (pickle.py save_bytes). Validated by the caller. Forward reading
- * is fast; jumping back resumes from seek points every 64 KiB. */
+/* source_latin1 - makes a source of the COUNT bytes whose values are the code points of the UTF-8 text at
+ * [OFF, OFF+SIZE) of PARENT: this is how Python 3 pickles bytes in protocol <= 2 (pickle.py save_bytes).
+ * The caller has checked that the text has COUNT code points, all <= U+00FF. Forward reading is fast;
+ * jumping back resumes from seek points every 64 KiB. */
 ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t count, source **out,
                           ckpt_error *err);
 

@@ -12,7 +12,7 @@ struct blocks_source {
     struct block *block;
     size_t n;
     const struct block_decoder *decoder;
-    struct cached_block **slot; /* by block */
+    struct cached_block **slot; /* of each block */
 };
 
 /* find_block - returns the block that has the decoded byte OFF, which exists. */

@@ -1,6 +1,6 @@
 /* source_file.c - a file on disk, read by position and never written to. A pipe
  * has no positions, so it goes to a temporary file first. A parked file is
- * opened for each read, and must still be the one that it was. */
+ * opened for each read, and must still be the same file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -339,7 +339,7 @@ ckpt_status source_file_written(source *s, ckpt_error *err)
     return same_bytes(&now, &f->opened) ? CKPT_OK : fail_changed(f, WRITTEN, err);
 }
 
-/* find_change - sets *HOW to what happened to the file, or NULL. An error: stat failed. */
+/* find_change - sets *HOW to what happened to the file, or to NULL. Fails if stat does. */
 static ckpt_status find_change(const struct file_source *f, const char **how, ckpt_error *err)
 {
     struct stat now, there;

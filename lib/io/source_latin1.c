@@ -12,12 +12,12 @@
 
 struct latin1_source {
     source s;
-    pthread_mutex_t lock; /* of all that follows but text */
+    pthread_mutex_t lock; /* protects the fields below except TEXT */
     source *text;
     uint64_t decoded_pos;  /* offset of the next decoded byte … */
     uint64_t text_pos;     /* … and of its code point in text */
     uint64_t *seek_points; /* [i]: offset in text of decoded byte i * SEEK_POINT_EVERY */
-    uint64_t nseek_points; /* known so far; [0] always is */
+    uint64_t nseek_points; /* those known so far, at least one */
     uint64_t win_pos;      /* window: win_len bytes of text at win_pos */
     size_t win_len;
     unsigned char win[WINDOW];

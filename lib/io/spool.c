@@ -12,10 +12,10 @@
 
 struct spool {
     source s;                /* the source that spool_source returns */
-    uint64_t max, in_memory; /* bytes, in all and before there is a file */
+    uint64_t max, in_memory; /* bytes: in all; before a file is used */
     buf bytes;               /* in memory; empty once there is a file */
-    int fd;                  /* -1: none */
-    uint64_t off;            /* where the bytes begin in it */
+    int fd;                  /* the file; -1: none */
+    uint64_t off;            /* offset in the file of the first byte */
     bool borrowed;           /* the file is the caller's */
     bool full;               /* a write failed because of max */
 };
@@ -106,7 +106,7 @@ static ckpt_status read_spool(source *src, uint64_t off, void *out, size_t n, ck
         return CKPT_OK;
     }
     size_t got;
-    errno = EIO; /* where the file is shorter */
+    errno = EIO; /* for a file that is too short */
     return fd_pread(s->fd, out, n, s->off + off, &got) && got == n
                ? CKPT_OK
                : fail_errno(err, CKPT_NO_OFFSET, "cannot read unpacked bytes back");

@@ -1,7 +1,7 @@
 /* temp.c - see temp.h.
  *
- * A named temporary is locked (flock) by the process that writes it. One that can
- * be locked was left by a crash and is removed. A file found locked or unlinked
+ * A named temporary is locked (flock) by the process that writes it. A temporary
+ * that can be locked was left by a crash and is removed. A file found locked or unlinked
  * right after it was created was mistaken for such a leftover, and is created anew. */
 #include "io/temp.h"
 
@@ -76,7 +76,8 @@ static void release_name(struct temp_name **name)
 #define ENTRY_LENGTH 16u
 #define ENTRY_NAME   19u
 
-/* unlink_listed - unlinks all but folders of the N bytes of entries of the folder FD; false: nothing. */
+/* unlink_listed - unlinks what the N bytes of entries of the folder FD list, except folders; false: there
+ * was nothing to unlink. */
 static bool unlink_listed(int fd, const char *entries, size_t n)
 {
     bool any = false;
@@ -99,9 +100,9 @@ static bool unlink_files(int fd, bool *any)
     return n == 0;
 }
 
-/* remove_folder - removes the folder NAME and the files in it, in the folder DIR; false: it is still there.
- * It is listed again until no file is left, as some file systems pass over entries while others go; what
- * fails is tried once more. Async-signal-safe. */
+/* remove_folder - removes the folder NAME and the files in it, in the folder DIR; false: it is still
+ * there. The folder is listed again until no file is left, because some file systems skip entries while
+ * others are removed; what fails is tried once more. Async-signal-safe. */
 static bool remove_folder(int dir, const char *name)
 {
     bool again = true;

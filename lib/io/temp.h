@@ -48,14 +48,15 @@ struct temp_folder {
 /* temp_folder_open - makes a temporary folder for the target BASE in the folder PARENT. Leftovers of
  * crashed runs for the same target are removed. False: errno. */
 bool temp_folder_open(struct temp_folder *t, const char *parent, const char *base);
-/* temp_folder_name - returns its name in the parent. */
+/* temp_folder_name - returns the name of T in its parent folder. */
 const char *temp_folder_name(const struct temp_folder *t);
 /* temp_folder_place - gives the folder the name BASE atomically; SYNC: after its files were synced to the
- * disk. It replaces an empty folder; one with files fails with EEXIST unless REPLACE: then the two
- * exchange their names, and the old one is removed with its files. False: errno, and BASE is unchanged. */
+ * disk. An empty folder BASE is replaced. If BASE has files, fails with EEXIST unless REPLACE: then the
+ * two exchange their names, and the old folder is removed with its files. False: errno, and BASE is
+ * unchanged. */
 bool temp_folder_place(struct temp_folder *t, const char *base, bool replace, bool sync);
-/* temp_folder_close - closes it, and removes it, or the one that it replaced, with its files; false: that is
- * still there. */
+/* temp_folder_close - closes T, and removes the folder with its files, or the one that it replaced. False:
+ * that folder is still there. */
 bool temp_folder_close(struct temp_folder *t);
 
 #endif

@@ -1,5 +1,5 @@
-/* window.c - see window.h. What is not in the window is read directly, so that faults
- * are reported as without one. Runs of pieces may be short or out of order: the window grows
+/* window.c - see window.h. A piece that is not in the window is read directly, so that faults
+ * are reported as without a window. Runs of pieces may be short or out of order: the window grows
  * while pieces are consecutive, starts before the last piece once one came before its
  * predecessor, and pauses, longer each time, when little of it was requested. */
 #include "io/window.h"
@@ -69,7 +69,7 @@ static void switch_file(struct window *w, int fd)
     w->backoff = w->backoff_left = 0;
 }
 
-/* load_block - reads the N bytes of S from AT to the end of that block. */
+/* load_block - reads the N bytes of S from AT to the end of their block into the buffer for blocks. */
 static ckpt_status load_block(struct window *w, source *s, uint64_t at, size_t n, ckpt_error *err)
 {
     w->block_len = 0;

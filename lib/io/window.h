@@ -8,13 +8,13 @@
 /* A window is empty when all its fields are 0. */
 struct window {
     unsigned char *bytes;
-    int fd; /* the file whose bytes [pos, pos + len) are in it */
+    int fd; /* the file whose bytes [pos, pos + len) are in BYTES */
     uint64_t pos;
-    size_t len, requested;          /* bytes in it; how many of them were read by callers */
+    size_t len, requested;          /* bytes in BYTES; how many of them callers have read */
     size_t window_size;             /* bytes to read for the next window */
     uint64_t last_end;              /* where the last piece ended */
     bool descending;                /* a piece came before its predecessor */
-    unsigned backoff, backoff_left; /* pieces read directly after a useless window; still to go */
+    unsigned backoff, backoff_left; /* pieces to read directly after a useless window; those left */
     unsigned char *block;   /* bytes [block_at, block_at + block_len) … */
     const source *block_of; /* … of this source, which is best read in blocks */
     uint64_t block_at;
