@@ -28,35 +28,37 @@ static bool is_below(ckpt_str name, ckpt_str root)
     return !root.len || (name.len > root.len && str_begins(name, root) && name.ptr[root.len] == '.');
 }
 
-/* is_main_weights - returns true if W is the weights, or a network inside them, and not an averaged copy. */
-static bool is_main_weights(const struct facts *x, const ckpt_weights *w)
+/* is_main_weights - returns true if WEIGHTS are the weights of the file or a network inside them, but not an
+ * averaged copy. */
+static bool is_main_weights(const struct facts *facts, const ckpt_weights *weights)
 {
-    return x->info.has_weights && !w->averaged &&
-           (is_below(w->name, x->info.weights_root) || str_is_equal(w->name, x->info.weights_root));
+    return facts->info.has_weights && !weights->averaged &&
+           (is_below(weights->name, facts->info.weights_root) ||
+            str_is_equal(weights->name, facts->info.weights_root));
 }
 
 /* is_below_other_weights - returns true if NAME is below the optimizer's state or an averaged copy, either of
  * which may be below the weights. */
-static bool is_below_other_weights(const struct facts *x, ckpt_str name)
+static bool is_below_other_weights(const struct facts *facts, ckpt_str name)
 {
-    bool other = x->info.optimizer_path.len && is_below(name, x->info.optimizer_path);
-    for (size_t i = 0; i < x->info.nweights && !other; i++) {
-        const ckpt_weights *w = ckpt_weights_at(x->f, i);
-        other = w->averaged && w->name.len && is_below(name, w->name);
+    bool other = facts->info.optimizer_path.len && is_below(name, facts->info.optimizer_path);
+    for (size_t i = 0; i < facts->info.nweights && !other; i++) {
+        const ckpt_weights *weights = ckpt_weights_at(facts->f, i);
+        other = weights->averaged && weights->name.len && is_below(name, weights->name);
     }
     return other;
 }
 
-static void count_tensors(struct facts *x)
+static void count_tensors(struct facts *facts)
 {
     ckpt_tensor it = CKPT_INIT(ckpt_tensor), *t = &it;
-    for (uint32_t i = 0; ckpt_tensor_at(x->f, i, &it); i++) {
-        totals_add(&x->all, t);
+    for (uint32_t i = 0; ckpt_tensor_at(facts->f, i, &it); i++) {
+        totals_add(&facts->all, t);
         if (t->dtype < DTYPES)
-            totals_add(&x->by_dtype[t->dtype], t);
-        if (x->info.has_weights && is_below(t->name, x->info.weights_root) &&
-            !is_below_other_weights(x, t->name))
-            totals_add(&x->weights, t);
+            totals_add(&facts->by_dtype[t->dtype], t);
+        if (facts->info.has_weights && is_below(t->name, facts->info.weights_root) &&
+            !is_below_other_weights(facts, t->name))
+            totals_add(&facts->weights, t);
     }
 }
 
@@ -81,120 +83,121 @@ static void add_name_and_gap(struct text *out, ckpt_str name)
     text_add(out, "   ");
 }
 
-static void print_title(const struct facts *x, struct text *out)
+static void print_title(const struct facts *facts, struct text *out)
 {
     text_clear(out);
     if (!ui.prefix[0]) {
         text_add(out, style_on(BOLD));
-        text_name(out, str_of(ckpt_file_path(x->f)));
+        text_name(out, str_of(ckpt_file_path(facts->f)));
         text_addf(out, "%s   ", style_off(BOLD));
     }
-    text_addf(out, "%s, ", ckpt_file_title(x->f));
-    if (x->info.producer.len) {
+    text_addf(out, "%s, ", ckpt_file_title(facts->f));
+    if (facts->info.producer.len) {
         text_add(out, "written by ");
-        text_name(out, x->info.producer);
+        text_name(out, facts->info.producer);
         text_add(out, ", ");
     }
-    text_size(out, ckpt_file_bytes(x->f));
+    text_size(out, ckpt_file_bytes(facts->f));
     line_put(out);
 }
 
-/* A kind of parallelism, and over how many ranks a folder was written with it. */
-struct way {
+/* A kind of parallelism ("tensor"), its key in JSON, and over how many ranks a folder was written with it. */
+struct parallel_axis {
     const char *name, *key;
-    uint64_t n;
+    uint64_t ranks;
 };
 
-/* parallel_axes - fills OUT with the kinds of parallelism that R names, and returns how many. */
-static size_t parallel_axes(const ckpt_ranks *r, struct way out[3])
+/* parallel_axes - fills OUT with the kinds of parallelism that RANKS names, and returns how many. */
+static size_t parallel_axes(const ckpt_ranks *ranks, struct parallel_axis out[3])
 {
-    const struct way all[3] = {{"data", "data_parallel", r->data_parallel},
-                               {"tensor", "tensor_parallel", r->tensor_parallel},
-                               {"pipeline", "pipeline_parallel", r->pipeline_parallel}};
+    const struct parallel_axis all[3] = {{"data", "data_parallel", ranks->data_parallel},
+                                         {"tensor", "tensor_parallel", ranks->tensor_parallel},
+                                         {"pipeline", "pipeline_parallel", ranks->pipeline_parallel}};
     size_t n = 0;
     for (size_t i = 0; i < 3; i++)
-        if (all[i].n)
+        if (all[i].ranks)
             out[n++] = all[i];
     return n;
 }
 
-static void print_ranks(const struct facts *x, struct text *out)
+static void print_ranks(const struct facts *facts, struct text *out)
 {
-    const ckpt_ranks *r = x->info.ranks;
-    struct way way[3];
-    size_t n = r ? parallel_axes(r, way) : 0;
-    if (r && r->ranks) {
+    const ckpt_ranks *ranks = facts->info.ranks;
+    struct parallel_axis axis[3];
+    size_t n = ranks ? parallel_axes(ranks, axis) : 0;
+    if (ranks && ranks->ranks) {
         begin_label(out, "ranks");
-        text_count(out, r->ranks);
+        text_count(out, ranks->ranks);
         for (size_t i = 0; i < n; i++) {
-            text_addf(out, "%s%s parallel ", i ? ", " : ": ", way[i].name);
-            text_count(out, way[i].n);
+            text_addf(out, "%s%s parallel ", i ? ", " : ": ", axis[i].name);
+            text_count(out, axis[i].ranks);
         }
         line_put(out);
     }
-    if (r && r->has_step) {
+    if (ranks && ranks->has_step) {
         begin_label(out, "step");
-        text_addf(out, "%" PRIu64, r->step);
+        text_addf(out, "%" PRIu64, ranks->step);
         line_put(out);
     }
 }
 
-static void print_weights(const struct facts *x, struct text *out)
+static void print_weights(const struct facts *facts, struct text *out)
 {
-    if (x->info.has_weights) {
+    if (facts->info.has_weights) {
         begin_label(out, "weights");
-        add_name_and_gap(out, x->info.weights_root);
-        text_totals(out, &x->weights, ", ");
+        add_name_and_gap(out, facts->info.weights_root);
+        text_totals(out, &facts->weights, ", ");
         line_put(out);
     }
-    if (!x->info.has_weights || x->all.tensors != x->weights.tensors) {
+    if (!facts->info.has_weights || facts->all.tensors != facts->weights.tensors) {
         begin_label(out, "all");
-        text_totals(out, &x->all, ", ");
+        text_totals(out, &facts->all, ", ");
         line_put(out);
     }
 }
 
 /* print_more_weights - prints averaged copies and other networks, which strip, add and --cast also change. */
-static void print_more_weights(const struct facts *x, struct text *out)
+static void print_more_weights(const struct facts *facts, struct text *out)
 {
-    for (size_t i = 0; i < x->info.nweights; i++) {
-        const ckpt_weights *w = ckpt_weights_at(x->f, i);
-        if (is_main_weights(x, w))
+    for (size_t i = 0; i < facts->info.nweights; i++) {
+        const ckpt_weights *weights = ckpt_weights_at(facts->f, i);
+        if (is_main_weights(facts, weights))
             continue;
-        begin_label(out, w->averaged ? "averaged" : "");
-        add_name_and_gap(out, w->name);
-        text_totals(out, &(struct totals){w->tensors, w->elements, w->bytes}, ", ");
+        begin_label(out, weights->averaged ? "averaged" : "");
+        add_name_and_gap(out, weights->name);
+        text_totals(out, &(struct totals){weights->tensors, weights->elements, weights->bytes}, ", ");
         line_put(out);
     }
 }
 
-/* suffix_of - returns the suffix for a file with all shards of X in it, or NULL if X is one file, which
- * keeps its suffix. */
-static const char *suffix_of(const struct facts *x)
+/* fixed_suffix - returns the suffix for the output of a fix: that of a file with all shards in it, or NULL
+ * if the input is one file, whose suffix the output keeps. */
+static const char *fixed_suffix(const struct facts *facts)
 {
-    if (strcmp(ckpt_file_format(x->f), "hf-shards") != 0)
+    if (strcmp(ckpt_file_format(facts->f), "hf-shards") != 0)
         return NULL;
-    return x->info.weights_only >= 0 ? ".pt" : ".safetensors";
+    return facts->info.weights_only >= 0 ? ".pt" : ".safetensors";
 }
 
-/* print_fix - adds the command that removes the prefix of W. Prefixes that are certain are removed by one
- * --auto; others may be the real name of a submodule. */
-static void print_fix(const struct facts *x, const ckpt_wrapper *w, bool *auto_printed, struct text *out)
+/* print_fix - adds the command that removes the prefix of WRAPPER. One --auto removes all certain prefixes;
+ * any other prefix may be the real name of a submodule. */
+static void print_fix(const struct facts *facts, const ckpt_wrapper *wrapper, bool *auto_printed,
+                      struct text *out)
 {
-    if (w->certain && *auto_printed)
+    if (wrapper->certain && *auto_printed)
         return;
-    if (w->certain) {
+    if (wrapper->certain) {
         text_add(out, "   fix: ckpt strip --auto ");
         *auto_printed = true;
     } else {
         text_add(out, "   if a wrapper left it: ckpt strip ");
-        text_add(out, w->anywhere ? "--anywhere " : "");
-        text_name(out, w->prefix);
+        text_add(out, wrapper->anywhere ? "--anywhere " : "");
+        text_name(out, wrapper->prefix);
         text_add(out, " ");
     }
-    text_operand(out, ckpt_file_path(x->f));
+    text_operand(out, ckpt_file_path(facts->f));
     text_add(out, " -o ");
-    text_fixed_name(out, ckpt_file_path(x->f), suffix_of(x));
+    text_fixed_name(out, ckpt_file_path(facts->f), fixed_suffix(facts));
 }
 
 /* add_prefix - adds PREFIX, which N of ALL tensors have, and WHERE, the name of their mapping, if it has
@@ -214,73 +217,73 @@ static void add_prefix(struct text *out, ckpt_str prefix, uint64_t n, uint64_t a
     }
 }
 
-static void print_wrappers(const struct facts *x, struct text *out)
+static void print_wrappers(const struct facts *facts, struct text *out)
 {
     bool auto_printed = false;
-    for (size_t i = 0; i < x->info.nwrappers; i++) {
-        const ckpt_wrapper *w = ckpt_wrapper_at(x->f, i);
+    for (size_t i = 0; i < facts->info.nwrappers; i++) {
+        const ckpt_wrapper *wrapper = ckpt_wrapper_at(facts->f, i);
         begin_label(out, i ? "" : "prefix");
-        add_prefix(out, w->prefix, w->tensors, w->of, w->where);
-        print_fix(x, w, &auto_printed, out);
+        add_prefix(out, wrapper->prefix, wrapper->tensors, wrapper->of, wrapper->where);
+        print_fix(facts, wrapper, &auto_printed, out);
         line_put(out);
     }
 }
 
-/* print_prefix_command - adds the command that removes the prefix of W or, if it belongs to an averaged copy
- * alone, selects the copy. */
-static void print_prefix_command(const struct facts *x, const ckpt_weights *w, struct text *out)
+/* print_prefix_command - adds the command that removes the prefix of WEIGHTS or, if only an averaged copy
+ * has the prefix, selects that copy. */
+static void print_prefix_command(const struct facts *facts, const ckpt_weights *weights, struct text *out)
 {
-    bool copy = w->prefixed < w->tensors - w->tensors / 4;
+    bool copy = weights->prefixed < weights->tensors - weights->tensors / 4;
     struct text word = {0};
-    if (copy && w->name.len) {
-        text_bytes(&word, w->name.ptr, w->name.len);
+    if (copy && weights->name.len) {
+        text_bytes(&word, weights->name.ptr, weights->name.len);
         text_add(&word, ".");
     }
-    text_bytes(&word, w->prefix.ptr, w->prefix.len - copy); /* a root has no dot */
+    text_bytes(&word, weights->prefix.ptr, weights->prefix.len - copy); /* a root has no dot */
     text_add(out, copy ? "   alone: ckpt convert --root " : "   without it: ckpt strip ");
     text_shell(out, word.ptr);
     text_add(out, " ");
-    text_operand(out, ckpt_file_path(x->f));
+    text_operand(out, ckpt_file_path(facts->f));
     text_add(out, copy ? " " : " -o ");
-    text_fixed_name(out, ckpt_file_path(x->f), suffix_of(x));
+    text_fixed_name(out, ckpt_file_path(facts->f), fixed_suffix(facts));
     text_free(&word);
 }
 
-static void print_prefixes(const struct facts *x, struct text *out)
+static void print_prefixes(const struct facts *facts, struct text *out)
 {
-    bool first = !x->info.nwrappers;
-    for (size_t i = 0; i < x->info.nweights; i++) {
-        const ckpt_weights *w = ckpt_weights_at(x->f, i);
-        if (!w->prefix.len)
+    bool first = !facts->info.nwrappers;
+    for (size_t i = 0; i < facts->info.nweights; i++) {
+        const ckpt_weights *weights = ckpt_weights_at(facts->f, i);
+        if (!weights->prefix.len)
             continue;
         begin_label(out, first ? "prefix" : "");
         first = false;
-        add_prefix(out, w->prefix, w->prefixed, w->tensors, w->name);
-        print_prefix_command(x, w, out);
+        add_prefix(out, weights->prefix, weights->prefixed, weights->tensors, weights->name);
+        print_prefix_command(facts, weights, out);
         line_put(out);
     }
 }
 
-static void print_optimizer(const struct facts *x, struct text *out)
+static void print_optimizer(const struct facts *facts, struct text *out)
 {
-    if (!x->info.optimizer.len)
+    if (!facts->info.optimizer.len)
         return;
     begin_label(out, "optimizer");
-    add_name_and_gap(out, x->info.optimizer_path);
-    text_name(out, x->info.optimizer);
+    add_name_and_gap(out, facts->info.optimizer_path);
+    text_name(out, facts->info.optimizer);
     line_put(out);
 }
 
 /* add_scalar - adds row ROW if it is a numpy scalar near the top, in which training scripts save their best
  * score; otherwise returns false. */
-static bool add_scalar(const struct facts *x, uint32_t row, struct text *out)
+static bool add_scalar(const struct facts *facts, uint32_t row, struct text *out)
 {
-    const ckpt_tensor it = tensor_at(x->f, row), *t = &it;
+    const ckpt_tensor it = tensor_at(facts->f, row), *t = &it;
     uint8_t bytes[32];
     char shown[NUMBER_TEXT];
     if (t->kind != CKPT_NDARRAY || t->ndim || !t->has_data || t->npath > 1 || t->nbytes > sizeof bytes)
         return false;
-    if (!number_bytes((ckpt_dtype)t->dtype) || number_read(x->f, row, 0, 1, bytes, NULL) != CKPT_OK)
+    if (!number_bytes((ckpt_dtype)t->dtype) || number_read(facts->f, row, 0, 1, bytes, NULL) != CKPT_OK)
         return false;
     struct number v = number_decode(number_shown_dtype((ckpt_dtype)t->dtype), bytes);
     text_name(out, t->name);
@@ -294,13 +297,13 @@ struct value_list {
     size_t shown, more;
 };
 
-static bool begin_list_item(struct value_list *s)
+static bool begin_list_item(struct value_list *list)
 {
-    if (s->shown == MANY_VALUES) {
-        s->more++;
+    if (list->shown == MANY_VALUES) {
+        list->more++;
         return false;
     }
-    text_add(s->out, s->shown++ ? ", " : "");
+    text_add(list->out, list->shown++ ? ", " : "");
     return true;
 }
 
@@ -338,57 +341,58 @@ static void add_value(struct text *out, const ckpt_value *v)
     text_add(out, "...");
 }
 
-static void add_leaves(const struct facts *x, struct value_list *s, uint32_t level, enum interest interest)
+static void add_leaves(const struct facts *facts, struct value_list *list, uint32_t level,
+                       enum interest interest)
 {
     const ckpt_leaf *leaf;
-    for (size_t i = 0; (leaf = ckpt_leaf_at(x->f, i)); i++) {
+    for (size_t i = 0; (leaf = ckpt_leaf_at(facts->f, i)); i++) {
         if (leaf->npath != level || interest_of(leaf) != interest)
             continue;
-        if (x->info.optimizer_path.len && is_below(leaf->name, x->info.optimizer_path))
+        if (facts->info.optimizer_path.len && is_below(leaf->name, facts->info.optimizer_path))
             continue;
-        if (!begin_list_item(s))
+        if (!begin_list_item(list))
             continue;
-        text_name(s->out, leaf->name);
-        text_add(s->out, " = ");
-        add_value(s->out, leaf->value);
+        text_name(list->out, leaf->name);
+        text_add(list->out, " = ");
+        add_value(list->out, leaf->value);
     }
 }
 
-static void print_info_values(const struct facts *x, struct text *out)
+static void print_info_values(const struct facts *facts, struct text *out)
 {
-    struct value_list s = {.out = out};
+    struct value_list list = {.out = out};
     struct text one = {0};
     begin_label(out, "values");
-    add_leaves(x, &s, 1, OTHER);
-    for (uint32_t i = 0; i < ckpt_tensor_count(x->f); i++) {
+    add_leaves(facts, &list, 1, OTHER);
+    for (uint32_t i = 0; i < ckpt_tensor_count(facts->f); i++) {
         text_clear(&one);
-        if (add_scalar(x, i, &one) && begin_list_item(&s))
+        if (add_scalar(facts, i, &one) && begin_list_item(&list))
             text_add(out, one.ptr);
     }
     text_free(&one);
     for (enum interest i = HYPER_PARAMETER; i <= INTERNAL; i++)
-        add_leaves(x, &s, 2, i);
-    if (s.more)
-        text_addf(out, " and %zu more: ckpt ls --values", s.more);
-    if (s.shown)
+        add_leaves(facts, &list, 2, i);
+    if (list.more)
+        text_addf(out, " and %zu more: ckpt ls --values", list.more);
+    if (list.shown)
         line_put(out);
 }
 
-static void print_info_metadata(const struct facts *x, struct text *out)
+static void print_info_metadata(const struct facts *facts, struct text *out)
 {
-    struct value_list s = {.out = out};
+    struct value_list list = {.out = out};
     ckpt_leaf pair;
     begin_label(out, "metadata");
-    for (size_t i = 0; metadata_next(x->f, &i, &pair);) {
-        if (!begin_list_item(&s))
+    for (size_t i = 0; metadata_next(facts->f, &i, &pair);) {
+        if (!begin_list_item(&list))
             continue;
         text_name(out, pair.path[1].str);
         text_add(out, " = ");
         add_value(out, pair.value);
     }
-    if (s.more)
-        text_addf(out, " and %zu more: ckpt meta", s.more);
-    if (s.shown)
+    if (list.more)
+        text_addf(out, " and %zu more: ckpt meta", list.more);
+    if (list.shown)
         line_put(out);
 }
 
@@ -400,117 +404,118 @@ static int by_elements(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void print_dtypes(const struct facts *x, struct text *out)
+static void print_dtypes(const struct facts *facts, struct text *out)
 {
     const struct totals *seen[DTYPES];
     size_t n = 0;
     begin_label(out, "dtypes");
     for (int d = 1; d < DTYPES; d++)
-        if (x->by_dtype[d].elements || (x->by_dtype[d].tensors && d != CKPT_DT_NP))
-            seen[n++] = &x->by_dtype[d];
+        if (facts->by_dtype[d].elements || (facts->by_dtype[d].tensors && d != CKPT_DT_NP))
+            seen[n++] = &facts->by_dtype[d];
     qsort(seen, n, sizeof *seen, by_elements);
     for (size_t i = 0; i < n; i++) {
-        text_addf(out, "%s%s ", i ? ", " : "", ckpt_dtype_name((ckpt_dtype)(seen[i] - x->by_dtype)));
+        text_addf(out, "%s%s ", i ? ", " : "", ckpt_dtype_name((ckpt_dtype)(seen[i] - facts->by_dtype)));
         text_count(out, seen[i]->elements);
     }
     if (n)
         line_put(out);
 }
 
-static void print_info_remarks(const struct facts *x, struct text *out)
+static void print_info_remarks(const struct facts *facts, struct text *out)
 {
-    if (x->info.aliases) {
+    if (facts->info.aliases) {
         begin_label(out, "ties");
-        text_noun(out, x->info.aliases, "name shares", "names share");
+        text_noun(out, facts->info.aliases, "name shares", "names share");
         text_add(out, " the bytes of another tensor");
         line_put(out);
     }
-    if (x->info.unreferenced) {
+    if (facts->info.unreferenced) {
         begin_label(out, "unused");
-        text_size(out, x->info.unreferenced);
+        text_size(out, facts->info.unreferenced);
         text_add(out, " that no tensor uses");
         line_put(out);
     }
-    if (x->info.executes_code) {
+    if (facts->info.executes_code) {
         begin_label(out, "code");
         text_add(out, "loading the file runs code in it; ckpt does not run it");
         line_put(out);
     }
-    if (x->info.weights_only >= 0) {
+    if (facts->info.weights_only >= 0) {
         begin_label(out, "load");
-        text_addf(out, "torch.load(weights_only=True) %s", x->info.weights_only ? "loads it" : "refuses it");
-        if (!x->info.weights_only && x->info.weights_only_why.len) {
+        text_addf(out, "torch.load(weights_only=True) %s",
+                  facts->info.weights_only ? "loads it" : "refuses it");
+        if (!facts->info.weights_only && facts->info.weights_only_why.len) {
             text_add(out, ": ");
-            text_name(out, x->info.weights_only_why);
+            text_name(out, facts->info.weights_only_why);
         }
         line_put(out);
     }
 }
 
-static void print_info_text(const struct facts *x)
+static void print_info_text(const struct facts *facts)
 {
     struct text out = {0};
-    print_title(x, &out);
-    print_ranks(x, &out);
-    print_weights(x, &out);
-    print_more_weights(x, &out);
-    print_wrappers(x, &out);
-    print_prefixes(x, &out);
-    print_optimizer(x, &out);
-    print_info_values(x, &out);
-    print_info_metadata(x, &out);
-    print_dtypes(x, &out);
-    print_info_remarks(x, &out);
+    print_title(facts, &out);
+    print_ranks(facts, &out);
+    print_weights(facts, &out);
+    print_more_weights(facts, &out);
+    print_wrappers(facts, &out);
+    print_prefixes(facts, &out);
+    print_optimizer(facts, &out);
+    print_info_values(facts, &out);
+    print_info_metadata(facts, &out);
+    print_dtypes(facts, &out);
+    print_info_remarks(facts, &out);
     text_free(&out);
 }
 
 /* -------------------------------------------------------------------- JSON */
 
-static void wrappers_json(json *j, const struct facts *x)
+static void wrappers_json(json *j, const struct facts *facts)
 {
     json *list = json_add_array(j, "wrappers");
-    for (size_t i = 0; i < x->info.nwrappers; i++) {
-        const ckpt_wrapper *w = ckpt_wrapper_at(x->f, i);
+    for (size_t i = 0; i < facts->info.nwrappers; i++) {
+        const ckpt_wrapper *wrapper = ckpt_wrapper_at(facts->f, i);
         json *one = json_add_object(list, NULL);
-        json_str(one, "prefix", w->prefix);
-        json_str(one, "where", w->where);
-        json_u64(one, "tensors", w->tensors);
-        json_u64(one, "mapping_tensors", w->of);
-        json_bool(one, "anywhere", w->anywhere);
-        json_bool(one, "certain", w->certain);
+        json_str(one, "prefix", wrapper->prefix);
+        json_str(one, "where", wrapper->where);
+        json_u64(one, "tensors", wrapper->tensors);
+        json_u64(one, "mapping_tensors", wrapper->of);
+        json_bool(one, "anywhere", wrapper->anywhere);
+        json_bool(one, "certain", wrapper->certain);
     }
 }
 
 /* mappings_json - adds all mappings that are weights, averaged ones too, with the prefix that their keys
  * share. */
-static void mappings_json(json *j, const struct facts *x)
+static void mappings_json(json *j, const struct facts *facts)
 {
     json *list = json_add_array(j, "mappings");
-    for (size_t i = 0; i < x->info.nweights; i++) {
-        const ckpt_weights *w = ckpt_weights_at(x->f, i);
+    for (size_t i = 0; i < facts->info.nweights; i++) {
+        const ckpt_weights *weights = ckpt_weights_at(facts->f, i);
         json *one = json_add_object(list, NULL);
-        json_str(one, "name", w->name);
-        json_bool(one, "averaged", w->averaged);
-        json_totals(one, "total", w->tensors, w->elements, w->bytes);
-        if (!w->prefix.len) {
+        json_str(one, "name", weights->name);
+        json_bool(one, "averaged", weights->averaged);
+        json_totals(one, "total", weights->tensors, weights->elements, weights->bytes);
+        if (!weights->prefix.len) {
             json_null(one, "prefix");
             continue;
         }
         json *prefix = json_add_object(one, "prefix");
-        json_str(prefix, "prefix", w->prefix);
-        json_u64(prefix, "tensors", w->prefixed);
+        json_str(prefix, "prefix", weights->prefix);
+        json_u64(prefix, "tensors", weights->prefixed);
     }
 }
 
-static void weights_json(json *j, const struct facts *x)
+static void weights_json(json *j, const struct facts *facts)
 {
-    if (!x->info.has_weights) {
+    if (!facts->info.has_weights) {
         json_null(j, "weights_root");
         return;
     }
-    json_str(j, "weights_root", x->info.weights_root);
-    json_str(j, "weights_why", x->info.weights_why);
-    json_totals(j, "weights", x->weights.tensors, x->weights.elements, x->weights.bytes);
+    json_str(j, "weights_root", facts->info.weights_root);
+    json_str(j, "weights_why", facts->info.weights_why);
+    json_totals(j, "weights", facts->weights.tensors, facts->weights.elements, facts->weights.bytes);
 }
 
 static void aliases_json(json *j, const ckpt_file *f)
@@ -535,81 +540,82 @@ static void optimizer_json(json *j, const ckpt_info *info)
     json_str(one, "summary", info->optimizer);
 }
 
-static void info_values_json(json *j, const struct facts *x)
+static void info_values_json(json *j, const struct facts *facts)
 {
     json *list = json_add_array(j, "values");
     const ckpt_leaf *leaf;
-    for (size_t i = 0; (leaf = ckpt_leaf_at(x->f, i)); i++)
-        if (leaf->npath <= 2 && !(x->info.optimizer_path.len && is_below(leaf->name, x->info.optimizer_path)))
+    for (size_t i = 0; (leaf = ckpt_leaf_at(facts->f, i)); i++)
+        if (leaf->npath <= 2 &&
+            !(facts->info.optimizer_path.len && is_below(leaf->name, facts->info.optimizer_path)))
             json_leaf(json_add_object(list, NULL), leaf);
 }
 
-static void ranks_json(json *j, const ckpt_ranks *r)
+static void ranks_json(json *j, const ckpt_ranks *ranks)
 {
-    struct way way[3];
-    if (!r)
+    struct parallel_axis axis[3];
+    if (!ranks)
         return;
     json *one = json_add_object(j, "ranks");
-    if (r->ranks)
-        json_u64(one, "count", r->ranks);
-    for (size_t i = 0, n = parallel_axes(r, way); i < n; i++)
-        json_u64(one, way[i].key, way[i].n);
-    if (r->has_step)
-        json_u64(one, "step", r->step);
+    if (ranks->ranks)
+        json_u64(one, "count", ranks->ranks);
+    for (size_t i = 0, n = parallel_axes(ranks, axis); i < n; i++)
+        json_u64(one, axis[i].key, axis[i].ranks);
+    if (ranks->has_step)
+        json_u64(one, "step", ranks->step);
 }
 
-static void print_info_json(const struct facts *x)
+static void print_info_json(const struct facts *facts)
 {
-    const ckpt_info *info = &x->info;
+    const ckpt_info *info = &facts->info;
     json *j = json_schema("ckpt.info.v1");
-    json_text(j, "file", ckpt_file_path(x->f));
-    json_text(j, "format", ckpt_file_format(x->f));
-    json_u64(j, "bytes", ckpt_file_bytes(x->f));
+    json_text(j, "file", ckpt_file_path(facts->f));
+    json_text(j, "format", ckpt_file_format(facts->f));
+    json_u64(j, "bytes", ckpt_file_bytes(facts->f));
     if (info->producer.len)
         json_str(j, "producer", info->producer);
     ranks_json(j, info->ranks);
-    wrappers_json(j, x);
-    weights_json(j, x);
-    mappings_json(j, x);
+    wrappers_json(j, facts);
+    weights_json(j, facts);
+    mappings_json(j, facts);
     json *dtypes = json_add_object(j, "dtypes");
     for (int d = 1; d < DTYPES; d++)
-        if (x->by_dtype[d].tensors)
-            json_totals(dtypes, ckpt_dtype_name((ckpt_dtype)d), x->by_dtype[d].tensors,
-                        x->by_dtype[d].elements, x->by_dtype[d].bytes);
-    json_totals(j, "total", x->all.tensors, x->all.elements, x->all.bytes);
+        if (facts->by_dtype[d].tensors)
+            json_totals(dtypes, ckpt_dtype_name((ckpt_dtype)d), facts->by_dtype[d].tensors,
+                        facts->by_dtype[d].elements, facts->by_dtype[d].bytes);
+    json_totals(j, "total", facts->all.tensors, facts->all.elements, facts->all.bytes);
     optimizer_json(j, info);
-    info_values_json(j, x);
-    metadata_json(j, x->f);
-    aliases_json(j, x->f);
+    info_values_json(j, facts);
+    metadata_json(j, facts->f);
+    aliases_json(j, facts->f);
     json_u64(j, "unreferenced_bytes", info->unreferenced);
     json_bool(j, "executes_code", info->executes_code);
     if (info->weights_only < 0) {
         json_null(j, "weights_only");
     } else {
-        json *w = json_add_object(j, "weights_only");
-        json_bool(w, "ok", info->weights_only != 0);
-        json_str(w, "why", info->weights_only_why);
+        json *weights_only = json_add_object(j, "weights_only");
+        json_bool(weights_only, "ok", info->weights_only != 0);
+        json_str(weights_only, "why", info->weights_only_why);
     }
     json_line(j, stdout);
 }
 
 static int print_info(const char *path)
 {
-    struct facts x = {.f = open_input(path, false), .info = CKPT_INIT(ckpt_info)};
+    struct facts facts = {.f = open_input(path, false), .info = CKPT_INIT(ckpt_info)};
     ckpt_error err;
     int status = EXIT_OK;
-    if (!x.f)
+    if (!facts.f)
         return EXIT_TROUBLE;
-    if (ckpt_inspect(x.f, &x.info, &err) != CKPT_OK) {
+    if (ckpt_inspect(facts.f, &facts.info, &err) != CKPT_OK) {
         status = report_error(&err, path);
     } else {
-        count_tensors(&x);
+        count_tensors(&facts);
         if (ui.json)
-            print_info_json(&x);
+            print_info_json(&facts);
         else
-            print_info_text(&x);
+            print_info_text(&facts);
     }
-    close_input(x.f);
+    close_input(facts.f);
     return status;
 }
 

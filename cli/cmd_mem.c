@@ -52,9 +52,9 @@ static uint64_t tensor_limit(void) { return fits > RESERVE ? (fits - RESERVE) / 
 struct job {
     const char *path;
     ckpt_file *f; /* NULL: a config alone */
-    ckpt_mem *m;
+    ckpt_mem *mem;
     ckpt_mem_run run;
-    ckpt_mem_result r, plan; /* for the options as they are; with the plan */
+    ckpt_mem_result result, plan; /* for the options as they are; with the plan */
     bool has_plan, plan_fits;
     uint64_t largest; /* the largest batch that fits; set only if no plan makes the wanted one fit */
     char place[128];  /* copy of r.peak_place, which ckpt_mem_plan() frees */
@@ -177,28 +177,28 @@ static bool find_config(const char *path, struct text *out)
     return access(out->ptr, R_OK) == 0;
 }
 
-/* open_network - reads the network at j->path. Returns EXIT_OK, or the exit code after an error. */
-static int open_network(struct job *j)
+/* open_network - reads the network at job->path. Returns EXIT_OK, or the exit code after an error. */
+static int open_network(struct job *job)
 {
     struct text beside = {0};
     ckpt_error err;
     ckpt_mem_options o = {.struct_size = sizeof o, .frozen = frozen.at, .nfrozen = frozen.n};
-    if (is_config(j->path))
-        o.config = j->path;
+    if (is_config(job->path))
+        o.config = job->path;
     else if (config)
         o.config = *config ? config : NULL;
-    else if (strcmp(j->path, "-") != 0 && find_config(j->path, &beside))
+    else if (strcmp(job->path, "-") != 0 && find_config(job->path, &beside))
         o.config = beside.ptr;
-    if (!is_config(j->path)) {
-        j->f = open_input(j->path, false);
-        if (!j->f) {
+    if (!is_config(job->path)) {
+        job->f = open_input(job->path, false);
+        if (!job->f) {
             text_free(&beside);
             return EXIT_TROUBLE;
         }
     }
-    ckpt_status st = ckpt_mem_new(j->f, &o, &j->m, &err);
+    ckpt_status st = ckpt_mem_new(job->f, &o, &job->mem, &err);
     text_free(&beside);
-    return st == CKPT_OK ? EXIT_OK : report_error(&err, j->path);
+    return st == CKPT_OK ? EXIT_OK : report_error(&err, job->path);
 }
 
 /* --------------------------------------------------------------------- text */
@@ -211,101 +211,102 @@ static void add_bar(struct text *t, uint64_t part, uint64_t all)
 }
 
 /* amount_row - adds a row to the table: LABEL, size, exact or estimate, then WHERE or a bar. */
-static void amount_row(struct table *w, const char *label, const ckpt_mem_amount *a, uint64_t all,
+static void amount_row(struct table *table, const char *label, const ckpt_mem_amount *a, uint64_t all,
                        const char *where)
 {
     if (!a->known)
         return;
-    table_row(w, strcmp(label, "total") == 0 ? BOLD : PLAIN);
-    text_add(&w->text, label);
-    table_cell(w);
-    text_size(&w->text, a->bytes);
-    table_cell(w);
-    text_add(&w->text, a->exact ? "exact" : "estimate");
-    table_cell(w);
+    table_row(table, strcmp(label, "total") == 0 ? BOLD : PLAIN);
+    text_add(&table->text, label);
+    table_cell(table);
+    text_size(&table->text, a->bytes);
+    table_cell(table);
+    text_add(&table->text, a->exact ? "exact" : "estimate");
+    table_cell(table);
     if (where)
-        text_add(&w->text, where);
+        text_add(&table->text, where);
     else
-        add_bar(&w->text, a->bytes, all);
-    table_cell(w);
+        add_bar(&table->text, a->bytes, all);
+    table_cell(table);
 }
 
-static void print_amounts(const ckpt_mem_result *r)
+static void print_amounts(const ckpt_mem_result *result)
 {
-    struct table w = {.columns = 4, .right = {[1] = true}};
+    struct table table = {.columns = 4, .right = {[1] = true}};
     static const char *const titles[] = {"PART", "SIZE", "HOW SURE", ""};
-    uint64_t all = r->total.bytes;
-    table_header(&w, titles);
-    amount_row(&w, "parameters", &r->parameters, all, NULL);
-    if (r->buffers.bytes)
-        amount_row(&w, "buffers", &r->buffers, all, NULL);
-    amount_row(&w, "gradients", &r->gradients, all, NULL);
-    amount_row(&w, "optimizer", &r->optimizer_states, all, NULL);
-    amount_row(&w, "step transient", &r->step_transient, all, NULL);
-    amount_row(&w, "activations kept", &r->activations_kept, all, NULL);
-    amount_row(&w, "peak", &r->peak, all, r->peak_place);
-    amount_row(&w, "total", &r->total, all, NULL);
-    table_print(&w, stdout, ui.tty);
-    table_free(&w);
+    uint64_t all = result->total.bytes;
+    table_header(&table, titles);
+    amount_row(&table, "parameters", &result->parameters, all, NULL);
+    if (result->buffers.bytes)
+        amount_row(&table, "buffers", &result->buffers, all, NULL);
+    amount_row(&table, "gradients", &result->gradients, all, NULL);
+    amount_row(&table, "optimizer", &result->optimizer_states, all, NULL);
+    amount_row(&table, "step transient", &result->step_transient, all, NULL);
+    amount_row(&table, "activations kept", &result->activations_kept, all, NULL);
+    amount_row(&table, "peak", &result->peak, all, result->peak_place);
+    amount_row(&table, "total", &result->total, all, NULL);
+    table_print(&table, stdout, ui.tty);
+    table_free(&table);
 }
 
-static void print_heading(const struct job *j)
+static void print_heading(const struct job *job)
 {
     struct text t = {0};
-    const ckpt_mem_result *r = &j->r;
-    text_name(&t, str_of(j->path));
-    text_addf(&t, "   %s", r->family_title ? r->family_title : "a network of no family that is known");
-    if (r->family) {
+    const ckpt_mem_result *result = &job->result;
+    text_name(&t, str_of(job->path));
+    text_addf(&t, "   %s",
+              result->family_title ? result->family_title : "a network of no family that is known");
+    if (result->family) {
         text_add(&t, ", by ");
-        text_name(&t, str_of(r->recognized_by));
+        text_name(&t, str_of(result->recognized_by));
     }
     line_put(&t);
     text_clear(&t);
-    text_noun(&t, r->trained, "parameter", "parameters");
+    text_noun(&t, result->trained, "parameter", "parameters");
     text_addf(&t, " in ");
-    text_noun(&t, r->tensors, "tensor", "tensors");
-    if (r->frozen) {
+    text_noun(&t, result->tensors, "tensor", "tensors");
+    if (result->frozen) {
         text_add(&t, ", ");
-        text_count(&t, r->frozen);
+        text_count(&t, result->frozen);
         text_add(&t, " frozen");
     }
-    text_addf(&t, " · %s · %s", r->precision, r->optimizer);
+    text_addf(&t, " · %s · %s", result->precision, result->optimizer);
     line_put(&t);
     text_free(&t);
 }
 
 /* segment_name - adds "transformer.h[0]" or "transformer.h[0] … transformer.h[3]". */
-static void segment_name(struct text *t, const ckpt_mem *m, const ckpt_mem_segment *s)
+static void segment_name(struct text *t, const ckpt_mem *mem, const ckpt_mem_segment *s)
 {
-    text_add(t, ckpt_mem_block_name(m, s->first));
+    text_add(t, ckpt_mem_block_name(mem, s->first));
     if (s->blocks > 1)
-        text_addf(t, " … %s", ckpt_mem_block_name(m, s->first + s->blocks - 1));
+        text_addf(t, " … %s", ckpt_mem_block_name(mem, s->first + s->blocks - 1));
 }
 
-static uint32_t count_recomputed(const ckpt_mem_result *r)
+static uint32_t count_recomputed(const ckpt_mem_result *result)
 {
     uint32_t n = 0;
-    for (size_t i = 0; i < r->nsegments; i++)
-        n += r->segment[i].recomputed ? r->segment[i].blocks : 0;
+    for (size_t i = 0; i < result->nsegments; i++)
+        n += result->segment[i].recomputed ? result->segment[i].blocks : 0;
     return n;
 }
 
 /* print_segments - prints a line for each run of segments with equally many blocks. */
-static void print_segments(const struct job *j)
+static void print_segments(const struct job *job)
 {
     struct text t = {0};
-    const ckpt_mem_result *r = &j->plan;
-    for (size_t i = 0; i < r->nsegments; i++) {
-        ckpt_mem_segment s = r->segment[i];
+    const ckpt_mem_result *plan = &job->plan;
+    for (size_t i = 0; i < plan->nsegments; i++) {
+        ckpt_mem_segment s = plan->segment[i];
         uint32_t each = s.blocks, n = 1;
-        while (i + 1 < r->nsegments && s.recomputed && r->segment[i + 1].recomputed &&
-               r->segment[i + 1].blocks == each) {
+        while (i + 1 < plan->nsegments && s.recomputed && plan->segment[i + 1].recomputed &&
+               plan->segment[i + 1].blocks == each) {
             s.blocks += each;
             i++;
             n++;
         }
         text_addf(&t, "  %s  ", s.recomputed ? "recompute" : "keep     ");
-        segment_name(&t, j->m, &s);
+        segment_name(&t, job->mem, &s);
         if (s.recomputed && n > 1 && each > 1)
             text_addf(&t, ", %u segments of %u", n, each);
         else if (s.recomputed)
@@ -316,37 +317,37 @@ static void print_segments(const struct job *j)
     text_free(&t);
 }
 
-static void print_plan(const struct job *j)
+static void print_plan(const struct job *job)
 {
     struct text t = {0};
-    const ckpt_mem_result *r = &j->plan;
-    text_add(&t, fits && j->plan_fits ? "plan: the least work that fits, " : "plan: the lowest peak, ");
-    if (!r->plan_proven)
+    const ckpt_mem_result *plan = &job->plan;
+    text_add(&t, fits && job->plan_fits ? "plan: the least work that fits, " : "plan: the lowest peak, ");
+    if (!plan->plan_proven)
         text_add(&t, "not proven to be that (too many ways to cut these blocks), ");
-    if (!count_recomputed(r))
+    if (!count_recomputed(plan))
         text_add(&t, fits ? "nothing has to be checkpointed" : "checkpointing does not lower it");
     else
-        text_addf(&t, "%.0f %% of a forward pass again", 100 * r->extra_forward);
+        text_addf(&t, "%.0f %% of a forward pass again", 100 * plan->extra_forward);
     line_put(&t);
     text_clear(&t);
-    if (count_recomputed(r))
-        print_segments(j);
+    if (count_recomputed(plan))
+        print_segments(job);
     text_add(&t, "  kept ");
-    text_size(&t, r->activations_kept.bytes);
+    text_size(&t, plan->activations_kept.bytes);
     text_add(&t, ", peak ");
-    text_size(&t, r->peak.bytes);
-    text_addf(&t, " (%s), total ", r->peak_place);
-    text_size(&t, r->total.bytes);
+    text_size(&t, plan->peak.bytes);
+    text_addf(&t, " (%s), total ", plan->peak_place);
+    text_size(&t, plan->total.bytes);
     line_put(&t);
     text_free(&t);
 }
 
-static void print_notes(const struct job *j)
+static void print_notes(const struct job *job)
 {
     struct text t = {0};
     const char *note;
     ckpt_mem_group group;
-    for (size_t i = 0; !optimizer && ckpt_mem_group_at(j->m, i, &group); i++) {
+    for (size_t i = 0; !optimizer && ckpt_mem_group_at(job->mem, i, &group); i++) {
         text_addf(&t, "group %zu: ", i);
         text_noun(&t, group.parameters, "parameter", "parameters");
         text_add(&t, ", state of ");
@@ -354,22 +355,22 @@ static void print_notes(const struct job *j)
         line_put(&t);
         text_clear(&t);
     }
-    for (size_t i = 0; (note = ckpt_mem_assumed_at(j->m, i)) != NULL; i++)
+    for (size_t i = 0; (note = ckpt_mem_assumed_at(job->mem, i)) != NULL; i++)
         printf("assumed: %s\n", note);
-    for (size_t i = 0; (note = ckpt_mem_unknown_at(j->m, i)) != NULL; i++)
+    for (size_t i = 0; (note = ckpt_mem_unknown_at(job->mem, i)) != NULL; i++)
         printf("unknown: %s\n", note);
     text_free(&t);
 }
 
-static void print_fit(const struct job *j)
+static void print_fit(const struct job *job)
 {
     struct text t = {0};
     text_addf(&t, "fits ");
     text_size(&t, fits);
-    text_addf(&t, " with a tenth and 1 GiB to spare: %s", j->plan_fits ? "yes" : "no");
-    if (!j->plan_fits && j->largest)
-        text_addf(&t, "; batch %" PRIu64 " is the largest that does, with a plan of its own", j->largest);
-    else if (!j->plan_fits)
+    text_addf(&t, " with a tenth and 1 GiB to spare: %s", job->plan_fits ? "yes" : "no");
+    if (!job->plan_fits && job->largest)
+        text_addf(&t, "; batch %" PRIu64 " is the largest that does, with a plan of its own", job->largest);
+    else if (!job->plan_fits)
         text_add(&t, ", not even a batch of 1");
     line_put(&t);
     text_free(&t);
@@ -378,32 +379,32 @@ static void print_fit(const struct job *j)
 /* --------------------------------------------------------------------- code */
 
 /* has_only_single_blocks - returns true if each recomputed segment is one block. */
-static bool has_only_single_blocks(const ckpt_mem_result *r)
+static bool has_only_single_blocks(const ckpt_mem_result *result)
 {
-    for (size_t i = 0; i < r->nsegments; i++)
-        if (r->segment[i].recomputed && r->segment[i].blocks > 1)
+    for (size_t i = 0; i < result->nsegments; i++)
+        if (result->segment[i].recomputed && result->segment[i].blocks > 1)
             return false;
     return true;
 }
 
-static void print_wrapped_blocks(const struct job *j)
+static void print_wrapped_blocks(const struct job *job)
 {
-    const ckpt_mem_result *r = &j->plan;
-    bool all = count_recomputed(r) == r->blocks, own = strcmp(r->family, "resnet") != 0;
+    const ckpt_mem_result *plan = &job->plan;
+    bool all = count_recomputed(plan) == plan->blocks, own = strcmp(plan->family, "resnet") != 0;
     puts("from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (\n"
          "    apply_activation_checkpointing)\n");
     if (all && own)
         puts("# models of transformers: model.gradient_checkpointing_enable({\"use_reentrant\": False})");
     puts("# in a forward of your own: x = checkpoint(block, x, use_reentrant=False)\nblocks = [");
-    for (size_t i = 0; i < r->nsegments; i++)
-        if (r->segment[i].recomputed)
-            printf("    model.%s,\n", ckpt_mem_block_name(j->m, r->segment[i].first));
+    for (size_t i = 0; i < plan->nsegments; i++)
+        if (plan->segment[i].recomputed)
+            printf("    model.%s,\n", ckpt_mem_block_name(job->mem, plan->segment[i].first));
     puts("]\napply_activation_checkpointing(model, check_fn=lambda m: any(m is b for b in blocks))");
 }
 
-static void print_joined_blocks(const struct job *j)
+static void print_joined_blocks(const struct job *job)
 {
-    const ckpt_mem_result *r = &j->plan;
+    const ckpt_mem_result *plan = &job->plan;
     puts("import torch\nfrom torch.utils.checkpoint import checkpoint\n\n\nclass Segment(torch.nn.Module):\n"
          "    def __init__(self, *blocks):\n        super().__init__()\n"
          "        self.blocks = torch.nn.ModuleList(blocks)\n\n    def run(self, x, *args, **kwargs):\n"
@@ -412,29 +413,29 @@ static void print_joined_blocks(const struct job *j)
          "        return checkpoint(self.run, x, *args, use_reentrant=False, **kwargs)\n\n\n"
          "class Joined(torch.nn.Module):  # stands where a block of the segment before was\n"
          "    def forward(self, x, *args, **kwargs):\n        return x\n\n");
-    for (size_t i = 0; i < r->nsegments; i++) {
-        const ckpt_mem_segment *s = &r->segment[i];
+    for (size_t i = 0; i < plan->nsegments; i++) {
+        const ckpt_mem_segment *s = &plan->segment[i];
         if (!s->recomputed)
             continue;
-        printf("model.%s = Segment(", ckpt_mem_block_name(j->m, s->first));
+        printf("model.%s = Segment(", ckpt_mem_block_name(job->mem, s->first));
         for (uint32_t b = s->first; b < s->first + s->blocks; b++)
-            printf("%smodel.%s", b > s->first ? ", " : "", ckpt_mem_block_name(j->m, b));
+            printf("%smodel.%s", b > s->first ? ", " : "", ckpt_mem_block_name(job->mem, b));
         puts(")");
         for (uint32_t b = s->first + 1; b < s->first + s->blocks; b++)
-            printf("model.%s = Joined()\n", ckpt_mem_block_name(j->m, b));
+            printf("model.%s = Joined()\n", ckpt_mem_block_name(job->mem, b));
     }
 }
 
-static void print_code(const struct job *j)
+static void print_code(const struct job *job)
 {
-    if (j->plan.setup)
-        puts(j->plan.setup);
-    if (!count_recomputed(&j->plan))
+    if (job->plan.setup)
+        puts(job->plan.setup);
+    if (!count_recomputed(&job->plan))
         puts("# nothing has to be checkpointed");
-    else if (has_only_single_blocks(&j->plan))
-        print_wrapped_blocks(j);
+    else if (has_only_single_blocks(&job->plan))
+        print_wrapped_blocks(job);
     else
-        print_joined_blocks(j);
+        print_joined_blocks(job);
 }
 
 /* --------------------------------------------------------------------- JSON */
@@ -448,80 +449,80 @@ static void amount_json(json *to, const char *key, const ckpt_mem_amount *a)
     json_bool(o, "exact", a->exact);
 }
 
-static void amounts_json(json *to, const ckpt_mem_result *r)
+static void amounts_json(json *to, const ckpt_mem_result *result)
 {
-    amount_json(to, "parameters", &r->parameters);
-    amount_json(to, "buffers", &r->buffers);
-    amount_json(to, "gradients", &r->gradients);
-    amount_json(to, "optimizer", &r->optimizer_states);
-    amount_json(to, "step_transient", &r->step_transient);
-    amount_json(to, "activations_kept", &r->activations_kept);
-    amount_json(to, "peak", &r->peak);
-    if (r->peak.known)
-        json_text(to, "peak_place", r->peak_place);
-    amount_json(to, "total", &r->total);
+    amount_json(to, "parameters", &result->parameters);
+    amount_json(to, "buffers", &result->buffers);
+    amount_json(to, "gradients", &result->gradients);
+    amount_json(to, "optimizer", &result->optimizer_states);
+    amount_json(to, "step_transient", &result->step_transient);
+    amount_json(to, "activations_kept", &result->activations_kept);
+    amount_json(to, "peak", &result->peak);
+    if (result->peak.known)
+        json_text(to, "peak_place", result->peak_place);
+    amount_json(to, "total", &result->total);
 }
 
-static void plan_json(json *to, const struct job *j)
+static void plan_json(json *to, const struct job *job)
 {
     json *o = json_add_object(to, "plan"), *list;
-    const ckpt_mem_result *r = &j->plan;
+    const ckpt_mem_result *plan = &job->plan;
     if (fits)
-        json_bool(o, "fits", j->plan_fits);
-    json_bool(o, "proven", r->plan_proven);
-    json_real(o, "extra_forward", r->extra_forward);
-    amount_json(o, "activations_kept", &r->activations_kept);
-    amount_json(o, "peak", &r->peak);
-    json_text(o, "peak_place", r->peak_place);
-    amount_json(o, "total", &r->total);
+        json_bool(o, "fits", job->plan_fits);
+    json_bool(o, "proven", plan->plan_proven);
+    json_real(o, "extra_forward", plan->extra_forward);
+    amount_json(o, "activations_kept", &plan->activations_kept);
+    amount_json(o, "peak", &plan->peak);
+    json_text(o, "peak_place", plan->peak_place);
+    amount_json(o, "total", &plan->total);
     list = json_add_array(o, "segments");
-    for (size_t i = 0; i < r->nsegments; i++) {
+    for (size_t i = 0; i < plan->nsegments; i++) {
         json *s = json_add_object(list, NULL);
         json *blocks = json_add_array(s, "blocks");
-        json_bool(s, "recomputed", r->segment[i].recomputed);
-        for (uint32_t b = 0; b < r->segment[i].blocks; b++)
-            json_text(blocks, NULL, ckpt_mem_block_name(j->m, r->segment[i].first + b));
+        json_bool(s, "recomputed", plan->segment[i].recomputed);
+        for (uint32_t b = 0; b < plan->segment[i].blocks; b++)
+            json_text(blocks, NULL, ckpt_mem_block_name(job->mem, plan->segment[i].first + b));
     }
 }
 
-static void notes_json(json *to, const char *key, const ckpt_mem *m,
-                       const char *(*note_at)(const ckpt_mem *m, size_t i))
+static void notes_json(json *to, const char *key, const ckpt_mem *mem,
+                       const char *(*note_at)(const ckpt_mem *mem, size_t i))
 {
     json *list = json_add_array(to, key);
-    for (size_t i = 0; note_at(m, i); i++)
-        json_text(list, NULL, note_at(m, i));
+    for (size_t i = 0; note_at(mem, i); i++)
+        json_text(list, NULL, note_at(mem, i));
 }
 
-static void print_json(const struct job *j)
+static void print_json(const struct job *job)
 {
     json *o = json_schema("ckpt.mem.v1");
-    const ckpt_mem_result *r = &j->r;
+    const ckpt_mem_result *result = &job->result;
     ckpt_mem_group group;
-    json_text(o, "file", j->path);
-    json_format(o, j->f ? ckpt_file_format(j->f) : NULL);
-    if (r->family) {
-        json_text(o, "family", r->family);
-        json_text(o, "recognized_by", r->recognized_by);
+    json_text(o, "file", job->path);
+    json_format(o, job->f ? ckpt_file_format(job->f) : NULL);
+    if (result->family) {
+        json_text(o, "family", result->family);
+        json_text(o, "recognized_by", result->recognized_by);
     } else {
         json_null(o, "family");
     }
-    json_text(o, "optimizer_name", r->optimizer);
-    json_text(o, "precision", r->precision);
-    json_u64(o, "trained_elements", r->trained);
-    json_u64(o, "frozen_elements", r->frozen);
-    amounts_json(o, r);
+    json_text(o, "optimizer_name", result->optimizer);
+    json_text(o, "precision", result->precision);
+    json_u64(o, "trained_elements", result->trained);
+    json_u64(o, "frozen_elements", result->frozen);
+    amounts_json(o, result);
     json *groups = json_add_array(o, "groups");
-    for (size_t i = 0; ckpt_mem_group_at(j->m, i, &group); i++) {
+    for (size_t i = 0; ckpt_mem_group_at(job->mem, i, &group); i++) {
         json *g = json_add_object(groups, NULL);
         json_u64(g, "parameters", group.parameters);
         json_u64(g, "bytes", group.bytes);
     }
-    if (j->has_plan)
-        plan_json(o, j);
-    if (fits && !j->plan_fits)
-        json_u64(o, "largest_batch", j->largest);
-    notes_json(o, "assumed", j->m, ckpt_mem_assumed_at);
-    notes_json(o, "unknown", j->m, ckpt_mem_unknown_at);
+    if (job->has_plan)
+        plan_json(o, job);
+    if (fits && !job->plan_fits)
+        json_u64(o, "largest_batch", job->largest);
+    notes_json(o, "assumed", job->mem, ckpt_mem_assumed_at);
+    notes_json(o, "unknown", job->mem, ckpt_mem_unknown_at);
     json_line(o, stdout);
 }
 
@@ -539,25 +540,25 @@ static const struct {
 #define NCOLUMNS (sizeof columns / sizeof *columns)
 
 /* table_total - sets *TOTAL to the memory for batch N in column I. Returns the exit code. */
-static int table_total(const struct job *j, uint64_t n, size_t i, uint64_t *total)
+static int table_total(const struct job *job, uint64_t n, size_t i, uint64_t *total)
 {
     ckpt_error err;
-    ckpt_mem_result r = {.struct_size = sizeof r};
-    ckpt_mem_run run = j->run;
+    ckpt_mem_result result = {.struct_size = sizeof result};
+    ckpt_mem_run run = job->run;
     run.batch = n;
     run.checkpoint = columns[i].checkpoint;
-    ckpt_status st = run.checkpoint == CKPT_MEM_PLAN ? ckpt_mem_plan(j->m, &run, 0, &r, &err)
-                                                     : ckpt_mem_estimate(j->m, &run, &r, &err);
-    *total = r.total.bytes;
-    return st == CKPT_OK ? EXIT_OK : report_error(&err, j->path);
+    ckpt_status st = run.checkpoint == CKPT_MEM_PLAN ? ckpt_mem_plan(job->mem, &run, 0, &result, &err)
+                                                     : ckpt_mem_estimate(job->mem, &run, &result, &err);
+    *total = result.total.bytes;
+    return st == CKPT_OK ? EXIT_OK : report_error(&err, job->path);
 }
 
 #define ROWS_MAX 32 /* each doubles the batch, which is at most UINT32_MAX */
 
-static void print_table_json(const struct job *j, uint64_t totals[][NCOLUMNS], size_t rows)
+static void print_table_json(const struct job *job, uint64_t totals[][NCOLUMNS], size_t rows)
 {
     json *head = json_schema("ckpt.mem.v1");
-    json_text(head, "file", j->path);
+    json_text(head, "file", job->path);
     json_begin(head, "table", stdout);
     for (size_t i = 0; i < rows; i++) {
         json *o = json_object();
@@ -571,43 +572,43 @@ static void print_table_json(const struct job *j, uint64_t totals[][NCOLUMNS], s
 
 static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
 {
-    struct table w = {.columns = NCOLUMNS + 1, .right = {true}};
-    table_row(&w, BOLD);
-    text_add(&w.text, "BATCH");
-    table_cell(&w);
+    struct table table = {.columns = NCOLUMNS + 1, .right = {true}};
+    table_row(&table, BOLD);
+    text_add(&table.text, "BATCH");
+    table_cell(&table);
     for (size_t k = 0; k < NCOLUMNS; k++) {
-        w.right[k + 1] = true;
-        text_add(&w.text, columns[k].name);
-        table_cell(&w);
+        table.right[k + 1] = true;
+        text_add(&table.text, columns[k].name);
+        table_cell(&table);
     }
     for (size_t i = 0; i < rows; i++) {
-        table_row(&w, PLAIN);
-        text_uint(&w.text, (uint64_t)1 << i);
-        table_cell(&w);
+        table_row(&table, PLAIN);
+        text_uint(&table.text, (uint64_t)1 << i);
+        table_cell(&table);
         for (size_t k = 0; k < NCOLUMNS; k++) {
-            text_size(&w.text, totals[i][k]);
+            text_size(&table.text, totals[i][k]);
             if (fits)
-                text_add(&w.text, totals[i][k] <= tensor_limit() ? " +" : " -");
-            table_cell(&w);
+                text_add(&table.text, totals[i][k] <= tensor_limit() ? " +" : " -");
+            table_cell(&table);
         }
     }
-    table_print(&w, stdout, true);
-    table_free(&w);
+    table_print(&table, stdout, true);
+    table_free(&table);
 }
 
 /* print_table - prints --table. Returns EXIT_NO if --fits is given and not even one sample fits. */
-static int print_table(struct job *j)
+static int print_table(struct job *job)
 {
     uint64_t totals[ROWS_MAX][NCOLUMNS], most = batch > 64 ? batch : 64;
     size_t rows = 0;
     for (; most >> rows; rows++)
         for (size_t k = 0; k < NCOLUMNS; k++) {
-            int status = table_total(j, (uint64_t)1 << rows, k, &totals[rows][k]);
+            int status = table_total(job, (uint64_t)1 << rows, k, &totals[rows][k]);
             if (status != EXIT_OK)
                 return status;
         }
     if (ui.json)
-        print_table_json(j, totals, rows);
+        print_table_json(job, totals, rows);
     else
         print_table_text(totals, rows);
     return fits && totals[0][NCOLUMNS - 1] > tensor_limit() ? EXIT_NO : EXIT_OK;
@@ -615,67 +616,67 @@ static int print_table(struct job *j)
 
 /* ---------------------------------------------------------------------- run */
 
-/* make_plan - finds the plan for j->run, and whether it fits. Returns the exit code. */
-static int make_plan(struct job *j)
+/* make_plan - finds the plan for job->run, and whether it fits. Returns the exit code. */
+static int make_plan(struct job *job)
 {
     ckpt_error err;
-    ckpt_mem_run run = j->run;
-    j->plan.struct_size = sizeof j->plan;
-    ckpt_status st = ckpt_mem_plan(j->m, &run, fits ? tensor_limit() : 0, &j->plan, &err);
-    j->plan_fits = st == CKPT_OK;
+    ckpt_mem_run run = job->run;
+    job->plan.struct_size = sizeof job->plan;
+    ckpt_status st = ckpt_mem_plan(job->mem, &run, fits ? tensor_limit() : 0, &job->plan, &err);
+    job->plan_fits = st == CKPT_OK;
     if (st != CKPT_OK && st != CKPT_ENOTFOUND)
-        return report_error(&err, j->path);
-    j->has_plan = true;
+        return report_error(&err, job->path);
+    job->has_plan = true;
     return EXIT_OK;
 }
 
-/* find_largest_batch - sets j->largest to the largest batch that fits with some plan. */
-static int find_largest_batch(struct job *j)
+/* find_largest_batch - sets job->largest to the largest batch that fits with some plan. */
+static int find_largest_batch(struct job *job)
 {
     ckpt_error err;
-    ckpt_mem_run run = j->run;
+    ckpt_mem_run run = job->run;
     run.checkpoint = CKPT_MEM_PLAN;
-    if (ckpt_mem_largest_batch(j->m, &run, tensor_limit(), &j->largest, &err) != CKPT_OK)
-        return report_error(&err, j->path);
+    if (ckpt_mem_largest_batch(job->mem, &run, tensor_limit(), &job->largest, &err) != CKPT_OK)
+        return report_error(&err, job->path);
     return EXIT_OK;
 }
 
-static int estimate(struct job *j)
+static int estimate(struct job *job)
 {
     ckpt_error err;
     int status = EXIT_OK;
     if (batch && fits) {
-        status = make_plan(j);
-        if (status == EXIT_OK && !j->plan_fits)
-            status = find_largest_batch(j);
+        status = make_plan(job);
+        if (status == EXIT_OK && !job->plan_fits)
+            status = find_largest_batch(job);
     }
-    j->r.struct_size = sizeof j->r;
-    if (status == EXIT_OK && ckpt_mem_estimate(j->m, &j->run, &j->r, &err) != CKPT_OK)
-        return report_error(&err, j->path);
-    snprintf(j->place, sizeof j->place, "%s", j->r.peak_place ? j->r.peak_place : "");
-    j->r.peak_place = j->place;
-    return status == EXIT_OK && batch ? make_plan(j) : status;
+    job->result.struct_size = sizeof job->result;
+    if (status == EXIT_OK && ckpt_mem_estimate(job->mem, &job->run, &job->result, &err) != CKPT_OK)
+        return report_error(&err, job->path);
+    snprintf(job->place, sizeof job->place, "%s", job->result.peak_place ? job->result.peak_place : "");
+    job->result.peak_place = job->place;
+    return status == EXIT_OK && batch ? make_plan(job) : status;
 }
 
-static int report(struct job *j)
+static int report(struct job *job)
 {
-    int status = as_table ? print_table(j) : estimate(j);
+    int status = as_table ? print_table(job) : estimate(job);
     if (status != EXIT_OK || as_table)
         return status;
     if (as_code) {
-        print_code(j);
+        print_code(job);
     } else if (ui.json) {
-        print_json(j);
+        print_json(job);
     } else {
-        print_heading(j);
-        print_amounts(&j->r);
-        if (j->has_plan)
-            print_plan(j);
+        print_heading(job);
+        print_amounts(&job->result);
+        if (job->has_plan)
+            print_plan(job);
         if (fits)
-            print_fit(j);
-        print_notes(j);
+            print_fit(job);
+        print_notes(job);
     }
-    return fits && !j->plan_fits ? EXIT_NO : EXIT_OK;
+    return fits && !job->plan_fits ? EXIT_NO : EXIT_OK;
 }
 
 static int list_optimizers(void)
@@ -691,14 +692,14 @@ int run_mem(int n, char **operand)
         return list_optimizers();
     if (!n)
         return usage_error("mem", "mem needs FILE");
-    struct job j = {.path = operand[0]};
-    int status = parse_run(j.path, &j.run);
+    struct job job = {.path = operand[0]};
+    int status = parse_run(job.path, &job.run);
     if (status >= 0)
         return status;
-    status = open_network(&j);
+    status = open_network(&job);
     if (status == EXIT_OK)
-        status = report(&j);
-    ckpt_mem_free(j.m);
-    close_input(j.f);
+        status = report(&job);
+    ckpt_mem_free(job.mem);
+    close_input(job.f);
     return status;
 }

@@ -36,8 +36,8 @@ struct preview {
 /* preview_shape - returns the *NDIM dimensions of T as its numbers are shown: its shape, or its size in bytes
  * for packed types. Valid until the next call. */
 const uint64_t *preview_shape(const ckpt_tensor *t, uint32_t *ndim);
-ckpt_status preview_text(const struct preview *p, ckpt_error *err);
+ckpt_status preview_text(const struct preview *preview, ckpt_error *err);
 /* preview_json - prints all elements as nested arrays. */
-ckpt_status preview_json(const struct preview *p, ckpt_error *err);
+ckpt_status preview_json(const struct preview *preview, ckpt_error *err);
 
 #endif
