@@ -1,5 +1,5 @@
-/* child.c - runs a piece of work in a child process that never outlives this one. Signals that end a process
- * are blocked before the fork, until the handlers of the parent are set, so that none is lost. */
+/* child.c - runs a piece of work in a child process that never outlives this one. child_start() blocks the
+ * signals that end a process until the parent has set its handlers, so that no signal is lost. */
 #include "child.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 static struct sigaction old_actions[N_END_SIGNALS];
 static sigset_t old_mask;                   /* signals that were blocked before the fork */
-static volatile sig_atomic_t pid;           /* of the child; 0: there is none */
+static volatile sig_atomic_t pid;           /* the child's process id, or 0 */
 static volatile sig_atomic_t passed_signal; /* the last signal passed on to the child, or 0 */
 
 static void pass_signal_on(int sig)
@@ -41,8 +41,8 @@ static void end_with_parent(pid_t parent)
 #endif
 }
 
-/* reset_end_signals - makes signals that main handles end the child by default. A handler would raise the
- * signal anew, which the sandbox forbids, so that the child would go on. */
+/* reset_end_signals - sets the signals that main handles back to their defaults, so that they end the child.
+ * A handler of main would raise the signal again, which the sandbox forbids, and the child would go on. */
 static void reset_end_signals(void)
 {
     static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
@@ -52,8 +52,8 @@ static void reset_end_signals(void)
             (void)signal(all[i], SIG_DFL);
 }
 
-/* pass_end_signals - passes signals that end a process, and are not ignored, on to the child; keeps the old
- * handlers. */
+/* pass_end_signals - makes this process pass the signals that would end it on to the child, and saves its
+ * handlers in old_actions. Ignored signals stay ignored. */
 static void pass_end_signals(void)
 {
     struct sigaction act = {.sa_handler = pass_signal_on, .sa_flags = SA_RESTART};

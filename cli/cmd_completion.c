@@ -45,7 +45,7 @@ enum argument_kind {
     ROOTS, /* the containers in the paths of such names */
 };
 
-/* The placeholders in the tables of options; for OPT_CHOICE, the words are in the table. */
+/* What is proposed for each placeholder in the tables of options, in which OPT_CHOICE lists its words. */
 static const struct {
     const char *arg;
     enum argument_kind kind;
@@ -64,7 +64,7 @@ static const struct {
     {"P", WORDS, "module.|_orig_mod.|model."},
 };
 
-/* argument_kind - returns what can be the argument of O; *LIST: the words. */
+/* argument_kind - returns what the shell proposes for the argument of O. For WORDS, sets *LIST to them. */
 static enum argument_kind argument_kind(const struct opt *o, const char **list)
 {
     *list = o->arg;
@@ -97,7 +97,7 @@ static void print_operand_words(const struct cmd *cmd)
     }
 }
 
-/* Prints the containers "a" and "a.b" for "a.b.c", each once. */
+/* An awk program that prints the containers "a" and "a.b" for "a.b.c", each once. */
 #define ROOTS_AWK                                                                                            \
     "awk -F. '{ p = \"\"; for (i = 1; i < NF; i++) "                                                         \
     "{ p = p (i > 1 ? \".\" : \"\") $i; if (!s[p]++) print p } }'"

@@ -113,8 +113,8 @@ static bool writes_folder(void)
     return format && strcmp(format, "torch-dcp") == 0;
 }
 
-/* is_output_folder - returns true if OUT is a folder for a file with the name of the input. Shards have names
- * of their own. */
+/* is_output_folder - returns true if OUT is a folder in which the output gets the name of the input. Shards
+ * have names of their own. */
 static bool is_output_folder(void)
 {
     struct stat st;
@@ -142,7 +142,7 @@ static size_t stem_length(const char *name, size_t n)
     return tar < n ? length_without_suffix(name, tar, ".pth") : (size_t)(dot - name);
 }
 
-/* output_suffix - returns the suffix for the output: of the format by --to, by NAME, or of F. */
+/* output_suffix - returns the suffix of the format by --to, else by NAME, else of F's own format. */
 static const char *output_suffix(const ckpt_file *f, const char *name)
 {
     const char *format = ckpt_write_format(writing.to ? writing.to : name);
@@ -216,7 +216,7 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
     int status = edit_write(p, input, &r);
     if (status != EXIT_OK)
         return status;
-    if (!ui.json) /* the JSON report has them */
+    if (!ui.json) /* the JSON report lists the overflows itself */
         print_overflows(p, input);
     edit_print_result("ckpt.convert.v1", input, p, &r, add_convert_json);
     return EXIT_OK;

@@ -138,7 +138,7 @@ static int diff_files(const char *a, const char *b)
 
 /* ---------------------------------------------------------------------- git */
 
-/* git_diff_one - describes PATH, which is on one side only. LABEL: "new file: " or "deleted file: ". */
+/* git_diff_one - prints a line about PATH, which is on one side only. The line begins with LABEL. */
 static void git_diff_one(const char *path, const char *label)
 {
     struct totals sum = {0};
@@ -172,12 +172,13 @@ static void git_diff_both(const char *old, const char *new)
 }
 
 /* git_diff - runs as git's external diff: path old-file old-hex old-mode new-file new-hex new-mode [new-path
- * note]; a path alone is unmerged. Always returns 0, because git stops at a nonzero exit code. */
+ * note]. If git passes only a path, that path is unmerged. Always returns 0, because git stops at a nonzero
+ * exit code. */
 static int git_diff(int n, char **operand)
 {
     struct text name = {0};
     ui.pipe_may_close = true;
-    signal(SIGPIPE, SIG_IGN); /* if a pager quits, git would die of a driver that a signal ended */
+    signal(SIGPIPE, SIG_IGN); /* git would fail if SIGPIPE ended its driver when a pager quits */
     if (n != 1 && n < 7)
         return usage_error("diff",
                            "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);

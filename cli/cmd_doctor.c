@@ -29,7 +29,7 @@ enum step { SALVAGE, STRIP, SANITIZE, CONVERT, NSTEPS };
 static const struct command {
     uint32_t action;
     const char *packing;       /* NULL: any */
-    bool with_root, as_format; /* whether the fix has a root, a format */
+    bool with_root, as_format; /* the fix has a root; it has a format */
     enum step step;            /* NSTEPS: cannot be joined */
     const char *words;
 } commands[] = {
@@ -39,7 +39,7 @@ static const struct command {
     {CKPT_FIX_CONVERT, NULL, false, false, CONVERT, "ckpt convert FILE OUT"},
     {CKPT_FIX_CONVERT, NULL, true, false, CONVERT, "ckpt convert --root ROOT FILE OUT"},
     {CKPT_FIX_CONVERT, NULL, false, true, NSTEPS, "ckpt convert --to FORMAT FILE OUT"},
-    /* -f: an error page of the server is not saved as the file */
+    /* -f: curl does not save an error page of the server as the file */
     {CKPT_FIX_DOWNLOAD, NULL, false, false, NSTEPS, "curl -fL -o FILE URL"},
     {CKPT_FIX_LFS_PULL, NULL, false, false, NSTEPS, "git lfs pull --include FILE"},
     {CKPT_FIX_UNPACK, "7-Zip", false, false, NSTEPS, "7z x FILE"},
@@ -56,11 +56,11 @@ struct advice {
 
 struct job {
     const char *path;
-    struct advice wanted[NSTEPS]; /* the fixes of all diagnoses; .command NULL: not needed */
+    struct advice wanted[NSTEPS]; /* by step: the fix of a diagnosis; .command NULL: there is none */
     const char *suffix;           /* suffix of the last output */
     struct text problems, notes;
-    json *list; /* array of the result, or NULL */
-    json *head;
+    json *list; /* array of the diagnoses, or NULL */
+    json *head; /* the JSON document */
 };
 
 static struct advice find_advice(const ckpt_fix *fix)
@@ -79,7 +79,7 @@ static struct advice find_advice(const ckpt_fix *fix)
 static void add_input(struct text *to, const struct job *j)
 {
     if (strcmp(j->path, "-") == 0)
-        text_add(to, "FILE"); /* it was read from a pipe */
+        text_add(to, "FILE"); /* standard input has no name */
     else
         text_operand(to, j->path);
 }
@@ -97,7 +97,7 @@ struct names {
     const char *suffix; /* of the output */
 };
 
-/* add_command - adds the command line of A, its placeholders replaced by names. */
+/* add_command - adds the command line of A. NAMES and the fix of A replace its placeholders. */
 static void add_command(struct text *to, const struct job *j, const struct advice *a, struct names names)
 {
     static const char *const places[] = {"FILE", "OUT", "ROOT", "FORMAT", "PACKING"};
@@ -131,12 +131,12 @@ static void record_step(struct job *j, const ckpt_diagnosis *d)
     struct advice a = find_advice(d->fix);
     if (!a.command || a.command->step == NSTEPS)
         return;
-    if (!j->wanted[a.command->step].fix.root) /* convert --root does what convert alone does, too */
+    if (!j->wanted[a.command->step].fix.root) /* a convert with --root also does what one without does */
         j->wanted[a.command->step] = a;
     j->suffix = a.fix.suffix;
 }
 
-/* add_all_fixes - adds one command line that applies all fixes; false if there are fewer than two. */
+/* add_all_fixes - adds one command line that applies all fixes. Returns false if there are fewer than two. */
 static bool add_all_fixes(struct text *to, const struct job *j)
 {
     size_t n = 0, done = 0;

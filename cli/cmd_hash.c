@@ -39,13 +39,13 @@ const struct cmd cmd_hash = {
 struct job {
     ckpt_file *f;
     ckpt_algorithm alg;
-    size_t nbytes;    /* of a digest */
-    uint8_t *digests; /* CKPT_DIGEST_MAX per row */
-    uint8_t whole[CKPT_DIGEST_MAX];
+    size_t nbytes;                  /* of a digest */
+    uint8_t *digests;               /* CKPT_DIGEST_MAX per row */
+    uint8_t whole[CKPT_DIGEST_MAX]; /* the digest of the file */
 };
 
-/* digest_all - computes the digests of the tensors that match --glob, with the dtypes of --cast, and of the
- * whole. */
+/* digest_all - computes the digests of the tensors that match --glob, with the dtypes of --cast, and the
+ * digest of the file. */
 static ckpt_status digest_all(struct job *j, ckpt_error *err)
 {
     const ckpt_work how = ui_work();

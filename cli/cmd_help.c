@@ -31,8 +31,8 @@ static bool man_has_page(const char *section, const char *page)
     return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* add_program_folder - adds the folder of this program, with a slash at the end; false if it cannot be found
- * out. */
+/* add_program_folder - adds the folder of this program, with a slash at the end. Returns false if the system
+ * cannot name it. */
 static bool add_program_folder(struct text *to)
 {
     char path[4096];
@@ -47,8 +47,8 @@ static bool add_program_folder(struct text *to)
     return true;
 }
 
-/* find_page_file - sets TO to the file of PAGE next to the program, installed or in the source tree; false if
- * there is none. */
+/* find_page_file - sets TO to the file of PAGE next to the program, installed or in the source tree. Returns
+ * false if there is no such file. */
 static bool find_page_file(struct text *to, const char *section, const char *page)
 {
     static const struct {
@@ -70,8 +70,8 @@ static bool find_page_file(struct text *to, const char *section, const char *pag
     return false;
 }
 
-/* exec_page_viewer - replaces this process by a program that shows PAGE. Returns only if it finds none, or no
- * page; PATH is then the file of the page, or empty. */
+/* exec_page_viewer - replaces this process by a program that shows PAGE. Returns only if there is no such
+ * program or no page. PATH is then the file of the page, or empty. */
 static void exec_page_viewer(const char *section, const char *page, struct text *path)
 {
     fflush(stdout);

@@ -275,7 +275,7 @@ static void print_optimizer(const struct facts *facts, struct text *out)
 }
 
 /* add_scalar - adds row ROW if it is a numpy scalar near the top, in which training scripts save their best
- * score; otherwise returns false. */
+ * score. Returns false if ROW is anything else. */
 static bool add_scalar(const struct facts *facts, uint32_t row, struct text *out)
 {
     const ckpt_tensor it = tensor_at(facts->f, row), *t = &it;
@@ -291,10 +291,10 @@ static bool add_scalar(const struct facts *facts, uint32_t row, struct text *out
     return true;
 }
 
-/* A line of values: the first are shown, the others counted. */
+/* A line of at most MANY_VALUES values. */
 struct value_list {
     struct text *out;
-    size_t shown, more;
+    size_t shown, more; /* how many values are shown, and how many are only counted */
 };
 
 static bool begin_list_item(struct value_list *list)

@@ -51,12 +51,12 @@ static uint64_t tensor_limit(void) { return fits > RESERVE ? (fits - RESERVE) / 
 
 struct job {
     const char *path;
-    ckpt_file *f; /* NULL: a config alone */
+    ckpt_file *f; /* NULL: PATH is a config.json */
     ckpt_mem *mem;
     ckpt_mem_run run;
-    ckpt_mem_result result, plan; /* for the options as they are; with the plan */
+    ckpt_mem_result result, plan; /* what the options take; what the plan takes */
     bool has_plan, plan_fits;
-    uint64_t largest; /* the largest batch that fits; set only if no plan makes the wanted one fit */
+    uint64_t largest; /* the largest batch that fits; set only if no plan makes --batch fit */
     char place[128];  /* copy of r.peak_place, which ckpt_mem_plan() frees */
 };
 
@@ -180,24 +180,24 @@ static bool find_config(const char *path, struct text *out)
 /* open_network - reads the network at job->path. Returns EXIT_OK, or the exit code after an error. */
 static int open_network(struct job *job)
 {
-    struct text beside = {0};
+    struct text config_path = {0};
     ckpt_error err;
     ckpt_mem_options o = {.struct_size = sizeof o, .frozen = frozen.at, .nfrozen = frozen.n};
     if (is_config(job->path))
         o.config = job->path;
     else if (config)
         o.config = *config ? config : NULL;
-    else if (strcmp(job->path, "-") != 0 && find_config(job->path, &beside))
-        o.config = beside.ptr;
+    else if (strcmp(job->path, "-") != 0 && find_config(job->path, &config_path))
+        o.config = config_path.ptr;
     if (!is_config(job->path)) {
         job->f = open_input(job->path, false);
         if (!job->f) {
-            text_free(&beside);
+            text_free(&config_path);
             return EXIT_TROUBLE;
         }
     }
     ckpt_status st = ckpt_mem_new(job->f, &o, &job->mem, &err);
-    text_free(&beside);
+    text_free(&config_path);
     return st == CKPT_OK ? EXIT_OK : report_error(&err, job->path);
 }
 
@@ -323,7 +323,7 @@ static void print_plan(const struct job *job)
     const ckpt_mem_result *plan = &job->plan;
     text_add(&t, fits && job->plan_fits ? "plan: the least work that fits, " : "plan: the lowest peak, ");
     if (!plan->plan_proven)
-        text_add(&t, "not proven to be that (too many ways to cut these blocks), ");
+        text_add(&t, "not proven to be the best (too many ways to cut these blocks), ");
     if (!count_recomputed(plan))
         text_add(&t, fits ? "nothing has to be checkpointed" : "checkpointing does not lower it");
     else
@@ -411,7 +411,7 @@ static void print_joined_blocks(const struct job *job)
          "        for block in self.blocks:\n            x = block(x, *args, **kwargs)\n        return x\n\n"
          "    def forward(self, x, *args, **kwargs):\n"
          "        return checkpoint(self.run, x, *args, use_reentrant=False, **kwargs)\n\n\n"
-         "class Joined(torch.nn.Module):  # stands where a block of the segment before was\n"
+         "class Joined(torch.nn.Module):  # replaces a block that a Segment runs\n"
          "    def forward(self, x, *args, **kwargs):\n        return x\n\n");
     for (size_t i = 0; i < plan->nsegments; i++) {
         const ckpt_mem_segment *s = &plan->segment[i];

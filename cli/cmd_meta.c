@@ -36,7 +36,7 @@ struct change {
 /* All keys: those of the file, then new ones. */
 struct changes {
     struct change *at;
-    size_t n, changed;
+    size_t n, changed; /* how many keys there are, and how many of them change */
 };
 
 static bool is_same_value(ckpt_str a, ckpt_str b)

@@ -46,14 +46,14 @@ struct child_result {
     int verdict;
     int unwritten;         /* errno if the report could not be written to the spool */
     unsigned long seconds; /* limit of its processor time */
-    bool rows, done, full; /* full: the child printed that its output cannot be written */
+    bool rows, done, full; /* it printed records; its report is complete; its output cannot be written */
 };
 
 struct job {
     const struct scan_report *report;
-    uint64_t files, of[SCAN_VERDICTS];
-    bool several; /* may there be more than one file? */
-    bool no, unsure;
+    uint64_t files, by_verdict[SCAN_VERDICTS]; /* how many files: all, and with each verdict */
+    bool several;                              /* there may be more than one file */
+    bool found, unsure;         /* a file has findings; a file could not be scanned to its end */
     struct child_result *child; /* NULL: no sandbox */
     int spool;                  /* keeps a JSON report until it is complete; -1: no spool */
 };
@@ -109,8 +109,8 @@ static int scan_one(const struct scan_report *report, const char *path, bool loc
     return code;
 }
 
-/* report_dead_child - reports that the process that scanned PATH was ended, by the file or from outside, or
- * could not write its report. */
+/* report_dead_child - reports that a signal ended the process that scanned PATH, or that it could not write
+ * its report. */
 static int report_dead_child(const struct scan_report *report, const char *path,
                              const struct child_result *result, int status)
 {
@@ -161,8 +161,8 @@ static void print_spool(int spool)
     }
 }
 
-/* seconds_for - returns the limit of processor time for PATH: more than any file needs that was not made to
- * exceed it. */
+/* seconds_for - returns the limit of processor time for PATH. Only a file that was made to exceed it needs
+ * more. */
 static unsigned long seconds_for(const char *path)
 {
     struct stat st;
@@ -194,7 +194,7 @@ static int scan_in_sandbox(const struct job *j, const char *path)
     struct child_result *result = j->child;
     int status;
     *result = (struct child_result){.code = EXIT_TROUBLE, .verdict = SCAN_INCOMPLETE};
-    if (finish_output(EXIT_OK) != EXIT_OK) /* or the child would print the same error */
+    if (finish_output(EXIT_OK) != EXIT_OK) /* so that the child does not print the same error */
         exit(EXIT_TROUBLE);
     if (j->spool >= 0 && (ftruncate(j->spool, 0) || lseek(j->spool, 0, SEEK_SET)))
         return report_failure(CKPT_EIO, path, "--sandbox=off scans without",
@@ -230,13 +230,13 @@ static void scan_path(void *user, const char *path)
     }
     files_unname_lines(&name);
     j->files++;
-    j->of[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
-    j->no = j->no || code == EXIT_NO;
+    j->by_verdict[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
+    j->found = j->found || code == EXIT_NO;
     j->unsure = j->unsure || code == EXIT_TROUBLE;
 }
 
-/* map_shared_result - maps memory that is shared with the children, for their results. Returns NULL if
- * --sandbox=off is given or it fails; then files are scanned in this process. */
+/* map_shared_result - maps memory that is shared with the children, for their results. Returns NULL with
+ * --sandbox=off or if mmap() fails; files are then scanned in this process. */
 static struct child_result *map_shared_result(void)
 {
     void *at = sandbox == SANDBOX_OFF ? MAP_FAILED
@@ -288,11 +288,11 @@ int run_scan(int n, char **operand)
         unread += w.unread;
     }
     bool whole = !j.unsure && !unread && j.files;
-    int code = j.no ? EXIT_NO : whole ? EXIT_OK : EXIT_TROUBLE;
+    int code = j.found ? EXIT_NO : whole ? EXIT_OK : EXIT_TROUBLE;
     if (j.report->finish)
         j.report->finish(code, whole);
     if (j.report == &scan_text && !ui.quiet)
-        scan_print_summary(j.of);
+        scan_print_summary(j.by_verdict);
     if (j.files == 0)
         (void)report_failure(CKPT_ENOTFOUND, operand[0], NULL, "nothing to scan");
     return code;

@@ -437,7 +437,7 @@ static bool show_below(const ckpt_file *f, const char *prefix)
     return kept != 0;
 }
 
-/* show_names - lists the tensors, of a file without a graph or with a common prefix of names as --root. */
+/* show_names - lists the tensors of a file that has no graph, or whose --root is a common prefix of names. */
 static int show_names(const ckpt_file *f)
 {
     struct text out = {0};

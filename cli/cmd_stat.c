@@ -123,7 +123,7 @@ static const char *const titles[COLUMNS] = {"NAME", "DTYPE", "MIN", "MAX", "MEAN
                                             "NORM", "ZEROS", "NAN", "INF", "HISTOGRAM"};
 /* Columns that are left out on a narrow terminal, NORM first. */
 static const unsigned dispensable[] = {NORM, HISTOGRAM, ZEROS, DTYPE, MEAN};
-static unsigned left_out; /* how many of them are left out */
+static unsigned left_out; /* how many of the dispensable columns are left out */
 
 static bool is_shown(unsigned column)
 {

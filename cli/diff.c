@@ -67,8 +67,8 @@ static bool has_only_name(const struct report *r, const ckpt_diff_event *e)
     return strcmp(ckpt_file_format(e->what == CKPT_DIFF_ONLY_B ? r->b : r->a), "names") == 0;
 }
 
-/* add_quantizer_difference - adds the notes of A and B, quantized tensors with the same integers but
- * different scales; false if they are not. */
+/* add_quantizer_difference - adds the notes of A and B if they are quantized tensors with the same integers
+ * but different scales. Returns false if they are not. */
 static bool add_quantizer_difference(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b)
 {
     if (!a || !b || a->kind != CKPT_QUANTIZED || str_is_equal(a->note, b->note))
@@ -134,28 +134,28 @@ static double change_size(const ckpt_diff_event *e, enum diff_order order)
     return !e->compared || isnan(x) ? HUGE_VAL : x; /* a change that cannot be measured counts as large */
 }
 
-struct sorted {
+struct sized_event {
     ckpt_diff_event e;
-    double size; /* of the change; below 0: none */
-    size_t place;
+    double size;  /* of the change; below 0: the tensor is not changed */
+    size_t index; /* in the report before it is sorted */
 };
 
 static int compare_change_sizes(const void *x, const void *y)
 {
-    const struct sorted *a = x, *b = y;
+    const struct sized_event *a = x, *b = y;
     if (a->size != b->size)
         return a->size > b->size ? -1 : 1;
-    return (a->place > b->place) - (a->place < b->place);
+    return (a->index > b->index) - (a->index < b->index);
 }
 
 void report_sort(struct report *r, enum diff_order order)
 {
     if (order == BY_NAME)
         return;
-    struct sorted *list = mem_new(r->n, sizeof *list);
+    struct sized_event *list = mem_new(r->n, sizeof *list);
     for (size_t i = 0; i < r->n; i++) {
         bool changed = r->events[i].what == CKPT_DIFF_CHANGED;
-        list[i] = (struct sorted){r->events[i], changed ? change_size(&r->events[i], order) : -1, i};
+        list[i] = (struct sized_event){r->events[i], changed ? change_size(&r->events[i], order) : -1, i};
     }
     qsort(list, r->n, sizeof *list, compare_change_sizes);
     for (size_t i = 0; i < r->n; i++)
@@ -251,9 +251,9 @@ static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what 
     return NULL;
 }
 
-/* find_one_sided_prefix - returns the prefix that only one side has: in all renamed tensors, at least two; if
- * ONLY, in the names of tensors that only one file has. Those are in natural order, which a common prefix
- * does not change. */
+/* find_one_sided_prefix - returns the prefix that only one side has in all renamed tensors, of which there
+ * are at least two. With ONLY, compares the tensors that only one file has; a common prefix does not change
+ * their natural order. */
 static ckpt_str find_one_sided_prefix(const struct report *r, bool only, bool *in_b)
 {
     ckpt_str prefix = {"", 0};
@@ -273,8 +273,9 @@ static ckpt_str find_one_sided_prefix(const struct report *r, bool only, bool *i
     return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
 }
 
-/* prefix_option - returns the option of diff that removes PREFIX from SIDE: --root if it has other tensors,
- * which are then left out. Returns NULL if no full name begins with PREFIX, because a root was given. */
+/* prefix_option - returns the option of diff that removes PREFIX from SIDE: --root, which leaves out the
+ * tensors without PREFIX, if there are any. NULL: no full name begins with PREFIX, because a root was
+ * given. */
 static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
 {
     uint32_t n = ckpt_tensor_count(side), with = 0;
@@ -283,7 +284,7 @@ static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
     return with == 0 ? NULL : with < n ? "--root" : "--ignore-prefix";
 }
 
-/* print_ignore_hint - prints a hint at --ignore-prefix PREFIX. */
+/* print_ignore_hint - prints the hint to add --ignore-prefix=PREFIX. */
 static void print_ignore_hint(ckpt_str prefix)
 {
     struct text word = {0}, hint = {0};

@@ -33,7 +33,7 @@ void report_markdown(const struct report *r);
 void report_prefix_hint(const struct report *r);
 void report_json(const struct report *r);
 
-/* Print only the values that are not tensors; values_json prints an object, or null. */
+/* These print only the values that are not tensors; values_json prints an object, or null. */
 void values_text(const struct report *r);
 void values_markdown(const struct report *r);
 void values_json(const struct report *r, FILE *to);

@@ -7,9 +7,9 @@
 #include "json.h"
 
 enum {
-    NODES = 100,
-    CLASS_NODES = 8
-}; /* how many nodes of a value are shown; of a container whose type differs */
+    NODES = 100,    /* how many nodes of a value are shown at most */
+    CLASS_NODES = 8 /* the same if only the types of two containers matter */
+};
 
 static const char *value_sign(const ckpt_diff_value *e)
 {
@@ -17,7 +17,7 @@ static const char *value_sign(const ckpt_diff_value *e)
 }
 
 /* find_key_of_other_type - finds the last key in E's paths that is an int in one file and a text in the
- * other; sets *KEY to that of A. Returns false if there is none. */
+ * other. Sets *KEY to that key in A. Returns false if there is none. */
 static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_elem **key)
 {
     uint32_t i = e->a->npath, k = e->b->npath;
@@ -29,7 +29,7 @@ static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_ele
     return *key != NULL;
 }
 
-/* add_both_values - adds both values of E; if they look the same, with what differs. */
+/* add_both_values - adds the two values of E to A and B. If their texts are equal, also adds what differs. */
 static void add_both_values(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     char type_a[256], type_b[256];

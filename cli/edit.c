@@ -9,7 +9,7 @@
 
 struct writing writing;
 
-/* Where the report goes; chosen before the output is written, whose name is that of a new file afterwards. */
+/* The stream for the report, chosen before writing, because OUT is the name of a new file afterwards. */
 static FILE *report;
 
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)

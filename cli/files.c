@@ -13,9 +13,9 @@ struct files_options files;
 struct reports {
     int (*each)(const char *path);
     enum files_layout layout;
-    bool several;           /* may there be more than one file? */
+    bool several;           /* there may be more than one file */
     uint64_t done, skipped; /* files reported on; files that are not checkpoints */
-    int status;
+    int status;             /* the highest exit code so far */
 };
 
 void files_name_lines(const char *path, enum files_layout layout, bool several, struct text *name)
@@ -72,8 +72,8 @@ static bool has_checkpoint_suffix(const char *name)
     return false;
 }
 
-/* is_checkpoint - returns true if PATH is a checkpoint by its content or suffix. By its suffix, because an
- * error page that was saved as model.pt is to be reported, not skipped. */
+/* is_checkpoint - returns true if PATH is a checkpoint by its content or suffix. The suffix counts because an
+ * error page that was saved as model.pt must be reported, not skipped. */
 static bool is_checkpoint(const char *path)
 {
     ckpt_error err;
@@ -140,8 +140,8 @@ static bool has_checkpoints(const char *path)
     return found;
 }
 
-/* report_operand - reports on PATH. If it is a folder with checkpoints, but not a checkpoint itself, prints a
- * notice of -r. */
+/* report_operand - reports on PATH. If PATH is a folder with checkpoints, but not a checkpoint itself, prints
+ * a notice that recommends -r. */
 static void report_operand(struct reports *r, const char *path)
 {
     int before = r->status;

@@ -31,9 +31,8 @@ enum files_layout {
  * the highest exit code that EACH returned; EXIT_TROUBLE if -r finds nothing. */
 int files_each(int n, char **operand, enum files_layout layout, int (*each)(const char *path));
 
-/* files_name_lines - makes each line that line_put prints begin with PATH, if the options and LAYOUT ask for
- * it; SEVERAL: there may be other files. NAME is empty and holds the text until files_unname_lines() ends it.
- * */
+/* files_name_lines - makes each line that line_put prints begin with PATH, if the options and LAYOUT require
+ * it. SEVERAL: there may be other files. NAME is empty, and holds the text until files_unname_lines(). */
 void files_name_lines(const char *path, enum files_layout layout, bool several, struct text *name);
 void files_unname_lines(struct text *name);
 

@@ -66,7 +66,7 @@ static void visit_folder(struct folder_walk *w, const char *path, struct names *
     }
     for (size_t i = 0; i < here.n; i++) {
         if (lstat(here.at[i], &st) != 0 || S_ISREG(st.st_mode))
-            w->file(w->user, here.at[i]); /* file() reports one that is gone */
+            w->file(w->user, here.at[i]); /* file() reports a file that is gone */
         else if (S_ISDIR(st.st_mode))
             add_path(&below, "", here.at[i]);
         else

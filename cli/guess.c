@@ -33,7 +33,7 @@ int guess_distance(const char *typed, const char *meant)
     }
     int limit = m <= 2 ? 0 : m <= 4 ? 1 : 2;
     if (n >= 2 && m >= 2 && (n < m || n == m + 1) && strncmp(typed, meant, n < m ? n : m) == 0)
-        return 1; /* one is the beginning of the other */
+        return 1; /* one word is the beginning of the other */
     return row[n % 3][m] <= limit ? row[n % 3][m] : -1;
 }
 
@@ -44,7 +44,7 @@ struct nearest {
     bool any;
 };
 
-/* replace_if_nearer - makes WORD the nearest if it is nearer than the nearest so far; returns whether it
+/* replace_if_nearer - makes WORD the nearest word if it is nearer than the nearest so far. Returns true if it
  * is. */
 static bool replace_if_nearer(struct nearest *best, const char *word)
 {
@@ -227,7 +227,7 @@ static int file_distance(const char *typed, const char *name)
     return guess_distance(stem_typed, stem_name);
 }
 
-/* find_nearest_file - sets NAME to the file in FOLDER that is nearest to TYPED, the first of several.
+/* find_nearest_file - sets NAME to the file in FOLDER that is nearest to TYPED; of several, to the first.
  * Returns false if none is near. */
 static bool find_nearest_file(const char *folder, const char *typed, char name[NAME_MAX + 1])
 {

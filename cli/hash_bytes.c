@@ -32,8 +32,8 @@ static const char *find_name_digits(const char *path, size_t *n)
     return NULL;
 }
 
-/* sha256_of - adds the digest of the file PATH or, if F is not NULL, of F's payload to HEX. Returns EXIT_OK,
- * or EXIT_TROUBLE after printing the error. */
+/* sha256_of - adds the digest of F's payload to HEX or, if F is NULL, the digest of the file PATH. Returns
+ * EXIT_OK, or EXIT_TROUBLE after printing the error. */
 static int sha256_of(const char *path, ckpt_file *f, struct text *hex)
 {
     uint8_t out[CKPT_DIGEST_MAX];
@@ -118,8 +118,8 @@ int hash_of_payload(const char *path)
     return status;
 }
 
-/* add_hub_name - adds PATH with the first digits of HEX in its name: in place of digits that it has, if they
- * are enough, or before the last '.'. */
+/* add_hub_name - adds PATH with the first digits of HEX in its name: in place of the digits that the name
+ * has, if these are enough, or before the last dot. */
 static void add_hub_name(struct text *to, const char *path, const char *hex)
 {
     size_t n;

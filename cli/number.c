@@ -41,12 +41,12 @@ static const struct layout layouts[] = {
     [CKPT_DT_BITS2X4] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_BITS4X2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_F4] = {.kind = NUM_BITS, .nbytes = 1},
-    /* Elements across bytes: shown byte by byte. */
+    /* Elements that cross the bounds of bytes are shown as bytes. */
     [CKPT_DT_F6_E2M3] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_F6_E3M2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU4X2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU2X4] = {.kind = NUM_BITS, .nbytes = 1},
-    /* One element a byte. */
+    /* Each element has a byte of its own. */
     [CKPT_DT_I4] = {.kind = NUM_INT, .nbytes = 1, .bits = 4},
     [CKPT_DT_U4] = {.kind = NUM_UINT, .nbytes = 1, .bits = 4},
     [CKPT_DT_I2] = {.kind = NUM_INT, .nbytes = 1, .bits = 2},

@@ -8,10 +8,10 @@ enum number_kind { NUM_REAL, NUM_INT, NUM_UINT, NUM_BOOL, NUM_COMPLEX, NUM_BITS 
 
 struct number {
     enum number_kind kind;
-    bool single; /* re and im are exact as floats, which need fewer digits */
-    double re, im;
-    int64_t i;
-    uint64_t u;
+    bool single;     /* re and im are exact as floats, which need fewer digits */
+    double re, im;   /* NUM_REAL, NUM_COMPLEX */
+    int64_t i;       /* NUM_INT */
+    uint64_t u;      /* any other kind */
     unsigned nbytes; /* NUM_BITS: how many bytes of u to show in hexadecimal */
 };
 

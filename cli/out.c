@@ -66,7 +66,7 @@ FILE *report_stream(const char *output)
         return stderr;
     bool same = fstat(STDOUT_FILENO, &out) == 0 && stat(output, &named) == 0 && out.st_dev == named.st_dev &&
                 out.st_ino == named.st_ino;
-    return same && !S_ISCHR(out.st_mode) ? stderr : stdout; /* a device such as /dev/null may be both */
+    return same && !S_ISCHR(out.st_mode) ? stderr : stdout; /* a device, such as /dev/null, can hold both */
 }
 
 void line_put(const struct text *line)
@@ -311,7 +311,7 @@ static void align_cell(struct table *t, unsigned c)
         text_insert_blanks(&t->text, t->text.len, right ? 2 : width - n + 2);
 }
 
-/* end_line - ends the line after its last cell that is not empty, and writes the lines if they are many. */
+/* end_line - ends the line after its last cell that is not empty; writes the lines if they are many. */
 static void end_line(struct table *t)
 {
     t->text.len = t->end;
@@ -569,8 +569,8 @@ static int compare_row_sizes(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* sort_by_size - sorts ROWS, which are in natural order, by size, largest first; equal sizes stay in that
- * order. */
+/* sort_by_size - sorts ROWS by size, the largest first. ROWS are in natural order, and those of one size stay
+ * in it. */
 static void sort_by_size(const ckpt_file *f, uint32_t *rows, size_t n)
 {
     struct row_size *all = mem_new(n, sizeof *all);

@@ -13,7 +13,7 @@ struct ui {
     bool ignore_case;        /* globs match ASCII letters of either case */
     uint64_t jobs;           /* threads; 0: the library decides */
     const char *root;        /* --root of the inputs, or NULL */
-    ckpt_limits limits;      /* for opening the inputs; 0: the library's */
+    ckpt_limits limits;      /* for opening the inputs; 0: the default of the library */
     bool tty, color;         /* of stdout */
     bool err_tty, err_color; /* of stderr */
     bool pipe_may_close;     /* a closed pipe on stdout is not an error */
@@ -95,7 +95,7 @@ struct table {
     struct text text; /* all cells, one after the other; while printing, the lines */
     size_t begun;     /* where the text of the next cell begins */
     enum { TABLE_COLLECTS, TABLE_MEASURES, TABLE_PRINTS } pass;
-    unsigned columns, column; /* how many; that of the next cell */
+    unsigned columns, column; /* number of columns; column of the next cell */
     size_t nrows;
     bool right[TABLE_COLUMNS];   /* right-aligned, for numbers */
     size_t width[TABLE_COLUMNS]; /* columns of the widest cell so far */
@@ -108,7 +108,7 @@ struct table {
     FILE *to;
     bool header;
     enum style line_style; /* of the current line */
-    size_t end;            /* where its last cell that is not empty ends */
+    size_t end;            /* where the last cell of that line that is not empty ends */
 };
 /* table_header - adds the row of TITLES, which table_print prints if HEADER; NULL: a row that is never
  * printed. */

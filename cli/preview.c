@@ -8,29 +8,29 @@
 #include "number.h"
 #include "out.h"
 
-/* Of more than LIMIT elements, the last two dimensions show EDGE at both ends, the others one. Elements are
- * read in blocks of WINDOW. */
+/* A slice of more than LIMIT elements is shown by its edges: the first and last EDGE indexes of the last two
+ * dimensions, and the first and last index of the others. Elements are read in blocks of WINDOW. */
 enum { LIMIT = 200, EDGE = 3, WINDOW = 4096 };
 
 /* The format of all numbers of one preview, so that their decimal points line up. */
 struct number_format {
     enum { DECIMAL, WHOLE, SCIENTIFIC, EXACT } form;
-    bool all_whole;
+    bool all_whole;     /* all numbers are integers below 1e8 */
     double least, most; /* smallest and largest finite magnitude, zeros aside */
-    size_t width;
+    size_t width;       /* bytes of the longest text of a number */
 };
 
 struct preview_walk {
     const struct preview *preview;
-    ckpt_dtype dtype; /* of the elements as they are read */
-    size_t size;      /* bytes of an element */
-    uint64_t total;   /* elements of the tensor */
-    uint32_t ndim;    /* axes of the slice */
-    uint64_t *stride; /* of each axis, in elements */
-    uint64_t *at;     /* current index along each axis, in steps of the slice */
-    uint64_t *edge;   /* how many indexes each axis shows at both ends; 0: all */
-    uint8_t *window;
-    uint64_t first, count; /* elements in the window */
+    ckpt_dtype dtype;      /* of the elements as they are read */
+    size_t size;           /* bytes of an element */
+    uint64_t total;        /* elements of the tensor */
+    uint32_t ndim;         /* axes of the slice */
+    uint64_t *stride;      /* of each axis, in elements */
+    uint64_t *at;          /* current index along each axis, in steps of the slice */
+    uint64_t *edge;        /* how many indexes each axis shows at both ends; 0: all */
+    uint8_t *window;       /* the block of elements that was read last */
+    uint64_t first, count; /* index of its first element, and how many it has */
     struct number_format format;
     ckpt_error *err;
 };
@@ -82,7 +82,7 @@ static bool is_at_gap(const struct preview_walk *walk, uint32_t axis)
     return walk->edge[axis] && walk->at[axis] == walk->edge[axis];
 }
 
-/* advance_axis - moves to the next index along AXIS; at the end, back to 0 and returns false. */
+/* advance_axis - moves to the next shown index along AXIS. At the end, moves back to 0 and returns false. */
 static bool advance_axis(struct preview_walk *walk, uint32_t axis)
 {
     uint64_t n = walk->preview->slice->axes[axis].count;
@@ -144,7 +144,7 @@ static void format_number(const struct number_format *format, const struct numbe
     }
 }
 
-/* scan_shown_elements - visits all elements to be shown: measures their magnitudes or, if WIDTHS, their
+/* scan_shown_elements - visits all elements to be shown, and measures their magnitudes or, if WIDTHS, their
  * texts. */
 static ckpt_status scan_shown_elements(struct preview_walk *walk, bool widths)
 {
@@ -214,7 +214,7 @@ static void print_indexes(const struct preview_walk *walk, const uint32_t *shown
 
 static ckpt_status print_all(struct preview_walk *walk, const uint32_t *shown, uint32_t nshown)
 {
-    bool index_due = nshown > 2, gap_printed = false;
+    bool print_index = nshown > 2, gap_printed = false;
     uint32_t last = nshown ? shown[nshown - 1] : UINT32_MAX;
     for (;;) {
         bool gap = false;
@@ -224,7 +224,7 @@ static ckpt_status print_all(struct preview_walk *walk, const uint32_t *shown, u
             if (!gap_printed)
                 puts("  …");
         } else {
-            if (index_due)
+            if (print_index)
                 print_indexes(walk, shown, nshown);
             ckpt_status s = print_line(walk, last);
             if (s != CKPT_OK)
@@ -237,7 +237,7 @@ static ckpt_status print_all(struct preview_walk *walk, const uint32_t *shown, u
                 break;
         if (i == UINT32_MAX)
             return CKPT_OK;
-        index_due = nshown > 2 && i + 2 < nshown;
+        print_index = nshown > 2 && i + 2 < nshown;
     }
 }
 

@@ -1,5 +1,5 @@
-/* preview.h - prints the numbers of a tensor, or of a slice of it such as "[0:2, -1, ::3]", by Python's
- * rules, with negative indexes and steps, without ellipsis and new axes. */
+/* preview.h - prints the numbers of a tensor, or of a slice of it such as "[0:2, -1, ::3]". A slice follows
+ * Python's rules, with negative indexes and steps, but has neither an ellipsis nor new axes. */
 #ifndef CLI_PREVIEW_H
 #define CLI_PREVIEW_H
 

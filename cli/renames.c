@@ -6,11 +6,12 @@
 
 enum { SHOWN = 20 };
 
-/* A change without the parts around it that stay the same, cut at dots. Keys of _metadata are names of
- * modules: if "module.x" becomes "x" in tensors, "module" becomes "" there. So a last dot is kept apart. */
+/* A change of names, without the components before and after it that stay the same. If "module.x" becomes "x"
+ * in tensors, the module path "module" becomes "" in _metadata. FROM and TO have no dot at the end, so that
+ * both are one change, from "module" to "". */
 struct change {
     ckpt_str from, to;
-    bool dot;
+    bool dot; /* FROM or TO had a dot at the end, which is printed */
     uint32_t mapping;
     uint64_t tensors, metadata, values;
     size_t first; /* index of its first rename, which gives the order of the report */
@@ -35,8 +36,8 @@ static bool is_number(ckpt_str name, size_t from)
     return i > from && (i == name.len || name.ptr[i] == '.');
 }
 
-/* head_before_number - returns HEAD, the bytes that both names begin with, without the last component before
- * a number, since a number means nothing alone (mlp.0 → mlp.fc1). */
+/* head_before_number - returns HEAD, the length of what both names begin with, without the last component
+ * before a number, because a number means nothing alone (mlp.0 → mlp.fc1). */
 static size_t head_before_number(ckpt_str name, size_t head)
 {
     size_t from = head ? head - 1 : 0;
@@ -69,7 +70,7 @@ static ckpt_str cut_trailing_dot(ckpt_str s, bool *dot)
 static struct change make_change(const ckpt_rename *r, size_t index)
 {
     ckpt_str a = r->from, b = r->to;
-    /* The end first, so that "module.module.x" -> "module.x" removes "module." at the front. */
+    /* Cuts the end first, so that "module.module.x" -> "module.x" removes "module." at the front. */
     size_t tail = shared_end_length(a, b);
     a.len -= tail;
     b.len -= tail;
@@ -95,7 +96,7 @@ static int compare_changes(const void *x, const void *y)
     return c ? c : a->first < b->first ? -1 : 1;
 }
 
-/* add_if_same - adds C to INTO if it is the same change in the same mapping; else returns false. */
+/* add_if_same - adds the counts of C to INTO and returns true if both are one change in one mapping. */
 static bool add_if_same(struct change *into, const struct change *c)
 {
     if (into->mapping != c->mapping || !str_is_equal(into->from, c->from) || !str_is_equal(into->to, c->to))
@@ -179,7 +180,7 @@ static void print_rename(const struct change *c, const char *prefix, const ckpt_
     text_free(&out);
 }
 
-/* gather_changes - returns the *N changes of P; consecutive equal ones, which most are, become one. */
+/* gather_changes - returns the *N changes of P. Consecutive equal changes, which most are, become one. */
 static struct change *gather_changes(const ckpt_plan *p, size_t *n)
 {
     struct change *c = NULL;

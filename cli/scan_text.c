@@ -69,7 +69,7 @@ static void free_findings(void)
     memset(slots, 0, sizeof slots);
 }
 
-/* find_same - returns the finding with this KEY, or NULL; *SLOT is its place in the hash table. */
+/* find_same - returns the finding with this KEY, or NULL. Sets *SLOT to the slot of KEY in the hash table. */
 static struct finding *find_same(const char *key, uint32_t **slot)
 {
     uint32_t h = 2166136261u;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 struct slice_parser {
-    const char *at;
-    char *why;
+    const char *at; /* what is parsed next */
+    char *why;      /* buffer of CAP bytes for the reason of a failure */
     size_t cap;
 };
 
