@@ -14,7 +14,7 @@
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
 
-/* open_bytes - opens the source of O, with NAMES also a text of tensor names. */
+/* open_bytes - opens the source of O. With NAMES, the source may also be a text of tensor names. */
 static ckpt_status open_bytes(const struct opening *o, bool names, ckpt_file **out, ckpt_error *err)
 {
     return names ? format_open_or_names(o, out, err) : format_open(o, out, err);
@@ -38,7 +38,7 @@ static ckpt_status open_callbacks(struct opening *o, const ckpt_open_options *op
     return settled;
 }
 
-/* open_with - does what ckpt_open_with does, with OPTS of this version. */
+/* open_with - does what ckpt_open_with does. OPTS have the size of this version. */
 static ckpt_status open_with(const char *path, const ckpt_open_options *opts, ckpt_file **out,
                              ckpt_error *err)
 {
@@ -216,8 +216,8 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     return fail_name_file(st, p->file->path, err);
 }
 
-/* write_to - writes P by the options GIVEN to the output of JOB. OUT may be NULL; the caller has cleared it.
- * */
+/* write_to - writes P by the options GIVEN to the output of JOB. OUT, which may be NULL, is cleared by the
+ * caller. */
 static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_write_options *given,
                             ckpt_write_result *out, ckpt_error *err)
 {

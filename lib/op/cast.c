@@ -6,11 +6,11 @@
 #include "op/select.h"
 #include "op/weights.h"
 
-/* has_no_wildcard - is GLOB without `*`, `?`, `[` and `\`, so that it can only match the tensor of that
- * name? */
+/* has_no_wildcard - returns true if GLOB has none of `*`, `?`, `[` and `\`, so that it can only match the
+ * tensor of that name. */
 static bool has_no_wildcard(const char *glob) { return strpbrk(glob, "*?[\\") == NULL; }
 
-/* why_not_castable - returns the reason why T cannot become DTYPE; NULL: it can. */
+/* why_not_castable - returns the reason why T cannot become DTYPE, or NULL if it can. */
 static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
 {
     struct conversion c;
@@ -20,7 +20,7 @@ static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
         return "has no bytes";
     if (!conversion_init_blocks(&c, (ckpt_dtype)t->dtype, dtype))
         return "does not hold numbers";
-    uint16_t block = dtype_info(dtype)->block_elems; /* they follow each other in the last dimension */
+    uint16_t block = dtype_info(dtype)->block_elems; /* blocks divide the last dimension */
     return block == 1 || (t->has_shape && t->ndim && t->shape[t->ndim - 1] % block == 0)
                ? NULL
                : "has a last size that is no multiple of 32";
@@ -58,7 +58,7 @@ static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
                 dtype ? ckpt_dtype_name(dtype) : "an unknown type");
 }
 
-/* is_counter - is T an optimizer's step counter? In some optimizers that is a float. */
+/* is_counter - returns true if T is an optimizer's step counter, which is a float in some optimizers. */
 static bool is_counter(const struct plan_entry *e, const ckpt_tensor *t)
 {
     return t->has_shape && t->ndim == 0 && str_is(str_after_last(e->name, '.'), "step");
@@ -66,8 +66,8 @@ static bool is_counter(const struct plan_entry *e, const ckpt_tensor *t)
 
 /* The tensors that a cast by a pattern, or of the weights, leaves unchanged. */
 struct skipped {
-    const struct plan_entry *first; /* the first that cannot become another dtype */
-    const char *why;
+    const struct plan_entry *first; /* the first tensor that cannot become the dtype */
+    const char *why;                /* the reason why it cannot */
     size_t n, counters, scales, vectors;
 };
 
@@ -94,7 +94,8 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *l)
                 ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), l->why, more);
 }
 
-/* cast_or_skip - casts the entry E, one of many, or counts it in SKIPPED. */
+/* cast_or_skip - casts the entry E or, if E is cast only by its full name or not at all, counts it in
+ * SKIPPED. */
 static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dtype, struct skipped *skipped)
 {
     const ckpt_tensor *t = &p->file->table.rows[e->row].t;
@@ -122,7 +123,7 @@ static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *e, ckpt_dty
     return CKPT_OK;
 }
 
-/* cast_matching - casts the tensors that match GLOB. *ANY: there is one. */
+/* cast_matching - casts the tensors that match GLOB. Sets *ANY to whether there are any. */
 static ckpt_status cast_matching(ckpt_plan *p, const char *glob, ckpt_dtype dtype, bool *any, ckpt_error *err)
 {
     struct skipped skipped = {0};
@@ -142,8 +143,8 @@ static ckpt_status cast_matching(ckpt_plan *p, const char *glob, ckpt_dtype dtyp
 
 /* ---- the weights */
 
-/* find_weight_rows - sets *ROWS to an array: for each row, whether it is of the weights or shares bytes with
- * a row of them. */
+/* find_weight_rows - sets *ROWS to an array that is true for each row of the weights, and for each row that
+ * shares bytes with one of them. */
 static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
 {
     const struct table *t = &p->file->table;

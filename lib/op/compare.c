@@ -18,14 +18,14 @@ struct side {
     uint32_t row;
     stream *s;
     unsigned char *buf;
-    size_t pos, len; /* bytes */
+    size_t pos, len; /* buf[pos..len) is still to be compared */
     uint32_t crc;
     ckpt_dtype dtype;
     size_t block_elems, block_bytes;
     double num[2 * BATCH];
 };
 
-/* The comparison as it is made. */
+/* The comparison so far. */
 struct totals {
     const ckpt_diff_options *o;
     struct tolerance tolerance;
@@ -80,7 +80,7 @@ static void side_close(struct side *s)
 }
 
 /* side_fill - reads the next bytes of S if all that were read have been compared, and adds their number to
- * *BYTES. *N: the elements to compare, 0 at the end. */
+ * *BYTES. Sets *N to the number of elements to compare, 0 at the end. */
 static ckpt_status side_fill(struct side *s, size_t *n, uint64_t *bytes, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
@@ -101,8 +101,8 @@ static size_t side_bytes(const struct side *s, size_t elems)
 
 /* ---- numbers */
 
-/* add_difference - adds DELTA, the distance of the elements I of the batch; BASE: the magnitude that it is
- * relative to. */
+/* add_difference - adds DELTA, how far the elements I of the batch are apart. BASE is the magnitude to which
+ * DELTA is relative. */
 static void add_difference(struct totals *t, size_t i, double delta, double base)
 {
     struct distance *d = &t->d;
@@ -195,14 +195,14 @@ static void compare_float4s(struct totals *t, const double *a, const double *b, 
     }
 }
 
-/* is_same_element - are elements I the same bytes of the same dtype? Then they are equal, even if they are
- * NaN. */
+/* is_same_element - returns true if elements I have the same bytes and dtype. They are equal then, even if
+ * they are NaN. */
 static bool is_same_element(size_t width, const unsigned char *pa, const unsigned char *pb, size_t i)
 {
     return width && memcmp(pa + i * width, pb + i * width, width) == 0;
 }
 
-/* try_kernel - compares by KERNEL. False: it does not apply, because a number or a distance is not finite. */
+/* try_kernel - compares by KERNEL. Returns false if it cannot: a number or a distance is not finite. */
 static bool try_kernel(struct totals *t, distance_kernel *kernel, ckpt_dtype dt, const void *pa,
                        const void *pb, size_t n)
 {
@@ -272,7 +272,7 @@ static void compare_bytes(struct totals *t, const unsigned char *pa, const unsig
         t->c->differing += pa[i] != pb[i];
 }
 
-/* compare_next - compares the next N elements of both sides; true: they are the same bytes of one dtype. */
+/* compare_next - compares the next N elements; returns true if both sides have the same bytes and dtype. */
 static bool compare_next(struct totals *t, struct side *a, struct side *b, size_t n)
 {
     const unsigned char *pa = a->buf + a->pos, *pb = b->buf + b->pos;

@@ -11,9 +11,10 @@ struct comparison {
     bool identical;     /* byte for byte */
     double max_abs, max_rel;
     double sum;         /* of the finite |a-b| */
-    struct norms norms; /* if asked for, else 0 */
+    struct norms norms; /* 0 unless the options request them */
 };
 
+/* How compare_rows reports its progress. */
 struct compare_progress {
     /* tick - is called with the number of bytes read since its last call; nonzero stops. */
     int (*tick)(void *user, uint64_t bytes);
@@ -23,7 +24,7 @@ struct compare_progress {
 /* compare_possible - returns true if values of A and B can be compared. */
 bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b);
 /* compare_rows - compares the two rows of X, for which compare_possible() is true. CHUNK, which may be NULL,
- * limits it to some elements; sets its crc.
+ * limits the comparison to some elements; sets the crc of CHUNK.
  *
  * Elements with the same bytes in the same dtype are equal, NaN included. Other elements are compared as
  * numbers, complex ones by the modulus of their difference, 64-bit integers exactly. They are equal if |a-b|

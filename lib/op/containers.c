@@ -182,8 +182,8 @@ static void count_entry(const struct containers *w, struct container *p, const s
     p->arrays += row < w->file->table.nrows && w->file->table.rows[row].t.ndim > 0;
 }
 
-/* classify - sets the fields of P that depend on its entries. Called before its children are added, which
- * inherit from it. */
+/* classify - sets the fields of P that depend on its entries. Must be called before the children of P are
+ * added, because they inherit from P. */
 static void classify(struct containers *w, struct container *p)
 {
     struct entry e;

@@ -15,8 +15,8 @@ struct container {
     uint32_t first, nchildren; /* its children in the list */
     uint32_t entries; /* of a mapping */
     uint32_t tensors; /* entries that are tensors under a text key */
-    uint32_t dotted;  /* of those, under a key with a dot, as parameters of modules have */
-    uint32_t arrays;  /* of those, with at least one dimension */
+    uint32_t dotted;  /* those of them under a key with a dot, as parameters of modules have */
+    uint32_t arrays;  /* those of them with at least one dimension */
     uint32_t direct;  /* entries or items that are tensors, under any key */
     uint64_t below;   /* tensors in it and below, except inside optimizers and extra states */
     bool mapping;
@@ -35,10 +35,10 @@ struct containers {
     map *seen; /* node -> its container */
 };
 
-/* What an edit applies to: pair or item INDEX of NODE, which has OF pairs or items. */
+/* What an edit applies to: pair or item INDEX of NODE, which has COUNT of them. */
 struct edit_target {
     const ckpt_value *node;
-    uint32_t index, of;
+    uint32_t index, count;
 };
 
 /* One entry of a mapping. */
@@ -58,7 +58,7 @@ void containers_free(struct containers *w);
 ckpt_path_elem *container_path(const struct containers *w, uint32_t i, uint32_t *n);
 ckpt_str container_name(const struct containers *w, uint32_t i); /* joined; .ptr NULL: out of memory */
 
-/* container_of_node - returns the index of V, or of its replacement; NO_CONTAINER: it is not a container. */
+/* container_of_node - returns the index of V, or of its replacement; NO_CONTAINER: V is not a container. */
 uint32_t container_of_node(const struct containers *w, const ckpt_value *v);
 /* is_tensor_node - returns true if V, or its replacement, is a tensor. */
 bool is_tensor_node(const struct containers *w, const ckpt_value *v);

@@ -182,8 +182,8 @@ static bool have_same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
            (a->ndim == 0 || memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0);
 }
 
-/* have_same_form - do A and B agree in all but dtype, shape and bytes? Scale and zero point of quantised
- * rows are in their notes. */
+/* have_same_form - returns true if A and B agree in all but dtype, shape and bytes. The notes of quantized
+ * rows have scale and zero point. */
 static bool have_same_form(const ckpt_tensor *a, const ckpt_tensor *b)
 {
     if (a->kind != b->kind || a->has_data != b->has_data)
@@ -228,7 +228,7 @@ static ckpt_status merge_comparisons(void *user, size_t i, const struct parallel
     return st;
 }
 
-/* is_dtype_changed - do the dtypes of the pair differ, and does that count as a difference? */
+/* is_dtype_changed - returns true if the dtypes of the pair differ, and that counts as a difference. */
 static bool is_dtype_changed(const struct diff *d, const ckpt_diff_event *e)
 {
     return e->dtype_differs && !d->o->ignore_dtype;
@@ -282,7 +282,7 @@ static bool send_event(const struct diff *d, const ckpt_diff_event *e)
     return !d->event || d->event(d->user, e) == 0;
 }
 
-/* report_pair - passes P to the callback. False: it requested to stop. */
+/* report_pair - passes P to the callback. Returns false if the callback requested to stop. */
 static bool report_pair(struct diff *d, const struct row_pair *p)
 {
     ckpt_diff_event e = {.name = p->name,
@@ -308,7 +308,7 @@ static bool report_pair(struct diff *d, const struct row_pair *p)
     return send_event(d, &e);
 }
 
-/* report_pairs - passes all pairs before UPTO to the callback. False: it requested to stop. */
+/* report_pairs - passes all pairs before UPTO to the callback. Returns false if it requested to stop. */
 static bool report_pairs(struct diff *d, size_t upto)
 {
     while (d->nreported < upto)

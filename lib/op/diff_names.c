@@ -9,7 +9,7 @@ bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name)
     return is_wanted(&(struct wanted_names){o->globs, o->nglobs, false}, name);
 }
 
-/* shorten_name - removes ROOT and the ignored prefix from *NAME. False: it is not selected. */
+/* shorten_name - removes ROOT and the ignored prefix from *NAME. Returns false if it is not selected. */
 static bool shorten_name(const ckpt_diff_options *o, const struct root *root, ckpt_str *name,
                          const ckpt_path_elem *path, uint32_t npath)
 {
@@ -53,7 +53,7 @@ ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const
     return CKPT_OK;
 }
 
-/* select_leaf - sets *NAME to the shortened name of LEAF. False: it is not selected. */
+/* select_leaf - sets *NAME to the shortened name of LEAF. Returns false if it is not selected. */
 static bool select_leaf(const ckpt_leaf *leaf, const ckpt_diff_options *o, const struct root *root,
                         ckpt_str *name)
 {

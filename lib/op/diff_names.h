@@ -11,7 +11,7 @@ struct diff_name {
 };
 
 struct diff_names {
-    struct diff_name *list; /* to free */
+    struct diff_name *list; /* freed by the caller */
     size_t n;
 };
 

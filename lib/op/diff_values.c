@@ -23,7 +23,7 @@ struct value_diff {
     map *containers; /* the names of the containers that were compared */
 };
 
-/* has_attributes_after - is leaf I + 1 of F, which follows leaf I in the document, an attribute of it? */
+/* has_attributes_after - returns true if leaf I + 1 of F is an attribute of leaf I, which precedes it. */
 static bool has_attributes_after(const ckpt_file *f, uint32_t i)
 {
     if (i + 1 >= f->nleaves || f->leaves[i + 1].npath <= f->leaves[i].npath)
@@ -48,7 +48,7 @@ struct leaf_container {
     size_t name_len; /* of its joined name */
 };
 
-/* next_container - moves C one path element towards its leaf. False: the next element is the leaf. */
+/* next_container - moves C one path element towards its leaf; false: the next element is the leaf. */
 static bool next_container(struct leaf_container *c)
 {
     if (c->depth + 1 >= c->leaf->npath)
@@ -167,7 +167,7 @@ static ckpt_status compare_leaves(struct value_diff *d, uint32_t a, uint32_t b, 
     return same ? CKPT_OK : send_value_event(d, e, err);
 }
 
-/* is_empty - is V an empty list or mapping? */
+/* is_empty - returns true if V is an empty list or mapping. */
 static bool is_empty(const ckpt_value *v)
 {
     struct view view = view_of(v);

@@ -18,7 +18,7 @@
  * length. The note has scale and zero point; by their bytes alone, two tensors of different values would be
  * equal. The record of a row without bytes (sparse, nested, meta …) has the two texts instead of a digest.
  *
- * All numbers are unsigned, 64 bits, little-endian. Nothing in it depends on the format of the file.
+ * All numbers are unsigned, 64 bits, little-endian. Nothing in a record depends on the format of the file.
  */
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -86,8 +86,8 @@ ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX
 
 /* ---- tensors as another dtype */
 
-/* is_cast - returns true if T is digested in the dtype that ckpt_file_digest_as sets. As with --cast,
- * tensors of floats are. */
+/* is_cast - returns true if T is digested in the dtype that ckpt_file_digest_as sets. As --cast does, it
+ * applies to tensors of floats. */
 static bool is_cast(const ckpt_tensor *t) { return t->has_data && dtype_is_float((ckpt_dtype)t->dtype); }
 
 ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i)
@@ -117,7 +117,7 @@ ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *e
     return CKPT_OK;
 }
 
-/* The hash of a tensor as it is read. */
+/* The hash of the bytes of a tensor that were read so far. */
 struct tensor_hash {
     struct hash h;
     const struct conversion *as;  /* NULL: as it is stored */
@@ -272,7 +272,8 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
 
 #define READ_SIZE (256u * 1024u)
 
-/* hash_source - hashes the bytes of SRC from FROM to its end. P gets the progress; all of it may be zero. */
+/* hash_source - hashes the bytes of SRC from FROM to its end, and reports the progress to P, whose fields may
+ * all be 0. */
 static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const ckpt_work *p,
                                ckpt_error *err)
 {

@@ -6,11 +6,11 @@
 #include "core/table.h"
 #include "io/source.h"
 
-/* A digest as it is computed, by one of the two libraries. */
+/* The state of one digest. */
 struct hash {
-    struct evp_md_ctx_st *sha;
-    void *xxh;
-    bool failed;
+    struct evp_md_ctx_st *sha; /* for SHA-256, else NULL */
+    void *xxh;                 /* for XXH3-128, else NULL */
+    bool failed;               /* OpenSSL returned an error */
 };
 
 /* hash_begin - begins a digest. The caller calls hash_end. */

@@ -12,7 +12,7 @@
 
 /* Keys of one mapping, counted by whether they have a prefix. */
 struct prefix_counts {
-    uint64_t at_start, anywhere, tensors; /* keys that begin with it, that contain it, all */
+    uint64_t at_start, anywhere, tensors; /* keys that begin with the prefix; that contain it; all */
     bool inner;                           /* a key contains it after its start */
 };
 
@@ -211,8 +211,8 @@ static ckpt_status list_weights(const struct containers *w, const struct weights
 
 /* ---- optimizer */
 
-/* An optimizer is recognized by the keys of its state for each parameter: it is the first one below whose
- * keys all occur. From torch/optim and fairseq's Adafactor. */
+/* An optimizer is recognized by the keys of its state for each parameter: the first row of this table whose
+ * keys all occur names it. From torch/optim and fairseq's Adafactor. */
 static const struct {
     const char *name, *keys[2];
 } optimizers[] = {

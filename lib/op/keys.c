@@ -84,15 +84,15 @@ static bool is_kept(const ckpt_plan *p, const ckpt_value *v)
     return row >= p->file->table.nrows || p->keep[row];
 }
 
-/* holds_tensors - is V a tensor, or a container with tensors in it? */
+/* holds_tensors - returns true if V is a tensor, or a container with tensors in it. */
 static bool holds_tensors(const struct containers *w, const ckpt_value *v)
 {
     uint32_t at = v ? container_of_node(w, v) : NO_CONTAINER;
     return v && (is_tensor_node(w, v) || (at != NO_CONTAINER && w->list[at].below));
 }
 
-/* names_parameter - does the key of E, an entry of weights, name a parameter? A dict that a training loop
- * filled by hand may have "epoch" and "optimizer" next to the parameters. */
+/* names_parameter - returns true if the key of E, an entry of weights, names a parameter. A dict that a
+ * training loop filled by hand may have "epoch" and "optimizer" next to the parameters. */
 static bool names_parameter(const struct containers *w, const struct entry *e)
 {
     ckpt_str key;
@@ -122,7 +122,7 @@ static ckpt_status gather_entries(struct renaming *b, const ckpt_value *containe
     return CKPT_OK;
 }
 
-/* gather_list - adds the names in LIST, if it is one, to the keys of G. */
+/* gather_list - adds the names in LIST to the keys of G. Does nothing if LIST is not a list. */
 static ckpt_status gather_list(struct renaming *b, struct group *g, const ckpt_value *list, ckpt_error *err)
 {
     bool is_list = list && list->type == CKPT_V_LIST;
@@ -168,8 +168,7 @@ static ckpt_status gather_optimizer(struct renaming *b, struct group *g, const c
     return CKPT_OK;
 }
 
-/* gather_weights - gathers the keys of P. In a dict without _metadata, some of them may not name parameters.
- * */
+/* gather_weights - gathers the keys of P. If P has no _metadata, some keys may not name parameters. */
 static ckpt_status gather_weights(struct renaming *b, struct group *g, const struct container *p,
                                   ckpt_error *err)
 {
@@ -309,7 +308,7 @@ static ckpt_status strip_module_paths(struct naming *n, struct group *g, ckpt_er
             st = (modules = map_new(g->keys.n)) ? index_modules(g, modules, err) : fail_memory(err);
         if (st != CKPT_OK || map_get(modules, s->old_name) != MAP_NONE)
             continue;
-        /* completed by the part of the prefix that follows, from the dot after the path */
+        /* appends the rest of the prefix, from the dot after the path */
         all = concat_texts(n->p->a, s->old_name, str_skip(n->stripped, k - 1));
         st = all.ptr ? n->key(n, all, &then, err) : fail_memory(err);
         if (st == CKPT_OK && !str_eq(all, then))
@@ -416,7 +415,7 @@ static ckpt_status apply_rename(struct renaming *b, const struct group *g, const
     if ((!is_renamed(s) && !s->dropped) || !container_entry(b->domains[s->domain], s->index, &entry))
         return CKPT_OK;
     const struct edit_target *at = s->dropped ? &entry.whole : &entry.name;
-    struct edit *e = plan_get_edit(p, at->node, at->of);
+    struct edit *e = plan_get_edit(p, at->node, at->count);
     if (!e)
         return fail_memory(err);
     if (s->dropped) {

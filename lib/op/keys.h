@@ -25,8 +25,8 @@ struct slots {
 /* The names of one model: a state dict, or one optimizer's. */
 struct group {
     ckpt_str where;         /* joined name of the mapping, or of the optimizer */
-    uint32_t container;     /* its index */
-    const ckpt_value *node; /* its node */
+    uint32_t container;     /* the index of that container */
+    const ckpt_value *node; /* the node of that container */
     bool optimizer, averaged;
     struct slots keys;
     struct slots modules; /* the keys of _metadata, which are the paths of modules */
@@ -54,7 +54,7 @@ ckpt_status keys_rename(struct naming *n, ckpt_error *err);
 /* rename_module_paths - renames G's module paths as its keys were renamed: if a.b.w became x.b.w, the module
  * a.b becomes x.b and a becomes x, and so do modules below them that have no keys of their own. */
 ckpt_status rename_module_paths(arena *a, struct group *g, ckpt_error *err);
-/* is_edited_out - does an edit of P leave out what AT is the target for? */
+/* is_edited_out - returns true if an edit of P leaves out the entry or item AT. */
 bool is_edited_out(const ckpt_plan *p, const struct edit_target *at);
 /* plan_notice_no_match - adds the notice that no key VERB WHAT ("begins with", "module."), with the prefixes
  * that were SEEN. */

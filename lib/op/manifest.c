@@ -163,7 +163,7 @@ struct manifest_line {
     uint64_t at;
 };
 
-/* take_field - removes from *REST the text before two blanks, which becomes *OUT, and the blanks. False:
+/* take_field - moves the text before two blanks from *REST to *OUT, and removes the blanks. Returns false if
  * there are no two blanks. */
 static bool take_field(ckpt_str *rest, ckpt_str *out)
 {
@@ -185,7 +185,7 @@ static bool is_digest(ckpt_str s)
     return s.len == 64 || s.len == 2 * XXH3_BYTES;
 }
 
-/* next_line - sets *OUT to the next line that is not a comment. False: there is none, or *ST is an error. */
+/* next_line - sets *OUT to the next line that is not a comment; false: there is none, or *ST is an error. */
 static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckpt_status *st, ckpt_error *err)
 {
     while (*pos < text.len) {
@@ -212,8 +212,8 @@ static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckp
 
 static const char *display_path(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
-/* find_algorithm - sets *OUT to the algorithm, by the length of the first digest. Refuses a text that has
- * neither lines nor the header. */
+/* find_algorithm - sets *OUT to the algorithm whose digests have the length of the first one. Refuses a text
+ * that has neither lines nor the header. */
 static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error *err)
 {
     struct manifest_line l;

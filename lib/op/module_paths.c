@@ -25,8 +25,8 @@ static ckpt_str parent_path(ckpt_str s)
     return str_of(s.ptr, n ? n - 1 : 0);
 }
 
-/* add_move - adds the move of module FROM to TO. *KNOWN: it, and so those of its parent modules, was added
- * before. */
+/* add_move - adds the move of module FROM to TO. Sets *KNOWN to true if it was added before, together with
+ * the moves of its parent modules. */
 static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *known, ckpt_error *err)
 {
     uint32_t old;
@@ -45,8 +45,8 @@ static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *k
     return CKPT_OK;
 }
 
-/* add_moves_of_key - adds the moves that follow from renaming key FROM to TO: while both end in the same
- * component, that is removed, and the module of the remaining path moved. */
+/* add_moves_of_key - adds the moves that follow from renaming key FROM to TO: as long as both paths end in
+ * the same component, that component is removed from both, and the remaining paths are a move. */
 static ckpt_status add_moves_of_key(struct moves *m, ckpt_str from, ckpt_str to, ckpt_error *err)
 {
     bool known = false;

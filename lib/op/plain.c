@@ -61,8 +61,8 @@ bool is_torch_constant(const ckpt_value *v)
            weights_only_allows(value_module(v), name);
 }
 
-/* holds_storage - is V a call that makes bytes which the table has as a storage? A writer writes the
- * storage, not the call. */
+/* holds_storage - returns true if V is a call that makes the bytes of a storage in the table. A writer writes
+ * the storage, not the call. */
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
     bool held = file_bytes_storage(f, v) != CKPT_NO_STORAGE;
@@ -149,7 +149,7 @@ static bool set_bad(struct plain_checker *p, const ckpt_value *v)
     return ok;
 }
 
-/* check_top - checks the node at the top of the stack. *BAD_ONE is set to it if it is bad. False: out of
+/* check_top - checks the node at the top of the stack, and sets *BAD_ONE to it if it is bad. False: out of
  * memory. */
 static bool check_top(struct plain_checker *p, const ckpt_value **bad_one)
 {
@@ -271,7 +271,7 @@ static ckpt_str join_path_parts(arena *a, const ckpt_value *parts, char sep)
     return str_of(out, n);
 }
 
-/* is_short_path - is V a pathlib path whose parts are texts that fit into PATH_MAX_BYTES? */
+/* is_short_path - returns true if V is a pathlib path whose parts are texts that fit into PATH_MAX_BYTES. */
 static bool is_short_path(const ckpt_value *v)
 {
     size_t left = PATH_MAX_BYTES;

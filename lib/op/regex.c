@@ -13,14 +13,14 @@
 
 struct expression {
     regex_t re;
-    const char *repl;
-    buf out;
-    char *subject; /* the key, NUL-terminated */
+    const char *repl; /* the replacement */
+    buf out;          /* the new key */
+    char *subject;    /* the key, NUL-terminated */
     bool no_memory;
     struct prefixes seen; /* the first components of all keys, for a hint */
 };
 
-/* are_repeats_few - is the product of all bounds {m,n} of PATTERN at most MAX_REPEATS? */
+/* are_repeats_few - returns true if the product of all bounds {m,n} of PATTERN is at most MAX_REPEATS. */
 static bool are_repeats_few(const char *pattern)
 {
     unsigned long product = 1;
@@ -125,8 +125,8 @@ static void append_replacement(struct expression *x, const char *s, const regmat
     }
 }
 
-/* replace_all - replaces each match in S of LEN bytes, from left to right; after an empty match, one byte is
- * copied. *ANY: there was a match. False: the result is too long, or out of memory. */
+/* replace_all - replaces each match in S of LEN bytes, from left to right; after an empty match, copies one
+ * byte. Sets *ANY to true if there was a match. False: the result is too long, or out of memory. */
 static bool replace_all(struct expression *x, const char *s, size_t len, bool *any)
 {
     regmatch_t m[GROUPS];

@@ -1,5 +1,4 @@
-/* rename.c - `ckpt strip`, add, and rename by a map: computes the new names of keys; keys.c edits the plan.
- * */
+/* rename.c - `ckpt strip`, add, and rename by a map: computes new names of keys; keys.c edits the plan. */
 #include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
@@ -111,7 +110,7 @@ struct auto_strip {
     ckpt_str example; /* the first of them */
 };
 
-/* strip_leading_modules - returns S without up to *MAX leading `module.`; *MAX becomes the number removed. */
+/* strip_leading_modules - returns S without up to *MAX leading `module.`. Sets *MAX to the number removed. */
 static ckpt_str strip_leading_modules(ckpt_str s, unsigned *max)
 {
     unsigned found = 0;
@@ -153,8 +152,7 @@ static ckpt_status auto_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_er
     ckpt_str bare = prefix_strip_certain(n->p->a, s);
     if (!bare.ptr)
         return fail_memory(err);
-    /* "module." alone is the path of a wrapper in _metadata, which becomes ""; a key is never only wrappers
-     * */
+    /* "module." alone is the path of a wrapper in _metadata and becomes ""; no key has only wrappers */
     *out = strip_leading_modules(bare, &modules);
     if (modules < x->modules && str_eq(*out, MODULE_PREFIX))
         *out = STR_LIT("");
@@ -274,7 +272,7 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
     return CKPT_OK;
 }
 
-/* move_name - replaces the first FIRST bytes of *NAME, a name of its mapping, by WHERE. */
+/* move_name - replaces the first FIRST bytes of *NAME, which are a name of its mapping, by WHERE. */
 static bool move_name(arena *a, ckpt_str where, size_t first, ckpt_str *name)
 {
     ckpt_str moved = concat_texts(a, where, str_skip(*name, first));

@@ -31,8 +31,8 @@ bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *pa
     return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
 }
 
-/* count_containers - returns how many elements of PATH, which is below ROOT, are in ROOT. *LEN: their joined
- * length. */
+/* count_containers - returns how many elements of PATH, which is below ROOT, are in ROOT. Sets *LEN to their
+ * joined length. */
 static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint32_t npath, size_t *len)
 {
     uint32_t depth = 0;
@@ -139,8 +139,8 @@ static bool remove_path_prefix(arena *a, const ckpt_path_elem **path, uint32_t *
     return true;
 }
 
-/* shorten_to_root - makes *NAME and *PATH relative to the root. *TAKEN: they are below it and selected.
- * False: out of memory. */
+/* shorten_to_root - makes *NAME and *PATH relative to the root. Sets *TAKEN to whether they are below it and
+ * selected. False: out of memory. */
 static bool shorten_to_root(const struct narrowing *x, ckpt_str *name, const ckpt_path_elem **path,
                             uint32_t *n, bool *taken)
 {

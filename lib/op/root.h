@@ -19,9 +19,9 @@ struct root {
  * if nothing is below ROOT. If a name can be split into containers in several ways, the longest part that is
  * containers is chosen, then the fewest containers, then the first in the file. */
 ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err);
-/* root_contains - is the tensor or value with NAME and PATH (NPATH elements) below R? */
+/* root_contains - returns true if the tensor or value with NAME and PATH (NPATH elements) is below R. */
 bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath);
-/* is_below_root - does NAME begin with ROOT and a dot? */
+/* is_below_root - returns true if NAME begins with ROOT and a dot. */
 bool is_below_root(ckpt_str root, ckpt_str name);
 
 /* Globs that select names; a name that matches one with '!' in front is excluded. */

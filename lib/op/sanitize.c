@@ -103,7 +103,7 @@ static ckpt_str name_callable(arena *a, const ckpt_value *v)
     return arena_str(a, str_c(ckpt_value_type_name(k, text, sizeof text)));
 }
 
-/* add_report - reports that LEAF became INSTEAD or, if LOST, is left out. BLAME: the node because of which,
+/* add_report - reports that LEAF became INSTEAD or, if LOST, is left out. BLAME: the node that is the reason,
  * or NULL. */
 static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_value *blame,
                               const char *instead, bool lost)
@@ -131,8 +131,7 @@ static ckpt_status report(struct sanitize *s, const struct rewrite *c, const cha
 /* as_is - returns V as a result that is not changed. */
 static ckpt_value *as_is(const ckpt_value *v) { return (ckpt_value *)(uintptr_t)v; }
 
-/* set_result - sets the result of C, NULL if its value is left out, also for other references to the value.
- * */
+/* set_result - sets the result of C, also for other references to its value; NULL: the value is left out. */
 static ckpt_status set_result(struct sanitize *s, struct rewrite *c, ckpt_value *made)
 {
     uint32_t index = (uint32_t)s->nresults;
@@ -307,7 +306,7 @@ static ckpt_status convert_sequence(struct sanitize *s, struct rewrite *c, bool 
     return push_container_as(s, c, set ? CKPT_V_SET : tuple ? CKPT_V_TUPLE : CKPT_V_LIST);
 }
 
-/* is_empty_bytes - is V the call bytes(), which Python 3 pickles for b'' in protocol 2? */
+/* is_empty_bytes - returns true if V is the call bytes(), which Python 3 pickles for b'' in protocol 2. */
 static bool is_empty_bytes(const ckpt_value *v)
 {
     return v->u.call.args->type == CKPT_V_TUPLE && !value_nargs(v) && is_builtin(v->u.call.callable, "bytes");
@@ -363,7 +362,7 @@ static ckpt_status convert_python2_str(struct sanitize *s, struct rewrite *c)
     return text ? CKPT_OK : report(s, c, "bytes", false);
 }
 
-/* find_state_dict - returns the state dict of the module V; V itself: it is no module. */
+/* find_state_dict - returns the state dict of the module V, or V itself if it is not a module. */
 static const ckpt_value *find_state_dict(const ckpt_file *f, const ckpt_value *v)
 {
     const ckpt_value *by = file_replacement(f, v);
@@ -467,7 +466,7 @@ static ckpt_status convert_item(struct sanitize *s, ckpt_value *out, size_t i, c
     return !c.result || value_append(s->p->a, out, c.result) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* put_component - converts the next component of F's composite. *MORE: there was one. */
+/* put_component - converts the next component of F's composite. Sets *MORE to whether there was one. */
 static ckpt_status put_component(struct sanitize *s, struct frame *f, bool *more)
 {
     const struct table *t = &s->p->file->table;
@@ -543,7 +542,7 @@ static ckpt_status index_rows(struct sanitize *s)
     return CKPT_OK;
 }
 
-/* is_attribute_row - is ROW in an attribute of the tensor OF? */
+/* is_attribute_row - returns true if ROW is in an attribute of the tensor OF. */
 static bool is_attribute_row(const struct row *row, const struct row *of)
 {
     for (uint32_t k = 0; k < of->t.npath && k < row->t.npath; k++)

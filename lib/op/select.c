@@ -41,7 +41,7 @@ static ckpt_status drop_companions(ckpt_plan *p, const struct containers *w, uin
     for (uint32_t i = 0; i < mapping_count(mapping); i++) {
         if (!mapping_entry(mapping, i, &e) || is_tensor_node(w, e.val))
             continue;
-        struct edit *edit = plan_get_edit(p, e.whole.node, e.whole.of);
+        struct edit *edit = plan_get_edit(p, e.whole.node, e.whole.count);
         if (!edit)
             return fail_memory(err);
         edit->dropped[e.whole.index] = true;
@@ -100,8 +100,8 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
     return CKPT_ENOTFOUND;
 }
 
-/* remove_last_element - removes E from the end of the first *LEN bytes of PATH. False: they do not end in E.
- * */
+/* remove_last_element - removes E from the end of the first *LEN bytes of PATH. Returns false if they do not
+ * end in E. */
 static bool remove_last_element(ckpt_str path, size_t *len, const ckpt_path_elem *e)
 {
     char number[24];
@@ -116,8 +116,8 @@ static bool remove_last_element(ckpt_str path, size_t *len, const ckpt_path_elem
     return true;
 }
 
-/* has_joined_name - is PATH the joined name of container AT? Compares from the end, so that no name has to be
- * made. */
+/* has_joined_name - returns true if PATH is the joined name of container AT. Compares from the end, so that
+ * no name has to be made. */
 static bool has_joined_name(const struct containers *w, uint32_t at, ckpt_str path)
 {
     size_t len = path.len;
@@ -144,7 +144,7 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
         bool text = value_text(e.key, &key), below = text && is_below_root(prefix, key);
         bool same = modules && text && str_eq(key, prefix);
         const struct edit_target *at = below || same ? &e.name : &e.whole;
-        struct edit *edit = plan_get_edit(p, at->node, at->of);
+        struct edit *edit = plan_get_edit(p, at->node, at->count);
         if (!edit)
             return fail_memory(err);
         if (below)
@@ -218,8 +218,8 @@ bool glob_selects(const char *glob, ckpt_str name)
     return hit;
 }
 
-/* match_rows - sets HIT of each row whose name, or that of its composite, matches GLOB. *ANY: there is one.
- * */
+/* match_rows - sets HIT of each row whose name, or that of its composite, matches GLOB; *ANY: there is such a
+ * row. */
 static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *hit, bool *any, ckpt_error *err)
 {
     CKPT_TRY(plan_update_entries(p, err));
@@ -244,7 +244,7 @@ static ckpt_status fail_no_tensor_matches(const ckpt_plan *p, const char *glob, 
     return CKPT_ENOTFOUND;
 }
 
-/* match_all_rows - does the same as match_rows, also for rows that an earlier glob left out. */
+/* match_all_rows - does what match_rows does, also for rows that an earlier glob left out. */
 static ckpt_status match_all_rows(ckpt_plan *p, const char *glob, bool *hit, bool *any, ckpt_error *err)
 {
     size_t n = p->file->table.nrows;
@@ -307,7 +307,7 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
         return fail_memory(err);
     if (child == NO_CONTAINER ? !str_is(name, d->glob) : !glob_selects(d->glob, name))
         return CKPT_OK;
-    struct edit *edit = plan_get_edit(d->p, e->whole.node, e->whole.of);
+    struct edit *edit = plan_get_edit(d->p, e->whole.node, e->whole.count);
     if (!edit)
         return fail_memory(err);
     edit->dropped[e->whole.index] = d->any = true;
@@ -316,7 +316,7 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
     return CKPT_OK;
 }
 
-/* is_emptied - has container AT entries that are all left out? */
+/* is_emptied - returns true if container AT has entries, and all of them are left out. */
 static bool is_emptied(const struct dropping *d, uint32_t at)
 {
     const struct container *p = &d->w.list[at];
@@ -365,7 +365,8 @@ static void notice_emptied(const struct dropping *d)
 }
 
 /* notice_shared - adds a notice of rows that no glob selected, but that are left out because their mapping
- * is in the file under several names. BEFORE: by row, it was an entry of P; changed by this function. */
+ * has several names in the file. BEFORE is true for each row that was an entry of P; the function changes
+ * it. */
 static ckpt_status notice_shared(ckpt_plan *p, bool *before, ckpt_error *err)
 {
     uint32_t first = CKPT_NO_TENSOR;

@@ -4,8 +4,8 @@
 
 #include "core/plan.h"
 
-/* glob_selects - does GLOB match NAME, or the name of a container that it is in (NAME up to one of its
- * dots)? */
+/* glob_selects - returns true if GLOB matches NAME, or the name of a container around it (NAME up to one of
+ * its dots). */
 bool glob_selects(const char *glob, ckpt_str name);
 /* cast_notice_skipped - adds a notice about the tensors outside the weights that a cast of the weights
  * skipped. To be called before P is written. */

@@ -158,7 +158,7 @@ static int add_chunk(void *user, const void *bytes, size_t n)
 
 /* ------------------------------------------------------------------- summing */
 
-/* find_bin - returns the bin of X in ckpt_stats; computed with halves, so that no difference overflows a
+/* find_bin - returns the bin of X in ckpt_stats. Halves all numbers, so that no difference overflows a
  * double. */
 static size_t find_bin(const void *user, double x)
 {
@@ -307,8 +307,8 @@ static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parall
 
 static bool has_numbers(const ckpt_tensor *t) { return t->has_data && number_lanes((ckpt_dtype)t->dtype); }
 
-/* list_rows_to_read - sets ITEMS to the rows to read, one of those that share their bytes, and FIRST, by
- * row, to the index in ROWS of the row that is read for it. */
+/* list_rows_to_read - sets ITEMS to the rows to read: of rows that share their bytes, only one. Sets FIRST,
+ * by row, to the index in ROWS of the row that is read for it. */
 static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t n,
                                      struct parallel_item *items, uint32_t *first, size_t *nitems,
                                      ckpt_error *err)
@@ -350,9 +350,9 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
     return CKPT_OK;
 }
 
-/* give_stats - copies N items of LIST to the caller's array OUT, whose items have the size that its program
+/* copy_stats - copies N items of LIST to the caller's array OUT, whose items have the size that its program
  * was built with. */
-static void give_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
+static void copy_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
 {
     uint32_t stride = n ? sized_of(out) : 0;
     for (size_t i = 0; i < n; i++) {
@@ -378,10 +378,10 @@ ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const
         first[i] = UINT32_MAX;
     bool room = items && first && own;
     if (own)
-        give_stats(own, nrows, out);
+        copy_stats(own, nrows, out);
     ckpt_status st = room ? stat_rows(file, rows, nrows, &w, items, first, own, err) : fail_memory(err);
     if (st == CKPT_OK)
-        give_stats(own, nrows, out);
+        copy_stats(own, nrows, out);
     free(own);
     free(first);
     free(items);

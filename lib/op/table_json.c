@@ -99,7 +99,7 @@ static void put_path(struct text_sink *s, const ckpt_path_elem *path, uint32_t n
 /* put_stride - writes the stride of T; TO has room for its ndim numbers. */
 static void put_stride(struct text_sink *s, const ckpt_tensor *t, uint64_t *to)
 {
-    uint64_t step = 1; /* of a shape with a 0 in it, it may wrap */
+    uint64_t step = 1; /* may wrap around if a size is 0 */
     for (uint32_t i = t->ndim; i-- > 0; step *= t->shape[i] ? t->shape[i] : 1)
         to[i] = t->stride ? t->stride[i] : step;
     put_list(s, "stride", to, t->ndim);
@@ -181,7 +181,7 @@ size_t ckpt_tensor_json(const ckpt_file *file, uint32_t i, char *out, size_t cap
 
 /* -------------------------------------------------------------------- document */
 
-/* The document as it grows, and the sums of its rows. */
+/* The document so far, and the sums of its rows. */
 struct document {
     const struct table_json *x;
     char *text; /* of len bytes, and a NUL */
@@ -242,7 +242,7 @@ static void put_tail(struct text_sink *s, const struct document *d)
 static bool add_frame(struct document *d, bool end)
 {
     struct text_sink s = {0};
-    for (int again = 0; again < 2; again++) { /* measured, then written */
+    for (int again = 0; again < 2; again++) { /* measures the text, then writes it */
         s = (struct text_sink){again ? d->text + d->len : NULL, again ? d->cap - d->len : 0, 0, 0};
         if (end)
             put_tail(&s, d);

@@ -90,7 +90,7 @@ static ckpt_str trim_integer(const ckpt_value *v, char small[8])
             break;
         s.len--;
     }
-    return s.len == 1 && s.ptr[0] == 0 ? str_of("", 0) : s; /* LONG1 writes 0 as no byte */
+    return s.len == 1 && s.ptr[0] == 0 ? str_of("", 0) : s; /* LONG1 writes 0 with no bytes */
 }
 
 static bool same_integer(const ckpt_value *a, const ckpt_value *b)
@@ -215,7 +215,7 @@ static uint32_t find_class_root(struct value_equal *e, uint32_t i)
     return i;
 }
 
-/* unite_classes - puts A and B into one class; *NEW: they were in different ones. */
+/* unite_classes - puts A and B into one class. Sets *NEW to whether they were in different ones. */
 static ckpt_status unite_classes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *new,
                                  ckpt_error *err)
 {
@@ -379,7 +379,7 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
     if (!*same)
         return CKPT_OK;
     if (both_calls) {
-        bool metadata = value_is_global(view_class(a), "collections", "OrderedDict"); /* about keys */
+        bool metadata = value_is_global(view_class(a), "collections", "OrderedDict"); /* has _metadata */
         bool attributes = in_a.kind != VIEW_ATTRS && !metadata && !(outermost && e->no_attributes);
         CKPT_TRY(push_call_parts(e, a, b, attributes, same, err));
     }
@@ -477,7 +477,7 @@ static ckpt_status push_dtypes(struct value_equal *e, const ckpt_value *a, const
     return push_optional(e, value_state(a), value_state(b), same, err);
 }
 
-/* is_bytes - is V bytes or a bytearray, which protocol 5 has for writable arrays? */
+/* is_bytes - returns true if V is bytes or a bytearray, which protocol 5 has for writable arrays. */
 static bool is_bytes(const ckpt_value *v)
 {
     enum form form = v ? form_of(v) : OBJECT;

@@ -16,8 +16,8 @@ struct value_equal {
     map *numbers;     /* node -> its index in parent */
     uint32_t *parent; /* union-find: nodes assumed equal form a tree; a root is its own parent */
     size_t nparents, cap_parents;
-    uint64_t work;      /* of all comparisons */
-    bool no_attributes; /* of the two outermost objects */
+    uint64_t work;      /* pairs of nodes in all comparisons */
+    bool no_attributes; /* ignores the attributes of the two outermost objects */
 };
 
 /* value_equal - sets *SAME to whether A and B have the same value and type in Python. An int is not a float

@@ -98,7 +98,7 @@ static ckpt_status read_row(struct verify_job *j, size_t i, struct parallel_cont
 }
 
 /* keep_fault - sets *FAULT to a copy of ERR and returns CKPT_OK if ST is a fault of the file, which is a
- * finding. Returns ST if it is not, as a failure of the disk, or if there is no memory. */
+ * finding. Returns ST if the disk failed, or if there is no memory for the copy. */
 static ckpt_status keep_fault(ckpt_status st, ckpt_error **fault, const ckpt_error *err)
 {
     if (!check_is_fault(st) || !(*fault = malloc(sizeof *err)))
@@ -160,7 +160,7 @@ static int report_row(void *user, size_t i)
     return j->status != CKPT_OK;
 }
 
-/* checks_itself - do the bytes of T have checksums that reading them compares? */
+/* checks_itself - returns true if reading T compares checksums that are stored with its bytes. */
 static bool checks_itself(const struct verify_job *j, const ckpt_tensor *t)
 {
     return t->has_data && t->storage != CKPT_NO_STORAGE && j->f->table.storages[t->storage].checks_itself;

@@ -10,7 +10,7 @@ ckpt_status verify_data(struct check *c, ckpt_file *f, ckpt_error *err);
 
 /* The text of a manifest. */
 struct manifest_text {
-    char *ptr; /* to free */
+    char *ptr; /* freed by the caller */
     size_t len;
     ckpt_algorithm algorithm; /* of its digests */
 };

@@ -39,7 +39,8 @@ static const char *const network_words[] = {
     "policy",    "teacher",       "student", "weights",  "params",   "state_dict",
 };
 
-/* rank_name - returns the rank of E among the known names, 0 for the best; NNAMES: it is none of them. */
+/* rank_name - returns the rank of E among the known names, 0 for the best, or NNAMES if it is none of
+ * them. */
 static unsigned rank_name(const ckpt_path_elem *e)
 {
     for (unsigned i = 0; !e->is_int && i < NNAMES; i++)
@@ -80,7 +81,8 @@ static bool is_other_name(const ckpt_path_elem *e)
     return has_any_word(e, other_names, sizeof other_names / sizeof *other_names);
 }
 
-/* is_network_name - is E a name that trainers give to networks: "model", "netG", "disc_state_dict"? */
+/* is_network_name - returns true if E is a name that trainers give to networks: "model", "netG",
+ * "disc_state_dict". */
 static bool is_network_name(const ckpt_path_elem *e)
 {
     return !e->is_int && (rank_name(e) < NNAMES || str_starts(e->str, STR_LIT("net")) ||
@@ -115,7 +117,7 @@ static uint32_t find_known_child(const struct containers *w, uint32_t at)
 static uint32_t find_only_child(const struct containers *w, uint32_t at)
 {
     const struct container *up = &w->list[at];
-    uint32_t last[3], n[3] = {0}; /* by kind: neither of these, averaged, with a name of OTHER_NAMES */
+    uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with a name of OTHER_NAMES */
     for (uint32_t i = up->first; i < up->first + up->nchildren; i++) {
         const struct container *p = &w->list[i];
         if (!may_be_weights(p))
@@ -150,7 +152,7 @@ static bool has_weights_itself(const struct containers *w, uint32_t at)
     return (p->state_dict || p->arrays) && find_known_child(w, at) == NO_CONTAINER;
 }
 
-/* has_optimizer - is one of the entries of container AT an optimizer? */
+/* has_optimizer - returns true if one of the entries of container AT is an optimizer. */
 static bool has_optimizer(const struct containers *w, uint32_t at)
 {
     const struct container *up = &w->list[at];
@@ -160,8 +162,8 @@ static bool has_optimizer(const struct containers *w, uint32_t at)
     return false;
 }
 
-/* set_found - sets *OUT to container AT, and the reason to HOW, by which it was found (NULL: the top level).
- * */
+/* set_found - sets *OUT to container AT, and the reason to HOW, by which it was found; NULL: the top
+ * level. */
 static ckpt_status set_found(const struct containers *w, uint32_t at, const char *how, struct weights *out,
                              ckpt_error *err)
 {
@@ -241,7 +243,8 @@ static enum region find_region(const struct roles *r, uint32_t i)
     return up == OUTSIDE && is_other_name(&p->elem) ? CLOSED : up;
 }
 
-/* is_network - are the entries of container I, which is in REGION, the parameters of a network? */
+/* is_network - returns true if the entries of container I, which is in REGION, are the parameters of a
+ * network. */
 static bool is_network(const struct roles *r, uint32_t i, enum region region)
 {
     const struct container *p = &r->w->list[i];
@@ -257,15 +260,15 @@ static bool is_network(const struct roles *r, uint32_t i, enum region region)
     }
 }
 
-/* is_flat - are the weights in P only the entries of P itself? In a tree of dicts, most of them are further
- * down. */
+/* is_flat - returns true if the weights in P are only the entries of P itself. In a tree of dicts, most
+ * weights are further down. */
 static bool is_flat(const struct container *p)
 {
     return p->mapping && (has_parameter_names(p) || p->tensors >= p->below - p->tensors);
 }
 
-/* give_roles - sets the role of each container, parents first. Returns false if none of them is a network. */
-static bool give_roles(struct roles *r)
+/* set_roles - sets the role of each container, parents first. Returns false if none of them is a network. */
+static bool set_roles(struct roles *r)
 {
     bool any = false;
     for (uint32_t i = 0; i < r->w->n; i++) {
@@ -288,10 +291,10 @@ static ckpt_status find_roles(const struct containers *w, uint32_t main, bool ch
     r.region = arena_array(w->a, w->n, 1);
     if (!r.role || !r.region)
         return fail_memory(err);
-    if (main == NO_CONTAINER || give_roles(&r))
+    if (main == NO_CONTAINER || set_roles(&r))
         return CKPT_OK;
     r.lenient = true;
-    if (!give_roles(&r))
+    if (!set_roles(&r))
         r.role[main] = WEIGHTS_MODEL;
     return CKPT_OK;
 }
@@ -313,7 +316,7 @@ ckpt_status weights_below(const struct containers *w, struct weights *out, ckpt_
 
 /* ---- rows */
 
-/* index_entries - maps to I each node that the last step of a row in container I can have. */
+/* index_entries - maps each node that the last step of a row in container I can have to I. */
 static bool index_entries(const struct containers *w, uint32_t i, map *by_node)
 {
     const struct container *p = &w->list[i];

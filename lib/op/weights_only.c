@@ -188,8 +188,8 @@ static void check_changes(const struct pickle_facts *p, struct violation *b)
     }
 }
 
-/* is_known_location - is S a location for which torch has a deserializer? "cpu" has no index. Whether the
- * device exists does not depend on the file. */
+/* is_known_location - returns true if torch has a deserializer for the location S. "cpu" has no index.
+ * Whether the device exists does not depend on the file. */
 static bool is_known_location(ckpt_str s)
 {
     static const char *const backends[] = {"cuda", "mps", "privateuse1", "hpu", "xpu", "mtia"};
@@ -202,7 +202,7 @@ static bool is_known_location(ckpt_str s)
 }
 
 /* check_storage - checks the persistent id ID: (storage, class, key, location, numel), and a sixth item in
- * the legacy format, in which a storage cannot be untyped. False: it reported a violation. */
+ * the legacy format, in which a storage cannot be untyped. Returns false after reporting a violation. */
 static bool check_storage(const ckpt_value *id, uint64_t offset, struct violation *b)
 {
     ckpt_str location;

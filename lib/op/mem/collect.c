@@ -19,7 +19,7 @@ static bool is_buffer_name(ckpt_str name)
     return false;
 }
 
-/* is_trainable_dtype - is DTYPE a real or complex floating-point type of at least 16 bits? */
+/* is_trainable_dtype - returns true if DTYPE is a real or complex floating-point type of at least 16 bits. */
 static bool is_trainable_dtype(uint16_t dtype)
 {
     return (dtype >= CKPT_DT_F64 && dtype <= CKPT_DT_BF16) || (dtype >= CKPT_DT_C32 && dtype <= CKPT_DT_BC32);

@@ -24,9 +24,9 @@ ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_e
 /* config_get - returns the entry of the first of KEYS ("n_embd|hidden_size") that exists and is not null, or
  * NULL. */
 const struct mem_config_entry *config_get(const struct mem_config *c, const char *keys);
-/* config_is_zero - is E a number that is 0? */
+/* config_is_zero - returns true if E is a number that is 0. */
 bool config_is_zero(const struct mem_config_entry *e);
-/* word_is - is WORD one of WORDS, which are separated by '|'? */
+/* word_is - returns true if WORD is one of WORDS, which are separated by '|'. */
 bool word_is(const char *words, ckpt_str word);
 
 #endif

@@ -26,12 +26,13 @@ struct conv {
 
 struct convnet {
     ckpt_mem *m;
-    uint64_t batch, c, e; /* bytes of an activation, of a parameter */
+    uint64_t batch;
+    uint64_t c, e; /* bytes of an element: of an activation, of a parameter */
     bool mixed;
     uint32_t precision;
 };
 
-/* is_conv - is T the convolution NAME of a block, or of the STEM? */
+/* is_conv - returns true if T is the convolution NAME of a block, or of the STEM. */
 static bool is_conv(const struct mem_tensor *t, const char *name, bool stem)
 {
     const char *number = strrchr(t->rule->name, '#');
@@ -68,9 +69,9 @@ static bool convolve(const struct convnet *n, const struct mem_tensor *t, uint64
     return true;
 }
 
-/* The memory during the backward pass of a block, relative to that before it. */
+/* The memory during the backward pass of a block, relative to that before the pass. */
 struct walk {
-    int64_t live, most;
+    int64_t live, most; /* now; at any time so far */
 };
 
 /* run_operation - counts an operation that allocates ADD bytes and then frees FREE. */
@@ -94,7 +95,7 @@ static void run_conv_backward(struct walk *w, const struct convnet *n, const str
 }
 
 /* block_work - returns the most that the backward pass of a block with the convolutions MAIN takes beyond
- * what it keeps, with the gradient of its output. */
+ * what the block keeps. The gradient of its output is included. */
 static uint64_t block_work(const struct convnet *n, const struct conv *main, size_t nmain,
                            const struct conv *shortcut, uint64_t input)
 {

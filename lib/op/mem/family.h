@@ -172,7 +172,8 @@ struct mem_refusal {
 };
 extern const struct mem_refusal mem_refusals[]; /* ends with an empty row */
 
-/* conditions_hold - does a row with the conditions WHEN count in a run whose conditions are STATE? */
+/* conditions_hold - returns true if a row with the conditions WHEN counts in a run with the conditions
+ * STATE. */
 bool conditions_hold(uint32_t when, uint32_t state);
 
 #endif

@@ -105,7 +105,7 @@ bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out)
 
 /* ---- a run */
 
-/* An estimate as it is made. */
+/* An estimate that is being made. */
 struct estimate {
     ckpt_mem *m;
     ckpt_mem_run run;
@@ -117,7 +117,7 @@ struct estimate {
     ckpt_mem_result *out;
 };
 
-/* stored_item_bytes - returns the bytes of an element of the parameters, or 0 if they differ in that. */
+/* stored_item_bytes - returns the bytes of an element of the parameters, or 0 if these differ in that. */
 static uint32_t stored_item_bytes(const ckpt_mem *m)
 {
     uint32_t item = 0;
@@ -412,8 +412,8 @@ static void fill_states(struct estimate *x)
     r->precision = precisions[x->run.precision];
 }
 
-/* is_type_assumed - do several types of models have tensors of these names, and does no config give the
- * type? */
+/* is_type_assumed - returns true if several types of models have tensors of these names, and no config gives
+ * the type. */
 static bool is_type_assumed(const ckpt_mem *m)
 {
     return m->family && m->family->model_types[0] && !m->type_by_config;
@@ -622,7 +622,8 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     return CKPT_OK;
 }
 
-/* fill_least - sets in *OUT the total of RUN; if RUN is by a plan, that of the plan with the lowest peak. */
+/* fill_least - sets the total of *OUT to that of RUN or, if RUN is by a plan, to that of the plan with the
+ * lowest peak. */
 static ckpt_status fill_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
     struct estimate x;

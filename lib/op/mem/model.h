@@ -73,8 +73,8 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err);
 ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err);
 /* mem_collect - adds the tensors of FILE below ROOT to M, and sets M->own from its optimizer. */
 ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_error *err);
-/* name_matches - does NAME match GLOB, whose only wildcard is `*`? Each name is compared with all globs of
- * the tables; with ckpt_glob_match, that would take four times as long as everything else. */
+/* name_matches - returns true if NAME matches GLOB, whose only wildcard is `*`. Each name is compared with
+ * all globs of the tables; with ckpt_glob_match, that would take four times as long as everything else. */
 bool name_matches(const char *glob, ckpt_str name);
 
 #endif

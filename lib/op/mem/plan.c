@@ -100,7 +100,7 @@ static void find_best_cut(const struct needs *x, uint64_t limit, struct way *w, 
         top = larger(top, x->level[i]);
         uint64_t high = top - x->kept[i];
         if (high > room)
-            return; /* as is every longer segment */
+            return; /* a longer segment needs no less */
         if (w->stored[i] > room - high || w->stored[i] + x->t->blocks[i].input >= w->stored[j])
             continue; /* bounded: by stored(n), which is no more than all blocks keep */
         w->stored[j] = w->stored[i] + x->t->blocks[i].input;
@@ -108,7 +108,7 @@ static void find_best_cut(const struct needs *x, uint64_t limit, struct way *w, 
     }
 }
 
-/* plan_fits - finds the way *W, with the blocks from KEPT_FROM on kept. False: its peak is above LIMIT. */
+/* plan_fits - finds the way *W, with the blocks from KEPT_FROM on kept; false: its peak is above LIMIT. */
 static bool plan_fits(const struct needs *x, uint64_t limit, uint32_t kept_from, struct way *w)
 {
     if (limit < x->floor || limit < x->outside)
@@ -233,7 +233,7 @@ static bool extend(struct search *s, const struct last_segment *g, enum last_blo
                           (uint32_t)k,
                           (uint8_t)last};
         if (p.again > s->most_again)
-            break; /* as have all after it */
+            break; /* all later points cost more */
         if (g->j == x->n && !p.again)
             continue; /* nothing is recomputed: fits_without */
         if (size_add(size_add(x->outside, at->stored), g->high) <= s->limit &&
@@ -374,7 +374,7 @@ static uint64_t peak_without(const struct mem_timeline *t)
     return timeline_peak(t, &(struct mem_segments){.list = &all, .n = t->n ? 1 : 0}).bytes;
 }
 
-/* fits_without - returns true, with *OUT, if the peak is at most LIMIT without recomputing anything. */
+/* fits_without - sets *OUT and returns true if the peak is at most LIMIT without recomputing anything. */
 static bool fits_without(const struct mem_timeline *t, uint64_t limit, struct segment_list *out)
 {
     if (peak_without(t) > limit)

@@ -54,8 +54,8 @@ static size_t read_number(ckpt_str name, size_t at, uint32_t *out)
     return n > 1 && name.ptr[at] == '0' ? 0 : n;
 }
 
-/* matches_rule - does NAME match PATTERN, in which `#` stands for a number and a final `*` for anything?
- * Sets NUMBERS to the numbers, the last one at index 1. */
+/* matches_rule - returns true if NAME matches PATTERN, in which `#` stands for a number and a final `*` for
+ * anything. Sets NUMBERS to the numbers, the last one at index 1. */
 static bool matches_rule(const char *pattern, ckpt_str name, uint32_t numbers[2])
 {
     size_t at = 0;
@@ -183,7 +183,7 @@ static size_t count_rule(const ckpt_mem *m, const struct mem_tensor_rule *r, uin
     return n;
 }
 
-/* is_in_blocks - is R a tensor of each block? */
+/* is_in_blocks - returns true if R is a tensor of each block. */
 static bool is_in_blocks(const struct mem_tensor_rule *r) { return strchr(r->name, '#') != NULL; }
 
 static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n, size_t all)
@@ -237,8 +237,7 @@ static bool check_layers(ckpt_mem *m, const struct mem_family *f)
     return true;
 }
 
-/* set_opposite_conditions - sets of each pair of opposite conditions the second if the first does not hold.
- * */
+/* set_opposite_conditions - sets the second of two opposite conditions if the first does not hold. */
 static void set_opposite_conditions(ckpt_mem *m)
 {
     static const uint32_t pairs[][2] = {{QK_NORM, NO_QK_NORM},
