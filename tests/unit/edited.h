@@ -1,5 +1,5 @@
-/* edited.h - a file to edit in place, in a folder of its own. A test calls begin_edit() first and end_edit()
- * last. */
+/* edited.h - creates a file to edit in place, in a temporary folder. A test calls begin_edit() first and
+ * end_edit() last. */
 #ifndef EDITED_H
 #define EDITED_H
 
@@ -11,11 +11,11 @@
 #include "io/journal.h"
 #include "unit.h"
 
-#define SIZE  2000u
-#define GROWN 2500u
+#define SIZE  2000u /* of the file */
+#define GROWN 2500u /* its size after an edit that appends bytes */
 
-static char dir[64], path[96], undo[128];
-static char before[GROWN + 1], changed[GROWN + 1]; /* after SIZE bytes, BEFORE is zero */
+static char dir[64], path[96], undo[128];          /* the folder, the file, and its journal */
+static char before[GROWN + 1], changed[GROWN + 1]; /* the bytes of the file; from SIZE on, BEFORE is zero */
 static const struct journal_options unsynced = {.no_sync = true};
 
 static void put_file(const char *at, const void *bytes, size_t n)
@@ -59,7 +59,8 @@ static void end_edit(void)
     CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if other files were left */
 }
 
-static struct patches edit_patches(void)
+/* make_patches - returns the edit that changes BEFORE to CHANGED and keeps the size. */
+static struct patches make_patches(void)
 {
     struct patches p = {.old_size = SIZE, .new_size = SIZE};
     CU_ASSERT(patches_add(&p, 100, str_of(changed + 100, 1300)));

@@ -7,9 +7,9 @@
 
 #include "ckpt.h"
 
-/* flat_open - opens a safetensors file of the JSON HEADER and SIZE bytes of DATA;
- * NULL and a failed assertion when it is refused. At most eight files are open
- * at a time. flat_close() closes all. */
+/* flat_open - opens a safetensors file of the JSON HEADER and SIZE bytes of DATA; an entry of
+ * HEADER may be short, [dtype, shape, offsets]. If the file is refused, an assertion fails and
+ * NULL is returned. At most eight files are open at a time. flat_close() closes all. */
 ckpt_file *flat_open(const char *header, const void *data, size_t size);
 /* flat_numbers - opens a file of one tensor NAME of N numbers of DTYPE; DATA holds them in host byte
  * order. */

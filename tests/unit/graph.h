@@ -5,14 +5,14 @@
 #include "base/buf.h"
 #include "codec/pickle_read.h"
 
-/* A pickle that was read from memory that ends at an unmapped page. */
+/* A pickle that was read. Its bytes end at an unmapped page, so that reading beyond them crashes. */
 struct graph {
     arena *a;
     source *src;
     unsigned char *bytes;
     size_t size;
     ckpt_value *root;
-    uint64_t next;
+    uint64_t next; /* offset after the STOP of the pickle */
     struct pickle_facts facts;
     ckpt_status status;
     ckpt_error err;
@@ -26,10 +26,11 @@ void graph_free(struct graph *g);
 /* graph_corpus - calls EACH with every pickle in the torch archives of the corpus. */
 void graph_corpus(void (*each)(const char *name, ckpt_str bytes));
 /* graph_text - returns V as text in a static buffer:
- *   'N' 'T' 'F' 12 1.5 0x.. (big, hexadecimal bytes) 'str' s'py2' b'bytes' a'bytearray'
+ *   'N' 'T' 'F' 12 1.5 0x.. (an integer of more than 64 bits) 'str' s'py2' b'bytes' a'bytearray'
  *   [list] (tuple) {k:v} set(..) frozenset(..) <module name> @pid
- *   a call: 'R' 'N' 'X' 'O' 'I' for its opcode, then callable, arguments, +[items] +{pairs} !state
- *   ~type:bytes:count for text that was left in the file, ^ for a node inside itself */
+ *   a call: 'R' for REDUCE, 'N' NEWOBJ, 'X' NEWOBJ_EX, 'O' OBJ, 'I' INST;
+ *     then the callable, the arguments, +[items] +{pairs} !state
+ *   ~type:bytes:count for text or bytes that were not loaded, ^ for a node inside itself */
 const char *graph_text(const ckpt_value *v);
 
 #endif

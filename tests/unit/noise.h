@@ -9,6 +9,7 @@
 #define NOISE_DTYPES 4
 extern const ckpt_dtype noise_dtypes[NOISE_DTYPES]; /* the dtypes with vector kernels */
 
+/* noise - returns the next 64 bits. */
 uint64_t noise(void);
 /* noise_fill - fills P with N elements of random bits or, if TAME, of moderate size. */
 void noise_fill(ckpt_dtype dt, unsigned char *p, size_t n, bool tame);

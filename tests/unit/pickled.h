@@ -19,6 +19,7 @@
 void put_pickle(buf *b, const char *text);
 extern size_t caret_offset;
 
+/* STORAGE - the persistent id of a storage. V2 - a tensor that shows it. W - the tensor of 1 2 3 4. */
 #define STORAGE(class, key, numel) "@('storage',torch." class "Storage,'" key "','cpu'," #numel ")"
 #define FLOATS                     STORAGE("Float", "0", 4) /* storage data/0, which holds 1 2 3 4 */
 #define V2(storage, offset, size, stride)                                                                    \
@@ -41,11 +42,13 @@ struct record {
     size_t size;
 };
 
-/* make_archive - opens an archive of the N records R below archive/. Each file is closed by close_file. */
+/* make_archive - makes an archive of the N records R, in the folder archive/, and opens it. The caller closes
+ * each file of these functions with close_file. */
 struct test_file make_archive(const struct record *r, size_t n, const ckpt_limits *limits);
 /* replace_in_file - replaces each FROM in the bytes of M by TO, of the same length, and opens M again. */
 void replace_in_file(struct test_file *m, const char *from, const char *to);
-/* make_torch_zip - opens a file as torch.save writes it: the pickle TEXT, and three storages of 16 bytes. */
+/* make_torch_zip - opens a file as torch.save writes it: the pickle of TEXT, and three storages of 16
+ * bytes. */
 struct test_file make_torch_zip(const char *text);
 struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt_limits *limits);
 /* make_torch_legacy - opens a file in torch's legacy format: pickles of TEXT and KEYS, then N bytes
@@ -57,8 +60,8 @@ struct test_file make_pickle(const char *text);
 struct test_file open_bytes(const void *bytes, size_t n, const ckpt_limits *limits);
 void close_file(struct test_file *m);
 
-/* check_rows - M must have the tensors WANT, "name kind dtype[shape]@storage+offset flags <class> (note);"
- * each. */
+/* check_rows - M must have the tensors WANT, each in the form
+ * "name kind dtype[shape]@storage+offset flags <class> (note);". */
 void check_rows(struct test_file *m, const char *want);
 /* check_numbers - the tensor NAME of F, of at most 16 float32 numbers, must hold WANT: "1 2.5 ". */
 void check_numbers(ckpt_file *f, const char *name, const char *want);

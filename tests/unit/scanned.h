@@ -32,8 +32,8 @@ struct scanned scan_buffer(const void *data, size_t size, size_t stop_at);
 struct scanned scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
                               size_t stop_at);
 
-/* scan_has_finding - whether S has N findings, one of them ID at OFFSET with TEXT in its message; prints
- * them if not. */
+/* scan_has_finding - returns true if S has N findings, one of them ID at OFFSET with TEXT in its message;
+ * prints them if not. */
 bool scan_has_finding(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text,
                       int line);
 #define FINDING(s, n, id, offset, text)                                                                      \

@@ -14,7 +14,7 @@ void table_begin(struct table_maker *t);
 void table_add(struct table_maker *t, ckpt_str key, ckpt_str value);
 /* table_end_block - ends the block, with the key LAST in the index. */
 void table_end_block(struct table_maker *t, ckpt_str last);
-/* table_end_packed - adds a block of the compressed bytes PACKED, of compression TYPE. */
+/* table_end_packed - adds a block with the compressed bytes PACKED; TYPE is the byte of its compression. */
 void table_end_packed(struct table_maker *t, ckpt_str last, ckpt_str packed, unsigned char type);
 /* table_end - returns the complete file, valid until table_free. */
 ckpt_str table_end(struct table_maker *t);

@@ -1,10 +1,10 @@
-/* ckpt.h: its version, the lifetimes of files and plans, and the list of formats. */
+/* Tests of ckpt.h: its version, how long files and plans live, and the list of formats. */
 #include <stdio.h>
 
 #include "flat.h"
 #include "unit.h"
 
-#define ONE "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
+#define ONE_TENSOR "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
 
 static void the_version_agrees_with_its_parts(void)
 {
@@ -30,9 +30,9 @@ static void check_plan(ckpt_plan *p)
 static void a_plan_keeps_its_file(void)
 {
     ckpt_plan *first = NULL, *second = NULL;
-    unsigned char bytes[8 + sizeof ONE + 2] = {sizeof ONE - 1};
+    unsigned char bytes[8 + sizeof ONE_TENSOR + 2] = {sizeof ONE_TENSOR - 1};
     ckpt_file *f = NULL;
-    memcpy(bytes + 8, ONE "abc", sizeof ONE + 2);
+    memcpy(bytes + 8, ONE_TENSOR "abc", sizeof ONE_TENSOR + 2);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, sizeof bytes, "memory", NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &first, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &second, NULL), CKPT_OK);
@@ -45,14 +45,14 @@ static void a_plan_keeps_its_file(void)
 
 static void a_file_outlives_its_plans(void)
 {
-    ckpt_file *f = flat_open(ONE, "abc", 3);
+    ckpt_file *f = flat_open(ONE_TENSOR, "abc", 3);
     ckpt_plan *p = plan_of(f);
     ckpt_plan_free(p);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 1);
     flat_close();
 }
 
-/* Every format of the list is found by its name and by its suffixes. */
+/* Each format of the list is found by its name and by its first suffix. */
 static void formats_are_found_by_name_and_suffix(void)
 {
     const char *name;

@@ -77,7 +77,7 @@ static void grows_arrays(void)
     }
     for (uint32_t i = 0; i < 10000; i++)
         if (at[i] != i)
-            CU_FAIL("lost");
+            CU_FAIL("an element has changed");
     CU_ASSERT(arena_used(a) < 4 * 10000 * sizeof *at);
     CU_ASSERT_PTR_EQUAL(arena_grow(a, at, 1, &cap, cap, sizeof *at), at);
     arena_free(a);
@@ -97,7 +97,7 @@ static void large_chunks_are_mapped(void)
     }
     for (uint32_t i = 0; i < MOST; i++)
         if (at[i] != i)
-            CU_FAIL("lost");
+            CU_FAIL("an element has changed");
     for (int i = 0; i < 5000; i++) {
         unsigned char *small = arena_alloc(a, 1000);
         CU_ASSERT_PTR_NOT_NULL_FATAL(small);
@@ -108,29 +108,30 @@ static void large_chunks_are_mapped(void)
     arena_free(a);
 }
 
-/* A mapping next to a chunk must not be unmapped with it, whatever its alignment. */
+/* arena_free() must not unmap pages next to its chunks, whatever their alignment. */
 static void only_own_mappings_are_unmapped(void)
 {
     enum {
         PAGE = 4096,
-        BESIDE = 4u << 20,
-        ROUNDS = sizeof(void *) < 8 ? 120 : 600
-    }; /* fits the address space */
+        MAPPED_SIZE = 4u << 20,
+        ROUNDS = sizeof(void *) < 8 ? 120 : 600 /* fewer if addresses have 32 bits */
+    };
     enum { STEP = 600 / ROUNDS * PAGE };
-    unsigned char *beside[ROUNDS]; /* each is a STEP longer, to get every alignment */
+    unsigned char *mapped[ROUNDS]; /* each is longer than the last by STEP, to get every alignment */
     arena *a[ROUNDS];
     for (size_t i = 0; i < ROUNDS; i++) {
-        beside[i] = mmap(NULL, BESIDE + i * STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mapped[i] = mmap(NULL, MAPPED_SIZE + i * STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                         -1, 0);
         a[i] = arena_new(4u << 20);
-        CU_ASSERT_FATAL(beside[i] != MAP_FAILED && a[i]);
-        memset(beside[i], 0x5a, PAGE);
+        CU_ASSERT_FATAL(mapped[i] != MAP_FAILED && a[i]);
+        memset(mapped[i], 0x5a, PAGE);
         CU_ASSERT_PTR_NOT_NULL_FATAL(arena_alloc(a[i], (2u << 20) + 1));
     }
     for (size_t i = 0; i < ROUNDS; i++)
         arena_free(a[i]);
     for (size_t i = 0; i < ROUNDS; i++) {
-        CU_ASSERT(beside[i][0] == 0x5a);
-        munmap(beside[i], BESIDE + i * STEP);
+        CU_ASSERT(mapped[i][0] == 0x5a);
+        munmap(mapped[i], MAPPED_SIZE + i * STEP);
     }
 }
 
@@ -218,7 +219,7 @@ static void fails_at_a_given_allocation(void)
     arena_free(a);
 }
 
-/* In an arena and, without one, by malloc. */
+/* Appends to an array in an arena and, without one, to an array from malloc. */
 static void appends_one_by_one(void)
 {
     for (int heap = 0; heap < 2; heap++) {

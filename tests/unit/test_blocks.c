@@ -1,5 +1,5 @@
-/* Sources of compressed blocks: they are read in any order, by several threads and with little memory, and a
- * block that decodes to the wrong size is refused. */
+/* Compressed blocks are read in any order, by several threads and with little memory, and a block that
+ * decodes to the wrong size is refused. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,19 +22,20 @@ static uint32_t random_below(uint32_t below)
     return (seed >> 8) % below;
 }
 
-/* The blocks of a test, stored and decoded. */
+/* The compressed blocks of a test, and the bytes that they must decode to. */
 static struct {
     struct block block[MAX_BLOCKS];
     size_t n;
-    buf stored, want;
-    source *file, *src;
+    buf stored, want;   /* the compressed bytes, and the decoded ones */
+    source *file, *src; /* STORED as a source, and the source that decodes it */
     block_cache *cache;
     atomic_uint decoded; /* number of calls of a decoder */
 } sample;
 
 /* ---------------------------------------------------------------------------- codecs */
 
-/* decode_runs - decodes runs, each a count of 24 bits, a byte that is 0xFE if it is damaged, and the byte. */
+/* decode_runs - decodes runs of five bytes: a count of 24 bits, 0xFE if the run is damaged, the byte to
+ * repeat. */
 static ckpt_status decode_runs(void *user, source *stored, spool *to, ckpt_error *err)
 {
     unsigned char run[5], block[4096];
@@ -67,7 +68,8 @@ static const struct block_decoder runs = {"runs", decode_runs, &sample},
 
 /* -------------------------------------------------------------------------- samples */
 
-static void begin(uint64_t in_memory, uint64_t in_file)
+/* set_up - begins an empty sample; its cache holds IN_MEMORY bytes in memory and IN_FILE in a file. */
+static void set_up(uint64_t in_memory, uint64_t in_file)
 {
     memset(&sample, 0, sizeof sample);
     buf_init(&sample.stored, 1u << 30);
@@ -75,6 +77,7 @@ static void begin(uint64_t in_memory, uint64_t in_file)
     sample.cache = block_cache_new(in_memory, in_file);
 }
 
+/* add_block - adds the last STORED bytes as a block of SIZE decoded bytes. */
 static struct block *add_block(uint64_t stored, uint64_t size)
 {
     struct block *b = &sample.block[sample.n++];
@@ -102,7 +105,7 @@ static struct block *add_runs(uint32_t size)
     return add_block(sample.stored.len - before, size);
 }
 
-/* add_deflated - adds a deflated block of SIZE bytes, of stored blocks, which need no compressor. */
+/* add_deflated - adds a block of SIZE bytes in deflate's stored blocks, which need no compressor. */
 static void add_deflated(uint32_t size)
 {
     size_t before = sample.stored.len;
@@ -128,7 +131,7 @@ static ckpt_status open_blocks(const struct block_decoder *d, ckpt_error *err)
     return source_blocks(sample.cache, sample.block, sample.n, d, &sample.src, err);
 }
 
-static void end(void)
+static void tear_down(void)
 {
     source_unref(sample.src);
     CU_ASSERT_EQUAL(sample.file->refs, 1);
@@ -138,7 +141,7 @@ static void end(void)
     buf_free(&sample.want);
 }
 
-static bool range_is_right(source *src, uint64_t from, size_t n)
+static bool range_is_correct(source *src, uint64_t from, size_t n)
 {
     unsigned char *got = malloc(n + 1);
     bool ok = source_read(src, from, got, n, NULL) == CKPT_OK &&
@@ -147,14 +150,14 @@ static bool range_is_right(source *src, uint64_t from, size_t n)
     return ok;
 }
 
-/* reads_right - whether all bytes, and random ranges, are read as expected. */
-static bool reads_right(void)
+/* all_is_correct - returns true if all bytes, and random ranges, are read as expected. */
+static bool all_is_correct(void)
 {
-    bool ok = sample.src->size == sample.want.len && range_is_right(sample.src, 0, sample.want.len);
+    bool ok = sample.src->size == sample.want.len && range_is_correct(sample.src, 0, sample.want.len);
     for (int turn = 0; turn < 50 && sample.want.len; turn++) {
         uint32_t size = (uint32_t)sample.want.len, from = random_below(size), most = turn % 2 ? size : 100,
                  n = random_below(most);
-        ok = ok && range_is_right(sample.src, from, n < size - from ? n : size - from);
+        ok = ok && range_is_correct(sample.src, from, n < size - from ? n : size - from);
     }
     return ok;
 }
@@ -163,7 +166,7 @@ static void blocks_are_decoded(void)
 {
     for (uint32_t turn = 0; turn < 48; turn++) {
         bool memory = turn % 3 == 0;
-        begin(memory ? BLOCKS_IN_MEMORY : 20000, memory ? BLOCKS_IN_FILE : turn % 3 == 1 ? 90000 : 5000);
+        set_up(memory ? BLOCKS_IN_MEMORY : 20000, memory ? BLOCKS_IN_FILE : turn % 3 == 1 ? 90000 : 5000);
         for (uint32_t n = random_below(40); n; n--) {
             uint32_t size = random_below(5) ? random_below(9000) : random_below(2) ? 0 : random_below(70000);
             if (turn % 2)
@@ -173,15 +176,15 @@ static void blocks_are_decoded(void)
         }
         CU_ASSERT_EQUAL_FATAL(open_blocks(turn % 2 ? &deflated : &runs, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(sample.decoded, 0);
-        CU_ASSERT_FATAL(reads_right());
+        CU_ASSERT_FATAL(all_is_correct());
         CU_ASSERT(!memory || sample.decoded <= sample.n);
-        end();
+        tear_down();
     }
 }
 
 /* -------------------------------------------------------------------------- refusals */
 
-/* read_fails - whether reading all bytes fails twice, with WHAT and OFFSET. */
+/* read_fails - returns true if reading all bytes fails twice, with WHAT in the message, at OFFSET. */
 static bool read_fails(uint64_t offset, const char *what)
 {
     ckpt_error err;
@@ -202,26 +205,26 @@ static void blocks_of_wrong_size_are_refused(void)
 {
     for (int turn = 0; turn < 2; turn++) { /* cached in memory, then in a file */
         uint64_t in_memory = turn ? 10 : BLOCKS_IN_MEMORY;
-        begin(in_memory, BLOCKS_IN_FILE);
+        set_up(in_memory, BLOCKS_IN_FILE);
         (void)add_runs(100);
         add_runs(100)->size = 101;
         uint64_t at = 1000 + sample.block[1].offset;
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
         CU_ASSERT(read_fails(at, "a block (runs) decodes to 100 bytes, it must have 101"));
-        CU_ASSERT(range_is_right(sample.src, 0, 100));
-        end();
-        begin(in_memory, BLOCKS_IN_FILE); /* 5 bytes decode to 16 MB */
+        CU_ASSERT(range_is_correct(sample.src, 0, 100));
+        tear_down();
+        set_up(in_memory, BLOCKS_IN_FILE); /* 5 bytes decode to 16 MB */
         put_run(0xFFFFFF, 7);
         (void)add_block(5, 1000);
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
         CU_ASSERT(read_fails(1000, "a block (runs) decodes to more than 1000 bytes"));
-        end();
-        begin(in_memory, BLOCKS_IN_FILE);
+        tear_down();
+        set_up(in_memory, BLOCKS_IN_FILE);
         buf_put(&sample.stored, "\x03\0\0\xFE\x07", 5);
         (void)add_block(5, 3);
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
         CU_ASSERT(read_fails(1000, "a run that is no run"));
-        end();
+        tear_down();
     }
 }
 
@@ -229,7 +232,7 @@ static void truncated_blocks_are_refused(void)
 {
     ckpt_error err;
     char byte;
-    begin(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
+    set_up(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
     add_deflated(50000);
     sample.block[0].stored -= 7;
     CU_ASSERT_EQUAL_FATAL(open_blocks(&deflated, NULL), CKPT_OK);
@@ -245,7 +248,7 @@ static void truncated_blocks_are_refused(void)
     CU_ASSERT_EQUAL(source_blocks(sample.cache, sample.block, 1, &deflated, &sample.src, &err), CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(err.what, "1 blocks decode to more than 2^63 bytes");
     sample.src = NULL;
-    end();
+    tear_down();
 }
 
 static void without_a_temporary_file_only_small_blocks_are_read(void)
@@ -255,17 +258,17 @@ static void without_a_temporary_file_only_small_blocks_are_read(void)
     char was[4096] = "", byte;
     snprintf(was, sizeof was, "%s", dir ? dir : "");
     setenv("TMPDIR", "/nowhere/at/all", 1);
-    begin(20000, BLOCKS_IN_FILE);
+    set_up(20000, BLOCKS_IN_FILE);
     for (int i = 0; i < 9; i++)
         (void)add_runs(10000);
     (void)add_runs(10001);
     CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
     for (uint64_t i = 0; i < 18; i++)
-        CU_ASSERT(range_is_right(sample.src, i * 10000 % 90000 + 10, 100));
+        CU_ASSERT(range_is_correct(sample.src, i * 10000 % 90000 + 10, 100));
     CU_ASSERT_EQUAL(sample.decoded, 18);
     CU_ASSERT_EQUAL(source_read(sample.src, 90000, &byte, 1, &err) == CKPT_OK, false);
     CU_ASSERT(strstr(err.hint, "TMPDIR") != NULL);
-    end();
+    tear_down();
     if (dir)
         setenv("TMPDIR", was, 1);
     else
@@ -274,19 +277,20 @@ static void without_a_temporary_file_only_small_blocks_are_read(void)
 
 /* --------------------------------------------------------------------------- threads */
 
-static ckpt_status read_somewhere(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
+static ckpt_status read_some_range(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
 {
     source *const *two = user;
     uint64_t from = i * 7919 * 613 % sample.want.len, n = i * 31 % 30000;
     (void)p;
     (void)worker;
     (void)err;
-    return range_is_right(two[i % 2], from, (size_t)(n < sample.want.len - from ? n : sample.want.len - from))
+    return range_is_correct(two[i % 2], from,
+                            (size_t)(n < sample.want.len - from ? n : sample.want.len - from))
                ? CKPT_OK
                : CKPT_EFORMAT;
 }
 
-static uint64_t same_weight(void *user, size_t i)
+static uint64_t weigh_equally(void *user, size_t i)
 {
     (void)user;
     (void)i;
@@ -297,7 +301,7 @@ static void threads_read_blocks(void)
 {
     for (int turn = 0; turn < 4; turn++) {
         ckpt_error err;
-        begin(turn % 2 ? 30000 : 60000, turn % 3 ? 100000 : 10000);
+        set_up(turn % 2 ? 30000 : 60000, turn % 3 ? 100000 : 10000);
         for (int i = 0; i < 100; i++)
             (void)add_runs(random_below(i % 10 ? 8000 : 40000));
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
@@ -306,10 +310,10 @@ static void threads_read_blocks(void)
         memcpy(again, sample.block, sizeof again);
         CU_ASSERT_EQUAL_FATAL(source_blocks(sample.cache, again, sample.n, &runs, &two[1], &err), CKPT_OK);
         struct pool_job job = {
-            .n = 1500, .weigh = same_weight, .threads = 4, .task = read_somewhere, .user = two};
+            .n = 1500, .weigh = weigh_equally, .threads = 4, .task = read_some_range, .user = two};
         CU_ASSERT_EQUAL(pool_run(&job, &err), CKPT_OK);
         source_unref(two[1]);
-        end();
+        tear_down();
     }
 }
 
@@ -327,7 +331,8 @@ static unsigned long resident_kib(void)
     return now * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-/* Reads 64 MB of blocks that are columns row by row; the memory is limited by the cache. */
+/* Reads a tensor of 64 MB row by row, of which each block holds 128 columns. Each block is decoded once, and
+ * the memory used is that of the cache. */
 static void columns_are_decoded_once(void)
 {
     enum { N = 64, ROWS = 8192, WIDTH = 128 };
@@ -340,7 +345,7 @@ static void columns_are_decoded_once(void)
     uint64_t at;
     unsigned long before = 0, most = 0, now;
     bool ok = true;
-    begin(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
+    set_up(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
     for (uint32_t i = 0; i < N; i++) {
         buf_u32le(&sample.stored, ROWS * WIDTH);
         buf_byte(&sample.stored, (uint8_t)i);
@@ -367,7 +372,7 @@ static void columns_are_decoded_once(void)
     CU_ASSERT(!unit_timed() || most - before < 16 * 1024); /* sanitizers need more */
     source_unref(src);
     arena_free(a);
-    end();
+    tear_down();
 }
 
 void suite_blocks(void)

@@ -1,4 +1,5 @@
-/* ckpt_tensor_borrow gives the bytes that ckpt_tensor_read copies, or says why they have to be copied. */
+/* ckpt_tensor_borrow returns the bytes that ckpt_tensor_read copies, or an error with the reason why they
+ * must be copied. */
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,8 +54,9 @@ static void borrowed_bytes_equal_copied_bytes(void)
     CU_ASSERT(borrowed > 3000 && refused > 100);
 }
 
-/* refusal - returns why tensor NAME (empty: the first one) of the corpus file BELOW cannot be borrowed. */
-static const char *refusal(const char *below, const char *name)
+/* get_refusal - returns why the tensor NAME ("": the first one) of the corpus file BELOW cannot be
+ * borrowed. */
+static const char *get_refusal(const char *below, const char *name)
 {
     static ckpt_error err;
     const void *bytes;
@@ -69,12 +71,12 @@ static const char *refusal(const char *below, const char *name)
 
 static void refusals_give_the_reason(void)
 {
-    CU_ASSERT_STRING_EQUAL(refusal("torch/badexp/01_ok.pt", ""), "");
-    CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/exp/05_deflate_data.pt", ""), "compressed"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/t215/conj.pt", ""), "conjugates"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/t215/neg.pt", ""), "not contiguous"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/t215/expanded.pt", ""), "not contiguous"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(refusal("torch/t215/channels_last.pt", ""), "not contiguous"));
+    CU_ASSERT_STRING_EQUAL(get_refusal("torch/badexp/01_ok.pt", ""), "");
+    CU_ASSERT_PTR_NOT_NULL(strstr(get_refusal("torch/exp/05_deflate_data.pt", ""), "compressed"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(get_refusal("torch/t215/conj.pt", ""), "conjugates"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(get_refusal("torch/t215/neg.pt", ""), "not contiguous"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(get_refusal("torch/t215/expanded.pt", ""), "not contiguous"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(get_refusal("torch/t215/channels_last.pt", ""), "not contiguous"));
 }
 
 static int64_t read_from_memory(void *user, uint64_t offset, void *buf, size_t n)
@@ -83,7 +85,7 @@ static int64_t read_from_memory(void *user, uint64_t offset, void *buf, size_t n
     return (int64_t)n;
 }
 
-static void borrowing_from_memory_and_callbacks(void)
+static void memory_is_borrowed_but_not_bytes_of_callbacks(void)
 {
     static char file[200];
     const char header[] = "{\"e\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},"
@@ -164,7 +166,7 @@ void suite_borrow(void)
 {
     UNIT(borrowed_bytes_equal_copied_bytes);
     UNIT(refusals_give_the_reason);
-    UNIT(borrowing_from_memory_and_callbacks);
+    UNIT(memory_is_borrowed_but_not_bytes_of_callbacks);
     UNIT(shards_can_be_borrowed);
     UNIT(changed_files_are_refused);
 }

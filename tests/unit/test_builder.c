@@ -1,4 +1,4 @@
-/* ckpt_builder: built files are written like opened ones; values that no format holds are refused. */
+/* ckpt_builder: files that were built are written like opened ones, and invalid values are refused. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static ckpt_file *reopen(ckpt_file *f, const char *format, void **bytes)
     return g;
 }
 
-/* ------------------------------------------------------------- the same as convert */
+/* ----------------------------------------------------- files are written as by convert */
 
 static unsigned char *buffers[64];
 static size_t nbuffers;
@@ -183,7 +183,7 @@ static void each_dtype_is_written_and_read_back(void)
 #define ONE 0, 0, 0x80, 0x3f /* 1.0 as a little-endian float */
 static const unsigned char ones[] = {ONE, ONE, ONE, ONE, ONE, ONE};
 
-/* A model with a tie, and other values of a training checkpoint. */
+/* Builds a checkpoint of training: a model with two tied tensors, and other values. */
 static ckpt_file *build_training_checkpoint(void)
 {
     const uint64_t shape[] = {2, 3};
@@ -342,7 +342,7 @@ static void a_built_file_may_be_empty(void)
 
 /* ----------------------------------------------------------------------- callbacks */
 
-/* The user data of callbacks that compute their bytes. */
+/* The user data of the callbacks below, which compute the bytes that they return. */
 struct numbers {
     uint64_t fail_at; /* reads beyond this offset fail */
     int closed;       /* calls of close */
@@ -420,6 +420,7 @@ static void callbacks_are_closed_once_if_they_were_accepted(void)
 
 /* ------------------------------------------------------------------------ refusals */
 
+/* add_invalid - makes the invalid call NUMBER; CKPT_OK if there is no such call. */
 static ckpt_status add_invalid(ckpt_builder *b, int number)
 {
     static const uint64_t huge[] = {UINT64_C(1) << 40, UINT64_C(1) << 40}, two[] = {2}, three[] = {3},
@@ -456,7 +457,7 @@ static ckpt_status add_invalid(ckpt_builder *b, int number)
     }
 }
 
-static void values_that_no_format_holds_are_refused(void)
+static void invalid_values_are_refused(void)
 {
     ckpt_file *f;
     int number = 0;
@@ -542,7 +543,7 @@ void suite_builder(void)
     UNIT(bytes_may_come_from_callbacks);
     UNIT(a_failing_callback_leaves_no_file);
     UNIT(callbacks_are_closed_once_if_they_were_accepted);
-    UNIT(values_that_no_format_holds_are_refused);
+    UNIT(invalid_values_are_refused);
     UNIT(duplicate_names_are_refused);
     UNIT(the_first_failure_stays);
     UNIT(open_dicts_and_deep_dicts_are_refused);

@@ -7,13 +7,13 @@
 #include "core/number.h"
 #include "unit.h"
 
-static size_t constant_bin(const void *user, double x)
+static size_t return_bin(const void *user, double x)
 {
     (void)x;
     return *(const size_t *)user;
 }
 
-static bool close_to(double a, double b, double scale) { return fabs(a - b) <= 1e-12 * scale; }
+static bool is_close(double a, double b, double scale) { return fabs(a - b) <= 1e-12 * scale; }
 
 static void check_same_statistics(ckpt_dtype dt, const unsigned char *p, size_t n)
 {
@@ -29,14 +29,14 @@ static void check_same_statistics(ckpt_dtype dt, const unsigned char *p, size_t 
     CU_ASSERT(m.finite == want.finite && m.nan == want.nan && m.inf == want.inf && m.zeros == want.zeros);
     CU_ASSERT(m.min == want.min && m.max == want.max && signbit(m.min) == signbit(want.min));
     double mean_square = want.finite ? want.squares / (double)want.finite : 0;
-    CU_ASSERT(close_to(m.mean, want.mean, sqrt(mean_square)));
-    CU_ASSERT(close_to(m.squares, want.squares, want.squares));
-    CU_ASSERT(close_to(m.m2, want.m2, want.squares));
-    byte_histogram_fill_bins(&h, dt, bins, constant_bin, &bin);
+    CU_ASSERT(is_close(m.mean, want.mean, sqrt(mean_square)));
+    CU_ASSERT(is_close(m.squares, want.squares, want.squares));
+    CU_ASSERT(is_close(m.m2, want.m2, want.squares));
+    byte_histogram_fill_bins(&h, dt, bins, return_bin, &bin);
     CU_ASSERT(bins[3] == m.finite && bins[0] == 0);
 }
 
-static void every_supported_dtype(void)
+static void every_supported_dtype_has_the_same_statistics(void)
 {
     unsigned supported = 0;
     for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
@@ -53,17 +53,17 @@ static void every_supported_dtype(void)
             unit_guard_free(at, n * width);
         }
     }
-    /* fp8, f4 and f6; int8, uint8 and bool; two quantised and two packed types; bit types; ggml types */
+    /* 8 of fp8, f4 and f6; int8, uint8 and bool; 2 quantized, 2 packed, 4 bit and 12 ggml types */
     CU_ASSERT_EQUAL(supported, 8 + 3 + 2 + 2 + 4 + 12);
     CU_ASSERT(!byte_histogram_supports(CKPT_DT_F16) && !byte_histogram_supports(CKPT_DT_NP) &&
               !byte_histogram_supports(CKPT_DT_QI32));
 }
 
-static void all_elements_equal(void)
+static void equal_elements_have_no_spread(void)
 {
     unsigned char p[1000];
     struct byte_histogram h = {{0}};
-    memset(p, 0x2d, sizeof p); /* 0.8125 */
+    memset(p, 0x2d, sizeof p); /* 0.40625 as float8_e4m3fn */
     byte_histogram_add(&h, CKPT_DT_F8_E4M3, p, sizeof p);
     struct moments m = byte_histogram_moments(&h, CKPT_DT_F8_E4M3);
     CU_ASSERT(m.mean == 0.40625 && m.m2 == 0 && m.finite == 1000 && m.squares == 1000 * 0.40625 * 0.40625);
@@ -71,6 +71,6 @@ static void all_elements_equal(void)
 
 void suite_byte_histogram(void)
 {
-    UNIT(every_supported_dtype);
-    UNIT(all_elements_equal);
+    UNIT(every_supported_dtype_has_the_same_statistics);
+    UNIT(equal_elements_have_no_spread);
 }

@@ -1,5 +1,5 @@
-/* ckpt_plan_cast(): which tensors are cast, and what is reported. tests/oracle compares the values with
- * torch. */
+/* ckpt_plan_cast() casts the tensors that it should, and reports what it did. tests/oracle compares the
+ * values with those of torch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
     "\"a.h\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[14,16]},"                                    \
     "\"c\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[16,24]}}"
 
-/* n: 1, -2; a.w: 65520, 1 + 2^-11; a.s: 1, 2; a.h: 1.5; c: 0 */
+/* The values: n is 1, -2; a.w is 65520, 1 + 2^-11; a.s is 1, 2; a.h is 1.5; c is 0. */
 static const unsigned char data[24] = {1,    0,    0xfe, 0xff, 0x00, 0xf0, 0x7f, 0x47,
                                        0x00, 0x10, 0x80, 0x3f, 0x7f, 0x80, 0x00, 0x3e};
 
@@ -42,7 +42,7 @@ static void remove_folder(void)
     dir[0] = '\0';
 }
 
-static ckpt_plan *plan(void) { return plan_of(flat_open(HEADER, data, sizeof data)); }
+static ckpt_plan *open_plan(void) { return plan_of(flat_open(HEADER, data, sizeof data)); }
 
 /* Returns the dtype that the tensor NAME is written as. */
 static ckpt_dtype dtype_of(ckpt_plan *p, const char *name)
@@ -56,7 +56,7 @@ static ckpt_dtype dtype_of(ckpt_plan *p, const char *name)
 
 static void a_wildcard_casts_only_floats(void)
 {
-    ckpt_plan *p = plan();
+    ckpt_plan *p = open_plan();
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(dtype_of(p, "a.w"), CKPT_DT_BF16);
     CU_ASSERT_EQUAL(dtype_of(p, "a.h"), CKPT_DT_BF16);
@@ -71,7 +71,7 @@ static void a_wildcard_casts_only_floats(void)
 
 static void the_last_matching_cast_is_used(void)
 {
-    ckpt_plan *p = plan();
+    ckpt_plan *p = open_plan();
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, "a.w", CKPT_DT_F16, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, "a.?", CKPT_DT_F8_E5M2, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, "*h", CKPT_DT_F16, NULL), CKPT_OK); /* its original dtype */
@@ -82,7 +82,7 @@ static void the_last_matching_cast_is_used(void)
 
 static void a_full_name_also_casts_integers(void)
 {
-    ckpt_plan *p = plan();
+    ckpt_plan *p = open_plan();
     ckpt_error err;
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, "n", CKPT_DT_F16, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, "a.s", CKPT_DT_F32, NULL), CKPT_OK);
@@ -97,7 +97,7 @@ static void a_full_name_also_casts_integers(void)
 
 static void only_floats_and_q8_0_are_targets(void)
 {
-    ckpt_plan *p = plan();
+    ckpt_plan *p = open_plan();
     for (uint32_t dt = 0; dt < DTYPE_COUNT; dt++) {
         bool target = (dt >= CKPT_DT_F64 && dt <= CKPT_DT_F8_E5M2FNUZ) || dt == CKPT_DT_Q8_0;
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, (ckpt_dtype)dt, NULL), target ? CKPT_OK : CKPT_EUSAGE);
@@ -105,7 +105,7 @@ static void only_floats_and_q8_0_are_targets(void)
     close_plan(p);
 }
 
-static const ckpt_cast *cast_of(const ckpt_plan *p, const char *name)
+static const ckpt_cast *find_cast(const ckpt_plan *p, const char *name)
 {
     const ckpt_cast *c;
     for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)) && !str_is(c->name, name); i++)
@@ -113,18 +113,18 @@ static const ckpt_cast *cast_of(const ckpt_plan *p, const char *name)
     return c;
 }
 
-/* By each writer, with and without dry_run. */
+/* Each writer counts the values that overflow, with and without dry_run. */
 static void overflow_is_counted(void)
 {
     static const char *const outs[] = {"cast.safetensors", "cast.pt"};
     for (int i = 0; i < 4; i++) {
-        ckpt_plan *p = plan();
+        ckpt_plan *p = open_plan();
         ckpt_write_options o = {.struct_size = sizeof o, .dry_run = i & 1, .force = true, .no_sync = true};
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_F16, NULL), CKPT_OK);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_write(p, out_path(outs[i / 2]), &o, &r, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(r.ncasts, 1);
-        const ckpt_cast *c = cast_of(p, "a.w");
+        const ckpt_cast *c = find_cast(p, "a.w");
         CU_ASSERT_FATAL(c != NULL);
         CU_ASSERT_EQUAL(c->elements, 2);
         CU_ASSERT_EQUAL(c->overflowed, 1);
@@ -140,7 +140,7 @@ static void strict_refuses_overflow(void)
 {
     static const char *const outs[] = {"cast.safetensors", "cast.pt"};
     for (int i = 0; i < 4; i++) {
-        ckpt_plan *p = plan();
+        ckpt_plan *p = open_plan();
         ckpt_error err;
         ckpt_write_options o = {.struct_size = sizeof o, .dry_run = i & 1, .strict = true, .no_sync = true};
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_F16, NULL), CKPT_OK);
@@ -187,7 +187,7 @@ static void tied_tensors_are_cast_together(void)
 
 static void shards_are_split_by_the_sizes_after_the_cast(void)
 {
-    ckpt_plan *p = plan();
+    ckpt_plan *p = open_plan();
     ckpt_write_options o = {.struct_size = sizeof o, .dry_run = true, .max_shard = 16};
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "c", NULL), CKPT_OK);
@@ -202,8 +202,8 @@ static void shards_are_split_by_the_sizes_after_the_cast(void)
 
 /* ---- a cast without a glob casts only the weights */
 
-#define S(key) V2(STORAGE("Float", key, 4), 0, "()", "()")
-#define T(key) V2(STORAGE("Float", key, 4), 0, "(4,)", "(1,)")
+#define SCALAR(key) V2(STORAGE("Float", key, 4), 0, "()", "()")
+#define VECTOR(key) V2(STORAGE("Float", key, 4), 0, "(4,)", "(1,)")
 
 /* check_cast - casts the file CONTENT to float16 by the N globs CASTS: only the tensors WANT keep their
  * dtype, and writing it gives NOTICE or, if that is NULL, no notice. */
@@ -239,9 +239,9 @@ static void check_cast(const char *content, size_t n, const char *const *casts, 
 
 static void weights_and_their_averages_are_cast(void)
 {
-    static const char all[] = "{'model':{'w':" T("0") "},'ema':{'w':" T(
+    static const char all[] = "{'model':{'w':" VECTOR("0") "},'ema':{'w':" VECTOR(
         "0") "},'optimizer':{'state':{0:"
-             "{'step':" S("2") ",'exp_avg':" T("1") "}},'param_groups':[{'params':[0]}]}}";
+             "{'step':" SCALAR("2") ",'exp_avg':" VECTOR("1") "}},'param_groups':[{'params':[0]}]}}";
     static const char *const none[] = {NULL}, *const two[] = {NULL, "optimizer"},
                              *const step[] = {"*", "optimizer.state.0.step"};
     check_cast(all, 1, none, "optimizer.state.0.step,optimizer.state.0.exp_avg",
@@ -249,19 +249,20 @@ static void weights_and_their_averages_are_cast(void)
     check_cast(all, 2, two, "optimizer.state.0.step", "1 step counter was not cast");
     check_cast(all, 1, step, "optimizer.state.0.step", "1 step counter was not cast");
     check_cast(all, 2, step, "", "1 step counter was not cast"); /* the notice is of the first cast */
-    check_cast("{'model':{'w':" T("0") "},'loss':" T("1") ",'last':{'x':" T("2") "},'optimizer':{'state':{},"
-                                                                                 "'param_groups':[]}}",
+    check_cast("{'model':{'w':" VECTOR("0") "},'loss':" VECTOR("1") ",'last':{'x':" VECTOR(
+                   "2") "},'optimizer':{'state':{},"
+                        "'param_groups':[]}}",
                1, none, "loss,last.x",
                "left 2 tensors outside the weights as they are: --cast loss=float16 --cast last=float16");
-    check_cast("{'w':" T("0") ",'b':" T("1") "}", 1, none, "", NULL);
+    check_cast("{'w':" VECTOR("0") ",'b':" VECTOR("1") "}", 1, none, "", NULL);
     /* "best" is cast, too, because it shares a storage with the model. */
-    check_cast("{'model':{'w':" T("0") "},'best':[" T("0") "],'args':{'w':" T("1") "}}", 1, none, "args.w",
-               "left 1 tensor outside the weights");
+    check_cast("{'model':{'w':" VECTOR("0") "},'best':[" VECTOR("0") "],'args':{'w':" VECTOR("1") "}}", 1,
+               none, "args.w", "left 1 tensor outside the weights");
 }
 
 static void scales_are_not_cast_with_a_notice(void)
 {
-    ckpt_plan *p = plan();
+    ckpt_plan *p = open_plan();
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_F32, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(dtype_of(p, "a.s"), CKPT_DT_F8_E8M0);
     CU_ASSERT(p->notices.n == 1 &&

@@ -1,11 +1,11 @@
-/* Numbers in the tables that the program prints. */
+/* Sizes, integers and shapes are printed in tables as they should be. */
 #include <stdio.h>
 
 #include "../../cli/text.h"
 #include "unit.h"
 
-/* size_by_printf - writes what text_size has to write for NBYTES to OUT. */
-static void size_by_printf(uint64_t nbytes, char *out, size_t cap)
+/* format_by_printf - writes to OUT what text_size must write for NBYTES. */
+static void format_by_printf(uint64_t nbytes, char *out, size_t cap)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double v = (double)nbytes / 1024;
@@ -23,13 +23,13 @@ static unsigned wrong;
 static void check_size(struct text *t, uint64_t nbytes)
 {
     char want[64];
-    size_by_printf(nbytes, want, sizeof want);
+    format_by_printf(nbytes, want, sizeof want);
     text_clear(t);
     text_size(t, nbytes);
     if (strcmp(t->ptr, want) == 0 && t->len == strlen(want))
         return;
     if (wrong++ < 5)
-        printf("\n    %llu: \"%s\", printf says \"%s\"", (unsigned long long)nbytes, t->ptr, want);
+        printf("\n    %llu: \"%s\", printf gives \"%s\"", (unsigned long long)nbytes, t->ptr, want);
 }
 
 static void sizes_are_formatted_as_by_printf(void)
@@ -61,20 +61,20 @@ static void halves_round_to_the_even_tenth(void)
     static const struct {
         uint64_t n;
         const char *text;
-    } is[] = {
+    } cases[] = {
         {0, "0 B"},        {1023, "1023 B"},        {1024, "1.0 KiB"},    {1280, "1.2 KiB"},
         {1792, "1.8 KiB"}, {1048524, "1023.9 KiB"}, {1048525, "1.0 MiB"}, {UINT64_MAX, "16.0 EiB"},
     };
     struct text t = {0};
-    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         text_clear(&t);
-        text_size(&t, is[i].n);
-        CU_ASSERT_STRING_EQUAL(t.ptr, is[i].text);
+        text_size(&t, cases[i].n);
+        CU_ASSERT_STRING_EQUAL(t.ptr, cases[i].text);
     }
     text_free(&t);
 }
 
-static void integers_and_shapes(void)
+static void integers_and_shapes_are_formatted(void)
 {
     struct text t = {0};
     char want[32];
@@ -104,5 +104,5 @@ void suite_cli_text(void)
 {
     UNIT(sizes_are_formatted_as_by_printf);
     UNIT(halves_round_to_the_even_tenth);
-    UNIT(integers_and_shapes);
+    UNIT(integers_and_shapes_are_formatted);
 }

@@ -10,7 +10,7 @@
 
 static void (*before_lock)(void);
 
-/* flock - replaces that of the C library; calls before_lock first, once. */
+/* flock - replaces the function of the C library: calls before_lock, once, before it locks. */
 int flock(int fd, int operation)
 {
     void (*call)(void) = before_lock;
@@ -32,7 +32,7 @@ static ckpt_status report_changed(void *user, ckpt_error *err)
 static void changes_before_the_lock_are_noticed(void)
 {
     begin_edit();
-    struct patches p = edit_patches();
+    struct patches p = make_patches();
     struct journal_options o = {.no_sync = true, .judge = {.unchanged = report_changed}};
     CU_ASSERT_EQUAL(journal_apply(path, &p, &o, NULL), CKPT_ECHANGED);
     CU_ASSERT(file_is(path, before, SIZE));
@@ -56,15 +56,15 @@ static ckpt_status replace_before_write(void *user, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* A program that replaces the file by renaming ignores locks: the edit of the old file is lost, which is an
- * error, before the lock and after it. */
+/* A program that renames a new file to the path ignores locks. The edit of the old file is lost, which must
+ * be an error whether this happens before the lock or after it. */
 static void files_replaced_during_an_edit_are_noticed(void)
 {
     struct journal_options late = {.no_sync = true, .judge = {.unchanged = replace_before_write}};
     for (int after = 0; after < 2; after++) {
         ckpt_error err;
         begin_edit();
-        struct patches p = edit_patches();
+        struct patches p = make_patches();
         before_lock = after ? NULL : replace_file;
         CU_ASSERT_EQUAL(journal_apply(path, &p, after ? &late : &unsynced, &err), CKPT_ECHANGED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "another program replaced the file"));
@@ -79,7 +79,7 @@ static void every_edit_is_noticed(void)
 {
     source *s;
     begin_edit();
-    struct patches p = edit_patches();
+    struct patches p = make_patches();
     for (int i = 0; i < 20; i++) {
         CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(journal_check_after_read(path, s, NULL), CKPT_OK);
@@ -92,7 +92,8 @@ static void every_edit_is_noticed(void)
 
 #define ROW(name, from, to) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" from "," to "]}"
 
-/* read_while - reads a safetensors file of which an EDIT has changed half of the header. */
+/* read_while - reads a safetensors file while EDIT has changed half of its header. LOCKED: the editor has
+ * locked the file and written a journal. */
 static void read_while(const char *edit, bool locked)
 {
     static const char good[] = "\x6a\0\0\0\0\0\0\0{" ROW("a", "0", "4") "," ROW("b", "4", "8") "} AAAABBBB";
@@ -138,7 +139,7 @@ static void readers_notice_edits(void)
 static const char original_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "a") "AAAA",
                   renamed_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "b") "AAAA";
 
-static void another_edit(void)
+static void make_another_edit(void)
 {
     usleep(20000);
     put_file(path, renamed_header, sizeof renamed_header - 1);
@@ -154,7 +155,7 @@ static void metadata_do_not_overwrite_another_edit(void)
     for (int late = 0; late < 2; late++) {
         put_file(path, original_header, sizeof original_header - 1);
         CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
-        before_lock = late ? another_edit : NULL;
+        before_lock = late ? make_another_edit : NULL;
         CU_ASSERT_EQUAL(ckpt_metadata_write(f, &pair, 1, NULL, &o, NULL, NULL),
                         late ? CKPT_ECHANGED : CKPT_OK);
         ckpt_close(f);
@@ -180,7 +181,7 @@ static void verify_notices_edits(void)
     ckpt_error fault, err;
     source *s;
     begin_edit();
-    (void)fail(&fault, CKPT_ECHECKSUM, 0, "its CRC-32 is another");
+    (void)fail(&fault, CKPT_ECHECKSUM, 0, "wrong CRC-32");
     CU_ASSERT_EQUAL_FATAL(check_init(&c, &o, &r, NULL), CKPT_OK);
     c.report = fail_on_finding;
     CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, NULL), CKPT_OK);

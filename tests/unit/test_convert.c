@@ -1,4 +1,4 @@
-/* Casting: rounding must follow its definition, and each vector kernel must equal the scalar one for all
+/* Casts must round to the nearest even value, and each vector kernel must equal the scalar one for all
  * float16 and fp8 values, 2^24 floats, every length up to 256, and unaligned addresses. */
 #include <math.h>
 #include <stdlib.h>
@@ -31,8 +31,8 @@ static void q8_0_blocks_equal_those_of_gguf(void)
         0x00, 0x3c, 0x7f, 0x81, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd,
         0xfe, 0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f};
     static const struct {
-        float all, one; /* element 3 is ONE, the others are ALL */
-        unsigned char scale[2], first;
+        float all, one;                /* element 3 is ONE, the others are ALL */
+        unsigned char scale[2], first; /* the float16 scale of the block, and its element 0 */
         uint64_t overflowed;
     } cases[] = {{0, 0, {0, 0}, 0, 0},
                  {1e-42f, 1e-42f, {0, 0}, 0, 0},
@@ -98,7 +98,8 @@ static unsigned round_to(ckpt_dtype to, double d, uint64_t *over)
     return r;
 }
 
-/* Each value is kept, the middle of two goes to the even one, and the floats next to it to the nearer. */
+/* A value of the type stays the same. The middle of two values is rounded to the even one, and the floats
+ * next to the middle to the nearer one. */
 static void rounds_to_nearest_even(void)
 {
     for (unsigned k = 0; k < TARGETS; k++) {
@@ -122,11 +123,12 @@ static void rounds_to_nearest_even(void)
     }
 }
 
-static void overflow_and_nan(void)
+static void overflow_infinity_and_nan_are_converted(void)
 {
     static const struct {
         ckpt_dtype to;
         double last, first; /* the last value that fits, the first that does not */
+        /* what FIRST becomes; what infinity becomes, and whether it counts as overflow; what NaN becomes */
         unsigned over, inf, over_inf, nan;
     } of[] = {
         {CKPT_DT_F16, 65519.996, 65520, 0x7c00, 0x7c00, 0, 0x7e00},
@@ -215,6 +217,7 @@ static void unsupported_casts_are_refused(void)
 
 /* ------------------------------------------------------- kernels on this CPU */
 
+/* The sample, its conversion by the scalar kernels, and by those for this CPU. */
 static unsigned char in[SAMPLE_VALUES * 8 + 16], a[SAMPLE_VALUES * 4 + 16], b[SAMPLE_VALUES * 4 + 16];
 
 static int narrow_kernels_agree(size_t n, const unsigned char *from)
@@ -254,7 +257,8 @@ static int widen_kernels_agree(size_t n, const unsigned char *from)
     return wrong == 0 && memcmp(a, b + 1, n * 4) == 0;
 }
 
-static void put32(size_t i, uint32_t v) { store_u32le(in + 4 * i, v); }
+/* put_bits - sets the float32 number I of the sample. */
+static void put_bits(size_t i, uint32_t v) { store_u32le(in + 4 * i, v); }
 
 /* 2^24 floats: each of the 2^16 upper halves with 256 lower halves, which include ties. */
 static void kernels_agree_on_floats(void)
@@ -264,7 +268,7 @@ static void kernels_agree_on_floats(void)
         uint32_t bits = low < 8 ? (const uint32_t[]){0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0xfff, 0x1000}[low]
                                 : low * 0x9e37u % 0x10000u;
         for (uint32_t high = 0; high < SAMPLE_VALUES; high++)
-            put32(high, high << 16 | bits);
+            put_bits(high, high << 16 | bits);
         wrong += !narrow_kernels_agree(SAMPLE_VALUES, in);
     }
     CU_ASSERT_EQUAL(wrong, 0);
@@ -306,7 +310,7 @@ static void kernels_agree_on_any_length_and_alignment(void)
 void suite_convert(void)
 {
     UNIT(rounds_to_nearest_even);
-    UNIT(overflow_and_nan);
+    UNIT(overflow_infinity_and_nan_are_converted);
     UNIT(float64_is_rounded_twice);
     UNIT(widening_is_exact);
     UNIT(unsupported_casts_are_refused);

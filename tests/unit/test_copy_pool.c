@@ -1,4 +1,4 @@
-/* The copy pool: any number of threads write the same bytes, and a stopped write leaves no file. */
+/* With any number of threads, the copy pool writes the same bytes, and a stopped write leaves no file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -126,13 +126,13 @@ static void a_stopped_write_leaves_no_file(void)
     flat_close();
 }
 
-static uint64_t reported, of;
-static int report(void *user, uint64_t done, uint64_t total)
+static uint64_t reported, reported_total;
+static int record_progress(void *user, uint64_t done, uint64_t total)
 {
     (void)user;
     CU_ASSERT_FATAL(done >= reported && done <= total);
     reported = done;
-    of = total;
+    reported_total = total;
     return 0;
 }
 
@@ -140,10 +140,11 @@ static void progress_never_decreases(void)
 {
     ckpt_file *f = open_many();
     for (int cast = 0; cast < 2; cast++) {
-        ckpt_write_options o = {.struct_size = sizeof o, .threads = 2, .progress = report, .dry_run = false};
+        ckpt_write_options o = {
+            .struct_size = sizeof o, .threads = 2, .progress = record_progress, .dry_run = false};
         reported = 0;
         CU_ASSERT_EQUAL(write_file(f, "safetensors", cast, o), CKPT_OK);
-        CU_ASSERT(reported > 0 && of > 0);
+        CU_ASSERT(reported > 0 && reported_total > 0);
     }
     unlink(path);
     flat_close();
@@ -180,12 +181,12 @@ static void buffered_writers_write_one_file(void)
     free(want);
 }
 
-/* ------------------------------------------------------------ without a format */
+/* --------------------------------------------------- copies without a file format */
 
 #define HEADER 8u /* "HEAD" and the CRC-32 of the item */
 
-/* All tensors of F in reverse order: as storages, or as tensors of which every other one is cast to
- * bfloat16. */
+/* The copies of all tensors of F in reverse order: as storages, or as tensors of which every other one is
+ * cast to bfloat16. */
 struct layout {
     ckpt_file *f;
     struct copy_item items[SMALL + 1];
@@ -208,7 +209,7 @@ static void set_layout(struct layout *l, bool storages)
     }
 }
 
-static struct copy_item item_of(const void *user, size_t i)
+static struct copy_item get_item(const void *user, size_t i)
 {
     return ((const struct layout *)user)->items[i];
 }
@@ -249,7 +250,7 @@ static void items_are_copied_with_headers_and_checksums(void)
     l.f = open_many();
     for (size_t i = 0; i < 4; i++) {
         sink *out = NULL;
-        ckpt_write_options o = {.threads = threads[i], .progress = report};
+        ckpt_write_options o = {.threads = threads[i], .progress = record_progress};
         set_layout(&l, i & 1);
         reported = 0;
         CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)l.size, NULL, &out, NULL), CKPT_OK);
@@ -257,14 +258,14 @@ static void items_are_copied_with_headers_and_checksums(void)
         const struct copy_job job = {.file = l.f,
                                      .out = out,
                                      .n = SMALL + 1,
-                                     .item = item_of,
+                                     .item = get_item,
                                      .put_header = put_header,
                                      .user = &l,
                                      .crcs = crcs,
                                      .nbytes = l.size - HEADER * (SMALL + 1),
                                      .options = &o};
         CU_ASSERT_EQUAL(copy_items(&job, NULL), CKPT_OK);
-        CU_ASSERT(reported > 0 && of == job.nbytes);
+        CU_ASSERT(reported > 0 && reported_total == job.nbytes);
         const unsigned char *written = (const unsigned char *)sink_mem_view(out).ptr;
         size_t wrong = 0;
         for (uint32_t k = 0; k <= SMALL; k++)
@@ -275,7 +276,7 @@ static void items_are_copied_with_headers_and_checksums(void)
     flat_close();
 }
 
-static struct copy_item only_item(const void *user, size_t i)
+static struct copy_item get_only_item(const void *user, size_t i)
 {
     (void)i;
     return *(const struct copy_item *)user;
@@ -288,7 +289,7 @@ static ckpt_status copy_one(ckpt_file *f, const struct copy_item *x, uint64_t si
     CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)size, NULL, &out, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_skip(out, size, NULL), CKPT_OK);
     const struct copy_job job = {
-        .file = f, .out = out, .n = 1, .item = only_item, .user = x, .nbytes = size, .options = &o};
+        .file = f, .out = out, .n = 1, .item = get_only_item, .user = x, .nbytes = size, .options = &o};
     ckpt_error err = {0};
     ckpt_status st = copy_items(&job, &err);
     CU_ASSERT(st == CKPT_OK || strcmp(err.where, x->storage ? "" : "its name") == 0);

@@ -1,10 +1,10 @@
-/* CRC-32 and CRC-32C: known values, and every kernel compared with a computation bit by bit. */
+/* CRC-32 and CRC-32C have known values, and every kernel computes what a loop over all bits does. */
 #include <stdlib.h>
 
 #include "base/crc32.h"
 #include "unit.h"
 
-static uint32_t bit_by_bit(uint32_t crc, const unsigned char *p, size_t n)
+static uint32_t compute_crc32(uint32_t crc, const unsigned char *p, size_t n)
 {
     crc = ~crc;
     for (size_t i = 0; i < n; i++) {
@@ -15,20 +15,20 @@ static uint32_t bit_by_bit(uint32_t crc, const unsigned char *p, size_t n)
     return ~crc;
 }
 
-static void known_values(void)
+static void known_crc32_values(void)
 {
     CU_ASSERT(crc32_update(0, "123456789", 9) == 0xCBF43926u);
     CU_ASSERT(crc32_update(0, "", 0) == 0);
     CU_ASSERT(crc32_update(7, "", 0) == 7);
 }
 
-/* crc_by_kernel - returns the CRC computed by kernel K; WANT if this CPU does not support K. */
+/* crc_by_kernel - returns the CRC-32 that kernel K computes, or WANT if this CPU does not support K. */
 static uint32_t crc_by_kernel(enum crc32_kernel k, uint32_t crc, const void *bytes, size_t n, uint32_t want)
 {
     return crc32_with(k, &crc, bytes, n) ? crc : want;
 }
 
-static uint32_t crc32c_bit_by_bit(uint32_t crc, const unsigned char *p, size_t n)
+static uint32_t compute_crc32c(uint32_t crc, const unsigned char *p, size_t n)
 {
     crc = ~crc;
     for (size_t i = 0; i < n; i++) {
@@ -39,7 +39,7 @@ static uint32_t crc32c_bit_by_bit(uint32_t crc, const unsigned char *p, size_t n
     return ~crc;
 }
 
-static void crc32c(void)
+static void known_crc32c_values_and_lengths(void)
 {
     enum { N = 200000 };
     unsigned char *b = malloc(N);
@@ -48,7 +48,7 @@ static void crc32c(void)
     for (size_t i = 0; i < N; i++)
         b[i] = (unsigned char)(i * i * 7 >> 4);
     for (size_t n = 0; n <= N; n = n < 300 ? n + 1 : n * 2 + 13) {
-        uint32_t want = crc32c_bit_by_bit(9, b, n), first = crc_update(CRC_32C, 9, b, n / 3);
+        uint32_t want = compute_crc32c(9, b, n), first = crc_update(CRC_32C, 9, b, n / 3);
         CU_ASSERT(crc_update(CRC_32C, 9, b, n) == want);
         CU_ASSERT(crc32c_by_table(9, b, n) == want);
         uint32_t second = crc_update(CRC_32C, 0, b + n / 3, n - n / 3);
@@ -58,7 +58,7 @@ static void crc32c(void)
     free(b);
 }
 
-static void every_kernel_length_and_alignment(void)
+static void kernels_agree_on_any_length_and_alignment(void)
 {
     enum { MOST = 1400 };
     unsigned char b[MOST + 70];
@@ -67,7 +67,7 @@ static void every_kernel_length_and_alignment(void)
         b[i] = (unsigned char)((seed = seed * 1664525 + 1013904223) >> 24);
     for (size_t start = 0; start < 67; start += start < 20 ? 1 : 11)
         for (size_t n = 0; n <= MOST; n += n < 640 ? 1 : 37) {
-            uint32_t want = bit_by_bit(seed, b + start, n);
+            uint32_t want = compute_crc32(seed, b + start, n);
             CU_ASSERT(crc32_update(seed, b + start, n) == want);
             for (uint32_t k = 0; k < all_kernels; k++)
                 CU_ASSERT(crc_by_kernel((enum crc32_kernel)k, seed, b + start, n, want) == want);
@@ -83,7 +83,7 @@ static void pieces_give_the_crc_of_the_whole(void)
     for (size_t i = 0; i < N; i++)
         b[i] = (unsigned char)(i * i >> 3);
     unsigned char *at = unit_guard(b, N);
-    uint32_t want = bit_by_bit(0, b, N), all_kernels = CRC32_KERNELS;
+    uint32_t want = compute_crc32(0, b, N), all_kernels = CRC32_KERNELS;
     for (uint32_t k = 0; k < all_kernels; k++) {
         uint32_t got = 0;
         CU_ASSERT(crc_by_kernel((enum crc32_kernel)k, 0, at, N, want) == want);
@@ -108,12 +108,12 @@ static void crcs_of_pieces_are_combined(void)
         b[i] = (unsigned char)(i * i * 7 >> 3);
     for (size_t n = 0; n <= N; n += 7)
         for (size_t at = 0; at <= n; at++)
-            CU_ASSERT(crc_combine(CRC_32, bit_by_bit(0, b, at), bit_by_bit(0, b + at, n - at), n - at) ==
-                      bit_by_bit(0, b, n));
+            CU_ASSERT(crc_combine(CRC_32, compute_crc32(0, b, at), compute_crc32(0, b + at, n - at),
+                                  n - at) == compute_crc32(0, b, n));
     CU_ASSERT(crc_combine(CRC_32, 0x12345678, 0, 0) == 0x12345678);
     CU_ASSERT(crc_combine(CRC_32, 0, 0x12345678, UINT64_MAX) == 0x12345678);
-    /* lengths that do not fit memory: up to 300 * 2^50 zeros, by doubling */
-    uint32_t all = bit_by_bit(0, b, N), zero = bit_by_bit(0, zeros, sizeof zeros), whole = all;
+    /* lengths that memory cannot hold: up to 300 * 2^50 zeros, by doubling */
+    uint32_t all = compute_crc32(0, b, N), zero = compute_crc32(0, zeros, sizeof zeros), whole = all;
     uint64_t size = sizeof zeros;
     for (int i = 0; i < 50; i++) {
         whole = crc_combine(CRC_32, crc_combine(CRC_32, all, zero, size), zero, size);
@@ -126,8 +126,8 @@ static void crcs_of_pieces_are_combined(void)
 void suite_crc32(void)
 {
     UNIT(crcs_of_pieces_are_combined);
-    UNIT(known_values);
-    UNIT(crc32c);
-    UNIT(every_kernel_length_and_alignment);
+    UNIT(known_crc32_values);
+    UNIT(known_crc32c_values_and_lengths);
+    UNIT(kernels_agree_on_any_length_and_alignment);
     UNIT(pieces_give_the_crc_of_the_whole);
 }

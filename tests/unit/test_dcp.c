@@ -1,5 +1,5 @@
-/* Folders of torch.distributed.checkpoint: tensors are assembled as the .metadata describe them, and metadata
- * that do not match the files are refused with the name of the tensor. */
+/* Folders of torch.distributed.checkpoint: tensors are assembled as .metadata describes them, and a .metadata
+ * that does not match the files is refused with the name of the tensor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -24,11 +24,13 @@
     "new " META "MetadataIndex()!{'fqn':'" name "','index':None,'offset':" offset                            \
     "}:new torch.distributed.checkpoint.filesystem._StorageInfo()!{'relative_path':'" file "','offset':" at  \
     ",'length':" length "}"
-/* ITEM - item N of a file: a tensor of the numbers 1 2 3 4. $N becomes its offset, $1 its length. */
+/* ITEM - the entry of storage_data for item N of a file, a tensor of the numbers 1 2 3 4. put_metadata
+ * replaces $N by its offset and $1 by its length. */
 #define ITEM(name, offset, file, n) STORED(name, SIZE(offset), file, "$" #n, "$1")
 
 static char dir[64];
 
+/* put_file - writes the N BYTES, TIMES times, to the file NAME of the folder. */
 static void put_file(const char *name, const void *bytes, size_t n, int times)
 {
     char path[256];
@@ -65,10 +67,11 @@ static void put_metadata(const char *name, const char *text, size_t length)
     buf_free(&all);
 }
 
+/* The tensor that each item holds. */
 #define IN_ITEM V2(FLOATS, 0, "(4,)", "(1,)")
 
-/* begin - makes a folder of a.distcp with four items, b.distcp with two, and TEXT as .metadata. */
-static void begin(const char *text)
+/* make_folder - makes a folder of a.distcp with four items, b.distcp with two, and TEXT as .metadata. */
+static void make_folder(const char *text)
 {
     struct test_file item = make_torch_zip(IN_ITEM);
     snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
@@ -79,7 +82,7 @@ static void begin(const char *text)
     close_file(&item);
 }
 
-static void end(void)
+static void remove_folder(void)
 {
     static const char *const names[] = {".metadata",    ".metadata.tmp", "a.distcp", "b.distcp",
                                         "__0.metadata", "__1.metadata",  "out"};
@@ -88,11 +91,12 @@ static void end(void)
     CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
+/* check_read - the tensor NAME of a folder with the .metadata TEXT must hold the numbers WANT. */
 static void check_read(const char *text, const char *name, const char *want)
 {
     ckpt_file *f;
     ckpt_error err = {0};
-    begin(text);
+    make_folder(text);
     ckpt_status st = ckpt_open(dir, NULL, &f, &err);
     CU_ASSERT_EQUAL(st, CKPT_OK);
     if (st != CKPT_OK)
@@ -100,14 +104,14 @@ static void check_read(const char *text, const char *name, const char *want)
     else
         check_numbers(f, name, want);
     ckpt_close(f);
-    end();
+    remove_folder();
 }
 
 static void check_open_fails(const char *text, ckpt_status want, const char *where, const char *words)
 {
     ckpt_file *f;
     ckpt_error err = {0};
-    begin(text);
+    make_folder(text);
     ckpt_status st = ckpt_open(dir, NULL, &f, &err);
     CU_ASSERT_EQUAL(st, want);
     bool right = st == want && strstr(err.what, words) && strcmp(err.where, where) == 0;
@@ -115,7 +119,7 @@ static void check_open_fails(const char *text, ckpt_status want, const char *whe
     if (!right)
         printf("\n    %d %s: %s; must be %d %s: %s\n", st, err.where, err.what, want, where, words);
     ckpt_close(f);
-    end();
+    remove_folder();
 }
 
 static void chunks_are_assembled(void)
@@ -179,7 +183,7 @@ static void chunks_must_cover_the_tensor(void)
         CKPT_EFORMAT, "w", "element type");
 }
 
-/* 41 tensors share a list of 51 chunks: more chunks than the metadata have values. */
+/* 41 tensors share a list of 51 chunks: together, they have more chunks than .metadata has values. */
 static void lists_of_chunks_are_not_shared(void)
 {
 #define FIVE(item) item "," item "," item "," item "," item ","
@@ -192,7 +196,8 @@ static void lists_of_chunks_are_not_shared(void)
                      CKPT_EFORMAT, "11", "156 chunks up to this tensor, in metadata of");
 }
 
-/* The same chunk ten million times, two bytes each time: the size of the metadata limits the memory. */
+/* BINGET puts the same chunk into the list ten million times, with two bytes each time. The memory for chunks
+ * is limited by the size of .metadata. */
 static void ten_million_chunks_are_refused(void)
 {
     static const char here[] = "X\4\0\0\0here"; /* the chunks replace this */
@@ -207,7 +212,7 @@ static void ten_million_chunks_are_refused(void)
     CU_ASSERT_FATAL(at != SIZE_MAX);
     for (size_t i = 0; i < sizeof chunks; i += 2)
         memcpy(chunks + i, "h\1", 2);
-    begin("{}");
+    make_folder("{}");
     snprintf(path, sizeof path, "%s/.metadata", dir);
     FILE *out = fopen(path, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(out);
@@ -219,7 +224,7 @@ static void ten_million_chunks_are_refused(void)
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_ELIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "more memory than is allowed"));
     buf_free(&b);
-    end();
+    remove_folder();
 }
 
 static void dimensions_are_counted(void)
@@ -259,19 +264,20 @@ static void items_must_match_the_metadata(void)
         uint8_t sum[CKPT_DIGEST_MAX];
         ckpt_file *f;
         ckpt_error err = {0};
-        begin(bad[i].text);
+        make_folder(bad[i].text);
         CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
         CU_ASSERT_NOT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err), CKPT_OK);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, bad[i].words));
         CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "a.distcp"));
         ckpt_close(f);
-        end();
+        remove_folder();
     }
 }
 
-/* A zstd frame of blocks that repeat a byte 131,072 times, four bytes each. */
+/* The item is a zstd frame of 100 RLE blocks: each takes four bytes and repeats a byte 131,072 times. */
 static void zstd_items_may_not_exceed_their_chunk(void)
 {
+    /* the magic number and the frame header; an RLE block; the last RLE block */
     static const char frame[] = "\x28\xb5\x2f\xfd\0\x38", block[] = "\2\0\x10", last[] = "\3\0\x10";
     char bytes[6 + 4 * 100];
     uint8_t sum[CKPT_DIGEST_MAX];
@@ -280,8 +286,9 @@ static void zstd_items_may_not_exceed_their_chunk(void)
     memcpy(bytes, frame, 6);
     for (size_t i = 0; i < 100; i++)
         memcpy(bytes + 6 + 4 * i, i < 99 ? block : last, 4);
-    begin(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "",
-              STORED("w", SIZE("0,"), "b.distcp", "0", "406,'transform_descriptors':['stream.zstd/1']")));
+    make_folder(
+        ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "",
+            STORED("w", SIZE("0,"), "b.distcp", "0", "406,'transform_descriptors':['stream.zstd/1']")));
     put_file("b.distcp", bytes, sizeof bytes, 1);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
     ckpt_status st = ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err);
@@ -292,10 +299,10 @@ static void zstd_items_may_not_exceed_their_chunk(void)
         CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "b.distcp"));
     }
     ckpt_close(f);
-    end();
+    remove_folder();
 }
 
-/* The item of a value, or meta.pt, must not be a file in a different format. */
+/* The item of a value, or meta.pt, must not be in a different format; here, it is a safetensors file. */
 static void values_must_be_pickles(void)
 {
     static const char flat[] = "\x69\0\0\0\0\0\0\0"
@@ -304,20 +311,20 @@ static void values_must_be_pickles(void)
     ckpt_file *f = NULL;
     for (int in_meta = 0; in_meta < 2; in_meta++) {
         ckpt_error err = {0};
-        begin(in_meta ? ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0))
-                      : ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "115")));
+        make_folder(in_meta ? ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0))
+                            : ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "115")));
         put_file(in_meta ? "meta.pt" : "b.distcp", flat, sizeof flat - 1, 1);
         CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
         CU_ASSERT_STRING_EQUAL(err.what, "a file in the form safetensors, where a pickle belongs");
         CU_ASSERT_PTR_NOT_NULL(strstr(err.file, in_meta ? "meta.pt" : "b.distcp"));
         ckpt_close(f);
         remove_file("meta.pt");
-        end();
+        remove_folder();
     }
 }
 
-/* begin_stream - makes a folder whose value v is an io.BytesIO of the N bytes at BYTES. */
-static void begin_stream(const char *bytes, size_t n)
+/* make_folder_of_stream - makes a folder whose value v is an io.BytesIO of the N bytes at BYTES. */
+static void make_folder_of_stream(const char *bytes, size_t n)
 {
     char text[1024];
     buf stream;
@@ -329,7 +336,7 @@ static void begin_stream(const char *bytes, size_t n)
     buf_byte(&stream, 0);
     struct test_file item = make_torch_zip((const char *)stream.data);
     snprintf(text, sizeof text, ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "%zu")), item.size);
-    begin(text);
+    make_folder(text);
     put_file("b.distcp", item.bytes, item.size, 1);
     close_file(&item);
     buf_free(&stream);
@@ -339,16 +346,16 @@ static void torch_files_in_a_bytesio_are_read(void)
 {
     ckpt_file *f;
     struct test_file inner = make_torch_zip("[" IN_ITEM "]");
-    begin_stream(inner.bytes, inner.size);
+    make_folder_of_stream(inner.bytes, inner.size);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, NULL), CKPT_OK);
     check_numbers(f, "v.0", "1 2 3 4 ");
     ckpt_close(f);
-    end();
-    begin_stream(inner.bytes, inner.size - 1); /* truncated: stays a value */
+    remove_folder();
+    make_folder_of_stream(inner.bytes, inner.size - 1); /* truncated: stays a value */
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 0);
     ckpt_close(f);
-    end();
+    remove_folder();
     close_file(&inner);
 }
 
@@ -357,14 +364,14 @@ static void links_may_not_leave_the_folder(void)
     ckpt_file *f;
     ckpt_error err = {0};
     char link[256];
-    begin(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 0)));
+    make_folder(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 0)));
     remove_file("b.distcp");
     snprintf(link, sizeof link, "%s/b.distcp", dir);
     CU_ASSERT_EQUAL(symlink("/etc/passwd", link), 0);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "a link to a file outside of the folder"));
     CU_ASSERT_EQUAL(unlink(link), 0);
-    CU_ASSERT_EQUAL(mkfifo(link, 0600), 0); /* and nobody waits for it */
+    CU_ASSERT_EQUAL(mkfifo(link, 0600), 0); /* opening must not wait for a writer */
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "no regular file"));
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "put the file itself in its place"));
@@ -373,7 +380,7 @@ static void links_may_not_leave_the_folder(void)
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
     check_numbers(f, "w", "1 2 3 4 ");
     ckpt_close(f);
-    end();
+    remove_folder();
 }
 
 static void metadata_of_all_ranks_are_merged(void)
@@ -381,7 +388,7 @@ static void metadata_of_all_ranks_are_merged(void)
     ckpt_file *f;
     ckpt_error err = {0};
     struct test_file item = make_torch_zip(IN_ITEM);
-    begin("{}");
+    make_folder("{}");
     remove_file(".metadata");
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_ENOTFOUND);
     put_metadata("__0.metadata",
@@ -396,11 +403,11 @@ static void metadata_of_all_ranks_are_merged(void)
                  ALL(TENSOR("w", "9,", CHUNK("4,", "4,")), "", ITEM("w", "4,", "b.distcp", 0)), item.size);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "that of the other ranks"));
-    end();
+    remove_folder();
     close_file(&item);
 }
 
-/* A tensor of two chunks, of which the second is damaged. */
+/* A tensor has two chunks, and the second is damaged. */
 static void checksums_of_items_are_checked(void)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
@@ -408,8 +415,8 @@ static void checksums_of_items_are_checked(void)
     ckpt_file *f;
     ckpt_error err = {0};
     struct test_file item = make_torch_zip(IN_ITEM);
-    begin(ALL(TENSOR("w", "8,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
-              ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)));
+    make_folder(ALL(TENSOR("w", "8,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
+                    ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)));
     for (size_t i = 0; i + 16 < item.size; i++)
         if (memcmp(item.bytes + i, "\0\0\x80\x3f\0\0\0\x40", 8) == 0) /* the floats 1 and 2 */
             item.bytes[i] = 1;
@@ -426,7 +433,7 @@ static void checksums_of_items_are_checked(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_salvage(dir, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_lost_count(f), 1);
     ckpt_close(f);
-    end();
+    remove_folder();
     close_file(&item);
 }
 
@@ -436,8 +443,8 @@ static void damaged_metadata_are_refused(void)
     static char whole[4096];
     char path[256];
     ckpt_error err;
-    begin(ALL(TENSOR("a.0.w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "'a.0.w':('a',0,'w')",
-              ITEM("a.0.w", "0,", "a.distcp", 2) "," ITEM("a.0.w", "4,", "b.distcp", 1)));
+    make_folder(ALL(TENSOR("a.0.w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "'a.0.w':('a',0,'w')",
+                    ITEM("a.0.w", "0,", "a.distcp", 2) "," ITEM("a.0.w", "4,", "b.distcp", 1)));
     snprintf(path, sizeof path, "%s/.metadata", dir);
     FILE *in = fopen(path, "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(in);
@@ -454,7 +461,7 @@ static void damaged_metadata_are_refused(void)
         if (i >= n)
             whole[i - n] = (char)(whole[i - n] ^ 0x11);
     }
-    end();
+    remove_folder();
 }
 
 /* check_write - writing PICKLE as a folder must be refused because of WHY or, if that is NULL, be read

@@ -9,15 +9,16 @@
 #include "pickled.h"
 #include "unit.h"
 
+/* MODEL - a model file. ZERO2, ZERO3 - an optimizer file of ZeRO stage 2 or 3, with the partitions FLATS. */
 #define SIZE(s) "torch.Size((" s "))"
 #define MODEL(module, shapes, more)                                                                          \
     "{'module':{" module "},'buffer_names':[],'param_shapes':[" shapes "],'shared_params':{}" more "}"
-#define FLAT    V2(FLOATS, 0, "(4,)", "(1,)")
-#define PART(n) V2(FLOATS, 0, "(" #n ",)", "(1,)")
-#define TWO(count, flats, state)                                                                             \
+#define FLAT         V2(FLOATS, 0, "(4,)", "(1,)")
+#define PARTITION(n) V2(FLOATS, 0, "(" #n ",)", "(1,)")
+#define ZERO2(count, flats, state)                                                                           \
     "{'optimizer_state_dict':{'partition_count':" count ",'single_partition_of_fp32_groups':[" flats         \
     "],'base_optimizer_state':{'state':{0:{" state "}},'param_groups':[{'lr':1.5,'params':[0]}]}}}"
-#define THREE(count, flats)                                                                                  \
+#define ZERO3(count, flats)                                                                                  \
     "{'optimizer_state_dict':{'partition_count':" count ",'fp32_flat_groups':[" flats "]}}"
 
 static char dir[64];
@@ -32,13 +33,13 @@ static void put_file(const char *name, const void *bytes, size_t n)
     fclose(f);
 }
 
-static void begin(void)
+static void make_folder(void)
 {
     snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
 }
 
-static void end(void)
+static void remove_folder(void)
 {
     char path[512];
     DIR *d = opendir(dir);
@@ -58,9 +59,9 @@ static void put_torch_file(const char *name, const char *text)
     close_file(&m);
 }
 
-/* put_save - writes the partitions of two ranks and a model file or, for ZeRO 3, a model file of each
+/* put_checkpoint - writes the partitions of two ranks and a model file or, for ZeRO 3, a model file of each
  * rank. */
-static void put_save(bool zero3, const char *model, const char *optim)
+static void put_checkpoint(bool zero3, const char *model, const char *optim)
 {
     char name[80];
     for (int rank = 0; rank < 2; rank++) {
@@ -80,16 +81,16 @@ static void check_open(bool zero3, const char *model, const char *optim, ckpt_st
     ckpt_file *f = NULL;
     ckpt_error err = {0};
     char line[1400];
-    begin();
-    put_save(zero3, model, optim);
+    make_folder();
+    put_checkpoint(zero3, model, optim);
     ckpt_status st = ckpt_open(dir, NULL, &f, &err);
     ckpt_error_text(&err, line, sizeof line);
     CU_ASSERT_EQUAL(st, status);
     CU_ASSERT_PTR_NOT_NULL(strstr(line, words));
     if (st != status || !strstr(line, words))
-        printf("\n    %s, must say: %s\n", line, words);
+        printf("\n    %s, must contain: %s\n", line, words);
     ckpt_close(f);
-    end();
+    remove_folder();
 }
 
 /* check_merged - the tensor NAME of the folder of MODEL and OPTIM must hold WANT. */
@@ -97,26 +98,26 @@ static void check_merged(const char *model, const char *optim, const char *name,
 {
     ckpt_file *f = NULL;
     ckpt_error err = {0};
-    begin();
-    put_save(false, model, optim);
+    make_folder();
+    put_checkpoint(false, model, optim);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
     check_numbers(f, name, want);
     ckpt_close(f);
-    end();
+    remove_folder();
 }
 
 static void partitions_are_merged_to_parameters(void)
 {
     const char *model = MODEL("'a':" W ",'b':" V2(FLOATS, 1, "(3,)", "(1,)"),
                               "{'a':" SIZE("4,") ",'c':" SIZE("3,") "}", "");
-    check_merged(model, TWO("[2]", FLAT, "'exp_avg':" FLAT), "c", "1 2 3 ");
-    check_merged(model, TWO("2", FLAT, ""), "b", "2 3 4 "); /* in no group: from the model file */
-    check_merged(model, TWO("[2]", FLAT, "'exp_avg':" FLAT), "optimizer.state.c.exp_avg", "1 2 3 ");
+    check_merged(model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT), "c", "1 2 3 ");
+    check_merged(model, ZERO2("2", FLAT, ""), "b", "2 3 4 "); /* in no group: from the model file */
+    check_merged(model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT), "optimizer.state.c.exp_avg", "1 2 3 ");
 }
 
 static void inconsistent_partitions_are_refused(void)
 {
-    const char *ok = TWO("[2]", FLAT, "");
+    const char *ok = ZERO2("[2]", FLAT, "");
     static const struct {
         const char *shapes, *words;
     } shapes[] = {
@@ -137,29 +138,30 @@ static void inconsistent_partitions_are_refused(void)
         check_open(false, model, ok, CKPT_EFORMAT, shapes[i].words);
     }
     const char *model = MODEL("", "{'a':" SIZE("8,") "}", "");
-    check_open(false, model, TWO("[3]", FLAT, ""), CKPT_ENOTFOUND,
+    check_open(false, model, ZERO2("[3]", FLAT, ""), CKPT_ENOTFOUND,
                "the optimizer file of rank 2 of 3 is missing");
-    check_open(false, model, TWO("[1]", FLAT, ""), CKPT_EFORMAT,
+    check_open(false, model, ZERO2("[1]", FLAT, ""), CKPT_EFORMAT,
                "partitions of 1 ranks, and optimizer files of 2");
-    check_open(false, model, TWO("1152921504606846976", FLAT, ""), CKPT_EFORMAT,
+    check_open(false, model, ZERO2("1152921504606846976", FLAT, ""), CKPT_EFORMAT,
                "partitions of 1152921504606846976");
-    check_open(false, model, TWO("[2]", "'a'", ""), CKPT_EFORMAT, "no tensor for each group");
-    check_open(false, model, TWO("[2]", V2(FLOATS, 0, "(2,2)", "(2,1)"), ""), CKPT_EUNSUPPORTED,
+    check_open(false, model, ZERO2("[2]", "'a'", ""), CKPT_EFORMAT, "no tensor for each group");
+    check_open(false, model, ZERO2("[2]", V2(FLOATS, 0, "(2,2)", "(2,1)"), ""), CKPT_EUNSUPPORTED,
                "no contiguous 1-d tensor");
-    check_open(false, model, TWO("[2]", FLAT, "'exp_avg':" FLAT ",'b':" PART(4)) "+{'x':1}", CKPT_OK, "");
+    check_open(false, model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT ",'b':" PARTITION(4)) "+{'x':1}", CKPT_OK,
+               "");
     check_open(false, MODEL("'a':" W, "{'a':" SIZE("8,") "}", ""), ok, CKPT_EFORMAT,
                "another shape in the model's state");
-    check_open(true, model, THREE("2", PART(3)), CKPT_EFORMAT,
+    check_open(true, model, ZERO3("2", PARTITION(3)), CKPT_EFORMAT,
                "the partitions have 3 elements, the parameters take 4");
     check_open(true, MODEL("'p':" V2(FLOATS, 0, "(0,)", "(1,)"), "{'a':" SIZE("8,") "}", ""),
-               THREE("2", FLAT), CKPT_EFORMAT, "a parameter of no element that is not in a partition");
+               ZERO3("2", FLAT), CKPT_EFORMAT, "a parameter of no element that is not in a partition");
     check_open(true, MODEL("", "{'a':" SIZE("8,") "}", ",'frozen_param_shapes':{'f':" SIZE("4,") "}"),
-               THREE("2", FLAT), CKPT_EFORMAT, "no tensor for each group");
+               ZERO3("2", FLAT), CKPT_EFORMAT, "no tensor for each group");
 }
 
 /* ------------------------------------------------------------------ changed bytes */
 
-/* read_all - opens the folder and reads its tensors; returns the first failure. */
+/* read_all - opens the folder and reads its tensors; returns the first status that is not CKPT_OK. */
 static ckpt_status read_all(void)
 {
     ckpt_file *f = NULL;
@@ -187,8 +189,9 @@ static char *read_file(const char *from, const char *name, size_t *n)
     return bytes;
 }
 
-/* damage_file - reads the folder with some bytes of the file NAME changed, and cut at each of them. */
-static void damage_file(const char *from, const char *name)
+/* check_damaged_file - reads the folder with a byte of the file NAME changed, and with NAME cut there, for
+ * every 61st byte. FROM is the folder of the intact file. */
+static void check_damaged_file(const char *from, const char *name)
 {
     size_t n;
     char *bytes = read_file(from, name, &n);
@@ -217,7 +220,7 @@ static void damaged_files_are_read_safely(void)
         snprintf(from, sizeof from, "%s", unit_corpus(saves[i]));
         int n = scandir(from, &list, NULL, alphasort);
         CU_ASSERT_FATAL(n > 2);
-        begin();
+        make_folder();
         for (int k = 0; k < n; k++)
             if (list[k]->d_name[0] != '.') {
                 char *bytes = read_file(from, list[k]->d_name, &size);
@@ -226,11 +229,11 @@ static void damaged_files_are_read_safely(void)
             }
         for (int k = 0; k < n; k++) {
             if (list[k]->d_name[0] != '.')
-                damage_file(from, list[k]->d_name);
+                check_damaged_file(from, list[k]->d_name);
             free(list[k]);
         }
         free(list);
-        end();
+        remove_folder();
     }
 }
 

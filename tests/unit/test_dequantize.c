@@ -9,7 +9,7 @@
 
 #define BLOCKS 40u
 
-static void fill(unsigned char *p, size_t n)
+static void fill_random(unsigned char *p, size_t n)
 {
     uint32_t x = 12345;
     for (size_t i = 0; i < n; i++) {
@@ -24,7 +24,7 @@ static void vector_and_scalar_code_agree(void)
     unsigned char in[BLOCKS * 300];
     unsigned char *a = malloc(BLOCKS * 256 * 4), *b = malloc(BLOCKS * 256 * 4);
     CU_ASSERT_FATAL(a && b);
-    fill(in, sizeof in);
+    fill_random(in, sizeof in);
     for (unsigned dt = 0; dt < DTYPE_COUNT; dt++) {
         const struct dtype_info *d = dtype_info((ckpt_dtype)dt);
         struct conversion c;
@@ -55,13 +55,13 @@ static void vector_and_scalar_code_agree(void)
 static void decodes_known_blocks(void)
 {
     double x[64];
-    unsigned char q8[34] = {0x00, 0x38, 1, 0xff, 0x80}; /* scale 0.5 */
+    unsigned char q8[34] = {0x00, 0x38, 1, 0xff, 0x80}; /* the scale 0.5, then 1, -1, -128, 0 */
     number_decode(CKPT_DT_Q8_0, q8, 32, x);
     CU_ASSERT(x[0] == 0.5 && x[1] == -0.5 && x[2] == -64 && x[3] == 0);
-    unsigned char q4[18] = {0x00, 0x40, 0x8f, 0x08}; /* 2 */
+    unsigned char q4[18] = {0x00, 0x40, 0x8f, 0x08}; /* scale 2 */
     number_decode(CKPT_DT_Q4_0, q4, 32, x);
     CU_ASSERT(x[0] == 14 && x[1] == 0 && x[2] == -16 && x[16] == 0 && x[17] == -16);
-    unsigned char mx[17] = {128, 0x31}; /* 2 */
+    unsigned char mx[17] = {128, 0x31}; /* scale 2 */
     number_decode(CKPT_DT_MXFP4, mx, 32, x);
     CU_ASSERT(x[0] == 1 && x[16] == 3);
 }

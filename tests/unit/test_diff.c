@@ -1,4 +1,5 @@
-/* ckpt_diff(): differing elements, their distances, tolerances, and renamed tensors. */
+/* ckpt_diff() counts differing elements, measures their distances, applies tolerances, and finds renamed
+ * tensors. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static int record_event(void *user, const ckpt_diff_event *e)
     return 0;
 }
 
-static ckpt_status diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *o)
+static ckpt_status compare_files(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *o)
 {
     nevents = 0;
     return ckpt_diff(a, b, o, record_event, NULL, &totals, NULL);
@@ -30,16 +31,18 @@ static int event_is(size_t i, ckpt_diff_what what, const char *name)
            memcmp(events[i].name.ptr, name, strlen(name)) == 0;
 }
 
-/* Opens a file of a tensor "w" of N elements of DTYPE, SIZE bytes at DATA. */
+/* open_tensor - opens a file of one tensor "w" of N elements of DTYPE, which are SIZE bytes at DATA. */
 static ckpt_file *open_tensor(const char *dtype, size_t n, const void *data, size_t size)
 {
     return flat_numbers("w", dtype, n, data, size);
 }
 
+/* diff_tensors - compares N elements of dtype DA, NA bytes at A, with those of DB, NB bytes at B; returns the
+ * only event. */
 static const ckpt_diff_event *diff_tensors(const char *da, const void *a, size_t na, const char *db,
                                            const void *b, size_t nb, size_t n, const ckpt_diff_options *o)
 {
-    CU_ASSERT_EQUAL(diff(open_tensor(da, n, a, na), open_tensor(db, n, b, nb), o), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(open_tensor(da, n, a, na), open_tensor(db, n, b, nb), o), CKPT_OK);
     CU_ASSERT_EQUAL(nevents, 1);
     flat_close();
     return &events[0];
@@ -74,7 +77,7 @@ static void tolerance_is_that_of_numpy_allclose(void)
     o.rtol = 0.05; /* 0.06 + 0.05 * 1 */
     const ckpt_diff_event *e = diff_floats(a, b, 2, &o);
     CU_ASSERT(e->what == CKPT_DIFF_SAME && e->within_tolerance && e->differing == 0 && e->max_abs > 0.09);
-    CU_ASSERT(isinf(e->max_rel)); /* 0.05 compared with 0 */
+    CU_ASSERT(isinf(e->max_rel)); /* because 0.05 is compared with 0 */
 }
 
 static void nan_and_infinity_are_compared(void)
@@ -112,7 +115,7 @@ static void complex_numbers_are_measured_by_modulus(void)
 static void errors_of_a_cast_are_measured(void)
 {
     const float a[] = {1, 1.00390625f};
-    const uint16_t b[] = {0x3f80, 0x3f80}; /* bfloat16 1 */
+    const uint16_t b[] = {0x3f80, 0x3f80}; /* 1 and 1 as bfloat16 */
     const ckpt_diff_event *e = diff_tensors("F32", a, 8, "BF16", b, 4, 2, NULL);
     CU_ASSERT(e->what == CKPT_DIFF_CHANGED && e->dtype_differs && e->compared);
     CU_ASSERT(e->differing == 1 && e->max_abs == 0.00390625);
@@ -150,7 +153,7 @@ static void names_are_merged_in_natural_order(void)
                     "\"m.l.10\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[1,2]},"
                     "\"m.z\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
     ckpt_diff_options o = {.struct_size = sizeof o, .ignore_prefix = "m."};
-    CU_ASSERT_EQUAL(diff(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
     CU_ASSERT(nevents == 4 && event_is(0, CKPT_DIFF_SAME, "l.2") && event_is(1, CKPT_DIFF_CHANGED, "l.10"));
     CU_ASSERT(event_is(2, CKPT_DIFF_ONLY_A, "only.a") && event_is(3, CKPT_DIFF_ONLY_B, "z"));
     CU_ASSERT(events[1].shape_differs && !events[1].compared && events[1].differing == 0);
@@ -159,7 +162,7 @@ static void names_are_merged_in_natural_order(void)
     const char *globs[] = {"l.*"};
     o.globs = globs;
     o.nglobs = 1;
-    CU_ASSERT_EQUAL(diff(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
     CU_ASSERT_EQUAL(nevents, 2);
     flat_close();
 }
@@ -169,9 +172,11 @@ static void globs_that_match_nothing_are_an_error(void)
     const float x = 1;
     const char *globs[] = {"no.such*", "!*"};
     ckpt_diff_options o = {.struct_size = sizeof o, .globs = globs, .nglobs = 1};
-    CU_ASSERT_EQUAL(diff(open_tensor("F32", 1, &x, 4), open_tensor("F32", 1, &x, 4), &o), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(compare_files(open_tensor("F32", 1, &x, 4), open_tensor("F32", 1, &x, 4), &o),
+                    CKPT_ENOTFOUND);
     o.nglobs = 2;
-    CU_ASSERT_EQUAL(diff(open_tensor("F32", 1, &x, 4), open_tensor("F32", 1, &x, 4), &o), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(compare_files(open_tensor("F32", 1, &x, 4), open_tensor("F32", 1, &x, 4), &o),
+                    CKPT_ENOTFOUND);
     flat_close();
 }
 
@@ -181,24 +186,24 @@ static void renames_are_found_by_their_bytes(void)
                     "\"x.v\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
     const char *b = "{\"y.w\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]},"
                     "\"y.v\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
-    CU_ASSERT_EQUAL(diff(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), NULL), CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 2);
     CU_ASSERT(event_is(0, CKPT_DIFF_ONLY_A, "x.v") && event_is(1, CKPT_DIFF_RENAMED, "x.v") &&
               events[1].other.ptr[2] == 'v');
     CU_ASSERT(event_is(3, CKPT_DIFF_RENAMED, "x.w") && events[3].other.ptr[2] == 'w');
     ckpt_diff_options o = {.struct_size = sizeof o, .keys_only = true};
-    CU_ASSERT_EQUAL(diff(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), &o), CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 0);
     flat_close();
 }
 
-/* Several tensors have the same bytes, but none the last component of the name. */
+/* Both tensors of B have the bytes of the tensor of A, but neither has the last component of its name. */
 static void equal_bytes_alone_are_no_rename(void)
 {
     const char *a = "{\"x.bias\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
     const char *b = "{\"y.scale\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
                     "\"y.zero\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}";
-    CU_ASSERT_EQUAL(diff(flat_open(a, "\0", 1), flat_open(b, "\0\0", 2), NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(flat_open(a, "\0", 1), flat_open(b, "\0\0", 2), NULL), CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 0);
     flat_close();
 }
@@ -249,12 +254,12 @@ static void tied_weights_are_compared_once(void)
         bytes += t->alias_of == CKPT_NO_TENSOR ? t->nbytes : 0;
     }
     CU_ASSERT(bytes < all);
-    CU_ASSERT_EQUAL(diff(a, b, &o), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(a, b, &o), CKPT_OK);
     CU_ASSERT(total == 2 * bytes && totals.same == ckpt_tensor_count(a) && nevents == totals.same);
     flat_close();
 }
 
-/* Also composite tensors and tensors without data. */
+/* Composite tensors and tensors without data do so, too. */
 static void a_file_equals_itself(void)
 {
     static const char *const files[] = {"torch/t26/sparse_coo.pt",    "torch/t26/quant_per_channel.pt",
@@ -262,13 +267,13 @@ static void a_file_equals_itself(void)
                                         "torch/t26/nested_jagged.pt", "torch/t26/lazy.pt"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         ckpt_file *a = corpus_open(files[i]), *b = corpus_open(files[i]);
-        CU_ASSERT_EQUAL(diff(a, b, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(compare_files(a, b, NULL), CKPT_OK);
         CU_ASSERT(nevents > 0 && totals.same == nevents && totals.changed == 0);
         flat_close();
     }
 }
 
-/* Long enough for vector code. */
+/* The tensors are long enough for vector code. */
 static void differences_of_long_tensors_are_exact(void)
 {
     enum { N = 70001 };
@@ -304,7 +309,7 @@ static void differences_of_long_tensors_are_exact(void)
 }
 
 /* The relative distance and the cosine must not depend on the number of threads. */
-static void norms_of_tensors(void)
+static void norms_do_not_depend_on_threads(void)
 {
     enum { N = 3000001 }; /* several chunks of work */
     ckpt_diff_options o = {.struct_size = sizeof o, .norms = true, .threads = 1};
@@ -345,7 +350,7 @@ static void norms_of_tensors(void)
 static void a_different_dtype_may_be_ignored(void)
 {
     const float a[] = {1, 1.00390625f};
-    const uint16_t b[] = {0x3f80, 0x3f80}; /* bfloat16 1 */
+    const uint16_t b[] = {0x3f80, 0x3f80}; /* 1 and 1 as bfloat16 */
     ckpt_diff_options o = {.struct_size = sizeof o, .ignore_dtype = true};
     const ckpt_diff_event *e = diff_tensors("F32", a, 4, "BF16", b, 2, 1, &o);
     CU_ASSERT(e->what == CKPT_DIFF_SAME && e->dtype_differs && !e->within_tolerance);
@@ -362,13 +367,13 @@ static void a_wrong_crc_is_reported(void)
     ckpt_file *a = corpus_open("torch/exp/26_bad_crc_data.pt"),
               *b = corpus_open("torch/exp/01_pyzip_stored.pt");
     ckpt_error err;
-    CU_ASSERT_EQUAL(diff(a, b, NULL), CKPT_ECHECKSUM);
+    CU_ASSERT_EQUAL(compare_files(a, b, NULL), CKPT_ECHECKSUM);
     for (int i = 0; i < 2; i++) { /* on one side, and on both */
         CU_ASSERT_EQUAL(ckpt_diff(i ? a : b, a, NULL, record_event, NULL, NULL, &err), CKPT_ECHECKSUM);
         CU_ASSERT(strstr(err.file, "26_bad_crc_data") != NULL);
     }
     ckpt_file_ignore_crc(a, true);
-    CU_ASSERT_EQUAL(diff(a, b, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(a, b, NULL), CKPT_OK);
     flat_close();
 }
 
@@ -389,7 +394,7 @@ void suite_diff(void)
     UNIT(tied_weights_are_compared_once);
     UNIT(a_file_equals_itself);
     UNIT(differences_of_long_tensors_are_exact);
-    UNIT(norms_of_tensors);
+    UNIT(norms_do_not_depend_on_threads);
     UNIT(a_different_dtype_may_be_ignored);
     UNIT(a_wrong_crc_is_reported);
 }

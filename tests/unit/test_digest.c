@@ -1,4 +1,4 @@
-/* Digests: published test vectors; the digest of a file does not depend on its format. */
+/* Digests match published test vectors, and the digest of a file does not depend on its format. */
 #include <stdlib.h>
 
 #include "core/file.h"
@@ -15,7 +15,7 @@ static void to_hex(const uint8_t *digest, size_t n, char *out)
     out[2 * n] = '\0';
 }
 
-static void published_test_vectors(void)
+static void published_test_vectors_match(void)
 {
     uint8_t d[CKPT_DIGEST_MAX];
     char text[65];
@@ -67,7 +67,7 @@ static void xxh3_kernels_agree(void)
     }
 }
 
-/* The SHA-256 of "abc", which follows a header. */
+/* The digest is the SHA-256 of "abc" alone. */
 static void payload_digests_exclude_the_header(void)
 {
     uint8_t d[CKPT_DIGEST_MAX], whole[CKPT_DIGEST_MAX];
@@ -81,7 +81,7 @@ static void payload_digests_exclude_the_header(void)
     flat_close();
 }
 
-static void digest_of_file(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX])
+static void digest_file(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX])
 {
     uint8_t *d = calloc(ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
@@ -95,6 +95,7 @@ static void digest_of_file(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DI
 static void file_digest_is_as_documented(void)
 {
     uint8_t got[CKPT_DIGEST_MAX], want[CKPT_DIGEST_MAX], tensor[CKPT_DIGEST_MAX];
+    /* with lengths of 8 bytes: the name, the dtype, 2 sizes, and the digest of the tensor */
     unsigned char record[8 + 1 + 8 + 5 + 8 + 16 + 16] = {1, 0, 0, 0, 0,   0,   0,   0,   't', 5, 0, 0, 0,
                                                          0, 0, 0, 0, 'u', 'i', 'n', 't', '8', 2, 0, 0, 0,
                                                          0, 0, 0, 0, 1,   0,   0,   0,   0,   0, 0, 0, 3};
@@ -105,7 +106,7 @@ static void file_digest_is_as_documented(void)
     xxh3_update(x, record, sizeof record);
     xxh3_final(x, want);
     xxh3_free(x);
-    digest_of_file(f, CKPT_XXH3, got);
+    digest_file(f, CKPT_XXH3, got);
     CU_ASSERT(memcmp(got, want, 16) == 0);
     flat_close();
 }
@@ -113,34 +114,34 @@ static void file_digest_is_as_documented(void)
 static void order_and_offsets_do_not_matter(void)
 {
     uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX], c[CKPT_DIGEST_MAX];
-    digest_of_file(flat_open("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                             "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                             "xy", 2),
-                   CKPT_SHA256, a);
-    digest_of_file(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                             "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                             "yx", 2),
-                   CKPT_SHA256, b);
-    digest_of_file(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                             "\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                             "yx", 2),
-                   CKPT_SHA256, c);
+    digest_file(flat_open("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                          "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                          "xy", 2),
+                CKPT_SHA256, a);
+    digest_file(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                          "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                          "yx", 2),
+                CKPT_SHA256, b);
+    digest_file(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                          "\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                          "yx", 2),
+                CKPT_SHA256, c);
     CU_ASSERT(memcmp(a, b, 32) == 0);
     CU_ASSERT(memcmp(a, c, 32) != 0);
     flat_close();
 }
 
-/* The same weights as a zip archive and in the legacy format. */
+/* A zip archive and a legacy file of the same weights have the same digest. */
 static void format_does_not_matter(void)
 {
     uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX];
-    digest_of_file(corpus_open("torch/t26/state_dict.pt"), CKPT_XXH3, a);
-    digest_of_file(corpus_open("torch/t26/state_dict_legacy.pt"), CKPT_XXH3, b);
+    digest_file(corpus_open("torch/t26/state_dict.pt"), CKPT_XXH3, a);
+    digest_file(corpus_open("torch/t26/state_dict_legacy.pt"), CKPT_XXH3, b);
     CU_ASSERT(memcmp(a, b, 16) == 0);
     flat_close();
 }
 
-/* The scale of a quantized tensor, and whether a sparse tensor is coalesced, are not in the bytes. */
+/* The digest must cover the scale of a quantized tensor, and whether a sparse tensor is coalesced. */
 static void properties_outside_the_bytes_count(void)
 {
     uint8_t before[CKPT_DIGEST_MAX], after[CKPT_DIGEST_MAX];
@@ -153,9 +154,9 @@ static void properties_outside_the_bytes_count(void)
             if (f->table.rows[k].t.kind != CKPT_DENSE)
                 r = &f->table.rows[k];
         CU_ASSERT_PTR_NOT_NULL_FATAL(r);
-        digest_of_file(f, CKPT_XXH3, before);
+        digest_file(f, CKPT_XXH3, before);
         r->t.note = STR_LIT("another scale");
-        digest_of_file(f, CKPT_XXH3, after);
+        digest_file(f, CKPT_XXH3, after);
         CU_ASSERT(memcmp(before, after, 16) != 0);
     }
     flat_close();
@@ -163,7 +164,7 @@ static void properties_outside_the_bytes_count(void)
 
 void suite_digest(void)
 {
-    UNIT(published_test_vectors);
+    UNIT(published_test_vectors_match);
     UNIT(xxh3_kernels_agree);
     UNIT(payload_digests_exclude_the_header);
     UNIT(file_digest_is_as_documented);

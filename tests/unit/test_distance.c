@@ -1,4 +1,4 @@
-/* Distances: every kernel gives the same bits as the scalar code, and the scalar code is correct. */
+/* Every kernel computes the same bits of a distance as the scalar code, and the scalar code is correct. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 static const struct tolerance tolerances[] = {{0, 0}, {1e-3, 0}, {0, 1e-2}, {1e-2, 0.5}, {INFINITY, 0}};
 static const struct tolerance *tolerance = tolerances;
 
-/* same_distance - true if A and B are equal, or both not finite. */
+/* same_distance - returns true if A and B are equal, or both not finite. */
 static bool same_distance(const struct distance *a, const struct distance *b)
 {
     bool finite = isfinite(distance_sum(a));
@@ -36,7 +36,7 @@ static bool same_as_scalar(distance_kernel *k, ckpt_dtype dt, const unsigned cha
     return good;
 }
 
-/* The kernel for this CPU, looked up once. */
+/* The kernel for this CPU. */
 static distance_kernel *best;
 
 static bool kernels_agree(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n)
@@ -44,7 +44,7 @@ static bool kernels_agree(ckpt_dtype dt, const unsigned char *a, const unsigned 
     return same_as_scalar(best, dt, a, b, n);
 }
 
-static void every_length_and_alignment(void)
+static void kernels_agree_on_any_length_and_alignment(void)
 {
     static unsigned char x[8 * 260 + 8], y[8 * 260 + 8];
     for (size_t d = 0; d < NOISE_DTYPES; d++) {
@@ -65,8 +65,9 @@ static void every_length_and_alignment(void)
     }
 }
 
-/* All float16 and bfloat16 values and 2^20 float32 values, compared with close and with random numbers. */
-static void bit_patterns(void)
+/* All float16 and bfloat16 values are compared with close and with random numbers, 2^20 float32 values with
+ * close ones. */
+static void kernels_agree_on_bit_patterns(void)
 {
     unsigned char x[32], y[32];
     size_t wrong = 0;
@@ -92,7 +93,7 @@ static void bit_patterns(void)
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* The scalar code, compared with a straightforward computation. */
+/* The scalar code is compared with a simple loop. */
 static void scalar_distances_are_correct(void)
 {
     double a[MOST], b[MOST];
@@ -136,7 +137,8 @@ static void values_that_are_not_finite_are_noticed(void)
             }
 }
 
-/* The sums for relative distance and cosine, in one call and in steps, compared with simple code. */
+/* The sums for relative distance and cosine, added in one call and in steps, are compared with a simple
+ * loop. */
 static void norms_are_correct(void)
 {
     double a[MOST], b[MOST];
@@ -194,8 +196,8 @@ static void norms_of_zeros_and_numbers_that_are_not_finite(void)
 void suite_distance(void)
 {
     best = distance_best();
-    UNIT(every_length_and_alignment);
-    UNIT(bit_patterns);
+    UNIT(kernels_agree_on_any_length_and_alignment);
+    UNIT(kernels_agree_on_bit_patterns);
     UNIT(scalar_distances_are_correct);
     UNIT(values_that_are_not_finite_are_noticed);
     UNIT(norms_are_correct);

@@ -1,4 +1,4 @@
-/* ckpt_doctor: hostile files, and an archive truncated at every seventh byte. */
+/* ckpt_doctor diagnoses hostile files, and an archive truncated at every seventh byte. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,6 +8,7 @@
 
 static char path[64];
 
+/* The number of diagnoses, and the first one; after STOP_AT diagnoses, the caller cancels (0: never). */
 struct diagnoses {
     size_t n, stop_at;
     char id[32], text[512];
@@ -70,8 +71,8 @@ static void truncated_files_have_a_diagnosis(void)
     (void)unlink(path);
 }
 
-/* Two million possible data descriptors of one record are searched in one pass. */
-static void many_descriptors(void)
+/* Two million possible data descriptors follow one local header, "a". */
+static void many_data_descriptors_are_searched_once(void)
 {
     buf b;
     buf_init(&b, 64u << 20);
@@ -90,8 +91,9 @@ static void many_descriptors(void)
     (void)unlink(path);
 }
 
-/* Records with data descriptors, of 32 or 64 bits: the intact ones are counted, and the others located. */
-static void records_with_data_descriptors(void)
+/* RECORD is a local header, NARROW and WIDE are data descriptors with sizes of 32 and of 64 bits. The intact
+ * records are counted, and the damaged one is located. */
+static void records_with_data_descriptors_are_counted(void)
 {
 #define RECORD(name) "PK\3\4\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0" name
 #define NARROW       "PK\7\10crc1\4\0\0\0\4\0\0\0"
@@ -164,8 +166,8 @@ static void hostile_names_are_escaped(void)
 void suite_doctor(void)
 {
     UNIT(truncated_files_have_a_diagnosis);
-    UNIT(many_descriptors);
-    UNIT(records_with_data_descriptors);
+    UNIT(many_data_descriptors_are_searched_once);
+    UNIT(records_with_data_descriptors_are_counted);
     UNIT(names_without_a_suffix_are_accepted);
     UNIT(hostile_names_are_escaped);
 }

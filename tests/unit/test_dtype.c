@@ -104,8 +104,8 @@ static void bytes_are_counted(void)
     CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_NP), 0);
 }
 
-/* listed - true if LIST has NAME: by itself, as in F8_*, or as in "I64 to I8". */
-static bool listed(const char *list, const char *name)
+/* is_listed - returns true if LIST has NAME itself, or covers it by "F8_*" or "I64 to I8". */
+static bool is_listed(const char *list, const char *name)
 {
     char word[32];
     bool by_size = name[0] == 'I' || name[0] == 'U';
@@ -129,9 +129,9 @@ static void errors_list_the_types_of_safetensors(void)
     snprintf(list, sizeof list, " %s,", err.allowed);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         const char *name = dtype_info(order[i])->safetensors;
-        CU_ASSERT(!name || listed(list, name));
+        CU_ASSERT(!name || is_listed(list, name));
     }
-    CU_ASSERT(!listed(list, "F31") && !listed(list, "C128") && !listed(list, "F9_E4M3"));
+    CU_ASSERT(!is_listed(list, "F31") && !is_listed(list, "C128") && !is_listed(list, "F9_E4M3"));
 }
 
 void suite_dtype(void)

@@ -1,4 +1,4 @@
-/* Errors: their texts are safe to print, whatever the file contains, and never too long. */
+/* The texts of errors are safe to print, whatever the file contains, and never too long. */
 #include <errno.h>
 
 #include "base/error.h"
@@ -58,8 +58,8 @@ static void texts_have_file_byte_place_and_reason(void)
     CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, 3), "ne");
 }
 
-/* {…} in a format marks the found value, {=…} the allowed one; braces in arguments mark nothing. */
-static void braces_mark_found_and_allowed_values(void)
+/* {…} in a format encloses the found value, {=…} the allowed one; braces in arguments have no meaning. */
+static void braces_enclose_found_and_allowed_values(void)
 {
     ckpt_error e;
     char word[2048];
@@ -176,7 +176,7 @@ void suite_error(void)
 {
     UNIT(table_and_header_agree);
     UNIT(texts_have_file_byte_place_and_reason);
-    UNIT(braces_mark_found_and_allowed_values);
+    UNIT(braces_enclose_found_and_allowed_values);
     UNIT(the_hint_comes_after_a_newline);
     UNIT(errors_may_be_null);
     UNIT(system_errors_keep_their_number);

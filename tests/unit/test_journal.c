@@ -63,7 +63,7 @@ static void fix_checksum(buf *b)
 static void an_edit_is_applied(void)
 {
     begin_edit();
-    struct patches p = edit_patches();
+    struct patches p = make_patches();
     p.new_size = SIZE + 3;
     CU_ASSERT(patches_add(&p, SIZE, str_of("end", 3)));
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){.dry_run = true}, NULL), CKPT_OK);
@@ -136,7 +136,7 @@ static void the_journal_of_a_complete_edit_undoes_nothing(void)
     buf b;
     begin_edit();
     put_journal(&b);
-    struct patches p = edit_patches();
+    struct patches p = make_patches();
     p.new_size = GROWN;
     p.at[1].bytes.len = GROWN - SIZE + 10;
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){0}, NULL), CKPT_OK);
@@ -220,7 +220,7 @@ static void other_files_with_the_name_of_a_journal_are_kept(void)
 {
     static char notes[] = "my notes, which are as long as the head of a journal is, or longer";
     begin_edit();
-    struct patches p = edit_patches();
+    struct patches p = make_patches();
     for (size_t n = 1; n < sizeof notes; n += 9) {
         check_ignored(notes, n, before, SIZE, CKPT_OK);
         CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED);
@@ -373,7 +373,7 @@ static void a_failed_edit_is_undone(void)
     struct rlimit was, small;
     ckpt_error err;
     begin_edit();
-    struct patches p = edit_patches();
+    struct patches p = make_patches();
     p.new_size = SIZE + 4000;
     static char more[4000];
     CU_ASSERT(patches_add(&p, SIZE, str_of(more, sizeof more)));
@@ -398,7 +398,7 @@ static void linked_and_locked_files_are_not_edited(void)
     struct patches p;
     struct journal_options follow = {.no_sync = true, .follow_links = true};
     begin_edit();
-    p = edit_patches();
+    p = make_patches();
     snprintf(other, sizeof other, "%s/other", dir);
     for (int hard = 0; hard < 2; hard++) {
         put_file(path, before, SIZE);

@@ -5,8 +5,8 @@
 #include "flat.h"
 #include "unit.h"
 
-#define ONE  "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
-#define WILD 12345
+#define ONE_TENSOR "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
+#define WILD       12345
 
 /* Valid arguments of the calls. */
 static struct given {
@@ -318,7 +318,7 @@ static void check_results(const struct refused *call)
 
 static void begin(void)
 {
-    given.f = flat_open(ONE, "abc", 3);
+    given.f = flat_open(ONE_TENSOR, "abc", 3);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(given.f, &given.p, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_mem_new(given.f, NULL, &given.m, NULL), CKPT_OK);
 }

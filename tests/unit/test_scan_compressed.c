@@ -168,25 +168,26 @@ static void update_checksums(unsigned char *s7)
 
 static void members_of_seven_zip_are_scanned(void)
 {
-    unsigned char s7[SEVEN + 4];
+    unsigned char s7[SAMPLE_7Z_SIZE + 4];
     if (!unpack_archive_ready())
         return;
-    memcpy(s7, sample_7z, SEVEN);
-    memcpy(s7 + SEVEN, "more", 4);
-    struct scanned s = scan_buffer(s7, SEVEN, 0);
+    memcpy(s7, sample_7z, SAMPLE_7Z_SIZE);
+    memcpy(s7 + SAMPLE_7Z_SIZE, "more", 4);
+    struct scanned s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
     FINDING(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
-    CU_ASSERT(s.result.members == 2 && s.result.accounted == SEVEN);
-    FINDING(scan_buffer(s7, SEVEN + 4, 0), 1, "FMT002", 0, "7-Zip data: 4 bytes follow the compressed ones");
+    CU_ASSERT(s.result.members == 2 && s.result.accounted == SAMPLE_7Z_SIZE);
+    FINDING(scan_buffer(s7, SAMPLE_7Z_SIZE + 4, 0), 1, "FMT002", 0,
+            "7-Zip data: 4 bytes follow the compressed ones");
     CU_ASSERT_EQUAL_FATAL(s7[51 + 41], 0x11); /* replaces the names by padding */
     s7[51 + 41] = 0x19;
     update_checksums(s7);
-    s = scan_buffer(s7, SEVEN, 0);
+    s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
     FINDING(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
     s7[51 + 41] = 0x11;
     memcpy(s7 + 32, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* unknown data, with their CRC-32 */
     put_u32(s7 + 32 + 19 + 26, crc32_update(0, s7 + 32, 9));
     update_checksums(s7);
-    s = scan_buffer(s7, SEVEN, 0);
+    s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
     FINDING(s, 2, "FMT001", 0, "");
     CU_ASSERT(strcmp(s.first.where, "folder/a") == 0 && s.result.accounted == 0);
 }

@@ -39,7 +39,7 @@ static void every_member_is_reported(void)
     ckpt_error err;
     if (!unpack_archive_ready())
         return;
-    CU_ASSERT_EQUAL(unpack(sample_7z, SEVEN, 100, &t, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(unpack(sample_7z, SAMPLE_7Z_SIZE, 100, &t, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the second;"); /* without folders */
 }
 
@@ -49,27 +49,28 @@ static void the_callback_can_cancel(void)
     ckpt_error err;
     if (!unpack_archive_ready())
         return;
-    CU_ASSERT_EQUAL(unpack(sample_7z, SEVEN, 100, &t, &err), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(unpack(sample_7z, SAMPLE_7Z_SIZE, 100, &t, &err), CKPT_ECANCELLED);
     CU_ASSERT(strcmp(t.text, "folder/a=the first;") == 0 && err.offset == 7 &&
               strcmp(err.what, "enough") == 0);
     t = (struct found){{0}, CKPT_OK};
-    CU_ASSERT_EQUAL(unpack(sample_7z, SEVEN, 12, &t, &err), CKPT_ELIMIT); /* inside the second member */
+    CU_ASSERT_EQUAL(unpack(sample_7z, SAMPLE_7Z_SIZE, 12, &t, &err),
+                    CKPT_ELIMIT); /* inside the second member */
     CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the;");
 }
 
 /* With every truncation and every changed byte, the archive is read or refused with a reason. */
 static void damaged_archives_are_read_or_refused(void)
 {
-    unsigned char damaged[SEVEN];
+    unsigned char damaged[SAMPLE_7Z_SIZE];
     ckpt_error err;
     if (!unpack_archive_ready())
         return;
-    for (size_t i = 0; i < SEVEN; i++)
+    for (size_t i = 0; i < SAMPLE_7Z_SIZE; i++)
         for (int how = 0; how < 3; how++) {
             struct found t = {{0}, CKPT_OK};
-            memcpy(damaged, sample_7z, SEVEN);
+            memcpy(damaged, sample_7z, SAMPLE_7Z_SIZE);
             damaged[i] ^= how == 1 ? 0x80 : 0xff;
-            ckpt_status st = unpack(how ? damaged : sample_7z, how ? SEVEN : i, 1000, &t, &err);
+            ckpt_status st = unpack(how ? damaged : sample_7z, how ? SAMPLE_7Z_SIZE : i, 1000, &t, &err);
             CU_ASSERT(st == CKPT_OK || (err.status == st && err.what[0]));
         }
 }

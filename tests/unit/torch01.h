@@ -1,4 +1,4 @@
-/* torch01.h - tar archives as torch 0.1 wrote them. */
+/* torch01.h - writes tar archives as torch 0.1 did. */
 #ifndef UNIT_TORCH01_H
 #define UNIT_TORCH01_H
 
@@ -11,7 +11,7 @@
 #define FOUR     "\x04\0\0\0\0\0\0\0"
 #define DATA     "0123456789abcdef"
 #define NO_VIEWS "\x80\x02]."
-/* The member "tensors": their number; (key 8, storage 7, class); 2 sizes, strides, the offset. */
+/* The member "tensors": their number; (key 8, storage 7, class); 2 sizes and 2 strides; the offset. */
 #define TENSOR                                                                                               \
     "\x80\x02K\x08K\x07"                                                                                     \
     "ctorch\nFloatTensor\n\x87."
@@ -19,7 +19,8 @@
     "\x02\0\0\0\0\0\0\0"                                                                                     \
     "\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0"                                                                   \
     "\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0"
-#define START  "\0\0\0\0\0\0\0\0"
+#define START "\0\0\0\0\0\0\0\0"
+/* The member "pickle": {"w": the tensor of key 8}. */
 #define OBJECT "\x80\x02}U\x01wK\x08Qs."
 
 /* torch01_put - appends an archive of MEMBERS, named torch01_names, without those whose .ptr is NULL.

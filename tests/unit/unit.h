@@ -24,7 +24,7 @@ void unit_guard_free(unsigned char *at, size_t size);
 /* unit_host - converts N elements of WIDTH bytes from little-endian to host byte order, or back. */
 void unit_host(void *at, size_t n, size_t width);
 
-/* unit_timed - whether a test may check run times: in an optimized build,
+/* unit_timed - returns true if run times may be checked: in an optimized build,
  * without sanitizers or valgrind. */
 bool unit_timed(void);
 

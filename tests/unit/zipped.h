@@ -4,11 +4,12 @@
 
 #include "base/buf.h"
 
+/* A member of an archive, as its headers describe it. */
 struct member {
     const char *name;
     ckpt_str bytes; /* as they are stored */
     unsigned method, flags;
-    uint32_t usize, crc; /* of a compressed member */
+    uint32_t usize, crc; /* of the uncompressed bytes; computed if METHOD and CRC are 0 */
     bool shares;         /* uses the local header and bytes of the previous member */
 };
 
