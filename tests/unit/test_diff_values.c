@@ -68,7 +68,7 @@ static void numbers_are_compared_by_value(void)
     check_events("{'v':True}", "{'v':1}", "~v;");
 }
 
-/* Python writes -7 as a LONG1 of one byte; here, it has nine. */
+/* -7 is a LONG1 of nine bytes here, although one byte is enough. */
 static void padded_integers_are_compared_by_value(void)
 {
     static const char longer[] = "\x80\2}X\1\0\0\0v\x8a\x09\xf9\xff\xff\xff\xff\xff\xff\xff\xffs.";

@@ -1,20 +1,21 @@
-/* Flax's MessagePack files: arrays and chunked arrays are read, malformed ones refused, and values written
- * back. */
+/* Flax's MessagePack files: arrays and chunked arrays are read, malformed ones are refused, and values are
+ * written back. */
 #include <stdlib.h>
 
 #include "bytes.h"
 #include "core/plan.h"
 #include "unit.h"
 
-#define MARK "\xb9__msgpack_chunked_array__"
+#define CHUNKED_KEY "\xb9__msgpack_chunked_array__"
+/* ext 8 of 21 bytes, type 1 (an array): [shape [2], dtype "float32", the bytes of 1.0 and 1.0] */
 #define ARRAY                                                                                                \
     "\xc7\x15\x01\x93\x91\x02\xa7"                                                                           \
     "float32\xc4\x08"                                                                                        \
-    "\0\0\x80\x3f\0\0\x80\x3f" /* float32 [2] */
-/* An array of [2] in one chunk; MARK is the key that flags chunked arrays. */
-#define CHUNKED(mark)                                                                                        \
+    "\0\0\x80\x3f\0\0\x80\x3f"
+/* {"a": an array [2] in one chunk}; the first key of a chunked array must be KEY = CHUNKED_KEY. */
+#define CHUNKED(key)                                                                                         \
     "\x81\xa1"                                                                                               \
-    "a\x83" mark "\xc3\xa5shape\x81\xa1"                                                                     \
+    "a\x83" key "\xc3\xa5shape\x81\xa1"                                                                      \
     "0\x02\xa6"                                                                                              \
     "chunks\x81\xa1"                                                                                         \
     "0" ARRAY
@@ -37,7 +38,7 @@ static int count_tensors(ckpt_str bytes, ckpt_error *err)
 static void a_damaged_chunked_array_key_is_refused(void)
 {
     ckpt_error err;
-    CU_ASSERT_EQUAL(count_tensors(TEXT(CHUNKED(MARK)), &err), 1);
+    CU_ASSERT_EQUAL(count_tensors(TEXT(CHUNKED(CHUNKED_KEY)), &err), 1);
     CU_ASSERT_EQUAL(count_tensors(TEXT(CHUNKED("\xb9^_msgpack_chunked_array__")), &err), -1);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "is nearly \"__msgpack_chunked_array__\""));
     CU_ASSERT_EQUAL(count_tensors(TEXT(CHUNKED("\xb9__msgpack_chunked_ARRAYS_")), &err), -1);
@@ -51,7 +52,7 @@ static void a_damaged_chunked_array_key_is_refused(void)
                     1);
 }
 
-/* An extension of unknown type that holds an array is damaged. */
+/* An extension of an unknown type is refused if it can be an array whose type byte was damaged. */
 static void a_damaged_extension_type_is_refused(void)
 {
     ckpt_error err;
@@ -73,7 +74,7 @@ static void a_damaged_extension_type_is_refused(void)
                     0);
 }
 
-/* If a damaged array is read as pairs, most keys are numbers. */
+/* Keys of both kinds are refused, because they appear when a damaged array is read as a map. */
 static void keys_of_text_and_numbers_are_refused(void)
 {
     ckpt_error err;
@@ -89,7 +90,7 @@ static void negative_sizes_are_refused(void)
 {
     ckpt_error err;
     CU_ASSERT_EQUAL(count_tensors(TEXT("\x81\xa1"
-                                       "a\x83" MARK "\xc3\xa5shape\x81\xa1"
+                                       "a\x83" CHUNKED_KEY "\xc3\xa5shape\x81\xa1"
                                        "0\xff\xa6"
                                        "chunks\x81\xa1"
                                        "0" ARRAY),
@@ -134,6 +135,7 @@ static bool is_kept(ckpt_str bytes)
 static void values_keep_their_bytes(void)
 {
     static const ckpt_str values[] = {
+        /* integers from 0 on: fixint, uint 8 to uint 64 */
         CONSTANT("\x00"),
         CONSTANT("\x7f"),
         CONSTANT("\xcc\x80"),
@@ -145,6 +147,7 @@ static void values_keep_their_bytes(void)
         CONSTANT("\xcf\0\0\0\1\0\0\0\0"),
         CONSTANT("\xcf\x80\0\0\0\0\0\0\0"),
         CONSTANT("\xcf\xff\xff\xff\xff\xff\xff\xff\xff"),
+        /* negative integers: fixint, int 8 to int 64 */
         CONSTANT("\xff"),
         CONSTANT("\xe0"),
         CONSTANT("\xd0\xdf"),
@@ -155,6 +158,7 @@ static void values_keep_their_bytes(void)
         CONSTANT("\xd2\x80\0\0\0"),
         CONSTANT("\xd3\xff\xff\xff\xff\x7f\xff\xff\xff"),
         CONSTANT("\xd3\x80\0\0\0\0\0\0\0"),
+        /* nil, false, true, float 64; fixstr, str 8; bin 8; ext of 1, 3 and 16 bytes; array and map */
         CONSTANT("\xc0"),
         CONSTANT("\xc2"),
         CONSTANT("\xc3"),
@@ -184,12 +188,12 @@ static void values_keep_their_bytes(void)
     }
 }
 
-/* Lengths of two and four bytes. */
+/* The values have a length of two or four bytes: str, bin, ext and array. */
 static void long_values_keep_their_bytes(void)
 {
     static const struct {
         const char *head;
-        size_t head_len, n;
+        size_t head_len, n; /* of HEAD, and of the bytes after it */
     } values[] = {{"\xda\1\0", 3, 256},       {"\xdb\0\1\0\0", 5, 65536}, {"\xc5\xff\xff", 3, 65535},
                   {"\xc6\0\1\0\0", 5, 65536}, {"\xc8\1\0\5", 4, 256},     {"\xc9\0\1\0\0\5", 6, 65536},
                   {"\xdd\0\1\0\0", 5, 65536}};
@@ -210,6 +214,7 @@ static void arrays_keep_their_bytes(void)
     CU_ASSERT(is_kept(TEXT("\x92" ARRAY "\x07")));
     CU_ASSERT(is_kept(TEXT("\x82\x07" ARRAY "\xcb\x3f\xf8\0\0\0\0\0\0\x08")));
     CU_ASSERT(is_kept(TEXT("\x81\xa1s\xc7\x0c\x03\x93\x90\xa5int16\xc4\x02\x01\x00"))); /* a scalar */
+    /* a complex number, ext type 2 */
     CU_ASSERT(is_kept(TEXT("\x81\xa1z\xc7\x13\x02\x92\xcb\x3f\xf8\0\0\0\0\0\0\xcb\x3f\xf8\0\0\0\0\0\0")));
 }
 

@@ -65,10 +65,12 @@ static void check_file(ckpt_str bytes, ckpt_status want, const char *what, const
     check_refused(&p, want, what, hint, line);
     source_unref(src);
 }
+/* FILE_OF: the format of the file is named. NOT_NAMED: the file is not recognized. */
 #define FILE_OF(bytes, what, hint) check_file(TEXT(bytes), CKPT_EUNSUPPORTED, what, hint, __LINE__)
 #define NOT_NAMED(bytes)           check_file(TEXT(bytes), CKPT_EUNKNOWN, "it begins with", "", __LINE__)
 
-/* Protobuf messages have no magic number: they are recognized by their fields, to the last byte. */
+/* Protobuf messages have no magic number: they are recognized by their fields, to the last byte. ONNX models
+ * that are damaged are not. */
 static void models_of_other_programs_are_recognized(void)
 {
     FILE_OF("\x08\x01\x12\x02\x0a\0", "SavedModel", "tf.saved_model.load");
@@ -136,7 +138,8 @@ static void folders_are_recognized_by_their_files(void)
     }
     rmdir(folder);
     p.nnames = 0;
-    check_refused(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "", __LINE__); /* was deleted */
+    check_refused(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "",
+                  __LINE__); /* the folder was removed */
     char *longer = calloc(1, 5001);
     CU_ASSERT_PTR_NOT_NULL_FATAL(longer);
     memset(longer, 'x', 5000);

@@ -1,6 +1,4 @@
-/* GGUF: a zip archive behind a header, and writing files again. */
-#include <stdlib.h>
-
+/* GGUF: a zip archive after a header is refused, and files of gguf-py are written again byte for byte. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,11 +6,12 @@
 #include "unit.h"
 #include "zipped.h"
 
-#define N4(n) n "\0\0\0"
-#define N8(n) n "\0\0\0\0\0\0\0"
-#define EMPTY "GGUF" N4("\x03") N8("\0") N8("\0") "\0\0\0\0\0\0\0\0" /* no tensors, no pairs */
+/* little-endian numbers of 4 and 8 bytes, with N as the lowest byte */
+#define U32(n) n "\0\0\0"
+#define U64(n) n "\0\0\0\0\0\0\0"
+#define EMPTY  "GGUF" U32("\x03") U64("\0") U64("\0") "\0\0\0\0\0\0\0\0" /* no tensors, no pairs */
 
-/* open_and_close - opens B as a file, and closes it again. */
+/* open_and_close - opens the bytes B, and closes F again if that succeeded. */
 static ckpt_status open_and_close(ckpt_str b, ckpt_file **f, ckpt_error *err)
 {
     unsigned char *copy = unit_guard(b.ptr, b.len);
@@ -23,8 +22,8 @@ static ckpt_status open_and_close(ckpt_str b, ckpt_file **f, ckpt_error *err)
     return st;
 }
 
-/* An archive behind a GGUF header without tensors is refused, and closed again. */
-static void archives_behind_a_header_are_refused(void)
+/* An archive after a GGUF header without tensors is refused. */
+static void archives_after_a_header_are_refused(void)
 {
     const struct member one = {.name = "member", .bytes = TEXT("bytes")};
     ckpt_error err;
@@ -38,8 +37,8 @@ static void archives_behind_a_header_are_refused(void)
     buf_free(&b);
 }
 
-/* load - returns the bytes of the corpus file NAME; the caller frees them. */
-static unsigned char *load(const char *name, size_t *n)
+/* read_corpus - returns the N bytes of the corpus file NAME; the caller frees them. */
+static unsigned char *read_corpus(const char *name, size_t *n)
 {
     FILE *in = fopen(unit_corpus(name), "rb");
     unsigned char *bytes = malloc(1 << 20);
@@ -73,7 +72,7 @@ static void unchanged_files_are_written_as_they_were(void)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t n, m = 0;
         void *again = NULL;
-        unsigned char *bytes = load(names[i], &n);
+        unsigned char *bytes = read_corpus(names[i], &n);
         CU_ASSERT_EQUAL(write_again(bytes, n, NULL, &again, &m), CKPT_OK);
         CU_ASSERT(m == n && again && memcmp(again, bytes, n) == 0);
         ckpt_free(again);
@@ -81,26 +80,26 @@ static void unchanged_files_are_written_as_they_were(void)
     }
 }
 
-/* Lengths have 4 bytes in version 1. */
+/* Lengths have 4 bytes in version 1, and 8 in version 3. The pairs are a = "xy" and b = ["z"]. */
 static void older_files_become_version_3(void)
 {
-    static const char old[] = "GGUF" N4("\x01") N4("\0") N4("\x02") N4("\x01") "a" N4("\x08")
-        N4("\x02") "xy" N4("\x01") "b" N4("\x09") N4("\x08") N4("\x01") N4("\x01") "z";
-    static const char want[] = "GGUF" N4("\x03") N8("\0") N8("\x02") N8("\x01") "a" N4("\x08")
-        N8("\x02") "xy" N8("\x01") "b" N4("\x09") N4("\x08") N8("\x01") N8("\x01") "z";
+    static const char old[] = "GGUF" U32("\x01") U32("\0") U32("\x02") U32("\x01") "a" U32("\x08")
+        U32("\x02") "xy" U32("\x01") "b" U32("\x09") U32("\x08") U32("\x01") U32("\x01") "z";
+    static const char want[] = "GGUF" U32("\x03") U64("\0") U64("\x02") U64("\x01") "a" U32("\x08")
+        U64("\x02") "xy" U64("\x01") "b" U32("\x09") U32("\x08") U64("\x01") U64("\x01") "z";
     size_t m = 0;
     void *again = NULL;
     CU_ASSERT_EQUAL(write_again(old, sizeof old - 1, NULL, &again, &m), CKPT_OK);
     CU_ASSERT(m >= sizeof want - 1 && again && memcmp(again, want, sizeof want - 1) == 0);
     ckpt_free(again);
     CU_ASSERT_EQUAL(write_again(old, sizeof old - 1, "net", &again, &m), CKPT_OK);
-    CU_ASSERT(again && memcmp((char *)again + 24, N8("\x14") "general.architecture", 28) == 0);
+    CU_ASSERT(again && memcmp((char *)again + 24, U64("\x14") "general.architecture", 28) == 0);
     ckpt_free(again);
 }
 
 void suite_gguf(void)
 {
-    UNIT(archives_behind_a_header_are_refused);
+    UNIT(archives_after_a_header_are_refused);
     UNIT(unchanged_files_are_written_as_they_were);
     UNIT(older_files_become_version_3);
 }

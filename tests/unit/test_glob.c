@@ -17,7 +17,7 @@ static bool matches(const char *glob, const char *name)
 #define YES(glob, name) CU_ASSERT(matches(glob, name))
 #define NO(glob, name)  CU_ASSERT(!matches(glob, name))
 
-static void stars_and_question_marks(void)
+static void stars_and_question_marks_match(void)
 {
     YES("", "");
     NO("", "a");
@@ -51,7 +51,7 @@ static void question_marks_match_a_character_not_a_byte(void)
     NO("*\xa4", "\xc3\xa4");
 }
 
-static void bracket_sets(void)
+static void bracket_sets_match_one_character(void)
 {
     YES("[abc]", "b");
     NO("[abc]", "d");
@@ -112,9 +112,9 @@ static void many_stars_take_little_time(void)
 
 void suite_glob(void)
 {
-    UNIT(stars_and_question_marks);
+    UNIT(stars_and_question_marks_match);
     UNIT(question_marks_match_a_character_not_a_byte);
-    UNIT(bracket_sets);
+    UNIT(bracket_sets_match_one_character);
     UNIT(an_unclosed_set_is_a_literal_bracket);
     UNIT(backslash_escapes);
     UNIT(names_may_hold_nul);

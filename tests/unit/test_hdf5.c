@@ -1,4 +1,4 @@
-/* HDF5: randomly damaged files of Keras and h5py are read or refused, checksums are compared, and cyclic
+/* Randomly damaged HDF5 files of Keras and h5py are read or refused, checksums are compared, and cyclic
  * structures are refused. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "unit.h"
 
 #define MOST    65536u
-#define MUTANTS 490u /* of each of the 14 files: 6,860 */
+#define MUTANTS 490u /* of each file: 6,860 of the 14 files */
 
 static const char *const seeds[] = {
     "keras/hdf5/links.h5",
@@ -30,8 +30,8 @@ static const char *const seeds[] = {
 
 static unsigned char bytes[MOST];
 
-/* load - reads the corpus file NAME, up to MOST bytes, into bytes; returns how many. */
-static size_t load(const char *name)
+/* load_corpus - reads the corpus file NAME, up to MOST bytes, into bytes; returns how many. */
+static size_t load_corpus(const char *name)
 {
     FILE *in = fopen(unit_corpus(name), "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(in);
@@ -82,7 +82,7 @@ static void mutants_are_read_or_refused(void)
     ckpt_error err;
     size_t refused = 0;
     for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
-        size_t n = load(seeds[k]);
+        size_t n = load_corpus(seeds[k]);
         unsigned char *whole = malloc(n);
         CU_ASSERT_PTR_NOT_NULL_FATAL(whole);
         memcpy(whole, bytes, n);
@@ -96,7 +96,7 @@ static void mutants_are_read_or_refused(void)
         }
         free(whole);
     }
-    CU_ASSERT(refused > 1000); /* the changes do hit the structures */
+    CU_ASSERT(refused > 1000); /* enough changes hit the structures */
 }
 
 static void checksum_is_lookup3(void)
@@ -106,8 +106,8 @@ static void checksum_is_lookup3(void)
     CU_ASSERT_EQUAL(hdf5_checksum((const unsigned char *)"", 0), 0xdeadbeef);
 }
 
-/* find - returns the offset of the last TEXT of SIZE bytes among the N bytes. */
-static size_t find(size_t n, const char *text, size_t size)
+/* find_last - returns the offset of the last TEXT of SIZE bytes among the N bytes. */
+static size_t find_last(size_t n, const char *text, size_t size)
 {
     for (size_t i = n - size; i > 0; i--)
         if (memcmp(bytes + i, text, size) == 0)
@@ -147,7 +147,7 @@ static size_t find_checked(size_t n, const char *name)
 static void fletcher32_is_compared(void)
 {
     ckpt_error err;
-    size_t n = load("keras/hdf5/filters.h5");
+    size_t n = load_corpus("keras/hdf5/filters.h5");
     CU_ASSERT_EQUAL(hash_named(n, "fletcher", &err), CKPT_OK);
     size_t at = find_checked(n, "fletcher");
     CU_ASSERT_NOT_EQUAL_FATAL(at, 0);
@@ -161,9 +161,9 @@ static void fletcher32_is_compared(void)
 static void cyclic_trees_are_refused(void)
 {
     ckpt_error err;
-    size_t n = load("keras/hdf5/types.h5"), tree = find(n, "TREE\0", 5);
+    size_t n = load_corpus("keras/hdf5/types.h5"), tree = find_last(n, "TREE\0", 5);
     while (tree && bytes[tree + 4])
-        tree = find(tree, "TREE\0", 5);
+        tree = find_last(tree, "TREE\0", 5);
     bytes[tree + 5] = 1;
     store_u64le(bytes + tree + 32, tree);
     CU_ASSERT_EQUAL(read_all(n, &err), CKPT_EFORMAT);
@@ -174,10 +174,10 @@ static void cyclic_trees_are_refused(void)
 static void sizes_beyond_the_file_are_refused(void)
 {
     ckpt_error err;
-    size_t n = load("keras/hdf5/links.h5"), heap = find(n, "HEAP\0", 5);
+    size_t n = load_corpus("keras/hdf5/links.h5"), heap = find_last(n, "HEAP\0", 5);
     memset(bytes + heap + 8, 0x7f, 8);
     CU_ASSERT_EQUAL(read_all(n, &err), CKPT_ETRUNCATED);
-    n = load("keras/hdf5/links.h5");
+    n = load_corpus("keras/hdf5/links.h5");
     memset(bytes + 40, 0x7f, 8); /* the end of the file */
     CU_ASSERT_EQUAL(read_all(n, &err), CKPT_ETRUNCATED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.where, "superblock"));

@@ -1,5 +1,6 @@
-/* Inflating streams of unknown size: several gzip members are one stream; truncated and damaged streams, and
- * those that need a dictionary, are refused with the offset. The streams here consist of stored blocks. */
+/* Streams of unknown size are inflated. Several gzip members are one stream; truncated and damaged streams,
+ * and those that need a dictionary, are refused with the offset. The streams here consist of stored
+ * blocks. */
 #include "base/buf.h"
 #include "base/crc32.h"
 #include "codec/inflate.h"
@@ -21,6 +22,7 @@ static void put_gzip(buf *b, ckpt_str text)
     buf_u32le(b, (uint32_t)text.len);
 }
 
+/* What unpack returns: the status, the bytes read and written, and the first 63 bytes written. */
 struct unpacked {
     ckpt_status st;
     ckpt_error err;
@@ -66,7 +68,7 @@ static void streams_are_inflated(void)
     buf_free(&b);
 }
 
-/* Bytes after a gzip member belong to the stream only if they are another member. */
+/* Bytes after a gzip member belong to the stream only if they are a gzip member, too. */
 static void gzip_members_are_joined(void)
 {
     static const struct {
@@ -133,6 +135,7 @@ static void streams_are_read_as_sources(void)
 {
     enum { BLOCKS = 4, EACH = 50000 };
     static unsigned char all[BLOCKS * EACH], got[BLOCKS * EACH];
+    /* offset and size of each read */
     static const uint64_t reads[][2] = {{0, 10}, {10, 70000},      {190000, 10000}, {199999, 1},
                                         {5, 5},  {100000, 100000}, {0, sizeof all}, {150000, 1}};
     buf b;

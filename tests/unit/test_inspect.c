@@ -1,4 +1,4 @@
-/* ckpt_inspect: the facts that `ckpt info` prints, for files of real programs. */
+/* ckpt_inspect finds the facts that `ckpt info` prints, in files of real programs. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -17,15 +17,16 @@
 
 #define SECTORS 5u
 
-/* put_sum - appends the checksum of the new bytes FROM to TO, which are in one sector of the file. */
+/* put_sum - appends the checksum of the new bytes FROM to TO, which are in one sector of the file. Its
+ * highest bit is set if the new bytes differ from the old ones. */
 static void put_sum(buf *b, size_t from, size_t to)
 {
     uint32_t sum = crc32_update(0, changed + from, to - from) & 0x7FFFFFFF;
     buf_u32le(b, sum | (memcmp(changed + from, before + from, to - from) ? 0x80000000u : 0));
 }
 
-/* put_journal - a journal as io/journal.c describes it, of an edit of bytes 100 to 1400 and the last ten,
- * which appends 500. */
+/* put_journal - writes to B a journal as io/journal.c describes it, of an edit that changes bytes 100 to 1400
+ * and the last ten, and appends 500. */
 static void put_journal(buf *b)
 {
     struct stat st;
@@ -79,7 +80,7 @@ static void an_edit_is_applied(void)
     end_edit();
 }
 
-/* put_torn - writes the file with N bytes, new ones in the sectors that are set in the bits of WHICH. */
+/* put_torn - writes the file with N bytes. A sector has the new bytes if its bit in WHICH is set. */
 static void put_torn(unsigned which, size_t n)
 {
     char now[GROWN];
@@ -109,7 +110,7 @@ static void check_recovers_old_and_new(const buf *b)
     CU_ASSERT(file_is(path, changed, GROWN));
 }
 
-/* After a power cut, any of the sectors and any size between the old and the new may be on the disk. */
+/* After a power cut, any of the sectors may be old or new, and the size may be any between both. */
 static void recovers_from_any_torn_write(void)
 {
     static const size_t sizes[] = {SIZE, 2047, 2048, 2049, GROWN - 1, GROWN};
@@ -154,6 +155,7 @@ static void the_journal_of_a_complete_edit_undoes_nothing(void)
 /* A sector whose old and new bytes have the same CRC-32 may not have been written. */
 static void recovers_sectors_of_equal_checksums(void)
 {
+    /* the generator polynomial: changing these bits keeps the CRC-32 */
     static const unsigned char generator[] = {0x41, 0x06, 0x71, 0xDB, 0x01};
     buf b;
     begin_edit();
@@ -168,8 +170,8 @@ static void recovers_sectors_of_equal_checksums(void)
     end_edit();
 }
 
-/* check_ignored - the journal at BYTES is not applied, both files stay as they are, and readers get
- * READERS. */
+/* check_ignored - the journal of SIZE BYTES must not be applied, the file must keep its N bytes NOW, and
+ * readers must get the status READERS. */
 static void check_ignored(const void *bytes, size_t size, const char *now, size_t n, ckpt_status readers)
 {
     ckpt_recovered what = CKPT_RECOVERED_OLD;
@@ -187,6 +189,7 @@ static void check_ignored(const void *bytes, size_t size, const char *now, size_
     CU_ASSERT(file_is(undo, bytes, size));
 }
 
+/* check_blocking - the journal B must not be applied, and readers must be refused. */
 static void check_blocking(const buf *b, const char *now, size_t n)
 {
     check_ignored(b->data, b->len, now, n, CKPT_ECHANGED);
@@ -230,7 +233,7 @@ static void other_files_with_the_name_of_a_journal_are_kept(void)
     end_edit();
 }
 
-/* check_dry_run - recovery with dry_run reports WANT and changes no file. */
+/* check_dry_run - recovery with dry_run must report WANT and change no file. */
 static void check_dry_run(const buf *b, ckpt_recovered want)
 {
     ckpt_recovered what;
@@ -291,9 +294,9 @@ static void journals_that_do_not_match_are_kept(void)
     end_edit();
 }
 
-/* A copy of the file has a different inode: a half changed copy blocks readers, an unrelated file does
- * not. */
-static void journals_of_a_different_inode(void)
+/* A copy of the file has a different inode than the journal. If the copy is half changed, readers are
+ * refused; an unrelated file can be read. */
+static void only_half_changed_copies_block_readers(void)
 {
     char now[SIZE];
     buf b;
@@ -320,7 +323,7 @@ static void journals_of_a_different_inode(void)
 }
 
 /* replace_file - writes a new file over the path, which has the journal of N bytes at BYTES. REMOVED: the
- * journal is removed with the old file. */
+ * journal must be removed with the old file. */
 static void replace_file(const void *bytes, size_t n, bool removed)
 {
     struct sink_options o = {.force = true};
@@ -420,7 +423,7 @@ static void linked_and_locked_files_are_not_edited(void)
 
 /* ----------------------------------------------------------------- trust */
 
-/* check_distrusted - the journal is reported because of WHY, and neither applied nor removed. */
+/* check_distrusted - the journal must be reported because of WHY, and neither applied nor removed. */
 static void check_distrusted(const char *why)
 {
     struct journal_note note;
@@ -509,7 +512,7 @@ static void inconsistent_pieces_are_refused(void)
     static const struct {
         uint64_t old_size, new_size;
         size_t n;
-        uint64_t at[2][2];
+        uint64_t at[2][2]; /* offset and length of the N pieces */
     } cases[] = {
         {0, SIZE + 1, 0, {{0, 0}}},
         {SIZE, SIZE, 0, {{0, 0}}},
@@ -536,7 +539,7 @@ static void inconsistent_pieces_are_refused(void)
     end_edit();
 }
 
-/* The answer of a judge, and what it was asked. */
+/* The answer that judge() gives, the number of its calls, and the bytes that it was to accept. */
 struct judgement {
     bool answer;
     unsigned n;
@@ -605,7 +608,7 @@ void suite_journal(void)
     UNIT(other_files_with_the_name_of_a_journal_are_kept);
     UNIT(dry_run_writes_nothing);
     UNIT(journals_that_do_not_match_are_kept);
-    UNIT(journals_of_a_different_inode);
+    UNIT(only_half_changed_copies_block_readers);
     UNIT(a_journal_is_removed_with_its_file);
     UNIT(readers_refuse_a_file_that_is_being_edited);
     UNIT(a_failed_edit_is_undone);

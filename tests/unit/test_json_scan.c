@@ -1,4 +1,5 @@
-/* The JSON scanner: valid and malformed text, and the JSONTestSuite if it is available. */
+/* The JSON scanner accepts valid text and refuses malformed text, also of the JSONTestSuite if it is
+ * there. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +8,9 @@
 #include "codec/json_value.h"
 #include "unit.h"
 
-/* events - returns the events of TEXT as letters: { } [ ] k s n t f 0, '.' at the end, '!' for an error. */
-static const char *events(const char *text, size_t len, ckpt_error *err)
+/* list_events - returns the events of TEXT as letters: { } [ ] k s n t f 0, '.' at the end, '!' for an
+ * error. */
+static const char *list_events(const char *text, size_t len, ckpt_error *err)
 {
     static char out[256];
     static const char letter[] = "!.{}[]ksntf0";
@@ -30,7 +32,7 @@ static const char *events(const char *text, size_t len, ckpt_error *err)
     return out;
 }
 
-#define EVENTS(text, want) CU_ASSERT_STRING_EQUAL(events(text, sizeof(text) - 1, NULL), want)
+#define EVENTS(text, want) CU_ASSERT_STRING_EQUAL(list_events(text, sizeof(text) - 1, NULL), want)
 
 static void reads_every_event(void)
 {
@@ -127,7 +129,7 @@ static void strings_without_escapes_are_not_copied(void)
     CU_ASSERT_PTR_EQUAL(j.str.ptr, text + 1);
 }
 
-static bool as_uint(const char *text, uint64_t *out)
+static bool parse_uint(const char *text, uint64_t *out)
 {
     json_scan j;
     json_init(&j, str_c(text), 0, NULL, NULL);
@@ -137,14 +139,14 @@ static bool as_uint(const char *text, uint64_t *out)
 static void integers_are_exact_or_refused(void)
 {
     uint64_t u = 7;
-    CU_ASSERT(as_uint("9007199254740993", &u) && u == 9007199254740993u);
-    CU_ASSERT(as_uint("18446744073709551615", &u) && u == UINT64_MAX);
-    CU_ASSERT(as_uint("0", &u) && u == 0);
-    CU_ASSERT_FALSE(as_uint("18446744073709551616", &u));
-    CU_ASSERT_FALSE(as_uint("-0", &u));
-    CU_ASSERT_FALSE(as_uint("-1", &u));
-    CU_ASSERT_FALSE(as_uint("1.0", &u));
-    CU_ASSERT_FALSE(as_uint("1e2", &u));
+    CU_ASSERT(parse_uint("9007199254740993", &u) && u == 9007199254740993u);
+    CU_ASSERT(parse_uint("18446744073709551615", &u) && u == UINT64_MAX);
+    CU_ASSERT(parse_uint("0", &u) && u == 0);
+    CU_ASSERT_FALSE(parse_uint("18446744073709551616", &u));
+    CU_ASSERT_FALSE(parse_uint("-0", &u));
+    CU_ASSERT_FALSE(parse_uint("-1", &u));
+    CU_ASSERT_FALSE(parse_uint("1.0", &u));
+    CU_ASSERT_FALSE(parse_uint("1e2", &u));
 }
 
 static void nesting_is_limited(void)
@@ -180,14 +182,14 @@ static void skips_whole_values(void)
 static void errors_have_an_offset(void)
 {
     ckpt_error err = {0};
-    CU_ASSERT_STRING_EQUAL(events("{\"a\":?}", 7, &err), "{k!");
+    CU_ASSERT_STRING_EQUAL(list_events("{\"a\":?}", 7, &err), "{k!");
     CU_ASSERT_EQUAL(err.status, CKPT_EFORMAT);
     CU_ASSERT_EQUAL(err.offset, 105);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "'?'"));
-    CU_ASSERT_STRING_EQUAL(events("{\"a\":", 5, &err), "{k!");
+    CU_ASSERT_STRING_EQUAL(list_events("{\"a\":", 5, &err), "{k!");
     CU_ASSERT_EQUAL(err.status, CKPT_ETRUNCATED);
     CU_ASSERT_EQUAL(err.offset, 105);
-    CU_ASSERT_STRING_EQUAL(events("\"ab\\u12\"", 8, &err), "!");
+    CU_ASSERT_STRING_EQUAL(list_events("\"ab\\u12\"", 8, &err), "!");
     CU_ASSERT_EQUAL(err.offset, 104);
 }
 
@@ -195,10 +197,10 @@ static void every_cut_of_a_document_is_refused(void)
 {
     static const char text[] = "{\"k\\u00e9\":[1,-2.5e3,\"\\ud83d\\ude00\xc3\xa9\",true,null,{\"x\":{}}]}";
     for (size_t n = 0; n < sizeof text - 1; n++) {
-        const char *seen = events(text, n, NULL);
+        const char *seen = list_events(text, n, NULL);
         CU_ASSERT_EQUAL(seen[strlen(seen) - 1], '!');
     }
-    const char *seen = events(text, sizeof text - 1, NULL);
+    const char *seen = list_events(text, sizeof text - 1, NULL);
     CU_ASSERT_EQUAL(seen[strlen(seen) - 1], '.');
 }
 
@@ -242,7 +244,7 @@ static bool is_accepted(const char *path)
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     size_t n = fread(text, 1, sizeof text, f);
     fclose(f);
-    const char *seen = events(text, n, NULL);
+    const char *seen = list_events(text, n, NULL);
     arena *a = arena_new(1 << 22);
     json_scan j;
     enum json_event e;
@@ -254,7 +256,7 @@ static bool is_accepted(const char *path)
     return e == JSON_END;
 }
 
-static void json_test_suite(void)
+static void json_test_suite_passes(void)
 {
     const char *top = getenv("CORPUS_PUBLIC");
     char dir[512], path[1024];
@@ -280,7 +282,7 @@ static void json_test_suite(void)
     CU_ASSERT_EQUAL(no, 188);
 }
 
-/* prints_as - whether json_value() of TEXT prints as WANT, or fails if that is "refused". */
+/* prints_as - returns true if json_value() of TEXT prints as WANT, or fails and WANT is "refused". */
 static bool prints_as(const char *text, const char *want)
 {
     char shown[200] = "";
@@ -325,5 +327,5 @@ void suite_json_scan(void)
     UNIT(every_cut_of_a_document_is_refused);
     UNIT(quotes_as_serde_and_python_do);
     UNIT(scans_a_hundred_megabytes_in_a_second);
-    UNIT(json_test_suite);
+    UNIT(json_test_suite_passes);
 }

@@ -1,4 +1,4 @@
-/* Tests format/kit: they add tensors and values to a toy file as a parser would. */
+/* Tests format/kit by adding tensors and values to a toy file, as a reader of a format would. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "unit.h"
 
 static struct {
-    unsigned char bytes[4096];
+    unsigned char bytes[4096]; /* of the file */
     ckpt_file *f;
     struct kit k;
     ckpt_error err;
@@ -18,7 +18,7 @@ static struct {
 
 static const struct format format_toy = {.name = "toy", .title = "toy", .flat = true};
 
-static void begin(void)
+static void open_toy(void)
 {
     source *src = source_mem(toy.bytes, sizeof toy.bytes, 0);
     for (size_t i = 0; i < sizeof toy.bytes; i++)
@@ -28,7 +28,7 @@ static void begin(void)
     CU_ASSERT_EQUAL_FATAL(kit_begin(&toy.k, toy.f, value_new(toy.f->a, CKPT_V_DICT, 0), &toy.err), CKPT_OK);
 }
 
-static void end(ckpt_status st)
+static void finish_toy(ckpt_status st)
 {
     CU_ASSERT_EQUAL(kit_end(&toy.k, st), st);
     CU_ASSERT_EQUAL(table_finish(&toy.f->table, NULL), CKPT_OK);
@@ -36,8 +36,8 @@ static void end(ckpt_status st)
 
 static void close_toy(void) { ckpt_close(toy.f); }
 
-/* tensor - returns a float32 tensor NAME of ROWS x COLUMNS at the offset AT of the file. */
-static struct kit_tensor tensor(const char *name, uint64_t rows, uint64_t columns, uint64_t at)
+/* make_tensor - returns a float32 tensor NAME of ROWS x COLUMNS at the offset AT of the file. */
+static struct kit_tensor make_tensor(const char *name, uint64_t rows, uint64_t columns, uint64_t at)
 {
     static uint64_t shape[8][2];
     static unsigned turn;
@@ -53,7 +53,7 @@ static struct kit_tensor tensor(const char *name, uint64_t rows, uint64_t column
 
 static uint32_t find(const char *name) { return ckpt_tensor_find(toy.f, str_c(name)); }
 
-/* reads_bytes - whether the tensor NAME holds the COUNT bytes at WANT. */
+/* reads_bytes - returns true if the tensor NAME holds the COUNT bytes at WANT. */
 static bool reads_bytes(const char *name, const void *want, size_t count)
 {
     unsigned char got[512];
@@ -69,21 +69,21 @@ static void adds_tensors_and_values(void)
     struct kit inner;
     ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
     unsigned char want[48];
-    begin();
-    struct kit_tensor x = tensor("w", 3, 4, 100);
+    open_toy();
+    struct kit_tensor x = make_tensor("w", 3, 4, 100);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    x = tensor("turned", 3, 4, 100);
+    x = make_tensor("turned", 3, 4, 100);
     x.column_major = true;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    x = tensor("swapped", 3, 4, 100);
+    x = make_tensor("swapped", 3, 4, 100);
     x.big_endian = true;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    x = tensor("meta", 1u << 20, 1u << 20, 0);
+    x = make_tensor("meta", 1u << 20, 1u << 20, 0);
     x.src = NULL;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("note"), value_str(toy.f->a, STR_LIT("text"))), CKPT_OK);
     CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("inner")), CKPT_OK);
-    x = tensor("a", 2, 2, 200);
+    x = make_tensor("a", 2, 2, 200);
     x.key = STR_LIT("both");
     x.nbytes = 40;
     CU_ASSERT_EQUAL(kit_add_tensor(&inner, &x), CKPT_OK);
@@ -92,7 +92,7 @@ static void adds_tensors_and_values(void)
     CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
     CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("empty")), CKPT_OK);
     CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
-    end(CKPT_OK);
+    finish_toy(CKPT_OK);
     CU_ASSERT(reads_bytes("w", toy.bytes + 100, 48));
     for (size_t i = 0; i < 12; i++)
         memcpy(want + 4 * i, toy.bytes + 100 + 4 * (i % 4 * 3 + i / 4), 4);
@@ -109,8 +109,8 @@ static void adds_tensors_and_values(void)
     close_toy();
 }
 
-/* list_of - returns a list of one-character strings, the characters of TEXTS. */
-static ckpt_value *list_of(const char *texts)
+/* make_list - returns a list of one-character strings, the characters of TEXTS. */
+static ckpt_value *make_list(const char *texts)
 {
     ckpt_value *list = value_new(toy.f->a, CKPT_V_LIST, 0);
     for (; *texts; texts++)
@@ -118,7 +118,7 @@ static ckpt_value *list_of(const char *texts)
     return list;
 }
 
-/* leaf_is - whether leaf I has the name NAME, a path of N elements, and the text VALUE. */
+/* leaf_is - returns true if leaf I has the name NAME, a path of N elements, and the text VALUE. */
 static bool leaf_is(size_t i, const char *name, uint32_t n, const char *value)
 {
     char text[32];
@@ -128,21 +128,21 @@ static bool leaf_is(size_t i, const char *name, uint32_t n, const char *value)
     return str_is(leaf->name, name) && leaf->npath == n && strcmp(text, value) == 0;
 }
 
-/* As for pickles, so that values of both can be compared. */
+/* Each item has a name of its own, as in pickles, so that values of both can be compared. */
 static void items_of_lists_are_values(void)
 {
     struct kit inner;
-    begin();
+    open_toy();
     ckpt_value *nested = value_new(toy.f->a, CKPT_V_LIST, 0);
-    CU_ASSERT_FATAL(value_append(toy.f->a, nested, list_of("ab")) &&
-                    value_append(toy.f->a, nested, list_of("")) &&
-                    value_append(toy.f->a, nested, list_of("c")));
-    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("empty"), list_of("")), CKPT_OK);
-    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("x.y"), list_of("pq")), CKPT_OK);
+    CU_ASSERT_FATAL(value_append(toy.f->a, nested, make_list("ab")) &&
+                    value_append(toy.f->a, nested, make_list("")) &&
+                    value_append(toy.f->a, nested, make_list("c")));
+    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("empty"), make_list("")), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("x.y"), make_list("pq")), CKPT_OK);
     CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("in")), CKPT_OK);
     CU_ASSERT_EQUAL(kit_add_value(&inner, STR_LIT("nested"), nested), CKPT_OK);
     CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
-    end(CKPT_OK);
+    finish_toy(CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_leaf_count(toy.f), 7);
     CU_ASSERT(leaf_is(0, "empty", 1, "[]"));
     CU_ASSERT(leaf_is(1, "x.y.0", 2, "'p'") && leaf_is(2, "x.y.1", 2, "'q'"));
@@ -153,15 +153,15 @@ static void items_of_lists_are_values(void)
 
 static void the_number_of_values_is_limited(void)
 {
-    begin();
+    open_toy();
     toy.f->limits.max_tensors = 2;
-    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("x"), list_of("pqr")), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("x"), make_list("pqr")), CKPT_ELIMIT);
     CU_ASSERT_STRING_EQUAL(toy.err.what, "more than 2 values");
-    end(CKPT_OK);
+    finish_toy(CKPT_OK);
     close_toy();
 }
 
-/* add_fails - whether adding X fails with the status ST and a message that contains WHAT. */
+/* add_fails - returns true if adding X fails with the status ST and a message that contains WHAT. */
 static bool add_fails(const struct kit_tensor *x, ckpt_status st, const char *what)
 {
     bool ok = kit_add_tensor(&toy.k, x) == st && strstr(toy.err.what, what) &&
@@ -176,52 +176,52 @@ static bool add_fails(const struct kit_tensor *x, ckpt_status st, const char *wh
 static void reads_metadata(void)
 {
     ckpt_str text = {NULL, 0};
-    begin();
+    open_toy();
     CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, 96, 4000, &text, &toy.err), CKPT_OK);
     CU_ASSERT(text.len == 4000 && memcmp(text.ptr, toy.bytes + 96, 4000) == 0 && text.ptr[4000] == 0);
     CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, 97, 4000, &text, &toy.err), CKPT_ETRUNCATED);
     CU_ASSERT_STRING_EQUAL(toy.err.what, "metadata of 4000 bytes, the file has 3999 there");
     CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, UINT64_MAX, 1, &text, &toy.err), CKPT_ETRUNCATED);
     CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, 0, UINT64_MAX, &text, &toy.err), CKPT_ELIMIT);
-    end(CKPT_OK);
+    finish_toy(CKPT_OK);
     close_toy();
 }
 
 static void inconsistent_tensors_are_refused(void)
 {
-    begin();
-    struct kit_tensor x = tensor("w", 3, 4, 100);
+    open_toy();
+    struct kit_tensor x = make_tensor("w", 3, 4, 100);
     x.nbytes = 47;
     CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "47 bytes, its dtype and shape take 48"));
-    begin();
-    x = tensor("w", 3, 4, 4095);
+    open_toy();
+    x = make_tensor("w", 3, 4, 4095);
     CU_ASSERT(add_fails(&x, CKPT_ETRUNCATED, "needs 48 bytes, the file has 1 there"));
-    begin();
-    x = tensor("w", UINT64_MAX / 2, 4, 0);
+    open_toy();
+    x = make_tensor("w", UINT64_MAX / 2, 4, 0);
     CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "the product of its 2 sizes does not fit 64 bits"));
-    begin();
-    x = tensor("w", 3, 4, 100);
+    open_toy();
+    x = make_tensor("w", 3, 4, 100);
     x.key = STR_LIT("k");
     x.nbytes = 48;
     x.t.storage_offset = 1;
     CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "the view reaches byte 52"));
-    begin();
-    x = tensor("w", 3, 4, 100);
+    open_toy();
+    x = make_tensor("w", 3, 4, 100);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(toy.err.what, "the name \"w\" comes twice, once is allowed");
-    end(CKPT_EFORMAT);
+    finish_toy(CKPT_EFORMAT);
     close_toy();
 }
 
 /* ---------------------------------------------------------------------------- pieces */
 
-/* tensor_in_pieces - returns w, 6 x 8, made of four pieces of 3 x 4 floats at byte 1000, which it puts
- * into LIST. */
+/* tensor_in_pieces - returns the tensor w of 6 x 8 floats. It puts its four pieces of 3 x 4 floats, which are
+ * stored from byte 1000 on, into LIST. */
 static struct kit_tensor tensor_in_pieces(struct piece list[4])
 {
     static const uint64_t offset[4][2] = {{0, 0}, {0, 4}, {3, 0}, {3, 4}}, size[2] = {3, 4};
-    struct kit_tensor x = tensor("w", 6, 8, 0);
+    struct kit_tensor x = make_tensor("w", 6, 8, 0);
     for (size_t i = 0; i < 4; i++)
         list[i] = (struct piece){.offset = offset[i], .size = size, .src = toy.f->src, .at = 1000 + 48 * i};
     x.src = NULL;
@@ -230,7 +230,7 @@ static struct kit_tensor tensor_in_pieces(struct piece list[4])
     return x;
 }
 
-static void digest(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX])
+static void digest_file(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX])
 {
     uint8_t all[2 * CKPT_DIGEST_MAX];
     memset(out, 0, CKPT_DIGEST_MAX);
@@ -253,8 +253,8 @@ static void check_convert(const char *folder, const char *name, bool strip)
     CU_ASSERT_EQUAL(strip ? ckpt_plan_strip(p, "module.", false, NULL) : CKPT_OK, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
-    digest(toy.f, one);
-    digest(f, other);
+    digest_file(toy.f, one);
+    digest_file(f, other);
     CU_ASSERT_EQUAL(memcmp(one, other, sizeof one) == 0, !strip);
     CU_ASSERT_EQUAL(ckpt_tensor_find(f, STR_LIT("w")) != CKPT_NO_TENSOR, true);
     ckpt_close(f);
@@ -268,12 +268,12 @@ static void reads_tensors_in_pieces(void)
     unsigned char want[192];
     char folder[] = "/tmp/unit-kit-XXXXXX";
     ckpt_stats stats = CKPT_INIT(ckpt_stats);
-    begin();
+    open_toy();
     struct kit_tensor x = tensor_in_pieces(list);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    x = tensor("module.b", 3, 4, 8);
+    x = make_tensor("module.b", 3, 4, 8);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    end(CKPT_OK);
+    finish_toy(CKPT_OK);
     for (size_t i = 0; i < 48; i++) {
         size_t row = i / 8, column = i % 8, piece = row / 3 * 2 + column / 4;
         memcpy(want + 4 * i, toy.bytes + 1000 + 48 * piece + 4 * (row % 3 * 4 + column % 4), 4);
@@ -289,7 +289,7 @@ static void reads_tensors_in_pieces(void)
     close_toy();
 }
 
-/* A block decoder that inverts each byte. */
+/* decode_inverted - decodes a block by inverting each byte. */
 static ckpt_status decode_inverted(void *user, source *stored, spool *to, ckpt_error *err)
 {
     unsigned char bytes[48];
@@ -302,8 +302,8 @@ static ckpt_status decode_inverted(void *user, source *stored, spool *to, ckpt_e
     return spool_write(to, bytes, n, err);
 }
 
-/* compress - replaces the pieces of LIST by blocks that decode to them. */
-static void compress(struct piece *list, struct block block[4], block_cache *cache)
+/* compress_pieces - replaces the pieces of LIST by blocks that decode to them. */
+static void compress_pieces(struct piece *list, struct block block[4], block_cache *cache)
 {
     static const struct block_decoder inverted = {.name = "inverted", .decode = decode_inverted};
     source *src;
@@ -333,15 +333,15 @@ static void tensors_in_compressed_pieces_are_treated_as_any_tensor(void)
     snprintf(path, sizeof path, "%s/a.safetensors", folder);
     for (int turn = 0; turn < 2; turn++) {
         block_cache *cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
-        begin();
+        open_toy();
         struct kit_tensor x = tensor_in_pieces(list);
         if (turn)
-            compress(list, block, cache);
+            compress_pieces(list, block, cache);
         CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
         if (turn)
             source_unref(list[0].src);
-        end(CKPT_OK);
-        digest(toy.f, turn ? compressed : uncompressed);
+        finish_toy(CKPT_OK);
+        digest_file(toy.f, turn ? compressed : uncompressed);
         if (turn) {
             CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
             CU_ASSERT_EQUAL(ckpt_diff(toy.f, f, &options, NULL, NULL, &totals, &err), CKPT_OK);
@@ -368,31 +368,31 @@ static int record_finding(void *user, const ckpt_finding *finding)
     return 0;
 }
 
-static void missing_pieces(void)
+static void missing_pieces_are_reported(void)
 {
     struct piece list[4];
     struct check c;
     ckpt_verify_result result = CKPT_INIT(ckpt_verify_result);
     ckpt_finding found = {0};
-    begin();
+    open_toy();
     struct kit_tensor x = tensor_in_pieces(list);
     x.npieces = 3;
     CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "no piece has [3:6, 4:8] of [6, 8]"));
-    begin(); /* salvage keeps the other tensors */
+    open_toy(); /* salvage keeps the other tensors */
     toy.f->salvage = true;
     x = tensor_in_pieces(list);
     list[3].at = sizeof toy.bytes - 47;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    x = tensor("b", 3, 4, 8);
+    x = make_tensor("b", 3, 4, 8);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    end(CKPT_OK);
+    finish_toy(CKPT_OK);
     CU_ASSERT_EQUAL(salvage_rows(toy.f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_lost_count(toy.f), 1);
     CU_ASSERT(strstr(ckpt_lost_at(toy.f, 0)->why.ptr, "piece 3 [3:6, 4:8] needs 48 bytes, 47 are left") !=
               NULL);
     CU_ASSERT(reads_bytes("b", toy.bytes + 8, 48));
     close_toy();
-    begin(); /* verify goes on to the other tensors */
+    open_toy(); /* verify goes on to the other tensors */
     CU_ASSERT_EQUAL_FATAL(check_init(&c, NULL, &result, NULL), CKPT_OK);
     c.report = record_finding;
     c.user = &found;
@@ -400,10 +400,10 @@ static void missing_pieces(void)
     x = tensor_in_pieces(list);
     x.npieces = 3;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    x = tensor("b", 3, 4, 8);
+    x = make_tensor("b", 3, 4, 8);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    end(CKPT_OK);
+    finish_toy(CKPT_OK);
     CU_ASSERT(result.findings == 2 && ckpt_tensor_count(toy.f) == 2);
     check_free(&c);
     toy.f->check = NULL;
@@ -419,5 +419,5 @@ void suite_kit(void)
     UNIT(inconsistent_tensors_are_refused);
     UNIT(reads_tensors_in_pieces);
     UNIT(tensors_in_compressed_pieces_are_treated_as_any_tensor);
-    UNIT(missing_pieces);
+    UNIT(missing_pieces_are_reported);
 }

@@ -1,4 +1,4 @@
-/* ckpt_limits: with any limit, a file is read, or refused because of the limit. */
+/* With any ckpt_limits, a file is read, or refused because of the limit. */
 #include "core/file.h"
 #include "unit.h"
 
@@ -109,7 +109,7 @@ static void bytes_of_views_are_limited(void)
 static void the_default_limit_of_views_depends_on_the_file(void)
 {
     static const struct {
-        uint64_t given, nbytes, most;
+        uint64_t given, nbytes, most; /* max_expanded, the bytes of the file, the limit used */
     } cases[] = {
         {0, 637, 64 << 20},    {0, 8 << 20, 64 << 20},      {0, (8 << 20) + 1, (64 << 20) + 8},
         {5, (8 << 20) + 1, 5}, {0, UINT64_MAX, UINT64_MAX},

@@ -1,4 +1,4 @@
-/* Maps: keys are found, other keys are not, and large maps are fast. */
+/* Maps find the keys that were put, and no others, and large maps are fast. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -58,7 +58,7 @@ static ckpt_str word_of(const void *user, uint32_t i)
 }
 
 /* An index stores no keys: a callback returns the key of each number, also when the map grows. */
-static void an_index_asks_for_its_keys(void)
+static void an_index_gets_its_keys_by_a_callback(void)
 {
     static char words[5000][8];
     uint32_t old;
@@ -98,12 +98,12 @@ static void numbers_can_be_replaced(void)
     CU_ASSERT_EQUAL(map_get_num(m, 1), MAP_NONE);
     for (uint64_t i = 1; i < 5000; i++)
         if (map_get_num(m, i << 32) != i)
-            CU_FAIL("lost");
+            CU_FAIL("a key is not found");
     CU_ASSERT_EQUAL(map_count(m), 5001);
     map_free(m);
 }
 
-static double seconds(void)
+static double cpu_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -119,14 +119,14 @@ static void a_million_names_are_fast(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(names);
     for (uint32_t i = 0; i < N; i++)
         snprintf(names[i], WIDTH, "model.layers.%u.self_attn.q_proj.weight", i);
-    double start = seconds();
+    double start = cpu_seconds();
     for (uint32_t i = 0; i < N; i++)
         if (!map_put(m, str_c(names[i]), i, NULL))
-            CU_FAIL("not put");
+            CU_FAIL("a key cannot be put");
     for (uint32_t i = 0; i < N; i++)
         if (map_get(m, str_c(names[i])) != i)
-            CU_FAIL("lost");
-    CU_ASSERT(seconds() - start < 20);
+            CU_FAIL("a key is not found");
+    CU_ASSERT(cpu_seconds() - start < 20);
     CU_ASSERT_EQUAL(map_count(m), N);
     map_free(m);
     free(names);
@@ -137,7 +137,7 @@ void suite_map(void)
     UNIT(the_first_value_is_kept);
     UNIT(keys_of_any_bytes_are_distinct);
     UNIT(keys_are_not_read_beyond_their_end);
-    UNIT(an_index_asks_for_its_keys);
+    UNIT(an_index_gets_its_keys_by_a_callback);
     UNIT(numbers_can_be_replaced);
     UNIT(a_million_names_are_fast);
 }

@@ -1,5 +1,5 @@
-/* Folders of Megatron-LM: merging the tensors of ranks and stages, numbering layers, copies of the
- * embedding, and refusals. All tensors are views of the numbers 1 2 3 4. */
+/* Folders of Megatron-LM: the tensors of ranks and stages are merged, layers are numbered, copies of the
+ * embedding are dropped, and inconsistent ranks are refused. All tensors are views of the numbers 1 2 3 4. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -15,7 +15,8 @@
 
 static char dir[64];
 
-static void name_rank(char path[128], int tensor, int stage)
+/* put_folder_name - writes the path of the folder of a rank to PATH; STAGE as in put_rank. */
+static void put_folder_name(char path[128], int tensor, int stage)
 {
     int n = snprintf(path, 128, "%s/mp_rank_%02d", dir, tensor);
     if (stage >= 0)
@@ -26,7 +27,7 @@ static void name_rank(char path[128], int tensor, int stage)
 static void put_rank(int tensor, int stage, const char *text)
 {
     char folder[128], path[160];
-    name_rank(folder, tensor, stage);
+    put_folder_name(folder, tensor, stage);
     snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
     struct test_file m = make_torch_zip(text);
     CU_ASSERT_EQUAL(mkdir(folder, 0700), 0);
@@ -37,18 +38,18 @@ static void put_rank(int tensor, int stage, const char *text)
     close_file(&m);
 }
 
-static void begin(void)
+static void make_folder(void)
 {
     snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
 }
 
-static void end(void)
+static void remove_folder(void)
 {
     for (int tensor = 0; tensor < 2; tensor++)
         for (int stage = -1; stage < 2; stage++) {
             char folder[128], path[160];
-            name_rank(folder, tensor, stage);
+            put_folder_name(folder, tensor, stage);
             snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
             unlink(path);
             rmdir(folder);
@@ -90,12 +91,12 @@ static void check_folder(const char *want)
     if (!right)
         printf("\n    %s; must be %s\n", opened ? got : err.what, want);
     ckpt_close(f);
-    end();
+    remove_folder();
 }
 
 static void check_ranks(const char *first, const char *last, const char *want)
 {
-    begin();
+    make_folder();
     put_rank(0, -1, first);
     put_rank(1, -1, last);
     check_folder(want);
@@ -103,7 +104,7 @@ static void check_ranks(const char *first, const char *last, const char *want)
 
 static void check_stages(const char *first, const char *last, const char *want)
 {
-    begin();
+    make_folder();
     put_rank(0, 0, first);
     put_rank(0, 1, last);
     check_folder(want);

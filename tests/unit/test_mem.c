@@ -1,11 +1,12 @@
-/* op/mem on small networks, complete and with one change, and with sums that were computed by hand. */
+/* Tests op/mem on small networks, complete and with one change, and compares sums with those computed by
+ * hand. */
 #include <stdio.h>
 
 #include "unit.h"
 
 static ckpt_error err;
 
-/* A change to the network that is built. */
+/* How a test changes the network that it builds. */
 struct change {
     const char *omit;      /* leaves out the tensors with this suffix */
     const char *from, *to; /* replaces FROM in names by TO */
@@ -48,7 +49,7 @@ static void put_tensor(struct network *n, const char *name, uint64_t a, uint64_t
     CU_ASSERT_EQUAL(ckpt_builder_add_tensor(n->b, match ? changed : name, &t, &err), CKPT_OK);
 }
 
-static struct network begin(const struct change *c)
+static struct network begin_network(const struct change *c)
 {
     static const struct change none;
     struct network n = {.change = c ? c : &none};
@@ -58,7 +59,7 @@ static struct network begin(const struct change *c)
     return n;
 }
 
-static ckpt_status finish(struct network *n, const ckpt_mem_options *o, ckpt_mem **out)
+static ckpt_status finish_network(struct network *n, const ckpt_mem_options *o, ckpt_mem **out)
 {
     ckpt_file *f;
     CU_ASSERT_EQUAL_FATAL(ckpt_builder_finish(n->b, &f, &err), CKPT_OK);
@@ -89,7 +90,7 @@ static void put_block(struct network *n, unsigned i)
 static ckpt_status make_llama(const struct change *c, unsigned blocks, const ckpt_mem_options *o,
                               ckpt_mem **out)
 {
-    struct network n = begin(c);
+    struct network n = begin_network(c);
     const char *embedding = "model.embed_tokens.weight", *head = "lm_head.weight";
     const char *first = n.change->head_first ? head : embedding,
                *last = n.change->head_first ? embedding : head;
@@ -101,7 +102,7 @@ static ckpt_status make_llama(const struct change *c, unsigned blocks, const ckp
         put_tensor(&n, last, 50, 32, 0, 0);
     else if (ckpt_builder_add_tie(n.b, last, first, &err) != CKPT_OK)
         CU_FAIL("tie");
-    return finish(&n, o, out);
+    return finish_network(&n, o, out);
 }
 
 static void put_norm(struct network *n, const char *name, uint64_t width)
@@ -127,7 +128,7 @@ static void put_conv(struct network *n, unsigned stage, const char *conv, const 
 /* make_resnet - builds a ResNet with one block in each stage, of 8 to 64 channels. */
 static ckpt_status make_resnet(const struct change *c, ckpt_mem **out)
 {
-    struct network n = begin(c);
+    struct network n = begin_network(c);
     uint64_t kernel = n.change->kernel ? n.change->kernel : 7;
     put_tensor(&n, "conv1.weight", 8, 3, kernel, kernel);
     put_norm(&n, "bn1", 8);
@@ -140,7 +141,7 @@ static ckpt_status make_resnet(const struct change *c, ckpt_mem **out)
     }
     put_tensor(&n, "fc.weight", 10, 64, 0, 0);
     put_tensor(&n, "fc.bias", 10, 0, 0, 0);
-    return finish(&n, NULL, out);
+    return finish_network(&n, NULL, out);
 }
 
 static const ckpt_mem_run llama_run = {.struct_size = sizeof llama_run, .batch = 2, .seq = 16, .heads = 4};
@@ -162,7 +163,7 @@ static void check_refused(ckpt_status st, ckpt_mem *m, const ckpt_mem_run *run, 
     uint64_t total = st == CKPT_OK ? total_of(m, run) : 0;
     bool ok = !total && strstr(err.what, why);
     if (!ok)
-        printf("\n  wanted: %s\n  found: %s\n", why, total ? "a total" : err.what);
+        printf("\n  expected: %s\n  found: %s\n", why, total ? "a total" : err.what);
     CU_ASSERT(ok);
     ckpt_mem_free(m);
 }
@@ -222,11 +223,11 @@ static void networks_that_resemble_a_resnet_are_refused(void)
 /* check_adapters - a network of only A and B must be refused as adapters. */
 static void check_adapters(const char *a, const char *b)
 {
-    struct network n = begin(NULL);
+    struct network n = begin_network(NULL);
     ckpt_mem *m;
     put_tensor(&n, a, 8, 32, 0, 0);
     put_tensor(&n, b, 32, 8, 0, 0);
-    CU_ASSERT_EQUAL(finish(&n, NULL, &m), CKPT_EUNSUPPORTED);
+    CU_ASSERT_EQUAL(finish_network(&n, NULL, &m), CKPT_EUNSUPPORTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "adapters alone"));
 }
 
@@ -235,12 +236,12 @@ static void adapters_without_their_model_are_refused(void)
     check_adapters("q_proj.lora_A.weight", "q_proj.lora_B.weight");
     check_adapters("q_proj.lora_A.weight", "q_proj.lora_magnitude_vector");
     check_adapters("lora_unet_mid.lora_down.weight", "lora_unet_mid.lora_up.weight");
-    struct network n = begin(NULL);
+    struct network n = begin_network(NULL);
     ckpt_mem *m;
     put_tensor(&n, "q_proj.base_layer.weight", 32, 32, 0, 0);
     put_tensor(&n, "q_proj.lora_A.weight", 8, 32, 0, 0);
     put_tensor(&n, "q_proj.lora_B.weight", 32, 8, 0, 0);
-    CU_ASSERT_EQUAL(finish(&n, NULL, &m), CKPT_OK);
+    CU_ASSERT_EQUAL(finish_network(&n, NULL, &m), CKPT_OK);
     ckpt_mem_free(m);
 }
 
@@ -309,16 +310,16 @@ static void a_frozen_name_freezes_its_storage(void)
     CU_ASSERT_EQUAL(r.frozen, LLAMA_EMBEDDING);
     CU_ASSERT_EQUAL(r.trained, 2 * LLAMA_BLOCK + 32);
     ckpt_mem_free(m);
-    struct network n = begin(NULL);
+    struct network n = begin_network(NULL);
     put_norm(&n, "bn", 8);
     o.frozen = buffers;
-    CU_ASSERT_EQUAL(finish(&n, &o, &m), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(finish_network(&n, &o, &m), CKPT_ENOTFOUND);
 }
 
 /* The root is the second of two dicts with the same tensors. */
 static void tensors_shared_with_an_earlier_dict_are_counted(void)
 {
-    struct network n = begin(NULL);
+    struct network n = begin_network(NULL);
     ckpt_mem_options o = {.struct_size = sizeof o, .root = "net"};
     ckpt_mem_run run = CKPT_INIT(ckpt_mem_run);
     ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
@@ -329,7 +330,7 @@ static void tensors_shared_with_an_earlier_dict_are_counted(void)
     CU_ASSERT_EQUAL(ckpt_builder_begin_dict(n.b, "net", &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_builder_add_tie(n.b, "weight", "ema.weight", &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_builder_end_dict(n.b, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(finish(&n, &o, &m), CKPT_OK);
+    CU_ASSERT_EQUAL(finish_network(&n, &o, &m), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &run, &r, &err), CKPT_OK);
     CU_ASSERT_EQUAL(r.trained, 64);
     ckpt_mem_free(m);
@@ -420,11 +421,11 @@ static void optimizer_states_match_sums_by_hand(void)
         {"adafactor", 4 * (16 + 8 + 8), 0, false},
         {"adamw8bit", 1088, 0, false}, /* tensors below 4096 elements keep fp32 */
     };
-    struct network n = begin(NULL);
+    struct network n = begin_network(NULL);
     ckpt_mem *m;
     put_tensor(&n, "weight", 16, 8, 0, 0);
     put_tensor(&n, "bias", 8, 0, 0, 0);
-    CU_ASSERT_EQUAL(finish(&n, NULL, &m), CKPT_OK);
+    CU_ASSERT_EQUAL(finish_network(&n, NULL, &m), CKPT_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const ckpt_mem_run run = {.struct_size = sizeof run, .optimizer = cases[i].optimizer};
         ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);

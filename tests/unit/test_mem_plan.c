@@ -1,5 +1,5 @@
-/* op/mem/plan: 10,000 random cases of up to 14 blocks, compared with trying every way to cut the blocks into
- * segments and to keep or recompute each segment. */
+/* The plans of op/mem/plan for 10,000 random cases of up to 14 blocks are compared with every way to cut the
+ * blocks into segments and to keep or recompute each segment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -17,7 +17,8 @@ static uint64_t random_below(uint64_t n)
     return (random_state >> 33) % n;
 }
 
-/* random_timeline - N random blocks; EQUAL: all blocks are the same. */
+/* random_timeline - returns a timeline of N random BLOCKS. EQUAL: they are all the same. COPIES: they have
+ * copies. */
 static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n, bool equal, bool copies)
 {
     struct mem_timeline t = {.blocks = blocks, .n = n, .input = random_below(50), .head = random_below(50)};
@@ -47,13 +48,13 @@ static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n,
 
 /* The best results of all ways. */
 struct best {
-    uint64_t lowest; /* lowest peak */
-    uint64_t limit,
-        again; /* again: the least recomputation with a peak up to limit; UINT64_MAX: impossible */
+    uint64_t lowest; /* the lowest peak */
+    uint64_t limit;
+    uint64_t again; /* the least recomputation with a peak up to LIMIT; UINT64_MAX: impossible */
 };
 
-/* try_way - adds one way to BEST. Bit i of CUTS: a segment ends after block i. Bit i of AGAIN: the segment
- * that begins with block i is recomputed. */
+/* try_way - updates BEST with one way. Bit i of CUTS: a segment ends after block i. Bit i of AGAIN: the
+ * segment that begins with block i is recomputed. */
 static void try_way(const struct mem_timeline *t, uint32_t cuts, uint32_t again, struct best *best)
 {
     ckpt_mem_segment list[BRUTE_BLOCKS];
@@ -71,8 +72,8 @@ static void try_way(const struct mem_timeline *t, uint32_t cuts, uint32_t again,
         best->again = work;
 }
 
-/* is_canonical - true if AGAIN has only bits of first blocks of segments, and kept segments have one block
- * each (longer ones would be the same way). */
+/* is_canonical - returns true if AGAIN has only bits of first blocks of segments, and kept segments have one
+ * block each (longer ones would be the same way). */
 static bool is_canonical(uint32_t n, uint32_t cuts, uint32_t again)
 {
     uint32_t firsts = (cuts << 1 | 1) & ((1u << n) - 1), joined = ~cuts & ((1u << (n - 1)) - 1);
@@ -101,8 +102,8 @@ static struct best try_all(const struct mem_timeline *t, uint64_t limit)
     return best;
 }
 
-/* check_case - true if the plans for T are as good as the best of all ways. */
-static bool check_case(const struct mem_timeline *t)
+/* is_optimal - returns true if the plans for T are as good as the best of all ways. */
+static bool is_optimal(const struct mem_timeline *t)
 {
     arena *a = arena_new(1 << 20);
     struct mem_segments s;
@@ -132,12 +133,12 @@ static void plans_are_optimal(void)
         /* most cases are short: 14 blocks can be cut in 1.6 million ways */
         uint32_t n = i < 4 ? 14 : i < 40 ? 11 + (uint32_t)random_below(2) : 1 + (uint32_t)random_below(8);
         struct mem_timeline t = random_timeline(blocks, n, i % 5 == 0, i % 2 == 0);
-        wrong += !check_case(&t);
+        wrong += !is_optimal(&t);
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* deep_timeline - 200 blocks as in a transformer; UNEVEN: as in a ResNet. */
+/* deep_timeline - returns 200 blocks as in a transformer or, if UNEVEN, as in a ResNet. */
 static struct mem_timeline deep_timeline(struct mem_block *blocks, bool uneven)
 {
     struct mem_timeline t = {.blocks = blocks, .n = 200, .input = 1000, .head = 5000, .loss = 20000};
@@ -180,7 +181,7 @@ static void planning_takes_milliseconds(void)
 }
 
 /* 200 blocks that all differ have more ways than the planner tries. */
-static void plans_that_are_not_proven_are_marked(void)
+static void plans_that_are_not_proven_are_flagged(void)
 {
     struct mem_block blocks[200];
     struct mem_timeline t = {.blocks = blocks, .n = 200, .input = 1000};
@@ -211,5 +212,5 @@ void suite_mem_plan(void)
 {
     UNIT(plans_are_optimal);
     UNIT(planning_takes_milliseconds);
-    UNIT(plans_that_are_not_proven_are_marked);
+    UNIT(plans_that_are_not_proven_are_flagged);
 }

@@ -1,5 +1,5 @@
-/* Moments: the vector kernel must give the same bits as the scalar one, which is compared with long
- * double. */
+/* The vector kernel must compute the same bits of moments as the scalar one, which is compared with a
+ * computation in long double. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ struct reference {
     long double min, max, mean, m2, squares;
 };
 
-static struct reference reference_of(const double *x, size_t n)
+static struct reference compute_reference(const double *x, size_t n)
 {
     struct reference t = {.min = INFINITY, .max = -INFINITY};
     for (size_t i = 0; i < n; i++) {
@@ -119,11 +119,11 @@ static bool is_near(double got, long double want, long double scale)
     return fabsl(got - want) <= tolerance * scale + (long double)DBL_MIN;
 }
 
-/* compare - M must equal the moments of the N elements at P, computed in long double. */
-static void compare(const struct moments *m, ckpt_dtype dt, const unsigned char *p, size_t n)
+/* check_moments - M must equal the moments of the N elements at P, computed in long double. */
+static void check_moments(const struct moments *m, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
     double *x = malloc((n * 2 + 1) * sizeof *x);
-    struct reference t = reference_of(x, moments_decode(dt, p, n, x));
+    struct reference t = compute_reference(x, moments_decode(dt, p, n, x));
     free(x);
     CU_ASSERT(m->finite == t.finite && m->nan == t.nan && m->inf == t.inf && m->zeros == t.zeros);
     if (!t.finite)
@@ -135,19 +135,20 @@ static void compare(const struct moments *m, ckpt_dtype dt, const unsigned char 
     CU_ASSERT(m->mean >= m->min && m->mean <= m->max);
 }
 
-static void check(ckpt_dtype dt, const void *p, size_t n)
+/* check_bytes - checks the moments of the N elements at P, and that kernels agree on them. */
+static void check_bytes(ckpt_dtype dt, const void *p, size_t n)
 {
     struct moments m = {0};
     moments_add(&m, dt, p, n);
-    compare(&m, dt, p, n);
+    check_moments(&m, dt, p, n);
     CU_ASSERT(number_is_complex(dt) || kernels_agree(dt, p, n));
 }
 
-/* check_numbers - calls check() for N numbers X in host byte order. */
+/* check_numbers - calls check_bytes() for N numbers X in host byte order. */
 static void check_numbers(ckpt_dtype dt, void *x, size_t n)
 {
     unit_host(x, n, dtype_info(dt)->block_bytes);
-    check(dt, x, n);
+    check_bytes(dt, x, n);
     unit_host(x, n, dtype_info(dt)->block_bytes);
 }
 
@@ -158,12 +159,12 @@ static void every_dtype_is_right(void)
         size_t n = 5000 / 4 * 4;
         for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (unsigned char)(noise() >> 16);
-        /* larger exponents are tested in largest_doubles() */
+        /* larger exponents are tested in the_largest_doubles_may_overflow() */
         for (size_t i = 7; i < sizeof bytes && (dt == CKPT_DT_F64 || dt == CKPT_DT_C128); i += 8)
             bytes[i] = (unsigned char)((bytes[i] & 0x80) | 0x3f);
-        check(dt, bytes, n);
-        check(dt, bytes, 4);
-        check(dt, bytes, 0);
+        check_bytes(dt, bytes, n);
+        check_bytes(dt, bytes, 4);
+        check_bytes(dt, bytes, 0);
     }
     struct moments none = {0}, m = {0};
     moments_add(&m, CKPT_DT_NP, bytes, 7);
@@ -171,7 +172,7 @@ static void every_dtype_is_right(void)
     CU_ASSERT(memcmp(&m, &none, sizeof m) == 0);
 }
 
-/* Some digits are lost if the spread is a billionth of the mean, or the first element an outlier. */
+/* Some digits may be lost if the spread is a billionth of the mean, or if the first element is an outlier. */
 static void a_small_spread_is_accurate(void)
 {
     tolerance = 1e-9L;
@@ -232,7 +233,7 @@ static void elements_may_all_be_infinite_or_nan(void)
 {
     static const float x[] = {NAN, INFINITY, -INFINITY, -NAN}, zeros[] = {-0.0f, 0.0f, -0.0f};
     struct moments m = {0};
-    check(CKPT_DT_F32, x, 4);
+    check_bytes(CKPT_DT_F32, x, 4);
     add_numbers(&m, CKPT_DT_F32, x, 4);
     CU_ASSERT(m.finite == 0 && m.nan == 2 && m.inf == 2 && m.mean == 0 && m.squares == 0);
     add_numbers(&m, CKPT_DT_F32, zeros, 3);
@@ -240,7 +241,7 @@ static void elements_may_all_be_infinite_or_nan(void)
 }
 
 /* If squares overflow, the mean is still right, and the sums of squares are infinite. */
-static void largest_doubles(void)
+static void the_largest_doubles_may_overflow(void)
 {
     static const double x[] = {DBL_MAX, -DBL_MAX, DBL_MAX, DBL_MAX}, same[] = {-DBL_MAX, -DBL_MAX, -DBL_MAX};
     struct moments m = {0}, s = {0};
@@ -271,7 +272,7 @@ static void merged_parts_equal_the_whole(void)
         moments_merge(&parts, &m);
         moments_merge(&parts, &none);
     }
-    compare(&parts, CKPT_DT_F32, (const unsigned char *)x, 20000);
+    check_moments(&parts, CKPT_DT_F32, (const unsigned char *)x, 20000);
     moments_add(&whole, CKPT_DT_F32, (const unsigned char *)x, MOMENTS_BLOCK);
     moments_add(&whole, CKPT_DT_F32, (const unsigned char *)(x + MOMENTS_BLOCK), 20000 - MOMENTS_BLOCK);
     struct moments once = {0};
@@ -305,7 +306,7 @@ void suite_moments(void)
     UNIT(equal_elements_have_no_spread);
     UNIT(small_integers_are_exact);
     UNIT(elements_may_all_be_infinite_or_nan);
-    UNIT(largest_doubles);
+    UNIT(the_largest_doubles_may_overflow);
     UNIT(merged_parts_equal_the_whole);
     UNIT(complex_numbers_count_by_magnitude);
 }

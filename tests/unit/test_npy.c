@@ -1,4 +1,4 @@
-/* Headers of .npy files: Python literals, dtypes, and malformed ones. */
+/* Headers of .npy files are read as Python literals with dtypes, and malformed ones are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -109,8 +109,8 @@ static void depth_is_limited(void)
     check_literal(text, "1");
 }
 
-/* parse - reads an array of format VERSION with the header TEXT and no elements. */
-static ckpt_status parse(unsigned version, const char *text, struct npy_array *x, ckpt_error *err)
+/* read_array - reads an array of format VERSION with the header TEXT and no elements. */
+static ckpt_status read_array(unsigned version, const char *text, struct npy_array *x, ckpt_error *err)
 {
     unsigned char bytes[4096] = "\x93NUMPY";
     size_t n = strlen(text), before = version < 2 ? 10 : 12;
@@ -132,18 +132,18 @@ static ckpt_status parse(unsigned version, const char *text, struct npy_array *x
 static void reads_headers(void)
 {
     struct npy_array x;
-    CU_ASSERT(parse(1, HEADER("'>f8'", "True", "(2, 3)"), &x, NULL) == CKPT_OK && x.fortran_order &&
+    CU_ASSERT(read_array(1, HEADER("'>f8'", "True", "(2, 3)"), &x, NULL) == CKPT_OK && x.fortran_order &&
               x.ndim == 2 && x.shape[1] == 3 && x.nbytes == 48 && x.dtype.big_endian && x.dtype.kind == 'f');
-    CU_ASSERT(
-        parse(2,
-              HEADER("[('a', '<i4'), ('', '|V4'), (('t', 'b'), [('x', '<f2', (2, 2))], 3)]", "False", "(5,)"),
-              &x, NULL) == CKPT_OK &&
-        x.dtype.record && x.dtype.bytes == 4 + 4 + 3 * 8 && x.nbytes == 5 * 32 && !x.holds_objects);
-    CU_ASSERT(parse(3, HEADER("[('a', [('b', '|O')])]", "False", "()"), &x, NULL) == CKPT_OK &&
+    CU_ASSERT(read_array(2,
+                         HEADER("[('a', '<i4'), ('', '|V4'), (('t', 'b'), [('x', '<f2', (2, 2))], 3)]",
+                                "False", "(5,)"),
+                         &x, NULL) == CKPT_OK &&
+              x.dtype.record && x.dtype.bytes == 4 + 4 + 3 * 8 && x.nbytes == 5 * 32 && !x.holds_objects);
+    CU_ASSERT(read_array(3, HEADER("[('a', [('b', '|O')])]", "False", "()"), &x, NULL) == CKPT_OK &&
               x.holds_objects);
-    CU_ASSERT(parse(1, HEADER("'O'", "False", "(0,)"), &x, NULL) == CKPT_OK && x.holds_objects);
-    CU_ASSERT(parse(1, HEADER("'<f4'", "False", "(0, 4611686018427387903)"), &x, NULL) == CKPT_EFORMAT);
-    CU_ASSERT(parse(1, HEADER("'|u1'", "False", "(0, 9223372036854775807)"), &x, NULL) == CKPT_OK &&
+    CU_ASSERT(read_array(1, HEADER("'O'", "False", "(0,)"), &x, NULL) == CKPT_OK && x.holds_objects);
+    CU_ASSERT(read_array(1, HEADER("'<f4'", "False", "(0, 4611686018427387903)"), &x, NULL) == CKPT_EFORMAT);
+    CU_ASSERT(read_array(1, HEADER("'|u1'", "False", "(0, 9223372036854775807)"), &x, NULL) == CKPT_OK &&
               x.nbytes == 0);
 }
 
@@ -151,7 +151,7 @@ static void check_refused(unsigned version, const char *text, const char *why)
 {
     struct npy_array x;
     ckpt_error err = {.status = CKPT_OK};
-    bool is = parse(version, text, &x, &err) == CKPT_EFORMAT && strstr(err.what, why);
+    bool is = read_array(version, text, &x, &err) == CKPT_EFORMAT && strstr(err.what, why);
     CU_ASSERT(is);
     if (!is)
         printf("  %s\n  is %u: %s\n", text, err.status, err.what);

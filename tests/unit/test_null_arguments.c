@@ -1,5 +1,5 @@
-/* Every function of ckpt.h with NULL for each required argument, and with enumerators that do not exist: it
- * returns CKPT_EUSAGE or an empty value, and clears its result. */
+/* Every function of ckpt.h is called with NULL for each required argument, and with enumerators that do not
+ * exist: it must return CKPT_EUSAGE or an empty value, and clear its result. */
 #include <stdio.h>
 
 #include "flat.h"
@@ -33,14 +33,14 @@ static ckpt_builder *new_owned_builder(void)
     return b;
 }
 
-static int take(void *user, const void *bytes, size_t n)
+static int take_bytes(void *user, const void *bytes, size_t n)
 {
     (void)user;
     (void)bytes;
     return n > 3;
 }
 
-/* CALL(name, result, call): CALL returns CKPT_EUSAGE and clears RESULT. */
+/* CALL(name, result, call): CALL must return CKPT_EUSAGE and clear RESULT. */
 #define REFUSED                                                                                              \
     CALL(open, &f, ckpt_open(NULL, NULL, &f, err))                                                           \
     CALL(open_out, NULL, ckpt_open("/", NULL, NULL, err))                                                    \
@@ -76,7 +76,7 @@ static int take(void *user, const void *bytes, size_t n)
     CALL(table_json_row, &json, ckpt_table_json(given.f, &wild_rows, &json, &nborrowed, err))                \
     CALL(table_json_out, NULL, ckpt_table_json(given.f, NULL, NULL, &nborrowed, err))                        \
     CALL(table_json_size, NULL, ckpt_table_json(given.f, NULL, &json, NULL, err))                            \
-    CALL(stream, NULL, ckpt_tensor_stream(NULL, 0, take, NULL, err))                                         \
+    CALL(stream, NULL, ckpt_tensor_stream(NULL, 0, take_bytes, NULL, err))                                   \
     CALL(stream_take, NULL, ckpt_tensor_stream(given.f, 0, NULL, NULL, err))                                 \
     CALL(inspect, &info, ckpt_inspect(NULL, &info, err))                                                     \
     CALL(inspect_out, NULL, ckpt_inspect(given.f, NULL, err))                                                \
@@ -295,7 +295,7 @@ static void fill_results(void)
     }
 }
 
-/* result_is - whether each byte of R, except struct_size, is FILL. */
+/* result_is - returns true if each byte of R, except struct_size, is FILL. */
 static bool result_is(const struct result *r, unsigned char fill)
 {
     const unsigned char *at = r->at;
@@ -316,14 +316,14 @@ static void check_results(const struct refused *call)
     }
 }
 
-static void begin(void)
+static void open_given(void)
 {
     given.f = flat_open(ONE_TENSOR, "abc", 3);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(given.f, &given.p, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_mem_new(given.f, NULL, &given.m, NULL), CKPT_OK);
 }
 
-static void end(void)
+static void close_given(void)
 {
     ckpt_plan_free(given.p);
     ckpt_builder_free(given.b);
@@ -334,7 +334,7 @@ static void end(void)
 
 static void null_arguments_are_refused(void)
 {
-    begin();
+    open_given();
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         fill_results();
         given.err.status = CKPT_OK;
@@ -347,7 +347,7 @@ static void null_arguments_are_refused(void)
         check_results(&refused[i]);
         CU_ASSERT_EQUAL(refused[i].call(NULL), CKPT_EUSAGE);
     }
-    end();
+    close_given();
 }
 
 static bool is_empty(ckpt_str s) { return s.len == 0; }
@@ -377,12 +377,12 @@ static void getters_accept_a_null_file(void)
 
 static void getters_accept_a_null_result(void)
 {
-    begin();
+    open_given();
     CU_ASSERT(!ckpt_tensor_at(given.f, 0, NULL) && !ckpt_storage_at(given.f, 0, NULL));
     CU_ASSERT(!ckpt_metadata_at(given.f, 0, NULL));
     CU_ASSERT(is_empty(ckpt_tensor_name(given.f, WILD)));
     CU_ASSERT_EQUAL(ckpt_tensor_find(given.f, (ckpt_str){NULL, 0}), CKPT_NO_TENSOR);
-    end();
+    close_given();
 }
 
 static void getters_accept_a_null_plan(void)

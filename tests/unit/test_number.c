@@ -1,4 +1,4 @@
-/* number_decode: every value of the small types, compared with the definition of the type. */
+/* number_decode() must decode every value of the small types as the type is defined. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,17 +6,18 @@
 #include "core/dtype.h"
 #include "unit.h"
 
-static double decode1(ckpt_dtype dt, const void *bytes)
+static double decode_one(ckpt_dtype dt, const void *bytes)
 {
     double out[4] = {0};
     number_decode(dt, bytes, 1, out);
     return out[0];
 }
 
-static int same(double a, double b) { return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b); }
+static int is_same(double a, double b) { return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b); }
 
-/* ieee - returns the value of BITS by IEEE 754; INF: the largest exponent means infinity or NaN. */
-static double ieee(unsigned bits, int exp, int man, int bias, int inf)
+/* decode_ieee - returns the value of BITS, which have EXP bits of exponent with this BIAS and MAN bits of
+ * mantissa. INF: the largest exponent means infinity or NaN. */
+static double decode_ieee(unsigned bits, int exp, int man, int bias, int inf)
 {
     unsigned m = bits & ((1u << man) - 1), e = bits >> man & ((1u << exp) - 1);
     double sign = bits >> (exp + man) & 1 ? -1.0 : 1.0;
@@ -27,38 +28,41 @@ static double ieee(unsigned bits, int exp, int man, int bias, int inf)
     return sign * (1 + m * pow(2, -man)) * pow(2, (int)e - bias);
 }
 
-static void types_of_two_bytes(void)
+static void types_of_two_bytes_are_decoded(void)
 {
     unsigned wrong = 0;
     for (unsigned i = 0; i < 65536; i++) {
         unsigned char b[2] = {(unsigned char)i, (unsigned char)(i >> 8)};
-        wrong += !same(decode1(CKPT_DT_F16, b), ieee(i, 5, 10, 15, 1));
-        wrong += !same(decode1(CKPT_DT_BF16, b), ieee(i, 8, 7, 127, 1));
-        wrong += decode1(CKPT_DT_I16, b) != (i < 32768 ? (double)i : (double)i - 65536);
-        wrong += decode1(CKPT_DT_U16, b) != (double)i;
+        wrong += !is_same(decode_one(CKPT_DT_F16, b), decode_ieee(i, 5, 10, 15, 1));
+        wrong += !is_same(decode_one(CKPT_DT_BF16, b), decode_ieee(i, 8, 7, 127, 1));
+        wrong += decode_one(CKPT_DT_I16, b) != (i < 32768 ? (double)i : (double)i - 65536);
+        wrong += decode_one(CKPT_DT_U16, b) != (double)i;
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-static void types_of_one_byte(void)
+static void types_of_one_byte_are_decoded(void)
 {
     unsigned wrong = 0;
     for (unsigned i = 0; i < 256; i++) {
         unsigned char b = (unsigned char)i;
-        wrong += !same(decode1(CKPT_DT_F8_E5M2, &b), ieee(i, 5, 2, 15, 1));
-        wrong += !same(decode1(CKPT_DT_F8_E4M3, &b), (i & 127) == 127 ? (double)NAN : ieee(i, 4, 3, 7, 0));
-        wrong += !same(decode1(CKPT_DT_F8_E4M3FNUZ, &b), i == 128 ? (double)NAN : ieee(i, 4, 3, 8, 0));
-        wrong += !same(decode1(CKPT_DT_F8_E5M2FNUZ, &b), i == 128 ? (double)NAN : ieee(i, 5, 2, 16, 0));
-        wrong += !same(decode1(CKPT_DT_F8_E8M0, &b), i == 255 ? (double)NAN : pow(2, (int)i - 127));
-        wrong += decode1(CKPT_DT_I8, &b) != (i < 128 ? (double)i : (double)i - 256);
-        wrong += decode1(CKPT_DT_BOOL, &b) != (i != 0);
+        wrong += !is_same(decode_one(CKPT_DT_F8_E5M2, &b), decode_ieee(i, 5, 2, 15, 1));
+        wrong += !is_same(decode_one(CKPT_DT_F8_E4M3, &b),
+                          (i & 127) == 127 ? (double)NAN : decode_ieee(i, 4, 3, 7, 0));
+        wrong += !is_same(decode_one(CKPT_DT_F8_E4M3FNUZ, &b),
+                          i == 128 ? (double)NAN : decode_ieee(i, 4, 3, 8, 0));
+        wrong += !is_same(decode_one(CKPT_DT_F8_E5M2FNUZ, &b),
+                          i == 128 ? (double)NAN : decode_ieee(i, 5, 2, 16, 0));
+        wrong += !is_same(decode_one(CKPT_DT_F8_E8M0, &b), i == 255 ? (double)NAN : pow(2, (int)i - 127));
+        wrong += decode_one(CKPT_DT_I8, &b) != (i < 128 ? (double)i : (double)i - 256);
+        wrong += decode_one(CKPT_DT_BOOL, &b) != (i != 0);
     }
     CU_ASSERT_EQUAL(wrong, 0);
     /* the largest values, from the papers about these formats */
-    CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E4M3, "\x7e"), 448);
-    CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E5M2, "\x7b"), 57344);
-    CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E4M3FNUZ, "\x7f"), 240);
-    CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E5M2FNUZ, "\x7f"), 57344);
+    CU_ASSERT_EQUAL(decode_one(CKPT_DT_F8_E4M3, "\x7e"), 448);
+    CU_ASSERT_EQUAL(decode_one(CKPT_DT_F8_E5M2, "\x7b"), 57344);
+    CU_ASSERT_EQUAL(decode_one(CKPT_DT_F8_E4M3FNUZ, "\x7f"), 240);
+    CU_ASSERT_EQUAL(decode_one(CKPT_DT_F8_E5M2FNUZ, "\x7f"), 57344);
 }
 
 static void long_runs_decode_like_short_ones(void)
@@ -71,21 +75,21 @@ static void long_runs_decode_like_short_ones(void)
     for (ckpt_dtype dt = CKPT_DT_F8_E4M3; dt <= CKPT_DT_F8_E8M0; dt++) {
         number_decode(dt, g, 512, out);
         for (unsigned i = 0; i < 512; i++)
-            wrong += !same(out[i], decode1(dt, &in[i]));
+            wrong += !is_same(out[i], decode_one(dt, &in[i]));
     }
     unit_guard_free(g, sizeof in);
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-static void packed_types(void)
+static void packed_types_are_decoded(void)
 {
     static const double f4[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
     double out[4];
     for (unsigned i = 0; i < 256; i++) {
         unsigned char b = (unsigned char)i;
         number_decode(CKPT_DT_F4, &b, 1, out);
-        CU_ASSERT(same(out[0], i & 8 ? -f4[i & 7] : f4[i & 7]) &&
-                  same(out[1], i & 128 ? -f4[i >> 4 & 7] : f4[i >> 4 & 7]));
+        CU_ASSERT(is_same(out[0], i & 8 ? -f4[i & 7] : f4[i & 7]) &&
+                  is_same(out[1], i & 128 ? -f4[i >> 4 & 7] : f4[i >> 4 & 7]));
         number_decode(CKPT_DT_QU4X2, &b, 2, out);
         CU_ASSERT(out[0] == (i & 15) && out[1] == i >> 4);
         number_decode(CKPT_DT_QU2X4, &b, 4, out);
@@ -95,20 +99,20 @@ static void packed_types(void)
         uint32_t v = i * 0x41041u;
         unsigned char b[3] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16)};
         number_decode(CKPT_DT_F6_E2M3, b, 4, out);
-        CU_ASSERT(same(out[0], ieee(i, 2, 3, 1, 0)) && same(out[3], out[0]));
+        CU_ASSERT(is_same(out[0], decode_ieee(i, 2, 3, 1, 0)) && is_same(out[3], out[0]));
         number_decode(CKPT_DT_F6_E3M2, b, 4, out);
-        CU_ASSERT(same(out[1], ieee(i, 3, 2, 3, 0)) && same(out[2], out[1]));
+        CU_ASSERT(is_same(out[1], decode_ieee(i, 3, 2, 3, 0)) && is_same(out[2], out[1]));
     }
 }
 
-static void wide_and_complex_types(void)
+static void wide_and_complex_types_are_decoded(void)
 {
     double out[2];
-    CU_ASSERT_EQUAL(decode1(CKPT_DT_F64, "\0\0\0\0\0\0\xf0\x3f"), 1.0);
-    CU_ASSERT_EQUAL(decode1(CKPT_DT_I64, "\xff\xff\xff\xff\xff\xff\xff\xff"), -1.0);
-    CU_ASSERT_EQUAL(decode1(CKPT_DT_U64, "\0\0\0\0\0\0\0\x80"), 0x1p63);
-    CU_ASSERT_EQUAL(decode1(CKPT_DT_I32, "\0\0\0\x80"), -0x1p31);
-    CU_ASSERT_EQUAL(decode1(CKPT_DT_U32, "\0\0\0\x80"), 0x1p31);
+    CU_ASSERT_EQUAL(decode_one(CKPT_DT_F64, "\0\0\0\0\0\0\xf0\x3f"), 1.0);
+    CU_ASSERT_EQUAL(decode_one(CKPT_DT_I64, "\xff\xff\xff\xff\xff\xff\xff\xff"), -1.0);
+    CU_ASSERT_EQUAL(decode_one(CKPT_DT_U64, "\0\0\0\0\0\0\0\x80"), 0x1p63);
+    CU_ASSERT_EQUAL(decode_one(CKPT_DT_I32, "\0\0\0\x80"), -0x1p31);
+    CU_ASSERT_EQUAL(decode_one(CKPT_DT_U32, "\0\0\0\x80"), 0x1p31);
     number_decode(CKPT_DT_C64, (const unsigned char *)"\0\0\x80\x3f\0\0\0\xc0", 1, out);
     CU_ASSERT(out[0] == 1 && out[1] == -2);
     number_decode(CKPT_DT_C32, (const unsigned char *)"\0\x3c\0\xc0", 1, out);
@@ -138,10 +142,10 @@ static void decoding_stays_in_bounds(void)
 
 void suite_number(void)
 {
-    UNIT(types_of_two_bytes);
-    UNIT(types_of_one_byte);
+    UNIT(types_of_two_bytes_are_decoded);
+    UNIT(types_of_one_byte_are_decoded);
     UNIT(long_runs_decode_like_short_ones);
-    UNIT(packed_types);
-    UNIT(wide_and_complex_types);
+    UNIT(packed_types_are_decoded);
+    UNIT(wide_and_complex_types_are_decoded);
     UNIT(decoding_stays_in_bounds);
 }

@@ -1,4 +1,4 @@
-/* OCDBT databases: the entries of their trees, and malformed trees. */
+/* The entries of OCDBT databases are read, and malformed trees are refused. */
 #include <stdio.h>
 
 #include "../tablecrc.h"
@@ -39,14 +39,15 @@ static void put_manifest(struct database *m, ckpt_str files, unsigned height, un
 {
     buf b;
     buf_init(&b, 4096);
+    /* the uuid; kind 0 (single); max_inline_value_bytes, max_decoded_node_bytes, arity; no compression */
     buf_put(&b, "0123456789abcdef\0\144\144\4\0", 21);
     buf_str(&b, files);
-    buf_put(&b, "\1\1", 2);
+    buf_put(&b, "\1\1", 2); /* one version, generation 1 */
     buf_byte(&b, (unsigned char)height);
     buf_byte(&b, 0);
     buf_byte(&b, (unsigned char)at);
     buf_byte(&b, (unsigned char)length);
-    buf_put(&b, "\1\1\1\0\0\0\0\0\0\0\0\0", 12);
+    buf_put(&b, "\1\1\1\0\0\0\0\0\0\0\0\0", 12); /* statistics, the time, no references */
     put_record(&m->manifest, MANIFEST, buf_view(&b));
     buf_free(&b);
 }
@@ -111,7 +112,8 @@ static void check_refused(struct database *m, ckpt_status status, const char *wh
     free_database(m);
 }
 
-/* A leaf with "k1" = "A" and "k2" = "BC"; the keys share a byte. */
+/* A leaf with "k1" = "A" and "k2" = "BC": height 0, no files, 2 entries; the second key shares 1 byte with
+ * the first; 2 and 1 more bytes; the keys; the lengths and the kinds of the values; the values. */
 #define LEAF        "\0\0\2\1\2\1k12\1\2\0\0ABC"
 #define LEAF_LENGTH (NODE_MIN + (unsigned)sizeof LEAF - 1)
 

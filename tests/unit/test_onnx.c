@@ -1,4 +1,6 @@
-/* ONNX: values in every field of a TensorProto, names of constants, and malformed messages. */
+/* ONNX: values are read from every field of a TensorProto, constants get names, and malformed messages are
+ * refused. In a TensorProto, \x08 and \x0a begin dims, \x10 data_type, \x22 and \x25 float_data, \x28 and
+ * \x2a int32_data, \x42 name, \x4a raw_data, \x6a external_data and \x70 data_location. */
 #include "base/buf.h"
 #include "bytes.h"
 #include "format/format.h"
@@ -6,6 +8,7 @@
 
 static ckpt_error err;
 static buf message; /* the current model */
+
 /* put_field - appends the field NUMBER with the bytes TEXT. */
 static void put_field(buf *b, unsigned number, ckpt_str text)
 {
@@ -48,7 +51,7 @@ static ckpt_file *open_tensor(ckpt_str tensor)
     return f;
 }
 
-/* tensor_is - whether the TensorProto TENSOR is read as the bytes WANT. */
+/* tensor_is - returns true if the TensorProto TENSOR is read as the bytes WANT. */
 static bool tensor_is(ckpt_str tensor, ckpt_str want)
 {
     unsigned char got[256];
@@ -160,7 +163,7 @@ static void too_many_dims_are_refused(void)
 
 #define SCALAR "\x10\x02\x4a\x01x" /* uint8 [] */
 
-/* A node with two unnamed constants, one with the constant "w", and an initializer "w". */
+/* The graph has a node with two unnamed constants, a node with the constant "w", and an initializer "w". */
 static void constants_get_unique_names(void)
 {
     ckpt_str graph = TEXT("\x0a\x1d\x12\x01o\x2a\x0b\x0a\x02"
@@ -179,7 +182,7 @@ static void constants_get_unique_names(void)
     ckpt_close(f);
 }
 
-/* A constant without values, and one whose size is too large. */
+/* The first constant has no values, the size of the second is too large. */
 static void malformed_constants_are_refused(void)
 {
     CU_ASSERT_PTR_NULL(open_graph(TEXT("\x0a\x08\x2a\x06\x2a\x04\x10\x02\x08\x03"), 0));
@@ -202,7 +205,7 @@ static void operator_sets_are_required_since_version_3(void)
     ckpt_close(f);
 }
 
-/* graph { node { attribute { graph … } } } */
+/* At most 33 graphs may be nested: graph { node { attribute { graph … } } }. */
 static void depth_is_bounded(void)
 {
     static const struct {
@@ -215,7 +218,7 @@ static void depth_is_bounded(void)
         put_field(&inner, 5, TEXT(SCALAR "\x42\x01w"));
         for (int k = 1; k < cases[i].graphs; k++)
             for (int level = 0; level < 3; level++) {
-                static const unsigned numbers[] = {6, 5, 1};
+                static const unsigned numbers[] = {6, 5, 1}; /* the fields g, attribute and node */
                 buf_init(&outer, 1u << 16);
                 put_field(&outer, numbers[level], buf_view(&inner));
                 buf_free(&inner);

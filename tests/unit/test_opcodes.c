@@ -1,6 +1,6 @@
-/* codec/pickle_trace on every opcode: valid, with too few values on the stack, truncated, and with operands
- * of the wrong type. Each case follows a call of os.system, which must always be reported, and lists the
- * other steps to be reported and where the trace stops. */
+/* Tests codec/pickle_trace on every opcode: valid, with too few values on the stack, truncated, and with
+ * operands of the wrong type. Each case follows a call of os.system, which must always be reported, and lists
+ * the other steps to be reported and where the trace stops. */
 #include <stdio.h>
 
 #include "codec/pickle_ops.h"
@@ -22,6 +22,7 @@ struct bytes {
         text, sizeof(text) - 1                                                                               \
     }
 
+/* A test of one opcode. A step is I for an import, C for a call, P for a persistent ID; see add_step. */
 struct row {
     unsigned char code;
     struct bytes setup, argument,
@@ -49,6 +50,7 @@ enum { MARKED = 100 };
         BYTES(callable "\x96\1\0\0\0\0\0\0\0a" more)
 
 static const struct row rows[] = {
+    /* code, setup, argument, rest, needs, before, steps, wrong, lenient */
     {'(', BYTES(""), BYTES(""), BYTES("1N."), 0, "", "", {{0}}, {{0}}},
     {'.', BYTES("N"), BYTES(""), BYTES(""), 1, "", "", {{0}}, {BYTES("]"), BYTES("}"), BYTES(")")}},
     {'0', BYTES("N"), BYTES(""), BYTES("N."), 1, "", "", {{0}}, {BYTES("("), BYTES("K\1"), BYTES("]")}},
@@ -348,8 +350,8 @@ static void put_bytes(struct stream *s, const void *bytes, size_t n)
     s->n += n;
 }
 
-/* begin - returns a stream of FIRST and SETUP. */
-static struct stream begin(const struct bytes *setup)
+/* begin_stream - returns a stream of FIRST and SETUP. */
+static struct stream begin_stream(const struct bytes *setup)
 {
     struct stream s = {.n = 0};
     put_bytes(&s, FIRST, sizeof FIRST - 1);
@@ -368,7 +370,7 @@ static const char *setup_steps(const struct bytes *setup)
 
 static void check_valid(const struct row *r, const struct bytes *setup)
 {
-    struct stream s = begin(setup);
+    struct stream s = begin_stream(setup);
     size_t at = s.n;
     put_bytes(&s, &r->code, 1);
     put_bytes(&s, r->argument.at, r->argument.n);
@@ -385,7 +387,7 @@ static void check_valid(const struct row *r, const struct bytes *setup)
 /* check_stops - the trace of SETUP, the opcode and CUT bytes of its argument must stop at the opcode. */
 static void check_stops(const struct row *r, const struct bytes *setup, size_t cut, const char *steps)
 {
-    struct stream s = begin(setup);
+    struct stream s = begin_stream(setup);
     size_t at = s.n;
     put_bytes(&s, &r->code, 1);
     put_bytes(&s, r->argument.at, cut);
@@ -394,7 +396,7 @@ static void check_stops(const struct row *r, const struct bytes *setup, size_t c
     check_trace(s.bytes, s.n, setup_steps(setup), steps, at, SIZE_MAX);
 }
 
-static void valid_opcodes(void)
+static void valid_opcodes_are_traced(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         check_valid(&rows[i], &rows[i].setup);
@@ -403,7 +405,7 @@ static void valid_opcodes(void)
     }
 }
 
-static void stack_underflow(void)
+static void stack_underflow_stops_the_trace(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
@@ -426,24 +428,25 @@ static void stack_underflow(void)
     }
 }
 
-static void operands_of_the_wrong_type(void)
+static void operands_of_the_wrong_type_stop_the_trace(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t w = 0; w < MAX_CASES && rows[i].wrong[w].at; w++)
             check_stops(&rows[i], &rows[i].wrong[w], rows[i].argument.n, "");
 }
 
-/* check_cut_line - a line cut by the end of the file is read without its last byte, as pickle.py does. */
+/* check_cut_line - a line that the end of the file cuts must be read without its last byte, as pickle.py
+ * does. */
 static void check_cut_line(const struct row *r, size_t n)
 {
     const char *steps = r->code == 'c' ? "Ia. " : r->code == 'i' ? "Ia. Ca. " : r->steps;
-    struct stream s = begin(&r->setup);
+    struct stream s = begin_stream(&r->setup);
     put_bytes(&s, &r->code, 1);
     put_bytes(&s, r->argument.at, n);
     check_trace(s.bytes, s.n, setup_steps(&r->setup), steps, s.n, SIZE_MAX);
 }
 
-static void truncated_arguments(void)
+static void truncated_arguments_stop_the_trace_or_are_read(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t n = 0; n < rows[i].argument.n; n++) {
@@ -456,7 +459,7 @@ static void truncated_arguments(void)
         }
 }
 
-static void malformed_arguments(void)
+static void malformed_arguments_stop_the_trace(void)
 {
     static const struct bytes streams[] = {BYTES("gx\nN."),
                                            BYTES("g\nN."),
@@ -474,18 +477,18 @@ static void malformed_arguments(void)
                                            BYTES("\x96\0\0\0\0\0\0\0\x80N.")};
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
         const struct bytes none = BYTES("");
-        struct stream s = begin(&none);
+        struct stream s = begin_stream(&none);
         size_t at = s.n + (streams[i].at[0] == 'N');
         put_bytes(&s, streams[i].at, streams[i].n);
         check_trace(s.bytes, s.n, "", "", at, SIZE_MAX);
     }
 }
 
-static void bytes_that_are_no_opcodes(void)
+static void bytes_that_are_no_opcodes_stop_the_trace(void)
 {
     const struct bytes none = BYTES("");
     for (unsigned c = 0; c < 256; c++) {
-        struct stream s = begin(&none);
+        struct stream s = begin_stream(&none);
         unsigned char byte = (unsigned char)c;
         if (pickle_op((uint8_t)c))
             continue;
@@ -511,11 +514,11 @@ static void every_opcode_is_tested(void)
 
 void suite_opcodes(void)
 {
-    UNIT(valid_opcodes);
-    UNIT(stack_underflow);
-    UNIT(operands_of_the_wrong_type);
-    UNIT(truncated_arguments);
-    UNIT(malformed_arguments);
-    UNIT(bytes_that_are_no_opcodes);
+    UNIT(valid_opcodes_are_traced);
+    UNIT(stack_underflow_stops_the_trace);
+    UNIT(operands_of_the_wrong_type_stop_the_trace);
+    UNIT(truncated_arguments_stop_the_trace_or_are_read);
+    UNIT(malformed_arguments_stop_the_trace);
+    UNIT(bytes_that_are_no_opcodes_stop_the_trace);
     UNIT(every_opcode_is_tested);
 }

@@ -1,5 +1,5 @@
-/* ckpt_open_with(): the same tensors from a path, from memory and from callbacks; callbacks that fail at each
- * read; progress, and cancelling at each call of it. */
+/* ckpt_open_with() reads the same tensors from a path, from memory and from callbacks, reports callbacks that
+ * fail at any read, and can be cancelled at each call of progress. */
 #include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -258,6 +258,7 @@ static void callbacks_are_closed_with_the_last_plan(void)
 
 /* ------------------------------------------------------- progress and cancelling */
 
+/* The calls of progress so far, and the number of the call that cancels (0: none). */
 struct watcher {
     uint64_t calls, stop_at, done, total;
     bool whole;
@@ -316,7 +317,7 @@ static void opening_can_be_cancelled(void)
     }
 }
 
-static int first_total(void *user, uint64_t done, uint64_t total)
+static int keep_first_total(void *user, uint64_t done, uint64_t total)
 {
     struct watcher *w = user;
     (void)done;
@@ -330,7 +331,7 @@ static void salvage_announces_all_bytes_at_once(void)
         struct watcher w = {0};
         ckpt_file *f;
         const ckpt_open_options o = {
-            .struct_size = sizeof o, .salvage = 1, .progress = first_total, .user = &w};
+            .struct_size = sizeof o, .salvage = 1, .progress = keep_first_total, .user = &w};
         CU_ASSERT_EQUAL_FATAL(ckpt_open_with(unit_corpus(samples[i]), &o, &f, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(w.total, ckpt_file_bytes(f));
         ckpt_close(f);
@@ -350,7 +351,7 @@ static void opening_a_set_can_be_cancelled(void)
 
 /* --------------------------------------------------------------------- options */
 
-static void options_of_ckpt_open_with(void)
+static void options_are_applied_or_refused(void)
 {
     static const char list[] = "a.weight\nb.bias\n";
     ckpt_file *f;
@@ -385,5 +386,5 @@ void suite_open(void)
     UNIT(opening_can_be_cancelled);
     UNIT(salvage_announces_all_bytes_at_once);
     UNIT(opening_a_set_can_be_cancelled);
-    UNIT(options_of_ckpt_open_with);
+    UNIT(options_are_applied_or_refused);
 }
