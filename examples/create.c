@@ -1,5 +1,5 @@
-/* create.c - writes a checkpoint from scratch: weights in memory, a large tensor that is made while it is written, a
- * second name of a tensor, and what a trainer keeps next to them.
+/* create.c - writes a checkpoint from scratch: a tensor in memory, a large tensor that is computed while it is
+ * written, a tied tensor, and the values that a trainer stores next to the weights.
  *
  *     cc create.c $(pkg-config --cflags --libs libckpt) -o create && ./create new.pt && ./create new.safetensors
  */
@@ -23,7 +23,7 @@ static int64_t make_table(void *user, uint64_t offset, void *buf, size_t n)
     return (int64_t)n;
 }
 
-/* add_model - adds a dict of two tensors, one of them under a second name, too. */
+/* add_model - adds a dict of two tensors, one of which has a second name. */
 static void add_model(ckpt_builder *b, ckpt_error *err)
 {
     const uint64_t four[] = {4}, table[] = {ROWS, COLUMNS};
@@ -47,7 +47,8 @@ static void add_model(ckpt_builder *b, ckpt_error *err)
     ckpt_builder_end_dict(b, err);
 }
 
-/* create - makes *FILE. Checks only ckpt_builder_finish, which returns the error of the first call that failed. */
+/* create - builds *FILE in memory. Checks only ckpt_builder_finish, because it returns the error of the first call
+ * that failed. */
 static ckpt_status create(const char *name, ckpt_file **file, ckpt_error *err)
 {
     ckpt_builder *b;

@@ -24,7 +24,7 @@ static int print_difference(void *user, const ckpt_diff_event *e)
     return 0;
 }
 
-/* compare - compares the weights of A and B, and ignores a prefix of DataParallel. */
+/* compare - compares the weights of A and B, and ignores the prefix that DataParallel adds to their names. */
 static ckpt_status compare(ckpt_file *a, ckpt_file *b, uint64_t *differences, ckpt_error *err)
 {
     ckpt_diff_options options = CKPT_INIT(ckpt_diff_options);

@@ -20,7 +20,7 @@ static void print_tensors(const ckpt_file *f)
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     char name[256];
     for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++) {
-        ckpt_text_escape(t.name, name, sizeof name); /* a name may hold what drives a terminal */
+        ckpt_text_escape(t.name, name, sizeof name); /* because a name may have control characters */
         printf("%-40s %-9s ", name, ckpt_dtype_name((ckpt_dtype)t.dtype));
         print_shape(&t);
     }

@@ -8,7 +8,7 @@
 
 #include <ckpt.h>
 
-/* add_up - adds the numbers of a chunk, which are whole, to *USER. Assumes a little-endian machine. */
+/* add_up - adds the numbers of a chunk to *USER. No number is split between chunks. Assumes a little-endian machine. */
 static int add_up(void *user, const void *bytes, size_t n)
 {
     double *sum = user;
@@ -17,7 +17,7 @@ static int add_up(void *user, const void *bytes, size_t n)
         memcpy(&x, (const char *)bytes + i, sizeof x);
         *sum += (double)x;
     }
-    return 0; /* anything else stops */
+    return 0; /* any other value stops the stream */
 }
 
 static ckpt_status print_means(ckpt_file *f, ckpt_error *err)
@@ -69,6 +69,6 @@ int main(int argc, char **argv)
         status = print_first(f, argv[2], &err);
     if (status != CKPT_OK)
         fprintf(stderr, "%s\n", ckpt_error_text(&err, line, sizeof line));
-    ckpt_close(f); /* NULL where it could not be opened */
+    ckpt_close(f); /* F is NULL if it could not be opened */
     return status != CKPT_OK;
 }

@@ -1,5 +1,5 @@
 /* strip.c - writes the weights of a training checkpoint, without the prefixes that wrappers add to their names, to a
- * new file: safetensors if its name ends in that.
+ * new file, which is in the safetensors format if its name ends in .safetensors.
  *
  *     cc strip.c $(pkg-config --cflags --libs libckpt) -o strip && ./strip checkpoint.pt model.safetensors
  */
@@ -8,7 +8,7 @@
 
 #include <ckpt.h>
 
-/* plan_weights - sets what to write, for which no tensor is read. */
+/* plan_weights - selects the weights and strips their names. Reads no tensor. */
 static ckpt_status plan_weights(ckpt_plan *plan, ckpt_error *err)
 {
     ckpt_status status = ckpt_plan_root(plan, "auto", err);
@@ -19,7 +19,7 @@ static ckpt_status write_weights(ckpt_plan *plan, const char *to, ckpt_error *er
 {
     ckpt_write_options options = CKPT_INIT(ckpt_write_options);
     ckpt_write_result result = CKPT_INIT(ckpt_write_result);
-    options.force = 1; /* replace TO, which stays as it is if this fails */
+    options.force = 1; /* replaces TO, which stays unchanged if writing fails */
     ckpt_status status = ckpt_plan_write(plan, to, &options, &result, err);
     if (status != CKPT_OK)
         return status;
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     ckpt_status status = ckpt_open(argv[1], NULL, &file, &err);
     if (status == CKPT_OK)
         status = ckpt_plan_new(file, &plan, &err);
-    ckpt_close(file); /* the plan keeps it */
+    ckpt_close(file); /* the plan keeps the file open */
     if (status == CKPT_OK)
         status = plan_weights(plan, &err);
     if (status == CKPT_OK)

@@ -1,4 +1,4 @@
-/* values.c - prints the values of a checkpoint that are no tensors: epochs, learning rates, configurations.
+/* values.c - prints the values of a checkpoint that are not tensors: epochs, learning rates, configurations.
  *
  *     cc values.c $(pkg-config --cflags --libs libckpt) -o values && ./values checkpoint.pt
  */

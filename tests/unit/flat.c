@@ -12,7 +12,7 @@
 
 static ckpt_file *files[MAX_FILES];
 static unsigned char *bytes[MAX_FILES];
-static size_t n;
+static size_t nfiles;
 
 static ckpt_file *register_file(ckpt_file *f, ckpt_status st, const ckpt_error *err)
 {
@@ -20,8 +20,8 @@ static ckpt_file *register_file(ckpt_file *f, ckpt_status st, const ckpt_error *
     if (st != CKPT_OK)
         fprintf(stderr, "%s\n", ckpt_error_text(err, text, sizeof text));
     CU_ASSERT_EQUAL(st, CKPT_OK);
-    files[n++] = st == CKPT_OK ? f : NULL;
-    return files[n - 1];
+    files[nfiles++] = st == CKPT_OK ? f : NULL;
+    return files[nfiles - 1];
 }
 
 ckpt_file *flat_open(const char *header, const void *data, size_t size)
@@ -29,9 +29,9 @@ ckpt_file *flat_open(const char *header, const void *data, size_t size)
     size_t len = strlen(header);
     ckpt_file *f = NULL;
     ckpt_error err;
-    if (n == MAX_FILES)
+    if (nfiles == MAX_FILES)
         abort();
-    unsigned char *at = bytes[n] = calloc(1, 8 + len + size);
+    unsigned char *at = bytes[nfiles] = calloc(1, 8 + len + size);
     store_u64le(at, len);
     memcpy(at + 8, header, len);
     if (size)
@@ -62,19 +62,19 @@ ckpt_file *corpus_open(const char *below)
 {
     ckpt_file *f = NULL;
     ckpt_error err;
-    if (n == MAX_FILES)
+    if (nfiles == MAX_FILES)
         abort();
-    bytes[n] = NULL;
+    bytes[nfiles] = NULL;
     ckpt_status st = ckpt_open(unit_corpus(below), NULL, &f, &err);
     return register_file(f, st, &err);
 }
 
 void flat_close(void)
 {
-    while (n) {
-        n--;
-        ckpt_close(files[n]);
-        free(bytes[n]);
+    while (nfiles) {
+        nfiles--;
+        ckpt_close(files[nfiles]);
+        free(bytes[nfiles]);
     }
 }
 

@@ -1,4 +1,4 @@
-/* graph.c - see graph.h. The functions recurse, as the values in tests are not deeply nested. */
+/* graph.c - see graph.h. The functions recurse, because the values in tests are not deeply nested. */
 #include "graph.h"
 
 #include <ftw.h>
@@ -32,15 +32,16 @@ void graph_free(struct graph *g)
     unit_guard_free(g->bytes, g->size);
 }
 
-struct show {
+/* A graph that is being printed. PATH has the nodes from the root to the current one. */
+struct printer {
     buf out;
     const ckpt_value *path[64];
     unsigned depth;
 };
 
-static void show(struct show *s, const ckpt_value *v);
+static void show(struct printer *s, const ckpt_value *v);
 
-static void show_items(struct show *s, ckpt_value *const *items, uint32_t n)
+static void show_items(struct printer *s, ckpt_value *const *items, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         buf_text(&s->out, i ? "," : "");
@@ -48,7 +49,7 @@ static void show_items(struct show *s, ckpt_value *const *items, uint32_t n)
     }
 }
 
-static void show_pairs(struct show *s, const value_pair *pairs, uint32_t n)
+static void show_pairs(struct printer *s, const value_pair *pairs, uint32_t n)
 {
     buf_text(&s->out, "{");
     for (uint32_t i = 0; i < n; i++) {
@@ -60,7 +61,7 @@ static void show_pairs(struct show *s, const value_pair *pairs, uint32_t n)
     buf_text(&s->out, "}");
 }
 
-static void show_text(struct show *s, const ckpt_value *v)
+static void show_text(struct printer *s, const ckpt_value *v)
 {
     static const char *const heads[] = {"", "s", "b", "a"};
     if (v->flags & VALUE_SPAN) {
@@ -73,7 +74,7 @@ static void show_text(struct show *s, const ckpt_value *v)
     buf_text(&s->out, "'");
 }
 
-static void show_call(struct show *s, const ckpt_value *v)
+static void show_call(struct printer *s, const ckpt_value *v)
 {
     const struct value_more *more = value_more_of(v);
     buf_byte(&s->out, (unsigned char)"RNXOI"[v->call]);
@@ -96,14 +97,14 @@ static void show_call(struct show *s, const ckpt_value *v)
     }
 }
 
-static void show_bigint(struct show *s, ckpt_str bytes)
+static void show_bigint(struct printer *s, ckpt_str bytes)
 {
     buf_text(&s->out, "0x");
     for (size_t i = bytes.len; i-- > 0;)
         buf_printf(&s->out, "%02x", (unsigned char)bytes.ptr[i]);
 }
 
-static void show_seq(struct show *s, const ckpt_value *v)
+static void show_seq(struct printer *s, const ckpt_value *v)
 {
     static const char *const heads[] = {"[", "(", "", "set(", "frozenset("};
     unsigned kind = v->type - CKPT_V_LIST;
@@ -112,7 +113,7 @@ static void show_seq(struct show *s, const ckpt_value *v)
     buf_text(&s->out, kind == 0 ? "]" : ")");
 }
 
-static void show_node(struct show *s, const ckpt_value *v)
+static void show_node(struct printer *s, const ckpt_value *v)
 {
     switch (v->type) {
     case CKPT_V_NONE: buf_text(&s->out, "N"); break;
@@ -141,7 +142,7 @@ static void show_node(struct show *s, const ckpt_value *v)
     }
 }
 
-static void show(struct show *s, const ckpt_value *v)
+static void show(struct printer *s, const ckpt_value *v)
 {
     for (unsigned i = 0; i < s->depth; i++)
         if (s->path[i] == v) {
@@ -160,7 +161,7 @@ static void show(struct show *s, const ckpt_value *v)
 const char *graph_text(const ckpt_value *v)
 {
     static char text[4096];
-    struct show s = {.depth = 0};
+    struct printer s = {.depth = 0};
     buf_init(&s.out, sizeof text - 1);
     show(&s, v);
     ckpt_str all = buf_view(&s.out);
@@ -173,7 +174,8 @@ const char *graph_text(const ckpt_value *v)
 
 static void (*each_pickle)(const char *name, ckpt_str bytes);
 
-static int check_archive(const char *path, const struct stat *st, int flag, struct FTW *where)
+/* read_pickles - calls each_pickle for every .pkl member of the archive at PATH; returns 0 for nftw(). */
+static int read_pickles(const char *path, const struct stat *st, int flag, struct FTW *where)
 {
     source *src = NULL;
     arena *a = arena_new(64 << 20);
@@ -197,5 +199,5 @@ static int check_archive(const char *path, const struct stat *st, int flag, stru
 void graph_corpus(void (*each)(const char *name, ckpt_str bytes))
 {
     each_pickle = each;
-    CU_ASSERT_EQUAL_FATAL(nftw(unit_corpus("torch"), check_archive, 16, FTW_PHYS), 0);
+    CU_ASSERT_EQUAL_FATAL(nftw(unit_corpus("torch"), read_pickles, 16, FTW_PHYS), 0);
 }

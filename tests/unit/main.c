@@ -1,4 +1,4 @@
-/* The unit test program: `unit [SUITE…]` runs all suites or those named. */
+/* The unit test program: `unit [SUITE…]` runs the named suites, or all of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

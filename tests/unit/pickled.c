@@ -1,4 +1,4 @@
-/* pickled.c - see pickled.h. It recurses, because the pickles of tests are not deep. */
+/* pickled.c - see pickled.h. It recurses, because the pickles in tests are not deeply nested. */
 #include "pickled.h"
 
 #include <ctype.h>
@@ -9,10 +9,11 @@
 
 size_t caret_offset;
 
+/* A text that is being compiled to a pickle. */
 struct compiler {
     buf *out;
-    size_t begin;
-    const char *at;
+    size_t begin;   /* offset of the pickle in OUT */
+    const char *at; /* next character of the text */
 };
 
 static void put_value(struct compiler *c);
@@ -111,12 +112,12 @@ static void put_name(struct compiler *c)
 static void put_memo(struct compiler *c)
 {
     unsigned char slot = (unsigned char)strtoul(c->at, (char **)(uintptr_t)&c->at, 10);
-    bool whole = accept(c, "="), early = accept(c, "~");
-    if (whole)
+    bool assigned = accept(c, "="), unfilled = accept(c, "~");
+    if (assigned)
         put_value(c);
-    else if (early)
+    else if (unfilled)
         put_operand(c);
-    buf_byte(c->out, whole || early ? 'q' : 'h');
+    buf_byte(c->out, assigned || unfilled ? 'q' : 'h');
     buf_byte(c->out, slot);
 }
 
@@ -413,19 +414,19 @@ void check_refused(const char *text, ckpt_status want, const char *words)
 }
 
 void check_every_cut(const char *whole, size_t size,
-                     struct test_file (*newobj)(const char *text, const ckpt_limits *limits))
+                     struct test_file (*make)(const char *text, const ckpt_limits *limits))
 {
     char *part = malloc(size);
     CU_ASSERT_PTR_NOT_NULL_FATAL(part);
     for (size_t n = 1; n + 1 < size; n++) {
         memcpy(part, whole, size);
         part[n] = 0;
-        struct test_file m = newobj(part, NULL);
+        struct test_file m = make(part, NULL);
         CU_ASSERT(m.status == CKPT_ETRUNCATED && m.err.where[0] && m.err.offset < m.size);
         close_file(&m);
         memcpy(part, whole, size);
         part[n] = '!';
-        m = newobj(part, NULL);
+        m = make(part, NULL);
         CU_ASSERT(m.status == CKPT_OK || m.status == CKPT_EFORMAT || m.status == CKPT_ETRUNCATED);
         close_file(&m);
     }

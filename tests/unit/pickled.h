@@ -6,11 +6,11 @@
 #include "unit.h"
 
 /* put_pickle - appends to B the pickle of TEXT:
- *   None True False 12 -3 1.5 'text' s'Python 2' b'bytes' [a,b] (a,b) {k:v}; in a text \ and two
- *                   hexadecimal digits
+ *   None True False 12 -3 1.5 'text' s'Python 2' b'bytes' [a,b] (a,b) {k:v};
+ *                   in a text, \ and two hexadecimal digits are one byte
  *   %12 <k:v>       a number and a dict as torch.save writes them
  *   module.name     a global       f(a,b)   a call         new C(a,b)   NEWOBJ    obj C(a,b)   OBJ
- *   f|x             a call of f with arguments that are no tuple
+ *   f|x             a call of f whose arguments x are not a tuple
  *   x+[a,b] x+{k:v} items added to x         x!state       BUILD
  *   @pid            a persistent id          #3=x, #3      x put into the memo, and read from it;
  *                                            #3~[]+[#3] put before it is filled
@@ -27,9 +27,9 @@ extern size_t caret_offset;
     ",False,collections.OrderedDict())"
 #define W V2(FLOATS, 0, "(4,)", "(1,)")
 
-/* A file in memory. */
+/* A file in memory, and the result of opening it. close_file() frees it. */
 struct test_file {
-    ckpt_file *f; /* NULL when it was refused with STATUS */
+    ckpt_file *f; /* NULL if it was refused with STATUS */
     char *bytes;
     size_t size;
     ckpt_status status;
@@ -45,32 +45,32 @@ struct record {
 /* make_archive - makes an archive of the N records R, in the folder archive/, and opens it. The caller closes
  * each file of these functions with close_file. */
 struct test_file make_archive(const struct record *r, size_t n, const ckpt_limits *limits);
-/* replace_in_file - replaces each FROM in the bytes of M by TO, of the same length, and opens M again. */
+/* replace_in_file - replaces each FROM in the bytes of M with TO, of the same length, and opens M again. */
 void replace_in_file(struct test_file *m, const char *from, const char *to);
 /* make_torch_zip - opens a file as torch.save writes it: the pickle of TEXT, and three storages of 16
  * bytes. */
 struct test_file make_torch_zip(const char *text);
 struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt_limits *limits);
-/* make_torch_legacy - opens a file in torch's legacy format: pickles of TEXT and KEYS, then N bytes
- * STORAGES. */
+/* make_torch_legacy - builds and opens a file in torch's legacy format: the pickles TEXT and KEYS, and N
+ * bytes of STORAGES. */
 struct test_file make_torch_legacy(const char *text, const char *keys, const void *storages, size_t n);
-/* make_pickle - opens a file that is the pickle of TEXT. */
+/* make_pickle - builds and opens a file that is only the pickle TEXT. */
 struct test_file make_pickle(const char *text);
 /* open_bytes - opens a copy of the N bytes. */
 struct test_file open_bytes(const void *bytes, size_t n, const ckpt_limits *limits);
 void close_file(struct test_file *m);
 
-/* check_rows - M must have the tensors WANT, each in the form
+/* check_rows - checks that M has the tensors WANT, each in the form
  * "name kind dtype[shape]@storage+offset flags <class> (note);". */
 void check_rows(struct test_file *m, const char *want);
-/* check_numbers - the tensor NAME of F, of at most 16 float32 numbers, must hold WANT: "1 2.5 ". */
+/* check_numbers - checks that the tensor NAME of F, of at most 16 float32 numbers, holds WANT: "1 2.5 ". */
 void check_numbers(ckpt_file *f, const char *name, const char *want);
-/* check_opens - make_torch_zip(TEXT) must open with the tensors WANT. check_refused - it must be refused
- * with the status WANT and a message that contains WORDS, at the offset of ^ in TEXT. */
+/* check_opens - checks that make_torch_zip(TEXT) opens with the tensors WANT. check_refused - checks that it
+ * is refused with the status WANT and a message that contains WORDS, at the offset of ^ in TEXT. */
 void check_opens(const char *text, const char *want);
 void check_refused(const char *text, ckpt_status want, const char *words);
-/* check_every_cut - a file that MAKE makes of the JSON in WHOLE, of SIZE bytes, must be refused as truncated
- * when the JSON is cut at any byte, and read or refused when any of its bytes is changed. */
+/* check_every_cut - checks the file that MAKE builds from the JSON WHOLE of SIZE bytes: it must be refused as
+ * truncated if the JSON is cut at any byte, and be read or refused if any of its bytes is changed. */
 void check_every_cut(const char *whole, size_t size,
                      struct test_file (*make)(const char *text, const ckpt_limits *limits));
 

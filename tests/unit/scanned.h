@@ -12,28 +12,29 @@
 
 #define SCANNED_MAX 12
 
+/* The result of a scan, with its first SCANNED_MAX findings. */
 struct scanned {
     ckpt_status status;
     ckpt_error err;
     ckpt_scan_result result;
-    size_t findings, records; /* RECORDS counts findings and members */
+    size_t findings, records; /* RECORDS: calls of the callback, for findings and members */
     size_t members;           /* members that have a checksum */
     struct scanned_finding {
         char id[8], where[64], text[256];
         uint64_t offset;
     } first, all[SCANNED_MAX];
-    size_t stop_at; /* the number of findings after which the scan is stopped; 0: none */
+    size_t stop_at; /* the number of findings after which the callback stops the scan; 0: never */
 };
 
-/* scan_buffer - scans a file of the SIZE bytes at DATA; STOP_AT as in the struct. If KEEP_SCANNED is set, a
- * copy of the file is kept in that folder. scan_buffer_as - scans a file whose name ends in SUFFIX, with the
- * options OPTS; either may be NULL. */
+/* scan_buffer - scans a file of the SIZE bytes at DATA, and stops after STOP_AT findings (0: never). If the
+ * variable KEEP_SCANNED names a folder, a copy of the file is kept there. scan_buffer_as - scans a file whose
+ * name ends in SUFFIX, with the options OPTS; either may be NULL. */
 struct scanned scan_buffer(const void *data, size_t size, size_t stop_at);
 struct scanned scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
                               size_t stop_at);
 
 /* scan_has_finding - returns true if S has N findings, one of them ID at OFFSET with TEXT in its message;
- * prints them if not. */
+ * prints them if not. FINDING asserts it. */
 bool scan_has_finding(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text,
                       int line);
 #define FINDING(s, n, id, offset, text)                                                                      \

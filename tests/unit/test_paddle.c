@@ -1,9 +1,9 @@
-/* Parameters of Paddle without a program: valid and malformed headers. */
+/* Reading parameters of Paddle without a program: valid and malformed headers. */
 #include "bytes.h"
 #include "format/format.h"
 #include "unit.h"
 
-/* version, levels of LoD; version, length of the description */
+/* Version and number of LoD levels, then version and length of the tensor description. */
 #define HEAD(levels, n)                                                                                      \
     "\0\0\0\0" levels "\0\0\0\0\0\0\0"                                                                       \
     "\0\0\0\0" n "\0\0\0"
@@ -12,15 +12,15 @@
 
 static ckpt_error err;
 
-/* open_params - opens BYTES; NULL: refused, see err. */
+/* open_params - opens BYTES; returns NULL and sets err if they are refused. */
 static ckpt_file *open_params(ckpt_str bytes)
 {
     ckpt_file *f = NULL;
     return ckpt_open_memory(bytes.ptr, bytes.len, "test", NULL, &f, &err) == CKPT_OK ? f : NULL;
 }
 
-/* tensors_in - returns how many tensors BYTES have; -1: refused, see err. */
-static int tensors_in(ckpt_str bytes)
+/* count_tensors - returns how many tensors BYTES have; -1, with err set, if they are refused. */
+static int count_tensors(ckpt_str bytes)
 {
     ckpt_file *f = open_params(bytes);
     int n = f ? (int)ckpt_tensor_count(f) : -1;
@@ -28,8 +28,9 @@ static int tensors_in(ckpt_str bytes)
     return n;
 }
 
-/* salvaged_from - returns how many tensors of BYTES can be salvaged; -1: see err. */
-static int salvaged_from(ckpt_str bytes)
+/* count_salvaged - returns how many tensors of BYTES can be salvaged; -1, with err set, if they are
+ * refused. */
+static int count_salvaged(ckpt_str bytes)
 {
     ckpt_file *f = NULL;
     int n = -1;
@@ -50,34 +51,34 @@ static void several_tensors_need_names(void)
     CU_ASSERT_TRUE(ckpt_tensor_at(f, 0, &t));
     CU_ASSERT_EQUAL(t.npath, 0);
     ckpt_close(f);
-    CU_ASSERT_EQUAL(tensors_in(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") DESC VALUES)), -1);
+    CU_ASSERT_EQUAL(count_tensors(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") DESC VALUES)), -1);
     CU_ASSERT_STRING_EQUAL(err.found, "several tensors without names");
-    CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") DESC VALUES)), 2);
+    CU_ASSERT_EQUAL(count_salvaged(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") DESC VALUES)), 2);
 }
 
 static void packed_sizes_and_levels_are_read(void)
 {
-    CU_ASSERT_EQUAL(tensors_in(TEXT(HEAD("\0", "\x06") "\x08\x05\x12\x02\x01\x02" VALUES)), 1);
-    CU_ASSERT_EQUAL(tensors_in(TEXT("\0\0\0\0\1\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0"
-                                    "0123456789abcdef"
-                                    "\0\0\0\0\4\0\0\0" DESC VALUES)),
+    CU_ASSERT_EQUAL(count_tensors(TEXT(HEAD("\0", "\x06") "\x08\x05\x12\x02\x01\x02" VALUES)), 1);
+    CU_ASSERT_EQUAL(count_tensors(TEXT("\0\0\0\0\1\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0"
+                                       "0123456789abcdef"
+                                       "\0\0\0\0\4\0\0\0" DESC VALUES)),
                     1);
 }
 
 static void malformed_parameters_are_refused(void)
 {
-    CU_ASSERT_EQUAL(tensors_in(TEXT("\1\0\0\0" HEAD("\0", "\x04") DESC VALUES)), -1);
+    CU_ASSERT_EQUAL(count_tensors(TEXT("\1\0\0\0" HEAD("\0", "\x04") DESC VALUES)), -1);
     CU_ASSERT_EQUAL(err.status, CKPT_EUNKNOWN);
-    CU_ASSERT_EQUAL(tensors_in(TEXT(HEAD("\0", "\x02") "\x10\x02" VALUES)), -1);
+    CU_ASSERT_EQUAL(count_tensors(TEXT(HEAD("\0", "\x02") "\x10\x02" VALUES)), -1);
     CU_ASSERT_EQUAL(err.status, CKPT_EUNKNOWN);
-    CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES "\0\0\0\0")), -1);
+    CU_ASSERT_EQUAL(count_salvaged(TEXT(HEAD("\0", "\x04") DESC VALUES "\0\0\0\0")), -1);
     CU_ASSERT_STRING_EQUAL(err.where, "tensor 1");
-    CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES "\1\0\0\0" HEAD("\0", "\x04"))), -1);
+    CU_ASSERT_EQUAL(count_salvaged(TEXT(HEAD("\0", "\x04") DESC VALUES "\1\0\0\0" HEAD("\0", "\x04"))), -1);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.found, "version 1"));
-    CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") "\x08\x07\x10\x02")),
-                    -1);
+    CU_ASSERT_EQUAL(
+        count_salvaged(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") "\x08\x07\x10\x02")), -1);
     CU_ASSERT_EQUAL(err.status, CKPT_EUNSUPPORTED);
-    CU_ASSERT_EQUAL(salvaged_from(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x02") "\x10\x02")), -1);
+    CU_ASSERT_EQUAL(count_salvaged(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x02") "\x10\x02")), -1);
     CU_ASSERT_STRING_EQUAL(err.found, "no");
 }
 

@@ -1,5 +1,5 @@
-/* Large rows are read in chunks: results do not depend on the number of threads, and no values of a chunk are
- * lost. */
+/* Reading large tensors in chunks: results do not depend on the number of threads, and no values of a chunk
+ * are lost. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +9,12 @@
 #include "flat.h"
 #include "unit.h"
 
-#define N (PARALLEL_CHUNK_BYTES / 4 + 70001u) /* floats: two chunks, of which the second one is not full */
+#define N (PARALLEL_CHUNK_BYTES / 4 + 70001u) /* floats: a full chunk, and a part of a second one */
 
 static const unsigned threads[] = {1, 2, 4, 7};
 
-/* make_numbers - numbers of both signs; those at the ends of the chunks are outside of the others' range. */
+/* make_numbers - returns N numbers of both signs, which the caller frees. The largest and the smallest are at
+ * the border of the chunks, and NaN is at the end. */
 static float *make_numbers(void)
 {
     float *x = malloc((size_t)N * sizeof *x);
@@ -51,7 +52,7 @@ static void statistics_do_not_depend_on_threads(void)
     free(x);
 }
 
-/* Negated values are split into the same chunks. */
+/* A negated tensor is split into the same chunks, so its sums are exactly the negated ones. */
 static void negated_rows_have_the_same_chunks(void)
 {
     float *x = make_numbers();
@@ -96,7 +97,7 @@ static void differences_do_not_depend_on_threads(void)
     free(x);
 }
 
-/* The checksums of the chunks are combined to that of the storage. */
+/* The CRC-32 of the storage is computed from those of the chunks. */
 static void checksums_of_chunks_are_combined(void)
 {
     float *x = make_numbers();
@@ -106,7 +107,7 @@ static void checksums_of_chunks_are_combined(void)
     ckpt_error err;
     uint32_t row = 0;
     st->has_crc = true;
-    unit_host(x, N, sizeof *x); /* as the file has them */
+    unit_host(x, N, sizeof *x); /* to the byte order of the file */
     st->crc = crc32_update(0, x, (size_t)4 * N);
     for (size_t i = 0; i < 8; i++) {
         ckpt_work how = {.struct_size = sizeof how, .threads = threads[i % 4]};

@@ -1,4 +1,4 @@
-/* Tests codec/pickle_read.c: every opcode, every refusal, and damage at every byte. */
+/* Reading pickles: every opcode, every refusal, and damage at every byte. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -10,15 +10,16 @@
 
 #define BYTES(s) "" s, sizeof(s) - 1
 
+/* A pickle, and the result of reading it. */
 struct program {
     const char *bytes;
     size_t n;
-    const char *graph; /* the result as graph_text() prints it; NULL: an error */
+    const char *graph; /* the value as graph_text() prints it; NULL if the pickle is refused */
     ckpt_status status;
-    const char *what; /* part of the message */
+    const char *what; /* part of the error message */
 };
 
-/* These use every opcode that is not refused. */
+/* Pickles that together use every opcode that is not refused. */
 static const struct program valid[] = {
     {BYTES("N."), "N", 0, 0},
     {BYTES("\x80\x02\x88."), "T", 0, 0},
@@ -284,7 +285,7 @@ static void malformed_pickles_are_refused(void)
         check_program(&refused[i]);
 }
 
-/* put_argument - writes a valid argument of opcode OP to OUT; returns its size. */
+/* put_argument - writes a valid argument of opcode OP to OUT, and returns its size. */
 static size_t put_argument(const struct pickle_op *op, unsigned char *out)
 {
     static const struct {
@@ -309,15 +310,16 @@ static size_t put_argument(const struct pickle_op *op, unsigned char *out)
     return of[op->argument].n;
 }
 
-/* Opcodes that take something from the stack or the memo: without a MARK, and down to the last MARK. */
-static const char takers[] = "02QRabsh\x81\x85\x86\x87\x92\x93\x94pqrjg";
+/* Opcodes that take values from the stack or the memo, and those that take all values above the last MARK. */
+static const char value_takers[] = "02QRabsh\x81\x85\x86\x87\x92\x93\x94pqrjg";
 static const char mark_takers[] = "1telduoi\x90\x91";
 
 static void an_empty_stack_is_reported_as_underflow(void)
 {
     for (unsigned op = 1; op < 256; op++) {
         const struct pickle_op *o = pickle_op((uint8_t)op);
-        bool taker = strchr(takers, (char)op) != NULL, mark_taker = strchr(mark_takers, (char)op) != NULL;
+        bool taker = strchr(value_takers, (char)op) != NULL,
+             mark_taker = strchr(mark_takers, (char)op) != NULL;
         if (!o || (!taker && !mark_taker))
             continue;
         unsigned char bytes[64] = {(unsigned char)op};
@@ -387,7 +389,7 @@ static void failing_allocations_are_reported(void)
         if (done)
             break;
     }
-    CU_ASSERT(n > 6); /* for nodes, text and four lists of facts */
+    CU_ASSERT(n > 6); /* allocations of nodes, text and four lists of facts */
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
     graph_read_limited(&g, BYTES("(((((]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]t."), 1024, 0);
     CU_ASSERT_EQUAL(g.status, CKPT_ELIMIT);
@@ -403,7 +405,7 @@ static void put_repeated(buf *b, const char *bytes, size_t n, size_t times)
         buf_put(b, bytes, n);
 }
 
-/* put_text - appends BINUNICODE with SHIFT times 'a', then TIMES times UNIT. */
+/* put_text - appends a BINUNICODE of SHIFT letters 'a' and TIMES copies of UNIT. */
 static void put_text(buf *b, size_t shift, const char *unit, size_t times)
 {
     buf_byte(b, 'X');
@@ -569,7 +571,7 @@ static void nested_shared_lists_stay_small(void)
     buf b;
     buf_init(&b, SIZE_MAX);
     buf_text(&b, "]");
-    put_repeated(&b, "2\x86", 2, 5000); /* as a tree: 2^5000 lists */
+    put_repeated(&b, "2\x86", 2, 5000); /* 2^5000 lists if shared ones were copied */
     buf_text(&b, ".");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
@@ -614,7 +616,7 @@ static void facts_are_collected_in_order(void)
     CU_ASSERT_EQUAL(g.facts.globals[1]->flags, VALUE_DOTTED | VALUE_LITERAL);
     CU_ASSERT_EQUAL_FATAL(g.facts.ncalls, 2);
     CU_ASSERT_EQUAL(g.facts.calls[1]->call, CALL_NEWOBJ);
-    CU_ASSERT_EQUAL_FATAL(g.facts.nmutations, 2); /* that of the list is not counted */
+    CU_ASSERT_EQUAL_FATAL(g.facts.nmutations, 2); /* APPEND to the list is not counted */
     CU_ASSERT_EQUAL(g.facts.mutations[0].opcode, PICKLE_SETITEMS);
     CU_ASSERT_EQUAL(g.facts.mutations[0].target, g.facts.calls[0]);
     CU_ASSERT_EQUAL(g.facts.mutations[1].opcode, PICKLE_BUILD);

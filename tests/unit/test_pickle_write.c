@@ -1,4 +1,4 @@
-/* Tests codec/pickle_write.c: the bytes it writes, and the graphs that are read from them. */
+/* Writing pickles: the bytes that are written, and the graphs that are read from them. */
 #include <stdlib.h>
 
 #include "base/cursor.h"
@@ -11,9 +11,9 @@
 #define BYTES(s) "" s, sizeof(s) - 1
 
 static const struct {
-    const char *in;
+    const char *in; /* the pickle that is read */
     size_t nin;
-    const char *out; /* what is written after PROTO 2 */
+    const char *out; /* the bytes that are written after PROTO 2 */
     size_t nout;
 } exact[] = {
     {BYTES("N."), BYTES("N.")},
@@ -105,7 +105,7 @@ static const struct {
            "a\x85Rq\x02sba00h\x02.")},
 };
 
-/* write_graph - pickles the graph of ROOT to OUT, which the caller frees, even after a failure. */
+/* write_graph - pickles ROOT to OUT, which the caller frees, even after a failure. */
 static ckpt_status write_graph(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out,
                                ckpt_error *err)
 {
@@ -115,7 +115,7 @@ static ckpt_status write_graph(const ckpt_value *root, const struct pickle_hooks
     return st;
 }
 
-static void show_bytes(const char *what, const void *bytes, size_t n)
+static void print_bytes(const char *what, const void *bytes, size_t n)
 {
     printf("\n    %s ", what);
     for (size_t i = 0; i < n; i++) {
@@ -128,8 +128,8 @@ static void check_bytes(const buf *out, const void *want, size_t n)
 {
     bool same = out->len == n + 2 && memcmp(out->data + 2, want, n) == 0;
     if (!same) {
-        show_bytes("expected", want, n);
-        show_bytes("got     ", out->data + 2, out->len - 2);
+        print_bytes("expected", want, n);
+        print_bytes("got     ", out->data + 2, out->len - 2);
     }
     CU_ASSERT(same);
 }
@@ -144,7 +144,7 @@ static void writes_exactly_these_bytes(void)
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
         check_bytes(&out, exact[i].out, exact[i].nout);
-        graph_read(&again, out.data, out.len); /* what was written is read and written again */
+        graph_read(&again, out.data, out.len); /* reads and writes again what was written */
         CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(again.root, NULL, &twice, &err), CKPT_OK);
         graph_free(&again);
@@ -219,6 +219,8 @@ static void items_are_appended_in_batches_of_a_thousand(void)
 
 /* ------------------------------------------------------------------- hooks */
 
+/* The changes that the hooks make: entry DROP of CONTAINER is dropped, entry RENAME is renamed to NAME, and
+ * INSTEAD is written instead of INSTEAD_OF. */
 struct edits {
     const ckpt_value *container;
     uint32_t drop, rename;
@@ -232,7 +234,7 @@ static const ckpt_value *replace(void *user, const ckpt_value *v)
     return v == e->instead_of ? e->instead : v;
 }
 
-static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+static bool edit_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct edits *e = user;
     CU_ASSERT_PTR_NULL(text->ptr);
@@ -241,7 +243,7 @@ static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
     return v != e->container || i != e->drop;
 }
 
-static ckpt_status leaf(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
+static ckpt_status write_leaf(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     char key[8] = "k";
     (void)user;
@@ -259,8 +261,8 @@ static ckpt_status leaf(void *user, pickle_writer *w, const ckpt_value *v, ckpt_
     return CKPT_OK;
 }
 
-/* check_edit - the pickle IN must become WANT when entry DROP of its root is dropped and entry RENAME is
- * renamed to z. */
+/* check_edit - checks that the pickle IN is written as WANT if entry DROP of its root is dropped and entry
+ * RENAME is renamed to z. */
 static void check_edit(const char *in, size_t n, uint32_t drop, uint32_t rename, const char *want,
                        size_t nwant)
 {
@@ -270,7 +272,7 @@ static void check_edit(const char *in, size_t n, uint32_t drop, uint32_t rename,
     graph_read(&g, in, n);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     struct edits e = {.container = g.root, .drop = drop, .rename = rename, .name = "z"};
-    struct pickle_hooks hooks = {.user = &e, .replace = replace, .entry = entry, .leaf = leaf};
+    struct pickle_hooks hooks = {.user = &e, .replace = replace, .entry = edit_entry, .leaf = write_leaf};
     CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_OK);
     check_bytes(&out, want, nwant);
     buf_free(&out);
@@ -325,7 +327,7 @@ static void persistent_ids_are_written_by_the_leaf_hook(void)
     ckpt_error err;
     buf out;
     struct edits e = {.drop = 9};
-    struct pickle_hooks hooks = {.user = &e, .leaf = leaf};
+    struct pickle_hooks hooks = {.user = &e, .leaf = write_leaf};
     graph_read(&g, BYTES("]NQa."));
     CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_ELOSSY);
     CU_ASSERT_STRING_EQUAL(err.what, "no such storage");
@@ -412,7 +414,8 @@ static void depth_is_bounded(void)
     }
 }
 
-/* Writes a tuple of N lists that each contain it: nested N deep, and the size grows with N * N. */
+/* write_cyclic_tuple - writes a tuple of N lists that each contain the tuple. The output is nested N deep,
+ * and its SIZE grows with N * N. */
 static ckpt_status write_cyclic_tuple(unsigned n, size_t *size)
 {
     struct graph g;
@@ -482,7 +485,7 @@ static void nested_shared_lists_stay_small(void)
 
 /* ------------------------------------------------------------------ corpus */
 
-/* A comparison of two graphs. */
+/* A comparison of two value graphs. */
 struct pairing {
     const ckpt_value **waiting; /* pairs of nodes to compare */
     size_t n, cap;
@@ -562,7 +565,8 @@ static void pair_nodes(struct pairing *p, const ckpt_value *a, const ckpt_value 
     }
 }
 
-/* identical - whether two graphs read from protocol 2 have the same values and share the same objects. */
+/* identical - returns whether two graphs read from protocol 2 have the same values and share the same
+ * objects. */
 static bool identical(const ckpt_value *a, const ckpt_value *b)
 {
     struct pairing p = {.visited = map_new(1024), .same = true};
@@ -586,7 +590,7 @@ static bool identical(const ckpt_value *a, const ckpt_value *b)
     return p.same;
 }
 
-/* puts_are_distinct - whether no memo entry is written twice, which pickletools would refuse. */
+/* puts_are_distinct - returns whether no memo entry is written twice, which pickletools would refuse. */
 static bool puts_are_distinct(const unsigned char *b, size_t n)
 {
     bool put[512] = {false}, distinct = true;
@@ -602,7 +606,7 @@ static bool puts_are_distinct(const unsigned char *b, size_t n)
     return distinct;
 }
 
-/* Only if the pickle has a small int, which can be written longer, can 1 or 3 bytes be filled. */
+/* A pickle can be made 1 or 3 bytes longer only if it has a small int, for which a longer opcode exists. */
 static void pickles_are_filled_to_a_given_size(void)
 {
     static const struct {

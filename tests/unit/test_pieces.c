@@ -1,5 +1,5 @@
-/* Tensors stored as pieces, as distributed checkpoints do: the pieces are assembled to the right bytes, and
- * pieces that leave holes, overlap or reach outside are refused. */
+/* Tensors that are stored as pieces, as in distributed checkpoints: their bytes are assembled, and pieces
+ * that leave holes, overlap or reach outside of the tensor are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,10 +28,10 @@ struct sample {
     struct piece piece[MAX_PIECES];
     struct pieces p;
     uint64_t nbytes;
-    unsigned char *want, *bytes[FILES]; /* of the tensor, and of the files */
+    unsigned char *want, *bytes[FILES]; /* the expected bytes of the tensor; the bytes of the files */
     source *file[FILES];
     arena *a;
-    source *src;
+    source *src; /* the assembled tensor, which begins at AT */
     uint64_t at;
 };
 
@@ -54,7 +54,7 @@ static void add_piece(const uint64_t *offset, const uint64_t *size)
     sample.piece[i] = (struct piece){.offset = sample.offset[i], .size = sample.size[i]};
 }
 
-/* cut_box - cuts the box at OFFSET of SIZE into about N pieces, by planes at random. */
+/* cut_box - cuts the box of SIZE at OFFSET into about N pieces, along random planes. */
 static void cut_box(const uint64_t *offset, const uint64_t *size, uint32_t n)
 {
     uint32_t k = sample.p.ndim ? random_below(sample.p.ndim) : 0;
@@ -95,7 +95,7 @@ static void cut_grid(void)
     }
 }
 
-/* set_strides - gives piece I random strides with gaps; returns the elements that it spans. */
+/* set_strides - gives piece I random strides with gaps; returns how many elements the piece spans. */
 static uint64_t set_strides(size_t i)
 {
     uint32_t order[DIMS], n = sample.p.ndim;
@@ -117,8 +117,8 @@ static uint64_t set_strides(size_t i)
     return span;
 }
 
-/* piece_element - returns where element E of piece I is in its file; IN_TENSOR is its index in the tensor. */
-static unsigned char *piece_element(size_t i, uint64_t e, uint64_t *in_tensor)
+/* find_element - returns element E of piece I in its file, and sets IN_TENSOR to its index in the tensor. */
+static unsigned char *find_element(size_t i, uint64_t e, uint64_t *in_tensor)
 {
     const struct piece *c = &sample.piece[i];
     uint64_t at = 0, to = 0, run = 1, row = 1;
@@ -138,7 +138,7 @@ static unsigned char *piece_element(size_t i, uint64_t e, uint64_t *in_tensor)
 }
 
 /* fill_files - fills the files with random bytes, and sets the expected bytes of the tensor. Where pieces
- * overlap, the first is used. STRIDED: pieces get strides. */
+ * overlap, the first one counts. STRIDED: the pieces get strides. */
 static void fill_files(bool strided)
 {
     uint64_t end[FILES] = {0}, in[MAX_PIECES], at[MAX_PIECES];
@@ -165,12 +165,13 @@ static void fill_files(bool strided)
         sample.piece[i].src = sample.file[in[i]];
         sample.piece[i].at = at[i];
         for (uint64_t e = 0, to; e < elements_of(sample.piece[i].size); e++) {
-            const unsigned char *from = piece_element(i, e, &to);
+            const unsigned char *from = find_element(i, e, &to);
             memcpy(sample.want + to * sample.p.width, from, sample.p.width);
         }
     }
 }
 
+/* begin - begins a sample of NDIM dimensions of at most MOST, without pieces. */
 static void begin(uint32_t ndim, uint32_t most)
 {
     static const uint32_t widths[] = {1, 2, 4, 8, 16, 3, 18};
@@ -198,7 +199,8 @@ static ckpt_status assemble(ckpt_error *err)
     return pieces_source(sample.a, &sample.p, &sample.src, &sample.at, err);
 }
 
-/* reads_right - whether the tensor is read as expected: at once, in random ranges, and by a window. */
+/* reads_right - returns whether the tensor is read as expected: at once, in random ranges, and by a
+ * window. */
 static bool reads_right(void)
 {
     unsigned char *got = malloc((size_t)sample.nbytes + 1);
@@ -292,7 +294,7 @@ static bool fails_with(ckpt_status st, const char *what)
     return ok;
 }
 
-/* begin_matrix - begins with 6 x 8 bytes in four pieces of 3 x 4. */
+/* begin_matrix - begins a sample of 6 x 8 bytes in four pieces of 3 x 4. */
 static void begin_matrix(void)
 {
     begin(2, 1);
@@ -315,7 +317,7 @@ static void holes_are_refused(void)
     begin_matrix();
     sample.size[3][1] = 3;
     CU_ASSERT(fails_with(CKPT_EFORMAT, "no piece has [3:6, 7:8] of [6, 8]"));
-    sample.p.may_overlap = true; /* so volumes do not prove it */
+    sample.p.may_overlap = true; /* so that the sum of the sizes does not show it */
     sample.piece[sample.p.n] = sample.piece[0];
     sample.piece[sample.p.n++].size = (const uint64_t[]){1, 1};
     CU_ASSERT(fails_with(CKPT_EFORMAT, "no piece has [3:6, 7:8] of [6, 8]"));
@@ -369,7 +371,7 @@ static void pieces_outside_are_refused(void)
     end_sample();
 }
 
-/* A single piece, or pieces that follow each other, are read from the file without a source in between. */
+/* A single piece, or pieces that follow each other in a file, need no source but the file. */
 static void contiguous_pieces_need_no_source(void)
 {
     begin(3, 7);
@@ -397,7 +399,7 @@ static void contiguous_pieces_need_no_source(void)
     end_sample();
 }
 
-/* ------------------------------------------------------------------------- size */
+/* ----------------------------------------------------------------- many pieces */
 
 /* An endless source of zeros, which counts its reads. */
 struct zeros {
@@ -469,7 +471,8 @@ static void a_million_pieces_are_assembled(void)
     free(numbers);
 }
 
-/* Tall columns, each a row below the last, in random order: each search would look at most of them. */
+/* Tall columns in random order, each of which begins a row below its predecessor: a search for the pieces of
+ * an element would visit most of them. */
 static void pieces_that_are_slow_to_search_are_refused(void)
 {
     size_t n = 200000;
@@ -522,7 +525,7 @@ static void pieces_take_few_reads(void)
 
 /* ---------------------------------------------------------------------- threads */
 
-static ckpt_status read_some(void *user, struct pool *pool, size_t i, unsigned worker, ckpt_error *err)
+static ckpt_status check_range(void *user, struct pool *pool, size_t i, unsigned worker, ckpt_error *err)
 {
     unsigned char got[512];
     size_t total = (size_t)sample.nbytes, from = (size_t)(i * 37 % total);
@@ -537,7 +540,7 @@ static ckpt_status read_some(void *user, struct pool *pool, size_t i, unsigned w
 static void threads_read_pieces(void)
 {
     static uint64_t weight[5000];
-    struct pool_job job = {.n = 5000, .weight = weight, .threads = 4, .task = read_some};
+    struct pool_job job = {.n = 5000, .weight = weight, .threads = 4, .task = check_range};
     ckpt_error err;
     begin(3, 1);
     sample.shape[0] = sample.shape[1] = sample.shape[2] = 30;
@@ -556,7 +559,7 @@ static void threads_read_pieces(void)
 
 #define ROWS    4500u
 #define COLUMNS 4096u
-#define ACROSS  5u
+#define ACROSS  5u /* pieces next to each other */
 
 /* The bytes of the pieces, freed at the end of the test. */
 static struct {
@@ -564,7 +567,7 @@ static struct {
     size_t n;
 } piece_bytes;
 
-/* put_in_pieces - replaces the storage of tensor I of F, a matrix of floats, by ACROSS times two pieces. */
+/* put_in_pieces - stores tensor I of F, a matrix of floats, as 2 * ACROSS pieces. */
 static void put_in_pieces(ckpt_file *f, uint32_t i, size_t rows, size_t columns)
 {
     uint64_t offset[2 * ACROSS][2], size[2 * ACROSS][2], shape[2] = {rows, columns}, end = 0, at;
@@ -613,7 +616,7 @@ static int count_changes(void *user, const ckpt_diff_event *e)
     return 0;
 }
 
-static void digest(ckpt_file *f, unsigned threads, uint8_t out[CKPT_DIGEST_MAX])
+static void compute_digest(ckpt_file *f, unsigned threads, uint8_t out[CKPT_DIGEST_MAX])
 {
     uint8_t all[2 * CKPT_DIGEST_MAX];
     ckpt_work how = {.struct_size = sizeof how, .threads = threads};
@@ -627,16 +630,16 @@ static void check_same_tensors(ckpt_file *a, ckpt_file *b)
     uint8_t one[CKPT_DIGEST_MAX], other[CKPT_DIGEST_MAX];
     unsigned changes = 0;
     ckpt_diff_options o = {.struct_size = sizeof o, .threads = 3};
-    digest(a, 1, one);
+    compute_digest(a, 1, one);
     for (unsigned threads = 1; threads < 5; threads += 3) {
-        digest(b, threads, other);
+        compute_digest(b, threads, other);
         CU_ASSERT_EQUAL(memcmp(one, other, sizeof one), 0);
     }
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, count_changes, &changes, NULL, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(changes, 0);
 }
 
-/* check_convert - F, written to PATH by several threads, must hold the tensors of WANT. */
+/* check_convert - checks that F, written to PATH by several threads, holds the tensors of WANT. */
 static void check_convert(ckpt_file *f, ckpt_file *want, const char *path)
 {
     ckpt_plan *p = NULL;
@@ -652,7 +655,7 @@ static void check_convert(ckpt_file *f, ckpt_file *want, const char *path)
     remove(path);
 }
 
-static void commands_treat_pieces_as_any_tensor(void)
+static void pieces_do_not_change_results(void)
 {
     size_t n = 70 * 41 + (size_t)ROWS * COLUMNS;
     float *values = malloc(n * sizeof *values);
@@ -691,5 +694,5 @@ void suite_pieces(void)
     UNIT(pieces_that_are_slow_to_search_are_refused);
     UNIT(pieces_take_few_reads);
     UNIT(threads_read_pieces);
-    UNIT(commands_treat_pieces_as_any_tensor);
+    UNIT(pieces_do_not_change_results);
 }

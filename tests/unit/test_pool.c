@@ -1,4 +1,5 @@
-/* Tasks on threads: each runs once, the first failure is reported, and results do not depend on threads. */
+/* The thread pool: each task runs once, the first failure is reported, and results do not depend on the
+ * number of threads. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +11,13 @@
 
 #define TASKS 500
 
+/* The tasks of a pool. */
 struct counts {
-    atomic_int runs[TASKS];
-    size_t bad[3]; /* tasks that fail */
-    size_t cancel; /* task that cancels the pool */
+    atomic_int runs[TASKS]; /* how often each task ran */
+    size_t bad[3];          /* tasks that fail */
+    size_t cancel;          /* the task that cancels the pool */
     unsigned threads;
-    atomic_int started;
+    atomic_int started; /* tasks that ran */
 };
 
 static ckpt_status run_task(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
@@ -77,7 +79,7 @@ static void cancelling_stops_the_pool(void)
     CU_ASSERT_EQUAL(run_pool(&d, 4, &err), CKPT_ECANCELLED);
 }
 
-static void numbers_of_threads_are_limited(void)
+static void the_number_of_threads_is_limited(void)
 {
     CU_ASSERT(pool_threads(0) >= 1 && pool_threads(0) <= 4);
     CU_ASSERT_EQUAL(pool_threads(7), 7);
@@ -88,7 +90,7 @@ static void numbers_of_threads_are_limited(void)
 
 enum { ROWS = 40, ROW = 256 * 1024 };
 
-static ckpt_file *many_rows(unsigned char *data)
+static ckpt_file *open_rows(unsigned char *data)
 {
     static char header[ROWS * 80];
     size_t n = 0;
@@ -108,7 +110,7 @@ static ckpt_file *many_rows(unsigned char *data)
 static void digests_do_not_depend_on_threads(void)
 {
     unsigned char *data = malloc((size_t)ROWS * ROW);
-    ckpt_file *f = many_rows(data);
+    ckpt_file *f = open_rows(data);
     uint8_t one[ROWS * CKPT_DIGEST_MAX], many[ROWS * CKPT_DIGEST_MAX];
     ckpt_work how = {.struct_size = sizeof how, .threads = 1};
     CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, one, NULL), CKPT_OK);
@@ -124,12 +126,15 @@ static void digests_do_not_depend_on_threads(void)
     free(data);
 }
 
+/* Rows that are processed and reported. */
 struct order {
-    size_t next, stop, fail;
-    bool wrong;
+    size_t next; /* the row that must be reported next */
+    size_t stop; /* reporting stops before this row; 0: never */
+    size_t fail; /* the first row that fails */
+    bool wrong;  /* rows were reported out of order */
 };
 
-static ckpt_status process(void *user, size_t i, struct parallel_context *s, ckpt_error *err)
+static ckpt_status process_row(void *user, size_t i, struct parallel_context *s, ckpt_error *err)
 {
     const struct order *o = user;
     if (i >= o->fail)
@@ -138,7 +143,7 @@ static ckpt_status process(void *user, size_t i, struct parallel_context *s, ckp
     return CKPT_OK;
 }
 
-static int report(void *user, size_t i)
+static int report_row(void *user, size_t i)
 {
     struct order *o = user;
     o->wrong |= i != o->next++;
@@ -148,7 +153,7 @@ static int report(void *user, size_t i)
 static void rows_are_reported_in_order(void)
 {
     unsigned char *data = malloc((size_t)ROWS * ROW);
-    ckpt_file *f = many_rows(data);
+    ckpt_file *f = open_rows(data);
     struct parallel_item items[ROWS];
     for (uint32_t i = 0; i < ROWS; i++)
         items[i] = (struct parallel_item){.file = f, .row = i};
@@ -157,8 +162,8 @@ static void rows_are_reported_in_order(void)
         struct parallel_job s = {.items = items,
                                  .n = ROWS,
                                  .threads = threads,
-                                 .process = process,
-                                 .report = report,
+                                 .process = process_row,
+                                 .report = report_row,
                                  .user = &all};
         ckpt_error err;
         CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_OK);
@@ -179,7 +184,7 @@ void suite_pool(void)
     UNIT(each_task_runs_once);
     UNIT(the_first_failure_is_reported);
     UNIT(cancelling_stops_the_pool);
-    UNIT(numbers_of_threads_are_limited);
+    UNIT(the_number_of_threads_is_limited);
     UNIT(digests_do_not_depend_on_threads);
     UNIT(rows_are_reported_in_order);
 }

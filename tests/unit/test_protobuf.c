@@ -1,14 +1,14 @@
-/* Protobuf: fields of every wire type, and malformed messages. */
+/* Reading protobuf: fields of every wire type, and malformed messages. */
 #include "codec/protobuf.h"
 #include "unit.h"
 
-static cursor message(ckpt_str bytes) { return cursor_of(bytes.ptr, bytes.len, 100); }
+static cursor open_message(ckpt_str bytes) { return cursor_of(bytes.ptr, bytes.len, 100); }
 
 static void fields_are_read(void)
 {
     struct proto_field f;
-    cursor c = message(STR_LIT("\10\226\1\22\3abc\31\1\0\0\0\0\0\0\200"
-                               "\45\4\3\2\1\200\1\0"));
+    cursor c = open_message(STR_LIT("\10\226\1\22\3abc\31\1\0\0\0\0\0\0\200"
+                                    "\45\4\3\2\1\200\1\0"));
     CU_ASSERT(proto_next(&c, &f) && proto_is(&f, 1, PROTO_VARINT) && f.value == 150);
     CU_ASSERT(proto_next(&c, &f) && proto_is(&f, 2, PROTO_BYTES) && str_is(proto_text(&f), "abc"));
     CU_ASSERT_EQUAL(f.bytes.pos, 105);
@@ -22,7 +22,7 @@ static void fields_are_read(void)
 static void the_largest_number_is_read(void)
 {
     struct proto_field f;
-    cursor c = message(STR_LIT("\10\377\377\377\377\377\377\377\377\377\1"));
+    cursor c = open_message(STR_LIT("\10\377\377\377\377\377\377\377\377\377\1"));
     CU_ASSERT(proto_next(&c, &f) && f.value == UINT64_MAX);
 }
 
@@ -30,15 +30,15 @@ static void malformed_messages_are_refused(void)
 {
     static const ckpt_str bad[] = {
         {"\10", 1},                                            /* no value */
-        {"\10\200", 2},                                        /* half a value */
+        {"\10\200", 2},                                        /* a truncated value */
         {"\10\377\377\377\377\377\377\377\377\377\2", 11},     /* 65 bits */
         {"\10\200\200\200\200\200\200\200\200\200\200\1", 12}, /* 11 bytes */
-        {"\22\4abc", 5},                                       /* more bytes than there are */
+        {"\22\4abc", 5},                                       /* 4 bytes, of which 3 are there */
         {"\22\377\377\377\377\377\377\377\377\377\1", 11},     /* 2^64 - 1 bytes */
-        {"\31\1\2\3", 4},                                      /* half a number */
+        {"\31\1\2\3", 4},                                      /* a truncated number */
         {"\45\1\2", 3},
         {"\13\14", 2}, /* a group */
-        {"\17\0", 2},  /* no wire type */
+        {"\17\0", 2},  /* wire type 7, which does not exist */
         {"\0\0", 2},   /* field 0 */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -46,13 +46,14 @@ static void malformed_messages_are_refused(void)
         unsigned char *at = unit_guard(bad[i].ptr, bad[i].len);
         cursor c = cursor_of(at, bad[i].len, 0);
         CU_ASSERT(!proto_next(&c, &f) && c.bad);
-        CU_ASSERT(!proto_next(&c, &f)); /* and the next call fails too */
+        CU_ASSERT(!proto_next(&c, &f)); /* the next call fails, too */
         unit_guard_free(at, bad[i].len);
     }
 }
 
-/* read_all - reads BYTES from a source; returns how many fields there are; *ST: the last status. */
-static unsigned read_all(ckpt_str bytes, ckpt_status *st)
+/* count_fields - reads BYTES from a source; returns how many fields there are, and sets *ST to the last
+ * status. */
+static unsigned count_fields(ckpt_str bytes, ckpt_status *st)
 {
     reader r;
     struct proto_field f;
@@ -72,20 +73,20 @@ static unsigned read_all(ckpt_str bytes, ckpt_status *st)
 static void fields_of_a_source_are_read(void)
 {
     ckpt_status st;
-    CU_ASSERT_EQUAL(read_all(STR_LIT("\10\226\1\22\3abc\31\1\0\0\0\0\0\0\200"
-                                     "\45\4\3\2\1\200\1\0"),
-                             &st),
+    CU_ASSERT_EQUAL(count_fields(STR_LIT("\10\226\1\22\3abc\31\1\0\0\0\0\0\0\200"
+                                         "\45\4\3\2\1\200\1\0"),
+                                 &st),
                     5);
     CU_ASSERT_EQUAL(st, CKPT_OK);
-    CU_ASSERT_EQUAL(read_all(STR_LIT("\10\1\10\200"), &st), 1); /* half a value */
+    CU_ASSERT_EQUAL(count_fields(STR_LIT("\10\1\10\200"), &st), 1); /* a truncated value */
     CU_ASSERT_EQUAL(st, CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL(read_all(STR_LIT("\10\377\377\377\377\377\377\377\377\377\2"), &st), 0);
+    CU_ASSERT_EQUAL(count_fields(STR_LIT("\10\377\377\377\377\377\377\377\377\377\2"), &st), 0);
     CU_ASSERT_EQUAL(st, CKPT_EFORMAT);
-    CU_ASSERT_EQUAL(read_all(STR_LIT("\31\1\2\3"), &st), 0);
+    CU_ASSERT_EQUAL(count_fields(STR_LIT("\31\1\2\3"), &st), 0);
     CU_ASSERT_EQUAL(st, CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL(read_all(STR_LIT("\13\14"), &st), 0); /* a group */
+    CU_ASSERT_EQUAL(count_fields(STR_LIT("\13\14"), &st), 0); /* a group */
     CU_ASSERT_EQUAL(st, CKPT_EFORMAT);
-    CU_ASSERT_EQUAL(read_all(STR_LIT("\2\0"), &st), 0); /* field 0 */
+    CU_ASSERT_EQUAL(count_fields(STR_LIT("\2\0"), &st), 0); /* field 0 */
     CU_ASSERT_EQUAL(st, CKPT_EFORMAT);
 }
 

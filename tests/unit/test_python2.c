@@ -1,4 +1,4 @@
-/* Names of Python 2 in pickles: below protocol 3, Python 3 imports others for them, as do rewritten files. */
+/* Names of Python 2 in pickles: below protocol 3, Python 3 translates them, and so do rewritten files. */
 #include "codec/pickle_write.h"
 #include "core/python2.h"
 #include "graph.h"
@@ -12,7 +12,7 @@ static void check_name(const char *module, const char *name, const char *to_modu
     CU_ASSERT(str_is(n, to_name ? to_name : name));
 }
 
-/* Single names are looked up before modules; most names do not change. */
+/* A name is looked up by itself before its module is; most names do not change. */
 static void names_are_translated_as_by_python(void)
 {
     check_name("commands", "getoutput", "subprocess", "getoutput");
@@ -30,8 +30,8 @@ static void names_are_translated_as_by_python(void)
     check_name("torch", "FloatStorage", NULL, NULL);
 }
 
-/* CPython's Lib/_compat_pickle.py translates names in protocols below 3 only, so rewriting protocol 2 as
- * protocol 3 translates them. */
+/* CPython (Lib/_compat_pickle.py) translates names only below protocol 3, so names must be translated when
+ * protocol 2 is rewritten as protocol 3. */
 static void rewritten_names_keep_their_meaning(void)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* The reader: it returns the bytes of the source in any order of calls, and nothing beyond the end. */
+/* The reader returns the bytes of the source in any order of calls, and none beyond the end. */
 #include <stdlib.h>
 
 #include "io/reader.h"
@@ -25,7 +25,7 @@ static void finish(size_t n)
     unit_guard_free(data, n);
 }
 
-/* Calls of reader_take, reader_peek and reader_skip with random sizes. */
+/* Mixes calls of reader_take, reader_peek and reader_skip with random sizes. */
 static void any_order_of_calls_gives_the_bytes(void)
 {
     begin(N);

@@ -1,4 +1,5 @@
-/* strip, add and rename: on state dicts of many wrappers, and on value graphs for what the corpus lacks. */
+/* strip, add and rename: on state dicts of many wrappers in the corpus, and on value graphs of other
+ * forms. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@
 #include "op/prefix.h"
 #include "pickled.h"
 
-/* Returns the renames of _metadata as "from>to", separated by commas. */
+/* metadata_renames - returns the renames of _metadata as "from>to", separated by commas. */
 static const char *metadata_renames(const ckpt_plan *p)
 {
     static char text[8192];
@@ -31,7 +32,7 @@ static bool has_notice(const ckpt_plan *p, const char *part)
     return false;
 }
 
-/* Opens a safetensors file of N tensors of one byte, named KEY[0] and so on. */
+/* open_keys - opens a safetensors file of N tensors of one byte, named KEY[0] to KEY[N - 1]. */
 static ckpt_file *open_keys(size_t n, const char *const *key)
 {
     buf b;
@@ -65,7 +66,7 @@ static void prefixes_are_found_at_boundaries(void)
     CU_ASSERT(str_is(strip_prefix(a, "a.module.w", "module.", true), "a.w"));
     CU_ASSERT(str_is(strip_prefix(a, "amodule.w", "module.", true), "amodule.w"));
     CU_ASSERT(str_is(strip_prefix(a, "module.module.w", "module.", true), "w"));
-    CU_ASSERT(str_is(strip_prefix(a, "a.a.b.b.x", "a.b.", true), "x")); /* the inner a.b. goes first */
+    CU_ASSERT(str_is(strip_prefix(a, "a.a.b.b.x", "a.b.", true), "x")); /* the inner a.b. is stripped first */
     CU_ASSERT(str_is(strip_prefix(a, "x_w.y.x_v", "x_", true), "w.y.v"));
     CU_ASSERT(str_is(strip_prefix(a, "a.module", "module.", true), "a.module"));
     CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("f._orig_mod.0._fsdp_wrapped_module._fpw_module.w")),
@@ -106,7 +107,7 @@ static void strips_names_and_metadata(void)
         for (uint32_t k = 0; k < p->edits[i].n; k++)
             dropped += p->edits[i].dropped[k];
     CU_ASSERT_EQUAL(dropped, 1);
-    /* the second time, nothing is renamed, with a notice */
+    /* stripping again renames nothing, and adds a notice */
     size_t before = ckpt_plan_rename_count(p);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT(ckpt_plan_rename_count(p) == before && has_notice(p, "no key begins with \"module.\""));
@@ -347,8 +348,9 @@ static ckpt_file *open_graph(ckpt_value *(*make)(arena *a))
     return f;
 }
 
-/* An optimizer whose state and param_groups use names, next to a state dict with two keys. */
-static ckpt_value *named_optimizer(arena *a)
+/* new_named_optimizer - returns an optimizer whose state and param_groups use names, next to a state dict of
+ * two keys. */
+static ckpt_value *new_named_optimizer(arena *a)
 {
     ckpt_value *root = new_dict(a), *opt = new_dict(a), *state = new_dict(a), *one = new_dict(a),
                *groups = value_new(a, CKPT_V_LIST, 0);
@@ -370,22 +372,23 @@ static ckpt_value *named_optimizer(arena *a)
 
 static void names_in_optimizers_are_renamed(void)
 {
-    ckpt_file *f = open_graph(named_optimizer);
+    ckpt_file *f = open_graph(new_named_optimizer);
     ckpt_plan *p = plan_of(f);
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(p->nedits, 3); /* of the shared dict, state and params */
     for (size_t i = 0; i < p->nedits; i++)
         CU_ASSERT(p->edits[i].n == 1 && str_is(p->edits[i].names[0], "w"));
     CU_ASSERT_FATAL(ckpt_plan_rename_count(p) == 1);
-    CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0); /* a name in params, not a tensor */
+    CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0); /* the name in params, which is no tensor */
     CU_ASSERT_STRING_EQUAL(ckpt_plan_rename_at(p, 0)->from.ptr, "optim.module.w");
     CU_ASSERT_STRING_EQUAL(ckpt_plan_rename_at(p, 0)->to.ptr, "optim.w");
     ckpt_plan_free(p);
     file_free(f);
 }
 
-/* As Python 2 writes it: str keys, and the OrderedDict in _metadata is made of a list of pairs. */
-static ckpt_value *python2_state_dict(arena *a)
+/* new_python2_state_dict - returns a state dict as Python 2 writes it: with str keys, and with an OrderedDict
+ * that is constructed from a list of pairs as _metadata. */
+static ckpt_value *new_python2_state_dict(arena *a)
 {
     ckpt_value *root = value_ordered_dict(a), *key = new_text(a, "module.w"),
                *list = value_new(a, CKPT_V_LIST, 0);
@@ -407,7 +410,7 @@ static ckpt_value *python2_state_dict(arena *a)
 
 static void python2_metadata_are_renamed(void)
 {
-    ckpt_file *f = open_graph(python2_state_dict);
+    ckpt_file *f = open_graph(new_python2_state_dict);
     ckpt_plan *p = plan_of(f);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module>");
@@ -421,8 +424,9 @@ static void python2_metadata_are_renamed(void)
     file_free(f);
 }
 
-/* Keys that are ints, duplicates, and the same text as str and bytes. */
-static ckpt_value *unusual_keys(arena *a)
+/* new_unusual_keys - returns a dict with keys that are ints, duplicates, and the same text as str and
+ * bytes. */
+static ckpt_value *new_unusual_keys(arena *a)
 {
     ckpt_value *root = new_dict(a), *old = new_text(a, "w");
     old->type = CKPT_V_STR8;
@@ -436,7 +440,7 @@ static ckpt_value *unusual_keys(arena *a)
 
 static void unusual_keys_are_kept(void)
 {
-    ckpt_file *f = open_graph(unusual_keys);
+    ckpt_file *f = open_graph(new_unusual_keys);
     ckpt_plan *p = plan_of(f);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_EEXIST);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK); /* the file itself has "twice" twice */
@@ -453,7 +457,8 @@ static void unusual_keys_are_kept(void)
 #define S   V2(FLOATS, 0, "()", "()")
 #define OPT "{'state':{0:{'step':" S ",'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
-/* mappings_text - returns "renamed of tensors+metadata+values name;" for each mapping of P. */
+/* mappings_text - returns "renamed of tensors+metadata+values name;" for each mapping of P: counts, and the
+ * path of the mapping. */
 static const char *mappings_text(const ckpt_plan *p)
 {
     static char line[1024];
@@ -468,7 +473,8 @@ static const char *mappings_text(const ckpt_plan *p)
     return line;
 }
 
-/* check_add - `add x.` on the file CONTENT: it has the names WANT then, and REPORT in mappings_text(). */
+/* check_add - checks that `add x.` changes the names of the file CONTENT to WANT, and that mappings_text()
+ * returns REPORT then. */
 static void check_add(const char *content, const char *root, const char *want, const char *report)
 {
     struct test_file m = make_torch_zip(content);
@@ -514,7 +520,8 @@ static void the_root_is_always_renamed(void)
     check_add(content, "model", "x.w", "1 of 1+0+0 ");
 }
 
-/* check_pairs - renames the N PAIRS in the file CONTENT: WANT are the names then, or part of the error. */
+/* check_pairs - renames the N PAIRS in the file CONTENT, and checks that the names are WANT then, or that
+ * WANT is part of the error message. */
 static void check_pairs(const char *content, const char *root, const ckpt_pair *pairs, size_t n,
                         const char *want)
 {

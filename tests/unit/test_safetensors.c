@@ -1,5 +1,5 @@
-/* safetensors: the reader accepts and refuses the same files as the reference reader; the writer writes
- * the same bytes as the official writer. */
+/* safetensors: our reader accepts and refuses the same files as the reference reader, and our writer writes
+ * the same bytes as the reference writer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -68,7 +68,8 @@ static ckpt_status open_header(const char *header, size_t size, ckpt_file **f)
 
 /* ---------------------------------------------------------------- reading */
 
-/* A line of RESULTS is "name.st   ACCEPT <tensors>" or "name.st   REJECT <reason>", from the Rust reader. */
+/* Each line of the file RESULTS is "name.st   ACCEPT <tensors>" or "name.st   REJECT <reason>", as the Rust
+ * reader reported. */
 static void agrees_with_the_reference_reader(void)
 {
     char line[1024], path[2048];
@@ -99,7 +100,7 @@ static void agrees_with_the_reference_reader(void)
     CU_ASSERT_EQUAL(refused, 32);
 }
 
-static void names_each_fault(void)
+static void each_fault_is_named(void)
 {
     REFUSED(quoted("{'h.3':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}"), 12, CKPT_ETRUNCATED,
             "tensor \"h.3\" needs bytes 0..16 of the data, the file has 12");
@@ -281,7 +282,7 @@ static char *write_plan(ckpt_plan *plan, const ckpt_write_options *opts, ckpt_wr
     return bytes;
 }
 
-/* check_written - F must be written as HEADER, padded, and SIZE bytes of DATA. */
+/* check_written - checks that F is written as HEADER, padded with blanks, and SIZE bytes of DATA. */
 static void check_written(ckpt_file *f, const char *header, const char *data, size_t size)
 {
     ckpt_plan *plan;
@@ -302,6 +303,7 @@ static void check_written(ckpt_file *f, const char *header, const char *data, si
     ckpt_plan_free(plan);
 }
 
+/* check_reproduced - checks that writing the corpus file BELOW gives the same bytes. */
 static void check_reproduced(const char *below)
 {
     ckpt_file *f;
@@ -393,7 +395,7 @@ static ckpt_status try_write(ckpt_plan *plan, ckpt_write_options o, ckpt_write_r
     return st;
 }
 
-/* In tied.pt, a and b are one tensor; c, d, e and f are other views of its bytes. */
+/* In tied.pt, a and b are the same tensor; c, d, e and f are other views of its bytes. */
 static void ties_are_dropped_copied_or_refused(void)
 {
     ckpt_plan *plan = plan_of(corpus_open("torch/t215/tied.pt"));
@@ -423,7 +425,8 @@ static void ties_are_dropped_copied_or_refused(void)
     flat_close();
 }
 
-/* Plans a file whose metadata record the tie m.head -> m.emb; `format` and `note` only look like ties. */
+/* plan_with_recorded_tie - returns a plan of a file whose metadata record the tie m.head -> m.emb; the
+ * entries `format` and `note` only look like ties. */
 static ckpt_plan *plan_with_recorded_tie(void)
 {
     ckpt_plan *plan = NULL;
@@ -472,8 +475,8 @@ static void recorded_ties_follow_renames_and_drops(void)
     flat_close();
 }
 
-/* edit_header - the prefix m. of the names in HEADER becomes PREFIX, in place: the new header goes to OUT,
- * the size of the old one to ROOM. */
+/* edit_header - replaces the prefix m. of the names in HEADER with PREFIX, in place. Writes the new header to
+ * OUT, and the size of the old one to ROOM. */
 static ckpt_status edit_header(const char *header, const char *prefix, char *out, size_t cap, size_t *room)
 {
     ckpt_file *f = flat_open(header, "ab", 2);
@@ -495,7 +498,7 @@ static ckpt_status edit_header(const char *header, const char *prefix, char *out
     return st;
 }
 
-/* The new names are shorter than the old ones, as long, and one byte too long. */
+/* Tries names that are shorter than the old ones, as long, and one byte too long. */
 static void a_header_is_rewritten_within_its_old_size(void)
 {
     static const char header[] = "{\"__metadata__\":{\"m.c\":\"m.a\",\"note\":\"m.\"},"
@@ -672,7 +675,7 @@ static void writes_completely_or_not_at_all(void)
 void suite_safetensors(void)
 {
     UNIT(agrees_with_the_reference_reader);
-    UNIT(names_each_fault);
+    UNIT(each_fault_is_named);
     UNIT(a_cut_header_is_reported_as_truncated);
     UNIT(a_git_lfs_pointer_is_reported);
     UNIT(reads_every_cut_and_flip_safely);

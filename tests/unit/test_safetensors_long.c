@@ -39,7 +39,8 @@ static ckpt_file *open_header(const buf *b)
     return f;
 }
 
-/* put_long_header - many tensors of one byte with an escape in their names, and a long metadata text. */
+/* put_long_header - writes a header of N tensors of one byte, with an escape in their names, and a metadata
+ * text of NOTE bytes. */
 static void put_long_header(buf *b)
 {
     static char note[NOTE + 1];
@@ -105,7 +106,8 @@ static void the_shortest_entries_are_read(void)
     buf_free(&b);
 }
 
-/* is_long - true if row I of F has a name of LENGTH times the I-th letter, and a shape of ones. */
+/* is_long - returns whether the name of row I of F is LENGTH times the I-th letter, and all its sizes are
+ * 1. */
 static bool is_long(const ckpt_file *f, uint32_t i, size_t length)
 {
     const ckpt_tensor t = tensor_at(f, i);
@@ -149,7 +151,7 @@ static void names_and_shapes_of_any_length_are_read(void)
     buf_free(&b);
 }
 
-/* Renaming in place to names that the format cannot store. */
+/* Renames in place to names that the format cannot store. */
 static void renaming_in_place_checks_names(void)
 {
     static const struct {

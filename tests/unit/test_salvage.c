@@ -1,4 +1,4 @@
-/* Salvage of files that are cut or changed at any byte. A tensor must be lost exactly when its storage is
+/* Salvaging files that are cut or changed at any byte. A tensor must be lost exactly if its storage is
  * damaged, and each other tensor must keep its digest. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,8 @@ static void free_original(struct original *o)
     flat_close();
 }
 
-/* has_original_digest - whether tensor ROW of F has the digest of the tensor of its name in O. */
+/* has_original_digest - returns whether tensor ROW of F has the same digest as in O, where it has the same
+ * name. */
 static bool has_original_digest(const struct original *o, ckpt_file *f, uint32_t row)
 {
     uint8_t d[CKPT_DIGEST_MAX];
@@ -53,7 +54,7 @@ static bool has_original_digest(const struct original *o, ckpt_file *f, uint32_t
            memcmp(d, o->digests + (size_t)was * CKPT_DIGEST_MAX, 16) == 0;
 }
 
-/* is_damaged - whether the byte AT (CUT: or a later one) is in the storage of tensor ROW. */
+/* is_damaged - returns whether byte AT or, if CUT, any byte from AT on is in the storage of tensor ROW. */
 static bool is_damaged(const struct original *o, uint32_t row, uint64_t at, bool cut)
 {
     const ckpt_tensor it = tensor_at(o->f, row), *t = &it;
@@ -62,8 +63,8 @@ static bool is_damaged(const struct original *o, uint32_t row, uint64_t at, bool
     return t->has_data && s->nbytes && (cut ? end > at : at >= s->file_offset && at < end);
 }
 
-/* check_damage - salvages the first SIZE bytes of O, damaged or CUT at byte AT; returns the number of
- * tensors lost, or -1 when salvage fails. */
+/* check_damage - salvages the first SIZE bytes of O, whose byte AT was changed or, if CUT, which end at AT.
+ * Checks which tensors are lost, and returns their number; -1 if nothing can be salvaged. */
 static int check_damage(const struct original *o, size_t size, uint64_t at, bool cut)
 {
     ckpt_file *f = NULL;
@@ -90,8 +91,7 @@ static int check_damage(const struct original *o, size_t size, uint64_t at, bool
     return lost;
 }
 
-/* first_storage - returns the offset of the first storage. */
-static uint64_t first_storage(const struct original *o)
+static uint64_t first_storage_offset(const struct original *o)
 {
     uint64_t first = UINT64_MAX;
     for (uint32_t i = 0; i < ckpt_storage_count(o->f); i++)
@@ -104,7 +104,7 @@ static void check_every_length(const char *below, size_t step)
 {
     struct original o;
     load_original(&o, below);
-    uint64_t first = first_storage(&o);
+    uint64_t first = first_storage_offset(&o);
     for (size_t n = 0; n <= o.size; n += n + 40 < first ? 37 : step)
         CU_ASSERT(check_damage(&o, n, n, true) >= 0 || n < first);
     CU_ASSERT_EQUAL(check_damage(&o, o.size, o.size, true), 0);
@@ -123,7 +123,7 @@ static void files_cut_at_every_length(void)
     check_every_length("torch/legexp/t_tar_strid.pt", 1);
 }
 
-/* A deflated tensor is kept when all of its compressed bytes are there. */
+/* A deflated tensor is kept if the file has all of its compressed bytes. */
 static void deflated_files_cut_at_every_length(void)
 {
     static const char *const files[] = {"torch/exp/06_deflate_all.pt", "torch/exp/32_infozip_r.pt"};
@@ -167,7 +167,7 @@ static void a_changed_byte_loses_only_the_tensors_of_its_storage(void)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct original o;
         load_original(&o, files[i]);
-        for (size_t at = (size_t)first_storage(&o); at < o.size; at += 3) {
+        for (size_t at = (size_t)first_storage_offset(&o); at < o.size; at += 3) {
             bool inside = false;
             for (uint32_t k = 0; k < ckpt_tensor_count(o.f); k++)
                 inside = inside || is_damaged(&o, k, at, false);
@@ -180,7 +180,7 @@ static void a_changed_byte_loses_only_the_tensors_of_its_storage(void)
     }
 }
 
-/* A composite tensor and all of its components are lost with any of its components. */
+/* If a component of a composite tensor is lost, the tensor and all of its other components are, too. */
 static void composite_tensors_are_lost_as_a_whole(void)
 {
     static const char *const files[] = {"torch/t26/sparse_coo.pt",
@@ -194,7 +194,7 @@ static void composite_tensors_are_lost_as_a_whole(void)
         struct original o;
         load_original(&o, files[i]);
         CU_ASSERT_EQUAL(check_damage(&o, o.size, o.size, true), 0);
-        for (size_t at = (size_t)first_storage(&o); at < o.size; at += 5) {
+        for (size_t at = (size_t)first_storage_offset(&o); at < o.size; at += 5) {
             ckpt_file *f = NULL;
             o.bytes[at] ^= 0x10;
             CU_ASSERT_EQUAL(salvage_source("hurt.pt", source_mem(o.bytes, o.size, 0), &f, NULL), CKPT_OK);
@@ -227,7 +227,7 @@ static void the_central_directory_is_not_needed(void)
     free_original(&o);
 }
 
-/* is_needed - whether byte AT is in the payload of data.pkl or of a storage. */
+/* is_needed - returns whether byte AT is in the payload of data.pkl or of a storage. */
 static bool is_needed(zip *z, uint64_t at)
 {
     for (size_t i = 0; i < z->n; i++) {
@@ -241,8 +241,8 @@ static bool is_needed(zip *z, uint64_t at)
     return false;
 }
 
-/* Changes each STEP-th byte that is not needed: of headers, descriptors, padding, the directory and other
- * members. No tensor may be lost. */
+/* check_other_bytes - changes each STEP-th byte that no tensor needs: of headers, descriptors, padding, the
+ * directory and other members. No tensor may be lost. */
 static void check_other_bytes(const char *below, size_t step)
 {
     static const unsigned char flips[] = {0x01, 0x10, 0x80, 0xff};
@@ -333,8 +333,9 @@ static void damage_data_1(struct test_file *m)
     arena_free(a);
 }
 
-/* check_salvaged - salvages the pickle TEXT after its second storage is damaged: the names LOST ("a;b;")
- * must be lost, and the file that is written must hold the values KEPT and the tensors ROWS. */
+/* check_salvaged - salvages a file with the pickle TEXT, whose storage data/1 is damaged. Checks that the
+ * names LOST ("a;b;") are lost, and that the file that is written has the tensors ROWS and the values
+ * KEPT. */
 static void check_salvaged(const char *text, const char *lost, const char *rows, const char *kept)
 {
     struct test_file m = make_torch_zip(text), back;
@@ -386,13 +387,13 @@ static void check_salvaged(const char *text, const char *lost, const char *rows,
 
 #define SAVED "w dense float32[4]@0+0;"
 
-/* Of an object that refers to a lost storage, as little as possible is lost. */
-static void objects_with_a_lost_storage(void)
+/* If an object refers to a lost storage, as little of the object as possible is lost. */
+static void objects_lose_only_what_needs_a_lost_storage(void)
 {
     check_salvaged("{'w':" W ",'o':my.C(" LOST "),'n':5}", "o;", SAVED, "5;");
     check_salvaged("{'w':" W ",'l':[1,my.C(" LOST "),2]}", "l.1;", SAVED, "1;None;2;");
     check_salvaged("{'w':" W ",'t':(1,my.C((2,[" LOST "])))}", "t.1;", SAVED, "1;None;");
-    /* only the attribute of an unknown object, but all of an object of torch */
+    /* an unknown object loses only the attribute, an object of torch is lost as a whole */
     check_salvaged("{'w':" W ",'o':new my.C()!{'a':1,'b':my.D(" LOST ")}}", "o.b;", SAVED, "C(a=1);1;");
     check_salvaged("{'w':" W ",'o':new torch.C()!{'a':1,'b':my.D(" LOST ")}}", "o;", SAVED, "");
     check_salvaged("{'w':" W ",'o':my.C()!(1,None," LOST ")}", "o;", SAVED, "");
@@ -432,8 +433,8 @@ static void copy_first_bytes(const char *from, const char *to, uint64_t size)
     fclose(out);
 }
 
-/* check_cut_shard - cuts the shard PART of WHOLE to SIZE bytes, or (MISSING) removes it, and salvages the
- * set. Either all tensors of the shard are lost, or exactly those after SIZE. */
+/* check_cut_shard - cuts the shard PART of WHOLE to SIZE bytes or, if MISSING, removes it; salvages the set,
+ * and checks that either all tensors of the shard are lost, or exactly those that reach beyond SIZE. */
 static void check_cut_shard(const struct original *whole, const ckpt_file *part, uint64_t size, bool missing)
 {
     char path[600];
@@ -493,7 +494,7 @@ static void check_every_shard(const char *below, const char *index)
     free_original(&o);
 }
 
-static void sets_with_a_cut_or_missing_shard(void)
+static void sets_with_a_cut_or_missing_shard_are_salvaged(void)
 {
     check_every_shard("torch/t215/eco/hub_bin_sharded", "pytorch_model.bin.index.json");
     check_every_shard("torch/t215/eco/hub_safetensors_sharded", "model.safetensors.index.json");
@@ -510,6 +511,6 @@ void suite_salvage(void)
     UNIT(bytes_that_no_tensor_needs_lose_nothing);
     UNIT(tar_headers_need_only_their_name);
     UNIT(a_damaged_pickle_is_refused);
-    UNIT(objects_with_a_lost_storage);
-    UNIT(sets_with_a_cut_or_missing_shard);
+    UNIT(objects_lose_only_what_needs_a_lost_storage);
+    UNIT(sets_with_a_cut_or_missing_shard_are_salvaged);
 }

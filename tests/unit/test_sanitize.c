@@ -1,5 +1,5 @@
-/* Sanitizing: only allowed calls remain, whatever the pickle contains (cycles and deep nesting included), and
- * the tensors that are kept do not change. */
+/* Sanitizing: only allowed calls remain, even if the pickle has cycles or is deeply nested, and the tensors
+ * do not change. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include "op/weights_only.h"
 #include "unit.h"
 
-/* sanitize_file - writes F, sanitized, to PATH as torch-zip; returns the number of lost values, -1:
- * refused. */
+/* sanitize_file - writes F, sanitized, to PATH as torch-zip; returns the number of lost values, or -1 if it
+ * is not written. */
 static int sanitize_file(ckpt_file *f, char *path, bool strict)
 {
     ckpt_plan *p = NULL;
@@ -29,7 +29,7 @@ static int sanitize_file(ckpt_file *f, char *path, bool strict)
     return st == CKPT_OK ? lost : -1;
 }
 
-static void temp_path(char path[32])
+static void make_temp_file(char path[32])
 {
     memcpy(path, "/tmp/ckpt-unit-XXXXXX", 22);
     int fd = mkstemp(path);
@@ -37,7 +37,8 @@ static void temp_path(char path[32])
     close(fd);
 }
 
-/* loads_with_weights_only - true if torch loads PATH with weights_only; *LEAVES: how many leaves PATH has. */
+/* loads_with_weights_only - returns whether torch loads PATH with weights_only, and sets *LEAVES to the
+ * number of values that are not tensors. */
 static bool loads_with_weights_only(const char *path, size_t *leaves)
 {
     ckpt_file *f = NULL;
@@ -51,7 +52,8 @@ static bool loads_with_weights_only(const char *path, size_t *leaves)
     return verdict == 1;
 }
 
-/* sanitize_pickle - as sanitize_file, for a pickle; -2: torch does not load the output, -3: not opened. */
+/* sanitize_pickle - does the same for a pickle; returns -2 if torch does not load the output, and -3 if the
+ * pickle cannot be opened. */
 static int sanitize_pickle(const void *bytes, size_t size, size_t *leaves)
 {
     char path[32];
@@ -59,7 +61,7 @@ static int sanitize_pickle(const void *bytes, size_t size, size_t *leaves)
     *leaves = 0;
     if (ckpt_open_memory(bytes, size, "hand.pkl", NULL, &f, NULL) != CKPT_OK)
         return -3;
-    temp_path(path);
+    make_temp_file(path);
     int lost = sanitize_file(f, path, false);
     if (lost >= 0 && !loads_with_weights_only(path, leaves))
         lost = -2;
@@ -111,10 +113,10 @@ static void data_is_kept(void)
     CU_ASSERT_EQUAL(n, 1);
     CU_ASSERT_EQUAL(PICKLE("\x80\2}q\0X\1\0\0\0ah\0s.", &n), 0); /* contains itself */
     CU_ASSERT_EQUAL(PICKLE("\x80\5}\x94\x8c\1a\x96\2\0\0\0\0\0\0\0hi\x94s.", &n), 0);
-    CU_ASSERT_EQUAL(PICKLE("}S'\\xff\\xfe'\nI1\ns.", &n), 0); /* bytes, as they are not text */
+    CU_ASSERT_EQUAL(PICKLE("}S'\\xff\\xfe'\nI1\ns.", &n), 0); /* a str that is not UTF-8 */
 }
 
-/* Lists nested 900 deep, and a dict whose keys all share one large tuple. */
+/* Sanitizes lists nested 900 deep, and a dict whose keys all share one large tuple. */
 static void deep_and_shared_values_are_fast(void)
 {
     buf b;
@@ -165,12 +167,12 @@ static void check_digests(ckpt_file *a, const char *path)
     ckpt_close(b);
 }
 
-static void real_files(void)
+static void corpus_files_can_be_loaded_afterwards(void)
 {
     static const struct {
         const char *file;
-        uint32_t tensors;
-        int lost;
+        uint32_t tensors; /* in the output; 0: as many as in the file */
+        int lost;         /* values */
     } all[] = {
         {"torch/t26/whole_model.pt", 2, 0},    {"torch/t26/numpy.pt", 3, 2},
         {"torch/t26/nested_jagged.pt", 2, 0},  {"torch/t26/general_checkpoint.tar", 0, 0},
@@ -182,7 +184,7 @@ static void real_files(void)
         char path[32];
         ckpt_file *f = corpus_open(all[i].file), *g = NULL;
         size_t n;
-        temp_path(path);
+        make_temp_file(path);
         CU_ASSERT_EQUAL(sanitize_file(f, path, all[i].lost == 0), all[i].lost);
         CU_ASSERT(loads_with_weights_only(path, &n));
         check_digests(f, path);
@@ -200,7 +202,7 @@ static void output_that_torch_would_refuse_is_not_written(void)
 {
     ckpt_error err;
     char path[32];
-    temp_path(path);
+    make_temp_file(path);
     unlink(path);
     ckpt_plan *p = plan_of(corpus_open("torch/badexp/23_bogus_loc.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_sanitize(p, NULL, NULL), CKPT_OK);
@@ -216,6 +218,6 @@ void suite_sanitize(void)
     UNIT(calls_are_left_out);
     UNIT(data_is_kept);
     UNIT(deep_and_shared_values_are_fast);
-    UNIT(real_files);
+    UNIT(corpus_files_can_be_loaded_afterwards);
     UNIT(output_that_torch_would_refuse_is_not_written);
 }

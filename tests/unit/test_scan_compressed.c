@@ -1,4 +1,4 @@
-/* Scanning compressed files and other archives: they are unpacked within limits, and their contents
+/* Scanning compressed files and 7-Zip archives: they are unpacked within limits, and their contents are
  * scanned. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static const struct {
     const char *kind;
     ckpt_str bytes;
     bool foreign; /* needs libarchive */
-} all[] = {
+} formats[] = {
     {"gzip", CONSTANT(GZIP), false}, {"zlib", CONSTANT(ZLIB), false}, {"bzip2", CONSTANT(BZIP2), true},
     {"xz", CONSTANT(XZ), true},      {"lzma", CONSTANT(LZMA), true},  {"zstd", CONSTANT(ZSTD), true},
     {"lz4", CONSTANT(LZ4), true},
@@ -38,18 +38,18 @@ static const struct {
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-static bool is_supported(size_t i) { return !all[i].foreign || unpack_archive_ready(); }
+static bool is_supported(size_t i) { return !formats[i].foreign || unpack_archive_ready(); }
 
 static void each_format_is_unpacked(void)
 {
     char words[64];
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (!is_supported(i))
             continue;
-        snprintf(words, sizeof words, "%s data, unpacked and scanned", all[i].kind);
-        struct scanned s = scan(all[i].bytes);
+        snprintf(words, sizeof words, "%s data, unpacked and scanned", formats[i].kind);
+        struct scanned s = scan(formats[i].bytes);
         FINDING(s, 1, "ARC001", 0, words);
-        CU_ASSERT_STRING_EQUAL(s.result.format, all[i].kind);
+        CU_ASSERT_STRING_EQUAL(s.result.format, formats[i].kind);
         CU_ASSERT(s.result.accounted == s.result.bytes && s.result.members == 1);
     }
 }
@@ -57,18 +57,18 @@ static void each_format_is_unpacked(void)
 static void bytes_after_the_end_are_reported(void)
 {
     char longer[200];
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (!is_supported(i))
             continue;
-        memcpy(longer, all[i].bytes.ptr, all[i].bytes.len);
-        memcpy(longer + all[i].bytes.len, "more", 4);
-        struct scanned s = scan_buffer(longer, all[i].bytes.len + 4, 0);
+        memcpy(longer, formats[i].bytes.ptr, formats[i].bytes.len);
+        memcpy(longer + formats[i].bytes.len, "more", 4);
+        struct scanned s = scan_buffer(longer, formats[i].bytes.len + 4, 0);
         CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && s.result.accounted == 0);
         CU_ASSERT(strcmp(s.first.id, "FMT002") == 0 || strcmp(s.first.id, "ARC002") == 0);
     }
 }
 
-/* Skippable frames of lz4 are for other programs. */
+/* Skippable frames of lz4 have data for other programs, and no compressed bytes. */
 static void skippable_frames_are_skipped(void)
 {
 #define SKIPPED "\x5f\x2a\x4d\x18\x03\0\0\0abc"
@@ -98,7 +98,7 @@ static void several_frames_are_unpacked(void)
     CU_ASSERT(s.findings && s.result.accounted < 2 * one.len - 5);
 }
 
-/* gzip of 300000 blanks, and zlib data that need a dictionary. */
+/* Scans the gzip of 300000 blanks, and zlib data that need a dictionary. */
 static void highly_compressed_data_are_unpacked(void)
 {
     unsigned char z[326] =
@@ -112,9 +112,9 @@ static void highly_compressed_data_are_unpacked(void)
 
 static void truncated_data_are_reported(void)
 {
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        for (size_t n = 14; is_supported(i) && n < all[i].bytes.len; n++) {
-            struct scanned s = scan_buffer(all[i].bytes.ptr, n, 0);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        for (size_t n = 14; is_supported(i) && n < formats[i].bytes.len; n++) {
+            struct scanned s = scan_buffer(formats[i].bytes.ptr, n, 0);
             CU_ASSERT(s.status == CKPT_OK && s.findings && s.result.accounted < n);
         }
 }
@@ -123,11 +123,11 @@ static void truncated_data_are_reported(void)
 static void bombs_are_not_unpacked(void)
 {
     ckpt_scan_options little = {.struct_size = sizeof little, .max_unpacked = 9};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (!is_supported(i))
             continue;
-        struct scanned s = scan_buffer_as(all[i].bytes, NULL, &little, 0);
-        FINDING(s, 1, "ARC002", 0, all[i].kind);
+        struct scanned s = scan_buffer_as(formats[i].bytes, NULL, &little, 0);
+        FINDING(s, 1, "ARC002", 0, formats[i].kind);
     }
     ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
     buf b;

@@ -1,14 +1,17 @@
-/* Scanning GGUF files: every count, length and offset is checked, and reported with its offset. */
+/* Scanning GGUF files: every count, length and offset is checked, and wrong ones are reported with their
+ * offset. */
 #include <stdlib.h>
 
 #include "scanned.h"
 #include "tarball.h"
 
+/* A number below 256 as uint32 and as uint64; N is its lowest byte. */
 #define N4(n) n "\0\0\0"
 #define N8(n) n "\0\0\0\0\0\0\0"
 #define MAX8  "\xff\xff\xff\xff\xff\xff\xff\x7f" /* 2^63 - 1 */
 
-/* HEAD(tensors, pairs), of 24 bytes */
+/* HEAD has the numbers of tensors and key-value pairs, in 24 bytes; KEY and NAME have the length N before the
+ * text; PAIR is a file with the single pair "k". */
 #define HEAD(t, p)          "GGUF" N4("\x03") N8(t) N8(p)
 #define KEY(n, name)        N8(n) name
 #define NAME(n, name, dims) N8(n) name N4(dims)
@@ -16,7 +19,7 @@
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-/* check_valid - BYTES, padded with zeros to SIZE, must have no findings. */
+/* check_valid - checks that BYTES, padded with zeros to SIZE, have no findings. */
 static void check_valid(ckpt_str bytes, size_t size, int line)
 {
     unsigned char *b = calloc(1, size);
@@ -143,7 +146,7 @@ static void malformed_tensors_are_reported(void)
             1, "FMT002", 57, "two tensors of one name");
 }
 
-/* The elements of type 24 have one byte, those of type 27 eight. */
+/* An element of type 24 (I8) has one byte, one of type 27 (I64) has eight. */
 static void sizes_beyond_64_bits_are_reported(void)
 {
     FINDING(scan(TEXT(TENSORS("\x01", ROW("t", MAX8, "\x1b", N8("\0"))))), 1, "FMT002", 24,

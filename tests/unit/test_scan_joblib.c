@@ -1,8 +1,9 @@
-/* Scanning joblib dumps: the bytes of an array are skipped when its pickle states dtype and shape as
- * constants. */
+/* Scanning joblib dumps: the bytes of an array are skipped if its pickle has dtype and shape as constants. */
 #include "base/buf.h"
 #include "scanned.h"
 
+/* The parts of a dump. KEY is a dict key of N bytes, DTYPE a numpy.dtype with the arguments ARGS and the
+ * STATE that BUILD sets, and DUMP a NumpyArrayWrapper with the attributes PAIRS. */
 #define WRAPPER                                                                                              \
     "\x80\x03"                                                                                               \
     "cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81"
@@ -27,11 +28,6 @@
     "\xff\xfe\xfd\xfc"                                                                                       \
     "56789abcdefghijklmno"
 #define SOUND DUMP(NDARRAY TWO ORDER F4 MMAP) DATA "."
-
-#define UNCLEAR(bytes)                                                                                       \
-    {                                                                                                        \
-        bytes, sizeof(bytes) - 1                                                                             \
-    }
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
@@ -68,65 +64,65 @@ static void bytes_of_arrays_are_skipped(void)
 static void arrays_of_unclear_size_end_the_scan(void)
 {
     static const ckpt_str unclear[] = {
-        UNCLEAR(WRAPPER "Nb."), /* the state is no dict */
-        UNCLEAR(WRAPPER "]b."),
-        UNCLEAR(WRAPPER "}b}b."),  /* two states */
-        UNCLEAR(DUMP(TWO F4) "."), /* no or an unknown array class */
-        UNCLEAR(DUMP(SUBCLASS "N" TWO F4) "."),
-        UNCLEAR(DUMP(SUBCLASS "cnumpy\nrecarray\n" TWO F4) "."),
-        UNCLEAR(DUMP(SUBCLASS "cnot\nndarray\n" TWO F4) "."),
-        UNCLEAR(DUMP(NDARRAY F4) "."), /* no shape */
-        UNCLEAR(DUMP(NDARRAY SHAPE "N" F4) "."),
-        UNCLEAR(DUMP(NDARRAY SHAPE "]" F4) "."),
-        UNCLEAR(DUMP(NDARRAY SHAPE ")\x85" F4) "."),
-        UNCLEAR(DUMP(NDARRAY SHAPE "N\x85" F4) "."),
-        UNCLEAR(DUMP(NDARRAY SHAPE "J\xff\xff\xff\xff\x85" F4) "."),
-        UNCLEAR(DUMP(NDARRAY SHAPE "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x04\x86" F4) "."),
-        UNCLEAR(DUMP(NDARRAY SHAPE "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85" F4) "."),
-        UNCLEAR(DUMP(NDARRAY TWO) "."), /* no dtype */
-        UNCLEAR(DUMP(NDARRAY TWO CALLED) "."),
-        UNCLEAR(DUMP(NDARRAY TWO CALLED ARGS("\x02", "f4") "R") "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(")", STATE("K\x04", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO CALLED "cnumpy\nfloat32\nR(" STATE("K\x04", "K\0") "tb") "."),
-        UNCLEAR(DUMP(NDARRAY TWO CALLED ARGS("\x02", "f4") "RNb") "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03")) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE("N\x85", STATE("K\x04", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x00", ""), STATE("K\x04", "K\0"))) "."),
-        UNCLEAR(DUMP(
+        CONSTANT(WRAPPER "Nb."), /* the state is not a dict */
+        CONSTANT(WRAPPER "]b."),
+        CONSTANT(WRAPPER "}b}b."),  /* two states */
+        CONSTANT(DUMP(TWO F4) "."), /* no array class, or an unknown one */
+        CONSTANT(DUMP(SUBCLASS "N" TWO F4) "."),
+        CONSTANT(DUMP(SUBCLASS "cnumpy\nrecarray\n" TWO F4) "."),
+        CONSTANT(DUMP(SUBCLASS "cnot\nndarray\n" TWO F4) "."),
+        CONSTANT(DUMP(NDARRAY F4) "."), /* no shape */
+        CONSTANT(DUMP(NDARRAY SHAPE "N" F4) "."),
+        CONSTANT(DUMP(NDARRAY SHAPE "]" F4) "."),
+        CONSTANT(DUMP(NDARRAY SHAPE ")\x85" F4) "."),
+        CONSTANT(DUMP(NDARRAY SHAPE "N\x85" F4) "."),
+        CONSTANT(DUMP(NDARRAY SHAPE "J\xff\xff\xff\xff\x85" F4) "."),
+        CONSTANT(DUMP(NDARRAY SHAPE "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x04\x86" F4) "."),
+        CONSTANT(DUMP(NDARRAY SHAPE "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85" F4) "."),
+        CONSTANT(DUMP(NDARRAY TWO) "."), /* no dtype */
+        CONSTANT(DUMP(NDARRAY TWO CALLED) "."),
+        CONSTANT(DUMP(NDARRAY TWO CALLED ARGS("\x02", "f4") "R") "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(")", STATE("K\x04", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO CALLED "cnumpy\nfloat32\nR(" STATE("K\x04", "K\0") "tb") "."),
+        CONSTANT(DUMP(NDARRAY TWO CALLED ARGS("\x02", "f4") "RNb") "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03")) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE("N\x85", STATE("K\x04", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x00", ""), STATE("K\x04", "K\0"))) "."),
+        CONSTANT(DUMP(
             NDARRAY TWO DTYPE(ARGS("\x20", "f4444444444444444444444444444444"), STATE("K\x04", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03U\x01<K\x01NNK\x04K\0K\0")) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("N", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("K\x04", "N"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("K\x04", ")"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("K\x04", "K\x01"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03U\x01<N)NK\x04K\0K\0")) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03U\x01<NN)K\x04K\0K\0")) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x01", "f"), STATE("K\x04", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "fx"), STATE("K\x04", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f "), STATE("K\x04", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x16", "f999999999999999999999"), STATE("K\x04", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x15", "f18446744073709551616"), STATE("K\x04", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "x4"), STATE("K\x04", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "S4"), STATE("J\xff\xff\xff\xff", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "S4"), STATE("K\x04", "K\x01"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "S4"), "K\x03U\x01<N)NK\x04K\0K\0")) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "O8"), STATE("K\x08", "K\0"))) "."),
-        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "O8"), "K\x03U\x01<N)NK\x08K\0K\x3f")) "."),
-        UNCLEAR(DUMP(NDARRAY TWO F4 KEY("\x05", "other") "N") "."),
-        UNCLEAR(DUMP(NDARRAY TWO F4 "NN") "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03U\x01<K\x01NNK\x04K\0K\0")) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("N", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("K\x04", "N"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("K\x04", ")"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("K\x04", "K\x01"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03U\x01<N)NK\x04K\0K\0")) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03U\x01<NN)K\x04K\0K\0")) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x01", "f"), STATE("K\x04", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "fx"), STATE("K\x04", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f "), STATE("K\x04", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x16", "f999999999999999999999"), STATE("K\x04", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x15", "f18446744073709551616"), STATE("K\x04", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "x4"), STATE("K\x04", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "S4"), STATE("J\xff\xff\xff\xff", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "S4"), STATE("K\x04", "K\x01"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "S4"), "K\x03U\x01<N)NK\x04K\0K\0")) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "O8"), STATE("K\x08", "K\0"))) "."),
+        CONSTANT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "O8"), "K\x03U\x01<N)NK\x08K\0K\x3f")) "."),
+        CONSTANT(DUMP(NDARRAY TWO F4 KEY("\x05", "other") "N") "."),
+        CONSTANT(DUMP(NDARRAY TWO F4 "NN") "."),
     };
     for (size_t i = 0; i < sizeof unclear / sizeof *unclear; i++) {
         struct scanned s = scan(unclear[i]);
-        bool there = s.status == CKPT_OK && s.findings && s.result.found[CKPT_SCAN_INCOMPLETE] == 1;
-        for (size_t k = 0; there && k < s.findings && strcmp(s.all[k].id, "PKL013") != 0; k++)
-            there = k + 1 < s.findings;
-        if (!there)
+        bool reported = s.status == CKPT_OK && s.findings && s.result.found[CKPT_SCAN_INCOMPLETE] == 1;
+        for (size_t k = 0; reported && k < s.findings && strcmp(s.all[k].id, "PKL013") != 0; k++)
+            reported = k + 1 < s.findings;
+        if (!reported)
             scan_has_finding(&s, 0, "PKL013", 0, "", (int)i);
-        CU_ASSERT(there);
+        CU_ASSERT(reported);
     }
 }
 
-/* More items than the scanner keeps, and a name that is computed. */
+/* Scans arrays whose shape has more items than the scanner keeps, or whose class has a computed name. */
 static void values_that_are_not_constant_are_unclear(void)
 {
     buf b;
@@ -208,50 +204,53 @@ static void object_arrays_are_followed_by_a_pickle(void)
     "\x80\x02"                                                                                               \
     "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85U\x01"                                   \
     "btR(K\x01K\x01\x85" dtype "\x89" data "tb."
-#define MADE(args, state) "cnumpy\ndtype\n" args "R(" state "tb"
+/* BUILT is a dtype with BUILD, UNBUILT one without it. */
+#define BUILT(args, state) "cnumpy\ndtype\n" args "R(" state "tb"
 #define FIELD(dtype, at)                                                                                     \
     "U\x01"                                                                                                  \
     "a\x85}U\x01"                                                                                            \
     "a" dtype at "\x86s"
-#define PLAIN(n, spelled)     "cnumpy\ndtype\n" ARGS(n, spelled) "R"
-#define STRUCT(fields, flags) MADE(ARGS("\x02", "V8"), "K\x03U\x01|N" fields "K\x08K\x01" flags)
+#define UNBUILT(n, spelled)   "cnumpy\ndtype\n" ARGS(n, spelled) "R"
+#define STRUCT(fields, flags) BUILT(ARGS("\x02", "V8"), "K\x03U\x01|N" fields "K\x08K\x01" flags)
 
 static void inconsistent_dtypes_are_reported(void)
 {
     static const ckpt_str odd[] = {
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\0")), BYTES8)),
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\x01")), BYTES8)),
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f")), BYTES8)), /* the data are no list */
-        UNCLEAR(ARRAY(PLAIN("\x02", "O8"), BYTES8)),
-        UNCLEAR(ARRAY(PLAIN("\x04", "O,f4"), BYTES8)),
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), STATE("K\x08", "K\x01")), BYTES8)),
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), "K\x02U\x01<NNNK\x08K\x08K\x10"), BYTES8)),
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), "K\x05U\x01<NNNK\x08K\x08K\0"), BYTES8)),
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), "K\x03U\x01<NNNK\x08K\x08"), BYTES8)),
-        UNCLEAR(ARRAY("cnumpy\ndtype\n" ARGS("\x02", "f8") "RNb", BYTES8)),
-        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "O8"), "K\0"), "K\0"), BYTES8)),
-        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "f8"), "K\0"), "K\x1b"), BYTES8)),
-        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "f8"), "K\x01"), "K\x10"),
-                      BYTES8)), /* reaches beyond the element */
-        UNCLEAR(ARRAY(STRUCT(FIELD(STRUCT(FIELD(PLAIN("\x02", "O8"), "K\0"), "K\0"), "K\0"), "K\0"), BYTES8)),
-        UNCLEAR(ARRAY(STRUCT(FIELD("N", "K\0"), "K\x10"), BYTES8)),
-        UNCLEAR(ARRAY(STRUCT("N}K\1K\1s", "K\x10"), BYTES8)),
-        UNCLEAR(
-            ARRAY(MADE(ARGS("\x02", "V8"), "K\x03U\x01|" PLAIN("\x02", "O8") "K\1\x85\x86NNK\x08K\x01K\0"),
+        CONSTANT(ARRAY(BUILT(ARGS("\x02", "O8"), STATE("K\x08", "K\0")), BYTES8)),
+        CONSTANT(ARRAY(BUILT(ARGS("\x02", "O8"), STATE("K\x08", "K\x01")), BYTES8)),
+        CONSTANT(
+            ARRAY(BUILT(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f")), BYTES8)), /* the data are not a list */
+        CONSTANT(ARRAY(UNBUILT("\x02", "O8"), BYTES8)),
+        CONSTANT(ARRAY(UNBUILT("\x04", "O,f4"), BYTES8)),
+        CONSTANT(ARRAY(BUILT(ARGS("\x02", "f8"), STATE("K\x08", "K\x01")), BYTES8)),
+        CONSTANT(ARRAY(BUILT(ARGS("\x02", "f8"), "K\x02U\x01<NNNK\x08K\x08K\x10"), BYTES8)),
+        CONSTANT(ARRAY(BUILT(ARGS("\x02", "f8"), "K\x05U\x01<NNNK\x08K\x08K\0"), BYTES8)),
+        CONSTANT(ARRAY(BUILT(ARGS("\x02", "f8"), "K\x03U\x01<NNNK\x08K\x08"), BYTES8)),
+        CONSTANT(ARRAY("cnumpy\ndtype\n" ARGS("\x02", "f8") "RNb", BYTES8)),
+        CONSTANT(ARRAY(STRUCT(FIELD(UNBUILT("\x02", "O8"), "K\0"), "K\0"), BYTES8)),
+        CONSTANT(ARRAY(STRUCT(FIELD(UNBUILT("\x02", "f8"), "K\0"), "K\x1b"), BYTES8)),
+        CONSTANT(ARRAY(STRUCT(FIELD(UNBUILT("\x02", "f8"), "K\x01"), "K\x10"),
+                       BYTES8)), /* the field reaches beyond the element */
+        CONSTANT(
+            ARRAY(STRUCT(FIELD(STRUCT(FIELD(UNBUILT("\x02", "O8"), "K\0"), "K\0"), "K\0"), "K\0"), BYTES8)),
+        CONSTANT(ARRAY(STRUCT(FIELD("N", "K\0"), "K\x10"), BYTES8)),
+        CONSTANT(ARRAY(STRUCT("N}K\1K\1s", "K\x10"), BYTES8)),
+        CONSTANT(
+            ARRAY(BUILT(ARGS("\x02", "V8"), "K\x03U\x01|" UNBUILT("\x02", "O8") "K\1\x85\x86NNK\x08K\x01K\0"),
                   BYTES8)), /* a subarray of objects */
     };
     static const ckpt_str sound[] = {
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), STATE("K\x08", "K\0")), BYTES8)),
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "U2"), STATE("K\x08", "K\x08")), BYTES8)),
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "M8"), "K\x04U\x01<NNNK\x08K\x08K\0}"), BYTES8)),
-        UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f")), "]")),
-        UNCLEAR(ARRAY(PLAIN("\x02", "f8"), BYTES8)),
-        UNCLEAR(ARRAY(MADE("cml_dtypes\nbfloat16\n\x89\x88\x87", STATE("K\x08", "K\x70")), BYTES8)),
-        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "f8"), "K\0"), "K\x10"), BYTES8)),
-        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "O8"), "K\0"), "K\x1b"), "]")),
-        UNCLEAR(
-            ARRAY(MADE(ARGS("\x02", "V8"), "K\x03U\x01|" PLAIN("\x02", "f8") "K\1\x85\x86NNK\x08K\x01K\x10"),
-                  BYTES8)),
+        CONSTANT(ARRAY(BUILT(ARGS("\x02", "f8"), STATE("K\x08", "K\0")), BYTES8)),
+        CONSTANT(ARRAY(BUILT(ARGS("\x02", "U2"), STATE("K\x08", "K\x08")), BYTES8)),
+        CONSTANT(ARRAY(BUILT(ARGS("\x02", "M8"), "K\x04U\x01<NNNK\x08K\x08K\0}"), BYTES8)),
+        CONSTANT(ARRAY(BUILT(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f")), "]")),
+        CONSTANT(ARRAY(UNBUILT("\x02", "f8"), BYTES8)),
+        CONSTANT(ARRAY(BUILT("cml_dtypes\nbfloat16\n\x89\x88\x87", STATE("K\x08", "K\x70")), BYTES8)),
+        CONSTANT(ARRAY(STRUCT(FIELD(UNBUILT("\x02", "f8"), "K\0"), "K\x10"), BYTES8)),
+        CONSTANT(ARRAY(STRUCT(FIELD(UNBUILT("\x02", "O8"), "K\0"), "K\x1b"), "]")),
+        CONSTANT(ARRAY(
+            BUILT(ARGS("\x02", "V8"), "K\x03U\x01|" UNBUILT("\x02", "f8") "K\1\x85\x86NNK\x08K\x01K\x10"),
+            BYTES8)),
     };
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         struct scanned s = scan(odd[i]);

@@ -16,7 +16,7 @@ static bool is_msgpack(ckpt_str bytes)
     return yes;
 }
 
-/* A map of one value is valid, or not. */
+/* Check that a map with VALUE as its only value is valid, or that it is not. */
 #define VALID(value)   CU_ASSERT(is_msgpack(TEXT("\x81" KEY value)))
 #define INVALID(value) CU_ASSERT(!is_msgpack(TEXT("\x81" KEY value)))
 
@@ -56,7 +56,7 @@ static void every_kind_of_value_is_read(void)
     VALID("\xd5\x02"
           "12");
     VALID("\xd6\xff"
-          "1234"); /* a time */
+          "1234"); /* a timestamp */
     VALID("\xd7\x01"
           "12345678");
     VALID("\xd8\x03"

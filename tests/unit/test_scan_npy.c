@@ -1,4 +1,5 @@
-/* Scanning numpy's .npy files: only simple headers are trusted, and their elements must fill the file. */
+/* Scanning numpy's .npy files: only headers of a simple form are trusted, and the elements that they declare
+ * must fill the file. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -124,7 +125,7 @@ static void other_headers_are_not_trusted(void)
     }
 }
 
-/* Headers that are cut short, and one with a NUL byte. */
+/* Scans truncated headers, and one with a NUL byte. */
 static void damaged_headers_are_not_trusted(void)
 {
     char part[80];

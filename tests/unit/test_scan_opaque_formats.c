@@ -1,5 +1,5 @@
-/* Scanning HDF5, ONNX and SavedModel files: they are not parsed, but searched for dangerous texts. Each
- * has one more finding: INCOMPLETE. */
+/* Scanning HDF5, ONNX and SavedModel files: they are not parsed, but searched for dangerous texts. Each file
+ * has a finding of the level INCOMPLETE, too. */
 #include "base/buf.h"
 #include "scanned.h"
 

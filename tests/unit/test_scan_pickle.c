@@ -1,5 +1,4 @@
-/* Scanning pickles: which bytes are scanned as a pickle, the bytes after it, and the contents of its
- * values. */
+/* Scanning pickles: which bytes are recognised as a pickle, and the bytes after it and in its values. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,8 +42,8 @@ static void pickles_without_proto_are_recognised(void)
     CHECK_FORMAT("cos\nsystem\nc\nmean\n.", "pickle");
     CHECK_FORMAT("cnum py\nmean\nc\nmean\n.", "text");
     CHECK_FORMAT("cos\nsystem\n", "pickle");
-    CHECK_FORMAT("V numpy\nVmean\n\x93.more", "unknown"); /* STACK_GLOBAL of a name with a blank */
-    CHECK_FORMAT("cx\ny\n)RVmean\n\x93.more", "pickle");  /* a name that is computed */
+    CHECK_FORMAT("V numpy\nVmean\n\x93.more", "unknown"); /* STACK_GLOBAL, but the name has a blank */
+    CHECK_FORMAT("cx\ny\n)RVmean\n\x93.more", "pickle");  /* the name is computed */
 }
 
 static void bytes_after_stop_are_reported(void)
@@ -56,8 +55,8 @@ static void bytes_after_stop_are_reported(void)
     FINDING(scan(TEXT("\x80\x02N")), 1, "PKL006", 3, "the pickle ends without STOP");
 }
 
-/* Harmless pickles before it do not hide a harmful one; beyond a limit, the rest is reported as trailing
- * bytes. */
+/* A harmful pickle is found after thousands of harmless ones. Beyond a limit, the remaining bytes are
+ * reported as trailing bytes. */
 static void many_pickles_in_a_row_are_scanned(void)
 {
     for (size_t n = 15; n < 40000; n = n * 3 + 1) {
@@ -77,7 +76,7 @@ static void many_pickles_in_a_row_are_scanned(void)
     free(row);
 }
 
-/* pickle.py reads a line that the end of the file cuts, without its last byte, so INST still calls. */
+/* If the file ends inside a line, pickle.py reads the line without its last byte, so INST still calls. */
 static void truncated_lines_are_read_as_pickle_py_does(void)
 {
     struct scanned s = scan(TEXT("(S'id'\niposix\nsystemX"));
@@ -91,7 +90,7 @@ static void truncated_lines_are_read_as_pickle_py_does(void)
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
 }
 
-/* Text with the file name of a pickle that fails as a pickle: a loader might still run it. */
+/* Text in a file named .pkl is reported, because a loader might run its beginning before it fails. */
 static void malformed_pickles_are_not_clean(void)
 {
     FINDING(scan_buffer_as(TEXT("I1\np-1\n0cos\nsystem\n(S'id'\ntR."), ".pkl", NULL, 0), 2, "PKL013", 3,
@@ -101,7 +100,7 @@ static void malformed_pickles_are_not_clean(void)
             CKPT_NO_OFFSET, "");
 }
 
-/* A pickle without PROTO that only loaders which read by frames accept. */
+/* Scans pickles without PROTO that only a loader that reads whole frames accepts. */
 static void pickles_that_need_frames_are_recognised(void)
 {
     struct scanned s = scan(TEXT("\x95\7\0\0\0\0\0\0\0X\x08\0\0\0"
@@ -116,17 +115,16 @@ static void pickles_that_need_frames_are_recognised(void)
 static void load_from_bytes_must_be_called_at_once(void)
 {
     static const ckpt_str kept[] = {
-#define KEPT(bytes) {bytes, sizeof(bytes) - 1}
-        KEPT(LOADS "."),
-        KEPT(LOADS "p0\n0g0\n."),
-        KEPT("](" LOADS "e."),
-        KEPT("}S'a'\n" LOADS "s."),
-        KEPT("(S'a'\n" LOADS "d."),
-        KEPT(LOADS "\x85."),
-        KEPT("ccollections\ndefaultdict\n(" LOADS "tR."),
-        KEPT("(" LOADS "icollections\nOrderedDict\n."),
-        KEPT("ctypes\nSimpleNamespace\n)R}S'append'\n" LOADS "sbC\x01xa."),
-        KEPT("ccollections\nOrderedDict\n)R" LOADS "b."),
+        CONSTANT(LOADS "."),
+        CONSTANT(LOADS "p0\n0g0\n."),
+        CONSTANT("](" LOADS "e."),
+        CONSTANT("}S'a'\n" LOADS "s."),
+        CONSTANT("(S'a'\n" LOADS "d."),
+        CONSTANT(LOADS "\x85."),
+        CONSTANT("ccollections\ndefaultdict\n(" LOADS "tR."),
+        CONSTANT("(" LOADS "icollections\nOrderedDict\n."),
+        CONSTANT("ctypes\nSimpleNamespace\n)R}S'append'\n" LOADS "sbC\x01xa."),
+        CONSTANT("ccollections\nOrderedDict\n)R" LOADS "b."),
     };
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         struct scanned s = scan(kept[i]);
@@ -137,33 +135,33 @@ static void load_from_bytes_must_be_called_at_once(void)
 }
 
 /* BUILD, APPEND and other opcodes call methods that the state of an object can replace. */
-#define SPACE "ctypes\nSimpleNamespace\n)R"
+#define SPACE "ctypes\nSimpleNamespace\n)R" /* an object with attributes */
 #define STATE "}S'append'\nc_codecs\nencode\nsb"
-#define ODD   "ccollections\nOrderedDict\n)R"
+#define ODICT "ccollections\nOrderedDict\n)R"
 
 static void unusual_changes_of_objects_are_reported(void)
 {
     static const ckpt_str odd[] = {
-        KEPT(SPACE STATE "S'a'\na."),
-        KEPT(SPACE STATE "(S'a'\ne."),
-        KEPT(SPACE STATE "(S'a'\n\x90."),
-        KEPT(SPACE STATE "(e."), /* pickle.py calls extend([]) */
-        KEPT(SPACE STATE "S'a'\nS'a'\ns."),
-        KEPT(SPACE STATE "(S'a'\nS'a'\nu."),
-        KEPT(SPACE STATE "}b."),
-        KEPT("ctypes\nSimpleNamespace\n(S'a'\ntR}b."), /* Python 3.13 accepts a dict here */
-        KEPT("cargparse\nNamespace\n)RNa."),
-        KEPT(ODD STATE "Na."),
-        KEPT(ODD "Na."),
-        KEPT("ctorch._tensor\n_rebuild_from_type_v2\n(ctorch\nSize\nctorch\nTensor\n)}tR}b."),
-        KEPT("ctorch\nSize\n)RNNs."),
+        CONSTANT(SPACE STATE "S'a'\na."),
+        CONSTANT(SPACE STATE "(S'a'\ne."),
+        CONSTANT(SPACE STATE "(S'a'\n\x90."),
+        CONSTANT(SPACE STATE "(e."), /* pickle.py calls extend([]) */
+        CONSTANT(SPACE STATE "S'a'\nS'a'\ns."),
+        CONSTANT(SPACE STATE "(S'a'\nS'a'\nu."),
+        CONSTANT(SPACE STATE "}b."),
+        CONSTANT("ctypes\nSimpleNamespace\n(S'a'\ntR}b."), /* Python 3.13 accepts a dict here */
+        CONSTANT("cargparse\nNamespace\n)RNa."),
+        CONSTANT(ODICT STATE "Na."),
+        CONSTANT(ODICT "Na."),
+        CONSTANT("ctorch._tensor\n_rebuild_from_type_v2\n(ctorch\nSize\nctorch\nTensor\n)}tR}b."),
+        CONSTANT("ctorch\nSize\n)RNNs."),
     };
     static const ckpt_str usual[] = {
-        KEPT(SPACE STATE "."),
-        KEPT(ODD "NNs(NNNNu" STATE "."),
-        KEPT("ccollections\ndeque\n)RNa(NNe."),
-        KEPT("c__builtin__\nset\n)R(NN\x90."),
-        KEPT("c__builtin__\nlist\n)R(NNeNaNNs(NNu."),
+        CONSTANT(SPACE STATE "."),
+        CONSTANT(ODICT "NNs(NNNNu" STATE "."),
+        CONSTANT("ccollections\ndeque\n)RNa(NNe."),
+        CONSTANT("c__builtin__\nset\n)R(NN\x90."),
+        CONSTANT("c__builtin__\nlist\n)R(NNeNaNNs(NNu."),
     };
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         struct scanned s = scan(odd[i]);
@@ -192,7 +190,7 @@ static void types_of_numpy_are_harmless(void)
     CU_ASSERT_EQUAL(scan(TEXT("cnumpy\nobject_\n.")).findings, 1);
 }
 
-/* More pickles than are scanned: the rest is reported. */
+/* Pickles beyond the number that is scanned are reported. */
 static void too_many_pickles_are_reported(void)
 {
     size_t n = 4 * 65537;
@@ -295,7 +293,7 @@ static void malformed_safetensors_are_scanned_as_a_pickle(void)
     buf_free(&b);
 }
 
-/* Names of nested members that are too long for the location of a finding. */
+/* The names of nested members may be too long for the location of a finding. */
 static void long_locations_are_truncated(void)
 {
     buf inner, outer;

@@ -8,7 +8,7 @@
 #include "zipped.h"
 
 #define CALL_SIZE (sizeof CALL - 1)
-#define TAIL      65557u /* an end record and its longest comment */
+#define TAIL      65557u /* bytes of an end record with the longest comment */
 
 static struct scanned scan(const buf *b) { return scan_buffer(b->data, b->len, 0); }
 
@@ -72,7 +72,7 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
     buf_free(&header);
 }
 
-/* Also when the low byte of the length is an opcode. */
+/* This holds even if the low byte of the header length is an opcode. */
 static void valid_headers_are_no_pickle(void)
 {
     for (size_t n = 0; n < 1024; n++) {
@@ -104,8 +104,8 @@ static void a_header_may_begin_with_white_space(void)
     }
 }
 
-/* put_archive - appends an archive of one harmful pickle with a comment of N bytes; its offsets count from
- * BEFORE. */
+/* put_archive - appends a zip archive of one harmful pickle with a comment of N bytes. Its offsets count from
+ * byte BEFORE of B. */
 static void put_archive(buf *b, size_t before, size_t n)
 {
     struct member m = {"evil.pkl", CONSTANT(CALL), 0, 0, 0, 0, false};
@@ -185,7 +185,8 @@ static void an_archive_in_a_tensor_is_found(void)
     buf_free(&b);
 }
 
-/* An end record without a directory, and an archive too far from the end of the file for any reader. */
+/* Scans an end record without a directory, and an archive so far from the end of the file that no reader
+ * finds it. */
 static void bytes_that_no_reader_opens_are_no_archive(void)
 {
     char *data = calloc(1, 2 * TAIL);
@@ -232,8 +233,8 @@ static void an_archive_is_found_as_far_as_readers_search(void)
     }
 }
 
-/* The second of two archives has a comment, and offsets that count from its own begin. Strict readers find
- * no directory, and the member of the first, whose descriptor is missing, has no end. Python opens the
+/* Scans two archives. In the first one, the member has no sizes and no descriptor. The second one has a
+ * comment, and its offsets count from its own first byte. Strict readers find no directory; Python opens the
  * second. */
 static void an_archive_after_a_member_of_unknown_size_is_scanned(void)
 {
@@ -241,7 +242,7 @@ static void an_archive_after_a_member_of_unknown_size_is_scanned(void)
     buf b;
     buf_init(&b, 1 << 16);
     zip_put(&b, &m, 1, 0);
-    memset(b.data + 18, 0, 8); /* its sizes */
+    memset(b.data + 18, 0, 8); /* clears the sizes of the member */
     put_archive(&b, b.len, 3);
     struct scanned s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);

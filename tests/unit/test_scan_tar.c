@@ -1,4 +1,5 @@
-/* Scanning tar archives: every member is scanned, and those of torch 0.1 are split as their pickles say. */
+/* Scanning tar archives: every member is scanned, and the members of torch 0.1 are split into pickles and
+ * data. */
 #include "scanned.h"
 #include "torch01.h"
 
@@ -57,7 +58,7 @@ static void damaged_archives_are_reported(void)
             "tar: the checksum of a member's header is wrong: \"003564\", its bytes make 003563");
 }
 
-/* Archives nested one level deeper than allowed. */
+/* Scans archives nested one level deeper than allowed. */
 static void deeply_nested_archives_are_reported(void)
 {
     buf b, outer;
@@ -79,8 +80,8 @@ static void deeply_nested_archives_are_reported(void)
     CU_ASSERT_EQUAL(scan(&b, 0).findings, 0);
 }
 
-/* torch_with - scans an archive of torch 0.1 whose member AT is BYTES, without member OMITTED. */
-static struct scanned torch_with(int at, ckpt_str bytes, int omitted, size_t stop_at)
+/* scan_torch_tar - scans an archive of torch 0.1 whose member number AT has BYTES, without member OMITTED. */
+static struct scanned scan_torch_tar(int at, ckpt_str bytes, int omitted, size_t stop_at)
 {
     ckpt_str members[3];
     buf b;
@@ -93,30 +94,31 @@ static struct scanned torch_with(int at, ckpt_str bytes, int omitted, size_t sto
 
 static void valid_archives_of_torch_are_read_to_the_last_byte(void)
 {
-    struct scanned s = torch_with(-1, TEXT(""), -1, 0);
+    struct scanned s = scan_torch_tar(-1, TEXT(""), -1, 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 6);
     CU_ASSERT_STRING_EQUAL(s.result.format, "torch-tar");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
     for (int i = 0; i < 3; i++)
-        CU_ASSERT_STRING_EQUAL(torch_with(-1, TEXT(""), i, 0).result.format, "tar");
+        CU_ASSERT_STRING_EQUAL(scan_torch_tar(-1, TEXT(""), i, 0).result.format, "tar");
 }
 
-/* check_malformed - checks that with BYTES as member AT, reading stops at OFFSET with FINDINGS findings. */
+/* check_malformed - checks that, if member AT has BYTES, reading stops at OFFSET, with FINDINGS findings. */
 static void check_malformed(int at, ckpt_str bytes, uint64_t offset, size_t findings, int line)
 {
-    struct scanned s = torch_with(at, bytes, -1, 0);
+    struct scanned s = scan_torch_tar(at, bytes, -1, 0);
     CU_ASSERT(scan_has_finding(&s, findings, "FMT002", offset, "no tensors of torch 0.1 from here on", line));
     CU_ASSERT(s.result.accounted < s.result.bytes);
     for (size_t i = 1; i <= findings; i++)
-        CU_ASSERT_EQUAL(torch_with(at, bytes, -1, i).status, CKPT_ECANCELLED);
+        CU_ASSERT_EQUAL(scan_torch_tar(at, bytes, -1, i).status, CKPT_ECANCELLED);
 }
 #define MALFORMED(at, bytes, offset, n) check_malformed(at, TEXT(bytes), offset, n, __LINE__)
 
 static void malformed_members_of_torch_are_reported(void)
 {
+    /* offsets after the count, after the storage, and after the tensor */
     enum { N = sizeof(COUNT) - 1, S = N + sizeof(STORAGE) - 1, T = N + sizeof(TENSOR) - 1 };
-    MALFORMED(0, "\x80\x02U\x01x.", 6, 2);            /* no count */
-    MALFORMED(0, "\x80\x02J\xff\xff\xff\xff.", 8, 2); /* a negative one */
+    MALFORMED(0, "\x80\x02U\x01x.", 6, 2);            /* a text instead of the count */
+    MALFORMED(0, "\x80\x02J\xff\xff\xff\xff.", 8, 2); /* a negative count */
     MALFORMED(0, "\x80\x02K\x01", 4, 3);              /* a truncated pickle */
     MALFORMED(0, "\x80\x02K\x01\x85R.", 5, 3);        /* a pickle with an invalid call */
     MALFORMED(0, COUNT "\x80\x02N.", N + 4, 2);       /* not a tuple, and nothing after it */

@@ -34,7 +34,8 @@ static void text_is_data(void)
     FINDING(scan(TEXT("a text\0\n")), 1, "FMT001", 0, "");
 }
 
-/* Characters of one to four bytes across the end of the first 64 KiB, which are checked separately. */
+/* Puts characters of one to four bytes across the end of the first 64 KiB, because these are checked
+ * first. */
 static void long_text_is_text(void)
 {
     static const char *const letters[] = {"x", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};

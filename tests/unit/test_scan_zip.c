@@ -1,4 +1,5 @@
-/* Scanning zip archives: each member is unpacked and scanned, and what readers disagree about is reported. */
+/* Scanning zip archives: each member is unpacked and scanned, and headers that readers interpret differently
+ * are reported. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +8,7 @@
 #include "zipped.h"
 
 #define UNCOMPRESSED "just text\n"
-#define CRC          0x53e13012 /* of UNCOMPRESSED */
+#define CRC          0x53e13012 /* the CRC-32 of UNCOMPRESSED */
 
 /* UNCOMPRESSED, compressed by each method. */
 #define DEFLATED "\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0"
@@ -101,7 +102,7 @@ static void members_that_cannot_be_unpacked_are_reported(void)
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
 }
 
-/* Two members of unknown format overlap; the accounted bytes must not become negative. */
+/* If two members of unknown format overlap, the number of accounted bytes must not become negative. */
 static void bytes_of_overlapping_members_are_counted_once(void)
 {
     struct member m[] = {{"a", CONSTANT("\x01\x02\x03 of no format"), 0, 0, 0, 0, false},
@@ -111,7 +112,7 @@ static void bytes_of_overlapping_members_are_counted_once(void)
     zip_put(&b, m, 2, 0);
     struct scanned s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 32);
-    for (int i = 0; i < 4; i++) /* the first reaches over the second */
+    for (int i = 0; i < 4; i++) /* lets the first member reach over the second */
         b.data[18 + i] = b.data[22 + i] = i ? 0 : 150;
     b.data[(31 + 16) * 2 + 20] = b.data[(31 + 16) * 2 + 24] = 150;
     s = scan_buffer(b.data, b.len, 0);
@@ -129,7 +130,7 @@ static void members_that_torch_never_writes_are_reported(void)
     struct scanned s = scan(m, 3, NULL);
     FINDING(s, 2, "ZIP001", 191, "is outside of the folder \"t\", where torch has all");
     FINDING(s, 2, "ZIP001", 246, "a storage compressed by method 8; torch reads them as they are");
-    m[1].name = "t/x/data/0"; /* a storage in a subfolder, and a different member */
+    m[1].name = "t/x/data/0"; /* a storage in a subfolder, and a member that is no storage */
     m[2].name = "t/xdata/0";
     CU_ASSERT_EQUAL(scan(m, 3, NULL).findings, 0);
     m[0].name = "data.pkl"; /* without a folder */
@@ -137,7 +138,7 @@ static void members_that_torch_never_writes_are_reported(void)
     CU_ASSERT_EQUAL(scan(m, 2, NULL).status, CKPT_OK);
 }
 
-/* A storage that decompresses to its last byte is not only numbers. */
+/* A storage is decompressed and scanned if it is compressed data up to its last byte. */
 static void compressed_data_in_storages_are_scanned(void)
 {
     static const ckpt_str packed[] = {
@@ -229,7 +230,7 @@ static void bytes_around_the_archive_are_scanned(void)
     CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x6e");
     b.len = 0;
     buf_put(&b, CALL, sizeof(CALL) - 1);
-    zip_put(&b, &m, 1, b.len); /* found only by its end record */
+    zip_put(&b, &m, 1, b.len); /* can be found only by its end record */
     s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && strcmp(s.result.format, "zip") == 0);
     b.len = 0;
@@ -258,7 +259,7 @@ static void nested_and_concatenated_archives_are_scanned(void)
     buf_free(&b);
 }
 
-/* Several entries with the same local header: each gets a record. */
+/* If several entries have the same local header, each gets a record. */
 static void shared_bytes_are_scanned_once(void)
 {
     struct member m[50];
@@ -293,7 +294,7 @@ static void scanning_overlapping_members_is_limited(void)
     free(m);
 }
 
-/* The bytes before an archive whose directory is truncated. */
+/* Scans bytes before an archive whose directory is truncated. */
 static void bytes_before_a_malformed_archive_are_scanned(void)
 {
     struct scanned s = scan_buffer(

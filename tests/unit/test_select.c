@@ -1,4 +1,4 @@
-/* Roots and globs: which tensors a plan keeps, and by which names. */
+/* Roots and globs: which tensors a plan keeps, and under which names. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,8 +33,8 @@ static void auto_finds_the_weights(void)
 #define NET "{'fc.weight':" W ",'fc.bias':" W "}"
 #define OPT "{'state':{0:{'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
-/* check_auto - `--root auto` on the pickle TEXT: a plan and a narrowed file must have the tensors WANT,
- * and the file VALUES other values. */
+/* check_auto - checks `--root auto` on a file with the pickle TEXT: a plan and a narrowed file must have the
+ * tensors WANT, and the file must have VALUES other values. */
 static void check_auto(const char *text, const char *want, size_t values)
 {
     struct test_file m = make_torch_zip(text);
@@ -91,7 +91,7 @@ static void a_root_may_be_a_prefix(void)
     close_plan(p);
 }
 
-/* A plan and a narrowed file of GRAPH must have the names WANT below ROOT. */
+/* check_root - checks that a plan and a narrowed file of GRAPH have the names WANT below ROOT. */
 static void check_root(const char *graph, const char *root, const char *want)
 {
     char text[256] = "";
@@ -120,11 +120,11 @@ static void containers_come_before_prefixes(void)
     check_root(both, "a", "x");
     check_root(both, "e", "z"); /* the container is empty */
     check_root(split, "a", "b.c.x,b.q");
-    check_root(split, "a.b", "d,c.z"); /* the path of the fewest containers */
+    check_root(split, "a.b", "d,c.z"); /* the path with the fewest containers is used */
     check_root(split, "a.b.c", "x");
     check_root("{'a':{'b.c':" W "},'a.b.c':" W ",'a.b':{'c.d':" W ",'e':" W "}}", "a.b", "c.d,e");
-    check_root("{'a':{'b.c.x':" W "},'a.b.c.y':" W "}", "a.b.c", "x"); /* the longer path of containers */
-    check_root(named, "b", "x");                                       /* the second name of a shared dict */
+    check_root("{'a':{'b.c.x':" W "},'a.b.c.y':" W "}", "a.b.c", "x"); /* the longer path is used */
+    check_root(named, "b", "x");                                       /* b is the second name */
 }
 
 static void globs_match_containers(void)
@@ -133,7 +133,7 @@ static void globs_match_containers(void)
     ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "optimizer_state_dict", NULL), CKPT_OK);
     CU_ASSERT(ckpt_plan_tensor_count(p) == 10 && p->notices.n == 0);
-    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND); /* values need their full name */
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND); /* a glob matches no values */
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "epoch", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "model_state_dict.*", NULL), CKPT_OK);
     CU_ASSERT(p->notices.n == 1 && strstr(p->notices.text[0], "\"model_state_dict\" is left empty"));

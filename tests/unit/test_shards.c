@@ -1,5 +1,5 @@
-/* Sharded checkpoints: sets are written byte for byte as huggingface_hub writes them, and an index that
- * does not match its shards is refused. */
+/* Sharded checkpoints: sets are written byte for byte as by huggingface_hub, and an index that does not match
+ * its shards is refused. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,7 +171,7 @@ static void an_inconsistent_index_is_refused(void)
     remove_dir();
 }
 
-/* Opening a pipe would block forever, whether an index names it or the folder is searched for known names. */
+/* A shard that is a FIFO is refused, because opening it would block forever. */
 static void a_shard_is_a_regular_file(void)
 {
     ckpt_file *f = NULL;
@@ -275,7 +275,7 @@ static void torch_shards_keep_their_ties(void)
     CU_ASSERT(tied != CKPT_NO_TENSOR && tensor_at(f, tied).alias_of == weight);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
         CU_ASSERT_EQUAL(ckpt_value_tensor(tensor_at(f, i).value),
-                        i == tied ? weight : i); /* both names share one tensor object */
+                        i == tied ? weight : i); /* tied names share a tensor object */
     CU_ASSERT(f->for_torch_load);
     flat_close();
 }
@@ -425,14 +425,14 @@ static void torch_shards_are_read_back(void)
     CU_ASSERT_PTR_NULL(ckpt_notice_at(back, 0));
     CU_ASSERT_EQUAL(
         write_set(back, in_dir("whole.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
-        CKPT_OK); /* merges the shards */
+        CKPT_OK); /* merges the shards into one file */
     ckpt_close(back);
     flat_close();
     remove_dir();
 }
 
-/* same_set - whether the tensors of the set at INDEX hold the bytes of F's. WANT other than CKPT_OK: one
- * shard is removed first, and reading its tensor fails with WANT. */
+/* same_set - returns whether the set at INDEX has the tensors of F, with the same bytes. If WANT is not
+ * CKPT_OK, it removes a shard first, and reading its tensor must fail with WANT. */
 static bool same_set(ckpt_file *f, const char *index, ckpt_status want)
 {
     ckpt_file *back = NULL;
@@ -487,8 +487,8 @@ static void a_set_with_more_shards_than_open_files_are_allowed_is_read(void)
     }
 }
 
-/* check_split - writes tensors of SIZES, one digit each, with shards of at most MAX bytes; the number of
- * the shard of each tensor must be WANT. */
+/* check_split - writes tensors of the SIZES, one digit each, to shards of at most MAX bytes. Checks that the
+ * numbers of their shards are WANT, one digit each. */
 static void check_split(const char *sizes, uint64_t max, const char *want)
 {
     char header[1024], data[256] = {0}, got[64] = "";
@@ -528,7 +528,7 @@ static void splits_as_huggingface_hub_does(void)
 {
     check_split("662622", 8, "122334");
     check_split("333", 3, "123");
-    check_split("2922", 5, "2123"); /* the tensor larger than MAX gets a shard at once */
+    check_split("2922", 5, "2123"); /* a tensor larger than MAX gets a shard of its own at once */
     check_split("192", 5, "212");
 }
 
@@ -574,7 +574,8 @@ static void a_set_is_written_completely_or_not_at_all(void)
     remove_dir();
 }
 
-/* ".ckpt-old" alone is not the backup link of a shard. The spaces put nothing in memory before that name. */
+/* ".ckpt-old" alone is not the backup link of a shard. Blanks fill the index up to that name, so that no
+ * other text is before it in memory. */
 static void a_backup_suffix_alone_is_no_shard(void)
 {
     static char index[1 << 18];

@@ -1,4 +1,4 @@
-/* Sinks: a file appears only when it is complete, and until then replaces no other. */
+/* Sinks: a file appears, or replaces an older one, only when it is complete. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +69,7 @@ static void make_dir(void)
     CU_ASSERT_FATAL(mkdtemp(dir) != NULL);
 }
 
-/* remove_dir - removes the folder with its files A and B, which must be the only ones. */
+/* remove_dir - removes the folder, which must have only the files A and B. */
 static void remove_dir(const char *a, const char *b)
 {
     if (a)
@@ -131,7 +131,7 @@ static void existing_files_are_refused_without_force(void)
     CU_ASSERT(sink_file(path_of("out"), NULL, &s, &err) == CKPT_EEXIST);
     CU_ASSERT(strcmp(err.file, path_of("out")) == 0 && strstr(err.what, "exists") && strstr(err.hint, "-f"));
     unlink(path_of("out"));
-    /* also a file that appears during the write */
+    /* a file that appears during the write is not replaced either */
     CU_ASSERT_FATAL(sink_file(path_of("out"), NULL, &s, &err) == CKPT_OK);
     put_file("out", "theirs");
     CU_ASSERT(sink_commit(s, &err) == CKPT_EEXIST && strcmp(err.file, path_of("out")) == 0);
@@ -157,7 +157,7 @@ static void a_replaced_file_keeps_its_attributes(void)
     remove_dir("out", NULL);
 }
 
-static void count_notice(void *user, const char *fmt, ...)
+static void record_notice(void *user, const char *fmt, ...)
 {
     va_list ap;
     char text[512];
@@ -167,7 +167,7 @@ static void count_notice(void *user, const char *fmt, ...)
     *(int *)user |= strstr(text, "owner, user 12,") ? 1 : strstr(text, "group 34 could") ? 2 : 4;
 }
 
-/* Runs as a user who cannot change owners, which only root can switch to. */
+/* Only root can test the loss of an owner, by switching to a user who cannot change owners. */
 static void a_lost_owner_is_noticed(void)
 {
     ckpt_error err;
@@ -178,7 +178,7 @@ static void a_lost_owner_is_noticed(void)
         if (child == 0) {
             int notices = 0;
             struct sink_options o = {
-                .force = true, .no_sync = true, .notice = count_notice, .user = &notices};
+                .force = true, .no_sync = true, .notice = record_notice, .user = &notices};
             bool other = setegid(4321) == 0 && seteuid(4321) == 0;
             _exit(!other || write_file(path_of("out"), &o, "new", &err) != CKPT_OK ? 100 : notices);
         }
@@ -188,7 +188,7 @@ static void a_lost_owner_is_noticed(void)
         CU_ASSERT(file_is("out", "new"));
     }
     int notices = 0;
-    struct sink_options o = {.force = true, .no_sync = true, .notice = count_notice, .user = &notices};
+    struct sink_options o = {.force = true, .no_sync = true, .notice = record_notice, .user = &notices};
     CU_ASSERT(write_file(path_of("out"), &o, "newer", &err) == CKPT_OK && notices == 0);
     remove_dir("out", NULL);
 }
@@ -212,7 +212,7 @@ static void symbolic_links_are_followed(void)
     remove_dir("link", NULL);
 }
 
-/* Writes, patches and reads of random sizes and offsets are compared with an array. */
+/* Compares writes, patches and reads of random sizes and offsets with an array. */
 static void random_writes_and_patches_are_read_back(void)
 {
     enum { MAX_SIZE = 3000000 };
@@ -249,7 +249,7 @@ static void random_writes_and_patches_are_read_back(void)
     remove_dir("out", NULL);
 }
 
-/* run_child - runs TEST in a child process with its standard output in OUT; returns its exit code. */
+/* run_child - runs TEST in a child process whose standard output is the file OUT; returns the exit code. */
 static int run_child(const char *out, int (*test)(void))
 {
     int status = -1;
@@ -321,7 +321,7 @@ static void impossible_outputs_are_refused(void)
     remove_dir(NULL, NULL);
 }
 
-/* write_limited - writes 300000 bytes while files are limited to 4096. */
+/* write_limited - writes 300000 bytes although the size of files is limited to 4096. */
 static int write_limited(void)
 {
     sink *s;

@@ -1,10 +1,10 @@
-/* Snappy: every kind of element, and every kind of wrong size. */
+/* Decoding Snappy: every kind of element, and every kind of wrong size. */
 #include <stdlib.h>
 
 #include "codec/snappy.h"
 #include "unit.h"
 
-/* check_decode - PACKED must decode to WANT or, if that is NULL, be refused. */
+/* check_decode - checks that PACKED decodes to WANT or, if WANT is NULL, is refused. */
 static void check_decode(ckpt_str packed, const char *want)
 {
     ckpt_error err;
@@ -27,10 +27,10 @@ static void decodes_each_element(void)
     check_decode(STR_LIT("\0"), "");
     check_decode(STR_LIT("\3\10abc"), "abc");
     check_decode(STR_LIT("\3\360\2abc"), "abc");            /* a literal with one byte of length */
-    check_decode(STR_LIT("\3\374\2\0\0\0abc"), "abc");      /* with four bytes of length */
+    check_decode(STR_LIT("\3\374\2\0\0\0abc"), "abc");      /* a literal with four bytes of length */
     check_decode(STR_LIT("\7\10abc\1\3"), "abcabca");       /* a copy that repeats itself */
     check_decode(STR_LIT("\6\10abc\12\3\0"), "abcabc");     /* a copy with two bytes of offset */
-    check_decode(STR_LIT("\6\10abc\13\3\0\0\0"), "abcabc"); /* with four bytes of offset */
+    check_decode(STR_LIT("\6\10abc\13\3\0\0\0"), "abcabc"); /* a copy with four bytes of offset */
     check_decode(STR_LIT("\14\0a\52\1\0"), "aaaaaaaaaaaa");
 }
 
@@ -38,14 +38,15 @@ static void malformed_input_is_refused(void)
 {
     check_decode(STR_LIT(""), NULL);
     check_decode(STR_LIT("\3\10ab"), NULL);      /* a literal that is cut off */
-    check_decode(STR_LIT("\2\10abc"), NULL);     /* more than announced */
-    check_decode(STR_LIT("\4\10abc"), NULL);     /* less than announced */
+    check_decode(STR_LIT("\2\10abc"), NULL);     /* more than the declared 2 bytes */
+    check_decode(STR_LIT("\4\10abc"), NULL);     /* less than the declared 4 bytes */
     check_decode(STR_LIT("\7\10abc\1\4"), NULL); /* a copy from before the output */
     check_decode(STR_LIT("\7\10abc\1\0"), NULL); /* a copy with offset 0 */
     check_decode(STR_LIT("\7\10abc\1"), NULL);   /* a copy that is cut off */
     check_decode(STR_LIT("\3\374\377\377\377\377abc"), NULL);
-    check_decode(STR_LIT("\377\377\377\377\17\10abc"), NULL);              /* 4 GiB from five bytes */
-    check_decode(STR_LIT("\200\200\200\200\200\200\200\200\200\2"), NULL); /* a size beyond 64 bits */
+    check_decode(STR_LIT("\377\377\377\377\17\10abc"), NULL); /* declares 4 GiB */
+    check_decode(STR_LIT("\200\200\200\200\200\200\200\200\200\2"),
+                 NULL); /* a declared size beyond 64 bits */
 }
 
 void suite_snappy(void)

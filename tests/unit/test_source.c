@@ -90,8 +90,8 @@ static void a_parked_file_is_opened_for_each_read(void)
     unlink(path);
 }
 
-/* change_file - changes the file at the path in the way WHICH, 0 to 5; returns the word for it in the
- * error. */
+/* change_file - changes the file at PATH in one of six ways, WHICH; returns the word for it in the error
+ * message. */
 static const char *change_file(int which)
 {
     char away[80];
@@ -108,7 +108,7 @@ static const char *change_file(int which)
         CU_ASSERT(mkfifo(path, 0600) == 0);
     if (which == 3)
         CU_ASSERT(mkdir(path, 0700) == 0);
-    if (which >= 4) { /* the same size and times: 4 replaces the file, 5 writes into it */
+    if (which >= 4) { /* keeps size and times: 4 replaces the file, 5 writes into it */
         FILE *f = fopen(written, which == 4 ? "wb" : "r+b");
         CU_ASSERT(f && fputs("the quick brown fix", f) >= 0 && fclose(f) == 0);
         CU_ASSERT(utimensat(AT_FDCWD, written, times, 0) == 0);
@@ -168,7 +168,7 @@ static void other_files_are_refused(void)
     CU_ASSERT(strcmp(err.file, "/nonexistent/x") == 0);
 }
 
-/* 700000 bytes that a child writes to a FIFO can be read at any offset. */
+/* A child writes 700000 bytes to a FIFO, and they can be read at any offset. */
 static void a_fifo_is_spooled(void)
 {
     enum { SIZE = 700000 };
@@ -215,7 +215,7 @@ static void slices_stay_inside(void)
     unit_guard_free(data, 19);
 }
 
-/* Reads the end first, all, and ranges. */
+/* Reads the last bytes first, then all bytes, then ranges. */
 static void latin1_text_is_read_as_bytes(void)
 {
     enum { N = 300000 };

@@ -6,7 +6,7 @@
 #include "table.h"
 #include "unit.h"
 
-/* list_entries - writes "key=value " for all entries of the table BYTES to OUT. */
+/* list_entries - writes "key=value " for each entry of the table BYTES to OUT. */
 static ckpt_status list_entries(ckpt_str bytes, char out[400], ckpt_error *err)
 {
     struct sstable t;
@@ -92,11 +92,11 @@ static void keys_must_ascend(void)
     buf_put(&t.block, "\1\0\0", 3);
     table_end_block(&t, STR_LIT("c"));
     check_refused(&t, CKPT_EFORMAT, "do not ascend");
-    table_begin(&t); /* behind the last key of the block in the index */
+    table_begin(&t); /* a key after the last key of its block in the index */
     table_add(&t, STR_LIT("d"), STR_LIT("1"));
     table_end_block(&t, STR_LIT("c"));
     check_refused(&t, CKPT_EFORMAT, "do not ascend");
-    table_begin(&t); /* not behind the keys of the block before */
+    table_begin(&t); /* a key that is not after those of the previous block */
     table_add(&t, STR_LIT("a"), STR_LIT("1"));
     table_end_block(&t, STR_LIT("m"));
     table_add(&t, STR_LIT("b"), STR_LIT("1"));
@@ -127,8 +127,8 @@ static void lengths_must_fit(void)
     }
 }
 
-/* index_entry - adds an index entry for the last key KEY with any block HANDLE. */
-static void index_entry(struct table_maker *t, const char *key, ckpt_str handle)
+/* add_index_entry - adds an entry to the index: the key KEY, and a block HANDLE that may be invalid. */
+static void add_index_entry(struct table_maker *t, const char *key, ckpt_str handle)
 {
     buf_byte(&t->index, 0);
     buf_byte(&t->index, (unsigned char)strlen(key));
@@ -143,20 +143,20 @@ static void block_handles_must_be_valid(void)
     table_begin(&t);
     table_add(&t, STR_LIT("a"), STR_LIT("1"));
     table_end_block(&t, STR_LIT("b"));
-    index_entry(&t, "c", STR_LIT("\0\14")); /* the same block again */
+    add_index_entry(&t, "c", STR_LIT("\0\14")); /* the same block again */
     check_refused(&t, CKPT_EFORMAT, "a block at 0");
     table_begin(&t);
-    index_entry(&t, "c", STR_LIT("\0\377\377\3")); /* larger than the file */
+    add_index_entry(&t, "c", STR_LIT("\0\377\377\3")); /* larger than the file */
     check_refused(&t, CKPT_EFORMAT, "a block at 0 of 65535");
     table_begin(&t);
-    index_entry(&t, "c", STR_LIT("\377\377\377\377\377\377\377\377\377\1\1")); /* their sum overflows */
+    add_index_entry(&t, "c", STR_LIT("\377\377\377\377\377\377\377\377\377\1\1")); /* their sum overflows */
     check_refused(&t, CKPT_EFORMAT, "a block at 18446744073709551615");
     table_begin(&t);
-    index_entry(&t, "c", STR_LIT("\0"));
+    add_index_entry(&t, "c", STR_LIT("\0"));
     check_refused(&t, CKPT_EFORMAT, "two numbers");
 }
 
-/* make_table - returns a table with the entry a=1, which the caller frees by table_free(). */
+/* make_table - returns a table with the entry a=1; the caller frees T with table_free(). */
 static ckpt_str make_table(struct table_maker *t)
 {
     table_begin(t);

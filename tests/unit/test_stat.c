@@ -27,8 +27,8 @@ static uint64_t sum_of_bins(const uint64_t *n)
     return all;
 }
 
-/* 300,001 floats: neither a multiple of the chunk size nor of the sample's step. */
-static void a_large_tensor(void)
+/* 300,001 floats are a multiple neither of the chunk size nor of the sampling step. */
+static void statistics_of_a_large_tensor_are_right(void)
 {
     size_t n = 300001;
     float *x = malloc(n * sizeof *x);
@@ -49,7 +49,7 @@ static void a_large_tensor(void)
     free(x);
 }
 
-/* A matrix whose columns differ: a sample at a fixed step would see one column only. */
+/* The columns of the matrix differ, and sampling at a fixed step would visit only one of them. */
 static void the_sample_sees_all_columns(void)
 {
     size_t n = 4096 * 64;
@@ -62,8 +62,8 @@ static void the_sample_sees_all_columns(void)
     free(x);
 }
 
-/* Blocks of three bytes, which do not divide the chunk size of 256 KiB. */
-static void float6(void)
+/* float6 values are packed into blocks of three bytes, which do not divide the chunk size of 256 KiB. */
+static void float6_values_are_decoded(void)
 {
     size_t bytes = 3 * 100001;
     unsigned char *p = malloc(bytes);
@@ -90,7 +90,7 @@ static void whole_numbers_are_exact(void)
     CU_ASSERT(s.numeric && !s.wide && s.finite == 0 && isnan(s.min));
 }
 
-static void empty_and_single_values(void)
+static void empty_tensors_and_scalars_have_statistics(void)
 {
     static const float x[] = {2.5f, NAN, -INFINITY, INFINITY};
     ckpt_stats s = stat_of("F32", 0, x, 0);
@@ -113,8 +113,8 @@ static void ranges_may_overflow(void)
     CU_ASSERT(isinf(s.norm) && isinf(s.std) && fabs(s.mean / -2.5e307 - 1) < 1e-12);
 }
 
-/* Rows in any order, tied tensors, invalid rows, and tensors without data. */
-static void rows_of_a_file(void)
+/* Reads rows in any order, tied tensors, invalid rows, and tensors without data. */
+static void statistics_of_several_rows_are_right(void)
 {
     ckpt_file *f = corpus_open("torch/t215/tied.pt");
     uint32_t n = ckpt_tensor_count(f), rows[64];
@@ -159,12 +159,12 @@ static void statistics_can_be_cancelled(void)
 
 void suite_stat(void)
 {
-    UNIT(a_large_tensor);
+    UNIT(statistics_of_a_large_tensor_are_right);
     UNIT(the_sample_sees_all_columns);
-    UNIT(float6);
+    UNIT(float6_values_are_decoded);
     UNIT(whole_numbers_are_exact);
-    UNIT(empty_and_single_values);
+    UNIT(empty_tensors_and_scalars_have_statistics);
     UNIT(ranges_may_overflow);
-    UNIT(rows_of_a_file);
+    UNIT(statistics_of_several_rows_are_right);
     UNIT(statistics_can_be_cancelled);
 }

@@ -1,5 +1,4 @@
-/* Streams: any strided view must equal its elements read one at a time; byte order, conj and neg bits, and
- * checksums. */
+/* Streams: the elements of any strided view, byte order, conj and neg bits, and checksums. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@ static uint32_t random_below(uint32_t below)
     return (seed >> 8) % below;
 }
 
-/* A table of one tensor in one storage, which begins at byte 64 of a guarded source and ends with it. */
+/* A table of one tensor. Its storage is the source from byte 64 on, and an unmapped page follows. */
 static struct row row;
 static struct storage storage;
 static struct table table;
@@ -70,6 +69,7 @@ static const unsigned char *element_at(uint64_t i, size_t width)
     return data + at * width;
 }
 
+/* streams_as_defined - returns whether streaming the tensor gives the elements that element_at() finds. */
 static bool streams_as_defined(size_t width)
 {
     size_t size = (size_t)row.t.elements * width, cap = 16 + random_below(3) * random_below(300000), done = 0,
@@ -91,6 +91,7 @@ static bool streams_as_defined(size_t width)
     return ok;
 }
 
+/* reads_as_defined - returns whether reading a random range gives the elements that element_at() finds. */
 static bool reads_as_defined(size_t width)
 {
     uint64_t first = random_below((uint32_t)row.t.elements + 1), count = row.t.elements - first;
@@ -105,9 +106,9 @@ static bool reads_as_defined(size_t width)
 
 static const ckpt_dtype by_width[] = {CKPT_DT_U8, CKPT_DT_BF16, CKPT_DT_F32, CKPT_DT_F64, CKPT_DT_C128};
 
-/* random_view - sets a random view of up to 6 dimensions, whose strides may be 0, permuted, overlapping or
- * with gaps, on a storage that it fits exactly. */
-static void random_view(uint64_t size[6], uint64_t stride[6])
+/* set_random_view - sets a random view of up to 6 dimensions, and a storage that ends with its last element.
+ * Its strides may be 0, permuted, overlapping or with gaps. */
+static void set_random_view(uint64_t size[6], uint64_t stride[6])
 {
     ckpt_dtype dt = by_width[random_below(5)];
     uint32_t ndim = random_below(7);
@@ -147,7 +148,7 @@ static void random_views_equal_the_definition(void)
 {
     for (int i = 0; i < 1500; i++) {
         uint64_t size[6], stride[6];
-        random_view(size, stride);
+        set_random_view(size, stride);
         size_t width = dtype_info((ckpt_dtype)row.t.dtype)->block_bytes;
         if (row.t.elements < 2000000) {
             CU_ASSERT(streams_as_defined(width));
@@ -157,7 +158,7 @@ static void random_views_equal_the_definition(void)
     }
 }
 
-/* Views that are larger than the blocks and windows in which they are read. */
+/* Tests views that are larger than the blocks and windows in which they are read. */
 static void large_views_equal_the_definition(void)
 {
     static const struct {
@@ -283,8 +284,8 @@ static void packed_types_are_counted_in_bytes(void)
     finish();
 }
 
-/* apply - applies the changes to N bytes of numbers in host byte order. */
-static void apply(ckpt_dtype dt, uint8_t swap, bool conj, bool neg, void *bytes, size_t n)
+/* apply_flags - conjugates, negates and swaps N bytes of numbers, which are in host byte order. */
+static void apply_flags(ckpt_dtype dt, uint8_t swap, bool conj, bool neg, void *bytes, size_t n)
 {
     struct elements e;
     const size_t block = dtype_info(dt)->block_bytes;
@@ -303,29 +304,29 @@ static void applies_conj_neg_and_byte_order(void)
     int32_t i[] = {1, -2, 0, INT32_MIN};
     int8_t b[] = {1, -2, 0, INT8_MIN};
     unsigned char z[] = {0x00, 0x80, 0x01, 0x81}, h[] = {0, 0x3C, 0, 0xBC}, s[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    apply(CKPT_DT_C64, 0, true, false, c, sizeof c);
+    apply_flags(CKPT_DT_C64, 0, true, false, c, sizeof c);
     CU_ASSERT(c[0] == 1 && c[1] == -2 && c[2] == -3 && c[3] == 4);
-    apply(CKPT_DT_C64, 0, true, true, c, sizeof c);
+    apply_flags(CKPT_DT_C64, 0, true, true, c, sizeof c);
     CU_ASSERT(c[0] == -1 && c[1] == -2 && c[2] == 3 && c[3] == 4);
-    apply(CKPT_DT_C64, 0, false, true, c, sizeof c);
+    apply_flags(CKPT_DT_C64, 0, false, true, c, sizeof c);
     CU_ASSERT(c[0] == 1 && c[1] == 2 && c[2] == -3 && c[3] == -4);
-    apply(CKPT_DT_F32, 0, true, true, f, sizeof f);
+    apply_flags(CKPT_DT_F32, 0, true, true, f, sizeof f);
     CU_ASSERT(f[0] == -1 && f[1] == 2);
-    apply(CKPT_DT_C128, 0, true, false, d, sizeof d);
+    apply_flags(CKPT_DT_C128, 0, true, false, d, sizeof d);
     CU_ASSERT(d[0] == 1 && d[1] == 2);
-    apply(CKPT_DT_C32, 0, true, false, h, sizeof h);
+    apply_flags(CKPT_DT_C32, 0, true, false, h, sizeof h);
     CU_ASSERT(h[1] == 0x3C && h[3] == 0x3C);
-    apply(CKPT_DT_I32, 0, true, true, i, sizeof i);
+    apply_flags(CKPT_DT_I32, 0, true, true, i, sizeof i);
     CU_ASSERT(i[0] == -1 && i[1] == 2 && i[2] == 0 && i[3] == INT32_MIN);
-    apply(CKPT_DT_I8, 0, false, true, b, sizeof b);
+    apply_flags(CKPT_DT_I8, 0, false, true, b, sizeof b);
     CU_ASSERT(b[0] == -1 && b[1] == 2 && b[2] == 0 && b[3] == INT8_MIN);
-    apply(CKPT_DT_F8_E5M2FNUZ, 0, false, true, z, sizeof z);
+    apply_flags(CKPT_DT_F8_E5M2FNUZ, 0, false, true, z, sizeof z);
     CU_ASSERT(memcmp(z, "\x00\x80\x81\x01", 4) == 0);
-    apply(CKPT_DT_C64, 4, false, false, s, 8);
+    apply_flags(CKPT_DT_C64, 4, false, false, s, 8);
     CU_ASSERT(memcmp(s, "\4\3\2\1\10\7\6\5", 8) == 0);
-    apply(CKPT_DT_I64, 8, false, false, s, 8);
+    apply_flags(CKPT_DT_I64, 8, false, false, s, 8);
     CU_ASSERT(memcmp(s, "\5\6\7\10\1\2\3\4", 8) == 0);
-    apply(CKPT_DT_F16, 2, false, true, s, 8);
+    apply_flags(CKPT_DT_F16, 2, false, true, s, 8);
     CU_ASSERT(memcmp(s, "\6\205\10\207\2\201\4\203", 8) == 0);
     struct elements e;
     CU_ASSERT(elements_init(&e, CKPT_DT_BOOL, 1, 0, true, true, NULL) == CKPT_EUNSUPPORTED);
@@ -333,7 +334,7 @@ static void applies_conj_neg_and_byte_order(void)
     CU_ASSERT(elements_init(&e, CKPT_DT_U8, 1, 4, false, false, NULL) == CKPT_EUNSUPPORTED);
 }
 
-/* A column of a conjugated big-endian matrix. */
+/* Reads a column of a conjugated big-endian matrix. */
 static void gathered_elements_are_conjugated_and_swapped(void)
 {
     unsigned char out[32], want[32];
@@ -389,7 +390,8 @@ static void bytes_of_any_width_are_swapped(void)
         }
 }
 
-/* A whole tensor checks the CRC-32 while it is streamed, a part or an empty one before. */
+/* The CRC-32 of the storage is checked while a tensor is streamed in full, and before a part of it or an
+ * empty tensor is read. */
 static void checksums_are_checked(void)
 {
     static const uint64_t whole[] = {25000}, part[] = {5000}, none[] = {0}, one[] = {1};

@@ -1,5 +1,5 @@
-/* ckpt_tensor_json and ckpt_table_json: each row comes once, whole or cut as by snprintf; text that is not
- * UTF-8. The tests of `ckpt ls --json`, which prints these rows, check their values. */
+/* ckpt_tensor_json and ckpt_table_json: each row is written once, and cut as snprintf does if there is no
+ * room. The tests of `ckpt ls --json`, which prints these rows, check their values. */
 #include <stdlib.h>
 
 #include "flat.h"
@@ -35,7 +35,7 @@ static void rows_are_cut_like_snprintf(void)
     flat_close();
 }
 
-/* check_document - checks the documents of all rows, one row and a missing row of the corpus file BELOW. */
+/* check_document - checks the JSON of all rows, of one row and of a missing row of the corpus file BELOW. */
 static void check_document(const char *below)
 {
     char *text, *row = malloc(1 << 20);

@@ -6,6 +6,7 @@
 #include "tarball.h"
 #include "unit.h"
 
+/* The members of an archive, or the error. */
 struct listing {
     unsigned char *bytes;
     source *src;
@@ -62,7 +63,7 @@ static void lists_ustar_gnu_and_pax_members(void)
     buf_free(&b);
 }
 
-/* A name of 100 bytes and a prefix of 155 are not terminated by NUL. */
+/* A name of 100 bytes or a prefix of 155 bytes has no terminating NUL. */
 static void full_name_fields_are_read(void)
 {
     unsigned char h[512] = {0};
@@ -133,7 +134,8 @@ static void every_cut_is_read_safely(void)
     buf_free(&b);
 }
 
-/* check_refused - the archive B must be refused with WANT, WHAT and the offset AT. */
+/* check_refused - checks that the archive B is refused with the status WANT, and WHAT in the message, at
+ * offset AT. */
 static void check_refused(const buf *b, ckpt_status want, uint64_t at, const char *what)
 {
     struct listing l = list_members(b->data, b->len);
@@ -146,7 +148,7 @@ static void check_refused(const buf *b, ckpt_status want, uint64_t at, const cha
 static void malformed_headers_are_named(void)
 {
     static const struct {
-        const char *size, *payload, *what;
+        const char *size, *payload, *what; /* the size in the header; part of the message */
         ckpt_status st;
         char type;
     } cases[] = {
@@ -159,7 +161,7 @@ static void malformed_headers_are_named(void)
         {"00000000010", "8 a.bcd\n", "pax record", CKPT_EFORMAT, 'x'},  /* no '=' */
         {"00000000014", "12 size=1x2\n", "pax record", CKPT_EFORMAT, 'x'},
         {"00000000013", "000000011 a", "pax record", CKPT_EFORMAT, 'x'}, /* the length has nine digits */
-        {"00000000002", "12", "pax record", CKPT_EFORMAT, 'x'},          /* only a length */
+        {"00000000002", "12", "pax record", CKPT_EFORMAT, 'x'},          /* the record has only a length */
         {"00000000003", "x=1", "pax record", CKPT_EFORMAT, 'x'},
         {"00000000003", "3=1", "pax record", CKPT_EFORMAT, 'x'},
         {"00000000003", "2 =", "pax record", CKPT_EFORMAT, 'x'},
@@ -190,8 +192,8 @@ static void limits_the_length_of_names(void)
     buf_free(&b);
 }
 
-/* Sizes with blanks, without a terminator and of one digit; a checksum of signed chars; member types of
- * each dialect. */
+/* Reads sizes with blanks, without a terminator and of one digit, a checksum of signed chars, and the member
+ * types of each dialect. */
 static void reads_headers_of_old_writers(void)
 {
     buf b;
@@ -224,7 +226,7 @@ static void reads_headers_of_old_writers(void)
     buf_free(&b);
 }
 
-/* The map of a GNU sparse member comes between header and payload. */
+/* The map of a GNU sparse member is between its header and its payload. */
 static void skips_sparse_maps(void)
 {
     buf b;
@@ -233,7 +235,7 @@ static void skips_sparse_maps(void)
     b.data[482] = 1;
     tar_seal(b.data);
     for (int i = 0; i < 2 * 512; i++)
-        buf_byte(&b, i == 504); /* the first map block has a successor */
+        buf_byte(&b, i == 504); /* a further map block follows the first */
     check_refused(&b, CKPT_ETRUNCATED, 0, "a member of 3 bytes, of which the file has 0");
     buf_text(&b, "abc");
     while (b.len % 512)

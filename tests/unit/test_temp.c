@@ -1,5 +1,5 @@
 /* Temporary files on file systems without O_TMPFILE, renameat2 or hard links: this file includes io/temp.c
- * with calls that fail. */
+ * with system calls that fail. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +66,7 @@ static void make_dir(void)
     CU_ASSERT_FATAL(mkdtemp(dir) != NULL);
 }
 
-/* count_entries - returns the number of entries in the folder; NAME is set to the last one. */
+/* count_entries - returns the number of entries in the folder, and sets NAME to the last of them. */
 static int count_entries(char name[256])
 {
     int n = 0;
@@ -161,8 +161,8 @@ static void closing_and_emergency_remove_files(void)
     remove_dir();
 }
 
-/* The next run removes the file of a process that died, but not that of a living one, or other similar
- * names. */
+/* The next run removes the temporary file of a process that died, but not that of a running process, and not
+ * files with similar names. */
 static void files_of_dead_processes_are_removed(void)
 {
     struct temp alive, next;
@@ -193,7 +193,7 @@ static void files_of_dead_processes_are_removed(void)
     remove_dir();
 }
 
-/* leave_temporary - leaves the temporary file of a process that dies while it writes BASE. */
+/* leave_temporary - runs a process that dies while it writes BASE, and so leaves its temporary file. */
 static void leave_temporary(const char *base)
 {
     pid_t child = fork();
@@ -245,7 +245,7 @@ static void a_folder_is_tidied_once_for_many_targets(void)
     remove_dir();
 }
 
-static void long_names_fit(void)
+static void temporary_names_of_long_names_fit(void)
 {
     struct temp t;
     char name[256];
@@ -329,5 +329,5 @@ void suite_temp(void)
     UNIT(closing_and_emergency_remove_files);
     UNIT(files_of_dead_processes_are_removed);
     UNIT(a_folder_is_tidied_once_for_many_targets);
-    UNIT(long_names_fit);
+    UNIT(temporary_names_of_long_names_fit);
 }

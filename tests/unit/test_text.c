@@ -136,7 +136,7 @@ static void the_order_is_total_and_transitive(void)
         }
 }
 
-/* A shell reads the quoted word as the same name; names that cannot be quoted are replaced by a word. */
+/* A shell reads the quoted word as the original name; names that cannot be quoted are replaced by a word. */
 static void names_are_quoted_for_a_shell(void)
 {
     char out[SHELL_WORD_MAX], name[256];
@@ -159,7 +159,7 @@ static void names_are_quoted_for_a_shell(void)
     }
 }
 
-/* Text is shown as text, other bytes in hex. */
+/* Bytes that are text are shown as text, others in hexadecimal. */
 static void bytes_in_messages_are_text_or_hex(void)
 {
     char out[TEXT_BYTES_SIZE];

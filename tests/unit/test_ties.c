@@ -1,4 +1,5 @@
-/* Ties (tensors that share bytes) in the metadata of safetensors: they are rows, and copies are limited. */
+/* Ties (names of the same tensor) that the metadata of safetensors record: they are listed as tensors, and
+ * the size of their copies is limited. */
 #include <stdio.h>
 
 #include "flat.h"
@@ -6,7 +7,8 @@
 
 static ckpt_error err;
 
-/* put_file - writes a file of HEADER, with ' for ", and SIZE zero bytes to AT; returns its size. */
+/* put_file - writes a file of HEADER, whose apostrophes become quotation marks, and SIZE zero bytes to AT;
+ * returns its size. */
 static size_t put_file(char *at, const char *header, size_t size)
 {
     size_t n = strlen(header);
@@ -42,7 +44,7 @@ static void check_ties(const char *metadata, const char *want)
     flat_close();
 }
 
-static void recorded_ties_are_rows(void)
+static void recorded_ties_are_listed(void)
 {
     check_ties("{'g':'e','format':'e','a':'f','h':'e'}", " e f z g=e a=f h=e");
     check_ties("{'y':'z'}", " e f z y=z");         /* an empty tensor has a tie too */
@@ -66,7 +68,8 @@ static void max_tensors_counts_recorded_ties(void)
     ckpt_close(f);
 }
 
-/* Many names for one tensor need few bytes: copied in full, they count towards max_expanded. */
+/* Many names of one tensor take few bytes in a file, but many when they are copied: max_expanded limits
+ * them. */
 static void copies_of_ties_are_limited(void)
 {
     char bytes[1024];
@@ -85,7 +88,7 @@ static void copies_of_ties_are_limited(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "800 bytes more than are stored, the limit is 799"));
 }
 
-/* If a metadata text will be read as a tie because the tensor of that name was dropped, a notice says so. */
+/* If a tensor is dropped, a metadata text of its name may later be read as a tie; a notice reports it. */
 static void texts_that_become_ties_are_reported(void)
 {
     ckpt_plan *plan = NULL;
@@ -105,7 +108,7 @@ static void texts_that_become_ties_are_reported(void)
 
 void suite_ties(void)
 {
-    UNIT(recorded_ties_are_rows);
+    UNIT(recorded_ties_are_listed);
     UNIT(max_tensors_counts_recorded_ties);
     UNIT(copies_of_ties_are_limited);
     UNIT(texts_that_become_ties_are_reported);

@@ -1,4 +1,4 @@
-/* Records of torch's archives and streams: duplicate names, several checkpoints, malformed lists. */
+/* torch's archives and streams: duplicate record names, several checkpoints in a file, malformed lists. */
 #include <stdio.h>
 
 #include "core/file.h"
@@ -55,7 +55,7 @@ static void several_checkpoints_are_refused(void)
     close_file(&m);
 }
 
-/* make_package - a torch.package of the pickles of A and B. */
+/* make_package - builds and opens a torch.package of the pickles A and B. */
 static struct test_file make_package(const char *a, const char *b)
 {
     static const float four[] = {1, 2, 3, 4};
@@ -111,7 +111,7 @@ static void malformed_storage_lists_are_refused(void)
     close_file(&m);
 }
 
-/* The length of a damaged record byteorder still tells the byte order. */
+/* If the record byteorder is damaged, the byte order is known by its length: "little" or "big". */
 static void a_damaged_byteorder_is_known_by_its_length(void)
 {
     for (int big = 0; big < 2; big++) {

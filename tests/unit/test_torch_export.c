@@ -144,7 +144,7 @@ static void embedded_archives_are_read(void)
             "constants.n.strides dense float32[4]@2+0;constants.n.offsets dense float32[4]@2+0;");
     CU_ASSERT_EQUAL(m.f ? ckpt_leaf_count(m.f) : 0, 2);
     close_file(&m);
-    in.bytes[80] ^= 1; /* in its data.pkl */
+    in.bytes[80] ^= 1; /* in the data.pkl of the embedded archive */
     m = make_archive(r, 5, NULL);
     CU_ASSERT_EQUAL(m.status, CKPT_ECHECKSUM);
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, "archive/data/weights/weight_0"));
@@ -178,7 +178,7 @@ static void archives_without_weights_are_refused(void)
     close_file(&m);
     const struct record old = {"0123456789abcdef", "", 0};
     m = make_archive(&old, 1, NULL);
-    replace_in_file(&m, "archive/0123456789abcdef", "serialized_state_dict.pt"); /* without a program */
+    replace_in_file(&m, "archive/0123456789abcdef", "serialized_state_dict.pt"); /* no program */
     CU_ASSERT_EQUAL(m.status, CKPT_EUNKNOWN);
     close_file(&m);
 }

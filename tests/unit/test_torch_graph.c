@@ -54,7 +54,7 @@ static void malformed_pairs_are_refused(void)
     check_refused("^collections.OrderedDict([('a',1),('b',)])", CKPT_EFORMAT, "item 1 of what");
 }
 
-static void cycles_end(void)
+static void cycles_are_walked_once(void)
 {
     check_opens("#1~[]+[" W ",{'again':#1}]", "0" W0);
     struct test_file m = make_pickle("#1~[]+[#1]");
@@ -156,7 +156,7 @@ static void limits_are_enforced(void)
         &flat, CKPT_ELIMIT, "modules nested deeper than 2");
 }
 
-/* With any amount of memory, the result is the same or an error. */
+/* With any memory limit, the file is opened with all of its tensors, or refused. */
 static void failing_allocations_are_reported(void)
 {
     static const char text[] = "{'m':" MODULE("{'w':" PARAMETER(W) "}", "{'b':" W "}",
@@ -199,7 +199,7 @@ void suite_torch_graph(void)
     UNIT(containers_are_walked);
     UNIT(attributes_are_walked);
     UNIT(malformed_pairs_are_refused);
-    UNIT(cycles_end);
+    UNIT(cycles_are_walked_once);
     UNIT(modules_are_listed_as_state_dicts);
     UNIT(non_persistent_buffers_are_not_listed);
     UNIT(objects_without_the_dicts_of_a_module_are_no_module);

@@ -1,4 +1,4 @@
-/* Renaming tensors of a torch archive in place: the patched file, and what is refused. */
+/* Renaming tensors of a torch archive in place: the patched file, and edits that are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,6 +8,7 @@
 #include "format/torch/zip.h"
 #include "pickled.h"
 
+/* A file, a plan that renames its tensors, and the patches that edit the file. */
 struct edited {
     struct test_file m;
     ckpt_plan *p;
@@ -16,7 +17,8 @@ struct edited {
     ckpt_error err;
 };
 
-/* plan_rename - plans to strip the prefix FROM from the keys of M, and to add TO; either may be NULL. */
+/* plan_rename - returns a plan that strips the prefix FROM from the keys of M, and adds TO; either may be
+ * NULL. */
 static struct edited plan_rename(struct test_file m, const char *from, const char *to)
 {
     struct edited e = {.m = m};
@@ -59,8 +61,8 @@ static struct test_file open_patched(struct edited *e)
     return now;
 }
 
-/* check_edited - edits the file of E, which must have the tensors WANT then, and have GROWN or not; closes
- * E. */
+/* check_edited - edits the file of E; checks that it has the tensors WANT then, and whether it has GROWN;
+ * closes E. */
 static void check_edited(struct edited *e, const char *want, bool grown)
 {
     run_edit(e);
@@ -100,7 +102,7 @@ static void longer_names_are_written_after_the_storages(void)
     check_edited(&e, LONG "w" F4, true);
 }
 
-/* A key that is also a value, a dropped pair, and a key that was a number. */
+/* Edits a key that is also a value, a dropped pair, and a key that is a number. */
 static void an_edit_changes_only_its_own_entries(void)
 {
     struct edited e = plan_rename(make_torch_zip("{#1='m.w':" W ",'k':#1}"), NULL, NULL);
@@ -114,7 +116,7 @@ static void an_edit_changes_only_its_own_entries(void)
     check_edited(&e, "one" F4, false);
 }
 
-/* Names that are items of a list or of an object; also with more edits than items. */
+/* Edits names that are items of a list or of an object, also with more edits than items. */
 static void names_in_lists_are_edited(void)
 {
     static const char *const made[] = {"{'w':" W ",'l':['m.w','m.x']}",
@@ -127,7 +129,8 @@ static void names_in_lists_are_edited(void)
         }
 }
 
-/* check_metadata - the entries of _metadata in the patched file of E must be WANT, each "key=version,". */
+/* check_metadata - checks that the entries of _metadata in the patched file of E are WANT, each
+ * "key=version,". */
 static void check_metadata(struct edited *e, const char *want)
 {
     char got[256] = "";
@@ -156,7 +159,7 @@ static void check_metadata(struct edited *e, const char *want)
     "collections.OrderedDict()+{'module.w':" W ",'module.b':" W "}!{'_metadata':"                            \
     "collections.OrderedDict()+{" metadata "}}"
 
-/* Without the prefix, the entry of the module in _metadata gets the name of the wrapper's. */
+/* In _metadata, the wrapper has the entry "". Without the prefix, the module's entry gets the same name. */
 static void of_two_entries_with_one_name_the_last_is_kept(void)
 {
     static const struct {

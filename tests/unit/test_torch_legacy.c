@@ -4,7 +4,7 @@
 
 #include "unit.h"
 
-/* Opens a corpus file with the byte at AT changed to IS. */
+/* open_changed - opens a corpus file whose byte AT is changed to IS. */
 static ckpt_status open_changed(size_t at, unsigned char is, ckpt_error *err)
 {
     unsigned char bytes[4096];
@@ -20,7 +20,7 @@ static ckpt_status open_changed(size_t at, unsigned char is, ckpt_error *err)
     return status;
 }
 
-/* It would be a valid pickle of an int, without tensors. */
+/* Without the check, the file would be a valid pickle of an int, without tensors. */
 static void a_stream_without_its_magic_number_is_refused(void)
 {
     ckpt_error err = {0};

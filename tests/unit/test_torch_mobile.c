@@ -1,4 +1,5 @@
-/* TorchScript for mobile devices, a FlatBuffer: a real file, and the errors of each of its tables. */
+/* TorchScript for mobile devices, which is a FlatBuffer: a file of torch, and errors in each of its
+ * tables. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,7 +20,8 @@ static void load_sample(void)
     fclose(f);
 }
 
-/* check_byte - with BYTE at AT, the sample must be refused with WANT or, if that is empty, be read. */
+/* check_byte - sets the byte AT of the sample to BYTE; checks that it is refused with WANT in the message or,
+ * if WANT is empty, that it is read. */
 static void check_byte(size_t at, int byte, const char *want)
 {
     load_sample();

@@ -78,7 +78,7 @@ static void big_endian_arrays_are_swapped(void)
     close_file(&m);
 }
 
-/* The product of the other sizes of an empty array may overflow: numpy writes such arrays. */
+/* If one size of an array is 0, the product of the others may overflow: numpy writes such arrays. */
 static void empty_arrays_may_have_any_other_sizes(void)
 {
     check_opens(ARRAY("(0,4611686018427387904,4611686018427387904)", F4, "False", "b''"),
@@ -101,7 +101,7 @@ static void malformed_arrays_are_refused(void)
                   "the product of a numpy array's sizes does not fit 64 bits");
 }
 
-/* Protocol 2 has no bytes: Python 3 writes calls that create them. */
+/* Protocol 2 has no opcode for bytes, so Python 3 writes a call that creates them. */
 static void bytes_in_other_forms(void)
 {
     static const char *const forms[] = {

@@ -9,7 +9,7 @@ static const char no_tuple[] = "in the place of ('storage', class, key, location
 #define OVER(storage)                                                                                        \
     "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False,collections.OrderedDict())"
 
-static void ids_as_tuples(void)
+static void ids_may_be_tuples(void)
 {
     check_opens(PID("('storage',torch.FloatStorage,0,'cpu',4)"), " dense float32[2]@0+0;");
     check_opens(PID("('storage',torch.FloatStorage,'0',None,4)"), " dense float32[2]@0+0;");
@@ -36,7 +36,7 @@ static void ids_as_tuples(void)
 
 /* In protocol 0, persistent ids are text. */
 
-static void ids_as_text(void)
+static void ids_may_be_text(void)
 {
     check_opens(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4)'"),
                 " dense float32[2]@0+0;");
@@ -59,7 +59,7 @@ static void ids_of_other_objects_are_accepted(void)
     check_opens("[@('module',my.Net,'net.py','source'),@5,@(1,2),@'text']", "");
 }
 
-/* A location that is not UTF-8 is dropped, as it could not be written as text. */
+/* A location that is not UTF-8 is dropped, because it cannot be written as text. */
 static void locations_must_be_text(void)
 {
     struct test_file m = make_torch_legacy(OVER("@('storage',torch.FloatStorage,'0',s'\\ff',4)"), "['0']",
@@ -128,8 +128,8 @@ static void malformed_nested_streams_are_refused(void)
 
 void suite_torch_pid(void)
 {
-    UNIT(ids_as_tuples);
-    UNIT(ids_as_text);
+    UNIT(ids_may_be_tuples);
+    UNIT(ids_may_be_text);
     UNIT(ids_of_other_objects_are_accepted);
     UNIT(locations_must_be_text);
     UNIT(storages_may_be_nested_streams);

@@ -10,7 +10,7 @@
 #define V2META(storage, meta) "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),True," OD "," meta ")"
 #define V3(over, dtype)       "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," OD "," dtype ")"
 
-static void dense_tensors(void)
+static void dense_tensors_are_read_and_checked(void)
 {
     check_opens("torch._utils._rebuild_tensor(" FLOATS ",1,(3,),(1,))", " dense float32[3]@0+1;");
     check_opens("torch._utils._rebuild_tensor_v2(" FLOATS ",0,(),(),1," OD ")", " dense float32[]@0+0;");
@@ -27,7 +27,7 @@ static void dense_tensors(void)
                   "torch._utils._rebuild_tensor_v2 is given 4 arguments, it takes at least 5");
 }
 
-static void conj_and_neg_bits(void)
+static void conj_and_neg_bits_are_read_and_checked(void)
 {
     static const char complex[] = V2META(STORAGE("ComplexFloat", "0", 2), "{'conj':True,'neg':False}");
     check_opens(complex, " dense complex64[2]@0+0 grad conj;");
@@ -60,7 +60,7 @@ static void untyped_storages_are_swapped_by_their_first_tensor(void)
                      "0 dense float32[2]@0+0;1 dense int32[2]@0+0;", notice);
     check_big_endian(V3(BYTES, "torch.uint8"), " dense uint8[2]@0+0;", NULL);
     check_big_endian(V2(STORAGE("Char", "0", 16), 0, "(2,)", "(1,)"), " dense int8[2]@0+0;", NULL);
-    /* data/0 holds little-endian floats, so their bytes come out swapped */
+    /* data/0 has little-endian floats, so their bytes are swapped */
     struct test_file m = make_torch_zip_of(V3(BYTES, "torch.float32"), true, NULL);
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, first, NULL), CKPT_OK);
@@ -82,7 +82,7 @@ static void an_untyped_storage_of_two_widths_is_refused(void)
 
 /* ------------------------------------------------------------- parameters */
 
-static void parameters(void)
+static void parameters_are_read_and_checked(void)
 {
     check_opens("torch._utils._rebuild_parameter(" W ",True," OD ")",
                 " dense float32[4]@0+0 parameter grad;");
@@ -92,7 +92,7 @@ static void parameters(void)
                   CKPT_EFORMAT, "1 sizes but 0 strides");
 }
 
-static void parameters_of_old_versions(void)
+static void parameters_of_old_versions_are_read_and_checked(void)
 {
     check_opens("torch.nn.parameter.Parameter(" W ")", " dense float32[4]@0+0 parameter;");
     check_opens("torch.nn.parameter.Parameter()!(" W ",True,{})", " dense float32[4]@0+0 parameter;");
@@ -105,7 +105,7 @@ static void parameters_of_old_versions(void)
                   "1 sizes but 0 strides");
 }
 
-static void tensors_built_from_a_state(void)
+static void tensors_built_from_a_state_are_read(void)
 {
     check_opens("torch.FloatTensor()!(" FLOATS ",0,(4,),(1,))", " dense float32[4]@0+0;");
     check_opens("torch.cuda.FloatTensor()!(" FLOATS ",2,(2,),(1,))", " dense float32[2]@0+2;");
@@ -117,7 +117,7 @@ static void tensors_built_from_a_state(void)
     check_opens("torch.FloatTensors()!(" FLOATS ",0,(4,),(1,))", "");
 }
 
-static void bare_storages(void)
+static void bare_storages_are_read(void)
 {
     check_opens("[" FLOATS ",@('storage',torch.QUInt4x2Storage,'1','cpu',16)]",
                 "0 storage float32[4]@0+0;1 storage uint8[16]@1+0;");
@@ -129,7 +129,7 @@ static void bare_storages(void)
 #define QTENSOR(q)                                                                                           \
     "torch._utils._rebuild_qtensor(" STORAGE("QInt8", "0", 4) ",0,(4,),(1,)," q ",False," OD ")"
 
-static void quantised_tensors(void)
+static void quantised_tensors_are_read_and_checked(void)
 {
     static const char words[] = "a quantizer must be (scheme, scale, zero_point) or";
     check_opens(QTENSOR("(torch.per_tensor_affine,0.5,3)"),
@@ -153,7 +153,7 @@ static void quantised_tensors(void)
 #define LAYOUT(name)         "torch.serialization._get_layout('torch." name "')"
 #define SPARSE(layout, data) "torch._utils._rebuild_sparse_tensor(" layout "," data ")"
 
-static void sparse_tensors(void)
+static void sparse_tensors_are_read_and_checked(void)
 {
     check_opens(SPARSE(LAYOUT("sparse_coo"), "(" I "," W ",(9,),True)"),
                 " sparse_coo float32[9] (coalesced);indices dense int64[2]@1+0;values dense float32[4]@0+0;");
@@ -184,7 +184,7 @@ static void sparse_tensors(void)
                   "1 sizes but 0 strides");
 }
 
-static void nested_tensors(void)
+static void nested_tensors_are_read(void)
 {
     check_opens(
         "torch._utils._rebuild_nested_tensor(" W "," I "," I "," I ")",
@@ -198,7 +198,7 @@ static void nested_tensors(void)
 
 /* -------------------------------------------------------- without a storage */
 
-static void tensors_without_bytes(void)
+static void tensors_without_bytes_are_listed_and_checked(void)
 {
     check_opens("torch._utils._rebuild_meta_tensor_no_storage(torch.float16,(2,3),(3,1),True)",
                 " meta float16[2,3] grad;");
@@ -215,7 +215,7 @@ static void tensors_without_bytes(void)
     "numpy.core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,),numpy.dtype('f4',False,"            \
     "True)!(3,'<',None,None,None,-1,-1,0),False,b'\\00\\00\\80\\3f\\00\\00\\00\\40')"
 
-static void tensors_of_other_devices(void)
+static void tensors_of_other_devices_are_read_and_checked(void)
 {
     check_opens("torch._utils._rebuild_device_tensor_from_numpy(" NUMPY ",torch.float32,'xla:0',True)",
                 " dense float32[2]@0+0 grad;");
@@ -240,7 +240,7 @@ static void tensors_of_other_devices(void)
               "(" class ",torch.float16,(8,4),(4,1),0,torch.strided,'cpu',True)", state)
 #define V2ARGS "(" FLOATS ",0,(4,),(1,),False," OD ")"
 
-static void tensor_subclasses(void)
+static void tensor_subclasses_are_read_and_checked(void)
 {
     check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{'tag':1}"),
                 " dense float32[4]@0+0;");
@@ -259,7 +259,7 @@ static void tensor_subclasses(void)
                   "is given 0 arguments");
 }
 
-/* check_values - the pickle TEXT must have the values WANT, each "name=value;", and the tensors ROWS. */
+/* check_values - checks that the pickle TEXT has the tensors ROWS and the values WANT, each "name=value;". */
 static void check_values(const char *text, const char *rows, const char *want)
 {
     struct test_file m = make_torch_zip(text);
@@ -276,7 +276,7 @@ static void check_values(const char *text, const char *rows, const char *want)
 }
 
 /* Attributes that Python code set on a tensor are listed below its name. */
-static void attributes_of_tensors(void)
+static void attributes_of_tensors_are_listed(void)
 {
 #define SET(class, state) "{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", class, V2ARGS, state) "}"
 #define INNER             FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{'in':1}")
@@ -299,7 +299,7 @@ static void attributes_of_tensors(void)
 }
 
 /* The tensors in the state of a wrapper subclass are its components. */
-static void wrapper_subclasses(void)
+static void wrapper_subclasses_are_read_and_checked(void)
 {
     check_opens(WRAPPED("my.Two", "{'a':" W ",'b':" W ",'c':1,'d':my.Odd(),5:" W ",'e':my.called()(1)}"),
                 " wrapper float16[8,4] grad <my.Two>;a dense float32[4]@0+0;b dense float32[4]@0+0;");
@@ -315,7 +315,7 @@ static void wrapper_subclasses(void)
                   CKPT_EFORMAT, "size is a int");
 }
 
-static void dtensors(void)
+static void dtensors_are_read(void)
 {
     check_opens(WRAPPED("my.DTensor",
                         "{'_local_tensor':" W
@@ -342,7 +342,7 @@ static void dtensors(void)
 #define SHARDED(state) WRAPPED("my.ShardedTensor", state)
 #define SHARD          "my.Shard()!{'tensor':" W "}"
 
-static void sharded_tensors(void)
+static void sharded_tensors_are_read_and_checked(void)
 {
     check_opens(SHARDED("([" SHARD
                         "],my.Meta()!{'size':(16,4),'tensor_properties':my.Props()!{'dtype':torch.int8}})"),
@@ -376,23 +376,23 @@ static void constructors_nest_at_most_16_deep(void)
 
 void suite_torch_rebuild(void)
 {
-    UNIT(dense_tensors);
-    UNIT(conj_and_neg_bits);
+    UNIT(dense_tensors_are_read_and_checked);
+    UNIT(conj_and_neg_bits_are_read_and_checked);
     UNIT(untyped_storages_are_swapped_by_their_first_tensor);
     UNIT(an_untyped_storage_of_two_widths_is_refused);
-    UNIT(parameters);
-    UNIT(parameters_of_old_versions);
-    UNIT(tensors_built_from_a_state);
-    UNIT(bare_storages);
-    UNIT(quantised_tensors);
-    UNIT(sparse_tensors);
-    UNIT(nested_tensors);
-    UNIT(tensors_without_bytes);
-    UNIT(tensors_of_other_devices);
-    UNIT(tensor_subclasses);
-    UNIT(attributes_of_tensors);
-    UNIT(wrapper_subclasses);
-    UNIT(dtensors);
-    UNIT(sharded_tensors);
+    UNIT(parameters_are_read_and_checked);
+    UNIT(parameters_of_old_versions_are_read_and_checked);
+    UNIT(tensors_built_from_a_state_are_read);
+    UNIT(bare_storages_are_read);
+    UNIT(quantised_tensors_are_read_and_checked);
+    UNIT(sparse_tensors_are_read_and_checked);
+    UNIT(nested_tensors_are_read);
+    UNIT(tensors_without_bytes_are_listed_and_checked);
+    UNIT(tensors_of_other_devices_are_read_and_checked);
+    UNIT(tensor_subclasses_are_read_and_checked);
+    UNIT(attributes_of_tensors_are_listed);
+    UNIT(wrapper_subclasses_are_read_and_checked);
+    UNIT(dtensors_are_read);
+    UNIT(sharded_tensors_are_read_and_checked);
     UNIT(constructors_nest_at_most_16_deep);
 }

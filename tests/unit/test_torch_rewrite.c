@@ -23,6 +23,7 @@
     "True)!(3,"                                                                                              \
     "'<',None,None,None,-1,-1,0),False,b'\\00\\00\\80\\3f\\00\\00\\00\\40')"
 
+/* The options of ckpt_plan_write, and the changes to the plan. */
 struct rewrite {
     ckpt_dtype to; /* the cast; CKPT_DT_NONE: none */
     const char *glob, *root, *drop;
@@ -68,7 +69,8 @@ static ckpt_status write_plan(ckpt_file *f, const char *path, struct rewrite opt
     return st;
 }
 
-/* rewrite_file - writes M by OPTS, with NOTICE, closes it, and opens the output; f is NULL when refused. */
+/* rewrite_file - writes M with OPTS, checks that it gives NOTICE, closes M, and returns the opened output,
+ * whose f is NULL if writing is refused. */
 static struct test_file rewrite_file(struct test_file *m, struct rewrite opts, const char *notice)
 {
     char path[] = "/tmp/ckpt-unit-XXXXXX";
@@ -286,7 +288,7 @@ static void writing_stops_on_request(void)
 
 /* ------------------------------------------------------------ shared blocks */
 
-/* Stands in for a file system that can clone ranges, because most cannot. */
+/* __wrap_ioctl - replaces ioctl() and copies the range to clone, because most file systems cannot clone. */
 CKPT_API int __wrap_ioctl(int fd, unsigned request, struct file_clone_range *r); /* ld exports it */
 static bool can_clone;
 static uint64_t cloned;
@@ -321,7 +323,7 @@ static ckpt_file *open_path(const char *path)
     return f;
 }
 
-/* write_large_archive - writes one tensor of MANY numbers to PATH and to NUMBERS. */
+/* write_large_archive - writes a tensor of MANY numbers to PATH, and its numbers to NUMBERS. */
 static void write_large_archive(const char *path, float *numbers)
 {
     buf b;
@@ -441,7 +443,7 @@ static void storage_views_become_offsets(void)
     close_file(&back);
 }
 
-/* Only an object of an unknown class refers to the storage. */
+/* The only reference to the storage is in an object of an unknown class. */
 static void storages_without_tensors_of_a_legacy_stream_are_written(void)
 {
     struct test_file m = make_legacy_floats("{'g':my.Opaque(" W ")}"),
@@ -568,9 +570,9 @@ static void embedded_archives_are_cast_too(void)
 
 #define TWO_NAMES "{'m':#1={'v':" W ",'w':" W "},'s':#1}"
 
-/* A dict is reachable by two names: an entry dropped by one of them stays because of the other, with a
- * notice. Names outside of the root do not count. */
-static void entries_of_a_dict_with_two_names(void)
+/* If a dict has two names, an entry that is dropped by one of them is kept because of the other, and a notice
+ * reports it. Names outside of the root do not count. */
+static void entries_of_a_dict_with_two_names_are_kept(void)
 {
     check_rewrite(TWO_NAMES, (struct rewrite){.root = "m", .drop = "w"}, "v dense float32[4]@0+0;", NULL);
     check_rewrite(TWO_NAMES, (struct rewrite){.root = "m", .drop = "v"}, "w dense float32[4]@0+0;", NULL);
@@ -585,7 +587,7 @@ static void entries_of_a_dict_with_two_names(void)
 
 void suite_torch_rewrite(void)
 {
-    UNIT(entries_of_a_dict_with_two_names);
+    UNIT(entries_of_a_dict_with_two_names_are_kept);
     UNIT(all_views_of_a_storage_are_cast_together);
     UNIT(views_that_disagree_are_refused);
     UNIT(numpy_arrays_are_not_cast);

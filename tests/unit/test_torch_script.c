@@ -1,4 +1,4 @@
-/* TorchScript archives, of both layouts: which attributes are the state dict, and how malformed ones are
+/* TorchScript archives of both layouts: which attributes are the state dict, and which archives are
  * refused. */
 #include <stdio.h>
 
@@ -61,7 +61,7 @@ static void the_code_lists_parameters_and_buffers(void)
     check_state_dict("new __torch__.a.b.Net()!{'w':" W "}", CODE, "w dense float32[4]@0+0;");
 }
 
-static void kinds_of_tensors(void)
+static void all_kinds_of_tensors_are_read(void)
 {
     check_state_dict(
         NET("'w':torch._utils._rebuild_tensor_v3(@('storage',torch.storage.UntypedStorage,'0','cpu',16),"
@@ -84,7 +84,7 @@ static void kinds_of_tensors(void)
                      CODE, "w dense float32[4]@0+0;b dense float32[4]@0+0;");
 }
 
-static void submodules(void)
+static void submodules_are_walked(void)
 {
     check_state_dict(
         NET("'w':" W ",'sub':" NET("'w':" W ",'deep':" NET("'b':" W)) ",5:" NET(
@@ -98,7 +98,7 @@ static void check_fails(const char *text, const ckpt_limits *limits, ckpt_status
     CU_ASSERT_EQUAL(m.status, want);
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
     if (!strstr(m.err.what, words))
-        printf("  said: %s: %s\n", m.err.where, m.err.what);
+        printf("  found: %s: %s\n", m.err.where, m.err.what);
     if (want == CKPT_EFORMAT)
         CU_ASSERT_EQUAL(m.err.offset, 64 + caret_offset);
     close_file(&m);
@@ -264,8 +264,8 @@ static void model_json_without_tensors_is_not_recognised(void)
 void suite_torch_script(void)
 {
     UNIT(the_code_lists_parameters_and_buffers);
-    UNIT(kinds_of_tensors);
-    UNIT(submodules);
+    UNIT(all_kinds_of_tensors_are_read);
+    UNIT(submodules_are_walked);
     UNIT(limits_are_enforced);
     UNIT(constants_are_noticed);
     UNIT(model_json_is_read);

@@ -1,4 +1,4 @@
-/* The tar archives of torch 0.1: what their members must hold, and how malformed ones are refused. */
+/* The tar archives of torch 0.1: what their members must contain, and how malformed ones are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,10 +8,11 @@
 
 #define STORED COUNT STORAGE FOUR DATA
 
-static const ckpt_str *members_of = torch01_sound; /* the members of the archive, but for one */
+static const ckpt_str *members_of = torch01_sound; /* the members, of which open_with() replaces one */
 static const ckpt_limits *limits = NULL;           /* for open_with() */
 static buf archive;
-/* Opens an archive whose member number AT is IS. */
+
+/* open_with - opens an archive whose member number AT is IS. */
 static ckpt_status open_with(int at, ckpt_str is, ckpt_file **file, ckpt_error *err)
 {
     ckpt_str members[3];
@@ -40,7 +41,7 @@ static void a_valid_archive_is_read(void)
     ckpt_close(file);
 }
 
-/* A storage without a tensor, and a view of it: (key, root, offset, elements). */
+/* Reads a storage without a tensor, and a view of it: (key, root, offset, elements). */
 static void storages_and_views_are_listed(void)
 {
     ckpt_file *file;
@@ -193,7 +194,7 @@ static void offsets_beyond_64_bits_are_refused(void)
     CU_ASSERT_STRING_EQUAL(err.where, "tensors");
 }
 
-/* Opens an archive of members with these names and types. */
+/* open_members - opens an archive whose members have these NAMES and TYPES. */
 static ckpt_status open_members(const char *const names[3], const char types[3])
 {
     ckpt_file *file = NULL;
@@ -229,9 +230,9 @@ static int record_fault(void *user, const ckpt_finding *f)
     return 0;
 }
 
-/* verify reports a malformed storage once, not again for the tensors that use it. */
 static const ckpt_work one_thread = {.struct_size = sizeof(ckpt_work), .threads = 1};
 
+/* verify reports a malformed storage once, and not again for the tensors that use it. */
 static void faults_are_reported_once(void)
 {
     static const struct {

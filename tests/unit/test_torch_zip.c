@@ -39,6 +39,7 @@ static void put_tensor(buf *b, const char *klass, const char *key, unsigned char
                 "ccollections\nOrderedDict\n)RtR");
 }
 
+/* A record of an archive. */
 struct record {
     const char *name, *bytes;
     size_t size;
@@ -138,7 +139,7 @@ static void refuses_two_records_of_one_name(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "2 records"));
 }
 
-/* The pickle is valid with the changed byte, too. */
+/* The pickle is also valid with the changed byte, so only the CRC-32 can show the change. */
 static void refuses_a_pickle_with_a_wrong_crc(void)
 {
     struct record r[] = {{"data.pkl", "\x80\x02K\7.", 5}, {"version", "3\n", 2}};
@@ -182,7 +183,7 @@ static void refuses_a_pickle_that_inflates_too_far(void)
 static void reads_archives_that_torch_load_refuses(void)
 {
     static const struct {
-        const char *file, *objection; /* NULL: torch.load reads it */
+        const char *file, *objection; /* part of the reason why torch.load refuses FILE; NULL: it reads it */
     } odd[] = {
         {"torch/exp/01_pyzip_stored.pt", NULL},
         {"torch/exp/02_no_version.pt", "no record called version"},
@@ -205,7 +206,7 @@ static void reads_archives_that_torch_load_refuses(void)
     }
 }
 
-static void locates_storages_on_request(void)
+static void storages_are_located_on_request(void)
 {
     float w[4];
     ckpt_error err;
@@ -422,7 +423,7 @@ void suite_torch_zip(void)
     UNIT(refuses_a_pickle_with_a_wrong_crc);
     UNIT(refuses_a_pickle_that_inflates_too_far);
     UNIT(reads_archives_that_torch_load_refuses);
-    UNIT(locates_storages_on_request);
+    UNIT(storages_are_located_on_request);
     UNIT(rewritten_files_hold_the_same_tensors);
     UNIT(replaces_storage_classes_of_the_cpp_writer);
     UNIT(writes_each_storage_once);

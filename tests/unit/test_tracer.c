@@ -1,4 +1,4 @@
-/* codec/pickle_trace: memo numbers as Python reads them, lines that cross a window, and limits. */
+/* Tracing pickles: memo numbers as Python reads them, lines that cross a window, and limits. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static bool accept_step(void *user, const struct trace_step *s)
     return true;
 }
 
-/* trace - traces the N bytes; returns the status, and the offset at which it ends in NEXT. */
+/* trace - traces the N BYTES; returns the status, and sets NEXT to the offset at which it ends. */
 static ckpt_status trace(const char *bytes, size_t n, uint64_t *next)
 {
     ckpt_error err;
@@ -117,6 +117,7 @@ static void reads_lines_that_cross_a_window(void)
 /* ------------------------------------------------- stopped, or out of memory */
 
 #define CALLED "cx\ny\n)R"
+/* Valid and malformed pickles. */
 static const ckpt_str samples[] = {
 #define SAMPLE(bytes)                                                                                        \
     {                                                                                                        \
@@ -161,6 +162,7 @@ static const ckpt_str samples[] = {
            "4567890123456."),
 };
 
+/* The steps that were traced, and the step AT which the callback stops. */
 struct stop {
     size_t steps, at;
 };
@@ -201,7 +203,7 @@ static void the_caller_can_stop_at_any_step(void)
         }
 }
 
-/* With any limit of memory, the result is the same, or CKPT_ELIMIT. */
+/* With any memory limit, the result is the same or CKPT_ELIMIT. */
 static void memory_is_limited(void)
 {
     struct stop stop;

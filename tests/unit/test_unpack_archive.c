@@ -1,13 +1,14 @@
-/* Archives that libarchive opens: the members in their order, and the errors. */
+/* Archives that libarchive opens: their members are reported in order, and damage is an error. */
 #include <stdio.h>
 
 #include "codec/unpack_archive.h"
 #include "sample_7z.h"
 #include "unit.h"
 
+/* The members that were reported, each as "name=bytes;". */
 struct found {
     char text[256];
-    ckpt_status answer;
+    ckpt_status answer; /* what the callback returns */
 };
 
 static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
@@ -75,7 +76,7 @@ static void damaged_archives_are_read_or_refused(void)
         }
 }
 
-/* decompress - decompresses the first N bytes, at most MAX bytes, to OUT; the frame has 14 bytes. */
+/* decompress - decompresses the first N bytes of a zstd frame of 14 bytes to OUT, to at most MAX bytes. */
 static ckpt_status decompress(size_t n, uint64_t max, char out[32], ckpt_error *err)
 {
     static const unsigned char frame[] = "\x28\xb5\x2f\xfd\x20\5\x29\0\0\x28\xb5\x2f\xfdx?";

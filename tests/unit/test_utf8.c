@@ -25,8 +25,8 @@ static void every_code_point_is_encoded_and_decoded(void)
     }
 }
 
-/* well_formed - true if the N bytes B decode to a code point that encodes to the same bytes. */
-static bool well_formed(const unsigned char *b, size_t n)
+/* is_well_formed - returns whether the N bytes B decode to a code point that encodes to the same bytes. */
+static bool is_well_formed(const unsigned char *b, size_t n)
 {
     uint32_t cp = n == 1 ? b[0] : n == 2 ? b[0] & 0x1fu : n == 3 ? b[0] & 0xfu : b[0] & 7u;
     char again[4];
@@ -44,7 +44,7 @@ static void malformed_sequences_are_refused(void)
             unsigned char b[4] = {(unsigned char)lead, next[k % K], next[k / K % K], next[k / K / K]};
             size_t want = 0, pos = 0;
             for (size_t n = 1; n <= 4 && !want; n++)
-                want = well_formed(b, n) ? n : 0;
+                want = is_well_formed(b, n) ? n : 0;
             uint32_t cp = utf8_next(str_of((char *)b, 4), &pos, true);
             if ((cp == UTF8_BAD) != (want == 0) || pos != (want ? want : 1))
                 CU_FAIL("well-formed or not?");

@@ -51,7 +51,7 @@ static void nan_and_inf_are_counted(void)
     uint32_t x = 1;
     for (size_t k = 0; k < sizeof floats / sizeof *floats; k++) {
         CU_ASSERT(finite_applies_to(floats[k]));
-        for (size_t i = 0; i < sizeof b; i++) { /* makes many exponents that are all ones */
+        for (size_t i = 0; i < sizeof b; i++) { /* makes exponents of all ones frequent */
             x = x * 1664525 + 1013904223;
             b[i] = x >> 30 ? (unsigned char)(x >> 16) : (unsigned char)(0x7f | x >> 8);
         }
@@ -74,11 +74,12 @@ static void nan_and_inf_are_counted(void)
 
 /* -------------------------------------------------------------------- files */
 
+/* The number of findings, and the first of them. */
 struct findings {
     size_t n;
     char id[32], where[256], what[384];
     uint64_t offset;
-    size_t stop_at;
+    size_t stop_at; /* the number of findings after which verifying is cancelled; 0: never */
 };
 
 static int record_verify_finding(void *user, const ckpt_finding *f)
@@ -179,9 +180,9 @@ static void truncated_files_are_found(void)
     (void)unlink(path);
 }
 
-/* Two of twelve tensors of 1 MiB hold NaN. */
 static const ckpt_work one_thread = {.struct_size = sizeof(ckpt_work), .threads = 1};
 
+/* Two of twelve tensors of 1 MiB have NaN. */
 static void any_number_of_threads_finds_the_same(void)
 {
     enum { MANY = 12, EACH = 1 << 20 };
@@ -216,7 +217,7 @@ static void any_number_of_threads_finds_the_same(void)
     CU_ASSERT_STRING_EQUAL(c.where, "t5");
     CU_ASSERT_STRING_EQUAL(a.id, "not-finite");
     CU_ASSERT_STRING_EQUAL(a.what, "2 NaN and 0 Inf among 262144 elements of float32; the first at [100]");
-    c.stop_at = 1; /* the caller stops it */
+    c.stop_at = 1; /* the callback cancels */
     CU_ASSERT_EQUAL(verify(&o, &c, &more), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(c.n, 1);
     buf_free(&b);

@@ -6,7 +6,8 @@
 #include "flat.h"
 #include "pickled.h"
 
-/* list_weights - "name:tensors" of each mapping of weights, with commas; "name*" for an averaged copy. */
+/* list_weights - returns "name:tensors" of each mapping of weights, separated by commas; the name of an
+ * averaged copy ends in "*". */
 static const char *list_weights(ckpt_file *f)
 {
     static char text[1024];
@@ -28,7 +29,7 @@ static void check_text(const char *got, const char *want, const char *of)
         fprintf(stderr, "%s\n  has weights %s\n     expected %s\n", of, got, want);
 }
 
-static void weights_are(const char *text, const char *want)
+static void check_weights(const char *text, const char *want)
 {
     struct test_file m = make_torch_zip(text);
     CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
@@ -42,7 +43,7 @@ static void check_corpus(const char *file, const char *want)
     flat_close();
 }
 
-static void files_of_real_training_programs(void)
+static void weights_of_real_checkpoints_are_found(void)
 {
     check_corpus("torch/t26/state_dict.pt", ":9");
     check_corpus("torch/t26/general_checkpoint.tar", "model_state_dict:9");
@@ -62,68 +63,69 @@ static void files_of_real_training_programs(void)
 #define NET "{'fc.weight':" W ",'fc.bias':" W "}"
 #define OPT "{'state':{0:{'step':" S ",'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
-/* Weights at the top level, next to other values. */
-static void weights_next_to_other_values(void)
+static void weights_next_to_other_values_are_found(void)
 {
-    weights_are("{'w':" W ",'b':" W "}", ":2");
-    weights_are("{'w':" W ",'epoch':1,'lr':1.5,'args':None,'best':2.5,'optimizer':" OPT "}", ":1");
-    weights_are("{'fc.weight':" W ",'fc.bias':" W ",'epoch':1,'lr':1.5,'a':1,'metrics':{'loss':" S ",'acc':" S
-                "},'optimizer':" OPT "}",
-                ":2");
-    weights_are("{'fc.weight':" W ",'_extra_state':{'a':" W ",'b':" W "}}", ":1");
-    weights_are("{'fc.weight':" W ",'fc._extra_state':{'a.b':" W "},'ema._extra_state':{'a.b':" W "}}", ":1");
+    check_weights("{'w':" W ",'b':" W "}", ":2");
+    check_weights("{'w':" W ",'epoch':1,'lr':1.5,'args':None,'best':2.5,'optimizer':" OPT "}", ":1");
+    check_weights("{'fc.weight':" W ",'fc.bias':" W ",'epoch':1,'lr':1.5,'a':1,'metrics':{'loss':" S
+                  ",'acc':" S "},'optimizer':" OPT "}",
+                  ":2");
+    check_weights("{'fc.weight':" W ",'_extra_state':{'a':" W ",'b':" W "}}", ":1");
+    check_weights("{'fc.weight':" W ",'fc._extra_state':{'a.b':" W "},'ema._extra_state':{'a.b':" W "}}",
+                  ":1");
 }
 
-/* Dicts of tensors that are not weights. */
-static void other_dicts_of_tensors(void)
+static void other_dicts_of_tensors_are_no_weights(void)
 {
 #define REST                                                                                                 \
     ",'metrics':{'loss':" S ",'acc':" S "},'scaler':{'scale':" W ",'growth':" W "},"                         \
     "'hyper_parameters':{'pos.weight':" W "},'rng_state':{'cpu':" W "},'optimizer':" OPT "}"
-    weights_are("{'state_dict':" NET REST, "state_dict:2");
-    weights_are("{'my_thing':" NET REST, "my_thing:2");
-    weights_are("{'netG':" NET ",'netD':{'weight':" W "}" REST, "netG:2,netD:1");
-    weights_are("{'rng':" W ",'cuda_rng':" W ",'state_dict':{'weight':" W "}}", "state_dict:1");
-    weights_are("{'hyper_parameters':{'mean':" W ",'std':" W "},'epoch':3,'params':{'w':" W "}}", "params:1");
-    weights_are("{'metrics':{'loss':" S ",'acc':" S "},'epoch':3,'ema':{'w':" W "}}", "ema:1");
-    weights_are("{'optimizer':" OPT "}", "");
+    check_weights("{'state_dict':" NET REST, "state_dict:2");
+    check_weights("{'my_thing':" NET REST, "my_thing:2");
+    check_weights("{'netG':" NET ",'netD':{'weight':" W "}" REST, "netG:2,netD:1");
+    check_weights("{'rng':" W ",'cuda_rng':" W ",'state_dict':{'weight':" W "}}", "state_dict:1");
+    check_weights("{'hyper_parameters':{'mean':" W ",'std':" W "},'epoch':3,'params':{'w':" W "}}",
+                  "params:1");
+    check_weights("{'metrics':{'loss':" S ",'acc':" S "},'epoch':3,'ema':{'w':" W "}}", "ema:1");
+    check_weights("{'optimizer':" OPT "}", "");
 }
 
-static void several_networks(void)
+static void all_networks_are_found(void)
 {
-    weights_are("{'student':" NET ",'teacher':" NET ",'dino_loss':{'center':" W "}}", "student:2,teacher:2");
-    weights_are("{'models':{'G':" NET ",'D':" NET "},'opts':[" OPT "]}", "models.G:2,models.D:2");
-    weights_are("{'generator':{'w':" W "},'discriminator':{'w':" W "},'iteration':7}",
-                "generator:1,discriminator:1");
-    weights_are("{'a':{'w':" W "},'b':{'w':" W "}}", "a:1,b:1"); /* there are no other candidates */
-    weights_are("{'model':{'up':{'w':" W "},'down':{'w':" W ",'b':" W "}}}", "model.up:1,model.down:2");
-    weights_are("{'params':{'scale':" W ",'layers':{'w':" W ",'b':" W "}}}", "params:1,params.layers:2");
-    weights_are("[" W "," W "]", ":2");
+    check_weights("{'student':" NET ",'teacher':" NET ",'dino_loss':{'center':" W "}}",
+                  "student:2,teacher:2");
+    check_weights("{'models':{'G':" NET ",'D':" NET "},'opts':[" OPT "]}", "models.G:2,models.D:2");
+    check_weights("{'generator':{'w':" W "},'discriminator':{'w':" W "},'iteration':7}",
+                  "generator:1,discriminator:1");
+    check_weights("{'a':{'w':" W "},'b':{'w':" W "}}", "a:1,b:1"); /* there are no other candidates */
+    check_weights("{'model':{'up':{'w':" W "},'down':{'w':" W ",'b':" W "}}}", "model.up:1,model.down:2");
+    check_weights("{'params':{'scale':" W ",'layers':{'w':" W ",'b':" W "}}}", "params:1,params.layers:2");
+    check_weights("[" W "," W "]", ":2");
 }
 
-static void averaged_copies(void)
+static void averaged_copies_are_recognised(void)
 {
-    weights_are("{'model':" NET ",'ema':" NET "}", "model:2,ema*:2");
-    weights_are("{'model':" NET ",'ema':{'module':" NET ",'updates':3}}", "model:2,ema.module*:2");
-    weights_are("{'model':" NET ",'model_ema':{'module.fc.weight':" W ",'n_averaged':" S "}}",
-                "model:2,model_ema*:2");
-    weights_are("{'state_dict':" NET ",'ema_state_dict':{'w':" W "}}", "state_dict:2,ema_state_dict*:1");
-    weights_are("{'state_dict':" NET ",'state_dict_ema':" NET "}", "state_dict:2,state_dict_ema*:2");
-    weights_are("{'params':" NET ",'params_ema':" NET "}", "params:2,params_ema*:2");
-    weights_are("{'params_ema':" NET "}", "params_ema:2"); /* without others, these are the weights */
-    weights_are("{'model':" NET ",'ema':{'decay':0.5,'shadow_params':[" W "," W "]}}",
-                "model:2,ema.shadow_params*:2");
-    weights_are("{'fc.weight':" W ",'fc.bias':" W ",'ema':" NET "}", ":2,ema*:2");
-    weights_are("{'model':" NET ",'ema_loss':{'a':" S ",'b':" S "}}", "model:2");
-    weights_are("{'state_dict':" NET ",'callbacks':{'EMA':1},'extra_state':{'ema':" NET "}}",
-                "state_dict:2,extra_state.ema*:2");
+    check_weights("{'model':" NET ",'ema':" NET "}", "model:2,ema*:2");
+    check_weights("{'model':" NET ",'ema':{'module':" NET ",'updates':3}}", "model:2,ema.module*:2");
+    check_weights("{'model':" NET ",'model_ema':{'module.fc.weight':" W ",'n_averaged':" S "}}",
+                  "model:2,model_ema*:2");
+    check_weights("{'state_dict':" NET ",'ema_state_dict':{'w':" W "}}", "state_dict:2,ema_state_dict*:1");
+    check_weights("{'state_dict':" NET ",'state_dict_ema':" NET "}", "state_dict:2,state_dict_ema*:2");
+    check_weights("{'params':" NET ",'params_ema':" NET "}", "params:2,params_ema*:2");
+    check_weights("{'params_ema':" NET "}", "params_ema:2"); /* without others, these are the weights */
+    check_weights("{'model':" NET ",'ema':{'decay':0.5,'shadow_params':[" W "," W "]}}",
+                  "model:2,ema.shadow_params*:2");
+    check_weights("{'fc.weight':" W ",'fc.bias':" W ",'ema':" NET "}", ":2,ema*:2");
+    check_weights("{'model':" NET ",'ema_loss':{'a':" S ",'b':" S "}}", "model:2");
+    check_weights("{'state_dict':" NET ",'callbacks':{'EMA':1},'extra_state':{'ema':" NET "}}",
+                  "state_dict:2,extra_state.ema*:2");
 }
 
 void suite_weights(void)
 {
-    UNIT(files_of_real_training_programs);
-    UNIT(weights_next_to_other_values);
-    UNIT(other_dicts_of_tensors);
-    UNIT(several_networks);
-    UNIT(averaged_copies);
+    UNIT(weights_of_real_checkpoints_are_found);
+    UNIT(weights_next_to_other_values_are_found);
+    UNIT(other_dicts_of_tensors_are_no_weights);
+    UNIT(all_networks_are_found);
+    UNIT(averaged_copies_are_recognised);
 }

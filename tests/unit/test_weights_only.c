@@ -10,8 +10,8 @@
 #include "op/weights_only.h"
 #include "unit.h"
 
-/* verdict - returns why torch refuses the PICKLE of SIZE bytes; "": torch loads it. */
-static const char *verdict(const void *pickle, size_t size)
+/* find_violation - returns why torch refuses the PICKLE of SIZE bytes; "" if torch loads it. */
+static const char *find_violation(const void *pickle, size_t size)
 {
     static char text[512];
     int loads;
@@ -29,81 +29,82 @@ static const char *verdict(const void *pickle, size_t size)
     file_free(f);
     return text;
 }
-#define VERDICT(p) verdict(p, sizeof(p) - 1)
+#define VIOLATION(p) find_violation(p, sizeof(p) - 1)
 
-static void accepted_pickles(void)
+static void pickles_are_accepted(void)
 {
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02}q\0X\1\0\0\0aK\1s."), "");
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
-                                   "ccollections\nOrderedDict\n)R}b."),
+    CU_ASSERT_STRING_EQUAL(VIOLATION("\x80\x02}q\0X\1\0\0\0aK\1s."), "");
+    CU_ASSERT_STRING_EQUAL(VIOLATION("\x80\x02"
+                                     "ccollections\nOrderedDict\n)R}b."),
                            "");
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
-                                   "c__builtin__\nset\n]\x85R."),
+    CU_ASSERT_STRING_EQUAL(VIOLATION("\x80\x02"
+                                     "c__builtin__\nset\n]\x85R."),
                            "");
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
-                                   "ctorch\nnn.parameter.Parameter\n."),
-                           ""); /* module and name are joined */
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
-                                   "cUserDict\nOrderedDict\n."),
+    CU_ASSERT_STRING_EQUAL(VIOLATION("\x80\x02"
+                                     "ctorch\nnn.parameter.Parameter\n."),
+                           ""); /* torch joins module and name before it compares them */
+    CU_ASSERT_STRING_EQUAL(VIOLATION("\x80\x02"
+                                     "cUserDict\nOrderedDict\n."),
                            "");
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
-                                   "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
-                                   "0X\3\0\0\0cpuK\1tQ."),
+    CU_ASSERT_STRING_EQUAL(VIOLATION("\x80\x02"
+                                     "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+                                     "0X\3\0\0\0cpuK\1tQ."),
                            "");
 }
 
-static void refused_pickles(void)
+static void pickles_are_refused(void)
 {
-    CU_ASSERT(strstr(VERDICT("\x80\x02"
-                             "cos\nsystem\n."),
+    CU_ASSERT(strstr(VIOLATION("\x80\x02"
+                               "cos\nsystem\n."),
                      "GLOBAL os.system at 0x2 ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02"
-                             "ccollections\nOrderedDic\n."),
+    CU_ASSERT(strstr(VIOLATION("\x80\x02"
+                               "ccollections\nOrderedDic\n."),
                      "collections.OrderedDic ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02"
-                             "ccollections\nOrderedDictX\n."),
+    CU_ASSERT(strstr(VIOLATION("\x80\x02"
+                               "ccollections\nOrderedDictX\n."),
                      "collections.OrderedDictX ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02"
-                             "ctorc\nSize\n."),
+    CU_ASSERT(strstr(VIOLATION("\x80\x02"
+                               "ctorc\nSize\n."),
                      "torc.Size ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02"
-                             "ctorch.Size\nx\n."),
+    CU_ASSERT(strstr(VIOLATION("\x80\x02"
+                               "ctorch.Size\nx\n."),
                      "torch.Size.x ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x04\x95\2\0\0\0\0\0\0\0N."), "opcode 149 at 0x2 ") != NULL);
-    CU_ASSERT(strstr(VERDICT("I1\n."), "opcode 73 at 0x0 ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02"
-                             "ccollections\nOrderedDict\n)R)R."),
+    CU_ASSERT(strstr(VIOLATION("\x80\x04\x95\2\0\0\0\0\0\0\0N."), "opcode 149 at 0x2 ") != NULL);
+    CU_ASSERT(strstr(VIOLATION("I1\n."), "opcode 73 at 0x0 ") != NULL);
+    CU_ASSERT(strstr(VIOLATION("\x80\x02"
+                               "ccollections\nOrderedDict\n)R)R."),
                      "REDUCE at ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02"
-                             "c_codecs\nencode\nX\1\0\0\0aX\6\0\0\0latin1\x86R}b."),
+    CU_ASSERT(strstr(VIOLATION("\x80\x02"
+                               "c_codecs\nencode\nX\1\0\0\0aX\6\0\0\0latin1\x86R}b."),
                      "BUILD at ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02"
-                             "c__builtin__\nset\n]\x85RK\1K\2s."),
+    CU_ASSERT(strstr(VIOLATION("\x80\x02"
+                               "c__builtin__\nset\n]\x85RK\1K\2s."),
                      "SETITEMS at ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02"
-                             "c__builtin__\nset\n]\x85RK\1a."),
+    CU_ASSERT(strstr(VIOLATION("\x80\x02"
+                               "c__builtin__\nset\n]\x85RK\1a."),
                      "APPENDS at ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02X\1\0\0\0xQ."), "persistent id at ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02(X\6\0\0\0moduletQ."), "persistent id at ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02U\1\xff."), "not UTF-8") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02"
-                             "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
-                             "0X\5\0\0\0cpu:0K\1tQ."),
+    CU_ASSERT(strstr(VIOLATION("\x80\x02X\1\0\0\0xQ."), "persistent id at ") != NULL);
+    CU_ASSERT(strstr(VIOLATION("\x80\x02(X\6\0\0\0moduletQ."), "persistent id at ") != NULL);
+    CU_ASSERT(strstr(VIOLATION("\x80\x02U\1\xff."), "not UTF-8") != NULL);
+    CU_ASSERT(strstr(VIOLATION("\x80\x02"
+                               "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+                               "0X\5\0\0\0cpu:0K\1tQ."),
                      "\"cpu:0\"") != NULL);
 }
 
 /* Of several violations, the first in the stream is reported. */
 static void the_first_violation_is_reported(void)
 {
-    CU_ASSERT(strstr(VERDICT("\x80\x02(cos\nsystem\nI1\nt."), "os.system") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02(I1\ncos\nsystem\nt."), "opcode 73") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02(cos\nsystem\ncnt\nsystem\nt."), "os.system") != NULL);
+    CU_ASSERT(strstr(VIOLATION("\x80\x02(cos\nsystem\nI1\nt."), "os.system") != NULL);
+    CU_ASSERT(strstr(VIOLATION("\x80\x02(I1\ncos\nsystem\nt."), "opcode 73") != NULL);
+    CU_ASSERT(strstr(VIOLATION("\x80\x02(cos\nsystem\ncnt\nsystem\nt."), "os.system") != NULL);
 }
 
 /* ---- the corpus */
 
-/* field - copies the text value of KEY in the JSON LINE to OUT, up to the first quote; 0: no such KEY. */
-static int field(const char *line, const char *key, char *out, size_t cap)
+/* copy_field - copies the text value of KEY in the JSON LINE to OUT, up to the first quote; returns 0 if
+ * there is no KEY. */
+static int copy_field(const char *line, const char *key, char *out, size_t cap)
 {
     char want[64];
     snprintf(want, sizeof want, "\"%s\":\"", key);
@@ -116,24 +117,26 @@ static int field(const char *line, const char *key, char *out, size_t cap)
     return 1;
 }
 
+/* Files for which our result is that of torch, is not, or is missing. */
 struct score {
     unsigned agree, differ, missed;
 };
 
-/* about_the_pickle - true if torch accepted the file or refused its pickle, not its archive. */
-static int about_the_pickle(const char *said)
+/* is_about_pickle - returns whether torch accepted the file or refused its pickle, and not its archive. */
+static int is_about_pickle(const char *result)
 {
-    return strcmp(said, "ok") == 0 || strncmp(said, "UnpicklingError", 15) == 0;
+    return strcmp(result, "ok") == 0 || strncmp(result, "UnpicklingError", 15) == 0;
 }
 
 static void compare_with_torch(const char *line, struct score *s)
 {
-    char file[512], said[512], kind[64], path[1024];
+    char file[512], result[512], kind[64], path[1024];
     ckpt_file *f = NULL;
     ckpt_info info = CKPT_INIT(ckpt_info);
-    if (!field(line, "file", file, sizeof file) || !field(line, "weights_only", said, sizeof said) ||
-        !field(line, "kind", kind, sizeof kind) || (strcmp(kind, "zip") && strcmp(kind, "legacy")) ||
-        !about_the_pickle(said))
+    if (!copy_field(line, "file", file, sizeof file) ||
+        !copy_field(line, "weights_only", result, sizeof result) ||
+        !copy_field(line, "kind", kind, sizeof kind) || (strcmp(kind, "zip") && strcmp(kind, "legacy")) ||
+        !is_about_pickle(result))
         return;
     snprintf(path, sizeof path, "%s", unit_corpus(file));
     if (ckpt_open(path, NULL, &f, NULL) != CKPT_OK)
@@ -145,15 +148,15 @@ static void compare_with_torch(const char *line, struct score *s)
         snprintf(why, sizeof why, "%.*s", (int)info.weights_only_why.len, info.weights_only_why.ptr);
         int imported = strstr(why, "to be imported first") !=
                        NULL; /* the record was made with the module imported */
-        int same = (info.weights_only == 1) == (strcmp(said, "ok") == 0) || imported;
-        char *name = strstr(said, "GLOBAL "), *end = name ? strstr(name, " was not") : NULL;
+        int same = (info.weights_only == 1) == (strcmp(result, "ok") == 0) || imported;
+        char *name = strstr(result, "GLOBAL "), *end = name ? strstr(name, " was not") : NULL;
         if (same && end && strcmp(kind, "zip") == 0) {
             *end = '\0';
             same = strstr(why, name + 7) != NULL;
         }
         *(same ? &s->agree : &s->differ) += 1;
         if (!same)
-            fprintf(stderr, "%s: torch: %.100s; we: %.100s\n", file, said, why);
+            fprintf(stderr, "%s: torch: %.100s; we: %.100s\n", file, result, why);
     }
     ckpt_close(f);
 }
@@ -182,8 +185,8 @@ static void the_corpus_agrees_with_torch(void)
 
 void suite_weights_only(void)
 {
-    UNIT(accepted_pickles);
-    UNIT(refused_pickles);
+    UNIT(pickles_are_accepted);
+    UNIT(pickles_are_refused);
     UNIT(the_first_violation_is_reported);
     UNIT(the_corpus_agrees_with_torch);
 }

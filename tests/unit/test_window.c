@@ -76,6 +76,7 @@ static unsigned read_in_order(unsigned (*order)(unsigned))
     return c.reads;
 }
 
+/* Orders of reading: each function returns the number of the piece that is read as number I. */
 static unsigned ascending(unsigned i) { return i; }
 static unsigned backwards(unsigned i) { return 699 - i; }
 static unsigned layers(unsigned i) { return i / 9 * 9 + i * 4 % 9 < 700 ? i / 9 * 9 + i * 4 % 9 : i; }
@@ -95,7 +96,7 @@ static void distant_pieces_are_read_alone(void)
     CU_ASSERT(read_in_order(sparse) > 600);
 }
 
-/* Sizes up to more than a window has, and offsets up to the end of the file. */
+/* Reads pieces of random size, some larger than a window, at offsets up to the end of the file. */
 static void any_piece_is_read(void)
 {
     struct counted c = make_counted();
@@ -129,7 +130,7 @@ static void reads_beyond_the_source_fail(void)
     close(c.fd);
 }
 
-/* Reading alternates between several files. */
+/* Reads from several files in turn. */
 static void keeps_files_apart(void)
 {
     struct counted c[3];

@@ -110,7 +110,7 @@ static void a_dry_run_returns_no_bytes(void)
     close_plan(p);
 }
 
-/* Writing begins at the current offset of the descriptor, and leaves it open behind the written bytes. */
+/* Writing begins at the current offset of the descriptor, and leaves it open after the written bytes. */
 static void writing_starts_at_the_current_offset(void)
 {
     const ckpt_write_options o = options_for("safetensors");
@@ -158,6 +158,7 @@ static void a_failure_leaves_the_file_unchanged(void)
     close_plan(p);
 }
 
+/* A thread that reads FD to its end; it has read N bytes to AT. */
 struct receiver {
     int fd;
     size_t n;
@@ -175,7 +176,7 @@ static void *receive_all(void *user)
 }
 
 /* Writing to a non-blocking socket waits for room in its buffer. */
-static void full_sockets_are_waited_for(void)
+static void writing_waits_for_full_sockets(void)
 {
     enum { N = 600000 };
     static unsigned char data[N];
@@ -227,6 +228,6 @@ void suite_write_memory(void)
     UNIT(a_dry_run_returns_no_bytes);
     UNIT(writing_starts_at_the_current_offset);
     UNIT(a_failure_leaves_the_file_unchanged);
-    UNIT(full_sockets_are_waited_for);
+    UNIT(writing_waits_for_full_sockets);
     UNIT(shards_become_one_file);
 }

@@ -115,8 +115,8 @@ static void malformed_metadata_are_refused(void)
                 "the type of the node is 'group'");
 }
 
-/* decode - decodes the chunk of N bytes at P to OUT; SIZE is the size of the result. */
-static ckpt_status decode(const void *p, size_t n, unsigned char out[64], size_t *size)
+/* decode_chunk - decodes the chunk of N bytes at P to OUT, and sets SIZE to the size of the result. */
+static ckpt_status decode_chunk(const void *p, size_t n, unsigned char out[64], size_t *size)
 {
     source *src = source_mem(p, n, 0), *made;
     spool *to = spool_new(z.encoding.bytes);
@@ -138,15 +138,15 @@ static void checksums_of_chunks_are_checked(void)
         chunk[16 + i] = (unsigned char)(crc >> 8 * i);
     CU_ASSERT_EQUAL(parse(V3("\"bytes\",\"crc32c\"")), CKPT_OK);
     CU_ASSERT_TRUE(zarr_has_checksums(&z.encoding));
-    CU_ASSERT_EQUAL(decode(chunk, 20, out, &n), CKPT_OK);
+    CU_ASSERT_EQUAL(decode_chunk(chunk, 20, out, &n), CKPT_OK);
     CU_ASSERT_TRUE(n == 16 && memcmp(out, chunk, 16) == 0);
     chunk[3] ^= 1;
-    CU_ASSERT_EQUAL(decode(chunk, 20, out, &n), CKPT_ECHECKSUM);
-    CU_ASSERT_EQUAL(decode(chunk, 3, out, &n), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(decode_chunk(chunk, 20, out, &n), CKPT_ECHECKSUM);
+    CU_ASSERT_EQUAL(decode_chunk(chunk, 3, out, &n), CKPT_ETRUNCATED);
 }
 
-/* unpack - decodes the Blosc buffer BYTES to OUT, at most MOST bytes. */
-static ckpt_status unpack(ckpt_str bytes, uint64_t most, char out[64])
+/* decode_blosc - decodes the Blosc buffer BYTES to OUT, at most MOST bytes. */
+static ckpt_status decode_blosc(ckpt_str bytes, uint64_t most, char out[64])
 {
     spool *to = spool_new(64);
     ckpt_status st = blosc_decode((const unsigned char *)bytes.ptr, bytes.len, most, to, &err);
@@ -157,36 +157,36 @@ static ckpt_status unpack(ckpt_str bytes, uint64_t most, char out[64])
     return st;
 }
 
-/* The header: versions, flags, type size, size, block size, compressed size; the offset 20 of the first
- * block. */
+/* A Blosc buffer. Its header has the versions, flags, element size, size, block size and compressed size; the
+ * first block is at offset 20. */
 #define BLOSC(flags, element, size, block, all, rest)                                                        \
     TEXT("\2\1" flags element size "\0\0\0" block "\0\0\0" all "\0\0\0\x14\0\0\0" rest)
 
 static void decodes_blosc(void)
 {
     char out[64];
-    CU_ASSERT_EQUAL(unpack(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_OK);
+    CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "xyz");
-    /* LZ4: "ab", then 8 bytes copied from 2 back; then buffers whose elements of 2 bytes are shuffled */
-    CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
-                                 "\7\0\0\0\x24"
-                                 "ab\2\0\x10"
-                                 "c"),
-                           11, out),
+    /* LZ4: "ab" and 8 bytes copied from 2 bytes back. The other buffers have shuffled elements of 2 bytes. */
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
+                                       "\7\0\0\0\x24"
+                                       "ab\2\0\x10"
+                                       "c"),
+                                 11, out),
                     CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "ababababab"
                                 "c");
-    CU_ASSERT_EQUAL(unpack(BLOSC("\x31", "\2", "\5", "\5", "\x1d",
-                                 "\5\0\0\0"
-                                 "acbde"),
-                           5, out),
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x31", "\2", "\5", "\5", "\x1d",
+                                       "\5\0\0\0"
+                                       "acbde"),
+                                 5, out),
                     CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "abcde");
-    CU_ASSERT_EQUAL(unpack(BLOSC("\x21", "\2", "\4", "\4", "\x20",
-                                 "\2\0\0\0"
-                                 "ac\2\0\0\0"
-                                 "bd"),
-                           4, out),
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x21", "\2", "\4", "\4", "\x20",
+                                       "\2\0\0\0"
+                                       "ac\2\0\0\0"
+                                       "bd"),
+                                 4, out),
                     CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "abcd");
 }
@@ -194,29 +194,29 @@ static void decodes_blosc(void)
 static void malformed_blosc_is_refused(void)
 {
     char out[64];
-    CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
-                                 "\7\0\0\0\x24"
-                                 "ab\3\0\x10"
-                                 "c"),
-                           11, out),
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
+                                       "\7\0\0\0\x24"
+                                       "ab\3\0\x10"
+                                       "c"),
+                                 11, out),
                     CKPT_EFORMAT); /* a copy from before the output */
-    CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
-                                 "\7\0\0\0\xf4"
-                                 "ab\2\0\x10"
-                                 "c"),
-                           11, out),
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
+                                       "\7\0\0\0\xf4"
+                                       "ab\2\0\x10"
+                                       "c"),
+                                 11, out),
                     CKPT_EFORMAT);
-    CU_ASSERT_EQUAL(unpack(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
-                                 "\x7f\0\0\0\x24"
-                                 "ab\2\0\x10"
-                                 "c"),
-                           11, out),
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
+                                       "\x7f\0\0\0\x24"
+                                       "ab\2\0\x10"
+                                       "c"),
+                                 11, out),
                     CKPT_EFORMAT);
-    CU_ASSERT_EQUAL(unpack(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x14\0\0\0xyz"), 3, out), CKPT_EFORMAT);
-    CU_ASSERT_EQUAL(unpack(TEXT("\2\1\2\1\4\0\0\0\4\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_EFORMAT);
-    CU_ASSERT_EQUAL(unpack(BLOSC("\0", "\1", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
+    CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x14\0\0\0xyz"), 3, out), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\4\0\0\0\4\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\0", "\1", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
     CU_ASSERT_STRING_EQUAL(err.found, "blosclz");
-    CU_ASSERT_EQUAL(unpack(BLOSC("\x34", "\2", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x34", "\2", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
     CU_ASSERT_STRING_EQUAL(err.found, "bits shuffled");
 }
 

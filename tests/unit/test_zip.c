@@ -8,9 +8,10 @@
 
 /* ------------------------------------------------------------- test archives */
 
+/* An archive that is being written. */
 struct archive {
     buf bytes, directory;
-    unsigned n;
+    unsigned n; /* entries */
 };
 
 /* A member, whose local header and central header may disagree. */
@@ -72,8 +73,9 @@ static void add_member(struct archive *m, const struct member *l, const char *pa
     m->n++;
 }
 
-/* finish - appends the directory and the end record, with N added to its entries and SIZE to its size. */
-static void finish(struct archive *m, int n, int size)
+/* finish_archive - appends the directory, and an end record with N added to the number of entries and SIZE to
+ * the size of the directory. */
+static void finish_archive(struct archive *m, int n, int size)
 {
     uint32_t at = (uint32_t)m->bytes.len;
     buf_put(&m->bytes, m->directory.data, m->directory.len);
@@ -86,7 +88,7 @@ static void finish(struct archive *m, int n, int size)
     buf_u16le(&m->bytes, 0);
 }
 
-/* An opened archive over guarded bytes. */
+/* An archive that was opened, in memory that ends at an unmapped page. */
 struct opened {
     unsigned char *bytes;
     size_t size;
@@ -115,7 +117,7 @@ static void close_opened(struct opened *o)
 
 static struct opened open_archive(struct archive *m) { return open_bytes(m->bytes.data, m->bytes.len); }
 
-/* load_all - reads every member; returns the first failure. */
+/* load_all - reads every member, and returns the first failure. */
 static ckpt_status load_all(struct opened *o)
 {
     ckpt_str text;
@@ -134,7 +136,7 @@ static ckpt_status open_with_member(const struct member *l, int n, int size, ckp
     add_member(&m, &(struct member){.name = "a/first"}, "one");
     add_member(&m, l, "two two two");
     add_member(&m, &(struct member){.name = "a/third"}, "three");
-    finish(&m, n, size);
+    finish_archive(&m, n, size);
     struct opened o = open_archive(&m);
     ckpt_status st = o.st == CKPT_OK ? load_all(&o) : o.st;
     *err = o.err;
@@ -206,7 +208,7 @@ static void refuses_more_entries_than_counted(void)
     archive_init(&m);
     add_member(&m, &(struct member){.name = "a/x"}, "1");
     add_member(&m, &(struct member){.name = "a/y"}, "2");
-    finish(&m, -1, 0);
+    finish_archive(&m, -1, 0);
     struct opened o = open_archive(&m);
     CU_ASSERT_EQUAL(o.st, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "49 more bytes after the entries that are counted, 1"));
@@ -220,7 +222,7 @@ static void two_entries_for_one_payload_overlap(void)
     archive_init(&m);
     add_member(&m, &(struct member){.name = "a/x"}, "payload");
     add_member(&m, &(struct member){.name = "a/x", .offset = -(30 + 3 + 7)}, "payload");
-    finish(&m, 0, 0);
+    finish_archive(&m, 0, 0);
     struct opened o = open_archive(&m);
     CU_ASSERT_EQUAL(o.st, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "overlap"));
@@ -235,7 +237,7 @@ static void duplicate_names_are_flagged(void)
     add_member(&m, &(struct member){.name = "a/x"}, "1");
     add_member(&m, &(struct member){.name = "a/y"}, "2");
     add_member(&m, &(struct member){.name = "a/x"}, "3");
-    finish(&m, 0, 0);
+    finish_archive(&m, 0, 0);
     struct opened o = open_archive(&m);
     CU_ASSERT_EQUAL_FATAL(o.st, CKPT_OK);
     CU_ASSERT(o.z->entries[0].duplicate && !o.z->entries[1].duplicate && o.z->entries[2].duplicate);
@@ -260,7 +262,7 @@ static void finds_an_archive_between_other_bytes(void)
     buf b;
     archive_init(&m);
     add_member(&m, &(struct member){.name = "a/x"}, "inside");
-    finish(&m, 0, 0);
+    finish_archive(&m, 0, 0);
     buf_init(&b, 1 << 20);
     buf_text(&b, "JUNKJUNK");
     buf_str(&b, buf_view(&m.bytes));
@@ -289,7 +291,7 @@ static void refuses_two_directories(void)
     add_member(&m, &(struct member){.name = "a/x"}, "inside");
     size_t at = m.bytes.len;
     buf_put(&m.bytes, m.directory.data, m.directory.len);
-    finish(&m, 0, 0);
+    finish_archive(&m, 0, 0);
     m.bytes.data[m.bytes.len - 6] = (unsigned char)at; /* the offset of the first copy */
     struct opened o = open_archive(&m);
     CU_ASSERT_EQUAL(o.st, CKPT_EFORMAT);
@@ -304,7 +306,7 @@ static void reads_every_cut_and_flip_safely(void)
     archive_init(&m);
     add_member(&m, &(struct member){.name = "a/x"}, "inside");
     add_member(&m, &(struct member){.name = "a/y", .flags = 8}, "");
-    finish(&m, 0, 0);
+    finish_archive(&m, 0, 0);
     for (size_t n = 0; n < m.bytes.len; n++) {
         struct opened o = open_bytes(m.bytes.data, n);
         CU_ASSERT_EQUAL(o.st, CKPT_ETRUNCATED);
@@ -391,7 +393,8 @@ static void inflates_in_any_order(void)
     free(bytes);
 }
 
-/* check_wrong_size - the headers give the first member BY bytes too many: refused with WORDS. */
+/* check_wrong_size - checks that an archive whose headers give the first member BY bytes too many is refused
+ * with WORDS. */
 static void check_wrong_size(int by, const char *words)
 {
     size_t size;

@@ -1,4 +1,4 @@
-/* Tests codec/zip_audit.c on archives with one flaw each, which it must report with offsets and values. */
+/* Auditing zip archives with one flaw each, which must be reported with offsets and values. */
 #include <stdio.h>
 
 #include "base/buf.h"
@@ -6,7 +6,7 @@
 #include "codec/zip_audit.h"
 #include "unit.h"
 
-/* The changes to an archive of the members "a" (AAAA) and "b" (BBBB); zero: none. */
+/* Changes to an archive of the members "a" (AAAA) and "b" (BBBB). A field that is 0 changes nothing. */
 struct changes {
     const char *name, *second; /* names instead of a and b */
     ckpt_str local, central;   /* extra fields of the first member */
@@ -15,7 +15,7 @@ struct changes {
     const char *before, *between, *last,
         *after; /* bytes before the archive, between members, before the directory, after the archive */
     const char *descriptor; /* sets flag 8, and follows the first payload; "": the correct descriptor */
-    bool descriptor64, without_signature; /* forms of the correct descriptor */
+    bool descriptor64, without_signature; /* the correct one has 8-byte sizes, or no signature */
     unsigned at, n;                       /* N bytes at AT of the archive become VALUE */
     uint64_t value;
 };
@@ -57,7 +57,7 @@ static void put_descriptor(buf *b, const struct changes *o)
     }
 }
 
-static void put_text(buf *b, const char *z) { buf_text(b, z ? z : ""); }
+static void put_text(buf *b, const char *text) { buf_text(b, text ? text : ""); }
 
 static void build_archive(buf *b, const struct changes *o)
 {
@@ -104,7 +104,7 @@ static void build_archive(buf *b, const struct changes *o)
 /* The flaws that were reported, each as "member: text @offset/other =value/other". */
 struct flaws {
     char lines[4096];
-    size_t views;
+    size_t views; /* the number of members that were found */
 };
 
 static void record_flaw(void *user, const struct zip_flaw *f)
@@ -300,8 +300,8 @@ static void bytes_between_members_are_reported(void)
     CHECK(cases);
 }
 
-/* check_unlisted - finds a member that is not in the directory, after bytes that only begin like a header.
- * DESCRIPTOR: its size is in a data descriptor. */
+/* check_unlisted - checks that a member that is not in the directory is found after bytes that only begin
+ * like a header. If DESCRIPTOR, the size of the member is in a data descriptor. */
 static void check_unlisted(bool descriptor)
 {
     buf b, whole;

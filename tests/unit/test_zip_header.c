@@ -1,7 +1,8 @@
-/* Zip headers, field by field, compared with bytes written by hand as in APPNOTE.TXT. */
+/* Zip headers: each field is read from and written to bytes as APPNOTE.TXT defines them. */
 #include "codec/zip_header.h"
 #include "unit.h"
 
+/* Headers in which each byte of a field is different. */
 #define LOCAL                                                                                                \
     "PK\3\4\x2d\0\x08\x08\x08\0\x01\x02\x21\x54\xaa\xbb\xcc\xdd\x11\x22\x33\x44\x55\x66\x77\x88\3\0\x0c\1"
 #define CENTRAL                                                                                              \
@@ -49,6 +50,7 @@ static bool resolve(const char *extra, size_t n, struct zip_header *h, size_t *u
     return zip64_resolve(h, cursor_of(extra, n, 0), unused);
 }
 
+/* Numbers of 8 bytes, each above 2^32. */
 #define ONE   "\1\0\0\0\1\0\0\0"
 #define TWO   "\2\0\0\0\2\0\0\0"
 #define THREE "\3\0\0\0\3\0\0\0"
@@ -59,7 +61,7 @@ static void zip64_fields_replace_saturated_numbers(void)
     static const struct {
         const char *extra;
         size_t n;
-        uint64_t usize, csize, offset; /* in the header */
+        uint64_t usize, csize, offset; /* in the header before */
         bool ok;
         uint64_t usize_is, csize_is, offset_is; /* after zip64_resolve() */
         size_t unused;
@@ -73,7 +75,7 @@ static void zip64_fields_replace_saturated_numbers(void)
         {"FB\2\0ZZ", 6, FULL, FULL, 6, true, FULL, FULL, 6, 0}, /* no zip64 field: values are kept */
         {"\1\0\x08\0" ONE, 12, FULL, FULL, 6, false, 0x100000001, 0, 6, 0}, /* too short for both */
         {"\1\0\x10\0" ONE, 12, FULL, 7, 6, false, FULL, 7, 6, 0},           /* longer than the extra fields */
-        {"FB\x0e\0ZZ\1\0\x08\0" ONE, 18, FULL, 7, 6, true, FULL, 7, 6, 0},  /* inside a different field */
+        {"FB\x0e\0ZZ\1\0\x08\0" ONE, 18, FULL, 7, 6, true, FULL, 7, 6, 0},  /* bytes of a different field */
         {"FB\x70\0ZZ", 6, 5, 7, 6, true, 5, 7, 6, 0},                       /* truncated, but not needed */
         {"FB\x70\0ZZ", 6, 5, 7, FULL, false, 5, 7, FULL, 0},
         {"\1\0\x08", 3, FULL, 7, 6, true, FULL, 7, 6, 0},
@@ -89,7 +91,7 @@ static void zip64_fields_replace_saturated_numbers(void)
     }
 }
 
-/* Numbers from FFFFFFFF on are written to a zip64 field. */
+/* Numbers of at least 0xffffffff are written to a zip64 field. */
 static void headers_are_written_and_read_back(void)
 {
     static const uint64_t sizes[] = {0, 70, FULL - 1, FULL, UINT64_C(1) << 40};

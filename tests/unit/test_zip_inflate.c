@@ -1,5 +1,5 @@
-/* Large deflated members (here of stored blocks), read at any offset; libzip is used only if it finds the
- * same member as our directory. */
+/* Reading large deflated members, here of stored blocks, at any offset. libzip is used only if it finds the
+ * same member as our reader. */
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -64,6 +64,7 @@ static void put_archive(buf *b, uint32_t declared)
     buf_free(&packed);
 }
 
+/* An archive whose member M was opened. */
 struct opened {
     buf b;
     inflater *f;

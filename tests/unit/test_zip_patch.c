@@ -1,4 +1,4 @@
-/* Tests codec/zip_patch.c, which replaces and adds members of a zip archive in place. */
+/* Replacing and adding members of a zip archive in place. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -126,7 +126,7 @@ static void close_edit(struct edit *e)
     buf_free(&e->bytes);
 }
 
-/* member_is - whether member NAME of the patched archive holds TEXT, with the right checksum. */
+/* member_is - returns whether member NAME of the patched archive holds TEXT, with the right checksum. */
 static bool member_is(struct edit *e, const char *name, const char *text)
 {
     ckpt_str got;
@@ -144,7 +144,7 @@ static const struct archive_form forms[] = {
     {.zip64 = true, .descriptors = true, .signature = true},
 };
 
-/* descriptor_is_of - whether the data descriptor of entry I holds the CRC-32 of TEXT. */
+/* descriptor_is_of - returns whether the data descriptor of entry I holds the CRC-32 of TEXT. */
 static bool descriptor_is_of(struct edit *e, size_t i, const struct archive_form *form, const char *text)
 {
     unsigned char b[8];
@@ -268,7 +268,8 @@ static void refuses_an_archive_that_differs_from_what_was_opened(void)
     close_edit(&e);
 }
 
-/* Returns a descriptor of a sparse file: the zip64 archive, with its directory 5 GiB further on. */
+/* open_sparse_archive - returns the descriptor of a sparse file: the zip64 archive, with its directory moved
+ * by 5 GiB. */
 static int open_sparse_archive(void)
 {
     static const uint64_t gap = 5ull << 30;

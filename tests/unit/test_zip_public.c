@@ -1,5 +1,5 @@
-/* The test archives of libzip: each is refused, or has the members, names and sizes that libzip finds in it
- * (zip_public.txt); and each archive that is refused has a finding in the audit. */
+/* The test archives of libzip. Each is refused, or has the members, names and sizes that libzip finds in it
+ * (zip_public.txt), and the audit has a finding for each archive that is refused. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,8 +17,9 @@ static const char *data_folder(char dir[512])
     return dir;
 }
 
-/* next_archive - reads a line of the list and opens its archive; false: there are no more. */
-static bool next_archive(char name[256], char rest[256], source **src)
+/* open_next_archive - reads a line of the list and opens its archive; returns false at the end of the
+ * list. */
+static bool open_next_archive(char name[256], char rest[256], source **src)
 {
     char line[600], dir[512], path[1024];
     ckpt_error err;
@@ -72,7 +73,7 @@ static void names_and_sizes_are_those_of_libzip(void)
     unsigned same = 0, refused = 0, all = 0;
     if (!archives_available())
         return;
-    for (; next_archive(name, rest, &src); source_unref(src)) {
+    for (; open_next_archive(name, rest, &src); source_unref(src)) {
         zip *z;
         ckpt_error err;
         arena *a = arena_new((uint64_t)64 << 20);
@@ -108,7 +109,7 @@ static void the_audit_reports_what_the_reader_refuses(void)
     source *src;
     if (!archives_available())
         return;
-    for (; next_archive(name, rest, &src); source_unref(src)) {
+    for (; open_next_archive(name, rest, &src); source_unref(src)) {
         zip *strict;
         ckpt_error err;
         unsigned flaws = 0;

@@ -4,9 +4,9 @@
 #include "codec/zip.h"
 #include "unit.h"
 
-#define DESCRIPTOR 8u /* flag 8: CRC and sizes follow the payload */
+#define DESCRIPTOR 8u /* the flag for CRC and sizes after the payload */
 
-/* A record, and what is wrong in it. */
+/* A local header with its payload, and what is wrong in them. */
 struct record {
     const char *name, *payload;
     uint16_t flags, method;
@@ -14,8 +14,8 @@ struct record {
     int csize_off;             /* is added to the stored size */
     bool zip64, no_descriptor; /* the descriptor has 8-byte sizes, or is missing */
     uint16_t name_off;         /* is added to the length of the name */
-    bool crc_none;
-    bool deflated; /* in one stored block */
+    bool crc_none;             /* the CRC-32 is 0 */
+    bool deflated;             /* in one stored block */
 };
 
 static void put_record(buf *b, const struct record *r)
@@ -90,7 +90,7 @@ static struct salvaged salvage_records(const struct record *r, size_t n)
     return s;
 }
 
-/* entry_is - whether entry NAME is intact and holds TEXT. */
+/* entry_is - returns whether entry NAME is intact and holds TEXT. */
 static bool entry_is(struct salvaged *s, const char *name, const char *text)
 {
     int64_t i = zip_find(s->z, str_c(name));
@@ -103,7 +103,7 @@ static bool entry_is(struct salvaged *s, const char *name, const char *text)
     return is && strcmp(got, text) == 0;
 }
 
-/* is_lost - whether entry NAME cannot be opened because of WHY. */
+/* is_lost - returns whether entry NAME cannot be opened because of WHY. */
 static bool is_lost(struct salvaged *s, const char *name, const char *why)
 {
     int64_t i = zip_find(s->z, str_c(name));
@@ -117,11 +117,11 @@ static bool is_lost(struct salvaged *s, const char *name, const char *why)
 static void intact_records_are_found(void)
 {
     static const struct record r[] = {
-        {.name = "a/plain", .payload = "its sizes stand in front"},
-        {.name = "a/narrow", .payload = "and behind", .flags = DESCRIPTOR},
-        {.name = "a/wide", .payload = "behind, in eight bytes", .flags = DESCRIPTOR, .zip64 = true},
-        {.name = "a/PK\7\10name", .payload = "a mark in the name", .flags = DESCRIPTOR},
-        {.name = "a/marks", .payload = "PK\7\10 in the payload, and P alone, PK\3", .flags = DESCRIPTOR},
+        {.name = "a/sizes", .payload = "sizes before the payload"},
+        {.name = "a/narrow", .payload = "sizes after", .flags = DESCRIPTOR},
+        {.name = "a/wide", .payload = "sizes after, in 8 bytes", .flags = DESCRIPTOR, .zip64 = true},
+        {.name = "a/PK\7\10name", .payload = "a signature in the name", .flags = DESCRIPTOR},
+        {.name = "a/signatures", .payload = "PK\7\10 in the payload, and P alone, PK\3", .flags = DESCRIPTOR},
         {.name = "a/unsummed", .payload = "no CRC-32", .crc_none = true},
         {.name = "a/empty", .payload = ""},
         {.name = "a/packed", .payload = "deflated", .deflated = true},
@@ -186,7 +186,7 @@ static void deflated_records_need_no_descriptor(void)
     buf_free(&b);
 }
 
-/* Its size is unknown, so it reaches to the end of the file. */
+/* The size of the last record is unknown, so it reaches to the end of the file. */
 static void the_last_record_of_a_truncated_file_is_kept(void)
 {
     static const struct record r[] = {
@@ -223,7 +223,7 @@ static void different_records_of_one_name_are_lost(void)
     close_salvaged(&s);
 }
 
-/* The payload of a record without a descriptor is an archive, whose records are not those of the file. */
+/* The payload of a record without a descriptor is an archive. Its records are not records of the file. */
 static void records_of_embedded_archives_are_ignored(void)
 {
     static const struct record inner[] = {
@@ -251,7 +251,7 @@ static void records_of_embedded_archives_are_ignored(void)
     }
 }
 
-/* A signature without a header, names that are too long or empty, a truncated descriptor. */
+/* Skips a signature without a header, names that are too long or empty, and a truncated descriptor. */
 static void malformed_headers_are_skipped(void)
 {
     buf b;
@@ -301,7 +301,7 @@ static void the_search_for_a_descriptor_is_limited(void)
     }
 }
 
-/* Each of many damaged records reaches to the end of the file. */
+/* Each of the many damaged records reaches to the end of the file. */
 static void reading_overlapping_records_is_limited(void)
 {
     enum { MANY = 20000 };

@@ -24,8 +24,8 @@ static sink *write_archive(size_t big, ckpt_error *err)
     return out;
 }
 
-/* compute_size - computes the size TOTAL of an archive of N members below TOP; LENS are the lengths of their
- * names. */
+/* compute_size - sets TOTAL to the size of an archive of N members in the folder TOP; LENS are the lengths of
+ * their names. */
 static bool compute_size(const char *top, size_t n, const size_t *lens, const uint64_t *sizes,
                          const uint64_t *likes, uint64_t *total)
 {
@@ -86,8 +86,8 @@ static void writes_the_same_bytes_again(void)
     sink_abort(b);
 }
 
-/* A member beyond 4 GiB has 20 bytes more in its local header, which moves the payload by 64, and 20 in the
- * directory; a member after it has 12 bytes more in the directory. */
+/* A member of more than 4 GiB has 20 bytes more in its local header, which moves the aligned payload by 64,
+ * and 20 more in the directory. A member after it has 12 bytes more in the directory. */
 static void counts_zip64_fields(void)
 {
     static const size_t lens[] = {6, 6};
@@ -101,8 +101,8 @@ static void counts_zip64_fields(void)
     CU_ASSERT(!compute_size("archive", 2, lens, huge, NULL, &a));
 }
 
-/* A large payload gets the same offset within a page as in its source, so that it can be cloned; a small
- * one, or one at an unaligned offset, only the usual alignment. */
+/* A large payload gets the same offset within a page as in its source, so that it can be cloned. A small
+ * payload, or one at an unaligned offset, gets only the usual alignment. */
 static void large_payloads_keep_their_offset_within_a_page(void)
 {
     static const uint64_t likes[] = {4096 * 5 + 640, CKPT_NO_OFFSET, 100, 64 * 7, 0};
@@ -138,7 +138,7 @@ static void large_payloads_keep_their_offset_within_a_page(void)
     sink_abort(out);
 }
 
-/* A sink for archives of any size, which keeps only the last bytes that were written without a gap. */
+/* A sink for archives of any size, which keeps only the bytes after the last gap. */
 struct endless {
     sink s;
     buf kept;
@@ -167,7 +167,7 @@ static ckpt_status endless_skip(sink *s, uint64_t n, ckpt_error *err)
 
 static const struct sink_ops endless_ops = {.write = endless_write, .skip = endless_skip};
 
-/* Writes only the headers of an archive of 11 GiB. */
+/* Writes an archive of 11 GiB, and skips its payloads. */
 static void writes_zip64_fields(void)
 {
     static const unsigned char extra[] = {1, 0, 24, 0};
@@ -213,7 +213,7 @@ static void writes_zip64_fields(void)
     buf_free(&header);
 }
 
-/* Names and offsets that are too large for an archive. */
+/* Adds members whose names or offsets are too large for an archive. */
 static void refuses_members_that_do_not_fit(void)
 {
     static char name[70000];

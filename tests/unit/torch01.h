@@ -5,7 +5,8 @@
 #include "bytes.h"
 #include "tarball.h"
 
-/* The member "storages": their number; (key 7, "cpu", torch.FloatStorage); 4 elements; no views. */
+/* The member "storages": its count; (key 7, "cpu", torch.FloatStorage); 4 elements and their bytes; no
+ * views. */
 #define COUNT    "\x80\x02K\x01."
 #define STORAGE  "\x80\x02K\x07X\x03\0\0\0cpuctorch\nFloatStorage\n\x87."
 #define FOUR     "\x04\0\0\0\0\0\0\0"
@@ -23,8 +24,8 @@
 /* The member "pickle": {"w": the tensor of key 8}. */
 #define OBJECT "\x80\x02}U\x01wK\x08Qs."
 
-/* torch01_put - appends an archive of MEMBERS, named torch01_names, without those whose .ptr is NULL.
- * torch01_sound - the members of a valid archive: the tensor w of 2 x 2 elements of DATA. */
+/* torch01_put - appends an archive of MEMBERS with the names torch01_names; skips those whose .ptr is NULL.
+ * torch01_sound has the members of a valid archive: the tensor w of 2 x 2 floats in DATA. */
 extern const char *const torch01_names[3];
 extern const ckpt_str torch01_sound[3];
 void torch01_put(buf *b, const ckpt_str members[3]);

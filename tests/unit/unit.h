@@ -28,7 +28,7 @@ void unit_host(void *at, size_t n, size_t width);
  * without sanitizers or valgrind. */
 bool unit_timed(void);
 
-/* unit_corpus - returns the path of a file below the test corpus, in a static buffer. */
+/* unit_corpus - returns the path of the file BELOW the folder of the test corpus, in a static buffer. */
 const char *unit_corpus(const char *below);
 
 #endif

@@ -7,13 +7,13 @@
 /* A member of an archive, as its headers describe it. */
 struct member {
     const char *name;
-    ckpt_str bytes; /* as they are stored */
+    ckpt_str bytes; /* the payload as it is stored */
     unsigned method, flags;
     uint32_t usize, crc; /* of the uncompressed bytes; computed if METHOD and CRC are 0 */
     bool shares;         /* uses the local header and bytes of the previous member */
 };
 
-/* zip_put - appends an archive of N members to B. Its offsets count from byte BEFORE of B. */
+/* zip_put - appends an archive of the N members M to B. Its offsets count from byte BEFORE of B. */
 void zip_put(buf *b, const struct member *m, size_t n, size_t before);
 
 #endif
