@@ -19,6 +19,7 @@ struct compiler {
 static void put_value(struct compiler *c);
 static void put_operand(struct compiler *c);
 
+/* accept - skips WORD, and blanks before it, if it is next; returns whether it was. */
 static bool accept(struct compiler *c, const char *word)
 {
     size_t n = strlen(word);
@@ -38,15 +39,16 @@ static void expect(struct compiler *c, const char *word)
     abort();
 }
 
-static unsigned hex(char digit) { return (unsigned)(digit <= '9' ? digit - '0' : digit - 'a' + 10); }
+static unsigned hex_value(char digit) { return (unsigned)(digit <= '9' ? digit - '0' : digit - 'a' + 10); }
 
+/* put_text - writes the text up to the next apostrophe: OP, its length in WIDTH bytes, and its bytes. */
 static void put_text(struct compiler *c, char op, size_t width)
 {
     char text[4096];
     uint32_t n = 0;
     for (; *c->at != '\''; c->at++) {
         if (*c->at == '\\') {
-            text[n++] = (char)(hex(c->at[1]) * 16 + hex(c->at[2]));
+            text[n++] = (char)(hex_value(c->at[1]) * 16 + hex_value(c->at[2]));
             c->at += 2;
         } else {
             text[n++] = *c->at;
@@ -109,6 +111,7 @@ static void put_name(struct compiler *c)
     c->at += n;
 }
 
+/* put_memo - writes #N as BINGET, and #N=x and #N~x as the value and BINPUT. */
 static void put_memo(struct compiler *c)
 {
     unsigned char slot = (unsigned char)strtoul(c->at, (char **)(uintptr_t)&c->at, 10);
@@ -405,7 +408,7 @@ void check_refused(const char *text, ckpt_status want, const char *words)
                              m.err.offset == 64 + caret_offset;
     CU_ASSERT(as_expected);
     if (!as_expected) {
-        printf("  of %s\n  at %zu: ", text, 64 + caret_offset);
+        printf("  pickle %s\n  must be refused at %zu: ", text, 64 + caret_offset);
         print_error(&m);
         if (m.f)
             check_rows(&m, words);

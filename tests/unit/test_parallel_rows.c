@@ -13,7 +13,7 @@
 
 static const unsigned threads[] = {1, 2, 4, 7};
 
-/* make_numbers - returns N numbers of both signs, which the caller frees. The largest and the smallest are at
+/* make_numbers - returns numbers of both signs, which the caller frees. The largest and the smallest are at
  * the border of the chunks, and NaN is at the end. */
 static float *make_numbers(void)
 {

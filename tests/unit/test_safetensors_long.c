@@ -39,8 +39,8 @@ static ckpt_file *open_header(const buf *b)
     return f;
 }
 
-/* put_long_header - writes a header of N tensors of one byte, with an escape in their names, and a metadata
- * text of NOTE bytes. */
+/* put_long_header - writes a header of 50000 tensors of one byte, whose names have an escape, and a long
+ * metadata text. */
 static void put_long_header(buf *b)
 {
     static char note[NOTE + 1];

@@ -8,6 +8,7 @@
 
 #define BYTES(s) str_of(s, sizeof(s) - 1)
 
+/* scan - scans a .npy file of VERSION with HEADER, followed by DATA. */
 static struct scanned scan(unsigned version, const char *header, ckpt_str data, size_t stop_at)
 {
     buf b;

@@ -30,6 +30,7 @@ static struct scanned scan(const struct member *m, size_t n, const ckpt_scan_opt
     return s;
 }
 
+/* scan_member - scans an archive of one member, whose payload is BYTES, compressed by METHOD. */
 static struct scanned scan_member(ckpt_str bytes, unsigned method, unsigned flags, uint32_t usize,
                                   uint32_t crc)
 {

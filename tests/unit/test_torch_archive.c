@@ -15,7 +15,7 @@ static void check_error(struct test_file m, ckpt_status want, const char *where,
     CU_ASSERT_STRING_EQUAL(m.err.where, where);
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
     if (!strstr(m.err.what, words))
-        printf("  said: %s: %s\n", m.err.where, m.err.what);
+        printf("  found: %s: %s\n", m.err.where, m.err.what);
     close_file(&m);
 }
 

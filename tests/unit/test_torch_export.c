@@ -43,7 +43,7 @@ static void check_fails(const char *config, ckpt_status want, const char *words)
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, CONFIG));
     CU_ASSERT(m.err.offset < m.size);
     if (m.status != want || !strstr(m.err.what, words) || !strstr(m.err.where, CONFIG))
-        printf("  of %s\n  said: %s: %s: %s\n", config, ckpt_status_name(m.status), m.err.where, m.err.what);
+        printf("  of %s\n  found: %s: %s: %s\n", config, ckpt_status_name(m.status), m.err.where, m.err.what);
     close_file(&m);
 }
 

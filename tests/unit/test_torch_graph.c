@@ -12,7 +12,7 @@ static void check_limited(const char *text, const ckpt_limits *limits, ckpt_stat
     CU_ASSERT_EQUAL(m.status, want);
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
     if (!strstr(m.err.what, words))
-        printf("  said: %s: %s\n", m.err.where, m.err.what);
+        printf("  found: %s: %s\n", m.err.where, m.err.what);
     close_file(&m);
 }
 

@@ -29,6 +29,7 @@ static struct edited plan_rename(struct test_file m, const char *from, const cha
     return e;
 }
 
+/* run_edit - computes the patches of E, and sets its status. */
 static void run_edit(struct edited *e)
 {
     e->list = (struct patches){0};
@@ -36,7 +37,8 @@ static void run_edit(struct edited *e)
     e->st = torch_zip_in_place(e->p, &e->list, &e->err);
 }
 
-static struct edit *edit_of(struct edited *e, const ckpt_value *node, uint32_t n)
+/* get_edit - returns the edit of the N entries of NODE, which the test may change. */
+static struct edit *get_edit(struct edited *e, const ckpt_value *node, uint32_t n)
 {
     struct edit *one = plan_get_edit(e->p, node, n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(one);
@@ -79,7 +81,7 @@ static void check_edit_refused(struct edited *e, const char *why)
     run_edit(e);
     CU_ASSERT(e->st == CKPT_EUNSUPPORTED && strstr(e->err.what, why));
     if (!strstr(e->err.what, why))
-        printf("  said: %s instead of %s\n", e->err.what, why);
+        printf("  found: %s instead of %s\n", e->err.what, why);
 }
 
 #define LONG "a.very.long.prefix.of.everything.that.is.in.this.model."
@@ -106,13 +108,13 @@ static void longer_names_are_written_after_the_storages(void)
 static void an_edit_changes_only_its_own_entries(void)
 {
     struct edited e = plan_rename(make_torch_zip("{#1='m.w':" W ",'k':#1}"), NULL, NULL);
-    edit_of(&e, e.m.f->root, 2)->names[0] = STR_LIT("w");
+    get_edit(&e, e.m.f->root, 2)->names[0] = STR_LIT("w");
     check_edited(&e, "w" F4, false);
     e = plan_rename(make_torch_zip("{'w':" W ",'gone':" W "}"), NULL, NULL);
-    edit_of(&e, e.m.f->root, 2)->dropped[1] = true;
+    get_edit(&e, e.m.f->root, 2)->dropped[1] = true;
     check_edited(&e, "w" F4, false);
     e = plan_rename(make_torch_zip("{1:" W "}"), NULL, NULL);
-    edit_of(&e, e.m.f->root, 1)->names[0] = STR_LIT("one"); /* was the number 1 */
+    get_edit(&e, e.m.f->root, 1)->names[0] = STR_LIT("one"); /* was the number 1 */
     check_edited(&e, "one" F4, false);
 }
 
@@ -124,7 +126,7 @@ static void names_in_lists_are_edited(void)
     for (size_t i = 0; i < 2; i++)
         for (uint32_t n = 2; n < 4; n++) {
             struct edited e = plan_rename(make_torch_zip(made[i]), NULL, NULL);
-            edit_of(&e, value_get(e.m.f->root, "l"), n)->names[n - 1] = STR_LIT("z");
+            get_edit(&e, value_get(e.m.f->root, "l"), n)->names[n - 1] = STR_LIT("z");
             check_edited(&e, "w" F4, false);
         }
 }

@@ -35,7 +35,6 @@ static void ids_may_be_tuples(void)
 }
 
 /* In protocol 0, persistent ids are text. */
-
 static void ids_may_be_text(void)
 {
     check_opens(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4)'"),
@@ -73,6 +72,8 @@ static void locations_must_be_text(void)
 
 /* ------------------------------------------------------- streams in a pickle */
 
+/* The magic number, protocol version and sys_info with which torch.save begins a legacy file, the persistent
+ * id of a storage, the list of storage keys, and the storage: its number of elements, 2, and their bytes. */
 #define MAGIC "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
 #define STREAM(pid, keys, data)                                                                              \
     "torch.storage._load_from_bytes(b'" MAGIC "\\80\\02" pid ".\\80\\02" keys "." data "')"
@@ -95,7 +96,7 @@ static void check_bad_pickle(const char *text, ckpt_status want, const char *wor
     CU_ASSERT_EQUAL(m.status, want);
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
     if (!strstr(m.err.what, words))
-        printf("  said: %s: %s\n", m.err.where, m.err.what);
+        printf("  found: %s: %s\n", m.err.where, m.err.what);
     close_file(&m);
 }
 

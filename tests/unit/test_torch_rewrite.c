@@ -25,8 +25,8 @@
 
 /* The options of ckpt_plan_write, and the changes to the plan. */
 struct rewrite {
-    ckpt_dtype to; /* the cast; CKPT_DT_NONE: none */
-    const char *glob, *root, *drop;
+    ckpt_dtype to;                  /* the cast; CKPT_DT_NONE: none */
+    const char *glob, *root, *drop; /* the tensors to cast, the root, the tensors to drop */
     bool strict, sanitize, stop;
     bool safetensors; /* instead of torch's zip format */
     ckpt_ties ties;
@@ -38,6 +38,7 @@ static int stop_at_once(void *user, uint64_t done, uint64_t total)
     return done <= total;
 }
 
+/* write_plan - writes F to PATH with OPTS; checks that a notice contains NOTICE, unless it is NULL. */
 static ckpt_status write_plan(ckpt_file *f, const char *path, struct rewrite opts, const char *notice,
                               ckpt_error *err)
 {
@@ -69,8 +70,8 @@ static ckpt_status write_plan(ckpt_file *f, const char *path, struct rewrite opt
     return st;
 }
 
-/* rewrite_file - writes M with OPTS, checks that it gives NOTICE, closes M, and returns the opened output,
- * whose f is NULL if writing is refused. */
+/* rewrite_file - writes M with OPTS, checks that a notice contains NOTICE, closes M, and returns the opened
+ * output, whose f is NULL if writing is refused. */
 static struct test_file rewrite_file(struct test_file *m, struct rewrite opts, const char *notice)
 {
     char path[] = "/tmp/ckpt-unit-XXXXXX";
@@ -103,7 +104,7 @@ static void check_status(const char *text, struct rewrite opts, ckpt_status stat
     CU_ASSERT_EQUAL(back.status, status);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, words));
     if (!strstr(back.err.what, words))
-        printf("  of %s\n  said: %s\n", text, back.err.what);
+        printf("  of %s\n  found: %s\n", text, back.err.what);
     close_file(&back);
 }
 
@@ -112,28 +113,28 @@ static void check_lossy(const char *text, struct rewrite opts, const char *words
     check_status(text, opts, CKPT_ELOSSY, words);
 }
 
-static const struct rewrite half = {.to = CKPT_DT_F16}, as_it_is = {0}, eighth = {.to = CKPT_DT_F8_E5M2},
-                            strict_half = {.to = CKPT_DT_F16, .strict = true},
-                            strict_eighth = {.to = CKPT_DT_F8_E5M2, .strict = true},
-                            safe = {.sanitize = true};
+static const struct rewrite to_f16 = {.to = CKPT_DT_F16}, unchanged = {0}, to_f8 = {.to = CKPT_DT_F8_E5M2},
+                            to_f16_strict = {.to = CKPT_DT_F16, .strict = true},
+                            to_f8_strict = {.to = CKPT_DT_F8_E5M2, .strict = true},
+                            sanitized = {.sanitize = true};
 
 /* -------------------------------------------------------------------- casts */
 
 static void all_views_of_a_storage_are_cast_together(void)
 {
-    check_rewrite("{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}", half,
+    check_rewrite("{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}", to_f16,
                   "a dense float16[4]@0+0;b dense float16[2]@0+1;", NULL);
-    check_rewrite("{'a':" W ",'b':" V2(STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}", half,
+    check_rewrite("{'a':" W ",'b':" V2(STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}", to_f16,
                   "a dense float16[4]@0+0;b dense int64[2]@1+0;", NULL);
-    check_rewrite("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", eighth,
+    check_rewrite("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", to_f8,
                   "a dense float8_e5m2[4]@0+0;", NULL);
-    check_rewrite("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", half,
+    check_rewrite("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", to_f16,
                   "a dense float16[4]@0+0;", NULL);
-    check_rewrite("{'a':" V3(UNTYPED(16), "torch.float32") "}", half, "a dense float16[2]@0+0;", NULL);
-    check_rewrite("{'a':" V3META(UNTYPED(16), "torch.float32", "{'neg':True}") "}", half,
+    check_rewrite("{'a':" V3(UNTYPED(16), "torch.float32") "}", to_f16, "a dense float16[2]@0+0;", NULL);
+    check_rewrite("{'a':" V3META(UNTYPED(16), "torch.float32", "{'neg':True}") "}", to_f16,
                   "a dense float16[2]@0+0 neg;", NULL);
-    check_rewrite("{'a':" V3(UNTYPED(16), "torch.float32") "}", eighth, "a dense float8_e5m2[2]@0+0;", NULL);
-    check_rewrite("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", half, "a dense float16[2]@0+0 neg;",
+    check_rewrite("{'a':" V3(UNTYPED(16), "torch.float32") "}", to_f8, "a dense float8_e5m2[2]@0+0;", NULL);
+    check_rewrite("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", to_f16, "a dense float16[2]@0+0 neg;",
                   NULL);
 }
 
@@ -142,21 +143,22 @@ static void views_that_disagree_are_refused(void)
     static const char two[] = "{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}";
     check_lossy(two, (struct rewrite){.to = CKPT_DT_F16, .glob = "a"}, "\"");
     check_lossy(two, (struct rewrite){.to = CKPT_DT_F16, .glob = "b"}, "\"");
-    check_lossy("{'a':" V3(UNTYPED(16), "torch.float32") ",'b':" V3(UNTYPED(16), "torch.float64") "}", half,
+    check_lossy("{'a':" V3(UNTYPED(16), "torch.float32") ",'b':" V3(UNTYPED(16), "torch.float64") "}", to_f16,
                 "\"");
-    check_lossy("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", eighth,
+    check_lossy("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", to_f8,
                 "\"a\" is a negated view, which torch does not support for");
-    check_lossy("{'a':" V3(UNTYPED(15), "torch.float32") "}", half,
+    check_lossy("{'a':" V3(UNTYPED(15), "torch.float32") "}", to_f16,
                 "\"a\" cannot become float16: its storage has 15 bytes");
-    check_lossy("{'a':" W ",'s':" FLOATS "}", half, "");
+    check_lossy("{'a':" W ",'s':" FLOATS "}", to_f16, "");
 }
 
 static void numpy_arrays_are_not_cast(void)
 {
-    check_rewrite("{'w':" W ",'n':" NUMPY ",'m':" NUMPY "}", half,
+    check_rewrite("{'w':" W ",'n':" NUMPY ",'m':" NUMPY "}", to_f16,
                   "w dense float16[4]@0+0;n ndarray float32[2]@1+0;m ndarray float32[2]@2+0;",
                   "\"n\" stays float32: it is an array of numpy (2 of them)");
-    check_lossy("{'w':" W ",'n':" NUMPY "}", strict_half, "\"n\" is an array of numpy, which stays float32");
+    check_lossy("{'w':" W ",'n':" NUMPY "}", to_f16_strict,
+                "\"n\" is an array of numpy, which stays float32");
 }
 
 static void float8_tensors_lose_requires_grad(void)
@@ -164,25 +166,25 @@ static void float8_tensors_lose_requires_grad(void)
     static const char grad[] = "{'a':" V2META(FLOATS, "True", "{}") ",'b':" V2META(STORAGE("Float", "1", 4),
                                                                                    "True", "{}") "}";
     check_rewrite(
-        grad, eighth, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;",
+        grad, to_f8, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;",
         "\"a\" no longer requires a gradient: torch cannot read it as float8_e5m2 then (2 of them)");
-    check_rewrite(grad, half, "a dense float16[2]@0+0 grad;b dense float16[2]@1+0 grad;", NULL);
-    check_lossy(grad, strict_eighth, "\"a\" requires a gradient, with which torch cannot read it as");
+    check_rewrite(grad, to_f16, "a dense float16[2]@0+0 grad;b dense float16[2]@1+0 grad;", NULL);
+    check_lossy(grad, to_f8_strict, "\"a\" requires a gradient, with which torch cannot read it as");
     check_rewrite("{'a':torch._utils._rebuild_parameter(" V2META(FLOATS, "True", "{}") ",True," OD ")}",
-                  eighth, "a dense float8_e5m2[2]@0+0 parameter grad;", NULL);
+                  to_f8, "a dense float8_e5m2[2]@0+0 parameter grad;", NULL);
 }
 
 static void meta_tensors_stay_without_bytes(void)
 {
     check_rewrite("{'w':" W
                   ",'m':torch._utils._rebuild_meta_tensor_no_storage(torch.float32,(2,),(1,),True)}",
-                  half, "w dense float16[4]@0+0;m meta float32[2] grad;", NULL);
+                  to_f16, "w dense float16[4]@0+0;m meta float32[2] grad;", NULL);
     check_rewrite(
         "{'w':" W
         ",'m':" V2("@('storage',torch.FloatStorage,'7','meta',4)", 0, "(4,)",
                    "(1,)") ",'n':torch._utils._rebuild_tensor(@('storage',torch.FloatStorage,'7','meta',4),0,"
                            "(4,),(1,))}",
-        as_it_is, "w dense float32[4]@0+0;m meta float32[4];n meta float32[4];", NULL);
+        unchanged, "w dense float32[4]@0+0;m meta float32[4];n meta float32[4];", NULL);
 }
 
 /* ------------------------------------------------------------------- as is */
@@ -192,45 +194,45 @@ static void storages_of_classes_that_torch_lacks_become_typed_tensors(void)
     check_rewrite("{'a':" V2(STORAGE("Float8_e5m2", "0", 16), 0, "(2,)",
                              "(1,)") ",'b':torch._utils._rebuild_tensor(" STORAGE("Float8_e5m2", "1",
                                                                                   16) ",0,(2,),(1,))}",
-                  as_it_is, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;", NULL);
-    check_rewrite("{'a':" V2META(STORAGE("Float8_e5m2", "0", 16), "False", "{'neg':True}") "}", as_it_is,
+                  unchanged, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;", NULL);
+    check_rewrite("{'a':" V2META(STORAGE("Float8_e5m2", "0", 16), "False", "{'neg':True}") "}", unchanged,
                   "a dense float8_e5m2[2]@0+0 neg;", NULL);
     check_rewrite(
         "{'a':" FLOATS
         ",'b':@('storage',torch.QUInt4x2Storage,'1','cpu',16),'c':@('storage',torch._UntypedStorage,"
         "'2',"
         "'',16)}",
-        as_it_is, "a storage float32[4]@0+0;b storage uint8[16]@1+0;c storage uint8[16]@2+0;", NULL);
+        unchanged, "a storage float32[4]@0+0;b storage uint8[16]@1+0;c storage uint8[16]@2+0;", NULL);
 }
 
 static void objects_keep_the_tensors_they_hold(void)
 {
     check_rewrite("{'w':" W ",'o':my.Thing(" STORAGE(
                       "Float", "1", 4) ",[@('module',my.Net,'net.py','x'),@(my.Net,'x')])!{'v':" W "}}",
-                  as_it_is, "w dense float32[4]@0+0;o.v dense float32[4]@0+0;", NULL);
+                  unchanged, "w dense float32[4]@0+0;o.v dense float32[4]@0+0;", NULL);
     check_rewrite(
         "{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
         ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
-        half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+        to_f16, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
     check_rewrite("{'w':torch._tensor._rebuild_from_type(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
                   ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
-                  half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+                  to_f16, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
     check_rewrite("{'w':torch.tensor._rebuild_from_type(torch._utils._rebuild_tensor,my.Tensor,(" FLOATS
                   ",0,(4,),(1,)),{})}",
-                  half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
-    check_lossy("{'w':" W ",'o':@5}", as_it_is,
+                  to_f16, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+    check_lossy("{'w':" W ",'o':@5}", unchanged,
                 "a persistent id that names no storage of the file cannot be written");
-    check_lossy("{'w':" W ",'o':@'text'}", as_it_is, "a persistent id that names no storage");
-    check_lossy("{'w':" W ",'o':my.Thing(@('storage',torch.FloatStorage,'7','meta',4))}", as_it_is,
+    check_lossy("{'w':" W ",'o':@'text'}", unchanged, "a persistent id that names no storage");
+    check_lossy("{'w':" W ",'o':my.Thing(@('storage',torch.FloatStorage,'7','meta',4))}", unchanged,
                 "storage \"7\" is on the meta device, outside of a tensor");
-    check_lossy("{'w':" W ",'o':my.Thing(" FLOATS ")}", half, "");
-    check_lossy("{'w':" W ",'o':my.Thing|@('module',my.Net,'net.py','x')}", as_it_is,
+    check_lossy("{'w':" W ",'o':my.Thing(" FLOATS ")}", to_f16, "");
+    check_lossy("{'w':" W ",'o':my.Thing|@('module',my.Net,'net.py','x')}", unchanged,
                 "a persistent id in the place of the arguments of a call");
-    check_rewrite("{'w':" W ",'o':my.Thing|" FLOATS "}", as_it_is, "w dense float32[4]@0+0;", NULL);
+    check_rewrite("{'w':" W ",'o':my.Thing|" FLOATS "}", unchanged, "w dense float32[4]@0+0;", NULL);
     check_rewrite("{'w':" W
                   ",'o':my.Thing(torch._utils._rebuild_tensor(),torch._utils._rebuild_tensor_v2(" FLOATS
                   ",1,2,3,4,5,6,7,8),torch._utils._rebuild_tensor_v2(" FLOATS "))}",
-                  as_it_is, "w dense float32[4]@0+0;", NULL);
+                  unchanged, "w dense float32[4]@0+0;", NULL);
 }
 
 #define TYPED(storage, meta)                                                                                 \
@@ -240,14 +242,16 @@ static void objects_keep_the_tensors_they_hold(void)
 /* --sanitize replaces a tensor subclass by a builtin tensor. */
 static void sanitized_tensors_keep_conj_and_neg(void)
 {
-    check_rewrite("{'w':" TYPED(FLOATS, "{'neg':True}") ",'p':" TYPED(FLOATS, "{}") "}", safe,
+    check_rewrite("{'w':" TYPED(FLOATS, "{'neg':True}") ",'p':" TYPED(FLOATS, "{}") "}", sanitized,
                   "w dense float32[2]@0+0 grad neg;p dense float32[2]@0+0 grad;", NULL);
     check_rewrite("{'w':" TYPED(STORAGE("ComplexFloat", "0", 2), "{'conj':True,'neg':True}") ",'c':" TYPED(
                       STORAGE("ComplexFloat", "1", 2), "{'conj':True}") "}",
-                  safe, "w dense complex64[2]@0+0 grad conj neg;c dense complex64[2]@1+0 grad conj;", NULL);
-    check_rewrite("{'w':" TYPED(STORAGE("Float8_e5m2", "0", 16), "{'neg':True}") "}", safe,
+                  sanitized, "w dense complex64[2]@0+0 grad conj neg;c dense complex64[2]@1+0 grad conj;",
+                  NULL);
+    check_rewrite("{'w':" TYPED(STORAGE("Float8_e5m2", "0", 16), "{'neg':True}") "}", sanitized,
                   "w dense float8_e5m2[2]@0+0 grad neg;", NULL);
-    check_rewrite("{'n':" NUMPY ",'w':" W "}", safe, "n dense float32[2]@0+0;w dense float32[4]@1+0;", NULL);
+    check_rewrite("{'n':" NUMPY ",'w':" W "}", sanitized, "n dense float32[2]@0+0;w dense float32[4]@1+0;",
+                  NULL);
     check_rewrite("{'w':" TYPED(FLOATS, "{'neg':True}") "}",
                   (struct rewrite){.to = CKPT_DT_F16, .sanitize = true}, "w dense float16[2]@0+0 grad neg;",
                   NULL);
@@ -264,19 +268,19 @@ static void dropped_tensors_take_their_entries_with_them(void)
 
 static void malformed_calls_are_kept_and_unknown_persistent_ids_refused(void)
 {
-    check_lossy("{'w':" W ",'o':@('other',my.Net)}", as_it_is, "a persistent id that names no storage");
-    check_lossy("{'w':" W ",'o':@('module',5,'x','y')}", as_it_is, "a persistent id that names no storage");
+    check_lossy("{'w':" W ",'o':@('other',my.Net)}", unchanged, "a persistent id that names no storage");
+    check_lossy("{'w':" W ",'o':@('module',5,'x','y')}", unchanged, "a persistent id that names no storage");
     check_rewrite("{'w':" W ",'o':my.Thing(torch._utils._rebuild_tensor_v2|my.f(),"
                   "torch._utils._rebuild_tensor_v2(1,2,3,4,5,6,7,8,9),torch._utils._other(1),"
                   "torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(2,),(1,),False," OD "))}",
-                  as_it_is, "w dense float32[4]@0+0;", NULL);
+                  unchanged, "w dense float32[4]@0+0;", NULL);
     check_rewrite("{'p':torch._utils._rebuild_parameter(" TYPED(STORAGE("Float", "1", 4), "{}") ",True," OD
                                                                                                 ")}",
-                  safe, "p dense float32[2]@0+0 parameter grad;", NULL);
+                  sanitized, "p dense float32[2]@0+0 parameter grad;", NULL);
     check_rewrite(
         "{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,(" UNTYPED(
             15) ",0,(2,),(1,),False," OD ",torch.float32),{'a':1})}",
-        safe, "w dense float32[2]@0+0;", NULL);
+        sanitized, "w dense float32[2]@0+0;", NULL);
 }
 
 static void writing_stops_on_request(void)
@@ -431,14 +435,14 @@ static void storage_views_become_offsets(void)
     struct test_file m = make_legacy_floats(
         "{'a':" OVER_VIEW(1, "1") ",'b':" V2(VIEWED(2), 0, "(2,)", "(1,)") ",'q':my.Opaque(" OVER_VIEW(
             1, "'x'") "," OVER_VIEW(1, "-1") "," OVER_VIEW(1, "9223372036854775807") ")}");
-    struct test_file back = rewrite_file(&m, as_it_is, NULL);
+    struct test_file back = rewrite_file(&m, unchanged, NULL);
     check_rows(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(back.f, 1, 0, 2, v, NULL), CKPT_OK);
     CU_ASSERT(v[0] == 3 && v[1] == 4);
     close_file(&back);
     m = make_legacy_floats("{'a':" OVER_VIEW(1, "1") "}");
-    back = rewrite_file(&m, half, NULL);
+    back = rewrite_file(&m, to_f16, NULL);
     check_rows(&back, "a dense float16[1]@0+2;");
     close_file(&back);
 }
@@ -447,7 +451,7 @@ static void storage_views_become_offsets(void)
 static void storages_without_tensors_of_a_legacy_stream_are_written(void)
 {
     struct test_file m = make_legacy_floats("{'g':my.Opaque(" W ")}"),
-                     back = rewrite_file(&m, as_it_is, NULL);
+                     back = rewrite_file(&m, unchanged, NULL);
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
     check_rows(&back, "");
     close_file(&back);
@@ -460,12 +464,12 @@ static void storages_without_tensors_of_a_legacy_stream_are_written(void)
 static void attributes_that_are_tensors_are_written(void)
 {
     static const char want[] = "q dense float32[2]@0+0;q.t dense float32[4]@0+0;";
-    struct test_file m = make_legacy_floats(WITH_TENSOR), back = rewrite_file(&m, as_it_is, NULL);
+    struct test_file m = make_legacy_floats(WITH_TENSOR), back = rewrite_file(&m, unchanged, NULL);
     check_rows(&back, want);
     CU_ASSERT_EQUAL(back.f ? ckpt_leaf_count(back.f) : 0, 1);
     close_file(&back);
-    check_rewrite(WITH_TENSOR, as_it_is, want, NULL);
-    check_rewrite(WITH_TENSOR, safe, want, NULL);
+    check_rewrite(WITH_TENSOR, unchanged, want, NULL);
+    check_rewrite(WITH_TENSOR, sanitized, want, NULL);
     check_rewrite(WITH_TENSOR, (struct rewrite){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
     check_rewrite(WITH_TENSOR, (struct rewrite){.safetensors = true},
                   "q dense float32[2]@0+0;q.t dense float32[4]@1+0;", NULL);
@@ -486,7 +490,7 @@ static void storages_pickled_as_bytes_become_records(void)
 {
     static const char text[] = "{'a':" OVER("#1=" WHOLE) ",'b':" OVER("#1") ",'c':" OVER(WHOLE) ",'s':#1}";
     float v[2];
-    struct test_file m = make_pickle(text), back = rewrite_file(&m, as_it_is, NULL);
+    struct test_file m = make_pickle(text), back = rewrite_file(&m, unchanged, NULL);
     check_rows(
         &back,
         "a dense float32[2]@0+0;b dense float32[2]@0+0;c dense float32[2]@1+0;s storage float32[2]@0+0;");
@@ -499,11 +503,11 @@ static void storages_pickled_as_bytes_become_records(void)
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     close_file(&back);
     m = make_pickle("{'a':" OVER(WHOLE) ",'b':torch._utils._rebuild_tensor(" WHOLE ",0,(2,),(1,))}");
-    back = rewrite_file(&m, half, NULL);
+    back = rewrite_file(&m, to_f16, NULL);
     check_rows(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
     close_file(&back);
     m = make_pickle("{'a':#1=" WHOLE ",'b':" OVER("#1") "}");
-    back = rewrite_file(&m, half, NULL);
+    back = rewrite_file(&m, to_f16, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     close_file(&back);
 }
@@ -528,19 +532,19 @@ static void safetensors_files_are_written_as_torch(void)
         "\"z\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
         "\"data_offsets\":[10,10]}}",
         10);
-    struct test_file back = rewrite_file(&m, as_it_is, NULL);
+    struct test_file back = rewrite_file(&m, unchanged, NULL);
     check_rows(&back, "w dense float32[2]@0+0;e dense float8_e8m0fnu[2]@1+0;"
                       "z dense float32[0,4611686018427387904,4611686018427387904]@2+0;");
     close_file(&back);
     m = make_safetensors("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3);
-    back = rewrite_file(&m, as_it_is, NULL);
+    back = rewrite_file(&m, unchanged, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a type that torch lacks;"
                                                  " a torch file cannot hold it"));
     close_file(&back);
     m = make_safetensors(
         "{\"z\":{\"dtype\":\"F32\",\"shape\":[0,9223372036854775808],\"data_offsets\":[0,0]}}", 0);
-    back = rewrite_file(&m, as_it_is, NULL);
+    back = rewrite_file(&m, unchanged, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a size beyond 2^63"));
     close_file(&back);
@@ -561,7 +565,7 @@ static void embedded_archives_are_cast_too(void)
                          {"data/weights/weight_0", in.bytes, in.size},
                          {"data/weights/weight_1", data, 16},
                          {"data/weights/model_weights_config.json", config, sizeof config - 1}};
-    struct test_file m = make_archive(r, 5, NULL), back = rewrite_file(&m, half, NULL);
+    struct test_file m = make_archive(r, 5, NULL), back = rewrite_file(&m, to_f16, NULL);
     check_rows(&back, "state_dict.a.w dense float16[4]@0+0;state_dict.a.v dense float16[2]@0+1;"
                       "state_dict.a.l dense int64[2]@1+0;state_dict.b dense float16[4]@2+0;");
     close_file(&back);

@@ -14,6 +14,8 @@ static const char data[16];
     " ]\n"                                                                                                   \
     "  __buffers__ = [\"b\", ]\n  def forward(self): pass\n"
 
+/* make_script - builds and opens an archive of the pickle TEXT, the Python source CODE and the pickle
+ * CONSTANTS. */
 static struct test_file make_script(const char *text, const char *code, const char *constants,
                                     const ckpt_limits *limits)
 {
@@ -179,7 +181,7 @@ static void check_model_refused(const char *json, ckpt_status want, const char *
     CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, "archive/model.json"));
     CU_ASSERT(m.err.offset < m.size);
     if (m.status != want || !strstr(m.err.what, words) || !strstr(m.err.where, "archive/model.json"))
-        printf("  of %s\n  said: %s: %s: %s\n", json, ckpt_status_name(m.status), m.err.where, m.err.what);
+        printf("  of %s\n  found: %s: %s: %s\n", json, ckpt_status_name(m.status), m.err.where, m.err.what);
     close_file(&m);
 }
 

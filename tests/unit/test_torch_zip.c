@@ -82,6 +82,8 @@ static void put_pickle(buf *b)
     buf_text(b, "u.");
 }
 
+/* open_with - opens a valid archive after the N records CHANGE replaced those of the same name, or were
+ * added. A record without bytes is removed. */
 static ckpt_status open_with(const struct record *change, size_t n, ckpt_error *err)
 {
     buf pickle;
@@ -116,7 +118,7 @@ static void check_refused(const struct record *change, ckpt_status want, const c
     CU_ASSERT_EQUAL(open_with(change, 1, &err), want);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));
     if (!strstr(err.what, words))
-        printf("  said: %s: %s\n", err.where, err.what);
+        printf("  found: %s: %s\n", err.where, err.what);
 }
 
 /* ---------------------------------------------------------------------- reading */
@@ -233,8 +235,8 @@ static ckpt_status write_plan(ckpt_plan *p, ckpt_error *err)
     return ckpt_plan_write(p, out_path, &o, &r, err);
 }
 
-/* rewrite - writes F, without the tensors DROP, and opens the result. */
-static ckpt_file *rewrite(ckpt_file *f, const char *drop)
+/* rewrite_file - writes F, without the tensors DROP, and opens the output. */
+static ckpt_file *rewrite_file(ckpt_file *f, const char *drop)
 {
     ckpt_plan *p;
     ckpt_error err;
@@ -289,7 +291,7 @@ static void rewritten_files_hold_the_same_tensors(void)
         "torch/t26/torch_package.pt",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        ckpt_file *f = open_corpus(files[i]), *b = rewrite(f, NULL);
+        ckpt_file *f = open_corpus(files[i]), *b = rewrite_file(f, NULL);
         check_same_tensors(f, b);
         ckpt_close(f);
         ckpt_close(b);
@@ -300,7 +302,7 @@ static void rewritten_files_hold_the_same_tensors(void)
 /* torch.Float8_e5m2Storage, which only the C++ writer uses, becomes UntypedStorage. */
 static void replaces_storage_classes_of_the_cpp_writer(void)
 {
-    ckpt_file *f = open_corpus("torch/badexp/25_float8storage_ts.pt"), *b = rewrite(f, NULL);
+    ckpt_file *f = open_corpus("torch/badexp/25_float8storage_ts.pt"), *b = rewrite_file(f, NULL);
     bool untyped = false, v3 = false;
     for (size_t i = 0; i < b->pickles[0]->nglobals; i++) {
         untyped |= value_is_global(b->pickles[0]->globals[i], "torch.storage", "UntypedStorage");
@@ -315,7 +317,7 @@ static void replaces_storage_classes_of_the_cpp_writer(void)
 
 static void writes_each_storage_once(void)
 {
-    ckpt_file *f = open_corpus("torch/t215/tied.pt"), *b = rewrite(f, NULL);
+    ckpt_file *f = open_corpus("torch/t215/tied.pt"), *b = rewrite_file(f, NULL);
     CU_ASSERT_EQUAL(ckpt_storage_count(f), ckpt_storage_count(b));
     for (uint32_t i = 0; i < ckpt_storage_count(b); i++) {
         char key[16];
@@ -332,7 +334,7 @@ static void writes_each_storage_once(void)
 
 static void dropped_tensors_and_storages_are_left_out(void)
 {
-    ckpt_file *f = open_corpus("torch/t26/state_dict.pt"), *b = rewrite(f, "fc.*");
+    ckpt_file *f = open_corpus("torch/t26/state_dict.pt"), *b = rewrite_file(f, "fc.*");
     CU_ASSERT_EQUAL(ckpt_tensor_count(b), ckpt_tensor_count(f) - 2);
     CU_ASSERT_EQUAL(ckpt_storage_count(b), ckpt_storage_count(f) - 2);
     CU_ASSERT_EQUAL(ckpt_tensor_find(b, STR_LIT("fc.weight")), CKPT_NO_TENSOR);

@@ -7,6 +7,7 @@
 #include "codec/zarr.h"
 #include "unit.h"
 
+/* Metadata of version 2 and 3, and codecs of version 3. */
 #define V2(shape, chunks, dtype, more)                                                                       \
     "{\"zarr_format\":2,\"shape\":" shape ",\"chunks\":" chunks ",\"dtype\":\"" dtype                        \
     "\",\"order\":\"C\",\"filters\":null," more "}"
@@ -25,6 +26,7 @@ static arena *a;
 static struct zarr_array z;
 static ckpt_error err;
 
+/* parse - reads the metadata TEXT into the array z; if they are refused, the reason is in err. */
 static ckpt_status parse(const char *text)
 {
     if (a)
@@ -42,6 +44,7 @@ static void check_fails(const char *text, ckpt_status st, const char *what)
         printf("  %s\n", err.what);
 }
 
+/* is_chunk - returns whether KEY is the key of the chunk whose first element is at [X, Y]. */
 static bool is_chunk(const char *key, uint64_t x, uint64_t y)
 {
     uint64_t at[ZARR_DIMS] = {0};

@@ -151,7 +151,7 @@ static void check_refused(const struct member *l, ckpt_status want, const char *
     CU_ASSERT_EQUAL(open_with_member(l, 0, 0, &err), want);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));
     if (!strstr(err.what, words))
-        printf("  said: %s: %s\n", err.where, err.what);
+        printf("  found: %s: %s\n", err.where, err.what);
 }
 
 /* ---------------------------------------------------------------------- tests */

@@ -137,7 +137,7 @@ static struct flaws audit(const struct changes *o)
 /* A changed archive, and the flaw to be reported. */
 struct flawed {
     struct changes changes;
-    const char *line;
+    const char *line; /* is in flaws.lines */
 };
 
 static void check_flaws(const struct flawed *cases, size_t n)
@@ -169,7 +169,7 @@ static void valid_archives_have_no_flaws(void)
     }
 }
 
-/* Offsets: local headers 0 and 35, entries of the directory 70 and 117, end record 164. */
+/* The local headers are at offsets 0 and 35, the central headers at 70 and 117, the end record at 164. */
 static void differences_of_local_and_central_headers_are_reported(void)
 {
     static const struct flawed cases[] = {

@@ -43,7 +43,7 @@ static void headers_are_read_from_a_source(void)
     source_unref(src);
 }
 
-/* resolve - calls zip64_resolve() with N bytes of extra fields. */
+/* resolve - calls zip64_resolve() with the N bytes EXTRA of extra fields. */
 static bool resolve(const char *extra, size_t n, struct zip_header *h, size_t *unused)
 {
     *unused = 0;

@@ -52,6 +52,7 @@ static void put_record(buf *b, const struct record *r)
     }
 }
 
+/* The result of salvaging an archive. */
 struct salvaged {
     unsigned char *bytes;
     size_t size;
