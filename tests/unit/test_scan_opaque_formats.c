@@ -9,6 +9,7 @@
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
+/* check_incomplete - checks that the only finding in BYTES is that they were not parsed. */
 static void check_incomplete(ckpt_str bytes)
 {
     struct scanned s = scan(bytes);

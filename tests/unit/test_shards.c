@@ -15,13 +15,13 @@
 static ckpt_error err;
 static char dir[64];
 
-static void new_dir(void)
+static void make_dir(void)
 {
     snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
 }
 
-static const char *in_dir(const char *name)
+static const char *path_in_dir(const char *name)
 {
     static char path[2][512];
     static int turn;
@@ -83,7 +83,7 @@ static bool same_file(const char *a, const char *b)
 
 static void write_file(const char *name, const void *bytes, size_t n)
 {
-    FILE *f = fopen(in_dir(name), "wb");
+    FILE *f = fopen(path_in_dir(name), "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
     fclose(f);
@@ -104,7 +104,7 @@ static void write_safetensors(const char *name, const char *header, size_t size)
 static ckpt_status open_index(const char *index, ckpt_file **f)
 {
     write_file("model.safetensors.index.json", index, strlen(index));
-    return ckpt_open(in_dir("model.safetensors.index.json"), NULL, f, &err);
+    return ckpt_open(path_in_dir("model.safetensors.index.json"), NULL, f, &err);
 }
 
 #define A_HEADER "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}"
@@ -112,7 +112,7 @@ static ckpt_status open_index(const char *index, ckpt_file **f)
 
 static void write_two_shards(void)
 {
-    new_dir();
+    make_dir();
     write_safetensors("1.safetensors", A_HEADER, 2);
     write_safetensors("2.safetensors", B_HEADER, 3);
 }
@@ -175,12 +175,12 @@ static void an_inconsistent_index_is_refused(void)
 static void a_shard_is_a_regular_file(void)
 {
     ckpt_file *f = NULL;
-    new_dir();
-    CU_ASSERT_EQUAL(mkfifo(in_dir("a.safetensors"), 0600), 0);
+    make_dir();
+    CU_ASSERT_EQUAL(mkfifo(path_in_dir("a.safetensors"), 0600), 0);
     REFUSED("{\"weight_map\":{\"w\":\"a.safetensors\"}}", CKPT_EFORMAT, "no regular file");
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "put the file itself in its place"));
     empty_dir(dir);
-    CU_ASSERT_EQUAL(mkfifo(in_dir("model.safetensors"), 0600), 0);
+    CU_ASSERT_EQUAL(mkfifo(path_in_dir("model.safetensors"), 0600), 0);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     remove_dir();
 }
@@ -219,7 +219,7 @@ static void a_malformed_shard_is_refused_with_its_offset_in_the_index(void)
     };
     static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.bin\"}}";
     static const char *const at[] = {"\"2.bin", "\"2.bin", "\"a\"", "\"b\""};
-    new_dir();
+    make_dir();
     write_safetensors("1.safetensors", A_HEADER, 2);
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         struct test_file m = make_torch_zip(odd[i].content);
@@ -283,7 +283,7 @@ static void torch_shards_keep_their_ties(void)
 static void a_folder_is_read_by_the_files_in_it(void)
 {
     ckpt_file *f;
-    new_dir();
+    make_dir();
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EUNKNOWN);
     write_safetensors("model.safetensors", A_HEADER, 2);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
@@ -359,10 +359,10 @@ static void sets_of_huggingface_hub_are_reproduced_byte_for_byte(void)
                                        "model-00003-of-00003.safetensors", "model.safetensors.index.json"};
     char theirs[1024];
     for (int bin = 0; bin < 2; bin++) { /* the .bin set has ties */
-        new_dir();
+        make_dir();
         ckpt_file *f = corpus_open(bin ? "torch/t215/eco/hub_bin_sharded"
                                        : "torch/t215/eco/hub_safetensors_sharded");
-        CU_ASSERT_EQUAL(write_set(f, in_dir("set"),
+        CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"),
                                   (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                        .format = "safetensors",
                                                        .max_shard = 100},
@@ -372,19 +372,19 @@ static void sets_of_huggingface_hub_are_reproduced_byte_for_byte(void)
             char ours[64];
             snprintf(theirs, sizeof theirs, "torch/t215/eco/hub_safetensors_sharded/%s", safe[i]);
             snprintf(ours, sizeof ours, "set/%s", safe[i]);
-            CU_ASSERT(same_file(in_dir(ours), unit_corpus(theirs)));
+            CU_ASSERT(same_file(path_in_dir(ours), unit_corpus(theirs)));
         }
-        CU_ASSERT_EQUAL(count_files(in_dir("set")), 4);
+        CU_ASSERT_EQUAL(count_files(path_in_dir("set")), 4);
         if (bin) {
-            CU_ASSERT_EQUAL(write_set(f, in_dir("bin"),
+            CU_ASSERT_EQUAL(write_set(f, path_in_dir("bin"),
                                       (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                            .format = "torch-zip",
                                                            .max_shard = 100},
                                       NULL),
                             CKPT_OK);
-            CU_ASSERT(same_file(in_dir("bin/pytorch_model.bin.index.json"),
+            CU_ASSERT(same_file(path_in_dir("bin/pytorch_model.bin.index.json"),
                                 unit_corpus("torch/t215/eco/hub_bin_sharded/pytorch_model.bin.index.json")));
-            CU_ASSERT_EQUAL(count_files(in_dir("bin")), 4);
+            CU_ASSERT_EQUAL(count_files(path_in_dir("bin")), 4);
         }
         flat_close();
         remove_dir();
@@ -395,8 +395,8 @@ static void torch_shards_are_read_back(void)
 {
     ckpt_file *f = corpus_open("torch/t215/tied.pt"), *back;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    new_dir();
-    CU_ASSERT_EQUAL_FATAL(write_set(f, in_dir("m.bin"),
+    make_dir();
+    CU_ASSERT_EQUAL_FATAL(write_set(f, path_in_dir("m.bin"),
                                     (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                          .format = "torch-zip",
                                                          .max_shard = 1},
@@ -404,7 +404,7 @@ static void torch_shards_are_read_back(void)
                           CKPT_OK);
     CU_ASSERT_EQUAL(r.noutputs, 1); /* all tensors share one storage */
     f = corpus_open("torch/t215/state_dict.pt");
-    CU_ASSERT_EQUAL_FATAL(write_set(f, in_dir("n.bin"),
+    CU_ASSERT_EQUAL_FATAL(write_set(f, path_in_dir("n.bin"),
                                     (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                          .format = "torch-zip",
                                                          .max_shard = 1},
@@ -412,7 +412,7 @@ static void torch_shards_are_read_back(void)
                           CKPT_OK);
     CU_ASSERT_EQUAL(r.noutputs, ckpt_tensor_count(f) + 1);
     CU_ASSERT_EQUAL(r.tensors, ckpt_tensor_count(f));
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("n.bin.index.json"), NULL, &back, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path_in_dir("n.bin.index.json"), NULL, &back, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(back), ckpt_tensor_count(f));
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
         const ckpt_tensor was = tensor_at(f, i), is = tensor_at(back, i), *a = &was, *b = &is;
@@ -424,7 +424,7 @@ static void torch_shards_are_read_back(void)
     }
     CU_ASSERT_PTR_NULL(ckpt_notice_at(back, 0));
     CU_ASSERT_EQUAL(
-        write_set(back, in_dir("whole.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
+        write_set(back, path_in_dir("whole.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
         CKPT_OK); /* merges the shards into one file */
     ckpt_close(back);
     flat_close();
@@ -441,7 +441,7 @@ static bool same_set(ckpt_file *f, const char *index, ckpt_status want)
     CU_ASSERT_EQUAL_FATAL(ckpt_open(index, NULL, &back, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(back), ckpt_tensor_count(f));
     if (want != CKPT_OK)
-        CU_ASSERT_EQUAL(unlink(in_dir("n-00020-of-00025.safetensors")), 0);
+        CU_ASSERT_EQUAL(unlink(path_in_dir("n-00020-of-00025.safetensors")), 0);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
         const ckpt_tensor a = tensor_at(f, i), b = tensor_at(back, ckpt_tensor_find(back, a.name));
         CU_ASSERT_FATAL(a.nbytes == b.nbytes && a.nbytes <= sizeof one);
@@ -466,20 +466,20 @@ static void a_set_with_more_shards_than_open_files_are_allowed_is_read(void)
     few = (struct rlimit){16, was.rlim_max};
     for (int i = 1; i >= 0; i--) {
         ckpt_file *f = corpus_open("torch/t215/many_tensors.pt");
-        new_dir();
+        make_dir();
         snprintf(name, sizeof name, "n.%s", suffix[i]);
         snprintf(index, sizeof index, "%s.index.json", name);
         CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &few), 0);
-        CU_ASSERT_EQUAL_FATAL(write_set(f, in_dir(name),
+        CU_ASSERT_EQUAL_FATAL(write_set(f, path_in_dir(name),
                                         (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                              .format = format[i],
                                                              .max_shard = 1},
                                         &r),
                               CKPT_OK);
         CU_ASSERT(r.noutputs == ckpt_tensor_count(f) + 1 && r.noutputs == 26);
-        CU_ASSERT(same_set(f, in_dir(index), CKPT_OK));
+        CU_ASSERT(same_set(f, path_in_dir(index), CKPT_OK));
         if (i == 0) {
-            CU_ASSERT(!same_set(f, in_dir(index), CKPT_ECHANGED));
+            CU_ASSERT(!same_set(f, path_in_dir(index), CKPT_ECHANGED));
         }
         CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &was), 0);
         flat_close();
@@ -502,12 +502,12 @@ static void check_split(const char *sizes, uint64_t max, const char *want)
     }
     snprintf(header + n, sizeof header - n, "}");
     ckpt_file *f = flat_open(header, data, at), *back;
-    new_dir();
+    make_dir();
     CU_ASSERT_EQUAL_FATAL(
-        write_set(f, in_dir("x.safetensors"),
+        write_set(f, path_in_dir("x.safetensors"),
                   (ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .max_shard = max}, NULL),
         CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("x.safetensors.index.json"), NULL, &back, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path_in_dir("x.safetensors.index.json"), NULL, &back, &err), CKPT_OK);
     for (size_t i = 0; i < count; i++) {
         char name[24];
         snprintf(name, sizeof name, "t%zu", i);
@@ -536,16 +536,16 @@ static void a_single_shard_has_no_number(void)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = corpus_open("torch/t215/tied_embedding.pt");
-    new_dir();
-    CU_ASSERT_EQUAL(write_set(f, in_dir("set"),
+    make_dir();
+    CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"),
                               (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                    .format = "safetensors",
                                                    .max_shard = 1000},
                               &r),
                     CKPT_OK);
     CU_ASSERT(r.noutputs == 1 && r.naliases == 1);
-    CU_ASSERT_EQUAL(access(in_dir("set/model.safetensors"), F_OK), 0);
-    CU_ASSERT_EQUAL(count_files(in_dir("set")), 1);
+    CU_ASSERT_EQUAL(access(path_in_dir("set/model.safetensors"), F_OK), 0);
+    CU_ASSERT_EQUAL(count_files(path_in_dir("set")), 1);
     flat_close();
     remove_dir();
 }
@@ -553,7 +553,7 @@ static void a_single_shard_has_no_number(void)
 static void a_set_is_written_completely_or_not_at_all(void)
 {
     ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
-    new_dir();
+    make_dir();
     write_file("model-00003-of-00003.safetensors", "old", 3);
     ckpt_write_options o = {.struct_size = sizeof o, .format = "safetensors", .max_shard = 100};
     CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_EEXIST);
@@ -563,13 +563,13 @@ static void a_set_is_written_completely_or_not_at_all(void)
     CU_ASSERT_EQUAL(count_files(dir), 4);
     CU_ASSERT_EQUAL(write_set(f, "-", o, NULL), CKPT_EUSAGE);
     o.dry_run = true;
-    CU_ASSERT_EQUAL(write_set(f, in_dir("dry"), o, NULL), CKPT_OK);
-    CU_ASSERT_NOT_EQUAL(access(in_dir("dry"), F_OK), 0);
+    CU_ASSERT_EQUAL(write_set(f, path_in_dir("dry"), o, NULL), CKPT_OK);
+    CU_ASSERT_NOT_EQUAL(access(path_in_dir("dry"), F_OK), 0);
     flat_close();
     f = corpus_open("torch/t215/dtype_complex128.pt"); /* safetensors has no complex128 */
     o.dry_run = false;
-    CU_ASSERT_EQUAL(write_set(f, in_dir("none"), o, NULL), CKPT_ELOSSY);
-    CU_ASSERT_NOT_EQUAL(access(in_dir("none"), F_OK), 0);
+    CU_ASSERT_EQUAL(write_set(f, path_in_dir("none"), o, NULL), CKPT_ELOSSY);
+    CU_ASSERT_NOT_EQUAL(access(path_in_dir("none"), F_OK), 0);
     flat_close();
     remove_dir();
 }
@@ -581,7 +581,7 @@ static void a_backup_suffix_alone_is_no_shard(void)
     static char index[1 << 18];
     static const char weight_map[] = "{\"weight_map\": {\"x\": \".ckpt-old\"}}";
     ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
-    new_dir();
+    make_dir();
     memset(index, ' ', sizeof index);
     memcpy(index + sizeof index - sizeof weight_map, weight_map, sizeof weight_map - 1);
     write_file("model.safetensors.index.json", index, sizeof index);
@@ -589,7 +589,7 @@ static void a_backup_suffix_alone_is_no_shard(void)
     ckpt_write_options o = {
         .struct_size = sizeof o, .format = "safetensors", .max_shard = 100, .force = true};
     CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(access(in_dir(".ckpt-old"), F_OK), 0);
+    CU_ASSERT_EQUAL(access(path_in_dir(".ckpt-old"), F_OK), 0);
     CU_ASSERT_EQUAL(count_files(dir), 5);
     flat_close();
     remove_dir();
@@ -599,7 +599,7 @@ static void a_backup_suffix_alone_is_no_shard(void)
 static void a_set_never_replaces_its_input(void)
 {
     ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded"), *own;
-    new_dir();
+    make_dir();
     ckpt_write_options o = {
         .struct_size = sizeof o, .format = "safetensors", .max_shard = 100, .force = true};
     CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_OK);
@@ -624,20 +624,20 @@ static void a_stopped_write_leaves_no_shards(void)
 {
     uint64_t total = 0;
     ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
-    new_dir();
+    make_dir();
     ckpt_write_options o = {.struct_size = sizeof o,
                             .format = "safetensors",
                             .max_shard = 100,
                             .progress = stop_in_second_shard,
                             .user = &total};
-    CU_ASSERT_EQUAL(write_set(f, in_dir("set"), o, NULL), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"), o, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(total, 204);
     CU_ASSERT_EQUAL(count_files(dir), 0);
     /* An older set stays as it is, because no shard is renamed into place before all are complete. */
     write_file("model.safetensors.index.json", "{}", 2);
     o.force = true;
     CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(access(in_dir("model.safetensors.index.json"), F_OK), 0);
+    CU_ASSERT_EQUAL(access(path_in_dir("model.safetensors.index.json"), F_OK), 0);
     CU_ASSERT_EQUAL(count_files(dir), 1);
     flat_close();
     remove_dir();
@@ -648,13 +648,13 @@ static void torch_shards_hold_only_tensors(void)
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = corpus_open("torch/t215/plain_dict.pt");
     bool mixed = ckpt_leaf_count(f) > 0 && ckpt_tensor_count(f) > 0;
-    new_dir();
+    make_dir();
     ckpt_write_options o = {.struct_size = sizeof o, .format = "torch-zip", .max_shard = 1, .strict = true};
     if (mixed)
-        CU_ASSERT_EQUAL(write_set(f, in_dir("set"), o, &r), CKPT_ELOSSY);
+        CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"), o, &r), CKPT_ELOSSY);
     f = corpus_open("torch/t215/keys_nonstring.pt");
     o.strict = false;
-    CU_ASSERT_EQUAL(write_set(f, in_dir("set"), o, &r), CKPT_ELOSSY); /* a key is an int */
+    CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"), o, &r), CKPT_ELOSSY); /* a key is an int */
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "text"));
     CU_ASSERT_EQUAL(count_files(dir), 0);
     flat_close();
@@ -668,13 +668,13 @@ static void a_torch_set_is_one_mapping(void)
     ckpt_file *f = corpus_open("torch/t215/general_checkpoint_215.pt");
     ckpt_write_options o = {
         .struct_size = sizeof o, .format = "torch-zip", .max_shard = 100, .no_sync = true};
-    new_dir();
-    CU_ASSERT_EQUAL(write_set(f, in_dir("set"), o, &r), CKPT_ELOSSY);
+    make_dir();
+    CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"), o, &r), CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "deeper"));
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "--root"));
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_root(plan, "auto", &err), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_plan_write(plan, in_dir("set"), &o, &r, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_write(plan, path_in_dir("set"), &o, &r, &err), CKPT_OK);
     CU_ASSERT_EQUAL(r.tensors, 9);
     ckpt_plan_free(plan);
     flat_close();
@@ -693,12 +693,12 @@ static void reads_every_flip_and_cut_of_an_index_safely(void)
             memcpy(bytes, text, sizeof text);
             bytes[i] = (char)(bytes[i] ^ (int)(1u << bit));
             write_file("i.json", bytes, sizeof text - 1);
-            if (ckpt_open(in_dir("i.json"), NULL, &f, &err) == CKPT_OK)
+            if (ckpt_open(path_in_dir("i.json"), NULL, &f, &err) == CKPT_OK)
                 ckpt_close(f);
         }
     for (size_t n = 0; n < sizeof text - 1; n++) {
         write_file("i.json", text, n);
-        CU_ASSERT_NOT_EQUAL(ckpt_open(in_dir("i.json"), NULL, &f, &err), CKPT_OK);
+        CU_ASSERT_NOT_EQUAL(ckpt_open(path_in_dir("i.json"), NULL, &f, &err), CKPT_OK);
     }
     remove_dir();
 }
@@ -710,12 +710,12 @@ static void writing_shards_does_not_change_the_plan(void)
     ckpt_file *f = corpus_open("torch/t215/eco/hub_bin_sharded");
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     for (int i = 0; i < 2; i++) {
-        new_dir();
+        make_dir();
         ckpt_write_options o = {.struct_size = sizeof o,
                                 .format = i ? "torch-zip" : "safetensors",
                                 .max_shard = 100,
                                 .no_sync = true};
-        CU_ASSERT_EQUAL(ckpt_plan_write(plan, in_dir("set"), &o, &r, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_plan_write(plan, path_in_dir("set"), &o, &r, &err), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_plan_tensor_count(plan), 5);
         CU_ASSERT_EQUAL(r.tensors, 5);
         CU_ASSERT_EQUAL(r.naliases, i ? 0 : 1);

@@ -157,6 +157,8 @@ static void a_replaced_file_keeps_its_attributes(void)
     remove_dir("out", NULL);
 }
 
+/* record_notice - sets bit 0 of *USER for the notice of a lost owner, bit 1 for a lost group, bit 2 for
+ * others. */
 static void record_notice(void *user, const char *fmt, ...)
 {
     va_list ap;

@@ -58,7 +58,7 @@ static void entries_are_read(void)
     table_begin(&t);
     table_add(&t, STR_LIT(""), STR_LIT("head"));
     table_add(&t, STR_LIT("abc"), STR_LIT("1"));
-    buf_put(&t.block, "\2\2\1dex", 6); /* shares "ab" */
+    buf_put(&t.block, "\2\2\1dex", 6); /* the key "ab" of the previous entry and "de"; the value "x" */
     table_end_block(&t, STR_LIT("b"));
     table_add(&t, STR_LIT("bb"), STR_LIT(""));
     table_end_block(&t, STR_LIT("bb"));
@@ -107,7 +107,7 @@ static void keys_must_ascend(void)
 static void lengths_must_fit(void)
 {
     static const ckpt_str bad[] = {
-        {"\1\0\0\0\0\0\0\1\0\0\0", 11},  /* shares bytes with no key */
+        {"\1\0\0\0\0\0\0\1\0\0\0", 11},  /* begins with a byte of a previous key */
         {"\0\11\0\0\0\0\0\1\0\0\0", 11}, /* a key longer than the block */
         {"\0\0\11\0\0\0\0\1\0\0\0", 11}, /* a value longer than the block */
         {"\0\0\377\377\377\377\377\377\377\377\377\1\0\0\0\0\1\0\0\0", 20}, /* a value of 2^64 - 1 bytes */

@@ -41,6 +41,7 @@ static int test_linkat(int a, const char *from, int b, const char *to, int flags
     return no_linkat ? -1 : linkat(a, from, b, to, flags);
 }
 
+/* Includes io/temp.c with these calls, and with other names of its functions than the library has. */
 #define openat(...)       test_openat(__VA_ARGS__)
 #define renameat2(...)    test_renameat2(__VA_ARGS__)
 #define linkat(...)       test_linkat(__VA_ARGS__)
@@ -48,7 +49,7 @@ static int test_linkat(int a, const char *from, int b, const char *to, int flags
 #define temp_place        named_place
 #define temp_close        named_close
 #define temp_emergency    named_emergency
-#define temp_clean_folder named_tidy
+#define temp_clean_folder named_clean_folder
 #define temp_folder_open  named_folder_open
 #define temp_folder_name  named_folder_name
 #define temp_folder_place named_folder_place
@@ -205,8 +206,9 @@ static void leave_temporary(const char *base)
     CU_ASSERT(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* temp_tidy() reads a folder once for many targets; files in other folders are removed for each target. */
-static void a_folder_is_tidied_once_for_many_targets(void)
+/* temp_clean_folder() reads a folder once for many targets; files in other folders are removed for each
+ * target. */
+static void a_folder_is_cleaned_once_for_many_targets(void)
 {
     struct cleaned_folder cleaned = {0};
     struct temp t;
@@ -228,7 +230,7 @@ static void a_folder_is_tidied_once_for_many_targets(void)
     CU_ASSERT_EQUAL(count_entries(NULL), 4);
     temp_clean_folder(&cleaned, dir, list, 4);
     CU_ASSERT(cleaned.done && count_entries(NULL) == 1);
-    leave_temporary("0.out"); /* left after temp_tidy() */
+    leave_temporary("0.out"); /* left after temp_clean_folder() */
     CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 2);
@@ -328,6 +330,6 @@ void suite_temp(void)
     UNIT(files_are_placed_by_any_call);
     UNIT(closing_and_emergency_remove_files);
     UNIT(files_of_dead_processes_are_removed);
-    UNIT(a_folder_is_tidied_once_for_many_targets);
+    UNIT(a_folder_is_cleaned_once_for_many_targets);
     UNIT(temporary_names_of_long_names_fit);
 }

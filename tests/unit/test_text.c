@@ -129,10 +129,10 @@ static void the_order_is_total_and_transitive(void)
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++) {
             if ((less[i][j] == 0) != (i == j) || less[i][j] != -less[j][i])
-                CU_FAIL("not total");
+                CU_FAIL("the order is not total");
             for (size_t k = 0; k < n; k++)
                 if (less[i][j] < 0 && less[j][k] < 0 && less[i][k] >= 0)
-                    CU_FAIL("not transitive");
+                    CU_FAIL("the order is not transitive");
         }
 }
 
@@ -153,7 +153,7 @@ static void names_are_quoted_for_a_shell(void)
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("fc.*"), out), "NAME");
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("a=b"), out), "NAME");
     memset(name, '\'', sizeof name);
-    for (size_t n = 0; n <= sizeof name; n++) { /* never cut short */
+    for (size_t n = 0; n <= sizeof name; n++) { /* no word is truncated */
         const char *word = shell_word(str_of(name, n), "", "X", out);
         CU_ASSERT(strcmp(word, "X") == 0 || strlen(word) == 2 + 4 * n);
     }

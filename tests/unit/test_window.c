@@ -7,8 +7,8 @@
 
 #include "unit.h"
 
-#define SIZE  3000000u
-#define PIECE 4000u
+#define SIZE  3000000u /* bytes of the file */
+#define PIECE 4000u    /* bytes of a read */
 
 /* A source of a file that counts its reads. */
 struct counted {

@@ -12,7 +12,7 @@
 #define FOUR     "\x04\0\0\0\0\0\0\0"
 #define DATA     "0123456789abcdef"
 #define NO_VIEWS "\x80\x02]."
-/* The member "tensors": their number; (key 8, storage 7, class); 2 sizes and 2 strides; the offset. */
+/* The member "tensors": its count; (key 8, storage 7, class); 2 sizes and 2 strides; the offset. */
 #define TENSOR                                                                                               \
     "\x80\x02K\x08K\x07"                                                                                     \
     "ctorch\nFloatTensor\n\x87."
