@@ -7,11 +7,11 @@
  *    its last argument (may be NULL). Nothing prints, exits or aborts.
  *  - An argument may be NULL only where its function's comment allows it. Otherwise, and for an
  *    enumerator that does not exist, a function that returns ckpt_status returns CKPT_EUSAGE, and
- *    any other one 0, false, an empty text or NULL. A function first sets what it gives back (*OUT, a
- *    result, a digest) to NULL or 0, and that remains if it fails. Options and limits may always be
+ *    any other one 0, false, an empty text or NULL. A function first sets its results (*OUT, a
+ *    digest) to NULL or 0, and leaves them so if it fails. Options and limits may always be
  *    NULL, which means 0 for each of them, and so may callbacks that report and their USER.
- *  - A ckpt_str carries its length and may hold NUL bytes; text that comes
- *    from a file is shown through ckpt_text_escape() or it can drive a terminal.
+ *  - A ckpt_str carries its length and may hold NUL bytes. Print text from a file
+ *    through ckpt_text_escape(), because it could control the terminal.
  *  - A pointer obtained from a file or plan belongs to it and is valid until that is
  *    closed or freed. The caller must not free or change what it points to.
  *  - Several threads may read one ckpt_file at the same time: by the functions that take a const
@@ -109,9 +109,9 @@ CKPT_API uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe);
  * all bytes are equal. */
 CKPT_API int ckpt_natural_compare(ckpt_str a, ckpt_str b);
 
-/* ckpt_glob_match - does NAME match GLOB? `*` any run, `?` one character,
- * `[a-z]` a set, `[!..]` its complement, `\` quotes. The whole name must match;
- * `.` is not special. */
+/* ckpt_glob_match - returns true if NAME matches GLOB: `*` matches any run of characters, `?` one, `[a-z]`
+ * one of a set, `[!..]` one that is not in the set; `\` quotes. The whole name must match; `.` is not
+ * special. */
 CKPT_API bool ckpt_glob_match(ckpt_str glob, ckpt_str name);
 /* ckpt_glob_match_any_case - matches as ckpt_glob_match does, but ignores the case of ASCII letters. */
 CKPT_API bool ckpt_glob_match_any_case(ckpt_str glob, ckpt_str name);
@@ -140,7 +140,7 @@ typedef enum {
 
 #define CKPT_NO_OFFSET UINT64_MAX
 
-/* It has 2,048 bytes in every version: new fields replace a part of `reserved`. The caller need not
+/* An error has 2,048 bytes in every version: new fields replace a part of `reserved`. The caller need not
  * initialize it. */
 typedef struct {
     uint32_t status;    /* ckpt_status */
@@ -229,8 +229,8 @@ CKPT_API unsigned ckpt_dtype_bits(ckpt_dtype dtype);
 
 typedef enum {
     CKPT_DENSE = 0,
-    CKPT_QUANTIZED,   /* int_repr bytes; parts scales, zero_points */
-    CKPT_SPARSE_COO,  /* composite: parts indices, values */
+    CKPT_QUANTIZED,   /* the bytes of int_repr(); components scales, zero_points */
+    CKPT_SPARSE_COO,  /* composite: indices, values */
     CKPT_SPARSE_CSR, CKPT_SPARSE_CSC, CKPT_SPARSE_BSR, CKPT_SPARSE_BSC,
     CKPT_NESTED,        /* composite: buffer, sizes, strides, offsets */
     CKPT_NESTED_JAGGED, /* composite: values, offsets[, lengths] */
@@ -247,8 +247,9 @@ typedef enum {
 /* ckpt_kind_name - returns the name in JSON: "dense", "sparse_coo" … */
 CKPT_API const char *ckpt_kind_name(ckpt_kind kind);
 
+/* An element of a path: a key of a mapping, or an index of a sequence. */
 typedef struct {
-    uint32_t is_int; /* 1: NUM, 0: STR */
+    uint32_t is_int; /* 1: the element is `num`; 0: it is `str` */
     int64_t num;
     ckpt_str str; /* of a key that is neither str nor int: its repr */
 } ckpt_path_elem;
@@ -273,7 +274,7 @@ typedef struct {
     const uint64_t *shape;  /* outermost first */
     const uint64_t *stride; /* elements; NULL: dense row-major */
     uint64_t elements;      /* product of shape */
-    uint64_t nbytes;        /* of the contiguous row-major bytes */
+    uint64_t nbytes;        /* how many bytes its elements take, contiguous and row-major */
     uint32_t storage;       /* index into the file's storages or CKPT_NO_STORAGE */
     uint64_t storage_offset; /* elements */
     uint64_t file_offset;   /* of its first byte if it is stored raw, else CKPT_NO_OFFSET */
@@ -289,6 +290,7 @@ typedef struct {
 /* ckpt_tensor_dtype_name - returns ckpt_dtype_name of its dtype, or the name of its numpy dtype. */
 CKPT_API const char *ckpt_tensor_dtype_name(const ckpt_tensor *tensor);
 
+/* A storage: bytes that one or more tensors are views of. */
 typedef struct {
     uint32_t struct_size;
     uint32_t has_crc;     /* the container records a CRC-32 of it */
@@ -378,6 +380,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_names(const char *path, const ckp
  * not write. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits,
     ckpt_file **out, ckpt_error *err);
+/* A tensor that ckpt_salvage could not read, and why. */
 typedef struct {
     uint32_t row;
     ckpt_str why;
@@ -414,8 +417,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_callbacks(const ckpt_callbacks *f
 
 typedef struct {
     uint32_t struct_size;
-    uint32_t salvage; /* as ckpt_salvage */
-    uint32_t names;   /* as ckpt_open_names; not with salvage */
+    uint32_t salvage; /* open as ckpt_salvage does */
+    uint32_t names;   /* open as ckpt_open_names does; not with salvage */
     uint32_t reserved;
     const ckpt_limits *limits; /* or NULL */
     /* Where the bytes are: in memory, as for ckpt_open_memory; or by callbacks. Both NULL: at the path. */
@@ -556,9 +559,9 @@ typedef struct {
     const uint64_t *shape; /* ndim sizes, outermost first; copied */
     uint32_t ndim;         /* 0: a scalar */
     uint32_t reserved;
-    const void *data; /* the bytes, which must exist as long as the file and its plans; or NULL, and … */
+    const void *data; /* the bytes, which must exist as long as the file and its plans; or NULL */
     size_t nbytes;    /* of data: as many as dtype and shape take */
-    const ckpt_callbacks *callbacks; /* … they are read by these, of that size. The struct is copied */
+    const ckpt_callbacks *callbacks; /* read the bytes if data is NULL. The struct is copied */
 } ckpt_builder_tensor;
 
 /* ckpt_builder_add_tensor - adds TENSOR as the entry KEY of the open dict. CKPT_EEXIST: the dict has an
@@ -601,12 +604,13 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_builder_finish(ckpt_builder *b, ckpt_f
 
 /* ------------------------------------------------------------------- info */
 
+/* A prefix that a wrapper, such as DataParallel, has added to the keys of a mapping. */
 typedef struct {
     ckpt_str prefix;  /* "module." */
     ckpt_str where;   /* joined name of the mapping, "" for the root */
-    uint64_t tensors; /* of that mapping, whose keys have the prefix */
+    uint64_t tensors; /* tensors of that mapping whose keys have the prefix */
     uint64_t of;      /* all tensors of that mapping */
-    uint32_t anywhere; /* some keys have it after their start, too (_orig_mod.) */
+    uint32_t anywhere; /* some keys have the prefix after their start (_orig_mod.) */
     uint32_t certain;  /* ckpt_plan_strip_auto removes it */
 } ckpt_wrapper;
 
@@ -615,14 +619,14 @@ typedef struct {
     ckpt_str name; /* joined name of the mapping, "" for the root */
     uint32_t averaged;
     uint64_t tensors, elements, bytes; /* of its own keys; tied tensors count once */
-    ckpt_str prefix;   /* with which three quarters or more of them begin: "net."; or a quarter, if it is
-                        * a name of an averaged copy: "ema."; empty: none, or that of a wrapper or a layer */
-    uint64_t prefixed; /* how many of them begin with it */
+    ckpt_str prefix;   /* what three quarters of its keys begin with: "net."; a quarter is enough for a
+                        * name of averaged copies: "ema."; empty: nothing, or a wrapper or a layer */
+    uint64_t prefixed; /* how many of its keys begin with PREFIX */
 } ckpt_weights;
 
 /* How the ranks of a training wrote a folder. 0: not known. */
 typedef struct {
-    uint64_t ranks; /* how many wrote it */
+    uint64_t ranks; /* how many ranks wrote the folder */
     uint64_t data_parallel, tensor_parallel, pipeline_parallel;
     uint64_t step;
     uint32_t has_step;
@@ -635,8 +639,8 @@ typedef struct {
     ckpt_str producer;         /* "torch >= 2.7", "safetensors, format=pt"; empty: unknown */
     ckpt_str weights_root;     /* joined name of the weights mapping; "" = the root */
     ckpt_str weights_why;      /* why that mapping was chosen */
-    size_t nweights;           /* ckpt_weights_at */
-    size_t nwrappers;          /* ckpt_wrapper_at */
+    size_t nweights;           /* how many ckpt_weights_at returns */
+    size_t nwrappers;          /* how many ckpt_wrapper_at returns */
     ckpt_str optimizer;        /* "Adam-like, 42 states" or empty */
     ckpt_str optimizer_path;
     uint64_t elements, nbytes; /* every dense tensor once (aliases not counted) */
@@ -745,7 +749,7 @@ typedef struct {
     uint32_t metadata;  /* a module path of _metadata */
     uint32_t value;     /* a key of a value without tensors, or a name in an optimizer's list */
     uint32_t component; /* a component of a composite tensor */
-    uint32_t mapping; /* for ckpt_plan_mapping_at; past the end: it is inside a value of a mapping */
+    uint32_t mapping; /* index for ckpt_plan_mapping_at; past the end: inside a value of a mapping */
 } ckpt_rename;
 
 /* A mapping whose keys are renamed. */
@@ -753,7 +757,7 @@ typedef struct {
     ckpt_str name; /* joined, below the root of the plan; "": that root */
     uint32_t averaged, optimizer;
     uint64_t tensors, renamed; /* its tensors, and how many of them have new names */
-    uint64_t metadata, values; /* renamed: see ckpt_rename */
+    uint64_t metadata, values; /* how many of them have new names: see ckpt_rename */
 } ckpt_mapping;
 
 /* ckpt_plan_new - sets *OUT to a plan to write all of FILE without changes. The caller passes it to
@@ -814,7 +818,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_sanitize(ckpt_plan *plan, const c
 
 /* A value that ckpt_plan_sanitize changed to `instead` ("tensor", "float" …), or left out: then `lost` is
  * 1, and `instead` is "None" in a list and else empty. callable: what loading the value would call. path
- * NULL: it is a call whose result nothing uses. */
+ * NULL: the value is a call whose result nothing uses. */
 typedef struct {
     ckpt_str name; /* path joined with '.' */
     const ckpt_path_elem *path;
@@ -829,8 +833,8 @@ CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, siz
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
 CKPT_API size_t ckpt_plan_mapping_count(const ckpt_plan *plan); /* 0 before anything was renamed */
-/* ckpt_plan_prefix - returns the prefix that ckpt_plan_strip removed if PREFIX lacked its dot; NULL: it did
- * not. */
+/* ckpt_plan_prefix - returns the prefix that ckpt_plan_strip removed if its PREFIX lacked the dot at the end,
+ * else NULL. */
 CKPT_API const char *ckpt_plan_prefix(const ckpt_plan *plan);
 CKPT_API const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *plan, size_t i);
 CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);
@@ -852,8 +856,8 @@ typedef struct {
     uint32_t follow_links; /* in place: also through a symbolic link, and a file with several names */
     uint32_t ties;         /* ckpt_ties: for targets without shared storages */
     uint32_t threads;      /* as in ckpt_work */
-    const char *format; /* NULL: by suffix of the output, else the input's */
-    uint64_t max_shard; /* bytes; 0: one file */
+    const char *format; /* NULL: by the suffix of the output, else that of the input */
+    uint64_t max_shard; /* bytes of one file at most; 0: writes one file */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
     void *user;
     uint64_t shards; /* number of files of a distributed checkpoint; 0: one, or as many as the input has */
@@ -862,22 +866,24 @@ typedef struct {
     uint32_t reserved;
 } ckpt_write_options;
 
+/* A value that a write left out, and why. */
 typedef struct {
     ckpt_str name; /* path joined with '.' */
     const ckpt_path_elem *path;
     uint32_t npath;
     ckpt_str type, why;
 } ckpt_dropped;
+/* NAME was written as one more name of the tensor OF. */
 typedef struct { ckpt_str name, of; } ckpt_alias;
 typedef struct {
     ckpt_str name;
     uint16_t from, to; /* ckpt_dtype */
     uint64_t elements;   /* tensors that share bytes count once */
-    uint64_t overflowed; /* beyond the largest value of TO */
+    uint64_t overflowed; /* how many of them are beyond the largest value of TO */
     const char *became;  /* what overflowed values became: "inf", "nan" or "448" */
 } ckpt_cast;
 
-/* What it points to belongs to the plan, and is valid until its next write. */
+/* The result of a write. What it points to belongs to the plan, and is valid until its next write. */
 typedef struct {
     uint32_t struct_size;
     uint32_t reserved;
@@ -885,9 +891,9 @@ typedef struct {
     const char *const *outputs; /* paths, that of an index last; none for memory and descriptors */
     size_t noutputs;
     uint64_t tensors, bytes; /* written: tensors and file bytes */
-    size_t ndropped;         /* ckpt_plan_dropped_at */
-    size_t naliases;         /* ckpt_plan_alias_at */
-    size_t ncasts;           /* ckpt_plan_cast_at */
+    size_t ndropped;         /* how many ckpt_plan_dropped_at returns */
+    size_t naliases;         /* how many ckpt_plan_alias_at returns */
+    size_t ncasts;           /* how many ckpt_plan_cast_at returns */
 } ckpt_write_result;
 
 /* ckpt_plan_write - writes PLAN to PATH ("-": standard output). The output
@@ -933,7 +939,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, c
  * the end, and *OUT is empty. */
 CKPT_API size_t ckpt_metadata_count(const ckpt_file *file);
 CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t i, ckpt_pair *out);
-/* ckpt_metadata_is_tie - is the key of pair I one more name of the tensor whose name is its text? */
+/* ckpt_metadata_is_tie - returns true if the key of pair I is one more name of the tensor whose name is its
+ * text. */
 CKPT_API bool ckpt_metadata_is_tie(const ckpt_file *file, size_t i);
 /* ckpt_file_metadata - returns all pairs as one mapping; NULL: the file has none. It is not below
  * ckpt_file_root, nor in the leaves. */
@@ -955,8 +962,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const 
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts,
     ckpt_recovered *what, ckpt_error *err);
 
-/* ckpt_write_format - returns the name of the format that an output of that path, or
- * with that name of a format, has; NULL: there is none that can be written. */
+/* ckpt_write_format - returns the name of the format in which an output at that path is written, or that has
+ * that name; NULL: no such format can be written. */
 CKPT_API const char *ckpt_write_format(const char *path_or_name);
 
 /* ckpt_write_format_at - returns the name of format I of those that can be written, as ckpt_write_options
@@ -967,8 +974,8 @@ CKPT_API const char *ckpt_write_format_at(size_t i);
  * usual one first; NULL: it has none. */
 CKPT_API const char *ckpt_write_format_suffixes(const char *name);
 
-/* ckpt_write_format_is_flat - does the format NAME, which may be NULL, have only named tensors and texts?
- * False if it cannot be written, too. */
+/* ckpt_write_format_is_flat - returns true if the format NAME can be written and has only named tensors and
+ * texts. NAME may be NULL. */
 CKPT_API bool ckpt_write_format_is_flat(const char *name);
 
 /* ckpt_emergency_cleanup - removes the temporary files of all writes that are in
@@ -980,7 +987,7 @@ CKPT_API void ckpt_emergency_cleanup(void);
 
 typedef struct {
     uint32_t struct_size;
-    uint32_t equal_nan;    /* NaN equals NaN by value (identical bytes always do) */
+    uint32_t equal_nan;    /* any two NaN are equal (identical bytes always are) */
     uint32_t keys_only;    /* names, dtypes and shapes; no data is read */
     uint32_t ignore_dtype; /* a different dtype alone is no difference: the numbers are compared */
     uint32_t tensors_only; /* globs must match tensors, not values: ckpt_diff_values is not called */
@@ -988,11 +995,11 @@ typedef struct {
     uint32_t threads;      /* as in ckpt_work */
     uint32_t reserved;
     double rtol, atol;   /* |a-b| <= atol + rtol*|b| counts as same */
-    const char *root; /* compare only names below it, without it, in each file that has such names;
-                         "auto": the weights; NULL: all */
+    const char *root; /* compare only names below this path, which is removed from them, in each file
+                         that has such names; "auto": the weights; NULL: all */
     const char *root_a, *root_b; /* the same for one file, which must have such names; NULL: root */
     const char *ignore_prefix; /* removed from names of both files, after root; NULL: none */
-    const char *const *globs;  /* only names that match one, none that match a "!GLOB"; NULL: all */
+    const char *const *globs;  /* only names that match a glob and no "!GLOB"; NULL: all */
     size_t nglobs;
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
@@ -1011,7 +1018,7 @@ typedef struct {
     ckpt_str name, other;      /* other: the name in B when renamed */
     uint32_t a, b;             /* rows; CKPT_NO_TENSOR: that file has none */
     uint32_t dtype_differs, shape_differs, values_differ, compared;
-    uint64_t differing, elements;
+    uint64_t differing, elements; /* how many elements differ, and how many there are */
     double max_abs, max_rel, mean_abs;
     /* NaN without `norms`. rel_l2: |a-b| / |b|, infinite if a difference is; cosine: a.b / (|a| |b|), NaN if
      * |a| or |b| is 0. Pairs of numbers that are not finite are left out of both. */
@@ -1093,7 +1100,7 @@ enum {
     CKPT_SCAN_BY_LOCAL = 2      /* readers that use the local headers */
 };
 
-/* Valid until the callback returns. */
+/* What ckpt_scan found. Valid until the callback returns. */
 typedef struct {
     uint32_t what;              /* ckpt_scan_what */
     uint32_t level;             /* ckpt_scan_level */
@@ -1107,9 +1114,9 @@ typedef struct {
     ckpt_str module, name;      /* of the callable or import as spelled; empty: none, or unknown */
     ckpt_str new_module, new_name; /* as Python 3 imports it */
     const ckpt_value *args;     /* tuple of arguments as far as they are constants, or NULL */
-    int32_t weights_only;       /* does torch.load(weights_only=True) accept this: 1, 0; -1: unknown */
-    int32_t result_used;        /* of a call: 1; 0: its result is dropped at once; -1: unknown */
-    uint64_t error_offset;      /* where its pickle is malformed later; CKPT_NO_OFFSET: nowhere */
+    int32_t weights_only;       /* torch.load(weights_only=True) 1: accepts this; 0: refuses; -1: unknown */
+    int32_t result_used;        /* of a call: 1: it is used; 0: it is dropped at once; -1: unknown */
+    uint64_t error_offset;      /* where its pickle is malformed after this; CKPT_NO_OFFSET: nowhere */
     uint32_t framed;            /* seen only by loaders that read by frames */
     uint32_t plain;             /* seen only by pickle.load; joblib.load skips it as the bytes of an array */
     ckpt_str text;              /* a message, escaped; empty for most calls */
@@ -1121,10 +1128,10 @@ typedef struct {
 
 typedef struct {
     uint32_t struct_size;
-    uint32_t all_calls;    /* report calls that are on the lists too */
-    uint32_t sha256;       /* of the file and of each member: all bytes are read */
-    uint32_t max_depth;    /* of archives in archives: 4 */
-    uint64_t max_unpacked; /* bytes that one archive or compressed file may unpack to: 4 GiB */
+    uint32_t all_calls;    /* also report calls that are on the lists */
+    uint32_t sha256;       /* compute that of the file and of each member, which reads all bytes */
+    uint32_t max_depth;    /* of archives in archives; 0: 4 */
+    uint64_t max_unpacked; /* bytes that one archive or compressed file may unpack to; 0: 4 GiB */
     /* opened - is called when the file is open and none of its bytes was read. No other file has to be opened
      * after that, so that the process can give up that right. Nonzero: CKPT_ECANCELLED. May be NULL. */
     int (*opened)(void *user);
@@ -1134,7 +1141,7 @@ typedef struct {
     uint32_t struct_size;
     uint32_t verdict;                 /* ckpt_scan_verdict */
     uint64_t found[8];                /* findings of each ckpt_scan_level; the last are for levels to come */
-    uint64_t pickles, calls, members; /* looked at */
+    uint64_t pickles, calls, members; /* how many were scanned */
     const char *format;               /* "torch-zip", "pickle", "text" …; NULL: unknown */
     uint64_t bytes, accounted;        /* of the file; of these, those whose purpose is known */
     /* Parts of `accounted` that are stored uncompressed; the others are headers and compressed data. */
@@ -1144,8 +1151,8 @@ typedef struct {
 
 /* ckpt_scan_lists - sets OUT to the SHA-256 of the lists of harmless names. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
-/* ckpt_scan_ready - loads libarchive, which scanning may need later, for a process that will then not be
- * able to. False: archives that need it will be CKPT_SCAN_INCOMPLETE. */
+/* ckpt_scan_ready - loads libarchive, which scanning may need, before the process gives up the right to open
+ * files. False: archives that need it will be CKPT_SCAN_INCOMPLETE. */
 CKPT_API bool ckpt_scan_ready(void);
 
 /* ckpt_scan - follows every pickle in the file at PATH without running it, and passes what a loader would do
@@ -1208,21 +1215,21 @@ typedef struct {
     uint32_t precision;    /* ckpt_mem_precision */
     const char *optimizer; /* ckpt_mem_optimizer_at; NULL: that of the file, else "adamw-foreach" */
     uint64_t batch;        /* 0: activations are not counted */
-    uint64_t seq;          /* of texts */
+    uint64_t seq;          /* tokens of each text */
     uint64_t height, width; /* of images; 0: those of the position embedding */
     uint64_t heads;        /* 0: as the file and its config have it */
     uint32_t attention;    /* ckpt_mem_attention */
     uint32_t dropout;      /* ckpt_mem_dropout */
     uint32_t checkpoint;   /* ckpt_mem_checkpoint */
     uint32_t segments;     /* of CKPT_MEM_SEGMENTS and _SEQUENTIAL */
-    uint32_t zero;         /* stage of ZeRO, 0 to 3 … */
-    uint32_t ranks;        /* … over that many; 0: 1 */
+    uint32_t zero;         /* stage of ZeRO, 0 to 3 */
+    uint32_t ranks;        /* number of devices that ZeRO divides over; 0: 1 */
 } ckpt_mem_run;
 
 typedef struct {
     uint64_t bytes;
     uint32_t known; /* 0: it is not known, or was not requested */
-    uint32_t exact; /* to the byte, as torch counts its tensors */
+    uint32_t exact; /* bytes is exact, as torch counts its tensors */
 } ckpt_mem_amount;
 
 /* Blocks FIRST to FIRST + BLOCKS - 1: kept, or recomputed as one segment. */
@@ -1235,7 +1242,7 @@ typedef struct {
 /* What it points to is valid until the next call with that ckpt_mem. */
 typedef struct {
     uint32_t struct_size;
-    uint32_t blocks;            /* that can be checkpointed; 0: activations are not known */
+    uint32_t blocks;            /* how many can be checkpointed; 0: activations are not known */
     const char *family;         /* "gpt2" …; NULL: none that is known */
     const char *family_title;   /* "GPT-2" */
     const char *recognized_by;  /* the tensor name, or key of the config, by which it was recognized */
@@ -1250,8 +1257,8 @@ typedef struct {
     const char *peak_place;     /* "backward of transformer.h.11"; NULL: not known */
     const ckpt_mem_segment *segment; /* nsegments of them */
     size_t nsegments;
-    uint64_t seq;               /* of images: their patches and class token */
-    double extra_forward;       /* work that is done again, as a part of one forward pass */
+    uint64_t seq;               /* tokens of a sequence; of images: patches and class token */
+    double extra_forward;       /* work that is done again, in forward passes */
     uint32_t plan_proven;       /* of ckpt_mem_plan: no other segments are better; 0: not all were tried */
     uint32_t reserved;
     const char *setup;          /* Python to run before: "model.config.use_cache = False"; or NULL */
