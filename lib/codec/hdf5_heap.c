@@ -122,9 +122,9 @@ static ckpt_status add_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr,
     return CKPT_OK;
 }
 
-/* find_block_read - if a block of SIZE bytes at ADDR was read before, sets *OUT to it and returns true. */
-static bool find_block_read(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, uint64_t size,
-                            cursor *out)
+/* find_loaded_block - if a block of SIZE bytes at ADDR was read before, sets *OUT to it and returns true. */
+static bool find_loaded_block(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, uint64_t size,
+                              cursor *out)
 {
     uint32_t known = map_get_num(h->blocks, addr);
     if (known != MAP_NONE)
@@ -135,7 +135,7 @@ static bool find_block_read(const struct hdf5 *h, const struct hdf5_heap *p, uin
 /* load_direct - loads the direct block of SIZE bytes at ADDR; *OUT is at its first byte. */
 static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, uint64_t size, cursor *out)
 {
-    if (find_block_read(h, p, addr, size, out))
+    if (find_loaded_block(h, p, addr, size, out))
         return CKPT_OK;
     CKPT_TRY(hdf5_load(h, addr, size, "a block of a heap", out));
     cursor head = *out;
@@ -151,7 +151,7 @@ static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
 {
     static const struct hdf5_kind kind = {"FHIB", 0, "a table of a heap"};
     uint64_t entries = n * 8; /* bounded: 64 rows of 1024 */
-    if (find_block_read(h, p, addr, entries, out))
+    if (find_loaded_block(h, p, addr, entries, out))
         return CKPT_OK;
     uint64_t head = 13 + (uint64_t)p->offset_width;                       /* bounded: 8 at most */
     CKPT_TRY(hdf5_load_checked(h, addr, head + entries + 4, &kind, out)); /* bounded: above */

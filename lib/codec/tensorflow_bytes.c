@@ -62,8 +62,8 @@ static ckpt_status check_once(struct checked_source *s, ckpt_error *err)
 
 /* ------------------------------------------------------------------------- reading */
 
-/* string_begin - returns the offset of string I, with the length before it, in the decoded bytes. */
-static uint64_t string_begin(const struct checked_source *s, uint64_t i)
+/* get_string_begin - returns the offset of string I, with the length before it, in the decoded bytes. */
+static uint64_t get_string_begin(const struct checked_source *s, uint64_t i)
 {
     return 8 * i + (i ? s->end[i - 1] : 0); /* bounded: the size of the source was computed so */
 }
@@ -74,7 +74,7 @@ static uint64_t find_string(const struct checked_source *s, uint64_t off)
     uint64_t low = 0, high = s->count;
     while (high - low > 1) {
         uint64_t mid = low + (high - low) / 2;
-        if (string_begin(s, mid) <= off)
+        if (get_string_begin(s, mid) <= off)
             low = mid;
         else
             high = mid;
@@ -103,11 +103,11 @@ static ckpt_status read_strings(struct checked_source *s, uint64_t off, unsigned
 {
     for (uint64_t i = find_string(s, off); n;) {
         size_t got = n;
-        CKPT_TRY(read_string(s, i, off - string_begin(s, i), out, &got, err));
+        CKPT_TRY(read_string(s, i, off - get_string_begin(s, i), out, &got, err));
         out += got;
         off += got; /* bounded: inside of the source */
         n -= got;
-        if (i + 1 < s->count && off >= string_begin(s, i + 1))
+        if (i + 1 < s->count && off >= get_string_begin(s, i + 1))
             i++;
     }
     return CKPT_OK;

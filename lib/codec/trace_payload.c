@@ -37,9 +37,9 @@ static bool has_magic(const unsigned char *b, size_t n)
     return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X'; /* 80, 2 to 5 */
 }
 
-/* kinds_by_first_byte - can a file (bit 1) or a pickle (bit 2) begin with B? A pickle cannot begin with an
+/* get_possible_kinds - can a file (bit 1) or a pickle (bit 2) begin with B? A pickle cannot begin with an
  * opcode that needs items on the stack or in the memo. */
-static unsigned kinds_by_first_byte(unsigned char b)
+static unsigned get_possible_kinds(unsigned char b)
 {
     enum { A_FILE = 1, A_PICKLE = 2 };
     static const unsigned char first[256] = {
@@ -55,7 +55,7 @@ static unsigned kinds_by_first_byte(unsigned char b)
  * import needs. */
 static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool runs)
 {
-    unsigned kinds = v->nhead ? kinds_by_first_byte(v->head[0]) : 0;
+    unsigned kinds = v->nhead ? get_possible_kinds(v->head[0]) : 0;
     bool file = kinds & 1 && v->size >= FILE_MIN && has_magic(v->head, v->nhead);
     struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = tracer_constant(t), .payload = v};
     v->pickle = !file;
@@ -83,7 +83,7 @@ bool payload_report_counted(struct tracer *t, uint64_t n)
         return true;
     if (t->p == t->lim && !tracer_fill(t, 1))
         return false;
-    if (!kinds_by_first_byte(*t->p) && !(text && (*t->p == 0xc2 || *t->p == 0xc3)))
+    if (!get_possible_kinds(*t->p) && !(text && (*t->p == 0xc2 || *t->p == 0xc3)))
         return true;
     if ((size_t)(t->lim - t->p) < look && !tracer_fill(t, look))
         return false;

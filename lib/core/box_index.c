@@ -97,12 +97,12 @@ bool box_search_next(struct box_search *s, size_t *i)
     }
 }
 
-/* visits_allowed - returns how many boxes a check may compare. */
-static uint64_t visits_allowed(const struct box_index *x) { return (uint64_t)x->count[0] * VISITS + MORE; }
+/* get_max_visits - returns how many boxes a check may compare. */
+static uint64_t get_max_visits(const struct box_index *x) { return (uint64_t)x->count[0] * VISITS + MORE; }
 
 enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b)
 {
-    uint64_t left = visits_allowed(x);
+    uint64_t left = get_max_visits(x);
     for (*a = 0; *a < x->count[0]; ++*a) {
         struct box_search s;
         box_search_begin(&s, x, box_at(x, *a));
@@ -157,7 +157,7 @@ static enum box_finding push_uncovered(struct regions *r, uint64_t *region, cons
 
 static enum box_finding find_hole(const struct box_index *x, struct regions *r, uint64_t *region)
 {
-    uint64_t left = visits_allowed(x);
+    uint64_t left = get_max_visits(x);
     while (r->n) {
         struct box_search s;
         size_t i;

@@ -60,8 +60,8 @@ INLINE void q8_0(const unsigned char *b, float *y)
         y[j] = signed_byte(b[2 + j]) * d;
 }
 
-/* table_nibbles - looks up the 2 * N nibbles of the N bytes at Q in VALUES. */
-INLINE void table_nibbles(float d, const int8_t values[16], const unsigned char *q, int n, float *y)
+/* look_up_nibbles - looks up the 2 * N nibbles of the N bytes at Q in VALUES. */
+INLINE void look_up_nibbles(float d, const int8_t values[16], const unsigned char *q, int n, float *y)
 {
     for (int j = 0; j < n; j++) {
         y[j] = d * (float)values[q[j] & 15];
@@ -79,7 +79,7 @@ INLINE void mxfp4(const unsigned char *b, float *y)
 {
     uint32_t e = b[0];
     float half_scale = float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23);
-    table_nibbles(half_scale, fp4_values, b + 1, 16, y);
+    look_up_nibbles(half_scale, fp4_values, b + 1, 16, y);
 }
 
 /* scales (float8_e4m3fn without a sign) [4], nibbles [8] for each */
@@ -89,7 +89,7 @@ INLINE void nvfp4(const unsigned char *b, float *y)
         uint32_t e = b[k] >> 3 & 15u, man = b[k] & 7u;
         float scale = e ? float_of((e + 120) << 23 | man << 20) : (float)man * 0x1p-9f;
         bool zero = b[k] == 0 || b[k] == 0x7f;
-        table_nibbles(zero ? 0 : scale * 0.5f, fp4_values, b + 4 + 8 * k, 8, y + 16 * k);
+        look_up_nibbles(zero ? 0 : scale * 0.5f, fp4_values, b + 4 + 8 * k, 8, y + 16 * k);
     }
 }
 
@@ -179,7 +179,7 @@ INLINE void iq4_xs(const unsigned char *b, float *y)
     unsigned high = load_u16le(b + 2);
     for (int i = 0; i < 8; i++) {
         int scale = (b[4 + i / 2] >> (i % 2 * 4) & 15) | (int)(high >> (2 * i) & 3) << 4;
-        table_nibbles(d * (float)(scale - 32), iq4_values, b + 8 + 16 * i, 16, y + 32 * i);
+        look_up_nibbles(d * (float)(scale - 32), iq4_values, b + 8 + 16 * i, 16, y + 32 * i);
     }
 }
 
@@ -356,7 +356,7 @@ INLINE bool dequantize_block(ckpt_dtype dt, const unsigned char *b, float *y)
     case CKPT_DT_IQ3_S: iq3_s(b, y); return true;
     case CKPT_DT_IQ1_S: iq1_s(b, y); return true;
     case CKPT_DT_IQ1_M: iq1_m(b, y); return true;
-    case CKPT_DT_IQ4_NL: table_nibbles(half_at(b), iq4_values, b + 2, 16, y); return true;
+    case CKPT_DT_IQ4_NL: look_up_nibbles(half_at(b), iq4_values, b + 2, 16, y); return true;
     case CKPT_DT_IQ4_XS: iq4_xs(b, y); return true;
     case CKPT_DT_TQ1_0: tq1_0(b, y); return true;
     case CKPT_DT_TQ2_0: tq2_0(b, y); return true;

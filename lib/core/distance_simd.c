@@ -56,9 +56,9 @@ AVX INLINE void avx_end(const struct avx_totals *s, struct distance *out)
     for (unsigned i = 0; i < 2; i++)
         _mm256_storeu_pd(out->sum + 4 * i, s->sum[i]);
     _mm256_storeu_pd(x, s->max_abs);
-    out->max_abs = max_of(x, 4);
+    out->max_abs = get_max(x, 4);
     _mm256_storeu_pd(x, s->max_rel);
-    out->max_rel = max_of(x, 4);
+    out->max_rel = get_max(x, 4);
     _mm256_storeu_si256((void *)n, s->differing);
     out->differing = n[0] + n[1] + n[2] + n[3];
 }

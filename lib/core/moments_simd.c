@@ -51,7 +51,7 @@ AVX INLINE void avx_end(const struct avx_sums *a, __m256d min, __m256d max, stru
     _mm256_storeu_pd(low, min);
     _mm256_storeu_pd(high, max);
     out->min = get_least(low, 4);
-    out->max = max_of(high, 4);
+    out->max = get_max(high, 4);
 }
 
 AVX INLINE void add_doubles(const unsigned char *p, size_t n, double shift, struct moment_sums *out)

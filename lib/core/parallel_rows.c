@@ -28,7 +28,7 @@ struct task {
 };
 
 struct parallel_state {
-    const struct parallel_job *s;
+    const struct parallel_job *job;
     uint32_t *order;  /* items by group; NULL: each is a group of its own */
     uint32_t *starts; /* index in order of each group, and the end; NULL likewise */
     size_t ngroups, ntasks;
@@ -43,7 +43,7 @@ struct parallel_state {
 
 static struct parallel_item get_item(const struct parallel_state *t, size_t i)
 {
-    return t->s->get_item ? t->s->get_item(t->s->user, i) : t->s->items[i];
+    return t->job->get_item ? t->job->get_item(t->job->user, i) : t->job->items[i];
 }
 
 static uint32_t get_group_begin(const struct parallel_state *t, uint32_t g)
@@ -114,7 +114,7 @@ static uint32_t *make_owners(const ckpt_file *f)
 /* list_groups - fills in order and starts: groups by their first item, items in ascending order. */
 static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_error *err)
 {
-    uint32_t n = (uint32_t)t->s->n;
+    uint32_t n = (uint32_t)t->job->n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t l = find_leader(parent, i);
         t->order[i] = l == i ? (uint32_t)t->ngroups++ : t->order[l];
@@ -187,7 +187,7 @@ static uint64_t get_chunk_elements(const struct parallel_item *x)
 /* count_chunks - returns the number of chunks of group G; 1: it is not split. */
 static uint64_t count_chunks(const struct parallel_state *t, uint32_t g)
 {
-    if (!t->s->process_chunk || get_group_end(t, g) - get_group_begin(t, g) != 1)
+    if (!t->job->process_chunk || get_group_end(t, g) - get_group_begin(t, g) != 1)
         return 1;
     struct parallel_item x = get_item(t, get_group_item(t, get_group_begin(t, g)));
     uint64_t per_chunk = get_chunk_elements(&x), n = per_chunk ? count_item_elements(&x) : 1;
@@ -324,7 +324,7 @@ ckpt_status parallel_check_crc(const struct parallel_item *x, const struct paral
 static ckpt_status group_rows(struct parallel_state *t, struct group_builder *j, ckpt_file *file,
                               ckpt_file *other, ckpt_error *err)
 {
-    uint32_t n = (uint32_t)t->s->n;
+    uint32_t n = (uint32_t)t->job->n;
     if (!j->parent || !j->owner || !j->owner_b || !t->order)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++)
@@ -345,11 +345,11 @@ static ckpt_status make_groups(struct parallel_state *t, ckpt_error *err)
 {
     struct parallel_item x = get_item(t, 0);
     ckpt_status st = CKPT_OK;
-    t->ngroups = t->s->n;
+    t->ngroups = t->job->n;
     if (!x.storage) {
-        struct group_builder j = {calloc(t->s->n + 1, sizeof *j.parent), make_owners(x.file),
+        struct group_builder j = {calloc(t->job->n + 1, sizeof *j.parent), make_owners(x.file),
                                   make_owners(x.other)};
-        t->order = calloc(t->s->n, sizeof *t->order);
+        t->order = calloc(t->job->n, sizeof *t->order);
         t->ngroups = 0;
         st = group_rows(t, &j, x.file, x.other, err);
         free(j.parent);
@@ -382,7 +382,7 @@ static bool can_read_parallel(ckpt_file *f)
  * threads. */
 static bool can_read_storages_parallel(const struct parallel_state *t)
 {
-    for (size_t i = 0; i < t->s->n; i++) {
+    for (size_t i = 0; i < t->job->n; i++) {
         struct parallel_item x = get_item(t, i);
         source *src = x.storage ? x.storage->src : NULL;
         if (src && (src->serial || source_locate(src, NULL) != CKPT_OK))
@@ -394,7 +394,7 @@ static bool can_read_storages_parallel(const struct parallel_state *t)
 static unsigned choose_threads(const struct parallel_state *t)
 {
     struct parallel_item x = get_item(t, 0);
-    unsigned n = pool_threads(t->s->threads);
+    unsigned n = pool_threads(t->job->threads);
     if (n == 1 || t->total < MIN_PARALLEL_BYTES || !can_read_parallel(x.file) ||
         !can_read_parallel(x.other) || !can_read_storages_parallel(t))
         return 1;
@@ -404,8 +404,8 @@ static unsigned choose_threads(const struct parallel_state *t)
 /* report_ready_items - reports the items that are ready, in order. */
 static void report_ready_items(struct parallel_state *t)
 {
-    for (; t->ready && !t->stopped && t->next < t->s->n && atomic_load(&t->ready[t->next]); t->next++)
-        t->stopped = t->s->report(t->s->user, t->next);
+    for (; t->ready && !t->stopped && t->next < t->job->n && atomic_load(&t->ready[t->next]); t->next++)
+        t->stopped = t->job->report(t->job->user, t->next);
 }
 
 static void report_or_cancel(struct parallel_state *t, struct pool *p)
@@ -418,7 +418,7 @@ static void report_or_cancel(struct parallel_state *t, struct pool *p)
 static void show_progress(struct parallel_state *t, struct pool *p)
 {
     uint64_t moved = atomic_load_explicit(&t->bytes_done, memory_order_relaxed);
-    const struct parallel_job *s = t->s;
+    const struct parallel_job *s = t->job;
     moved = moved < t->total ? moved : t->total;
     if (!t->stopped && s->progress && s->progress(s->progress_user, moved, t->total))
         t->stopped = true;
@@ -463,10 +463,10 @@ static ckpt_status run_chunk(struct parallel_state *t, const struct task *k, str
 {
     struct chunked_item *c = k->chunked;
     size_t i = get_group_item(t, get_group_begin(t, k->group));
-    CKPT_TRY(t->s->process_chunk(t->s->user, i, &c->chunks[k->chunk], run, err));
+    CKPT_TRY(t->job->process_chunk(t->job->user, i, &c->chunks[k->chunk], run, err));
     if (atomic_fetch_sub(&c->left, 1) > 1)
         return CKPT_OK;
-    CKPT_TRY(t->s->join_chunks(t->s->user, i, c->chunks, c->n, err));
+    CKPT_TRY(t->job->join_chunks(t->job->user, i, c->chunks, c->n, err));
     free_chunks(c);
     set_item_ready(t, i, run);
     return CKPT_OK;
@@ -483,7 +483,7 @@ static ckpt_status run_task(void *user, struct pool *p, size_t number, unsigned 
         size_t i = get_group_item(t, at);
         if (pool_stopped(p, number))
             return CKPT_ECANCELLED;
-        CKPT_TRY(t->s->process(t->s->user, i, &run, err));
+        CKPT_TRY(t->job->process(t->job->user, i, &run, err));
         set_item_ready(t, i, &run);
     }
     return CKPT_OK;
@@ -493,9 +493,9 @@ static ckpt_status run_task(void *user, struct pool *p, size_t number, unsigned 
 static ckpt_status check_unchanged_files(const struct parallel_state *t, ckpt_status st, ckpt_error *err)
 {
     const ckpt_file *file = NULL, *other = NULL;
-    if (st == CKPT_OK && t->s->defers_check)
+    if (st == CKPT_OK && t->job->defers_check)
         return CKPT_OK;
-    for (size_t i = 0; i < t->s->n; i++) {
+    for (size_t i = 0; i < t->job->n; i++) {
         struct parallel_item x = get_item(t, i);
         ckpt_status now = x.file != file ? file_status_after_read(x.file, st, err) : st;
         if (now == st && x.other && x.other != other)
@@ -526,7 +526,7 @@ static ckpt_status run_all_tasks(struct parallel_state *t, ckpt_error *err)
 ckpt_status parallel_run(const struct parallel_job *s, ckpt_error *err)
 {
     ckpt_error own;
-    struct parallel_state t = {.s = s};
+    struct parallel_state t = {.job = s};
     if (s->n == 0)
         return CKPT_OK;
     if (s->n >= UINT32_MAX)

@@ -156,8 +156,8 @@ static bool is_narrow(const struct gather *g)
            rows->n <= BAND / (row * g->width);
 }
 
-/* rows_before - returns how many rows of C begin before END of the output. */
-static uint64_t rows_before(const struct column *c, uint64_t end)
+/* count_rows_before - returns how many rows of C begin before END of the output. */
+static uint64_t count_rows_before(const struct column *c, uint64_t end)
 {
     uint64_t n = c->to < end ? (end - c->to - 1) / c->pitch + 1 : 0;
     return n < c->rows_left ? n : c->rows_left;
@@ -227,9 +227,9 @@ static void flush_band(struct band *b, unsigned char *out, uint64_t n)
             struct column *c = &b->column[i];
             bool eight = b->n - i >= 8 && are_neighbours(c);
             if (eight)
-                copy_eight(c, rows_before(c, end), out);
+                copy_eight(c, count_rows_before(c, end), out);
             else
-                copy_rows(c, rows_before(c, end), out);
+                copy_rows(c, count_rows_before(c, end), out);
             i += eight ? 8 : 1;
         }
     }
@@ -430,9 +430,10 @@ static ckpt_status measure_tensor(struct pieces_builder *x)
                        "{the product of its %u sizes} does not fit {=64 bits}", p->ndim);
 }
 
-/* byte_strides - computes the strides of C, which is not empty, in bytes; *SPAN: bytes from its first element
+/* compute_byte_strides - computes the strides of C, which is not empty, in bytes; *SPAN: bytes from its first element
  * to the end of its last. False: more than 64 bits. */
-static bool byte_strides(const struct pieces *p, const struct piece *c, uint64_t *stride, uint64_t *span)
+static bool compute_byte_strides(const struct pieces *p, const struct piece *c, uint64_t *stride,
+                                 uint64_t *span)
 {
     uint64_t run = p->width, reach, last = 0;
     for (uint32_t k = p->ndim; k-- > 0; run *= c->size[k]) { /* bounded: inside of the tensor */
@@ -462,7 +463,7 @@ static ckpt_status check_bytes(struct pieces_builder *x, size_t i)
     uint64_t stride[BOX_DIMS], span = 0;
     const struct piece *c = &x->p->piece[i];
     char text[300];
-    if (!byte_strides(x->p, c, stride, &span))
+    if (!compute_byte_strides(x->p, c, stride, &span))
         return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the strides of %s reach {beyond} {=2^64 bytes}",
                     name_piece(x, i, text));
     x->row_major = x->row_major && is_row_major(x->p, c, stride);
@@ -572,7 +573,7 @@ static bool continues_group(const struct pieces_builder *x, uint32_t k, const st
     for (size_t i = 0; !x->row_major && yes && i < x->n; i++) {
         uint64_t stride[BOX_DIMS], span;
         const struct piece *c = &x->p->piece[x->order[i]];
-        (void)byte_strides(x->p, c, stride, &span);
+        (void)compute_byte_strides(x->p, c, stride, &span);
         uint64_t step = g->inner == NO_DIM ? 1 : stride[g->inner];
         yes = c->size[k] == 1 || stride[k] == step * g->extent;
     }
@@ -614,7 +615,7 @@ static void convert_box(const struct pieces_builder *x, const struct piece *c, u
 static void convert_strides(const struct pieces_builder *x, const struct piece *c, uint64_t *to)
 {
     uint64_t stride[BOX_DIMS], span;
-    (void)byte_strides(x->p, c, stride, &span);
+    (void)compute_byte_strides(x->p, c, stride, &span);
     for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
         uint32_t inner = x->group[n - 1 - j].inner;
         to[j] = inner == NO_DIM ? 1 : stride[inner];

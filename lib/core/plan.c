@@ -357,7 +357,7 @@ ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_str old_name(const ckpt_plan *p, uint32_t row)
+static ckpt_str get_old_name(const ckpt_plan *p, uint32_t row)
 {
     return p->old_names ? p->old_names[row] : p->file->table.rows[row].t.name;
 }
@@ -376,7 +376,7 @@ static void count_rows(ckpt_plan *p)
 {
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
-        bool renamed = !str_eq(old_name(p, e->row), e->name);
+        bool renamed = !str_eq(get_old_name(p, e->row), e->name);
         count_in_mapping(p, e, renamed);
         p->nrenames += renamed;
     }
@@ -391,7 +391,7 @@ static bool make_renames(ckpt_plan *p)
         return false;
     for (size_t i = 0; i < p->ncounted && n < p->nrenames; i++) {
         const struct plan_entry *e = &p->counted[i];
-        ckpt_str old = old_name(p, e->row);
+        ckpt_str old = get_old_name(p, e->row);
         if (!str_eq(old, e->name))
             list[n++] = (ckpt_rename){.from = old,
                                       .to = e->name,

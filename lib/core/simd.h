@@ -31,8 +31,8 @@ AVX INLINE __m256 avx_load_floats(ckpt_dtype dt, const unsigned char *p)
 
 AVX INLINE __m256d avx_load_doubles(const unsigned char *p) { return _mm256_loadu_pd((const void *)p); }
 
-/* max_of - returns the largest of N numbers, none of them NaN. */
-INLINE double max_of(const double *x, unsigned n)
+/* get_max - returns the largest of N numbers, none of them NaN. */
+INLINE double get_max(const double *x, unsigned n)
 {
     double most = x[0];
     for (unsigned i = 1; i < n; i++)
