@@ -191,7 +191,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
         report_flaw(z, v->name, from, "a zip64 field for numbers that fit without it, bytes:", unused);
     check_extra(z, v->name, from, cursor_of(b, h.extra_len, 0));
     if (v->flags & ZIP_FLAG_UTF8 && !utf8_check(v->name, false, NULL))
-        report_flaw(z, v->name, from, "its name is said to be UTF-8 and is not", 0);
+        report_flaw(z, v->name, from, "its name is flagged as UTF-8 and is not", 0);
     if (h.disk)
         report_flaw(z, v->name, from, "is on another disk, number", h.disk);
     v->at += shift; /* bounded: modulo 2^64; what is outside the file is not reachable */
@@ -373,7 +373,7 @@ static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local
 {
     struct zip_view local = {0};
     if (!read_local(z, v->at, l)) {
-        report_flaw(z, v->name, v->from, "has no local header where the directory says", v->at);
+        report_flaw(z, v->name, v->from, "has no local header where the directory records one, at", v->at);
         return true;
     }
     (void)fill_view(&local, l->h, get_local_extra(l));
@@ -474,7 +474,7 @@ static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
                          .other = v->from,
                          .other_value = v->crc,
                          .bits = true,
-                         .text = !is_signed        ? "no data descriptor follows, as flag 8 says"
+                         .text = !is_signed        ? "no data descriptor follows, although flag 8 is set"
                                  : d.crc == v->crc ? "the data descriptor states other sizes"
                                                    : NULL};
     f.value = f.text ? 0 : d.crc;

@@ -77,7 +77,7 @@ static bool read_locator(const struct tail *t, uint64_t end, struct zip64_locato
     return read && l->signature == ZIP64_LOCATOR;
 }
 
-/* is_same_number - is NARROW, whose maximum is SATURATED, that maximum or equal to WIDE? */
+/* is_same_number - returns true if NARROW equals WIDE, or is SATURATED, the largest number of its field. */
 static bool is_same_number(uint64_t narrow, uint64_t saturated, uint64_t wide)
 {
     return narrow == saturated || narrow == wide;
@@ -104,7 +104,7 @@ static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_erro
                     (unsigned long long)end, (unsigned long long)locator);
     if (l.disk || l.disks > 1 || r.disk || r.directory_disk)
         return fail(err, CKPT_EUNSUPPORTED, to_file_offset(t, at),
-                    "disks {%u, %u and %u of %u}; an archive of one file says {=0, 0 and 0 of 1}", l.disk,
+                    "disks {%u, %u and %u of %u}; an archive of one file has {=0, 0 and 0 of 1}", l.disk,
                     r.disk, r.directory_disk, l.disks);
     if (!is_same_number(e->n, 0xFFFF, r.entries) || !is_same_number(e->size, 0xFFFFFFFF, r.size) ||
         !is_same_number(e->offset, 0xFFFFFFFF, r.offset))
@@ -142,7 +142,7 @@ static ckpt_status resolve_directory(const struct tail *t, struct zip_end *e, ck
         return CKPT_OK;
     if (!by_size)
         return fail(err, CKPT_EFORMAT, to_file_offset(t, e->at),
-                    "the directory ({=%llu bytes at %llu}) is {not where} the end record says",
+                    "the directory ({=%llu bytes at %llu}) is {not where} the end record has it",
                     (unsigned long long)e->size, (unsigned long long)e->offset);
     e->shift = e->stop - e->size - e->offset;
     e->offset = e->stop - e->size;

@@ -16,7 +16,7 @@
 #define SKIP_CHUNK (64u * 1024u)
 
 struct inflater {
-    pthread_mutex_t lock; /* of all fields below, and of those of its members */
+    pthread_mutex_t lock; /* protects all fields below, and those of its members */
     zip_t *archive;
     source *src;
     uint64_t pos;          /* libzip's read position */
@@ -85,8 +85,8 @@ static zip_int64_t handle_libzip_command(void *user, void *data, zip_uint64_t le
     }
 }
 
-/* get_cause - if libzip's error CODE comes from a read that failed, or from a lack of memory, sets ERR to
- * that and returns its status; else CKPT_OK: the bytes are malformed. */
+/* get_cause - sets ERR if libzip's error CODE comes from a read that failed, or from a lack of memory, and
+ * returns its status; CKPT_OK: the bytes are malformed. */
 static ckpt_status get_cause(inflater *f, int code, ckpt_error *err)
 {
     ckpt_status st = f->read_error.status;
@@ -181,7 +181,7 @@ static ckpt_status check_stream_end(struct inflated_member *m, ckpt_error *err)
     unsigned char one;
     zip_int64_t more = zip_fread(m->open, &one, 1);
     if (more > 0)
-        return fail_deflated(m, "give more than the directory says", err);
+        return fail_deflated(m, "give more than the directory records", err);
     if (more < 0 && zip_error_code_zip(zip_file_get_error(m->open)) != ZIP_ER_CRC)
         return fail_deflated(m, zip_file_strerror(m->open), err);
     stop_inflating(m);
@@ -284,7 +284,8 @@ ckpt_status inflater_open_member(inflater *f, size_t index, ckpt_str name, uint6
         !(st.valid & ZIP_STAT_SIZE) || st.size != size) {
         (void)fail(
             err, CKPT_EFORMAT, pos,
-            "libzip finds {\"%s\" of %llu bytes} there, the directory says {=%llu}; readers would disagree",
+            "libzip finds {\"%s\" of %llu bytes} there, the directory records {=%llu}; readers would "
+            "disagree",
             known ? known : "", (unsigned long long)st.size, (unsigned long long)size);
         fail_where(err, "%.*s", STR_ARG(name));
         return CKPT_EFORMAT;

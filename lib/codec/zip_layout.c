@@ -357,8 +357,8 @@ static void make_lowercase(char *p, size_t n)
 
 #define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
 
-/* has_capital - does S contain a letter from 'A' to 'Z'? Tests eight bytes at a time: the expression sets the
- * high bit of each byte that is one. */
+/* has_capital - returns true if S contains a letter from 'A' to 'Z'. Tests eight bytes at a time: the
+ * expression sets the high bit of each byte that is such a letter. */
 static bool has_capital(ckpt_str s)
 {
     size_t i = 0;
@@ -461,8 +461,8 @@ static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_hea
     return h.usize == e->usize ? CKPT_OK : fail_header_differs(z, e, "the size", h.usize, e->usize, err);
 }
 
-/* check_local - unless that was done before, reads the local header of E, compares it with the directory, and
- * sets e->data. The caller has locked Z. */
+/* check_local - reads the local header of E, compares it with the directory, and sets e->data, unless that
+ * was done before. The caller has locked Z. */
 static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
     if (e->data_known)
@@ -669,7 +669,7 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
     uint32_t crc = crc32_update(0, bytes, n);
     if (!z->crc_none && !e->crc_unknown && crc != e->crc)
         return fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->data_known ? e->data : e->header),
-                    "its CRC-32 is {%08x}, the directory says {=%08x}\n"
+                    "its CRC-32 is {%08x}, the directory records {=%08x}\n"
                     "the bytes are not those that were saved: get the file again",
                     crc, e->crc);
     *out = str_of(bytes, n);

@@ -357,7 +357,7 @@ static int report_record(void *user, size_t i)
     else if (s->crc != r->crc)
         /* check_report() drops repeated findings by their text, which zip_layout.c and archive.c have, too */
         (void)fail(&e, CKPT_ECHECKSUM, r->file_offset,
-                   "its %s is {%08x}, the %s says {=%08x}\n"
+                   "its %s is {%08x}, the %s records {=%08x}\n"
                    "the bytes are not those that were saved: get the file again",
                    crc_name(record_crc_kind(r)), s->crc, r->is_crc32c ? "index" : "directory", r->crc);
     else

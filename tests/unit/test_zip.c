@@ -416,7 +416,7 @@ static void check_wrong_size(int by, const char *words)
 
 static void refuses_a_wrong_uncompressed_size(void)
 {
-    check_wrong_size(-1, "more than the directory says");
+    check_wrong_size(-1, "more than the directory records");
     check_wrong_size(1, "end too early");
 }
 
