@@ -14,12 +14,12 @@
  *   …   …   blocks: their streams, one for each byte of an element if they are split, each after its
  *           length (i32); a stream of its decompressed length is stored as it is
  *
- * A shuffled block has the first bytes of all elements, then all second ones; bytes that are no whole element
- * follow as they are. The last block, where it is shorter, is never split.
+ * A shuffled block has the first bytes of all elements, then all second ones; the bytes of an incomplete
+ * element follow as they are. The last block, if it is shorter, is never split.
  *
  * A sequence of LZ4 is a byte with two numbers of 4 bits, the literals and the bytes to copy less 4. To a
- * number of 15, further bytes are added, up to the first below 255. Then come the literals, and how far back
- * the copy begins, u16.
+ * number that is 15, further bytes are added, up to the first below 255. Then come the literals, and how
+ * far back the copy begins, u16.
  */
 #include "codec/blosc.h"
 
@@ -44,7 +44,7 @@ struct blosc {
     cursor all; /* the buffer */
     unsigned flags, element;
     size_t size, block;
-    unsigned char *out, *scratch; /* a block each: as it was, and shuffled */
+    unsigned char *out, *scratch; /* room for a block each: unshuffled, and shuffled */
     ckpt_error *err;
 };
 

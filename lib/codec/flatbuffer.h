@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "io/window.h"
 
-/* A file. The caller sets SRC, which is not owned, ERR and A; the rest begins as 0. */
+/* A file. The caller sets SRC, of which no reference is taken, ERR and A; the other fields are 0 at first. */
 struct flatbuffer {
     source *src;
     ckpt_error *err;

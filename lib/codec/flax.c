@@ -250,8 +250,8 @@ static ckpt_status read_bytes(struct flax_input *in, const struct msgpack_value 
     return *out ? CKPT_OK : fail_memory(in->err);
 }
 
-/* holds_array - do BYTES, of an extension of an unknown type, end as an array does, in a length and as many
- * bytes? Then its type is damaged. */
+/* holds_array - returns true if BYTES, of an extension of an unknown type, end as an array does, in a
+ * length and as many bytes. Then the type of the extension is damaged. */
 static bool holds_array(ckpt_str bytes)
 {
     const unsigned char *b = (const unsigned char *)bytes.ptr;

@@ -41,14 +41,15 @@ void flax_put_value(buf *b, const ckpt_value *v);
 /* flax_put_array - appends an array of the shape of T and NBYTES bytes up to its elements, which the caller
  * writes. */
 void flax_put_array(buf *b, const ckpt_tensor *t, const char *dtype, uint64_t nbytes, bool is_scalar);
-/* flax_dtype_name - returns what Flax calls the dtype of T once it is DTYPE; NULL: Flax has no such dtype. */
+/* flax_dtype_name - returns the name that Flax has for the dtype of T after a conversion to DTYPE; NULL:
+ * Flax has no such dtype. */
 const char *flax_dtype_name(const ckpt_tensor *t, ckpt_dtype dtype);
 /* flax_size - sets *NBYTES to the size of an array of SHAPE whose elements have WIDTH bytes. False: it is
  * larger than NumPy allows, which is 2^63 - 1 even if one of its dimensions is 0. */
 bool flax_size(const uint64_t *shape, uint32_t ndim, uint64_t width, uint64_t *nbytes);
-/* flax_is_recognized - do the N bytes of HEAD begin a map whose first key is a text or a small number, an
- * array, or a list that begins with one? Where PATH ends in .msgpack a single byte is recognized, too: an
- * empty map or a small number. */
+/* flax_is_recognized - returns true if the N bytes of HEAD begin an array, a list whose first item is an
+ * array, or a map whose first key is a text or a small number. If PATH ends in .msgpack, a single byte is
+ * recognized, too: an empty map or a small number. */
 bool flax_is_recognized(const char *path, const unsigned char *head, size_t n);
 
 #endif

@@ -5,7 +5,7 @@
  *   …      pairs: key, type (4 bytes), value; arrays: type (4), count (8), elements
  *   …      tensors: name, dimensions (4), that many (8 each), type (4), offset (8)
  *   …      zeros up to the alignment (general.alignment, 32), then the data, each tensor
- *          filled up to the alignment
+ *          padded to the alignment
  * Text is a length of 8 bytes and as many bytes. In version 1, all numbers of 8 bytes but the offset have 4.
  * In a big-endian file all numbers are big-endian, also elements of tensors, but not quantized blocks.
  *
@@ -26,7 +26,7 @@ struct gguf_walk {
     struct gguf *g;
     reader r;
     map *keys, *names;
-    uint64_t sum; /* of the data before the tensor that is read, each filled up */
+    uint64_t sum; /* bytes of the data of all earlier tensors, each padded to the alignment */
     ckpt_error *err;
 };
 
@@ -415,7 +415,7 @@ static ckpt_status read_file(struct gguf_walk *w)
     g->npairs = read_size(w);
     if (w->r.status)
         return fail_truncated(w, "its header");
-    uint64_t length = g->version == 1 ? 4 : 8; /* the least that each takes: of a text, and what follows it */
+    uint64_t length = g->version == 1 ? 4 : 8; /* after it, a tensor info has at least 16 bytes, a pair 5 */
     /* bounded: 4 or 8, and less than 20 */
     if (g->ntensors > g->src->size / (length + 16) || g->npairs > g->src->size / (length + 5))
         return gguf_fail(w, 8, "{%" PRIu64 " tensors and %" PRIu64 " pairs} in {=%" PRIu64 " bytes}",

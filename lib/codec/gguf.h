@@ -8,7 +8,7 @@
 #include "core/value.h"
 #include "io/source.h"
 
-#define GGUF_DIMENSIONS 8u     /* that are read; ggml has 4 */
+#define GGUF_DIMENSIONS 8u     /* at most; ggml allows 4 */
 #define GGUF_TEXT_MAX   65536u /* bytes of a text that gguf_pair.bytes may have */
 #define GGUF_KEY_MAX    65535u
 #define GGML_NAME_MAX   63u /* bytes; ggml cuts or refuses longer names */
@@ -72,7 +72,7 @@ struct gguf {
     uint64_t npairs, ntensors, alignment;
     uint64_t header_end;
     uint64_t data; /* offset where the data of the tensors begin */
-    uint64_t end;  /* offset where they have to end, with padding; may be after the end of the file */
+    uint64_t end;  /* offset where the data have to end, with padding; may be after the end of the file */
     uint64_t at;   /* offset of an error in SRC, even if SRC is part of another file */
     /* The first thing that ggml refuses although it can be read, and its offset; status CKPT_OK: none. */
     ckpt_error ggml_error;
@@ -98,15 +98,15 @@ ckpt_status gguf_read_value(const struct gguf *g, const struct gguf_pair *p, are
 /* The pairs of a file, kept after reading so that edits and copies can write them again. */
 struct gguf_file {
     struct gguf header;
-    struct gguf_pair *pairs; /* in the order of the file; .bytes is NULL if the value is still there */
+    struct gguf_pair *pairs; /* in the order of the file; .bytes is NULL if the value was left there */
     size_t n, cap;
 };
 
 /* gguf_put_pair - appends P, a pair of K, to OUT as a version 3 file has it, little-endian. */
 ckpt_status gguf_put_pair(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err);
-/* gguf_make_pair - sets *OUT to a pair of KEY and the value of TYPE that TEXT spells, of an array with
- * elements of type ELEMENT, in A. Its bytes are those that gguf_put_pair appends. CKPT_EUSAGE: TEXT is no
- * such value. */
+/* gguf_make_pair - sets *OUT to a pair, in A, of KEY and the value of TYPE that TEXT spells; elements of
+ * an array have type ELEMENT. Its bytes are those that gguf_put_pair appends. CKPT_EUSAGE: TEXT is no such
+ * value. */
 ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t element, ckpt_str text,
                            struct gguf_pair *out, ckpt_error *err);
 /* gguf_take_type - cuts a suffix ":TYPE", or ":[TYPE]" of an array, off *KEY
@@ -115,8 +115,8 @@ ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t eleme
 void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element);
 /* gguf_round_up - rounds *N up to a multiple of ALIGNMENT; false: overflow. */
 bool gguf_round_up(uint64_t *n, uint64_t alignment);
-/* gguf_put_tensor - appends the tensor info of T under NAME with DTYPE, which ggml must have, and its data at
- * BEGIN. */
+/* gguf_put_tensor - appends the tensor info of T under NAME with DTYPE, which ggml must have. BEGIN is the
+ * offset of its data. */
 void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin);
 
 #endif

@@ -53,7 +53,7 @@ struct hdf5_dataset {
     bool unwritten;      /* no bytes are stored: all elements are FILL */
     const void *fill;    /* the fill value, as stored */
     uint64_t at, nbytes; /* if not chunked: offset and size of its bytes */
-    ckpt_str texts;      /* FIXED_TEXT, TEXT: of each its length, 64 bits little-endian, and bytes */
+    ckpt_str texts;      /* FIXED_TEXT, TEXT: for each, its length in 64 bits, little-endian, and its bytes */
     bool chunked;
     const uint64_t *chunk_shape;
     const struct hdf5_chunk *chunk;

@@ -2,7 +2,7 @@
  * hdf5_filter.c - undoes the filters of a chunk of HDF5, the last one first:
  *
  *   1      deflate     a zlib stream, to its end
- *   2      shuffle     byte 0 of all elements, byte 1 of all elements …; then what is no whole element
+ *   2      shuffle     byte 0 of all elements, byte 1 of all elements …; then an incomplete element
  *   3      fletcher32  a checksum after the data: two sums of big-endian words of 16 bits, modulo 65535, as
  *                      32 little-endian bits; old versions swapped the bytes of each half
  *   32000  lzf         a byte below 32: as many literals and one more follow. Else 3 bits of length (7: the
@@ -43,8 +43,8 @@ static ckpt_status undo_deflate(const struct input *in, spool *to, ckpt_error *e
 
 /* --------------------------------------------------------------------------- shuffle */
 
-/* write_band - reorders COUNT elements of UNIT bytes, whose first bytes come first in PLANES, then their
- * second bytes …, in OUT, and appends them to TO. */
+/* write_band - appends COUNT elements of UNIT bytes to TO. PLANES has the first bytes of all, then all
+ * second bytes …; OUT has room for the elements. */
 static ckpt_status write_band(const unsigned char *planes, size_t count, uint32_t unit, unsigned char *out,
                               spool *to, ckpt_error *err)
 {
@@ -145,7 +145,7 @@ struct lzf {
     reader r;
     spool *to;
     ckpt_error *err;
-    size_t kept, n; /* bytes of the history, of all */
+    size_t kept, n; /* bytes in BYTES: those of the history; all of them */
     unsigned char bytes[HISTORY + BAND + 512];
 };
 

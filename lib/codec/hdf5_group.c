@@ -3,7 +3,7 @@
  *
  * A symbol table: a B-tree of names in a local heap.
  *   "TREE"  type 1 (0), level 1, entries 2, siblings 8 + 8; a key of 8 bytes, then for each entry its address
- *           and another key. A key is where in the heap the last name before it is.
+ *           and another key. A key is the offset in the heap of the last name before it.
  *   "SNOD"  version 1 (1), 0, entries 2; each: name 8, object header 8, kind 4 (2: soft link), 4, 16 bytes
  *   "HEAP"  version 1 (0), 3 zeros, size 8, free list 8, address of the names 8
  * Link messages: in the object header, or in a fractal heap that a B-tree of the second version leads to.

@@ -122,7 +122,7 @@ static ckpt_status add_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr,
     return CKPT_OK;
 }
 
-/* find_loaded_block - if a block of SIZE bytes at ADDR was read before, sets *OUT to it and returns true. */
+/* find_loaded_block - sets *OUT to the block of SIZE bytes at ADDR; false: the block was not read before. */
 static bool find_loaded_block(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, uint64_t size,
                               cursor *out)
 {
@@ -359,7 +359,6 @@ struct hdf5_collection {
     uint32_t n;
 };
 
-/* free_collections - frees all collections. */
 static ckpt_status free_collections(struct hdf5 *h)
 {
     arena_free(h->heaps);

@@ -33,8 +33,8 @@ struct hdf5 {
 /* hdf5_load - reads N bytes at ADDR into scratch memory, and sets *C to read them. Errors name the structure
  * WHAT. */
 ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *what, cursor *c);
-/* hdf5_load_block - as hdf5_load, for a block that begins with the signature and version of KIND; *C is after
- * them. */
+/* hdf5_load_block - reads, as hdf5_load does, a block that begins with the signature and version of KIND;
+ * *C is after them. */
 struct hdf5_kind {
     const char *signature; /* four bytes */
     uint8_t version;
@@ -42,11 +42,11 @@ struct hdf5_kind {
 };
 ckpt_status hdf5_load_block(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
                             cursor *c);
-/* hdf5_load_checked - as hdf5_load_block, for a block that ends in a checksum, which is compared and cut
- * off. */
+/* hdf5_load_checked - reads, as hdf5_load_block does, a block that ends in a checksum, which is compared
+ * and cut off. */
 ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
                               cursor *c);
-/* hdf5_checksum - computes lookup3 by Bob Jenkins. */
+/* hdf5_checksum - returns the checksum of N bytes, lookup3 by Bob Jenkins. */
 uint32_t hdf5_checksum(const unsigned char *bytes, size_t n);
 /* hdf5_check_sum - fails unless OWN, the checksum of the structure WHAT at ADDR, is SUM, which the file
  * records. */
@@ -66,7 +66,7 @@ struct hdf5_object {
     uint64_t addr;
     struct hdf5_message dataspace, datatype, fill, old_fill, layout, filters, symbol_table, link_info,
         attribute_info;
-    bool external;
+    bool external; /* its elements are in other files */
     cursor *attributes, *links;
     size_t nattributes, nlinks, cap_attributes, cap_links, nmessages;
 };
@@ -133,8 +133,8 @@ ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, c
 
 /* ---------------------------------------------------------------------- values, data */
 
-/* hdf5_read_value - sets *OUT to the elements of TYPE in SPACE, which C reads; if they cannot be values, to
- * NULL, and *WHY to the reason. */
+/* hdf5_read_value - sets *OUT to the elements of TYPE in SPACE, which C reads. If they cannot be values,
+ * sets *OUT to NULL, and *WHY to the reason. */
 ckpt_status hdf5_read_value(struct hdf5 *h, const struct hdf5_type *type, const struct hdf5_space *space,
                             cursor c, ckpt_value **out, const char **why);
 /* hdf5_read_texts - sets the texts of D, whose elements are at AT of the file. Refuses too many of them. */
@@ -155,7 +155,7 @@ struct hdf5_index {
     enum { HDF5_BTREE1, HDF5_SINGLE, HDF5_IMPLICIT, HDF5_FIXED_ARRAY, HDF5_BTREE2 } kind;
     uint64_t addr;
     uint64_t single_size; /* of SINGLE: size of the filtered chunk */
-    uint32_t single_skipped;
+    uint32_t single_skipped; /* as hdf5_chunk.skipped of that chunk */
 };
 /* hdf5_read_chunks - sets the chunks of D, whose shapes and filters are set, by the index X. */
 ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *x, struct hdf5_dataset *d);

@@ -52,7 +52,7 @@ struct head {
 /* A datatype with datatypes in it. */
 struct nest {
     struct head head;
-    uint32_t left, members; /* datatypes in it: still to be read, and in all */
+    uint32_t left, members; /* datatypes in it that are still to be read; all of them */
 };
 
 /* A member of a record, which may be one half of a complex number. */

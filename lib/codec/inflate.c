@@ -26,7 +26,7 @@ static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* has_next_member - does a gzip member follow the one that just ended? */
+/* has_next_member - returns true if a gzip member follows the one that just ended. */
 static bool has_next_member(struct inflate_state *w, enum inflate_kind kind)
 {
     unsigned char magic[2];
@@ -134,7 +134,7 @@ typedef struct {
     source s;
     source *src;
     uint64_t off, n;
-    pthread_mutex_t lock;    /* of w and at */
+    pthread_mutex_t lock;    /* protects w and at */
     struct inflate_state *w; /* NULL: nothing was read yet, or everything */
     uint64_t at;             /* bytes inflated by w */
 } inflate_reader;

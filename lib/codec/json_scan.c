@@ -125,9 +125,9 @@ bool json_resync(json_scan *j)
 
 /* ---------------------------------------------------------------- strings */
 
-/* is_unescaped8 - are the eight bytes at P ASCII characters that need no escape in a string? Each term sets
- * the high bit of a byte that is none. A borrow may set it for a byte too many: then the caller checks one
- * byte at a time. */
+/* is_unescaped8 - returns true if the eight bytes at P are ASCII characters that need no escape in a
+ * string. Each term sets the high bit of any other byte. A borrow may set it for a byte too many: then the
+ * caller checks one byte at a time. */
 static inline bool is_unescaped8(const unsigned char *p)
 {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;

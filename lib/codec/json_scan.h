@@ -65,7 +65,8 @@ ckpt_status json_read_list(json_scan *j, const char *what,
 /* json_resync - continues after the event that json_fail was called for. False: the JSON itself is
  * invalid. */
 bool json_resync(json_scan *j);
-/* json_uint - is the current NUMBER a non-negative integer without fraction or exponent that fits *OUT? */
+/* json_uint - sets *OUT to the current NUMBER; false: it is negative, has a fraction or exponent, or does
+ * not fit. */
 static inline bool json_uint(const json_scan *j, uint64_t *out) { return str_uint(j->str, out); }
 static inline bool json_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 /* json_quote - appends S as a JSON string, escaped as by Rust's serde_json and Python's

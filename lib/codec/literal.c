@@ -20,13 +20,13 @@
 struct bracket {
     ckpt_value *container; /* DICT or LIST; the items of a tuple are in a LIST until it ends */
     ckpt_value *key;       /* of a DICT, whose value comes next */
-    char end;              /* what closes it */
+    char end;              /* the character that closes it */
     bool has_comma;
 };
 
 struct literal {
     arena *a;
-    ckpt_str left; /* to be read */
+    ckpt_str left; /* the text that is still to be read */
     size_t length; /* of the text */
     char *quoted;  /* room for the longest text in it */
     uint64_t offset;
@@ -259,7 +259,7 @@ static ckpt_status add_to_bracket(struct literal *l, ckpt_value *v)
     return ok ? CKPT_OK : fail_memory(l->err);
 }
 
-/* is_at_end - may the innermost bracket close here? */
+/* is_at_end - returns true if the innermost bracket may close here. */
 static bool is_at_end(const struct literal *l)
 {
     const struct bracket *b = l->depth ? &l->open[l->depth - 1] : NULL;

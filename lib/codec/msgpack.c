@@ -4,8 +4,8 @@
  *   90-9f, dc, dd an array             a0-bf, d9-db   a text
  *   c4-c6         bytes                c7-c9, d4-d8   an extension: length, type, bytes
  *   c0, c2, c3    nil, false, true     ca-d3          a number of 4, 8 or 1, 2, 4, 8 bytes
- * Lengths and numbers are big-endian. How many values are still to come is one number, however deep they are,
- * and never more than bytes are left.
+ * Lengths and numbers are big-endian. The values that are still to come are counted in one number,
+ * however deep they are nested; there are never more of them than bytes left.
  */
 #include "codec/msgpack.h"
 

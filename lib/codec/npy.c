@@ -74,7 +74,7 @@ static bool take_shape(ckpt_str *t, struct npy *x)
     return take_text(t, "), }") || take_text(t, ")}");
 }
 
-/* is_simple - is T the header of an array of one simple type? Then sets X to it. */
+/* is_simple - returns true, and sets X, if T is the header of an array of one simple type. */
 static bool is_simple(ckpt_str t, struct npy *x)
 {
     if (!take_text(&t, "{'descr': '"))
@@ -161,7 +161,7 @@ static ckpt_status read_text(source *src, uint64_t offset, arena *a, ckpt_str *t
 struct fields {
     const ckpt_value *list;
     uint32_t next;
-    uint64_t times; /* how many of each: the shapes around it */
+    uint64_t times; /* how often the list comes: the product of the shapes around it */
 };
 
 static bool multiply_by_shape(const ckpt_value *shape, uint64_t *times)
@@ -284,8 +284,8 @@ static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint
     return CKPT_OK;
 }
 
-/* has_keys - does HEADER have the three keys of a header, and no others? If a key comes twice, the last
- * counts, as in Python. */
+/* has_keys - returns true if HEADER has the three keys of a header and no others. If a key comes twice,
+ * the last counts, as in Python. */
 static bool has_keys(const ckpt_value *header)
 {
     static const char *const names[] = {"descr", "fortran_order", "shape"};

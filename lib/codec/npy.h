@@ -8,7 +8,7 @@
 
 #define NPY_MAGIC      "\x93NUMPY"
 #define NPY_MAGIC_SIZE 6u
-#define NPY_DIMENSIONS 64u                 /* that NumPy 2 allows */
+#define NPY_DIMENSIONS 64u                 /* the most that NumPy 2 allows */
 #define NPY_MAX_HEADER (UINT32_C(1) << 20) /* NumPy itself reads 10,000 bytes unless it trusts the file */
 
 struct npy {

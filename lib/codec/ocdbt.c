@@ -50,7 +50,7 @@
 #define HEAD       12u
 #define CHECKSUM   4u
 #define MAX_RECORD ((uint64_t)1 << 28)
-#define NOWHERE    UINT64_MAX /* of an empty tree */
+#define NOWHERE    UINT64_MAX /* the offset of an empty tree */
 #define MAX_NODES  1000000u
 
 /* Where a record or value is. */
@@ -61,7 +61,7 @@ struct ocdbt_place {
 
 /* A subtree that is not read yet. */
 struct ocdbt_child {
-    ckpt_str prefix; /* of all its keys, which they leave out */
+    ckpt_str prefix; /* with which all its keys begin; they are stored without it */
     struct ocdbt_place place;
 };
 

@@ -20,7 +20,7 @@ struct ocdbt_file {
 struct ocdbt_files {
     /* open - sets F->src, which lives as long as the database, and F->shown to the file at F->path. */
     ckpt_status (*open)(void *user, struct ocdbt_file *f, ckpt_error *err);
-    /* budget - is called when N bytes of nodes have been parsed into the arena, all so far. */
+    /* budget - is called after nodes were parsed into the arena: N bytes of them so far. */
     void (*budget)(void *user, uint64_t n);
     /* newest - sets *NAME to the numbered manifest with the greatest number; empty: there is none. */
     ckpt_status (*newest)(void *user, ckpt_str *name, ckpt_error *err);
@@ -52,7 +52,7 @@ struct ocdbt {
 /* ocdbt_measure_record - sets *N to the size of the record at AT of SRC. Refuses bytes that are no record, a
  * record that ends after SRC, and a wrong checksum. */
 ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err);
-/* ocdbt_has_magic - does SRC begin with the magic number of a record? */
+/* ocdbt_has_magic - returns true if SRC begins with the magic number of a record. */
 bool ocdbt_has_magic(source *src);
 /* ocdbt_read - reads the newest version of the database with this MANIFEST into O, of which the caller has
  * set a, files and max_decoded. Everything but o->paths is in o->a; the caller calls ocdbt_free, also after a

@@ -297,7 +297,7 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
             first = *w->err;
             at = w->o->at;
         }
-        if (st != CKPT_OK && proto_is(&f, 8, PROTO_BYTES)) /* the error is about it */
+        if (st != CKPT_OK && proto_is(&f, 8, PROTO_BYTES)) /* the error names it */
             CKPT_TRY(read_name(w, content - w->r.pos, &t->name));
         CKPT_TRY(w->r.status);
         w->r.pos = content;
@@ -389,7 +389,7 @@ static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t 
 
 /* -------------------------------------------------------------------------------- messages */
 
-/* The fields that are messages, in which message, and of which kind. */
+/* The fields that are messages: the kind of the parent, and of the message. */
 static const struct child {
     uint8_t in, number, kind;
     const char *label;

@@ -56,9 +56,9 @@ struct onnx_pair {
 struct onnx {
     source *src;
     arena *a;
-    bool may_be_damaged; /* reads what it can of a malformed message, and cuts one that is too long */
-    /* Callbacks, each NULL or called for every such thing. FAULT gets the error of a tensor; if it returns
-     * CKPT_OK, reading goes on after that tensor. */
+    bool may_be_damaged; /* reads what it can of a malformed message, and cuts a message that is too long */
+    /* Callbacks, each NULL or called for every tensor, fault or node. FAULT gets the error of a tensor; if it
+     * returns CKPT_OK, reading continues after that tensor. */
     ckpt_status (*tensor)(void *user, const struct onnx_tensor *t, ckpt_error *err);
     ckpt_status (*fault)(void *user, ckpt_status st, ckpt_error *err);
     ckpt_status (*node)(void *user, ckpt_str domain, ckpt_str op_type, uint64_t at, ckpt_error *err);

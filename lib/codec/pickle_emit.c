@@ -31,7 +31,7 @@ static ckpt_str get_site_content(const void *user, uint32_t site)
     const pickle_writer *w = user;
     ckpt_str s = str_skip(buf_view(w->out), get_site_offset(w, site));
     const unsigned char *p = (const unsigned char *)s.ptr;
-    switch (p[0]) { /* bounded: we wrote all of it */
+    switch (p[0]) { /* bounded: the writer wrote all of it */
     case PICKLE_GLOBAL: return take_two_lines(str_skip(s, 1));
     case PICKLE_SHORT_BINSTRING: return str_of(s.ptr + 2, p[1]);
     default: return str_of(s.ptr + 5, load_u32le(p + 1)); /* bounded: likewise */

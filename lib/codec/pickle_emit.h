@@ -12,7 +12,7 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
 
-/* Where a PUT may be inserted: after the value that ends at an offset in the output, or whose opcode is there
+/* Where a PUT may be inserted: after the value that ends at an offset in the output, or whose opcode is at it
  * (a text or global, whose end is computed). Only the low 31 bits of the offset are kept, to save memory:
  * there is a site for each text. Offsets only grow. */
 struct put_site {
@@ -25,7 +25,7 @@ struct pickle_writer {
     const struct pickle_hooks *hooks;
     struct put_site *put_sites;
     size_t nput_sites, cap_put_sites;
-    size_t *wraps; /* [k]: the first site at k + 1 times 2^31 or beyond */
+    size_t *wraps; /* [k]: the first site at offset (k + 1) * 2^31 or beyond */
     size_t nwraps;
     uint32_t nmemo;
     map *memo;             /* put site -> memo index, if a GET uses it */

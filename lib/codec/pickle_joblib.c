@@ -8,7 +8,7 @@
  *   …     the rest of the outer pickle
  *
  * The node of the wrapper becomes that of the array as numpy pickles it, so that the rest of the program
- * knows no other form.
+ * reads one form only.
  *
  * Refused: other subclasses than ndarray, memmap and matrix, a frame that does not end before the array,
  * missing elements, a pickle of objects that makes no array.

@@ -14,7 +14,7 @@
 #define FIRST_WINDOW 4096u
 #define FIRST_SLAB   1024u
 #define LAST_SLAB    16384u
-#define FREE_SCRATCH ((uint64_t)64 << 20) /* an array of stack, marks or memo may always have so many bytes */
+#define FREE_SCRATCH ((uint64_t)64 << 20) /* bytes that the stack, the marks or the memo may always have */
 #define BYTES_A_PUT  16u                  /* a pickle has about one PUT for so many bytes */
 #define BYTES_A_CALL 64u
 #define FEW          4u

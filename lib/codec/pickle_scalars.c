@@ -289,8 +289,8 @@ static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
     return &m->words[hash % MACHINE_WORDS];
 }
 
-/* is_memoized - does a PUT follow? Then the writer would have used GET for an object that it wrote before, so
- * an equal text is a different object and must not share its node. */
+/* is_memoized - returns true if a PUT follows: this writer memoizes texts, and would have used GET for an
+ * object that it wrote before. So an equal text is a different object and must not share its node. */
 static bool is_memoized(const struct machine *m)
 {
     return m->p < m->lim && (*m->p == PICKLE_BINPUT || *m->p == PICKLE_LONG_BINPUT);

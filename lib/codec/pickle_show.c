@@ -16,7 +16,7 @@
 struct show_argument {
     unsigned char bytes[LONGEST];
     size_t n;       /* bytes that were read … */
-    uint64_t whole; /* … of so many */
+    uint64_t whole; /* … of so many in the file */
     ckpt_status status;
     ckpt_error *err;
 };

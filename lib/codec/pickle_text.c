@@ -138,7 +138,8 @@ int64_t integer_small(const unsigned char *at, size_t n)
     return (int64_t)v;
 }
 
-/* is_decimal_float - is S a number as Python's float() accepts it? Not hexadecimal, which strtod accepts. */
+/* is_decimal_float - returns true if S is a number that Python's float() accepts; not hexadecimal, which
+ * strtod accepts. */
 static bool is_decimal_float(ckpt_str s)
 {
     size_t i = 0, digits = 0;

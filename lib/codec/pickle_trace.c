@@ -133,7 +133,7 @@ static trace_ref read_global(struct tracer *t)
     return find_global(t, str_of(module, m), str_of(name, n));
 }
 
-/* could_be_any - can R be an object of any type when the pickle is loaded? */
+/* could_be_any - returns true if R can be an object of any type when the pickle is loaded. */
 static bool could_be_any(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
@@ -196,8 +196,8 @@ static bool push_call(struct tracer *t, trace_ref callable, trace_ref args, trac
     return tracer_report(t, &s) && tracer_push(t, node_ref(v));
 }
 
-/* can_be_arguments - does a loader accept R as the arguments of a call? C unpicklers need a tuple; pickle.py,
- * which joblib uses, unpacks any iterable. */
+/* can_be_arguments - returns true if a loader accepts R as the arguments of a call. C unpicklers need a
+ * tuple; pickle.py, which joblib uses, unpacks any iterable. */
 static bool can_be_arguments(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
@@ -306,8 +306,8 @@ static bool op_build(struct tracer *t)
            joblib_skip_array(t, target, state);
 }
 
-/* is_bytearray - is R a bytearray? APPEND and SETITEM accept it, because loaders call append(), extend() and
- * item assignment, which a bytearray has. */
+/* is_bytearray - returns true if R is a bytearray. APPEND and SETITEM accept it, because loaders call
+ * append(), extend() and item assignment, which a bytearray has. */
 static bool is_bytearray(trace_ref r) { return !trace_node(r) && trace_opcode(r) == PICKLE_BYTEARRAY8; }
 
 /* add_to_container - adds the stack items from FROM on to the object below them: a list or bytearray for
@@ -537,7 +537,7 @@ static bool run_op(struct tracer *t)
     }
 }
 
-/* report_crossing - ends the frame; if the opcode that just ran began in it, reports that it exceeds it. */
+/* report_crossing - ends the frame; reports if the opcode that just ran began in the frame and exceeds it. */
 static bool report_crossing(struct tracer *t)
 {
     bool inside = t->at < t->buffer;

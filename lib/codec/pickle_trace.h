@@ -7,7 +7,7 @@
 
 struct trace_options {
     bool framed; /* treat FRAME as CPython's C unpickler does for a file, see pickle_trace.c */
-    bool joblib_arrays_as_opcodes; /* as pickle.load: do not skip joblib's arrays */
+    bool joblib_arrays_as_opcodes; /* do not skip joblib's arrays, as pickle.load does not */
     bool payloads;                 /* report TRACE_STEP_PAYLOAD */
     uint64_t calls;                /* the number of the last call that an earlier trace reported */
     uint64_t *left;      /* opcodes that may still be followed in all traces together; NULL: any number */

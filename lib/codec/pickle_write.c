@@ -33,7 +33,7 @@ struct pickle_frame {
     uint8_t phase;               /* 0 at first; of a CALL, one of the enum below */
     bool shared;                 /* several nodes refer to v, so it needs a put site */
     bool pairs, batched;         /* the run is of pairs; its entries are added by APPEND(S), SETITEM(S) */
-    bool calls_hook;             /* call the entry hook for each entry of the run */
+    bool calls_hook;             /* the entry hook is called for each entry of the run */
     bool open, single;           /* a MARK was written for the batch; or its only entry needs none */
     bool value;                  /* the value of pair cur is next */
     uint32_t at, end;            /* the next entry of the run, and its end */
@@ -142,8 +142,9 @@ static ckpt_status fail_lossy(const ckpt_value *v, ckpt_error *err, const char *
                 (unsigned long long)v->offset, why);
 }
 
-/* replace_by_memo - if the value of F contains itself and was completed while its operands were written, pops
- * the N operands, or if MARK all above the MARK, writes a GET for the value, and returns true. */
+/* replace_by_memo - returns false unless the value of F contains itself and was completed while its
+ * operands were written. Then pops the N operands (MARK: all above the MARK) and writes a GET for the
+ * value. */
 static bool replace_by_memo(pickle_writer *w, const struct pickle_frame *f, uint32_t n, bool mark)
 {
     if (!f->shared || map_get_num(w->nodes, map_ptr(f->v)) == MAP_NONE)

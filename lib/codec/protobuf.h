@@ -21,8 +21,8 @@ bool proto_next(cursor *c, struct proto_field *f);
  * the bytes, which the caller reads or skips. CKPT_ETRUNCATED: the field is cut off; CKPT_EFORMAT: it is a
  * group, or has a wire type that does not exist. */
 ckpt_status proto_read(reader *r, struct proto_field *f);
-/* proto_is - is F the field NUMBER with the wire type WIRE? With another wire type, it would be an unknown
- * field. */
+/* proto_is - returns true if F is the field NUMBER with the wire type WIRE. With a different wire type, it
+ * is an unknown field. */
 static inline bool proto_is(const struct proto_field *f, uint64_t number, enum proto_wire wire)
 {
     return f->number == number && f->wire == wire;

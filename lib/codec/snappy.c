@@ -5,7 +5,7 @@
  *   …        elements; the two low bits of the first byte are the kind, the others are N:
  *            0   literal of N + 1 bytes; N 60 to 63: the length less one is in the next 1 to 4 bytes
  *            1   copy of 4 + (N & 7) bytes from (N >> 3) << 8 | next byte before
- *            2   copy of N + 1 bytes; the next 2 bytes are how far back it begins
+ *            2   copy of N + 1 bytes; the next 2 bytes are the distance back to its beginning
  *            3   the same with 4 bytes
  *
  * A copy may overlap what it writes. Refused: a copy from before the beginning, elements that are cut off,

@@ -73,7 +73,7 @@ static ckpt_status unpack_block(struct sstable_block *b, size_t *n, ckpt_error *
     return st;
 }
 
-/* set_entries - makes B read its entries, which offsets follow in its N bytes. */
+/* set_entries - makes B read its entries, after which its N bytes have the offsets of restarts. */
 static ckpt_status set_entries(struct sstable_block *b, size_t n, ckpt_error *err)
 {
     size_t most = n < 4 ? 0 : (n - 4) / 4; /* bounded: n is 4 or more */
@@ -194,7 +194,8 @@ static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor 
     return CKPT_OK;
 }
 
-/* count_outside - sets how many bytes are in no block of T, whose metadata and index have so many. */
+/* count_outside - sets t->outside, the number of bytes in no block of T. METADATA and INDEX are the sizes
+ * of the other two blocks. */
 static void count_outside(struct sstable *t, uint64_t metadata, uint64_t index)
 {
     uint64_t all = SSTABLE_FOOTER + 2 * TRAILER;

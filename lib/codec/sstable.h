@@ -35,7 +35,7 @@ struct sstable_block {
 
 /* sstable_unmask - returns the CRC-32C that a table stores as MASKED. */
 uint32_t sstable_unmask(uint32_t masked);
-/* sstable_has_magic - does SRC end with the magic number of a table? */
+/* sstable_has_magic - returns true if SRC ends with the magic number of a table. */
 bool sstable_has_magic(source *src);
 /* sstable_open - sets *T to the table SRC, with its list of blocks in A. Refuses blocks that overlap or are
  * not in the file. */

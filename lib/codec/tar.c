@@ -71,8 +71,8 @@ static bool parse_number(const unsigned char *b, size_t n, uint64_t *out)
     return i == n || b[i] == 0 || b[i] == ' ';
 }
 
-/* is_checksum_right - is the checksum of the header B the sum of its bytes, with those of the checksum as
- * blanks? Old writers added signed characters. Sets *TOTAL to the unsigned sum. */
+/* is_checksum_right - returns true if the checksum of the header B is the sum of its bytes, those of the
+ * checksum counted as blanks. Old writers added signed characters. Sets *TOTAL to the unsigned sum. */
 static bool is_checksum_right(const unsigned char *b, uint32_t *total)
 {
     uint64_t stated;

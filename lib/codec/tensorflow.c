@@ -12,7 +12,7 @@
  *   SerializedTensor      2 full_name "dense/kernel", 3 checkpoint_key
  *
  * The key of a slice is in OrderedCode, whose bytes sort as the values do: the number 0, the name, the rank,
- * and for each dimension start and length as signed numbers, 0 and -1 where it is all of it.
+ * and for each dimension start and length as signed numbers, 0 and -1 if the slice has all of it.
  *   number   a byte with the number of bytes that follow, then these, big-endian; 0 has none
  *   text     its bytes, 00 as 00 FF and FF as FF 00, then 00 01
  *   signed   one byte 80 ^ v for -64 to 63; for others, one more bit at the top for each further byte

@@ -13,7 +13,7 @@ struct tf_dtype {
     ckpt_dtype dtype; /* CKPT_DT_NP: torch has no such type, and NAME is its name */
     uint8_t width;    /* bytes of an element; 0: not fixed */
     uint8_t swap;     /* the unit that byte order applies to */
-    uint8_t field;    /* of TensorProto that has the values, in files of TensorFlow 1; 0: none */
+    uint8_t field;    /* the field of TensorProto with the values, in files of TensorFlow 1; 0: none */
 };
 
 #define TF_STRING 7u

@@ -27,7 +27,7 @@ struct checked_source {
     uint32_t first;      /* CRC-32C of the bytes before FROM */
     const uint64_t *end; /* of strings: where each ends among their bytes; NULL: no strings */
     uint64_t count;
-    pthread_mutex_t lock; /* while the checksum is compared */
+    pthread_mutex_t lock; /* held while the checksum is compared */
     atomic_bool checked;
 };
 

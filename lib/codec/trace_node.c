@@ -1,6 +1,6 @@
 /* trace_node.c - see tracer.h. A node that is not shared has one reference, from the stack or from a node
- * that contains it. When that goes away, the node and its items are released. Globals are never released,
- * because the tables of recently seen ones refer to them. */
+ * that contains it. When that reference is dropped, the node and its items are released. Globals are never
+ * released, because the tables of recently seen globals refer to them. */
 #include "codec/tracer.h"
 
 #include "base/checked.h"

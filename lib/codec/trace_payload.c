@@ -37,8 +37,8 @@ static bool has_magic(const unsigned char *b, size_t n)
     return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X'; /* 80, 2 to 5 */
 }
 
-/* get_possible_kinds - can a file (bit 1) or a pickle (bit 2) begin with B? A pickle cannot begin with an
- * opcode that needs items on the stack or in the memo. */
+/* get_possible_kinds - returns what can begin with the byte B: a file (bit 1), a pickle (bit 2). A pickle
+ * cannot begin with an opcode that needs items on the stack or in the memo. */
 static unsigned get_possible_kinds(unsigned char b)
 {
     enum { A_FILE = 1, A_PICKLE = 2 };
@@ -62,7 +62,7 @@ static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool ru
     return !(file || (kinds & 2 && runs)) || tracer_report(t, &s);
 }
 
-/* may_run - has B a newline or STACK_GLOBAL, as every import has? */
+/* may_run - returns true if B has a newline or STACK_GLOBAL, as every import has. */
 static bool may_run(const unsigned char *b, size_t n) { return memchr(b, '\n', n) || memchr(b, 0x93, n); }
 
 /* decode_latin1_head - sets the head of V from UTF-8 text whose first N bytes are at B. */

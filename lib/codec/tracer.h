@@ -78,7 +78,7 @@ bool tracer_report(struct tracer *t, struct trace_step *s);
 /* tracer_report_number - reports a step that has a number and no subject. */
 bool tracer_report_number(struct tracer *t, enum trace_what what, uint64_t number);
 
-/* tracer_share - sets that R has a reference besides that of the stack. */
+/* tracer_share - records that R has a reference besides that of the stack. */
 static inline void tracer_share(trace_ref r)
 {
     struct trace_node *n = (struct trace_node *)(uintptr_t)trace_node(r);

@@ -209,8 +209,8 @@ static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u,
     return st;
 }
 
-/* is_unfiltered - did libarchive recognize no filter? Then its format "raw" would return the bytes
- * unchanged. */
+/* is_unfiltered - returns true if libarchive recognized no filter. Then its format "raw" would return the
+ * bytes unchanged. */
 static bool is_unfiltered(const struct unpack_input *in)
 {
     return in->f.archive_format(in->a) == ARCHIVE_FORMAT_RAW &&

@@ -42,18 +42,18 @@ struct zarr_array {
 #define ZARR_V2 ".zarray"
 #define ZARR_V3 "zarr.json"
 
-/* zarr_read - sets *OUT to the array with the metadata TEXT, of a ZARR_V3 if V3, else of a ZARR_V2; allocates
- * from A. Refuses more than 2^63 bytes, chunks without elements, and codecs and dtypes that are not
- * supported, which it names. */
+/* zarr_read - sets *OUT to the array with the metadata TEXT, of ZARR_V3 if V3, else of ZARR_V2; allocates
+ * from A. Refuses more than 2^63 bytes and chunks without elements. Errors name the codecs and dtypes that
+ * are not supported. */
 ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, ckpt_error *err);
-/* zarr_is_chunk_key - is KEY, without the prefix of the array Z, the key of one of its chunks? Then sets AT
- * to the index of the first element of that chunk, by dimension. */
+/* zarr_is_chunk_key - returns true if KEY, without the prefix of the array Z, is the key of one of its
+ * chunks, and sets AT to the index of the first element of that chunk, by dimension. */
 bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *at);
 /* zarr_get_strides - sets STRIDE to the strides of the elements in a decoded chunk, by dimension. */
 void zarr_get_strides(const struct zarr_array *z, uint64_t *stride);
 /* zarr_decode - decodes STORED, which is encoded as E describes, and appends the elements to TO. */
 ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err);
-/* zarr_has_checksums - are there checksums in the stored bytes, which zarr_decode compares? */
+/* zarr_has_checksums - returns true if the stored bytes have checksums, which zarr_decode compares. */
 bool zarr_has_checksums(const struct zarr_encoding *e);
 
 /* A chunk in a shard: N bytes at AT of the shard. */

@@ -34,7 +34,7 @@ typedef struct zip {
     map *folded;          /* zip_index_case_folded: name in lower case -> entry, for names with capitals */
     char *lookup_name;    /* room for the name that zip_find_case_folded builds */
     size_t longest;       /* bytes of the longest name */
-    pthread_mutex_t lock; /* of window, located, sequential, and of entries until data_known */
+    pthread_mutex_t lock; /* protects window, located, sequential, and entries until data_known */
     struct zip_window *window; /* the local headers read last */
     uint32_t *order;           /* entries sorted by the offset of their headers */
     uint64_t directory;        /* offset of the central directory */

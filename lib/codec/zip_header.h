@@ -22,7 +22,7 @@
  *
  *   extra field (4.5): 2 bytes of id, 2 of length, data. Id 0001 is zip64 (4.5.3): in 64 bits those of
  *     uncompressed size, compressed size and offset that are FFFFFFFF in the header, in this order.
- *   data descriptor (4.3.9), after the payload where bit 3 of the flags is set: 50 4B 07 08 (optional),
+ *   data descriptor (4.3.9), after the payload if bit 3 of the flags is set: 50 4B 07 08 (optional),
  *     CRC-32, compressed and uncompressed size; the sizes have 4 bytes each, or 8
  *
  *   end of central directory (4.3.16)  zip64 end of central directory (4.3.14)
@@ -105,7 +105,7 @@ static inline uint32_t zip_central_length(const struct zip_header *h)
 }
 /* zip_read_local - reads the bytes of SRC at AT as a local header; the caller checks its signature. */
 ckpt_status zip_read_local(source *src, uint64_t at, struct zip_header *h, ckpt_error *err);
-/* zip_has_signature - are the bytes at AT of SRC those of SIGNATURE? */
+/* zip_has_signature - returns true if the bytes at AT of SRC are SIGNATURE. */
 bool zip_has_signature(source *src, uint64_t at, uint32_t signature);
 
 /* zip64_resolve - replaces the sizes and offset of H that are FFFFFFFF by those of the first zip64 field in

@@ -10,7 +10,7 @@ typedef struct inflater inflater;
 /* inflater_open - opens ARCHIVE, which must hold one archive and nothing else. The inflater closes it, also
  * after a failure here. */
 ckpt_status inflater_open(source *archive, inflater **out, ckpt_error *err);
-/* inflater_has_method - can this libzip unpack members of zip's compression METHOD? */
+/* inflater_has_method - returns true if this libzip can unpack members of zip's compression METHOD. */
 bool inflater_has_method(uint16_t method);
 void inflater_close(inflater *f); /* NULL is allowed */
 /* inflater_open_member - opens entry INDEX of the directory, which must have this NAME and SIZE, as a source

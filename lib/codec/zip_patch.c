@@ -44,7 +44,7 @@ static void measure_directory(const zip *z, reader *r, size_t i, struct director
     d->n = (size_t)(r->pos - z->directory); /* bounded: likewise */
 }
 
-/* has_only_end_records - are the end records all that R has left? */
+/* has_only_end_records - returns true if R has nothing left but the end records. */
 static bool has_only_end_records(reader *r)
 {
     uint64_t left = reader_left(r);
@@ -160,7 +160,7 @@ static bool are_same_patches(const struct patches *a, const struct patches *b)
     return same;
 }
 
-/* local_headers_match - do all members of Z have local headers that match the directory? */
+/* local_headers_match - returns true if the local headers of all members of Z match the directory. */
 static bool local_headers_match(zip *z)
 {
     bool all = true;
@@ -170,8 +170,8 @@ static bool local_headers_match(zip *z)
     return all;
 }
 
-/* undoes_append - does UNDO restore the name of entry I, of which only the last three letters differ in NOW,
- * and all bytes from the directory on? */
+/* undoes_append - returns true if UNDO restores the name of entry I, of which only the last three letters
+ * differ in NOW, and all bytes from the directory on. */
 static bool undoes_append(zip *z, size_t i, source *now, const struct patches *undo)
 {
     const struct zip_entry *e = &z->entries[i];

@@ -15,12 +15,12 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
  * of the file is unused. */
 ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, struct patches *out,
                              ckpt_error *err);
-/* zip_patch_undoes - would UNDO restore exactly what zip_patch_replace or zip_patch_append of entry I
- * changes? NOW is the file, Z the archive that UNDO would make of it. The local headers, which UNDO does not
- * change, must match the directory of Z. */
+/* zip_patch_undoes - returns true if UNDO restores exactly what zip_patch_replace or zip_patch_append of
+ * entry I changes. NOW is the file, Z the archive that UNDO would make of it. The local headers, which
+ * UNDO does not change, must match the directory of Z. */
 bool zip_patch_undoes(zip *z, size_t i, source *now, const struct patches *undo);
-/* zip_patch_is_consistent - do the payload of entry I, its CRC-32 and all local headers match the
- * directory? */
+/* zip_patch_is_consistent - returns true if the payload of entry I, its CRC-32 and all local headers match
+ * the directory. */
 bool zip_patch_is_consistent(zip *z, size_t i);
 
 #endif

@@ -45,7 +45,7 @@ struct salvage {
     map *names;            /* name -> the first record found */
     uint64_t bytes_wasted; /* bytes read of records that are not intact */
     bool end_unknown;      /* the end of the last record is unknown: the next ones may be inside it */
-    bool nested;           /* they are inside it, because a name came again */
+    bool nested;           /* the next records are inside it, because a name came again */
     ckpt_error *err;
 };
 
@@ -155,8 +155,8 @@ static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry
     }
 }
 
-/* overlaps_next_header - does a second header begin before AT, the end of the header at signature I? Then the
- * header at I is damaged. */
+/* overlaps_next_header - returns true if a second header begins before AT, the end of the header at
+ * signature I. Then the header at I is damaged. */
 static bool overlaps_next_header(const struct salvage *w, size_t i, uint64_t at)
 {
     while (++i < w->nsignatures && w->signatures[i].at < at)
@@ -205,7 +205,7 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     return CKPT_OK;
 }
 
-/* has_header_after - does a local or a central header begin where E ends by its size? */
+/* has_header_after - returns true if a local or a central header begins where E ends by its size. */
 static bool has_header_after(const struct salvage *w, const struct zip_entry *e)
 {
     return zip_has_signature(w->src, e->limit, ZIP_LOCAL) || zip_has_signature(w->src, e->limit, ZIP_CENTRAL);
@@ -280,7 +280,7 @@ static ckpt_status find_records(struct salvage *w)
 
 /* ------------------------------------------------------------------ archive */
 
-/* is_same_record - are the records A and B intact, with the same bytes? */
+/* is_same_record - returns true if the records A and B are intact and have the same bytes. */
 static bool is_same_record(const struct zip_entry *a, const struct zip_entry *b)
 {
     return !a->fault && !b->fault && !a->crc_unknown && !b->crc_unknown && a->crc == b->crc &&
@@ -335,8 +335,8 @@ static bool find_described_payload(struct salvage *w, const struct zip_entry *e,
     return false;
 }
 
-/* is_member_intact - does the checksum of entry I of a valid directory match its bytes, or, if there is none,
- * does its descriptor follow its payload? */
+/* is_member_intact - returns true if the checksum of entry I of a valid directory matches its bytes or, if
+ * there is none, its descriptor follows its payload. */
 static bool is_member_intact(struct salvage *w, zip *z, size_t i)
 {
     const struct zip_entry *e = &z->entries[i];

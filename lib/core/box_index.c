@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-#define VISITS    256u       /* compared for each box, on average, before a check is given up … */
-#define MORE      (1u << 24) /* … and so many more in all */
+#define VISITS    256u       /* boxes that a check may compare for each box, on average … */
+#define MORE      (1u << 24) /* … and so many more in total */
 #define MAX_STACK 65536u     /* regions not compared yet */
 
 uint64_t box_volume(const uint64_t *box, uint32_t ndim)
@@ -116,7 +116,7 @@ enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *
     return BOX_NONE;
 }
 
-/* Regions that may not be covered. */
+/* A stack of regions that may be uncovered. */
 struct regions {
     uint64_t *box;
     size_t n, cap;

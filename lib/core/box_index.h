@@ -1,6 +1,6 @@
 /* box_index.h - finds boxes in several dimensions that intersect a given box or each other, and gaps between
- * boxes. It is a packed R-tree over the boxes in the order of the caller. For pieces of a tensor that is
- * row-major, the order of reading. */
+ * boxes. It is a packed R-tree over the boxes in the order of the caller, which for the pieces of
+ * a row-major tensor is the order of reading. */
 #ifndef CORE_BOX_INDEX_H
 #define CORE_BOX_INDEX_H
 
@@ -41,10 +41,10 @@ void box_search_begin(struct box_search *s, const struct box_index *x, const uin
 /* box_search_next - sets *I to the number of the next box found, in rising order; false: there are no
  * more. */
 bool box_search_next(struct box_search *s, size_t *i);
-/* box_find_overlap - looks for two boxes that intersect. BOX_FOUND: boxes A < B do. BOX_TOO_IRREGULAR: to
+/* box_find_overlap - looks for two boxes that intersect. BOX_FOUND: boxes *A < *B do. BOX_TOO_IRREGULAR: to
  * compare them all takes too long. */
 enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b);
-/* box_find_hole - looks for a box inside of WHOLE that no box intersects. BOX_FOUND: HOLE is one. */
+/* box_find_hole - looks for a box inside of WHOLE that no box intersects. BOX_FOUND: HOLE is such a box. */
 enum box_finding box_find_hole(const struct box_index *x, const uint64_t *whole, uint64_t *hole);
 
 #endif

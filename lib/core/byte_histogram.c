@@ -75,6 +75,7 @@ static size_t decode_pattern(ckpt_dtype dt, unsigned b, double out[4])
     return is_f6(dt) ? 1 : dtype_info(dt)->block_elems * number_lanes(dt);
 }
 
+/* The current position: number K of the N numbers X that the bit pattern B decodes to. */
 struct histogram_iterator {
     unsigned b;
     size_t k, n;

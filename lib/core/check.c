@@ -7,7 +7,7 @@
 #include "base/buf.h"
 
 #define MAX_BYTES   (UINT64_C(1) << 30) /* for the texts of findings and the list of records */
-#define MAX_SUSPECT 100u /* up to this number, a finding may be caused by a file that is being written */
+#define MAX_SUSPECT 100u /* for so many findings, a file is checked for changes, which may have caused them */
 
 static const struct {
     const char *name, *text;

@@ -7,8 +7,9 @@
  * float8_e4m3fn has no Inf: values above 448 become 448 (older torch made them NaN). The two fnuz types
  * have neither Inf nor a negative zero, and such values become NaN.
  *
- * q8_0 is made as gguf-py and llama.cpp make it (ggml-quants.c, quantize_row_q8_0_ref), to the bit: blocks of
- * 32 numbers, a float16 that is the largest of them by 127, and each divided by it before that was rounded.
+ * q8_0 is made as gguf-py and llama.cpp make it (ggml-quants.c, quantize_row_q8_0_ref), to the bit: a block
+ * has 32 numbers; its scale, a float16, is the largest magnitude divided by 127, and each number is divided
+ * by the scale before that is rounded.
  *
  * A NaN stays a quiet NaN, with its sign and the payload bits that fit. torch keeps less of the payload,
  * and not the same on every CPU.
@@ -45,8 +46,8 @@ static uint32_t as_bits(float f)
 
 /* ------------------------------------------------------------ one element */
 
-/* half_from_float - rounds float32 bits to float16. A subnormal result is rounded by an addition: the
- * last bit of the sum is its last bit. */
+/* half_from_float - rounds float32 bits to float16. A subnormal result is rounded by adding a number so
+ * large that the last bit of the sum is the last bit of the result. */
 static uint32_t half_from_float(uint32_t f)
 {
     uint32_t sign = f >> 16 & 0x8000u, a = f & ABS32;
@@ -120,7 +121,7 @@ static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
         store_u16le(out + 2 * i, (uint16_t)half_from_float(load_u32le(in + 4 * i)));
 }
 
-/* f32_to_bf16 - returns the largest float without its sign, as bits. */
+/* f32_to_bf16 - converts N floats, and returns the bits of the largest, without its sign. */
 static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
 {
     uint32_t top = 0;
@@ -218,8 +219,8 @@ const char *convert_overflow_name(ckpt_dtype to)
     return !n || n->overflow_to == 0x7c ? "inf" : n->overflow_to == 0x80 ? "nan" : "448";
 }
 
-/* decode_small_float - returns a float of EXP bits biased by BIAS and MAN bits, without its special
- * values. */
+/* decode_small_float - returns the float32 of B, which has EXP bits of exponent, biased by BIAS, and MAN
+ * bits of mantissa. It has no special values. */
 static uint32_t decode_small_float(uint32_t b, uint32_t exp, uint32_t man, int bias)
 {
     uint32_t m = b & ((1u << man) - 1u), e = b >> man & ((1u << exp) - 1u);
@@ -228,7 +229,8 @@ static uint32_t decode_small_float(uint32_t b, uint32_t exp, uint32_t man, int b
     return as_bits(v) | (b >> (exp + man) & 1u) << 31;
 }
 
-/* decode_ieee_float - returns an 8-bit float of EXP bits, of which all ones mean Inf and NaN. */
+/* decode_ieee_float - returns the float32 of B, a byte with EXP bits of exponent, of which all ones mean
+ * Inf or NaN. */
 static uint32_t decode_ieee_float(uint32_t b, uint32_t exp)
 {
     uint32_t inf = ((1u << exp) - 1u) << (7 - exp), a = b & 0x7fu, sign = (b & 0x80u) << 24;

@@ -12,7 +12,7 @@ struct f8_format {
     uint32_t rebias;           /* added to the bits of a normal number */
     uint32_t overflow_start;   /* bits of the first float that rounds above the largest value */
     uint32_t overflow_to, nan; /* what an overflowing float becomes; what NaN becomes */
-    uint32_t sign_mask;        /* sign bit of OVER and NaN: 0x80, or 0 where they have none */
+    uint32_t sign_mask;        /* sign bit of OVERFLOW_TO and NAN: 0x80, or 0 if they have none */
     bool no_minus_zero;
 };
 
@@ -25,7 +25,7 @@ struct convert_kernels {
     void (*f16_to_f32)(const unsigned char *in, size_t n, unsigned char *out);
     void (*bf16_to_f32)(const unsigned char *in, size_t n, unsigned char *out);
     void (*f64_to_f32)(const unsigned char *in, size_t n, unsigned char *out);
-    /* the number of floats with LOW <= bits without sign < HIGH */
+    /* returns the number of floats with LOW <= bits without sign < HIGH */
     uint64_t (*count_in_range)(const unsigned char *in, size_t n, uint32_t low, uint32_t high);
 };
 
@@ -35,7 +35,7 @@ struct conversion {
     uint8_t out_width;           /* bytes of an element, or of a block of q8_0 */
     struct {
         uint16_t elems, in, out; /* its elements, bytes of FROM and of TO */
-    } unit;                      /* the least that can be converted */
+    } unit;                      /* the smallest amount that can be converted */
     uint32_t overflow_start;     /* floats that overflow TO: their bits without sign, from here … */
     uint32_t overflow_end;       /* … to before here */
     struct f8_format f8;         /* used if TO is an 8-bit float */
@@ -55,8 +55,8 @@ bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
 bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
 /* convert_run - converts N elements, which are whole units, and counts overflows in T. */
 void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t);
-/* convert_half, convert_byte - return the bits of the float32 that a float16 is, or the byte B that holds an
- * element of FROM. */
+/* convert_half, convert_byte - return the bits of the float32 that equals a float16, or B, an element of
+ * the 8-bit dtype FROM. */
 uint32_t convert_half(uint32_t half);
 uint32_t convert_byte(ckpt_dtype from, uint32_t b);
 /* convert_overflow_name - returns what a value above TO's largest becomes: "inf", "nan" or "448". */

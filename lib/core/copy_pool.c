@@ -35,7 +35,7 @@ struct copy_pool {
 struct copy_result {
     struct convert_tally tally;
     uint64_t nbytes;
-    uint32_t crc; /* if the job asks for it */
+    uint32_t crc; /* of the written bytes, if the job or the header has it */
 };
 
 /* The range of an item that one worker copies, and its progress. */
@@ -354,7 +354,8 @@ static ckpt_status copy_one_item(void *user, size_t i, struct parallel_context *
                           : CKPT_OK;
 }
 
-/* copy_item_chunk - flushes its writer if the header has a CRC-32, because another thread may patch it. */
+/* copy_item_chunk - copies one chunk of item I. Flushes the writer if the header has a CRC-32, because a
+ * different thread may patch it. */
 static ckpt_status copy_item_chunk(void *user, size_t i, struct parallel_chunk *chunk,
                                    struct parallel_context *run, ckpt_error *err)
 {
@@ -388,7 +389,7 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
                      err);
 }
 
-/* -------------------------------------------------------------------- joined */
+/* -------------------------------------------------------------------- all items */
 
 /* pick_items - picks all items or, for a rehearsal, those that it reads. */
 static ckpt_status pick_items(struct copy_pool *p, ckpt_error *err)

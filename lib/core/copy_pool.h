@@ -1,5 +1,5 @@
-/* copy_pool.h - copies tensors into a sink on several threads, for the writer of any format: it lists what
- * goes where, and calls copy_items. */
+/* copy_pool.h - copies tensors into a sink on several threads, for the writer of any format: it lists
+ * items and their offsets in the sink, and calls copy_items. */
 #ifndef CORE_COPY_POOL_H
 #define CORE_COPY_POOL_H
 
@@ -12,7 +12,7 @@
 /* What is copied: the elements of a row in row-major order, or all bytes of a storage. Both are written
  * little-endian. The items of a job are all rows, or all storages. */
 struct copy_item {
-    struct storage *storage; /* that no other item has; NULL: it is a row */
+    struct storage *storage; /* to copy, which no other item has; NULL: a row is copied */
     uint32_t row;
     ckpt_dtype from, to; /* differ if elements are converted, as conversion_init_blocks can */
     uint64_t offset;     /* in the sink; its range was skipped */

@@ -1,6 +1,6 @@
 /*
- * dequantize.c - takes ggml's blocks apart (ggml-quants.c, dequantize_row_*; gguf-py quants.py). Numbers are
- * rounded to float32 after each operation, in ggml's order, so that the bits are those of both.
+ * dequantize.c - decodes ggml's blocks (ggml-quants.c, dequantize_row_*; gguf-py quants.py). Numbers are
+ * rounded to float32 after each operation, in ggml's order, so that the results equal theirs to the bit.
  *
  * The layouts below name the fields of a block in order; d and m are float16, a number in brackets is a count
  * of bytes. The K and IQ types have 256 elements, in sub-blocks of 16 or 32 with a scale each. The IQ1, IQ2
@@ -37,7 +37,7 @@ INLINE unsigned bits_of(unsigned number, int shift, unsigned mask) { return numb
 
 /* ------------------------------------------------------------------- 32 elements */
 
-/* d, [m], [5th bits: 4], nibbles [16]: low nibbles, then high ones. Without m, BIAS is taken off each. */
+/* d, (m,) (fifth bits [4],) nibbles [16]: low nibbles, then high ones. Without m, BIAS is subtracted. */
 INLINE void nibbles(const unsigned char *b, bool has_m, bool has_fifth, int bias, float *y)
 {
     float d = half_at(b), m = has_m ? half_at(b + 2) : 0;
@@ -71,7 +71,7 @@ INLINE void look_up_nibbles(float d, const int8_t values[16], const unsigned cha
 
 static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                       1,    13,   25,  38,  53,  69,  89,  113};
-/* of float4_e2m1fn, twice the number; their scales are halved */
+/* the values of float4_e2m1fn times two, because ggml halves their scales */
 static const int8_t fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /* scale (float8_e8m0fnu), nibbles [16] */

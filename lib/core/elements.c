@@ -1,5 +1,5 @@
-/* elements.c - see elements.h. conj() and its like do not change a storage: torch stores its bytes
- * unchanged and marks the view (torch/_utils.py set_tensor_metadata). */
+/* elements.c - see elements.h. conj() and the like do not change a storage: torch stores its bytes
+ * unchanged and sets a flag of the view (torch/_utils.py set_tensor_metadata). */
 #include "core/elements.h"
 
 static void flip_signs(struct elements *e, const struct dtype_info *d, bool conj, bool neg)
@@ -35,7 +35,8 @@ ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uin
     return CKPT_OK;
 }
 
-/* swap_pairs - swaps bytes pairwise, four pairs at a time in a register; returns the bytes done. */
+/* swap_pairs - swaps bytes pairwise, four pairs at a time in a register; returns the number of swapped
+ * bytes. */
 static size_t swap_pairs(unsigned char *p, size_t n)
 {
     const uint64_t low = UINT64_C(0x00FF00FF00FF00FF);
@@ -77,7 +78,7 @@ void swap_bytes(unsigned char *p, size_t n, size_t width)
     }
 }
 
-/* negate_ints - two's complement of little-endian integers of any width. */
+/* negate_ints - negates little-endian integers in two's complement, of any width. */
 static void negate_ints(unsigned char *p, size_t n, size_t width)
 {
     for (; n; p += width, n -= width) {

@@ -16,7 +16,7 @@ struct elements {
 };
 
 /* elements_init - prepares for views of DT (WIDTH bytes an element) on a storage whose bytes are swapped
- * in units of SWAP (0 and 1: not). CKPT_EUNSUPPORTED where DT has no such values. */
+ * in units of SWAP (0 and 1: not). CKPT_EUNSUPPORTED if DT has no such values. */
 ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uint8_t swap, bool conj,
                           bool neg, ckpt_error *err);
 /* swap_bytes - reverses each unit of WIDTH bytes in the N bytes at P; an incomplete last unit is

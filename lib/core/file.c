@@ -12,7 +12,7 @@
 #include "core/python2.h"
 
 #define MIB   (UINT64_C(1) << 20)
-#define VIEWS 8u /* times the size of the file, as ckpt.h has it */
+#define VIEWS 8u /* bytes of all views per byte of the file, by default; see ckpt.h */
 
 static void default_limits(ckpt_limits *l)
 {
@@ -181,7 +181,7 @@ void file_notice_v(ckpt_file *f, const char *fmt, va_list args)
 
 const char *ckpt_notice_at(const ckpt_file *file, size_t i)
 {
-    ckpt_file *f = (ckpt_file *)(uintptr_t)file; /* for its lock alone */
+    ckpt_file *f = (ckpt_file *)(uintptr_t)file; /* only its lock changes */
     if (!f)
         return NULL;
     pthread_mutex_lock(&f->lock);
@@ -317,7 +317,7 @@ static ckpt_str name_of(const void *user, uint32_t i)
     return table_name(&f->table, i);
 }
 
-/* index_names - file_index_names, under the lock. */
+/* index_names - does what file_index_names does, under the lock. */
 static bool index_names(ckpt_file *f)
 {
     if (f->names)

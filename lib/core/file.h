@@ -34,8 +34,8 @@ struct pickle_mutation {
 struct ckpt_file {
     arena *a;
     char *path;
-    const char *folder; /* where the files of a folder are: in PATH, or in a folder there */
-    size_t holders; /* in addition to the first: by file_hold */
+    const char *folder; /* if PATH is a folder: where its files are, PATH or a folder in it */
+    size_t holders;     /* how often file_hold was called without file_release */
     source *src; /* NULL for directories */
     uint64_t nbytes;
     const struct format *format;
@@ -52,15 +52,15 @@ struct ckpt_file {
     pthread_mutex_t lock; /* of notices and names, which reading may add to: by several threads at a time */
     struct notices notices;
     ckpt_str producer;
-    ckpt_ranks ranks; /* how many wrote it, and how; its ranks are 0: that is not known */
+    ckpt_ranks ranks; /* how many ranks wrote it, and how; .ranks is 0 if that is unknown */
     bool executes_code;
-    bool for_torch_load;         /* torch.load is what reads this kind of file */
+    bool for_torch_load;     /* torch.load reads this kind of file */
     ckpt_str torch_load_why; /* non-empty: torch.load refuses it whatever it holds */
     bool flat;               /* names are keys as they stand (safetensors): '.' does not nest */
-    bool narrowed;           /* ckpt_file_narrow: for reading alone */
-    bool names_only;         /* nothing but the names of its rows is known */
+    bool narrowed;           /* by ckpt_file_narrow: it can be read, but not written */
+    bool names_only;         /* only the names of its rows are known */
     uint64_t unaccounted;    /* bytes of storages that no row can show */
-    uint64_t data_offset;    /* from here to the end of SRC are tensors alone; 0: of no such format */
+    uint64_t data_offset;    /* only tensors follow from here to the end of SRC; 0: not in this format */
     struct pickle_facts **pickles;
     size_t npickles, cap_pickles;
     ckpt_value *metadata; /* safetensors __metadata__, the pairs of GGUF … as a DICT of str, or NULL */
@@ -87,7 +87,7 @@ struct ckpt_file {
     struct source_watch *watch; /* during open only; may be NULL */
     struct check *check;        /* faults are reported there and reading continues; usually NULL */
     bool salvage;               /* damaged tensors are lost, not an error */
-    bool *lost_row;      /* by row, NULL: none */
+    bool *lost_row;             /* by row: it is lost; NULL: none is */
     ckpt_lost *lost;
     size_t nlost, cap_lost;
     arena *inspected; /* holds what the last ckpt_inspect found: */
@@ -101,7 +101,7 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_replace_by - makes F what ONE is, and frees what F was. */
+/* file_replace_by - moves all that ONE has into F; frees what F had, and ONE. */
 void file_replace_by(ckpt_file *f, ckpt_file *one);
 /* file_hold, file_release - count the holders of F; the last file_release frees it. Only for ckpt_close and
  * for plans: files that the library opens for itself are freed by file_free. */
@@ -133,10 +133,10 @@ ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, cons
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
 /* file_take_pickles - adds the facts of the pickles of FROM, which lives as long as F. */
 ckpt_status file_take_pickles(ckpt_file *f, const ckpt_file *from, ckpt_error *err);
-/* file_names_literal - returns true if a pickle of F has a name that Python 3 would map to a different one
- * below its protocol. */
+/* file_names_literal - returns true if a pickle of F, of protocol 3 or later, has a name that Python 3
+ * would translate to a different name in a pickle of an earlier protocol. */
 bool file_names_literal(const ckpt_file *f);
-/* file_replacement - returns the node to write instead of V; V itself mostly. */
+/* file_replacement - returns the node to write instead of V; usually V itself. */
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 /* file_storage_keys - returns F->storage_keys with all storages that the table has; NULL: no memory. */
@@ -147,8 +147,8 @@ ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_
 /* file_storage_add - adds a storage as table_add_storage does, and lets file_storage_find find it by its
  * key. */
 ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err);
-/* file_bytes_storage - returns the storage of F's own table that V is, a call of
- * torch.storage._load_from_bytes with a whole stream for an argument; CKPT_NO_STORAGE: none. */
+/* file_bytes_storage - returns the storage in F's own table that V loads: V calls
+ * torch.storage._load_from_bytes with a whole stream of torch.save. CKPT_NO_STORAGE: none. */
 uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v);
 /* file_index_names - makes the name index; false: no memory. */
 bool file_index_names(ckpt_file *f);

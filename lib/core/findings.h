@@ -26,8 +26,8 @@ struct scan {
     int (*report)(void *user, const ckpt_scan_record *record); /* may be NULL; nonzero: stop */
     void *user;
     bool cancelled;
-    uint64_t opcodes_left; /* that may still be followed in the file in total */
-    bool gave_up;          /* bytes were not tried to their end as a pickle: opcodes or memory ran out */
+    uint64_t opcodes_left; /* opcodes that may still be followed, in the whole file */
+    bool gave_up;          /* a possible pickle was not followed to its end: opcodes or memory ran out */
     ckpt_error failed;     /* the first failure of memory or disk, which makes the findings incomplete */
     ckpt_scan_result *result;
     /* scan/judge.c sets these: begin a pickle, pass its steps, end it. The first pass only judges how it
@@ -36,7 +36,7 @@ struct scan {
     ckpt_status (*begin)(void *judge, const struct scan_pickle *p, bool reporting, uint64_t error_offset);
     /* end - judges the end of the trace; returns true if there is anything to report */
     bool (*end)(void *judge, const struct trace_end *end);
-    /* is_known_exec - is G known to run code? That is enough to take bytes for a pickle. */
+    /* is_known_exec - returns true if G is known to run code: enough to take bytes for a pickle. */
     bool (*is_known_exec)(const struct trace_global *g);
     void *judge;
 };
@@ -60,7 +60,7 @@ ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, cons
                        uint64_t offset, const char *fmt, ...) CKPT_PRINTF(6, 7);
 struct scan_place {
     const source *src; /* may be NULL */
-    uint64_t offset;   /* in it, or CKPT_NO_OFFSET */
+    uint64_t offset;   /* in SRC, or CKPT_NO_OFFSET */
 };
 /* scan_found_error - reports E as a finding. */
 ckpt_status scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,

@@ -12,8 +12,7 @@ bool number_is_complex(ckpt_dtype dt);
 bool number_is_wide(ckpt_dtype dt);
 /* number_decode - decodes ELEMS elements at IN, which is little-endian and holds complete blocks
  * (dtype.def), to ELEMS * number_lanes(dt) doubles at OUT. Exact except for 64-bit integers above 2^53.
- * Quantised types give their stored integers, ggml's blocks the
- * numbers that they mean. */
+ * Quantised types give their stored integers, ggml's blocks the numbers that they stand for. */
 void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);
 /* number_add_lanes - returns the sum of the eight numbers at L, always added up in the same order. */
 static inline double number_add_lanes(const double *l)

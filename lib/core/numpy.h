@@ -50,7 +50,8 @@ bool is_latin1(ckpt_str codec);
 /* latin1_text - returns the node of the text in a call of _codecs.encode(text, 'latin1'), which may be a
  * span; NULL: V is no such call. */
 const ckpt_value *latin1_text(const ckpt_value *v);
-/* latin1_of - sets *TEXT to that text; false if it is not in memory. */
+/* latin1_of - sets *TEXT to the text that latin1_text finds in V; false if there is none, or it is not in
+ * memory. */
 bool latin1_of(const ckpt_value *v, ckpt_str *text);
 
 #endif

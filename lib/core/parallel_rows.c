@@ -54,7 +54,7 @@ static uint32_t get_group_end(const struct parallel_state *t, uint32_t g)
 {
     return t->starts ? t->starts[g + 1] : g + 1;
 }
-/* get_group_item - returns the item at K of all groups. */
+/* get_group_item - returns item K in the order of the groups. */
 static uint32_t get_group_item(const struct parallel_state *t, uint32_t k)
 {
     return t->order ? t->order[k] : k;

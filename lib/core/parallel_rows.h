@@ -29,7 +29,7 @@ struct parallel_chunk {
 struct parallel_job {
     bool defers_check; /* the caller calls file_unchanged after success, once for many jobs */
     const struct parallel_item *items;
-    struct parallel_item (*get_item)(void *user, size_t i); /* instead of items, on any thread */
+    struct parallel_item (*get_item)(void *user, size_t i); /* if ITEMS is NULL; called on any thread */
     size_t n;
     unsigned threads; /* 0: as pool_threads chooses */
     /* process - processes item I, on any thread, but never two items at a time that share a storage with an

@@ -6,7 +6,7 @@
  *
  * A read is split into boxes of the tensor, each as large as can be. core/gather reads what each piece has of
  * such a box, in few and large reads. Reading columns is fast only for many rows at a time, so that
- * source.block is large. Narrow columns are not copied one after the other, since each line of the cache
+ * source.block is large. Narrow columns are not copied one after the other, because each line of the cache
  * would be written as often as there are columns in it: they are read into a buffer first, and then copied a
  * few rows at a time, of all columns.
  *
@@ -27,8 +27,8 @@
 #define NO_DIM UINT32_MAX
 
 #define BAND_COLUMNS 128u
-#define BAND         65536u /* malloc may map a larger buffer anew for each read */
-#define NARROW       256u   /* bytes of a row of a column */
+#define BAND         65536u /* bytes; a larger buffer could be mapped anew for each read */
+#define NARROW       256u   /* bytes of a row of a column, at most */
 #define TILE         32768u /* bytes that stay in the first cache */
 
 /* Dimensions LEAD to INNER of the tensor, which are one dimension of the boxes because every piece spans
@@ -36,7 +36,7 @@
  * bytes of an element. */
 struct group {
     uint32_t lead, inner;  /* NO_DIM: the bytes of an element */
-    uint64_t unit, extent; /* steps of one index of LEAD; of the group */
+    uint64_t unit, extent; /* steps of one index of LEAD; steps of the group */
 };
 
 /* Where the bytes of a box are. */
@@ -52,7 +52,7 @@ struct assembled {
     bool overlap;
     struct box_index index;
     struct place *place;    /* by box */
-    const uint32_t *number; /* by box: which piece it is */
+    const uint32_t *number; /* by box: the number of its piece */
     const uint64_t *stride; /* NDIM of each box, in bytes; NULL: each is row-major, without gaps */
     uint64_t extent[BOX_DIMS], run[BOX_DIMS]; /* by dimension: steps of the tensor, bytes of a step */
     const unsigned char *fill;                /* WIDTH bytes, or NULL */
@@ -77,7 +77,7 @@ static uint64_t next_box(const struct assembled *s, uint64_t first, uint64_t cou
     return (box[n + k] - box[k]) * s->run[k];
 }
 
-/* add_dim - adds a dimension outside of those of G, or joins it with the last one if it continues that. */
+/* add_dim - adds a dimension outside of those of G, or joins it with the last one if it continues it. */
 static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out)
 {
     struct gather_dim *last = g->ndim ? &g->dim[g->ndim - 1] : NULL;
@@ -173,7 +173,7 @@ static void skip_rows(struct column *c, uint64_t n)
 static void copy_rows(struct column *c, uint64_t n, unsigned char *out)
 {
     const struct gather_dim dim[2] = {{c->row, 1, 1}, {n, c->row, c->pitch / c->width}};
-    uint32_t outer = c->row == 1; /* where there is nothing inside of a row */
+    uint32_t outer = c->row == 1; /* if a row has one element */
     if (n)
         gather_scatter(dim + outer, 2 - outer, c->in, out + c->to, c->width);
     skip_rows(c, n);
@@ -312,7 +312,7 @@ static ckpt_status copy_box(const struct assembled *s, const uint64_t *box, stru
     return CKPT_OK;
 }
 
-/* fill_gap - repeats the fill element, for what no piece covers. */
+/* fill_gap - repeats the fill element, for the bytes that no piece covers. */
 static void fill_gap(const struct assembled *s, uint64_t off, unsigned char *out, size_t n)
 {
     size_t have = n < s->width ? n : s->width;
@@ -372,7 +372,7 @@ struct pieces_builder {
     arena *a;
     ckpt_error *err;
     uint64_t nbytes;
-    uint32_t *order; /* of the pieces that are not empty, row-major by where their boxes begin */
+    uint32_t *order; /* numbers of the pieces that are not empty, sorted by the offsets of their boxes */
     size_t n;
     bool row_major;               /* each piece is stored row-major, without gaps */
     struct group group[BOX_DIMS]; /* the innermost first */
@@ -430,8 +430,8 @@ static ckpt_status measure_tensor(struct pieces_builder *x)
                        "{the product of its %u sizes} does not fit {=64 bits}", p->ndim);
 }
 
-/* compute_byte_strides - computes the strides of C, which is not empty, in bytes; *SPAN: bytes from its first element
- * to the end of its last. False: more than 64 bits. */
+/* compute_byte_strides - computes the strides of C, which is not empty, in bytes; *SPAN: bytes from its
+ * first element to the end of its last. False: more than 64 bits. */
 static bool compute_byte_strides(const struct pieces *p, const struct piece *c, uint64_t *stride,
                                  uint64_t *span)
 {
@@ -580,7 +580,7 @@ static bool continues_group(const struct pieces_builder *x, uint32_t k, const st
     return yes;
 }
 
-/* group_dims - groups the dimensions into as few as the boxes need, without those of size 1. */
+/* group_dims - groups the dimensions into as few groups as possible, without those of size 1. */
 static void group_dims(struct pieces_builder *x)
 {
     const struct pieces *p = x->p;
@@ -734,8 +734,8 @@ static void join_runs(struct assembled *s)
     s->index.count[0] = n;
 }
 
-/* compute_read_block - returns a size in bytes; reads of it, or multiples, have whole rows of the dimensions
- * that are cut. */
+/* compute_read_block - returns a size in bytes, multiples of which have whole rows of the dimensions that
+ * are cut. */
 static uint32_t compute_read_block(const struct assembled *s)
 {
     uint32_t k = 0;

@@ -8,7 +8,7 @@
 #include "io/source.h"
 
 struct piece {
-    const uint64_t *offset, *size; /* of its box in the tensor, by dimension */
+    const uint64_t *offset, *size; /* by dimension: where its box begins in the tensor, and how large it is */
     const uint64_t *stride; /* in elements of SRC, where the box is stored; NULL: row-major, without gaps */
     source *src;
     uint64_t at; /* byte of SRC where the first element of the box is */
@@ -17,7 +17,7 @@ struct piece {
 struct pieces {
     const uint64_t *shape;
     uint32_t ndim;
-    uint32_t width; /* bytes of an element; of packed types those of a block, which the last size counts */
+    uint32_t width; /* bytes of an element; of packed types, bytes of a block, which the last size counts */
     const struct piece *piece;
     size_t n;
     bool may_overlap; /* if pieces overlap, the first one counts; else overlapping is an error */

@@ -325,7 +325,7 @@ ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err)
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* find_noted_rename - returns the earlier rename that ONE continues, or NULL. */
+/* find_noted_rename - returns the noted rename whose result ONE renames again, or NULL. */
 static ckpt_rename *find_noted_rename(const ckpt_plan *p, const ckpt_rename *one)
 {
     uint32_t i = map_get(p->noted_names, one->from);
@@ -408,7 +408,7 @@ static bool make_renames(ckpt_plan *p)
 
 const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i)
 {
-    ckpt_plan *p = (ckpt_plan *)(uintptr_t)plan; /* the list is a cache */
+    ckpt_plan *p = (ckpt_plan *)(uintptr_t)plan; /* not const, because the list is a cache */
     if (!p || i >= p->nrenames || (!p->renames && !make_renames(p)))
         return NULL;
     return i < p->nrenames ? &p->renames[i] : NULL;

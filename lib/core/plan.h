@@ -44,7 +44,7 @@ struct ckpt_plan {
     bool *keep;                 /* by row: it is written */
     uint16_t *cast;             /* by row: the new dtype, 0: unchanged; NULL: no casts */
     uint32_t cast_weights;      /* the dtype of a cast without a glob, 0: none … */
-    const bool *is_weights;     /* … and by row: that cast applies to it */
+    const bool *is_weights;     /* … and by row: this cast applies to it */
     bool object_graph_dropped;  /* plan_drop_object_graph was called */
     bool any_keep;              /* plan_keep was called */
     bool renaming;              /* an operation renames; a value without names is copied unchanged */
@@ -92,7 +92,7 @@ struct write_job {
         uint32_t number, count;
         uint64_t tensors; /* of all files */
     } part;
-    bool layout_only; /* check all that needs no data, and write nothing */
+    bool layout_only; /* make the checks that need no data, and write nothing */
 };
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);

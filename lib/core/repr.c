@@ -1,5 +1,5 @@
-/* repr.c - see repr.h. Floats: the fewest digits that read back as the same number, found by trying,
- * formatted as Python's float.__repr__ does. */
+/* repr.c - see repr.h. Floats get the fewest digits that read back as the same number, found by trying, in
+ * the format of Python's float.__repr__. */
 #include "core/repr.h"
 
 #include <math.h>
@@ -33,8 +33,8 @@ static bool reads_back(const char *text, double x, enum repr_width width)
     return width == REPR_HALF ? rounds_to_half(y, x) : y == x;
 }
 
-/* increment_last_digit - increments the last digit of TEXT, unless it is a 9: that sum ends in 0 and was
- * tried with one digit less. */
+/* increment_last_digit - increments the last digit of TEXT, unless it is a 9: the sum would end in 0, and
+ * was tried with one digit less. */
 static void increment_last_digit(char *text)
 {
     char *last = strchr(text, 'e') - 1;
@@ -53,7 +53,7 @@ static struct repr_decimal find_shortest(double x, enum repr_width width)
         if (reads_back(text, x, width))
             break;
         /* The gap above a power of two is twice the gap below: a decimal that is
-         * not the nearest to it may still read back as it. */
+         * not the nearest to X may still read back as X. */
         increment_last_digit(text);
         if (reads_back(text, x, width))
             break;

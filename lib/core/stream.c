@@ -1,4 +1,4 @@
-/* stream.c - see stream.h. A contiguous view is read straight into the caller's buffer; any other is
+/* stream.c - see stream.h. A contiguous view is read straight into the caller's buffer; any other view is
  * gathered into a block of at most 4 MiB. */
 #include "core/stream.h"
 
@@ -15,7 +15,7 @@ struct row_reader {
     const ckpt_tensor *t;
     struct storage *st;
     uint64_t total; /* units of g.width bytes: elements, or bytes of packed types */
-    uint32_t whole; /* elements of a block, which stream_next does not split */
+    uint32_t whole; /* units in a block, because stream_next returns whole blocks */
     bool is_run;    /* its elements are contiguous */
     struct gather g;
     struct elements e;
@@ -27,7 +27,7 @@ struct stream {
     struct stream_options opts;
     uint64_t next, end; /* units: the next to read, and the end */
     bool is_range;      /* stream_open_range: the CRC is left to the caller */
-    bool checks_crc;    /* while it reads, see stream_checks_crc */
+    bool checks_crc;    /* reading computes the CRC, see stream_checks_crc */
     bool crc_deferred;  /* the caller computes it, see stream_defer_crc */
     uint32_t crc;
     unsigned char *block; /* gathered units: block_at of block_len bytes have been returned */

@@ -42,7 +42,7 @@ void stream_close(stream *s);
  * and stream_set_crc at the end instead. */
 bool stream_checks_crc(const stream *s);
 void stream_defer_crc(stream *s);
-enum crc_kind stream_crc_kind(const stream *s); /* of the CRC that it computes, or would */
+enum crc_kind stream_crc_kind(const stream *s);                       /* of the CRC of its storage */
 ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err); /* of a range: kept for stream_crc */
 /* stream_read - reads COUNT elements from FIRST; checks no CRC. */
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,

@@ -7,8 +7,8 @@
 #include "core/value.h"
 #include "io/source.h"
 
-/* One step of a row's path, as a place in the graph: the entry INDEX of NODE
- * (pair of a mapping, item of a sequence). A plan edits names there. */
+/* One step of a row's path in the graph: the entry INDEX of NODE (pair of a mapping, item of a sequence). A
+ * plan edits the name of that entry. */
 struct step {
     const ckpt_value *node; /* NULL: nothing editable (attribute of an object) */
     uint32_t index;
@@ -33,14 +33,14 @@ struct storage {
     } s;
     source *src; /* the storage is [off, off + s.nbytes) of it; owned reference; NULL: no bytes (meta) */
     uint64_t off;
-    uint64_t numel;                  /* as its persistent id states, in elements of dtype */
+    uint64_t numel;                  /* the size in its persistent id, in elements of DTYPE */
     const ckpt_value *pid;           /* PERSID node, or NULL */
     const struct storage_more *more; /* or NULL */
     uint32_t crc;                    /* valid if has_crc */
     uint32_t number;                 /* while a file is written: one more than its number there, 0: none */
     uint32_t dtype;                  /* ckpt_dtype of its storage class; U8: untyped */
     atomic_bool crc_checked; /* its bytes have that CRC, or it is ignored; set by any thread that read them */
-    uint8_t swap;            /* width to byte-swap on reading; 0: little-endian already */
+    uint8_t swap;            /* width of the unit whose bytes reading swaps; 0: little-endian already */
     bool has_crc : 1;
     bool is_crc32c : 1; /* CRC is a CRC-32C, not a CRC-32 */
     bool has_crcs : 1;  /* the storage has no checksum, but each of the pieces in SRC has one */

@@ -57,7 +57,7 @@ static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct convers
     struct convert_tally ignored = {0};
     struct conversion_buffers *b = count ? malloc(sizeof *b) : NULL;
     ckpt_status st = b || !count ? CKPT_OK : fail_memory(err);
-    uint64_t unit = c->in_elems > 1 ? c->in_width : 1; /* what stream_read counts a block as */
+    uint64_t unit = c->in_elems > 1 ? c->in_width : 1; /* stream_read counts so many units in a block */
     while (st == CKPT_OK && count) {
         uint64_t block = first / c->in_elems, skip = first % c->in_elems;
         uint64_t n = CONVERTED_AT_ONCE - skip < count ? CONVERTED_AT_ONCE - skip : count;

@@ -7,7 +7,7 @@
 #include "core/stream.h"
 
 /* tensor_stream_options - returns options by which a wrong checksum is an error, or a notice of F if F
- * ignores them. */
+ * ignores checksums. */
 struct stream_options tensor_stream_options(ckpt_file *f);
 /* tensor_failed - adds the name of row I and the path of F to ERR; returns ST. */
 ckpt_status tensor_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err);

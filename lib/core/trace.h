@@ -1,12 +1,12 @@
 /* trace.h - what a loader would do when it runs a pickle, as steps reported while the pickle is read. No
  * object is created: a value is an offset in the file or a node that keeps what a report shows.
- * codec/pickle_trace.c produces these. */
+ * codec/pickle_trace.c makes these steps. */
 #ifndef CORE_TRACE_H
 #define CORE_TRACE_H
 
 #include "core/value.h"
 
-/* A value: a constant, as its opcode and the offset of that, or a struct trace_node. */
+/* A value: a constant, as its opcode and the offset of the opcode, or a struct trace_node. */
 typedef uint64_t trace_ref;
 
 enum trace_kind {
@@ -33,7 +33,7 @@ struct trace_node {
 struct trace_global {
     struct trace_node node;
     ckpt_str module, name; /* as spelled in the file */
-    uint8_t protocol;    /* at that opcode: below 3 Python 2 names are mapped, from 4 on dots are followed */
+    uint8_t protocol;    /* of the pickle: below 3, Python 2 names are mapped; from 4 on, dots are followed */
     bool literal;        /* false: an operand of STACK_GLOBAL is not a constant */
     int32_t verdict;     /* scan/judge caches its verdict here; -1: none yet */
     ckpt_str python3[2]; /* module and name that Python 3 imports */
@@ -42,7 +42,7 @@ struct trace_global {
 enum trace_what {
     TRACE_STEP_IMPORT, /* subject: the global */
     TRACE_STEP_CALL,   /* subject: the call, which is a new value */
-    TRACE_STEP_CHANGE, /* BUILD, APPEND … on SUBJECT, no builtin container; with: the operand */
+    TRACE_STEP_CHANGE, /* BUILD, APPEND … on SUBJECT, which is no builtin container; with: the operand */
     TRACE_STEP_PERSID, /* subject: the id */
     TRACE_STEP_EXTENSION,
     TRACE_STEP_BUFFER,

@@ -4,7 +4,7 @@
  * numpy.dtype("f8", False, True) with a BUILD of (version, byte order, subdtype, names, fields, size,
  * alignment, flags[, metadata]), numpy/_core/src/multiarray/descriptor.c, arraydescr_setstate. numpy
  * trusts the flags: bit 0 (references are counted), 1 (an array is pickled as a list) and 3 (memory is
- * cleared first) are set for a dtype that contains objects, and for no other; where they are missing, the
+ * cleared first) are set for a dtype that contains objects, and for no other; if they are missing, the
  * bytes of an array are used as addresses of objects. For states below version 3 numpy computes the flags,
  * and any that are not 0 make every item an object.
  *
@@ -26,7 +26,7 @@ struct shallow_dtype {
     int64_t flags;
     const struct trace_node *fields; /* NULL: none */
     trace_ref sub;                   /* the dtype of a subarray; 0: none */
-    const char *odd;
+    const char *odd;                 /* the contradiction found; NULL: none */
 };
 
 struct dtype_check {
@@ -74,7 +74,7 @@ static bool read_integer(struct dtype_check *l, trace_ref r, int64_t *out)
     return v && v->type == CKPT_V_INT && value_integer(v, out);
 }
 
-/* parse_type_code - parses "f8", a letter and a size. */
+/* parse_type_code - parses a type code: a letter and a size, such as "f8". */
 static bool parse_type_code(ckpt_str s, struct shallow_dtype *out)
 {
     if (!s.len || !s.ptr[0] || !strchr("biufcmMSUVO?", s.ptr[0]))

@@ -6,7 +6,7 @@
 #include "core/trace.h"
 
 enum trace_holds {
-    HOLDS_UNKNOWN, /* spelled as no pickler does, or not in the file */
+    HOLDS_UNKNOWN, /* spelled as no pickler spells a dtype, or not in the file */
     HOLDS_NUMBERS,
     HOLDS_OBJECTS /* at least as a component of each item */
 };

@@ -1,4 +1,4 @@
-/* value.c - creates and reads nodes of the value graph. Every reading function accepts every node, since
+/* value.c - creates and reads nodes of the value graph. Every reading function accepts every node, because
  * a hostile file can put any node anywhere. */
 #include "core/value.h"
 

@@ -1,5 +1,5 @@
 /* value.h - the value graph: a description of the objects that a pickle would create, without creating
- * them. Nodes have an identity: one may be reachable by several paths, and from itself. */
+ * them. Nodes have an identity: a node may be reachable by several paths, and from itself. */
 #ifndef CORE_VALUE_H
 #define CORE_VALUE_H
 
@@ -17,7 +17,7 @@ enum value_flag {
     VALUE_DOTTED = 8, /* GLOBAL of protocol >= 4: its name is looked up at each dot */
     VALUE_LITERAL = 16, /* GLOBAL of protocol >= 3: below that, Python 3 may map the name (core/python2.h) */
     VALUE_OPEN = 16,    /* on the path from the root to the node that torch/graph.c is visiting */
-    VALUE_ROW = 32,     /* TENSOR created for a plan: row is one of the plan's own file */
+    VALUE_ROW = 32,     /* TENSOR created for a plan: ROW is a row of the plan's own file */
     VALUE_ABBREVIATED = 64 /* STR in place of a value of the metadata that is too long to be shown */
 };
 
@@ -33,7 +33,7 @@ struct value_span {
     uint64_t count; /* code points of STR, else nbytes */
 };
 
-/* What only few calls have: most create a tensor or an empty dict and are not changed afterwards. */
+/* Fields that few calls need: most create a tensor or an empty dict and are not changed afterwards. */
 struct value_more {
     ckpt_value *kwargs;  /* NEWOBJ_EX, else NULL */
     ckpt_value **states; /* BUILD operands in order */
@@ -93,7 +93,7 @@ ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offs
 ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items);
 ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,
                        uint64_t offset);
-/* value_nothing - shared by all calls without a value_more of their own. */
+/* value_nothing - the value_more of all calls that have none of their own. */
 extern const struct value_more value_nothing;
 /* value_more - returns the value_more of CALL, allocated on first use. NULL: out of memory. */
 struct value_more *value_more(arena *a, ckpt_value *call);

@@ -92,7 +92,8 @@ static void put_big(struct text_sink *out, ckpt_str le)
     text_put_literal(out, " bytes>");
 }
 
-/* python3_name - returns the name of GLOBAL; Python 3 maps this Python 2 name (_compat_pickle.py). */
+/* python3_name - returns the name of GLOBAL; range for xrange of Python 2, as Python 3 maps it
+ * (_compat_pickle.py). */
 static ckpt_str python3_name(const ckpt_value *global)
 {
     return value_is_global(global, "__builtin__", "xrange") ? STR_LIT("range") : value_name(global);
@@ -204,7 +205,7 @@ static bool put_latin1(struct text_sink *out, ckpt_str text)
     return true;
 }
 
-/* torch.device(type[, index]) */
+/* put_device - writes torch.device(type[, index]). */
 static bool put_device(struct text_sink *out, const ckpt_value *v)
 {
     ckpt_str type;

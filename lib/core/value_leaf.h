@@ -7,7 +7,7 @@
 
 #define ELLIPSIS "\xe2\x80\xa6"
 
-/* leaf_text - writes V as text. False: V is shown by its children. */
+/* leaf_text - writes V as text. False: V is no single value, and its children have to be shown. */
 bool leaf_text(struct text_sink *out, const ckpt_value *v);
 /* leaf_global - writes "module.name" of a GLOBAL, without the module of a builtin name. */
 void leaf_global(struct text_sink *out, const ckpt_value *global);

@@ -1,4 +1,4 @@
-/* value_text.c - a node as one short line that looks like Python. Uses its own stack: depth, number of
+/* value_text.c - writes a node as one short line that looks like Python. Uses its own stack: depth, number of
  * nodes and length of each text are limited, and a container that is being shown is not entered again. */
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 #include "core/view.h"
 
 #define MAX_DEPTH 48
-#define MAX_NODES 100000 /* as a tree, a graph of shared nodes can be exponentially large */
+#define MAX_NODES 100000 /* shown as a tree, a graph of shared nodes can be exponentially large */
 
 struct text_frame {
     const ckpt_value *node;

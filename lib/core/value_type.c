@@ -1,4 +1,4 @@
-/* value_type.c - the type of a node as Python names it. */
+/* value_type.c - writes the type of a node as Python names it. */
 #include "core/dtype.h"
 #include "core/numpy.h"
 #include "core/value_leaf.h"

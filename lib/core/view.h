@@ -12,7 +12,7 @@ enum view_kind {
     VIEW_ATTRS  /* an object's attributes */
 };
 
-/* One array of children: pairs, items, or items that are [key, value] sequences. */
+/* One array of N children: pairs, or items; OF_PAIRS: each item is a [key, value] sequence. */
 struct view_part {
     const value_pair *pairs;
     ckpt_value *const *items;
@@ -22,7 +22,7 @@ struct view_part {
 
 struct view {
     enum view_kind kind;
-    bool arguments; /* ITEMS are the arguments of the constructor */
+    bool arguments; /* the items are the arguments of the constructor */
     struct view_part parts[2];
     size_t n; /* children */
 };
