@@ -28,11 +28,11 @@ void unit_add(const char *name, void (*test)(void))
         abort();
 }
 
-static size_t guard_span(size_t size, size_t page) { return (size + page - 1) / page * page; }
+static size_t round_to_pages(size_t size, size_t page) { return (size + page - 1) / page * page; }
 
 unsigned char *unit_guard(const void *data, size_t size)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), span = guard_span(size, page);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), span = round_to_pages(size, page);
     unsigned char *at = mmap(NULL, span + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED || mprotect(at + span, page, PROT_NONE) != 0)
         abort();
@@ -44,7 +44,7 @@ unsigned char *unit_guard(const void *data, size_t size)
 
 void unit_guard_free(unsigned char *at, size_t size)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), span = guard_span(size, page);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), span = round_to_pages(size, page);
     munmap(at + size - span, span + page);
 }
 

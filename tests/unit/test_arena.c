@@ -1,4 +1,4 @@
-/* The arena: memory is aligned, zeroed, and limited. */
+/* The memory of an arena is aligned, zeroed, and limited. */
 #include <stdalign.h>
 #include <stdlib.h>
 #include <sys/mman.h>

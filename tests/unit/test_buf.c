@@ -1,4 +1,4 @@
-/* Buffers: they keep what is appended, and fail for good after the first failure. */
+/* A buffer keeps the bytes that are appended. After a failure, all later appends fail, too. */
 #include "base/buf.h"
 #include "unit.h"
 
@@ -45,7 +45,7 @@ static void fails_for_good_beyond_its_maximum(void)
     buf_text(&b, "abcd");
     buf_text(&b, "ef");
     CU_ASSERT(!buf_ok(&b));
-    buf_byte(&b, 'g'); /* would fit */
+    buf_byte(&b, 'g'); /* refused, although it would fit */
     CU_ASSERT_EQUAL(b.len, 4);
     buf_free(&b);
     CU_ASSERT(buf_ok(&b));
@@ -74,7 +74,7 @@ static void grows_in_few_steps_to_exactly_its_maximum(void)
     buf_free(&b);
 }
 
-static void extended_room_is_filled_by_the_caller(void)
+static void the_caller_fills_extended_room(void)
 {
     buf b;
     buf_init(&b, 300);
@@ -92,7 +92,7 @@ static void extended_room_is_filled_by_the_caller(void)
 
 void suite_buf(void)
 {
-    UNIT(extended_room_is_filled_by_the_caller);
+    UNIT(the_caller_fills_extended_room);
     UNIT(keeps_what_is_appended);
     UNIT(formats_any_length);
     UNIT(fails_for_good_beyond_its_maximum);

@@ -74,7 +74,7 @@ static void the_last_matching_cast_is_used(void)
     ckpt_plan *p = open_plan();
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, "a.w", CKPT_DT_F16, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, "a.?", CKPT_DT_F8_E5M2, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_plan_cast(p, "*h", CKPT_DT_F16, NULL), CKPT_OK); /* its original dtype */
+    CU_ASSERT_EQUAL(ckpt_plan_cast(p, "*h", CKPT_DT_F16, NULL), CKPT_OK); /* the dtype that it already has */
     CU_ASSERT_EQUAL(dtype_of(p, "a.w"), CKPT_DT_F8_E5M2);
     CU_ASSERT_EQUAL(dtype_of(p, "a.h"), CKPT_DT_F16);
     close_plan(p);

@@ -1,5 +1,5 @@
-/* In-place edits while another program reads or edits the file: this is not reported as damage, and readers
- * never get a mixture of both versions. */
+/* While a program edits a file in place, other programs that read or edit it report this, not damage, and
+ * never read a mixture of both versions. */
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
@@ -8,9 +8,9 @@
 #include "format/format.h"
 #include "edited.h"
 
-static void (*before_lock)(void);
+static void (*before_lock)(void); /* called once by the next flock() */
 
-/* flock - replaces the function of the C library: calls before_lock, once, before it locks. */
+/* flock - replaces the function of the C library: calls before_lock first. */
 int flock(int fd, int operation)
 {
     void (*call)(void) = before_lock;

@@ -68,12 +68,12 @@ static void put_metadata(const char *name, const char *text, size_t length)
 }
 
 /* The tensor that each item holds. */
-#define IN_ITEM V2(FLOATS, 0, "(4,)", "(1,)")
+#define ITEM_TENSOR V2(FLOATS, 0, "(4,)", "(1,)")
 
 /* make_folder - makes a folder of a.distcp with four items, b.distcp with two, and TEXT as .metadata. */
 static void make_folder(const char *text)
 {
-    struct test_file item = make_torch_zip(IN_ITEM);
+    struct test_file item = make_torch_zip(ITEM_TENSOR);
     snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
     put_file("a.distcp", item.bytes, item.size, 4);
@@ -107,6 +107,7 @@ static void check_read(const char *text, const char *name, const char *want)
     remove_folder();
 }
 
+/* check_open_fails - opening a folder with the .metadata TEXT must return WANT, with WORDS in the message. */
 static void check_open_fails(const char *text, ckpt_status want, const char *where, const char *words)
 {
     ckpt_file *f;
@@ -345,7 +346,7 @@ static void make_folder_of_stream(const char *bytes, size_t n)
 static void torch_files_in_a_bytesio_are_read(void)
 {
     ckpt_file *f;
-    struct test_file inner = make_torch_zip("[" IN_ITEM "]");
+    struct test_file inner = make_torch_zip("[" ITEM_TENSOR "]");
     make_folder_of_stream(inner.bytes, inner.size);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, NULL), CKPT_OK);
     check_numbers(f, "v.0", "1 2 3 4 ");
@@ -387,7 +388,7 @@ static void metadata_of_all_ranks_are_merged(void)
 {
     ckpt_file *f;
     ckpt_error err = {0};
-    struct test_file item = make_torch_zip(IN_ITEM);
+    struct test_file item = make_torch_zip(ITEM_TENSOR);
     make_folder("{}");
     remove_file(".metadata");
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_ENOTFOUND);
@@ -414,7 +415,7 @@ static void checksums_of_items_are_checked(void)
     float first[4];
     ckpt_file *f;
     ckpt_error err = {0};
-    struct test_file item = make_torch_zip(IN_ITEM);
+    struct test_file item = make_torch_zip(ITEM_TENSOR);
     make_folder(ALL(TENSOR("w", "8,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
                     ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)));
     for (size_t i = 0; i + 16 < item.size; i++)
@@ -509,12 +510,12 @@ static void check_write(const char *pickle, const char *why)
 
 static void mappings_are_written_as_folders(void)
 {
-    check_write("{'a':" IN_ITEM ",'b':{'c':1,'d':[" IN_ITEM ",2]},'e':[1,[2]],'f':{},'g':[]}", NULL);
-    check_write("{'pair':(" IN_ITEM ",1),'n':{1:" IN_ITEM "}}", NULL);
-    check_write("[" IN_ITEM "]", "no mapping");
-    check_write("{(1,2):" IN_ITEM "}", "no text or number");
-    check_write("{'a.b':" IN_ITEM ",'a':{'b':1}}", "both be called \"a.b\"");
-    check_write("{'1':" IN_ITEM ",1:2}", "both be called \"1\"");
+    check_write("{'a':" ITEM_TENSOR ",'b':{'c':1,'d':[" ITEM_TENSOR ",2]},'e':[1,[2]],'f':{},'g':[]}", NULL);
+    check_write("{'pair':(" ITEM_TENSOR ",1),'n':{1:" ITEM_TENSOR "}}", NULL);
+    check_write("[" ITEM_TENSOR "]", "no mapping");
+    check_write("{(1,2):" ITEM_TENSOR "}", "no text or number");
+    check_write("{'a.b':" ITEM_TENSOR ",'a':{'b':1}}", "both be called \"a.b\"");
+    check_write("{'1':" ITEM_TENSOR ",1:2}", "both be called \"1\"");
 }
 
 void suite_dcp(void)

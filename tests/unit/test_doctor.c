@@ -34,7 +34,7 @@ static void write_file(const void *bytes, size_t n)
     CU_ASSERT_EQUAL(fclose(to), 0);
 }
 
-static void make_path(void)
+static void make_empty_file(void)
 {
     (void)snprintf(path, sizeof path, "/tmp/ckpt-doctor-XXXXXX");
     int fd = mkstemp(path);
@@ -57,7 +57,7 @@ static void truncated_files_have_a_diagnosis(void)
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     struct diagnoses h = {0};
     (void)fclose(from);
-    make_path();
+    make_empty_file();
     write_file(b, n);
     CU_ASSERT_EQUAL(diagnose(&h, &r), CKPT_OK);
     CU_ASSERT_EQUAL(r.problems, 0);
@@ -82,7 +82,7 @@ static void many_data_descriptors_are_searched_once(void)
     CU_ASSERT_FATAL(buf_ok(&b));
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     struct diagnoses h = {0};
-    make_path();
+    make_empty_file();
     write_file(b.data, b.len);
     CU_ASSERT_EQUAL(diagnose(&h, &r), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(h.id, "truncated");
@@ -116,7 +116,7 @@ static void records_with_data_descriptors_are_counted(void)
         CASE(RECORD("a") "AAAA" NARROW "what is none of it", "after its last intact record, number 1 (a)"),
         CASE(RECORD("a") "AAAAPK\7\10crc1\5\0\0\0\4\0\0\0" RECORD("b"), "inside record a"),
     };
-    make_path();
+    make_empty_file();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
         struct diagnoses h = {0};
@@ -135,7 +135,7 @@ static void names_without_a_suffix_are_accepted(void)
 {
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     struct diagnoses h = {0};
-    make_path();
+    make_empty_file();
     write_file("\2\0\0\0\0\0\0\0{}", 10);
     CU_ASSERT_EQUAL(diagnose(&h, &r), CKPT_OK);
     CU_ASSERT_EQUAL(r.problems, 0);
@@ -151,7 +151,7 @@ static void hostile_names_are_escaped(void)
         "{\"a\\u001b[31m\\u202e\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}";
     unsigned char b[128] = {sizeof head - 1};
     memcpy(b + 8, head, sizeof head - 1);
-    make_path();
+    make_empty_file();
     write_file(b, 8 + sizeof head - 1 + 3);
     CU_ASSERT_EQUAL(diagnose(&h, &r), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(h.id, "truncated");

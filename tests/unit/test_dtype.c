@@ -4,6 +4,7 @@
 #include "core/dtype.h"
 #include "unit.h"
 
+/* All element types, in the order of the table. */
 static const ckpt_dtype order[] = {
 #define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank)  \
     CKPT_DT_##id,

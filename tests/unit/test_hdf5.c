@@ -130,8 +130,9 @@ static ckpt_status hash_named(size_t n, const char *name, ckpt_error *err)
     return st;
 }
 
-/* find_checked - returns the first offset where a change makes the checksum of NAME fail; 0: none. */
-static size_t find_checked(size_t n, const char *name)
+/* find_checksummed_byte - returns the first offset at which a change makes a checksum of NAME
+ * fail; 0 if there is none. */
+static size_t find_checksummed_byte(size_t n, const char *name)
 {
     ckpt_error err;
     for (size_t at = 0; at < n; at += 7) {
@@ -149,7 +150,7 @@ static void fletcher32_is_compared(void)
     ckpt_error err;
     size_t n = load_corpus("keras/hdf5/filters.h5");
     CU_ASSERT_EQUAL(hash_named(n, "fletcher", &err), CKPT_OK);
-    size_t at = find_checked(n, "fletcher");
+    size_t at = find_checksummed_byte(n, "fletcher");
     CU_ASSERT_NOT_EQUAL_FATAL(at, 0);
     bytes[at] ^= 1;
     CU_ASSERT_EQUAL(hash_named(n, "fletcher", &err), CKPT_ECHECKSUM);

@@ -9,6 +9,7 @@
 
 static const ckpt_file *inspected_file;
 
+/* inspect - returns what ckpt_inspect() finds in F, whose wrappers find_wrapper() then searches. */
 static ckpt_info inspect(ckpt_file *f)
 {
     inspected_file = f;

@@ -53,8 +53,8 @@ static struct kit_tensor make_tensor(const char *name, uint64_t rows, uint64_t c
 
 static uint32_t find(const char *name) { return ckpt_tensor_find(toy.f, str_c(name)); }
 
-/* reads_bytes - returns true if the tensor NAME holds the COUNT bytes at WANT. */
-static bool reads_bytes(const char *name, const void *want, size_t count)
+/* holds_bytes - returns true if the tensor NAME holds the COUNT bytes at WANT. */
+static bool holds_bytes(const char *name, const void *want, size_t count)
 {
     unsigned char got[512];
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
@@ -93,13 +93,13 @@ static void adds_tensors_and_values(void)
     CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("empty")), CKPT_OK);
     CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
     finish_toy(CKPT_OK);
-    CU_ASSERT(reads_bytes("w", toy.bytes + 100, 48));
+    CU_ASSERT(holds_bytes("w", toy.bytes + 100, 48));
     for (size_t i = 0; i < 12; i++)
         memcpy(want + 4 * i, toy.bytes + 100 + 4 * (i % 4 * 3 + i / 4), 4);
-    CU_ASSERT(reads_bytes("turned", want, 48));
+    CU_ASSERT(holds_bytes("turned", want, 48));
     for (size_t i = 0; i < 48; i++)
         want[i] = toy.bytes[100 + i / 4 * 4 + 3 - i % 4];
-    CU_ASSERT(reads_bytes("swapped", want, 48));
+    CU_ASSERT(holds_bytes("swapped", want, 48));
     CU_ASSERT(ckpt_tensor_at(toy.f, find("meta"), &a) && !a.has_data && a.nbytes == UINT64_C(1) << 42);
     CU_ASSERT(ckpt_tensor_at(toy.f, find("inner.a"), &a) && ckpt_tensor_at(toy.f, find("inner.b"), &b));
     CU_ASSERT(a.storage == b.storage && b.alias_of == find("inner.a") && a.npath == 2 &&
@@ -216,9 +216,9 @@ static void inconsistent_tensors_are_refused(void)
 
 /* ---------------------------------------------------------------------------- pieces */
 
-/* tensor_in_pieces - returns the tensor w of 6 x 8 floats. It puts its four pieces of 3 x 4 floats, which are
- * stored from byte 1000 on, into LIST. */
-static struct kit_tensor tensor_in_pieces(struct piece list[4])
+/* make_tensor_in_pieces - returns the tensor w of 6 x 8 floats. It puts its four pieces of 3 x 4 floats,
+ * which are stored from byte 1000 on, into LIST. */
+static struct kit_tensor make_tensor_in_pieces(struct piece list[4])
 {
     static const uint64_t offset[4][2] = {{0, 0}, {0, 4}, {3, 0}, {3, 4}}, size[2] = {3, 4};
     struct kit_tensor x = make_tensor("w", 6, 8, 0);
@@ -269,7 +269,7 @@ static void reads_tensors_in_pieces(void)
     char folder[] = "/tmp/unit-kit-XXXXXX";
     ckpt_stats stats = CKPT_INIT(ckpt_stats);
     open_toy();
-    struct kit_tensor x = tensor_in_pieces(list);
+    struct kit_tensor x = make_tensor_in_pieces(list);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     x = make_tensor("module.b", 3, 4, 8);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
@@ -278,7 +278,7 @@ static void reads_tensors_in_pieces(void)
         size_t row = i / 8, column = i % 8, piece = row / 3 * 2 + column / 4;
         memcpy(want + 4 * i, toy.bytes + 1000 + 48 * piece + 4 * (row % 3 * 4 + column % 4), 4);
     }
-    CU_ASSERT(reads_bytes("w", want, sizeof want));
+    CU_ASSERT(holds_bytes("w", want, sizeof want));
     CU_ASSERT_EQUAL(ckpt_stat(toy.f, (const uint32_t[]){0}, 1, NULL, &stats, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(stats.finite + stats.nan + stats.inf, 48);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
@@ -334,7 +334,7 @@ static void tensors_in_compressed_pieces_are_treated_as_any_tensor(void)
     for (int turn = 0; turn < 2; turn++) {
         block_cache *cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
         open_toy();
-        struct kit_tensor x = tensor_in_pieces(list);
+        struct kit_tensor x = make_tensor_in_pieces(list);
         if (turn)
             compress_pieces(list, block, cache);
         CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
@@ -375,12 +375,12 @@ static void missing_pieces_are_reported(void)
     ckpt_verify_result result = CKPT_INIT(ckpt_verify_result);
     ckpt_finding found = {0};
     open_toy();
-    struct kit_tensor x = tensor_in_pieces(list);
+    struct kit_tensor x = make_tensor_in_pieces(list);
     x.npieces = 3;
     CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "no piece has [3:6, 4:8] of [6, 8]"));
     open_toy(); /* salvage keeps the other tensors */
     toy.f->salvage = true;
-    x = tensor_in_pieces(list);
+    x = make_tensor_in_pieces(list);
     list[3].at = sizeof toy.bytes - 47;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     x = make_tensor("b", 3, 4, 8);
@@ -390,14 +390,14 @@ static void missing_pieces_are_reported(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_lost_count(toy.f), 1);
     CU_ASSERT(strstr(ckpt_lost_at(toy.f, 0)->why.ptr, "piece 3 [3:6, 4:8] needs 48 bytes, 47 are left") !=
               NULL);
-    CU_ASSERT(reads_bytes("b", toy.bytes + 8, 48));
+    CU_ASSERT(holds_bytes("b", toy.bytes + 8, 48));
     close_toy();
     open_toy(); /* verify goes on to the other tensors */
     CU_ASSERT_EQUAL_FATAL(check_init(&c, NULL, &result, NULL), CKPT_OK);
     c.report = record_finding;
     c.user = &found;
     toy.f->check = &c;
-    x = tensor_in_pieces(list);
+    x = make_tensor_in_pieces(list);
     x.npieces = 3;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     x = make_tensor("b", 3, 4, 8);

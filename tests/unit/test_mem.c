@@ -84,6 +84,7 @@ static void put_block(struct network *n, unsigned i)
         put_tensor(n, name, rows[k].a, rows[k].b, 0, 0);
     }
 }
+/* elements of a block, and of the embedding */
 #define LLAMA_BLOCK     (2 * 32 + 2 * 32 * 32 + 2 * 16 * 32 + 3 * 64 * 32)
 #define LLAMA_EMBEDDING (50 * 32)
 
@@ -105,6 +106,7 @@ static ckpt_status make_llama(const struct change *c, unsigned blocks, const ckp
     return finish_network(&n, o, out);
 }
 
+/* put_norm - adds the four tensors of the BatchNorm NAME. */
 static void put_norm(struct network *n, const char *name, uint64_t width)
 {
     static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
@@ -316,7 +318,7 @@ static void a_frozen_name_freezes_its_storage(void)
     CU_ASSERT_EQUAL(finish_network(&n, &o, &m), CKPT_ENOTFOUND);
 }
 
-/* The root is the second of two dicts with the same tensors. */
+/* Two dicts have the same tensors, and the root is the second one. */
 static void tensors_shared_with_an_earlier_dict_are_counted(void)
 {
     struct network n = begin_network(NULL);

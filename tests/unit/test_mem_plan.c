@@ -180,7 +180,7 @@ static void planning_takes_milliseconds(void)
     }
 }
 
-/* 200 blocks that all differ have more ways than the planner tries. */
+/* If 200 blocks all differ, there are more ways than the planner tries. */
 static void plans_that_are_not_proven_are_flagged(void)
 {
     struct mem_block blocks[200];

@@ -85,7 +85,7 @@ static ckpt_status open_and_digest(const char *path, const ckpt_open_options *o,
 
 /* ------------------------------------------------------------------ callbacks */
 
-static unsigned seen, opened;
+static unsigned seen, opened; /* files of the corpus that were tried, and those that were opened */
 
 static int check_same_result(const char *path, const struct stat *st, int type, struct FTW *walk)
 {
@@ -186,7 +186,7 @@ static void callbacks_are_compared_and_written(void)
     }
 }
 
-/* check_failures - reads PATH once for each call of read_at, which returns FAILURE. */
+/* check_failures - reads PATH again and again: in each turn, the next call of read_at returns FAILURE. */
 static void check_failures(const char *path, int64_t failure, bool salvage)
 {
     struct bytes b;
@@ -273,7 +273,8 @@ static int watch(void *user, uint64_t done, uint64_t total)
     return ++w->calls == w->stop_at;
 }
 
-/* check_cancelling - opens PATH with O once for each call of progress, which cancels it by W. */
+/* check_cancelling - opens PATH with O again and again: in each turn, the next call of progress, which uses
+ * W, cancels. */
 static void check_cancelling(const char *path, const ckpt_open_options *o, struct watcher *w)
 {
     ckpt_file *f = NULL;
