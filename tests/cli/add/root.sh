@@ -1,3 +1,3 @@
-# Only below a root.
+# add --root adds the prefix only to names below that container.
 ckpt add enc. --root state_dict data/train.pt -o a.pt
 ckpt ls -g "*fc*" a.pt

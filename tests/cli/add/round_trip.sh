@@ -1,4 +1,4 @@
-# add and strip undo each other to the byte.
+# strip undoes add: the file is the same again, byte for byte.
 ckpt add m. corpus/torch/t26/state_dict.pt -o a.pt
 ckpt ls a.pt | head -n 2
 ckpt strip m. a.pt -o b.pt

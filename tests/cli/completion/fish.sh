@@ -1,4 +1,4 @@
-# In fish: the same, as fish itself completes.
+# fish completes names of tensors and values, containers, words of options and names of commands.
 command -v fish >/dev/null || { echo 'no fish'; exit 77; }
 HOME=$PWD XDG_CONFIG_HOME=$PWD XDG_DATA_HOME=$PWD XDG_RUNTIME_DIR=$PWD
 export HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR

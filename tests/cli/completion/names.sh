@@ -1,5 +1,5 @@
-# In bash: names of tensors and values in the files on the line, containers for --root, words of every choice; what a
-# hostile file calls a tensor is text, never a command.
+# bash completes names of tensors and values in the files on the line, containers after --root, and the words of each
+# option; a hostile name of a tensor is never run as a command.
 command -v bash >/dev/null || { echo 'no bash'; exit 77; }
 ckpt completion bash >c.bash
 cp data/train.pt 'my t.pt'

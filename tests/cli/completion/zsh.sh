@@ -1,4 +1,4 @@
-# In zsh: it parses, and an option that may be repeated has no list of options that it excludes, which _arguments refuses.
+# zsh accepts its rules; an option that may be repeated excludes no others, because _arguments would refuse such a rule.
 ckpt completion zsh >c.zsh
 grep -n "'\*(" c.zsh
 grep -F -- "--glob=" c.zsh | sort -u

@@ -1,4 +1,4 @@
-# --cast: floats only unless named, the last that matches counts, overflow is told and refused by --strict.
+# --cast converts floats, and other dtypes only by a glob; the last glob that matches counts; --strict refuses overflow.
 header='{"n":{"dtype":"I32","shape":[2],"data_offsets":[0,8]},"m.w":{"dtype":"F32","shape":[4],"data_offsets":[8,24]},'
 header=$header'"m.b":{"dtype":"BF16","shape":[1],"data_offsets":[24,26]}}'
 {

@@ -1,4 +1,4 @@
-# Without a glob --cast is for the weights and their averaged copies: an optimizer stays, its steps too.
+# --cast without a glob converts the weights and their averaged copies, but not the state of an optimizer or its step.
 f=corpus/torch/t26/general_checkpoint.tar
 ckpt convert --cast bf16 $f a.pt; ckpt ls --tsv a.pt | cut -f 1,2 | grep -v '^model_state_dict.*bfloat16'
 ckpt show a.pt optimizer_state_dict.state.0.step

@@ -1,4 +1,4 @@
-# A compressed .npz has the same arrays; what cannot be compressed gets longer; nothing else is compressed.
+# --compress writes a .npz with the same arrays for any number of threads; other formats are refused.
 ckpt convert -q --root auto data/train.pt stored.npz
 ckpt convert -q --compress --root auto -j1 data/train.pt small.npz
 ckpt diff stored.npz small.npz && ckpt verify small.npz

@@ -1,4 +1,4 @@
-# What DeepSpeed's ranks wrote becomes one file, of everything or of the weights alone.
+# The files that DeepSpeed's ranks wrote are converted to one file, of everything or of the weights alone.
 D=corpus/deepspeed
 for d in zero0_fp32 zero1_bf16 zero2_fp16 zero3_bf16; do
     ckpt convert $D/$d $d.pt

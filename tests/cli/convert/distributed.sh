@@ -1,4 +1,4 @@
-# What ranks wrote becomes one file with the tensors and values of all, nested as they were.
+# The files that several ranks wrote are converted to one file with the tensors and values of all, nested as before.
 D=corpus/torch/t215/dist
 for d in dcp_dtensor dcp_fsdp2 dcp_2threads dcp_safetensors dcp_hf_sharded; do
     ckpt convert $D/$d -o $d.pt

@@ -1,4 +1,4 @@
-# A glob that matches a container takes all of it, its values too; a --drop that empties one says so.
+# A glob that matches a container selects all in it, its values too; a notice reports a container that --drop empties.
 ckpt convert --drop optimizer data/train.pt a.pt; ckpt show a.pt
 ckpt convert --drop 'optimizer.*' data/train.pt b.pt; ckpt show b.pt optimizer
 ckpt convert --drop epoch --drop scheduler --drop '*bn1' data/train.pt c.pt; ckpt ls --values c.pt | grep -c 'bn1\|epoch\|scheduler'

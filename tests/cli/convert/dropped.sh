@@ -1,4 +1,4 @@
-# What safetensors cannot hold is listed or, with --strict, refused.
+# convert lists what safetensors cannot hold; with --strict it refuses.
 ckpt convert --root '' data/train.pt a.safetensors
 ckpt convert --strict --root '' data/train.pt b.safetensors; echo $?
 ckpt convert --json -n --root scheduler data/train.pt c.safetensors; echo $?

@@ -1,4 +1,4 @@
-# So few files may be open that no shard can be read.
+# If the process may open too few files to read any shard, the error names the shard and how to raise the limit.
 [ "${EMULATED:-}" ] && { echo 'an emulator itself needs more than five open files'; exit 77; }
 ckpt convert -q --root auto --max-shard-size 1 data/train.pt few.safetensors
 sh -c 'ulimit -n 5; exec ckpt ls few.safetensors.index.json' 2>&1 |

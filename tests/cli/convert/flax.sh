@@ -1,4 +1,4 @@
-# Flax's .msgpack is written: the bytes of flax's own files, names and values in a copy, other formats as maps of maps.
+# Flax's .msgpack is written: flax's own files byte for byte, renamed keys, and the dicts of other formats as maps.
 F=corpus/flax
 for f in "$F"/*.msgpack "$F"/legacy_ckpt/checkpoint_7; do
     ckpt convert -q --to flax "$f" o.msgpack -f 2>/dev/null || { echo "${f##*/} refused"; continue; }

@@ -1,4 +1,4 @@
-# A folder as OUT: the file keeps its name there, with the suffix of what is written; a set goes into it.
+# If OUT is a folder, the file in it has the input's name and the suffix of its format; shards are written there, too.
 mkdir out
 ckpt convert data/train.pt out; echo $?
 ckpt convert data/train.pt out/; echo $?

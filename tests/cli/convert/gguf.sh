@@ -1,4 +1,4 @@
-# GGUF is written: the bytes of gguf-py's own files, names in place and in a copy, parts, other formats under a name.
+# GGUF is written: gguf-py's own files byte for byte, renamed tensors, shards, and tensors of other formats.
 G=corpus/gguf
 for f in quantised metadata align64 align4096 rank1_4 rand_all no_tensors odd_zero; do
     ckpt convert -q $G/$f.gguf o.gguf -f 2>/dev/null; cmp $G/$f.gguf o.gguf && echo same

@@ -1,4 +1,4 @@
-# Texts among the metadata of an index go where one file has them; what else stands there, of any type, does not.
+# Texts in the metadata of an index are copied to the metadata of the one output file; values of other types are not.
 flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
 flat '{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}' xy >1.safetensors
 flat '{"b":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}' xyz >2.safetensors

@@ -1,4 +1,4 @@
-# A set in the place of one file of its name: loaders that look for that first would still find the old one.
+# A set written over a single file of its name removes that file, which some loaders prefer, unless it is the input.
 ckpt convert -q --root auto data/train.pt old.safetensors
 mkdir out
 cp old.safetensors out/model.safetensors

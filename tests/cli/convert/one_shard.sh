@@ -1,4 +1,4 @@
-# One shard of several is no model, which a notice says, unless the output is a shard by its name too.
+# A notice reports that the input is one shard of several, unless the output's name is that of a shard, too.
 mkdir set
 ckpt convert -q --max-shard-size 10kB --root auto data/train.pt set/model.safetensors
 one=$(echo set/*-00001-of-0000?.safetensors)

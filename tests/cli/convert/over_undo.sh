@@ -1,4 +1,4 @@
-# A file half changed by an edit in place, and its undo journal.
+# A file left half changed by an edit in place is refused until it is undone; a new output removes the undo journal.
 . "$TESTS/torn.sh"
 cp data/train.pt w.pt
 torn w.pt

@@ -1,4 +1,4 @@
-# What is written never takes the place of a file of the set that is read; the one file that is read may be replaced.
+# An output never replaces a file of the set that is being read; a single input file may be replaced.
 ckpt convert -q --max-shard-size 10kB data/train.pt m.safetensors
 set -- m-00001-of-0000?.safetensors
 before=$(sha256sum m*)

@@ -1,5 +1,6 @@
-# What other tools do wrong on this work: bytes from outside a view (transposed, sliced, expanded, channels_last), parameters, tied
-# names and integer keys lost, half types widened. Every tensor written is held against what torch says the input holds.
+# convert avoids mistakes that other tools make: bytes from outside a view (transposed, sliced, expanded,
+# channels_last), lost parameters, ties and integer keys, widened half types. Each tensor written is compared with what
+# torch reads from the input.
 check()
 {
     line=$(grep -h "\"file\": *\"torch/$1\"" corpus/truth/torch-*.jsonl)

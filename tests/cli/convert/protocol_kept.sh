@@ -1,4 +1,4 @@
-# Below protocol 3 Python 3 takes some names for those of Python 2: a pickle that has one keeps its protocol.
+# A pickle keeps its protocol if it has a name that Python 3 would translate from Python 2 in a protocol below 3.
 # legacy MAIN - a stream whose main pickle is that, and whose storage 0 has 2 floats
 legacy()
 {

@@ -1,4 +1,4 @@
-# --cast q8_0: blocks for GGUF alone, of rows of 32 numbers; the rest stays, and one that is named is refused.
+# --cast q8_0 makes blocks of 32 numbers for GGUF; a tensor whose rows do not fit stays, or is refused if a glob names it.
 printf '{"a":{"dtype":"F32","shape":[2,64],"data_offsets":[0,512]},"b":{"dtype":"F32","shape":[4,5],"data_offsets":[512,592]},"n":{"dtype":"F32","shape":[32],"data_offsets":[592,720]}}' >head
 { printf '\260\0\0\0\0\0\0\0'; cat head; awk 'BEGIN {for (i = 0; i < 180; i++) printf "%c%c%c%c", 65 + i % 20, 66, 67 + i % 7, 60 + i % 7}' | head -c 720; } >in.safetensors
 ckpt convert --cast q8_0 --architecture net in.safetensors w.gguf

@@ -1,4 +1,4 @@
-# Second names that metadata record are rows in every command, true ties in a torch file, and recorded again as they were.
+# Ties recorded in safetensors metadata are rows in every command, real ties in a torch file, and recorded again.
 flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
 header() { tail -c +9 "$1" | head -n 1 | grep -o '"__metadata__":{[^}]*}'; }
 flat '{"__metadata__":{"m.head":"m.emb","by":"me","format":"pt"},"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}

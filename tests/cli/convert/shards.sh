@@ -1,4 +1,4 @@
-# Hugging Face names and an index; read back as one.
+# --max-shard-size writes shards and an index with the names of Hugging Face, which are read back as one checkpoint.
 ckpt convert --max-shard-size 10kB data/train.pt model.safetensors
 ls
 ckpt diff --root auto data/train.pt model.safetensors.index.json

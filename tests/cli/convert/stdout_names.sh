@@ -1,4 +1,4 @@
-# What standard output is called makes no difference: it is the checkpoint alone, and the report goes elsewhere.
+# -o -, /dev/stdout and /dev/fd/1 all write the checkpoint alone to standard output, and the report to standard error.
 same()
 {
     "$@" -o - 2>/dev/null >as_dash

@@ -1,4 +1,4 @@
-# TensorFlow into other formats: the same tensors, in the order of their bytes; what a target cannot hold is named.
+# TensorFlow checkpoints are converted to other formats with the same tensors; what the target cannot hold is named.
 t=corpus/tensorflow
 ckpt convert $t/v2/slices -o slices.safetensors
 ckpt diff $t/v2/slices slices.safetensors

@@ -1,4 +1,4 @@
-# The same bytes for any number of threads: one tensor that is cut, small ones around it, shards, standard output.
+# The output has the same bytes for any number of threads: in one file, in shards, on standard output.
 [ "$(df -Pk . | awk 'END {print $4}')" -gt 700000 ] || { echo 'takes 700 MB of a disk'; exit 77; }
 n=$((18 << 20))
 head=$(printf '{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]},'

@@ -1,4 +1,4 @@
-# A folder that torch.distributed.checkpoint loads: the same tensors and values, in as many files as asked for.
+# --to=dcp writes a folder for torch.distributed.checkpoint, with the same tensors and values, in --shards files.
 D=corpus/torch/t215/dist
 ckpt convert data/train.pt --to=dcp train
 ls -A train

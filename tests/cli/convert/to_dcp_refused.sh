@@ -1,4 +1,4 @@
-# The folder is the new one or the one that was there.
+# A folder is only replaced with -f, and then completely; one with a file of another kind in it is left alone.
 ckpt convert data/train.pt --to=dcp out --keep '*.fc.*' --quiet
 ckpt convert data/train.pt --to=dcp out
 ckpt ls out

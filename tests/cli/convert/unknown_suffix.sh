@@ -1,4 +1,4 @@
-# A suffix that names no format we write is refused, not filled with a torch zip; so is an empty name.
+# An output whose suffix is of no format that ckpt writes is refused, as is an empty name.
 ckpt convert corpus/torch/t26/tied.pt model.onnx
 echo "exit $?"
 ckpt convert corpus/torch/t26/tied.pt ''

@@ -1,4 +1,4 @@
-# git's seven arguments: exit 0 whatever is found.
+# diff --git takes the seven arguments that git passes, and exits 0 whatever it finds.
 cp corpus/torch/t26/state_dict.pt old; cp corpus/torch/t26/dp_state_dict.pt new; echo no >bad
 z=0000000000000000000000000000000000000000
 ckpt diff --git m.pt old $z 100644 new $z 100644; echo $?

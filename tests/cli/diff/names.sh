@@ -1,4 +1,4 @@
-# Keys against a plain list of names: as Python prints them, as `ckpt ls` does, with either end of line, from a pipe.
+# diff --keys-only compares a checkpoint with a list of names, as Python or `ckpt ls` prints it, also from a pipe.
 ckpt convert -q data/train.pt w.safetensors
 ckpt ls --tsv w.safetensors | cut -f1 >keys.txt
 ckpt diff --keys-only w.safetensors keys.txt; echo $?

@@ -1,4 +1,4 @@
-# NaN differs from another NaN unless told otherwise; the same bytes never differ.
+# NaN differs from a NaN of other bytes, unless --equal-nan is given; equal bytes never differ.
 . "$TESTS/diff/make.inc"
 h='{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
 st a.safetensors "$h" '\001\000\300\177'

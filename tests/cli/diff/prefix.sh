@@ -1,4 +1,4 @@
-# Names that differ by a prefix alone: the hint, which is right.
+# If the names differ by a prefix alone, diff prints a hint, and the option or command in it makes them equal.
 ckpt convert -q data/train.pt w.safetensors
 ckpt strip -q --auto w.safetensors -o s.safetensors
 ckpt diff w.safetensors s.safetensors | tail -n 1

@@ -1,4 +1,4 @@
-# A training checkpoint against weights taken from it; a root that is nowhere is told.
+# --root compares a training checkpoint with weights taken from it; a root that neither file has is an error.
 ckpt convert -q data/train.pt w.safetensors
 ckpt diff --root auto data/train.pt w.safetensors
 ckpt strip -q --auto w.safetensors -o s.safetensors

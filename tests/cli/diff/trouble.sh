@@ -1,4 +1,4 @@
-# Unreadable is 2, whichever side; usage is 2.
+# diff exits 2 if either file cannot be read, or if it is used wrongly.
 ckpt diff data/train.pt missing.pt; echo $?
 ckpt diff missing.pt data/train.pt; echo $?
 ckpt diff data/train.pt; echo $?

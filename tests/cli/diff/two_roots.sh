@@ -1,4 +1,4 @@
-# Each side has a root of its own; one that is nowhere in its file is refused, whatever the other has.
+# --root-a and --root-b give each file its own root; a root that its file lacks is refused, even if the other file has it.
 ckpt convert -q --root state_dict data/train.pt sd.safetensors
 ckpt diff --root-a state_dict.module data/train.pt --root-b module sd.safetensors; echo $?
 ckpt diff --root-a state_dict --root-b auto data/train.pt data/train.pt; echo $?

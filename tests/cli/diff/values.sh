@@ -1,4 +1,4 @@
-# What is no tensor is compared, too: text, Markdown, JSON, exit 1; --tensors-only leaves it out.
+# diff also compares values that are no tensors, in text, Markdown and JSON, and exits 1; --tensors-only ignores them.
 printf "(dS'epoch'\nI3\nsS'lr'\nF0.1\nsS'arch'\nS'a|b'\nsS'old'\nNsS'e'\nI1\ns." >a.pkl
 printf "(dS'epoch'\nI4\nsS'lr'\nF0.1\nsS'arch'\nVa|b\nsS'new'\n(lsS'e'\nF1\ns." >b.pkl
 ckpt diff a.pkl b.pkl; echo $?

@@ -1,4 +1,4 @@
-# Several fixes compose: the one line does what all of them do. NaN is named with what lists it; nothing mends it.
+# If several problems have fixes, doctor prints one command for all; NaN has no fix, but a command that lists it.
 cp data/train.pt 'my t.pt'
 ckpt doctor 'my t.pt'; echo $?
 ckpt doctor 'my t.pt' | sed -n 's/^  all at once: //p' >fix

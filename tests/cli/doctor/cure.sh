@@ -1,4 +1,4 @@
-# The advised command is run, and the problem is gone.
+# The command that doctor advises removes the problem.
 cure()
 {
     ckpt doctor "$1"

@@ -1,4 +1,4 @@
-# Cut off, how far it goes; bytes that changed; NaN when asked.
+# doctor reports where a file is cut off, which bytes are damaged and, with --finite, NaN.
 for n in 700 5500 20000 50600; do
     head -c $n data/train.pt >cut.pt
     ckpt doctor cut.pt

@@ -1,4 +1,4 @@
-# Whatever command is advised for a damaged file, it does something: none ends in trouble.
+# Each command that doctor advises for a damaged file runs without an error.
 every()
 {
     advised=0 vain=0

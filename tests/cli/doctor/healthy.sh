@@ -1,4 +1,4 @@
-# One line for a healthy file, nothing under --quiet.
+# doctor prints one line for a healthy file, and nothing with --quiet.
 ckpt convert -q --root state_dict data/train.pt w.pt
 ckpt strip -q --auto w.pt -o h.pt
 ckpt convert -q h.pt h.safetensors

@@ -1,4 +1,4 @@
-# The advised command is right for any name: its output is free, and it names this very file.
+# The command that doctor advises works for any file name, and its output does not exist yet.
 cure()
 {
     ckpt doctor "$1" >said

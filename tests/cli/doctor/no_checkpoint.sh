@@ -1,4 +1,4 @@
-# Things that are called like checkpoints and are none.
+# doctor reports what a file really is if it is named like a checkpoint and is none.
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:07\nsize 97700000\n' >lfs.pt
 echo '<!DOCTYPE html><html>' >page.pt
 echo '<Error><Code>AccessDenied</Code></Error>' >xml.pt

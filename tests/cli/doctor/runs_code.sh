@@ -1,4 +1,4 @@
-# A pickle that runs a command is not healthy, whatever else it holds or does not hold.
+# A pickle that runs a command is never reported as healthy, whatever else it holds.
 printf 'cos\nsystem\n(S"id"\ntR.' >evil.pkl
 printf 'cposix\nsystem\n(S"id"\ntR0}.' >hidden.pkl
 ckpt doctor evil.pkl hidden.pkl

@@ -1,4 +1,4 @@
-# A set with a shard missing; with it back, the set is healthy.
+# doctor reports the missing shard of a set; once the shard is back, the set is healthy.
 ckpt convert -q --root state_dict data/train.pt w.pt
 ckpt strip -q --auto w.pt -o h.pt
 mkdir set

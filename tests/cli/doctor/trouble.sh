@@ -1,4 +1,4 @@
-# Exit 2: it cannot be read.
+# doctor exits 2 if a file cannot be read.
 ckpt doctor nowhere.pt
 echo $?
 ckpt doctor --quick --finite data/train.pt

@@ -1,4 +1,4 @@
-# What holds no bytes to look at cannot be read: exit 2, as verify has it. What it would be by its name is a problem.
+# doctor and verify exit 2 for what holds nothing to check; an empty file that its name identifies has a problem (exit 1).
 mkdir empty dcp
 : >dcp/.metadata
 for f in /dev/null empty nowhere dcp; do

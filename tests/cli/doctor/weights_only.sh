@@ -1,4 +1,4 @@
-# Why torch.load(weights_only=True) refuses, and numpy's names of either age.
+# doctor gives the reason for which torch.load(weights_only=True) refuses a file, with numpy's module names of both versions.
 for f in numpy python_objs whole_model state_dict_p0 torchscript_script; do
     ckpt doctor corpus/torch/t215/$f.pt
     echo $?

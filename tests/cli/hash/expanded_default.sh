@@ -1,4 +1,4 @@
-# 456 bytes that show 4 GB are refused at once, and written by nobody (read where the limit allows it: stat/expanded).
+# 456 bytes whose view shows 4 GB are refused at once, and nothing is written (stat/expanded raises the limit).
 . "$TESTS/view_4gb.sh"
 for c in hash 'stat --tsv' 'convert -o x.safetensors'; do
     ckpt $c big.pt

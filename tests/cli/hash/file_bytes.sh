@@ -1,4 +1,4 @@
-# A file's own digest is sha256sum's; the payload's does not know the header.
+# --file-sha256 prints the digest that sha256sum prints; --payload-sha256 does not depend on the safetensors header.
 cp corpus/torch/t26/tied.pt net.pth
 ckpt hash --file-sha256 net.pth
 sha256sum net.pth

@@ -1,4 +1,4 @@
-# torch.hub's digits: printed, replaced, checked, missed.
+# --hub-name prints the file name with torch.hub's digits, new or replaced; --check-name compares them.
 mkdir a-b.c
 cp corpus/torch/t26/tied.pt a-b.c/net.pth
 cp corpus/torch/t26/tied.pt net-a.pth

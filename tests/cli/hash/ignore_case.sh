@@ -1,4 +1,4 @@
-# -i lets globs of hash and verify match either case; a pattern that matches nothing is named with what is nearest.
+# -i makes the globs of hash and verify ignore case; for a glob that matches nothing, the error suggests the nearest names.
 f=data/train.pt
 ckpt hash -i -g '*FC.Bias' $f; ckpt hash -i -g '*.[F]c.*' -g '!*.BIAS' $f
 ckpt hash -g '*FC*' $f; echo $?

@@ -1,4 +1,4 @@
-# sha256sum reads what is printed, whatever the name, and prints the same.
+# hash --file-sha256 escapes file names as sha256sum does, which can check the output.
 for name in 'a\nb.pt' 'back\\slash.pt' '\\n.pt' ' lead.pt' 'esc\033[1m.pt' '\377.pt' '\303\244.pt' "it's.pt" 'plain.pt'; do
     name=$(printf "$name")
     printf '%s' "$name" >"$name"

@@ -1,4 +1,4 @@
-# A page that man does not find is looked for next to the program, installed or built, and shown by what is there.
+# `ckpt help` shows a page that man does not find from next to the program, installed or built, with any pager that exists.
 [ "${EMULATED:-}" ] && { echo 'what is copied here must be the program, and is what begins an emulator'; exit 77; }
 mkdir -p prefix/bin prefix/share/man/man1 prefix/share/man/man7 tools alone/bin
 cp "$CKPT" prefix/bin/ckpt; cp "$CKPT" alone/bin/ckpt

@@ -1,4 +1,4 @@
-# Every command has its help; help without a manual is that help.
+# Each command has --help, which `ckpt help` prints, too, if there is no manual page to show.
 for c in ls info show hash diff strip add rename convert sanitize salvage help completion; do
     ckpt $c --help
 done

@@ -1,4 +1,4 @@
-# How many ranks wrote a save, which stage of ZeRO, and at which step.
+# info shows how many ranks wrote a DeepSpeed checkpoint, at which ZeRO stage, and at which step.
 D=corpus/deepspeed
 for d in zero0_fp32 zero1_bf16 zero2_fp16 zero3_fp32 emulated/pipeline; do
     ckpt info $D/$d | head -n 3

@@ -1,4 +1,4 @@
-# How many ranks wrote a folder.
+# info shows how many ranks wrote a distributed checkpoint.
 D=corpus/torch/t215/dist
 for d in dcp_fsdp2 dcp_no_collectives dcp_hf_sharded; do
     ckpt info $D/$d | grep -v '^dtypes'

@@ -1,5 +1,5 @@
-# The legacy stream is five pickles, and weights_only runs them all: an opcode or a name that it refuses counts wherever
-# it is.
+# A legacy stream is five pickles, all of which torch.load runs: an opcode or name that weights_only refuses counts in
+# each of them.
 magic='\212\012l\374\234F\371 j\250P\031.'
 main() { printf '\200\002}X\001\000\000\000aK\001s.'; }
 tail_of() { printf '\200\002].'; }

@@ -1,4 +1,4 @@
-# Averaged copies, the prefix that most keys share, hyper-parameters before what a scheduler keeps.
+# info names averaged copies and the prefix that most keys share, and lists hyper-parameters before the state of a scheduler.
 eco=corpus/torch/t215/eco
 ckpt info $eco/lightning_2.6.6.ckpt $eco/timm_last.pth.tar
 ckpt info --json $eco/lightning_2.6.6.ckpt $eco/timm_last.pth.tar data/train.pt | grep -o '"mappings":.*"dtypes"'

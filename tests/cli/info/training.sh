@@ -1,2 +1,2 @@
-# Weights, wrapper and its fix, optimizer, values, verdict of weights_only.
+# info shows weights, wrapper prefix and its fix, optimizer, values, and whether weights_only loads the file.
 ckpt info data/train.pt

@@ -1,4 +1,4 @@
-# A save of DeepSpeed is one checkpoint: parameters in 32 bits, states of the optimizer by their names.
+# A DeepSpeed folder is listed as one checkpoint: parameters in 32 bits, and states of the optimizer by name.
 D=corpus/deepspeed
 for d in zero0_fp32 zero1_bf16 zero3_fp32 lightning.ckpt; do
     echo "== $d"

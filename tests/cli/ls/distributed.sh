@@ -1,4 +1,4 @@
-# A folder that many ranks wrote is one checkpoint: pieces put together, values that are no tensors, paths.
+# A folder that several ranks wrote is listed as one checkpoint, with each tensor whole and with all values.
 D=corpus/torch/t215/dist
 for d in dcp_single dcp_no_collectives dcp_safetensors dcp_hf_sharded dcp_hf_consolidated dcp_dtensor; do
     echo "== $d"

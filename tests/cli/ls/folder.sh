@@ -1,4 +1,4 @@
-# A folder without one clear checkpoint lists what is in it; -r takes all; what comes along with a model does no harm.
+# A folder with several checkpoints is refused with a list of them; -r reads all; files that go with a model are ignored.
 mkdir -p d/sub model
 for i in a b epoch10 epoch9 model; do cp corpus/torch/t26/zero_dim.pt d/$i.pt; done
 ckpt convert -q corpus/torch/t26/zero_dim.pt d/model.safetensors

@@ -1,3 +1,3 @@
-# A folder of GGUF files is no checkpoint itself; the answer names the option that takes each.
+# A folder of several GGUF files is refused, and the hint names the option that lists each.
 mkdir models && cp corpus/gguf/bf16.gguf corpus/gguf/align16.gguf models
 ckpt ls models; echo $?

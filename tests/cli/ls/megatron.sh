@@ -1,4 +1,4 @@
-# Folders of Megatron-LM: ranks put together by rules, refused where a rank or a rule is missing.
+# Folders of Megatron-LM are listed as one checkpoint, joined by rules; they are refused if a rank or a rule is missing.
 M=corpus/megatron
 ckpt info $M/tp2_pp2
 ckpt ls $M/tp2_pp2

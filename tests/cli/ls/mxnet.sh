@@ -1,4 +1,4 @@
-# MXNet's .params: named, unnamed, sparse, of each version; files that claim what they do not hold.
+# MXNet's .params files of each version are listed, with named, unnamed and sparse arrays; malformed ones are refused.
 m=corpus/mxnet
 ckpt ls $m/named.params $m/list.params $m/sparse.params $m/npx.params
 for f in dup magic name_count none short trunc trunc_data type99 trailing v0 v1 v2; do

@@ -1,4 +1,4 @@
-# Control, bidi and bad bytes in names are escaped in text and exact in JSON.
+# Control characters, bidirectional overrides and bad bytes in names are escaped in text, and exact in JSON.
 printf '%b' '\0140\000\000\000\000\000\000\000' >n.safetensors
 printf '%s' '{"a\u001b[31m\u202eb\\c\"d":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}' >h
 n=$(wc -c <h)

@@ -1,4 +1,4 @@
-# A pattern that matches nothing is named, with what is nearest to it; -i lets case differ; the largest come first.
+# If a glob matches nothing, the error suggests near names; -i ignores case; --order=size lists the largest first.
 for glob in fc fc.weight '*FC*' 'layre1*' bn 'con1v*' zzz; do
     ckpt ls -g "$glob" data/train.pt; echo $?
 done

@@ -1,4 +1,4 @@
-# ONNX: initializers, sparse ones by their parts, tensors of nodes and subgraphs with their place, the model's values.
+# ls lists ONNX initializers, components of sparse ones, tensors of nodes and subgraphs, and the model's values.
 ckpt ls -l corpus/onnx/nested.onnx
 ckpt info corpus/onnx/nested.onnx
 ckpt ls --values corpus/onnx/no_init.onnx

@@ -1,4 +1,4 @@
-# Orbax: an item, a step of several, the last of several steps; saves that did not finish, and what is missing or damaged.
+# ls reads an Orbax item, the items of a step, and the last of several steps; it refuses unfinished or damaged ones.
 o=corpus/orbax
 ckpt ls $o/standard 2>&1 | grep -q libarchive && { echo 'libarchive is not here'; exit 77; }
 ckpt ls --values $o/ocdbt_zarr3

@@ -1,4 +1,4 @@
-# What paddle.save writes: state dicts, pairs of a name and an array, a tensor, a list, large parameters in slices.
+# Files of paddle.save are listed: state dicts, pairs of a name and an array, a tensor, a list, large parameters in slices.
 p=corpus/paddle
 ckpt ls $p/model_p2.pdparams $p/opt_p3.pdopt $p/list.pdparams $p/scalar.pdparams $p/static/prog.pdparams
 ckpt ls -l $p/nested.pdparams $p/bigparam_p2.pdparams $p/tensor.pdparams

@@ -1,4 +1,4 @@
-# Paddle's .pdiparams: the names are in the program next to them, of Paddle 3 or before; a program of other parameters.
+# Paddle's .pdiparams gets its names from the program next to it; a program of other parameters is refused.
 p=corpus/paddle/infer
 ckpt ls $p/net.pdiparams
 ckpt info $p/net.pdiparams

@@ -1,4 +1,4 @@
-# --parallel: how tensor-parallel ranks divide what no rule is known for.
+# --parallel gives rules for how tensor-parallel ranks divide tensors for which no rule is built in.
 M=corpus/megatron/tp2/iter_0000100
 mkdir x
 for t in 0 1; do

@@ -1,4 +1,4 @@
-# --root means the same in ls, hash, stat, diff, verify, convert and strip; -g matches the names below it.
+# --root means the same in ls, hash, stat, diff, verify, convert and strip; -g then matches the names below the root.
 root=state_dict.module.fc
 ckpt ls --root $root data/train.pt
 ckpt ls --root state_dict -g 'module.fc*' data/train.pt

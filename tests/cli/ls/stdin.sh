@@ -1,3 +1,3 @@
-# - is standard input, a pipe or a file.
+# The name - stands for standard input, a pipe or a file.
 ckpt ls - <corpus/torch/t26/tied.pt
 cat corpus/torch/t26/tied.pt | ckpt ls --json -

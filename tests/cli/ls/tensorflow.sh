@@ -1,4 +1,4 @@
-# Checkpoints of TensorFlow, by prefix, index, state file and folder; shards by pattern; what is wrong with others.
+# TensorFlow checkpoints are found by prefix, index, state file, folder or pattern; errors are reported for others.
 t=corpus/tensorflow
 ckpt ls $t/v2/slices $t/v2/variant.index
 ckpt ls $t/v1/shards.ckpt-00000-of-00003

@@ -1,4 +1,4 @@
-# For textconv: no alignment to shift, digests, exit 0 and a reason for anything.
+# ls --text, meant for git's textconv, prints digests without alignment, and for any unreadable file a reason and exit 0.
 ckpt ls --text corpus/torch/t26/tied.pt
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 102400000\n' 0 >p.pt
 ckpt ls --text p.pt

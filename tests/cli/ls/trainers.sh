@@ -1,4 +1,4 @@
-# A trainer's folder stands for the model in it; with several models or steps it is not clear which one is meant.
+# The folder of a trainer is read as the model in it; one with several models or steps is refused.
 D=corpus/trainers
 for d in accelerate_plain accelerate_fsdp accelerate_ranks verl verl/global_step_4 verl/global_step_4/actor; do
     echo "== $d"

@@ -1,4 +1,4 @@
-# A folder that is one array of Zarr, with each codec, and an OCDBT of any content.
+# A folder that is one Zarr array is read with each codec, and an OCDBT database is listed whatever it holds.
 o=corpus/orbax
 ckpt ls $o/kv/tree_zstd 2>&1 | grep -q libarchive && { echo 'libarchive is not here'; exit 77; }
 ckpt ls $o/array/zarr_none

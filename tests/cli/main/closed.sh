@@ -1,4 +1,4 @@
-# A closed standard stream: nothing else gets its number, and what was to be said there is an error.
+# If a standard stream is closed, no opened file gets its number, and output that should go there is an error.
 closed()
 {
     "$@" >&- 2>err

@@ -1,4 +1,4 @@
-# Checkpoints that are compressed as a whole.
+# Checkpoints in a compressed file are read, but not edited in place.
 d=corpus/compressed
 ckpt hash $d/tiny.safetensors.zst 2>&1 | grep -q libarchive && { echo 'libarchive is not here'; exit 77; }
 for kind in gz zst xz bz2; do ckpt ls $d/tiny.safetensors.$kind; done

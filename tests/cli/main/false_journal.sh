@@ -1,4 +1,4 @@
-# An undo journal that no edit in place left: it is reported, nothing is restored from it, and no hint names a command
+# An undo journal that no edit in place left is reported; no command restores anything from it, and no hint suggests one
 # that would.
 . "$TESTS/torn.sh"
 try() # try WHAT FILE - of which .good is a copy

@@ -1,5 +1,5 @@
-# Undo journals next to archives that no edit in place changes (npz, tar, legacy streams, a zip around a checkpoint), and
-# among the members of one: nothing is restored from them, and no hint names a command that would.
+# No command uses an undo journal next to an archive that is never edited in place (npz, tar, legacy streams, a zip
+# around a checkpoint), or in an archive, and no hint suggests one that would.
 . "$TESTS/torn.sh"
 run() { echo "$*: $(ckpt "$@" 2>&1 | head -n 3 | sed "s|$PWD/||")"; }
 # half FILE AT N - a journal of FILE that would change N bytes at AT; of its sectors, one is as the edit was to make it

@@ -1,5 +1,5 @@
-# Undo journals next to the files that ranks wrote: an edit of one of them that was cut short is reported wherever the
-# folder is read, with the command that undoes it; a journal that no edit of the file left changes nothing.
+# If an edit of one rank's file was interrupted, each command that reads the folder reports it with the command that
+# undoes it; a journal that no edit of the file left changes nothing.
 . "$TESTS/torn.sh"
 mkdir good
 cp corpus/torch/t215/dist/fsdp2_rank[01].pt good

@@ -1,5 +1,5 @@
-# Undo journals of the files of a set, that no edit in place of those files left: they are reported, nothing is restored
-# from them, and no hint names a command that would.
+# Undo journals of the files of a set that no edit in place left are reported; no command restores anything from them,
+# and no hint suggests one that would.
 . "$TESTS/torn.sh"
 prefix=a.prefix.for.long.headers.
 ckpt add $prefix -q data/train.pt -o long.pt

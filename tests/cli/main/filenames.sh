@@ -1,4 +1,4 @@
-# With several files each piped line bears its file's name, as grep has it; -H and --no-filename say otherwise.
+# In a pipe, lines about several files begin with the file name, as those of grep do; -H and --no-filename override this.
 cp data/train.pt a.pt; cp corpus/torch/t26/zero_dim.pt 'b c.pt'
 for c in 'ls -g *fc.b* -g s' 'ls --tsv -g *fc.b* -g s' 'ls --values -g epoch -g s' 'ls --depth 1' 'ls --tree --depth 1' 'info' 'hash' 'hash -t' \
     'stat -g s -g *fc.b*' 'stat --tsv -g s -g *fc.b*' 'doctor' 'verify'; do

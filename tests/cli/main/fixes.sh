@@ -1,4 +1,4 @@
-# What is proposed runs as it stands: a file that begins with '-' is no option, and the output's suffix is of a format.
+# The commands that ckpt proposes run unchanged, even for a file name that begins with '-', and name a suitable output.
 fix() { sed -n 's/^ *//; s/.*fix: //p; s/^hint: .* alone: //p' | tee said; sh -e said; }
 ckpt convert -q --root auto data/train.pt m.pt
 ckpt strip -q --auto m.pt -o small.pt

@@ -1,4 +1,4 @@
-# Models of others are named, by every command that is handed one, with the way on.
+# Each command names the format of a model that ckpt does not read, and suggests how to go on.
 printf '\010\001\022\002\012\000' >saved_model.pb
 printf '\010\004\022\002\012\000\242\037\001x' >m.mlmodel
 sed -n '/^base64/,/^X/p' "$TESTS/scan/joblib.sh" >genuine.sh

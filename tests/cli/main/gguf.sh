@@ -1,4 +1,4 @@
-# GGUF: quantized blocks listed as they are and shown as numbers, pairs as metadata, split models as one.
+# GGUF is read: quantized blocks are shown as numbers, pairs are metadata, and split models are one checkpoint.
 G=corpus/gguf
 ckpt ls $G/quantised.gguf
 ckpt ls --json $G/bigendian_q.gguf

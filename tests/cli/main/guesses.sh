@@ -1,4 +1,4 @@
-# Commands and options of other tools are answered with ours; slips with the nearest name.
+# For commands and options of other tools the error suggests ours, and for a misspelling the nearest name.
 for line in 'list m.pt' 'inspect m.pt' 'compare a.pt b.pt' 'merge folder m.safetensors' 'split a.pt b.pt' 'cast a.pt b.pt' \
     'keys m.pt' 'tree m.pt' 'cat m.pt fc.weight' 'version' '-v' 'stirp m.pt' 'comapre' 'list -l m.pt' \
     'convert --dtype f16 a b' 'ls --sort size m' 'strip --prefix p m' 'diff --tolerance 1 a b' 'convert --to pt data/train.pt x.bin' \

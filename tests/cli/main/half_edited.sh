@@ -1,4 +1,4 @@
-# A file half changed by an edit in place: no command takes it for a checkpoint.
+# No command reads a file that an interrupted edit in place left half changed.
 . "$TESTS/torn.sh"
 each() # each FILE
 {

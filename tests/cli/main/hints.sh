@@ -1,5 +1,5 @@
-# What a hint proposes can be copied into a shell, whatever the file or the tensor is called: the name is one word
-# of the command, or a word that stands for it.
+# The command in a hint can be copied into a shell whatever the file or tensor is called: the name stays one word, or a
+# placeholder stands for it.
 mkdir bin
 for tool in git ckpt; do printf '#!/bin/sh\nfor a; do printf "[%%s]" "$a"; done; echo\n' >bin/$tool; done
 chmod +x bin/*

@@ -1,4 +1,4 @@
-# Keras in each of its forms: one reader, names as HDF5 has them; what is not read is named.
+# Keras files in each of their forms are read by one reader, with the names that HDF5 has; what cannot be read is named.
 for f in k3/func.keras k3/unzipped k3/sharded k3/base.weights.h5 k212/seq.h5 hf-tf/sharded hf-tf/single; do
     ckpt info "corpus/keras/$f" | sed -n '1,2p'
 done

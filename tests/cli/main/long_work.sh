@@ -1,5 +1,5 @@
-# Long work: SIGUSR1 tells how far it is, terminal or not; a signal in the middle leaves no file and ends the process as
-# signals do; on a terminal one line comes after half a second, at most ten times a second, and is gone at the end.
+# During long work SIGUSR1 prints the progress, on a terminal or not; a fatal signal leaves no file behind; on a
+# terminal the progress appears after half a second, at most ten times a second, and is erased at the end.
 script -qec true /dev/null >/dev/null 2>&1 || { echo 'no pseudo-terminal to be had'; exit 77; }
 
 # sparse FILE MIB - a safetensors file of 8 tensors, all holes

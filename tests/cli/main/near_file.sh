@@ -1,4 +1,4 @@
-# A file that is not there is answered with the nearest name in its folder, if there is one.
+# If a file does not exist, the error suggests the nearest name in its folder, if there is one.
 mkdir d many
 cp data/train.pt model.pt
 cp data/train.pt d/model.safetensors

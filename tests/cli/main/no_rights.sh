@@ -1,4 +1,4 @@
-# What may not be read or written: the reason is reported, and what would help. Without capabilities, root obeys modes.
+# If permissions forbid reading or writing, the error gives the reason. (Root drops its capabilities for this.)
 if [ "$(id -u)" = 0 ]; then
     setpriv --inh-caps=-all --bounding-set=-all true 2>/dev/null || { echo 'root, and no setpriv'; exit 77; }
     try() { setpriv --inh-caps=-all --bounding-set=-all ckpt "$@"; echo "$1 $?"; }

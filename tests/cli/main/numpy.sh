@@ -1,4 +1,4 @@
-# numpy's arrays and archives and joblib's dumps, in the commands that read; what is refused is named.
+# The commands read numpy's arrays and archives and joblib's files; what is refused is named.
 n=corpus/numpy/np2
 for f in dt_float32.npy struct.npy str_U.npy fortran.npz names.npz joblib/struct.joblib; do
     ckpt ls $n/$f

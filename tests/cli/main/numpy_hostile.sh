@@ -1,4 +1,4 @@
-# Headers of .npy that are no dtype, nest a million brackets or claim 4 GiB; members of a .npz that are encrypted.
+# Headers of .npy that are malformed, deeply nested or 4 GiB long are refused, as are encrypted members of a .npz.
 n=corpus/numpy/np2
 { printf '\223NUMPY\001\000\100\000'; printf '%-63s\n' "{'descr': __import__('os').system('id')}"; } >import.npy
 { printf '\223NUMPY\002\000\100\102\017\000'; printf '%1000000s' '' | tr ' ' '('; } >brackets.npy

@@ -1,4 +1,4 @@
-# What joblib and zip pack by other methods than DEFLATE; libarchive unpacks it.
+# Files of joblib and members of zip that are compressed by other methods than DEFLATE are read by libarchive.
 n=corpus/numpy/np2
 ckpt hash $n/hand/lzma.npz 2>&1 | grep -q libarchive && { echo 'libarchive is not here'; exit 77; }
 ckpt ls $n/joblib/bz2.joblib

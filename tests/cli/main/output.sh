@@ -1,4 +1,4 @@
-# Output that cannot be written is an error; a reader that leaves is none.
+# A write error on standard output is an error; a reader that closes the pipe early is not.
 ckpt ls data/train.pt >/dev/full; echo $?
 ckpt hash --json data/train.pt >/dev/full; echo $?
 ckpt convert -q data/train.pt --to safetensors - 2>err >/dev/full; echo $?

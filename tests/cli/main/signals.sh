@@ -1,4 +1,4 @@
-# A signal in the middle of writing leaves no file behind and ends the process as a signal does.
+# A signal during a write leaves no file behind, and the process ends by that signal.
 mkfifo pipe
 mkdir out
 sh -c 'exec ckpt convert - out/a.pt <pipe' &

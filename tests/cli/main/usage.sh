@@ -1,4 +1,4 @@
-# Alone it helps and fails; slips are guessed; the version. The lint `commands` holds the list of commands.
+# ckpt alone prints help and fails, suggests the right word for a misspelled one, and prints its version.
 ckpt 2>overview; echo $?
 sed '/^  [a-z]*  /d' overview >&2
 ckpt --help | head -n 1

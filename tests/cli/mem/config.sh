@@ -1,4 +1,4 @@
-# A config.json that is not what it should be: wrong types, numbers out of range, keys twice, nonsense, another network's.
+# mem gives an error or ignores each fault of a config.json: wrong types, numbers out of range, keys that come twice.
 # config NAME=VALUE… - a LLaMA's config.json with keys changed or added
 config()
 {

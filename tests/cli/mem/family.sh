@@ -1,4 +1,4 @@
-# GPT-2 in safetensors: recognized by names and shapes under any prefix, with the config next to it or without.
+# mem recognizes GPT-2 in safetensors by names and shapes, under any prefix, with or without a config next to it.
 # tensor NAME SHAPE ELEMENTS - one more entry of the header
 tensor()
 {

@@ -1,4 +1,4 @@
-# Activations, the peak and a plan by a config alone; what fits, and what does not.
+# mem estimates activations, the peak and a checkpointing plan from a config alone, and whether they fit.
 ckpt mem data/gpt2.json -b 8 -s 1024 --precision bf16-mixed
 for c in none block block-reentrant sqrt k=3 seq=3 selective; do
     ckpt mem data/gpt2.json -b 8 -s 1024 --precision bf16 --checkpoint $c | grep -E '^(activations|peak)'

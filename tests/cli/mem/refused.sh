@@ -1,4 +1,4 @@
-# What cannot be counted is refused with the reason, and what is missing is asked for.
+# mem gives the reason if it cannot estimate, and asks for what is missing.
 ckpt mem data/train.pt -b 1; echo "exit $?"
 ckpt mem data/gpt2.json -b 1; echo "exit $?"
 ckpt mem data/gpt2.json -b 1 -s 2000; echo "exit $?"

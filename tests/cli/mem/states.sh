@@ -1,4 +1,4 @@
-# Parameters, buffers, gradients and the optimizer of any checkpoint: its own, or one that is named.
+# mem counts parameters, buffers, gradients and the optimizer state of any checkpoint: its own, or that of --optimizer.
 ckpt mem data/train.pt
 ckpt mem data/train.pt --json
 for o in sgd momentum adam adamw adamw-fused adamw-amsgrad rmsprop adafactor adamw8bit; do

@@ -1,4 +1,4 @@
-# Texts of a header are printed, set and removed; nothing else of the file changes.
+# meta prints, sets and removes texts of a safetensors header, and changes nothing else in the file.
 flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
 header() { tail -c +9 "$1" | head -n 1; echo; }
 flat '{"z":["U8",[1],[1,2]],"__metadata__" : {"format":"pt","by":"m\u00e9"}, "a":{"shape":[1],"dtype":"U8","data_offsets":[0,1]}}               ' xy >a.safetensors

@@ -1,4 +1,4 @@
-# The pairs of a GGUF keep their types; what does not fit them is refused; in place where the data stay.
+# meta keeps the types of GGUF pairs, refuses values that do not fit them, and edits in place if the data can stay.
 cp corpus/gguf/metadata.gguf m.gguf
 ckpt meta -q -o o.gguf m.gguf k.u8=7 k.bool=false k.f32=2.5 general.name=other 'a.i32=[4, 5]' -u k.str \
     new.text=x new.number:u64=5 'new.list:[bool]=[true]' 2>/dev/null

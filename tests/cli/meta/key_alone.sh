@@ -1,3 +1,3 @@
-# A key alone is no change: the answer is about the key, not about a missing output.
+# If a key has no value, the error is about that key, not about a missing output.
 ckpt convert -q data/train.pt w.safetensors
 ckpt meta w.safetensors format; echo $?

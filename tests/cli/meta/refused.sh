@@ -1,4 +1,4 @@
-# What cannot be done is named, with what can.
+# meta names what it cannot do, and what it can.
 flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
 flat '{"a":["U8",[1],[0,1]]}' x >a.safetensors
 try() { ckpt meta "$@"; echo $?; }

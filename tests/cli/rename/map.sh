@@ -1,4 +1,4 @@
-# A JSON map; a name that the file lacks is reported.
+# --map renames by a JSON object; a name that the file lacks is reported.
 echo "{\"fc.weight\": \"head.w\", \"fc.bias\": \"head.b\"}" >m.json
 ckpt rename --map m.json corpus/torch/t26/state_dict.pt -o a.pt
 ckpt ls -g "head*" a.pt

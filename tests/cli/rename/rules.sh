@@ -1,4 +1,4 @@
-# Regular expressions in order, groups, several matches.
+# -s applies regular expressions in order, with groups; wrong or useless rules are refused.
 ckpt rename -s "^module\." -o a.pt data/train.pt; echo $?
 ckpt rename -s "^module\.=>" -s "bn([0-9])=>norm\1" -s "conv=>c" data/train.pt -o a.pt
 ckpt ls -g "state_dict.*" a.pt

@@ -1,4 +1,4 @@
-# Legacy streams and safetensors, cut; formats of the output; JSON; what is no checkpoint.
+# salvage reads cut legacy streams and safetensors, writes each format and JSON, and refuses what is no checkpoint.
 head -c 1700 corpus/torch/t26/state_dict_legacy.pt >a.pt
 ckpt salvage a.pt -o b.pt; echo $?
 ckpt diff corpus/torch/t26/state_dict_legacy.pt b.pt

@@ -1,5 +1,5 @@
-# Sets of shards: one missing, cut, without its header, a web page; the index cut; nothing there. What is lost has the name
-# of its shard.
+# salvage reads sets in which a shard is missing, cut, without its header or a web page, or the index is cut; what is
+# lost is listed with its shard.
 mkdir set bin
 ckpt convert -q --root state_dict --max-shard-size 8KB data/train.pt set/model.safetensors
 ckpt convert -q --root state_dict --max-shard-size 8KB data/train.pt bin/pytorch_model.bin

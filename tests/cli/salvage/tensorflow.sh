@@ -1,4 +1,4 @@
-# What is left of a TensorFlow checkpoint: without a data file, with one that was cut off, with a damaged index.
+# salvage reads what is left of a TensorFlow checkpoint: without a data file, with one that was cut off, with a damaged index.
 t=corpus/tensorflow
 ckpt salvage $t/bad/data_short.index -o short.pt
 ckpt ls short.pt

@@ -1,4 +1,4 @@
-# A torch zip, cut and damaged: what is kept is what was there, the rest is named, and a list keeps its places.
+# salvage keeps the intact tensors of a cut or damaged torch zip, names the others, and puts None in their places in a list.
 f=corpus/torch/t26/state_dict.pt
 try() { rm -f o.pt; ckpt salvage "$1" -o o.pt; echo $?; [ -e o.pt ] && ckpt diff $f o.pt; }
 flip() { { head -c $1 $f; printf X; tail -c +$(($1 + 2)) $f; } >b.pt; try b.pt; }

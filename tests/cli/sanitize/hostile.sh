@@ -1,4 +1,4 @@
-# Calls never reach the output: of a value, of one thrown away, of a state, of a key.
+# sanitize never writes a call: not of a value, of one that is popped, of a state or of a key.
 pickle() { printf "$1" >a.pkl; rm -f o.pt; ckpt sanitize a.pkl -o o.pt; echo $?; [ -e o.pt ] && ckpt scan o.pt && ckpt ls --values o.pt; }
 # {'a': 1, 'b': os.system('id')}
 pickle '\200\002}(X\001\000\000\000aK\001X\001\000\000\000bcos\nsystem\nX\002\000\000\000id\205Ru.'

@@ -1,4 +1,4 @@
-# What becomes of each kind of object: kept, made plain, or left out by name.
+# sanitize keeps each kind of object, replaces it by builtin types, or leaves it out and names it.
 go()
 {
     rm -f out.pt

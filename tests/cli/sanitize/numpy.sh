@@ -1,4 +1,4 @@
-# numpy's files hold more types of elements than those of safetensors: texts, dates, complex numbers stay; records do not.
+# sanitize writes to .npz types that safetensors lacks (texts, dates, complex numbers); records are left out.
 for a in str_U str_S datetime dt_complex128 void struct; do
     ckpt sanitize -q corpus/numpy/np2/$a.npy -o $a.npz && ckpt ls $a.npz
 done

@@ -1,4 +1,4 @@
-# Pickles in compressed files, in tar archives, in archives in archives; links, bombs, depth, arrays of objects.
+# scan finds pickles in compressed files, tar, nested archives and object arrays; bombs and depth are limited.
 printf 'cos\nsystem\n(S"id"\ntR.' >evil.pkl
 tar --format=ustar --owner=0 --group=0 --numeric-owner --mtime=@0 -cf a.tar evil.pkl
 gzip -nc a.tar >a.tar.gz

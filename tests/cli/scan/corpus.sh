@@ -1,4 +1,4 @@
-# Every file that torch and its relatives wrote. What is not fine is listed here by its findings, and each has its reason:
+# scan accepts what torch and related libraries wrote. The output lists the exceptions, each of which has its reason:
 # whole modules, packages and objects name their classes (PKL001), as do tensors of classes that are not torch's own;
 # sharded tensors and enumerations are looked up by getattr (PKL002, PKL003); TorchScript contains code (SRC001).
 # The rest: a save that failed, mobile models that are no pickles, a set that mixes archives and safetensors.

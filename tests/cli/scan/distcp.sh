@@ -1,4 +1,4 @@
-# Items of a Distributed Checkpoint whose tensors are saved as safetensors: archives of values, then one file of tensors.
+# scan reads a .distcp file with safetensors in it: archives of values, then one file of tensors.
 V=corpus/torch/t26/zero_dim.pt
 ckpt scan corpus/torch/t215/dist/dcp_safetensors
 ckpt convert -q $V tensors.safetensors

@@ -1,4 +1,4 @@
-# What CPython's loaders take and a stricter reader would stop at, or take for something else.
+# scan reads on where CPython's loaders do, even if a stricter reader would stop, or would read something else.
 pkl() { printf "$2" >"$1"; ckpt scan "$1"; echo "$?"; }
 call='0\214\002os\214\006system\223\214\002id\205R.'
 torch='\200\002ctorch.storage\n_load_from_bytes\n'

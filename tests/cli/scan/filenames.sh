@@ -1,4 +1,4 @@
-# Findings in several files each name theirs, into a pipe; -H does so for one, --no-filename never does.
+# In a pipe, findings in several files begin with the file name; -H adds it for one file, --no-filename never prints it.
 printf 'cos\nsystem\n(S"id"\ntR.' >'evil one.pkl'
 mkdir d && cp 'evil one.pkl' d/a.pkl
 for options in '' -H --no-filename; do

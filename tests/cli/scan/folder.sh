@@ -1,4 +1,4 @@
-# Files below a folder in the order of their names; links and pipes are left aside; nothing scanned is not fine.
+# scan reads the files below a folder in order of name, without links and pipes; if it scanned nothing, it does not exit 0.
 mkdir -p d/b/c d/empty
 cp data/train.pt d/b/t.pt
 printf '\200\002N.' >d/z.bin

@@ -1,4 +1,4 @@
-# ggml's own verdicts on these files: what it loads is fine, what it refuses is not. Then what lies behind a key or a name.
+# scan accepts the GGUF files that ggml loads, and no others; then, it reports what keys and names hide.
 while read -r file rest; do
     case $rest in *'fullload ACCEPT'*) want=0 ;; *) want='[12]' ;; esac
     ckpt scan "corpus/vectors/gguf/$file" >out

@@ -1,4 +1,4 @@
-# What a Keras description names: plain layers, a Lambda, a class of another module, spelled as JSON allows.
+# scan reports what a Keras description names: a Lambda or a class of another module, as JSON may spell it.
 cat >plain.json <<'X'
 {"module": "keras.src.models", "class_name": "Sequential", "config": {"layers": [
   {"module": "keras.layers", "class_name": "Dense", "config": {"name": "Lambda"}, "registered_name": null}]}}

@@ -1,4 +1,4 @@
-# The process that scans never outlives the one that started it, whatever ends that, and has a limit of processor time.
+# The scanning process never outlives the process that started it, whatever ends that one, and its processor time is limited.
 ckpt scan --sandbox=test - >/dev/null 2>err || { cat err; exit 77; }
 truncate -s 64G big || { echo 'no room for a sparse file'; exit 77; }
 

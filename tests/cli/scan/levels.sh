@@ -1,4 +1,4 @@
-# --fail-on draws the line; --all tells harmless calls too.
+# --fail-on sets the level from which scan exits 1; --all lists harmless calls, too.
 printf '\200\002cmy\nThing\n)R.' >w.pkl
 for level in error warning note; do ckpt scan -q --fail-on $level w.pkl >out; echo "$level $?"; done
 ckpt scan --fail-on never w.pkl

@@ -1,4 +1,4 @@
-# What only libarchive opens: never skipped, with it or without.
+# A file that only libarchive can unpack is never skipped silently, with or without libarchive.
 printf 'cos\nsystem\n(S"id"\ntR.' >evil.pkl
 xz -c evil.pkl >evil.xz 2>/dev/null && bzip2 -c evil.pkl >evil.bz2 2>/dev/null || { echo 'no xz or no bzip2 here'; exit 77; }
 ckpt scan evil.xz | grep -q libarchive && { echo 'libarchive is not here'; exit 77; }

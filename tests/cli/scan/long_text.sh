@@ -1,4 +1,4 @@
-# A long text that a call is given is cut between characters, and that there is more of it is said.
+# A long text in the arguments of a call is cut between characters, and the report marks it as cut.
 le32() { printf "\\$(printf %o $(($1 % 256)))\\$(printf %o $(($1 / 256)))\\0\\0"; }
 call() # call TEXT - os.system(TEXT)
 {

@@ -1,4 +1,4 @@
-# What is told of formats that are not taken apart: code of Keras in HDF5, paths in ONNX, operations of TensorFlow.
+# In formats that scan does not parse, it searches for code of Keras in HDF5, paths in ONNX, and operations of TensorFlow.
 hdf() { printf '\211HDF\r\n\032\n'; }
 { hdf; head -c 100 /dev/zero; printf '{"class_name": "Sequential", "config": [{"class_name" :\n"Lambda", "config": {}}]}'; } >lambda.h5
 { hdf; head -c 100 /dev/zero; printf '{"class_name": "Sequential", "config": [{"class_name": "Dense"}, {"name": "Lambda"}]}'; } >dense.h5

@@ -1,4 +1,4 @@
-# MessagePack as flax writes it: arrays, bytes that are a pickle, an extension of someone else; cut, lengthened, no map.
+# scan reads MessagePack as flax writes it, finds pickles in its bytes, and reports malformed files.
 msgpack() { printf "$2" >"$1.msgpack"; ckpt scan "$1.msgpack"; echo $?; }
 array='\307\021\001\223\221\001\247float32\304\004\000\000\200\077'
 pickle='\200\002cos\nsystem\nX\002\000\000\000id\205R.'

@@ -1,2 +1,2 @@
-# a format that is read and not scanned is called by its name
+# A format that ckpt reads but does not scan is reported as incomplete, with its name.
 ckpt scan corpus/mxnet/named.params

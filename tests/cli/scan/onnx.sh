@@ -1,4 +1,4 @@
-# ONNX is taken apart: operations that call Python, files outside of the folder, wherever they are in it.
+# scan finds operations of ONNX that call Python, and external files outside of the folder, anywhere in the model.
 printf '\010\010\072\045\012\031\022\001y\042\010PythonOp\072\012com.custom\052\010\102\001w\020\002\112\001x' >python.onnx
 head -c 35 python.onnx >short.onnx
 ckpt scan corpus/onnx/nested.onnx corpus/onnx/bad/ext_*.onnx corpus/onnx/bad/trunc.onnx python.onnx short.onnx

@@ -1,4 +1,4 @@
-# Records of OCDBT are data; values next to them, and a record that is damaged, are not looked into.
+# scan accepts records of OCDBT as data; values next to them, and damaged records, are reported as not inspected.
 o=corpus/orbax
 ckpt scan $o/ocdbt_zarr3
 cat $o/kv/inline/manifest.ocdbt $o/kv/tree/manifest.ocdbt >two

@@ -1,4 +1,4 @@
-# The samples of picklescan: each malicious one is found by name and place, each benign one is fine.
+# scan finds the call in each malicious sample of picklescan, and accepts each benign one.
 case ${CORPUS_PUBLIC:-} in /*) at=$CORPUS_PUBLIC ;; *) at=$TESTS/../../${CORPUS_PUBLIC:-../shared/corpus/public} ;; esac
 [ -d "$at/pickle" ] || { echo 'the public samples are not here'; exit 77; }
 ln -s "$at/pickle/tests/data" s

@@ -1,4 +1,4 @@
-# What a scanning process is refused; that each report says the same with and without; that a lost process is told.
+# The sandbox forbids what scan does not need, changes no report, and the death of the scanning process is reported.
 ckpt scan --sandbox=test - 2>err || { cat err; exit 77; }
 mkdir d d/empty
 printf 'cos\nsystem\n(S"id"\ntR.' >d/evil.pkl

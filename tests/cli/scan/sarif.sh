@@ -1,4 +1,4 @@
-# One document for all files; a file that cannot be scanned is a result too.
+# --sarif prints one document for all files, with a result for a file that cannot be scanned.
 printf 'cos\nsystem\n(S"id"\ntR.' >'a b.pkl'
 ckpt scan --sarif 'a b.pkl' data/train.pt nowhere.pt >out
 echo $?

@@ -1,4 +1,4 @@
-# Streams on which loaders differ, and what stands behind or between pickles.
+# scan reports streams that loaders read differently, and bytes after or between pickles.
 pkl() { printf "$2" >"$1.pkl"; ckpt scan "$1.pkl"; echo "$?"; }
 pkl two '\200\002N.\200\002cos\nsystem\nX\002\000\000\000id\205R.'
 pkl behind '\200\002N.some bytes'

@@ -1,4 +1,4 @@
-# Tables of TensorFlow hold names and numbers alone; what is in none of their blocks is reported, and damage.
+# scan accepts TensorFlow's tables, which hold names and numbers; damage and bytes outside of blocks are reported.
 t=corpus/tensorflow
 ckpt scan $t/v2/many.index $t/v1/names.ckpt $t/bad/index_flip.index
 # a pickle before the table, which then has another beginning

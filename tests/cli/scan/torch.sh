@@ -1,4 +1,4 @@
-# Files that torch made: those which weights_only takes are fine; modules name their classes, TorchScript is code.
+# scan accepts files of torch that weights_only loads; for whole modules it names the classes, and TorchScript is code.
 c=corpus/torch/t26
 ckpt scan $c/tied.pt $c/state_dict_legacy.pt $c/whole_model.pt $c/torchscript_script.pt $c/numpy.pt
 echo $?

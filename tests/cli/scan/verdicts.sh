@@ -1,4 +1,4 @@
-# Each verdict, and what leads to it: names of all kinds, calls of calls, changes of imports, streams that break off.
+# scan gives each verdict: for names of all kinds, calls of calls, changes of imported objects, truncated streams.
 pkl() { printf "$2" >"$1.pkl"; ckpt scan "$1.pkl"; echo "$?"; }
 pkl data '\200\002}q\000(X\001\000\000\000aK\001X\001\000\000\000bG?\360\000\000\000\000\000\000u.'
 pkl listed '\200\002ccollections\nOrderedDict\n)R.'

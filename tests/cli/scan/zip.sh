@@ -1,4 +1,4 @@
-# Archives that contradict themselves: each of two values and where it stands; members that no directory lists.
+# scan reports both values and their offsets if an archive contradicts itself, and members that no directory lists.
 e=corpus/torch/exp
 ckpt scan $e/27_prefix_junk.pt $e/28_trailing_junk.pt $e/30_truncated.pt $e/49_dup_record.pt
 echo $?

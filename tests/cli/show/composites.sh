@@ -1,4 +1,4 @@
-# Parts are named, opaque objects are names, nothing is made of them.
+# show prints the components of composite tensors and the names of opaque objects, and constructs none of them.
 ckpt show corpus/torch/t26/sparse_csr.pt s
 ckpt show corpus/torch/t26/python_objs.pt opaque
 ckpt show corpus/torch/t26/conj.pt conj

@@ -1,3 +1,3 @@
-# Text too long to be held in memory is named as such, in JSON too; it never looks empty.
+# A text too long to be read into memory is shown as a description, in JSON too, never as an empty text.
 ckpt ls --json --values corpus/torch/t26/long_string.pt | grep -o '"value":"<[^"]*"'
 ckpt convert corpus/torch/t26/long_string.pt again.pt && ckpt ls --json --values again.pt | grep -o '"value":"<[^"]*"'

@@ -1,4 +1,4 @@
-# Texts of a safetensors header are shown by info, ls --values and show; a torch file has no place for them.
+# info, ls --values and show print texts of a safetensors header; a notice reports that a torch file cannot hold them.
 flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
 flat '{"__metadata__":{"m.head":"m.emb","by":"m\u00e9","format":"pt","a.b":"1\n2"},"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}
 }' xy >a.safetensors

@@ -1,4 +1,4 @@
-# The ends of each small float's range: smallest, 1, largest, what stands above it.
+# The extreme numbers of each small float type are decoded: smallest, 1, largest, infinity, NaN.
 . "$TESTS/diff/make.inc"
 one() { st "$1.safetensors" "{\"x\":{\"dtype\":\"$1\",\"shape\":[$2],\"data_offsets\":[0,$3]}}" "$4"; ckpt show --json "$1.safetensors" x | grep -o '"data".*'; }
 one F8_E4M3 8 8 '\000\001\070\176\177\200\376\377'

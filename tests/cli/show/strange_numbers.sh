@@ -1,4 +1,4 @@
-# NaN and infinities in text and JSON; empty and 0-dim tensors.
+# show prints NaN, infinities, empty and 0-dim tensors, in text and JSON.
 ckpt show corpus/torch/t26/empty.pt
 ckpt show corpus/torch/t26/zero_dim.pt
 printf "\130\000\000\000\000\000\000\000%-88s" "{\"x\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}" >x.safetensors

@@ -1,4 +1,4 @@
-# Options, containers, lists, items of lists; exit 2 for what is not there.
+# show prints values, containers, lists and items of lists, and exits 2 for a path that does not exist.
 f=data/train.pt
 ckpt show $f epoch
 ckpt show $f arch

@@ -1,4 +1,4 @@
-# NaN and infinities are counted and left out of the rest; --fail-on finds them.
+# stat counts NaN and infinities and leaves them out of the other numbers; --fail-on exits 1 if there are any.
 header='{"ok":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"x":{"dtype":"F16","shape":[6],"data_offsets":[8,20]}}'
 {
     printf "\\$(printf %03o ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header"

@@ -1,4 +1,4 @@
-# 80 columns hold every line: what is least needed is left out, and named.
+# On a narrow terminal stat leaves out the least important columns and names them, so that each line fits.
 script -qec true /dev/null >/dev/null 2>&1 || { echo 'no pseudo-terminal to be had'; exit 77; }
 tty() { TERM=xterm NO_COLOR=1 script -qec "stty cols $1; $2" /dev/null | tr -d "\r"; }
 for columns in 80 60 100; do

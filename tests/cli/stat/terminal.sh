@@ -1,4 +1,4 @@
-# On a terminal: header, totals, blocks where the locale knows them; lines with NaN are red.
+# On a terminal, stat prints a header, totals, histograms if the locale has block characters, and NaN in red.
 script -qec true /dev/null >/dev/null 2>&1 || { echo 'no pseudo-terminal to be had'; exit 77; }
 tty() { TERM=xterm script -qec "stty cols 120; $1" /dev/null | tr -d "\r" | sed "s/$(printf "\033")/ESC/g"; }
 header='{"x":{"dtype":"F16","shape":[6],"data_offsets":[0,12]}}'

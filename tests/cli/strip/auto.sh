@@ -1,4 +1,4 @@
-# Takes what is certain, says what it took, again is a faithful copy and exit 0.
+# strip --auto removes only prefixes that are certain and reports them; a second run copies the file and exits 0.
 ckpt strip --auto data/train.pt -o a.pt
 ckpt ls -g "state_dict*fc*" a.pt
 ckpt strip --auto a.pt -o b.pt; echo $?

@@ -1,4 +1,4 @@
-# --check: 1 would change, 0 would not; writes nothing. --strict: nothing to change is 2.
+# --check writes nothing and exits 1 if strip would change names, else 0; with --strict a prefix that no name has is an error.
 ckpt strip --check --auto data/train.pt; echo $?
 ckpt strip --check -q nope. data/train.pt; echo $?
 ckpt strip --strict nope. data/train.pt -o a.pt; echo $?

@@ -1,4 +1,4 @@
-# Two keys that would become one: both are named, nothing is written.
+# If two keys would become one, both are named and nothing is written.
 ckpt strip module. corpus/torch/t215/prefix_collision.pt -o a.pt; echo $?
 ls a.pt 2>/dev/null
 ckpt strip --json module. corpus/torch/t215/prefix_collision.pt -o a.pt

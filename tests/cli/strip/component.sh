@@ -1,4 +1,4 @@
-# A prefix without its dot is a component; one that no key has, and a rule that matches none, name those there are.
+# A prefix without a dot means a component; if no key has it, or a rule matches none, the error lists those there are.
 ckpt strip -n module data/train.pt; echo $?
 ckpt strip -n modul. data/train.pt; echo $?
 ckpt strip -n modul data/train.pt; echo $?

@@ -1,4 +1,4 @@
-# A name that promises a compressed file is refused: what is written is not compressed.
+# An output name with the suffix of a compressed file is refused, because ckpt writes uncompressed files.
 gzip -c data/train.pt >train.pt.gz
 ckpt strip --auto train.pt.gz -o out.pt.gz; echo $?
 ckpt sanitize data/train.pt -o out.pt.zst; echo $?

@@ -1,4 +1,4 @@
-# Names of a distributed checkpoint: the files of items as they are, and new metadata.
+# Renaming in a distributed checkpoint copies the files of items and writes new metadata.
 D=corpus/torch/t215/dist
 ckpt add net. $D/dcp_dtensor -o added
 for f in $D/dcp_dtensor/*.distcp; do cmp $f added/${f##*/} && echo the same; done

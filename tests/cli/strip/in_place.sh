@@ -1,4 +1,4 @@
-# The file itself: same inode and size, same tensors; again writes nothing, not even the time.
+# strip --in-place keeps inode, size and tensors; a second run writes nothing and keeps the time of the file.
 cp data/train.pt a.pt
 ls -i a.pt >was
 ckpt strip --auto --in-place a.pt; echo $?

@@ -1,4 +1,4 @@
-# What is not edited in place is refused by name, and stays as it is.
+# What cannot be edited in place is named and stays unchanged.
 cp data/train.pt a.pt
 ckpt strip -i --auto a.pt -o b.pt; echo $?
 ckpt strip -i --auto --root state_dict a.pt; echo $?

@@ -1,5 +1,5 @@
-# Each mapping has its line: the weights, an averaged copy, optimizer state by name; tensors are counted as tensors,
-# and with --json what is renamed and what is unchanged are all rows.
+# strip and add report each mapping on a line: the weights, an averaged copy, optimizer states by name. They count
+# tensors, and with --json the renamed and the unchanged rows are all rows.
 ckpt add x. corpus/torch/t215/eco/timm_last.pth.tar -o a.pt
 ckpt strip --auto --check a.pt
 ckpt strip x. a.pt -o b.pt

@@ -1,4 +1,4 @@
-# A prefix of two modules: _metadata keeps no path that leads to what is not there any more.
+# After a prefix of two modules is stripped, _metadata has no path to a module that is gone.
 in=corpus/torch/t215/dp_in_compiled.pt
 left() { grep -ao '_orig_mod[a-z0-9_.]*' out.pt | grep -v other.; }
 ckpt strip _orig_mod.module. $in -qo out.pt; left

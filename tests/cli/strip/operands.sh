@@ -1,4 +1,4 @@
-# An output given as an operand: where it belongs.
+# If an output is given as an operand, the error explains where it belongs.
 for c in 'strip --auto' 'strip module.' 'add x.' "rename -s a=>b" salvage sanitize; do
     ckpt $c data/train.pt out.pt; echo $?
 done

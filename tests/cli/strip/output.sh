@@ -1,4 +1,4 @@
-# An existing output is left alone but for -f; no -o is told; - is standard output.
+# strip replaces an existing output only with -f, asks for -o if it is missing, and writes to standard output for -.
 echo mine >a.pt
 ckpt strip --auto data/train.pt -o a.pt; echo $?
 cat a.pt

@@ -1,4 +1,4 @@
-# Where the file system can, records of 1 MiB and more are shared with the input, not copied; the output is the same.
+# If the file system can clone ranges, records of 1 MiB and more share blocks with the input; the output is the same.
 mkfs=$(command -v mkfs.xfs || command -v mkfs.btrfs) || { echo 'no mkfs.xfs and no mkfs.btrfs'; exit 77; }
 truncate -s 400M image
 "$mkfs" -q image >/dev/null 2>&1 || { echo "$mkfs fails"; exit 77; }

@@ -1,4 +1,4 @@
-# Told with what was meant.
+# For wrong usage of strip the error explains what was expected.
 ckpt strip --auto module. data/train.pt -o a.pt; echo $?
 ckpt strip data/train.pt -o a.pt; echo $?
 ckpt strip --auto --anywhere data/train.pt -o a.pt; echo $?

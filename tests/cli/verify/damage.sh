@@ -1,4 +1,4 @@
-# All of it is found, not only the first: bytes of two records and the pickle; the rest is still read.
+# verify finds all damage, not only the first, and still reads the rest: bytes of two records, and the pickle.
 ckpt convert -q --root state_dict data/train.pt t.pt
 chmod u+w t.pt
 flip()

@@ -1,4 +1,4 @@
-# Every record of a save of DeepSpeed is read; what a missing or damaged rank had is named, and the rest can be had.
+# verify reads each record of a DeepSpeed checkpoint and names what a missing or damaged rank held; salvage writes the rest.
 D=corpus/deepspeed
 ckpt verify $D/zero3_bf16
 ckpt doctor $D/zero3_bf16

@@ -1,4 +1,4 @@
-# Every item of a folder that many ranks wrote is read; what is missing or damaged is named, and the rest can be had.
+# verify reads each item of a folder that several ranks wrote and names what is missing or damaged; salvage writes the rest.
 cp -r corpus/torch/t215/dist/dcp_dtensor d
 chmod -R u+w d
 ckpt verify d

@@ -1,5 +1,5 @@
-# Two archives one after the other: the locator of the second names the end of the first, other readers go by what
-# stands in front of it.
+# Two archives one after the other are refused: the locator of the second names the end of the first, but some readers
+# use the record directly before it.
 cat data/train.pt data/train.pt >two.pt
 ckpt verify two.pt
 ckpt ls two.pt

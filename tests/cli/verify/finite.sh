@@ -1,4 +1,4 @@
-# NaN and Inf by tensor, with counts and the place of the first; without --finite they are no matter.
+# --finite reports NaN and Inf for each tensor, with counts and the index of the first; without it they do not matter.
 ckpt convert -q --root state_dict data/train.pt s.safetensors
 at=$(ckpt ls --json s.safetensors | tr '{' '\n' | grep '"module.fc.weight"' | sed 's/.*"file_offset":\([0-9]*\).*/\1/')
 printf '\0\0\300\177\0\0\200\177' | dd of=s.safetensors bs=1 seek=$((at + 4 * 37)) conv=notrunc 2>/dev/null

@@ -1,4 +1,4 @@
-# Local header against directory, a second record of a name, bytes around the archive.
+# verify compares each local header with the directory, and reports a second record of a name and bytes around the archive.
 cp corpus/torch/t26/tied.pt h.pt
 chmod u+w h.pt
 at=$(LC_ALL=C grep -abo 'version' h.pt | head -n 1 | cut -d: -f1)

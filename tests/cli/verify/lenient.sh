@@ -1,5 +1,5 @@
-# An end record that contradicts the zip64 one: readers that go by either find the same members, so each is in a
-# directory, and reported and scanned once; one that no directory lists is reported as such.
+# If the end record contradicts the zip64 one, but both lead to the same members, each is reported and scanned once; a
+# member that no directory lists is reported as such.
 cp corpus/torch/t215/state_dict.pt few.pt
 chmod u+w few.pt
 end=$(($(wc -c <few.pt) - 22))

@@ -1,4 +1,4 @@
-# The tensors as a list, checked in another format; what differs is named.
+# --write-manifest lists the tensors; --manifest compares that list with a file of any format and names what differs.
 ckpt verify -q --root auto --write-manifest m.txt data/train.pt
 head -n 4 m.txt
 ckpt convert -q --root state_dict data/train.pt s.safetensors

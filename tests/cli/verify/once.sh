@@ -1,4 +1,4 @@
-# A record that is read for what it says, and again for its checksum: its damage is told once, at its bytes.
+# Damage to a record that is read twice, for its content and for its CRC, is reported once.
 f=corpus/torch/t215/state_dict.pt
 at=$(LC_ALL=C grep -abo little $f | head -n 1 | cut -d: -f1)
 { head -c "$at" $f; printf L; tail -c +$((at + 2)) $f; } >order.pt

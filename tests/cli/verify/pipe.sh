@@ -1,4 +1,4 @@
-# A manifest is read once: it may come from a pipe.
+# A manifest may come from a pipe, because it is read only once.
 ckpt verify -q --write-manifest m.txt data/train.pt
 ckpt verify --manifest - data/train.pt <m.txt
 cat m.txt | ckpt verify --manifest - data/train.pt

@@ -1,4 +1,4 @@
-# Every entry that breaks a rule, by name; nothing is said twice.
+# verify names each entry of a safetensors header that breaks a rule, and reports nothing twice.
 make()
 {
     n=$(printf %s "$1" | wc -c)

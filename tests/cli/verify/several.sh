@@ -1,5 +1,5 @@
-# All that is wrong is told, not the first of it: a tar of torch 0.1, whose first tensor names a storage that is not
-# there and whose second is too long; an early TorchScript; an archive that contradicts itself in three places.
+# verify reports all faults, not only the first: of a tar of torch 0.1, in which a tensor has no storage and another is
+# too long; of an early TorchScript archive; of an archive that contradicts itself three times.
 edit() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
 find_in() { LC_ALL=C grep -abo "$2" "$1" | head -n 1 | cut -d: -f1; }
 cp corpus/torch/legexp/t_tar.pt tar.pt

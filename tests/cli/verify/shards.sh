@@ -1,4 +1,4 @@
-# The index against the shards, and the shards against it.
+# verify compares the index with the shards, and the shards with the index.
 ckpt convert -q --root state_dict data/train.pt s.safetensors
 mkdir set
 ckpt convert -q --max-shard-size 8KB s.safetensors set/model.safetensors

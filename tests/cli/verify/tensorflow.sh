@@ -1,4 +1,4 @@
-# The checksum of each entry of a TensorFlow checkpoint, and of each block of its tables.
+# verify checks the CRC of each entry of a TensorFlow checkpoint and of each block of its tables.
 t=corpus/tensorflow
 ckpt verify $t/v2/slices.index $t/v2/shards.index $t/v1/slices.ckpt $t/obj/mgr $t/emulated/snappy.index
 for f in crc_wrong crc_zero data_flip data_missing data_short index_flip shard_9 slice_hole slice_overlap; do

@@ -1,4 +1,4 @@
-# Exit 2: it could not be told.
+# verify exits 2 if it cannot read the file or the manifest.
 ckpt verify nowhere.pt
 echo $?
 printf 'GGUF\11\0\0\0' >m.gguf

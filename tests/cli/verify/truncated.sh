@@ -1,4 +1,4 @@
-# Cut off: a finding in every format.
+# verify reports a truncated file of each format.
 ckpt convert -q --root state_dict data/train.pt s.safetensors
 head -c 9000 s.safetensors >cut.safetensors
 ckpt verify cut.safetensors

@@ -1,4 +1,4 @@
-# Nothing is wrong: a line with what was looked at, nothing under --quiet; no checksums in safetensors is a notice.
+# For an intact file verify prints what it read, and nothing with --quiet; safetensors has no CRCs, which is noted.
 ckpt verify data/train.pt
 ckpt convert -q --root state_dict data/train.pt s.safetensors
 ckpt verify s.safetensors
