@@ -16,23 +16,23 @@ ckpt convert --strict --dry-run --cast f16 x.safetensors c.safetensors; echo $?
 ckpt convert --strict --cast f16 --cast m.w=bf16 x.safetensors d.safetensors; echo $?
 ckpt convert --max-shard-size 9B --cast f16 x.safetensors shards; ckpt ls shards
 ls
-# What is no dtype, no target, not there.
+# An unknown dtype, a type that is no target, and a glob that matches nothing are refused.
 for c in f17 i32 f8_e8m0 '*=' m.x=f16 =f16 'n*=f16'; do ckpt convert --cast "$c" x.safetensors c.safetensors; echo $?; done
-# Names of one tensor must agree; what has no numbers to cast stays, or is refused when named.
+# All names of one tensor must give the same dtype; a tensor without numbers is left as it is, or refused if a glob names it.
 f=corpus/torch/t26/tied.pt
 ckpt ls $f
 first=$(ckpt ls --tsv $f | head -n 1 | cut -f 1)
 ckpt convert --cast bf16 $f e.safetensors
 ckpt convert --cast "$first=f16" $f g.safetensors; echo $?
 ckpt convert --ties copy --cast "$first=f16" $f g.safetensors; ckpt ls g.safetensors
-# Into a .pt: shared bytes stay shared, strides and offsets too; the whole storage is cast.
+# In a .pt the whole storage is cast, so that ties, strides and offsets stay.
 ckpt convert --cast bf16 $f h.pt; ckpt ls --json h.pt | tr '{' '\n' | sed -n 's/.*"name":"\([^"]*\)".*"dtype":"\([^"]*\)".*"stride":\(\[[0-9,]*\]\),"storage":\([0-9]*\),"storage_offset":\([0-9]*\).*/\1 \2 \3 storage \4 from \5/p'
 ckpt convert --json --cast f8_e5m2 $f i.pt; ckpt info i.pt | grep -i weights_only
 ckpt convert --cast "$first=f16" $f g.pt; echo $?
 ckpt convert -qf --cast f16 x.safetensors a.safetensors; ckpt convert --cast f16 x.safetensors j.pt; ckpt diff --equal-nan a.safetensors j.pt
 ckpt convert --dry-run --cast f16 x.safetensors k.pt; ckpt convert --strict --cast f16 x.safetensors k.pt; echo $?; ls k.pt
 ckpt convert --max-shard-size 40B --cast f16 $f l; ckpt ls l | wc -l
-# What torch cannot hold so: arrays of numpy, gradients of plain tensors with bytes for floats.
+# In a .pt numpy arrays keep their dtype, and a tensor loses requires_grad if torch could not read it otherwise.
 n=corpus/torch/t26/numpy.pt; [ -e $n ] && ckpt convert --cast f16 $n n.pt
 ckpt convert --cast f8_e4m3 corpus/torch/t113/parameter.pt p.pt; ckpt ls p.pt
 ckpt convert --strict --cast f8_e4m3 corpus/torch/t113/parameter.pt p2.pt; echo $?

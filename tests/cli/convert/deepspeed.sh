@@ -12,7 +12,7 @@ ckpt diff model.pt model.safetensors
 ckpt convert --max-shard-size 200B $D/zero3_bf16 shards
 ckpt convert --drop optimizer $D/zero2_fp32 weights.pt
 ckpt ls weights.pt | tail -n 2
-# Names change in the states of the optimizer, too.
+# A rename also changes the names in the states of the optimizer.
 ckpt add model. $D/zero2_fp32 -o added.pt
 ckpt ls added.pt | grep fc.bias
 ckpt strip model. added.pt -o back.pt

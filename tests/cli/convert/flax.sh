@@ -4,16 +4,16 @@ for f in "$F"/*.msgpack "$F"/legacy_ckpt/checkpoint_7; do
     ckpt convert -q --to flax "$f" o.msgpack -f 2>/dev/null || { echo "${f##*/} refused"; continue; }
     cmp -s "$f" o.msgpack || echo "${f##*/} differs"
 done
-# chunks are put together
+# chunks of an array are joined
 ckpt convert $F/chunked.msgpack whole.msgpack; ckpt diff -q $F/chunked.msgpack whole.msgpack; echo $?
-# names change, values and scalars of numpy stay
+# a rename keeps values and numpy scalars
 ckpt add net. $F/py_values.msgpack -o n.msgpack; ckpt strip net. n.msgpack -o p.msgpack; cmp p.msgpack $F/py_values.msgpack
 ckpt rename -s kernel=\>weight $F/train_state.msgpack -o r.msgpack; ckpt show r.msgpack | head -n 3
 ckpt convert --root params $F/params.msgpack - | ckpt ls - | head -n 2
 ckpt convert --drop l.0 $F/lists.msgpack l.msgpack; ckpt ls l.msgpack
 ckpt convert --cast bfloat16 --keep float32 $F/dtypes.msgpack b.msgpack; ckpt ls b.msgpack
 ckpt add net. -i n.msgpack; echo $?
-# of other formats: containers are maps, names with dots stay
+# containers of other formats become maps, and names with dots stay
 ckpt convert data/train.pt t.msgpack; ckpt show t.msgpack | head -n 4; ckpt diff -q --tensors-only data/train.pt t.msgpack; echo $?
 ckpt convert data/train.pt t.safetensors; ckpt convert t.safetensors s.msgpack; ckpt show s.msgpack | head -n 3
 ckpt convert corpus/numpy/np2/empty.npz e.msgpack; ckpt ls e.msgpack; echo $?

@@ -10,21 +10,21 @@ cmp old.safetensors out/model.safetensors
 ckpt convert -q -f --max-shard-size 10kB new.safetensors out; echo $?
 ls -A out
 ckpt diff new.safetensors out && rm -r out
-# The input stays, and is named.
+# The input is not removed, and a notice names it.
 mkdir out
 cp old.safetensors out/model.safetensors
 ckpt convert -f --max-shard-size 10kB out/model.safetensors out | tail -n 1
 cmp old.safetensors out/model.safetensors && ckpt diff old.safetensors out/model.safetensors.index.json
-# The commands that are proposed hold for any name.
+# The proposed commands work for any name.
 cp old.safetensors 'a b.safetensors'
 ckpt convert --max-shard-size 10kB 'a b.safetensors' 'a b.safetensors' | tail -n 1
 ckpt convert --root auto data/train.pt -f 'a b.safetensors'
 rm a\ b*
-# What has no tensors fits into one file.
+# A file without tensors needs only one shard.
 printf '\10\0\0\0\0\0\0\0{}      ' >empty.safetensors
 ckpt convert -q --max-shard-size 1kB empty.safetensors many.safetensors && ckpt ls many.safetensors
 ckpt convert -q --max-shard-size 1kB --drop '*' old.safetensors many.safetensors -f; echo $?
-# As many shards as there are tensors, and few files open at a time: most are opened for each read.
+# With more shards than files that may be open, most shards are opened again for each read.
 (ulimit -n 40 && ckpt convert -q --max-shard-size 1 old.safetensors few.safetensors; ckpt ls few.safetensors.index.json | wc -l)
 (ulimit -n 20
 ckpt ls few.safetensors.index.json | wc -l
@@ -35,5 +35,5 @@ ckpt convert -q few.safetensors.index.json one.safetensors && cmp one.safetensor
 ckpt convert -q --to torch-zip --max-shard-size 1 few.safetensors.index.json bin
 ckpt diff -j 3 bin old.safetensors && ckpt verify bin
 rm -r bin)
-# A limit that may be raised is none.
+# A soft limit on open files is raised.
 (ulimit -S -n 16 && ckpt ls few.safetensors.index.json | wc -l)

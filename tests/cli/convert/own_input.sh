@@ -17,7 +17,7 @@ ckpt salvage -f m.safetensors.index.json -o "$1"; echo $?
 ckpt convert -f --max-shard-size 5GB m.safetensors.index.json "$1"; echo $?
 ckpt convert -f --max-shard-size 5GB m.safetensors.index.json m.safetensors; echo $?
 [ "$before" = "$(sha256sum m*)" ] && echo 'as it was'
-# A folder is the set in it, and a set of one shard has the name that a merged one gets.
+# A folder stands for the set in it, and a set of one shard has the name that a merged set gets.
 mkdir one
 ckpt convert -q --root auto data/train.pt one/model.safetensors
 printf '{"weight_map": {' >one/model.safetensors.index.json
@@ -26,7 +26,7 @@ ckpt ls one/model.safetensors | sed -n 's/ .*//p' | sed 's/.*/"&": "model.safete
 echo '}}' >>one/model.safetensors.index.json
 ckpt add -f x. one/model.safetensors.index.json -o one; echo $?
 ckpt verify -q one/model.safetensors.index.json; echo $?
-# Beside the set, and over the one file that was read.
+# An output next to the set, or in place of a single input file, is written.
 ckpt convert m.safetensors.index.json m.safetensors; echo $?
 ckpt add -q -f x. m.safetensors -o m.safetensors; echo $?
 ckpt convert -f -q --max-shard-size 5GB data/train.pt a.safetensors

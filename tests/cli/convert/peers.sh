@@ -16,11 +16,11 @@ for f in channels_last expanded view_of_big parameter keys_nonstring tied tied_e
         { echo "$f: refused"; cat told >&2; }
     rm -f a.safetensors
 done
-# ties: no name is lost without a word
+# no name of a tie is lost without a notice
 ckpt convert corpus/torch/t215/tied.pt b.safetensors
-# no list is cut, and none is empty without a reason
+# no list is truncated, and an empty one comes with a reason
 for f in nested ints keys_nonstring dtype_bool dtype_int8 dtype_complex64; do ckpt ls corpus/torch/t215/$f.pt | wc -l | tr -d ' '; done
-# half a file, another bit: never "valid"
+# a truncated file, or one with a flipped bit, is never reported as intact
 head -c 3000 corpus/torch/t215/state_dict.pt >half.pt
 ckpt hash half.pt
 ckpt hash corpus/torch/exp/26_bad_crc_data.pt
@@ -28,9 +28,9 @@ ckpt convert corpus/torch/exp/26_bad_crc_data.pt c.safetensors
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 12345\n' 7 >lfs.pt
 ckpt info lfs.pt
 ckpt diff lfs.pt lfs.pt
-# a glob that matches nothing is no "equal"
+# a diff whose glob matches nothing does not report equal files
 ckpt diff -g 'no.such*' corpus/torch/t215/tied.pt corpus/torch/t215/tied.pt
-# an existing output stays
+# an existing output is not overwritten
 echo mine >d.pt
 ckpt convert corpus/torch/t215/tied.pt d.pt
 cat d.pt

@@ -15,9 +15,9 @@ ckpt strip no.such. three.pt -qfo out.pt; look out.pt
 ckpt add a.longer.prefix. -iq out.pt
 ckpt ls out.pt
 grep -aoE '(commands|subprocess|__builtin__|builtins)$' out.pt | sort | uniq -c | sed 's/^ *//'
-# in protocol 2 it is the other module, and stays so
+# in protocol 2 the name means the module of Python 2, and the output keeps it
 legacy "\200\002}(${w}${thing}u." >two.pt
 ckpt strip no.such. two.pt -qfo out.pt; look out.pt
-# and without such a name protocol 2 is written
+# a pickle without such a name is written in protocol 2
 legacy "\200\004}(${w}${set}u." >four.pt
 ckpt strip no.such. four.pt -qfo out.pt; look out.pt

@@ -10,7 +10,7 @@ ckpt convert --cast '?=q8_0' --architecture net in.safetensors g.gguf; echo $?
 ckpt convert --cast q8_0 in.safetensors out.pt; echo $?
 ckpt convert --cast q8_0 in.safetensors out.safetensors; echo $?
 ckpt convert --cast q8_0 --dry-run --architecture net in.safetensors d.gguf
-# Columns next to each other in the file make the same blocks as rows, also of half floats and of other blocks.
+# A tensor in column-major order gives the same blocks as one in row-major order, also from half floats and other blocks.
 { printf '\223NUMPY\1\0\166\0'; printf "%-117s\n" "{'descr': '<f2', 'fortran_order': True, 'shape': (33, 96), }"
   awk 'BEGIN {for (i = 0; i < 3168; i++) printf "%c%c", 1 + i * 7 % 120, 48 + i % 13}'; } >f.npy
 ckpt convert f.npy c.npy

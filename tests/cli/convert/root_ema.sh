@@ -4,6 +4,6 @@ flat '{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"ema.w":{"dtype":"U8"
 ckpt convert --root ema flat.safetensors ema.pt; ckpt ls ema.pt; ckpt show ema.pt w
 ckpt convert --root ema flat.safetensors ema.safetensors; ckpt ls ema.safetensors
 ckpt diff --root-a ema flat.safetensors ema.pt; ckpt diff ema.pt ema.safetensors
-# A container is taken whole, one without tensors is none to write.
+# --root takes all of a container, and refuses one without tensors.
 ckpt convert --root scheduler --strict data/train.pt no.pt; echo $?
 ckpt convert --root optimizer.state data/train.pt state.pt; ckpt ls state.pt | head -n 2

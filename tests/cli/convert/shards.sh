@@ -3,7 +3,7 @@ ckpt convert --max-shard-size 10kB data/train.pt model.safetensors
 ls
 ckpt diff --root auto data/train.pt model.safetensors.index.json
 for s in 5g 5Gi 5GBB 0 10XB 16P00 16777216T -1 1.5GB; do ckpt convert --max-shard-size $s data/train.pt x.safetensors; echo $?; done
-# A unit alone is one of 1024, as it is for split(1): 1012 bytes fit into it.
+# 1K means 1024 bytes, as for split(1), and 1kB 1000: only 1K has room for 1012 bytes.
 { printf '\164\0\0\0\0\0\0\0{"a":{"dtype":"U8","shape":[500],"data_offsets":[0,500]},'
 printf '"b":{"dtype":"U8","shape":[512],"data_offsets":[500,1012]}}'
 head -c 1012 /dev/zero; } >1012.safetensors
@@ -13,9 +13,9 @@ for s in 1kB 1000 1KB 1k 1K 1KiB 1024B; do
     rm -r sizes
 done
 rm 1012.safetensors
-# Several files do not go through one pipe.
+# Several files cannot be written to standard output.
 ckpt convert --max-shard-size 1MB data/train.pt - --to safetensors; echo $?
-# A set in the place of another: what only the old one had is gone, a stranger's file is not.
+# A set that replaces a different one removes its other shards, but no file that belongs to neither.
 touch model-00001-of-00099.safetensors
 ckpt convert -f -q --max-shard-size 20kB data/train.pt model.safetensors
 ls

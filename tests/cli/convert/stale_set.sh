@@ -11,7 +11,7 @@ for to in model.safetensors pytorch_model.bin; do
     ls -A out
     ckpt diff new.safetensors out && rm -r out new.safetensors
 done
-# The set that is replaced may have had that very name for a shard.
+# The name of the new file may be that of a shard of the set.
 mkdir out
 ckpt convert -q --root auto data/train.pt out/model.safetensors
 printf '{"weight_map": {' >out/model.safetensors.index.json
@@ -21,11 +21,11 @@ echo '}}' >>out/model.safetensors.index.json
 ckpt convert -q --root auto data/train.pt new.pt
 ckpt convert -f -q --max-shard-size 5GB --cast bf16 new.pt out/model.safetensors; echo $?
 ls -A out
-# A dry run takes nothing away.
+# A dry run removes nothing.
 ckpt convert -q --max-shard-size 10kB data/train.pt q.safetensors
 ckpt convert -f -q -n --max-shard-size 5GB data/train.pt q.safetensors
 ls q*
-# A file that was named by itself leaves the set alone and says so.
+# Without --max-shard-size only the named file is written: the set stays, and a notice reports it.
 ckpt convert --root auto data/train.pt q.safetensors; echo $?
 ckpt convert -f --root auto data/train.pt q.safetensors; echo $?
 ckpt convert -f -q q.safetensors.index.json q.safetensors; echo $?

@@ -10,9 +10,9 @@ ckpt ls weights.dcp | head -3
 ckpt convert three three.safetensors
 ckpt convert three.safetensors --to dcp flat
 ckpt diff --root-b '' three.safetensors flat
-# What ranks wrote, in pieces: one piece each, in one file.
+# Tensors that ranks wrote in several chunks become one chunk each, in one file.
 ckpt convert $D/dcp_dtensor --to=dcp --shards 1 merged
 ckpt diff $D/dcp_dtensor merged
-# A dry run tells the same and writes nothing.
+# A dry run prints the same and writes nothing.
 ckpt convert -n data/train.pt --to=dcp nothing
 test -e nothing || echo nothing written

@@ -7,16 +7,16 @@ ckpt ls out
 touch out/config.json
 ckpt convert -f data/train.pt --to=dcp out
 rm out/config.json
-# -f replaces the input, too.
+# -f may also replace the input.
 ckpt convert -f out --to=dcp out --drop '*.momentum_buffer' --quiet
 ckpt ls out
 ls -A
-# A file, standard output and the memory of a pipe are no folders.
+# An existing file, standard output and a pipe are refused, because they are no folders.
 touch file
 ckpt convert -f data/train.pt --to=dcp file
 ckpt convert data/train.pt --to=dcp -
 ckpt convert data/train.pt --to=dcp missing/out
-# An empty folder is as good as none; a link to a folder stays.
+# An empty folder is used without -f; a symbolic link to a folder is kept.
 mkdir empty
 ckpt convert data/train.pt --to=dcp empty --keep '*.fc.*'
 ln -s empty link

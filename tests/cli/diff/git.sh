@@ -7,7 +7,7 @@ ckpt diff --git m.pt old $z 100644 /dev/null . .; echo $?
 ckpt diff --git m.pt bad $z 100644 new $z 100644; echo $?
 ckpt diff --git m.pt; echo $?
 ckpt diff --git m.pt a b; echo $?
-# values, too; whoever reads may stop reading
+# values are compared, too; the reader may close the pipe early
 printf "(dS'epoch'\nI3\ns." >old; printf "(dS'epoch'\nI4\ns." >new
 ckpt diff --git m.pt old $z 100644 new $z 100644; echo $?
 { sleep 0.3; ckpt diff --git m.pt old $z 100644 new $z 100644; echo $? >code; } | :; cat code

@@ -9,10 +9,10 @@ ckpt ls --tsv w.safetensors | ckpt diff --keys-only w.safetensors -; echo $?
 ckpt diff --keys-only w.safetensors other.txt; echo $?
 ckpt diff --keys-only --json --root=state_dict data/train.pt other.txt; echo $?
 ckpt diff --keys-only keys.txt other.txt; echo $?
-# a list that could be the beginning of a pickle is one of names all the same
+# a list of names is recognized even if it could be the beginning of a pickle
 printf 'conv.weight\nconv.bias\n' >conv.txt
 ckpt diff --keys-only conv.txt conv.txt; echo $?
-# not without --keys-only, and not everything
+# a list is refused without --keys-only, as is text that is no list of names
 ckpt diff w.safetensors keys.txt; echo $?
 printf '{"conv.weight": 1}\n' >keys.json
 ckpt diff --keys-only w.safetensors keys.json; echo $?

@@ -11,14 +11,14 @@ ckpt diff --json s.safetensors h.safetensors | grep -o '"renamed_prefix":[^,]*'
 ckpt diff h.safetensors s.safetensors | tail -n 1
 ckpt rename -q -s '^=>a b;$(c).' s.safetensors -o odd.safetensors
 ckpt diff odd.safetensors s.safetensors | tail -n 1
-# where a root is given, only names are compared, or the values differ
+# the hint also comes with a root, with --keys-only, and if values differ
 ckpt diff --root=state_dict data/train.pt s.safetensors | tail -n 1
 ckpt ls s.safetensors >keys.txt
 ckpt diff --keys-only w.safetensors keys.txt | tail -n 1
 ckpt diff --keys-only --ignore-prefix=module. w.safetensors keys.txt
 ckpt convert -q --cast=f16 s.safetensors half.safetensors
 ckpt diff --ignore-dtype w.safetensors half.safetensors | tail -n 1
-# one name that is not like that, and there is no hint
+# there is no hint if one name differs in another way
 echo head.weight >>keys.txt
 ckpt diff --keys-only w.safetensors keys.txt | tail -n 1
 ckpt diff --keys-only h.safetensors s.safetensors | tail -n 1

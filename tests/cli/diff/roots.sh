@@ -3,7 +3,7 @@ ckpt convert -q data/train.pt w.safetensors
 ckpt diff --root auto data/train.pt w.safetensors
 ckpt strip -q --auto w.safetensors -o s.safetensors
 ckpt diff --root state_dict --ignore-prefix module. data/train.pt s.safetensors
-# Several networks next to their optimizers: nothing of the top level is left out.
+# In a file of several networks and their optimizers, --root auto selects all of the top level.
 ckpt convert -q corpus/torch/t215/many_models.pt many.safetensors
 ckpt diff --root auto corpus/torch/t215/many_models.pt many.safetensors
 ckpt diff --root nowhere data/train.pt w.safetensors

@@ -8,33 +8,33 @@ ckpt diff -g lr -g arch a.pkl b.pkl; echo $?
 ckpt diff -q a.pkl b.pkl; echo $?
 ckpt diff --tensors-only a.pkl b.pkl; echo $?
 ckpt diff --tensors-only -g epoch a.pkl b.pkl; echo $?
-# looks the same
+# values of different types that print alike differ
 printf "(dS'o'\nccollections\nOrderedDict\n(tRsS'd'\nccollections\ndeque\n((lI5\ntRs." >c.pkl
 printf "(dS'o'\n(dsS'd'\nccollections\ndeque\n((lI6\ntRs." >d.pkl
 ckpt diff c.pkl d.pkl
-# one side holds none
+# one file has no values
 ckpt convert -q data/train.pt w.safetensors
 ckpt diff -g '*fc*' --root-a state_dict data/train.pt w.safetensors; echo $?
 ckpt diff -g '*nothing' --root auto data/train.pt w.safetensors; echo $?
 ckpt diff data/train.pt w.safetensors | tail -n 1
 ckpt diff --tensors-only data/train.pt w.safetensors | tail -n 1
 ckpt diff --json data/train.pt w.safetensors | grep -o '"values":null}$'
-# a file that can hold none
+# a format that cannot hold values is not compared, with a notice
 printf '\002\000\000\000\000\000\000\000{}' >none.safetensors
 ckpt diff none.safetensors a.pkl; echo $?
-# types of containers
+# containers of different types differ
 printf '(dS"a"\n(lI1\nasS"b"\n(I1\nts.' >lt.pkl
 printf '(dS"a"\n(I1\ntsS"b"\n(I1\nts.' >tt.pkl
 ckpt diff lt.pkl tt.pkl; echo $?
 ckpt diff --json lt.pkl tt.pkl | grep -o '"values":{"only_a".*'
-# a class with its source, as legacy files have it, and without
+# a class equals itself with its source, which legacy files hold
 ckpt convert -q corpus/torch/legexp/k_module_pid.pt m.pt 2>/dev/null
 ckpt diff corpus/torch/legexp/k_module_pid.pt m.pt; echo $?
 ckpt ls --values corpus/torch/legexp/k_module_pid.pt
-# bytearrays of protocols 5 and 2
+# bytearrays of protocols 5 and 2 are equal
 ckpt convert -q corpus/torch/t26/python_objs_p5.pt p2.pt
 ckpt diff corpus/torch/t26/python_objs_p5.pt p2.pt; echo $?
-# an array of text is the same or not as a whole
+# an array of text is compared as a whole
 array()
 {
     printf "(dS'a'\ncnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n(I1\nt"

@@ -22,7 +22,7 @@ cure corpus/torch/exp/02_no_version.pt
 cure corpus/torch/exp/27_prefix_junk.pt
 cure corpus/torch/exp/28_trailing_junk.pt
 cure corpus/torch/exp/07_no_prefix.pt
-# what is only worth knowing has a command as well
+# a note, which is no problem, has a command, too
 ckpt strip -q --auto data/train.pt -o n.pt
 ckpt doctor n.pt
 ckpt convert -q --root auto n.pt fixed.pt 2>/dev/null

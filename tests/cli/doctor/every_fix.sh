@@ -30,7 +30,7 @@ cp data/train.pt a.pt; cut a.pt
 ckpt convert -q --root state_dict a.pt b.safetensors; cut b.safetensors
 cp corpus/torch/t26/state_dict_legacy.pt c.pth; cut c.pth
 cp corpus/torch/t26/torchscript_script.pt d.ptl; cut d.ptl
-# nothing to salvage: it says so
+# doctor reports that nothing can be salvaged
 printf '<!DOCTYPE html><html><bo' >page.pt
 ckpt doctor page.pt
 head -c 100 a.pt >head.pt

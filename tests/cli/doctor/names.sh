@@ -15,7 +15,7 @@ ln -s nowhere fixed-4.pt
 cure fixed.pt
 ls -1 fixed*
 rm fixed*
-# control characters, digits behind them, quotes, an override of direction, bytes that are no UTF-8
+# names with control characters before digits, quotes, a bidirectional override, bytes that are not UTF-8
 for name in '\033]0;x\007.pt' 'a\n1b.pt' "it's\\\\\\t.pt" '\342\200\256tp.pt' '\377\0610.pt' '$(touch ran);`id`.pt' '*.pt'; do
     name=$(printf "$name")
     cp data/train.pt "$name"

@@ -9,6 +9,6 @@ for f in /dev/null empty nowhere dcp; do
 done
 ckpt doctor --json /dev/null 2>/dev/null
 echo $?
-# Of a pipe there is no name to put into the command.
+# A pipe has no name for an advised command.
 printf '' | ckpt doctor -
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:07\nsize 4\n' | ckpt doctor -

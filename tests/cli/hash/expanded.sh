@@ -12,5 +12,5 @@ ckpt diff --max-expanded 1 corpus/torch/t215/expanded.pt corpus/torch/t215/expan
 ckpt ls --text --max-expanded 1 corpus/torch/t215/expanded.pt
 ckpt ls corpus/torch/t215/expanded.pt
 ckpt show corpus/torch/t215/expanded.pt y
-# A .pt holds the storage, not what is shown of it.
+# A .pt holds the storage, not the elements of its view, so that the limit does not matter.
 ckpt strip w. --max-expanded 1 corpus/torch/t215/expanded.pt -fo x.pt

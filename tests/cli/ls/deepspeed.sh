@@ -5,7 +5,7 @@ for d in zero0_fp32 zero1_bf16 zero3_fp32 lightning.ckpt; do
     ckpt ls $D/$d
 done
 ckpt ls --values $D/zero2_bf16 | grep -v -e ds_config -e betas -e param_groups.1
-# The folder of one save, of partitions and of partitions over parameters of ZeRO 3; beside a file of 16 bits.
+# The folder of one step, and the 16-bit file next to it, can be given, too.
 ckpt diff $D/zero3_bf16 $D/zero3_bf16/global_step2
 ckpt diff --root auto $D/zero1_fp32 $D/zero2_fp32
 ckpt ls $D/zero3_bf16/pytorch_model.bin | head -n 2
@@ -13,7 +13,7 @@ ckpt ls --root auto $D/zero3_bf16
 for d in latest_wrong model_missing no_latest optim_missing_rank trunc z3_model_missing_rank; do
     ckpt ls $D/bad/$d
 done
-# A tag that leads elsewhere, that is none, and files that are links out of the folder.
+# A `latest` that leads out of the folder or names no step, and files that are links out of the folder, are refused.
 cp -r $D/zero2_fp32 out
 chmod -R u+w out
 for tag in ../out/global_step2 /tmp '' global_step2/mp_rank_00_model_states.pt .; do
@@ -24,18 +24,18 @@ printf global_step2 >out/latest
 mv out/global_step2 elsewhere
 ln -s ../elsewhere out/global_step2
 ckpt ls out
-# Ranks of a tensor-parallel model, and left over ones.
+# Tensors divided by tensor parallelism, and optimizer files of a rank too many, are refused.
 rm out/global_step2
 cp -r elsewhere out/global_step2
 cp out/global_step2/mp_rank_00_model_states.pt out/global_step2/mp_rank_01_model_states.pt
 ckpt ls out
 mv out/global_step2/mp_rank_01_model_states.pt out/global_step2/zero_pp_rank_2_mp_rank_00_optim_states.pt
 ckpt ls out
-# A file of one rank alone: what it has, and that it is a share.
+# The file of one rank is listed alone, with a notice that it is a part.
 for f in zero3_bf16/global_step2/zero_pp_rank_0_mp_rank_00_model_states.pt zero2_bf16/global_step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt zero2_bf16/global_step2/mp_rank_00_model_states.pt; do
     ckpt ls $D/$f | tail -n 1
 done
-# A pipeline, experts and universal checkpoints, put together by hand as DeepSpeed lays them out.
+# Pipelines, experts and universal checkpoints are read; these files were made by hand in DeepSpeed's layout.
 for d in pipeline experts universal_zero2_bf16 universal_zero3_bf16; do
     echo "== $d"
     ckpt ls $D/emulated/$d | grep -v optimizer

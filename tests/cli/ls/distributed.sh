@@ -4,7 +4,7 @@ for d in dcp_single dcp_no_collectives dcp_safetensors dcp_hf_sharded dcp_hf_con
     echo "== $d"
     ckpt ls --values $D/$d
 done
-# One file of each rank: complete tensors of the folder, parts of a file alone.
+# A folder with one file of each rank has complete tensors; one file alone has parts.
 mkdir ranks local mixed
 cp $D/fsdp2_rank?.pt ranks
 cp $D/fsdp1_local_rank?.pt local
@@ -17,10 +17,10 @@ ckpt ls mixed
 cp $D/fsdp2_rank0.pt ranks/fsdp2_rank1.pt
 ckpt ls ranks
 ckpt info --json $D/dcp_fsdp2 | grep -o '"format":"[^"]*"'
-# The data file of one rank alone.
+# The data file of one rank is read alone.
 ckpt ls $D/dcp_fsdp2/__0_0.distcp $D/dcp_fsdp2/__1_0.distcp
 ckpt doctor $D/dcp_fsdp2/__1_0.distcp
-# Four ranks in a mesh of 2 by 2: cut in two dimensions, twice in one, replicated, and by _StridedShard.
+# Four ranks in a mesh of 2 by 2 are joined: sharded in two dimensions, twice in one, replicated, and by _StridedShard.
 ckpt diff data/mesh_2x2 data/mesh_whole/full.pt
 cp -r data/mesh_2x2 three
 rm -f three/model_rank2.pt

@@ -4,7 +4,7 @@ ckpt ls $m/named.params $m/list.params $m/sparse.params $m/npx.params
 for f in dup magic name_count none short trunc trunc_data type99 trailing v0 v1 v2; do
     ckpt ls $m/hand/$f.params
 done
-# more arrays than bytes, a size beyond 64 bits
+# more arrays than bytes, and a size beyond 64 bits, are refused
 printf '\022\001\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\377\377\377\377\377\377\177' >many.params
 ckpt ls many.params
 printf '\022\001\0\0\0\0\0\0\0\0\0\0\0\0\0\0\001\0\0\0\0\0\0\0\311\372\223\371\0\0\0\0\002\0\0\0\0\0\0\0\001\0\0\0\0\0\0\0\001\0\0\0\001\0\0\0\0\0\0\0\0\0\0\0' >large.params

@@ -17,7 +17,7 @@ for bad in data_flip data_missing manifest_flip manifest_magic manifest_missing 
     ckpt ls $o/bad/$bad
 done
 ckpt verify $o/bad/node_flip
-# steps, of which one did not finish and one has no item
+# of several steps, one is unfinished and one has no item
 mkdir steps
 cp -r $o/standard steps/7
 cp -r $o/standard steps/12.orbax-checkpoint-tmp-3

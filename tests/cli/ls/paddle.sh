@@ -3,14 +3,14 @@ p=corpus/paddle
 ckpt ls $p/model_p2.pdparams $p/opt_p3.pdopt $p/list.pdparams $p/scalar.pdparams $p/static/prog.pdparams
 ckpt ls -l $p/nested.pdparams $p/bigparam_p2.pdparams $p/tensor.pdparams
 ckpt info $p/model_default.pdparams
-# bfloat16 is stored as uint16: by the table of names, and without one by the suffix
+# bfloat16, which is stored as uint16, is recognized by the table of names, and without a table by the suffix
 ckpt ls $p/dtypes.pdparams | grep -e '^bfloat16 ' -e '^uint16 '
 cp $p/dtypes.pdparams renamed.pkl
 ckpt diff $p/dtypes.pdparams renamed.pkl
 for f in $p/bad/*; do
     ckpt ls "$f"
 done
-# neither the pairs nor uint16 reach what is written
+# neither the pairs nor uint16 are written to an output
 for f in dtypes nested bigparam_p2 list; do
     ckpt convert $p/$f.pdparams -o $f.safetensors
     ckpt diff --tensors-only $p/$f.pdparams $f.safetensors

@@ -11,7 +11,7 @@ echo '{"*.my_layer.weight": 1, "*.my_layer.*": null, "*.my_gate.*": 0}' >rules.j
 ckpt ls --parallel rules.json x | head -n 8
 ckpt rename -q --parallel rules.json -s 'my_layer=>linear_fc2' -s 'my_gate=>linear_fc1' x -o y.pt
 ckpt diff y.pt corpus/megatron/tp1 2>/dev/null
-# Two parts in each rank, as of a gate: other rows.
+# [0, 2] joins two parts of each rank, as a gated layer has them, in a different order of rows.
 echo '{"*.my_layer.weight": 1, "*.my_layer.*": null, "*.my_gate.*": [0, 2]}' >rules.json
 ckpt rename -fq --parallel rules.json -s 'my_layer=>linear_fc2' -s 'my_gate=>linear_fc1' x -o y.pt
 ckpt diff y.pt corpus/megatron/tp1 2>/dev/null | grep -v '^ '
@@ -24,7 +24,7 @@ for t in 0 1; do
     ckpt show g/mp_rank_0$t/model_optim_rng.pt model.decoder.layers.0.mlp.linear_fc1.bias
 done
 ckpt show g decoder.layers.0.mlp.linear_fc1.bias
-# Rules that do not fit, or are none.
+# Rules that do not fit a tensor, and files that are no rules, are refused.
 for r in '{"*.my_layer.weight": 2, "*.my_layer.*": null, "*.my_gate.*": 0}' '{"*": [0, 7]}' '{"*": -1}' '{"*": [0, 0]}' \
     '{"*": "column"}' '[]' '{"a": 0} 1' '{'; do
     echo "$r" >rules.json

@@ -6,7 +6,7 @@ ckpt ls "$t/v1/part_shards.ckpt-?????-of-00002"
 ckpt ls $t/v1/part_shards.ckpt-00001-of-00002
 ckpt info $t/obj/mgr
 ckpt ls --names=object $t/obj/mgr
-# Three variables called Variable are named by their paths.
+# Three variables, all called Variable, are named by their paths.
 ckpt ls --names=variable $t/obj/mgr $t/savedmodel_v2 $t/v2/slices
 ckpt ls --names=full $t/obj/mgr
 cp $t/obj/tiny.index .

@@ -9,7 +9,7 @@ ckpt ls $D/accelerate_fsdp/optimizer_0 | head -n 2
 echo '== lightning_fsdp.ckpt'
 ckpt ls --values $D/lightning_fsdp.ckpt | grep -v optimizer_0.param_groups
 ckpt info $D/lightning_fsdp.ckpt | head -n 3
-# Megatron's torch_dist, with common.pt and with that as an object.
+# Megatron's torch_dist is read, with a file common.pt and with its content in .metadata.
 for d in torch_dist torch_dist_2026; do
     echo "== $d"
     ckpt ls --values $D/$d

@@ -2,7 +2,7 @@
 ckpt ls --tree corpus/torch/t26/state_dict.pt
 ckpt ls --tree --depth 2 data/train.pt
 ckpt ls --depth 3 -g "state_dict.*" data/train.pt
-# The largest parts first; what lists each tensor, or goes by name alone, is not combined with sums.
+# --order=size puts the largest sums first; options for single tensors are refused with --depth and --tree.
 ckpt ls --depth 2 --order=size -g "state_dict.*" -g "optimizer.*.[01].*" data/train.pt
 for options in "--depth 2 --tsv" "--tree --json" "--depth 1 --text" "--tree --order=size" "--depth 1 --order file"; do
     ckpt ls $options data/train.pt 2>&1; echo "$?"

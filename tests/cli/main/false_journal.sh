@@ -61,18 +61,18 @@ half()
     # shellcheck disable=SC2086
     journal "$2" "$1" .new $3
 }
-# The pickle of an archive that is intact becomes another, with the CRC-32 that it has.
+# This journal would replace the pickle of an intact archive by a different one with the same CRC-32.
 cp w.pt .was
 ckpt strip --auto -iq .was
 half .was w.pt "$(ranges .was w.pt)"
 try 'another pickle' w.pt
-# An edit that was done is taken back.
+# This journal would undo an edit that was complete.
 ckpt add a.prefix.that.is.longer.than.the.room.in.the.old.pickle. -iq w.pt
 half .good w.pt "$(ranges .good w.pt)"
 cp .good .kept
 cat w.pt >.good
 try 'an edit that was done' w.pt
-# safetensors: the header, and no more
+# in safetensors a journal may change the header only
 ckpt convert -q --root state_dict data/train.pt -o s.safetensors
 cp s.safetensors .good
 header=$(num s.safetensors 0 8)
@@ -93,7 +93,7 @@ sed 's/"shape":\[16,3,3,3\]/"shape":[16,9,3]  /' s.safetensors >.was
 cmp -s .was s.safetensors && echo 'no such shape'
 half .was s.safetensors "8:$header"
 try 'safetensors: another shape' s.safetensors
-# Who wrote it counts too: a good journal of a file that is half changed.
+# A correct journal of a half changed file is not used if others may write to it or know it by a different name.
 cp data/train.pt w.pt
 torn w.pt
 cp w.pt .good
@@ -110,7 +110,7 @@ ln -s .journal w.pt.ckpt-undo
 try 'a symbolic link' w.pt
 mkfifo w.pt.ckpt-undo
 try 'a pipe' w.pt
-# As it was, it undoes the edit.
+# With its mode as before, the journal undoes the edit.
 chmod 600 .journal
 mv .journal w.pt.ckpt-undo
 ckpt strip -iq no.such.prefix. w.pt; echo $?

@@ -33,7 +33,7 @@ for f in a.npz legacy.pt tar.pt; do
     half $f 600 1400
     try $f
 done
-# A checkpoint that is half changed and its journal, as members: the journal of a member is a file like any other.
+# An archive holds a half changed checkpoint and its journal, which is not used there.
 cp data/train.pt w.pt
 chmod u+w w.pt
 torn w.pt

@@ -9,7 +9,7 @@ done
 ckpt list --json m.pt 2>&1
 cp data/train.pt 'my m.pt'
 ckpt 'my m.pt' 2>&1
-# Every answer of the table is a command line that is understood.
+# Each answer in the table is a valid command line.
 sed -n 's/^GUESS_COMMAND("\([^"]*\)".*/\1/p' "$TESTS/../../cli/guesses.def" | while read -r typed; do
     answer=$(ckpt "$typed" 2>&1 | sed -n 's/^hint: //p')
     (eval "${answer%% [A-Z]*} --help") >said 2>&1 </dev/null || echo "$typed: $answer: $(cat said)"
@@ -20,7 +20,7 @@ sed -n 's/^GUESS_OPTION("\([a-z|]*\)", "\([^"]*\)".*/\1 \2/p' "$TESTS/../../cli/
         grep -q "unknown option '--$typed'; use" said || echo "$c --$typed: $(cat said)"
     done
 done
-# A word that is no file is the value of the command that was meant: it is not pasted as the input.
+# A word that names no file is not put into the answer as the input.
 ckpt find fc data/train.pt 2>&1
 ckpt cast bf16 data/train.pt 2>&1
 ckpt drop optimizer data/train.pt 2>&1

@@ -13,7 +13,7 @@ cp data/train.pt w.pt
 torn w.pt
 each w.pt
 ls o.pt 2>/dev/null
-# what the file would do as it stands is told all the same, and that this may not be all
+# scan still reports what loading the file as it is would run, and that this may not be all
 ckpt convert -q --root state_dict data/train.pt -o w.safetensors
 torn w.safetensors
 ckpt scan w.safetensors; echo $?
@@ -27,7 +27,7 @@ for command in ls verify doctor 'convert -o o.pt'; do
     said=$(ckpt $command set 2>&1)
     echo "$command: $? $said"
 done
-# undone, no more
+# the edit is undone, and nothing else happens
 ckpt strip -i no.such.prefix. w.pt; echo $?
 ckpt scan -q w.pt; echo $?
 ckpt salvage w.pt -o o.pt; echo $?

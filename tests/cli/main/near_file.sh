@@ -9,7 +9,7 @@ done
 ckpt ls --json modl.pt 2>&1
 ckpt diff model.pt modell.pt 2>&1
 ckpt strip --auto modl.pt -o out.pt 2>&1
-# no more names than this are looked at
+# in a folder with too many names none is suggested
 i=0
 while [ $i -lt 300 ]; do : >many/step-$i.pt; i=$((i + 1)); done
 ckpt info many/step-77.p 2>&1

@@ -56,6 +56,6 @@ ckpt convert --ties=error corpus/torch/t26/tied.pt -o tied_no.npz
 ckpt convert --strict $n/joblib/plain.joblib --root auto -o y.npz
 ckpt convert --dry-run --json $n/stored.npz -o y.npz
 ckpt strip module. train.npz -o stripped.npz && ckpt ls stripped.npz | head -n 2
-# scan takes its suffix for what it is
+# scan accepts the suffix
 ckpt convert -q --root state_dict data/train.pt -o scanned.npz
 ckpt scan scanned.npz

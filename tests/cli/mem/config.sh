@@ -33,7 +33,7 @@ for text in '' '[1]' '{"a":1,"a":2}' '{"a":1} x' '{"model_type":"llama"}' '{"voc
 done
 { printf '{"a":'; head -c 100000 /dev/zero | tr '\0' '['; } >config.json
 ckpt mem config.json; echo "exit $?"
-# next to a file: what is wrong with it is no reason to count nothing
+# a config next to a checkpoint is ignored if it is wrong, and the states are still counted
 printf '{"vocab_size":"3"' >config.json
 cp corpus/torch/t215/tied.pt .
 ckpt mem tied.pt; echo "exit $?"

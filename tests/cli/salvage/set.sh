@@ -18,6 +18,6 @@ fresh; rm s/$one s/$two; try none s -o h.safetensors
 fresh; head -c 500 set/$index >s/$index; try index s -o i.safetensors
 two=pytorch_model-00002-of-00002.bin
 cp -r bin b; head -c 4900 bin/$two >b/$two; try torch b/pytorch_model.bin.index.json -o j.pt; ckpt diff bin j.pt
-# what the index tells and its shard does not have
+# tensors that the index lists, but that their shard lacks
 fresh; sed -i 's/module.fc.bias/module.gone/' s/$index; try gone s -o k.safetensors; ckpt diff set k.safetensors
 ls set s bin

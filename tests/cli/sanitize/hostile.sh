@@ -2,7 +2,7 @@
 pickle() { printf "$1" >a.pkl; rm -f o.pt; ckpt sanitize a.pkl -o o.pt; echo $?; [ -e o.pt ] && ckpt scan o.pt && ckpt ls --values o.pt; }
 # {'a': 1, 'b': os.system('id')}
 pickle '\200\002}(X\001\000\000\000aK\001X\001\000\000\000bcos\nsystem\nX\002\000\000\000id\205Ru.'
-# os.system('id') thrown away, then {'a': 1}
+# os.system('id') popped from the stack, then {'a': 1}
 pickle '\200\002cos\nsystem\nX\002\000\000\000id\205R0}X\001\000\000\000aK\001s.'
 # os.system('id') and nothing else
 pickle '\200\002cos\nsystem\nX\002\000\000\000id\205R.'

@@ -3,15 +3,15 @@ pkl() { printf "$2" >"$1"; ckpt scan "$1"; echo "$?"; }
 call='0\214\002os\214\006system\223\214\002id\205R.'
 torch='\200\002ctorch.storage\n_load_from_bytes\n'
 hidden="\\135\\000\\000\\000UEsDB$(printf '%066d' 0)0cos\\nsystem\\n(S\"id\"\\ntR."
-# a bytearray has append(), extend() and item assignment
+# APPEND, APPENDS, SETITEM and ADDITEMS work on a bytearray, which has their methods
 pkl append.pkl "\\200\\005\\226\\003\\000\\000\\000\\000\\000\\000\\000abcK\\001a$call"
 pkl appends.pkl "\\200\\005\\226\\003\\000\\000\\000\\000\\000\\000\\000abc(K\\001K\\002e$call"
 pkl setitem.pkl "\\200\\005\\226\\003\\000\\000\\000\\000\\000\\000\\000abcK\\001K\\002s$call"
 pkl additems.pkl "\\200\\005\\226\\003\\000\\000\\000\\000\\000\\000\\000abc(K\\001\\220$call"
-# pickle.py, by which joblib loads, calls with whatever it can go through
+# pickle.py, which joblib uses, calls with any iterable as arguments
 pkl list.pkl 'ccollections\nOrderedDict\n]R0cos\nsystem\n(S"id"\nlR.'
 pkl number.pkl 'ccollections\nOrderedDict\nK\001R0cos\nsystem\n(S"id"\ntR.'
-# numbers of memo entries: int() takes -0, and the C unpickler stops at a NUL
+# of memo indices, int() accepts -0, and the C unpickler stops at a NUL
 pkl minus.pkl 'I1\np-0\n0g-0\n0cos\nsystem\n(S"id"\ntR.'
 pkl nul.pkl 'I1\np0\000x\n0g0\n0cos\nsystem\n(S"id"\ntR.'
 pkl negative.pkl 'I1\np-1\n0cos\nsystem\n(S"id"\ntR.'
@@ -19,7 +19,7 @@ pkl negative.pkl 'I1\np-1\n0cos\nsystem\n(S"id"\ntR.'
 pkl base64.pkl "${torch}B$hidden\\205R."
 pkl encoded.pkl "${torch}c_codecs\\nencode\\nX${hidden}X\\006\\000\\000\\000latin1\\206R\\205R."
 pkl import_alone.pkl "${torch}C\\021\\200\\002cmymodule\\nmain\\n\\205R."
-# what a listed name is told to call is called with arguments, too
+# a function that a known constructor is given is called with arguments, too
 pkl codec.pkl '\200\002ctorch._tensor\n_rebuild_from_type_v2\n(c_codecs\nencode\nctorch\nTensor\n(X\001\000\000\000xX\003\000\000\000bz2t}tR.'
 # pickles that do nothing, before one that does; an import that nothing follows, by the name of a pickle
 pkl second.txt '(lp0\n.N.cos\nsystem\n(S"id"\ntR.'
@@ -35,14 +35,14 @@ chmod u+w comment.pt
 printf '\026' | dd of=comment.pt bs=1 seek=$(($(wc -c <comment.pt) - 2)) conv=notrunc 2>/dev/null
 printf 'cos\nsystem\n(S"id"\ntR.\n' >>comment.pt
 ckpt scan comment.pt
-# what stands behind: the end of a tar, of tensors, of the one pickle
+# pickles after the end of a tar, after tensors, after the only pickle
 echo text >text
 tar -cf plain.tar --format=ustar text
 { cat plain.tar; printf 'cos\nsystem\n(S"id"\ntR.'; } >behind.tar
 { printf '5\000\000\000\000\000\000\000{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}x'; printf 'cos\nsystem\n(S"id"\ntR.'; } >behind.safetensors
 { printf '\200\002}.\037\213'; printf 'cos\nsystem\n(S"id"\ntR.' | gzip -nc | tail -c +3; } >behind.pkl
 ckpt scan plain.tar behind.tar behind.safetensors behind.pkl
-# a member is promised by its name, too
+# a member may be recognized by its name alone
 printf 'cmymodule\nmain\n' >data.pkl
 printf 'cat\ndog\n' >words
 tar -cf import.tar --format=ustar data.pkl words

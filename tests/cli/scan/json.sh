@@ -3,13 +3,13 @@ printf '\200\002ccollections\nOrderedDict\n)R(X\001\000\000\000ac__builtin__\nev
 ckpt scan --json a.pkl
 echo $?
 ckpt scan --json data/train.pt | tr '{' '\n' | tail -n 4
-# The verdict is the one of the text: what could not be looked at is not clean.
+# The verdict is that of the text output: a file that could not be inspected is not DATA-ONLY.
 ckpt scan --json no-such.pkl | tr ',' '\n' | grep verdict
 printf 'PK\003\004 and no archive' >b.bin
 ckpt scan --json b.bin | tr ',' '\n' | grep verdict
 printf '\200\002N.some bytes' >c.pkl
 ckpt scan --json c.pkl | tr ',' '\n' | grep verdict
-# Sums, and who reads which bytes: of a member that directory and local header tell differently there are two.
+# If directory and local header differ about a member, both versions are in the report, with the sums of their bytes.
 {
     printf 'PK\003\004\012\000\000\000\000\000\000\000\041\000\000\000\000\000\005\000\000\000\005\000\000\000\005\000\000\000a.txthello'
     printf 'PK\001\002\012\000\012\000\000\000\000\000\000\000\041\000\000\000\000\000\004\000\000\000\004\000\000\000\005\000\000\000'
@@ -21,10 +21,10 @@ sha256sum two.zip | cut -c 1-64
 for bytes in hello hell; do printf $bytes | sha256sum | cut -c 1-64; done
 ckpt scan --sha256 two.zip
 echo $?
-# A name that promises data alone, one that is only wrong, one that many use so.
+# A suffix that differs from the content is reported, but not one that many files have (.pth.tar).
 cp data/train.pt train.safetensors && cp data/train.pt train.npy && cp data/train.pt model_best.pth.tar
 ckpt scan train.safetensors train.npy model_best.pth.tar
-# What was found and what is allowed, where a finding has both.
+# A finding has `found` and `allowed` if both are known.
 printf 'GGUF\1\0\0\0' >old.gguf
 printf "\223NUMPY\1\0\74\0{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }  \n1234" >short.npy
 ckpt scan --json old.gguf short.npy | grep -o '"message":.*"}]'

@@ -13,7 +13,7 @@ printf '{"module": "keras.src.utils.file_utils", "class_name": "function", "conf
 printf '{"module": "keras.layers", "class_name": "TorchModuleWrapper", "config": {"module": "gAJ"}}' >torch.json
 printf '{"module": "keras.activations", "class_name": "function", "config": "relu", "registered_name": "relu"}' >relu.json
 ckpt scan -q function.json torch.json relu.json
-# What Python's json reads and RFC 8259 does not allow; descriptions in a list.
+# scan reads what Python's json accepts and RFC 8259 does not, and descriptions in a list.
 printf '\357\273\277{"module": "os", "class_name": "system"}' >mark.json
 printf '{"loss": [NaN, -Infinity, "\\ud800"], "module": "os", "class_name": "system"}' >nan.json
 printf '[{"module": "os", "class_name": "system"}]' >list.json

@@ -21,7 +21,7 @@ wait $!
 echo $?
 exec 9>&-
 cat lost.out lost.err
-# JSON and SARIF stay whole when a process is lost in the midst of its report: that report is left out.
+# If a process is lost during its report, that report is left out, so that JSON and SARIF stay valid.
 { echo cos; yes 'system
 (S"id"
 tR0cos' | head -n 900000; printf 'system\n.'; } >long.pkl
@@ -41,5 +41,5 @@ for report in --json --sarif; do
     sed 's/.*"results"://; s/"lists":"[0-9a-f]*"/"lists":""/' lost.out
     cat lost.err
 done
-# Nor is half a report told when there is no room to keep it.
+# Half a report is not printed either if there is no space to store it.
 { (ulimit -f 500 && ckpt scan --json long.pkl d/evil.pkl); echo $?; } | cut -c 1-200

@@ -17,7 +17,7 @@ pkl sparse_memo '\200\002Nr\377\377\377\1770j\377\377\377\177.'
 pkl memo_text 'I1\np 1_0 \n0g+10\n.'
 pkl value '\200\003C\020\200\003cos\nsystem\n)R.'
 pkl value_base64 '\200\003X\024\000\000\000gASVDwAAAAAAAACMAm9z.'
-# torch.ops has attributes of any name, and a file of any name can be a module; prose that begins so is text.
+# Names may be odd, because torch.ops has attributes of any name and any file can be a module; prose is still text.
 pkl odd_name 'ctorch.ops\na-b\n0cos\nsystem\n(S"id"\ntR.'
 pkl odd_module 'cmy-module\nx\n.'
 pkl prose 'conv layers, they are:\nthree, and a linear one\nno more\n'

@@ -11,14 +11,14 @@ pkl extension '\200\002\202\007)R.'
 pkl dotted '\200\004\214\013collections\214\032OrderedDict.__reduce__.__x\223.'
 pkl changed '\200\002csys\nmodules\nX\001\000\000\000ag0\n'
 pkl patched '\200\004\214\003sys\214\007modules\223\214\001aK\001s.'
-# what training keeps beside tensors, none of which can run anything; a factory is judged by its own name
+# objects that training keeps with tensors, none of which can run code; a factory is judged by its own name
 pkl plain '\200\002(cargparse\nNamespace\n)\201}X\002\000\000\000lrK\001sbccollections\ndefaultdict\nc__builtin__\nlist\n\205Rcdatetime\ntimedelta\nK\001\205Rcpathlib\nWindowsPath\nX\001\000\000\000a\205Rt.'
 pkl factory '\200\002ccollections\ndefaultdict\ncos\ngetcwd\n\205R.'
 pkl discarded '\200\002cos\nsystem\nX\002\000\000\000id\205R0N.'
 pkl broken '\200\002cos\nsystem\nX\002\000\000\000id\205R\377'
 pkl codec '\200\002c_codecs\nencode\nX\001\000\000\000aX\003\000\000\000hex\206R.'
 pkl rebuilt '\200\002ctorch._tensor\n_rebuild_from_type_v2\n(cos\nsystem\nctorch\nTensor\n)NtR.'
-# What is no pickle but text, program text and the beginning of a pickle included; a call makes it one.
+# Text is no pickle, even source code or text that begins like one, unless it makes a call.
 printf 'cmy_mod\nx\n' >import.txt
 printf 'import os\nos.system("id")\n' >run.py
 printf 'cmy_mod\nx\n)R' >call.pkl

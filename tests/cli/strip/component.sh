@@ -7,5 +7,5 @@ ckpt strip -n --anywhere bm. data/train.pt; echo $?
 ckpt rename -n -s 'modul\.=>' data/train.pt; echo $?
 ckpt strip -q --auto data/train.pt -o s.pt
 ckpt strip -n module. s.pt; echo $?
-# a prefix may end elsewhere than at a dot
+# a prefix need not end at a dot
 ckpt strip -n bn s.pt; echo $?

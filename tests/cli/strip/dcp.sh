@@ -7,7 +7,7 @@ ckpt strip --json net. added -o stripped
 ckpt diff $D/dcp_dtensor stripped
 ckpt rename -s 'fc(\d)=>linear\1' $D/dcp_dtensor -o renamed --quiet
 ckpt ls renamed
-# A part of it, or names inside of a value: written anew.
+# If only some tensors are kept, or names in a value change, new files are written.
 ckpt strip foo. --drop optim $D/dcp_dtensor -o part
 ls -A part
 ckpt add net. $D/dcp_fsdp2 -o deeper

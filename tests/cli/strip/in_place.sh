@@ -8,20 +8,20 @@ ckpt diff --root state_dict --ignore-prefix module. data/train.pt a.pt
 touch -d 2001-01-01 a.pt
 ckpt strip -i --auto a.pt; echo $?
 find a.pt -newermt 2001-01-02
-# Longer names: the old pickle is listed under another name; again under a third.
+# For longer names a new pickle is appended, and the old one is kept under a different name; a second time, too.
 ckpt add a.prefix.that.is.longer.than.the.room.in.the.old.pickle. -i a.pt
 ckpt add another.one.that.needs.still.more.room.than.there.was.before.it. -i a.pt
 ckpt info a.pt | head -n 2
 ckpt strip another.one.that.needs.still.more.room.than.there.was.before.it. -iq a.pt
 ckpt strip a.prefix.that.is.longer.than.the.room.in.the.old.pickle. -iq a.pt
 ckpt diff --root state_dict --ignore-prefix module. data/train.pt a.pt
-# safetensors: the tie in the metadata follows; what does not fit is refused.
+# In safetensors the recorded tie is renamed, too; a header that does not fit is refused.
 ckpt add m. corpus/torch/t26/tied.pt -o tied.pt -q
 ckpt convert tied.pt -o t.safetensors -q
 grep -ao '"__metadata__[^}]*}' t.safetensors
 ckpt strip m. -i t.safetensors
 grep -ao '"__metadata__[^}]*}' t.safetensors
-# … and a copy says the same.
+# In a copy the recorded tie is renamed, too.
 ckpt add n. t.safetensors -o u.safetensors -q
 grep -ao '"__metadata__[^}]*}' u.safetensors
 ckpt convert data/train.pt --root state_dict -o s.safetensors -q

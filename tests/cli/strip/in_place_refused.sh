@@ -10,7 +10,7 @@ for f in whole_model.pt state_dict_legacy.pt torchscript_script.pt; do
     ckpt add p. -i f; echo $?
     cmp corpus/torch/t26/$f f
 done
-# Links are for --follow-links.
+# A symbolic link is only followed with --follow-links.
 ln -s a.pt link.pt
 ckpt strip -i --auto link.pt 2>&1 | sed "s|$PWD/||"
 ln a.pt hard.pt
@@ -20,9 +20,9 @@ ckpt strip -i --auto --dry-run --follow-links link.pt; echo $?
 cmp data/train.pt a.pt
 ckpt strip -i --auto --follow-links link.pt; echo $?
 ckpt strip --check --auto hard.pt; echo $?
-# Nothing to change: an error with --strict.
+# With --strict it is an error if nothing would change.
 ckpt strip -i --auto --strict --follow-links a.pt; echo $?
-# A journal that is damaged, and what is none, is left where it is, and the file too.
+# A damaged journal, or a file that is no journal, is not removed, and the checkpoint stays unchanged.
 cp data/train.pt c.pt
 printf 'CKPTUNDO' >c.pt.ckpt-undo
 ckpt ls -q c.pt; echo $?

@@ -6,6 +6,6 @@ ckpt strip --anywhere _orig_mod.module. $in -qfo out.pt; left
 ckpt strip --auto $in -qfo out.pt; left
 ckpt add net. $in -qo nested.pt
 ckpt strip --anywhere _orig_mod.module. nested.pt -qfo out.pt; left
-# Where keys are left below it, it stays.
+# A path stays if keys below it are left.
 ckpt rename -s '^_orig_mod\.module\.fc2=>_orig_mod.other' $in -qo two.pt
 ckpt strip _orig_mod.module. two.pt -qfo out.pt; left

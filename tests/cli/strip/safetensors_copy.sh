@@ -7,7 +7,7 @@ cmp f.safetensors g.safetensors
 ckpt strip --auto f.safetensors -o - 2>/dev/null | cmp f.safetensors -
 ckpt rename -s 'x=>y' f.safetensors -qfo g.safetensors
 cmp f.safetensors g.safetensors
-# With one name changed, or converted, the order is that of the official library.
+# If a name changes, or the file is converted, the order is that of the official library.
 ckpt rename -s 'z=>b' f.safetensors -qfo g.safetensors
 tail -c 12 g.safetensors; echo
 ckpt convert f.safetensors -qfo g.safetensors

@@ -6,7 +6,7 @@ end=$(($(wc -c <few.pt) - 22))
 printf '\011\0\011' | dd of=few.pt bs=1 seek=$((end + 8)) conv=notrunc 2>/dev/null
 ckpt verify few.pt
 ckpt scan few.pt
-# the same, but the entry of the byteorder is gone from both directories
+# the same, but neither directory lists the byteorder
 at=$(LC_ALL=C grep -abo 'state_dict/byteorder' few.pt | tail -n 1 | cut -d: -f1)
 printf 'XX' | dd of=few.pt bs=1 seek=$((at - 46)) conv=notrunc 2>/dev/null
 ckpt verify few.pt

@@ -13,7 +13,7 @@ ckpt rename -q -s 'fc.bias=>fc.b' s.safetensors -o r.safetensors
 ckpt verify -q --manifest x.txt r.safetensors
 sed '/conv1/s/float32/float16/; /fc.bias/d' m.txt >other.txt
 ckpt verify --manifest other.txt --root state_dict data/train.pt
-# names that lie deeper
+# names below a root are found
 ckpt verify --manifest m.txt data/train.pt | tail -n 1
 # ties that a conversion dropped are still found
 ckpt verify -q --write-manifest tied.txt corpus/torch/t26/tied.pt

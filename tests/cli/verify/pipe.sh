@@ -8,14 +8,14 @@ ckpt verify --manifest pipe data/train.pt
 wait
 ckpt verify -q --xxh3 --write-manifest - data/train.pt | ckpt verify --manifest /dev/stdin data/train.pt
 ckpt verify --manifest m.txt - <data/train.pt
-# what it says is still held against the file, and what is no manifest is named
+# a manifest from a pipe that differs from the file, or is none, is reported
 sed '$d' m.txt | ckpt verify --manifest - data/train.pt
 echo $?
 echo hello | ckpt verify --manifest - data/train.pt
 echo $?
 ckpt verify --manifest - data/train.pt </dev/null
 echo $?
-# once is for one file
+# a manifest from a pipe cannot be used for two files
 ckpt verify --manifest - data/train.pt data/train.pt <m.txt
 echo $?
 ckpt verify --manifest pipe data/train.pt data/train.pt

@@ -11,7 +11,7 @@ edit tar.pt 2676 '\11'
 ckpt verify tar.pt
 edit script.pt "$(find_in script.pt FLOAT)" FLOTA
 edit script.pt "$(($(find_in script.pt '"tensorId":"7"') + 12))" 9
-# its checksum is made to fit: gzip ends with the same CRC-32
+# the CRC-32 is corrected: gzip ends with the same one
 from=$(find_in script.pt '{"protoVersion') size=1943
 for at in $(LC_ALL=C grep -aboP '\x32\x95\xac\x71' script.pt | cut -d: -f1); do
     tail -c +$((from + 1)) script.pt | head -c $size | gzip -c | tail -c 8 | head -c 4 |
