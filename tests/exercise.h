@@ -1,5 +1,5 @@
-/* exercise.h - calls every reading function of ckpt.h on an open file and aborts where something fails that
- * must hold for any input: each error has a reason, a stream has exactly as many bytes as its row. */
+/* exercise.h - calls every reading function of ckpt.h on an open file, and aborts if a result breaks a rule
+ * that holds for any input: each error has a reason, a stream has exactly as many bytes as its row. */
 #ifndef EXERCISE_H
 #define EXERCISE_H
 
@@ -10,7 +10,7 @@
 
 #include "tensor.h"
 
-#define EXERCISE_STREAM 65536u /* larger tensors are not read */
+#define EXERCISE_STREAM 65536u /* tensors with more bytes are not read */
 #define EXERCISE_ROWS   256u   /* rows read of each file */
 
 static inline void exercise_abort(const char *what)
@@ -30,7 +30,7 @@ static inline void exercise_check_error(ckpt_status status, const ckpt_error *er
         exercise_abort("an error without text");
 }
 
-/* The fields of an error that may be empty, because there is no place in the file that is at fault. */
+/* The fields of an error that may be empty because no part of the file is at fault. */
 enum { EXERCISE_NO_OFFSET = 1, EXERCISE_NO_WHERE = 2, EXERCISE_NO_HINT = 4, EXERCISE_NO_VALUE = 8 };
 static inline unsigned exercise_optional_fields(ckpt_status status)
 {
@@ -51,14 +51,14 @@ static inline unsigned exercise_optional_fields(ckpt_status status)
 static inline void exercise_check_refusal(const ckpt_error *err, const char *name, size_t size)
 {
     unsigned of_folder = size == SIZE_MAX ? EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE : 0;
-    unsigned need_not = exercise_optional_fields(err->status) | of_folder;
+    unsigned optional = exercise_optional_fields(err->status) | of_folder;
     char line[1600];
-    const char *lacks = strcmp(err->file, name) != 0 ? "its file"
-                        : err->offset == CKPT_NO_OFFSET && !(need_not & EXERCISE_NO_OFFSET) ? "an offset"
+    const char *lacks = strcmp(err->file, name) != 0                                        ? "its file"
+                        : err->offset == CKPT_NO_OFFSET && !(optional & EXERCISE_NO_OFFSET) ? "an offset"
                         : err->offset != CKPT_NO_OFFSET && err->offset > size ? "an offset within the file"
-                        : !err->where[0] && !(need_not & EXERCISE_NO_WHERE) ? "the part of the file"
-                        : !err->hint[0] && !(need_not & EXERCISE_NO_HINT) ? "what to do"
-                        : (!err->found[0] || !err->allowed[0]) && !(need_not & EXERCISE_NO_VALUE)
+                        : !err->where[0] && !(optional & EXERCISE_NO_WHERE)   ? "the part of the file"
+                        : !err->hint[0] && !(optional & EXERCISE_NO_HINT)     ? "what to do"
+                        : (!err->found[0] || !err->allowed[0]) && !(optional & EXERCISE_NO_VALUE)
                             ? "what was found and what is allowed"
                             : NULL;
     if (!lacks || err->status == CKPT_ENOMEM || err->status == CKPT_EIO) /* not errors of the content */

@@ -65,10 +65,10 @@ static void exit_on_error(ckpt_status st, const ckpt_error *err, const char *wha
     exit(2);
 }
 
-/* tied_to - returns the name of an earlier tensor that the tensor NAME of MODEL is tied to, or NULL. */
-static const char *tied_to(const cJSON *model, const char *name)
+/* find_tie - returns the name of an earlier tensor that the tensor NAME of MODEL is tied to, or NULL. */
+static const char *find_tie(const cJSON *model, const char *name)
 {
-    static const char *const of[][2] = {
+    static const char *const ties[][2] = {
         {"lm_head.weight", "transformer.wte.weight"},
         {"lm_head.weight", "model.embed_tokens.weight"},
         {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
@@ -76,11 +76,11 @@ static const char *tied_to(const cJSON *model, const char *name)
     const cJSON *config = get_item(model, "config"), *row;
     if (!cJSON_IsTrue(get_item(config, "tie_word_embeddings")))
         return NULL;
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        if (strcmp(name, of[i][0]) == 0)
+    for (size_t i = 0; i < sizeof ties / sizeof *ties; i++)
+        if (strcmp(name, ties[i][0]) == 0)
             cJSON_ArrayForEach(
                 row, get_item(model, "tensors")) if (strcmp(cJSON_GetStringValue(cJSON_GetArrayItem(row, 0)),
-                                                            of[i][1]) == 0) return of[i][1];
+                                                            ties[i][1]) == 0) return ties[i][1];
     return NULL;
 }
 
@@ -89,7 +89,7 @@ static void add_tensor(ckpt_builder *b, const cJSON *model, const cJSON *row)
     ckpt_error err;
     uint64_t shape[8], elements = 1;
     const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(row, 0));
-    const char *dtype = cJSON_GetStringValue(cJSON_GetArrayItem(row, 2)), *of = tied_to(model, name);
+    const char *dtype = cJSON_GetStringValue(cJSON_GetArrayItem(row, 2)), *of = find_tie(model, name);
     const cJSON *size;
     ckpt_builder_tensor t = CKPT_INIT(ckpt_builder_tensor);
     ckpt_callbacks nowhere = {.struct_size = sizeof nowhere, .read_at = tensor_read_nothing};
@@ -160,7 +160,7 @@ static void check_near(const char *label, const char *what, ckpt_mem_amount foun
     check(ok, label, what, found.bytes, truth);
 }
 
-static uint32_t precision_of(const char *dtype)
+static uint32_t parse_precision(const char *dtype)
 {
     return strcmp(dtype, "fp32") == 0   ? CKPT_MEM_FP32
            : strcmp(dtype, "bf16") == 0 ? CKPT_MEM_BF16
@@ -188,7 +188,7 @@ static void check_case(ckpt_mem *m, const cJSON *c)
     ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
     run.batch = get_number(c, "batch");
     run.seq = get_number(c, "seq");
-    run.precision = precision_of(get_text(c, "dtype"));
+    run.precision = parse_precision(get_text(c, "dtype"));
     run.attention = strcmp(attn, "eager") == 0 ? CKPT_MEM_EAGER : CKPT_MEM_SDPA;
     if (image) {
         run.height = (uint64_t)cJSON_GetArrayItem(image, 0)->valuedouble;
@@ -225,7 +225,7 @@ static void check_optimizer(ckpt_mem *m, const cJSON *c)
         ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
         const cJSON *step = get_item(get_item(get_item(c, "step_transient"), by_dtype->string),
                                      state->string);
-        run.precision = precision_of(by_dtype->string);
+        run.precision = parse_precision(by_dtype->string);
         snprintf(label, sizeof label, "%s %s %s", get_text(c, "model"), by_dtype->string, state->string);
         exit_on_error(ckpt_mem_estimate(m, &run, &r, &err), &err, label);
         check_exact(label, "optimizer", r.optimizer_states, (uint64_t)state->valuedouble);

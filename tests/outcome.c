@@ -58,7 +58,7 @@ static void compare_offset(struct row_difference *d, const char *field, uint64_t
         compare_number(d, field, was, is);
 }
 
-static ckpt_str key_of(ckpt_path_elem e, char buf[24])
+static ckpt_str key_text(ckpt_path_elem e, char buf[24])
 {
     if (!e.is_int)
         return e.str;
@@ -72,7 +72,7 @@ static void compare_paths(struct row_difference *d, const ckpt_tensor *was, cons
     if (was->npath != is->npath)
         compare_text(d, "path", was->name, is->name);
     for (uint32_t i = 0; was->npath == is->npath && i < was->npath; i++)
-        compare_text(d, "key", key_of(was->path[i], a), key_of(is->path[i], b));
+        compare_text(d, "key", key_text(was->path[i], a), key_text(is->path[i], b));
 }
 
 static void compare_shapes(struct row_difference *d, const ckpt_tensor *was, const ckpt_tensor *is)
@@ -97,7 +97,7 @@ static void compare_storages(struct row_difference *d, const ckpt_storage *was, 
     compare_text(d, "storage's location", was->location, is->location);
     compare_text(d, "storage's file", was->file, is->file);
     compare_number(d, "storage's bytes", was->nbytes, is->nbytes);
-    compare_offset(d, "storage's place", was->file_offset, is->file_offset);
+    compare_offset(d, "storage's file offset", was->file_offset, is->file_offset);
     if (was->has_crc) /* absent only if the CRCs of all storages are 0: one changed CRC makes all present */
         compare_number(d, "storage's checksum", was->has_crc, is->has_crc);
 }
@@ -131,7 +131,7 @@ static struct row_difference compare_row(const ckpt_file *whole, const ckpt_file
         return d;
     compare_number(&d, "has data", was->has_data, is->has_data);
     compare_number(&d, "bytes", was->nbytes, is->nbytes);
-    compare_offset(&d, "place", was->file_offset, is->file_offset);
+    compare_offset(&d, "file offset", was->file_offset, is->file_offset);
     return d;
 }
 
@@ -144,7 +144,7 @@ static uint32_t outermost_row(const ckpt_file *f, uint32_t i)
 }
 
 /* array_name_length - returns the length of the array's name in the name of row I, "NAME.data" and the like:
- * MXNet stores the components of a sparse array under one name. 0: row I is none of them. */
+ * MXNet stores the components of a sparse array under one name. 0: row I is no such component. */
 static size_t array_name_length(const ckpt_file *f, uint32_t i)
 {
     ckpt_str name = tensor_at(f, i).name;

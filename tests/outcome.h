@@ -1,11 +1,11 @@
 /* outcome.h - compares the table of a damaged file that could still be opened with the table of the original:
  *
  *   same      names, types, shapes and offsets are equal: the damaged bytes do not affect them
- *   one fact  one value differs, which the format does not forbid: in one tensor with its components, in the
+ *   one fact  one fact changed, in a way that the format permits: in one tensor with its components, in the
  *             tensors of one storage, or in the same way in every tensor that differs
- *   several   more than that differs, and tensors may be missing or new. Only the file's structure may have
- *             that effect: its first four bytes; opcodes, memo indices, lengths and strings of a pickle (a
- *             class with a changed name makes no tensor); names of members of a zip archive
+ *   several   more than one fact changed; tensors may be missing or new. Only a change of the file's
+ *             structure may do this: its first four bytes; opcodes, memo indices, lengths and strings of a
+ *             pickle (a class with a changed name makes no tensor); names of members of a zip archive
  *
  * A truncated file must be refused or have the same table. */
 #ifndef OUTCOME_H

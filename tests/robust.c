@@ -8,7 +8,7 @@
  *   robust [-j N] -x DIR…            writes extreme numbers instead: of 2, 4 and 8 bytes at every offset,
  *                                    and in place of every decimal number
  *   robust [-j N] --replay DIR…      opens each file and folder once, undamaged
- * -e N: takes every N-th file only.
+ * -e N: tests only every N-th file.
  * -l: limits the address space to 64 MiB (not under ASan), the stack to 256 KiB, the descriptors to 8.
  *
  * Build it with ASan and UBSan. Each worker is a child process; if it dies, its case is reported and a new
@@ -66,7 +66,7 @@ struct test_case {
 struct shared {
     _Atomic long next;
     _Atomic long cases, opened, files;
-    _Atomic long valued;      /* errors with the value found and the values allowed */
+    _Atomic long with_values; /* errors with the value found and the values allowed */
     _Atomic long outcomes[3]; /* by enum outcome, of the damaged files that could be opened */
     struct test_case worker[WORKERS_MAX];
 };
@@ -104,7 +104,7 @@ static void add_path(const char *path)
     paths[npaths++] = strdup(path);
 }
 
-static void collect(const char *path)
+static void collect_files(const char *path)
 {
     struct stat st;
     if (stat(path, &st) != 0)
@@ -124,12 +124,15 @@ static void collect(const char *path)
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
         snprintf(below, sizeof below, "%s/%s", path, e->d_name);
-        collect(below);
+        collect_files(below);
     }
     closedir(dir);
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static unsigned char *read_file(const char *path, size_t *size)
 {
@@ -209,7 +212,7 @@ static ckpt_status open_bytes(const unsigned char *data, size_t size, const stru
     if (status != CKPT_OK) {
         exercise_check_error(status, &err);
         exercise_check_refusal(&err, "case", size);
-        atomic_fetch_add(&shared->valued, err.found[0] && err.allowed[0]);
+        atomic_fetch_add(&shared->with_values, err.found[0] && err.allowed[0]);
     } else {
         check_opened(file, cur);
     }
@@ -444,8 +447,8 @@ static void open_path(struct test_case *cur, const char *path)
     }
 }
 
-/* check_limit - checks the result of setrlimit(), the type of whose first argument differs between C
- * libraries. */
+/* check_limit - ends the program if STATUS, returned by setrlimit(), is an error. It does not call
+ * setrlimit() because the type of its first argument differs between C libraries. */
 static void check_limit(int status)
 {
     if (status != 0)
@@ -454,7 +457,7 @@ static void check_limit(int status)
 
 static struct rlimit limit_of(rlim_t n) { return (struct rlimit){n, n}; }
 
-static void work(struct test_case *cur)
+static void run_worker(struct test_case *cur)
 {
     if (low_limits) {
         struct rlimit memory = limit_of((rlim_t)64 << 20), stack = limit_of((rlim_t)256 << 10);
@@ -482,11 +485,11 @@ static pid_t start_worker(struct test_case *cur)
     if (pid < 0)
         die("fork");
     if (pid == 0)
-        work(cur);
+        run_worker(cur);
     return pid;
 }
 
-static void report(const struct test_case *cur, int status)
+static void report_failure(const struct test_case *cur, int status)
 {
     printf("FAIL %s: %s", atomic_load(&cur->file) < 0 ? "?" : paths[cur->file], cur->what ? cur->what : "");
     if (cur->pos || cur->byte)
@@ -499,7 +502,7 @@ static void report(const struct test_case *cur, int status)
         printf(": exit %d\n", WEXITSTATUS(status));
 }
 
-static long supervise(int workers)
+static long run_workers(int workers)
 {
     pid_t pids[WORKERS_MAX];
     long failed = 0;
@@ -518,7 +521,7 @@ static long supervise(int workers)
             continue;
         }
         failed++;
-        report(&shared->worker[w], status);
+        report_failure(&shared->worker[w], status);
         if (failed >= 50) { /* enough to report */
             atomic_store(&shared->next, (long)npaths);
         }
@@ -543,7 +546,7 @@ static void report_outcomes(long refused, long check_opened)
     long several = atomic_load(&shared->outcomes[OUTCOME_SEVERAL]);
     printf(" (%zu files; %ld refused, %ld of them with the value found and those allowed; %ld equal, "
            "%ld with one fact changed, %ld with several, %ld not comparable)",
-           npaths, refused, atomic_load(&shared->valued), same, one_fact, several,
+           npaths, refused, atomic_load(&shared->with_values), same, one_fact, several,
            check_opened - same - one_fact - several);
 }
 
@@ -571,15 +574,15 @@ int main(int argc, char **argv)
         return 2;
     }
     for (int i = arg; i < argc; i++)
-        collect(argv[i]);
-    qsort(paths, npaths, sizeof *paths, by_name);
+        collect_files(argv[i]);
+    qsort(paths, npaths, sizeof *paths, compare_paths);
     keep_every_nth();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         die("mmap");
     for (int w = 0; w < WORKERS_MAX; w++)
         atomic_store(&shared->worker[w].file, -1);
-    long failed = supervise(workers > WORKERS_MAX ? WORKERS_MAX : workers);
+    long failed = run_workers(workers > WORKERS_MAX ? WORKERS_MAX : workers);
     long cases = atomic_load(&shared->cases);
     printf("%s: %ld passed, %ld failed", replay ? "replay" : "robust", cases, failed);
     if (!replay)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* tablecrc_of - returns the CRC-32C of the N bytes at P. */
 static inline uint32_t tablecrc_of(const unsigned char *p, size_t n)
 {
     uint32_t crc = 0xffffffffu;
@@ -17,7 +18,7 @@ static inline uint32_t tablecrc_of(const unsigned char *p, size_t n)
     return ~crc;
 }
 
-/* tablecrc_set - writes the masked CRC after the N bytes at P: a block with its type byte. */
+/* tablecrc_set - writes the masked CRC of the N bytes at P, a block and its type byte, after them. */
 static inline void tablecrc_set(unsigned char *p, size_t n)
 {
     uint32_t crc = tablecrc_of(p, n);
@@ -26,8 +27,9 @@ static inline void tablecrc_set(unsigned char *p, size_t n)
         p[n + (size_t)i] = (unsigned char)(crc >> (8 * i));
 }
 
-/* tablecrc_varint - reads the varint at *AT of the N bytes P; 0 at their end. */
-static inline uint64_t tablecrc_varint(const unsigned char *p, size_t n, size_t *at)
+/* tablecrc_read_varint - reads the varint at *AT of the N bytes P and moves *AT after it; 0 at the end of
+ * P. */
+static inline uint64_t tablecrc_read_varint(const unsigned char *p, size_t n, size_t *at)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; *at < n && shift < 63; shift += 7) {
@@ -45,21 +47,22 @@ static inline void tablecrc_fix(unsigned char *data, size_t size)
     size_t at = size - 48, end;
     if (size < 53)
         return;
-    (void)tablecrc_varint(data, size, &at);
-    (void)tablecrc_varint(data, size, &at);
-    uint64_t index = tablecrc_varint(data, size, &at), n = tablecrc_varint(data, size, &at);
+    (void)tablecrc_read_varint(data, size, &at);
+    (void)tablecrc_read_varint(data, size, &at);
+    uint64_t index = tablecrc_read_varint(data, size, &at), n = tablecrc_read_varint(data, size, &at);
     if (index > size || n > size - index || n + 5 > size - index || n < 4)
         return;
     at = (size_t)index;
     end = at + (size_t)n;
     tablecrc_set(data + at, (size_t)n + 1);
     while (at + 8 < end) {
-        (void)tablecrc_varint(data, end, &at);
-        uint64_t others = tablecrc_varint(data, end, &at), value = tablecrc_varint(data, end, &at);
+        (void)tablecrc_read_varint(data, end, &at);
+        uint64_t others = tablecrc_read_varint(data, end, &at), value = tablecrc_read_varint(data, end, &at);
         if (others > end - at || value > end - at - others)
             return;
         size_t handle = at + (size_t)others;
-        uint64_t block = tablecrc_varint(data, end, &handle), length = tablecrc_varint(data, end, &handle);
+        uint64_t block = tablecrc_read_varint(data, end, &handle),
+                 length = tablecrc_read_varint(data, end, &handle);
         if (block < size && length < size - block && length + 5 <= size - block)
             tablecrc_set(data + block, (size_t)length + 1);
         at += (size_t)(others + value);

@@ -1,4 +1,4 @@
-/* tensor.h - rows and storages by value, for tests in which they exist. */
+/* tensor.h - returns rows and storages as values, for tests that know that these exist. */
 #ifndef TENSOR_H
 #define TENSOR_H
 
@@ -18,7 +18,7 @@ static inline ckpt_storage storage_at(const ckpt_file *f, uint32_t i)
     return s;
 }
 
-/* tensor_read_nothing - read_at of a tensor whose bytes are never read. */
+/* tensor_read_nothing - the callback read_at of tensors whose bytes no test reads; returns an error. */
 static inline int64_t tensor_read_nothing(void *user, uint64_t offset, void *into, size_t n)
 {
     (void)user;

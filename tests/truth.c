@@ -41,8 +41,8 @@ struct check {
     const char *kind;
     ckpt_file *file;
     bool *expected; /* for each row, whether an entry of the truth describes it */
-    char miss[800];
-    bool skipped; /* this build cannot unpack it */
+    char miss[800]; /* the first difference from the truth; empty: none */
+    bool skipped;   /* this build cannot unpack it */
 };
 
 static void __attribute__((format(printf, 2, 3))) report_miss(struct check *c, const char *fmt, ...)
@@ -116,7 +116,7 @@ static bool element_equals(const cJSON *want, ckpt_path_elem got)
     return !got.is_int && text_equals(want, got.str);
 }
 
-/* begins_with - returns whether the path of T begins with WANT, and the length of WANT in *N if so. */
+/* begins_with - returns whether the path of T begins with WANT, and if so sets *N to the length of WANT. */
 static bool begins_with(const ckpt_tensor *t, const cJSON *want, uint32_t *n)
 {
     const cJSON *e;
@@ -332,7 +332,7 @@ static void check_extra(struct check *c)
 static void check_aliases(struct check *c)
 {
     struct pair {
-        uint32_t truth, ours;
+        uint32_t truth, ours; /* the number of a storage in the truth, and in ckpt's table */
     } * pairs;
     const cJSON *e;
     size_t n = 0;

@@ -17,7 +17,7 @@
 struct expected {
     uint32_t n;
     uint8_t digest[ROWS][CKPT_DIGEST_MAX];
-    ckpt_status status[ROWS], last[ROWS]; /* of computing the digest, of reading the last element */
+    ckpt_status status[ROWS], last[ROWS]; /* of the digest, and of reading the last element */
     ckpt_stats stats[ROWS];
     size_t nnotices;
 };
@@ -43,7 +43,7 @@ static void check(struct shared *s, bool right, const char *what, uint32_t row)
     fprintf(stderr, "%s: row %" PRIu32 ": %s differs\n", s->path, row, what);
 }
 
-static int count(void *user, const void *bytes, size_t n)
+static int count_bytes(void *user, const void *bytes, size_t n)
 {
     (void)bytes;
     *(uint64_t *)user += n;
@@ -62,7 +62,7 @@ static void read_row(struct shared *s, uint32_t row)
     ckpt_status st = ckpt_digest_tensor(s->f, row, CKPT_XXH3, digest, NULL);
     check(s, st == s->e.status[row], "the status", row);
     check(s, st != CKPT_OK || memcmp(digest, s->e.digest[row], 16) == 0, "the digest", row);
-    st = ckpt_tensor_stream(s->f, row, count, &bytes, NULL);
+    st = ckpt_tensor_stream(s->f, row, count_bytes, &bytes, NULL);
     check(s, (st == CKPT_OK) == (s->e.status[row] == CKPT_OK), "the status of its stream", row);
     check(s, st != CKPT_OK || bytes == t.nbytes, "the size of its stream", row);
     if (t.has_data && t.elements)
@@ -121,16 +121,16 @@ static void *run_reader(void *user)
 
 /* ------------------------------------------------------------------------------ files */
 
-/* A file that is read by callbacks, with the number of threads in them now, and the highest number. */
-struct bytes {
+/* A file that is read by callbacks. */
+struct callback_file {
     FILE *in;
     bool serialize;
-    atomic_uint inside, inside_max;
+    atomic_uint inside, inside_max; /* threads in a callback: now, and at most */
 };
 
 static int64_t read_callback(void *user, uint64_t offset, void *buf, size_t n)
 {
-    struct bytes *b = user;
+    struct callback_file *b = user;
     unsigned inside = atomic_fetch_add(&b->inside, 1) + 1;
     if (inside > atomic_load(&b->inside_max))
         atomic_store(&b->inside_max, inside);
@@ -139,7 +139,7 @@ static int64_t read_callback(void *user, uint64_t offset, void *buf, size_t n)
     return got;
 }
 
-static ckpt_file *open_file(const char *path, struct bytes *b)
+static ckpt_file *open_file(const char *path, struct callback_file *b)
 {
     ckpt_file *f;
     ckpt_error err;
@@ -161,10 +161,11 @@ static ckpt_file *open_file(const char *path, struct bytes *b)
     return f;
 }
 
-/* read_alone - fills in s->e, with a ckpt_file of its own because a ckpt_file caches what it has read. */
+/* read_alone - reads the file in one thread, as S expects it of the others, with a ckpt_file of its own
+ * because a ckpt_file caches what it has read. */
 static bool read_alone(struct shared *s)
 {
-    struct bytes none = {0};
+    struct callback_file none = {0};
     unsigned char element[64];
     ckpt_work one = {.struct_size = sizeof one, .threads = 1};
     ckpt_file *f = open_file(s->path, &none);
@@ -216,7 +217,7 @@ static bool check_file(const char *path)
     if (!read_alone(&s))
         return false;
     for (int source = 0; source < 3; source++) {
-        struct bytes b = {.in = source ? fopen(path, "rb") : NULL, .serialize = source == 2};
+        struct callback_file b = {.in = source ? fopen(path, "rb") : NULL, .serialize = source == 2};
         if ((s.f = open_file(path, &b)) == NULL)
             return false;
         read_together(&s);

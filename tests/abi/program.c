@@ -63,7 +63,7 @@ static void print_json(ckpt_file *f)
     CHECK_GUARD(o);
 }
 
-static void inspect(ckpt_file *f)
+static void print_info(ckpt_file *f)
 {
     GUARDED(ckpt_info, info);
     check_status(ckpt_inspect(f, &info.it, NULL), CKPT_OK, "ckpt_inspect");
@@ -78,7 +78,7 @@ static void inspect(ckpt_file *f)
     CHECK_GUARD(info);
 }
 
-static void statistics(ckpt_file *f)
+static void print_statistics(ckpt_file *f)
 {
     const uint32_t rows[3] = {0, 1, 2};
     struct {
@@ -173,7 +173,7 @@ static int64_t read_file(void *user, uint64_t offset, void *buf, size_t n)
     return fseek(user, (long)offset, SEEK_SET) == 0 ? (int64_t)fread(buf, 1, n, user) : -1;
 }
 static void close_file(void *user) { printf("closed %d\n", fclose(user)); }
-static int go_on(void *user, uint64_t done, uint64_t total)
+static int count_calls(void *user, uint64_t done, uint64_t total)
 {
     *(unsigned *)user += done <= total;
     return 0;
@@ -195,7 +195,7 @@ static void open_by_callbacks(const char *path)
     from.it.user = in;
     o.it.salvage = 1;
     o.it.callbacks = &from.it;
-    o.it.progress = go_on;
+    o.it.progress = count_calls;
     o.it.user = &calls;
     check_status(ckpt_open_with("callbacks", &o.it, &f, NULL), CKPT_OK, "ckpt_open_with");
     printf("%u calls, %u tensors\n", calls, ckpt_tensor_count(f));
@@ -244,7 +244,7 @@ static void build_and_write(void)
     CHECK_GUARD(r);
 }
 
-static void errors(const char *dir)
+static void check_errors(const char *dir)
 {
     struct {
         ckpt_error it;
@@ -273,13 +273,13 @@ int main(int argc, char **argv)
     check_status(ckpt_open(argv[1], NULL, &f, NULL), CKPT_OK, "ckpt_open");
     read_rows(f);
     print_json(f);
-    inspect(f);
-    statistics(f);
+    print_info(f);
+    print_statistics(f);
     write_and_compare(f, argv[2]);
     ckpt_close(f);
     check_file(argv[1]);
     open_by_callbacks(argv[1]);
     build_and_write();
-    errors(argv[1]);
+    check_errors(argv[1]);
     return 0;
 }

@@ -25,7 +25,7 @@
 
 static struct {
     pid_t pid;
-    uint64_t call; /* the system call it is in */
+    uint64_t call; /* the system call that it entered last */
 } task[TASKS];
 static unsigned long long calls, in, out;
 

@@ -1,5 +1,5 @@
 /*
- * dequantize.c - makes float32 of ggml's blocks in memory, or copies as much:
+ * dequantize.c - converts ggml's blocks to float32 in memory, or copies as many bytes, to be timed:
  *
  *   dequantize TYPE|copy GB
  *

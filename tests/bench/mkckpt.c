@@ -3,11 +3,10 @@
  *
  *   mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] [--changed] OUT
  *
- * BYTES is the size of all tensors together (K, M, G are 1024s). Names are those of a language model. With
- * --sparse it leaves the data as holes (all zero), so that a file of terabytes costs nothing; with --changed
- * the first element of the middle tensor has its lowest bit the other way. The
- * .pt is what torch.save writes since 2.6: stored zip, records 64-byte aligned by an "FB" extra field, CRCs,
- * zip64 where needed.
+ * BYTES is the size of all tensors together (K, M and G are powers of 1024). Names are those of a language
+ * model. With --sparse the data are holes (all zero), so that a file of terabytes takes no space; with
+ * --changed the lowest bit of the first element of the middle tensor is inverted. A .pt is like those of
+ * torch.save since 2.6: a stored zip, records 64-byte aligned by an "FB" extra field, CRCs, zip64 if needed.
  *
  * Prints the size of the metadata: header, or pickle and directory to the end of the file.
  */
@@ -61,7 +60,7 @@ static void append_le(struct text *t, uint64_t v, int n)
     }
 }
 
-static void tensor_name(uint64_t i, char *name, size_t cap)
+static void format_tensor_name(uint64_t i, char *name, size_t cap)
 {
     static const char *const parts[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
                                         "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
@@ -149,7 +148,7 @@ static uint32_t write_data(uint64_t i)
 
 /* -------------------------------------------------------------------- .pt */
 
-static void pickle_int(struct text *p, uint64_t v)
+static void append_pickle_int(struct text *p, uint64_t v)
 {
     if (v < 256) {
         append_str(p, "K");
@@ -166,26 +165,26 @@ static void pickle_int(struct text *p, uint64_t v)
     }
 }
 
-static uint32_t memo; /* the next memo index: as CPython's pickler, memoizes all but small scalars */
+static uint32_t memo; /* the next memo index; like CPython's pickler, all but small scalars are memoized */
 
-static void pickle_put(struct text *p)
+static void append_pickle_put(struct text *p)
 {
     append_str(p, memo < 256 ? "q" : "r");
     append_le(p, memo, memo < 256 ? 1 : 4);
     memo++;
 }
 
-static void pickle_str(struct text *p, const char *s)
+static void append_pickle_str(struct text *p, const char *s)
 {
     append_str(p, "X");
     append_le(p, strlen(s), 4);
     append_str(p, s);
-    pickle_put(p);
+    append_pickle_put(p);
 }
 
-/* pickle_memoized - writes S, which every tensor refers to, the first time, and a GET from the memo after
- * that. */
-static void pickle_memoized(struct text *p, const char *s, bool global)
+/* append_pickle_memoized - appends S, which is in every tensor; from the second time on, a GET from the
+ * memo. */
+static void append_pickle_memoized(struct text *p, const char *s, bool global)
 {
     static struct {
         const char *s;
@@ -202,57 +201,57 @@ static void pickle_memoized(struct text *p, const char *s, bool global)
     known[i].s = s;
     known[i].number = memo;
     if (!global) {
-        pickle_str(p, s);
+        append_pickle_str(p, s);
         return;
     }
     append_str(p, "c");
     append_str(p, s);
-    pickle_put(p);
+    append_pickle_put(p);
 }
 
-static void pickle_tensor(struct text *p, uint64_t i)
+static void append_pickle_tensor(struct text *p, uint64_t i)
 {
     char key[24];
     snprintf(key, sizeof key, "%" PRIu64, i);
-    pickle_memoized(p, "torch._utils\n_rebuild_tensor_v2\n", true);
+    append_pickle_memoized(p, "torch._utils\n_rebuild_tensor_v2\n", true);
     append_str(p, "((");
-    pickle_memoized(p, "storage", false);
-    pickle_memoized(p, "torch\nFloatStorage\n", true);
-    pickle_str(p, key);
-    pickle_memoized(p, "cpu", false);
-    pickle_int(p, elements);
+    append_pickle_memoized(p, "storage", false);
+    append_pickle_memoized(p, "torch\nFloatStorage\n", true);
+    append_pickle_str(p, key);
+    append_pickle_memoized(p, "cpu", false);
+    append_pickle_int(p, elements);
     append_str(p, "t");
-    pickle_put(p);
+    append_pickle_put(p);
     append_str(p, "Q");
-    pickle_int(p, 0);
-    pickle_int(p, elements);
+    append_pickle_int(p, 0);
+    append_pickle_int(p, elements);
     append_str(p, "\x85");
-    pickle_put(p);
+    append_pickle_put(p);
     append_str(p, "K\x01\x85");
-    pickle_put(p);
+    append_pickle_put(p);
     append_str(p, "\x89");
-    pickle_memoized(p, "collections\nOrderedDict\n", true);
+    append_pickle_memoized(p, "collections\nOrderedDict\n", true);
     append_str(p, ")R");
-    pickle_put(p);
+    append_pickle_put(p);
     append_str(p, "t");
-    pickle_put(p);
+    append_pickle_put(p);
     append_str(p, "R");
-    pickle_put(p);
+    append_pickle_put(p);
 }
 
 static void write_pickle(struct text *p)
 {
     char name[256];
     append(p, "\x80\x02", 2);
-    pickle_memoized(p, "collections\nOrderedDict\n", true);
+    append_pickle_memoized(p, "collections\nOrderedDict\n", true);
     append_str(p, ")R");
-    pickle_put(p);
+    append_pickle_put(p);
     for (uint64_t i = 0; i < tensors; i++) {
         if (i % 1000 == 0)
             append_str(p, i ? "u(" : "(");
-        tensor_name(i, name, sizeof name);
-        pickle_str(p, name);
-        pickle_tensor(p, i);
+        format_tensor_name(i, name, sizeof name);
+        append_pickle_str(p, name);
+        append_pickle_tensor(p, i);
     }
     append_str(p, "u.");
 }
@@ -260,7 +259,7 @@ static void write_pickle(struct text *p)
 static struct text directory;
 static uint64_t entries;
 
-static void zip64_extra(struct text *t, uint64_t size, uint64_t offset, bool central)
+static void append_zip64_extra(struct text *t, uint64_t size, uint64_t offset, bool central)
 {
     struct text body = {0};
     if (size >= 0xffffffffu) {
@@ -300,7 +299,7 @@ static void write_record(const char *below, const struct text *data, uint64_t i)
     struct text head = {0}, extra = {0}, central = {0};
     uint64_t offset = (uint64_t)ftello(out), size = data ? data->len : elements * 4;
     snprintf(name, sizeof name, "archive/%s", below);
-    zip64_extra(&extra, size, 0, false);
+    append_zip64_extra(&extra, size, 0, false);
     size_t pad = (size_t)(64 - (offset + 30 + strlen(name) + extra.len + 4) % 64) % 64;
     append_le(&extra, 0x4246, 2);
     append_le(&extra, pad, 2);
@@ -324,7 +323,7 @@ static void write_record(const char *below, const struct text *data, uint64_t i)
         flush_text(&head);
         fseeko(out, (off_t)end, SEEK_SET);
     }
-    zip64_extra(&central, size, offset, true);
+    append_zip64_extra(&central, size, offset, true);
     append_le(&directory, 0x02014b50, 4);
     append_le(&directory, 45, 2);
     put_zip_fields(&directory, crc, size, strlen(name), central.len);
@@ -393,7 +392,7 @@ static void write_safetensors(void)
     char name[256], line[512];
     append_str(&h, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (uint64_t i = 0; i < tensors; i++) {
-        tensor_name(i, name, sizeof name);
+        format_tensor_name(i, name, sizeof name);
         snprintf(line, sizeof line,
                  ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%" PRIu64 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64
                  "]}",
@@ -413,7 +412,7 @@ static void write_safetensors(void)
 
 /* ------------------------------------------------------------------- main */
 
-static uint64_t number(const char *s)
+static uint64_t parse_number(const char *s)
 {
     char *end;
     uint64_t v = strtoull(s, &end, 10);
@@ -444,9 +443,9 @@ int main(int argc, char **argv)
             continue;
         }
         switch (argv[i++][1]) {
-        case 'n': tensors = number(value); break;
-        case 'b': total = number(value); break;
-        case 's': seed = number(value); break;
+        case 'n': tensors = parse_number(value); break;
+        case 'b': total = parse_number(value); break;
+        case 's': seed = parse_number(value); break;
         case 'p': prefix = value; break;
         default: out_path = NULL; i = argc;
         }

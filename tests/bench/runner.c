@@ -5,10 +5,11 @@
  *
  * Prints "MS KIB STATUS": the median wall time, the peak resident memory of all runs and the highest exit
  * status. With a yardstick also "MS RATIO LOW HIGH": its median time, and the median, lowest and highest
- * ratio of the batches. A batch is RUNS (7) alternating runs of each; if more than one, a first one is not
- * counted. Before each run, the shell runs PREPARE, and BYTES of memory are touched and freed, because a
- * virtual machine may have to get pages from its host, for which the first run would pay. The output of the
- * commands goes to FILE (/dev/null).
+ * ratio of the batches. A batch is RUNS (7) alternating runs of each; if there is more than one run, an
+ * additional first run is not counted. Before each run, the shell runs PREPARE, and BYTES of memory are
+ * touched and freed, because a virtual machine may have to get pages from its host, which would slow the
+ * first run.
+ * The output of the commands goes to FILE (/dev/null).
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -33,7 +34,7 @@ struct side {
     int status;
 };
 
-static double now(void)
+static double clock_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -72,7 +73,7 @@ static double run_once(struct side *s)
         s->status = 127;
     if (touched)
         touch_memory();
-    double begin = now();
+    double begin = clock_ms();
     pid_t pid = vfork();
     if (pid == 0) {
         int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
@@ -85,7 +86,7 @@ static double run_once(struct side *s)
         perror(s->argv[0]);
         exit(2);
     }
-    double ms = now() - begin;
+    double ms = clock_ms() - begin;
     if (used.ru_maxrss > s->kib)
         s->kib = used.ru_maxrss;
     status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -94,7 +95,7 @@ static double run_once(struct side *s)
     return ms;
 }
 
-static int by_size(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -102,7 +103,7 @@ static int by_size(const void *a, const void *b)
 
 static double median(double *v, long n)
 {
-    qsort(v, (size_t)n, sizeof *v, by_size);
+    qsort(v, (size_t)n, sizeof *v, compare_doubles);
     return v[n / 2];
 }
 

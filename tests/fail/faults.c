@@ -130,8 +130,8 @@ static void read_output(int fd, char text[PRINTED])
  * to TEXT and returns the exit status. ONE_FIRST: prefers the one file where both exist. */
 static int read_set(struct fixture *fx, bool one_first, char text[PRINTED])
 {
-    static char hash[] = "hash", set_register[] = "out.safetensors.index.json", one[] = "out.safetensors";
-    char *names[] = {one_first ? one : set_register, one_first ? set_register : one}, path[512];
+    static char hash[] = "hash", index_file[] = "out.safetensors.index.json", one[] = "out.safetensors";
+    char *names[] = {one_first ? one : index_file, one_first ? index_file : one}, path[512];
     snprintf(path, sizeof path, "%s/%s", fx->dir, names[0]);
     char *argv[] = {fx->argv[0], hash, names[access(path, F_OK) != 0], NULL};
     rewind_output(fx);
@@ -187,7 +187,7 @@ static void report_failure(struct fixture *fx, const char *about, ...)
 }
 
 /* fixture_make - sets up the folder for JOB and runs its command without faults, to record the folder before
- * and after; false when that failed, which is reported. */
+ * and after; reports a failure and returns false. */
 static bool fixture_make(struct fixture *fx, const struct job *job)
 {
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -221,9 +221,10 @@ static bool fixture_make(struct fixture *fx, const struct job *job)
     folder_read(&fx->new, fx->dir);
     (void)read_set(fx, true, fx->set_after);
     fx->expected_exit = fx->trace.code;
-    int most = (job->flags & EXITS_1) || strncmp(job->command, "scan", 4) == 0;
-    if (fx->expected_exit < 0 || fx->expected_exit > most ||
-        ((job->flags & READ_ONLY) == 0 && folder_same(&fx->old, &fx->new, false) && !*fx->expected_output)) {
+    int highest_exit = (job->flags & EXITS_1) || strncmp(job->command, "scan", 4) == 0;
+    if (fx->expected_exit < 0 || fx->expected_exit > highest_exit ||
+        ((job->flags & READ_ONLY) == 0 && folder_equals(&fx->old, &fx->new, false) &&
+         !*fx->expected_output)) {
         report_failure(fx, "fails without a fault (exit %d): %s", fx->trace.code, fx->printed);
         return false;
     }
@@ -260,8 +261,8 @@ static const char *check_each_file(struct fixture *fx, bool leftovers, bool attr
             continue;
         if (!was && !will)
             return "leaves a file";
-        if (!(was && folder_same_file(f, was, attributes)) &&
-            !(will && folder_same_file(f, will, attributes)))
+        if (!(was && folder_file_equals(f, was, attributes)) &&
+            !(will && folder_file_equals(f, will, attributes)))
             return "leaves a file that is neither old nor new";
     }
     for (size_t i = 0; i < fx->old.n; i++)
@@ -306,12 +307,13 @@ static const char *check_old_or_new(struct fixture *fx, bool leftovers, bool att
         return wrong;
     if (leftovers)
         drop_leftovers(fx);
-    if (folder_same(&fx->now, &fx->old, attributes) || folder_same(&fx->now, &fx->new, attributes))
+    if (folder_equals(&fx->now, &fx->old, attributes) || folder_equals(&fx->now, &fx->new, attributes))
         return NULL;
     return fx->job->flags & NO_LINKS ? check_set_readable(fx) : "leaves a mixture of old and new files";
 }
 
-/* check_recovery - checks that the next run of the command completes or repeats what a killed one began. */
+/* check_recovery - checks that, after a killed run, the next run of the command completes or repeats the
+ * edit. */
 static const char *check_recovery(struct fixture *fx)
 {
     static char look[] = "ls", file[] = "f", quiet[] = "-q", force[] = "-f";
@@ -319,14 +321,14 @@ static const char *check_recovery(struct fixture *fx)
     rewind_output(fx);
     if (fx->job->flags & IN_PLACE) {
         const struct folder_file *f = folder_find(&fx->now, "f");
-        bool whole = f && (folder_same_file(f, folder_find(&fx->old, "f"), false) ||
-                           folder_same_file(f, folder_find(&fx->new, "f"), false));
+        bool whole = f && (folder_file_equals(f, folder_find(&fx->old, "f"), false) ||
+                           folder_file_equals(f, folder_find(&fx->new, "f"), false));
         if (!whole && trace_run_untraced(fx->dir, fx->out, fx->err, ls) == 0)
             return "a reader accepts a half edited file";
     }
     size_t files = fx->now.n; /* with the journal, which would mean that there is something to recover */
     drop_leftovers(fx);
-    if (fx->now.n == files && folder_same(&fx->now, &fx->new, true))
+    if (fx->now.n == files && folder_equals(&fx->now, &fx->new, true))
         return NULL;
     size_t n = 0;
     while (fx->argv[n])
@@ -336,12 +338,12 @@ static const char *check_recovery(struct fixture *fx)
     fx->argv[n] = NULL;
     folder_read(&fx->now, fx->dir);
     read_output(fx->err, fx->printed);
-    if (code == 2 && strstr(fx->printed, "may have been this one") && folder_same(&fx->now, &fx->new, true))
+    if (code == 2 && strstr(fx->printed, "may have been this one") && folder_equals(&fx->now, &fx->new, true))
         return NULL; /* the edit was complete when it was killed */
     if (code != fx->expected_exit)
         return "the next run fails";
     /* Without hard links the old index may be gone: the new one then has the attributes of any new file. */
-    return folder_same(&fx->now, &fx->new, (fx->job->flags & NO_LINKS) == 0)
+    return folder_equals(&fx->now, &fx->new, (fx->job->flags & NO_LINKS) == 0)
                ? NULL
                : "the next run does not recover the file";
 }
@@ -379,7 +381,7 @@ static const char *check_result(struct fixture *fx, bool lasting)
         read_output(fx->out, fx->printed);
         if (strcmp(fx->printed, fx->expected_output) != 0)
             return "exits as if complete but prints something else";
-        return folder_same(&fx->now, &fx->new, attributes) ? NULL : "exits as if complete but is not";
+        return folder_equals(&fx->now, &fx->new, attributes) ? NULL : "exits as if complete but is not";
     }
     if (fx->trace.code != 2 && !is_scan_with_findings(fx))
         return "exits with a different code";
@@ -422,11 +424,11 @@ static const char *check_power_cut(struct fixture *fx, const struct folder_file 
         return "the next run fails";
     if (fx->now.n != fx->old.n || !(f = folder_find(&fx->now, "f")))
         return "the journal stays";
-    if (folder_same_file(f, new, true))
+    if (folder_file_equals(f, new, true))
         return strstr(fx->printed, "was complete, and is kept") ? NULL : "does not report the edit it kept";
     if (torn == 0)
         return "a complete edit is undone";
-    if (!folder_same_file(f, old, true))
+    if (!folder_file_equals(f, old, true))
         return "the next run does not recover the file";
     return strstr(fx->printed, "edit was undone") ? NULL : "does not report the edit it undid";
 }
@@ -435,18 +437,18 @@ static const char *check_power_cut(struct fixture *fx, const struct folder_file 
  * from there. */
 static void check_power_cuts(struct fixture *fx, size_t at)
 {
-    struct folder then = {.n = 0};
+    struct folder killed = {.n = 0};
     const char *wrong = NULL;
     fx->trace.at = at;
     run_traced(fx);
-    folder_read(&then, fx->dir);
-    const struct folder_file *journal = folder_find(&then, "f.ckpt-undo");
+    folder_read(&killed, fx->dir);
+    const struct folder_file *journal = folder_find(&killed, "f.ckpt-undo");
     for (unsigned torn = 0; journal && torn < 300; torn++, count_case(0))
         if ((wrong = check_power_cut(fx, journal, torn)))
             report_failure(fx, "power cut %u: %s; %.300s", torn, wrong, fx->printed);
     if (!journal)
         report_failure(fx, "no journal when it was killed before call %zu", at);
-    folder_free(&then);
+    folder_free(&killed);
 }
 
 static void kill_at_each_call(struct fixture *fx)
@@ -563,9 +565,9 @@ static const char *check_after_modification(struct fixture *fx, const char *inpu
             continue;
         if (!was && !will)
             return "leaves a file";
-        if (will && folder_same_file(f, will, true))
+        if (will && folder_file_equals(f, will, true))
             continue;
-        if (fx->trace.code == fx->expected_exit || !was || !folder_same_file(f, was, true))
+        if (fx->trace.code == fx->expected_exit || !was || !folder_file_equals(f, was, true))
             return "leaves a mixture of old and modified input";
     }
     read_output(fx->out, fx->printed);
@@ -583,7 +585,7 @@ static void modify_before_each_read(struct fixture *fx)
     if (!m.was || S_ISDIR(m.was->st.st_mode))
         return;
     struct trace_call *calls = copy_calls(fx, &n);
-    while (first < n && calls[first].nr != SYS_pread64) /* from there on it is open */
+    while (first < n && calls[first].nr != SYS_pread64) /* from the first read on the input is open */
         first++;
     snprintf(m.path, sizeof m.path, "%s/in", fx->dir);
     fx->reported = 0;
@@ -654,7 +656,7 @@ static const struct {
             {MEMORY, NO_TMPFILE, fail_each_allocation}};
 #define NKINDS (sizeof kind / sizeof *kind)
 
-static void work(void)
+static void run_jobs(void)
 {
     static struct fixture fx;
     for (size_t i; (i = atomic_fetch_add(&shared->next, 1)) < NJOBS;) {
@@ -702,7 +704,7 @@ int main(int argc, char **argv)
     umask(022);
     for (int w = 0; w < workers; w++)
         if (fork() == 0)
-            work();
+            run_jobs();
     while (wait(&status) > 0)
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             atomic_fetch_add(&shared->failed, 1);

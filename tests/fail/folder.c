@@ -26,7 +26,7 @@ void folder_free(struct folder *f)
     f->n = 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     return strcmp(((const struct folder_file *)a)->name, ((const struct folder_file *)b)->name);
 }
@@ -100,7 +100,7 @@ void folder_read(struct folder *f, const char *path)
     folder_free(f);
     add_folder(f, root, "");
     close(root);
-    qsort(f->file, f->n, sizeof *f->file, by_name);
+    qsort(f->file, f->n, sizeof *f->file, compare_names);
 }
 
 void folder_empty(const char *path)
@@ -167,7 +167,7 @@ const struct folder_file *folder_find(const struct folder *f, const char *name)
     return NULL;
 }
 
-bool folder_same_file(const struct folder_file *a, const struct folder_file *b, bool attributes)
+bool folder_file_equals(const struct folder_file *a, const struct folder_file *b, bool attributes)
 {
     if (strcmp(a->name, b->name) != 0 || a->size != b->size || memcmp(a->bytes, b->bytes, a->size) != 0 ||
         (a->st.st_mode & S_IFMT) != (b->st.st_mode & S_IFMT))
@@ -176,11 +176,11 @@ bool folder_same_file(const struct folder_file *a, const struct folder_file *b, 
                            a->st.st_gid == b->st.st_gid && strcmp(a->xattr, b->xattr) == 0);
 }
 
-bool folder_same(const struct folder *a, const struct folder *b, bool attributes)
+bool folder_equals(const struct folder *a, const struct folder *b, bool attributes)
 {
     bool same = a->n == b->n;
     for (size_t i = 0; same && i < a->n; i++)
-        same = folder_same_file(&a->file[i], &b->file[i], attributes);
+        same = folder_file_equals(&a->file[i], &b->file[i], attributes);
     return same;
 }
 
@@ -196,7 +196,7 @@ void folder_tear(const char *path, const struct folder_file *old, const struct f
                  unsigned seed)
 {
     char sector[512];
-    unsigned r = seed, threshold = seed % 7 + 1; /* of 8 sectors, how many are new */
+    unsigned r = seed, threshold = seed % 7 + 1; /* how many of 8 sectors are new */
     size_t size = old->size + (seed % 3 ? (new->size - old->size) / (seed % 3) : 0);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
@@ -223,7 +223,7 @@ void folder_modify(void *modification)
     const struct folder_modification *m = modification;
     const struct folder_file *was = m->was;
     static const char *const other = "another file altogether";
-    char beside[600], *bytes;
+    char other_path[600], *bytes;
     int fd = open(m->path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         die(m->path);
@@ -240,11 +240,11 @@ void folder_modify(void *modification)
         free(bytes);
         break;
     default:
-        snprintf(beside, sizeof beside, "%s.other", m->path);
+        snprintf(other_path, sizeof other_path, "%s.other", m->path);
         close(fd);
-        fd = open(beside, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-        if (fd < 0 || write(fd, other, 20) != 20 || rename(beside, m->path) != 0)
-            die(beside);
+        fd = open(other_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        if (fd < 0 || write(fd, other, 20) != 20 || rename(other_path, m->path) != 0)
+            die(other_path);
     }
     close(fd);
 }

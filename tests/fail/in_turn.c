@@ -32,8 +32,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/* Shared with the parent, which reports crashes. [0]: the calls of this run; [1]: runs so far, and the last
- * `at`. */
+/* Shared with the parent, which reports crashes. [0] counts the calls of this run; [1] counts the runs so
+ * far, and its `at` is the number of the call that failed last. */
 static struct oom *shared;
 static size_t input_max = 20000;
 static bool by_api, sets;
@@ -100,8 +100,8 @@ ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
     return __wrap_arena_str(a, (ckpt_str){text, (size_t)n});
 }
 
-/* Does not fail for sets: there fd_pread() fails below, because a file remembers that it could not be
- * read. */
+/* With -s this does not fail, because a file remembers that it could not be read; fd_pread() in sets.c fails
+ * instead. */
 ckpt_status __wrap_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     return !sets && oom_should_fail()
@@ -244,7 +244,7 @@ static void run_input(const uint8_t *data, size_t size)
  * child; returns the number of crashes. */
 static long run_in_children(const uint8_t *data, size_t size, const char *pack, size_t at)
 {
-    long deaths = 0, *next = &shared[1].at;
+    long crashes = 0, *next = &shared[1].at;
     for (*next = 0;;) {
         int status = 0;
         const long before = *next;
@@ -258,20 +258,20 @@ static long run_in_children(const uint8_t *data, size_t size, const char *pack, 
             (sets && WIFEXITED(status) && WEXITSTATUS(status) == 2)) /* no scenario could be set up */
             exit(2);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-            return deaths;
+            return crashes;
         if (shared->at > *next)
             *next = shared->at;
         shared->at = 0;
-        if (deaths++ < 3)
+        if (crashes++ < 3)
             printf("%s, %s %zu: call %ld failed: %s %d\n", pack, sets ? "scenario" : "input at", at, *next,
                    WIFSIGNALED(status) ? "signal" : "exit",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        if (*next == before || *next == LONG_MAX) /* it died before the first call, or after the last one */
-            return deaths;
+        if (*next == before || *next == LONG_MAX) /* crashed before the first call or after the last one */
+            return crashes;
     }
 }
 
-static void run_file(const char *path, long *deaths)
+static void run_file(const char *path, long *crashes)
 {
     static uint8_t data[1 << 20];
     const char *dot = strrchr(path, '.');
@@ -290,7 +290,7 @@ static void run_file(const char *path, long *deaths)
         }
         if (n > input_max || n > size - at)
             continue;
-        *deaths += run_in_children(data + at, n, path, at);
+        *crashes += run_in_children(data + at, n, path, at);
     }
 }
 
@@ -304,7 +304,7 @@ static void *map_shared(size_t n)
 
 int main(int argc, char **argv)
 {
-    long deaths = 0, cases;
+    long crashes = 0, cases;
     bool once_per_stack = false;
     int opt;
     while ((opt = getopt(argc, argv, "em:sw")) != -1) {
@@ -332,10 +332,10 @@ int main(int argc, char **argv)
         LLVMFuzzerInitialize(&argc, &argv);
     for (int i = optind; i < argc; i++)
         for (size_t k = 0; sets && k < sets_count(); k++)
-            deaths += run_in_children(NULL, 0, argv[i], k);
+            crashes += run_in_children(NULL, 0, argv[i], k);
     for (int i = optind; !sets && i < argc; i++)
-        run_file(argv[i], &deaths);
+        run_file(argv[i], &crashes);
     cases = atomic_load(&shared[1].count);
-    printf("in turn: %ld passed, %ld failed\n", cases - deaths, deaths);
-    return deaths != 0;
+    printf("in turn: %ld passed, %ld failed\n", cases - crashes, crashes);
+    return crashes != 0;
 }

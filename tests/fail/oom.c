@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 static struct oom *oom;
-static bool (*decides)(void);
+static bool (*accepts)(void);
 
 __attribute__((constructor)) static void oom_begin(void)
 {
@@ -19,17 +19,18 @@ __attribute__((constructor)) static void oom_begin(void)
     oom = at == MAP_FAILED ? NULL : at;
 }
 
-void oom_set(struct oom *o, bool (*ask)(void))
+void oom_set(struct oom *o, bool (*accept)(void))
 {
     oom = o;
-    decides = ask;
+    accepts = accept;
 }
 
+/* is_failing - returns whether call N must fail; if `accepts` chose it, sets oom->at to N. */
 static bool is_failing(long n)
 {
-    if (!decides)
+    if (!accepts)
         return n == oom->at || (oom->lasting && oom->at && n > oom->at);
-    if (!oom->at || n < oom->at || !decides())
+    if (!oom->at || n < oom->at || !accepts())
         return false;
     oom->at = n;
     return true;

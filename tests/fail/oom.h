@@ -9,14 +9,14 @@
 
 struct oom {
     _Atomic long count; /* of allocations so far */
-    long at;            /* the number of the one that fails, from 1; 0: none */
-    long lasting;       /* all after it fail, too */
+    long at;            /* the number of the allocation that fails, from 1; 0: none */
+    long lasting;       /* 1: all later allocations fail, too */
 };
 
-/* oom_set - makes oom_should_fail() go by O in this program, NULL: never fail. If ASK is not NULL, the first
- * call from O->at on for which ASK returns true fails instead.
+/* oom_set - makes oom_should_fail() use O in this program; NULL: no call fails. If ACCEPT is not NULL, not
+ * call O->at fails, but the first from there on for which ACCEPT returns true.
  * oom_should_fail - counts a call and returns whether it must fail. */
-void oom_set(struct oom *o, bool (*ask)(void));
+void oom_set(struct oom *o, bool (*accept)(void));
 bool oom_should_fail(void);
 
 #endif

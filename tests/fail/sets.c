@@ -1,7 +1,7 @@
 /*
  * sets.c - see sets.h. System calls are wrapped and fail, too, when oom_should_fail() returns true.
- * Afterwards the folder must hold the old files or all new ones, byte for byte. If no name could be removed,
- * or hard links are refused, there must at least be no index next to shards of the other set.
+ * Afterwards the folder must hold the old files or all new ones, byte for byte. If a file could not be
+ * removed, or hard links are refused, there must at least be no index next to shards of the other set.
  */
 #include "sets.h"
 
@@ -46,15 +46,15 @@ enum how {
     COPY_TIES = 16,
     SYNC = 32,
     TO_FILE = 64,      /* the output is named as a file, not as a folder */
-    BAD_INDEX_1 = 128, /* 1 to 3 times this: which malformed index; 0: one cut off */
+    BAD_INDEX_1 = 128, /* 1 to 3 times this: one of three malformed indices; 0: a truncated index */
     BAD_INDEX_MASK = 3 * BAD_INDEX_1,
     NO_FOLDER_SYNC = 512, /* folders refuse fsync() */
-    NO_FOLDER_OPEN = 1024 /* and open() */
+    NO_FOLDER_OPEN = 1024 /* folders refuse open() */
 };
 
 static const struct scenario {
     enum before before;
-    unsigned how, shards; /* how many are written; 1: all tensors fit into one; 0: without a maximum size */
+    unsigned how, shards; /* shards to write; 1: all tensors fit into one; 0: without a maximum size */
 } scenarios[] = {
     {EMPTY, SYNC, 3},
     {ABSENT, 0, 3},
@@ -102,7 +102,7 @@ static struct {
     size_t number;
     uint64_t max;
     bool failing;        /* calls fail when oom_should_fail() returns true */
-    bool removal_failed; /* one of them would have removed or renamed a file */
+    bool removal_failed; /* a call that failed would have removed or renamed a file */
     pid_t owner;
     struct folder before, after, now; /* `after` a run in which no call fails */
     ckpt_file *file;
@@ -168,7 +168,7 @@ bool __wrap_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
     return !should_fail() && __real_fd_pread(fd, out, n, off, got);
 }
 
-/* Does not wait for the disk when calls fail, because nothing here has to survive a crash of the machine. */
+/* Does not wait for the disk while calls fail, because no file here has to survive a crash of the machine. */
 int __wrap_fsync(int fd)
 {
     struct stat st;
@@ -240,7 +240,7 @@ char *__wrap_realpath(const char *path, char *out)
 
 /* ------------------------------------------------------------ the folder before */
 
-static void name_in(char out[160], const char *name)
+static void name_file(char out[160], const char *name)
 {
     if (snprintf(out, 160, "%s/%s", test.folder, name) >= 160)
         die(name);
@@ -298,12 +298,12 @@ static void write_old_set(uint64_t max)
     ckpt_close(old);
 }
 
-/* shard_name - sets NAME to that of the K-th shard of the old set, and BACKUP to that of its backup link. */
-static void shard_name(unsigned k, char name[160], char backup[160])
+/* name_shard - sets NAME to that of the K-th shard of the old set, and BACKUP to that of its backup link. */
+static void name_shard(unsigned k, char name[160], char backup[160])
 {
     char base[64];
     snprintf(base, sizeof base, "%s-0000%u-of-00003%s", test.stem, k, test.ext);
-    name_in(name, base);
+    name_file(name, base);
     snprintf(backup, 160, "%s/.%s.ckpt-old", test.folder, base);
 }
 
@@ -321,13 +321,13 @@ static void write_old_index(const char *path, bool backup, size_t cut)
     folder_write(path, text, (size_t)n - cut);
 }
 
-/* leave_killed_run - makes the folder as a run leaves it that is killed while it replaces the set. */
+/* leave_killed_run - changes the folder to what a run leaves if it is killed while it replaces the set. */
 static void leave_killed_run(enum before what)
 {
     bool late = what == KILLED_LATE;
     char name[160], backup[160];
     for (unsigned k = 1; k <= 3; k++) {
-        shard_name(k, name, backup);
+        name_shard(k, name, backup);
         if (!late && (rename(name, backup) != 0 || (k == 2 && symlink("nowhere", name) != 0)))
             die(name);
     }
@@ -366,7 +366,7 @@ static void prepare_folder(void)
         folder_write(test.index, odd[test.scenario.how / BAD_INDEX_1 - 1],
                      strlen(odd[test.scenario.how / BAD_INDEX_1 - 1]));
     else if (what == LINKED_INDEX) {
-        name_in(name, "elsewhere.json");
+        name_file(name, "elsewhere.json");
         if (rename(test.index, name) != 0 || symlink("elsewhere.json", test.index) != 0)
             die(name);
     }
@@ -472,9 +472,9 @@ bool sets_set_up(const char *path, size_t k)
         die(test.folder);
     char base[64];
     snprintf(base, sizeof base, "%s%s", test.stem, test.ext);
-    name_in(test.out, test.scenario.how & TO_FILE ? base : "");
+    name_file(test.out, test.scenario.how & TO_FILE ? base : "");
     snprintf(base, sizeof base, "%s%s.index.json", test.stem, test.ext);
-    name_in(test.index, base);
+    name_file(test.index, base);
     prepare_folder();
     open_input(path);
     if (test.scenario.before == INPUT_ITSELF) {
@@ -554,7 +554,7 @@ static void read_set(void)
         return;
     }
     exercise_file(file);
-    name_in(one, "again.pt");
+    name_file(one, "again.pt");
     test.format = NULL;
     test.status = write_set(file, one, test.max, 0, NULL);
     if (test.status == CKPT_OK)
@@ -610,7 +610,7 @@ static bool contains_all(const struct folder *f)
 {
     for (size_t i = 0; i < f->n; i++) {
         const struct folder_file *there = folder_find(&test.now, f->file[i].name);
-        if (!there || !folder_same_file(there, &f->file[i], false))
+        if (!there || !folder_file_equals(there, &f->file[i], false))
             return false;
     }
     return true;
@@ -621,7 +621,7 @@ static bool has_index_of(const struct folder *f)
 {
     const char *name = test.scenario.before == LINKED_INDEX ? "elsewhere.json" : strrchr(test.index, '/') + 1;
     const struct folder_file *index = folder_find(f, name), *now = folder_find(&test.now, name);
-    return index && now && folder_same_file(index, now, false);
+    return index && now && folder_file_equals(index, now, false);
 }
 
 /* is_readable - returns whether the set can be opened. Shards of the old and the new set do not open
@@ -648,8 +648,8 @@ void sets_check(void)
     bool old, done;
     read_folder(&test.now);
     old = test.scenario.before >= READ ? contains_all(&test.before)
-                                       : folder_same(&test.now, &test.before, false);
-    done = folder_same(&test.now, &test.after, false);
+                                       : folder_equals(&test.now, &test.before, false);
+    done = folder_equals(&test.now, &test.after, false);
     if (test.removal_failed || test.scenario.how & NO_LINKS || test.scenario.before == LINKED_INDEX) {
         if (is_mixed_set())
             report_and_abort("an index with shards of the other set");

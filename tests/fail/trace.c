@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CANNOT 125
+#define EXIT_CANNOT_RUN 125
 
 #ifdef __x86_64__
 
@@ -114,7 +114,7 @@ static bool continue_until_stop(pid_t pid, int sig, int *status)
     return ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(long)sig) == 0 && waitpid(pid, status, 0) == pid;
 }
 
-static bool follow(pid_t pid, struct trace *t)
+static bool follow_calls(pid_t pid, struct trace *t)
 {
     int status;
     long fail = 1;
@@ -126,7 +126,7 @@ static bool follow(pid_t pid, struct trace *t)
         if (WIFEXITED(status) || WIFSIGNALED(status)) {
             t->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
             t->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-            return t->code != CANNOT;
+            return t->code != EXIT_CANNOT_RUN;
         }
         sig = 0;
         if (WSTOPSIG(status) != (SIGTRAP | 0x80)) {
@@ -159,11 +159,11 @@ bool trace_run(char *const argv[], const char *dir, int out, int err, struct tra
     if (pid == 0) {
         if (chdir(dir) != 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
             ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
-            _exit(CANNOT);
+            _exit(EXIT_CANNOT_RUN);
         execv(argv[0], argv);
-        _exit(CANNOT);
+        _exit(EXIT_CANNOT_RUN);
     }
-    return follow(pid, t);
+    return follow_calls(pid, t);
 }
 
 int trace_run_untraced(const char *dir, int out, int err, char *const argv[])
@@ -172,12 +172,12 @@ int trace_run_untraced(const char *dir, int out, int err, char *const argv[])
     pid_t pid = fork();
     if (pid == 0) {
         if (chdir(dir) != 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
-            _exit(CANNOT);
+            _exit(EXIT_CANNOT_RUN);
         execvp(argv[0], argv);
-        _exit(CANNOT);
+        _exit(EXIT_CANNOT_RUN);
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
-        return CANNOT;
+        return EXIT_CANNOT_RUN;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

@@ -29,7 +29,7 @@ static struct {
     pid_t owner;    /* the process that removes the folder when it ends */
     uint64_t inode; /* of the edited file */
     unsigned char original[EDITED];
-    ckpt_file *file; /* `one`, opened */
+    ckpt_file *file; /* the file `one`, opened */
 } files;
 
 static void die(const char *what)
@@ -137,7 +137,7 @@ static void write_input(const uint8_t *data, size_t size)
 
 /* --------------------------------------------------------------- write, read */
 
-static bool digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
+static bool compute_digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
 {
     const ckpt_tensor it = tensor_at(file, row), *t = &it;
     return t->has_data && t->nbytes <= EXERCISE_STREAM &&
@@ -152,7 +152,7 @@ static void check_tensors(ckpt_file *file, ckpt_file *back)
         uint8_t a[CKPT_DIGEST_MAX] = {0}, b[CKPT_DIGEST_MAX] = {0};
         if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, ckpt_tensor_name(back, i)) != i)
             continue;
-        if (digest(back, i, a) && digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
+        if (compute_digest(back, i, a) && compute_digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
             exercise_abort("a tensor was written with different bytes");
     }
 }
@@ -252,6 +252,8 @@ static bool has_planned_tensors(const ckpt_plan *p, ckpt_file *f)
     return same;
 }
 
+/* edited_entry - sets *TEXT to the name that the edit of V in the plan USER gives to entry I; false: the edit
+ * drops the entry. */
 static bool edited_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct edit *e = plan_find_edit(user, v);
@@ -397,8 +399,8 @@ static bool unpack_tar(const uint8_t *data, size_t size)
     return made;
 }
 
-/* check_folder_error - aborts unless ERR, for the folder files.ranks, is for it or a file in it, and
- * complete. */
+/* check_folder_error - aborts unless ERR names the folder files.ranks or a file in it, and has all that an
+ * error must have. */
 static void check_folder_error(const ckpt_error *err)
 {
     struct stat st;
@@ -406,7 +408,7 @@ static void check_folder_error(const ckpt_error *err)
                   (err->offset != CKPT_NO_OFFSET || !err->where[0]);
     if (strncmp(err->file, files.ranks, strlen(files.ranks)) != 0) {
         fprintf(stderr, "%s: %s\n", err->file, err->what);
-        exercise_abort("an error of a folder is for a file outside of it");
+        exercise_abort("an error names a file outside of the folder");
     }
     exercise_check_refusal(err, err->file, placed ? (size_t)st.st_size : SIZE_MAX);
 }
@@ -496,9 +498,9 @@ static uint64_t read_le(const unsigned char *at)
     return v;
 }
 
-/* fuzz_journal - recovers a file by the bytes as its journal; if they begin like one, they get the file's
- * inode, a length and a CRC first. Either the file stays unchanged, or it has the old size that the journal
- * holds. */
+/* fuzz_journal - recovers a file with the bytes as its journal. If they begin like a journal, the inode of
+ * the file, the length and the CRC in them are corrected first. Then the file must be unchanged, or have
+ * the old size that the journal holds. */
 void fuzz_journal(const uint8_t *data, size_t size)
 {
     unsigned char now[4096], all[4096 + 4];
@@ -533,8 +535,8 @@ void fuzz_journal(const uint8_t *data, size_t size)
 }
 /* ---------------------------------------------------------------------- mem */
 
-/* small_llama - returns a LLaMA of one block, whose tensors have no bytes; built once. */
-static ckpt_file *small_llama(void)
+/* make_small_llama - builds a LLaMA of one block, whose tensors have no bytes; later calls return it, too. */
+static ckpt_file *make_small_llama(void)
 {
     static const struct {
         const char *name;
@@ -574,7 +576,7 @@ static ckpt_file *small_llama(void)
     return made;
 }
 
-/* check_plans - aborts if a plan needs more memory than no checkpointing, or more than its limit. */
+/* check_plans - aborts if a plan needs more memory than a run without checkpointing, or than its limit. */
 static void check_plans(ckpt_mem *m, ckpt_mem_run run)
 {
     ckpt_error err;
@@ -605,7 +607,7 @@ void fuzz_mem(const uint8_t *data, size_t size)
         ckpt_error err;
         ckpt_mem *m;
         const ckpt_mem_run run = {.struct_size = sizeof run, .batch = 3, .seq = 5};
-        ckpt_status st = ckpt_mem_new(alone ? NULL : small_llama(), &o, &m, &err);
+        ckpt_status st = ckpt_mem_new(alone ? NULL : make_small_llama(), &o, &m, &err);
         check_reason(st, &err);
         if (st == CKPT_OK)
             check_plans(m, run);

@@ -1,5 +1,5 @@
 /*
- * main.c - runs a fuzz target without libFuzzer: once with every input as it is, then with mutated ones.
+ * main.c - runs a fuzz target without libFuzzer: once with each input, then with mutated copies.
  *
  *   open [-t SECONDS] [-s SEED] [-o FOLDER] FILE|DIR|PACK…
  *
@@ -233,12 +233,12 @@ static void mutate_once(void)
     case 0: shared->data[at] ^= (uint8_t)(1u << random_below(8)); break;
     case 1: shared->data[at] = (uint8_t)random_below(256); break;
     case 2: shared->data[at] = (uint8_t)(shared->data[at] + random_below(9) - 4); break;
-    case 3: /* writes a token over its bytes, or inserts it */
+    case 3: /* overwrites bytes with a token, or inserts it */
         n = random_below(sizeof tokens / sizeof *tokens);
         replace_bytes(at, random_below(2) ? tokens[n].n : 0, tokens[n].at, tokens[n].n);
         break;
     case 4: replace_bytes(at, random_below(16) + 1, "", 0); break;
-    case 5: /* copies some of its bytes to a different offset */
+    case 5: /* copies some bytes to a different offset */
         n = random_below(sizeof keep) + 1;
         n = n > size - at ? size - at : n;
         memcpy(keep, shared->data + at, n);
@@ -249,7 +249,7 @@ static void mutate_once(void)
         if (other->size > n)
             replace_bytes(at, random_below(2) ? n : 0, other->data + random_below(other->size - n), n);
         break;
-    default: /* truncates it */
+    default: /* truncates the input */
         if (random_below(8) == 0)
             shared->size = at;
     }

@@ -39,7 +39,7 @@ void check_reason(ckpt_status st, const ckpt_error *err)
         exercise_check_error(st, err);
 }
 
-/* source_of_bytes - returns a source; NULL without memory, which in_turn.c causes. */
+/* source_of_bytes - returns a source of the bytes; NULL: out of memory, because in_turn.c makes it fail. */
 static source *source_of_bytes(const uint8_t *data, size_t size) { return source_mem(data, size, 0); }
 
 bool is_environment_error(const ckpt_error *err)
@@ -160,6 +160,7 @@ static void fuzz_pickle_back(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
+/* check_step - aborts if the value of a step cannot be built, and the error has no reason. */
 static bool check_step(void *user, const struct trace_step *s)
 {
     arena *a = user;
@@ -520,6 +521,7 @@ static void fuzz_sstable(const uint8_t *data, size_t size) { fuzz_format(data, s
 static void fuzz_tf_bundle(const uint8_t *data, size_t size) { fuzz_salvage_as(data, size, "tf-v2"); }
 static void fuzz_torch_tar(const uint8_t *data, size_t size) { fuzz_format(data, size, "torch-tar"); }
 
+/* fuzz_foreign - checks that the error for a file of no known format has a reason. */
 static void fuzz_foreign(const uint8_t *data, size_t size)
 {
     struct probe p = {.path = "fuzz", .src = source_of_bytes(data, size), .size = size};

@@ -1,4 +1,4 @@
-/* parts.h - what flows.c defines of the fuzz targets, and helpers that it shares with parts.c. */
+/* parts.h - the fuzz targets in flows.c, and helpers that it shares with parts.c. */
 #ifndef FUZZ_PARTS_H
 #define FUZZ_PARTS_H
 
@@ -6,8 +6,7 @@
 
 /* check_reason - aborts if ST is an error for which ERR has no reason. */
 void check_reason(ckpt_status st, const ckpt_error *err);
-/* is_environment_error - returns whether ERR is lack of memory or an I/O error, for which the input is not
- * the cause. */
+/* is_environment_error - returns whether ERR is a lack of memory or an I/O error, which no input causes. */
 bool is_environment_error(const ckpt_error *err);
 
 /* flows_begin - makes the files that some targets need, in a new folder of FUZZ_FOLDER (/tmp). */

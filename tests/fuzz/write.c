@@ -5,7 +5,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static bool digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
+static bool compute_digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
 {
     ckpt_error err = {0};
     const ckpt_tensor it = tensor_at(file, row), *t = &it;
@@ -22,7 +22,7 @@ static void check_tensors(ckpt_file *file, ckpt_file *back)
         uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX];
         if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, t->name) != i)
             continue;
-        if (digest(back, i, a) && digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
+        if (compute_digest(back, i, a) && compute_digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
             exercise_abort("a tensor was written with different bytes");
     }
 }

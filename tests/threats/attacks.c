@@ -68,7 +68,7 @@ static const struct attack attacks[] = {
     EVIL("state-called", "state_argument.pkl", "PKL003",
          "ctypes\nSimpleNamespace\n(}S'__setstate__'\nc_codecs\nencode\nstR}b."),
 
-    /* a line that the end of the file cuts */
+    /* a line that is cut off by the end of the file */
     EVIL("cut-line", "cut_inst", "PKL002", "(S'id'\niposix\nsystemX"),
     EVIL("cut-line", "cut_inst.txt", "PKL002", "(S'id'\niposix\nsystemX"),
     EVIL("cut-line", "cut_inst.pkl", "PKL002", "(S'id'\niposix\nsystemX"),
@@ -216,7 +216,7 @@ static void put_bytes(const void *bytes, size_t n)
     size += n;
 }
 static void put_text(const char *s) { put_bytes(s, strlen(s)); }
-static void repeat(size_t n, const char *s)
+static void put_repeated(size_t n, const char *s)
 {
     while (n-- > 0)
         put_text(s);
@@ -243,39 +243,39 @@ static void write_attack(const char *technique, const char *name, int code, cons
 static void make_long_lines(void)
 {
     put_text("cos\nsystem\np25\n0ccollections\nOrderedDict\np0\n0g");
-    repeat(4095, "0");
+    put_repeated(4095, "0");
     put_text("25\n(S'id'\ntR.");
     write_attack("long-line", "long_get.pkl", 1, "PKL002", "pickle");
     put_text("ccollections\nOrderedDict\np0\n0cos\nsystem\np");
-    repeat(4095, "0");
+    put_repeated(4095, "0");
     put_text("25\n0g25\n(S'id'\ntR.");
     write_attack("long-line", "long_put.pkl", 1, "PKL002", "pickle");
     put_text("cos\nsystem\np");
-    repeat(9000, " ");
+    put_repeated(9000, " ");
     put_text("7\n0g7\n(S'id'\ntR.");
     write_attack("long-line", "long_blank.pkl", 1, "PKL002", "pickle");
     put_text("c");
-    repeat(5000, "m");
+    put_repeated(5000, "m");
     put_text("\nname\n0" CALL);
     write_attack("long-line", "long_global.pkl", 1, "PKL002", "pickle");
     put_text("(S'id'\ni");
-    repeat(4094, "m");
+    put_repeated(4094, "m");
     put_text("\xc3\xa9\xc3\xa9\nname\n0" CALL);
     write_attack("long-line", "long_inst", 1, "PKL002", "pickle");
 }
 
-/* make_rows - writes rows of pickles that call nothing, before one that does. */
+/* make_rows - writes files of many pickles that call nothing, and a last one that calls a function. */
 static void make_rows(void)
 {
     static const size_t counts[] = {15, 16, 17, 100, 4000};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         char name[64];
-        repeat(counts[i], "N.");
+        put_repeated(counts[i], "N.");
         put_text(CALL);
         snprintf(name, sizeof name, "row_%zu", counts[i]);
         write_attack("row", name, 1, "PKL002", "pickle");
     }
-    repeat(20, "(lp0\n.");
+    put_repeated(20, "(lp0\n.");
     put_text(CALL);
     write_attack("row", "row_lists.txt", 1, "PKL002", "pickle");
 }
@@ -348,17 +348,18 @@ static void put_safetensors(void)
     put_text(HEADER "x");
 }
 
-/* put_skipped - writes a SHORT_BINSTRING that is N bytes long with its opcode and length. */
+/* put_skipped - writes a SHORT_BINSTRING of N bytes, with its opcode and length. */
 static void put_skipped(size_t n)
 {
     char length = (char)(n - 2);
     put_text("U");
     put_bytes(&length, 1);
-    repeat(n - 2, "x");
+    put_repeated(n - 2, "x");
 }
 
-/* make_polyglot - writes a safetensors file that is a pickle, too. Its header length begins with 58, which is
- * BINUNICODE; that ends inside a string of the metadata, from which SHORT_BINSTRINGs lead to the data. */
+/* make_polyglot - writes a safetensors file that is a pickle, too. Its first byte, of the header's length, is
+ * 0x58, BINUNICODE. Its text ends inside a string of the metadata, and SHORT_BINSTRINGs skip the rest of the
+ * header. */
 static void make_polyglot(void)
 {
     enum { COVERED = 32, LENGTH = 0x58 + 256 * COVERED, FILLER = 80 };
@@ -368,7 +369,7 @@ static void make_polyglot(void)
                      FILLER + (int)sizeof CALL - 1, FILLER + (int)sizeof CALL - 1);
     put_number(LENGTH, 8);
     put_text("{\"__metadata__\":{\"k\":\"");
-    repeat(5 + COVERED - size, "x");
+    put_repeated(5 + COVERED - size, "x");
     size_t left = 8 + LENGTH - (size_t)n - 2 - size; /* the last one extends beyond the header */
     for (; left > 256; left -= 128)
         put_skipped(128);
@@ -378,9 +379,9 @@ static void make_polyglot(void)
     size_t begin = size + 126;
     put_text(tail);
     size_t data = size;
-    repeat(begin - size, "x");
+    put_repeated(begin - size, "x");
     put_text(CALL);
-    repeat(data + FILLER + sizeof CALL - 1 - size, "x");
+    put_repeated(data + FILLER + sizeof CALL - 1 - size, "x");
     write_attack("polyglot", "polyglot.safetensors", 1, "PKL002", "pickle");
 }
 
@@ -389,7 +390,7 @@ static void make_zlib_text(void)
 {
     put_text("\x78\x5e"
              "a\x20\x40\xdf\xbf" CALL);
-    repeat(0x4020 - (sizeof CALL - 1), "x");
+    put_repeated(0x4020 - (sizeof CALL - 1), "x");
     put_text("abcd");
     write_attack("zlib-text", "zlib_text.joblib", 1, "PKL002", "-");
 }
@@ -404,7 +405,7 @@ static void make_zip_tails(void)
     ZIP("archive/data.pkl", CALL_2, "a comment", 0);
     write_attack("zip-tail", "tail_comment.safetensors", 1, "PKL002", "-");
     put_bytes(npy, sizeof npy - 1);
-    repeat(80 - 1 - size, " ");
+    put_repeated(80 - 1 - size, " ");
     put_text("\nx");
     ZIP("archive/data.pkl", CALL_2, "a comment", 0);
     write_attack("zip-tail", "tail.npy", 1, "PKL002", "-");
@@ -434,7 +435,7 @@ static void make_members(void)
     put_number(0, 1);
     put_number(70, 2);
     put_text("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }");
-    repeat(80 - 1 - size, " ");
+    put_repeated(80 - 1 - size, " ");
     put_text("\n");
     put_bytes(CALL_2, sizeof CALL_2 - 1);
     write_attack("member", "member.npy", 1, "PKL002", "-");
@@ -456,8 +457,8 @@ static const char stream[] = MAGIC
     "0q\x01"
     "a.\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80?\x00\x00\x00@";
 
-/* make_tensor - writes pickle.dumps of a tensor of that storage, in protocol 0, whose bytes are a line of
- * UNICODE, or in protocol 1. */
+/* make_tensor - writes the result of pickle.dumps for a tensor of that storage. In PROTOCOL 0 the bytes of
+ * the storage are the line of a UNICODE opcode, in 1 the text of BINUNICODE. */
 static void make_tensor(int protocol)
 {
     put_text("ctorch._utils\n_rebuild_tensor_v2\n(" LOADS "(c_codecs\nencode\n(");
@@ -510,8 +511,8 @@ static void put_huffman(unsigned code, unsigned n)
         put_bits(code >> n & 1, 1);
 }
 
-/* make_many_opcodes - compresses more opcodes than scan follows: NONE and POP, repeated by deflate
- * matches. */
+/* make_many_opcodes - writes a zlib stream of more opcodes than scan follows: NONE and POP, repeated by
+ * matches of DEFLATE. */
 static void make_many_opcodes(void)
 {
     put_bytes("\x78\x9c", 2);

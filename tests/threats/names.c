@@ -1,7 +1,7 @@
 /*
- * names.c - names CKPT: runs every command with names that would act on a terminal or a shell, or deceive a
- * reader, as tensors, values, imports, files and options. What ckpt prints, as text, as JSON and in errors,
- * must be UTF-8 without control characters (but newlines), without characters that change the direction of
+ * names.c - names CKPT: runs every command with names of tensors, values, imports, files and options that
+ * would control a terminal or a shell, or deceive a reader. What ckpt prints, as text, as JSON and in errors,
+ * must be UTF-8 without control characters (except newlines), without characters that change the direction of
  * text, and without invisible ones.
  */
 #include <errno.h>
@@ -69,7 +69,7 @@ static const char *const names[] = {
 };
 #define NNAMES (sizeof names / sizeof *names)
 
-/* NAME is replaced by the name, FILE by a file that holds it, OTHER by one that does not. */
+/* NAME stands for the name, FILE for a file that holds it, OTHER for a file that does not. */
 static const char *const commands[][8] = {
     {"ls", "FILE"},
     {"ls", "--json", "FILE"},
@@ -124,7 +124,7 @@ static const char *const commands[][8] = {
 static const char *ckpt;
 static char dir[64];
 static long passed, failed, runs;
-static bool exists[NCOMMANDS];
+static bool is_known[NCOMMANDS];
 
 static void die(const char *what)
 {
@@ -147,7 +147,7 @@ static void put(struct out *o, const void *bytes, size_t n)
     o->n += n;
 }
 
-static void puts_out(struct out *o, const char *s) { put(o, s, strlen(s)); }
+static void put_string(struct out *o, const char *s) { put(o, s, strlen(s)); }
 
 static void put_byte(struct out *o, unsigned v)
 {
@@ -163,7 +163,7 @@ static void put_json(struct out *o, const char *name)
         unsigned c = *p == 1 ? 0 : *p;
         snprintf(escaped, sizeof escaped, "\\u%04x", c);
         if (c < 0x20 || c == '"' || c == '\\')
-            puts_out(o, escaped);
+            put_string(o, escaped);
         else
             put_byte(o, c);
     }
@@ -172,19 +172,19 @@ static void put_json(struct out *o, const char *name)
 static void make_safetensors(struct out *o, const char *name)
 {
     o->n = 8;
-    puts_out(o, "{\"__metadata__\":{\"");
+    put_string(o, "{\"__metadata__\":{\"");
     put_json(o, name);
-    puts_out(o, "\":\"");
+    put_string(o, "\":\"");
     put_json(o, name);
-    puts_out(o, "\"},\"");
+    put_string(o, "\"},\"");
     put_json(o, name);
-    puts_out(o, "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"module.");
+    put_string(o, "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"module.");
     put_json(o, name);
-    puts_out(o, "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]}}");
+    put_string(o, "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]}}");
     uint64_t n = o->n - 8;
     for (size_t i = 0; i < 8; i++)
         o->data[i] = (unsigned char)(n >> 8 * i);
-    puts_out(o, "data");
+    put_string(o, "data");
 }
 
 static void put_text(struct out *o, const char *name, bool bytes)
@@ -201,21 +201,21 @@ static void put_text(struct out *o, const char *name, bool bytes)
 static void make_pickle(struct out *o, const char *name, bool bytes)
 {
     o->n = 0;
-    puts_out(o, "\x80\x02}(");
+    put_string(o, "\x80\x02}(");
     put_text(o, name, bytes);
     put_text(o, name, bytes);
-    puts_out(o, "X");
+    put_string(o, "X");
     put(o, "\1\0\0\0f", 5);
     if (strchr(name, '\n')) {
-        puts_out(o, "N");
+        put_string(o, "N");
     } else {
-        puts_out(o, "c");
-        puts_out(o, name);
-        puts_out(o, "\n");
-        puts_out(o, name);
-        puts_out(o, "\n)R");
+        put_string(o, "c");
+        put_string(o, name);
+        put_string(o, "\n");
+        put_string(o, name);
+        put_string(o, "\n)R");
     }
-    puts_out(o, "u.");
+    put_string(o, "u.");
 }
 
 static void write_file(const char *path, const void *data, size_t n)
@@ -322,11 +322,11 @@ static void try_commands(const char *name, const char *file)
     static unsigned char printed[MAX_OUTPUT];
     static int fd = -1;
     if (fd < 0)
-        fd = memfd_create("said", MFD_CLOEXEC);
+        fd = memfd_create("output", MFD_CLOEXEC);
     for (size_t k = 0; k < NCOMMANDS; k++) {
         char *argv[10] = {(char *)(size_t)ckpt};
         int n = 1;
-        if (!exists[k])
+        if (!is_known[k])
             continue;
         for (int i = 0; i < 8 && commands[k][i]; i++)
             argv[n++] = fill_in(commands[k][i], name, file);
@@ -352,12 +352,13 @@ static void find_commands(void)
     for (size_t k = 0; k < NCOMMANDS; k++) {
         char *argv[] = {(char *)(size_t)ckpt, (char *)(size_t)commands[k][0], (char *)(size_t) "--help",
                         NULL};
-        exists[k] = strcmp(commands[k][0], "NAME") == 0 || run_ckpt(argv, fd) == 0;
+        is_known[k] = strcmp(commands[k][0], "NAME") == 0 || run_ckpt(argv, fd) == 0;
     }
     close(fd);
 }
 
-/* try_as_file - runs the commands with files of that name, if a file can have it. */
+/* try_as_file - runs the commands with two files called NAME, if a file can have that name: O and a malformed
+ * pickle. */
 static void try_as_file(const char *name, const struct out *o)
 {
     char path[512];
