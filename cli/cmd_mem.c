@@ -22,7 +22,7 @@ static const struct opt options[] = {
     {0, "precision", "stored|fp32|bf16|bf16-mixed|fp16-master", OPT_CHOICE, &precision,
      "of parameters and computation"},
     {0, "attn", "sdpa|eager", OPT_CHOICE, &attention, "fused attention, or probabilities in memory"},
-    {0, "heads", "N", OPT_COUNT, &heads, "attention heads, where no file has their number"},
+    {0, "heads", "N", OPT_COUNT, &heads, "attention heads, if no file has their number"},
     {0, "dropout", "config|on|off", OPT_CHOICE, &dropout, "is any dropout's probability above 0?"},
     {0, "checkpoint", "HOW", OPT_TEXT, &checkpoint_as,
      "none, block, block-reentrant, sqrt, k=N, seq=N, selective"},
