@@ -108,25 +108,24 @@ static void table_rows(struct table *w, const void *user)
     static const char *const head[] = {"NAME",   "DTYPE",  "SHAPE",   "SIZE",       "STORAGE",
                                        "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
     const struct listing *l = user;
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     table_header(w, head);
     for (size_t i = 0; i < l->n; i++) {
-        ckpt_tensor it = CKPT_INIT(ckpt_tensor);
-        const ckpt_tensor *t = &it;
-        (void)ckpt_tensor_at(l->f, l->rows[i], &it);
+        (void)ckpt_tensor_at(l->f, l->rows[i], &t);
         table_row(w, PLAIN);
-        text_name(&w->text, t->name);
+        text_name(&w->text, t.name);
         table_cell(w);
-        text_dtype(&w->text, t);
+        text_dtype(&w->text, &t);
         table_cell(w);
-        text_shape(&w->text, t);
+        text_shape(&w->text, &t);
         table_cell(w);
-        if (t->has_data)
-            text_size(&w->text, t->nbytes);
+        if (t.has_data)
+            text_size(&w->text, t.nbytes);
         else
             text_add(&w->text, "-");
         table_cell(w);
         if (wide)
-            long_cells(w, l->f, t);
+            long_cells(w, l->f, &t);
     }
 }
 
