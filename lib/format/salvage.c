@@ -119,6 +119,6 @@ void salvage_hint_raw_bytes(const zip *z, ckpt_error *err)
             bytes += z->entries[i].usize; /* bounded: they do not overlap in one file */
         }
     err->hint[0] = 0;
-    fail_hint(err, "nothing can be named; %zu other records are intact, %llu bytes that a dump could give",
+    fail_hint(err, "without the pickle no tensor has a name; %zu other records (%llu bytes) are intact",
               intact, (unsigned long long)bytes);
 }

@@ -24,7 +24,7 @@ static ckpt_status check_surroundings(const zip *z, const char *path, struct che
     if (z->shift) {
         (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, 0), "{%llu unreferenced bytes} before {=the archive}",
                    (unsigned long long)z->shift);
-        fail_hint(&e, "torch.load refuses the file like that");
+        fail_hint(&e, "torch.load refuses such a file");
         CKPT_TRY(check_report(c, CHECK_STRAY, path, &e, err));
     }
     if (z->end == z->src->size)
@@ -110,8 +110,8 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
     else if (f->text)
         (void)fail(&e, CKPT_EFORMAT, f->at, "%s", f->text);
     else
-        (void)fail(&e, CKPT_EFORMAT, f->at, "%s: {%llu} here, {=%llu} in the directory at byte %llu", f->what,
-                   (unsigned long long)f->value, (unsigned long long)f->other_value,
+        (void)fail(&e, CKPT_EFORMAT, f->at, "%s: {%llu} here, {=%llu} in the central directory at byte %llu",
+                   f->what, (unsigned long long)f->value, (unsigned long long)f->other_value,
                    (unsigned long long)f->other);
     fail_where(&e, "%.*s", STR_ARG(f->name));
     if (t->known && e.offset == t->known->offset && strcmp(e.what, t->known->what) == 0)
@@ -129,7 +129,7 @@ static bool holds_arrays(const zip *z)
 }
 
 /* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that are
- * not in the directory. ARRAYS: SRC is an .npz. The archive has no other faults than t->known. */
+ * not in the central directory. ARRAYS: SRC is an .npz. The archive has no other faults than t->known. */
 static ckpt_status audit_zip(source *src, struct audited *t, bool arrays)
 {
     struct zip_audit z = {.src = src, .a = t->c->a, .flaw = report_zip_flaw, .user = t, .any_name = arrays};

@@ -25,7 +25,7 @@
 #define NAMES_MEMORY    ((uint64_t)16 << 20)
 #define ARGS_MEMORY     ((uint64_t)1 << 20)
 #define ARGS_NODES      64u
-#define RESULTS_MAX     ((uint64_t)1 << 20) /* calls of which is recorded whether the result is used */
+#define RESULTS_MAX     ((uint64_t)1 << 20) /* calls for which the scan records whether the result is used */
 #define REPORTED_MEMO   1u
 #define REPORTED_LEFT   2u
 #define REPORTED_PERSID 4u
@@ -135,7 +135,7 @@ static ckpt_value *read_value(struct scan *to, const struct trace_step *s, trace
     return v;
 }
 
-/* is_text - is R a constant with the text EXPECTED? */
+/* is_text - returns true if R is a constant with the text EXPECTED. */
 static bool is_text(struct scan *to, const struct trace_step *s, trace_ref r, const char *expected)
 {
     if (!r || trace_node(r))
@@ -153,7 +153,8 @@ static bool loads_bytes(const struct trace_global *g)
     return str_is(g->module, "torch.storage") && str_is(g->name, "_load_from_bytes");
 }
 
-/* is_scanned_payload - is R a constant that is scanned as a file, as it is or decoded by _codecs.encode? */
+/* is_scanned_payload - returns true if R is a constant that is scanned as a file, as it is or decoded by
+ * _codecs.encode. */
 static bool is_scanned_payload(const struct judge *j, trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
@@ -343,7 +344,8 @@ static bool takes_items(ckpt_str module, ckpt_str name, uint8_t opcode)
     return false;
 }
 
-/* arguments_set_attributes - does N, a call of NAME, set attributes of its result from its arguments? */
+/* arguments_set_attributes - returns true if N, a call of NAME, sets attributes of its result from its
+ * arguments. */
 static bool arguments_set_attributes(const struct trace_node *n, ckpt_str name)
 {
     const struct trace_node *args = trace_node(n->items[1]);
@@ -435,9 +437,9 @@ static bool judge_change(struct judge *j, const struct trace_step *s)
             report_step(j, s, SCAN_PKL014, g, s->with, odd)); /* reported once */
 }
 
-/* is_torch_id - is the constant R a persistent id of torch? torch 0.1 writes a number or digits; in protocol
- * 0 an id is a line of text, the repr of ('storage', …). True also if R cannot be read, which is noted for
- * the end of the scan. */
+/* is_torch_id - returns true if the constant R is a persistent id of torch, or if R cannot be read, which is
+ * noted for the end of the scan. torch 0.1 writes a number or digits; in protocol 0 an id is a line of text,
+ * the repr of ('storage', …). */
 static bool is_torch_id(struct scan *to, const struct trace_step *s, trace_ref r)
 {
     arena *a = arena_new(ARGS_MEMORY);
@@ -462,7 +464,7 @@ static bool judge_persid(struct judge *j, const struct trace_step *s)
         return true;
     if (first && (is_text(j->s, s, first, "storage") || is_text(j->s, s, first, "module")))
         return true;
-    return report_once(j, s, REPORTED_PERSID, SCAN_PKL012, "a persistent id that is no (\"storage\", …)");
+    return report_once(j, s, REPORTED_PERSID, SCAN_PKL012, "a persistent id that is not (\"storage\", …)");
 }
 
 /* note_dropped - records in the first pass that the result of a call is popped unused, for report_call() in
@@ -490,7 +492,8 @@ static bool judge_step(void *user, const struct trace_step *s)
                            "uses out-of-band buffers (protocol 5), which are not in the file");
     case TRACE_STEP_MEMO:
         return j->p.joblib_arrays_as_opcodes ||
-               report_once(j, s, REPORTED_MEMO, SCAN_PKL008, "a memo entry is put again with another value");
+               report_once(j, s, REPORTED_MEMO, SCAN_PKL008,
+                           "a memo entry is put again with a different value");
     case TRACE_STEP_LEFT:
         return j->p.joblib_arrays_as_opcodes ||
                report_once(j, s, REPORTED_LEFT, SCAN_PKL009, "values or marks are left on the stack");

@@ -47,7 +47,7 @@ struct zip_scan {
     uint8_t *sums;   /* the sha256 of each view, CKPT_DIGEST_MAX bytes each; NULL: not asked for */
 };
 
-/* is_in_folder - is NAME in FOLDER, which ends in '/', at any depth? */
+/* is_in_folder - returns true if NAME is in FOLDER, which ends in '/', at any depth. */
 static bool is_in_folder(ckpt_str name, const char *folder)
 {
     ckpt_str f = str_c(folder);
@@ -57,7 +57,7 @@ static bool is_in_folder(ckpt_str name, const char *folder)
     return false;
 }
 
-/* is_written_by_torch - does Z have a member that each archive of torch has? */
+/* is_written_by_torch - returns true if Z has a member that each archive of torch has. */
 static bool is_written_by_torch(const struct zip_audit *z)
 {
     static const char *const members[] = {"version", "data.pkl", "model.json", "archive_format"};
@@ -122,12 +122,12 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
         (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at, "%s", f->text);
     else if (f->bits)
         (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at,
-                         "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the directory at 0x%" PRIx64, f->what,
-                         f->value, f->other_value, f->other);
+                         "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the central directory at 0x%" PRIx64,
+                         f->what, f->value, f->other_value, f->other);
     else
         (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at,
-                         "%s: {%" PRIu64 "} here, {=%" PRIu64 "} in the directory at 0x%" PRIx64, f->what,
-                         f->value, f->other_value, f->other);
+                         "%s: {%" PRIu64 "} here, {=%" PRIu64 "} in the central directory at 0x%" PRIx64,
+                         f->what, f->value, f->other_value, f->other);
 }
 
 /* ------------------------------------------------------------------ members */
@@ -397,7 +397,8 @@ static ckpt_status report_shared_member(struct zip_scan *r, const struct zip_vie
                     : scan_report_member(x, where, get_readers(v), get_extent(r, v), get_sum(r, first));
 }
 
-/* is_over_budget - were more bytes of members scanned than OVERLAP_MIN and OVERLAP_FACTOR allow? */
+/* is_over_budget - returns true if more bytes of members were scanned than OVERLAP_MIN and OVERLAP_FACTOR
+ * allow. */
 static bool is_over_budget(const struct scanner *x)
 {
     uint64_t half = x->file_size / 2 + x->unpacked / 2; /* bounded: halves */
@@ -472,8 +473,8 @@ static const struct opened_zip *find_opened(const struct scanner *x, const sourc
     return NULL;
 }
 
-/* scan_strays - scans bytes that belong to no member: between members and, if R is EMBEDDED in a file of
- * another format, not, before and after the archive. */
+/* scan_strays - scans bytes that belong to no member: between members and, unless R is EMBEDDED in a file of
+ * a different format, before and after the archive. */
 static ckpt_status scan_strays(struct zip_scan *r, bool embedded, ckpt_error *err)
 {
     source *src = r->z.src;
@@ -570,7 +571,7 @@ static ckpt_status find_end_record(source *src, uint64_t *end, ckpt_error *err)
     return st;
 }
 
-/* is_safetensors_from - does a safetensors file begin at byte AT of SRC? */
+/* is_safetensors_from - returns true if a safetensors file begins at byte AT of SRC. */
 static bool is_safetensors_from(source *src, uint64_t at)
 {
     source *rest;

@@ -274,7 +274,7 @@ static ckpt_status add_range(struct item_source *s, size_t i, uint64_t off, cons
     if (!all || range.crc == it->crc)
         return CKPT_OK;
     (void)fail(err, CKPT_ECHECKSUM, it->file_offset,
-               "the CRC-32 of an item is {%08x}; its zip directory has {=%08x}", range.crc, it->crc);
+               "the CRC-32 of an item is {%08x}; its central directory has {=%08x}", range.crc, it->crc);
     fail_hint(err, "the file is damaged; fetch it again, or go on with --ignore-crc");
     return fail_name_file(CKPT_ECHECKSUM, s->x.file[it->file]->path, err);
 }
@@ -365,7 +365,7 @@ static ckpt_status fill_record(const struct dcp_items *x, size_t i, ckpt_file *f
     return source_slice(in->src, out->file_offset, s->s.nbytes, &out->src, err); /* F is closed soon */
 }
 
-/* check_opened - does dcp_items_check for item I, whose archive is F. */
+/* check_opened - checks item I, whose archive is F, as dcp_items_check does. */
 static ckpt_status check_opened(struct item_source *s, size_t i, bool read, ckpt_file *f,
                                 struct check_record *record, ckpt_error *err)
 {

@@ -149,7 +149,7 @@ static ckpt_status check_part(const struct gguf_reading *first, const struct ggu
                " with %" PRIu64 "}",
                r->number + 1, r->parts, r->total, number, first->parts,
                first->total); /* bounded: from a u16 */
-    fail_hint(err, "the files of two sets were mixed: get all parts of one again");
+    fail_hint(err, "the files of two sets were mixed: get all parts of one set again");
     return CKPT_EFORMAT;
 }
 

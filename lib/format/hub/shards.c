@@ -147,8 +147,8 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
 {
     const char *fault = find_name_fault(name);
     if (fault) {
-        (void)json_fail(&x->j, "shard name {\"%.*s\"} %s; it must be {=a plain file name}", STR_ARG(name),
-                        fault);
+        (void)json_fail(&x->j, "shard name {\"%.*s\"} %s; it must be {=a file name without folders}",
+                        STR_ARG(name), fault);
         fail_hint(x->err, "no library writes such a name: do not trust this index");
         return CKPT_EFORMAT;
     }

@@ -8,15 +8,16 @@
  *   STEP/ITEM/manifest.ocdbt …    a database (codec/ocdbt.c) of Zarr arrays (codec/zarr.c); or a folder for
  *                                 each
  *   STEP/ITEM/_strings.json       texts
- *   STEP/ITEM/metadata            of an item that is JSON alone
+ *   STEP/ITEM/metadata            the value of an item that is one JSON file
  *   STEP.orbax-checkpoint-tmp…    a save that did not finish
  *
  * The key of an array is its path in the tree, joined with "."; names are taken from key_metadata alone. A
  * key_type of 1 is an item of a list, 2 a key of a dict. Values of type scalar are numbers of the
  * graph; None and empty containers have no array.
  *
- * Of a folder of steps, the last step is read; a step of several items is a dict of them. Refused: a save
- * that did not finish, an item without its _METADATA, an array that _METADATA names but that does not exist.
+ * From a folder of steps, only the last one is read; a step of several items is a dict of them. Refused: a
+ * save that did not finish, an item without its _METADATA, an array that _METADATA names but that does not
+ * exist.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@
 #define STRINGS       "_strings.json"
 #define JSON_ITEM     "metadata"
 #define UNFINISHED    ".orbax-checkpoint-tmp"
-#define IS_ITEM       1 /* key_type: of a list */
+#define IS_ITEM       1 /* key_type of an item of a list */
 
 struct orbax {
     ckpt_file *f;
@@ -266,7 +267,7 @@ static ckpt_status read_arrays(struct orbax *o)
     if (st == CKPT_ENOTFOUND) {
         st = fail(o->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                   "{no} {=" ITEM_METADATA "}, which has the names and the tree");
-        fail_hint(o->err, "it was not copied, or the save did not finish");
+        fail_hint(o->err, "the file was not copied, or the save did not finish");
     }
     CKPT_TRY(st);
     const ckpt_value *ocdbt = get(meta, "use_ocdbt");

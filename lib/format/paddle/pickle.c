@@ -132,7 +132,7 @@ static ckpt_status make_tensors(struct paddle_pickle *p, struct pickle_facts *fa
 
 /* ------------------------------------------------------------------- state dicts */
 
-/* take_entry - removes KEY from DICT; its value, or NULL. */
+/* take_entry - removes KEY from DICT and returns its value, or NULL if there is none. */
 static ckpt_value *take_entry(ckpt_value *dict, const char *key)
 {
     ckpt_value *v = value_get(dict, key);
@@ -181,7 +181,8 @@ static void name_tensors(const struct state_dict *d, const ckpt_value *names)
     }
 }
 
-/* take_slices - sets the slices of T to the entries with the keys SLICES, and joined for these. */
+/* take_slices - sets the slices of T to the entries with the keys SLICES, and sets d->joined of these
+ * entries. */
 static ckpt_status take_slices(const struct state_dict *d, struct paddle_tensor *t, const ckpt_value *slices)
 {
     t->nslices = value_count(slices);
@@ -199,7 +200,7 @@ static ckpt_status take_slices(const struct state_dict *d, struct paddle_tensor 
     return CKPT_OK;
 }
 
-/* join_slices - adds the entry KEY to the root, the parameter in slices that INFO describes. */
+/* join_slices - adds KEY to the root, with the parameter whose slices INFO lists. */
 static ckpt_status join_slices(const struct state_dict *d, ckpt_value *key, const ckpt_value *info)
 {
     ckpt_str name;
@@ -283,8 +284,9 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, struct t
     return CKPT_OK;
 }
 
-/* open_slices - sets PIECE and their boxes, two numbers each, to the bytes of the slices of T, arrays of the
- * dtype *D; *TOTAL is the number of elements. The caller releases the sources. */
+/* open_slices - sets PIECE to the bytes of the slices of T, BOX to two numbers for each slice (begin and
+ * size), *D to the dtype of these arrays, and *TOTAL to the number of elements. The caller releases the
+ * sources. */
 static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, struct numpy_dtype *d,
                                struct piece *piece, uint64_t *box, uint64_t *total)
 {
@@ -295,7 +297,7 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, s
         if (is && i == 0)
             *d = one;
         if (!is || a.fortran || one.kind != d->kind || one.bytes != d->bytes || !one.bytes || one.big_endian)
-            return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is not {=an array as the first one}", i);
+            return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is not {=an array like slice 0}", i);
         CKPT_TRY(graph_open_bytes(g, a.data, &piece[i].src));
         if (!piece[i].src || piece[i].src->size % d->bytes)
             return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is no {=array of whole elements}", i);

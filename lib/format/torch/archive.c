@@ -59,7 +59,7 @@ static void archive_free(void *user)
     free(ta);
 }
 
-/* has_no_storage_crcs - are the CRCs of all storages 0? Then torch computed none
+/* has_no_storage_crcs - returns true if the CRCs of all storages are 0: then torch computed none
  * (torch.serialization.set_crc32_options). */
 static bool has_no_storage_crcs(const struct torch_archive *ta)
 {
@@ -236,7 +236,7 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     if (!facts)
         return fail_memory(err);
     ckpt_status st = check_crc(ta->z, e, s, err);
-    if (st == CKPT_ECHECKSUM && ta->f->check) /* then it is only reported; else the caller adds the name */
+    if (st == CKPT_ECHECKSUM && ta->f->check) /* the fault is only reported, so no caller adds the name */
         fail_where(err, "%.*s", STR_ARG(e->name));
     CKPT_TRY(file_report_fault(ta->f, st, err));
     CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
@@ -303,16 +303,16 @@ void torch_archive_note_refusal(struct torch_archive *ta, ckpt_str why)
 static ckpt_status handle_missing_record(struct torch_archive *ta, const struct torch_pid *pid,
                                          struct storage *s, ckpt_error *err)
 {
-    if (pid->numel == 0) { /* TorchScript writes none for an empty storage */
+    if (pid->numel == 0) { /* TorchScript writes no record for an empty storage */
         torch_archive_note_refusal(ta, STR_LIT("an empty storage has no record"));
         s->src = source_mem("", 0, CKPT_NO_OFFSET);
         return s->src ? CKPT_OK : fail_memory(err);
     }
-    /* A missing record has no offset: the error has that of the directory. */
+    /* A missing record has no offset: the error has the offset of the central directory. */
     (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
                "{=the record of a storage of %llu elements} is {missing}", (unsigned long long)pid->numel);
     fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
-    fail_hint(err, "the archive was cut or packed again without it; `unzip -l` shows what it has");
+    fail_hint(err, "the archive was cut, or packed again without this record; `unzip -l` lists its records");
     return file_report_fault(ta->f, CKPT_ETRUNCATED, err);
 }
 
@@ -349,8 +349,8 @@ static bool skip_prefix(ckpt_str *s, ckpt_str word)
     return found;
 }
 
-/* is_next_entry - is the entry after the last storage that of storage KEY? Usually it is, because torch
- * writes storages in the order of the pickle. */
+/* is_next_entry - returns true if the entry after the last storage is that of storage KEY. It usually is,
+ * because torch writes storages in the order of the pickle. */
 static bool is_next_entry(const struct torch_archive *ta, ckpt_str key)
 {
     if (ta->next >= ta->z->n)
@@ -405,7 +405,7 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
 struct torch_storages torch_archive_get_storages(struct torch_archive *ta)
 {
     struct torch_storages st = {.user = ta, .find = find_storage, .big_endian = ta->big_endian};
-    if (ta->nkept == 1) { /* with several, it is not known which of them a node is from */
+    if (ta->nkept == 1) { /* if there are several, the pickle of a node is not known */
         st.stream = ta->kept[0];
         st.packed_at = source_pos(ta->z->src, ta->pickle->data);
         st.part = ta->pickle->name;
