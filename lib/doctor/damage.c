@@ -59,7 +59,7 @@ ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
 
 /* ----------------------------------------------------------------- truncated */
 
-/* is_cut_off - was the end of E not found in a file of SIZE bytes? */
+/* is_cut_off - returns true if the end of E was not found in a file of SIZE bytes. */
 static bool is_cut_off(const struct zip_entry *e, uint64_t size)
 {
     return (e->crc_unknown && e->limit == size) || (e->fault && e->limit == e->data);
@@ -146,7 +146,7 @@ static bool has_record(const struct check *c, const char *end)
     return false;
 }
 
-/* is_failed_save - has the archive the last record of torch.save, but not the first? */
+/* is_failed_save - returns true if the archive has the last record of torch.save, but not the first. */
 static bool is_failed_save(const struct doctor *d)
 {
     return !d->f && has_record(&d->check, "/.data/serialization_id") && !has_record(&d->check, "/data.pkl");

@@ -152,7 +152,7 @@ ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *v, con
 
 /* ---------------------------------------------------------------- ckpt_doctor */
 
-/* count_finding - is the callback of verifying: counts findings by rule and keeps the first of each. */
+/* count_finding - counts findings by rule and keeps the first of each, as the callback of verifying. */
 static int count_finding(void *user, const ckpt_finding *f)
 {
     struct doctor *d = user;

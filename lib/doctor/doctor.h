@@ -40,12 +40,14 @@ ckpt_status doctor_report(struct doctor *d, const struct diagnosis *v, ckpt_erro
 /* doctor_report_error - reports V with the text and the hint of E. */
 ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *v, const ckpt_error *e,
                                 ckpt_error *err);
-/* doctor_drop_file - removes the name of the diagnosed file from E: the line of the report begins with it. */
+/* doctor_drop_file - removes the name of the diagnosed file from E, because the line of the report begins
+ * with that name. */
 void doctor_drop_file(const struct doctor *d, ckpt_error *e);
 
 /* doctor_report_foreign - reports that the file is not a checkpoint, for the reason E. */
 ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err);
-/* doctor_was_unpacked - was the checkpoint unpacked from a compressed file? torch.load does not unpack. */
+/* doctor_was_unpacked - returns true if the checkpoint was unpacked from a compressed file, which torch.load
+ * does not do. */
 bool doctor_was_unpacked(const struct doctor *d);
 /* doctor_report_compressed - reports that the file is compressed. */
 ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err);

@@ -1,5 +1,5 @@
-/* loading.c - diagnoses for `ckpt doctor`: why torch.load, load_state_dict or a loader that goes by the
- * suffix refuses an intact file. */
+/* loading.c - diagnoses for `ckpt doctor`: why torch.load, load_state_dict or a loader that chooses
+ * the format by the suffix refuses an intact file. */
 #include "codec/zip_header.h"
 #include "core/python2.h"
 #include "doctor/doctor.h"
@@ -43,7 +43,8 @@ static ckpt_status check_numpy(struct doctor *d, ckpt_error *err)
                          STR_ARG(module), STR_ARG(name));
 }
 
-/* has_only_allowed_imports - does weights_only allow all imports of F, so that only opcodes are refused? */
+/* has_only_allowed_imports - returns true if weights_only allows all imports of F, so that only opcodes are
+ * refused. */
 static bool has_only_allowed_imports(const ckpt_file *f)
 {
     for (size_t i = 0; i < f->npickles; i++)
@@ -200,7 +201,7 @@ static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* check_suffix - reports a suffix that belongs to the format of another loader. */
+/* check_suffix - reports a suffix that belongs to the format of a different loader. */
 static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
 {
     const ckpt_file *f = d->f;

@@ -19,15 +19,16 @@ static const struct format format_built = {.name = "memory", .title = "checkpoin
 
 struct ckpt_builder {
     ckpt_file *f;
-    struct kit *dicts; /* the open ones: [0] is the root, each other one is in the dict before it */
+    struct kit *dicts; /* the open dicts: [0] is the root, and each further dict is in the one before it */
     size_t ndicts, cap_dicts;
     map *rows; /* joined name -> row */
     uint64_t nbytes;
     ckpt_status status; /* of the first call that failed */
-    ckpt_error err;     /* of that call */
+    ckpt_error err;     /* the error of that call */
 };
 
-/* return_latched - returns ST, the result of a call on B, or that of an earlier call that failed. */
+/* return_latched - returns the status and error of the first call on B that failed; if none has, ST, the
+ * result of this call. */
 static ckpt_status return_latched(ckpt_builder *b, ckpt_status st, ckpt_error *err)
 {
     if (b->status == CKPT_OK && st != CKPT_OK) {

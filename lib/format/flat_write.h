@@ -16,24 +16,24 @@ struct flat_writer {
     ckpt_plan *p;
     const struct write_job *job;
     const struct flat_rules *rules;
-    void *user; /* the format's own */
+    void *user; /* state of the format, for the functions of RULES */
     struct flat_item *items;
     size_t n;
     size_t aliases;                /* p->naliases before this file */
     uint64_t data_start, nbytes;   /* the range of all items in the output */
-    uint64_t size;                 /* of the output */
+    uint64_t size;                 /* bytes of the output */
     uint32_t *crcs;                /* by item: CRC-32 of its bytes; NULL: not needed */
-    struct convert_tally *tallies; /* by item; NULL: no cast */
+    struct convert_tally *tallies; /* by item: what its cast changed; NULL: no cast */
 };
 
 /* What differs between formats. */
 struct flat_rules {
-    const char *holder;      /* "safetensors", in errors */
+    const char *holder;      /* the format in errors: "safetensors" */
     const char *holds;       /* "safetensors holds tensors only" */
     const char *float_dtype; /* what to cast unsupported floats to; NULL: all are supported */
     bool records_ties;       /* a tie is written once, and its other names are recorded */
     bool needs_crcs;
-    bool size_unknown; /* until put_contents sets w->size; then no disk space is reserved */
+    bool size_unknown; /* put_contents sets w->size, not lay_out, so no disk space is reserved */
     /* keeps_values - returns true if the output can hold values that are not tensors, and equal names at
      * different paths. NULL: it cannot. */
     bool (*keeps_values)(const struct flat_writer *w);

@@ -1,10 +1,10 @@
 /* folder.c - finds the checkpoint in a folder by the file names of Hugging Face (transformers
  * modeling_utils.py, diffusers, peft).
  *
- * It is model.safetensors, pytorch_model.bin, … or one index of shards. Ignored are files that trainers put
- * next to it (optimizer.pt, training_args.bin, … of transformers, Accelerate, torchtune and verl), shards
- * (*-00001-of-00005.*) and variants of the same weights (model.fp16.safetensors, consolidated.00.pth). With
- * any other checkpoint or a folder of a step, the folder is ambiguous. */
+ * The checkpoint is model.safetensors, pytorch_model.bin, … or one index of shards. These are ignored:
+ * files of trainers (optimizer.pt, training_args.bin, … of transformers, Accelerate, torchtune and verl), shards
+ * (*-00001-of-00005.*) and variants of the same weights (model.fp16.safetensors, consolidated.00.pth). Any
+ * other checkpoint, or the folder of a step, makes the folder ambiguous. */
 #include "format/folder.h"
 
 #include <dirent.h>
@@ -52,8 +52,8 @@ static void consider_index(struct folder *d, ckpt_str name)
         memcpy(d->index, name.ptr, name.len + 1); /* bounded: it fits */
 }
 
-/* consider_single - returns true if NAME is in single_files. *BEST: the index of the most preferred one so
- * far. */
+/* consider_single - counts NAME if it is in single_files, and lowers *BEST to its index there. False: it is
+ * not in them. */
 static bool consider_single(struct folder *d, ckpt_str name, size_t *best)
 {
     for (size_t i = 0; i < NSINGLE; i++)
@@ -91,7 +91,8 @@ bool folder_is_companion(ckpt_str name)
            str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
 }
 
-/* is_step - returns true if NAME is that of a step or epoch of a trainer: "checkpoint-500", "epoch_2". */
+/* is_step - returns true if a trainer gives a step or epoch the folder name NAME: "checkpoint-500",
+ * "epoch_2". */
 static bool is_step(ckpt_str name)
 {
     static const char *const words[] = {"checkpoint", "epoch", "step", "global_step", "iter"};
@@ -105,7 +106,8 @@ static bool is_step(ckpt_str name)
     return false;
 }
 
-/* consider_other - keeps the first by name, so that the result does not depend on the order of the folder. */
+/* consider_other - counts NAME and keeps the first by name, so that the result does not depend on the order
+ * of the folder. */
 static void consider_other(struct folder *d, ckpt_str name)
 {
     d->nothers++;

@@ -6,11 +6,11 @@
 
 struct folder {
     char index[256], single[256]; /* file names of the preferred index and single file; empty: none */
-    unsigned nindex, nsingle;     /* how many there are */
+    unsigned nindex, nsingle;     /* how many indexes and single files there are */
     unsigned safetensors_indexes;
-    unsigned nothers; /* other checkpoints; see folder_is_companion */
+    unsigned nothers; /* how many other checkpoints, without companions (folder_is_companion) */
     char other[256];  /* the first of them by name; empty: none */
-    unsigned nsteps;  /* folders of a trainer's steps or epochs, by their names */
+    unsigned nsteps;  /* how many folders have the name of a trainer's step or epoch */
 };
 
 /* folder_list - lists the names in the folder PATH that MATCH, in natural order. Allocates from A. */
@@ -27,7 +27,7 @@ bool folder_is_companion(ckpt_str name);
 bool folder_has(const char *path, const char *name);
 /* probe_has - returns true if NAME is in the folder P. */
 bool probe_has(const struct probe *p, const char *name);
-/* probe_matches - returns true if a name in the folder P does MATCH. */
+/* probe_matches - returns true if MATCH is true for a name in the folder P. */
 bool probe_matches(const struct probe *p, bool (*match)(ckpt_str name));
 /* probe_open - opens the file NAME of the folder P. NULL: there is no such file, or it cannot be read. */
 source *probe_open(const struct probe *p, const char *name);
@@ -52,8 +52,8 @@ struct shard_name {
     uint64_t number, count;
 };
 
-/* shard_name_parse - sets *OUT to the parts of NAME. False: NAME has a different form. The number ????? is
- * 0. */
+/* shard_name_parse - sets *OUT to the parts of NAME. False: NAME has a different form. The number "?????" is
+ * read as 0. */
 bool shard_name_parse(ckpt_str name, struct shard_name *out);
 /* shard_name_make - returns the name of shard NUMBER, in A. .ptr NULL: no memory. */
 ckpt_str shard_name_make(arena *a, const struct shard_name *s, uint64_t number);

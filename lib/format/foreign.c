@@ -122,8 +122,8 @@ static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-/* refuse_data_file - refuses a .distcp file alone: it has items of a Distributed Checkpoint one after the
- * other, and .metadata next to it has where each begins. */
+/* refuse_data_file - refuses a .distcp file alone, because only .metadata next to it has the offset of each
+ * item of the Distributed Checkpoint. */
 static ckpt_status refuse_data_file(const struct probe *p, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];

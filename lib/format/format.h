@@ -42,8 +42,8 @@ struct metadata_job {
 ckpt_status metadata_check_text(const ckpt_pair *x, ckpt_error *err);
 
 struct format {
-    const char *name;       /* "torch-zip": JSON, --to */
-    const char *title;      /* "torch zip": people */
+    const char *name;       /* in JSON and for --to: "torch-zip" */
+    const char *title;      /* in messages: "torch zip" */
     const char *other_name; /* a second name for --to, or NULL */
     const char *suffixes;   /* ".pt .pth": outputs with these suffixes get this format; NULL: none */
     /* probe - returns true if the file has this format. Called in the order of formats.def; the first true
@@ -60,8 +60,9 @@ struct format {
     /* in_place - adds the patches to OUT that rename tensors as P does. Their bytes live as long as the file.
      * NULL: files of the format must be rewritten. */
     ckpt_status (*in_place)(ckpt_plan *p, struct patches *out, ckpt_error *err);
-    /* undoes - returns true if in_place may have replaced the bytes in UNDO, an undo journal. Applied to NOW
-     * they give the file WAS. IS is NOW read as a file, or NULL if that fails. NULL if in_place is. */
+    /* undoes - returns true if UNDO may be the undo journal of an edit by in_place. WAS is the file that UNDO
+     * restores from NOW, the current bytes; IS is NOW read as a file, or NULL if reading fails. NULL if
+     * in_place is NULL. */
     bool (*undoes)(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
     /* write_metadata - writes the copy of JOB or, for an edit in place, only makes job->header. NULL: the
      * format has no metadata that can be edited. */
@@ -95,7 +96,7 @@ struct opening {
     source *src;                /* format_open takes over the reference; NULL: PATH is a folder */
     const ckpt_limits *limits;  /* or NULL */
     const struct format *only;  /* the format that the file must have; NULL: any */
-    struct check *check;        /* where faults are reported; NULL: they are errors */
+    struct check *check;        /* receives the faults; NULL: a fault is an error */
     struct source_watch *watch; /* progress and cancellation of the reading, or NULL */
     /* OPEN_SALVAGE: a tensor with missing bytes becomes a row without data and is listed as lost.
      * OPEN_SALVAGE_PART: the same for a shard or embedded file of a file that is opened with OPEN_SALVAGE. */
@@ -117,7 +118,8 @@ ckpt_status format_open_path(const struct opening *o, bool names, ckpt_file **ou
 /* format_open_or_names - does format_open and, if that fails, opens O as a text file of tensor names. ERR
  * must not be NULL. */
 ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err);
-/* format_judge - returns the function that checks whether an undo journal is of an edit in place of PATH. */
+/* format_judge - returns the function that checks whether an undo journal belongs to an edit in place of
+ * PATH. */
 struct journal_judge format_judge(const char *path);
 /* format_journal_options - returns the options for editing F in place, with a check that F is unchanged. */
 struct journal_options format_journal_options(const ckpt_write_options *o, ckpt_file *f);

@@ -18,8 +18,8 @@ static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, 
     return CKPT_OK;
 }
 
-/* journal_holds - the `holds` of journal_judge: sets *HELD to whether the format of the file that UNDO would
- * restore may have written UNDO. */
+/* journal_holds - sets *HELD if the format of the file that UNDO would restore may have written UNDO, for
+ * journal_judge. */
 static ckpt_status journal_holds(void *user, source *now, source *after, const struct patches *undo,
                                  bool *held, ckpt_error *err)
 {
@@ -107,7 +107,8 @@ static bool has_same_tensors(const ckpt_plan *p, const ckpt_file *f)
     return same;
 }
 
-/* check_result - reads the file as it will be after the patches in LIST, and compares its tensors. */
+/* check_result - reads the file as it will be after the patches in LIST, and fails unless it has the tensors
+ * of P. */
 static ckpt_status check_result(const ckpt_plan *p, const struct patches *list, ckpt_error *err)
 {
     ckpt_file *f = NULL;

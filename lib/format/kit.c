@@ -163,7 +163,8 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
 
 /* ----------------------------------------------------------------------------- rows */
 
-/* register_name - adds NAME to the keys of K. If K has it already, sets *NEW to false and reports that. */
+/* register_name - adds NAME to the keys of K. If K has it already, sets *NEW to false and reports the
+ * duplicate. */
 static ckpt_status register_name(struct kit *k, ckpt_str name, uint64_t entry, bool *new)
 {
     uint32_t before;

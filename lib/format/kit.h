@@ -7,7 +7,7 @@
  *         return kit_end(&k, parse(&k));
  *     }
  *
- * where parse calls kit_add_tensor, and kit_add_value for other values. They make the rows, storages and
+ * where parse calls kit_add_tensor, and kit_add_value for other values. These two make the rows, storages and
  * graph that edits, writers, verify and salvage need. */
 #ifndef FORMAT_KIT_H
 #define FORMAT_KIT_H
@@ -41,21 +41,21 @@ struct kit_tensor {
     bool column_major; /* Fortran order; ignored if t has strides */
     bool big_endian;
     uint8_t swap_bytes;            /* for CKPT_DT_NP: bytes of the unit that is big-endian; 1: none */
-    uint64_t entry;                /* offset in the file of what describes it, for errors */
-    source *src;                   /* of its storage; NULL: no storage, as of a meta tensor */
+    uint64_t entry;                /* file offset of the description of the tensor, for errors */
+    source *src;                   /* has the storage; NULL: no storage, as for a meta tensor */
     const struct storage_more *in; /* the file of SRC, if it is not the file being read; or NULL */
     uint64_t at, nbytes;           /* range in SRC; KIT_AS_NEEDED: as many bytes as dtype and shape take */
     ckpt_str key;                  /* of the storage, which tensors with this key share; empty: not shared */
     const uint32_t *crc;           /* CRC-32 of the complete storage, or NULL */
     bool is_crc32c;                /* CRC is a CRC-32C */
-    const struct piece *pieces;    /* instead of SRC: the pieces that it is stored in */
+    const struct piece *pieces;    /* instead of SRC: the pieces that the tensor is stored in */
     size_t npieces;
     bool may_overlap;       /* as in struct pieces */
     const void *fill;       /* as in struct pieces */
     const ckpt_error *lost; /* instead of SRC, in salvage: why the bytes cannot be read; or NULL */
     uint32_t width;         /* for CKPT_DT_NP in pieces: bytes of an element */
     bool checks_itself;     /* reading SRC or the pieces compares checksums */
-    bool has_no_shape;      /* it has no shape, not even that of a scalar */
+    bool has_no_shape;      /* the tensor has no shape, not even that of a scalar */
 };
 
 /* kit_read_metadata - reads the N bytes at OFF of SRC, such as a header or a JSON file, to *TEXT in the arena
@@ -70,11 +70,11 @@ ckpt_status kit_begin_mapping(struct kit *k, const struct kit *parent, ckpt_str 
 /* kit_end - ends the mapping of K and returns ST, the result of filling it, or its own failure. */
 ckpt_status kit_end(struct kit *k, ckpt_status st);
 /* kit_add_tensor - adds T to the mapping. Fails if SRC does not have the bytes, if dtype and shape take a
- * different number of bytes, if a view exceeds its storage, or if the name exists. In `verify` reports that
- * and adds a row without data; in salvage adds a lost tensor. */
+ * different number of bytes, if a view exceeds its storage, or if the name exists. In `verify` reports the
+ * fault and adds a row without data; in salvage adds a lost tensor. */
 ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *t);
 /* kit_add_faulty - handles T, which could not be parsed because of ST and k->err; adds the name of T to the
- * error. In `verify` reports that, in salvage adds T as lost, else returns ST. */
+ * error. In `verify` reports the error, in salvage adds T as lost, else returns ST. */
 ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st);
 /* kit_add_value - adds V, which is not a tensor, under KEY. Each item of a list becomes a leaf, as in a
  * pickle. */

@@ -12,7 +12,7 @@ struct nested {
     map *index;         /* index of a container in NODES, and a key or item in it -> index in NODES */
     ckpt_value **nodes; /* the containers, the root first; NULL: not a container, but a value of the caller */
     size_t n, cap;
-    uint64_t max_items; /* a list may not have more */
+    uint64_t max_items; /* the most items that a list may have */
     buf key;            /* room for a key of INDEX */
 };
 

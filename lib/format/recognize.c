@@ -21,7 +21,7 @@
 #include "io/reader.h"
 
 #define MAX_FIELDS      65536u
-#define ENOUGH_INFLATED 65536u /* so many bytes are not inflated from random data */
+#define ENOUGH_INFLATED 65536u /* random data do not inflate to so many bytes */
 
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err)
 {
@@ -136,19 +136,19 @@ static bool is_joblib_head(const struct probe *p)
 
 /* The fields of a protobuf message, by number and wire type; texts and submessages are PROTO_BYTES. */
 struct message {
-    uint64_t max_version;                        /* the largest value of field 1 */
-    bool (*may)(uint64_t number, unsigned wire); /* returns true for an allowed field */
-    bool (*must)(uint64_t number);               /* returns true for the required field */
-    /* begins - returns true if the required field may begin with this field. If it does, the rest of the file
-     * may be truncated or damaged. NULL: it may not. */
-    bool (*begins)(uint64_t number);
+    uint64_t max_version; /* the largest value of field 1 */
+    bool (*is_allowed)(uint64_t number, unsigned wire);
+    bool (*is_required)(uint64_t number);
+    /* can_begin - returns true if field NUMBER may be the first one inside the required field. A file with
+     * such a field there matches even if the rest is truncated or damaged. NULL: only intact files match. */
+    bool (*can_begin)(uint64_t number);
 };
 
 /* begins_inside - returns true if the required field of M at R begins with an allowed field. */
 static bool begins_inside(reader *r, const struct message *m)
 {
-    const unsigned char *tag = m->begins && reader_left(r) ? reader_peek(r, 1) : NULL;
-    return tag && *tag < 0x80 && (*tag & 7) == PROTO_BYTES && m->begins(*tag >> 3);
+    const unsigned char *tag = m->can_begin && reader_left(r) ? reader_peek(r, 1) : NULL;
+    return tag && *tag < 0x80 && (*tag & 7) == PROTO_BYTES && m->can_begin(*tag >> 3);
 }
 
 /* is_message - returns true if P consists of fields of M, the version first. */
@@ -161,10 +161,10 @@ static bool is_message(const struct probe *p, const struct message *m)
         reader_init(&r, p->src, 0, p->size, NULL) != CKPT_OK)
         return false;
     for (unsigned i = 0; ok && !certain && reader_left(&r) && i < MAX_FIELDS; i++) {
-        ok = proto_read(&r, &f) == CKPT_OK && m->may(f.number, f.wire);
-        certain = ok && m->must(f.number) && begins_inside(&r, m);
+        ok = proto_read(&r, &f) == CKPT_OK && m->is_allowed(f.number, f.wire);
+        certain = ok && m->is_required(f.number) && begins_inside(&r, m);
         ok = ok && (f.wire == PROTO_VARINT || reader_skip(&r, f.value));
-        has = has || m->must(f.number);
+        has = has || m->is_required(f.number);
     }
     ok = certain || (ok && has && !reader_left(&r));
     reader_free(&r);

@@ -45,8 +45,8 @@ const struct signature *recognize_folder(const char *path);
 /* recognize_safetensors - returns true if P begins with a header length and JSON, with or without white
  * space. */
 bool recognize_safetensors(const struct probe *p);
-/* recognize_legacy - returns true if P begins with the magic number that torch.save wrote before 1.6. So may
- * a tar, which torch.load tries first. */
+/* recognize_legacy - returns true if P begins with the magic number that torch.save wrote before 1.6. A tar
+ * may begin with it, too, and torch.load tries tar first. */
 bool recognize_legacy(const struct probe *p);
 /* recognize_archive - returns true if P begins as a zip archive or ends with an end record. */
 bool recognize_archive(const struct probe *p);
@@ -57,7 +57,8 @@ bool recognize_pickle(const struct probe *p);
 /* recognize_json - returns true if the first character of P begins a JSON object or array, or is after the
  * head. */
 bool recognize_json(const struct probe *p);
-/* recognize_zlib - returns true if P begins with a zlib header. It has two bytes, so text may match, too. */
+/* recognize_zlib - returns true if P begins with a zlib header. The header has two bytes, so text may match,
+ * too. */
 bool recognize_zlib(const struct probe *p);
 /* recognize_refuse - fails because S is not a checkpoint. */
 ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err);

@@ -1,4 +1,4 @@
-/* store.c - see store.h. A file is opened when a value in it is read, and must be inside of the folder
+/* store.c - see store.h. A file is opened when a value in it is read, and must be inside the folder
  * (distributed/part_files). Links to folders are not followed. */
 #include "format/store.h"
 

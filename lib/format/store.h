@@ -13,7 +13,7 @@ struct store {
     ckpt_error *err;     /* for all calls with this store */
     ckpt_str folder;     /* within f->folder: empty, or with '/' at its end */
     const char *trusted; /* as for part_file_path */
-    struct ocdbt db;     /* the entries, sorted by key; of a folder, too */
+    struct ocdbt db;     /* the entries of the database or the folder, sorted by key */
     struct ocdbt_files files;
 };
 

@@ -131,7 +131,7 @@ static ckpt_status open_payload_source(struct scan *s, source *src, const struct
                : CKPT_OK;
 }
 
-/* looks_encoded - does the text BYTES begin like a pickle, zip or gzip in base64 or hexadecimal? */
+/* looks_encoded - returns true if the text BYTES begins like a pickle, zip or gzip in base64 or hex. */
 static bool looks_encoded(struct scan *s, source *bytes)
 {
     static const char *const record[] = {"8002", "8003", "8004", "8005", "UEsDB", "H4sI"};
@@ -182,7 +182,7 @@ static ckpt_status open_payloads(struct pickle_scan *ps, const struct scan_pickl
 
 /* ------------------------------------------------------- is it a pickle? */
 
-/* What bytes would do that are followed as a pickle on trial. */
+/* What the bytes do that are followed as a pickle on trial. */
 struct trial {
     const struct scan *s;
     uint64_t from; /* opcodes before this offset do not count */
@@ -202,7 +202,7 @@ static bool is_odd_name(ckpt_str name)
     return name.len == 0;
 }
 
-/* is_impossible_name - has G a name that no Python can import? Then the bytes are no pickle. */
+/* is_impossible_name - returns true if no Python can import the name of G. Then the bytes are no pickle. */
 static bool is_impossible_name(const struct trace_global *g)
 {
     return g->module.len == 0 || !utf8_check(g->module, false, NULL) || !utf8_check(g->name, false, NULL);
@@ -288,8 +288,8 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
     return open_payloads(ps, &p, err);
 }
 
-/* runs_as_pickle - is there a pickle at POS that is not one by chance: that calls something, imports a name
- * known to run code or, if it is the FIRST of a stream, ends where the stream ends? */
+/* runs_as_pickle - returns true if there is a pickle at POS that is not one by chance: one that calls
+ * something, imports a name known to run code or, if it is the FIRST of a stream, ends with the stream. */
 static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool first,
                            struct trace_end *e, ckpt_error *why)
 {

@@ -123,7 +123,7 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
 
 /* ------------------------------------------------------------ recognition */
 
-/* is_text_source - is all of SRC UTF-8 without unusual control characters? */
+/* is_text_source - returns true if all of SRC is UTF-8 without unusual control characters. */
 static bool is_text_source(struct scan *s, source *src)
 {
     char *chunk = malloc(CHUNK);

@@ -14,7 +14,7 @@ enum scan_role {
 };
 
 /* A zip archive that was found, so that it is scanned only once. Readers find an archive by its end record
- * and directory; the offsets of both are in ROOT, see source_root. */
+ * and central directory; the offsets of both are in ROOT, see source_root. */
 struct opened_zip {
     const source *root;
     uint64_t end_record, directory; /* UINT64_MAX: still being scanned, or there is none */
@@ -57,7 +57,7 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
                          ckpt_error *err);
 /* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
 ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
-/* scan_leaves_folder - does PATH lead out of the folder of the file that holds it? */
+/* scan_leaves_folder - returns true if PATH leads out of the folder of the file that holds it. */
 bool scan_leaves_folder(ckpt_str path);
 /* scan_byte_patterns - searches SRC, of a format that is not taken apart, for the bytes of dangerous
  * features. */
@@ -65,12 +65,12 @@ ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, b
 /* scan_compressed - unpacks and scans SRC. KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,
                             uint64_t *accounted, ckpt_error *err);
-/* scan_is_compressed - does SRC decompress as KIND, to its last byte? */
+/* scan_is_compressed - returns true if SRC decompresses as KIND, to its last byte. */
 bool scan_is_compressed(struct scanner *x, source *src, const char *kind);
 /* scan_max_unpacked - returns how many bytes SIZE compressed bytes may still unpack to. */
 uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size);
-/* scan_is_zlib - is SRC, whose first two bytes may be a zlib header, zlib data? If TEXT, SRC could be text as
- * well: then it must unpack to a pickle. */
+/* scan_is_zlib - returns true if SRC, whose first two bytes may be a zlib header, is zlib data. If TEXT, SRC
+ * could be text as well: then it must unpack to a pickle. */
 bool scan_is_zlib(struct scanner *x, source *src, bool text);
 /* scan_one_pickle - scans the pickle at *POS as each kind of loader reads it, and moves *POS past its end.
  * Sets *STOPPED if it ended with STOP. */
@@ -87,13 +87,13 @@ struct scan_trial {
     ckpt_error why;
 };
 
-/* scan_try_pickle - returns scan_is_pickle to the end of SRC. If that is false, sets *TRIAL for the first
- * pickle; its opcodes are 0 if it reached STOP. */
+/* scan_try_pickle - returns scan_is_pickle for the bytes from POS up to the end of SRC. If that is false,
+ * sets *TRIAL for the first pickle; trial->opcodes is 0 if that pickle reached STOP. */
 bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, bool head, struct scan_trial *trial);
-/* scan_is_pickle - do the bytes from POS on run as a pickle, and not merely by chance? With HEAD, PROTO and a
- * protocol number are enough; without, for bytes that may be numbers, they are not. */
+/* scan_is_pickle - returns true if the bytes from POS up to END run as a pickle, and not merely by chance. If
+ * HEAD, PROTO and a protocol number are enough; otherwise, because the bytes may be numbers, they are not. */
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
-/* scan_is_pickle_name - does PATH end in a suffix of pickles, such as ".pkl"? */
+/* scan_is_pickle_name - returns true if PATH ends in a suffix of pickles, such as ".pkl". */
 bool scan_is_pickle_name(ckpt_str path);
 /* scan_check_suffix - compares the suffix of the file with its content. */
 ckpt_status scan_check_suffix(struct scanner *x);

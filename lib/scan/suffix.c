@@ -12,7 +12,7 @@ static bool path_has_suffix(ckpt_str path, const char *suffix)
     return path.len > strlen(suffix) && str_ends_any_case(path, str_c(suffix));
 }
 
-/* is_in_list - is FORMAT one of the words of LIST? */
+/* is_in_list - returns true if FORMAT is one of the words of LIST. */
 static bool is_in_list(const char *format, const char *list)
 {
     ckpt_str rest = str_c(list);

@@ -13,7 +13,7 @@
  * opened by dcp_items.c when their bytes are read; until then only the sizes of the .distcp files are
  * checked.
  *
- * Refused: files outside of the folder, items that overlap or end after their file, chunks that overlap,
+ * Refused: files outside the folder, items that overlap or end after their file, chunks that overlap,
  * exceed the tensor or leave a gap in it, a chunk without an item, unknown transformations. Chunks with the
  * same offsets and sizes are replicas: one of them is read. */
 #include <inttypes.h>
@@ -95,7 +95,7 @@ struct dcp {
     struct dcp_item *item;
     const uint64_t **item_offset; /* by item: offset of its chunk in the tensor */
     size_t nitems, nchunks;
-    size_t nwords; /* of all metadata: there are no more chunks */
+    size_t nwords; /* in all metadata, which cannot have more chunks than words */
     uint64_t total;
     bool in_safetensors; /* the tensors of a rank are one safetensors file */
     source *items;       /* dcp_items_source */
@@ -219,7 +219,7 @@ static const uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
     return copy;
 }
 
-/* read_shape - sets dtype and shape of E from W, a TensorStorageMetadata. Where several ranks have metadata
+/* read_shape - sets dtype and shape of E from W, a TensorStorageMetadata. If several ranks have metadata
  * of E, they must agree. */
 static ckpt_status read_shape(struct dcp *d, struct dcp_entry *e, const struct dcp_metadata *m, dcp_word w)
 {

@@ -75,8 +75,7 @@ static bool spell_path(buf *b, const ckpt_path_elem *path, uint32_t n)
     return buf_ok(b);
 }
 
-/* is_name - returns true if the container at PATH of the input is one value there;
- * dcp_flat.is_single_value. */
+/* is_name - returns true if the container at PATH is one value of the input, for dcp_flat.is_single_value. */
 static bool is_name(const void *user, const ckpt_path_elem *path, uint32_t n)
 {
     struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* its buffer is changed */

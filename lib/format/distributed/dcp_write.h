@@ -76,7 +76,7 @@ ckpt_status dcp_folder_note_output(const struct dcp_folder *d, const char *name,
 ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err);
 
 /* ---- items: complete torch.save archives of one tensor or value (dcp_archive.c). The offsets in the zip
- * directory of an item count from its first byte. */
+ * directory of an item count from the first byte of the item. */
 
 /* The bytes of an archive before and after the elements of its tensor. */
 struct dcp_archive {

@@ -210,7 +210,7 @@ static ckpt_status put_optimizer(struct deepspeed *x)
 
 /* ------------------------------------------------------------------------- files */
 
-/* take_graph - does part_graph_take for PART; its root is not needed. */
+/* take_graph - moves the graph of PART to the checkpoint; its root is not needed. */
 static ckpt_status take_graph(struct deepspeed *x, ckpt_file *part)
 {
     ckpt_value *root;

@@ -112,7 +112,7 @@ ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t 
 /* ds_end_tensor - adds to x->tensor a copy of T that has the slices added before and a node, and sets *NODE
  * to that node. */
 ckpt_status ds_end_tensor(struct deepspeed *x, const struct joined_tensor *t, ckpt_value **node);
-/* ds_end_parameter - does ds_end_tensor for the parameter T, and adds its name to x->weights. */
+/* ds_end_parameter - ends the parameter T as ds_end_tensor does, and adds its name to x->weights. */
 ckpt_status ds_end_parameter(struct deepspeed *x, const struct joined_tensor *t);
 /* ds_add_copy - makes a tensor KEY with the elements of V, a tensor of PART. Sets *NODE to NULL if V is not a
  * contiguous dense tensor. */

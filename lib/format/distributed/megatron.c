@@ -501,7 +501,7 @@ static int compare_ranks(const void *a, const void *b)
     return (x->tensor_rank > y->tensor_rank) - (x->tensor_rank < y->tensor_rank);
 }
 
-/* accept_missing - does part_file_accept_missing for a rank. */
+/* accept_missing - returns part_file_accept_missing for the missing file of a rank. */
 static ckpt_status accept_missing(struct megatron *m)
 {
     fail_hint(m->err,

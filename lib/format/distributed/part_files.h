@@ -19,7 +19,8 @@ bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number);
  * It is for caches such as that of the Hugging Face Hub, where IN has links alone and one other folder all
  * files. */
 ckpt_status part_file_path(const char *in, const char *trusted, ckpt_str name, char **path, ckpt_error *err);
-/* part_file_open - does part_file_path and opens the file as *OUT. The caller frees *PATH even on failure. */
+/* part_file_open - finds the path of NAME as part_file_path does, and opens the file as *OUT. The caller
+ * frees *PATH even on failure. */
 ckpt_status part_file_open(const char *in, const char *trusted, ckpt_str name, source **out, char **path,
                            ckpt_error *err);
 
@@ -39,7 +40,8 @@ ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, 
 /* part_file_enter - changes f->folder to its folder NAME. Refuses the same names and links as part_file_path.
  * CKPT_ENOTFOUND: f->folder has no folder NAME. */
 ckpt_status part_file_enter(ckpt_file *f, ckpt_str name, ckpt_error *err);
-/* tracker_file_enter - does part_file_enter for NAME, the folder that the file TRACKER of f->folder names. */
+/* tracker_file_enter - enters, as part_file_enter does, the folder NAME that the file TRACKER of f->folder
+ * names. */
 ckpt_status tracker_file_enter(ckpt_file *f, const struct tracker_file *tracker, ckpt_str name,
                                ckpt_error *err);
 /* part_file_set_step - sets the training step of F to the number after PREFIX in the path f->folder, such
@@ -58,7 +60,7 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
 ckpt_status part_file_accept_missing(ckpt_file *f, ckpt_error *err);
 /* part_file_check_pickle - refuses PART if its tensors are not in a pickle, which part_graph_take needs. */
 ckpt_status part_file_check_pickle(const ckpt_file *part, ckpt_error *err);
-/* part_file_read_pickle - does part_file_read and then part_file_check_pickle. */
+/* part_file_read_pickle - reads NAME as part_file_read does, then calls part_file_check_pickle. */
 ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out,
                                   ckpt_error *err);
 /* part_file_add - makes the file NAME of f->folder a part without reading it as a checkpoint: the caller uses

@@ -131,7 +131,7 @@ static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    const char *trainer = "verl"; /* it writes the tracker file */
+    const char *trainer = "verl"; /* verl writes the tracker file */
     const struct model_folder *found_as;
     ckpt_status st = tracks_steps(f->probe) ? enter_step(f, err) : CKPT_OK;
     for (unsigned depth = 0; st == CKPT_OK && depth < MAX_DEPTH; depth++) {

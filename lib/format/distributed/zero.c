@@ -393,7 +393,7 @@ static ckpt_status add_slices(struct zero *z, const struct zero_param *p)
     return CKPT_OK;
 }
 
-/* assemble_param - does add_slices and sets the dtype of P to that of the partitions. */
+/* assemble_param - adds the slices of P and sets its dtype to that of the partitions. */
 static ckpt_status assemble_param(struct zero *z, struct zero_param *p)
 {
     p->t.dtype = z->flat[0].dtype;

@@ -2,10 +2,10 @@
  * write.c - writes a plan as Flax's .msgpack, as flax.serialization.msgpack_serialize does: maps of maps, and
  * in them an extension for each array (codec/flax.c). Numbers, lengths and counts have their shortest form.
  *
- * Of a .msgpack, everything is written again in its order, with the edits of the plan, also values that are
- * not tensors. Of any other input, only the tensors are written: a path of several elements makes nested
- * maps, whose keys are texts as Flax's to_state_dict makes them; a name that is one element stays one key,
- * even with dots in it. The only tensor of an input without names is written as the array alone.
+ * If the input is a .msgpack, all its values, tensors or not, are written in their order, with the edits of
+ * the plan. From any other input, only the tensors are written: a path of several elements makes nested maps,
+ * whose keys are texts as Flax's to_state_dict makes them; a name that is one element stays one key, even
+ * with dots in it. The only tensor of an input without names is written as the array alone.
  *
  * Everything but the elements is first made in memory.
  *
@@ -207,7 +207,7 @@ static ckpt_status write_next(struct flat_writer *w, ckpt_error *err)
         msgpack_put_text(&o->text, name);
     else if (key)
         CKPT_TRY(put_value(w, key, err));
-    return key || !name.ptr ? put_value(w, v, err) : CKPT_OK; /* an item that was a text is that name */
+    return key || !name.ptr ? put_value(w, v, err) : CKPT_OK; /* a text in a list was replaced by NAME */
 }
 
 /* check_beginning - fails unless a reader would recognize the output, whose beginning may have been

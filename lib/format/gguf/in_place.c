@@ -110,8 +110,8 @@ static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf
     return gguf_make_pair(f->a, key, type, element, x->text, &edited->pairs[edited->n], err);
 }
 
-/* edit_pair - adds X to EDITED: unchanged if its text is that in the file, else with the type that it has
- * there. *NEXT is the number of the pair in the file that is expected to have the key. */
+/* edit_pair - adds X to EDITED: the pair of the file if its text is the same, else the new text with the type
+ * that the pair has there. *NEXT is the number of the pair in the file that is expected to have the key. */
 static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, struct gguf_file *edited,
                              ckpt_error *err)
 {

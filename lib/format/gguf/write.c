@@ -25,7 +25,7 @@
 #define ALIGNMENT    32u /* unless a pair sets a different one */
 
 struct gguf_output {
-    const struct gguf_file *from; /* of the input; NULL: it is no GGUF */
+    const struct gguf_file *from; /* the input; NULL: it is no GGUF */
     struct gguf_pair *pairs;
     size_t n;
     buf header; /* freed when it is written */
@@ -196,7 +196,7 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     buf_free(&o->header);
     CKPT_TRY(sink_skip(out, w->size - header, err)); /* bounded: lay_out added it up */
     if (w->size >
-        header) /* what stays of the zeros that were skipped is padding; the last may end the file */
+        header) /* skipped bytes that stay zeros are padding, and the last of them may end the file */
         CKPT_TRY(sink_patch(out, w->size - 1, "", 1, err));
     return flat_copy(w, out, err);
 }

@@ -1,5 +1,5 @@
 /* merge.c - merges shards into one file. Its root has the pairs of all shards in the order of the
- * weight_map, its table the rows of each pair, and its storages the name of their shard.
+ * weight_map, its table has the rows of each pair, and each storage has the name of its shard.
  *
  * Refused: a tensor in two shards, and a tensor that is not in its shard, unless the metadata of the shard
  * record it as a tie. A tensor that is not in the index is read, as in transformers. Ties that the index or

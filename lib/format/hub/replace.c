@@ -49,14 +49,14 @@ struct replaced {
     size_t n;
     ckpt_str folder, stem, ext;
     ckpt_str text;            /* of the old index; empty: there is none */
-    map *named;               /* the names of its shards */
-    ckpt_str *names;          /* the same, and those in the index that a run killed in step 5 has left; */
+    map *named;               /* the names of the shards in the old index */
+    ckpt_str *names;          /* the same, and the names in an index that a run killed in step 5 left; */
     size_t nnames, cap_names; /* after list_old_shards only the first names of files to remove */
     char *room;               /* FOLDER, and space after it for one of NAMES or its second name */
     bool sync;
-    bool ours;         /* the old index has second names already */
-    bool renamed;      /* new second names were made */
-    char *moved_index; /* the path of the old index if it has only its second name; else NULL */
+    bool was_rewritten; /* the old index has second names already */
+    bool renamed;       /* new second names were made */
+    char *moved_index;  /* the path of the old index if it has only its second name; else NULL */
 };
 
 static const char *make_second_name(struct replaced *r, ckpt_str base)
@@ -254,14 +254,14 @@ static bool keep_old_file(struct replaced_file *p, bool in_use)
     return p->has_second;
 }
 
-/* keep_old_files - does keep_old_file for all files of the old set. False: a file has no second name. */
+/* keep_old_files - calls keep_old_file for all files of the old set. False: a file has no second name. */
 static bool keep_old_files(struct replaced *r)
 {
     struct replaced_file *index = &r->files[r->n - 1];
     for (size_t i = 0; i + 1 < r->n; i++) {
         struct replaced_file *p = &r->files[i];
         bool in_use = map_get(r->named, get_base(p->second)) != MAP_NONE;
-        r->ours |= in_use;
+        r->was_rewritten |= in_use;
         if (in_use)
             (void)keep_old_file(p, true);
         else if (p->existed && map_get(r->named, str_c(p->base)) != MAP_NONE &&
@@ -269,7 +269,7 @@ static bool keep_old_files(struct replaced *r)
             return false;
     }
     /* An index with second names gets no second name, because they must stay for restoring it. */
-    if (!r->ours)
+    if (!r->was_rewritten)
         return keep_old_file(index, false) || !r->renamed;
     (void)keep_old_file(index, true);
     return true;
@@ -403,10 +403,10 @@ void replaced_undo(struct replaced *r, size_t placed)
             (void)unlink(p->path);
     }
     /* If nothing was moved into place and no second name is used, only the index has to be restored. */
-    if (r->moved_index && (placed || r->ours || rename(index->second, r->moved_index) != 0))
+    if (r->moved_index && (placed || r->was_rewritten || rename(index->second, r->moved_index) != 0))
         (void)unlink(index->second);
     /* If this fails, the index uses the second names, which then stay. */
-    if (intact && (index->has_second ? rename(index->second, index->path) == 0 : !r->ours))
+    if (intact && (index->has_second ? rename(index->second, index->path) == 0 : !r->was_rewritten))
         remove_second_names(r);
     replaced_free(r);
 }

@@ -1,8 +1,8 @@
 /* shard_layout.c - assigns tensors to shards, as huggingface_hub does (serialization/_base.py, _torch.py).
  *
  * The layout is greedy, in the order of the keys: a tensor larger than the limit gets a shard of its own,
- * numbered before the open one; one that would exceed the limit closes the open shard. Tensors that share a
- * storage are in one shard and count once.
+ * numbered before the open one; a tensor that would exceed the limit closes the open shard. Tensors that
+ * share a storage are in one shard and count once.
  *
  * For a format without shared storages, ties are resolved first. */
 #include "format/hub/shard_layout.h"

@@ -16,17 +16,17 @@ struct shard {
     ckpt_file *file;
     const value_pair *pairs;
     uint32_t npairs;
-    map *pair_of;              /* key -> pair */
-    map *metadata_of;          /* key -> pair of the metadata of the shard */
-    bool missing;              /* the file does not exist */
-    uint32_t lost_storage;     /* salvage: 1 + the storage of tensors that are lost with it; 0: none */
-    const char *why;           /* salvage: why the shard cannot be read; or NULL */
-    bool damaged;              /* a part of it cannot be read, which was reported */
-    size_t nrows;              /* rows merged so far */
-    bool *taken;               /* by pair: it was merged */
-    bool *own_row;             /* by row: its node refers back to it, not to an earlier row */
-    uint32_t *row_of;          /* by pair: its first row, or MAP_NONE; the others follow */
-    uint32_t *leaf_of;         /* by pair: its first leaf, or MAP_NONE; the others follow */
+    map *pair_of;          /* key -> pair */
+    map *metadata_of;      /* key -> pair of the metadata of the shard */
+    bool missing;          /* the file does not exist */
+    uint32_t lost_storage; /* salvage: 1 + the storage of the tensors that are lost with the shard; 0: none */
+    const char *why;       /* salvage: why the shard cannot be read; or NULL */
+    bool damaged;          /* a part of it cannot be read, which was reported */
+    size_t nrows;          /* rows merged so far */
+    bool *taken;           /* by pair: it was merged */
+    bool *own_row;         /* by row: its node refers back to it, not to an earlier row */
+    uint32_t *row_of;      /* by pair: its first row, or MAP_NONE; the others follow */
+    uint32_t *leaf_of;     /* by pair: its first leaf, or MAP_NONE; the others follow */
     struct storage_more *more; /* for its storages: the name of the shard */
     uint32_t *storages;        /* storage of the shard -> storage of the set; MAP_NONE: not added yet */
 };
@@ -62,7 +62,7 @@ bool shards_is_index(const struct probe *p);
 char *shards_join_path(ckpt_str folder, ckpt_str name);
 /* shards_check_regular - refuses PATH if it exists and is no regular file: opening a pipe could block. */
 ckpt_status shards_check_regular(const char *path, ckpt_error *err);
-/* shards_open - opens the regular file PATH of the set F; "-" is a file, too. NOTE is as for
+/* shards_open - opens the regular file PATH of the set F; "-" is a file name, too. NOTE is as for
  * format_open_source. */
 ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
                         ckpt_error *err);

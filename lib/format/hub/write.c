@@ -10,8 +10,8 @@
  * A single shard has no number and no index. Ties that a format cannot hold are recorded in the index, and so
  * are metadata other than `format`.
  *
- * A set and the single file STEM.EXT replace each other, because of two that exist transformers loads the
- * file (see shards.c) and others load the set. */
+ * A set and the single file STEM.EXT replace each other, because if both exist, transformers loads the file
+ * (see shards.c) and other libraries load the set. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -58,8 +58,8 @@ struct set {
     size_t placed;           /* files of the set that are in place */
     struct replaced *old;    /* the set that is being replaced; NULL: none, or not begun */
     const char *single;      /* the single file that the set replaces; NULL: none */
-    bool single_is_input;    /* it is the input, and stays */
-    bool single_stays;       /* it cannot be removed */
+    bool single_is_input;    /* SINGLE is the input, and stays */
+    bool single_stays;       /* SINGLE cannot be removed */
     bool complete;           /* all files are in place, and what they replace is removed */
 };
 
@@ -157,6 +157,7 @@ static ckpt_status write_metadata(struct set *s, buf *b, size_t aliases, ckpt_er
     return CKPT_OK;
 }
 
+/* The position of a unit in the weight_map. */
 struct place {
     uint32_t shard, tied, unit;
 };
@@ -279,12 +280,12 @@ static ckpt_status check_output(const struct set *s, uint32_t k, const map *inod
     return check_free(s, s->paths[k], err);
 }
 
-/* check_outputs - does check_output for all files, before anything is written. */
+/* check_outputs - calls check_output for all files, before anything is written. */
 static ckpt_status check_outputs(struct set *s, ckpt_error *err)
 {
     map *inodes;
     ckpt_status st = list_inodes(s->p->file, &inodes, err);
-    for (uint32_t k = 0; st == CKPT_OK && k < count_files(s); k++) /* of one, the index is old */
+    for (uint32_t k = 0; st == CKPT_OK && k < count_files(s); k++) /* one shard replaces an old index */
         st = check_output(s, k, inodes, err);
     map_free(inodes);
     CKPT_TRY(st);

@@ -30,7 +30,7 @@ struct reading {
     size_t nvalues, cap_values;
     size_t refused; /* data sets that cannot be read */
     ckpt_str first_refused;
-    const char *why; /* the first cannot be read */
+    const char *why; /* why the data set FIRST_REFUSED cannot be read */
 };
 
 /* ----------------------------------------------------------------------------- values */

@@ -4,7 +4,7 @@
  *   metadata.json      {"keras_version": "3.15.1", "date_saved": …}
  *   config.json        the layers
  *   model.weights.h5   the tensors, which hdf5.c reads
- *   model.weights.npz  instead of it, if saved with that store: pickled dicts, which are refused
+ *   model.weights.npz  instead of the .h5, if saved to an npz: pickled dicts, which are refused
  *   assets/            files of layers
  *
  * The two JSON files are values under their names. Keras does not compress the members; a deflated member is

@@ -108,7 +108,8 @@ static ckpt_status read_dtype(struct params *p, struct kit_tensor *t)
                                              "the dtype {%" PRIu32 "}; {=0 to 7 and 12} are known", number);
 }
 
-/* skip_values - sets src, at and nbytes of T to its values, which begin at the reader, and skips them. */
+/* skip_values - sets src, at and nbytes of T to its values, which begin at the position of p->r, and skips
+ * them. */
 static ckpt_status skip_values(struct params *p, struct kit_tensor *t)
 {
     uint64_t elements, bytes;

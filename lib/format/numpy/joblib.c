@@ -2,7 +2,7 @@
  * that pickle compressed by zlib, gzip, bzip2, xz, LZMA or LZ4. Compressed files are unpacked when they are
  * opened, into memory or a temporary file.
  *
- * Refused: files that unpack to more than file_max_unpacked allows, or to anything else. */
+ * Refused: files that unpack to more than file_max_unpacked allows, or to anything but such a pickle. */
 #include "codec/pickle_read.h"
 #include "format/numpy/numpy.h"
 #include "format/torch/graph.h"

@@ -109,7 +109,7 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
         buf_byte(b, ' ');
     buf_byte(b, '\n');
     if (buf_ok(b)) {
-        size_t n = b->len - start - 10; /* bounded: those were put first */
+        size_t n = b->len - start - 10; /* bounded: magic, version and length were put first */
         b->data[start + 8] = (unsigned char)n;
         b->data[start + 9] = (unsigned char)(n >> 8);
     }

@@ -49,7 +49,7 @@ struct stored {
     source *src;
     uint64_t at, bytes;
     const struct values_file *in; /* NULL: the model */
-    bool is_unpacked;             /* a byte for each element of fewer bits */
+    bool is_unpacked;             /* SRC has a byte for each element of 2, 4 or 6 bits */
 };
 
 /* ------------------------------------------------------------------------------- files */

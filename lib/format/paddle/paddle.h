@@ -5,7 +5,7 @@
 
 #include "format/torch/graph.h"
 
-/* The tensors of such a pickle. */
+/* The tensors of a pickle that paddle.save wrote. */
 struct paddle_pickle {
     ckpt_file *f;
     bool is_paddle;
@@ -13,9 +13,9 @@ struct paddle_pickle {
     size_t n, cap;
 };
 
-/* paddle_find - sets P->is_paddle. If true, it turns the calls in the graph of F that paddle.load makes
- * tensors of into TENSOR nodes, joins the slices of big parameters, and takes the table of parameter names
- * out of the graph. */
+/* paddle_find - sets P->is_paddle. If true, replaces each call in the graph of F that paddle.load turns into
+ * a tensor by a TENSOR node, joins the slices of big parameters, and removes the table of parameter names
+ * from the graph. */
 ckpt_status paddle_find(struct paddle_pickle *p, ckpt_file *f, struct pickle_facts *facts, source *src,
                         ckpt_error *err);
 /* paddle_describe - describes a tensor for torch_walk_graph; USER is a struct paddle_pickle. */

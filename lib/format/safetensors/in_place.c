@@ -36,7 +36,7 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data, map *seen, buf *out
         const ckpt_tensor *x = &t->rows[p->entries[i].row].t;
         CKPT_TRY(check_name(p->entries[i].name, seen, (uint32_t)i, err));
         if (file_records_tie(p->file, p->entries[i].row))
-            continue; /* it is in the metadata */
+            continue; /* the tie is in the metadata */
         if (i || meta)
             buf_byte(out, ',');
         /* bounded: the reader found each storage after the header, and its end */

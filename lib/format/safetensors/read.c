@@ -14,9 +14,9 @@
  *
  * Refused: anything in the data that belongs to no tensor or to two, sizes that
  * disagree with dtype and shape, header or data cut off, unknown dtypes, a
- * field given twice, __metadata__ given twice or with values that are no text.
+ * field given twice, __metadata__ given twice or with values that are not text.
  * A tensor given twice is legal for the Rust reader, and the last one counts;
- * a notice says so.
+ * a notice reports it.
  *
  * A pair of the metadata whose value is the name of a tensor, and whose key is not, records
  * a tie, as save_model of the official library writes it: the key becomes a row after those of
@@ -298,7 +298,7 @@ static ckpt_status read_metadata(struct header *h)
     return st;
 }
 
-/* records_ties - does a pair of the metadata record a second name of a tensor? */
+/* records_ties - returns true if a pair of the metadata records a second name of a tensor. */
 static bool records_ties(const struct header *h)
 {
     uint32_t n = 0;

@@ -1,10 +1,11 @@
 /*
  * write.c - writes the same bytes as the official library for the same tensors.
  *
- * Its order (serialize in tensor.rs): dtype by alignment, which dtype.def has as st_rank, then name by its
- * bytes; compact JSON, __metadata__ first, fields dtype, shape, data_offsets; spaces up to a multiple of
- * eight. The library writes metadata in the order of a hash table, so its bytes can be matched only if there
- * is one pair; here, pairs have the order of the input, and new pairs are sorted.
+ * The library sorts tensors by the alignment of their dtype (st_rank in dtype.def), then by the bytes of
+ * their names (serialize in tensor.rs). Its JSON is compact, begins with __metadata__, has the fields dtype,
+ * shape, data_offsets, and is padded with spaces to a multiple of eight. The library writes metadata in the
+ * order of a hash table, so its bytes can be matched only if there is one pair; here, pairs have the order of
+ * the input, and new pairs are sorted.
  *
  * `format` is written with any other metadata: transformers refuses a file whose metadata do not have it,
  * but reads one without metadata.
@@ -102,7 +103,8 @@ static ckpt_status notice_accidental_ties(const struct flat_writer *w, size_t n,
     return CKPT_OK;
 }
 
-/* make_metadata - the pairs of the input in their order; then new ties, and `format`. */
+/* make_metadata - makes the pairs of the header: those of the input in their order, then new ties, and
+ * `format`. */
 static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
 {
     struct header *h = w->user;
@@ -120,7 +122,7 @@ static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
 
 /* ----------------------------------------------------------------- layout */
 
-/* qsort has no argument for the table, so the rank goes with the item. */
+/* An item with its rank, because qsort has no argument for the table. */
 struct ranked {
     struct flat_item item;
     uint8_t rank;
@@ -157,7 +159,7 @@ void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_d
     json_quote(out, name);
     buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", d->safetensors);
     for (uint32_t k = 0; k < t->ndim; k++) {
-        uint64_t size = t->shape[k]; /* doubled, a packed one still fits: its bytes do */
+        uint64_t size = t->shape[k]; /* doubled, that of a packed tensor still fits, because its bytes do */
         if (k + 1 == t->ndim && !checked_mul(size, d->st_last_mul, &size))
             out->failed = true;
         buf_printf(out, k ? ",%llu" : "%llu", (unsigned long long)size);
@@ -223,7 +225,8 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* is_copy - were names to change, but none did? Then the file is copied byte for byte. */
+/* is_copy - returns true if the plan renames tensors but changes no name: then the file is copied byte for
+ * byte. */
 static bool is_copy(const ckpt_plan *p)
 {
     return p->renaming && !p->nrenames && !p->nedits && !p->cast && !p->root_depth && p->file->src &&

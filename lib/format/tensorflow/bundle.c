@@ -272,8 +272,8 @@ static ckpt_status check_size(const struct bundle *b, const struct entry *e)
     return CKPT_OK;
 }
 
-/* add_record - adds the bytes of E to the records that `verify` reads. It does not need those of strings and
- * slices, whose checksums are compared by any reading. */
+/* add_record - adds the bytes of E to the records that `verify` reads. Strings and slices are left out,
+ * because reading them compares their checksums. */
 static ckpt_status add_record(struct bundle *b, const struct entry *e, const struct shard *s)
 {
     struct check_record r = {.name = e->name, .path = s->path, .crc = e->crc, .is_crc32c = true};

@@ -245,7 +245,7 @@ static ckpt_status find_tensor(struct saver *s, ckpt_str name, struct saved_tens
     return CKPT_OK;
 }
 
-/* set_type - sets dtype and shape of X if it is NEW, else compares them with those in the files before. */
+/* set_type - sets dtype and shape of X if it is NEW, else compares them with those of earlier files. */
 static ckpt_status set_type(struct saver *s, struct saved_tensor *x, uint64_t type, cursor shape, bool new)
 {
     struct tf_shape is;

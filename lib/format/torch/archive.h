@@ -17,18 +17,18 @@ struct torch_archive {
     bool big_endian;
     bool crc_none; /* no storage record has a CRC-32 */
     bool *used;    /* [i]: a storage was read from entry i */
-    size_t next;   /* entry after the storage found last, probably that of the next storage */
-    buf name;      /* name of the record looked up last */
+    size_t next;   /* entry after the last storage that was found, probably the next storage */
+    buf name;      /* name of the last record that was looked up */
     source **kept; /* the pickles that were read: spans of nodes refer to them */
     size_t nkept, cap_kept;
-    const struct zip_entry *pickle; /* the pickle read last */
+    const struct zip_entry *pickle; /* the last pickle that was read */
 };
 
-/* torch_has_folder - returns whether Z has an entry whose name begins with TOP and FOLDER ("data/"). */
+/* torch_has_folder - returns true if Z has an entry whose name begins with TOP and FOLDER ("data/"). */
 bool torch_has_folder(const zip *z, ckpt_str top, const char *folder);
 /* torch_archive_find_top - finds the folder whose data.pkl is the checkpoint: the folder of the first entry,
- * which torch uses, else the only folder that has a data.pkl. Returns false if none has. Sets *AMBIGUOUS if
- * several have and none of them is that of the first entry. */
+ * which torch uses, else the only folder that has a data.pkl. False: no folder has one. Sets *AMBIGUOUS if
+ * several folders have one, but that of the first entry does not. */
 bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous);
 /* torch_archive_new - makes an archive of the zip that F's probe opened. F frees it. TOP must live as long as
  * the zip. */
@@ -72,9 +72,10 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
                                 const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
                                 ckpt_str key, ckpt_error *err);
 
-/* script_json_top - is Z TorchScript of torch 1.0 to 1.3? Sets *TOP to the folder of its model.json. */
+/* script_json_top - returns true if Z is TorchScript of torch 1.0 to 1.3, and sets *TOP to the folder of its
+ * model.json. */
 bool script_json_top(const zip *z, ckpt_str *top);
-/* script_json_read - fills F from such an archive, that of its probe, whose folder is TOP. */
+/* script_json_read - fills F from such an archive, the one of its probe, whose folder is TOP. */
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err);
 
 #endif

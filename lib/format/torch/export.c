@@ -1,7 +1,7 @@
 /*
  * export.c - torch.export's .pt2: a traced graph, and its weights.
  *
- * To 2.7, a plain zip without a folder, of torch.save archives:
+ * Up to 2.7, a zip of torch.save archives, without a folder:
  *   serialized_state_dict.pt, serialized_constants.pt,
  *   serialized_exported_program.json, serialized_example_inputs.pt, version
  * 2.8:
@@ -13,7 +13,7 @@
  *   <top>/data/weights/weight_<n>       one storage each
  *   <top>/data/weights/model_weights_config.json
  *   <top>/data/constants/tensor_<n>, model_constants_config.json
- * where a config says, for each name, {"path_name", "is_param", "use_pickle",
+ * where a config has, for each name, {"path_name", "is_param", "use_pickle",
  * "tensor_meta": {"dtype": 7, "sizes": [{"as_int": 2}], "strides", "storage_offset",
  * "requires_grad", "device"}}; with use_pickle the record is a torch.save archive.
  * Source: torch/export/pt2_archive/_package.py, torch/_export/serde/schema.py.

@@ -254,7 +254,7 @@ static ckpt_status push_state(struct torch_walk *w, const struct pending_node *p
                                       : push_child(w, &c);
 }
 
-/* state_holds_components - are the components of a tensor of KIND in its state? */
+/* state_holds_components - returns true if the components of a tensor of KIND are in its state. */
 static bool state_holds_components(uint32_t kind)
 {
     return kind == CKPT_WRAPPER || kind == CKPT_DTENSOR || kind == CKPT_SHARDED || kind == CKPT_NESTED_JAGGED;
@@ -304,7 +304,7 @@ static bool is_mapping(const ckpt_value *v)
                  value_calls(v, "collections", "OrderedDict", 0));
 }
 
-/* is_module - returns whether V has the attributes that every nn.Module has had since torch 0.1. */
+/* is_module - returns true if V has the attributes that every nn.Module has had since torch 0.1. */
 static bool is_module(const ckpt_value *v)
 {
     return v->type == CKPT_V_CALL && is_mapping(object_attr(v, "_parameters")) &&

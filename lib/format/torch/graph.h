@@ -28,9 +28,9 @@ struct torch_storages {
      * per key. The caller checks that the bytes are enough for numel. A storage without bytes (location
      * "meta") keeps src NULL. */
     ckpt_status (*find)(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err);
-    /* object - if VALUE is a tensor of the container's own (a persistent id of the tar format, a TENSOR node
-     * of a folder of files), sets dtype, shape, stride, storage and storage_offset of ROW and returns true.
-     * May be NULL. */
+    /* object - if VALUE is a tensor that only the container knows (a persistent id of the tar format, a
+     * TENSOR node of a folder of files), sets dtype, shape, stride, storage and storage_offset of ROW and
+     * returns true. May be NULL. */
     bool (*object)(void *user, const ckpt_value *value, struct row *row);
     /* tensor - fills *M for the TENSOR node V, which may fail; NULL: OBJECT is called for TENSOR nodes
      * too. */

@@ -9,7 +9,7 @@ struct graph {
     ckpt_file *f;
     const struct torch_storages *st;
     ckpt_error *err;
-    const ckpt_value *last_global;      /* the constructor looked up last … */
+    const ckpt_value *last_global;      /* the last constructor that was looked up … */
     const struct rebuild *last_rebuild; /* … and its line of rebuild.def */
     struct sizes {
         const ckpt_value *v;
@@ -79,15 +79,15 @@ const ckpt_value *object_attr(const ckpt_value *v, const char *name);
 /* value_class - returns the class of which the CALL V makes an instance, or NULL. */
 const ckpt_value *value_class(const ckpt_value *v);
 
-/* has_argument_items - are the arguments of CALL V its items, as those of a namedtuple? */
+/* has_argument_items - returns true if the arguments of CALL V are its items, as in a namedtuple. */
 static inline bool has_argument_items(const ckpt_value *v)
 {
     return v->u.call.args->type == CKPT_V_TUPLE &&
            (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST);
 }
 
-/* graph_hides_attributes - is KLASS a class of Python or torch itself, whose attributes (hooks,
- * configuration) are not listed? */
+/* graph_hides_attributes - returns true if KLASS is a class of Python or torch itself, whose attributes
+ * (hooks, configuration) are not listed. */
 bool graph_hides_attributes(const ckpt_value *klass);
 
 /* graph_offset - returns the file offset of the opcode that made node V. */

@@ -12,14 +12,14 @@
 #include "format/recognize.h"
 #include "format/torch/graph.h"
 
-/* may_hold_tensors - is ROOT a container or object, and not a single number or text? */
+/* may_hold_tensors - returns true if ROOT is a container or object, not a single number or text. */
 static bool may_hold_tensors(const ckpt_value *root)
 {
     return root->type == CKPT_V_DICT || root->type == CKPT_V_LIST || root->type == CKPT_V_TUPLE ||
            root->type == CKPT_V_CALL;
 }
 
-/* is_single_pickle - is SRC exactly one pickle? */
+/* is_single_pickle - returns true if SRC is exactly one pickle. */
 static bool is_single_pickle(source *src)
 {
     arena *a = arena_new(UINT64_C(1) << 28);
@@ -70,7 +70,7 @@ static ckpt_status fail_no_magic(ckpt_file *f, uint64_t next, ckpt_error *err)
     return CKPT_EFORMAT;
 }
 
-/* is_joblib - was a joblib class imported, whose arrays follow it in the stream? */
+/* is_joblib - returns true if FACTS list a joblib class, whose arrays follow its import in the stream. */
 static bool is_joblib(const struct pickle_facts *facts)
 {
     for (size_t i = 0; i < facts->nglobals; i++)

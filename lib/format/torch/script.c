@@ -53,7 +53,8 @@ static bool has_entry(const zip *z, ckpt_str top, const char *name)
     return false;
 }
 
-/* probe_script - is it TorchScript? A checkpoint may hold a record called constants.pkl, but no code. */
+/* probe_script - returns true if P is TorchScript. A checkpoint may hold a record called constants.pkl, but
+ * no code. */
 static bool probe_script(const struct probe *p)
 {
     ckpt_str top;
@@ -86,7 +87,8 @@ static ckpt_status load_code(struct script *s, ckpt_str module, ckpt_str *out)
     return st;
 }
 
-/* find_class_body - sets *BODY to the text of CODE from NAME in "class NAME" up to the next class. */
+/* find_class_body - sets *BODY to the text of CODE from NAME in "class NAME" up to the next class. False:
+ * CODE has no such class. */
 static bool find_class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
 {
     for (size_t at = 0; (at = str_find(code, STR_LIT("class "), at)) != SIZE_MAX; at++) {
@@ -118,7 +120,7 @@ static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
     return true;
 }
 
-/* list_contains - is NAME one of the quoted names in LIST, which is like "a", "b"? */
+/* list_contains - returns true if NAME is one of the quoted names in LIST, such as "a", "b". */
 static bool list_contains(ckpt_str list, ckpt_str name)
 {
     for (size_t at = 0; (at = str_find(list, STR_LIT("\""), at)) != SIZE_MAX;) {

@@ -1,7 +1,8 @@
 /*
  * unrecoverable_objects.c - finds objects that are no tensors and hold a lost storage: a generator, a device
- * mesh, an object of an unknown class. They cannot be written without its bytes. So the smallest entry that
- * contains such an object is dropped (a pair of a mapping, an item, an attribute) and becomes a lost row.
+ * mesh, an object of an unknown class. They cannot be written without the bytes of that storage. So the
+ * smallest entry that contains such an object is dropped (a pair of a mapping, an item, an attribute) and
+ * becomes a lost row.
  *
  * First the reversed edges of the graph are followed from each lost storage, to find all nodes that reach
  * one. Then the graph is walked from the root as in torch/graph.c, through these nodes only.
@@ -133,8 +134,7 @@ static ckpt_status make_path_element(struct lost_search *x, struct step s, ckpt_
     return CKPT_OK;
 }
 
-/* add_lost_row - adds a lost row for V, which is entry S of container PARENT, because storage LOST is lost.
- * */
+/* add_lost_row - adds a lost row for V, entry S of container PARENT, because storage LOST is lost. */
 static ckpt_status add_lost_row(struct lost_search *x, uint32_t parent, struct step s, const ckpt_value *v,
                                 uint32_t lost)
 {
@@ -163,8 +163,8 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t parent, struct s
 
 /* ------------------------------------------------------------------- containers */
 
-/* can_drop_entries - is V a container that could be written if some of its entries were dropped? Not if the
- * class or the arguments of a call reach a lost storage. */
+/* can_drop_entries - returns true if V is a container that could be written if some of its entries were
+ * dropped. False if the class or the arguments of a call reach a lost storage. */
 static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
 {
     if (v->type == CKPT_V_DICT || v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)

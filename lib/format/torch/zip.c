@@ -85,7 +85,7 @@ static void check_top_folder(struct torch_archive *ta)
 
 /* ------------------------------------------------------------------ producer */
 
-/* has_pointer_keys - are storages named by their addresses in memory, which have many digits? */
+/* has_pointer_keys - returns true if the keys of storages are addresses in memory, which have many digits. */
 static bool has_pointer_keys(const struct torch_archive *ta)
 {
     const ckpt_file *f = ta->f;

@@ -64,12 +64,12 @@ uint64_t torch_zip_storage_size(const struct torch_writer *w, const struct stora
 /* torch_zip_report_casts - reports the casts after the items were written; TALLIES has one for each item. */
 ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,
                                    ckpt_error *err);
-/* torch_has_storage_class - is there a class of torch for storages of DT? The C++ writer makes up names of
- * classes that torch does not have. */
+/* torch_has_storage_class - returns true if torch has a class for storages of DT. The C++ writer makes up
+ * names of classes that torch does not have. */
 bool torch_has_storage_class(ckpt_dtype dt);
 /* torch_drop_metadata - drops the metadata of a safetensors header or an index from P, because a torch file
- * cannot hold them. "format" is not needed in one, and ties become shared storages: neither counts as
- * lost. */
+ * cannot hold them. The key "format", which a torch file does not need, and ties, which become shared
+ * storages, do not count as lost. */
 ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err);
 /* torch_zip_pickle - fills w->pickle, and w->items with the storages that it names (zip_pickle.c). */
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);

@@ -1,5 +1,5 @@
 /*
- * zip_cast.c - decides which storages of an archive are cast to another dtype.
+ * zip_cast.c - decides which storages of an archive are cast to a different dtype.
  *
  * Tensors that share a storage continue to share it: the storage is cast once, so all its tensors must have
  * the same dtype before and after. If shards are merged, each of their pickles refers to the storages of its
@@ -64,8 +64,8 @@ static ckpt_status begin_cast(struct torch_writer *w, const struct plan_entry *e
                 STR_ARG(e->name), ckpt_dtype_name(c->to), (unsigned long long)s->s.nbytes);
 }
 
-/* report_uncast_arrays - reports the N numpy arrays, of which FIRST is one, that a cast was asked for. They
- * are written unchanged, because their bytes are inside the pickle. */
+/* report_uncast_arrays - reports that a cast leaves N numpy arrays, of which FIRST is one, unchanged, because
+ * their bytes are inside the pickle. */
 static ckpt_status report_uncast_arrays(struct torch_writer *w, const struct plan_entry *first, size_t n,
                                         ckpt_error *err)
 {
@@ -80,8 +80,8 @@ static ckpt_status report_uncast_arrays(struct torch_writer *w, const struct pla
     return CKPT_OK;
 }
 
-/* loses_grad - must the cast of E clear requires_grad? torch cannot read a one-byte float that has it; see
- * make_cast_call(). */
+/* loses_grad - returns true if the cast of E must clear requires_grad, because torch cannot read a one-byte
+ * float that has it; see make_cast_call(). */
 static bool loses_grad(const struct torch_writer *w, const struct plan_entry *e)
 {
     const ckpt_tensor *t = get_tensor(w, e);

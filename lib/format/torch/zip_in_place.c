@@ -3,10 +3,10 @@
  *
  * The pickle is written again from its graph, with the same storage keys:
  *
- *   If it is no longer than the old one, it replaces it. Unused PUTs fill it up, so that no size, offset or
- *   other record changes.
- *   If it is longer, the old record is renamed to <top>/data.old, in its local header too, and a new
- *   <top>/data.pkl and the directory follow the storages.
+ *   If the new pickle is no longer than the old one, it replaces the old one. Unused PUTs fill it up, so that
+ *   no size, offset or other record changes.
+ *   If the new pickle is longer, the old record is renamed to <top>/data.old, in its local header too, and a
+ *   new <top>/data.pkl and the central directory are written after the storages.
  *
  * Refused: graphs that the writer has to change (whole modules, embedded checkpoints), deflated pickles,
  * archives with unreferenced bytes.
@@ -96,8 +96,8 @@ ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *er
 
 /* -------------------------------------------------------------- undo journals
  * An undo journal of an edit in place restores either the pickle and its CRC-32 in both headers; or the name
- * of its record and the directory, and then it removes the bytes that the edit appended. Tensors and local
- * headers do not change in an edit, so they show what the directory was.
+ * of its record and the central directory, and then it removes the bytes that the edit appended. Tensors and
+ * local headers do not change in an edit, so they show what the central directory was.
  *
  * While an edit is half done, the pickle does not match its CRC-32, or a record has two names. If neither is
  * the case, no edit was interrupted, and the journal is refused. Without a CRC-32 this cannot be checked. */
@@ -109,7 +109,7 @@ static zip *find_pickle(const ckpt_file *f, size_t *i)
     return torch_archive_require(ta, "data.pkl", i, NULL) == CKPT_OK ? ta->z : NULL;
 }
 
-/* is_half_changed - can IS, the current file, be what an interrupted edit made of WAS? */
+/* is_half_changed - returns true if IS, the current file, can be what an interrupted edit made of WAS. */
 static bool is_half_changed(const ckpt_file *is, const ckpt_file *was)
 {
     size_t i;

@@ -31,8 +31,8 @@ static ckpt_status map_node_storage(struct torch_writer *w, const ckpt_value *no
     return CKPT_OK;
 }
 
-/* is_found_by_key - does the key of node V alone identify its storage in F? Not if F has shards, because the
- * same key names a different storage in each. */
+/* is_found_by_key - returns true if the key of node V alone identifies its storage in F. False if F has
+ * shards, because the same key names a different storage in each shard. */
 static bool is_found_by_key(const ckpt_file *f, const ckpt_value *v)
 {
     ckpt_str key;
@@ -156,7 +156,8 @@ static const struct step *get_last_step(const struct row *r)
     return s && s->node && r->t.part_of == CKPT_NO_TENSOR ? s : NULL;
 }
 
-/* is_replaced_by_none - is ROW lost, and written as None because it is not the value of a key? */
+/* is_replaced_by_none - returns true if ROW is lost, and None is written instead because it is not the value
+ * of a key. */
 static bool is_replaced_by_none(const ckpt_file *f, const struct row *row)
 {
     uint32_t pairs = 0;
@@ -338,8 +339,8 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
     return CKPT_OK;
 }
 
-/* sizes_fit - do the sizes and strides of T fit torch's int64_t? In a safetensors header a size may be larger
- * if another size is 0. */
+/* sizes_fit - returns true if the sizes and strides of T fit torch's int64_t. In a safetensors header a size
+ * may be larger if another size is 0. */
 static bool sizes_fit(const ckpt_tensor *t)
 {
     for (uint32_t k = 0; k < t->ndim; k++)
@@ -348,7 +349,7 @@ static bool sizes_fit(const ckpt_tensor *t)
     return true;
 }
 
-/* torch_has_dtype - is DT a dtype of torch? Those after CKPT_DT_NP are of other frameworks. */
+/* torch_has_dtype - returns true if torch has DT. The dtypes after CKPT_DT_NP are of other frameworks. */
 static bool torch_has_dtype(ckpt_dtype dt)
 {
     return dt < CKPT_DT_NP && dt != CKPT_DT_F6_E2M3 && dt != CKPT_DT_F6_E3M2;
@@ -533,7 +534,7 @@ static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_va
     return true;
 }
 
-/* rebuilds_over_storage - is CALLABLE a function whose first argument is a storage? */
+/* rebuilds_over_storage - returns true if CALLABLE is a function whose first argument is a storage. */
 static bool rebuilds_over_storage(const ckpt_value *callable)
 {
     ckpt_str name = value_name(callable);
@@ -561,7 +562,8 @@ static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_
     return *func && *args ? CKPT_OK : fail_memory(err);
 }
 
-/* is_rebuild_from_type - is V _rebuild_from_type_v2(func, class, args, state), or an older form of it? */
+/* is_rebuild_from_type - returns true if V is _rebuild_from_type_v2(func, class, args, state), or an older
+ * form of it. */
 static bool is_rebuild_from_type(const ckpt_value *v)
 {
     return value_calls(v, "torch._tensor", "_rebuild_from_type_v2", 4) ||

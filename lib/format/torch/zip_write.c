@@ -44,7 +44,7 @@ static uint64_t get_source_offset(const struct torch_writer *w, const struct sto
     return source_pos(s->src, s->off);
 }
 
-/* describe_member - sets *SPOT to what is known of item NUMBER as a member of the archive. */
+/* describe_member - sets *SPOT to the member of the archive that item NUMBER becomes. */
 static void describe_member(const void *user, size_t number, struct zip_reserved *spot)
 {
     const struct archive_copy *g = user;
@@ -209,7 +209,7 @@ static ckpt_status write_archive(struct archive_copy *g, sink *out, uint64_t siz
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the archive has %llu bytes instead of %llu",
                     (unsigned long long)sink_tell(out), (unsigned long long)size);
     CKPT_TRY(verify_archive(g, out, size, err));
-    /* of a set of shards, the caller checks the input once, at the end */
+    /* for a set of shards, the caller checks the input once, at the end */
     return g->w->job->has_index ? CKPT_OK : file_unchanged(g->w->p->file, err);
 }
 

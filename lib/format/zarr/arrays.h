@@ -42,8 +42,8 @@ ckpt_status zarr_add_array(struct zarr_arrays *x, const struct zarr_source *from
 ckpt_status zarr_read_scalar(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node);
 /* zarr_add_bytes - sets *NODE to a new tensor of bytes for the value of entry I of S. */
 ckpt_status zarr_add_bytes(struct zarr_arrays *x, struct store *s, size_t i, ckpt_value **node);
-/* zarr_arrays_make_graph - makes ROOT, which holds all those nodes, the graph of the file, and adds its
- * tensors to the table. */
+/* zarr_arrays_make_graph - makes ROOT, which holds the nodes of all arrays, the graph of the file, and adds
+ * its tensors to the table. */
 ckpt_status zarr_arrays_make_graph(struct zarr_arrays *x, ckpt_value *root);
 
 #endif
