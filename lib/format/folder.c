@@ -2,7 +2,7 @@
  * modeling_utils.py, diffusers, peft).
  *
  * The checkpoint is model.safetensors, pytorch_model.bin, … or one index of shards. These are ignored:
- * files of trainers (optimizer.pt, training_args.bin, … of transformers, Accelerate, torchtune and verl), shards
+ * files of trainers (optimizer.pt, … of transformers, Accelerate, torchtune and verl), shards
  * (*-00001-of-00005.*) and variants of the same weights (model.fp16.safetensors, consolidated.00.pth). Any
  * other checkpoint, or the folder of a step, makes the folder ambiguous. */
 #include "format/folder.h"

@@ -61,8 +61,7 @@ void salvage_note_no_checksums(ckpt_file *f)
     for (size_t i = 0; i < f->table.nstorages; i++)
         if (f->table.storages[i].has_crc || f->table.storages[i].has_crcs)
             return;
-    file_notice(f,
-                "it records no checksums: bytes that are missing are seen, bytes that were changed are not");
+    file_notice(f, "the file has no checksums: missing bytes are detected, changed bytes are not");
 }
 
 /* find_lost_rows - sets lost_row for rows whose storage is lost. */

@@ -174,7 +174,7 @@ static const char *find_unusual_arguments(struct scan *to, const struct trace_st
     const struct trace_node *n = trace_node(args);
     struct full_name p = get_python3_name(g);
     if (!n || (n->kind >= TRACE_LIST && n->kind <= TRACE_FROZENSET))
-        return "its arguments are no tuple; pickle.py takes them, and joblib loads by it";
+        return "its arguments are not a tuple, which only pickle.py and joblib accept";
     if (n->kind != TRACE_TUPLE)
         return "its arguments are computed while loading";
     if (str_is(p.module, "_codecs") && n->n > 1 && !is_text(to, s, get_tuple_item(args, 1), "latin1") &&

@@ -92,12 +92,12 @@ static ckpt_status check_torch_layout(struct zip_scan *r, ckpt_error *err)
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
             r->has_flaw = true;
             CKPT_TRY(scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
-                                "is outside of {=the folder \"%.*s\"}, where torch has all", (int)n,
-                                first->name.ptr));
+                                "is outside of {=the folder \"%.*s\"}, where torch writes all records",
+                                (int)n, first->name.ptr));
         }
         if (v->method && get_role(r, v->name) == SCAN_STORAGE)
             CKPT_TRY(scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
-                                "a storage compressed by {method %u}; torch reads them {=as they are}",
+                                "a storage compressed by {method %u}; torch expects {=uncompressed storages}",
                                 v->method));
     }
     return CKPT_OK;

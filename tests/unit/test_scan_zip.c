@@ -129,8 +129,8 @@ static void members_that_torch_never_writes_are_reported(void)
                          {"u/version", CONSTANT("3\n"), 0, 0, 0, 0, false},
                          {"t/data/0", CONSTANT(DEFLATED), 8, 0, 10, CRC, false}};
     struct scanned s = scan(m, 3, NULL);
-    FINDING(s, 2, "ZIP001", 191, "is outside of the folder \"t\", where torch has all");
-    FINDING(s, 2, "ZIP001", 246, "a storage compressed by method 8; torch reads them as they are");
+    FINDING(s, 2, "ZIP001", 191, "is outside of the folder \"t\", where torch writes all records");
+    FINDING(s, 2, "ZIP001", 246, "a storage compressed by method 8; torch expects uncompressed storages");
     m[1].name = "t/x/data/0"; /* a storage in a subfolder, and a member that is no storage */
     m[2].name = "t/xdata/0";
     CU_ASSERT_EQUAL(scan(m, 3, NULL).findings, 0);

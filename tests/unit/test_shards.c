@@ -154,7 +154,7 @@ static void an_inconsistent_index_is_refused(void)
             "shard 3.safetensors is missing (1 of 2 are)");
     CU_ASSERT_EQUAL(err.offset, 39); /* of the name in the index */
     REFUSED("{\"weight_map\":{\"a\":\"2.safetensors\",\"b\":\"2.safetensors\"}}", CKPT_EFORMAT,
-            "\"a\" is in 2.safetensors, which does not have it");
+            "\"a\" in 2.safetensors, which does not have it");
     CU_ASSERT_EQUAL(err.offset, 15);
     REFUSED("{\"weight_map\":{\"a\":\"../1.safetensors\"}}", CKPT_EFORMAT, "leaves the folder");
     REFUSED("{\"weight_map\":{\"a\":\"/etc/passwd\"}}", CKPT_EFORMAT, "leaves the folder");
@@ -213,9 +213,9 @@ static void a_malformed_shard_is_refused_with_its_offset_in_the_index(void)
     } odd[] = {
         {"{'b':" W ",'c':" W ",'b':" W "}", CKPT_EFORMAT,
          "shard 2.bin has two entries \"b\", one is allowed"},
-        {"{'b':" W ",3:" W "}", CKPT_EUNSUPPORTED, "shard 2.bin is no mapping of names to tensors"},
+        {"{'b':" W ",3:" W "}", CKPT_EUNSUPPORTED, "shard 2.bin is not a mapping of names to tensors"},
         {"{'b':" W ",'a':" W "}", CKPT_EFORMAT, "\"a\" is in two shards, 1.safetensors and 2.bin"},
-        {"[" W "," W "]", CKPT_EFORMAT, "the index says that \"b\" is in 2.bin, which does not have it"},
+        {"[" W "," W "]", CKPT_EFORMAT, "the weight_map lists \"b\" in 2.bin, which does not have it"},
     };
     static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.bin\"}}";
     static const char *const at[] = {"\"2.bin", "\"2.bin", "\"a\"", "\"b\""};
@@ -245,7 +245,8 @@ static void tensors_missing_from_the_index_are_read_with_a_notice(void)
     CU_ASSERT(ckpt_tensor_find(f, str_of("more", 4)) == 2);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_notice_at(f, 1));
     CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 0), "\"more\""));
-    CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 1), "total_size 77, its tensors have 5 bytes"));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(ckpt_notice_at(f, 1), "total_size in the index is 77, its tensors have 5 bytes"));
     ckpt_close(f);
     remove_dir();
 }

@@ -393,7 +393,7 @@ static void shared_bytes_are_reported(void)
     check_rewrite(OVERLAP, to_flat,
                   "a dense float32[3]@0+0;b dense float32[2]@1+0;e dense float32[0]@2+0;"
                   "o dense float32[4]@3+0;",
-                  "\"b\" shares bytes with \"a\", unlike it; each is written in full (1 of 4)");
+                  "\"b\" and \"a\" share bytes but are different views; each is written in full (1 of 4)");
     check_lossy(OVERLAP, error, "share bytes");
     check_lossy("{'a':" W ",'b':" W "}", error, "are one tensor");
     check_rewrite("{'e':" W ",'format':" W "}", to_flat,

@@ -454,7 +454,7 @@ static ckpt_status accept_failure(struct dcp *d, struct dcp_entry *e, ckpt_statu
     if (e->tensor.shape || !d->f->salvage || !check_is_fault(st))
         return sharded_storage_accept_fault(d->f, e->tensor.name, e->tensor.dtype, st, &e->tensor.storage,
                                             d->err);
-    file_notice(d->f, "\"%.*s\", which is no tensor, is lost: %s", STR_ARG(e->tensor.name), d->err->what);
+    file_notice(d->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(e->tensor.name), d->err->what);
     return CKPT_OK;
 }
 

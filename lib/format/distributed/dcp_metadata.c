@@ -625,7 +625,7 @@ static bool run_scalar(struct dcp_machine *m)
                                                                                              : 8);
         return is_ok(m) && skip_bytes(m, n);
     default:
-        return fail_op(m, CKPT_EUNSUPPORTED, "is no opcode of the .metadata of a distributed checkpoint");
+        return fail_op(m, CKPT_EUNSUPPORTED, "is not an opcode of the .metadata of a distributed checkpoint");
     }
 }
 

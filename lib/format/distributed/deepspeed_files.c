@@ -97,7 +97,7 @@ static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str t
                       : "%s names the folder \"%.*s\", which is {not} {=here}",
                tracker, STR_ARG(tag));
     if (!leaves)
-        fail_hint(err, "that save was deleted, or not copied; name the folder of another one");
+        fail_hint(err, "that save was deleted, or not copied; name the folder of a different save");
     return fail_name_file(err->status, f->path, err);
 }
 

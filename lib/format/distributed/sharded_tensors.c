@@ -120,7 +120,7 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
         return CKPT_OK;
     if (t->conj || t->neg || s->swap > 1) {
         (void)fail(r->err, CKPT_EUNSUPPORTED, t->file_offset,
-                   "a shard of {%s elements}, where {=elements stored as they are} can be put together",
+                   "a shard of {%s elements}; only {=elements stored as they are} can be joined",
                    t->conj  ? "conjugated"
                    : t->neg ? "negated"
                             : "byte-swapped");

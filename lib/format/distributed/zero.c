@@ -685,8 +685,9 @@ ckpt_status ds_read_zero(struct deepspeed *x, uint64_t mp)
     if (x->stage == 3)
         CKPT_TRY(read_all_frozen(&z, model));
     if (z.has_omitted)
-        file_notice(x->f, "some states of the optimizer are no tensors of its parameters' shapes, and left "
-                          "out");
+        file_notice(x->f,
+                    "some states of the optimizer do not have the shapes of its parameters, and are left "
+                    "out");
     const ckpt_value *base = get_base(&z, &z.rank[z.first_present]);
     return ds_add_param_groups(x, z.shapes, value_is_sequence(base) ? NULL : ds_get(base, "param_groups"));
 }

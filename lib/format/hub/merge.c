@@ -219,7 +219,7 @@ static ckpt_status give_up_shard(struct index *x, struct shard *s, ckpt_status s
 {
     if (!x->f->salvage || !(check_is_fault(st) || st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED))
         return st;
-    s->why = arena_printf(x->f->a, "nothing of it can be had: %s%s%s", x->err->where,
+    s->why = arena_printf(x->f->a, "the shard cannot be read: %s%s%s", x->err->where,
                           x->err->where[0] ? ": " : "", x->err->what)
                  .ptr;
     s->file = NULL;
@@ -457,9 +457,10 @@ static uint32_t find_weight(const struct shard *s, ckpt_str key)
 static ckpt_status report_missing_tensor(struct index *x, const struct weight *w)
 {
     (void)fail(x->err, CKPT_EFORMAT, w->at,
-               "the index says that {=\"%.*s\"} is in %.*s, which {does not have it}", STR_ARG(w->key),
+               "the weight_map lists {=\"%.*s\"} in %.*s, which {does not have it}", STR_ARG(w->key),
                STR_ARG(x->shards[w->shard].name));
-    fail_hint(x->err, "index and shards are from different saves, or a shard is not the one it is called");
+    fail_hint(x->err,
+              "index and shards are from different saves, or a shard has the name of a different one");
     x->lost = true;
     return file_report_fault_as(x->f, CHECK_MISSING_TENSOR, CKPT_EFORMAT, x->err);
 }
@@ -563,7 +564,7 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
             CKPT_TRY(add_extra(x, s, k, key, listed));
         }
     if (s->nrows != s->file->table.nrows - s->file->nties && !x->lost)
-        return fail(x->err, CKPT_EUNSUPPORTED, s->at, "{shard %.*s} is no {=mapping of names to tensors}",
+        return fail(x->err, CKPT_EUNSUPPORTED, s->at, "{shard %.*s} is not {=a mapping of names to tensors}",
                     STR_ARG(s->name));
     if (extra)
         file_notice(
@@ -608,12 +609,12 @@ static ckpt_status check_total(const struct index *x)
             return CKPT_OK;
     if (!x->has_size || x->total_size == tensors || x->total_size == storages || x->lost)
         return CKPT_OK;
-    file_notice(x->f, "the index says total_size %llu, its tensors have %llu bytes",
+    file_notice(x->f, "total_size in the index is %llu, its tensors have %llu bytes",
                 (unsigned long long)x->total_size, (unsigned long long)tensors);
     if (!x->f->check)
         return CKPT_OK;
     (void)fail(x->err, CKPT_EFORMAT, x->total_at,
-               "the index says total_size {%llu}, its tensors have {=%llu} bytes",
+               "total_size in the index is {%llu}, its tensors have {=%llu} bytes",
                (unsigned long long)x->total_size, (unsigned long long)tensors);
     return file_report_fault_as(x->f, CHECK_TOTAL_SIZE, CKPT_EFORMAT, x->err);
 }

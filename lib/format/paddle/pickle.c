@@ -300,7 +300,7 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, s
             return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is not {=an array like slice 0}", i);
         CKPT_TRY(graph_open_bytes(g, a.data, &piece[i].src));
         if (!piece[i].src || piece[i].src->size % d->bytes)
-            return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is no {=array of whole elements}", i);
+            return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is not {=an array of whole elements}", i);
         box[2 * (size_t)i] = *total; /* bounded: twice as many are allocated */
         box[2 * (size_t)i + 1] = piece[i].src->size / d->bytes;
         piece[i].offset = &box[2 * (size_t)i];

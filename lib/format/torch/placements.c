@@ -203,6 +203,6 @@ void torch_note_ranks(ckpt_file *f)
     if (n > 1)
         file_notice(f,
                     "tensors are cut over %llu ranks, and this file has the parts of one; a folder with the "
-                    "files of all is read as one checkpoint",
+                    "files of all ranks is read as one checkpoint",
                     (unsigned long long)n);
 }

@@ -371,7 +371,7 @@ static ckpt_status read_script(ckpt_file *f, ckpt_error *err)
     struct script s = {.f = f, .err = err};
     f->executes_code = true;
     f->for_torch_load = true;
-    f->torch_load_why = STR_LIT("a TorchScript archive holds code; torch.jit.load is what reads it");
+    f->torch_load_why = STR_LIT("a TorchScript archive holds code; torch.jit.load reads it");
     if (script_json_top(f->probe->z, &top))
         return script_json_read(f, top, err);
     (void)torch_archive_find_top(f->probe->z, &top, &ambiguous);

@@ -356,7 +356,7 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *x, const struct zarr_source *fr
     fail_where(x->err, "%.*s", STR_ARG(from->name));
     if (!x->f->salvage || !check_is_fault(st))
         return file_report_fault(x->f, st, x->err);
-    file_notice(x->f, "\"%.*s\", which is no tensor, is lost: %s", STR_ARG(from->name), x->err->what);
+    file_notice(x->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(from->name), x->err->what);
     return CKPT_OK;
 }
 
