@@ -12,7 +12,7 @@ static void print_values(const ckpt_file *f)
     for (size_t i = 0; i < ckpt_leaf_count(f); i++) {
         const ckpt_leaf *leaf = ckpt_leaf_at(f, i);
         ckpt_text_escape(leaf->name, name, sizeof name);
-        ckpt_value_text(leaf->value, 8, text, sizeof text);
+        ckpt_value_text(leaf->value, 8, text, sizeof text); /* of a container, at most 8 items */
         printf("%-40s %-8s %s\n", name, ckpt_value_type_name(leaf->value, type, sizeof type), text);
     }
 }

@@ -248,24 +248,24 @@ static size_t skip_lines(const unsigned char *data, size_t size, size_t at, int 
  * the data end before that. *IS_NUMBER: the argument is a number, not text, a length or a memo index. */
 static size_t skip_argument(const unsigned char *data, size_t size, size_t at, bool *is_number)
 {
-    const char *is = data[at - 1] ? argument_of(data[at - 1]) : NULL;
+    const char *kind = data[at - 1] ? argument_of(data[at - 1]) : NULL;
     *is_number = false;
-    if (!is)
+    if (!kind)
         return 0;
-    if (is[0] == 'l' || is[0] == 'L')
-        return skip_lines(data, size, at, is[0] == 'l' ? 1 : 2);
-    size_t width = (size_t)(is[is[0] >= 'c'] - '0'), count = 0;
+    if (kind[0] == 'l' || kind[0] == 'L')
+        return skip_lines(data, size, at, kind[0] == 'l' ? 1 : 2);
+    size_t width = (size_t)(kind[kind[0] >= 'c'] - '0'), count = 0;
     if (width > size - at)
         return 0;
-    for (size_t i = width; is[0] == 'c' && i; i--)
+    for (size_t i = width; kind[0] == 'c' && i; i--)
         count = count << 8 | data[at + i - 1];
-    *is_number = is[0] < 'c' || data[at - 1] == 0x8a || data[at - 1] == 0x8b;
+    *is_number = kind[0] < 'c' || data[at - 1] == 0x8a || data[at - 1] == 0x8b;
     return count <= size - at - width ? at + width + count : 0;
 }
 
-/* record_pickle - records the structure of the pickle at AT and returns the offset after its STOP, or AT if
- * there is no pickle. */
-static size_t record_pickle(const unsigned char *data, size_t size, size_t at, bool *structure)
+/* mark_pickle - sets STRUCTURE for the bytes of the pickle at AT that are structure. Returns the offset after
+ * its STOP, or AT if there is no complete pickle. */
+static size_t mark_pickle(const unsigned char *data, size_t size, size_t at, bool *structure)
 {
     size_t end = at;
     bool is_number;
@@ -285,9 +285,9 @@ static size_t record_pickle(const unsigned char *data, size_t size, size_t at, b
 
 static size_t read_u16(const unsigned char *at) { return at[0] | (size_t)at[1] << 8; }
 
-/* record_zip_header - records the name in the local or central header at AT and returns the offset after it,
- * or AT if there is no header. */
-static size_t record_zip_header(const unsigned char *data, size_t size, size_t at, bool *structure)
+/* mark_zip_header - sets STRUCTURE for the name in the local or central header at AT. Returns the offset
+ * after the extra field, or AT if there is no header. */
+static size_t mark_zip_header(const unsigned char *data, size_t size, size_t at, bool *structure)
 {
     bool local = size - at >= 30 && memcmp(data + at, "PK\3\4", 4) == 0;
     if (!local && (size - at < 46 || memcmp(data + at, "PK\1\2", 4) != 0))
@@ -306,9 +306,9 @@ bool *outcome_structure(const unsigned char *data, size_t size)
     size_t at = 0, next = 0; /* a pickle without PROTO may begin at `next` only: after a header or a pickle */
     while (structure && at < size) {
         bool begins = at == next || (data[at] == 0x80 && at + 1 < size && data[at + 1] <= 5);
-        size_t end = record_zip_header(data, size, at, structure);
+        size_t end = mark_zip_header(data, size, at, structure);
         if (end == at && begins)
-            end = record_pickle(data, size, at, structure);
+            end = mark_pickle(data, size, at, structure);
         next = end > at ? end : next;
         at = end > at ? end : at + 1;
     }

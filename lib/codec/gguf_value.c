@@ -30,7 +30,7 @@ struct array_walk {
 static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text)
 {
     bool is_single = type == GGUF_F32;
-    char number[REPR_FLOAT];
+    char number[REPR_FLOAT_ROOM];
     unsigned char le[8];
     double d;
     if (type == GGUF_BOOL) {

@@ -79,14 +79,14 @@ static int put_fixed(const struct repr_decimal *d, char *out, size_t cap)
     return snprintf(out, cap, "%.*s.%.*s", point, d->digits, n - point, d->digits + point);
 }
 
-size_t repr_float(double x, enum repr_width width, char out[REPR_FLOAT])
+size_t repr_float(double x, enum repr_width width, char out[REPR_FLOAT_ROOM])
 {
     int sign = 0;
     if (isnan(x))
-        return (size_t)snprintf(out, REPR_FLOAT, "nan");
+        return (size_t)snprintf(out, REPR_FLOAT_ROOM, "nan");
     if (signbit(x))
         out[sign++] = '-';
-    size_t cap = REPR_FLOAT - (size_t)sign;
+    size_t cap = REPR_FLOAT_ROOM - (size_t)sign;
     if (isinf(x))
         return (size_t)(sign + snprintf(out + sign, cap, "inf"));
     struct repr_decimal d = find_shortest(fabs(x), width);
@@ -97,7 +97,7 @@ size_t repr_float(double x, enum repr_width width, char out[REPR_FLOAT])
 }
 
 struct repr_magnitude {
-    uint32_t limbs[REPR_BIG_BYTES / 4]; /* least significant first */
+    uint32_t limbs[REPR_BIG_MAX_BYTES / 4]; /* least significant first */
     size_t n;
     bool negative;
 };
@@ -117,12 +117,12 @@ static struct repr_magnitude load_magnitude(ckpt_str le)
     return m; /* -2^(8n-1) fits: its magnitude needs no more bits unsigned */
 }
 
-size_t repr_big(ckpt_str le, char out[REPR_BIG])
+size_t repr_big(ckpt_str le, char out[REPR_BIG_ROOM])
 {
-    if (le.len > REPR_BIG_BYTES)
+    if (le.len > REPR_BIG_MAX_BYTES)
         return 0;
     struct repr_magnitude m = load_magnitude(le);
-    char digits[REPR_BIG];
+    char digits[REPR_BIG_ROOM];
     size_t n = 0, len = 0;
     do {
         uint64_t rest = 0;

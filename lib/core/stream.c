@@ -363,8 +363,8 @@ static ckpt_status read_elements(struct row_reader *l, uint64_t first, uint64_t 
     if (!range_within(first, count, l->total) || !checked_mul(count, l->g.width, &bytes) ||
         !checked_size(bytes, &n))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "elements %" PRIu64 " and %" PRIu64 " more are asked for, it has %" PRIu64, first, count,
-                    l->total);
+                    "%" PRIu64 " elements from element %" PRIu64 " on are asked for; the tensor has %" PRIu64,
+                    count, first, l->total);
     if (count == 0)
         return CKPT_OK;
     CKPT_TRY(read_units(l, first, count, out, err));
@@ -388,7 +388,7 @@ static ckpt_status check_as_stored(const struct row_reader *l, ckpt_error *err)
 {
     const char *why = !l->is_run      ? "its elements are not contiguous"
                       : l->e.swap > 1 ? "its bytes are stored in the other order"
-                      : l->e.negation ? "it shows the conjugates or negatives of what is stored"
+                      : l->e.negation ? "the tensor is a conjugate or negative view of what is stored"
                                       : NULL;
     return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(l->st->src, l->st->off), "%s", why) : CKPT_OK;
 }
@@ -398,8 +398,8 @@ static ckpt_status borrow_run(const struct row_reader *l, const void **out, size
     const unsigned char *bytes = (const unsigned char *)"";
     CKPT_TRY(check_as_stored(l, err));
     if (!checked_size(l->t->nbytes, n))
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%" PRIu64 " bytes are too many here",
-                    l->t->nbytes);
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "%" PRIu64 " bytes do not fit into the address space of this machine", l->t->nbytes);
     if (*n)
         CKPT_TRY(source_map(l->g.src, l->g.data_offset, *n, &bytes, err));
     *out = bytes;

@@ -31,14 +31,14 @@ static void put_unsigned(struct text_sink *out, uint64_t u)
 
 static void put_float(struct text_sink *out, double x, enum repr_width width)
 {
-    char text[REPR_FLOAT];
+    char text[REPR_FLOAT_ROOM];
     text_put(out, text, repr_float(x, width, text));
 }
 
 /* put_complex_part - writes a part of a complex number, without ".0" as in Python. */
 static void put_complex_part(struct text_sink *out, double x, enum repr_width width, bool sign)
 {
-    char text[REPR_FLOAT];
+    char text[REPR_FLOAT_ROOM];
     ckpt_str s = str_of(text, repr_float(x, width, text));
     if (str_ends(s, STR_LIT(".0")))
         s.len -= 2;
@@ -81,7 +81,7 @@ static void put_span(struct text_sink *out, ckpt_value_type type, uint64_t count
 
 static void put_big(struct text_sink *out, ckpt_str le)
 {
-    char text[REPR_BIG];
+    char text[REPR_BIG_ROOM];
     size_t n = repr_big(le, text);
     if (n) {
         text_put(out, text, n);

@@ -24,7 +24,7 @@ static void apply_patch(const struct patch *x, uint64_t off, unsigned char *out,
 {
     uint64_t end = off + n, stop = x->at + x->bytes.len; /* bounded: both are within the size */
     uint64_t from = x->at > off ? x->at : off, to = stop < end ? stop : end;
-    if (from < to) /* bounded: from is in both */
+    if (from < to) /* bounded: within the patch and the bytes read */
         memcpy(out + (from - off), x->bytes.ptr + (from - x->at), (size_t)(to - from));
 }
 

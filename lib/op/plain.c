@@ -253,8 +253,8 @@ bool plain_from_scalar(arena *a, const ckpt_value *v, ckpt_value **out)
     return *out != NULL;
 }
 
-/* join_path_parts - joins PARTS as pathlib does: after a first part that ends in SEP, the root, there is
- * no second SEP. */
+/* join_path_parts - joins PARTS as pathlib does: a first part that ends in SEP, such as "/", gets no second
+ * one. */
 static ckpt_str join_path_parts(arena *a, const ckpt_value *parts, char sep)
 {
     char *out = arena_alloc(a, PATH_MAX_BYTES);

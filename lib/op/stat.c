@@ -191,6 +191,7 @@ static void fill_stats(const struct tally *t, ckpt_stats *s)
     s->norm = sqrt(m.squares);
     s->wide = number_is_wide(t->dtype) && m.finite;
     if (s->wide) {
+        /* int64 are compared as unsigned, with their sign bit inverted */
         uint64_t sign_bit = t->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
         s->min_bits = t->low ^ sign_bit;
         s->max_bits = t->high ^ sign_bit;
@@ -202,7 +203,7 @@ static void fill_stats(const struct tally *t, ckpt_stats *s)
 
 struct stat_job {
     const struct parallel_item *items;
-    ckpt_stats *out; /* by the tag of an item */
+    ckpt_stats *out; /* indexed by the tag of an item */
 };
 
 /* new_tally - sets *OUT to a new tally for COUNT elements of X from FIRST on. */
@@ -212,18 +213,18 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *x, uint64_t 
     bool blocks = dtype_info((ckpt_dtype)x->dtype)->klass == 'k';
     ckpt_dtype dtype = blocks ? CKPT_DT_F32 : (ckpt_dtype)x->dtype;
     const struct dtype_info *d = dtype_info(dtype);
-    bool small = byte_histogram_supports((ckpt_dtype)x->dtype);
+    bool one_byte = byte_histogram_supports((ckpt_dtype)x->dtype);
     uint64_t stretch = x->elements / SAMPLE + (x->elements % SAMPLE != 0);
     stretch = stretch ? stretch : 1;
-    size_t most = small ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE + 2 */
-    size_t unit = small ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
+    size_t most = one_byte ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE + 2 */
+    size_t unit = one_byte ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
     size_t room = !blocks && x->nbytes < unit ? (size_t)x->nbytes + 1 : unit;
     struct tally *t = *out = calloc(1, sizeof *t + most * sizeof *t->sample + room);
     if (!t)
         return fail_memory(err);
     t->dtype = dtype;
     t->block_dtype = blocks ? (ckpt_dtype)x->dtype : CKPT_DT_NONE;
-    t->one_byte_elements = small;
+    t->one_byte_elements = one_byte;
     t->width = d->block_bytes;
     t->unit = unit;
     t->position = first;

@@ -182,7 +182,7 @@ static ckpt_status open_payloads(struct pickle_scan *ps, const struct scan_pickl
 
 /* ------------------------------------------------------- is it a pickle? */
 
-/* What the bytes do that are followed as a pickle on trial. */
+/* What some bytes would do if they were a pickle: the result of following them on trial. */
 struct trial {
     const struct scan *s;
     uint64_t from; /* opcodes before this offset do not count */
@@ -202,7 +202,8 @@ static bool is_odd_name(ckpt_str name)
     return name.len == 0;
 }
 
-/* is_impossible_name - returns true if no Python can import the name of G. Then the bytes are no pickle. */
+/* is_impossible_name - returns true if Python cannot import the name of G. If so, the bytes are not a
+ * pickle. */
 static bool is_impossible_name(const struct trace_global *g)
 {
     return g->module.len == 0 || !utf8_check(g->module, false, NULL) || !utf8_check(g->name, false, NULL);
@@ -228,13 +229,14 @@ static bool try_step(void *user, const struct trace_step *s)
 
 /* -------------------------------------------------------------- one pickle */
 
-/* scan_arrays_as_opcodes - scans P a second time as pickle.load reads it, which runs the bytes of joblib's
- * arrays (the first at ARRAY) as opcodes, if these opcodes import or call anything. */
-static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pickle *p, uint64_t array,
-                                          ckpt_error *err)
+/* scan_arrays_as_opcodes - pickle.load runs the bytes of joblib's arrays, the first of which is at
+ * FIRST_ARRAY, as opcodes. If these import or call anything, scans P a second time, as pickle.load runs
+ * it. */
+static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pickle *p,
+                                          uint64_t first_array, ckpt_error *err)
 {
     struct scanner *x = ps->x;
-    struct trial t = {.s = x->scan, .from = array};
+    struct trial t = {.s = x->scan, .from = first_array};
     struct trace_options o = {
         .joblib_arrays_as_opcodes = true, .left = &x->scan->opcodes_left, .step = try_step, .user = &t};
     struct trace_end end;
@@ -242,10 +244,10 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pi
     if (scan_note_system_failure(x->scan, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))
         return CKPT_OK; /* ckpt_scan returns the failure */
     bool acts = t.calls || t.runs_code || (t.imports && !t.odd_name);
-    if (array != UINT64_MAX && !acts)
+    if (first_array != UINT64_MAX && !acts)
         return CKPT_OK;
-    if (array != UINT64_MAX)
-        CKPT_TRY(scan_found(x->scan, SCAN_FMT004, p->where, p->src, array,
+    if (first_array != UINT64_MAX)
+        CKPT_TRY(scan_found(x->scan, SCAN_FMT004, p->where, p->src, first_array,
                             "what joblib.load takes for an array, pickle.load takes for opcodes"));
     p->joblib_arrays_as_opcodes = true;
     return follow_twice(ps, p, &end, err);

@@ -66,7 +66,7 @@ static void fuzz_text(const uint8_t *data, size_t size)
 /* fuzz_number - checks that the text of a float reads back as the same float. */
 static void fuzz_number(const uint8_t *data, size_t size)
 {
-    char out[REPR_FLOAT], big[REPR_BIG];
+    char out[REPR_FLOAT_ROOM], big[REPR_BIG_ROOM];
     for (size_t at = 0; at + sizeof(double) <= size && at < 64; at += sizeof(double)) {
         double x;
         float y;

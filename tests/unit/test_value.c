@@ -145,7 +145,7 @@ static void floats_have_the_shortest_text_that_reads_back(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CHECK_TEXT(new_float(cases[i].x), cases[i].want);
-    char out[REPR_FLOAT];
+    char out[REPR_FLOAT_ROOM];
     repr_float((double)0.1f, REPR_SINGLE, out);
     CU_ASSERT_STRING_EQUAL(out, "0.1");
     repr_float((double)16777216.0f, REPR_SINGLE, out);
@@ -160,7 +160,7 @@ static void floats_have_the_shortest_text_that_reads_back(void)
 
 static void big_integers_are_exact(void)
 {
-    unsigned char bytes[REPR_BIG_BYTES + 1] = {0};
+    unsigned char bytes[REPR_BIG_MAX_BYTES + 1] = {0};
     CHECK_TEXT(new_bytes(CKPT_V_BIGINT, STR_LIT("")), "0");
     CHECK_TEXT(new_bytes(CKPT_V_BIGINT, STR_LIT("\0\0\0\0\0\0\0\0\1")), "18446744073709551616");
     CHECK_TEXT(new_bytes(CKPT_V_BIGINT, STR_LIT("\0\0\0\0\0\0\0\0\xff")), "-18446744073709551616");
@@ -173,8 +173,8 @@ static void big_integers_are_exact(void)
     CU_ASSERT_NSTRING_EQUAL(big, "114813069527425452423283320117768198402231770208869520047764", 60);
     CU_ASSERT_STRING_EQUAL(big + 603 - 12, "851149029376");
     memset(bytes, 0, sizeof bytes);
-    bytes[REPR_BIG_BYTES - 1] = 0x80; /* the smallest int of this length */
-    big = text_of(new_bytes(CKPT_V_BIGINT, str_of((char *)bytes, REPR_BIG_BYTES)), 1);
+    bytes[REPR_BIG_MAX_BYTES - 1] = 0x80; /* the smallest int of this length */
+    big = text_of(new_bytes(CKPT_V_BIGINT, str_of((char *)bytes, REPR_BIG_MAX_BYTES)), 1);
     CU_ASSERT_EQUAL(big[0], '-');
     CU_ASSERT_EQUAL(strlen(big), 1 + 1233);
     CHECK_TEXT(new_bytes(CKPT_V_BIGINT, str_of((char *)bytes, sizeof bytes)), "<int, 513 bytes>");

@@ -118,17 +118,17 @@ static bool is_unfinished_metadata(ckpt_str name) { return str_ends(name, STR_LI
 
 static bool is_data_or_rank_metadata(ckpt_str name) { return is_data(name) || is_rank_metadata(name); }
 
-/* has_torch_metadata - returns true if the first bytes of .metadata name torch, because other programs have
- * files of that name, too. */
+/* has_torch_metadata - returns true if the first bytes of .metadata name torch. Other programs have files of
+ * that name, too. */
 static bool has_torch_metadata(const struct probe *p)
 {
     char head[256];
     source *src = probe_open(p, METADATA);
     size_t n = !src ? 0 : src->size < sizeof head ? (size_t)src->size : sizeof head;
-    bool is = src && source_read(src, 0, head, n, NULL) == CKPT_OK &&
-              str_find(str_of(head, n), STR_LIT("torch.distributed"), 0) != SIZE_MAX;
+    bool found = src && source_read(src, 0, head, n, NULL) == CKPT_OK &&
+                 str_find(str_of(head, n), STR_LIT("torch.distributed"), 0) != SIZE_MAX;
     source_unref(src);
-    return is;
+    return found;
 }
 
 static bool probe(const struct probe *p)
@@ -137,6 +137,7 @@ static bool probe(const struct probe *p)
     if (has_torch_metadata(p) || probe_matches(p, is_data_or_rank_metadata))
         return true;
     folder_scan(p->names, p->nnames, &d);
+    /* a damaged .metadata, if no other checkpoint is in the folder */
     return probe_has(p, METADATA) && !d.nindex && !d.nsingle;
 }
 
@@ -171,10 +172,10 @@ static ckpt_status fail_no_metadata(const struct dcp *d)
     size_t n = 0;
     CKPT_TRY(folder_list(d->f->a, d->f->folder, is_unfinished_metadata, &list, &n, d->err));
     (void)fail(d->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-               "items of a distributed checkpoint, and {no} {=.metadata}");
+               "data files of a distributed checkpoint, but {no} {=.metadata}");
     fail_hint(d->err,
-              n ? "%.*s is there: the save did not finish; take an earlier one"
-                : "the last step of a save writes it: this one did not finish, or was not copied whole%.*s",
+              n ? "%.*s is there: the save did not finish; use an earlier checkpoint"
+                : "a save writes it last: this save did not finish, or the folder was not copied whole%.*s",
               n ? (int)list[0].len : 0, n ? list[0].ptr : "");
     return CKPT_ENOTFOUND;
 }

@@ -147,7 +147,7 @@ static ckpt_status read_shards(struct sharded_tensors *r)
         ckpt_status st = part ? add_part(r, part) : CKPT_OK;
         CKPT_TRY(fail_name_file(st, part ? part->path : "", r->err));
     }
-    uint64_t last[3] = {0, 0, 0};
+    uint64_t last[3] = {0, 0, 0}; /* the numbers in a file's name: its rank comes first, counted from 1 */
     if (n)
         (void)parse_name(list[n - 1], last);
     f->ranks.ranks = last[0];
@@ -169,11 +169,11 @@ static ckpt_status make_root(struct sharded_tensors *r)
 
 static ckpt_status read_all(struct sharded_tensors *r)
 {
-    struct torch_storages st = {.user = r, .object = sharded_tensors_describe};
+    struct torch_storages storages = {.user = r, .object = sharded_tensors_describe};
     CKPT_TRY(read_shards(r));
     CKPT_TRY(sharded_tensors_store(r));
     CKPT_TRY(make_root(r));
-    return torch_walk_graph(r->f, r->f->root, &st, r->err);
+    return torch_walk_graph(r->f, r->f->root, &storages, r->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -310,7 +310,8 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, s
     return CKPT_OK;
 }
 
-/* add_slices - adds a storage of TOTAL elements of DTYPE for the tensor ROW, which is in the slices PIECE. */
+/* add_slices - adds the storage of TOTAL elements of the tensor T, whose row is ROW; the slices PIECE have
+ * its elements. */
 static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *t, const struct piece *piece,
                               uint64_t total, ckpt_tensor *row)
 {
@@ -346,7 +347,7 @@ static ckpt_status describe_slices(struct graph *g, const struct paddle_tensor *
     ckpt_status st = open_slices(g, t, &d, piece, box, &total);
     row->dtype = (uint16_t)paddle_dtype(numpy_torch_dtype(&d));
     if (st == CKPT_OK && row->dtype == CKPT_DT_NONE)
-        st = graph_fail(g, t->slice[0], "slices of {a dtype} that {=torch} lacks");
+        st = graph_fail(g, t->slice[0], "slices of {a dtype} that is not among {=those of torch}");
     if (st == CKPT_OK)
         st = add_slices(g, t, piece, total, row);
     for (uint32_t i = 0; i < t->nslices; i++)

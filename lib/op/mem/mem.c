@@ -186,8 +186,8 @@ static ckpt_status take_image(struct estimate *x, ckpt_error *err)
                     (unsigned long long)w, (unsigned long long)p, (unsigned long long)p);
     if (s != n)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "images of %llux%llu have {%llu} patches and a class token, the "
-                    "position embedding {=%llu}",
+                    "images of %llux%llu need {%llu} positions, one for each patch and one for the "
+                    "class token; the position embedding has {=%llu}",
                     (unsigned long long)h, (unsigned long long)w, (unsigned long long)s,
                     (unsigned long long)n);
     return CKPT_OK;
@@ -203,8 +203,8 @@ static ckpt_status check_window(const ckpt_mem *m, uint64_t s, ckpt_error *err)
         const struct mem_config_entry *use = config_get(&m->config, "use_sliding_window");
         if (e && str_uint(e->text, &window) && s > window && !(use && use->type == CONFIG_FALSE))
             return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                        "a sequence of {%llu} is longer than the sliding "
-                        "window ({=%llu}): its masks are not in the table",
+                        "a sequence of {%llu} is longer than the sliding window ({=%llu}): the memory of "
+                        "attention with its mask is not known",
                         (unsigned long long)s, (unsigned long long)window);
     }
     return CKPT_OK;
@@ -222,16 +222,16 @@ static ckpt_status take_sequence(struct estimate *x, ckpt_error *err)
     return check_window(x->m, s, err);
 }
 
-/* usual_head_width - returns the usual width of a head in a network of these sizes: 128 or 64. */
+/* usual_head_width - returns the usual width of a head: 128 in large networks and in those with grouped
+ * queries, if it divides the width of all keys, else 64. */
 static uint64_t usual_head_width(const struct letters *l)
 {
-    return letter_get(l, 'A') != letter_get(l, 'K') || letter_get(l, 'h') >= 4096
-               ? letter_get(l, 'K') % 128 ? 64 : 128
-               : 64;
+    bool grouped = letter_get(l, 'A') != letter_get(l, 'K'), large = letter_get(l, 'h') >= 4096;
+    return (grouped || large) && letter_get(l, 'K') % 128 == 0 ? 128 : 64;
 }
 
-/* choose_heads - sets the number of heads: that of the run, or the usual number, which hardly matters for the
- * result without eager attention. */
+/* choose_heads - sets the number of heads: the one that the user gave, or the usual one. The number matters
+ * much with eager attention only. */
 static ckpt_status choose_heads(struct estimate *x, ckpt_error *err)
 {
     struct letters *l = &x->dims;

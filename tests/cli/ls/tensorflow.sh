@@ -10,6 +10,7 @@ ckpt ls --names=object $t/obj/mgr
 ckpt ls --names=variable $t/obj/mgr $t/savedmodel_v2 $t/v2/slices
 ckpt ls --names=full $t/obj/mgr
 cp $t/obj/tiny.index .
+# A changed byte in the object graph: its checksum is wrong.
 sed 's/\(VARIABLE_VALUE.*\)VARIABLE_VALUE/\1VARIABLE_VALUX/' $t/obj/tiny.data-00000-of-00001 >tiny.data-00000-of-00001
 ckpt ls --names=variable tiny
 rm tiny.data-00000-of-00001
@@ -20,6 +21,7 @@ ckpt ls $t/savedmodel_v2
 ckpt ls $t/savedmodel_v2/variables
 ckpt ls --json $t/emulated/bigendian.index
 ckpt ls $t/v2
+# A state file with another folder's path, in which \142 is b; state files that point outside or are malformed.
 mkdir moved empty out
 printf 'model_checkpoint_path: "/elsewhere/run/a\\142c"\nall_model_checkpoint_paths: "/elsewhere/run/abc"\n' >moved/checkpoint
 for f in index data-00000-of-00001; do cp $t/v2/remap.$f moved/abc.$f; done
