@@ -135,11 +135,11 @@ static size_t length_without_suffix(const char *name, size_t n, const char *end)
 /* stem_length - returns the length of NAME without a suffix that selects a format. */
 static size_t stem_length(const char *name, size_t n)
 {
-    size_t tar = length_without_suffix(name, n, ".tar");
+    size_t without_tar = length_without_suffix(name, n, ".tar");
     const char *dot = strrchr(name, '.');
     if (!ckpt_write_format(name) || !dot || dot == name)
         return n;
-    return tar < n ? length_without_suffix(name, tar, ".pth") : (size_t)(dot - name);
+    return without_tar < n ? length_without_suffix(name, without_tar, ".pth") : (size_t)(dot - name);
 }
 
 /* output_suffix - returns the suffix of the format by --to, else by NAME, else of F's own format. */

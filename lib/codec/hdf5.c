@@ -84,10 +84,10 @@ ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const s
     uint32_t own = hdf5_checksum(c->p, covered), sum = load_u32le(c->p + covered);
     c->left = covered;
     CKPT_TRY(skip_head(h, kind, c));
-    return hdf5_check_sum(h, addr, kind->what, own, sum);
+    return hdf5_compare_sums(h, addr, kind->what, own, sum);
 }
 
-ckpt_status hdf5_check_sum(struct hdf5 *h, uint64_t addr, const char *what, uint32_t own, uint32_t sum)
+ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t own, uint32_t sum)
 {
     return own == sum ? CKPT_OK
                       : fail(h->err, CKPT_ECHECKSUM, addr,

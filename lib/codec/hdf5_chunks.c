@@ -138,12 +138,12 @@ static ckpt_status next_child(struct tree *t)
     chunk.at = cursor_u64(&n->c);
     const struct node *outer = t->depth > 1 ? &t->node[t->depth - 2] : NULL;
     if (outer && compare_offsets(offset, outer->bound, x->d->ndim) < 0)
-        return fail(x->h->err, CKPT_EFORMAT, n->c.pos, "a chunk {before} {=the key of its node}");
+        return fail(x->h->err, CKPT_EFORMAT, n->c.pos, "a key {before} {=that of its node}");
     if (!n->level)
         return add_chunk(x, &chunk, offset);
     if (x->any && compare_offsets(offset, x->last, x->d->ndim) <= 0)
         return fail(x->h->err, CKPT_EFORMAT, n->c.pos,
-                    "a key of a B-tree that is {not after} {=the last chunk}");
+                    "a key of a B-tree that is {not after} {=the previous chunk}");
     memcpy(n->bound, offset, sizeof n->bound);
     return enter_node(t, chunk.at, n->level - 1);
 }
@@ -248,7 +248,7 @@ static ckpt_status cut_checksum(struct chunks *x, cursor *c)
     size_t n = c->left - 4; /* bounded: compared just now */
     uint32_t own = hdf5_checksum(c->p, n), sum = load_u32le(c->p + n);
     c->left = n;
-    return hdf5_check_sum(x->h, c->pos, "an array of chunks", own, sum);
+    return hdf5_compare_sums(x->h, c->pos, "an array of chunks", own, sum);
 }
 
 static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t n)

@@ -109,7 +109,7 @@ static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor
     memcpy(copy, b.p, b.left);
     memset(copy + head, 0, 4);
     uint32_t own = hdf5_checksum(copy, b.left), sum = load_u32le(b.p + head);
-    return hdf5_check_sum(h, addr, "a block of a heap", own, sum);
+    return hdf5_compare_sums(h, addr, "a block of a heap", own, sum);
 }
 
 /* add_block - adds C, the block at ADDR, to those that were read, so that it is read only once. */
@@ -341,7 +341,7 @@ ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *
                              const struct hdf5_records *r, struct hdf5_heap **heap)
 {
     unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
-    (void)cursor_take(&c, flags & 1 ? x->maximum : 0);
+    (void)cursor_take(&c, flags & 1 ? x->index_size : 0);
     uint64_t at = cursor_u64(&c), tree = cursor_u64(&c);
     if (c.bad || version)
         return hdf5_fail_short(h, &c, x->what);

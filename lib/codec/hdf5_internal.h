@@ -48,9 +48,9 @@ ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const s
                               cursor *c);
 /* hdf5_checksum - returns the checksum of N bytes, lookup3 by Bob Jenkins. */
 uint32_t hdf5_checksum(const unsigned char *bytes, size_t n);
-/* hdf5_check_sum - fails unless OWN, the checksum of the structure WHAT at ADDR, is SUM, which the file
+/* hdf5_compare_sums - fails unless OWN, the checksum of the structure WHAT at ADDR, is SUM, which the file
  * records. */
-ckpt_status hdf5_check_sum(struct hdf5 *h, uint64_t addr, const char *what, uint32_t own, uint32_t sum);
+ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t own, uint32_t sum);
 /* hdf5_fail_short - fails because the structure WHAT, which C reads, ends too early. */
 ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what);
 
@@ -118,11 +118,12 @@ struct hdf5_records {
 };
 ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r);
 
-/* hdf5_visit_dense - opens the fractal heap of links or attributes that the message C refers to as *HEAP, and
- * calls R->each for the records of their B-tree. Without a heap there are none. */
+/* hdf5_visit_dense - the message C refers to a fractal heap of links or attributes. Opens it, sets *HEAP to
+ * it, and calls R->each for the records of their B-tree. Without a heap there are none. */
 struct hdf5_dense {
-    const char *what;          /* the message, for errors */
-    uint32_t maximum, id_size; /* bytes of the greatest index, which flag 1 adds to C; of an id in the heap */
+    const char *what;    /* the message, for errors */
+    uint32_t index_size; /* bytes of the greatest creation index, which C has if its flag 1 is set */
+    uint32_t id_size;    /* bytes of an id in the heap */
 };
 ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *x,
                              const struct hdf5_records *r, struct hdf5_heap **heap);
@@ -133,11 +134,11 @@ ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, c
 
 /* ---------------------------------------------------------------------- values, data */
 
-/* hdf5_read_value - sets *OUT to the elements of TYPE in SPACE, which C reads. If they cannot be values,
- * sets *OUT to NULL, and *WHY to the reason. */
+/* hdf5_read_value - sets *OUT to the elements of TYPE in SPACE, which C reads. If a ckpt_value cannot hold
+ * them, sets *OUT to NULL, and *WHY to the reason. */
 ckpt_status hdf5_read_value(struct hdf5 *h, const struct hdf5_type *type, const struct hdf5_space *space,
                             cursor c, ckpt_value **out, const char **why);
-/* hdf5_read_texts - sets the texts of D, whose elements are at AT of the file. Refuses too many of them. */
+/* hdf5_read_texts - sets the texts of D, which has ELEMENTS of them. Refuses more than 64 MiB. */
 ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t elements);
 /* hdf5_read_attribute - reads name, type and value of the attribute message C. */
 struct hdf5_attribute {

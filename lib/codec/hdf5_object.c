@@ -141,7 +141,7 @@ static ckpt_status read_messages(struct header *x, cursor *c)
     while (c->left >= head && (!x->old || x->left)) {
         uint32_t type = (uint32_t)cursor_number(c, x->old ? 2 : 1), size = cursor_u16(c);
         uint8_t flags = (uint8_t)cursor_number(c, 1);
-        (void)cursor_take(c, head - (x->old ? 5 : 4)); /* bounded: head is more */
+        (void)cursor_take(c, head - (x->old ? 5 : 4)); /* bounded: head is not less */
         cursor body = cursor_sub(c, size);
         if (body.bad)
             return hdf5_fail_short(x->h, &body, "a message");
@@ -165,8 +165,8 @@ static ckpt_status load_block(struct header *x, uint64_t addr, uint64_t size, cu
         return fail(x->h->err, CKPT_EFORMAT, addr,
                     "a block of an object header with {other bytes} than {=OCHK}");
     c->left -= 4; /* bounded: compared just now */
-    uint32_t sum = load_u32le(c->p + c->left), own = hdf5_checksum(all, (size_t)size - 4);
-    return hdf5_check_sum(x->h, addr, what, own, sum);
+    uint32_t stored = load_u32le(c->p + c->left), computed = hdf5_checksum(all, (size_t)size - 4);
+    return hdf5_compare_sums(x->h, addr, what, computed, stored);
 }
 
 static ckpt_status read_blocks(struct header *x)

@@ -13,7 +13,7 @@ struct tar_entry {
 
 /* tar_list - lists every member of SRC in order, in the arena. Header checksums are verified; links and
  * sparse members are listed, never followed. If LENIENT, SRC may be truncated or damaged: the last member
- * ends with the file, and a member with a damaged header extends to the next valid header. */
+ * ends with the file, and from a damaged header on, all bytes up to the next valid header are one member. */
 ckpt_status tar_list(source *src, arena *a, bool lenient, struct tar_entry **out, size_t *n, ckpt_error *err);
 
 #endif

@@ -129,7 +129,8 @@ static bool holds_arrays(const zip *z)
 }
 
 /* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that are
- * not in the central directory. ARRAYS: SRC is an .npz. The archive has no other faults than t->known. */
+ * not in the central directory. ARRAYS: SRC is an .npz. Call it only if no other fault than t->known was
+ * reported. */
 static ckpt_status audit_zip(source *src, struct audited *t, bool arrays)
 {
     struct zip_audit z = {.src = src, .a = t->c->a, .flaw = report_zip_flaw, .user = t, .any_name = arrays};
@@ -148,27 +149,26 @@ ckpt_status verify_records(const char *path, source *src, uint64_t before, struc
     zip *z;
     if (!is_archive(path, src))
         return CKPT_OK;
-    ckpt_error fault;
-    ckpt_status st = zip_open(src, c->a, &z, err);
     const char *kept = arena_str(c->a, str_c(path)).ptr;
-    if (st != CKPT_OK)
-        fault = *err;
-    if (st == CKPT_EFORMAT && kept) /* reading it reported this fault; the audit finds the others */
+    if (!kept)
+        return fail_memory(err);
+    ckpt_status st = zip_open(src, c->a, &z, err);
+    if (st == CKPT_EFORMAT) { /* opening the file reported this fault; the audit finds the others */
+        ckpt_error fault = *err;
         return audit_zip(src, &(struct audited){.c = c, .path = kept, .known = &fault, .err = err}, false);
+    }
     if (st != CKPT_OK)
         return st == CKPT_ENOMEM ? st : CKPT_OK;
     c->drop = close_zip;
     CKPT_TRY(check_keep_object(c, z, err));
-    if (!kept)
-        return fail_memory(err);
     zip_locate_all(z);
     CKPT_TRY(check_surroundings(z, kept, c, err));
     CKPT_TRY(check_duplicates(z, kept, c, err));
-    map *crcs = find_folders_with_crc(z);
-    st = crcs ? CKPT_OK : fail_memory(err);
+    map *with_crc = find_folders_with_crc(z);
+    st = with_crc ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < z->n; i++)
-        st = add_record(z, i, crcs, kept, c, err);
-    map_free(crcs);
+        st = add_record(z, i, with_crc, kept, c, err);
+    map_free(with_crc);
     if (st != CKPT_OK || c->result->findings != before)
         return st;
     return audit_zip(src, &(struct audited){.c = c, .path = kept, .err = err}, holds_arrays(z));

@@ -1,4 +1,4 @@
-/* sink.c - checks the arguments before any kind of sink is called. */
+/* sink.c - checks the arguments and passes each call on to the kind of sink. */
 #include <inttypes.h>
 
 #include "base/checked.h"

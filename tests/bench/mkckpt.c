@@ -8,7 +8,8 @@
  * --changed the lowest bit of the first element of the middle tensor is inverted. A .pt is like those of
  * torch.save since 2.6: a stored zip, records 64-byte aligned by an "FB" extra field, CRCs, zip64 if needed.
  *
- * Prints the size of the metadata: header, or pickle and directory to the end of the file.
+ * OUT ends in .pt or .safetensors. Prints the size of the metadata: of a .safetensors, the header; of a .pt,
+ * the pickle, and all from the central directory to the end.
  */
 #include <fcntl.h>
 #include <inttypes.h>

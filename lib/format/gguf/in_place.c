@@ -11,15 +11,15 @@ static ckpt_status put_pairs(const struct gguf_file *edited, buf *b, ckpt_error 
 {
     if (edited->header.big_endian || edited->header.version == 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "a file {%s}; those that are edited in place are {=little-endian, of version 2 or 3}",
-                    edited->header.big_endian ? "is big-endian" : "of version 1");
+                    "the file is {%s}; only {=little-endian files of version 2 or 3} are edited in place",
+                    edited->header.big_endian ? "big-endian" : "of version 1");
     buf_u64le(b, edited->n);
     for (size_t i = 0; i < edited->n; i++)
         CKPT_TRY(gguf_put_pair(edited, &edited->pairs[i], b, err));
     return CKPT_OK;
 }
 
-/* pad_header - pads B, a header without its first FIXED_SIZE bytes, up to the data of the file of K. */
+/* pad_header - pads B, a header without its first FIXED_SIZE bytes, up to where the data of K begin. */
 static ckpt_status pad_header(const struct gguf_file *k, buf *b, ckpt_error *err)
 {
     uint64_t end = FIXED_SIZE + (uint64_t)b->len, room = k->header.data - FIXED_SIZE, filled = end;
@@ -35,9 +35,8 @@ static ckpt_status pad_header(const struct gguf_file *k, buf *b, ckpt_error *err
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
-/* ------------------------------------------------------------------------ names */
-
-/* in_place replaces one range, which ends where the data begin, and moves no tensor. */
+/* An edit in place replaces one range, which ends where the data begin, and moves no tensor. So does its
+ * undo. */
 bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
 {
     const struct gguf_file *k = was->container;

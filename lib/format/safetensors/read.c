@@ -61,7 +61,7 @@ struct header {
     ckpt_str last_dtype;     /* the dtype read last, as text */
     ckpt_dtype dtype;        /* the value of last_dtype */
     bool has_metadata;
-    bool has_ties;
+    bool has_ties; /* the metadata records tied names */
     bool has_bad; /* an entry was reported as bad: its data offsets are not known */
     ckpt_error *err;
 };

@@ -69,7 +69,8 @@ static bool is_cast_node(const struct torch_writer *w, const ckpt_value *node)
     return i != MAP_NONE && w->node_storages[i].cast;
 }
 
-/* map_pickle_storages - maps the nodes of one pickle of F to their storages. */
+/* map_pickle_storages - maps the nodes of one pickle of F to their storages, except those that the writer
+ * finds by their keys in the file it rewrites. */
 static ckpt_status map_pickle_storages(struct torch_writer *w, ckpt_file *f, const struct pickle_facts *facts,
                                        ckpt_error *err)
 {
@@ -110,7 +111,7 @@ static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_e
 /* assign_number - sets *OUT to the number of storage S in the archive, which it gets on its first use. */
 static ckpt_status assign_number(struct torch_writer *w, struct storage *s, uint32_t *out, ckpt_error *err)
 {
-    *out = s->number ? s->number - 1 : (uint32_t)w->n;
+    *out = s->number ? s->number - 1 : (uint32_t)w->n; /* s->number is 0 before the first use, else 1 more */
     if (s->number)
         return CKPT_OK;
     struct storage **added = arena_append(w->p->a, &w->items, &w->n, &w->cap, sizeof *added);

@@ -1,4 +1,4 @@
-# sanitize obeys --strict, --json, --dry-run and --root, writes each format, and writes nothing if it refuses.
+# sanitize obeys --strict, --json, --dry-run and --root, writes torch and safetensors, and writes nothing if it refuses.
 f=corpus/torch/t26/numpy.pt
 ckpt sanitize --strict $f -o a.pt; echo $?; ls a.pt 2>/dev/null
 ckpt sanitize -n $f -o a.pt; ls a.pt 2>/dev/null

@@ -1,4 +1,5 @@
-# strip removes a given prefix once, --auto both of two, --anywhere also in the middle of names; keys without it stay.
+# strip removes a given prefix once, --auto as often as it is there, --anywhere also in the middle of names; names
+# without the prefix stay.
 ckpt strip module. corpus/torch/t215/dp_twice.pt -o a.pt
 ckpt ls a.pt
 ckpt strip --auto corpus/torch/t215/dp_twice.pt -o b.pt

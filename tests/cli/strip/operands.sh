@@ -1,4 +1,4 @@
-# If an output is given as an operand, the error explains where it belongs.
+# Operands that are wrong (an output, a prefix with --auto), missing or too many: the error explains what is expected.
 for c in 'strip --auto' 'strip module.' 'add x.' "rename -s a=>b" salvage sanitize; do
     ckpt $c data/train.pt out.pt; echo $?
 done
