@@ -45,7 +45,7 @@ enum argument_kind {
     ROOTS, /* the containers in the paths of such names */
 };
 
-/* What is proposed for each placeholder in the tables of options, in which OPT_CHOICE lists its words. */
+/* What is proposed for each argument in the tables of options, such as FILE; OPT_CHOICE lists its words. */
 static const struct {
     const char *arg;
     enum argument_kind kind;

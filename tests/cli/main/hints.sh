@@ -1,5 +1,5 @@
 # The command in a hint can be copied into a shell whatever the file or tensor is called: the name stays one word, or a
-# placeholder stands for it.
+# NAME or FILE stands for it.
 mkdir bin
 for tool in git ckpt; do printf '#!/bin/sh\nfor a; do printf "[%%s]" "$a"; done; echo\n' >bin/$tool; done
 chmod +x bin/*
