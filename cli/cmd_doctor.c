@@ -75,20 +75,20 @@ static struct advice find_advice(const ckpt_fix *fix)
     return (struct advice){NULL, {0}};
 }
 
-/* add_input - adds J's file as an operand. */
-static void add_input(struct text *to, const struct job *j)
+/* add_input - adds JOB's file as an operand. */
+static void add_input(struct text *to, const struct job *job)
 {
-    if (strcmp(j->path, "-") == 0)
+    if (strcmp(job->path, "-") == 0)
         text_add(to, "FILE"); /* standard input has no name */
     else
-        text_operand(to, j->path);
+        text_operand(to, job->path);
 }
 
 /* add_output - adds a file name that does not exist; for convert, with a suffix that selects a format. */
-static void add_output(struct text *to, const struct job *j, const struct advice *a, const char *suffix)
+static void add_output(struct text *to, const struct job *job, const struct advice *a, const char *suffix)
 {
     bool convert = a->fix.action == CKPT_FIX_CONVERT;
-    text_fixed_name(to, j->path, !suffix && convert && !ckpt_write_format(j->path) ? ".pt" : suffix);
+    text_fixed_name(to, job->path, !suffix && convert && !ckpt_write_format(job->path) ? ".pt" : suffix);
 }
 
 /* Which file names a command line has; within a pipe it has none. */
@@ -98,7 +98,7 @@ struct names {
 };
 
 /* add_command - adds the command line of A. NAMES and the fix of A replace its placeholders. */
-static void add_command(struct text *to, const struct job *j, const struct advice *a, struct names names)
+static void add_command(struct text *to, const struct job *job, const struct advice *a, struct names names)
 {
     static const char *const places[] = {"FILE", "OUT", "ROOT", "FORMAT", "PACKING"};
     const char *const texts[] = {NULL, NULL, a->fix.root, a->fix.format, a->fix.packing};
@@ -109,9 +109,9 @@ static void add_command(struct text *to, const struct job *j, const struct advic
         if (i == 5)
             text_bytes(to, p++, 1);
         else if (i == 0 && names.input)
-            add_input(to, j);
+            add_input(to, job);
         else if (i == 1 && names.output)
-            add_output(to, j, a, names.suffix);
+            add_output(to, job, a, names.suffix);
         else
             text_add(to, texts[i] ? texts[i] : "-");
         p += i < 5 ? strlen(places[i]) : 0;
@@ -119,48 +119,48 @@ static void add_command(struct text *to, const struct job *j, const struct advic
 }
 
 /* add_fix_command - adds the command that fixes D alone. */
-static void add_fix_command(struct text *to, const struct job *j, const ckpt_diagnosis *d)
+static void add_fix_command(struct text *to, const struct job *job, const ckpt_diagnosis *d)
 {
     struct advice a = find_advice(d->fix);
-    add_command(to, j, &a, (struct names){true, true, d->fix->suffix});
+    add_command(to, job, &a, (struct names){true, true, d->fix->suffix});
 }
 
 /* record_step - records the fix of D for add_all_fixes(). */
-static void record_step(struct job *j, const ckpt_diagnosis *d)
+static void record_step(struct job *job, const ckpt_diagnosis *d)
 {
     struct advice a = find_advice(d->fix);
     if (!a.command || a.command->step == NSTEPS)
         return;
-    if (!j->wanted[a.command->step].fix.root) /* a convert with --root also does what one without does */
-        j->wanted[a.command->step] = a;
-    j->suffix = a.fix.suffix;
+    if (!job->wanted[a.command->step].fix.root) /* a convert with --root also does what one without does */
+        job->wanted[a.command->step] = a;
+    job->suffix = a.fix.suffix;
 }
 
 /* add_all_fixes - adds one command line that applies all fixes. Returns false if there are fewer than two. */
-static bool add_all_fixes(struct text *to, const struct job *j)
+static bool add_all_fixes(struct text *to, const struct job *job)
 {
     size_t n = 0, done = 0;
     for (size_t i = 0; i < NSTEPS; i++)
-        n += j->wanted[i].command != NULL;
+        n += job->wanted[i].command != NULL;
     for (size_t i = 0; n > 1 && i < NSTEPS; i++) {
-        if (!j->wanted[i].command)
+        if (!job->wanted[i].command)
             continue;
         text_add(to, done ? " | " : "");
-        add_command(to, j, &j->wanted[i], (struct names){done == 0, done + 1 == n, j->suffix});
+        add_command(to, job, &job->wanted[i], (struct names){done == 0, done + 1 == n, job->suffix});
         done++;
     }
     return n > 1;
 }
 
-static void diagnosis_json(const struct job *j, const ckpt_diagnosis *d)
+static void diagnosis_json(const struct job *job, const ckpt_diagnosis *d)
 {
-    json *row = json_add_object(j->list, NULL);
+    json *row = json_add_object(job->list, NULL);
     struct text fix = {0};
     json_text(row, "code", d->id);
     json_text(row, "level", d->problem ? "problem" : "note");
     json_text(row, "message", d->text);
     if (find_advice(d->fix).command) {
-        add_fix_command(&fix, j, d);
+        add_fix_command(&fix, job, d);
         json_text(row, "fix", fix.ptr);
     }
     if (d->hint[0])
@@ -170,18 +170,18 @@ static void diagnosis_json(const struct job *j, const ckpt_diagnosis *d)
 
 static int collect_diagnosis(void *user, const ckpt_diagnosis *d)
 {
-    struct job *j = user;
-    struct text *to = d->problem ? &j->problems : &j->notes;
-    record_step(j, d);
-    if (j->list) {
-        diagnosis_json(j, d);
+    struct job *job = user;
+    struct text *to = d->problem ? &job->problems : &job->notes;
+    record_step(job, d);
+    if (job->list) {
+        diagnosis_json(job, d);
         return 0;
     }
     text_addf(to, "%s  %s%s%s%s  %s\n", ui.prefix, style_on(d->problem ? RED : YELLOW),
               d->problem ? "" : "note: ", d->id, style_off(d->problem ? RED : YELLOW), d->text);
     if (find_advice(d->fix).command) {
         text_addf(to, "%s    fix: ", ui.prefix);
-        add_fix_command(to, j, d);
+        add_fix_command(to, job, d);
         text_add(to, "\n");
     } else if (d->hint[0]) {
         text_addf(to, "%s    %s\n", ui.prefix, d->hint);
@@ -189,10 +189,10 @@ static int collect_diagnosis(void *user, const ckpt_diagnosis *d)
     return 0;
 }
 
-static void print_doctor_text(const struct job *j, const ckpt_doctor_result *r)
+static void print_doctor_text(const struct job *job, const ckpt_doctor_result *r)
 {
     struct text t = {0};
-    text_name(&t, str_of(j->path));
+    text_name(&t, str_of(job->path));
     text_add(&t, ": ");
     if (r->problems)
         text_noun(&t, r->problems, "problem", "problems");
@@ -203,53 +203,54 @@ static void print_doctor_text(const struct job *j, const ckpt_doctor_result *r)
         text_add(&t, ", ");
         text_size(&t, r->bytes);
     }
-    printf("%s\n%s%s", t.ptr, j->problems.len ? j->problems.ptr : "", j->notes.len ? j->notes.ptr : "");
+    printf("%s\n%s%s", t.ptr, job->problems.len ? job->problems.ptr : "",
+           job->notes.len ? job->notes.ptr : "");
     text_clear(&t);
     text_addf(&t, "  all at once: ");
-    if (add_all_fixes(&t, j))
+    if (add_all_fixes(&t, job))
         line_put(&t);
     text_free(&t);
 }
 
-static void print_doctor_json(const struct job *j, const ckpt_doctor_result *r)
+static void print_doctor_json(const struct job *job, const ckpt_doctor_result *r)
 {
     struct text fix = {0};
-    json_format(j->head, r->format);
-    json_bool(j->head, "healthy", r->problems == 0);
-    json_u64(json_add_object(j->head, "total"), "tensors", r->tensors);
-    json_u64(j->head, "bytes", r->bytes);
-    json_u64(j->head, "read", r->read);
-    if (add_all_fixes(&fix, j))
-        json_text(j->head, "fix", fix.ptr);
-    json_line(j->head, stdout);
+    json_format(job->head, r->format);
+    json_bool(job->head, "healthy", r->problems == 0);
+    json_u64(json_add_object(job->head, "total"), "tensors", r->tensors);
+    json_u64(job->head, "bytes", r->bytes);
+    json_u64(job->head, "read", r->read);
+    if (add_all_fixes(&fix, job))
+        json_text(job->head, "fix", fix.ptr);
+    json_line(job->head, stdout);
     text_free(&fix);
 }
 
 static int diagnose_file(const char *path)
 {
-    struct job j = {.path = path};
+    struct job job = {.path = path};
     const ckpt_work how = ui_work();
     ckpt_doctor_options o = {
         .struct_size = sizeof o, .quick = quick, .finite = finite, .how = &how, .limits = &ui.limits};
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     ckpt_error err;
     if (ui.json) {
-        j.head = json_schema("ckpt.doctor.v1");
-        json_text(j.head, "file", path);
-        j.list = json_add_array(j.head, "diagnoses");
+        job.head = json_schema("ckpt.doctor.v1");
+        json_text(job.head, "file", path);
+        job.list = json_add_array(job.head, "diagnoses");
     }
     progress_begin("examining");
-    ckpt_status st = ckpt_doctor(path, &o, collect_diagnosis, &j, &r, &err);
+    ckpt_status st = ckpt_doctor(path, &o, collect_diagnosis, &job, &r, &err);
     progress_end();
     int status = st != CKPT_OK ? report_error(&err, path) : r.problems ? EXIT_NO : EXIT_OK;
     if (status == EXIT_TROUBLE)
-        json_free(j.head);
+        json_free(job.head);
     else if (ui.json)
-        print_doctor_json(&j, &r);
+        print_doctor_json(&job, &r);
     else if (r.problems || !ui.quiet)
-        print_doctor_text(&j, &r);
-    text_free(&j.problems);
-    text_free(&j.notes);
+        print_doctor_text(&job, &r);
+    text_free(&job.problems);
+    text_free(&job.notes);
     return status;
 }
 

@@ -46,50 +46,50 @@ struct job {
 
 /* digest_all - computes the digests of the tensors that match --glob, with the dtypes of --cast, and the
  * digest of the file. */
-static ckpt_status digest_all(struct job *j, ckpt_error *err)
+static ckpt_status digest_all(struct job *job, ckpt_error *err)
 {
     const ckpt_work how = ui_work();
     ckpt_status s = CKPT_OK;
-    ckpt_file_ignore_case(j->f, ui.ignore_case);
+    ckpt_file_ignore_case(job->f, ui.ignore_case);
     if (globs.n)
-        s = ckpt_file_narrow(j->f, NULL, globs.at, globs.n, err);
+        s = ckpt_file_narrow(job->f, NULL, globs.at, globs.n, err);
     if (s == CKPT_OK && cast)
-        s = ckpt_file_digest_as(j->f, cast_dtype, err);
+        s = ckpt_file_digest_as(job->f, cast_dtype, err);
     if (s != CKPT_OK)
         return s;
-    j->digests = mem_new(ckpt_tensor_count(j->f), CKPT_DIGEST_MAX);
+    job->digests = mem_new(ckpt_tensor_count(job->f), CKPT_DIGEST_MAX);
     progress_begin("hashing");
-    s = ckpt_digest_tensors(j->f, j->alg, &how, j->digests, err);
+    s = ckpt_digest_tensors(job->f, job->alg, &how, job->digests, err);
     progress_end();
-    return s == CKPT_OK ? ckpt_digest_file(j->f, j->alg, j->digests, j->whole, err) : s;
+    return s == CKPT_OK ? ckpt_digest_file(job->f, job->alg, job->digests, job->whole, err) : s;
 }
 
-static void print_hash_text(const struct job *j, const uint32_t *rows, size_t n)
+static void print_hash_text(const struct job *job, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
     for (size_t i = 0; i < n && !total; i++) {
-        const ckpt_tensor it = tensor_at(j->f, rows[i]), *t = &it;
+        const ckpt_tensor it = tensor_at(job->f, rows[i]), *t = &it;
         if (!t->has_data)
             continue;
         text_clear(&out);
-        text_hex(&out, j->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, j->nbytes);
+        text_hex(&out, job->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, job->nbytes);
         text_add(&out, "  ");
         text_name(&out, t->name);
         line_put(&out);
     }
     text_clear(&out);
-    text_hex(&out, j->whole, j->nbytes);
+    text_hex(&out, job->whole, job->nbytes);
     text_add(&out, "  ");
-    text_name(&out, str_of(ckpt_file_path(j->f)));
+    text_name(&out, str_of(ckpt_file_path(job->f)));
     printf("%s\n", out.ptr);
     text_free(&out);
 }
 
 /* tensor_as_hashed - returns row I with the dtype in which it is hashed. */
-static ckpt_tensor tensor_as_hashed(const struct job *j, uint32_t i)
+static ckpt_tensor tensor_as_hashed(const struct job *job, uint32_t i)
 {
-    ckpt_tensor t = tensor_at(j->f, i);
-    ckpt_dtype dtype = ckpt_digest_dtype(j->f, i);
+    ckpt_tensor t = tensor_at(job->f, i);
+    ckpt_dtype dtype = ckpt_digest_dtype(job->f, i);
     if (dtype != t.dtype) {
         t.dtype = (uint16_t)dtype;
         t.nbytes = t.elements * (ckpt_dtype_bits(dtype) / 8);
@@ -97,49 +97,49 @@ static ckpt_tensor tensor_as_hashed(const struct job *j, uint32_t i)
     return t;
 }
 
-static void print_hash_json(const struct job *j, const uint32_t *rows, size_t n)
+static void print_hash_json(const struct job *job, const uint32_t *rows, size_t n)
 {
     json *head = json_schema("ckpt.hash.v1"), *tail = json_object();
-    json_text(head, "file", ckpt_file_path(j->f));
-    json_text(head, "format", ckpt_file_format(j->f));
-    json_text(head, "algorithm", j->alg == CKPT_XXH3 ? "xxh3-128" : "sha256");
+    json_text(head, "file", ckpt_file_path(job->f));
+    json_text(head, "format", ckpt_file_format(job->f));
+    json_text(head, "algorithm", job->alg == CKPT_XXH3 ? "xxh3-128" : "sha256");
     json_begin(head, "tensors", stdout);
     for (size_t i = 0; i < n && !total; i++) {
-        const ckpt_tensor it = tensor_as_hashed(j, rows[i]), *t = &it;
+        const ckpt_tensor it = tensor_as_hashed(job, rows[i]), *t = &it;
         json *row = json_object();
         json_tensor(row, t);
         if (t->has_data)
-            json_hex(row, "digest", j->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, j->nbytes);
+            json_hex(row, "digest", job->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, job->nbytes);
         json_row(row, stdout);
     }
-    json_hex(tail, "digest", j->whole, j->nbytes);
+    json_hex(tail, "digest", job->whole, job->nbytes);
     json_end(tail, stdout);
 }
 
 static int hash_file(const char *path)
 {
-    struct job j = {.alg = xxh3 ? CKPT_XXH3 : CKPT_SHA256, .nbytes = xxh3 ? 16 : 32};
+    struct job job = {.alg = xxh3 ? CKPT_XXH3 : CKPT_SHA256, .nbytes = xxh3 ? 16 : 32};
     ckpt_error err;
     size_t n;
-    j.f = open_input(path, ignore_crc);
-    if (!j.f)
+    job.f = open_input(path, ignore_crc);
+    if (!job.f)
         return EXIT_TROUBLE;
-    if (globs.n && !any_row_matches(j.f, globs.at, globs.n)) {
-        notice_no_match(j.f, globs.at, globs.n);
-        close_input(j.f);
+    if (globs.n && !any_row_matches(job.f, globs.at, globs.n)) {
+        notice_no_match(job.f, globs.at, globs.n);
+        close_input(job.f);
         return EXIT_NO;
     }
-    int status = digest_all(&j, &err) == CKPT_OK ? EXIT_OK : report_error(&err, path);
+    int status = digest_all(&job, &err) == CKPT_OK ? EXIT_OK : report_error(&err, path);
     if (status == EXIT_OK) {
-        uint32_t *rows = rows_sorted(j.f, NULL, 0, ORDER_NATURAL, &n);
+        uint32_t *rows = rows_sorted(job.f, NULL, 0, ORDER_NATURAL, &n);
         if (ui.json)
-            print_hash_json(&j, rows, n);
+            print_hash_json(&job, rows, n);
         else
-            print_hash_text(&j, rows, n);
+            print_hash_text(&job, rows, n);
         free(rows);
     }
-    free(j.digests);
-    close_input(j.f);
+    free(job.digests);
+    close_input(job.f);
     return status;
 }
 

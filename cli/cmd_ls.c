@@ -78,23 +78,23 @@ static void add_remark(struct text *out, const ckpt_tensor *t)
         text_addf(out, "%sneg", gap);
 }
 
-static void long_cells(struct table *w, const ckpt_file *f, const ckpt_tensor *t)
+static void long_cells(struct table *table, const ckpt_file *f, const ckpt_tensor *t)
 {
     ckpt_storage s = CKPT_INIT(ckpt_storage);
     bool stored = ckpt_storage_at(f, t->storage, &s);
     if (stored)
-        text_name(&w->text, s.key);
-    table_cell(w);
+        text_name(&table->text, s.key);
+    table_cell(table);
     if (stored)
-        text_uint(&w->text, t->storage_offset);
-    table_cell(w);
+        text_uint(&table->text, t->storage_offset);
+    table_cell(table);
     if (t->has_shape && stored)
-        add_stride_list(&w->text, t, ", ");
-    table_cell(w);
-    add_tie_cell(&w->text, f, t);
-    table_cell(w);
-    add_remark(&w->text, t);
-    table_cell(w);
+        add_stride_list(&table->text, t, ", ");
+    table_cell(table);
+    add_tie_cell(&table->text, f, t);
+    table_cell(table);
+    add_remark(&table->text, t);
+    table_cell(table);
 }
 
 struct listing {
@@ -103,37 +103,37 @@ struct listing {
     size_t n;
 };
 
-static void table_rows(struct table *w, const void *user)
+static void table_rows(struct table *table, const void *user)
 {
     static const char *const head[] = {"NAME",   "DTYPE",  "SHAPE",   "SIZE",       "STORAGE",
                                        "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
     const struct listing *l = user;
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
-    table_header(w, head);
+    table_header(table, head);
     for (size_t i = 0; i < l->n; i++) {
         (void)ckpt_tensor_at(l->f, l->rows[i], &t);
-        table_row(w, PLAIN);
-        text_name(&w->text, t.name);
-        table_cell(w);
-        text_dtype(&w->text, &t);
-        table_cell(w);
-        text_shape(&w->text, &t);
-        table_cell(w);
+        table_row(table, PLAIN);
+        text_name(&table->text, t.name);
+        table_cell(table);
+        text_dtype(&table->text, &t);
+        table_cell(table);
+        text_shape(&table->text, &t);
+        table_cell(table);
         if (t.has_data)
-            text_size(&w->text, t.nbytes);
+            text_size(&table->text, t.nbytes);
         else
-            text_add(&w->text, "-");
-        table_cell(w);
+            text_add(&table->text, "-");
+        table_cell(table);
         if (wide)
-            long_cells(w, l->f, &t);
+            long_cells(table, l->f, &t);
     }
 }
 
 static void print_ls_table(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
-    struct table w = {.columns = wide ? 9 : 4, .right = {false, false, false, true, true, true}};
-    table_flow(&w, table_rows, &(struct listing){f, rows, n}, stdout, ui.tty);
-    table_free(&w);
+    struct table table = {.columns = wide ? 9 : 4, .right = {false, false, false, true, true, true}};
+    table_flow(&table, table_rows, &(struct listing){f, rows, n}, stdout, ui.tty);
+    table_free(&table);
 }
 
 static void print_ls_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)

@@ -170,16 +170,16 @@ static unsigned long seconds_for(const char *path)
            (stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (unsigned long)(st.st_size / PER_SECOND) : 0);
 }
 
-static void scan_in_child(const struct job *j, const char *path)
+static void scan_in_child(const struct job *job, const char *path)
 {
-    struct child_result *result = j->child;
+    struct child_result *result = job->child;
     result->seconds = child_limit(seconds_for(path));
-    if (j->spool >= 0 && dup2(j->spool, STDOUT_FILENO) < 0)
+    if (job->spool >= 0 && dup2(job->spool, STDOUT_FILENO) < 0)
         _exit(EXIT_TROUBLE);
-    result->code = scan_one(j->report, path, true, &result->verdict);
+    result->code = scan_one(job->report, path, true, &result->verdict);
     result->rows = json_has_rows(false);
     errno = 0;
-    if (j->spool < 0)
+    if (job->spool < 0)
         result->full = finish_output(EXIT_OK) != EXIT_OK;
     else if (fflush(stdout) || ferror(stdout))
         result->unwritten = errno ? errno : EIO;
@@ -189,14 +189,14 @@ static void scan_in_child(const struct job *j, const char *path)
 
 /* scan_in_sandbox - scans PATH in a child process, which opens the file and then gives up its rights. A JSON
  * report is printed when it is complete, because half a record would make the document invalid. */
-static int scan_in_sandbox(const struct job *j, const char *path)
+static int scan_in_sandbox(const struct job *job, const char *path)
 {
-    struct child_result *result = j->child;
+    struct child_result *result = job->child;
     int status;
     *result = (struct child_result){.code = EXIT_TROUBLE, .verdict = SCAN_INCOMPLETE};
     if (finish_output(EXIT_OK) != EXIT_OK) /* so that the child does not print the same error */
         exit(EXIT_TROUBLE);
-    if (j->spool >= 0 && (ftruncate(j->spool, 0) || lseek(j->spool, 0, SEEK_SET)))
+    if (job->spool >= 0 && (ftruncate(job->spool, 0) || lseek(job->spool, 0, SEEK_SET)))
         return report_failure(CKPT_EIO, path, "--sandbox=off scans without",
                               "cannot make room for its report: %s", strerror(errno));
     pid_t child = child_start();
@@ -204,35 +204,35 @@ static int scan_in_sandbox(const struct job *j, const char *path)
         return report_failure(CKPT_ENOMEM, path, "--sandbox=off scans without",
                               "cannot start a process for it: %s", strerror(errno));
     if (child == 0)
-        scan_in_child(j, path);
+        scan_in_child(job, path);
     status = child_wait(child);
     if (result->full)
         _exit(EXIT_TROUBLE);
     if (!result->done)
-        return report_dead_child(j->report, path, result, status);
-    if (j->spool >= 0)
-        print_spool(j->spool);
+        return report_dead_child(job->report, path, result, status);
+    if (job->spool >= 0)
+        print_spool(job->spool);
     (void)json_has_rows(result->rows);
     return result->code;
 }
 
 static void scan_path(void *user, const char *path)
 {
-    struct job *j = user;
+    struct job *job = user;
     int verdict = SCAN_INCOMPLETE, code;
     struct text name = {0};
-    files_name_lines(path, FILES_LINES, j->several, &name);
-    if (j->child) {
-        code = scan_in_sandbox(j, path);
-        verdict = j->child->done ? j->child->verdict : verdict;
+    files_name_lines(path, FILES_LINES, job->several, &name);
+    if (job->child) {
+        code = scan_in_sandbox(job, path);
+        verdict = job->child->done ? job->child->verdict : verdict;
     } else {
-        code = scan_one(j->report, path, false, &verdict);
+        code = scan_one(job->report, path, false, &verdict);
     }
     files_unname_lines(&name);
-    j->files++;
-    j->by_verdict[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
-    j->found = j->found || code == EXIT_NO;
-    j->unsure = j->unsure || code == EXIT_TROUBLE;
+    job->files++;
+    job->by_verdict[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
+    job->found = job->found || code == EXIT_NO;
+    job->unsure = job->unsure || code == EXIT_TROUBLE;
 }
 
 /* map_shared_result - maps memory that is shared with the children, for their results. Returns NULL with
@@ -249,25 +249,25 @@ static struct child_result *map_shared_result(void)
 
 /* prepare_sandbox - prepares to scan in child processes, if --sandbox asks for it and it works. Returns
  * false after printing an error. */
-static bool prepare_sandbox(struct job *j)
+static bool prepare_sandbox(struct job *job)
 {
-    j->child = map_shared_result();
-    j->spool = j->child && j->report != &scan_text ? open_spool() : -1;
-    if (!j->child || j->report == &scan_text || j->spool >= 0)
+    job->child = map_shared_result();
+    job->spool = job->child && job->report != &scan_text ? open_spool() : -1;
+    if (!job->child || job->report == &scan_text || job->spool >= 0)
         return true;
     if (sandbox != SANDBOX_AUTO)
         return report_failure(CKPT_EIO, NULL, "set TMPDIR to a writable folder",
                               "no temporary file for the reports: %s", strerror(errno)) == EXIT_OK;
-    j->child = NULL;
+    job->child = NULL;
     return true;
 }
 
 int run_scan(int n, char **operand)
 {
-    struct job j = {.report = sarif     ? &scan_sarif
-                              : ui.json ? &scan_json
-                                        : &scan_text,
-                    .several = n > 1 || is_folder(operand[0])};
+    struct job job = {.report = sarif     ? &scan_sarif
+                                : ui.json ? &scan_json
+                                          : &scan_text,
+                      .several = n > 1 || is_folder(operand[0])};
     uint64_t unread = 0;
     if (sarif && ui.json)
         return usage_error("scan", "--sarif and --json are two reports; choose one");
@@ -277,23 +277,23 @@ int run_scan(int n, char **operand)
         return sandbox_enter() && sandbox_self_test()
                    ? EXIT_OK
                    : report_failure(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);
-    if (!prepare_sandbox(&j))
+    if (!prepare_sandbox(&job))
         return EXIT_TROUBLE;
-    if (j.report->start)
-        j.report->start();
+    if (job.report->start)
+        job.report->start();
     for (int i = 0; i < n; i++) {
-        struct folder_walk w = {.file = scan_path, .user = &j};
+        struct folder_walk w = {.file = scan_path, .user = &job};
         walk_folder(&w, operand[i]);
         print_skipped(&w, operand[i]);
         unread += w.unread;
     }
-    bool whole = !j.unsure && !unread && j.files;
-    int code = j.found ? EXIT_NO : whole ? EXIT_OK : EXIT_TROUBLE;
-    if (j.report->finish)
-        j.report->finish(code, whole);
-    if (j.report == &scan_text && !ui.quiet)
-        scan_print_summary(j.by_verdict);
-    if (j.files == 0)
+    bool whole = !job.unsure && !unread && job.files;
+    int code = job.found ? EXIT_NO : whole ? EXIT_OK : EXIT_TROUBLE;
+    if (job.report->finish)
+        job.report->finish(code, whole);
+    if (job.report == &scan_text && !ui.quiet)
+        scan_print_summary(job.by_verdict);
+    if (job.files == 0)
         (void)report_failure(CKPT_ENOTFOUND, operand[0], NULL, "nothing to scan");
     return code;
 }

@@ -125,45 +125,45 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
 
 /* ------------------------------------------------------------------- values */
 
-static void tensor_cells(struct table *w, const ckpt_file *f, uint32_t row)
+static void tensor_cells(struct table *table, const ckpt_file *f, uint32_t row)
 {
     const ckpt_tensor t = tensor_at(f, row);
-    text_dtype(&w->text, &t);
-    table_cell(w);
-    text_shape(&w->text, &t);
-    table_cell(w);
+    text_dtype(&table->text, &t);
+    table_cell(table);
+    text_shape(&table->text, &t);
+    table_cell(table);
 }
 
-static void item_cells(struct table *w, const ckpt_file *f, const ckpt_value *v)
+static void item_cells(struct table *table, const ckpt_file *f, const ckpt_value *v)
 {
     char type[256];
     uint32_t row = ckpt_value_tensor(v);
     if (row != CKPT_NO_TENSOR) {
-        tensor_cells(w, f, row);
+        tensor_cells(table, f, row);
         return;
     }
-    text_add(&w->text, ckpt_value_type_name(v, type, sizeof type));
-    table_cell(w);
-    text_value(&w->text, v, 8);
-    table_cell(w);
+    text_add(&table->text, ckpt_value_type_name(v, type, sizeof type));
+    table_cell(table);
+    text_value(&table->text, v, 8);
+    table_cell(table);
 }
 
 static void print_items(const ckpt_file *f, const ckpt_value *v)
 {
-    struct table w = {.columns = 3};
+    struct table table = {.columns = 3};
     const ckpt_value *key, *val;
-    table_header(&w, NULL);
+    table_header(&table, NULL);
     for (size_t i = 0; ckpt_value_item(v, i, &key, &val); i++) {
-        table_row(&w, PLAIN);
+        table_row(&table, PLAIN);
         if (key)
-            text_key(&w.text, key);
+            text_key(&table.text, key);
         else
-            text_addf(&w.text, "%zu", i);
-        table_cell(&w);
-        item_cells(&w, f, val);
+            text_addf(&table.text, "%zu", i);
+        table_cell(&table);
+        item_cells(&table, f, val);
     }
-    table_print(&w, stdout, false);
-    table_free(&w);
+    table_print(&table, stdout, false);
+    table_free(&table);
 }
 
 static void value_head(const char *title, const ckpt_value *v, size_t n)
@@ -410,16 +410,16 @@ static void below_json(const ckpt_file *f, const char *prefix, const uint32_t *r
 
 static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *rows, size_t n)
 {
-    struct table w = {.columns = 3};
-    table_header(&w, NULL);
+    struct table table = {.columns = 3};
+    table_header(&table, NULL);
     for (size_t i = 0; i < n; i++) {
-        table_row(&w, PLAIN);
-        text_name(&w.text, row_below(f, rows[i], prefix));
-        table_cell(&w);
-        tensor_cells(&w, f, rows[i]);
+        table_row(&table, PLAIN);
+        text_name(&table.text, row_below(f, rows[i], prefix));
+        table_cell(&table);
+        tensor_cells(&table, f, rows[i]);
     }
-    table_print(&w, stdout, false);
-    table_free(&w);
+    table_print(&table, stdout, false);
+    table_free(&table);
 }
 
 /* show_below - shows the tensors whose names begin with PREFIX and a dot, where PREFIX is not a container;

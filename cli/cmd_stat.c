@@ -134,107 +134,107 @@ static bool is_shown(unsigned column)
 }
 
 /* end_cell - ends the cell whose text was added, or removes that text if COLUMN is not shown. */
-static void end_cell(struct table *w, unsigned column)
+static void end_cell(struct table *table, unsigned column)
 {
     if (is_shown(column))
-        table_cell(w);
+        table_cell(table);
     else
-        w->text.len = w->begun;
+        table->text.len = table->begun;
 }
 
-static void add_header_row(struct table *w)
+static void add_header_row(struct table *table)
 {
-    table_row(w, BOLD);
+    table_row(table, BOLD);
     for (unsigned i = 0; i < COLUMNS; i++) {
-        text_add(&w->text, titles[i]);
-        end_cell(w, i);
+        text_add(&table->text, titles[i]);
+        end_cell(table, i);
     }
 }
 
-static void add_empty_cells(struct table *w, unsigned from, unsigned to)
+static void add_empty_cells(struct table *table, unsigned from, unsigned to)
 {
     for (; from <= to; from++) {
-        text_add(&w->text, "-");
-        end_cell(w, from);
+        text_add(&table->text, "-");
+        end_cell(table, from);
     }
 }
 
-static void real_cell(struct table *w, double x, unsigned column)
+static void real_cell(struct table *table, double x, unsigned column)
 {
     if (isnan(x))
-        text_add(&w->text, "-");
+        text_add(&table->text, "-");
     else
-        text_addf(&w->text, "%.4g", x);
-    end_cell(w, column);
+        text_addf(&table->text, "%.4g", x);
+    end_cell(table, column);
 }
 
-static void row_cells(struct table *w, const ckpt_tensor *t, const ckpt_stats *s, bool fine)
+static void row_cells(struct table *table, const ckpt_tensor *t, const ckpt_stats *s, bool fine)
 {
-    table_row(w, s->nan || s->inf ? RED : PLAIN);
-    text_name(&w->text, t->name);
-    end_cell(w, NAME);
-    text_dtype(&w->text, t);
-    end_cell(w, DTYPE);
+    table_row(table, s->nan || s->inf ? RED : PLAIN);
+    text_name(&table->text, t->name);
+    end_cell(table, NAME);
+    text_dtype(&table->text, t);
+    end_cell(table, DTYPE);
     if (!s->numeric) {
-        add_empty_cells(w, MIN, HISTOGRAM);
+        add_empty_cells(table, MIN, HISTOGRAM);
         return;
     }
     if (s->finite) {
-        add_extreme(&w->text, t, s, false, false);
-        end_cell(w, MIN);
-        add_extreme(&w->text, t, s, true, false);
-        end_cell(w, MAX);
-        real_cell(w, s->mean, MEAN);
-        real_cell(w, s->std, STD);
-        real_cell(w, s->norm, NORM);
+        add_extreme(&table->text, t, s, false, false);
+        end_cell(table, MIN);
+        add_extreme(&table->text, t, s, true, false);
+        end_cell(table, MAX);
+        real_cell(table, s->mean, MEAN);
+        real_cell(table, s->std, STD);
+        real_cell(table, s->norm, NORM);
     } else {
-        add_empty_cells(w, MIN, NORM);
+        add_empty_cells(table, MIN, NORM);
     }
-    add_share(&w->text, s->zeros, count_numbers(s));
-    end_cell(w, ZEROS);
-    text_uint(&w->text, s->nan);
-    end_cell(w, NAN_COUNT);
-    text_uint(&w->text, s->inf);
-    end_cell(w, INF_COUNT);
-    add_histogram(&w->text, s, fine);
-    end_cell(w, HISTOGRAM);
+    add_share(&table->text, s->zeros, count_numbers(s));
+    end_cell(table, ZEROS);
+    text_uint(&table->text, s->nan);
+    end_cell(table, NAN_COUNT);
+    text_uint(&table->text, s->inf);
+    end_cell(table, INF_COUNT);
+    add_histogram(&table->text, s, fine);
+    end_cell(table, HISTOGRAM);
 }
 
-static void fill_table(struct table *w, const struct job *j)
+static void fill_table(struct table *table, const struct job *job)
 {
     bool fine = has_blocks();
-    *w = (struct table){.columns = COLUMNS - left_out};
+    *table = (struct table){.columns = COLUMNS - left_out};
     for (unsigned i = MIN, column = is_shown(DTYPE) ? 2 : 1; i < HISTOGRAM; i++)
         if (is_shown(i))
-            w->right[column++] = true;
-    add_header_row(w);
-    for (size_t i = 0; i < j->n; i++) {
-        const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
-        row_cells(w, &it, &j->stats[i], fine);
+            table->right[column++] = true;
+    add_header_row(table);
+    for (size_t i = 0; i < job->n; i++) {
+        const ckpt_tensor it = tensor_at(job->f, job->rows[i]);
+        row_cells(table, &it, &job->stats[i], fine);
     }
 }
 
-/* fits_terminal - returns true if W fits the terminal when names are wrapped to half of its width. */
-static bool fits_terminal(const struct table *w)
+/* fits_terminal - returns true if TABLE fits the terminal when names are wrapped to half of its width. */
+static bool fits_terminal(const struct table *table)
 {
-    size_t all = w->width[0] < ui.width / 2 ? w->width[0] : ui.width / 2;
-    for (unsigned i = 1; i < w->columns; i++)
-        all += 2 + w->width[i];
+    size_t all = table->width[0] < ui.width / 2 ? table->width[0] : ui.width / 2;
+    for (unsigned i = 1; i < table->columns; i++)
+        all += 2 + table->width[i];
     return all <= ui.width;
 }
 
-static void print_stat_table(const struct job *j)
+static void print_stat_table(const struct job *job)
 {
-    struct table w;
+    struct table table;
     left_out = 0;
-    fill_table(&w, j);
-    while (left_out < sizeof dispensable / sizeof *dispensable && !fits_terminal(&w)) {
-        table_free(&w);
+    fill_table(&table, job);
+    while (left_out < sizeof dispensable / sizeof *dispensable && !fits_terminal(&table)) {
+        table_free(&table);
         left_out++;
-        fill_table(&w, j);
+        fill_table(&table, job);
     }
-    table_print(&w, stdout, ui.tty);
-    table_free(&w);
+    table_print(&table, stdout, ui.tty);
+    table_free(&table);
 }
 
 static void tsv_real(struct text *out, double x)
@@ -268,13 +268,13 @@ static void tsv_row(struct text *out, const ckpt_tensor *t, const ckpt_stats *s)
         text_addf(out, "%s%" PRIu64, i ? "," : "\t", s->histogram[i]);
 }
 
-static void print_stat_tsv(const struct job *j)
+static void print_stat_tsv(const struct job *job)
 {
     struct text out = {0};
-    for (size_t i = 0; i < j->n; i++) {
-        const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
+    for (size_t i = 0; i < job->n; i++) {
+        const ckpt_tensor it = tensor_at(job->f, job->rows[i]);
         text_clear(&out);
-        tsv_row(&out, &it, &j->stats[i]);
+        tsv_row(&out, &it, &job->stats[i]);
         line_put(&out);
     }
     text_free(&out);
@@ -289,14 +289,14 @@ struct sums {
 };
 
 /* sum_stats - returns the totals of all rows; aliases of the same bytes count once. */
-static struct sums sum_stats(const struct job *j)
+static struct sums sum_stats(const struct job *job)
 {
     struct sums sum = {.min = (double)INFINITY, .max = -(double)INFINITY};
-    bool *seen = mem_new(ckpt_tensor_count(j->f), sizeof *seen);
-    for (size_t i = 0; i < j->n; i++) {
-        const ckpt_tensor it = tensor_at(j->f, j->rows[i]), *t = &it;
-        const ckpt_stats *s = &j->stats[i];
-        bool *same = &seen[t->alias_of == CKPT_NO_TENSOR ? j->rows[i] : t->alias_of];
+    bool *seen = mem_new(ckpt_tensor_count(job->f), sizeof *seen);
+    for (size_t i = 0; i < job->n; i++) {
+        const ckpt_tensor it = tensor_at(job->f, job->rows[i]), *t = &it;
+        const ckpt_stats *s = &job->stats[i];
+        bool *same = &seen[t->alias_of == CKPT_NO_TENSOR ? job->rows[i] : t->alias_of];
         sum.all.tensors += t->part_of == CKPT_NO_TENSOR;
         if (*same || !t->has_data)
             continue;
@@ -316,14 +316,14 @@ static struct sums sum_stats(const struct job *j)
     return sum;
 }
 
-static void print_stat_totals(const struct job *j)
+static void print_stat_totals(const struct job *job)
 {
     struct text out = {0}, found = {0};
-    struct sums sum = sum_stats(j);
+    struct sums sum = sum_stats(job);
     text_totals(&out, &sum.all, " · ");
     if (sum.min <= sum.max)
         text_addf(&found, "floats %.4g to %.4g, norm %.4g · ", sum.min, sum.max, sqrt(sum.squares));
-    text_addf(&found, "%" PRIu64 " NaN, %" PRIu64 " Inf · %s", sum.nan, sum.inf, ckpt_file_title(j->f));
+    text_addf(&found, "%" PRIu64 " NaN, %" PRIu64 " Inf · %s", sum.nan, sum.inf, ckpt_file_title(job->f));
     bool fits = text_columns(out.ptr, out.len) + text_columns(found.ptr, found.len) + 3 <= ui.width;
     printf("%s%s%s%s%s\n", style_on(DIM), out.ptr, fits ? " · " : "\n", found.ptr, style_off(DIM));
     text_free(&found);
@@ -371,16 +371,16 @@ static json *stat_row_json(const ckpt_tensor *t, const ckpt_stats *s)
     return to;
 }
 
-static void print_stat_json(const struct job *j)
+static void print_stat_json(const struct job *job)
 {
     json *head = json_schema("ckpt.stat.v1"), *tail = json_object();
-    struct sums sum = sum_stats(j);
-    json_text(head, "file", ckpt_file_path(j->f));
-    json_text(head, "format", ckpt_file_format(j->f));
+    struct sums sum = sum_stats(job);
+    json_text(head, "file", ckpt_file_path(job->f));
+    json_text(head, "format", ckpt_file_format(job->f));
     json_begin(head, "tensors", stdout);
-    for (size_t i = 0; i < j->n; i++) {
-        const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
-        json_row(stat_row_json(&it, &j->stats[i]), stdout);
+    for (size_t i = 0; i < job->n; i++) {
+        const ckpt_tensor it = tensor_at(job->f, job->rows[i]);
+        json_row(stat_row_json(&it, &job->stats[i]), stdout);
     }
     json *total = json_totals(tail, "total", sum.all.tensors, sum.all.elements, sum.all.bytes);
     bool any = sum.min <= sum.max;
@@ -397,15 +397,15 @@ static void print_stat_json(const struct job *j)
 
 /* check_fail_on - checks the rows by --fail-on. Returns EXIT_NO after a notice of the first tensor that
  * fails, else EXIT_OK. */
-static int check_fail_on(const struct job *j, const char *path)
+static int check_fail_on(const struct job *job, const char *path)
 {
     ckpt_str first = {0};
     size_t bad = 0;
-    for (size_t i = 0; i < j->n; i++) {
-        if (!(fail_on_nan && j->stats[i].nan) && !(fail_on_inf && j->stats[i].inf))
+    for (size_t i = 0; i < job->n; i++) {
+        if (!(fail_on_nan && job->stats[i].nan) && !(fail_on_inf && job->stats[i].inf))
             continue;
         if (!bad++)
-            first = ckpt_tensor_name(j->f, j->rows[i]);
+            first = ckpt_tensor_name(job->f, job->rows[i]);
     }
     if (!bad)
         return EXIT_OK;
@@ -418,47 +418,47 @@ static int check_fail_on(const struct job *j, const char *path)
     return EXIT_NO;
 }
 
-static void print_stats(const struct job *j)
+static void print_stats(const struct job *job)
 {
     if (ui.json)
-        print_stat_json(j);
+        print_stat_json(job);
     else if (as_tsv)
-        print_stat_tsv(j);
+        print_stat_tsv(job);
     else
-        print_stat_table(j);
+        print_stat_table(job);
     if (ui.tty && !ui.json && !as_tsv)
-        print_stat_totals(j);
+        print_stat_totals(job);
 }
 
-static int compute_and_print(struct job *j, const char *path)
+static int compute_and_print(struct job *job, const char *path)
 {
     const ckpt_work how = ui_work();
     ckpt_error err;
-    if (!j->n && globs.n) {
-        notice_no_match(j->f, globs.at, globs.n);
+    if (!job->n && globs.n) {
+        notice_no_match(job->f, globs.at, globs.n);
         return EXIT_NO;
     }
-    j->stats = mem_new(j->n + 1, sizeof *j->stats);
-    j->stats->struct_size = sizeof *j->stats;
+    job->stats = mem_new(job->n + 1, sizeof *job->stats);
+    job->stats->struct_size = sizeof *job->stats;
     progress_begin("reading");
-    ckpt_status s = ckpt_stat(j->f, j->rows, j->n, &how, j->stats, &err);
+    ckpt_status s = ckpt_stat(job->f, job->rows, job->n, &how, job->stats, &err);
     progress_end();
     if (s != CKPT_OK)
         return report_error(&err, path);
-    print_stats(j);
-    return check_fail_on(j, path);
+    print_stats(job);
+    return check_fail_on(job, path);
 }
 
 static int stat_file(const char *path)
 {
-    struct job j = {.f = open_input(path, ignore_crc)};
-    if (!j.f)
+    struct job job = {.f = open_input(path, ignore_crc)};
+    if (!job.f)
         return EXIT_TROUBLE;
-    j.rows = rows_sorted(j.f, globs.at, globs.n, ORDER_NATURAL, &j.n);
-    int status = compute_and_print(&j, path);
-    free(j.stats);
-    free(j.rows);
-    close_input(j.f);
+    job.rows = rows_sorted(job.f, globs.at, globs.n, ORDER_NATURAL, &job.n);
+    int status = compute_and_print(&job, path);
+    free(job.stats);
+    free(job.rows);
+    close_input(job.f);
     return status;
 }
 

@@ -37,9 +37,9 @@ struct job {
     struct text hint; /* hint of the first finding that has one */
 };
 
-static void finding_json(const struct job *j, const ckpt_finding *f)
+static void finding_json(const struct job *job, const ckpt_finding *f)
 {
-    json *row = json_add_object(j->findings, NULL);
+    json *row = json_add_object(job->findings, NULL);
     json_text(row, "code", f->id);
     json_text(row, "file", f->error->file);
     json_error(row, f->error);
@@ -52,22 +52,22 @@ static void finding_json(const struct job *j, const ckpt_finding *f)
 
 static int print_finding(void *user, const ckpt_finding *f)
 {
-    struct job *j = user;
+    struct job *job = user;
     char line[2048];
-    if (j->findings) {
-        finding_json(j, f);
+    if (job->findings) {
+        finding_json(job, f);
         return 0;
     }
     progress_wipe();
     printf("%s%s%s\n", style_on(RED), ckpt_error_text(f->error, line, sizeof line), style_off(RED));
-    if (!j->hint.len)
-        text_add(&j->hint, f->error->hint);
+    if (!job->hint.len)
+        text_add(&job->hint, f->error->hint);
     return 0;
 }
 
-static void summary_json(const struct job *j, const ckpt_verify_result *r)
+static void summary_json(const struct job *job, const ckpt_verify_result *r)
 {
-    json *to = j->head;
+    json *to = job->head;
     json_format(to, r->format);
     json_bool(to, "intact", r->findings == 0);
     json *total = json_add_object(to, "total");
@@ -79,10 +79,10 @@ static void summary_json(const struct job *j, const ckpt_verify_result *r)
     json_line(to, report_stream(write_manifest));
 }
 
-static void print_summary(const struct job *j, const ckpt_verify_result *r)
+static void print_summary(const struct job *job, const ckpt_verify_result *r)
 {
     struct text t = {0};
-    text_name(&t, str_of(j->path));
+    text_name(&t, str_of(job->path));
     text_add(&t, ": ");
     if (r->findings)
         text_noun(&t, r->findings, "finding", "findings");
@@ -122,7 +122,7 @@ static int report_unchecked(const char *path, const ckpt_error *err)
 
 static int verify_file(const char *path)
 {
-    struct job j = {.path = path};
+    struct job job = {.path = path};
     const ckpt_work how = ui_work();
     ckpt_verify_options o = {.struct_size = sizeof o,
                              .finite = finite,
@@ -139,16 +139,16 @@ static int verify_file(const char *path)
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     ckpt_error err;
     if (ui.json) {
-        j.head = json_schema("ckpt.verify.v1");
-        json_text(j.head, "file", path);
-        j.findings = json_add_array(j.head, "findings");
+        job.head = json_schema("ckpt.verify.v1");
+        json_text(job.head, "file", path);
+        job.findings = json_add_array(job.head, "findings");
     }
     progress_begin("verifying");
-    ckpt_status st = ckpt_verify(path, &o, print_finding, &j, &r, &err);
+    ckpt_status st = ckpt_verify(path, &o, print_finding, &job, &r, &err);
     progress_end();
     if (st != CKPT_OK) {
-        json_free(j.head);
-        text_free(&j.hint);
+        json_free(job.head);
+        text_free(&job.hint);
         return report_unchecked(path, &err);
     }
     if (!r.findings && !r.checksums && r.tensors && !manifest && !write_manifest)
@@ -158,14 +158,14 @@ static int verify_file(const char *path)
     if (r.findings && write_manifest)
         print_notice(path, "not intact, so no manifest was written");
     if (ui.json)
-        summary_json(&j, &r);
+        summary_json(&job, &r);
     else if (r.findings || !ui.quiet)
-        print_summary(&j, &r);
-    if (j.hint.len && !ui.quiet) {
+        print_summary(&job, &r);
+    if (job.hint.len && !ui.quiet) {
         (void)fflush(stdout);
-        fprintf(stderr, "hint: %s\n", j.hint.ptr);
+        fprintf(stderr, "hint: %s\n", job.hint.ptr);
     }
-    text_free(&j.hint);
+    text_free(&job.hint);
     return r.findings ? EXIT_NO : EXIT_OK;
 }
 

@@ -194,9 +194,9 @@ enum style diff_style(ckpt_diff_what what)
 void report_text(const struct report *r)
 {
     const ckpt_diff_event **renamed = index_renames(r);
-    struct table w = {.columns = 4};
+    struct table table = {.columns = 4};
     struct text total = {0};
-    table_header(&w, NULL);
+    table_header(&table, NULL);
     for (size_t i = 0; i < r->n; i++) {
         const ckpt_diff_event *e = &r->events[i];
         if (e->what == CKPT_DIFF_RENAMED)
@@ -204,26 +204,26 @@ void report_text(const struct report *r)
         ckpt_tensor in_a = CKPT_INIT(ckpt_tensor), in_b = CKPT_INIT(ckpt_tensor);
         const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a, &in_a) ? &in_a : NULL;
         const ckpt_tensor *b = ckpt_tensor_at(r->b, e->b, &in_b) ? &in_b : NULL;
-        table_row(&w, e->within_tolerance ? DIM : diff_style(e->what));
-        text_add(&w.text, sign_of(e));
-        text_name(&w.text, e->name);
-        table_cell(&w);
+        table_row(&table, e->within_tolerance ? DIM : diff_style(e->what));
+        text_add(&table.text, sign_of(e));
+        text_name(&table.text, e->name);
+        table_cell(&table);
         if (!has_only_name(r, e))
-            add_both(&w.text, a, b, e->dtype_differs, text_dtype);
-        table_cell(&w);
+            add_both(&table.text, a, b, e->dtype_differs, text_dtype);
+        table_cell(&table);
         if (!has_only_name(r, e))
-            add_both(&w.text, a, b, e->shape_differs, text_shape);
-        table_cell(&w);
-        add_diff_remark(&w.text, e, a, b, renamed);
-        table_cell(&w);
+            add_both(&table.text, a, b, e->shape_differs, text_shape);
+        table_cell(&table);
+        add_diff_remark(&table.text, e, a, b, renamed);
+        table_cell(&table);
     }
-    table_print(&w, stdout, false);
+    table_print(&table, stdout, false);
     if (r->left_out)
         printf("… and %zu more that changed\n", r->left_out);
     values_text(r);
     puts(totals_text(r, &total));
     text_free(&total);
-    table_free(&w);
+    table_free(&table);
     free(renamed);
 }
 

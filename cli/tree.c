@@ -76,89 +76,93 @@ static uint8_t shared_nodes(ckpt_str before, ckpt_str name)
     }
 }
 
-static ckpt_str name_of(const struct tree *t, size_t i) { return ckpt_tensor_name(t->f, t->rows[i]); }
+static ckpt_str name_of(const struct tree *tree, size_t i)
+{
+    return ckpt_tensor_name(tree->f, tree->rows[i]);
+}
 
 /* next_node - moves to the next node. Returns false if there is none. */
-static bool next_node(struct tree_walk *w)
+static bool next_node(struct tree_walk *walk)
 {
-    const struct tree *t = w->tree;
+    const struct tree *tree = walk->tree;
     do {
-        if (w->next == SIZE_MAX) {
-            w->first++;
-            w->next = w->level = 0;
+        if (walk->next == SIZE_MAX) {
+            walk->first++;
+            walk->next = walk->level = 0;
         }
-        if (w->first == t->n)
+        if (walk->first == tree->n)
             return false;
-        ckpt_str name = name_of(t, w->first);
-        w->word = split_component(name, w->next, ++w->level, &w->next);
-        w->name_len = (size_t)(w->word.ptr - name.ptr) + w->word.len;
-    } while (w->level <= t->shared[w->first]);
-    w->leaf = w->next == SIZE_MAX;
-    for (w->end = w->first + 1; w->end < t->n && t->shared[w->end] >= w->level; w->end++)
+        ckpt_str name = name_of(tree, walk->first);
+        walk->word = split_component(name, walk->next, ++walk->level, &walk->next);
+        walk->name_len = (size_t)(walk->word.ptr - name.ptr) + walk->word.len;
+    } while (walk->level <= tree->shared[walk->first]);
+    walk->leaf = walk->next == SIZE_MAX;
+    for (walk->end = walk->first + 1; walk->end < tree->n && tree->shared[walk->end] >= walk->level;
+         walk->end++)
         ;
-    w->more[w->level] = w->end < t->n && t->shared[w->end] == w->level - 1;
+    walk->more[walk->level] = walk->end < tree->n && tree->shared[walk->end] == walk->level - 1;
     return true;
 }
 
-static bool has_child(const struct tree_walk *w) { return !w->leaf || w->end > w->first + 1; }
+static bool has_child(const struct tree_walk *walk) { return !walk->leaf || walk->end > walk->first + 1; }
 
 /* add_branches - adds the lines before a name, "│ └─ ". */
-static void add_branches(const struct tree_walk *w, struct text *out)
+static void add_branches(const struct tree_walk *walk, struct text *out)
 {
-    for (unsigned level = 1; level < w->level; level++)
-        text_add(out, w->more[level] ? "│  " : "   ");
-    text_add(out, w->more[w->level] ? "├─ " : "└─ ");
+    for (unsigned level = 1; level < walk->level; level++)
+        text_add(out, walk->more[level] ? "│  " : "   ");
+    text_add(out, walk->more[walk->level] ? "├─ " : "└─ ");
 }
 
-static struct totals sum_rows(const struct tree *t, size_t first, size_t end)
+static struct totals sum_rows(const struct tree *tree, size_t first, size_t end)
 {
-    return totals_of_rows(t->f, t->rows + first, end - first);
+    return totals_of_rows(tree->f, tree->rows + first, end - first);
 }
 
 /* add_sum_cells - adds the cells for the sums of the rows from FIRST up to END. */
-static void add_sum_cells(struct table *w, const struct tree *t, size_t first, size_t end)
+static void add_sum_cells(struct table *table, const struct tree *tree, size_t first, size_t end)
 {
-    const struct totals sum = sum_rows(t, first, end);
-    text_noun(&w->text, sum.tensors, "tensor", "tensors");
-    table_cell(w);
-    text_count(&w->text, sum.elements);
-    table_cell(w);
-    text_size(&w->text, sum.bytes);
-    table_cell(w);
+    const struct totals sum = sum_rows(tree, first, end);
+    text_noun(&table->text, sum.tensors, "tensor", "tensors");
+    table_cell(table);
+    text_count(&table->text, sum.elements);
+    table_cell(table);
+    text_size(&table->text, sum.bytes);
+    table_cell(table);
 }
 
-static void add_tensor_cells(struct table *w, const ckpt_tensor *x)
+static void add_tensor_cells(struct table *table, const ckpt_tensor *x)
 {
-    text_dtype(&w->text, x);
-    table_cell(w);
-    text_shape(&w->text, x);
-    table_cell(w);
+    text_dtype(&table->text, x);
+    table_cell(table);
+    text_shape(&table->text, x);
+    table_cell(table);
     if (x->has_data)
-        text_size(&w->text, x->nbytes);
-    table_cell(w);
+        text_size(&table->text, x->nbytes);
+    table_cell(table);
 }
 
-static void branch_rows(struct table *w, const void *user)
+static void branch_rows(struct table *table, const void *user)
 {
-    const struct tree *t = user;
-    struct tree_walk at = {.tree = t};
-    table_header(w, NULL);
-    while (next_node(&at)) {
-        bool cut = t->depth && at.level == t->depth && has_child(&at);
-        if (t->depth && at.level > t->depth)
+    const struct tree *tree = user;
+    struct tree_walk walk = {.tree = tree};
+    table_header(table, NULL);
+    while (next_node(&walk)) {
+        bool cut = tree->depth && walk.level == tree->depth && has_child(&walk);
+        if (tree->depth && walk.level > tree->depth)
             continue;
-        table_row(w, PLAIN);
-        add_branches(&at, &w->text);
-        text_name(&w->text, at.word);
-        table_cell(w);
-        if (at.leaf && !cut) {
-            const ckpt_tensor x = tensor_at(t->f, t->rows[at.first]);
-            add_tensor_cells(w, &x);
-        } else if (cut || at.level == 1) {
-            add_sum_cells(w, t, at.first, at.end);
+        table_row(table, PLAIN);
+        add_branches(&walk, &table->text);
+        text_name(&table->text, walk.word);
+        table_cell(table);
+        if (walk.leaf && !cut) {
+            const ckpt_tensor x = tensor_at(tree->f, tree->rows[walk.first]);
+            add_tensor_cells(table, &x);
+        } else if (cut || walk.level == 1) {
+            add_sum_cells(table, tree, walk.first, walk.end);
         } else {
             for (int i = 0; i < 3; i++)
-                table_cell(w);
+                table_cell(table);
         }
     }
 }
@@ -179,68 +183,68 @@ static int compare_sizes(const void *a, const void *b)
     return p->first < q->first ? -1 : p->first > q->first;
 }
 
-/* find_groups - finds the groups of T; sorts them by size if LARGEST_FIRST. */
-static void find_groups(struct tree *t, bool largest_first)
+/* find_groups - finds the groups of TREE; sorts them by size if LARGEST_FIRST. */
+static void find_groups(struct tree *tree, bool largest_first)
 {
-    struct tree_walk at = {.tree = t};
-    t->groups = mem_new(t->n, sizeof *t->groups); /* bounded: each group has at least one row */
-    while (next_node(&at)) {
-        bool whole = at.level == t->depth;
-        if (at.level > t->depth || (!whole && !at.leaf))
+    struct tree_walk walk = {.tree = tree};
+    tree->groups = mem_new(tree->n, sizeof *tree->groups); /* bounded: each group has at least one row */
+    while (next_node(&walk)) {
+        bool whole = walk.level == tree->depth;
+        if (walk.level > tree->depth || (!whole && !walk.leaf))
             continue;
-        size_t end = whole ? at.end : at.first + 1;
-        t->groups[t->ngroups++] = (struct group){.first = at.first,
-                                                 .end = end,
-                                                 .name_len = at.name_len,
-                                                 .bytes = sum_rows(t, at.first, end).bytes,
-                                                 .folded = whole && has_child(&at)};
+        size_t end = whole ? walk.end : walk.first + 1;
+        tree->groups[tree->ngroups++] = (struct group){.first = walk.first,
+                                                       .end = end,
+                                                       .name_len = walk.name_len,
+                                                       .bytes = sum_rows(tree, walk.first, end).bytes,
+                                                       .folded = whole && has_child(&walk)};
     }
-    if (largest_first && t->ngroups)
-        qsort(t->groups, t->ngroups, sizeof *t->groups, compare_sizes);
+    if (largest_first && tree->ngroups)
+        qsort(tree->groups, tree->ngroups, sizeof *tree->groups, compare_sizes);
 }
 
-static void group_rows(struct table *w, const void *user)
+static void group_rows(struct table *table, const void *user)
 {
     static const char *const head[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
-    const struct tree *t = user;
-    table_header(w, head);
-    for (size_t i = 0; i < t->ngroups; i++) {
-        const struct group *g = &t->groups[i];
-        table_row(w, PLAIN);
-        text_name(&w->text, (ckpt_str){name_of(t, g->first).ptr, g->name_len});
-        text_add(&w->text, g->folded ? ".*" : "");
-        table_cell(w);
-        add_sum_cells(w, t, g->first, g->end);
+    const struct tree *tree = user;
+    table_header(table, head);
+    for (size_t i = 0; i < tree->ngroups; i++) {
+        const struct group *g = &tree->groups[i];
+        table_row(table, PLAIN);
+        text_name(&table->text, (ckpt_str){name_of(tree, g->first).ptr, g->name_len});
+        text_add(&table->text, g->folded ? ".*" : "");
+        table_cell(table);
+        add_sum_cells(table, tree, g->first, g->end);
     }
 }
 
-/* sort_tree - sorts the rows of T into the order of the tree, and computes t->shared. */
-static void sort_tree(struct tree *t)
+/* sort_tree - sorts the rows of TREE into its order, and computes tree->shared. */
+static void sort_tree(struct tree *tree)
 {
-    t->shared = mem_new(t->n, sizeof *t->shared);
-    rows_sort(t->f, t->rows, t->n, compare_components);
-    for (size_t i = 1; i < t->n; i++)
-        t->shared[i] = shared_nodes(name_of(t, i - 1), name_of(t, i));
+    tree->shared = mem_new(tree->n, sizeof *tree->shared);
+    rows_sort(tree->f, tree->rows, tree->n, compare_components);
+    for (size_t i = 1; i < tree->n; i++)
+        tree->shared[i] = shared_nodes(name_of(tree, i - 1), name_of(tree, i));
 }
 
 void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *to)
 {
-    struct table w = {.columns = 4, .right = {false, false, false, true}};
-    struct tree t = {.f = f, .rows = rows, .n = n, .depth = depth};
-    sort_tree(&t);
-    table_flow(&w, branch_rows, &t, to, false);
-    table_free(&w);
-    free(t.shared);
+    struct table table = {.columns = 4, .right = {false, false, false, true}};
+    struct tree tree = {.f = f, .rows = rows, .n = n, .depth = depth};
+    sort_tree(&tree);
+    table_flow(&table, branch_rows, &tree, to, false);
+    table_free(&table);
+    free(tree.shared);
 }
 
 void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, bool largest_first, FILE *to)
 {
-    struct table w = {.columns = 4, .right = {false, true, true, true}};
-    struct tree t = {.f = f, .rows = rows, .n = n, .depth = depth};
-    sort_tree(&t);
-    find_groups(&t, largest_first);
-    table_flow(&w, group_rows, &t, to, ui.tty);
-    table_free(&w);
-    free(t.groups);
-    free(t.shared);
+    struct table table = {.columns = 4, .right = {false, true, true, true}};
+    struct tree tree = {.f = f, .rows = rows, .n = n, .depth = depth};
+    sort_tree(&tree);
+    find_groups(&tree, largest_first);
+    table_flow(&table, group_rows, &tree, to, ui.tty);
+    table_free(&table);
+    free(tree.groups);
+    free(tree.shared);
 }
