@@ -64,6 +64,11 @@ static inline int64_t extend_sign(uint64_t bits, size_t n)
     uint64_t sign = UINT64_C(1) << (8 * n - 1); /* bounded: 1 to 8 bytes */
     return (int64_t)((bits ^ sign) - sign);     /* bounded: modulo 2^64, as meant */
 }
+static inline uint8_t cursor_u8(cursor *c)
+{
+    const unsigned char *b = cursor_take(c, 1);
+    return b ? *b : 0;
+}
 static inline uint16_t cursor_u16(cursor *c)
 {
     const unsigned char *b = cursor_take(c, 2);

@@ -78,13 +78,9 @@ ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const s
                               cursor *c)
 {
     CKPT_TRY(hdf5_load(h, addr, n, kind->what, c));
-    if (c->left < 9)
-        return hdf5_fail_short(h, c, kind->what);
-    size_t covered = c->left - 4; /* bounded: compared just now */
-    uint32_t own = hdf5_checksum(c->p, covered), sum = load_u32le(c->p + covered);
-    c->left = covered;
+    cursor all = *c;
     CKPT_TRY(skip_head(h, kind, c));
-    return hdf5_compare_sums(h, addr, kind->what, own, sum);
+    return hdf5_cut_checksum(h, all, kind->what, c);
 }
 
 ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t own, uint32_t sum)
@@ -92,6 +88,23 @@ ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, u
     return own == sum ? CKPT_OK
                       : fail(h->err, CKPT_ECHECKSUM, addr,
                              "%s has the checksum {%08x}, the file records {=%08x}", what, own, sum);
+}
+
+ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, cursor *c)
+{
+    if (c->left < 4)
+        return hdf5_fail_short(h, c, what);
+    all.left -= 4; /* bounded: ALL has more bytes than C */
+    c->left -= 4;  /* bounded: compared just now */
+    return hdf5_compare_sums(h, all.pos, what, hdf5_checksum(all.p, all.left), load_u32le(all.p + all.left));
+}
+
+cursor hdf5_take_padded(cursor *c, size_t n, size_t unit)
+{
+    cursor taken = cursor_sub(c, n);
+    size_t padding = (unit - n % unit) % unit; /* bounded: UNIT at most */
+    (void)cursor_take(c, padding < c->left ? padding : c->left);
+    return taken;
 }
 
 ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what)
@@ -173,16 +186,16 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
     CKPT_TRY(hdf5_load(h, 0, n, "a superblock", &c));
     const unsigned char *all = c.p;
     (void)cursor_take(&c, 8);
-    unsigned version = (unsigned)cursor_number(&c, 1);
+    unsigned version = cursor_u8(&c);
     *s = (struct superblock){.driver = HDF5_NOWHERE};
     if (version > 3)
         return fail(h->err, CKPT_EUNSUPPORTED, 8, "HDF5 of superblock version {%u}; {=0 to 3} are read",
                     version);
     if (version < 2)
         (void)cursor_take(&c, 4);
-    s->offsets = (unsigned)cursor_number(&c, 1);
-    s->lengths = (unsigned)cursor_number(&c, 1);
-    s->open = version == 3 && cursor_number(&c, 1) & 5;
+    s->offsets = cursor_u8(&c);
+    s->lengths = cursor_u8(&c);
+    s->open = version == 3 && cursor_u8(&c) & 5;
     (void)cursor_take(&c, skipped[version]);
     s->base = cursor_u64(&c);
     (void)cursor_u64(&c);
@@ -195,11 +208,7 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
     uint32_t sum = version < 2 ? 0 : cursor_u32(&c);
     if (c.bad)
         return fail(h->err, CKPT_ETRUNCATED, 0, "a superblock that {ends early}, where {=all of it} must be");
-    if (version >= 2 && sum != hdf5_checksum(all, 44))
-        return fail(h->err, CKPT_ECHECKSUM, 0,
-                    "a superblock with the checksum {%08x}, the file records {=%08x}", hdf5_checksum(all, 44),
-                    sum);
-    return CKPT_OK;
+    return version < 2 ? CKPT_OK : hdf5_compare_sums(h, 0, "a superblock", hdf5_checksum(all, 44), sum);
 }
 
 /* check_superblock - checks the superblock of a file that begins at BASE. */
@@ -280,11 +289,7 @@ static ckpt_status add_pending(struct hdf5_walk *w, struct pending x)
                     MAX_DEPTH);
     if (w->n >= MAX_OBJECTS)
         return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u objects}", MAX_OBJECTS);
-    struct pending *added = arena_append(w->h->a, &w->pending, &w->n, &w->cap, sizeof *added);
-    if (!added)
-        return fail_memory(w->h->err);
-    *added = x;
-    return CKPT_OK;
+    return arena_push(w->h->a, &w->pending, &w->n, &w->cap, &x, sizeof x) ? CKPT_OK : fail_memory(w->h->err);
 }
 
 /* add_links - adds the hard links of group X to the objects to visit, in order, and reports its other
@@ -313,11 +318,10 @@ static ckpt_status add_links(struct hdf5_walk *w, const struct pending *x, const
 
 static ckpt_status add_visited(struct hdf5_walk *w, const struct pending *x, bool is_group)
 {
-    struct visited *added = arena_append(w->h->a, &w->visited, &w->nvisited, &w->cap_visited, sizeof *added);
-    if (!added || !map_put_num(w->numbers, x->addr, (uint32_t)(added - w->visited), NULL))
-        return fail_memory(w->h->err);
-    *added = (struct visited){x->path, is_group};
-    return CKPT_OK;
+    const struct visited v = {x->path, is_group};
+    bool ok = map_put_num(w->numbers, x->addr, (uint32_t)w->nvisited, NULL) &&
+              arena_push(w->h->a, &w->visited, &w->nvisited, &w->cap_visited, &v, sizeof v);
+    return ok ? CKPT_OK : fail_memory(w->h->err);
 }
 
 /* ------------------------------------------------------------------------- attributes */
@@ -350,31 +354,22 @@ static ckpt_status read_attribute(struct hdf5 *h, cursor c, struct attributes *x
                     : fail_memory(h->err);
 }
 
-/* Attributes that are stored in a fractal heap ("dense"). */
-struct dense {
-    struct hdf5_heap *heap;
-    struct attributes *x;
-};
-
 static ckpt_status read_dense_attribute(struct hdf5 *h, void *user, cursor record)
 {
-    struct dense *d = user;
     cursor c;
     const unsigned char *id = cursor_take(&record, 8);
-    unsigned flags = (unsigned)cursor_number(&record, 1);
+    unsigned flags = cursor_u8(&record);
     if (!id || flags & 2)
         return fail(h->err, CKPT_EUNSUPPORTED, record.pos,
                     "{a shared attribute}; those of {=one object} are read");
-    CKPT_TRY(hdf5_read_heap_object(h, d->heap, id, &c));
-    return read_attribute(h, c, d->x);
+    CKPT_TRY(hdf5_read_heap_object(h, id, &c));
+    return read_attribute(h, c, user);
 }
 
 static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attributes *x)
 {
-    struct dense d = {.x = x};
-    const struct hdf5_records records = {8, 17, read_dense_attribute, &d};
-    return hdf5_visit_dense(h, c, &(struct hdf5_dense){"the description of attributes", 2, 8}, &records,
-                            &d.heap);
+    const struct hdf5_records records = {8, 17, read_dense_attribute, x};
+    return hdf5_visit_dense(h, c, &(struct hdf5_dense){"the description of attributes", 2, 8}, &records);
 }
 
 /* translate_offset - changes the offset of the error from an address, which may be outside of the file, to an

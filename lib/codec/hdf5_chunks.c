@@ -74,16 +74,11 @@ static ckpt_status add_chunk(struct chunks *x, const struct hdf5_chunk *c, const
 
 /* ----------------------------------------------------------------------------- B-tree 1 */
 
-struct node {
-    cursor c;                      /* at the next key */
-    uint32_t level, left;          /* left: children to read */
-    uint64_t bound[HDF5_MAX_RANK]; /* of an inner node: the offset in the key of the child that is read */
-};
-
-struct tree {
+struct chunk_tree {
     struct chunks *x;
-    struct node node[HDF5_MAX_DEPTH + 1];
-    uint32_t depth;
+    struct hdf5_tree tree;
+    /* of each inner node of the tree: the offset in the key of the child that is being read */
+    uint64_t bound[HDF5_MAX_DEPTH + 1][HDF5_MAX_RANK];
 };
 
 /* read_key - reads the next key of C: stored size and skipped filters of a chunk to OUT, and its OFFSET. */
@@ -104,58 +99,43 @@ static ckpt_status read_key(struct chunks *x, cursor *c, struct hdf5_chunk *out,
                           "a chunk at an offset that is {no multiple} of {=its size}");
 }
 
-static ckpt_status enter_node(struct tree *t, uint64_t addr, uint32_t level)
-{
-    static const char what[] = "a B-tree of chunks";
-    static const struct hdf5_kind kind = {"TREE", 1, what};
-    struct hdf5 *h = t->x->h;
-    cursor c;
-    CKPT_TRY(hdf5_load_block(h, addr, 24, &kind, &c));
-    uint32_t own = (uint32_t)cursor_number(&c, 1), n = cursor_u16(&c);
-    uint64_t key = 8 + 8 * ((uint64_t)t->x->d->ndim + 1); /* bounded: HDF5_MAX_RANK */
-    if (own > HDF5_MAX_DEPTH || (level != UINT32_MAX && own != level))
-        return fail(h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", what, own,
-                    level == UINT32_MAX ? HDF5_MAX_DEPTH : level);
-    CKPT_TRY(hdf5_load(h, addr, 24 + (key + 8) * n, what, &c)); /* bounded: 16 bits */
-    (void)cursor_take(&c, 24);
-    t->node[t->depth++] = (struct node){.c = c, .level = own, .left = n};
-    return CKPT_OK;
-}
-
 /* next_child - reads the next child of the innermost node, or leaves that node after its last child. */
-static ckpt_status next_child(struct tree *t)
+static ckpt_status next_child(struct chunk_tree *t)
 {
-    struct node *n = &t->node[t->depth - 1];
+    uint32_t depth = t->tree.depth;
+    struct hdf5_node *n = &t->tree.node[depth - 1];
     struct chunks *x = t->x;
     struct hdf5_chunk chunk;
     uint64_t offset[HDF5_MAX_RANK];
     if (!n->left) {
-        t->depth--;
+        t->tree.depth--;
         return CKPT_OK;
     }
     n->left--;
     CKPT_TRY(read_key(x, &n->c, &chunk, offset));
     chunk.at = cursor_u64(&n->c);
-    const struct node *outer = t->depth > 1 ? &t->node[t->depth - 2] : NULL;
-    if (outer && compare_offsets(offset, outer->bound, x->d->ndim) < 0)
+    if (depth > 1 && compare_offsets(offset, t->bound[depth - 2], x->d->ndim) < 0)
         return fail(x->h->err, CKPT_EFORMAT, n->c.pos, "a key {before} {=that of its node}");
     if (!n->level)
         return add_chunk(x, &chunk, offset);
     if (x->any && compare_offsets(offset, x->last, x->d->ndim) <= 0)
         return fail(x->h->err, CKPT_EFORMAT, n->c.pos,
                     "a key of a B-tree that is {not after} {=the previous chunk}");
-    memcpy(n->bound, offset, sizeof n->bound);
-    return enter_node(t, chunk.at, n->level - 1);
+    memcpy(t->bound[depth - 1], offset, sizeof offset);
+    return hdf5_enter_node(x->h, &t->tree, chunk.at);
 }
 
 static ckpt_status read_tree(struct chunks *x, uint64_t addr)
 {
-    struct tree *t = ARENA_NEW(x->h->scratch, struct tree);
+    struct chunk_tree *t = ARENA_NEW(x->h->scratch, struct chunk_tree);
     if (!t)
         return fail_memory(x->h->err);
     t->x = x;
-    CKPT_TRY(enter_node(t, addr, UINT32_MAX));
-    while (t->depth)
+    t->tree = (struct hdf5_tree){.what = "a B-tree of chunks",
+                                 .type = 1,
+                                 .key_size = 8 + 8 * (x->d->ndim + 1)}; /* bounded: the rank */
+    CKPT_TRY(hdf5_enter_node(x->h, &t->tree, addr));
+    while (t->tree.depth)
         CKPT_TRY(next_child(t));
     return CKPT_OK;
 }
@@ -240,17 +220,6 @@ struct array {
     uint32_t entry;
 };
 
-/* cut_checksum - compares the bytes of C with the checksum in the last four of them, which it cuts off. */
-static ckpt_status cut_checksum(struct chunks *x, cursor *c)
-{
-    if (c->left < 4)
-        return hdf5_fail_short(x->h, c, "an array of chunks");
-    size_t n = c->left - 4; /* bounded: compared just now */
-    uint32_t own = hdf5_checksum(c->p, n), sum = load_u32le(c->p + n);
-    c->left = n;
-    return hdf5_compare_sums(x->h, c->pos, "an array of chunks", own, sum);
-}
-
 static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t n)
 {
     static const char what[] = "an array of chunks";
@@ -268,7 +237,7 @@ static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t 
         uint64_t count = a->entries - first < a->page ? a->entries - first : a->page;
         if (bits.p[i / 8] >> (7 - i % 8) & 1) {
             CKPT_TRY(hdf5_load(x->h, at, count * a->entry + 4, what, &c)); /* bounded: below size */
-            CKPT_TRY(cut_checksum(x, &c));
+            CKPT_TRY(hdf5_cut_checksum(x->h, c, what, &c));
             CKPT_TRY(read_entries(x, c, first, n - first < count ? n - first : count));
         }
         if (!checked_add(at, size, &at))
@@ -284,9 +253,9 @@ static ckpt_status read_fixed_array(struct chunks *x, uint64_t addr, uint64_t n)
     struct array a;
     cursor c;
     CKPT_TRY(hdf5_load_checked(x->h, addr, 28, &header, &c));
-    uint32_t client = (uint32_t)cursor_number(&c, 1);
-    a.entry = (uint32_t)cursor_number(&c, 1);
-    uint32_t bits = (uint32_t)cursor_number(&c, 1);
+    uint32_t client = cursor_u8(&c);
+    a.entry = cursor_u8(&c);
+    uint32_t bits = cursor_u8(&c);
     a.entries = cursor_u64(&c);
     a.addr = cursor_u64(&c);
     uint32_t need = 8 + (x->size_width ? x->size_width + 4 : 0);

@@ -33,14 +33,6 @@ static ckpt_status fail_chunk(const struct input *in, ckpt_error *err, const cha
                 "a chunk with {%s}, which {=its filters} do not make", what);
 }
 
-/* --------------------------------------------------------------------------- deflate */
-
-static ckpt_status undo_deflate(const struct input *in, spool *to, ckpt_error *err)
-{
-    uint64_t used;
-    return inflate_into(in->src, 0, in->n, INFLATE_ZLIB, to, &used, err);
-}
-
 /* --------------------------------------------------------------------------- shuffle */
 
 /* write_band - appends COUNT elements of UNIT bytes to TO. PLANES has the first bytes of all, then all
@@ -220,8 +212,9 @@ static ckpt_status undo_lzf(const struct input *in, spool *to, ckpt_error *err)
 static ckpt_status undo_filter(const struct hdf5_filter *f, const struct input *in, spool *to,
                                ckpt_error *err)
 {
+    uint64_t used;
     switch (f->id) {
-    case HDF5_DEFLATE: return undo_deflate(in, to, err);
+    case HDF5_DEFLATE: return inflate_into(in->src, 0, in->n, INFLATE_ZLIB, to, &used, err);
     case HDF5_SHUFFLE: return undo_shuffle(in, f->unit, to, err);
     default: return undo_lzf(in, to, err);
     }

@@ -35,20 +35,11 @@ static ckpt_status add_link(struct hdf5 *h, struct hdf5_links *list, struct hdf5
     CKPT_TRY(check_name(h, link.name, pos));
     if (list->n == MAX_LINKS)
         return fail(h->err, CKPT_ELIMIT, pos, "a group of {more} than {=%u links}", MAX_LINKS);
-    struct hdf5_link *added = arena_append(h->scratch, &list->at, &list->n, &list->cap, sizeof *added);
-    if (!added)
-        return fail_memory(h->err);
-    *added = link;
-    return CKPT_OK;
+    return arena_push(h->scratch, &list->at, &list->n, &list->cap, &link, sizeof link) ? CKPT_OK
+                                                                                       : fail_memory(h->err);
 }
 
 /* ---------------------------------------------------------------------- symbol tables */
-
-/* A node of the B-tree. */
-struct node {
-    cursor c; /* at the next key, or the next entry after it */
-    uint32_t level, left;
-};
 
 struct symbols {
     struct hdf5 *h;
@@ -57,8 +48,7 @@ struct symbols {
     uint64_t free_list; /* in the heap */
     uint64_t pos;       /* of the symbol table */
     ckpt_str last;      /* the last name so far */
-    struct node node[HDF5_MAX_DEPTH + 1];
-    uint32_t depth;
+    struct hdf5_tree tree;
 };
 
 static ckpt_status find_name(const struct symbols *s, uint64_t at, uint64_t pos, ckpt_str *out)
@@ -106,14 +96,15 @@ static ckpt_status check_no_names(struct symbols *s)
                       (unsigned long long)(s->heap.len - free_bytes), s->heap.len);
 }
 
-/* check_key - fails unless the next key of N is the last name that was read. */
-static ckpt_status check_key(struct symbols *s, struct node *n)
+/* check_key - fails unless the next key of the innermost node is the last name that was read. */
+static ckpt_status check_key(struct symbols *s)
 {
-    uint64_t at = cursor_u64(&n->c);
+    cursor *c = &s->tree.node[s->tree.depth - 1].c;
+    uint64_t at = cursor_u64(c);
     ckpt_str key;
-    CKPT_TRY(find_name(s, at, n->c.pos, &key));
+    CKPT_TRY(find_name(s, at, c->pos, &key));
     return str_eq(key, s->last) ? CKPT_OK
-                                : fail(s->h->err, CKPT_EFORMAT, n->c.pos,
+                                : fail(s->h->err, CKPT_EFORMAT, c->pos,
                                        "a B-tree has the key {\"%.*s\"} after the name {=\"%.*s\"}",
                                        STR_ARG(key), STR_ARG(s->last));
 }
@@ -153,38 +144,17 @@ static ckpt_status read_symbols(struct symbols *s, uint64_t addr)
     return CKPT_OK;
 }
 
-/* enter_node - reads the node at ADDR, which must be of LEVEL unless LEVEL is UINT32_MAX. */
-static ckpt_status enter_node(struct symbols *s, uint64_t addr, uint32_t level)
-{
-    cursor c;
-    static const char what[] = "a B-tree of names";
-    static const struct hdf5_kind kind = {"TREE", 0, what};
-    CKPT_TRY(hdf5_load_block(s->h, addr, 24, &kind, &c));
-    uint32_t own = (uint32_t)cursor_number(&c, 1), n = cursor_u16(&c);
-    if (own > HDF5_MAX_DEPTH || (level != UINT32_MAX && own != level))
-        return fail(s->h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", what, own,
-                    level == UINT32_MAX ? HDF5_MAX_DEPTH : level);
-    CKPT_TRY(hdf5_load(s->h, addr, 24 + 8 + 16 * (uint64_t)n, what, &c)); /* bounded: 16 bits */
-    (void)cursor_take(&c, 24);
-    s->node[s->depth++] = (struct node){c, own, n};
-    return check_key(s, &s->node[s->depth - 1]);
-}
-
 /* next_child - reads the next child of the innermost node: enters it, or reads its symbols. Leaves the node
  * after its last child. */
 static ckpt_status next_child(struct symbols *s)
 {
-    struct node *n = &s->node[s->depth - 1];
-    if (!n->left) {
-        s->depth--;
-        return s->depth ? check_key(s, &s->node[s->depth - 1]) : CKPT_OK;
-    }
+    struct hdf5_node *n = &s->tree.node[s->tree.depth - 1];
+    if (!n->left)
+        return --s->tree.depth ? check_key(s) : CKPT_OK;
     n->left--;
     uint64_t child = cursor_u64(&n->c);
-    if (n->level)
-        return enter_node(s, child, n->level - 1);
-    CKPT_TRY(read_symbols(s, child));
-    return check_key(s, n);
+    CKPT_TRY(n->level ? hdf5_enter_node(s->h, &s->tree, child) : read_symbols(s, child));
+    return check_key(s);
 }
 
 static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links *out)
@@ -197,11 +167,13 @@ static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links
     s->links = out;
     s->pos = tree;
     s->last = str_of("", 0);
+    s->tree = (struct hdf5_tree){.what = "a B-tree of names", .type = 0, .key_size = 8};
     if (c.bad)
         return hdf5_fail_short(h, &c, "a symbol table");
     CKPT_TRY(load_local_heap(s, heap));
-    CKPT_TRY(enter_node(s, tree, UINT32_MAX));
-    while (s->depth)
+    CKPT_TRY(hdf5_enter_node(h, &s->tree, tree));
+    CKPT_TRY(check_key(s));
+    while (s->tree.depth)
         CKPT_TRY(next_child(s));
     return out->n ? CKPT_OK : check_no_names(s);
 }
@@ -241,10 +213,10 @@ static ckpt_status read_link(struct hdf5 *h, cursor c, struct hdf5_links *out)
 {
     uint64_t pos = c.pos;
     struct hdf5_link link = {.kind = HDF5_HARD};
-    unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
+    unsigned version = cursor_u8(&c), flags = cursor_u8(&c);
     if (version != 1)
         return fail(h->err, CKPT_EUNSUPPORTED, pos, "a link of version {%u}; {=1} is read", version);
-    unsigned kind = flags & 8 ? (unsigned)cursor_number(&c, 1) : 0;
+    unsigned kind = flags & 8 ? cursor_u8(&c) : 0;
     (void)cursor_take(&c, (flags & 4 ? 8 : 0) + (flags & 16 ? 1 : 0));
     uint64_t n = cursor_number(&c, 1u << (flags & 3));
     const unsigned char *name = n <= c.left ? cursor_take(&c, (size_t)n) : NULL;
@@ -257,7 +229,6 @@ static ckpt_status read_link(struct hdf5 *h, cursor c, struct hdf5_links *out)
 
 /* Links that are stored in a fractal heap ("dense"). */
 struct dense {
-    struct hdf5_heap *heap;
     struct hdf5_links *out;
     uint32_t last; /* hash of the last link */
 };
@@ -270,7 +241,7 @@ static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)
     const unsigned char *id = cursor_take(&record, 7);
     if (!id)
         return hdf5_fail_short(h, &record, "a link");
-    CKPT_TRY(hdf5_read_heap_object(h, d->heap, id, &c));
+    CKPT_TRY(hdf5_read_heap_object(h, id, &c));
     CKPT_TRY(read_link(h, c, d->out));
     ckpt_str name = d->out->at[d->out->n - 1].name;
     uint32_t own = hdf5_checksum((const unsigned char *)name.ptr, name.len);
@@ -285,8 +256,7 @@ static ckpt_status read_dense_links(struct hdf5 *h, cursor c, struct hdf5_links 
 {
     struct dense d = {.out = out};
     const struct hdf5_records records = {5, 11, read_dense_link, &d};
-    return hdf5_visit_dense(h, c, &(struct hdf5_dense){"the description of a group's links", 8, 7}, &records,
-                            &d.heap);
+    return hdf5_visit_dense(h, c, &(struct hdf5_dense){"the description of a group's links", 8, 7}, &records);
 }
 
 /* ------------------------------------------------------------------------------ all */

@@ -52,7 +52,8 @@ static ckpt_status check_heap(struct hdf5 *h, const struct hdf5_heap *p, uint32_
                        "a fractal heap of {impossible sizes}; {=powers of two} are allowed");
 }
 
-ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, struct hdf5_heap **out)
+/* open_heap - opens the heap at ADDR, whose ids must have ID_SIZE bytes. Only one heap is open at a time. */
+static ckpt_status open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size)
 {
     static const struct hdf5_kind kind = {"FRHP", 0, "a fractal heap"};
     struct hdf5_heap *p = ARENA_NEW(h->scratch, struct hdf5_heap);
@@ -63,7 +64,7 @@ ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, stru
         return fail_memory(h->err);
     CKPT_TRY(hdf5_load_checked(h, addr, 146, &kind, &c));
     uint32_t own_size = cursor_u16(&c), filters = cursor_u16(&c);
-    p->checksums = cursor_number(&c, 1) & 2;
+    p->checksums = cursor_u8(&c) & 2;
     uint32_t max_managed = cursor_u32(&c);
     (void)cursor_take(&c, 96);
     p->addr = addr;
@@ -85,7 +86,7 @@ ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, stru
     uint32_t of_block = (get_log2(p->max_direct) + 7) / 8, of_object = count_bytes(max_managed);
     p->length_width = of_block < of_object ? of_block : of_object;
     p->direct_rows = get_log2(p->max_direct) - get_log2(p->start) + 2; /* bounded: start is not more */
-    *out = p;
+    h->heap = p;
     return CKPT_OK;
 }
 
@@ -115,11 +116,9 @@ static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor
 /* add_block - adds C, the block at ADDR, to those that were read, so that it is read only once. */
 static ckpt_status add_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, cursor c)
 {
-    cursor *added = arena_append(h->scratch, &p->block, &p->nblocks, &p->cap_blocks, sizeof *added);
-    if (!added || !map_put_num(h->blocks, addr, (uint32_t)(added - p->block), NULL))
-        return fail_memory(h->err);
-    *added = c;
-    return CKPT_OK;
+    bool ok = map_put_num(h->blocks, addr, (uint32_t)p->nblocks, NULL) &&
+              arena_push(h->scratch, &p->block, &p->nblocks, &p->cap_blocks, &c, sizeof c);
+    return ok ? CKPT_OK : fail_memory(h->err);
 }
 
 /* find_loaded_block - sets *OUT to the block of SIZE bytes at ADDR; false: the block was not read before. */
@@ -203,10 +202,11 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
     return CKPT_OK;
 }
 
-ckpt_status hdf5_read_heap_object(struct hdf5 *h, struct hdf5_heap *p, const unsigned char *id, cursor *out)
+ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, cursor *out)
 {
+    struct hdf5_heap *p = h->heap;
     cursor c = cursor_of(id, p->id_size, CKPT_NO_OFFSET);
-    unsigned kind = (unsigned)cursor_number(&c, 1);
+    unsigned kind = cursor_u8(&c);
     struct heap_block at;
     if ((kind & 0x30) == 0x20) { /* the bytes are in the id */
         *out = cursor_sub(&c, (size_t)(kind & 15) + 1);
@@ -229,7 +229,24 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, struct hdf5_heap *p, const uns
     return CKPT_OK;
 }
 
-/* ------------------------------------------------------------- B-trees, second version */
+/* ----------------------------------------------------------------------------- B-trees */
+
+ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr)
+{
+    const struct hdf5_kind kind = {"TREE", t->type, t->what}; /* the type is where others have a version */
+    const struct hdf5_node *parent = t->depth ? &t->node[t->depth - 1] : NULL;
+    uint32_t most = parent ? parent->level - 1 : HDF5_MAX_DEPTH; /* bounded: a parent is no leaf */
+    cursor c;
+    CKPT_TRY(hdf5_load_block(h, addr, 24, &kind, &c));
+    uint32_t level = cursor_u8(&c), n = cursor_u16(&c);
+    if (parent ? level != most : level > most)
+        return fail(h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", t->what, level, most);
+    uint64_t entries = t->key_size + (uint64_t)n * (8 + t->key_size); /* bounded: 16 bits, and a small key */
+    CKPT_TRY(hdf5_load(h, addr, 24 + entries, t->what, &c));          /* bounded: the same */
+    (void)cursor_take(&c, 24);
+    t->node[t->depth++] = (struct hdf5_node){c, level, n};
+    return CKPT_OK;
+}
 
 struct tree2 {
     struct hdf5 *h;
@@ -279,7 +296,7 @@ static ckpt_status load_node(struct tree2 *t, uint64_t addr, uint32_t level, uin
         return fail(t->h->err, CKPT_EFORMAT, addr, "{%llu records} in a node of {=%u bytes}",
                     (unsigned long long)n, t->node_size);
     CKPT_TRY(hdf5_load_checked(t->h, addr, all + 10, &kind, &c)); /* bounded: node_size */
-    if (cursor_number(&c, 1) != t->r->type)
+    if (cursor_u8(&c) != t->r->type)
         return fail(t->h->err, CKPT_EFORMAT, addr, "a node of {another type} than {=%u}", t->r->type);
     t->left -= n;
     *out = (struct node2){.level = level};
@@ -317,7 +334,7 @@ ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_
     struct node2 stack[MAX_TREE2_DEPTH + 1];
     cursor c;
     CKPT_TRY(hdf5_load_checked(h, addr, 38, &kind, &c));
-    uint32_t type = (uint32_t)cursor_number(&c, 1);
+    uint32_t type = cursor_u8(&c);
     t.node_size = cursor_u32(&c);
     uint32_t size = cursor_u16(&c);
     t.depth = cursor_u16(&c);
@@ -338,25 +355,24 @@ ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_
 }
 
 ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *x,
-                             const struct hdf5_records *r, struct hdf5_heap **heap)
+                             const struct hdf5_records *r)
 {
-    unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
+    unsigned version = cursor_u8(&c), flags = cursor_u8(&c);
     (void)cursor_take(&c, flags & 1 ? x->index_size : 0);
     uint64_t at = cursor_u64(&c), tree = cursor_u64(&c);
     if (c.bad || version)
         return hdf5_fail_short(h, &c, x->what);
     if (at == HDF5_NOWHERE)
         return CKPT_OK;
-    CKPT_TRY(hdf5_open_heap(h, at, x->id_size, heap));
+    CKPT_TRY(open_heap(h, at, x->id_size));
     return hdf5_visit_records(h, tree, r);
 }
 
 /* ------------------------------------------------------------------------ global heap */
 
 struct hdf5_collection {
-    uint64_t addr;
     ckpt_str *object; /* by index */
-    uint32_t n;
+    uint32_t n;       /* the greatest index */
 };
 
 static ckpt_status free_collections(struct hdf5 *h)
@@ -370,38 +386,37 @@ static ckpt_status free_collections(struct hdf5 *h)
     return h->heaps && h->collections ? CKPT_OK : fail_memory(h->err);
 }
 
-static ckpt_status count_objects(struct hdf5 *h, cursor c, uint32_t *most)
+/* take_object - takes the next object off C, and sets *OBJECT to read its bytes; false: no other object
+ * follows, or C is bad because the object is cut off. */
+static bool take_object(cursor *c, uint32_t *index, cursor *object)
 {
-    *most = 0;
-    while (c.left >= 16) {
-        uint32_t index = cursor_u16(&c);
-        (void)cursor_take(&c, 6);
-        uint64_t size = cursor_u64(&c);
-        if (index == 0)
-            break;
-        if (size > c.left)
-            return hdf5_fail_short(h, &c, "an object of a global heap");
-        size = size + ((8 - (size & 7)) & 7); /* bounded: below what is left, and 7 */
-        (void)cursor_take(&c, size < c.left ? (size_t)size : c.left);
-        *most = index > *most ? index : *most;
-    }
-    return CKPT_OK;
+    if (c->left < 16)
+        return false;
+    *index = cursor_u16(c);
+    (void)cursor_take(c, 6);
+    uint64_t n = cursor_u64(c);
+    if (*index)
+        *object = hdf5_take_padded(c, n <= c->left ? (size_t)n : SIZE_MAX, 8);
+    return *index && !c->bad;
 }
 
+/* index_objects - sets X to the objects in C. */
 static ckpt_status index_objects(struct hdf5 *h, cursor c, struct hdf5_collection *x)
 {
-    while (c.left >= 16) {
-        uint32_t index = cursor_u16(&c);
-        (void)cursor_take(&c, 6);
-        size_t size = (size_t)cursor_u64(&c);
-        if (index == 0)
-            break;
+    cursor counted = c, object;
+    uint32_t index;
+    while (take_object(&counted, &index, &object))
+        x->n = index > x->n ? index : x->n;
+    if (counted.bad)
+        return hdf5_fail_short(h, &counted, "an object of a global heap");
+    x->object = arena_array(h->heaps, (uint64_t)x->n + 1, sizeof *x->object);
+    if (!x->object)
+        return fail_memory(h->err);
+    while (take_object(&c, &index, &object)) {
         if (x->object[index].ptr)
-            return fail(h->err, CKPT_EFORMAT, c.pos, "{two objects} of a global heap have the index {=%u}",
-                        index);
-        size_t padded = size + ((8 - (size & 7)) & 7); /* bounded: count_objects() */
-        x->object[index] = str_of((const char *)c.p, size);
-        (void)cursor_take(&c, padded < c.left ? padded : c.left);
+            return fail(h->err, CKPT_EFORMAT, object.pos,
+                        "{two objects} of a global heap have the index {=%u}", index);
+        x->object[index] = str_of((const char *)object.p, object.left);
     }
     return CKPT_OK;
 }
@@ -424,14 +439,8 @@ static ckpt_status load_collection(struct hdf5 *h, uint64_t addr, struct hdf5_co
     h->scratch = scratch;
     CKPT_TRY(st);
     (void)cursor_take(&c, 11);
-    CKPT_TRY(count_objects(h, c, &x->n));
-    x->addr = addr;
-    x->object = arena_array(h->heaps, (uint64_t)x->n + 1, sizeof *x->object);
-    if (!x->object)
-        return fail_memory(h->err);
-    CKPT_TRY(index_objects(h, c, x));
     *out = x;
-    return CKPT_OK;
+    return index_objects(h, c, x);
 }
 
 static ckpt_status find_collection(struct hdf5 *h, uint64_t addr, struct hdf5_collection **out)
@@ -442,12 +451,9 @@ static ckpt_status find_collection(struct hdf5 *h, uint64_t addr, struct hdf5_co
         return CKPT_OK;
     }
     CKPT_TRY(load_collection(h, addr, out));
-    struct hdf5_collection **added = arena_append(h->heaps, &h->collection, &h->ncollections,
-                                                  &h->cap_collections, sizeof *added);
-    if (!added || !map_put_num(h->collections, addr, (uint32_t)(added - h->collection), NULL))
-        return fail_memory(h->err);
-    *added = *out;
-    return CKPT_OK;
+    bool ok = map_put_num(h->collections, addr, (uint32_t)h->ncollections, NULL) &&
+              arena_push(h->heaps, &h->collection, &h->ncollections, &h->cap_collections, out, sizeof *out);
+    return ok ? CKPT_OK : fail_memory(h->err);
 }
 
 ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, ckpt_str *out)

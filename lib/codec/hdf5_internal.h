@@ -21,7 +21,8 @@ struct hdf5 {
     map *collections; /* address -> index into collection */
     struct hdf5_collection **collection;
     size_t ncollections, cap_collections;
-    map *blocks; /* of the fractal heap that was opened last: address -> number */
+    struct hdf5_heap *heap; /* the fractal heap that was opened last, in scratch memory */
+    map *blocks;            /* its blocks: address -> number */
     struct window window;
     uint64_t budget;    /* bytes of structures that may still be read */
     uint64_t data_left; /* stored bytes that may still belong to data sets, because extents do not overlap */
@@ -51,6 +52,12 @@ uint32_t hdf5_checksum(const unsigned char *bytes, size_t n);
 /* hdf5_compare_sums - fails unless OWN, the checksum of the structure WHAT at ADDR, is SUM, which the file
  * records. */
 ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t own, uint32_t sum);
+/* hdf5_cut_checksum - compares the bytes of the structure WHAT, which ALL reads, with the checksum in the
+ * last four of them, and cuts these four off *C, which reads the end of the same bytes. */
+ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, cursor *c);
+/* hdf5_take_padded - returns a cursor over the next N bytes of C, which passes over them and the padding to a
+ * multiple of UNIT bytes, as far as C has it. */
+cursor hdf5_take_padded(cursor *c, size_t n, size_t unit);
 /* hdf5_fail_short - fails because the structure WHAT, which C reads, ends too early. */
 ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what);
 
@@ -101,12 +108,20 @@ struct hdf5_links {
 /* hdf5_read_links - lists all links of the group O, in natural order of their names. */
 ckpt_status hdf5_read_links(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_links *out);
 
-/* A fractal heap: objects that are found by their ids. Only one heap is open at a time. */
-struct hdf5_heap;
-ckpt_status hdf5_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size, struct hdf5_heap **out);
-/* hdf5_read_heap_object - sets *C to read the object ID, which is as long as the id_size of
- * hdf5_open_heap. */
-ckpt_status hdf5_read_heap_object(struct hdf5 *h, struct hdf5_heap *heap, const unsigned char *id, cursor *c);
+/* A version 1 B-tree: the nodes from its root to the node that is being read, the innermost one. */
+struct hdf5_tree {
+    const char *what; /* for errors */
+    uint8_t type;
+    uint32_t key_size;
+    struct hdf5_node {
+        cursor c;       /* at the next key, or at the child after it */
+        uint32_t level; /* above the leaves */
+        uint32_t left;  /* children that are not read yet */
+    } node[HDF5_MAX_DEPTH + 1];
+    uint32_t depth; /* number of these nodes */
+};
+/* hdf5_enter_node - makes the node at ADDR, the root or a child of the innermost node, the innermost one. */
+ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr);
 
 /* hdf5_visit_records - calls EACH for the records of the version 2 B-tree at ADDR in their order. Refuses a
  * tree of another type, or whose records have another size. */
@@ -118,15 +133,17 @@ struct hdf5_records {
 };
 ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r);
 
-/* hdf5_visit_dense - the message C refers to a fractal heap of links or attributes. Opens it, sets *HEAP to
- * it, and calls R->each for the records of their B-tree. Without a heap there are none. */
+/* hdf5_visit_dense - the message C refers to a fractal heap of links or attributes. Opens the heap, and calls
+ * R->each for the records of their B-tree. Without a heap there are none. */
 struct hdf5_dense {
     const char *what;    /* the message, for errors */
     uint32_t index_size; /* bytes of the greatest creation index, which C has if its flag 1 is set */
     uint32_t id_size;    /* bytes of an id in the heap */
 };
 ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *x,
-                             const struct hdf5_records *r, struct hdf5_heap **heap);
+                             const struct hdf5_records *r);
+/* hdf5_read_heap_object - sets *C to read the object ID, of id_size bytes, of the heap that is open. */
+ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, cursor *c);
 
 /* hdf5_read_heap_text - sets *OUT to object INDEX of the global heap collection at ADDR; it is valid until
  * the next call. */

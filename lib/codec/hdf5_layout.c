@@ -74,7 +74,7 @@ static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, stru
 
 static ckpt_status read_filters(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
 {
-    unsigned version = (unsigned)cursor_number(&c, 1), n = (unsigned)cursor_number(&c, 1);
+    unsigned version = cursor_u8(&c), n = cursor_u8(&c);
     if (version != 1 && version != 2)
         return fail(h->err, CKPT_EUNSUPPORTED, c.pos,
                     "a list of filters of version {%u}; {=1 and 2} are read", version);
@@ -97,10 +97,10 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
         return fail_memory(h->err);
     d->fill = fill;
     if (o->fill.is_there) {
-        unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
+        unsigned version = cursor_u8(&c), flags = cursor_u8(&c);
         if (version < 3) {
             (void)cursor_take(&c, 1);
-            flags = cursor_number(&c, 1) || version == 1 ? 0x20 : 0;
+            flags = cursor_u8(&c) || version == 1 ? 0x20 : 0;
         }
         n = flags & 0x20 ? cursor_u32(&c) : 0;
     } else if (o->old_fill.is_there) {
@@ -226,7 +226,7 @@ static ckpt_status read_layout3(struct hdf5 *h, cursor c, struct hdf5_dataset *d
         uint64_t at = cursor_u64(&c), n = cursor_u64(&c);
         return c.bad ? hdf5_fail_short(h, &c, "a layout") : set_range(h, d, at, n, pos);
     }
-    uint32_t n = (uint32_t)cursor_number(&c, 1);
+    uint32_t n = cursor_u8(&c);
     struct hdf5_index x = {.kind = HDF5_BTREE1, .addr = cursor_u64(&c)};
     CKPT_TRY(set_chunk_shape(h, &c, n, 4, d));
     return read_chunked(h, &x, d, pos);
@@ -237,15 +237,15 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
 {
     uint64_t pos = c.pos;
     struct hdf5_index x = {.kind = HDF5_BTREE2};
-    unsigned flags = (unsigned)cursor_number(&c, 1);
-    uint32_t n = (uint32_t)cursor_number(&c, 1), width = (uint32_t)cursor_number(&c, 1);
+    unsigned flags = cursor_u8(&c);
+    uint32_t n = cursor_u8(&c), width = cursor_u8(&c);
     if (width < 1 || width > 8)
         return fail(h->err, CKPT_EFORMAT, pos, "sizes of a chunk in {%u bytes}, {=1 to 8} are allowed",
                     width);
     CKPT_TRY(set_chunk_shape(h, &c, n, width, d));
     if (flags & 1 && !d->refused)
         d->refused = "chunked with filters that spare the chunks at the edges, which is not read";
-    unsigned kind = (unsigned)cursor_number(&c, 1);
+    unsigned kind = cursor_u8(&c);
     switch (kind) {
     case 1: x.kind = HDF5_SINGLE; break;
     case 2: x.kind = HDF5_IMPLICIT; break;
@@ -267,7 +267,7 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
 static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
 {
     uint64_t pos = c.pos, declared;
-    uint32_t n = (uint32_t)cursor_number(&c, 1), class = (uint32_t)cursor_number(&c, 1);
+    uint32_t n = cursor_u8(&c), class = cursor_u8(&c);
     (void)cursor_take(&c, 5);
     uint64_t addr = class == 0 ? 0 : cursor_u64(&c);
     struct hdf5_index x = {.kind = HDF5_BTREE1, .addr = addr};
@@ -289,7 +289,7 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
 {
     cursor c = o->layout.body;
     uint64_t pos = c.pos;
-    unsigned version = (unsigned)cursor_number(&c, 1);
+    unsigned version = cursor_u8(&c);
     d->is_elsewhere = o->external;
     if (o->external)
         return fail(h->err, CKPT_EUNSUPPORTED, pos,
@@ -299,7 +299,7 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
     CKPT_TRY(read_fill(h, o, d));
     if (version == 1 || version == 2)
         return read_old_layout(h, c, d);
-    unsigned class = (unsigned)cursor_number(&c, 1);
+    unsigned class = cursor_u8(&c);
     if (version > 4 || class > 3)
         return fail(h->err, CKPT_EUNSUPPORTED, pos, "a layout of version {%u}, class %u; {=up to 4} are read",
                     version, class);

@@ -79,11 +79,7 @@ static struct hdf5_message *find_message(struct hdf5_object *o, uint32_t type)
 /* append_body - appends C to *LIST, which has *N cursors. */
 static ckpt_status append_body(struct hdf5 *h, cursor c, cursor **list, size_t *n, size_t *cap)
 {
-    cursor *added = arena_append(h->scratch, list, n, cap, sizeof *added);
-    if (!added)
-        return fail_memory(h->err);
-    *added = c;
-    return CKPT_OK;
+    return arena_push(h->scratch, list, n, cap, &c, sizeof c) ? CKPT_OK : fail_memory(h->err);
 }
 
 static ckpt_status add_block(struct header *x, cursor c)
@@ -140,7 +136,7 @@ static ckpt_status read_messages(struct header *x, cursor *c)
     size_t head = x->old ? 8 : x->ordered ? 6 : 4;
     while (c->left >= head && (!x->old || x->left)) {
         uint32_t type = (uint32_t)cursor_number(c, x->old ? 2 : 1), size = cursor_u16(c);
-        uint8_t flags = (uint8_t)cursor_number(c, 1);
+        uint8_t flags = cursor_u8(c);
         (void)cursor_take(c, head - (x->old ? 5 : 4)); /* bounded: head is not less */
         cursor body = cursor_sub(c, size);
         if (body.bad)
@@ -151,8 +147,6 @@ static ckpt_status read_messages(struct header *x, cursor *c)
     return CKPT_OK;
 }
 
-static const struct hdf5_kind first_block = {"OHDR", 2, "an object header"};
-
 /* load_block - loads the block at ADDR, and sets *C to its messages. */
 static ckpt_status load_block(struct header *x, uint64_t addr, uint64_t size, cursor *c)
 {
@@ -160,13 +154,12 @@ static ckpt_status load_block(struct header *x, uint64_t addr, uint64_t size, cu
     CKPT_TRY(hdf5_load(x->h, addr, size, what, c));
     if (x->old)
         return CKPT_OK;
-    const unsigned char *all = c->p, *magic = cursor_take(c, 4);
-    if (!magic || c->left < 4 || memcmp(magic, "OCHK", 4) != 0)
+    cursor all = *c;
+    const unsigned char *magic = cursor_take(c, 4);
+    if (!magic || memcmp(magic, "OCHK", 4) != 0)
         return fail(x->h->err, CKPT_EFORMAT, addr,
                     "a block of an object header with {other bytes} than {=OCHK}");
-    c->left -= 4; /* bounded: compared just now */
-    uint32_t stored = load_u32le(c->p + c->left), computed = hdf5_checksum(all, (size_t)size - 4);
-    return hdf5_compare_sums(x->h, addr, what, computed, stored);
+    return hdf5_cut_checksum(x->h, all, what, c);
 }
 
 static ckpt_status read_blocks(struct header *x)
@@ -201,6 +194,7 @@ static ckpt_status read_version1(struct header *x)
 
 static ckpt_status read_version2(struct header *x)
 {
+    static const struct hdf5_kind first_block = {"OHDR", 2, "an object header"};
     struct hdf5 *h = x->h;
     uint64_t addr = x->o->addr, total;
     cursor c;
@@ -253,16 +247,16 @@ static ckpt_status read_sizes(struct hdf5 *h, cursor *c, struct hdf5_space *s)
 ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out)
 {
     *out = (struct hdf5_space){.elements = 0};
-    unsigned version = (unsigned)cursor_number(&c, 1);
-    out->ndim = (uint32_t)cursor_number(&c, 1);
-    uint8_t flags = (uint8_t)cursor_number(&c, 1);
+    unsigned version = cursor_u8(&c);
+    out->ndim = cursor_u8(&c);
+    uint8_t flags = cursor_u8(&c);
     if (version != 1 && version != 2)
         return fail(h->err, CKPT_EUNSUPPORTED, c.pos, "a dataspace of version {%u}; {=1 and 2} are read",
                     version);
     if (version == 1) {
         (void)cursor_take(&c, 5);
     } else {
-        unsigned kind = (unsigned)cursor_number(&c, 1);
+        unsigned kind = cursor_u8(&c);
         out->is_null = kind == 2;
         if (kind > 2 || (kind != 1 && out->ndim))
             return fail(h->err, CKPT_EFORMAT, c.pos,

@@ -130,8 +130,8 @@ static void read_float(struct typing *t, const struct head *x)
 {
     cursor *c = t->c;
     uint32_t offset = cursor_u16(c), precision = cursor_u16(c);
-    uint32_t exponent_at = (uint32_t)cursor_number(c, 1), exponent = (uint32_t)cursor_number(c, 1);
-    uint32_t mantissa_at = (uint32_t)cursor_number(c, 1), mantissa = (uint32_t)cursor_number(c, 1);
+    uint32_t exponent_at = cursor_u8(c), exponent = cursor_u8(c);
+    uint32_t mantissa_at = cursor_u8(c), mantissa = cursor_u8(c);
     uint32_t bias = cursor_u32(c);
     bool vax = x->flags[0] & 0x40;
     t->last.big_endian = x->flags[0] & 1;
@@ -154,19 +154,16 @@ static void read_float(struct typing *t, const struct head *x)
 
 /* ---------------------------------------------------------------------- other classes */
 
-static void read_string(struct typing *t, const struct head *x)
-{
-    t->last.kind = HDF5_FIXED_TEXT;
-    t->last.space_padded = (x->flags[0] & 15) == 2;
-}
-
 /* read_simple - reads a datatype that has no others in it. */
 static void read_simple(struct typing *t, const struct head *x)
 {
     switch (x->class) {
     case CLASS_INTEGER: read_integer(t, x); break;
     case CLASS_FLOAT: read_float(t, x); break;
-    case CLASS_STRING: read_string(t, x); break;
+    case CLASS_STRING:
+        t->last.kind = HDF5_FIXED_TEXT;
+        t->last.space_padded = (x->flags[0] & 15) == 2;
+        break;
     case CLASS_OPAQUE:
         (void)cursor_take(t->c, x->flags[0]);
         t->last.kind = HDF5_OPAQUE;
@@ -214,25 +211,15 @@ static void begin_member(struct typing *t, const struct nest *x)
         width++;
     uint32_t offset = (uint32_t)cursor_number(t->c, x->head.version < 3 ? 4 : width);
     if (x->head.version == 1) { /* a rank, its dimensions and a permutation, which nothing writes any more */
-        t->has_pointers |= cursor_number(t->c, 1) != 0;
+        t->has_pointers |= cursor_u8(t->c) != 0;
         (void)cursor_take(t->c, 27);
     }
     if (t->depth == 1 && i < 2) {
         t->halves[i].name = name.len == 1 ? name.ptr[0] : 0;
         t->halves[i].offset = offset;
     }
-    if (t->text.len < MAX_TEXT) {
+    if (t->text.len < MAX_TEXT)
         buf_printf(&t->text, "%s%.*s ", t->text.len ? ", " : "", STR_ARG(name));
-    }
-}
-
-static ckpt_status push_nested(struct typing *t, const struct head *x, uint32_t members)
-{
-    if (t->depth == MAX_NESTED)
-        return fail(t->h->err, CKPT_ELIMIT, t->c->pos, "{more} than {=%u} datatypes inside of each other",
-                    MAX_NESTED);
-    t->nest[t->depth++] = (struct nest){*x, members, members};
-    return CKPT_OK;
 }
 
 /* begin_nested - begins X, whose nested datatypes come next. */
@@ -242,14 +229,18 @@ static ckpt_status begin_nested(struct typing *t, const struct head *x)
     if (x->class == CLASS_RECORD)
         members = x->flags[0] | (uint32_t)x->flags[1] << 8;
     if (x->class == CLASS_ARRAY) {
-        rank = (uint32_t)cursor_number(t->c, 1);
+        rank = cursor_u8(t->c);
         (void)cursor_take(t->c, (x->version < 3 ? 3 : 0) + (size_t)rank * (x->version < 3 ? 8 : 4));
     }
     t->has_pointers |= x->class == CLASS_VLEN && t->depth;
     if (!members || (size_t)members > t->c->left)
         return fail(t->h->err, CKPT_EFORMAT, t->c->pos, "a record of {%u} members in {=%zu bytes}", members,
                     t->c->left);
-    return push_nested(t, x, members);
+    if (t->depth == MAX_NESTED)
+        return fail(t->h->err, CKPT_ELIMIT, t->c->pos, "{more} than {=%u} datatypes inside of each other",
+                    MAX_NESTED);
+    t->nest[t->depth++] = (struct nest){*x, members, members};
+    return CKPT_OK;
 }
 
 /* end_enum - reads the names and numbers of the enum X, which is a bool if they are FALSE = 0 and TRUE =
@@ -380,7 +371,7 @@ static ckpt_status find_shared(struct hdf5 *h, struct hdf5_message *m)
 {
     struct hdf5_object other;
     cursor c = m->body;
-    unsigned version = (unsigned)cursor_number(&c, 1), kind = (unsigned)cursor_number(&c, 1);
+    unsigned version = cursor_u8(&c), kind = cursor_u8(&c);
     (void)cursor_take(&c, version == 1 ? 6 : 0);
     uint64_t addr = cursor_u64(&c);
     if (c.bad || version < 1 || version > 3 || (version == 1 && kind) || (version == 3 && kind != 2))

@@ -199,28 +199,19 @@ ckpt_status hdf5_read_value(struct hdf5 *h, const struct hdf5_type *type, const 
 
 /* ------------------------------------------------------------------------- attributes */
 
-/* take_padded - takes the next N bytes off C, and in version 1 also the padding to a multiple of 8 after
- * them. */
-static cursor take_padded(cursor *c, size_t n, unsigned version)
-{
-    cursor part = cursor_sub(c, n);
-    size_t pad = version == 1 ? (8 - (n & 7)) & 7 : 0;
-    (void)cursor_take(c, pad < c->left ? pad : c->left);
-    return part;
-}
-
 ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute *out)
 {
     struct hdf5_message type = {.is_there = true};
     struct hdf5_space space;
     struct hdf5_type t;
-    unsigned version = (unsigned)cursor_number(&c, 1), flags = (unsigned)cursor_number(&c, 1);
+    unsigned version = cursor_u8(&c), flags = cursor_u8(&c);
     size_t name_size = cursor_u16(&c), type_size = cursor_u16(&c), space_size = cursor_u16(&c);
+    size_t unit = version == 1 ? 8 : 1;
     *out = (struct hdf5_attribute){.value = NULL};
     (void)cursor_take(&c, version == 3 ? 1 : 0);
-    cursor name = take_padded(&c, name_size, version);
-    type.body = take_padded(&c, type_size, version);
-    cursor dataspace = take_padded(&c, space_size, version);
+    cursor name = hdf5_take_padded(&c, name_size, unit);
+    type.body = hdf5_take_padded(&c, type_size, unit);
+    cursor dataspace = hdf5_take_padded(&c, space_size, unit);
     if (c.bad || version < 1 || version > 3)
         return fail(h->err, CKPT_EFORMAT, c.pos, "an attribute of version {%u} that is cut off or {=1 to 3}",
                     version);
