@@ -84,11 +84,11 @@ static ckpt_status check_torch_layout(struct zip_scan *r, ckpt_error *err)
     size_t n = str_find(first->name, STR_LIT("/"), 0);
     for (size_t i = 0; n != SIZE_MAX && i < r->z.n; i++) {
         const struct zip_view *v = &r->z.views[i];
+        if (!v->listed) /* it may have no name, if the directory is cut off */
+            continue;
         ckpt_str where = scan_join_names(r->x, r->where, v->name);
         if (!where.ptr)
             return fail_memory(err);
-        if (!v->listed)
-            continue;
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
             r->has_flaw = true;
             CKPT_TRY(scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,

@@ -304,6 +304,22 @@ static void bytes_before_a_malformed_archive_are_scanned(void)
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
 }
 
+/* The last byte of the directory is missing, so that its last entry has no name. */
+static void archives_of_torch_with_a_cut_directory_are_scanned(void)
+{
+    struct member m[] = {{"t/data.pkl", CONSTANT(PICKLE), 0, 0, 0, 0, false},
+                         {"t/version", CONSTANT("3\n"), 0, 0, 0, 0, false}};
+    buf b;
+    buf_init(&b, 1 << 20);
+    zip_put(&b, m, 2, 0);
+    unsigned char *end_record = b.data + b.len - 22;
+    end_record[12]--; /* the size of the directory */
+    memmove(end_record - 1, end_record, 22);
+    struct scanned s = scan_buffer(b.data, b.len - 1, 0);
+    CU_ASSERT(s.status == CKPT_OK && strstr(s.first.text, "the directory ends inside an entry"));
+    buf_free(&b);
+}
+
 void suite_scan_zip(void)
 {
     UNIT(members_are_unpacked);
@@ -322,4 +338,5 @@ void suite_scan_zip(void)
     UNIT(shared_bytes_are_scanned_once);
     UNIT(scanning_overlapping_members_is_limited);
     UNIT(bytes_before_a_malformed_archive_are_scanned);
+    UNIT(archives_of_torch_with_a_cut_directory_are_scanned);
 }
