@@ -223,6 +223,5 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     sized_give(result, &found, sizeof found);
     file_free(d.f);
     check_free(&d.check);
-    fail_file(st == CKPT_OK ? NULL : err, path);
-    return st;
+    return fail_name_file(st, path, err);
 }

@@ -225,10 +225,9 @@ void cast_notice_skipped(ckpt_plan *p)
     ckpt_str how = STR_LIT("");
     for (size_t i = 0; how.ptr && i < components.n; i++) {
         char word[SHELL_WORD_MAX];
-        ckpt_str glob = arena_printf(p->a, "%.*s", STR_ARG(components.name[i]));
-        how = glob.ptr ? arena_printf(p->a, "%.*s%s--cast %s=%s", STR_ARG(how), i ? " " : "",
-                                      shell_glob(glob, word), ckpt_dtype_name((ckpt_dtype)p->cast_weights))
-                       : glob;
+        how = arena_printf(p->a, "%.*s%s--cast %s=%s", STR_ARG(how), i ? " " : "",
+                           shell_glob(components.name[i], word),
+                           ckpt_dtype_name((ckpt_dtype)p->cast_weights));
     }
     const char *as = n == 1 ? "it is" : "they are", *them = n == 1 ? "it" : "those";
     plan_notice(p, "left %zu tensor%s outside the weights as %s: %.*s%s casts %s", n, n == 1 ? "" : "s", as,

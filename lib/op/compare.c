@@ -315,7 +315,7 @@ static ckpt_status side_check_crc(struct side *s, ckpt_error *err)
 }
 
 static ckpt_status compare_streams(struct totals *t, struct side *a, struct side *b,
-                                   const struct compare_progress *progress, ckpt_error *err)
+                                   struct parallel_context *run, ckpt_error *err)
 {
     bool with_crc = a->dtype == b->dtype && stream_checks_crc(a->s) && stream_checks_crc(b->s);
     if (with_crc) {
@@ -327,7 +327,7 @@ static ckpt_status compare_streams(struct totals *t, struct side *a, struct side
         uint64_t bytes = 0;
         CKPT_TRY(side_fill(a, &na, &bytes, err));
         CKPT_TRY(side_fill(b, &nb, &bytes, err));
-        if (bytes && progress->tick && progress->tick(progress->user, bytes))
+        if (bytes && !parallel_advance(run, bytes))
             return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
         size_t n = na < nb ? na : nb,
                unit = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
@@ -361,8 +361,8 @@ void comparison_merge(struct comparison *to, const struct comparison *next)
 }
 
 ckpt_status compare_rows(const struct parallel_item *x, struct parallel_chunk *chunk,
-                         const ckpt_diff_options *opts, const struct compare_progress *progress,
-                         struct comparison *out, ckpt_error *err)
+                         const ckpt_diff_options *opts, struct parallel_context *run, struct comparison *out,
+                         ckpt_error *err)
 {
     struct side *a = calloc(2, sizeof *a), *b = a + 1;
     struct totals t = {.o = opts, .tolerance = {opts->atol, opts->rtol}, .c = out};
@@ -373,7 +373,7 @@ ckpt_status compare_rows(const struct parallel_item *x, struct parallel_chunk *c
         st = side_open(b, x->other, x->other_row, chunk, err);
     *out = (struct comparison){.identical = a->dtype == b->dtype};
     if (st == CKPT_OK)
-        st = compare_streams(&t, a, b, progress, err);
+        st = compare_streams(&t, a, b, run, err);
     if (st == CKPT_OK && chunk) {
         chunk->crc[0] = stream_crc(a->s);
         chunk->crc[1] = stream_crc(b->s);

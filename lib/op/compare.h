@@ -14,17 +14,10 @@ struct comparison {
     struct norms norms; /* 0 unless the options request them */
 };
 
-/* How compare_rows reports its progress. */
-struct compare_progress {
-    /* tick - is called with the number of bytes read since its last call; nonzero stops. */
-    int (*tick)(void *user, uint64_t bytes);
-    void *user;
-};
-
 /* compare_possible - returns true if values of A and B can be compared. */
 bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b);
 /* compare_rows - compares the two rows of X, for which compare_possible() is true. CHUNK, which may be NULL,
- * limits the comparison to some elements; sets the crc of CHUNK.
+ * limits the comparison to some elements; sets the crc of CHUNK. Reports its progress to RUN.
  *
  * Elements with the same bytes in the same dtype are equal, NaN included. Other elements are compared as
  * numbers, complex ones by the modulus of their difference, 64-bit integers exactly. They are equal if |a-b|
@@ -32,8 +25,8 @@ bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b);
  * a NaN or an infinity in one of the rows, counts as infinite in max_abs and max_rel and is not part of the
  * sum. */
 ckpt_status compare_rows(const struct parallel_item *x, struct parallel_chunk *chunk,
-                         const ckpt_diff_options *opts, const struct compare_progress *progress,
-                         struct comparison *out, ckpt_error *err);
+                         const ckpt_diff_options *opts, struct parallel_context *run, struct comparison *out,
+                         ckpt_error *err);
 /* comparison_merge - adds to TO the comparison of the next chunk of the same rows. */
 void comparison_merge(struct comparison *to, const struct comparison *next);
 

@@ -91,17 +91,15 @@ static ckpt_status add_container(struct containers *w, const ckpt_value *v, uint
         return fail_memory(err);
     if (old != MAP_NONE)
         return CKPT_OK;
-    struct container *p = w->n < NO_CONTAINER ? arena_append(NULL, &w->list, &w->n, &w->cap, sizeof *p)
-                                              : NULL;
-    if (!p)
-        return fail_memory(err);
-    *p = (struct container){.node = v, .parent = parent, .elem = *elem};
+    struct container added = {.node = v, .parent = parent, .elem = *elem};
     if (parent != NO_CONTAINER) {
         const struct container *up = &w->list[parent];
-        p->in_optimizer = up->in_optimizer || up->optimizer || is_optimizer_name(elem);
-        p->extra_state = up->extra_state || (!elem->is_int && str_ends(elem->str, STR_LIT("_extra_state")));
+        added.in_optimizer = up->in_optimizer || up->optimizer || is_optimizer_name(elem);
+        added.extra_state = up->extra_state ||
+                            (!elem->is_int && str_ends(elem->str, STR_LIT("_extra_state")));
     }
-    return CKPT_OK;
+    bool room = w->n < NO_CONTAINER && arena_push(NULL, &w->list, &w->n, &w->cap, &added, sizeof added);
+    return room ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status add_child(struct containers *w, uint32_t at, const ckpt_value *v,

@@ -174,8 +174,6 @@ static ckpt_status find_renamed(struct diff *d, ckpt_error *err)
 
 /* ---- one pair */
 
-static int advance_progress(void *user, uint64_t bytes) { return !parallel_advance(user, bytes); }
-
 static bool have_same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
 {
     return a->has_shape == b->has_shape && a->ndim == b->ndim &&
@@ -194,11 +192,8 @@ static bool have_same_form(const ckpt_tensor *a, const ckpt_tensor *b)
 static ckpt_status compare_pair(struct diff *d, size_t i, struct parallel_chunk *chunk,
                                 struct parallel_context *run, struct comparison *out, ckpt_error *err)
 {
-    struct compare_progress progress = {advance_progress, run};
-    ckpt_status st = compare_rows(&d->items[i], chunk, d->o, &progress, out, err);
-    if (st != CKPT_OK)
-        fail_where(err, "%.*s", STR_ARG(d->pairs[d->items[i].tag].name));
-    return st;
+    ckpt_status st = compare_rows(&d->items[i], chunk, d->o, run, out, err);
+    return fail_name_part(st, d->pairs[d->items[i].tag].name, err);
 }
 
 /* compare_item - compares the values of one pair, on any thread. */
@@ -220,12 +215,10 @@ static ckpt_status merge_comparisons(void *user, size_t i, const struct parallel
 {
     struct diff *d = user;
     ckpt_status st = parallel_check_crc(&d->items[i], chunks, n, err);
-    if (st != CKPT_OK)
-        fail_where(err, "%.*s", STR_ARG(d->pairs[d->items[i].tag].name));
     d->compared[i] = (struct comparison){.identical = true};
     for (size_t k = 0; st == CKPT_OK && k < n; k++)
         comparison_merge(&d->compared[i], chunks[k].out);
-    return st;
+    return fail_name_part(st, d->pairs[d->items[i].tag].name, err);
 }
 
 /* is_dtype_changed - returns true if the dtypes of the pair differ, and that counts as a difference. */
@@ -374,8 +367,7 @@ static ckpt_status compare_arrays(struct diff *d, ckpt_error *err)
             row_a(d, p)->has_data || row_b(d, p)->has_data)
             continue;
         st = array_equal(&equal, row_a(d, p)->value, row_b(d, p)->value, &same, err);
-        if (st != CKPT_OK)
-            fail_where(err, "%.*s", STR_ARG(p->name));
+        (void)fail_name_part(st, p->name, err);
         p->array_differs = !same;
     }
     value_equal_free(&equal);
@@ -434,15 +426,11 @@ static ckpt_status fail_no_match(const ckpt_diff_options *o, ckpt_error *err)
                 o->globs[0], o->nglobs > 1 ? " and the other globs" : "");
 }
 
-static ckpt_status fail_no_root(const struct diff_side *s, const char *root, ckpt_error *err)
+static ckpt_status fail_no_root(const struct diff_side *s, ckpt_error *err)
 {
-    if (s)
-        (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is below \"%s\"", s->wanted_root);
-    else
-        (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor below \"%s\"", root);
-    fail_hint(err, "`ckpt ls` lists the names");
-    fail_file(s ? err : NULL, s ? s->f->path : NULL);
-    return CKPT_ENOTFOUND;
+    ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                          "no tensor is below \"%s\"\n`ckpt ls` lists the names", s->wanted_root);
+    return fail_name_file(st, s->f->path, err);
 }
 
 static ckpt_status find_roots(const ckpt_diff_options *o, struct diff_side *a, struct diff_side *b,
@@ -452,8 +440,11 @@ static ckpt_status find_roots(const ckpt_diff_options *o, struct diff_side *a, s
     CKPT_TRY(root_find(b->f, b->wanted_root, &b->root, err));
     bool no_a = is_root_missing(a), no_b = is_root_missing(b);
     if ((no_a && o->root_a) || (no_b && o->root_b))
-        return fail_no_root(no_a && o->root_a ? a : b, NULL, err);
-    return no_a && no_b ? fail_no_root(NULL, o->root, err) : CKPT_OK;
+        return fail_no_root(no_a && o->root_a ? a : b, err);
+    if (no_a && no_b)
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                    "neither file has a tensor below \"%s\"\n`ckpt ls` lists the names", o->root);
+    return CKPT_OK;
 }
 
 static bool has_selected_value(const struct diff_side *s, const ckpt_diff_options *o)

@@ -156,10 +156,7 @@ static ckpt_status compare_leaves(struct value_diff *d, uint32_t a, uint32_t b, 
     CKPT_TRY(compare_containers(d, e->name, e->a, e->b, err));
     d->equal.no_attributes = has_attributes_after(d->a.f, a) || has_attributes_after(d->b.f, b);
     ckpt_status st = value_equal(&d->equal, e->a->value, e->b->value, &same, err);
-    if (st != CKPT_OK) {
-        fail_where(err, "%.*s", STR_ARG(e->name));
-        return st;
-    }
+    CKPT_TRY(fail_name_part(st, e->name, err));
     same = same && have_same_key_types(e->a, e->b);
     d->totals->same += same;
     d->totals->changed += !same;

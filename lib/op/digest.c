@@ -252,16 +252,15 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
     const struct table *t = &file->table;
     const struct row **rows = calloc(t->nrows + 1, sizeof *rows);
     struct hash h;
-    size_t n = 0;
     ckpt_status st = rows ? hash_begin(&h, alg, err) : fail_memory(err);
     if (st != CKPT_OK) {
         free(rows);
         return st;
     }
     for (size_t i = 0; i < t->nrows; i++)
-        rows[n++] = &t->rows[i];
-    qsort(rows, n, sizeof *rows, compare_row_names);
-    for (size_t i = 0; i < n; i++)
+        rows[i] = &t->rows[i];
+    qsort(rows, t->nrows, sizeof *rows, compare_row_names);
+    for (size_t i = 0; i < t->nrows; i++)
         hash_row(&h, &rows[i]->t, ckpt_digest_dtype(file, (uint32_t)(rows[i] - t->rows)),
                  digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX, alg == CKPT_XXH3 ? XXH3_BYTES : 32);
     free(rows);
@@ -325,13 +324,10 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file);
     CKPT_TRY(sized_take(how, &w, sizeof w, err));
-    ckpt_status st;
-    if (!file->data_offset)
-        st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                  "the file is not a header followed by nothing but tensors\n"
-                  "a single .safetensors file is: ckpt convert writes one");
-    else
-        st = hash_begin(&h, alg, err);
+    ckpt_status st = file->data_offset ? hash_begin(&h, alg, err)
+                                       : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                                              "the file is not a header followed by nothing but tensors\n"
+                                              "a single .safetensors file is: ckpt convert writes one");
     if (st == CKPT_OK)
         st = hash_end(&h, hash_source(&h, file->src, file->data_offset, &w, err), out, err);
     if (st == CKPT_OK)

@@ -50,18 +50,15 @@ static ckpt_status add_wrappers(const struct containers *w, uint32_t at, ckpt_in
         CKPT_TRY(count_prefix(w, &w->list[at], prefix, &counts, err));
         if (!counts.anywhere)
             continue;
-        *list = arena_grow(w->a, *list, out->nwrappers, cap, out->nwrappers + 1, sizeof **list);
-        ckpt_str where = *list ? container_name(w, at) : str_of(NULL, 0);
-        if (!where.ptr)
-            return fail_memory(err);
         bool all_begin = counts.at_start == counts.tensors && !counts.inner && str_is(prefix, "module.");
-        (*list)[out->nwrappers++] = (ckpt_wrapper){.prefix = prefix,
-                                                   .where = where,
-                                                   .tensors = counts.anywhere,
-                                                   .of = counts.tensors > counts.anywhere ? counts.tensors
-                                                                                          : counts.anywhere,
-                                                   .anywhere = counts.inner,
-                                                   .certain = wrapper_names[i].certain || all_begin};
+        const ckpt_wrapper found = {.prefix = prefix,
+                                    .where = container_name(w, at),
+                                    .tensors = counts.anywhere,
+                                    .of = counts.tensors > counts.anywhere ? counts.tensors : counts.anywhere,
+                                    .anywhere = counts.inner,
+                                    .certain = wrapper_names[i].certain || all_begin};
+        if (!found.where.ptr || !arena_push(w->a, list, &out->nwrappers, cap, &found, sizeof found))
+            return fail_memory(err);
     }
     return CKPT_OK;
 }
@@ -194,13 +191,11 @@ static ckpt_status list_weights(const struct containers *w, const struct weights
     for (uint32_t i = 0; i < w->n; i++) {
         if (!weights->role[i])
             continue;
-        list = arena_grow(w->a, list, out->nweights, &cap, out->nweights + 1, sizeof *list);
-        ckpt_str name = list ? container_name(w, i) : str_of(NULL, 0);
-        if (!name.ptr)
-            return fail_memory(err);
         number[i] = (uint32_t)out->nweights;
-        list[out->nweights++] = (ckpt_weights){.name = name,
-                                               .averaged = weights->role[i] == WEIGHTS_AVERAGED};
+        const ckpt_weights found = {.name = container_name(w, i),
+                                    .averaged = weights->role[i] == WEIGHTS_AVERAGED};
+        if (!found.name.ptr || !arena_push(w->a, &list, &out->nweights, &cap, &found, sizeof found))
+            return fail_memory(err);
     }
     file->weights = list;
     file->nweights = out->nweights;

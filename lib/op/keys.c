@@ -32,18 +32,6 @@ ckpt_str concat_texts(arena *a, ckpt_str x, ckpt_str y)
 
 /* ---- gathering */
 
-/* add_domain - adds a domain for CONTAINER and sets *OUT to its number. */
-static ckpt_status add_domain(struct renaming *b, const ckpt_value *container, uint32_t *out, ckpt_error *err)
-{
-    arena *a = b->n->p->a;
-    *out = (uint32_t)b->ndomains; /* bounded: as many are in the graph */
-    const ckpt_value **at = arena_append(a, &b->domains, &b->ndomains, &b->cap_domains, sizeof *at);
-    if (!at)
-        return fail_memory(err);
-    *at = container;
-    return CKPT_OK;
-}
-
 /* container_entry - sets *E to entry I of CONTAINER, a mapping or a list of names; false: there is none. */
 static bool container_entry(const ckpt_value *container, uint32_t i, struct entry *e)
 {
@@ -104,20 +92,19 @@ static bool names_parameter(const struct containers *w, const struct entry *e)
 static ckpt_status gather_entries(struct renaming *b, const ckpt_value *container, uint32_t n,
                                   struct slots *slots, ckpt_error *err)
 {
-    uint32_t domain = 0;
+    uint32_t domain = (uint32_t)b->ndomains; /* bounded: as many are in the graph */
     struct entry e;
     struct slot s;
-    CKPT_TRY(add_domain(b, container, &domain, err));
+    if (!arena_push(b->n->p->a, &b->domains, &b->ndomains, &b->cap_domains, &container, sizeof container))
+        return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
         if (!container_entry(container, i, &e) || !make_slot(b->n->p, &e, &s) || !is_kept(b->n->p, e.val))
             continue;
         s.domain = domain;
         s.index = i;
         s.has_no_tensor = !holds_tensors(&b->w, e.val);
-        struct slot *at = arena_append(NULL, &slots->at, &slots->n, &slots->cap, sizeof *at);
-        if (!at)
+        if (!arena_push(NULL, &slots->at, &slots->n, &slots->cap, &s, sizeof s))
             return fail_memory(err);
-        *at = s;
     }
     return CKPT_OK;
 }
@@ -395,14 +382,13 @@ static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
 
 /* ---- applying */
 
-/* join_name - sets *OUT to the joined name of KEY in G, NUL-terminated. If G is the root and TERMINATED,
- * that is KEY itself. */
-static ckpt_status join_name(const struct renaming *b, const struct group *g, ckpt_str key, bool terminated,
-                             ckpt_str *out, ckpt_error *err)
+/* join_name - sets *OUT to the joined name of KEY in G, NUL-terminated. */
+static ckpt_status join_name(const struct renaming *b, const struct group *g, ckpt_str key, ckpt_str *out,
+                             ckpt_error *err)
 {
     ckpt_path_elem path[2] = {{.str = g->where}, {.str = key}};
     uint32_t skip = g->where.len == 0;
-    *out = skip && terminated ? key : path_join(b->n->p->a, path + skip, 2 - skip);
+    *out = path_join(b->n->p->a, path + skip, 2 - skip);
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
@@ -426,8 +412,8 @@ static ckpt_status apply_rename(struct renaming *b, const struct group *g, const
     b->n->changed++;
     if (!meta && !s->has_no_tensor) /* plan_count_renames reports rows */
         return CKPT_OK;
-    CKPT_TRY(join_name(b, g, s->old_name, !meta, &one.from, err));
-    CKPT_TRY(join_name(b, g, s->new_name, !meta, &one.to, err));
+    CKPT_TRY(join_name(b, g, s->old_name, &one.from, err));
+    CKPT_TRY(join_name(b, g, s->new_name, &one.to, err));
     return plan_note_renamed(p, &one, err);
 }
 

@@ -203,8 +203,8 @@ static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckp
             return true;
         }
         *st = fail(err, CKPT_EFORMAT, out->at,
-                   "not a manifest line (expected \"DIGEST  DTYPE [SHAPE]  NAME\")");
-        fail_hint(err, "ckpt verify --write-manifest writes a manifest");
+                   "not a manifest line (expected \"DIGEST  DTYPE [SHAPE]  NAME\")\n"
+                   "ckpt verify --write-manifest writes a manifest");
         return false;
     }
     return false;

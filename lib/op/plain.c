@@ -116,10 +116,7 @@ static bool push_node(void *user, const ckpt_value *v)
     struct plain_checker *p = user;
     if (!v || (v->type < CKPT_V_STR8 && v->type != CKPT_V_BIGINT))
         return true;
-    struct plain_step *at = arena_append(NULL, &p->waiting, &p->n, &p->cap, sizeof *at);
-    if (at)
-        *at = (struct plain_step){v, false};
-    return at != NULL;
+    return arena_push(NULL, &p->waiting, &p->n, &p->cap, &(struct plain_step){v, false}, sizeof *p->waiting);
 }
 
 static enum verdict known_verdict(const struct plain_checker *p, const ckpt_value *v)
@@ -131,11 +128,8 @@ static enum verdict known_verdict(const struct plain_checker *p, const ckpt_valu
 /* assume_good - assumes that V is plain data until a node below it turns out not to be. */
 static bool assume_good(struct plain_checker *p, const ckpt_value *v)
 {
-    const ckpt_value **at = arena_append(NULL, &p->visited, &p->nvisited, &p->cap_visited, sizeof *at);
-    if (!at)
-        return false;
-    *at = v;
-    return map_set_num(p->known, map_ptr(v), GOOD);
+    return arena_push(NULL, &p->visited, &p->nvisited, &p->cap_visited, &v, sizeof v) &&
+           map_set_num(p->known, map_ptr(v), GOOD);
 }
 
 static bool set_bad(struct plain_checker *p, const ckpt_value *v)

@@ -207,11 +207,9 @@ static ckpt_status begin_map_group(struct naming *n, const struct group *g, ckpt
     x->where = g->where;
     if (!n->dry_run || map_get_num(x->mappings, map_ptr(g->node)) != MAP_NONE)
         return CKPT_OK;
-    ckpt_str *at = arena_append(n->p->a, &x->wheres, &x->nwheres, &x->cap_wheres, sizeof *at);
-    if (!at || !map_put_num(x->mappings, map_ptr(g->node), (uint32_t)(at - x->wheres), NULL))
-        return fail_memory(err);
-    *at = g->where;
-    return CKPT_OK;
+    bool ok = map_put_num(x->mappings, map_ptr(g->node), (uint32_t)x->nwheres, NULL) &&
+              arena_push(n->p->a, &x->wheres, &x->nwheres, &x->cap_wheres, &g->where, sizeof g->where);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* fail_leaves_mapping - fails because the new name of NAME does not begin with WHERE, its mapping, and a
@@ -418,10 +416,8 @@ static ckpt_status read_pairs(json_scan *j, arena *a, ckpt_pair **pairs, size_t 
         e = json_next(j);
         if (e != JSON_STRING)
             break;
-        ckpt_pair *pair = arena_append(a, pairs, n, &cap, sizeof *pair);
-        if (!pair)
+        if (!arena_push(a, pairs, n, &cap, &(ckpt_pair){.key = key, .text = j->str}, sizeof **pairs))
             return fail_memory(err);
-        *pair = (ckpt_pair){.key = key, .text = j->str};
     }
     if (e != JSON_OBJECT_END)
         return e == JSON_ERROR ? err->status : json_fail(j, "each value of a rename map has to be a string");

@@ -71,11 +71,12 @@ struct rewrite {
 
 /* ------------------------------------------------------------------- notes */
 
-/* locate_value - returns V as a leaf, whose path is that of the frames and LAST, which may be NULL. name.ptr
- * NULL: out of memory. */
-static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *last, const ckpt_value *v)
+/* locate_value - returns V as a leaf. Its path is that of the frames, then ELEM and the attribute name ATTR,
+ * each unless it is NULL. name.ptr NULL: out of memory. */
+static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *elem, const char *attr,
+                              const ckpt_value *v)
 {
-    size_t room = s->p->root_depth + s->nframes + 1, n = 0;
+    size_t room = s->p->root_depth + s->nframes + 2, n = 0;
     ckpt_path_elem *path = room <= UINT32_MAX ? arena_array(s->p->a, room, sizeof *path) : NULL;
     if (!path)
         return (ckpt_leaf){.value = v};
@@ -84,8 +85,10 @@ static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *last, co
     for (size_t i = 0; i < s->nframes; i++)
         if (s->frames[i].has_elem)
             path[n++] = s->frames[i].elem;
-    if (last)
-        path[n++] = *last;
+    if (elem)
+        path[n++] = *elem;
+    if (attr)
+        path[n++] = (ckpt_path_elem){.str = str_c(attr)};
     return (ckpt_leaf){
         .name = path_join(s->p->a, path, (uint32_t)n), .path = path, .npath = (uint32_t)n, .value = v};
 }
@@ -122,7 +125,7 @@ static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const c
 /* report - reports that the value of C became INSTEAD or, if LOST, is left out. */
 static ckpt_status report(struct sanitize *s, const struct rewrite *c, const char *instead, bool lost)
 {
-    const ckpt_leaf leaf = locate_value(s, c->elem, c->v);
+    const ckpt_leaf leaf = locate_value(s, c->elem, NULL, c->v);
     return add_report(s, &leaf, s->blame, instead, lost);
 }
 
@@ -134,12 +137,10 @@ static ckpt_value *as_is(const ckpt_value *v) { return (ckpt_value *)(uintptr_t)
 /* set_result - sets the result of C, also for other references to its value; NULL: the value is left out. */
 static ckpt_status set_result(struct sanitize *s, struct rewrite *c, ckpt_value *made)
 {
-    uint32_t index = (uint32_t)s->nresults;
-    ckpt_value **at = arena_append(s->p->a, &s->results, &s->nresults, &s->cap_results, sizeof *at);
-    if (!at || index >= MAP_NONE || !map_set_num(s->done, map_ptr(c->v), index))
-        return fail_memory(s->err);
-    *at = c->result = made;
-    return CKPT_OK;
+    bool ok = s->nresults < MAP_NONE && map_set_num(s->done, map_ptr(c->v), (uint32_t)s->nresults) &&
+              arena_push(s->p->a, &s->results, &s->nresults, &s->cap_results, &made, sizeof made);
+    c->result = made;
+    return ok ? CKPT_OK : fail_memory(s->err);
 }
 
 static ckpt_value *new_node(struct sanitize *s, ckpt_value_type type, const ckpt_value *from)
@@ -163,11 +164,8 @@ static ckpt_status push_container(struct sanitize *s, struct rewrite *c, ckpt_va
     if (c->elem)
         f.elem = *c->elem;
     CKPT_TRY(set_result(s, c, made));
-    struct frame *at = arena_append(NULL, &s->frames, &s->nframes, &s->cap_frames, sizeof *at);
-    if (!at)
-        return fail_memory(s->err);
-    *at = f;
-    return CKPT_OK;
+    bool pushed = arena_push(NULL, &s->frames, &s->nframes, &s->cap_frames, &f, sizeof f);
+    return pushed ? CKPT_OK : fail_memory(s->err);
 }
 
 static ckpt_status push_container_as(struct sanitize *s, struct rewrite *c, ckpt_value_type type)
@@ -244,16 +242,7 @@ static ckpt_status report_attributes(struct sanitize *s, const struct rewrite *c
     const ckpt_value *state = value_state(c->v);
     if (!state)
         return CKPT_OK;
-    const ckpt_path_elem attributes = {.str = STR_LIT("__dict__")};
-    ckpt_leaf leaf = locate_value(s, c->elem, state);
-    ckpt_path_elem *path = arena_array(s->p->a, (uint64_t)leaf.npath + 1, sizeof *path); /* bounded */
-    if (!leaf.name.ptr || !path)
-        return fail_memory(s->err);
-    for (uint32_t i = 0; i < leaf.npath; i++)
-        path[i] = leaf.path[i];
-    path[leaf.npath++] = attributes;
-    leaf.path = path;
-    leaf.name = path_join(s->p->a, path, leaf.npath);
+    const ckpt_leaf leaf = locate_value(s, c->elem, "__dict__", state);
     return add_report(s, &leaf, NULL, "", true);
 }
 
@@ -510,17 +499,18 @@ static ckpt_status put_state(struct sanitize *s, struct frame *f)
 static ckpt_status convert_next_entry(struct sanitize *s)
 {
     struct frame *f = &s->frames[s->nframes - 1];
-    const ckpt_value *k, *v;
+    const ckpt_value *key, *val;
     bool more = false;
-    if (f->composite != CKPT_NO_TENSOR)
+    if (f->composite != CKPT_NO_TENSOR) {
         CKPT_TRY(put_component(s, f, &more));
-    else if (view_item(&f->view, f->next, &k, &v)) {
+    } else if (view_item(&f->view, f->next, &key, &val)) {
         size_t i = f->next++;
-        return value_is_sequence(f->out) ? convert_item(s, f->out, i, v)
-               : k                       ? convert_pair(s, f->out, k, v)
-                                         : CKPT_OK;
-    } else if (f->state)
+        if (value_is_sequence(f->out))
+            return convert_item(s, f->out, i, val);
+        return key ? convert_pair(s, f->out, key, val) : CKPT_OK;
+    } else if (f->state) {
         return put_state(s, f);
+    }
     if (!more)
         s->nframes--;
     return CKPT_OK;
@@ -642,15 +632,6 @@ static ckpt_status approve_output(ckpt_file *f, ckpt_error *err)
                 STR_ARG(why));
 }
 
-static void free_sanitize(struct sanitize *s)
-{
-    plain_checker_free(&s->plain);
-    map_free(s->row_of);
-    map_free(s->has_tensor_below);
-    map_free(s->done);
-    free(s->frames);
-}
-
 ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error *err)
 {
     struct sanitize s = {.p = p, .err = err, .plain = {.file = p->file}};
@@ -670,7 +651,11 @@ ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error 
         st = convert_root(&s);
     if (st == CKPT_OK)
         st = report_unused_calls(&s);
-    free_sanitize(&s);
+    plain_checker_free(&s.plain);
+    map_free(s.row_of);
+    map_free(s.has_tensor_below);
+    map_free(s.done);
+    free(s.frames);
     return st;
 }
 

@@ -84,7 +84,6 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
                     "\"%s\" is a tensor, not a mapping\n"
                     "--keep %s writes one tensor",
                     path, shell_glob(str_c(path), word));
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "nothing is called \"%s\"", path);
     for (uint32_t i = 1; i < w->n && shown < 5; i++) {
         if (!w->list[i].state_dict)
             continue;
@@ -93,42 +92,8 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
             return fail_memory(err);
         names = arena_printf(w->a, "%.*s%s%.*s", STR_ARG(names), shown++ ? ", " : "", STR_ARG(name));
     }
-    if (shown)
-        fail_hint(err, "state dicts in this file: %.*s", STR_ARG(names));
-    else
-        fail_hint(err, "`ckpt ls` lists the names");
-    return CKPT_ENOTFOUND;
-}
-
-/* remove_last_element - removes E from the end of the first *LEN bytes of PATH. Returns false if they do not
- * end in E. */
-static bool remove_last_element(ckpt_str path, size_t *len, const ckpt_path_elem *e)
-{
-    char number[24];
-    ckpt_str s = e->str;
-    if (e->is_int) {
-        int n = snprintf(number, sizeof number, "%lld", (long long)e->num);
-        s = str_of(number, (size_t)n);
-    }
-    if (s.len > *len || !str_ends(str_of(path.ptr, *len), s))
-        return false;
-    *len -= s.len;
-    return true;
-}
-
-/* has_joined_name - returns true if PATH is the joined name of container AT. Compares from the end, so that
- * no name has to be made. */
-static bool has_joined_name(const struct containers *w, uint32_t at, ckpt_str path)
-{
-    size_t len = path.len;
-    while (w->list[at].parent != NO_CONTAINER) {
-        if (!remove_last_element(path, &len, &w->list[at].elem))
-            return false;
-        at = w->list[at].parent;
-        if (w->list[at].parent != NO_CONTAINER && (!len || path.ptr[--len] != '.'))
-            return false;
-    }
-    return len == 0;
+    return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "nothing is called \"%s\"\n%s%.*s", path,
+                shown ? "state dicts in this file: " : "`ckpt ls` lists the names", STR_ARG(names));
 }
 
 /* strip_keys - removes PREFIX and its dot from the keys of MAPPING; keys without it are left out. If MODULES,
@@ -157,14 +122,19 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
     return CKPT_OK;
 }
 
-/* find_root_container - returns the last container of R, or NO_CONTAINER. */
-static uint32_t find_root_container(const struct containers *w, const struct root *r)
+/* find_root_container - sets *OUT to the last container of R, or NO_CONTAINER. */
+static ckpt_status find_root_container(const struct containers *w, const struct root *r, uint32_t *out,
+                                       ckpt_error *err)
 {
-    uint32_t at = r->node ? container_of_node(w, r->node) : NO_CONTAINER;
-    for (uint32_t i = 0; at == NO_CONTAINER && i < w->n; i++)
-        if (has_joined_name(w, i, str_of(r->name.ptr, r->containers_len)))
-            at = i;
-    return at;
+    *out = r->node ? container_of_node(w, r->node) : NO_CONTAINER;
+    for (uint32_t i = 0; *out == NO_CONTAINER && i < w->n; i++) {
+        ckpt_str name = container_name(w, i);
+        if (!name.ptr)
+            return fail_memory(err);
+        if (str_eq(name, str_of(r->name.ptr, r->containers_len)))
+            *out = i;
+    }
+    return CKPT_OK;
 }
 
 /* strip_root_prefix - removes the part of R that is not containers from the names in the root MAPPING, and
@@ -189,7 +159,8 @@ static ckpt_status set_named_root(ckpt_plan *p, const struct containers *w, cons
     bool found = r.name.len != 0;
     if (!found) /* it may be an empty container */
         r = (struct root){.name = str_c(path), .containers_len = strlen(path)};
-    uint32_t at = find_root_container(w, &r);
+    uint32_t at;
+    CKPT_TRY(find_root_container(w, &r, &at, err));
     bool prefix = r.containers_len < r.name.len;
     if (at == NO_CONTAINER || (prefix && !w->list[at].mapping))
         return *path ? fail_root_not_found(p, w, path, err) : CKPT_OK;
@@ -235,13 +206,11 @@ static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *hit, bool *a
 
 static ckpt_status fail_no_tensor_matches(const ckpt_plan *p, const char *glob, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob);
+    ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob);
     if (p->root_name.len)
         fail_hint(err, "names are relative to \"%.*s\"", STR_ARG(p->root_name));
-    else
-        fail_hint(err, "`ckpt ls` lists the names");
-    fail_file(err, p->file->path);
-    return CKPT_ENOTFOUND;
+    fail_hint(err, "`ckpt ls` lists the names"); /* if there is no hint yet */
+    return fail_name_file(st, p->file->path, err);
 }
 
 /* match_all_rows - does what match_rows does, also for rows that an earlier glob left out. */

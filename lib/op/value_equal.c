@@ -201,11 +201,10 @@ static ckpt_status node_number(struct value_equal *e, const ckpt_value *v, uint3
     *out = map_get_num(e->numbers, map_ptr(v));
     if (*out != MAP_NONE)
         return CKPT_OK;
-    uint32_t *at = arena_append(NULL, &e->parent, &e->nparents, &e->cap_parents, sizeof *at);
-    if (!at)
-        return fail_memory(err);
-    *out = *at = (uint32_t)(at - e->parent);
-    return map_put_num(e->numbers, map_ptr(v), *out, NULL) ? CKPT_OK : fail_memory(err);
+    *out = (uint32_t)e->nparents;
+    bool ok = arena_push(NULL, &e->parent, &e->nparents, &e->cap_parents, out, sizeof *out) &&
+              map_put_num(e->numbers, map_ptr(v), *out, NULL);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 static uint32_t find_class_root(struct value_equal *e, uint32_t i)
@@ -234,11 +233,9 @@ static ckpt_status unite_classes(struct value_equal *e, const ckpt_value *a, con
 static ckpt_status push_nodes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
                               ckpt_error *err)
 {
-    struct node_pair *at = arena_append(NULL, &e->waiting, &e->n, &e->cap, sizeof *at);
-    if (!at)
-        return fail_memory(err);
-    *at = (struct node_pair){a, b};
-    return CKPT_OK;
+    bool pushed = arena_push(NULL, &e->waiting, &e->n, &e->cap, &(struct node_pair){a, b},
+                             sizeof *e->waiting);
+    return pushed ? CKPT_OK : fail_memory(err);
 }
 
 /* push_optional - pushes a pair unless both are NULL; *SAME becomes false if only one is. */

@@ -35,9 +35,8 @@ static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes
     struct compressed_data *p = user;
     struct scanner *x = p->x;
     uint64_t accounted = 0;
-    ckpt_str where = scan_join_names(x, p->where, name);
-    if (!where.ptr)
-        return fail_memory(err);
+    ckpt_str where;
+    CKPT_TRY(scan_join_names(x, p->where, name, &where, err));
     x->scan->result->members++;
     x->unpacked += bytes->size; /* bounded: by max_unpacked */
     CKPT_TRY(scan_hash_member(x, bytes, where, 0, NULL, err));

@@ -520,8 +520,6 @@ static void free_maps(struct judge *j)
     map_free(j->results);
     map_free(j->dropped);
     arena_free(j->names);
-    j->called = j->imported = j->payloads = j->results = j->dropped = NULL;
-    j->names = NULL;
 }
 
 static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool reporting, uint64_t error_offset)

@@ -28,11 +28,10 @@ static ckpt_status scan_msgpack_value(struct msgpack_visit *m, const struct msgp
     struct scanner *x = m->x;
     uint64_t accounted = 0;
     source *value;
+    ckpt_str where;
     if (v->n < VALUE_MIN || x->depth >= x->scan->opts->max_depth)
         return CKPT_OK;
-    ckpt_str where = scan_join_names(x, m->where, arena_printf(x->a, "value@0x%" PRIx64, v->data));
-    if (!where.ptr)
-        return fail_memory(err);
+    CKPT_TRY(scan_join_names(x, m->where, arena_printf(x->a, "value@0x%" PRIx64, v->data), &where, err));
     CKPT_TRY(source_slice(m->src, v->data, v->n, &value, err));
     ckpt_status st = scan_bytes(x, value, where, SCAN_VALUE, &accounted, err);
     source_unref(value);

@@ -23,19 +23,14 @@ struct pattern {
 
 static const struct pattern in_hdf5[] = {{"\"class_name\"", NULL, KERAS_CLASS}};
 
-static const struct pattern in_protobuf[] = {{"\x0a\x08location\x12", NULL, EXTERNAL},
-                                             {"\x12\x08"
-                                              "ReadFile",
-                                              "reads a file of its choice", OPERATION},
-                                             {"\x12\x09"
-                                              "WriteFile",
-                                              "writes a file of its choice", OPERATION},
-                                             {"\x12\x06"
-                                              "PyFunc",
-                                              "calls Python", OPERATION},
-                                             {"\x12\x0b"
-                                              "EagerPyFunc",
-                                              "calls Python", OPERATION}};
+/* Field number and wire type, length, text. \013 is octal, because \x0bE would be one number. */
+static const struct pattern in_protobuf[] = {
+    {"\x0a\x08location\x12", NULL, EXTERNAL},
+    {"\x12\x08ReadFile", "reads a file of its choice", OPERATION},
+    {"\x12\x09WriteFile", "writes a file of its choice", OPERATION},
+    {"\x12\x06PyFunc", "calls Python", OPERATION},
+    {"\x12\013EagerPyFunc", "calls Python", OPERATION},
+};
 
 struct search {
     struct scanner *x;

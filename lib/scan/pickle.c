@@ -29,12 +29,11 @@ static bool take_step(void *user, const struct trace_step *s)
     struct pickle_scan *ps = user;
     struct scan *to = ps->x->scan;
     if (s->what == TRACE_STEP_PAYLOAD && !ps->reporting) {
-        struct trace_payload *added = arena_append(ps->x->a, &ps->payloads, &ps->npayloads, &ps->cap_payloads,
-                                                   sizeof *added);
-        ps->too_many_payloads |= !added;
-        if (!added)
+        if (!arena_push(ps->x->a, &ps->payloads, &ps->npayloads, &ps->cap_payloads, s->payload,
+                        sizeof *s->payload)) {
+            ps->too_many_payloads = true;
             return arena_full(ps->x->a) || !scan_note_system_failure(to, CKPT_ENOMEM, NULL);
-        *added = *s->payload;
+        }
     }
     return to->step(to->judge, s);
 }
@@ -150,9 +149,8 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
     struct scanner *x = ps->x;
     source *bytes;
     uint64_t accounted = 0;
-    ckpt_str where = scan_join_names(x, p->where, arena_printf(x->a, "value@0x%" PRIx64, v->start));
-    if (!where.ptr)
-        return fail_memory(err);
+    ckpt_str where;
+    CKPT_TRY(scan_join_names(x, p->where, arena_printf(x->a, "value@0x%" PRIx64, v->start), &where, err));
     if (x->depth >= x->scan->opts->max_depth)
         return scan_found(x->scan, SCAN_ARC002, where, p->src, v->start, "is nested too deep to be opened");
     CKPT_TRY(open_payload_source(x->scan, p->src, v, &bytes, err));
@@ -343,21 +341,18 @@ static bool has_protocol(const struct scanner *x, source *src, uint64_t pos, uin
     return end - pos >= 2 && scan_read(x->scan, src, pos, begin, 2) && begin[0] == 0x80 && begin[1] <= 5;
 }
 
-bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, bool head, struct scan_trial *trial)
+bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head,
+                     struct scan_trial *trial)
 {
     *trial = (struct scan_trial){.why.status = CKPT_OK};
-    if (src->size - pos < 2) /* bounded: inside the source */
-        return false;
-    return (head && has_protocol(x, src, pos, src->size)) ||
-           find_acting_pickle(x, src, &pos, src->size, trial);
+    return end - pos >= 2 && /* bounded: POS is not after END */
+           ((head && has_protocol(x, src, pos, end)) || find_acting_pickle(x, src, &pos, end, trial));
 }
 
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head)
 {
-    struct scan_trial trial;
-    if (end - pos < 2)
-        return false;
-    return (head && has_protocol(x, src, pos, end)) || find_acting_pickle(x, src, &pos, end, &trial);
+    struct scan_trial unused;
+    return scan_try_pickle(x, src, pos, end, head, &unused);
 }
 
 /* ------------------------------------------------------------------ streams */

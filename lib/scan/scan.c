@@ -26,14 +26,14 @@
 
 #define CHUNK 65536u
 
-ckpt_str scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name)
+ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ckpt_str *out, ckpt_error *err)
 {
     if (!name.ptr)
-        return name;
-    if (!outer.len)
-        return arena_str(x->a, name);
-    return arena_printf(x->a, "%.*s!%.*s", (int)(outer.len > 4096 ? 4096 : outer.len), outer.ptr,
-                        (int)(name.len > 4096 ? 4096 : name.len), name.ptr);
+        return fail_memory(err);
+    *out = outer.len ? arena_printf(x->a, "%.*s!%.*s", (int)(outer.len > 4096 ? 4096 : outer.len), outer.ptr,
+                                    (int)(name.len > 4096 ? 4096 : name.len), name.ptr)
+                     : arena_str(x->a, name);
+    return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
 void scan_count_bytes(const source *src, uint64_t *count, uint64_t n)
@@ -142,9 +142,7 @@ static bool is_text_source(struct scan *s, source *src)
         }
         ok = ok && utf8_check(str_of(chunk, n - cut), false, NULL);
         for (size_t i = 0; ok && i < n; i++)
-            ok = (unsigned char)chunk[i] >= 32 || strchr("\t\n\r\f\x1b", chunk[i]);
-        for (size_t i = 0; ok && i < n; i++)
-            ok = chunk[i] != '\0';
+            ok = (unsigned char)chunk[i] >= 32 || (chunk[i] && strchr("\t\n\r\f\x1b", chunk[i]));
         at += n - cut; /* bounded: inside the source */
     }
     free(chunk);
@@ -319,7 +317,7 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
         return scan_legacy(x, src, where, accounted, err);
     }
     struct scan_trial trial;
-    if (scan_try_pickle(x, src, 0, role == SCAN_FILE || role == SCAN_MEMBER, &trial)) {
+    if (scan_try_pickle(x, src, 0, src->size, role == SCAN_FILE || role == SCAN_MEMBER, &trial)) {
         x->format = x->depth ? x->format : "pickle";
         return scan_pickles(x, src, where, accounted, err);
     }
@@ -387,11 +385,10 @@ ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uin
 {
     source *part = NULL;
     uint64_t accounted = 0;
+    ckpt_str where;
     if (from >= to)
         return CKPT_OK;
-    ckpt_str where = scan_join_names(x, outer, arena_printf(x->a, "bytes@0x%" PRIx64, from));
-    if (!where.ptr)
-        return fail_memory(err);
+    CKPT_TRY(scan_join_names(x, outer, arena_printf(x->a, "bytes@0x%" PRIx64, from), &where, err));
     bool outer_stray = x->in_stray_bytes;
     const char *format = x->format; /* scan_bytes may change it to that of the stray bytes */
     ckpt_status st = source_slice(src, from, to - from, &part, err);
@@ -478,6 +475,5 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     sized_give(result, &found, sizeof found);
     judge_free(judge);
     source_unref(src);
-    fail_file(st == CKPT_OK ? NULL : err, path);
-    return st;
+    return fail_name_file(st, path, err);
 }

@@ -87,12 +87,13 @@ struct scan_trial {
     ckpt_error why;
 };
 
-/* scan_try_pickle - returns scan_is_pickle for the bytes from POS up to the end of SRC. If that is false,
- * sets *TRIAL for the first pickle; trial->opcodes is 0 if that pickle reached STOP. */
-bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, bool head, struct scan_trial *trial);
 /* scan_is_pickle - returns true if the bytes from POS up to END run as a pickle, and not merely by chance. If
  * HEAD, PROTO and a protocol number are enough; otherwise, because the bytes may be numbers, they are not. */
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
+/* scan_try_pickle - does what scan_is_pickle does. If it returns false, it sets *TRIAL for the first pickle;
+ * trial->opcodes is 0 if that pickle reached STOP. */
+bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head,
+                     struct scan_trial *trial);
 /* scan_is_pickle_name - returns true if PATH ends in a suffix of pickles, such as ".pkl". */
 bool scan_is_pickle_name(ckpt_str path);
 /* scan_check_suffix - compares the suffix of the file with its content. */
@@ -107,8 +108,9 @@ ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, uns
 /* scan_report_member - reports a member at AT whose sha256 SUM is known. */
 ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
                                const uint8_t *sum);
-/* scan_join_names - returns "OUTER!NAME" in the arena; .ptr NULL: out of memory. */
-ckpt_str scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name);
+/* scan_join_names - sets *OUT to "OUTER!NAME" in the arena; NAME if OUTER is empty. A NAME with .ptr NULL
+ * means out of memory. */
+ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ckpt_str *out, ckpt_error *err);
 /* scan_stray_bytes - scans the bytes [FROM, TO) of SRC, which belong to nothing in it. They may be a file
  * that some readers open instead of SRC. */
 ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,

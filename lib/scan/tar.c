@@ -81,10 +81,8 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
 {
     source *part = NULL;
     uint64_t accounted = 0;
-    ckpt_status st;
-    ckpt_str where = scan_join_names(x, outer, e->name), name = str_after_last(e->name, '/');
-    if (!where.ptr)
-        return fail_memory(err);
+    ckpt_str where, name = str_after_last(e->name, '/');
+    CKPT_TRY(scan_join_names(x, outer, e->name, &where, err));
     if (e->type == '1' || e->type == '2')
         return scan_found(x->scan, SCAN_ARC003, where, src, e->data,
                           "a link; whoever unpacks it may write elsewhere");
@@ -94,7 +92,7 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
         return CKPT_OK;
     CKPT_TRY(source_slice(src, e->data, e->size, &part, err));
     x->scan->result->members++;
-    st = scan_hash_member(x, part, where, 0, NULL, err);
+    ckpt_status st = scan_hash_member(x, part, where, 0, NULL, err);
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
     if (st == CKPT_OK)
         st = torch && (storages || tensors) ? scan_torch_member(x, part, where, tensors, &accounted, err)

@@ -84,11 +84,10 @@ static ckpt_status check_torch_layout(struct zip_scan *r, ckpt_error *err)
     size_t n = str_find(first->name, STR_LIT("/"), 0);
     for (size_t i = 0; n != SIZE_MAX && i < r->z.n; i++) {
         const struct zip_view *v = &r->z.views[i];
+        ckpt_str where;
         if (!v->listed) /* it may have no name, if the directory is cut off */
             continue;
-        ckpt_str where = scan_join_names(r->x, r->where, v->name);
-        if (!where.ptr)
-            return fail_memory(err);
+        CKPT_TRY(scan_join_names(r->x, r->where, v->name, &where, err));
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
             r->has_flaw = true;
             CKPT_TRY(scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
@@ -106,13 +105,11 @@ static ckpt_status check_torch_layout(struct zip_scan *r, ckpt_error *err)
 static void report_zip_flaw(void *user, const struct zip_flaw *f)
 {
     struct zip_scan *r = user;
-    ckpt_str where = f->name.len ? scan_join_names(r->x, r->where, f->name) : r->where;
-    struct stray_bytes *added =
-        f->n ? arena_append(r->x->a, &r->strays, &r->nstrays, &r->cap_strays, sizeof *added) : NULL;
+    const struct stray_bytes stray = {f->from, f->n};
+    ckpt_str where = r->where;
     r->has_flaw = true;
-    if (added)
-        *added = (struct stray_bytes){f->from, f->n};
-    if (!where.ptr || (f->n && !added)) {
+    if ((f->name.len && scan_join_names(r->x, r->where, f->name, &where, NULL) != CKPT_OK) ||
+        (f->n && !arena_push(r->x->a, &r->strays, &r->nstrays, &r->cap_strays, &stray, sizeof stray))) {
         (void)scan_note_system_failure(r->x->scan, CKPT_ENOMEM, NULL);
         return;
     }
@@ -277,9 +274,8 @@ static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckp
 {
     source *src = NULL;
     /* an entry cut off by the end of the directory has no name */
-    ckpt_str where = scan_join_names(r->x, r->where, v->name.ptr ? v->name : str_of("", 0));
-    if (!where.ptr)
-        return fail_memory(err);
+    ckpt_str where, name = v->name.ptr ? v->name : str_of("", 0);
+    CKPT_TRY(scan_join_names(r->x, r->where, name, &where, err));
     if (!v->reachable || v->csize == 0)
         return CKPT_OK;
     if (!(v->flags & ZIP_FLAGS_ENCRYPTED) &&
@@ -287,23 +283,21 @@ static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckp
         return scan_with_libarchive(r, v, where, err);
     if (v->method != ZIP_STORED && v->method != ZIP_DEFLATED)
         return report_unsupported(r, v, where);
-    ckpt_status st = v->method == ZIP_STORED ? source_slice(r->z.src, v->data, v->csize, &src, err) : CKPT_OK;
-    bool is_pickle = st == CKPT_OK && src && v->flags & ZIP_FLAGS_OPAQUE &&
-                     scan_is_pickle(r->x, src, 0, src->size, true);
-    if (st == CKPT_OK && v->flags & ZIP_FLAGS_OPAQUE) {
-        st = is_pickle ? scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
-                                    "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle",
-                                    v->flags)
-                       : report_unsupported(r, v, where);
+    if (v->method == ZIP_STORED)
+        CKPT_TRY(source_slice(r->z.src, v->data, v->csize, &src, err));
+    ckpt_status st = CKPT_OK;
+    bool readable = true;
+    if (v->flags & ZIP_FLAGS_OPAQUE) {
         r->has_flaw = true;
-        if (st != CKPT_OK || !is_pickle) {
-            source_unref(src);
-            return st;
-        }
+        readable = src && scan_is_pickle(r->x, src, 0, src->size, true);
+        st = readable ? scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
+                                   "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle",
+                                   v->flags)
+                      : report_unsupported(r, v, where);
     }
-    if (st == CKPT_OK && !src)
+    if (st == CKPT_OK && readable && !src)
         st = inflate_member(r, v, where, get_role(r, v->name), &src, err);
-    if (st == CKPT_OK)
+    if (st == CKPT_OK && readable)
         st = scan_member_bytes(r, v, src, where, err);
     source_unref(src);
     return st;
@@ -382,9 +376,8 @@ static ckpt_status report_shared_member(struct zip_scan *r, const struct zip_vie
                                         const struct zip_view *first, ckpt_error *err)
 {
     struct scanner *x = r->x;
-    ckpt_str where = scan_join_names(x, r->where, v->name);
-    if (!where.ptr)
-        return fail_memory(err);
+    ckpt_str where;
+    CKPT_TRY(scan_join_names(x, r->where, v->name, &where, err));
     x->scan->result->members++;
     CKPT_TRY(scan_found(x->scan, SCAN_ZIP005, where, r->z.src, v->from,
                         "has the bytes of %.*s (header at 0x%" PRIx64 "), and is scanned as that",
@@ -438,13 +431,12 @@ static ckpt_status note_opened(struct scanner *x, source *src, size_t *index, ck
     uint64_t off;
     const source *root = source_root(src, &off);
     CKPT_TRY(zip_find_directory_candidates(src, &c, err));
-    struct opened_zip *added = arena_append(x->a, &x->opened, &x->nopened, &x->cap_opened, sizeof *added);
-    if (!added)
-        return fail_memory(err);
-    *index = (size_t)(added - x->opened);
     /* bounded: a slice is inside its root */
-    *added = (struct opened_zip){root, c.n ? off + c.at : UINT64_MAX, UINT64_MAX, x->in_stray_bytes};
-    return CKPT_OK;
+    struct opened_zip opened = {root, c.n ? off + c.at : UINT64_MAX, UINT64_MAX, x->in_stray_bytes};
+    *index = x->nopened;
+    return arena_push(x->a, &x->opened, &x->nopened, &x->cap_opened, &opened, sizeof opened)
+               ? CKPT_OK
+               : fail_memory(err);
 }
 
 /* note_scanned - sets O to the archive Z, which was scanned, so that its end record is not taken for that of
@@ -542,10 +534,9 @@ static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t en
     while (zip_find_concatenated(src, end, &start)) {
         if (start == 0)
             return CKPT_OK;
-        uint64_t *added = arena_append(x->a, &r->starts, &r->n, &r->cap, sizeof *added);
-        if (!added)
+        if (!arena_push(x->a, &r->starts, &r->n, &r->cap, &start, sizeof start))
             return fail_memory(err);
-        *added = end = start;
+        end = start;
     }
     r->n = 0;
     return CKPT_OK;
@@ -576,10 +567,9 @@ static bool is_safetensors_from(source *src, uint64_t at)
 {
     source *rest;
     struct probe p = {.size = 0};
-    bool is = source_slice(src, at, src->size - at, &rest, NULL) == CKPT_OK; /* bounded: AT is inside */
-    if (!is)
+    if (source_slice(src, at, src->size - at, &rest, NULL) != CKPT_OK) /* bounded: AT is inside */
         return false;
-    is = recognize_fill(&p, "", rest, NULL) == CKPT_OK && recognize_safetensors(&p);
+    bool is = recognize_fill(&p, "", rest, NULL) == CKPT_OK && recognize_safetensors(&p);
     source_unref(rest);
     return is;
 }
@@ -611,9 +601,8 @@ static ckpt_status scan_concatenated(struct scanner *x, source *src, ckpt_str ou
                                      uint64_t to, uint64_t *accounted, ckpt_error *err)
 {
     source *archive;
-    ckpt_str where = scan_join_names(x, outer, arena_printf(x->a, "archive@0x%" PRIx64, from));
-    if (!where.ptr)
-        return fail_memory(err);
+    ckpt_str where;
+    CKPT_TRY(scan_join_names(x, outer, arena_printf(x->a, "archive@0x%" PRIx64, from), &where, err));
     CKPT_TRY(source_slice(src, from, to - from, &archive, err));
     ckpt_status st = scan_archive(x, archive, where, false, accounted, err);
     source_unref(archive);
@@ -658,9 +647,10 @@ ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, 
                         "polyglot: also a zip archive, which readers of zip open by this end record"));
     if (seen)
         return CKPT_OK;
-    ckpt_str inside = scan_join_names(x, where, arena_printf(x->a, "archive@0x%" PRIx64, c.at));
-    const char *format = x->format; /* restored below */
-    ckpt_status st = inside.ptr ? scan_archive(x, src, inside, true, &accounted, err) : fail_memory(err);
+    ckpt_str inside;
+    CKPT_TRY(scan_join_names(x, where, arena_printf(x->a, "archive@0x%" PRIx64, c.at), &inside, err));
+    const char *format = x->format; /* scan_archive may change it to that of a member */
+    ckpt_status st = scan_archive(x, src, inside, true, &accounted, err);
     x->format = format;
     return st;
 }
