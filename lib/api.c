@@ -8,7 +8,6 @@
 #include "io/sink.h"
 #include "op/known_names.h"
 #include "op/sanitize.h"
-#include "op/select.h"
 #include "op/table_json.h"
 #include "op/verify.h"
 

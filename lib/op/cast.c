@@ -3,7 +3,8 @@
 
 #include "base/text.h"
 #include "core/convert.h"
-#include "op/select.h"
+#include "op/root.h"
+#include "op/sanitize.h"
 #include "op/weights.h"
 
 /* has_no_wildcard - returns true if GLOB has none of `*`, `?`, `[` and `\`, so that it can only match the

@@ -24,6 +24,14 @@ bool is_wanted(const struct wanted_names *w, ckpt_str name)
     return matched || !any_positive;
 }
 
+bool glob_selects(const char *glob, ckpt_str name)
+{
+    bool hit = ckpt_glob_match(str_c(glob), name);
+    for (size_t i = 0; !hit && i < name.len; i++)
+        hit = name.ptr[i] == '.' && ckpt_glob_match(str_c(glob), str_of(name.ptr, i));
+    return hit;
+}
+
 bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
 {
     if (r->alone && npath > r->depth + 1) /* bounded: depth is less than the length of a path */

@@ -34,5 +34,8 @@ struct wanted_names {
 /* is_wanted - returns true if NAME is selected by the globs. If all globs begin with '!', or there are none,
  * every name is selected that is not excluded. */
 bool is_wanted(const struct wanted_names *w, ckpt_str name);
+/* glob_selects - returns true if GLOB matches NAME, or the name of a container around it (NAME up to one of
+ * its dots). */
+bool glob_selects(const char *glob, ckpt_str name);
 
 #endif

@@ -1,4 +1,5 @@
-/* sanitize.h - `ckpt sanitize`: reduces a plan to tensors and plain data. */
+/* sanitize.h - `ckpt sanitize`: reduces a plan to tensors and plain data. Also what api.c checks and reports
+ * before a plan is written. */
 #ifndef OP_SANITIZE_H
 #define OP_SANITIZE_H
 
@@ -14,5 +15,8 @@ ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error 
 ckpt_status sanitize_flat(ckpt_plan *p, has_dtype *holds, ckpt_error *err);
 /* sanitize_strict - fails with CKPT_ELOSSY if P was reduced and anything is left out. */
 ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err);
+/* cast_notice_skipped - adds a notice about the tensors outside the weights that a cast of the weights
+ * skipped. To be called before P is written. */
+void cast_notice_skipped(ckpt_plan *p);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "op/keys.h"
 #include "op/root.h"
-#include "op/select.h"
 #include "op/weights.h"
 
 /* ---- root */
@@ -180,14 +179,6 @@ ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
 }
 
 /* ---- keep, drop */
-
-bool glob_selects(const char *glob, ckpt_str name)
-{
-    bool hit = ckpt_glob_match(str_c(glob), name);
-    for (size_t i = 0; !hit && i < name.len; i++)
-        hit = name.ptr[i] == '.' && ckpt_glob_match(str_c(glob), str_of(name.ptr, i));
-    return hit;
-}
 
 /* match_rows - sets HIT of each row whose name, or that of its composite, matches GLOB; *ANY: there is such a
  * row. */
