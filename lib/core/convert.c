@@ -17,10 +17,12 @@
 #include "core/convert.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/cursor.h"
 #include "base/store.h"
 #include "core/dequantize.h"
+#include "core/elements.h"
 
 #define BLOCK 2048u /* floats per step: 8 KiB, and whole blocks of ggml */
 
@@ -429,4 +431,56 @@ void convert_run(const struct conversion *c, const void *in, size_t n, void *out
         to += now / c->unit.elems * c->unit.out;
         n -= now;
     }
+}
+
+/* ------------------------------------------------------------------ a source */
+
+struct f32_source {
+    source s;
+    source *from;
+    uint64_t at; /* of the first element in FROM */
+    bool big_endian;
+    struct conversion conversion;
+};
+
+static ckpt_status read_f32(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    struct f32_source *f = (struct f32_source *)(void *)s;
+    unsigned char in[2048], f32[4096], *to = out;
+    struct convert_tally tally = {0};
+    while (n) {
+        size_t skip = off % 4, room = sizeof f32 - skip, take = n < room ? n : room;
+        size_t count = (skip + take + 3) / 4; /* bounded: of F32 */
+        uint64_t from = f->at + off / 4 * 2;  /* bounded: its element is in the tensor */
+        CKPT_TRY(source_read(f->from, from, in, 2 * count, err));
+        if (f->big_endian)
+            swap_bytes(in, 2 * count, 2);
+        convert_run(&f->conversion, in, count, f32, &tally);
+        memcpy(to, f32 + skip, take); /* bounded: of F32, and of N */
+        to += take;
+        off += take; /* bounded: of N */
+        n -= take;
+    }
+    return CKPT_OK;
+}
+
+static void close_f32(source *s)
+{
+    source_unref(((struct f32_source *)(void *)s)->from);
+    free(s);
+}
+
+source *convert_source_f32(source *from, uint64_t at, ckpt_dtype dtype, bool big_endian, uint64_t size)
+{
+    static const struct source_ops ops = {.read_at = read_f32, .close = close_f32};
+    struct f32_source *f = calloc(1, sizeof *f);
+    if (!f || !conversion_init(&f->conversion, dtype, CKPT_DT_F32)) {
+        free(f);
+        return NULL;
+    }
+    f->s = (source){.ops = &ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .serial = from->serial};
+    f->from = source_ref(from);
+    f->at = at;
+    f->big_endian = big_endian;
+    return &f->s;
 }

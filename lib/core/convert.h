@@ -3,6 +3,7 @@
 #define CORE_CONVERT_H
 
 #include "core/dtype.h"
+#include "io/source.h"
 
 /* How to round a float32 to an 8-bit float. */
 struct f8_format {
@@ -61,6 +62,10 @@ uint32_t convert_half(uint32_t half);
 uint32_t convert_byte(ckpt_dtype from, uint32_t b);
 /* convert_overflow_name - returns what a value above TO's largest becomes: "inf", "nan" or "448". */
 const char *convert_overflow_name(ckpt_dtype to);
+
+/* convert_source_f32 - returns a source of SIZE bytes of float32, converted when they are read from the
+ * elements of DTYPE, 16-bit floats, at AT of FROM. NULL: no memory. */
+source *convert_source_f32(source *from, uint64_t at, ckpt_dtype dtype, bool big_endian, uint64_t size);
 
 extern const struct convert_kernels convert_scalar;
 /* convert_simd - returns the kernels for this CPU; convert_scalar if it has none. */

@@ -1,6 +1,4 @@
 /* deepspeed_tensors.c - assembles the tensors of a DeepSpeed save from the flat tensors in its files. */
-#include <stdlib.h>
-
 #include "base/checked.h"
 #include "core/check.h"
 #include "core/convert.h"
@@ -57,9 +55,10 @@ bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct joined_tenso
 
 ckpt_status ds_fail_missing(struct deepspeed *x, const char *what)
 {
-    (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{=%s} is {missing}", what);
-    fail_hint(x->err, "put the files of all ranks into the folder; `ckpt salvage` writes what the others "
-                      "hold");
+    (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+               "{=%s} is {missing}\n"
+               "put the files of all ranks into the folder; `ckpt salvage` writes what the others hold",
+               what);
     return part_file_accept_missing(x->f, x->err);
 }
 
@@ -96,18 +95,15 @@ static ckpt_status check_flat(struct deepspeed *x, const ckpt_file *part, const 
 {
     if (t->ndim == 1 && is_contiguous(part, t))
         return CKPT_OK;
-    (void)fail(x->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=contiguous 1-d tensor}");
-    fail_where(x->err, "%.*s", STR_ARG(t->name));
-    return fail_name_file(CKPT_EUNSUPPORTED, part->path, x->err);
+    ckpt_status st = fail(x->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=contiguous 1-d tensor}");
+    return fail_name_file(fail_name_part(st, t->name, x->err), part->path, x->err);
 }
 
 static ckpt_status add_partition(struct deepspeed *x, struct ds_flat *s, struct ds_partition p)
 {
-    struct ds_partition *added = arena_append(x->f->a, &s->partition, &s->n, &s->cap, sizeof *added);
-    if (!added)
-        return fail_memory(x->err);
     p.start = s->total;
-    *added = p;
+    if (!arena_push(x->f->a, &s->partition, &s->n, &s->cap, &p, sizeof p))
+        return fail_memory(x->err);
     return checked_add(s->total, p.n, &s->total)
                ? CKPT_OK
                : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "partitions of {more} than {=2^64 elements}");
@@ -202,7 +198,7 @@ ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t 
 static ckpt_status store_tensor(struct deepspeed *x, struct joined_tensor *t)
 {
     uint64_t all;
-    if (!count_bytes(t->shape, t->ndim, 1, &all))
+    if (!checked_product(t->shape, t->ndim, &all))
         return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shape of {more} than {=2^64 elements}");
     if (x->missing_data)
         return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
@@ -267,57 +263,6 @@ ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_v
 
 /* ------------------------------------------------------------------------ float32 */
 
-/* A source of float32 elements that are converted from 16-bit floats when they are read. */
-struct widened {
-    source s;
-    source *from;
-    uint64_t at; /* of the first element in FROM */
-    struct conversion conversion;
-};
-
-static ckpt_status read_widened(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
-{
-    struct widened *w = (struct widened *)(void *)s;
-    unsigned char in[2048], wide[4096], *to = out;
-    struct convert_tally tally = {0};
-    while (n) {
-        size_t skip = off % 4, room = sizeof wide - skip, take = n < room ? n : room;
-        size_t count = (skip + take + 3) / 4; /* bounded: of WIDE */
-        uint64_t from = w->at + off / 4 * 2;  /* bounded: its element is in the tensor */
-        CKPT_TRY(source_read(w->from, from, in, 2 * count, err));
-        convert_run(&w->conversion, in, count, wide, &tally);
-        memcpy(to, wide + skip, take); /* bounded: of WIDE, and of N */
-        to += take;
-        off += take; /* bounded: of N */
-        n -= take;
-    }
-    return CKPT_OK;
-}
-
-static void close_widened(source *s)
-{
-    source_unref(((struct widened *)(void *)s)->from);
-    free(s);
-}
-
-static const struct source_ops widened_ops = {.read_at = read_widened, .close = close_widened};
-
-/* widen_source - returns a source of SIZE bytes of float32, converted from the elements of DTYPE at AT of
- * FROM. */
-static source *widen_source(source *from, uint64_t at, ckpt_dtype dtype, uint64_t size)
-{
-    struct widened *w = calloc(1, sizeof *w);
-    if (!w || !conversion_init(&w->conversion, dtype, CKPT_DT_F32)) {
-        free(w);
-        return NULL;
-    }
-    w->s = (source){
-        .ops = &widened_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .serial = from->serial};
-    w->from = source_ref(from);
-    w->at = at;
-    return &w->s;
-}
-
 ckpt_status ds_add_as_float32(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                               ckpt_value **node)
 {
@@ -335,7 +280,7 @@ ckpt_status ds_add_as_float32(struct deepspeed *x, const ckpt_file *part, const 
         CKPT_TRY(add_piece(x, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
     if (x->npieces) {
         struct piece *p = &x->piece[0];
-        p->src = widen_source(p->src, p->at, (ckpt_dtype)t->dtype, size);
+        p->src = convert_source_f32(p->src, p->at, (ckpt_dtype)t->dtype, false, size);
         p->at = 0;
         if (!p->src)
             return fail_memory(x->err);

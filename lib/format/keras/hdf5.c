@@ -11,11 +11,9 @@
  * What HDF5 allows but Keras never writes (szip, references …) is listed without data, with the reason in a
  * note. Soft and external links are values, and are not followed. Refused: data in other files.
  */
-#include <stdlib.h>
-
 #include "codec/hdf5.h"
 #include "core/check.h"
-#include "core/dtype.h"
+#include "core/convert.h"
 #include "format/format.h"
 #include "format/keras/keras.h"
 
@@ -37,11 +35,10 @@ struct reading {
 
 static ckpt_status keep_value(struct reading *r, ckpt_str name, ckpt_value *v)
 {
-    struct value *added = arena_append(r->k->f->a, &r->values, &r->nvalues, &r->cap_values, sizeof *added);
-    if (!added || !name.ptr || !v)
-        return fail_memory(r->k->err);
-    *added = (struct value){name, v};
-    return CKPT_OK;
+    const struct value x = {name, v};
+    bool kept = name.ptr && v &&
+                arena_push(r->k->f->a, &r->values, &r->nvalues, &r->cap_values, &x, sizeof x);
+    return kept ? CKPT_OK : fail_memory(r->k->err);
 }
 
 static ckpt_status take_attribute(void *user, ckpt_str path, ckpt_str name, ckpt_value *value,
@@ -82,52 +79,6 @@ static ckpt_status add_values(struct reading *r)
         else
             CKPT_TRY(kit_add_value(r->k, v->name, v->value));
     }
-    return CKPT_OK;
-}
-
-/* -------------------------------------------------------------------- floats of 16 bits */
-
-/* A source of bfloat16 elements as float32, which is how h5py reads them. */
-struct widened {
-    source s;
-    source *from;
-    uint64_t at;
-    bool big_endian;
-};
-
-static ckpt_status widened_read(source *s, uint64_t off, void *to, size_t n, ckpt_error *err)
-{
-    const struct widened *w = (const struct widened *)s;
-    unsigned char *out = to, pair[2];
-    for (size_t i = 0; i < n; i++) { /* bounded: inside of the source */
-        uint64_t k = (off + i) % 4;
-        if (k == 2 || i == 0)
-            CKPT_TRY(source_read(w->from, w->at + (off + i) / 4 * 2, pair, 2, err)); /* bounded: above */
-        out[i] = k < 2 ? 0 : pair[w->big_endian ? 3 - k : k - 2];
-    }
-    return CKPT_OK;
-}
-
-static void widened_close(source *s)
-{
-    source_unref(((struct widened *)s)->from);
-    free(s);
-}
-
-static const struct source_ops widened_ops = {.read_at = widened_read, .close = widened_close};
-
-/* widen - replaces *SRC, a reference to the elements of D, by a source of them as float32. */
-static ckpt_status widen(const struct hdf5_dataset *d, source **src, ckpt_error *err)
-{
-    struct widened *w = calloc(1, sizeof *w);
-    if (!w)
-        return fail_memory(err);
-    /* bounded: the file has nbytes */
-    w->s = (source){.ops = &widened_ops, .size = 2 * d->nbytes, .base = CKPT_NO_OFFSET, .refs = 1};
-    w->from = source_ref(d->src);
-    w->at = d->at;
-    w->big_endian = d->type.big_endian;
-    *src = &w->s;
     return CKPT_OK;
 }
 
@@ -326,7 +277,6 @@ static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *sr
 
 static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *d, struct kit_tensor *t)
 {
-    source *src = NULL;
     if (!d->refused && d->type.is_short_float && (d->chunked || d->unwritten))
         d->refused = "bfloat16 as a float of 16 bits, in chunks";
     if (!set_dtype(r->k->f->a, d, t))
@@ -342,9 +292,9 @@ static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *d, struct 
         t->t.note = STR_LIT("unwritten");
     if (d->nbytes && (d->chunked || d->unwritten))
         return add_chunked(r, d, t);
-    if (d->type.is_short_float) {
-        CKPT_TRY(widen(d, &src, r->k->err));
-        t->nbytes = src->size;
+    if (d->type.is_short_float) {  /* h5py reads bfloat16 as float32 */
+        t->nbytes = 2 * d->nbytes; /* bounded: the file has nbytes */
+        source *src = convert_source_f32(d->src, d->at, CKPT_DT_BF16, t->big_endian, t->nbytes);
         t->big_endian = false;
         return add_bytes(r, t, src);
     }

@@ -62,10 +62,9 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
     if (i < 0)
         return CKPT_OK;
     ckpt_status st = zip_load_member(z, (size_t)i, k->f->limits.max_header, &text, k->err);
-    if (st != CKPT_OK)
-        fail_add_place(k->err, z->entries[i].header, str_c(name));
-    else
+    if (st == CKPT_OK)
         return add_text(k, name, text);
+    fail_add_place(k->err, z->entries[i].header, str_c(name));
     return file_report_fault(k->f, st, k->err);
 }
 
@@ -110,20 +109,14 @@ static ckpt_status read_weights(struct kit *k, zip *z, size_t i)
     return file_report_fault(k->f, st, k->err);
 }
 
-static ckpt_status refuse_npz(ckpt_error *err)
-{
-    return fail(
-        err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-        "its weights are {model.weights.npz}: dicts in pickles, which Keras would run; {=model.weights.h5} "
-        "is read\n"
-        "save the model again with Keras' own store: model.save(\"NAME.keras\")");
-}
-
 static ckpt_status read_archive(struct kit *k, zip *z)
 {
     int64_t weights = zip_find(z, WEIGHTS);
     if (weights < 0)
-        return refuse_npz(k->err);
+        return fail(k->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "its weights are {model.weights.npz}: dicts in pickles, which Keras would run; "
+                    "{=model.weights.h5} is read\n"
+                    "save the model again with Keras' own store: model.save(\"NAME.keras\")");
     CKPT_TRY(add_member(k, z, "metadata.json"));
     CKPT_TRY(add_member(k, z, "config.json"));
     return read_weights(k, z, (size_t)weights);
