@@ -223,6 +223,15 @@ source *probe_open(const struct probe *p, const char *name)
     return src;
 }
 
+ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, size_t size)
+{
+    source *src = probe_open(p, name);
+    size_t n = !src ? 0 : src->size < size ? (size_t)src->size : size;
+    bool read = src && source_read(src, 0, head, n, NULL) == CKPT_OK;
+    source_unref(src);
+    return str_of(head, read ? n : 0);
+}
+
 /* ------------------------------------------------------------------------- hint */
 
 bool folder_is_checkpoint(ckpt_str name)

@@ -31,6 +31,9 @@ bool probe_has(const struct probe *p, const char *name);
 bool probe_matches(const struct probe *p, bool (*match)(ckpt_str name));
 /* probe_open - opens the file NAME of the folder P. NULL: there is no such file, or it cannot be read. */
 source *probe_open(const struct probe *p, const char *name);
+/* probe_read_head - reads the first bytes of the file NAME of the folder P to HEAD, at most SIZE, and returns
+ * them. Empty: there is no such file, or it cannot be read. */
+ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, size_t size);
 /* folder_count - returns how many checkpoints D has, by their names. */
 static inline unsigned folder_count(const struct folder *d) { return d->nothers + d->nsingle + d->nsteps; }
 /* folder_is_checkpoint - returns true if NAME has the suffix of a checkpoint, or is that of an index or of

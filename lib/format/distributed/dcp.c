@@ -31,7 +31,6 @@
 #include "format/distributed/dcp.h"
 #include "format/distributed/dcp_metadata.h"
 #include "format/distributed/dcp_write.h"
-#include "format/distributed/part_graph.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
@@ -123,12 +122,8 @@ static bool is_data_or_rank_metadata(ckpt_str name) { return is_data(name) || is
 static bool has_torch_metadata(const struct probe *p)
 {
     char head[256];
-    source *src = probe_open(p, METADATA);
-    size_t n = !src ? 0 : src->size < sizeof head ? (size_t)src->size : sizeof head;
-    bool found = src && source_read(src, 0, head, n, NULL) == CKPT_OK &&
-                 str_find(str_of(head, n), STR_LIT("torch.distributed"), 0) != SIZE_MAX;
-    source_unref(src);
-    return found;
+    ckpt_str found = probe_read_head(p, METADATA, head, sizeof head);
+    return str_find(found, STR_LIT("torch.distributed"), 0) != SIZE_MAX;
 }
 
 static bool probe(const struct probe *p)
@@ -156,7 +151,7 @@ static ckpt_status read_metadata_file(struct dcp *d, ckpt_str name)
     if (st == CKPT_OK) {
         d->nwords += d->meta[d->nmeta].nwords; /* bounded: they are in memory */
         d->nmeta++;
-        if (!dcp_is_instance(&d->meta[d->nmeta - 1], d->meta[d->nmeta - 1].root, DCP_METADATA))
+        if (!dcp_is_instance(d->meta[d->nmeta - 1].root, DCP_METADATA))
             st = fail(d->err, CKPT_EFORMAT, 0,
                       "a pickle that makes {no} {=torch.distributed.checkpoint.metadata.Metadata}");
     }
@@ -258,21 +253,20 @@ static ckpt_status read_entry(struct dcp *d, const struct dcp_metadata *m, dcp_w
     size_t nchunks;
     if (!dcp_text(m, key, &name))
         return fail_entry(d, STR_LIT("state_dict_metadata"), "a key that is {no} {=text}");
-    if (dcp_is_instance(m, w, DCP_SHARDED_TENSOR) ||
-        !(dcp_is_instance(m, w, DCP_TENSOR) || dcp_is_instance(m, w, DCP_BYTES)))
+    if (dcp_is_instance(w, DCP_SHARDED_TENSOR) ||
+        !(dcp_is_instance(w, DCP_TENSOR) || dcp_is_instance(w, DCP_BYTES)))
         return fail_entry(d, name, "{neither} {=the metadata of a tensor nor those of a value}");
     if (!map_put(d->names, name, (uint32_t)d->n, &i))
         return fail_memory(d->err);
     if (i == MAP_NONE) {
-        struct dcp_entry *added = arena_append(d->f->a, &d->entry, &d->n, &d->cap, sizeof *added);
-        if (!added)
+        const struct dcp_entry new = {.tensor = {.name = name, .storage = CKPT_NO_STORAGE}};
+        i = (uint32_t)d->n; /* bounded: a map has fewer */
+        if (!arena_push(d->f->a, &d->entry, &d->n, &d->cap, &new, sizeof new))
             return fail_memory(d->err);
-        *added = (struct dcp_entry){.tensor = {.name = name, .storage = CKPT_NO_STORAGE}};
-        i = (uint32_t)d->n - 1; /* bounded: a map has fewer */
-    } else if (dcp_is_instance(m, w, DCP_TENSOR) != (d->entry[i].tensor.shape != NULL)) {
+    } else if (dcp_is_instance(w, DCP_TENSOR) != (d->entry[i].tensor.shape != NULL)) {
         return fail_entry(d, name, "{a tensor} for one rank and {=another value} for the next");
     }
-    if (dcp_is_instance(m, w, DCP_BYTES))
+    if (dcp_is_instance(w, DCP_BYTES))
         return CKPT_OK;
     (void)dcp_elements(m, dcp_field(m, w, DCP_TENSOR, TENSOR_CHUNKS), &nchunks);
     d->entry[i].nchunks += nchunks; /* bounded: nwords, of each list, are in memory; compared below */
@@ -353,12 +347,9 @@ static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
         st = part_file_accept_missing(d->f, d->err);
     }
     CKPT_TRY(st);
-    struct dcp_data *added = arena_append(d->f->a, &d->data, &d->ndata, &d->cap_data, sizeof *added);
-    if (!added)
-        return fail_memory(d->err);
-    *added = data;
-    *out = (uint32_t)(added - d->data);
-    return CKPT_OK;
+    *out = (uint32_t)d->ndata;
+    return arena_push(d->f->a, &d->data, &d->ndata, &d->cap_data, &data, sizeof data) ? CKPT_OK
+                                                                                      : fail_memory(d->err);
 }
 
 /* is_zstd - sets *YES to true if TRANSFORMS is zstd alone, and to false if it is empty. Refuses any other. */
@@ -531,7 +522,7 @@ static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const stru
     if (!s)
         return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "chunk %s has {no} {=item}",
                     format_chunk(e, chunk, text));
-    if (!count_bytes(chunk->size, e->tensor.ndim, dtype_info(e->tensor.dtype)->block_bytes, &need) ||
+    if (!checked_product(chunk->size, e->tensor.ndim, &need) || !dtype_bytes(e->tensor.dtype, need, &need) ||
         d->total > UINT64_MAX / 2 - need)
         return fail(d->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "chunks of {more} than {=2^63 bytes}");
     if (s->used && same_sizes(d->item[s->used - 1].size, chunk->size, e->tensor.ndim))
@@ -842,9 +833,7 @@ static ckpt_status make_graph(struct dcp *d)
     struct nested t;
     ckpt_status st = nested_begin(&t, d->f->a, d->n) ? CKPT_OK : fail_memory(d->err);
     for (size_t i = 0; st == CKPT_OK && i < d->n; i++) {
-        st = put_entry(d, &t, i);
-        if (st != CKPT_OK)
-            fail_where(d->err, "%.*s", STR_ARG(d->entry[i].tensor.name));
+        st = fail_name_part(put_entry(d, &t, i), d->entry[i].tensor.name, d->err);
         name_metadata(d, st);
         st = file_report_fault(d->f, st, d->err);
     }

@@ -9,7 +9,6 @@
 #include "format/distributed/dcp.h"
 
 #include "core/check.h"
-#include "format/distributed/part_graph.h"
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 

@@ -192,10 +192,9 @@ static ckpt_status add_leaf(struct flat_walk *w, const ckpt_value *v)
         CKPT_TRY(check_tensor(w, &l));
     else
         l.holds_tensors = holds_tensors(v, &ok);
-    struct dcp_leaf *added = ok ? arena_append(f->p->a, &f->leaf, &f->n, &f->cap, sizeof *added) : NULL;
-    if (!added || !map_put(w->names, l.name, 0, &old))
+    if (!ok || !arena_push(f->p->a, &f->leaf, &f->n, &f->cap, &l, sizeof l) ||
+        !map_put(w->names, l.name, 0, &old))
         return fail_memory(w->err);
-    *added = l;
     if (old == MAP_NONE)
         return CKPT_OK;
     return fail(w->err, CKPT_EEXIST, CKPT_NO_OFFSET, "two values would both be called \"%.*s\"",

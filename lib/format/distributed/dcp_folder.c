@@ -10,12 +10,6 @@
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 
-/* fail_path - names the output in ERR, and returns its status. */
-static ckpt_status fail_path(const struct dcp_folder *d, ckpt_error *err)
-{
-    return fail_name_file(err->status, d->job->path, err);
-}
-
 /* is_other_file - returns true if NAME is not that of a file in a Distributed Checkpoint. */
 static bool is_other_file(ckpt_str name)
 {
@@ -33,36 +27,36 @@ static ckpt_status check_replaceable(const struct dcp_folder *d, const char *pat
     if (!n)
         return CKPT_OK;
     if (!d->job->opts->force) {
-        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written");
-        fail_hint(err, "use -f to replace it");
-        return fail_path(d, err);
+        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                   "already exists; nothing written\n"
+                   "use -f to replace it");
+        return fail_name_file(CKPT_EEXIST, d->job->path, err);
     }
     CKPT_TRY(folder_list(d->a, path, is_other_file, &list, &others, err));
     if (!others)
         return CKPT_OK;
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
-               "the folder to be replaced also contains {%.*s}; {=only a distributed checkpoint} is replaced",
+               "the folder to be replaced also contains {%.*s}; "
+               "{=only a distributed checkpoint} is replaced\n"
+               "name another folder, or move that file away",
                STR_ARG(list[0]));
-    fail_hint(err, "name another folder, or move that file away");
-    return fail_path(d, err);
+    return fail_name_file(CKPT_EEXIST, d->job->path, err);
 }
 
 /* check_target - checks that PATH does not exist or is a folder that may be replaced. */
 static ckpt_status check_target(const struct dcp_folder *d, const char *path, ckpt_error *err)
 {
     struct stat is;
-    if (lstat(path, &is) != 0) {
-        if (errno == ENOENT)
-            return CKPT_OK;
-        (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine the output");
-        return fail_path(d, err);
-    }
+    if (lstat(path, &is) != 0)
+        return errno == ENOENT ? CKPT_OK
+                               : fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the output"),
+                                                d->job->path, err);
     if (S_ISDIR(is.st_mode))
         return check_replaceable(d, path, err);
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
-               "a distributed checkpoint is {=a folder}; a {file} of that name exists");
-    fail_hint(err, "name another output");
-    return fail_path(d, err);
+               "a distributed checkpoint is {=a folder}; a {file} of that name exists\n"
+               "name another output");
+    return fail_name_file(CKPT_EEXIST, d->job->path, err);
 }
 
 static ckpt_str strip_slashes(ckpt_str path)
@@ -105,10 +99,9 @@ const char *dcp_folder_path(const struct dcp_folder *d, const char *name, bool f
 ckpt_status dcp_folder_begin(struct dcp_folder *d, ckpt_error *err)
 {
     d->open = temp_folder_open(&d->temp, d->parent.len ? d->parent.ptr : ".", d->base.ptr);
-    if (d->open)
-        return CKPT_OK;
-    (void)fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder");
-    return fail_path(d, err);
+    return d->open
+               ? CKPT_OK
+               : fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder"), d->job->path, err);
 }
 
 ckpt_status dcp_folder_write_metadata(const struct dcp_folder *d, ckpt_str content, ckpt_error *err)
@@ -150,7 +143,7 @@ static ckpt_status give_name(struct dcp_folder *d, ckpt_error *err)
         (void)fail_errno(err, CKPT_NO_OFFSET, "cannot give the folder its name");
     if (errno == EINVAL || errno == ENOSYS)
         fail_hint(err, "this file system cannot exchange two folders: remove the old one first");
-    return fail_path(d, err);
+    return fail_name_file(err->status, d->job->path, err);
 }
 
 ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err)

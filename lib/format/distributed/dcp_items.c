@@ -274,8 +274,9 @@ static ckpt_status add_range(struct item_source *s, size_t i, uint64_t off, cons
     if (!all || range.crc == it->crc)
         return CKPT_OK;
     (void)fail(err, CKPT_ECHECKSUM, it->file_offset,
-               "the CRC-32 of an item is {%08x}; its central directory has {=%08x}", range.crc, it->crc);
-    fail_hint(err, "the file is damaged; fetch it again, or go on with --ignore-crc");
+               "the CRC-32 of an item is {%08x}; its central directory has {=%08x}\n"
+               "the file is damaged; fetch it again, or go on with --ignore-crc",
+               range.crc, it->crc);
     return fail_name_file(CKPT_ECHECKSUM, s->x.file[it->file]->path, err);
 }
 

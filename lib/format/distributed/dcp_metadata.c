@@ -98,13 +98,11 @@ static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size
              bytes; /* bounded */
     want = want > twice ? want : twice;
     want = want < 64 ? 64 : want;
-    if (want > MAX_COUNT || (want - *cap) * size > m->memory_left) { /* bounded: by MAX_COUNT */
-        fail_op(m, CKPT_ELIMIT,
-                "goes {beyond the memory} that metadata may take ({=%" PRIu64 " bytes} are left)",
-                m->memory_left);
-        fail_hint(m->err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
-        return false;
-    }
+    if (want > MAX_COUNT || (want - *cap) * size > m->memory_left) /* bounded: by MAX_COUNT */
+        return fail_op(m, CKPT_ELIMIT,
+                       "goes {beyond the memory} that metadata may take ({=%" PRIu64 " bytes} are left)\n"
+                       "a program that trusts this file can raise max_metadata, see libckpt(3)",
+                       m->memory_left);
     bytes = want * size; /* bounded: by MAX_COUNT */
     memcpy(&old, array, sizeof old);
     void *at = bytes <= SIZE_MAX ? realloc(old, (size_t)bytes) : NULL; /* bounded: just compared */
@@ -334,13 +332,7 @@ static bool push_tuple(struct dcp_machine *m, size_t n)
 static bool push_tuple_above_mark(struct dcp_machine *m)
 {
     size_t from = 0;
-    if (!pop_mark(m, &from))
-        return false;
-    dcp_word tuple;
-    if (!make_tuple(m, m->top - from, &tuple))
-        return false;
-    m->top = from;
-    return push(m, tuple);
+    return pop_mark(m, &from) && push_tuple(m, m->top - from);
 }
 
 static bool push_container(struct dcp_machine *m, enum dcp_type type)
@@ -406,22 +398,14 @@ static bool append_above_mark(struct dcp_machine *m, enum dcp_type type)
 /* make_container - executes LIST and DICT. */
 static bool make_container(struct dcp_machine *m, enum dcp_type type)
 {
-    size_t from = 0, n;
-    if (!pop_mark(m, &from))
+    size_t from = 0;
+    if (!pop_mark(m, &from) || !push_container(m, type))
         return false;
-    n = m->top - from;
-    if (!push_container(m, type))
-        return false;
-    dcp_word held = m->stack[--m->top];
-    if (!push(m, held)) /* makes room for one more value, … */
-        return false;
-    memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack); /* bounded: … which is used here */
-    m->stack[from] = held;
-    m->top = from + 1 + n;
-    size_t mark_top = m->mark_top;
-    bool ok = append_above(m, from + 1, type);
-    m->mark_top = mark_top;
-    return ok;
+    size_t n = m->top - 1 - from;
+    dcp_word container = m->stack[m->top - 1];
+    memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack); /* bounded: one was pushed */
+    m->stack[from] = container;
+    return append_above(m, from + 1, type);
 }
 
 /* drop_above_mark - removes the values above the last MARK; if VALUE, pushes DCP_OTHER instead. */
@@ -510,16 +494,10 @@ static bool run_call(struct dcp_machine *m, size_t nargs)
     const dcp_word *item = dcp_elements(m->out, sizes, &n);
     if (dcp_type(sizes) != DCP_LIST)
         return push(m, dcp_type(sizes) == DCP_SIZES ? sizes : DCP_OTHER);
-    for (size_t i = 0; i < n; i++) { /* torch.Size([2, 3]) */
+    for (size_t i = 0; i < n; i++) /* torch.Size([2, 3]) */
         if (!push(m, item[i]))
             return false;
-        item = dcp_elements(m->out, sizes, &n);
-    }
-    size_t mark_top = m->mark_top;
-    m->mark_top = m->top - n;
-    bool ok = push_tuple(m, n);
-    m->mark_top = mark_top;
-    return ok;
+    return push_tuple(m, n);
 }
 
 /* free_state - frees the words of H, the state of an object, after BUILD has set the fields. */
@@ -756,15 +734,9 @@ const dcp_word *dcp_elements(const struct dcp_metadata *m, dcp_word w, size_t *n
     return m->word + m->container[dcp_value(w)].at;
 }
 
-bool dcp_is_instance(const struct dcp_metadata *m, dcp_word w, enum dcp_class class)
-{
-    (void)m;
-    return dcp_type(w) == DCP_OBJECT && (dcp_value(w) & 15) == class;
-}
-
 dcp_word dcp_field(const struct dcp_metadata *m, dcp_word w, enum dcp_class class, unsigned field)
 {
-    return dcp_is_instance(m, w, class) ? m->word[(dcp_value(w) >> 4) + field] : DCP_NOTHING;
+    return dcp_is_instance(w, class) ? m->word[(dcp_value(w) >> 4) + field] : DCP_NOTHING;
 }
 
 ckpt_dtype dcp_dtype(dcp_word w)

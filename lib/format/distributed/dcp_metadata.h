@@ -84,7 +84,10 @@ const uint64_t *dcp_sizes(const struct dcp_metadata *m, dcp_word w, uint32_t *n)
  * NULL and 0 for other values, also DCP_SIZES. The items are valid until M is freed. */
 const dcp_word *dcp_elements(const struct dcp_metadata *m, dcp_word w, size_t *n);
 /* dcp_is_instance - returns true if W is an object of CLASS. */
-bool dcp_is_instance(const struct dcp_metadata *m, dcp_word w, enum dcp_class class);
+static inline bool dcp_is_instance(dcp_word w, enum dcp_class class)
+{
+    return dcp_type(w) == DCP_OBJECT && (dcp_value(w) & 15) == class;
+}
 /* dcp_field - returns FIELD of the object W; DCP_NOTHING if W is not of CLASS or has no such field. */
 dcp_word dcp_field(const struct dcp_metadata *m, dcp_word w, enum dcp_class class, unsigned field);
 /* dcp_dtype - returns the dtype that W stands for, such as torch.float32; CKPT_DT_NONE if W is not one. */

@@ -21,9 +21,8 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/distributed/deepspeed.h"
-#include "format/distributed/part_graph.h"
-
-static bool probe(const struct probe *p) { return ds_is_folder(p); }
+#include "format/distributed/part_files.h"
+#include "format/torch/graph.h"
 
 /* -------------------------------------------------------------------------- root */
 
@@ -61,9 +60,9 @@ static ckpt_str resolve_shared_name(const struct deepspeed *x, ckpt_str name)
 static ckpt_status fail_shape(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t)
 {
     (void)fail(x->err, CKPT_EFORMAT, t->file_offset,
-               "{another shape} in the model's state than {=in param_shapes}");
+               "{another shape} in the model's state than {=in param_shapes}\n"
+               "the files are of different saves");
     fail_where(x->err, "%.*s", STR_ARG(t->name));
-    fail_hint(x->err, "the files are of different saves");
     fail_file(x->err, part->path);
     return file_report_fault(x->f, CKPT_EFORMAT, x->err);
 }
@@ -222,10 +221,7 @@ static ckpt_status put_files(struct deepspeed *x, enum ds_kind kind)
 {
     char prefix[32] = "";
     ckpt_file *part;
-    for (size_t i = 0; i < x->save.n; i++) {
-        const struct ds_file *f = &x->save.file[i];
-        if (f->kind != kind)
-            continue;
+    for (const struct ds_file *f = NULL; (f = ds_next_file(&x->save, kind, DS_ANY_RANK, f));) {
         CKPT_TRY(ds_open_file(x, f->name, &part));
         if (!part)
             continue;
@@ -237,27 +233,10 @@ static ckpt_status put_files(struct deepspeed *x, enum ds_kind kind)
     return CKPT_OK;
 }
 
-static size_t count_kind(const struct deepspeed *x, enum ds_kind kind)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < x->save.n; i++)
-        n += x->save.file[i].kind == kind;
-    return n;
-}
-
-/* has_model_rank - returns true if there is a file of KIND of model-parallel rank MP. */
-static bool has_model_rank(const struct deepspeed *x, enum ds_kind kind, uint64_t mp)
-{
-    for (size_t i = 0; i < x->save.n; i++)
-        if (x->save.file[i].kind == kind && x->save.file[i].mp == mp)
-            return true;
-    return false;
-}
-
 /* refuse_tensor_parallel - refuses a save whose layers are cut over several files. */
 static ckpt_status refuse_tensor_parallel(struct deepspeed *x)
 {
-    bool pipeline = count_kind(x, DS_LAYER) != 0;
+    bool pipeline = ds_next_file(&x->save, DS_LAYER, DS_ANY_RANK, NULL);
     uint64_t most = 0;
     for (size_t i = 0; i < x->save.n; i++)
         if ((!pipeline || x->save.file[i].kind == DS_LAYER) && x->save.file[i].mp > most)
@@ -265,10 +244,9 @@ static ckpt_status refuse_tensor_parallel(struct deepspeed *x)
     if (!most || x->save.universal)
         return CKPT_OK;
     (void)fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-               "tensors cut over {%llu tensor-parallel ranks}: along which dimension is in {=no file}",
+               "tensors cut over {%llu tensor-parallel ranks}: along which dimension is in {=no file}\n"
+               "`python -m deepspeed.checkpoint.ds_to_universal` puts them together; or name one file",
                (unsigned long long)most + 1);
-    fail_hint(x->err,
-              "`python -m deepspeed.checkpoint.ds_to_universal` puts them together; or name one file");
     return fail_name_file(CKPT_EUNSUPPORTED, x->f->path, x->err);
 }
 
@@ -288,10 +266,7 @@ static ckpt_status check_without_zero(struct deepspeed *x, const ckpt_file *mode
 /* read_without_zero - opens the model file of rank MP of a save without ZeRO. */
 static ckpt_status read_without_zero(struct deepspeed *x, uint64_t mp)
 {
-    for (size_t i = 0; i < x->save.n; i++) {
-        const struct ds_file *f = &x->save.file[i];
-        if (f->kind != DS_MODEL || f->mp != mp || x->model)
-            continue;
+    for (const struct ds_file *f = NULL; !x->model && (f = ds_next_file(&x->save, DS_MODEL, mp, f));) {
         CKPT_TRY(ds_open_file(x, f->name, &x->model));
         if (x->model)
             CKPT_TRY(check_without_zero(x, x->model));
@@ -302,13 +277,13 @@ static ckpt_status read_without_zero(struct deepspeed *x, uint64_t mp)
 /* read_ranks - reads the files of each model-parallel rank. */
 static ckpt_status read_ranks(struct deepspeed *x)
 {
-    uint64_t mp = 0;
-    if (x->save.universal)
+    const struct ds_save *s = &x->save;
+    if (s->universal)
         return ds_read_universal(x);
-    for (x->stages = 0; has_model_rank(x, DS_MODEL, mp) || has_model_rank(x, DS_OPTIM, mp); mp++)
+    while (ds_next_file(s, DS_MODEL, x->stages, NULL) || ds_next_file(s, DS_OPTIM, x->stages, NULL))
         x->stages++;
-    for (mp = 0; mp < x->stages; mp++)
-        CKPT_TRY(has_model_rank(x, DS_OPTIM, mp) ? ds_read_zero(x, mp) : read_without_zero(x, mp));
+    for (uint64_t mp = 0; mp < x->stages; mp++)
+        CKPT_TRY(ds_next_file(s, DS_OPTIM, mp, NULL) ? ds_read_zero(x, mp) : read_without_zero(x, mp));
     if (x->model)
         return CKPT_OK;
     CKPT_TRY(ds_fail_missing(x, "the file of a model, *_model_states.pt,"));
@@ -318,7 +293,9 @@ static ckpt_status read_ranks(struct deepspeed *x)
 
 static void note_experts(struct deepspeed *x)
 {
-    size_t n = count_kind(x, DS_EXPERT_OPTIM);
+    size_t n = 0;
+    for (const struct ds_file *f = NULL; (f = ds_next_file(&x->save, DS_EXPERT_OPTIM, DS_ANY_RANK, f));)
+        n++;
     if (n)
         file_notice(x->f,
                     "the optimizers of %zu expert ranks are left out: their states are in other files, and "
@@ -413,6 +390,6 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 const struct format format_deepspeed = {
     .name = "deepspeed",
     .title = "DeepSpeed checkpoint",
-    .probe = probe,
+    .probe = ds_is_folder,
     .read = read,
 };

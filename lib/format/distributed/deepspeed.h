@@ -38,6 +38,11 @@ struct ds_save {
 
 /* ds_is_folder - returns true if P is a save or a folder of saves. */
 bool ds_is_folder(const struct probe *p);
+/* ds_next_file - returns the first file of KIND and of the model-parallel rank MP (or DS_ANY_RANK) after the
+ * file AFTER (NULL: from the beginning), or NULL. */
+#define DS_ANY_RANK UINT64_MAX
+const struct ds_file *ds_next_file(const struct ds_save *s, enum ds_kind kind, uint64_t mp,
+                                   const struct ds_file *after);
 /* ds_find_save - sets *OUT to the last save in the folder of F, or to that folder. Allocates from F's
  * arena. */
 ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err);

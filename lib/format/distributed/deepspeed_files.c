@@ -94,10 +94,9 @@ static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str t
         return fail_memory(err);
     (void)fail(err, leaves ? CKPT_EFORMAT : CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                leaves ? "%s names {a place outside of} {=the folder}: \"%.*s\""
-                      : "%s names the folder \"%.*s\", which is {not} {=here}",
+                      : "%s names the folder \"%.*s\", which is {not} {=here}\n"
+                        "that save was deleted, or not copied; name the folder of a different save",
                tracker, STR_ARG(tag));
-    if (!leaves)
-        fail_hint(err, "that save was deleted, or not copied; name the folder of a different save");
     return fail_name_file(err->status, f->path, err);
 }
 
@@ -133,12 +132,22 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
     if (st == CKPT_OK && add_names(f, s, list, n) != CKPT_OK)
         st = fail_memory(err);
     if (st == CKPT_OK && !n && !s->universal) {
-        st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no} {=*_model_states.pt} is in the folder");
-        fail_hint(err, "the save did not finish, or was not copied whole");
+        st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                  "{no} {=*_model_states.pt} is in the folder\n"
+                  "the save did not finish, or was not copied whole");
         fail_file(err, path);
     }
     free(path);
     return st;
+}
+
+const struct ds_file *ds_next_file(const struct ds_save *s, enum ds_kind kind, uint64_t mp,
+                                   const struct ds_file *after)
+{
+    for (size_t i = after ? (size_t)(after - s->file) + 1 : 0; i < s->n; i++) /* bounded: an index */
+        if (s->file[i].kind == kind && (mp == DS_ANY_RANK || s->file[i].mp == mp))
+            return &s->file[i];
+    return NULL;
 }
 
 ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err)

@@ -233,11 +233,11 @@ static ckpt_status add_groups(struct universal *u, const ckpt_value *shapes)
 static ckpt_status open_model(struct deepspeed *x)
 {
     x->stage = 2;
-    for (size_t i = 0; i < x->save.n && !x->model; i++)
-        if (x->save.file[i].kind == DS_MODEL) {
-            x->stage = x->save.file[i].ranked ? 3 : 2;
-            CKPT_TRY(ds_open_file(x, x->save.file[i].name, &x->model));
-        }
+    const struct ds_file *f = NULL;
+    while (!x->model && (f = ds_next_file(&x->save, DS_MODEL, DS_ANY_RANK, f))) {
+        x->stage = f->ranked ? 3 : 2;
+        CKPT_TRY(ds_open_file(x, f->name, &x->model));
+    }
     return x->model ? CKPT_OK
                     : fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                            "a universal checkpoint without {=*_model_states.pt}: {nothing} has its buffers");

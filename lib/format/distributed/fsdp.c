@@ -8,7 +8,6 @@
  * A folder of such files is one checkpoint. Its graph is the graph of rank 0, with complete tensors in place
  * of DTensors and ShardedTensors. Refused: a missing rank, Partial placements, LOCAL_STATE_DICT, because only
  * the model has the shapes in its flat parameters. */
-#include "format/distributed/part_graph.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
@@ -79,10 +78,8 @@ static bool has_sharded(const ckpt_file *f)
 static ckpt_status refuse_flat(struct fsdp *x, const ckpt_tensor *t)
 {
     (void)fail(x->err, CKPT_EUNSUPPORTED, t->file_offset,
-               "{LOCAL_STATE_DICT}: the parameters are one flat tensor, and {=their shapes} "
-               "are in no file");
-    fail_hint(x->err,
-              "load it into the model that saved it, and save a FULL_STATE_DICT or SHARDED_STATE_DICT");
+               "{LOCAL_STATE_DICT}: the parameters are one flat tensor, and {=their shapes} are in no file\n"
+               "load it into the model that saved it, and save a FULL_STATE_DICT or SHARDED_STATE_DICT");
     return fail_name_part(CKPT_EUNSUPPORTED, t->name, x->err);
 }
 
@@ -94,8 +91,9 @@ static ckpt_status check_ranks(struct fsdp *x, const ckpt_file *part, uint32_t r
     if (n == 0 || n <= nfiles || x->f->salvage)
         return CKPT_OK;
     (void)fail(x->err, CKPT_ENOTFOUND, t->file_offset,
-               "cut over {=%llu ranks}, the folder has files of {%zu}", (unsigned long long)n, nfiles);
-    fail_hint(x->err, "put the files of all ranks into the folder");
+               "cut over {=%llu ranks}, the folder has files of {%zu}\n"
+               "put the files of all ranks into the folder",
+               (unsigned long long)n, nfiles);
     return fail_name_part(CKPT_ENOTFOUND, t->name, x->err);
 }
 

@@ -23,13 +23,13 @@
 
 #include "base/checked.h"
 #include "core/check.h"
-#include "format/distributed/part_graph.h"
 #include "format/distributed/megatron_rules.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
 #include "format/nested.h"
+#include "format/torch/graph.h"
 
 #define TRACKER   "latest_checkpointed_iteration.txt"
 #define METADATA  ".metadata" /* of a Distributed Checkpoint */
@@ -193,11 +193,10 @@ static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_
     if (!key.ptr || !map_put(m->stacks, key, (uint32_t)m->nstacks, &i))
         return fail_memory(m->err);
     if (i == MAP_NONE) {
+        const struct layer_stack empty = {0, 0};
         i = (uint32_t)m->nstacks; /* bounded: a map has fewer */
-        *out = arena_append(m->f->a, &m->stack, &m->nstacks, &m->cap_stacks, sizeof **out);
-        if (!*out)
+        if (!arena_push(m->f->a, &m->stack, &m->nstacks, &m->cap_stacks, &empty, sizeof empty))
             return fail_memory(m->err);
-        **out = (struct layer_stack){0, 0};
     }
     *out = &m->stack[i];
     return CKPT_OK;

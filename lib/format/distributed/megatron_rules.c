@@ -63,11 +63,10 @@ static ckpt_status read_rules(arena *a, json_scan *j, struct megatron_rules *r, 
     if (e != JSON_OBJECT)
         return json_unexpected(j, e, "the file", "an object of globs");
     while ((e = json_next(j)) == JSON_KEY) {
-        struct megatron_rule *rule = arena_append(a, &r->own, &r->n, &r->cap, sizeof *rule);
-        if (!rule)
+        struct megatron_rule rule = {.glob = arena_str(a, j->str), .parts = 1};
+        CKPT_TRY(rule.glob.ptr ? read_rule(j, &rule) : fail_memory(err));
+        if (!arena_push(a, &r->own, &r->n, &r->cap, &rule, sizeof rule))
             return fail_memory(err);
-        *rule = (struct megatron_rule){.glob = arena_str(a, j->str), .parts = 1};
-        CKPT_TRY(rule->glob.ptr ? read_rule(j, rule) : fail_memory(err));
     }
     if (e != JSON_OBJECT_END)
         return json_unexpected(j, e, "the file", "an object of globs");

@@ -6,6 +6,8 @@
 
 #include "format/format.h"
 
+struct torch_pid;
+
 /* part_file_set_folder - sets f->folder to the folder that has the file F. False: no memory. */
 bool part_file_set_folder(ckpt_file *f);
 /* path_leaves_folder - returns true if NAME is empty, absolute or has ".." or a zero byte in it. */
@@ -66,5 +68,20 @@ ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str na
 /* part_file_add - makes the file NAME of f->folder a part without reading it as a checkpoint: the caller uses
  * its bytes. */
 ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out, ckpt_error *err);
+
+/* ---- one value graph of the pickles in several parts, as every rank of FSDP or Megatron-LM saves one */
+
+/* part_graph_take - moves the pickles of PART, one of f->parts, to F and sets *ROOT to the root of its
+ * graph. The nodes of tensors no longer refer to rows of PART, because torch_walk_graph adds rows to the
+ * table of F for them. Each storage key gets the index of PART in front, "0" becomes "3/0", because every
+ * file counts its storages from 0. */
+ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err);
+/* part_graph_find_storage - sets *S to the storage of which PID has the key, such as "3/0";
+ * torch_storages.find. USER points to a struct whose first member is the pointer to the checkpoint. */
+ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
+                                    ckpt_error *err);
+/* part_graph_add_unreferenced - adds the storages of F that no tensor refers to, but a different object does;
+ * f->resolve. */
+ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err);
 
 #endif

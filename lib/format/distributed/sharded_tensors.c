@@ -7,17 +7,6 @@
 #include "core/dtype.h"
 #include "format/kit.h"
 
-bool count_bytes(const uint64_t *size, uint32_t ndim, uint32_t width, uint64_t *out)
-{
-    *out = width;
-    for (uint32_t k = 0; k < ndim; k++)
-        *out = size[k] ? *out : 0;
-    for (uint32_t k = 0; k < ndim && *out; k++)
-        if (!checked_mul(*out, size[k], out))
-            return false;
-    return true;
-}
-
 bool is_row_major(const ckpt_tensor *t)
 {
     uint64_t run = 1;
@@ -51,21 +40,19 @@ static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const c
         return fail_memory(r->err);
     if (i == MAP_NONE) {
         i = (uint32_t)r->n; /* bounded: a map has fewer */
-        struct sharded_tensor *added = arena_append(r->f->a, &r->tensor, &r->n, &r->cap, sizeof *added);
-        if (!added)
-            return fail_memory(r->err);
-        *added = (struct sharded_tensor){
+        const struct sharded_tensor first = {
             .t = {name, (ckpt_dtype)t->dtype, t->ndim, shape, CKPT_NO_STORAGE, NULL}};
+        if (!arena_push(r->f->a, &r->tensor, &r->n, &r->cap, &first, sizeof first))
+            return fail_memory(r->err);
     }
     struct sharded_tensor *x = *out = &r->tensor[i];
     if (x->t.dtype == t->dtype && x->t.ndim == t->ndim && !x->t.shape == !shape &&
         (!shape || same_sizes(shape, x->t.shape, t->ndim)))
         return CKPT_OK;
     (void)fail(r->err, CKPT_EFORMAT, t->file_offset,
-               "{another element type or shape} than {=that of the other ranks}");
-    fail_where(r->err, "%.*s", STR_ARG(name));
-    fail_hint(r->err, "the files are of different saves");
-    return CKPT_EFORMAT;
+               "{another element type or shape} than {=that of the other ranks}\n"
+               "the files are of different saves");
+    return fail_name_part(CKPT_EFORMAT, name, r->err);
 }
 
 /* note_shard - records the shard of X at OFFSET with SIZE. Sets *IS_NEW to false if the shard is a replica.
@@ -159,7 +146,8 @@ ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const str
 {
     struct storage s = {.s.key = t->name, .dtype = t->dtype, .has_crcs = has_crcs};
     CKPT_TRY(pieces_source(f->a, p, &s.src, &s.off, err));
-    (void)count_bytes(p->shape, p->ndim, p->width, &s.s.nbytes); /* bounded: pieces_source refuses more */
+    (void)checked_product(p->shape, p->ndim, &s.s.nbytes);
+    s.s.nbytes *= p->width; /* bounded: pieces_source refuses more */
     return table_add_storage(&f->table, &s, &t->storage, err);
 }
 

@@ -22,9 +22,6 @@ static inline bool same_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
 {
     return n == 0 || memcmp(a, b, n * sizeof *a) == 0;
 }
-/* count_bytes - sets *OUT to the bytes of a box of NDIM SIZE with elements of WIDTH bytes. False: they are
- * more than 2^64. */
-bool count_bytes(const uint64_t *size, uint32_t ndim, uint32_t width, uint64_t *out);
 /* is_row_major - returns true if the elements of T are stored in row-major order without gaps. */
 bool is_row_major(const ckpt_tensor *t);
 /* joined_tensor_describe - fills ROW, a row of the table of F, from T. */

@@ -66,9 +66,9 @@ struct zero {
 
 static ckpt_status fail_partitions(struct zero *z, const ckpt_file *part, const char *keys)
 {
-    (void)fail(z->x->err, CKPT_EFORMAT, 0, "{no} {=%s} of partitions", keys);
+    ckpt_status st = fail(z->x->err, CKPT_EFORMAT, 0, "{no} {=%s} of partitions", keys);
     fail_where(z->x->err, "optimizer_state_dict");
-    return fail_name_file(CKPT_EFORMAT, part->path, z->x->err);
+    return fail_name_file(st, part->path, z->x->err);
 }
 
 /* count_ranks - returns the greatest partition_count in STATE, the state of an optimizer file, or 0. */
@@ -91,10 +91,7 @@ static size_t count_files(const struct zero *z, enum ds_kind kind, uint64_t *end
 {
     size_t n = 0;
     *end = 0;
-    for (size_t i = 0; i < z->x->save.n; i++) {
-        const struct ds_file *f = &z->x->save.file[i];
-        if (f->kind != kind || f->mp != z->mp)
-            continue;
+    for (const struct ds_file *f = NULL; (f = ds_next_file(&z->x->save, kind, z->mp, f));) {
         n++;
         *end = f->dp >= *end && f->dp < UINT64_MAX ? f->dp + 1 : *end; /* bounded: just compared */
     }
@@ -116,16 +113,14 @@ static ckpt_status fail_count(struct zero *z, uint64_t found, uint64_t want, con
 static ckpt_status open_kind(struct zero *z, enum ds_kind kind)
 {
     struct deepspeed *x = z->x;
-    for (size_t i = 0; i < x->save.n; i++) {
-        const struct ds_file *f = &x->save.file[i];
-        if (f->kind != kind || f->mp != z->mp || f->dp >= z->nranks)
+    for (const struct ds_file *f = NULL; (f = ds_next_file(&x->save, kind, z->mp, f));) {
+        if (f->dp >= z->nranks)
             continue;
         struct zero_rank *r = &z->rank[f->dp];
         ckpt_file **to = kind == DS_MODEL ? &r->model : &r->optim;
         *(kind == DS_MODEL ? &r->has_model : &r->has_optim) = true;
-        if (*to)
-            continue; /* read_first opened it */
-        CKPT_TRY(ds_open_file(x, f->name, to));
+        if (!*to) /* else read_first opened it */
+            CKPT_TRY(ds_open_file(x, f->name, to));
     }
     return CKPT_OK;
 }
@@ -170,11 +165,10 @@ static ckpt_status read_first(struct zero *z)
     struct deepspeed *x = z->x;
     ckpt_file *part = NULL;
     uint64_t dp = 0;
-    for (size_t i = 0; i < x->save.n && !part; i++)
-        if (x->save.file[i].kind == DS_OPTIM && x->save.file[i].mp == z->mp) {
-            CKPT_TRY(ds_open_file(x, x->save.file[i].name, &part));
-            dp = x->save.file[i].dp;
-        }
+    for (const struct ds_file *f = NULL; !part && (f = ds_next_file(&x->save, DS_OPTIM, z->mp, f));) {
+        CKPT_TRY(ds_open_file(x, f->name, &part));
+        dp = f->dp;
+    }
     if (!part)
         return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
     const ckpt_value *state = ds_get(part->root, "optimizer_state_dict");
@@ -187,9 +181,8 @@ static ckpt_status read_first(struct zero *z)
         return fail_partitions(z, part, "fp32_flat_groups or single_partition_of_fp32_groups");
     if (ds_get(state, "ds_zero_partition_groups")) {
         (void)fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                   "partitions {by experts} cannot be put together");
-        fail_hint(x->err,
-                  "make a universal checkpoint of it: python -m deepspeed.checkpoint.ds_to_universal");
+                   "partitions {by experts} cannot be put together\n"
+                   "make a universal checkpoint of it: python -m deepspeed.checkpoint.ds_to_universal");
         return fail_name_file(CKPT_EUNSUPPORTED, part->path, x->err);
     }
     uint64_t end, files = count_files(z, DS_OPTIM, &end), n = count_ranks(state);
@@ -224,10 +217,8 @@ static ckpt_status add_param(struct zero *z, const value_pair *pair)
 {
     struct zero_param *p = &z->param[z->nparams];
     struct deepspeed *x = z->x;
-    if (!value_text(pair->key, &p->t.name) || !ds_read_shape(x, pair->val, &p->t, &p->n)) {
-        (void)fail(x->err, CKPT_EFORMAT, pair->val->offset, "param_shapes has {no} {=name with a shape}");
-        return CKPT_EFORMAT;
-    }
+    if (!value_text(pair->key, &p->t.name) || !ds_read_shape(x, pair->val, &p->t, &p->n))
+        return fail(x->err, CKPT_EFORMAT, pair->val->offset, "param_shapes has {no} {=name with a shape}");
     p->tied = x->stages > 1 && map_get(x->weights, p->t.name) != MAP_NONE;
     p->state = value_new(x->f->a, CKPT_V_DICT, 0);
     z->nparams++;

@@ -78,9 +78,8 @@ static ckpt_status read_version(struct bundle *b, cursor c)
             least = f.value;
     if (least <= CONSUMER)
         return CKPT_OK;
-    (void)fail(b->err, CKPT_EUNSUPPORTED, pos,
-               "needs a reader of version {%" PRIu64 "}; {=%u} is the last known", least, CONSUMER);
-    return CKPT_EUNSUPPORTED;
+    return fail(b->err, CKPT_EUNSUPPORTED, pos,
+                "needs a reader of version {%" PRIu64 "}; {=%u} is the last known", least, CONSUMER);
 }
 
 static ckpt_status read_header(struct bundle *b, cursor c)
@@ -151,11 +150,7 @@ static ckpt_status add_entry(struct bundle *b, ckpt_str key, cursor value)
         fail_where(b->err, "%.*s", STR_ARG(key));
         return file_lose(b->f, st, key, b->err);
     }
-    struct entry *added = arena_append(b->f->a, &b->entry, &b->n, &b->cap, sizeof *added);
-    if (!added)
-        return fail_memory(b->err);
-    *added = e;
-    return CKPT_OK;
+    return arena_push(b->f->a, &b->entry, &b->n, &b->cap, &e, sizeof e) ? CKPT_OK : fail_memory(b->err);
 }
 
 static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t i)
@@ -227,8 +222,10 @@ static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s
     }
     if (st != CKPT_ENOTFOUND)
         return st;
-    (void)fail(b->err, st, CKPT_NO_OFFSET, "{no data file} {=%.*s}", STR_ARG(s->in.file));
-    fail_hint(b->err, "put the data files next to the index; `ckpt salvage` writes what the others hold");
+    (void)fail(b->err, st, CKPT_NO_OFFSET,
+               "{no data file} {=%.*s}\n"
+               "put the data files next to the index; `ckpt salvage` writes what the others hold",
+               STR_ARG(s->in.file));
     if (!f->salvage)
         return f->check ? file_report_fault_as(f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, b->err) : st;
     return file_new(s->in.file.ptr, source_mem("", 0, CKPT_NO_OFFSET), &f->limits, &part, b->err) == CKPT_OK

@@ -90,24 +90,14 @@ static ckpt_str unquote(arena *a, ckpt_str s)
     return i < s.len ? str_of(out, n) : none;
 }
 
-static bool add_path(struct state *s, ckpt_str path)
-{
-    ckpt_str *added = arena_append(s->a, &s->path, &s->n, &s->cap, sizeof *added);
-    if (added)
-        *added = path;
-    return added;
-}
-
 static bool add_time(struct state *s, ckpt_str number)
 {
-    double *added = arena_append(s->a, &s->time, &s->ntimes, &s->cap_times, sizeof *added);
     char text[64];
     size_t n = number.len < sizeof text - 1 ? number.len : sizeof text - 1;
     memcpy(text, number.ptr, n);
     text[n] = 0;
-    if (added)
-        *added = strtod(text, NULL);
-    return added;
+    double seconds = strtod(text, NULL);
+    return arena_push(s->a, &s->time, &s->ntimes, &s->cap_times, &seconds, sizeof seconds);
 }
 
 /* read_line - reads LINE into S; false: no memory, or a path without quotes. */
@@ -126,7 +116,7 @@ static bool read_line(struct state *s, ckpt_str line)
     ckpt_str path = unquote(s->a, value);
     if (latest)
         s->latest = path;
-    return path.ptr && (latest || add_path(s, path));
+    return path.ptr && (latest || arena_push(s->a, &s->path, &s->n, &s->cap, &path, sizeof path));
 }
 
 static ckpt_status read_state(source *src, struct state *s, ckpt_error *err)
@@ -193,10 +183,11 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
     ckpt_status st = shards_become_file(f, folder, name, err);
     if (st != CKPT_ENOTFOUND)
         return st;
-    (void)fail(err, st, CKPT_NO_OFFSET, "{no file} of the checkpoint {=%.*s} that the state file names",
+    (void)fail(err, st, CKPT_NO_OFFSET,
+               "{no file} of the checkpoint {=%.*s} that the state file names\n"
+               "name another checkpoint of the folder, such as PREFIX.index",
                STR_ARG(s->latest));
     fail_where(err, "model_checkpoint_path");
-    fail_hint(err, "name another checkpoint of the folder, such as PREFIX.index");
     return st;
 }
 
@@ -222,11 +213,7 @@ static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, c
 static bool has_state(const struct probe *p)
 {
     char head[32];
-    source *src = probe_open(p, STATE_NAME);
-    size_t n = !src ? 0 : src->size < sizeof head ? (size_t)src->size : sizeof head;
-    bool has = src && source_read(src, 0, head, n, NULL) == CKPT_OK && begins_as_state(str_of(head, n));
-    source_unref(src);
-    return has;
+    return begins_as_state(probe_read_head(p, STATE_NAME, head, sizeof head));
 }
 
 static bool probe(const struct probe *p)

@@ -220,11 +220,7 @@ static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct sa
         return fail(s->err, CKPT_ETRUNCATED, c.pos, "{=the values} of a slice are {missing} from the table");
     one->block = (struct block){.src = t->src, .offset = t->block[at].offset, .stored = t->block[at].size};
     one->decoder = (struct block_decoder){"saved slice", decode_slice, one};
-    struct saved_slice **added = arena_append(a, &x->slice, &x->n, &x->cap, sizeof *added);
-    if (!added)
-        return fail_memory(s->err);
-    *added = one;
-    return CKPT_OK;
+    return arena_push(a, &x->slice, &x->n, &x->cap, &one, sizeof one) ? CKPT_OK : fail_memory(s->err);
 }
 
 /* find_tensor - sets *OUT to the tensor NAME. If no file had it so far, adds it and sets *NEW to true. */
@@ -292,9 +288,7 @@ static ckpt_status read_tensor(struct saver *s, const struct sstable *t, cursor 
     while (st == CKPT_OK && proto_next(&slices, &f))
         if (proto_is(&f, 4, PROTO_BYTES))
             st = add_slice(s, t, x, f.bytes);
-    if (st != CKPT_OK)
-        fail_where(s->err, "%.*s", STR_ARG(name));
-    return st;
+    return fail_name_part(st, name, s->err);
 }
 
 /* read_meta - adds the tensors that the first entry of table T lists. */

@@ -14,7 +14,6 @@
 #include "core/elements.h"
 #include "core/number.h"
 #include "core/pieces.h"
-#include "format/distributed/sharded_tensors.h"
 #include "format/torch/graph.h"
 
 /* An array whose chunks are being put together. */
@@ -88,11 +87,10 @@ struct stored_chunk {
 /* add_block - adds the chunk P as the block that the next piece is decoded from. */
 static ckpt_status add_block(struct assembly *y, const struct stored_chunk *p)
 {
-    struct block *added = arena_append(y->x->f->a, &y->block, &y->nblocks, &y->cap_blocks, sizeof *added);
-    if (!added)
-        return fail_memory(y->x->err);
-    *added = (struct block){p->src, p->at, p->n, y->z.encoding.bytes, 0, p->file};
-    return CKPT_OK;
+    const struct block block = {p->src, p->at, p->n, y->z.encoding.bytes, 0, p->file};
+    return arena_push(y->x->f->a, &y->block, &y->nblocks, &y->cap_blocks, &block, sizeof block)
+               ? CKPT_OK
+               : fail_memory(y->x->err);
 }
 
 /* add_piece - adds the chunk P as a piece. It begins at element AT of the array, and may reach beyond the
@@ -260,13 +258,13 @@ static ckpt_status assemble(struct zarr_arrays *x, const struct zarr_source *fro
 /* --------------------------------------------------------------------------- tensors */
 
 /* add_tensor - sets *NODE to a node for a new tensor, *T. */
-static ckpt_status add_tensor(struct zarr_arrays *x, ckpt_value **node, struct zarr_tensor **t)
+static ckpt_status add_tensor(struct zarr_arrays *x, ckpt_value **node, struct joined_tensor **t)
 {
     *node = value_new(x->f->a, CKPT_V_TENSOR, x->n);
     *t = *node ? arena_append(x->f->a, &x->tensor, &x->n, &x->cap, sizeof **t) : NULL;
     if (!*t)
         return fail_memory(x->err);
-    **t = (struct zarr_tensor){.storage = CKPT_NO_STORAGE};
+    **t = (struct joined_tensor){.storage = CKPT_NO_STORAGE};
     return CKPT_OK;
 }
 
@@ -279,7 +277,7 @@ static uint8_t get_swap_unit(const struct zarr_array *z)
 ckpt_status zarr_add_array(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node)
 {
     struct assembly y;
-    struct zarr_tensor *t;
+    struct joined_tensor *t;
     struct storage s = {.s.key = from->name};
     CKPT_TRY(add_tensor(x, node, &t));
     ckpt_status st = assemble(x, from, &y, &s.src, &s.off);
@@ -297,7 +295,7 @@ ckpt_status zarr_add_array(struct zarr_arrays *x, const struct zarr_source *from
 
 ckpt_status zarr_add_bytes(struct zarr_arrays *x, struct store *s, size_t i, ckpt_value **node)
 {
-    struct zarr_tensor *t;
+    struct joined_tensor *t;
     struct storage one = {.s.key = s->db.entry[i].key, .dtype = CKPT_DT_U8};
     CKPT_TRY(add_tensor(x, node, &t));
     ckpt_status st = store_bytes(s, i, &one.src, &one.off, &one.s.nbytes);
@@ -305,7 +303,7 @@ ckpt_status zarr_add_bytes(struct zarr_arrays *x, struct store *s, size_t i, ckp
     if (!shape)
         return fail_memory(x->err);
     *shape = one.s.nbytes;
-    *t = (struct zarr_tensor){CKPT_DT_U8, 1, shape, CKPT_NO_STORAGE};
+    *t = (struct joined_tensor){.dtype = CKPT_DT_U8, .ndim = 1, .shape = shape, .storage = CKPT_NO_STORAGE};
     if (st == CKPT_OK)
         st = table_add_storage(&x->f->table, &one, &t->storage, x->err);
     return sharded_storage_accept_fault(x->f, one.s.key, CKPT_DT_U8, st, &t->storage, x->err);
@@ -368,13 +366,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
     const struct zarr_arrays *x = user;
     if (v->type != CKPT_V_TENSOR || v->offset >= x->n)
         return false;
-    const struct zarr_tensor *t = &x->tensor[v->offset];
-    row->t.dtype = (uint16_t)t->dtype;
-    row->t.ndim = t->ndim;
-    row->t.shape = t->shape;
-    row->t.has_shape = t->shape != NULL;
-    row->t.storage = t->storage;
-    row->t.has_data = t->storage != CKPT_NO_STORAGE && x->f->table.storages[t->storage].src;
+    joined_tensor_describe(x->f, &x->tensor[v->offset], row);
     return true;
 }
 

@@ -2,21 +2,15 @@
 #ifndef FORMAT_ZARR_ARRAYS_H
 #define FORMAT_ZARR_ARRAYS_H
 
+#include "format/distributed/sharded_tensors.h"
 #include "format/store.h"
 #include "io/block_cache.h"
-
-struct zarr_tensor {
-    ckpt_dtype dtype;
-    uint32_t ndim;
-    const uint64_t *shape; /* NULL: not known */
-    uint32_t storage;
-};
 
 struct zarr_arrays {
     ckpt_file *f;
     ckpt_error *err;
     block_cache *cache;
-    struct zarr_tensor *tensor;
+    struct joined_tensor *tensor; /* without name and node */
     size_t n, cap;
 };
 
