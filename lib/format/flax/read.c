@@ -57,11 +57,10 @@ static ckpt_status add_array(struct flax_reading *r, const struct flax_array *x,
                              ckpt_value **out)
 {
     arena *a = r->in.f->a;
-    struct stored_array *added = arena_append(a, &r->arrays, &r->n, &r->cap, sizeof *added);
-    if (!added || !(*out = value_new(a, CKPT_V_TENSOR, r->n - 1))) /* bounded: one was added */
-        return fail_memory(r->in.err);
-    *added = (struct stored_array){*x, storage};
-    return CKPT_OK;
+    const struct stored_array array = {*x, storage};
+    *out = value_new(a, CKPT_V_TENSOR, r->n);
+    return *out && arena_push(a, &r->arrays, &r->n, &r->cap, &array, sizeof array) ? CKPT_OK
+                                                                                   : fail_memory(r->in.err);
 }
 
 /* add_storage - adds the storage KEY of X, whose elements are at OFFSET of SRC, a reference that is taken

@@ -68,22 +68,17 @@ static ckpt_status take_pair(void *user, const struct gguf_pair *p, ckpt_error *
     take_split(r, p);
     if (r->is_later_part)
         return CKPT_OK;
-    struct gguf_pair *added = arena_append(r->f->a, &k->pairs, &k->n, &k->cap, sizeof *added);
-    if (!added)
+    struct gguf_pair kept = *p;
+    kept.bytes = NULL;
+    if (!arena_push(r->f->a, &k->pairs, &k->n, &k->cap, &kept, sizeof kept))
         return fail_memory(err);
-    *added = *p;
-    added->bytes = NULL;
     return add_value(r, p, err);
 }
 
 static ckpt_status take_tensor(void *user, const struct gguf_tensor *t, ckpt_error *err)
 {
     struct gguf_reading *r = user;
-    struct gguf_tensor *added = arena_append(r->f->a, &r->tensors, &r->n, &r->cap, sizeof *added);
-    if (!added)
-        return fail_memory(err);
-    *added = *t;
-    return CKPT_OK;
+    return arena_push(r->f->a, &r->tensors, &r->n, &r->cap, t, sizeof *t) ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status add_tensor(struct kit *k, const struct gguf *g, const struct gguf_tensor *t)
@@ -144,13 +139,12 @@ static ckpt_status check_part(const struct gguf_reading *first, const struct ggu
 {
     if (r->parts == first->parts && r->number == number - 1 && r->total == first->total)
         return CKPT_OK;
-    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-               "is part {%" PRIu64 " of %" PRIu64 " with %" PRIu64 " tensors}, not {=%" PRIu64 " of %" PRIu64
-               " with %" PRIu64 "}",
-               r->number + 1, r->parts, r->total, number, first->parts,
-               first->total); /* bounded: from a u16 */
-    fail_hint(err, "the files of two sets were mixed: get all parts of one set again");
-    return CKPT_EFORMAT;
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "is part {%" PRIu64 " of %" PRIu64 " with %" PRIu64 " tensors}, not {=%" PRIu64 " of %" PRIu64
+                " with %" PRIu64 "}\n"
+                "the files of two sets were mixed: get all parts of one set again",
+                r->number + 1, r->parts, r->total, number, first->parts,
+                first->total); /* bounded: from a u16 */
 }
 
 /* read_part - reads the file NAME, part NUMBER of the set (from 1), and adds the number of its tensors to

@@ -105,13 +105,6 @@ static void add_input_pairs(struct flat_writer *w)
         plan_notice(w->p, "the input is big-endian, the output is little-endian");
 }
 
-static ckpt_status refuse_without_architecture(ckpt_error *err)
-{
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a GGUF needs {=" ARCHITECTURE "}, the input has {none}");
-    fail_hint(err, "--architecture NAME gives it; llama.cpp runs only what its own converters wrote");
-    return CKPT_ELOSSY;
-}
-
 /* add_texts - adds the metadata of the input, which is not a GGUF, except keys about its own format. */
 static ckpt_status add_texts(struct flat_writer *w, const struct plan_pair *meta, size_t n, ckpt_error *err)
 {
@@ -126,7 +119,10 @@ static ckpt_status add_texts(struct flat_writer *w, const struct plan_pair *meta
         CKPT_TRY(add_pair(w, x->key, GGUF_STRING, x->text, err));
         named = named || is_name;
     }
-    return named ? CKPT_OK : refuse_without_architecture(err);
+    return named ? CKPT_OK
+                 : fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                        "a GGUF needs {=" ARCHITECTURE "}, the input has {none}\n"
+                        "--architecture NAME gives it; llama.cpp runs only what its own converters wrote");
 }
 
 static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)

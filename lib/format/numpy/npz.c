@@ -58,13 +58,6 @@ static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit
     return CKPT_OK;
 }
 
-/* read_magic - reads the first bytes of MEMBER, where an array has its magic number. */
-static ckpt_status read_magic(source *member, ckpt_str *magic, char bytes[NPY_MAGIC_SIZE], ckpt_error *err)
-{
-    *magic = str_of(bytes, member->size < NPY_MAGIC_SIZE ? (size_t)member->size : NPY_MAGIC_SIZE);
-    return source_read(member, 0, bytes, magic->len, err);
-}
-
 /* check_key_free - refuses a member E that is not an array if there is an array with that key, because
  * numpy.load then returns the bytes of E. */
 static ckpt_status check_key_free(struct kit *k, const zip *z, const struct zip_entry *e)
@@ -87,8 +80,8 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
     uint64_t end;
     uint32_t crc;
     char bytes[NPY_MAGIC_SIZE], found[TEXT_BYTES_SIZE];
-    ckpt_str magic;
-    CKPT_TRY(read_magic(member, &magic, bytes, k->err));
+    ckpt_str magic = str_of(bytes, member->size < sizeof bytes ? (size_t)member->size : sizeof bytes);
+    CKPT_TRY(source_read(member, 0, bytes, magic.len, k->err));
     bool named = str_ends(key, SUFFIX), begins = str_eq(magic, STR_LIT(NPY_MAGIC));
     if (!named && !begins) {
         ++*others;

@@ -65,10 +65,10 @@ static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct
     if (st == CKPT_ENOTFOUND)
         fail_hint(r->err, "the model has values in other files: put them next to it");
     CKPT_TRY(st);
-    struct values_file **added = arena_append(f->a, &r->file, &r->nfiles, &r->cap, sizeof *added);
-    if (!added || !map_put(r->file_of, location, (uint32_t)r->nfiles - 1, NULL))
+    if (!map_put(r->file_of, location, (uint32_t)r->nfiles, NULL) ||
+        !arena_push(f->a, &r->file, &r->nfiles, &r->cap, &one, sizeof one))
         return fail_memory(r->err);
-    *added = *out = one;
+    *out = one;
     return CKPT_OK;
 }
 

@@ -264,11 +264,10 @@ static ckpt_status read_arrays(struct orbax *o)
 {
     ckpt_value *meta;
     ckpt_status st = read_json(o, ITEM_METADATA, &meta);
-    if (st == CKPT_ENOTFOUND) {
+    if (st == CKPT_ENOTFOUND)
         st = fail(o->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
-                  "{no} {=" ITEM_METADATA "}, which has the names and the tree");
-        fail_hint(o->err, "the file was not copied, or the save did not finish");
-    }
+                  "{no} {=" ITEM_METADATA "}, which has the names and the tree\n"
+                  "the file was not copied, or the save did not finish");
     CKPT_TRY(st);
     const ckpt_value *ocdbt = get(meta, "use_ocdbt");
     bool is_ocdbt = ocdbt && ocdbt->type == CKPT_V_BOOL
@@ -371,10 +370,10 @@ static ckpt_status check_finished(ckpt_file *f, ckpt_error *err)
 {
     if (f->salvage || !is_unfinished(f->path))
         return CKPT_OK;
-    (void)fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
-               "{a save that did not finish}, by the name of its {=folder}");
-    fail_hint(err, "take an earlier step; `ckpt salvage` writes what is there");
-    return file_report_fault(f, CKPT_ETRUNCATED, err);
+    ckpt_status st = fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                          "{a save that did not finish}, by the name of its {=folder}\n"
+                          "take an earlier step; `ckpt salvage` writes what is there");
+    return file_report_fault(f, st, err);
 }
 
 static ckpt_status read_all(struct orbax *o)

@@ -19,11 +19,9 @@ struct program {
 
 static ckpt_status add_name(struct program *p, ckpt_str name)
 {
-    ckpt_str *added = arena_append(p->a, &p->out->name, &p->out->n, &p->out->cap, sizeof *added);
-    if (!added)
-        return fail_memory(p->err);
-    *added = name;
-    return CKPT_OK;
+    return arena_push(p->a, &p->out->name, &p->out->n, &p->out->cap, &name, sizeof name)
+               ? CKPT_OK
+               : fail_memory(p->err);
 }
 
 /* read_json - adds the names in operations {"#": "p", "A": [_, _, _, name], …}. */
