@@ -1,36 +1,40 @@
-# banned.sh - no calls of unbounded string functions, and in the library none that print, end the process, read the
-# environment or load code.
-everywhere='strcpy strcat sprintf vsprintf gets atoi atol atoll atof strtok strtok_r sscanf vsscanf scanf alloca
-tmpnam mktemp system popen'
-library='printf vprintf puts putchar perror exit _exit abort assert getenv secure_getenv setenv unsetenv putenv
-dlopen dlsym fork execv execve execvp execl execlp signal sigaction setlocale rand srand'
+# banned.sh - functions that may not be called: nowhere, because they write or parse without bounds, have a race or
+# start a shell; in the library, because they print, end or change the process, read its environment or load code.
+banned_everywhere='strcpy strcat sprintf vsprintf gets atoi atol atoll atof strtok strtok_r sscanf vsscanf scanf
+alloca tmpnam mktemp system popen'
+banned_in_library='printf vprintf puts putchar perror exit _exit abort assert getenv secure_getenv setenv unsetenv
+putenv dlopen dlsym fork execv execve execvp execl execlp signal sigaction setlocale rand srand'
 
-# calls WORDS FILE… - prints the lines of FILE that call one of WORDS, except in comments and strings
-calls()
+# find_calls NAMES FILE… - prints FILE:LINE for each call of one of the functions NAMES, but not in comments and
+# strings
+find_calls()
 {
-    words=$(echo $1 | tr ' ' '|')
+    names=$(echo $1 | tr ' ' '|')
     shift
     for file; do
-        awk -f "$LINT/strip.awk" "$file" | grep -nE "(^|[^A-Za-z0-9_>.])($words)[[:space:]]*\(" |
+        awk -f "$LINT/strip.awk" "$file" | grep -nE "(^|[^A-Za-z0-9_>.])($names)[[:space:]]*\(" |
             sed "s|^\([0-9]*\):.*|$file:\1|"
     done
 }
 
-for at in $(calls "$everywhere" $(find lib cli tests -type f -name '*.[ch]')); do echo "$at: a banned function"; done
-for at in $(calls "$library" $(find lib -name '*.[ch]')); do
-    # TMPDIR is where users want pipes spooled. libarchive is loaded only when needed, by a fixed list of names, because
-    # linking it would slow the start of every command.
-    case $at in
+for call in $(find_calls "$banned_everywhere" $(find lib cli tests -type f -name '*.[ch]')); do
+    echo "$call: calls a function that is banned"
+done
+for call in $(find_calls "$banned_in_library" $(find lib -name '*.[ch]')); do
+    # Copies of pipes are made in the folder TMPDIR. libarchive is loaded only when needed, because linking it would
+    # slow the start of every command, and only by the names in an array.
+    case $call in
     lib/codec/unpack_archive.c:*) allowed='dlopen(names\[i\]\|dlsym(lib, function_table\[i\].name)' ;;
     *) allowed='getenv("TMPDIR")' ;;
     esac
-    sed -n "${at##*:}p" "${at%:*}" | grep -q "$allowed" || echo "$at: the library may not do this"
+    sed -n "${call##*:}p" "${call%:*}" | grep -q "$allowed" ||
+        echo "$call: calls a function that is banned in the library"
 done
 for file in $(find lib -name '*.[ch]'); do
     awk -f "$LINT/strip.awk" "$file" | grep -nE '(^|[^A-Za-z0-9_])(stdout|stderr|environ)([^A-Za-z0-9_]|$)' |
-        sed "s|^\([0-9]*\):.*|$file:\1: the library has no business with the process's streams|"
+        sed "s|^\([0-9]*\):.*|$file:\1: the library may not use stdout, stderr or environ|"
 done
 for file in $(find lib -name '*.c'); do
     awk -f "$LINT/strip.awk" "$file" | grep -nE '^static [^(=;]*[=;]' | grep -vE 'const|_Atomic|inline' |
-        sed "s|^\([0-9]*\):.*|$file:\1: mutable state of the whole process|"
+        sed "s|^\([0-9]*\):.*|$file:\1: the library may not have a static variable that can change|"
 done

@@ -1,36 +1,37 @@
-# comments.sh - a comment "NAME - …" is followed by the declaration of NAME, and a single capital letter in it (N
-# for n) is a parameter. A, C, I, K and U are not checked, because they are also words, languages or Unicode's U+.
+# comments.sh - a comment "NAME - …" is followed by the declaration of NAME, and a single capital letter in the
+# comment is a parameter: N stands for n. A, C, I, K and U are not checked, because they are also words, languages or
+# Unicode's U+.
 find lib cli tests -type f -name '*.[ch]' | sort | while read -r file; do
     awk -v file="$file" '
-    function has(name) { return declared ~ "(^|[^A-Za-z0-9_])" name "([^A-Za-z0-9_]|$)" }
-    function judge(    word) {
-        if (!has(name)) print file ":" begun ": the comment is about " name ", the code after it is not"
+    function is_declared(name) { return declared ~ "(^|[^A-Za-z0-9_])" name "([^A-Za-z0-9_]|$)" }
+    function check_comment(    word) {
+        if (!is_declared(name)) print file ":" first_line ": the code after this comment does not declare " name
         gsub(/"[^"]*"|\047[^\047]*\047/, "", text)
-        while (has(name) && match(text, /(^|[ *([])[BD-HJL-TV-Z]([] .,;:)]|\047s|$)/)) {
+        while (is_declared(name) && match(text, /(^|[ *([])[BD-HJL-TV-Z]([] .,;:)]|\047s|$)/)) {
             word = substr(text, RSTART, RLENGTH)
             text = substr(text, RSTART + RLENGTH)
             gsub(/\047s|[^A-Z]/, "", word)
-            if (!has(tolower(word))) print file ":" begun ": " name " has no parameter " tolower(word)
+            if (!is_declared(tolower(word))) print file ":" first_line ": " name " has no parameter " tolower(word)
         }
         name = ""
     }
     /^\/\* [a-z_0-9]+(, [a-z_0-9]+)* - / {
-        if (name) judge()
+        if (name) check_comment()
         name = $2
         sub(/,$/, "", name)
-        begun = FNR
+        first_line = FNR
         declared = text = ""
-        comment = 1
+        in_comment = 1
     }
-    comment {
+    in_comment {
         text = text " " $0
-        if (/\*\/ *$/) comment = 0
+        if (/\*\/ *$/) in_comment = 0
         next
     }
-    name && (/^$/ || /^\/\*/) { judge() }
+    name && (/^$/ || /^\/\*/) { check_comment() }
     name {
         declared = declared "\n" $0
-        if (/^{/) judge()
+        if (/^{/) check_comment()
     }
-    END { if (name) judge() }' "$file"
+    END { if (name) check_comment() }' "$file"
 done

@@ -1,6 +1,8 @@
-# floors.sh - which folder may include and call which (see lib/README.md). Every include between floors is written
-# "floor/file.h", so that the lines give that graph; calls are found by the symbols of the objects.
-may() # may FROM-FLOOR TO-FLOOR
+# floors.sh - which folder ("floor") may include and call which, as in lib/README.md. An include of another floor is
+# written "floor/file.h", by which it is found here; calls are found by the symbols of the objects.
+
+# may_use FLOOR OTHER - succeeds if FLOOR may include headers of OTHER and call its functions
+may_use()
 {
     case $1:$2 in
     "$1:$1" | *:public) return 0 ;;
@@ -12,7 +14,8 @@ may() # may FROM-FLOOR TO-FLOOR
     return 1
 }
 
-floor_of_file()
+# set_floor FILE - sets $floor to the floor of FILE
+set_floor()
 {
     case $1 in
     lib/*/*) floor=${1#lib/} floor=${floor%%/*} ;;
@@ -25,21 +28,24 @@ floor_of_file()
 grep -rn '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[chd]' --include='*.def' lib cli |
     sed 's/^\([^:]*\):\([0-9]*\):.*include *"\([^"]*\)".*/\1 \2 \3/' |
     while read -r file line name; do
-        floor_of_file "$file"
+        set_floor "$file"
         case $name in
-        ckpt.h) to=public ;;
-        base/* | io/* | core/* | codec/* | format/* | op/* | scan/* | doctor/*) to=${name%%/*} ;;
-        *.def) to=$floor ;;
-        */*) to=unknown ;;
-        *) [ "$floor" = cli ] && to=cli || to=unknown ;;
+        ckpt.h) included=public ;;
+        base/* | io/* | core/* | codec/* | format/* | op/* | scan/* | doctor/*) included=${name%%/*} ;;
+        *.def) included=$floor ;;
+        */*) included=unknown ;;
+        *) [ "$floor" = cli ] && included=cli || included=unknown ;;
         esac
-        [ "$to" = unknown ] && echo "$file:$line: write it \"floor/$name\""
-        [ "$to" = unknown ] || may "$floor" "$to" || echo "$file:$line: $floor may not include $to ($name)"
+        if [ "$included" = unknown ]; then
+            echo "$file:$line: an include of the library is written \"floor/$name\""
+        elif ! may_use "$floor" "$included"; then
+            echo "$file:$line: $floor may not include $included ($name)"
+        fi
     done
 
-# Prints one call for each pair of objects of the library: CALLER CALLEE SYMBOL, without "lib/" and ".o".
+# The awk program prints CALLER CALLEE SYMBOL, one call for each pair of objects; lib/base/buf.o is written base/buf.
 find lib -name '*.c' | sed "s|\(.*\)\.c$|$B/obj/\1.o|" | xargs ${NM:-nm} -A -g |
-    awk -v prefix="$B/obj/lib/" '{ sub("^" prefix, ""); at = index($0, ".o:"); object = substr($0, 1, at - 1) }
+    awk -v prefix="$B/obj/lib/" '{ sub("^" prefix, ""); object = substr($0, 1, index($0, ".o:") - 1) }
         $(NF - 1) == "U" { used[object, $NF]; next }
         { defined_in[$NF] = object }
         END {
@@ -52,8 +58,9 @@ find lib -name '*.c' | sed "s|\(.*\)\.c$|$B/obj/\1.o|" | xargs ${NM:-nm} -A -g |
             }
         }' | sort |
     while read -r caller callee symbol; do
-        floor_of_file "lib/$caller"
-        from=$floor
-        floor_of_file "lib/$callee"
-        may "$from" "$floor" || echo "lib/$caller.c:1: $from may not call $floor ($symbol of lib/$callee.c)"
+        set_floor "lib/$caller"
+        caller_floor=$floor
+        set_floor "lib/$callee"
+        may_use "$caller_floor" "$floor" ||
+            echo "lib/$caller.c:1: $caller_floor may not call $floor ($symbol of lib/$callee.c)"
     done

@@ -1,18 +1,17 @@
-# options.sh - the options in the man page of a command are those that its --help lists.
-[ -x "$CKPT" ] || { echo "cli:1: no $CKPT to ask"; exit; }
+# options.sh - the manual page of a command describes the options that its --help lists, and no others.
+[ -x "$CKPT" ] || { echo "cli:1: no program $CKPT"; exit; }
 
-# options_of - prints the options in the standard input, one a line
-options_of()
+# find_options - prints the options in the standard input, one a line
+find_options()
 {
     grep -oE -- '(^|[^A-Za-z0-9_-])(--[a-z][a-z0-9-]*|-[a-zA-Z0-9])([^A-Za-z0-9-]|$)' |
         grep -oE -- '--?[A-Za-z0-9][a-z0-9-]*' | sort -u
 }
 
-# mdoc writes -x as "Fl x" and --long as "Fl -long"
-mdoc_options()
+# find_mdoc_options PAGE - prints the options in the source of PAGE: "Fl x" is -x, "Fl -long" is --long
+find_mdoc_options()
 {
-    sed -n '/^\.It Fl\|^\.Fl\|^\.Op Fl\|^\.Oo Fl\|^\.It Fl/p; /Fl /p' "$1" | grep -oE 'Fl -?[A-Za-z0-9][a-z0-9-]*' |
-        sed 's/^Fl \(.*\)/-\1/' | sort -u
+    grep -oE 'Fl -?[A-Za-z0-9][a-z0-9-]*' "$1" | sed 's/^Fl \(.*\)/-\1/' | sort -u
 }
 
 for source in cli/cmd_*.c; do
@@ -25,13 +24,13 @@ for source in cli/cmd_*.c; do
         esac
         [ -f "$page" ] || continue
     fi
-    taken=$("$CKPT" "$cmd" --help 2>&1 | grep -E '^ +-' | sed 's/^\( *-[^ ]*\(,* -[^ ]*\)*\).*/\1/' | options_of)
-    documented=$(mdoc_options "$page")
-    for o in $taken; do
-        echo "$documented" | grep -qxe "$o" || echo "$page:1: $o is not documented, but ckpt $cmd takes it"
+    accepted=$("$CKPT" "$cmd" --help 2>&1 | grep -E '^ +-' | sed 's/^\( *-[^ ]*\(,* -[^ ]*\)*\).*/\1/' | find_options)
+    documented=$(find_mdoc_options "$page")
+    for option in $accepted; do
+        echo "$documented" | grep -qxe "$option" || echo "$page:1: $option of ckpt $cmd is not documented"
     done
     [ "$page" = "man/ckpt-$cmd.1" ] || continue
-    for o in $(grep -oE '^\.It Fl -?[A-Za-z0-9][a-z0-9-]*' "$page" | sed 's/^\.It Fl /-/'); do
-        echo "$taken" | grep -qxe "$o" || echo "$page:1: $o is documented, but ckpt $cmd does not take it"
+    for option in $(grep -oE '^\.It Fl -?[A-Za-z0-9][a-z0-9-]*' "$page" | sed 's/^\.It Fl /-/'); do
+        echo "$accepted" | grep -qxe "$option" || echo "$page:1: ckpt $cmd has no option $option"
     done
 done

@@ -1,6 +1,6 @@
 #!/bin/sh
-# lint/run.sh [NAME…] - runs the lints, each of which prints "file:line: what" for a violation and nothing
-# otherwise. The self-test adds violations for each, which it must find.
+# lint/run.sh [NAME…] - runs the lints, all of them and their self-test by default. A lint prints "file:line: what"
+# for each violation, and nothing if there is none.
 set -u
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
@@ -8,7 +8,8 @@ LINT=${LINT:-$PWD/tests/lint}
 export B CKPT LINT LC_ALL=C
 passed=0 failed=0
 
-all='floors owners symbols banned arithmetic marks text plan help commands comments options manual pages'
+all='floors third_party symbols banned arithmetic braces text listed_files make_help commands comments options manual
+    mdoc'
 for name in ${*:-$all}; do
     found=$(sh "$LINT/$name.sh" 2>&1)
     if [ -z "$found" ]; then

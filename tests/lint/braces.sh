@@ -1,27 +1,27 @@
-# marks.sh - braces in the text of an error enclose the value found, and {=…} what is expected (base/error.h). Each
-# must be closed, there may be one of each, and only functions that remove them may get such texts.
+# braces.sh - in the format of an error, {…} encloses the value found and {=…} what is allowed (base/error.h).
+# Braces must be closed, there may be one pair of each kind, and only for functions that interpret them, as fail() does.
 for file in $(find lib -name '*.[ch]'); do
     awk -v file="$file" '
-    # judge - checks the text that just ended, in a call of NAME; only the first text of a call is its format.
-    function judge(name,    i, c, open, kind, seen) {
-        if (!reads[name] && text ~ /\{=/) tell("marks for " (name ? name "()" : "nobody"))
-        if (!reads[name] || texts[depth]++) return
+    # check_text(name) - checks "text", an argument of a call of "name"; the first text of a call is its format.
+    function check_text(name,    i, c, open, kind, seen) {
+        if (!interprets[name] && text ~ /\{=/) report("{=…} outside of a call that interprets it")
+        if (!interprets[name] || ntexts[depth]++) return
         for (i = 1; i <= length(text); i++) {
             c = substr(text, i, 1)
             if (c != "{" && c != "}") continue
-            if ((c == "{") == open) return tell(open ? "a brace within braces" : "a brace that closes none")
+            if ((c == "{") == open) return report(open ? "{ between { and }" : "} without {")
             open = c == "{"
             kind = substr(text, i + 1, 1) == "=" ? "allowed" : "found"
-            if (open && seen[kind]++) return tell("two places are marked as " kind)
+            if (open && seen[kind]++) return report("two pairs of braces for the value " kind)
         }
-        if (open) tell("a brace that nothing closes")
+        if (open) report("{ without }")
     }
-    function tell(what) { print file ":" begun ": " what }
+    function report(what) { print file ":" first_line ": " what }
     BEGIN {
         state = "code"
         split("fail fail_v gguf_fail set_ggml_error tar_fail fail_op machine_fail tracer_fail graph_fail " \
               "json_fail scan_found fail_entry zip_fail", list, " ")
-        for (i in list) reads[list[i]] = 1
+        for (i in list) interprets[list[i]] = 1
     }
     {
         n = length($0)
@@ -44,20 +44,20 @@ for file in $(find lib -name '*.[ch]'); do
                 state = "comment"
                 i++
             } else if (c == "\"") {
-                if (!held) begun = FNR
-                held = 1 # adjacent strings and PRIu64 continue it
+                if (!has_text) first_line = FNR
+                has_text = 1 # until anything but a string or a macro such as PRIu64 follows
                 state = c
             } else if (c ~ /[A-Za-z0-9_]/) {
                 word = word c
             } else if (c != " ") {
-                if (held) judge(call[depth])
-                held = 0
+                if (has_text) check_text(call[depth])
+                has_text = 0
                 text = ""
                 if (c == "\047") state = c
-                if (c == "(") { call[++depth] = word; texts[depth] = 0 }
+                if (c == "(") { call[++depth] = word; ntexts[depth] = 0 }
                 if (c == ")" && depth) depth--
                 word = ""
-            } else if (!held && i < n && substr($0, i + 1, 1) != "(") {
+            } else if (!has_text && i < n && substr($0, i + 1, 1) != "(") {
                 word = ""
             }
         }

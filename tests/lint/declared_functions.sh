@@ -1,2 +1,2 @@
-# declared.sh - prints the functions that ckpt.h declares, for other lints.
+# declared_functions.sh - prints the names of the functions that ckpt.h declares, for symbols.sh.
 tr '\n' ' ' <lib/ckpt.h | grep -oE 'CKPT_API[^;]*;' | grep -oE 'ckpt_[a-z_0-9]+ *\(' | tr -d ' (' | sort -u

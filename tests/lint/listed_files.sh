@@ -1,4 +1,5 @@
-# plan.sh - lib/README.md has a line for every file of lib/, and for no other. A line may name the pair x.c, x.h as `x`.
+# listed_files.sh - lib/README.md has a line for each file of lib/, and for no other; `x` stands for x.c and x.h. At
+# the top of the tree are only known files.
 [ -f lib/README.md ] || { echo "lib/README.md:1: is missing"; exit; }
 for file in $(find lib -name '*.[ch]' -o -name '*.def' | sed 's|^lib/||' | sort); do
     grep -q "^| \`$file\` \|^| \`${file%.[ch]}\` " lib/README.md || echo "lib/README.md:1: no line for $file"
@@ -7,12 +8,11 @@ sed -n 's/^| `\([^`]*\)` .*/\1/p' lib/README.md | while read -r file; do
     [ -f "lib/$file" ] || [ -f "lib/$file.c" ] || [ -f "lib/$file.h" ] || echo "lib/README.md:1: there is no $file"
 done
 
-# Only known files may be committed at the top of the tree, because a stray one there is the first that visitors see.
 known='.ci .clang-format .editorconfig .gitattributes .github .gitignore .gitlab-ci.yml CHANGELOG.md
        CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md cli completion examples lib libckpt.pc.in man tests'
 git ls-files 2>/dev/null | sed 's/^"//; s|/.*||' | sort -u | while read -r name; do
     case " $(echo $known) " in
     *" $name "*) ;;
-    *) echo "$name:1: is not one of the files at the top" ;;
+    *) echo "$name:1: is not one of the files known at the top of the tree" ;;
     esac
 done

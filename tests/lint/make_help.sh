@@ -1,4 +1,4 @@
-# help.sh - every make target that is no file is .PHONY, and each that users run has a line for `make help`.
+# make_help.sh - each make target that is not a file is in .PHONY, and `make help` describes those that users run.
 phony=" $(sed -n '/^\.PHONY:/,/[^\\]$/p' Makefile | sed 's/^\.PHONY://; s/\\$//' | tr '\n' ' ') "
 targets=$(sed -n 's/^\([a-z][a-z -]*\):\( .*\)*$/\1/p' Makefile | grep -v '=')
 for target in $targets; do
@@ -10,10 +10,10 @@ done
 for target in $phony; do
     case " $(echo $targets) " in
     *" $target "*) ;;
-    *) echo "Makefile:1: .PHONY names $target, which is no target" ;;
+    *) echo "Makefile:1: .PHONY names $target, which is not a target" ;;
     esac
     case $target in
     setup* | *-programs | unit) continue ;;
     esac
-    grep -q "^## $target: " Makefile || echo "Makefile:1: make help has no line for $target"
+    grep -q "^## $target: " Makefile || echo "Makefile:1: no line \"## $target: …\" for make help"
 done

@@ -1,0 +1,26 @@
+# third_party.sh - each third-party header is included by exactly one file, in codec/, op/ or cli/.
+system_headers='aio alloca arpa/inet assert complex cpuid ctype dirent emmintrin errno fcntl fenv float immintrin
+inttypes iso646 langinfo limits linux/fs locale math nmmintrin poll pthread pwd regex sched setjmp signal smmintrin
+stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings sys/file sys/ioctl sys/mman
+sys/param sys/prctl sys/random sys/resource sys/sendfile sys/stat sys/statvfs sys/syscall sys/time sys/types sys/uio
+sys/utsname sys/wait sys/xattr tgmath threads time tmmintrin uchar unistd wchar wctype wmmintrin x86intrin arm_acle
+arm_neon sys/auxv'
+
+third_party=$(grep -rn '^[[:space:]]*#[[:space:]]*include[[:space:]]*<' --include='*.[ch]' --include='*.def' lib cli |
+    sed 's/^\([^:]*\):\([0-9]*\):.*include *<\([^>]*\)>.*/\3 \1 \2/' |
+    while read -r name file line; do
+        case " $(echo $system_headers) " in
+        *" ${name%.h} "*) ;;
+        *) echo "$name $file $line" ;;
+        esac
+    done | sort)
+
+echo "$third_party" | while read -r name file line; do
+    [ -n "$name" ] || continue
+    case $file in
+    lib/codec/* | lib/op/* | cli/*) ;;
+    *) echo "$file:$line: <$name> is included outside of codec/, op/ and cli/" ;;
+    esac
+    includers=$(echo "$third_party" | awk -v n="$name" '$1 == n {print $2}' | sort -u | wc -l)
+    [ "$includers" -eq 1 ] || echo "$file:$line: <$name> is included by $includers files, not 1"
+done
