@@ -146,7 +146,7 @@ $(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/f
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(FUZZER) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(LIB_LIBS) -pthread
 PUB_OBJ += $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/threats/attacks.o \
-    $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/in_turn.o \
+    $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/each_call.o \
     $(B)/obj/tests/fail/sets.o $(B)/obj/tests/schema.o
 
 -include $(DEPS)
@@ -187,14 +187,14 @@ $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(OOM_WRAP) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
-# in_turn runs the fuzz targets, and makes each call that can fail fail once.
-TURNS     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
+# each_call runs the fuzz targets; each call of these functions fails once.
+FAIL_WRAP     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
     scan_source map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read \
     fd_pread fsync link linkat lstat mkdir open realpath rename renameat renameat2 stat unlink unlinkat)
-$(B)/tests/fail/in_turn: $(patsubst %,$(B)/obj/tests/fail/%.o,in_turn oom sets) $(FUZZ_PARTS) $(LIB_OBJ)
+$(B)/tests/fail/each_call: $(patsubst %,$(B)/obj/tests/fail/%.o,each_call oom sets) $(FUZZ_PARTS) $(LIB_OBJ)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(LINK) $(OOM_WRAP) $(TURNS) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(LIB_LIBS) -pthread
+	$(Q)$(LINK) $(OOM_WRAP) $(FAIL_WRAP) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(LIB_LIBS) -pthread
 
 $(B)/tests/threats/names $(B)/tests/threats/attacks: $(B)/tests/threats/%: $(B)/obj/tests/threats/%.o
 	$(say) LD $@
@@ -208,14 +208,14 @@ $(B)/tests/schema: $(B)/obj/tests/schema.o
 
 $(B)/ckpt $(B)/unit $(PUBLIC:%=$(B)/tests/%) $(BENCH_PROGRAMS) $(B)/tests/fuzz/parts $(B)/tests/threats/names \
     $(B)/tests/schema $(B)/tests/threats/attacks \
-    $(patsubst %,$(B)/tests/fail/%,faults ckpt-oom in_turn): $(B)/link.flags
+    $(patsubst %,$(B)/tests/fail/%,faults ckpt-oom each_call): $(B)/link.flags
 
 test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/threats/attacks \
-    $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn $(B)/tests/truth $(B)/tests/mem $(B)/tests/schema $(B)/tests/oracle/create $(BENCH_PROGRAMS)
+    $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/each_call $(B)/tests/truth $(B)/tests/mem $(B)/tests/schema $(B)/tests/oracle/create $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
 	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fail/ckpt-oom \
-	    $(B)/asan/tests/fail/in_turn
+	    $(B)/asan/tests/fail/each_call
 
 tsan-programs:
 	+@mkdir -p $(B)/tsan && rm -f $(B)/tsan/can
@@ -255,8 +255,8 @@ valgrind: all $(B)/unit
 	@$(ENV) sh tests/valgrind.sh
 
 ## faults: run every writer with failing calls and allocations, a full disk, SIGKILL, a changing input
-faults: all $(B)/unit $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn
-	+@$(SUB) $(ASAN) $(B)/asan/tests/fail/ckpt-oom $(B)/asan/tests/fail/in_turn
+faults: all $(B)/unit $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/each_call
+	+@$(SUB) $(ASAN) $(B)/asan/tests/fail/ckpt-oom $(B)/asan/tests/fail/each_call
 	@$(ENV) OOM_STEP=1 sh tests/run.sh --all faults
 
 ## attacks: scan files made to evade scanners, and harmless ones that look alike (part of check)
@@ -283,7 +283,7 @@ COVER = B=$(B)/coverage LDFLAGS="-Wl,--wrap=_exit,--wrap=sandbox_enter,--wrap=sa
 coverage:
 	+@$(SUB) $(COVER) CFLAGS="-O0 -g -fprofile-update=atomic" $(COUNT)
 	+@$(SUB) $(COVER) CFLAGS="-O0 -g -fprofile-update=atomic" $(patsubst %,$(B)/coverage/%,ckpt unit tests/robust \
-	    tests/fuzz/open tests/fuzz/scan tests/fuzz/write tests/fuzz/parts tests/fail/in_turn)
+	    tests/fuzz/open tests/fuzz/scan tests/fuzz/write tests/fuzz/parts tests/fail/each_call)
 	@$(ENV) B=$(B)/coverage sh tests/coverage.sh
 
 ## check-cross: check builds for i386, musl, arm64 and s390x, and compare their output (needs a network once)

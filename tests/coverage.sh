@@ -47,7 +47,7 @@ run replay "$B/tests/robust" --replay $folders
 run robust "$B/tests/robust" -f 1 -m 1000 tests/corpus tests/data
 run extremes "$B/tests/robust" -x -m 300 tests/corpus
 run inputs run_inputs
-run in_turn sh tests/fail/in_turn.sh "$B/tests/fail/in_turn" "$B/unit"
+run each_call sh tests/fail/each_call.sh "$B/tests/fail/each_call" "$B/unit"
 
 for f in lib/codec/*.c lib/format/*.c lib/format/*/*.c lib/scan/*.c lib/doctor/*.c; do
     gcov -b -n -o "$B/obj/${f%.c}.gcda" "$f" 2>/dev/null | awk -v f="$f" '

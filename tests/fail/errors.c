@@ -16,10 +16,10 @@ const int *errors_of_call(const struct trace_call *c)
                      opening[] = {EACCES, EMFILE, EIO, ENOSPC, ERRORS_END},
                      other[] = {EIO, EPERM, ERRORS_END}, memory[] = {ENOMEM, ERRORS_END},
                      none[] = {ERRORS_END};
-    switch (c->nr) {
+    switch (c->number) {
     case SYS_read:
     case SYS_pread64: return reading;
-    case SYS_write: return c->arg[0] == 2 ? none : writing;
+    case SYS_write: return c->arg[0] == 2 ? none : writing; /* 2: standard error */
     case SYS_pwrite64: return writing;
     case SYS_copy_file_range: return range;
     case SYS_fsync:
@@ -55,13 +55,14 @@ const int *errors_of_call(const struct trace_call *c)
 
 bool errors_uses_input(const struct trace_call *c)
 {
-    return c->nr == SYS_pread64 || c->nr == SYS_read || c->nr == SYS_copy_file_range || c->nr == SYS_mmap ||
-           c->nr == SYS_newfstatat || c->nr == SYS_fstat || c->nr == SYS_fallocate || c->nr == SYS_fsync;
+    return c->number == SYS_pread64 || c->number == SYS_read || c->number == SYS_copy_file_range ||
+           c->number == SYS_mmap || c->number == SYS_newfstatat || c->number == SYS_fstat ||
+           c->number == SYS_fallocate || c->number == SYS_fsync;
 }
 
 bool errors_loses_attributes(const struct trace_call *c)
 {
-    switch (c->nr) {
+    switch (c->number) {
     case SYS_fchown:
     case SYS_fchmod:
     case SYS_fsetxattr:

@@ -1,11 +1,12 @@
 /*
- * faults.c - faults [-j WORKERS] [-k KINDS] [-e N] CKPT SEED: runs each command of faults.def (-e: every
- * N-th) again and again, each time with one fault:
- *   kill     SIGKILL before one of its system calls. Edits in place also get power cuts: only some sectors
- *            of the edit reached the disk, and the removal of the journal did not
- *   error    one system call fails with one of its errors, or transfers half of its bytes
- *   full     all writes from one on fail: the disk is full, over quota or broken
- *   modify   the input is truncated, emptied, extended, changed or replaced before one call that reads it
+ * faults.c - faults [-j WORKERS] [-e N] [-k KINDS] [-s STEP] CKPT SEED: runs each command of faults.def, or
+ * every N-th, again and again, each time with one fault. KINDS is a sum of:
+ *    1  kill     SIGKILL before one of its system calls. Edits in place also get power cuts: only some
+ *                sectors of the edit reached the disk, and the removal of the journal did not
+ *    2  error    one system call fails with one of its errors, or transfers half of its bytes
+ *    4  full     all writes from one on fail: the disk is full, over quota or broken
+ *    8  modify   the input is truncated, emptied, extended, changed or replaced before one call that reads it
+ *   16  memory   one allocation (every STEP-th) fails, alone or with all after it. CKPT is linked with oom.c
  *
  * Afterwards the folder must be exactly as before or exactly as after a run without faults, with owner,
  * mode and extended attributes. Exit 0 (1 of a salvage) means the latter; exit 2 comes with a line
@@ -32,12 +33,15 @@
 #include "oom.h"
 #include "trace.h"
 
-#define WORDS       24    /* of a command */
+#define WORDS       24    /* of a command, at most */
 #define PRINTED     65536 /* bytes kept of its output */
-#define REPORTS_MAX 50    /* failures printed for each command and kind */
+#define REPORTS_MAX 50    /* failures printed for each command and kind of fault */
+#define POWER_CUTS  300   /* for each edit in place */
 
-/* Kinds of faults. */
-enum { KILL = 1, ERROR = 2, FULL = 4, MODIFY = 8, ALL = 15, MEMORY = 16 };
+/* Kinds of faults; in a set of kinds, 1 << kind. */
+enum { KILL, ERROR, FULL, MODIFY, MEMORY, NKINDS };
+#define ALL_BUT_MEMORY ((1 << MEMORY) - 1)
+
 /* Flags of a job. */
 enum {
     IN_PLACE = 1,     /* edits f; a journal may stay, and until then readers must refuse a half edited f */
@@ -45,31 +49,31 @@ enum {
     SHARDS = 4,       /* writes a set of shards; a complete old or new set can be read at any time */
     READ_ONLY = 8,    /* writes nothing */
     MEMORY_ONLY = 16, /* run with failing allocations only */
-    NO_LINKS = 64,    /* hard links are refused: a set has no index while it is replaced */
     EXITS_1 = 32,     /* exits 1 without any fault: its input is damaged */
+    NO_LINKS = 64,    /* hard links are refused: a set has no index while it is replaced */
 };
 
 struct job {
-    const char *what, *setup, *command, *dest;
+    const char *title, *setup, *command, *outputs;
     int flags;
 };
 
 static const struct job jobs[] = {
-#define JOB(what, setup, command, dest, flags) {what, setup, command, dest, flags},
+#define JOB(title, setup, command, outputs, flags) {title, setup, command, outputs, flags},
 #include "faults.def"
 #undef JOB
 };
 #define NJOBS (sizeof jobs / sizeof *jobs)
 
 static struct shared {
-    _Atomic size_t next;
-    _Atomic long cases[5], failed;
+    _Atomic size_t next_job;
+    _Atomic long cases[NKINDS], failed;
 } * shared;
 
 static const char *ckpt, *seed;
-static int kinds = ALL;
-static long step = 1;        /* from one failing allocation to the next */
-static size_t every_nth = 1; /* which jobs run */
+static int kinds = ALL_BUT_MEMORY; /* a set */
+static long allocation_step = 1;   /* from one failing allocation to the next */
+static size_t job_step = 1;        /* from one job that runs to the next */
 
 /* One command under test, in one worker. */
 struct fixture {
@@ -92,7 +96,7 @@ static void die(const char *what)
     exit(2);
 }
 
-/* -------------------------------------------------------------- the fixture */
+/* ------------------------------------------------ setting up and running commands */
 
 static char *next_word(char **rest)
 {
@@ -126,19 +130,19 @@ static void read_output(int fd, char text[PRINTED])
     text[n > 0 ? n : 0] = '\0';
 }
 
-/* read_set - writes the output of `ckpt hash` for the set in the folder, or for the one file in its place,
- * to TEXT and returns the exit status. ONE_FIRST: prefers the one file where both exist. */
-static int read_set(struct fixture *fx, bool one_first, char text[PRINTED])
+/* hash_set - writes the output of `ckpt hash` for the set of shards in the folder, or for the single file
+ * with its tensors, to TEXT; returns the exit status. If both exist, PREFER_FILE chooses the file. */
+static int hash_set(struct fixture *fx, bool prefer_file, char text[PRINTED])
 {
-    static char hash[] = "hash", index_file[] = "out.safetensors.index.json", one[] = "out.safetensors";
-    char *names[] = {one_first ? one : index_file, one_first ? index_file : one}, path[512];
+    static char hash[] = "hash", index_file[] = "out.safetensors.index.json", file[] = "out.safetensors";
+    char *names[] = {prefer_file ? file : index_file, prefer_file ? index_file : file}, path[512];
     snprintf(path, sizeof path, "%s/%s", fx->dir, names[0]);
     char *argv[] = {fx->argv[0], hash, names[access(path, F_OK) != 0], NULL};
     rewind_output(fx);
     int code = trace_run_untraced(fx->dir, fx->out, fx->err, argv);
     read_output(fx->out, text);
-    char *name = strstr(text, one);
-    if (name) /* cuts off the file's name, so that outputs for the set and for the file compare equal */
+    char *name = strstr(text, file);
+    if (name) /* cut off, so that the outputs for the set and for the file are equal */
         *name = '\0';
     return code;
 }
@@ -147,9 +151,9 @@ static int read_set(struct fixture *fx, bool one_first, char text[PRINTED])
 static void set_output_attributes(const struct fixture *fx)
 {
     char names[256], path[512];
-    snprintf(names, sizeof names, "%s", fx->job->dest);
-    for (char *rest = names, *w; (w = next_word(&rest));) {
-        snprintf(path, sizeof path, "%s/%s", fx->dir, w);
+    snprintf(names, sizeof names, "%s", fx->job->outputs);
+    for (char *rest = names, *name; (name = next_word(&rest));) {
+        snprintf(path, sizeof path, "%s/%s", fx->dir, name);
         if (access(path, F_OK) != 0)
             continue;
         if (geteuid() == 0 && chown(path, 1234, 1235) != 0)
@@ -172,19 +176,21 @@ static void fixture_free(struct fixture *fx)
     close(fx->err);
 }
 
-static void report_failure(struct fixture *fx, const char *about, ...)
+static void report_failure(struct fixture *fx, const char *format, ...)
 {
     va_list ap;
     atomic_fetch_add(&shared->failed, 1);
     if (fx->reported++ >= REPORTS_MAX)
         return;
-    printf("%s: ", fx->job->what);
-    va_start(ap, about);
-    vprintf(about, ap);
+    printf("%s: ", fx->job->title);
+    va_start(ap, format);
+    vprintf(format, ap);
     va_end(ap);
     putchar('\n');
     fflush(stdout);
 }
+
+static bool is_scan(const struct fixture *fx) { return strncmp(fx->job->command, "scan", 4) == 0; }
 
 /* fixture_make - sets up the folder for JOB and runs its command without faults, to record the folder before
  * and after; reports a failure and returns false. */
@@ -207,71 +213,73 @@ static bool fixture_make(struct fixture *fx, const struct job *job)
     set_output_attributes(fx);
     split_command(fx, job->command);
     folder_read(&fx->old, fx->dir);
-    (void)read_set(fx, true, fx->set_before);
+    (void)hash_set(fx, true, fx->set_before);
     rewind_output(fx);
-    fx->trace = (struct trace){.what = TRACE_LIST,
+    fx->trace = (struct trace){.action = TRACE_LIST,
                                .no_tmpfile = (job->flags & NO_TMPFILE) != 0,
                                .no_links = (job->flags & NO_LINKS) != 0};
-    if (kinds == MEMORY) /* LeakSanitizer cannot be traced */
+    if (kinds == 1 << MEMORY) /* LeakSanitizer does not work under ptrace */
         fx->trace.code = trace_run_untraced(fx->dir, fx->out, fx->err, fx->argv);
-    else if (!trace_run(fx->argv, fx->dir, fx->out, fx->err, &fx->trace))
+    else if (!trace_run(fx->dir, fx->out, fx->err, fx->argv, &fx->trace))
         die("trace");
     read_output(fx->out, fx->expected_output);
     read_output(fx->err, fx->printed);
     folder_read(&fx->new, fx->dir);
-    (void)read_set(fx, true, fx->set_after);
+    (void)hash_set(fx, true, fx->set_after);
     fx->expected_exit = fx->trace.code;
-    int highest_exit = (job->flags & EXITS_1) || strncmp(job->command, "scan", 4) == 0;
+    int highest_exit = (job->flags & EXITS_1) || is_scan(fx); /* a scan exits 1 for findings */
     if (fx->expected_exit < 0 || fx->expected_exit > highest_exit ||
-        ((job->flags & READ_ONLY) == 0 && folder_equals(&fx->old, &fx->new, false) &&
+        ((job->flags & READ_ONLY) == 0 && folder_equals(&fx->old, &fx->new, FOLDER_CONTENT) &&
          !*fx->expected_output)) {
         report_failure(fx, "fails without a fault (exit %d): %s", fx->trace.code, fx->printed);
         return false;
     }
     for (size_t i = 0; i < fx->new.n; i++) {
-        const struct folder_file *was = folder_find(&fx->old, fx->new.file[i].name);
-        if (was &&
-            (was->st.st_mode != fx->new.file[i].st.st_mode || was->st.st_uid != fx->new.file[i].st.st_uid ||
-             was->st.st_gid != fx->new.file[i].st.st_gid || strcmp(was->xattr, fx->new.file[i].xattr) != 0))
-            report_failure(fx, "%s lost its mode, owner or attribute", was->name);
+        const struct folder_file *new = &fx->new.file[i], *old = folder_find(&fx->old, new->name);
+        if (old && (old->st.st_mode != new->st.st_mode || old->st.st_uid != new->st.st_uid ||
+                    old->st.st_gid != new->st.st_gid || strcmp(old->xattr, new->xattr) != 0))
+            report_failure(fx, "%s lost its mode, owner or attribute", old->name);
     }
     return true;
 }
 
-/* --------------------------------------------------------------- what must hold */
+/* ------------------------------------------------------- checks after a run */
 
+/* is_leftover - returns whether NAME is a temporary file, or the journal of an edit in place. */
 static bool is_leftover(const struct fixture *fx, const char *name)
 {
-    size_t n = strlen(name);
-    if ((fx->job->flags & IN_PLACE) && n > 10 && strcmp(name + n - 10, ".ckpt-undo") == 0)
+    if ((fx->job->flags & IN_PLACE) && strcmp(name, "f.ckpt-undo") == 0)
         return true;
     return name[0] == '.' && strstr(name, ".ckpt-") != NULL;
 }
 
-/* The checks return NULL, or what is wrong. */
+/* Whether a run that was killed or failed may leave temporary files or a journal. */
+enum leftovers { NO_LEFTOVERS, MAY_LEAVE };
+
+/* The functions check_… return NULL, or what is wrong. */
 
 /* check_each_file - checks that each file now in the folder equals the old or the new one of its name, and
  * that no file is missing that exists in both. */
-static const char *check_each_file(struct fixture *fx, bool leftovers, bool attributes)
+static const char *check_each_file(struct fixture *fx, enum leftovers leftovers, enum folder_compare compare)
 {
     for (size_t i = 0; i < fx->now.n; i++) {
-        const struct folder_file *f = &fx->now.file[i], *was = folder_find(&fx->old, f->name),
-                                 *will = folder_find(&fx->new, f->name);
-        if (leftovers && is_leftover(fx, f->name))
+        const struct folder_file *f = &fx->now.file[i], *old = folder_find(&fx->old, f->name),
+                                 *new = folder_find(&fx->new, f->name);
+        if (leftovers == MAY_LEAVE && is_leftover(fx, f->name))
             continue;
-        if (!was && !will)
-            return "leaves a file";
-        if (!(was && folder_file_equals(f, was, attributes)) &&
-            !(will && folder_file_equals(f, will, attributes)))
+        if (!old && !new)
+            return "leaves an additional file";
+        if (!(old && folder_file_equals(f, old, compare)) && !(new &&folder_file_equals(f, new, compare)))
             return "leaves a file that is neither old nor new";
     }
     for (size_t i = 0; i < fx->old.n; i++)
         if (!folder_find(&fx->now, fx->old.file[i].name) && folder_find(&fx->new, fx->old.file[i].name) &&
             !((fx->job->flags & NO_LINKS) && strstr(fx->old.file[i].name, ".index.json")))
-            return "removes a file";
+            return "removes a file that should stay";
     return NULL;
 }
 
+/* drop_leftovers - removes the leftovers from fx->now. */
 static void drop_leftovers(struct fixture *fx)
 {
     size_t n = 0;
@@ -288,8 +296,8 @@ static void drop_leftovers(struct fixture *fx)
  * if there was none, or if hard links are refused. */
 static const char *check_set_readable(struct fixture *fx)
 {
-    for (int one_first = 0; one_first < 2; one_first++) {
-        int code = read_set(fx, one_first, fx->printed);
+    for (int prefer_file = 0; prefer_file < 2; prefer_file++) {
+        int code = hash_set(fx, prefer_file, fx->printed);
         if (code == 2 && (!*fx->set_before || (fx->job->flags & NO_LINKS)))
             continue;
         if (code != 0)
@@ -300,58 +308,61 @@ static const char *check_set_readable(struct fixture *fx)
     return NULL;
 }
 
-static const char *check_old_or_new(struct fixture *fx, bool leftovers, bool attributes)
+/* check_old_or_new - checks that the folder is as before the command or as after a run without faults. */
+static const char *check_old_or_new(struct fixture *fx, enum leftovers leftovers, enum folder_compare compare)
 {
-    const char *wrong = check_each_file(fx, leftovers, attributes);
+    const char *wrong = check_each_file(fx, leftovers, compare);
     if (wrong)
         return wrong;
-    if (leftovers)
+    if (leftovers == MAY_LEAVE)
         drop_leftovers(fx);
-    if (folder_equals(&fx->now, &fx->old, attributes) || folder_equals(&fx->now, &fx->new, attributes))
+    if (folder_equals(&fx->now, &fx->old, compare) || folder_equals(&fx->now, &fx->new, compare))
         return NULL;
     return fx->job->flags & NO_LINKS ? check_set_readable(fx) : "leaves a mixture of old and new files";
 }
 
-/* check_recovery - checks that, after a killed run, the next run of the command completes or repeats the
- * edit. */
+/* check_recovery - checks that the next run of the command, after one that was killed, makes the folder as
+ * after a run without faults, and that no command reads a half edited file before that. */
 static const char *check_recovery(struct fixture *fx)
 {
-    static char look[] = "ls", file[] = "f", quiet[] = "-q", force[] = "-f";
-    char *ls[] = {fx->argv[0], look, file, quiet, NULL};
+    static char ls[] = "ls", file[] = "f", quiet[] = "-q", force[] = "-f";
+    char *ls_argv[] = {fx->argv[0], ls, file, quiet, NULL};
     rewind_output(fx);
     if (fx->job->flags & IN_PLACE) {
         const struct folder_file *f = folder_find(&fx->now, "f");
-        bool whole = f && (folder_file_equals(f, folder_find(&fx->old, "f"), false) ||
-                           folder_file_equals(f, folder_find(&fx->new, "f"), false));
-        if (!whole && trace_run_untraced(fx->dir, fx->out, fx->err, ls) == 0)
+        bool complete = f && (folder_file_equals(f, folder_find(&fx->old, "f"), FOLDER_CONTENT) ||
+                              folder_file_equals(f, folder_find(&fx->new, "f"), FOLDER_CONTENT));
+        if (!complete && trace_run_untraced(fx->dir, fx->out, fx->err, ls_argv) == 0)
             return "a reader accepts a half edited file";
     }
-    size_t files = fx->now.n; /* with the journal, which would mean that there is something to recover */
+    size_t nfiles = fx->now.n;
     drop_leftovers(fx);
-    if (fx->now.n == files && folder_equals(&fx->now, &fx->new, true))
-        return NULL;
+    bool leftovers = fx->now.n != nfiles;
+    if (!leftovers && folder_equals(&fx->now, &fx->new, FOLDER_ATTRIBUTES))
+        return NULL; /* nothing to recover */
     size_t n = 0;
     while (fx->argv[n])
         n++;
-    fx->argv[n] = fx->job->flags & SHARDS ? force : NULL; /* parts of the new set may exist */
+    fx->argv[n] = fx->job->flags & SHARDS ? force : NULL; /* some new shards may exist */
     int code = trace_run_untraced(fx->dir, fx->out, fx->err, fx->argv);
     fx->argv[n] = NULL;
     folder_read(&fx->now, fx->dir);
     read_output(fx->err, fx->printed);
-    if (code == 2 && strstr(fx->printed, "may have been this one") && folder_equals(&fx->now, &fx->new, true))
-        return NULL; /* the edit was complete when it was killed */
+    if (code == 2 && strstr(fx->printed, "may have been this one") &&
+        folder_equals(&fx->now, &fx->new, FOLDER_ATTRIBUTES))
+        return NULL; /* the killed run had completed the edit */
     if (code != fx->expected_exit)
         return "the next run fails";
     /* Without hard links the old index may be gone: the new one then has the attributes of any new file. */
-    return folder_equals(&fx->now, &fx->new, (fx->job->flags & NO_LINKS) == 0)
+    return folder_equals(&fx->now, &fx->new, fx->job->flags & NO_LINKS ? FOLDER_CONTENT : FOLDER_ATTRIBUTES)
                ? NULL
                : "the next run does not recover the file";
 }
 
+/* has_message - returns whether the command printed an error, or a scan that it is incomplete. */
 static bool has_message(struct fixture *fx)
 {
-    read_output(fx->err, fx->printed);
-    if (*fx->job->command == 's' && fx->job->command[1] == 'c') {
+    if (is_scan(fx)) {
         read_output(fx->out, fx->printed);
         if (strstr(fx->printed, "INCOMPLETE"))
             return true;
@@ -361,102 +372,108 @@ static bool has_message(struct fixture *fx)
            strstr(fx->printed, "\"ckpt.error.v1\"");
 }
 
-/* is_scan_with_findings - returns whether a scan exited with 1, for findings: they take precedence over a
- * failure to read on, except for lack of memory. */
+/* is_scan_with_findings - returns whether a scan exited with 1, for findings; it does so even if it failed to
+ * read all of the file, except for lack of memory. */
 static bool is_scan_with_findings(const struct fixture *fx)
 {
-    return fx->trace.code == 1 && kinds != MEMORY && strncmp(fx->job->command, "scan", 4) == 0;
+    return fx->trace.code == 1 && kinds != 1 << MEMORY && is_scan(fx);
 }
 
-/* check_result - checks the exit status, the messages and the folder after a run that was not killed.
- * LASTING: the fault did not end, so that an edit in place may need the next run to recover. */
-static const char *check_result(struct fixture *fx, bool lasting)
+/* How long a fault lasts. */
+enum duration { ONE_CALL, ALL_LATER_CALLS };
+
+/* check_result - checks the exit status, the messages and the folder after a run that was not killed. If all
+ * later calls failed, too, the next run may have to recover an edit in place. */
+static const char *check_result(struct fixture *fx, enum duration duration)
 {
-    bool attributes = !(fx->trace.at < fx->trace.n &&
-                        errors_loses_attributes(&fx->trace.calls[fx->trace.at]));
+    const struct trace *t = &fx->trace;
+    enum folder_compare compare = t->call < t->ncalls && errors_loses_attributes(&t->calls[t->call])
+                                      ? FOLDER_CONTENT
+                                      : FOLDER_ATTRIBUTES;
     folder_read(&fx->now, fx->dir);
     if (fx->trace.signal)
-        return "dies of a signal";
+        return "is ended by a signal";
     if (fx->trace.code == fx->expected_exit) {
         read_output(fx->out, fx->printed);
         if (strcmp(fx->printed, fx->expected_output) != 0)
             return "exits as if complete but prints something else";
-        return folder_equals(&fx->now, &fx->new, attributes) ? NULL : "exits as if complete but is not";
+        return folder_equals(&fx->now, &fx->new, compare) ? NULL : "exits as if complete but is not";
     }
     if (fx->trace.code != 2 && !is_scan_with_findings(fx))
         return "exits with a different code";
     if (!has_message(fx))
         return "prints no message";
-    if (lasting && (fx->job->flags & IN_PLACE))
+    if (duration == ALL_LATER_CALLS && (fx->job->flags & IN_PLACE))
         return check_recovery(fx);
-    return check_old_or_new(fx, false, attributes);
+    return check_old_or_new(fx, NO_LEFTOVERS, compare);
 }
 
 static void run_traced(struct fixture *fx)
 {
     folder_restore(&fx->old, fx->dir);
     rewind_output(fx);
-    if (!trace_run(fx->argv, fx->dir, fx->out, fx->err, &fx->trace))
+    if (!trace_run(fx->dir, fx->out, fx->err, fx->argv, &fx->trace))
         die("trace");
 }
 
 static void count_case(int kind) { atomic_fetch_add(&shared->cases[kind], 1); }
 
-/* -------------------------------------------------------------------- kinds */
+/* ----------------------------------------------------------- kinds of faults */
 
-/* check_power_cut - restores JOURNAL, replaces random sectors of f by those after the edit (TORN is the seed,
- * 0: all of them) and checks that the next run completes or undoes the edit and reports which. */
-static const char *check_power_cut(struct fixture *fx, const struct folder_file *journal, unsigned torn)
+/* check_power_cut - restores JOURNAL, writes f as an interrupted edit may leave it (see folder_write_torn();
+ * CUT is its seed) and checks that the next run keeps or undoes the edit and reports which. */
+static const char *check_power_cut(struct fixture *fx, const struct folder_file *journal, unsigned cut)
 {
-    static char strip[] = "strip", place[] = "-i", none[] = "no.such.";
-    static char file[] = "f";
-    char *recover[] = {fx->argv[0], strip, place, none, file, NULL}, path[512], undo[512];
+    static char strip[] = "strip", in_place[] = "-i", prefix[] = "no.such.", file[] = "f";
+    char *argv[] = {fx->argv[0], strip, in_place, prefix, file, NULL}, path[512], undo[512];
     const struct folder_file *old = folder_find(&fx->old, "f"), *new = folder_find(&fx->new, "f"), *f;
     snprintf(path, sizeof path, "%s/f", fx->dir);
     snprintf(undo, sizeof undo, "%s/%s", fx->dir, journal->name);
     folder_write(undo, journal->bytes, journal->size);
-    folder_tear(path, old, new, torn);
+    folder_write_torn(path, old, new, cut);
     rewind_output(fx);
-    int code = trace_run_untraced(fx->dir, fx->out, fx->err, recover);
+    int code = trace_run_untraced(fx->dir, fx->out, fx->err, argv);
     folder_read(&fx->now, fx->dir);
     read_output(fx->err, fx->printed);
     if (code != 0)
         return "the next run fails";
     if (fx->now.n != fx->old.n || !(f = folder_find(&fx->now, "f")))
         return "the journal stays";
-    if (folder_file_equals(f, new, true))
+    if (folder_file_equals(f, new, FOLDER_ATTRIBUTES))
         return strstr(fx->printed, "was complete, and is kept") ? NULL : "does not report the edit it kept";
-    if (torn == 0)
+    if (cut == 0)
         return "a complete edit is undone";
-    if (!folder_file_equals(f, old, true))
+    if (!folder_file_equals(f, old, FOLDER_ATTRIBUTES))
         return "the next run does not recover the file";
     return strstr(fx->printed, "edit was undone") ? NULL : "does not report the edit it undid";
 }
 
-/* check_power_cuts - kills the command before call AT, which removes the journal, and checks 300 power cuts
- * from there. */
-static void check_power_cuts(struct fixture *fx, size_t at)
+/* check_power_cuts - kills the command before call number REMOVAL, which removes the journal, and checks
+ * power cuts at that time. */
+static void check_power_cuts(struct fixture *fx, size_t removal)
 {
     struct folder killed = {.n = 0};
-    const char *wrong = NULL;
-    fx->trace.at = at;
+    fx->trace.call = removal;
     run_traced(fx);
     folder_read(&killed, fx->dir);
     const struct folder_file *journal = folder_find(&killed, "f.ckpt-undo");
-    for (unsigned torn = 0; journal && torn < 300; torn++, count_case(0))
-        if ((wrong = check_power_cut(fx, journal, torn)))
-            report_failure(fx, "power cut %u: %s; %.300s", torn, wrong, fx->printed);
+    for (unsigned i = 0; journal && i < POWER_CUTS; i++) {
+        const char *wrong = check_power_cut(fx, journal, i);
+        count_case(KILL);
+        if (wrong)
+            report_failure(fx, "power cut %u: %s; %.300s", i, wrong, fx->printed);
+    }
     if (!journal)
-        report_failure(fx, "no journal when it was killed before call %zu", at);
+        report_failure(fx, "there is no journal before call %zu", removal);
     folder_free(&killed);
 }
 
 static void kill_at_each_call(struct fixture *fx)
 {
     size_t removal = 0;
-    fx->trace.what = TRACE_KILL;
+    fx->trace.action = TRACE_KILL;
     fx->reported = 0;
-    for (fx->trace.at = 0;; fx->trace.at++) {
+    for (fx->trace.call = 0;; fx->trace.call++) {
         run_traced(fx);
         folder_read(&fx->now, fx->dir);
         const char *wrong = NULL;
@@ -465,37 +482,38 @@ static void kill_at_each_call(struct fixture *fx)
         if (fx->job->flags & SHARDS)
             wrong = check_set_readable(fx);
         else if (!(fx->job->flags & IN_PLACE))
-            wrong = check_old_or_new(fx, true, true);
+            wrong = check_old_or_new(fx, MAY_LEAVE, FOLDER_ATTRIBUTES);
         folder_read(&fx->now, fx->dir);
         if (!wrong && !(fx->job->flags & READ_ONLY))
             wrong = check_recovery(fx);
-        count_case(0);
+        count_case(KILL);
         if (wrong)
-            report_failure(fx, "killed before call %zu (number %lu): %s", fx->trace.at,
-                           fx->trace.calls[fx->trace.at].nr, wrong);
-        if (fx->trace.calls[fx->trace.at].nr == SYS_unlinkat)
-            removal = fx->trace.at;
+            report_failure(fx, "killed before call %zu (SYS_ number %lu): %s", fx->trace.call,
+                           fx->trace.calls[fx->trace.call].number, wrong);
+        if (fx->trace.calls[fx->trace.call].number == SYS_unlinkat)
+            removal = fx->trace.call;
     }
     if (fx->job->flags & IN_PLACE)
         check_power_cuts(fx, removal);
 }
 
-static void fail_call(struct fixture *fx, size_t at, int error)
+/* fail_call - lets call number CALL fail with ERROR, one of errors_of_call(). */
+static void fail_call(struct fixture *fx, size_t call, int error)
 {
-    fx->trace.what = error == ERRORS_SHORT ? TRACE_SHORT : TRACE_ERROR;
-    fx->trace.at = at;
+    fx->trace.action = error == ERRORS_SHORT ? TRACE_SHORT : TRACE_ERROR;
+    fx->trace.call = call;
     fx->trace.error = error;
     run_traced(fx);
-    const char *wrong = check_result(fx, false);
-    count_case(1);
+    const char *wrong = check_result(fx, ONE_CALL);
+    count_case(ERROR);
     if (wrong) {
         read_output(fx->err, fx->printed);
-        report_failure(fx, "call %zu (number %lu of %lx) %s: exit %d, %s; %.200s", at,
-                       at < fx->trace.n ? fx->trace.calls[at].nr : 0,
-                       at < fx->trace.n ? fx->trace.calls[at].arg[0] : 0,
+        report_failure(fx, "call %zu (SYS_ number %lu, first argument %#lx) %s: exit %d, %s; %.200s", call,
+                       call < fx->trace.ncalls ? fx->trace.calls[call].number : 0,
+                       call < fx->trace.ncalls ? fx->trace.calls[call].arg[0] : 0,
                        error == ERRORS_SHORT ? "transfers half"
-                       : error               ? strerror(error)
-                                             : "returns 0",
+                       : error == ERRORS_EOF ? "returns 0"
+                                             : strerror(error),
                        fx->trace.code, wrong, fx->printed);
     }
 }
@@ -504,13 +522,13 @@ static void fail_call(struct fixture *fx, size_t at, int error)
  * overwrites that list. The caller frees it. */
 static struct trace_call *copy_calls(struct fixture *fx, size_t *n)
 {
-    fx->trace.what = TRACE_LIST;
+    fx->trace.action = TRACE_LIST;
     run_traced(fx);
-    struct trace_call *calls = malloc((fx->trace.n + 1) * sizeof *calls);
+    struct trace_call *calls = malloc((fx->trace.ncalls + 1) * sizeof *calls);
     if (!calls)
         die("memory");
-    memcpy(calls, fx->trace.calls, fx->trace.n * sizeof *calls);
-    *n = fx->trace.n;
+    memcpy(calls, fx->trace.calls, fx->trace.ncalls * sizeof *calls);
+    *n = fx->trace.ncalls;
     return calls;
 }
 
@@ -533,15 +551,15 @@ static void fill_disk_at_each_write(struct fixture *fx)
     fx->reported = 0;
     for (size_t i = 0; i < n; i++) {
         const int *e = errors_of_call(&calls[i]);
-        for (size_t k = 0; *e == ENOSPC && k < 3; k++) {
-            fx->trace.what = TRACE_FULL;
-            fx->trace.at = i;
+        for (size_t k = 0; *e == ENOSPC && k < sizeof errors / sizeof *errors; k++) { /* *e: it is a write */
+            fx->trace.action = TRACE_FULL;
+            fx->trace.call = i;
             fx->trace.error = errors[k];
             run_traced(fx);
-            const char *wrong = check_result(fx, true);
-            count_case(2);
+            const char *wrong = check_result(fx, ALL_LATER_CALLS);
+            count_case(FULL);
             if (wrong)
-                report_failure(fx, "from call %zu on %s: %s", i, strerror(errors[k]), wrong);
+                report_failure(fx, "from call %zu on: %s: %s", i, strerror(errors[k]), wrong);
         }
     }
     free(calls);
@@ -553,21 +571,21 @@ static const char *check_after_modification(struct fixture *fx, const char *inpu
 {
     folder_read(&fx->now, fx->dir);
     if (fx->trace.signal)
-        return "dies of a signal";
+        return "is ended by a signal";
     if (fx->trace.code != fx->expected_exit && fx->trace.code != 2 && !is_scan_with_findings(fx))
         return "exits with a different code";
     if (fx->trace.code != fx->expected_exit && !has_message(fx))
         return "prints no message";
     for (size_t i = 0; i < fx->now.n; i++) {
-        const struct folder_file *f = &fx->now.file[i], *will = folder_find(&fx->new, f->name),
-                                 *was = folder_find(&fx->old, f->name);
+        const struct folder_file *f = &fx->now.file[i], *old = folder_find(&fx->old, f->name),
+                                 *new = folder_find(&fx->new, f->name);
         if (strcmp(f->name, input) == 0)
             continue;
-        if (!was && !will)
-            return "leaves a file";
-        if (will && folder_file_equals(f, will, true))
+        if (!old && !new)
+            return "leaves an additional file";
+        if (new &&folder_file_equals(f, new, FOLDER_ATTRIBUTES))
             continue;
-        if (fx->trace.code == fx->expected_exit || !was || !folder_file_equals(f, was, true))
+        if (fx->trace.code == fx->expected_exit || !old || !folder_file_equals(f, old, FOLDER_ATTRIBUTES))
             return "leaves a mixture of old and modified input";
     }
     read_output(fx->out, fx->printed);
@@ -579,13 +597,13 @@ static const char *check_after_modification(struct fixture *fx, const char *inpu
 static void modify_before_each_read(struct fixture *fx)
 {
     static const char *const ways[] = {"truncated", "emptied", "extended", "inverted", "replaced"};
-    struct folder_modification m = {.how = 0};
+    struct folder_modification m = {.way = 0};
     size_t n, first = 0;
-    m.was = folder_find(&fx->old, "in");
-    if (!m.was || S_ISDIR(m.was->st.st_mode))
+    m.old = folder_find(&fx->old, "in");
+    if (!m.old || S_ISDIR(m.old->st.st_mode))
         return;
     struct trace_call *calls = copy_calls(fx, &n);
-    while (first < n && calls[first].nr != SYS_pread64) /* from the first read on the input is open */
+    while (first < n && calls[first].number != SYS_pread64) /* before it, the input is not open */
         first++;
     snprintf(m.path, sizeof m.path, "%s/in", fx->dir);
     fx->reported = 0;
@@ -594,22 +612,21 @@ static void modify_before_each_read(struct fixture *fx)
     for (size_t i = first; i < n; i++) {
         if (!errors_uses_input(&calls[i]))
             continue;
-        for (m.how = 0; m.how < MODIFY_WAYS; m.how++) {
-            fx->trace.what = TRACE_CALLBACK;
-            fx->trace.at = i;
+        for (m.way = 0; m.way < MODIFY_WAYS; m.way++) {
+            fx->trace.action = TRACE_CALLBACK;
+            fx->trace.call = i;
             run_traced(fx);
             const char *wrong = check_after_modification(fx, "in");
-            count_case(3);
+            count_case(MODIFY);
             if (wrong)
-                report_failure(fx, "input %s before call %zu (number %lu) of %zu: exit %d, %s", ways[m.how],
-                               i, calls[i].nr, n, fx->trace.code, wrong);
+                report_failure(fx, "input %s before call %zu (SYS_ number %lu) of %zu: exit %d, %s",
+                               ways[m.way], i, calls[i].number, n, fx->trace.code, wrong);
         }
     }
     free(calls);
 }
 
-/* fail_each_allocation - runs the command, in a CKPT linked with oom.c, with each allocation failing: alone,
- * then with all after it. */
+/* fail_each_allocation - runs the command with each allocation failing: alone, then with all after it. */
 static void fail_each_allocation(struct fixture *fx)
 {
     char number[16];
@@ -621,22 +638,25 @@ static void fail_each_allocation(struct fixture *fx)
     if (o == MAP_FAILED || setenv(OOM_VARIABLE, number, 1) != 0)
         die("memory");
     fx->reported = 0;
-    for (o->lasting = 0; o->lasting < 2; o->lasting++) {
-        for (o->at = 1; o->at == 1 || atomic_load(&o->count) >= o->at - step; o->at += step) {
-            atomic_store(&o->count, 0);
+    for (int later = 0; later < 2; later++) {
+        long *call = &o->failing_call;
+        o->fail_later = later;
+        for (*call = 1; *call == 1 || atomic_load(&o->ncalls) >= *call - allocation_step;
+             *call += allocation_step) {
+            atomic_store(&o->ncalls, 0);
             folder_restore(&fx->old, fx->dir);
             rewind_output(fx);
             fx->trace.code = trace_run_untraced(fx->dir, fx->out, fx->err, fx->argv);
             fx->trace.signal = fx->trace.code < 0;
-            const char *wrong = check_result(fx, false);
-            count_case(4);
+            const char *wrong = check_result(fx, ONE_CALL);
+            count_case(MEMORY);
             read_output(fx->err, fx->printed);
             if (!wrong && fx->trace.code == 2 && *fx->printed && !strstr(fx->printed, "memory") &&
                 !strstr(fx->printed, "allocate"))
                 wrong = "does not give memory as the reason";
             if (wrong)
-                report_failure(fx, "allocation %ld%s: exit %d, %s; %.600s", o->at,
-                               o->lasting ? " and all after it" : "", fx->trace.code, wrong, fx->printed);
+                report_failure(fx, "allocation %ld%s: exit %d, %s; %.600s", *call,
+                               later ? " and all after it" : "", fx->trace.code, wrong, fx->printed);
         }
     }
     unsetenv(OOM_VARIABLE);
@@ -647,25 +667,26 @@ static void fail_each_allocation(struct fixture *fx)
 /* --------------------------------------------------------------------- main */
 
 static const struct {
-    int bit, skip; /* jobs with a flag of `skip` are left out */
+    int skipped; /* jobs with one of these flags are left out */
     void (*run)(struct fixture *fx);
-} kind[] = {{KILL, MEMORY_ONLY | READ_ONLY, kill_at_each_call},
-            {ERROR, MEMORY_ONLY, fail_each_call},
-            {FULL, MEMORY_ONLY, fill_disk_at_each_write},
-            {MODIFY, MEMORY_ONLY | NO_TMPFILE | IN_PLACE, modify_before_each_read},
-            {MEMORY, NO_TMPFILE, fail_each_allocation}};
-#define NKINDS (sizeof kind / sizeof *kind)
+} kind_table[NKINDS] = {
+    [KILL] = {MEMORY_ONLY | READ_ONLY, kill_at_each_call},
+    [ERROR] = {MEMORY_ONLY, fail_each_call},
+    [FULL] = {MEMORY_ONLY, fill_disk_at_each_write},
+    [MODIFY] = {MEMORY_ONLY | NO_TMPFILE | IN_PLACE, modify_before_each_read},
+    [MEMORY] = {NO_TMPFILE, fail_each_allocation},
+};
 
 static void run_jobs(void)
 {
     static struct fixture fx;
-    for (size_t i; (i = atomic_fetch_add(&shared->next, 1)) < NJOBS;) {
-        if (i % every_nth != 0)
+    for (size_t i; (i = atomic_fetch_add(&shared->next_job, 1)) < NJOBS;) {
+        if (i % job_step != 0)
             continue;
         if (fixture_make(&fx, &jobs[i]))
-            for (size_t k = 0; k < NKINDS; k++)
-                if ((kinds & kind[k].bit) && !(jobs[i].flags & kind[k].skip))
-                    kind[k].run(&fx);
+            for (int k = 0; k < NKINDS; k++)
+                if ((kinds & 1 << k) && !(jobs[i].flags & kind_table[k].skipped))
+                    kind_table[k].run(&fx);
         fixture_free(&fx);
     }
     exit(0);
@@ -680,14 +701,14 @@ int main(int argc, char **argv)
         else if (opt == 'k')
             kinds = (int)strtol(optarg, NULL, 10);
         else if (opt == 's')
-            step = strtol(optarg, NULL, 10);
+            allocation_step = strtol(optarg, NULL, 10);
         else if (opt == 'e' && strtol(optarg, NULL, 10) > 0)
-            every_nth = (size_t)strtol(optarg, NULL, 10);
+            job_step = (size_t)strtol(optarg, NULL, 10);
         else
             return 2;
     }
     if (argc - optind != 2) {
-        fprintf(stderr, "usage: faults [-j WORKERS] [-k KINDS] [-e N] CKPT SEED\n");
+        fprintf(stderr, "usage: faults [-j WORKERS] [-e N] [-k KINDS] [-s STEP] CKPT SEED\n");
         return 2;
     }
     if (!trace_is_allowed()) {
@@ -708,16 +729,16 @@ int main(int argc, char **argv)
     while (wait(&status) > 0)
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             atomic_fetch_add(&shared->failed, 1);
-    size_t njobs = (NJOBS + every_nth - 1) / every_nth;
+    size_t njobs = (NJOBS + job_step - 1) / job_step;
     long all = 0;
-    for (int k = 0; k < 5; k++)
+    for (int k = 0; k < NKINDS; k++)
         all += atomic_load(&shared->cases[k]);
-    if (kinds & MEMORY)
-        printf("%zu commands: %ld allocations failed\n", njobs, atomic_load(&shared->cases[4]));
+    if (kinds & 1 << MEMORY)
+        printf("%zu commands: %ld allocations failed\n", njobs, atomic_load(&shared->cases[MEMORY]));
     else
         printf("%zu commands: %ld killed, %ld calls failed, %ld with a full disk, %ld inputs changed\n",
-               njobs, atomic_load(&shared->cases[0]), atomic_load(&shared->cases[1]),
-               atomic_load(&shared->cases[2]), atomic_load(&shared->cases[3]));
+               njobs, atomic_load(&shared->cases[KILL]), atomic_load(&shared->cases[ERROR]),
+               atomic_load(&shared->cases[FULL]), atomic_load(&shared->cases[MODIFY]));
     printf("faults: %ld passed, %ld failed\n", all - atomic_load(&shared->failed),
            atomic_load(&shared->failed));
     return atomic_load(&shared->failed) != 0;

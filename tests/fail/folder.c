@@ -60,31 +60,31 @@ static bool is_dots(const char *name) { return strcmp(name, ".") == 0 || strcmp(
 /* add_entry - adds the file or folder NAME below the folder ROOT. */
 static struct folder_file *add_entry(struct folder *f, int root, const char *name)
 {
-    struct folder_file *one = &f->file[f->n];
+    struct folder_file *entry = &f->file[f->n];
     if (f->n == FOLDER_FILES_MAX)
         die("too many files");
-    memset(one, 0, sizeof *one);
-    snprintf(one->name, sizeof one->name, "%.127s", name);
-    if (fstatat(root, one->name, &one->st, AT_SYMLINK_NOFOLLOW) != 0)
-        die(one->name);
-    read_content(root, one);
+    memset(entry, 0, sizeof *entry);
+    snprintf(entry->name, sizeof entry->name, "%.127s", name);
+    if (fstatat(root, entry->name, &entry->st, AT_SYMLINK_NOFOLLOW) != 0)
+        die(entry->name);
+    read_content(root, entry);
     f->n++;
-    return one;
+    return entry;
 }
 
-/* add_folder - adds all entries of the folder IN ("" or "NAME/") below ROOT. */
-static void add_folder(struct folder *f, int root, const char *in)
+/* add_folder - adds all entries of the folder PARENT ("" or "NAME/") below ROOT. */
+static void add_folder(struct folder *f, int root, const char *parent)
 {
-    int fd = openat(root, *in ? in : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(root, *parent ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d)
-        die(in);
+        die(parent);
     for (struct dirent *e; (e = readdir(d));) {
         char name[512];
-        snprintf(name, sizeof name, "%s%s", in, e->d_name);
+        snprintf(name, sizeof name, "%s%s", parent, e->d_name);
         if (is_dots(e->d_name) || !S_ISDIR(add_entry(f, root, name)->st.st_mode))
             continue;
-        if (*in)
+        if (*parent)
             die("folders in folders");
         snprintf(name, sizeof name, "%s/", e->d_name);
         add_folder(f, root, name);
@@ -167,20 +167,20 @@ const struct folder_file *folder_find(const struct folder *f, const char *name)
     return NULL;
 }
 
-bool folder_file_equals(const struct folder_file *a, const struct folder_file *b, bool attributes)
+bool folder_file_equals(const struct folder_file *a, const struct folder_file *b, enum folder_compare compare)
 {
     if (strcmp(a->name, b->name) != 0 || a->size != b->size || memcmp(a->bytes, b->bytes, a->size) != 0 ||
         (a->st.st_mode & S_IFMT) != (b->st.st_mode & S_IFMT))
         return false;
-    return !attributes || (a->st.st_mode == b->st.st_mode && a->st.st_uid == b->st.st_uid &&
-                           a->st.st_gid == b->st.st_gid && strcmp(a->xattr, b->xattr) == 0);
+    return compare == FOLDER_CONTENT || (a->st.st_mode == b->st.st_mode && a->st.st_uid == b->st.st_uid &&
+                                         a->st.st_gid == b->st.st_gid && strcmp(a->xattr, b->xattr) == 0);
 }
 
-bool folder_equals(const struct folder *a, const struct folder *b, bool attributes)
+bool folder_equals(const struct folder *a, const struct folder *b, enum folder_compare compare)
 {
     bool same = a->n == b->n;
     for (size_t i = 0; same && i < a->n; i++)
-        same = folder_file_equals(&a->file[i], &b->file[i], attributes);
+        same = folder_file_equals(&a->file[i], &b->file[i], compare);
     return same;
 }
 
@@ -192,24 +192,24 @@ void folder_write(const char *path, const void *bytes, size_t n)
     close(fd);
 }
 
-void folder_tear(const char *path, const struct folder_file *old, const struct folder_file *new,
-                 unsigned seed)
+void folder_write_torn(const char *path, const struct folder_file *old, const struct folder_file *new,
+                       unsigned seed)
 {
     char sector[512];
-    unsigned r = seed, threshold = seed % 7 + 1; /* how many of 8 sectors are new */
+    unsigned state = seed, new_of_8 = seed % 7 + 1; /* how many of 8 sectors are new, on average */
     size_t size = old->size + (seed % 3 ? (new->size - old->size) / (seed % 3) : 0);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         die(path);
     for (size_t at = 0; at < new->size; at += sizeof sector) {
         size_t n = new->size - at < sizeof sector ? new->size - at : sizeof sector;
-        size_t was = at < old->size ? old->size - at : 0;
-        r = r * 1103515245 + 12345;
+        size_t old_left = at < old->size ? old->size - at : 0;
+        state = state * 1103515245 + 12345;
         memset(sector, 0, sizeof sector);
-        if (seed == 0 || (r >> 16) % 8 < threshold)
+        if (seed == 0 || (state >> 16) % 8 < new_of_8)
             memcpy(sector, new->bytes + at, n);
-        else if (was)
-            memcpy(sector, old->bytes + at, was < n ? was : n);
+        else if (old_left)
+            memcpy(sector, old->bytes + at, old_left < n ? old_left : n);
         if (pwrite(fd, sector, n, (off_t)at) != (ssize_t)n)
             die(path);
     }
@@ -221,29 +221,30 @@ void folder_tear(const char *path, const struct folder_file *old, const struct f
 void folder_modify(void *modification)
 {
     const struct folder_modification *m = modification;
-    const struct folder_file *was = m->was;
-    static const char *const other = "another file altogether";
+    const struct folder_file *old = m->old;
+    static const char other[] = "another file altogether";
     char other_path[600], *bytes;
     int fd = open(m->path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         die(m->path);
-    switch (m->how) {
-    case MODIFY_TRUNCATE: (void)!ftruncate(fd, (off_t)was->size / 2); break;
+    switch (m->way) {
+    case MODIFY_TRUNCATE: (void)!ftruncate(fd, (off_t)old->size / 2); break;
     case MODIFY_EMPTY: (void)!ftruncate(fd, 0); break;
-    case MODIFY_APPEND: (void)!pwrite(fd, other, 20, (off_t)was->size); break;
+    case MODIFY_APPEND: (void)!pwrite(fd, other, sizeof other, (off_t)old->size); break;
     case MODIFY_INVERT:
-        if (!(bytes = malloc(was->size)))
+        if (!(bytes = malloc(old->size)))
             die("memory");
-        for (size_t i = 0; i < was->size; i++)
-            bytes[i] = (char)~was->bytes[i];
-        (void)!pwrite(fd, bytes, was->size, 0);
+        for (size_t i = 0; i < old->size; i++)
+            bytes[i] = (char)~old->bytes[i];
+        (void)!pwrite(fd, bytes, old->size, 0);
         free(bytes);
         break;
-    default:
+    default: /* MODIFY_REPLACE */
         snprintf(other_path, sizeof other_path, "%s.other", m->path);
         close(fd);
         fd = open(other_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-        if (fd < 0 || write(fd, other, 20) != 20 || rename(other_path, m->path) != 0)
+        if (fd < 0 || write(fd, other, sizeof other) != (ssize_t)sizeof other ||
+            rename(other_path, m->path) != 0)
             die(other_path);
     }
     close(fd);

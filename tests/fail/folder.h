@@ -1,4 +1,4 @@
-/* folder.h - keeps a copy, in memory, of a folder of small files and of folders of small files. */
+/* folder.h - a copy in memory of a folder of small files, which may contain folders of such files. */
 #ifndef FAIL_FOLDER_H
 #define FAIL_FOLDER_H
 
@@ -26,23 +26,25 @@ void folder_free(struct folder *f);
  * it ends the program on an error. */
 void folder_read(struct folder *f, const char *path);
 void folder_empty(const char *path);
-/* folder_restore - makes the folder PATH equal to F, with owners and attributes. */
+/* folder_restore - makes the folder PATH equal to F, including owners and attributes. */
 void folder_restore(const struct folder *f, const char *path);
 const struct folder_file *folder_find(const struct folder *f, const char *name);
-/* folder_file_equals - returns whether name, type and content of A and B are equal, with ATTRIBUTES also
- * mode, owner and extended attribute. */
-bool folder_file_equals(const struct folder_file *a, const struct folder_file *b, bool attributes);
-bool folder_equals(const struct folder *a, const struct folder *b, bool attributes);
-/* folder_tear - writes to the existing file PATH what a power cut may leave when NEW was being written over
- * OLD: random sectors of each, chosen by SEED, and part of a new size. SEED 0 writes all of NEW. */
-void folder_tear(const char *path, const struct folder_file *old, const struct folder_file *new,
-                 unsigned seed);
-/* folder_modify - modifies the file `path`, whose content is that of `was`, in the way `how`. */
+/* What is compared: name, type and content; or also mode, owner and extended attribute. */
+enum folder_compare { FOLDER_CONTENT, FOLDER_ATTRIBUTES };
+bool folder_file_equals(const struct folder_file *a, const struct folder_file *b,
+                        enum folder_compare compare);
+bool folder_equals(const struct folder *a, const struct folder *b, enum folder_compare compare);
+/* folder_write_torn - writes to the existing file PATH what may be left of it if the power is cut while NEW
+ * is written over OLD: sectors of each, chosen by SEED, and a size between theirs. SEED 0 writes all
+ * of NEW. */
+void folder_write_torn(const char *path, const struct folder_file *old, const struct folder_file *new,
+                       unsigned seed);
+/* folder_modify - modifies a file; MODIFICATION is a struct folder_modification. */
 enum { MODIFY_TRUNCATE, MODIFY_EMPTY, MODIFY_APPEND, MODIFY_INVERT, MODIFY_REPLACE, MODIFY_WAYS };
 struct folder_modification {
     char path[512];
-    int how;
-    const struct folder_file *was;
+    int way;                       /* MODIFY_TRUNCATE, … */
+    const struct folder_file *old; /* the file at `path` */
 };
 void folder_modify(void *modification);
 /* folder_write - creates or overwrites the regular file PATH. */

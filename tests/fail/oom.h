@@ -1,22 +1,23 @@
-/* oom.h - the memory that faults shares with the ckpt in which it makes allocations fail. */
+/* oom.h - makes allocations and other calls fail on request. faults.c controls this in a ckpt that is linked
+ * with oom.c, by memory that both share. */
 #ifndef FAIL_OOM_H
 #define FAIL_OOM_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define OOM_VARIABLE "CKPT_TEST_OOM" /* the environment variable with the descriptor of that memory */
+#define OOM_VARIABLE "CKPT_TEST_OOM" /* environment variable: the descriptor of the shared memory */
 
 struct oom {
-    _Atomic long count; /* of allocations so far */
-    long at;            /* the number of the allocation that fails, from 1; 0: none */
-    long lasting;       /* 1: all later allocations fail, too */
+    _Atomic long ncalls; /* calls so far */
+    long failing_call;   /* its number, from 1; 0: no call fails */
+    bool fail_later;     /* all calls after it fail, too */
 };
 
-/* oom_set - makes oom_should_fail() use O in this program; NULL: no call fails. If ACCEPT is not NULL, not
- * call O->at fails, but the first from there on for which ACCEPT returns true.
- * oom_should_fail - counts a call and returns whether it must fail. */
-void oom_set(struct oom *o, bool (*accept)(void));
+/* oom_set - makes oom_should_fail() use STATE in this program; NULL: no call fails. With MAY_FAIL, the call
+ * that fails is the first one, from STATE->failing_call on, for which MAY_FAIL returns true. */
+void oom_set(struct oom *state, bool (*may_fail)(void));
+/* oom_should_fail - counts a call and returns whether it must fail. */
 bool oom_should_fail(void);
 
 #endif

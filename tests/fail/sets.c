@@ -1,7 +1,7 @@
 /*
- * sets.c - see sets.h. System calls are wrapped and fail, too, when oom_should_fail() returns true.
- * Afterwards the folder must hold the old files or all new ones, byte for byte. If a file could not be
- * removed, or hard links are refused, there must at least be no index next to shards of the other set.
+ * sets.c - see sets.h. System calls fail when oom_should_fail() returns true. After that, the folder must
+ * contain the old files or the new files, byte for byte. If a file could not be removed, or hard links are
+ * refused, it may contain other files, but no index with shards of the other set.
  */
 #include "sets.h"
 
@@ -18,8 +18,8 @@
 #include "folder.h"
 #include "oom.h"
 
-/* What the folder holds at first. */
-enum before {
+/* What the folder contains before the run. */
+enum content {
     EMPTY,
     ABSENT, /* it does not exist */
     THREE_SHARDS,
@@ -38,7 +38,7 @@ enum before {
     READ_RENAMED, /* the index has a tensor under a wrong name */
     READ_FEW      /* with few file descriptors */
 };
-enum how {
+enum options {
     FORCE = 1,
     NO_LINKS = 2, /* link() is refused */
     STRICT = 4,
@@ -46,15 +46,15 @@ enum how {
     COPY_TIES = 16,
     SYNC = 32,
     TO_FILE = 64,      /* the output is named as a file, not as a folder */
-    BAD_INDEX_1 = 128, /* 1 to 3 times this: one of three malformed indices; 0: a truncated index */
+    BAD_INDEX_1 = 128, /* times 1 to 3: the index is one of bad_indices; 0: it is truncated */
     BAD_INDEX_MASK = 3 * BAD_INDEX_1,
     NO_FOLDER_SYNC = 512, /* folders refuse fsync() */
     NO_FOLDER_OPEN = 1024 /* folders refuse open() */
 };
 
 static const struct scenario {
-    enum before before;
-    unsigned how, shards; /* shards to write; 1: all tensors fit into one; 0: without a maximum size */
+    enum content before;
+    unsigned options, shards; /* shards to write; 1: all tensors fit into one; 0: without a maximum size */
 } scenarios[] = {
     {EMPTY, SYNC, 3},
     {ABSENT, 0, 3},
@@ -97,18 +97,19 @@ static const struct scenario {
 
 static struct {
     char root[64], folder[80], in[PATH_MAX], out[160], index[160];
-    const char *format, *stem, *ext;
+    const char *format, *stem, *ext; /* files are named STEM-00001-of-00003EXT */
     struct scenario scenario;
-    size_t number;
-    uint64_t max;
-    bool failing;        /* calls fail when oom_should_fail() returns true */
+    size_t number; /* of the scenario */
+    uint64_t max_shard;
+    bool running;        /* sets_run() runs: calls may fail */
     bool removal_failed; /* a call that failed would have removed or renamed a file */
     pid_t owner;
-    struct folder before, after, now; /* `after` a run in which no call fails */
+    struct folder before, after,
+        now; /* before the run, after a run without failing calls, after the last run */
     ckpt_file *file;
     ckpt_status status;
-    uint64_t expected_findings; /* of verify, which each later run must give, too */
     bool findings_known;
+    uint64_t expected_findings; /* their number, the same in each run of verify */
 } test;
 
 static void die(const char *what)
@@ -123,13 +124,13 @@ bool __real_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got);
 bool __wrap_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got);
 int __real_fsync(int fd);
 int __real_link(const char *from, const char *to);
-int __real_linkat(int a, const char *from, int b, const char *to, int flags);
+int __real_linkat(int from_dir, const char *from, int to_dir, const char *to, int flags);
 int __real_lstat(const char *path, struct stat *st);
 int __real_stat(const char *path, struct stat *st);
 int __real_mkdir(const char *path, mode_t mode);
 int __real_rename(const char *from, const char *to);
-int __real_renameat(int a, const char *from, int b, const char *to);
-int __real_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
+int __real_renameat(int from_dir, const char *from, int to_dir, const char *to);
+int __real_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
 int __real_unlink(const char *path);
 int __real_unlinkat(int dir, const char *path, int flags);
 char *__real_realpath(const char *path, char *out);
@@ -137,30 +138,30 @@ int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_fsync(int fd);
 int __wrap_link(const char *from, const char *to);
-int __wrap_linkat(int a, const char *from, int b, const char *to, int flags);
+int __wrap_linkat(int from_dir, const char *from, int to_dir, const char *to, int flags);
 int __wrap_lstat(const char *path, struct stat *st);
 int __wrap_stat(const char *path, struct stat *st);
 int __wrap_mkdir(const char *path, mode_t mode);
 int __wrap_rename(const char *from, const char *to);
-int __wrap_renameat(int a, const char *from, int b, const char *to);
-int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
+int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
+int __wrap_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
 int __wrap_unlink(const char *path);
 int __wrap_unlinkat(int dir, const char *path, int flags);
 char *__wrap_realpath(const char *path, char *out);
 
 static bool should_fail(void)
 {
-    bool yes = test.failing && oom_should_fail();
-    if (yes)
+    bool fails = test.running && oom_should_fail();
+    if (fails)
         errno = EIO;
-    return yes;
+    return fails;
 }
 
 static bool removal_should_fail(void)
 {
-    bool yes = should_fail();
-    test.removal_failed |= yes;
-    return yes;
+    bool fails = should_fail();
+    test.removal_failed |= fails;
+    return fails;
 }
 
 bool __wrap_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
@@ -168,14 +169,14 @@ bool __wrap_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
     return !should_fail() && __real_fd_pread(fd, out, n, off, got);
 }
 
-/* Does not wait for the disk while calls fail, because no file here has to survive a crash of the machine. */
+/* Does not sync in a run, because no file here has to survive a crash of the machine. */
 int __wrap_fsync(int fd)
 {
     struct stat st;
-    if (!test.failing)
+    if (!test.running)
         return __real_fsync(fd);
-    if (!(test.scenario.how & NO_FOLDER_SYNC) || fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
-        return -should_fail();
+    if (!(test.scenario.options & NO_FOLDER_SYNC) || fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
+        return should_fail() ? -1 : 0;
     errno = test.number % 2 ? EROFS : EINVAL;
     return -1;
 }
@@ -186,7 +187,7 @@ int __wrap_open(const char *path, int flags, ...)
     va_start(args, flags);
     mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
     va_end(args);
-    if (test.failing && test.scenario.how & NO_FOLDER_OPEN && flags & O_DIRECTORY && !(flags & O_PATH)) {
+    if (test.running && test.scenario.options & NO_FOLDER_OPEN && flags & O_DIRECTORY && !(flags & O_PATH)) {
         errno = EACCES;
         return -1;
     }
@@ -195,14 +196,14 @@ int __wrap_open(const char *path, int flags, ...)
 
 int __wrap_link(const char *from, const char *to) { return should_fail() ? -1 : __real_link(from, to); }
 
-int __wrap_linkat(int a, const char *from, int b, const char *to, int flags)
+int __wrap_linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
 {
-    if (test.failing && test.scenario.how & NO_LINKS && a == AT_FDCWD && b == AT_FDCWD) {
-        static const int why[] = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK, EXDEV, ENAMETOOLONG, EINVAL};
-        errno = why[test.number % (sizeof why / sizeof *why)];
+    if (test.running && test.scenario.options & NO_LINKS && from_dir == AT_FDCWD && to_dir == AT_FDCWD) {
+        static const int errors[] = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK, EXDEV, ENAMETOOLONG, EINVAL};
+        errno = errors[test.number % (sizeof errors / sizeof *errors)];
         return -1;
     }
-    return should_fail() ? -1 : __real_linkat(a, from, b, to, flags);
+    return should_fail() ? -1 : __real_linkat(from_dir, from, to_dir, to, flags);
 }
 
 int __wrap_lstat(const char *path, struct stat *st) { return should_fail() ? -1 : __real_lstat(path, st); }
@@ -216,14 +217,14 @@ int __wrap_rename(const char *from, const char *to)
     return removal_should_fail() ? -1 : __real_rename(from, to);
 }
 
-int __wrap_renameat(int a, const char *from, int b, const char *to)
+int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
-    return should_fail() ? -1 : __real_renameat(a, from, b, to);
+    return should_fail() ? -1 : __real_renameat(from_dir, from, to_dir, to);
 }
 
-int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+int __wrap_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
-    return should_fail() ? -1 : __real_renameat2(a, from, b, to, flags);
+    return should_fail() ? -1 : __real_renameat2(from_dir, from, to_dir, to, flags);
 }
 
 int __wrap_unlink(const char *path) { return removal_should_fail() ? -1 : __real_unlink(path); }
@@ -238,8 +239,9 @@ char *__wrap_realpath(const char *path, char *out)
     return should_fail() ? NULL : __real_realpath(path, out);
 }
 
-/* ------------------------------------------------------------ the folder before */
+/* ---------------------------------------------------- the folder before the run */
 
+/* name_file - writes the path of the file NAME in the folder to OUT. */
 static void name_file(char out[160], const char *name)
 {
     if (snprintf(out, 160, "%s/%s", test.folder, name) >= 160)
@@ -254,30 +256,33 @@ static int progress_should_stop(void *user, uint64_t done, uint64_t total)
     return oom_should_fail();
 }
 
-static ckpt_status write_set(ckpt_file *file, const char *to, uint64_t max, unsigned how, size_t *files)
+/* write_set - writes FILE to OUTPUT in shards of at most MAX bytes (0: one file), with enum options. If
+ * NFILES is not NULL, writes nothing, but sets *NFILES to the number of files. */
+static ckpt_status write_set(ckpt_file *file, const char *output, uint64_t max, unsigned options,
+                             size_t *nfiles)
 {
     ckpt_plan *plan = NULL;
     ckpt_error err = {0};
     ckpt_write_result res = CKPT_INIT(ckpt_write_result);
     ckpt_write_options opts = {.struct_size = sizeof opts,
                                .format = test.format,
-                               .force = how & FORCE,
-                               .strict = how & STRICT,
-                               .dry_run = files != NULL,
-                               .no_sync = !(how & SYNC),
-                               .ties = how & COPY_TIES     ? CKPT_TIES_COPY
-                                       : how & REFUSE_TIES ? CKPT_TIES_ERROR
-                                                           : CKPT_TIES_DROP,
+                               .force = options & FORCE,
+                               .strict = options & STRICT,
+                               .dry_run = nfiles != NULL,
+                               .no_sync = !(options & SYNC),
+                               .ties = options & COPY_TIES     ? CKPT_TIES_COPY
+                                       : options & REFUSE_TIES ? CKPT_TIES_ERROR
+                                                               : CKPT_TIES_DROP,
                                .max_shard = max,
                                .progress = progress_should_stop,
                                .threads = 1};
     ckpt_status st = ckpt_plan_new(file, &plan, &err);
     if (st == CKPT_OK)
-        st = ckpt_plan_write(plan, to, &opts, &res, &err);
+        st = ckpt_plan_write(plan, output, &opts, &res, &err);
     if (st != CKPT_OK)
         exercise_check_error(st, &err);
-    if (files)
-        *files = res.noutputs;
+    if (nfiles)
+        *nfiles = res.noutputs;
     ckpt_plan_free(plan);
     return st;
 }
@@ -321,10 +326,11 @@ static void write_old_index(const char *path, bool backup, size_t cut)
     folder_write(path, text, (size_t)n - cut);
 }
 
-/* leave_killed_run - changes the folder to what a run leaves if it is killed while it replaces the set. */
-static void leave_killed_run(enum before what)
+/* leave_killed_run - changes the folder to what a run leaves if it is killed while it replaces the set:
+ * CONTENT is KILLED_EARLY, KILLED_NO_OLD_INDEX or KILLED_LATE. */
+static void leave_killed_run(enum content content)
 {
-    bool late = what == KILLED_LATE;
+    bool late = content == KILLED_LATE;
     char name[160], backup[160];
     for (unsigned k = 1; k <= 3; k++) {
         name_shard(k, name, backup);
@@ -332,15 +338,18 @@ static void leave_killed_run(enum before what)
             die(name);
     }
     snprintf(backup, sizeof backup, "%s/.%s%s.index.json.ckpt-old", test.folder, test.stem, test.ext);
-    if (what != KILLED_NO_OLD_INDEX)
+    if (content != KILLED_NO_OLD_INDEX)
         write_old_index(backup, false, 0);
     if (!late)
         write_old_index(test.index, true, 0);
 }
 
+static void write_text(const char *path, const char *text) { folder_write(path, text, strlen(text)); }
+
+/* prepare_folder - fills the folder as the scenario requires. */
 static void prepare_folder(void)
 {
-    static const char *const odd[] = {
+    static const char *const bad_indices[] = {
         "{\"metadata\": [1, 2}", "{\"weight_map\": 3}",
         "{\"weight_map\": {\"a\": \"model-0000x-of-00003.safetensors\", \"b\": \".ckpt-old\","
         " \"c\": \".a.ckpt-old\","
@@ -348,24 +357,23 @@ static void prepare_folder(void)
         " \"f\": \".hidden\","
         " \"g\": \"pytorch_model-000:1-of-00003.bin\", \"h\": \"model-1.safetensors\","
         " \"i\": \"model-00001-of-00003.safetensors\"}}"};
-    enum before what = test.scenario.before;
+    enum content content = test.scenario.before;
     char name[160];
     folder_empty(test.folder);
-    if (what == THREE_SHARDS || what == KILLED_EARLY || what == KILLED_NO_OLD_INDEX || what == KILLED_LATE ||
-        what == BAD_INDEX || what == LINKED_INDEX)
+    if (content == THREE_SHARDS || content == KILLED_EARLY || content == KILLED_NO_OLD_INDEX ||
+        content == KILLED_LATE || content == BAD_INDEX || content == LINKED_INDEX)
         write_old_set(8);
-    else if (what == TWO_SHARDS)
+    else if (content == TWO_SHARDS)
         write_old_set(16);
-    else if (what == ONE_FILE)
+    else if (content == ONE_FILE)
         write_old_set(1000);
-    if (what == KILLED_EARLY || what == KILLED_NO_OLD_INDEX || what == KILLED_LATE)
-        leave_killed_run(what);
-    else if (what == BAD_INDEX && !(test.scenario.how & BAD_INDEX_MASK))
+    if (content == KILLED_EARLY || content == KILLED_NO_OLD_INDEX || content == KILLED_LATE)
+        leave_killed_run(content);
+    else if (content == BAD_INDEX && !(test.scenario.options & BAD_INDEX_MASK))
         write_old_index(test.index, false, 20);
-    else if (what == BAD_INDEX)
-        folder_write(test.index, odd[test.scenario.how / BAD_INDEX_1 - 1],
-                     strlen(odd[test.scenario.how / BAD_INDEX_1 - 1]));
-    else if (what == LINKED_INDEX) {
+    else if (content == BAD_INDEX)
+        write_text(test.index, bad_indices[(test.scenario.options & BAD_INDEX_MASK) / BAD_INDEX_1 - 1]);
+    else if (content == LINKED_INDEX) {
         name_file(name, "elsewhere.json");
         if (rename(test.index, name) != 0 || symlink("elsewhere.json", test.index) != 0)
             die(name);
@@ -406,12 +414,13 @@ static void open_input(const char *path)
 /* choose_max_shard - finds a maximum shard size that gives at most the shards of the scenario. */
 static void choose_max_shard(void)
 {
-    size_t files = 0;
-    test.max = test.scenario.shards > 1 ? 4 : test.scenario.shards ? UINT64_C(1) << 40 : 0;
+    size_t nfiles = 0;
+    test.max_shard = test.scenario.shards > 1 ? 4 : test.scenario.shards ? UINT64_C(1) << 40 : 0;
     if (test.scenario.shards > 1)
-        while (test.max < 1u << 20 && write_set(test.file, test.out, test.max, FORCE, &files) == CKPT_OK &&
-               files > test.scenario.shards + 1)
-            test.max += test.max / 2;
+        while (test.max_shard < 1u << 20 &&
+               write_set(test.file, test.out, test.max_shard, FORCE, &nfiles) == CKPT_OK &&
+               nfiles > test.scenario.shards + 1) /* 1: the index */
+            test.max_shard += test.max_shard / 2;
 }
 
 static void read_folder(struct folder *f)
@@ -423,44 +432,47 @@ static void read_folder(struct folder *f)
 
 static bool ends_with(const char *name, const char *end)
 {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
+    size_t n = strlen(name), nend = strlen(end);
+    return n >= nend && strcmp(name + n - nend, end) == 0;
 }
 
 /* damage_set - removes a shard of the set in F, or renames a tensor in its index, as the scenario requires;
  * false: F holds no set. */
 static bool damage_set(struct folder *f)
 {
-    size_t json = 0, other = 0;
+    size_t json = 0, shard = 0;
     while (json < f->n && !ends_with(f->file[json].name, ".json"))
         json++;
-    while (other < f->n && ends_with(f->file[other].name, ".json"))
-        other++;
-    if (json == f->n || other == f->n)
+    while (shard < f->n && ends_with(f->file[shard].name, ".json"))
+        shard++;
+    if (json == f->n || shard == f->n)
         return false;
     if (test.scenario.before == READ_LACKING) {
-        free(f->file[other].bytes);
-        memmove(&f->file[other], &f->file[other + 1], (--f->n - other) * sizeof *f->file);
+        free(f->file[shard].bytes);
+        memmove(&f->file[shard], &f->file[shard + 1], (--f->n - shard) * sizeof *f->file);
         return true;
     }
     if (test.scenario.before != READ_RENAMED)
         return true;
     char *text = f->file[json].bytes, *end = text + f->file[json].size;
-    char *map = memmem(text, (size_t)(end - text), "\"weight_map\"", 12);
-    char *name = map ? memchr(map + 12, '"', (size_t)(end - map) - 12) : NULL;
+    static const char key[] = "\"weight_map\"";
+    char *map = memmem(text, (size_t)(end - text), key, strlen(key));
+    char *after_key = map ? map + strlen(key) : end,
+         *name = memchr(after_key, '"', (size_t)(end - after_key));
     if (!name || end - name < 3)
         die("no name in the index");
     name[1] = '~';
     return true;
 }
 
+/* Each scenario has an even number with safetensors, an odd one with torch.save archives. */
 size_t sets_count(void) { return 2 * NSCENARIOS; }
 
 bool sets_set_up(const char *path, size_t k)
 {
     struct stat st;
-    bool set = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    if (set && scenarios[k / 2].before < READ)
+    bool is_set = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (is_set && scenarios[k / 2].before < READ)
         return false;
     test.scenario = scenarios[k / 2];
     test.number = k;
@@ -472,7 +484,7 @@ bool sets_set_up(const char *path, size_t k)
         die(test.folder);
     char base[64];
     snprintf(base, sizeof base, "%s%s", test.stem, test.ext);
-    name_file(test.out, test.scenario.how & TO_FILE ? base : "");
+    name_file(test.out, test.scenario.options & TO_FILE ? base : "");
     snprintf(base, sizeof base, "%s%s.index.json", test.stem, test.ext);
     name_file(test.index, base);
     prepare_folder();
@@ -483,13 +495,11 @@ bool sets_set_up(const char *path, size_t k)
             return false;
     }
     choose_max_shard();
-    if (set) {
-        read_folder(&test.before);
-        folder_free(&test.before);
+    if (is_set) {
         folder_read(&test.before, path);
         snprintf(test.in, sizeof test.in, "%s", test.folder);
     } else if (test.scenario.before >= READ) {
-        if (write_set(test.file, test.out, test.max, 0, NULL) != CKPT_OK)
+        if (write_set(test.file, test.out, test.max_shard, 0, NULL) != CKPT_OK)
             return false;
         snprintf(test.in, sizeof test.in, "%s", test.folder);
         read_folder(&test.before);
@@ -502,7 +512,7 @@ bool sets_set_up(const char *path, size_t k)
     sets_restore();
     sets_run();
     if (test.status == CKPT_EIO &&
-        (test.scenario.how & (NO_FOLDER_SYNC | NO_FOLDER_OPEN) || test.scenario.before == READ_FEW))
+        (test.scenario.options & (NO_FOLDER_SYNC | NO_FOLDER_OPEN) || test.scenario.before == READ_FEW))
         die("the scenario fails without a failing call");
     read_folder(&test.after);
     return true;
@@ -546,7 +556,7 @@ static void read_set(void)
 {
     ckpt_file *file = NULL;
     ckpt_error err = {0};
-    char one[160];
+    char one_file[160];
     verify_set();
     test.status = ckpt_open(test.in, NULL, &file, &err);
     if (test.status != CKPT_OK) {
@@ -554,9 +564,9 @@ static void read_set(void)
         return;
     }
     exercise_file(file);
-    name_file(one, "again.pt");
+    name_file(one_file, "again.pt");
     test.format = NULL;
-    test.status = write_set(file, one, test.max, 0, NULL);
+    test.status = write_set(file, one_file, test.max_shard, 0, NULL);
     if (test.status == CKPT_OK)
         test.status = write_set(file, test.folder, 0, FORCE, NULL);
     ckpt_close(file);
@@ -579,19 +589,19 @@ void sets_run(void)
     test.removal_failed = false;
     if (few)
         limit_files(DESCRIPTORS);
-    test.failing = true;
+    test.running = true;
     if (test.scenario.before >= READ)
         read_set();
     else
-        test.status = write_set(test.file, test.out, test.max, test.scenario.how, NULL);
-    test.failing = false;
+        test.status = write_set(test.file, test.out, test.max_shard, test.scenario.options, NULL);
+    test.running = false;
     if (few)
         limit_files(0);
 }
 
-static void print_state(const struct folder *f, const char *what)
+static void print_folder(const struct folder *f, const char *title)
 {
-    fprintf(stderr, "%s:", what);
+    fprintf(stderr, "%s:", title);
     for (size_t i = 0; i < f->n; i++)
         fprintf(stderr, " %s (%zu)", f->file[i].name, f->file[i].size);
     fputc('\n', stderr);
@@ -599,29 +609,29 @@ static void print_state(const struct folder *f, const char *what)
 
 static void report_and_abort(const char *what)
 {
-    print_state(&test.before, "before");
-    print_state(&test.after, "new");
-    print_state(&test.now, "now");
+    print_folder(&test.before, "before the run");
+    print_folder(&test.after, "after a run without failing calls");
+    print_folder(&test.now, "now");
     exercise_abort(what);
 }
 
-/* contains_all - returns whether the folder now holds every file of F. */
+/* contains_all - returns whether the folder now contains each file of F. */
 static bool contains_all(const struct folder *f)
 {
     for (size_t i = 0; i < f->n; i++) {
-        const struct folder_file *there = folder_find(&test.now, f->file[i].name);
-        if (!there || !folder_file_equals(there, &f->file[i], false))
+        const struct folder_file *now = folder_find(&test.now, f->file[i].name);
+        if (!now || !folder_file_equals(now, &f->file[i], FOLDER_CONTENT))
             return false;
     }
     return true;
 }
 
-/* has_index_of - returns whether the folder now holds the index of F. */
+/* has_index_of - returns whether the folder now contains the index that F contains. */
 static bool has_index_of(const struct folder *f)
 {
     const char *name = test.scenario.before == LINKED_INDEX ? "elsewhere.json" : strrchr(test.index, '/') + 1;
     const struct folder_file *index = folder_find(f, name), *now = folder_find(&test.now, name);
-    return index && now && folder_file_equals(index, now, false);
+    return index && now && folder_file_equals(index, now, FOLDER_CONTENT);
 }
 
 /* is_readable - returns whether the set can be opened. Shards of the old and the new set do not open
@@ -634,8 +644,8 @@ static bool is_readable(void)
     return yes;
 }
 
-/* is_mixed_set - returns whether the folder holds the old or the new index without the shards of that set.
- * Files that a killed run left belong to neither and may be gone. */
+/* is_mixed_set - returns whether the folder contains the old or the new index without the shards of that set.
+ * Files that a killed run left belong to neither set and may be missing. */
 static bool is_mixed_set(void)
 {
     bool old = has_index_of(&test.before), new = has_index_of(&test.after);
@@ -645,24 +655,24 @@ static bool is_mixed_set(void)
 
 void sets_check(void)
 {
-    bool old, done;
     read_folder(&test.now);
-    old = test.scenario.before >= READ ? contains_all(&test.before)
-                                       : folder_equals(&test.now, &test.before, false);
-    done = folder_equals(&test.now, &test.after, false);
-    if (test.removal_failed || test.scenario.how & NO_LINKS || test.scenario.before == LINKED_INDEX) {
+    bool old = test.scenario.before >= READ ? contains_all(&test.before)
+                                            : folder_equals(&test.now, &test.before, FOLDER_CONTENT);
+    bool new = folder_equals(&test.now, &test.after, FOLDER_CONTENT);
+    if (test.removal_failed || test.scenario.options & NO_LINKS || test.scenario.before == LINKED_INDEX) {
         if (is_mixed_set())
             report_and_abort("an index with shards of the other set");
     } else if (test.scenario.before >= READ) {
         if (!old)
             report_and_abort("reading changed the folder");
     } else if (test.status == CKPT_OK) {
-        if (!done)
+        if (!new)
             report_and_abort("reported as complete, but the folder is not");
     } else if (test.scenario.before >= KILLED_EARLY && test.scenario.before <= KILLED_LATE) {
         if (!is_readable())
             report_and_abort("neither set can be read");
-    } else if (!old && !done && test.scenario.before != BAD_INDEX) { /* its shards belong to no set */
+    } else if (!old &&
+               !new &&test.scenario.before != BAD_INDEX) { /* shards without an index may be replaced */
         report_and_abort("the folder is neither as before nor as after");
     }
 }

@@ -1,22 +1,23 @@
-/* sets.h - scenarios for in_turn: a set of shards is written to a folder that may hold other shards, or read
- * from it. */
+/* sets.h - scenarios for each_call.c: a set of shards is written to a folder that may already contain files,
+ * or read from it. */
 #ifndef FAIL_SETS_H
 #define FAIL_SETS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* sets_begin - makes a temporary folder, removed when the program ends.
- * sets_set_up - sets up the K-th of sets_count() scenarios with the checkpoint or the set at PATH; false: the
- * scenario does not apply to it.
- * sets_restore - restores the folder to its state at the beginning of the scenario.
- * sets_run - writes or reads the set; one of the calls in it may fail.
- * sets_check - aborts unless the folder is in a state that the scenario permits after sets_run(). */
+/* sets_begin - makes a temporary folder, removed when the program ends. */
 void sets_begin(void);
+/* sets_count - returns the number of scenarios. */
 size_t sets_count(void);
+/* sets_set_up - sets up scenario number K with the checkpoint or the set at PATH. Returns false if the
+ * scenario does not apply to it. */
 bool sets_set_up(const char *path, size_t k);
+/* sets_restore - restores the folder to its state at the beginning of the scenario. */
 void sets_restore(void);
+/* sets_run - writes or reads the set; one of the calls in it may fail. */
 void sets_run(void);
+/* sets_check - aborts unless the folder is in a state that the scenario permits after sets_run(). */
 void sets_check(void);
 
 #endif

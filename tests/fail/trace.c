@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define EXIT_CANNOT_RUN 125
+#define EXIT_CANNOT_RUN 125 /* exit status of a child that could not start the command */
+#define KEEP_RESULT     1   /* no result of a call that fails */
 
 #ifdef __x86_64__
 
@@ -38,11 +39,11 @@ static bool set_result(pid_t pid, long value) { return set_register(pid, REG(rax
 
 static bool halve_length(pid_t pid, const struct trace_call *c)
 {
-    bool range = c->nr == SYS_copy_file_range;
+    bool range = c->number == SYS_copy_file_range;
     return set_register(pid, range ? REG(r8) : REG(rdx), (c->arg[range ? 4 : 2] + 1) / 2);
 }
 
-#else /* without registers calls can only be counted, and the process killed */
+#else /* registers are known for x86-64 only, and trace_is_allowed() returns false */
 
 static struct trace_call read_call(pid_t pid)
 {
@@ -58,19 +59,19 @@ static bool halve_length(pid_t pid, const struct trace_call *c) { return pid < 0
 
 static bool append_call(struct trace *t, struct trace_call c)
 {
-    if (t->n == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 512;
-        t->calls = realloc(t->calls, t->cap * sizeof *t->calls);
+    if (t->ncalls == t->cap_calls) {
+        t->cap_calls = t->cap_calls ? t->cap_calls * 2 : 512;
+        t->calls = realloc(t->calls, t->cap_calls * sizeof *t->calls);
         if (!t->calls)
             return false;
     }
-    t->calls[t->n++] = c;
+    t->calls[t->ncalls++] = c;
     return true;
 }
 
 static bool writes_file(const struct trace_call *c)
 {
-    switch (c->nr) {
+    switch (c->number) {
     case SYS_write: return c->arg[0] > 2;
     case SYS_pwrite64:
     case SYS_copy_file_range:
@@ -81,32 +82,32 @@ static bool writes_file(const struct trace_call *c)
     }
 }
 
-/* on_entry - applies the fault, if any, to the call that the child is entering. *FAIL: the result to set when
- * the call exits, 1: its own. Returns false on an error. */
-static bool on_entry(pid_t pid, struct trace *t, long *fail)
+/* enter_call - applies the fault, if any, to the call that the child is entering. Sets *RESULT to what the
+ * call is to return, or to KEEP_RESULT. Returns false on an error. */
+static bool enter_call(pid_t pid, struct trace *t, long *result)
 {
     struct trace_call c = read_call(pid);
-    *fail = 1;
-    if (t->n == 0 && c.nr != SYS_rt_sigaction)
-        return true; /* still the dynamic loader */
+    *result = KEEP_RESULT;
+    if (t->ncalls == 0 && c.number != SYS_rt_sigaction)
+        return true; /* a call of the dynamic loader */
     if (!append_call(t, c))
         return false;
-    size_t at = t->n - 1;
-    if (t->no_tmpfile && c.nr == SYS_openat && (c.arg[2] & O_TMPFILE) == O_TMPFILE)
-        *fail = -EOPNOTSUPP;
-    if (t->no_links && c.nr == SYS_linkat)
-        *fail = -EPERM;
-    if (t->what == TRACE_FULL && at >= t->at && writes_file(&c))
-        *fail = -t->error;
-    if (t->what == TRACE_ERROR && at == t->at)
-        *fail = -t->error;
-    if (t->what == TRACE_KILL && at == t->at)
+    size_t call = t->ncalls - 1;
+    if (t->no_tmpfile && c.number == SYS_openat && (c.arg[2] & O_TMPFILE) == O_TMPFILE)
+        *result = -EOPNOTSUPP;
+    if (t->no_links && c.number == SYS_linkat)
+        *result = -EPERM;
+    if (t->action == TRACE_FULL && call >= t->call && writes_file(&c))
+        *result = -t->error;
+    if (t->action == TRACE_ERROR && call == t->call)
+        *result = -t->error;
+    if (t->action == TRACE_KILL && call == t->call)
         return kill(pid, SIGKILL) == 0;
-    if (t->what == TRACE_CALLBACK && at == t->at)
+    if (t->action == TRACE_CALLBACK && call == t->call)
         t->callback(t->user);
-    if (t->what == TRACE_SHORT && at == t->at)
+    if (t->action == TRACE_SHORT && call == t->call)
         return halve_length(pid, &c);
-    return *fail == 1 || skip_call(pid);
+    return *result == KEEP_RESULT || skip_call(pid);
 }
 
 static bool continue_until_stop(pid_t pid, int sig, int *status)
@@ -114,11 +115,13 @@ static bool continue_until_stop(pid_t pid, int sig, int *status)
     return ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(long)sig) == 0 && waitpid(pid, status, 0) == pid;
 }
 
-static bool follow_calls(pid_t pid, struct trace *t)
+/* trace_child - lets the child, which has called PTRACE_TRACEME, run to its end; returns false on an
+ * error. */
+static bool trace_child(pid_t pid, struct trace *t)
 {
     int status;
-    long fail = 1;
-    bool inside = false;
+    long result = KEEP_RESULT;
+    bool in_call = false;
     if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status) ||
         ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)) != 0)
         return false;
@@ -129,12 +132,12 @@ static bool follow_calls(pid_t pid, struct trace *t)
             return t->code != EXIT_CANNOT_RUN;
         }
         sig = 0;
-        if (WSTOPSIG(status) != (SIGTRAP | 0x80)) {
+        if (WSTOPSIG(status) != (SIGTRAP | 0x80)) { /* no call, see PTRACE_O_TRACESYSGOOD */
             sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
             continue;
         }
-        inside = !inside;
-        if (inside ? !on_entry(pid, t, &fail) : fail != 1 && !set_result(pid, fail))
+        in_call = !in_call;
+        if (in_call ? !enter_call(pid, t, &result) : result != KEEP_RESULT && !set_result(pid, result))
             break;
     }
     /* The child was killed between two stops. */
@@ -145,12 +148,12 @@ static bool follow_calls(pid_t pid, struct trace *t)
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     t->signal = SIGKILL;
-    return t->what == TRACE_KILL;
+    return t->action == TRACE_KILL;
 }
 
-bool trace_run(char *const argv[], const char *dir, int out, int err, struct trace *t)
+bool trace_run(const char *dir, int out, int err, char *const argv[], struct trace *t)
 {
-    t->n = 0;
+    t->ncalls = 0;
     t->code = -1;
     t->signal = 0;
     pid_t pid = fork();
@@ -163,7 +166,7 @@ bool trace_run(char *const argv[], const char *dir, int out, int err, struct tra
         execv(argv[0], argv);
         _exit(EXIT_CANNOT_RUN);
     }
-    return follow_calls(pid, t);
+    return trace_child(pid, t);
 }
 
 int trace_run_untraced(const char *dir, int out, int err, char *const argv[])
@@ -185,13 +188,13 @@ bool trace_is_allowed(void)
 {
 #ifdef __x86_64__
     char *argv[] = {"/bin/sh", "-c", "trap : 1; read x <.; exit 7", NULL};
-    struct trace t = {.what = TRACE_LIST};
+    struct trace t = {.action = TRACE_LIST};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    bool can = null >= 0 && trace_run(argv, "/", null, null, &t) && t.n > 0;
+    bool allowed = null >= 0 && trace_run("/", null, null, argv, &t) && t.ncalls > 0;
     if (null >= 0)
         close(null);
     free(t.calls);
-    return can;
+    return allowed;
 #else
     return false;
 #endif

@@ -8,37 +8,38 @@
 
 enum trace_action {
     TRACE_LIST,  /* only lists the calls */
-    TRACE_KILL,  /* sends SIGKILL before call number `at` */
-    TRACE_ERROR, /* call `at` does nothing and fails with errno `error`; 0: it returns 0, as at end of file */
-    TRACE_FULL,  /* from call `at` on, all calls that write to a file fail with errno `error` */
-    TRACE_SHORT, /* call `at` transfers half of its bytes */
-    TRACE_CALLBACK, /* calls `callback` before call `at` */
+    TRACE_KILL,  /* sends SIGKILL before call number `call` */
+    TRACE_ERROR, /* call `call` does nothing and fails with `error`; if 0, it returns 0, as at end of file */
+    TRACE_FULL,  /* from call `call` on, all calls that write to a file fail with `error` */
+    TRACE_SHORT, /* call `call` transfers half of its bytes */
+    TRACE_CALLBACK, /* `callback` is called before call `call` */
 };
 
 struct trace_call {
-    unsigned long nr, arg[6];
+    unsigned long number, arg[6]; /* number: SYS_read, … */
 };
 
 struct trace {
-    enum trace_action what;
-    size_t at;
-    int error;
+    enum trace_action action;
+    size_t call;     /* index in `calls` */
+    int error;       /* an errno value */
     bool no_tmpfile; /* O_TMPFILE always fails */
     bool no_links;   /* linkat() always fails */
     void (*callback)(void *user);
     void *user;
-    /* The outcome. Calls are counted from the first rt_sigaction on, which main() makes. */
+    /* The outcome. `calls` begins with the first rt_sigaction(), which main() calls. */
     struct trace_call *calls;
-    size_t n, cap;
+    size_t ncalls, cap_calls;
     int code;   /* exit status of the command; -1: a signal ended it */
     int signal; /* the signal that ended it, or 0 */
 };
 
-/* trace_is_allowed - returns whether this machine permits tracing and changing calls. */
+/* trace_is_allowed - returns whether processes can be traced here, and their calls changed. */
 bool trace_is_allowed(void);
 
-/* trace_run - runs ARGV in folder DIR with its output to OUT and ERR; false: the tracing itself failed. */
-bool trace_run(char *const argv[], const char *dir, int out, int err, struct trace *t);
+/* trace_run - runs ARGV in folder DIR, with standard output and error to the descriptors OUT and ERR, and
+ * fills in the outcome of T. Returns false if tracing failed. */
+bool trace_run(const char *dir, int out, int err, char *const argv[], struct trace *t);
 /* trace_run_untraced - runs ARGV in DIR without tracing it; returns the exit status, or -1 if a signal ended
  * it. */
 int trace_run_untraced(const char *dir, int out, int err, char *const argv[]);

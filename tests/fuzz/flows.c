@@ -169,7 +169,7 @@ static ckpt_file *write_and_reopen(ckpt_plan *p, const char *path)
     if (st != CKPT_OK)
         return NULL;
     st = ckpt_open(path, NULL, &back, &err);
-    if (st == CKPT_ENOMEM || st == CKPT_EIO) /* a call that in_turn.c makes fail */
+    if (st == CKPT_ENOMEM || st == CKPT_EIO) /* a call that each_call.c makes fail */
         return NULL;
     if (st != CKPT_OK) {
         fprintf(stderr, "%d %s: %s\n", (int)err.status, err.where, err.what);
@@ -272,7 +272,7 @@ static bool has_planned_graph(const ckpt_plan *p, const ckpt_file *f)
     buf_init(&a, 64u << 20);
     buf_init(&b, 64u << 20);
     ckpt_status x = pickle_write(p->root, &edited, &a, NULL), y = pickle_write(f->root, NULL, &b, NULL);
-    bool none = x == CKPT_ENOMEM || y == CKPT_ENOMEM; /* an allocation that in_turn.c makes fail */
+    bool none = x == CKPT_ENOMEM || y == CKPT_ENOMEM; /* an allocation that each_call.c makes fail */
     bool same = none || (x == y && (x != CKPT_OK || str_eq(buf_view(&a), buf_view(&b))));
     buf_free(&a);
     buf_free(&b);

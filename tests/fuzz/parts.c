@@ -39,7 +39,7 @@ void check_reason(ckpt_status st, const ckpt_error *err)
         exercise_check_error(st, err);
 }
 
-/* source_of_bytes - returns a source of the bytes; NULL: out of memory, because in_turn.c makes it fail. */
+/* source_of_bytes - returns a source of the bytes; NULL: out of memory, because each_call.c makes it fail. */
 static source *source_of_bytes(const uint8_t *data, size_t size) { return source_mem(data, size, 0); }
 
 bool is_environment_error(const ckpt_error *err)

@@ -223,7 +223,7 @@ void put_pickle(buf *b, const char *text)
 
 /* -------------------------------------------------------------------- files */
 
-/* keep_file - writes the N bytes to the folder KEEP_MADE, for tests/fail/in_turn.sh. */
+/* keep_file - writes the N bytes to the folder KEEP_MADE, for tests/fail/each_call.sh. */
 static void keep_file(const void *bytes, size_t n)
 {
     static unsigned number;

@@ -1,13 +1,13 @@
 /*
- * in_turn.c - linked with the fuzz targets of parts.c: reads each input in memory again and again, and each
- * time one call fails, the first, the second and so on: an allocation of any library, of an arena, buffer or
- * map, a read of a source, a write to a sink; and a scan is stopped at each record that it reports. The
- * reader must then return an error with a reason or a result: no crash, no hang, and under ASan no leak.
+ * each_call.c - processes each input many times. In the first run the first call fails, in the second run the
+ * second call and so on: allocations, also of arenas, buffers and maps, reads of a source, writes
+ * to a sink; and the caller stops a scan at each record that it reports. Each run must return a result, or an
+ * error with a reason: no crash, no hang, and under ASan no leak.
  *
- *   FUZZ_TARGET=NAME in_turn [-m BYTES] FILE|PACK…  inputs of at most BYTES (20000)
- *   in_turn -e [-m BYTES] FILE|PACK…                by ckpt.h: the calls of exercise.h
- *   in_turn -s FILE|FOLDER…                         written and read as sets of shards: see sets.c
- * -w: a call fails only if no call with the same stack of callers has failed before.
+ *   FUZZ_TARGET=NAME each_call [-w] [-m BYTES] FILE|PACK…  runs a fuzz target on inputs up to BYTES (20000)
+ *   each_call -e [-w] [-m BYTES] FILE|PACK…                makes the calls of ckpt.h in exercise.h
+ *   each_call -s [-w] FILE|FOLDER…                         writes and reads sets of shards: see sets.c
+ * -w: of the calls with the same stack of callers, only one fails.
  */
 #include <execinfo.h>
 #include <limits.h>
@@ -32,16 +32,19 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/* Shared with the parent, which reports crashes. [0] counts the calls of this run; [1] counts the runs so
- * far, and its `at` is the number of the call that failed last. */
-static struct oom *shared;
+/* Shared with the parent process, which reports crashes. */
+static struct shared {
+    struct oom run; /* the calls of the current run */
+    _Atomic long nruns;
+    long last_failed; /* number of the call that failed in the last run; LONG_MAX: none did */
+} * shared;
 static size_t input_max = 20000;
-static bool by_api, sets;
+static bool use_api, use_sets; /* -e, -s */
 
 #define STACKS_MAX (1u << 21)           /* at most a quarter is used */
 static _Atomic uint64_t *failed_stacks; /* hashes of the stacks of calls that failed; NULL: without -w */
-static _Thread_local bool hashing;
-static _Atomic bool failed;
+static _Thread_local bool in_backtrace; /* whose calls do not fail */
+static _Atomic bool failed_in_run;
 
 void *__real_arena_alloc(arena *a, size_t n);
 void *__real_arena_array(arena *a, uint64_t count, size_t size);
@@ -100,18 +103,17 @@ ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
     return __wrap_arena_str(a, (ckpt_str){text, (size_t)n});
 }
 
-/* With -s this does not fail, because a file remembers that it could not be read; fd_pread() in sets.c fails
- * instead. */
+/* With -s, fd_pread() of sets.c fails instead, because a file remembers that it could not be read. */
 ckpt_status __wrap_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    return !sets && oom_should_fail()
-               ? fail(err, CKPT_EIO, source_pos(s, off), "a read that fails on request")
+    return !use_sets && oom_should_fail()
+               ? fail(err, CKPT_EIO, source_pos(s, off), "this read fails on request")
                : __real_source_read(s, off, out, n, err);
 }
 
 static ckpt_status fail_write(ckpt_error *err)
 {
-    return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "a write that fails on request");
+    return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "this write fails on request");
 }
 
 ckpt_status __wrap_sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
@@ -159,7 +161,7 @@ static int stop_at_record(void *user, const ckpt_scan_record *r)
     return oom_should_fail();
 }
 
-/* The caller may end a scan at any record, which counts as a failing call here. */
+/* Makes stop_at_record() end the scan at one of its records. */
 ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err)
 {
     s->report = stop_at_record;
@@ -169,104 +171,106 @@ ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ck
 /* hash_callers - returns a hash of the stack of callers. */
 static uint64_t hash_callers(void)
 {
-    void *at[64];
-    uint64_t h = 1469598103934665603u;
-    int n = backtrace(at, (int)(sizeof at / sizeof *at));
+    void *callers[64];
+    uint64_t h = 1469598103934665603u; /* as FNV-1a */
+    int n = backtrace(callers, (int)(sizeof callers / sizeof *callers));
     for (int i = 0; i < n; i++)
-        h = (h ^ (uint64_t)(uintptr_t)at[i]) * 1099511628211u, h ^= h >> 29;
-    return h | 1;
+        h = (h ^ (uint64_t)(uintptr_t)callers[i]) * 1099511628211u, h ^= h >> 29;
+    return h | 1; /* 0 is an empty slot of failed_stacks */
 }
 
-/* is_new_stack - returns whether no call with this stack of callers has failed yet, and records the stack. At
- * most one call of each run gets true. */
-static bool is_new_stack(void)
+/* is_first_with_stack - returns whether no call with this stack of callers has failed yet, and records the
+ * stack. Returns true at most once in a run. */
+static bool is_first_with_stack(void)
 {
-    if (hashing || atomic_load(&failed))
+    if (in_backtrace || atomic_load(&failed_in_run))
         return false;
-    hashing = true;
+    in_backtrace = true;
     uint64_t h = hash_callers();
-    hashing = false;
+    in_backtrace = false;
     for (size_t i = h % STACKS_MAX, tries = 0; tries < STACKS_MAX / 4; i = (i + 1) % STACKS_MAX, tries++) {
         uint64_t was = 0;
         if (atomic_compare_exchange_strong(&failed_stacks[i], &was, h))
-            return !atomic_exchange(&failed, true);
+            return !atomic_exchange(&failed_in_run, true);
         if (was == h)
             return false;
     }
     return false;
 }
 
-static void run_once(const uint8_t *data, size_t size, long at)
+/* run_once - processes the input once; call number FAILING_CALL fails, or with -w a later one. */
+static void run_once(const uint8_t *data, size_t size, long failing_call)
 {
     alarm(CASE_SECONDS);
-    if (sets) {
+    if (use_sets) {
         oom_set(NULL, NULL);
         sets_restore();
-        oom_set(shared, failed_stacks ? is_new_stack : NULL);
+        oom_set(&shared->run, failed_stacks ? is_first_with_stack : NULL);
     }
-    atomic_store(&shared->count, 0);
-    atomic_store(&failed, false);
-    atomic_fetch_add(&shared[1].count, 1);
-    shared->at = at;
-    if (sets)
+    atomic_store(&shared->run.ncalls, 0);
+    atomic_store(&failed_in_run, false);
+    atomic_fetch_add(&shared->nruns, 1);
+    shared->run.failing_call = failing_call;
+    if (use_sets)
         sets_run();
-    else if (by_api)
-        (void)exercise_memory(data, size, "in turn");
+    else if (use_api)
+        (void)exercise_memory(data, size, "each_call");
     else
         (void)LLVMFuzzerTestOneInput(data, size);
     if (failed_stacks)
-        shared[1].at = atomic_load(&failed) ? shared->at : LONG_MAX;
-    if (sets) {
+        shared->last_failed = atomic_load(&failed_in_run) ? shared->run.failing_call : LONG_MAX;
+    if (use_sets) {
         oom_set(NULL, NULL);
         sets_check();
     }
-    shared->at = 0;
+    shared->run.failing_call = 0;
 }
 
-/* run_input - runs the input with each call failing, from the one after shared[1].at on, where a previous
- * process may have ended; then ends this process. */
+/* run_input - runs the input once for each call that can fail, beginning after shared->last_failed, at which
+ * a previous process may have crashed; then ends this process. */
 static void run_input(const uint8_t *data, size_t size)
 {
-    long *next = &shared[1].at;
+    long *last = &shared->last_failed;
     uint8_t *copy = malloc(size ? size : 1); /* so that ASan sees a read beyond the end */
     if (!copy)
         exit(2);
     if (size)
         memcpy(copy, data, size);
     do {
-        run_once(copy, size, ++*next);
-    } while (atomic_load(&shared->count) >= *next);
+        run_once(copy, size, ++*last);
+    } while (atomic_load(&shared->run.ncalls) >= *last);
     free(copy);
     exit(0);
 }
 
-/* run_in_children - runs the input in a child process, and after a crash the remaining calls in the next
- * child; returns the number of crashes. */
-static long run_in_children(const uint8_t *data, size_t size, const char *pack, size_t at)
+/* run_in_children - runs the input in a child process, and after a crash continues with the next call in
+ * another; returns the number of crashes. PATH is the input's file; INDEX its offset in a pack, or with -s
+ * the number of the scenario. */
+static long run_in_children(const uint8_t *data, size_t size, const char *path, size_t index)
 {
-    long crashes = 0, *next = &shared[1].at;
-    for (*next = 0;;) {
+    long crashes = 0, *last = &shared->last_failed;
+    for (*last = 0;;) {
         int status = 0;
-        const long before = *next;
+        const long last_before = *last;
         fflush(stdout);
         pid_t pid = fork();
-        if (pid == 0 && sets && !sets_set_up(pack, at))
+        if (pid == 0 && use_sets && !sets_set_up(path, index))
             exit(0);
         if (pid == 0)
             run_input(data, size);
         if (pid < 0 || waitpid(pid, &status, 0) != pid ||
-            (sets && WIFEXITED(status) && WEXITSTATUS(status) == 2)) /* no scenario could be set up */
+            (use_sets && WIFEXITED(status) && WEXITSTATUS(status) == 2)) /* die() of sets.c */
             exit(2);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
             return crashes;
-        if (shared->at > *next)
-            *next = shared->at;
-        shared->at = 0;
+        if (shared->run.failing_call > *last)
+            *last = shared->run.failing_call;
+        shared->run.failing_call = 0;
         if (crashes++ < 3)
-            printf("%s, %s %zu: call %ld failed: %s %d\n", pack, sets ? "scenario" : "input at", at, *next,
-                   WIFSIGNALED(status) ? "signal" : "exit",
+            printf("%s, %s %zu: call %ld failed: %s %d\n", path, use_sets ? "scenario" : "input at", index,
+                   *last, WIFSIGNALED(status) ? "signal" : "exit",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        if (*next == before || *next == LONG_MAX) /* crashed before the first call or after the last one */
+        if (*last == last_before || *last == LONG_MAX) /* crashed before the first or after the last call */
             return crashes;
     }
 }
@@ -279,12 +283,12 @@ static void run_file(const char *path, long *crashes)
     FILE *f = fopen(path, "rb");
     size_t size = f ? fread(data, 1, sizeof data, f) : 0;
     if (!f || (pack && size == sizeof data)) {
-        fprintf(stderr, "in_turn: %s: no input\n", path);
+        fprintf(stderr, "each_call: %s: cannot be read, or is a pack of more than 1 MB\n", path);
         exit(2);
     }
     fclose(f);
     for (size_t at = 0, n = size; at < size; at += n) {
-        if (pack) {
+        if (pack) { /* before each input is its length, 4 bytes, of which the last is 0 */
             n = data[at] | (size_t)data[at + 1] << 8 | (size_t)data[at + 2] << 16;
             at += 4;
         }
@@ -304,38 +308,38 @@ static void *map_shared(size_t n)
 
 int main(int argc, char **argv)
 {
-    long crashes = 0, cases;
+    long crashes = 0, nruns;
     bool once_per_stack = false;
     int opt;
     while ((opt = getopt(argc, argv, "em:sw")) != -1) {
         if (opt == 'e')
-            by_api = true;
+            use_api = true;
         else if (opt == 'm')
             input_max = strtoul(optarg, NULL, 10);
         else if (opt == 's')
-            sets = true;
+            use_sets = true;
         else if (opt == 'w')
             once_per_stack = true;
         else
             return 2;
     }
-    shared = map_shared(2 * sizeof *shared);
+    shared = map_shared(sizeof *shared);
     if (once_per_stack) {
         failed_stacks = map_shared(STACKS_MAX * sizeof *failed_stacks);
-        (void)hash_callers(); /* the first call loads a library */
+        (void)hash_callers(); /* the first call of backtrace() loads a library */
     }
-    if (sets)
+    if (use_sets)
         sets_begin();
     else
-        oom_set(shared, once_per_stack ? is_new_stack : NULL);
-    if (!by_api && !sets)
+        oom_set(&shared->run, once_per_stack ? is_first_with_stack : NULL);
+    if (!use_api && !use_sets)
         LLVMFuzzerInitialize(&argc, &argv);
     for (int i = optind; i < argc; i++)
-        for (size_t k = 0; sets && k < sets_count(); k++)
+        for (size_t k = 0; use_sets && k < sets_count(); k++)
             crashes += run_in_children(NULL, 0, argv[i], k);
-    for (int i = optind; !sets && i < argc; i++)
+    for (int i = optind; !use_sets && i < argc; i++)
         run_file(argv[i], &crashes);
-    cases = atomic_load(&shared[1].count);
-    printf("in turn: %ld passed, %ld failed\n", cases - crashes, crashes);
+    nruns = atomic_load(&shared->nruns);
+    printf("each call: %ld passed, %ld failed\n", nruns - crashes, crashes);
     return crashes != 0;
 }
