@@ -225,7 +225,7 @@ void fail_file(ckpt_error *err, const char *path)
 
 ckpt_status fail_name_part(ckpt_status st, ckpt_str part, ckpt_error *err)
 {
-    if (st != CKPT_OK)
+    if (st != CKPT_OK && part.len)
         fail_where(err, "%.*s", STR_ARG(part));
     return st;
 }

@@ -49,7 +49,8 @@ ckpt_status fail_memory(ckpt_error *err);
 void fail_prefix(ckpt_error *err, const char *word);
 /* fail_where - puts "TEXT: " before err->where (outer contexts last). */
 void fail_where(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* fail_name_part - puts "PART: " before err->where as fail_where does if ST is an error. Returns ST. */
+/* fail_name_part - puts "PART: " before err->where as fail_where does if ST is an error and PART is not
+ * empty. Returns ST. */
 ckpt_status fail_name_part(ckpt_status st, ckpt_str part, ckpt_error *err);
 /* fail_add_place - sets the offset to OFFSET and where to PART, each only if it is not set yet. */
 void fail_add_place(ckpt_error *err, uint64_t offset, ckpt_str part);

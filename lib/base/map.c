@@ -37,11 +37,7 @@ struct map {
 
 static uint64_t rotate_left(uint64_t x, int by) { return x << by | x >> (64 - by); }
 
-#if defined(__GNUC__)
 #define INLINE __attribute__((always_inline)) static inline /* calls would double the cost of a look-up */
-#else
-#define INLINE static inline
-#endif
 
 INLINE void sip_round(uint64_t v[4])
 {

@@ -8,7 +8,7 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
 
-#define SHOWN_TEXT  1005u /* one character more than value_leaf.c shows, so that it adds "…" */
+#define SHOWN_TEXT  1005u /* one character more than value_text.c shows, so that it adds "…" */
 #define SHOWN_DEPTH 6u
 #define LONGEST     8192u /* bytes of an argument that are read */
 

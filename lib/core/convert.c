@@ -32,13 +32,6 @@
 #define INF32 0x7f800000u
 #define ABS32 0x7fffffffu
 
-static float as_float(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
 static uint32_t as_bits(float f)
 {
     uint32_t bits;
@@ -58,7 +51,7 @@ static uint32_t half_from_float(uint32_t f)
     if (a >= 0x477ff000u)
         return sign | 0x7c00u;
     if (a < 0x38800000u)
-        return sign | (as_bits(as_float(a) + 0.5f) - 0x3f000000u);
+        return sign | (as_bits(float_of_bits(a) + 0.5f) - 0x3f000000u);
     return sign | ((a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
 }
 
@@ -78,7 +71,7 @@ static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
     if (a >= to->overflow_start)
         return (sign & to->sign_mask) | to->overflow_to;
     if (a < to->min_normal)
-        r = as_bits(as_float(a) + as_float(to->magic)) - to->magic;
+        r = as_bits(float_of_bits(a) + float_of_bits(to->magic)) - to->magic;
     else
         r = (a + to->rebias + (1u << (to->shift - 1)) - 1u + (a >> to->shift & 1u)) >> to->shift;
     return r == 0 && to->no_minus_zero ? 0 : sign | r;
@@ -107,7 +100,7 @@ static uint32_t float_from_double(uint64_t d)
 
 static uint64_t double_from_float(uint32_t f)
 {
-    double v = (double)as_float(f);
+    double v = (double)float_of_bits(f);
     uint64_t d;
     if ((f & ABS32) > INF32)
         return (uint64_t)(f & 0x80000000u) << 32 | 0x7ff8000000000000ull | (uint64_t)(f & 0x3fffffu) << 29;
@@ -183,12 +176,12 @@ static uint64_t f32_to_q8_0(const unsigned char *in, size_t n, unsigned char *ou
             uint32_t a = load_u32le(in + 4 * i) & ABS32;
             top = a > top ? a : top;
         }
-        float d = as_float(top) / 127.0f, inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        float d = float_of_bits(top) / 127.0f, inverse = d > 0.0f ? 1.0f / d : 0.0f;
         uint32_t half = top > INF32 ? 0x7e00u : half_from_float(as_bits(d));
         overflowed += top < INF32 && half == 0x7c00u ? Q8_0_ELEMS : 0;
         store_u16le(out, (uint16_t)half);
         for (size_t i = 0; i < Q8_0_ELEMS; i++) {
-            float v = as_float(load_u32le(in + 4 * i)) * inverse;
+            float v = float_of_bits(load_u32le(in + 4 * i)) * inverse;
             out[2 + i] = fabsf(v) < 128.0f ? (unsigned char)(int)roundf(v) : 0;
         }
     }

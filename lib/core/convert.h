@@ -56,6 +56,13 @@ bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
 bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
 /* convert_run - converts N elements, which are whole units, and counts overflows in T. */
 void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t);
+/* float_of_bits - returns the float32 with these bits. */
+static inline float float_of_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
 /* convert_half, convert_byte - return the bits of the float32 that equals a float16, or B, an element of
  * the 8-bit dtype FROM. */
 uint32_t convert_half(uint32_t half);

@@ -82,14 +82,6 @@ static uint64_t converted_size(const struct copy_range *r, uint64_t n)
     return c ? n / c->unit.in * c->unit.out : n;
 }
 
-/* name_item - adds the name of X to ERR if ST, the status of copying X, is an error. Returns ST. */
-static ckpt_status name_item(const struct copy_item *x, ckpt_status st, ckpt_error *err)
-{
-    if (st != CKPT_OK && x->name.len)
-        fail_where(err, "%.*s", STR_ARG(x->name));
-    return st;
-}
-
 /* name_storage - adds the name of the first tensor in S to ERR if ST is an error, unless ERR has a name.
  * Returns ST. */
 static ckpt_status name_storage(const struct copy_pool *p, const struct storage *s, ckpt_status st,
@@ -162,7 +154,7 @@ static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error 
     const struct storage *s = r->item.storage;
     uint64_t left = r->end - r->pos;
     if (!s)
-        return name_item(&r->item, read_elements(r, k, err), err);
+        return fail_name_part(read_elements(r, k, err), r->item.name, err);
     k->n = k->n < left ? k->n : (size_t)left;
     if (s->swap > 1 && k->n > s->swap)
         k->n -= k->n % s->swap;
@@ -205,7 +197,7 @@ static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
         CKPT_TRY(reserve_block(r, &k, err));
         CKPT_TRY(read_block(r, &k, err));
         if (k.n == 0 || k.n > r->end - r->pos)
-            return name_item(&r->item, fail_wrong_size(r, k.n, err), err);
+            return fail_name_part(fail_wrong_size(r, k.n, err), r->item.name, err);
         size_t len = (size_t)converted_size(r, k.n);
         if (r->conversion)
             convert_run(r->conversion, k.in, k.n / r->conversion->unit.in * r->conversion->unit.elems, k.out,
@@ -314,7 +306,7 @@ static ckpt_status copy_row(struct copy_range *r, const struct parallel_chunk *c
     o.window = &r->w->window;
     ckpt_status st = chunk ? stream_open_range(t, r->item.row, chunk->first, chunk->count, &r->s, err)
                            : stream_open(t, r->item.row, &o, &r->s, err);
-    CKPT_TRY(name_item(&r->item, st, err));
+    CKPT_TRY(fail_name_part(st, r->item.name, err));
     st = copy_range(r, err);
     r->stored_crc = stream_crc(r->s);
     stream_close(r->s);
@@ -383,10 +375,8 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
     CKPT_TRY(finish_item(&r, &(struct buffered_writer){.to = p->job->out}, err));
     if (!r.item.storage && (!s->has_crc || s->crc_checked))
         return CKPT_OK;
-    return name_item(&r.item,
-                     storage_compare_crc(s, parallel_combine_crc(storage_crc_kind(s), &whole, chunks, n, 0),
-                                         &p->job->reading, err),
-                     err);
+    uint32_t crc = parallel_combine_crc(storage_crc_kind(s), &whole, chunks, n, 0);
+    return fail_name_part(storage_compare_crc(s, crc, &p->job->reading, err), r.item.name, err);
 }
 
 /* -------------------------------------------------------------------- all items */

@@ -19,18 +19,7 @@
 #pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
 #endif
 
-#ifndef INLINE
-#define INLINE static inline __attribute__((always_inline))
-#endif
-
-INLINE float float_of(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-INLINE float half_at(const unsigned char *p) { return float_of(convert_half(load_u16le(p))); }
+INLINE float half_at(const unsigned char *p) { return float_of_bits(convert_half(load_u16le(p))); }
 INLINE float signed_byte(unsigned char b) { return (float)(int8_t)b; }
 /* bits_of - returns the bits of NUMBER from SHIFT on that MASK has. */
 INLINE unsigned bits_of(unsigned number, int shift, unsigned mask) { return number >> shift & mask; }
@@ -78,7 +67,7 @@ static const int8_t fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4
 INLINE void mxfp4(const unsigned char *b, float *y)
 {
     uint32_t e = b[0];
-    float half_scale = float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+    float half_scale = float_of_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23);
     look_up_nibbles(half_scale, fp4_values, b + 1, 16, y);
 }
 
@@ -87,7 +76,7 @@ INLINE void nvfp4(const unsigned char *b, float *y)
 {
     for (int k = 0; k < 4; k++) {
         uint32_t e = b[k] >> 3 & 15u, man = b[k] & 7u;
-        float scale = e ? float_of((e + 120) << 23 | man << 20) : (float)man * 0x1p-9f;
+        float scale = e ? float_of_bits((e + 120) << 23 | man << 20) : (float)man * 0x1p-9f;
         bool zero = b[k] == 0 || b[k] == 0x7f;
         look_up_nibbles(zero ? 0 : scale * 0.5f, fp4_values, b + 4 + 8 * k, 8, y + 16 * k);
     }
@@ -326,7 +315,7 @@ INLINE void iq1_m(const unsigned char *b, float *y)
     unsigned bits = 0;
     for (int k = 0; k < 4; k++)
         bits |= bits_of(load_u16le(b + 48 + 2 * k), 12, 15) << (4 * k);
-    float d = float_of(convert_half(bits));
+    float d = float_of_bits(convert_half(bits));
     for (int i = 0; i < 32; i++, y += 8) {
         unsigned h = bits_of(b[32 + i / 2], i % 2 * 4, 15), q = b[i] | (h & 7) << 8;
         unsigned scale = bits_of(load_u16le(b + 48 + i / 8 * 2), i / 2 % 4 * 3, 7);

@@ -28,7 +28,7 @@ static void default_limits(ckpt_limits *l)
 
 void file_limit_views(ckpt_file *f)
 {
-    uint64_t most = f->nbytes < UINT64_MAX / VIEWS ? f->nbytes * VIEWS : UINT64_MAX; /* bounded: divided */
+    uint64_t most = size_mul(f->nbytes, VIEWS);
     f->table.max_expanded = f->limits.max_expanded ? f->limits.max_expanded
                             : most > 64 * MIB      ? most
                                                    : 64 * MIB;
@@ -148,11 +148,8 @@ ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err
 
 uint64_t file_max_unpacked(const ckpt_file *f, uint64_t packed)
 {
-    uint64_t most;
-    if (f->limits.max_expanded)
-        return f->limits.max_expanded;
-    bool fits = checked_mul(packed, 100, &most);
-    return !fits ? UINT64_MAX : most > UINT64_C(1) << 30 ? most : UINT64_C(1) << 30;
+    uint64_t most = size_mul(packed, 100);
+    return f->limits.max_expanded ? f->limits.max_expanded : most > 1024 * MIB ? most : 1024 * MIB;
 }
 
 void file_budget(ckpt_file *f, uint64_t metadata_bytes)
@@ -166,17 +163,13 @@ void file_budget(ckpt_file *f, uint64_t metadata_bytes)
 
 void file_notice(void *file, const char *fmt, ...)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    file_notice_v(file, fmt, ap);
-    va_end(ap);
-}
-
-void file_notice_v(ckpt_file *f, const char *fmt, va_list args)
-{
+    ckpt_file *f = file;
+    va_list args;
+    va_start(args, fmt);
     pthread_mutex_lock(&f->lock);
     notices_add_v(&f->notices, fmt, args);
     pthread_mutex_unlock(&f->lock);
+    va_end(args);
 }
 
 const char *ckpt_notice_at(const ckpt_file *file, size_t i)

@@ -126,7 +126,6 @@ ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err
 /* file_notice - adds a formatted notice, escaped, unless FILE has an equal one. FILE is a ckpt_file *,
  * untyped so that this function can serve as a callback. */
 void file_notice(void *file, const char *fmt, ...) CKPT_PRINTF(2, 3);
-void file_notice_v(ckpt_file *f, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
 /* file_leaf - adds V under PATH, which F keeps; fails if F has max_tensors values already. */
 ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
                       ckpt_error *err);

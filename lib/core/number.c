@@ -34,19 +34,11 @@ static double load_f64(const unsigned char *p)
     return d;
 }
 
-static double float_from_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return (double)f;
-}
-
-static double load_f32(const unsigned char *p) { return float_from_bits(load_u32le(p)); }
-static double load_bf16(const unsigned char *p) { return float_from_bits((uint32_t)load_u16le(p) << 16); }
-
-static double load_f16(const unsigned char *p) { return float_from_bits(convert_half(load_u16le(p))); }
-
-static double decode_byte(ckpt_dtype dt, unsigned b) { return float_from_bits(convert_byte(dt, b)); }
+static double double_of(uint32_t float_bits) { return (double)float_of_bits(float_bits); }
+static double load_f32(const unsigned char *p) { return double_of(load_u32le(p)); }
+static double load_bf16(const unsigned char *p) { return double_of((uint32_t)load_u16le(p) << 16); }
+static double load_f16(const unsigned char *p) { return double_of(convert_half(load_u16le(p))); }
+static double decode_byte(ckpt_dtype dt, unsigned b) { return double_of(convert_byte(dt, b)); }
 
 static void decode_bytes(ckpt_dtype dt, const unsigned char *in, size_t n, double *out)
 {
@@ -141,25 +133,9 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
     case CKPT_DT_BOOL: EACH(1, *p ? 1.0 : 0.0);
     case CKPT_DT_QU4X2: decode_packed(2, in, n, out); break;
     case CKPT_DT_QU2X4: decode_packed(4, in, n, out); break;
-    case CKPT_DT_F8_E4M3:
-    case CKPT_DT_F8_E5M2:
-    case CKPT_DT_F8_E4M3FNUZ:
-    case CKPT_DT_F8_E5M2FNUZ:
-    case CKPT_DT_F8_E8M0:
-    case CKPT_DT_F8_E3M4:
-    case CKPT_DT_F8_E4M3_INF:
-    case CKPT_DT_F8_E4M3B11FNUZ:
-    case CKPT_DT_F4_E2M1:
-    case CKPT_DT_F6_E2M3_BYTE:
-    case CKPT_DT_F6_E3M2_BYTE:
-    case CKPT_DT_I4:
-    case CKPT_DT_I2:
-    case CKPT_DT_I1:
-    case CKPT_DT_U4:
-    case CKPT_DT_U2:
-    case CKPT_DT_U1: decode_bytes(dt, in, n, out); break;
     case CKPT_DT_NONE:
     case CKPT_DT_NP: break;
-    default: decode_blocks(dt, in, n, out);
+    default: /* ggml's blocks, or float and integer types of at most eight bits, each in a byte */
+        (dtype_info(dt)->klass == 'k' ? decode_blocks : decode_bytes)(dt, in, n, out);
     }
 }

@@ -142,27 +142,14 @@ bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
 /* find_extended - returns the name of V if V is a class of ml_dtypes, else NULL. */
 static const char *find_extended(const ckpt_value *v)
 {
-    static const char *const names[] = {"bfloat16",
-                                        "float8_e4m3fn",
-                                        "float8_e5m2",
-                                        "float8_e4m3fnuz",
-                                        "float8_e5m2fnuz",
-                                        "float8_e8m0fnu",
-                                        "float8_e4m3",
-                                        "float8_e3m4",
-                                        "float8_e4m3b11fnuz",
-                                        "float4_e2m1fn",
-                                        "float6_e2m3fn",
-                                        "float6_e3m2fn",
-                                        "int1",
-                                        "int2",
-                                        "int4",
-                                        "uint1",
-                                        "uint2",
-                                        "uint4"};
-    for (size_t i = 0; v && i < sizeof names / sizeof *names; i++)
-        if (value_is_global(v, "ml_dtypes", names[i]))
-            return names[i];
+    ckpt_str name, list = STR_LIT("bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz "
+                                  "float8_e8m0fnu float8_e4m3 float8_e3m4 float8_e4m3b11fnuz float4_e2m1fn "
+                                  "float6_e2m3fn float6_e3m2fn int1 int2 int4 uint1 uint2 uint4");
+    if (!str_is(value_module(v), "ml_dtypes"))
+        return NULL;
+    while ((name = str_take_word(&list)).len)
+        if (str_eq(value_name(v), name))
+            return dtype_info(dtype_by_name(name))->name;
     return NULL;
 }
 

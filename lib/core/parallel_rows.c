@@ -275,17 +275,9 @@ static uint64_t get_task_bytes(void *user, size_t i)
         struct parallel_item x = get_item(t, get_group_item(t, at));
         if (k.chunked)
             return get_chunk_bytes(&x, &k.chunked->chunks[k.chunk]);
-        if (!checked_add(n, get_item_bytes(&x), &n))
-            return UINT64_MAX;
+        n = size_add(n, get_item_bytes(&x));
     }
     return n;
-}
-
-static void add_task_bytes(struct parallel_state *t)
-{
-    for (size_t i = 0; i < t->ntasks; i++)
-        if (!checked_add(t->total, get_task_bytes(t, i), &t->total))
-            t->total = UINT64_MAX;
 }
 
 uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
@@ -358,8 +350,8 @@ static ckpt_status make_groups(struct parallel_state *t, ckpt_error *err)
     }
     if (st == CKPT_OK)
         st = split_groups(t, err);
-    if (st == CKPT_OK)
-        add_task_bytes(t);
+    for (size_t i = 0; st == CKPT_OK && i < t->ntasks; i++)
+        t->total = size_add(t->total, get_task_bytes(t, i));
     return st;
 }
 

@@ -414,20 +414,15 @@ static const char *name_piece(const struct pieces_builder *x, size_t i, char tex
 static ckpt_status measure_tensor(struct pieces_builder *x)
 {
     const struct pieces *p = x->p;
-    bool fits = true, empty = p->width == 0;
-    x->nbytes = p->width;
     if (p->ndim > BOX_DIMS - 1 || p->n >= UINT32_MAX)
         return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                     "{%u dimensions, %zu pieces}; {=%u and %u} are allowed", p->ndim, p->n, BOX_DIMS - 1,
                     UINT32_MAX - 1);
-    for (uint32_t k = 0; k < p->ndim; k++)
-        empty = empty || p->shape[k] == 0;
-    for (uint32_t k = 0; k < p->ndim && !empty; k++)
-        fits = fits && checked_mul(x->nbytes, p->shape[k], &x->nbytes);
-    x->nbytes = empty ? 0 : x->nbytes;
-    return fits ? CKPT_OK
-                : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                       "{the product of its %u sizes} does not fit {=64 bits}", p->ndim);
+    if (p->width == 0 || (checked_product(p->shape, p->ndim, &x->nbytes) &&
+                          checked_mul(x->nbytes, p->width, &x->nbytes)))
+        return CKPT_OK;
+    return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{the product of its %u sizes} does not fit {=64 bits}",
+                p->ndim);
 }
 
 /* compute_byte_strides - computes the strides of C, which is not empty, in bytes; *SPAN: bytes from its

@@ -3,13 +3,16 @@
 #ifndef CORE_SIMD_H
 #define CORE_SIMD_H
 
+#define INLINE static inline __attribute__((always_inline))
+
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
+#include <stdatomic.h>
 
 #include "core/dtype.h"
 
-#define INLINE static inline __attribute__((always_inline))
-#define AVX    __attribute__((target("avx2,f16c")))
+#define AVX __attribute__((target("avx2,f16c")))
 
 INLINE __m128i sse_load(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 
@@ -40,8 +43,25 @@ INLINE double get_max(const double *x, unsigned n)
     return most;
 }
 
-/* simd_avx - returns true if this CPU can run AVX functions. */
-bool simd_avx(void);
+static inline bool detect_avx(void)
+{
+    unsigned a, b, c = 0, d; /* clang 14's __builtin_cpu_supports has no "f16c" */
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
+/* simd_avx - returns true if this CPU can run AVX functions. Keeps the answer, because in a virtual machine
+ * cpuid takes 30 us. */
+static inline bool simd_avx(void)
+{
+    enum { UNKNOWN, NO, YES };
+    static _Atomic unsigned char kept; /* any thread stores the same answer */
+    unsigned char answer = atomic_load_explicit(&kept, memory_order_relaxed);
+    if (answer == UNKNOWN) {
+        answer = detect_avx() ? YES : NO;
+        atomic_store_explicit(&kept, answer, memory_order_relaxed);
+    }
+    return answer == YES;
+}
 #endif
 
 #endif

@@ -180,17 +180,11 @@ bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefi
 
 static ckpt_status count_elements(ckpt_tensor *t, ckpt_error *err)
 {
-    t->elements = t->has_shape ? 1 : 0;
-    for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
-        if (t->shape[k] == 0) {
-            t->elements = 0;
-            return CKPT_OK;
-        }
-    for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
-        if (!checked_mul(t->elements, t->shape[k], &t->elements))
-            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                        "{the product of its %u sizes} does not fit {=64 bits}", t->ndim);
-    return CKPT_OK;
+    t->elements = 0;
+    return !t->has_shape || checked_product(t->shape, t->ndim, &t->elements)
+               ? CKPT_OK
+               : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                      "{the product of its %u sizes} does not fit {=64 bits}", t->ndim);
 }
 
 bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out)

@@ -50,10 +50,7 @@ bool pool_stopped(const struct pool *p, size_t i)
 
 void pool_cancel(struct pool *p) { atomic_store(&p->cancelled, true); }
 
-static double get_weight(const struct pool_job *j, size_t i)
-{
-    return (double)(j->weight ? j->weight[i] : j->weigh(j->user, i));
-}
+static double get_weight(const struct pool_job *j, size_t i) { return (double)j->weigh(j->user, i); }
 
 /* assign_shares - gives each thread a run of consecutive tasks of about the same total weight. */
 static void assign_shares(struct pool *p)

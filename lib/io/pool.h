@@ -9,8 +9,7 @@ struct pool;
 
 struct pool_job {
     size_t n;               /* tasks, in the order in which one thread would run them */
-    const uint64_t *weight; /* weight of each task, such as its bytes … */
-    uint64_t (*weigh)(void *user, size_t i); /* … or, if WEIGHT is NULL, a function that returns it */
+    uint64_t (*weigh)(void *user, size_t i); /* returns the weight of task I, such as its bytes */
     unsigned threads;                        /* as pool_threads returned it */
     /* task - runs task I on thread WORKER < THREADS; 0 is the thread that called pool_run. */
     ckpt_status (*task)(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err);

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "base/checked.h"
-#include "io/sink_ops.h"
+#include "io/sink.h"
 
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err) { return s->ops->reserve(s, size, err); }
 

@@ -9,6 +9,23 @@
 
 typedef struct sink sink;
 
+/* What each kind of sink provides; sink.c has checked all bounds before. */
+struct sink_ops {
+    ckpt_status (*reserve)(sink *s, uint64_t size, ckpt_error *err);
+    ckpt_status (*write)(sink *s, const void *bytes, size_t n, ckpt_error *err); /* appends; N > 0 */
+    ckpt_status (*skip)(sink *s, uint64_t n, ckpt_error *err);
+    ckpt_status (*patch)(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
+    ckpt_status (*read)(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err);
+    ckpt_status (*commit)(sink *s, ckpt_error *err); /* frees S */
+    void (*abort)(sink *s);                          /* frees S */
+    bool (*clone)(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n); /* may be NULL */
+};
+
+struct sink {
+    const struct sink_ops *ops;
+    uint64_t len; /* bytes written */
+};
+
 /* Files that are useful only together, such as shards and their index. The commit of each completes it, and
  * sink_batch_commit makes all of them visible. All zero: no file. */
 struct sink_batch {

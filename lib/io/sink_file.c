@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "io/fd.h"
 #include "io/journal.h"
-#include "io/sink_ops.h"
+#include "io/sink.h"
 #include "io/temp.h"
 
 struct file_sink {

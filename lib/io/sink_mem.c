@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "io/sink_ops.h"
+#include "io/sink.h"
 
 struct mem_sink {
     sink s;

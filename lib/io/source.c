@@ -87,16 +87,15 @@ void source_watch(source *s, struct source_watch *w)
 
 void source_watch_add(struct source_watch *w, uint64_t n)
 {
-    if (w && !checked_add(w->total, n, &w->total))
-        w->total = UINT64_MAX;
+    if (w)
+        w->total = size_add(w->total, n);
 }
 
 ckpt_status source_watch_read(struct source_watch *w, uint64_t n, ckpt_error *err)
 {
     if (!w || !w->progress)
         return CKPT_OK;
-    if (!checked_add(w->done, n, &w->done))
-        w->done = UINT64_MAX;
+    w->done = size_add(w->done, n);
     if (w->total < w->done) /* some bytes were read twice, or the total was not known */
         w->total = w->done;
     w->stopped = w->stopped || w->progress(w->user, w->done, w->total) != 0;

@@ -387,22 +387,25 @@ bool temp_place(struct temp *t, const char *base, bool replace)
     return done;
 }
 
-void temp_close(struct temp *t)
+bool temp_close(struct temp *t)
 {
-    if (t->name)
+    int state = t->name ? atomic_load(&t->name->state) : NAME_FREE;
+    if (state == NAME_LIVE)
         unlinkat(t->dir, t->name->text, 0);
+    bool gone = state != NAME_LIVE_FOLDER || remove_folder(t->dir, t->name->text);
     release_name(&t->name);
     if (t->fd >= 0)
         close(t->fd);
     if (t->dir >= 0)
         close(t->dir);
     *t = (struct temp){-1, -1, NULL};
+    return gone;
 }
 
 /* ------------------------------------------------------------------ folders */
 
 /* make_folder - makes the folder with a new name, which is in the list of the signal handler from then on. */
-static bool make_folder(struct temp_folder *t, const char *base)
+static bool make_folder(struct temp *t, const char *base)
 {
     sigset_t all, old;
     bool made = false;
@@ -411,7 +414,7 @@ static bool make_folder(struct temp_folder *t, const char *base)
     for (int tries = 0; !made && tries < MAX_TRIES && why == EEXIST; tries++) {
         choose_name(t->name, base);
         pthread_sigmask(SIG_BLOCK, &all, &old);
-        made = mkdirat(t->parent, t->name->text, 0777) == 0;
+        made = mkdirat(t->dir, t->name->text, 0777) == 0;
         why = errno;
         if (made)
             atomic_store(&t->name->state, NAME_LIVE_FOLDER);
@@ -421,60 +424,47 @@ static bool make_folder(struct temp_folder *t, const char *base)
     return made;
 }
 
-bool temp_folder_open(struct temp_folder *t, const char *parent, const char *base)
+bool temp_folder_open(struct temp *t, const char *dir, const char *base)
 {
-    *t = (struct temp_folder){-1, -1, NULL};
-    t->parent = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->parent < 0)
+    *t = (struct temp){-1, -1, NULL};
+    t->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->dir < 0)
         return false;
-    remove_leftovers(t->parent, stem_of(base), NULL);
-    t->name = claim_name(t->parent);
+    remove_leftovers(t->dir, stem_of(base), NULL);
+    t->name = claim_name(t->dir);
     if (t->name && make_folder(t, base))
-        t->fd = openat(t->parent, t->name->text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        t->fd = openat(t->dir, t->name->text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int why = errno;
     if (t->fd >= 0)
         flock(t->fd, LOCK_EX | LOCK_NB);
     else
-        (void)temp_folder_close(t);
+        (void)temp_close(t);
     errno = why;
-    return t->parent >= 0;
+    return t->dir >= 0;
 }
 
-const char *temp_folder_name(const struct temp_folder *t) { return t->name->text; }
+const char *temp_folder_name(const struct temp *t) { return t->name->text; }
 
 /* sync_folder - syncs the folder; false: errno. File systems that cannot sync folders need not. */
 static bool sync_folder(int fd) { return fsync(fd) == 0 || errno == EINVAL || errno == EROFS; }
 
-bool temp_folder_place(struct temp_folder *t, const char *base, bool replace, bool sync)
+bool temp_folder_place(struct temp *t, const char *base, bool replace, bool sync)
 {
     sigset_t all, old;
     if (sync && !sync_folder(t->fd))
         return false;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    bool done = renameat(t->parent, t->name->text, t->parent, base) == 0;
+    bool done = renameat(t->dir, t->name->text, t->dir, base) == 0;
     bool there = !done && (errno == ENOTEMPTY || errno == EEXIST);
     if (there && replace)
-        done = renameat2(t->parent, t->name->text, t->parent, base, RENAME_EXCHANGE) == 0;
+        done = renameat2(t->dir, t->name->text, t->dir, base, RENAME_EXCHANGE) == 0;
     int why = there && !replace ? EEXIST : errno;
     if (done && !there)
         release_name(&t->name); /* else the name is that of the old folder */
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (done && sync)
-        (void)sync_folder(t->parent); /* it is complete either way */
+        (void)sync_folder(t->dir); /* it is complete either way */
     errno = why;
     return done;
-}
-
-bool temp_folder_close(struct temp_folder *t)
-{
-    bool gone = !t->name || atomic_load(&t->name->state) != NAME_LIVE_FOLDER ||
-                remove_folder(t->parent, t->name->text);
-    release_name(&t->name);
-    if (t->fd >= 0)
-        close(t->fd);
-    if (t->parent >= 0)
-        close(t->parent);
-    *t = (struct temp_folder){-1, -1, NULL};
-    return gone;
 }

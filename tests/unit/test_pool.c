@@ -34,13 +34,18 @@ static ckpt_status run_task(void *user, struct pool *p, size_t i, unsigned worke
     return CKPT_OK;
 }
 
+/* uneven_weight - returns weights whose sum exceeds 64 bits. */
+static uint64_t uneven_weight(void *user, size_t i)
+{
+    (void)user;
+    return i % 7 == 0 ? UINT64_MAX / 2 : i;
+}
+
 static ckpt_status run_pool(struct counts *c, unsigned threads, ckpt_error *err)
 {
-    uint64_t weight[TASKS];
+    struct pool_job job = {
+        .n = TASKS, .weigh = uneven_weight, .threads = threads, .task = run_task, .user = c};
     c->threads = threads;
-    for (size_t i = 0; i < TASKS; i++)
-        weight[i] = i % 7 == 0 ? UINT64_MAX / 2 : i;
-    struct pool_job job = {.n = TASKS, .weight = weight, .threads = threads, .task = run_task, .user = c};
     return pool_run(&job, err);
 }
 

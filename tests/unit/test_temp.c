@@ -53,7 +53,6 @@ static int test_linkat(int a, const char *from, int b, const char *to, int flags
 #define temp_folder_open  named_folder_open
 #define temp_folder_name  named_folder_name
 #define temp_folder_place named_folder_place
-#define temp_folder_close named_folder_close
 #include "io/temp.c"
 #undef openat
 #undef renameat2
@@ -261,7 +260,7 @@ static void temporary_names_of_long_names_fit(void)
 }
 
 /* open_folder - opens a temporary folder for the target "out", with a file NAME that holds NAME. */
-static void open_folder(struct temp_folder *t, const char *name)
+static void open_folder(struct temp *t, const char *name)
 {
     char path[400];
     CU_ASSERT_FATAL(temp_folder_open(t, dir, "out"));
@@ -271,29 +270,29 @@ static void open_folder(struct temp_folder *t, const char *name)
 
 static void folders_appear_with_all_files(void)
 {
-    struct temp_folder t;
+    struct temp t;
     make_dir();
     open_folder(&t, "first");
     CU_ASSERT(count_entries(NULL) == 1 && access(path_of("out"), F_OK) != 0);
     CU_ASSERT(temp_folder_place(&t, "out", false, true));
-    temp_folder_close(&t);
+    temp_close(&t);
     CU_ASSERT(count_entries(NULL) == 1 && file_is("out/first", "first"));
     open_folder(&t, "second"); /* a folder with files is replaced only with FORCE */
     CU_ASSERT(!temp_folder_place(&t, "out", false, true) && errno == EEXIST && file_is("out/first", "first"));
     CU_ASSERT(temp_folder_place(&t, "out", true, true));
-    temp_folder_close(&t);
+    temp_close(&t);
     CU_ASSERT(count_entries(NULL) == 1 && file_is("out/second", "second") &&
               access(path_of("out/first"), F_OK) != 0);
     no_renameat2 = EINVAL; /* without RENAME_EXCHANGE, the old folder is kept */
     open_folder(&t, "third");
     CU_ASSERT(!temp_folder_place(&t, "out", true, true) && errno == EINVAL);
-    temp_folder_close(&t);
+    temp_close(&t);
     CU_ASSERT(count_entries(NULL) == 1 && file_is("out/second", "second"));
     unlink(path_of("out/second"));
     open_folder(&t, "fourth"); /* an empty folder is always replaced */
     CU_ASSERT(temp_folder_place(&t, "out", false, true));
     no_renameat2 = 0;
-    temp_folder_close(&t);
+    temp_close(&t);
     CU_ASSERT(count_entries(NULL) == 1 && file_is("out/fourth", "fourth"));
     unlink(path_of("out/fourth"));
     rmdir(path_of("out"));
@@ -303,23 +302,23 @@ static void folders_appear_with_all_files(void)
 
 static void unplaced_folders_are_removed(void)
 {
-    struct temp_folder t, other;
+    struct temp t, other;
     make_dir();
     open_folder(&t, "closed");
-    temp_folder_close(&t);
+    temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 0);
     open_folder(&t, "signalled");
     temp_emergency();
     CU_ASSERT_EQUAL(count_entries(NULL), 0);
-    temp_folder_close(&t);
+    temp_close(&t);
     CU_ASSERT(mkdir(path_of(".out.ckpt-abc123"), 0777) == 0); /* of a killed process */
     put_file(".out.ckpt-abc123/left", "left");
     open_folder(&t, "living");
     CU_ASSERT_EQUAL(count_entries(NULL), 1);
     open_folder(&other, "next");
     CU_ASSERT_EQUAL(count_entries(NULL), 2);
-    temp_folder_close(&other);
-    temp_folder_close(&t);
+    temp_close(&other);
+    temp_close(&t);
     remove_dir();
 }
 

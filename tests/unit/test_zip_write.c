@@ -4,7 +4,7 @@
 #include "codec/zip.h"
 #include "codec/zip_write.h"
 #include "base/cursor.h"
-#include "io/sink_ops.h"
+#include "io/sink.h"
 #include "unit.h"
 
 static sink *write_archive(size_t big, ckpt_error *err)

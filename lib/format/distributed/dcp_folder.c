@@ -155,7 +155,7 @@ ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err
         st = give_name(d, err);
     else
         name_final_file(d, err);
-    if (!temp_folder_close(&d->temp) && st == CKPT_OK)
+    if (!temp_close(&d->temp) && st == CKPT_OK)
         plan_notice(d->p, "the folder that was replaced cannot be removed, and stays as %.*s", STR_ARG(old));
     d->open = false;
     return st;

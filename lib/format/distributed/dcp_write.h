@@ -53,7 +53,7 @@ struct dcp_folder {
     arena *a;
     ckpt_str given;          /* the path of JOB without slashes at its end */
     ckpt_str parent, base;   /* the same path with links followed; PARENT ends in a slash or is empty */
-    struct temp_folder temp; /* the folder under its temporary name, if OPEN */
+    struct temp temp;        /* the folder under its temporary name, if OPEN */
     bool open;
 };
 
