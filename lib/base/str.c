@@ -31,6 +31,15 @@ ckpt_str str_take_word(ckpt_str *list)
     return word;
 }
 
+bool str_matches_word(ckpt_str s, const char *words, bool (*test)(ckpt_str s, ckpt_str word))
+{
+    ckpt_str rest = str_c(words);
+    for (ckpt_str word = str_take_word(&rest); word.len; word = str_take_word(&rest))
+        if (test(s, word))
+            return true;
+    return false;
+}
+
 bool str_uint(ckpt_str s, uint64_t *out)
 {
     uint64_t v = 0;

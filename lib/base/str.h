@@ -43,9 +43,18 @@ static inline int str_compare(ckpt_str a, ckpt_str b)
 size_t str_find(ckpt_str s, ckpt_str needle, size_t from);
 /* str_after_last - returns the text after the last C in S; S itself if it has no C. */
 ckpt_str str_after_last(ckpt_str s, char c);
+/* str_folder - returns the start of PATH up to and including its last '/'; an empty text if it has none. */
+static inline ckpt_str str_folder(ckpt_str path)
+{
+    while (path.len && path.ptr[path.len - 1] != '/')
+        path.len--;
+    return path;
+}
 /* str_take_word - removes the first word from LIST, whose words are separated by one space each. .len is 0
  * when none is left. */
 ckpt_str str_take_word(ckpt_str *list);
+/* str_matches_word - returns true if TEST holds for S and one of WORDS, a list as for str_take_word. */
+bool str_matches_word(ckpt_str s, const char *words, bool (*test)(ckpt_str s, ckpt_str word));
 /* str_digit - returns the value of the hexadecimal digit C, or 99. */
 static inline unsigned str_digit(char c)
 {

@@ -79,13 +79,9 @@ ckpt_status ckpt_builder_new(const char *name, ckpt_builder **out, ckpt_error *e
     arena_raise_max(b->f->a, UINT64_MAX); /* the names come from the program, not from hostile input */
     b->f->format = &format_built;
     b->rows = map_new(0);
-    b->dicts = arena_grow(b->f->a, NULL, 0, &b->cap_dicts, 1, sizeof *b->dicts);
-    st = b->rows && b->dicts ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK) {
-        b->ndicts = 1;
-        st = kit_begin(b->dicts, b->f, value_new(b->f->a, CKPT_V_DICT, 0), &b->err);
-    }
-    if (st != CKPT_OK) {
+    struct kit *root = b->rows ? arena_append(b->f->a, &b->dicts, &b->ndicts, &b->cap_dicts, sizeof *root)
+                               : NULL;
+    if (!root || kit_begin(root, b->f, value_new(b->f->a, CKPT_V_DICT, 0), &b->err) != CKPT_OK) {
         ckpt_builder_free(b);
         return fail_memory(err);
     }
@@ -192,8 +188,10 @@ ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key, const ckpt
 }
 
 /* add_tie - adds KEY as a second name of the tensor OF. */
-static ckpt_status add_tie(ckpt_builder *b, ckpt_str key, const char *of)
+static ckpt_status add_tie(ckpt_builder *b, const char *key, const char *of)
 {
+    ckpt_str name;
+    CKPT_TRY(begin_entry(b, key, &name));
     CKPT_REQUIRE(&b->err, of);
     uint32_t row = map_get(b->rows, str_c(of));
     if (row == MAP_NONE)
@@ -204,24 +202,16 @@ static ckpt_status add_tie(ckpt_builder *b, ckpt_str key, const char *of)
                            .src = s->src,
                            .nbytes = s->s.nbytes,
                            .key = s->s.key};
-    return add_row(b, key, &x);
+    return add_row(b, name, &x);
 }
 
 ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *of, ckpt_error *err)
 {
-    ckpt_str name;
     CKPT_REQUIRE(err, b);
-    ckpt_status st = begin_entry(b, key, &name);
-    return return_latched(b, st == CKPT_OK ? add_tie(b, name, of) : st, err);
+    return return_latched(b, add_tie(b, key, of), err);
 }
 
 /* -------------------------------------------------------------------------- values */
-
-/* add_value - adds V to the current dict under KEY. NULL: fails for lack of memory. */
-static ckpt_status add_value(ckpt_builder *b, ckpt_str key, ckpt_value *v)
-{
-    return v ? kit_add_value(current_dict(b), key, v) : fail_memory(&b->err);
-}
 
 /* add_leaf - adds a value with the type and content of LIKE under KEY. */
 static ckpt_status add_leaf(ckpt_builder *b, const char *key, ckpt_value like, ckpt_error *err)
@@ -232,7 +222,7 @@ static ckpt_status add_leaf(ckpt_builder *b, const char *key, ckpt_value like, c
     ckpt_value *v = st == CKPT_OK ? value_new(b->f->a, (ckpt_value_type)like.type, 0) : NULL;
     if (v)
         v->u = like.u;
-    return return_latched(b, st == CKPT_OK ? add_value(b, name, v) : st, err);
+    return return_latched(b, st == CKPT_OK ? kit_add_value(current_dict(b), name, v) : st, err);
 }
 
 ckpt_status ckpt_builder_add_none(ckpt_builder *b, const char *key, ckpt_error *err)
@@ -262,32 +252,32 @@ ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, const char *
     ckpt_status st = begin_entry(b, key, &name);
     if (st == CKPT_OK)
         st = copy_text(b, text, &copy);
-    return return_latched(b, st == CKPT_OK ? add_value(b, name, value_str(b->f->a, copy)) : st, err);
+    if (st == CKPT_OK)
+        st = kit_add_value(current_dict(b), name, value_str(b->f->a, copy));
+    return return_latched(b, st, err);
 }
 
 /* begin_dict - adds a dict under KEY, which becomes the current one. */
-static ckpt_status begin_dict(ckpt_builder *b, ckpt_str key)
+static ckpt_status begin_dict(ckpt_builder *b, const char *key)
 {
     ckpt_file *f = b->f;
+    ckpt_str name;
+    CKPT_TRY(begin_entry(b, key, &name));
     if (b->ndicts >= f->limits.max_depth)
         return fail(&b->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u dicts} in each other",
                     f->limits.max_depth);
-    struct kit *grown = arena_grow(f->a, b->dicts, b->ndicts, &b->cap_dicts, b->ndicts + 1, sizeof *grown);
-    if (!grown)
+    struct kit *dict = arena_append(f->a, &b->dicts, &b->ndicts, &b->cap_dicts, sizeof *dict);
+    if (!dict)
         return fail_memory(&b->err);
-    b->dicts = grown;
-    struct kit *parent = current_dict(b);
-    CKPT_TRY(kit_begin_mapping(&grown[b->ndicts], parent, key));
-    b->ndicts++;
-    return map_put(parent->names, key, 0, NULL) ? CKPT_OK : fail_memory(&b->err);
+    struct kit *parent = dict - 1; /* bounded: the root is always open */
+    CKPT_TRY(kit_begin_mapping(dict, parent, name));
+    return map_put(parent->names, name, 0, NULL) ? CKPT_OK : fail_memory(&b->err);
 }
 
 ckpt_status ckpt_builder_begin_dict(ckpt_builder *b, const char *key, ckpt_error *err)
 {
-    ckpt_str name;
     CKPT_REQUIRE(err, b);
-    ckpt_status st = begin_entry(b, key, &name);
-    return return_latched(b, st == CKPT_OK ? begin_dict(b, name) : st, err);
+    return return_latched(b, begin_dict(b, key), err);
 }
 
 ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err)
@@ -302,27 +292,25 @@ ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err)
 }
 
 /* add_metadata - adds the pair KEY, TEXT to the metadata. */
-static ckpt_status add_metadata(ckpt_builder *b, ckpt_str key, ckpt_str text)
+static ckpt_status add_metadata(ckpt_builder *b, const char *key, const char *text)
 {
     ckpt_file *f = b->f;
+    ckpt_str name, copy;
+    CKPT_TRY(b->status);
+    CKPT_TRY(copy_text(b, key, &name));
+    CKPT_TRY(copy_text(b, text, &copy));
     if (!f->metadata && !(f->metadata = value_new(f->a, CKPT_V_DICT, 0)))
         return fail_memory(&b->err);
-    if (value_get(f->metadata, key.ptr))
-        return fail(&b->err, CKPT_EEXIST, CKPT_NO_OFFSET, "the metadata have \"%s\" already", key.ptr);
-    ckpt_value *k = value_str(f->a, key), *v = value_str(f->a, text);
+    if (value_get(f->metadata, key))
+        return fail(&b->err, CKPT_EEXIST, CKPT_NO_OFFSET, "the metadata have \"%s\" already", key);
+    ckpt_value *k = value_str(f->a, name), *v = value_str(f->a, copy);
     return k && v && value_put(f->a, f->metadata, k, v) ? CKPT_OK : fail_memory(&b->err);
 }
 
 ckpt_status ckpt_builder_add_metadata(ckpt_builder *b, const char *key, const char *text, ckpt_error *err)
 {
-    ckpt_str name, copy;
     CKPT_REQUIRE(err, b);
-    ckpt_status st = b->status;
-    if (st == CKPT_OK)
-        st = copy_text(b, key, &name);
-    if (st == CKPT_OK)
-        st = copy_text(b, text, &copy);
-    return return_latched(b, st == CKPT_OK ? add_metadata(b, name, copy) : st, err);
+    return return_latched(b, add_metadata(b, key, text), err);
 }
 
 /* -------------------------------------------------------------------------- finish */

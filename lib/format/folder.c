@@ -65,19 +65,9 @@ static bool consider_single(struct folder *d, ckpt_str name, size_t *best)
     return false;
 }
 
-/* has_any - returns true if TEST holds for NAME and one of WORDS, which are separated by spaces. */
-static bool has_any(bool (*test)(ckpt_str name, ckpt_str word), ckpt_str name, const char *words)
-{
-    ckpt_str rest = str_c(words);
-    for (ckpt_str word = str_take_word(&rest); word.len; word = str_take_word(&rest))
-        if (test(name, word))
-            return true;
-    return false;
-}
-
 static bool has_checkpoint_suffix(ckpt_str name)
 {
-    return has_any(str_ends, name, ".pt .pth .bin .ckpt .safetensors");
+    return str_matches_word(name, ".pt .pth .bin .ckpt .safetensors", str_ends);
 }
 
 bool folder_is_companion(ckpt_str name)
@@ -87,8 +77,8 @@ bool folder_is_companion(ckpt_str name)
                                  "optim_world_size_ extra_state_world_size_";
     bool safe = str_ends(name, STR_LIT(".safetensors")), bin = str_ends(name, STR_LIT(".bin"));
     return (safe && str_starts(name, STR_LIT("model."))) ||
-           (bin && str_starts(name, STR_LIT("pytorch_model."))) || has_any(str_starts, name, begins) ||
-           str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
+           (bin && str_starts(name, STR_LIT("pytorch_model."))) ||
+           str_matches_word(name, begins, str_starts) || str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
 }
 
 /* is_step - returns true if a trainer gives a step or epoch the folder name NAME: "checkpoint-500",
@@ -147,26 +137,18 @@ ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name)
     DIR *dir = opendir(path);
     *out = NULL;
     *n = 0;
-    if (!dir) {
-        st = fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder");
-        fail_file(err, path);
-        return st;
-    }
+    if (!dir)
+        return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder"), path, err);
     errno = 0; /* readdir sets it when it fails */
     for (struct dirent *e; st == CKPT_OK && (e = readdir(dir)); errno = 0) {
         if (!match(str_c(e->d_name)))
             continue;
-        ckpt_str name = arena_str(a, str_c(e->d_name)),
-                 *added = name.ptr ? arena_append(a, out, n, &cap, sizeof *added) : NULL;
-        if (added)
-            *added = name;
-        else
+        ckpt_str name = arena_str(a, str_c(e->d_name));
+        if (!name.ptr || !arena_push(a, out, n, &cap, &name, sizeof name))
             st = fail_memory(err);
     }
-    if (st == CKPT_OK && errno) {
-        st = fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder");
-        fail_file(err, path);
-    }
+    if (st == CKPT_OK && errno)
+        st = fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder"), path, err);
     (void)closedir(dir);
     if (*n)
         qsort(*out, *n, sizeof **out, compare_names);
@@ -237,8 +219,9 @@ ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, si
 bool folder_is_checkpoint(ckpt_str name)
 {
     return has_checkpoint_suffix(name) || is_index_name(name) || is_step(name) ||
-           has_any(str_ends, name,
-                   ".gguf .h5 .index .keras .msgpack .npy .npz .onnx .params .pdiparams .pdparams .ptl");
+           str_matches_word(
+               name, ".gguf .h5 .index .keras .msgpack .npy .npz .onnx .params .pdiparams .pdparams .ptl",
+               str_ends);
 }
 
 void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err)

@@ -58,12 +58,11 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
     if (saved)
         return refuse_as(err, "zipped TensorFlow SavedModel");
     if (id) {
-        (void)fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
-                   "torch archive of {%zu records} without {=data.pkl}: from a torch.save that failed",
-                   p->z->n);
-        fail_where(err, "zip directory");
-        fail_hint(err, "the tensors were never written; look for an earlier checkpoint");
-        return CKPT_ETRUNCATED;
+        ckpt_status st = fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
+                              "torch archive of {%zu records} without {=data.pkl}: from a torch.save that "
+                              "failed\nthe tensors were never written; look for an earlier checkpoint",
+                              p->z->n);
+        return fail_name_part(st, STR_LIT("zip directory"), err);
     }
     return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                 "zip archive of {%zu member%s} without a torch checkpoint (no {=data.pkl})\n"
@@ -74,11 +73,8 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
 static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
 {
     const struct signature *s = recognize_folder(p->path);
-    if (s) {
-        (void)fail(err, s->status, CKPT_NO_OFFSET, "%s, which this version does not read", s->what);
-        fail_hint(err, READS);
-        return s->status;
-    }
+    if (s)
+        return fail(err, s->status, CKPT_NO_OFFSET, "%s, which this version does not read\n" READS, s->what);
     struct folder d;
     folder_scan(p->names, p->nnames, &d);
     if (d.nothers || d.nsteps) {

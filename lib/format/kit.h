@@ -77,7 +77,7 @@ ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *t);
  * error. In `verify` reports the error, in salvage adds T as lost, else returns ST. */
 ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st);
 /* kit_add_value - adds V, which is not a tensor, under KEY. Each item of a list becomes a leaf, as in a
- * pickle. */
+ * pickle. V NULL: fails for lack of memory. */
 ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v);
 /* kit_strides - returns the row-major or COLUMN_MAJOR strides of N sizes, whose product must fit 64 bits, in
  * A. NULL: no memory. */

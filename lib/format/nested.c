@@ -5,12 +5,8 @@
 static bool add_node(struct nested *t, ckpt_value *v)
 {
     ckpt_str key = arena_str(t->a, buf_view(&t->key));
-    if (!buf_ok(&t->key) || !key.ptr || !map_put(t->index, key, (uint32_t)t->n, NULL))
-        return false;
-    ckpt_value **added = arena_append(t->a, &t->nodes, &t->n, &t->cap, sizeof(ckpt_value *));
-    if (added)
-        *added = v;
-    return added;
+    return buf_ok(&t->key) && key.ptr && map_put(t->index, key, (uint32_t)t->n, NULL) &&
+           arena_push(t->a, &t->nodes, &t->n, &t->cap, &v, sizeof v);
 }
 
 bool nested_begin(struct nested *t, arena *a, uint64_t max_items)

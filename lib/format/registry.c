@@ -48,20 +48,11 @@ const struct format *format_by_name(const char *name)
     return NULL;
 }
 
-/* has_suffix - returns true if PATH ends in one of the space-separated SUFFIXES, in any case of letters. */
-static bool has_suffix(const char *path, const char *suffixes)
-{
-    ckpt_str rest = str_c(suffixes ? suffixes : "");
-    for (ckpt_str one = str_take_word(&rest); one.len; one = str_take_word(&rest))
-        if (str_ends_any_case(str_c(path), one))
-            return true;
-    return false;
-}
-
 const struct format *format_by_suffix(const char *path)
 {
     for (size_t i = 0; i < NFORMATS; i++)
-        if (formats[i]->write && has_suffix(path, formats[i]->suffixes))
+        if (formats[i]->write && formats[i]->suffixes &&
+            str_matches_word(str_c(path), formats[i]->suffixes, str_ends_any_case))
             return formats[i];
     return NULL;
 }

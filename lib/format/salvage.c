@@ -33,13 +33,10 @@ static void spread_losses(ckpt_file *f)
 static ckpt_status add_lost(ckpt_file *f, size_t row, ckpt_error *err)
 {
     const struct storage *s = get_storage(f, row);
-    ckpt_lost *l = arena_append(f->a, &f->lost, &f->nlost, &f->cap_lost, sizeof *l);
-    if (!l)
-        return fail_memory(err);
-    *l = (ckpt_lost){.row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
+    ckpt_lost l = {.row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
     if (s && storage_lost(s))
-        *l = (ckpt_lost){(uint32_t)row, str_c(s->more->lost), s->more->lost_at, s->more->file};
-    return CKPT_OK;
+        l = (ckpt_lost){(uint32_t)row, str_c(s->more->lost), s->more->lost_at, s->more->file};
+    return arena_push(f->a, &f->lost, &f->nlost, &f->cap_lost, &l, sizeof l) ? CKPT_OK : fail_memory(err);
 }
 
 /* replace_by_none - replaces ROW by None if it is an item of a list or tuple. */

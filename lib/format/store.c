@@ -104,14 +104,10 @@ static ckpt_status find_newest_manifest(void *user, ckpt_str *newest, ckpt_error
 static bool add_entry(struct store *s, ckpt_str name)
 {
     struct ocdbt *db = &s->db;
-    struct ocdbt_file *file = arena_append(s->f->a, &db->file, &db->nfiles, &db->cap_files, sizeof *file);
-    struct ocdbt_entry *entry = file ? arena_append(s->f->a, &db->entry, &db->n, &db->cap, sizeof *entry)
-                                     : NULL;
-    if (!entry)
-        return false;
-    *file = (struct ocdbt_file){.path = name};
-    *entry = (struct ocdbt_entry){.key = name, .file = (uint32_t)(file - db->file), .n = STORE_WHOLE};
-    return true;
+    const struct ocdbt_file file = {.path = name};
+    const struct ocdbt_entry entry = {.key = name, .file = (uint32_t)db->nfiles, .n = STORE_WHOLE};
+    return arena_push(s->f->a, &db->file, &db->nfiles, &db->cap_files, &file, sizeof file) &&
+           arena_push(s->f->a, &db->entry, &db->n, &db->cap, &entry, sizeof entry);
 }
 
 /* The folders that must still be listed, as paths from the folder of the store. */
@@ -127,11 +123,7 @@ static ckpt_status add_folder(struct store *s, struct folder_walk *w, ckpt_str n
         depth += name.ptr[i] == '/';
     if (depth > MAX_DEPTH)
         return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "folders in folders, {more} than {=%u}", MAX_DEPTH);
-    ckpt_str *added = arena_append(s->f->a, &w->name, &w->n, &w->cap, sizeof *added);
-    if (!added)
-        return fail_memory(s->err);
-    *added = name;
-    return CKPT_OK;
+    return arena_push(s->f->a, &w->name, &w->n, &w->cap, &name, sizeof name) ? CKPT_OK : fail_memory(s->err);
 }
 
 /* add_name - adds NAME, which is in the folder FROM, to W if it is a folder, else as an entry. */

@@ -5,14 +5,13 @@
  *
  * Refused: a file that unpacks to more than file_max_unpacked allows; a compressed file in a compressed file.
  */
-#include "format/unpack.h"
-
 #include <inttypes.h>
 
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
+#include "format/recognize.h"
 
-const struct signature *unpack_kind(const struct probe *p)
+const struct signature *recognize_compression(const struct probe *p)
 {
     static const char *const kinds[] = {"zlib", "gzip", "bzip2", "xz", "lzma", "lz4", "zstd"};
     const struct signature *s = recognize(p);
@@ -65,7 +64,7 @@ ckpt_status unpack_whole(ckpt_file *f, const struct signature *s, source **out, 
 
 static bool probe(const struct probe *p)
 {
-    const struct signature *s = p->directory || p->z ? NULL : unpack_kind(p);
+    const struct signature *s = p->directory || p->z ? NULL : recognize_compression(p);
     return s && s->kind != SIGN_ZLIB; /* because a text may begin with the two bytes of a zlib header, too */
 }
 
@@ -92,7 +91,7 @@ static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    const struct signature *s = unpack_kind(f->probe);
+    const struct signature *s = recognize_compression(f->probe);
     source *unpacked = NULL;
     ckpt_status st = unpack_whole(f, s, &unpacked, err);
     if (st == CKPT_EUNSUPPORTED)

@@ -51,20 +51,13 @@ static ckpt_status check_duplicates(const zip *z, const char *path, struct check
     return CKPT_OK;
 }
 
-static ckpt_str get_parent_folder(ckpt_str name)
-{
-    while (name.len && name.ptr[name.len - 1] != '/')
-        name.len--;
-    return name;
-}
-
 /* find_folders_with_crc - returns the folders with a record whose CRC-32 is not 0. If torch is set to compute
  * none, all CRC-32 of its folder are 0. NULL: no memory. */
 static map *find_folders_with_crc(const zip *z)
 {
     map *folders = map_new(16);
     for (size_t i = 0; folders && i < z->n; i++)
-        if (z->entries[i].crc && !map_put(folders, get_parent_folder(z->entries[i].name), 1, NULL)) {
+        if (z->entries[i].crc && !map_put(folders, str_folder(z->entries[i].name), 1, NULL)) {
             map_free(folders);
             folders = NULL;
         }
@@ -82,7 +75,7 @@ static ckpt_status add_record(zip *z, size_t i, const map *crcs, const char *pat
         st = zip_open_member(z, i, &r.src, err);
     if (st != CKPT_OK)
         return report_fault(c, path, st, err);
-    if (map_get(crcs, get_parent_folder(x->name)) == MAP_NONE) {
+    if (map_get(crcs, str_folder(x->name)) == MAP_NONE) {
         source_unref(r.src);
         return CKPT_OK;
     }

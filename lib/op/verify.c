@@ -241,9 +241,7 @@ static ckpt_str location_key(arena *a, ckpt_str folder, ckpt_str file, uint64_t 
 /* add_location - adds the location of storage S to LOCATIONS, if it has one; false: out of memory. */
 static bool add_location(const struct verify_job *j, const struct storage *s, map *locations)
 {
-    const char *slash = strrchr(j->f->path, '/');
-    /* bounded: slash is inside the path */
-    ckpt_str folder = str_of(j->f->path, slash ? (size_t)(slash - j->f->path) + 1 : 0);
+    ckpt_str folder = str_folder(str_c(j->f->path));
     uint64_t at = storage_file_offset(s);
     ckpt_str shard = storage_file(s);
     if (at == CKPT_NO_OFFSET)

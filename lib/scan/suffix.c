@@ -12,16 +12,6 @@ static bool path_has_suffix(ckpt_str path, const char *suffix)
     return path.len > strlen(suffix) && str_ends_any_case(path, str_c(suffix));
 }
 
-/* is_in_list - returns true if FORMAT is one of the words of LIST. */
-static bool is_in_list(const char *format, const char *list)
-{
-    ckpt_str rest = str_c(list);
-    for (ckpt_str one = str_take_word(&rest); one.len; one = str_take_word(&rest))
-        if (str_is(one, format))
-            return true;
-    return false;
-}
-
 bool scan_is_pickle_name(ckpt_str path)
 {
     static const char *const suffixes[] = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib"};
@@ -66,7 +56,8 @@ ckpt_status scan_check_suffix(struct scanner *x)
 #undef TORCH
     ckpt_str path = str_c(x->path);
     for (size_t i = 0; x->format && i < sizeof known / sizeof *known; i++) {
-        if (!path_has_suffix(path, known[i].suffix) || is_in_list(x->format, known[i].formats))
+        if (!path_has_suffix(path, known[i].suffix) ||
+            str_matches_word(str_c(x->format), known[i].formats, str_eq))
             continue;
         bool hides_pickle = known[i].only_data && x->scan->result->pickles;
         return scan_found(x->scan, hides_pickle ? SCAN_FMT005 : SCAN_FMT006, str_of("", 0), NULL,

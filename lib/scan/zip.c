@@ -311,14 +311,9 @@ static ckpt_status report_code_members(struct zip_scan *r, const char *suffixes,
 {
     size_t n = 0;
     ckpt_str first = str_of("", 0);
-    for (size_t i = 0; i < r->z.n; i++) {
-        ckpt_str rest = str_c(suffixes);
-        bool ends = false;
-        for (ckpt_str one = str_take_word(&rest); one.len && !ends; one = str_take_word(&rest))
-            ends = str_ends(r->z.views[i].name, one);
-        if (ends && n++ == 0)
+    for (size_t i = 0; i < r->z.n; i++)
+        if (str_matches_word(r->z.views[i].name, suffixes, str_ends) && n++ == 0)
             first = r->z.views[i].name;
-    }
     return n == 0 ? CKPT_OK
                   : scan_found(r->x->scan, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
                                "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what,

@@ -49,6 +49,20 @@ static void takes_words_one_by_one(void)
     CU_ASSERT_EQUAL(str_take_word(&list).len, 0);
 }
 
+static void one_of_several_words_matches(void)
+{
+    CU_ASSERT(str_matches_word(STR_LIT("m.pth"), ".pt .pth", str_ends));
+    CU_ASSERT(!str_matches_word(STR_LIT("m.bin"), ".pt .pth", str_ends));
+    CU_ASSERT(!str_matches_word(STR_LIT("m.bin"), "", str_ends));
+}
+
+static void folder_ends_in_the_last_slash(void)
+{
+    CU_ASSERT(str_is(str_folder(STR_LIT("a/b/c.pt")), "a/b/"));
+    CU_ASSERT(str_is(str_folder(STR_LIT("/c.pt")), "/"));
+    CU_ASSERT(str_is(str_folder(STR_LIT("c.pt")), ""));
+}
+
 static void suffixes_match_in_any_case(void)
 {
     CU_ASSERT(str_ends_any_case(STR_LIT("m.PT"), STR_LIT(".pt")));
@@ -65,5 +79,7 @@ void suite_str(void)
     UNIT(parses_only_digits_that_fit_64_bits);
     UNIT(finds_text);
     UNIT(takes_words_one_by_one);
+    UNIT(one_of_several_words_matches);
+    UNIT(folder_ends_in_the_last_slash);
     UNIT(suffixes_match_in_any_case);
 }

@@ -80,11 +80,8 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct 
     if (!path.ptr)
         return fail_memory(err);
     d->given = strip_slashes(str_c(job->path));
-    size_t cut = path.len;
-    while (cut && path.ptr[cut - 1] != '/')
-        cut--;
-    d->parent = arena_str(p->a, str_of(path.ptr, cut));
-    d->base = arena_str(p->a, str_of(path.ptr + cut, path.len - cut)); /* bounded: CUT is in it */
+    d->parent = arena_str(p->a, str_folder(path));
+    d->base = arena_str(p->a, str_after_last(path, '/'));
     return d->parent.ptr && d->base.ptr ? check_target(d, path.ptr, err) : fail_memory(err);
 }
 

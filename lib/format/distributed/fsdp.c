@@ -12,7 +12,6 @@
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
 #include "format/torch/graph.h"
-#include "format/torch/placements.h"
 
 struct fsdp {
     ckpt_file *f;

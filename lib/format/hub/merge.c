@@ -70,9 +70,7 @@ static ckpt_status is_same_file(const char *path, const struct stat *what, bool 
     *same = there && is.st_dev == what->st_dev && is.st_ino == what->st_ino;
     if (there || !path || errno == ENOENT || errno == ENOTDIR)
         return CKPT_OK;
-    (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again");
-    fail_file(err, path);
-    return err ? err->status : CKPT_EIO;
+    return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"), path, err);
 }
 
 ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *what, bool *yes, ckpt_error *err)
@@ -95,9 +93,10 @@ ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool alone
     bool set = f->format->write == shards_write_as_read;
     if (strcmp(path, "-") == 0 || (alone && !set) || !shards_contain_path(f, path))
         return CKPT_OK;
-    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is part of the input; nothing written");
-    fail_hint(err, "write into another folder, then move it");
-    return fail_name_file(err->status, path, err);
+    return fail_name_file(fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                               "is part of the input; nothing written\n"
+                               "write into another folder, then move it"),
+                          path, err);
 }
 
 void shards_notice_old_index(ckpt_plan *p, const char *path)
@@ -150,12 +149,6 @@ ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *te
 
 /* ------------------------------------------------------------------ open */
 
-static ckpt_str get_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? str_of(path, (size_t)(slash - path) + 1) : str_of("", 0);
-}
-
 /* report_missing - reports in `verify` that shard S is missing. */
 static ckpt_status report_missing(struct index *x, const struct shard *s)
 {
@@ -163,11 +156,11 @@ static ckpt_status report_missing(struct index *x, const struct shard *s)
     for (size_t i = 0; i < x->n; i++)
         n += &x->shards[x->weights[i].shard] == s;
     x->lost = true;
-    (void)fail(x->err, CKPT_ETRUNCATED, s->at, "{=the shard} is {missing}, and with it %zu tensor%s", n,
-               n == 1 ? "" : "s");
+    (void)fail(x->err, CKPT_ETRUNCATED, s->at,
+               "{=the shard} is {missing}, and with it %zu tensor%s\n"
+               "put all shards into the folder of the index; `ckpt salvage` writes what the others hold",
+               n, n == 1 ? "" : "s");
     fail_where(x->err, "%.*s", STR_ARG(s->name));
-    fail_hint(x->err,
-              "put all shards into the folder of the index; `ckpt salvage` writes what the others hold");
     return file_report_fault_as(x->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, x->err);
 }
 
@@ -175,7 +168,7 @@ static ckpt_status check_present(struct index *x)
 {
     size_t missing = 0, first = 0;
     for (size_t i = x->nshards; i-- > 0;) {
-        char *path = shards_join_path(get_folder(x->f->path), x->shards[i].name);
+        char *path = shards_join_path(str_folder(str_c(x->f->path)), x->shards[i].name);
         if (!path)
             return fail_memory(x->err);
         bool there = access(path, F_OK) == 0;
@@ -231,7 +224,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     ckpt_file *f = x->f;
     struct journal_note note;
     source *src;
-    char *path = shards_join_path(get_folder(f->path), s->name);
+    char *path = shards_join_path(str_folder(str_c(f->path)), s->name);
     ckpt_file **grown =
         path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
     ckpt_status st = grown ? open_source(x, path, &note, &src) : fail_memory(x->err);
@@ -457,10 +450,9 @@ static uint32_t find_weight(const struct shard *s, ckpt_str key)
 static ckpt_status report_missing_tensor(struct index *x, const struct weight *w)
 {
     (void)fail(x->err, CKPT_EFORMAT, w->at,
-               "the weight_map lists {=\"%.*s\"} in %.*s, which {does not have it}", STR_ARG(w->key),
-               STR_ARG(x->shards[w->shard].name));
-    fail_hint(x->err,
-              "index and shards are from different saves, or a shard has the name of a different one");
+               "the weight_map lists {=\"%.*s\"} in %.*s, which {does not have it}\n"
+               "index and shards are from different saves, or a shard has the name of a different one",
+               STR_ARG(w->key), STR_ARG(x->shards[w->shard].name));
     x->lost = true;
     return file_report_fault_as(x->f, CHECK_MISSING_TENSOR, CKPT_EFORMAT, x->err);
 }
@@ -489,9 +481,9 @@ static ckpt_status report_extra(const struct index *x, const struct shard *s, ck
 {
     if (!x->f->check)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_EFORMAT, s->at, "{\"%.*s\"} is in %.*s, but not in {=the index}", STR_ARG(key),
-               STR_ARG(s->name));
-    fail_hint(x->err, "index and shards are from different saves");
+    (void)fail(x->err, CKPT_EFORMAT, s->at,
+               "{\"%.*s\"} is in %.*s, but not in {=the index}\nindex and shards are from different saves",
+               STR_ARG(key), STR_ARG(s->name));
     return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
@@ -512,10 +504,9 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
     }
     if (!listed)
         CKPT_TRY(report_extra(x, s, key));
-    struct weight *added = arena_append(x->f->a, &x->weights, &x->n, &x->cap, sizeof *added);
-    if (!added)
+    const struct weight w = {.key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards)};
+    if (!arena_push(x->f->a, &x->weights, &x->n, &x->cap, &w, sizeof w))
         return fail_memory(x->err);
-    *added = (struct weight){.key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards)};
     return add_pair(x, s, k);
 }
 

@@ -72,8 +72,8 @@ static ckpt_status check_exists(const char *path, struct stat *st, bool *yes, ck
     *yes = lstat(path, st) == 0;
     if (*yes || errno == ENOENT)
         return CKPT_OK;
-    (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced");
-    return fail_name_file(err->status, path, err);
+    return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"), path,
+                          err);
 }
 
 /* ------------------------------------------------------------------ the index */
@@ -83,13 +83,9 @@ static ckpt_status add_shard_name(struct replaced *r, map *named, ckpt_str name,
     uint32_t before;
     if (!map_put(named, name, 0, &before))
         return fail_memory(err);
-    if (before != MAP_NONE)
-        return CKPT_OK;
-    ckpt_str *added = arena_append(r->a, &r->names, &r->nnames, &r->cap_names, sizeof *added);
-    if (!added)
-        return fail_memory(err);
-    *added = name;
-    return CKPT_OK;
+    bool ok = before != MAP_NONE ||
+              arena_push(r->a, &r->names, &r->nnames, &r->cap_names, &name, sizeof name);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* find_next_shard - moves J to the next file name in the weight_map. *IN: J is inside of that map. False:
@@ -433,6 +429,8 @@ bool replaced_by_one(const struct replaced *r)
 
 void replaced_done(struct replaced *r)
 {
+    if (!r)
+        return;
     for (size_t i = 0; i + 1 < r->n; i++)
         (void)unlink(r->files[i].second);
     for (size_t i = 0; i < r->nnames; i++)

@@ -20,7 +20,8 @@ void replaced_undo(struct replaced *r, size_t placed);
 /* replaced_by_one - removes the old index, the last of PATHS, after a single file replaced the set. False: it
  * still exists; errno is set. */
 bool replaced_by_one(const struct replaced *r);
-/* replaced_done - removes the files that only the old set has, after all new files are in place. Frees R. */
+/* replaced_done - removes the files that only the old set has, after all new files are in place. Frees R,
+ * which may be NULL. */
 void replaced_done(struct replaced *r);
 
 #endif

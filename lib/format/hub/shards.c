@@ -146,34 +146,29 @@ static const char *find_name_fault(ckpt_str name)
 static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
 {
     const char *fault = find_name_fault(name);
-    if (fault) {
-        (void)json_fail(&x->j, "shard name {\"%.*s\"} %s; it must be {=a file name without folders}",
-                        STR_ARG(name), fault);
-        fail_hint(x->err, "no library writes such a name: do not trust this index");
-        return CKPT_EFORMAT;
-    }
+    if (fault)
+        return json_fail(&x->j,
+                         "shard name {\"%.*s\"} %s; it must be {=a file name without folders}\n"
+                         "no library writes such a name: do not trust this index",
+                         STR_ARG(name), fault);
     if (!map_put(x->names, name, (uint32_t)x->nshards, out))
         return fail_memory(x->err);
     if (*out != MAP_NONE)
         return CKPT_OK;
     if (x->nshards == MAX_SHARDS)
         return fail(x->err, CKPT_ELIMIT, x->j.at, "{more} than {=%u shards}", MAX_SHARDS);
-    struct shard *added = arena_append(x->f->a, &x->shards, &x->nshards, &x->cap_shards, sizeof *added);
-    if (!added)
-        return fail_memory(x->err);
-    *out = (uint32_t)(added - x->shards);
-    *added = (struct shard){.name = name, .at = x->j.at};
-    return CKPT_OK;
+    const struct shard s = {.name = name, .at = x->j.at};
+    *out = (uint32_t)x->nshards;
+    return arena_push(x->f->a, &x->shards, &x->nshards, &x->cap_shards, &s, sizeof s) ? CKPT_OK
+                                                                                      : fail_memory(x->err);
 }
 
 /* add_listed - adds KEY, whose file is the text of the current event. */
 static ckpt_status add_listed(struct index *x, ckpt_str key, uint64_t at, bool is_group)
 {
-    struct weight *added = arena_append(x->f->a, &x->weights, &x->n, &x->cap, sizeof *added);
-    if (!added)
-        return fail_memory(x->err);
-    *added = (struct weight){.key = key, .at = at, .is_group = is_group};
-    return find_shard(x, x->j.str, &added->shard);
+    struct weight w = {.key = key, .at = at, .is_group = is_group};
+    CKPT_TRY(find_shard(x, x->j.str, &w.shard));
+    return arena_push(x->f->a, &x->weights, &x->n, &x->cap, &w, sizeof w) ? CKPT_OK : fail_memory(x->err);
 }
 
 /* read_group - reads the list of files of the group KEY, which begins with a '/'. */

@@ -225,10 +225,10 @@ static ckpt_status check_free(const struct set *s, const char *path, ckpt_error 
     bool replaces = s->kind->has_index || s->layout.nshards == 1;
     if ((s->job->opts->force && replaces) || access(path, F_OK) != 0)
         return CKPT_OK;
-    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written");
-    fail_hint(err, replaces ? "use -f to replace it"
-                            : "the files of a split GGUF are not replaced: remove them first");
-    return fail_name_file(err->status, path, err);
+    ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written\n%s",
+                          replaces ? "use -f to replace it"
+                                   : "the files of a split GGUF are not replaced: remove them first");
+    return fail_name_file(st, path, err);
 }
 
 /* find_single - sets s->single to the single file that the set replaces, if it exists. */
@@ -242,10 +242,9 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
     bool leads = there && (!link || stat(one, &st) == 0);
     if (!there && (errno == ENOENT || errno == ENOTDIR))
         return CKPT_OK;
-    if (!leads && !(link && errno == ENOENT)) {
-        (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced");
-        return fail_name_file(err->status, one, err);
-    }
+    if (!leads && !(link && errno == ENOENT))
+        return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"), one,
+                              err);
     if (leads)
         CKPT_TRY(shards_contain_file(s->p->file, &st, &s->single_is_input, err));
     s->single = one;
@@ -260,10 +259,9 @@ static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
     for (size_t i = 0; *out && i <= f->nparts; i++) {
         const char *path = i < f->nparts ? f->parts[i]->path : f->path;
         bool there = path && stat(path, &is) == 0;
-        if (path && !there && errno != ENOENT && errno != ENOTDIR) {
-            (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again");
-            return fail_name_file(err->status, path, err);
-        }
+        if (path && !there && errno != ENOENT && errno != ENOTDIR)
+            return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"), path,
+                                  err);
         if (there && !map_put_num(*out, (uint64_t)is.st_ino, 0, NULL))
             return fail_memory(err);
     }
@@ -326,14 +324,6 @@ static ckpt_status place_files(struct set *s, ckpt_error *err)
     return st;
 }
 
-/* remove_replaced_set - removes the old files, after the new set is in place. */
-static void remove_replaced_set(struct set *s)
-{
-    if (s->old)
-        replaced_done(s->old);
-    s->old = NULL;
-}
-
 /* undo_set - restores the old files, unless the new set is complete. */
 static void undo_set(struct set *s, size_t from)
 {
@@ -343,7 +333,7 @@ static void undo_set(struct set *s, size_t from)
     if (s->complete || (s->layout.nshards > 1 && s->placed == count_files(s) && !s->single_stays)) {
         if (s->single && !s->single_is_input)
             (void)unlink(s->single);
-        remove_replaced_set(s);
+        replaced_done(s->old);
         return;
     }
     for (size_t i = from; i < end; i++)
@@ -351,7 +341,6 @@ static void undo_set(struct set *s, size_t from)
             (void)unlink(s->p->outputs[i]);
     if (s->old)
         replaced_undo(s->old, s->placed);
-    s->old = NULL;
     if (s->made_folder)
         (void)rmdir((const char *)s->folder.data);
     s->p->noutputs = from;
@@ -481,10 +470,10 @@ static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
         st = place_files(s, err);
     if (st == CKPT_OK)
         st = remove_single(s, err);
-    if (st != CKPT_OK)
-        undo_set(s, outputs);
+    if (st == CKPT_OK)
+        replaced_done(s->old);
     else
-        remove_replaced_set(s);
+        undo_set(s, outputs);
     return st;
 }
 
@@ -504,10 +493,10 @@ static ckpt_status write_single(struct set *s, ckpt_error *err)
     s->complete = st == CKPT_OK;
     if (st == CKPT_OK && s->old)
         st = sync_folder(s, err);
-    if (st != CKPT_OK)
-        undo_set(s, outputs);
+    if (st == CKPT_OK)
+        replaced_done(s->old);
     else
-        remove_replaced_set(s);
+        undo_set(s, outputs);
     return st;
 }
 

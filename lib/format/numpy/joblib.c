@@ -5,8 +5,8 @@
  * Refused: files that unpack to more than file_max_unpacked allows, or to anything but such a pickle. */
 #include "codec/pickle_read.h"
 #include "format/numpy/numpy.h"
+#include "format/recognize.h"
 #include "format/torch/graph.h"
-#include "format/unpack.h"
 
 #define ENOUGH 65536u /* bytes in which a dump of arrays has imported joblib's wrapper */
 
@@ -24,7 +24,7 @@ static bool probe(const struct probe *p)
     source *head = NULL;
     if (p->directory)
         return false;
-    const struct signature *s = unpack_kind(p);
+    const struct signature *s = recognize_compression(p);
     if (!s)
         return recognize_as(p, SIGN_JOBLIB) && !p->z;
     (void)unpack_some(p->src, s, ENOUGH, &head, NULL);
@@ -38,7 +38,7 @@ static void free_unpacked(void *unpacked) { source_unref(unpacked); }
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     source *unpacked;
-    const struct signature *s = unpack_kind(f->probe);
+    const struct signature *s = recognize_compression(f->probe);
     if (!s)
         return torch_read_pickle(f, f->src, err);
     ckpt_status st = unpack_whole(f, s, &unpacked, err);

@@ -19,14 +19,6 @@
 #include "core/check.h"
 #include "core/dtype.h"
 
-/* get_parent_folder - returns the start of NAME up to its last '/', or an empty text. */
-static ckpt_str get_parent_folder(ckpt_str name)
-{
-    while (name.len && name.ptr[name.len - 1] != '/')
-        name.len--;
-    return name;
-}
-
 bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)
 {
     ckpt_str first = z->n ? z->entries[0].name : str_of("", 0);
@@ -34,7 +26,7 @@ bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)
     first.len = slash == SIZE_MAX ? 0 : slash + 1;
     *ambiguous = false;
     for (size_t i = 0; i < z->n; i++) {
-        ckpt_str name = z->entries[i].name, folder = get_parent_folder(name), file = STR_LIT("data.pkl");
+        ckpt_str name = z->entries[i].name, folder = str_folder(name), file = STR_LIT("data.pkl");
         if (name.len - folder.len != file.len || !str_ends_any_case(name, file))
             continue;
         if (str_eq(folder, first)) {
@@ -146,10 +138,9 @@ static ckpt_status require_unique_name(const struct torch_archive *ta, size_t i,
     const struct zip_entry *e = &ta->z->entries[i];
     if (!e->duplicate)
         return CKPT_OK;
-    (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header),
-               "{2 records} have this name, {=1} may; readers disagree on which one counts");
-    fail_where(err, "%.*s", STR_ARG(e->name));
-    return CKPT_EFORMAT;
+    return fail_name_part(fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header),
+                               "{2 records} have this name, {=1} may; readers disagree on which one counts"),
+                          e->name, err);
 }
 
 ckpt_status torch_archive_open_record(struct torch_archive *ta, size_t i, source **out, ckpt_error *err)
@@ -194,10 +185,9 @@ ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *e
     ta->big_endian = str_is(word, "big");
     if (ta->big_endian)
         return CKPT_OK;
-    (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->entries[i].header),
-               "the byte order is {\"%.*s\"}, neither {=little nor big}", STR_ARG(word));
-    fail_where(err, "%.*sbyteorder", STR_ARG(ta->top));
-    return CKPT_EFORMAT;
+    ckpt_status st = fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->entries[i].header),
+                          "the byte order is {\"%.*s\"}, neither {=little nor big}", STR_ARG(word));
+    return fail_name_part(st, ta->z->entries[i].name, err);
 }
 
 /* ------------------------------------------------------------------ pickles */
@@ -219,13 +209,10 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
 
 static ckpt_status keep_pickle_source(struct torch_archive *ta, source *s, ckpt_error *err)
 {
-    source **added = arena_append(ta->f->a, &ta->kept, &ta->nkept, &ta->cap_kept, sizeof *added);
-    if (!added) {
-        source_unref(s);
-        return fail_memory(err);
-    }
-    *added = s;
-    return CKPT_OK;
+    if (arena_push(ta->f->a, &ta->kept, &ta->nkept, &ta->cap_kept, &s, sizeof s))
+        return CKPT_OK;
+    source_unref(s);
+    return fail_memory(err);
 }
 
 static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *e, source *s,
@@ -252,13 +239,12 @@ static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt
 {
     if (e->usize <= (16u << 20) || e->usize / 200 <= e->csize)
         return CKPT_OK;
-    (void)fail(err, CKPT_ELIMIT, source_pos(z->src, e->header),
-               "%llu bytes inflate to {%llu}; no pickle of tensors packs more than {=200-fold}",
-               (unsigned long long)e->csize, (unsigned long long)e->usize);
-    fail_hint(
-        err, "the archive is made to fill memory; if you trust it, unpack it and pack it again uncompressed");
-    fail_where(err, "%.*s", STR_ARG(e->name));
-    return CKPT_ELIMIT;
+    ckpt_status st = fail(
+        err, CKPT_ELIMIT, source_pos(z->src, e->header),
+        "%llu bytes inflate to {%llu}; no pickle of tensors packs more than {=200-fold}\n"
+        "the archive is made to fill memory; if you trust it, unpack it and pack it again uncompressed",
+        (unsigned long long)e->csize, (unsigned long long)e->usize);
+    return fail_name_part(st, e->name, err);
 }
 
 ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_value **root, ckpt_error *err)
@@ -273,9 +259,8 @@ ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_va
     CKPT_TRY(keep_pickle_source(ta, s, err));
     ta->pickle = e;
     ckpt_status st = run_pickle(ta, e, s, root, err);
-    if (st == CKPT_OK)
-        return st;
-    torch_archive_add_context(ta, i, err);
+    if (st != CKPT_OK)
+        torch_archive_add_context(ta, i, err);
     return st;
 }
 
@@ -310,9 +295,10 @@ static ckpt_status handle_missing_record(struct torch_archive *ta, const struct 
     }
     /* A missing record has no offset: the error has the offset of the central directory. */
     (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
-               "{=the record of a storage of %llu elements} is {missing}", (unsigned long long)pid->numel);
+               "{=the record of a storage of %llu elements} is {missing}\n"
+               "the archive was cut, or packed again without this record; `unzip -l` lists its records",
+               (unsigned long long)pid->numel);
     fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
-    fail_hint(err, "the archive was cut, or packed again without this record; `unzip -l` lists its records");
     return file_report_fault(ta->f, CKPT_ETRUNCATED, err);
 }
 
@@ -389,10 +375,7 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
     ckpt_status st = torch_archive_require(ta, record, &i, k->err);
     if (st == CKPT_OK)
         st = torch_archive_open_record(ta, i, &x.src, k->err);
-    if (st != CKPT_OK) {
-        fail_where(k->err, "%.*s", STR_ARG(name));
-        return st;
-    }
+    CKPT_TRY(fail_name_part(st, name, k->err));
     const struct zip_entry *e = &ta->z->entries[i];
     x.nbytes = e->usize;
     x.key = e->name;

@@ -129,10 +129,9 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
     ckpt_status st = open_embedded(ta, record, &e.embedded, err);
     if (st == CKPT_OK)
         st = add_contents(&e);
-    if (st != CKPT_OK) {
+    if (st != CKPT_OK)
         fail_where(err, "%.*s%s", STR_ARG(ta->top), record);
-        return st;
-    }
+    CKPT_TRY(st);
     const ckpt_value *root = file_replacement(e.embedded, e.embedded->root);
     return value_put(a, mapping, k, (ckpt_value *)(uintptr_t)root) ? CKPT_OK : fail_memory(err);
 }

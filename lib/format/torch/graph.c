@@ -364,13 +364,11 @@ bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name,
 ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *of,
                                  ckpt_str name, const ckpt_value *object, ckpt_error *err)
 {
-    struct torch_module *added = arena_append(a, &list->at, &list->n, &list->cap, sizeof *added);
     ckpt_str prefix = arena_printf(a, "%.*s%.*s.", (int)of->prefix.len, of->prefix.ptr, (int)name.len,
                                    name.ptr);
-    if (!added || !prefix.ptr)
-        return fail_memory(err);
-    *added = (struct torch_module){object, prefix, of->depth + 1};
-    return CKPT_OK;
+    const struct torch_module module = {object, prefix, of->depth + 1};
+    bool ok = prefix.ptr && arena_push(a, &list->at, &list->n, &list->cap, &module, sizeof module);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* push_submodules - appends the submodules of OF to LIST, last first. */

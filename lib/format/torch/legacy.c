@@ -58,15 +58,13 @@ static bool probe_legacy(const struct probe *p)
 
 static ckpt_status add_pid(struct legacy *l, struct torch_pid *pid)
 {
-    uint32_t old;
     if (map_get(l->keys, pid->key) != MAP_NONE)
         return CKPT_OK;
     CKPT_TRY(torch_pid_keep(l->f->a, pid, l->err));
-    struct legacy_storage *added = arena_append(l->f->a, &l->storages, &l->n, &l->cap, sizeof *added);
-    if (!added || !map_put(l->keys, pid->key, (uint32_t)(added - l->storages), &old))
-        return fail_memory(l->err);
-    *added = (struct legacy_storage){.pid = *pid};
-    return CKPT_OK;
+    const struct legacy_storage s = {.pid = *pid};
+    bool ok = map_put(l->keys, pid->key, (uint32_t)l->n, NULL) &&
+              arena_push(l->f->a, &l->storages, &l->n, &l->cap, &s, sizeof s);
+    return ok ? CKPT_OK : fail_memory(l->err);
 }
 
 static ckpt_status collect_pids(struct legacy *l)
@@ -166,19 +164,16 @@ static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool main
         return fail_memory(l->err);
     l->facts = main ? facts : l->facts;
     ckpt_status st = pickle_read(l->f->a, l->src, *pos, l->src->size, facts, out, pos, l->err);
-    if (st != CKPT_OK)
-        fail_where(l->err, "%s", what);
-    return st;
+    return fail_name_part(st, str_c(what), l->err);
 }
 
 static ckpt_status fail_version(const struct legacy *l, const ckpt_value *v)
 {
     char is[64];
     value_show(v, 4, is, sizeof is);
-    (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset), "it is {%s}, torch writes {=%d}", is,
-               PROTOCOL_VERSION);
-    fail_where(l->err, "protocol version");
-    return CKPT_EFORMAT;
+    ckpt_status st = fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset),
+                          "it is {%s}, torch writes {=%d}", is, PROTOCOL_VERSION);
+    return fail_name_part(st, STR_LIT("protocol version"), l->err);
 }
 
 static ckpt_status read_stream(struct legacy *l)

@@ -71,13 +71,11 @@ static ckpt_dtype get_dtype(uint64_t number)
 static ckpt_status push(struct mobile *m, uint32_t value, const struct pending *in, ckpt_str last)
 {
     arena *a = m->b.a;
-    struct pending *added = arena_append(a, &m->stack, &m->n, &m->cap, sizeof *added);
     ckpt_str name = arena_printf(a, "%.*s%s%.*s", (int)in->name.len, in->name.ptr, in->name.len ? "." : "",
                                  (int)last.len, last.ptr); /* bounded: texts have 2^20 bytes */
-    if (!added || !name.ptr)
-        return fail_memory(m->b.err);
-    *added = (struct pending){value, in->depth + 1, name}; /* bounded: by max_depth */
-    return CKPT_OK;
+    const struct pending p = {value, in->depth + 1, name}; /* bounded: by max_depth */
+    bool ok = name.ptr && arena_push(a, &m->stack, &m->n, &m->cap, &p, sizeof p);
+    return ok ? CKPT_OK : fail_memory(m->b.err);
 }
 
 /* read_sizes - reads the vector V of i32, which must not be negative, to an array in the arena. */
@@ -261,9 +259,7 @@ static ckpt_status visit_all(struct mobile *m, uint32_t state)
             return fail(m->b.err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                         "{values in each other} without end, or deeper than {=%u}", f->limits.max_depth);
         ckpt_status st = visit(m, &p);
-        if (st != CKPT_OK && !m->b.err->where[0])
-            fail_where(m->b.err, "%.*s", STR_ARG(p.name));
-        CKPT_TRY(st);
+        CKPT_TRY(m->b.err->where[0] ? st : fail_name_part(st, p.name, m->b.err));
     }
     return CKPT_OK;
 }

@@ -61,13 +61,12 @@ static ckpt_status fail_no_storage(void *user, const struct torch_pid *pid, stru
 static ckpt_status fail_no_magic(ckpt_file *f, uint64_t next, ckpt_error *err)
 {
     char type[64];
-    (void)fail(err, CKPT_EFORMAT, source_pos(f->src, 0),
-               "a pickle of {one %s}, and %llu bytes after it; a torch stream begins with {=the int "
-               "0x1950a86a20f9469cfc6c}",
-               ckpt_value_type_name(f->root, type, sizeof type), (unsigned long long)(f->src->size - next));
-    fail_hint(err, "if torch wrote it, it is damaged: get the file again");
-    fail_where(err, "magic number");
-    return CKPT_EFORMAT;
+    ckpt_status st = fail(
+        err, CKPT_EFORMAT, source_pos(f->src, 0),
+        "a pickle of {one %s}, and %llu bytes after it; a torch stream begins with {=the int "
+        "0x1950a86a20f9469cfc6c}\nif torch wrote it, it is damaged: get the file again",
+        ckpt_value_type_name(f->root, type, sizeof type), (unsigned long long)(f->src->size - next));
+    return fail_name_part(st, STR_LIT("magic number"), err);
 }
 
 /* is_joblib - returns true if FACTS list a joblib class, whose arrays follow its import in the stream. */

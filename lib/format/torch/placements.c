@@ -1,4 +1,4 @@
-/* placements.c - see placements.h.
+/* placements.c - computes which part of a tensor the DTensor or ShardedTensor of one rank holds.
  *
  * A DTensor has the mesh of ranks, the coordinates of its rank in the mesh, and for each dimension of the
  * mesh a placement: Shard(dim), Replicate … A dimension of SIZE that is sharded over N ranks has shards of
@@ -6,8 +6,6 @@
  * dimension of the tensor, the first does so first. _StridedShard, which FSDP2 over tensor parallelism
  * writes, applies after all others. A ShardedTensor lists the offsets of its shards. Sources:
  * torch/distributed/tensor/_utils.py, torch/distributed/_shard/sharded_tensor/metadata.py. */
-#include "format/torch/placements.h"
-
 #include "base/checked.h"
 #include "format/torch/internal.h"
 

@@ -152,7 +152,6 @@ static ckpt_status read_class(struct script *s, const ckpt_value *klass, struct 
 
 static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct script_class *out)
 {
-    uint32_t old;
     ckpt_str module = value_module(klass), own = value_name(klass);
     ckpt_str name = arena_printf(s->f->a, "%.*s.%.*s", (int)module.len, module.ptr, (int)own.len, own.ptr);
     if (!name.ptr)
@@ -162,13 +161,11 @@ static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct s
         *out = s->classes[at];
         return CKPT_OK;
     }
-    struct script_class *added = arena_append(s->f->a, &s->classes, &s->nclasses, &s->cap_classes,
-                                              sizeof *added);
-    if (!added || !map_put(s->class_of, name, (uint32_t)(added - s->classes), &old))
+    *out = (struct script_class){.module = true};
+    CKPT_TRY(read_class(s, klass, out));
+    if (!map_put(s->class_of, name, (uint32_t)s->nclasses, NULL) ||
+        !arena_push(s->f->a, &s->classes, &s->nclasses, &s->cap_classes, out, sizeof *out))
         return fail_memory(s->err);
-    *added = (struct script_class){.module = true};
-    CKPT_TRY(read_class(s, klass, added));
-    *out = *added;
     if (!out->known)
         file_notice(s->f, "the archive does not define class %.*s; every tensor in it is listed",
                     STR_ARG(name));
@@ -223,12 +220,10 @@ static ckpt_status get_detached(struct script *s, ckpt_value *v, ckpt_value **ou
         *out = s->copies[i];
         return CKPT_OK;
     }
-    ckpt_value **added = arena_append(s->f->a, &s->copies, &s->ncopies, &s->cap_copies, sizeof *added);
-    *out = added ? make_detached(s, v) : NULL;
-    if (!*out || !map_set_num(s->copy_of, map_ptr(v), (uint32_t)(added - s->copies)))
-        return fail_memory(s->err);
-    *added = *out;
-    return CKPT_OK;
+    *out = make_detached(s, v);
+    bool ok = *out && map_set_num(s->copy_of, map_ptr(v), (uint32_t)s->ncopies) &&
+              arena_push(s->f->a, &s->copies, &s->ncopies, &s->cap_copies, out, sizeof *out);
+    return ok ? CKPT_OK : fail_memory(s->err);
 }
 
 static ckpt_status add_entry(struct script *s, ckpt_str prefix, ckpt_str name, ckpt_value *v)

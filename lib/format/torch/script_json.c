@@ -14,6 +14,7 @@
 #include "core/dtype.h"
 #include "codec/json_scan.h"
 #include "format/torch/archive.h"
+
 struct parameter {
     ckpt_str name;
     uint64_t tensor;
@@ -80,23 +81,19 @@ static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
 
 static ckpt_status add_module(struct model *m, uint32_t parent, uint32_t *out)
 {
-    struct module *added = arena_append(m->a, &m->modules, &m->nmodules, &m->cap_modules, sizeof *added);
-    if (!added)
-        return fail_memory(m->err);
-    *added = (struct module){.prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
-    *out = (uint32_t)(added - m->modules);
-    return CKPT_OK;
+    const struct module module = {.prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
+    *out = (uint32_t)m->nmodules;
+    return arena_push(m->a, &m->modules, &m->nmodules, &m->cap_modules, &module, sizeof module)
+               ? CKPT_OK
+               : fail_memory(m->err);
 }
 
 static ckpt_status add_parameter(struct model *m, uint32_t module, const struct parameter *p)
 {
-    struct parameter *added = arena_append(m->a, &m->parameters, &m->nparameters, &m->cap_parameters,
-                                           sizeof *added);
-    if (!added)
-        return fail_memory(m->err);
-    *added = *p;
     struct module *to = &m->modules[module];
-    uint32_t at = (uint32_t)(added - m->parameters);
+    uint32_t at = (uint32_t)m->nparameters;
+    if (!arena_push(m->a, &m->parameters, &m->nparameters, &m->cap_parameters, p, sizeof *p))
+        return fail_memory(m->err);
     *(to->last == MAP_NONE ? &to->first : &m->parameters[to->last].next) = at;
     to->last = at;
     return CKPT_OK;
@@ -235,11 +232,8 @@ static ckpt_status read_tensor(struct model *m)
     if (!x.nstride)
         x.t.stride = NULL;
     x.t.ndim = x.ndim;
-    struct tensor *added = arena_append(m->a, &m->tensors, &m->ntensors, &m->cap_tensors, sizeof *added);
-    if (!added)
-        return fail_memory(m->err);
-    *added = x;
-    return CKPT_OK;
+    bool ok = arena_push(m->a, &m->tensors, &m->ntensors, &m->cap_tensors, &x, sizeof x);
+    return ok ? CKPT_OK : fail_memory(m->err);
 }
 
 static ckpt_status read_tensors(struct model *m)

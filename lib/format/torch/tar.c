@@ -118,10 +118,9 @@ ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool tensor
 static ckpt_status add_object(struct tar_file *t, int64_t key, const struct tar_object *o)
 {
     uint32_t old;
-    struct tar_object *added = arena_append(t->f->a, &t->objects, &t->n, &t->cap, sizeof *added);
-    if (!added || !map_put_num(t->keys, (uint64_t)key, (uint32_t)(added - t->objects), &old))
+    if (!map_put_num(t->keys, (uint64_t)key, (uint32_t)t->n, &old) ||
+        !arena_push(t->f->a, &t->objects, &t->n, &t->cap, o, sizeof *o))
         return fail_memory(t->err);
-    *added = *o;
     if (old != MAP_NONE)
         return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "key %lld comes {twice}, {=once} is allowed",
                     (long long)key);

@@ -53,21 +53,15 @@ static bool add_node(void *user, const ckpt_value *v)
     v = file_replacement(x->f, v);
     if (x->n >= MAP_NONE || x->nedges >= MAP_NONE || !map_put_num(x->number, map_ptr(v), (uint32_t)x->n, &i))
         return false;
-    if (i == MAP_NONE) {
-        struct node *added = arena_append(x->a, &x->nodes, &x->n, &x->cap, sizeof *added);
-        if (!added)
-            return false;
-        i = (uint32_t)(added - x->nodes);
-        *added = (struct node){.v = v, .edges = MAP_NONE, .lost_storage = MAP_NONE};
-    }
+    const struct node node = {.v = v, .edges = MAP_NONE, .lost_storage = MAP_NONE};
+    if (i == MAP_NONE && !arena_push(x->a, &x->nodes, &x->n, &x->cap, &node, sizeof node))
+        return false;
     if (x->parent == MAP_NONE)
         return true;
-    struct edge *edge = arena_append(x->a, &x->edges, &x->nedges, &x->cap_edges, sizeof *edge);
-    if (!edge)
-        return false;
-    *edge = (struct edge){x->parent, x->nodes[i].edges};
-    x->nodes[i].edges = (uint32_t)(edge - x->edges);
-    return true;
+    struct node *child = &x->nodes[i == MAP_NONE ? x->n - 1 : i];
+    const struct edge edge = {x->parent, child->edges};
+    child->edges = (uint32_t)x->nedges;
+    return arena_push(x->a, &x->edges, &x->nedges, &x->cap_edges, &edge, sizeof edge);
 }
 
 /* find_lost_storage - returns the storage that persistent id V names if it is lost; else MAP_NONE. */
@@ -185,13 +179,11 @@ static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
 static ckpt_status add_container(struct lost_search *x, uint32_t node, uint32_t parent, uint32_t depth,
                                  struct step s)
 {
-    struct container *added = arena_append(x->a, &x->containers, &x->ncontainers, &x->cap_containers,
-                                           sizeof *added);
-    if (!added || x->ncontainers > MAP_NONE)
-        return fail_memory(x->err);
-    *added = (struct container){node, parent, depth, s};
+    const struct container c = {node, parent, depth, s};
     x->nodes[node].entered = true;
-    return CKPT_OK;
+    return arena_push(x->a, &x->containers, &x->ncontainers, &x->cap_containers, &c, sizeof c)
+               ? CKPT_OK
+               : fail_memory(x->err);
 }
 
 /* visit_entry - visits V, which is entry S of container PARENT. */

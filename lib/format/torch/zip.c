@@ -19,7 +19,6 @@
 #include "format/torch/zip.h"
 
 #include "format/torch/archive.h"
-#include "format/torch/placements.h"
 
 static bool probe_zip(const struct probe *p)
 {
@@ -119,11 +118,11 @@ static void guess_producer(struct torch_archive *ta, const struct zip_entry *pic
 
 static ckpt_status fail_two_checkpoints(const zip *z, ckpt_error *err)
 {
-    (void)fail(err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header),
-               "several folders of the archive hold {=a \"data.pkl\"}, that of the first entry {does not}");
-    fail_where(err, "%.*s", STR_ARG(z->entries[0].name));
-    fail_hint(err, "`unzip` it and name the one checkpoint that is meant");
-    return CKPT_EFORMAT;
+    ckpt_status st = fail(
+        err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header),
+        "several folders of the archive hold {=a \"data.pkl\"}, that of the first entry {does not}\n"
+        "`unzip` it and name the one checkpoint that is meant");
+    return fail_name_part(st, z->entries[0].name, err);
 }
 
 static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)

@@ -23,12 +23,11 @@
 static ckpt_status map_node_storage(struct torch_writer *w, const ckpt_value *node, struct storage *s,
                                     bool cast, ckpt_error *err)
 {
-    struct torch_node_storage *added = arena_append(w->p->a, &w->node_storages, &w->nnode_storages,
-                                                    &w->cap_node_storages, sizeof *added);
-    if (!added || !map_set_num(w->storage_of, map_ptr(node), (uint32_t)(added - w->node_storages)))
-        return fail_memory(err);
-    *added = (struct torch_node_storage){s, cast};
-    return CKPT_OK;
+    const struct torch_node_storage of = {s, cast};
+    bool ok = map_set_num(w->storage_of, map_ptr(node), (uint32_t)w->nnode_storages) &&
+              arena_push(w->p->a, &w->node_storages, &w->nnode_storages, &w->cap_node_storages, &of,
+                         sizeof of);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* is_found_by_key - returns true if the key of node V alone identifies its storage in F. False if F has
@@ -114,10 +113,8 @@ static ckpt_status assign_number(struct torch_writer *w, struct storage *s, uint
     *out = s->number ? s->number - 1 : (uint32_t)w->n; /* s->number is 0 before the first use, else 1 more */
     if (s->number)
         return CKPT_OK;
-    struct storage **added = arena_append(w->p->a, &w->items, &w->n, &w->cap, sizeof *added);
-    if (!added)
+    if (!arena_push(w->p->a, &w->items, &w->n, &w->cap, &s, sizeof s))
         return fail_memory(err);
-    *added = s;
     s->number = (uint32_t)w->n;
     return checked_add(w->total, s->s.nbytes, &w->total)
                ? CKPT_OK
@@ -141,13 +138,10 @@ static struct torch_mask *get_mask(struct torch_writer *w, const ckpt_value *nod
     if (i != MAP_NONE)
         return &w->masks[i];
     uint32_t n = count_entries(node);
-    bool *out = arena_array(w->p->a, n, sizeof *out);
-    if (!out || !map_set_num(w->left_out, map_ptr(node), (uint32_t)w->nmasks))
-        return NULL;
-    struct torch_mask *added = arena_append(w->p->a, &w->masks, &w->nmasks, &w->cap_masks, sizeof *added);
-    if (added)
-        *added = (struct torch_mask){out, n};
-    return added;
+    const struct torch_mask mask = {arena_array(w->p->a, n, sizeof *mask.out), n};
+    bool ok = mask.out && map_set_num(w->left_out, map_ptr(node), (uint32_t)w->nmasks) &&
+              arena_push(w->p->a, &w->masks, &w->nmasks, &w->cap_masks, &mask, sizeof mask);
+    return ok ? &w->masks[w->nmasks - 1] : NULL;
 }
 
 /* get_last_step - returns the step that leads to R; NULL: R is the root or a component. */
@@ -618,12 +612,9 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
 static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *v, const ckpt_value *by,
                                       ckpt_error *err)
 {
-    const ckpt_value **added = arena_append(w->p->a, &w->replacements, &w->nreplacements,
-                                            &w->cap_replacements, sizeof *added);
-    if (!added || !map_set_num(w->rewritten, map_ptr(v), (uint32_t)(added - w->replacements)))
-        return fail_memory(err);
-    *added = by;
-    return CKPT_OK;
+    bool ok = map_set_num(w->rewritten, map_ptr(v), (uint32_t)w->nreplacements) &&
+              arena_push(w->p->a, &w->replacements, &w->nreplacements, &w->cap_replacements, &by, sizeof by);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* find_replacement - returns what F or one of its shards writes instead of V, such as the state dict of a
