@@ -49,23 +49,23 @@ static bool count_bytes(const ckpt_value *shape, const struct numpy_dtype *d, ui
 /* take_elements - skips the next N bytes and returns them as a BYTES node, a span of the file; or NULL. */
 static ckpt_value *take_elements(struct machine *m, uint64_t n)
 {
-    ckpt_value *v = value_new(m->a, CKPT_V_BYTES, machine_offset(m));
-    struct value_span *s = ARENA_NEW(m->a, struct value_span);
+    ckpt_value *v = value_new(m->u.a, CKPT_V_BYTES, unpickler_offset(&m->u));
+    struct value_span *s = ARENA_NEW(m->u.a, struct value_span);
     if (!v || !s) {
-        machine_fail_memory(m);
+        unpickler_fail_memory(&m->u);
         return NULL;
     }
-    *s = (struct value_span){m->r.src, machine_offset(m), n, n};
+    *s = (struct value_span){m->u.r.src, unpickler_offset(&m->u), n, n};
     v->flags |= VALUE_SPAN;
     v->u.span = s;
-    return machine_skip(m, n) ? v : NULL;
+    return unpickler_skip(&m->u, n) ? v : NULL;
 }
 
 /* make_array - turns V into an array of the shape, dtype and order in the state WRAPPER, as numpy pickles it:
  * _reconstruct(ndarray, (0,), b'b') with BUILD (1, shape, dtype, fortran_order, DATA). */
 static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapper, ckpt_value *data)
 {
-    arena *a = m->a;
+    arena *a = m->u.a;
     ckpt_str order;
     ckpt_value *zero = value_int(a, 0), *b = value_new(a, CKPT_V_BYTES, v->offset);
     ckpt_value *empty = zero ? value_tuple(a, 1, &zero) : NULL;
@@ -76,7 +76,7 @@ static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapp
     struct value_more *more = value_more(a, v);
     ckpt_value *call = value_global(a, STR_LIT("numpy.core.multiarray"), STR_LIT("_reconstruct"), v->offset);
     if (!empty || !b || !fortran || !state[0] || !more || !call)
-        return machine_fail_memory(m);
+        return unpickler_fail_memory(&m->u);
     b->u.str = STR_LIT("b");
     fortran->u.b = value_text(value_get(wrapper, "order"), &order) && str_is(order, "F");
     v->call = CALL_REDUCE;
@@ -84,7 +84,7 @@ static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapp
     v->u.call.args = value_tuple(a, 3, args);
     more->states[0] = value_tuple(a, 5, state);
     more->nstates = 1;
-    return (v->u.call.args && more->states[0]) || machine_fail_memory(m);
+    return (v->u.call.args && more->states[0]) || unpickler_fail_memory(&m->u);
 }
 
 /* take_objects - reads the next bytes as a pickle, as joblib does by pickle.load, and turns V into its
@@ -92,22 +92,22 @@ static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapp
 static bool take_objects(struct machine *m, ckpt_value *v)
 {
     ckpt_value *root;
-    uint64_t next, from = machine_offset(m);
-    m->status = pickle_read(m->a, m->r.src, from, m->r.end, NULL, &root, &next, m->err);
-    if (m->status != CKPT_OK)
+    uint64_t next, from = unpickler_offset(&m->u);
+    m->u.status = pickle_read(m->u.a, m->u.r.src, from, m->u.r.end, NULL, &root, &next, m->u.err);
+    if (m->u.status != CKPT_OK)
         return false;
     if (root->type != CKPT_V_CALL)
-        return machine_fail(m, CKPT_EFORMAT,
-                            "is followed by a pickle that makes {no array}, for {=one of objects}");
+        return unpickler_fail(&m->u, CKPT_EFORMAT,
+                              "is followed by a pickle that makes {no array}, for {=one of objects}");
     *(struct value_object *)(void *)v = *(const struct value_object *)(const void *)root;
-    return machine_skip(m, next - from); /* bounded: the pickle was read from there */
+    return unpickler_skip(&m->u, next - from); /* bounded: the pickle was read from there */
 }
 
 /* skip_padding - skips a byte, and as many bytes after it as its value. */
 static bool skip_padding(struct machine *m)
 {
-    const unsigned char *n = machine_take(m, 1);
-    return n && machine_skip(m, *n);
+    const unsigned char *n = unpickler_take(&m->u, 1);
+    return n && unpickler_skip(&m->u, *n);
 }
 
 bool joblib_take_array(struct machine *m, ckpt_value *v)
@@ -119,16 +119,17 @@ bool joblib_take_array(struct machine *m, ckpt_value *v)
         return true;
     const ckpt_value *padded = value_get(state, "numpy_array_alignment_bytes");
     if (!is_array_class(value_get(state, "subclass")))
-        return machine_fail(m, CKPT_EUNSUPPORTED,
-                            "makes an array of joblib of {another class} than {=ndarray}");
+        return unpickler_fail(&m->u, CKPT_EUNSUPPORTED,
+                              "makes an array of joblib of {another class} than {=ndarray}");
     const ckpt_value *dtype = value_get(state, "dtype");
     if (!dtype || !numpy_dtype_of(dtype, &d) || !count_bytes(value_get(state, "shape"), &d, &bytes))
-        return machine_fail(m, CKPT_EFORMAT,
-                            "makes an array of joblib {of unknown size}: its state has to have {=a shape and "
-                            "a dtype of fixed size}");
-    if (m->frame_end != UINT64_MAX && machine_offset(m) < m->frame_end)
-        return machine_fail(m, CKPT_EFORMAT,
-                            "makes an array of joblib {inside a frame}, which {=ends before it}");
+        return unpickler_fail(
+            &m->u, CKPT_EFORMAT,
+            "makes an array of joblib {of unknown size}: its state has to have {=a shape and "
+            "a dtype of fixed size}");
+    if (m->frame_end != UINT64_MAX && unpickler_offset(&m->u) < m->frame_end)
+        return unpickler_fail(&m->u, CKPT_EFORMAT,
+                              "makes an array of joblib {inside a frame}, which {=ends before it}");
     m->frame_end = UINT64_MAX;
     if (d.kind == 'O')
         return take_objects(m, v);

@@ -24,8 +24,6 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
 
-#define fail_op(m, ...) machine_fail(m, CKPT_EFORMAT, __VA_ARGS__)
-
 static const char *get_kind_name(const ckpt_value *v)
 {
     static const char *const names[] = {
@@ -67,16 +65,16 @@ static ckpt_value *read_global(struct machine *m)
 
 static bool op_stack_global(struct machine *m)
 {
-    if (!machine_need(m, 2))
+    if (!unpickler_need(&m->u, 2))
         return false;
-    ckpt_value *module = m->stack[m->top - 2], *name = m->stack[m->top - 1];
+    ckpt_value *module = m->stack[m->u.top - 2], *name = m->stack[m->u.top - 1];
     ckpt_str both[2];
     if (!value_text(module, &both[0]) || !value_text(name, &both[1]))
         return fail_op(m, "must have {=the texts of a module and a name}, found {%s and %s}",
                        get_kind_name(module), get_kind_name(name));
     if (both[0].len > MACHINE_NAME || both[1].len > MACHINE_NAME)
         return fail_op(m, "has a name of {more} than {=%u bytes}", MACHINE_NAME);
-    m->top -= 2;
+    m->u.top -= 2;
     return machine_push(m, machine_global(m, both[0], both[1]));
 }
 
@@ -98,36 +96,37 @@ static bool check_arguments(struct machine *m, const ckpt_value *v)
 
 static bool op_call(struct machine *m, enum value_call_kind how)
 {
-    if (!machine_need(m, 2))
+    if (!unpickler_need(&m->u, 2))
         return false;
-    ckpt_value *callable = m->stack[m->top - 2], *args = m->stack[m->top - 1];
+    ckpt_value *callable = m->stack[m->u.top - 2], *args = m->stack[m->u.top - 1];
     if (!check_callable(m, callable) || !check_arguments(m, args))
         return false;
-    m->top -= 2;
+    m->u.top -= 2;
     return machine_push(m, machine_call(m, how, callable, args));
 }
 
 /* get_more - returns the value_more of CALL, which is allocated if needed, for writing; NULL: failed. */
 static struct value_more *get_more(struct machine *m, ckpt_value *call)
 {
-    struct value_more *more = value_more(m->a, call);
+    struct value_more *more = value_more(m->u.a, call);
     if (!more)
-        machine_fail_memory(m);
+        unpickler_fail_memory(&m->u);
     return more;
 }
 
 static bool op_newobj_ex(struct machine *m)
 {
-    if (!machine_need(m, 3))
+    if (!unpickler_need(&m->u, 3))
         return false;
-    ckpt_value *klass = m->stack[m->top - 3], *args = m->stack[m->top - 2], *kwargs = m->stack[m->top - 1];
+    ckpt_value *klass = m->stack[m->u.top - 3], *args = m->stack[m->u.top - 2],
+               *kwargs = m->stack[m->u.top - 1];
     if (!check_callable(m, klass) || !check_arguments(m, args))
         return false;
     if (kwargs->type != CKPT_V_DICT && kwargs->type != CKPT_V_CALL && kwargs->type != CKPT_V_PERSID)
         return fail_op(m,
                        "has {%s} for keyword arguments, made at byte 0x%" PRIx64 "; {=a dict} belongs there",
                        get_kind_name(kwargs), kwargs->offset);
-    m->top -= 3;
+    m->u.top -= 3;
     ckpt_value *v = machine_call(m, CALL_NEWOBJ_EX, klass, args);
     struct value_more *more = v ? get_more(m, v) : NULL;
     if (!more)
@@ -139,15 +138,15 @@ static bool op_newobj_ex(struct machine *m)
 static bool op_obj(struct machine *m)
 {
     size_t from;
-    if (!machine_pop_mark(m, &from))
+    if (!unpickler_pop_mark(&m->u, &from))
         return false;
-    if (m->top == from)
+    if (m->u.top == from)
         return fail_op(m, "finds {0 values} above the MARK; {=a class} belongs there");
     ckpt_value *klass = m->stack[from];
     if (!check_callable(m, klass))
         return false;
-    ckpt_value *args = machine_tuple(m, m->top - from - 1);
-    m->top = from;
+    ckpt_value *args = machine_tuple(m, m->u.top - from - 1);
+    m->u.top = from;
     return args && machine_push(m, machine_call(m, CALL_OBJ, klass, args));
 }
 
@@ -155,10 +154,10 @@ static bool op_inst(struct machine *m)
 {
     size_t from;
     ckpt_value *klass = read_global(m);
-    if (!klass || !machine_pop_mark(m, &from))
+    if (!klass || !unpickler_pop_mark(&m->u, &from))
         return false;
-    ckpt_value *args = machine_tuple(m, m->top - from);
-    m->top = from;
+    ckpt_value *args = machine_tuple(m, m->u.top - from);
+    m->u.top = from;
     return args && machine_push(m, machine_call(m, CALL_INST, klass, args));
 }
 
@@ -166,7 +165,7 @@ static bool op_persid(struct machine *m)
 {
     ckpt_value *pid;
     struct pickle_facts *f = m->facts;
-    if (m->op == PICKLE_PERSID) {
+    if (m->u.op == PICKLE_PERSID) {
         ckpt_str s = machine_line(m, MACHINE_COPY - 1);
         if (!s.ptr)
             return false;
@@ -178,9 +177,9 @@ static bool op_persid(struct machine *m)
             memcpy(copy, s.ptr, s.len);
         pid->u.str = str_of(copy, s.len);
     } else {
-        if (!machine_need(m, 1))
+        if (!unpickler_need(&m->u, 1))
             return false;
-        pid = m->stack[--m->top];
+        pid = m->stack[--m->u.top];
     }
     ckpt_value *v = machine_new_node(m, CKPT_V_PERSID);
     if (!v)
@@ -193,10 +192,10 @@ static bool op_persid(struct machine *m)
 
 static bool op_tuple(struct machine *m, size_t n)
 {
-    if (!machine_need(m, n))
+    if (!unpickler_need(&m->u, n))
         return false;
     ckpt_value *v = machine_tuple(m, n);
-    m->top -= n;
+    m->u.top -= n;
     return machine_push(m, v);
 }
 
@@ -204,9 +203,9 @@ static bool op_tuple(struct machine *m, size_t n)
 static bool collect_sequence(struct machine *m, ckpt_value_type type)
 {
     size_t from;
-    if (!machine_pop_mark(m, &from))
+    if (!unpickler_pop_mark(&m->u, &from))
         return false;
-    size_t n = m->top - from;
+    size_t n = m->u.top - from;
     ckpt_value *v;
     if (type == CKPT_V_TUPLE) {
         v = machine_tuple(m, n);
@@ -217,7 +216,7 @@ static bool collect_sequence(struct machine *m, ckpt_value_type type)
         memcpy(v->u.seq.items, m->stack + from, n * sizeof(ckpt_value *));
         v->u.seq.n = (uint32_t)n;
     }
-    m->top = from;
+    m->u.top = from;
     return machine_push(m, v);
 }
 
@@ -243,13 +242,13 @@ static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *from,
 /* set_items - adds the keys and values on the stack from FROM on to the mapping below them. */
 static bool set_items(struct machine *m, size_t from)
 {
-    size_t n = m->top - from;
-    if (from == m->fence)
-        return machine_fail_underflow(m, n + 1);
+    size_t n = m->u.top - from;
+    if (from == m->u.fence)
+        return unpickler_fail_underflow(&m->u, n + 1);
     ckpt_value *v = m->stack[from - 1];
     if (n % 2)
-        return fail_op(m, "finds {%zu items} above the MARK; keys and values come {=in pairs}", n);
-    m->top = from;
+        return unpickler_fail_pairs(&m->u, n);
+    m->u.top = from;
     if (n == 0)
         return true;
     if (v->type != CKPT_V_DICT && v->type != CKPT_V_CALL)
@@ -260,12 +259,12 @@ static bool set_items(struct machine *m, size_t from)
 
 static bool add_items(struct machine *m, size_t from)
 {
-    size_t n = m->top - from;
-    if (from == m->fence)
-        return machine_fail_underflow(m, n + 1);
+    size_t n = m->u.top - from;
+    if (from == m->u.fence)
+        return unpickler_fail_underflow(&m->u, n + 1);
     ckpt_value *v = m->stack[from - 1];
-    bool set = m->op == PICKLE_ADDITEMS, call = v->type == CKPT_V_CALL;
-    m->top = from;
+    bool set = m->u.op == PICKLE_ADDITEMS, call = v->type == CKPT_V_CALL;
+    m->u.top = from;
     if (n == 0)
         return true;
     if (!call && v->type != (set ? CKPT_V_SET : CKPT_V_LIST))
@@ -290,29 +289,29 @@ static bool add_items(struct machine *m, size_t from)
 static bool apply_above_mark(struct machine *m, bool (*add)(struct machine *, size_t))
 {
     size_t from;
-    return machine_pop_mark(m, &from) && add(m, from);
+    return unpickler_pop_mark(&m->u, &from) && add(m, from);
 }
 
 static bool op_dict(struct machine *m)
 {
     size_t from;
-    if (!machine_pop_mark(m, &from))
+    if (!unpickler_pop_mark(&m->u, &from))
         return false;
-    size_t n = m->top - from;
+    size_t n = m->u.top - from;
     if (n % 2)
-        return fail_op(m, "finds {%zu items} above the MARK; keys and values come {=in pairs}", n);
+        return unpickler_fail_pairs(&m->u, n);
     ckpt_value *v = machine_new_node(m, CKPT_V_DICT);
     if (!v || (n && !add_pairs(m, v, m->stack + from, n / 2)))
         return false;
-    m->top = from;
+    m->u.top = from;
     return machine_push(m, v);
 }
 
 static bool op_build(struct machine *m)
 {
-    if (!machine_need(m, 2))
+    if (!unpickler_need(&m->u, 2))
         return false;
-    ckpt_value *state = m->stack[--m->top], *v = m->stack[m->top - 1];
+    ckpt_value *state = m->stack[--m->u.top], *v = m->stack[m->u.top - 1];
     if (!machine_add_mutation(m, v))
         return false;
     if (v->type != CKPT_V_CALL) {
@@ -342,84 +341,80 @@ static bool op_memo_line(struct machine *m)
         return false;
     if (!str_uint(s, &index))
         return fail_op(m, "has {'%.*s'} where {=the number of a memo entry} belongs", STR_ARG(s));
-    return m->op == PICKLE_GET ? machine_get(m, index) : machine_put(m, index);
+    return m->u.op == PICKLE_GET ? machine_get(m, index) : machine_put(m, index);
 }
 
 static bool op_pop(struct machine *m)
 {
     size_t from;
-    if (m->nmarks && m->fence == m->top)
-        return machine_pop_mark(m, &from);
-    if (!machine_need(m, 1))
+    if (m->u.nmarks && m->u.fence == m->u.top)
+        return unpickler_pop_mark(&m->u, &from);
+    if (!unpickler_need(&m->u, 1))
         return false;
-    m->top--;
+    m->u.top--;
     return true;
 }
 
 static bool op_pop_mark(struct machine *m)
 {
     size_t from;
-    if (!machine_pop_mark(m, &from))
+    if (!unpickler_pop_mark(&m->u, &from))
         return false;
-    m->top = from;
+    m->u.top = from;
     return true;
 }
 
 static bool op_dup(struct machine *m)
 {
-    if (!machine_need(m, 1))
+    if (!unpickler_need(&m->u, 1))
         return false;
-    m->stack[m->top - 1]->flags |= VALUE_SHARED;
-    return machine_push(m, m->stack[m->top - 1]);
+    m->stack[m->u.top - 1]->flags |= VALUE_SHARED;
+    return machine_push(m, m->stack[m->u.top - 1]);
 }
 
 static bool op_proto(struct machine *m)
 {
-    const unsigned char *b = machine_take(m, 1);
-    if (!b)
+    const unsigned char *b = unpickler_take(&m->u, 1);
+    if (!b || !unpickler_set_protocol(&m->u, *b))
         return false;
-    if (*b > 5)
-        return machine_fail(m, CKPT_EUNSUPPORTED, "has pickle protocol {%u}; {=0 to 5} are known", *b);
-    m->protocol = *b;
     m->facts->protocol = *b;
     return true;
 }
 
 static bool op_frame(struct machine *m)
 {
-    const unsigned char *b = machine_take(m, 8);
+    const unsigned char *b = unpickler_take(&m->u, 8);
     if (!b)
         return false;
-    uint64_t n = load_u64le(b), left = machine_bytes_left(m);
+    uint64_t n = load_u64le(b), left = unpickler_bytes_left(&m->u);
     if (m->frame_end != UINT64_MAX)
         return fail_op(m, "begins {inside the one before}, which ends {=at byte 0x%" PRIx64 "}",
                        m->frame_end);
     if (n > left)
-        return machine_fail(m, CKPT_ETRUNCATED, "of {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", n, left);
-    m->frame_end = machine_offset(m) + n;
+        return unpickler_fail(&m->u, CKPT_ETRUNCATED, "of {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", n,
+                              left);
+    m->frame_end = unpickler_offset(&m->u) + n;
     return true;
 }
 
 static bool fail_refused(struct machine *m)
 {
-    if (m->op == PICKLE_NEXT_BUFFER || m->op == PICKLE_READONLY_BUFFER)
-        return machine_fail(m, CKPT_EUNSUPPORTED,
-                            "uses {out-of-band buffers (protocol 5)}, which are not {=in the file}");
-    if (m->op == PICKLE_EXT1 || m->op == PICKLE_EXT2 || m->op == PICKLE_EXT4)
-        return machine_fail(
-            m, CKPT_EUNSUPPORTED,
+    if (m->u.op == PICKLE_NEXT_BUFFER || m->u.op == PICKLE_READONLY_BUFFER)
+        return unpickler_fail(&m->u, CKPT_EUNSUPPORTED,
+                              "uses {out-of-band buffers (protocol 5)}, which are not {=in the file}");
+    if (m->u.op == PICKLE_EXT1 || m->u.op == PICKLE_EXT2 || m->u.op == PICKLE_EXT4)
+        return unpickler_fail(
+            &m->u, CKPT_EUNSUPPORTED,
             "names a class by {its number} in a registry of the program that wrote it, not by {=its name}");
-    char found[TEXT_BYTES_SIZE];
-    unsigned char op = (unsigned char)m->op;
-    return fail_op(m, "{%s} is not {=a pickle opcode}", text_bytes_found(&op, 1, found));
+    return unpickler_fail_opcode(&m->u);
 }
 
 /* run_op - runs an opcode other than STOP. */
 static bool run_op(struct machine *m)
 {
     const unsigned char *b;
-    switch (m->op) {
-    case PICKLE_MARK: return machine_push_mark(m);
+    switch (m->u.op) {
+    case PICKLE_MARK: return unpickler_push_mark(&m->u);
     case PICKLE_POP: return op_pop(m);
     case PICKLE_POP_MARK: return op_pop_mark(m);
     case PICKLE_DUP: return op_dup(m);
@@ -427,9 +422,10 @@ static bool run_op(struct machine *m)
     case PICKLE_INT:
     case PICKLE_LONG: return push_int_line(m);
     case PICKLE_BININT:
-        return (b = machine_take(m, 4)) && machine_push(m, machine_int(m, (int32_t)load_u32le(b)));
-    case PICKLE_BININT1: return (b = machine_take(m, 1)) && machine_push(m, machine_int(m, b[0]));
-    case PICKLE_BININT2: return (b = machine_take(m, 2)) && machine_push(m, machine_int(m, load_u16le(b)));
+        return (b = unpickler_take(&m->u, 4)) && machine_push(m, machine_int(m, (int32_t)load_u32le(b)));
+    case PICKLE_BININT1: return (b = unpickler_take(&m->u, 1)) && machine_push(m, machine_int(m, b[0]));
+    case PICKLE_BININT2:
+        return (b = unpickler_take(&m->u, 2)) && machine_push(m, machine_int(m, load_u16le(b)));
     case PICKLE_NONE: return push_none(m);
     case PICKLE_PERSID:
     case PICKLE_BINPERSID: return op_persid(m);
@@ -439,7 +435,7 @@ static bool run_op(struct machine *m)
     case PICKLE_BINSTRING: return push_text(m, CKPT_V_STR8, 4);
     case PICKLE_SHORT_BINSTRING: return push_text(m, CKPT_V_STR8, 1);
     case PICKLE_BINUNICODE: return push_text(m, CKPT_V_STR, 4);
-    case PICKLE_APPEND: return machine_need(m, 1) && add_items(m, m->top - 1);
+    case PICKLE_APPEND: return unpickler_need(&m->u, 1) && add_items(m, m->u.top - 1);
     case PICKLE_BUILD: return op_build(m);
     case PICKLE_GLOBAL: return machine_push(m, read_global(m));
     case PICKLE_DICT: return op_dict(m);
@@ -448,15 +444,15 @@ static bool run_op(struct machine *m)
     case PICKLE_ADDITEMS: return apply_above_mark(m, add_items);
     case PICKLE_GET:
     case PICKLE_PUT: return op_memo_line(m);
-    case PICKLE_BINGET: return (b = machine_take(m, 1)) && machine_get(m, b[0]);
+    case PICKLE_BINGET: return (b = unpickler_take(&m->u, 1)) && machine_get(m, b[0]);
     case PICKLE_INST: return op_inst(m);
-    case PICKLE_LONG_BINGET: return (b = machine_take(m, 4)) && machine_get(m, load_u32le(b));
+    case PICKLE_LONG_BINGET: return (b = unpickler_take(&m->u, 4)) && machine_get(m, load_u32le(b));
     case PICKLE_LIST: return collect_sequence(m, CKPT_V_LIST);
     case PICKLE_EMPTY_LIST: return machine_push(m, machine_new_node(m, CKPT_V_LIST));
     case PICKLE_OBJ: return op_obj(m);
-    case PICKLE_BINPUT: return (b = machine_take(m, 1)) && machine_memoize(m, b[0]);
-    case PICKLE_LONG_BINPUT: return (b = machine_take(m, 4)) && machine_memoize(m, load_u32le(b));
-    case PICKLE_SETITEM: return machine_need(m, 2) && set_items(m, m->top - 2);
+    case PICKLE_BINPUT: return (b = unpickler_take(&m->u, 1)) && machine_put(m, b[0]);
+    case PICKLE_LONG_BINPUT: return (b = unpickler_take(&m->u, 4)) && machine_put(m, load_u32le(b));
+    case PICKLE_SETITEM: return unpickler_need(&m->u, 2) && set_items(m, m->u.top - 2);
     case PICKLE_TUPLE: return collect_sequence(m, CKPT_V_TUPLE);
     case PICKLE_EMPTY_TUPLE: return machine_push(m, machine_tuple(m, 0));
     case PICKLE_SETITEMS: return apply_above_mark(m, set_items);
@@ -480,7 +476,7 @@ static bool run_op(struct machine *m)
     case PICKLE_FROZENSET: return collect_sequence(m, CKPT_V_FROZENSET);
     case PICKLE_NEWOBJ_EX: return op_newobj_ex(m);
     case PICKLE_STACK_GLOBAL: return op_stack_global(m);
-    case PICKLE_MEMOIZE: return machine_memoize(m, m->memo_count);
+    case PICKLE_MEMOIZE: return machine_put(m, m->u.memo_count);
     case PICKLE_FRAME: return op_frame(m);
     default: return fail_refused(m);
     }
@@ -489,11 +485,11 @@ static bool run_op(struct machine *m)
 /* refill_window - reads more bytes into the empty window; fails at the end of the pickle. */
 static bool refill_window(struct machine *m)
 {
-    if (m->at < m->r.end)
-        return machine_fill(m, 1);
-    m->op = 0;
-    return machine_fail(m, CKPT_ETRUNCATED, "the pickle ends {after %" PRIu64 " bytes} without {=STOP}",
-                        m->at);
+    if (m->u.at < m->u.r.end)
+        return unpickler_fill(&m->u, 1);
+    m->u.op = 0;
+    return unpickler_fail(&m->u, CKPT_ETRUNCATED, "the pickle ends {after %" PRIu64 " bytes} without {=STOP}",
+                          m->u.at);
 }
 
 /* run_pickle - runs opcodes up to and including STOP; the result is the topmost item. */
@@ -501,20 +497,20 @@ static bool run_pickle(struct machine *m)
 {
     uint64_t *first = m->facts->first_use;
     for (;;) {
-        uint64_t here = machine_offset(m);
+        uint64_t here = unpickler_offset(&m->u);
         if (here >= m->frame_end) {
             if (here > m->frame_end)
                 return fail_op(m, "{crosses} the end of its frame {=at byte 0x%" PRIx64 "}", m->frame_end);
             m->frame_end = UINT64_MAX;
         }
-        m->at = here;
-        if (m->p == m->lim && !refill_window(m))
+        m->u.at = here;
+        if (m->u.p == m->u.lim && !refill_window(m))
             return false;
-        m->op = *m->p++;
-        if (here < first[m->op])
-            first[m->op] = here;
-        if (m->op == PICKLE_STOP)
-            return machine_need(m, 1);
+        m->u.op = *m->u.p++;
+        if (here < first[m->u.op])
+            first[m->u.op] = here;
+        if (m->u.op == PICKLE_STOP)
+            return unpickler_need(&m->u, 1);
         if (!run_op(m))
             return false;
     }
@@ -522,12 +518,14 @@ static bool run_pickle(struct machine *m)
 
 static ckpt_status run_from(struct machine *m, ckpt_value **root, uint64_t *next)
 {
-    if (m->status == CKPT_OK && run_pickle(m)) {
-        *root = m->stack[m->top - 1];
-        *next = machine_offset(m);
+    if (m->u.status == CKPT_OK && run_pickle(m)) {
+        *root = m->stack[m->u.top - 1];
+        *next = unpickler_offset(&m->u);
     }
+    if (m->u.status == CKPT_ELIMIT && arena_full(m->u.a))
+        fail_hint(m->u.err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
     machine_free(m);
-    return m->status;
+    return m->u.status;
 }
 
 ckpt_status pickle_read(arena *a, source *src, uint64_t pos, uint64_t end, struct pickle_facts *facts,

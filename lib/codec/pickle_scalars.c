@@ -13,8 +13,6 @@
 #define LONGEST_WORD 16u
 #define LONGEST_LINE ((size_t)256 << 20) /* protocol 0 writes a numpy array as one line */
 
-#define fail_op(m, ...) machine_fail(m, CKPT_EFORMAT, __VA_ARGS__)
-
 /* -------------------------------------------------------------- constants */
 
 static ckpt_value *get_constant(struct machine *m, ckpt_value **slot, ckpt_value_type type, bool b)
@@ -41,7 +39,7 @@ static bool push_float(struct machine *m, double f)
 
 bool push_binfloat(struct machine *m)
 {
-    const unsigned char *b = machine_take(m, 8);
+    const unsigned char *b = unpickler_take(&m->u, 8);
     if (!b)
         return false;
     uint64_t bits = load_number(b, 8, true);
@@ -65,21 +63,16 @@ static bool push_integer(struct machine *m, const unsigned char *at, size_t n)
     return machine_push(m, v);
 }
 
-static bool fail_negative(struct machine *m, int32_t n)
-{
-    return fail_op(m, "has a length of {%" PRId32 "}; it must be {=0 or more}", n);
-}
-
 /* push_huge_integer - pushes an integer whose N bytes do not fit the window: they are copied, then
  * trimmed. */
 static bool push_huge_integer(struct machine *m, uint32_t n)
 {
-    if (n > machine_bytes_left(m))
-        return machine_skip(m, n); /* fails with the number of bytes that are missing */
+    if (n > unpickler_bytes_left(&m->u))
+        return unpickler_skip(&m->u, n); /* fails with the number of bytes that are missing */
     char *copy = machine_alloc_text(m, n);
     for (uint32_t done = 0; copy && done < n;) {
         uint32_t part = n - done < READER_WINDOW ? n - done : READER_WINDOW;
-        const unsigned char *b = machine_take(m, part);
+        const unsigned char *b = unpickler_take(&m->u, part);
         if (!b)
             return false;
         memcpy(copy + done, b, part);
@@ -98,15 +91,15 @@ static bool push_huge_integer(struct machine *m, uint32_t n)
 
 bool push_long(struct machine *m, size_t width)
 {
-    const unsigned char *b = machine_take(m, width);
+    const unsigned char *b = unpickler_take(&m->u, width);
     if (!b)
         return false;
     uint32_t n = width == 1 ? b[0] : load_u32le(b);
     if (width == 4 && n > INT32_MAX)
-        return fail_negative(m, (int32_t)n);
+        return unpickler_fail_length(&m->u, (int32_t)n);
     if (n > READER_WINDOW)
         return push_huge_integer(m, n);
-    b = machine_take(m, n);
+    b = unpickler_take(&m->u, n);
     return b && push_integer(m, b, n);
 }
 
@@ -115,22 +108,23 @@ bool push_long(struct machine *m, size_t width)
 ckpt_str machine_line(struct machine *m, size_t max)
 {
     for (;;) {
-        size_t have = (size_t)(m->lim - m->p);
-        const char *at = (const char *)m->p, *nl = have ? memchr(at, '\n', have) : NULL;
+        size_t have = (size_t)(m->u.lim - m->u.p);
+        const char *at = (const char *)m->u.p, *nl = have ? memchr(at, '\n', have) : NULL;
         size_t n = nl ? (size_t)(nl - at) : have;
         if (n > max) {
             fail_op(m, "has a line {of more} than {=%zu bytes}", max);
             return str_of(NULL, 0);
         }
         if (nl) {
-            m->p += n + 1;
+            m->u.p += n + 1;
             return str_of(at, n);
         }
-        if (machine_bytes_left(m) == have) {
-            machine_fail(m, CKPT_ETRUNCATED, "needs a line; {the %zu bytes left} hold no {=newline}", have);
+        if (unpickler_bytes_left(&m->u) == have) {
+            unpickler_fail(&m->u, CKPT_ETRUNCATED, "needs a line; {the %zu bytes left} hold no {=newline}",
+                           have);
             return str_of(NULL, 0);
         }
-        if (!machine_fill(m, have + 1))
+        if (!unpickler_fill(&m->u, have + 1))
             return str_of(NULL, 0);
     }
 }
@@ -141,15 +135,15 @@ bool push_int_line(struct machine *m)
     int64_t i;
     if (!s.ptr)
         return false;
-    if (m->op == PICKLE_INT && s.len == 2 && s.ptr[0] == '0' && (s.ptr[1] == '0' || s.ptr[1] == '1'))
+    if (m->u.op == PICKLE_INT && s.len == 2 && s.ptr[0] == '0' && (s.ptr[1] == '0' || s.ptr[1] == '1'))
         return push_bool(m, s.ptr[1] == '1');
-    if (m->op == PICKLE_LONG && s.len && s.ptr[s.len - 1] == 'L')
+    if (m->u.op == PICKLE_LONG && s.len && s.ptr[s.len - 1] == 'L')
         s.len--;
     if (pickle_text_int(s, &i))
         return machine_push(m, machine_int(m, i));
     unsigned char *bytes = malloc(s.len / 2 + 16);
     if (!bytes)
-        return machine_fail_memory(m);
+        return unpickler_fail_memory(&m->u);
     size_t n = pickle_text_bigint(s, bytes);
     bool ok = n == PICKLE_TEXT_BAD ? fail_op(m, "has {'%.*s'} where {=an integer} belongs", STR_ARG(s))
                                    : push_integer(m, bytes, n);
@@ -170,7 +164,7 @@ bool push_float_line(struct machine *m)
 
 static bool push_decoded(struct machine *m, ckpt_str s)
 {
-    bool bytes = m->op == PICKLE_STRING;
+    bool bytes = m->u.op == PICKLE_STRING;
     size_t n = pickle_text_decode(s, !bytes, NULL);
     if (n == PICKLE_TEXT_BAD)
         return fail_op(m, "has {'%.*s'}, where {=%s} belongs", STR_ARG(s),
@@ -190,18 +184,19 @@ static bool push_long_line(struct machine *m)
     bool ok = true, end = false;
     buf_init(&b, LONGEST_LINE);
     while (ok && !end) {
-        if (m->p == m->lim && !machine_fill(m, 1))
+        if (m->u.p == m->u.lim && !unpickler_fill(&m->u, 1))
             break;
-        size_t have = (size_t)(m->lim - m->p);
-        const unsigned char *nl = memchr(m->p, '\n', have);
-        size_t n = nl ? (size_t)(nl - m->p) : have;
-        buf_put(&b, m->p, n);
-        m->p += nl ? n + 1 : n;
+        size_t have = (size_t)(m->u.lim - m->u.p);
+        const unsigned char *nl = memchr(m->u.p, '\n', have);
+        size_t n = nl ? (size_t)(nl - m->u.p) : have;
+        buf_put(&b, m->u.p, n);
+        m->u.p += nl ? n + 1 : n;
         end = nl != NULL;
         if (!buf_ok(&b))
             ok = n > LONGEST_LINE - b.len /* the buffer keeps b.len below its maximum */
-                     ? machine_fail(m, CKPT_ELIMIT, "has a line {of more} than {=%zu bytes}", LONGEST_LINE)
-                     : machine_fail_memory(m);
+                     ? unpickler_fail(&m->u, CKPT_ELIMIT, "has a line {of more} than {=%zu bytes}",
+                                      LONGEST_LINE)
+                     : unpickler_fail_memory(&m->u);
     }
     ok = ok && end && push_decoded(m, buf_view(&b));
     buf_free(&b);
@@ -210,11 +205,11 @@ static bool push_long_line(struct machine *m)
 
 bool push_text_line(struct machine *m)
 {
-    const unsigned char *nl = m->p == m->lim ? NULL : memchr(m->p, '\n', (size_t)(m->lim - m->p));
+    const unsigned char *nl = m->u.p == m->u.lim ? NULL : memchr(m->u.p, '\n', (size_t)(m->u.lim - m->u.p));
     if (!nl)
         return push_long_line(m);
-    ckpt_str s = str_of((const char *)m->p, (size_t)(nl - m->p));
-    m->p = nl + 1;
+    ckpt_str s = str_of((const char *)m->u.p, (size_t)(nl - m->u.p));
+    m->u.p = nl + 1;
     return push_decoded(m, s);
 }
 
@@ -248,14 +243,14 @@ static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
     while (n) {
         size_t part = n < READER_WINDOW ? (size_t)n : READER_WINDOW;
         uint64_t here;
-        const unsigned char *b = machine_take(m, part);
+        const unsigned char *b = unpickler_take(&m->u, part);
         if (!b)
             return false;
         size_t rest = part < n ? count_incomplete(b, part) : 0;
         ckpt_str text = str_of((const char *)b, part - rest);
         if (!utf8_check(text, true, &here))
             return fail_utf8(m, text);
-        m->p -= rest;
+        m->u.p -= rest;
         n -= part - rest;
         *count += here; /* bounded: no more characters than bytes */
     }
@@ -268,12 +263,12 @@ static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
     if (!v)
         return false;
     struct value_span *s = (struct value_span *)(v + 1);
-    *s = (struct value_span){m->r.src, machine_offset(m), n, 0};
+    *s = (struct value_span){m->u.r.src, unpickler_offset(&m->u), n, 0};
     v->flags |= VALUE_SPAN;
     v->u.span = s;
-    if (n > machine_bytes_left(m) || type != CKPT_V_STR) {
+    if (n > unpickler_bytes_left(&m->u) || type != CKPT_V_STR) {
         s->count = n;
-        return machine_skip(m, n) && machine_push(m, v);
+        return unpickler_skip(&m->u, n) && machine_push(m, v);
     }
     return count_characters(m, n, &s->count) && machine_push(m, v);
 }
@@ -293,14 +288,14 @@ static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
  * object that it wrote before. So an equal text is a different object and must not share its node. */
 static bool is_memoized(const struct machine *m)
 {
-    return m->p < m->lim && (*m->p == PICKLE_BINPUT || *m->p == PICKLE_LONG_BINPUT);
+    return m->u.p < m->u.lim && (*m->u.p == PICKLE_BINPUT || *m->u.p == PICKLE_LONG_BINPUT);
 }
 
 static bool push_content(struct machine *m, ckpt_value_type type, uint64_t n)
 {
     if (n > MACHINE_COPY)
         return push_span(m, type, n);
-    const unsigned char *b = machine_take(m, (size_t)n);
+    const unsigned char *b = unpickler_take(&m->u, (size_t)n);
     if (!b)
         return false;
     ckpt_str s = str_of((const char *)b, (size_t)n);
@@ -325,11 +320,11 @@ static bool push_content(struct machine *m, ckpt_value_type type, uint64_t n)
 
 bool push_text(struct machine *m, ckpt_value_type type, size_t width)
 {
-    const unsigned char *b = machine_take(m, width);
+    const unsigned char *b = unpickler_take(&m->u, width);
     if (!b)
         return false;
     uint64_t n = width == 1 ? b[0] : width == 4 ? load_u32le(b) : load_u64le(b);
-    if (m->op == PICKLE_BINSTRING && n > INT32_MAX)
-        return fail_negative(m, (int32_t)(uint32_t)n);
+    if (m->u.op == PICKLE_BINSTRING && n > INT32_MAX)
+        return unpickler_fail_length(&m->u, (int32_t)(uint32_t)n);
     return push_content(m, type, n);
 }

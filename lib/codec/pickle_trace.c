@@ -26,23 +26,23 @@
 #include "codec/pickle_show.h"
 #include "codec/tracer.h"
 
+#define MIN_MEMORY_LIMIT ((uint64_t)64 << 20)
 #define KEEP_ITEMS 256u /* of a container: more than any report shows */
-
-#define fail_op(t, ...) tracer_fail(t, CKPT_EFORMAT, __VA_ARGS__)
 
 /* ------------------------------------------------------------------ values */
 
 /* get_items - returns the stack items from FROM on; NULL: there are none. */
 static const trace_ref *get_items(const struct tracer *t, size_t from)
 {
-    return t->top > from ? t->stack + from : NULL; /* bounded: inside the stack */
+    return t->u.top > from ? t->stack + from : NULL; /* bounded: inside the stack */
 }
 
 /* move_to_node - moves the stack items from FROM on to V. */
 static bool move_to_node(struct tracer *t, struct trace_node *v, size_t from)
 {
     const trace_ref *items = get_items(t, from);
-    return v && node_report_held(t, items, t->top - from) && node_add(t, v, items, t->top - from, KEEP_ITEMS);
+    return v && node_report_held(t, items, t->u.top - from) &&
+           node_add(t, v, items, t->u.top - from, KEEP_ITEMS);
 }
 
 /* collect_items - replaces the stack items from FROM on by one node that contains them. */
@@ -51,7 +51,7 @@ static bool collect_items(struct tracer *t, enum trace_kind kind, size_t from)
     struct trace_node *v = node_new(t, kind);
     if (!move_to_node(t, v, from))
         return false;
-    t->top = from;
+    t->u.top = from;
     return tracer_push(t, node_ref(v));
 }
 
@@ -59,17 +59,16 @@ static bool collect_items(struct tracer *t, enum trace_kind kind, size_t from)
 static bool op_above_mark(struct tracer *t, enum trace_kind kind)
 {
     size_t from;
-    if (!tracer_pop_mark(t, &from))
+    if (!unpickler_pop_mark(&t->u, &from))
         return false;
-    if (kind == TRACE_DICT && (t->top - from) % 2)
-        return fail_op(t, "finds {%zu items} above the MARK; keys and values come {=in pairs}",
-                       t->top - from);
+    if (kind == TRACE_DICT && (t->u.top - from) % 2)
+        return unpickler_fail_pairs(&t->u, t->u.top - from);
     return collect_items(t, kind, from);
 }
 
 static bool op_tuple(struct tracer *t, size_t n)
 {
-    return tracer_need(t, n) && collect_items(t, TRACE_TUPLE, t->top - n);
+    return unpickler_need(&t->u, n) && collect_items(t, TRACE_TUPLE, t->u.top - n);
 }
 
 static bool push_opaque(struct tracer *t)
@@ -88,20 +87,20 @@ static trace_ref report_import(struct tracer *t, struct trace_global *g)
 
 static struct trace_global *new_global(struct tracer *t, ckpt_str module, ckpt_str name, bool literal)
 {
-    struct trace_global *g = ARENA_NEW(t->a, struct trace_global);
+    struct trace_global *g = ARENA_NEW(t->u.a, struct trace_global);
     if (!g) {
-        tracer_fail_memory(t);
+        unpickler_fail_memory(&t->u);
         return NULL;
     }
     g->node.kind = TRACE_GLOBAL;
-    g->module = arena_str(t->a, module);
-    g->name = arena_str(t->a, name);
-    g->protocol = t->protocol;
+    g->module = arena_str(t->u.a, module);
+    g->name = arena_str(t->u.a, name);
+    g->protocol = t->u.protocol;
     g->literal = literal;
     g->verdict = -1;
     if (g->module.ptr && g->name.ptr)
         return g;
-    tracer_fail_memory(t);
+    unpickler_fail_memory(&t->u);
     return NULL;
 }
 
@@ -111,7 +110,7 @@ static trace_ref find_global(struct tracer *t, ckpt_str module, ckpt_str name)
     for (size_t i = 0; i < name.len; i++)
         hash = hash * 33 + (unsigned char)name.ptr[i]; /* bounded: a hash may wrap */
     struct trace_global **slot = &t->names[hash % SEEN_NAMES], *g = *slot;
-    if (!g || g->protocol != t->protocol || !str_eq(g->module, module) || !str_eq(g->name, name))
+    if (!g || g->protocol != t->u.protocol || !str_eq(g->module, module) || !str_eq(g->name, name))
         g = *slot = new_global(t, module, name, true);
     return g ? report_import(t, g) : 0;
 }
@@ -124,9 +123,9 @@ static trace_ref read_global(struct tracer *t)
     if (!tracer_line(t, module, &m))
         return 0;
     /* if the file ends after the module, pickle.py imports the module and reads an empty name */
-    bool ends = tracer_bytes_left(t) == 0 && !t->o->framed;
+    bool ends = unpickler_bytes_left(&t->u) == 0 && !t->o->framed;
     if (ends && m == 0)
-        return tracer_fail(t, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
+        return unpickler_fail(&t->u, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
     n = 0;
     if (!ends && !tracer_line(t, name, &n))
         return 0;
@@ -153,28 +152,28 @@ static const char *get_kind_name(trace_ref r)
 
 static bool op_stack_global(struct tracer *t)
 {
-    if (!tracer_need(t, 2))
+    if (!unpickler_need(&t->u, 2))
         return false;
-    trace_ref m = t->stack[t->top - 2], n = t->stack[t->top - 1];
+    trace_ref m = t->stack[t->u.top - 2], n = t->stack[t->u.top - 1];
     char module[LONGEST_NAME], name[LONGEST_NAME];
     size_t nm = 0, nn = 0, slot = (size_t)((trace_offset(m) * 31 + trace_offset(n)) % SEEN_NAMES);
-    t->top -= 2;
+    t->u.top -= 2;
     if (could_be_any(m) || could_be_any(n)) {
         if (!could_be_any(m))
             (void)tracer_read_text(t, m, module, sizeof module, &nm);
         if (!could_be_any(n))
             (void)tracer_read_text(t, n, name, sizeof name, &nn);
-        if (t->status != CKPT_OK)
+        if (t->u.status != CKPT_OK)
             return false;
         struct trace_global *g = new_global(t, str_of(module, nm), str_of(name, nn), false);
         return g && tracer_push(t, report_import(t, g));
     }
     struct trace_global *met = t->by_refs[slot];
-    if (met && t->name_refs[slot][0] == m && t->name_refs[slot][1] == n && met->protocol == t->protocol)
+    if (met && t->name_refs[slot][0] == m && t->name_refs[slot][1] == n && met->protocol == t->u.protocol)
         return tracer_push(t, report_import(t, met));
     if (!tracer_read_text(t, m, module, sizeof module, &nm) ||
         !tracer_read_text(t, n, name, sizeof name, &nn))
-        return t->status == CKPT_OK &&
+        return t->u.status == CKPT_OK &&
                fail_op(t, "takes {=the texts of a module and a name}, found {%s and %s}", get_kind_name(m),
                        get_kind_name(n));
     trace_ref r = find_global(t, str_of(module, nm), str_of(name, nn));
@@ -209,30 +208,31 @@ static bool can_be_arguments(trace_ref r)
 
 static bool op_reduce(struct tracer *t)
 {
-    if (!tracer_need(t, 2))
+    if (!unpickler_need(&t->u, 2))
         return false;
-    trace_ref callable = t->stack[t->top - 2], args = t->stack[t->top - 1];
+    trace_ref callable = t->stack[t->u.top - 2], args = t->stack[t->u.top - 1];
     if (!could_be_any(callable))
         return fail_op(t, "calls {%s}; {=a class, function or object} belongs there",
                        get_kind_name(callable));
     if (!can_be_arguments(args))
         return fail_op(t, "has {%s} for arguments; {=a tuple} belongs there", get_kind_name(args));
-    t->top -= 2;
+    t->u.top -= 2;
     return push_call(t, callable, args, 0);
 }
 
 static bool op_newobj_ex(struct tracer *t)
 {
-    if (!tracer_need(t, 3))
+    if (!unpickler_need(&t->u, 3))
         return false;
-    trace_ref callable = t->stack[t->top - 3], args = t->stack[t->top - 2], kwargs = t->stack[t->top - 1];
+    trace_ref callable = t->stack[t->u.top - 3], args = t->stack[t->u.top - 2],
+              kwargs = t->stack[t->u.top - 1];
     const struct trace_node *k = trace_node(kwargs);
     if (!could_be_any(callable))
         return fail_op(t, "calls {%s}; {=a class} belongs there", get_kind_name(callable));
     if (!can_be_arguments(args) || !(could_be_any(kwargs) || (k && k->kind == TRACE_DICT)))
         return fail_op(t, "has {%s and %s} for arguments; {=a tuple and a dict} belong there",
                        get_kind_name(args), get_kind_name(kwargs));
-    t->top -= 3;
+    t->u.top -= 3;
     return push_call(t, callable, args, kwargs);
 }
 
@@ -240,11 +240,11 @@ static bool op_newobj_ex(struct tracer *t)
 static bool op_obj(struct tracer *t, trace_ref klass)
 {
     size_t from;
-    if (!tracer_pop_mark(t, &from))
+    if (!unpickler_pop_mark(&t->u, &from))
         return false;
-    if (t->op == PICKLE_OBJ && t->top == from)
+    if (t->u.op == PICKLE_OBJ && t->u.top == from)
         return fail_op(t, "finds {0 values} above the MARK; {=a class} belongs there");
-    if (t->op == PICKLE_OBJ) {
+    if (t->u.op == PICKLE_OBJ) {
         klass = t->stack[from];
         if (!could_be_any(klass))
             return fail_op(t, "calls {%s}; {=a class} belongs there", get_kind_name(klass));
@@ -253,7 +253,7 @@ static bool op_obj(struct tracer *t, trace_ref klass)
     struct trace_node *args = node_new(t, TRACE_TUPLE);
     if (!move_to_node(t, args, from))
         return false;
-    t->top = t->op == PICKLE_OBJ ? from - 1 : from;
+    t->u.top = t->u.op == PICKLE_OBJ ? from - 1 : from;
     return push_call(t, klass, node_ref(args), 0);
 }
 
@@ -266,10 +266,10 @@ static bool op_inst(struct tracer *t)
 static bool op_persid(struct tracer *t)
 {
     trace_ref id = tracer_constant(t);
-    if (t->op == PICKLE_PERSID ? !tracer_line(t, NULL, NULL) : !tracer_need(t, 1))
+    if (t->u.op == PICKLE_PERSID ? !tracer_line(t, NULL, NULL) : !unpickler_need(&t->u, 1))
         return false;
-    if (t->op == PICKLE_BINPERSID)
-        id = t->stack[--t->top];
+    if (t->u.op == PICKLE_BINPERSID)
+        id = t->stack[--t->u.top];
     struct trace_node *v = node_new(t, TRACE_PERSID);
     if (!v || !node_report_held(t, &id, 1) || !node_add(t, v, &id, 1, 1))
         return false;
@@ -299,9 +299,9 @@ static bool add_state(struct tracer *t, trace_ref target, trace_ref state)
 
 static bool op_build(struct tracer *t)
 {
-    if (!tracer_need(t, 2))
+    if (!unpickler_need(&t->u, 2))
         return false;
-    trace_ref state = t->stack[--t->top], target = t->stack[t->top - 1];
+    trace_ref state = t->stack[--t->u.top], target = t->stack[t->u.top - 1];
     return node_report_held(t, &state, 1) && report_change(t, target, state) && add_state(t, target, state) &&
            joblib_skip_array(t, target, state);
 }
@@ -314,26 +314,26 @@ static bool is_bytearray(trace_ref r) { return !trace_node(r) && trace_opcode(r)
  * APPEND and APPENDS, these or a dict for SETITEM and SETITEMS, a set for ADDITEMS. */
 static bool add_to_container(struct tracer *t, size_t from)
 {
-    if (from == t->fence)
-        return tracer_fail_underflow(t, t->top - from + 1);
+    if (from == t->u.fence)
+        return unpickler_fail_underflow(&t->u, t->u.top - from + 1);
     trace_ref target = t->stack[from - 1];
-    size_t n = t->top - from;
-    bool pairs = t->op == PICKLE_SETITEM || t->op == PICKLE_SETITEMS;
+    size_t n = t->u.top - from;
+    bool pairs = t->u.op == PICKLE_SETITEM || t->u.op == PICKLE_SETITEMS;
     if (pairs && n % 2)
-        return fail_op(t, "finds {%zu items} above the MARK; keys and values come {=in pairs}", n);
+        return unpickler_fail_pairs(&t->u, n);
     struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(target);
-    bool fits = v && (pairs                      ? v->kind == TRACE_DICT || v->kind == TRACE_LIST
-                      : t->op == PICKLE_ADDITEMS ? v->kind == TRACE_SET
-                                                 : v->kind == TRACE_LIST);
-    t->top = from;
+    bool fits = v && (pairs                        ? v->kind == TRACE_DICT || v->kind == TRACE_LIST
+                      : t->u.op == PICKLE_ADDITEMS ? v->kind == TRACE_SET
+                                                   : v->kind == TRACE_LIST);
+    t->u.top = from;
     if (n == 0) /* pickle.py calls extend() even for no items */
-        return t->op != PICKLE_APPENDS || !could_be_any(target) || report_change(t, target, 0);
-    bool array = t->op != PICKLE_ADDITEMS && is_bytearray(target);
+        return t->u.op != PICKLE_APPENDS || !could_be_any(target) || report_change(t, target, 0);
+    bool array = t->u.op != PICKLE_ADDITEMS && is_bytearray(target);
     if (!array && !could_be_any(target) && !fits)
         return fail_op(t, "adds to {%s}; {=a %s} belongs there", get_kind_name(target),
-                       pairs                      ? "dict"
-                       : t->op == PICKLE_ADDITEMS ? "set"
-                                                  : "list");
+                       pairs                        ? "dict"
+                       : t->u.op == PICKLE_ADDITEMS ? "set"
+                                                    : "list");
     if (!node_report_held(t, t->stack + from, n) ||
         (could_be_any(target) && !report_change(t, target, t->stack[from])))
         return false;
@@ -345,7 +345,7 @@ static bool add_to_container(struct tracer *t, size_t from)
 static bool add_above_mark(struct tracer *t)
 {
     size_t from;
-    return tracer_pop_mark(t, &from) && add_to_container(t, from);
+    return unpickler_pop_mark(&t->u, &from) && add_to_container(t, from);
 }
 
 /* ---------------------------------------------------------------- constants */
@@ -365,9 +365,9 @@ static bool op_counted(struct tracer *t, size_t width, bool is_signed)
         return false;
     uint64_t n = width == 1 ? b[0] : width == 4 ? load_u32le(b) : load_u64le(b);
     if (is_signed && n > INT32_MAX)
-        return fail_op(t, "has a length of {%" PRId32 "}; it must be {=0 or more}", (int32_t)(uint32_t)n);
-    bool bytes = t->op == PICKLE_BINBYTES || t->op == PICKLE_SHORT_BINBYTES || t->op == PICKLE_BINBYTES8 ||
-                 t->op == PICKLE_BYTEARRAY8;
+        return unpickler_fail_length(&t->u, (int32_t)(uint32_t)n);
+    bool bytes = t->u.op == PICKLE_BINBYTES || t->u.op == PICKLE_SHORT_BINBYTES ||
+                 t->u.op == PICKLE_BINBYTES8 || t->u.op == PICKLE_BYTEARRAY8;
     if (t->o->payloads && !payload_report_counted(t, n))
         return false;
     return tracer_skip(t, n, bytes) && push_constant(t);
@@ -376,7 +376,7 @@ static bool op_counted(struct tracer *t, size_t width, bool is_signed)
 /* op_constant - runs an opcode that pushes a constant, by skipping its argument. */
 static bool op_constant(struct tracer *t)
 {
-    switch (pickle_op(t->op)->argument) {
+    switch (pickle_op(t->u.op)->argument) {
     case PICKLE_ARG_NONE: return tracer_push(t, tracer_constant(t));
     case PICKLE_ARG_U1: return tracer_take(t, 1) && push_constant(t);
     case PICKLE_ARG_U2: return tracer_take(t, 2) && push_constant(t);
@@ -384,7 +384,7 @@ static bool op_constant(struct tracer *t)
     case PICKLE_ARG_I4: return tracer_take(t, 4) && push_constant(t);
     case PICKLE_ARG_F8: return tracer_take(t, 8) && push_constant(t);
     case PICKLE_ARG_LINE:
-        return (t->o->payloads && (t->op == PICKLE_UNICODE || t->op == PICKLE_STRING)
+        return (t->o->payloads && (t->u.op == PICKLE_UNICODE || t->u.op == PICKLE_STRING)
                     ? payload_report_line(t)
                     : tracer_line(t, NULL, NULL)) &&
                push_constant(t);
@@ -405,8 +405,8 @@ static bool op_frame(struct tracer *t)
     uint64_t n = load_u64le(b), end = UINT64_MAX;
     if (t->o->framed)
         return tracer_cross(t, n);
-    bool inside = t->buffer != UINT64_MAX && tracer_offset(t) < t->buffer;
-    if (!checked_add(tracer_offset(t), n, &end) || end > t->r.end || inside) {
+    bool inside = t->buffer != UINT64_MAX && unpickler_offset(&t->u) < t->buffer;
+    if (!checked_add(unpickler_offset(&t->u), n, &end) || end > t->u.r.end || inside) {
         t->out->framed_differs = t->out->framed_differs || inside;
         if (!tracer_report_number(t, TRACE_STEP_FRAME, n))
             return false;
@@ -419,23 +419,23 @@ static bool op_frame(struct tracer *t)
 /* drop_items - removes the stack items from FROM on. */
 static bool drop_items(struct tracer *t, size_t from)
 {
-    for (size_t i = t->top; i-- > from;) {
+    for (size_t i = t->u.top; i-- > from;) {
         const struct trace_node *n = trace_node(t->stack[i]);
         struct trace_step s = {.what = TRACE_STEP_DROP, .subject = t->stack[i]};
         if (n && n->kind == TRACE_CALL && !n->shared && !tracer_report(t, &s))
             return false;
         node_release(t, t->stack[i]);
     }
-    t->top = from;
+    t->u.top = from;
     return true;
 }
 
 static bool op_pop(struct tracer *t)
 {
     size_t from;
-    if (t->nmarks && t->fence == t->top)
-        return tracer_pop_mark(t, &from);
-    return tracer_need(t, 1) && drop_items(t, t->top - 1);
+    if (t->u.nmarks && t->u.fence == t->u.top)
+        return unpickler_pop_mark(&t->u, &from);
+    return unpickler_need(&t->u, 1) && drop_items(t, t->u.top - 1);
 }
 
 static bool memo_op(struct tracer *t, size_t width, bool (*what)(struct tracer *, uint64_t))
@@ -446,50 +446,38 @@ static bool memo_op(struct tracer *t, size_t width, bool (*what)(struct tracer *
 
 static bool op_extension(struct tracer *t)
 {
-    const unsigned char *b = tracer_take(t, t->op == PICKLE_EXT1 ? 1 : t->op == PICKLE_EXT2 ? 2 : 4);
+    const unsigned char *b = tracer_take(t, t->u.op == PICKLE_EXT1 ? 1 : t->u.op == PICKLE_EXT2 ? 2 : 4);
     if (!b)
         return false;
-    uint32_t code = t->op == PICKLE_EXT1 ? b[0] : t->op == PICKLE_EXT2 ? load_u16le(b) : load_u32le(b);
+    uint32_t code = t->u.op == PICKLE_EXT1 ? b[0] : t->u.op == PICKLE_EXT2 ? load_u16le(b) : load_u32le(b);
     return tracer_report_number(t, TRACE_STEP_EXTENSION, code) && push_opaque(t);
 }
 
 static bool op_proto(struct tracer *t)
 {
     const unsigned char *b = tracer_take(t, 1);
-    if (!b)
-        return false;
-    if (*b > 5)
-        return tracer_fail(t, CKPT_EUNSUPPORTED, "has pickle protocol {%u}; {=0 to 5} are known", *b);
-    t->protocol = *b;
-    return true;
+    return b && unpickler_set_protocol(&t->u, *b);
 }
 
 static bool op_pop_mark(struct tracer *t)
 {
     size_t from;
-    return tracer_pop_mark(t, &from) && drop_items(t, from);
+    return unpickler_pop_mark(&t->u, &from) && drop_items(t, from);
 }
 
 static bool op_dup(struct tracer *t)
 {
-    if (!tracer_need(t, 1))
+    if (!unpickler_need(&t->u, 1))
         return false;
-    tracer_share(t->stack[t->top - 1]);
-    return tracer_push(t, t->stack[t->top - 1]);
-}
-
-static bool fail_unknown_opcode(struct tracer *t)
-{
-    char found[TEXT_BYTES_SIZE];
-    unsigned char op = (unsigned char)t->op;
-    return fail_op(t, "{%s} is not {=a pickle opcode}", text_bytes_found(&op, 1, found));
+    tracer_share(t->stack[t->u.top - 1]);
+    return tracer_push(t, t->stack[t->u.top - 1]);
 }
 
 /* run_op - runs an opcode other than STOP. */
 static bool run_op(struct tracer *t)
 {
-    switch (t->op) {
-    case PICKLE_MARK: return tracer_push_mark(t);
+    switch (t->u.op) {
+    case PICKLE_MARK: return unpickler_push_mark(&t->u);
     case PICKLE_POP: return op_pop(t);
     case PICKLE_POP_MARK: return op_pop_mark(t);
     case PICKLE_DUP: return op_dup(t);
@@ -506,8 +494,8 @@ static bool run_op(struct tracer *t)
     case PICKLE_EXT1:
     case PICKLE_EXT2:
     case PICKLE_EXT4: return op_extension(t);
-    case PICKLE_APPEND: return tracer_need(t, 1) && add_to_container(t, t->top - 1);
-    case PICKLE_SETITEM: return tracer_need(t, 2) && add_to_container(t, t->top - 2);
+    case PICKLE_APPEND: return unpickler_need(&t->u, 1) && add_to_container(t, t->u.top - 1);
+    case PICKLE_SETITEM: return unpickler_need(&t->u, 2) && add_to_container(t, t->u.top - 2);
     case PICKLE_APPENDS:
     case PICKLE_SETITEMS:
     case PICKLE_ADDITEMS: return add_above_mark(t);
@@ -515,10 +503,10 @@ static bool run_op(struct tracer *t)
     case PICKLE_LIST: return op_above_mark(t, TRACE_LIST);
     case PICKLE_TUPLE: return op_above_mark(t, TRACE_TUPLE);
     case PICKLE_FROZENSET: return op_above_mark(t, TRACE_FROZENSET);
-    case PICKLE_EMPTY_DICT: return collect_items(t, TRACE_DICT, t->top);
-    case PICKLE_EMPTY_LIST: return collect_items(t, TRACE_LIST, t->top);
-    case PICKLE_EMPTY_SET: return collect_items(t, TRACE_SET, t->top);
-    case PICKLE_EMPTY_TUPLE: return collect_items(t, TRACE_TUPLE, t->top);
+    case PICKLE_EMPTY_DICT: return collect_items(t, TRACE_DICT, t->u.top);
+    case PICKLE_EMPTY_LIST: return collect_items(t, TRACE_LIST, t->u.top);
+    case PICKLE_EMPTY_SET: return collect_items(t, TRACE_SET, t->u.top);
+    case PICKLE_EMPTY_TUPLE: return collect_items(t, TRACE_TUPLE, t->u.top);
     case PICKLE_TUPLE1: return op_tuple(t, 1);
     case PICKLE_TUPLE2: return op_tuple(t, 2);
     case PICKLE_TUPLE3: return op_tuple(t, 3);
@@ -528,19 +516,19 @@ static bool run_op(struct tracer *t)
     case PICKLE_LONG_BINGET: return memo_op(t, 4, tracer_get);
     case PICKLE_BINPUT: return memo_op(t, 1, tracer_put);
     case PICKLE_LONG_BINPUT: return memo_op(t, 4, tracer_put);
-    case PICKLE_MEMOIZE: return tracer_put(t, t->memo_count);
+    case PICKLE_MEMOIZE: return tracer_put(t, t->u.memo_count);
     case PICKLE_PROTO: return op_proto(t);
     case PICKLE_FRAME: return op_frame(t);
     case PICKLE_NEXT_BUFFER: return tracer_report_number(t, TRACE_STEP_BUFFER, 0) && push_opaque(t);
-    case PICKLE_READONLY_BUFFER: return tracer_need(t, 1);
-    default: return pickle_op(t->op) ? op_constant(t) : fail_unknown_opcode(t);
+    case PICKLE_READONLY_BUFFER: return unpickler_need(&t->u, 1);
+    default: return pickle_op(t->u.op) ? op_constant(t) : unpickler_fail_opcode(&t->u);
     }
 }
 
 /* report_crossing - ends the frame; reports if the opcode that just ran began in the frame and exceeds it. */
 static bool report_crossing(struct tracer *t)
 {
-    bool inside = t->at < t->buffer;
+    bool inside = t->u.at < t->buffer;
     t->buffer = UINT64_MAX;
     if (!inside)
         return true;
@@ -551,89 +539,78 @@ static bool report_crossing(struct tracer *t)
 static bool run_pickle(struct tracer *t)
 {
     for (;;) {
-        t->at = tracer_offset(t);
-        if (t->at == t->r.end) {
-            t->op = 0;
-            return tracer_fail(t, CKPT_ETRUNCATED, "the pickle {ends} without {=STOP}");
+        t->u.at = unpickler_offset(&t->u);
+        if (t->u.at == t->u.r.end) {
+            t->u.op = 0;
+            return unpickler_fail(&t->u, CKPT_ETRUNCATED, "the pickle {ends} without {=STOP}");
         }
         const unsigned char *b = tracer_take(t, 1);
         if (!b)
             return false;
         if (t->o->framed)
-            t->at = tracer_offset(t) - 1;
-        t->op = *b;
+            t->u.at = unpickler_offset(&t->u) - 1;
+        t->u.op = *b;
         t->jumped = false;
         t->out->opcodes++;
         if (t->o->left && (*t->o->left)-- == 0) {
             *t->o->left = 0;
-            return tracer_fail(t, CKPT_ELIMIT, "is one opcode more than are followed in a file of this size");
+            return unpickler_fail(&t->u, CKPT_ELIMIT,
+                                  "is one opcode more than are followed in a file of this size");
         }
-        if (t->at < t->out->first_use[t->op])
-            t->out->first_use[t->op] = t->at;
-        if (t->op == PICKLE_STOP)
+        if (t->u.at < t->out->first_use[t->u.op])
+            t->out->first_use[t->u.op] = t->u.at;
+        if (t->u.op == PICKLE_STOP)
             break;
-        if (!run_op(t) ||
-            (!t->o->framed && tracer_offset(t) > t->buffer && t->op != PICKLE_FRAME && !report_crossing(t)))
+        if (!run_op(t) || (!t->o->framed && unpickler_offset(&t->u) > t->buffer && t->u.op != PICKLE_FRAME &&
+                           !report_crossing(t)))
             return false;
     }
-    size_t below = t->top ? t->top - 1 : 0;
-    if (!tracer_need(t, 1) || !node_report_held(t, t->stack + t->top - 1, 1))
+    size_t below = t->u.top ? t->u.top - 1 : 0;
+    if (!unpickler_need(&t->u, 1) || !node_report_held(t, t->stack + t->u.top - 1, 1))
         return false;
     t->out->stopped = true;
-    return below + t->nmarks == 0 || tracer_report_number(t, TRACE_STEP_LEFT, below + t->nmarks);
+    return below + t->u.nmarks == 0 || tracer_report_number(t, TRACE_STEP_LEFT, below + t->u.nmarks);
 }
 
 static ckpt_value *read_value(const struct trace *of, trace_ref r, arena *a, size_t nodes, ckpt_error *err)
 {
-    return show_value(((const struct tracer *)of)->r.src, r, a, nodes, err);
+    return show_value(((const struct tracer *)of)->u.r.src, r, a, nodes, err);
 }
 
-static bool start_trace(struct tracer *t, source *src, uint64_t pos, uint64_t end)
+/* choose_memory_limit - returns the maximum size of the arena for a pickle of LENGTH bytes. */
+static uint64_t choose_memory_limit(uint64_t length, const struct trace_options *opts)
 {
-    uint64_t length = end > pos ? end - pos : 0, budget;
-    if (!checked_mul(length, 16, &budget) || budget < (uint64_t)64 << 20)
-        budget = (uint64_t)64 << 20;
-    t->max_memory = t->o->max_memory ? t->o->max_memory : budget;
-    t->out->calls = t->o->calls;
-    memset(t->out->first_use, 0xff, sizeof t->out->first_use);
-    t->buffer = t->o->framed ? pos : UINT64_MAX;
-    t->a = arena_new(t->max_memory);
-    if (!t->a) {
-        t->status = fail_memory(t->err);
-        return false;
-    }
-    t->status = reader_init(&t->r, src, pos, end, t->err);
-    t->p = t->lim = t->r.win;
-    t->lim_pos = t->start = t->at = pos;
-    t->want = 4096;
-    return t->status == CKPT_OK;
+    uint64_t limit;
+    if (opts->max_memory)
+        return opts->max_memory;
+    return checked_mul(length, 16, &limit) && limit > MIN_MEMORY_LIMIT ? limit : MIN_MEMORY_LIMIT;
 }
 
 ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct trace_options *opts,
                          struct trace_end *out, ckpt_error *err)
 {
     struct tracer *t = calloc(1, sizeof *t);
-    *out = (struct trace_end){.next = pos};
-    if (!t)
-        return fail_memory(err);
+    arena *a = arena_new(choose_memory_limit(end > pos ? end - pos : 0, opts));
+    ckpt_status st = t && a ? CKPT_OK : fail_memory(err);
+    *out = (struct trace_end){.next = pos, .calls = opts->calls};
+    memset(out->first_use, 0xff, sizeof out->first_use);
+    if (st != CKPT_OK)
+        goto done;
     t->t.value = read_value;
     t->o = opts;
     t->out = out;
-    t->err = err;
-    if (start_trace(t, src, pos, end)) {
+    t->buffer = opts->framed ? pos : UINT64_MAX;
+    if (unpickler_init(&t->u, a, src, pos, end, err) == CKPT_OK) {
         (void)run_pickle(t);
-        out->next = out->stopped ? tracer_offset(t) : t->at;
+        out->next = out->stopped ? unpickler_offset(&t->u) : t->u.at;
     }
-    ckpt_status st = t->status;
-    reader_free(&t->r);
-    map_free(t->sparse);
-    arena_free(t->a);
+    st = t->u.status;
+    unpickler_free(&t->u);
     map_free(t->huge);
     free(t->line);
-    free(t->far);
-    free(t->memo);
-    free(t->marks);
     free(t->stack);
+done:
+    arena_free(a);
     free(t);
     return st;
 }

@@ -37,9 +37,9 @@ static bool read_integer(struct tracer *t, trace_ref r, int64_t *out)
 {
     if (trace_node(r))
         return false;
-    ckpt_value *v = show_value(t->r.src, r, t->a, 1, t->err);
+    ckpt_value *v = show_value(t->u.r.src, r, t->u.a, 1, t->u.err);
     if (!v)
-        t->status = arena_full(t->a) ? CKPT_ELIMIT : t->err->status;
+        t->u.status = arena_full(t->u.a) ? CKPT_ELIMIT : t->u.err->status;
     return v && value_integer(v, out);
 }
 
@@ -49,10 +49,10 @@ static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
 {
     struct trace_dtype d;
     const struct trace_node *n = trace_calls(r, "numpy", "dtype");
-    ckpt_status st = trace_dtype(&t->t, r, 0, t->a, &d, t->err);
+    ckpt_status st = trace_dtype(&t->t, r, 0, t->u.a, &d, t->u.err);
     *size = d.size;
     if (st != CKPT_OK) {
-        t->status = arena_full(t->a) ? CKPT_ELIMIT : st;
+        t->u.status = arena_full(t->u.a) ? CKPT_ELIMIT : st;
         return JOBLIB_UNCLEAR;
     }
     bool usual = n && n->n == 4 && !d.odd && !d.subarray; /* callable, arguments, no keywords, one state */
@@ -87,7 +87,7 @@ static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref st
         return JOBLIB_NONE;
     if (!s || s->kind != TRACE_DICT || s->n != s->kept || w->n != 4)
         return JOBLIB_UNCLEAR;
-    for (uint32_t i = 0; i + 1 < s->kept && t->status == CKPT_OK; i += 2) {
+    for (uint32_t i = 0; i + 1 < s->kept && t->u.status == CKPT_OK; i += 2) {
         char name[40];
         size_t n = 0;
         ckpt_str key = str_of(name, tracer_read_text(t, s->items[i], name, sizeof name, &n) ? n : 0);
@@ -104,7 +104,7 @@ static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref st
         else if (!str_is(key, "order") && !str_is(key, "allow_mmap"))
             return JOBLIB_UNCLEAR;
     }
-    if (t->status != CKPT_OK)
+    if (t->u.status != CKPT_OK)
         return JOBLIB_NONE;
     return shaped && subclass && checked_mul(count, size, bytes) ? kind : JOBLIB_UNCLEAR;
 }
@@ -116,23 +116,25 @@ static bool follow_objects(struct tracer *t)
     struct trace_end inner;
     o.joblib_arrays_as_opcodes = true;
     o.calls = t->out->calls;
-    t->status = pickle_trace(t->r.src, tracer_offset(t), t->r.end, &o, &inner, t->err);
+    t->u.status = pickle_trace(t->u.r.src, unpickler_offset(&t->u), t->u.r.end, &o, &inner, t->u.err);
     t->out->calls = inner.calls;
     t->out->opcodes += inner.opcodes; /* bounded: no more than bytes */
     t->out->framed_differs |= inner.framed_differs;
-    if (t->status != CKPT_OK)
-        t->at = inner.next;
+    if (t->u.status != CKPT_OK)
+        t->u.at = inner.next;
     else
-        tracer_seek(t, inner.next);
-    return t->status == CKPT_OK;
+        unpickler_seek(&t->u, inner.next);
+    return t->u.status == CKPT_OK;
 }
 
 /* report_bytes - reports the bytes from here on as a payload, because a reader that takes the array for one
  * of objects runs them as a pickle. */
 static bool report_bytes(struct tracer *t)
 {
-    struct trace_payload v = {
-        .start = tracer_offset(t), .size = tracer_bytes_left(t), .as = TRACE_AS_BYTES, .pickle = true};
+    struct trace_payload v = {.start = unpickler_offset(&t->u),
+                              .size = unpickler_bytes_left(&t->u),
+                              .as = TRACE_AS_BYTES,
+                              .pickle = true};
     struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .payload = &v};
     return !t->o->payloads || tracer_report(t, &s);
 }
@@ -145,24 +147,24 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
         return true;
     enum joblib kind = read_wrapper(t, target, state, &bytes, &padded);
     if (kind == JOBLIB_NONE)
-        return t->status == CKPT_OK;
-    if (t->buffer != UINT64_MAX && tracer_offset(t) < t->buffer &&
+        return t->u.status == CKPT_OK;
+    if (t->buffer != UINT64_MAX && unpickler_offset(&t->u) < t->buffer &&
         !tracer_report_number(t, TRACE_STEP_FRAME, 0))
         return false;
     t->buffer = UINT64_MAX; /* joblib ends the frame before the array */
     if (t->out->arrays++ == 0)
         t->out->array = UINT64_MAX;
     if (kind == JOBLIB_UNCLEAR)
-        return tracer_fail(t, CKPT_ELIMIT,
-                           "makes an array of joblib whose size in the file is not stated plainly");
+        return unpickler_fail(&t->u, CKPT_ELIMIT,
+                              "makes an array of joblib whose size in the file is not stated plainly");
     if (kind == JOBLIB_OBJECTS)
         return follow_objects(t);
     if (bytes && t->out->array == UINT64_MAX)
-        t->out->array = tracer_offset(t);
-    uint64_t from = tracer_offset(t);
+        t->out->array = unpickler_offset(&t->u);
+    uint64_t from = unpickler_offset(&t->u);
     const unsigned char *pad = padded ? tracer_take(t, 1) : NULL;
     bool skipped = (!padded || (pad && tracer_skip(t, *pad, true))) && report_bytes(t) &&
                    tracer_skip(t, bytes, true);
-    t->out->array_bytes += tracer_offset(t) - from; /* bounded: it only moves forward */
+    t->out->array_bytes += unpickler_offset(&t->u) - from; /* bounded: it only moves forward */
     return skipped;
 }

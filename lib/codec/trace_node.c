@@ -22,11 +22,11 @@ struct trace_node *node_new(struct tracer *t, enum trace_kind kind)
         *n = (struct trace_node){.kind = (uint8_t)kind};
         return n;
     }
-    n = ARENA_NEW(t->a, struct trace_node);
+    n = ARENA_NEW(t->u.a, struct trace_node);
     if (n)
         n->kind = (uint8_t)kind;
     else
-        tracer_fail_memory(t);
+        unpickler_fail_memory(&t->u);
     return n;
 }
 
@@ -46,9 +46,9 @@ static trace_ref *new_items(struct tracer *t, unsigned c)
         memcpy(&t->spare_items[c], items, sizeof t->spare_items[c]);
         return items;
     }
-    items = arena_array(t->a, (uint64_t)1 << c, sizeof *items);
+    items = arena_array(t->u.a, (uint64_t)1 << c, sizeof *items);
     if (!items)
-        tracer_fail_memory(t);
+        unpickler_fail_memory(&t->u);
     return items;
 }
 

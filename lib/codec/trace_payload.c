@@ -77,25 +77,27 @@ static void decode_latin1_head(struct trace_payload *v, const unsigned char *b, 
 
 bool payload_report_counted(struct tracer *t, uint64_t n)
 {
-    bool text = t->op == PICKLE_BINUNICODE || t->op == PICKLE_SHORT_BINUNICODE || t->op == PICKLE_BINUNICODE8;
+    bool text = t->u.op == PICKLE_BINUNICODE || t->u.op == PICKLE_SHORT_BINUNICODE ||
+                t->u.op == PICKLE_BINUNICODE8;
     size_t look = n < LOOKED_AT ? (size_t)n : LOOKED_AT;
-    if (n < PICKLE_MIN || n > tracer_bytes_left(t) || t->op == PICKLE_LONG1 || t->op == PICKLE_LONG4)
+    if (n < PICKLE_MIN || n > unpickler_bytes_left(&t->u) || t->u.op == PICKLE_LONG1 ||
+        t->u.op == PICKLE_LONG4)
         return true;
-    if (t->p == t->lim && !tracer_fill(t, 1))
+    if (t->u.p == t->u.lim && !unpickler_fill(&t->u, 1))
         return false;
-    if (!get_possible_kinds(*t->p) && !(text && (*t->p == 0xc2 || *t->p == 0xc3)))
+    if (!get_possible_kinds(*t->u.p) && !(text && (*t->u.p == 0xc2 || *t->u.p == 0xc3)))
         return true;
-    if ((size_t)(t->lim - t->p) < look && !tracer_fill(t, look))
+    if ((size_t)(t->u.lim - t->u.p) < look && !unpickler_fill(&t->u, look))
         return false;
     struct trace_payload v = {
-        .start = tracer_offset(t), .size = n, .as = text ? TRACE_AS_LATIN1 : TRACE_AS_BYTES};
+        .start = unpickler_offset(&t->u), .size = n, .as = text ? TRACE_AS_LATIN1 : TRACE_AS_BYTES};
     if (text) {
-        decode_latin1_head(&v, t->p, look);
+        decode_latin1_head(&v, t->u.p, look);
     } else {
         v.nhead = look < sizeof v.head ? look : sizeof v.head;
-        memcpy(v.head, t->p, v.nhead);
+        memcpy(v.head, t->u.p, v.nhead);
     }
-    return report_if_payload(t, &v, may_run(t->p, look));
+    return report_if_payload(t, &v, may_run(t->u.p, look));
 }
 
 /* decode_line_head - sets the head of V from the line whose first N bytes are at B. Returns may_run of the
@@ -123,11 +125,11 @@ static bool decode_line_head(struct trace_payload *v, const unsigned char *b, si
 bool payload_report_line(struct tracer *t)
 {
     char line[LONGEST_NAME];
-    size_t n, quotes = t->op == PICKLE_STRING;
-    uint64_t start = tracer_offset(t);
+    size_t n, quotes = t->u.op == PICKLE_STRING;
+    uint64_t start = unpickler_offset(&t->u);
     if (!tracer_line(t, line, &n))
         return false;
-    uint64_t size = tracer_offset(t) - start - 1; /* bounded: a newline or a last byte was read */
+    uint64_t size = unpickler_offset(&t->u) - start - 1; /* bounded: a newline or a last byte was read */
     if (n < quotes || size < PICKLE_MIN + 2 * quotes)
         return true;
     struct trace_payload v = {.start = start + quotes, /* bounded: inside the line */

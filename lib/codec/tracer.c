@@ -1,10 +1,7 @@
-/* tracer.c - see tracer.h. Stack, marks and memo are allocated with malloc, up to the memory limit of the
- * trace. */
+/* tracer.c - see tracer.h. */
 #include "codec/tracer.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -12,102 +9,15 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"
 
-#define DENSE_MEMO 1024u /* below this, or below twice the number of PUTs so far, indexes are in the array */
-
-#define fail_op(t, ...) tracer_fail(t, CKPT_EFORMAT, __VA_ARGS__)
-
-/* ------------------------------------------------------------------ failing */
-
-bool tracer_fail(struct tracer *t, ckpt_status status, const char *fmt, ...)
-{
-    const struct pickle_op *op = pickle_op(t->op);
-    va_list args;
-    va_start(args, fmt);
-    t->status = fail_v(t->err, status, source_pos(t->r.src, t->at), fmt, args);
-    va_end(args);
-    if (op)
-        fail_prefix(t->err, op->name);
-    return false;
-}
-
-bool tracer_fail_memory(struct tracer *t)
-{
-    if (arena_full(t->a))
-        return tracer_fail(t, CKPT_ELIMIT, "needs more memory than a pickle of its size may take");
-    t->status = fail_memory(t->err);
-    return false;
-}
-
-bool tracer_fail_underflow(struct tracer *t, size_t n)
-{
-    return fail_op(t, "takes {=%zu values} from the stack, where {%zu} are", n, t->top - t->fence);
-}
-
-bool tracer_grow(struct tracer *t, void *array, size_t *cap, size_t size)
-{
-    void *old;
-    uint64_t more = *cap ? 2 * (uint64_t)*cap : 256, bytes;
-    size_t n;
-    memcpy(&old, array, sizeof old);
-    if (!checked_mul(more, size, &bytes) || !checked_size(bytes, &n) || bytes > t->max_memory)
-        return tracer_fail(t, CKPT_ELIMIT, "needs more memory than a pickle of its size may take");
-    void *at = realloc(old, n);
-    if (!at)
-        return tracer_fail_memory(t);
-    memcpy(array, &at, sizeof at);
-    *cap = (size_t)more;
-    return true;
-}
-
-/* ------------------------------------------------------------------ reading */
-
-static bool fail_truncated(struct tracer *t, uint64_t n)
-{
-    return tracer_fail(t, CKPT_ETRUNCATED, "needs {=%" PRIu64 " more bytes}, {%" PRIu64 "} are left", n,
-                       tracer_bytes_left(t));
-}
-
-void tracer_seek(struct tracer *t, uint64_t pos)
-{
-    uint64_t now = tracer_offset(t);
-    if (pos - now <= (uint64_t)(t->lim - t->p)) { /* bounded: it goes only forward */
-        t->p += pos - now;
-        return;
-    }
-    t->p = t->lim;
-    t->lim_pos = pos;
-}
-
-bool tracer_fill(struct tracer *t, size_t n)
-{
-    uint64_t pos = tracer_offset(t), rest = t->r.end - pos;
-    if (n > rest)
-        return fail_truncated(t, n);
-    size_t size = t->want > n ? t->want : n;
-    if (size > rest)
-        size = (size_t)rest;
-    t->r.pos = pos;
-    const unsigned char *at = reader_peek(&t->r, size);
-    if (!at) {
-        t->status = t->r.status;
-        return false;
-    }
-    t->want = t->want < READER_WINDOW / 2 ? t->want * 2 : READER_WINDOW;
-    t->p = at;
-    t->lim = at + size;      /* bounded: size bytes are in the window … */
-    t->lim_pos = pos + size; /* bounded: … and before the reader's end */
-    return true;
-}
-
 bool tracer_cross(struct tracer *t, uint64_t n)
 {
-    uint64_t pos = tracer_offset(t);
+    uint64_t pos = unpickler_offset(&t->u);
     if (n <= t->buffer - pos)
         return true;
-    if (n > t->r.end - t->buffer)
-        return fail_truncated(t, n);
+    if (n > t->u.r.end - t->buffer)
+        return unpickler_fail_truncated(&t->u, n);
     t->jumped = t->jumped || t->buffer > pos;
-    tracer_seek(t, t->buffer);
+    unpickler_seek(&t->u, t->buffer);
     t->buffer += n; /* bounded: inside the source, by the line above */
     return true;
 }
@@ -116,11 +26,10 @@ bool tracer_skip(struct tracer *t, uint64_t n, bool bytes)
 {
     if (t->o->framed && !bytes && !tracer_cross(t, n))
         return false;
-    if (n > tracer_bytes_left(t))
-        return fail_truncated(t, n);
-    tracer_seek(t, tracer_offset(t) + n); /* bounded: n are left */
-    if (t->o->framed && tracer_offset(t) > t->buffer)
-        t->buffer = tracer_offset(t);
+    if (!unpickler_skip(&t->u, n))
+        return false;
+    if (t->o->framed && unpickler_offset(&t->u) > t->buffer)
+        t->buffer = unpickler_offset(&t->u);
     return true;
 }
 
@@ -135,11 +44,11 @@ struct tracer_text {
 static bool append_to_line(struct tracer *t, struct tracer_text *l, size_t n)
 {
     while (l->grows && l->cap - l->n < n)
-        if (!tracer_grow(t, &l->at, &l->cap, 1))
+        if (!unpickler_grow(&t->u, &l->at, &l->cap, 1))
             return false;
     size_t fits = l->cap - l->n < n ? l->cap - l->n : n;
     if (fits)
-        memcpy(l->at + l->n, t->p, fits); /* bounded: they fit */
+        memcpy(l->at + l->n, t->u.p, fits); /* bounded: they fit */
     l->n += fits;
     return true;
 }
@@ -150,20 +59,20 @@ static bool read_to_newline(struct tracer *t, uint64_t end, struct tracer_text *
 {
     *n = l->n = 0;
     *found = false;
-    while (tracer_offset(t) < end && !*found) {
-        if (t->p == t->lim && !tracer_fill(t, 1))
+    while (unpickler_offset(&t->u) < end && !*found) {
+        if (t->u.p == t->u.lim && !unpickler_fill(&t->u, 1))
             return false;
-        uint64_t room = end - tracer_offset(t);
-        size_t have = (size_t)(t->lim - t->p);
+        uint64_t room = end - unpickler_offset(&t->u);
+        size_t have = (size_t)(t->u.lim - t->u.p);
         have = have < room ? have : (size_t)room;
-        const unsigned char *nl = memchr(t->p, '\n', have);
-        size_t part = nl ? (size_t)(nl - t->p) : have;
+        const unsigned char *nl = memchr(t->u.p, '\n', have);
+        size_t part = nl ? (size_t)(nl - t->u.p) : have;
         if (!append_to_line(t, l, part))
             return false;
-        t->p += part;
+        t->u.p += part;
         *n += part; /* bounded: no more than the source has */
         *found = nl != NULL;
-        t->p += *found;
+        t->u.p += *found;
     }
     return true;
 }
@@ -174,19 +83,19 @@ static bool read_line(struct tracer *t, struct tracer_text *l)
 {
     uint64_t n;
     bool found;
-    if (t->o->framed && t->buffer > tracer_offset(t)) {
+    if (t->o->framed && t->buffer > unpickler_offset(&t->u)) {
         if (!read_to_newline(t, t->buffer, l, &n, &found))
             return false;
         if (found)
             return true;
         t->jumped = true;
     }
-    if (!read_to_newline(t, t->r.end, l, &n, &found))
+    if (!read_to_newline(t, t->u.r.end, l, &n, &found))
         return false;
     if (t->o->framed)
-        t->buffer = tracer_offset(t);
+        t->buffer = unpickler_offset(&t->u);
     if (!found && (t->o->framed || n == 0))
-        return tracer_fail(t, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
+        return unpickler_fail(&t->u, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
     if (!found && l->n == n)
         l->n--; /* bounded: n > 0 */
     return true;
@@ -203,63 +112,24 @@ bool tracer_line(struct tracer *t, char *copy, size_t *ncopy)
 
 bool tracer_read_text(struct tracer *t, trace_ref r, char *out, size_t cap, size_t *n)
 {
-    ckpt_status st = show_text(t->r.src, r, out, cap, n, t->err);
+    ckpt_status st = show_text(t->u.r.src, r, out, cap, n, t->u.err);
     if (st != CKPT_OK && st != CKPT_EFORMAT)
-        t->status = st;
+        t->u.status = st;
     return st == CKPT_OK;
 }
 
-/* ----------------------------------------------------------- stack and memo */
-
-bool tracer_push_mark(struct tracer *t)
-{
-    if (t->nmarks == t->cap_marks && !tracer_grow(t, &t->marks, &t->cap_marks, sizeof *t->marks))
-        return false;
-    t->marks[t->nmarks++] = t->fence = t->top;
-    return true;
-}
-
-bool tracer_pop_mark(struct tracer *t, size_t *from)
-{
-    if (t->nmarks == 0)
-        return fail_op(t, "goes back to {=a MARK}, and {none} is on the stack");
-    *from = t->marks[--t->nmarks];
-    t->fence = t->nmarks ? t->marks[t->nmarks - 1] : 0;
-    return true;
-}
-
-static trace_ref memo_find(const struct tracer *t, uint64_t index)
-{
-    if (index < t->memo_len && t->memo[index])
-        return t->memo[index];
-    uint32_t i = t->sparse ? map_get_num(t->sparse, index) : MAP_NONE;
-    return i == MAP_NONE ? 0 : t->far[i];
-}
-
-static bool memo_put_sparse(struct tracer *t, uint64_t index, trace_ref r)
-{
-    if (!t->sparse && !(t->sparse = map_new(64)))
-        return tracer_fail_memory(t);
-    if (t->nfar >= MAP_NONE)
-        return tracer_fail(t, CKPT_ELIMIT, "is one memo entry too many");
-    if (t->nfar == t->cap_far && !tracer_grow(t, &t->far, &t->cap_far, sizeof *t->far))
-        return false;
-    t->far[t->nfar] = r;
-    if (!map_set_num(t->sparse, index, (uint32_t)t->nfar++))
-        return tracer_fail_memory(t);
-    return true;
-}
+/* --------------------------------------------------------------------- memo */
 
 bool tracer_report(struct tracer *t, struct trace_step *s)
 {
     s->t = &t->t;
-    s->opname = pickle_op(t->op)->name; /* unknown opcodes fail before they report */
-    s->opcode = t->op;
-    s->protocol = t->protocol;
-    s->offset = t->at;
+    s->opname = pickle_op(t->u.op)->name; /* unknown opcodes fail before they report */
+    s->opcode = t->u.op;
+    s->protocol = t->u.protocol;
+    s->offset = t->u.at;
     if (t->o->step(t->o->user, s))
         return true;
-    t->status = CKPT_ECANCELLED;
+    t->u.status = CKPT_ECANCELLED;
     return false;
 }
 
@@ -271,32 +141,16 @@ bool tracer_report_number(struct tracer *t, enum trace_what what, uint64_t numbe
 
 bool tracer_put(struct tracer *t, uint64_t index)
 {
-    if (!tracer_need(t, 1))
+    if (!unpickler_need(&t->u, 1))
         return false;
-    trace_ref r = t->stack[t->top - 1], old = memo_find(t, index);
+    trace_ref r = t->stack[t->u.top - 1], old = unpickler_find(&t->u, index);
     if (old && old != r && !tracer_report_number(t, TRACE_STEP_MEMO, index))
         return false;
     tracer_share(r);
-    t->memo_count += !old;
-    uint64_t dense = t->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO
-                                                    : 2 * t->memo_count; /* bounded: a count of puts */
-    while (index < dense && index >= t->memo_cap)
-        if (!tracer_grow(t, &t->memo, &t->memo_cap, sizeof *t->memo))
-            return false;
-    while (index < dense && index >= t->memo_len)
-        t->memo[t->memo_len++] = 0;
-    if (index >= t->memo_len)
-        return memo_put_sparse(t, index, r);
-    t->memo[index] = r;
-    return true;
+    return unpickler_put(&t->u, index, r);
 }
 
-bool tracer_get(struct tracer *t, uint64_t index)
-{
-    trace_ref r = memo_find(t, index);
-    return r ? tracer_push(t, r)
-             : fail_op(t, "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
-}
+bool tracer_get(struct tracer *t, uint64_t index) { return tracer_push(t, unpickler_get(&t->u, index)); }
 
 /* parse_index - sets *OUT to the digits, without leading zeros, of the memo index that Python's int() reads
  * in S up to a NUL, where the C unpickler ends it. The digits are moved to AT, the start of S. False: not a
@@ -344,13 +198,13 @@ static bool get_index(struct tracer *t, ckpt_str digits, bool may_add, uint64_t 
     if (fits && *out < first)
         return true;
     if (!t->huge && !(t->huge = map_new(16)))
-        return tracer_fail_memory(t);
+        return unpickler_fail_memory(&t->u);
     met = map_get(t->huge, digits);
     if (met == MAP_NONE && may_add) {
-        ckpt_str key = arena_str(t->a, digits);
+        ckpt_str key = arena_str(t->u.a, digits);
         met = (uint32_t)map_count(t->huge); /* bounded: each takes more than a byte of the arena */
         if (!key.ptr || !map_put(t->huge, key, met, NULL))
-            return tracer_fail_memory(t);
+            return unpickler_fail_memory(&t->u);
     }
     *out = met == MAP_NONE ? UINT64_MAX : first + met;
     return true;
@@ -370,6 +224,6 @@ bool tracer_memo_line(struct tracer *t)
     if (!parse_index(text, l.at, &digits))
         return fail_op(t, "has {'%.*s'} where {=the number of a memo entry} belongs",
                        text.len > 64 ? 64 : (int)text.len, text.ptr);
-    return get_index(t, digits, t->op == PICKLE_PUT, &index) &&
-           (t->op == PICKLE_GET ? tracer_get(t, index) : tracer_put(t, index));
+    return get_index(t, digits, t->u.op == PICKLE_PUT, &index) &&
+           (t->u.op == PICKLE_GET ? tracer_get(t, index) : tracer_put(t, index));
 }

@@ -19,7 +19,7 @@ for file in $(find lib -name '*.[ch]'); do
     function report(what) { print file ":" first_line ": " what }
     BEGIN {
         state = "code"
-        split("fail fail_v gguf_fail set_ggml_error tar_fail fail_op machine_fail tracer_fail graph_fail " \
+        split("fail fail_v gguf_fail set_ggml_error tar_fail fail_op unpickler_fail graph_fail " \
               "json_fail scan_found fail_entry zip_fail", list, " ")
         for (i in list) interprets[list[i]] = 1
     }

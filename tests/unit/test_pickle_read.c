@@ -331,7 +331,7 @@ static void an_empty_stack_is_reported_as_underflow(void)
         CU_ASSERT_EQUAL(g.err.offset, 1000);
         CU_ASSERT(strncmp(g.err.what, o->name, strlen(o->name)) == 0);
         if (mark_taker)
-            CU_ASSERT(error_contains(&g, "MARK, and none is among the 0 values on the stack"));
+            CU_ASSERT(error_contains(&g, "MARK, and none is on the stack"));
         graph_free(&g);
         /* No opcode may take values below a MARK. */
         if (!taker || op == '0' || strchr("hgj", (char)op))
@@ -393,7 +393,7 @@ static void failing_allocations_are_reported(void)
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
     graph_read_limited(&g, BYTES("(((((]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]t."), 1024, 0);
     CU_ASSERT_EQUAL(g.status, CKPT_ELIMIT);
-    CU_ASSERT(error_contains(&g, "beyond the memory that metadata may take"));
+    CU_ASSERT(error_contains(&g, "needs more memory than is allowed"));
     graph_free(&g);
 }
 

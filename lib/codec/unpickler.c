@@ -1,0 +1,247 @@
+/* unpickler.c - see unpickler.h. Stack, marks and memo are allocated with malloc, because they are not needed
+ * once the pickle was read; above 64 MiB they grow only in proportion to the bytes read so far. */
+#include "codec/unpickler.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "codec/pickle_ops.h"
+
+#define FIRST_WINDOW 4096u
+#define FREE_SCRATCH ((uint64_t)64 << 20) /* bytes that the stack, the marks or the memo may always have */
+#define BYTES_A_PUT  16u                  /* a pickle has about one PUT for so many bytes */
+#define MAX_ESTIMATE ((size_t)1 << 19)
+#define DENSE_MEMO   1024u /* below this, or below twice the PUTs so far, indexes are in the array */
+
+ckpt_status unpickler_init(struct unpickler *u, arena *a, source *src, uint64_t pos, uint64_t end,
+                           ckpt_error *err)
+{
+    *u = (struct unpickler){.start = pos, .at = pos, .op = PICKLE_STOP, .lim_pos = pos, .a = a, .err = err};
+    u->window_size = FIRST_WINDOW;
+    u->status = reader_init(&u->r, src, pos, end, err);
+    u->p = u->lim = u->r.win;
+    return u->status;
+}
+
+void unpickler_free(struct unpickler *u)
+{
+    reader_free(&u->r);
+    map_free(u->sparse);
+    free(u->far);
+    free(u->memo);
+    free(u->marks);
+}
+
+/* ---------------------------------------------------------------- failing */
+
+bool unpickler_fail(struct unpickler *u, ckpt_status status, const char *fmt, ...)
+{
+    const struct pickle_op *op = pickle_op(u->op);
+    va_list args;
+    va_start(args, fmt);
+    u->status = fail_v(u->err, status, source_pos(u->r.src, u->at), fmt, args);
+    va_end(args);
+    if (op)
+        fail_prefix(u->err, op->name);
+    return false;
+}
+
+bool unpickler_fail_memory(struct unpickler *u)
+{
+    if (arena_full(u->a))
+        return unpickler_fail(u, CKPT_ELIMIT,
+                              "needs {more memory} than is allowed ({=%" PRIu64 " bytes} are taken)",
+                              arena_used(u->a));
+    u->status = fail_memory(u->err);
+    return false;
+}
+
+bool unpickler_fail_underflow(struct unpickler *u, size_t n)
+{
+    size_t have = u->top - u->fence;
+    return unpickler_fail(u, CKPT_EFORMAT, "takes {=%zu value%s} from the stack, where {%zu %s}%s", n,
+                          n == 1 ? "" : "s", have, have == 1 ? "is" : "are",
+                          u->nmarks ? " above the last MARK" : "");
+}
+
+bool unpickler_fail_pairs(struct unpickler *u, size_t n)
+{
+    return unpickler_fail(u, CKPT_EFORMAT,
+                          "finds {%zu items} above the MARK; keys and values come {=in pairs}", n);
+}
+
+bool unpickler_fail_length(struct unpickler *u, int32_t n)
+{
+    return unpickler_fail(u, CKPT_EFORMAT, "has a length of {%" PRId32 "}; it must be {=0 or more}", n);
+}
+
+bool unpickler_fail_opcode(struct unpickler *u)
+{
+    char found[TEXT_BYTES_SIZE];
+    return unpickler_fail(u, CKPT_EFORMAT, "{%s} is not {=a pickle opcode}",
+                          text_bytes_found(&u->op, 1, found));
+}
+
+bool unpickler_fail_truncated(struct unpickler *u, uint64_t n)
+{
+    return unpickler_fail(u, CKPT_ETRUNCATED, "needs {=%" PRIu64 " more bytes}, {%" PRIu64 "} are left", n,
+                          unpickler_bytes_left(u));
+}
+
+/* ----------------------------------------------------------------- reading */
+
+size_t unpickler_estimate(const struct unpickler *u, unsigned each)
+{
+    uint64_t n = unpickler_bytes_left(u) / each + 4; /* some, even at the end */
+    return n < MAX_ESTIMATE ? (size_t)n : MAX_ESTIMATE;
+}
+
+bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size)
+{
+    void *old;
+    uint64_t more = *cap ? 2 * (uint64_t)*cap : 64, bytes;
+    size_t n;
+    memcpy(&old, array, sizeof old);
+    bool fits = checked_mul(more, size, &bytes) && checked_size(bytes, &n);
+    if (fits && bytes > FREE_SCRATCH && bytes / 16 > unpickler_offset(u) - u->start)
+        return unpickler_fail(u, CKPT_ELIMIT,
+                              "needs {more} than {=16 bytes of memory for each one} that was read");
+    void *at = fits ? realloc(old, n) : NULL;
+    if (!at)
+        return unpickler_fail_memory(u);
+    memcpy(array, &at, sizeof at);
+    *cap = (size_t)more;
+    return true;
+}
+
+bool unpickler_fill(struct unpickler *u, size_t n)
+{
+    uint64_t pos = unpickler_offset(u), left = u->r.end - pos;
+    if (n > left)
+        return unpickler_fail_truncated(u, n);
+    size_t size = u->window_size > n ? u->window_size : n;
+    if (size > left)
+        size = (size_t)left;
+    u->r.pos = pos;
+    const unsigned char *at = reader_peek(&u->r, size);
+    if (!at) {
+        u->status = u->r.status;
+        return false;
+    }
+    u->window_size = u->window_size < READER_WINDOW / 2 ? u->window_size * 2 : READER_WINDOW;
+    u->p = at;
+    u->lim = at + size;      /* bounded: size bytes are in the window … */
+    u->lim_pos = pos + size; /* bounded: … and before the reader's end */
+    return true;
+}
+
+void unpickler_seek(struct unpickler *u, uint64_t pos)
+{
+    uint64_t now = unpickler_offset(u);
+    if (pos - now <= (uint64_t)(u->lim - u->p)) { /* bounded: it goes only forward */
+        u->p += pos - now;
+        return;
+    }
+    u->p = u->lim;
+    u->lim_pos = pos;
+}
+
+bool unpickler_skip(struct unpickler *u, uint64_t n)
+{
+    if (n > unpickler_bytes_left(u))
+        return unpickler_fail_truncated(u, n);
+    unpickler_seek(u, unpickler_offset(u) + n); /* bounded: n are left */
+    return true;
+}
+
+bool unpickler_set_protocol(struct unpickler *u, uint8_t protocol)
+{
+    if (protocol > 5)
+        return unpickler_fail(u, CKPT_EUNSUPPORTED, "has pickle protocol {%u}; {=0 to 5} are known",
+                              protocol);
+    u->protocol = protocol;
+    return true;
+}
+
+/* ---------------------------------------------------------- marks and memo */
+
+bool unpickler_push_mark(struct unpickler *u)
+{
+    if (u->nmarks == u->cap_marks && !unpickler_grow(u, &u->marks, &u->cap_marks, sizeof *u->marks))
+        return false;
+    u->marks[u->nmarks++] = u->fence = u->top;
+    return true;
+}
+
+bool unpickler_pop_mark(struct unpickler *u, size_t *from)
+{
+    if (u->nmarks == 0)
+        return unpickler_fail(u, CKPT_EFORMAT, "goes back to {=a MARK}, and {none} is on the stack");
+    *from = u->marks[--u->nmarks];
+    u->fence = u->nmarks ? u->marks[u->nmarks - 1] : 0;
+    return true;
+}
+
+uint64_t unpickler_find(const struct unpickler *u, uint64_t index)
+{
+    if (index < u->memo_len && u->memo[index])
+        return u->memo[index];
+    uint32_t far = u->sparse ? map_get_num(u->sparse, index) : MAP_NONE;
+    return far == MAP_NONE ? 0 : u->far[far];
+}
+
+uint64_t unpickler_get(struct unpickler *u, uint64_t index)
+{
+    uint64_t entry = unpickler_find(u, index);
+    if (!entry)
+        unpickler_fail(u, CKPT_EFORMAT,
+                       "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
+    return entry;
+}
+
+/* extend_memo - extends the array up to INDEX, unless most of it would be empty. */
+static bool extend_memo(struct unpickler *u, uint64_t index)
+{
+    uint64_t dense = u->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO : 2 * u->memo_count;
+    if (index >= dense)
+        return true;
+    if (!u->memo) {
+        size_t n = unpickler_estimate(u, BYTES_A_PUT);
+        u->memo = malloc(n * sizeof *u->memo); /* bounded: by MAX_ESTIMATE */
+        u->memo_cap = u->memo ? n : 0;
+    }
+    while (index >= u->memo_cap)
+        if (!unpickler_grow(u, &u->memo, &u->memo_cap, sizeof *u->memo))
+            return false;
+    while (u->memo_len <= index)
+        u->memo[u->memo_len++] = 0;
+    return true;
+}
+
+static bool put_sparse(struct unpickler *u, uint64_t index, uint64_t entry)
+{
+    if (!u->sparse && !(u->sparse = map_new(64)))
+        return unpickler_fail_memory(u);
+    if (u->nfar >= MAP_NONE)
+        return unpickler_fail(u, CKPT_ELIMIT, "is one memo entry too many");
+    if (u->nfar == u->cap_far && !unpickler_grow(u, &u->far, &u->cap_far, sizeof *u->far))
+        return false;
+    u->far[u->nfar] = entry;
+    return map_set_num(u->sparse, index, (uint32_t)u->nfar++) || unpickler_fail_memory(u);
+}
+
+bool unpickler_put_slow(struct unpickler *u, uint64_t index, uint64_t entry)
+{
+    bool known = unpickler_find(u, index) != 0;
+    if (index >= u->memo_len && !extend_memo(u, index))
+        return false;
+    if (index < u->memo_len)
+        u->memo[index] = entry;
+    else if (!put_sparse(u, index, entry))
+        return false;
+    u->memo_count += !known;
+    return true;
+}

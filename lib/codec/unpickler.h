@@ -1,0 +1,109 @@
+/* unpickler.h - what the two readers of pickles share: pickle_machine.h, which builds a value graph, and
+ * tracer.h, which follows what loaders do. The window over the stream, the MARKs on the stack, the memo.
+ * Functions that return false, NULL or 0 have set status and error. */
+#ifndef CODEC_UNPICKLER_H
+#define CODEC_UNPICKLER_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "io/reader.h"
+
+struct unpickler {
+    const unsigned char *p, *lim; /* bytes of the window that are not yet read */
+    uint64_t lim_pos;             /* offset of lim in the source */
+    uint64_t start;               /* offset of the pickle */
+    uint64_t at;                  /* offset of the current opcode */
+    uint8_t op, protocol;
+    size_t top;   /* number of items on the stack, which has its own type in each reader */
+    size_t fence; /* the stack index of the last mark: opcodes must not reach below it */
+    size_t *marks, nmarks, cap_marks;
+    uint64_t *memo; /* by index; 0: no entry. Indexes far apart go to `sparse` */
+    size_t memo_len, memo_cap;
+    uint64_t memo_count;
+    map *sparse; /* index -> position in far */
+    uint64_t *far;
+    size_t nfar, cap_far;
+    size_t window_size; /* of the next window */
+    reader r;
+    arena *a;
+    ckpt_status status;
+    ckpt_error *err;
+};
+
+ckpt_status unpickler_init(struct unpickler *u, arena *a, source *src, uint64_t pos, uint64_t end,
+                           ckpt_error *err);
+/* unpickler_free - frees what U allocated, but not its arena. */
+void unpickler_free(struct unpickler *u);
+
+/* unpickler_fail - fails with a message that begins with the name of the current opcode. */
+bool unpickler_fail(struct unpickler *u, ckpt_status status, const char *fmt, ...) CKPT_PRINTF(3, 4);
+/* fail_op - fails because the pickle is malformed; READER has the struct unpickler `u`. */
+#define fail_op(reader, ...) unpickler_fail(&(reader)->u, CKPT_EFORMAT, __VA_ARGS__)
+/* unpickler_fail_memory - fails because the arena is full or the system has no more memory. */
+bool unpickler_fail_memory(struct unpickler *u);
+/* unpickler_fail_underflow - fails because the opcode needs N items above the last mark. */
+bool unpickler_fail_underflow(struct unpickler *u, size_t n);
+/* unpickler_fail_truncated - fails because the opcode needs N more bytes. */
+bool unpickler_fail_truncated(struct unpickler *u, uint64_t n);
+/* unpickler_fail_pairs - fails because N items, an odd number, are above the last mark. */
+bool unpickler_fail_pairs(struct unpickler *u, size_t n);
+/* unpickler_fail_length - fails because the opcode's length N is negative. */
+bool unpickler_fail_length(struct unpickler *u, int32_t n);
+/* unpickler_fail_opcode - fails because the current byte is not an opcode. */
+bool unpickler_fail_opcode(struct unpickler *u);
+
+/* unpickler_grow - doubles an array allocated with malloc; ARRAY is the address of its pointer. */
+bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size);
+/* unpickler_estimate - returns how many items of EACH bytes could still follow in the pickle. A list is
+ * allocated for so many at once, because one that grows is copied, while unused memory costs nothing. */
+size_t unpickler_estimate(const struct unpickler *u, unsigned each);
+/* unpickler_fill - reads on until the window has at least N <= READER_WINDOW bytes. */
+bool unpickler_fill(struct unpickler *u, size_t n);
+/* unpickler_seek - moves forward to POS, which is not after the end. */
+void unpickler_seek(struct unpickler *u, uint64_t pos);
+/* unpickler_skip - skips N bytes; fails if there are fewer. */
+bool unpickler_skip(struct unpickler *u, uint64_t n);
+bool unpickler_push_mark(struct unpickler *u);
+/* unpickler_pop_mark - removes the last mark, and sets *FROM to the stack index of the first item above. */
+bool unpickler_pop_mark(struct unpickler *u, size_t *from);
+/* unpickler_set_protocol - checks the argument of PROTO. */
+bool unpickler_set_protocol(struct unpickler *u, uint8_t protocol);
+
+/* unpickler_find - returns the memo entry INDEX; 0: there is none, which is not a failure. */
+uint64_t unpickler_find(const struct unpickler *u, uint64_t index);
+/* unpickler_get - the same for an opcode that needs it. */
+uint64_t unpickler_get(struct unpickler *u, uint64_t index);
+bool unpickler_put_slow(struct unpickler *u, uint64_t index, uint64_t entry);
+
+static inline uint64_t unpickler_offset(const struct unpickler *u)
+{
+    return u->lim_pos - (uint64_t)(u->lim - u->p);
+}
+static inline uint64_t unpickler_bytes_left(const struct unpickler *u)
+{
+    return u->r.end - unpickler_offset(u);
+}
+/* unpickler_take - returns the next N <= READER_WINDOW bytes, valid until the next call, or NULL. */
+static inline const unsigned char *unpickler_take(struct unpickler *u, size_t n)
+{
+    if ((size_t)(u->lim - u->p) < n && !unpickler_fill(u, n))
+        return NULL;
+    u->p += n;
+    return u->p - n;
+}
+/* unpickler_need - fails unless there are at least N items above the last mark. */
+static inline bool unpickler_need(struct unpickler *u, size_t n)
+{
+    return u->top - u->fence >= n || unpickler_fail_underflow(u, n);
+}
+/* unpickler_put - sets the memo entry INDEX; the common case, that INDEX is the next, is inline. */
+static inline bool unpickler_put(struct unpickler *u, uint64_t index, uint64_t entry)
+{
+    if (index != u->memo_len || index >= u->memo_cap || u->sparse)
+        return unpickler_put_slow(u, index, entry);
+    u->memo[u->memo_len++] = entry;
+    u->memo_count++;
+    return true;
+}
+
+#endif
