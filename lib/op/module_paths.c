@@ -93,9 +93,9 @@ ckpt_status rename_module_paths(arena *a, struct group *g, ckpt_error *err)
     struct moves m = {.index = map_new(0)};
     ckpt_status st = m.index ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < g->keys.n; i++)
-        st = add_moves_of_key(&m, g->keys.at[i].old_name, g->keys.at[i].new_name, err);
+        st = add_moves_of_key(&m, g->keys.list[i].old_name, g->keys.list[i].new_name, err);
     for (size_t i = 0; st == CKPT_OK && i < g->modules.n; i++)
-        st = find_new_path(&m, a, g->modules.at[i].old_name, &g->modules.at[i].new_name, err);
+        st = find_new_path(&m, a, g->modules.list[i].old_name, &g->modules.list[i].new_name, err);
     free(m.list);
     map_free(m.index);
     return st;

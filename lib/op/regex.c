@@ -9,40 +9,41 @@
 #define MAX_PATTERN 1000u /* bytes of an expression */
 #define MAX_REPEATS 4096u /* largest product of its bounds {m,n}: each multiplies the size of the automaton */
 #define MAX_SUBJECT 65536u /* bytes of a key, old or new */
-#define GROUPS      10
+#define GROUPS      10     /* \0 to \9 */
 
 struct expression {
-    regex_t re;
-    const char *repl; /* the replacement */
-    buf out;          /* the new key */
-    char *subject;    /* the key, NUL-terminated */
-    bool no_memory;
+    regex_t regex;
+    const char *replacement;
+    buf out;              /* the new key */
+    char *subject;        /* the key, NUL-terminated */
+    bool no_memory;       /* regexec() had not enough */
     struct prefixes seen; /* the first components of all keys, for a hint */
 };
 
-/* are_repeats_few - returns true if the product of all bounds {m,n} of PATTERN is at most MAX_REPEATS. */
+/* are_repeats_few - returns true if the product of the larger numbers of all bounds {m,n} of PATTERN is at
+ * most MAX_REPEATS. */
 static bool are_repeats_few(const char *pattern)
 {
     unsigned long product = 1;
-    for (const char *p = strchr(pattern, '{'); p; p = strchr(p + 1, '{')) {
-        unsigned long most = 0, n = 0;
-        const char *q = p + 1;
-        for (; *q && *q != '}'; q++) {
-            n = *q >= '0' && *q <= '9' && n < MAX_REPEATS * 10ul ? n * 10 + (unsigned long)(*q - '0') : 0;
-            most = n > most ? n : most;
+    for (const char *open = strchr(pattern, '{'); open; open = strchr(open + 1, '{')) {
+        unsigned long larger = 0, number = 0; /* both stay below MAX_REPEATS * 100 */
+        for (const char *c = open + 1; *c && *c != '}'; c++) {
+            bool digit = *c >= '0' && *c <= '9' && number < MAX_REPEATS * 10ul;
+            number = digit ? number * 10 + (unsigned long)(*c - '0') : 0;
+            larger = number > larger ? number : larger;
         }
-        product *= most ? most : 1;
+        product *= larger ? larger : 1;
         if (product > MAX_REPEATS)
             return false;
     }
     return true;
 }
 
-static ckpt_status check_replacement(const char *repl, size_t groups, ckpt_error *err)
+static ckpt_status check_replacement(const char *replacement, size_t groups, ckpt_error *err)
 {
-    if (!utf8_check(str_c(repl), false, NULL))
+    if (!utf8_check(str_c(replacement), false, NULL))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the replacement is not UTF-8");
-    for (const char *p = strchr(repl, '\\'); p; p = strchr(p + 2, '\\')) {
+    for (const char *p = strchr(replacement, '\\'); p; p = strchr(p + 2, '\\')) {
         if (p[1] == '\\')
             continue;
         if (p[1] < '0' || p[1] > '9')
@@ -82,7 +83,7 @@ static const char *regcomp_error(int code)
     return "malformed expression"; /* REG_BADPAT, and codes that POSIX does not have */
 }
 
-static ckpt_status compile_rule(struct expression *x, const char *rule, ckpt_error *err)
+static ckpt_status compile_rule(struct expression *expr, const char *rule, ckpt_error *err)
 {
     const char *arrow = strstr(rule, "=>");
     char pattern[MAX_PATTERN + 1];
@@ -100,95 +101,99 @@ static ckpt_status compile_rule(struct expression *x, const char *rule, ckpt_err
     if (!are_repeats_few(pattern))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the repetitions of \"%s\" multiply to more than %u",
                     pattern, MAX_REPEATS);
-    int code = regcomp(&x->re, pattern, REG_EXTENDED);
+    int code = regcomp(&expr->regex, pattern, REG_EXTENDED);
     if (code)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\": %s", pattern, regcomp_error(code));
-    x->repl = arrow + 2;
-    ckpt_status st = check_replacement(x->repl, x->re.re_nsub, err);
+    expr->replacement = arrow + 2;
+    ckpt_status st = check_replacement(expr->replacement, expr->regex.re_nsub, err);
     if (st != CKPT_OK)
-        regfree(&x->re);
+        regfree(&expr->regex);
     return st;
 }
 
-static void append_replacement(struct expression *x, const char *s, const regmatch_t *m)
+/* append_replacement - appends the replacement for the match GROUPS of SUBJECT. */
+static void append_replacement(struct expression *expr, const char *subject, const regmatch_t *groups)
 {
-    for (const char *p = x->repl; *p; p++) {
+    for (const char *p = expr->replacement; *p; p++) {
         if (*p != '\\') {
-            buf_byte(&x->out, (unsigned char)*p);
+            buf_byte(&expr->out, (unsigned char)*p);
         } else if (*++p == '\\') {
-            buf_byte(&x->out, '\\');
+            buf_byte(&expr->out, '\\');
         } else {
-            const regmatch_t *g = &m[*p - '0'];
-            if (g->rm_so >= 0)
-                buf_put(&x->out, s + g->rm_so, (size_t)(g->rm_eo - g->rm_so));
+            const regmatch_t *group = &groups[*p - '0'];
+            if (group->rm_so >= 0) /* -1: the group is not in the match */
+                buf_put(&expr->out, subject + group->rm_so, (size_t)(group->rm_eo - group->rm_so));
         }
     }
 }
 
-/* replace_all - replaces each match in S of LEN bytes, from left to right; after an empty match, copies one
- * byte. Sets *ANY to true if there was a match. False: the result is too long, or out of memory. */
-static bool replace_all(struct expression *x, const char *s, size_t len, bool *any)
+/* replace_all - replaces each match in expr->subject, which has LEN bytes, from left to right; after an empty
+ * match, copies one byte. Sets *ANY to true if there was a match. False: the result is too long, or out of
+ * memory. */
+static bool replace_all(struct expression *expr, size_t len, bool *any)
 {
-    regmatch_t m[GROUPS];
+    const char *s = expr->subject;
+    regmatch_t groups[GROUPS];
     size_t at = 0;
     int code = 0;
     *any = false;
-    while (at <= len && (code = regexec(&x->re, s + at, GROUPS, m, at ? REG_NOTBOL : 0)) == 0) {
-        size_t from = (size_t)m[0].rm_so, to = (size_t)m[0].rm_eo;
+    while (at <= len && (code = regexec(&expr->regex, s + at, GROUPS, groups, at ? REG_NOTBOL : 0)) == 0) {
+        size_t from = (size_t)groups[0].rm_so, to = (size_t)groups[0].rm_eo; /* relative to s + at */
         *any = true;
-        buf_put(&x->out, s + at, from);
-        append_replacement(x, s + at, m);
+        buf_put(&expr->out, s + at, from);
+        append_replacement(expr, s + at, groups);
         if (to == from && at + to < len)
-            buf_byte(&x->out, (unsigned char)s[at + to]);
+            buf_byte(&expr->out, (unsigned char)s[at + to]);
         at += to + (to == from);
     }
-    x->no_memory = code != 0 && code != REG_NOMATCH;
+    expr->no_memory = code != 0 && code != REG_NOMATCH; /* the only other error is REG_ESPACE */
     if (at < len)
-        buf_put(&x->out, s + at, len - at);
-    return buf_ok(&x->out);
+        buf_put(&expr->out, s + at, len - at);
+    return buf_ok(&expr->out);
 }
 
-static ckpt_status regex_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
+static ckpt_status regex_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
-    struct expression *x = n->user;
+    struct expression *expr = rule->user;
     bool any;
-    prefixes_add(&x->seen, s);
-    *out = s;
-    if (s.len && memchr(s.ptr, '\0', s.len)) /* POSIX expressions end at a NUL */
+    prefixes_add(&expr->seen, key);
+    *out = key;
+    if (key.len && memchr(key.ptr, '\0', key.len)) /* POSIX expressions end at a NUL */
         return CKPT_OK;
-    if (s.len > MAX_SUBJECT)
+    if (key.len > MAX_SUBJECT)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-                    "a key of %zu bytes is too long for an expression; %u are allowed", s.len, MAX_SUBJECT);
-    if (s.len)
-        memcpy(x->subject, s.ptr, s.len);
-    x->subject[s.len] = '\0';
-    x->out.len = 0;
-    bool done = replace_all(x, x->subject, s.len, &any);
-    if (x->out.no_memory || x->no_memory)
+                    "a key of %zu bytes is too long for an expression; %u are allowed", key.len, MAX_SUBJECT);
+    if (key.len)
+        memcpy(expr->subject, key.ptr, key.len);
+    expr->subject[key.len] = '\0';
+    expr->out.len = 0;
+    bool done = replace_all(expr, key.len, &any);
+    if (expr->out.no_memory || expr->no_memory)
         return fail_memory(err);
     if (!done)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%.*s\" would become longer than %u bytes",
-                    STR_ARG(s), MAX_SUBJECT);
+                    STR_ARG(key), MAX_SUBJECT);
     if (!any)
         return CKPT_OK;
-    *out = arena_str(n->p->a, buf_view(&x->out));
+    *out = arena_str(rule->plan->a, buf_view(&expr->out));
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error *err)
 {
     CKPT_REQUIRE(err, plan && rule);
-    struct expression x = {.subject = malloc(MAX_SUBJECT + 1)};
-    struct naming n = {.p = plan, .key = regex_key, .modules_follow = true, .user = &x};
-    ckpt_status st = x.subject ? compile_rule(&x, rule, err) : fail_memory(err);
+    struct expression expr = {.subject = malloc(MAX_SUBJECT + 1)};
+    struct rename_rule by_regex = {
+        .plan = plan, .rename_key = regex_key, .modules_follow = true, .user = &expr};
+    ckpt_status st = expr.subject ? compile_rule(&expr, rule, err) : fail_memory(err);
     if (st == CKPT_OK) {
-        buf_init(&x.out, MAX_SUBJECT);
-        st = keys_rename(&n, err);
-        buf_free(&x.out);
-        regfree(&x.re);
+        buf_init(&expr.out, MAX_SUBJECT);
+        st = keys_rename(&by_regex, err);
+        buf_free(&expr.out);
+        regfree(&expr.regex);
     }
-    free(x.subject);
-    if (st == CKPT_OK && !n.changed)
-        plan_notice_no_match(plan, "matches", str_of(rule, (size_t)(strstr(rule, "=>") - rule)), &x.seen);
+    free(expr.subject);
+    if (st == CKPT_OK && !by_regex.changed)
+        plan_notice_no_match(plan, "matches", str_of(rule, (size_t)(strstr(rule, "=>") - rule)), &expr.seen);
     return st;
 }

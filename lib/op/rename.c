@@ -6,9 +6,10 @@
 
 #define MODULE_PREFIX STR_LIT("module.")
 
-struct prefixing {
+/* The prefix that strip removes or add puts before each key. */
+struct prefix_rule {
     ckpt_str prefix;
-    bool anywhere;
+    bool anywhere;        /* strip: at the start of any component, not only of the key */
     struct prefixes seen; /* the first components of all keys, for a hint */
 };
 
@@ -23,28 +24,28 @@ static ckpt_status check_prefix(const char *prefix, ckpt_error *err)
 
 /* ---- strip */
 
-static ckpt_status strip_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
+static ckpt_status strip_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
-    struct prefixing *x = n->user;
-    prefixes_add(&x->seen, s);
-    *out = prefix_strip(n->p->a, s, x->prefix, x->anywhere);
+    struct prefix_rule *given = rule->user;
+    prefixes_add(&given->seen, key);
+    *out = prefix_strip(rule->plan->a, key, given->prefix, given->anywhere);
     if (!out->ptr)
         return fail_memory(err);
-    if (out->len < s.len && out->len > 1 && out->ptr[0] == '.' && s.ptr[0] != '.' &&
-        x->prefix.ptr[x->prefix.len - 1] != '.')
+    if (out->len < key.len && out->len > 1 && out->ptr[0] == '.' && key.ptr[0] != '.' &&
+        given->prefix.ptr[given->prefix.len - 1] != '.')
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "\"%.*s\" without \"%.*s\" would begin with a dot\n"
                     "did you mean the prefix \"%.*s.\", with the dot?",
-                    STR_ARG(s), STR_ARG(x->prefix), STR_ARG(x->prefix));
+                    STR_ARG(key), STR_ARG(given->prefix), STR_ARG(given->prefix));
     return CKPT_OK;
 }
 
-void plan_notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str what, const struct prefixes *seen)
+void plan_notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str pattern, const struct prefixes *seen)
 {
-    char there[300];
-    (void)prefixes_text(seen, there, sizeof there);
-    plan_notice(plan, "no key %s \"%.*s\"; nothing renamed%s%s", verb, STR_ARG(what),
-                *there ? "; keys begin with " : "", there);
+    char prefixes[300];
+    (void)prefixes_text(seen, prefixes, sizeof prefixes);
+    plan_notice(plan, "no key %s \"%.*s\"; nothing renamed%s%s", verb, STR_ARG(pattern),
+                *prefixes ? "; keys begin with " : "", prefixes);
 }
 
 ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, ckpt_error *err)
@@ -52,25 +53,26 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
     CKPT_REQUIRE(err, plan && prefix);
     CKPT_TRY(check_prefix(prefix, err));
     bool dot = prefix[strlen(prefix) - 1] == '.';
-    struct prefixing x = {.prefix = str_c(prefix), .anywhere = anywhere};
-    struct naming n = {.p = plan, .key = strip_key, .stripped = x.prefix, .user = &x};
+    struct prefix_rule given = {.prefix = str_c(prefix), .anywhere = anywhere};
+    struct rename_rule rule = {
+        .plan = plan, .rename_key = strip_key, .stripped = given.prefix, .user = &given};
     if (!dot) { /* PREFIX may be a whole component: the prefix with a dot is tried first */
-        x.prefix = concat_texts(plan->a, x.prefix, STR_LIT("."));
-        if (!x.prefix.ptr)
+        given.prefix = concat_texts(plan->a, given.prefix, STR_LIT("."));
+        if (!given.prefix.ptr)
             return fail_memory(err);
-        n.stripped = x.prefix;
-        CKPT_TRY(keys_rename(&n, err));
-        if (n.changed) {
-            plan->prefix = x.prefix;
+        rule.stripped = given.prefix;
+        CKPT_TRY(keys_rename(&rule, err));
+        if (rule.changed) {
+            plan->prefix = given.prefix;
             plan_notice(plan, "\"%s\" is taken as the prefix \"%s.\"", prefix, prefix);
             return CKPT_OK;
         }
-        x = (struct prefixing){.prefix = str_c(prefix), .anywhere = anywhere};
-        n.stripped = x.prefix;
+        given = (struct prefix_rule){.prefix = str_c(prefix), .anywhere = anywhere};
+        rule.stripped = given.prefix;
     }
-    CKPT_TRY(keys_rename(&n, err));
-    if (!n.changed)
-        plan_notice_no_match(plan, anywhere ? "contains" : "begins with", str_c(prefix), &x.seen);
+    CKPT_TRY(keys_rename(&rule, err));
+    if (!rule.changed)
+        plan_notice_no_match(plan, anywhere ? "contains" : "begins with", str_c(prefix), &given.seen);
     else if (!dot)
         plan_notice(plan, "the prefix \"%s\" does not end with a dot", prefix);
     return CKPT_OK;
@@ -78,10 +80,10 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
 
 /* ---- add */
 
-static ckpt_status add_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
+static ckpt_status add_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
-    const struct prefixing *x = n->user;
-    *out = concat_texts(n->p->a, x->prefix, s);
+    const struct prefix_rule *given = rule->user;
+    *out = concat_texts(rule->plan->a, given->prefix, key);
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
@@ -89,14 +91,14 @@ ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err)
 {
     CKPT_REQUIRE(err, plan && prefix);
     CKPT_TRY(check_prefix(prefix, err));
-    struct prefixing x = {.prefix = arena_str(plan->a, str_c(prefix))};
-    struct naming n = {.p = plan, .key = add_key, .root_module = true, .user = &x};
-    if (!x.prefix.ptr)
+    struct prefix_rule given = {.prefix = arena_str(plan->a, str_c(prefix))};
+    struct rename_rule rule = {.plan = plan, .rename_key = add_key, .root_module = true, .user = &given};
+    if (!given.prefix.ptr)
         return fail_memory(err);
-    CKPT_TRY(keys_rename(&n, err));
-    if (!n.changed)
+    CKPT_TRY(keys_rename(&rule, err));
+    if (!rule.changed)
         plan_notice(plan, "no state dict to add \"%s\" to; nothing renamed", prefix);
-    else if (x.prefix.ptr[x.prefix.len - 1] != '.')
+    else if (given.prefix.ptr[given.prefix.len - 1] != '.')
         plan_notice(plan, "the prefix \"%s\" does not end with a dot", prefix);
     return CKPT_OK;
 }
@@ -106,85 +108,90 @@ ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err)
 struct auto_strip {
     unsigned modules; /* number of leading `module.` to remove from the keys of the current group */
     bool has_counter; /* an AveragedModel's n_averaged was seen */
-    size_t inner;     /* keys that still contain `module.` */
-    ckpt_str example; /* the first of them */
+    size_t ninner;    /* keys that still contain `module.` … */
+    ckpt_str inner;   /* … and the first of them */
 };
 
-/* strip_leading_modules - returns S without up to *MAX leading `module.`. Sets *MAX to the number removed. */
-static ckpt_str strip_leading_modules(ckpt_str s, unsigned *max)
+/* strip_leading_modules - returns KEY without up to *N leading `module.`, but never empty. Sets *N to the
+ * number removed. */
+static ckpt_str strip_leading_modules(ckpt_str key, unsigned *n)
 {
-    unsigned found = 0;
-    for (; found < *max && str_starts(s, MODULE_PREFIX) && s.len > MODULE_PREFIX.len; found++)
-        s = str_skip(s, MODULE_PREFIX.len);
-    *max = found;
-    return s;
+    unsigned removed = 0;
+    for (; removed < *n && str_starts(key, MODULE_PREFIX) && key.len > MODULE_PREFIX.len; removed++)
+        key = str_skip(key, MODULE_PREFIX.len);
+    *n = removed;
+    return key;
 }
 
-/* count_shared_modules - sets x->modules to how many leading `module.` all keys of G share. Ignores
- * n_averaged, the counter of AveragedModel. */
-static ckpt_status count_shared_modules(struct naming *n, const struct group *g, ckpt_error *err)
+/* count_shared_modules - sets the number of leading `module.` that all keys of G have. Ignores n_averaged, the
+ * counter of AveragedModel. */
+static ckpt_status count_shared_modules(struct rename_rule *rule, const struct group *g, ckpt_error *err)
 {
-    struct auto_strip *x = n->user;
+    struct auto_strip *strip = rule->user;
     unsigned shared = 1000; /* more than any model has */
     bool any = false, counter = false;
     for (size_t i = 0; i < g->keys.n && shared; i++) {
-        if (g->keys.at[i].keeps_name)
+        if (g->keys.list[i].keeps_name)
             continue;
-        ckpt_str s = prefix_strip_certain(n->p->a, g->keys.at[i].old_name);
-        if (!s.ptr)
+        ckpt_str key = prefix_strip_certain(rule->plan->a, g->keys.list[i].old_name);
+        if (!key.ptr)
             return fail_memory(err);
-        if (str_is(s, "n_averaged")) {
+        if (str_is(key, "n_averaged")) {
             counter = true;
             continue;
         }
         any = true;
-        (void)strip_leading_modules(s, &shared);
+        (void)strip_leading_modules(key, &shared);
     }
-    x->modules = any ? shared : 0;
-    x->has_counter |= counter && x->modules;
+    strip->modules = any ? shared : 0;
+    strip->has_counter |= counter && strip->modules;
     return CKPT_OK;
 }
 
-static ckpt_status auto_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
+static ckpt_status auto_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
-    struct auto_strip *x = n->user;
-    unsigned modules = x->modules;
-    ckpt_str bare = prefix_strip_certain(n->p->a, s);
+    struct auto_strip *strip = rule->user;
+    unsigned modules = strip->modules;
+    ckpt_str bare = prefix_strip_certain(rule->plan->a, key);
     if (!bare.ptr)
         return fail_memory(err);
     /* "module." alone is the path of a wrapper in _metadata and becomes ""; no key has only wrappers */
     *out = strip_leading_modules(bare, &modules);
-    if (modules < x->modules && str_eq(*out, MODULE_PREFIX))
+    if (modules < strip->modules && str_eq(*out, MODULE_PREFIX))
         *out = STR_LIT("");
     return CKPT_OK;
 }
 
-static void count_inner_modules(struct naming *n, const struct group *g)
+static void count_inner_modules(struct rename_rule *rule, const struct group *g)
 {
-    struct auto_strip *x = n->user;
+    struct auto_strip *strip = rule->user;
     for (size_t i = 0; !g->optimizer && i < g->keys.n; i++)
-        if (!g->keys.at[i].keeps_name && prefix_inside(g->keys.at[i].new_name, MODULE_PREFIX) && !x->inner++)
-            x->example = g->keys.at[i].new_name;
+        if (!g->keys.list[i].keeps_name && prefix_inside(g->keys.list[i].new_name, MODULE_PREFIX) &&
+            !strip->ninner++)
+            strip->inner = g->keys.list[i].new_name;
 }
 
 ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
 {
-    struct auto_strip x = {0};
+    struct auto_strip strip = {0};
     char word[SHELL_WORD_MAX];
-    struct naming n = {
-        .p = plan, .key = auto_key, .begin = count_shared_modules, .end = count_inner_modules, .user = &x};
+    struct rename_rule rule = {.plan = plan,
+                               .rename_key = auto_key,
+                               .begin_group = count_shared_modules,
+                               .end_group = count_inner_modules,
+                               .user = &strip};
     CKPT_REQUIRE(err, plan);
-    CKPT_TRY(keys_rename(&n, err));
-    if (!n.changed)
+    CKPT_TRY(keys_rename(&rule, err));
+    if (!rule.changed)
         plan_notice(plan, "no key begins with a wrapper's prefix; nothing renamed");
-    if (x.has_counter)
+    if (strip.has_counter)
         plan_notice(plan, "\"n_averaged\", the counter of an AveragedModel, is kept");
-    if (x.inner)
+    if (strip.ninner)
         plan_notice(
             plan,
             "%zu key%s still contain%s \"module.\" (%.*s), which may be a real submodule; if it is not: "
             "ckpt strip --anywhere module. %s",
-            x.inner, x.inner == 1 ? "" : "s", x.inner == 1 ? "s" : "", STR_ARG(x.example),
+            strip.ninner, strip.ninner == 1 ? "" : "s", strip.ninner == 1 ? "s" : "", STR_ARG(strip.inner),
             shell_path(plan->file->path, word));
     return CKPT_OK;
 }
@@ -194,21 +201,22 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
 struct rename_map {
     map *index; /* old name -> number of the pair */
     ckpt_pair *pairs;
-    bool *used;       /* by pair: it named a key */
-    ckpt_str where;   /* the name of the current mapping */
-    map *mappings;    /* node of a mapping -> number of its name */
-    ckpt_str *wheres; /* the first name of each mapping, under which its keys are looked up */
-    size_t nwheres, cap_wheres;
+    bool *used;            /* by pair: it named a key */
+    ckpt_str where;        /* the name of the current mapping */
+    map *mappings;         /* node of a mapping -> index of its name in first_names */
+    ckpt_str *first_names; /* of each mapping, under which its keys are looked up */
+    size_t nfirst_names, cap_first_names;
 };
 
-static ckpt_status begin_map_group(struct naming *n, const struct group *g, ckpt_error *err)
+static ckpt_status begin_map_group(struct rename_rule *rule, const struct group *g, ckpt_error *err)
 {
-    struct rename_map *x = n->user;
-    x->where = g->where;
-    if (!n->dry_run || map_get_num(x->mappings, map_ptr(g->node)) != MAP_NONE)
+    struct rename_map *renames = rule->user;
+    renames->where = g->where;
+    if (!rule->dry_run || map_get_num(renames->mappings, map_ptr(g->node)) != MAP_NONE)
         return CKPT_OK;
-    bool ok = map_put_num(x->mappings, map_ptr(g->node), (uint32_t)x->nwheres, NULL) &&
-              arena_push(n->p->a, &x->wheres, &x->nwheres, &x->cap_wheres, &g->where, sizeof g->where);
+    bool ok = map_put_num(renames->mappings, map_ptr(g->node), (uint32_t)renames->nfirst_names, NULL) &&
+              arena_push(rule->plan->a, &renames->first_names, &renames->nfirst_names,
+                         &renames->cap_first_names, &g->where, sizeof g->where);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -221,37 +229,37 @@ static ckpt_status fail_leaves_mapping(ckpt_str name, ckpt_str where, ckpt_error
                 STR_ARG(where));
 }
 
-static ckpt_status map_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
+static ckpt_status map_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
-    struct rename_map *x = n->user;
-    ckpt_str where = x->where;
-    uint32_t i = map_get(x->index, s);
-    *out = s;
+    struct rename_map *renames = rule->user;
+    ckpt_str where = renames->where;
+    uint32_t i = map_get(renames->index, key);
+    *out = key;
     if (i != MAP_NONE) {
-        *out = x->pairs[i].text;
-        x->used[i] = true;
+        *out = renames->pairs[i].text;
+        renames->used[i] = true;
         return CKPT_OK;
     }
     if (!where.len)
         return CKPT_OK;
-    where = concat_texts(n->p->a, where, STR_LIT("."));
-    ckpt_str full = where.ptr ? concat_texts(n->p->a, where, s) : where;
+    where = concat_texts(rule->plan->a, where, STR_LIT("."));
+    ckpt_str full = where.ptr ? concat_texts(rule->plan->a, where, key) : where;
     if (!full.ptr)
         return fail_memory(err);
-    i = map_get(x->index, full);
+    i = map_get(renames->index, full);
     if (i == MAP_NONE)
         return CKPT_OK;
-    ckpt_str new = x->pairs[i].text;
+    ckpt_str new = renames->pairs[i].text;
     if (!str_starts(new, where) || new.len == where.len)
         return fail_leaves_mapping(full, where, err);
     *out = str_skip(new, where.len);
-    x->used[i] = true;
+    renames->used[i] = true;
     return CKPT_OK;
 }
 
-/* index_other_names - adds to OTHERS all names of X's mappings that occur in the names of rows, with their
- * numbers in x->wheres. A mapping that is in the file under several paths has several names. */
-static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map *x, map *others,
+/* index_other_names - adds to OTHERS all names of the mappings that occur in the names of rows, with the
+ * index of the mapping's first name. A mapping that is in the file under several paths has several names. */
+static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map *renames, map *others,
                                      ckpt_error *err)
 {
     for (size_t i = 0; i < p->file->table.nrows; i++) {
@@ -262,7 +270,8 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
         for (uint32_t k = 0; k + 1 < r->t.npath; k++) {
             end += (k != 0) + path_elem_len(&r->t.path[k]); /* bounded: within the joined name */
             const ckpt_value *node = r->steps[k + 1].node;
-            uint32_t at = node && k + 1 > p->root_depth ? map_get_num(x->mappings, map_ptr(node)) : MAP_NONE;
+            uint32_t at = node && k + 1 > p->root_depth ? map_get_num(renames->mappings, map_ptr(node))
+                                                        : MAP_NONE;
             if (at != MAP_NONE && !map_put(others, str_of(r->t.name.ptr + from, end - from), at, NULL))
                 return fail_memory(err);
         }
@@ -270,21 +279,19 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
     return CKPT_OK;
 }
 
-/* move_name - replaces the first FIRST bytes of *NAME, which are a name of its mapping, by WHERE. */
-static bool move_name(arena *a, ckpt_str where, size_t first, ckpt_str *name)
+/* replace_start - replaces the first N bytes of *NAME, which are a name of its mapping, by WHERE. */
+static bool replace_start(arena *a, ckpt_str where, size_t n, ckpt_str *name)
 {
-    ckpt_str moved = concat_texts(a, where, str_skip(*name, first));
-    if (moved.ptr)
-        *name = moved;
-    return moved.ptr != NULL;
+    *name = concat_texts(a, where, str_skip(*name, n));
+    return name->ptr != NULL;
 }
 
 /* use_first_name - if the old name of pair I is below a name in OTHERS, replaces that name by the first name
  * of the mapping in both names of the pair. */
-static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *x, const map *others, uint32_t i,
+static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *renames, const map *others, uint32_t i,
                                   ckpt_error *err)
 {
-    ckpt_pair *pair = &x->pairs[i];
+    ckpt_pair *pair = &renames->pairs[i];
     uint32_t at = MAP_NONE, old;
     size_t end = pair->key.len;
     while (at == MAP_NONE && end-- > 0)
@@ -295,72 +302,76 @@ static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *x, const map 
     ckpt_str other = str_of(pair->key.ptr, end + 1), given = pair->key;
     if (!str_starts(pair->text, other) || pair->text.len == other.len)
         return fail_leaves_mapping(given, other, err);
-    ckpt_str where = x->wheres[at];
-    if (!move_name(p->a, where, end, &pair->key) || !move_name(p->a, where, end, &pair->text) ||
-        !map_put(x->index, pair->key, i, &old))
+    ckpt_str where = renames->first_names[at];
+    if (!replace_start(p->a, where, end, &pair->key) || !replace_start(p->a, where, end, &pair->text) ||
+        !map_put(renames->index, pair->key, i, &old))
         return fail_memory(err);
     if (old == MAP_NONE || old == i)
         return CKPT_OK;
-    if (!str_eq(x->pairs[old].text, pair->text))
+    if (!str_eq(renames->pairs[old].text, pair->text))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "\"%.*s\" and \"%.*s\" are one key of a shared mapping, with two new names in the map",
-                    STR_ARG(x->pairs[old].key), STR_ARG(given));
-    x->used[i] = x->used[old];
+                    STR_ARG(renames->pairs[old].key), STR_ARG(given));
+    renames->used[i] = renames->used[old];
     return CKPT_OK;
 }
 
 /* use_first_names - calls use_first_name for the pairs that have named no key so far. */
-static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *x, ckpt_error *err)
+static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *renames, ckpt_error *err)
 {
     map *others = map_new(0);
-    ckpt_status st = others ? index_other_names(p, x, others, err) : fail_memory(err);
+    ckpt_status st = others ? index_other_names(p, renames, others, err) : fail_memory(err);
     for (uint32_t i = 0; st == CKPT_OK && i < n; i++)
-        if (!x->used[i])
-            st = use_first_name(p, x, others, i, err);
+        if (!renames->used[i])
+            st = use_first_name(p, renames, others, i, err);
     map_free(others);
     return st;
 }
 
-/* find_unused - returns the first of the N pairs that names no key, or N. */
-static size_t find_unused(const struct rename_map *x, size_t n)
+/* find_unused - returns the index of the first of the N pairs that names no key, or N. */
+static size_t find_unused(const struct rename_map *renames, size_t n)
 {
     size_t i = 0;
-    while (i < n && x->used[i])
+    while (i < n && renames->used[i])
         i++;
     return i;
 }
 
-/* rename_by_map - renames by the N pairs of GIVEN, which are copied to X. */
-static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n, struct rename_map *x,
+/* rename_by_map - renames by the N pairs of GIVEN, which are copied to RENAMES. */
+static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n, struct rename_map *renames,
                                  ckpt_error *err)
 {
     uint32_t old;
-    if (!x->index || !x->used || !x->pairs || !x->mappings)
+    if (!renames->index || !renames->used || !renames->pairs || !renames->mappings)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str from = given[i].key;
-        x->pairs[i] = given[i];
-        if (!map_put(x->index, from, i, &old))
+        renames->pairs[i] = given[i];
+        if (!map_put(renames->index, from, i, &old))
             return fail_memory(err);
         if (old != MAP_NONE)
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the map names \"%.*s\" twice", STR_ARG(from));
     }
-    struct naming names = {
-        .p = p, .key = map_key, .begin = begin_map_group, .modules_follow = true, .dry_run = true, .user = x};
-    CKPT_TRY(keys_rename(&names, err));
-    if (find_unused(x, n) < n) {
-        CKPT_TRY(use_first_names(p, n, x, err));
-        CKPT_TRY(keys_rename(&names, err));
+    struct rename_rule by_map = {.plan = p,
+                                 .rename_key = map_key,
+                                 .begin_group = begin_map_group,
+                                 .modules_follow = true,
+                                 .dry_run = true,
+                                 .user = renames};
+    CKPT_TRY(keys_rename(&by_map, err));
+    if (find_unused(renames, n) < n) {
+        CKPT_TRY(use_first_names(p, n, renames, err));
+        CKPT_TRY(keys_rename(&by_map, err));
     }
-    size_t unused = find_unused(x, n);
+    size_t unused = find_unused(renames, n);
     if (unused < n)
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                     "no key is called \"%.*s\"\n"
                     "`ckpt ls` lists the names; the path of the state dict may be left out",
                     STR_ARG(given[unused].key));
-    names.dry_run = false;
-    CKPT_TRY(keys_rename(&names, err));
-    if (!names.changed)
+    by_map.dry_run = false;
+    CKPT_TRY(keys_rename(&by_map, err));
+    if (!by_map.changed)
         plan_notice(p, "the map renames nothing");
     return CKPT_OK;
 }
@@ -370,13 +381,13 @@ static ckpt_status rename_pairs(ckpt_plan *p, const ckpt_pair *pairs, size_t n, 
 {
     if (n >= MAP_NONE)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a rename map of %zu entries", n);
-    struct rename_map x = {.index = map_new(n),
-                           .pairs = arena_array(p->a, n, sizeof *x.pairs),
-                           .used = arena_array(p->a, n, sizeof *x.used),
-                           .mappings = map_new(0)};
-    ckpt_status st = rename_by_map(p, pairs, n, &x, err);
-    map_free(x.index);
-    map_free(x.mappings);
+    struct rename_map renames = {.index = map_new(n),
+                                 .pairs = arena_array(p->a, n, sizeof *renames.pairs),
+                                 .used = arena_array(p->a, n, sizeof *renames.used),
+                                 .mappings = map_new(0)};
+    ckpt_status st = rename_by_map(p, pairs, n, &renames, err);
+    map_free(renames.index);
+    map_free(renames.mappings);
     return st;
 }
 
@@ -404,39 +415,41 @@ ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size
 }
 
 /* read_pairs - appends the pairs of {"old": "new", …} to PAIRS, which grows in A. */
-static ckpt_status read_pairs(json_scan *j, arena *a, ckpt_pair **pairs, size_t *n, ckpt_error *err)
+static ckpt_status read_pairs(json_scan *json, arena *a, ckpt_pair **pairs, size_t *n, ckpt_error *err)
 {
     size_t cap = 0;
-    enum json_event e = json_next(j);
-    if (e != JSON_OBJECT)
-        return e == JSON_ERROR ? err->status
-                               : json_fail(j, "a rename map is {=a JSON object %s}", "{\"old\": \"new\"}");
-    while ((e = json_next(j)) == JSON_KEY) {
-        ckpt_str key = j->str;
-        e = json_next(j);
-        if (e != JSON_STRING)
+    enum json_event event = json_next(json);
+    if (event != JSON_OBJECT)
+        return event == JSON_ERROR
+                   ? err->status
+                   : json_fail(json, "a rename map is {=a JSON object %s}", "{\"old\": \"new\"}");
+    while ((event = json_next(json)) == JSON_KEY) {
+        ckpt_str key = json->str;
+        event = json_next(json);
+        if (event != JSON_STRING)
             break;
-        if (!arena_push(a, pairs, n, &cap, &(ckpt_pair){.key = key, .text = j->str}, sizeof **pairs))
+        if (!arena_push(a, pairs, n, &cap, &(ckpt_pair){.key = key, .text = json->str}, sizeof **pairs))
             return fail_memory(err);
     }
-    if (e != JSON_OBJECT_END)
-        return e == JSON_ERROR ? err->status : json_fail(j, "each value of a rename map has to be a string");
-    e = json_next(j);
-    return e == JSON_END ? CKPT_OK : err->status;
+    if (event != JSON_OBJECT_END)
+        return event == JSON_ERROR ? err->status
+                                   : json_fail(json, "each value of a rename map has to be a string");
+    event = json_next(json);
+    return event == JSON_END ? CKPT_OK : err->status;
 }
 
 ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err)
 {
     ckpt_pair *pairs = NULL;
     size_t n = 0;
-    json_scan j;
+    json_scan json;
     ckpt_error own;
     ckpt_str text;
     if (!err)
         err = &own;
     CKPT_REQUIRE(err, plan && path);
     CKPT_TRY(source_file_text(path, plan->file->limits.max_header, plan->a, &text, err));
-    json_init(&j, text, 0, plan->a, err);
-    CKPT_TRY(fail_name_file(read_pairs(&j, plan->a, &pairs, &n, err), path, err));
+    json_init(&json, text, 0, plan->a, err);
+    CKPT_TRY(fail_name_file(read_pairs(&json, plan->a, &pairs, &n, err), path, err));
     return rename_pairs(plan, pairs, n, err);
 }
