@@ -57,16 +57,16 @@ struct sanitize {
     size_t nresults, cap_results;
     struct frame *frames;
     size_t nframes, cap_frames;
-    const ckpt_value *blame; /* the node that makes the current value not plain data, or NULL */
+    const ckpt_value *not_plain; /* the node because of which the current value is not plain data, or NULL */
     ckpt_value *none;
     ckpt_error *err;
 };
 
 /* The conversion of one value. */
-struct rewrite {
+struct value_job {
     const ckpt_value *v;
-    const ckpt_path_elem *elem; /* its path element; NULL: its path is that of the frame */
-    ckpt_value *result;         /* NULL: left out */
+    const ckpt_path_elem *elem; /* the path element of V; NULL: its path is that of the frame */
+    ckpt_value *result;         /* NULL: V is left out */
 };
 
 /* ------------------------------------------------------------------- notes */
@@ -98,17 +98,17 @@ static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *elem, co
 static ckpt_str name_callable(arena *a, const ckpt_value *v)
 {
     char text[256];
-    const ckpt_value *k = v->type == CKPT_V_CALL ? view_class(v) : v;
-    if (k->type == CKPT_V_GLOBAL)
-        return arena_printf(a, "%.*s.%.*s", STR_ARG(value_module(k)), STR_ARG(value_name(k)));
+    const ckpt_value *class = v->type == CKPT_V_CALL ? view_class(v) : v;
+    if (class->type == CKPT_V_GLOBAL)
+        return arena_printf(a, "%.*s.%.*s", STR_ARG(value_module(class)), STR_ARG(value_name(class)));
     if (v->type != CKPT_V_CALL)
         return STR_LIT("");
-    return arena_str(a, str_c(ckpt_value_type_name(k, text, sizeof text)));
+    return arena_str(a, str_c(ckpt_value_type_name(class, text, sizeof text)));
 }
 
-/* add_report - reports that LEAF became INSTEAD or, if LOST, is left out. BLAME: the node that is the reason,
- * or NULL. */
-static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_value *blame,
+/* add_report - reports that LEAF became INSTEAD or, if LOST, is left out. REASON: the node that is the reason;
+ * NULL: the value of LEAF. */
+static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_value *reason,
                               const char *instead, bool lost)
 {
     char type[256];
@@ -116,17 +116,17 @@ static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const c
                           .path = leaf->path,
                           .npath = leaf->npath,
                           .type = str_c(ckpt_value_type_name(leaf->value, type, sizeof type)),
-                          .callable = name_callable(s->p->a, blame ? blame : leaf->value),
+                          .callable = name_callable(s->p->a, reason ? reason : leaf->value),
                           .instead = str_c(instead),
                           .lost = lost};
     return plan_note_sanitized(s->p, one, s->err);
 }
 
-/* report - reports that the value of C became INSTEAD or, if LOST, is left out. */
-static ckpt_status report(struct sanitize *s, const struct rewrite *c, const char *instead, bool lost)
+/* report - reports that the value of JOB became INSTEAD or, if LOST, is left out. */
+static ckpt_status report(struct sanitize *s, const struct value_job *job, const char *instead, bool lost)
 {
-    const ckpt_leaf leaf = locate_value(s, c->elem, NULL, c->v);
-    return add_report(s, &leaf, s->blame, instead, lost);
+    const ckpt_leaf leaf = locate_value(s, job->elem, NULL, job->v);
+    return add_report(s, &leaf, s->not_plain, instead, lost);
 }
 
 /* ------------------------------------------------------------------- nodes */
@@ -134,12 +134,12 @@ static ckpt_status report(struct sanitize *s, const struct rewrite *c, const cha
 /* as_is - returns V as a result that is not changed. */
 static ckpt_value *as_is(const ckpt_value *v) { return (ckpt_value *)(uintptr_t)v; }
 
-/* set_result - sets the result of C, also for other references to its value; NULL: the value is left out. */
-static ckpt_status set_result(struct sanitize *s, struct rewrite *c, ckpt_value *made)
+/* set_result - sets the result of JOB, also for other references to its value; NULL: the value is left out. */
+static ckpt_status set_result(struct sanitize *s, struct value_job *job, ckpt_value *made)
 {
-    bool ok = s->nresults < MAP_NONE && map_set_num(s->done, map_ptr(c->v), (uint32_t)s->nresults) &&
+    bool ok = s->nresults < MAP_NONE && map_set_num(s->done, map_ptr(job->v), (uint32_t)s->nresults) &&
               arena_push(s->p->a, &s->results, &s->nresults, &s->cap_results, &made, sizeof made);
-    c->result = made;
+    job->result = made;
     return ok ? CKPT_OK : fail_memory(s->err);
 }
 
@@ -151,28 +151,28 @@ static ckpt_value *new_node(struct sanitize *s, ckpt_value_type type, const ckpt
     return v;
 }
 
-/* push_container - sets the result of C to the container MADE, and pushes F, whose entries are to be
- * converted and added to OUT. */
-static ckpt_status push_container(struct sanitize *s, struct rewrite *c, ckpt_value *made, ckpt_value *out,
-                                  struct frame f)
+/* push_container - sets the result of JOB to MADE, and pushes F, whose entries are to be converted and added
+ * to OUT: MADE itself, or the dict in the call MADE. */
+static ckpt_status push_container(struct sanitize *s, struct value_job *job, ckpt_value *made,
+                                  ckpt_value *out, struct frame f)
 {
     if (!made || !out)
         return fail_memory(s->err);
-    f.v = c->v;
+    f.v = job->v;
     f.out = out;
-    f.has_elem = c->elem != NULL;
-    if (c->elem)
-        f.elem = *c->elem;
-    CKPT_TRY(set_result(s, c, made));
+    f.has_elem = job->elem != NULL;
+    if (job->elem)
+        f.elem = *job->elem;
+    CKPT_TRY(set_result(s, job, made));
     bool pushed = arena_push(NULL, &s->frames, &s->nframes, &s->cap_frames, &f, sizeof f);
     return pushed ? CKPT_OK : fail_memory(s->err);
 }
 
-static ckpt_status push_container_as(struct sanitize *s, struct rewrite *c, ckpt_value_type type)
+static ckpt_status push_container_as(struct sanitize *s, struct value_job *job, ckpt_value_type type)
 {
-    struct frame f = {.view = view_of(c->v), .composite = CKPT_NO_TENSOR};
-    ckpt_value *out = new_node(s, type, c->v);
-    return push_container(s, c, out, out, f);
+    struct frame f = {.view = view_of(job->v), .composite = CKPT_NO_TENSOR};
+    ckpt_value *out = new_node(s, type, job->v);
+    return push_container(s, job, out, out, f);
 }
 
 /* ----------------------------------------------------------------- tensors */
@@ -196,63 +196,63 @@ static bool has_components(const struct sanitize *s, uint32_t row)
 
 /* rebuild_tensor - makes a new description of the tensor of ROW, which calls of other libraries may have
  * made. A composite becomes a dict of its components. */
-static ckpt_status rebuild_tensor(struct sanitize *s, struct rewrite *c, uint32_t row)
+static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uint32_t row)
 {
     const ckpt_tensor *t = row_tensor(s, row);
     bool simple = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_STORAGE) &&
                   t->has_data && t->has_shape && t->dtype < CKPT_DT_NP && t->dtype != CKPT_DT_NONE;
     if (!simple && !has_components(s, row))
-        return set_result(s, c, NULL);
-    ckpt_value *out = new_node(s, simple ? CKPT_V_TENSOR : CKPT_V_DICT, c->v);
+        return set_result(s, job, NULL);
+    ckpt_value *out = new_node(s, simple ? CKPT_V_TENSOR : CKPT_V_DICT, job->v);
     if (!out)
         return fail_memory(s->err);
     if (simple) {
         out->row = row;
         out->flags |= VALUE_ROW;
-        CKPT_TRY(set_result(s, c, out));
-        return report(s, c, t->parameter ? "parameter" : "tensor", false);
+        CKPT_TRY(set_result(s, job, out));
+        return report(s, job, t->parameter ? "parameter" : "tensor", false);
     }
-    CKPT_TRY(report(s, c, "dict", false));
-    return push_container(s, c, out, out, (struct frame){.composite = row, .next = (size_t)row + 1});
+    CKPT_TRY(report(s, job, "dict", false));
+    return push_container(s, job, out, out, (struct frame){.composite = row, .next = (size_t)row + 1});
 }
 
-static ckpt_status convert_tensor(struct sanitize *s, struct rewrite *c, uint32_t row)
+static ckpt_status convert_tensor(struct sanitize *s, struct value_job *job, uint32_t row)
 {
     ckpt_value *number;
-    if (!plain_from_scalar(s->p->a, c->v, &number))
+    if (!plain_from_scalar(s->p->a, job->v, &number))
         return fail_memory(s->err);
     if (number) {
         char type[32];
-        CKPT_TRY(set_result(s, c, number));
+        CKPT_TRY(set_result(s, job, number));
         (void)ckpt_value_type_name(number, type, sizeof type);
         ckpt_str to = arena_str(s->p->a, str_c(type));
-        return to.ptr ? report(s, c, to.ptr, false) : fail_memory(s->err);
+        return to.ptr ? report(s, job, to.ptr, false) : fail_memory(s->err);
     }
     if (row_tensor(s, row)->kind == CKPT_NDARRAY)
-        return rebuild_tensor(s, c, row);
-    CKPT_TRY(check_plain(&s->plain, c->v, &s->blame, s->err));
-    return s->blame ? rebuild_tensor(s, c, row) : set_result(s, c, as_is(c->v));
+        return rebuild_tensor(s, job, row);
+    CKPT_TRY(check_plain(&s->plain, job->v, &s->not_plain, s->err));
+    return s->not_plain ? rebuild_tensor(s, job, row) : set_result(s, job, as_is(job->v));
 }
 
 /* ------------------------------------------------------------------ objects */
 
-/* report_attributes - reports that the attributes of C, a list or dict by another class, are left out. */
-static ckpt_status report_attributes(struct sanitize *s, const struct rewrite *c)
+/* report_attributes - reports that the attributes of a list or dict by another class are left out. */
+static ckpt_status report_attributes(struct sanitize *s, const struct value_job *job)
 {
-    const ckpt_value *state = value_state(c->v);
+    const ckpt_value *state = value_state(job->v);
     if (!state)
         return CKPT_OK;
-    const ckpt_leaf leaf = locate_value(s, c->elem, "__dict__", state);
+    const ckpt_leaf leaf = locate_value(s, job->elem, "__dict__", state);
     return add_report(s, &leaf, NULL, "", true);
 }
 
 /* convert_mapping - converts a mapping to a dict; an OrderedDict or Counter keeps its class. */
-static ckpt_status convert_mapping(struct sanitize *s, struct rewrite *c)
+static ckpt_status convert_mapping(struct sanitize *s, struct value_job *job)
 {
     arena *a = s->p->a;
-    const ckpt_value *klass = view_class(c->v), *state = value_state(c->v);
-    struct frame f = {.view = view_of(c->v), .composite = CKPT_NO_TENSOR};
-    ckpt_value *out = new_node(s, CKPT_V_DICT, c->v), *made = out;
+    const ckpt_value *klass = view_class(job->v), *state = value_state(job->v);
+    struct frame f = {.view = view_of(job->v), .composite = CKPT_NO_TENSOR};
+    ckpt_value *out = new_node(s, CKPT_V_DICT, job->v), *made = out;
     if (value_is_global(klass, "collections", "OrderedDict")) {
         made = out = value_ordered_dict(a);
         f.state = state;
@@ -260,14 +260,14 @@ static ckpt_status convert_mapping(struct sanitize *s, struct rewrite *c)
         ckpt_value *name = value_global(a, STR_LIT("collections"), STR_LIT("Counter"), 0);
         ckpt_value *args = value_tuple(a, 1, &out);
         out->flags = 0;
-        made = name && args ? value_call(a, CALL_REDUCE, name, args, c->v->offset) : NULL;
+        made = name && args ? value_call(a, CALL_REDUCE, name, args, job->v->offset) : NULL;
     } else {
-        CKPT_TRY(report(s, c, "dict", false));
-        CKPT_TRY(report_attributes(s, c));
+        CKPT_TRY(report(s, job, "dict", false));
+        CKPT_TRY(report_attributes(s, job));
     }
     if (made)
-        made->flags = c->v->flags & VALUE_SHARED;
-    return push_container(s, c, made, out, f);
+        made->flags = job->v->flags & VALUE_SHARED;
+    return push_container(s, job, made, out, f);
 }
 
 static bool state_holds_tensor(const struct sanitize *s, const ckpt_value *v)
@@ -281,18 +281,18 @@ static bool state_holds_tensor(const struct sanitize *s, const ckpt_value *v)
 
 /* convert_sequence - converts a list, set or tuple by another class. If its items are the ARGUMENTS of its
  * call, as in a named tuple, it is left out unless tensors are among them. */
-static ckpt_status convert_sequence(struct sanitize *s, struct rewrite *c, bool arguments)
+static ckpt_status convert_sequence(struct sanitize *s, struct value_job *job, bool arguments)
 {
-    const ckpt_value *klass = view_class(c->v), *args = c->v->u.call.args;
+    const ckpt_value *klass = view_class(job->v), *args = job->v->u.call.args;
     bool set = is_builtin(klass, "set") || is_builtin(klass, "frozenset");
     if (arguments && map_get_num(s->has_tensor_below, map_ptr(args)) == MAP_NONE)
-        return set_result(s, c, NULL);
+        return set_result(s, job, NULL);
     bool tuple = arguments || is_builtin(klass, "tuple") ||
-                 (is_reconstructor(c->v) && is_builtin(value_arg(c->v, 1), "tuple"));
+                 (is_reconstructor(job->v) && is_builtin(value_arg(job->v, 1), "tuple"));
     if (!is_builtin(klass, "set"))
-        CKPT_TRY(report(s, c, set ? "set" : tuple ? "tuple" : "list", false));
-    CKPT_TRY(report_attributes(s, c));
-    return push_container_as(s, c, set ? CKPT_V_SET : tuple ? CKPT_V_TUPLE : CKPT_V_LIST);
+        CKPT_TRY(report(s, job, set ? "set" : tuple ? "tuple" : "list", false));
+    CKPT_TRY(report_attributes(s, job));
+    return push_container_as(s, job, set ? CKPT_V_SET : tuple ? CKPT_V_TUPLE : CKPT_V_LIST);
 }
 
 /* is_empty_bytes - returns true if V is the call bytes(), which Python 3 pickles for b'' in protocol 2. */
@@ -301,102 +301,104 @@ static bool is_empty_bytes(const ckpt_value *v)
     return v->u.call.args->type == CKPT_V_TUPLE && !value_nargs(v) && is_builtin(v->u.call.callable, "bytes");
 }
 
-static ckpt_status convert_value_call(struct sanitize *s, struct rewrite *c)
+static ckpt_status convert_value_call(struct sanitize *s, struct value_job *job)
 {
-    if (is_empty_bytes(c->v)) {
-        ckpt_value *made = new_node(s, CKPT_V_BYTES, c->v);
-        return made ? set_result(s, c, made) : fail_memory(s->err);
+    if (is_empty_bytes(job->v)) {
+        ckpt_value *made = new_node(s, CKPT_V_BYTES, job->v);
+        return made ? set_result(s, job, made) : fail_memory(s->err);
     }
-    CKPT_TRY(check_plain(&s->plain, c->v, &s->blame, s->err));
-    return set_result(s, c, s->blame ? NULL : as_is(c->v));
+    CKPT_TRY(check_plain(&s->plain, job->v, &s->not_plain, s->err));
+    return set_result(s, job, s->not_plain ? NULL : as_is(job->v));
 }
 
-static ckpt_status convert_object(struct sanitize *s, struct rewrite *c)
+static ckpt_status convert_object(struct sanitize *s, struct value_job *job)
 {
     ckpt_value *path;
-    struct view view = view_of(c->v);
-    if (is_plain_value_call(c->v) || is_empty_bytes(c->v))
-        return convert_value_call(s, c);
-    if (!plain_from_path(s->p->a, c->v, &path))
+    struct view view = view_of(job->v);
+    if (is_plain_value_call(job->v) || is_empty_bytes(job->v))
+        return convert_value_call(s, job);
+    if (!plain_from_path(s->p->a, job->v, &path))
         return fail_memory(s->err);
     if (path) {
-        CKPT_TRY(set_result(s, c, path));
-        return report(s, c, "str", false);
+        CKPT_TRY(set_result(s, job, path));
+        return report(s, job, "str", false);
     }
-    if (view.kind == VIEW_PAIRS || value_is_global(view_class(c->v), "collections", "OrderedDict"))
-        return convert_mapping(s, c);
-    if (view.kind == VIEW_ITEMS || is_builtin(view_class(c->v), "set") ||
-        is_builtin(view_class(c->v), "list"))
-        return convert_sequence(s, c, view.arguments);
-    bool namespace = plain_kind_of(view_class(c->v)) == PLAIN_FIELDS;
-    if (view.kind != VIEW_ATTRS || (!namespace && !state_holds_tensor(s, c->v)))
-        return set_result(s, c, NULL);
-    CKPT_TRY(report(s, c, "dict", false));
-    return push_container_as(s, c, CKPT_V_DICT);
+    if (view.kind == VIEW_PAIRS || value_is_global(view_class(job->v), "collections", "OrderedDict"))
+        return convert_mapping(s, job);
+    if (view.kind == VIEW_ITEMS || is_builtin(view_class(job->v), "set") ||
+        is_builtin(view_class(job->v), "list"))
+        return convert_sequence(s, job, view.arguments);
+    bool namespace = plain_kind_of(view_class(job->v)) == PLAIN_FIELDS;
+    if (view.kind != VIEW_ATTRS || (!namespace && !state_holds_tensor(s, job->v)))
+        return set_result(s, job, NULL);
+    CKPT_TRY(report(s, job, "dict", false));
+    return push_container_as(s, job, CKPT_V_DICT);
 }
 
 /* ------------------------------------------------------------------- values */
 
 /* convert_python2_str - converts a str of Python 2 to text if it is UTF-8, else to bytes. */
-static ckpt_status convert_python2_str(struct sanitize *s, struct rewrite *c)
+static ckpt_status convert_python2_str(struct sanitize *s, struct value_job *job)
 {
-    const ckpt_value *v = c->v;
+    const ckpt_value *v = job->v;
     bool text = !(v->flags & VALUE_SPAN) && utf8_check(v->u.str, false, NULL);
     ckpt_value *made = new_node(s, text ? CKPT_V_STR : CKPT_V_BYTES, v);
     if (!made)
         return fail_memory(s->err);
     made->u = v->u;
     made->flags = v->flags & (VALUE_SHARED | VALUE_SPAN);
-    CKPT_TRY(set_result(s, c, made));
-    return text ? CKPT_OK : report(s, c, "bytes", false);
+    CKPT_TRY(set_result(s, job, made));
+    return text ? CKPT_OK : report(s, job, "bytes", false);
 }
 
 /* find_state_dict - returns the state dict of the module V, or V itself if it is not a module. */
 static const ckpt_value *find_state_dict(const ckpt_file *f, const ckpt_value *v)
 {
-    const ckpt_value *by = file_replacement(f, v);
-    for (size_t i = 0; by == v && i < f->nparts; i++)
-        by = file_replacement(f->parts[i], v);
-    return by;
+    const ckpt_value *state_dict = file_replacement(f, v);
+    for (size_t i = 0; state_dict == v && i < f->nparts; i++)
+        state_dict = file_replacement(f->parts[i], v);
+    return state_dict;
 }
 
-static ckpt_status convert_call(struct sanitize *s, struct rewrite *c)
+static ckpt_status convert_call(struct sanitize *s, struct value_job *job)
 {
-    const ckpt_value *by = find_state_dict(s->p->file, c->v);
-    if (by != c->v) {
-        struct rewrite instead = {.v = by, .elem = c->elem};
-        CKPT_TRY(report(s, c, "state dict", false));
+    const ckpt_value *state_dict = find_state_dict(s->p->file, job->v);
+    if (state_dict != job->v) {
+        struct value_job instead = {.v = state_dict, .elem = job->elem};
+        CKPT_TRY(report(s, job, "state dict", false));
         CKPT_TRY(convert_mapping(s, &instead));
-        return set_result(s, c, instead.result);
+        return set_result(s, job, instead.result);
     }
-    uint32_t row = row_of(s, c->v);
+    uint32_t row = row_of(s, job->v);
     if (row != CKPT_NO_TENSOR)
-        return convert_tensor(s, c, row);
-    return c->v->type == CKPT_V_CALL ? convert_object(s, c) : set_result(s, c, NULL);
+        return convert_tensor(s, job, row);
+    return job->v->type == CKPT_V_CALL ? convert_object(s, job) : set_result(s, job, NULL);
 }
 
-/* convert_value - sets C->result, and pushes a frame if there are entries to convert. */
-static ckpt_status convert_value(struct sanitize *s, struct rewrite *c)
+/* convert_value - sets the result of JOB, and pushes a frame if there are entries to convert. */
+static ckpt_status convert_value(struct sanitize *s, struct value_job *job)
 {
-    const ckpt_value *v = c->v;
+    const ckpt_value *v = job->v;
     uint32_t known = v->type >= CKPT_V_STR8 ? map_get_num(s->done, map_ptr(v)) : MAP_NONE;
     bool built = v->flags & VALUE_BUILT;
-    c->result = known != MAP_NONE ? s->results[known] : built ? NULL : as_is(v);
-    s->blame = NULL;
+    job->result = known != MAP_NONE ? s->results[known] : built ? NULL : as_is(v);
+    s->not_plain = NULL;
     if (known != MAP_NONE || built)
         return CKPT_OK;
     switch ((ckpt_value_type)v->type) {
-    case CKPT_V_BIGINT: c->result = v->u.str.len <= 255 ? c->result : NULL; return CKPT_OK;
-    case CKPT_V_STR8: return convert_python2_str(s, c);
+    case CKPT_V_BIGINT: job->result = v->u.str.len <= 255 ? job->result : NULL; return CKPT_OK;
+    case CKPT_V_STR8: return convert_python2_str(s, job);
     case CKPT_V_LIST:
     case CKPT_V_TUPLE:
     case CKPT_V_DICT:
-    case CKPT_V_SET: return push_container_as(s, c, (ckpt_value_type)v->type);
-    case CKPT_V_FROZENSET: CKPT_TRY(report(s, c, "set", false)); return push_container_as(s, c, CKPT_V_SET);
-    case CKPT_V_GLOBAL: c->result = is_torch_constant(v) ? c->result : NULL; return CKPT_OK;
-    case CKPT_V_TENSOR: return set_result(s, c, c->result);
+    case CKPT_V_SET: return push_container_as(s, job, (ckpt_value_type)v->type);
+    case CKPT_V_FROZENSET:
+        CKPT_TRY(report(s, job, "set", false));
+        return push_container_as(s, job, CKPT_V_SET);
+    case CKPT_V_GLOBAL: job->result = is_torch_constant(v) ? job->result : NULL; return CKPT_OK;
+    case CKPT_V_TENSOR: return set_result(s, job, job->result);
     case CKPT_V_CALL:
-    case CKPT_V_PERSID: c->result = NULL; return convert_call(s, c);
+    case CKPT_V_PERSID: job->result = NULL; return convert_call(s, job);
     default: return CKPT_OK;
     }
 }
@@ -406,53 +408,54 @@ static ckpt_status convert_value(struct sanitize *s, struct rewrite *c)
 static ckpt_status convert_key(struct sanitize *s, const ckpt_value *v, const ckpt_path_elem *elem,
                                ckpt_value **out)
 {
-    struct rewrite c = {.v = v, .elem = elem};
+    struct value_job job = {.v = v, .elem = elem};
     *out = NULL;
     if (v->type == CKPT_V_TUPLE) {
-        CKPT_TRY(check_plain(&s->plain, v, &s->blame, s->err));
-        *out = s->blame ? NULL : as_is(v);
+        CKPT_TRY(check_plain(&s->plain, v, &s->not_plain, s->err));
+        *out = s->not_plain ? NULL : as_is(v);
         return CKPT_OK;
     }
     if (value_is_sequence(v) || v->type == CKPT_V_DICT ||
         (v->type == CKPT_V_CALL && !is_plain_value_call(v) && row_of(s, v) == CKPT_NO_TENSOR))
         return CKPT_OK;
-    CKPT_TRY(convert_value(s, &c));
-    if (c.result && c.result->type != CKPT_V_TENSOR && c.result->type != CKPT_V_DICT &&
-        (c.result->type != CKPT_V_CALL || is_plain_value_call(c.result)))
-        *out = c.result;
+    CKPT_TRY(convert_value(s, &job));
+    if (job.result && job.result->type != CKPT_V_TENSOR && job.result->type != CKPT_V_DICT &&
+        (job.result->type != CKPT_V_CALL || is_plain_value_call(job.result)))
+        *out = job.result;
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------ entries */
 
-static ckpt_status convert_pair(struct sanitize *s, ckpt_value *out, const ckpt_value *k, const ckpt_value *v)
+static ckpt_status convert_pair(struct sanitize *s, ckpt_value *out, const ckpt_value *key,
+                                const ckpt_value *val)
 {
     ckpt_path_elem elem;
-    ckpt_value *made;
-    CKPT_TRY(path_elem(s->p->a, k, &elem, s->err));
-    struct rewrite c = {.v = v, .elem = &elem};
-    CKPT_TRY(convert_key(s, k, &elem, &made));
-    if (!made)
-        return report(s, &c, "", true);
-    CKPT_TRY(convert_value(s, &c));
-    if (!c.result)
-        return report(s, &c, "", true);
-    return value_put(s->p->a, out, made, c.result) ? CKPT_OK : fail_memory(s->err);
+    ckpt_value *new_key;
+    CKPT_TRY(path_elem(s->p->a, key, &elem, s->err));
+    struct value_job job = {.v = val, .elem = &elem};
+    CKPT_TRY(convert_key(s, key, &elem, &new_key));
+    if (!new_key)
+        return report(s, &job, "", true);
+    CKPT_TRY(convert_value(s, &job));
+    if (!job.result)
+        return report(s, &job, "", true);
+    return value_put(s->p->a, out, new_key, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
 static ckpt_status convert_item(struct sanitize *s, ckpt_value *out, size_t i, const ckpt_value *v)
 {
     ckpt_path_elem elem = {.is_int = true, .num = (int64_t)i};
-    struct rewrite c = {.v = v, .elem = &elem};
+    struct value_job job = {.v = v, .elem = &elem};
     if (out->type == CKPT_V_SET)
-        CKPT_TRY(convert_key(s, v, &elem, &c.result));
+        CKPT_TRY(convert_key(s, v, &elem, &job.result));
     else
-        CKPT_TRY(convert_value(s, &c));
-    if (!c.result) {
-        CKPT_TRY(report(s, &c, out->type == CKPT_V_SET ? "" : "None", true));
-        c.result = out->type == CKPT_V_SET ? NULL : s->none;
+        CKPT_TRY(convert_value(s, &job));
+    if (!job.result) {
+        CKPT_TRY(report(s, &job, out->type == CKPT_V_SET ? "" : "None", true));
+        job.result = out->type == CKPT_V_SET ? NULL : s->none;
     }
-    return !c.result || value_append(s->p->a, out, c.result) ? CKPT_OK : fail_memory(s->err);
+    return !job.result || value_append(s->p->a, out, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
 /* put_component - converts the next component of F's composite. Sets *MORE to whether there was one. */
@@ -470,29 +473,29 @@ static ckpt_status put_component(struct sanitize *s, struct frame *f, bool *more
     /* bounded: the path of a component begins with that of its composite */
     ckpt_str own = path_join(s->p->a, part->path + whole->npath, part->npath - whole->npath);
     ckpt_path_elem elem = {.str = own};
-    struct rewrite c = {.v = part->value, .elem = &elem};
+    struct value_job job = {.v = part->value, .elem = &elem};
     ckpt_value *name = own.ptr ? value_str(s->p->a, own) : NULL, *out = f->out;
     if (!name)
         return fail_memory(s->err);
-    if (!c.v)
+    if (!job.v)
         return CKPT_OK;
-    CKPT_TRY(convert_value(s, &c));
-    if (!c.result)
-        return report(s, &c, "", true);
-    return value_put(s->p->a, out, name, c.result) ? CKPT_OK : fail_memory(s->err);
+    CKPT_TRY(convert_value(s, &job));
+    if (!job.result)
+        return report(s, &job, "", true);
+    return value_put(s->p->a, out, name, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
 /* put_state - converts the attributes of an OrderedDict, such as _metadata. */
 static ckpt_status put_state(struct sanitize *s, struct frame *f)
 {
     ckpt_value *out = f->out;
-    struct rewrite c = {.v = f->state};
+    struct value_job job = {.v = f->state};
     f->state = NULL;
-    if (c.v->type == CKPT_V_DICT)
-        CKPT_TRY(convert_value(s, &c));
-    if (!c.result)
-        return report(s, &c, "", true);
-    return value_build(s->p->a, out, c.result) ? CKPT_OK : fail_memory(s->err);
+    if (job.v->type == CKPT_V_DICT)
+        CKPT_TRY(convert_value(s, &job));
+    if (!job.result)
+        return report(s, &job, "", true);
+    return value_build(s->p->a, out, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
 /* convert_next_entry - converts the next entry of the innermost frame, or pops the frame if there is none. */
@@ -507,7 +510,8 @@ static ckpt_status convert_next_entry(struct sanitize *s)
         size_t i = f->next++;
         if (value_is_sequence(f->out))
             return convert_item(s, f->out, i, val);
-        return key ? convert_pair(s, f->out, key, val) : CKPT_OK;
+        return key ? convert_pair(s, f->out, key, val)
+                   : CKPT_OK; /* NULL: OrderedDict([…]) has no pair here */
     } else if (f->state) {
         return put_state(s, f);
     }
@@ -532,13 +536,13 @@ static ckpt_status index_rows(struct sanitize *s)
     return CKPT_OK;
 }
 
-/* is_attribute_row - returns true if ROW is in an attribute of the tensor OF. */
-static bool is_attribute_row(const struct row *row, const struct row *of)
+/* is_attribute_row - returns true if ROW is in an attribute of TENSOR: its path goes on from that of TENSOR. */
+static bool is_attribute_row(const struct row *row, const struct row *tensor)
 {
-    for (uint32_t k = 0; k < of->t.npath && k < row->t.npath; k++)
-        if (row->steps[k].node != of->steps[k].node || row->steps[k].index != of->steps[k].index)
+    for (uint32_t k = 0; k < tensor->t.npath && k < row->t.npath; k++)
+        if (row->steps[k].node != tensor->steps[k].node || row->steps[k].index != tensor->steps[k].index)
             return false;
-    return row->t.npath > of->t.npath;
+    return row->t.npath > tensor->t.npath;
 }
 
 /* keep_rows - keeps the rows that are tensors in the new graph, with the components of composites and the
@@ -550,12 +554,13 @@ static void keep_rows(struct sanitize *s)
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
         uint32_t at = r->value ? map_get_num(s->done, map_ptr(r->value)) : MAP_NONE;
-        const ckpt_value *made = at == MAP_NONE ? NULL : s->results[at];
+        bool visited = at != MAP_NONE;
+        const ckpt_value *made = visited ? s->results[at] : NULL;
         s->p->keep[i] = made ? made->type == CKPT_V_TENSOR || made == r->value
-                             : at == MAP_NONE && r->part_of != CKPT_NO_TENSOR && s->p->keep[r->part_of];
+                             : !visited && r->part_of != CKPT_NO_TENSOR && s->p->keep[r->part_of];
         if (made && made == r->value && t->rows[i].steps)
             unchanged = &t->rows[i];
-        else if (at == MAP_NONE && unchanged && t->rows[i].steps && is_attribute_row(&t->rows[i], unchanged))
+        else if (!visited && unchanged && t->rows[i].steps && is_attribute_row(&t->rows[i], unchanged))
             s->p->keep[i] = true;
     }
     s->p->entries_stale = true;
@@ -564,13 +569,13 @@ static void keep_rows(struct sanitize *s)
 static ckpt_status convert_root(struct sanitize *s)
 {
     ckpt_plan *p = s->p;
-    struct rewrite c = {.v = p->root};
+    struct value_job job = {.v = p->root};
     if (!p->root_depth && p->root != p->file->root)
         CKPT_TRY(add_report(
             s, &(ckpt_leaf){.name = STR_LIT(""), .path = path_copy(p->a, NULL, 0), .value = p->file->root},
             NULL, "state dict", false));
-    CKPT_TRY(convert_value(s, &c));
-    if (!c.result) {
+    CKPT_TRY(convert_value(s, &job));
+    if (!job.result) {
         char type[256];
         return fail(s->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "the whole file is one %s, which is not plain data\n"
@@ -580,19 +585,20 @@ static ckpt_status convert_root(struct sanitize *s)
     while (s->nframes)
         CKPT_TRY(convert_next_entry(s));
     keep_rows(s);
-    p->root = c.result;
+    p->root = job.result;
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------ unused calls */
 
-/* report_unused_calls_of - reports the calls of F whose results R has not visited. */
-static ckpt_status report_unused_calls_of(struct sanitize *s, const struct graph_visit *r, const ckpt_file *f)
+/* report_calls_not_in - reports the calls in the pickles of F whose results are not in VISITED. */
+static ckpt_status report_calls_not_in(const struct graph_visit *visited, struct sanitize *s,
+                                       const ckpt_file *f)
 {
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->ncalls; k++) {
             const ckpt_value *v = f->pickles[i]->calls[k], *fn = v->u.call.callable;
-            if (map_get_num(r->seen, map_ptr(v)) == MAP_NONE &&
+            if (map_get_num(visited->seen, map_ptr(v)) == MAP_NONE &&
                 (fn->type != CKPT_V_GLOBAL || !weights_only_allows(value_module(fn), value_name(fn))))
                 CKPT_TRY(add_report(s, &(ckpt_leaf){.name = STR_LIT(""), .value = v}, NULL, "", true));
         }
@@ -603,16 +609,16 @@ static ckpt_status report_unused_calls_of(struct sanitize *s, const struct graph
 static ckpt_status report_unused_calls(struct sanitize *s)
 {
     const ckpt_file *f = s->p->file;
-    struct graph_visit r = {.seen = map_new(0)};
-    bool ok = r.seen && graph_visit_add(&r, f->root);
+    struct graph_visit visited = {.seen = map_new(0)};
+    bool ok = visited.seen && graph_visit_add(&visited, f->root);
     for (size_t i = 0; ok && i < f->nparts; i++)
-        ok = graph_visit_add(&r, f->parts[i]->root);
+        ok = graph_visit_add(&visited, f->parts[i]->root);
     for (const ckpt_value *v = f->root; ok && v;)
-        v = graph_visit_next(&r, &ok);
-    ckpt_status st = ok ? report_unused_calls_of(s, &r, f) : fail_memory(s->err);
+        v = graph_visit_next(&visited, &ok);
+    ckpt_status st = ok ? report_calls_not_in(&visited, s, f) : fail_memory(s->err);
     for (size_t i = 0; st == CKPT_OK && i < f->nparts; i++)
-        st = report_unused_calls_of(s, &r, f->parts[i]);
-    graph_visit_free(&r);
+        st = report_calls_not_in(&visited, s, f->parts[i]);
+    graph_visit_free(&visited);
     return st;
 }
 
