@@ -93,7 +93,7 @@ void table_close(struct table *t)
     t->nstorages = 0;
 }
 
-ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err)
+ckpt_status path_elem_from_key(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err)
 {
     char text[256];
     *out = (ckpt_path_elem){0};

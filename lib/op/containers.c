@@ -119,7 +119,7 @@ static ckpt_status add_entries(struct containers *w, uint32_t at, const ckpt_val
     for (uint32_t i = 0; i < n; i++) {
         if (!mapping_entry(mapping, i, &e) || !is_container(e.val) || is_tensor_node(w, e.val))
             continue;
-        CKPT_TRY(path_elem(w->a, e.key, &elem, err));
+        CKPT_TRY(path_elem_from_key(w->a, e.key, &elem, err));
         CKPT_TRY(add_child(w, at, e.val, &elem, err));
     }
     return CKPT_OK;

@@ -123,8 +123,8 @@ static ckpt_str strip_leading_modules(ckpt_str key, unsigned *n)
     return key;
 }
 
-/* count_shared_modules - sets the number of leading `module.` that all keys of G have. Ignores n_averaged, the
- * counter of AveragedModel. */
+/* count_shared_modules - sets the number of leading `module.` that all keys of G have. Ignores n_averaged,
+ * the counter of AveragedModel. */
 static ckpt_status count_shared_modules(struct rename_rule *rule, const struct group *g, ckpt_error *err)
 {
     struct auto_strip *strip = rule->user;

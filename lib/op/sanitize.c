@@ -106,8 +106,8 @@ static ckpt_str name_callable(arena *a, const ckpt_value *v)
     return arena_str(a, str_c(ckpt_value_type_name(class, text, sizeof text)));
 }
 
-/* add_report - reports that LEAF became INSTEAD or, if LOST, is left out. REASON: the node that is the reason;
- * NULL: the value of LEAF. */
+/* add_report - reports that LEAF became INSTEAD or, if LOST, is left out. REASON: the node that is the
+ * reason; NULL: the value of LEAF. */
 static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_value *reason,
                               const char *instead, bool lost)
 {
@@ -134,7 +134,8 @@ static ckpt_status report(struct sanitize *s, const struct value_job *job, const
 /* as_is - returns V as a result that is not changed. */
 static ckpt_value *as_is(const ckpt_value *v) { return (ckpt_value *)(uintptr_t)v; }
 
-/* set_result - sets the result of JOB, also for other references to its value; NULL: the value is left out. */
+/* set_result - sets the result of JOB, also for other references to its value; NULL: the value is left
+ * out. */
 static ckpt_status set_result(struct sanitize *s, struct value_job *job, ckpt_value *made)
 {
     bool ok = s->nresults < MAP_NONE && map_set_num(s->done, map_ptr(job->v), (uint32_t)s->nresults) &&
@@ -432,7 +433,7 @@ static ckpt_status convert_pair(struct sanitize *s, ckpt_value *out, const ckpt_
 {
     ckpt_path_elem elem;
     ckpt_value *new_key;
-    CKPT_TRY(path_elem(s->p->a, key, &elem, s->err));
+    CKPT_TRY(path_elem_from_key(s->p->a, key, &elem, s->err));
     struct value_job job = {.v = val, .elem = &elem};
     CKPT_TRY(convert_key(s, key, &elem, &new_key));
     if (!new_key)
@@ -536,7 +537,8 @@ static ckpt_status index_rows(struct sanitize *s)
     return CKPT_OK;
 }
 
-/* is_attribute_row - returns true if ROW is in an attribute of TENSOR: its path goes on from that of TENSOR. */
+/* is_attribute_row - returns true if ROW is in an attribute of TENSOR: its path goes on from that of
+ * TENSOR. */
 static bool is_attribute_row(const struct row *row, const struct row *tensor)
 {
     for (uint32_t k = 0; k < tensor->t.npath && k < row->t.npath; k++)

@@ -261,7 +261,7 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
         d->left_out[child] = true;
     if (is_tensor_node(&d->w, e->val) || is_edited_out(d->p, &e->whole))
         return CKPT_OK;
-    CKPT_TRY(path_elem(d->p->a, e->key, &path[1], err));
+    CKPT_TRY(path_elem_from_key(d->p->a, e->key, &path[1], err));
     ckpt_str name = path[0].str.ptr ? path_join(d->p->a, path + skip, 2 - skip) : path[0].str;
     if (!name.ptr)
         return fail_memory(err);

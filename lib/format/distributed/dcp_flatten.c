@@ -215,7 +215,7 @@ static ckpt_status set_key(struct flat_walk *w, const struct flat_child *c)
         return fail(
             w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
             "a mapping has a key that is {no} {=text or number}; a distributed checkpoint has no others");
-    CKPT_TRY(path_elem(a, c->key, from, w->err));
+    CKPT_TRY(path_elem_from_key(a, c->key, from, w->err));
     if (c->key->type == CKPT_V_BOOL)
         text = number ? STR_LIT("True") : STR_LIT("False");
     else if (!is_text)

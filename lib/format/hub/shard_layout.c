@@ -130,7 +130,7 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
         if (unit_of[i] != MAP_NONE || edit->dropped[i])
             continue;
         edit->dropped[i] = true;
-        CKPT_TRY(path_elem(p->a, pairs[i].key, &key, err));
+        CKPT_TRY(path_elem_from_key(p->a, pairs[i].key, &key, err));
         const ckpt_leaf pair = {
             .name = path_join(p->a, &key, 1), .path = &key, .npath = 1, .value = pairs[i].val};
         if (!pair.name.ptr)

@@ -160,7 +160,7 @@ static ckpt_status make_path_element(struct torch_walk *w, const struct pending_
 {
     uint32_t n;
     if (p->keyed)
-        return path_elem(w->g.f->a, value_pairs(p->step.node, &n)[p->step.index].key, out, w->g.err);
+        return path_elem_from_key(w->g.f->a, value_pairs(p->step.node, &n)[p->step.index].key, out, w->g.err);
     *out = p->name ? (ckpt_path_elem){.str = str_c(p->name)}
                    : (ckpt_path_elem){.is_int = true, .num = p->step.index};
     return CKPT_OK;

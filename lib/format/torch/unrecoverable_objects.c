@@ -123,7 +123,7 @@ static ckpt_status make_path_element(struct lost_search *x, struct step s, ckpt_
     uint32_t n;
     const value_pair *pairs = value_pairs(s.node, &n);
     if (n)
-        return path_elem(x->f->a, pairs[s.index].key, out, x->err);
+        return path_elem_from_key(x->f->a, pairs[s.index].key, out, x->err);
     *out = (ckpt_path_elem){.is_int = true, .num = s.index};
     return CKPT_OK;
 }
