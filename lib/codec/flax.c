@@ -15,9 +15,7 @@
 
 #include "base/checked.h"
 #include "base/cursor.h"
-#include "base/store.h"
 #include "base/utf8.h"
-#include "core/number.h"
 
 #define DTYPE_NAME 64u
 #define HEAD_MAX   128u /* bytes of shape and dtype, after which holds_array expects the elements */
@@ -202,12 +200,9 @@ static bool is_number(const struct msgpack_value *v)
 /* make_float - returns V, a number, as a node of type FLOAT. */
 static ckpt_value *make_float(arena *a, const struct msgpack_value *v)
 {
-    unsigned char le[8];
-    double d = v->kind == MSGPACK_UINT ? (double)v->bits : (double)(int64_t)v->bits;
-    store_u64le(le, v->bits);
     if (v->kind == MSGPACK_FLOAT)
-        number_decode(v->width == 4 ? CKPT_DT_F32 : CKPT_DT_F64, le, 1, &d);
-    return value_float(a, d);
+        return value_number(a, v->width == 4 ? CKPT_DT_F32 : CKPT_DT_F64, v->bits);
+    return value_float(a, v->kind == MSGPACK_UINT ? (double)v->bits : (double)(int64_t)v->bits);
 }
 
 static ckpt_status read_complex(struct flax_input *in, const struct msgpack_value *v, ckpt_value **out)

@@ -9,10 +9,8 @@
 #include <inttypes.h>
 
 #include "base/cursor.h"
-#include "base/store.h"
 #include "codec/gguf.h"
 #include "codec/json_scan.h"
-#include "core/number.h"
 #include "core/repr.h"
 
 #define SHOWN_ELEMENTS 64u
@@ -29,27 +27,23 @@ struct array_walk {
 /* make_number - returns BITS of TYPE as a node, and appends them to TEXT as a text. */
 static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text)
 {
-    bool is_single = type == GGUF_F32;
-    char number[REPR_FLOAT_ROOM];
-    unsigned char le[8];
-    double d;
-    if (type == GGUF_BOOL) {
-        buf_text(text, bits ? "true" : "false");
-        return value_bool(a, bits != 0);
-    }
-    if (is_single || type == GGUF_F64) {
-        store_u64le(le, bits);
-        number_decode(is_single ? CKPT_DT_F32 : CKPT_DT_F64, le, 1, &d);
-        buf_put(text, number, repr_float(d, is_single ? REPR_SINGLE : REPR_DOUBLE, number));
-        return value_float(a, d);
-    }
-    if (type == GGUF_I8 || type == GGUF_I16 || type == GGUF_I32 || type == GGUF_I64) {
-        int64_t i = extend_sign(bits, gguf_get_width(type));
-        buf_printf(text, "%" PRId64, i);
-        return value_int(a, i);
-    }
-    buf_printf(text, "%" PRIu64, bits);
-    return value_uint(a, bits);
+    static const uint8_t dtypes[] = {
+        [GGUF_U8] = CKPT_DT_U8,   [GGUF_I8] = CKPT_DT_I8,    [GGUF_U16] = CKPT_DT_U16,
+        [GGUF_I16] = CKPT_DT_I16, [GGUF_U32] = CKPT_DT_U32,  [GGUF_I32] = CKPT_DT_I32,
+        [GGUF_F32] = CKPT_DT_F32, [GGUF_F64] = CKPT_DT_F64,  [GGUF_U64] = CKPT_DT_U64,
+        [GGUF_I64] = CKPT_DT_I64, [GGUF_BOOL] = CKPT_DT_BOOL};
+    enum repr_width width = type == GGUF_F32 ? REPR_SINGLE : REPR_DOUBLE;
+    char digits[REPR_FLOAT_ROOM];
+    ckpt_value *v = value_number(a, (ckpt_dtype)dtypes[type], bits);
+    if (v && v->type == CKPT_V_BOOL)
+        buf_text(text, v->u.b ? "true" : "false");
+    else if (v && v->type == CKPT_V_FLOAT)
+        buf_put(text, digits, repr_float(v->u.f, width, digits));
+    else if (v && v->type == CKPT_V_INT)
+        buf_printf(text, "%" PRId64, v->u.i);
+    else
+        buf_printf(text, "%" PRIu64, bits);
+    return v;
 }
 
 /* read_element - returns the next element, of TYPE, and appends it to TEXT, quoted if it is a text. NULL: it

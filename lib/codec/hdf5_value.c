@@ -8,10 +8,8 @@
  */
 #include "base/buf.h"
 #include "base/checked.h"
-#include "base/store.h"
 #include "codec/hdf5_internal.h"
 #include "core/dtype.h"
-#include "core/number.h"
 
 #define MAX_ELEMENTS 65536u               /* of an attribute that becomes a list */
 #define MAX_TEXTS    ((uint64_t)64 << 20) /* bytes of the texts of a data set, which are kept */
@@ -105,26 +103,11 @@ static ckpt_value *make_bytes(struct hdf5 *h, const unsigned char *b, size_t n)
     return copy.ptr ? v : NULL;
 }
 
-static ckpt_value *make_integer(struct hdf5 *h, const struct hdf5_type *t, uint64_t bits)
-{
-    bool is_signed = dtype_info(t->dtype)->klass == 'i';
-    if (t->dtype == CKPT_DT_BOOL)
-        return value_bool(h->a, bits != 0);
-    return is_signed ? value_int(h->a, extend_sign(bits, t->size)) : value_uint(h->a, bits);
-}
-
 /* make_number - returns the number at B as a node; NULL: out of memory. */
 static ckpt_value *make_number(struct hdf5 *h, const struct hdf5_type *t, const unsigned char *b)
 {
     uint64_t bits = load_number(b, t->size, t->big_endian);
-    unsigned char in_order[8];
-    double f;
-    if (dtype_info(t->dtype)->klass != 'f')
-        return make_integer(h, t, bits);
-    bits <<= t->is_short_float ? 16 : 0;
-    store_u64le(in_order, bits);
-    number_decode(t->dtype, in_order, 1, &f);
-    return value_float(h->a, f);
+    return value_number(h->a, t->dtype, t->is_short_float ? bits << 16 : bits);
 }
 
 /* read_element - sets *OUT to the next element of C as a node. */

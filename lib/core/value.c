@@ -4,6 +4,7 @@
 
 #include "base/store.h"
 #include "base/utf8.h"
+#include "core/number.h"
 
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset)
 {
@@ -53,6 +54,19 @@ ckpt_value *value_float(arena *a, double f)
 }
 
 ckpt_value *value_bool(arena *a, bool b) { return make_like(a, (ckpt_value){.type = CKPT_V_BOOL, .u.b = b}); }
+
+ckpt_value *value_number(arena *a, ckpt_dtype dt, uint64_t bits)
+{
+    unsigned char element[8];
+    double number; /* exact, because the types whose numbers may not fit are handled before */
+    if (dt == CKPT_DT_I64 || dt == CKPT_DT_U64)
+        return dt == CKPT_DT_I64 ? value_int(a, (int64_t)bits) : value_uint(a, bits);
+    if (dt == CKPT_DT_BOOL)
+        return value_bool(a, bits != 0);
+    store_u64le(element, bits);
+    number_decode(dt, element, 1, &number);
+    return dtype_info(dt)->klass == 'f' ? value_float(a, number) : value_int(a, (int64_t)number);
+}
 
 ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset)
 {

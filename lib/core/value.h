@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/map.h"
+#include "core/dtype.h"
 #include "io/source.h"
 
 enum value_call_kind { CALL_REDUCE, CALL_NEWOBJ, CALL_NEWOBJ_EX, CALL_OBJ, CALL_INST };
@@ -89,6 +90,9 @@ ckpt_value *value_int(arena *a, int64_t i);
 ckpt_value *value_uint(arena *a, uint64_t u); /* a BIGINT above INT64_MAX */
 ckpt_value *value_float(arena *a, double f);
 ckpt_value *value_bool(arena *a, bool b);
+/* value_number - returns the element of DT with the bits BITS as INT, BIGINT, FLOAT or BOOL. An element of DT
+ * is one number of at most 64 bits. */
+ckpt_value *value_number(arena *a, ckpt_dtype dt, uint64_t bits);
 ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset);
 ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items);
 ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,

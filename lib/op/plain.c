@@ -199,19 +199,11 @@ static ckpt_value *make_complex(arena *a, const double x[2])
 
 static ckpt_value *make_number(arena *a, ckpt_dtype dt, const unsigned char *bytes)
 {
-    double x[2] = {0, 0};
+    double x[2];
+    if (!number_is_complex(dt))
+        return value_number(a, dt, load_number(bytes, dtype_info(dt)->block_bytes, false));
     number_decode(dt, bytes, 1, x);
-    switch (dt) {
-    case CKPT_DT_BOOL: return value_bool(a, bytes[0] != 0);
-    case CKPT_DT_I64: return value_int(a, (int64_t)load_u64le(bytes));
-    case CKPT_DT_U64: return value_uint(a, load_u64le(bytes));
-    case CKPT_DT_F16:
-    case CKPT_DT_F32:
-    case CKPT_DT_F64: return value_float(a, x[0]);
-    case CKPT_DT_C64:
-    case CKPT_DT_C128: return make_complex(a, x);
-    default: return value_int(a, (int64_t)x[0]); /* integers of at most 32 bits */
-    }
+    return make_complex(a, x);
 }
 
 /* make_text - returns N bytes of UTF-32 as text, without the NULs at the end, which are padding. */

@@ -8,11 +8,10 @@
 #include <inttypes.h>
 
 #include "base/checked.h"
-#include "codec/pickle_text.h"
+#include "base/cursor.h"
 #include "codec/zarr.h"
 #include "core/check.h"
 #include "core/elements.h"
-#include "core/number.h"
 #include "core/pieces.h"
 #include "format/torch/graph.h"
 
@@ -311,20 +310,6 @@ ckpt_status zarr_add_bytes(struct zarr_arrays *x, struct store *s, size_t i, ckp
 
 /* ---------------------------------------------------------------------------- values */
 
-/* make_number - returns the element of Z at P as a value. 8 bytes of 0 follow it. */
-static ckpt_value *make_number(arena *a, const struct zarr_array *z, const unsigned char *p)
-{
-    const struct dtype_info *d = dtype_info(z->dtype);
-    double number;
-    if (d->klass == 'f') {
-        number_decode(z->dtype, p, 1, &number);
-        return value_float(a, number);
-    }
-    if (d->klass == 'b')
-        return value_bool(a, *p != 0);
-    return value_int(a, integer_small(p, (size_t)d->block_bytes + (d->klass != 'i'))); /* bounded: below 9 */
-}
-
 /* is_number - returns true if Z has one element, which can be a value of the graph. */
 static bool is_number(const struct zarr_array *z)
 {
@@ -336,7 +321,7 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *x, const struct zarr_source *fr
     struct assembly y;
     source *src = NULL;
     uint64_t at;
-    unsigned char element[17] = {0};
+    unsigned char element[16] = {0};
     ckpt_status st = assemble(x, from, &y, &src, &at);
     bool number = st == CKPT_OK && is_number(&y.z);
     if (number)
@@ -347,7 +332,7 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *x, const struct zarr_source *fr
     if (st == CKPT_OK) {
         if (get_swap_unit(&y.z))
             swap_bytes(element, y.z.width, get_swap_unit(&y.z));
-        *node = make_number(x->f->a, &y.z, element);
+        *node = value_number(x->f->a, y.z.dtype, load_u64le(element));
         return *node ? CKPT_OK : fail_memory(x->err);
     }
     *node = NULL;
