@@ -255,12 +255,6 @@ static const uint8_t dtypes[] = {
     [30] = CKPT_DT_BF16,    [34] = CKPT_DT_TQ1_0,  [35] = CKPT_DT_TQ2_0,   [39] = CKPT_DT_MXFP4,
     [40] = CKPT_DT_NVFP4,   [41] = CKPT_DT_Q1_0,   [42] = CKPT_DT_Q2_0};
 
-/* find_dtype - returns the dtype of the ggml type TYPE; CKPT_DT_NONE: there is no such type. */
-static ckpt_dtype find_dtype(uint32_t type)
-{
-    return type < sizeof dtypes ? (ckpt_dtype)dtypes[type] : CKPT_DT_NONE;
-}
-
 bool gguf_find_type(ckpt_dtype dtype, uint32_t *type)
 {
     for (*type = 0; *type < sizeof dtypes; ++*type)
@@ -299,7 +293,8 @@ bool gguf_round_up(uint64_t *n, uint64_t alignment)
 static ckpt_status check_tensor(struct gguf_walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements,
                                 uint64_t at)
 {
-    const struct dtype_info *d = dtype_info(t->dtype = find_dtype(type));
+    t->dtype = type < sizeof dtypes ? (ckpt_dtype)dtypes[type] : CKPT_DT_NONE;
+    const struct dtype_info *d = dtype_info(t->dtype);
     uint64_t next, row = t->ndim ? t->dims[0] : 1;
     if (t->dtype == CKPT_DT_NONE)
         return gguf_fail(w, at, "a tensor of {type %" PRIu32 "}; {=a type of ggml} was expected", type);

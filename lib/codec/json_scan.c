@@ -78,8 +78,6 @@ ckpt_status json_expect(json_scan *j, enum json_event expected, const char *what
     return e == expected ? CKPT_OK : json_unexpected(j, e, what, must);
 }
 
-ckpt_status json_pass(json_scan *j, enum json_event e) { return json_skip(j, e) ? CKPT_OK : j->err->status; }
-
 ckpt_status json_read_member(json_scan *j, const char *what, const char *key, ckpt_str *out)
 {
     enum json_event e;
@@ -90,7 +88,7 @@ ckpt_status json_read_member(json_scan *j, const char *what, const char *key, ck
         if (found && e == JSON_STRING)
             *out = j->str;
         else
-            CKPT_TRY(json_pass(j, e));
+            CKPT_TRY(json_skip(j, e));
     }
     return e == JSON_OBJECT_END ? CKPT_OK : j->err->status;
 }
@@ -264,35 +262,32 @@ static bool scan_string(json_scan *j)
 
 /* ---------------------------------------------------------------- numbers */
 
-static size_t skip_digits(const json_scan *j, size_t pos)
+/* skip_digits - moves *POS past the digits there; false: there are none. */
+static bool skip_digits(const json_scan *j, size_t *pos)
 {
-    while (pos < j->len && j->text[pos] >= '0' && j->text[pos] <= '9')
-        pos++;
-    return pos;
+    size_t first = *pos;
+    while (*pos < j->len && j->text[*pos] >= '0' && j->text[*pos] <= '9')
+        ++*pos;
+    return *pos > first;
 }
 
 static enum json_event scan_number(json_scan *j)
 {
-    size_t pos = j->pos, was;
-    if (j->text[pos] == '-')
+    size_t pos = j->pos;
+    pos += j->text[pos] == '-';
+    if (pos < j->len && j->text[pos] == '0') /* a leading zero stands alone */
         pos++;
-    if (pos < j->len && j->text[pos] == '0')
-        was = pos, pos++;
-    else
-        was = pos, pos = skip_digits(j, pos);
-    if (pos == was)
+    else if (!skip_digits(j, &pos))
         return fail_syntax(j, pos, "a digit");
     if (pos < j->len && j->text[pos] == '.') {
-        was = ++pos;
-        if ((pos = skip_digits(j, pos)) == was)
+        pos++;
+        if (!skip_digits(j, &pos))
             return fail_syntax(j, pos, "a digit");
     }
     if (pos < j->len && (j->text[pos] | 0x20) == 'e') {
         pos++;
-        if (pos < j->len && (j->text[pos] == '+' || j->text[pos] == '-'))
-            pos++;
-        was = pos;
-        if ((pos = skip_digits(j, pos)) == was)
+        pos += pos < j->len && (j->text[pos] == '+' || j->text[pos] == '-');
+        if (!skip_digits(j, &pos))
             return fail_syntax(j, pos, "a digit");
     }
     j->str = str_of((const char *)j->text + j->pos, pos - j->pos);
@@ -415,15 +410,12 @@ enum json_event json_next(json_scan *j)
     return j->state == WANT_VALUE_OR_END && c == ']' ? close_container(j) : scan_value(j);
 }
 
-bool json_skip(json_scan *j, enum json_event e)
+ckpt_status json_skip(json_scan *j, enum json_event e)
 {
-    if (e != JSON_OBJECT && e != JSON_ARRAY)
-        return e != JSON_ERROR;
-    unsigned outside = j->depth - 1;
-    while (j->depth > outside)
-        if (json_next(j) == JSON_ERROR)
-            return false;
-    return true;
+    unsigned outside = e == JSON_OBJECT || e == JSON_ARRAY ? j->depth - 1 : j->depth;
+    while (e != JSON_ERROR && j->depth > outside)
+        e = json_next(j);
+    return e != JSON_ERROR ? CKPT_OK : j->err ? j->err->status : CKPT_EFORMAT;
 }
 
 /* ---------------------------------------------------------------- writing */

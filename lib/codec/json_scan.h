@@ -43,8 +43,9 @@ typedef struct {
 void json_init(json_scan *j, ckpt_str text, uint64_t base, arena *a, ckpt_error *err);
 /* json_next - returns the next event; after JSON_ERROR (err is set) always JSON_ERROR. */
 enum json_event json_next(json_scan *j);
-/* json_skip - if E began an object or array, skips to its end. False: the JSON is invalid. */
-bool json_skip(json_scan *j, enum json_event e);
+/* json_skip - if E began an object or array, skips to its end. Fails if E is JSON_ERROR or the JSON is
+ * invalid. */
+ckpt_status json_skip(json_scan *j, enum json_event e);
 /* json_fail - fails with a message about the current event. */
 ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* json_unexpected - fails with "WHAT must be MUST, found …": WHAT ("a size") is at event E, which is not
@@ -52,8 +53,6 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
 ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must);
 /* json_expect - returns CKPT_OK if the next event is EXPECTED; else fails as json_unexpected does. */
 ckpt_status json_expect(json_scan *j, enum json_event expected, const char *what, const char *must);
-/* json_pass - does what json_skip does, but returns a status. */
-ckpt_status json_pass(json_scan *j, enum json_event e);
 /* json_read_member - reads an object, called WHAT in errors, and sets *OUT to the text of its pair KEY. *OUT
  * stays unchanged if there is none. */
 ckpt_status json_read_member(json_scan *j, const char *what, const char *key, ckpt_str *out);
@@ -74,5 +73,10 @@ static inline bool json_space(unsigned char c) { return c == ' ' || c == '\t' ||
 void json_quote(buf *out, ckpt_str s);
 /* json_quote_ascii - appends S as json.dumps does by default: ASCII only, with UTF-16 escapes. */
 void json_quote_ascii(buf *b, ckpt_str s);
+
+/* json_value - sets *OUT to nodes in A for TEXT, which must live as long as A: dicts, lists, texts, numbers,
+ * True, False, None. The offset of a node is BASE plus its position in TEXT. Equal keys of one object are all
+ * kept. Refuses what json_scan refuses. */
+ckpt_status json_value(ckpt_str text, uint64_t base, arena *a, ckpt_value **out, ckpt_error *err);
 
 #endif

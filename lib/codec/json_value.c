@@ -1,7 +1,7 @@
-/* json_value.c - see json_value.h. */
-#include "codec/json_value.h"
-
+/* json_value.c - reads a JSON document as nodes of the value graph. */
+#include "codec/json_scan.h"
 #include "codec/pickle_text.h"
+#include "core/value.h"
 
 struct json_builder {
     json_scan j;

@@ -8,13 +8,12 @@
  * Refused: names, calls and operators, bytes, raw and formatted texts, sets, floats, integers beyond 64 bits,
  * nesting beyond LITERAL_MAX_DEPTH.
  */
-#include "codec/literal.h"
-
 #include <inttypes.h>
 
 #include "base/checked.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "codec/npy.h"
 
 /* A bracket that is not closed yet. */
 struct bracket {

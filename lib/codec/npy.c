@@ -20,7 +20,6 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "base/utf8.h"
-#include "codec/literal.h"
 
 #define LONGEST 65536u
 

@@ -1,4 +1,4 @@
-/* npy.h - reads the headers of NumPy's .npy files. */
+/* npy.h - reads the headers of NumPy's .npy files, and Python literals, of which such a header is one. */
 #ifndef CODEC_NPY_H
 #define CODEC_NPY_H
 
@@ -43,5 +43,11 @@ struct npy_array {
 /* npy_read_array - reads the header of the array at OFFSET of SRC to *OUT; texts are in A. Refuses what
  * numpy.load refuses, except missing elements. */
 ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_array *out, ckpt_error *err);
+
+#define LITERAL_MAX_DEPTH 64u
+/* literal_read - sets *OUT to TEXT, which is UTF-8 and comes from OFFSET of a file, as nodes of A: dicts,
+ * lists, tuples, texts, integers, True, False and None. CKPT_EFORMAT: TEXT is anything else, even if Python
+ * could evaluate it. */
+ckpt_status literal_read(arena *a, ckpt_str text, uint64_t offset, ckpt_value **out, ckpt_error *err);
 
 #endif

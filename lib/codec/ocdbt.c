@@ -269,15 +269,14 @@ static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix,
 static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t base, uint32_t *index)
 {
     struct ocdbt *o = r->o;
+    const struct ocdbt_file f = {.path = path, .base = base};
     uint32_t before = map_get(o->paths, path);
     *index = before == MAP_NONE ? (uint32_t)o->nfiles : before;
     if (before != MAP_NONE)
         return o->file[before].base == base ? CKPT_OK : fail_record(r, "a file with two bases", "one");
-    struct ocdbt_file *added = arena_append(o->a, &o->file, &o->nfiles, &o->cap_files, sizeof *added);
-    if (!added || !map_put(o->paths, path, *index, NULL))
-        return fail_memory(r->err);
-    *added = (struct ocdbt_file){.path = path, .base = base};
-    return CKPT_OK;
+    bool ok = map_put(o->paths, path, *index, NULL) &&
+              arena_push(o->a, &o->file, &o->nfiles, &o->cap_files, &f, sizeof f);
+    return ok ? CKPT_OK : fail_memory(r->err);
 }
 
 /* take_files - reads the list of files that R refers to. OUTER is the base of the file that has R. */
@@ -348,11 +347,7 @@ static ckpt_status add_entry(const struct ocdbt_record *r, const struct ocdbt_en
     if (o->n && str_compare(o->entry[o->n - 1].key, e->key) >= 0)
         return fail(r->err, CKPT_EFORMAT, r->pos, "the keys {do not ascend} at \"%.*s\", as {=they must}",
                     STR_ARG(e->key));
-    struct ocdbt_entry *added = arena_append(o->a, &o->entry, &o->n, &o->cap, sizeof *added);
-    if (!added)
-        return fail_memory(r->err);
-    *added = *e;
-    return CKPT_OK;
+    return arena_push(o->a, &o->entry, &o->n, &o->cap, e, sizeof *e) ? CKPT_OK : fail_memory(r->err);
 }
 
 /* take_leaf - adds the N entries of the leaf R, whose keys are KEY. */

@@ -166,12 +166,9 @@ static ckpt_status read_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair *
 static ckpt_status add_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair **list, size_t *count,
                             size_t *cap)
 {
-    struct onnx_pair p, *added;
+    struct onnx_pair p;
     CKPT_TRY(read_pair(w, n, &p));
-    if (!(added = arena_append(w->o->a, list, count, cap, sizeof *added)))
-        return fail_memory(w->err);
-    *added = p;
-    return CKPT_OK;
+    return arena_push(w->o->a, list, count, cap, &p, sizeof p) ? CKPT_OK : fail_memory(w->err);
 }
 
 /* ----------------------------------------------------------------------------- tensors */
@@ -270,7 +267,7 @@ static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_fie
         t->ndim = (uint32_t)ndim;
     }
     if (proto_is(f, 2, PROTO_VARINT) && !(t->type = find_type(f->value)))
-        return fail(w->err, CKPT_EUNSUPPORTED, source_pos(w->o->src, w->o->at),
+        return fail(w->err, CKPT_EUNSUPPORTED, get_field_offset(w),
                     "the data type {%" PRIu64 "}; {=1 to 28} are known", f->value);
     if (proto_is(f, 3, PROTO_BYTES))
         return fail(w->err, CKPT_EUNSUPPORTED, get_field_offset(w), "{a segment} of {=a tensor}");

@@ -26,7 +26,7 @@
 #include "base/store.h"
 #include "codec/blosc.h"
 #include "codec/inflate.h"
-#include "codec/json_value.h"
+#include "codec/json_scan.h"
 #include "codec/pickle_text.h"
 #include "codec/unpack_archive.h"
 #include "core/convert.h"

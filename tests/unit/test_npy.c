@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/store.h"
-#include "codec/literal.h"
 #include "codec/npy.h"
 #include "unit.h"
 

@@ -94,8 +94,7 @@ static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, con
             return json_unexpected(j, e, "an entry of DCP_SHARDING_INFO", "an object");
         while ((e = json_next(j)) == JSON_KEY) {
             if (!str_is(j->str, "saved_offsets")) {
-                if (!json_skip(j, json_next(j)))
-                    return CKPT_EFORMAT;
+                CKPT_TRY(json_skip(j, json_next(j)));
                 continue;
             }
             CKPT_TRY(read_offset(j, t, at));

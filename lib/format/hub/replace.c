@@ -96,7 +96,7 @@ static bool find_next_shard(json_scan *j, bool *in)
     while (!*in && (e = json_next(j)) == JSON_KEY) {
         *in = str_is(j->str, "weight_map");
         e = json_next(j);
-        if (*in ? e != JSON_OBJECT : !json_skip(j, e))
+        if (*in ? e != JSON_OBJECT : json_skip(j, e) != CKPT_OK)
             return false;
     }
     return *in && json_next(j) == JSON_KEY && json_next(j) == JSON_STRING;

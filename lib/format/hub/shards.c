@@ -37,7 +37,7 @@ static bool has_weight_map(const char *text, size_t n)
             found = str_is(j.str, "weight_map");
             e = json_next(&j);
             found = found && e == JSON_OBJECT;
-            if (!found && !json_skip(&j, e))
+            if (!found && json_skip(&j, e) != CKPT_OK)
                 break;
         }
     arena_free(a);
@@ -222,7 +222,7 @@ static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_e
         return CKPT_OK;
     }
     if (e != JSON_STRING || str_is(key, "total_parameters"))
-        return json_skip(&x->j, e) ? CKPT_OK : x->err->status;
+        return json_skip(&x->j, e);
     ckpt_str name = arena_str(x->f->a, key); /* a row of that name needs its NUL */
     ckpt_value *k = name.ptr ? value_str(x->f->a, name) : NULL, *v = value_str(x->f->a, x->j.str);
     return k && v ? shards_add_metadata(x, k, v) : fail_memory(x->err);
@@ -232,7 +232,7 @@ static ckpt_status read_metadata(struct index *x)
 {
     enum json_event e = json_next(&x->j);
     if (e != JSON_OBJECT)
-        return json_skip(&x->j, e) ? CKPT_OK : x->err->status;
+        return json_skip(&x->j, e);
     while ((e = json_next(&x->j)) == JSON_KEY) {
         ckpt_str key = x->j.str;
         CKPT_TRY(read_metadata_pair(x, key, json_next(&x->j)));
@@ -250,8 +250,8 @@ static ckpt_status read_index(struct index *x)
             CKPT_TRY(read_map(x));
         else if (str_is(x->j.str, "metadata"))
             CKPT_TRY(read_metadata(x));
-        else if (!json_skip(&x->j, json_next(&x->j)))
-            return x->err->status;
+        else
+            CKPT_TRY(json_skip(&x->j, json_next(&x->j)));
     }
     if (e == JSON_OBJECT_END)
         e = json_next(&x->j);

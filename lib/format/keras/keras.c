@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "codec/json_value.h"
+#include "codec/json_scan.h"
 #include "core/check.h"
 #include "format/folder.h"
 #include "format/format.h"

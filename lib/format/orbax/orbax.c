@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "codec/json_value.h"
+#include "codec/json_scan.h"
 #include "core/check.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"

@@ -46,7 +46,7 @@ static ckpt_status find_metadata(struct old_header *h, json_scan *j, ckpt_error 
         keys += !here;
         if (here)
             h->from = j->at;
-        if (!json_skip(j, e))
+        if (json_skip(j, e) != CKPT_OK)
             break;
         if (here)
             h->to = j->pos;

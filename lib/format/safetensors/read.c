@@ -146,7 +146,7 @@ static ckpt_status read_object(struct header *h, struct header_entry *x)
     while ((e = json_next(&h->j)) == JSON_KEY) {
         size_t k = find_field(h->j.str);
         if (k == 3) { /* unknown fields are ignored */
-            CKPT_TRY(json_pass(&h->j, json_next(&h->j)));
+            CKPT_TRY(json_skip(&h->j, json_next(&h->j)));
             continue;
         }
         if (have[k])

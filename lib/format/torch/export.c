@@ -102,7 +102,7 @@ static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
             return json_unexpected(j, e, "a size, stride or offset", "a number >= 0");
         found = found || as_int;
         if (!as_int)
-            CKPT_TRY(json_pass(j, e));
+            CKPT_TRY(json_skip(j, e));
     }
     if (e != JSON_OBJECT_END)
         return j->err->status;
@@ -131,7 +131,7 @@ static ckpt_status read_meta_key(struct section *s, struct weight *w)
             return json_unexpected(&s->j, e, "dtype", "the number of a known torch.ScalarType");
         return CKPT_OK;
     }
-    return json_pass(&s->j, e);
+    return json_skip(&s->j, e);
 }
 
 static ckpt_status read_meta(struct section *s, struct weight *w, enum json_event e)
@@ -166,7 +166,7 @@ static ckpt_status read_weight_key(struct section *s, struct weight *w)
         w->t.parameter = e == JSON_TRUE;
     if (str_is(key, "use_pickle"))
         w->pickled = e == JSON_TRUE;
-    return json_pass(&s->j, e);
+    return json_skip(&s->j, e);
 }
 
 static ckpt_status read_weight(struct section *s, ckpt_str name)
@@ -194,8 +194,7 @@ static ckpt_status read_config(struct section *s)
     CKPT_TRY(json_expect(&s->j, JSON_OBJECT, "the text", "an object"));
     while ((e = json_next(&s->j)) == JSON_KEY) {
         if (!str_is(s->j.str, "config")) {
-            if (!json_skip(&s->j, json_next(&s->j)))
-                return s->err->status;
+            CKPT_TRY(json_skip(&s->j, json_next(&s->j)));
             continue;
         }
         CKPT_TRY(json_expect(&s->j, JSON_OBJECT, "config", "an object"));

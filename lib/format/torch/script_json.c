@@ -109,7 +109,7 @@ static ckpt_status read_parameter(struct model *m, uint32_t module)
         if (str_is(key, "name") && e == JSON_STRING)
             p.name = m->j.str;
         else
-            CKPT_TRY(str_is(key, "tensorId") ? read_int(&m->j, e, &p.tensor) : json_pass(&m->j, e));
+            CKPT_TRY(str_is(key, "tensorId") ? read_int(&m->j, e, &p.tensor) : json_skip(&m->j, e));
     }
     return e == JSON_OBJECT_END ? add_parameter(m, module, &p) : m->err->status;
 }
@@ -133,7 +133,7 @@ static ckpt_status read_module_key(struct model *m, uint32_t module)
     if (str_is(key, "submodules"))
         return json_expect(&m->j, JSON_ARRAY, "submodules", "an array");
     if (!str_is(key, "name"))
-        return json_pass(&m->j, json_next(&m->j));
+        return json_skip(&m->j, json_next(&m->j));
     CKPT_TRY(json_expect(&m->j, JSON_STRING, "the name of a module", "a text"));
     m->modules[module].prefix = m->j.str;
     return CKPT_OK;
@@ -209,7 +209,7 @@ static ckpt_status read_tensor_key(struct model *m, struct tensor *x)
     else if (str_is(key, "device") && e == JSON_STRING)
         x->t.location = m->j.str;
     else
-        return json_pass(&m->j, e);
+        return json_skip(&m->j, e);
     return CKPT_OK;
 }
 
@@ -257,7 +257,7 @@ static ckpt_status read_model(struct model *m)
         else if (str_is(m->j.str, "tensors") && !m->ntensors)
             CKPT_TRY(read_tensors(m));
         else
-            CKPT_TRY(json_pass(&m->j, json_next(&m->j)));
+            CKPT_TRY(json_skip(&m->j, json_next(&m->j)));
     }
     return e == JSON_OBJECT_END && json_next(&m->j) == JSON_END ? join_prefixes(m) : m->err->status;
 }

@@ -21,7 +21,7 @@ static ckpt_status add_entry(struct mem_config *c, json_scan *j, arena *a, ckpt_
     if (!c->list)
         return fail_memory(j->err);
     c->list[c->n++] = made;
-    return json_skip(j, e) ? CKPT_OK : json_unexpected(j, JSON_ERROR, "it", "JSON");
+    return json_skip(j, e);
 }
 
 static ckpt_status read_entries(struct mem_config *c, json_scan *j, arena *a)
