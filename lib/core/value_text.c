@@ -168,7 +168,12 @@ static void put_numpy_number(struct text_sink *out, ckpt_dtype dt, const unsigne
     case CKPT_DT_BOOL: text_put_literal(out, bytes[0] ? "True" : "False"); break;
     case CKPT_DT_I64: put_integer(out, (int64_t)load_u64le(bytes)); break;
     case CKPT_DT_U64: put_unsigned(out, load_u64le(bytes)); break;
-    default: put_integer(out, (int64_t)x[0]); break; /* integers of at most 32 bits */
+    default:
+        if (dtype_info(dt)->klass == 'f')
+            put_float(out, x[0], REPR_SINGLE); /* of ml_dtypes: bfloat16, float8_e5m2 … */
+        else
+            put_integer(out, (int64_t)x[0]); /* integers of at most 32 bits */
+        break;
     }
 }
 

@@ -5,6 +5,7 @@
 #include "core/numpy.h"
 #include "core/repr.h"
 #include "core/value.h"
+#include "op/plain.h"
 #include "unit.h"
 
 static arena *a;
@@ -407,6 +408,20 @@ static void numpy_scalars_are_numbers(void)
     CU_ASSERT(!numpy_dtype_of(NULL, &d));
 }
 
+/* A scalar of a float type that numpy itself does not have is not shown or written as an integer. */
+static void scalars_of_ml_dtypes_keep_their_fraction(void)
+{
+    ckpt_value *bfloat16 = with_state(
+        REDUCE("numpy", "dtype", new_global("ml_dtypes", "bfloat16"), new_bool(false), new_bool(true)),
+        TUPLE(new_int(3), new_text("<"), new_none()));
+    ckpt_value *one_and_a_half = REDUCE("numpy.core.multiarray", "scalar", bfloat16,
+                                        new_bytes(CKPT_V_BYTES, STR_LIT("\xc0\x3f"))),
+               *plain;
+    CHECK_TEXT(one_and_a_half, "1.5");
+    CU_ASSERT(plain_from_scalar(a, one_and_a_half, &plain));
+    CU_ASSERT(plain && plain->type == CKPT_V_FLOAT && plain->u.f == 1.5);
+}
+
 static void long_values_are_abbreviated(void)
 {
     ckpt_value *d = new_dict("a", new_int(1));
@@ -578,6 +593,7 @@ static void failing_allocations_are_reported(void)
     X(sequences_have_items)                                                                                  \
     X(other_objects_have_text)                                                                               \
     X(numpy_scalars_are_numbers)                                                                             \
+    X(scalars_of_ml_dtypes_keep_their_fraction)                                                              \
     X(long_values_are_abbreviated)                                                                           \
     X(cycles_end)                                                                                            \
     X(depth_and_sharing_are_bounded)                                                                         \
