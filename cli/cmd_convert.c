@@ -43,13 +43,10 @@ static bool check_casts(void)
     for (size_t i = 0; i < casts.n; i++) {
         if (cast_type(casts.at[i]) != CKPT_DT_NONE)
             continue;
-        struct text t = {0};
-        text_name(&t, str_of(casts.at[i]));
         usage_error("convert",
                     "--cast: '%.200s' is not a dtype (expected DTYPE or GLOB=DTYPE, like bf16 or "
                     "'*.norm.*=f32')",
-                    t.ptr);
-        text_free(&t);
+                    escape_name(str_of(casts.at[i])));
         return false;
     }
     return true;
@@ -88,22 +85,18 @@ static void add_convert_json(const ckpt_plan *p, json *to)
 static void print_overflows(const ckpt_plan *p, const char *input)
 {
     enum { SHOWN = 20 };
-    struct text t = {0};
     size_t n = 0;
     const ckpt_cast *c;
     for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
         if (!c->overflowed || (n++ >= SHOWN && ui.err_tty))
             continue;
-        text_clear(&t);
-        text_name(&t, c->name);
-        text_addf(&t, ": %llu of %llu values overflow %s (%s %s)", (unsigned long long)c->overflowed,
-                  (unsigned long long)c->elements, ckpt_dtype_name((ckpt_dtype)c->to),
-                  writing.dry_run ? "would become" : "became", c->became);
-        print_notice(input, "%s", t.ptr);
+        print_notice(input, "%s: %llu of %llu values overflow %s (%s %s)", escape_name(c->name),
+                     (unsigned long long)c->overflowed, (unsigned long long)c->elements,
+                     ckpt_dtype_name((ckpt_dtype)c->to), writing.dry_run ? "would become" : "became",
+                     c->became);
     }
     if (n > SHOWN && ui.err_tty)
         print_notice(input, "and %zu more tensors with values that overflow; --json lists all", n - SHOWN);
-    text_free(&t);
 }
 
 /* writes_folder - returns true if --to or the suffix of OUT selects a format that is a folder. */
@@ -189,17 +182,6 @@ static bool is_format_known(void)
            ckpt_write_format(writing.output);
 }
 
-static int fail_unknown_format(void)
-{
-    struct text t = {0};
-    text_name(&t, str_of(writing.output));
-    int status = usage_error(
-        "convert", "cannot tell a format from '%.200s': end the name in .safetensors or .pt, or use --to",
-        t.ptr);
-    text_free(&t);
-    return status;
-}
-
 static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -227,13 +209,16 @@ int run_convert(int n, char **operand)
     ckpt_file *f;
     ckpt_plan *p;
     if (n == 2 && writing.output)
-        return usage_error("convert", "unexpected argument '%s': -o names the output already", operand[1]);
+        return usage_error("convert", "unexpected argument '%s': -o names the output already",
+                           escape_name(str_of(operand[1])));
     if (n == 2)
         writing.output = operand[1];
     if (!writing.output || !*writing.output)
         return usage_error("convert", "convert needs IN and OUT");
     if (!is_format_known())
-        return fail_unknown_format();
+        return usage_error(
+            "convert", "cannot tell a format from '%.200s': end the name in .safetensors or .pt, or use --to",
+            escape_name(str_of(writing.output)));
     if (writing.max_shard && writes_folder())
         return usage_error("convert",
                            "--max-shard-size is for sets with an index; --shards N divides a distributed "

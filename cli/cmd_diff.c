@@ -42,22 +42,17 @@ const struct cmd cmd_diff = {"diff", "A B",   "compare two checkpoints, of any t
 static int collect_event(void *user, const ckpt_diff_event *e)
 {
     struct report *r = user;
-    if (r->n == r->cap) {
-        r->cap = r->cap ? r->cap * 2 : 64;
-        r->events = mem_grow(r->events, r->cap, sizeof *r->events);
-    }
-    if (e->what != CKPT_DIFF_SAME || e->within_tolerance)
-        r->events[r->n++] = *e;
+    if (e->what == CKPT_DIFF_SAME && !e->within_tolerance)
+        return 0;
+    r->events = mem_make_room(r->events, r->n, sizeof *r->events);
+    r->events[r->n++] = *e;
     return 0;
 }
 
 static int collect_value(void *user, const ckpt_diff_value *e)
 {
     struct report *r = user;
-    if (r->nvalues == r->cap_values) {
-        r->cap_values = r->cap_values ? r->cap_values * 2 : 64;
-        r->values = mem_grow(r->values, r->cap_values, sizeof *r->values);
-    }
+    r->values = mem_make_room(r->values, r->nvalues, sizeof *r->values);
     r->values[r->nvalues++] = *e;
     return 0;
 }
@@ -93,11 +88,9 @@ static void notice_not_compared(const struct report *r)
     const ckpt_diff_value_totals *v = &r->value_totals;
     if (v->compared || v->in_a == v->in_b)
         return;
-    struct text name = {0};
-    text_name(&name, str_of(v->in_a ? r->name_a : r->name_b));
     print_notice(v->in_a ? r->name_b : r->name_a, "holds no values: those of %s (%llu) are not compared",
-                 name.ptr, (unsigned long long)(v->in_a + v->in_b));
-    text_free(&name);
+                 escape_name(str_of(v->in_a ? r->name_a : r->name_b)),
+                 (unsigned long long)(v->in_a + v->in_b));
 }
 
 static int print_report(const struct report *r)
@@ -176,20 +169,17 @@ static void git_diff_both(const char *old, const char *new)
  * exit code. */
 static int git_diff(int n, char **operand)
 {
-    struct text name = {0};
     ui.pipe_may_close = true;
     signal(SIGPIPE, SIG_IGN); /* git would fail if SIGPIPE ended its driver when a pager quits */
     if (n != 1 && n < 7)
         return usage_error("diff",
                            "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);
-    text_name(&name, str_of(operand[n == 9 ? 7 : 0]));
+    const char *path = escape_name(str_of(operand[n == 9 ? 7 : 0])); /* after a rename, the new name */
     if (n == 1) {
-        printf("* Unmerged path %s\n", name.ptr);
-        text_free(&name);
+        printf("* Unmerged path %s\n", path);
         return EXIT_OK;
     }
-    printf("ckpt diff %s\n", name.ptr);
-    text_free(&name);
+    printf("ckpt diff %s\n", path);
     if (strcmp(operand[1], "/dev/null") == 0)
         git_diff_one(operand[4], "new file: ");
     else if (strcmp(operand[4], "/dev/null") == 0)

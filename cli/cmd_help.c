@@ -86,39 +86,31 @@ static void exec_page_viewer(const char *section, const char *page, struct text 
     execlp("nroff", "nroff", "-mandoc", path->ptr, (char *)NULL);
 }
 
-static int show_topic(const char *word)
-{
-    struct text path = {0}, page = {0};
-    text_addf(&page, "ckpt-%s", word);
-    exec_page_viewer("7", page.ptr, &path);
-    int status = path.len
-                     ? report_failure(CKPT_ENOTFOUND, NULL, path.ptr,
-                                      "there is no man, mandoc or nroff to show %s(7) with", page.ptr)
-                     : report_failure(CKPT_ENOTFOUND, NULL, "make install puts the manual where man looks",
-                                      "the manual page %s(7) is not installed", page.ptr);
-    text_free(&path);
-    text_free(&page);
-    return status;
-}
-
 int run_help(int n, char **operand)
 {
     struct text path = {0};
     char page[64];
+    int status = EXIT_OK;
     if (n == 0) {
         cmd_overview(stdout);
         return EXIT_OK;
     }
-    if (strcmp(operand[0], "formats") == 0 || strcmp(operand[0], "json") == 0)
-        return show_topic(operand[0]);
     const struct cmd *cmd = cmd_find(operand[0]);
-    if (!cmd)
+    if (!cmd && strcmp(operand[0], "formats") != 0 && strcmp(operand[0], "json") != 0)
         return report_unknown_command(1, operand);
-    snprintf(page, sizeof page, "ckpt-%s", cmd->name);
-    exec_page_viewer("1", page, &path);
-    opt_usage(cmd, stdout); /* without the page, the short form */
-    if (path.len)
-        print_notice(path.ptr, "there is no man, mandoc or nroff to show this page with");
+    snprintf(page, sizeof page, "ckpt-%s", operand[0]);
+    exec_page_viewer(cmd ? "1" : "7", page, &path);
+    if (cmd) {
+        opt_usage(cmd, stdout); /* without the page, the short form */
+        if (path.len)
+            print_notice(path.ptr, "there is no man, mandoc or nroff to show this page with");
+    } else if (path.len) {
+        status = report_failure(CKPT_ENOTFOUND, NULL, path.ptr,
+                                "there is no man, mandoc or nroff to show %s(7) with", page);
+    } else {
+        status = report_failure(CKPT_ENOTFOUND, NULL, "make install puts the manual where man looks",
+                                "the manual page %s(7) is not installed", page);
+    }
     text_free(&path);
-    return EXIT_OK;
+    return status;
 }

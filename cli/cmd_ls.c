@@ -199,12 +199,9 @@ static bool print_value(const ckpt_leaf *leaf)
 static size_t print_values(const ckpt_file *f)
 {
     size_t n = 0;
-    const ckpt_leaf *leaf;
-    ckpt_leaf pair;
-    for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++)
-        n += print_value(leaf);
-    for (size_t i = 0; metadata_next(f, &i, &pair);)
-        n += print_value(&pair);
+    ckpt_leaf value;
+    for (size_t i = 0; next_value(f, &i, &value);)
+        n += print_value(&value);
     return n;
 }
 
@@ -219,20 +216,6 @@ static void print_ls_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
 
 /* -------------------------------------------------------------------- JSON */
 
-static void print_row(const ckpt_file *f, uint32_t row)
-{
-    static char *line;
-    static size_t room;
-    size_t n = ckpt_tensor_json(f, row, line, room);
-    if (n >= room) {
-        line = mem_grow(line, room = n + 256, 1);
-        n = ckpt_tensor_json(f, row, line, room);
-    }
-    if (!n)
-        mem_fail();
-    json_row_text(line, n, stdout);
-}
-
 static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct totals sum = {0};
@@ -243,19 +226,15 @@ static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
     for (size_t i = 0; i < n; i++) {
         const ckpt_tensor it = tensor_at(f, rows[i]);
         totals_add(&sum, &it);
-        print_row(f, rows[i]);
+        json_tensor_row(f, rows[i], stdout);
     }
     json_totals(tail, "total", sum.tensors, sum.elements, sum.bytes);
     if (values) {
         json *list = json_add_array(tail, "values");
-        const ckpt_leaf *leaf;
-        for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++)
-            if (globs_pass(leaf->name, globs.at, globs.n))
-                json_leaf(json_add_object(list, NULL), leaf);
-        ckpt_leaf pair;
-        for (size_t i = 0; metadata_next(f, &i, &pair);)
-            if (globs_pass(pair.name, globs.at, globs.n))
-                json_leaf(json_add_object(list, NULL), &pair);
+        ckpt_leaf value;
+        for (size_t i = 0; next_value(f, &i, &value);)
+            if (globs_pass(value.name, globs.at, globs.n))
+                json_leaf(json_add_object(list, NULL), &value);
     }
     json_end(tail, stdout);
 }
@@ -316,10 +295,7 @@ static void notice_same_names(const ckpt_file *f, const char *path, const uint32
         b = ckpt_tensor_name(f, rows[i]);
         if (!i || !str_is_equal(a, b))
             continue;
-        struct text name = {0};
-        text_name(&name, a);
-        print_notice(path, "two tensors are called \"%s\"; --json lists their paths", name.ptr);
-        text_free(&name);
+        print_notice(path, "two tensors are called \"%s\"; --json lists their paths", escape_name(a));
         return;
     }
 }

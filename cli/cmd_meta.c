@@ -226,23 +226,18 @@ static bool makes_tie(const ckpt_file *f, const struct changes *c, const struct 
 
 static void notice_ties(const ckpt_file *f, const char *input, const struct changes *c)
 {
-    struct text t = {0};
     for (size_t i = 0; i < c->n; i++) {
         const struct change *x = &c->at[i];
         if (is_same_value(x->from, x->to))
             continue;
-        bool tie = makes_tie(f, c, x);
-        if (!x->tie && !tie)
-            continue;
-        text_clear(&t);
-        text_add(&t, "\"");
-        text_name(&t, x->key);
-        text_add(&t, tie ? "\" becomes a second name of the tensor \"" : "\" was a second name of \"");
-        text_name(&t, tie ? x->to : x->from);
-        text_add(&t, tie ? "\"" : x->to.ptr ? "\"; its value is changed" : "\"; the file no longer has it");
-        print_notice(input, "%s", t.ptr);
+        if (makes_tie(f, c, x))
+            print_notice(input, "\"%s\" becomes a second name of the tensor \"%s\"", escape_name(x->key),
+                         escape_name(x->to));
+        else if (x->tie)
+            print_notice(input, "\"%s\" was a second name of \"%s\"; %s", escape_name(x->key),
+                         escape_name(x->from),
+                         x->to.ptr ? "its value is changed" : "the file no longer has it");
     }
-    text_free(&t);
 }
 
 static int write_changes(ckpt_file *f, const char *input, const struct changes *c)

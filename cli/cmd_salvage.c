@@ -18,12 +18,9 @@ static void print_lost(const ckpt_file *f, const char *input)
     for (size_t i = 0; i < ckpt_lost_count(f); i++) {
         const ckpt_lost *l = ckpt_lost_at(f, i);
         text_clear(&t);
-        text_name(&t, ckpt_tensor_name(f, l->row));
-        text_add(&t, " is lost: ");
-        if (l->shard.len) {
-            text_name(&t, l->shard);
-            text_add(&t, ": ");
-        }
+        text_addf(&t, "%s is lost: ", escape_name(ckpt_tensor_name(f, l->row)));
+        if (l->shard.len)
+            text_addf(&t, "%s: ", escape_name(l->shard));
         if (l->offset != CKPT_NO_OFFSET)
             text_addf(&t, "byte 0x%" PRIx64 ": ", l->offset);
         text_name(&t, l->why);

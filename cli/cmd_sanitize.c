@@ -27,26 +27,17 @@ static const char *loss_reason(const ckpt_sanitized *s)
 
 static void print_sanitized(const char *input, const ckpt_sanitized *s, bool would)
 {
-    struct text t = {0};
-    bool same = str_is_equal(s->callable, s->type);
-    if (s->name.len)
-        text_name(&t, s->name);
-    else
-        text_add(&t, s->lost ? "a call that nothing uses" : "the file");
-    text_add(&t, " (");
-    text_name(&t, s->type);
-    text_add(&t, would ? ") would " : ") ");
-    text_add(&t, !s->lost ? would ? "become " : "became " : would ? "be left out" : "left out");
-    if (!s->lost)
-        text_name(&t, s->instead);
-    else if (s->instead.len)
-        text_add(&t, ", with None in its place");
-    if (s->lost && s->callable.len && !same) {
-        text_add(&t, ": loading it needs ");
-        text_name(&t, s->callable);
+    const char *name = s->name.len ? escape_name(s->name) : s->lost ? "a call that nothing uses" : "the file";
+    const char *type = escape_name(s->type);
+    if (!s->lost) {
+        print_notice(input, "%s (%s) %s %s", name, type, would ? "would become" : "became",
+                     escape_name(s->instead));
+        return;
     }
-    print_notice(input, "%s", t.ptr);
-    text_free(&t);
+    bool show_callable = s->callable.len && !str_is_equal(s->callable, s->type);
+    print_notice(input, "%s (%s) %s%s%s%s", name, type, would ? "would be left out" : "left out",
+                 s->instead.len ? ", with None in its place" : "", show_callable ? ": loading it needs " : "",
+                 show_callable ? escape_name(s->callable) : "");
 }
 
 static void print_changes(const ckpt_plan *p, const char *input, bool would)

@@ -8,13 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "child.h"
 #include "cmd.h"
 #include "files.h"
 #include "json.h"
 #include "sandbox.h"
 #include "scan.h"
-#include "folder_walk.h"
 
 static bool sarif;
 static int fail_on = 1; /* index of the words below */
@@ -282,10 +280,10 @@ int run_scan(int n, char **operand)
     if (job.report->start)
         job.report->start();
     for (int i = 0; i < n; i++) {
-        struct folder_walk w = {.file = scan_path, .user = &job};
-        walk_folder(&w, operand[i]);
-        print_skipped(&w, operand[i]);
-        unread += w.unread;
+        struct folder_walk walk = {.file = scan_path, .user = &job};
+        walk_folder(&walk, operand[i]);
+        print_skipped(&walk, operand[i]);
+        unread += walk.unread;
     }
     bool whole = !job.unsure && !unread && job.files;
     int code = job.found ? EXIT_NO : whole ? EXIT_OK : EXIT_TROUBLE;

@@ -275,21 +275,17 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
 
 static int fail_not_found(const ckpt_file *f, const char *path)
 {
-    struct text shown = {0}, hint = {0};
+    struct text hint = {0};
     ckpt_str near = find_similar_name(f, path);
-    text_name(&shown, str_of(path));
     if (near.ptr) {
-        text_add(&hint, "did you mean ");
-        text_name(&hint, near);
-        text_add(&hint, "?");
+        text_addf(&hint, "did you mean %s?", escape_name(near));
     } else {
         text_add(&hint, "ckpt show ");
         text_operand(&hint, ckpt_file_path(f));
         text_add(&hint, " lists what is at the top");
     }
     int status = report_failure(CKPT_ENOTFOUND, ckpt_file_path(f), hint.ptr, "nothing is called \"%.300s\"",
-                                shown.ptr);
-    text_free(&shown);
+                                escape_name(str_of(path)));
     text_free(&hint);
     return status;
 }
@@ -328,11 +324,9 @@ static void show_match(struct matches *m, ckpt_str name, const struct found *at)
     struct text t = {0};
     if (!globs_pass(name, m->globs, m->nglobs))
         return;
-    text_name(&t, name);
     if (!ui.json)
-        printf("%s%s%s%s\n", m->shown ? "\n" : "", style_on(BOLD), t.ptr, style_off(BOLD));
+        printf("%s%s%s%s\n", m->shown ? "\n" : "", style_on(BOLD), escape_name(name), style_off(BOLD));
     m->shown++;
-    text_clear(&t);
     text_bytes(&t, name.ptr, name.len);
     int status = show_found(m->f, t.ptr, at, m->slice);
     m->status = status == EXIT_OK ? m->status : status;
@@ -343,16 +337,13 @@ static void show_match(struct matches *m, ckpt_str name, const struct found *at)
 static bool show_matches(struct matches *m)
 {
     size_t n;
-    const ckpt_leaf *leaf;
-    ckpt_leaf pair;
+    ckpt_leaf value;
     uint32_t *rows = rows_sorted(m->f, m->globs, m->nglobs, ORDER_NATURAL, &n);
     for (size_t i = 0; i < n; i++)
         show_match(m, ckpt_tensor_name(m->f, rows[i]), &(struct found){rows[i], NULL});
     free(rows);
-    for (size_t i = 0; (leaf = ckpt_leaf_at(m->f, i)); i++)
-        show_match(m, leaf->name, &(struct found){CKPT_NO_TENSOR, leaf->value});
-    for (size_t i = 0; metadata_next(m->f, &i, &pair);)
-        show_match(m, pair.name, &(struct found){CKPT_NO_TENSOR, pair.value});
+    for (size_t i = 0; next_value(m->f, &i, &value);)
+        show_match(m, value.name, &(struct found){CKPT_NO_TENSOR, value.value});
     return m->shown != 0;
 }
 

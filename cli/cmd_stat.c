@@ -410,10 +410,12 @@ static int check_fail_on(const struct job *job, const char *path)
     if (!bad)
         return EXIT_OK;
     struct text t = {0};
-    text_noun(&t, bad, "tensor has ", "tensors have ");
-    text_addf(&t, "%s, the first is ", !fail_on_inf ? "NaN" : !fail_on_nan ? "Inf" : "NaN or Inf");
-    text_name(&t, first);
-    print_notice(path, "%s", t.ptr);
+    text_noun(&t, bad, "tensor has", "tensors have");
+    print_notice(path, "%s %s, the first is %s", t.ptr,
+                 !fail_on_inf   ? "NaN"
+                 : !fail_on_nan ? "Inf"
+                                : "NaN or Inf",
+                 escape_name(first));
     text_free(&t);
     return EXIT_NO;
 }
@@ -465,15 +467,12 @@ static int stat_file(const char *path)
 /* parse_fail_on - parses the words of --fail-on. Returns false if one is unknown. */
 static bool parse_fail_on(void)
 {
-    for (const char *at = fail_on; at;) {
-        const char *comma = strchr(at, ',');
-        size_t n = comma ? (size_t)(comma - at) : strlen(at);
-        bool nan = n == 3 && memcmp(at, "nan", 3) == 0, inf = n == 3 && memcmp(at, "inf", 3) == 0;
-        if (!nan && !inf)
+    for (const char *word = fail_on; word; word = word[3] ? word + 4 : NULL) {
+        bool nan = strncmp(word, "nan", 3) == 0, inf = strncmp(word, "inf", 3) == 0;
+        if ((!nan && !inf) || (word[3] && word[3] != ','))
             return false;
         fail_on_nan = fail_on_nan || nan;
         fail_on_inf = fail_on_inf || inf;
-        at = comma ? comma + 1 : NULL;
     }
     return true;
 }

@@ -19,17 +19,6 @@ static const ckpt_diff_event **index_renames(const struct report *r)
     return by;
 }
 
-static void add_real(struct text *out, double d) { text_addf(out, "%.2g", d); }
-
-static void add_norms(struct text *out, const ckpt_diff_event *e)
-{
-    text_add(out, ", rel L2 ");
-    add_real(out, e->rel_l2);
-    if (isnan(e->cosine))
-        return;
-    text_addf(out, ", cos %.6f", e->cosine);
-}
-
 static void add_value_difference(struct text *out, const ckpt_diff_event *e)
 {
     if (e->within_tolerance)
@@ -41,12 +30,11 @@ static void add_value_difference(struct text *out, const ckpt_diff_event *e)
                   (unsigned long long)e->elements);
     if (!e->compared)
         return;
-    text_add(out, ", max |Δ| ");
-    add_real(out, e->max_abs);
-    text_add(out, ", max rel ");
-    add_real(out, e->max_rel);
+    text_addf(out, ", max |Δ| %.2g, max rel %.2g", e->max_abs, e->max_rel);
     if (!isnan(e->rel_l2))
-        add_norms(out, e);
+        text_addf(out, ", rel L2 %.2g", e->rel_l2);
+    if (!isnan(e->rel_l2) && !isnan(e->cosine))
+        text_addf(out, ", cos %.6f", e->cosine);
 }
 
 /* add_both - adds what ADD adds of the tensors A and B (NULL: the file has none): once, or "A → B" if it
@@ -73,9 +61,7 @@ static bool add_quantizer_difference(struct text *out, const ckpt_tensor *a, con
 {
     if (!a || !b || a->kind != CKPT_QUANTIZED || str_is_equal(a->note, b->note))
         return false;
-    text_name(out, a->note);
-    text_add(out, " → ");
-    text_name(out, b->note);
+    text_addf(out, "%s → %s", escape_name(a->note), escape_name(b->note));
     return true;
 }
 
@@ -84,9 +70,7 @@ static void add_diff_remark(struct text *out, const ckpt_diff_event *e, const ck
                             const ckpt_tensor *b, const ckpt_diff_event *const *renamed)
 {
     if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && renamed[e->b]) {
-        text_add(out, "same bytes as ");
-        text_name(out, renamed[e->b]->name);
-        text_add(out, ": renamed?");
+        text_addf(out, "same bytes as %s: renamed?", escape_name(renamed[e->b]->name));
     } else if ((e->within_tolerance || e->values_differ) &&
                !(e->differing == 0 && add_quantizer_difference(out, a, b))) {
         add_value_difference(out, e);
@@ -284,18 +268,6 @@ static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
     return with == 0 ? NULL : with < n ? "--root" : "--ignore-prefix";
 }
 
-/* print_ignore_hint - prints the hint to add --ignore-prefix=PREFIX. */
-static void print_ignore_hint(ckpt_str prefix)
-{
-    struct text word = {0}, hint = {0};
-    text_bytes(&word, prefix.ptr, prefix.len);
-    text_add(&hint, "hint: the names differ by a prefix alone: add --ignore-prefix=");
-    text_shell(&hint, word.ptr);
-    fprintf(stderr, "%s\n", hint.ptr);
-    text_free(&word);
-    text_free(&hint);
-}
-
 void report_prefix_hint(const struct report *r)
 {
     bool in_b = false;
@@ -307,16 +279,15 @@ void report_prefix_hint(const struct report *r)
         prefix = find_one_sided_prefix(r, true, &in_b);
     if (!prefix.len)
         return;
-    if (!option) {
-        print_ignore_hint(prefix);
-        return;
-    }
     struct text hint = {0}, word = {0};
-    text_bytes(&word, prefix.ptr,
-               prefix.len - (option[2] == 'r')); /* --root takes the path without its last dot */
-    text_addf(&hint, "hint: the renamed ones differ by a prefix alone: ckpt diff %s=", option);
+    bool is_root = option && strcmp(option, "--root") == 0; /* its path has no dot at the end */
+    text_bytes(&word, prefix.ptr, prefix.len - is_root);
+    if (option)
+        text_addf(&hint, "hint: the renamed ones differ by a prefix alone: ckpt diff %s=", option);
+    else
+        text_add(&hint, "hint: the names differ by a prefix alone: add --ignore-prefix=");
     text_shell(&hint, word.ptr);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; option && i < 2; i++) {
         text_add(&hint, " ");
         text_operand(&hint, names[i]);
     }

@@ -8,10 +8,10 @@ struct report {
     ckpt_file *a, *b;
     const char *name_a, *name_b;
     ckpt_diff_event *events; /* all but tensors that are the same */
-    size_t n, cap;
+    size_t n;
     ckpt_diff_totals totals;
     ckpt_diff_value *values; /* all but values that are the same */
-    size_t nvalues, cap_values;
+    size_t nvalues;
     ckpt_diff_value_totals value_totals;
     bool norms;      /* the text has columns of norms */
     size_t left_out; /* how many changed tensors report_cut removed */

@@ -57,57 +57,30 @@ ckpt_status edit_root_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
 static void print_dropped(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
 {
     enum { SHOWN = 20 };
-    struct text t = {0};
     const ckpt_dropped *d;
     const ckpt_alias *a;
-    for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)) && (i < SHOWN || !ui.err_tty); i++) {
-        text_clear(&t);
-        text_name(&t, d->name);
-        text_add(&t, " (");
-        text_name(&t, d->type);
-        text_add(&t, writing.dry_run ? ") would be left out: " : ") left out: ");
-        text_name(&t, d->why);
-        print_notice(input, "%s", t.ptr);
-    }
+    for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)) && (i < SHOWN || !ui.err_tty); i++)
+        print_notice(input, "%s (%s) %s: %s", escape_name(d->name), escape_name(d->type),
+                     writing.dry_run ? "would be left out" : "left out", escape_name(d->why));
     if (r->ndropped > SHOWN && ui.err_tty)
         print_notice(input, "and %zu more left out; --json lists all", r->ndropped - SHOWN);
-    for (size_t i = 0; (a = ckpt_plan_alias_at(p, i)); i++) {
-        text_clear(&t);
-        text_add(&t, "\"");
-        text_name(&t, a->name);
-        text_add(&t, "\" is the same tensor as \"");
-        text_name(&t, a->of);
-        text_add(&t, "\": written once, recorded in the metadata");
-        print_notice(input, "%s", t.ptr);
-    }
-    text_free(&t);
+    for (size_t i = 0; (a = ckpt_plan_alias_at(p, i)); i++)
+        print_notice(input, "\"%s\" is the same tensor as \"%s\": written once, recorded in the metadata",
+                     escape_name(a->name), escape_name(a->of));
 }
 
 static int fail_format(const char *name)
 {
-    struct text t = {0}, formats = {0};
-    const char *meant = guess_option_value("to", name);
-    text_name(&t, str_of(name));
+    struct text formats = {0};
+    const char *shown = escape_name(str_of(name)), *meant = guess_option_value("to", name);
     text_formats(&formats, ", ", " or ");
     if (meant)
-        usage_error(NULL, "--to '%.200s': did you mean --to=%s?", t.ptr, meant);
+        usage_error(NULL, "--to '%.200s': did you mean --to=%s?", shown, meant);
     else
-        usage_error(NULL, "--to: '%.200s' is not a format that can be written (expected %s)", t.ptr,
+        usage_error(NULL, "--to: '%.200s' is not a format that can be written (expected %s)", shown,
                     formats.ptr);
-    text_free(&t);
     text_free(&formats);
     return EXIT_TROUBLE;
-}
-
-/* is_compressed_name - returns true if PATH has the suffix of a compressed file. */
-static bool is_compressed_name(const char *path)
-{
-    static const char *const suffixes[] = {".gz", ".bz2", ".xz", ".zst", ".lz4"};
-    const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
-        if (strcmp(dot, suffixes[i]) == 0)
-            return true;
-    return false;
 }
 
 ckpt_write_options edit_write_options(void)
@@ -132,7 +105,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
     ckpt_error err;
     const char *path = writing.output;
     report = report_stream(path);
-    if (!writing.to && is_compressed_name(path))
+    if (!writing.to && packing_suffix_length(path))
         return report_failure(CKPT_EUNSUPPORTED, path,
                               "leave out the suffix, and compress the file afterwards",
                               "compressed files are read, not written");
@@ -171,11 +144,8 @@ static void print_written(const ckpt_write_result *r)
     if (ui.tty && !writing.dry_run)
         text_addf(&out, " in %.2f s", progress_seconds());
     fprintf(report, "%s\n", out.ptr);
-    for (size_t i = 0; r->noutputs > 1 && i < r->noutputs; i++) {
-        text_clear(&out);
-        text_name(&out, str_of(r->outputs[i]));
-        fprintf(report, "  %s\n", out.ptr);
-    }
+    for (size_t i = 0; r->noutputs > 1 && i < r->noutputs; i++)
+        fprintf(report, "  %s\n", escape_name(str_of(r->outputs[i])));
     text_free(&out);
 }
 
@@ -336,14 +306,6 @@ bool edit_recover(const char *input, ckpt_recovered *what)
     return true;
 }
 
-/* fail_edit_completed - refuses a second edit: the interrupted edit that was completed may be this one, and a
- * prefix should not be added twice. */
-static int fail_edit_completed(const char *input)
-{
-    return report_failure(CKPT_ECHANGED, input, "if this is another edit, run the command again",
-                          "the interrupted edit was kept, and may have been this one");
-}
-
 static int edit_in_place(ckpt_plan *p, const char *input, const char *prefix)
 {
     ckpt_error err;
@@ -421,10 +383,12 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
         print_plan_notices(p, input);
         status = report_failure(CKPT_ENOTFOUND, input, NULL, "--strict: no name changes; nothing written");
     } else if (what == CKPT_RECOVERED_NEW && changes && !writing.check && !writing.dry_run) {
-        status = fail_edit_completed(input);
+        /* a prefix should not be added twice */
+        status = report_failure(CKPT_ECHANGED, input, "if this is another edit, run the command again",
+                                "the interrupted edit was kept, and may have been this one");
     } else {
-        status = write_output(f, p, input,
-                              prefix); /* even if nothing changes, because scripts continue with the output */
+        /* even if nothing changes, because scripts continue with the output */
+        status = write_output(f, p, input, prefix);
     }
     if (status == EXIT_OK && writing.check && changes)
         status = EXIT_NO;

@@ -1,13 +1,117 @@
 #include "files.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#include "folder_walk.h"
+#include <sys/stat.h>
 
 struct files_options files;
+
+/* ----------------------------------------------------------------- folders */
+
+struct path_list {
+    char **at;
+    size_t n;
+};
+
+static void add_path(struct path_list *list, const char *dir, const char *name)
+{
+    struct text t = {0};
+    list->at = mem_make_room(list->at, list->n, sizeof *list->at);
+    text_add(&t, dir);
+    if (dir[0] && dir[strlen(dir) - 1] != '/')
+        text_add(&t, "/");
+    text_add(&t, name);
+    list->at[list->n++] = t.ptr;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return ckpt_natural_compare(str_of(*(char *const *)a), str_of(*(char *const *)b));
+}
+
+static void free_paths(struct path_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        free(list->at[i]);
+    free(list->at);
+}
+
+/* list_folder - adds the paths in the folder PATH to OUT, sorted; false if it cannot be opened. */
+static bool list_folder(const char *path, struct path_list *out)
+{
+    DIR *d = opendir(path);
+    if (!d)
+        return false;
+    for (struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            add_path(out, path, e->d_name);
+    (void)closedir(d);
+    if (out->n)
+        qsort(out->at, out->n, sizeof *out->at, compare_paths);
+    return true;
+}
+
+/* visit_entries - calls file() for the files in PATH and pushes its folders on PENDING, the first one on
+ * top. */
+static void visit_entries(struct folder_walk *walk, const char *path, struct path_list *pending)
+{
+    struct path_list here = {0}, below = {0};
+    struct stat st;
+    if (!list_folder(path, &here)) {
+        walk->unread++;
+        (void)report_failure(CKPT_EIO, path, NULL, "cannot open the folder: %s", strerror(errno));
+    }
+    for (size_t i = 0; i < here.n; i++) {
+        if (lstat(here.at[i], &st) != 0 || S_ISREG(st.st_mode))
+            walk->file(walk->user, here.at[i]); /* file() reports a file that is gone */
+        else if (S_ISDIR(st.st_mode))
+            add_path(&below, "", here.at[i]);
+        else
+            ++*(S_ISLNK(st.st_mode) ? &walk->links : &walk->others);
+    }
+    for (size_t i = below.n; i-- > 0;)
+        add_path(pending, "", below.at[i]);
+    free_paths(&here);
+    free_paths(&below);
+}
+
+bool is_folder(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+void print_skipped(const struct folder_walk *walk, const char *path)
+{
+    if (walk->links)
+        print_notice(path, "%llu symbolic link%s not followed", (unsigned long long)walk->links,
+                     walk->links == 1 ? "" : "s");
+    if (walk->others)
+        print_notice(path, "%llu skipped that are not files (pipes, sockets, devices)",
+                     (unsigned long long)walk->others);
+}
+
+void walk_folder(struct folder_walk *walk, const char *path)
+{
+    struct path_list pending = {0};
+    if (!is_folder(path)) {
+        walk->file(walk->user, path);
+        return;
+    }
+    add_path(&pending, "", path);
+    while (pending.n) {
+        char *next = pending.at[--pending.n];
+        if (!walk->folder || !walk->folder(walk->user, next))
+            visit_entries(walk, next, &pending);
+        free(next);
+    }
+    free(pending.at);
+}
+
+/* -------------------------------------------------------------------- files */
 
 /* The state of a run over all files of a command. */
 struct reports {
@@ -36,7 +140,6 @@ void files_unname_lines(struct text *name)
 
 static void print_heading(const struct reports *r, const char *path)
 {
-    struct text name = {0};
     bool apart = r->layout == FILES_HEADING || r->layout == FILES_BLOCKS;
     if (!apart || !r->several || !ui.tty || ui.json || ui.prefix[0])
         return;
@@ -44,9 +147,7 @@ static void print_heading(const struct reports *r, const char *path)
         putchar('\n');
     if (r->layout == FILES_BLOCKS || files.no_filename)
         return;
-    text_name(&name, str_of(path));
-    printf("%s%s:%s\n", style_on(BOLD), name.ptr, style_off(BOLD));
-    text_free(&name);
+    printf("%s%s:%s\n", style_on(BOLD), escape_name(str_of(path)), style_off(BOLD));
 }
 
 static void report_file(struct reports *r, const char *path)
@@ -114,12 +215,12 @@ static bool visit_folder(void *user, const char *path)
 
 static void report_below(struct reports *r, const char *path)
 {
-    struct folder_walk w = {.file = visit_file, .folder = visit_folder, .user = r};
+    struct folder_walk walk = {.file = visit_file, .folder = visit_folder, .user = r};
     uint64_t before = r->done;
     r->skipped = 0;
-    walk_folder(&w, path);
-    print_skipped(&w, path);
-    if (w.unread)
+    walk_folder(&walk, path);
+    print_skipped(&walk, path);
+    if (walk.unread)
         r->status = EXIT_TROUBLE;
     if (r->skipped)
         print_notice(path, "%llu file%s no checkpoint%s", (unsigned long long)r->skipped,

@@ -1,5 +1,5 @@
 /* files.h - runs a command on each of its files: -r for folders, headings on a terminal, and the file's name
- * on each line of a pipe with several files, as in grep. */
+ * on each line of a pipe with several files, as in grep. Visits every file below a folder. */
 #ifndef CLI_FILES_H
 #define CLI_FILES_H
 
@@ -35,5 +35,23 @@ int files_each(int n, char **operand, enum files_layout layout, int (*each)(cons
  * it. SEVERAL: there may be other files. NAME is empty, and holds the text until files_unname_lines(). */
 void files_name_lines(const char *path, enum files_layout layout, bool several, struct text *name);
 void files_unname_lines(struct text *name);
+
+/* Visits the files below a folder, in an order that does not depend on the disk. */
+struct folder_walk {
+    uint64_t links, others; /* how many were skipped: symbolic links; sockets, pipes and devices */
+    uint64_t unread;        /* folders that could not be opened; an error was printed for each */
+    void (*file)(void *user, const char *path);
+    /* folder - returns true if the files below PATH are not to be visited. NULL: visit all. */
+    bool (*folder)(void *user, const char *path);
+    void *user;
+};
+
+/* walk_folder - calls file() with PATH itself if it is not a folder, else with each regular file below it:
+ * sorted by name in each folder, files before subfolders. */
+void walk_folder(struct folder_walk *walk, const char *path);
+/* is_folder - returns true if PATH is a folder (and not "-"). */
+bool is_folder(const char *path);
+/* print_skipped - prints a notice of what WALK skipped below PATH. */
+void print_skipped(const struct folder_walk *walk, const char *path);
 
 #endif

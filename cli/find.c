@@ -1,6 +1,7 @@
 #include "find.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "guess.h"
 #include "out.h"
@@ -29,6 +30,19 @@ bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out)
     path[1] = (ckpt_path_elem){.str = m.key};
     *out = (ckpt_leaf){.name = {name.ptr, name.len}, .path = path, .npath = 2, .value = value};
     return true;
+}
+
+bool next_value(const ckpt_file *f, size_t *i, ckpt_leaf *out)
+{
+    size_t nleaves = ckpt_leaf_count(f);
+    if (*i < nleaves) {
+        *out = *ckpt_leaf_at(f, (*i)++);
+        return true;
+    }
+    size_t pair = *i - nleaves;
+    bool found = metadata_next(f, &pair, out);
+    *i = nleaves + pair;
+    return found;
 }
 
 const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name)
@@ -201,18 +215,12 @@ ckpt_str find_similar_name(const ckpt_file *f, const char *name)
 
 enum { NEAR_SHOWN = 3, NEAR_ROWS = 20000 };
 
-static char lower_letter(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-
 /* contains_word - returns true if WORD is in NAME, upper and lower case being alike. */
 static bool contains_word(ckpt_str name, ckpt_str word)
 {
-    for (size_t at = 0; word.len && at + word.len <= name.len; at++) {
-        size_t i = 0;
-        while (i < word.len && lower_letter(name.ptr[at + i]) == lower_letter(word.ptr[i]))
-            i++;
-        if (i == word.len)
+    for (size_t at = 0; word.len && at + word.len <= name.len; at++)
+        if (strncasecmp(name.ptr + at, word.ptr, word.len) == 0)
             return true;
-    }
     return false;
 }
 
@@ -318,9 +326,7 @@ void text_no_match(struct text *to, const ckpt_file *f, const char *const *globs
             failed = globs[i];
     }
     if (failed) {
-        text_add(to, "no tensor matches '");
-        text_name(to, str_of(failed));
-        text_add(to, "'");
+        text_addf(to, "no tensor matches '%s'", escape_name(str_of(failed)));
         add_nearest(to, f, failed);
     } else {
         text_add(to, "no tensor matches");

@@ -248,7 +248,7 @@ static bool find_nearest_file(const char *folder, const char *typed, char name[N
 
 bool guess_file(const char *path, char *hint, size_t cap)
 {
-    struct text folder = {0}, shown = {0};
+    struct text folder = {0};
     char name[NAME_MAX + 1];
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) + 1 : 0;
@@ -256,10 +256,8 @@ bool guess_file(const char *path, char *hint, size_t cap)
     bool found = access(path, F_OK) != 0 && find_nearest_file(n ? folder.ptr : ".", path + n, name);
     if (found) {
         text_add(&folder, name);
-        text_name(&shown, str_of(folder.ptr));
-        snprintf(hint, cap, "did you mean '%s'?", shown.ptr);
+        snprintf(hint, cap, "did you mean '%s'?", escape_name(str_of(folder.ptr)));
     }
     text_free(&folder);
-    text_free(&shown);
     return found;
 }

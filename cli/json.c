@@ -38,21 +38,6 @@ void json_free(json *j) { cJSON_Delete((cJSON *)j); }
 
 /* -------------------------------------------------------------------- text */
 
-/* add_quoted - adds S as a JSON string; returns false if bytes that are not UTF-8 were replaced. */
-static bool add_quoted(struct text *out, ckpt_str s)
-{
-    static char *quoted;
-    static size_t room;
-    bool exact;
-    size_t n = ckpt_text_json(s, quoted, room, &exact);
-    if (n >= room) {
-        quoted = mem_grow(quoted, room = n + 256, 1);
-        n = ckpt_text_json(s, quoted, room, &exact);
-    }
-    text_bytes(out, quoted, n);
-    return exact;
-}
-
 /* add_hex_twin - adds the exact bytes of S under "KEY_hex", next to its text under KEY. */
 static void add_hex_twin(json *to, const char *key, ckpt_str s)
 {
@@ -71,7 +56,7 @@ void json_str(json *to, const char *key, ckpt_str s)
 {
     static struct text t;
     text_clear(&t);
-    bool exact = add_quoted(&t, s);
+    bool exact = text_json_string(&t, s);
     add_item(to, key, cJSON_CreateRaw(t.ptr));
     if (!exact && key)
         add_hex_twin(to, key, s);
@@ -158,7 +143,7 @@ void json_path(json *to, const char *key, const ckpt_path_elem *path, uint32_t n
         if (path[i].is_int)
             text_addf(&t, "%lld", (long long)path[i].num);
         else
-            add_quoted(&t, path[i].str);
+            (void)text_json_string(&t, path[i].str);
     }
     text_add(&t, "]");
     json_raw(to, key, t.ptr);
@@ -319,10 +304,13 @@ void json_row(json *row, FILE *to)
     print_item(row, 0, 0, to);
 }
 
-void json_row_text(const char *row, size_t n, FILE *to)
+void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *to)
 {
+    static struct text t;
+    text_clear(&t);
+    text_tensor_json(&t, f, row);
     begin_row(to);
-    fwrite(row, 1, n, to);
+    fwrite(t.ptr, 1, t.len, to);
 }
 
 bool json_has_rows(bool set)

@@ -58,7 +58,7 @@ void json_line(json *j, FILE *to);
 /* These print one object in pieces: the members of HEAD, the rows of an array, the members of TAIL. */
 void json_begin(json *head, const char *rows_key, FILE *to);
 void json_row(json *row, FILE *to);
-void json_row_text(const char *row, size_t n, FILE *to); /* ROW is JSON text */
+void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *to); /* as ckpt_tensor_json makes it */
 /* json_list - prints `"KEY":[`; after the last json_row, the caller prints "]". */
 void json_list(const char *key, FILE *to);
 /* json_has_rows - returns true if a row was printed since json_begin. SET: another process printed one. */

@@ -73,7 +73,7 @@ static bool set_number(const struct opt *o, const char *value)
 
 static void set_list(struct list *l, const char *value)
 {
-    l->at = mem_grow(l->at, l->n + 1, sizeof *l->at);
+    l->at = mem_make_room(l->at, l->n, sizeof *l->at);
     l->at[l->n++] = value;
 }
 

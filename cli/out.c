@@ -349,14 +349,14 @@ static void remove_measured_row(struct table *t)
 
 void table_row(struct table *t, enum style style)
 {
-    if (t->pass == TABLE_PRINTS)
+    if (t->pass == TABLE_PRINTS) {
         begin_line(t, style);
-    else if (t->pass == TABLE_MEASURES)
+    } else if (t->pass == TABLE_MEASURES) {
         remove_measured_row(t);
-    else if ((t->nrows & (t->nrows - 1)) == 0)
-        t->styles = mem_grow(t->styles, t->nrows ? t->nrows * 2 : 1, sizeof *t->styles);
-    if (t->pass == TABLE_COLLECTS)
+    } else {
+        t->styles = mem_make_room(t->styles, t->nrows, sizeof *t->styles);
         t->styles[t->nrows] = style;
+    }
     t->nrows++;
     t->column = 0;
     t->begun = t->text.len;
@@ -371,10 +371,7 @@ static void widen_column(size_t *width, const char *p, size_t n)
 
 static void collect_cell(struct table *t)
 {
-    if (t->ncells == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 64;
-        t->bytes = mem_grow(t->bytes, t->cap, sizeof *t->bytes);
-    }
+    t->bytes = mem_make_room(t->bytes, t->ncells, sizeof *t->bytes);
     t->bytes[t->ncells++] = (uint32_t)(t->text.len - t->begun);
 }
 

@@ -103,7 +103,7 @@ struct table {
     /* used by TABLE_COLLECTS: */
     uint32_t *bytes;    /* size of each cell */
     enum style *styles; /* of each row */
-    size_t ncells, cap;
+    size_t ncells;
     /* used by TABLE_PRINTS: */
     FILE *to;
     bool header;

@@ -184,7 +184,6 @@ static void print_rename(const struct change *c, const char *prefix, const ckpt_
 static struct change *gather_changes(const ckpt_plan *p, size_t *n)
 {
     struct change *c = NULL;
-    size_t cap = 0;
     *n = 0;
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++) {
         const ckpt_rename *r = ckpt_plan_rename_at(p, i);
@@ -193,10 +192,7 @@ static struct change *gather_changes(const ckpt_plan *p, size_t *n)
         struct change one = make_change(r, i), *last = *n ? &c[*n - 1] : NULL;
         if (last && add_if_same(last, &one))
             continue;
-        if (*n == cap) {
-            cap = cap ? 2 * cap : 16;
-            c = mem_grow(c, cap, sizeof *c);
-        }
+        c = mem_make_room(c, *n, sizeof *c);
         c[(*n)++] = one;
     }
     return c;

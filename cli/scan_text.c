@@ -138,7 +138,7 @@ static void scan_text_record(const ckpt_scan_record *r)
         text_free(&key);
         return;
     }
-    found = mem_grow(found, nfound + 1, sizeof *found);
+    found = mem_make_room(found, nfound, sizeof *found);
     found[nfound] = (struct finding){.key = key, .times = 1};
     write_line(&found[nfound++].line, r);
     if (!scan_all_calls)

@@ -34,6 +34,12 @@ void *mem_grow(void *p, size_t n, size_t size)
     return q;
 }
 
+void *mem_make_room(void *p, size_t n, size_t size)
+{
+    bool full = (n & (n - 1)) == 0; /* its size is a power of two */
+    return full ? mem_grow(p, n ? 2 * n : 1, size) : p;
+}
+
 /* set_malloc_limits - makes glibc return freed memory to the kernel if a block has NBYTES, or AT_END bytes
  * are free at the end of the heap. By default, glibc raises these limits and keeps fragmented memory. */
 static void set_malloc_limits(int nbytes, int at_end)
@@ -133,26 +139,59 @@ bool str_begins(ckpt_str s, ckpt_str start)
 
 bool str_is_equal(ckpt_str a, ckpt_str b) { return a.len == b.len && str_begins(a, b); }
 
+/* take_written - makes the N bytes that were just written after T its end, and returns true. If there was no
+ * room for all of them, makes room and returns false: they have to be written again. */
+static bool take_written(struct text *t, size_t n)
+{
+    if (n >= t->cap - t->len) {
+        reserve(t, n);
+        return false;
+    }
+    t->len += n;
+    return true;
+}
+
 void text_name(struct text *t, ckpt_str s)
 {
     reserve(t, s.len);
-    size_t n = ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len);
-    if (n >= t->cap - t->len) {
-        reserve(t, n);
-        ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len);
-    }
-    t->len += n;
+    while (!take_written(t, ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len)))
+        ;
+}
+
+const char *escape_name(ckpt_str s)
+{
+    static struct text names[5];
+    static size_t calls;
+    struct text *t = &names[calls++ % (sizeof names / sizeof *names)];
+    text_clear(t);
+    text_name(t, s);
+    return t->ptr;
+}
+
+bool text_json_string(struct text *t, ckpt_str s)
+{
+    bool exact;
+    reserve(t, s.len + 2);
+    while (!take_written(t, ckpt_text_json(s, t->ptr + t->len, t->cap - t->len, &exact)))
+        ;
+    return exact;
+}
+
+void text_tensor_json(struct text *t, const ckpt_file *f, uint32_t row)
+{
+    size_t n;
+    reserve(t, 256);
+    while (!take_written(t, n = ckpt_tensor_json(f, row, t->ptr + t->len, t->cap - t->len)))
+        ;
+    if (!n)
+        mem_fail();
 }
 
 void text_value(struct text *t, const ckpt_value *v, size_t nodes)
 {
     reserve(t, 80);
-    size_t n = ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len);
-    if (n >= t->cap - t->len) {
-        reserve(t, n);
-        ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len);
-    }
-    t->len += n;
+    while (!take_written(t, ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len)))
+        ;
 }
 
 #define UINT_DIGITS 20
@@ -345,19 +384,14 @@ void text_formats(struct text *t, const char *between, const char *last)
     }
 }
 
-/* without_packing_suffix - sets TO to PATH without the suffix of a compressed file, if it has one. */
-static void without_packing_suffix(struct text *to, const char *path)
+size_t packing_suffix_length(const char *path)
 {
-    static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2", ".lz4", ".7z", ".rar"};
-    size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
-        size_t k = strlen(packed[i]);
-        if (n > k && strcmp(path + n - k, packed[i]) == 0) {
-            n -= k;
-            break;
-        }
-    }
-    text_bytes(to, path, n);
+    static const char *const suffixes[] = {".gz", ".zst", ".xz", ".bz2", ".lz4", ".7z", ".rar"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
+        if (strcmp(dot, suffixes[i]) == 0)
+            return strlen(dot);
+    return 0;
 }
 
 #define MAX_NAMES 1000
@@ -371,7 +405,7 @@ static bool is_taken(const char *name)
 void text_fixed_name(struct text *to, const char *path, const char *suffix)
 {
     struct text name = {0}, out = {0};
-    without_packing_suffix(&name, path);
+    text_bytes(&name, path, strlen(path) - packing_suffix_length(path));
     const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
     if (!suffix && dot && strlen(dot) <= 12 &&
         dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')

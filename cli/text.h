@@ -13,6 +13,8 @@ struct text {
 _Noreturn void mem_fail(void);                  /* prints "out of memory" and exits with 2 */
 void *mem_new(size_t n, size_t size);           /* zeroed */
 void *mem_grow(void *p, size_t n, size_t size); /* realloc to n * size */
+/* mem_make_room - returns the array P of N items, all added after such a call, with room for one more. */
+void *mem_make_room(void *p, size_t n, size_t size);
 /* mem_keep_freed - makes malloc keep freed memory, because a page from the kernel costs as much as a row of a
  * listing. mem_return_freed makes it return freed memory to the kernel as soon as possible. */
 void mem_keep_freed(void);
@@ -26,8 +28,13 @@ void text_byte(struct text *t, char c);
 void text_insert_blanks(struct text *t, size_t at, size_t n); /* inserts N blanks at offset AT */
 void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* text_name - adds S, bytes of a file, escaped. */
+/* text_name - adds S, bytes of a file or of the command line, escaped. */
 void text_name(struct text *t, ckpt_str s);
+/* escape_name - returns S, escaped as by text_name; valid until it was called four more times. */
+const char *escape_name(ckpt_str s);
+/* text_json_string - adds S as a JSON string. Returns false if bytes that are not UTF-8 were replaced. */
+bool text_json_string(struct text *t, ckpt_str s);
+void text_tensor_json(struct text *t, const ckpt_file *f, uint32_t row);       /* as ckpt_tensor_json does */
 void text_uint(struct text *t, uint64_t n);                                    /* 1234 */
 void text_size(struct text *t, uint64_t nbytes);                               /* 97.7 MiB */
 void text_count(struct text *t, uint64_t n);                                   /* 25.6 M */
@@ -45,6 +52,9 @@ void text_formats(struct text *t, const char *between, const char *last);
 /* text_fixed_name - adds "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that does not
  * exist. SUFFIX, if not NULL, replaces that of PATH. */
 void text_fixed_name(struct text *t, const char *path, const char *suffix);
+/* packing_suffix_length - returns the length of the suffix ".gz", ".7z" … of PATH; 0: it has none of a
+ * compressed file. */
+size_t packing_suffix_length(const char *path);
 bool text_is_printable(const char *word); /* true if it needs no escapes */
 void text_hex(struct text *t, const uint8_t *p, size_t n);
 /* text_columns - returns how many columns of a terminal N bytes of UTF-8 take. */
