@@ -9,14 +9,13 @@ static const struct opt options[] = {
 const struct cmd cmd_completion = {
     "completion", "bash|zsh|fish", "print completion rules for a shell", options, 1, 1, run_completion};
 
-/* print_quoted - prints S for use inside single quotes, with a backslash before the characters of ALSO, which
- * are special in zsh. */
-static void print_quoted(const char *s, const char *also)
+/* print_quoted - prints S for use inside single quotes, with a backslash before each character of SPECIAL. */
+static void print_quoted(const char *s, const char *special)
 {
     for (; *s; s++) {
         if (*s == '\'')
             fputs("'\\''", stdout);
-        else if (strchr(also, *s))
+        else if (strchr(special, *s))
             printf("\\%c", *s);
         else
             putchar(*s);
@@ -36,13 +35,13 @@ static void print_words(const char *list)
         printf("%s%s", i ? " " : "", word);
 }
 
-/* What the shell proposes for an argument. */
+/* What the shell proposes for the argument of an option. */
 enum argument_kind {
     ANYTHING, /* nothing is proposed */
     WORDS,    /* the words of a list, or the formats */
     A_FILE,
     NAMES, /* names of tensors and values in the files on the command line */
-    ROOTS, /* the containers in the paths of such names */
+    ROOTS, /* the containers in these names */
 };
 
 /* What is proposed for each argument in the tables of options, such as FILE; OPT_CHOICE lists its words. */
@@ -113,14 +112,14 @@ static const char bash_functions[] =
     "    while IFS= read -r line; do\n"
     "        if [[ $line == \"$1\"* ]]; then COMPREPLY+=(\"$line\"); fi\n"
     "    done\n}\n"
-    "_ckpt_names() # what is called by a name in the files on the command line\n{\n"
+    "_ckpt_names() # the names of tensors and values in the files on the command line\n{\n"
     "    local word\n"
     "    for word in \"${COMP_WORDS[@]:2}\"; do\n"
     "        word=${word//\\\\/}\n"
     "        [ -f \"$word\" ] || continue\n"
     "        \"${COMP_WORDS[0]}\" ls --tsv --values -- \"$word\" 2>/dev/null | cut -f1\n"
     "    done\n}\n"
-    "_ckpt_roots() # the containers that those names go through\n{\n"
+    "_ckpt_roots() # the containers in these names\n{\n"
     "    echo auto\n"
     "    _ckpt_names | " ROOTS_AWK "\n}\n";
 

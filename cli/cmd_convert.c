@@ -31,8 +31,8 @@ static const struct opt options[] = {
 const struct cmd cmd_convert = {"convert", "IN OUT",   "write a checkpoint in another format", options, 1,
                                 2,         run_convert};
 
-/* cast_type - returns the dtype in TEXT, "GLOB=DTYPE" or "DTYPE". */
-static ckpt_dtype cast_type(const char *text)
+/* parse_cast_dtype - returns the dtype in TEXT, "GLOB=DTYPE" or "DTYPE"; CKPT_DT_NONE if that is none. */
+static ckpt_dtype parse_cast_dtype(const char *text)
 {
     const char *equals = strrchr(text, '=');
     return ckpt_dtype_parse(str_of(equals ? equals + 1 : text));
@@ -41,7 +41,7 @@ static ckpt_dtype cast_type(const char *text)
 static bool check_casts(void)
 {
     for (size_t i = 0; i < casts.n; i++) {
-        if (cast_type(casts.at[i]) != CKPT_DT_NONE)
+        if (parse_cast_dtype(casts.at[i]) != CKPT_DT_NONE)
             continue;
         usage_error("convert",
                     "--cast: '%.200s' is not a dtype (expected DTYPE or GLOB=DTYPE, like bf16 or "
@@ -61,7 +61,7 @@ static ckpt_status cast_tensors(ckpt_plan *p, ckpt_error *err)
         text_clear(&glob);
         text_bytes(&glob, casts.at[i], equals ? (size_t)(equals - casts.at[i]) : 0);
         text_byte(&glob, 0);
-        s = ckpt_plan_cast(p, equals ? glob.ptr : NULL, cast_type(casts.at[i]), err);
+        s = ckpt_plan_cast(p, equals ? glob.ptr : NULL, parse_cast_dtype(casts.at[i]), err);
     }
     text_free(&glob);
     return s;
@@ -117,12 +117,12 @@ static bool is_output_folder(void)
     return writing.output[n - 1] == '/' || (stat(writing.output, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* length_without_suffix - returns the length of NAME (N bytes) without the suffix END, in upper or lower
- * case; N if nothing would be left. */
-static size_t length_without_suffix(const char *name, size_t n, const char *end)
+/* length_without_suffix - returns the length of NAME (N bytes) without SUFFIX, in upper or lower case; N if it
+ * does not have SUFFIX, or nothing else. */
+static size_t length_without_suffix(const char *name, size_t n, const char *suffix)
 {
-    size_t len = strlen(end);
-    return n > len && strncasecmp(name + n - len, end, len) == 0 ? n - len : n;
+    size_t len = strlen(suffix);
+    return n > len && strncasecmp(name + n - len, suffix, len) == 0 ? n - len : n;
 }
 
 /* stem_length - returns the length of NAME without a suffix that selects a format. */
@@ -154,23 +154,23 @@ static void make_output_name(const ckpt_file *f, const char *input, struct text 
     size_t n = strlen(input);
     while (n > 1 && input[n - 1] == '/')
         n--;
-    size_t from = n;
-    while (from && input[from - 1] != '/')
-        from--;
-    n = length_without_suffix(input + from, n - from, ".index.json");
-    text_bytes(&name, input + from, n);
+    size_t begin = n; /* of the last component */
+    while (begin && input[begin - 1] != '/')
+        begin--;
+    n = length_without_suffix(input + begin, n - begin, ".index.json");
+    text_bytes(&name, input + begin, n);
     if (strcmp(name.ptr, "-") == 0 || strcmp(name.ptr, ".") == 0 || strcmp(name.ptr, "..") == 0) {
         text_clear(&name);
         text_add(&name, "model");
     }
-    const char *suffix = output_suffix(f, name.ptr), *has = ckpt_write_format(name.ptr);
+    const char *suffix = output_suffix(f, name.ptr), *format = ckpt_write_format(name.ptr);
     size_t stem = stem_length(name.ptr, name.len);
     text_add(out, writing.output);
     if (out->ptr[out->len - 1] != '/')
         text_add(out, "/");
-    bool stays = has && strcmp(has, ckpt_write_format(suffix)) == 0; /* .pth is not changed to .pt */
-    text_bytes(out, name.ptr, stays ? name.len : stem);
-    text_add(out, stays ? "" : suffix);
+    bool fits = format && strcmp(format, ckpt_write_format(suffix)) == 0; /* .pth is not changed to .pt */
+    text_bytes(out, name.ptr, fits ? name.len : stem);
+    text_add(out, fits ? "" : suffix);
     text_free(&name);
 }
 

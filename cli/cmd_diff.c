@@ -10,21 +10,22 @@ static struct list globs;
 static bool markdown, git, ignore_crc, wide, equal_nan, ignore_dtype, keys_only, tensors_only;
 static uint64_t top;
 static int order = -1;
-static ckpt_diff_options how = {.struct_size = sizeof how, .progress = progress_step};
+static ckpt_diff_options diff_options = {.struct_size = sizeof diff_options, .progress = progress_step};
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
-    {0, "rtol", "R", OPT_REAL, &how.rtol, "same when |a-b| <= A + R*|b|"},
-    {0, "atol", "A", OPT_REAL, &how.atol, "see --rtol"},
+    {0, "rtol", "R", OPT_REAL, &diff_options.rtol, "same when |a-b| <= A + R*|b|"},
+    {0, "atol", "A", OPT_REAL, &diff_options.atol, "see --rtol"},
     {0, "equal-nan", NULL, OPT_FLAG, &equal_nan, "any NaN equals any other"},
     {0, "ignore-dtype", NULL, OPT_FLAG, &ignore_dtype, "compare numbers whatever their dtypes"},
     {0, "keys-only", NULL, OPT_FLAG, &keys_only, "names, dtypes and shapes; A or B may be a list of names"},
     {0, "tensors-only", NULL, OPT_FLAG, &tensors_only, "no other values: epochs, options, …"},
-    {0, "root", "PATH", OPT_TEXT, &how.root,
+    {0, "root", "PATH", OPT_TEXT, &diff_options.root,
      "only what is at PATH, on the side that has it; auto: the weights"},
-    {0, "root-a", "PATH", OPT_TEXT, &how.root_a, "the same for A alone"},
-    {0, "root-b", "PATH", OPT_TEXT, &how.root_b, "the same for B alone"},
-    {0, "ignore-prefix", "P", OPT_TEXT, &how.ignore_prefix, "remove P from the names on both sides first"},
+    {0, "root-a", "PATH", OPT_TEXT, &diff_options.root_a, "the same for A alone"},
+    {0, "root-b", "PATH", OPT_TEXT, &diff_options.root_b, "the same for B alone"},
+    {0, "ignore-prefix", "P", OPT_TEXT, &diff_options.ignore_prefix,
+     "remove P from the names on both sides first"},
     {'l', "long", NULL, OPT_FLAG, &wide, "also the relative L2 distance and the cosine"},
     {0, "sort", "name|rel-l2|max-abs", OPT_CHOICE, &order, "what changed most first (default: by name)"},
     {0, "top", "N", OPT_COUNT, &top, "only the N tensors that changed most"},
@@ -61,20 +62,20 @@ static ckpt_status compare_files(struct report *r, ckpt_error *err)
 {
     r->totals = (ckpt_diff_totals)CKPT_INIT(ckpt_diff_totals);
     r->value_totals = (ckpt_diff_value_totals)CKPT_INIT(ckpt_diff_value_totals);
-    how.globs = globs.at;
-    how.nglobs = globs.n;
-    how.threads = ui_jobs();
-    how.equal_nan = equal_nan;
-    how.ignore_dtype = ignore_dtype;
-    how.keys_only = keys_only;
-    how.tensors_only = tensors_only;
+    diff_options.globs = globs.at;
+    diff_options.nglobs = globs.n;
+    diff_options.threads = ui_jobs();
+    diff_options.equal_nan = equal_nan;
+    diff_options.ignore_dtype = ignore_dtype;
+    diff_options.keys_only = keys_only;
+    diff_options.tensors_only = tensors_only;
     order = order >= 0 ? order : top ? BY_REL_L2 : BY_NAME;
-    how.norms = wide || ui.json || order == BY_REL_L2;
+    diff_options.norms = wide || ui.json || order == BY_REL_L2;
     progress_begin("comparing");
-    ckpt_status s = ckpt_diff(r->a, r->b, &how, collect_event, r, &r->totals, err);
+    ckpt_status s = ckpt_diff(r->a, r->b, &diff_options, collect_event, r, &r->totals, err);
     progress_end();
     if (s == CKPT_OK && !tensors_only && !keys_only)
-        s = ckpt_diff_values(r->a, r->b, &how, collect_value, r, &r->value_totals, err);
+        s = ckpt_diff_values(r->a, r->b, &diff_options, collect_value, r, &r->value_totals, err);
     report_sort(r, (enum diff_order)order);
     if (top)
         report_cut(r, top);

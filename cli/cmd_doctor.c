@@ -29,10 +29,11 @@ enum step { SALVAGE, STRIP, SANITIZE, CONVERT, NSTEPS };
 static const struct command {
     uint32_t action;
     const char *packing;       /* NULL: any */
-    bool with_root, as_format; /* the fix has a root; it has a format */
+    bool has_root, has_format; /* of the fix */
     enum step step;            /* NSTEPS: cannot be joined */
-    const char *words;
+    const char *line;
 } commands[] = {
+    /* action, packing, has_root, has_format, step, line */
     {CKPT_FIX_SALVAGE, NULL, false, false, SALVAGE, "ckpt salvage FILE -o OUT"},
     {CKPT_FIX_STRIP, NULL, false, false, STRIP, "ckpt strip --auto FILE -o OUT"},
     {CKPT_FIX_SANITIZE, NULL, false, false, SANITIZE, "ckpt sanitize FILE -o OUT"},
@@ -56,19 +57,19 @@ struct advice {
 
 struct job {
     const char *path;
-    struct advice wanted[NSTEPS]; /* by step: the fix of a diagnosis; .command NULL: there is none */
-    const char *suffix;           /* suffix of the last output */
-    struct text problems, notes;
-    json *list; /* array of the diagnoses, or NULL */
-    json *head; /* the JSON document */
+    struct advice steps[NSTEPS]; /* the fix that takes each step; .command NULL: there is none */
+    const char *suffix;          /* suffix of the last output */
+    struct text problems, notes; /* the lines to print */
+    json *diagnoses;             /* array in `document`; NULL without --json */
+    json *document;
 };
 
 static struct advice find_advice(const ckpt_fix *fix)
 {
     for (size_t i = 0; fix && i < sizeof commands / sizeof *commands; i++) {
         const struct command *c = &commands[i];
-        if (c->action == fix->action && c->with_root == (fix->root != NULL) &&
-            c->as_format == (fix->format != NULL) &&
+        if (c->action == fix->action && c->has_root == (fix->root != NULL) &&
+            c->has_format == (fix->format != NULL) &&
             (!c->packing || (fix->packing && strcmp(c->packing, fix->packing) == 0)))
             return (struct advice){c, *fix};
     }
@@ -91,7 +92,7 @@ static void add_output(struct text *to, const struct job *job, const struct advi
     text_fixed_name(to, job->path, !suffix && convert && !ckpt_write_format(job->path) ? ".pt" : suffix);
 }
 
-/* Which file names a command line has; within a pipe it has none. */
+/* Which file names a command line has. In a pipe, only the first has an input, and only the last an output. */
 struct names {
     bool input, output;
     const char *suffix; /* of the output */
@@ -100,21 +101,22 @@ struct names {
 /* add_command - adds the command line of A. NAMES and the fix of A replace its placeholders. */
 static void add_command(struct text *to, const struct job *job, const struct advice *a, struct names names)
 {
-    static const char *const places[] = {"FILE", "OUT", "ROOT", "FORMAT", "PACKING"};
+    enum { INPUT, OUTPUT, ROOT, FORMAT, PACKING, PLACEHOLDERS };
+    static const char *const placeholders[] = {"FILE", "OUT", "ROOT", "FORMAT", "PACKING"};
     const char *const texts[] = {NULL, NULL, a->fix.root, a->fix.format, a->fix.packing};
-    for (const char *p = a->command->words; *p;) {
-        size_t i = 0;
-        while (i < 5 && strncmp(p, places[i], strlen(places[i])) != 0)
+    for (const char *p = a->command->line; *p;) {
+        size_t i = INPUT;
+        while (i < PLACEHOLDERS && strncmp(p, placeholders[i], strlen(placeholders[i])) != 0)
             i++;
-        if (i == 5)
-            text_bytes(to, p++, 1);
-        else if (i == 0 && names.input)
+        if (i == PLACEHOLDERS)
+            text_byte(to, *p);
+        else if (i == INPUT && names.input)
             add_input(to, job);
-        else if (i == 1 && names.output)
+        else if (i == OUTPUT && names.output)
             add_output(to, job, a, names.suffix);
         else
-            text_add(to, texts[i] ? texts[i] : "-");
-        p += i < 5 ? strlen(places[i]) : 0;
+            text_add(to, texts[i] ? texts[i] : "-"); /* "-": the pipe */
+        p += i < PLACEHOLDERS ? strlen(placeholders[i]) : 1;
     }
 }
 
@@ -131,22 +133,22 @@ static void record_step(struct job *job, const ckpt_diagnosis *d)
     struct advice a = find_advice(d->fix);
     if (!a.command || a.command->step == NSTEPS)
         return;
-    if (!job->wanted[a.command->step].fix.root) /* a convert with --root also does what one without does */
-        job->wanted[a.command->step] = a;
+    if (!job->steps[a.command->step].fix.root) /* a convert with --root also does what one without does */
+        job->steps[a.command->step] = a;
     job->suffix = a.fix.suffix;
 }
 
 /* add_all_fixes - adds one command line that applies all fixes. Returns false if there are fewer than two. */
 static bool add_all_fixes(struct text *to, const struct job *job)
 {
-    size_t n = 0, done = 0;
+    size_t n = 0, done = 0; /* how many steps there are, and how many were added */
     for (size_t i = 0; i < NSTEPS; i++)
-        n += job->wanted[i].command != NULL;
+        n += job->steps[i].command != NULL;
     for (size_t i = 0; n > 1 && i < NSTEPS; i++) {
-        if (!job->wanted[i].command)
+        if (!job->steps[i].command)
             continue;
         text_add(to, done ? " | " : "");
-        add_command(to, job, &job->wanted[i], (struct names){done == 0, done + 1 == n, job->suffix});
+        add_command(to, job, &job->steps[i], (struct names){done == 0, done + 1 == n, job->suffix});
         done++;
     }
     return n > 1;
@@ -154,7 +156,7 @@ static bool add_all_fixes(struct text *to, const struct job *job)
 
 static void diagnosis_json(const struct job *job, const ckpt_diagnosis *d)
 {
-    json *row = json_add_object(job->list, NULL);
+    json *row = json_add_object(job->diagnoses, NULL);
     struct text fix = {0};
     json_text(row, "code", d->id);
     json_text(row, "level", d->problem ? "problem" : "note");
@@ -173,7 +175,7 @@ static int collect_diagnosis(void *user, const ckpt_diagnosis *d)
     struct job *job = user;
     struct text *to = d->problem ? &job->problems : &job->notes;
     record_step(job, d);
-    if (job->list) {
+    if (job->diagnoses) {
         diagnosis_json(job, d);
         return 0;
     }
@@ -215,14 +217,14 @@ static void print_doctor_text(const struct job *job, const ckpt_doctor_result *r
 static void print_doctor_json(const struct job *job, const ckpt_doctor_result *r)
 {
     struct text fix = {0};
-    json_format(job->head, r->format);
-    json_bool(job->head, "healthy", r->problems == 0);
-    json_u64(json_add_object(job->head, "total"), "tensors", r->tensors);
-    json_u64(job->head, "bytes", r->bytes);
-    json_u64(job->head, "read", r->read);
+    json_format(job->document, r->format);
+    json_bool(job->document, "healthy", r->problems == 0);
+    json_u64(json_add_object(job->document, "total"), "tensors", r->tensors);
+    json_u64(job->document, "bytes", r->bytes);
+    json_u64(job->document, "read", r->read);
     if (add_all_fixes(&fix, job))
-        json_text(job->head, "fix", fix.ptr);
-    json_line(job->head, stdout);
+        json_text(job->document, "fix", fix.ptr);
+    json_line(job->document, stdout);
     text_free(&fix);
 }
 
@@ -235,16 +237,16 @@ static int diagnose_file(const char *path)
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     ckpt_error err;
     if (ui.json) {
-        job.head = json_schema("ckpt.doctor.v1");
-        json_text(job.head, "file", path);
-        job.list = json_add_array(job.head, "diagnoses");
+        job.document = json_schema("ckpt.doctor.v1");
+        json_text(job.document, "file", path);
+        job.diagnoses = json_add_array(job.document, "diagnoses");
     }
     progress_begin("examining");
     ckpt_status st = ckpt_doctor(path, &o, collect_diagnosis, &job, &r, &err);
     progress_end();
     int status = st != CKPT_OK ? report_error(&err, path) : r.problems ? EXIT_NO : EXIT_OK;
     if (status == EXIT_TROUBLE)
-        json_free(job.head);
+        json_free(job.document);
     else if (ui.json)
         print_doctor_json(&job, &r);
     else if (r.problems || !ui.quiet)

@@ -40,10 +40,10 @@ const struct cmd cmd_hash = {
 
 struct job {
     ckpt_file *f;
-    ckpt_algorithm alg;
-    size_t nbytes;                  /* of a digest */
-    uint8_t *digests;               /* CKPT_DIGEST_MAX per row */
-    uint8_t whole[CKPT_DIGEST_MAX]; /* the digest of the file */
+    ckpt_algorithm algorithm;
+    size_t nbytes;                        /* of a digest */
+    uint8_t *digests;                     /* CKPT_DIGEST_MAX bytes for each row */
+    uint8_t file_digest[CKPT_DIGEST_MAX]; /* of the tensors of the file together */
 };
 
 /* digest_all - computes the digests of the tensors that match --glob, with the dtypes of --cast, and the
@@ -61,26 +61,26 @@ static ckpt_status digest_all(struct job *job, ckpt_error *err)
         return s;
     job->digests = mem_new(ckpt_tensor_count(job->f), CKPT_DIGEST_MAX);
     progress_begin("hashing");
-    s = ckpt_digest_tensors(job->f, job->alg, &how, job->digests, err);
+    s = ckpt_digest_tensors(job->f, job->algorithm, &how, job->digests, err);
     progress_end();
-    return s == CKPT_OK ? ckpt_digest_file(job->f, job->alg, job->digests, job->whole, err) : s;
+    return s == CKPT_OK ? ckpt_digest_file(job->f, job->algorithm, job->digests, job->file_digest, err) : s;
 }
 
 static void print_hash_text(const struct job *job, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
     for (size_t i = 0; i < n && !total; i++) {
-        const ckpt_tensor it = tensor_at(job->f, rows[i]), *t = &it;
-        if (!t->has_data)
+        const ckpt_tensor t = tensor_at(job->f, rows[i]);
+        if (!t.has_data)
             continue;
         text_clear(&out);
         text_hex(&out, job->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, job->nbytes);
         text_add(&out, "  ");
-        text_name(&out, t->name);
+        text_name(&out, t.name);
         line_put(&out);
     }
     text_clear(&out);
-    text_hex(&out, job->whole, job->nbytes);
+    text_hex(&out, job->file_digest, job->nbytes);
     printf("%s  %s\n", out.ptr, escape_name(str_of(ckpt_file_path(job->f))));
     text_free(&out);
 }
@@ -102,23 +102,23 @@ static void print_hash_json(const struct job *job, const uint32_t *rows, size_t 
     json *head = json_schema("ckpt.hash.v1"), *tail = json_object();
     json_text(head, "file", ckpt_file_path(job->f));
     json_text(head, "format", ckpt_file_format(job->f));
-    json_text(head, "algorithm", job->alg == CKPT_XXH3 ? "xxh3-128" : "sha256");
+    json_text(head, "algorithm", job->algorithm == CKPT_XXH3 ? "xxh3-128" : "sha256");
     json_begin(head, "tensors", stdout);
     for (size_t i = 0; i < n && !total; i++) {
-        const ckpt_tensor it = tensor_as_hashed(job, rows[i]), *t = &it;
+        const ckpt_tensor t = tensor_as_hashed(job, rows[i]);
         json *row = json_object();
-        json_tensor(row, t);
-        if (t->has_data)
+        json_tensor(row, &t);
+        if (t.has_data)
             json_hex(row, "digest", job->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, job->nbytes);
         json_row(row, stdout);
     }
-    json_hex(tail, "digest", job->whole, job->nbytes);
+    json_hex(tail, "digest", job->file_digest, job->nbytes);
     json_end(tail, stdout);
 }
 
 static int hash_file(const char *path)
 {
-    struct job job = {.alg = xxh3 ? CKPT_XXH3 : CKPT_SHA256, .nbytes = xxh3 ? 16 : 32};
+    struct job job = {.algorithm = xxh3 ? CKPT_XXH3 : CKPT_SHA256, .nbytes = xxh3 ? 16 : 32};
     ckpt_error err;
     size_t n;
     job.f = open_input(path, ignore_crc);
@@ -145,8 +145,8 @@ static int hash_file(const char *path)
 
 /* ------------------------------------------------------------ bytes of a file */
 
-/* torch.hub.load_state_dict_from_url(check_hash=True) searches the file's name for -([a-f0-9]*)\. and requires
- * that the SHA-256 of the file begins with the first match; eight digits are usual (torch/hub.py,
+/* torch.hub.load_state_dict_from_url(check_hash=True) searches the file's name for -([a-f0-9]*)\. and
+ * requires that the SHA-256 of the file begins with the first match; eight digits are usual (torch/hub.py,
  * HASH_REGEX). */
 #define SHA256_BYTES 32
 #define HUB_DIGITS   8
@@ -321,17 +321,17 @@ static int hash_check_name(const char *path)
 
 int run_hash(int n, char **operand)
 {
-    int (*of_bytes)(const char *) = file_sha256      ? hash_of_file
-                                    : payload_sha256 ? hash_of_payload
-                                    : hub_name       ? hash_in_name
-                                    : check_name     ? hash_check_name
-                                                     : NULL;
+    int (*hash_bytes)(const char *) = file_sha256      ? hash_of_file
+                                      : payload_sha256 ? hash_of_payload
+                                      : hub_name       ? hash_in_name
+                                      : check_name     ? hash_check_name
+                                                       : NULL;
     if (file_sha256 + payload_sha256 + hub_name + check_name > 1)
         return usage_error("hash", "only one of --file-sha256, --payload-sha256, --hub-name, --check-name");
     if (cast && (cast_dtype = ckpt_dtype_parse(str_of(cast))) == CKPT_DT_NONE)
         return usage_error("hash", "--cast: '%.200s' is not a dtype (like bf16 or float32)", cast);
-    if (of_bytes && (xxh3 || cast || total || ignore_crc || globs.n || ui.root))
+    if (hash_bytes && (xxh3 || cast || total || ignore_crc || globs.n || ui.root))
         return usage_error("hash", "--xxh3, --cast, --total, --ignore-crc, --glob and --root are about "
                                    "tensors, not a file's bytes");
-    return files_each(n, operand, FILES_LINES, of_bytes ? of_bytes : hash_file);
+    return files_each(n, operand, FILES_LINES, hash_bytes ? hash_bytes : hash_file);
 }

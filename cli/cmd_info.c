@@ -15,7 +15,12 @@ const struct cmd cmd_info = {"info",  "FILE…", "what a checkpoint is: weights,
                              options, 1,       NO_LIMIT,
                              run_info};
 
-enum { LABEL = 13, MANY_VALUES = 8, VALUE_WIDTH = 80, DTYPES = CKPT_DT_Q2_0 + 1 };
+enum {
+    LABEL = 13,               /* columns of the label that a line begins with */
+    MANY_VALUES = 8,          /* values on a line; more are only counted */
+    VALUE_WIDTH = 80,         /* bytes of a value; more are cut off */
+    DTYPES = CKPT_DT_Q2_0 + 1 /* dtypes and CKPT_DT_NONE */
+};
 
 struct facts {
     ckpt_file *f;
@@ -51,14 +56,14 @@ static bool is_below_other_weights(const struct facts *facts, ckpt_str name)
 
 static void count_tensors(struct facts *facts)
 {
-    ckpt_tensor it = CKPT_INIT(ckpt_tensor), *t = &it;
-    for (uint32_t i = 0; ckpt_tensor_at(facts->f, i, &it); i++) {
-        totals_add(&facts->all, t);
-        if (t->dtype < DTYPES)
-            totals_add(&facts->by_dtype[t->dtype], t);
-        if (facts->info.has_weights && is_below(t->name, facts->info.weights_root) &&
-            !is_below_other_weights(facts, t->name))
-            totals_add(&facts->weights, t);
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
+    for (uint32_t i = 0; ckpt_tensor_at(facts->f, i, &t); i++) {
+        totals_add(&facts->all, &t);
+        if (t.dtype < DTYPES)
+            totals_add(&facts->by_dtype[t.dtype], &t);
+        if (facts->info.has_weights && is_below(t.name, facts->info.weights_root) &&
+            !is_below_other_weights(facts, t.name))
+            totals_add(&facts->weights, &t);
     }
 }
 
@@ -179,10 +184,10 @@ static const char *fixed_suffix(const struct facts *facts)
     return facts->info.weights_only >= 0 ? ".pt" : ".safetensors";
 }
 
-/* print_fix - adds the command that removes the prefix of WRAPPER. One --auto removes all certain prefixes;
+/* add_fix - adds the command that removes the prefix of WRAPPER. One --auto removes all certain prefixes;
  * any other prefix may be the real name of a submodule. */
-static void print_fix(const struct facts *facts, const ckpt_wrapper *wrapper, bool *auto_printed,
-                      struct text *out)
+static void add_fix(const struct facts *facts, const ckpt_wrapper *wrapper, bool *auto_printed,
+                    struct text *out)
 {
     if (wrapper->certain && *auto_printed)
         return;
@@ -224,14 +229,14 @@ static void print_wrappers(const struct facts *facts, struct text *out)
         const ckpt_wrapper *wrapper = ckpt_wrapper_at(facts->f, i);
         begin_label(out, i ? "" : "prefix");
         add_prefix(out, wrapper->prefix, wrapper->tensors, wrapper->of, wrapper->where);
-        print_fix(facts, wrapper, &auto_printed, out);
+        add_fix(facts, wrapper, &auto_printed, out);
         line_put(out);
     }
 }
 
-/* print_prefix_command - adds the command that removes the prefix of WEIGHTS or, if only an averaged copy
- * has the prefix, selects that copy. */
-static void print_prefix_command(const struct facts *facts, const ckpt_weights *weights, struct text *out)
+/* add_prefix_command - adds the command that removes the prefix of WEIGHTS or, if less than three quarters of
+ * the keys have it because it is the name of an averaged copy, selects that copy. */
+static void add_prefix_command(const struct facts *facts, const ckpt_weights *weights, struct text *out)
 {
     bool copy = weights->prefixed < weights->tensors - weights->tensors / 4;
     struct text word = {0};
@@ -239,7 +244,7 @@ static void print_prefix_command(const struct facts *facts, const ckpt_weights *
         text_bytes(&word, weights->name.ptr, weights->name.len);
         text_add(&word, ".");
     }
-    text_bytes(&word, weights->prefix.ptr, weights->prefix.len - copy); /* a root has no dot */
+    text_bytes(&word, weights->prefix.ptr, weights->prefix.len - copy); /* a root has no dot at its end */
     text_add(out, copy ? "   alone: ckpt convert --root " : "   without it: ckpt strip ");
     text_shell(out, word.ptr);
     text_add(out, " ");
@@ -259,7 +264,7 @@ static void print_prefixes(const struct facts *facts, struct text *out)
         begin_label(out, first ? "prefix" : "");
         first = false;
         add_prefix(out, weights->prefix, weights->prefixed, weights->tensors, weights->name);
-        print_prefix_command(facts, weights, out);
+        add_prefix_command(facts, weights, out);
         line_put(out);
     }
 }
@@ -274,20 +279,20 @@ static void print_optimizer(const struct facts *facts, struct text *out)
     line_put(out);
 }
 
-/* add_scalar - adds row ROW if it is a numpy scalar near the top, in which training scripts save their best
- * score. Returns false if ROW is anything else. */
+/* add_scalar - adds ROW if it is a numpy scalar near the top of the file, as which training scripts save
+ * their best score. Returns false if ROW is anything else. */
 static bool add_scalar(const struct facts *facts, uint32_t row, struct text *out)
 {
-    const ckpt_tensor it = tensor_at(facts->f, row), *t = &it;
+    const ckpt_tensor t = tensor_at(facts->f, row);
     uint8_t bytes[32];
     char shown[NUMBER_TEXT];
-    if (t->kind != CKPT_NDARRAY || t->ndim || !t->has_data || t->npath > 1 || t->nbytes > sizeof bytes)
+    if (t.kind != CKPT_NDARRAY || t.ndim || !t.has_data || t.npath > 1 || t.nbytes > sizeof bytes)
         return false;
-    if (!number_bytes((ckpt_dtype)t->dtype) || number_read(facts->f, row, 0, 1, bytes, NULL) != CKPT_OK)
+    if (!number_bytes((ckpt_dtype)t.dtype) || number_read(facts->f, row, 0, 1, bytes, NULL) != CKPT_OK)
         return false;
-    struct number v = number_decode(number_shown_dtype((ckpt_dtype)t->dtype), bytes);
-    text_name(out, t->name);
-    text_addf(out, " = numpy %s %s", ckpt_dtype_name((ckpt_dtype)t->dtype), number_text(&v, shown));
+    struct number v = number_decode(number_shown_dtype((ckpt_dtype)t.dtype), bytes);
+    text_name(out, t.name);
+    text_addf(out, " = numpy %s %s", ckpt_dtype_name((ckpt_dtype)t.dtype), number_text(&v, shown));
     return true;
 }
 
@@ -361,15 +366,15 @@ static void add_leaves(const struct facts *facts, struct value_list *list, uint3
 static void print_info_values(const struct facts *facts, struct text *out)
 {
     struct value_list list = {.out = out};
-    struct text one = {0};
+    struct text scalar = {0};
     begin_label(out, "values");
     add_leaves(facts, &list, 1, OTHER);
     for (uint32_t i = 0; i < ckpt_tensor_count(facts->f); i++) {
-        text_clear(&one);
-        if (add_scalar(facts, i, &one) && begin_list_item(&list))
-            text_add(out, one.ptr);
+        text_clear(&scalar);
+        if (add_scalar(facts, i, &scalar) && begin_list_item(&list))
+            text_add(out, scalar.ptr);
     }
-    text_free(&one);
+    text_free(&scalar);
     for (enum interest i = HYPER_PARAMETER; i <= INTERNAL; i++)
         add_leaves(facts, &list, 2, i);
     if (list.more)
@@ -406,16 +411,16 @@ static int by_elements(const void *a, const void *b)
 
 static void print_dtypes(const struct facts *facts, struct text *out)
 {
-    const struct totals *seen[DTYPES];
+    const struct totals *used[DTYPES];
     size_t n = 0;
     begin_label(out, "dtypes");
     for (int d = 1; d < DTYPES; d++)
         if (facts->by_dtype[d].elements || (facts->by_dtype[d].tensors && d != CKPT_DT_NP))
-            seen[n++] = &facts->by_dtype[d];
-    qsort(seen, n, sizeof *seen, by_elements);
+            used[n++] = &facts->by_dtype[d];
+    qsort(used, n, sizeof *used, by_elements);
     for (size_t i = 0; i < n; i++) {
-        text_addf(out, "%s%s ", i ? ", " : "", ckpt_dtype_name((ckpt_dtype)(seen[i] - facts->by_dtype)));
-        text_count(out, seen[i]->elements);
+        text_addf(out, "%s%s ", i ? ", " : "", ckpt_dtype_name((ckpt_dtype)(used[i] - facts->by_dtype)));
+        text_count(out, used[i]->elements);
     }
     if (n)
         line_put(out);

@@ -40,13 +40,13 @@ const struct cmd cmd_ls = {"ls", "FILE…", "list the tensors of checkpoints", o
 
 static void add_stride_list(struct text *out, const ckpt_tensor *t, const char *between)
 {
-    uint64_t *s = mem_new(t->ndim, sizeof *s), step = 1;
+    uint64_t *strides = mem_new(t->ndim, sizeof *strides), contiguous = 1;
     for (uint32_t i = t->ndim; i-- > 0;) {
-        s[i] = t->stride ? t->stride[i] : step;
-        step *= t->shape[i] ? t->shape[i] : 1;
+        strides[i] = t->stride ? t->stride[i] : contiguous;
+        contiguous *= t->shape[i] ? t->shape[i] : 1;
     }
-    text_dims(out, s, t->ndim, between);
-    free(s);
+    text_dims(out, strides, t->ndim, between);
+    free(strides);
 }
 
 static void add_tie_cell(struct text *out, const ckpt_file *f, const ckpt_tensor *t)
@@ -64,12 +64,12 @@ static void add_remark(struct text *out, const ckpt_tensor *t)
         text_add(out, ckpt_kind_name((ckpt_kind)t->kind));
         gap = " ";
     }
-    ckpt_str said[] = {t->klass, t->location, t->note};
-    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
-        if (!said[i].len)
+    ckpt_str texts[] = {t->klass, t->location, t->note};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (!texts[i].len)
             continue;
         text_add(out, gap);
-        text_name(out, said[i]);
+        text_name(out, texts[i]);
         gap = " ";
     }
     if (t->conj)
@@ -78,7 +78,7 @@ static void add_remark(struct text *out, const ckpt_tensor *t)
         text_addf(out, "%sneg", gap);
 }
 
-static void long_cells(struct table *table, const ckpt_file *f, const ckpt_tensor *t)
+static void add_long_cells(struct table *table, const ckpt_file *f, const ckpt_tensor *t)
 {
     ckpt_storage s = CKPT_INIT(ckpt_storage);
     bool stored = ckpt_storage_at(f, t->storage, &s);
@@ -97,21 +97,22 @@ static void long_cells(struct table *table, const ckpt_file *f, const ckpt_tenso
     table_cell(table);
 }
 
+/* What add_tensor_rows() adds to a table. */
 struct listing {
     const ckpt_file *f;
     const uint32_t *rows;
     size_t n;
 };
 
-static void table_rows(struct table *table, const void *user)
+static void add_tensor_rows(struct table *table, const void *user)
 {
-    static const char *const head[] = {"NAME",   "DTYPE",  "SHAPE",   "SIZE",       "STORAGE",
-                                       "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
-    const struct listing *l = user;
+    static const char *const titles[] = {"NAME",   "DTYPE",  "SHAPE",   "SIZE",       "STORAGE",
+                                         "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
+    const struct listing *listing = user;
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
-    table_header(table, head);
-    for (size_t i = 0; i < l->n; i++) {
-        (void)ckpt_tensor_at(l->f, l->rows[i], &t);
+    table_header(table, titles);
+    for (size_t i = 0; i < listing->n; i++) {
+        (void)ckpt_tensor_at(listing->f, listing->rows[i], &t);
         table_row(table, PLAIN);
         text_name(&table->text, t.name);
         table_cell(table);
@@ -125,14 +126,14 @@ static void table_rows(struct table *table, const void *user)
             text_add(&table->text, "-");
         table_cell(table);
         if (wide)
-            long_cells(table, l->f, &t);
+            add_long_cells(table, listing->f, &t);
     }
 }
 
 static void print_ls_table(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct table table = {.columns = wide ? 9 : 4, .right = {false, false, false, true, true, true}};
-    table_flow(&table, table_rows, &(struct listing){f, rows, n}, stdout, ui.tty);
+    table_flow(&table, add_tensor_rows, &(struct listing){f, rows, n}, stdout, ui.tty);
     table_free(&table);
 }
 
@@ -140,34 +141,34 @@ static void print_ls_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
     for (size_t i = 0; i < n; i++) {
-        const ckpt_tensor it = tensor_at(f, rows[i]), *t = &it;
+        const ckpt_tensor t = tensor_at(f, rows[i]);
         text_clear(&out);
-        text_name(&out, t->name);
+        text_name(&out, t.name);
         text_add(&out, "\t");
-        text_dtype(&out, t);
+        text_dtype(&out, &t);
         text_byte(&out, '\t');
-        text_uint(&out, t->has_data ? t->nbytes : 0);
+        text_uint(&out, t.has_data ? t.nbytes : 0);
         text_byte(&out, '\t');
-        if (t->has_shape)
-            text_dims(&out, t->shape, t->ndim, ",");
+        if (t.has_shape)
+            text_dims(&out, t.shape, t.ndim, ",");
         if (wide) {
             ckpt_storage s = CKPT_INIT(ckpt_storage);
-            bool stored = ckpt_storage_at(f, t->storage, &s);
+            bool stored = ckpt_storage_at(f, t.storage, &s);
             text_add(&out, "\t");
             if (stored)
                 text_name(&out, s.key);
             text_byte(&out, '\t');
-            text_uint(&out, t->storage_offset);
+            text_uint(&out, t.storage_offset);
             text_byte(&out, '\t');
-            if (t->has_shape && stored)
-                add_stride_list(&out, t, ",");
+            if (t.has_shape && stored)
+                add_stride_list(&out, &t, ",");
             text_add(&out, "\t");
-            if (t->alias_of != CKPT_NO_TENSOR)
-                text_name(&out, ckpt_tensor_name(f, t->alias_of));
+            if (t.alias_of != CKPT_NO_TENSOR)
+                text_name(&out, ckpt_tensor_name(f, t.alias_of));
             text_byte(&out, '\t');
-            text_add(&out, ckpt_kind_name((ckpt_kind)t->kind));
+            text_add(&out, ckpt_kind_name((ckpt_kind)t.kind));
             text_byte(&out, '\t');
-            text_name(&out, t->location);
+            text_name(&out, t.location);
         }
         line_put(&out);
     }
@@ -224,8 +225,8 @@ static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
     json_text(head, "format", ckpt_file_format(f));
     json_begin(head, "tensors", stdout);
     for (size_t i = 0; i < n; i++) {
-        const ckpt_tensor it = tensor_at(f, rows[i]);
-        totals_add(&sum, &it);
+        const ckpt_tensor t = tensor_at(f, rows[i]);
+        totals_add(&sum, &t);
         json_tensor_row(f, rows[i], stdout);
     }
     json_totals(tail, "total", sum.tensors, sum.elements, sum.bytes);
@@ -241,18 +242,18 @@ static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
 
 /* --------------------------------------------------------------- textconv */
 
-static void text_row(ckpt_file *f, uint32_t row)
+static void print_textconv_row(ckpt_file *f, uint32_t row)
 {
-    const ckpt_tensor it = tensor_at(f, row), *t = &it;
+    const ckpt_tensor t = tensor_at(f, row);
     struct text out = {0};
     uint8_t digest[CKPT_DIGEST_MAX];
     ckpt_error err;
-    text_name(&out, t->name);
+    text_name(&out, t.name);
     text_add(&out, "  ");
-    text_dtype(&out, t);
+    text_dtype(&out, &t);
     text_add(&out, "  ");
-    text_shape(&out, t);
-    if (t->has_data) {
+    text_shape(&out, &t);
+    if (t.has_data) {
         text_add(&out, "  ");
         if (ckpt_digest_tensor(f, row, CKPT_SHA256, digest, &err) == CKPT_OK) {
             text_hex(&out, digest, 32);
@@ -276,7 +277,7 @@ static void print_textconv(const char *path)
     printf("# %s\n", ckpt_file_title(f));
     uint32_t *rows = rows_sorted(f, globs.at, globs.n, (enum row_order)order, &n);
     for (size_t i = 0; i < n; i++)
-        text_row(f, rows[i]);
+        print_textconv_row(f, rows[i]);
     if (values)
         print_values(f);
     free(rows);

@@ -44,9 +44,10 @@ const struct cmd cmd_mem = {
     "mem", "FILE", "memory that training takes, and what to checkpoint so that it fits", options, 0,
     1,     run_mem};
 
-#define RESERVE ((uint64_t)1 << 30) /* --fits leaves this much, and a tenth, for what is not a tensor */
+#define RESERVE ((uint64_t)1 << 30) /* what --fits leaves for what is not a tensor, and a tenth in addition */
 
-/* tensor_limit - returns the most that tensors may take for --fits. */
+/* tensor_limit - returns how many bytes tensors may take for --fits: so many that a tenth of them and RESERVE
+ * are left; at least 1, because 0 is no limit. */
 static uint64_t tensor_limit(void) { return fits > RESERVE ? (fits - RESERVE) / 11 * 10 : 1; }
 
 struct job {
@@ -57,7 +58,7 @@ struct job {
     ckpt_mem_result result, plan; /* what the options take; what the plan takes */
     bool has_plan, plan_fits;
     uint64_t largest; /* the largest batch that fits; set only if no plan makes --batch fit */
-    char place[128];  /* copy of r.peak_place, which ckpt_mem_plan() frees */
+    char place[128];  /* copy of result.peak_place, which ckpt_mem_plan() frees */
 };
 
 /* ------------------------------------------------------------------ options */
@@ -83,6 +84,7 @@ static bool parse_image(ckpt_mem_run *run)
 static bool parse_checkpoint(ckpt_mem_run *run)
 {
     static const char *const words[] = {
+        /* by ckpt_mem_checkpoint */
         "none", "block", "block-reentrant", "k=", "seq=", "sqrt", "selective"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
         size_t n = strlen(words[i]);
@@ -136,19 +138,21 @@ static int parse_run(const char *path, ckpt_mem_run *run)
                                               : "heads",
                            UINT32_MAX);
     if (image && !parse_image(run))
-        return usage_error("mem", "--image takes HEIGHTxWIDTH, not '%s'", image);
+        return usage_error("mem", "--image takes HEIGHTxWIDTH, not '%s'", escape_name(str_of(image)));
     if (checkpoint_as && !parse_checkpoint(run))
         return usage_error(
             "mem", "--checkpoint takes none, block, block-reentrant, sqrt, k=N, seq=N or selective; not '%s'",
-            checkpoint_as);
+            escape_name(str_of(checkpoint_as)));
     if (run->optimizer && !is_optimizer(run->optimizer))
-        return usage_error("mem", "unknown optimizer '%s'; --optimizer list prints the names", optimizer);
+        return usage_error("mem", "unknown optimizer '%s'; --optimizer list prints the names",
+                           escape_name(str_of(optimizer)));
     if (zero > 3 || ranks > UINT32_MAX || !zero != !ranks)
         return usage_error("mem", "--zero takes 1, 2 or 3, and --ranks the number of devices: both or none");
-    if (as_table + as_code + ui.json > 1 + (as_table && ui.json && !as_code))
+    if (as_code && (as_table || ui.json))
         return usage_error("mem", "--code goes with neither --json nor --table");
     if (config && is_config(path))
-        return usage_error("mem", "--config is for a checkpoint: %s is a config itself", path);
+        return usage_error("mem", "--config is for a checkpoint: %s is a config itself",
+                           escape_name(str_of(path)));
     const char *missing = seq             ? "seq"
                           : image         ? "image"
                           : fits          ? "fits"
@@ -203,10 +207,13 @@ static int open_network(struct job *job)
 
 /* --------------------------------------------------------------------- text */
 
+/* add_bar - adds a bar for PART of ALL, of 24 columns if it is all, and of at least one if it is not 0. */
 static void add_bar(struct text *t, uint64_t part, uint64_t all)
 {
     unsigned n = all ? (unsigned)((double)part / (double)all * 24 + 0.5) : 0;
-    for (unsigned i = 0; i < (n ? n : part != 0); i++)
+    if (!n && part)
+        n = 1;
+    while (n--)
         text_add(t, "#");
 }
 
@@ -390,10 +397,10 @@ static bool has_only_single_blocks(const ckpt_mem_result *result)
 static void print_wrapped_blocks(const struct job *job)
 {
     const ckpt_mem_result *plan = &job->plan;
-    bool all = count_recomputed(plan) == plan->blocks, own = strcmp(plan->family, "resnet") != 0;
+    bool all = count_recomputed(plan) == plan->blocks, transformer = strcmp(plan->family, "resnet") != 0;
     puts("from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (\n"
          "    apply_activation_checkpointing)\n");
-    if (all && own)
+    if (all && transformer)
         puts("# models of transformers: model.gradient_checkpointing_enable({\"use_reentrant\": False})");
     puts("# in a forward of your own: x = checkpoint(block, x, use_reentrant=False)\nblocks = [");
     for (size_t i = 0; i < plan->nsegments; i++)
@@ -444,9 +451,9 @@ static void amount_json(json *to, const char *key, const ckpt_mem_amount *a)
 {
     if (!a->known)
         return;
-    json *o = json_add_object(to, key);
-    json_u64(o, "bytes", a->bytes);
-    json_bool(o, "exact", a->exact);
+    json *amount = json_add_object(to, key);
+    json_u64(amount, "bytes", a->bytes);
+    json_bool(amount, "exact", a->exact);
 }
 
 static void amounts_json(json *to, const ckpt_mem_result *result)
@@ -465,17 +472,17 @@ static void amounts_json(json *to, const ckpt_mem_result *result)
 
 static void plan_json(json *to, const struct job *job)
 {
-    json *o = json_add_object(to, "plan"), *list;
+    json *object = json_add_object(to, "plan"), *list;
     const ckpt_mem_result *plan = &job->plan;
     if (fits)
-        json_bool(o, "fits", job->plan_fits);
-    json_bool(o, "proven", plan->plan_proven);
-    json_real(o, "extra_forward", plan->extra_forward);
-    amount_json(o, "activations_kept", &plan->activations_kept);
-    amount_json(o, "peak", &plan->peak);
-    json_text(o, "peak_place", plan->peak_place);
-    amount_json(o, "total", &plan->total);
-    list = json_add_array(o, "segments");
+        json_bool(object, "fits", job->plan_fits);
+    json_bool(object, "proven", plan->plan_proven);
+    json_real(object, "extra_forward", plan->extra_forward);
+    amount_json(object, "activations_kept", &plan->activations_kept);
+    amount_json(object, "peak", &plan->peak);
+    json_text(object, "peak_place", plan->peak_place);
+    amount_json(object, "total", &plan->total);
+    list = json_add_array(object, "segments");
     for (size_t i = 0; i < plan->nsegments; i++) {
         json *s = json_add_object(list, NULL);
         json *blocks = json_add_array(s, "blocks");
@@ -495,35 +502,35 @@ static void notes_json(json *to, const char *key, const ckpt_mem *mem,
 
 static void print_json(const struct job *job)
 {
-    json *o = json_schema("ckpt.mem.v1");
+    json *document = json_schema("ckpt.mem.v1");
     const ckpt_mem_result *result = &job->result;
     ckpt_mem_group group;
-    json_text(o, "file", job->path);
-    json_format(o, job->f ? ckpt_file_format(job->f) : NULL);
+    json_text(document, "file", job->path);
+    json_format(document, job->f ? ckpt_file_format(job->f) : NULL);
     if (result->family) {
-        json_text(o, "family", result->family);
-        json_text(o, "recognized_by", result->recognized_by);
+        json_text(document, "family", result->family);
+        json_text(document, "recognized_by", result->recognized_by);
     } else {
-        json_null(o, "family");
+        json_null(document, "family");
     }
-    json_text(o, "optimizer_name", result->optimizer);
-    json_text(o, "precision", result->precision);
-    json_u64(o, "trained_elements", result->trained);
-    json_u64(o, "frozen_elements", result->frozen);
-    amounts_json(o, result);
-    json *groups = json_add_array(o, "groups");
+    json_text(document, "optimizer_name", result->optimizer);
+    json_text(document, "precision", result->precision);
+    json_u64(document, "trained_elements", result->trained);
+    json_u64(document, "frozen_elements", result->frozen);
+    amounts_json(document, result);
+    json *groups = json_add_array(document, "groups");
     for (size_t i = 0; ckpt_mem_group_at(job->mem, i, &group); i++) {
         json *g = json_add_object(groups, NULL);
         json_u64(g, "parameters", group.parameters);
         json_u64(g, "bytes", group.bytes);
     }
     if (job->has_plan)
-        plan_json(o, job);
+        plan_json(document, job);
     if (fits && !job->plan_fits)
-        json_u64(o, "largest_batch", job->largest);
-    notes_json(o, "assumed", job->mem, ckpt_mem_assumed_at);
-    notes_json(o, "unknown", job->mem, ckpt_mem_unknown_at);
-    json_line(o, stdout);
+        json_u64(document, "largest_batch", job->largest);
+    notes_json(document, "assumed", job->mem, ckpt_mem_assumed_at);
+    notes_json(document, "unknown", job->mem, ckpt_mem_unknown_at);
+    json_line(document, stdout);
 }
 
 /* -------------------------------------------------------------------- table */
@@ -561,11 +568,11 @@ static void print_table_json(const struct job *job, uint64_t totals[][NCOLUMNS],
     json_text(head, "file", job->path);
     json_begin(head, "table", stdout);
     for (size_t i = 0; i < rows; i++) {
-        json *o = json_object();
-        json_u64(o, "batch", (uint64_t)1 << i);
+        json *row = json_object();
+        json_u64(row, "batch", (uint64_t)1 << i);
         for (size_t k = 0; k < NCOLUMNS; k++)
-            json_u64(o, columns[k].name, totals[i][k]);
-        json_row(o, stdout);
+            json_u64(row, columns[k].name, totals[i][k]);
+        json_row(row, stdout);
     }
     json_end(NULL, stdout);
 }

@@ -26,11 +26,11 @@ const struct cmd cmd_meta = {"meta",
                              NO_LIMIT,
                              run_meta};
 
-/* A key, and its value before and after; FROM.ptr or TO.ptr is NULL if there is none. */
+/* A key, and its value before and after; from.ptr or to.ptr is NULL if there is none. */
 struct change {
     ckpt_str key, from, to;
-    bool tie;   /* KEY names a tie of the tensor FROM */
-    bool named; /* the command line names KEY */
+    bool tie;   /* the key is one more name of the tensor `from` */
+    bool named; /* the command line sets the key */
 };
 
 /* All keys: those of the file, then new ones. */
@@ -68,7 +68,7 @@ static int check_pairs(int n, char **operand)
         const char *eq = strchr(operand[i], '=');
         if (!eq || eq == operand[i])
             return usage_error("meta", "'%s' is not KEY=VALUE; all keys are printed where none is given",
-                               operand[i]);
+                               escape_name(str_of(operand[i])));
     }
     return EXIT_OK;
 }
@@ -79,15 +79,15 @@ static int set_all(struct changes *c, int n, char **operand)
     for (int i = 0; i < n; i++) {
         const char *eq = strchr(operand[i], '=');
         ckpt_str key = {operand[i], (size_t)(eq - operand[i])};
-        struct change *x = find_change(c, key);
-        if (!x) {
-            x = &c->at[c->n++];
-            *x = (struct change){.key = key};
+        struct change *change = find_change(c, key);
+        if (!change) {
+            change = &c->at[c->n++];
+            *change = (struct change){.key = key};
         }
-        if (x->named)
-            return usage_error("meta", "'%.*s' is given twice", (int)key.len, key.ptr);
-        x->named = true;
-        x->to = str_of(eq + 1);
+        if (change->named)
+            return usage_error("meta", "'%s' is given twice", escape_name(key));
+        change->named = true;
+        change->to = str_of(eq + 1);
     }
     return EXIT_OK;
 }
@@ -95,16 +95,17 @@ static int set_all(struct changes *c, int n, char **operand)
 static int unset_all(const char *input, struct changes *c)
 {
     for (size_t i = 0; i < unset.n; i++) {
-        struct change *x = find_change(c, str_of(unset.at[i]));
-        if (x && x->named)
-            return usage_error("meta", "'%s' is given twice", unset.at[i]);
-        if (x)
-            x->to = (ckpt_str){NULL, 0};
+        const char *shown = escape_name(str_of(unset.at[i]));
+        struct change *change = find_change(c, str_of(unset.at[i]));
+        if (change && change->named)
+            return usage_error("meta", "'%s' is given twice", shown);
+        if (change)
+            change->to = (ckpt_str){NULL, 0};
         else if (writing.strict)
             return report_failure(CKPT_ENOTFOUND, input, NULL, "--strict: no key \"%s\"; nothing written",
-                                  unset.at[i]);
+                                  shown);
         else
-            print_notice(input, "no key \"%s\" to remove", unset.at[i]);
+            print_notice(input, "no key \"%s\" to remove", shown);
     }
     for (size_t i = 0; i < c->n; i++)
         c->changed += !is_same_value(c->at[i].from, c->at[i].to);
@@ -120,26 +121,27 @@ static void add_pair(struct text *out, ckpt_str key, ckpt_str value)
     text_name(out, value);
 }
 
-static void print_meta_change(struct text *out, const struct change *x)
+static void print_meta_change(struct text *out, const struct change *change)
 {
-    text_add(out, !x->from.ptr ? "+ " : !x->to.ptr ? "- " : "~ ");
-    add_pair(out, x->key, x->from.ptr ? x->from : x->to);
-    if (x->from.ptr && x->to.ptr) {
+    text_add(out, !change->from.ptr ? "+ " : !change->to.ptr ? "- " : "~ ");
+    add_pair(out, change->key, change->from.ptr ? change->from : change->to);
+    if (change->from.ptr && change->to.ptr) {
         text_add(out, " → ");
-        text_name(out, x->to);
+        text_name(out, change->to);
     }
     text_add(out, "\n");
 }
 
-static void print_meta_text(const struct changes *c, bool changes)
+/* print_meta_text - prints all pairs or, with ONLY_CHANGES, a line for each change. */
+static void print_meta_text(const struct changes *c, bool only_changes)
 {
     struct text out = {0};
     for (size_t i = 0; i < c->n; i++) {
-        const struct change *x = &c->at[i];
-        if (changes && !is_same_value(x->from, x->to)) {
-            print_meta_change(&out, x);
-        } else if (!changes) {
-            add_pair(&out, x->key, x->to);
+        const struct change *change = &c->at[i];
+        if (only_changes && !is_same_value(change->from, change->to)) {
+            print_meta_change(&out, change);
+        } else if (!only_changes) {
+            add_pair(&out, change->key, change->to);
             text_add(&out, "\n");
         }
     }
@@ -180,20 +182,21 @@ static void changes_json(const struct changes *c, json *j)
         }
 }
 
-/* print_metadata - prints all pairs or, if WROTE is not NULL, the changes and the file that was written. */
-static void print_metadata(const ckpt_file *f, const char *input, const struct changes *c, const char *wrote)
+/* print_metadata - prints all pairs or, if OUTPUT is not NULL, the changes and OUTPUT, the file that was
+ * written ("": none). */
+static void print_metadata(const ckpt_file *f, const char *input, const struct changes *c, const char *output)
 {
     if (!ui.json) {
-        print_meta_text(c, wrote != NULL);
+        print_meta_text(c, output != NULL);
         return;
     }
     json *j = json_schema("ckpt.meta.v1");
     json_text(j, "file", input);
     json_text(j, "format", ckpt_file_format(f));
-    if (wrote) {
+    if (output) {
         json *list = json_add_array(j, "output");
-        if (*wrote)
-            json_text(list, NULL, wrote);
+        if (*output)
+            json_text(list, NULL, output);
         if (writing.dry_run)
             json_bool(j, "dry_run", true);
         if (writing.in_place)
@@ -210,33 +213,33 @@ static void print_metadata(const ckpt_file *f, const char *input, const struct c
 /* is_own_tensor - returns true if F has a tensor called NAME that is not a tie recorded in the metadata. */
 static bool is_own_tensor(const ckpt_file *f, const struct changes *c, ckpt_str name)
 {
-    bool second = false;
+    bool is_tie = false;
     for (size_t i = 0; i < c->n; i++)
-        second |= c->at[i].tie && is_same_value(c->at[i].key, name);
-    return !second && ckpt_tensor_find(f, name) != CKPT_NO_TENSOR;
+        is_tie |= c->at[i].tie && is_same_value(c->at[i].key, name);
+    return !is_tie && ckpt_tensor_find(f, name) != CKPT_NO_TENSOR;
 }
 
-/* makes_tie - returns true if X adds a tie for a tensor of F. */
-static bool makes_tie(const ckpt_file *f, const struct changes *c, const struct change *x)
+/* makes_tie - returns true if CHANGE gives a tensor of F one more name. */
+static bool makes_tie(const ckpt_file *f, const struct changes *c, const struct change *change)
 {
-    return x->to.ptr && !is_same_value(x->key, str_of("format")) &&
-           !is_same_value(x->key, str_of("__metadata__")) && is_own_tensor(f, c, x->to) &&
-           !is_own_tensor(f, c, x->key);
+    return change->to.ptr && !is_same_value(change->key, str_of("format")) &&
+           !is_same_value(change->key, str_of("__metadata__")) && is_own_tensor(f, c, change->to) &&
+           !is_own_tensor(f, c, change->key);
 }
 
 static void notice_ties(const ckpt_file *f, const char *input, const struct changes *c)
 {
     for (size_t i = 0; i < c->n; i++) {
-        const struct change *x = &c->at[i];
-        if (is_same_value(x->from, x->to))
+        const struct change *change = &c->at[i];
+        if (is_same_value(change->from, change->to))
             continue;
-        if (makes_tie(f, c, x))
-            print_notice(input, "\"%s\" becomes a second name of the tensor \"%s\"", escape_name(x->key),
-                         escape_name(x->to));
-        else if (x->tie)
-            print_notice(input, "\"%s\" was a second name of \"%s\"; %s", escape_name(x->key),
-                         escape_name(x->from),
-                         x->to.ptr ? "its value is changed" : "the file no longer has it");
+        if (makes_tie(f, c, change))
+            print_notice(input, "\"%s\" becomes a second name of the tensor \"%s\"", escape_name(change->key),
+                         escape_name(change->to));
+        else if (change->tie)
+            print_notice(input, "\"%s\" was a second name of \"%s\"; %s", escape_name(change->key),
+                         escape_name(change->from),
+                         change->to.ptr ? "its value is changed" : "the file no longer has it");
     }
 }
 
@@ -254,16 +257,16 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
                         ? CKPT_OK
                         : ckpt_metadata_write(f, pairs, n, in_place ? NULL : writing.output, &o, NULL, &err);
     free(pairs);
-    if (s != CKPT_OK && in_place && s == CKPT_EUNSUPPORTED && !err.hint[0])
+    if (s == CKPT_EUNSUPPORTED && in_place && !err.hint[0])
         snprintf(err.hint, sizeof err.hint, "-o OUT writes a copy with the new metadata");
     if (s != CKPT_OK)
         return report_error(&err, input);
     notice_ties(f, input, c);
-    const char *wrote = writing.check || (!writing.in_place && !writing.output) ? ""
-                        : writing.in_place                                      ? input
-                                                                                : writing.output;
+    const char *output = writing.check || (!writing.in_place && !writing.output) ? ""
+                         : writing.in_place                                      ? input
+                                                                                 : writing.output;
     if (ui.json || !ui.quiet)
-        print_metadata(f, input, c, wrote);
+        print_metadata(f, input, c, output);
     return writing.check && c->changed ? EXIT_NO : EXIT_OK;
 }
 

@@ -16,14 +16,14 @@ static void print_lost(const ckpt_file *f, const char *input)
 {
     struct text t = {0};
     for (size_t i = 0; i < ckpt_lost_count(f); i++) {
-        const ckpt_lost *l = ckpt_lost_at(f, i);
+        const ckpt_lost *lost = ckpt_lost_at(f, i);
         text_clear(&t);
-        text_addf(&t, "%s is lost: ", escape_name(ckpt_tensor_name(f, l->row)));
-        if (l->shard.len)
-            text_addf(&t, "%s: ", escape_name(l->shard));
-        if (l->offset != CKPT_NO_OFFSET)
-            text_addf(&t, "byte 0x%" PRIx64 ": ", l->offset);
-        text_name(&t, l->why);
+        text_addf(&t, "%s is lost: ", escape_name(ckpt_tensor_name(f, lost->row)));
+        if (lost->shard.len)
+            text_addf(&t, "%s: ", escape_name(lost->shard));
+        if (lost->offset != CKPT_NO_OFFSET)
+            text_addf(&t, "byte 0x%" PRIx64 ": ", lost->offset);
+        text_name(&t, lost->why);
         print_notice(input, "%s", t.ptr);
     }
     if (ckpt_lost_count(f)) {
@@ -40,15 +40,15 @@ static void add_salvage_json(const ckpt_plan *p, json *to)
 {
     json *list = json_add_array(to, "lost");
     for (size_t i = 0; i < ckpt_lost_count(salvaged); i++) {
-        const ckpt_lost *l = ckpt_lost_at(salvaged, i);
-        const ckpt_tensor it = tensor_at(salvaged, l->row);
+        const ckpt_lost *lost = ckpt_lost_at(salvaged, i);
+        const ckpt_tensor t = tensor_at(salvaged, lost->row);
         json *one = json_add_object(list, NULL);
-        json_tensor(one, &it);
-        json_str(one, "why", l->why);
-        if (l->shard.len)
-            json_str(one, "shard", l->shard);
-        if (l->offset != CKPT_NO_OFFSET)
-            json_u64(one, "offset", l->offset);
+        json_tensor(one, &t);
+        json_str(one, "why", lost->why);
+        if (lost->shard.len)
+            json_str(one, "shard", lost->shard);
+        if (lost->offset != CKPT_NO_OFFSET)
+            json_u64(one, "offset", lost->offset);
     }
     edit_losses_json(p, to);
 }

@@ -15,7 +15,7 @@
 #include "scan.h"
 
 static bool sarif;
-static int fail_on = 1; /* index of the words below */
+static int fail_on = 1; /* index of its words below: warning */
 
 enum { SANDBOX_AUTO, SANDBOX_ON, SANDBOX_OFF, SANDBOX_TEST };
 static int sandbox; /* an enum value above */
@@ -44,7 +44,9 @@ struct child_result {
     int verdict;
     int unwritten;         /* errno if the report could not be written to the spool */
     unsigned long seconds; /* limit of its processor time */
-    bool rows, done, full; /* it printed records; its report is complete; its output cannot be written */
+    bool has_rows;         /* it printed records */
+    bool done;             /* its report is complete */
+    bool output_failed;    /* its output cannot be written, which it has reported */
 };
 
 struct job {
@@ -89,12 +91,12 @@ static int enter_sandbox(void *user)
     return 1;
 }
 
-static int scan_one(const struct scan_report *report, const char *path, bool locked, int *verdict)
+static int scan_one(const struct scan_report *report, const char *path, bool sandboxed, int *verdict)
 {
     ckpt_scan_options opts = {.struct_size = sizeof opts,
                               .all_calls = scan_all_calls || report->calls,
                               .sha256 = scan_sha256,
-                              .opened = locked ? enter_sandbox : NULL};
+                              .opened = sandboxed ? enter_sandbox : NULL};
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
     ckpt_error err;
     report->begin(path);
@@ -149,13 +151,16 @@ static void print_spool(int spool)
     char block[16384];
     off_t end = lseek(spool, 0, SEEK_END);
     ssize_t n;
-    for (off_t at = 0; at < end || end<0; at += n> 0 ? n : 0) {
+    off_t at = 0;
+    while (at < end || end < 0) { /* below 0: lseek() failed, so pread() fails, too */
         n = pread(spool, block, sizeof block, at);
-        if (n > 0)
-            fwrite(block, 1, (size_t)n, stdout);
-        else if (n == 0 || errno != EINTR)
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
             exit(report_failure(CKPT_EIO, NULL, NULL, "the temporary file of a report: %s",
                                 n ? strerror(errno) : "it ends too early"));
+        fwrite(block, 1, (size_t)n, stdout);
+        at += n;
     }
 }
 
@@ -175,10 +180,10 @@ static void scan_in_child(const struct job *job, const char *path)
     if (job->spool >= 0 && dup2(job->spool, STDOUT_FILENO) < 0)
         _exit(EXIT_TROUBLE);
     result->code = scan_one(job->report, path, true, &result->verdict);
-    result->rows = json_has_rows(false);
+    result->has_rows = json_has_rows(false);
     errno = 0;
     if (job->spool < 0)
-        result->full = finish_output(EXIT_OK) != EXIT_OK;
+        result->output_failed = finish_output(EXIT_OK) != EXIT_OK;
     else if (fflush(stdout) || ferror(stdout))
         result->unwritten = errno ? errno : EIO;
     result->done = !result->unwritten;
@@ -204,13 +209,13 @@ static int scan_in_sandbox(const struct job *job, const char *path)
     if (child == 0)
         scan_in_child(job, path);
     status = child_wait(child);
-    if (result->full)
+    if (result->output_failed)
         _exit(EXIT_TROUBLE);
     if (!result->done)
         return report_dead_child(job->report, path, result, status);
     if (job->spool >= 0)
         print_spool(job->spool);
-    (void)json_has_rows(result->rows);
+    (void)json_has_rows(result->has_rows);
     return result->code;
 }
 
@@ -245,8 +250,8 @@ static struct child_result *map_shared_result(void)
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* prepare_sandbox - prepares to scan in child processes, if --sandbox asks for it and it works. Returns
- * false after printing an error. */
+/* prepare_sandbox - prepares to scan in child processes, unless --sandbox is off or, with auto, they do not work
+ * here. Returns false after printing an error. */
 static bool prepare_sandbox(struct job *job)
 {
     job->child = map_shared_result();
@@ -285,10 +290,10 @@ int run_scan(int n, char **operand)
         print_skipped(&walk, operand[i]);
         unread += walk.unread;
     }
-    bool whole = !job.unsure && !unread && job.files;
-    int code = job.found ? EXIT_NO : whole ? EXIT_OK : EXIT_TROUBLE;
+    bool complete = !job.unsure && !unread && job.files;
+    int code = job.found ? EXIT_NO : complete ? EXIT_OK : EXIT_TROUBLE;
     if (job.report->finish)
-        job.report->finish(code, whole);
+        job.report->finish(code, complete);
     if (job.report == &scan_text && !ui.quiet)
         scan_print_summary(job.by_verdict);
     if (job.files == 0)

@@ -56,26 +56,26 @@ static void print_description(const ckpt_tensor *t, const struct slice *s)
 static int show_components(const ckpt_file *f, uint32_t row)
 {
     const ckpt_tensor whole = tensor_at(f, row);
-    ckpt_tensor it = CKPT_INIT(ckpt_tensor), *t = &it;
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     print_description(&whole, NULL);
     struct text out = {0};
-    for (uint32_t i = 0; ckpt_tensor_at(f, i, &it); i++) {
-        if (t->part_of != row)
+    for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++) {
+        if (t.part_of != row)
             continue;
         text_clear(&out);
         text_add(&out, "  ");
-        text_name(&out, t->name);
+        text_name(&out, t.name);
         text_add(&out, "  ");
-        text_dtype(&out, t);
+        text_dtype(&out, &t);
         text_add(&out, " ");
-        text_shape(&out, t);
+        text_shape(&out, &t);
         puts(out.ptr);
     }
     text_free(&out);
     return EXIT_OK;
 }
 
-static void tensor_head(const ckpt_file *f, const ckpt_tensor *t, const struct slice *s)
+static void print_tensor_head(const ckpt_file *f, const ckpt_tensor *t, const struct slice *s)
 {
     json *j = json_schema("ckpt.show.v1");
     json_text(j, "file", ckpt_file_path(f));
@@ -91,31 +91,31 @@ static void tensor_head(const ckpt_file *f, const ckpt_tensor *t, const struct s
 
 static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
 {
-    const ckpt_tensor it = tensor_at(f, row), *t = &it;
+    const ckpt_tensor t = tensor_at(f, row);
     struct slice s;
     ckpt_error err;
     char why[128];
     uint32_t ndim;
     const char *path = ckpt_file_path(f);
-    if (!t->has_data) {
+    if (!t.has_data) {
         if (!ui.json)
             return show_components(f, row);
-        tensor_head(f, t, NULL);
+        print_tensor_head(f, &t, NULL);
         return EXIT_OK;
     }
-    if (!number_bytes((ckpt_dtype)t->dtype)) {
+    if (!number_bytes((ckpt_dtype)t.dtype)) {
         if (!ui.json)
-            print_description(t, NULL);
+            print_description(&t, NULL);
         return report_failure(CKPT_EUNSUPPORTED, path, NULL, "elements of this type are not shown");
     }
-    const uint64_t *shape = preview_shape(t, &ndim);
+    const uint64_t *shape = preview_shape(&t, &ndim);
     if (!slice_parse(slice, shape, ndim, &s, why, sizeof why))
         return report_failure(CKPT_EUSAGE, path, NULL, "%s", why);
     struct preview p = {f, row, &s, full, exact};
     if (ui.json)
-        tensor_head(f, t, &s);
+        print_tensor_head(f, &t, &s);
     else
-        print_description(t, slice ? &s : NULL);
+        print_description(&t, slice ? &s : NULL);
     ckpt_status status = ui.json ? preview_json(&p, &err) : preview_text(&p, &err);
     if (ui.json)
         puts("}");
@@ -125,7 +125,7 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
 
 /* ------------------------------------------------------------------- values */
 
-static void tensor_cells(struct table *table, const ckpt_file *f, uint32_t row)
+static void add_tensor_cells(struct table *table, const ckpt_file *f, uint32_t row)
 {
     const ckpt_tensor t = tensor_at(f, row);
     text_dtype(&table->text, &t);
@@ -134,12 +134,12 @@ static void tensor_cells(struct table *table, const ckpt_file *f, uint32_t row)
     table_cell(table);
 }
 
-static void item_cells(struct table *table, const ckpt_file *f, const ckpt_value *v)
+static void add_item_cells(struct table *table, const ckpt_file *f, const ckpt_value *v)
 {
     char type[256];
     uint32_t row = ckpt_value_tensor(v);
     if (row != CKPT_NO_TENSOR) {
-        tensor_cells(table, f, row);
+        add_tensor_cells(table, f, row);
         return;
     }
     text_add(&table->text, ckpt_value_type_name(v, type, sizeof type));
@@ -160,13 +160,13 @@ static void print_items(const ckpt_file *f, const ckpt_value *v)
         else
             text_addf(&table.text, "%zu", i);
         table_cell(&table);
-        item_cells(&table, f, val);
+        add_item_cells(&table, f, val);
     }
     table_print(&table, stdout, false);
     table_free(&table);
 }
 
-static void value_head(const char *title, const ckpt_value *v, size_t n)
+static void print_value_head(const char *title, const ckpt_value *v, size_t n)
 {
     char type[256];
     struct text out = {0};
@@ -235,7 +235,7 @@ static int show_node(const ckpt_file *f, const char *name, const ckpt_value *v)
     if (ui.json) {
         value_json(f, name, v);
     } else if (n) {
-        value_head(name ? NULL : ckpt_file_path(f), v, n);
+        print_value_head(name ? NULL : ckpt_file_path(f), v, n);
         print_items(f, v);
     } else {
         struct text out = {0};
@@ -261,8 +261,8 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
     if (!slice_parse(slice, &n, 1, &s, why, sizeof why))
         return report_failure(CKPT_EUSAGE, ckpt_file_path(f), NULL, "%s", why);
     for (uint64_t i = 0; i < s.axes[0].count && status == EXIT_OK; i++) {
-        uint64_t at = s.axes[0].start + i * (uint64_t)s.axes[0].step;
-        if (!ckpt_value_item(v, (size_t)at, &key, &val))
+        uint64_t index = s.axes[0].start + i * (uint64_t)s.axes[0].step;
+        if (!ckpt_value_item(v, (size_t)index, &key, &val))
             break;
         uint32_t row = ckpt_value_tensor(val);
         status = row != CKPT_NO_TENSOR ? show_tensor(f, row, NULL) : show_node(f, name, val);
@@ -302,11 +302,11 @@ static char *take_slice(char *path)
     return slice + 1;
 }
 
-static int show_found(ckpt_file *f, const char *name, const struct found *at, const char *slice)
+static int show_found(ckpt_file *f, const char *name, const struct found *found, const char *slice)
 {
-    if (at->row != CKPT_NO_TENSOR)
-        return show_tensor(f, at->row, slice);
-    return slice ? show_sliced(f, name, at->value, slice) : show_node(f, name, at->value);
+    if (found->row != CKPT_NO_TENSOR)
+        return show_tensor(f, found->row, slice);
+    return slice ? show_sliced(f, name, found->value, slice) : show_node(f, name, found->value);
 }
 
 /* The tensors and values whose names match globs, shown one after the other. */
@@ -319,7 +319,7 @@ struct matches {
     int status;
 };
 
-static void show_match(struct matches *m, ckpt_str name, const struct found *at)
+static void show_match(struct matches *m, ckpt_str name, const struct found *found)
 {
     struct text t = {0};
     if (!globs_pass(name, m->globs, m->nglobs))
@@ -328,7 +328,7 @@ static void show_match(struct matches *m, ckpt_str name, const struct found *at)
         printf("%s%s%s%s\n", m->shown ? "\n" : "", style_on(BOLD), escape_name(name), style_off(BOLD));
     m->shown++;
     text_bytes(&t, name.ptr, name.len);
-    int status = show_found(m->f, t.ptr, at, m->slice);
+    int status = show_found(m->f, t.ptr, found, m->slice);
     m->status = status == EXIT_OK ? m->status : status;
     text_free(&t);
 }
@@ -351,15 +351,15 @@ static bool show_matches(struct matches *m)
 static int show_pattern(ckpt_file *f, char *path)
 {
     const char *glob = path;
-    struct text asked = {0};
+    struct text full_path = {0}; /* PATH with its slice */
     struct matches m = {.f = f, .globs = &glob, .nglobs = 1, .status = EXIT_OK};
-    text_add(&asked, path);
+    text_add(&full_path, path);
     if (!show_matches(&m) && (!(m.slice = take_slice(path)) || !show_matches(&m))) {
-        glob = asked.ptr;
+        glob = full_path.ptr;
         notice_no_match(f, &glob, 1);
         m.status = EXIT_NO;
     }
-    text_free(&asked);
+    text_free(&full_path);
     return m.status;
 }
 
@@ -407,7 +407,7 @@ static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *
         table_row(&table, PLAIN);
         text_name(&table.text, row_below(f, rows[i], prefix));
         table_cell(&table);
-        tensor_cells(&table, f, rows[i]);
+        add_tensor_cells(&table, f, rows[i]);
     }
     table_print(&table, stdout, false);
     table_free(&table);
@@ -446,30 +446,32 @@ static int show_names(const ckpt_file *f)
 
 static int show_path(ckpt_file *f, ckpt_str root, char *path)
 {
-    struct found at;
+    struct found found;
     char *slice = NULL, *end = path + strlen(path);
-    bool hit = find_path(f, root, str_of(path), &at);
+    bool hit = find_path(f, root, str_of(path), &found);
     if (!hit && show_below(f, path))
         return EXIT_OK;
     if (!hit && (ui.ignore_case || strpbrk(path, "*?")))
         return show_pattern(f, path);
     if (!hit && (slice = take_slice(path))) {
-        hit = find_path(f, root, str_of(path), &at);
-        if (!hit) /* the error shows the path with its slice */
-            path[strlen(path)] = '[', end[-1] = ']';
+        hit = find_path(f, root, str_of(path), &found);
+        if (!hit) { /* undoes take_slice(), because the error shows the complete path */
+            path[strlen(path)] = '[';
+            end[-1] = ']';
+        }
     }
-    return hit ? show_found(f, path, &at, slice) : fail_not_found(f, path);
+    return hit ? show_found(f, path, &found, slice) : fail_not_found(f, path);
 }
 
 static int show_top(ckpt_file *f, ckpt_str root)
 {
     const ckpt_value *top = ckpt_file_root(f);
-    struct found at = {top ? ckpt_value_tensor(top) : CKPT_NO_TENSOR, top};
-    if (root.len && !find_path(f, root, (ckpt_str){NULL, 0}, &at))
-        at.value = NULL;
-    if (at.row != CKPT_NO_TENSOR)
-        return show_tensor(f, at.row, NULL);
-    return at.value ? show_node(f, NULL, at.value) : show_names(f);
+    struct found found = {top ? ckpt_value_tensor(top) : CKPT_NO_TENSOR, top};
+    if (root.len && !find_path(f, root, (ckpt_str){NULL, 0}, &found))
+        found.value = NULL;
+    if (found.row != CKPT_NO_TENSOR)
+        return show_tensor(f, found.row, NULL);
+    return found.value ? show_node(f, NULL, found.value) : show_names(f);
 }
 
 /* ---------------------------------------------------------------------- run */
@@ -478,7 +480,7 @@ static int show_top(ckpt_file *f, ckpt_str root)
  * printing an error. */
 static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
 {
-    const char *asked = ui.root;
+    const char *asked = ui.root; /* not for open_input(), which does not return the root */
     ckpt_info info = CKPT_INIT(ckpt_info);
     ckpt_error err;
     ui.root = NULL;

@@ -53,20 +53,20 @@ static uint64_t count_numbers(const ckpt_stats *s) { return s->finite + s->nan +
 /* has_blocks - returns true if the locale of the terminal has block characters. */
 static bool has_blocks(void)
 {
-    const char *said = "";
+    const char *locale = "";
     static const char *const names[] = {"LANG", "LC_CTYPE", "LC_ALL"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
-        said = value && *value ? value : said;
+        locale = value && *value ? value : locale;
     }
-    return ui.tty &&
-           (strstr(said, "UTF-8") || strstr(said, "utf8") || strstr(said, "UTF8") || strstr(said, "utf-8"));
+    return ui.tty && (strstr(locale, "UTF-8") || strstr(locale, "utf8") || strstr(locale, "UTF8") ||
+                      strstr(locale, "utf-8"));
 }
 
-static void add_histogram(struct text *out, const ckpt_stats *s, bool fine)
+static void add_histogram(struct text *out, const ckpt_stats *s, bool blocks)
 {
-    static const char *const high[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    static const char *const plain[] = {"_", ".", ":", "-", "=", "+", "*", "#", "@"};
+    static const char *const block_bars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char *const ascii_bars[] = {"_", ".", ":", "-", "=", "+", "*", "#", "@"};
     uint64_t most = 0;
     size_t last = 0;
     for (size_t i = 0; i < CKPT_STAT_BINS; i++) {
@@ -77,9 +77,9 @@ static void add_histogram(struct text *out, const ckpt_stats *s, bool fine)
         text_add(out, "-");
         return;
     }
-    for (size_t i = 0; i < CKPT_STAT_BINS && (!fine || i <= last); i++) {
+    for (size_t i = 0; i < CKPT_STAT_BINS && (!blocks || i <= last); i++) {
         double part = (double)s->histogram[i] / (double)most;
-        text_add(out, (fine ? high : plain)[(size_t)ceil(part * 8)]);
+        text_add(out, (blocks ? block_bars : ascii_bars)[(size_t)ceil(part * 8)]);
     }
 }
 
@@ -159,7 +159,7 @@ static void add_empty_cells(struct table *table, unsigned from, unsigned to)
     }
 }
 
-static void real_cell(struct table *table, double x, unsigned column)
+static void add_real_cell(struct table *table, double x, unsigned column)
 {
     if (isnan(x))
         text_add(&table->text, "-");
@@ -168,7 +168,7 @@ static void real_cell(struct table *table, double x, unsigned column)
     end_cell(table, column);
 }
 
-static void row_cells(struct table *table, const ckpt_tensor *t, const ckpt_stats *s, bool fine)
+static void add_row_cells(struct table *table, const ckpt_tensor *t, const ckpt_stats *s, bool blocks)
 {
     table_row(table, s->nan || s->inf ? RED : PLAIN);
     text_name(&table->text, t->name);
@@ -184,9 +184,9 @@ static void row_cells(struct table *table, const ckpt_tensor *t, const ckpt_stat
         end_cell(table, MIN);
         add_extreme(&table->text, t, s, true, false);
         end_cell(table, MAX);
-        real_cell(table, s->mean, MEAN);
-        real_cell(table, s->std, STD);
-        real_cell(table, s->norm, NORM);
+        add_real_cell(table, s->mean, MEAN);
+        add_real_cell(table, s->std, STD);
+        add_real_cell(table, s->norm, NORM);
     } else {
         add_empty_cells(table, MIN, NORM);
     }
@@ -196,21 +196,21 @@ static void row_cells(struct table *table, const ckpt_tensor *t, const ckpt_stat
     end_cell(table, NAN_COUNT);
     text_uint(&table->text, s->inf);
     end_cell(table, INF_COUNT);
-    add_histogram(&table->text, s, fine);
+    add_histogram(&table->text, s, blocks);
     end_cell(table, HISTOGRAM);
 }
 
 static void fill_table(struct table *table, const struct job *job)
 {
-    bool fine = has_blocks();
+    bool blocks = has_blocks();
     *table = (struct table){.columns = COLUMNS - left_out};
     for (unsigned i = MIN, column = is_shown(DTYPE) ? 2 : 1; i < HISTOGRAM; i++)
         if (is_shown(i))
             table->right[column++] = true;
     add_header_row(table);
     for (size_t i = 0; i < job->n; i++) {
-        const ckpt_tensor it = tensor_at(job->f, job->rows[i]);
-        row_cells(table, &it, &job->stats[i], fine);
+        const ckpt_tensor t = tensor_at(job->f, job->rows[i]);
+        add_row_cells(table, &t, &job->stats[i], blocks);
     }
 }
 
@@ -237,7 +237,7 @@ static void print_stat_table(const struct job *job)
     table_free(&table);
 }
 
-static void tsv_real(struct text *out, double x)
+static void add_tsv_real(struct text *out, double x)
 {
     char number[NUMBER_TEXT];
     text_add(out, "\t");
@@ -245,7 +245,7 @@ static void tsv_real(struct text *out, double x)
         text_add(out, real_text(x, false, number));
 }
 
-static void tsv_row(struct text *out, const ckpt_tensor *t, const ckpt_stats *s)
+static void add_tsv_row(struct text *out, const ckpt_tensor *t, const ckpt_stats *s)
 {
     text_name(out, t->name);
     text_add(out, "\t");
@@ -260,9 +260,9 @@ static void tsv_row(struct text *out, const ckpt_tensor *t, const ckpt_stats *s)
     text_add(out, "\t");
     if (s->finite)
         add_extreme(out, t, s, true, true);
-    tsv_real(out, s->mean);
-    tsv_real(out, s->std);
-    tsv_real(out, s->norm);
+    add_tsv_real(out, s->mean);
+    add_tsv_real(out, s->std);
+    add_tsv_real(out, s->norm);
     text_addf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64, s->zeros, s->nan, s->inf);
     for (size_t i = 0; i < CKPT_STAT_BINS; i++)
         text_addf(out, "%s%" PRIu64, i ? "," : "\t", s->histogram[i]);
@@ -272,9 +272,9 @@ static void print_stat_tsv(const struct job *job)
 {
     struct text out = {0};
     for (size_t i = 0; i < job->n; i++) {
-        const ckpt_tensor it = tensor_at(job->f, job->rows[i]);
+        const ckpt_tensor t = tensor_at(job->f, job->rows[i]);
         text_clear(&out);
-        tsv_row(&out, &it, &job->stats[i]);
+        add_tsv_row(&out, &t, &job->stats[i]);
         line_put(&out);
     }
     text_free(&out);
@@ -294,19 +294,19 @@ static struct sums sum_stats(const struct job *job)
     struct sums sum = {.min = (double)INFINITY, .max = -(double)INFINITY};
     bool *seen = mem_new(ckpt_tensor_count(job->f), sizeof *seen);
     for (size_t i = 0; i < job->n; i++) {
-        const ckpt_tensor it = tensor_at(job->f, job->rows[i]), *t = &it;
+        const ckpt_tensor t = tensor_at(job->f, job->rows[i]);
         const ckpt_stats *s = &job->stats[i];
-        bool *same = &seen[t->alias_of == CKPT_NO_TENSOR ? job->rows[i] : t->alias_of];
-        sum.all.tensors += t->part_of == CKPT_NO_TENSOR;
-        if (*same || !t->has_data)
+        bool *same = &seen[t.alias_of == CKPT_NO_TENSOR ? job->rows[i] : t.alias_of];
+        sum.all.tensors += t.part_of == CKPT_NO_TENSOR;
+        if (*same || !t.has_data)
             continue;
         *same = true;
-        sum.all.elements += t->elements;
-        sum.all.bytes += t->nbytes;
+        sum.all.elements += t.elements;
+        sum.all.bytes += t.nbytes;
         sum.zeros += s->zeros;
         sum.nan += s->nan;
         sum.inf += s->inf;
-        if (!has_float_dtype(t) || !s->finite)
+        if (!has_float_dtype(&t) || !s->finite)
             continue;
         sum.min = s->min < sum.min ? s->min : sum.min;
         sum.max = s->max > sum.max ? s->max : sum.max;
@@ -379,8 +379,8 @@ static void print_stat_json(const struct job *job)
     json_text(head, "format", ckpt_file_format(job->f));
     json_begin(head, "tensors", stdout);
     for (size_t i = 0; i < job->n; i++) {
-        const ckpt_tensor it = tensor_at(job->f, job->rows[i]);
-        json_row(stat_row_json(&it, &job->stats[i]), stdout);
+        const ckpt_tensor t = tensor_at(job->f, job->rows[i]);
+        json_row(stat_row_json(&t, &job->stats[i]), stdout);
     }
     json *total = json_totals(tail, "total", sum.all.tensors, sum.all.elements, sum.all.bytes);
     bool any = sum.min <= sum.max;

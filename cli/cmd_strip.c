@@ -33,7 +33,7 @@ int run_strip(int n, char **operand)
     if (automatic && n == 2)
         return usage_error("strip",
                            "unexpected argument '%s': --auto takes no PREFIX, and the output goes after -o",
-                           operand[access(operand[0], F_OK) == 0]);
+                           escape_name(str_of(operand[access(operand[0], F_OK) == 0])));
     if (automatic && anywhere)
         return usage_error("strip", "--anywhere goes with a PREFIX, not with --auto");
     if (!automatic && n < 2)

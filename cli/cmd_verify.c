@@ -32,8 +32,8 @@ const struct cmd cmd_verify = {"verify",  "FILE…", "is the file intact? lists 
 
 struct job {
     const char *path;
-    json *findings; /* array of the result, or NULL */
-    json *head;
+    json *findings; /* array in `document`; NULL without --json */
+    json *document;
     struct text hint; /* hint of the first finding that has one */
 };
 
@@ -67,7 +67,7 @@ static int print_finding(void *user, const ckpt_finding *f)
 
 static void summary_json(const struct job *job, const ckpt_verify_result *r)
 {
-    json *to = job->head;
+    json *to = job->document;
     json_format(to, r->format);
     json_bool(to, "intact", r->findings == 0);
     json *total = json_add_object(to, "total");
@@ -139,15 +139,15 @@ static int verify_file(const char *path)
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     ckpt_error err;
     if (ui.json) {
-        job.head = json_schema("ckpt.verify.v1");
-        json_text(job.head, "file", path);
-        job.findings = json_add_array(job.head, "findings");
+        job.document = json_schema("ckpt.verify.v1");
+        json_text(job.document, "file", path);
+        job.findings = json_add_array(job.document, "findings");
     }
     progress_begin("verifying");
     ckpt_status st = ckpt_verify(path, &o, print_finding, &job, &r, &err);
     progress_end();
     if (st != CKPT_OK) {
-        json_free(job.head);
+        json_free(job.document);
         text_free(&job.hint);
         return report_unchecked(path, &err);
     }

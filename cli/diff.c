@@ -37,42 +37,42 @@ static void add_value_difference(struct text *out, const ckpt_diff_event *e)
         text_addf(out, ", cos %.6f", e->cosine);
 }
 
-/* add_both - adds what ADD adds of the tensors A and B (NULL: the file has none): once, or "A → B" if it
- * DIFFERS. */
-static void add_both(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b, bool differs,
+/* add_both - adds what ADD adds of the tensors of E, the dtype or the shape: once or, if it DIFFERS, "A → B".
+ * In a list of names, tensors have neither. */
+static void add_both(struct text *out, const struct report *r, const ckpt_diff_event *e, bool differs,
                      void (*add)(struct text *, const ckpt_tensor *))
 {
-    add(out, a ? a : b);
-    if (differs && a && b) {
+    ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
+    bool in_a = ckpt_tensor_at(r->a, e->a, &a), in_b = ckpt_tensor_at(r->b, e->b, &b);
+    if (strcmp(ckpt_file_format(in_a ? r->a : r->b), "names") == 0)
+        return;
+    add(out, in_a ? &a : &b);
+    if (differs && in_a && in_b) {
         text_add(out, " → ");
-        add(out, b);
+        add(out, &b);
     }
 }
 
-/* has_only_name - returns true if E comes from a list of names, and so has no dtype and shape. */
-static bool has_only_name(const struct report *r, const ckpt_diff_event *e)
+/* add_quantizer_difference - adds the notes of the tensors of E if they are quantized tensors with the same
+ * integers but different scales. Returns false if they are not. */
+static bool add_quantizer_difference(struct text *out, const struct report *r, const ckpt_diff_event *e)
 {
-    return strcmp(ckpt_file_format(e->what == CKPT_DIFF_ONLY_B ? r->b : r->a), "names") == 0;
-}
-
-/* add_quantizer_difference - adds the notes of A and B if they are quantized tensors with the same integers
- * but different scales. Returns false if they are not. */
-static bool add_quantizer_difference(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b)
-{
-    if (!a || !b || a->kind != CKPT_QUANTIZED || str_is_equal(a->note, b->note))
+    ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
+    if (!ckpt_tensor_at(r->a, e->a, &a) || !ckpt_tensor_at(r->b, e->b, &b) || a.kind != CKPT_QUANTIZED ||
+        str_is_equal(a.note, b.note))
         return false;
-    text_addf(out, "%s → %s", escape_name(a->note), escape_name(b->note));
+    text_addf(out, "%s → %s", escape_name(a.note), escape_name(b.note));
     return true;
 }
 
 /* add_diff_remark - adds what differs besides name, dtype and shape. */
-static void add_diff_remark(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a,
-                            const ckpt_tensor *b, const ckpt_diff_event *const *renamed)
+static void add_diff_remark(struct text *out, const struct report *r, const ckpt_diff_event *e,
+                            const ckpt_diff_event *const *renamed)
 {
     if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && renamed[e->b]) {
         text_addf(out, "same bytes as %s: renamed?", escape_name(renamed[e->b]->name));
     } else if ((e->within_tolerance || e->values_differ) &&
-               !(e->differing == 0 && add_quantizer_difference(out, a, b))) {
+               !(e->differing == 0 && add_quantizer_difference(out, r, e))) {
         add_value_difference(out, e);
     }
 }
@@ -185,20 +185,15 @@ void report_text(const struct report *r)
         const ckpt_diff_event *e = &r->events[i];
         if (e->what == CKPT_DIFF_RENAMED)
             continue;
-        ckpt_tensor in_a = CKPT_INIT(ckpt_tensor), in_b = CKPT_INIT(ckpt_tensor);
-        const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a, &in_a) ? &in_a : NULL;
-        const ckpt_tensor *b = ckpt_tensor_at(r->b, e->b, &in_b) ? &in_b : NULL;
         table_row(&table, e->within_tolerance ? DIM : diff_style(e->what));
         text_add(&table.text, sign_of(e));
         text_name(&table.text, e->name);
         table_cell(&table);
-        if (!has_only_name(r, e))
-            add_both(&table.text, a, b, e->dtype_differs, text_dtype);
+        add_both(&table.text, r, e, e->dtype_differs, text_dtype);
         table_cell(&table);
-        if (!has_only_name(r, e))
-            add_both(&table.text, a, b, e->shape_differs, text_shape);
+        add_both(&table.text, r, e, e->shape_differs, text_shape);
         table_cell(&table);
-        add_diff_remark(&table.text, e, a, b, renamed);
+        add_diff_remark(&table.text, r, e, renamed);
         table_cell(&table);
     }
     table_print(&table, stdout, false);
@@ -350,20 +345,15 @@ void report_markdown(const struct report *r)
         const ckpt_diff_event *e = &r->events[i];
         if (e->what == CKPT_DIFF_RENAMED)
             continue;
-        ckpt_tensor in_a = CKPT_INIT(ckpt_tensor), in_b = CKPT_INIT(ckpt_tensor);
-        const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a, &in_a) ? &in_a : NULL;
-        const ckpt_tensor *b = ckpt_tensor_at(r->b, e->b, &in_b) ? &in_b : NULL;
         if (!rows++)
             puts("| | tensor | dtype | shape | change |\n|---|---|---|---|---|");
         text_clear(&out);
         text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : sign_of(e));
         text_markdown_name(&out, e->name);
         text_add(&out, " | ");
-        if (!has_only_name(r, e))
-            add_both(&out, a, b, e->dtype_differs, text_dtype);
+        add_both(&out, r, e, e->dtype_differs, text_dtype);
         text_add(&out, " | ");
-        if (!has_only_name(r, e))
-            add_both(&out, a, b, e->shape_differs, text_shape);
+        add_both(&out, r, e, e->shape_differs, text_shape);
         text_add(&out, " | ");
         markdown_change(&out, r, e, renamed);
         printf("%s |\n", out.ptr);

@@ -85,19 +85,24 @@ static void print_message(const char *words)
     fprintf(stderr, "%sckpt:%s %s\n", ui.err_color ? "\033[1m" : "", ui.err_color ? "\033[0m" : "", words);
 }
 
-static int print_usage_error(const char *hint, const char *words)
+int usage_error_suggest(const char *answer, const char *fmt, ...)
 {
+    char words[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(words, sizeof words, fmt, ap);
+    va_end(ap);
     if (ui.json) {
         json *j = json_schema("ckpt.error.v1");
         json_text(j, "code", ckpt_status_name(CKPT_EUSAGE));
         json_text(j, "message", words);
-        json_text(j, "hint", hint);
+        json_text(j, "hint", answer);
         fflush(stdout);
         json_line(j, stderr);
         return EXIT_TROUBLE;
     }
     print_message(words);
-    fprintf(stderr, "hint: %s\n", hint);
+    fprintf(stderr, "hint: %s\n", answer);
     return EXIT_TROUBLE;
 }
 
@@ -109,17 +114,7 @@ int usage_error(const char *cmd, const char *fmt, ...)
     vsnprintf(words, sizeof words, fmt, ap);
     va_end(ap);
     snprintf(hint, sizeof hint, "ckpt %s%s--help", cmd ? cmd : "", cmd ? " " : "");
-    return print_usage_error(hint, words);
-}
-
-int usage_error_suggest(const char *answer, const char *fmt, ...)
-{
-    char words[1024];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(words, sizeof words, fmt, ap);
-    va_end(ap);
-    return print_usage_error(answer, words);
+    return usage_error_suggest(hint, "%s", words);
 }
 
 int report_error(const ckpt_error *err, const char *path)

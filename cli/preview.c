@@ -244,14 +244,14 @@ static ckpt_status print_all(struct preview_walk *walk, const uint32_t *shown, u
 static bool begin_preview(struct preview_walk *walk, const struct preview *preview, bool shorten,
                           ckpt_error *err)
 {
-    const ckpt_tensor it = tensor_at(preview->f, preview->row), *t = &it;
+    const ckpt_tensor t = tensor_at(preview->f, preview->row);
     uint32_t ndim;
-    const uint64_t *shape = preview_shape(t, &ndim);
+    const uint64_t *shape = preview_shape(&t, &ndim);
     *walk = (struct preview_walk){.preview = preview,
-                                  .dtype = number_shown_dtype((ckpt_dtype)t->dtype),
-                                  .size = number_bytes((ckpt_dtype)t->dtype),
+                                  .dtype = number_shown_dtype((ckpt_dtype)t.dtype),
+                                  .size = number_bytes((ckpt_dtype)t.dtype),
                                   .ndim = ndim,
-                                  .total = number_is_packed((ckpt_dtype)t->dtype) ? t->nbytes : t->elements,
+                                  .total = number_is_packed((ckpt_dtype)t.dtype) ? t.nbytes : t.elements,
                                   .err = err};
     walk->format.all_whole = true;
     walk->stride = mem_new(ndim, sizeof *walk->stride);

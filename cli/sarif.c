@@ -5,6 +5,7 @@
 
 static const char *current_path;
 
+/* level_of - returns SARIF's name of a level. */
 static const char *level_of(ckpt_scan_level l)
 {
     return l == CKPT_SCAN_INCOMPLETE ? "warning" : ckpt_scan_level_name(l);
@@ -23,14 +24,14 @@ static void add_rules(json *driver)
     }
 }
 
-/* uri_of - adds PATH as a URI reference, all but unreserved characters and '/' as %XX. */
-static void uri_of(struct text *t, const char *path)
+/* add_uri - adds PATH as a URI reference, all but unreserved characters and '/' as %XX. */
+static void add_uri(struct text *t, const char *path)
 {
     for (const char *c = path; *c; c++) {
         unsigned char b = (unsigned char)*c;
-        bool plain = (b >= '0' && b <= '9') || ((b | 0x20) >= 'a' && (b | 0x20) <= 'z') || b == '-' ||
-                     b == '.' || b == '_' || b == '~' || b == '/';
-        if (plain)
+        bool unreserved = (b >= '0' && b <= '9') || ((b | 0x20) >= 'a' && (b | 0x20) <= 'z') || b == '-' ||
+                          b == '.' || b == '_' || b == '~' || b == '/';
+        if (unreserved)
             text_bytes(t, c, 1);
         else
             text_addf(t, "%%%02X", b);
@@ -58,7 +59,7 @@ static void add_location(json *to, const char *path, const ckpt_scan_record *r)
     struct text uri = {0};
     json *at = json_add_object(json_add_array(to, "locations"), NULL);
     json *physical = json_add_object(at, "physicalLocation");
-    uri_of(&uri, path);
+    add_uri(&uri, path);
     json_text(json_add_object(physical, "artifactLocation"), "uri", uri.ptr ? uri.ptr : "");
     text_free(&uri);
     if (!r)
@@ -96,7 +97,7 @@ static void sarif_record(const ckpt_scan_record *r)
 /* sarif_file - adds a result if PATH could not be scanned, because a file without results reads as clean. */
 static void sarif_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
 {
-    if (!err && (code != 2 || r->found[CKPT_SCAN_INCOMPLETE]))
+    if (!err && (code != EXIT_TROUBLE || r->found[CKPT_SCAN_INCOMPLETE]))
         return;
     json *row = json_object();
     json_text(row, "ruleId", "FMT001");
@@ -106,10 +107,10 @@ static void sarif_file(const char *path, const ckpt_scan_result *r, const ckpt_e
     json_row(row, stdout);
 }
 
-static void sarif_finish(int code, bool whole)
+static void sarif_finish(int code, bool complete)
 {
     json *tail = json_object(), *run = json_add_object(json_add_array(tail, "invocations"), NULL);
-    json_bool(run, "executionSuccessful", whole);
+    json_bool(run, "executionSuccessful", complete);
     json_u64(run, "exitCode", (uint64_t)code);
     json_text(tail, "columnKind", "utf16CodeUnits");
     json_end(tail, stdout);

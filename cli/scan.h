@@ -2,7 +2,7 @@
 #ifndef CLI_SCAN_H
 #define CLI_SCAN_H
 
-#include "text.h"
+#include "cmd.h"
 
 struct scan_report {
     void (*start)(void);                       /* called before the first file; may be NULL */
@@ -11,9 +11,9 @@ struct scan_report {
     /* file - is called after each file; CODE is its exit code, ERR the reason why it could not be scanned, or
      * NULL. */
     void (*file)(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code);
-    /* finish - is called after the last file, or is NULL; CODE is the exit code of the program, WHOLE: every
+    /* finish - is called after the last file; may be NULL. CODE is the exit code of the program. COMPLETE: every
      * file was scanned to its end. */
-    void (*finish)(int code, bool whole);
+    void (*finish)(int code, bool complete);
     bool calls; /* the report has every call, not only findings */
 };
 

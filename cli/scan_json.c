@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "json.h"
-#include "out.h"
 #include "scan.h"
 
 bool scan_sha256;
@@ -14,30 +13,31 @@ static void scan_json_begin(const char *path)
     json_begin(head, "records", stdout);
 }
 
-/* text_argument - adds S, cut to the length of the text report; false if it was cut. */
-static bool text_argument(json *list, ckpt_str s)
+/* add_text_argument - adds S, cut to about MAX_ARGUMENT bytes; returns true if it was cut. */
+static bool add_text_argument(json *list, ckpt_str s)
 {
-    bool whole = s.len <= 1000;
-    if (!whole) {
-        s.len = 1000;
-        while (s.len > 1000 - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80)
+    enum { MAX_ARGUMENT = 1000 }; /* as long as arguments in the text report are */
+    bool cut = s.len > MAX_ARGUMENT;
+    if (cut) {
+        s.len = MAX_ARGUMENT;
+        while (s.len > MAX_ARGUMENT - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80) /* within UTF-8 */
             s.len--;
     }
     json_str(list, NULL, s);
-    return whole;
+    return cut;
 }
 
 static void add_arguments(json *to, const ckpt_value *args)
 {
     json *list = json_add_array(to, "args");
     const ckpt_value *key, *arg;
-    bool whole = true;
+    bool cut = false;
     for (size_t i = 0; ckpt_value_item(args, i, &key, &arg); i++)
         if (ckpt_value_get_type(arg) == CKPT_V_STR || ckpt_value_get_type(arg) == CKPT_V_STR8)
-            whole = text_argument(list, ckpt_value_str(arg)) && whole;
+            cut = add_text_argument(list, ckpt_value_str(arg)) || cut;
         else
             json_value(list, NULL, arg);
-    if (!whole)
+    if (cut)
         json_bool(to, "args_cut", true);
 }
 
@@ -111,7 +111,7 @@ static void scan_json_record(const ckpt_scan_record *r)
     json_row(row, stdout);
 }
 
-/* add_accounting - adds how many bytes of the file are used for what, if they are stored uncompressed. */
+/* add_accounting - adds what the bytes of the file are used for, as far as they are stored uncompressed. */
 static void add_accounting(json *to, const ckpt_scan_result *r)
 {
     json *by = json_add_object(to, "accounted_by");

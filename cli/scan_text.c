@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "out.h"
 #include "scan.h"
 
-enum { MAX_LINES = 1000, SLOTS = 4096 };
+enum { MAX_LINES = 1000, SLOTS = 4096 }; /* more slots than lines, so that a search ends at an empty one */
 
 struct finding {
     struct text key, line;
@@ -95,7 +94,10 @@ static void add_location_text(struct text *t, const ckpt_scan_record *r)
 
 static void write_line(struct text *t, const ckpt_scan_record *r)
 {
-    static const enum style styles[] = {PLAIN, DIM, YELLOW, YELLOW, RED};
+    static const enum style styles[] = {[CKPT_SCAN_NOTE] = DIM,
+                                        [CKPT_SCAN_INCOMPLETE] = YELLOW,
+                                        [CKPT_SCAN_WARNING] = YELLOW,
+                                        [CKPT_SCAN_ERROR] = RED};
     enum style style = r->level < sizeof styles / sizeof *styles ? styles[r->level] : PLAIN;
     text_addf(t, "  %s%-6s %-10s%s  ", style_on(style), r->rule ? r->rule->id : "",
               r->rule ? ckpt_scan_level_name(r->level) : "ok", style_off(style));
@@ -156,7 +158,7 @@ int scan_verdict(const ckpt_scan_result *r, int code)
     uint64_t bad = r->found[CKPT_SCAN_WARNING] + r->found[CKPT_SCAN_ERROR];
     if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && bad)
         return SCAN_STRUCTURE;
-    if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && (code == 2 || r->found[CKPT_SCAN_INCOMPLETE]))
+    if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && (code == EXIT_TROUBLE || r->found[CKPT_SCAN_INCOMPLETE]))
         return SCAN_INCOMPLETE;
     return (int)r->verdict;
 }
@@ -204,9 +206,9 @@ void scan_print_summary(const uint64_t files[SCAN_VERDICTS])
 
 static void scan_text_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
 {
-    static const enum style styles[] = {GREEN, RED, YELLOW};
+    static const enum style styles[] = {[EXIT_OK] = GREEN, [EXIT_NO] = RED, [EXIT_TROUBLE] = YELLOW};
     struct text t = {0}, sums = {0};
-    if (ui.quiet && code == 0)
+    if (ui.quiet && code == EXIT_OK)
         return;
     text_addf(&t, "%s%-16s%s  %s", style_on(styles[code]), scan_verdict_name(scan_verdict(r, code)),
               style_off(styles[code]), style_on(BOLD));
