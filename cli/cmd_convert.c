@@ -117,8 +117,8 @@ static bool is_output_folder(void)
     return writing.output[n - 1] == '/' || (stat(writing.output, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* length_without_suffix - returns the length of NAME (N bytes) without SUFFIX, in upper or lower case; N if it
- * does not have SUFFIX, or nothing else. */
+/* length_without_suffix - returns the length of NAME (N bytes) without SUFFIX, in upper or lower case; N if
+ * NAME does not end in SUFFIX, or is only that. */
 static size_t length_without_suffix(const char *name, size_t n, const char *suffix)
 {
     size_t len = strlen(suffix);

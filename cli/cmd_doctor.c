@@ -92,7 +92,7 @@ static void add_output(struct text *to, const struct job *job, const struct advi
     text_fixed_name(to, job->path, !suffix && convert && !ckpt_write_format(job->path) ? ".pt" : suffix);
 }
 
-/* Which file names a command line has. In a pipe, only the first has an input, and only the last an output. */
+/* Which file names a command has. In a pipe, only the first has an input, and only the last an output. */
 struct names {
     bool input, output;
     const char *suffix; /* of the output */

@@ -250,8 +250,8 @@ static struct child_result *map_shared_result(void)
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* prepare_sandbox - prepares to scan in child processes, unless --sandbox is off or, with auto, they do not work
- * here. Returns false after printing an error. */
+/* prepare_sandbox - prepares to scan in child processes, unless --sandbox is off, or is auto and they do not
+ * work here. Returns false after printing an error. */
 static bool prepare_sandbox(struct job *job)
 {
     job->child = map_shared_result();

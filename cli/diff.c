@@ -37,8 +37,8 @@ static void add_value_difference(struct text *out, const ckpt_diff_event *e)
         text_addf(out, ", cos %.6f", e->cosine);
 }
 
-/* add_both - adds what ADD adds of the tensors of E, the dtype or the shape: once or, if it DIFFERS, "A → B".
- * In a list of names, tensors have neither. */
+/* add_both - adds what ADD adds of the tensors of E, the dtype or the shape: once or, if it DIFFERS, both
+ * with an arrow between them. In a list of names, tensors have neither. */
 static void add_both(struct text *out, const struct report *r, const ckpt_diff_event *e, bool differs,
                      void (*add)(struct text *, const ckpt_tensor *))
 {

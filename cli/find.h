@@ -32,8 +32,8 @@ void text_key(struct text *t, const ckpt_value *key);
  * and moves *I past it. *OUT is valid until the next call. Returns false if there is none, and always with
  * --root. */
 bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out);
-/* next_value - sets *OUT to value *I of F and moves *I past it. The values are the leaves, then the metadata as
- * metadata_next returns them. Returns false if there is none. */
+/* next_value - sets *OUT to value *I of F and moves *I past it. The values are the leaves, then the pairs
+ * that metadata_next returns. Returns false if there is none. */
 bool next_value(const ckpt_file *f, size_t *i, ckpt_leaf *out);
 /* metadata_find - returns the value that NAME, "__metadata__" or "__metadata__.KEY", names, or NULL. */
 const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name);

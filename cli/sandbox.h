@@ -16,9 +16,9 @@ int child_wait(pid_t child);
  * Returns the limit, which is lower if there was a lower one before. */
 unsigned long child_limit(unsigned long seconds);
 
-/* sandbox_enter - makes the kernel refuse, with EPERM, all system calls of this process but those that use its
- * open files and manage its memory: it cannot open files, connect, run a program or make memory executable.
- * This cannot be undone. Returns false if the system has no such sandbox. */
+/* sandbox_enter - makes the kernel refuse, with EPERM, all system calls of this process but those that use
+ * its open files and manage its memory: it cannot open files, connect, run a program or make memory
+ * executable. This cannot be undone. Returns false if the system has no such sandbox. */
 bool sandbox_enter(void);
 /* sandbox_self_test - tries what must be refused and prints the results. Returns true if all was refused. */
 bool sandbox_self_test(void);

@@ -11,8 +11,8 @@ struct scan_report {
     /* file - is called after each file; CODE is its exit code, ERR the reason why it could not be scanned, or
      * NULL. */
     void (*file)(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code);
-    /* finish - is called after the last file; may be NULL. CODE is the exit code of the program. COMPLETE: every
-     * file was scanned to its end. */
+    /* finish - is called after the last file; may be NULL. CODE is the exit code of the program. COMPLETE:
+     * every file was scanned to its end. */
     void (*finish)(int code, bool complete);
     bool calls; /* the report has every call, not only findings */
 };
