@@ -101,18 +101,18 @@ void arena_fail_at(arena *a, uint64_t n) { a->fail_in = n; }
 /* map_chunk - maps at least BYTES, starting at a multiple of HUGE. */
 static struct arena_chunk *map_chunk(size_t bytes)
 {
-    uint64_t more;
-    if (!checked_add(bytes, HUGE + HUGE, &more) || more > SIZE_MAX)
+    uint64_t most;
+    if (!checked_add(bytes, HUGE + HUGE, &most) || most > SIZE_MAX)
         return NULL;
-    size_t part = bytes % HUGE > HUGE / 2 ? HUGE : PAGE; /* round up to a huge page when most of it is used */
-    size_t kept = (bytes + part - 1) & ~(part - 1), all = kept + HUGE; /* bounded: at most MORE */
-    unsigned char *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t page = bytes % HUGE > HUGE / 2 ? HUGE : PAGE; /* a last huge page only if most of it is used */
+    size_t kept = (bytes + page - 1) & ~(page - 1), mapped = kept + HUGE; /* bounded: at most MOST */
+    unsigned char *at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
-    size_t before = (size_t) - (uintptr_t)at & (HUGE - 1);
+    size_t before = (size_t) - (uintptr_t)at & (HUGE - 1); /* up to the next multiple of HUGE */
     if (before)
         munmap(at, before);
-    munmap(at + before + kept, all - before - kept); /* before < HUGE: never empty */
+    munmap(at + before + kept, mapped - before - kept); /* before < HUGE: never empty */
     (void)madvise(at + before, kept, MADV_HUGEPAGE); /* a hint: failure is harmless */
     struct arena_chunk *c = (struct arena_chunk *)(void *)(at + before);
     c->mapped = kept;
@@ -151,8 +151,8 @@ static struct arena_chunk *resize_chunk(struct arena_chunk *c, size_t bytes)
 static struct arena_chunk *add_chunk_for(arena *a, size_t n, bool grow)
 {
     const size_t header = sizeof(struct arena_chunk), huge = HUGE - header;
-    bool many = n > LAST_SMALL;
-    bool own = many ? grow || n > huge || a->next_size < huge : n > a->next_size / 4;
+    bool large = n > LAST_SMALL;
+    bool own = large ? grow || n > huge || a->next_size < huge : n > a->next_size / 4;
     struct arena_chunk *c = new_chunk(own ? n : a->next_size);
     if (!c)
         return NULL;
@@ -227,8 +227,8 @@ static void *alloc_array(arena *a, uint64_t count, size_t size, bool grow)
 void *arena_array(arena *a, uint64_t count, size_t size) { return alloc_array(a, count, size, false); }
 
 /* regrow_in_place - enlarges the allocation AT to BYTES if it has its own chunk, in place or by moving its
- * pages, so that a large array leaves no copies. NULL: it has no chunk of its own, or out of memory; AT is
- * unchanged. */
+ * pages, so that a large array leaves no copies. NULL: it has no chunk of its own, out of memory, or above
+ * the ceiling; AT is unchanged. */
 static void *regrow_in_place(arena *a, const void *at, size_t bytes)
 {
     uint64_t total;
@@ -252,34 +252,34 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
 {
     if (old && want <= *cap)
         return old;
-    size_t more = *cap > SIZE_MAX / 2 ? SIZE_MAX : *cap * 2;
-    more = more < want ? want : more;
-    more = more < 4 ? 4 : more;
+    size_t new_cap = *cap > SIZE_MAX / 2 ? SIZE_MAX : *cap * 2;
+    new_cap = new_cap < want ? want : new_cap;
+    new_cap = new_cap < 4 ? 4 : new_cap;
     uint64_t bytes;
-    void *at = old && checked_mul(more, size, &bytes) && bytes <= SIZE_MAX
+    void *at = old && checked_mul(new_cap, size, &bytes) && bytes <= SIZE_MAX
                    ? regrow_in_place(a, old, (size_t)bytes)
                    : NULL;
     if (at) {
-        *cap = more;
+        *cap = new_cap;
         return at;
     }
-    at = alloc_array(a, more, size, true);
-    if (!at && more > want) /* doubling may exceed the ceiling although WANT does not */
-        at = alloc_array(a, more = want, size, true);
+    at = alloc_array(a, new_cap, size, true);
+    if (!at && new_cap > want) /* doubling may exceed the ceiling although WANT does not */
+        at = alloc_array(a, new_cap = want, size, true);
     if (!at)
         return NULL;
     if (old && used)
         memcpy(at, old, used * size);
-    *cap = more;
+    *cap = new_cap;
     return at;
 }
 
 /* grow_heap - grows a full array from malloc as arena_grow does. */
 static void *grow_heap(void *old, size_t *cap, size_t size)
 {
-    size_t more = *cap ? *cap * 2 : 64; /* bounded: by memory */
-    void *at = more <= SIZE_MAX / size ? realloc(old, more * size) : NULL;
-    *cap = at ? more : *cap;
+    size_t new_cap = *cap ? *cap * 2 : 64; /* bounded: by memory */
+    void *at = new_cap <= SIZE_MAX / size ? realloc(old, new_cap * size) : NULL;
+    *cap = at ? new_cap : *cap;
     return at;
 }
 

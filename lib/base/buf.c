@@ -68,7 +68,7 @@ void buf_printf(buf *b, const char *fmt, ...)
         b->failed = true;
     } else if ((size_t)n < sizeof small) {
         buf_put(b, small, (size_t)n);
-    } else if (buf_reserve(b, (size_t)n + 1)) { /* vsnprintf writes a NUL after them */
+    } else if (buf_reserve(b, (size_t)n + 1)) { /* with room for the NUL that vsnprintf writes */
         vsnprintf((char *)b->data + b->len, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;
     }

@@ -22,8 +22,8 @@
         E64(0, __VA_ARGS__), E64(64, __VA_ARGS__), E64(128, __VA_ARGS__), E64(192, __VA_ARGS__)              \
     }
 
-/* tables[k][i]: the CRC register after byte i and k zero bytes. */
-static const uint32_t tables[8][256] = {
+/* crc32_tables[k][i]: the CRC register after byte i and k zero bytes. */
+static const uint32_t crc32_tables[8][256] = {
     TABLE(0x77073096, 0xEE0E612C, 0x076DC419, 0x0EDB8832, 0x1DB71064, 0x3B6E20C8, 0x76DC4190, 0xEDB88320),
     TABLE(0x191B3141, 0x32366282, 0x646CC504, 0xC8D98A08, 0x4AC21251, 0x958424A2, 0xF0794F05, 0x3B83984B),
     TABLE(0x01C26A37, 0x0384D46E, 0x0709A8DC, 0x0E1351B8, 0x1C26A370, 0x384D46E0, 0x709A8DC0, 0xE1351B80),
@@ -35,7 +35,7 @@ static const uint32_t tables[8][256] = {
 };
 
 /* The same for CRC-32C, of the polynomial 0x82F63B78. */
-static const uint32_t castagnoli[8][256] = {
+static const uint32_t crc32c_tables[8][256] = {
     TABLE(0xF26B8303, 0xE13B70F7, 0xC79A971F, 0x8AD958CF, 0x105EC76F, 0x20BD8EDE, 0x417B1DBC, 0x82F63B78),
     TABLE(0x13A29877, 0x274530EE, 0x4E8A61DC, 0x9D14C3B8, 0x3FC5F181, 0x7F8BE302, 0xFF17C604, 0xFBC3FAF9),
     TABLE(0xA541927E, 0x4F6F520D, 0x9EDEA41A, 0x38513EC5, 0x70A27D8A, 0xE144FB14, 0xC76580D9, 0x8B277743),
@@ -47,21 +47,21 @@ static const uint32_t castagnoli[8][256] = {
 };
 
 /* update_by_tables - returns the CRC register (not yet inverted) after N bytes. */
-static uint32_t update_by_tables(const uint32_t by[8][256], uint32_t r, const unsigned char *p, size_t n)
+static uint32_t update_by_tables(const uint32_t t[8][256], uint32_t r, const unsigned char *p, size_t n)
 {
     for (; n >= 8; p += 8, n -= 8) {
         uint32_t a = r ^ load_u32le(p), b = load_u32le(p + 4);
-        r = by[7][a & 255] ^ by[6][a >> 8 & 255] ^ by[5][a >> 16 & 255] ^ by[4][a >> 24] ^ by[3][b & 255] ^
-            by[2][b >> 8 & 255] ^ by[1][b >> 16 & 255] ^ by[0][b >> 24];
+        r = t[7][a & 255] ^ t[6][a >> 8 & 255] ^ t[5][a >> 16 & 255] ^ t[4][a >> 24] ^ t[3][b & 255] ^
+            t[2][b >> 8 & 255] ^ t[1][b >> 16 & 255] ^ t[0][b >> 24];
     }
     for (; n; p++, n--)
-        r = by[0][(r ^ *p) & 255] ^ r >> 8;
+        r = t[0][(r ^ *p) & 255] ^ r >> 8;
     return r;
 }
 
 static uint32_t update_by_table(uint32_t r, const unsigned char *p, size_t n)
 {
-    return update_by_tables(tables, r, p, n);
+    return update_by_tables(crc32_tables, r, p, n);
 }
 
 #define POLY_32  0xEDB88320u
@@ -127,9 +127,9 @@ CLMUL static uint32_t update_by_clmul(uint32_t r, const unsigned char *p, size_t
     a = fold128(fold128(fold128(a, by128, b), by128, c), by128, d);
     for (; n >= 16; p += 16, n -= 16)
         a = fold128(a, by128, load_128(p));
-    unsigned char rest[16];
-    _mm_storeu_si128((__m128i *)(void *)rest, a);
-    return update_by_table(update_by_table(0, rest, sizeof rest), p, n);
+    unsigned char folded[16];
+    _mm_storeu_si128((__m128i *)(void *)folded, a);
+    return update_by_table(update_by_table(0, folded, sizeof folded), p, n);
 }
 
 CLMUL static uint32_t update_128(uint32_t r, const unsigned char *p, size_t n)
@@ -167,9 +167,9 @@ WIDE256 static uint32_t update_256(uint32_t r, const unsigned char *p, size_t n)
         c = fold_256(c, by1024, load_256(p + 64));
         d = fold_256(d, by1024, load_256(p + 96));
     }
-    __m256i rest[4] = {a, b, c, d};
+    __m256i lanes[4] = {a, b, c, d};
     _mm256_zeroupper();
-    return update_128(update_by_clmul(0, (const unsigned char *)rest, sizeof rest), p, n);
+    return update_128(update_by_clmul(0, (const unsigned char *)lanes, sizeof lanes), p, n);
 }
 
 WIDE512 static inline __m512i load_512(const unsigned char *p) { return _mm512_loadu_si512(p); }
@@ -194,9 +194,9 @@ WIDE512 static uint32_t update_512(uint32_t r, const unsigned char *p, size_t n)
         c = fold_512(c, by2048, load_512(p + 128));
         d = fold_512(d, by2048, load_512(p + 192));
     }
-    __m512i rest[4] = {a, b, c, d};
+    __m512i lanes[4] = {a, b, c, d};
     _mm256_zeroupper();
-    return update_128(update_by_clmul(0, (const unsigned char *)rest, sizeof rest), p, n);
+    return update_128(update_by_clmul(0, (const unsigned char *)lanes, sizeof lanes), p, n);
 }
 
 #ifdef __x86_64__
@@ -210,7 +210,7 @@ SSE42 static uint32_t crc32c_by_sse42(uint32_t r, const unsigned char *p, size_t
 {
     enum { LANE = 16384 };
     uint64_t a = r;
-    uint32_t over = n >= 3 * LANE ? power_of_bytes(POLY_32C, LANE) : 0;
+    uint32_t lane_power = n >= 3 * LANE ? power_of_bytes(POLY_32C, LANE) : 0;
     for (; n >= 3 * LANE; p += 3 * LANE, n -= 3 * LANE) {
         uint64_t b = 0, c = 0;
         for (size_t i = 0; i < LANE; i += 8) {
@@ -218,8 +218,8 @@ SSE42 static uint32_t crc32c_by_sse42(uint32_t r, const unsigned char *p, size_t
             b = crc32c_8(b, p + i + LANE);
             c = crc32c_8(c, p + i + 2 * LANE);
         }
-        b ^= multiply_mod_poly(POLY_32C, over, (uint32_t)a);
-        a = c ^ multiply_mod_poly(POLY_32C, over, (uint32_t)b);
+        b ^= multiply_mod_poly(POLY_32C, lane_power, (uint32_t)a);
+        a = c ^ multiply_mod_poly(POLY_32C, lane_power, (uint32_t)b);
     }
     for (; n >= 8; p += 8, n -= 8)
         a = crc32c_8(a, p);
@@ -282,13 +282,13 @@ static bool cpu_has_crc32c(void) { return false; }
 
 static uint32_t crc32c_by_sse42(uint32_t r, const unsigned char *p, size_t n)
 {
-    return update_by_tables(castagnoli, r, p, n);
+    return update_by_tables(crc32c_tables, r, p, n);
 }
 #endif
 
 uint32_t crc32c_by_table(uint32_t crc, const void *bytes, size_t n)
 {
-    return ~update_by_tables(castagnoli, ~crc, bytes, n);
+    return ~update_by_tables(crc32c_tables, ~crc, bytes, n);
 }
 
 uint32_t crc_update(enum crc_kind kind, uint32_t crc, const void *bytes, size_t n)

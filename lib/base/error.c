@@ -52,59 +52,59 @@ CKPT_PRINTF(1, 0) static size_t formatted_length(const char *fmt, va_list args)
     return n < 0 ? 0 : n < RAW_MAX ? (size_t)n : RAW_MAX - 1;
 }
 
-/* Where the value found and the allowed one begin and end in a formatted text, and where the message ends and
+/* Where in a formatted text the value found and the allowed one begin and end, and where the message ends and
  * the hint begins; SIZE_MAX: there is no hint. */
-struct text_parts {
+struct message_ranges {
     size_t found[2], allowed[2], message_end;
 };
 
-/* strip_marks - copies FMT to PLAIN without the braces around the value that was found, {…}, and around the
- * allowed one, {=…}, and without the newline before the hint. Sets AT to where they are in the formatted
- * text. Braces and newlines in an argument stay. */
+/* strip_braces - copies FMT to STRIPPED without the braces around the value that was found, {…}, and around
+ * the allowed one, {=…}, and without the newline before the hint. Sets AT to where these are in the
+ * formatted text. Braces and newlines in an argument stay. */
 CKPT_PRINTF(1, 0)
-static void strip_marks(const char *fmt, va_list args, char plain[RAW_MAX], struct text_parts *at)
+static void strip_braces(const char *fmt, va_list args, char stripped[RAW_MAX], struct message_ranges *at)
 {
-    size_t n = 0, *mark = at->found;
+    size_t n = 0, *range = at->found;
     at->message_end = SIZE_MAX;
     for (; *fmt && n + 1 < RAW_MAX; fmt++) {
-        plain[n] = '\0';
+        stripped[n] = '\0';
         if (*fmt == '{') {
-            mark = fmt[1] == '=' ? at->allowed : at->found;
+            range = fmt[1] == '=' ? at->allowed : at->found;
             fmt += fmt[1] == '=';
-            mark[0] = mark[1] = formatted_length(plain, args);
+            range[0] = range[1] = formatted_length(stripped, args);
         } else if (*fmt == '}') {
-            mark[1] = formatted_length(plain, args);
+            range[1] = formatted_length(stripped, args);
         } else if (*fmt == '\n') {
-            at->message_end = formatted_length(plain, args);
+            at->message_end = formatted_length(stripped, args);
         } else {
-            plain[n++] = *fmt;
+            stripped[n++] = *fmt;
         }
     }
-    plain[n] = '\0';
+    stripped[n] = '\0';
 }
 
-/* put_part - writes bytes [AT[0], AT[1]) of RAW to OUT, escaped. */
-static void put_part(const char *raw, const size_t at[2], char *out, size_t cap)
+/* put_range - writes bytes [AT[0], AT[1]) of RAW to OUT, escaped. */
+static void put_range(const char *raw, const size_t at[2], char *out, size_t cap)
 {
     text_fit(str_of(raw + at[0], at[1] - at[0]), out, cap);
 }
 
 void error_words(const struct error_words *to, const char *fmt, va_list args)
 {
-    char plain[RAW_MAX], raw[RAW_MAX];
-    struct text_parts at = {0};
+    char stripped[RAW_MAX], raw[RAW_MAX];
+    struct message_ranges at = {0};
     if (!strpbrk(fmt, "{\n")) {
-        format_escaped(to->what, to->nwhat, fmt, args);
+        format_escaped(to->what, to->what_size, fmt, args);
         return;
     }
-    strip_marks(fmt, args, plain, &at);
-    size_t n = formatted_length(plain, args), end = at.message_end < n ? at.message_end : n;
-    (void)vsnprintf(raw, sizeof raw, plain, args);
-    text_fit(str_of(raw, end), to->what, to->nwhat);
-    put_part(raw, at.found, to->found, to->nmarked);
-    put_part(raw, at.allowed, to->allowed, to->nmarked);
+    strip_braces(fmt, args, stripped, &at);
+    size_t n = formatted_length(stripped, args), end = at.message_end < n ? at.message_end : n;
+    (void)vsnprintf(raw, sizeof raw, stripped, args);
+    text_fit(str_of(raw, end), to->what, to->what_size);
+    put_range(raw, at.found, to->found, to->value_size);
+    put_range(raw, at.allowed, to->allowed, to->value_size);
     if (to->hint)
-        text_fit(str_of(raw + end, n - end), to->hint, to->nhint);
+        text_fit(str_of(raw + end, n - end), to->hint, to->hint_size);
 }
 
 ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)

@@ -33,12 +33,13 @@ ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const cha
     CKPT_PRINTF(4, 5);
 ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
     CKPT_PRINTF(4, 0);
-/* error_words - formats FMT as fail does, into TO only. WHAT gets at most NWHAT bytes, FOUND and ALLOWED at
- * most NMARKED each, HINT at most NHINT; all but WHAT stay unchanged if FMT has neither braces nor a hint. */
+/* Buffers for the parts of a message. HINT may be NULL. */
 struct error_words {
-    char *what, *found, *allowed, *hint; /* HINT may be NULL */
-    size_t nwhat, nmarked, nhint;
+    char *what, *found, *allowed, *hint;
+    size_t what_size, value_size, hint_size; /* VALUE_SIZE: of FOUND and of ALLOWED */
 };
+/* error_words - formats FMT as fail does, into TO only. All but WHAT stay unchanged if FMT has neither braces
+ * nor a hint. */
 void error_words(const struct error_words *to, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
 /* fail_errno - fails like fail, with the current errno and its text after the message; the status is CKPT_EIO
  * (ENOMEM: CKPT_ENOMEM, ENOENT: CKPT_ENOTFOUND). */

@@ -9,7 +9,7 @@
 static const char hex[] = "0123456789abcdef";
 static const char ellipsis[] = "\xe2\x80\xa6";
 
-static size_t put_byte(unsigned char c, char *out)
+static size_t put_hex_escape(unsigned char c, char *out)
 {
     out[0] = '\\';
     out[1] = 'x';
@@ -18,7 +18,7 @@ static size_t put_byte(unsigned char c, char *out)
     return 4;
 }
 
-static size_t put_code_point(uint32_t cp, char *out)
+static size_t put_unicode_escape(uint32_t cp, char *out)
 {
     int shift = 0;
     size_t n = 3;
@@ -58,9 +58,9 @@ size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_U
         return 2;
     }
     if (cp == UTF8_BAD || (style == TEXT_BYTES && (cp < 0x20 || cp > 0x7e)))
-        return put_byte((unsigned char)s.ptr[at], out);
+        return put_hex_escape((unsigned char)s.ptr[at], out);
     if (utf8_unsafe(cp))
-        return put_code_point(cp, out);
+        return put_unicode_escape(cp, out);
     memcpy(out, s.ptr + at, *pos - at);
     return *pos - at;
 }
@@ -134,7 +134,7 @@ size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
 static void put_json_escape(struct text_sink *sink, uint32_t c)
 {
     char out[16];
-    uint32_t above = c - 0x10000; /* bounded: looked at only where C is not below that */
+    uint32_t above = c - 0x10000; /* bounded: used only if C is at least that */
     int n = c == '"' || c == '\\' ? snprintf(out, sizeof out, "\\%c", (char)c)
             : c < 0x10000         ? snprintf(out, sizeof out, "\\u%04x", c)
                                   : snprintf(out, sizeof out, "\\u%04x\\u%04x", 0xd800 + (above >> 10),
@@ -194,7 +194,7 @@ uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe)
 
 void text_fit(ckpt_str s, char *out, size_t cap)
 {
-    const size_t mark = sizeof ellipsis - 1;
+    const size_t ellipsis_len = sizeof ellipsis - 1;
     size_t len = 0, safe = 0; /* safe: the longest prefix that leaves room for the ellipsis */
     char unit[TEXT_UNIT];
     if (cap == 0)
@@ -203,15 +203,15 @@ void text_fit(ckpt_str s, char *out, size_t cap)
         size_t n = text_unit(s, &pos, TEXT_MESSAGE, unit);
         if (len + n >= cap) {
             len = safe;
-            if (safe + mark < cap) {
-                memcpy(out + safe, ellipsis, mark);
-                len += mark;
+            if (safe + ellipsis_len < cap) {
+                memcpy(out + safe, ellipsis, ellipsis_len);
+                len += ellipsis_len;
             }
             break;
         }
         memcpy(out + len, unit, n);
         len += n;
-        if (len + mark < cap)
+        if (len + ellipsis_len < cap)
             safe = len;
     }
     out[len] = '\0';
@@ -285,7 +285,7 @@ static bool shows_unescaped(ckpt_str s)
 
 const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_WORD_MAX])
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
+    static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
     size_t n = 0;
     bool quote = s.len == 0;
     if (s.len >= SHELL_WORD_MAX / 4 * 3 || !shows_unescaped(s))
@@ -293,16 +293,16 @@ const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, ch
     for (size_t i = 0; i < s.len; i++) {
         if (strchr(unless, s.ptr[i]))
             return otherwise;
-        quote |= !strchr(plain, s.ptr[i]);
+        quote |= !strchr(unquoted, s.ptr[i]);
     }
     if (quote)
         out[n++] = '\'';
     for (size_t i = 0; i < s.len; i++) {
-        bool end = s.ptr[i] == '\'';
+        bool is_quote = s.ptr[i] == '\'';
         if (n + 6 > SHELL_WORD_MAX)
             return otherwise;
-        memcpy(out + n, end ? "'\\''" : s.ptr + i, end ? 4 : 1);
-        n += end ? 4 : 1; /* bounded: by the line above */
+        memcpy(out + n, is_quote ? "'\\''" : s.ptr + i, is_quote ? 4 : 1);
+        n += is_quote ? 4 : 1; /* bounded: by the line above */
     }
     if (quote)
         out[n++] = '\'';
@@ -312,14 +312,14 @@ const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, ch
 
 const char *shell_path(const char *path, char out[SHELL_WORD_MAX])
 {
-    char own[SHELL_WORD_MAX];
+    char prefixed[SHELL_WORD_MAX];
     size_t n = strlen(path);
     bool option = path[0] == '-' && path[1];
-    if (!option || n + 3 > sizeof own)
+    if (!option || n + 3 > sizeof prefixed)
         return shell_word(str_of(path, n), "", "FILE", out);
-    memcpy(own, "./", 2);
-    memcpy(own + 2, path, n + 1);                           /* bounded: by the lines above */
-    return shell_word(str_of(own, n + 2), "", "FILE", out); /* bounded: likewise */
+    memcpy(prefixed, "./", 2);
+    memcpy(prefixed + 2, path, n + 1);                           /* bounded: by the lines above */
+    return shell_word(str_of(prefixed, n + 2), "", "FILE", out); /* bounded: likewise */
 }
 
 const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX])

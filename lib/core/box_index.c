@@ -8,9 +8,9 @@
 
 #include <stdlib.h>
 
-#define VISITS    256u       /* boxes that a check may compare for each box, on average … */
-#define MORE      (1u << 24) /* … and so many more in total */
-#define MAX_STACK 65536u     /* regions not compared yet */
+#define VISITS_PER_BOX 256u       /* boxes that a check may compare for each box, on average … */
+#define MORE_VISITS    (1u << 24) /* … and so many more in total */
+#define MAX_STACK      65536u     /* regions not compared yet */
 
 uint64_t box_volume(const uint64_t *box, uint32_t ndim)
 {
@@ -98,7 +98,10 @@ bool box_search_next(struct box_search *s, size_t *i)
 }
 
 /* get_max_visits - returns how many boxes a check may compare. */
-static uint64_t get_max_visits(const struct box_index *x) { return (uint64_t)x->count[0] * VISITS + MORE; }
+static uint64_t get_max_visits(const struct box_index *x)
+{
+    return (uint64_t)x->count[0] * VISITS_PER_BOX + MORE_VISITS;
+}
 
 enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b)
 {
@@ -131,8 +134,8 @@ static enum box_finding push_region(struct regions *r, const uint64_t *box)
                                                                                              : BOX_NO_MEMORY;
 }
 
-/* push_uncovered - queues the parts of REGION outside of COVER, which intersects it; REGION becomes the part
- * inside. */
+/* push_uncovered - divides REGION, which COVER intersects: queues the boxes that are outside of COVER, and
+ * makes REGION the box inside of it. */
 static enum box_finding push_uncovered(struct regions *r, uint64_t *region, const uint64_t *cover)
 {
     enum box_finding found = BOX_NONE;

@@ -10,6 +10,8 @@
 #pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
 #endif
 
+#define COUNTED_AT_ONCE (3u << 28) /* bytes; fits the 32-bit counts, and is a multiple of every block */
+
 static bool is_f6(ckpt_dtype dt) { return dt == CKPT_DT_F6_E2M3 || dt == CKPT_DT_F6_E3M2; }
 
 bool byte_histogram_supports(ckpt_dtype dt)
@@ -21,18 +23,18 @@ bool byte_histogram_supports(ckpt_dtype dt)
  * increment. */
 static void count_bytes(uint64_t *count, const unsigned char *p, size_t n)
 {
-    uint32_t part[4][256] = {{0}};
+    uint32_t counts[4][256] = {{0}};
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
         uint64_t w;
         memcpy(&w, p + i, sizeof w);
         for (unsigned k = 0; k < 8; k++)
-            part[k & 3][w >> (8 * k) & 255]++;
+            counts[k & 3][w >> (8 * k) & 255]++;
     }
     for (; i < n; i++)
-        part[0][p[i]]++;
+        counts[0][p[i]]++;
     for (unsigned b = 0; b < 256; b++)
-        count[b] += (uint64_t)part[0][b] + part[1][b] + part[2][b] + part[3][b];
+        count[b] += (uint64_t)counts[0][b] + counts[1][b] + counts[2][b] + counts[3][b];
 }
 
 static void count_float6(uint64_t *count, const unsigned char *p, size_t n)
@@ -48,10 +50,7 @@ void byte_histogram_add(struct byte_histogram *h, ckpt_dtype dt, const unsigned 
 {
     const struct dtype_info *d = dtype_info(dt);
     for (size_t left = n / d->block_elems * d->block_bytes; left;) {
-        size_t some =
-            left < 3u << 28
-                ? left
-                : 3u << 28; /* keeps the 32-bit counts from overflowing; a multiple of every block */
+        size_t some = left < COUNTED_AT_ONCE ? left : COUNTED_AT_ONCE;
         if (is_f6(dt))
             count_float6(h->count, p, some);
         else

@@ -48,9 +48,9 @@ static uint32_t half_from_float(uint32_t f)
     uint32_t sign = f >> 16 & 0x8000u, a = f & ABS32;
     if (a > INF32)
         return sign | 0x7e00u | (a >> 13 & 0x3ffu);
-    if (a >= 0x477ff000u)
+    if (a >= 0x477ff000u) /* 65520, which rounds above the largest float16 */
         return sign | 0x7c00u;
-    if (a < 0x38800000u)
+    if (a < 0x38800000u) /* 2^-14, the smallest normal float16 */
         return sign | (as_bits(float_of_bits(a) + 0.5f) - 0x3f000000u);
     return sign | ((a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
 }
@@ -59,8 +59,8 @@ static uint32_t bfloat16_from_float(uint32_t f)
 {
     if ((f & ABS32) > INF32)
         return f >> 16 | 0x40u;
-    return (f + 0x7fffu + (f >> 16 & 1u)) >>
-           16; /* unsigned: -Inf is the largest, and its low bits are 0, so this cannot wrap */
+    /* This cannot wrap: the largest bits are those of -Inf, whose low bits are 0. */
+    return (f + 0x7fffu + (f >> 16 & 1u)) >> 16;
 }
 
 static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
@@ -79,14 +79,14 @@ static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
 
 uint32_t convert_half(uint32_t h)
 {
-    uint32_t sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
-    if (rest > 0x7c00u)
-        return sign | 0x7fc00000u | (rest & 0x3ffu) << 13;
-    if (rest == 0x7c00u)
+    uint32_t sign = (h & 0x8000u) << 16, magnitude = h & 0x7fffu;
+    if (magnitude > 0x7c00u)
+        return sign | 0x7fc00000u | (magnitude & 0x3ffu) << 13;
+    if (magnitude == 0x7c00u)
         return sign | INF32;
-    if (rest >= 0x0400u)
-        return sign | ((rest << 13) + 0x38000000u);
-    return sign | as_bits((float)rest * 0x1p-24f);
+    if (magnitude >= 0x0400u)
+        return sign | ((magnitude << 13) + 0x38000000u);
+    return sign | as_bits((float)magnitude * 0x1p-24f);
 }
 
 static uint32_t float_from_double(uint64_t d)
@@ -190,6 +190,7 @@ static uint64_t f32_to_q8_0(const unsigned char *in, size_t n, unsigned char *ou
 
 /* ------------------------------------------------------------- conversion */
 
+/* shift, min_normal, magic, rebias, overflow_start; overflow_to, nan, sign_mask, no_minus_zero */
 static const struct f8_format e4m3fn = {20,   0x3c800000, 0x46800000, 0xc4000000, 0x43e80001,
                                         0x7e, 0x7f,       0x80,       false};
 static const struct f8_format e5m2 = {21,   0x38800000, 0x43000000, 0xc8000000, 0x47700000,
@@ -275,11 +276,11 @@ bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
 bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
 {
     const struct dtype_info *a = dtype_info(from), *b = dtype_info(to);
-    const struct f8_format *n = f8_format_of(to);
-    bool whole = a->klass == 'i' || a->klass == 'u' || a->klass == 'b';
-    bool small = a->klass == 'f' && a->block_bytes == 1;
+    const struct f8_format *f8_format = f8_format_of(to);
+    bool is_int = a->klass == 'i' || a->klass == 'u' || a->klass == 'b';
+    bool is_small_float = a->klass == 'f' && a->block_bytes == 1;
     if (!(is_float(to) || to == CKPT_DT_Q8_0) ||
-        !(is_float(from) || whole || small || dequantize_supports(from)))
+        !(is_float(from) || is_int || is_small_float || dequantize_supports(from)))
         return false;
     *c = (struct conversion){.from = from,
                              .to = to,
@@ -292,10 +293,10 @@ bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to
     c->unit.out = (uint16_t)(c->unit.elems / b->block_elems * b->block_bytes);
     c->k = convert_simd();
     c->overflow_end = INF32;
-    if (n) {
-        c->f8 = *n;
-        c->overflow_start = n->overflow_start;
-        c->overflow_end = n->overflow_to == 0x7cu ? INF32 : INF32 + 1;
+    if (f8_format) {
+        c->f8 = *f8_format;
+        c->overflow_start = f8_format->overflow_start;
+        c->overflow_end = f8_format->overflow_to == 0x7cu ? INF32 : INF32 + 1;
     } else {
         c->overflow_start = to == CKPT_DT_F16 ? 0x477ff000u : to == CKPT_DT_BF16 ? 0x7f7f8000u : INF32;
     }
@@ -411,10 +412,10 @@ void convert_run(const struct conversion *c, const void *in, size_t n, void *out
 {
     const unsigned char *from = in;
     unsigned char *to = out;
-    bool whole = c->in_width > 1 && c->in_elems == 1 && dtype_info(c->from)->klass != 'f';
-    bool straight = c->to == CKPT_DT_F64 && whole;
-    if (straight || c->from == c->to) {
-        straight ? integers_to_f64(c, from, n, to) : (void)memcpy(to, from, n * c->in_width);
+    bool is_int = c->in_width > 1 && c->in_elems == 1 && dtype_info(c->from)->klass != 'f';
+    bool int_to_f64 = c->to == CKPT_DT_F64 && is_int;
+    if (int_to_f64 || c->from == c->to) {
+        int_to_f64 ? integers_to_f64(c, from, n, to) : (void)memcpy(to, from, n * c->in_width);
         return;
     }
     while (n) {

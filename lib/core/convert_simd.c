@@ -51,7 +51,7 @@ AVX static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char
 {
     const __m256i abs = _mm256_set1_epi32(ABS32), inf = _mm256_set1_epi32(INF32);
     __m256i top = _mm256_setzero_si256();
-    uint32_t part[8];
+    uint32_t lanes[8];
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         __m256i x = load_256(in + 4 * i), y = load_256(in + 4 * i + 32);
@@ -62,10 +62,10 @@ AVX static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char
             r = _mm256_packus_epi32(bfloat16_or_nan(x), bfloat16_or_nan(y));
         store_256(out + 2 * i, _mm256_permute4x64_epi64(r, 0xd8));
     }
-    store_256((unsigned char *)part, top);
+    store_256((unsigned char *)lanes, top);
     uint32_t most = convert_scalar.f32_to_bf16(in + 4 * i, n - i, out + 2 * i);
     for (unsigned k = 0; k < 8; k++)
-        most = part[k] > most ? part[k] : most;
+        most = lanes[k] > most ? lanes[k] : most;
     return most;
 }
 
@@ -141,16 +141,16 @@ AVX static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t l
     const __m256i below = _mm256_set1_epi32((int)low - 1), end = _mm256_set1_epi32((int)high);
     __m256i sum = _mm256_setzero_si256();
     size_t i = 0;
-    uint32_t part[8];
+    uint32_t lanes[8];
     for (; i + 8 <= n; i += 8) {
         __m256i a = _mm256_and_si256(load_256(in + 4 * i), _mm256_set1_epi32(ABS32));
         __m256i hit = _mm256_and_si256(_mm256_cmpgt_epi32(a, below), _mm256_cmpgt_epi32(end, a));
         sum = _mm256_sub_epi32(sum, hit);
     }
-    store_256((unsigned char *)part, sum);
+    store_256((unsigned char *)lanes, sum);
     uint64_t found = convert_scalar.count_in_range(in + 4 * i, n - i, low, high);
     for (unsigned k = 0; k < 8; k++)
-        found += part[k];
+        found += lanes[k];
     return found;
 }
 

@@ -363,7 +363,7 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
                                     ckpt_error *err)
 {
     const struct copy_pool *p = user;
-    struct parallel_item whole = get_parallel_item(user, i);
+    struct parallel_item item = get_parallel_item(user, i);
     struct copy_range r = {.p = p, .number = p->picked ? p->picked[i] : i, .item = get_item(p, i)};
     struct storage *s = get_item_storage(p, &r.item);
     for (size_t k = 0; k < n; k++) {
@@ -375,7 +375,7 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
     CKPT_TRY(finish_item(&r, &(struct buffered_writer){.to = p->job->out}, err));
     if (!r.item.storage && (!s->has_crc || s->crc_checked))
         return CKPT_OK;
-    uint32_t crc = parallel_combine_crc(storage_crc_kind(s), &whole, chunks, n, 0);
+    uint32_t crc = parallel_combine_crc(storage_crc_kind(s), &item, chunks, n, 0);
     return fail_name_part(storage_compare_crc(s, crc, &p->job->reading, err), r.item.name, err);
 }
 
@@ -473,11 +473,11 @@ static struct copy_item get_only_item(const void *user, size_t i)
 ckpt_status copy_file_tail(ckpt_file *f, uint64_t from, sink *out, const ckpt_write_options *o,
                            ckpt_error *err)
 {
-    struct storage rest = {.src = f->src, .off = from, .s.nbytes = f->src->size - from};
-    const struct copy_item item = {.storage = &rest, .offset = sink_tell(out)};
+    struct storage tail = {.src = f->src, .off = from, .s.nbytes = f->src->size - from};
+    const struct copy_item item = {.storage = &tail, .offset = sink_tell(out)};
     const struct copy_job job = {
-        .out = out, .n = 1, .item = get_only_item, .user = &item, .nbytes = rest.s.nbytes, .options = o};
-    CKPT_TRY(sink_skip(out, rest.s.nbytes, err));
+        .out = out, .n = 1, .item = get_only_item, .user = &item, .nbytes = tail.s.nbytes, .options = o};
+    CKPT_TRY(sink_skip(out, tail.s.nbytes, err));
     CKPT_TRY(copy_items(&job, err));
     return file_unchanged(f, err);
 }

@@ -27,7 +27,7 @@ INLINE unsigned bits_of(unsigned number, int shift, unsigned mask) { return numb
 /* ------------------------------------------------------------------- 32 elements */
 
 /* d, (m,) (fifth bits [4],) nibbles [16]: low nibbles, then high ones. Without m, BIAS is subtracted. */
-INLINE void nibbles(const unsigned char *b, bool has_m, bool has_fifth, int bias, float *y)
+INLINE void q4_or_q5(const unsigned char *b, bool has_m, bool has_fifth, int bias, float *y)
 {
     float d = half_at(b), m = has_m ? half_at(b + 2) : 0;
     const unsigned char *q = b + (has_m ? 4 : 2);
@@ -88,8 +88,7 @@ INLINE void nvfp4(const unsigned char *b, float *y)
 INLINE void q2_k(const unsigned char *b, float *y)
 {
     float d = half_at(b + 80), m = half_at(b + 82);
-    for (int i = 0; i < 16;
-         i++) { /* sub-blocks: of each 32 bytes, those with the same shift are neighbours */
+    for (int i = 0; i < 16; i++) { /* sub-blocks; neighbours are in the same 32 bytes, with the same shift */
         const unsigned char *q = b + 16 + i / 8 * 32 + i % 2 * 16;
         float scale = d * (float)(b[i] & 15), least = m * (float)(b[i] >> 4);
         for (int l = 0; l < 16; l++)
@@ -328,10 +327,10 @@ INLINE void iq1_m(const unsigned char *b, float *y)
 INLINE bool dequantize_block(ckpt_dtype dt, const unsigned char *b, float *y)
 {
     switch (dt) {
-    case CKPT_DT_Q4_0: nibbles(b, false, false, 8, y); return true;
-    case CKPT_DT_Q4_1: nibbles(b, true, false, 0, y); return true;
-    case CKPT_DT_Q5_0: nibbles(b, false, true, 16, y); return true;
-    case CKPT_DT_Q5_1: nibbles(b, true, true, 0, y); return true;
+    case CKPT_DT_Q4_0: q4_or_q5(b, false, false, 8, y); return true;
+    case CKPT_DT_Q4_1: q4_or_q5(b, true, false, 0, y); return true;
+    case CKPT_DT_Q5_0: q4_or_q5(b, false, true, 16, y); return true;
+    case CKPT_DT_Q5_1: q4_or_q5(b, true, true, 0, y); return true;
     case CKPT_DT_Q8_0: q8_0(b, y); return true;
     case CKPT_DT_Q2_K: q2_k(b, y); return true;
     case CKPT_DT_Q3_K: q3_k(b, y); return true;

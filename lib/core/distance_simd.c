@@ -85,8 +85,8 @@ AVX INLINE void add_floats(ckpt_dtype dt, size_t width, const unsigned char *a, 
     add_tail(dt, a, b, n, t, out);
 }
 
-AVX static void avx(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
-                    const struct tolerance *t, struct distance *out)
+AVX static void distance_avx(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
+                             const struct tolerance *t, struct distance *out)
 {
     switch (dt) {
     case CKPT_DT_F64: add_doubles(a, b, n, t, out); break;
@@ -96,7 +96,7 @@ AVX static void avx(ckpt_dtype dt, const unsigned char *a, const unsigned char *
     }
 }
 
-distance_kernel *distance_best(void) { return simd_avx() ? avx : distance_scalar; }
+distance_kernel *distance_best(void) { return simd_avx() ? distance_avx : distance_scalar; }
 
 #else
 

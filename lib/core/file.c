@@ -1,4 +1,4 @@
-/* file.c - the life of a ckpt_file: made empty, filled by a format, freed whole. */
+/* file.c - makes and frees a ckpt_file, and adds what formats find in it. */
 #include "core/file.h"
 
 #include <inttypes.h>
@@ -12,13 +12,13 @@
 #include "core/python2.h"
 
 #define MIB   (UINT64_C(1) << 20)
-#define VIEWS 8u /* bytes of all views per byte of the file, by default; see ckpt.h */
+#define VIEWS 8u /* default limit: bytes of all views per byte of the file; see max_expanded in ckpt.h */
 
 static void default_limits(ckpt_limits *l)
 {
     if (!l->max_header)
         l->max_header = 256 * MIB;
-    if (l->max_header > SIZE_MAX / 4) /* what is read whole has to fit into memory, on 32 bits too */
+    if (l->max_header > SIZE_MAX / 4) /* all of it is read into memory, on 32 bits too */
         l->max_header = SIZE_MAX / 4;
     if (!l->max_tensors)
         l->max_tensors = 10000000;

@@ -59,7 +59,7 @@ bool gather_split(struct gather *g, uint64_t n)
     return fits;
 }
 
-void gather_run(struct gather *g, uint64_t n)
+void gather_set_run(struct gather *g, uint64_t n)
 {
     g->ndim = 1;
     g->dim[0] = (struct gather_dim){n, 1, 1};
@@ -169,7 +169,7 @@ struct gather_box {
     uint64_t span, steps;
 };
 
-static void box_add_dim(struct gather_box *b, struct gather_dim d)
+static void add_box_dim(struct gather_box *b, struct gather_dim d)
 {
     if (d.n == 1)
         return;
@@ -179,8 +179,8 @@ static void box_add_dim(struct gather_box *b, struct gather_dim d)
     b->dim[k] = d;
 }
 
-/* box_split - sets the piece of B: the dimensions and steps that one read of at most WINDOW bytes takes. */
-static void box_split(struct gather_box *b, size_t width)
+/* choose_piece - sets the piece of B: the dimensions and steps that a read of at most WINDOW bytes covers. */
+static void choose_piece(struct gather_box *b, size_t width)
 {
     uint64_t max = WINDOW / width;
     b->span = b->steps = 1;
@@ -268,9 +268,9 @@ static uint64_t make_block(const struct gather *g, uint64_t first, uint64_t coun
     struct gather_dim d = g->dim[k];
     uint64_t left = d.n - first / d.out % d.n;
     d.n = count / d.out < left ? count / d.out : left;
-    box_add_dim(b, d);
+    add_box_dim(b, d);
     for (uint32_t j = k + 1; j < g->ndim; j++)
-        box_add_dim(b, g->dim[j]);
+        add_box_dim(b, g->dim[j]);
     return d.n * d.out;
 }
 
@@ -279,8 +279,8 @@ ckpt_status gather_copy(struct gather *g, unsigned char *out, ckpt_error *err)
     struct gather_box b;
     b.ndim = 0;
     for (uint32_t k = 0; k < g->ndim; k++)
-        box_add_dim(&b, g->dim[k]);
-    box_split(&b, g->width);
+        add_box_dim(&b, g->dim[k]);
+    choose_piece(&b, g->width);
     return copy_box(g, &b, 0, out, err);
 }
 
@@ -290,7 +290,7 @@ ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsign
         struct gather_box b;
         uint64_t from;
         uint64_t n = make_block(g, first, count, &b, &from);
-        box_split(&b, g->width);
+        choose_piece(&b, g->width);
         CKPT_TRY(copy_box(g, &b, from, out, err));
         first += n;
         count -= n;

@@ -26,8 +26,8 @@ struct gather {
 bool gather_init(struct gather *g, const ckpt_tensor *t);
 /* gather_split - splits each element of G into N consecutive units; false: as for gather_init. */
 bool gather_split(struct gather *g, uint64_t n);
-/* gather_run - makes G a run of N units that are contiguous in the storage. */
-void gather_run(struct gather *g, uint64_t n);
+/* gather_set_run - makes G a run of N units that are contiguous in the storage. */
+void gather_set_run(struct gather *g, uint64_t n);
 void gather_free(struct gather *g);
 /* gather_is_run - returns true if the elements are contiguous in the storage. */
 bool gather_is_run(const struct gather *g);

@@ -30,26 +30,26 @@ static uint32_t next_pattern_char(struct glob_pattern g, size_t *pos)
 
 /* is_in_set - returns true if CP is in the set that opens at *POS. Moves *POS after its `]`. A set that is
  * never closed is a literal `[`: *POS moves after it and CP is compared with it. */
-static bool is_in_set(struct glob_pattern p, size_t *pos, uint32_t cp)
+static bool is_in_set(struct glob_pattern g, size_t *pos, uint32_t cp)
 {
-    ckpt_str g = p.s;
+    ckpt_str glob = g.s;
     size_t at = *pos + 1;
-    bool not = at < g.len && g.ptr[at] == '!', found = false;
-    at += not ;
-    for (bool first = true; at < g.len && (first || g.ptr[at] != ']'); first = false) {
-        uint32_t low = next_pattern_char(p, &at), high = low;
-        if (at + 1 < g.len && g.ptr[at] == '-' && g.ptr[at + 1] != ']') {
+    bool negated = at < glob.len && glob.ptr[at] == '!', found = false;
+    at += negated;
+    for (bool first = true; at < glob.len && (first || glob.ptr[at] != ']'); first = false) {
+        uint32_t low = next_pattern_char(g, &at), high = low;
+        if (at + 1 < glob.len && glob.ptr[at] == '-' && glob.ptr[at + 1] != ']') {
             at++;
-            high = next_pattern_char(p, &at);
+            high = next_pattern_char(g, &at);
         }
         found |= low <= cp && cp <= high;
     }
-    if (at >= g.len) {
+    if (at >= glob.len) {
         ++*pos;
         return cp == '[';
     }
     *pos = at + 1;
-    return found != not ;
+    return found != negated;
 }
 
 /* match_one - returns true if the character at NAME[*J] matches the element of the pattern at *I, which is
@@ -69,21 +69,21 @@ static bool match_one(struct glob_pattern g, size_t *i, ckpt_str name, size_t *j
 static bool matches_glob(struct glob_pattern g, ckpt_str name)
 {
     ckpt_str glob = g.s;
-    size_t i = 0, j = 0, star = SIZE_MAX,
-           run_end = 0; /* the position after the last `*`; the end of its run in NAME */
+    size_t i = 0, j = 0;                  /* in the pattern; in NAME */
+    size_t star = SIZE_MAX, star_end = 0; /* after the last `*`; the end of what it matches in NAME */
     while (j < name.len) {
         if (i < glob.len && glob.ptr[i] == '*') {
             star = ++i;
-            run_end = j;
+            star_end = j;
             continue;
         }
         if (i < glob.len && match_one(g, &i, name, &j))
             continue;
         if (star == SIZE_MAX)
             return false;
-        next_char(name, &run_end, false);
+        next_char(name, &star_end, false);
         i = star;
-        j = run_end;
+        j = star_end;
     }
     while (i < glob.len && glob.ptr[i] == '*')
         i++;

@@ -190,15 +190,15 @@ void moments_merge(struct moments *m, const struct moments *b)
         m->squares = b->squares;
         return;
     }
-    double n = (double)m->finite, part = (double)b->finite / n, delta = b->mean - a.mean;
+    double n = (double)m->finite, weight = (double)b->finite / n, delta = b->mean - a.mean;
     m->min = b->min < a.min ? b->min + 0.0 : a.min;
     m->max = b->max > a.max ? b->max + 0.0 : a.max;
     m->squares += b->squares;
-    m->m2 += b->m2 + delta * delta * ((double)a.finite * part);
+    m->m2 += b->m2 + delta * delta * ((double)a.finite * weight);
     if (isfinite(delta))
-        m->mean += delta * part;
+        m->mean += delta * weight;
     else
-        m->mean = a.mean * ((double)a.finite / n) + b->mean * part;
+        m->mean = a.mean * ((double)a.finite / n) + b->mean * weight;
 }
 
 /* ------------------------------------------------------------------- choosing */

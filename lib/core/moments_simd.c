@@ -123,7 +123,8 @@ AVX INLINE void add_floats(ckpt_dtype dt, size_t width, const unsigned char *p, 
     add_tail(dt, p, n, shift, out);
 }
 
-AVX static void avx(ckpt_dtype dt, const unsigned char *p, size_t n, double shift, struct moment_sums *out)
+AVX static void moments_avx(ckpt_dtype dt, const unsigned char *p, size_t n, double shift,
+                            struct moment_sums *out)
 {
     switch (dt) {
     case CKPT_DT_F64: add_doubles(p, n, shift, out); break;
@@ -133,7 +134,7 @@ AVX static void avx(ckpt_dtype dt, const unsigned char *p, size_t n, double shif
     }
 }
 
-moments_kernel *moments_best(void) { return simd_avx() ? avx : moments_scalar; }
+moments_kernel *moments_best(void) { return simd_avx() ? moments_avx : moments_scalar; }
 
 #else
 

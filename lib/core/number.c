@@ -92,45 +92,44 @@ static void decode_blocks(ckpt_dtype dt, const unsigned char *in, size_t n, doub
     }
 }
 
-#define EACH(width, expr)                                                                                    \
+#define DECODE_EACH(width, expr)                                                                             \
     for (size_t i = 0; i < n; i++) {                                                                         \
         const unsigned char *p = in + i * (width);                                                           \
         out[i] = (expr);                                                                                     \
-    }                                                                                                        \
-    break
+    }
 
 void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out)
 {
     size_t n = elems;
     switch (dt) {
-    case CKPT_DT_C128: n = elems * 2; EACH(8, load_f64(p));
-    case CKPT_DT_F64: EACH(8, load_f64(p));
-    case CKPT_DT_C64: n = elems * 2; EACH(4, load_f32(p));
-    case CKPT_DT_F32: EACH(4, load_f32(p));
-    case CKPT_DT_C32: n = elems * 2; EACH(2, load_f16(p));
-    case CKPT_DT_F16: EACH(2, load_f16(p));
-    case CKPT_DT_BC32: n = elems * 2; EACH(2, load_bf16(p));
-    case CKPT_DT_BF16: EACH(2, load_bf16(p));
+    case CKPT_DT_C128: n = elems * 2; DECODE_EACH(8, load_f64(p)) break;
+    case CKPT_DT_F64: DECODE_EACH(8, load_f64(p)) break;
+    case CKPT_DT_C64: n = elems * 2; DECODE_EACH(4, load_f32(p)) break;
+    case CKPT_DT_F32: DECODE_EACH(4, load_f32(p)) break;
+    case CKPT_DT_C32: n = elems * 2; DECODE_EACH(2, load_f16(p)) break;
+    case CKPT_DT_F16: DECODE_EACH(2, load_f16(p)) break;
+    case CKPT_DT_BC32: n = elems * 2; DECODE_EACH(2, load_bf16(p)) break;
+    case CKPT_DT_BF16: DECODE_EACH(2, load_bf16(p)) break;
     case CKPT_DT_F4: decode_f4(in, n, out); break;
     case CKPT_DT_F6_E2M3: decode_f6(CKPT_DT_F6_E2M3_BYTE, in, n, out); break;
     case CKPT_DT_F6_E3M2: decode_f6(CKPT_DT_F6_E3M2_BYTE, in, n, out); break;
-    case CKPT_DT_I64: EACH(8, (double)(int64_t)load_u64le(p));
-    case CKPT_DT_U64: EACH(8, (double)load_u64le(p));
+    case CKPT_DT_I64: DECODE_EACH(8, (double)(int64_t)load_u64le(p)) break;
+    case CKPT_DT_U64: DECODE_EACH(8, (double)load_u64le(p)) break;
     case CKPT_DT_I32:
-    case CKPT_DT_QI32: EACH(4, (double)(int32_t)load_u32le(p));
-    case CKPT_DT_U32: EACH(4, (double)load_u32le(p));
-    case CKPT_DT_I16: EACH(2, (double)(int16_t)load_u16le(p));
+    case CKPT_DT_QI32: DECODE_EACH(4, (double)(int32_t)load_u32le(p)) break;
+    case CKPT_DT_U32: DECODE_EACH(4, (double)load_u32le(p)) break;
+    case CKPT_DT_I16: DECODE_EACH(2, (double)(int16_t)load_u16le(p)) break;
     case CKPT_DT_U16:
-    case CKPT_DT_BITS16: EACH(2, (double)load_u16le(p));
+    case CKPT_DT_BITS16: DECODE_EACH(2, (double)load_u16le(p)) break;
     case CKPT_DT_I8:
-    case CKPT_DT_QI8: EACH(1, (double)(int8_t)*p);
+    case CKPT_DT_QI8: DECODE_EACH(1, (double)(int8_t)*p) break;
     case CKPT_DT_U8:
     case CKPT_DT_QU8:
     case CKPT_DT_BITS8:
     case CKPT_DT_BITS1X8:
     case CKPT_DT_BITS2X4:
-    case CKPT_DT_BITS4X2: EACH(1, (double)*p);
-    case CKPT_DT_BOOL: EACH(1, *p ? 1.0 : 0.0);
+    case CKPT_DT_BITS4X2: DECODE_EACH(1, (double)*p) break;
+    case CKPT_DT_BOOL: DECODE_EACH(1, *p ? 1.0 : 0.0) break;
     case CKPT_DT_QU4X2: decode_packed(2, in, n, out); break;
     case CKPT_DT_QU2X4: decode_packed(4, in, n, out); break;
     case CKPT_DT_NONE:

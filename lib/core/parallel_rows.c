@@ -72,7 +72,7 @@ struct parallel_context {
 
 struct group_builder {
     uint32_t *parent;          /* by item: an earlier one of its group, or itself if it is the first */
-    uint32_t *owner, *owner_b; /* storage -> the first item that reads it */
+    uint32_t *owner, *other_owner; /* storage -> the first item that reads it */
 };
 
 /* find_leader - returns the first item of the group of item I. */
@@ -317,7 +317,7 @@ static ckpt_status group_rows(struct parallel_state *t, struct group_builder *j,
                               ckpt_file *other, ckpt_error *err)
 {
     uint32_t n = (uint32_t)t->job->n;
-    if (!j->parent || !j->owner || !j->owner_b || !t->order)
+    if (!j->parent || !j->owner || !j->other_owner || !t->order)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++)
         j->parent[i] = i;
@@ -327,7 +327,7 @@ static ckpt_status group_rows(struct parallel_state *t, struct group_builder *j,
             continue;
         join_group(j, j->owner, i, file, x.row);
         if (other)
-            join_group(j, other == file ? j->owner : j->owner_b, i, other, x.other_row);
+            join_group(j, other == file ? j->owner : j->other_owner, i, other, x.other_row);
     }
     return list_groups(t, j->parent, err);
 }
@@ -346,7 +346,7 @@ static ckpt_status make_groups(struct parallel_state *t, ckpt_error *err)
         st = group_rows(t, &j, x.file, x.other, err);
         free(j.parent);
         free(j.owner);
-        free(j.owner_b);
+        free(j.other_owner);
     }
     if (st == CKPT_OK)
         st = split_groups(t, err);
@@ -409,10 +409,10 @@ static void report_or_cancel(struct parallel_state *t, struct pool *p)
 
 static void show_progress(struct parallel_state *t, struct pool *p)
 {
-    uint64_t moved = atomic_load_explicit(&t->bytes_done, memory_order_relaxed);
+    uint64_t done = atomic_load_explicit(&t->bytes_done, memory_order_relaxed);
     const struct parallel_job *s = t->job;
-    moved = moved < t->total ? moved : t->total;
-    if (!t->stopped && s->progress && s->progress(s->progress_user, moved, t->total))
+    done = done < t->total ? done : t->total;
+    if (!t->stopped && s->progress && s->progress(s->progress_user, done, t->total))
         t->stopped = true;
     if (t->stopped)
         pool_cancel(p);

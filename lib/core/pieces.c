@@ -275,22 +275,22 @@ static ckpt_status copy_overlapping(const struct assembled *s, const uint64_t *b
                                     unsigned char *out, ckpt_error *err)
 {
     struct box_search found;
-    uint32_t(*turn)[2] = NULL; /* of each piece its number, and its box */
+    uint32_t(*boxes)[2] = NULL; /* of each piece its number, and its box */
     size_t i, n = 0, cap = 0;
     bool ok = true;
     box_search_begin(&found, &s->index, box);
     while (ok && box_search_next(&found, &i)) {
         const uint32_t one[2] = {s->number[i], (uint32_t)i};
-        ok = arena_push(NULL, &turn, &n, &cap, one, sizeof one);
+        ok = arena_push(NULL, &boxes, &n, &cap, one, sizeof one);
     }
     if (ok && n)
-        qsort(turn, n, sizeof *turn, compare_descending);
+        qsort(boxes, n, sizeof *boxes, compare_descending);
     ckpt_status st = ok ? CKPT_OK : fail_memory(err);
     for (size_t k = 0; st == CKPT_OK && k < n; k++) {
-        uint64_t to = get_intersection(s, turn[k][1], box, g);
+        uint64_t to = get_intersection(s, boxes[k][1], box, g);
         st = gather_copy(g, out + to, err);
     }
-    free(turn);
+    free(boxes);
     return st;
 }
 

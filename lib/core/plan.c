@@ -1,6 +1,5 @@
 /* plan.c - a plan has edits of the value graph of a file. The file does not change, so several plans may
  * share it. */
-#include "base/utf8.h"
 #include "core/plan.h"
 
 #include <stdarg.h>
@@ -9,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "core/convert.h"
 #include "core/dtype.h"
 

@@ -17,9 +17,9 @@ struct repr_decimal {
 static bool rounds_to_half(double y, double x)
 {
     int exponent;
-    double part = frexp(fabs(x), &exponent);
+    double fraction = frexp(fabs(x), &exponent);
     double above = ldexp(1.0, exponent < -13 ? -24 : exponent - 11);
-    double below = part == 0.5 && exponent > -13 ? above / 2 : above;
+    double below = fraction == 0.5 && exponent > -13 ? above / 2 : above;
     double off = x < 0 ? x - y : y - x;
     bool even = fmod(x / above, 2) == 0;
     return (off < above / 2 && -off < below / 2) || (even && (off == above / 2 || -off == below / 2));
@@ -125,16 +125,16 @@ size_t repr_big(ckpt_str le, char out[REPR_BIG_ROOM])
     char digits[REPR_BIG_ROOM];
     size_t n = 0, len = 0;
     do {
-        uint64_t rest = 0;
+        uint64_t remainder = 0;
         for (size_t i = m.n; i-- > 0;) {
-            rest = rest << 32 | m.limbs[i];
-            m.limbs[i] = (uint32_t)(rest / 1000000000);
-            rest %= 1000000000;
+            remainder = remainder << 32 | m.limbs[i];
+            m.limbs[i] = (uint32_t)(remainder / 1000000000);
+            remainder %= 1000000000;
         }
         while (m.n && m.limbs[m.n - 1] == 0)
             m.n--;
-        for (int k = 0; k < 9 && (m.n || rest || n == 0); k++, rest /= 10)
-            digits[n++] = (char)('0' + rest % 10);
+        for (int k = 0; k < 9 && (m.n || remainder || n == 0); k++, remainder /= 10)
+            digits[n++] = (char)('0' + remainder % 10);
     } while (m.n);
     if (m.negative)
         out[len++] = '-';

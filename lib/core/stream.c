@@ -14,16 +14,16 @@
 struct row_reader {
     const ckpt_tensor *t;
     struct storage *st;
-    uint64_t total; /* units of g.width bytes: elements, or bytes of packed types */
-    uint32_t whole; /* units in a block, because stream_next returns whole blocks */
-    bool is_run;    /* its elements are contiguous */
+    uint64_t total;       /* units of g.width bytes: elements, or bytes of packed types */
+    uint32_t block_units; /* units in a block, because stream_next returns whole blocks */
+    bool is_run;          /* its elements are contiguous */
     struct gather g;
     struct elements e;
     struct window *window; /* contiguous rows are read through it; NULL: directly */
 };
 
 struct stream {
-    struct row_reader l;
+    struct row_reader row;
     struct stream_options opts;
     uint64_t next, end; /* units: the next to read, and the end */
     bool is_range;      /* stream_open_range: the CRC is left to the caller */
@@ -42,99 +42,99 @@ static ckpt_status fail_no_bytes(const ckpt_tensor *t, ckpt_error *err)
                 ckpt_kind_name((ckpt_kind)t->kind));
 }
 
-static ckpt_status fail_outside_storage(const struct row_reader *l, ckpt_error *err)
+static ckpt_status fail_outside_storage(const struct row_reader *r, ckpt_error *err)
 {
-    return fail(err, CKPT_EFORMAT, source_pos(l->st->src, l->st->off),
-                "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"", l->st->s.nbytes,
-                STR_ARG(l->st->s.key));
+    return fail(err, CKPT_EFORMAT, source_pos(r->st->src, r->st->off),
+                "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"", r->st->s.nbytes,
+                STR_ARG(r->st->s.key));
 }
 
 /* open_run - opens a row whose elements are contiguous, packed types included. */
-static ckpt_status open_run(struct row_reader *l, const struct dtype_info *d, ckpt_error *err)
+static ckpt_status open_run(struct row_reader *r, const struct dtype_info *d, ckpt_error *err)
 {
     uint64_t off = 0;
-    if (l->t->storage_offset && !tensor_bytes(l->t, l->t->storage_offset, &off))
+    if (r->t->storage_offset && !tensor_bytes(r->t, r->t->storage_offset, &off))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "begins inside {=a byte}: {offset %" PRIu64 " of %s}", l->t->storage_offset, d->name);
-    l->is_run = true;
+                    "begins inside {=a byte}: {offset %" PRIu64 " of %s}", r->t->storage_offset, d->name);
+    r->is_run = true;
     if (d->block_elems != 1) {
-        l->g.width = 1;
-        l->total = l->t->nbytes;
-        l->whole = d->block_bytes;
+        r->g.width = 1;
+        r->total = r->t->nbytes;
+        r->block_units = d->block_bytes;
     }
-    if (!range_within(off, l->t->nbytes, l->st->s.nbytes))
-        return fail_outside_storage(l, err);
-    return checked_add(l->st->off, off, &l->g.data_offset) ? CKPT_OK : fail_outside_storage(l, err);
+    if (!range_within(off, r->t->nbytes, r->st->s.nbytes))
+        return fail_outside_storage(r, err);
+    return checked_add(r->st->off, off, &r->g.data_offset) ? CKPT_OK : fail_outside_storage(r, err);
 }
 
-static ckpt_status open_strided(struct row_reader *l, const struct dtype_info *d, ckpt_error *err)
+static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d, ckpt_error *err)
 {
     uint64_t end, bytes, off;
     if (d->block_elems != 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
-    if (!row_end(l->t, &end) || !tensor_bytes(l->t, end, &bytes) || bytes > l->st->s.nbytes ||
-        !tensor_bytes(l->t, l->t->storage_offset, &off) || !checked_add(l->st->off, off, &l->g.data_offset))
-        return fail_outside_storage(l, err);
+    if (!row_end(r->t, &end) || !tensor_bytes(r->t, end, &bytes) || bytes > r->st->s.nbytes ||
+        !tensor_bytes(r->t, r->t->storage_offset, &off) || !checked_add(r->st->off, off, &r->g.data_offset))
+        return fail_outside_storage(r, err);
     return CKPT_OK;
 }
 
 /* split_elements - splits elements of a numpy dtype that has no size of its own: the units are those that
  * byte order applies to, or bytes. */
-static ckpt_status split_elements(struct row_reader *l, ckpt_error *err)
+static ckpt_status split_elements(struct row_reader *r, ckpt_error *err)
 {
-    uint32_t unit = l->st->swap > 1 ? l->st->swap : 1;
-    uint64_t size = l->t->elements ? l->t->nbytes / l->t->elements : 0;
+    uint32_t unit = r->st->swap > 1 ? r->st->swap : 1;
+    uint64_t size = r->t->elements ? r->t->nbytes / r->t->elements : 0;
     if (size % unit != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "its storage is big-endian in units of {=%u bytes}, its elements have {%" PRIu64 "}",
                     unit, size);
-    if (tensor_is_string(l->t))
-        gather_run(&l->g, l->t->nbytes);
-    else if (!gather_split(&l->g, size / unit))
+    if (tensor_is_string(r->t))
+        gather_set_run(&r->g, r->t->nbytes);
+    else if (!gather_split(&r->g, size / unit))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 bytes}");
-    l->g.width = unit;
-    l->total = l->t->nbytes / unit;
+    r->g.width = unit;
+    r->total = r->t->nbytes / unit;
     return CKPT_OK;
 }
 
-static ckpt_status open_row(struct row_reader *l, struct table *t, uint32_t row, ckpt_error *err)
+static ckpt_status open_row(struct row_reader *r, struct table *t, uint32_t row, ckpt_error *err)
 {
-    *l = (struct row_reader){0};
+    *r = (struct row_reader){0};
     if (row >= t->nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %" PRIu32, row);
-    l->t = &t->rows[row].t;
-    if (!l->t->has_data || l->t->storage >= t->nstorages)
-        return fail_no_bytes(l->t, err);
-    l->st = &t->storages[l->t->storage];
-    const struct dtype_info *d = dtype_info((ckpt_dtype)l->t->dtype);
-    if (!gather_init(&l->g, l->t))
+    r->t = &t->rows[row].t;
+    if (!r->t->has_data || r->t->storage >= t->nstorages)
+        return fail_no_bytes(r->t, err);
+    r->st = &t->storages[r->t->storage];
+    const struct dtype_info *d = dtype_info((ckpt_dtype)r->t->dtype);
+    if (!gather_init(&r->g, r->t))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 elements}");
-    l->g.src = l->st->src;
-    l->g.width = d->block_bytes ? d->block_bytes : 1;
-    l->total = l->t->elements;
-    l->whole = 1;
-    if (l->t->dtype == CKPT_DT_NP)
-        CKPT_TRY(split_elements(l, err));
-    if (l->total == 0) {
-        l->is_run = true;
+    r->g.src = r->st->src;
+    r->g.width = d->block_bytes ? d->block_bytes : 1;
+    r->total = r->t->elements;
+    r->block_units = 1;
+    if (r->t->dtype == CKPT_DT_NP)
+        CKPT_TRY(split_elements(r, err));
+    if (r->total == 0) {
+        r->is_run = true;
         return CKPT_OK;
     }
-    if (!l->st->src)
-        return fail_no_bytes(l->t, err);
-    CKPT_TRY(gather_is_run(&l->g) ? open_run(l, d, err) : open_strided(l, d, err));
-    return elements_init(&l->e, (ckpt_dtype)l->t->dtype, l->g.width, l->st->swap, l->t->conj, l->t->neg, err);
+    if (!r->st->src)
+        return fail_no_bytes(r->t, err);
+    CKPT_TRY(gather_is_run(&r->g) ? open_run(r, d, err) : open_strided(r, d, err));
+    return elements_init(&r->e, (ckpt_dtype)r->t->dtype, r->g.width, r->st->swap, r->t->conj, r->t->neg, err);
 }
 
 /* read_units - reads COUNT units from FIRST, as they are stored. */
-static ckpt_status read_units(struct row_reader *l, uint64_t first, uint64_t count, unsigned char *out,
+static ckpt_status read_units(struct row_reader *r, uint64_t first, uint64_t count, unsigned char *out,
                               ckpt_error *err)
 {
-    uint64_t at = l->g.data_offset + first * l->g.width;
-    size_t n = (size_t)(count * l->g.width);
-    if (!l->is_run)
-        return gather_read(&l->g, first, count, out, err);
-    return l->window ? window_read(l->window, l->g.src, at, out, n, err)
-                     : source_read(l->g.src, at, out, n, err);
+    uint64_t at = r->g.data_offset + first * r->g.width;
+    size_t n = (size_t)(count * r->g.width);
+    if (!r->is_run)
+        return gather_read(&r->g, first, count, out, err);
+    return r->window ? window_read(r->window, r->g.src, at, out, n, err)
+                     : source_read(r->g.src, at, out, n, err);
 }
 
 ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *o,
@@ -173,9 +173,9 @@ ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct st
     return storage_compare_crc(st, crc, o, err);
 }
 
-static bool covers_storage(const struct row_reader *l)
+static bool covers_storage(const struct row_reader *r)
 {
-    return l->is_run && l->total && l->g.data_offset == l->st->off && l->t->nbytes == l->st->s.nbytes;
+    return r->is_run && r->total && r->g.data_offset == r->st->off && r->t->nbytes == r->st->s.nbytes;
 }
 
 ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err)
@@ -191,30 +191,30 @@ ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt
 
 static void choose_window(struct stream *s)
 {
-    bool blocks = s->l.is_run && s->l.g.src && s->l.g.src->block;
-    s->l.window = s->opts.window ? s->opts.window : blocks ? &s->own_window : NULL;
+    bool blocks = s->row.is_run && s->row.g.src && s->row.g.src->block;
+    s->row.window = s->opts.window ? s->opts.window : blocks ? &s->own_window : NULL;
 }
 
 static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
 {
-    CKPT_TRY(open_row(&s->l, t, row, err));
+    CKPT_TRY(open_row(&s->row, t, row, err));
     choose_window(s);
-    CKPT_TRY(stream_check_limit(t, s->l.t, err));
-    const struct row_reader *l = &s->l;
-    s->end = l->total;
-    s->checks_crc = has_unchecked_crc(l->st) && covers_storage(l);
+    CKPT_TRY(stream_check_limit(t, s->row.t, err));
+    const struct row_reader *r = &s->row;
+    s->end = r->total;
+    s->checks_crc = has_unchecked_crc(r->st) && covers_storage(r);
     if (!s->checks_crc)
-        CKPT_TRY(storage_check_crc(t, l->t->storage, &s->opts, err));
-    if (l->is_run && l->total * l->g.width > STREAM_CHUNK)
-        source_sequential(l->g.src);
-    if (l->is_run)
+        CKPT_TRY(storage_check_crc(t, r->t->storage, &s->opts, err));
+    if (r->is_run && r->total * r->g.width > STREAM_CHUNK)
+        source_sequential(r->g.src);
+    if (r->is_run)
         return CKPT_OK;
-    size_t max = gather_block_size(&l->g);
-    uint64_t period = gather_period(&l->g);
-    s->block_cap = l->total < max / l->g.width ? (size_t)l->total * l->g.width : max - max % l->g.width;
-    s->repeats = period && period <= s->block_cap / l->g.width;
+    size_t max = gather_block_size(&r->g);
+    uint64_t period = gather_period(&r->g);
+    s->block_cap = r->total < max / r->g.width ? (size_t)r->total * r->g.width : max - max % r->g.width;
+    s->repeats = period && period <= s->block_cap / r->g.width;
     if (s->repeats)
-        s->block_cap -= s->block_cap % (size_t)(period * l->g.width); /* bounded: it fits the block */
+        s->block_cap -= s->block_cap % (size_t)(period * r->g.width); /* bounded: it fits the block */
     s->block = malloc(s->block_cap);
     return s->block ? CKPT_OK : fail_memory(err);
 }
@@ -238,10 +238,10 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
 
 bool stream_is_run(struct table *t, uint32_t row)
 {
-    struct row_reader l;
-    bool is_run = open_row(&l, t, row, NULL) == CKPT_OK && l.is_run && l.total == l.t->elements &&
-                  l.st->src && !l.st->src->serial && (!has_unchecked_crc(l.st) || covers_storage(&l));
-    gather_free(&l.g);
+    struct row_reader r;
+    bool is_run = open_row(&r, t, row, NULL) == CKPT_OK && r.is_run && r.total == r.t->elements &&
+                  r.st->src && !r.st->src->serial && (!has_unchecked_crc(r.st) || covers_storage(&r));
+    gather_free(&r.g);
     return is_run;
 }
 
@@ -251,8 +251,8 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
     stream *s = calloc(1, sizeof *s);
     if (!s)
         return fail_memory(err);
-    ckpt_status st = open_row(&s->l, t, row, err);
-    if (st == CKPT_OK && !range_within(first, count, s->l.total))
+    ckpt_status st = open_row(&s->row, t, row, err);
+    if (st == CKPT_OK && !range_within(first, count, s->row.total))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the range ends after the last element");
     if (st != CKPT_OK) {
         stream_close(s);
@@ -260,10 +260,10 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
     }
     s->is_range = true;
     choose_window(s);
-    s->checks_crc = has_unchecked_crc(s->l.st);
+    s->checks_crc = has_unchecked_crc(s->row.st);
     s->next = first;
     s->end = first + count; /* bounded: range_within */
-    source_sequential(s->l.g.src);
+    source_sequential(s->row.g.src);
     *out = s;
     return CKPT_OK;
 }
@@ -272,51 +272,51 @@ uint32_t stream_crc(const stream *s) { return s->crc; }
 
 static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_error *err)
 {
-    struct row_reader *l = &s->l;
-    size_t n = (size_t)(units * l->g.width);
-    CKPT_TRY(read_units(l, s->next, units, out, err));
+    struct row_reader *r = &s->row;
+    size_t n = (size_t)(units * r->g.width);
+    CKPT_TRY(read_units(r, s->next, units, out, err));
     if (!s->checks_crc || s->crc_deferred)
         return CKPT_OK;
-    s->crc = crc_update(storage_crc_kind(l->st), s->crc, out, n);
+    s->crc = crc_update(storage_crc_kind(r->st), s->crc, out, n);
     return s->is_range || s->next + units < s->end ? CKPT_OK
-                                                   : storage_compare_crc(l->st, s->crc, &s->opts, err);
+                                                   : storage_compare_crc(r->st, s->crc, &s->opts, err);
 }
 
 /* refill_block - gathers the next block of elements. */
 static ckpt_status refill_block(stream *s, ckpt_error *err)
 {
-    struct row_reader *l = &s->l;
-    uint64_t units = s->block_cap / l->g.width;
-    if (units > l->total - s->next)
-        units = l->total - s->next;
+    struct row_reader *r = &s->row;
+    uint64_t units = s->block_cap / r->g.width;
+    if (units > r->total - s->next)
+        units = r->total - s->next;
     s->block_at = s->block_len = 0;
     if (!s->repeats || !s->block_filled)
-        CKPT_TRY(read_units(l, s->next, units, s->block, err));
+        CKPT_TRY(read_units(r, s->next, units, s->block, err));
     s->block_filled = true;
-    s->block_len = (size_t)(units * l->g.width);
+    s->block_len = (size_t)(units * r->g.width);
     return CKPT_OK;
 }
 
 static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t *got, ckpt_error *err)
 {
-    struct row_reader *l = &s->l;
-    uint64_t units = cap / l->g.width;
-    units -= units % l->whole;
+    struct row_reader *r = &s->row;
+    uint64_t units = cap / r->g.width;
+    units -= units % r->block_units;
     if (units > s->end - s->next)
         units = s->end - s->next;
-    if (l->is_run) {
+    if (r->is_run) {
         CKPT_TRY(next_run(s, out, units, err));
     } else {
         if (s->block_at == s->block_len)
             CKPT_TRY(refill_block(s, err));
-        uint64_t ready = (s->block_len - s->block_at) / l->g.width;
+        uint64_t ready = (s->block_len - s->block_at) / r->g.width;
         units = units < ready ? units : ready;
-        memcpy(out, s->block + s->block_at, (size_t)(units * l->g.width));
-        s->block_at += (size_t)(units * l->g.width);
+        memcpy(out, s->block + s->block_at, (size_t)(units * r->g.width));
+        s->block_at += (size_t)(units * r->g.width);
     }
-    *got = (size_t)(units * l->g.width);
+    *got = (size_t)(units * r->g.width);
     s->next += units;
-    elements_apply(&l->e, out, *got);
+    elements_apply(&r->e, out, *got);
     return CKPT_OK;
 }
 
@@ -325,93 +325,93 @@ ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_erro
     *got = 0;
     if (s->next == s->end)
         return CKPT_OK;
-    if (cap / s->l.g.width < s->l.whole)
+    if (cap / s->row.g.width < s->row.block_units)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a buffer of %zu bytes holds no element", cap);
     return next_chunk(s, out, cap, got, err);
 }
 
 bool stream_checks_crc(const stream *s)
 {
-    return s->checks_crc && !s->l.e.swap && s->l.e.negation == NEGATE_NOT;
+    return s->checks_crc && !s->row.e.swap && s->row.e.negation == NEGATE_NOT;
 }
 
 void stream_defer_crc(stream *s) { s->crc_deferred = true; }
 
-enum crc_kind stream_crc_kind(const stream *s) { return storage_crc_kind(s->l.st); }
+enum crc_kind stream_crc_kind(const stream *s) { return storage_crc_kind(s->row.st); }
 
 ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err)
 {
     s->crc = crc;
-    return s->is_range ? CKPT_OK : storage_compare_crc(s->l.st, crc, &s->opts, err);
+    return s->is_range ? CKPT_OK : storage_compare_crc(s->row.st, crc, &s->opts, err);
 }
 
 void stream_close(stream *s)
 {
     if (!s)
         return;
-    gather_free(&s->l.g);
+    gather_free(&s->row.g);
     window_close(&s->own_window);
     free(s->block);
     free(s);
 }
 
-static ckpt_status read_elements(struct row_reader *l, uint64_t first, uint64_t count, void *out,
+static ckpt_status read_elements(struct row_reader *r, uint64_t first, uint64_t count, void *out,
                                  ckpt_error *err)
 {
     size_t n;
     uint64_t bytes;
-    if (!range_within(first, count, l->total) || !checked_mul(count, l->g.width, &bytes) ||
+    if (!range_within(first, count, r->total) || !checked_mul(count, r->g.width, &bytes) ||
         !checked_size(bytes, &n))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "%" PRIu64 " elements from element %" PRIu64 " on are asked for; the tensor has %" PRIu64,
-                    count, first, l->total);
+                    count, first, r->total);
     if (count == 0)
         return CKPT_OK;
-    CKPT_TRY(read_units(l, first, count, out, err));
-    elements_apply(&l->e, out, n);
+    CKPT_TRY(read_units(r, first, count, out, err));
+    elements_apply(&r->e, out, n);
     return CKPT_OK;
 }
 
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err)
 {
-    struct row_reader l;
-    ckpt_status st = open_row(&l, t, row, err);
+    struct row_reader r;
+    ckpt_status st = open_row(&r, t, row, err);
     if (st == CKPT_OK)
-        st = read_elements(&l, first, count, out, err);
-    gather_free(&l.g);
+        st = read_elements(&r, first, count, out, err);
+    gather_free(&r.g);
     return st;
 }
 
-/* check_as_stored - fails unless the stored bytes of L are those that stream_read returns. */
-static ckpt_status check_as_stored(const struct row_reader *l, ckpt_error *err)
+/* check_as_stored - fails unless the stored bytes of R are those that stream_read returns. */
+static ckpt_status check_as_stored(const struct row_reader *r, ckpt_error *err)
 {
-    const char *why = !l->is_run      ? "its elements are not contiguous"
-                      : l->e.swap > 1 ? "its bytes are stored in the other order"
-                      : l->e.negation ? "the tensor is a conjugate or negative view of what is stored"
+    const char *why = !r->is_run      ? "its elements are not contiguous"
+                      : r->e.swap > 1 ? "its bytes are stored in the other order"
+                      : r->e.negation ? "the tensor is a conjugate or negative view of what is stored"
                                       : NULL;
-    return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(l->st->src, l->st->off), "%s", why) : CKPT_OK;
+    return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(r->st->src, r->st->off), "%s", why) : CKPT_OK;
 }
 
-static ckpt_status borrow_run(const struct row_reader *l, const void **out, size_t *n, ckpt_error *err)
+static ckpt_status borrow_run(const struct row_reader *r, const void **out, size_t *n, ckpt_error *err)
 {
     const unsigned char *bytes = (const unsigned char *)"";
-    CKPT_TRY(check_as_stored(l, err));
-    if (!checked_size(l->t->nbytes, n))
+    CKPT_TRY(check_as_stored(r, err));
+    if (!checked_size(r->t->nbytes, n))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "%" PRIu64 " bytes do not fit into the address space of this machine", l->t->nbytes);
+                    "%" PRIu64 " bytes do not fit into the address space of this machine", r->t->nbytes);
     if (*n)
-        CKPT_TRY(source_map(l->g.src, l->g.data_offset, *n, &bytes, err));
+        CKPT_TRY(source_map(r->g.src, r->g.data_offset, *n, &bytes, err));
     *out = bytes;
     return CKPT_OK;
 }
 
 ckpt_status stream_borrow(struct table *t, uint32_t row, const void **out, size_t *n, ckpt_error *err)
 {
-    struct row_reader l;
-    ckpt_status st = open_row(&l, t, row, err);
+    struct row_reader r;
+    ckpt_status st = open_row(&r, t, row, err);
     if (st == CKPT_OK)
-        st = borrow_run(&l, out, n, err);
-    gather_free(&l.g);
+        st = borrow_run(&r, out, n, err);
+    gather_free(&r.g);
     return st;
 }

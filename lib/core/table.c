@@ -408,13 +408,13 @@ static bool find_shared_storages(const struct table *t, uint8_t **seen, bool *an
 
 /* find_aliases - sets alias_of. Chains rows by storage and offset, so that ten thousand views of one storage
  * do not make the search quadratic. */
-static bool find_aliases(struct table *t, const uint8_t *rows_of, map *seen, uint32_t *next)
+static bool find_aliases(struct table *t, const uint8_t *row_count, map *seen, uint32_t *next)
 {
     bool ok = seen && next;
     for (uint32_t i = 0; ok && i < t->nrows; i++) {
         ckpt_tensor *v = &t->rows[i].t;
         next[i] = MAP_NONE;
-        if (!may_alias(v) || rows_of[v->storage] < 2)
+        if (!may_alias(v) || row_count[v->storage] < 2)
             continue;
         uint64_t key = v->storage_offset + (v->elements << 20); /* a hash: may wrap */
         key = ((uint64_t)v->storage << 32) ^ key * UINT64_C(0x9E3779B97F4A7C15);
@@ -437,15 +437,15 @@ static bool find_aliases(struct table *t, const uint8_t *rows_of, map *seen, uin
 
 ckpt_status table_finish(struct table *t, ckpt_error *err)
 {
-    uint8_t *rows_of;
-    bool any, ok = find_shared_storages(t, &rows_of, &any);
+    uint8_t *row_count;
+    bool any, ok = find_shared_storages(t, &row_count, &any);
     if (ok && any) {
         map *seen = map_new(0);
         uint32_t *next = calloc(t->nrows, sizeof *next);
-        ok = find_aliases(t, rows_of, seen, next);
+        ok = find_aliases(t, row_count, seen, next);
         map_free(seen);
         free(next);
     }
-    free(rows_of);
+    free(row_count);
     return ok ? CKPT_OK : fail_memory(err);
 }

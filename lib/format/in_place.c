@@ -18,16 +18,16 @@ static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, 
     return CKPT_OK;
 }
 
-/* journal_holds - sets *HELD if the format of the file that UNDO would restore may have written UNDO, for
- * journal_judge. */
-static ckpt_status journal_holds(void *user, source *now, source *after, const struct patches *undo,
-                                 bool *held, ckpt_error *err)
+/* journal_accepts_undo - sets *ACCEPTED if the format of the file that UNDO would restore may have written
+ * UNDO, for journal_judge. */
+static ckpt_status journal_accepts_undo(void *user, source *now, source *after, const struct patches *undo,
+                                        bool *accepted, ckpt_error *err)
 {
     ckpt_file *is = NULL, *was = NULL;
     ckpt_status st = reopen_bytes(user, after, &was, err);
     if (st == CKPT_OK)
         st = reopen_bytes(user, now, &is, err);
-    *held = st == CKPT_OK && was && was->format->undoes && was->format->undoes(was, is, now, undo);
+    *accepted = st == CKPT_OK && was && was->format->undoes && was->format->undoes(was, is, now, undo);
     file_free(is);
     file_free(was);
     return st;
@@ -38,7 +38,7 @@ static ckpt_status check_unchanged(void *user, ckpt_error *err) { return file_un
 
 struct journal_judge format_judge(const char *path)
 {
-    return (struct journal_judge){.user = (void *)(uintptr_t)path, .holds = journal_holds};
+    return (struct journal_judge){.user = (void *)(uintptr_t)path, .accepts_undo = journal_accepts_undo};
 }
 
 struct journal_options format_journal_options(const ckpt_write_options *o, ckpt_file *f)

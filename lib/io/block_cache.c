@@ -3,8 +3,7 @@
  * A tensor that is cut into columns is read a band of rows at a time, and each band needs a little of every
  * block of those rows: decoded again for each band they would be decoded a hundred times. So a block that
  * leaves memory before all of it was read is moved to a temporary file, which is a ring: a block that is
- * added takes the place of the oldest ones. A block of which everything was read leaves memory first, and
- * for good.
+ * added replaces the oldest ones. A block of which everything was read leaves memory first, and for good.
  *
  * A block is BUSY while one thread makes or moves it, and PINNED while it is read; both are done without the
  * lock. A thread that waits has pinned nothing, and a thread that makes a block waits only for
@@ -101,7 +100,7 @@ static void drop_block(block_cache *c, struct cached_block *b)
     free(b);
 }
 
-/* reserve_in_file - gives B, which is in no list, a place in the file; false: errno. */
+/* reserve_in_file - reserves room in the file for B, which is in no list; false: errno. */
 static bool reserve_in_file(block_cache *c, struct cached_block *b)
 {
     if (c->fd < 0 && (c->fd = fd_temp(NULL)) < 0)
@@ -151,13 +150,13 @@ static bool move_to_file(block_cache *c, struct cached_block *b)
 static void reserve_in_memory(block_cache *c, struct cached_block *b)
 {
     while (c->used + b->size > c->in_memory) {
-        struct cached_block *out = c->memory.next;
-        while (out != &c->memory && !is_free(out))
-            out = out->next;
-        if (out == &c->memory)
+        struct cached_block *leaving = c->memory.next;
+        while (leaving != &c->memory && !is_free(leaving))
+            leaving = leaving->next;
+        if (leaving == &c->memory)
             pthread_cond_wait(&c->change, &c->lock);
-        else if (out->unread == 0 || !move_to_file(c, out))
-            drop_block(c, out);
+        else if (leaving->unread == 0 || !move_to_file(c, leaving))
+            drop_block(c, leaving);
     }
     c->used += b->size;
     list_add(c->memory.prev, b);

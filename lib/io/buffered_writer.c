@@ -78,12 +78,12 @@ ckpt_status buffered_patch(struct buffered_writer *w, uint64_t off, const void *
                            ckpt_error *err)
 {
     uint64_t before = off < w->pos ? w->pos - off : 0;
-    size_t first = before < n ? (size_t)before : n;
+    size_t written = before < n ? (size_t)before : n;
     if (off >= w->pos + w->len) /* bounded: inside the sink */
-        first = n;
-    if (first && w->to)
-        CKPT_TRY(sink_patch(w->to, off, bytes, first, err));
-    if (n > first)
-        memcpy(w->block + (off + first - w->pos), (const char *)bytes + first, n - first);
+        written = n;
+    if (written && w->to)
+        CKPT_TRY(sink_patch(w->to, off, bytes, written, err));
+    if (n > written)
+        memcpy(w->block + (off + written - w->pos), (const char *)bytes + written, n - written);
     return CKPT_OK;
 }

@@ -64,9 +64,10 @@ struct edited_file {
     struct stat st;
 };
 
-/* What the file has in the sectors that a journal lists: the old bytes, the new ones, some of each
- * (MIXED), or neither: FOREIGN, or OTHER if the inode differs, too. */
-enum file_state { OLD, NEW, MIXED, FOREIGN, OTHER };
+/* What the file has in the sectors that a journal lists: the old bytes in all of them, the new ones in all,
+ * some of each (MIXED), or something else (FOREIGN, OTHER). It is OTHER if the inode differs, too; a file
+ * with some of each and a different inode is FOREIGN. */
+enum file_state { FILE_OLD, FILE_NEW, FILE_MIXED, FILE_FOREIGN, FILE_OTHER };
 
 /* ------------------------------------------------------------------ the file */
 
@@ -263,8 +264,8 @@ static ckpt_status load_journal(const struct edited_file *e, struct journal *j, 
 
 /* compare_piece - compares P with the file of E by journal_compare_piece. REWRITE: writes the same bytes once
  * more, so that they reach the disk. */
-static ckpt_status compare_piece(const struct edited_file *e, const struct piece *p, bool rewrite, bool *old,
-                                 bool *new, bool *fits, ckpt_error *err)
+static ckpt_status compare_piece(const struct edited_file *e, const struct journal_piece *p, bool rewrite,
+                                 bool *old, bool *new, bool *fits, ckpt_error *err)
 {
     size_t got = 0;
     ckpt_status st = CKPT_OK;
@@ -290,7 +291,11 @@ static ckpt_status find_state(const struct edited_file *e, const struct journal 
     bool fits = size >= j->old_size && size <= j->new_size, same = j->inode == (uint64_t)e->st.st_ino;
     for (size_t i = 0; i < j->n && (old || new || fits); i++)
         CKPT_TRY(compare_piece(e, &j->pieces[i], false, &old, &new, &fits, err));
-    *out = new ? NEW : old ? OLD : fits == same ? (same ? MIXED : OTHER) : FOREIGN;
+    *out = new            ? FILE_NEW
+           : old          ? FILE_OLD
+           : fits && same  ? FILE_MIXED
+           : fits || same ? FILE_FOREIGN
+                          : FILE_OTHER;
     return CKPT_OK;
 }
 
@@ -299,7 +304,7 @@ static ckpt_status find_state(const struct edited_file *e, const struct journal 
 static ckpt_status refuse_foreign(const struct edited_file *e, enum file_state state, ckpt_error *err)
 {
     (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
-               state == OTHER
+               state == FILE_OTHER
                    ? "%s is the undo journal of another file; nothing is undone"
                    : "an edit in place was cut short, and the file changed since; %s does not fit it",
                e->journal);
@@ -333,9 +338,9 @@ static ckpt_status restore_old_bytes(const struct edited_file *e, const struct j
 static ckpt_status finish_edit(const struct edited_file *e, const struct journal *j, bool no_sync,
                                ckpt_error *err)
 {
-    bool seen = true;
+    bool ignored = true;
     for (size_t i = 0; i < j->n; i++)
-        CKPT_TRY(compare_piece(e, &j->pieces[i], true, &seen, &seen, &seen, err));
+        CKPT_TRY(compare_piece(e, &j->pieces[i], true, &ignored, &ignored, &ignored, err));
     if ((no_sync || fsync(e->fd) == 0) && remove_journal(e, no_sync))
         return CKPT_OK;
     return fail_errno(err, CKPT_NO_OFFSET, "cannot finish the edit that was cut short");
@@ -357,17 +362,18 @@ static ckpt_status judge_edit(const struct edited_file *e, const struct journal 
 {
     source *file;
     struct patches undo = make_undo_patches(j), none = {.new_size = (uint64_t)e->st.st_size};
-    bool held = false;
-    if (!how->holds)
+    bool accepted = false;
+    if (!how->accepts_undo)
         return CKPT_OK;
     CKPT_TRY(source_file_open(e->path, &file, err));
     source *now = source_patched(file, &none), *after = source_patched(file, &undo);
     /* NOW is not the file itself: our own lock and the journal must not stop its readers */
-    ckpt_status st = now && after ? how->holds(how->user, now, after, &undo, &held, err) : fail_memory(err);
+    ckpt_status st = now && after ? how->accepts_undo(how->user, now, after, &undo, &accepted, err)
+                                  : fail_memory(err);
     source_unref(after);
     source_unref(now);
     source_unref(file);
-    return st == CKPT_OK && !held ? refuse_invalid(e, err) : st;
+    return st == CKPT_OK && !accepted ? refuse_invalid(e, err) : st;
 }
 
 /* recover_file - finishes or undoes the edit of E's file, whose journal is J. */
@@ -376,14 +382,14 @@ static ckpt_status recover_file(const struct edited_file *e, const struct journa
 {
     enum file_state state;
     CKPT_TRY(find_state(e, j, &state, err));
-    if (state == FOREIGN || state == OTHER)
+    if (state == FILE_FOREIGN || state == FILE_OTHER)
         return refuse_foreign(e, state, err);
-    if (state == MIXED) /* only then a byte of it changes */
+    if (state == FILE_MIXED) /* only then a byte of it changes */
         CKPT_TRY(judge_edit(e, j, &o->judge, err));
     if (!o->dry_run)
-        CKPT_TRY(state == NEW ? finish_edit(e, j, o->no_sync, err)
-                              : restore_old_bytes(e, j, o->no_sync, err));
-    *what = state == NEW ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD;
+        CKPT_TRY(state == FILE_NEW ? finish_edit(e, j, o->no_sync, err)
+                                   : restore_old_bytes(e, j, o->no_sync, err));
+    *what = state == FILE_NEW ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD;
     return CKPT_OK;
 }
 
@@ -448,17 +454,17 @@ static ckpt_status fail_cut_short(const struct edited_file *e, bool judged, ckpt
 static ckpt_status check_file_state(const struct edited_file *e, const struct journal *j,
                                     struct journal_note *note, enum file_state *state, ckpt_error *err)
 {
-    bool judged = note && note->judge.holds;
+    bool judged = note && note->judge.accepts_undo;
     CKPT_TRY(find_state(e, j, state, err));
-    if (*state == MIXED && judged)
+    if (*state == FILE_MIXED && judged)
         CKPT_TRY(judge_edit(e, j, &note->judge, err));
-    return *state == MIXED     ? fail_cut_short(e, judged, err)
-           : *state == FOREIGN ? refuse_foreign(e, *state, err)
-                               : CKPT_OK;
+    return *state == FILE_MIXED     ? fail_cut_short(e, judged, err)
+           : *state == FILE_FOREIGN ? refuse_foreign(e, *state, err)
+                                    : CKPT_OK;
 }
 
-/* note_journal - adds a notice for readers of a journal that is ignored: it is not trusted, or it is that
- * of a different file. */
+/* note_journal - sets the notice if readers ignore the journal J because it is not trusted, or is that of a
+ * different file. */
 static void note_journal(struct journal_note *note, const struct journal *j, enum file_state state,
                          const char *path)
 {
@@ -467,7 +473,7 @@ static void note_journal(struct journal_note *note, const struct journal *j, enu
     if (j->distrust)
         (void)snprintf(note->text, sizeof note->text,
                        "%.300s" JOURNAL_SUFFIX " is not trusted as its undo journal: %s", path, j->distrust);
-    else if (state == OTHER)
+    else if (state == FILE_OTHER)
         (void)snprintf(note->text, sizeof note->text,
                        "%.300s" JOURNAL_SUFFIX " is the undo journal of another file; if this one is intact, "
                        "remove the journal",
@@ -482,22 +488,22 @@ static bool is_same_journal(const struct edited_file *e, const struct journal *j
            st.st_mtim.tv_sec == j->st.st_mtim.tv_sec && st.st_mtim.tv_nsec == j->st.st_mtim.tv_nsec;
 }
 
-/* check_open - does what journal_check does, for E, which is open. */
-static ckpt_status check_open(const struct edited_file *e, struct journal_note *note, ckpt_error *err)
+/* check_open_file - does what journal_check does, for E, which is open. */
+static ckpt_status check_open_file(const struct edited_file *e, struct journal_note *note, ckpt_error *err)
 {
     struct journal j;
     enum journal_kind kind;
-    enum file_state state = OLD;
+    enum file_state state = FILE_OLD;
     ckpt_status s = load_journal(e, &j, &kind, err);
-    bool counts = kind != JOURNAL_NONE && kind != JOURNAL_UNRELATED &&
-                  (kind != JOURNAL_UNTRUSTED || j.unreadable);
-    if (s == CKPT_OK && counts && is_locked_by_editor(e))
+    bool relevant = kind != JOURNAL_NONE && kind != JOURNAL_UNRELATED &&
+                    (kind != JOURNAL_UNTRUSTED || j.unreadable);
+    if (s == CKPT_OK && relevant && is_locked_by_editor(e))
         s = fail_being_edited(err);
     else if (s == CKPT_OK && kind == JOURNAL_VALID)
         s = check_file_state(e, &j, note, &state, err);
-    else if (s == CKPT_OK && counts && !j.unreadable)
+    else if (s == CKPT_OK && relevant && !j.unreadable)
         s = refuse_journal(e, &j, kind, err);
-    if (s != CKPT_OK && counts && (is_locked_by_editor(e) || !is_same_journal(e, &j)))
+    if (s != CKPT_OK && relevant && (is_locked_by_editor(e) || !is_same_journal(e, &j)))
         s = fail_being_edited(err); /* that edit has ended, and a new one may have begun */
     note_journal(note, &j, state, e->asked_path);
     free(j.bytes);
@@ -525,7 +531,7 @@ ckpt_status journal_check(const char *path, struct journal_note *note, ckpt_erro
     struct edited_file e;
     if (note)
         note->text[0] = '\0';
-    ckpt_status s = open_for_check(&e, path) ? check_open(&e, note, err) : CKPT_OK;
+    ckpt_status s = open_for_check(&e, path) ? check_open_file(&e, note, err) : CKPT_OK;
     close_file(&e);
     return fail_name_file(s, path, err);
 }
@@ -579,11 +585,11 @@ static ckpt_status create_journal(struct edited_file *e, const struct patches *p
                                   ckpt_error *err)
 {
     struct temp t;
-    char *end = e->path + (e->base - e->path), first = *end;
+    char *base = e->path + (e->base - e->path), first_letter = *base;
     int why = 0;
-    *end = '\0';
+    *base = '\0'; /* temp_open takes the path of the folder */
     bool ok = temp_open(&t, e->path, e->journal, 0600, NULL), placed = false;
-    *end = first;
+    *base = first_letter;
     if (ok && !will_be_trusted(e, t.fd)) {
         temp_close(&t);
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -666,8 +672,9 @@ static ckpt_status edit_with_journal(struct edited_file *e, const struct patches
     return st;
 }
 
-static ckpt_status check_state(const struct edited_file *e, const struct patches *p,
-                               const struct journal_options *o, ckpt_error *err)
+/* check_before_edit - fails if the file changed since it was read, or has a journal by now. */
+static ckpt_status check_before_edit(const struct edited_file *e, const struct patches *p,
+                                     const struct journal_options *o, ckpt_error *err)
 {
     if (o->judge.unchanged)
         CKPT_TRY(o->judge.unchanged(o->judge.user, err));
@@ -682,11 +689,11 @@ static ckpt_status check_state(const struct edited_file *e, const struct patches
                 (unsigned long long)e->st.st_size, (unsigned long long)p->old_size);
 }
 
-static ckpt_status apply_open(struct edited_file *e, const struct patches *p, const struct journal_options *o,
-                              ckpt_error *err)
+static ckpt_status edit_open_file(struct edited_file *e, const struct patches *p,
+                                  const struct journal_options *o, ckpt_error *err)
 {
     sigset_t all, old;
-    CKPT_TRY(check_state(e, p, o, err));
+    CKPT_TRY(check_before_edit(e, p, o, err));
     if (o->dry_run || p->n == 0)
         return CKPT_OK;
     /* A signal that ends the program in these milliseconds would leave the undoing to the next run. */
@@ -703,7 +710,7 @@ ckpt_status journal_apply(const char *path, const struct patches *p, const struc
     struct edited_file e;
     ckpt_status st = open_file(&e, path, o, err);
     if (st == CKPT_OK)
-        st = apply_open(&e, p, o, err);
+        st = edit_open_file(&e, p, o, err);
     close_file(&e);
     return fail_name_file(st, path, err);
 }

@@ -28,10 +28,10 @@ struct journal_judge {
     void *user;
     /* unchanged - fails unless the file, locked now, is the one that the patches were made for. */
     ckpt_status (*unchanged)(void *user, ckpt_error *err);
-    /* holds - sets *HELD to true if an edit can have replaced exactly the bytes in UNDO. NOW is the file,
-     * half edited; AFTER is the file once these old bytes are restored. */
-    ckpt_status (*holds)(void *user, source *now, source *after, const struct patches *undo, bool *held,
-                         ckpt_error *err);
+    /* accepts_undo - sets *ACCEPTED to true if an edit can have replaced exactly the bytes in UNDO. NOW is
+     * the file, half edited; AFTER is the file once these old bytes are restored. */
+    ckpt_status (*accepts_undo)(void *user, source *now, source *after, const struct patches *undo,
+                                bool *accepted, ckpt_error *err);
 };
 
 struct journal_options {

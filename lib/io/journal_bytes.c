@@ -38,7 +38,7 @@
 #define WINDOW  65536u /* bytes read and written at a time; a multiple of SECTOR */
 
 /* get_segment_end - returns where the segment of P that begins at FROM ends. */
-static size_t get_segment_end(const struct piece *p, size_t from)
+static size_t get_segment_end(const struct journal_piece *p, size_t from)
 {
     size_t end = from < p->nold ? p->nold : p->n;
     size_t left = SECTOR - (size_t)((p->at + from) % SECTOR); /* bounded: it is within a file */
@@ -50,7 +50,7 @@ static uint64_t count_sectors(uint64_t at, uint64_t n)
     return n ? (at + n - 1) / SECTOR - at / SECTOR + 1 : 0; /* bounded: AT + N is within a file */
 }
 
-static uint64_t count_segments(const struct piece *p)
+static uint64_t count_segments(const struct journal_piece *p)
 {
     /* bounded: as above */
     return count_sectors(p->at, p->nold) + count_sectors(p->at + p->nold, p->n - p->nold);
@@ -70,21 +70,21 @@ static bool equals_old(const unsigned char *old, const unsigned char *now, size_
 
 /* ------------------------------------------------------------------- reading */
 
-/* parse_pieces - parses the pieces. FREE is the end of the previous piece, COVERED the end of the bytes that
- * are old or in a piece. */
+/* parse_pieces - parses the pieces. LAST_END is the end of the previous piece, COVERED the end of the bytes
+ * that are old or in a piece. */
 static bool parse_pieces(struct journal *j, cursor c)
 {
-    uint64_t free = 0, covered = j->old_size;
+    uint64_t last_end = 0, covered = j->old_size;
     for (size_t i = 0; i < j->n && i < PATCHES_MAX; i++) {
-        struct piece *p = &j->pieces[i];
+        struct journal_piece *p = &j->pieces[i];
         uint64_t n;
         p->at = cursor_u64(&c);
         n = cursor_u64(&c);
-        if (c.bad || !n || p->at < free || p->at > covered || !range_within(p->at, n, j->new_size) ||
+        if (c.bad || !n || p->at < last_end || p->at > covered || !range_within(p->at, n, j->new_size) ||
             !checked_size(n, &p->n))
             return false;
-        free = p->at + n; /* bounded: by range_within */
-        covered = free > covered ? free : covered;
+        last_end = p->at + n; /* bounded: by range_within */
+        covered = last_end > covered ? last_end : covered;
         uint64_t left = p->at < j->old_size ? j->old_size - p->at : 0;
         p->nold = left < p->n ? (size_t)left : p->n;
         p->old = cursor_take(&c, p->nold);
@@ -119,21 +119,21 @@ enum journal_kind journal_parse(struct journal *j, size_t size)
                : JOURNAL_INVALID;
 }
 
-void journal_compare_piece(const struct piece *p, const unsigned char *now, size_t got, bool *old, bool *new,
-                           bool *fits)
+void journal_compare_piece(const struct journal_piece *p, const unsigned char *now, size_t got, bool *old,
+                           bool *new, bool *fits)
 {
     const unsigned char *sum = p->sums;
     for (size_t from = 0, to; from < p->n; from = to, sum += 4) {
         to = get_segment_end(p, from);
-        bool all = got >= to; /* bounded: they are in memory */
-        bool was = all && equals_old(from < p->nold ? p->old + from : NULL, now + from, to - from);
-        bool is = all && !(was && (load_u32le(sum) & DIFFERS)) &&
-                  ((crc32_update(0, now + from, to - from) ^ load_u32le(sum)) & ~DIFFERS) == 0;
-        *new = *new && is;
+        bool present = got >= to; /* bounded: they are in memory */
+        bool is_old = present && equals_old(from < p->nold ? p->old + from : NULL, now + from, to - from);
+        bool is_new = present && !(is_old && (load_u32le(sum) & DIFFERS)) &&
+                      ((crc32_update(0, now + from, to - from) ^ load_u32le(sum)) & ~DIFFERS) == 0;
+        *new = *new && is_new;
         if (from >= p->nold)
             continue; /* undoing cuts these bytes off */
-        *old = *old && was;
-        *fits = *fits && (was || is);
+        *old = *old && is_old;
+        *fits = *fits && (is_old || is_new);
     }
 }
 
@@ -148,38 +148,38 @@ struct journal_writer {
     unsigned char *bytes; /* WINDOW of them, then WINDOW for the old ones, then sums */
 };
 
-static void flush_bytes(struct journal_writer *o)
+static void flush_bytes(struct journal_writer *w)
 {
-    if (!o->write_errno && !fd_write(o->to, o->bytes, o->n))
-        o->write_errno = errno;
-    o->n = 0;
+    if (!w->write_errno && !fd_write(w->to, w->bytes, w->n))
+        w->write_errno = errno;
+    w->n = 0;
 }
 
-static void add_bytes(struct journal_writer *o, const void *bytes, size_t n)
+static void add_bytes(struct journal_writer *w, const void *bytes, size_t n)
 {
     const unsigned char *from = bytes;
-    o->crc = crc32_update(o->crc, from, n);
-    for (size_t chunk; n && !o->write_errno; n -= chunk) { /* bounded: CHUNK is at most N */
-        chunk = WINDOW - o->n < n ? WINDOW - o->n : n;
-        memcpy(o->bytes + o->n, from, chunk);
+    w->crc = crc32_update(w->crc, from, n);
+    for (size_t chunk; n && !w->write_errno; n -= chunk) { /* bounded: CHUNK is at most N */
+        chunk = WINDOW - w->n < n ? WINDOW - w->n : n;
+        memcpy(w->bytes + w->n, from, chunk);
         from += chunk; /* bounded: likewise */
-        o->n += chunk;
-        if (o->n == WINDOW)
-            flush_bytes(o);
+        w->n += chunk;
+        if (w->n == WINDOW)
+            flush_bytes(w);
     }
 }
 
-static void add_number(struct journal_writer *o, uint64_t v, size_t n)
+static void add_number(struct journal_writer *w, uint64_t v, size_t n)
 {
     unsigned char b[8];
     store_u64le(b, v);
-    add_bytes(o, b, n);
+    add_bytes(w, b, n);
 }
 
 /* make_sums - appends to SUMS the sums of the segments of P from FROM to TO; OLD are the old bytes, NULL:
  * zeros. */
-static unsigned char *make_sums(const struct piece *p, const unsigned char *bytes, const unsigned char *old,
-                                size_t from, size_t to, unsigned char *sums)
+static unsigned char *make_sums(const struct journal_piece *p, const unsigned char *bytes,
+                                const unsigned char *old, size_t from, size_t to, unsigned char *sums)
 {
     for (size_t end; from < to; old = old ? old + (end - from) : NULL, from = end) {
         end = get_segment_end(p, from);
@@ -192,37 +192,37 @@ static unsigned char *make_sums(const struct piece *p, const unsigned char *byte
 }
 
 /* add_piece - adds the bytes that the file has at P, and the sums of the BYTES that replace them. */
-static ckpt_status add_piece(struct journal_writer *o, const struct piece *p, const unsigned char *bytes,
-                             ckpt_error *err)
+static ckpt_status add_piece(struct journal_writer *w, const struct journal_piece *p,
+                             const unsigned char *bytes, ckpt_error *err)
 {
-    unsigned char *old = o->bytes + WINDOW, *sums = old + WINDOW, *end = sums; /* bounded: as allocated */
-    add_number(o, p->at, 8);
-    add_number(o, p->n, 8);
+    unsigned char *old = w->bytes + WINDOW, *sums = old + WINDOW, *end = sums; /* bounded: as allocated */
+    add_number(w, p->at, 8);
+    add_number(w, p->n, 8);
     for (size_t from = 0, to, got; from < p->nold; from = to) {
         size_t max = WINDOW - (size_t)((p->at + from) % SECTOR); /* bounded: it is within a file */
         to = p->nold - from < max ? p->nold : from + max;
         /* bounded: likewise */
-        if (!fd_pread(o->from, old, to - from, p->at + from, &got) || got != to - from)
+        if (!fd_pread(w->from, old, to - from, p->at + from, &got) || got != to - from)
             return fail_errno(err, p->at + from, "cannot read what is to be changed");
-        add_bytes(o, old, to - from);
+        add_bytes(w, old, to - from);
         end = make_sums(p, bytes, old, from, to, end);
     }
     end = make_sums(p, bytes, NULL, p->nold, p->n, end);
-    add_bytes(o, sums, (size_t)(end - sums));
+    add_bytes(w, sums, (size_t)(end - sums));
     return CKPT_OK;
 }
 
 /* plan_pieces - sets OUT to the ranges of the file that the patches P change. Returns the length of the
  * journal; *MAX_SUMS is the largest number of sums in a piece. */
-static uint64_t plan_pieces(const struct patches *p, struct piece *out, uint64_t *max_sums)
+static uint64_t plan_pieces(const struct patches *p, struct journal_piece *out, uint64_t *max_sums)
 {
-    uint64_t total = HEADER_SIZE +
-                     4; /* bounded: by twice what is in memory; a segment of 512 has a sum of 4 */
+    /* bounded: by twice what is in memory; a segment of 512 bytes has a sum of 4 */
+    uint64_t total = HEADER_SIZE + 4;
     *max_sums = 0;
     for (size_t i = 0; i < p->n; i++) {
         const struct patch *x = &p->at[i];
         uint64_t left = x->at < p->old_size ? p->old_size - x->at : 0, n;
-        out[i] = (struct piece){.at = x->at, .n = x->bytes.len};
+        out[i] = (struct journal_piece){.at = x->at, .n = x->bytes.len};
         out[i].nold = left < x->bytes.len ? (size_t)left : x->bytes.len;
         n = count_segments(&out[i]);
         *max_sums = n > *max_sums ? n : *max_sums;
@@ -231,36 +231,36 @@ static uint64_t plan_pieces(const struct patches *p, struct piece *out, uint64_t
     return total;
 }
 
-static ckpt_status add_journal(struct journal_writer *o, uint64_t inode, const struct patches *p,
+static ckpt_status add_journal(struct journal_writer *w, uint64_t inode, const struct patches *p,
                                ckpt_error *err)
 {
-    struct piece at[PATCHES_MAX];
+    struct journal_piece at[PATCHES_MAX];
     uint64_t max_sums, total = plan_pieces(p, at, &max_sums);
     if (total > JOURNAL_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an undo journal of {%llu} bytes; {=%u} at most",
                     (unsigned long long)total, JOURNAL_MAX);
-    o->bytes = malloc(2 * WINDOW + (size_t)max_sums * 4); /* bounded: by the journal's length */
-    if (!o->bytes)
+    w->bytes = malloc(2 * WINDOW + (size_t)max_sums * 4); /* bounded: by the journal's length */
+    if (!w->bytes)
         return fail_memory(err);
-    add_bytes(o, SIGNATURE, 8);
-    add_number(o, 1, 4);
-    add_number(o, p->n, 4);
-    add_number(o, inode, 8);
-    add_number(o, p->old_size, 8);
-    add_number(o, p->new_size, 8);
-    add_number(o, total, 8);
+    add_bytes(w, SIGNATURE, 8);
+    add_number(w, 1, 4);
+    add_number(w, p->n, 4);
+    add_number(w, inode, 8);
+    add_number(w, p->old_size, 8);
+    add_number(w, p->new_size, 8);
+    add_number(w, total, 8);
     for (size_t i = 0; i < p->n; i++)
-        CKPT_TRY(add_piece(o, &at[i], (const unsigned char *)p->at[i].bytes.ptr, err));
-    add_number(o, o->crc, 4);
-    flush_bytes(o);
+        CKPT_TRY(add_piece(w, &at[i], (const unsigned char *)p->at[i].bytes.ptr, err));
+    add_number(w, w->crc, 4);
+    flush_bytes(w);
     return CKPT_OK;
 }
 
 ckpt_status journal_write(int to, int *why, int fd, uint64_t inode, const struct patches *p, ckpt_error *err)
 {
-    struct journal_writer o = {.to = to, .from = fd};
-    ckpt_status st = add_journal(&o, inode, p, err);
-    free(o.bytes);
-    *why = o.write_errno;
+    struct journal_writer w = {.to = to, .from = fd};
+    ckpt_status st = add_journal(&w, inode, p, err);
+    free(w.bytes);
+    *why = w.write_errno;
     return st;
 }

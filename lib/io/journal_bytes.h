@@ -9,7 +9,7 @@
 #define JOURNAL_MAX (1u << 30)
 
 /* A range of the file that is changed. */
-struct piece {
+struct journal_piece {
     uint64_t at;
     size_t n, nold;                  /* bytes; how many of them the old file had */
     const unsigned char *old, *sums; /* NOLD old bytes; a sum for each segment, see journal_bytes.c */
@@ -29,7 +29,7 @@ enum journal_kind {
 struct journal {
     unsigned char *bytes;
     uint64_t inode, old_size, new_size;
-    struct piece pieces[PATCHES_MAX];
+    struct journal_piece pieces[PATCHES_MAX];
     size_t n;             /* number of pieces */
     const char *distrust; /* JOURNAL_UNTRUSTED: why */
     bool unreadable;      /* … because this user may not read it */
@@ -40,8 +40,8 @@ struct journal {
 enum journal_kind journal_parse(struct journal *j, size_t size);
 /* journal_compare_piece - compares NOW, the GOT bytes that the file has of P: clears *OLD unless they are
  * the old ones, *NEW unless they are the new ones, *FITS unless each sector is one or the other. */
-void journal_compare_piece(const struct piece *p, const unsigned char *now, size_t got, bool *old, bool *new,
-                           bool *fits);
+void journal_compare_piece(const struct journal_piece *p, const unsigned char *now, size_t got, bool *old,
+                           bool *new, bool *fits);
 /* journal_write - writes the journal for the patches P of the file INODE, open as FD, to TO. Sets *WHY to 0
  * or the errno of a failed write to TO. */
 ckpt_status journal_write(int to, int *why, int fd, uint64_t inode, const struct patches *p, ckpt_error *err);

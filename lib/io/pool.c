@@ -22,7 +22,7 @@ struct pool {
     struct share shares[MAX_THREADS];
     unsigned threads, busy;
     pthread_mutex_t lock; /* protects shares, busy, err */
-    pthread_cond_t quiet; /* signalled when a thread has run out of tasks */
+    pthread_cond_t thread_done; /* signalled when a thread has run out of tasks */
     atomic_size_t failed; /* lowest task that failed; SIZE_MAX: none */
     atomic_bool cancelled;
     ckpt_error *err; /* the error of that task */
@@ -129,7 +129,7 @@ static void *run_worker(void *arg)
     run_tasks(p, w->number);
     pthread_mutex_lock(&p->lock);
     p->busy--;
-    pthread_cond_signal(&p->quiet);
+    pthread_cond_signal(&p->thread_done);
     pthread_mutex_unlock(&p->lock);
     return NULL;
 }
@@ -157,7 +157,7 @@ static void wait_for_workers(struct pool *p)
             until.tv_nsec -= 1000000000L;
             until.tv_sec++;
         }
-        pthread_cond_timedwait(&p->quiet, &p->lock, &until);
+        pthread_cond_timedwait(&p->thread_done, &p->lock, &until);
         if (!p->job->idle)
             continue;
         pthread_mutex_unlock(&p->lock);
@@ -201,7 +201,7 @@ ckpt_status pool_run(const struct pool_job *job, ckpt_error *err)
     p->threads = job->n < job->threads ? (unsigned)job->n : job->threads;
     p->threads = p->threads ? p->threads : 1;
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->quiet, NULL);
+    pthread_cond_init(&p->thread_done, NULL);
     atomic_init(&p->failed, SIZE_MAX);
     atomic_init(&p->cancelled, false);
     assign_shares(p);
@@ -211,7 +211,7 @@ ckpt_status pool_run(const struct pool_job *job, ckpt_error *err)
         st = err->status;
     else if (atomic_load(&p->cancelled))
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    pthread_cond_destroy(&p->quiet);
+    pthread_cond_destroy(&p->thread_done);
     pthread_mutex_destroy(&p->lock);
     free(p);
     return st;

@@ -1,5 +1,5 @@
-/* pool.h - runs independent tasks on several threads, with the outcome of one thread: of
- * all failures, the one that a single thread would have met first is reported. */
+/* pool.h - runs independent tasks on several threads, with the same result as one thread: of all failures,
+ * the one that a single thread would have met first is reported. */
 #ifndef IO_POOL_H
 #define IO_POOL_H
 
@@ -22,8 +22,8 @@ struct pool_job {
 /* pool_threads - returns how many threads to use if WANTED are asked for; 0: one per processor, at most 4,
  * because more were not faster. */
 unsigned pool_threads(unsigned wanted);
-/* pool_run - runs all tasks. Each thread starts with consecutive tasks, so that files
- * are read in long runs, and then steals from the others. ERR is never NULL. */
+/* pool_run - runs all tasks. Each thread starts with consecutive tasks, so that files are read in long runs,
+ * and then takes tasks from the others. ERR is never NULL. */
 ckpt_status pool_run(const struct pool_job *job, ckpt_error *err);
 /* pool_stopped - returns true if an earlier task than I failed, or the job was cancelled. */
 bool pool_stopped(const struct pool *p, size_t i);

@@ -44,6 +44,8 @@ struct file_sink {
 
 static struct file_sink *file_of(sink *s) { return (struct file_sink *)s; }
 
+/* hint_free_space - if errno means a full disk or quota, adds a hint with the NEED and the bytes that are
+ * free. Adds the path, and returns ST. */
 static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckpt_status st, ckpt_error *err)
 {
     struct statvfs v;

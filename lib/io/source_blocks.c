@@ -36,12 +36,12 @@ static ckpt_status blocks_read(source *src, uint64_t off, void *to, size_t n, ck
     for (size_t i = find_block(s, off); n; i++) {
         const struct block *b = &s->block[i];
         uint64_t left = b->start + b->size - off; /* bounded: of all sizes together */
-        size_t have = left < n ? (size_t)left : n;
-        if (have)
-            CKPT_TRY(block_cache_read(s->cache, &s->slot[i], b, s->decoder, off - b->start, out, have, err));
-        out += have;
-        off += have;
-        n -= have;
+        size_t some = left < n ? (size_t)left : n;
+        if (some)
+            CKPT_TRY(block_cache_read(s->cache, &s->slot[i], b, s->decoder, off - b->start, out, some, err));
+        out += some;
+        off += some;
+        n -= some;
     }
     return CKPT_OK;
 }

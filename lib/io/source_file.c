@@ -161,9 +161,9 @@ static bool file_extent(source *s, uint64_t off, int *fd, uint64_t *at)
     return *fd >= 0;
 }
 
-/* map_whole - maps all of F, which is not empty, at *OUT. If two threads map it at once, one of them
+/* map_file - maps all of F, which is not empty, at *OUT. If two threads map it at once, one of them
  * unmaps its mapping again. */
-static ckpt_status map_whole(struct file_source *f, void **out, ckpt_error *err)
+static ckpt_status map_file(struct file_source *f, void **out, ckpt_error *err)
 {
     size_t size;
     int fd;
@@ -186,7 +186,7 @@ static ckpt_status file_map(source *s, uint64_t off, const unsigned char **out, 
 {
     struct file_source *f = (struct file_source *)s;
     void *mapped = atomic_load(&f->mapped);
-    ckpt_status st = mapped ? CKPT_OK : map_whole(f, &mapped, err);
+    ckpt_status st = mapped ? CKPT_OK : map_file(f, &mapped, err);
     if (st == CKPT_OK)
         *out = (const unsigned char *)mapped + off;
     return fail_name_file(st, f->path, err);
@@ -221,7 +221,7 @@ static ckpt_status copy_stream(int in, int to, const char *dir, ckpt_error *err)
     return st;
 }
 
-/* spool_stream - replaces *FD, a stream, by an unlinked file with its whole content. */
+/* spool_stream - replaces *FD, a stream, by an unlinked file with all its content. */
 static ckpt_status spool_stream(int *fd, ckpt_error *err)
 {
     const char *dir;

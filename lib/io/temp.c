@@ -135,7 +135,8 @@ static int compute_stem_len(const char *base)
     return (int)(len < max ? len : max);
 }
 
-static void random_letters(char out[RANDOM_LEN + 1])
+/* make_random_letters - makes RANDOM_LEN letters and digits; from the time if there are no random bytes. */
+static void make_random_letters(char out[RANDOM_LEN + 1])
 {
     unsigned char b[RANDOM_LEN];
     if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b) {
@@ -153,7 +154,7 @@ static void random_letters(char out[RANDOM_LEN + 1])
 static void choose_name(struct temp_name *n, const char *base)
 {
     char letters[RANDOM_LEN + 1];
-    random_letters(letters);
+    make_random_letters(letters);
     snprintf(n->text, sizeof n->text, ".%.*s" INFIX "%s", compute_stem_len(base), base, letters);
 }
 

@@ -95,7 +95,7 @@ static ckpt_status read_by_blocks(struct window *w, source *s, uint64_t off, uns
         bool here = w->block_of == s && off >= w->block_at && off - w->block_at < w->block_len;
         size_t left = s->block - (size_t)(off % s->block), some;
         left = left < s->size - off ? left : (size_t)(s->size - off);
-        if (!here && n >= left) { /* the whole rest of this block: needs no copy */
+        if (!here && n >= left) { /* all that is left of this block: needs no copy */
             some = left;
             CKPT_TRY(source_read(s, off, out, some, err));
         } else {

@@ -563,7 +563,7 @@ static ckpt_status judge(void *user, source *now, source *after, const struct pa
 static void the_judge_is_asked_before_an_edit_is_undone(void)
 {
     struct judgement a = {.answer = false};
-    struct journal_options o = {.no_sync = true, .judge = {.user = &a, .holds = judge}};
+    struct journal_options o = {.no_sync = true, .judge = {.user = &a, .accepts_undo = judge}};
     struct journal_note note = {.judge = o.judge};
     ckpt_recovered what;
     ckpt_error err;
