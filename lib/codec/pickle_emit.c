@@ -114,15 +114,12 @@ static bool add_wraps(pickle_writer *w, size_t at)
  * value if END, else the offset of the opcode of a text or global. */
 static uint32_t add_put_site(pickle_writer *w, size_t at, bool end)
 {
-    struct put_site *added = NULL;
-    if (w->nput_sites < MAP_NONE && add_wraps(w, at))
-        added = arena_append(NULL, &w->put_sites, &w->nput_sites, &w->cap_put_sites, sizeof *added);
-    if (!added) {
-        emit_fail_memory(w);
-        return 0;
-    }
-    *added = (struct put_site){.low = at & 0x7FFFFFFF, .end = end};
-    return (uint32_t)(w->nput_sites - 1);
+    struct put_site s = {.low = at & 0x7FFFFFFF, .end = end};
+    if (w->nput_sites < MAP_NONE && add_wraps(w, at) &&
+        arena_push(NULL, &w->put_sites, &w->nput_sites, &w->cap_put_sites, &s, sizeof s))
+        return (uint32_t)(w->nput_sites - 1);
+    emit_fail_memory(w);
+    return 0;
 }
 
 /* emit_get - writes GET for the value at SITE, and gives SITE a memo index if it has none. */
@@ -375,20 +372,30 @@ void pickle_put_name(pickle_writer *w, const ckpt_value *v)
     }
 }
 
-void emit_span(pickle_writer *w, enum pickle_opcode op, const struct value_span *s)
+static void emit_chars(pickle_writer *w, const unsigned char *at, size_t n) { buf_put(w->out, at, n); }
+
+/* emit_span_by - passes the bytes of S to EMIT, in chunks. */
+static void emit_span_by(pickle_writer *w, const struct value_span *s,
+                         void (*emit)(pickle_writer *w, const unsigned char *at, size_t n))
 {
     unsigned char chunk[CHUNK];
-    if (!emit_text_header(w, op, s->nbytes))
-        return;
     for (uint64_t done = 0; done < s->nbytes && w->status == CKPT_OK && buf_ok(w->out);) {
         size_t chunk_len = s->nbytes - done < CHUNK ? (size_t)(s->nbytes - done) : CHUNK;
         /* bounded: the span is within src */
         w->status = source_read(s->src, s->off + done, chunk, chunk_len, w->err);
-        buf_put(w->out, chunk, chunk_len);
+        if (w->status == CKPT_OK)
+            emit(w, chunk, chunk_len);
         done += chunk_len;
     }
 }
 
+void emit_span(pickle_writer *w, enum pickle_opcode op, const struct value_span *s)
+{
+    if (emit_text_header(w, op, s->nbytes))
+        emit_span_by(w, s, emit_chars);
+}
+
+/* emit_latin1_chars - writes the N bytes at AT as UTF-8 text of code points U+0000..U+00FF. */
 static void emit_latin1_chars(pickle_writer *w, const unsigned char *at, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -424,21 +431,14 @@ static void share_text(pickle_writer *w, size_t head, size_t begin)
 /* emit_latin1_text - writes the bytes of V as a text of code points U+0000..U+00FF. */
 static void emit_latin1_text(pickle_writer *w, const ckpt_value *v)
 {
-    unsigned char chunk[CHUNK];
     const struct value_span *s = v->flags & VALUE_SPAN ? v->u.span : NULL;
     size_t head = w->out->len;
     (void)emit_text_header(w, PICKLE_BINUNICODE, 0);
     size_t begin = w->out->len;
-    if (!s)
+    if (s)
+        emit_span_by(w, s, emit_latin1_chars);
+    else
         emit_latin1_chars(w, (const unsigned char *)v->u.str.ptr, v->u.str.len);
-    for (uint64_t done = 0; s && done < s->nbytes && w->status == CKPT_OK && buf_ok(w->out);) {
-        size_t chunk_len = s->nbytes - done < CHUNK ? (size_t)(s->nbytes - done) : CHUNK;
-        /* bounded: the span is within src */
-        w->status = source_read(s->src, s->off + done, chunk, chunk_len, w->err);
-        if (w->status == CKPT_OK)
-            emit_latin1_chars(w, chunk, chunk_len);
-        done += chunk_len;
-    }
     uint64_t n = w->out->len - begin;
     if (w->status != CKPT_OK || !buf_ok(w->out))
         return;

@@ -13,40 +13,14 @@
 #define BYTES_A_CALL 64u
 #define FEW          4u
 
-void *machine_alloc_slow(struct machine *m, size_t n)
+void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n)
 {
-    void *own = NULL;
-    if (n > FIRST_SLAB && !(own = arena_alloc(m->u.a, n)))
-        unpickler_fail_memory(&m->u);
-    if (n > FIRST_SLAB)
-        return own;
-    m->slab = arena_alloc(m->u.a, m->slab_size);
-    m->slab_left = m->slab ? m->slab_size : 0;
-    if (m->slab && m->slab_size < LAST_SLAB)
-        m->slab_size *= 2;
-    if (m->slab)
-        return machine_alloc(m, n);
-    unpickler_fail_memory(&m->u);
-    return NULL;
-}
-
-char *machine_alloc_text(struct machine *m, size_t n)
-{
-    size_t size = n + 1;
-    char *at = NULL;
-    if (size > m->chars_left && size <= FIRST_SLAB) {
-        m->chars = arena_alloc(m->u.a, m->chars_size);
-        m->chars_left = m->chars ? m->chars_size : 0;
-        if (m->chars && m->chars_size < LAST_SLAB)
-            m->chars_size *= 2;
+    if (n <= FIRST_SLAB) {
+        s->next = arena_alloc(m->u.a, s->next_size);
+        s->left = s->next ? s->next_size : 0;
+        s->next_size *= s->next_size < LAST_SLAB ? 2 : 1;
     }
-    if (size <= m->chars_left) {
-        at = m->chars;
-        m->chars += size; /* bounded: size <= chars_left */
-        m->chars_left -= size;
-    } else if (size > FIRST_SLAB && n < SIZE_MAX) {
-        at = arena_alloc(m->u.a, size);
-    }
+    void *at = n > FIRST_SLAB ? arena_alloc(m->u.a, n) : s->next ? machine_alloc_from(m, s, n) : NULL;
     if (!at)
         unpickler_fail_memory(&m->u);
     return at;
@@ -95,7 +69,7 @@ ckpt_value *machine_int(struct machine *m, int64_t i)
     return v;
 }
 
-static bool copy_text(struct machine *m, ckpt_str s, ckpt_str *out)
+bool machine_copy_text(struct machine *m, ckpt_str s, ckpt_str *out)
 {
     char *at = machine_alloc_text(m, s.len);
     if (!at)
@@ -130,7 +104,7 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
         return NULL;
     }
     ckpt_str *both = machine_alloc(m, 2 * sizeof *both);
-    if (!both || !copy_text(m, module, &both[0]) || !copy_text(m, name, &both[1]))
+    if (!both || !machine_copy_text(m, module, &both[0]) || !machine_copy_text(m, name, &both[1]))
         return NULL;
     if (!(v = *slot = machine_new_node(m, CKPT_V_GLOBAL)))
         return NULL;
@@ -226,7 +200,8 @@ bool machine_add_mutation(struct machine *m, const ckpt_value *target)
 ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos, uint64_t end,
                          struct pickle_facts *facts, ckpt_error *err)
 {
-    *m = (struct machine){.slab_size = FIRST_SLAB, .chars_size = FIRST_SLAB, .frame_end = UINT64_MAX};
+    *m = (struct machine){
+        .nodes = {.next_size = FIRST_SLAB}, .chars = {.next_size = FIRST_SLAB}, .frame_end = UINT64_MAX};
     m->has_facts = facts != NULL;
     m->facts = facts ? facts : &m->unused_facts;
     ckpt_str record = facts ? facts->record : str_of("", 0);

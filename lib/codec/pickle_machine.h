@@ -14,14 +14,17 @@
 #define MACHINE_INTS    256u
 #define MACHINE_SIZES   256u /* a power of two */
 
+/* Zeroed memory of the arena that is not yet used. */
+struct slab {
+    unsigned char *next;
+    size_t left, next_size; /* bytes left, and the size of the next slab */
+};
+
 struct machine {
     struct unpickler u;
     ckpt_value **stack; /* of u.top items */
     size_t cap_stack;
-    unsigned char *slab; /* zeroed memory that nodes are allocated from */
-    size_t slab_left, slab_size;
-    char *chars; /* memory that text is allocated from */
-    size_t chars_left, chars_size;
+    struct slab nodes, chars;             /* memory that nodes and text are allocated from */
     uint64_t frame_end;                   /* UINT64_MAX: not in a frame */
     ckpt_value *none, *yes, *no, *unit;   /* the only nodes of None, True, False and () */
     ckpt_value *small[MACHINE_INTS];      /* the only nodes of the integers 0, 1, 2 … */
@@ -35,11 +38,11 @@ struct machine {
     struct pickle_facts unused_facts;
 };
 
-/* machine_alloc_slow - allocates N bytes when the slab has no room left: from a new slab, or, if they are
- * many, from the arena. */
-void *machine_alloc_slow(struct machine *m, size_t n);
-/* machine_alloc_text - returns room for N characters and a NUL. */
-char *machine_alloc_text(struct machine *m, size_t n);
+/* machine_alloc_slow - allocates N bytes when slab S has no room left: from a new slab, or, if they are many,
+ * from the arena. */
+void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n);
+/* machine_copy_text - sets *OUT to a copy of S. */
+bool machine_copy_text(struct machine *m, ckpt_str s, ckpt_str *out);
 /* machine_reserve - returns the array OLD, which has N elements in the arena, or a larger copy, with room for
  * ADD more elements; or NULL. */
 void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size);
@@ -109,14 +112,20 @@ static inline bool machine_add_fact(struct machine *m, ckpt_value ***list, size_
         (*list)[(*n)++] = v;
     return true;
 }
-/* machine_alloc - returns N zeroed bytes of the arena; N is a multiple of 8. */
-static inline void *machine_alloc(struct machine *m, size_t n)
+static inline void *machine_alloc_from(struct machine *m, struct slab *s, size_t n)
 {
-    if (m->slab_left < n)
-        return machine_alloc_slow(m, n);
-    m->slab += n;
-    m->slab_left -= n;
-    return m->slab - n;
+    if (s->left < n)
+        return machine_alloc_slow(m, s, n);
+    s->next += n;
+    s->left -= n;
+    return s->next - n;
+}
+/* machine_alloc - returns N zeroed bytes of the arena; N is a multiple of 8. */
+static inline void *machine_alloc(struct machine *m, size_t n) { return machine_alloc_from(m, &m->nodes, n); }
+/* machine_alloc_text - returns room for N < SIZE_MAX characters and a NUL. */
+static inline char *machine_alloc_text(struct machine *m, size_t n)
+{
+    return machine_alloc_from(m, &m->chars, n + 1);
 }
 static inline ckpt_value *machine_new_node_sized(struct machine *m, ckpt_value_type type, size_t more)
 {

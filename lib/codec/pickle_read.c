@@ -170,12 +170,8 @@ static bool op_persid(struct machine *m)
         if (!s.ptr)
             return false;
         pid = machine_new_node(m, utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8);
-        char *copy = pid ? machine_alloc_text(m, s.len) : NULL;
-        if (!copy)
+        if (!pid || !machine_copy_text(m, s, &pid->u.str))
             return false;
-        if (s.len)
-            memcpy(copy, s.ptr, s.len);
-        pid->u.str = str_of(copy, s.len);
     } else {
         if (!unpickler_need(&m->u, 1))
             return false;

@@ -55,12 +55,7 @@ static bool push_integer(struct machine *m, const unsigned char *at, size_t n)
     if (n <= 8)
         return machine_push(m, machine_int(m, integer_small(at, n)));
     ckpt_value *v = machine_new_node(m, CKPT_V_BIGINT);
-    char *copy = v ? machine_alloc_text(m, n) : NULL;
-    if (!copy)
-        return false;
-    memcpy(copy, at, n);
-    v->u.str = str_of(copy, n);
-    return machine_push(m, v);
+    return v && machine_copy_text(m, str_of((const char *)at, n), &v->u.str) && machine_push(m, v);
 }
 
 /* push_huge_integer - pushes an integer whose N bytes do not fit the window: they are copied, then
@@ -307,12 +302,8 @@ static bool push_content(struct machine *m, ckpt_value_type type, uint64_t n)
     if (type == CKPT_V_STR && !utf8_check(s, true, NULL))
         return fail_utf8(m, s);
     v = machine_new_node(m, type);
-    char *copy = v ? machine_alloc_text(m, s.len) : NULL;
-    if (!copy)
+    if (!v || !machine_copy_text(m, s, &v->u.str))
         return false;
-    if (n)
-        memcpy(copy, b, s.len);
-    v->u.str = str_of(copy, s.len);
     if (slot && (type == CKPT_V_STR || type == CKPT_V_STR8))
         *slot = v;
     return machine_push(m, v);

@@ -13,7 +13,7 @@
 
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static ckpt_str trim_spaces(ckpt_str s)
+ckpt_str pickle_text_trim(ckpt_str s)
 {
     while (s.len && is_space(s.ptr[0]))
         s = str_skip(s, 1);
@@ -38,7 +38,7 @@ struct text_number {
 
 static bool split_number(ckpt_str line, struct text_number *n)
 {
-    ckpt_str s = trim_spaces(line);
+    ckpt_str s = pickle_text_trim(line);
     *n = (struct text_number){.negative = s.len && s.ptr[0] == '-', .base = 10};
     if (s.len && (s.ptr[0] == '-' || s.ptr[0] == '+'))
         s = str_skip(s, 1);
@@ -168,7 +168,7 @@ static bool equals_any_case(ckpt_str s, const char *word)
 
 bool pickle_text_float(ckpt_str line, double *out)
 {
-    ckpt_str s = trim_spaces(line), bare = s;
+    ckpt_str s = pickle_text_trim(line), bare = s;
     if (bare.len && (bare.ptr[0] == '+' || bare.ptr[0] == '-'))
         bare = str_skip(bare, 1);
     bool word = equals_any_case(bare, "inf") || equals_any_case(bare, "infinity") ||
@@ -192,7 +192,7 @@ bool pickle_text_float(ckpt_str line, double *out)
 size_t pickle_text_decode(ckpt_str line, bool unicode, char *out)
 {
     struct pickle_line l = {.unicode = unicode};
-    ckpt_str s = unicode ? line : trim_spaces(line);
+    ckpt_str s = unicode ? line : pickle_text_trim(line);
     if (!unicode && (s.len < 2 || s.ptr[0] != s.ptr[s.len - 1] || (s.ptr[0] != '\'' && s.ptr[0] != '"')))
         return PICKLE_TEXT_BAD;
     s = unicode ? s : str_of(s.ptr + 1, s.len - 2);

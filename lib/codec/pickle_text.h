@@ -6,6 +6,8 @@
 
 #define PICKLE_TEXT_BAD SIZE_MAX
 
+/* pickle_text_trim - returns S without white space at its ends. */
+ckpt_str pickle_text_trim(ckpt_str s);
 /* pickle_text_int - parses an integer as Python's int(line, 0) does. False: not one, or it does not fit. */
 bool pickle_text_int(ckpt_str line, int64_t *out);
 /* pickle_text_bigint - parses an integer of any size to little-endian two's complement in OUT, which must

@@ -386,10 +386,9 @@ static ckpt_status push_frame(pickle_writer *w, const ckpt_value *v, bool shared
         CKPT_TRY(count_begun(w, v, err));
     if (w->nframes == MAX_NESTING)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}", MAX_NESTING);
-    struct pickle_frame *added = arena_append(NULL, &w->frames, &w->nframes, &w->cap_frames, sizeof *added);
-    if (!added)
+    struct pickle_frame f = {.v = v, .container = v, .shared = shared};
+    if (!arena_push(NULL, &w->frames, &w->nframes, &w->cap_frames, &f, sizeof f))
         return fail_memory(err);
-    *added = (struct pickle_frame){.v = v, .container = v, .shared = shared};
     w->nsets += shared && v->type == CKPT_V_SET;
     return CKPT_OK;
 }

@@ -186,12 +186,8 @@ static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor 
                     "a block at {%" PRIu64 " of %" PRIu64 " bytes}; {=%" PRIu64 " to %" PRIu64 "} are left",
                     h.offset, h.size, before, t->src->size);
     h.last = arena_str(a, key);
-    struct sstable_handle *added = h.last.ptr ? arena_append(a, &t->block, &t->nblocks, cap, sizeof *added)
-                                              : NULL;
-    if (!added)
-        return fail_memory(err);
-    *added = h;
-    return CKPT_OK;
+    return h.last.ptr && arena_push(a, &t->block, &t->nblocks, cap, &h, sizeof h) ? CKPT_OK
+                                                                                  : fail_memory(err);
 }
 
 /* count_outside - sets t->outside, the number of bytes in no block of T. METADATA and INDEX are the sizes

@@ -145,12 +145,10 @@ static ckpt_str read_name(struct tar_walk *w, const unsigned char *b)
 
 static ckpt_status add_entry(struct tar_walk *w, const unsigned char *b, uint64_t data, uint64_t size)
 {
-    struct tar_entry *added = arena_append(w->a, &w->list, &w->n, &w->cap, sizeof *added);
     ckpt_str name = w->name.ptr ? w->name : read_name(w, b);
-    if (!added || !name.ptr)
+    struct tar_entry e = {name, data, size, b[156] ? (char)b[156] : '0'};
+    if (!name.ptr || !arena_push(w->a, &w->list, &w->n, &w->cap, &e, sizeof e))
         return fail_memory(w->err);
-    char type = (char)b[156];
-    *added = (struct tar_entry){name, data, size, type ? type : '0'};
     w->name = str_of(NULL, 0);
     w->has_size = false;
     return CKPT_OK;

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"
+#include "codec/pickle_text.h"
 
 bool tracer_cross(struct tracer *t, uint64_t n)
 {
@@ -157,15 +158,11 @@ bool tracer_get(struct tracer *t, uint64_t index) { return tracer_push(t, unpick
  * number. */
 static bool parse_index(ckpt_str s, char *at, ckpt_str *out)
 {
-    static const char blank[] = " \t\n\v\f\r";
     size_t n = 0;
     bool digit = false, minus, zero = true;
     const char *nul = memchr(s.ptr, '\0', s.len);
     s.len = nul ? (size_t)(nul - s.ptr) : s.len;
-    while (s.len && strchr(blank, s.ptr[0]))
-        s = str_skip(s, 1);
-    while (s.len && strchr(blank, s.ptr[s.len - 1]))
-        s.len--;
+    s = pickle_text_trim(s);
     minus = s.len && s.ptr[0] == '-';
     if (minus || (s.len && s.ptr[0] == '+'))
         s = str_skip(s, 1);

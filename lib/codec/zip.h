@@ -65,6 +65,8 @@ typedef ckpt_status zip_entry_visitor(void *user, size_t i, const struct zip_ent
 ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, size_t *n, ckpt_error *err);
 /* zip_find - returns the index of the entry of exactly that NAME, or -1. */
 int64_t zip_find(const zip *z, ckpt_str name);
+/* zip_index_names - makes the index of names, and sets `duplicate` of the entries. */
+ckpt_status zip_index_names(zip *z, ckpt_error *err);
 /* zip_free_names - frees the index of names, for when few lookups will follow: zip_find then compares every
  * name. */
 void zip_free_names(zip *z);

@@ -30,6 +30,7 @@
 
 /* ---------------------------------------------------------------- reporting */
 
+/* report_difference - reports that WHAT is LOCAL in one header of V and CENTRAL in the other. */
 static void report_difference(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
                               uint64_t central)
 {
@@ -64,9 +65,8 @@ static void report_bytes(struct zip_audit *z, ckpt_str name, uint64_t at, const 
 static struct zip_view *add_view(struct zip_audit *z)
 {
     struct zip_view *added = arena_append(z->a, &z->views, &z->n, &z->cap, sizeof *added);
-    if (!added)
-        return NULL;
-    *added = (struct zip_view){0};
+    if (added)
+        *added = (struct zip_view){0};
     return added;
 }
 
@@ -237,13 +237,8 @@ static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end
         return CKPT_OK;
     CKPT_TRY(read_entries(z, end->offset, last, end->shift, err));
     if (z->n != end->n) {
-        struct zip_flaw f = {.name = str_of("", 0),
-                             .what = "the number of entries",
-                             .at = end->at,
-                             .other = end->offset,
-                             .value = end->n,
-                             .other_value = z->n};
-        z->flaw(z->user, &f);
+        struct zip_view archive = {.name = str_of("", 0), .at = end->at, .from = end->offset};
+        report_difference(z, &archive, "the number of entries", end->n, z->n);
     }
     return CKPT_OK;
 }
@@ -278,13 +273,8 @@ static void check_locator(struct zip_audit *z, const struct zip_end *end)
         return;
     uint64_t offset = zip64_parse_locator(b).offset;
     if (!checked_add(offset, end->shift, &at) || at != end->stop) {
-        struct zip_flaw f = {.name = str_of("", 0),
-                             .what = "the place of the zip64 end record",
-                             .at = from,
-                             .other = end->stop,
-                             .value = offset,
-                             .other_value = end->stop};
-        z->flaw(z->user, &f);
+        struct zip_view archive = {.name = str_of("", 0), .at = from, .from = end->stop};
+        report_difference(z, &archive, "the offset of the zip64 end record", offset, end->stop);
     }
 }
 

@@ -129,26 +129,34 @@ static ckpt_status fail_uncounted_entries(const zip *z, const reader *r, ckpt_er
                 (unsigned long long)reader_left(r), z->n);
 }
 
+ckpt_status zip_index_names(zip *z, ckpt_error *err)
+{
+    map_free(z->names);
+    z->names = map_new_index(z->n, get_entry_name, z);
+    for (size_t i = 0; z->names && i < z->n; i++) {
+        uint32_t old;
+        if (!map_put(z->names, z->entries[i].name, (uint32_t)i, &old))
+            return fail_memory(err);
+        z->entries[i].duplicate = old != MAP_NONE;
+        if (old != MAP_NONE)
+            z->entries[old].duplicate = true;
+    }
+    return z->names ? CKPT_OK : fail_memory(err);
+}
+
 static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
 {
     z->entries = arena_array(z->a, z->n, sizeof *z->entries);
     z->order = arena_array(z->a, z->n, sizeof *z->order);
-    z->names = map_new_index(z->n, get_entry_name, z);
-    if (!z->entries || !z->order || !z->names)
+    if (!z->entries || !z->order)
         return fail_memory(err);
     z->crc_none = z->n > 0;
     for (size_t i = 0; i < z->n; i++) {
-        struct zip_entry *e = &z->entries[i];
-        uint32_t old;
-        CKPT_TRY(read_entry(z, r, e, err));
-        if (!map_put(z->names, e->name, (uint32_t)i, &old))
-            return fail_memory(err);
-        if (old != MAP_NONE)
-            e->duplicate = z->entries[old].duplicate = true;
-        if (e->crc)
+        CKPT_TRY(read_entry(z, r, &z->entries[i], err));
+        if (z->entries[i].crc)
             z->crc_none = false;
     }
-    return reader_left(r) == 0 ? CKPT_OK : fail_uncounted_entries(z, r, err);
+    return reader_left(r) == 0 ? zip_index_names(z, err) : fail_uncounted_entries(z, r, err);
 }
 
 /* ------------------------------------------------------------------ extents */
@@ -187,7 +195,7 @@ static ckpt_status sort_entries(zip *z, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* find_central_header - returns the file offset of the central header of entry I. */
+/* find_central_header - returns the offset of the central header of entry I. */
 static uint64_t find_central_header(const zip *z, size_t i)
 {
     uint64_t at = z->directory;
@@ -196,7 +204,7 @@ static uint64_t find_central_header(const zip *z, size_t i)
         struct zip_header h = zip_parse_central(b);
         at += zip_central_length(&h); /* bounded: all of them were read before */
     }
-    return to_file_offset(z, at);
+    return at;
 }
 
 /* check_extents - fails if an entry reaches into the next one even if its local header has no extra fields.
@@ -215,17 +223,14 @@ static ckpt_status check_extents(zip *z, ckpt_error *err)
             continue;
         }
         if (limit == z->directory)
-            (void)fail(
-                err, CKPT_EFORMAT, find_central_header(z, z->order[i]),
-                "its {%llu bytes} with their header do not fit {=between %llu and the directory at %llu}",
-                (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
-        else
-            (void)fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
-                       "its {%llu bytes at offset %llu} overlap {=the next entry at %llu}",
-                       (unsigned long long)e->csize, (unsigned long long)e->header,
-                       (unsigned long long)limit);
-        fail_where(err, "%.*s", STR_ARG(e->name));
-        return CKPT_EFORMAT;
+            return zip_fail(z, e, find_central_header(z, z->order[i]), err,
+                            "its {%llu bytes} with their header do not fit {=between %llu and the central "
+                            "directory at %llu}",
+                            (unsigned long long)e->csize, (unsigned long long)e->header,
+                            (unsigned long long)limit);
+        return zip_fail(
+            z, e, e->header, err, "its {%llu bytes at offset %llu} overlap {=the next entry at %llu}",
+            (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
     }
     return CKPT_OK;
 }
@@ -487,10 +492,10 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     if (h.name_len != e->name.len ||
         (h.name_len && memcmp(b + ZIP_LOCAL_SIZE, e->name.ptr, h.name_len) != 0)) {
         size_t shown = h.name_len < e->name.len ? h.name_len : e->name.len;
-        (void)fail(err, CKPT_EFORMAT, to_file_offset(z, e->header),
-                   "its local header calls it {\"%.*s\"}, the directory {=\"%.*s\"}; readers would disagree",
-                   (int)(shown > 200 ? 200 : shown), (const char *)b + ZIP_LOCAL_SIZE, STR_ARG(e->name));
-        return add_entry_name(e, CKPT_EFORMAT, err);
+        return zip_fail(
+            z, e, e->header, err,
+            "its local header calls it {\"%.*s\"}, the directory {=\"%.*s\"}; readers would disagree",
+            (int)(shown > 200 ? 200 : shown), (const char *)b + ZIP_LOCAL_SIZE, STR_ARG(e->name));
     }
     uint64_t data = e->header + zip_local_length(&h);
     if (!checked_add(data, e->csize, &end) || end > e->limit)
@@ -619,9 +624,8 @@ static ckpt_status check_readable(const zip *z, const struct zip_entry *e, ckpt_
                    get_method_name(e->method));
     else
         return CKPT_OK;
-    fail_where(err, "%.*s", STR_ARG(e->name));
     fail_hint(err, "unpack it and pack it again with `zip -0 -r`");
-    return CKPT_EUNSUPPORTED;
+    return add_entry_name(e, CKPT_EUNSUPPORTED, err);
 }
 
 /* open_deflated - opens the compressed entry I as a source. The local header is checked first, because libzip

@@ -55,12 +55,9 @@ static ckpt_status add_signature(struct salvage *w, uint64_t at, bool is_header)
 {
     if (w->nsignatures >= MAX_SIGNATURES)
         return fail(w->err, CKPT_ELIMIT, at, "more than %u records", MAX_SIGNATURES);
-    struct signature *added = arena_append(w->a, &w->signatures, &w->nsignatures, &w->cap_signatures,
-                                           sizeof *added);
-    if (!added)
-        return fail_memory(w->err);
-    *added = (struct signature){at, is_header};
-    return CKPT_OK;
+    struct signature s = {at, is_header};
+    bool ok = arena_push(w->a, &w->signatures, &w->nsignatures, &w->cap_signatures, &s, sizeof s);
+    return ok ? CKPT_OK : fail_memory(w->err);
 }
 
 /* find_signatures_in_chunk - adds the signatures in the N bytes of the chunk, which is at POS in the file. */
@@ -251,11 +248,9 @@ static ckpt_status add_found(struct salvage *w, const struct zip_entry *e)
     if (w->nested)
         return CKPT_OK;
     w->end_unknown = w->end_unknown || (e->fault && e->limit == e->data);
-    struct zip_entry *added = arena_append(w->a, &w->found, &w->n, &w->cap, sizeof *added);
-    if (!added || !map_put(w->names, e->name, (uint32_t)(added - w->found), NULL))
-        return fail_memory(w->err);
-    *added = *e;
-    return CKPT_OK;
+    bool ok = map_put(w->names, e->name, (uint32_t)w->n, NULL) &&
+              arena_push(w->a, &w->found, &w->n, &w->cap, e, sizeof *e);
+    return ok ? CKPT_OK : fail_memory(w->err);
 }
 
 static ckpt_status find_records(struct salvage *w)
@@ -443,26 +438,10 @@ static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_
     return CKPT_OK;
 }
 
-/* index_names - makes the index of names again, because repairs changed some. */
-static ckpt_status index_names(struct salvage *w, zip *z)
-{
-    map_free(z->names);
-    z->names = map_new(z->n);
-    for (size_t i = 0; z->names && i < z->n; i++) {
-        uint32_t old;
-        if (!map_put(z->names, z->entries[i].name, (uint32_t)i, &old))
-            return fail_memory(w->err);
-        z->entries[i].duplicate = old != MAP_NONE;
-        if (old != MAP_NONE)
-            z->entries[old].duplicate = true;
-    }
-    return z->names ? CKPT_OK : fail_memory(w->err);
-}
-
 /* add_aliases - adds the N aliases of repaired entries, except those whose name an entry has already. */
 static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry *aliases, size_t n)
 {
-    CKPT_TRY(index_names(w, z));
+    CKPT_TRY(zip_index_names(z, w->err));                             /* repairs changed names */
     struct zip_entry *all = arena_array(w->a, z->n + n, sizeof *all); /* bounded: both are in memory */
     if (!all)
         return fail_memory(w->err);
@@ -471,10 +450,10 @@ static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry
     z->located = true;
     for (size_t i = 0; i < n; i++) {
         uint32_t old;
+        all[z->n] = aliases[i]; /* the index reads names from there */
         if (!map_put(z->names, aliases[i].name, (uint32_t)z->n, &old))
             return fail_memory(w->err);
-        if (old == MAP_NONE)
-            all[z->n++] = aliases[i];
+        z->n += old == MAP_NONE;
     }
     return CKPT_OK;
 }
@@ -508,12 +487,8 @@ static ckpt_status check_directory(struct salvage *w, zip *z)
         if (!w->names)
             CKPT_TRY(find_records(w));
         CKPT_TRY(repair_entry(w, z, i, &alias));
-        if (!alias.name.ptr)
-            continue;
-        aliases = arena_grow(w->a, aliases, n, &cap, n + 1, sizeof *aliases);
-        if (!aliases)
+        if (alias.name.ptr && !arena_push(w->a, &aliases, &n, &cap, &alias, sizeof alias))
             return fail_memory(w->err);
-        aliases[n++] = alias;
     }
     return w->names ? add_aliases(w, z, aliases, n) : CKPT_OK;
 }
