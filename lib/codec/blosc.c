@@ -1,6 +1,6 @@
 /*
  * blosc.c - decompresses Blosc 1 (Blosc/c-blosc README_CHUNK_FORMAT.rst, blosc.c), and blocks of LZ4 in it
- * (lz4/lz4 doc/lz4_Block_format.md).
+ * (lz4/lz4 doc/lz4_Block_format.md). A buffer, by offset and size:
  *
  *   0   1   version of the format: 1 or 2
  *   1   1   version of the compressor
@@ -30,34 +30,35 @@
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
 
-#define HEADER      16u
-#define SHUFFLED    1u
-#define STORED      2u
-#define BITS        4u
-#define NOT_SPLIT   16u
-#define WITH_LZ4    1u
-#define WITH_ZLIB   3u
-#define WITH_ZSTD   4u
-#define COMPRESSORS 5u
+/* flags */
+#define BYTES_SHUFFLED 1u
+#define STORED         2u
+#define BITS_SHUFFLED  4u
+#define NOT_SPLIT      16u
+
+/* compressors: the upper three bits of the flags */
+#define WITH_LZ4  1u
+#define WITH_ZLIB 3u
+#define WITH_ZSTD 4u
 
 struct blosc {
     cursor all; /* the buffer */
-    unsigned flags, element;
-    size_t size, block;
+    unsigned flags, element_size;
+    size_t size, block_size;      /* bytes when decompressed */
     unsigned char *out, *scratch; /* room for a block each: unshuffled, and shuffled */
     ckpt_error *err;
 };
 
 static ckpt_status fail_blosc(const struct blosc *b, const char *what)
 {
-    return fail(b->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a Blosc buffer {%s}, where {=a sound one} belongs",
+    return fail(b->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a Blosc buffer {%s}, {=an intact one} is expected",
                 what);
 }
 
 /* ----------------------------------------------------------------------------- LZ4 */
 
-/* lz4_length - returns NIBBLE, plus the bytes that follow if it is 15; more than LZ4 can have if they are cut
- * off. */
+/* lz4_length - returns the length that begins with NIBBLE: if that is 15, the bytes that follow are added to
+ * it. C is bad if they are cut off. */
 static size_t lz4_length(cursor *c, unsigned nibble)
 {
     size_t n = nibble;
@@ -73,7 +74,7 @@ static size_t lz4_length(cursor *c, unsigned nibble)
  * size. */
 static bool lz4_decode(cursor c, unsigned char *out, size_t size)
 {
-    size_t n = 0;
+    size_t n = 0; /* bytes decoded */
     while (c.left && !c.bad) {
         const unsigned char *token = cursor_take(&c, 1);
         size_t literals = lz4_length(&c, *token >> 4);
@@ -133,20 +134,19 @@ static ckpt_status read_stream(const struct blosc *b, cursor *c, unsigned char *
 /* unshuffle - copies the SIZE bytes of b->scratch to b->out, those of each element next to each other. */
 static void unshuffle(const struct blosc *b, size_t size)
 {
-    size_t n = size / b->element;
+    size_t width = b->element_size, n = size / width;
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < b->element; k++)
-            b->out[i * b->element + k] = b->scratch[k * n + i]; /* bounded: within the block */
-    memcpy(b->out + n * b->element, b->scratch + n * b->element,
-           size - n * b->element); /* bounded: the same */
+        for (size_t k = 0; k < width; k++)
+            b->out[i * width + k] = b->scratch[k * n + i];                /* bounded: within the block */
+    memcpy(b->out + n * width, b->scratch + n * width, size - n * width); /* bounded: the same */
 }
 
 /* read_block - decompresses the block at AT of the buffer to SIZE bytes, and appends them to TO. */
 static ckpt_status read_block(struct blosc *b, uint32_t at, size_t size, spool *to)
 {
-    bool split = !(b->flags & NOT_SPLIT) && size == b->block && size % b->element == 0;
-    bool shuffled = b->flags & SHUFFLED && b->element > 1;
-    size_t streams = split ? b->element : 1, each = size / streams;
+    bool split = !(b->flags & NOT_SPLIT) && size == b->block_size && size % b->element_size == 0;
+    bool shuffled = b->flags & BYTES_SHUFFLED && b->element_size > 1;
+    size_t streams = split ? b->element_size : 1, each = size / streams;
     unsigned char *out = shuffled ? b->scratch : b->out;
     cursor c = b->all;
     if (!cursor_take(&c, at))
@@ -164,14 +164,14 @@ static ckpt_status read_blocks(struct blosc *b, cursor starts, spool *to)
         const unsigned char *bytes = cursor_take(&starts, b->size);
         return bytes ? spool_write(to, bytes, b->size, b->err) : fail_blosc(b, "that is cut off");
     }
-    b->out = malloc(b->block);
-    b->scratch = malloc(b->block);
+    b->out = malloc(b->block_size);
+    b->scratch = malloc(b->block_size);
     ckpt_status st = b->out && b->scratch ? CKPT_OK : fail_memory(b->err);
-    for (uint64_t done = 0; st == CKPT_OK && done < b->size; done += b->block) { /* bounded: 2^33 */
+    for (uint64_t done = 0; st == CKPT_OK && done < b->size; done += b->block_size) { /* bounded: 2^33 */
         size_t left = (size_t)(b->size - done);
         uint32_t at = cursor_u32(&starts);
         st = starts.bad ? fail_blosc(b, "with too few blocks")
-                        : read_block(b, at, left < b->block ? left : b->block, to);
+                        : read_block(b, at, left < b->block_size ? left : b->block_size, to);
     }
     free(b->out);
     free(b->scratch);
@@ -183,26 +183,28 @@ ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t max_size, sp
     static const char *const names[] = {"blosclz", "LZ4", "Snappy", "zlib", "zstd"};
     struct blosc b = {.all = cursor_of(p, n, 0), .err = err};
     cursor c = b.all;
-    const unsigned char *head = cursor_take(&c, 4);
+    unsigned version = cursor_u8(&c);
+    (void)cursor_u8(&c); /* the compressor's version */
+    b.flags = cursor_u8(&c);
+    b.element_size = cursor_u8(&c);
     b.size = cursor_u32(&c);
-    b.block = cursor_u32(&c);
-    uint32_t stored = cursor_u32(&c);
-    if (c.bad || stored != n || head[0] < 1 || head[0] > 2)
-        return fail_blosc(&b,
-                          c.bad || stored != n ? "of another length than it stores" : "of another version");
-    b.flags = head[2];
-    b.element = head[3];
-    if (b.size > max_size || !b.element || (b.size && (!b.block || b.block > b.size)))
+    b.block_size = cursor_u32(&c);
+    uint32_t compressed_size = cursor_u32(&c);
+    if (c.bad || compressed_size != n)
+        return fail_blosc(&b, "of another length than it stores");
+    if (version < 1 || version > 2)
+        return fail_blosc(&b, "of another version");
+    if (b.size > max_size || !b.element_size || (b.size && (!b.block_size || b.block_size > b.size)))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "a Blosc buffer of {%zu bytes in blocks of %zu}; {=%" PRIu64 " bytes} belong there",
-                    b.size, b.block, max_size);
-    unsigned with = b.flags >> 5;
-    bool is_read = with == WITH_LZ4 || with == WITH_ZLIB || with == WITH_ZSTD;
-    if (!(b.flags & STORED) && (!is_read || b.flags & BITS))
+                    b.size, b.block_size, max_size);
+    unsigned compressor = b.flags >> 5;
+    bool is_read = compressor == WITH_LZ4 || compressor == WITH_ZLIB || compressor == WITH_ZSTD;
+    if (!(b.flags & STORED) && (!is_read || b.flags & BITS_SHUFFLED))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "Blosc with {%s}; {=LZ4, zlib and zstd, bytes shuffled} are read",
-                    is_read              ? "bits shuffled"
-                    : with < COMPRESSORS ? names[with]
-                                         : "another compressor");
+                    is_read                                     ? "bits shuffled"
+                    : compressor < sizeof names / sizeof *names ? names[compressor]
+                                                                : "another compressor");
     return read_blocks(&b, c, to);
 }

@@ -1,10 +1,11 @@
-/* flatbuffer.c - see flatbuffer.h.
+/* flatbuffer.c - see flatbuffer.h. A file begins with the offset of the root table (u32) and four bytes that
+ * identify its schema.
  *
- *   0  4  offset of the root table          4  4  identifier of the schema
- *   table   i32 its own offset less that of its vtable, then the fields
- *   vtable  u16 its bytes, u16 those of the table, u16 for each field: its offset in the table, 0: absent
- *   a field that is no number holds a u32, which counts from that field on
- *   vector  u32 count, elements; text: a vector of bytes
+ *   table   i32 its own offset minus that of its vtable; the fields
+ *   vtable  u16 its size, u16 the size of the table; for each field u16 its offset in the table, 0: absent
+ *   field   a number; or u32, the distance from the field to the table, vector or text that it refers to
+ *   vector  u32 count; the elements
+ *   text    a vector of bytes
  *
  * Refused: offsets outside of the file, fields outside of their table. Alignment is not checked. */
 #include "codec/flatbuffer.h"
@@ -48,16 +49,16 @@ ckpt_status flatbuffer_open(struct flatbuffer *b, uint64_t at, struct flatbuffer
     uint32_t back = 0;
     unsigned char sizes[4] = {0};
     CKPT_TRY(read_u32(b, at, &back));
-    int64_t names = (int64_t)at - (int32_t)back; /* bounded: at is in the file */
-    if (names < 0 || !range_within((uint64_t)names, sizeof sizes, b->src->size))
+    int64_t vtable = (int64_t)at - (int32_t)back; /* bounded: at is in the file */
+    if (vtable < 0 || !range_within((uint64_t)vtable, sizeof sizes, b->src->size))
         return fail(b->err, CKPT_EFORMAT, at, "a table whose list of fields is {outside} of {=the file}");
-    CKPT_TRY(read_bytes(b, (uint64_t)names, sizes, sizeof sizes));
-    uint32_t bytes = load_u16le(sizes);
-    *out = (struct flatbuffer_table){.at = at, .vtable = (uint64_t)names, .size = load_u16le(sizes + 2)};
-    if (bytes < 4 || bytes % 2 || out->size < 4)
+    CKPT_TRY(read_bytes(b, (uint64_t)vtable, sizes, sizeof sizes));
+    uint32_t vtable_size = load_u16le(sizes);
+    *out = (struct flatbuffer_table){.at = at, .vtable = (uint64_t)vtable, .size = load_u16le(sizes + 2)};
+    if (vtable_size < 4 || vtable_size % 2 || out->size < 4)
         return fail(b->err, CKPT_EFORMAT, out->vtable, "a list of fields of {%u bytes} for a table of {=%u}",
-                    bytes, out->size);
-    out->fields = (bytes - 4) / 2;
+                    vtable_size, out->size);
+    out->fields = (vtable_size - 4) / 2;
     return CKPT_OK;
 }
 
@@ -102,10 +103,10 @@ ckpt_status flatbuffer_read_number(struct flatbuffer *b, const struct flatbuffer
 ckpt_status flatbuffer_find_child(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
                                   uint64_t *at)
 {
-    uint64_t of = 0;
+    uint64_t field_at = 0;
     *at = 0;
-    CKPT_TRY(find_field(b, t, field, 4, &of));
-    return of ? follow_offset(b, of, at) : CKPT_OK;
+    CKPT_TRY(find_field(b, t, field, 4, &field_at));
+    return field_at ? follow_offset(b, field_at, at) : CKPT_OK;
 }
 
 /* read_vector - sets *OUT to the vector at AT, whose elements have WIDTH bytes. */
@@ -130,7 +131,7 @@ ckpt_status flatbuffer_get_vector(struct flatbuffer *b, const struct flatbuffer_
     return at ? read_vector(b, at, width, out) : CKPT_OK;
 }
 
-/* find_item - finds the offset of element I of V. */
+/* find_item - sets *AT to the offset of element I of V, whose elements have 4 bytes. */
 static ckpt_status find_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
                              uint64_t *at)
 {
@@ -188,5 +189,3 @@ ckpt_status flatbuffer_read_text(struct flatbuffer *b, const struct flatbuffer_t
     CKPT_TRY(flatbuffer_find_child(b, t, field, &at));
     return at ? read_text(b, at, out) : CKPT_OK;
 }
-
-void flatbuffer_close(struct flatbuffer *b) { window_close(&b->window); }

@@ -6,12 +6,12 @@
 #include "base/arena.h"
 #include "io/window.h"
 
-/* A file. The caller sets SRC, of which no reference is taken, ERR and A; the other fields are 0 at first. */
+/* A file. The caller sets SRC, of which no reference is taken, ERR and A, and closes the window. */
 struct flatbuffer {
     source *src;
     ckpt_error *err;
-    arena *a; /* for texts */
-    struct window window;
+    arena *a;             /* for texts */
+    struct window window; /* 0 at first */
 };
 
 /* A table. Its fields have numbers, and any of them may be absent. */
@@ -19,7 +19,7 @@ struct flatbuffer_table {
     uint64_t at;     /* its offset */
     uint64_t vtable; /* offset of its vtable, which has the offset of each field in the table */
     uint32_t fields; /* number of fields in the vtable */
-    uint32_t size;   /* bytes of the table */
+    uint32_t size;   /* bytes of the table, up to which its fields may reach */
 };
 
 /* A vector of COUNT elements, the first of which is at AT; both are 0 if it is absent. */
@@ -55,6 +55,5 @@ ckpt_status flatbuffer_read_item_text(struct flatbuffer *b, const struct flatbuf
 /* flatbuffer_read_text - sets *OUT to the text in field FIELD of T; empty if it is absent. */
 ckpt_status flatbuffer_read_text(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
                                  ckpt_str *out);
-void flatbuffer_close(struct flatbuffer *b);
 
 #endif

@@ -87,6 +87,7 @@ static ckpt_status open_payload(struct flax_input *in, const struct msgpack_valu
     return msgpack_read(p->src, collect_value, p, in->err);
 }
 
+/* is_size - returns true if V is an integer from 0 on. */
 static bool is_size(const struct msgpack_value *v)
 {
     return v->kind == MSGPACK_UINT || (v->kind == MSGPACK_INT && v->bits <= INT64_MAX);
@@ -95,7 +96,7 @@ static bool is_size(const struct msgpack_value *v)
 static ckpt_status fail_payload(struct flax_input *in, const struct payload *p, size_t i, const char *what)
 {
     return fail(in->err, CKPT_EFORMAT, source_pos(p->src, p->v[i].at),
-                "{%s}, where {=[shape, dtype, bytes]} is", what);
+                "{%s}, where {=[shape, dtype, bytes]} was expected", what);
 }
 
 /* check_payload - fails unless the values of P are [shape, dtype, bytes]. */
@@ -212,7 +213,8 @@ static ckpt_status read_complex(struct flax_input *in, const struct msgpack_valu
     ckpt_status st = open_payload(in, v, &p);
     if (st == CKPT_OK &&
         (p.v[0].kind != MSGPACK_ARRAY || p.v[0].count != 2 || !is_number(&p.v[1]) || !is_number(&p.v[2])))
-        st = fail(in->err, CKPT_EFORMAT, v->at, "{no complex number}, where {=[real, imaginary]} is");
+        st = fail(in->err, CKPT_EFORMAT, v->at,
+                  "{no complex number}, where {=[real, imaginary]} was expected");
     source_unref(p.src);
     CKPT_TRY(st);
     ckpt_value *parts[2] = {make_float(a, &p.v[1]), make_float(a, &p.v[2])};
@@ -251,6 +253,7 @@ static bool holds_array(ckpt_str bytes)
 {
     const unsigned char *b = (const unsigned char *)bytes.ptr;
     for (size_t i = 0; i < bytes.len && i < HEAD_MAX; i++) {
+        /* c4 to c6 begin bytes, with their length in 1, 2 or 4 bytes */
         size_t width = b[i] >= 0xc4 && b[i] <= 0xc6 ? (size_t)1 << (b[i] - 0xc4) : 0, n = 0;
         if (!width || bytes.len - i - 1 < width)
             continue;
@@ -326,18 +329,19 @@ void flax_put_value(buf *b, const ckpt_value *v)
 
 /* -------------------------------------------------------------------- recognition */
 
+/* The first bytes of values; msgpack.c lists all of them. */
 static bool begins_text(unsigned b) { return (b >= 0xa0 && b <= 0xbf) || (b >= 0xd9 && b <= 0xdb); }
 static bool begins_extension(unsigned b) { return (b >= 0xc7 && b <= 0xc9) || (b >= 0xd4 && b <= 0xd8); }
 
-bool flax_is_recognized(const char *path, const unsigned char *h, size_t n)
+bool flax_is_recognized(const char *path, const unsigned char *head, size_t n)
 {
-    if (n < 2) /* by another name, it may as well be what is left of a pickle, a zip or JSON */
-        return n == 1 && h[0] <= 0x80 && str_ends(str_c(path), STR_LIT(".msgpack"));
-    unsigned skip = h[0] == 0xde || h[0] == 0xdc ? 3 : h[0] == 0xdf || h[0] == 0xdd ? 5 : 1;
-    unsigned next = n > skip ? h[skip] : 0;
-    bool is_map = (h[0] > 0x80 && h[0] <= 0x8f) || h[0] == 0xde || h[0] == 0xdf;
-    bool is_list = (h[0] > 0x90 && h[0] <= 0x9f) || h[0] == 0xdc || h[0] == 0xdd;
-    bool number = n > skip && (next <= 0x7f || next == 0xca || next == 0xcb);
-    return (is_map && (begins_text(next) || number)) || (is_list && begins_extension(next)) ||
-           begins_extension(h[0]);
+    if (n < 2) /* by another name, the byte may as well be what is left of a pickle, a zip or JSON */
+        return n == 1 && head[0] <= 0x80 && str_ends(str_c(path), STR_LIT(".msgpack"));
+    unsigned b = head[0], count_size = b == 0xdc || b == 0xde ? 2 : b == 0xdd || b == 0xdf ? 4 : 0;
+    unsigned item = n > 1 + count_size ? head[1 + count_size] : 0; /* first byte of the first item or key */
+    bool is_map = (b > 0x80 && b <= 0x8f) || b == 0xde || b == 0xdf;
+    bool is_list = (b > 0x90 && b <= 0x9f) || b == 0xdc || b == 0xdd;
+    bool begins_number = n > 1 + count_size && (item <= 0x7f || item == 0xca || item == 0xcb);
+    return (is_map && (begins_text(item) || begins_number)) || (is_list && begins_extension(item)) ||
+           begins_extension(b);
 }

@@ -106,6 +106,7 @@ static ckpt_status check_unique(struct gguf_walk *w, map *m, ckpt_str name, uint
 
 /* ------------------------------------------------------------------- pairs */
 
+/* Bytes of a value, by enum gguf_type; 0: strings and arrays, whose size is not fixed. */
 static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 size_t gguf_get_width(uint32_t type) { return type < sizeof width ? width[type] : 0; }
@@ -212,11 +213,12 @@ static ckpt_status take_alignment(struct gguf_walk *w, const struct gguf_pair *p
 {
     uint64_t n = gguf_get_integer(p, w->g->big_endian);
     if (p->type != GGUF_U32)
-        return gguf_fail(w, p->value, "general.alignment has {type %" PRIu32 "}; it is {=a 32-bit number}",
-                         p->type);
+        return gguf_fail(w, p->value,
+                         "general.alignment has {type %" PRIu32 "}; it must be {=a 32-bit number}", p->type);
     w->g->alignment = n;
-    bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
-    return power ? CKPT_OK : gguf_fail(w, p->value, "an alignment of {%" PRIu64 "} is no {=power of two}", n);
+    bool is_power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
+    return is_power ? CKPT_OK
+                    : gguf_fail(w, p->value, "an alignment of {%" PRIu64 "} is not {=a power of two}", n);
 }
 
 static ckpt_status read_pair(struct gguf_walk *w)
@@ -288,8 +290,8 @@ bool gguf_round_up(uint64_t *n, uint64_t alignment)
     return !past || checked_add(*n, alignment - past, n);
 }
 
-/* check_tensor - checks TYPE of T, which has ELEMENTS elements, and that its data follow the data before
- * it. */
+/* check_tensor - checks TYPE of T, which has ELEMENTS elements, and that its data follow those of the tensor
+ * before it. Errors have the offset AT. */
 static ckpt_status check_tensor(struct gguf_walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements,
                                 uint64_t at)
 {

@@ -94,13 +94,13 @@ static void copy_value(struct pair_copy *c, uint32_t type)
 static ckpt_status copy_pair(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err)
 {
     struct pair_copy c = {.k = k, .out = out};
-    bool text = p->type == GGUF_STRING, array = p->type == GGUF_ARRAY,
-         as_is = k->header.version > 1 && !k->header.big_endian;
+    bool text = p->type == GGUF_STRING, array = p->type == GGUF_ARRAY;
+    bool is_unchanged = k->header.version > 1 && !k->header.big_endian;
     uint64_t length = k->header.version == 1 ? 4 : 8;
     /* bounded: gguf_read passed the length of a text, of an array its type, too */
     uint64_t from = p->end - p->nvalue - (text ? length : array ? 4 + length : 0);
     CKPT_TRY(reader_init(&c.r, k->header.src, from, p->end, err));
-    if (as_is)
+    if (is_unchanged)
         copy_bytes(&c, p->end - from);
     else
         copy_value(&c, p->type);
@@ -122,11 +122,11 @@ ckpt_status gguf_put_pair(const struct gguf_file *k, const struct gguf_pair *p, 
 
 /* ------------------------------------------------------------------ values of texts */
 
-/* Of each type its name, a phrase for errors, and the largest number; of a signed type, the smallest is -most
- * - 1. */
+/* Of each type its name, a phrase for errors, and the largest number; of a signed type, the smallest is
+ * -max - 1. */
 static const struct {
-    const char *name, *are;
-    uint64_t most;
+    const char *name, *phrase;
+    uint64_t max;
     bool is_signed;
 } kinds[] = {
     [GGUF_U8] = {"u8", "a number from 0 to 255", UINT8_MAX, false},
@@ -168,13 +168,13 @@ static bool put_float(buf *out, uint32_t type, ckpt_str text)
 {
     double d;
     uint64_t bits;
-    uint32_t low;
+    uint32_t single_bits;
     if (!pickle_text_float(text, &d))
         return false;
     float f = (float)d;
     memcpy(&bits, &d, sizeof bits);
-    memcpy(&low, &f, sizeof low);
-    put_bits(out, type == GGUF_F32 ? low : bits, gguf_get_width(type));
+    memcpy(&single_bits, &f, sizeof single_bits);
+    put_bits(out, type == GGUF_F32 ? single_bits : bits, gguf_get_width(type));
     return true;
 }
 
@@ -183,7 +183,7 @@ static bool put_integer(buf *out, uint32_t type, ckpt_str text)
     uint64_t v;
     bool minus = kinds[type].is_signed && text.len && text.ptr[0] == '-';
     if (!str_uint(minus ? str_skip(text, 1) : text, &v) ||
-        v > kinds[type].most + minus) /* bounded: of 63 bits */
+        v > kinds[type].max + minus) /* bounded: of 63 bits */
         return false;
     put_bits(out, minus ? 0 - v : v, gguf_get_width(type)); /* bounded: modulo 2^64, as meant */
     return true;
@@ -219,11 +219,11 @@ static bool put_element(buf *out, uint32_t type, json_scan *j, enum json_event e
 /* put_array - appends TEXT, a list in JSON, as an array of TYPE; false: TEXT is no such list. */
 static bool put_array(arena *a, buf *out, uint32_t type, ckpt_str text)
 {
-    ckpt_error own;
+    ckpt_error ignored;
     json_scan j;
     uint64_t n = 0;
     size_t at;
-    json_init(&j, text, 0, a, &own);
+    json_init(&j, text, 0, a, &ignored);
     if (type == GGUF_ARRAY || json_next(&j) != JSON_ARRAY)
         return false;
     buf_u32le(out, type);
@@ -247,7 +247,7 @@ ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t eleme
     *out = (struct gguf_pair){.key = arena_str(a, key), .type = type, .element = element};
     if (!(array ? put_array(a, &b, element, text) : put_scalar(&b, type, text)))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%.*s: {%.*s} is not {=%s%s}", STR_ARG(key),
-                  STR_ARG(text), kinds[type].are, array ? " with elements of the type that it has" : "");
+                  STR_ARG(text), kinds[type].phrase, array ? " with elements of the type that it has" : "");
     ckpt_str bytes = arena_str(a, buf_view(&b));
     out->bytes = (const unsigned char *)bytes.ptr;
     out->nvalue = bytes.len;

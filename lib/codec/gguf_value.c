@@ -92,16 +92,16 @@ static ckpt_status read_array(const struct gguf *g, const struct gguf_pair *p, a
         return fail_memory(err);
     CKPT_TRY(source_read(g->src, p->value, bytes, n, err));
     w.c = cursor_of(bytes, n, p->value);
-    bool whole = p->count <= SHOWN_ELEMENTS && p->nvalue <= sizeof bytes && p->element != GGUF_ARRAY;
-    uint64_t shown = p->element == GGUF_ARRAY ? 0 : whole ? p->count : FIRST_ELEMENTS;
+    bool is_complete = p->count <= SHOWN_ELEMENTS && p->nvalue <= sizeof bytes && p->element != GGUF_ARRAY;
+    uint64_t shown = p->element == GGUF_ARRAY ? 0 : is_complete ? p->count : FIRST_ELEMENTS;
     buf_byte(text, '[');
-    if (!read_elements(&w, p, shown < p->count ? shown : p->count, list, text) && whole)
+    if (!read_elements(&w, p, shown < p->count ? shown : p->count, list, text) && is_complete)
         return fail_memory(err);
-    if (whole)
+    if (is_complete)
         buf_byte(text, ']');
     else
         buf_printf(text, "%s...] of %" PRIu64, shown ? ", " : "", p->count);
-    *out = whole ? list : NULL;
+    *out = is_complete ? list : NULL;
     return CKPT_OK;
 }
 

@@ -1,5 +1,6 @@
 /*
  * hdf5.c - HDF5 (file format specification, versions 1 and 2): the superblock, and the walk over all objects.
+ * The superblock, by offset and size:
  *
  *   version 0 (1: 4 bytes more at 24)            version 2, 3
  *   0   8  89 "HDF\r\n" 1a "\n"                  0   8  the same
@@ -14,10 +15,10 @@
  *
  * An object header (hdf5_object.c) has the links of a group (hdf5_group.c), or the type, shape and location
  * of a data set (hdf5_type.c, hdf5_layout.c, hdf5_chunks.c). Because addresses in a hostile file can form
- * loops, the structures that are read may have four times the bytes of the file in all, each group is visited
- * under one path only, and objects to visit are kept on a stack rather than by recursion.
+ * loops, the structures that are read may have four times the bytes of the file in all (and 64 KiB more, for
+ * small files), each group is visited under one path only, and objects to visit are kept on a stack.
  *
- * Refused: a file that is truncated or was not closed, addresses that have not 8 bytes, file drivers, more
+ * Refused: a file that is truncated or was not closed, addresses that do not have 8 bytes, file drivers, more
  * than MAX_DEPTH nested groups, and what the files above refuse.
  */
 #include "codec/hdf5.h"
@@ -173,14 +174,14 @@ ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err)
 }
 
 struct superblock {
-    unsigned offsets, lengths; /* bytes of an address and a length */
+    unsigned address_size, length_size;
     uint64_t base, end, driver, root;
-    bool open; /* a writer has not closed it */
+    bool is_open; /* a writer has not closed the file */
 };
 
 static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
 {
-    static const uint8_t skipped[] = {9, 13, 1, 0}; /* bytes between lengths and base address, by version */
+    static const uint8_t skipped[] = {9, 13, 1, 0}; /* by version: bytes left before the base address */
     cursor c;
     uint64_t n = h->src->size < 96 ? h->src->size : 96;
     CKPT_TRY(hdf5_load(h, 0, n, "a superblock", &c));
@@ -193,9 +194,9 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
                     version);
     if (version < 2)
         (void)cursor_take(&c, 4);
-    s->offsets = cursor_u8(&c);
-    s->lengths = cursor_u8(&c);
-    s->open = version == 3 && cursor_u8(&c) & 5;
+    s->address_size = cursor_u8(&c);
+    s->length_size = cursor_u8(&c);
+    s->is_open = version == 3 && cursor_u8(&c) & 5;
     (void)cursor_take(&c, skipped[version]);
     s->base = cursor_u64(&c);
     (void)cursor_u64(&c);
@@ -215,10 +216,10 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
 static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, uint64_t base)
 {
     uint64_t end = 0;
-    if (s->offsets != 8 || s->lengths != 8)
+    if (s->address_size != 8 || s->length_size != 8)
         return fail(h->err, CKPT_EUNSUPPORTED, 9, "addresses and lengths of {%u and %u bytes}; {=8} are read",
-                    s->offsets, s->lengths);
-    if (s->open)
+                    s->address_size, s->length_size);
+    if (s->is_open)
         return fail(h->err, CKPT_EFORMAT, 11,
                     "its writer has {not closed} it, as {=it must be}; what it holds may not be complete");
     if (s->base != base)
@@ -253,8 +254,8 @@ struct visited {
 struct hdf5_walk {
     struct hdf5 *h;
     struct pending *pending; /* a stack */
-    size_t n, cap;
-    map *numbers; /* address -> index into visited */
+    size_t npending, cap_pending;
+    map *visited_index; /* address -> index into visited */
     struct visited *visited;
     size_t nvisited, cap_visited;
 };
@@ -287,9 +288,10 @@ static ckpt_status add_pending(struct hdf5_walk *w, struct pending x)
     if (x.depth > MAX_DEPTH)
         return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u groups} inside of each other",
                     MAX_DEPTH);
-    if (w->n >= MAX_OBJECTS)
+    if (w->npending >= MAX_OBJECTS)
         return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u objects}", MAX_OBJECTS);
-    return arena_push(w->h->a, &w->pending, &w->n, &w->cap, &x, sizeof x) ? CKPT_OK : fail_memory(w->h->err);
+    bool ok = arena_push(w->h->a, &w->pending, &w->npending, &w->cap_pending, &x, sizeof x);
+    return ok ? CKPT_OK : fail_memory(w->h->err);
 }
 
 /* add_links - adds the hard links of group X to the objects to visit, in order, and reports its other
@@ -319,7 +321,7 @@ static ckpt_status add_links(struct hdf5_walk *w, const struct pending *x, const
 static ckpt_status add_visited(struct hdf5_walk *w, const struct pending *x, bool is_group)
 {
     const struct visited v = {x->path, is_group};
-    bool ok = map_put_num(w->numbers, x->addr, (uint32_t)w->nvisited, NULL) &&
+    bool ok = map_put_num(w->visited_index, x->addr, (uint32_t)w->nvisited, NULL) &&
               arena_push(w->h->a, &w->visited, &w->nvisited, &w->cap_visited, &v, sizeof v);
     return ok ? CKPT_OK : fail_memory(w->h->err);
 }
@@ -368,8 +370,9 @@ static ckpt_status read_dense_attribute(struct hdf5 *h, void *user, cursor recor
 
 static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attributes *x)
 {
-    const struct hdf5_records records = {8, 17, read_dense_attribute, x};
-    return hdf5_visit_dense(h, c, &(struct hdf5_dense){"the description of attributes", 2, 8}, &records);
+    static const struct hdf5_dense dense = {"the description of attributes", .index_size = 2, .id_size = 8};
+    const struct hdf5_records records = {.type = 8, .size = 17, .each = read_dense_attribute, .user = x};
+    return hdf5_visit_dense(h, c, &dense, &records);
 }
 
 /* translate_offset - changes the offset of the error from an address, which may be outside of the file, to an
@@ -439,13 +442,14 @@ static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o,
     return d->refused ? CKPT_OK : hdf5_read_texts(h, d, space.elements);
 }
 
+/* visit_dataset - passes the data set X, whose object is O, to the visitor. FIRST as in visit_object. */
 static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, const struct hdf5_object *o,
                                  bool first)
 {
     struct hdf5 *h = w->h;
     struct attributes a = {.path = x->path, .report = first};
     struct hdf5_dataset d = {.path = x->path, .header = x->addr, .src = h->src};
-    uint64_t left = h->data_left;
+    uint64_t left_before = h->data_left;
     CKPT_TRY(read_attributes(h, o, &a));
     if (!o->dataspace.is_there || !o->datatype.is_there || !o->layout.is_there)
         return fail(h->err, CKPT_EFORMAT, x->addr, "a data set {without} one of {=type, shape and layout}");
@@ -455,8 +459,8 @@ static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, c
         st = d.refused ? CKPT_OK : fail_memory(h->err);
     }
     CKPT_TRY(st);
-    if (!first) /* its bytes were counted */
-        h->data_left = left;
+    if (!first) /* its bytes were counted at the first visit */
+        h->data_left = left_before;
     if (d.type.kind == HDF5_OPAQUE && d.type.size == 2 && a.is_bfloat16) {
         d.type.kind = HDF5_NUMBER;
         d.type.dtype = CKPT_DT_BF16;
@@ -494,8 +498,8 @@ static ckpt_status visit_object(struct hdf5_walk *w, const struct pending *x, bo
 static ckpt_status visit_next(struct hdf5_walk *w)
 {
     struct hdf5 *h = w->h;
-    struct pending x = w->pending[--w->n];
-    uint32_t known = map_get_num(w->numbers, x.addr);
+    struct pending x = w->pending[--w->npending];
+    uint32_t known = map_get_num(w->visited_index, x.addr);
     if (known != MAP_NONE && w->visited[known].is_group) {
         ckpt_str first = arena_printf(h->a, "/%.*s", STR_ARG(w->visited[known].path));
         return first.ptr ? report_link(w, x.path, "hard link", first) : fail_memory(h->err);
@@ -513,12 +517,12 @@ static ckpt_status visit_next(struct hdf5_walk *w)
 
 static ckpt_status visit_all(struct hdf5 *h, uint64_t root)
 {
-    struct hdf5_walk w = {.h = h, .numbers = map_new(64)};
-    ckpt_status st = w.numbers ? add_pending(&w, (struct pending){str_of("", 0), root, 0})
-                               : fail_memory(h->err);
-    while (st == CKPT_OK && w.n)
+    struct hdf5_walk w = {.h = h, .visited_index = map_new(64)};
+    ckpt_status st = w.visited_index ? add_pending(&w, (struct pending){str_of("", 0), root, 0})
+                                     : fail_memory(h->err);
+    while (st == CKPT_OK && w.npending)
         st = visit_next(&w);
-    map_free(w.numbers);
+    map_free(w.visited_index);
     return st;
 }
 

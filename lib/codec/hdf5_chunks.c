@@ -1,5 +1,6 @@
 /*
- * hdf5_chunks.c - finds the chunks of an HDF5 data set by its index, which is one of these:
+ * hdf5_chunks.c - finds the chunks of an HDF5 data set by its index, which is one of these. A number after a
+ * field is its size in bytes, a number in parentheses its value.
  *
  *   B-tree 1       "TREE": type 1 (1), level 1, entries 2, siblings 8 + 8; a key, then for each entry its
  *                  address and another key. A key: stored size 4, filters skipped 4, offset in elements 8
@@ -28,7 +29,7 @@ struct chunks {
     uint64_t *offset;
     size_t n, cap, cap_offsets;
     uint64_t last[HDF5_MAX_RANK]; /* offset of the chunk that was read last */
-    bool any;                     /* a chunk was read */
+    bool has_last;                /* a chunk was read */
     uint32_t size_width;          /* of the stored size of a filtered chunk; 0: not filtered */
 };
 
@@ -52,11 +53,11 @@ static ckpt_status add_chunk(struct chunks *x, const struct hdf5_chunk *c, const
     if (!x->d->nfilters && c->stored != x->d->chunk_bytes)
         return fail(x->h->err, CKPT_EFORMAT, pos, "a chunk of {%llu bytes}, it must have {=%llu}",
                     (unsigned long long)c->stored, (unsigned long long)x->d->chunk_bytes);
-    if (x->any && compare_offsets(offset, x->last, rank) <= 0)
+    if (x->has_last && compare_offsets(offset, x->last, rank) <= 0)
         return fail(x->h->err, CKPT_EFORMAT, pos,
-                    "a chunk whose offset is {not after} {=that of the last one}");
+                    "a chunk whose offset is {not after} {=that of the previous chunk}");
     memcpy(x->last, offset, rank * sizeof *offset); /* bounded: HDF5_MAX_RANK */
-    x->any = true;
+    x->has_last = true;
     for (uint32_t i = 0; i < rank; i++)
         if (offset[i] >= x->d->shape[i])
             return CKPT_OK;
@@ -118,7 +119,7 @@ static ckpt_status next_child(struct chunk_tree *t)
         return fail(x->h->err, CKPT_EFORMAT, n->c.pos, "a key {before} {=that of its node}");
     if (!n->level)
         return add_chunk(x, &chunk, offset);
-    if (x->any && compare_offsets(offset, x->last, x->d->ndim) <= 0)
+    if (x->has_last && compare_offsets(offset, x->last, x->d->ndim) <= 0)
         return fail(x->h->err, CKPT_EFORMAT, n->c.pos,
                     "a key of a B-tree that is {not after} {=the previous chunk}");
     memcpy(t->bound[depth - 1], offset, sizeof offset);
@@ -214,34 +215,35 @@ static ckpt_status read_entries(struct chunks *x, cursor c, uint64_t first, uint
     return CKPT_OK;
 }
 
-/* A fixed array of ENTRIES entries of ENTRY bytes, in pages of PAGE entries. */
+/* A fixed array. */
 struct array {
-    uint64_t addr, entries, page;
-    uint32_t entry;
+    uint64_t addr, entries;
+    uint64_t page_entries; /* entries in a page */
+    uint32_t entry_size;
 };
 
 static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t n)
 {
     static const char what[] = "an array of chunks";
     static const struct hdf5_kind kind = {"FADB", 0, what};
-    uint64_t pages = a->entries / a->page + (a->entries % a->page != 0); /* bounded: by entries */
+    uint64_t full = a->page_entries,
+             pages = a->entries / full + (a->entries % full != 0); /* bounded: by entries */
     uint64_t head = 14 + pages / 8 + (pages % 8 != 0) + 4, at,
-             size = a->page * a->entry + 4; /* bounded: 2^31 */
-    cursor c, bits;
-    CKPT_TRY(hdf5_load_checked(x->h, a->addr, head, &kind, &bits));
-    (void)cursor_take(&bits, 9);
+             size = full * a->entry_size + 4; /* bounded: 2^31 */
+    cursor c, bitmap;                         /* of the pages that are stored */
+    CKPT_TRY(hdf5_load_checked(x->h, a->addr, head, &kind, &bitmap));
+    (void)cursor_take(&bitmap, 9);
     if (!checked_add(a->addr, head, &at))
-        return hdf5_fail_short(x->h, &bits, what);
-    for (uint64_t i = 0, first = 0; i < pages && first < n;
-         i++, first += a->page) { /* bounded: below entries */
-        uint64_t count = a->entries - first < a->page ? a->entries - first : a->page;
-        if (bits.p[i / 8] >> (7 - i % 8) & 1) {
-            CKPT_TRY(hdf5_load(x->h, at, count * a->entry + 4, what, &c)); /* bounded: below size */
+        return hdf5_fail_short(x->h, &bitmap, what);
+    for (uint64_t i = 0, first = 0; i < pages && first < n; i++, first += full) { /* bounded: below entries */
+        uint64_t count = a->entries - first < full ? a->entries - first : full;
+        if (bitmap.p[i / 8] >> (7 - i % 8) & 1) {
+            CKPT_TRY(hdf5_load(x->h, at, count * a->entry_size + 4, what, &c)); /* bounded: below size */
             CKPT_TRY(hdf5_cut_checksum(x->h, c, what, &c));
             CKPT_TRY(read_entries(x, c, first, n - first < count ? n - first : count));
         }
         if (!checked_add(at, size, &at))
-            return hdf5_fail_short(x->h, &bits, what);
+            return hdf5_fail_short(x->h, &bitmap, what);
     }
     return CKPT_OK;
 }
@@ -254,22 +256,23 @@ static ckpt_status read_fixed_array(struct chunks *x, uint64_t addr, uint64_t n)
     cursor c;
     CKPT_TRY(hdf5_load_checked(x->h, addr, 28, &header, &c));
     uint32_t client = cursor_u8(&c);
-    a.entry = cursor_u8(&c);
-    uint32_t bits = cursor_u8(&c);
+    a.entry_size = cursor_u8(&c);
+    uint32_t page_bits = cursor_u8(&c); /* the binary logarithm of the entries in a page */
     a.entries = cursor_u64(&c);
     a.addr = cursor_u64(&c);
     uint32_t need = 8 + (x->size_width ? x->size_width + 4 : 0);
-    if (client != (x->size_width != 0) || a.entry != need || bits > 24 || a.entries < n ||
+    if (client != (x->size_width != 0) || a.entry_size != need || page_bits > 24 || a.entries < n ||
         a.entries > MAX_CHUNKS)
         return fail(x->h->err, CKPT_EFORMAT, addr,
                     "an array of {%llu} entries of %u bytes for {=%llu chunks} of %u",
-                    (unsigned long long)a.entries, a.entry, (unsigned long long)n, need);
-    a.page = (uint64_t)1 << bits;
+                    (unsigned long long)a.entries, a.entry_size, (unsigned long long)n, need);
+    a.page_entries = (uint64_t)1 << page_bits;
     if (a.addr == HDF5_NOWHERE)
         return CKPT_OK;
-    if (a.entries > a.page)
+    if (a.entries > a.page_entries)
         return read_pages(x, &a, n);
-    CKPT_TRY(hdf5_load_checked(x->h, a.addr, 14 + a.entries * a.entry + 4, &block, &c)); /* bounded: 2^26 */
+    CKPT_TRY(
+        hdf5_load_checked(x->h, a.addr, 14 + a.entries * a.entry_size + 4, &block, &c)); /* bounded: 2^26 */
     (void)cursor_take(&c, 9);
     return read_entries(x, c, 0, n);
 }
@@ -283,7 +286,7 @@ static ckpt_status read_record(struct hdf5 *h, void *user, cursor record)
     for (uint32_t i = 0; i < x->d->ndim && fits; i++)
         fits = checked_mul(cursor_u64(&record), x->d->chunk_shape[i], &offset[i]);
     if (record.bad || !fits)
-        return fail(h->err, CKPT_EFORMAT, record.pos, "{a record} of a B-tree that is no {=chunk}");
+        return fail(h->err, CKPT_EFORMAT, record.pos, "{a record} of a B-tree that is not {=a chunk}");
     return add_chunk(x, &chunk, offset);
 }
 
@@ -311,7 +314,7 @@ static ckpt_status read_other_index(struct chunks *x, const struct hdf5_index *i
 ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d)
 {
     struct chunks x = {.h = h, .d = d};
-    if (d->nfilters) /* as wide as the size of a chunk and a byte more */
+    if (d->nfilters) /* one byte more than the size of a decoded chunk takes */
         for (x.size_width = 2; d->chunk_bytes >> (8 * (x.size_width - 1)) && x.size_width < 8;)
             x.size_width++;
     CKPT_TRY(index->kind == HDF5_BTREE1 ? read_tree(&x, index->addr) : read_other_index(&x, index));

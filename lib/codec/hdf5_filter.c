@@ -18,7 +18,7 @@
 #include "codec/inflate.h"
 #include "io/reader.h"
 
-#define BAND    65536u
+#define BAND    65536u /* bytes of elements that are unshuffled at a time */
 #define HISTORY 8192u /* how far back lzf copies from */
 
 /* The input of a filter: the first N bytes of SRC. */

@@ -1,5 +1,6 @@
 /*
- * hdf5_group.c - reads the links of an HDF5 group.
+ * hdf5_group.c - reads the links of an HDF5 group. A number after a field is its size in bytes, a number in
+ * parentheses its value.
  *
  * A symbol table: a B-tree of names in a local heap.
  *   "TREE"  type 1 (0), level 1, entries 2, siblings 8 + 8; a key of 8 bytes, then for each entry its address
@@ -115,7 +116,7 @@ static ckpt_status read_symbol(struct symbols *s, cursor *c)
     struct hdf5_link link = {.addr = cursor_u64(c)};
     uint32_t kind = cursor_u32(c);
     (void)cursor_u32(c);
-    cursor more = cursor_sub(c, 16);
+    cursor scratch_pad = cursor_sub(c, 16);
     if (c->bad)
         return hdf5_fail_short(s->h, c, "a symbol");
     CKPT_TRY(find_name(s, name_at, pos, &link.name));
@@ -125,7 +126,7 @@ static ckpt_status read_symbol(struct symbols *s, cursor *c)
     s->last = link.name;
     if (kind == 2) {
         link.kind = HDF5_SOFT;
-        CKPT_TRY(find_name(s, cursor_u32(&more), pos, &link.target));
+        CKPT_TRY(find_name(s, cursor_u32(&scratch_pad), pos, &link.target));
     }
     return add_link(s->h, s->links, link, pos);
 }
@@ -255,8 +256,10 @@ static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)
 static ckpt_status read_dense_links(struct hdf5 *h, cursor c, struct hdf5_links *out)
 {
     struct dense d = {.out = out};
-    const struct hdf5_records records = {5, 11, read_dense_link, &d};
-    return hdf5_visit_dense(h, c, &(struct hdf5_dense){"the description of a group's links", 8, 7}, &records);
+    static const struct hdf5_dense dense = {"the description of a group's links", .index_size = 8,
+                                            .id_size = 7};
+    const struct hdf5_records records = {.type = 5, .size = 11, .each = read_dense_link, .user = &d};
+    return hdf5_visit_dense(h, c, &dense, &records);
 }
 
 /* ------------------------------------------------------------------------------ all */

@@ -6,8 +6,9 @@
  * that is larger than the largest direct block is a table itself. Offsets count the bytes of all blocks.
  *   "FHIB"  version 1 (0), address of the heap 8, offset of the block, addresses 8 each, checksum 4
  *   "FHDB"  version 1 (0), address of the heap 8, offset of the block, (checksum 4), objects
- * B-tree: "BTHD" with the size of its nodes and records; "BTIN" and "BTLF": version 1 (0), type 1, records,
- * and of "BTIN" after them its children: address 8, number of records, (number of all below,) checksum 4.
+ * Version 2 B-tree: "BTHD" with the size of its nodes and records; "BTIN" and "BTLF": version 1 (0), type 1,
+ * records, and of "BTIN" after them its children: address 8, number of records, (number of all below,)
+ * checksum 4. A number after a field is its size in bytes, a number in parentheses its value.
  * Global heap, whose objects are texts: "GCOL", version 1 (1), 3 zeros, size 8; objects: index 2, references
  * 2, 4 zeros, size 8, bytes, padded to a multiple of 8. Index 0 is free space.
  */
@@ -15,8 +16,10 @@
 #include "codec/hdf5_internal.h"
 
 #define MAX_HEAP_MEMORY ((uint64_t)32 << 20) /* of global heap collections; beyond it, all are freed */
-#define MAX_TREE2_DEPTH 8u
+#define MAX_LEVELS      8u /* of tables in a fractal heap, and of nodes in a version 2 B-tree */
 #define MAX_ROWS        64u
+#define BLOCK_HEAD      13u /* of a block or table: signature 4, version 1, address of the heap 8 */
+#define NODE2_EXTRA     10u /* of a node of a version 2 B-tree: signature 4, version 1, type 1, checksum 4 */
 
 /* --------------------------------------------------------------------- fractal heaps */
 
@@ -66,7 +69,7 @@ static ckpt_status open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size)
     uint32_t own_size = cursor_u16(&c), filters = cursor_u16(&c);
     p->checksums = cursor_u8(&c) & 2;
     uint32_t max_managed = cursor_u32(&c);
-    (void)cursor_take(&c, 96);
+    (void)cursor_take(&c, 96); /* of huge and tiny objects, free space */
     p->addr = addr;
     p->id_size = own_size;
     p->width = cursor_u16(&c);
@@ -101,7 +104,7 @@ struct heap_block {
 /* check_block - compares the checksum that the direct block B, at ADDR, records with that of its bytes. */
 static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor b, uint64_t addr)
 {
-    uint32_t head = 13 + p->offset_width; /* bounded: 8 at most */
+    uint32_t head = BLOCK_HEAD + p->offset_width; /* bounded: 8 at most */
     unsigned char *copy = p->checksums && b.left >= head + 4 ? arena_alloc(h->scratch, b.left) : NULL;
     if (!p->checksums)
         return CKPT_OK;
@@ -138,7 +141,7 @@ static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t add
         return CKPT_OK;
     CKPT_TRY(hdf5_load(h, addr, size, "a block of a heap", out));
     cursor head = *out;
-    const unsigned char *b = cursor_take(&head, 13);
+    const unsigned char *b = cursor_take(&head, BLOCK_HEAD);
     if (!b || memcmp(b, "FHDB", 4) != 0 || b[4] != 0 || load_u64le(b + 5) != p->addr)
         return fail(h->err, CKPT_EFORMAT, addr, "{no block} of the heap where {=one} must be");
     CKPT_TRY(check_block(h, p, *out, addr));
@@ -152,7 +155,7 @@ static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
     uint64_t entries = n * 8; /* bounded: 64 rows of 1024 */
     if (find_loaded_block(h, p, addr, entries, out))
         return CKPT_OK;
-    uint64_t head = 13 + (uint64_t)p->offset_width;                       /* bounded: 8 at most */
+    uint64_t head = BLOCK_HEAD + (uint64_t)p->offset_width;               /* bounded: 8 at most */
     CKPT_TRY(hdf5_load_checked(h, addr, head + entries + 4, &kind, out)); /* bounded: above */
     if (cursor_u64(out) != p->addr)
         return fail(h->err, CKPT_EFORMAT, addr, "a table of {another heap} than {=this}");
@@ -190,8 +193,8 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
     uint32_t rows = p->rows;
     *at = (struct heap_block){p->root, p->start, 0, rows == 0};
     for (uint32_t level = 0; !at->direct; level++) {
-        if (level == MAX_TREE2_DEPTH)
-            return fail(h->err, CKPT_ELIMIT, at->addr, "{more} than {=%u} tables of a heap", MAX_TREE2_DEPTH);
+        if (level == MAX_LEVELS)
+            return fail(h->err, CKPT_ELIMIT, at->addr, "{more} than {=%u} tables of a heap", MAX_LEVELS);
         CKPT_TRY(find_in_table(h, p, at, *offset, rows));
         *offset -= at->begin;
         rows = get_log2(at->size) - get_log2(p->start * p->width) + 1; /* bounded: sizes were checked */
@@ -212,7 +215,7 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, curso
         *out = cursor_sub(&c, (size_t)(kind & 15) + 1);
         return out->bad ? hdf5_fail_short(h, &c, "an id of a heap") : CKPT_OK;
     }
-    if (kind & 0xf0)
+    if (kind & 0xf0) /* another version, or not in a block */
         return fail(h->err, CKPT_EUNSUPPORTED, p->addr,
                     "{a huge object} of a heap; {=those in its blocks} are read");
     uint64_t offset = cursor_number(&c, p->offset_width), n = cursor_number(&c, p->length_width);
@@ -220,7 +223,7 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, curso
         return hdf5_fail_short(h, &c, "an id of a heap");
     CKPT_TRY(find_block(h, p, &offset, &at));
     CKPT_TRY(load_direct(h, p, at.addr, at.size, out));
-    uint32_t head = 13 + p->offset_width + (p->checksums ? 4 : 0); /* bounded: 8 at most */
+    uint32_t head = BLOCK_HEAD + p->offset_width + (p->checksums ? 4 : 0); /* bounded: 8 at most */
     if (offset < head || !range_within(offset, n, out->left))
         return fail(h->err, CKPT_EFORMAT, at.addr, "an object of {%llu bytes} at %llu in a block of {=%zu}",
                     (unsigned long long)n, (unsigned long long)offset, out->left);
@@ -252,7 +255,7 @@ struct tree2 {
     struct hdf5 *h;
     const struct hdf5_records *r;
     uint32_t node_size, depth;
-    uint32_t count_width, total_width[MAX_TREE2_DEPTH + 1]; /* widths of a child's numbers */
+    uint32_t count_width, total_width[MAX_LEVELS + 1];      /* widths of a child's numbers */
     uint64_t left;                                          /* records that are not read yet */
 };
 
@@ -267,16 +270,16 @@ struct node2 {
  * records that fit in a leaf, and in a whole subtree. False: a node cannot hold a record. */
 static bool set_widths(struct tree2 *t)
 {
-    if (t->node_size < 10 + t->r->size) /* bounded: a record is small */
+    if (t->node_size < NODE2_EXTRA + t->r->size) /* bounded: a record is small */
         return false;
-    uint64_t most = (t->node_size - 10) / t->r->size, all = most;
+    uint64_t most = (t->node_size - NODE2_EXTRA) / t->r->size, all = most;
     t->count_width = count_bytes(most);
     for (uint32_t k = 1; k <= t->depth; k++) {
         /* bounded: all three are small */
         uint32_t child = 8 + t->count_width + t->total_width[k - 1], pair = t->r->size + child;
-        if (t->node_size < 10 + child + pair) /* bounded: small */
+        if (t->node_size < NODE2_EXTRA + child + pair) /* bounded: small */
             return false;
-        most = (t->node_size - 10 - child) / pair;
+        most = (t->node_size - NODE2_EXTRA - child) / pair;
         if (!checked_mul(most + 1, all, &all) || !checked_add(all, most, &all))
             return false;
         t->total_width[k] = count_bytes(all);
@@ -292,10 +295,11 @@ static ckpt_status load_node(struct tree2 *t, uint64_t addr, uint32_t level, uin
     uint64_t records, children, all;
     cursor c;
     if (!checked_mul(n, t->r->size, &records) || !checked_mul(n + 1, child, &children) ||
-        !checked_add(records, children, &all) || all > t->node_size || t->node_size - all < 10 || n > t->left)
+        !checked_add(records, children, &all) || all > t->node_size || t->node_size - all < NODE2_EXTRA ||
+        n > t->left)
         return fail(t->h->err, CKPT_EFORMAT, addr, "{%llu records} in a node of {=%u bytes}",
                     (unsigned long long)n, t->node_size);
-    CKPT_TRY(hdf5_load_checked(t->h, addr, all + 10, &kind, &c)); /* bounded: node_size */
+    CKPT_TRY(hdf5_load_checked(t->h, addr, all + NODE2_EXTRA, &kind, &c)); /* bounded: node_size */
     if (cursor_u8(&c) != t->r->type)
         return fail(t->h->err, CKPT_EFORMAT, addr, "a node of {another type} than {=%u}", t->r->type);
     t->left -= n;
@@ -331,7 +335,7 @@ ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_
 {
     static const struct hdf5_kind kind = {"BTHD", 0, "a B-tree"};
     struct tree2 t = {.h = h, .r = r};
-    struct node2 stack[MAX_TREE2_DEPTH + 1];
+    struct node2 stack[MAX_LEVELS + 1];
     cursor c;
     CKPT_TRY(hdf5_load_checked(h, addr, 38, &kind, &c));
     uint32_t type = cursor_u8(&c);
@@ -341,7 +345,7 @@ ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_
     (void)cursor_u16(&c);
     uint64_t root = cursor_u64(&c), n = cursor_u16(&c);
     t.left = cursor_u64(&c);
-    if (type != r->type || size != r->size || t.depth > MAX_TREE2_DEPTH || !set_widths(&t))
+    if (type != r->type || size != r->size || t.depth > MAX_LEVELS || !set_widths(&t))
         return fail(h->err, CKPT_EFORMAT, addr,
                     "a B-tree of type {%u}, records of %u bytes, depth %u; {=type %u, %u bytes} are needed",
                     type, size, t.depth, r->type, r->size);

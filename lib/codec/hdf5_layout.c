@@ -1,6 +1,7 @@
 /*
  * hdf5_layout.c - finds where the elements of an HDF5 data set are: contiguous or in chunks, and which
- * filters were applied to the chunks.
+ * filters were applied to the chunks. A number after a field is its size in bytes, a number in parentheses
+ * its value.
  *
  *   layout 3    class 1: compact (0): size 2, bytes; contiguous (1): address 8, size 8; chunked (2): rank
  *               and 1, address 8, sizes of a chunk 4 each, bytes of an element 4
@@ -21,7 +22,8 @@
 
 #define MAX_CHUNK ((uint64_t)256 << 20)
 #define MAX_FILL  ((uint64_t)64 << 20) /* bytes of a data set of which none are stored */
-#define MAX_RATIO 1100u                /* deflate makes at most 1032 of one byte */
+#define MAX_RATIO 1100u                /* deflate makes at most 1032 bytes of one */
+#define HAS_FILL  0x20u                /* flag of a fill value that is stored */
 
 /* ---------------------------------------------------------------------------- filters */
 
@@ -100,9 +102,9 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
         unsigned version = cursor_u8(&c), flags = cursor_u8(&c);
         if (version < 3) {
             (void)cursor_take(&c, 1);
-            flags = cursor_u8(&c) || version == 1 ? 0x20 : 0;
+            flags = cursor_u8(&c) || version == 1 ? HAS_FILL : 0;
         }
-        n = flags & 0x20 ? cursor_u32(&c) : 0;
+        n = flags & HAS_FILL ? cursor_u32(&c) : 0;
     } else if (o->old_fill.is_there) {
         n = cursor_u32(&c);
     }

@@ -1,6 +1,8 @@
 /*
- * hdf5_value.c - reads attributes of HDF5 as values, and texts. A text of variable length is stored as its
- * length 4, and the address 8 and index 4 of an object in a global heap.
+ * hdf5_value.c - reads attributes of HDF5 as values, and texts. A number after a field is its size in bytes.
+ *
+ * A text of variable length is stored as its length 4, and the address 8 and index 4 of an object in a global
+ * heap.
  *
  * An attribute: version 1 (1 to 3), flags 1 (1: its datatype is shared, 2: its dataspace), sizes of name,
  * datatype and dataspace 2 each, of version 3 a character set 1; then the three, padded to 8 bytes in version

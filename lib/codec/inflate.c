@@ -245,13 +245,13 @@ ckpt_status deflate_written(sink *from, uint64_t at, uint64_t n, sink *out, ckpt
     w->out = out;
     ckpt_status st = CKPT_OK;
     for (bool last = false; st == CKPT_OK && !last;) {
-        size_t part = n < BLOCK ? (size_t)n : BLOCK;
-        st = sink_read(from, at, w->in, part, err);
-        at += part; /* bounded: inside of what was written */
-        n -= part;
+        size_t chunk = n < BLOCK ? (size_t)n : BLOCK;
+        st = sink_read(from, at, w->in, chunk, err);
+        at += chunk; /* bounded: inside of what was written */
+        n -= chunk;
         last = n == 0;
         if (st == CKPT_OK)
-            st = deflate_block(w, part, last, err);
+            st = deflate_block(w, chunk, last, err);
     }
     (void)deflateEnd(&w->z);
     free(w);

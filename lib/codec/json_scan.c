@@ -52,7 +52,7 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...)
     (void)fail_v(j->err, CKPT_EFORMAT, file_offset_of(j, j->at), fmt, args);
     va_end(args);
     j->may_resync = j->state != FAILED;
-    j->before = j->state;
+    j->state_before = j->state;
     j->state = FAILED;
     return CKPT_EFORMAT;
 }
@@ -117,7 +117,7 @@ bool json_resync(json_scan *j)
     if (!j->may_resync)
         return false;
     j->may_resync = false;
-    j->state = j->before;
+    j->state = j->state_before;
     return true;
 }
 
@@ -234,7 +234,7 @@ static bool scan_string(json_scan *j)
 {
     size_t pos = j->pos + 1, start = pos;
     bool escaped = false;
-    unsigned char any = 0;
+    unsigned char all_bits = 0;
     for (;;) {
         while (j->len - pos >= 8 && is_unescaped8(j->text + pos))
             pos += 8;
@@ -245,17 +245,17 @@ static bool scan_string(json_scan *j)
             break;
         if (c < ' ')
             return fail_syntax(j, pos, "\\u escapes for control characters"), false;
-        any |= c;
+        all_bits |= c;
         if (c == '\\') {
             escaped = true;
             if (++pos >= j->len)
-                return fail_syntax(j, pos, "the rest of an escape"), false;
+                return fail_syntax(j, pos, "an escaped character"), false;
         }
         pos++;
     }
     j->pos = pos + 1;
     j->str = str_of((const char *)j->text + start, pos - start);
-    if ((any & 0x80) && !check_utf8(j, start, pos))
+    if ((all_bits & 0x80) && !check_utf8(j, start, pos))
         return false;
     return !escaped || unescape_string(j, start, pos);
 }

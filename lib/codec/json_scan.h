@@ -32,10 +32,10 @@ typedef struct {
     uint8_t stack[JSON_DEPTH]; /* the open objects ('o') and arrays ('a') */
     unsigned depth;
     uint8_t state;
-    uint8_t before;  /* state before json_fail */
-    bool may_resync; /* json_fail was called, and json_resync may continue */
-    ckpt_str str;    /* of KEY and STRING: unescaped, may contain NUL; of NUMBER: its text */
-    size_t at;       /* offset of the event's first byte in text */
+    uint8_t state_before; /* the state before json_fail */
+    bool may_resync;      /* json_fail was called, and json_resync may continue */
+    ckpt_str str;         /* of KEY and STRING: unescaped, may contain NUL; of NUMBER: its text */
+    size_t at;            /* offset of the event's first byte in text */
     ckpt_error *err;
 } json_scan;
 

@@ -49,10 +49,10 @@ static bool begins_with(const struct literal *l, char c) { return l->left.len &&
 
 static bool take_char(struct literal *l, char c)
 {
-    bool is = begins_with(l, c);
-    if (is)
+    bool found = begins_with(l, c);
+    if (found)
         l->left = str_skip(l->left, 1);
-    return is;
+    return found;
 }
 
 static void skip_space(struct literal *l)
@@ -192,19 +192,20 @@ static ckpt_status take_name(struct literal *l, ckpt_value **out)
     static const struct {
         const char *name;
         ckpt_value_type type;
-        bool is;
+        bool value;
     } names[] = {{"True", CKPT_V_BOOL, true}, {"False", CKPT_V_BOOL, false}, {"None", CKPT_V_NONE, false}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (str_starts(l->left, str_c(names[i].name))) {
             l->left = str_skip(l->left, strlen(names[i].name));
             *out = value_new(l->a, names[i].type, 0);
             if (*out && names[i].type == CKPT_V_BOOL)
-                (*out)->u.b = names[i].is;
+                (*out)->u.b = names[i].value;
             return *out ? CKPT_OK : fail_memory(l->err);
         }
     return fail_here(l, "a Python literal");
 }
 
+/* take_atom - reads a value that has no brackets. */
 static ckpt_status take_atom(struct literal *l, ckpt_value **out)
 {
     if (begins_text(l))
@@ -258,8 +259,8 @@ static ckpt_status add_to_bracket(struct literal *l, ckpt_value *v)
     return ok ? CKPT_OK : fail_memory(l->err);
 }
 
-/* is_at_end - returns true if the innermost bracket may close here. */
-static bool is_at_end(const struct literal *l)
+/* may_close - returns true if the innermost bracket closes here, after a comma or because it is empty. */
+static bool may_close(const struct literal *l)
 {
     const struct bracket *b = l->depth ? &l->open[l->depth - 1] : NULL;
     return b && !b->key && begins_with(l, b->end) && (b->has_comma || value_count(b->container) == 0);
@@ -296,7 +297,7 @@ ckpt_status literal_read(arena *a, ckpt_str text, uint64_t offset, ckpt_value **
     while (!done) {
         ckpt_value *v;
         skip_space(&l);
-        if (is_at_end(&l)) {
+        if (may_close(&l)) {
             l.left = str_skip(l.left, 1);
             CKPT_TRY(close_bracket(&l, &v));
         } else if (l.left.len && memchr("{[(", l.left.ptr[0], 3)) {

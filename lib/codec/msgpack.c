@@ -92,8 +92,8 @@ static ckpt_status read_value(struct msgpack_walk *w, struct msgpack_value *v)
     default: v->bits = n; break;
     }
     w->left--;
-    uint64_t rest = reader_left(&w->r);
-    if (w->r.status || !reader_skip(&w->r, v->n) || more > rest || w->left > rest - more)
+    uint64_t bytes_left = reader_left(&w->r);
+    if (w->r.status || !reader_skip(&w->r, v->n) || more > bytes_left || w->left > bytes_left - more)
         return msgpack_fail(w, v);
     w->left += more; /* bounded: no more than bytes are left */
     return CKPT_OK;

@@ -21,7 +21,7 @@
 #include "base/cursor.h"
 #include "base/utf8.h"
 
-#define LONGEST 65536u
+#define MAX_SIMPLE_HEADER 65536u
 
 static bool take_number(ckpt_str *t, uint64_t *n)
 {
@@ -99,7 +99,7 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
     CKPT_TRY(source_read(src, 0, head, sizeof head, err));
     out->version = head[6];
     uint64_t before = head[6] < 2 ? 10 : 12, n = head[6] < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
-    if (n > LONGEST || n > src->size - before) /* bounded: it has 12 bytes */
+    if (n > MAX_SIMPLE_HEADER || n > src->size - before) /* bounded: it has 12 bytes */
         return fail(err, CKPT_EFORMAT, source_pos(src, 8),
                     "a header of {%" PRIu64 " bytes}, the file has {=%" PRIu64 "}; numpy reads 10000", n,
                     src->size - before);
@@ -118,10 +118,10 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
 
 /* ----------------------------------------------------------------- any literal */
 
-/* read_text - sets *TEXT to the header of the array at OFFSET of SRC, in UTF-8, and *DATA to the offset of
+/* read_header - sets *TEXT to the header of the array at OFFSET of SRC, in UTF-8, and *DATA to the offset of
  * its elements. */
-static ckpt_status read_text(source *src, uint64_t offset, arena *a, ckpt_str *text, uint64_t *data,
-                             ckpt_error *err)
+static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str *text, uint64_t *data,
+                               ckpt_error *err)
 {
     unsigned char head[12] = {0};
     uint64_t version_at, length_at, text_at;
@@ -261,7 +261,7 @@ static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint
     char shown[64];
     if (shape->type != CKPT_V_TUPLE) {
         value_show(shape, 8, shown, sizeof shown);
-        return fail(err, CKPT_EFORMAT, pos, "the shape {%s} is no {=tuple}", shown);
+        return fail(err, CKPT_EFORMAT, pos, "the shape {%s} is not {=a tuple}", shown);
     }
     if (value_count(shape) > NPY_DIMENSIONS)
         return fail(err, CKPT_EFORMAT, pos, "a shape of {%u} sizes; numpy has {=at most %u}",
@@ -271,7 +271,7 @@ static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint
         int64_t n;
         if (v->type != CKPT_V_INT || !value_integer(v, &n) || n < 0) {
             value_show(v, 8, shown, sizeof shown);
-            return fail(err, CKPT_EFORMAT, pos, "the size {%s} in its shape is no {=integer from 0 on}",
+            return fail(err, CKPT_EFORMAT, pos, "the size {%s} in its shape is not {=an integer from 0 on}",
                         shown);
         }
         x->shape[x->ndim] = (uint64_t)n;
@@ -307,7 +307,7 @@ ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_ar
     ckpt_value *header;
     char shown[256];
     *out = (struct npy_array){.ndim = 0};
-    CKPT_TRY(read_text(src, offset, a, &text, &out->data_offset, err));
+    CKPT_TRY(read_header(src, offset, a, &text, &out->data_offset, err));
     uint64_t pos = source_pos(src, offset + 8); /* bounded: the header is there */
     CKPT_TRY(literal_read(a, text, pos, &header, err));
     if (!has_keys(header))
@@ -323,7 +323,7 @@ ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_ar
     out->fortran_order = order->u.b;
     value_show(descr, 64, shown, sizeof shown);
     if (!read_descr(descr, out))
-        return fail(err, CKPT_EFORMAT, pos, "descr {%s} is no {=dtype of numpy}", shown);
+        return fail(err, CKPT_EFORMAT, pos, "descr {%s} is not {=a dtype of numpy}", shown);
     if (out->dtype.record && !(out->fields = arena_str(a, str_c(shown))).ptr)
         return fail_memory(err);
     return read_shape(value_get(header, "shape"), out, pos, err);

@@ -290,7 +290,7 @@ static ckpt_status take_files(struct ocdbt_record *r, ckpt_str outer)
     uint32_t *file = arena_array(r->o->a, r->nfiles, sizeof *file);
     for (size_t i = 0; file && i < r->nfiles; i++) {
         if (base[i] > path[i].len - outer.len) /* bounded: OUTER begins it */
-            return fail_record(r, "a base longer than its path", "a part of it");
+            return fail_record(r, "a base longer than its path", "the first bytes of the path");
         CKPT_TRY(add_file(r, path[i], outer.len + (size_t)base[i], &file[i])); /* bounded: in the path */
     }
     r->file = file;
@@ -354,26 +354,26 @@ static ckpt_status add_entry(const struct ocdbt_record *r, const struct ocdbt_en
 static ckpt_status take_leaf(struct ocdbt_record *r, const ckpt_str *key, size_t n)
 {
     uint64_t *length, *file, *at;
-    size_t apart = 0, k = 0;
+    size_t in_files = 0, next = 0; /* values that are in files: all of them, and those that were added */
     CKPT_TRY(take_numbers(r, n, &length));
     const unsigned char *kind = cursor_take(&r->c, n);
     for (size_t i = 0; kind && i < n; i++) {
         if (kind[i] > 1)
             return fail(r->err, CKPT_EUNSUPPORTED, r->pos, "a value of kind {%u}; {=0 and 1} are read",
                         kind[i]);
-        apart += kind[i];
+        in_files += kind[i];
     }
-    CKPT_TRY(take_numbers(r, apart, &file));
-    CKPT_TRY(take_numbers(r, apart, &at));
+    CKPT_TRY(take_numbers(r, in_files, &file));
+    CKPT_TRY(take_numbers(r, in_files, &at));
     for (size_t i = 0; kind && i < n; i++) {
         struct ocdbt_entry e = {.key = key[i], .n = length[i]};
         if (!kind[i] && (length[i] > r->c.left || !(e.bytes = cursor_take(&r->c, (size_t)length[i]))))
             return fail_record(r, "a value that is cut off", "as many bytes as it has");
-        if (kind[i] && file[k] >= r->nfiles)
+        if (kind[i] && file[next] >= r->nfiles)
             return fail_record(r, "a value in a file that is not named", "one of its files");
         if (kind[i]) {
-            e.file = r->file[file[k]];
-            e.at = at[k++];
+            e.file = r->file[file[next]];
+            e.at = at[next++];
         }
         CKPT_TRY(add_entry(r, &e));
     }
@@ -392,7 +392,8 @@ static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *key, co
     l->child = arena_array(r->o->a, l->n, sizeof *l->child);
     for (size_t i = 0; l->child && i < l->n; i++) {
         if (common[i] > key[i].len - prefix) /* bounded: its keys begin with the prefix */
-            return fail_record(r, "more is left out in a child than its key has", "a part of it");
+            return fail_record(r, "a child whose keys share more than its key has",
+                               "the first bytes of the key");
         l->child[i] = (struct ocdbt_child){str_of(key[i].ptr, prefix + (size_t)common[i]),
                                            place[i]}; /* bounded */
     }
@@ -427,7 +428,7 @@ static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsig
 /* read_tree - adds all entries below ROOT, which is HEIGHT above the leaves. */
 static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned height, ckpt_error *err)
 {
-    struct ocdbt_level level[257] = {{.child = root, .n = 1}};
+    struct ocdbt_level level[257] = {{.child = root, .n = 1}}; /* the root, and a level for each height */
     unsigned depth = 0; /* of the level whose next child is read: HEIGHT - DEPTH above the leaves */
     for (;;) {
         struct ocdbt_level *l = &level[depth];
@@ -507,7 +508,7 @@ static ckpt_status read_newest(struct ocdbt *o, source *manifest, struct ocdbt_c
             CKPT_TRY(o->files->newest(o->files->user, &name, err));
         if (!name.len)
             return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
-                        "{no} numbered {=manifest}, which has the state");
+                        "there is {no} numbered {=manifest}, which would list the versions");
         struct ocdbt_file newest = {.path = name};
         CKPT_TRY(o->files->open(o->files->user, &newest, err));
         CKPT_TRY(read_record(&r, MANIFEST, newest.src, 0, newest.src->size));

@@ -386,10 +386,10 @@ static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t 
 
 /* -------------------------------------------------------------------------------- messages */
 
-/* The fields that are messages: the kind of the parent, and of the message. */
+/* The fields that are messages: the kind of the parent, the number of the field, the kind of the message. */
 static const struct child {
-    uint8_t in, number, kind;
-    const char *label;
+    uint8_t parent, number, kind;
+    const char *label; /* of the message in the place of a tensor */
 } children[] = {{MODEL, 7, GRAPH, "graph"},
                 {MODEL, 20, TRAINING, "training"},
                 {MODEL, 25, FUNCTION, "function "},
@@ -410,7 +410,7 @@ static const struct child {
 static const struct child *find_child(const struct frame *in, const struct proto_field *f)
 {
     for (size_t i = 0; f->wire == PROTO_BYTES && i < sizeof children / sizeof *children; i++)
-        if (children[i].in == in->kind && children[i].number == f->number)
+        if (children[i].parent == in->kind && children[i].number == f->number)
             return &children[i];
     return NULL;
 }

@@ -83,18 +83,18 @@ static void mutants_are_read_or_refused(void)
     size_t refused = 0;
     for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
         size_t n = load_corpus(seeds[k]);
-        unsigned char *whole = malloc(n);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(whole);
-        memcpy(whole, bytes, n);
+        unsigned char *original = malloc(n);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(original);
+        memcpy(original, bytes, n);
         CU_ASSERT_EQUAL(read_all(n, &err), CKPT_OK);
         for (unsigned i = 0; i < MUTANTS; i++) {
-            size_t left = noise() % 20 ? n : (size_t)(noise() % n);
-            memcpy(bytes, whole, n);
+            size_t kept = noise() % 20 ? n : (size_t)(noise() % n);
+            memcpy(bytes, original, n);
             for (uint64_t times = 1 + noise() % 4; times--;)
                 mutate(n);
-            refused += read_all(left, &err) != CKPT_OK;
+            refused += read_all(kept, &err) != CKPT_OK;
         }
-        free(whole);
+        free(original);
     }
     CU_ASSERT(refused > 1000); /* enough changes hit the structures */
 }

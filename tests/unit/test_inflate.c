@@ -53,7 +53,7 @@ static void streams_are_inflated(void)
     buf_init(&b, 1 << 16);
     buf_text(&b, "before");
     put_stored(&b, STR_LIT("bare"));
-    buf_text(&b, "behind");
+    buf_text(&b, "after");
     struct unpacked u = unpack(&b, INFLATE_RAW, 6, 100);
     CU_ASSERT(u.st == CKPT_OK && u.used == 9 && strcmp(u.text, "bare") == 0);
     b.len = 0;
@@ -85,10 +85,10 @@ static void gzip_members_are_joined(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         b.len = 0;
         put_gzip(&b, STR_LIT("one"));
-        uint64_t whole = b.len;
+        uint64_t complete = b.len;
         buf_text(&b, cases[i].suffix);
         struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
-        CU_ASSERT(u.st == CKPT_OK && u.used == whole && strcmp(u.text, cases[i].text) == 0);
+        CU_ASSERT(u.st == CKPT_OK && u.used == complete && strcmp(u.text, cases[i].text) == 0);
     }
     b.len = 0;
     put_gzip(&b, STR_LIT("one"));
@@ -108,8 +108,8 @@ static void truncated_streams_are_refused(void)
     buf b;
     buf_init(&b, 1 << 16);
     put_gzip(&b, STR_LIT("all of it"));
-    size_t whole = b.len;
-    for (b.len = 1; b.len < whole; b.len++) {
+    size_t complete = b.len;
+    for (b.len = 1; b.len < complete; b.len++) {
         struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
         CU_ASSERT(u.st == CKPT_ETRUNCATED && u.err.offset == b.len && strstr(u.err.what, "end too early"));
     }
@@ -148,7 +148,7 @@ static void streams_are_read_as_sources(void)
         b.data[b.len - EACH - 5] = i == BLOCKS - 1; /* set in the last block only */
     }
     uint64_t n = b.len - 6, used, size;
-    buf_text(&b, "behind");
+    buf_text(&b, "after");
     source *src = source_mem(b.data, b.len, 0), *out = NULL;
     uint32_t crc;
     ckpt_error err;

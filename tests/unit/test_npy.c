@@ -65,7 +65,6 @@ static void other_text_is_refused(void)
                                         "f'x'",
                                         "'x",
                                         "'x\n'",
-
                                         "'\\x3'",
                                         "'\\ud800'",
                                         "'\\U00110000'",
@@ -166,20 +165,22 @@ static void malformed_headers_are_refused(void)
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}",
                   "it is a dict with other keys");
     check_refused(1, HEADER("'<f4'", "0", "(2,)"), "the fortran_order 0; True or False is allowed");
-    check_refused(1, HEADER("'<f4'", "False", "[2]"), "the shape [2] is no tuple");
+    check_refused(1, HEADER("'<f4'", "False", "[2]"), "the shape [2] is not a tuple");
     check_refused(1, HEADER("'<f4'", "False", "(True,)"),
-                  "the size True in its shape is no integer from 0 on");
-    check_refused(1, HEADER("'<f4'", "False", "(-1,)"), "the size -1 in its shape is no integer from 0 on");
+                  "the size True in its shape is not an integer from 0 on");
+    check_refused(1, HEADER("'<f4'", "False", "(-1,)"),
+                  "the size -1 in its shape is not an integer from 0 on");
     check_refused(1, HEADER("'<f4'", "False", "(4294967296, 4294967296)"), "the product of its sizes");
-    check_refused(1, HEADER("'<q9'", "False", "(2,)"), "descr '<q9' is no dtype of numpy");
-    check_refused(1, HEADER("'<M8[xs]'", "False", "(2,)"), "no dtype of numpy");
-    check_refused(1, HEADER("'<f99999999999999999999'", "False", "(2,)"), "no dtype of numpy");
-    check_refused(1, HEADER("'|S2147483648'", "False", "(2,)"), "no dtype of numpy");
-    check_refused(1, HEADER("('<f4', (3,))", "False", "(2,)"), "no dtype of numpy");
-    check_refused(1, HEADER("[('a', '<f4', (2147483647, 2))]", "False", "(2,)"), "no dtype of numpy");
-    check_refused(1, HEADER("[('a', '|S2147483647'), ('b', '|S1')]", "False", "(2,)"), "no dtype of numpy");
-    check_refused(1, HEADER("[('a',)]", "False", "(2,)"), "no dtype of numpy");
-    check_refused(1, HEADER("[(1, '<f4')]", "False", "(2,)"), "no dtype of numpy");
+    check_refused(1, HEADER("'<q9'", "False", "(2,)"), "descr '<q9' is not a dtype of numpy");
+    check_refused(1, HEADER("'<M8[xs]'", "False", "(2,)"), "not a dtype of numpy");
+    check_refused(1, HEADER("'<f99999999999999999999'", "False", "(2,)"), "not a dtype of numpy");
+    check_refused(1, HEADER("'|S2147483648'", "False", "(2,)"), "not a dtype of numpy");
+    check_refused(1, HEADER("('<f4', (3,))", "False", "(2,)"), "not a dtype of numpy");
+    check_refused(1, HEADER("[('a', '<f4', (2147483647, 2))]", "False", "(2,)"), "not a dtype of numpy");
+    check_refused(1, HEADER("[('a', '|S2147483647'), ('b', '|S1')]", "False", "(2,)"),
+                  "not a dtype of numpy");
+    check_refused(1, HEADER("[('a',)]", "False", "(2,)"), "not a dtype of numpy");
+    check_refused(1, HEADER("[(1, '<f4')]", "False", "(2,)"), "not a dtype of numpy");
     check_refused(1, HEADER("__import__('os')", "False", "(2,)"), "a Python literal belongs there");
 }
 

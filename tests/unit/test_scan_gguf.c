@@ -88,8 +88,9 @@ static void alignments_must_be_powers_of_two(void)
 {
     FINDING(scan(TEXT(ALIGNED("\x0a", N8("\x20")))), 1, "FMT002", 53, "general.alignment has type 10");
     FINDING(scan(TEXT(ALIGNED("\x04", "12"))), 1, "FMT002", 53, "the file ends inside a value");
-    FINDING(scan(TEXT(ALIGNED("\x04", N4("\0")))), 1, "FMT002", 53, "an alignment of 0 is no power of two");
-    FINDING(scan(TEXT(ALIGNED("\x04", N4("\x30")))), 1, "FMT002", 53, "an alignment of 48 is no power");
+    FINDING(scan(TEXT(ALIGNED("\x04", N4("\0")))), 1, "FMT002", 53,
+            "an alignment of 0 is not a power of two");
+    FINDING(scan(TEXT(ALIGNED("\x04", N4("\x30")))), 1, "FMT002", 53, "an alignment of 48 is not a power");
 }
 
 static void control_characters_and_templates_are_reported(void)

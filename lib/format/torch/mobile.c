@@ -286,7 +286,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     file_budget(f, f->src->size);
     CKPT_TRY(kit_begin(&k, f, value_ordered_dict(f->a), err));
     ckpt_status st = read_module(&m);
-    flatbuffer_close(&m.b);
+    window_close(&m.b.window);
     f->executes_code = true;
     f->producer = STR_LIT("torch");
     st = kit_end(&k, st);
