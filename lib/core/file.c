@@ -257,7 +257,7 @@ static ckpt_str key_of(const void *user, uint32_t i)
     return f->table.storages[i].s.key;
 }
 
-map *file_storage_keys(ckpt_file *f)
+map *file_index_storage_keys(ckpt_file *f)
 {
     bool ok = true;
     if (!f->storage_keys)
@@ -281,7 +281,7 @@ ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_
     *index = CKPT_NO_STORAGE;
     if (comes_after(key, f->last_key))
         return CKPT_OK;
-    const map *keys = file_storage_keys(f);
+    const map *keys = file_index_storage_keys(f);
     if (!keys)
         return fail_memory(err);
     *index = map_get(keys, key); /* MAP_NONE is CKPT_NO_STORAGE */

@@ -74,7 +74,7 @@ struct ckpt_file {
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
     map *names;          /* joined name -> row, made on first use */
-    map *storage_keys;   /* torch: storage key -> storage, of the first NKEYED; file_storage_keys */
+    map *storage_keys;   /* torch: storage key -> storage, of the first NKEYED; file_index_storage_keys */
     size_t nkeyed;
     ckpt_str last_key;   /* the greatest of those keys, file_storage_add */
     map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
@@ -138,8 +138,8 @@ bool file_names_literal(const ckpt_file *f);
 /* file_replacement - returns the node to write instead of V; usually V itself. */
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
-/* file_storage_keys - returns F->storage_keys with all storages that the table has; NULL: no memory. */
-map *file_storage_keys(ckpt_file *f);
+/* file_index_storage_keys - returns F->storage_keys with all storages that the table has; NULL: no memory. */
+map *file_index_storage_keys(ckpt_file *f);
 /* file_storage_find - sets *INDEX to the storage that file_storage_add added under KEY, or
  * CKPT_NO_STORAGE. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err);

@@ -1,7 +1,7 @@
 /* builder.c - makes a checkpoint from tensors and values that the program adds: rows, storages and a graph as
  * the readers make them, so that plans, digests and diffs work on it. No tensor byte is copied or read here.
  *
- * It is not in formats.def, because it is never recognized; the caller chooses the format of the output.
+ * Its format is not in formats.def, because no file has it; the caller chooses the format of the output.
  *
  * Refused, because no format could hold it or it would be read back as something else: a key that its dict
  * already has or that is not UTF-8; a dtype that cannot be written; a number of bytes that does not match
@@ -94,7 +94,7 @@ void ckpt_builder_free(ckpt_builder *b)
     if (!b)
         return;
     while (b->ndicts)
-        (void)kit_end(&b->dicts[--b->ndicts], CKPT_EUSAGE);
+        (void)kit_end(&b->dicts[--b->ndicts], CKPT_EUSAGE); /* any error, so that no leaf is added */
     map_free(b->rows);
     file_free(b->f);
     free(b);
@@ -133,7 +133,7 @@ static ckpt_status open_bytes(ckpt_builder *b, const ckpt_builder_tensor *t, uin
         return fail_memory(&b->err);
     if (t->callbacks) {
         given = (*src)->size;
-        (*src)->base = CKPT_NO_OFFSET;
+        (*src)->base = CKPT_NO_OFFSET; /* its offsets are not those of a file */
     }
     if (given == nbytes && (t->data || t->callbacks || !nbytes))
         return CKPT_OK;
@@ -164,7 +164,7 @@ static ckpt_status add_tensor(ckpt_builder *b, ckpt_str key, const ckpt_builder_
         return fail(&b->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "all tensors take {more} than {=2^64 bytes}");
     struct kit_tensor x = {.t = {.dtype = (uint16_t)t.dtype, .ndim = t.ndim, .shape = t.shape},
                            .nbytes = nbytes,
-                           .key = arena_printf(b->f->a, "%zu", b->f->table.nstorages)};
+                           .key = arena_printf(b->f->a, "%zu", b->f->table.nstorages)}; /* unique, for ties */
     CKPT_TRY(x.key.ptr ? open_bytes(b, &t, nbytes, &x.src) : fail_memory(&b->err));
     ckpt_status st = add_row(b, key, &x);
     if (t.callbacks && st == CKPT_OK)

@@ -16,12 +16,12 @@
 #include "core/dtype.h"
 #include "format/ties.h"
 
-const ckpt_tensor *flat_tensor(const struct flat_writer *w, const struct flat_item *x)
+const ckpt_tensor *flat_get_tensor(const struct flat_writer *w, const struct flat_item *x)
 {
     return &w->p->file->table.rows[x->row].t;
 }
 
-uint64_t flat_nbytes(const struct flat_writer *w, const struct flat_item *x)
+uint64_t flat_item_nbytes(const struct flat_writer *w, const struct flat_item *x)
 {
     uint64_t n = 0;
     (void)plan_nbytes(w->p, x->row, &n);
@@ -33,7 +33,7 @@ ckpt_status flat_fail_size(ckpt_error *err)
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have {more} than {=2^64 bytes}");
 }
 
-ckpt_status flat_place(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err)
+ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err)
 {
     uint64_t nbytes, past = w->nbytes % align;
     bool ok = checked_add(w->nbytes, past ? align - past : 0, &x->begin) &&
@@ -46,15 +46,16 @@ ckpt_status flat_place(struct flat_writer *w, struct flat_item *x, uint64_t alig
 /* find_unfit_reason - returns why X cannot be written, or NULL. */
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
-    const ckpt_tensor *t = flat_tensor(w, x);
+    const ckpt_tensor *t = flat_get_tensor(w, x);
     if (t->kind != CKPT_DENSE && t->kind != CKPT_NDARRAY)
-        return "is not a plain tensor";
+        return "is not a dense tensor";
     if (!t->has_data || !t->has_shape)
         return "has no bytes";
     return w->rules->find_unfit_reason(w, x);
 }
 
-/* find_castable_dtype - returns the dtype that tensors of DT can be cast to for writing, or NULL. */
+/* find_castable_dtype - returns the dtype that tensors of DT can be cast to for writing, or NULL. Those after
+ * CKPT_DT_NP are of other frameworks. */
 static const char *find_castable_dtype(const struct flat_writer *w, ckpt_dtype dt)
 {
     char klass = dtype_info(dt)->klass;
@@ -65,7 +66,7 @@ static const char *find_castable_dtype(const struct flat_writer *w, ckpt_dtype d
 static ckpt_status refuse_unfit(const struct flat_writer *w, const struct flat_item *first, size_t others,
                                 ckpt_error *err)
 {
-    const ckpt_tensor *t = flat_tensor(w, first);
+    const ckpt_tensor *t = flat_get_tensor(w, first);
     const char *cast = find_castable_dtype(w, (ckpt_dtype)t->dtype);
     char more[48] = "", word[SHELL_WORD_MAX];
     if (others)
@@ -84,15 +85,14 @@ static ckpt_status refuse_unfit(const struct flat_writer *w, const struct flat_i
 /* drop_orphan - reports X, a component, as dropped if the plan leaves out its composite. */
 static ckpt_status drop_orphan(const struct flat_writer *w, const struct flat_item *x, ckpt_error *err)
 {
-    if (w->p->keep[flat_tensor(w, x)->part_of])
+    if (w->p->keep[flat_get_tensor(w, x)->part_of])
         return CKPT_OK;
     const ckpt_path_elem flat = {.str = x->name};
     const ckpt_leaf component = {.name = x->name, .path = &flat, .npath = 1};
     return plan_note_dropped(w->p, &component, "part of a tensor that is left out", err);
 }
 
-/* collect_items - adds the entries that are not in DROP as items, and refuses unfit ones. A composite comes
- * before its components. */
+/* collect_items - adds the entries that are not in DROP as items, and refuses unfit ones. */
 static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_error *err)
 {
     struct flat_item unfit;
@@ -102,7 +102,7 @@ static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_e
         const struct flat_item x = {.name = e->name, .row = e->row};
         if (drop[i])
             continue;
-        if (flat_tensor(w, &x)->part_of != CKPT_NO_TENSOR)
+        if (flat_get_tensor(w, &x)->part_of != CKPT_NO_TENSOR)
             CKPT_TRY(drop_orphan(w, &x, err));
         else if (!find_unfit_reason(w, &x))
             w->items[w->n++] = x;
@@ -112,6 +112,7 @@ static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_e
     return nunfit ? refuse_unfit(w, &unfit, nunfit - 1, err) : CKPT_OK;
 }
 
+/* make_path_text - returns the path of ROW as ["model"][0]; without memory, an empty text. */
 static ckpt_str make_path_text(const struct flat_writer *w, uint32_t row)
 {
     const ckpt_tensor *t = &w->p->file->table.rows[row].t;
@@ -176,6 +177,7 @@ static ckpt_status drop_leaves(const struct flat_writer *w, ckpt_error *err)
                 STR_ARG(d->name), STR_ARG(d->type), p->ndropped - before - 1, w->rules->holds);
 }
 
+/* check_not_empty - fails if no tensor is written, unless the input is an empty mapping. */
 static ckpt_status check_not_empty(const struct flat_writer *w, ckpt_error *err)
 {
     const ckpt_file *f = w->p->file;
@@ -212,13 +214,13 @@ static struct copy_item get_copy_item(const void *user, size_t i)
     const struct flat_writer *w = user;
     const struct flat_item *x = &w->items[i];
     return (struct copy_item){.row = x->row,
-                              .from = (ckpt_dtype)flat_tensor(w, x)->dtype,
+                              .from = (ckpt_dtype)flat_get_tensor(w, x)->dtype,
                               .to = plan_dtype(w->p, x->row),
                               .offset = w->data_start + x->begin, /* bounded: lay_out added up both */
                               .name = x->name};
 }
 
-ckpt_status flat_copy(const struct flat_writer *w, sink *out, ckpt_error *err)
+ckpt_status flat_copy_items(const struct flat_writer *w, sink *out, ckpt_error *err)
 {
     const struct copy_job job = {.file = w->p->file,
                                  .reading = plan_stream_options(w->p),
@@ -238,7 +240,7 @@ static ckpt_status rehearse_copy(const struct flat_writer *w, ckpt_error *err)
 {
     struct stream_options o = plan_stream_options(w->p);
     for (size_t i = 0; i < w->n; i++) {
-        const ckpt_tensor *t = flat_tensor(w, &w->items[i]);
+        const ckpt_tensor *t = flat_get_tensor(w, &w->items[i]);
         ckpt_status st = stream_check_limit(&w->p->file->table, t, err);
         if (st != CKPT_OK) {
             fail_where(err, "%.*s", STR_ARG(w->items[i].name));
@@ -247,7 +249,7 @@ static ckpt_status rehearse_copy(const struct flat_writer *w, ckpt_error *err)
         if (t->dtype == plan_dtype(w->p, w->items[i].row) && t->storage != CKPT_NO_STORAGE)
             CKPT_TRY(storage_check_crc(&w->p->file->table, t->storage, &o, err));
     }
-    return flat_copy(w, NULL, err);
+    return flat_copy_items(w, NULL, err);
 }
 
 /* record_casts - records the casts for the report, in the order of the file. */
@@ -256,7 +258,7 @@ static ckpt_status record_casts(const struct flat_writer *w, ckpt_error *err)
     size_t before = w->p->ncasts;
     for (size_t i = 0; i < w->n; i++) {
         const struct flat_item *x = &w->items[i];
-        const ckpt_tensor *t = flat_tensor(w, x);
+        const ckpt_tensor *t = flat_get_tensor(w, x);
         if (t->dtype != plan_dtype(w->p, x->row))
             CKPT_TRY(plan_note_cast(w->p, x->name, x->row, t->elements, w->tallies[i].overflowed, err));
     }

@@ -19,7 +19,7 @@ struct flat_writer {
     void *user; /* state of the format, for the functions of RULES */
     struct flat_item *items;
     size_t n;
-    size_t aliases;                /* p->naliases before this file */
+    size_t aliases;                /* p->naliases before this output */
     uint64_t data_start, nbytes;   /* the range of all items in the output */
     uint64_t size;                 /* bytes of the output */
     uint32_t *crcs;                /* by item: CRC-32 of its bytes; NULL: not needed */
@@ -42,22 +42,24 @@ struct flat_rules {
     const char *(*find_unfit_reason)(const struct flat_writer *w, const struct flat_item *x);
     /* lay_out - checks names; sets begin of each item, data_start, nbytes and size. */
     ckpt_status (*lay_out)(struct flat_writer *w, ckpt_error *err);
-    /* put_contents - writes the output; calls flat_copy. */
+    /* put_contents - writes the output; calls flat_copy_items. */
     ckpt_status (*put_contents)(struct flat_writer *w, sink *out, ckpt_error *err);
 };
 
 /* flat_write - writes the plan of W as the `write` of a format does. The caller sets p, job, rules and user
  * of W. The report of the plan lists what was left out. */
 ckpt_status flat_write(struct flat_writer *w, ckpt_error *err);
-/* flat_tensor - returns the tensor of X. */
-const ckpt_tensor *flat_tensor(const struct flat_writer *w, const struct flat_item *x);
-/* flat_nbytes - returns the bytes of X in the output. lay_out has checked that their sum fits 64 bits. */
-uint64_t flat_nbytes(const struct flat_writer *w, const struct flat_item *x);
-/* flat_place - sets x->begin to the next multiple of ALIGN after w->nbytes, and w->nbytes to the end of X. */
-ckpt_status flat_place(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err);
+/* flat_get_tensor - returns the tensor of X. */
+const ckpt_tensor *flat_get_tensor(const struct flat_writer *w, const struct flat_item *x);
+/* flat_item_nbytes - returns the bytes of X in the output. lay_out has checked that their sum fits 64
+ * bits. */
+uint64_t flat_item_nbytes(const struct flat_writer *w, const struct flat_item *x);
+/* flat_lay_out_item - sets x->begin to the next multiple of ALIGN after w->nbytes, and w->nbytes to the end
+ * of X. */
+ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err);
 /* flat_fail_size - fails because the size of the output exceeds 64 bits. */
 ckpt_status flat_fail_size(ckpt_error *err);
-/* flat_copy - copies all items to OUT, where the caller has skipped their ranges. */
-ckpt_status flat_copy(const struct flat_writer *w, sink *out, ckpt_error *err);
+/* flat_copy_items - copies all items to OUT, where the caller has skipped their ranges. */
+ckpt_status flat_copy_items(const struct flat_writer *w, sink *out, ckpt_error *err);
 
 #endif

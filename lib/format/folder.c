@@ -269,17 +269,18 @@ static char *keep_existing(char *path)
 
 char *folder_find_prefix(const char *path)
 {
+    static const char pattern[] = "-????"
+                                  "?-of-";               /* two literals, because ??- is a trigraph */
     size_t n = strlen(path), room = n + sizeof ".index"; /* bounded: in memory */
-    char *index = malloc(room), *any = index ? strstr(path, "-????"
-                                                            "?-of-")
-                                             : NULL;
-    if (index)
-        (void)snprintf(index, room, "%s.index", path);
-    if (any) {
-        memcpy(index, path, n + 1);
-        memcpy(index + (any - path) + 1, "00000", 5); /* bounded: in place of the question marks */
+    const char *found = strstr(path, pattern);
+    char *file = malloc(room);
+    if (file && found) {
+        memcpy(file, path, n + 1);
+        memcpy(file + (found - path) + 1, "00000", 5); /* bounded: over the question marks */
+    } else if (file) {
+        (void)snprintf(file, room, "%s.index", path);
     }
-    return keep_existing(index);
+    return keep_existing(file);
 }
 
 /* ------------------------------------------------------------------- shard names */

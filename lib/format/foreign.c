@@ -46,18 +46,18 @@ static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
 static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
 {
     size_t npy = 0;
-    bool saved = false, id = false;
+    bool has_saved_model = false, has_serialization_id = false;
     for (size_t i = 0; i < p->z->n; i++) {
         ckpt_str n = p->z->entries[i].name;
         npy += str_ends(n, STR_LIT(".npy"));
-        saved |= str_ends(n, STR_LIT("saved_model.pb"));
-        id |= str_ends(n, STR_LIT("/.data/serialization_id"));
+        has_saved_model |= str_ends(n, STR_LIT("saved_model.pb"));
+        has_serialization_id |= str_ends(n, STR_LIT("/.data/serialization_id"));
     }
     if (p->z->n && npy == p->z->n) /* numpy/npz.c reads archives at offset 0 */
         return refuse_as(err, "numpy archive (.npz) after other bytes, which numpy takes for a pickle");
-    if (saved)
+    if (has_saved_model)
         return refuse_as(err, "zipped TensorFlow SavedModel");
-    if (id) {
+    if (has_serialization_id) {
         ckpt_status st = fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
                               "torch archive of {%zu records} without {=data.pkl}: from a torch.save that "
                               "failed\nthe tensors were never written; look for an earlier checkpoint",

@@ -38,7 +38,7 @@ struct metadata_job {
     uint64_t length; /* bytes of the new header */
 };
 
-/* metadata_check_text - fails if X is not UTF-8. */
+/* metadata_check_text - fails if the key or the text of X is not UTF-8. */
 ckpt_status metadata_check_text(const ckpt_pair *x, ckpt_error *err);
 
 struct format {
@@ -105,8 +105,8 @@ struct opening {
 /* format_open - opens a checkpoint, for api.c and for formats that contain checkpoints. The errors
  * CKPT_EUNKNOWN and CKPT_EUNSUPPORTED name what the file is instead. */
 ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *err);
-/* format_open_source - opens the file PATH, unless its undo journal shows an unfinished edit. Sets NOTE if
- * there is a journal that is not of this file, and *OUT to NULL if PATH is a folder. */
+/* format_open_source - opens the file PATH. Fails if its undo journal shows an unfinished edit; sets NOTE if
+ * there is a journal that is not of this file. Sets *OUT to NULL if PATH is a folder. */
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err);
 /* format_note_journal - returns ST, the result of reading the file of NOTE, and adds the text of NOTE as a
  * notice to F (may be NULL), or as the hint of a fault. */
@@ -118,9 +118,9 @@ ckpt_status format_open_path(const struct opening *o, bool names, ckpt_file **ou
 /* format_open_or_names - does format_open and, if that fails, opens O as a text file of tensor names. ERR
  * must not be NULL. */
 ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err);
-/* format_judge - returns the function that checks whether an undo journal belongs to an edit in place of
- * PATH. */
-struct journal_judge format_judge(const char *path);
+/* format_journal_judge - returns the function that checks whether an undo journal belongs to an edit in place
+ * of PATH. */
+struct journal_judge format_journal_judge(const char *path);
 /* format_journal_options - returns the options for editing F in place, with a check that F is unchanged. */
 struct journal_options format_journal_options(const ckpt_write_options *o, ckpt_file *f);
 /* format_set_container - lets F, which is being read, keep CONTAINER until RELEASE (may be NULL) frees it.
@@ -134,7 +134,7 @@ ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_f
 ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *c,
                          ckpt_file **out, ckpt_error *err);
 /* names_open - opens SRC (taken over), a text with one tensor name per line, as a file whose rows have names
- * and nothing else. CKPT_EUNKNOWN: SRC is not such a text. There is no message. */
+ * and nothing else. CKPT_EUNKNOWN: SRC is not such a text. There is no ckpt_error to fill in. */
 ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out);
 /* verify_records - if SRC is a zip archive: compares central directory and local headers, checks names and
  * bytes around the archive, and adds its records to C. BEFORE is how many findings C had before SRC was

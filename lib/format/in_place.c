@@ -36,7 +36,7 @@ static ckpt_status journal_accepts_undo(void *user, source *now, source *after, 
 /* check_unchanged - checks under the lock that no other edit changed the file since its header was read. */
 static ckpt_status check_unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
 
-struct journal_judge format_judge(const char *path)
+struct journal_judge format_journal_judge(const char *path)
 {
     return (struct journal_judge){.user = (void *)(uintptr_t)path, .accepts_undo = journal_accepts_undo};
 }
@@ -59,7 +59,7 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
     CKPT_TRY(sized_take(opts, &given, sizeof given, err));
     struct journal_options o = format_journal_options(&given, NULL);
     ckpt_recovered did = CKPT_RECOVERED_NOTHING;
-    o.judge = format_judge(path);
+    o.judge = format_journal_judge(path);
     ckpt_status st = strcmp(path, "-") != 0 ? journal_recover(path, &o, &did, err) : CKPT_OK;
     if (what)
         *what = did;

@@ -22,8 +22,8 @@ static ckpt_str take_line(ckpt_str *text)
     return line;
 }
 
-/* get_name_part - returns the name at the start of LINE, or an empty text. */
-static ckpt_str get_name_part(ckpt_str line)
+/* get_name - returns the name at the start of LINE, or an empty text. */
+static ckpt_str get_name(ckpt_str line)
 {
     size_t tab = str_find(line, STR_LIT("\t"), 0), gap = str_find(line, STR_LIT("  "), 0);
     size_t end = tab < gap ? tab : gap;
@@ -67,7 +67,7 @@ static ckpt_status read_names(ckpt_file *f)
     ckpt_str text;
     CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, NULL));
     while (text.len) {
-        ckpt_str name = get_name_part(take_line(&text));
+        ckpt_str name = get_name(take_line(&text));
         if (name.len && !is_name(name))
             return CKPT_EUNKNOWN;
         if (name.len)

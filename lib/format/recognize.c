@@ -34,8 +34,8 @@ ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_
 
 /* ---------------------------------------------------------------- safetensors */
 
-/* get_first_characters - sets TWO to the first two characters of the header that are not white space, and
- * returns how many there are. */
+/* get_first_characters - sets TWO to the first two characters that are not white space of the header, which
+ * ends at END, and returns how many there are. */
 static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned char two[2])
 {
     reader r;
@@ -241,8 +241,7 @@ static bool is_all_zero(const struct probe *p)
     return true;
 }
 
-/* begins_with - returns true if the text of P begins with one of BEGINNINGS, lines in lower case, in any case
- * of letters. */
+/* begins_with - returns true if the text of P, in lower case, begins with one of the lines of BEGINNINGS. */
 static bool begins_with(const struct probe *p, const char *beginnings)
 {
     ckpt_str text = get_text(p);

@@ -223,7 +223,7 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err)
 {
     *out = NULL;
-    *note = (struct journal_note){.judge = format_judge(path)};
+    *note = (struct journal_note){.judge = format_journal_judge(path)};
     ckpt_status st = source_is_folder(path) ? CKPT_OK : journal_open(path, note, out, err);
     char *file = st == CKPT_ENOTFOUND ? folder_find_prefix(path) : NULL;
     if (file)

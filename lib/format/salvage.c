@@ -89,7 +89,7 @@ static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
 
 ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
 {
-    if (f->lost_row) /* F is the file of a folder, done already */
+    if (f->lost_row) /* F has taken over a file for which this was done */
         return CKPT_OK;
     if (f->resolve)
         CKPT_TRY(f->resolve(f, err));

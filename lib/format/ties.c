@@ -21,7 +21,7 @@
 #include "core/check.h"
 #include "core/dtype.h"
 
-bool ties_name(ckpt_str key) { return !str_is(key, "format") && !str_is(key, "__metadata__"); }
+bool ties_is_tensor_name(ckpt_str key) { return !str_is(key, "format") && !str_is(key, "__metadata__"); }
 
 /* --------------------------------------------------------------- read */
 
@@ -59,14 +59,14 @@ static ckpt_status add_tie(ckpt_file *f, ckpt_value *key, ckpt_str name, uint32_
     return CKPT_OK;
 }
 
-ckpt_status ties_read(ckpt_file *f, ckpt_error *err)
+ckpt_status ties_add_rows(ckpt_file *f, ckpt_error *err)
 {
     uint32_t n = 0, tensors = (uint32_t)f->table.nrows;
     const value_pair *pairs = f->metadata ? value_pairs(f->metadata, &n) : NULL;
     f->nties = 0;
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str key, of;
-        if (!value_text(pairs[i].key, &key) || !value_text(pairs[i].val, &of) || !ties_name(key))
+        if (!value_text(pairs[i].key, &key) || !value_text(pairs[i].val, &of) || !ties_is_tensor_name(key))
             continue;
         if (!file_index_names(f))
             return fail_memory(err);
@@ -134,7 +134,8 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
 {
     for (size_t i = 0; i < p->nentries; i++) {
         uint32_t first = get_first_row(p, p->entries[i].row), other;
-        if (!is_written(get_tensor(p, i)) || (how == CKPT_TIES_DROP && !ties_name(p->entries[i].name)))
+        if (!is_written(get_tensor(p, i)) ||
+            (how == CKPT_TIES_DROP && !ties_is_tensor_name(p->entries[i].name)))
             continue; /* a name that could not be recorded stays */
         if (!map_put_num(kept, first, (uint32_t)i, &other))
             return fail_memory(err);
@@ -270,7 +271,7 @@ ckpt_status ties_resolve(ckpt_plan *p, ckpt_ties how, bool *drop, ckpt_error *er
     return st == CKPT_OK ? check_copies(p, drop, err) : st;
 }
 
-int ties_by_key(const void *pa, const void *pb)
+int ties_compare_keys(const void *pa, const void *pb)
 {
     return str_compare(((const struct plan_pair *)pa)->key, ((const struct plan_pair *)pb)->key);
 }
@@ -322,12 +323,12 @@ static ckpt_status merge_recorded(struct recording *r, size_t *added, ckpt_error
         if (!r->recorded[i])
             r->pairs[r->npairs++] = (struct plan_pair){
                 .key = r->noted[i].name, .text = r->noted[i].of, .tie = true};
-    qsort(r->pairs + *added, r->npairs - *added, sizeof *r->pairs, ties_by_key);
+    qsort(r->pairs + *added, r->npairs - *added, sizeof *r->pairs, ties_compare_keys);
     return CKPT_OK;
 }
 
-ckpt_status ties_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *n, size_t *added,
-                          ckpt_error *err)
+ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *n,
+                                 size_t *added, ckpt_error *err)
 {
     struct recording r = {.npairs = *n, .n = p->naliases - from};
     if (r.n)

@@ -11,17 +11,17 @@
  * updates the entries of P and sets DROP to false. CKPT_ELIMIT: the copies take more bytes than
  * max_expanded. */
 ckpt_status ties_resolve(ckpt_plan *p, ckpt_ties how, bool *drop, ckpt_error *err);
-/* ties_name - returns true if the key KEY of the metadata may be the name of a tensor. */
-bool ties_name(ckpt_str key);
-/* ties_read - adds a row to F for each pair of its metadata that records a second name of a tensor. F has all
- * other rows, and its root is a mapping with flat names. Sets f->nties. */
-ckpt_status ties_read(ckpt_file *f, ckpt_error *err);
-/* ties_by_key - compares the keys of two plan_pairs, for qsort. */
-int ties_by_key(const void *a, const void *b);
-/* ties_metadata - updates the N pairs *PAIRS of plan_metadata for the aliases that P noted from index FROM
- * on. Pairs of the input stay in order, except ties that no longer exist. New ties are sorted and begin at
- * *ADDED. Leaves room for one more pair. */
-ckpt_status ties_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *n, size_t *added,
-                          ckpt_error *err);
+/* ties_is_tensor_name - returns true if the key KEY of the metadata may be the name of a tensor. */
+bool ties_is_tensor_name(ckpt_str key);
+/* ties_add_rows - adds a row to F for each pair of its metadata that records a second name of a tensor. F has
+ * all other rows, and its root is a mapping with flat names. Sets f->nties. */
+ckpt_status ties_add_rows(ckpt_file *f, ckpt_error *err);
+/* ties_compare_keys - compares the keys of two plan_pairs, for qsort. */
+int ties_compare_keys(const void *a, const void *b);
+/* ties_update_metadata - updates the N pairs *PAIRS of plan_metadata for the aliases that P noted from index
+ * FROM on. Pairs of the input stay in order, except ties that no longer exist. New ties are sorted and begin
+ * at *ADDED. Leaves room for one more pair. */
+ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *n,
+                                 size_t *added, ckpt_error *err);
 
 #endif

@@ -68,7 +68,7 @@ static bool probe(const struct probe *p)
     return s && s->kind != SIGN_ZLIB; /* because a text may begin with the two bytes of a zlib header, too */
 }
 
-/* read_unpacked - makes F the checkpoint that UNPACKED (taken over) is. Refuses a compressed file. */
+/* read_unpacked - makes F the checkpoint in UNPACKED (taken over). Refuses a compressed file. */
 static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err)
 {
     ckpt_file *part = NULL;

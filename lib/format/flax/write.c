@@ -46,13 +46,13 @@ struct flax_output {
 
 static const char *find_dtype(const struct flat_writer *w, const struct flat_item *x)
 {
-    return flax_dtype_name(flat_tensor(w, x), plan_dtype(w->p, x->row));
+    return flax_dtype_name(flat_get_tensor(w, x), plan_dtype(w->p, x->row));
 }
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
     uint64_t nbytes;
-    const ckpt_tensor *t = flat_tensor(w, x);
+    const ckpt_tensor *t = flat_get_tensor(w, x);
     if (t->ndim > NPY_DIMENSIONS)
         return "has more dimensions than numpy allows";
     if (!find_dtype(w, x))
@@ -74,8 +74,8 @@ static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, ckpt_er
     uint32_t i = find_item(o, v);
     struct flat_item *x = &w->items[i];
     bool is_scalar = o->keeps_graph && flax_is_scalar(w->p->file, v);
-    flax_put_array(&o->text, flat_tensor(w, x), find_dtype(w, x), flat_nbytes(w, x), is_scalar);
-    CKPT_TRY(flat_place(w, x, 1, err));
+    flax_put_array(&o->text, flat_get_tensor(w, x), find_dtype(w, x), flat_item_nbytes(w, x), is_scalar);
+    CKPT_TRY(flat_lay_out_item(w, x, 1, err));
     o->order[o->n++] = i;
     return checked_add(x->begin, o->text.len, &x->begin) ? CKPT_OK : flat_fail_size(err);
 }
@@ -258,12 +258,12 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
         const struct flat_item *x = &w->items[o->order[i]];
         size_t end = (size_t)(x->begin - elements);                  /* bounded: put_array added up both */
         CKPT_TRY(sink_write(out, o->text.data + at, end - at, err)); /* bounded: ends ascend */
-        CKPT_TRY(sink_skip(out, flat_nbytes(w, x), err));
-        elements += flat_nbytes(w, x); /* bounded: by put_array */
+        CKPT_TRY(sink_skip(out, flat_item_nbytes(w, x), err));
+        elements += flat_item_nbytes(w, x); /* bounded: by put_array */
         at = end;
     }
     CKPT_TRY(sink_write(out, o->text.data + at, o->text.len - at, err)); /* bounded: in TEXT */
-    return flat_copy(w, out, err);
+    return flat_copy_items(w, out, err);
 }
 
 static bool keeps_graph(const struct flat_writer *w)

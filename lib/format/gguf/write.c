@@ -41,7 +41,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
         return "has a type that GGUF lacks";
     if (plan_dtype(w->p, x->row) == CKPT_DT_Q8_1)
         return "has blocks of 36 bytes for ggml and of 40 for gguf-py";
-    return flat_tensor(w, x)->ndim > most ? "has more than four dimensions" : NULL;
+    return flat_get_tensor(w, x)->ndim > most ? "has more than four dimensions" : NULL;
 }
 
 ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool own, ckpt_error *err)
@@ -160,8 +160,8 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
     for (size_t i = 0; i < o->n; i++)
         CKPT_TRY(gguf_put_pair(o->from, &o->pairs[i], b, err));
     for (size_t i = 0; i < w->n; i++)
-        gguf_put_tensor(b, w->items[i].name, flat_tensor(w, &w->items[i]), plan_dtype(w->p, w->items[i].row),
-                        w->items[i].begin);
+        gguf_put_tensor(b, w->items[i].name, flat_get_tensor(w, &w->items[i]),
+                        plan_dtype(w->p, w->items[i].row), w->items[i].begin);
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
@@ -171,8 +171,8 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     bool has_pairs = o->from && !w->job->part.number;
     uint64_t alignment = has_pairs ? o->from->header.alignment : ALIGNMENT;
     for (size_t i = 0; i < w->n; i++) {
-        CKPT_TRY(gguf_check_name(w->items[i].name, flat_tensor(w, &w->items[i]), o->from != NULL, err));
-        CKPT_TRY(flat_place(w, &w->items[i], alignment, err));
+        CKPT_TRY(gguf_check_name(w->items[i].name, flat_get_tensor(w, &w->items[i]), o->from != NULL, err));
+        CKPT_TRY(flat_lay_out_item(w, &w->items[i], alignment, err));
     }
     CKPT_TRY(make_pairs(w, err));
     CKPT_TRY(make_header(w, err));
@@ -194,7 +194,7 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     if (w->size >
         header) /* skipped bytes that stay zeros are padding, and the last of them may end the file */
         CKPT_TRY(sink_patch(out, w->size - 1, "", 1, err));
-    return flat_copy(w, out, err);
+    return flat_copy_items(w, out, err);
 }
 
 ckpt_status gguf_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)

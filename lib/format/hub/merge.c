@@ -63,7 +63,7 @@ size_t shards_max_open(void)
     return known && max.rlim_cur / 4 < MAX_SHARDS ? (size_t)(max.rlim_cur / 4) : MAX_SHARDS;
 }
 
-static ckpt_status is_same_file(const char *path, const struct stat *what, bool *same, ckpt_error *err)
+static ckpt_status check_same_file(const char *path, const struct stat *what, bool *same, ckpt_error *err)
 {
     struct stat is;
     bool there = path && stat(path, &is) == 0;
@@ -77,8 +77,8 @@ ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *what, boo
 {
     *yes = false;
     for (size_t i = 0; !*yes && i < f->nparts; i++)
-        CKPT_TRY(is_same_file(f->parts[i]->path, what, yes, err));
-    return *yes ? CKPT_OK : is_same_file(f->path, what, yes, err);
+        CKPT_TRY(check_same_file(f->parts[i]->path, what, yes, err));
+    return *yes ? CKPT_OK : check_same_file(f->path, what, yes, err);
 }
 
 bool shards_contain_path(const ckpt_file *f, const char *path)
@@ -126,7 +126,7 @@ static uint64_t count_shards(const char *path)
 void shards_notice_incomplete(ckpt_plan *p, const char *output)
 {
     uint64_t of = p->file->src ? count_shards(p->file->path) : 0;
-    bool has_notice = str_ends(str_c(p->file->path), STR_LIT(".gguf")); /* of its reader */
+    bool has_notice = str_ends(str_c(p->file->path), STR_LIT(".gguf")); /* from gguf/read.c */
     if (of > 1 && !has_notice && !count_shards(output))
         plan_notice(p, "one of %llu shards, not the whole model; the folder or its index stands for all",
                     (unsigned long long)of);
@@ -510,7 +510,8 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
     return add_pair(x, s, k);
 }
 
-/* find_group - returns true if the index has a group that KEY is in, and sets is_found of that group. */
+/* find_group - returns true if the index has a group that KEY ("group/name" or "group@name") is in, and sets
+ * is_found of that group. */
 static bool find_group(struct index *x, ckpt_str key)
 {
     for (size_t n = key.len; n-- > 0;) {
@@ -646,7 +647,7 @@ static ckpt_status merge_metadata(struct index *x)
             if (f == first || records_tie(f, &pairs[i]))
                 CKPT_TRY(shards_add_metadata(x, pairs[i].key, pairs[i].val));
     }
-    return x->f->for_torch_load ? CKPT_OK : ties_read(x->f, x->err);
+    return x->f->for_torch_load ? CKPT_OK : ties_add_rows(x->f, x->err);
 }
 
 static uint64_t count_findings(const struct index *x)

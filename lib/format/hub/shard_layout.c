@@ -56,8 +56,10 @@ static ckpt_status grow_unit(struct shard_layout *c, uint32_t u, size_t entry, m
         if (!map_put_num(owner, t->storage, u, &other))
             return fail_memory(err);
     }
-    if (other != MAP_NONE)
-        return unite_units(c, u, other), CKPT_OK;
+    if (other != MAP_NONE) {
+        unite_units(c, u, other);
+        return CKPT_OK;
+    }
     fits = fits && checked_add(c->units[u].size, bytes, &c->units[u].size);
     return fits && checked_add(c->total, bytes, &c->total)
                ? CKPT_OK
@@ -186,8 +188,8 @@ static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
  * before the open one. */
 static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
 {
-    uint64_t max = c->opts->max_shard, open = 0;
-    uint32_t current = UINT32_MAX; /* of units in the open shard, until it is closed */
+    uint64_t max = c->opts->max_shard, open_size = 0;
+    uint32_t not_numbered = UINT32_MAX; /* the shard of units in the open shard, until that is closed */
     bool any = false;
     CKPT_TRY(sum_group_sizes(c, err));
     for (uint32_t u = 0, from = 0; u <= c->nunits; u++) {
@@ -197,18 +199,18 @@ static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
             c->units[u].shard = c->nshards++;
             continue;
         }
-        if (any && (end || (head && size > max - open))) {
+        if (any && (end || (head && size > max - open_size))) {
             for (uint32_t k = from; k < u; k++)
-                if (c->units[k].parent == k && c->units[k].shard == current)
+                if (c->units[k].parent == k && c->units[k].shard == not_numbered)
                     c->units[k].shard = c->nshards;
             c->nshards++;
             from = u;
-            open = 0;
+            open_size = 0;
             any = false;
         }
         if (head) {
-            c->units[u].shard = current;
-            open += size; /* bounded: by max */
+            c->units[u].shard = not_numbered;
+            open_size += size; /* bounded: by max */
             any = true;
         }
     }

@@ -149,7 +149,7 @@ static ckpt_status write_metadata(struct set *s, buf *b, size_t aliases, ckpt_er
 {
     size_t added;
     buf_printf(b, "{\n  \"metadata\": {\n    \"total_size\": %llu", (unsigned long long)s->layout.total);
-    CKPT_TRY(ties_metadata(s->p, aliases, &s->notes, &s->nnotes, &added, err));
+    CKPT_TRY(ties_update_metadata(s->p, aliases, &s->notes, &s->nnotes, &added, err));
     for (size_t i = 0; i < s->nnotes; i++)
         if (!str_is(s->notes[i].key, "total_size") && !str_is(s->notes[i].key, "format"))
             write_metadata_pair(b, s->notes[i].key, s->notes[i].text);
@@ -157,18 +157,18 @@ static ckpt_status write_metadata(struct set *s, buf *b, size_t aliases, ckpt_er
     return CKPT_OK;
 }
 
-/* The position of a unit in the weight_map. */
-struct place {
-    uint32_t shard, tied, unit;
+/* The position of a unit in the weight_map; the fields from the most significant to the least. */
+struct map_position {
+    uint32_t shard, follows_head, unit;
 };
 
-static int compare_places(const void *pa, const void *pb)
+static int compare_map_positions(const void *pa, const void *pb)
 {
-    const struct place *a = pa, *b = pb;
+    const struct map_position *a = pa, *b = pb;
     if (a->shard != b->shard)
         return a->shard < b->shard ? -1 : 1;
-    if (a->tied != b->tied)
-        return a->tied < b->tied ? -1 : 1;
+    if (a->follows_head != b->follows_head)
+        return a->follows_head < b->follows_head ? -1 : 1;
     return (a->unit > b->unit) - (a->unit < b->unit);
 }
 
@@ -176,12 +176,12 @@ static int compare_places(const void *pa, const void *pb)
  * units. */
 static ckpt_status write_weight_map(const struct set *s, buf *b, ckpt_error *err)
 {
-    struct place *at = calloc(s->layout.nunits, sizeof *at);
+    struct map_position *at = calloc(s->layout.nunits, sizeof *at);
     if (!at)
         return fail_memory(err);
     for (uint32_t u = 0; u < s->layout.nunits; u++)
-        at[u] = (struct place){s->layout.units[u].shard, s->layout.units[u].parent != u, u};
-    qsort(at, s->layout.nunits, sizeof *at, compare_places);
+        at[u] = (struct map_position){s->layout.units[u].shard, s->layout.units[u].parent != u, u};
+    qsort(at, s->layout.nunits, sizeof *at, compare_map_positions);
     buf_text(b, "  \"weight_map\": {");
     for (uint32_t i = 0; i < s->layout.nunits; i++) {
         buf_text(b, i ? ",\n    " : "\n    ");
@@ -220,7 +220,7 @@ static int report_progress(void *user, uint64_t done, uint64_t total)
     return s->job->opts->progress(s->job->opts->user, s->done + done, s->layout.total);
 }
 
-static ckpt_status check_free(const struct set *s, const char *path, ckpt_error *err)
+static ckpt_status check_replaceable(const struct set *s, const char *path, ckpt_error *err)
 {
     bool replaces = s->kind->has_index || s->layout.nshards == 1;
     if ((s->job->opts->force && replaces) || access(path, F_OK) != 0)
@@ -248,7 +248,7 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
     if (leads)
         CKPT_TRY(shards_contain_file(s->p->file, &st, &s->single_is_input, err));
     s->single = one;
-    return s->single_is_input ? CKPT_OK : check_free(s, one, err);
+    return s->single_is_input ? CKPT_OK : check_replaceable(s, one, err);
 }
 
 /* list_inodes - sets *OUT to the inode numbers of the files of F. */
@@ -275,7 +275,7 @@ static ckpt_status check_output(const struct set *s, uint32_t k, const map *inod
     bool there = stat(s->paths[k], &is) == 0;
     if (there && map_get_num(inodes, (uint64_t)is.st_ino) != MAP_NONE)
         CKPT_TRY(shards_check_output(s->p->file, s->paths[k], s->layout.nshards == 1, err));
-    return check_free(s, s->paths[k], err);
+    return check_replaceable(s, s->paths[k], err);
 }
 
 /* check_outputs - calls check_output for all files, before anything is written. */

@@ -41,7 +41,7 @@ static bool is_archive(const struct flat_writer *w)
 /* get_header_offset - returns the offset of the headers of item I: the end of the item before it. */
 static uint64_t get_header_offset(const struct flat_writer *w, size_t i)
 {
-    return i ? w->items[i - 1].begin + flat_nbytes(w, &w->items[i - 1]) : 0;
+    return i ? w->items[i - 1].begin + flat_item_nbytes(w, &w->items[i - 1]) : 0;
 }
 
 /* ---------------------------------------------------------------------- headers */
@@ -82,7 +82,7 @@ bool numpy_holds(const ckpt_tensor *t) { return has_dtype(str_c(ckpt_tensor_dtyp
 /* get_dtype_name - returns the name of the dtype in which X is written. */
 static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_item *x)
 {
-    const ckpt_tensor *t = flat_tensor(w, x);
+    const ckpt_tensor *t = flat_get_tensor(w, x);
     return str_c(t->dtype == CKPT_DT_NP ? ckpt_tensor_dtype_name(t)
                                         : ckpt_dtype_name(plan_dtype(w->p, x->row)));
 }
@@ -90,7 +90,7 @@ static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_it
 /* put_header - writes the numpy header of X. False: numpy does not have the dtype. */
 static bool put_header(const struct flat_writer *w, const struct flat_item *x, buf *b)
 {
-    const ckpt_tensor *t = flat_tensor(w, x);
+    const ckpt_tensor *t = flat_get_tensor(w, x);
     char first[GROWTH + 1] = "";
     size_t start = b->len;
     buf_put(b, "\x93NUMPY\1\0\0\0{'descr': '", 21);
@@ -140,7 +140,7 @@ static ckpt_status put_start(const struct flat_writer *w, size_t i, uint32_t crc
                              struct zip_header *h, ckpt_error *err)
 {
     const struct flat_item *x = &w->items[i];
-    uint64_t nbytes = flat_nbytes(w, x);
+    uint64_t nbytes = flat_item_nbytes(w, x);
     buf npy;
     buf_init(&npy, 65535);
     (void)put_header(w, x, &npy);
@@ -165,7 +165,7 @@ static ckpt_status put_start(const struct flat_writer *w, size_t i, uint32_t crc
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
-    if (flat_tensor(w, x)->ndim > NPY_DIMENSIONS)
+    if (flat_get_tensor(w, x)->ndim > NPY_DIMENSIONS)
         return "has more dimensions than numpy allows";
     if (x->name.len > LONGEST_KEY)
         return "has a name longer than a member's";
@@ -195,7 +195,7 @@ static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err
     buf b;
     if (!plan_nbytes(w->p, x->row, &nbytes) || nbytes > UINT64_MAX - 65535)
         return flat_fail_size(err);
-    if (x->name.len == 0 && flat_tensor(w, x)->npath == 0)
+    if (x->name.len == 0 && flat_get_tensor(w, x)->npath == 0)
         x->name = STR_LIT("arr_0");
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = put_start(w, i, 0, &b, &h, err);
@@ -204,7 +204,7 @@ static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err
     if (o->archive) /* bounded: each is below 2^17 */
         o->directory += ZIP_CENTRAL_SIZE + x->name.len + SUFFIX_LEN + zip64_length(&h);
     CKPT_TRY(st);
-    return fits ? flat_place(w, x, 1, err) : flat_fail_size(err);
+    return fits ? flat_lay_out_item(w, x, 1, err) : flat_fail_size(err);
 }
 
 static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
@@ -276,7 +276,7 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
 {
     buf directory;
     CKPT_TRY(sink_skip(out, w->nbytes, err));
-    CKPT_TRY(flat_copy(w, out, err));
+    CKPT_TRY(flat_copy_items(w, out, err));
     buf_init(&directory, SIZE_MAX / 2);
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < w->n; i++)

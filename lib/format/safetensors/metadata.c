@@ -22,10 +22,10 @@
 struct old_header {
     char *text;
     uint64_t len;    /* with the spaces after it */
-    size_t from, to; /* where the value of __metadata__ begins and ends; both 0: it has none */
-    size_t first;    /* offset after its { */
-    size_t end;      /* offset after its } */
-    bool empty;      /* it has no other key */
+    size_t from, to; /* where the value of __metadata__ begins and ends; both 0: there is none */
+    size_t first;    /* offset after the { of the header */
+    size_t end;      /* offset after the } of the header */
+    bool empty;      /* the header has no other key */
 };
 
 /* ------------------------------------------------------------- the header */

@@ -4,7 +4,7 @@
  * OFFSET  SIZE  DESCRIPTION
  * 0       8     N, little-endian: length of the header
  * 8       N     header: one JSON object in UTF-8, white space allowed around it
- * 8+N     rest  the data: tensors back to back, row-major, little-endian
+ * 8+N     …     the data, to the end of the file: tensors back to back, row-major, little-endian
  *
  * Header: "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} for
  * every tensor, offsets relative to 8+N; and an optional
@@ -62,7 +62,7 @@ struct header {
     ckpt_dtype dtype;        /* the value of last_dtype */
     bool has_metadata;
     bool has_ties; /* the metadata records tied names */
-    bool has_bad; /* an entry was reported as bad: its data offsets are not known */
+    bool has_bad;  /* an entry was reported as bad: its data offsets are not known */
     ckpt_error *err;
 };
 
@@ -82,7 +82,7 @@ static ckpt_status read_dtype(struct header *h, struct header_entry *x)
     return CKPT_OK;
 }
 
-static ckpt_status read_size(struct header *h, struct header_entry *x)
+static ckpt_status read_dimension(struct header *h, struct header_entry *x)
 {
     size_t want = (size_t)x->ndim + 1; /* bounded: by the header's length */
     uint64_t *grown = arena_grow(h->temp, h->shape, x->ndim, &h->cap_shape, want, sizeof *grown);
@@ -101,7 +101,7 @@ static ckpt_status read_shape(struct header *h, struct header_entry *x)
     enum json_event e;
     CKPT_TRY(json_expect(&h->j, JSON_ARRAY, "shape", "an array"));
     while ((e = json_next(&h->j)) == JSON_NUMBER)
-        CKPT_TRY(read_size(h, x));
+        CKPT_TRY(read_dimension(h, x));
     if (e != JSON_ARRAY_END)
         return json_unexpected(&h->j, e, "shape", "an array of numbers");
     x->shape = arena_array(h->f->a, x->ndim, sizeof *x->shape);
@@ -126,26 +126,28 @@ static ckpt_status read_offsets(struct header *h, struct header_entry *x)
     return e == JSON_ARRAY_END && n == 2 ? CKPT_OK : json_unexpected(&h->j, e, "data_offsets", "two numbers");
 }
 
-static ckpt_status (*const read_field[3])(struct header *, struct header_entry *) = {read_dtype, read_shape,
-                                                                                     read_offsets};
-static const char *const field_name[3] = {"dtype", "shape", "data_offsets"};
+#define NFIELDS 3u
+static ckpt_status (*const read_field[NFIELDS])(struct header *, struct header_entry *) = {
+    read_dtype, read_shape, read_offsets};
+static const char *const field_name[NFIELDS] = {"dtype", "shape", "data_offsets"};
 
+/* find_field - returns the index of KEY in field_name, or NFIELDS. */
 static size_t find_field(ckpt_str key)
 {
     if (key.len == 5 && memcmp(key.ptr, "dtype", 5) == 0)
         return 0;
     if (key.len == 5 && memcmp(key.ptr, "shape", 5) == 0)
         return 1;
-    return key.len == 12 && memcmp(key.ptr, "data_offsets", 12) == 0 ? 2 : 3;
+    return key.len == 12 && memcmp(key.ptr, "data_offsets", 12) == 0 ? 2 : NFIELDS;
 }
 
 static ckpt_status read_object(struct header *h, struct header_entry *x)
 {
-    bool have[3] = {false};
+    bool have[NFIELDS] = {false};
     enum json_event e;
     while ((e = json_next(&h->j)) == JSON_KEY) {
         size_t k = find_field(h->j.str);
-        if (k == 3) { /* unknown fields are ignored */
+        if (k == NFIELDS) { /* unknown fields are ignored */
             CKPT_TRY(json_skip(&h->j, json_next(&h->j)));
             continue;
         }
@@ -157,7 +159,7 @@ static ckpt_status read_object(struct header *h, struct header_entry *x)
     }
     if (e != JSON_OBJECT_END)
         return h->err->status;
-    for (size_t k = 0; k < 3; k++)
+    for (size_t k = 0; k < NFIELDS; k++)
         if (!have[k])
             return json_fail(&h->j, "tensor \"%.*s\" has {no} field {=\"%s\"}", STR_ARG(x->name),
                              field_name[k]);
@@ -166,7 +168,7 @@ static ckpt_status read_object(struct header *h, struct header_entry *x)
 
 static ckpt_status read_array(struct header *h, struct header_entry *x)
 {
-    for (size_t k = 0; k < 3; k++)
+    for (size_t k = 0; k < NFIELDS; k++)
         CKPT_TRY(read_field[k](h, x));
     return json_expect(&h->j, JSON_ARRAY_END, "a tensor's array", "[dtype, shape, data_offsets]");
 }
@@ -305,7 +307,7 @@ static bool records_ties(const struct header *h)
     ckpt_str key, of;
     const value_pair *pairs = h->f->metadata ? value_pairs(h->f->metadata, &n) : NULL;
     for (uint32_t i = 0; i < n; i++)
-        if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &of) && ties_name(key) &&
+        if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &of) && ties_is_tensor_name(key) &&
             map_get(h->names, of) != MAP_NONE && map_get(h->names, key) == MAP_NONE)
             return true;
     return false;
@@ -613,7 +615,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     if (st == CKPT_OK)
         st = add_rows(f, h.entries, h.nentries, err);
     if (st == CKPT_OK && h.has_ties)
-        st = ties_read(f, err);
+        st = ties_add_rows(f, err);
     arena_free(h.temp);
     if (st != CKPT_OK)
         fail_add_place(err, source_pos(f->src, 8), STR_LIT("header"));

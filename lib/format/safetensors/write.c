@@ -36,7 +36,7 @@ struct header {
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
-    const ckpt_tensor *t = flat_tensor(w, x);
+    const ckpt_tensor *t = flat_get_tensor(w, x);
     const struct dtype_info *d = dtype_info(plan_dtype(w->p, x->row));
     if (!d->safetensors)
         return "has a type that safetensors lacks";
@@ -67,7 +67,7 @@ static bool has_key(const struct header *h, ckpt_str key)
     return false;
 }
 
-static bool is_not_tie(const struct plan_pair *x) { return !x->tie && ties_name(x->key); }
+static bool is_not_tie(const struct plan_pair *x) { return !x->tie && ties_is_tensor_name(x->key); }
 
 /* index_item_names - returns a map from name to item; NULL: no memory. */
 static map *index_item_names(const struct flat_writer *w)
@@ -111,12 +111,12 @@ static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
     ckpt_plan *p = w->p;
     size_t added;
     CKPT_TRY(plan_metadata(p, &h->meta, &h->nmeta, err));
-    CKPT_TRY(ties_metadata(p, w->aliases, &h->meta, &h->nmeta, &added, err));
+    CKPT_TRY(ties_update_metadata(p, w->aliases, &h->meta, &h->nmeta, &added, err));
     CKPT_TRY(notice_accidental_ties(w, added, err));
     if ((h->nmeta || !p->file->flat || p->file->for_torch_load) && !has_key(h, STR_LIT("format")))
         h->meta[h->nmeta++] = (struct plan_pair){.key = STR_LIT("format"), .text = STR_LIT("pt")};
     if (h->nmeta > added)
-        qsort(h->meta + added, h->nmeta - added, sizeof *h->meta, ties_by_key);
+        qsort(h->meta + added, h->nmeta - added, sizeof *h->meta, ties_compare_keys);
     return CKPT_OK;
 }
 
@@ -146,7 +146,7 @@ static ckpt_status assign_offsets(struct flat_writer *w, ckpt_error *err)
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < w->n; i++) {
         w->items[i] = r[i].item;
-        st = flat_place(w, &w->items[i], 1, err);
+        st = flat_lay_out_item(w, &w->items[i], 1, err);
     }
     free(r);
     return st;
@@ -212,8 +212,9 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
         const struct flat_item *x = &w->items[i];
         if (i || h->nmeta)
             buf_byte(b, ',');
-        safetensors_put_entry(b, x->name, flat_tensor(w, x), plan_dtype(w->p, x->row), x->begin,
-                              x->begin + flat_nbytes(w, x)); /* bounded: flat_place() added them */
+        safetensors_put_entry(b, x->name, flat_get_tensor(w, x), plan_dtype(w->p, x->row), x->begin,
+                              x->begin +
+                                  flat_item_nbytes(w, x)); /* bounded: flat_lay_out_item() added them */
     }
     buf_byte(b, '}');
     CKPT_TRY(safetensors_pad_header(b, 0, true, err));
@@ -254,7 +255,7 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     CKPT_TRY(sink_write(out, h->bytes.data, h->bytes.len, err));
     buf_free(&h->bytes);
     CKPT_TRY(sink_skip(out, w->nbytes, err));
-    return flat_copy(w, out, err);
+    return flat_copy_items(w, out, err);
 }
 
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)

@@ -44,10 +44,10 @@ bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)
 static void archive_free(void *user)
 {
     struct torch_archive *ta = user;
-    for (size_t i = 0; i < ta->nkept; i++)
-        source_unref(ta->kept[i]);
+    for (size_t i = 0; i < ta->npickle_sources; i++)
+        source_unref(ta->pickle_sources[i]);
     zip_close(ta->z);
-    buf_free(&ta->name);
+    buf_free(&ta->record_name);
     free(ta);
 }
 
@@ -55,7 +55,7 @@ static void archive_free(void *user)
  * (torch.serialization.set_crc32_options). */
 static bool has_no_storage_crcs(const struct torch_archive *ta)
 {
-    ckpt_str folder = buf_view(&ta->name);
+    ckpt_str folder = buf_view(&ta->record_name);
     bool any = false;
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];
@@ -70,9 +70,9 @@ static bool has_no_storage_crcs(const struct torch_archive *ta)
 
 static void begin_record_name(struct torch_archive *ta, const char *name)
 {
-    ta->name.len = 0;
-    buf_str(&ta->name, ta->top);
-    buf_text(&ta->name, name);
+    ta->record_name.len = 0;
+    buf_str(&ta->record_name, ta->top);
+    buf_text(&ta->record_name, name);
 }
 
 bool torch_has_folder(const zip *z, ckpt_str top, const char *folder)
@@ -92,8 +92,8 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     ta->f = f;
     ta->z = f->probe->z;
     ta->top = top;
-    ta->suffix = "";
-    buf_init(&ta->name, 1u << 20);
+    ta->storage_suffix = "";
+    buf_init(&ta->record_name, 1u << 20);
     f->container = ta;
     f->container_free = archive_free;
     ta->used = arena_array(f->a, ta->z->n, sizeof *ta->used);
@@ -101,12 +101,12 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
         return fail_memory(err);
     CKPT_TRY(zip_index_case_folded(ta->z, err));
     bool in_tensors = !torch_has_folder(ta->z, top, "data/") && torch_has_folder(ta->z, top, "tensors/");
-    ta->storage = in_tensors ? "tensors/" : "data/";
-    begin_record_name(ta, ta->storage);
-    if (!buf_ok(&ta->name))
+    ta->storage_folder = in_tensors ? "tensors/" : "data/";
+    begin_record_name(ta, ta->storage_folder);
+    if (!buf_ok(&ta->record_name))
         return fail_memory(err);
-    ta->crc_none = has_no_storage_crcs(ta);
-    if (ta->crc_none)
+    ta->no_storage_crcs = has_no_storage_crcs(ta);
+    if (ta->no_storage_crcs)
         file_notice(f, "its tensors were written without checksums; damage to them cannot be seen");
     *out = ta;
     return CKPT_OK;
@@ -209,7 +209,8 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
 
 static ckpt_status keep_pickle_source(struct torch_archive *ta, source *s, ckpt_error *err)
 {
-    if (arena_push(ta->f->a, &ta->kept, &ta->nkept, &ta->cap_kept, &s, sizeof s))
+    if (arena_push(ta->f->a, &ta->pickle_sources, &ta->npickle_sources, &ta->cap_pickle_sources, &s,
+                   sizeof s))
         return CKPT_OK;
     source_unref(s);
     return fail_memory(err);
@@ -298,7 +299,7 @@ static ckpt_status handle_missing_record(struct torch_archive *ta, const struct 
                "{=the record of a storage of %llu elements} is {missing}\n"
                "the archive was cut, or packed again without this record; `unzip -l` lists its records",
                (unsigned long long)pid->numel);
-    fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
+    fail_where(err, "%.*s", STR_ARG(buf_view(&ta->record_name)));
     return file_report_fault(ta->f, CKPT_ETRUNCATED, err);
 }
 
@@ -310,7 +311,7 @@ static ckpt_status use_record(struct torch_archive *ta, const struct torch_pid *
     uint64_t need;
     CKPT_TRY(torch_archive_open_record(ta, i, &s->src, err));
     s->s.nbytes = e->usize;
-    s->has_crc = !ta->crc_none && !e->crc_unknown;
+    s->has_crc = !ta->no_storage_crcs && !e->crc_unknown;
     s->crc = e->crc;
     if (!torch_storage_bytes(pid->dtype, pid->numel, &need) || need >= e->usize)
         return CKPT_OK;
@@ -339,11 +340,11 @@ static bool skip_prefix(ckpt_str *s, ckpt_str word)
  * because torch writes storages in the order of the pickle. */
 static bool is_next_entry(const struct torch_archive *ta, ckpt_str key)
 {
-    if (ta->next >= ta->z->n)
+    if (ta->next_entry >= ta->z->n)
         return false;
-    ckpt_str s = ta->z->entries[ta->next].name;
-    return skip_prefix(&s, ta->top) && skip_prefix(&s, str_c(ta->storage)) && skip_prefix(&s, key) &&
-           str_is(s, ta->suffix);
+    ckpt_str s = ta->z->entries[ta->next_entry].name;
+    return skip_prefix(&s, ta->top) && skip_prefix(&s, str_c(ta->storage_folder)) && skip_prefix(&s, key) &&
+           str_is(s, ta->storage_suffix);
 }
 
 static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
@@ -352,18 +353,18 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
     if (str_is(pid->location, "meta"))
         return CKPT_OK;
     if (is_next_entry(ta, pid->key))
-        return use_record(ta, pid, ta->next++, s, err);
-    begin_record_name(ta, ta->storage);
-    buf_str(&ta->name, pid->key);
-    buf_text(&ta->name, ta->suffix);
-    if (!buf_ok(&ta->name))
+        return use_record(ta, pid, ta->next_entry++, s, err);
+    begin_record_name(ta, ta->storage_folder);
+    buf_str(&ta->record_name, pid->key);
+    buf_text(&ta->record_name, ta->storage_suffix);
+    if (!buf_ok(&ta->record_name))
         return fail_memory(err);
-    int64_t i = zip_find(ta->z, buf_view(&ta->name));
+    int64_t i = zip_find(ta->z, buf_view(&ta->record_name));
     if (i < 0 && pid->numel)
-        i = zip_find_case_folded(ta->z, str_of("", 0), buf_view(&ta->name));
+        i = zip_find_case_folded(ta->z, str_of("", 0), buf_view(&ta->record_name));
     if (i < 0)
         return handle_missing_record(ta, pid, s, err);
-    ta->next = (size_t)i + 1;
+    ta->next_entry = (size_t)i + 1;
     return use_record(ta, pid, (size_t)i, s, err);
 }
 
@@ -388,8 +389,8 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
 struct torch_storages torch_archive_get_storages(struct torch_archive *ta)
 {
     struct torch_storages st = {.user = ta, .find = find_storage, .big_endian = ta->big_endian};
-    if (ta->nkept == 1) { /* if there are several, the pickle of a node is not known */
-        st.stream = ta->kept[0];
+    if (ta->npickle_sources == 1) { /* if there are several, the pickle of a node is not known */
+        st.stream = ta->pickle_sources[0];
         st.packed_at = source_pos(ta->z->src, ta->pickle->data);
         st.part = ta->pickle->name;
     }
@@ -408,10 +409,11 @@ static ckpt_status resolve_storages(ckpt_file *f, ckpt_error *err)
 void torch_archive_count_unused(struct torch_archive *ta)
 {
     ta->f->resolve = resolve_storages;
-    begin_record_name(ta, ta->storage);
+    begin_record_name(ta, ta->storage_folder);
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];
-        if (!ta->used[i] && str_starts(e->name, buf_view(&ta->name)) && str_ends(e->name, str_c(ta->suffix)))
+        if (!ta->used[i] && str_starts(e->name, buf_view(&ta->record_name)) &&
+            str_ends(e->name, str_c(ta->storage_suffix)))
             (void)checked_add(ta->f->unaccounted, e->usize, &ta->f->unaccounted);
     }
 }

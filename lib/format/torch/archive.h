@@ -12,15 +12,15 @@ struct torch_archive {
     ckpt_file *f;
     zip *z;
     ckpt_str top;        /* "archive/", the prefix of every record; may be empty */
-    const char *storage; /* "data/": the record of the storage "0" is <top>data/0<suffix> */
-    const char *suffix;
+    const char *storage_folder; /* "data/": the record of storage "0" is <top>data/0<storage_suffix> */
+    const char *storage_suffix; /* "" or ".storage" */
     bool big_endian;
-    bool crc_none; /* no storage record has a CRC-32 */
+    bool no_storage_crcs; /* no storage record has a CRC-32 */
     bool *used;    /* [i]: a storage was read from entry i */
-    size_t next;   /* entry after the last storage that was found, probably the next storage */
-    buf name;      /* name of the last record that was looked up */
-    source **kept; /* the pickles that were read: spans of nodes refer to them */
-    size_t nkept, cap_kept;
+    size_t next_entry;       /* entry after the last storage that was found, probably the next storage */
+    buf record_name;         /* name of the last record that was looked up */
+    source **pickle_sources; /* the pickles that were read: spans of nodes refer to them */
+    size_t npickle_sources, cap_pickle_sources;
     const struct zip_entry *pickle; /* the last pickle that was read */
 };
 

@@ -44,7 +44,7 @@ struct torch_walk {
     struct step *steps;
     const ckpt_value **ancestors; /* [d]: the node at depth d on the way from the root to the current node */
     uint32_t cap_path;
-    size_t first; /* index of the first child of the current node in pending */
+    size_t first_child; /* index of the first child of the current node in pending */
 };
 
 uint64_t graph_offset(const struct graph *g, const ckpt_value *v)
@@ -137,7 +137,7 @@ static ckpt_status push_child(struct torch_walk *w, const struct pending_node *p
     return push_pending(w, p);
 }
 
-static bool has_children(const struct torch_walk *w) { return w->n > w->first; }
+static bool has_children(const struct torch_walk *w) { return w->n > w->first_child; }
 
 /* open_node - sets the flag VALUE_OPEN of P, and adds an entry that clears it. Nodes are taken from the end
  * of the list, so this entry goes before the children of P, and the children are reversed. */
@@ -147,7 +147,7 @@ static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
     leave.leaving = true;
     ((ckpt_value *)(uintptr_t)p->v)->flags |= VALUE_OPEN;
     CKPT_TRY(push_pending(w, &leave));
-    for (size_t i = w->first, j = w->n - 1; i < j; i++, j--) {
+    for (size_t i = w->first_child, j = w->n - 1; i < j; i++, j--) {
         struct pending_node t = w->pending[i];
         w->pending[i] = w->pending[j];
         w->pending[j] = t;
@@ -278,17 +278,13 @@ static ckpt_status visit_tensor(struct torch_walk *w, const struct pending_node 
 {
     uint32_t index;
     CKPT_TRY(add_row(w, p, m, &index));
-    struct pending_node self = *p;
-    self.part_of = index;
-    self.depth++;
-    self.tensors_only = self.is_component = true;
-    self.keyed = false;
-    self.step = (struct step){NULL, 0};
+    struct pending_node component = {
+        .depth = p->depth + 1, .part_of = index, .tensors_only = true, .is_component = true};
     for (unsigned i = 0; i < m->ncomponents; i++) {
-        self.v = m->components[i].value;
-        self.name = m->components[i].name;
-        if (self.v)
-            CKPT_TRY(push_child(w, &self));
+        component.v = m->components[i].value;
+        component.name = m->components[i].name;
+        if (component.v)
+            CKPT_TRY(push_child(w, &component));
     }
     if (!p->is_component && !state_holds_components(m->row.t.kind))
         CKPT_TRY(push_tensor_attributes(w, p));
@@ -586,7 +582,7 @@ static ckpt_status run_walk(struct torch_walk *w)
             continue;
         }
         CKPT_TRY(reserve_path(w, p.depth));
-        w->first = w->n;
+        w->first_child = w->n;
         ckpt_status st = CKPT_OK;
         if (p.step.node || p.name) { /* all but the root */
             w->steps[p.depth - 1] = p.step;
@@ -600,7 +596,7 @@ static ckpt_status run_walk(struct torch_walk *w)
                 add_path_context(w, &p);
             fail_add_place(w->g.err, graph_offset(&w->g, p.v), w->g.st->part);
             CKPT_TRY(file_report_fault(w->g.f, st, w->g.err));
-            w->n = w->first;
+            w->n = w->first_child;
         }
     }
     return CKPT_OK;

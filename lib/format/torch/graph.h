@@ -28,7 +28,7 @@ struct torch_storages {
      * per key. The caller checks that the bytes are enough for numel. A storage without bytes (location
      * "meta") keeps src NULL. */
     ckpt_status (*find)(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err);
-    /* object - if VALUE is a tensor that only the container knows (a persistent id of the tar format, a
+    /* object - if VALUE is a tensor that the container describes (a persistent id of the tar format, a
      * TENSOR node of a folder of files), sets dtype, shape, stride, storage and storage_offset of ROW and
      * returns true. May be NULL. */
     bool (*object)(void *user, const ckpt_value *value, struct row *row);
@@ -37,8 +37,8 @@ struct torch_storages {
     ckpt_status (*tensor)(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m);
     bool big_endian;
     source *stream;     /* the bytes of the pickle; offsets of nodes are in it */
-    uint64_t packed_at; /* file offset of errors if the pickle is compressed and its nodes have none; or 0 */
-    ckpt_str part;      /* name of that pickle in the file, for errors */
+    uint64_t packed_at; /* offset of errors if the pickle is compressed, so that its nodes have none; or 0 */
+    ckpt_str part;      /* name of the pickle in the file, for errors */
 };
 
 /* torch_walk_graph - adds every tensor and leaf reachable from ROOT to F, in document order. Persistent ids
@@ -96,8 +96,8 @@ struct torch_tar_numbers {
 /* torch_tar_find - returns the file NAME of the N members in LIST, or NULL. */
 const struct tar_entry *torch_tar_find(const struct tar_entry *list, size_t n, const char *name);
 /* torch_tar_read_numbers - sets *OUT to what follows V, the pickle of a storage or TENSOR, which ends at POS
- * of the member SRC. Fails if the member ends before that; what of *OUT cannot be read or does not fit 64
- * bits is 0. */
+ * of the member SRC. Fails if the member ends before that; fields of *OUT that cannot be read or do not
+ * fit 64 bits are 0. */
 ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool tensor, uint64_t pos,
                                    struct torch_tar_numbers *out, ckpt_error *err);
 
@@ -118,7 +118,7 @@ ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, ui
                                   uint32_t local, const uint64_t **offset, ckpt_error *err);
 /* torch_count_part_ranks - returns the number of ranks that row ROW is sharded over; 0: one, or unknown. */
 uint64_t torch_count_part_ranks(const ckpt_file *f, uint32_t row);
-/* torch_note_ranks - adds a notice to F if its tensors are only the parts that one rank of several holds. */
+/* torch_note_ranks - adds a notice to F if its tensors are only the shards of one rank of several. */
 void torch_note_ranks(ckpt_file *f);
 
 #endif

@@ -3,7 +3,7 @@
  *
  *   4  4  "PTMF"; all else is tables, see codec/flatbuffer.c
  *   Module          3 state_obj, an index into 4 ivalues; 6 storage_data; 7 object_types
- *   IValue          0 type, 1 value
+ *   IValue          0 type, 1 value; List, Tuple 0 items; Dict 0 keys, 1 values
  *   Object          0 type_index, 1 state, 2 attrs; ObjectType 2 attr_names
  *   TensorMetadata  0 storage, 1 scalar type, 2 storage_offset, 3 sizes, 4 strides, 5 requires_grad,
  *                   6 quantized_schema
@@ -27,6 +27,9 @@ enum ivalue {
     IVALUE_OBJECT,
     IVALUE_LAST = 16 /* a function */
 };
+enum ivalue_field { IVALUE_TYPE, IVALUE_VALUE };
+enum list_field { LIST_ITEMS };
+enum dict_field { DICT_KEYS, DICT_VALUES };
 enum tensor_field {
     TENSOR_STORAGE,
     TENSOR_TYPE,
@@ -68,7 +71,7 @@ static ckpt_dtype get_dtype(uint64_t number)
     return number < sizeof types ? (ckpt_dtype)types[number] : CKPT_DT_NONE;
 }
 
-static ckpt_status push(struct mobile *m, uint32_t value, const struct pending *in, ckpt_str last)
+static ckpt_status push_value(struct mobile *m, uint32_t value, const struct pending *in, ckpt_str last)
 {
     arena *a = m->b.a;
     ckpt_str name = arena_printf(a, "%.*s%s%.*s", (int)in->name.len, in->name.ptr, in->name.len ? "." : "",
@@ -147,14 +150,14 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
 static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t, const struct pending *p)
 {
     struct flatbuffer_vector items;
-    CKPT_TRY(flatbuffer_get_vector(&m->b, t, 0, 4, &items));
+    CKPT_TRY(flatbuffer_get_vector(&m->b, t, LIST_ITEMS, 4, &items));
     for (uint32_t i = items.count; i-- > 0;) {
         uint32_t value = 0;
         ckpt_str last = arena_printf(m->b.a, "%u", i);
         if (!last.ptr)
             return fail_memory(m->b.err);
         CKPT_TRY(flatbuffer_read_item(&m->b, &items, i, &value));
-        CKPT_TRY(push(m, value, p, last));
+        CKPT_TRY(push_value(m, value, p, last));
     }
     return CKPT_OK;
 }
@@ -168,8 +171,8 @@ static ckpt_status read_key(struct mobile *m, uint32_t value, ckpt_str *out)
     unsigned char bytes[8] = {0};
     *out = str_of("", 0);
     CKPT_TRY(flatbuffer_open_item(&m->b, &m->values, value, &t));
-    CKPT_TRY(flatbuffer_read_number(&m->b, &t, 0, 1, &type));
-    CKPT_TRY(flatbuffer_find_child(&m->b, &t, 1, &at));
+    CKPT_TRY(flatbuffer_read_number(&m->b, &t, IVALUE_TYPE, 1, &type));
+    CKPT_TRY(flatbuffer_find_child(&m->b, &t, IVALUE_VALUE, &at));
     if (type == IVALUE_INT && at) {
         CKPT_TRY(source_read(m->b.src, at, bytes, sizeof bytes, m->b.err));
         *out = arena_printf(m->b.a, "%lld", (long long)load_u64le(bytes));
@@ -183,15 +186,15 @@ static ckpt_status read_key(struct mobile *m, uint32_t value, ckpt_str *out)
 static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t, const struct pending *p)
 {
     struct flatbuffer_vector keys, values;
-    CKPT_TRY(flatbuffer_get_vector(&m->b, t, 0, 4, &keys));
-    CKPT_TRY(flatbuffer_get_vector(&m->b, t, 1, 4, &values));
+    CKPT_TRY(flatbuffer_get_vector(&m->b, t, DICT_KEYS, 4, &keys));
+    CKPT_TRY(flatbuffer_get_vector(&m->b, t, DICT_VALUES, 4, &values));
     for (uint32_t i = values.count; i-- > 0;) {
         uint32_t key = 0, value = 0;
         ckpt_str last;
         CKPT_TRY(flatbuffer_read_item(&m->b, &keys, i, &key));
         CKPT_TRY(flatbuffer_read_item(&m->b, &values, i, &value));
         CKPT_TRY(read_key(m, key, &last));
-        CKPT_TRY(push(m, value, p, last));
+        CKPT_TRY(push_value(m, value, p, last));
     }
     return CKPT_OK;
 }
@@ -212,24 +215,24 @@ static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_tab
         return fail(m->b.err, CKPT_EFORMAT, t->at, "an object of {%u attributes}; its class has {=%u}",
                     attrs.count, names.count);
     if (state)
-        CKPT_TRY(push(m, (uint32_t)state, p, STR_LIT("__getstate__")));
+        CKPT_TRY(push_value(m, (uint32_t)state, p, STR_LIT("__getstate__")));
     for (uint32_t i = attrs.count; i-- > 0;) {
         uint32_t value = 0;
         ckpt_str name;
         CKPT_TRY(flatbuffer_read_item_text(&m->b, &names, i, &name));
         CKPT_TRY(flatbuffer_read_item(&m->b, &attrs, i, &value));
-        CKPT_TRY(push(m, value, p, name));
+        CKPT_TRY(push_value(m, value, p, name));
     }
     return CKPT_OK;
 }
 
-static ckpt_status visit(struct mobile *m, const struct pending *p)
+static ckpt_status visit_value(struct mobile *m, const struct pending *p)
 {
     struct flatbuffer_table t;
     uint64_t type, at;
     CKPT_TRY(flatbuffer_open_item(&m->b, &m->values, p->value, &t));
-    CKPT_TRY(flatbuffer_read_number(&m->b, &t, 0, 1, &type));
-    CKPT_TRY(flatbuffer_find_child(&m->b, &t, 1, &at));
+    CKPT_TRY(flatbuffer_read_number(&m->b, &t, IVALUE_TYPE, 1, &type));
+    CKPT_TRY(flatbuffer_find_child(&m->b, &t, IVALUE_VALUE, &at));
     if (type > IVALUE_LAST || (type && !at))
         return fail(m->b.err, CKPT_EFORMAT, t.at,
                     "a value {of type %llu} without its content; {=0 to %u} are known",
@@ -247,18 +250,18 @@ static ckpt_status visit(struct mobile *m, const struct pending *p)
     return type == IVALUE_DICT ? push_pairs(m, &t, p) : push_items(m, &t, p);
 }
 
-/* visit_all - visits every value below STATE. Visits are limited to the number of bytes in the file, because
- * values may contain themselves or share their contents many times over. */
-static ckpt_status visit_all(struct mobile *m, uint32_t state)
+/* visit_values - visits every value below STATE. Visits are limited to the number of bytes in the file,
+ * because values may contain themselves or share their contents many times over. */
+static ckpt_status visit_values(struct mobile *m, uint32_t state)
 {
     const ckpt_file *f = m->k->f;
-    CKPT_TRY(push(m, state, &(struct pending){.name = {"", 0}}, str_of("", 0)));
+    CKPT_TRY(push_value(m, state, &(struct pending){.name = {"", 0}}, str_of("", 0)));
     while (m->n) {
         struct pending p = m->stack[--m->n];
         if (p.depth > f->limits.max_depth || m->visits++ > f->src->size)
             return fail(m->b.err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                         "{values in each other} without end, or deeper than {=%u}", f->limits.max_depth);
-        ckpt_status st = visit(m, &p);
+        ckpt_status st = visit_value(m, &p);
         CKPT_TRY(m->b.err->where[0] ? st : fail_name_part(st, p.name, m->b.err));
     }
     return CKPT_OK;
@@ -276,7 +279,7 @@ static ckpt_status read_module(struct mobile *m)
     CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_TYPES, 4, &m->types));
     if (!state)
         return fail(b->err, CKPT_EFORMAT, module.at, "a module {without} {=a state}");
-    return visit_all(m, (uint32_t)state);
+    return visit_values(m, (uint32_t)state);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

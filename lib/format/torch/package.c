@@ -52,8 +52,8 @@ static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
     struct torch_archive *ta;
     (void)find_package_top(f->probe->z, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
-    ta->storage = ".data/";
-    ta->suffix = ".storage";
+    ta->storage_folder = ".data/";
+    ta->storage_suffix = ".storage";
     f->executes_code = true;
     f->producer = STR_LIT("torch.package");
     CKPT_TRY(torch_archive_read_byteorder(ta, err));

@@ -144,7 +144,7 @@ static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, c
         return CKPT_OK;
     return fail(g->err, CKPT_ETRUNCATED, storage_file_offset(s),
                 "storage \"%.*s\" holds {%llu bytes} of {=the %llu} that its %llu elements of %s need\n"
-                "the file is damaged; torch before 2.10 reads foreign bytes here without a word",
+                "the file is damaged; torch before 2.10 reads bytes of other storages here, without an error",
                 STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need,
                 (unsigned long long)numel, ckpt_dtype_name(dtype));
 }

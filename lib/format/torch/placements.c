@@ -3,8 +3,8 @@
  * A DTensor has the mesh of ranks, the coordinates of its rank in the mesh, and for each dimension of the
  * mesh a placement: Shard(dim), Replicate … A dimension of SIZE that is sharded over N ranks has shards of
  * ceil(SIZE / N), the last ones shorter or empty (torch.chunk). If two dimensions of the mesh shard the same
- * dimension of the tensor, the first does so first. _StridedShard, which FSDP2 over tensor parallelism
- * writes, applies after all others. A ShardedTensor lists the offsets of its shards. Sources:
+ * dimension of the tensor, the second divides the shards of the first. _StridedShard, which FSDP2 over tensor
+ * parallelism writes, applies after all others. A ShardedTensor lists the offsets of its shards. Sources:
  * torch/distributed/tensor/_utils.py, torch/distributed/_shard/sharded_tensor/metadata.py. */
 #include "base/checked.h"
 #include "format/torch/internal.h"
@@ -69,8 +69,8 @@ static void take_shard(uint64_t n, uint64_t at, uint64_t *offset, uint64_t *size
 }
 
 /* apply_placement - narrows OFFSET and SIZE to what placement P, that of dimension I of the mesh M, leaves to
- * the rank. Does nothing unless P is a _StridedShard if STRIDED, or a Shard if not. False: P is none of
- * these, and not Replicate. */
+ * the rank. If STRIDED, only a _StridedShard is applied, else only a Shard. False: P is neither, nor
+ * Replicate. */
 static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i,
                             bool strided, uint64_t *offset, uint64_t *size)
 {

@@ -47,7 +47,7 @@ ckpt_value *torch_parameter_data(ckpt_value *v)
     return v;
 }
 
-static const char *show(const ckpt_value *v, char *out, size_t cap)
+static const char *show_value(const ckpt_value *v, char *out, size_t cap)
 {
     value_show(v, 4, out, cap);
     return out;
@@ -111,7 +111,7 @@ static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dt
     char is[64];
     if (!value_size(value_arg(call, 1), &t->storage_offset))
         return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}",
-                          show(value_arg(call, 1), is, sizeof is));
+                          show_value(value_arg(call, 1), is, sizeof is));
     CKPT_TRY(read_shape_and_stride(g, call, 2, t));
     CKPT_TRY(torch_get_storage(g, value_arg(call, 0), &t->storage, &class_dtype, &numel, &view));
     t->dtype = (uint16_t)(dtype == CKPT_DT_NONE ? class_dtype : dtype);
@@ -152,7 +152,7 @@ static ckpt_status read_tensor_v3(struct graph *g, const ckpt_value *call, struc
     ckpt_dtype dtype = get_dtype_value(value_arg(call, 6));
     if (dtype == CKPT_DT_NONE)
         return graph_fail(g, call, "the dtype is {%s}, it must be {=one of torch's}",
-                          show(value_arg(call, 6), is, sizeof is));
+                          show_value(value_arg(call, 6), is, sizeof is));
     m->row.t.requires_grad = is_true(value_arg(call, 4));
     read_metadata(value_arg(call, 7), &m->row.t);
     return read_strided(g, call, dtype, m);
@@ -287,7 +287,7 @@ static ckpt_status read_sparse_tensor(struct graph *g, const ckpt_value *call, s
     char is[80], type[64];
     if (data->type != CKPT_V_TUPLE || kind == CKPT_OPAQUE)
         return graph_fail(g, call, "layout {%s with a %s}, it must be {=a sparse one with a tuple}",
-                          show(value_arg(call, 0), is, sizeof is),
+                          show_value(value_arg(call, 0), is, sizeof is),
                           ckpt_value_type_name(data, type, sizeof type));
     bool coo = kind == CKPT_SPARSE_COO;
     m->is_tensor = true;

@@ -15,33 +15,33 @@
 #include "codec/json_scan.h"
 #include "format/torch/archive.h"
 
-struct parameter {
+struct json_parameter {
     ckpt_str name;
     uint64_t tensor;
     uint32_t next; /* index of the next parameter of the same module; MAP_NONE: none */
 };
 
-struct module {
+struct json_module {
     ckpt_str prefix; /* "fc." */
     uint32_t parent;
     uint32_t first, last; /* indexes of its parameters */
 };
 
-struct tensor {
+struct json_tensor {
     ckpt_tensor t;
     uint32_t ndim, nstride;
     ckpt_str record;
 };
 
-struct model {
+struct json_model {
     struct torch_archive *ta;
     struct kit k;
     size_t at; /* entry of model.json */
     arena *a;
     json_scan j;
-    struct module *modules; /* each before its submodules */
-    struct parameter *parameters;
-    struct tensor *tensors;
+    struct json_module *modules; /* each before its submodules */
+    struct json_parameter *parameters;
+    struct json_tensor *tensors;
     size_t nmodules, nparameters, ntensors, cap_modules, cap_parameters, cap_tensors;
     ckpt_error *err;
 };
@@ -62,7 +62,7 @@ bool script_json_top(const zip *z, ckpt_str *top)
 
 /* report_fault - reports ST and returns CKPT_OK if the file is being checked and ST is a fault; else returns
  * ST. */
-static ckpt_status report_fault(struct model *m, ckpt_status st)
+static ckpt_status report_fault(struct json_model *m, ckpt_status st)
 {
     if (m->ta->f->check && check_is_fault(st))
         torch_archive_add_context(m->ta, m->at, m->err);
@@ -79,18 +79,19 @@ static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
 
 /* ------------------------------------------------------------------ modules */
 
-static ckpt_status add_module(struct model *m, uint32_t parent, uint32_t *out)
+static ckpt_status add_module(struct json_model *m, uint32_t parent, uint32_t *out)
 {
-    const struct module module = {.prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
+    const struct json_module module = {
+        .prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
     *out = (uint32_t)m->nmodules;
     return arena_push(m->a, &m->modules, &m->nmodules, &m->cap_modules, &module, sizeof module)
                ? CKPT_OK
                : fail_memory(m->err);
 }
 
-static ckpt_status add_parameter(struct model *m, uint32_t module, const struct parameter *p)
+static ckpt_status add_parameter(struct json_model *m, uint32_t module, const struct json_parameter *p)
 {
-    struct module *to = &m->modules[module];
+    struct json_module *to = &m->modules[module];
     uint32_t at = (uint32_t)m->nparameters;
     if (!arena_push(m->a, &m->parameters, &m->nparameters, &m->cap_parameters, p, sizeof *p))
         return fail_memory(m->err);
@@ -99,10 +100,10 @@ static ckpt_status add_parameter(struct model *m, uint32_t module, const struct 
     return CKPT_OK;
 }
 
-static ckpt_status read_parameter(struct model *m, uint32_t module)
+static ckpt_status read_parameter(struct json_model *m, uint32_t module)
 {
     enum json_event e;
-    struct parameter p = {.name = {"", 0}, .tensor = 0, .next = MAP_NONE};
+    struct json_parameter p = {.name = {"", 0}, .tensor = 0, .next = MAP_NONE};
     while ((e = json_next(&m->j)) == JSON_KEY) {
         ckpt_str key = m->j.str;
         e = json_next(&m->j);
@@ -114,7 +115,7 @@ static ckpt_status read_parameter(struct model *m, uint32_t module)
     return e == JSON_OBJECT_END ? add_parameter(m, module, &p) : m->err->status;
 }
 
-static ckpt_status read_parameters(struct model *m, uint32_t module)
+static ckpt_status read_parameters(struct json_model *m, uint32_t module)
 {
     enum json_event e;
     CKPT_TRY(json_expect(&m->j, JSON_ARRAY, "parameters", "an array"));
@@ -125,7 +126,7 @@ static ckpt_status read_parameters(struct model *m, uint32_t module)
 
 /* read_module_key - reads one pair of a module. Prefixes are joined at the end, because the name of a module
  * may follow its submodules. */
-static ckpt_status read_module_key(struct model *m, uint32_t module)
+static ckpt_status read_module_key(struct json_model *m, uint32_t module)
 {
     ckpt_str key = m->j.str;
     if (str_is(key, "parameters"))
@@ -141,7 +142,7 @@ static ckpt_status read_module_key(struct model *m, uint32_t module)
 
 /* read_modules - reads mainModule and all modules in it, without recursion: an object begins a module, and
  * the end of an array is that of a list of submodules. */
-static ckpt_status read_modules(struct model *m)
+static ckpt_status read_modules(struct json_model *m)
 {
     uint32_t at;
     CKPT_TRY(json_expect(&m->j, JSON_OBJECT, "mainModule", "an object"));
@@ -161,10 +162,10 @@ static ckpt_status read_modules(struct model *m)
     }
 }
 
-static ckpt_status join_prefixes(struct model *m)
+static ckpt_status join_prefixes(struct json_model *m)
 {
     for (size_t i = 0; i < m->nmodules; i++) {
-        struct module *mod = &m->modules[i];
+        struct json_module *mod = &m->modules[i];
         ckpt_str above = mod->parent == MAP_NONE ? str_of("", 0) : m->modules[mod->parent].prefix;
         mod->prefix = mod->parent == MAP_NONE ? above
                                               : arena_printf(m->a, "%.*s%.*s.", (int)above.len, above.ptr,
@@ -192,7 +193,7 @@ static ckpt_dtype get_dtype_by_name(ckpt_str name)
     return CKPT_DT_NONE;
 }
 
-static ckpt_status read_tensor_key(struct model *m, struct tensor *x)
+static ckpt_status read_tensor_key(struct json_model *m, struct json_tensor *x)
 {
     ckpt_str key = m->j.str;
     if (str_is(key, "dims"))
@@ -213,11 +214,11 @@ static ckpt_status read_tensor_key(struct model *m, struct tensor *x)
     return CKPT_OK;
 }
 
-static ckpt_status read_tensor(struct model *m)
+static ckpt_status read_tensor(struct json_model *m)
 {
     enum json_event e;
     static const uint64_t none[1];
-    struct tensor x = {.t = {.shape = none}, .record = {NULL, 0}};
+    struct json_tensor x = {.t = {.shape = none}, .record = {NULL, 0}};
     while ((e = json_next(&m->j)) == JSON_KEY)
         CKPT_TRY(read_tensor_key(m, &x));
     if (e != JSON_OBJECT_END)
@@ -236,7 +237,7 @@ static ckpt_status read_tensor(struct model *m)
     return ok ? CKPT_OK : fail_memory(m->err);
 }
 
-static ckpt_status read_tensors(struct model *m)
+static ckpt_status read_tensors(struct json_model *m)
 {
     enum json_event e;
     CKPT_TRY(json_expect(&m->j, JSON_ARRAY, "tensors", "an array"));
@@ -247,7 +248,7 @@ static ckpt_status read_tensors(struct model *m)
 
 /* -------------------------------------------------------------------- model */
 
-static ckpt_status read_model(struct model *m)
+static ckpt_status read_model(struct json_model *m)
 {
     enum json_event e;
     CKPT_TRY(json_expect(&m->j, JSON_OBJECT, "the text", "an object"));
@@ -262,14 +263,15 @@ static ckpt_status read_model(struct model *m)
     return e == JSON_OBJECT_END && json_next(&m->j) == JSON_END ? join_prefixes(m) : m->err->status;
 }
 
-static ckpt_status add_parameter_tensor(struct model *m, const struct module *mod, const struct parameter *p)
+static ckpt_status add_parameter_tensor(struct json_model *m, const struct json_module *mod,
+                                        const struct json_parameter *p)
 {
     ckpt_str name = arena_printf(m->a, "%.*s%.*s", (int)mod->prefix.len, mod->prefix.ptr, (int)p->name.len,
                                  p->name.ptr);
     if (p->tensor >= m->ntensors)
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is {tensor %llu} of {=%zu}",
                     STR_ARG(p->name), (unsigned long long)p->tensor, m->ntensors);
-    const struct tensor *t = &m->tensors[p->tensor];
+    const struct json_tensor *t = &m->tensors[p->tensor];
     if (!t->record.ptr) /* read_tensor reported it */
         return CKPT_OK;
     ckpt_str record = arena_str(m->a, t->record);
@@ -280,7 +282,7 @@ static ckpt_status add_parameter_tensor(struct model *m, const struct module *mo
 
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
 {
-    struct model m = {.a = f->a, .err = err};
+    struct json_model m = {.a = f->a, .err = err};
     ckpt_str text;
     CKPT_TRY(torch_archive_new(f, top, &m.ta, err));
     CKPT_TRY(torch_archive_require(m.ta, "model.json", &m.at, err));

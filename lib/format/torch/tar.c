@@ -9,8 +9,8 @@
  *             int or its decimal text
  *   sys_info  ignored
  *
- * Numbers are little-endian. There are no checksums: if a file is cut or damaged, the storages before that
- * place are intact. Source: torch/serialization.py, legacy_load inside _legacy_load.
+ * Numbers are little-endian. There are no checksums: if a file is cut or damaged, the storages before the
+ * damage are intact. Source: torch/serialization.py, legacy_load inside _legacy_load.
  */
 #include <stdio.h>
 
@@ -400,13 +400,13 @@ static ckpt_status fail_later_format(void *user, const struct torch_pid *pid, st
 }
 
 static ckpt_status read_member(struct tar_file *t, const struct tar_entry *e, const char *name,
-                               ckpt_status (*go)(struct tar_file *, source *))
+                               ckpt_status (*read)(struct tar_file *, source *))
 {
     source *s = NULL;
     if (!e)
         return fail(t->err, CKPT_EFORMAT, 0, "tar archive {without} a member {=\"%s\"}", name);
     CKPT_TRY(source_slice(t->f->src, e->data, e->size, &s, t->err));
-    ckpt_status st = go(t, s);
+    ckpt_status st = read(t, s);
     if (st != CKPT_OK) {
         fail_where(t->err, "%s", name);
         fail_add_place(t->err, e->data, str_of("", 0));

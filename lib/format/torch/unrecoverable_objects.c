@@ -250,7 +250,7 @@ ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err)
     bool any = false;
     for (size_t i = 0; i < f->table.nstorages; i++)
         any = any || storage_lost(&f->table.storages[i]);
-    ckpt_status st = x.a && x.number && file_storage_keys(f) ? CKPT_OK : fail_memory(err);
+    ckpt_status st = x.a && x.number && file_index_storage_keys(f) ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && any && f->root)
         st = find_objects(&x);
     map_free(x.number);

@@ -64,7 +64,7 @@ static void check_top_folder(struct torch_archive *ta)
         torch_archive_note_refusal(ta, STR_LIT("the records are not in a folder"));
     else if (str_find(ta->top, STR_LIT("/"), 0) + 1 != ta->top.len)
         torch_archive_note_refusal(ta, STR_LIT("the records are more than one folder deep"));
-    if (strcmp(ta->storage, "tensors/") == 0)
+    if (strcmp(ta->storage_folder, "tensors/") == 0)
         torch_archive_note_refusal(ta, STR_LIT("the storages are in tensors/, as only torch 1.4 put them"));
     if (ta->z->src->size - ta->z->end > TORCH_END_SEARCH)
         torch_archive_note_refusal(ta, STR_LIT("more than 64 KiB follow the archive"));
@@ -98,7 +98,7 @@ static void guess_producer(struct torch_archive *ta, const struct zip_entry *pic
     ckpt_str *out = &ta->f->producer;
     if (!(pickle->flags & ZIP_FLAG_DESCRIPTOR) || pickle->method != ZIP_STORED)
         return;
-    if (strcmp(ta->storage, "tensors/") == 0)
+    if (strcmp(ta->storage_folder, "tensors/") == 0)
         *out = STR_LIT("torch 1.4");
     else if (torch_archive_has(ta, ".format_version"))
         *out = STR_LIT("torch >= 2.7");

@@ -3,7 +3,7 @@
  *
  * The graph is written unchanged, except for: edits of the plan; modules, which are replaced by their state
  * dicts; storages, which get new numbers and little-endian bytes, and the class UntypedStorage (and
- * _rebuild_tensor_v3 for their tensors) if only torch's C++ writer knows their class; views of legacy
+ * _rebuild_tensor_v3 for their tensors) if their class exists only in torch's C++ writer; views of legacy
  * storages, which become offsets; storages inside bytes objects (torch.storage._load_from_bytes), which
  * become records.
  */
@@ -94,10 +94,10 @@ static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_e
     for (size_t k = 0; k < f->nparts; k++) {
         if (f->parts[k]->resolve)
             CKPT_TRY(f->parts[k]->resolve(f->parts[k], err));
-        if (!file_storage_keys(f->parts[k]))
+        if (!file_index_storage_keys(f->parts[k]))
             return fail_memory(err);
     }
-    if (!file_storage_keys(f))
+    if (!file_index_storage_keys(f))
         return fail_memory(err);
     for (size_t i = 0; i < f->npickles; i++)
         CKPT_TRY(map_pickle_storages(w, f, f->pickles[i], err));
@@ -162,8 +162,8 @@ static bool is_replaced_by_none(const ckpt_file *f, const struct row *row)
     return f->lost_row && !pairs && row->t.value && file_replacement(f, row->t.value)->type == CKPT_V_NONE;
 }
 
-/* mask_dropped_entries - masks the entries of rows that are not kept, unless the same entry also leads to a
- * row that is kept. */
+/* mask_dropped_entries - masks the entries of rows that are not kept, in a first pass. The second pass
+ * unmasks entries that lead to a row that is kept, too. */
 static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
@@ -288,7 +288,7 @@ static ckpt_status refuse_cast(const struct torch_writer *w, const struct storag
 {
     const struct torch_cast *c = torch_find_cast(w, s);
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-               "\"%.*s\" cannot become %s: its bytes are used otherwise than as a plain tensor of %s",
+               "\"%.*s\" cannot become %s: its bytes are used otherwise than as a dense tensor of %s",
                STR_ARG(c->first->name), ckpt_dtype_name(c->to), ckpt_dtype_name(c->from));
     char word[SHELL_WORD_MAX];
     fail_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can have it",
@@ -361,7 +361,7 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
     const ckpt_tensor *t = &w->p->file->table.rows[row].t;
     const char *lacks = NULL;
     if (t->kind != CKPT_DENSE && t->kind != CKPT_STORAGE && t->kind != CKPT_NDARRAY)
-        lacks = "is not a plain tensor";
+        lacks = "is not a dense tensor";
     else if (!t->has_data || !t->has_shape)
         lacks = "has no bytes";
     else if (!torch_has_dtype(get_written_dtype(w, t)))
@@ -442,8 +442,6 @@ struct rebuilt {
     uint32_t n;
 };
 
-static ckpt_value *make_ordered_dict(struct torch_writer *w) { return value_ordered_dict(w->p->a); }
-
 static ckpt_value *make_dtype_name(struct torch_writer *w, ckpt_dtype dt)
 {
     return value_global(w->p->a, STR_LIT("torch"), str_c(dtype_info(dt)->name), 0);
@@ -461,7 +459,7 @@ static void make_v3_call(struct torch_writer *w, struct rebuilt *r, ckpt_dtype d
 {
     ckpt_value *metadata = r->n > 6 ? r->args[6] : NULL;
     r->args[4] = r->n > 4 ? r->args[4] : value_bool(w->p->a, false);
-    r->args[5] = r->n > 5 ? r->args[5] : make_ordered_dict(w);
+    r->args[5] = r->n > 5 ? r->args[5] : value_ordered_dict(w->p->a);
     r->args[6] = make_dtype_name(w, dtype);
     r->args[7] = metadata;
     r->n = metadata ? 8 : 7;

@@ -21,6 +21,11 @@
 #include "format/torch/zip.h"
 
 #define TOP        "archive"
+#define PICKLE     "data.pkl"
+#define BYTEORDER  "byteorder"
+#define ENDIANNESS "little"
+#define VERSION    "version"
+#define VERSION_3  "3\n"
 #define MAX_PICKLE (SIZE_MAX / 2)
 
 /* --------------------------------------------------------------------- bytes */
@@ -115,27 +120,20 @@ static ckpt_status copy_storages(struct archive_copy *g, sink *out, ckpt_error *
     return torch_zip_report_casts(g->w, g->tallies, err);
 }
 
-static void free_archive_copy(struct archive_copy *g)
-{
-    free(g->headers);
-    free(g->header_sizes);
-    free(g->crcs);
-    free(g->tallies);
-}
-
 /* compute_archive_size - sets *TOTAL to the size of the output, from names and sizes alone. */
 static ckpt_status compute_archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
 {
     struct zip_layout l = {0};
-    bool ok = zip_layout_member(&l, TOP, 8, w->pickle.len, CKPT_NO_OFFSET) &&
-              zip_layout_member(&l, TOP, 9, 6, CKPT_NO_OFFSET);
+    bool ok = zip_layout_member(&l, TOP, strlen(PICKLE), w->pickle.len, CKPT_NO_OFFSET) &&
+              zip_layout_member(&l, TOP, strlen(BYTEORDER), strlen(ENDIANNESS), CKPT_NO_OFFSET);
     for (size_t i = 0; ok && i < w->n; i++) {
         char name[32];
         int len = snprintf(name, sizeof name, "data/%zu", i);
         const struct storage *s = w->items[i];
         ok = zip_layout_member(&l, TOP, (size_t)len, torch_zip_storage_size(w, s), get_source_offset(w, s));
     }
-    ok = ok && zip_layout_member(&l, TOP, 7, 2, CKPT_NO_OFFSET) && zip_layout_size(&l, total);
+    ok = ok && zip_layout_member(&l, TOP, strlen(VERSION), strlen(VERSION_3), CKPT_NO_OFFSET) &&
+         zip_layout_size(&l, total);
     return ok ? CKPT_OK : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an archive of more than 2^64 bytes");
 }
 
@@ -143,11 +141,11 @@ static ckpt_status write_members(struct archive_copy *g, sink *out, ckpt_error *
 {
     struct torch_writer *w = g->w;
     zip_writer *zw = g->zw;
-    CKPT_TRY(zip_writer_member(zw, "data.pkl", buf_view(&w->pickle), err));
+    CKPT_TRY(zip_writer_member(zw, PICKLE, buf_view(&w->pickle), err));
     buf_free(&w->pickle);
-    CKPT_TRY(zip_writer_member(zw, "byteorder", STR_LIT("little"), err));
+    CKPT_TRY(zip_writer_member(zw, BYTEORDER, STR_LIT(ENDIANNESS), err));
     CKPT_TRY(copy_storages(g, out, err));
-    CKPT_TRY(zip_writer_member(zw, "version", STR_LIT("3\n"), err));
+    CKPT_TRY(zip_writer_member(zw, VERSION, STR_LIT(VERSION_3), err));
     return zip_writer_finish(zw, describe_member, g, err);
 }
 
@@ -169,10 +167,11 @@ static const struct source_ops written_ops = {.read_at = written_read, .close = 
 /* check_member - fails unless entry I is the member that was written. */
 static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e, ckpt_error *err)
 {
-    static const char *const fixed[] = {"data.pkl", "byteorder", "version"};
+    static const char *const fixed[] = {PICKLE, BYTEORDER, VERSION};
     const struct archive_copy *g = user;
     size_t n = g->w->n;
-    struct zip_reserved spot = {.size = i == 1 ? 6 : 2, .crc = e->crc, .header = e->header};
+    struct zip_reserved spot = {
+        .size = strlen(i == 1 ? ENDIANNESS : VERSION_3), .crc = e->crc, .header = e->header};
     if (i >= 2 && i < n + 2)
         describe_member(g, i - 2, &spot);
     else
@@ -224,7 +223,10 @@ static ckpt_status write_output(struct torch_writer *w, uint64_t size, ckpt_erro
 {
     struct archive_copy g = {.w = w};
     ckpt_status st = w->opts->dry_run ? copy_storages(&g, NULL, err) : write_file(&g, size, err);
-    free_archive_copy(&g);
+    free(g.headers);
+    free(g.header_sizes);
+    free(g.crcs);
+    free(g.tallies);
     return st;
 }
 
