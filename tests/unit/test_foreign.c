@@ -69,8 +69,8 @@ static void check_file(ckpt_str bytes, ckpt_status want, const char *what, const
 #define FILE_OF(bytes, what, hint) check_file(TEXT(bytes), CKPT_EUNSUPPORTED, what, hint, __LINE__)
 #define NOT_NAMED(bytes)           check_file(TEXT(bytes), CKPT_EUNKNOWN, "it begins with", "", __LINE__)
 
-/* Protobuf messages have no magic number: they are recognized by their fields, to the last byte. ONNX models
- * that are damaged are not. */
+/* Protobuf messages have no magic number: they are recognized by their fields, to the last byte. Damaged ONNX
+ * models are not recognized. */
 static void models_of_other_programs_are_recognized(void)
 {
     FILE_OF("\x08\x01\x12\x02\x0a\0", "SavedModel", "tf.saved_model.load");
@@ -78,11 +78,11 @@ static void models_of_other_programs_are_recognized(void)
     NOT_NAMED("\x08\x08\x12\x07pytorch\x3a\x04\x4a\x02g"); /* the graph begins with an unknown field */
     NOT_NAMED("\x08\x08\x12\x07pytorch");                  /* no graph */
     NOT_NAMED("\x08\x08\x3a\x01x\x4d\0\0\0\0");            /* an unknown field */
-    NOT_NAMED("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\0");
+    NOT_NAMED("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\0"); /* a version beyond 64 bits */
     FILE_OF("\x80\x04\x95\0\0\0\0\0\0\0\0\x8c\x13joblib.numpy_pickle\x94", "joblib dump", "ckpt scan FILE");
     FILE_OF("\x78\x9c\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x16\x01\x03\xb6", "zlib-compressed",
             "joblib.load");
-    NOT_NAMED("x^2 + y^2");
+    NOT_NAMED("x^2 + y^2"); /* begins with the bytes of a zlib header, but cannot be inflated */
 }
 
 static void archives_are_recognized_by_their_members(void)

@@ -51,7 +51,7 @@ static struct kit_tensor make_tensor(const char *name, uint64_t rows, uint64_t c
                                .nbytes = KIT_AS_NEEDED};
 }
 
-static uint32_t find(const char *name) { return ckpt_tensor_find(toy.f, str_c(name)); }
+static uint32_t find_row(const char *name) { return ckpt_tensor_find(toy.f, str_c(name)); }
 
 /* holds_bytes - returns true if the tensor NAME holds the COUNT bytes at WANT. */
 static bool holds_bytes(const char *name, const void *want, size_t count)
@@ -59,8 +59,8 @@ static bool holds_bytes(const char *name, const void *want, size_t count)
     unsigned char got[512];
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     CU_ASSERT_FATAL(count <= sizeof got);
-    return ckpt_tensor_at(toy.f, find(name), &t) && t.nbytes == count &&
-           ckpt_tensor_read(toy.f, find(name), 0, t.elements, got, NULL) == CKPT_OK &&
+    return ckpt_tensor_at(toy.f, find_row(name), &t) && t.nbytes == count &&
+           ckpt_tensor_read(toy.f, find_row(name), 0, t.elements, got, NULL) == CKPT_OK &&
            memcmp(got, want, count) == 0;
 }
 
@@ -84,7 +84,7 @@ static void adds_tensors_and_values(void)
     CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("note"), value_str(toy.f->a, STR_LIT("text"))), CKPT_OK);
     CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("inner")), CKPT_OK);
     x = make_tensor("a", 2, 2, 200);
-    x.key = STR_LIT("both");
+    x.key = STR_LIT("both"); /* of a storage of 10 floats, of which "a" and "b" view the first four */
     x.nbytes = 40;
     CU_ASSERT_EQUAL(kit_add_tensor(&inner, &x), CKPT_OK);
     x.name = STR_LIT("b");
@@ -100,9 +100,10 @@ static void adds_tensors_and_values(void)
     for (size_t i = 0; i < 48; i++)
         want[i] = toy.bytes[100 + i / 4 * 4 + 3 - i % 4];
     CU_ASSERT(holds_bytes("swapped", want, 48));
-    CU_ASSERT(ckpt_tensor_at(toy.f, find("meta"), &a) && !a.has_data && a.nbytes == UINT64_C(1) << 42);
-    CU_ASSERT(ckpt_tensor_at(toy.f, find("inner.a"), &a) && ckpt_tensor_at(toy.f, find("inner.b"), &b));
-    CU_ASSERT(a.storage == b.storage && b.alias_of == find("inner.a") && a.npath == 2 &&
+    CU_ASSERT(ckpt_tensor_at(toy.f, find_row("meta"), &a) && !a.has_data && a.nbytes == UINT64_C(1) << 42);
+    CU_ASSERT(ckpt_tensor_at(toy.f, find_row("inner.a"), &a) &&
+              ckpt_tensor_at(toy.f, find_row("inner.b"), &b));
+    CU_ASSERT(a.storage == b.storage && b.alias_of == find_row("inner.a") && a.npath == 2 &&
               a.file_offset == 200);
     CU_ASSERT_EQUAL(ckpt_leaf_count(toy.f), 2);
     CU_ASSERT(str_is(ckpt_leaf_at(toy.f, 0)->name, "note") && str_is(ckpt_leaf_at(toy.f, 1)->name, "empty"));
@@ -331,18 +332,18 @@ static void tensors_in_compressed_pieces_are_treated_as_any_tensor(void)
     ckpt_file *f;
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/a.safetensors", folder);
-    for (int turn = 0; turn < 2; turn++) {
+    for (int is_compressed = 0; is_compressed < 2; is_compressed++) {
         block_cache *cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
         open_toy();
         struct kit_tensor x = make_tensor_in_pieces(list);
-        if (turn)
+        if (is_compressed)
             compress_pieces(list, block, cache);
         CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-        if (turn)
+        if (is_compressed)
             source_unref(list[0].src);
         finish_toy(CKPT_OK);
-        digest_file(toy.f, turn ? compressed : uncompressed);
-        if (turn) {
+        digest_file(toy.f, is_compressed ? compressed : uncompressed);
+        if (is_compressed) {
             CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
             CU_ASSERT_EQUAL(ckpt_diff(toy.f, f, &options, NULL, NULL, &totals, &err), CKPT_OK);
             CU_ASSERT(totals.same == 1 && totals.changed == 0);

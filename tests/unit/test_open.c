@@ -14,7 +14,7 @@ struct bytes {
     size_t most;        /* bytes that a call returns at most; 0: no limit */
     uint64_t calls;     /* calls of read_at so far */
     uint64_t fail_at;   /* the number of the call that fails, from 1; 0: none */
-    int64_t failure;    /* what this call returns */
+    int64_t failure;    /* what this call returns; INT64_MAX: one more than the bytes requested */
     uint64_t failed_at; /* the offset of this call */
     unsigned closed;    /* calls of close */
 };
@@ -95,7 +95,7 @@ static int check_same_result(const char *path, const struct stat *st, int type, 
     (void)walk;
     if (type != FTW_F || st->st_size > 100000 || !load_bytes(&b, path))
         return 0;
-    b.most = (size_t)(st->st_size % 3) * 100;
+    b.most = (size_t)(st->st_size % 3) * 100; /* no limit, 100 or 200 bytes, depending on the file */
     ckpt_callbacks from = callbacks_of(&b);
     const ckpt_open_options memory = {.struct_size = sizeof memory, .data = b.data, .size = b.size},
                             called = {.struct_size = sizeof called, .callbacks = &from};
@@ -190,19 +190,19 @@ static void callbacks_are_compared_and_written(void)
 static void check_failures(const char *path, int64_t failure, bool salvage)
 {
     struct bytes b;
-    uint8_t whole[CKPT_DIGEST_MAX], got[CKPT_DIGEST_MAX];
+    uint8_t expected[CKPT_DIGEST_MAX], got[CKPT_DIGEST_MAX];
     ckpt_error err;
     CU_ASSERT_FATAL(load_bytes(&b, path));
     ckpt_callbacks from = callbacks_of(&b);
     const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from, .salvage = salvage};
     b.failure = failure;
-    CU_ASSERT_EQUAL(open_and_digest("given", &o, whole, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(open_and_digest("given", &o, expected, &err), CKPT_OK);
     CU_ASSERT_EQUAL(b.closed, 1);
     for (uint64_t calls = b.calls, i = 1; i <= calls; i++) {
         b.calls = b.closed = 0;
         b.fail_at = i;
         ckpt_status st = open_and_digest("given", &o, got, &err);
-        if (!salvage && st != CKPT_EIO && (st != CKPT_OK || memcmp(whole, got, sizeof got) != 0))
+        if (!salvage && st != CKPT_EIO && (st != CKPT_OK || memcmp(expected, got, sizeof got) != 0))
             fprintf(stderr, "%s, call %llu: %s\n", path, (unsigned long long)i, err.what);
         if (st == CKPT_EIO) {
             CU_ASSERT(err.offset >= b.failed_at && err.offset < b.size);
@@ -210,7 +210,7 @@ static void check_failures(const char *path, int64_t failure, bool salvage)
             CU_ASSERT(failure >= 0 || failure < -4095 || err.sys_errno == -failure);
         } else if (!salvage) {
             CU_ASSERT_EQUAL(st, CKPT_OK);
-            CU_ASSERT(memcmp(whole, got, sizeof got) == 0);
+            CU_ASSERT(memcmp(expected, got, sizeof got) == 0);
         }
         CU_ASSERT(b.closed == 1 || (b.closed == 0 && st != CKPT_OK));
     }
@@ -261,7 +261,6 @@ static void callbacks_are_closed_with_the_last_plan(void)
 /* The calls of progress so far, and the number of the call that cancels (0: none). */
 struct watcher {
     uint64_t calls, stop_at, done, total;
-    bool whole;
 };
 
 static int watch(void *user, uint64_t done, uint64_t total)
@@ -303,7 +302,7 @@ static void opening_can_be_cancelled(void)
         const char *path = unit_corpus(samples[i]);
         CU_ASSERT_FATAL(load_bytes(&b, path));
         ckpt_callbacks from = callbacks_of(&b);
-        for (unsigned turn = 0; turn < 6; turn++) {
+        for (unsigned turn = 0; turn < 6; turn++) { /* by path, memory, callbacks; each with salvage, too */
             ckpt_open_options o = {
                 .struct_size = sizeof o, .salvage = turn & 1, .progress = watch, .user = &w};
             if (turn / 2 == 1) {

@@ -7,8 +7,8 @@
 
 static ckpt_error err;
 
-/* put_file - writes a file of HEADER, whose apostrophes become quotation marks, and SIZE zero bytes to AT;
- * returns its size. */
+/* put_file - writes a safetensors file of HEADER, which has at most 127 bytes and apostrophes for quotation
+ * marks, and of SIZE zero bytes to AT; returns its size. */
 static size_t put_file(char *at, const char *header, size_t size)
 {
     size_t n = strlen(header);
