@@ -185,22 +185,17 @@ static ckpt_status read_array(struct gguf_walk *w, struct gguf_pair *p)
     return CKPT_OK;
 }
 
-/* take_bytes - sets P->bytes to the next P->nvalue bytes, a text or number, or skips them if they are
- * many. */
-static ckpt_status take_bytes(struct gguf_walk *w, struct gguf_pair *p)
-{
-    if (p->nvalue > GGUF_TEXT_MAX)
-        return skip_bytes(w, p->nvalue);
-    p->bytes = reader_take(&w->r, (size_t)p->nvalue);
-    return p->bytes ? CKPT_OK : fail_truncated(w, "a value");
-}
-
 static ckpt_status read_value(struct gguf_walk *w, struct gguf_pair *p)
 {
     if (p->type == GGUF_ARRAY)
         return read_array(w, p);
     p->nvalue = p->type == GGUF_STRING ? read_size(w) : width[p->type];
-    return w->r.status ? fail_truncated(w, "a text") : take_bytes(w, p);
+    if (w->r.status)
+        return fail_truncated(w, "a text");
+    if (p->nvalue > GGUF_TEXT_MAX)
+        return skip_bytes(w, p->nvalue);
+    p->bytes = reader_take(&w->r, (size_t)p->nvalue);
+    return p->bytes ? CKPT_OK : fail_truncated(w, "a value");
 }
 
 uint64_t gguf_get_integer(const struct gguf_pair *p, bool big_endian)

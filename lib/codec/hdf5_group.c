@@ -24,16 +24,11 @@
 #define MAX_LINKS       2000000u /* of a group */
 #define MAX_FREE_BLOCKS 4096u
 
-static ckpt_status check_name(struct hdf5 *h, ckpt_str name, uint64_t pos)
-{
-    if (!name.len || str_is(name, ".") || memchr(name.ptr, '/', name.len) || memchr(name.ptr, 0, name.len))
-        return fail(h->err, CKPT_EFORMAT, pos, "{\"%.*s\"} cannot be {=the name of a link}", STR_ARG(name));
-    return CKPT_OK;
-}
-
 static ckpt_status add_link(struct hdf5 *h, struct hdf5_links *list, struct hdf5_link link, uint64_t pos)
 {
-    CKPT_TRY(check_name(h, link.name, pos));
+    ckpt_str name = link.name;
+    if (!name.len || str_is(name, ".") || memchr(name.ptr, '/', name.len) || memchr(name.ptr, 0, name.len))
+        return fail(h->err, CKPT_EFORMAT, pos, "{\"%.*s\"} cannot be {=the name of a link}", STR_ARG(name));
     if (list->n == MAX_LINKS)
         return fail(h->err, CKPT_ELIMIT, pos, "a group of {more} than {=%u links}", MAX_LINKS);
     return arena_push(h->scratch, &list->at, &list->n, &list->cap, &link, sizeof link) ? CKPT_OK

@@ -1,5 +1,5 @@
 /*
- * hdf5_heap.c - reads the heaps of HDF5 and its version 2 B-trees.
+ * hdf5_heap.c - reads the heaps of HDF5, the nodes of its version 1 B-trees, and its version 2 B-trees.
  *
  * Fractal heap, whose objects are links and attributes: "FRHP", and blocks in a table of WIDTH columns.
  * Blocks in rows 0 and 1 have the starting size, in each further row twice that of the row before. A block
@@ -24,15 +24,19 @@
 /* --------------------------------------------------------------------- fractal heaps */
 
 struct hdf5_heap {
-    uint64_t addr, root;
-    uint32_t id_size, width, rows, direct_rows;
-    uint64_t start, max_direct;
-    uint32_t offset_width, length_width;
-    bool checksums;
-    cursor *block; /* by its number in h->blocks */
+    uint64_t addr;
+    uint64_t root;                       /* address of a table of ROWS rows; of a direct block if ROWS is 0 */
+    uint32_t rows, width;                /* WIDTH: blocks in a row of any table */
+    uint32_t direct_rows;                /* rows of a table in which the blocks hold objects */
+    uint64_t start, max_direct;          /* bytes of a block in row 0, and of the largest direct block */
+    uint32_t offset_width, length_width; /* bytes of the offset and the length in an id */
+    uint32_t id_size;
+    bool checksums; /* direct blocks have one */
+    cursor *block;  /* by its number in h->blocks */
     size_t nblocks, cap_blocks;
 };
 
+/* get_log2 - returns the binary logarithm of N, rounded down. */
 static uint32_t get_log2(uint64_t n)
 {
     uint32_t bits = 0;
@@ -41,6 +45,7 @@ static uint32_t get_log2(uint64_t n)
     return bits;
 }
 
+/* count_bytes - returns how many bytes the number N takes. */
 static uint32_t count_bytes(uint64_t n) { return get_log2(n) / 8 + 1; }
 
 static bool is_power_of_two(uint64_t n) { return n && !(n & (n - 1)); }

@@ -151,17 +151,13 @@ ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, c
 
 /* ---------------------------------------------------------------------- values, data */
 
-/* hdf5_read_value - sets *OUT to the elements of TYPE in SPACE, which C reads. If a ckpt_value cannot hold
- * them, sets *OUT to NULL, and *WHY to the reason. */
-ckpt_status hdf5_read_value(struct hdf5 *h, const struct hdf5_type *type, const struct hdf5_space *space,
-                            cursor c, ckpt_value **out, const char **why);
 /* hdf5_read_texts - sets the texts of D, which has ELEMENTS of them. Refuses more than 64 MiB. */
 ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t elements);
 /* hdf5_read_attribute - reads name, type and value of the attribute message C. */
 struct hdf5_attribute {
-    ckpt_str name; /* in scratch memory */
-    ckpt_value *value;
-    const char *why;
+    ckpt_str name;     /* in scratch memory */
+    ckpt_value *value; /* NULL: a ckpt_value cannot hold it, … */
+    const char *why;   /* … for this reason */
 };
 ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute *out);
 

@@ -219,10 +219,7 @@ static ckpt_status read_layout3(struct hdf5 *h, cursor c, struct hdf5_dataset *d
     uint64_t pos = c.pos;
     if (class == 0) {
         uint32_t n = cursor_u16(&c);
-        uint64_t at = c.pos;
-        if (c.left < n)
-            return hdf5_fail_short(h, &c, "a compact data set");
-        return set_range(h, d, at, n, pos);
+        return c.left < n ? hdf5_fail_short(h, &c, "a compact data set") : set_range(h, d, c.pos, n, pos);
     }
     if (class == 1) {
         uint64_t at = cursor_u64(&c), n = cursor_u64(&c);

@@ -146,6 +146,7 @@ static ckpt_value *nest_items(struct hdf5 *h, ckpt_value *list, const struct hdf
     return list;
 }
 
+/* find_reason - returns why a ckpt_value cannot hold elements of type T in SPACE; NULL: it can. */
 static const char *find_reason(const struct hdf5_type *t, const struct hdf5_space *space)
 {
     if (t->kind == HDF5_OTHER)
@@ -155,13 +156,14 @@ static const char *find_reason(const struct hdf5_type *t, const struct hdf5_spac
     return space->elements > MAX_ELEMENTS ? "more than 65,536 elements" : NULL;
 }
 
-ckpt_status hdf5_read_value(struct hdf5 *h, const struct hdf5_type *type, const struct hdf5_space *space,
-                            cursor c, ckpt_value **out, const char **why)
+/* read_value - sets the value of X to the elements of TYPE in SPACE, which C reads, or sets the reason why
+ * that is not possible. */
+static ckpt_status read_value(struct hdf5 *h, const struct hdf5_type *type, const struct hdf5_space *space,
+                              cursor c, struct hdf5_attribute *x)
 {
+    ckpt_value **out = &x->value;
     uint64_t need;
-    *out = NULL;
-    *why = find_reason(type, space);
-    if (*why)
+    if ((x->why = find_reason(type, space)) != NULL)
         return CKPT_OK;
     if (!checked_mul(space->elements, type->size, &need) || need > c.left)
         return hdf5_fail_short(h, &c, "an attribute");
@@ -208,5 +210,5 @@ ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute 
     }
     CKPT_TRY(hdf5_read_space(h, dataspace, &space));
     CKPT_TRY(hdf5_read_type(h, type, &t));
-    return hdf5_read_value(h, &t, &space, c, &out->value, &out->why);
+    return read_value(h, &t, &space, c, out);
 }

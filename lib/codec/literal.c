@@ -17,7 +17,7 @@
 
 /* A bracket that is not closed yet. */
 struct bracket {
-    ckpt_value *container; /* DICT or LIST; the items of a tuple are in a LIST until it ends */
+    ckpt_value *container; /* DICT or LIST; the items of a tuple are in a LIST until the tuple ends */
     ckpt_value *key;       /* of a DICT, whose value comes next */
     char end;              /* the character that closes it */
     bool has_comma;
@@ -26,8 +26,8 @@ struct bracket {
 struct literal {
     arena *a;
     ckpt_str left; /* the text that is still to be read */
-    size_t length; /* of the text */
-    char *quoted;  /* room for the longest text in it */
+    size_t length; /* of all text */
+    char *quoted;  /* room for the longest quoted text */
     uint64_t offset;
     struct bracket open[LITERAL_MAX_DEPTH];
     uint32_t depth;
@@ -154,6 +154,7 @@ static ckpt_status take_text(struct literal *l, ckpt_value **out)
 
 /* ---------------------------------------------------------------- numbers, names */
 
+/* take_base - takes 0x, 0o or 0b off the text, and returns the base that it stands for; 10: there is none. */
 static int take_base(struct literal *l)
 {
     char c = l->left.len > 1 && l->left.ptr[0] == '0' ? (char)(l->left.ptr[1] | 0x20) : 0;

@@ -163,20 +163,23 @@ struct fields {
     uint64_t times; /* how often the list comes: the product of the shapes around it */
 };
 
+/* multiply_by_shape - multiplies *TIMES by the sizes in SHAPE, a tuple of integers, one integer or NULL.
+ * False: SHAPE is none of these, or the product is too large. */
 static bool multiply_by_shape(const ckpt_value *shape, uint64_t *times)
 {
-    int64_t n;
-    if (shape && shape->type == CKPT_V_INT)
-        return value_integer(shape, &n) && n >= 0 && checked_mul(*times, (uint64_t)n, times);
-    if (shape && shape->type != CKPT_V_TUPLE)
-        return false;
-    for (uint32_t i = 0; shape && i < value_count(shape); i++)
-        if (value_item(shape, i)->type != CKPT_V_INT || !value_integer(value_item(shape, i), &n) || n < 0 ||
-            !checked_mul(*times, (uint64_t)n, times))
+    bool is_tuple = shape && shape->type == CKPT_V_TUPLE;
+    uint32_t n = is_tuple ? value_count(shape) : shape != NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const ckpt_value *v = is_tuple ? value_item(shape, i) : shape;
+        int64_t size;
+        if (v->type != CKPT_V_INT || !value_integer(v, &size) || size < 0 ||
+            !checked_mul(*times, (uint64_t)size, times))
             return false;
+    }
     return true;
 }
 
+/* is_field_name - returns true if V is a name or (title, name). */
 static bool is_field_name(const ckpt_value *v)
 {
     ckpt_str name;

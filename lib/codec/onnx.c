@@ -34,7 +34,7 @@ struct frame {
     const char *label; /* its field in the parent: "graph" */
     uint64_t number;   /* how many messages of its kind come before it in the parent */
     uint64_t at, end;
-    uint64_t children[TENSOR]; /* by kind: messages read so far */
+    uint64_t children[TENSOR]; /* by kind: how many messages in it were read so far */
     ckpt_str name;             /* of a function or attribute; of a node its first output */
     ckpt_str op_type, domain;
 };
@@ -498,14 +498,6 @@ static ckpt_status read_next(struct onnx_walk *w)
     return CKPT_OK;
 }
 
-static ckpt_status read_messages(struct onnx_walk *w)
-{
-    w->frame[w->depth++] = (struct frame){.kind = MODEL, .label = "", .end = w->o->src->size};
-    while (w->depth)
-        CKPT_TRY(read_next(w));
-    return CKPT_OK;
-}
-
 ckpt_status onnx_read(struct onnx *o, ckpt_error *err)
 {
     struct onnx_walk *w = arena_alloc(o->a, sizeof *w);
@@ -514,8 +506,10 @@ ckpt_status onnx_read(struct onnx *o, ckpt_error *err)
     w->o = o;
     w->err = err;
     o->producer = o->producer_version = o->domain = o->doc = STR_LIT("");
-    CKPT_TRY(reader_init(&w->r, o->src, 0, o->src->size, err));
-    ckpt_status st = read_messages(w);
+    w->frame[w->depth++] = (struct frame){.kind = MODEL, .label = "", .end = o->src->size};
+    ckpt_status st = reader_init(&w->r, o->src, 0, o->src->size, err);
+    while (st == CKPT_OK && w->depth)
+        st = read_next(w);
     reader_free(&w->r);
     return st;
 }

@@ -60,7 +60,7 @@ static ckpt_status read_all(size_t n, ckpt_error *err)
     return st;
 }
 
-/* mutate - changes a bit, a byte, a number or an address among the N bytes, or copies some bytes. */
+/* mutate - changes a bit, a byte, a number or an address among the N bytes, or copies 8 or 40 of them. */
 static void mutate(size_t n)
 {
     static const unsigned char special[] = {0, 1, 0x7f, 0x80, 0xff};
@@ -158,7 +158,8 @@ static void fletcher32_is_compared(void)
     CU_ASSERT_EQUAL(hash_named(n, "chunk_edge", &err), CKPT_OK);
 }
 
-/* The B-tree of the root group is its own child, so its level does not decrease. */
+/* The B-tree of the root group is its own child, so its level does not decrease. A node has its type at
+ * byte 4 (0: names), its level at 5, and the address of its first child at 32. */
 static void cyclic_trees_are_refused(void)
 {
     ckpt_error err;
@@ -176,7 +177,7 @@ static void sizes_beyond_the_file_are_refused(void)
 {
     ckpt_error err;
     size_t n = load_corpus("keras/hdf5/links.h5"), heap = find_last(n, "HEAP\0", 5);
-    memset(bytes + heap + 8, 0x7f, 8);
+    memset(bytes + heap + 8, 0x7f, 8); /* its size */
     CU_ASSERT_EQUAL(read_all(n, &err), CKPT_ETRUNCATED);
     n = load_corpus("keras/hdf5/links.h5");
     memset(bytes + 40, 0x7f, 8); /* the end of the file */

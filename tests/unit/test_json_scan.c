@@ -8,12 +8,12 @@
 #include "codec/json_scan.h"
 #include "unit.h"
 
-/* list_events - returns the events of TEXT as letters: { } [ ] k s n t f 0, '.' at the end, '!' for an
- * error. */
+/* list_events - scans TEXT as if it began at offset 100 of a file, and returns its events as letters:
+ * { } [ ] k s n t f 0, '.' at the end, '!' for an error. */
 static const char *list_events(const char *text, size_t len, ckpt_error *err)
 {
     static char out[256];
-    static const char letter[] = "!.{}[]ksntf0";
+    static const char letters[] = "!.{}[]ksntf0"; /* by enum json_event */
     unsigned char *at = unit_guard(text, len);
     arena *a = arena_new(1 << 20);
     json_scan j;
@@ -23,7 +23,7 @@ static const char *list_events(const char *text, size_t len, ckpt_error *err)
     do {
         e = json_next(&j);
         if (n < sizeof out - 1)
-            out[n++] = letter[e];
+            out[n++] = letters[e];
     } while (e != JSON_END && e != JSON_ERROR);
     CU_ASSERT_EQUAL(json_next(&j), e);
     out[n] = 0;
@@ -99,6 +99,7 @@ static void refuses_malformed_strings(void)
     EVENTS("\"\x7f\"", "s.");
 }
 
+/* check_string - checks that TEXT is scanned as the string WANT. */
 static void check_string(const char *text, ckpt_str want)
 {
     arena *a = arena_new(1 << 16);
@@ -237,6 +238,7 @@ static void scans_a_hundred_megabytes_in_a_second(void)
 
 /* --------------------------------------------------------- JSONTestSuite */
 
+/* is_accepted - returns true if the file at PATH is scanned without an error. */
 static bool is_accepted(const char *path)
 {
     static char text[1 << 20];
@@ -278,7 +280,7 @@ static void json_test_suite_passes(void)
         no += e->d_name[0] == 'n' && !ok;
     }
     closedir(d);
-    CU_ASSERT_EQUAL(yes, 95);
+    CU_ASSERT_EQUAL(yes, 95); /* all files whose names begin with y_, and with n_ */
     CU_ASSERT_EQUAL(no, 188);
 }
 

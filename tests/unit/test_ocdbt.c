@@ -32,10 +32,10 @@ static void put_record(buf *b, const char *magic, ckpt_str content)
 #define NODE_MIN 18 /* bytes of a record without content */
 
 /* put_node - appends a node, encoded as CONTENT, to the file. */
-static void put_node(struct database *m, ckpt_str content) { put_record(&m->nodes, NODE, content); }
+static void put_node(struct database *db, ckpt_str content) { put_record(&db->nodes, NODE, content); }
 
 /* put_manifest - writes a manifest of one version, whose root of HEIGHT has LENGTH bytes at AT of FILES. */
-static void put_manifest(struct database *m, ckpt_str files, unsigned height, unsigned at, unsigned length)
+static void put_manifest(struct database *db, ckpt_str files, unsigned height, unsigned at, unsigned length)
 {
     buf b;
     buf_init(&b, 4096);
@@ -48,15 +48,15 @@ static void put_manifest(struct database *m, ckpt_str files, unsigned height, un
     buf_byte(&b, (unsigned char)at);
     buf_byte(&b, (unsigned char)length);
     buf_put(&b, "\1\1\1\0\0\0\0\0\0\0\0\0", 12); /* statistics, the time, no references */
-    put_record(&m->manifest, MANIFEST, buf_view(&b));
+    put_record(&db->manifest, MANIFEST, buf_view(&b));
     buf_free(&b);
 }
 
-static void begin_database(struct database *m)
+static void begin_database(struct database *db)
 {
-    buf_init(&m->manifest, 1 << 16);
-    buf_init(&m->nodes, 1 << 16);
-    m->max_decoded = 1 << 16;
+    buf_init(&db->manifest, 1 << 16);
+    buf_init(&db->nodes, 1 << 16);
+    db->max_decoded = 1 << 16;
 }
 
 static ckpt_status open_file(void *user, struct ocdbt_file *f, ckpt_error *err)
@@ -65,13 +65,13 @@ static ckpt_status open_file(void *user, struct ocdbt_file *f, ckpt_error *err)
     return str_is(f->path, "f") ? CKPT_OK : fail(err, CKPT_EFORMAT, 0, "no file \"%.*s\"", STR_ARG(f->path));
 }
 
-/* list_entries - writes "key=bytes " for all entries of M to OUT. */
-static ckpt_status list_entries(const struct database *m, char out[400], ckpt_error *err)
+/* list_entries - writes "key=bytes " for all entries of DB to OUT. */
+static ckpt_status list_entries(const struct database *db, char out[400], ckpt_error *err)
 {
-    source *manifest = source_mem(m->manifest.data, m->manifest.len, 0),
-           *nodes = source_mem(m->nodes.data, m->nodes.len, 0);
+    source *manifest = source_mem(db->manifest.data, db->manifest.len, 0),
+           *nodes = source_mem(db->nodes.data, db->nodes.len, 0);
     const struct ocdbt_files files = {.open = open_file, .user = nodes};
-    struct ocdbt o = {.a = arena_new(1 << 20), .files = &files, .max_decoded = m->max_decoded};
+    struct ocdbt o = {.a = arena_new(1 << 20), .files = &files, .max_decoded = db->max_decoded};
     ckpt_status st = ocdbt_read(&o, manifest, err);
     size_t n = 0;
     out[0] = 0;
@@ -85,31 +85,31 @@ static ckpt_status list_entries(const struct database *m, char out[400], ckpt_er
     return st;
 }
 
-static void free_database(struct database *m)
+static void free_database(struct database *db)
 {
-    buf_free(&m->manifest);
-    buf_free(&m->nodes);
+    buf_free(&db->manifest);
+    buf_free(&db->nodes);
 }
 
-static void check_entries(struct database *m, const char *want)
+static void check_entries(struct database *db, const char *want)
 {
     char got[400];
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(list_entries(m, got, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(list_entries(db, got, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(err.what, "");
     CU_ASSERT_STRING_EQUAL(got, want);
-    free_database(m);
+    free_database(db);
 }
 
-static void check_refused(struct database *m, ckpt_status status, const char *what)
+static void check_refused(struct database *db, ckpt_status status, const char *what)
 {
     char got[400];
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(list_entries(m, got, &err), status);
+    CU_ASSERT_EQUAL(list_entries(db, got, &err), status);
     CU_ASSERT(strstr(err.what, what) != NULL);
     if (!strstr(err.what, what))
         printf("  %s\n", err.what);
-    free_database(m);
+    free_database(db);
 }
 
 /* A leaf with "k1" = "A" and "k2" = "BC": height 0, no files, 2 entries; the second key shares 1 byte with
@@ -119,128 +119,128 @@ static void check_refused(struct database *m, ckpt_status status, const char *wh
 
 static void keys_of_a_leaf_share_bytes(void)
 {
-    struct database m;
-    begin_database(&m);
-    put_node(&m, TEXT(LEAF));
-    put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH);
-    check_entries(&m, "k1=A k2=BC ");
+    struct database db;
+    begin_database(&db);
+    put_node(&db, TEXT(LEAF));
+    put_manifest(&db, ONE_FILE, 0, 0, LEAF_LENGTH);
+    check_entries(&db, "k1=A k2=BC ");
 }
 
 static void keys_of_children_omit_the_common_prefix(void)
 {
-    struct database m;
-    begin_database(&m);
-    put_node(&m, TEXT(LEAF));
+    struct database db;
+    begin_database(&db);
+    put_node(&db, TEXT(LEAF));
     /* both children, "a" and "b", are the leaf; the leaf's keys follow that prefix */
-    put_node(&m, TEXT("\1\1\1\0f\2\0\1\1\1\1ab\0\0\0\0\042\042\2\2\1\1\0\0"));
-    put_manifest(&m, ONE_FILE, 1, LEAF_LENGTH, (unsigned)m.nodes.len - LEAF_LENGTH);
+    put_node(&db, TEXT("\1\1\1\0f\2\0\1\1\1\1ab\0\0\0\0\042\042\2\2\1\1\0\0"));
+    put_manifest(&db, ONE_FILE, 1, LEAF_LENGTH, (unsigned)db.nodes.len - LEAF_LENGTH);
     CU_ASSERT_EQUAL(LEAF_LENGTH, 042);
-    check_entries(&m, "ak1=A ak2=BC bk1=A bk2=BC ");
+    check_entries(&db, "ak1=A ak2=BC bk1=A bk2=BC ");
 }
 
 static void a_node_may_not_be_its_own_child(void)
 {
-    struct database m;
-    begin_database(&m);
-    put_node(&m, TEXT("\2\1\1\0f\1\1\0a\0\0\041\2\1\0"));
-    put_manifest(&m, ONE_FILE, 2, 0, (unsigned)m.nodes.len);
-    check_refused(&m, CKPT_EFORMAT, "a node of another height");
+    struct database db;
+    begin_database(&db);
+    put_node(&db, TEXT("\2\1\1\0f\1\1\0a\0\0\041\2\1\0"));
+    put_manifest(&db, ONE_FILE, 2, 0, (unsigned)db.nodes.len);
+    check_refused(&db, CKPT_EFORMAT, "a node of another height");
 }
 
 static void keys_must_ascend(void)
 {
-    struct database m;
-    begin_database(&m);
-    put_node(&m, TEXT("\0\0\2\1\2\1k11\1\2\0\0ABC"));
-    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    check_refused(&m, CKPT_EFORMAT, "the keys do not ascend at \"k1\"");
+    struct database db;
+    begin_database(&db);
+    put_node(&db, TEXT("\0\0\2\1\2\1k11\1\2\0\0ABC"));
+    put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
+    check_refused(&db, CKPT_EFORMAT, "the keys do not ascend at \"k1\"");
 }
 
 static void counts_must_fit(void)
 {
-    struct database m;
-    begin_database(&m);
-    put_node(&m, TEXT("\0\0\xff\xff\xff\xff\x7f\1\2\1k12"));
-    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    check_refused(&m, CKPT_EFORMAT, "more entries than fit");
-    begin_database(&m);
-    put_node(&m, TEXT("\0\0\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f")); /* more than 64 bits */
-    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    check_refused(&m, CKPT_EFORMAT, "a column that is cut off");
-    begin_database(&m);
-    put_node(&m, TEXT("\0\0\2\3\2\1k12\1\2\0\0ABC"));
-    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    check_refused(&m, CKPT_EFORMAT, "a text that is cut off");
-    begin_database(&m);
-    put_node(&m, TEXT("\0\0\2\1\2\1k12\1\x7f\0\0ABC"));
-    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    check_refused(&m, CKPT_EFORMAT, "a value that is cut off");
-    begin_database(&m);
-    put_node(&m, TEXT(LEAF "D"));
-    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    check_refused(&m, CKPT_EFORMAT, "bytes to spare");
+    struct database db;
+    begin_database(&db);
+    put_node(&db, TEXT("\0\0\xff\xff\xff\xff\x7f\1\2\1k12"));
+    put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
+    check_refused(&db, CKPT_EFORMAT, "more entries than fit");
+    begin_database(&db);
+    put_node(&db, TEXT("\0\0\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f")); /* more than 64 bits */
+    put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
+    check_refused(&db, CKPT_EFORMAT, "a column that is cut off");
+    begin_database(&db);
+    put_node(&db, TEXT("\0\0\2\3\2\1k12\1\2\0\0ABC"));
+    put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
+    check_refused(&db, CKPT_EFORMAT, "a text that is cut off");
+    begin_database(&db);
+    put_node(&db, TEXT("\0\0\2\1\2\1k12\1\x7f\0\0ABC"));
+    put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
+    check_refused(&db, CKPT_EFORMAT, "a value that is cut off");
+    begin_database(&db);
+    put_node(&db, TEXT(LEAF "D"));
+    put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
+    check_refused(&db, CKPT_EFORMAT, "bytes to spare");
 }
 
 static void offsets_and_file_numbers_must_exist(void)
 {
-    struct database m;
-    begin_database(&m);
-    put_node(&m, TEXT(LEAF));
-    put_manifest(&m, ONE_FILE, 0, 1, LEAF_LENGTH);
-    check_refused(&m, CKPT_ETRUNCATED, "the file has 33 there");
-    begin_database(&m);
-    put_node(&m, TEXT(LEAF));
-    put_manifest(&m, NO_FILES, 0, 0, LEAF_LENGTH);
-    check_refused(&m, CKPT_EFORMAT, "a file that is not named");
-    begin_database(&m);
-    put_node(&m, TEXT("\0\0\1\2k1\1\1\0\0"));
-    put_manifest(&m, ONE_FILE, 0, 0, (unsigned)m.nodes.len);
-    check_refused(&m, CKPT_EFORMAT, "a file that is not named");
+    struct database db;
+    begin_database(&db);
+    put_node(&db, TEXT(LEAF));
+    put_manifest(&db, ONE_FILE, 0, 1, LEAF_LENGTH);
+    check_refused(&db, CKPT_ETRUNCATED, "the file has 33 there");
+    begin_database(&db);
+    put_node(&db, TEXT(LEAF));
+    put_manifest(&db, NO_FILES, 0, 0, LEAF_LENGTH);
+    check_refused(&db, CKPT_EFORMAT, "a file that is not named");
+    begin_database(&db);
+    put_node(&db, TEXT("\0\0\1\2k1\1\1\0\0"));
+    put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
+    check_refused(&db, CKPT_EFORMAT, "a file that is not named");
 }
 
 static void file_names_are_passed_to_the_callback(void)
 {
-    struct database m;
-    begin_database(&m);
-    put_node(&m, TEXT(LEAF));
-    put_manifest(&m, TEXT("\1\4\0../f"), 0, 0, LEAF_LENGTH);
-    check_refused(&m, CKPT_EFORMAT, "no file \"../f\"");
+    struct database db;
+    begin_database(&db);
+    put_node(&db, TEXT(LEAF));
+    put_manifest(&db, TEXT("\1\4\0../f"), 0, 0, LEAF_LENGTH);
+    check_refused(&db, CKPT_EFORMAT, "no file \"../f\"");
 }
 
 static void checksums_and_lengths_are_checked(void)
 {
-    struct database m;
-    begin_database(&m);
-    put_node(&m, TEXT(LEAF));
-    put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH);
-    m.nodes.data[20] ^= 1;
-    check_refused(&m, CKPT_ECHECKSUM, "CRC-32C");
-    begin_database(&m);
-    put_node(&m, TEXT(LEAF));
-    put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH - 1);
-    check_refused(&m, CKPT_ETRUNCATED, "a record of 34 bytes, there are 33");
-    begin_database(&m);
-    put_node(&m, TEXT(LEAF));
-    put_manifest(&m, ONE_FILE, 0, 0, 4);
-    check_refused(&m, CKPT_ETRUNCATED, "18 to 268435456 are read");
+    struct database db;
+    begin_database(&db);
+    put_node(&db, TEXT(LEAF));
+    put_manifest(&db, ONE_FILE, 0, 0, LEAF_LENGTH);
+    db.nodes.data[20] ^= 1;
+    check_refused(&db, CKPT_ECHECKSUM, "CRC-32C");
+    begin_database(&db);
+    put_node(&db, TEXT(LEAF));
+    put_manifest(&db, ONE_FILE, 0, 0, LEAF_LENGTH - 1);
+    check_refused(&db, CKPT_ETRUNCATED, "a record of 34 bytes, there are 33");
+    begin_database(&db);
+    put_node(&db, TEXT(LEAF));
+    put_manifest(&db, ONE_FILE, 0, 0, 4);
+    check_refused(&db, CKPT_ETRUNCATED, "18 to 268435456 are read");
 }
 
 static void memory_of_nodes_is_limited(void)
 {
-    struct database m;
-    begin_database(&m);
-    put_node(&m, TEXT(LEAF));
-    put_manifest(&m, ONE_FILE, 0, 0, LEAF_LENGTH);
-    m.max_decoded = 50;
-    check_refused(&m, CKPT_ELIMIT, "are left to be read");
+    struct database db;
+    begin_database(&db);
+    put_node(&db, TEXT(LEAF));
+    put_manifest(&db, ONE_FILE, 0, 0, LEAF_LENGTH);
+    db.max_decoded = 50;
+    check_refused(&db, CKPT_ELIMIT, "are left to be read");
 }
 
 static void the_numbered_manifest_must_exist(void)
 {
-    struct database m;
-    begin_database(&m);
-    put_record(&m.manifest, MANIFEST, TEXT("0123456789abcdef\1\144\144\4\0"));
-    check_refused(&m, CKPT_ETRUNCATED, "no numbered manifest");
+    struct database db;
+    begin_database(&db);
+    put_record(&db.manifest, MANIFEST, TEXT("0123456789abcdef\1\144\144\4\0"));
+    check_refused(&db, CKPT_ETRUNCATED, "no numbered manifest");
 }
 
 void suite_ocdbt(void)
