@@ -74,7 +74,7 @@ static uint64_t convert_one(ckpt_dtype from, ckpt_dtype to, const void *in, void
     return t.overflowed;
 }
 
-static double decode(ckpt_dtype dt, unsigned bits)
+static double decode_value(ckpt_dtype dt, unsigned bits)
 {
     unsigned char b[2] = {(unsigned char)bits, (unsigned char)(bits >> 8)};
     double d;
@@ -106,7 +106,7 @@ static void rounds_to_nearest_even(void)
         unsigned n = ckpt_dtype_bits(targets[k]) == 16 ? 0x8000 : 0x80, wrong = 0;
         uint64_t over, overs = 0;
         for (unsigned b = 0; b + 1 < n; b++) {
-            double v = decode(targets[k], b), up = decode(targets[k], b + 1), mid = (v + up) / 2;
+            double v = decode_value(targets[k], b), up = decode_value(targets[k], b + 1), mid = (v + up) / 2;
             if (!isfinite(v) || !isfinite(up))
                 continue;
             wrong += round_to(targets[k], v, &over) != b;
@@ -140,7 +140,7 @@ static void overflow_infinity_and_nan_are_converted(void)
     };
     for (unsigned k = 0; k < TARGETS; k++) {
         uint64_t over;
-        CU_ASSERT_TRUE(isfinite(decode(of[k].to, round_to(of[k].to, of[k].last, &over))));
+        CU_ASSERT_TRUE(isfinite(decode_value(of[k].to, round_to(of[k].to, of[k].last, &over))));
         CU_ASSERT_EQUAL(over, 0);
         CU_ASSERT_EQUAL(round_to(of[k].to, of[k].first, &over), of[k].over);
         CU_ASSERT_EQUAL(over, 1);
@@ -189,7 +189,7 @@ static void widening_is_exact(void)
         unsigned n = ckpt_dtype_bits(from[k]) == 16 ? 0x10000 : 0x100, wrong = 0;
         for (unsigned b = 0; b < n; b++) {
             unsigned char in[2] = {(unsigned char)b, (unsigned char)(b >> 8)}, out[8];
-            double want = decode(from[k], b), d;
+            double want = decode_value(from[k], b), d;
             float f;
             convert_one(from[k], CKPT_DT_F32, in, out);
             memcpy(&f, out, 4);

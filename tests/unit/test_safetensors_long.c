@@ -106,8 +106,8 @@ static void the_shortest_entries_are_read(void)
     buf_free(&b);
 }
 
-/* is_long - returns whether the name of row I of F is LENGTH times the I-th letter, and all its sizes are
- * 1. */
+/* is_long - returns whether the name of row I of F is LENGTH times the I-th letter, and its LENGTH % 1000
+ * sizes are 1. */
 static bool is_long(const ckpt_file *f, uint32_t i, size_t length)
 {
     const ckpt_tensor t = tensor_at(f, i);
@@ -122,6 +122,7 @@ static bool is_long(const ckpt_file *f, uint32_t i, size_t length)
 
 static void names_and_shapes_of_any_length_are_read(void)
 {
+    /* around the lengths that take one, two and three bytes as a varint */
     static const int lengths[] = {126, 127, 128, 129, 16383, 16384, 16385, 2097151, 2097152};
     enum { EACH = sizeof lengths / sizeof *lengths };
     buf b;

@@ -69,7 +69,7 @@ static int check_damage(const struct original *o, size_t size, uint64_t at, bool
 {
     ckpt_file *f = NULL;
     unsigned char *guarded = unit_guard(o->bytes, size);
-    ckpt_status st = salvage_source("hurt.pt", source_mem(guarded, size, 0), &f, NULL);
+    ckpt_status st = salvage_source("damaged.pt", source_mem(guarded, size, 0), &f, NULL);
     if (st != CKPT_OK) {
         unit_guard_free(guarded, size);
         return -1;
@@ -105,6 +105,7 @@ static void check_every_length(const char *below, size_t step)
     struct original o;
     load_original(&o, below);
     uint64_t first = first_storage_offset(&o);
+    /* few lengths before the first storage, because nothing can be salvaged from them */
     for (size_t n = 0; n <= o.size; n += n + 40 < first ? 37 : step)
         CU_ASSERT(check_damage(&o, n, n, true) >= 0 || n < first);
     CU_ASSERT_EQUAL(check_damage(&o, o.size, o.size, true), 0);
@@ -138,7 +139,7 @@ static void deflated_files_cut_at_every_length(void)
         uint32_t most = 0;
         for (size_t n = 0; n <= o.size; n++) {
             ckpt_file *f = NULL;
-            if (salvage_source("hurt.pt", source_mem(o.bytes, n, 0), &f, NULL) != CKPT_OK) {
+            if (salvage_source("damaged.pt", source_mem(o.bytes, n, 0), &f, NULL) != CKPT_OK) {
                 CU_ASSERT_EQUAL(most, 0);
                 continue;
             }
@@ -181,7 +182,7 @@ static void a_changed_byte_loses_only_the_tensors_of_its_storage(void)
 }
 
 /* If a component of a composite tensor is lost, the tensor and all of its other components are, too. */
-static void composite_tensors_are_lost_as_a_whole(void)
+static void composite_tensors_are_lost_completely(void)
 {
     static const char *const files[] = {"torch/t26/sparse_coo.pt",
                                         "torch/t26/sparse_csr.pt",
@@ -197,7 +198,7 @@ static void composite_tensors_are_lost_as_a_whole(void)
         for (size_t at = (size_t)first_storage_offset(&o); at < o.size; at += 5) {
             ckpt_file *f = NULL;
             o.bytes[at] ^= 0x10;
-            CU_ASSERT_EQUAL(salvage_source("hurt.pt", source_mem(o.bytes, o.size, 0), &f, NULL), CKPT_OK);
+            CU_ASSERT_EQUAL(salvage_source("damaged.pt", source_mem(o.bytes, o.size, 0), &f, NULL), CKPT_OK);
             o.bytes[at] ^= 0x10;
             for (uint32_t k = 0; f && k < ckpt_tensor_count(f); k++) {
                 uint32_t of = tensor_at(f, k).part_of;
@@ -288,6 +289,7 @@ static void tar_headers_need_only_their_name(void)
     static const unsigned char flips[] = {0x01, 0x10, 0x80, 0xff};
     struct original o;
     load_original(&o, "torch/legexp/t_tar.pt");
+    /* the fields after the name, up to the prefix of the name, without the type flag */
     for (size_t header = 512; header + 512 <= o.size; header += 512)
         for (size_t i = 100; i < 345 && memcmp(o.bytes + header + 257, "ustar", 5) == 0; i++)
             for (size_t k = 0; k < 4 && i != 156; k++) {
@@ -350,7 +352,7 @@ static void check_salvaged(const char *text, const char *lost, const char *rows,
         printf("\n    %s: %s", text, m.err.what);
     CU_ASSERT_FATAL(m.status == CKPT_OK && fd >= 0);
     damage_data_1(&m);
-    CU_ASSERT_EQUAL_FATAL(salvage_source("hurt.pt", source_mem(m.bytes, m.size, 0), &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(salvage_source("damaged.pt", source_mem(m.bytes, m.size, 0), &f, &err), CKPT_OK);
     for (size_t i = 0; i < ckpt_lost_count(f); i++) {
         const ckpt_lost *l = ckpt_lost_at(f, i);
         buf_printf(&got, "%s;", ckpt_tensor_name(f, l->row).ptr);
@@ -393,7 +395,7 @@ static void objects_lose_only_what_needs_a_lost_storage(void)
     check_salvaged("{'w':" W ",'o':my.C(" LOST "),'n':5}", "o;", SAVED, "5;");
     check_salvaged("{'w':" W ",'l':[1,my.C(" LOST "),2]}", "l.1;", SAVED, "1;None;2;");
     check_salvaged("{'w':" W ",'t':(1,my.C((2,[" LOST "])))}", "t.1;", SAVED, "1;None;");
-    /* an unknown object loses only the attribute, an object of torch is lost as a whole */
+    /* an unknown object loses only the attribute, an object of torch is lost completely */
     check_salvaged("{'w':" W ",'o':new my.C()!{'a':1,'b':my.D(" LOST ")}}", "o.b;", SAVED, "C(a=1);1;");
     check_salvaged("{'w':" W ",'o':new torch.C()!{'a':1,'b':my.D(" LOST ")}}", "o;", SAVED, "");
     check_salvaged("{'w':" W ",'o':my.C()!(1,None," LOST ")}", "o;", SAVED, "");
@@ -433,9 +435,9 @@ static void copy_first_bytes(const char *from, const char *to, uint64_t size)
     fclose(out);
 }
 
-/* check_cut_shard - cuts the shard PART of WHOLE to SIZE bytes or, if MISSING, removes it; salvages the set,
+/* check_cut_shard - cuts the shard PART of SET to SIZE bytes or, if MISSING, removes it; salvages the set,
  * and checks that either all tensors of the shard are lost, or exactly those that reach beyond SIZE. */
-static void check_cut_shard(const struct original *whole, const ckpt_file *part, uint64_t size, bool missing)
+static void check_cut_shard(const struct original *set, const ckpt_file *part, uint64_t size, bool missing)
 {
     char path[600];
     ckpt_error err;
@@ -447,15 +449,15 @@ static void check_cut_shard(const struct original *whole, const ckpt_file *part,
     if (!missing)
         copy_first_bytes(part->path, path, size);
     CU_ASSERT_EQUAL_FATAL(ckpt_salvage(folder, NULL, &f, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(whole->f));
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(set->f));
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        uint32_t was = ckpt_tensor_find(whole->f, ckpt_tensor_name(f, i));
+        uint32_t was = ckpt_tensor_find(set->f, ckpt_tensor_name(f, i));
         CU_ASSERT_FATAL(was != CKPT_NO_TENSOR);
-        ckpt_storage s = storage_at(whole->f, tensor_at(whole->f, was).storage);
+        ckpt_storage s = storage_at(set->f, tensor_at(set->f, was).storage);
         bool here = str_eq(s.file, name);
         all = all && f->lost_row[i] == here;
         exact = exact && f->lost_row[i] == (here && s.nbytes && s.file_offset + s.nbytes > size);
-        CU_ASSERT(f->lost_row[i] || has_original_digest(whole, f, i));
+        CU_ASSERT(f->lost_row[i] || has_original_digest(set, f, i));
     }
     for (size_t i = 0; i < ckpt_lost_count(f); i++)
         CU_ASSERT(str_eq(ckpt_lost_at(f, i)->shard, name) && ckpt_lost_at(f, i)->why.len);
@@ -506,7 +508,7 @@ void suite_salvage(void)
     UNIT(files_cut_at_every_length);
     UNIT(deflated_files_cut_at_every_length);
     UNIT(a_changed_byte_loses_only_the_tensors_of_its_storage);
-    UNIT(composite_tensors_are_lost_as_a_whole);
+    UNIT(composite_tensors_are_lost_completely);
     UNIT(the_central_directory_is_not_needed);
     UNIT(bytes_that_no_tensor_needs_lose_nothing);
     UNIT(tar_headers_need_only_their_name);

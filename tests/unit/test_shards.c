@@ -425,7 +425,7 @@ static void torch_shards_are_read_back(void)
     }
     CU_ASSERT_PTR_NULL(ckpt_notice_at(back, 0));
     CU_ASSERT_EQUAL(
-        write_set(back, path_in_dir("whole.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
+        write_set(back, path_in_dir("merged.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
         CKPT_OK); /* merges the shards into one file */
     ckpt_close(back);
     flat_close();
@@ -632,7 +632,7 @@ static void a_stopped_write_leaves_no_shards(void)
                             .progress = stop_in_second_shard,
                             .user = &total};
     CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"), o, NULL), CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(total, 204);
+    CU_ASSERT_EQUAL(total, 204); /* bytes of all tensors of the set */
     CU_ASSERT_EQUAL(count_files(dir), 0);
     /* An older set stays as it is, because no shard is renamed into place before all are complete. */
     write_file("model.safetensors.index.json", "{}", 2);

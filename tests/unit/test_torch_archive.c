@@ -6,7 +6,7 @@
 #include "pickled.h"
 
 #define OD      "collections.OrderedDict()"
-#define PACKED  "\x80\x02K\5."
+#define PICKLED_5 "\x80\x02K\5."
 #define PID(id) "torch._utils._rebuild_tensor_v2(@" id ",0,(2,),(1,),False," OD ")"
 
 static void check_error(struct test_file m, ckpt_status want, const char *where, const char *words)
@@ -21,11 +21,11 @@ static void check_error(struct test_file m, ckpt_status want, const char *where,
 
 static void duplicate_names_are_refused(void)
 {
-    static const struct record order[] = {{"data.pkl", PACKED, 5},
+    static const struct record order[] = {{"data.pkl", PICKLED_5, 5},
                                           {"byteorder", "little", 6},
                                           {"byteorde2", "little", 6},
                                           {"version", "3\n", 2}};
-    static const struct record pickle[] = {{"data.pkl", PACKED, 5}, {"data.pk2", PACKED, 5}};
+    static const struct record pickle[] = {{"data.pkl", PICKLED_5, 5}, {"data.pk2", PICKLED_5, 5}};
     struct test_file m = make_archive(order, 4, NULL);
     replace_in_file(&m, "archive/byteorde2", "archive/byteorder");
     check_error(m, CKPT_EFORMAT, "archive/byteorder", "2 records have this name, 1 may");
@@ -36,7 +36,7 @@ static void duplicate_names_are_refused(void)
 
 static void byte_orders_may_end_in_spaces(void)
 {
-    struct record r[] = {{"data.pkl", PACKED, 5}, {"byteorder", "little \r\n", 9}, {"version", "3\n", 2}};
+    struct record r[] = {{"data.pkl", PICKLED_5, 5}, {"byteorder", "little \r\n", 9}, {"version", "3\n", 2}};
     struct test_file m = make_archive(r, 3, NULL);
     check_rows(&m, "");
     close_file(&m);
@@ -47,7 +47,7 @@ static void byte_orders_may_end_in_spaces(void)
 static void several_checkpoints_are_refused(void)
 {
     static const struct record r[] = {
-        {"readme", "", 0}, {"a/data.pkl", PACKED, 5}, {"b/data.pkl", PACKED, 5}};
+        {"readme", "", 0}, {"a/data.pkl", PICKLED_5, 5}, {"b/data.pkl", PICKLED_5, 5}};
     check_error(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/readme",
                 "several folders of the archive hold a \"data.pkl\"");
     struct test_file m = make_archive(r, 2, NULL);

@@ -157,7 +157,7 @@ static void limits_are_enforced(void)
 }
 
 /* With any memory limit, the file is opened with all of its tensors, or refused. */
-static void failing_allocations_are_reported(void)
+static void too_little_memory_is_an_error(void)
 {
     static const char text[] = "{'m':" MODULE("{'w':" PARAMETER(W) "}", "{'b':" W "}",
                                               "{'s':" MODULE(OD, OD, OD, "") "}",
@@ -206,6 +206,6 @@ void suite_torch_graph(void)
     UNIT(a_shared_module_is_listed_twice);
     UNIT(modules_with_malformed_pairs_are_refused);
     UNIT(limits_are_enforced);
-    UNIT(failing_allocations_are_reported);
+    UNIT(too_little_memory_is_an_error);
     UNIT(sizes_are_tuples_of_integers);
 }

@@ -211,10 +211,10 @@ static void files_that_need_a_rewrite_are_refused(void)
     e.st = torch_zip_in_place(e.p, &e.list, &e.err);
     CU_ASSERT(e.st == CKPT_EUNSUPPORTED && strstr(e.err.what, "more than one pickle"));
     f->root = root;
-    x->method = 8;
+    x->method = ZIP_DEFLATED;
     check_edit_refused(&e, "its pickle is compressed");
-    x->method = 0;
-    x->flags |= 0x20;
+    x->method = ZIP_STORED;
+    x->flags |= 0x20; /* compressed patched data */
     check_edit_refused(&e, "its pickle is compressed");
     x->flags &= (uint16_t)~0x20u;
     x->duplicate = true;
@@ -245,6 +245,7 @@ static void the_old_pickle_is_renamed(void)
         if (n < 100) {
             char want[32];
             snprintf(want, sizeof want, n ? "archive/data.o%02zu" : "archive/data.old", n);
+            /* the name in the first local header, after its 30 bytes */
             CU_ASSERT(e.list.at[0].at == 30 && str_is(e.list.at[0].bytes, want));
         }
         close_edited(&e);

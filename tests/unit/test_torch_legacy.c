@@ -24,7 +24,7 @@ static ckpt_status open_changed(size_t at, unsigned char is, ckpt_error *err)
 static void a_stream_without_its_magic_number_is_refused(void)
 {
     ckpt_error err = {0};
-    for (size_t at = 4; at < 14; at++) {
+    for (size_t at = 4; at < 14; at++) { /* the ten bytes of the number, after PROTO 2 and LONG1 10 */
         CU_ASSERT_EQUAL(open_changed(at, 0x77, &err), CKPT_EFORMAT);
         CU_ASSERT_EQUAL(err.offset, 0);
         CU_ASSERT_STRING_EQUAL(err.where, "magic number");
@@ -37,7 +37,7 @@ static void a_stream_without_its_magic_number_is_refused(void)
 static void other_versions_are_refused(void)
 {
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(open_changed(18, 0xea, &err), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(open_changed(18, 0xea, &err), CKPT_EFORMAT); /* the low byte of 1001, 0x3e9 */
     CU_ASSERT_STRING_EQUAL(err.where, "protocol version");
     CU_ASSERT_STRING_EQUAL(err.what, "it is 1002, torch writes 1001");
     CU_ASSERT_EQUAL(err.offset, 17);

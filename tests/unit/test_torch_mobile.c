@@ -21,7 +21,7 @@ static void load_sample(void)
 }
 
 /* check_byte - sets the byte AT of the sample to BYTE; checks that it is refused with WANT in the message or,
- * if WANT is empty, that it is read. */
+ * if WANT is empty, that it is read. In the tests below, AT is a byte of the field that WANT is about. */
 static void check_byte(size_t at, int byte, const char *want)
 {
     load_sample();

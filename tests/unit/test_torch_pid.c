@@ -77,11 +77,11 @@ static void locations_must_be_text(void)
 #define MAGIC "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
 #define STREAM(pid, keys, data)                                                                              \
     "torch.storage._load_from_bytes(b'" MAGIC "\\80\\02" pid ".\\80\\02" keys "." data "')"
-#define NAMED                                                                                                \
+#define STORAGE_ID                                                                                           \
     "(X\\07\\00\\00\\00storagectorch\\0aFloatStorage\\0aX\\01\\00\\00\\000X\\03\\00\\00\\00cpuK\\02NtQ"
 #define KEYS  "(X\\01\\00\\00\\000l"
 #define DATA  "\\02\\00\\00\\00\\00\\00\\00\\00\\00\\00\\80\\3f\\00\\00\\00\\40"
-#define WHOLE STREAM(NAMED, KEYS, DATA)
+#define FLOATS_IN_BYTES STREAM(STORAGE_ID, KEYS, DATA)
 
 static void check_pickle(const char *text, const char *want)
 {
@@ -103,10 +103,10 @@ static void check_bad_pickle(const char *text, ckpt_status want, const char *wor
 static void storages_may_be_nested_streams(void)
 {
     float v[2];
-    check_pickle("[" OVER(WHOLE) "]", "0 dense float32[2]@0+0;");
-    check_pickle("[#1=" WHOLE "," OVER("#1") "," OVER(WHOLE) "]",
+    check_pickle("[" OVER(FLOATS_IN_BYTES) "]", "0 dense float32[2]@0+0;");
+    check_pickle("[#1=" FLOATS_IN_BYTES "," OVER("#1") "," OVER(FLOATS_IN_BYTES) "]",
                  "0 storage float32[2]@0+0;1 dense float32[2]@0+0;2 dense float32[2]@1+0;");
-    struct test_file m = make_pickle("[" OVER(WHOLE) "]");
+    struct test_file m = make_pickle("[" OVER(FLOATS_IN_BYTES) "]");
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
     unit_host(v, 2, 4);
@@ -120,8 +120,9 @@ static void malformed_nested_streams_are_refused(void)
                      "torch.storage._load_from_bytes is given a int, it must be bytes");
     check_bad_pickle("[" STREAM("K\\05", "]", "") "]", CKPT_EFORMAT,
                      "the stream inside torch.storage._load_from_bytes must be a storage");
-    check_bad_pickle("[" STREAM(NAMED, "]", DATA) "]", CKPT_ETRUNCATED, "storage \"0\" is not in the stream");
-    check_bad_pickle("[" STREAM(NAMED, KEYS, "\\02") "]", CKPT_ETRUNCATED, "");
+    check_bad_pickle("[" STREAM(STORAGE_ID, "]", DATA) "]", CKPT_ETRUNCATED,
+                     "storage \"0\" is not in the stream");
+    check_bad_pickle("[" STREAM(STORAGE_ID, KEYS, "\\02") "]", CKPT_ETRUNCATED, "");
     check_bad_pickle("[" OVER(STREAM("K\\05", "]", "")) "]", CKPT_EFORMAT, "must be a storage");
     check_bad_pickle("[torch.storage._load_from_bytes(_codecs.encode('\\c4\\80','latin1'))]", CKPT_EFORMAT,
                      "above U+00FF");

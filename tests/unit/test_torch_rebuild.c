@@ -124,12 +124,12 @@ static void bare_storages_are_read(void)
     check_opens("my.called()(1)", "");
 }
 
-/* -------------------------------------------------------------- quantised */
+/* -------------------------------------------------------------- quantized */
 
 #define QTENSOR(q)                                                                                           \
     "torch._utils._rebuild_qtensor(" STORAGE("QInt8", "0", 4) ",0,(4,),(1,)," q ",False," OD ")"
 
-static void quantised_tensors_are_read_and_checked(void)
+static void quantized_tensors_are_read_and_checked(void)
 {
     static const char words[] = "a quantizer must be (scheme, scale, zero_point) or";
     check_opens(QTENSOR("(torch.per_tensor_affine,0.5,3)"),
@@ -384,7 +384,7 @@ void suite_torch_rebuild(void)
     UNIT(parameters_of_old_versions_are_read_and_checked);
     UNIT(tensors_built_from_a_state_are_read);
     UNIT(bare_storages_are_read);
-    UNIT(quantised_tensors_are_read_and_checked);
+    UNIT(quantized_tensors_are_read_and_checked);
     UNIT(sparse_tensors_are_read_and_checked);
     UNIT(nested_tensors_are_read);
     UNIT(tensors_without_bytes_are_listed_and_checked);

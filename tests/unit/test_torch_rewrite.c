@@ -477,8 +477,9 @@ static void attributes_that_are_tensors_are_written(void)
                 "\"q.n\" (int) is not a tensor");
 }
 
+/* A storage of two floats as torch.save writes it to a bytes object; see test_torch_pid.c. */
 #define MAGIC "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
-#define WHOLE                                                                                                \
+#define FLOATS_IN_BYTES                                                                                      \
     "torch.storage._load_from_bytes(b'" MAGIC                                                                \
     "\\80\\02(X\\07\\00\\00\\00storagectorch\\0aFloatStorage\\0aX\\01\\00\\00\\000X\\03\\00\\00\\00"         \
     "cpuK\\02NtQ.\\80\\02(X\\01\\00\\00\\000l.\\02\\00\\00\\00\\00\\00\\00\\00"                              \
@@ -488,7 +489,8 @@ static void attributes_that_are_tensors_are_written(void)
 /* torch.load with weights_only refuses _load_from_bytes. */
 static void storages_pickled_as_bytes_become_records(void)
 {
-    static const char text[] = "{'a':" OVER("#1=" WHOLE) ",'b':" OVER("#1") ",'c':" OVER(WHOLE) ",'s':#1}";
+    static const char text[] = "{'a':" OVER("#1=" FLOATS_IN_BYTES) ",'b':" OVER("#1") ",'c':" OVER(
+        FLOATS_IN_BYTES) ",'s':#1}";
     float v[2];
     struct test_file m = make_pickle(text), back = rewrite_file(&m, unchanged, NULL);
     check_rows(
@@ -502,11 +504,12 @@ static void storages_pickled_as_bytes_become_records(void)
     unit_host(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     close_file(&back);
-    m = make_pickle("{'a':" OVER(WHOLE) ",'b':torch._utils._rebuild_tensor(" WHOLE ",0,(2,),(1,))}");
+    m = make_pickle("{'a':" OVER(FLOATS_IN_BYTES) ",'b':torch._utils._rebuild_tensor(" FLOATS_IN_BYTES
+                                                  ",0,(2,),(1,))}");
     back = rewrite_file(&m, to_f16, NULL);
     check_rows(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
     close_file(&back);
-    m = make_pickle("{'a':#1=" WHOLE ",'b':" OVER("#1") "}");
+    m = make_pickle("{'a':#1=" FLOATS_IN_BYTES ",'b':" OVER("#1") "}");
     back = rewrite_file(&m, to_f16, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     close_file(&back);

@@ -247,15 +247,15 @@ static void malformed_model_json_is_refused(void)
 
 static void truncated_model_json_is_refused(void)
 {
-    static const char whole[] = MODEL(
+    static const char complete[] = MODEL(
         "{\"x\":[0],\"parameters\":[" PARAM("w", "\"0\"") "],\"submodules\":[{\"name\":\"a\"}]}",
         TENSOR(",\"device\":\"cpu\",\"more\":[1]") ",{\"dataType\":\"BOOL\",\"data\":{\"size\":[1],"
                                                    "\"key\":\"tensors/0\"}}");
-    check_every_cut(whole, sizeof whole, make_model_json);
+    check_every_cut(complete, sizeof complete, make_model_json);
     check_model_refused(MODEL("{}", "") "x", CKPT_EFORMAT, "");
 }
 
-static void model_json_without_tensors_is_not_recognised(void)
+static void model_json_without_tensors_is_not_recognized(void)
 {
     const struct record r[] = {{"model.json", "{}", 2}, {"code/model.py", "", 0}};
     struct test_file m = make_archive(r, 2, NULL);
@@ -273,5 +273,5 @@ void suite_torch_script(void)
     UNIT(model_json_is_read);
     UNIT(malformed_model_json_is_refused);
     UNIT(truncated_model_json_is_refused);
-    UNIT(model_json_without_tensors_is_not_recognised);
+    UNIT(model_json_without_tensors_is_not_recognized);
 }

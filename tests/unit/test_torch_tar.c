@@ -267,7 +267,7 @@ static void faults_are_reported_once(void)
     }
 }
 
-static void failing_allocations_are_reported(void)
+static void too_little_memory_is_an_error(void)
 {
     ckpt_status st = CKPT_ENOMEM;
     for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64};
@@ -291,7 +291,7 @@ void suite_torch_tar(void)
     UNIT(offsets_beyond_64_bits_are_refused);
     UNIT(members_are_found_by_name_and_type);
     UNIT(faults_are_reported_once);
-    UNIT(failing_allocations_are_reported);
+    UNIT(too_little_memory_is_an_error);
     UNIT(a_valid_archive_is_read);
     UNIT(storages_and_views_are_listed);
     UNIT(malformed_storages_are_refused);

@@ -151,7 +151,7 @@ static void refuses_a_pickle_with_a_wrong_crc(void)
     char *bytes = make_archive("archive", r, 2, &size);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, size, "made", NULL, &f, &err), CKPT_OK);
     ckpt_close(f);
-    bytes[64 + 3] ^= 1;
+    bytes[64 + 3] ^= 1; /* the payload is at 64, and its byte 3 is the integer */
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, size, "made", NULL, &f, &err), CKPT_ECHECKSUM);
     free(bytes);
 }
@@ -166,16 +166,16 @@ static ckpt_file *open_corpus(const char *below)
 
 static void refuses_a_pickle_that_inflates_too_far(void)
 {
-    static char packed[120000];
-    struct record r = {"data.pkl", packed, sizeof packed};
+    static char zeros[120000];
+    struct record r = {"data.pkl", zeros, sizeof zeros};
     size_t size, at = 0;
     ckpt_file *f;
     ckpt_error err = {0};
     char *bytes = make_archive("archive", &r, 1, &size);
-    const uint32_t claimed = 900 * (uint32_t)sizeof packed;
+    const uint32_t claimed = 900 * (uint32_t)sizeof zeros;
     while (at + 46 < size && memcmp(bytes + at, "PK\1\2", 4) != 0)
         at++;
-    bytes[at + 10] = 8; /* deflated */
+    bytes[at + 10] = 8; /* of the central header: the method, deflate; then the uncompressed size */
     store_u32le((unsigned char *)bytes + at + 24, claimed);
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, size, "made", NULL, &f, &err), CKPT_ELIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "120000 bytes inflate to 108000000"));
@@ -397,7 +397,7 @@ static void missing_checksums_are_noticed(void)
 
 /* -------------------------------------------------------------- other formats */
 
-static void recognises_other_archives(void)
+static void other_archives_are_recognized(void)
 {
     static const struct {
         const char *file, *format, *tensor;
@@ -433,5 +433,5 @@ void suite_torch_zip(void)
     UNIT(refuses_to_write_damaged_or_empty_files);
     UNIT(dry_runs_check_but_write_nothing);
     UNIT(missing_checksums_are_noticed);
-    UNIT(recognises_other_archives);
+    UNIT(other_archives_are_recognized);
 }
