@@ -36,7 +36,7 @@ struct zip_scan {
     struct scanner *x;
     struct stray_bytes *strays;
     size_t nstrays, cap_strays;
-    struct zip_audit z;
+    struct zip_audit audit;
     ckpt_str where;
     bool by_torch;                   /* written by torch */
     bool has_flaw;                   /* a flaw of the archive was reported */
@@ -69,33 +69,33 @@ static bool is_written_by_torch(const struct zip_audit *z)
 }
 
 /* get_role - returns SCAN_STORAGE for a member in a folder in which torch only writes storages. */
-static enum scan_role get_role(const struct zip_scan *r, ckpt_str name)
+static enum scan_role get_role(const struct zip_scan *archive, ckpt_str name)
 {
     bool storage = is_in_folder(name, "data/") || is_in_folder(name, "tensors/") ||
                    is_in_folder(name, "constants/") || str_ends(name, STR_LIT(".storage"));
-    return storage && r->by_torch ? SCAN_STORAGE : SCAN_MEMBER;
+    return storage && archive->by_torch ? SCAN_STORAGE : SCAN_MEMBER;
 }
 
 /* check_torch_layout - reports members outside of the folder of the first one, and compressed storages,
  * neither of which torch writes. */
-static ckpt_status check_torch_layout(struct zip_scan *r, ckpt_error *err)
+static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
 {
-    const struct zip_view *first = r->z.views;
+    const struct zip_view *first = archive->audit.views;
     size_t n = str_find(first->name, STR_LIT("/"), 0);
-    for (size_t i = 0; n != SIZE_MAX && i < r->z.n; i++) {
-        const struct zip_view *v = &r->z.views[i];
+    for (size_t i = 0; n != SIZE_MAX && i < archive->audit.n; i++) {
+        const struct zip_view *v = &archive->audit.views[i];
         ckpt_str where;
         if (!v->listed) /* it may have no name, if the directory is cut off */
             continue;
-        CKPT_TRY(scan_join_names(r->x, r->where, v->name, &where, err));
+        CKPT_TRY(scan_join_names(archive->x, archive->where, v->name, &where, err));
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
-            r->has_flaw = true;
-            CKPT_TRY(scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
+            archive->has_flaw = true;
+            CKPT_TRY(scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->from,
                                 "is outside of {=the folder \"%.*s\"}, where torch writes all records",
                                 (int)n, first->name.ptr));
         }
-        if (v->method && get_role(r, v->name) == SCAN_STORAGE)
-            CKPT_TRY(scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
+        if (v->method && get_role(archive, v->name) == SCAN_STORAGE)
+            CKPT_TRY(scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->from,
                                 "a storage compressed by {method %u}; torch expects {=uncompressed storages}",
                                 v->method));
     }
@@ -104,25 +104,27 @@ static ckpt_status check_torch_layout(struct zip_scan *r, ckpt_error *err)
 
 static void report_zip_flaw(void *user, const struct zip_flaw *f)
 {
-    struct zip_scan *r = user;
+    struct zip_scan *archive = user;
     const struct stray_bytes stray = {f->from, f->n};
-    ckpt_str where = r->where;
-    r->has_flaw = true;
-    if ((f->name.len && scan_join_names(r->x, r->where, f->name, &where, NULL) != CKPT_OK) ||
-        (f->n && !arena_push(r->x->a, &r->strays, &r->nstrays, &r->cap_strays, &stray, sizeof stray))) {
-        (void)scan_note_system_failure(r->x->scan, CKPT_ENOMEM, NULL);
+    ckpt_str where = archive->where;
+    archive->has_flaw = true;
+    if ((f->name.len && scan_join_names(archive->x, archive->where, f->name, &where, NULL) != CKPT_OK) ||
+        (f->n && !arena_push(archive->x->a, &archive->strays, &archive->nstrays, &archive->cap_strays, &stray,
+                             sizeof stray))) {
+        (void)scan_note_system_failure(archive->x->scan, CKPT_ENOMEM, NULL);
         return;
     }
     if (f->text && f->value)
-        (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at, "%s %" PRIu64, f->text, f->value);
+        (void)scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, f->at, "%s %" PRIu64,
+                         f->text, f->value);
     else if (f->text)
-        (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at, "%s", f->text);
+        (void)scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, f->at, "%s", f->text);
     else if (f->bits)
-        (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at,
+        (void)scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, f->at,
                          "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the central directory at 0x%" PRIx64,
                          f->what, f->value, f->other_value, f->other);
     else
-        (void)scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, f->at,
+        (void)scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, f->at,
                          "%s: {%" PRIu64 "} here, {=%" PRIu64 "} in the central directory at 0x%" PRIx64,
                          f->what, f->value, f->other_value, f->other);
 }
@@ -131,23 +133,23 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
 
 /* inflate_member - sets *OUT to the bytes of the deflated member V, and reports if they are damaged or not
  * v->usize bytes. */
-static ckpt_status inflate_member(struct zip_scan *r, const struct zip_view *v, ckpt_str where,
+static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_view *v, ckpt_str where,
                                   enum scan_role role, source **out, ckpt_error *err)
 {
-    struct scanner *x = r->x;
+    struct scanner *x = archive->x;
     ckpt_error why;
     uint64_t used, all = x->scan->opts->max_unpacked, left = all - x->unpacked;
-    if (r->max_unpacked - r->unpacked < left) { /* bounded: never more than the maximum */
-        all = r->max_unpacked;
-        left = all - r->unpacked;
+    if (archive->max_unpacked - archive->unpacked < left) { /* bounded: never more than the maximum */
+        all = archive->max_unpacked;
+        left = all - archive->unpacked;
     }
     uint64_t most = role == SCAN_STORAGE ? STORAGE_PREFIX : v->usize < left ? v->usize : left;
     spool *to = spool_new(most);
     if (!to)
         return fail_memory(err);
-    ckpt_status st = inflate_into(r->z.src, v->data, v->csize, INFLATE_RAW, to, &used, &why);
+    ckpt_status st = inflate_into(archive->audit.src, v->data, v->csize, INFLATE_RAW, to, &used, &why);
     x->unpacked += spool_size(to); /* bounded: by left */
-    r->unpacked += spool_size(to); /* bounded: the same */
+    archive->unpacked += spool_size(to); /* bounded: the same */
     if (st == CKPT_EIO || st == CKPT_ENOMEM) {
         spool_free(to);
         *err = why;
@@ -155,47 +157,47 @@ static ckpt_status inflate_member(struct zip_scan *r, const struct zip_view *v, 
     }
     ckpt_status found = CKPT_OK;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
-        found = scan_found(x->scan, SCAN_ARC002, where, r->z.src, v->at,
+        found = scan_found(x->scan, SCAN_ARC002, where, archive->audit.src, v->at,
                            "unpacks to {more} than {=%" PRIu64 " bytes} in all", all);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
-        found = scan_found(x->scan, SCAN_ZIP001, where, r->z.src, v->at,
+        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at,
                            "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
-        found = scan_found(x->scan, SCAN_ZIP001, where, r->z.src, v->at, "%s", why.what);
+        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at, "%s", why.what);
     else if (st == CKPT_OK && spool_size(to) != v->usize)
-        found = scan_found(x->scan, SCAN_ZIP001, where, r->z.src, v->at,
+        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at,
                            "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(to),
                            v->usize);
     *out = spool_source(to);
     return found;
 }
 
-static ckpt_status check_crc(struct zip_scan *r, const struct zip_view *v, source *src, ckpt_str where,
+static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v, source *src, ckpt_str where,
                              ckpt_error *err)
 {
     uint32_t crc = 0;
     ckpt_status st = source_crc(src, 0, src->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == v->crc)
         return st;
-    return scan_found(r->x->scan, SCAN_ZIP002, where, r->z.src, v->from,
+    return scan_found(archive->x->scan, SCAN_ZIP002, where, archive->audit.src, v->from,
                       "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
                       v->crc);
 }
 
 /* report_unsupported - reports that V is encrypted, or compressed by a method that is not supported. */
-static ckpt_status report_unsupported(struct zip_scan *r, const struct zip_view *v, ckpt_str where)
+static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_ENCRYPTED
-               ? scan_found(r->x->scan, SCAN_ARC002, where, r->z.src, v->at,
+               ? scan_found(archive->x->scan, SCAN_ARC002, where, archive->audit.src, v->at,
                             "it is encrypted or a patch to another file ({flags 0x%04x})", v->flags)
-               : scan_found(r->x->scan, SCAN_ARC002, where, r->z.src, v->at,
+               : scan_found(archive->x->scan, SCAN_ARC002, where, archive->audit.src, v->at,
                             "it is compressed by {method %u}", v->method);
 }
 
 /* get_sum - returns the bytes for the sha256 of V; NULL: not asked for. */
-static uint8_t *get_sum(const struct zip_scan *r, const struct zip_view *v)
+static uint8_t *get_sum(const struct zip_scan *archive, const struct zip_view *v)
 {
-    return r->sums ? r->sums + (size_t)(v - r->z.views) * CKPT_DIGEST_MAX : NULL;
+    return archive->sums ? archive->sums + (size_t)(v - archive->audit.views) * CKPT_DIGEST_MAX : NULL;
 }
 
 /* get_readers - returns which kinds of readers find V, as CKPT_SCAN_BY_… bits. */
@@ -204,26 +206,26 @@ static unsigned get_readers(const struct zip_view *v)
     return (v->listed ? CKPT_SCAN_BY_DIRECTORY : 0u) | (!v->listed || !v->disputed ? CKPT_SCAN_BY_LOCAL : 0u);
 }
 
-static ckpt_status scan_member_bytes(struct zip_scan *r, const struct zip_view *v, source *src,
+static ckpt_status scan_member_bytes(struct zip_scan *archive, const struct zip_view *v, source *src,
                                      ckpt_str where, ckpt_error *err)
 {
-    struct scanner *x = r->x;
-    enum scan_role role = get_role(r, v->name);
+    struct scanner *x = archive->x;
+    enum scan_role role = get_role(archive, v->name);
     uint64_t accounted = 0;
     x->scan->result->members++;
     if (!checked_add(x->member_bytes, src->size, &x->member_bytes))
         x->member_bytes = UINT64_MAX;
-    CKPT_TRY(scan_hash_member(x, src, where, get_readers(v), get_sum(r, v), err));
+    CKPT_TRY(scan_hash_member(x, src, where, get_readers(v), get_sum(archive, v), err));
     if (role != SCAN_STORAGE && v->crc)
-        CKPT_TRY(check_crc(r, v, src, where, err));
+        CKPT_TRY(check_crc(archive, v, src, where, err));
     ckpt_status st = scan_bytes(x, src, where, role, &accounted, err);
-    r->member_accounted = accounted >= src->size;
+    archive->member_accounted = accounted >= src->size;
     return st;
 }
 
 /* A member that libarchive unpacks. */
 struct unpacking {
-    struct zip_scan *r;
+    struct zip_scan *archive;
     const struct zip_view *v;
     ckpt_str where;
     uint64_t got;
@@ -234,23 +236,23 @@ static ckpt_status scan_unpacked_bytes(void *user, ckpt_str name, source *bytes,
     struct unpacking *p = user;
     (void)name;
     p->got += bytes->size;            /* bounded: by what may be unpacked */
-    p->r->x->unpacked += bytes->size; /* bounded: the same */
-    return scan_member_bytes(p->r, p->v, bytes, p->where, err);
+    p->archive->x->unpacked += bytes->size; /* bounded: the same */
+    return scan_member_bytes(p->archive, p->v, bytes, p->where, err);
 }
 
 /* scan_with_libarchive - unpacks and scans V, which is compressed by bzip2, LZMA or zstd. */
-static ckpt_status scan_with_libarchive(struct zip_scan *r, const struct zip_view *v, ckpt_str where,
+static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct zip_view *v, ckpt_str where,
                                         ckpt_error *err)
 {
-    struct scanner *x = r->x;
-    struct unpacking p = {r, v, where, 0};
+    struct scanner *x = archive->x;
+    struct unpacking p = {archive, v, where, 0};
     uint64_t left = x->scan->opts->max_unpacked - x->unpacked;
     struct unpack u = {.max = v->usize < left ? v->usize : left, .member = scan_unpacked_bytes, .user = &p};
     source *src = NULL;
     ckpt_error why;
-    const struct zip_lzma lzma = {r->z.src, v->data, v->csize, v->usize, v->flags};
+    const struct zip_lzma lzma = {archive->audit.src, v->data, v->csize, v->usize, v->flags};
     ckpt_status st = v->method == ZIP_LZMA ? zip_lzma_file(&lzma, &src, &why)
-                                           : source_slice(r->z.src, v->data, v->csize, &src, &why);
+                                           : source_slice(archive->audit.src, v->data, v->csize, &src, &why);
     if (st == CKPT_OK)
         st = unpack_archive(src, &u, &why);
     source_unref(src);
@@ -259,46 +261,47 @@ static ckpt_status scan_with_libarchive(struct zip_scan *r, const struct zip_vie
         return st;
     }
     if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
-        return scan_found(x->scan, SCAN_ZIP001, where, r->z.src, v->at, "method %u: %s", v->method, why.what);
+        return scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at, "method %u: %s", v->method,
+                          why.what);
     if (st != CKPT_OK)
-        return scan_found(x->scan, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by {method %u}: %s",
-                          v->method, why.what);
+        return scan_found(x->scan, SCAN_ARC002, where, archive->audit.src, v->at,
+                          "it is compressed by {method %u}: %s", v->method, why.what);
     if (p.got != v->usize)
-        return scan_found(x->scan, SCAN_ZIP001, where, r->z.src, v->at,
+        return scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at,
                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.got, v->usize);
     return CKPT_OK;
 }
 
 /* open_member - opens and scans the member V, if its bytes can be read. */
-static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckpt_error *err)
+static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *v, ckpt_error *err)
 {
     source *src = NULL;
     /* an entry cut off by the end of the directory has no name */
     ckpt_str where, name = v->name.ptr ? v->name : str_of("", 0);
-    CKPT_TRY(scan_join_names(r->x, r->where, name, &where, err));
+    CKPT_TRY(scan_join_names(archive->x, archive->where, name, &where, err));
     if (!v->reachable || v->csize == 0)
         return CKPT_OK;
     if (!(v->flags & ZIP_FLAGS_ENCRYPTED) &&
         (v->method == METHOD_BZIP2 || v->method == ZIP_LZMA || v->method == METHOD_ZSTD))
-        return scan_with_libarchive(r, v, where, err);
+        return scan_with_libarchive(archive, v, where, err);
     if (v->method != ZIP_STORED && v->method != ZIP_DEFLATED)
-        return report_unsupported(r, v, where);
+        return report_unsupported(archive, v, where);
     if (v->method == ZIP_STORED)
-        CKPT_TRY(source_slice(r->z.src, v->data, v->csize, &src, err));
+        CKPT_TRY(source_slice(archive->audit.src, v->data, v->csize, &src, err));
     ckpt_status st = CKPT_OK;
     bool readable = true;
     if (v->flags & ZIP_FLAGS_OPAQUE) {
-        r->has_flaw = true;
-        readable = src && scan_is_pickle(r->x, src, 0, src->size, true);
-        st = readable ? scan_found(r->x->scan, SCAN_ZIP001, where, r->z.src, v->from,
+        archive->has_flaw = true;
+        readable = src && scan_is_pickle(archive->x, src, 0, src->size, true);
+        st = readable ? scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->from,
                                    "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle",
                                    v->flags)
-                      : report_unsupported(r, v, where);
+                      : report_unsupported(archive, v, where);
     }
     if (st == CKPT_OK && readable && !src)
-        st = inflate_member(r, v, where, get_role(r, v->name), &src, err);
+        st = inflate_member(archive, v, where, get_role(archive, v->name), &src, err);
     if (st == CKPT_OK && readable)
-        st = scan_member_bytes(r, v, src, where, err);
+        st = scan_member_bytes(archive, v, src, where, err);
     source_unref(src);
     return st;
 }
@@ -307,15 +310,15 @@ static ckpt_status open_member(struct zip_scan *r, const struct zip_view *v, ckp
 
 /* report_code_members - reports how many members end in one of SUFFIXES, a list of words, because they are
  * WHAT, which runs when it is loaded. */
-static ckpt_status report_code_members(struct zip_scan *r, const char *suffixes, const char *what)
+static ckpt_status report_code_members(struct zip_scan *archive, const char *suffixes, const char *what)
 {
     size_t n = 0;
     ckpt_str first = str_of("", 0);
-    for (size_t i = 0; i < r->z.n; i++)
-        if (str_matches_word(r->z.views[i].name, suffixes, str_ends) && n++ == 0)
-            first = r->z.views[i].name;
+    for (size_t i = 0; i < archive->audit.n; i++)
+        if (str_matches_word(archive->audit.views[i].name, suffixes, str_ends) && n++ == 0)
+            first = archive->audit.views[i].name;
     return n == 0 ? CKPT_OK
-                  : scan_found(r->x->scan, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
+                  : scan_found(archive->x->scan, SCAN_SRC001, archive->where, NULL, CKPT_NO_OFFSET,
                                "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what,
                                STR_ARG(first));
 }
@@ -334,55 +337,56 @@ static int compare_view_bytes(const void *a, const void *b)
 }
 
 /* find_shared_bytes - fills in r->first, by which views of the same bytes are scanned once. */
-static ckpt_status find_shared_bytes(struct zip_scan *r, ckpt_error *err)
+static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
 {
-    struct view_bytes *e = calloc(r->z.n + 1, sizeof *e); /* bounded: as many as there are views */
-    r->first = arena_array(r->x->a, r->z.n, sizeof *r->first);
-    r->accounted = arena_array(r->x->a, r->z.n, sizeof *r->accounted);
-    if (r->x->scan->opts->sha256)
-        r->sums = arena_array(r->x->a, r->z.n, CKPT_DIGEST_MAX);
-    if (!e || !r->first || !r->accounted || (r->x->scan->opts->sha256 && !r->sums)) {
+    struct view_bytes *e = calloc(archive->audit.n + 1, sizeof *e); /* bounded: as many as there are views */
+    archive->first = arena_array(archive->x->a, archive->audit.n, sizeof *archive->first);
+    archive->accounted = arena_array(archive->x->a, archive->audit.n, sizeof *archive->accounted);
+    if (archive->x->scan->opts->sha256)
+        archive->sums = arena_array(archive->x->a, archive->audit.n, CKPT_DIGEST_MAX);
+    if (!e || !archive->first || !archive->accounted || (archive->x->scan->opts->sha256 && !archive->sums)) {
         free(e);
         return fail_memory(err);
     }
-    for (size_t i = 0; i < r->z.n; i++) {
-        const struct zip_view *v = &r->z.views[i];
-        e[i] = (struct view_bytes){{v->data, v->csize, v->usize, v->method, v->flags, get_role(r, v->name),
-                                    scan_is_pickle_name(v->name)},
+    for (size_t i = 0; i < archive->audit.n; i++) {
+        const struct zip_view *v = &archive->audit.views[i];
+        e[i] = (struct view_bytes){{v->data, v->csize, v->usize, v->method, v->flags,
+                                    get_role(archive, v->name), scan_is_pickle_name(v->name)},
                                    (uint32_t)i};
     }
-    qsort(e, r->z.n, sizeof *e, compare_view_bytes);
-    for (size_t i = 0; i < r->z.n; i++) {
+    qsort(e, archive->audit.n, sizeof *e, compare_view_bytes);
+    for (size_t i = 0; i < archive->audit.n; i++) {
         bool same = i && memcmp(e[i - 1].facts, e[i].facts, sizeof e[i].facts) == 0;
-        r->first[e[i].index] = same ? r->first[e[i - 1].index] : e[i].index;
+        archive->first[e[i].index] = same ? archive->first[e[i - 1].index] : e[i].index;
     }
     free(e);
     return CKPT_OK;
 }
 
-static struct scan_extent get_extent(const struct zip_scan *r, const struct zip_view *v)
+static struct scan_extent get_extent(const struct zip_scan *archive, const struct zip_view *v)
 {
     return v->method ? (struct scan_extent){CKPT_NO_OFFSET, v->usize}
-                     : (struct scan_extent){source_pos(r->z.src, v->data), v->csize};
+                     : (struct scan_extent){source_pos(archive->audit.src, v->data), v->csize};
 }
 
 /* report_shared_member - reports that V has the bytes of FIRST, which were scanned already. */
-static ckpt_status report_shared_member(struct zip_scan *r, const struct zip_view *v,
+static ckpt_status report_shared_member(struct zip_scan *archive, const struct zip_view *v,
                                         const struct zip_view *first, ckpt_error *err)
 {
-    struct scanner *x = r->x;
+    struct scanner *x = archive->x;
     ckpt_str where;
-    CKPT_TRY(scan_join_names(x, r->where, v->name, &where, err));
+    CKPT_TRY(scan_join_names(x, archive->where, v->name, &where, err));
     x->scan->result->members++;
-    CKPT_TRY(scan_found(x->scan, SCAN_ZIP005, where, r->z.src, v->from,
+    CKPT_TRY(scan_found(x->scan, SCAN_ZIP005, where, archive->audit.src, v->from,
                         "has the bytes of %.*s (header at 0x%" PRIx64 "), and is scanned as that",
                         first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr, first->from));
     if (v->crc && first->crc && v->crc != first->crc)
-        CKPT_TRY(scan_found(x->scan, SCAN_ZIP002, where, r->z.src, v->from,
+        CKPT_TRY(scan_found(x->scan, SCAN_ZIP002, where, archive->audit.src, v->from,
                             "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                             first->crc));
-    return !r->sums ? CKPT_OK
-                    : scan_report_member(x, where, get_readers(v), get_extent(r, v), get_sum(r, first));
+    return !archive->sums ? CKPT_OK
+                          : scan_report_member(x, where, get_readers(v), get_extent(archive, v),
+                                               get_sum(archive, first));
 }
 
 /* is_over_budget - returns true if more bytes of members were scanned than OVERLAP_MIN and OVERLAP_FACTOR
@@ -395,23 +399,23 @@ static bool is_over_budget(const struct scanner *x)
 
 /* scan_members - scans all members, and sets *ACCOUNTED to the SIZE bytes of the archive less those without a
  * known purpose. */
-static ckpt_status scan_members(struct zip_scan *r, uint64_t size, uint64_t *accounted, ckpt_error *err)
+static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_t *accounted, ckpt_error *err)
 {
     *accounted = size;
-    CKPT_TRY(find_shared_bytes(r, err));
-    for (size_t i = 0; i < r->z.n; i++) {
-        const struct zip_view *v = &r->z.views[i];
-        uint32_t first = r->first[i];
-        r->member_accounted = false;
-        if (is_over_budget(r->x))
-            return scan_found(r->x->scan, SCAN_ARC002, r->where, r->z.src, v->at,
-                              "its members overlap; %zu of %zu were scanned", i, r->z.n);
+    CKPT_TRY(find_shared_bytes(archive, err));
+    for (size_t i = 0; i < archive->audit.n; i++) {
+        const struct zip_view *v = &archive->audit.views[i];
+        uint32_t first = archive->first[i];
+        archive->member_accounted = false;
+        if (is_over_budget(archive->x))
+            return scan_found(archive->x->scan, SCAN_ARC002, archive->where, archive->audit.src, v->at,
+                              "its members overlap; %zu of %zu were scanned", i, archive->audit.n);
         if (first == i || !v->reachable || v->csize == 0)
-            CKPT_TRY(open_member(r, v, err));
+            CKPT_TRY(open_member(archive, v, err));
         else
-            CKPT_TRY(report_shared_member(r, v, &r->z.views[first], err));
-        r->accounted[i] = first == i ? r->member_accounted : r->accounted[first];
-        if (!r->accounted[i] && v->reachable && v->listed)
+            CKPT_TRY(report_shared_member(archive, v, &archive->audit.views[first], err));
+        archive->accounted[i] = first == i ? archive->member_accounted : archive->accounted[first];
+        if (!archive->accounted[i] && v->reachable && v->listed)
             *accounted -= v->csize < *accounted ? v->csize
                                                 : *accounted; /* bounded: even if members overlap */
     }
@@ -462,20 +466,20 @@ static const struct opened_zip *find_opened(const struct scanner *x, const sourc
 
 /* scan_strays - scans bytes that belong to no member: between members and, unless R is EMBEDDED in a file of
  * a different format, before and after the archive. */
-static ckpt_status scan_strays(struct zip_scan *r, bool embedded, ckpt_error *err)
+static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_error *err)
 {
-    source *src = r->z.src;
+    source *src = archive->audit.src;
     struct probe p = {.size = 0};
-    uint64_t before = r->z.first; /* also 0 if the directory leads to no member */
-    CKPT_TRY(recognize_fill(&p, r->x->path, src, err));
+    uint64_t before = archive->audit.first; /* also 0 if the directory leads to no member */
+    CKPT_TRY(recognize_fill(&p, archive->x->path, src, err));
     if (before == 0 && !recognize_as(&p, SIGN_ZIP))
         before = src->size;
-    ckpt_status st = embedded ? CKPT_OK : scan_stray_bytes(r->x, src, r->where, 0, before, err);
-    if (st == CKPT_OK && r->z.end && !embedded)
-        st = scan_stray_bytes(r->x, src, r->where, r->z.end, src->size, err);
-    for (size_t i = 0; st == CKPT_OK && i < r->nstrays; i++) {
-        const struct stray_bytes *s = &r->strays[i];
-        st = scan_stray_bytes(r->x, src, r->where, s->from, s->from + s->n,
+    ckpt_status st = embedded ? CKPT_OK : scan_stray_bytes(archive->x, src, archive->where, 0, before, err);
+    if (st == CKPT_OK && archive->audit.end && !embedded)
+        st = scan_stray_bytes(archive->x, src, archive->where, archive->audit.end, src->size, err);
+    for (size_t i = 0; st == CKPT_OK && i < archive->nstrays; i++) {
+        const struct stray_bytes *s = &archive->strays[i];
+        st = scan_stray_bytes(archive->x, src, archive->where, s->from, s->from + s->n,
                               err); /* bounded: inside the source */
     }
     return st;
@@ -484,35 +488,36 @@ static ckpt_status scan_strays(struct zip_scan *r, bool embedded, ckpt_error *er
 static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, bool embedded,
                                 uint64_t *accounted, ckpt_error *err)
 {
-    struct zip_scan *r = arena_alloc(x->a, sizeof *r);
-    if (!r)
+    struct zip_scan *archive = arena_alloc(x->a, sizeof *archive);
+    if (!archive)
         return fail_memory(err);
-    *r = (struct zip_scan){
-        .x = x, .where = where, .z = {.src = src, .a = x->a, .flaw = report_zip_flaw, .user = r}};
-    r->max_unpacked = scan_max_unpacked(x, src->size);
+    *archive = (struct zip_scan){
+        .x = x, .where = where, .audit = {.src = src, .a = x->a, .flaw = report_zip_flaw, .user = archive}};
+    archive->max_unpacked = scan_max_unpacked(x, src->size);
     x->format = x->depth || embedded ? x->format : "zip";
     if (x->depth >= x->scan->opts->max_depth)
         return scan_found(x->scan, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
     uint64_t accounted_here = 0;
     size_t index = 0;
     CKPT_TRY(note_opened(x, src, &index, err));
-    ckpt_status st = zip_audit(&r->z, err);
-    r->by_torch = is_written_by_torch(&r->z);
+    ckpt_status st = zip_audit(&archive->audit, err);
+    archive->by_torch = is_written_by_torch(&archive->audit);
     if (st == CKPT_OK)
-        st = scan_members(r, src->size, &accounted_here, err);
+        st = scan_members(archive, src->size, &accounted_here, err);
     if (st == CKPT_OK)
-        st = scan_strays(r, embedded, err);
-    if (st == CKPT_OK && r->by_torch)
-        st = check_torch_layout(r, err);
+        st = scan_strays(archive, embedded, err);
+    if (st == CKPT_OK && archive->by_torch)
+        st = check_torch_layout(archive, err);
     if (st == CKPT_OK)
-        st = report_code_members(r, ".py", "program text");
+        st = report_code_members(archive, ".py", "program text");
     /* AOTInductor puts a shared library into a .pt2 next to the weights, which torch loads to run it */
     if (st == CKPT_OK)
-        st = report_code_members(r, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code");
+        st = report_code_members(archive, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code");
     *accounted += accounted_here; /* bounded: concatenated archives do not overlap */
-    note_scanned(&x->opened[index], &r->z);
-    return st == CKPT_OK && !r->has_flaw && !embedded ? scan_check_format(x, src, where, NULL, NULL, err)
-                                                      : st;
+    note_scanned(&x->opened[index], &archive->audit);
+    return st == CKPT_OK && !archive->has_flaw && !embedded
+               ? scan_check_format(x, src, where, NULL, NULL, err)
+               : st;
 }
 
 /* The offsets at which concatenated archives begin, without that of the first, in reverse order. They fill a
@@ -522,18 +527,18 @@ struct concatenated {
     size_t n, cap;
 };
 
-static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t end, struct concatenated *r,
-                                     ckpt_error *err)
+static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t end,
+                                     struct concatenated *archives, ckpt_error *err)
 {
     uint64_t start;
     while (zip_find_concatenated(src, end, &start)) {
         if (start == 0)
             return CKPT_OK;
-        if (!arena_push(x->a, &r->starts, &r->n, &r->cap, &start, sizeof start))
+        if (!arena_push(x->a, &archives->starts, &archives->n, &archives->cap, &start, sizeof start))
             return fail_memory(err);
         end = start;
     }
-    r->n = 0;
+    archives->n = 0;
     return CKPT_OK;
 }
 
@@ -606,18 +611,18 @@ static ckpt_status scan_concatenated(struct scanner *x, source *src, ckpt_str ou
 
 ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
-    struct concatenated r = {0};
+    struct concatenated archives = {0};
     uint64_t from = 0, end;
     CKPT_TRY(find_safetensors(src, &end, err));
-    CKPT_TRY(find_concatenated(x, src, end, &r, err));
-    if (r.n == 0 && end == src->size)
+    CKPT_TRY(find_concatenated(x, src, end, &archives, err));
+    if (archives.n == 0 && end == src->size)
         return scan_archive(x, src, where, false, accounted, err);
     const char *rest = end < src->size ? ", then a safetensors file" : "";
-    CKPT_TRY(r.n ? scan_found(x->scan, SCAN_ZIP003, where, src, 0, "%zu archives one after the other%s",
-                              r.n + 1, rest)
-                 : scan_found(x->scan, SCAN_ZIP003, where, src, 0, "an archive%s", rest));
-    for (size_t i = r.n; i-- > 0; from = r.starts[i])
-        CKPT_TRY(scan_concatenated(x, src, where, from, r.starts[i], accounted, err));
+    CKPT_TRY(archives.n ? scan_found(x->scan, SCAN_ZIP003, where, src, 0,
+                                     "%zu archives one after the other%s", archives.n + 1, rest)
+                        : scan_found(x->scan, SCAN_ZIP003, where, src, 0, "an archive%s", rest));
+    for (size_t i = archives.n; i-- > 0; from = archives.starts[i])
+        CKPT_TRY(scan_concatenated(x, src, where, from, archives.starts[i], accounted, err));
     CKPT_TRY(scan_concatenated(x, src, where, from, end, accounted, err));
     *accounted += src->size - end; /* bounded: END is inside; those bytes are scanned next */
     return scan_stray_bytes(x, src, where, end, src->size, err);
