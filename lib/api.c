@@ -6,10 +6,10 @@
 #include "format/format.h"
 #include "format/hub/shards.h"
 #include "io/sink.h"
-#include "op/known_names.h"
 #include "op/sanitize.h"
 #include "op/table_json.h"
 #include "op/verify.h"
+#include "op/weights_only.h"
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
 

@@ -37,6 +37,7 @@ static const ckpt_tensor *row_a(const struct diff *d, const struct row_pair *p)
 {
     return &d->a->table.rows[p->a].t;
 }
+
 static const ckpt_tensor *row_b(const struct diff *d, const struct row_pair *p)
 {
     return &d->b->table.rows[p->b].t;
@@ -127,48 +128,48 @@ static size_t list_unmatched(const struct diff *d, struct unmatched *out)
 }
 
 /* hash_candidates - hashes the rows whose dtype, kind and shape occur in both files. */
-static ckpt_status hash_candidates(struct diff *d, struct unmatched *l, size_t n, ckpt_error *err)
+static ckpt_status hash_candidates(struct diff *d, struct unmatched *list, size_t n, ckpt_error *err)
 {
     for (size_t i = 0, end; i < n; i = end) {
         bool both = false;
-        for (end = i + 1; end < n && compare_dtype_kind_shape(&l[i], &l[end]) == 0; end++)
-            both |= l[end].from_b != l[i].from_b;
+        for (end = i + 1; end < n && compare_dtype_kind_shape(&list[i], &list[end]) == 0; end++)
+            both |= list[end].from_b != list[i].from_b;
         for (size_t k = i; both && k < end; k++) {
-            const struct row_pair *p = &d->pairs[l[k].pair];
-            CKPT_TRY(ckpt_digest_tensor(l[k].from_b ? d->b : d->a, l[k].from_b ? p->b : p->a, CKPT_XXH3,
-                                        l[k].digest, err));
-            l[k].hashed = true;
+            const struct row_pair *p = &d->pairs[list[k].pair];
+            CKPT_TRY(ckpt_digest_tensor(list[k].from_b ? d->b : d->a, list[k].from_b ? p->b : p->a, CKPT_XXH3,
+                                        list[k].digest, err));
+            list[k].hashed = true;
         }
     }
     return CKPT_OK;
 }
 
-static void match_candidates(struct diff *d, const struct unmatched *l, size_t n)
+static void match_candidates(struct diff *d, const struct unmatched *list, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end) {
         size_t split = i;
-        for (end = i; end < n && compare_dtype_kind_shape(&l[i], &l[end]) == 0 &&
-                      memcmp(l[i].digest, l[end].digest, sizeof l->digest) == 0;
+        for (end = i; end < n && compare_dtype_kind_shape(&list[i], &list[end]) == 0 &&
+                      memcmp(list[i].digest, list[end].digest, sizeof list->digest) == 0;
              end++)
-            split += !l[end].from_b;
-        if (l[i].hashed)
-            match_same_bytes(d, l + i, split - i, l + split, end - split);
+            split += !list[end].from_b;
+        if (list[i].hashed)
+            match_same_bytes(d, list + i, split - i, list + split, end - split);
     }
 }
 
 static ckpt_status find_renamed(struct diff *d, ckpt_error *err)
 {
-    struct unmatched *l = calloc(d->npairs + 1, sizeof *l);
-    if (!l)
+    struct unmatched *list = calloc(d->npairs + 1, sizeof *list);
+    if (!list)
         return fail_memory(err);
-    size_t n = list_unmatched(d, l);
-    qsort(l, n, sizeof *l, compare_unmatched_rows);
-    ckpt_status st = hash_candidates(d, l, n, err);
+    size_t n = list_unmatched(d, list);
+    qsort(list, n, sizeof *list, compare_unmatched_rows);
+    ckpt_status st = hash_candidates(d, list, n, err);
     if (st == CKPT_OK) {
-        qsort(l, n, sizeof *l, compare_unmatched_rows);
-        match_candidates(d, l, n);
+        qsort(list, n, sizeof *list, compare_unmatched_rows);
+        match_candidates(d, list, n);
     }
-    free(l);
+    free(list);
     return st;
 }
 
@@ -417,15 +418,6 @@ static bool is_root_missing(const struct diff_side *s)
     return s->wanted_root && *s->wanted_root && !s->root.name.len && strcmp(s->wanted_root, "auto") != 0;
 }
 
-/* fail_no_match - fails because a glob matches nothing: a mistyped glob must not make two files equal. */
-static ckpt_status fail_no_match(const ckpt_diff_options *o, ckpt_error *err)
-{
-    return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                "neither file has a tensor that matches \"%s\"%s\n"
-                "`ckpt ls` lists the names",
-                o->globs[0], o->nglobs > 1 ? " and the other globs" : "");
-}
-
 static ckpt_status fail_no_root(const struct diff_side *s, ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
@@ -458,8 +450,11 @@ static ckpt_status list_pairs(struct diff *d, struct diff_side *a, struct diff_s
     CKPT_TRY(diff_list_rows(a->f, d->o, &a->root, &a->names, err));
     CKPT_TRY(diff_list_rows(b->f, d->o, &b->root, &b->names, err));
     if (d->o->nglobs && !a->names.n && !b->names.n && !has_selected_value(a, d->o) &&
-        !has_selected_value(b, d->o))
-        return fail_no_match(d->o, err);
+        !has_selected_value(b, d->o)) /* a mistyped glob must not make two files equal */
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                    "neither file has a tensor that matches \"%s\"%s\n"
+                    "`ckpt ls` lists the names",
+                    d->o->globs[0], d->o->nglobs > 1 ? " and the other globs" : "");
     return pair_rows(d, &a->names, &b->names, err);
 }
 

@@ -190,18 +190,18 @@ static ckpt_status digest_item(void *user, size_t i, struct parallel_context *ru
 void digest_aliases(const struct table *t, uint8_t *digests)
 {
     for (size_t i = 0; i < t->nrows; i++) {
-        size_t of = t->rows[i].t.alias_of;
-        if (of != CKPT_NO_TENSOR)
-            memcpy(digests + i * CKPT_DIGEST_MAX, digests + of * CKPT_DIGEST_MAX, CKPT_DIGEST_MAX);
+        size_t first = t->rows[i].t.alias_of;
+        if (first != CKPT_NO_TENSOR)
+            memcpy(digests + i * CKPT_DIGEST_MAX, digests + first * CKPT_DIGEST_MAX, CKPT_DIGEST_MAX);
     }
 }
 
 ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t *digests,
                                 ckpt_error *err)
 {
-    ckpt_work w;
+    ckpt_work work;
     CKPT_REQUIRE(err, file && (digests || !file->table.nrows) && alg <= CKPT_XXH3);
-    CKPT_TRY(sized_take(how, &w, sizeof w, err));
+    CKPT_TRY(sized_take(how, &work, sizeof work, err));
     struct parallel_item *items = calloc(file->table.nrows + 1, sizeof *items);
     struct digests d = {alg, items, digests};
     struct parallel_job s = {.items = items, .process = digest_item, .user = &d};
@@ -210,9 +210,9 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     for (uint32_t i = 0; i < file->table.nrows; i++)
         if (file->table.rows[i].t.has_data && file->table.rows[i].t.alias_of == CKPT_NO_TENSOR)
             items[s.n++] = (struct parallel_item){.file = file, .row = i};
-    s.threads = w.threads;
-    s.progress = w.progress;
-    s.progress_user = w.user;
+    s.threads = work.threads;
+    s.progress = work.progress;
+    s.progress_user = work.user;
     ckpt_status st = parallel_run(&s, err);
     free(items);
     if (st == CKPT_OK)
@@ -298,16 +298,16 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
 {
     source *src;
     struct hash h;
-    ckpt_work w;
+    ckpt_work work;
     CKPT_REQUIRE(err, out);
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, path && alg <= CKPT_XXH3);
-    CKPT_TRY(sized_take(how, &w, sizeof w, err));
+    CKPT_TRY(sized_take(how, &work, sizeof work, err));
     ckpt_status st = journal_open(path, NULL, &src, err);
     if (st == CKPT_OK) {
         st = hash_begin(&h, alg, err);
         if (st == CKPT_OK)
-            st = hash_end(&h, hash_source(&h, src, 0, &w, err), out, err);
+            st = hash_end(&h, hash_source(&h, src, 0, &work, err), out, err);
         if (st == CKPT_OK)
             st = source_file_changed(src, err);
         source_unref(src);
@@ -319,17 +319,17 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
                                 uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     struct hash h;
-    ckpt_work w;
+    ckpt_work work;
     CKPT_REQUIRE(err, out);
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file);
-    CKPT_TRY(sized_take(how, &w, sizeof w, err));
+    CKPT_TRY(sized_take(how, &work, sizeof work, err));
     ckpt_status st = file->data_offset ? hash_begin(&h, alg, err)
                                        : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                                               "the file is not a header followed by nothing but tensors\n"
                                               "a single .safetensors file is: ckpt convert writes one");
     if (st == CKPT_OK)
-        st = hash_end(&h, hash_source(&h, file->src, file->data_offset, &w, err), out, err);
+        st = hash_end(&h, hash_source(&h, file->src, file->data_offset, &work, err), out, err);
     if (st == CKPT_OK)
         st = file_unchanged(file, err);
     return fail_name_file(st, file->path, err);

@@ -1,6 +1,4 @@
 /* known_names.c - the lists of names for `ckpt scan`. */
-#include "op/known_names.h"
-
 #include "op/digest.h"
 #include "op/weights_only.h"
 

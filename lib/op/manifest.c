@@ -159,8 +159,8 @@ static ckpt_status read_manifest_text(const char *path, struct manifest_text *ou
 
 /* A line of a manifest. */
 struct manifest_line {
-    ckpt_str digest, what, name;
-    uint64_t at;
+    ckpt_str digest, description, name;
+    uint64_t at; /* its offset */
 };
 
 /* take_field - moves the text before two blanks from *REST to *OUT, and removes the blanks. Returns false if
@@ -198,7 +198,8 @@ static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckp
             rest.len--;
         if (rest.len == 0 || rest.ptr[0] == '#')
             continue;
-        if (take_field(&rest, &out->digest) && is_digest(out->digest) && take_field(&rest, &out->what)) {
+        if (take_field(&rest, &out->digest) && is_digest(out->digest) &&
+            take_field(&rest, &out->description)) {
             out->name = rest;
             return true;
         }
@@ -216,15 +217,15 @@ static const char *display_path(const char *path) { return strcmp(path, "-") == 
  * that has neither lines nor the header. */
 static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error *err)
 {
-    struct manifest_line l;
+    struct manifest_line line;
     size_t pos = 0, lines = 0;
     ckpt_status st = CKPT_OK;
     *out = CKPT_SHA256;
-    while (next_line(text, &pos, &l, &st, err)) {
+    while (next_line(text, &pos, &line, &st, err)) {
         lines++;
-        if (l.digest.len == 1)
+        if (line.digest.len == 1)
             continue;
-        *out = l.digest.len == 64 ? CKPT_SHA256 : CKPT_XXH3;
+        *out = line.digest.len == 64 ? CKPT_SHA256 : CKPT_XXH3;
         break;
     }
     if (st == CKPT_OK && !lines && !str_starts(text, STR_LIT(MANIFEST_HEADER)))
@@ -268,30 +269,31 @@ static ckpt_str abbreviate_digest(ckpt_str digest)
 }
 
 /* compare_entry - compares the row of E with its line. */
-static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e, const struct manifest_line *l)
+static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e,
+                                 const struct manifest_line *line)
 {
     const ckpt_tensor *t = &m->f->table.rows[e->row].t;
     char text[384];
-    buf what, digest;
+    buf description, digest;
     ckpt_status st = CKPT_OK;
-    buf_init(&what, 1u << 20);
+    buf_init(&description, 1u << 20);
     buf_init(&digest, 1024);
-    put_description(&what, t);
+    put_description(&description, t);
     put_digest(&digest, m, e->row);
     e->is_compared = true;
-    if (!buf_ok(&what) || !buf_ok(&digest)) {
+    if (!buf_ok(&description) || !buf_ok(&digest)) {
         st = fail_memory(m->err);
-    } else if (!str_eq(buf_view(&what), l->what)) {
-        (void)snprintf(text, sizeof text, "it is %.*s, the manifest has %.*s", STR_ARG(buf_view(&what)),
-                       STR_ARG(l->what));
-        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, l->name, t->file_offset, text);
-    } else if (!str_eq(buf_view(&digest), l->digest)) {
-        ckpt_str is = abbreviate_digest(buf_view(&digest)), was = abbreviate_digest(l->digest);
+    } else if (!str_eq(buf_view(&description), line->description)) {
+        (void)snprintf(text, sizeof text, "it is %.*s, the manifest has %.*s",
+                       STR_ARG(buf_view(&description)), STR_ARG(line->description));
+        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t->file_offset, text);
+    } else if (!str_eq(buf_view(&digest), line->digest)) {
+        ckpt_str is = abbreviate_digest(buf_view(&digest)), was = abbreviate_digest(line->digest);
         (void)snprintf(text, sizeof text, "its digest is %.*s%s, the manifest has %.*s%s", STR_ARG(is),
                        is.len > 1 ? "…" : "", STR_ARG(was), was.len > 1 ? "…" : "");
-        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, l->name, t->file_offset, text);
+        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t->file_offset, text);
     }
-    buf_free(&what);
+    buf_free(&description);
     buf_free(&digest);
     return st;
 }
@@ -304,12 +306,12 @@ static uint32_t find_entry(const struct manifest *m, ckpt_str name)
     return i;
 }
 
-static ckpt_status check_line(struct manifest *m, const struct manifest_line *l)
+static ckpt_status check_line(struct manifest *m, const struct manifest_line *line)
 {
-    uint32_t i = find_entry(m, l->name);
+    uint32_t i = find_entry(m, line->name);
     if (i != MAP_NONE)
-        return compare_entry(m, &m->entries[i], l);
-    return report_mismatch(m, CHECK_MANIFEST_MISSING, l->name, CKPT_NO_OFFSET,
+        return compare_entry(m, &m->entries[i], line);
+    return report_mismatch(m, CHECK_MANIFEST_MISSING, line->name, CKPT_NO_OFFSET,
                            "the manifest has it, the file has no tensor of this name");
 }
 
@@ -333,11 +335,11 @@ static ckpt_status index_manifest(struct manifest *m)
 
 static ckpt_status check_lines(struct manifest *m, ckpt_str text)
 {
-    struct manifest_line l;
+    struct manifest_line line;
     size_t pos = 0;
     ckpt_status st = CKPT_OK;
-    while (st == CKPT_OK && next_line(text, &pos, &l, &st, m->err))
-        st = check_line(m, &l);
+    while (st == CKPT_OK && next_line(text, &pos, &line, &st, m->err))
+        st = check_line(m, &line);
     if (st == CKPT_EFORMAT)
         fail_file(m->err, display_path(m->c->opts->manifest));
     for (size_t i = 0; st == CKPT_OK && i < m->n; i++)

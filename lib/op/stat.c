@@ -366,10 +366,10 @@ static void copy_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
 ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const ckpt_work *how,
                       ckpt_stats *out, ckpt_error *err)
 {
-    ckpt_work w;
+    ckpt_work work;
     CKPT_TRY(nrows ? sized_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, file && (rows || !nrows));
-    CKPT_TRY(sized_take(how, &w, sizeof w, err));
+    CKPT_TRY(sized_take(how, &work, sizeof work, err));
     if (nrows >= UINT32_MAX)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%zu rows are asked for", nrows);
     struct parallel_item *items = calloc(nrows + 1, sizeof *items);
@@ -380,7 +380,7 @@ ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const
     bool room = items && first && own;
     if (own)
         copy_stats(own, nrows, out);
-    ckpt_status st = room ? stat_rows(file, rows, nrows, &w, items, first, own, err) : fail_memory(err);
+    ckpt_status st = room ? stat_rows(file, rows, nrows, &work, items, first, own, err) : fail_memory(err);
     if (st == CKPT_OK)
         copy_stats(own, nrows, out);
     free(own);

@@ -11,7 +11,7 @@
  */
 #include "op/weights.h"
 
-/* Best first. From the checkpoints of PyTorch's tutorials and examples,
+/* Names of the weights, best first. From the checkpoints of PyTorch's tutorials and examples,
  * Lightning, timm, torchvision, mmengine, fairseq, DeepSpeed, Megatron-LM,
  * Opacus, BasicSR, DINO. */
 static const char *const names[] = {
@@ -341,16 +341,15 @@ static uint32_t find_by_step(const map *by_node, const struct row *row)
 static uint32_t find_by_name(const map *by_name, const struct row *row, ckpt_str root)
 {
     ckpt_str name = row->t.name;
-    const ckpt_path_elem *e = row->t.npath ? &row->t.path[row->t.npath - 1] : NULL;
-    size_t last = e ? e->str.len : name.len;
-    if (!row->t.npath || (e && e->is_int))
+    const ckpt_path_elem *key = row->t.npath ? &row->t.path[row->t.npath - 1] : NULL;
+    if (!key || key->is_int)
         return NO_CONTAINER;
     if (root.len && (!str_starts(name, root) || name.len <= root.len + 1))
         return NO_CONTAINER;
     name = root.len ? str_skip(name, root.len + 1) : name; /* bounded: it is longer */
-    if (last > name.len)
+    if (key->str.len > name.len)
         return NO_CONTAINER;
-    size_t above = name.len - last; /* bounded: just compared */
+    size_t above = name.len - key->str.len; /* bounded: just compared */
     uint32_t at = map_get(by_name, str_of(name.ptr, above ? above - 1 : 0));
     return at == MAP_NONE ? NO_CONTAINER : at;
 }
@@ -367,11 +366,10 @@ ckpt_status weights_rows(const struct containers *w, const struct weights *weigh
              (name.ptr && index_entries(w, i, by_node) && map_put(by_name, name, i, NULL));
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
-        uint32_t whole = t->rows[i].t.part_of;
-        if (whole == CKPT_NO_TENSOR && ((*out)[i] = find_by_step(by_node, &t->rows[i])) == NO_CONTAINER)
+        uint32_t composite = t->rows[i].t.part_of;
+        (*out)[i] = composite == CKPT_NO_TENSOR ? find_by_step(by_node, &t->rows[i]) : (*out)[composite];
+        if (composite == CKPT_NO_TENSOR && (*out)[i] == NO_CONTAINER)
             (*out)[i] = find_by_name(by_name, &t->rows[i], root);
-        else if (whole != CKPT_NO_TENSOR)
-            (*out)[i] = (*out)[whole];
     }
     map_free(by_node);
     map_free(by_name);

@@ -1,4 +1,5 @@
-/* weights_only.h - predicts whether torch.load(weights_only=True) loads a file. */
+/* weights_only.h - predicts whether torch.load(weights_only=True) loads a file; which names a pickle may
+ * import: allow-listed by torch or by us, or known to run code. */
 #ifndef OP_WEIGHTS_ONLY_H
 #define OP_WEIGHTS_ONLY_H
 
@@ -11,5 +12,11 @@ ckpt_status weights_only_verdict(ckpt_file *f, arena *a, int *verdict, ckpt_str 
 bool weights_only_allows(ckpt_str module, ckpt_str name);
 /* weights_only_allowed_name - returns the I-th allowed name, or NULL. */
 const char *weights_only_allowed_name(size_t i);
+/* name_verdict - returns the verdict on importing MODULE.NAME, in the spelling of Python 3. A name with a dot
+ * is on no list, since Python resolves it attribute by attribute. */
+ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name);
+/* names_sha256 - computes the SHA-256 of the allow-listed names, torch's and then ours, one "MODULE.NAME" a
+ * line. Reports with the same sum were made with the same lists. */
+ckpt_status names_sha256(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
 #endif

@@ -19,7 +19,6 @@
 
 #include "base/map.h"
 #include "core/python2.h"
-#include "op/known_names.h"
 #include "op/weights_only.h"
 
 #define NAMES_MEMORY    ((uint64_t)16 << 20)

@@ -26,6 +26,7 @@ struct scan_extent {
     uint64_t offset, size; /* in the file; offset CKPT_NO_OFFSET: the member is compressed */
 };
 
+/* The state of the scan of one file; `x` in all of lib/scan. */
 struct scanner {
     struct scan *scan;
     arena *a;          /* names, archives */

@@ -339,27 +339,29 @@ static int compare_view_bytes(const void *a, const void *b)
 /* find_shared_bytes - fills in r->first, by which views of the same bytes are scanned once. */
 static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
 {
-    struct view_bytes *e = calloc(archive->audit.n + 1, sizeof *e); /* bounded: as many as there are views */
+    struct view_bytes *bytes = calloc(archive->audit.n + 1,
+                                      sizeof *bytes); /* bounded: as many as there are views */
     archive->first = arena_array(archive->x->a, archive->audit.n, sizeof *archive->first);
     archive->accounted = arena_array(archive->x->a, archive->audit.n, sizeof *archive->accounted);
     if (archive->x->scan->opts->sha256)
         archive->sums = arena_array(archive->x->a, archive->audit.n, CKPT_DIGEST_MAX);
-    if (!e || !archive->first || !archive->accounted || (archive->x->scan->opts->sha256 && !archive->sums)) {
-        free(e);
+    if (!bytes || !archive->first || !archive->accounted ||
+        (archive->x->scan->opts->sha256 && !archive->sums)) {
+        free(bytes);
         return fail_memory(err);
     }
     for (size_t i = 0; i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
-        e[i] = (struct view_bytes){{v->data, v->csize, v->usize, v->method, v->flags,
-                                    get_role(archive, v->name), scan_is_pickle_name(v->name)},
-                                   (uint32_t)i};
+        bytes[i] = (struct view_bytes){{v->data, v->csize, v->usize, v->method, v->flags,
+                                        get_role(archive, v->name), scan_is_pickle_name(v->name)},
+                                       (uint32_t)i};
     }
-    qsort(e, archive->audit.n, sizeof *e, compare_view_bytes);
+    qsort(bytes, archive->audit.n, sizeof *bytes, compare_view_bytes);
     for (size_t i = 0; i < archive->audit.n; i++) {
-        bool same = i && memcmp(e[i - 1].facts, e[i].facts, sizeof e[i].facts) == 0;
-        archive->first[e[i].index] = same ? archive->first[e[i - 1].index] : e[i].index;
+        bool same = i && memcmp(bytes[i - 1].facts, bytes[i].facts, sizeof bytes[i].facts) == 0;
+        archive->first[bytes[i].index] = same ? archive->first[bytes[i - 1].index] : bytes[i].index;
     }
-    free(e);
+    free(bytes);
     return CKPT_OK;
 }
 

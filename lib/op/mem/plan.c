@@ -163,16 +163,7 @@ static struct front *front_at(const struct search *s, uint32_t j, enum last_bloc
 
 static bool front_add(struct front *f, const struct point *p)
 {
-    if (f->n == f->cap) {
-        size_t cap = f->cap ? 2 * f->cap : 64; /* bounded: by PLAN_POINTS_MAX */
-        struct point *grown = realloc(f->at, cap * sizeof *grown);
-        if (!grown)
-            return false;
-        f->at = grown;
-        f->cap = cap;
-    }
-    f->at[f->n++] = *p;
-    return true;
+    return arena_push(NULL, &f->at, &f->n, &f->cap, p, sizeof *p);
 }
 
 static bool is_before(const struct point *a, const struct point *b)
