@@ -315,7 +315,8 @@ static struct parallel_item get_record_item(void *user, size_t i)
     return (struct parallel_item){.storage = &((struct record_job *)user)->results[i].bytes};
 }
 
-static ckpt_status read_record(struct record_job *all, size_t i, struct parallel_context *run, ckpt_error *err)
+static ckpt_status read_record(struct record_job *all, size_t i, struct parallel_context *run,
+                               ckpt_error *err)
 {
     source *src = all->records[i].src;
     uint32_t *crc = &all->results[i].crc;
@@ -383,8 +384,9 @@ static ckpt_status read_records(struct verify_job *job)
         st = fail_memory(job->err);
     job->total = job->before;
     for (size_t i = 0; st == CKPT_OK && i < all.n; i++) {
-        all.results[i].bytes = (struct storage){.s.nbytes = all.records[i].src->size, .src = all.records[i].src};
-        if (!checked_add(job->total, all.records[i].src->size, &job->total))
+        source *src = all.records[i].src;
+        all.results[i].bytes = (struct storage){.s.nbytes = src->size, .src = src};
+        if (!checked_add(job->total, src->size, &job->total))
             st = fail(job->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                       "the records have more than 2^64 bytes together");
     }
