@@ -29,7 +29,7 @@
 static const struct {
     const char *kind;
     ckpt_str bytes;
-    bool foreign; /* needs libarchive */
+    bool by_libarchive;
 } formats[] = {
     {"gzip", CONSTANT(GZIP), false}, {"zlib", CONSTANT(ZLIB), false}, {"bzip2", CONSTANT(BZIP2), true},
     {"xz", CONSTANT(XZ), true},      {"lzma", CONSTANT(LZMA), true},  {"zstd", CONSTANT(ZSTD), true},
@@ -38,7 +38,7 @@ static const struct {
 
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-static bool is_supported(size_t i) { return !formats[i].foreign || unpack_archive_ready(); }
+static bool is_supported(size_t i) { return !formats[i].by_libarchive || unpack_archive_ready(); }
 
 static void each_format_is_unpacked(void)
 {
@@ -160,6 +160,8 @@ static void put_u32(unsigned char *at, uint32_t n)
         at[i] = (unsigned char)(n >> 8 * i);
 }
 
+/* A 7-Zip file is a signature header of 32 bytes, the contents, here 19 bytes, and from byte 51 on the header
+ * of 98 bytes. update_checksums sets the CRC-32 of both headers. */
 static void update_checksums(unsigned char *s7)
 {
     put_u32(s7 + 28, crc32_update(0, s7 + 51, 98));
@@ -178,7 +180,7 @@ static void members_of_seven_zip_are_scanned(void)
     CU_ASSERT(s.result.members == 2 && s.result.accounted == SAMPLE_7Z_SIZE);
     FINDING(scan_buffer(s7, SAMPLE_7Z_SIZE + 4, 0), 1, "FMT002", 0,
             "7-Zip data: 4 bytes follow the compressed ones");
-    CU_ASSERT_EQUAL_FATAL(s7[51 + 41], 0x11); /* replaces the names by padding */
+    CU_ASSERT_EQUAL_FATAL(s7[51 + 41], 0x11); /* the type "names" becomes 0x19, padding */
     s7[51 + 41] = 0x19;
     update_checksums(s7);
     s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);

@@ -8,7 +8,7 @@
 #include "zipped.h"
 
 #define CALL_SIZE (sizeof CALL - 1)
-#define TAIL      65557u /* bytes of an end record with the longest comment */
+#define END_RECORD_MAX 65557u /* bytes of an end record with the longest comment: 22 + 65535 */
 
 static struct scanned scan(const buf *b) { return scan_buffer(b->data, b->len, 0); }
 
@@ -32,14 +32,15 @@ static void put_safetensors(buf *b, const char *header, ckpt_str data)
     put_padded(b, str_c(header), strlen(header), data);
 }
 
-#define ONE      "{\"w\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}"
-#define FOUR     TEXT("\1\2\3\4")
-#define SOUND(s) ((s).status == CKPT_OK && (s).findings == 0 && (s).result.accounted == (s).result.bytes)
+#define ONE_TENSOR  "{\"w\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}"
+#define FOUR_BYTES  TEXT("\1\2\3\4")
+#define IS_CLEAN(s) ((s).status == CKPT_OK && (s).findings == 0 && (s).result.accounted == (s).result.bytes)
 
 /* The header length 0x558 is BINUNICODE of 5 bytes as opcodes, which end at the quotation mark of a name.
  * In the name, each "C" is SHORT_BINBYTES, and the last of them ends in the data. */
 static void a_pickle_that_begins_with_the_header_length_is_found(void)
 {
+    /* N: the header length. HOP: bytes that the last "C" skips. LAST: offset after that "C" in the header */
     enum { N = 0x558, HOP = 127, LAST = N - 60 };
     static const char rest[] = "\":{\"dtype\":\"U8\",\"shape\":[119],\"data_offsets\":[0,119]}}";
     buf header, b;
@@ -67,7 +68,7 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
     CU_ASSERT(is_format(&s, "safetensors"));
     b.data[8 + N + into] = 'b'; /* no longer an import */
     s = scan(&b);
-    CU_ASSERT(SOUND(s));
+    CU_ASSERT(IS_CLEAN(s));
     buf_free(&b);
     buf_free(&header);
 }
@@ -78,9 +79,9 @@ static void valid_headers_are_no_pickle(void)
     for (size_t n = 0; n < 1024; n++) {
         buf b;
         buf_init(&b, 1 << 16);
-        put_padded(&b, TEXT(ONE), sizeof ONE - 1 + n, FOUR);
+        put_padded(&b, TEXT(ONE_TENSOR), sizeof ONE_TENSOR - 1 + n, FOUR_BYTES);
         struct scanned s = scan(&b);
-        CU_ASSERT(SOUND(s) && s.result.pickles == 0);
+        CU_ASSERT(IS_CLEAN(s) && s.result.pickles == 0);
         buf_free(&b);
     }
 }
@@ -94,10 +95,10 @@ static void a_header_may_begin_with_white_space(void)
         buf_init(&b, 1 << 16);
         for (size_t k = 0; k < far[i]; k++)
             buf_byte(&header, (unsigned char)" \n\t\r"[k % 4]);
-        buf_text(&header, ONE);
-        put_padded(&b, buf_view(&header), header.len, FOUR);
+        buf_text(&header, ONE_TENSOR);
+        put_padded(&b, buf_view(&header), header.len, FOUR_BYTES);
         struct scanned s = scan(&b);
-        CU_ASSERT(SOUND(s));
+        CU_ASSERT(IS_CLEAN(s));
         CU_ASSERT(is_format(&s, "safetensors"));
         buf_free(&b);
         buf_free(&header);
@@ -116,24 +117,27 @@ static void put_archive(buf *b, size_t before, size_t n)
         buf_byte(b, 'c');
 }
 
-static void check_archive_found(buf *b, const char *format, size_t before, size_t comment, int line)
+/* check_appended_archive - appends an archive as put_archive does, checks that scanning B as FORMAT reports
+ * it and its pickle, and empties B. */
+static void check_appended_archive(buf *b, const char *format, size_t before, size_t comment, int line)
 {
     put_archive(b, before, comment);
     struct scanned s = scan(b);
-    bool two = false, runs = false;
+    bool archive = false, pickle = false;
     for (size_t i = 0; i < s.findings && i < SCANNED_MAX; i++) {
-        two = two || (strcmp(s.all[i].id, "FMT004") == 0 && strstr(s.all[i].text, "also a zip archive"));
-        runs = runs || (strcmp(s.all[i].id, "PKL002") == 0 && strstr(s.all[i].where, "evil.pkl"));
+        archive = archive ||
+                  (strcmp(s.all[i].id, "FMT004") == 0 && strstr(s.all[i].text, "also a zip archive"));
+        pickle = pickle || (strcmp(s.all[i].id, "PKL002") == 0 && strstr(s.all[i].where, "evil.pkl"));
     }
-    bool right = s.status == CKPT_OK && two && runs && is_format(&s, format);
+    bool right = s.status == CKPT_OK && archive && pickle && is_format(&s, format);
     if (!right)
         printf("\n    line %d: %s: %zu findings, the first %s %s: %s", line,
                s.result.format ? s.result.format : "?", s.findings, s.first.id, s.first.where, s.first.text);
     CU_ASSERT(right);
     buf_free(b);
 }
-#define CHECK_ARCHIVE_FOUND(b, format, before, comment)                                                      \
-    check_archive_found(b, format, before, comment, __LINE__)
+#define CHECK_APPENDED_ARCHIVE(b, format, before, comment)                                                   \
+    check_appended_archive(b, format, before, comment, __LINE__)
 
 #define NPY "\x93NUMPY\x01\0\x76\0{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }"
 
@@ -142,24 +146,25 @@ static void an_archive_at_the_end_is_found(void)
 {
     static const size_t comments[] = {1, 2, 1000, 65535};
     for (size_t i = 0; i < 2 * sizeof comments / sizeof *comments; i++) {
-        size_t n = comments[i / 2], inside = i % 2;
+        size_t n = comments[i / 2];
+        bool from_start = i % 2; /* its offsets count from the first byte of the file, not of the archive */
         buf b;
         buf_init(&b, 1 << 18);
-        put_safetensors(&b, ONE, FOUR);
-        CHECK_ARCHIVE_FOUND(&b, "safetensors", inside ? 0 : b.len, n);
+        put_safetensors(&b, ONE_TENSOR, FOUR_BYTES);
+        CHECK_APPENDED_ARCHIVE(&b, "safetensors", from_start ? 0 : b.len, n);
         buf_put(&b, NPY, sizeof NPY - 1);
         for (size_t k = b.len; k < 127; k++)
             buf_byte(&b, ' ');
         buf_text(&b, "\n\1\2\3\4");
-        CHECK_ARCHIVE_FOUND(&b, "npy", inside ? 0 : b.len, n);
+        CHECK_APPENDED_ARCHIVE(&b, "npy", from_start ? 0 : b.len, n);
         buf_text(&b, "\x80\x02N.");
-        CHECK_ARCHIVE_FOUND(&b, "pickle", inside ? 0 : b.len, n);
+        CHECK_APPENDED_ARCHIVE(&b, "pickle", from_start ? 0 : b.len, n);
         buf_text(&b, "GGUF\3");
         buf_put(&b, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 19);
-        CHECK_ARCHIVE_FOUND(&b, "gguf", inside ? 0 : b.len, n);
+        CHECK_APPENDED_ARCHIVE(&b, "gguf", from_start ? 0 : b.len, n);
         tar_member(&b, "a", '0', TEXT("text\n"));
         tar_end(&b);
-        CHECK_ARCHIVE_FOUND(&b, "tar", inside ? 0 : b.len, n);
+        CHECK_APPENDED_ARCHIVE(&b, "tar", from_start ? 0 : b.len, n);
     }
 }
 
@@ -189,24 +194,24 @@ static void an_archive_in_a_tensor_is_found(void)
  * finds it. */
 static void bytes_that_no_reader_opens_are_no_archive(void)
 {
-    char *data = calloc(1, 2 * TAIL);
+    char *data = calloc(1, 2 * END_RECORD_MAX);
     CU_ASSERT_PTR_NOT_NULL_FATAL(data);
-    memcpy(data + 2 * TAIL - 100, "PK\5\6\0\0\0\0\1\0\1\0\x40\0\0\0\x10\0\0\0\0\0", 22);
+    memcpy(data + 2 * END_RECORD_MAX - 100, "PK\5\6\0\0\0\0\1\0\1\0\x40\0\0\0\x10\0\0\0\0\0", 22);
     buf b;
     buf_init(&b, 1 << 20);
-    put_tensor(&b, str_of(data, 2 * TAIL));
+    put_tensor(&b, str_of(data, 2 * END_RECORD_MAX));
     struct scanned s = scan(&b);
-    CU_ASSERT(SOUND(s));
+    CU_ASSERT(IS_CLEAN(s));
     buf_free(&b);
     struct member m = {"evil.pkl", CONSTANT(CALL), 0, 0, 0, 0, false};
     buf zip;
     buf_init(&zip, 1 << 16);
     zip_put(&zip, &m, 1, 0);
     memcpy(data, zip.data, zip.len);
-    memset(data + 2 * TAIL - 100, 0, 100);
-    put_tensor(&b, str_of(data, 2 * TAIL));
+    memset(data + 2 * END_RECORD_MAX - 100, 0, 100);
+    put_tensor(&b, str_of(data, 2 * END_RECORD_MAX));
     s = scan(&b);
-    CU_ASSERT(SOUND(s));
+    CU_ASSERT(IS_CLEAN(s));
     buf_free(&zip);
     buf_free(&b);
     free(data);
@@ -215,7 +220,8 @@ static void bytes_that_no_reader_opens_are_no_archive(void)
 /* Python searches one byte beyond the longest comment, miniz up to 4 KiB beyond it. */
 static void an_archive_is_found_as_far_as_readers_search(void)
 {
-    static const size_t distances[] = {TAIL - 1, TAIL, TAIL + 1, TAIL + 77, TAIL + 4092};
+    static const size_t distances[] = {END_RECORD_MAX - 1, END_RECORD_MAX, END_RECORD_MAX + 1,
+                                       END_RECORD_MAX + 77, END_RECORD_MAX + 4092};
     struct member m = {"evil.pkl", CONSTANT(CALL), 0, 0, 0, 0, false};
     for (size_t i = 0; i < sizeof distances / sizeof *distances; i++) {
         buf b, data;
@@ -297,7 +303,7 @@ static void a_zlib_stream_that_looks_like_text_is_scanned(void)
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&b);
     s = scan_buffer_as(TEXT("x^2 + y^2 = z^2\n"), NULL, NULL, 0);
-    CU_ASSERT(SOUND(s));
+    CU_ASSERT(IS_CLEAN(s));
     CU_ASSERT(is_format(&s, "text"));
 }
 

@@ -116,7 +116,7 @@ static void check_malformed(int at, ckpt_str bytes, uint64_t offset, size_t find
 static void malformed_members_of_torch_are_reported(void)
 {
     /* offsets after the count, after the storage, and after the tensor */
-    enum { N = sizeof(COUNT) - 1, S = N + sizeof(STORAGE) - 1, T = N + sizeof(TENSOR) - 1 };
+    enum { N = sizeof COUNT - 1, S = N + sizeof STORAGE - 1, T = N + sizeof TENSOR - 1 };
     MALFORMED(0, "\x80\x02U\x01x.", 6, 2);            /* a text instead of the count */
     MALFORMED(0, "\x80\x02J\xff\xff\xff\xff.", 8, 2); /* a negative count */
     MALFORMED(0, "\x80\x02K\x01", 4, 3);              /* a truncated pickle */
