@@ -11,7 +11,8 @@
  * tensor of that name. */
 static bool has_no_wildcard(const char *glob) { return strpbrk(glob, "*?[\\") == NULL; }
 
-/* why_not_castable - returns the reason why T cannot become DTYPE, or NULL if it can. */
+/* why_not_castable - returns the reason why T cannot become DTYPE, which goes on after "it" in a message;
+ * NULL: it can. */
 static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
 {
     struct conversion c;
@@ -72,27 +73,27 @@ struct skipped {
     size_t n, counters, scales, vectors;
 };
 
-static void notice_skipped(ckpt_plan *p, const struct skipped *l)
+static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
 {
     char more[48] = "";
-    if (l->counters)
-        plan_notice(p, "%zu step counter%s not cast: --cast takes one by its full name", l->counters,
-                    l->counters == 1 ? " was" : "s were");
-    if (l->scales)
-        plan_notice(p, "%zu tensor%s of scales (float8_e8m0fnu) stay%s", l->scales, l->scales == 1 ? "" : "s",
-                    l->scales == 1 ? "s" : "");
-    if (l->vectors)
+    if (skipped->counters)
+        plan_notice(p, "%zu step counter%s not cast: --cast takes one by its full name", skipped->counters,
+                    skipped->counters == 1 ? " was" : "s were");
+    if (skipped->scales)
+        plan_notice(p, "%zu tensor%s of scales (float8_e8m0fnu) stay%s", skipped->scales,
+                    skipped->scales == 1 ? "" : "s", skipped->scales == 1 ? "s" : "");
+    if (skipped->vectors)
         plan_notice(p,
                     "%zu tensor%s of one dimension stay%s, as ggml has %s: --cast takes one by its full name",
-                    l->vectors, l->vectors == 1 ? "" : "s", l->vectors == 1 ? "s" : "",
-                    l->vectors == 1 ? "it" : "them");
-    if (!l->n)
+                    skipped->vectors, skipped->vectors == 1 ? "" : "s", skipped->vectors == 1 ? "s" : "",
+                    skipped->vectors == 1 ? "it" : "them");
+    if (!skipped->n)
         return;
-    const ckpt_tensor *t = &p->file->table.rows[l->first->row].t;
-    if (l->n > 1)
-        (void)snprintf(more, sizeof more, ", and so do %zu others", l->n - 1);
-    plan_notice(p, "\"%.*s\" (%s) stays %s: it %s%s", STR_ARG(l->first->name),
-                ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), l->why, more);
+    const ckpt_tensor *t = &p->file->table.rows[skipped->first->row].t;
+    if (skipped->n > 1)
+        (void)snprintf(more, sizeof more, ", and so do %zu others", skipped->n - 1);
+    plan_notice(p, "\"%.*s\" (%s) stays %s: it %s%s", STR_ARG(skipped->first->name),
+                ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), skipped->why, more);
 }
 
 /* cast_or_skip - casts the entry E or, if E is cast only by its full name or not at all, counts it in
@@ -193,17 +194,17 @@ struct first_components {
     bool has_more;
 };
 
-static void add_first_component(struct first_components *x, ckpt_str name)
+static void add_first_component(struct first_components *components, ckpt_str name)
 {
     size_t dot = str_find(name, STR_LIT("."), 0);
     ckpt_str top = dot == SIZE_MAX ? name : str_of(name.ptr, dot);
-    for (size_t i = 0; i < x->n; i++)
-        if (str_eq(x->name[i], top))
+    for (size_t i = 0; i < components->n; i++)
+        if (str_eq(components->name[i], top))
             return;
-    if (x->n < sizeof x->name / sizeof *x->name)
-        x->name[x->n++] = top;
+    if (components->n < sizeof components->name / sizeof *components->name)
+        components->name[components->n++] = top;
     else
-        x->has_more = true;
+        components->has_more = true;
 }
 
 void cast_notice_skipped(ckpt_plan *p)
@@ -237,7 +238,7 @@ void cast_notice_skipped(ckpt_plan *p)
 
 ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckpt_error *err)
 {
-    bool any = !glob;
+    bool any = !glob; /* a cast of the weights need not find any */
     CKPT_REQUIRE(err, p);
     CKPT_TRY(check_target(dtype, err));
     CKPT_TRY(plan_update_entries(p, err));

@@ -11,14 +11,14 @@
 struct container {
     const ckpt_value *node; /* after file_replacement() */
     uint32_t parent;        /* NO_CONTAINER: it is the root */
-    ckpt_path_elem elem; /* the step from the parent to here */
+    ckpt_path_elem elem;    /* of the path: the last one, which leads from the parent to here */
     uint32_t first, nchildren; /* its children in the list */
-    uint32_t entries; /* of a mapping */
-    uint32_t tensors; /* entries that are tensors under a text key */
-    uint32_t dotted;  /* those of them under a key with a dot, as parameters of modules have */
-    uint32_t arrays;  /* those of them with at least one dimension */
-    uint32_t direct;  /* entries or items that are tensors, under any key */
-    uint64_t below;   /* tensors in it and below, except inside optimizers and extra states */
+    uint32_t entries;          /* of a mapping */
+    uint32_t tensors;          /* entries that are tensors under a text key */
+    uint32_t dotted;           /* those of them under a key with a dot, as parameters of modules have */
+    uint32_t arrays;           /* those of them with at least one dimension */
+    uint32_t direct;           /* entries or items that are tensors, under any key */
+    uint64_t below;            /* tensors in it and below, except inside optimizers and extra states */
     bool mapping;
     bool metadata;   /* has _metadata, as torch.nn.Module.state_dict makes it */
     bool state_dict; /* text keys, at least half of them tensors; or has _metadata */
@@ -44,8 +44,8 @@ struct edit_target {
 /* One entry of a mapping. */
 struct entry {
     const ckpt_value *key, *val;
-    struct edit_target name;  /* to rename the key */
-    struct edit_target whole; /* to leave the entry out */
+    struct edit_target key_edit;   /* to rename the key */
+    struct edit_target entry_edit; /* to leave the entry out */
 };
 
 /* containers_find - lists the containers at and below ROOT in *W. Texts of keys that are neither text nor

@@ -58,7 +58,7 @@ static bool select_leaf(const ckpt_leaf *leaf, const ckpt_diff_options *o, const
                         ckpt_str *name)
 {
     *name = leaf->name;
-    return !root->alone && shorten_name(o, root, name, leaf->path, leaf->npath);
+    return !root->only_own_tensors && shorten_name(o, root, name, leaf->path, leaf->npath);
 }
 
 ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,

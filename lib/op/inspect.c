@@ -124,36 +124,37 @@ static ckpt_str first_component(ckpt_str key)
 
 /* vote_for_component - votes for the first component of KEY; the winner is the only one that more than half
  * of the keys can have (Boyer and Moore 1981). */
-static void vote_for_component(struct first_component_votes *l, ckpt_str key)
+static void vote_for_component(struct first_component_votes *counts, ckpt_str key)
 {
     ckpt_str first = first_component(key);
     const ckpt_path_elem name = {.str = str_of(first.ptr, first.len ? first.len - 1 : 0)};
-    if (!l->copy.len && is_averaged_name(&name))
-        l->copy = first;
-    if (!l->votes)
-        l->most = first;
-    l->votes = !l->votes || str_eq(l->most, first) ? l->votes + 1 : l->votes - 1;
+    if (!counts->copy.len && is_averaged_name(&name))
+        counts->copy = first;
+    if (!counts->votes)
+        counts->most = first;
+    counts->votes = !counts->votes || str_eq(counts->most, first) ? counts->votes + 1 : counts->votes - 1;
 }
 
-static void count_component(struct first_component_votes *l, ckpt_str key)
+static void count_component(struct first_component_votes *counts, ckpt_str key)
 {
     ckpt_str first = first_component(key);
-    bool has_most = first.len && str_eq(l->most, first);
-    l->with_copy += first.len && str_eq(l->copy, first);
-    l->with_most += has_most;
-    l->deep += has_most && first_component(str_skip(key, first.len)).len;
+    bool has_most = first.len && str_eq(counts->most, first);
+    counts->with_copy += first.len && str_eq(counts->copy, first);
+    counts->with_most += has_most;
+    counts->deep += has_most && first_component(str_skip(key, first.len)).len;
 }
 
 /* set_prefix - sets the prefix of ONE if most keys begin with the name of a nested network or of an averaged
  * copy, and not with that of a layer. */
-static void set_prefix(ckpt_weights *one, const struct first_component_votes *l)
+static void set_prefix(ckpt_weights *one, const struct first_component_votes *counts)
 {
-    if (l->with_most > 1 && l->with_most >= one->tensors - one->tensors / 4 && l->deep > l->with_most / 2) {
-        one->prefix = l->most;
-        one->prefixed = l->with_most;
-    } else if (l->with_copy > 1 && l->with_copy >= one->tensors / 4) {
-        one->prefix = l->copy;
-        one->prefixed = l->with_copy;
+    if (counts->with_most > 1 && counts->with_most >= one->tensors - one->tensors / 4 &&
+        counts->deep > counts->with_most / 2) {
+        one->prefix = counts->most;
+        one->prefixed = counts->with_most;
+    } else if (counts->with_copy > 1 && counts->with_copy >= one->tensors / 4) {
+        one->prefix = counts->copy;
+        one->prefixed = counts->with_copy;
     }
     if (find_wrapper(one->prefix)) { /* reported as a wrapper */
         one->prefix = str_of(NULL, 0);

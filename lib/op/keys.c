@@ -40,7 +40,7 @@ static bool container_entry(const ckpt_value *container, uint32_t i, struct entr
         return mapping_entry(container, i, e);
     if (i < n)
         *e = (struct entry){
-            .key = container->u.seq.items[i], .name = {container, i, n}, .whole = {container, i, n}};
+            .key = container->u.seq.items[i], .key_edit = {container, i, n}, .entry_edit = {container, i, n}};
     return i < n;
 }
 
@@ -54,13 +54,13 @@ bool is_edited_out(const ckpt_plan *p, const struct edit_target *at)
  * or is left out. */
 static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot *slot)
 {
-    const struct edit *e = plan_find_edit(p, entry->name.node);
+    const struct edit *e = plan_find_edit(p, entry->key_edit.node);
     *slot = (struct slot){0};
-    if (!value_text(entry->key, &slot->old_name) || is_edited_out(p, &entry->name) ||
-        is_edited_out(p, &entry->whole))
+    if (!value_text(entry->key, &slot->old_name) || is_edited_out(p, &entry->key_edit) ||
+        is_edited_out(p, &entry->entry_edit))
         return false;
-    if (e && entry->name.index < e->n && e->names[entry->name.index].ptr)
-        slot->old_name = e->names[entry->name.index];
+    if (e && entry->key_edit.index < e->n && e->names[entry->key_edit.index].ptr)
+        slot->old_name = e->names[entry->key_edit.index];
     slot->new_name = slot->old_name;
     return true;
 }
@@ -405,7 +405,7 @@ static ckpt_status apply_rename(struct renaming *job, const struct group *g, con
     if ((!is_renamed(slot) && !slot->dropped) ||
         !container_entry(job->domains[slot->domain], slot->index, &entry))
         return CKPT_OK;
-    const struct edit_target *at = slot->dropped ? &entry.whole : &entry.name;
+    const struct edit_target *at = slot->dropped ? &entry.entry_edit : &entry.key_edit;
     struct edit *e = plan_get_edit(p, at->node, at->count);
     if (!e)
         return fail_memory(err);

@@ -68,15 +68,15 @@ static ckpt_status find_new_path(const struct moves *m, arena *a, ckpt_str path,
     for (int level = 0; level < MAX_LEVELS; level++) {
         uint32_t i = map_get(m->index, module);
         if (i != MAP_NONE) {
-            const struct move *v = &m->list[i];
-            if (v->ambiguous || str_eq(v->from, v->to))
+            const struct move *move = &m->list[i];
+            if (move->ambiguous || str_eq(move->from, move->to))
                 return CKPT_OK;
-            ckpt_str rest = str_skip(path, v->from.len);
-            if (!v->to.len && rest.len && rest.ptr[0] == '.')
+            ckpt_str rest = str_skip(path, move->from.len);
+            if (!move->to.len && rest.len && rest.ptr[0] == '.')
                 rest = str_skip(rest, 1);
-            else if (!v->from.len && rest.len)
+            else if (!move->from.len && rest.len)
                 rest = concat_texts(a, STR_LIT("."), rest);
-            *out = rest.ptr ? concat_texts(a, v->to, rest) : str_of(NULL, 0);
+            *out = rest.ptr ? concat_texts(a, move->to, rest) : str_of(NULL, 0);
             return out->ptr ? CKPT_OK : fail_memory(err);
         }
         if (!module.len)

@@ -34,7 +34,7 @@ bool glob_selects(const char *glob, ckpt_str name)
 
 bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
 {
-    if (r->alone && npath > r->depth + 1) /* bounded: depth is less than the length of a path */
+    if (r->only_own_tensors && npath > r->depth + 1) /* bounded: depth is less than the length of a path */
         return false;
     return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
 }
@@ -55,8 +55,8 @@ static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint
     return depth;
 }
 
-/* consider_split - splits the root WANTED as PATH, the path of NAME, does if NAME is below it. Returns true
- * if that is better than *OUT, and sets *OUT to it. */
+/* consider_split - if NAME is below WANTED, splits WANTED into containers as PATH, the path of NAME, does.
+ * Returns true if that is a better split than *OUT, and sets *OUT to it. */
 static bool consider_split(struct root *out, ckpt_str wanted, ckpt_str name, const ckpt_path_elem *path,
                            uint32_t npath)
 {
@@ -80,15 +80,15 @@ static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
             out->node = r->steps ? r->steps[out->depth].node : NULL;
     }
     for (size_t i = 0; i < f->nleaves; i++) {
-        const ckpt_leaf *l = &f->leaves[i];
-        if (consider_split(out, wanted, l->name, l->path, l->npath))
-            out->node = l->containers ? l->containers[out->depth] : NULL;
+        const ckpt_leaf *leaf = &f->leaves[i];
+        if (consider_split(out, wanted, leaf->name, leaf->path, leaf->npath))
+            out->node = leaf->containers ? leaf->containers[out->depth] : NULL;
     }
 }
 
-/* find_weights_root - sets *WANTED to the name of the weights, empty for the top level; *ALONE as in struct
- * root. */
-static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *alone, ckpt_error *err)
+/* find_weights_root - sets *WANTED to the name of the weights, empty for the top level; *ONLY_OWN_TENSORS
+ * as in struct root. */
+static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *only_own_tensors, ckpt_error *err)
 {
     struct containers w;
     struct weights found;
@@ -96,7 +96,7 @@ static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *alone
     if (st == CKPT_OK)
         st = weights_find(&w, &found, err);
     if (st == CKPT_OK && found.container != NO_CONTAINER) {
-        *alone = found.alone;
+        *only_own_tensors = found.only_own_tensors;
         *wanted = container_name(&w, found.container);
         st = wanted->ptr ? CKPT_OK : fail_memory(err);
     }
@@ -107,15 +107,15 @@ static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *alone
 ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err)
 {
     ckpt_str wanted = str_c(root ? root : "");
-    bool alone = false;
+    bool only_own_tensors = false;
     *out = (struct root){.name = str_c("")};
     if (root && strcmp(root, "auto") == 0) {
         wanted = str_c("");
-        CKPT_TRY(find_weights_root(f, &wanted, &alone, err));
+        CKPT_TRY(find_weights_root(f, &wanted, &only_own_tensors, err));
     }
     if (wanted.len)
         split_root(f, wanted, out);
-    out->alone = alone;
+    out->only_own_tensors = only_own_tensors;
     return CKPT_OK;
 }
 
@@ -149,78 +149,78 @@ static bool remove_path_prefix(arena *a, const ckpt_path_elem **path, uint32_t *
 
 /* shorten_to_root - makes *NAME and *PATH relative to the root. Sets *TAKEN to whether they are below it and
  * selected. False: out of memory. */
-static bool shorten_to_root(const struct narrowing *x, ckpt_str *name, const ckpt_path_elem **path,
+static bool shorten_to_root(const struct narrowing *job, ckpt_str *name, const ckpt_path_elem **path,
                             uint32_t *n, bool *taken)
 {
-    size_t cut = x->root.name.len;
-    *taken = root_contains(&x->root, *name, *path, *n);
+    size_t cut = job->root.name.len;
+    *taken = root_contains(&job->root, *name, *path, *n);
     if (!*taken)
         return true;
     if (cut) {
         *name = str_skip(*name, cut + 1); /* bounded: root_contains */
-        if (!remove_path_prefix(x->f->a, path, n, cut + 1))
+        if (!remove_path_prefix(job->f->a, path, n, cut + 1))
             return false;
     }
-    *taken = is_wanted(&x->names, *name);
+    *taken = is_wanted(&job->names, *name);
     return true;
 }
 
-/* renumber_node - sets the row of NODE, which was I, to TO, a row or CKPT_NO_TENSOR. */
-static void renumber_node(const ckpt_value *node, size_t i, uint32_t to)
+/* renumber_node - sets the row of NODE, which was OLD_ROW, to NEW_ROW or CKPT_NO_TENSOR. */
+static void renumber_node(const ckpt_value *node, size_t old_row, uint32_t new_row)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)node;
-    if (v && (v->row == i || v->row == CKPT_NO_TENSOR))
-        v->row = to;
+    if (v && (v->row == old_row || v->row == CKPT_NO_TENSOR))
+        v->row = new_row;
 }
 
-static bool narrow_rows(const struct narrowing *x)
+static bool narrow_rows(const struct narrowing *job)
 {
-    struct table *t = &x->f->table;
+    struct table *t = &job->f->table;
     uint32_t nties = 0;
-    uint32_t *new_row = arena_array(x->f->a, t->nrows, sizeof *new_row); /* by old row */
+    uint32_t *new_row = arena_array(job->f->a, t->nrows, sizeof *new_row); /* by old row */
     size_t kept = 0;
     if (!new_row)
         return false;
     for (size_t i = 0; i < t->nrows; i++) {
         struct row r = t->rows[i];
         bool taken;
-        uint32_t whole = r.t.part_of, npath = r.t.npath, first = r.t.alias_of;
-        if (!shorten_to_root(x, &r.t.name, &r.t.path, &npath, &taken))
+        uint32_t composite = r.t.part_of, npath = r.t.npath, alias_of = r.t.alias_of;
+        if (!shorten_to_root(job, &r.t.name, &r.t.path, &npath, &taken))
             return false;
         new_row[i] = CKPT_NO_TENSOR;
-        taken |= whole != CKPT_NO_TENSOR && new_row[whole] != CKPT_NO_TENSOR;
+        taken |= composite != CKPT_NO_TENSOR && new_row[composite] != CKPT_NO_TENSOR;
         renumber_node(r.t.value, i, taken ? (uint32_t)kept : CKPT_NO_TENSOR);
         if (!taken)
             continue;
-        nties += file_records_tie(x->f, (uint32_t)i); /* these rows are the last, and remain so */
+        nties += file_records_tie(job->f, (uint32_t)i); /* these rows are the last, and remain so */
         r.t.npath = npath;
         r.steps = NULL;
-        r.t.part_of = whole == CKPT_NO_TENSOR ? whole : new_row[whole];
-        r.t.alias_of = first == CKPT_NO_TENSOR ? first : new_row[first];
-        if (first != CKPT_NO_TENSOR && new_row[first] == CKPT_NO_TENSOR)
-            new_row[first] = (uint32_t)kept; /* the first remaining alias */
+        r.t.part_of = composite == CKPT_NO_TENSOR ? composite : new_row[composite];
+        r.t.alias_of = alias_of == CKPT_NO_TENSOR ? alias_of : new_row[alias_of];
+        if (alias_of != CKPT_NO_TENSOR && new_row[alias_of] == CKPT_NO_TENSOR)
+            new_row[alias_of] = (uint32_t)kept; /* the first remaining alias */
         new_row[i] = (uint32_t)kept;
         t->rows[kept++] = r;
     }
     t->nrows = kept;
-    x->f->nties = nties;
+    job->f->nties = nties;
     return true;
 }
 
-static bool narrow_leaves(const struct narrowing *x)
+static bool narrow_leaves(const struct narrowing *job)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < x->f->nleaves; i++) {
-        ckpt_leaf leaf = x->f->leaves[i];
+    for (size_t i = 0; i < job->f->nleaves; i++) {
+        ckpt_leaf leaf = job->f->leaves[i];
         bool taken;
-        if (!shorten_to_root(x, &leaf.name, &leaf.path, &leaf.npath, &taken))
+        if (!shorten_to_root(job, &leaf.name, &leaf.path, &leaf.npath, &taken))
             return false;
         if (leaf.containers) /* bounded: shorten_to_root() only removes elements */
-            leaf.containers += x->f->leaves[i].npath - leaf.npath;
-        if (taken && !x->root.alone)
-            x->f->leaves[kept++] = leaf;
+            leaf.containers += job->f->leaves[i].npath - leaf.npath;
+        if (taken && !job->root.only_own_tensors)
+            job->f->leaves[kept++] = leaf;
     }
-    x->f->nleaves = kept;
+    job->f->nleaves = kept;
     return true;
 }
 
@@ -228,18 +228,18 @@ ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *cons
                              ckpt_error *err)
 {
     CKPT_REQUIRE(err, file && (globs || !nglobs));
-    struct narrowing x = {.f = file, .names = {globs, nglobs, file->ignore_case}};
-    CKPT_TRY(root_find(file, root, &x.root, err));
+    struct narrowing job = {.f = file, .names = {globs, nglobs, file->ignore_case}};
+    CKPT_TRY(root_find(file, root, &job.root, err));
     bool automatic = root && strcmp(root, "auto") == 0;
-    if (root && *root && !automatic && !x.root.name.len) {
+    if (root && *root && !automatic && !job.root.name.len) {
         ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                               "nothing is below \"%s\"\n`ckpt info` shows what there is", root);
         return fail_name_file(st, file->path, err);
     }
-    if (automatic && x.root.name.len)
-        notices_add(&file->notices, "weights taken from \"%.*s\"", STR_ARG(x.root.name));
+    if (automatic && job.root.name.len)
+        notices_add(&file->notices, "weights taken from \"%.*s\"", STR_ARG(job.root.name));
     map_free(file->names);
     file->names = NULL;
     file->narrowed = true;
-    return narrow_rows(&x) && narrow_leaves(&x) ? CKPT_OK : fail_memory(err);
+    return narrow_rows(&job) && narrow_leaves(&job) ? CKPT_OK : fail_memory(err);
 }

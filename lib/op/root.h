@@ -12,7 +12,7 @@ struct root {
     const ckpt_path_elem *path; /* the containers */
     uint32_t depth;             /* number of them */
     const ckpt_value *node;     /* the last container; NULL: not known */
-    bool alone;                 /* only the tensors of the last container: see struct weights */
+    bool only_own_tensors;      /* only the tensors of the last container: see struct weights */
 };
 
 /* root_find - sets *OUT to the root that ROOT names (NULL: all of F; "auto": the weights). Its name is empty

@@ -30,9 +30,9 @@ static ckpt_status set_root_container(ckpt_plan *p, const struct containers *w, 
     return path ? set_root(p, w, at, path, depth, err) : fail_memory(err);
 }
 
-/* drop_companions - leaves out all but the tensors of container AT, a state dict with an optimizer among its
- * entries. */
-static ckpt_status drop_companions(ckpt_plan *p, const struct containers *w, uint32_t at, ckpt_error *err)
+/* drop_other_entries - leaves out the entries of container AT that are not tensors: it is a state dict with
+ * an optimizer among its entries. */
+static ckpt_status drop_other_entries(ckpt_plan *p, const struct containers *w, uint32_t at, ckpt_error *err)
 {
     struct entry e;
     uint32_t n = 0;
@@ -40,10 +40,10 @@ static ckpt_status drop_companions(ckpt_plan *p, const struct containers *w, uin
     for (uint32_t i = 0; i < mapping_count(mapping); i++) {
         if (!mapping_entry(mapping, i, &e) || is_tensor_node(w, e.val))
             continue;
-        struct edit *edit = plan_get_edit(p, e.whole.node, e.whole.count);
+        struct edit *edit = plan_get_edit(p, e.entry_edit.node, e.entry_edit.count);
         if (!edit)
             return fail_memory(err);
-        edit->dropped[e.whole.index] = true;
+        edit->dropped[e.entry_edit.index] = true;
         n++;
     }
     plan_notice(p, "the optimizer%s next to the weights %s left out", n > 1 ? " and other values" : "",
@@ -62,8 +62,8 @@ static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *w, ckpt_
         return CKPT_OK;
     }
     CKPT_TRY(set_root_container(p, w, found.container, err));
-    if (found.alone)
-        CKPT_TRY(drop_companions(p, w, found.container, err));
+    if (found.only_own_tensors)
+        CKPT_TRY(drop_other_entries(p, w, found.container, err));
     if (p->root_name.len)
         plan_notice(p, "weights taken from \"%.*s\": %s", STR_ARG(p->root_name), found.why);
     else if (!w->list[found.container].state_dict && !p->omits_values)
@@ -107,7 +107,7 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
             continue;
         bool text = value_text(e.key, &key), below = text && is_below_root(prefix, key);
         bool same = modules && text && str_eq(key, prefix);
-        const struct edit_target *at = below || same ? &e.name : &e.whole;
+        const struct edit_target *at = below || same ? &e.key_edit : &e.entry_edit;
         struct edit *edit = plan_get_edit(p, at->node, at->count);
         if (!edit)
             return fail_memory(err);
@@ -188,8 +188,8 @@ static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *hit, bool *a
     *any = false;
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
-        uint32_t of = p->file->table.rows[e->row].t.part_of;
-        hit[e->row] = of == CKPT_NO_TENSOR ? glob_selects(glob, e->name) : hit[of];
+        uint32_t composite = p->file->table.rows[e->row].t.part_of;
+        hit[e->row] = composite == CKPT_NO_TENSOR ? glob_selects(glob, e->name) : hit[composite];
         *any |= hit[e->row];
     }
     return CKPT_OK;
@@ -257,9 +257,9 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
     uint32_t child = container_of_node(&d->w, e->val);
     ckpt_path_elem path[2] = {{.str = container_name(&d->w, at)}};
     uint32_t skip = path[0].str.len == 0;
-    if (is_edited_out(d->p, &e->whole) && child != NO_CONTAINER)
+    if (is_edited_out(d->p, &e->entry_edit) && child != NO_CONTAINER)
         d->left_out[child] = true;
-    if (is_tensor_node(&d->w, e->val) || is_edited_out(d->p, &e->whole))
+    if (is_tensor_node(&d->w, e->val) || is_edited_out(d->p, &e->entry_edit))
         return CKPT_OK;
     CKPT_TRY(path_elem_from_key(d->p->a, e->key, &path[1], err));
     ckpt_str name = path[0].str.ptr ? path_join(d->p->a, path + skip, 2 - skip) : path[0].str;
@@ -267,10 +267,10 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
         return fail_memory(err);
     if (child == NO_CONTAINER ? !str_is(name, d->glob) : !glob_selects(d->glob, name))
         return CKPT_OK;
-    struct edit *edit = plan_get_edit(d->p, e->whole.node, e->whole.count);
+    struct edit *edit = plan_get_edit(d->p, e->entry_edit.node, e->entry_edit.count);
     if (!edit)
         return fail_memory(err);
-    edit->dropped[e->whole.index] = d->any = true;
+    edit->dropped[e->entry_edit.index] = d->any = true;
     if (child != NO_CONTAINER && d->w.list[child].parent == at)
         d->left_out[child] = true;
     return CKPT_OK;
@@ -285,8 +285,8 @@ static bool is_emptied(const struct dropping *d, uint32_t at)
         uint32_t row = CKPT_NO_TENSOR;
         if (mapping_entry(p->node, i, &e))
             row = file_replacement(d->p->file, e.val)->row;
-        bool left = row < d->p->file->table.nrows && !d->p->keep[row];
-        if (!left && !is_edited_out(d->p, &e.whole))
+        bool tensor_left_out = row < d->p->file->table.nrows && !d->p->keep[row];
+        if (!tensor_left_out && !is_edited_out(d->p, &e.entry_edit))
             return false;
     }
     return p->entries != 0;
@@ -325,17 +325,17 @@ static void notice_emptied(const struct dropping *d)
 }
 
 /* notice_shared - adds a notice of rows that no glob selected, but that are left out because their mapping
- * has several names in the file. BEFORE is true for each row that was an entry of P; the function changes
+ * has several names in the file. WAS_ENTRY is true for each row that was an entry of P; the function changes
  * it. */
-static ckpt_status notice_shared(ckpt_plan *p, bool *before, ckpt_error *err)
+static ckpt_status notice_shared(ckpt_plan *p, bool *was_entry, ckpt_error *err)
 {
     uint32_t first = CKPT_NO_TENSOR;
     size_t n = 0;
     CKPT_TRY(plan_update_entries(p, err));
     for (size_t i = 0; i < p->nentries; i++)
-        before[p->entries[i].row] = false;
+        was_entry[p->entries[i].row] = false;
     for (size_t i = p->file->table.nrows; i-- > 0;)
-        if (before[i] && p->keep[i]) {
+        if (was_entry[i] && p->keep[i]) {
             first = (uint32_t)i;
             n++;
         }

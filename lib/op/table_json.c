@@ -44,13 +44,13 @@ static void put_null(struct text_sink *s, const char *key)
 
 static void put_hex(struct text_sink *s, const char *key, ckpt_str bytes)
 {
-    char two[3];
+    char digits[3];
     text_put_literal(s, ",\"");
     text_put_literal(s, key);
     text_put_literal(s, "_hex\":\"");
     for (size_t i = 0; i < bytes.len; i++) {
-        snprintf(two, sizeof two, "%02x", (unsigned)(unsigned char)bytes.ptr[i]);
-        text_put(s, two, 2);
+        snprintf(digits, sizeof digits, "%02x", (unsigned)(unsigned char)bytes.ptr[i]);
+        text_put(s, digits, 2);
     }
     text_put_literal(s, "\"");
 }
@@ -96,13 +96,13 @@ static void put_path(struct text_sink *s, const ckpt_path_elem *path, uint32_t n
 
 /* ------------------------------------------------------------------------ rows */
 
-/* put_stride - writes the stride of T; TO has room for its ndim numbers. */
-static void put_stride(struct text_sink *s, const ckpt_tensor *t, uint64_t *to)
+/* put_stride - writes the stride of T; ROOM has room for its ndim numbers. */
+static void put_stride(struct text_sink *s, const ckpt_tensor *t, uint64_t *room)
 {
     uint64_t step = 1; /* may wrap around if a size is 0 */
     for (uint32_t i = t->ndim; i-- > 0; step *= t->shape[i] ? t->shape[i] : 1)
-        to[i] = t->stride ? t->stride[i] : step;
-    put_list(s, "stride", to, t->ndim);
+        room[i] = t->stride ? t->stride[i] : step;
+    put_list(s, "stride", room, t->ndim);
 }
 
 static void put_offsets(struct text_sink *s, const ckpt_tensor *t)
@@ -183,7 +183,7 @@ size_t ckpt_tensor_json(const ckpt_file *file, uint32_t i, char *out, size_t cap
 
 /* The document so far, and the sums of its rows. */
 struct document {
-    const struct table_json *x;
+    const struct table_json *table;
     char *text; /* of len bytes, and a NUL */
     size_t len, cap;
     uint64_t tensors, elements, bytes;
@@ -205,13 +205,13 @@ static bool make_room(struct document *d, size_t n)
 
 static bool add_row(struct document *d, uint32_t row)
 {
-    size_t n = ckpt_tensor_json(d->x->f, row, d->text + d->len, d->cap - d->len);
+    size_t n = ckpt_tensor_json(d->table->f, row, d->text + d->len, d->cap - d->len);
     if (n >= d->cap - d->len && make_room(d, n))
-        n = ckpt_tensor_json(d->x->f, row, d->text + d->len, d->cap - d->len);
+        n = ckpt_tensor_json(d->table->f, row, d->text + d->len, d->cap - d->len);
     if (!n || n >= d->cap - d->len)
         return false;
     d->len += n;
-    const ckpt_tensor *t = &d->x->f->table.rows[row].t;
+    const ckpt_tensor *t = &d->table->f->table.rows[row].t;
     d->tensors += t->part_of == CKPT_NO_TENSOR;
     if (t->has_data && t->alias_of == CKPT_NO_TENSOR) {
         d->elements += t->elements; /* bounded: as in the sums of all commands */
@@ -220,11 +220,11 @@ static bool add_row(struct document *d, uint32_t row)
     return true;
 }
 
-static void put_head(struct text_sink *s, const struct table_json *x)
+static void put_head(struct text_sink *s, const struct table_json *table)
 {
     text_put_literal(s, "{\"schema\":\"ckpt.ls.v1\"");
-    put_str(s, "file", str_c(x->f->path));
-    put_str(s, "format", str_c(x->format));
+    put_str(s, "file", str_c(table->f->path));
+    put_str(s, "format", str_c(table->format));
     put_key(s, "tensors");
     text_put_literal(s, "[");
 }
@@ -247,7 +247,7 @@ static bool add_frame(struct document *d, bool end)
         if (end)
             put_tail(&s, d);
         else
-            put_head(&s, d->x);
+            put_head(&s, d->table);
         if (!make_room(d, s.len))
             return false;
     }
@@ -257,8 +257,8 @@ static bool add_frame(struct document *d, bool end)
 
 static bool make_document(struct document *d)
 {
-    const ckpt_table_json_options *o = &d->x->o;
-    size_t n = o->rows ? o->nrows : d->x->f->table.nrows;
+    const ckpt_table_json_options *o = &d->table->o;
+    size_t n = o->rows ? o->nrows : d->table->f->table.nrows;
     bool ok = add_frame(d, false);
     for (size_t i = 0; ok && i < n; i++) {
         ok = make_room(d, 1);
@@ -269,13 +269,13 @@ static bool make_document(struct document *d)
     return ok && add_frame(d, true);
 }
 
-ckpt_status table_json(const struct table_json *x, char **text, size_t *len, ckpt_error *err)
+ckpt_status table_json(const struct table_json *table, char **text, size_t *len, ckpt_error *err)
 {
-    struct document d = {.x = x};
-    for (size_t i = 0; x->o.rows && i < x->o.nrows; i++)
-        if (x->o.rows[i] >= x->f->table.nrows)
-            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %" PRIu32 " of %zu", x->o.rows[i],
-                        x->f->table.nrows);
+    struct document d = {.table = table};
+    for (size_t i = 0; table->o.rows && i < table->o.nrows; i++)
+        if (table->o.rows[i] >= table->f->table.nrows)
+            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %" PRIu32 " of %zu", table->o.rows[i],
+                        table->f->table.nrows);
     if (!make_document(&d)) {
         free(d.text);
         return fail_memory(err);

@@ -11,6 +11,6 @@ struct table_json {
 };
 
 /* table_json - implements ckpt_table_json of ckpt.h, for options that were checked. */
-ckpt_status table_json(const struct table_json *x, char **text, size_t *len, ckpt_error *err);
+ckpt_status table_json(const struct table_json *table, char **text, size_t *len, ckpt_error *err);
 
 #endif

@@ -194,7 +194,9 @@ static bool is_same_global(const ckpt_value *a, const ckpt_value *b)
 
 /* ------------------------------------------------------------------ classes */
 
-static ckpt_status node_number(struct value_equal *e, const ckpt_value *v, uint32_t *out, ckpt_error *err)
+/* number_node - sets *OUT to the number of V, which is its index in e->parent; gives it one if it has
+ * none. */
+static ckpt_status number_node(struct value_equal *e, const ckpt_value *v, uint32_t *out, ckpt_error *err)
 {
     if (!e->numbers && !(e->numbers = map_new(0)))
         return fail_memory(err);
@@ -219,8 +221,8 @@ static ckpt_status unite_classes(struct value_equal *e, const ckpt_value *a, con
                                  ckpt_error *err)
 {
     uint32_t i, j;
-    CKPT_TRY(node_number(e, a, &i, err));
-    CKPT_TRY(node_number(e, b, &j, err));
+    CKPT_TRY(number_node(e, a, &i, err));
+    CKPT_TRY(number_node(e, b, &j, err));
     i = find_class_root(e, i);
     j = find_class_root(e, j);
     e->parent[j] = i;
@@ -365,7 +367,7 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
 {
     char type_a[256], type_b[256];
     bool new, outermost = !e->nparents, both_calls = a->type == CKPT_V_CALL && b->type == CKPT_V_CALL;
-    CKPT_TRY(unite_classes(e, a, b, &new, err));
+    CKPT_TRY(unite_classes(e, a, b, &new, err)); /* it numbers nodes: OUTERMOST was set before */
     if (!new)
         return CKPT_OK;
     struct view in_a = view_of(a), in_b = view_of(b);

@@ -175,7 +175,7 @@ static ckpt_status set_found(const struct containers *w, uint32_t at, const char
     ckpt_str why = arena_printf(w->a, "%s; %llu tensor%s", how, (unsigned long long)p->below,
                                 p->below == 1 ? "" : "s");
     out->container = at;
-    out->alone = p->tensors && has_optimizer(w, at);
+    out->only_own_tensors = p->tensors && has_optimizer(w, at);
     out->why = why.ptr;
     return why.ptr ? CKPT_OK : fail_memory(err);
 }
@@ -323,8 +323,8 @@ static bool index_entries(const struct containers *w, uint32_t i, map *by_node)
     struct entry e;
     bool ok = map_set_num(by_node, map_ptr(p->node), i);
     for (uint32_t k = 0; ok && p->mapping && k < p->entries; k++)
-        if (mapping_entry(p->node, k, &e) && e.name.node != p->node)
-            ok = map_set_num(by_node, map_ptr(e.name.node), i);
+        if (mapping_entry(p->node, k, &e) && e.key_edit.node != p->node)
+            ok = map_set_num(by_node, map_ptr(e.key_edit.node), i);
     return ok;
 }
 

@@ -13,7 +13,7 @@ enum weights_role {
 
 struct weights {
     uint32_t container; /* what `--root auto` selects; NO_CONTAINER: nothing looks like weights */
-    bool alone;         /* only its own tensors are weights: an optimizer is among its entries, too */
+    bool only_own_tensors; /* only its own tensors are weights: an optimizer is among its entries, too */
     const char *why;    /* NUL-terminated, in the arena of the containers */
     /* By container: enum weights_role. Below a mapping with a role, only averaged copies have one, and the
      * branches of a tree of dicts. */

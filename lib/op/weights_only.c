@@ -41,15 +41,15 @@ struct violation {
     char text[512];
 };
 
-/* report_violation - sets *B to the violation at OFFSET, unless it has one at a smaller offset. */
-static void CKPT_PRINTF(3, 4) report_violation(struct violation *b, uint64_t offset, const char *fmt, ...)
+/* report_violation - sets *FIRST to the violation at OFFSET, unless it has one at a smaller offset. */
+static void CKPT_PRINTF(3, 4) report_violation(struct violation *first, uint64_t offset, const char *fmt, ...)
 {
     va_list ap;
-    if (offset >= b->offset)
+    if (offset >= first->offset)
         return;
-    b->offset = offset;
+    first->offset = offset;
     va_start(ap, fmt);
-    (void)vsnprintf(b->text, sizeof b->text, fmt, ap);
+    (void)vsnprintf(first->text, sizeof first->text, fmt, ap);
     va_end(ap);
 }
 
@@ -113,15 +113,15 @@ static bool needs_import(ckpt_str module, ckpt_str name)
            (str_is(module, "torch.distributed.device_mesh") && str_is(name, "DeviceMesh"));
 }
 
-static void check_globals(const struct pickle_facts *p, struct violation *b)
+static void check_globals(const struct pickle_facts *p, struct violation *first)
 {
     for (size_t i = 0; i < p->nglobals; i++) {
         const ckpt_value *g = p->globals[i];
         ckpt_str module = python3_module(value_module(g)), name = value_name(g);
         if (lookup_global(g) != REFUSED)
             continue;
-        report_violation(b, g->offset, "GLOBAL %.*s.%.*s at 0x%" PRIx64 " %s", STR_ARG(module), STR_ARG(name),
-                         g->offset,
+        report_violation(first, g->offset, "GLOBAL %.*s.%.*s at 0x%" PRIx64 " %s", STR_ARG(module),
+                         STR_ARG(name), g->offset,
                          needs_import(module, name) ? "needs torch.distributed.tensor to be imported first"
                                                     : "is not allowed by default");
         return;
@@ -130,17 +130,17 @@ static void check_globals(const struct pickle_facts *p, struct violation *b)
 
 /* ---- opcodes, calls, changes */
 
-static void check_opcodes(const struct pickle_facts *p, struct violation *b)
+static void check_opcodes(const struct pickle_facts *p, struct violation *first)
 {
     for (unsigned op = 0; op < 256; op++) {
         if (p->first_use[op] == UINT64_MAX || memchr(opcodes, (int)op, sizeof opcodes))
             continue;
-        report_violation(b, p->first_use[op], "opcode %u at 0x%" PRIx64 " is not supported%s", op,
+        report_violation(first, p->first_use[op], "opcode %u at 0x%" PRIx64 " is not supported%s", op,
                          p->first_use[op], op == 0x95 ? " (pickle protocol 4 or 5)" : "");
     }
 }
 
-static void check_calls(const struct pickle_facts *p, struct violation *b)
+static void check_calls(const struct pickle_facts *p, struct violation *first)
 {
     char name[128];
     for (size_t i = 0; i < p->ncalls; i++) {
@@ -148,7 +148,7 @@ static void check_calls(const struct pickle_facts *p, struct violation *b)
         if (lookup_global(c->u.call.callable) != REFUSED)
             continue;
         (void)ckpt_value_type_name(c->u.call.callable, name, sizeof name);
-        report_violation(b, c->offset, "%s at 0x%" PRIx64 " calls a %s, which is not an allowed function",
+        report_violation(first, c->offset, "%s at 0x%" PRIx64 " calls a %s, which is not an allowed function",
                          c->call == CALL_REDUCE ? "REDUCE" : "NEWOBJ", c->offset, name);
         return;
     }
@@ -172,7 +172,7 @@ static bool may_change(const struct pickle_mutation *m)
     return m->target->type == CKPT_V_LIST;
 }
 
-static void check_changes(const struct pickle_facts *p, struct violation *b)
+static void check_changes(const struct pickle_facts *p, struct violation *first)
 {
     char name[128];
     for (size_t i = 0; i < p->nmutations; i++) {
@@ -183,7 +183,7 @@ static void check_changes(const struct pickle_facts *p, struct violation *b)
                          : m->opcode == 's' || m->opcode == 'u' ? "SETITEMS"
                                                                 : "APPENDS";
         (void)ckpt_value_type_name(m->target, name, sizeof name);
-        report_violation(b, m->offset, "%s at 0x%" PRIx64 " on a %s is not allowed", op, m->offset, name);
+        report_violation(first, m->offset, "%s at 0x%" PRIx64 " on a %s is not allowed", op, m->offset, name);
         return;
     }
 }
@@ -203,17 +203,17 @@ static bool is_known_location(ckpt_str s)
 
 /* check_storage - checks the persistent id ID: (storage, class, key, location, numel), and a sixth item in
  * the legacy format, in which a storage cannot be untyped. Returns false after reporting a violation. */
-static bool check_storage(const ckpt_value *id, uint64_t offset, struct violation *b)
+static bool check_storage(const ckpt_value *id, uint64_t offset, struct violation *first)
 {
     ckpt_str location;
     const ckpt_value *klass = value_item(id, 1), *at = value_item(id, 3);
     if (value_count(id) == 6 && value_is_global(klass, "torch.storage", "UntypedStorage"))
-        report_violation(b, offset,
+        report_violation(first, offset,
                          "the storage at 0x%" PRIx64
                          " is untyped, which torch.load cannot read in the legacy format",
                          offset);
     else if (value_text(at, &location) && !is_known_location(location))
-        report_violation(b, offset,
+        report_violation(first, offset,
                          "the storage at 0x%" PRIx64 " is on \"%.*s\", a device that torch does not know",
                          offset, STR_ARG(location));
     else
@@ -221,19 +221,19 @@ static bool check_storage(const ckpt_value *id, uint64_t offset, struct violatio
     return false;
 }
 
-static void check_persids(const struct pickle_facts *p, struct violation *b)
+static void check_persids(const struct pickle_facts *p, struct violation *first)
 {
     ckpt_str tag;
     for (size_t i = 0; i < p->npersids; i++) {
-        const ckpt_value *v = p->persids[i], *id = v->u.pid;
-        const ckpt_value *first = value_item(id, 0);
+        const ckpt_value *v = p->persids[i], *id = v->u.pid, *item = value_item(id, 0);
         bool tuple = id->type == CKPT_V_TUPLE;
         if (id->type != CKPT_V_INT &&
-            !(tuple && (!first || (value_text(first, &tag) && str_is(tag, "storage"))))) {
-            report_violation(b, v->offset, "the persistent id at 0x%" PRIx64 " is not a storage", v->offset);
+            !(tuple && (!item || (value_text(item, &tag) && str_is(tag, "storage"))))) {
+            report_violation(first, v->offset, "the persistent id at 0x%" PRIx64 " is not a storage",
+                             v->offset);
             return;
         }
-        if (!check_storage(id, v->offset, b))
+        if (!check_storage(id, v->offset, first))
             return;
     }
 }
@@ -241,42 +241,42 @@ static void check_persids(const struct pickle_facts *p, struct violation *b)
 /* ---- str of Python 2 */
 
 /* check_texts - checks that each str of Python 2 is UTF-8, because torch.load decodes it as that. */
-static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct violation *b,
+static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct violation *first,
                                ckpt_error *err)
 {
-    struct graph_visit r = {.seen = map_new(0)};
+    struct graph_visit visit = {.seen = map_new(0)};
     const ckpt_value *v = NULL;
-    bool ok = r.seen && graph_visit_add(&r, root);
+    bool ok = visit.seen && graph_visit_add(&visit, root);
     for (size_t i = 0; ok && i < p->ncalls; i++) /* with those that cannot be reached from the root */
-        ok = graph_visit_add(&r, p->calls[i]);
-    while (ok && (v = graph_visit_next(&r, &ok)) != NULL) {
+        ok = graph_visit_add(&visit, p->calls[i]);
+    while (ok && (v = graph_visit_next(&visit, &ok)) != NULL) {
         ckpt_str s;
         if (v->type == CKPT_V_STR8 && value_text(v, &s) && !utf8_check(s, false, NULL))
-            report_violation(b, v->offset,
+            report_violation(first, v->offset,
                              "the Python 2 string at 0x%" PRIx64
                              " is not UTF-8 (encoding=\"latin1\" needs weights_only=False)",
                              v->offset);
     }
-    graph_visit_free(&r);
+    graph_visit_free(&visit);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* ---- verdict */
 
-static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p, struct violation *b,
+static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p, struct violation *first,
                                 ckpt_error *err)
 {
-    check_opcodes(p, b);
-    check_globals(p, b);
-    check_calls(p, b);
-    check_changes(p, b);
-    check_persids(p, b);
-    return p->first_use['U'] == UINT64_MAX ? CKPT_OK : check_texts(f->root, p, b, err);
+    check_opcodes(p, first);
+    check_globals(p, first);
+    check_calls(p, first);
+    check_changes(p, first);
+    check_persids(p, first);
+    return p->first_use['U'] == UINT64_MAX ? CKPT_OK : check_texts(f->root, p, first, err);
 }
 
 ckpt_status weights_only_verdict(ckpt_file *f, arena *a, int *verdict, ckpt_str *why, ckpt_error *err)
 {
-    struct violation b = {.offset = UINT64_MAX};
+    struct violation first = {.offset = UINT64_MAX};
     *why = STR_LIT("");
     *verdict = f->for_torch_load ? 1 : -1;
     if (!f->for_torch_load)
@@ -286,11 +286,11 @@ ckpt_status weights_only_verdict(ckpt_file *f, arena *a, int *verdict, ckpt_str 
         *why = f->torch_load_why;
         return CKPT_OK;
     }
-    for (size_t i = 0; i < f->npickles && b.offset == UINT64_MAX; i++)
-        CKPT_TRY(check_pickle(f, f->pickles[i], &b, err));
-    if (b.offset == UINT64_MAX)
+    for (size_t i = 0; i < f->npickles && first.offset == UINT64_MAX; i++)
+        CKPT_TRY(check_pickle(f, f->pickles[i], &first, err));
+    if (first.offset == UINT64_MAX)
         return CKPT_OK;
     *verdict = 0;
-    *why = arena_str(a, str_c(b.text));
+    *why = arena_str(a, str_c(first.text));
     return why->ptr ? CKPT_OK : fail_memory(err);
 }

@@ -10,7 +10,7 @@
 
 #define CONVS_MAX 8
 /* The most that a block may keep, so that sums fit into int64_t; beyond it the network is TOO_LARGE. */
-#define WALK_MAX (INT64_MAX / 16)
+#define PASS_MAX (INT64_MAX / 16)
 
 struct image {
     uint64_t channels, height, width;
@@ -51,7 +51,7 @@ static const struct mem_tensor *find_conv(const ckpt_mem *m, const char *name, u
 
 /* convolve - applies the convolution T with STRIDE to the image *AT. False: T is no convolution, or its
  * input has a different number of channels. */
-static bool convolve(const struct convnet *n, const struct mem_tensor *t, uint64_t stride, struct image *at,
+static bool convolve(const struct convnet *net, const struct mem_tensor *t, uint64_t stride, struct image *at,
                      struct conv *out)
 {
     if (t->ndim != 4 || t->shape[2] != t->shape[3] || t->shape[2] % 2 == 0 || !t->shape[1] ||
@@ -61,79 +61,80 @@ static bool convolve(const struct convnet *n, const struct mem_tensor *t, uint64
     at->channels = t->shape[0];
     at->height = (at->height - 1) / stride + 1; /* padded by half of the kernel, which is odd */
     at->width = (at->width - 1) / stride + 1;
-    uint64_t pixels = size_mul(size_mul(n->batch, at->channels), size_mul(at->height, at->width));
+    uint64_t pixels = size_mul(size_mul(net->batch, at->channels), size_mul(at->height, at->width));
     *out = (struct conv){
-        .weights = t->elements, .bytes = size_mul(pixels, n->c), .forward = size_mul(pixels, taken)};
+        .weights = t->elements, .bytes = size_mul(pixels, net->c), .forward = size_mul(pixels, taken)};
     out->kept = size_add(size_add(out->bytes, size_mul(8, at->channels)),
-                         n->mixed ? size_mul(2, t->elements) : 0);
+                         net->mixed ? size_mul(2, t->elements) : 0);
     return true;
 }
 
 /* The memory during the backward pass of a block, relative to that before the pass. */
-struct walk {
+struct pass_memory {
     int64_t live, most; /* now; at any time so far */
 };
 
 /* run_operation - counts an operation that allocates ADD bytes and then frees FREE. */
-static void run_operation(struct walk *w, uint64_t add, uint64_t free)
+static void run_operation(struct pass_memory *memory, uint64_t add, uint64_t free)
 {
-    int64_t high = w->live + (int64_t)add; /* bounded: by WALK_MAX, of which no step adds more */
-    w->most = high > w->most ? high : w->most;
-    w->live = high - (int64_t)free;
+    int64_t high = memory->live + (int64_t)add; /* bounded: by PASS_MAX, of which no step adds more */
+    memory->most = high > memory->most ? high : memory->most;
+    memory->live = high - (int64_t)free;
 }
 
 /* run_conv_backward - counts the backward pass of convolution C, which computes the gradients of its weight
  * and of its input of INPUT bytes. */
-static void run_conv_backward(struct walk *w, const struct convnet *n, const struct conv *c, uint64_t input)
+static void run_conv_backward(struct pass_memory *memory, const struct convnet *net, const struct conv *c,
+                              uint64_t input)
 {
-    if (n->mixed) {
-        run_operation(w, input + 2 * c->weights, c->bytes + 2 * c->weights); /* frees the cast weight */
-        run_operation(w, 4 * c->weights, 2 * c->weights);                    /* casts its gradient to fp32 */
+    if (net->mixed) {
+        run_operation(memory, input + 2 * c->weights, c->bytes + 2 * c->weights); /* frees the cast weight */
+        run_operation(memory, 4 * c->weights, 2 * c->weights); /* casts its gradient to fp32 */
     } else {
-        run_operation(w, input + n->e * c->weights, c->bytes);
+        run_operation(memory, input + net->e * c->weights, c->bytes);
     }
 }
 
 /* block_work - returns the most that the backward pass of a block with the convolutions MAIN takes beyond
  * what the block keeps. The gradient of its output is included. */
-static uint64_t block_work(const struct convnet *n, const struct conv *main, size_t nmain,
+static uint64_t block_work(const struct convnet *net, const struct conv *main, size_t nmain,
                            const struct conv *shortcut, uint64_t input)
 {
-    struct walk w = {0};
+    struct pass_memory memory = {0};
     uint64_t output = main[nmain - 1].bytes;
-    w.live = w.most = (int64_t)output;
-    run_operation(&w, output, 2 * output); /* ReLU frees its output and the gradient of it */
+    memory.live = memory.most = (int64_t)output;
+    run_operation(&memory, output, 2 * output); /* ReLU frees its output and the gradient of it */
     if (shortcut) {
-        run_operation(&w, shortcut->bytes, shortcut->bytes); /* BatchNorm frees its input */
-        run_conv_backward(&w, n, shortcut, input);
+        run_operation(&memory, shortcut->bytes, shortcut->bytes); /* BatchNorm frees its input */
+        run_conv_backward(&memory, net, shortcut, input);
     }
     for (size_t i = nmain; i-- > 0;) {
         bool waits = i == nmain - 1 && !shortcut; /* the gradient of the shortcut, which has no convolution */
-        run_operation(&w, main[i].bytes, waits ? main[i].bytes : 2 * main[i].bytes);
-        run_conv_backward(&w, n, &main[i], i ? main[i - 1].bytes : input);
+        run_operation(&memory, main[i].bytes, waits ? main[i].bytes : 2 * main[i].bytes);
+        run_conv_backward(&memory, net, &main[i], i ? main[i - 1].bytes : input);
         if (i)
-            run_operation(&w, main[i - 1].bytes, 2 * main[i - 1].bytes);
+            run_operation(&memory, main[i - 1].bytes, 2 * main[i - 1].bytes);
     }
-    run_operation(&w, input, 2 * input); /* the sum of both branches */
-    return (uint64_t)w.most;
+    run_operation(&memory, input, 2 * input); /* the sum of both branches */
+    return (uint64_t)memory.most;
 }
 
 /* gradient_bytes - returns the bytes of T's gradient; 0: it has none. */
-static uint64_t gradient_bytes(const struct convnet *n, const struct mem_tensor *t)
+static uint64_t gradient_bytes(const struct convnet *net, const struct mem_tensor *t)
 {
     return t->buffer || t->frozen || t->tied_to
                ? 0
-               : size_mul(mem_bytes_of(t, n->precision).gradient, t->elements);
+               : size_mul(mem_bytes_of(t, net->precision).gradient, t->elements);
 }
 
 /* sum_block_gradients - returns the bytes of the gradients of one block's parameters. */
-static uint64_t sum_block_gradients(const struct convnet *n, uint32_t stage, uint32_t block)
+static uint64_t sum_block_gradients(const struct convnet *net, uint32_t stage, uint32_t block)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < n->m->ntensors; i++) {
-        const struct mem_tensor *t = &n->m->tensors[i];
+    for (size_t i = 0; i < net->m->ntensors; i++) {
+        const struct mem_tensor *t = &net->m->tensors[i];
         if (t->rule->part == ATTENTION && t->stage == stage && t->block == block)
-            sum = size_add(sum, gradient_bytes(n, t));
+            sum = size_add(sum, gradient_bytes(net, t));
     }
     return sum;
 }
@@ -145,25 +146,26 @@ static ckpt_status refuse_conv(const struct mem_tensor *t, ckpt_error *err)
 }
 
 /* fill_block - sets *B to block BLOCK of STAGE. *AT is its input image, and becomes its output image. */
-static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t block, struct image *at,
+static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_t block, struct image *at,
                               struct mem_block *b, ckpt_error *err)
 {
-    const struct mem_family *f = n->m->family;
+    const struct mem_family *f = net->m->family;
     struct conv main[CONVS_MAX], shortcut = {0};
     struct image from = *at;
     uint64_t stride = block ? 1 : f->stage_strides[stage - 1], weights = 0;
     size_t nmain = 0;
     bool strided = false, has_shortcut = false;
-    b->input = size_mul(size_mul(size_mul(n->batch, at->channels), size_mul(at->height, at->width)), n->c);
+    b->input = size_mul(size_mul(size_mul(net->batch, at->channels), size_mul(at->height, at->width)),
+                        net->c);
     b->kept = b->input;
     for (const struct mem_conv *r = f->convs; r->name; r++) {
-        const struct mem_tensor *t = r->role == CONV_STEM ? NULL : find_conv(n->m, r->name, stage, block);
+        const struct mem_tensor *t = r->role == CONV_STEM ? NULL : find_conv(net->m, r->name, stage, block);
         if (!t)
             continue;
         bool here = r->role == CONV_MAIN && !strided && t->ndim == 4 && t->shape[2] > 1;
         struct conv *c = r->role == CONV_MAIN ? &main[nmain] : &shortcut;
         struct image *image = r->role == CONV_MAIN ? at : &from;
-        if (nmain == CONVS_MAX || !convolve(n, t, here || r->role == CONV_SHORTCUT ? stride : 1, image, c))
+        if (nmain == CONVS_MAX || !convolve(net, t, here || r->role == CONV_SHORTCUT ? stride : 1, image, c))
             return refuse_conv(t, err);
         strided = strided || here;
         has_shortcut = has_shortcut || r->role == CONV_SHORTCUT;
@@ -173,50 +175,50 @@ static ckpt_status fill_block(const struct convnet *n, uint32_t stage, uint32_t 
         b->forward = size_add(b->forward, c->forward);
         b->matmuls = size_add(b->matmuls, c->bytes);
         weights = size_add(weights, c->weights);
-        b->copies = size_add(b->copies, n->mixed ? size_mul(2, c->weights) : 0);
+        b->copies = size_add(b->copies, net->mixed ? size_mul(2, c->weights) : 0);
     }
     if (!nmain || memcmp(&from, at, sizeof from) != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "in block %u of stage %u the shortcut and what is added to it differ in size", block,
                     stage);
     b->output = main[nmain - 1].bytes;
-    b->gradient = sum_block_gradients(n, stage, block);
-    if (size_add(b->kept, size_mul(16, weights)) > WALK_MAX)
+    b->gradient = sum_block_gradients(net, stage, block);
+    if (size_add(b->kept, size_mul(16, weights)) > PASS_MAX)
         b->kept = TOO_LARGE;
     else
-        b->work = block_work(n, main, nmain, has_shortcut ? &shortcut : NULL, b->input);
+        b->work = block_work(net, main, nmain, has_shortcut ? &shortcut : NULL, b->input);
     return CKPT_OK;
 }
 
 /* fill_stem - adds to T convolution, BatchNorm, ReLU and MaxPool before the blocks. *AT, the image of the
  * batch, becomes their output. */
-static ckpt_status fill_stem(const struct convnet *n, struct image *at, struct mem_timeline *t,
+static ckpt_status fill_stem(const struct convnet *net, struct image *at, struct mem_timeline *t,
                              ckpt_error *err)
 {
-    const struct mem_conv *r = n->m->family->convs;
-    const struct mem_tensor *weight = find_conv(n->m, r->name, 0, 0);
+    const struct mem_conv *r = net->m->family->convs;
+    const struct mem_tensor *weight = find_conv(net->m, r->name, 0, 0);
     struct conv c;
-    struct walk w = {0};
-    if (!weight || !convolve(n, weight, r->stride, at, &c))
+    struct pass_memory memory = {0};
+    if (!weight || !convolve(net, weight, r->stride, at, &c))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s is not the first convolution of %s", r->name,
-                    n->m->family->title);
+                    net->m->family->title);
     at->height = (at->height - 1) / 2 + 1; /* MaxPool: kernel 3, stride 2, padding 1 */
     at->width = (at->width - 1) / 2 + 1;
-    uint64_t pooled = size_mul(size_mul(n->batch, at->channels), size_mul(at->height, at->width));
-    uint64_t indices = size_mul(8, pooled), output = size_mul(pooled, n->c);
+    uint64_t pooled = size_mul(size_mul(net->batch, at->channels), size_mul(at->height, at->width));
+    uint64_t indices = size_mul(8, pooled), output = size_mul(pooled, net->c);
     t->input = size_add(t->input, size_add(size_add(c.kept, c.bytes), indices));
     t->forward = size_add(t->forward, c.forward);
-    if (size_add(t->input, size_mul(16, c.weights)) > WALK_MAX) {
+    if (size_add(t->input, size_mul(16, c.weights)) > PASS_MAX) {
         t->input = TOO_LARGE;
         return CKPT_OK;
     }
-    w.live = w.most = (int64_t)output; /* the gradient of the pool */
-    run_operation(&w, c.bytes, output + indices);
-    run_operation(&w, c.bytes, 2 * c.bytes); /* ReLU */
-    run_operation(&w, c.bytes, 2 * c.bytes); /* BatchNorm */
-    run_conv_backward(&w, n, &c, 0);
-    uint64_t gradient = size_mul(n->e, c.weights); /* t->gradients has it already */
-    t->end = (uint64_t)w.most + t->input > gradient ? (uint64_t)w.most + t->input - gradient : 0;
+    memory.live = memory.most = (int64_t)output; /* the gradient of the pool */
+    run_operation(&memory, c.bytes, output + indices);
+    run_operation(&memory, c.bytes, 2 * c.bytes); /* ReLU */
+    run_operation(&memory, c.bytes, 2 * c.bytes); /* BatchNorm */
+    run_conv_backward(&memory, net, &c, 0);
+    uint64_t gradient = size_mul(net->e, c.weights); /* t->gradients has it already */
+    t->end = (uint64_t)memory.most + t->input > gradient ? (uint64_t)memory.most + t->input - gradient : 0;
     return CKPT_OK;
 }
 
@@ -251,14 +253,14 @@ static bool name_block(ckpt_mem *m, uint32_t i, uint32_t stage, uint32_t block)
 }
 
 /* add_head - adds the head to T, and sums up the gradients of all parameters. */
-static void add_head(const struct convnet *n, const struct letters *dims, struct mem_timeline *t)
+static void add_head(const struct convnet *net, const struct letters *dims, struct mem_timeline *t)
 {
     uint64_t head = size_mul(letter_get(dims, 'h'), letter_get(dims, 'C'));
-    t->head = size_add(t->head, n->mixed ? size_mul(2, head) : 0);
-    t->forward = size_mul(n->batch, head);
-    for (size_t i = 0; i < n->m->ntensors; i++) {
-        const struct mem_tensor *x = &n->m->tensors[i];
-        uint64_t gradient = gradient_bytes(n, x);
+    t->head = size_add(t->head, net->mixed ? size_mul(2, head) : 0);
+    t->forward = size_mul(net->batch, head);
+    for (size_t i = 0; i < net->m->ntensors; i++) {
+        const struct mem_tensor *x = &net->m->tensors[i];
+        uint64_t gradient = gradient_bytes(net, x);
         t->gradients = size_add(t->gradients, gradient);
         t->head_gradient = size_add(t->head_gradient, x->rule->part == HEAD ? gradient : 0);
     }
@@ -267,18 +269,18 @@ static void add_head(const struct convnet *n, const struct letters *dims, struct
 ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,
                              struct mem_timeline *t, arena *a, ckpt_error *err)
 {
-    struct convnet n = {.m = m,
-                        .batch = letter_get(dims, 'B'),
-                        .c = letter_get(dims, 'c'),
-                        .e = letter_get(dims, 'e'),
-                        .mixed = state & MIXED,
-                        .precision = precision};
+    struct convnet net = {.m = m,
+                          .batch = letter_get(dims, 'B'),
+                          .c = letter_get(dims, 'c'),
+                          .e = letter_get(dims, 'e'),
+                          .mixed = state & MIXED,
+                          .precision = precision};
     struct image at = {3, letter_get(dims, 'H'), letter_get(dims, 'W')};
     uint32_t stages = 0, i = 0;
     *t = (struct mem_timeline){0};
     fill_outside(m->family, dims, state, t);
-    add_head(&n, dims, t);
-    CKPT_TRY(fill_stem(&n, &at, t, err));
+    add_head(&net, dims, t);
+    CKPT_TRY(fill_stem(&net, &at, t, err));
     while (m->family->stage_strides[stages])
         t->n += count_blocks(m, ++stages);
     CKPT_TRY(check_stages(m, t->n, err));
@@ -289,7 +291,7 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
         return fail_memory(err);
     for (uint32_t s = 1; s <= stages; s++)
         for (uint32_t b = 0, end = count_blocks(m, s); b < end; b++, i++) {
-            CKPT_TRY(fill_block(&n, s, b, &at, &t->blocks[i], err));
+            CKPT_TRY(fill_block(&net, s, b, &at, &t->blocks[i], err));
             if (!named && !name_block(m, i, s, b))
                 return fail_memory(err);
             t->forward = size_add(t->forward, t->blocks[i].forward);

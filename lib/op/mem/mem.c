@@ -139,27 +139,28 @@ static ckpt_status fail_with_option(ckpt_error *err, const char *option, const c
 }
 
 /* take_precision - sets the conditions and sizes that follow from the precision of the run. */
-static ckpt_status take_precision(struct estimate *x, ckpt_error *err)
+static ckpt_status take_precision(struct estimate *est, ckpt_error *err)
 {
-    uint32_t p = x->run.precision, item = p == CKPT_MEM_AS_STORED ? stored_item_bytes(x->m) : 4;
+    uint32_t p = est->run.precision, item = p == CKPT_MEM_AS_STORED ? stored_item_bytes(est->m) : 4;
     if (item != 2 && item != 4)
         return fail_with_option(
             err, "--precision fp32, bf16, bf16-mixed or fp16-master",
             "the parameters are not all of 2 or all of 4 bytes: a precision has to be given");
     bool half = p == CKPT_MEM_BF16 || p == CKPT_MEM_FP16_MASTER || item == 2,
          mixed = p == CKPT_MEM_BF16_MIXED;
-    x->state |= mixed ? MIXED : half ? HALF : FP32;
-    letter_set(&x->dims, 'c', mixed || half ? 2 : 4);
-    letter_set(&x->dims, 'r', half ? 2 : 4);
-    letter_set(&x->dims, 'e', half ? 2 : 4);
+    est->state |= mixed ? MIXED : half ? HALF : FP32;
+    letter_set(&est->dims, 'c', mixed || half ? 2 : 4);
+    letter_set(&est->dims, 'r', half ? 2 : 4);
+    letter_set(&est->dims, 'e', half ? 2 : 4);
     return CKPT_OK;
 }
 
 /* take_image - sets the size of the image: that of the run, or the square that the position embedding has. */
-static ckpt_status take_image(struct estimate *x, ckpt_error *err)
+static ckpt_status take_image(struct estimate *est, ckpt_error *err)
 {
-    struct letters *l = &x->dims;
-    uint64_t h = x->run.height, w = x->run.width, p = letter_get(l, 'p'), n = letter_get(l, 'n');
+    struct letters *letters = &est->dims;
+    uint64_t h = est->run.height, w = est->run.width, p = letter_get(letters, 'p'),
+             n = letter_get(letters, 'n');
     if (!h && n > 1) {
         uint64_t side = (uint64_t)sqrt((double)(n - 1));
         if (side * side != n - 1) /* bounded: a root */
@@ -167,19 +168,19 @@ static ckpt_status take_image(struct estimate *x, ckpt_error *err)
                 err, "--image HEIGHTxWIDTH",
                 "the position embedding is not of a square image: an image size has to be given");
         h = w = size_mul(side, p);
-        notices_add(&x->m->assumed, "images of %llux%llu: from the position embedding", (unsigned long long)h,
-                    (unsigned long long)w);
+        notices_add(&est->m->assumed, "images of %llux%llu: from the position embedding",
+                    (unsigned long long)h, (unsigned long long)w);
     }
     if (!h || !w)
         return fail_with_option(err, "--image HEIGHTxWIDTH",
                                 "the size of the images is in no file: it has to be given");
-    letter_set(l, 'H', h);
-    letter_set(l, 'W', w);
-    letter_set(l, 'I', size_mul(size_mul(3, x->run.batch), size_mul(h, w)));
-    if (x->m->family->convolutions)
+    letter_set(letters, 'H', h);
+    letter_set(letters, 'W', w);
+    letter_set(letters, 'I', size_mul(size_mul(3, est->run.batch), size_mul(h, w)));
+    if (est->m->family->convolutions)
         return CKPT_OK;
     uint64_t s = size_add(size_mul(p ? h / p : 0, p ? w / p : 0), 1);
-    letter_set(l, 'S', s);
+    letter_set(letters, 'S', s);
     if (p && (h % p || w % p))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "images of %llux%llu are not made of patches of %llux%llu", (unsigned long long)h,
@@ -210,88 +211,91 @@ static ckpt_status check_window(const ckpt_mem *m, uint64_t s, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status take_sequence(struct estimate *x, ckpt_error *err)
+static ckpt_status take_sequence(struct estimate *est, ckpt_error *err)
 {
-    uint64_t s = x->run.seq, n = letter_get(&x->dims, 'n');
+    uint64_t s = est->run.seq, n = letter_get(&est->dims, 'n');
     if (!s)
         return fail_with_option(err, "--seq N", "a sequence length has to be given with a batch");
-    if (letter_known(&x->dims, 'n') && s > n)
+    if (letter_known(&est->dims, 'n') && s > n)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a sequence of {%llu}: there are {=%llu} positions",
                     (unsigned long long)s, (unsigned long long)n);
-    letter_set(&x->dims, 'S', s);
-    return check_window(x->m, s, err);
+    letter_set(&est->dims, 'S', s);
+    return check_window(est->m, s, err);
 }
 
 /* usual_head_width - returns the usual width of a head: 128 in large networks and in those with grouped
  * queries, if it divides the width of all keys, else 64. */
-static uint64_t usual_head_width(const struct letters *l)
+static uint64_t usual_head_width(const struct letters *letters)
 {
-    bool grouped = letter_get(l, 'A') != letter_get(l, 'K'), large = letter_get(l, 'h') >= 4096;
-    return (grouped || large) && letter_get(l, 'K') % 128 == 0 ? 128 : 64;
+    bool grouped = letter_get(letters, 'A') != letter_get(letters, 'K'),
+         large = letter_get(letters, 'h') >= 4096;
+    return (grouped || large) && letter_get(letters, 'K') % 128 == 0 ? 128 : 64;
 }
 
 /* choose_heads - sets the number of heads: the one that the user gave, or the usual one. The number matters
  * much with eager attention only. */
-static ckpt_status choose_heads(struct estimate *x, ckpt_error *err)
+static ckpt_status choose_heads(struct estimate *est, ckpt_error *err)
 {
-    struct letters *l = &x->dims;
-    uint64_t a = letter_get(l, 'A'), heads = x->run.heads, d = heads ? a / heads : usual_head_width(l);
-    bool fits = d && a % d == 0 && letter_get(l, 'K') % d == 0 && (!heads || a / d == heads);
+    struct letters *letters = &est->dims;
+    uint64_t a = letter_get(letters, 'A'), heads = est->run.heads,
+             d = heads ? a / heads : usual_head_width(letters);
+    bool fits = d && a % d == 0 && letter_get(letters, 'K') % d == 0 && (!heads || a / d == heads);
     if (heads && !fits)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "queries of %llu are not made of {%llu} heads",
                     (unsigned long long)a, (unsigned long long)heads);
-    if (!heads && (!fits || x->run.attention == CKPT_MEM_EAGER))
+    if (!heads && (!fits || est->run.attention == CKPT_MEM_EAGER))
         return fail_with_option(err, "--heads N, or a config.json",
                                 fits ? "the number of heads is in no file, and eager attention needs it"
                                      : "the number of heads is in no file: it has to be given");
-    letter_set(l, 'd', d);
-    letter_set(l, 'a', a / d);
-    letter_set(l, 'k', letter_get(l, 'K') / d);
+    letter_set(letters, 'd', d);
+    letter_set(letters, 'a', a / d);
+    letter_set(letters, 'k', letter_get(letters, 'K') / d);
     if (!heads)
-        notices_add(&x->m->assumed, "heads of %llu: not in the file; matters for less than 0.5 %% here",
+        notices_add(&est->m->assumed, "heads of %llu: not in the file; matters for less than 0.5 %% here",
                     (unsigned long long)d);
     return CKPT_OK;
 }
 
 /* take_heads - sets the number of heads, and the width of the keys as the kernel takes them. */
-static ckpt_status take_heads(struct estimate *x, ckpt_error *err)
+static ckpt_status take_heads(struct estimate *est, ckpt_error *err)
 {
-    uint64_t known = letter_get(&x->dims, 'a');
-    if (x->run.heads && known && x->run.heads != known)
+    uint64_t known = letter_get(&est->dims, 'a');
+    if (est->run.heads && known && est->run.heads != known)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "{%llu} heads are given, the file or its config has {=%llu}",
-                    (unsigned long long)x->run.heads, (unsigned long long)known);
+                    (unsigned long long)est->run.heads, (unsigned long long)known);
     if (!known)
-        CKPT_TRY(choose_heads(x, err));
-    bool repeated = x->run.attention == CKPT_MEM_EAGER || (x->state & FP32);
-    letter_set(&x->dims, 'G', letter_get(&x->dims, repeated ? 'A' : 'K'));
+        CKPT_TRY(choose_heads(est, err));
+    bool repeated = est->run.attention == CKPT_MEM_EAGER || (est->state & FP32);
+    letter_set(&est->dims, 'G', letter_get(&est->dims, repeated ? 'A' : 'K'));
     return CKPT_OK;
 }
 
 /* take_dropout - sets the conditions of dropout from the run, else from the config, else from the default
  * of the family. */
-static void take_dropout(struct estimate *x)
+static void take_dropout(struct estimate *est)
 {
     uint32_t on = ATTENTION_DROP | DROP | EMBEDDING_DROP;
-    if (!x->m->family->dropout)
+    if (!est->m->family->dropout)
         return;
-    if (x->run.dropout != CKPT_MEM_DROPOUT_CONFIG) {
-        x->state &= ~(on | on << 1);
-        x->state |= x->run.dropout == CKPT_MEM_DROPOUT_ON ? on : on << 1;
-    } else if (!x->m->config.path) {
-        notices_add(&x->m->assumed, "dropout above 0: not in the file, as usual for %s", x->m->family->title);
+    if (est->run.dropout != CKPT_MEM_DROPOUT_CONFIG) {
+        est->state &= ~(on | on << 1);
+        est->state |= est->run.dropout == CKPT_MEM_DROPOUT_ON ? on : on << 1;
+    } else if (!est->m->config.path) {
+        notices_add(&est->m->assumed, "dropout above 0: not in the file, as usual for %s",
+                    est->m->family->title);
     }
 }
 
 /* take_activation - chooses gelu_new if the family has two activations and the config gives none. */
-static void take_activation(struct estimate *x)
+static void take_activation(struct estimate *est)
 {
-    if (x->state & (GELU_WRITTEN_OUT | GELU_FUSED))
+    if (est->state & (GELU_WRITTEN_OUT | GELU_FUSED))
         return;
-    x->state |= GELU_WRITTEN_OUT;
-    if (!x->m->family->convolutions)
-        notices_add(&x->m->assumed, "activation gelu_new: not in the file, as usual for %s",
-                    x->m->family->title);
+    est->state |= GELU_WRITTEN_OUT;
+    if (!est->m->family->convolutions)
+        notices_add(&est->m->assumed, "activation gelu_new: not in the file, as usual for %s",
+                    est->m->family->title);
 }
 
 /* check_options - refuses options of RUN that family F does not have. */
@@ -309,27 +313,27 @@ static ckpt_status check_options(const struct mem_family *f, const ckpt_mem_run 
 }
 
 /* take_run - sets the letters and the conditions of a run. */
-static ckpt_status take_run(struct estimate *x, ckpt_error *err)
+static ckpt_status take_run(struct estimate *est, ckpt_error *err)
 {
-    struct letters *l = &x->dims;
-    x->dims = x->m->dims;
-    x->state = x->m->conditions | NOT_CHECKPOINTED;
-    CKPT_TRY(check_options(x->m->family, &x->run, err));
-    CKPT_TRY(take_precision(x, err));
-    letter_set(l, 'B', x->run.batch);
-    letter_set(l, 'S', 1);
-    CKPT_TRY(x->m->family->images ? take_image(x, err) : take_sequence(x, err));
-    uint64_t s = letter_get(l, 'S');
-    letter_set(l, 'T', size_mul(x->run.batch, s));
-    letter_set(l, 'U', s > UINT32_MAX ? TOO_LARGE : (s + 31) / 32 * 32);
-    x->state |= x->run.batch == 1 ? ONE_SEQUENCE : SEQUENCES;
-    x->state |= x->run.attention == CKPT_MEM_EAGER ? EAGER : SDPA;
-    take_dropout(x);
-    take_activation(x);
-    if (x->m->family->convolutions)
+    struct letters *letters = &est->dims;
+    est->dims = est->m->dims;
+    est->state = est->m->conditions | NOT_CHECKPOINTED;
+    CKPT_TRY(check_options(est->m->family, &est->run, err));
+    CKPT_TRY(take_precision(est, err));
+    letter_set(letters, 'B', est->run.batch);
+    letter_set(letters, 'S', 1);
+    CKPT_TRY(est->m->family->images ? take_image(est, err) : take_sequence(est, err));
+    uint64_t s = letter_get(letters, 'S');
+    letter_set(letters, 'T', size_mul(est->run.batch, s));
+    letter_set(letters, 'U', s > UINT32_MAX ? TOO_LARGE : (s + 31) / 32 * 32);
+    est->state |= est->run.batch == 1 ? ONE_SEQUENCE : SEQUENCES;
+    est->state |= est->run.attention == CKPT_MEM_EAGER ? EAGER : SDPA;
+    take_dropout(est);
+    take_activation(est);
+    if (est->m->family->convolutions)
         return CKPT_OK;
-    CKPT_TRY(take_heads(x, err));
-    letter_set(l, 'P', size_mul(size_mul(x->run.batch, letter_get(l, 'a')), size_mul(s, s)));
+    CKPT_TRY(take_heads(est, err));
+    letter_set(letters, 'P', size_mul(size_mul(est->run.batch, letter_get(letters, 'a')), size_mul(s, s)));
     return CKPT_OK;
 }
 
@@ -347,18 +351,18 @@ static size_t cut_blocks(ckpt_mem_segment *list, uint32_t n, uint32_t k, bool ke
     return k;
 }
 
-static ckpt_status make_segments(struct estimate *x, struct mem_segments *out, ckpt_error *err)
+static ckpt_status make_segments(struct estimate *est, struct mem_segments *out, ckpt_error *err)
 {
-    uint32_t n = x->t.n, k = x->run.segments, how = x->run.checkpoint;
-    ckpt_mem_segment *list = arena_array(x->m->notes, (uint64_t)n + 1, sizeof *list);
+    uint32_t n = est->t.n, k = est->run.segments, how = est->run.checkpoint;
+    ckpt_mem_segment *list = arena_array(est->m->notes, (uint64_t)n + 1, sizeof *list);
     if (!list)
         return fail_memory(err);
     *out = (struct mem_segments){
         .list = list, .reentrant = how == CKPT_MEM_BLOCK_REENTRANT, .selective = how == CKPT_MEM_SELECTIVE};
     if (how == CKPT_MEM_PLAN) {
-        CKPT_REQUIRE(err, x->m->plan.list); /* ckpt_mem_plan was called before */
-        out->list = x->m->plan.list;
-        out->n = x->m->plan.n;
+        CKPT_REQUIRE(err, est->m->plan.list); /* ckpt_mem_plan was called before */
+        out->list = est->m->plan.list;
+        out->n = est->m->plan.n;
         return CKPT_OK;
     }
     if (how == CKPT_MEM_KEEP_ALL) {
@@ -387,12 +391,12 @@ static void set_amount(ckpt_mem_amount *out, uint64_t bytes, bool exact)
 }
 
 /* fill_states - fills in parameters, gradients and optimizer states, divided as ZeRO divides them. */
-static void fill_states(struct estimate *x)
+static void fill_states(struct estimate *est)
 {
     static const char *const precisions[] = {"as stored", "fp32", "bf16", "bf16-mixed", "fp16-master"};
-    const struct mem_states *s = &x->states;
-    ckpt_mem_result *r = x->out;
-    uint32_t n = x->run.ranks ? x->run.ranks : 1, zero = x->run.zero;
+    const struct mem_states *s = &est->states;
+    ckpt_mem_result *r = est->out;
+    uint32_t n = est->run.ranks ? est->run.ranks : 1, zero = est->run.zero;
     bool exact = !zero || n == 1;
     uint64_t parameters = zero == 3 ? divide(s->parameters, n) : s->parameters;
     set_amount(&r->parameters, size_add(parameters, zero ? divide(s->master, n) : s->master),
@@ -407,9 +411,9 @@ static void fill_states(struct estimate *x)
     r->trained = s->trained;
     r->frozen = s->frozen;
     r->tensors = s->tensors;
-    bool own = !x->run.optimizer && x->m->own.title.len;
-    r->optimizer = own ? x->m->own.title.ptr : x->run.optimizer ? x->run.optimizer : "adamw-foreach";
-    r->precision = precisions[x->run.precision];
+    bool own = !est->run.optimizer && est->m->own.title.len;
+    r->optimizer = own ? est->m->own.title.ptr : est->run.optimizer ? est->run.optimizer : "adamw-foreach";
+    r->precision = precisions[est->run.precision];
 }
 
 /* is_type_assumed - returns true if several types of models have tensors of these names, and no config gives
@@ -420,41 +424,42 @@ static bool is_type_assumed(const ckpt_mem *m)
 }
 
 /* note_states - adds the lines about what was assumed for the states. */
-static void note_states(struct estimate *x)
+static void note_states(struct estimate *est)
 {
-    ckpt_mem *m = x->m;
-    bool own = !x->run.optimizer && m->own.title.len;
-    if (!x->run.optimizer && !own)
+    ckpt_mem *m = est->m;
+    bool own = !est->run.optimizer && m->own.title.len;
+    if (!est->run.optimizer && !own)
         notices_add(&m->assumed, "optimizer adamw-foreach: what torch.optim.AdamW does on a GPU");
-    if (x->run.optimizer && (strcmp(x->run.optimizer, "adamw") == 0 || strcmp(x->run.optimizer, "adam") == 0))
+    if (est->run.optimizer &&
+        (strcmp(est->run.optimizer, "adamw") == 0 || strcmp(est->run.optimizer, "adam") == 0))
         notices_add(&m->assumed, "%s: tensor by tensor (foreach=False); the default on a GPU is %s-foreach",
-                    x->run.optimizer, x->run.optimizer);
+                    est->run.optimizer, est->run.optimizer);
     if (own)
         notices_add(&m->assumed, "optimizer: %.*s, as the file holds it", STR_ARG(m->own.title));
     if (m->config.path)
         notices_add(&m->assumed, "config: %s", m->config.path);
     if (m->tie_by_config)
         notices_add(&m->assumed, "the head is the embedding: tie_word_embeddings in the config");
-    if (m->fp32_by_default && x->run.precision == CKPT_MEM_AS_STORED)
+    if (m->fp32_by_default && est->run.precision == CKPT_MEM_AS_STORED)
         notices_add(&m->assumed, "parameters in fp32: the config has no torch_dtype");
-    if (x->run.batch && is_type_assumed(m))
+    if (est->run.batch && is_type_assumed(m))
         notices_add(&m->assumed, "it computes as %s does: no config gives a model_type", m->family->title);
-    if (x->run.batch && m->family && m->family->setup)
+    if (est->run.batch && m->family && m->family->setup)
         notices_add(&m->assumed, "%s: no keys and values are kept for generation", m->family->setup);
-    if (x->states.frozen && x->run.batch)
+    if (est->states.frozen && est->run.batch)
         notices_add(&m->assumed, "activations are counted as if nothing was frozen: an upper bound");
-    if (x->run.zero)
-        notices_add(&m->assumed, "ZeRO stage %u on %u ranks, without padding and buckets", x->run.zero,
-                    x->run.ranks ? x->run.ranks : 1);
-    if (!x->states.transient_known)
+    if (est->run.zero)
+        notices_add(&m->assumed, "ZeRO stage %u on %u ranks, without padding and buckets", est->run.zero,
+                    est->run.ranks ? est->run.ranks : 1);
+    if (!est->states.transient_known)
         notices_add(&m->unknown, "the transient of step(): not measured for this optimizer");
-    if (!x->run.batch)
+    if (!est->run.batch)
         notices_add(&m->unknown, "activations: not counted without a batch%s",
                     m->family && !m->family->images ? " and a sequence length" : "");
 }
 
 /* name_moment - returns the text for the moment of peak P. */
-static const char *name_moment(const struct estimate *x, struct mem_peak p)
+static const char *name_moment(const struct estimate *est, struct mem_peak p)
 {
     static const char *const names[MEM_MOMENTS] = {[FORWARD_END] = "end of the forward pass",
                                                    [LOSS_BACKWARD] = "backward of the loss",
@@ -462,7 +467,7 @@ static const char *name_moment(const struct estimate *x, struct mem_peak p)
                                                    [BACKWARD_END] = "end of the backward pass"};
     if (p.moment != BLOCK_BACKWARD)
         return names[p.moment];
-    return arena_printf(x->m->notes, "backward of %s", ckpt_mem_block_name(x->m, p.block)).ptr;
+    return arena_printf(est->m->notes, "backward of %s", ckpt_mem_block_name(est->m, p.block)).ptr;
 }
 
 /* sum_states - returns the bytes that no plan changes. */
@@ -472,9 +477,9 @@ static uint64_t sum_states(const ckpt_mem_result *r)
 }
 
 /* fill_total - sets the total: the states, and what the backward pass or step() adds, whichever is more. */
-static void fill_total(struct estimate *x)
+static void fill_total(struct estimate *est)
 {
-    ckpt_mem_result *r = x->out;
+    ckpt_mem_result *r = est->out;
     uint64_t step = size_add(r->gradients.bytes, r->step_transient.bytes);
     uint64_t most = r->peak.known && r->peak.bytes > step ? r->peak.bytes : step;
     set_amount(&r->total, size_add(sum_states(r), most), false);
@@ -488,21 +493,22 @@ static ckpt_status check_total(const ckpt_mem_result *r, ckpt_error *err)
 }
 
 /* fill_activations - fills in what the segments S keep, and the peak. */
-static void fill_activations(struct estimate *x, const struct mem_segments *s)
+static void fill_activations(struct estimate *est, const struct mem_segments *s)
 {
-    ckpt_mem_result *r = x->out;
-    struct mem_peak peak = timeline_peak(&x->t, s);
-    bool assumed = !letter_known(&x->m->dims, 'a') && !x->run.heads && !x->m->family->convolutions;
-    bool unsure = assumed || s->selective || x->states.frozen || is_type_assumed(x->m) ||
-                  (x->m->family->dropout && !x->m->config.path && x->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
-    set_amount(&r->activations_kept, timeline_kept(&x->t, s), !unsure);
-    set_amount(&r->peak, size_add(peak.bytes, x->gathered), false);
-    r->peak_place = name_moment(x, peak);
+    ckpt_mem_result *r = est->out;
+    struct mem_peak peak = timeline_peak(&est->t, s);
+    bool assumed = !letter_known(&est->m->dims, 'a') && !est->run.heads && !est->m->family->convolutions;
+    bool unsure = assumed || s->selective || est->states.frozen || is_type_assumed(est->m) ||
+                  (est->m->family->dropout && !est->m->config.path &&
+                   est->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
+    set_amount(&r->activations_kept, timeline_kept(&est->t, s), !unsure);
+    set_amount(&r->peak, size_add(peak.bytes, est->gathered), false);
+    r->peak_place = name_moment(est, peak);
     r->segment = s->list;
     r->nsegments = s->n;
-    r->blocks = x->t.n;
-    r->seq = x->m->family->convolutions ? 0 : letter_get(&x->dims, 'S');
-    r->extra_forward = x->t.forward ? (double)timeline_again(&x->t, s) / (double)x->t.forward : 0;
+    r->blocks = est->t.n;
+    r->seq = est->m->family->convolutions ? 0 : letter_get(&est->dims, 'S');
+    r->extra_forward = est->t.forward ? (double)timeline_again(&est->t, s) / (double)est->t.forward : 0;
 }
 
 /* ---- estimates */
@@ -518,35 +524,35 @@ static ckpt_status check_run(const ckpt_mem_run *r, ckpt_error *err)
 
 /* divide_timeline - divides the gradients at the end of the backward pass among the ranks of ZeRO, and adds
  * the parameters that ZeRO 3 gathers. */
-static void divide_timeline(struct estimate *x)
+static void divide_timeline(struct estimate *est)
 {
-    if (x->run.zero >= 2)
-        x->t.gradients = divide(x->t.gradients, x->run.ranks ? x->run.ranks : 1);
-    if (x->run.zero == 3)
-        x->gathered = size_mul(2, x->states.largest);
+    if (est->run.zero >= 2)
+        est->t.gradients = divide(est->t.gradients, est->run.ranks ? est->run.ranks : 1);
+    if (est->run.zero == 3)
+        est->gathered = size_mul(2, est->states.largest);
 }
 
 /* begin_estimate - fills in the states of RUN, and its timeline if RUN has a batch. */
-static ckpt_status begin_estimate(struct estimate *x, ckpt_mem *m, const ckpt_mem_run *run,
+static ckpt_status begin_estimate(struct estimate *est, ckpt_mem *m, const ckpt_mem_run *run,
                                   ckpt_mem_result *out, ckpt_error *err)
 {
-    *x = (struct estimate){.m = m, .out = out};
-    CKPT_TRY(sized_take(run, &x->run, sizeof x->run, err));
-    CKPT_TRY(check_run(&x->run, err));
+    *est = (struct estimate){.m = m, .out = out};
+    CKPT_TRY(sized_take(run, &est->run, sizeof est->run, err));
+    CKPT_TRY(check_run(&est->run, err));
     *out = (ckpt_mem_result){0};
     arena_free(m->notes);
     m->notes = arena_new(ARENA_MAX);
     m->assumed = m->unknown = (struct notices){.a = m->notes};
     if (!m->notes)
         return fail_memory(err);
-    CKPT_TRY(mem_states_sum(m, &x->run, &x->states, err));
-    fill_states(x);
-    note_states(x);
+    CKPT_TRY(mem_states_sum(m, &est->run, &est->states, err));
+    fill_states(est);
+    note_states(est);
     out->family = m->family ? m->family->name : NULL;
     out->family_title = m->family ? m->family->title : NULL;
     out->setup = m->family ? m->family->setup : NULL;
     out->recognized_by = m->family ? m->recognized_by.ptr : NULL;
-    if (!x->run.batch)
+    if (!est->run.batch)
         return CKPT_OK;
     if (m->refusal.len)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "activations cannot be counted: %.*s\n%s",
@@ -554,27 +560,28 @@ static ckpt_status begin_estimate(struct estimate *x, ckpt_mem *m, const ckpt_me
                     m->refused_by_config
                         ? MEM_CONFIG_HINT
                         : "without a batch, parameters, gradients and the optimizer are counted");
-    CKPT_TRY(take_run(x, err));
-    CKPT_TRY(m->family->convolutions
-                 ? convnet_timeline(m, &x->dims, x->state, x->run.precision, &x->t, m->notes, err)
-                 : transformer_timeline(m, &x->dims, x->state, x->run.precision, &x->t, m->notes, err));
-    divide_timeline(x);
+    CKPT_TRY(take_run(est, err));
+    CKPT_TRY(
+        m->family->convolutions
+            ? convnet_timeline(m, &est->dims, est->state, est->run.precision, &est->t, m->notes, err)
+            : transformer_timeline(m, &est->dims, est->state, est->run.precision, &est->t, m->notes, err));
+    divide_timeline(est);
     return CKPT_OK;
 }
 
 ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
-    struct estimate x;
+    struct estimate est;
     struct mem_segments s;
     ckpt_mem_result own;
     CKPT_TRY(sized_clear(out, err));
     CKPT_REQUIRE(err, m);
-    CKPT_TRY(begin_estimate(&x, m, run, &own, err));
-    if (x.run.batch) {
-        CKPT_TRY(make_segments(&x, &s, err));
-        fill_activations(&x, &s);
+    CKPT_TRY(begin_estimate(&est, m, run, &own, err));
+    if (est.run.batch) {
+        CKPT_TRY(make_segments(&est, &s, err));
+        fill_activations(&est, &s);
     }
-    fill_total(&x);
+    fill_total(&est);
     CKPT_TRY(check_total(&own, err));
     sized_give(out, &own, sizeof own);
     return CKPT_OK;
@@ -582,39 +589,39 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
 
 /* find_plan - finds the cheapest segments whose total is at most LIMIT, or those with the lowest peak if
  * there are none or LIMIT is 0. *FITS: the total is at most LIMIT. */
-static ckpt_status find_plan(struct estimate *x, uint64_t limit, bool *fits, ckpt_error *err)
+static ckpt_status find_plan(struct estimate *est, uint64_t limit, bool *fits, ckpt_error *err)
 {
-    ckpt_mem *m = x->m;
-    uint64_t others = size_add(sum_states(x->out), x->gathered);
+    ckpt_mem *m = est->m;
+    uint64_t others = size_add(sum_states(est->out), est->gathered);
     struct mem_plan plan = {0};
     *fits = true;
     if (limit && limit >= others)
-        CKPT_TRY(plan_cheapest(&x->t, limit - others, m->a, &plan, err));
+        CKPT_TRY(plan_cheapest(&est->t, limit - others, m->a, &plan, err));
     if (!plan.list) {
         *fits = !limit;
-        CKPT_TRY(plan_lowest(&x->t, m->a, &plan, err));
+        CKPT_TRY(plan_lowest(&est->t, m->a, &plan, err));
     }
     m->plan = plan;
     struct mem_segments s = {.list = plan.list, .n = plan.n};
-    fill_activations(x, &s);
-    x->out->plan_proven = plan.proven;
-    fill_total(x);
-    *fits = *fits && (!limit || x->out->total.bytes <= limit);
-    return check_total(x->out, err);
+    fill_activations(est, &s);
+    est->out->plan_proven = plan.proven;
+    fill_total(est);
+    *fits = *fits && (!limit || est->out->total.bytes <= limit);
+    return check_total(est->out, err);
 }
 
 ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, ckpt_mem_result *out,
                           ckpt_error *err)
 {
-    struct estimate x;
+    struct estimate est;
     ckpt_mem_result own;
     bool fits = true;
     CKPT_TRY(sized_clear(out, err));
     CKPT_REQUIRE(err, m);
-    CKPT_TRY(begin_estimate(&x, m, run, &own, err));
-    if (!x.run.batch)
+    CKPT_TRY(begin_estimate(&est, m, run, &own, err));
+    if (!est.run.batch)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a plan needs a batch");
-    CKPT_TRY(find_plan(&x, limit, &fits, err));
+    CKPT_TRY(find_plan(&est, limit, &fits, err));
     sized_give(out, &own, sizeof own);
     if (!fits)
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no plan is below {=%llu} bytes",
@@ -626,18 +633,18 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
  * lowest peak. */
 static ckpt_status fill_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
-    struct estimate x;
+    struct estimate est;
     struct mem_segments s;
     uint64_t lowest;
-    CKPT_TRY(begin_estimate(&x, m, run, out, err));
-    if (x.run.checkpoint == CKPT_MEM_PLAN) {
-        CKPT_TRY(plan_lowest_peak(&x.t, m->notes, &lowest, err));
-        set_amount(&out->peak, size_add(lowest, x.gathered), false);
+    CKPT_TRY(begin_estimate(&est, m, run, out, err));
+    if (est.run.checkpoint == CKPT_MEM_PLAN) {
+        CKPT_TRY(plan_lowest_peak(&est.t, m->notes, &lowest, err));
+        set_amount(&out->peak, size_add(lowest, est.gathered), false);
     } else {
-        CKPT_TRY(make_segments(&x, &s, err));
-        fill_activations(&x, &s);
+        CKPT_TRY(make_segments(&est, &s, err));
+        fill_activations(&est, &s);
     }
-    fill_total(&x);
+    fill_total(&est);
     return CKPT_OK;
 }
 

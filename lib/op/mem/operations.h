@@ -4,6 +4,8 @@
 #ifndef OP_MEM_OPERATIONS_H
 #define OP_MEM_OPERATIONS_H
 
+/* The lists of a family; struct mem_tensor_rule, mem_usage, mem_config_rule and mem_conv describe the
+ * columns. */
 #define TENSORS(...)   (const struct mem_tensor_rule[]){__VA_ARGS__, {0}}
 #define USAGE(...)     (const struct mem_usage[]){__VA_ARGS__, {0}}
 #define CONFIG(...)    (const struct mem_config_rule[]){__VA_ARGS__, {0}}

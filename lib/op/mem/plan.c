@@ -38,41 +38,41 @@ struct needs {
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* fill_sums - sets the sums by block. */
-static void fill_sums(struct needs *x)
+static void fill_sums(struct needs *needs)
 {
-    const struct mem_block *b = x->t->blocks;
-    uint64_t gradients = x->t->head_gradient;
-    for (uint32_t i = 0; i < x->n; i++) {
-        x->kept[i + 1] = size_add(x->kept[i], b[i].kept);
-        x->again[i + 1] = size_add(x->again[i], b[i].forward);
-        x->copies[i + 1] = size_add(x->copies[i], b[i].copies);
-        x->alike[i] = i && memcmp(&b[i], &b[i - 1], sizeof *b) == 0 ? x->alike[i - 1] : i;
+    const struct mem_block *b = needs->t->blocks;
+    uint64_t gradients = needs->t->head_gradient;
+    for (uint32_t i = 0; i < needs->n; i++) {
+        needs->kept[i + 1] = size_add(needs->kept[i], b[i].kept);
+        needs->again[i + 1] = size_add(needs->again[i], b[i].forward);
+        needs->copies[i + 1] = size_add(needs->copies[i], b[i].copies);
+        needs->alike[i] = i && memcmp(&b[i], &b[i - 1], sizeof *b) == 0 ? needs->alike[i - 1] : i;
     }
-    for (uint32_t i = x->n; i-- > 0;) {
-        x->level[i] = size_add(x->kept[i + 1], size_add(b[i].work, gradients));
+    for (uint32_t i = needs->n; i-- > 0;) {
+        needs->level[i] = size_add(needs->kept[i + 1], size_add(b[i].work, gradients));
         gradients = size_add(gradients, b[i].gradient);
     }
 }
 
-static ckpt_status init_needs(struct needs *x, const struct mem_timeline *t, arena *a, ckpt_error *err)
+static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *t, arena *a, ckpt_error *err)
 {
-    uint64_t **sums[] = {&x->kept, &x->again, &x->copies, &x->level};
+    uint64_t **sums[] = {&needs->kept, &needs->again, &needs->copies, &needs->level};
     uint64_t all = size_add(size_add(t->input, t->head), t->checkpointed);
-    *x = (struct needs){.t = t, .n = t->n};
+    *needs = (struct needs){.t = t, .n = t->n};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         *sums[i] = arena_array(a, (uint64_t)t->n + 1, sizeof **sums[i]);
         if (!*sums[i])
             return fail_memory(err);
     }
-    x->alike = arena_array(a, (uint64_t)t->n + 1, sizeof *x->alike);
-    if (!x->alike)
+    needs->alike = arena_array(a, (uint64_t)t->n + 1, sizeof *needs->alike);
+    if (!needs->alike)
         return fail_memory(err);
-    fill_sums(x);
-    x->outside = size_add(t->input, t->checkpointed);
-    x->head = larger(size_add(size_add(all, t->loss), t->moment[LOSS_BACKWARD]),
-                      size_add(all, larger(t->moment[HEAD_BACKWARD], t->moment[HEAD_CAST])));
-    x->forward = size_add(size_add(all, t->loss), t->moment[FORWARD_END]);
-    x->floor = size_add(size_add(t->gradients, t->end), t->checkpointed);
+    fill_sums(needs);
+    needs->outside = size_add(t->input, t->checkpointed);
+    needs->head = larger(size_add(size_add(all, t->loss), t->moment[LOSS_BACKWARD]),
+                         size_add(all, larger(t->moment[HEAD_BACKWARD], t->moment[HEAD_CAST])));
+    needs->forward = size_add(size_add(all, t->loss), t->moment[FORWARD_END]);
+    needs->floor = size_add(size_add(t->gradients, t->end), t->checkpointed);
     return CKPT_OK;
 }
 
@@ -84,50 +84,51 @@ struct way {
     uint32_t *from;   /* where the segment that ends before i begins */
 };
 
-static bool init_way(struct way *w, uint32_t n, arena *a)
+static bool init_way(struct way *way, uint32_t n, arena *a)
 {
-    w->stored = arena_array(a, (uint64_t)n + 1, sizeof *w->stored);
-    w->from = arena_array(a, (uint64_t)n + 1, sizeof *w->from);
-    return w->stored && w->from;
+    way->stored = arena_array(a, (uint64_t)n + 1, sizeof *way->stored);
+    way->from = arena_array(a, (uint64_t)n + 1, sizeof *way->from);
+    return way->stored && way->from;
 }
 
 /* find_best_cut - sets the least stored before J if all blocks before J are recomputed. */
-static void find_best_cut(const struct needs *x, uint64_t limit, struct way *w, uint32_t j)
+static void find_best_cut(const struct needs *needs, uint64_t limit, struct way *way, uint32_t j)
 {
-    uint64_t top = 0, room = limit - x->outside;
-    w->stored[j] = UINT64_MAX;
+    uint64_t top = 0, room = limit - needs->outside;
+    way->stored[j] = UINT64_MAX;
     for (uint32_t i = j; i-- > 0;) {
-        top = larger(top, x->level[i]);
-        uint64_t high = top - x->kept[i];
+        top = larger(top, needs->level[i]);
+        uint64_t high = top - needs->kept[i];
         if (high > room)
             return; /* a longer segment needs no less */
-        if (w->stored[i] > room - high || w->stored[i] + x->t->blocks[i].input >= w->stored[j])
+        if (way->stored[i] > room - high || way->stored[i] + needs->t->blocks[i].input >= way->stored[j])
             continue; /* bounded: by stored(n), which is no more than all blocks keep */
-        w->stored[j] = w->stored[i] + x->t->blocks[i].input;
-        w->from[j] = i;
+        way->stored[j] = way->stored[i] + needs->t->blocks[i].input;
+        way->from[j] = i;
     }
 }
 
-/* plan_fits - finds the way *W, with the blocks from KEPT_FROM on kept; false: its peak is above LIMIT. */
-static bool plan_fits(const struct needs *x, uint64_t limit, uint32_t kept_from, struct way *w)
+/* plan_fits - finds the way *WAY, with the blocks from KEPT_FROM on kept; false: its peak is above LIMIT. */
+static bool plan_fits(const struct needs *needs, uint64_t limit, uint32_t kept_from, struct way *way)
 {
-    if (limit < x->floor || limit < x->outside)
+    if (limit < needs->floor || limit < needs->outside)
         return false;
-    w->stored[0] = 0;
-    for (uint32_t j = 1; j <= x->n; j++) {
+    way->stored[0] = 0;
+    for (uint32_t j = 1; j <= needs->n; j++) {
         uint32_t i = j - 1;
         if (j <= kept_from) {
-            find_best_cut(x, limit, w, j);
+            find_best_cut(needs, limit, way, j);
         } else {
-            uint64_t need = size_add(size_add(x->outside, w->stored[i]), x->level[i] - x->kept[i]);
-            w->stored[j] = need > limit ? UINT64_MAX : size_add(w->stored[i], x->t->blocks[i].kept);
-            w->from[j] = i;
+            uint64_t need = size_add(size_add(needs->outside, way->stored[i]),
+                                     needs->level[i] - needs->kept[i]);
+            way->stored[j] = need > limit ? UINT64_MAX : size_add(way->stored[i], needs->t->blocks[i].kept);
+            way->from[j] = i;
         }
-        if (w->stored[j] == UINT64_MAX)
+        if (way->stored[j] == UINT64_MAX)
             return false;
     }
-    return size_add(w->stored[x->n], x->head) <= limit &&
-           size_add(size_add(w->stored[x->n], x->copies[kept_from]), x->forward) <= limit;
+    return size_add(way->stored[needs->n], needs->head) <= limit &&
+           size_add(size_add(way->stored[needs->n], needs->copies[kept_from]), needs->forward) <= limit;
 }
 
 /* ---- all ways */
@@ -156,14 +157,14 @@ struct search {
     bool too_many;
 };
 
-static struct front *front_at(const struct search *s, uint32_t j, enum last_block last)
+static struct front *front_at(const struct search *search, uint32_t j, enum last_block last)
 {
-    return &s->fronts[(size_t)LASTS * j + last];
+    return &search->fronts[(size_t)LASTS * j + last];
 }
 
-static bool front_add(struct front *f, const struct point *p)
+static bool front_add(struct front *front, const struct point *p)
 {
-    return arena_push(NULL, &f->at, &f->n, &f->cap, p, sizeof *p);
+    return arena_push(NULL, &front->at, &front->n, &front->cap, p, sizeof *p);
 }
 
 static bool is_before(const struct point *a, const struct point *b)
@@ -173,114 +174,117 @@ static bool is_before(const struct point *a, const struct point *b)
     return a->stored != b->stored ? a->stored < b->stored : a->forward <= b->forward;
 }
 
-/* merge - adds to F the points of s->added, both sorted, and removes points that an earlier point beats in
- * all costs. False: out of memory. */
-static bool merge(struct search *s, struct front *f)
+/* merge - adds to FRONT the points of search->added, both sorted, and removes points that an earlier point
+ * beats in all costs. False: out of memory. */
+static bool merge(struct search *search, struct front *front)
 {
-    const struct front *add = &s->added;
+    const struct front *add = &search->added;
     uint64_t least_stored = UINT64_MAX, least_forward = UINT64_MAX;
-    s->merged.n = 0;
-    for (size_t i = 0, k = 0; i < f->n || k < add->n;) {
-        bool first = k == add->n || (i < f->n && is_before(&f->at[i], &add->at[k]));
-        const struct point *p = first ? &f->at[i++] : &add->at[k++];
+    search->merged.n = 0;
+    for (size_t i = 0, k = 0; i < front->n || k < add->n;) {
+        bool first = k == add->n || (i < front->n && is_before(&front->at[i], &add->at[k]));
+        const struct point *p = first ? &front->at[i++] : &add->at[k++];
         if (p->stored >= least_stored && p->forward >= least_forward)
             continue;
         least_stored = p->stored < least_stored ? p->stored : least_stored;
         least_forward = p->forward < least_forward ? p->forward : least_forward;
-        if (!front_add(&s->merged, p))
+        if (!front_add(&search->merged, p))
             return false;
     }
-    struct front old = *f;
-    *f = s->merged;
-    s->merged = old;
+    struct front old = *front;
+    *front = search->merged;
+    search->merged = old;
     return true;
 }
 
-/* A last segment: the blocks from I up to J, which need HIGH. */
+/* A last segment: the blocks from FIRST up to END, which need HIGH. */
 struct last_segment {
-    uint32_t i, j;
+    uint32_t first, end;
     enum last_block how;
     uint64_t high;
 };
 
-/* extend - adds to the front of G's end each point of the front of G's begin and LAST, extended by the
- * segment G. False: out of memory. */
-static bool extend(struct search *s, const struct last_segment *g, enum last_block last)
+/* extend - adds to the front of segment->end each point of the front of segment->first and LAST, extended by
+ * SEGMENT. False: out of memory. */
+static bool extend(struct search *search, const struct last_segment *segment, enum last_block last)
 {
-    const struct needs *x = s->needs;
-    const struct mem_block *b = &x->t->blocks[g->i];
-    const struct front *before = front_at(s, g->i, last);
-    bool recomputed = g->how == RECOMPUTED;
-    uint64_t again = recomputed ? x->again[g->j] - x->again[g->i] : 0,
+    const struct needs *needs = search->needs;
+    const struct mem_block *b = &needs->t->blocks[segment->first];
+    const struct front *before = front_at(search, segment->first, last);
+    bool recomputed = segment->how == RECOMPUTED;
+    uint64_t again = recomputed ? needs->again[segment->end] - needs->again[segment->first] : 0,
              stored = recomputed ? b->input : b->kept;
-    uint64_t forward = size_add(stored, recomputed ? x->copies[g->j] - x->copies[g->i] : 0);
-    s->added.n = 0;
+    uint64_t forward = size_add(stored,
+                                recomputed ? needs->copies[segment->end] - needs->copies[segment->first] : 0);
+    search->added.n = 0;
     for (size_t k = 0; k < before->n; k++) {
         const struct point *at = &before->at[k];
         struct point p = {size_add(at->again, again),
                           size_add(at->stored, stored),
                           size_add(at->forward, forward),
-                          g->i,
+                          segment->first,
                           (uint32_t)k,
                           (uint8_t)last};
-        if (p.again > s->most_again)
+        if (p.again > search->most_again)
             break; /* all later points cost more */
-        if (g->j == x->n && !p.again)
+        if (segment->end == needs->n && !p.again)
             continue; /* nothing is recomputed: fits_without */
-        if (size_add(size_add(x->outside, at->stored), g->high) <= s->limit &&
-            size_add(p.stored, x->head) <= s->limit && size_add(p.forward, x->forward) <= s->limit &&
-            !front_add(&s->added, &p))
+        if (size_add(size_add(needs->outside, at->stored), segment->high) <= search->limit &&
+            size_add(p.stored, needs->head) <= search->limit &&
+            size_add(p.forward, needs->forward) <= search->limit && !front_add(&search->added, &p))
             return false;
     }
-    return !s->added.n || merge(s, front_at(s, g->j, g->how));
+    return !search->added.n || merge(search, front_at(search, segment->end, segment->how));
 }
 
 /* fill_front - computes the fronts of J blocks. False: out of memory. */
-static bool fill_front(struct search *s, uint32_t j)
+static bool fill_front(struct search *search, uint32_t j)
 {
-    const struct needs *x = s->needs;
+    const struct needs *needs = search->needs;
     uint64_t top = 0;
     for (uint32_t i = j; i-- > 0;) {
-        top = larger(top, x->level[i]);
-        struct last_segment again = {i, j, RECOMPUTED, top - x->kept[i]},
-                            kept = {i, j, KEPT, top - x->kept[i]};
-        if (size_add(x->outside, again.high) > s->limit)
+        top = larger(top, needs->level[i]);
+        struct last_segment again = {i, j, RECOMPUTED, top - needs->kept[i]},
+                            kept = {i, j, KEPT, top - needs->kept[i]};
+        if (size_add(needs->outside, again.high) > search->limit)
             break;
-        bool later = i && x->alike[j - 1] < i; /* the kept block before it could as well be its last one */
-        if (!extend(s, &again, RECOMPUTED) || (!later && !extend(s, &again, KEPT)))
+        bool later = i &&
+                     needs->alike[j - 1] < i; /* the kept block before it could as well be its last one */
+        if (!extend(search, &again, RECOMPUTED) || (!later && !extend(search, &again, KEPT)))
             return false;
-        if (i + 1 == j && (!extend(s, &kept, RECOMPUTED) || !extend(s, &kept, KEPT)))
+        if (i + 1 == j && (!extend(search, &kept, RECOMPUTED) || !extend(search, &kept, KEPT)))
             return false;
     }
-    s->points += front_at(s, j, RECOMPUTED)->n + front_at(s, j, KEPT)->n;
-    s->too_many = s->points > PLAN_POINTS_MAX;
+    search->points += front_at(search, j, RECOMPUTED)->n + front_at(search, j, KEPT)->n;
+    search->too_many = search->points > PLAN_POINTS_MAX;
     return true;
 }
 
-static bool search_run(struct search *s)
+static bool search_run(struct search *search)
 {
     struct point nothing = {0};
-    s->fronts = calloc(LASTS * ((size_t)s->needs->n + 1), sizeof *s->fronts);
-    bool ok = s->fronts && front_add(front_at(s, 0, RECOMPUTED), &nothing);
-    for (uint32_t j = 1; ok && !s->too_many && j <= s->needs->n; j++)
-        ok = fill_front(s, j);
+    search->fronts = calloc(LASTS * ((size_t)search->needs->n + 1), sizeof *search->fronts);
+    bool ok = search->fronts && front_add(front_at(search, 0, RECOMPUTED), &nothing);
+    for (uint32_t j = 1; ok && !search->too_many && j <= search->needs->n; j++)
+        ok = fill_front(search, j);
     return ok;
 }
 
-static void search_free(struct search *s)
+static void search_free(struct search *search)
 {
-    for (size_t i = 0; s->fronts && i < LASTS * ((size_t)s->needs->n + 1); i++)
-        free(s->fronts[i].at);
-    free(s->fronts);
-    free(s->added.at);
-    free(s->merged.at);
+    for (size_t i = 0; search->fronts && i < LASTS * ((size_t)search->needs->n + 1); i++)
+        free(search->fronts[i].at);
+    free(search->fronts);
+    free(search->added.at);
+    free(search->merged.at);
 }
 
 /* find_best_front - returns the front whose first point is the cheapest way to cut all blocks; NULL: there
  * is none. */
-static const struct front *find_best_front(const struct search *s)
+static const struct front *find_best_front(const struct search *search)
 {
-    const struct front *a = front_at(s, s->needs->n, RECOMPUTED), *b = front_at(s, s->needs->n, KEPT);
+    const struct front *a = front_at(search, search->needs->n, RECOMPUTED),
+                       *b = front_at(search, search->needs->n, KEPT);
     if (!a->n || !b->n)
         return a->n ? a : b->n ? b : NULL;
     return is_before(&a->at[0], &b->at[0]) ? a : b;
@@ -315,25 +319,26 @@ static void reverse(struct segment_list *list)
     }
 }
 
-/* list_segments - sets *OUT to the segments of the N blocks by W; those before KEPT_FROM are recomputed. */
-static void list_segments(const struct way *w, uint32_t n, uint32_t kept_from, struct segment_list *out)
+/* list_segments - sets *OUT to the segments of the N blocks by WAY; those before KEPT_FROM are recomputed. */
+static void list_segments(const struct way *way, uint32_t n, uint32_t kept_from, struct segment_list *out)
 {
-    for (uint32_t j = n; j > 0; j = w->from[j])
-        add_before(out, w->from[j], j, j <= kept_from);
+    for (uint32_t j = n; j > 0; j = way->from[j])
+        add_before(out, way->from[j], j, j <= kept_from);
     reverse(out);
 }
 
-/* list_front_segments - sets *OUT to the segments of the way that is the first point of F. */
-static void list_front_segments(const struct search *s, const struct front *f, struct segment_list *out)
+/* list_front_segments - sets *OUT to the segments of the way that is the first point of FRONT. */
+static void list_front_segments(const struct search *search, const struct front *front,
+                                struct segment_list *out)
 {
     size_t k = 0;
-    for (uint32_t j = s->needs->n; j > 0;) {
-        const struct point *p = &f->at[k];
-        bool recomputed = f == front_at(s, j, RECOMPUTED);
+    for (uint32_t j = search->needs->n; j > 0;) {
+        const struct point *p = &front->at[k];
+        bool recomputed = front == front_at(search, j, RECOMPUTED);
         add_before(out, p->from, j, recomputed);
         k = p->index;
         j = p->from;
-        f = front_at(s, j, (enum last_block)p->last);
+        front = front_at(search, j, (enum last_block)p->last);
     }
     reverse(out);
 }
@@ -341,20 +346,21 @@ static void list_front_segments(const struct search *s, const struct front *f, s
 /* ---- */
 
 /* find_fewest_recomputed - returns the smallest number of blocks at the beginning that have to be
- * recomputed, all others kept, as far as bisection finds it; n + 1: LIMIT is too low. Sets *W to that way. */
-static uint32_t find_fewest_recomputed(const struct needs *x, uint64_t limit, struct way *w)
+ * recomputed, all others kept, as far as bisection finds it; n + 1: LIMIT is too low. Sets *WAY to that
+ * way. */
+static uint32_t find_fewest_recomputed(const struct needs *needs, uint64_t limit, struct way *way)
 {
-    uint32_t low = 0, high = x->n;
-    if (!plan_fits(x, limit, x->n, w))
-        return x->n + 1;
+    uint32_t low = 0, high = needs->n;
+    if (!plan_fits(needs, limit, needs->n, way))
+        return needs->n + 1;
     while (low + 1 < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (plan_fits(x, limit, middle, w))
+        if (plan_fits(needs, limit, middle, way))
             high = middle;
         else
             low = middle;
     }
-    plan_fits(x, limit, high, w);
+    plan_fits(needs, limit, high, way);
     return high;
 }
 
@@ -378,43 +384,43 @@ static bool fits_without(const struct mem_timeline *t, uint64_t limit, struct se
 ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a, struct mem_plan *out,
                           ckpt_error *err)
 {
-    struct needs x;
-    struct way w;
+    struct needs needs;
+    struct way way;
     struct segment_list list = {.at = arena_array(a, (uint64_t)t->n + 1, sizeof *list.at)};
     *out = (struct mem_plan){0};
-    if (!list.at || !init_way(&w, t->n, a))
+    if (!list.at || !init_way(&way, t->n, a))
         return fail_memory(err);
     if (fits_without(t, limit, &list)) {
         *out = (struct mem_plan){list.at, list.n, true};
         return CKPT_OK;
     }
-    CKPT_TRY(init_needs(&x, t, a, err));
-    uint32_t known = find_fewest_recomputed(&x, limit, &w);
+    CKPT_TRY(init_needs(&needs, t, a, err));
+    uint32_t known = find_fewest_recomputed(&needs, limit, &way);
     if (known > t->n)
         return CKPT_OK;
-    struct search s = {.needs = &x, .limit = limit, .most_again = x.again[known]};
-    bool ok = search_run(&s);
-    const struct front *best = ok && !s.too_many ? find_best_front(&s) : NULL;
+    struct search search = {.needs = &needs, .limit = limit, .most_again = needs.again[known]};
+    bool ok = search_run(&search);
+    const struct front *best = ok && !search.too_many ? find_best_front(&search) : NULL;
     if (best)
-        list_front_segments(&s, best, &list);
+        list_front_segments(&search, best, &list);
     else
-        list_segments(&w, t->n, known, &list);
-    search_free(&s);
-    *out = (struct mem_plan){list.at, list.n, !s.too_many};
+        list_segments(&way, t->n, known, &list);
+    search_free(&search);
+    *out = (struct mem_plan){list.at, list.n, !search.too_many};
     return ok ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status plan_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *peak, ckpt_error *err)
 {
-    struct needs x;
-    struct way w;
+    struct needs needs;
+    struct way way;
     uint64_t low = 0, high = peak_without(t);
-    if (!init_way(&w, t->n, a))
+    if (!init_way(&way, t->n, a))
         return fail_memory(err);
-    CKPT_TRY(init_needs(&x, t, a, err));
+    CKPT_TRY(init_needs(&needs, t, a, err));
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (plan_fits(&x, middle, t->n, &w))
+        if (plan_fits(&needs, middle, t->n, &way))
             high = middle;
         else
             low = middle + 1;

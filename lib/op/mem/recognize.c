@@ -442,53 +442,54 @@ static void set_family_conditions(ckpt_mem *m, const struct mem_family *f)
         m->conditions |= f->dropout ? drop : drop << 1;
 }
 
-static void set_if_unknown(struct letters *l, char name, uint64_t value)
+static void set_if_unknown(struct letters *letters, char name, uint64_t value)
 {
-    if (!letter_known(l, name))
-        letter_set(l, name, value);
+    if (!letter_known(letters, name))
+        letter_set(letters, name, value);
 }
 
 /* set_query_widths - sets the widths of queries and keys from the number of heads. A head is h / a wide
  * unless the config gives a width. */
-static void set_query_widths(struct letters *l)
+static void set_query_widths(struct letters *letters)
 {
-    uint64_t a = letter_get(l, 'a');
-    if (a && letter_get(l, 'h') % a == 0)
-        set_if_unknown(l, 'd', letter_get(l, 'h') / a);
-    if (!letter_known(l, 'd') || !a)
+    uint64_t a = letter_get(letters, 'a');
+    if (a && letter_get(letters, 'h') % a == 0)
+        set_if_unknown(letters, 'd', letter_get(letters, 'h') / a);
+    if (!letter_known(letters, 'd') || !a)
         return;
-    letter_set(l, 'A', size_mul(a, letter_get(l, 'd')));
-    letter_set(l, 'K', size_mul(letter_known(l, 'k') ? letter_get(l, 'k') : a, letter_get(l, 'd')));
+    letter_set(letters, 'A', size_mul(a, letter_get(letters, 'd')));
+    letter_set(letters, 'K',
+               size_mul(letter_known(letters, 'k') ? letter_get(letters, 'k') : a, letter_get(letters, 'd')));
 }
 
 /* derive_head_widths - sets the widths of heads that follow from others; in a family without grouped
  * queries A = K = h. */
 static void derive_head_widths(ckpt_mem *m)
 {
-    struct letters *l = &m->dims;
-    letter_set(l, 'L', m->nblocks);
+    struct letters *letters = &m->dims;
+    letter_set(letters, 'L', m->nblocks);
     if (m->config_only)
-        set_query_widths(l);
-    if (letter_known(l, 'h'))
-        set_if_unknown(l, 'A', letter_get(l, 'h'));
-    if (letter_known(l, 'A'))
-        set_if_unknown(l, 'K', letter_get(l, 'A'));
-    if (letter_known(l, 'i'))
-        set_if_unknown(l, 'd', size_mul(2, letter_get(l, 'i')));
-    if (letter_get(l, 'a'))
-        set_if_unknown(l, 'd', letter_get(l, 'A') / letter_get(l, 'a'));
-    uint64_t d = letter_get(l, 'd');
+        set_query_widths(letters);
+    if (letter_known(letters, 'h'))
+        set_if_unknown(letters, 'A', letter_get(letters, 'h'));
+    if (letter_known(letters, 'A'))
+        set_if_unknown(letters, 'K', letter_get(letters, 'A'));
+    if (letter_known(letters, 'i'))
+        set_if_unknown(letters, 'd', size_mul(2, letter_get(letters, 'i')));
+    if (letter_get(letters, 'a'))
+        set_if_unknown(letters, 'd', letter_get(letters, 'A') / letter_get(letters, 'a'));
+    uint64_t d = letter_get(letters, 'd');
     if (!d)
         return;
-    set_if_unknown(l, 'a', letter_get(l, 'A') / d);
-    set_if_unknown(l, 'k', letter_get(l, 'K') / d);
-    uint64_t a = letter_get(l, 'a'), k = letter_get(l, 'k');
+    set_if_unknown(letters, 'a', letter_get(letters, 'A') / d);
+    set_if_unknown(letters, 'k', letter_get(letters, 'K') / d);
+    uint64_t a = letter_get(letters, 'a'), k = letter_get(letters, 'k');
     if (!k || a % k)
         refuse(m, "%llu heads cannot share the keys and values of %llu", (unsigned long long)a,
                (unsigned long long)k);
-    if (size_mul(a, d) != letter_get(l, 'A') || size_mul(k, d) != letter_get(l, 'K'))
+    if (size_mul(a, d) != letter_get(letters, 'A') || size_mul(k, d) != letter_get(letters, 'K'))
         refuse(m, "heads of %llu do not make queries of %llu and keys of %llu", (unsigned long long)d,
-               (unsigned long long)letter_get(l, 'A'), (unsigned long long)letter_get(l, 'K'));
+               (unsigned long long)letter_get(letters, 'A'), (unsigned long long)letter_get(letters, 'K'));
 }
 
 /* ---- */

@@ -52,17 +52,17 @@ struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision)
 }
 
 /* state_bytes - returns the bytes of the states that O keeps for T, whose elements have ITEM bytes. */
-static uint64_t state_bytes(const struct optimizer *o, const struct mem_tensor *t, uint32_t item)
+static uint64_t state_bytes(const struct optimizer *optimizer, const struct mem_tensor *t, uint32_t item)
 {
-    uint64_t n = t->elements, counters = o->counters ? 4 : 0;
-    if (o->kind == STATE_FACTORED && t->ndim > 1) {
+    uint64_t n = t->elements, counters = optimizer->counters ? 4 : 0;
+    if (optimizer->kind == STATE_FACTORED && t->ndim > 1) {
         uint64_t last = t->shape[t->ndim - 1], before = t->shape[t->ndim - 2];
         n = size_add(last ? n / last : 0, before ? n / before : 0);
     }
-    if (o->kind == STATE_8_BITS)
-        return n < 4096 ? size_mul(4 * o->states, n)
-                        : size_mul(o->states, size_add(n, size_mul(4, n / 256 + (n % 256 != 0))));
-    return size_add(size_mul(size_mul(o->states, item), n), counters);
+    if (optimizer->kind == STATE_8_BITS)
+        return n < 4096 ? size_mul(4 * optimizer->states, n)
+                        : size_mul(optimizer->states, size_add(n, size_mul(4, n / 256 + (n % 256 != 0))));
+    return size_add(size_mul(size_mul(optimizer->states, item), n), counters);
 }
 
 /* step_temporaries - returns the bytes of the temporaries of step() for a tensor of BYTES, with those of the
@@ -75,7 +75,7 @@ static uint64_t step_temporaries(enum step_kind step, uint64_t bytes, uint64_t b
 }
 
 /* add_parameter - adds T. *BEFORE, the size in bytes of the trained tensor before it, becomes that of T. */
-static void add_parameter(const struct mem_tensor *t, const struct optimizer *o, uint32_t precision,
+static void add_parameter(const struct mem_tensor *t, const struct optimizer *optimizer, uint32_t precision,
                           struct mem_states *s, uint64_t *before)
 {
     struct mem_bytes each = mem_bytes_of(t, precision);
@@ -90,13 +90,13 @@ static void add_parameter(const struct mem_tensor *t, const struct optimizer *o,
     s->tensors++;
     s->master = size_add(s->master, size_mul(each.master, t->elements));
     s->gradients = size_add(s->gradients, size_mul(each.gradient, t->elements));
-    if (!o)
+    if (!optimizer)
         return;
-    s->optimizer = size_add(s->optimizer, state_bytes(o, t, each.state));
-    uint64_t step = step_temporaries(o->step, stepped, *before);
-    s->transient = o->step == STEP_FOREACH ? size_add(s->transient, stepped)
-                   : step > s->transient   ? step
-                                           : s->transient;
+    s->optimizer = size_add(s->optimizer, state_bytes(optimizer, t, each.state));
+    uint64_t step = step_temporaries(optimizer->step, stepped, *before);
+    s->transient = optimizer->step == STEP_FOREACH ? size_add(s->transient, stepped)
+                   : step > s->transient           ? step
+                                                   : s->transient;
     *before = stepped;
 }
 
@@ -111,10 +111,10 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
 {
     bool own = !run->optimizer && m->own.title.len;
     const char *name = run->optimizer ? run->optimizer : "adamw-foreach";
-    const struct optimizer *o = find_optimizer(name);
+    const struct optimizer *optimizer = find_optimizer(name);
     uint64_t before = 0;
     *out = (struct mem_states){0};
-    if (!o)
+    if (!optimizer)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "no optimizer is called {%s}", name);
     for (size_t i = 0; i < m->ntensors; i++) {
         const struct mem_tensor *t = &m->tensors[i];
@@ -123,13 +123,14 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
         if (t->buffer)
             add_buffer(t, run->precision, out);
         else
-            add_parameter(t, own ? NULL : o, run->precision, out, &before);
+            add_parameter(t, own ? NULL : optimizer, run->precision, out, &before);
     }
-    bool by_tensor = !own && (o->step == STEP_ONE_TEMPORARY || o->step == STEP_TWO_TEMPORARIES);
+    bool by_tensor = !own &&
+                     (optimizer->step == STEP_ONE_TEMPORARY || optimizer->step == STEP_TWO_TEMPORARIES);
     out->optimizer = own ? m->own.bytes : out->optimizer;
     out->optimizer_exact = own ? run->precision == CKPT_MEM_AS_STORED && !out->frozen
-                               : o->kind != STATE_8_BITS;
-    out->transient_known = !own && o->step != STEP_UNKNOWN;
+                               : optimizer->kind != STATE_8_BITS;
+    out->transient_known = !own && optimizer->step != STEP_UNKNOWN;
     out->transient_exact = out->transient_known && (m->ordered || !by_tensor);
     return CKPT_OK;
 }

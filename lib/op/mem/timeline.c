@@ -7,9 +7,9 @@
 uint64_t usage_sum(const struct mem_usage *list, unsigned at, const struct letters *dims, uint32_t state)
 {
     uint64_t sum = 0, bytes;
-    for (const struct mem_usage *r = list; r->bytes; r++)
-        if (r->at == at && conditions_hold(r->when, state))
-            sum = size_add(sum, product_value(str_c(r->bytes), dims, &bytes) ? bytes : TOO_LARGE);
+    for (const struct mem_usage *row = list; row->bytes; row++)
+        if (row->at == at && conditions_hold(row->when, state))
+            sum = size_add(sum, product_value(str_c(row->bytes), dims, &bytes) ? bytes : TOO_LARGE);
     return sum;
 }
 
@@ -26,13 +26,15 @@ void fill_outside(const struct mem_family *f, const struct letters *dims, uint32
         t->moment[i] = usage_sum(f->alive, i, dims, state);
 }
 
-/* sum_stored - returns the bytes that segment G keeps until its backward pass. */
+/* sum_stored - returns the bytes that SEGMENT keeps until its backward pass. */
 static uint64_t sum_stored(const struct mem_timeline *t, const struct mem_segments *s,
-                           const ckpt_mem_segment *g)
+                           const ckpt_mem_segment *segment)
 {
-    uint64_t sum = g->recomputed ? t->blocks[g->first].input : 0;
-    for (uint32_t i = g->first; i < g->first + g->blocks; i++)
-        sum = size_add(sum, !g->recomputed ? t->blocks[i].kept : s->selective ? t->blocks[i].matmuls : 0);
+    uint64_t sum = segment->recomputed ? t->blocks[segment->first].input : 0;
+    for (uint32_t i = segment->first; i < segment->first + segment->blocks; i++)
+        sum = size_add(sum, !segment->recomputed ? t->blocks[i].kept
+                            : s->selective       ? t->blocks[i].matmuls
+                                                 : 0);
     return sum;
 }
 
@@ -58,18 +60,18 @@ static void raise_peak(struct mem_peak *peak, uint64_t bytes, enum mem_moment mo
         *peak = (struct mem_peak){bytes, moment, block};
 }
 
-/* raise_by_segment - raises *PEAK to what the backward pass of G takes. LIVE: what exists then besides G,
- * after the later blocks were freed. */
+/* raise_by_segment - raises *PEAK to what the backward pass of SEGMENT takes. LIVE: the bytes that exist then
+ * besides those of SEGMENT, after the later blocks were freed. */
 static void raise_by_segment(const struct mem_timeline *t, const struct mem_segments *s,
-                             const ckpt_mem_segment *g, uint64_t live, uint64_t *gradients,
+                             const ckpt_mem_segment *segment, uint64_t live, uint64_t *gradients,
                              struct mem_peak *peak)
 {
     uint64_t kept = 0;
-    for (uint32_t i = g->first; i < g->first + g->blocks; i++)
+    for (uint32_t i = segment->first; i < segment->first + segment->blocks; i++)
         kept = size_add(kept, t->blocks[i].kept);
-    for (uint32_t i = g->first + g->blocks; i-- > g->first;) {
+    for (uint32_t i = segment->first + segment->blocks; i-- > segment->first;) {
         const struct mem_block *b = &t->blocks[i];
-        uint64_t held = g->recomputed && s->reentrant ? b->output : 0;
+        uint64_t held = segment->recomputed && s->reentrant ? b->output : 0;
         uint64_t sum = size_add(size_add(live, kept), size_add(*gradients, size_add(b->work, held)));
         raise_peak(peak, sum, BLOCK_BACKWARD, i);
         *gradients = size_add(*gradients, b->gradient);

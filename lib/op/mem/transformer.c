@@ -34,12 +34,14 @@ static part_sums *sum_weights(const ckpt_mem *m, uint32_t precision, arena *a)
     return sums;
 }
 
-/* cast_copy_bytes - returns the bytes of autocast's copies of W's matrices. */
-static uint64_t cast_copy_bytes(const struct weights_sum *w, uint32_t state)
+/* cast_copy_bytes - returns the bytes of autocast's copies of the matrices of SUMS. */
+static uint64_t cast_copy_bytes(const struct weights_sum *sums, uint32_t state)
 {
-    return state & MIXED ? size_mul(2, w->matrices) : 0;
+    return state & MIXED ? size_mul(2, sums->matrices) : 0;
 }
 
+/* product - returns the value of TEXT, a product of the letters of family.h; TOO_LARGE if one is not
+ * known. */
 static uint64_t product(const char *text, const struct letters *dims)
 {
     uint64_t n;
@@ -55,11 +57,11 @@ static uint64_t attention_extra_bytes(const struct letters *dims, uint32_t state
     return state & FP32 ? size_add(product("4BaU", dims), 16) : size_add(product("4BaS", dims), 24);
 }
 
-/* fill_block - sets all fields of *B, a block whose parameters have the sums W by part. */
+/* fill_block - sets all fields of *B, a block whose parameters have the SUMS by part. */
 static void fill_block(const struct mem_family *f, const struct letters *dims, uint32_t state,
-                       const struct weights_sum *w, struct mem_block *b)
+                       const struct weights_sum *sums, struct mem_block *b)
 {
-    struct weights_sum attention = w[ATTENTION], after = w[MLP];
+    struct weights_sum attention = sums[ATTENTION], after = sums[MLP];
     uint64_t attention_copies = cast_copy_bytes(&attention, state), copies = cast_copy_bytes(&after, state);
     uint64_t after_kept = size_add(usage_sum(f->saved, MLP, dims, state), copies);
     b->copies = size_add(attention_copies, copies);
