@@ -466,8 +466,8 @@ static const struct opened_zip *find_opened(const struct scanner *x, const sourc
     return NULL;
 }
 
-/* scan_strays - scans bytes that belong to no member: between members and, unless R is EMBEDDED in a file of
- * a different format, before and after the archive. */
+/* scan_strays - scans bytes that belong to no member: between members and, unless the archive is EMBEDDED
+ * in a file of a different format, before and after the archive. */
 static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_error *err)
 {
     source *src = archive->audit.src;

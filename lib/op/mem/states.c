@@ -51,7 +51,8 @@ struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision)
     }
 }
 
-/* state_bytes - returns the bytes of the states that O keeps for T, whose elements have ITEM bytes. */
+/* state_bytes - returns the bytes of the states that OPTIMIZER keeps for T, whose elements have ITEM
+ * bytes. */
 static uint64_t state_bytes(const struct optimizer *optimizer, const struct mem_tensor *t, uint32_t item)
 {
     uint64_t n = t->elements, counters = optimizer->counters ? 4 : 0;
