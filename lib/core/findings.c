@@ -36,7 +36,7 @@ bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n)
     return st == CKPT_OK;
 }
 
-bool scan_torch_stream(const unsigned char *head, size_t n)
+bool scan_is_torch_stream(const unsigned char *head, size_t n)
 {
     static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
     const size_t m = sizeof magic - 1; /* after PROTO and, from protocol 4 on, FRAME */

@@ -42,13 +42,13 @@ const ckpt_value *view_pairs_given(const ckpt_value *v)
     return arg && (arg->type == CKPT_V_LIST || arg->type == CKPT_V_TUPLE) ? arg : NULL;
 }
 
-/* add_part - adds N children to VIEW: PAIRS, or ITEMS, which are [key, value] sequences if OF_PAIRS. */
-static void add_part(struct view *view, const value_pair *pairs, ckpt_value *const *items, bool of_pairs,
-                     uint32_t n)
+/* add_array - adds N children to VIEW: PAIRS, or ITEMS, which are [key, value] sequences if OF_PAIRS. */
+static void add_array(struct view *view, const value_pair *pairs, ckpt_value *const *items, bool of_pairs,
+                      uint32_t n)
 {
     if (n == 0)
         return;
-    view->parts[view->parts[0].n ? 1 : 0] = (struct view_part){pairs, items, of_pairs, n};
+    view->arrays[view->arrays[0].n ? 1 : 0] = (struct view_array){pairs, items, of_pairs, n};
     view->n += n;
 }
 
@@ -56,7 +56,7 @@ static struct view view_sequence(const ckpt_value *v, bool of_pairs)
 {
     struct view view = {of_pairs ? VIEW_PAIRS : VIEW_ITEMS, false, {{0}}, 0};
     if (value_is_sequence(v))
-        add_part(&view, NULL, v->u.seq.items, of_pairs, v->u.seq.n);
+        add_array(&view, NULL, v->u.seq.items, of_pairs, v->u.seq.n);
     return view;
 }
 
@@ -64,7 +64,7 @@ static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
 {
     struct view view = {kind, false, {{0}}, 0};
     if (v && v->type == CKPT_V_DICT)
-        add_part(&view, v->u.dict.pairs, NULL, false, v->u.dict.n);
+        add_array(&view, v->u.dict.pairs, NULL, false, v->u.dict.n);
     return view;
 }
 
@@ -102,7 +102,7 @@ static struct view view_attributes(const ckpt_value *state)
         return (struct view){VIEW_LEAF, false, {{0}}, 0};
     struct view view = view_mapping(dict, VIEW_ATTRS);
     if (slots->type == CKPT_V_DICT)
-        add_part(&view, slots->u.dict.pairs, NULL, false, slots->u.dict.n);
+        add_array(&view, slots->u.dict.pairs, NULL, false, slots->u.dict.n);
     return view;
 }
 
@@ -111,7 +111,7 @@ struct view view_arguments(const ckpt_value *v)
     struct view view = {VIEW_ITEMS, true, {{0}}, 0};
     uint32_t skip = calls_newobj(v), n = value_nargs(v);
     if (n > skip)
-        add_part(&view, NULL, v->u.call.args->u.seq.items + skip, false, n - skip);
+        add_array(&view, NULL, v->u.call.args->u.seq.items + skip, false, n - skip);
     return view;
 }
 
@@ -122,10 +122,10 @@ static struct view view_call(const ckpt_value *v)
     if (more->npairs) {
         if (view.kind != VIEW_PAIRS)
             view = (struct view){VIEW_PAIRS, false, {{0}}, 0};
-        add_part(&view, more->pairs, NULL, false, more->npairs);
+        add_array(&view, more->pairs, NULL, false, more->npairs);
     } else if (more->nitems && view.kind != VIEW_PAIRS) {
         view.kind = VIEW_ITEMS;
-        add_part(&view, NULL, more->items, false, more->nitems);
+        add_array(&view, NULL, more->items, false, more->nitems);
     }
     if (view.kind == VIEW_LEAF)
         view = view_attributes(value_state(v));
@@ -155,17 +155,17 @@ struct view view_of(const ckpt_value *v)
 
 bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val)
 {
-    const struct view_part *part = view->parts;
-    if (i >= part->n) {
-        i -= part->n;
-        part++;
+    const struct view_array *array = view->arrays;
+    if (i >= array->n) {
+        i -= array->n;
+        array++;
     }
-    if (i >= part->n)
+    if (i >= array->n)
         return false;
-    const ckpt_value *item = part->pairs ? part->pairs[i].val : part->items[i];
-    *key = part->pairs ? part->pairs[i].key : NULL;
+    const ckpt_value *item = array->pairs ? array->pairs[i].val : array->items[i];
+    *key = array->pairs ? array->pairs[i].key : NULL;
     *val = item;
-    if (part->of_pairs && value_is_sequence(item) && item->u.seq.n == 2) {
+    if (array->of_pairs && value_is_sequence(item) && item->u.seq.n == 2) {
         *key = item->u.seq.items[0];
         *val = item->u.seq.items[1];
     }

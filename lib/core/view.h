@@ -13,7 +13,7 @@ enum view_kind {
 };
 
 /* One array of N children: pairs, or items; OF_PAIRS: each item is a [key, value] sequence. */
-struct view_part {
+struct view_array {
     const value_pair *pairs;
     ckpt_value *const *items;
     bool of_pairs;
@@ -23,7 +23,7 @@ struct view_part {
 struct view {
     enum view_kind kind;
     bool arguments; /* the items are the arguments of the constructor */
-    struct view_part parts[2];
+    struct view_array arrays[2];
     size_t n; /* children */
 };
 

@@ -115,7 +115,7 @@ static bool is_lzma(const struct probe *p)
 bool recognize_legacy(const struct probe *p)
 {
     return str_starts(probe_head(p), STR_LIT("L119547037146038801333356L\n.")) /* protocols 0 and 1 */ ||
-           scan_torch_stream(p->head, p->nhead);
+           scan_is_torch_stream(p->head, p->nhead);
 }
 
 /* Protocols 2 to 5 begin with a PROTO opcode. Older pickles begin as text may, too. */

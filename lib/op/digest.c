@@ -110,7 +110,7 @@ ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *e
         if (is_cast(t) && !conversion_init(&c, (ckpt_dtype)t->dtype, dtype)) {
             (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "{%s} cannot become {=%s}",
                        ckpt_tensor_dtype_name(t), ckpt_dtype_name(dtype));
-            return tensor_failed(file, i, CKPT_ELOSSY, err);
+            return tensor_add_name(file, i, CKPT_ELOSSY, err);
         }
     }
     file->digest_as = dtype;

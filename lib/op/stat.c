@@ -270,7 +270,7 @@ static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *p, st
     ckpt_status st = new_tally(&t, &x->file->table.rows[x->row].t, p->first, p->count, run, err);
     p->out = t;
     if (st == CKPT_OK)
-        st = tensor_read_part(x->file, x->row, p->first, p->count, &p->crc[0], add_chunk, t, err);
+        st = tensor_stream_range(x->file, x->row, p->first, p->count, &p->crc[0], add_chunk, t, err);
     if (st == CKPT_OK)
         finish_tally(t);
     return st;
@@ -296,7 +296,7 @@ static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parall
     struct tally *t;
     ckpt_status st = parallel_check_crc(x, chunks, n, err);
     if (st != CKPT_OK)
-        return tensor_failed(x->file, x->row, st, err);
+        return tensor_add_name(x->file, x->row, st, err);
     st = new_tally(&t, row, 0, row->elements, NULL, err);
     for (size_t k = 0; st == CKPT_OK && k < n; k++)
         merge_tally(t, chunks[k].out);

@@ -502,7 +502,7 @@ static bool judge_step(void *user, const struct trace_step *s)
     case TRACE_STEP_DROP: return note_dropped(j, s);
     case TRACE_STEP_STORED: return judge_stored_global(j, s);
     case TRACE_STEP_PAYLOAD: /* a storage as torch.save writes it is scanned separately */
-        return !scan_torch_stream(s->payload->head, s->payload->nhead) ||
+        return !scan_is_torch_stream(s->payload->head, s->payload->nhead) ||
                map_put_num(j->payloads, s->subject, 1, NULL) ||
                !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
     }

@@ -52,7 +52,7 @@ ckpt_file *flat_numbers(const char *name, const char *dtype, size_t elements, co
     if (size)
         memcpy(little, data, size);
     if (width > 1)
-        unit_host(little, size / width, width);
+        unit_to_host_order(little, size / width, width);
     ckpt_file *f = flat_open(header, little, size);
     free(little);
     return f;

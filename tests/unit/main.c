@@ -56,7 +56,7 @@ void unit_guard_free(unsigned char *at, size_t size)
 #endif
 #endif
 
-void unit_host(void *at, size_t n, size_t width)
+void unit_to_host_order(void *at, size_t n, size_t width)
 {
     const uint16_t one = 1;
     unsigned char *p = at;

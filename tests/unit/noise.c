@@ -1,3 +1,4 @@
+/* noise.c - see noise.h. The bits are those of xorshift64 (Marsaglia, 2003). */
 #include "noise.h"
 
 const ckpt_dtype noise_dtypes[NOISE_DTYPES] = {CKPT_DT_F64, CKPT_DT_F32, CKPT_DT_F16, CKPT_DT_BF16};

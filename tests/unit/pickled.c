@@ -287,7 +287,7 @@ struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt
     float four[] = {1, 2, 3, 4};
     const char *data = (const char *)four;
     buf b;
-    unit_host(four, 4, 4);
+    unit_to_host_order(four, 4, 4);
     buf_init(&b, 1 << 20);
     put_pickle(&b, text);
     struct record r[] = {{"data.pkl", (char *)b.data, b.len},
@@ -386,7 +386,7 @@ void check_numbers(ckpt_file *f, const char *name, const char *want)
     size_t n = (size_t)tensor_at(f, row).elements;
     CU_ASSERT_FATAL(n <= 16);
     CU_ASSERT_EQUAL(ckpt_tensor_read(f, row, 0, n, at, &err), CKPT_OK);
-    unit_host(at, n, 4);
+    unit_to_host_order(at, n, 4);
     for (size_t i = 0; i < n; i++)
         snprintf(text + strlen(text), 16, "%g ", (double)at[i]);
     CU_ASSERT_STRING_EQUAL(text, want);

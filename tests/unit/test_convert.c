@@ -88,8 +88,8 @@ static unsigned round_to(ckpt_dtype to, double d, uint64_t *over)
     float f = (float)d;
     memcpy(d8, &d, 8);
     memcpy(f4, &f, 4);
-    unit_host(d8, 1, 8);
-    unit_host(f4, 1, 4);
+    unit_to_host_order(d8, 1, 8);
+    unit_to_host_order(f4, 1, 4);
     *over = convert_one(CKPT_DT_F32, to, f4, b);
     unsigned r = b[0] | (unsigned)b[1] << 8;
     unsigned char again[2] = {0, 0};
@@ -160,22 +160,22 @@ static void float64_is_rounded_twice(void)
     unsigned char in[8], out[8];
     double d = 1 + 0x1p-8 + 0x1p-40;
     memcpy(in, &d, 8);
-    unit_host(in, 1, 8);
+    unit_to_host_order(in, 1, 8);
     CU_ASSERT_EQUAL(convert_one(CKPT_DT_F64, CKPT_DT_BF16, in, out), 0);
     CU_ASSERT_EQUAL(out[0] | out[1] << 8, 0x3f80);
     d = -1e300;
     memcpy(in, &d, 8);
-    unit_host(in, 1, 8);
+    unit_to_host_order(in, 1, 8);
     CU_ASSERT_EQUAL(convert_one(CKPT_DT_F64, CKPT_DT_BF16, in, out), 1);
     CU_ASSERT_EQUAL(convert_one(CKPT_DT_F64, CKPT_DT_F32, in, out), 1);
     CU_ASSERT_EQUAL(convert_one(CKPT_DT_F64, CKPT_DT_F8_E4M3, in, out), 1);
     CU_ASSERT_EQUAL(out[0], 0xfe);
     int64_t i = (INT64_C(1) << 53) + 3;
     memcpy(in, &i, 8);
-    unit_host(in, 1, 8);
+    unit_to_host_order(in, 1, 8);
     CU_ASSERT_EQUAL(convert_one(CKPT_DT_I64, CKPT_DT_F64, in, out), 0);
     memcpy(&d, out, 8);
-    unit_host(&d, 1, 8);
+    unit_to_host_order(&d, 1, 8);
     CU_ASSERT_EQUAL(d, 0x1p53 + 4);
 }
 
@@ -193,10 +193,10 @@ static void widening_is_exact(void)
             float f;
             convert_one(from[k], CKPT_DT_F32, in, out);
             memcpy(&f, out, 4);
-            unit_host(&f, 1, 4);
+            unit_to_host_order(&f, 1, 4);
             convert_one(from[k], CKPT_DT_F64, in, out);
             memcpy(&d, out, 8);
-            unit_host(&d, 1, 8);
+            unit_to_host_order(&d, 1, 8);
             wrong += isnan(want) ? !isnan(f) || !isnan(d) || !signbit(f) != !signbit(d)
                                  : (double)f != want || d != want || !signbit(f) != !signbit(want);
         }

@@ -25,8 +25,8 @@ static void put_sum(buf *b, size_t from, size_t to)
     buf_u32le(b, sum | (memcmp(changed + from, before + from, to - from) ? 0x80000000u : 0));
 }
 
-/* put_journal - writes to B a journal as io/journal.c describes it, of an edit that changes bytes 100 to 1400
- * and the last ten, and appends 500. */
+/* put_journal - writes to B a journal as io/journal_bytes.c describes it, of an edit that changes bytes 100
+ * to 1400 and the last ten, and appends 500. */
 static void put_journal(buf *b)
 {
     struct stat st;
@@ -546,12 +546,12 @@ struct judgement {
     char restored[GROWN];
 };
 
-static ckpt_status judge(void *user, source *now, source *after, const struct patches *p, bool *held,
+static ckpt_status judge(void *user, source *now, source *after, const struct patches *p, bool *accepted,
                          ckpt_error *err)
 {
     struct judgement *a = user;
     a->n++;
-    *held = a->answer;
+    *accepted = a->answer;
     CU_ASSERT_EQUAL(p->n, 2);
     CU_ASSERT_EQUAL(p->new_size, SIZE);
     CU_ASSERT_EQUAL(now->size, 2048);
@@ -560,7 +560,7 @@ static ckpt_status judge(void *user, source *now, source *after, const struct pa
 }
 
 /* The judge decides whether the bytes to restore can be those of the file. */
-static void the_judge_is_asked_before_an_edit_is_undone(void)
+static void the_judge_is_called_before_an_edit_is_undone(void)
 {
     struct judgement a = {.answer = false};
     struct journal_options o = {.no_sync = true, .judge = {.user = &a, .accepts_undo = judge}};
@@ -584,7 +584,7 @@ static void the_judge_is_asked_before_an_edit_is_undone(void)
     a.answer = true;
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
     CU_ASSERT(file_is(path, before, SIZE));
-    a.n = 0; /* not asked when no byte changes */
+    a.n = 0; /* not called when no byte changes */
     put_file(undo, b.data, b.len);
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
     put_torn(0x1F, GROWN);
@@ -599,7 +599,7 @@ void suite_journal(void)
 {
     UNIT(journals_of_other_users_are_not_applied);
     UNIT(inconsistent_pieces_are_refused);
-    UNIT(the_judge_is_asked_before_an_edit_is_undone);
+    UNIT(the_judge_is_called_before_an_edit_is_undone);
     UNIT(an_edit_is_applied);
     UNIT(recovers_from_any_torn_write);
     UNIT(the_journal_of_a_complete_edit_undoes_nothing);

@@ -69,7 +69,7 @@ static void describe(ckpt_file *f, char *out, size_t cap)
         size_t n = (size_t)t.elements;
         CU_ASSERT_FATAL(n <= 16);
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, n, at, &err), CKPT_OK);
-        unit_host(at, n, 4);
+        unit_to_host_order(at, n, 4);
         used += (size_t)snprintf(out + used, cap - used, "%s", t.name.ptr);
         for (size_t k = 0; k < n; k++)
             used += (size_t)snprintf(out + used, cap - used, " %g", (double)at[k]);

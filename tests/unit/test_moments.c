@@ -85,6 +85,7 @@ static void kernels_agree_on_2_to_the_24_floats(void)
 }
 
 /* --------------------------------------------------------------- reference */
+
 struct reference {
     uint64_t finite, nan, inf, zeros;
     long double min, max, mean, m2, squares;
@@ -147,9 +148,9 @@ static void check_bytes(ckpt_dtype dt, const void *p, size_t n)
 /* check_numbers - calls check_bytes() for N numbers X in host byte order. */
 static void check_numbers(ckpt_dtype dt, void *x, size_t n)
 {
-    unit_host(x, n, dtype_info(dt)->block_bytes);
+    unit_to_host_order(x, n, dtype_info(dt)->block_bytes);
     check_bytes(dt, x, n);
-    unit_host(x, n, dtype_info(dt)->block_bytes);
+    unit_to_host_order(x, n, dtype_info(dt)->block_bytes);
 }
 
 static void every_dtype_is_right(void)
@@ -199,7 +200,7 @@ static void add_numbers(struct moments *m, ckpt_dtype dt, const void *x, size_t 
     unsigned char *bytes = malloc(n * width);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     memcpy(bytes, x, n * width);
-    unit_host(bytes, n, width);
+    unit_to_host_order(bytes, n, width);
     moments_add(m, dt, bytes, n);
     free(bytes);
 }
@@ -265,7 +266,7 @@ static void merged_parts_equal_the_whole(void)
     struct moments parts = {0}, whole = {0}, none = {0};
     for (size_t i = 0; i < 20000; i++)
         x[i] = (float)(noise() >> 40) * 0x1p-24f - 0.25f;
-    unit_host(x, 20000, sizeof *x);
+    unit_to_host_order(x, 20000, sizeof *x);
     for (size_t i = 0; i < 20000; i += 1000) {
         struct moments m = {0};
         moments_add(&m, CKPT_DT_F32, (const unsigned char *)(x + i), 1000);
@@ -285,8 +286,8 @@ static void complex_numbers_count_by_magnitude(void)
     static double z[][2] = {{3, -4}, {0, -0.0}, {INFINITY, NAN}, {-INFINITY, 1}, {3e200, 4e200}};
     static float y[][2] = {{3, -4}, {0, 2}};
     double x[5];
-    unit_host(z, 10, sizeof **z);
-    unit_host(y, 4, sizeof **y);
+    unit_to_host_order(z, 10, sizeof **z);
+    unit_to_host_order(y, 4, sizeof **y);
     CU_ASSERT_EQUAL(moments_decode(CKPT_DT_C128, (const unsigned char *)z, 5, x), 5);
     CU_ASSERT(x[0] == 5 && x[1] == 0 && isnan(x[2]) && isinf(x[3]));
     CU_ASSERT_DOUBLE_EQUAL(x[4] / 1e200, 5, 1e-14);

@@ -107,7 +107,7 @@ static void checksums_of_chunks_are_combined(void)
     ckpt_error err;
     uint32_t row = 0;
     st->has_crc = true;
-    unit_host(x, N, sizeof *x); /* to the byte order of the file */
+    unit_to_host_order(x, N, sizeof *x); /* to the byte order of the file */
     st->crc = crc32_update(0, x, (size_t)4 * N);
     for (size_t i = 0; i < 8; i++) {
         ckpt_work how = {.struct_size = sizeof how, .threads = threads[i % 4]};

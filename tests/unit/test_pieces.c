@@ -62,14 +62,14 @@ static void cut_box(const uint64_t *offset, const uint64_t *size, uint32_t n)
         add_piece(offset, size);
         return;
     }
-    uint64_t from[DIMS], part[DIMS], at = 1 + random_below((uint32_t)size[k] - 1);
+    uint64_t from[DIMS], piece[DIMS], at = 1 + random_below((uint32_t)size[k] - 1);
     memcpy(from, offset, sizeof from);
-    memcpy(part, size, sizeof part);
-    part[k] = at;
-    cut_box(from, part, n / 2);
+    memcpy(piece, size, sizeof piece);
+    piece[k] = at;
+    cut_box(from, piece, n / 2);
     from[k] = offset[k] + at;
-    part[k] = size[k] - at;
-    cut_box(from, part, n - n / 2);
+    piece[k] = size[k] - at;
+    cut_box(from, piece, n - n / 2);
 }
 
 /* cut_grid - cuts the tensor into an uneven grid, in which some rows may be empty. */
@@ -171,8 +171,8 @@ static void fill_files(bool strided)
     }
 }
 
-/* begin - begins a sample of NDIM dimensions of at most MOST, without pieces. */
-static void begin(uint32_t ndim, uint32_t most)
+/* begin_sample - begins a sample of NDIM dimensions of at most MOST, without pieces. */
+static void begin_sample(uint32_t ndim, uint32_t most)
 {
     static const uint32_t widths[] = {1, 2, 4, 8, 16, 3, 18};
     sample = (struct sample){
@@ -199,9 +199,9 @@ static ckpt_status assemble(ckpt_error *err)
     return pieces_source(sample.a, &sample.p, &sample.src, &sample.at, err);
 }
 
-/* reads_right - returns whether the tensor is read as expected: at once, in random ranges, and by a
+/* is_read_correctly - returns whether the tensor is read as expected: at once, in random ranges, and by a
  * window. */
-static bool reads_right(void)
+static bool is_read_correctly(void)
 {
     unsigned char *got = malloc((size_t)sample.nbytes + 1);
     struct window w = {.bytes = NULL};
@@ -231,7 +231,7 @@ static void random_pieces_are_assembled(void)
     for (int turn = 0; turn < 3000; turn++) {
         uint64_t zero[DIMS] = {0};
         ckpt_error err;
-        begin(random_below(DIMS), turn % 10 ? 7 : 23);
+        begin_sample(random_below(DIMS), turn % 10 ? 7 : 23);
         bool overlap = turn % 3 == 0;
         sample.p.may_overlap = overlap;
         sample.p.fill = turn % 7 == 0 ? element : NULL;
@@ -258,7 +258,7 @@ static void random_pieces_are_assembled(void)
         fill_files(turn % 4 == 1);
         ckpt_status st = assemble(&err);
         CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
-        CU_ASSERT_FATAL(reads_right());
+        CU_ASSERT_FATAL(is_read_correctly());
         end_sample();
     }
 }
@@ -267,7 +267,7 @@ static void random_pieces_are_assembled(void)
 static void narrow_columns_are_assembled(void)
 {
     for (uint32_t turn = 0; turn < 14; turn++) {
-        begin(2, 1);
+        begin_sample(2, 1);
         sample.p.width = turn < 6 ? 1u << turn / 2 : sample.p.width;
         sample.shape[0] = 9000 + random_below(20000);
         sample.shape[1] = 41;
@@ -279,7 +279,7 @@ static void narrow_columns_are_assembled(void)
         }
         fill_files(turn == 9);
         CU_ASSERT_EQUAL_FATAL(assemble(NULL), CKPT_OK);
-        CU_ASSERT_FATAL(reads_right());
+        CU_ASSERT_FATAL(is_read_correctly());
         end_sample();
     }
 }
@@ -297,7 +297,7 @@ static bool fails_with(ckpt_status st, const char *what)
 /* begin_matrix - begins a sample of 6 x 8 bytes in four pieces of 3 x 4. */
 static void begin_matrix(void)
 {
-    begin(2, 1);
+    begin_sample(2, 1);
     sample.p.width = 1;
     sample.shape[0] = 6;
     sample.shape[1] = 8;
@@ -322,7 +322,7 @@ static void holes_are_refused(void)
     sample.piece[sample.p.n++].size = (const uint64_t[]){1, 1};
     CU_ASSERT(fails_with(CKPT_EFORMAT, "no piece has [3:6, 7:8] of [6, 8]"));
     end_sample();
-    begin(3, 1);
+    begin_sample(3, 1);
     sample.shape[0] = 4;
     sample.shape[2] = 10;
     for (uint64_t i = 0; i < 4; i++)
@@ -374,7 +374,7 @@ static void pieces_outside_are_refused(void)
 /* A single piece, or pieces that follow each other in a file, need no source but the file. */
 static void contiguous_pieces_need_no_source(void)
 {
-    begin(3, 7);
+    begin_sample(3, 7);
     cut_box((const uint64_t[DIMS]){0}, sample.shape, 1);
     fill_files(false);
     CU_ASSERT_EQUAL(assemble(NULL), CKPT_OK);
@@ -460,7 +460,6 @@ static void a_million_pieces_are_assembled(void)
         CU_ASSERT_EQUAL(source_read(src, i * 997 * 64 % src->size, out, sizeof out, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(zeros.reads, 10000);
     source_unref(src);
-    list[777].size = (const uint64_t[]){64, 63};
     arena_free(a);
     list[777].size = (const uint64_t[]){64, 63};
     a = arena_new(100 * n);
@@ -537,7 +536,7 @@ static ckpt_status check_range(void *user, struct pool *pool, size_t i, unsigned
     return st == CKPT_OK && memcmp(got, sample.want + from, n) != 0 ? CKPT_EFORMAT : st;
 }
 
-static uint64_t same_weight(void *user, size_t i)
+static uint64_t weigh_equally(void *user, size_t i)
 {
     (void)user;
     (void)i;
@@ -546,9 +545,9 @@ static uint64_t same_weight(void *user, size_t i)
 
 static void threads_read_pieces(void)
 {
-    struct pool_job job = {.n = 5000, .weigh = same_weight, .threads = 4, .task = check_range};
+    struct pool_job job = {.n = 5000, .weigh = weigh_equally, .threads = 4, .task = check_range};
     ckpt_error err;
-    begin(3, 1);
+    begin_sample(3, 1);
     sample.shape[0] = sample.shape[1] = sample.shape[2] = 30;
     sample.p.may_overlap = true;
     cut_box((const uint64_t[DIMS]){0}, sample.shape, 100);

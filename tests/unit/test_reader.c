@@ -9,7 +9,7 @@
 static unsigned char *data;
 static source *src;
 
-static void begin(size_t n)
+static void open_source(size_t n)
 {
     unsigned char *b = malloc(n + 1);
     for (size_t i = 0; i < n; i++)
@@ -19,7 +19,7 @@ static void begin(size_t n)
     src = source_mem(data, n, 1000);
 }
 
-static void finish(size_t n)
+static void close_source(size_t n)
 {
     source_unref(src);
     unit_guard_free(data, n);
@@ -28,7 +28,7 @@ static void finish(size_t n)
 /* Mixes calls of reader_take, reader_peek and reader_skip with random sizes. */
 static void any_order_of_calls_gives_the_bytes(void)
 {
-    begin(N);
+    open_source(N);
     uint32_t seed = 1;
     for (int round = 0; round < 50; round++) {
         reader r;
@@ -53,7 +53,7 @@ static void any_order_of_calls_gives_the_bytes(void)
         CU_ASSERT(r.status == CKPT_OK);
         reader_free(&r);
     }
-    finish(N);
+    close_source(N);
 }
 
 static void numbers_are_little_endian(void)
@@ -71,7 +71,7 @@ static void numbers_are_little_endian(void)
 
 static void errors_at_the_end_are_kept(void)
 {
-    begin(100);
+    open_source(100);
     reader r;
     ckpt_error err;
     CU_ASSERT(reader_init(&r, src, 0, 101, &err) == CKPT_ETRUNCATED);
@@ -87,7 +87,7 @@ static void errors_at_the_end_are_kept(void)
     CU_ASSERT_FATAL(reader_init(&r, src, 0, 100, &err) == CKPT_OK);
     CU_ASSERT(!reader_skip(&r, UINT64_MAX) && r.status == CKPT_ETRUNCATED);
     reader_free(&r);
-    finish(100);
+    close_source(100);
 }
 
 void suite_reader(void)

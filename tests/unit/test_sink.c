@@ -329,9 +329,9 @@ static int write_limited(void)
     sink *s;
     ckpt_error err;
     static char bytes[300000];
-    struct rlimit four = {4096, 4096};
+    struct rlimit small = {4096, 4096};
     signal(SIGXFSZ, SIG_IGN);
-    if (setrlimit(RLIMIT_FSIZE, &four) != 0 || sink_file(path_of("out"), &force, &s, &err) != CKPT_OK)
+    if (setrlimit(RLIMIT_FSIZE, &small) != 0 || sink_file(path_of("out"), &force, &s, &err) != CKPT_OK)
         return 98;
     if (sink_write(s, bytes, sizeof bytes, &err) != CKPT_EIO || err.sys_errno != EFBIG)
         return 97;

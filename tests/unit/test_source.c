@@ -90,30 +90,32 @@ static void a_parked_file_is_opened_for_each_read(void)
     unlink(path);
 }
 
-/* change_file - changes the file at PATH in one of six ways, WHICH; returns the word for it in the error
- * message. */
-static const char *change_file(int which)
+enum change { TRUNCATED, REMOVED, BECAME_FIFO, BECAME_FOLDER, REPLACED, OVERWRITTEN, CHANGES };
+
+/* change_file - changes the file at PATH; REPLACED and OVERWRITTEN keep its size and times. Returns the word
+ * for the change in the error message. */
+static const char *change_file(enum change change)
 {
     char away[80];
     struct stat was, is;
     snprintf(away, sizeof away, "%s-away", path);
     CU_ASSERT_FATAL(stat(path, &was) == 0);
     struct timespec times[] = {was.st_atim, was.st_mtim};
-    const char *written = which == 4 ? away : path;
-    if (which == 0)
+    const char *written = change == REPLACED ? away : path;
+    if (change == TRUNCATED)
         CU_ASSERT(truncate(path, 10) == 0);
-    if (which >= 1 && which <= 3)
+    if (change == REMOVED || change == BECAME_FIFO || change == BECAME_FOLDER)
         CU_ASSERT(unlink(path) == 0);
-    if (which == 2)
+    if (change == BECAME_FIFO)
         CU_ASSERT(mkfifo(path, 0600) == 0);
-    if (which == 3)
+    if (change == BECAME_FOLDER)
         CU_ASSERT(mkdir(path, 0700) == 0);
-    if (which >= 4) { /* keeps size and times: 4 replaces the file, 5 writes into it */
-        FILE *f = fopen(written, which == 4 ? "wb" : "r+b");
+    if (change == REPLACED || change == OVERWRITTEN) {
+        FILE *f = fopen(written, change == REPLACED ? "wb" : "r+b");
         CU_ASSERT(f && fputs("the quick brown fix", f) >= 0 && fclose(f) == 0);
         CU_ASSERT(utimensat(AT_FDCWD, written, times, 0) == 0);
     }
-    if (which == 4)
+    if (change == REPLACED)
         CU_ASSERT(rename(away, path) == 0);
     return stat(path, &is) != 0 ? "removed" : is.st_ino == was.st_ino ? "changed" : "replaced";
 }
@@ -122,13 +124,13 @@ static void a_parked_file_that_was_changed_is_not_read(void)
 {
     ckpt_error err;
     char out[8] = "", words[64];
-    for (int i = 0; i < 12; i++) { /* each way with and without a read first */
+    for (int i = 0; i < 2 * CHANGES; i++) { /* each change with and without a read first */
         source *s = NULL;
         put_file(TEXT, 19);
         CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
         source_file_park(s);
         usleep(20000); /* so that the change time differs */
-        snprintf(words, sizeof words, "was %s while", change_file(i / 2));
+        snprintf(words, sizeof words, "was %s while", change_file((enum change)(i / 2)));
         if (i % 2)
             CU_ASSERT(source_read(s, 0, out, 5, &err) == CKPT_ECHANGED && strstr(err.what, words));
         CU_ASSERT(source_file_changed(s, &err) == CKPT_ECHANGED && strstr(err.what, words));

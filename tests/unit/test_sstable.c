@@ -3,7 +3,7 @@
 
 #include "../tablecrc.h"
 #include "codec/sstable.h"
-#include "table.h"
+#include "string_table.h"
 #include "unit.h"
 
 /* list_entries - writes "key=value " for each entry of the table BYTES to OUT. */
@@ -32,75 +32,75 @@ static ckpt_status list_entries(ckpt_str bytes, char out[400], ckpt_error *err)
     return st;
 }
 
-static void check_entries(struct table_maker *t, const char *want)
+static void check_entries(struct string_table *t, const char *want)
 {
     char got[400];
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(list_entries(table_end(t), got, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(list_entries(string_table_end(t), got, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(got, want);
-    table_free(t);
+    string_table_free(t);
 }
 
-static void check_refused(struct table_maker *t, ckpt_status status, const char *what)
+static void check_refused(struct string_table *t, ckpt_status status, const char *what)
 {
     char got[400];
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(list_entries(table_end(t), got, &err), status);
+    CU_ASSERT_EQUAL(list_entries(string_table_end(t), got, &err), status);
     CU_ASSERT(strstr(err.what, what) != NULL);
     if (!strstr(err.what, what))
         printf("  %s\n", err.what);
-    table_free(t);
+    string_table_free(t);
 }
 
 static void entries_are_read(void)
 {
-    struct table_maker t;
-    table_begin(&t);
-    table_add(&t, STR_LIT(""), STR_LIT("head"));
-    table_add(&t, STR_LIT("abc"), STR_LIT("1"));
+    struct string_table t;
+    string_table_begin(&t);
+    string_table_add(&t, STR_LIT(""), STR_LIT("head"));
+    string_table_add(&t, STR_LIT("abc"), STR_LIT("1"));
     buf_put(&t.block, "\2\2\1dex", 6); /* the key "ab" of the previous entry and "de"; the value "x" */
-    table_end_block(&t, STR_LIT("b"));
-    table_add(&t, STR_LIT("bb"), STR_LIT(""));
-    table_end_block(&t, STR_LIT("bb"));
+    string_table_end_block(&t, STR_LIT("b"));
+    string_table_add(&t, STR_LIT("bb"), STR_LIT(""));
+    string_table_end_block(&t, STR_LIT("bb"));
     check_entries(&t, "=head abc=1 abde=x bb= ");
 }
 
 static void compressed_blocks_are_read(void)
 {
-    struct table_maker t;
-    table_begin(&t);
-    table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0\0"), 1);
+    struct string_table t;
+    string_table_begin(&t);
+    string_table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0\0"), 1);
     check_entries(&t, "a=y ");
-    table_begin(&t);
-    table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0"), 1);
+    string_table_begin(&t);
+    string_table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0"), 1);
     check_refused(&t, CKPT_EFORMAT, "Snappy");
-    table_begin(&t);
-    table_end_packed(&t, STR_LIT("z"), STR_LIT("\0\1\1ay\0\0\0\0\1\0\0\0"), 2);
+    string_table_begin(&t);
+    string_table_end_packed(&t, STR_LIT("z"), STR_LIT("\0\1\1ay\0\0\0\0\1\0\0\0"), 2);
     check_refused(&t, CKPT_EUNSUPPORTED, "compression 2");
 }
 
 static void keys_must_ascend(void)
 {
-    struct table_maker t;
-    table_begin(&t);
-    table_add(&t, STR_LIT("b"), STR_LIT("1"));
-    table_add(&t, STR_LIT("a"), STR_LIT("2"));
-    table_end_block(&t, STR_LIT("c"));
+    struct string_table t;
+    string_table_begin(&t);
+    string_table_add(&t, STR_LIT("b"), STR_LIT("1"));
+    string_table_add(&t, STR_LIT("a"), STR_LIT("2"));
+    string_table_end_block(&t, STR_LIT("c"));
     check_refused(&t, CKPT_EFORMAT, "do not ascend at \"a\"");
-    table_begin(&t); /* the same key twice */
-    table_add(&t, STR_LIT("a"), STR_LIT("1"));
+    string_table_begin(&t); /* the same key twice */
+    string_table_add(&t, STR_LIT("a"), STR_LIT("1"));
     buf_put(&t.block, "\1\0\0", 3);
-    table_end_block(&t, STR_LIT("c"));
+    string_table_end_block(&t, STR_LIT("c"));
     check_refused(&t, CKPT_EFORMAT, "do not ascend");
-    table_begin(&t); /* a key after the last key of its block in the index */
-    table_add(&t, STR_LIT("d"), STR_LIT("1"));
-    table_end_block(&t, STR_LIT("c"));
+    string_table_begin(&t); /* a key after the last key of its block in the index */
+    string_table_add(&t, STR_LIT("d"), STR_LIT("1"));
+    string_table_end_block(&t, STR_LIT("c"));
     check_refused(&t, CKPT_EFORMAT, "do not ascend");
-    table_begin(&t); /* a key that is not after those of the previous block */
-    table_add(&t, STR_LIT("a"), STR_LIT("1"));
-    table_end_block(&t, STR_LIT("m"));
-    table_add(&t, STR_LIT("b"), STR_LIT("1"));
-    table_end_block(&t, STR_LIT("z"));
+    string_table_begin(&t); /* a key that is not after those of the previous block */
+    string_table_add(&t, STR_LIT("a"), STR_LIT("1"));
+    string_table_end_block(&t, STR_LIT("m"));
+    string_table_add(&t, STR_LIT("b"), STR_LIT("1"));
+    string_table_end_block(&t, STR_LIT("z"));
     check_refused(&t, CKPT_EFORMAT, "do not ascend");
 }
 
@@ -113,22 +113,22 @@ static void lengths_must_fit(void)
         {"\0\0\377\377\377\377\377\377\377\377\377\1\0\0\0\0\1\0\0\0", 20}, /* a value of 2^64 - 1 bytes */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct table_maker t;
-        table_begin(&t);
-        table_end_packed(&t, STR_LIT("z"), bad[i], 0);
+        struct string_table t;
+        string_table_begin(&t);
+        string_table_end_packed(&t, STR_LIT("z"), bad[i], 0);
         check_refused(&t, CKPT_EFORMAT, "beyond the end");
     }
     static const ckpt_str restarts[] = {{"\0\0\0\0\2\0\0\0", 8}, {"\0\0\0", 3}, {"\377\377\377\377", 4}};
     for (size_t i = 0; i < sizeof restarts / sizeof *restarts; i++) {
-        struct table_maker t;
-        table_begin(&t);
-        table_end_packed(&t, STR_LIT("z"), restarts[i], 0);
+        struct string_table t;
+        string_table_begin(&t);
+        string_table_end_packed(&t, STR_LIT("z"), restarts[i], 0);
         check_refused(&t, CKPT_EFORMAT, "restarts");
     }
 }
 
 /* add_index_entry - adds an entry to the index: the key KEY, and a block HANDLE that may be invalid. */
-static void add_index_entry(struct table_maker *t, const char *key, ckpt_str handle)
+static void add_index_entry(struct string_table *t, const char *key, ckpt_str handle)
 {
     buf_byte(&t->index, 0);
     buf_byte(&t->index, (unsigned char)strlen(key));
@@ -139,37 +139,37 @@ static void add_index_entry(struct table_maker *t, const char *key, ckpt_str han
 
 static void block_handles_must_be_valid(void)
 {
-    struct table_maker t;
-    table_begin(&t);
-    table_add(&t, STR_LIT("a"), STR_LIT("1"));
-    table_end_block(&t, STR_LIT("b"));
+    struct string_table t;
+    string_table_begin(&t);
+    string_table_add(&t, STR_LIT("a"), STR_LIT("1"));
+    string_table_end_block(&t, STR_LIT("b"));
     add_index_entry(&t, "c", STR_LIT("\0\14")); /* the same block again */
     check_refused(&t, CKPT_EFORMAT, "a block at 0");
-    table_begin(&t);
+    string_table_begin(&t);
     add_index_entry(&t, "c", STR_LIT("\0\377\377\3")); /* larger than the file */
     check_refused(&t, CKPT_EFORMAT, "a block at 0 of 65535");
-    table_begin(&t);
+    string_table_begin(&t);
     add_index_entry(&t, "c", STR_LIT("\377\377\377\377\377\377\377\377\377\1\1")); /* their sum overflows */
     check_refused(&t, CKPT_EFORMAT, "a block at 18446744073709551615");
-    table_begin(&t);
+    string_table_begin(&t);
     add_index_entry(&t, "c", STR_LIT("\0"));
     check_refused(&t, CKPT_EFORMAT, "two numbers");
 }
 
-/* make_table - returns a table with the entry a=1; the caller frees T with table_free(). */
-static ckpt_str make_table(struct table_maker *t)
+/* make_table - returns a table with the entry a=1; the caller frees T with string_table_free(). */
+static ckpt_str make_table(struct string_table *t)
 {
-    table_begin(t);
-    table_add(t, STR_LIT("a"), STR_LIT("1"));
-    table_end_block(t, STR_LIT("b"));
-    return table_end(t);
+    string_table_begin(t);
+    string_table_add(t, STR_LIT("a"), STR_LIT("1"));
+    string_table_end_block(t, STR_LIT("b"));
+    return string_table_end(t);
 }
 
 static void checksums_are_checked(void)
 {
     char got[400];
     ckpt_error err = {0};
-    struct table_maker t;
+    struct string_table t;
     ckpt_str all = make_table(&t);
     for (size_t i = 0; i < 18; i++) { /* the block, its type and CRC */
         t.file.data[i] ^= 1;
@@ -180,7 +180,7 @@ static void checksums_are_checked(void)
     tablecrc_fix(t.file.data, t.file.len);
     CU_ASSERT_EQUAL(list_entries(all, got, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(got, "a=0 ");
-    table_free(&t);
+    string_table_free(&t);
     CU_ASSERT_EQUAL(sstable_unmask(0xa282ead8u), 0);
 }
 
@@ -188,11 +188,11 @@ static void truncated_tables_are_refused(void)
 {
     char got[400];
     ckpt_error err = {0};
-    struct table_maker t;
+    struct string_table t;
     ckpt_str all = make_table(&t);
     for (size_t n = 0; n < all.len; n++)
         CU_ASSERT_NOT_EQUAL(list_entries(str_of(all.ptr, n), got, &err), CKPT_OK);
-    table_free(&t);
+    string_table_free(&t);
 }
 
 void suite_sstable(void)

@@ -35,9 +35,9 @@ static void statistics_of_a_large_tensor_are_right(void)
     struct moments m = {0};
     for (size_t i = 0; i < n; i++)
         x[i] = (float)((i * 7919) % 1000) - 250;
-    unit_host(x, n, sizeof *x);
+    unit_to_host_order(x, n, sizeof *x);
     moments_add(&m, CKPT_DT_F32, (const unsigned char *)x, n);
-    unit_host(x, n, sizeof *x);
+    unit_to_host_order(x, n, sizeof *x);
     ckpt_stats s = stat_of("F32", n, x, n * sizeof *x);
     CU_ASSERT(s.numeric && s.finite == n && s.min == -250 && s.max == 749 && s.zeros == m.zeros && !s.wide);
     CU_ASSERT(s.mean == m.mean && s.norm == sqrt(m.squares) && s.std == sqrt(m.m2 / (double)(n - 1)));

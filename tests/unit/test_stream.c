@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/crc32.h"
-#include "core/elements.h"
 #include "core/dtype.h"
 #include "core/elements.h"
 #include "core/stream.h"
@@ -25,7 +24,7 @@ static struct table table;
 static unsigned char *guarded, *data;
 static size_t guarded_size;
 
-static void begin(ckpt_dtype dt, size_t size)
+static void make_tensor(ckpt_dtype dt, size_t size)
 {
     unsigned char *b = malloc(size + 64);
     for (size_t i = 0; i < size + 64; i++)
@@ -42,7 +41,7 @@ static void begin(ckpt_dtype dt, size_t size)
     table = (struct table){.rows = &row, .nrows = 1, .storages = &storage, .nstorages = 1};
 }
 
-static void finish(void)
+static void free_tensor(void)
 {
     source_unref(storage.src);
     unit_guard_free(guarded, guarded_size);
@@ -140,7 +139,7 @@ static void set_random_view(uint64_t size[6], uint64_t stride[6])
         empty = true;
         ndim = 1;
     }
-    begin(dt, empty ? 0 : (size_t)(last + 1) * dtype_info(dt)->block_bytes);
+    make_tensor(dt, empty ? 0 : (size_t)(last + 1) * dtype_info(dt)->block_bytes);
     set_shape(ndim, size, stride, offset);
 }
 
@@ -154,7 +153,7 @@ static void random_views_equal_the_definition(void)
             CU_ASSERT(streams_as_defined(width));
             CU_ASSERT(reads_as_defined(width));
         }
-        finish();
+        free_tensor();
     }
 }
 
@@ -175,18 +174,18 @@ static void large_views_equal_the_definition(void)
         uint64_t last = 0;
         for (int k = 0; k < 3; k++)
             last += (views[v].size[k] - 1) * views[v].stride[k];
-        begin(v % 2 ? CKPT_DT_F32 : CKPT_DT_F16, (size_t)(last + 1) * (v % 2 ? 4 : 2));
+        make_tensor(v % 2 ? CKPT_DT_F32 : CKPT_DT_F16, (size_t)(last + 1) * (v % 2 ? 4 : 2));
         set_shape(3, views[v].size, views[v].stride, 0);
         CU_ASSERT(streams_as_defined(v % 2 ? 4 : 2));
         CU_ASSERT(reads_as_defined(v % 2 ? 4 : 2));
-        finish();
+        free_tensor();
     }
 }
 
-static void scalars_and_a_hundred_dimensions(void)
+static void scalars_and_a_hundred_dimensions_are_read(void)
 {
     uint64_t size[100], stride[100];
-    begin(CKPT_DT_I16, 24);
+    make_tensor(CKPT_DT_I16, 24);
     set_shape(0, NULL, NULL, 3);
     unsigned char out[24];
     CU_ASSERT(stream_read(&table, 0, 0, 1, out, NULL) == CKPT_OK && memcmp(out, data + 6, 2) == 0);
@@ -206,7 +205,7 @@ static void scalars_and_a_hundred_dimensions(void)
     CU_ASSERT(stream_open(&table, 0, NULL, &s, NULL) == CKPT_OK);
     CU_ASSERT(stream_next(s, out, 16, &got, NULL) == CKPT_OK && got == 0);
     stream_close(s);
-    finish();
+    free_tensor();
 }
 
 static size_t reads;
@@ -226,7 +225,7 @@ static void expanded_views_are_read_once(void)
     static const uint64_t size[][3] = {{3000017, 1, 1}, {1000003, 3, 2}, {2, 700001, 3}, {70001, 2, 30}};
     static const uint64_t stride[][3] = {{0, 0, 0}, {0, 2, 1}, {0, 0, 1}, {0, 0, 2}};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-        begin(CKPT_DT_F32, 4 * 64);
+        make_tensor(CKPT_DT_F32, 4 * 64);
         set_shape(3, size[i], stride[i], 1);
         source once = {.ops = &ops, .size = guarded_size, .refs = 1};
         source *kept = storage.src;
@@ -236,7 +235,7 @@ static void expanded_views_are_read_once(void)
         CU_ASSERT(streams_as_defined(4));
         CU_ASSERT(reads <= 4);
         storage.src = kept;
-        finish();
+        free_tensor();
     }
 }
 
@@ -256,7 +255,7 @@ static void views_beyond_the_storage_are_refused(void)
     };
     ckpt_error err;
     unsigned char out[128];
-    begin(CKPT_DT_F32, 24 * 4);
+    make_tensor(CKPT_DT_F32, 24 * 4);
     for (size_t v = 0; v < sizeof views / sizeof *views; v++) {
         set_shape(2, views[v].size, views[v].stride, views[v].offset);
         CU_ASSERT(stream_read(&table, 0, 0, 1, out, &err) != CKPT_OK);
@@ -264,14 +263,14 @@ static void views_beyond_the_storage_are_refused(void)
     }
     row.t.has_data = false;
     CU_ASSERT(stream_read(&table, 0, 0, 1, out, &err) == CKPT_ELOSSY);
-    finish();
+    free_tensor();
 }
 
 static void packed_types_are_counted_in_bytes(void)
 {
     unsigned char out[16];
     static const uint64_t two[] = {4, 4}, columns[] = {1, 4};
-    begin(CKPT_DT_QU4X2, 16);
+    make_tensor(CKPT_DT_QU4X2, 16);
     set_shape(1, (uint64_t[]){12}, (uint64_t[]){1}, 4);
     CU_ASSERT(row.t.nbytes == 6);
     CU_ASSERT(stream_read(&table, 0, 0, 6, out, NULL) == CKPT_OK && memcmp(out, data + 2, 6) == 0);
@@ -281,7 +280,7 @@ static void packed_types_are_counted_in_bytes(void)
     CU_ASSERT(stream_read(&table, 0, 0, 6, out, NULL) == CKPT_EUNSUPPORTED);
     set_shape(2, two, columns, 0);
     CU_ASSERT(stream_read(&table, 0, 0, 1, out, NULL) == CKPT_EUNSUPPORTED);
-    finish();
+    free_tensor();
 }
 
 /* apply_flags - conjugates, negates and swaps N bytes of numbers, which are in host byte order. */
@@ -291,13 +290,13 @@ static void apply_flags(ckpt_dtype dt, uint8_t swap, bool conj, bool neg, void *
     const size_t block = dtype_info(dt)->block_bytes;
     const bool raw = dt == CKPT_DT_C32 || swap;
     const size_t width = raw ? 1 : dt == CKPT_DT_C64 || dt == CKPT_DT_C128 ? block / 2 : block;
-    unit_host(bytes, n / width, width);
+    unit_to_host_order(bytes, n / width, width);
     CU_ASSERT_FATAL(elements_init(&e, dt, dtype_info(dt)->block_bytes, swap, conj, neg, NULL) == CKPT_OK);
     elements_apply(&e, bytes, n);
-    unit_host(bytes, n / width, width);
+    unit_to_host_order(bytes, n / width, width);
 }
 
-static void applies_conj_neg_and_byte_order(void)
+static void conj_neg_and_byte_order_are_applied(void)
 {
     float c[] = {1, 2, -3, -4}, f[] = {1, -2};
     double d[] = {1, -2};
@@ -338,7 +337,7 @@ static void applies_conj_neg_and_byte_order(void)
 static void gathered_elements_are_conjugated_and_swapped(void)
 {
     unsigned char out[32], want[32];
-    begin(CKPT_DT_C64, 64);
+    make_tensor(CKPT_DT_C64, 64);
     storage.swap = 4;
     row.t.conj = true;
     set_shape(1, (uint64_t[]){4}, (uint64_t[]){2}, 1);
@@ -346,7 +345,7 @@ static void gathered_elements_are_conjugated_and_swapped(void)
         for (int b = 0; b < 8; b++)
             want[8 * i + b] = (unsigned char)(data[8 + 16 * i + (b ^ 3)] ^ (b == 7 ? 0x80 : 0));
     CU_ASSERT(stream_read(&table, 0, 0, 4, out, NULL) == CKPT_OK && memcmp(out, want, 32) == 0);
-    finish();
+    free_tensor();
 }
 
 static int notices;
@@ -399,7 +398,7 @@ static void checksums_are_checked(void)
     struct stream_options ignore = {.ignore_crc = true, .notice = count_notice, .user = &notices};
     ckpt_error err;
     for (size_t i = 0; i < 3; i++) {
-        begin(CKPT_DT_F32, 100000);
+        make_tensor(CKPT_DT_F32, 100000);
         set_shape(1, sizes[i], one, 0);
         storage.has_crc = true;
         storage.crc = crc32_update(0, data, 100000);
@@ -415,7 +414,7 @@ static void checksums_are_checked(void)
         CU_ASSERT(stream_all(&ignore, &err) == CKPT_OK && notices == 1);
         CU_ASSERT(stream_all(&ignore, &err) == CKPT_OK && notices == 1);
         CU_ASSERT(storage_check_crc(&table, 1, NULL, &err) == CKPT_EUSAGE);
-        finish();
+        free_tensor();
     }
 }
 
@@ -423,11 +422,11 @@ void suite_stream(void)
 {
     UNIT(random_views_equal_the_definition);
     UNIT(large_views_equal_the_definition);
-    UNIT(scalars_and_a_hundred_dimensions);
+    UNIT(scalars_and_a_hundred_dimensions_are_read);
     UNIT(expanded_views_are_read_once);
     UNIT(views_beyond_the_storage_are_refused);
     UNIT(packed_types_are_counted_in_bytes);
-    UNIT(applies_conj_neg_and_byte_order);
+    UNIT(conj_neg_and_byte_order_are_applied);
     UNIT(gathered_elements_are_conjugated_and_swapped);
     UNIT(bytes_of_any_width_are_swapped);
     UNIT(checksums_are_checked);

@@ -118,7 +118,7 @@ static void remove_dir(void)
     CU_ASSERT(rmdir(dir) == 0);
 }
 
-static void files_are_placed_by_any_call(void)
+static void files_are_placed_without_renameat2_or_linkat(void)
 {
     static const int fails[][2] = {{0, 0}, {EINVAL, 0}, {ENOSYS, EPERM}};
     for (size_t i = 0; i < 3; i++) {
@@ -277,7 +277,7 @@ static void folders_appear_with_all_files(void)
     CU_ASSERT(temp_folder_place(&t, "out", false, true));
     temp_close(&t);
     CU_ASSERT(count_entries(NULL) == 1 && file_is("out/first", "first"));
-    open_folder(&t, "second"); /* a folder with files is replaced only with FORCE */
+    open_folder(&t, "second"); /* a folder with files is replaced only if REPLACE */
     CU_ASSERT(!temp_folder_place(&t, "out", false, true) && errno == EEXIST && file_is("out/first", "first"));
     CU_ASSERT(temp_folder_place(&t, "out", true, true));
     temp_close(&t);
@@ -326,7 +326,7 @@ void suite_temp(void)
 {
     UNIT(folders_appear_with_all_files);
     UNIT(unplaced_folders_are_removed);
-    UNIT(files_are_placed_by_any_call);
+    UNIT(files_are_placed_without_renameat2_or_linkat);
     UNIT(closing_and_emergency_remove_files);
     UNIT(files_of_dead_processes_are_removed);
     UNIT(a_folder_is_cleaned_once_for_many_targets);

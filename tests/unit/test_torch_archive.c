@@ -126,7 +126,7 @@ static void a_damaged_byteorder_is_known_by_its_length(void)
         CU_ASSERT_EQUAL_FATAL(format_open(&o, &f, &err), CKPT_OK);
         float v[4] = {0};
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, v, &err), CKPT_OK);
-        unit_host(v, 4, 4);
+        unit_to_host_order(v, 4, 4);
         CU_ASSERT_EQUAL(v[0] == 1, !big);
         bool noted = false;
         for (size_t i = 0; i < f->notices.n; i++)

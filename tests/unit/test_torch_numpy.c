@@ -39,7 +39,7 @@ static void fortran_order_is_read(void)
         ARRAY("(2,2)", F4, "True", "b'\\00\\00\\80\\3f\\00\\00\\00\\40\\00\\00\\40\\40\\00\\00\\80\\40'"));
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 4, v, NULL), CKPT_OK);
-    unit_host(v, 4, 4);
+    unit_to_host_order(v, 4, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 3 && v[2] == 2 && v[3] == 4);
     close_file(&m);
 }
@@ -71,7 +71,7 @@ static void big_endian_arrays_are_swapped(void)
             "(8,)", DTYPE("i1", ">"), "False", EIGHT) "]");
     check_rows(&m, "0 ndarray float32[2]@0+0;1 ndarray int8[8]@1+0;");
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
-    unit_host(v, 2, 4);
+    unit_to_host_order(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 1, 2, 2, v, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(v, "\x80\x3f", 2), 0);
@@ -117,7 +117,7 @@ static void bytes_in_other_forms(void)
         struct test_file m = make_torch_zip(text);
         check_rows(&m, " ndarray float32[2]@0+0;");
         CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
-        unit_host(v, 2, 4);
+        unit_to_host_order(v, 2, 4);
         CU_ASSERT(v[0] == 1 && v[1] == 2);
         close_file(&m);
     }

@@ -109,7 +109,7 @@ static void storages_may_be_nested_streams(void)
     struct test_file m = make_pickle("[" OVER(FLOATS_IN_BYTES) "]");
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
-    unit_host(v, 2, 4);
+    unit_to_host_order(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     close_file(&m);
 }

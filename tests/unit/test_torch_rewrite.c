@@ -501,7 +501,7 @@ static void storages_pickled_as_bytes_become_records(void)
     for (size_t i = 0; i < back.f->pickles[0]->nglobals; i++)
         CU_ASSERT(!value_is_global(back.f->pickles[0]->globals[i], "torch.storage", "_load_from_bytes"));
     CU_ASSERT_EQUAL(ckpt_tensor_read(back.f, 2, 0, 2, v, NULL), CKPT_OK);
-    unit_host(v, 2, 4);
+    unit_to_host_order(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     close_file(&back);
     m = make_pickle("{'a':" OVER(FLOATS_IN_BYTES) ",'b':torch._utils._rebuild_tensor(" FLOATS_IN_BYTES

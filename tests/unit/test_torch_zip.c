@@ -218,7 +218,7 @@ static void storages_are_located_on_request(void)
     CU_ASSERT_EQUAL(storage_at(f, 0).file_offset % 64, 0);
     CU_ASSERT_EQUAL(tensor_at(f, 0).file_offset, storage_at(f, 0).file_offset);
     CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, w, &err), CKPT_OK);
-    unit_host(w, 4, 4);
+    unit_to_host_order(w, 4, 4);
     CU_ASSERT(w[0] == 1 && w[3] == 4);
     ckpt_close(f);
 }

@@ -21,8 +21,8 @@ void unit_add(const char *name, void (*test)(void));
 unsigned char *unit_guard(const void *data, size_t size);
 void unit_guard_free(unsigned char *at, size_t size);
 
-/* unit_host - converts N elements of WIDTH bytes from little-endian to host byte order, or back. */
-void unit_host(void *at, size_t n, size_t width);
+/* unit_to_host_order - converts N elements of WIDTH bytes from little-endian to host byte order, or back. */
+void unit_to_host_order(void *at, size_t n, size_t width);
 
 /* unit_timed - returns true if run times may be checked: in an optimized build,
  * without sanitizers or valgrind. */

@@ -1,4 +1,5 @@
-#include "table.h"
+/* string_table.c - see string_table.h. */
+#include "string_table.h"
 
 #include "../tablecrc.h"
 
@@ -18,14 +19,17 @@ static void put_entry(buf *b, ckpt_str key, ckpt_str value)
     buf_str(b, value);
 }
 
-void table_begin(struct table_maker *t)
+void string_table_begin(struct string_table *t)
 {
     buf_init(&t->file, 1 << 20);
     buf_init(&t->block, 1 << 20);
     buf_init(&t->index, 1 << 20);
 }
 
-void table_add(struct table_maker *t, ckpt_str key, ckpt_str value) { put_entry(&t->block, key, value); }
+void string_table_add(struct string_table *t, ckpt_str key, ckpt_str value)
+{
+    put_entry(&t->block, key, value);
+}
 
 /* put_block - appends the block BYTES of compression TYPE with its CRC to FILE, and its offset and size to
  * HANDLE. */
@@ -46,7 +50,7 @@ static void end_entries(buf *b)
     buf_u32le(b, 1);
 }
 
-void table_end_packed(struct table_maker *t, ckpt_str last, ckpt_str packed, unsigned char type)
+void string_table_end_packed(struct string_table *t, ckpt_str last, ckpt_str packed, unsigned char type)
 {
     buf handle;
     buf_init(&handle, 64);
@@ -55,14 +59,14 @@ void table_end_packed(struct table_maker *t, ckpt_str last, ckpt_str packed, uns
     buf_free(&handle);
 }
 
-void table_end_block(struct table_maker *t, ckpt_str last)
+void string_table_end_block(struct string_table *t, ckpt_str last)
 {
     end_entries(&t->block);
-    table_end_packed(t, last, buf_view(&t->block), 0);
+    string_table_end_packed(t, last, buf_view(&t->block), 0);
     buf_free(&t->block);
 }
 
-ckpt_str table_end(struct table_maker *t)
+ckpt_str string_table_end(struct string_table *t)
 {
     buf footer;
     buf_init(&footer, 64);
@@ -78,7 +82,7 @@ ckpt_str table_end(struct table_maker *t)
     return buf_view(&t->file);
 }
 
-void table_free(struct table_maker *t)
+void string_table_free(struct string_table *t)
 {
     buf_free(&t->file);
     buf_free(&t->block);
