@@ -376,7 +376,7 @@ static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attrib
 }
 
 /* translate_offset - changes the offset of the error from an address, which may be outside of the file, to an
- * offset in the whole file. */
+ * offset in the file that is open. */
 static void translate_offset(struct hdf5 *h)
 {
     uint64_t size = h->src->size;

@@ -1,5 +1,5 @@
-/* hdf5.h - reads HDF5 files: visits their groups and data sets, and decodes chunks. Supports the part of HDF5
- * that Keras and h5py write, and names in its errors what it does not support. Opens no other file. */
+/* hdf5.h - reads HDF5 files: visits their groups and data sets, and decodes chunks. Supports what Keras
+ * and h5py write of HDF5, and names in its errors what it does not support. Opens no other file. */
 #ifndef CODEC_HDF5_H
 #define CODEC_HDF5_H
 

@@ -60,8 +60,8 @@ static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned cha
                 source_read(in->src, k * elements + first, planes + k * count, count, err)); /* bounded: n */
         CKPT_TRY(write_band(planes, count, unit, out, to, err));
     }
-    uint64_t whole = elements * unit; /* bounded: by n */
-    return spool_copy(to, in->src, whole, in->n - whole, err);
+    uint64_t shuffled = elements * unit; /* bounded: by n */
+    return spool_copy(to, in->src, shuffled, in->n - shuffled, err);
 }
 
 static ckpt_status undo_shuffle(const struct input *in, uint32_t unit, spool *to, ckpt_error *err)
@@ -220,7 +220,7 @@ static ckpt_status undo_filter(const struct hdf5_filter *f, const struct input *
     }
 }
 
-/* replace_input - replaces *IN by what undoing F makes of it. */
+/* replace_input - replaces *IN by what undoing F makes of it, at most MOST bytes. */
 static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, uint64_t most,
                                  ckpt_error *err)
 {
@@ -246,7 +246,7 @@ static ckpt_status undo_filters(const struct hdf5_decoding *d, struct input *in,
     uint32_t applied = ~d->skipped & ((1u << d->n) - 1); /* bounded: HDF5_MAX_FILTERS */
     for (uint32_t i = d->n; i-- > 0;) {
         const struct hdf5_filter *f = &d->filter[i];
-        bool is_last = !(applied & ((1u << i) - 1));
+        bool is_last = !(applied & ((1u << i) - 1)); /* no filter is to be undone after this one */
         if (!(applied >> i & 1))
             continue;
         if (f->id == HDF5_FLETCHER32)

@@ -272,7 +272,7 @@ struct node2 {
 };
 
 /* set_widths - computes how many bytes the numbers take that a node has for each child: enough for the most
- * records that fit in a leaf, and in a whole subtree. False: a node cannot hold a record. */
+ * records that fit in a leaf, and in a subtree. False: a node cannot hold a record. */
 static bool set_widths(struct tree2 *t)
 {
     if (t->node_size < NODE2_EXTRA + t->r->size) /* bounded: a record is small */

@@ -52,10 +52,10 @@ static bool has_filter(const struct hdf5_dataset *d, uint32_t id)
 /* read_filter - adds to D the next filter of C, a message of VERSION. */
 static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, struct hdf5_dataset *d)
 {
-    uint32_t id = cursor_u16(c), name = version == 1 || id >= 256 ? cursor_u16(c) : 0;
+    uint32_t id = cursor_u16(c), name_size = version == 1 || id >= 256 ? cursor_u16(c) : 0;
     (void)cursor_u16(c);
     uint32_t parameters = cursor_u16(c);
-    (void)cursor_take(c, version == 1 ? (name + 7u) & ~7u : name);
+    (void)cursor_take(c, version == 1 ? (name_size + 7u) & ~7u : name_size); /* version 1 pads to 8 bytes */
     cursor values = cursor_sub(c, 4 * (size_t)parameters);
     (void)cursor_take(c, version == 1 && parameters & 1 ? 4 : 0);
     if (c->bad)
@@ -200,15 +200,16 @@ static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *x, stru
         return CKPT_OK;
     if (x->addr != HDF5_NOWHERE)
         CKPT_TRY(hdf5_read_chunks(h, x, d));
-    uint64_t stored = 0, made = 0, most, floor = (uint64_t)64 << 20;
+    uint64_t stored = 0, made = 0, most, always_allowed = (uint64_t)64 << 20;
     for (size_t i = 0; i < d->nchunks; i++)
         stored += d->chunk[i].stored; /* bounded: each is inside of the file, and its index is */
     CKPT_TRY(take_data(h, stored, pos));
-    most = checked_mul(stored, MAX_RATIO, &most) && most > floor ? most : floor;
+    most = checked_mul(stored, MAX_RATIO, &most) && most > always_allowed ? most : always_allowed;
     if (d->nbytes > most)
         return fail_bomb(h, pos, d->nbytes, stored);
-    /* bounded: nbytes is not more than most */
-    if (!checked_mul(d->nchunks, d->chunk_bytes, &made) || made / 8 > d->nbytes + ((uint64_t)32 << 20))
+    /* chunks may have more elements than the data set, but not many more */
+    if (!checked_mul(d->nchunks, d->chunk_bytes, &made) ||
+        made / 8 > d->nbytes + ((uint64_t)32 << 20)) /* bounded: MOST */
         return fail_bomb(h, pos, made, d->nbytes);
     d->unwritten = d->nchunks == 0;
     return CKPT_OK;

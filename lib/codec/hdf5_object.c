@@ -10,7 +10,10 @@
  *          3 zeros, body                         …      messages: type 1, size 2, flags 1, 4: order 2, body
  *                                                …   4  checksum
  *
- * A message of type 16 is the address and size of another block ("OCHK" and a checksum in version 2).
+ * A message of type 16 is the address and size of another block ("OCHK" and a checksum in version 2). A
+ * dataspace, with the size of each field in bytes: version 1 (it is 1 or 2), rank 1, flags 1; of version 1:
+ * zeros 5, of version 2: kind 1 (0: one element, 1: elements of a shape, 2: null, no element); the shape, 8
+ * for each dimension.
  *
  * Refused: two messages of one type, shared messages other than datatypes, unknown messages with flags
  * that require a reader to know them, more than MAX_BLOCKS blocks or MAX_MESSAGES messages.
@@ -107,6 +110,8 @@ static ckpt_status check_flags(struct header *x, uint32_t type, uint8_t flags, u
     return CKPT_OK;
 }
 
+/* take_message - adds the message of TYPE with BODY to the object. If the message refers to another block,
+ * adds that to the blocks to be read. */
 static ckpt_status take_message(struct header *x, uint32_t type, uint8_t flags, cursor body)
 {
     struct hdf5_object *o = x->o;
@@ -133,7 +138,7 @@ static ckpt_status take_message(struct header *x, uint32_t type, uint8_t flags, 
 /* read_messages - reads the messages in C: of version 1 as many as are left, of version 2 all that fit. */
 static ckpt_status read_messages(struct header *x, cursor *c)
 {
-    size_t head = x->old ? 8 : x->ordered ? 6 : 4;
+    size_t head = x->old ? 8 : x->ordered ? 6 : 4; /* bytes of a message before its body */
     while (c->left >= head && (!x->old || x->left)) {
         uint32_t type = (uint32_t)cursor_number(c, x->old ? 2 : 1), size = cursor_u16(c);
         uint8_t flags = cursor_u8(c);
@@ -260,8 +265,8 @@ ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out)
         out->is_null = kind == 2;
         if (kind > 2 || (kind != 1 && out->ndim))
             return fail(h->err, CKPT_EFORMAT, c.pos,
-                        "a dataspace of kind {%u} and rank %u; {=up to 2} exist, rank 0 but for 1", kind,
-                        out->ndim);
+                        "a dataspace of kind {%u} and rank %u; {=kinds 0 to 2} exist, only kind 1 has a rank",
+                        kind, out->ndim);
     }
     if (out->is_null)
         return CKPT_OK;

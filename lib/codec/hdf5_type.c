@@ -1,12 +1,12 @@
 /*
- * hdf5_type.c - reads datatypes of HDF5: numbers, texts, opaque bytes, records.
+ * hdf5_type.c - reads datatypes of HDF5: numbers, texts, opaque bytes, records. By offset and size:
  *
  *   0   1  class, and 16 times the version (1 to 3)
  *   1   3  flags of the class
  *   4   4  bytes of an element
  *   8      properties of the class:
  *          integer    bit offset 2, precision 2
- *          float      the same, then exponent and mantissa: place 1, bits 1, place 1, bits 1; bias 4
+ *          float      the same, then exponent and mantissa, each: its lowest bit 1, how many bits 1; bias 4
  *          opaque     a text of as many bytes as the flags have
  *          record     for each member its name, offset and datatype
  *          enum       datatype of the numbers, names, numbers
@@ -62,7 +62,7 @@ struct member {
     struct hdf5_type type;
 };
 
-struct typing {
+struct type_reader {
     struct hdf5 *h;
     cursor *c;
     struct nest nest[MAX_NESTED];
@@ -74,7 +74,7 @@ struct typing {
     buf text;
 };
 
-static ckpt_status read_head(struct typing *t, struct head *out)
+static ckpt_status read_head(struct type_reader *t, struct head *out)
 {
     const unsigned char *b = cursor_take(t->c, 8);
     if (!b)
@@ -87,7 +87,8 @@ static ckpt_status read_head(struct typing *t, struct head *out)
     return CKPT_OK;
 }
 
-static void set_other(struct typing *t, const char *what)
+/* set_other - makes the datatype one whose elements are not read, called WHAT in errors. */
+static void set_other(struct type_reader *t, const char *what)
 {
     t->last.kind = HDF5_OTHER;
     t->last.what = str_c(what);
@@ -95,13 +96,13 @@ static void set_other(struct typing *t, const char *what)
 
 /* --------------------------------------------------------------------------- numbers */
 
-static void set_number(struct typing *t, ckpt_dtype dtype)
+static void set_number(struct type_reader *t, ckpt_dtype dtype)
 {
     t->last.kind = HDF5_NUMBER;
     t->last.dtype = dtype;
 }
 
-static void read_integer(struct typing *t, const struct head *x)
+static void read_integer(struct type_reader *t, const struct head *x)
 {
     static const ckpt_dtype is_signed[] = {CKPT_DT_I8, CKPT_DT_I16, CKPT_DT_I32, CKPT_DT_I64};
     static const ckpt_dtype is_unsigned[] = {CKPT_DT_U8, CKPT_DT_U16, CKPT_DT_U32, CKPT_DT_U64};
@@ -126,21 +127,21 @@ static const struct float_layout {
     {16, 80, 64, 15, 64, 16383, 0, CKPT_DT_NP},
 };
 
-static void read_float(struct typing *t, const struct head *x)
+static void read_float(struct type_reader *t, const struct head *x)
 {
     cursor *c = t->c;
     uint32_t offset = cursor_u16(c), precision = cursor_u16(c);
     uint32_t exponent_at = cursor_u8(c), exponent = cursor_u8(c);
     uint32_t mantissa_at = cursor_u8(c), mantissa = cursor_u8(c);
     uint32_t bias = cursor_u32(c);
-    bool vax = x->flags[0] & 0x40;
+    bool is_vax = x->flags[0] & 0x40; /* another byte order */
     t->last.big_endian = x->flags[0] & 1;
     set_other(t, "float of another layout");
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         const struct float_layout *l = &layouts[i];
         if (x->size != l->size || precision != l->precision || exponent_at != l->exponent_at ||
             exponent != l->exponent || mantissa != l->mantissa || bias != l->bias || offset || mantissa_at ||
-            vax || (x->flags[0] >> 4 & 3) != l->norm || x->flags[1] != l->precision - 1)
+            is_vax || (x->flags[0] >> 4 & 3) != l->norm || x->flags[1] != l->precision - 1)
             continue;
         set_number(t, l->dtype);
         if (l->dtype == CKPT_DT_NP)
@@ -155,7 +156,7 @@ static void read_float(struct typing *t, const struct head *x)
 /* ---------------------------------------------------------------------- other classes */
 
 /* read_simple - reads a datatype that has no others in it. */
-static void read_simple(struct typing *t, const struct head *x)
+static void read_simple(struct type_reader *t, const struct head *x)
 {
     switch (x->class) {
     case CLASS_INTEGER: read_integer(t, x); break;
@@ -194,7 +195,7 @@ static const char *get_type_text(const struct hdf5_type *x, char room[24])
 
 /* read_name - returns a name that ends in NUL, and skips its padding to eight bytes, which versions before 3
  * have. */
-static ckpt_str read_name(struct typing *t, uint8_t version)
+static ckpt_str read_name(struct type_reader *t, uint8_t version)
 {
     const unsigned char *start = t->c->p, *end = memchr(start, 0, t->c->left);
     size_t n = end ? (size_t)(end - start) : t->c->left;
@@ -202,8 +203,9 @@ static ckpt_str read_name(struct typing *t, uint8_t version)
     return str_of((const char *)start, n);
 }
 
-/* begin_member - reads name and offset of the next member of the record X. */
-static void begin_member(struct typing *t, const struct nest *x)
+/* begin_member - reads name and offset of the next member of the record X. The offset has 4 bytes, from
+ * version 3 on as many as the size of the record takes. */
+static void begin_member(struct type_reader *t, const struct nest *x)
 {
     ckpt_str name = read_name(t, x->head.version);
     uint32_t width = 1, i = x->members - 1 - x->left;
@@ -223,7 +225,7 @@ static void begin_member(struct typing *t, const struct nest *x)
 }
 
 /* begin_nested - begins X, whose nested datatypes come next. */
-static ckpt_status begin_nested(struct typing *t, const struct head *x)
+static ckpt_status begin_nested(struct type_reader *t, const struct head *x)
 {
     uint32_t members = 1, rank;
     if (x->class == CLASS_RECORD)
@@ -245,7 +247,7 @@ static ckpt_status begin_nested(struct typing *t, const struct head *x)
 
 /* end_enum - reads the names and numbers of the enum X, which is a bool if they are FALSE = 0 and TRUE =
  * 1. */
-static void end_enum(struct typing *t, const struct head *x)
+static void end_enum(struct type_reader *t, const struct head *x)
 {
     uint32_t n = x->flags[0] | (uint32_t)x->flags[1] << 8;
     bool names[2] = {false, false};
@@ -262,7 +264,7 @@ static void end_enum(struct typing *t, const struct head *x)
         t->last.dtype = CKPT_DT_BOOL;
 }
 
-static void end_record(struct typing *t, const struct head *x)
+static void end_record(struct type_reader *t, const struct head *x)
 {
     const struct member *re = &t->halves[0], *im = &t->halves[1];
     const struct hdf5_type *half = &re->type;
@@ -283,7 +285,7 @@ static void end_record(struct typing *t, const struct head *x)
     t->last.big_endian = big_endian;
 }
 
-static void end_nested(struct typing *t, const struct head *x)
+static void end_nested(struct type_reader *t, const struct head *x)
 {
     if (x->class == CLASS_ENUM)
         end_enum(t, x);
@@ -297,7 +299,7 @@ static void end_nested(struct typing *t, const struct head *x)
 }
 
 /* read_next - reads the next datatype, or the beginning of one that has others in it. */
-static ckpt_status read_next(struct typing *t)
+static ckpt_status read_next(struct type_reader *t)
 {
     struct head x;
     struct nest *in = t->depth ? &t->nest[t->depth - 1] : NULL;
@@ -318,7 +320,7 @@ static ckpt_status read_next(struct typing *t)
 }
 
 /* end_member - if the datatype that was read last is that of a member of a record, adds it to the record. */
-static void end_member(struct typing *t)
+static void end_member(struct type_reader *t)
 {
     char room[24];
     const struct nest *in = t->depth ? &t->nest[t->depth - 1] : NULL;
@@ -331,7 +333,7 @@ static void end_member(struct typing *t)
         buf_text(&t->text, get_type_text(&t->last, room));
 }
 
-static ckpt_status read_all(struct typing *t)
+static ckpt_status read_all(struct type_reader *t)
 {
     do {
         uint32_t depth = t->depth;
@@ -350,7 +352,7 @@ static ckpt_status read_all(struct typing *t)
 
 static ckpt_status read_type(struct hdf5 *h, cursor c, struct hdf5_type *out)
 {
-    struct typing *t = ARENA_NEW(h->scratch, struct typing);
+    struct type_reader *t = ARENA_NEW(h->scratch, struct type_reader);
     if (!t)
         return fail_memory(h->err);
     t->h = h;

@@ -15,7 +15,6 @@
 
 #define MAX_ELEMENTS 65536u               /* of an attribute that becomes a list */
 #define MAX_TEXTS    ((uint64_t)64 << 20) /* bytes of the texts of a data set, which are kept */
-#define VLEN_SIZE    16u
 
 /* ------------------------------------------------------------------------------ texts */
 

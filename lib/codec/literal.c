@@ -268,7 +268,7 @@ static bool may_close(const struct literal *l)
 }
 
 /* finish_value - adds *V to the innermost bracket; if that bracket ends, *V becomes the bracket, and is added
- * to the next one. *DONE: *V is the whole literal. */
+ * to the next one. *DONE: *V is the literal. */
 static ckpt_status finish_value(struct literal *l, ckpt_value **v, bool *done)
 {
     while (l->depth) {

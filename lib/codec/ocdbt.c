@@ -20,19 +20,20 @@
  * Texts are two columns of lengths (how many bytes a text shares with the start of the text before it, and
  * how many more it has), then the bytes of all texts that are not shared.
  *   manifest   uuid[16], v kind, v largest value that is in a node, v size of nodes, u8 arity, v compression,
- *              for zstd i32 level; files; versions, the newest last: v n, v generation, u8 height, places,
- *              statistics, u64 time; nodes of older versions: v n, v generation, places, v generations in it,
- *              u8 height, u64 time
- *   files      v n, paths; a third column of lengths divides each into a base folder and a name in it
- *   places     v file, v offset, v length; an empty tree is at 2^64 - 1
- *   node       u8 height, files, v n, keys
+ *              for zstd i32 level; files; versions, the newest last: v how many, v generation, u8 height,
+ *              locations, statistics, u64 time; nodes of older versions: v how many, v generation, locations,
+ *              v generations in it, u8 height, u64 time
+ *   files      v how many, paths; a third column of lengths divides each into a base folder and a name in it
+ *   locations  v file, v offset, v length; an empty tree is at 2^64 - 1
+ *   node       u8 height, files, v how many keys, keys
  *     leaf     v length, u8 kind; for kind 1, a value in a file, v file, v offset; then the bytes of all
  *              values of kind 0
  *     inner    a third column of lengths with the keys: how much of a key all keys in the child begin with,
- *              and therefore lack; places, statistics
+ *              and therefore lack; locations, statistics
  *
- * Heights fall by one from node to node, keys ascend. Refused: another order, wrong checksums, places beyond
- * the end of their file, records with bytes to spare, nodes that take more memory together than max_decoded.
+ * Heights fall by one from node to node, keys ascend. Refused: another order, wrong checksums, locations
+ * beyond the end of their file, records with bytes to spare, nodes that take more memory together than
+ * max_decoded.
  */
 #include "codec/ocdbt.h"
 
@@ -54,7 +55,7 @@
 #define MAX_NODES  1000000u
 
 /* Where a record or value is. */
-struct ocdbt_place {
+struct ocdbt_location {
     uint32_t file;
     uint64_t at, n;
 };
@@ -62,7 +63,7 @@ struct ocdbt_place {
 /* A subtree that is not read yet. */
 struct ocdbt_child {
     ckpt_str prefix; /* with which all its keys begin; they are stored without it */
-    struct ocdbt_place place;
+    struct ocdbt_location location;
 };
 
 /* The children of a node on the path from the root. */
@@ -306,18 +307,18 @@ ckpt_status ocdbt_open_file(struct ocdbt *o, uint32_t file, source **out, ckpt_e
     return CKPT_OK;
 }
 
-/* take_places - sets *OUT to N places: columns of files, offsets and lengths. */
-static ckpt_status take_places(struct ocdbt_record *r, size_t n, struct ocdbt_place **out)
+/* take_locations - sets *OUT to N locations: columns of files, offsets and lengths. */
+static ckpt_status take_locations(struct ocdbt_record *r, size_t n, struct ocdbt_location **out)
 {
     uint64_t *file, *at, *length;
     CKPT_TRY(take_numbers(r, n, &file));
     CKPT_TRY(take_numbers(r, n, &at));
     CKPT_TRY(take_numbers(r, n, &length));
-    struct ocdbt_place *p = *out = arena_array(r->o->a, n, sizeof *p);
+    struct ocdbt_location *p = *out = arena_array(r->o->a, n, sizeof *p);
     for (size_t i = 0; p && i < n; i++) {
         if (file[i] >= r->nfiles)
-            return fail_record(r, "a place in a file that is not named", "one of its files");
-        p[i] = (struct ocdbt_place){r->file[file[i]], at[i], length[i]};
+            return fail_record(r, "a location in a file that is not named", "one of its files");
+        p[i] = (struct ocdbt_location){r->file[file[i]], at[i], length[i]};
     }
     return p ? CKPT_OK : fail_memory(r->err);
 }
@@ -385,8 +386,8 @@ static ckpt_status take_leaf(struct ocdbt_record *r, const ckpt_str *key, size_t
 static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *key, const uint64_t *common,
                                  size_t prefix, struct ocdbt_level *l)
 {
-    struct ocdbt_place *place;
-    CKPT_TRY(take_places(r, l->n, &place));
+    struct ocdbt_location *location;
+    CKPT_TRY(take_locations(r, l->n, &location));
     skip_statistics(r, l->n);
     CKPT_TRY(check_end(r));
     l->child = arena_array(r->o->a, l->n, sizeof *l->child);
@@ -395,7 +396,7 @@ static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *key, co
             return fail_record(r, "a child whose keys share more than its key has",
                                "the first bytes of the key");
         l->child[i] = (struct ocdbt_child){str_of(key[i].ptr, prefix + (size_t)common[i]),
-                                           place[i]}; /* bounded */
+                                           location[i]}; /* bounded */
     }
     return l->child ? CKPT_OK : fail_memory(r->err);
 }
@@ -409,14 +410,14 @@ static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsig
     source *src;
     ckpt_str *key;
     uint64_t *common = NULL;
-    CKPT_TRY(ocdbt_open_file(o, c->place.file, &src, err));
+    CKPT_TRY(ocdbt_open_file(o, c->location.file, &src, err));
     if (++o->nodes > MAX_NODES)
-        return fail(err, CKPT_ELIMIT, c->place.at, "{more} than {=%u nodes}", MAX_NODES);
-    CKPT_TRY(read_record(&r, NODE, src, c->place.at, c->place.n));
+        return fail(err, CKPT_ELIMIT, c->location.at, "{more} than {=%u nodes}", MAX_NODES);
+    CKPT_TRY(read_record(&r, NODE, src, c->location.at, c->location.n));
     const unsigned char *stored = cursor_take(&r.c, 1);
     if (!stored || *stored != height)
         return fail_record(&r, "a node of another height", "one less than its parent's");
-    const struct ocdbt_file *in = &o->file[c->place.file];
+    const struct ocdbt_file *in = &o->file[c->location.file];
     CKPT_TRY(take_files(&r, str_of(in->path.ptr, in->base)));
     CKPT_TRY(take_count(&r, &l->n));
     if (!l->n)
@@ -440,8 +441,8 @@ static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned
         level[depth + 1] = (struct ocdbt_level){.n = 0};
         ckpt_status st = read_node(o, c, height - depth, &level[depth + 1], err);
         if (st != CKPT_OK) {
-            if (o->file[c->place.file].shown)
-                fail_file(err, o->file[c->place.file].shown);
+            if (o->file[c->location.file].shown)
+                fail_file(err, o->file[c->location.file].shown);
             fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("OCDBT node"));
             CKPT_TRY(o->files->fault ? o->files->fault(o->files->user, st, err) : st);
         } else if (depth < height) {
@@ -473,21 +474,21 @@ static ckpt_status take_config(struct ocdbt_record *r, bool *numbered)
 static ckpt_status take_versions(struct ocdbt_record *r, struct ocdbt_child *root, unsigned *height)
 {
     uint64_t *generation, *number;
-    struct ocdbt_place *place;
+    struct ocdbt_location *location;
     size_t n, older;
     CKPT_TRY(take_count(r, &n));
     if (!n)
         return fail_record(r, "no version", "the newest version");
     CKPT_TRY(take_numbers(r, n, &generation));
     const unsigned char *heights = cursor_take(&r->c, n);
-    CKPT_TRY(take_places(r, n, &place));
+    CKPT_TRY(take_locations(r, n, &location));
     skip_statistics(r, n);
     (void)cursor_take(&r->c, 8 * n); /* bounded: in memory */
     CKPT_TRY(take_count(r, &older));
-    root->place = place[n - 1];
+    root->location = location[n - 1];
     *height = heights ? heights[n - 1] : 0;
     CKPT_TRY(take_numbers(r, older, &number));
-    CKPT_TRY(take_places(r, older, &place));
+    CKPT_TRY(take_locations(r, older, &location));
     CKPT_TRY(take_numbers(r, older, &number));
     (void)cursor_take(&r->c, 9 * older); /* bounded: in memory */
     return check_end(r);
@@ -527,7 +528,7 @@ ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err)
     ckpt_status st = read_newest(o, manifest, &root, &height, err);
     fail_add_place(st == CKPT_OK ? NULL : err, 0, STR_LIT("OCDBT manifest"));
     CKPT_TRY(st);
-    bool empty = root.place.at == NOWHERE && root.place.n == NOWHERE;
+    bool empty = root.location.at == NOWHERE && root.location.n == NOWHERE;
     return empty ? CKPT_OK : read_tree(o, &root, height, err);
 }
 

@@ -24,8 +24,8 @@ struct ocdbt_files {
     void (*budget)(void *user, uint64_t n);
     /* newest - sets *NAME to the numbered manifest with the greatest number; empty: there is none. */
     ckpt_status (*newest)(void *user, ckpt_str *name, ckpt_error *err);
-    /* fault - is called if a part of the tree cannot be read because of ST and ERR. Returns CKPT_OK to leave
-     * it out. */
+    /* fault - is called if a subtree cannot be read because of ST and ERR. Returns CKPT_OK to leave the
+     * subtree out. */
     ckpt_status (*fault)(void *user, ckpt_status st, ckpt_error *err);
     void *user;
 };

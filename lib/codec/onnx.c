@@ -87,11 +87,11 @@ static const struct onnx_type *find_type(uint64_t number)
 
 /* ------------------------------------------------------------------------------ fields */
 
-/* get_field_offset - returns where the last field begins. */
+/* get_field_offset - returns the offset of the field that was read last, for errors. */
 static uint64_t get_field_offset(const struct onnx_walk *w) { return source_pos(w->o->src, w->o->at); }
 
-/* end_damaged - if the file may be damaged, skips the rest of a malformed message, which ends at END;
- * otherwise returns ST. */
+/* end_damaged - if the file may be damaged, skips what is left of a malformed message, which ends at
+ * END; otherwise returns ST. */
 static ckpt_status end_damaged(struct onnx_walk *w, ckpt_status st, uint64_t end, struct proto_field *f,
                                uint64_t *content)
 {
@@ -280,7 +280,7 @@ static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_fie
     return CKPT_OK;
 }
 
-/* read_tensor - reads the TensorProto up to END to T, but for its place. */
+/* read_tensor - reads the TensorProto up to END to T, but for its path. */
 static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_tensor *t)
 {
     struct proto_field f;
@@ -309,8 +309,8 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
 
 /* ------------------------------------------------------------------------------ places */
 
-/* make_place - returns the messages that W is in, without the model's graph: "node3/then_branch". */
-static ckpt_str make_place(const struct onnx_walk *w)
+/* make_graph_path - returns the messages that W is in, without the main graph: "node3/then_branch". */
+static ckpt_str make_graph_path(const struct onnx_walk *w)
 {
     ckpt_str text = STR_LIT("");
     for (uint32_t i = w->depth > 1 && w->frame[1].kind == GRAPH ? 2 : 1; text.ptr && i < w->depth; i++) {
@@ -332,8 +332,8 @@ static ckpt_str make_place(const struct onnx_walk *w)
 static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
 {
     const struct frame *in = &w->frame[w->depth - 1];
-    t->place = make_place(w);
-    if (!t->place.ptr)
+    t->graph_path = make_graph_path(w);
+    if (!t->graph_path.ptr)
         return fail_memory(w->err);
     if (!t->name.len && in->kind == ATTRIBUTE)
         t->name = w->frame[w->depth - 2].name; /* bounded: attributes are those of nodes */
@@ -365,10 +365,10 @@ static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_te
     if (!t[0].type || !t[1].type)
         return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
                     "a sparse tensor without {%s}; {=both} are needed", t[0].type ? "indices" : "values");
-    t[0].part = ONNX_SPARSE_VALUES;
+    t[0].component = ONNX_SPARSE_VALUES;
     t[0].sparse_ndim = ndim;
     memcpy(t[0].sparse_shape, shape, (size_t)ndim * sizeof *shape); /* bounded: ONNX_RANK */
-    t[1].part = ONNX_SPARSE_INDICES;
+    t[1].component = ONNX_SPARSE_INDICES;
     t[1].name = t[0].name;
     return CKPT_OK;
 }
@@ -389,7 +389,7 @@ static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t 
 /* The fields that are messages: the kind of the parent, the number of the field, the kind of the message. */
 static const struct child {
     uint8_t parent, number, kind;
-    const char *label; /* of the message in the place of a tensor */
+    const char *label; /* of the message in graph_path */
 } children[] = {{MODEL, 7, GRAPH, "graph"},
                 {MODEL, 20, TRAINING, "training"},
                 {MODEL, 25, FUNCTION, "function "},

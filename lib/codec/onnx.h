@@ -33,8 +33,8 @@ struct onnx_type {
 
 struct onnx_tensor {
     ckpt_str name;
-    ckpt_str place; /* "node3/then_branch"; empty: an initializer of the main graph */
-    enum { ONNX_DENSE, ONNX_SPARSE_VALUES, ONNX_SPARSE_INDICES } part;
+    ckpt_str graph_path; /* of the graph that has it: "node3/then_branch"; empty: the main graph */
+    enum { ONNX_DENSE, ONNX_SPARSE_VALUES, ONNX_SPARSE_INDICES } component;
     const struct onnx_type *type;
     uint32_t ndim;
     uint64_t shape[ONNX_RANK];

@@ -214,13 +214,13 @@ static ckpt_str make_name(struct onnx_reading *r, const struct onnx_tensor *t)
 {
     arena *a = r->f->a;
     ckpt_str name = t->name;
-    if (t->part)
-        name = arena_printf(a, t->part == ONNX_SPARSE_VALUES ? "%.*s.values" : "%.*s.indices", (int)name.len,
-                            name.ptr);
-    if (!t->place.len || !name.ptr || (name.len && map_get(r->k.names, name) == MAP_NONE))
+    if (t->component)
+        name = arena_printf(a, t->component == ONNX_SPARSE_VALUES ? "%.*s.values" : "%.*s.indices",
+                            (int)name.len, name.ptr);
+    if (!t->graph_path.len || !name.ptr || (name.len && map_get(r->k.names, name) == MAP_NONE))
         return name;
-    name = arena_printf(a, "%.*s%s%.*s", (int)t->place.len, t->place.ptr, name.len ? "/" : "", (int)name.len,
-                        name.ptr);
+    name = arena_printf(a, "%.*s%s%.*s", (int)t->graph_path.len, t->graph_path.ptr, name.len ? "/" : "",
+                        (int)name.len, name.ptr);
     if (!name.ptr || map_get(r->k.names, name) == MAP_NONE)
         return name;
     return arena_printf(a, "%.*s#%zu", (int)name.len, name.ptr, r->f->table.nrows);
@@ -232,9 +232,9 @@ static ckpt_status make_note(struct onnx_reading *r, const struct onnx_tensor *t
 {
     buf b;
     buf_init(&b, NOTE_MAX);
-    if (t->place.len < NOTE_MAX / 2)
-        buf_str(&b, t->place);
-    if (t->part)
+    if (t->graph_path.len < NOTE_MAX / 2)
+        buf_str(&b, t->graph_path);
+    if (t->component)
         buf_text(&b, b.len ? ", of a sparse tensor" : "of a sparse tensor");
     for (uint64_t i = 0; i < t->sparse_ndim; i++)
         buf_printf(&b, "%s%" PRIu64, i ? ", " : " of shape [", t->sparse_shape[i]);
@@ -288,8 +288,8 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
 {
     struct onnx_reading *r = user;
     bool is_text = t->type->dtype == CKPT_DT_NP;
-    if ((t->place.len != 0) != r->elsewhere) {
-        r->has_any_elsewhere |= t->place.len != 0;
+    if ((t->graph_path.len != 0) != r->elsewhere) {
+        r->has_any_elsewhere |= t->graph_path.len != 0;
         return CKPT_OK;
     }
     struct kit_tensor x = {.name = make_name(r, t), .entry = source_pos(r->f->src, t->at)};
