@@ -1,6 +1,8 @@
 /* numpy arrays in pickles: each form of their bytes, and malformed arrays. */
 #include <stdio.h>
 
+#include "core/file.h"
+#include "format/torch/graph.h"
 #include "pickled.h"
 
 #define DTYPE(c, o)                       "numpy.dtype('" c "',False,True)!(3,'" o "',None,None,None,-1,-1,0)"
@@ -131,6 +133,25 @@ static void bytes_in_other_forms(void)
                   "latin-1 text with a code point above U+00FF");
 }
 
+/* Each allocation fails in turn. */
+static void a_failing_allocation_is_an_error(void)
+{
+    static const struct torch_storages no_storages = {.user = NULL};
+    struct test_file m = make_torch_zip(ARRAY("(2,)", F4, "False", EIGHT));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
+    ckpt_status st = CKPT_ENOMEM;
+    for (uint64_t n = 1; st != CKPT_OK; n++) {
+        map_free(m.f->node_storages); /* so that the array is added again */
+        m.f->node_storages = NULL;
+        arena_fail_at(m.f->a, n);
+        st = torch_walk_graph(m.f, m.f->root, &no_storages, &m.err);
+        CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM);
+    }
+    arena_fail_at(m.f->a, 0);
+    CU_ASSERT(str_starts(m.f->table.storages[m.f->table.nstorages - 1].s.key, STR_LIT("numpy@")));
+    close_file(&m);
+}
+
 void suite_torch_numpy(void)
 {
     UNIT(arrays_are_read);
@@ -141,4 +162,5 @@ void suite_torch_numpy(void)
     UNIT(empty_arrays_may_have_any_other_sizes);
     UNIT(malformed_arrays_are_refused);
     UNIT(bytes_in_other_forms);
+    UNIT(a_failing_allocation_is_an_error);
 }

@@ -21,7 +21,8 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
                                      const struct numpy_dtype *d, ckpt_tensor *t)
 {
     source *bytes = NULL;
-    CKPT_TRY(graph_open_bytes(g, data, &bytes));
+    ckpt_str key = arena_printf(g->f->a, "numpy@%llu", (unsigned long long)v->offset);
+    CKPT_TRY(key.ptr ? graph_open_bytes(g, data, &bytes) : fail_memory(g->err));
     if (!bytes)
         return graph_fail_expected(g, v, "a numpy array's data are", "bytes", data);
     if (t->nbytes != bytes->size) {
@@ -34,7 +35,7 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
     uint8_t swap = numpy_swap_bytes(d);
     struct storage s = {.src = bytes, .dtype = t->dtype, .numel = t->elements, .pid = NULL};
     s.s.nbytes = bytes->size;
-    s.s.key = arena_printf(g->f->a, "numpy@%llu", (unsigned long long)v->offset);
+    s.s.key = key;
     s.swap = d->big_endian && swap > 1 ? swap : 0;
     CKPT_TRY(table_add_storage(&g->f->table, &s, &t->storage, g->err));
     t->has_data = true;

@@ -169,6 +169,7 @@ static ckpt_status record_lost_storage(struct tar_file *t, int64_t key, struct s
     ckpt_error why = *t->err;
     s->off = 0;
     s->s.key = arena_printf(t->f->a, "%lld", (long long)key);
+    CKPT_TRY(s->s.key.ptr ? CKPT_OK : fail_memory(t->err));
     CKPT_TRY(table_set_lost(&t->f->table, s, &why, t->err));
     CKPT_TRY(table_add_storage(&t->f->table, s, &o.storage, t->err));
     CKPT_TRY(add_object(t, key, &o));
@@ -196,8 +197,9 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     st.off = n.offset;
     st.s.nbytes = n.nbytes;
     *pos = n.offset + n.nbytes; /* bounded: in the member */
-    st.src = source_ref(s);
     st.s.key = arena_printf(t->f->a, "%lld", (long long)key);
+    CKPT_TRY(st.s.key.ptr ? CKPT_OK : fail_memory(t->err));
+    st.src = source_ref(s);
     o.numel = st.numel;
     CKPT_TRY(table_add_storage(&t->f->table, &st, &o.storage, t->err));
     return add_object(t, key, &o);
