@@ -315,7 +315,7 @@ ckpt_status ckpt_builder_add_metadata(ckpt_builder *b, const char *key, const ch
 
 /* -------------------------------------------------------------------------- finish */
 
-static ckpt_status finish_write(ckpt_builder *b)
+static ckpt_status complete_file(ckpt_builder *b)
 {
     ckpt_file *f = b->f;
     CKPT_TRY(b->status);
@@ -335,7 +335,7 @@ ckpt_status ckpt_builder_finish(ckpt_builder *b, ckpt_file **out, ckpt_error *er
     if (out)
         *out = NULL;
     CKPT_REQUIRE(err, b);
-    ckpt_status st = return_latched(b, out ? finish_write(b) : fail_argument(&b->err, "out"), err);
+    ckpt_status st = return_latched(b, out ? complete_file(b) : fail_argument(&b->err, "out"), err);
     if (st == CKPT_OK) {
         *out = b->f;
         b->f = NULL;

@@ -9,8 +9,9 @@ static const struct storage *get_storage(const ckpt_file *f, size_t row)
     return i < f->table.nstorages ? &f->table.storages[i] : NULL;
 }
 
-/* spread_losses - sets lost_row for all rows of a lost node, composites of lost components, and their
- * components. */
+/* spread_losses - sets lost_row for rows whose node is that of a lost row; then for composites with a lost
+ * component, from the last to the first, because a component may be a composite; then for the components of
+ * lost composites. */
 static void spread_losses(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {

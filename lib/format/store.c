@@ -145,16 +145,6 @@ static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str fro
     return inner.ptr ? add_folder(s, w, inner) : fail_memory(s->err);
 }
 
-static ckpt_status list_folder(struct store *s, struct folder_walk *w, ckpt_str from)
-{
-    ckpt_str *name;
-    size_t n = 0;
-    CKPT_TRY(list_names(s, from, NULL, &name, &n));
-    for (size_t i = 0; i < n; i++)
-        CKPT_TRY(add_name(s, w, from, name[i]));
-    return CKPT_OK;
-}
-
 static int compare_keys(const void *a, const void *b)
 {
     return str_compare(((const struct ocdbt_entry *)a)->key, ((const struct ocdbt_entry *)b)->key);
@@ -164,8 +154,13 @@ static ckpt_status open_folder(struct store *s)
 {
     struct folder_walk w = {.n = 0};
     CKPT_TRY(add_folder(s, &w, STR_LIT("")));
-    while (w.n)
-        CKPT_TRY(list_folder(s, &w, w.name[--w.n]));
+    while (w.n) {
+        ckpt_str from = w.name[--w.n], *name;
+        size_t n = 0;
+        CKPT_TRY(list_names(s, from, NULL, &name, &n));
+        for (size_t i = 0; i < n; i++)
+            CKPT_TRY(add_name(s, &w, from, name[i]));
+    }
     if (s->db.n)
         qsort(s->db.entry, s->db.n, sizeof *s->db.entry, compare_keys);
     return CKPT_OK;

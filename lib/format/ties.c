@@ -25,7 +25,7 @@ bool ties_is_tensor_name(ckpt_str key) { return !str_is(key, "format") && !str_i
 
 /* --------------------------------------------------------------- read */
 
-/* The parts of the row of a tie that differ from the row of its tensor. */
+/* What the row of a tie has of its own; its other fields are those of the tensor's row. */
 struct tie_row {
     ckpt_path_elem path;
     struct step step;

@@ -308,7 +308,7 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
         !s->storages || !s->more)
         return fail_memory(x->err);
     s->more->file = s->name;
-    memset(s->storages, 0xff, s->file->table.nstorages * sizeof *s->storages);
+    memset(s->storages, 0xff, s->file->table.nstorages * sizeof *s->storages); /* all MAP_NONE */
     memset(s->row_of, 0xff, s->npairs * sizeof *s->row_of);
     memset(s->leaf_of, 0xff, s->npairs * sizeof *s->leaf_of);
     CKPT_TRY(index_keys(x, s, s->pairs, s->npairs, s->pair_of));
@@ -647,6 +647,7 @@ static ckpt_status merge_metadata(struct index *x)
             if (f == first || records_tie(f, &pairs[i]))
                 CKPT_TRY(shards_add_metadata(x, pairs[i].key, pairs[i].val));
     }
+    /* in shards of torch, tied names share a storage */
     return x->f->for_torch_load ? CKPT_OK : ties_add_rows(x->f, x->err);
 }
 

@@ -77,19 +77,19 @@ static ckpt_status name_output(struct set *s, ckpt_error *err)
 {
     const char *path = s->job->path, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
-    bool file = dot && dot > base && (format_by_suffix(path) || strcmp(dot, ".bin") == 0) &&
-                !source_is_folder(path);
+    bool is_file = dot && dot > base && (format_by_suffix(path) || strcmp(dot, ".bin") == 0) &&
+                   !source_is_folder(path);
     if (strcmp(path, "-") == 0)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "shards are several files, standard output is one\n"
                     "name a folder, or the file that the shards are to be named after");
-    buf_put(&s->folder, path, file ? (size_t)(base - path) : strlen(path));
-    if (!file && *base)
+    buf_put(&s->folder, path, is_file ? (size_t)(base - path) : strlen(path));
+    if (!is_file && *base)
         buf_byte(&s->folder, '/');
     buf_byte(&s->folder, 0);
-    put_terminated(&s->stem, file ? base : s->kind->stem,
-                   file ? (size_t)(dot - base) : strlen(s->kind->stem));
-    put_terminated(&s->ext, file ? dot : s->kind->ext, strlen(file ? dot : s->kind->ext));
+    put_terminated(&s->stem, is_file ? base : s->kind->stem,
+                   is_file ? (size_t)(dot - base) : strlen(s->kind->stem));
+    put_terminated(&s->ext, is_file ? dot : s->kind->ext, strlen(is_file ? dot : s->kind->ext));
     return buf_ok(&s->folder) && buf_ok(&s->stem) && buf_ok(&s->ext) ? CKPT_OK : fail_memory(err);
 }
 
@@ -238,14 +238,14 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
     const char *one = make_single_name(s);
     if (!one)
         return fail_memory(err);
-    bool there = lstat(one, &st) == 0, link = there && S_ISLNK(st.st_mode);
-    bool leads = there && (!link || stat(one, &st) == 0);
-    if (!there && (errno == ENOENT || errno == ENOTDIR))
+    bool exists = lstat(one, &st) == 0, is_link = exists && S_ISLNK(st.st_mode);
+    bool has_target = exists && (!is_link || stat(one, &st) == 0);
+    if (!exists && (errno == ENOENT || errno == ENOTDIR))
         return CKPT_OK;
-    if (!leads && !(link && errno == ENOENT))
+    if (!has_target && !(is_link && errno == ENOENT))
         return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"), one,
                               err);
-    if (leads)
+    if (has_target)
         CKPT_TRY(shards_contain_file(s->p->file, &st, &s->single_is_input, err));
     s->single = one;
     return s->single_is_input ? CKPT_OK : check_replaceable(s, one, err);

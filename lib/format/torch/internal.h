@@ -25,6 +25,7 @@ struct component {
 };
 
 #define MAX_COMPONENTS 5
+#define MAX_WRAPPERS   4 /* calls around a tensor or bytes that are looked through; files have one or two */
 
 /* The tensor that a node stands for. */
 struct tensor_description {

@@ -77,6 +77,7 @@ static ckpt_status collect_pids(struct legacy *l)
     return CKPT_OK;
 }
 
+/* compute_storage_size - sets s->nbytes. COUNT is the number of elements in the stream at offset AT. */
 static ckpt_status compute_storage_size(struct legacy *l, struct legacy_storage *s, uint64_t count,
                                         uint64_t at)
 {
@@ -84,7 +85,7 @@ static ckpt_status compute_storage_size(struct legacy *l, struct legacy_storage 
     if (s->pid.dtype == CKPT_DT_NONE)
         return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has {class \"%.*s\"}, {=torch's} are known",
                     STR_ARG(s->pid.key), STR_ARG(s->pid.klass));
-    if (count != stated && l->f->salvage) /* the persistent id has the right one */
+    if (count != stated && l->f->salvage) /* the count is damaged, because the pickle was valid */
         count = stated;
     if (count != stated)
         return fail(l->err, CKPT_EFORMAT, at,
@@ -102,13 +103,13 @@ static ckpt_status locate_storage(struct legacy *l, const ckpt_value *key, uint6
 {
     ckpt_str text;
     unsigned char count[8];
-    char is[64];
+    char shown[64];
     uint64_t at = source_pos(l->src, *pos);
     uint32_t i = value_text(key, &text) ? map_get(l->keys, text) : MAP_NONE;
     if (i == MAP_NONE) {
-        value_show(key, 4, is, sizeof is);
+        value_show(key, 4, shown, sizeof shown);
         return fail(l->err, CKPT_EFORMAT, at,
-                    "the list of storages must name {=those of the main pickle}, found {%s}", is);
+                    "the list of storages must name {=those of the main pickle}, found {%s}", shown);
     }
     struct legacy_storage *s = &l->storages[i];
     if (s->present)
@@ -169,10 +170,10 @@ static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool main
 
 static ckpt_status fail_version(const struct legacy *l, const ckpt_value *v)
 {
-    char is[64];
-    value_show(v, 4, is, sizeof is);
+    char shown[64];
+    value_show(v, 4, shown, sizeof shown);
     ckpt_status st = fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset),
-                          "it is {%s}, torch writes {=%d}", is, PROTOCOL_VERSION);
+                          "it is {%s}, torch writes {=%d}", shown, PROTOCOL_VERSION);
     return fail_name_part(st, STR_LIT("protocol version"), l->err);
 }
 

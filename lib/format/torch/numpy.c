@@ -137,7 +137,7 @@ static ckpt_status open_stored_bytes(struct graph *g, const ckpt_value *v, sourc
 ckpt_status graph_open_bytes(struct graph *g, const ckpt_value *v, source **out)
 {
     *out = NULL;
-    for (int wraps = 0; v && wraps < 4; wraps++) {
+    for (int wraps = 0; v && wraps < MAX_WRAPPERS; wraps++) {
         if (v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY || v->type == CKPT_V_STR8)
             return open_stored_bytes(g, v, out);
         if (value_calls(v, "_codecs", "encode", 1) && value_arg(v, 0)->type == CKPT_V_STR)

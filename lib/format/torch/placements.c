@@ -20,8 +20,11 @@ struct mesh {
 /* get_state - returns what __setstate__ of the tensor subclass V gets. V may be a Parameter around it. */
 static const ckpt_value *get_state(const ckpt_value *v)
 {
-    for (int i = 0; i < 4 && v && !str_starts(value_name(value_class(v)), STR_LIT("_rebuild_from_type")); i++)
+    for (int i = 0; i < MAX_WRAPPERS && v; i++) {
+        if (str_starts(value_name(value_class(v)), STR_LIT("_rebuild_from_type")))
+            break;
         v = value_arg(v, 0);
+    }
     return value_arg(v, 3);
 }
 

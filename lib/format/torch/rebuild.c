@@ -38,7 +38,7 @@ const ckpt_value *object_attr(const ckpt_value *v, const char *name)
 
 ckpt_value *torch_parameter_data(ckpt_value *v)
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < MAX_WRAPPERS; i++) {
         if (!value_calls(v, "torch._utils", "_rebuild_parameter", 1) &&
             !value_calls(v, "torch._utils", "_rebuild_parameter_with_state", 1))
             break;
@@ -108,10 +108,10 @@ static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dt
     ckpt_tensor *t = &m->row.t;
     ckpt_dtype class_dtype;
     uint64_t numel, view;
-    char is[64];
+    char shown[64];
     if (!value_size(value_arg(call, 1), &t->storage_offset))
         return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}",
-                          show_value(value_arg(call, 1), is, sizeof is));
+                          show_value(value_arg(call, 1), shown, sizeof shown));
     CKPT_TRY(read_shape_and_stride(g, call, 2, t));
     CKPT_TRY(torch_get_storage(g, value_arg(call, 0), &t->storage, &class_dtype, &numel, &view));
     t->dtype = (uint16_t)(dtype == CKPT_DT_NONE ? class_dtype : dtype);
@@ -148,11 +148,11 @@ static ckpt_dtype get_dtype_value(const ckpt_value *v)
 
 static ckpt_status read_tensor_v3(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    char is[80];
+    char shown[80];
     ckpt_dtype dtype = get_dtype_value(value_arg(call, 6));
     if (dtype == CKPT_DT_NONE)
         return graph_fail(g, call, "the dtype is {%s}, it must be {=one of torch's}",
-                          show_value(value_arg(call, 6), is, sizeof is));
+                          show_value(value_arg(call, 6), shown, sizeof shown));
     m->row.t.requires_grad = is_true(value_arg(call, 4));
     read_metadata(value_arg(call, 7), &m->row.t);
     return read_strided(g, call, dtype, m);
@@ -160,11 +160,11 @@ static ckpt_status read_tensor_v3(struct graph *g, const ckpt_value *call, struc
 
 static ckpt_status read_parameter(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    char is[64];
+    char type[64];
     CKPT_TRY(torch_describe(g, value_arg(call, 0), m));
     if (!m->is_tensor)
         return graph_fail(g, call, "a Parameter of {a %s}, it must be of {=a tensor}",
-                          ckpt_value_type_name(value_arg(call, 0), is, sizeof is));
+                          ckpt_value_type_name(value_arg(call, 0), type, sizeof type));
     m->row.t.parameter = true;
     m->row.t.requires_grad = is_true(value_arg(call, 1));
     return CKPT_OK;
@@ -284,10 +284,10 @@ static ckpt_status read_sparse_tensor(struct graph *g, const ckpt_value *call, s
     static const char *const compressed_names[] = {"compressed_indices", "plain_indices", "values"};
     const ckpt_value *data = value_arg(call, 1);
     ckpt_kind kind = get_layout_kind(value_arg(call, 0));
-    char is[80], type[64];
+    char shown[80], type[64];
     if (data->type != CKPT_V_TUPLE || kind == CKPT_OPAQUE)
         return graph_fail(g, call, "layout {%s with a %s}, it must be {=a sparse one with a tuple}",
-                          show_value(value_arg(call, 0), is, sizeof is),
+                          show_value(value_arg(call, 0), shown, sizeof shown),
                           ckpt_value_type_name(data, type, sizeof type));
     bool coo = kind == CKPT_SPARSE_COO;
     m->is_tensor = true;

@@ -58,7 +58,7 @@ const struct tar_entry *torch_tar_find(const struct tar_entry *list, size_t n, c
         ckpt_str m = list[i].name;
         if (str_starts(m, STR_LIT("./")))
             m = str_skip(m, 2);
-        if (str_is(m, name) && (list[i].type == '0' || list[i].type == 0))
+        if (str_is(m, name) && (list[i].type == '0' || list[i].type == 0)) /* a regular file */
             return &list[i];
     }
     return NULL;
@@ -72,10 +72,11 @@ static bool probe_tar(const struct probe *p)
         return false;
     arena *a = arena_new(UINT64_C(1) << 26);
     ckpt_status st = a ? tar_list(p->src, a, p->salvage, &list, &n, NULL) : CKPT_ENOMEM;
-    bool mine = st == CKPT_OK && torch_tar_find(list, n, "pickle") &&
-                (p->salvage || (torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors")));
+    bool is_torch = st == CKPT_OK && torch_tar_find(list, n, "pickle") &&
+                    (p->salvage ||
+                     (torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors")));
     arena_free(a);
-    return mine;
+    return is_torch;
 }
 
 /* get_key_number - sets *OUT to the key V, an int or its decimal text. */
@@ -101,7 +102,8 @@ ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool tensor
     CKPT_TRY(source_read(src, pos, head, sizeof head, err));
     out->count = tensor ? load_u32le(head) : load_u64le(head);
     out->offset = pos + sizeof head;                       /* bounded: just read */
-    uint64_t n = tensor ? 2 * out->count + 1 : out->count; /* bounded: 32 bits */
+    /* sizes, strides and the offset; or elements. bounded: the count of sizes has 32 bits */
+    uint64_t n = tensor ? 2 * out->count + 1 : out->count;
     uint64_t end;
     bool known = dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &out->nbytes) &&
                  checked_add(out->offset, out->nbytes, &end);
@@ -182,26 +184,26 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     ckpt_value *v;
     int64_t key;
     struct torch_tar_numbers n;
-    struct storage st = {0};
+    struct storage storage = {0};
     struct tar_object o = {0};
     CKPT_TRY(read_next_pickle(t, s, pos, &v));
     if (!get_key_number(value_item(v, 0), &key) ||
-        (st.dtype = dtype_by_storage(value_name(value_item(v, 2)))) == CKPT_DT_NONE)
+        (storage.dtype = dtype_by_storage(value_name(value_item(v, 2)))) == CKPT_DT_NONE)
         return fail_entry_format(t, s, v, "a storage must be", "(key, location, class)");
-    if (!value_text(value_item(v, 1), &st.s.location))
-        st.s.location = str_of("", 0);
+    if (!value_text(value_item(v, 1), &storage.s.location))
+        storage.s.location = str_of("", 0);
     ckpt_status found = torch_tar_read_numbers(s, v, false, *pos, &n, t->err);
-    st.numel = n.count;
+    storage.numel = n.count;
     if (found != CKPT_OK)
-        return n.offset ? record_lost_storage(t, key, &st) : found;
-    st.off = n.offset;
-    st.s.nbytes = n.nbytes;
+        return n.offset ? record_lost_storage(t, key, &storage) : found;
+    storage.off = n.offset;
+    storage.s.nbytes = n.nbytes;
     *pos = n.offset + n.nbytes; /* bounded: in the member */
-    st.s.key = arena_printf(t->f->a, "%lld", (long long)key);
-    CKPT_TRY(st.s.key.ptr ? CKPT_OK : fail_memory(t->err));
-    st.src = source_ref(s);
-    o.numel = st.numel;
-    CKPT_TRY(table_add_storage(&t->f->table, &st, &o.storage, t->err));
+    storage.s.key = arena_printf(t->f->a, "%lld", (long long)key);
+    CKPT_TRY(storage.s.key.ptr ? CKPT_OK : fail_memory(t->err));
+    storage.src = source_ref(s);
+    o.numel = storage.numel;
+    CKPT_TRY(table_add_storage(&t->f->table, &storage, &o.storage, t->err));
     return add_object(t, key, &o);
 }
 
@@ -367,13 +369,14 @@ static void lose_row_beyond_storage(struct tar_file *t, struct row *row)
     row->t.has_data = false;
 }
 
+/* describe_object - sets ROW for the key V of a tensor or storage; the callback `object`. */
 static bool describe_object(void *user, const ckpt_value *v, struct row *row)
 {
     struct tar_file *t = user;
     const struct tar_object *o = find_object(t, v);
     if (!o)
         return describe_lost_object(t, v, row);
-    const ckpt_value *node = row->t.value;
+    const ckpt_value *node = row->t.value; /* kept when *ROW is replaced */
     if (o->tensor) {
         *row = o->row;
         lose_row_beyond_storage(t, row);
