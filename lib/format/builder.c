@@ -180,10 +180,8 @@ ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key, const ckpt
     ckpt_str name;
     CKPT_REQUIRE(err, b);
     ckpt_status st = begin_entry(b, key, &name);
-    if (st == CKPT_OK) {
-        st = add_tensor(b, name, tensor);
-        fail_where(st == CKPT_OK ? NULL : &b->err, "%s", key);
-    }
+    if (st == CKPT_OK)
+        st = fail_name_part(add_tensor(b, name, tensor), name, &b->err);
     return return_latched(b, st, err);
 }
 

@@ -216,8 +216,7 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
             file_free(f);
     }
     free(p);
-    fail_file(st == CKPT_OK ? NULL : err, o->path);
-    return st;
+    return fail_name_file(st, o->path, err);
 }
 
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err)
@@ -229,8 +228,7 @@ ckpt_status format_open_source(const char *path, struct journal_note *note, sour
     if (file)
         st = journal_open(file, note, out, err);
     free(file);
-    fail_file(st == CKPT_OK ? NULL : err, path);
-    return st;
+    return fail_name_file(st, path, err);
 }
 
 ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, ckpt_status st,

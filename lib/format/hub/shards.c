@@ -80,7 +80,7 @@ ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckp
         st = format_open_part(f, path, src, &one, err);
         st = format_note_journal(&note, one, st, err);
     }
-    fail_file(st == CKPT_OK ? NULL : err, path);
+    st = fail_name_file(st, path, err);
     free(path);
     CKPT_TRY(st);
     if (!one) /* reported */
@@ -93,9 +93,11 @@ ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckp
 static bool prefers_single(const struct folder *d)
 {
     ckpt_str index = str_c(d->index), single = str_c(d->single);
-    bool bin = str_is(index, "pytorch_model.bin.index.json"), h5 = str_ends(index, STR_LIT(".h5.index.json"));
-    return (str_is(single, "model.safetensors") && (bin || str_is(index, "model.safetensors.index.json"))) ||
-           (str_is(single, "pytorch_model.bin") && bin) || (single.len && h5);
+    bool is_bin = str_is(index, "pytorch_model.bin.index.json"),
+         is_h5 = str_ends(index, STR_LIT(".h5.index.json"));
+    return (str_is(single, "model.safetensors") &&
+            (is_bin || str_is(index, "model.safetensors.index.json"))) ||
+           (str_is(single, "pytorch_model.bin") && is_bin) || (single.len && is_h5);
 }
 
 /* open_folder_file - opens the file NAME in place of the folder F, and notes other checkpoints in F. */

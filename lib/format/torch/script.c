@@ -205,7 +205,7 @@ static ckpt_value *make_detached(struct script *s, ckpt_value *v)
         return v;
     for (uint32_t i = 0; i < n; i++)
         items[i] = value_arg(v, i);
-    items[4] = value_new(s->f->a, CKPT_V_BOOL, items[4]->offset);
+    items[4] = value_new(s->f->a, CKPT_V_BOOL, items[4]->offset); /* requires_grad: False */
     ckpt_value *args = items[4] ? value_tuple(s->f->a, n, items) : NULL;
     ckpt_value *copy = args ? value_call(s->f->a, CALL_REDUCE, v->u.call.callable, args, v->offset) : NULL;
     if (copy)

@@ -102,8 +102,8 @@ ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool tensor
     CKPT_TRY(source_read(src, pos, head, sizeof head, err));
     out->count = tensor ? load_u32le(head) : load_u64le(head);
     out->offset = pos + sizeof head;                       /* bounded: just read */
-    /* sizes, strides and the offset; or elements. bounded: the count of sizes has 32 bits */
-    uint64_t n = tensor ? 2 * out->count + 1 : out->count;
+    /* sizes, strides and the offset; or elements */
+    uint64_t n = tensor ? 2 * out->count + 1 : out->count; /* bounded: 32 bits */
     uint64_t end;
     bool known = dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &out->nbytes) &&
                  checked_add(out->offset, out->nbytes, &end);
@@ -285,7 +285,7 @@ static ckpt_status add_missing_storage(struct tar_file *t, const ckpt_value *v)
     struct storage s = {0};
     ckpt_str klass = value_name(value_item(v, 2));
     size_t n = str_find(klass, STR_LIT("Tensor"), 0);
-    if (!get_key_number(value_item(v, 1), &key) || n > 32)
+    if (!get_key_number(value_item(v, 1), &key) || n > 32) /* the class is none of torch's */
         return CKPT_OK;
     (void)snprintf(name, sizeof name, "%.*sStorage", (int)n, klass.ptr);
     s.dtype = dtype_by_storage(str_c(name));

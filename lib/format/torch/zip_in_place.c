@@ -60,13 +60,13 @@ static ckpt_status choose_old_name(const zip *z, ckpt_str name, ckpt_str *out, c
 static ckpt_status make_patches(struct torch_archive *ta, size_t i, ckpt_str bytes, bool fits,
                                 struct patches *out, ckpt_error *err)
 {
-    ckpt_str aside;
+    ckpt_str old_name;
     if (!bytes.ptr)
         return fail_memory(err);
     if (fits)
         return zip_patch_replace(ta->z, i, bytes, out, err);
-    CKPT_TRY(choose_old_name(ta->z, ta->z->entries[i].name, &aside, err));
-    return zip_patch_append(ta->z, i, aside, bytes, out, err);
+    CKPT_TRY(choose_old_name(ta->z, ta->z->entries[i].name, &old_name, err));
+    return zip_patch_append(ta->z, i, old_name, bytes, out, err);
 }
 
 /* rewrite_pickle - writes entry I, the pickle of P's file, again with P's names. */
