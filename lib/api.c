@@ -44,7 +44,7 @@ static ckpt_status open_with(const char *path, const ckpt_open_options *opts, ck
     ckpt_error own;
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    struct source_watch watch = {.progress = opts->progress, .user = opts->user, .whole = opts->salvage};
+    struct source_watch watch = {.progress = opts->progress, .user = opts->user, .reads_all = opts->salvage};
     struct opening o = {.path = path,
                         .limits = opts->limits,
                         .watch = opts->progress ? &watch : NULL,

@@ -112,7 +112,7 @@ static struct arena_chunk *map_chunk(size_t bytes)
     size_t before = (size_t) - (uintptr_t)at & (HUGE - 1); /* up to the next multiple of HUGE */
     if (before)
         munmap(at, before);
-    munmap(at + before + kept, mapped - before - kept); /* before < HUGE: never empty */
+    munmap(at + before + kept, mapped - before - kept); /* never empty: BEFORE is less than HUGE */
     (void)madvise(at + before, kept, MADV_HUGEPAGE); /* a hint: failure is harmless */
     struct arena_chunk *c = (struct arena_chunk *)(void *)(at + before);
     c->mapped = kept;
@@ -147,7 +147,7 @@ static struct arena_chunk *resize_chunk(struct arena_chunk *c, size_t bytes)
 
 /* add_chunk_for - returns a new chunk with room for N bytes: their own, or a shared one, which becomes the
  * head if it has more room left than the current head. A large allocation that may GROW gets its own chunk,
- * so that it can be moved as a whole. */
+ * so that its pages can be moved. */
 static struct arena_chunk *add_chunk_for(arena *a, size_t n, bool grow)
 {
     const size_t header = sizeof(struct arena_chunk), huge = HUGE - header;

@@ -250,7 +250,7 @@ int ckpt_natural_compare(ckpt_str a, ckpt_str b)
     size_t i = count_common_prefix(a, b), j;
     if (i < a.len && i < b.len && !is_digit(a, i) && !is_digit(b, i))
         return (unsigned char)a.ptr[i] < (unsigned char)b.ptr[i] ? -1 : 1;
-    while (i && is_digit(a, i - 1))
+    while (i && is_digit(a, i - 1)) /* back to the begin of a number that differs */
         i--;
     j = i;
     while (i < a.len && j < b.len) {

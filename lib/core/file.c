@@ -154,7 +154,7 @@ uint64_t file_max_unpacked(const ckpt_file *f, uint64_t packed)
 
 void file_budget(ckpt_file *f, uint64_t metadata_bytes)
 {
-    if (f->watch && !f->watch->whole)
+    if (f->watch && !f->watch->reads_all)
         source_watch_add(f->watch, metadata_bytes);
     uint64_t budget = metadata_bytes < f->limits.max_header ? metadata_bytes : f->limits.max_header;
     if (!f->limits.max_metadata && checked_mul(budget, 16, &budget) && checked_add(budget, 64 * MIB, &budget))

@@ -40,7 +40,7 @@ struct group {
 };
 
 /* Where the bytes of a box are. */
-struct place {
+struct location {
     source *src;
     uint64_t at;
 };
@@ -51,7 +51,7 @@ struct assembled {
     uint32_t ndim;
     bool overlap;
     struct box_index index;
-    struct place *place;    /* by box */
+    struct location *location; /* by box */
     const uint32_t *number; /* by box: the number of its piece */
     const uint64_t *stride; /* NDIM of each box, in bytes; NULL: each is row-major, without gaps */
     uint64_t extent[BOX_DIMS], run[BOX_DIMS]; /* by dimension: steps of the tensor, bytes of a step */
@@ -108,8 +108,8 @@ static void widen_elements(struct gather *g)
 static uint64_t get_intersection(const struct assembled *s, size_t i, const uint64_t *box, struct gather *g)
 {
     const uint64_t *own = box_at(&s->index, i), *stride = s->stride ? s->stride + i * s->ndim : NULL;
-    uint64_t at = s->place[i].at, to = 0, run = 1;
-    g->src = s->place[i].src;
+    uint64_t at = s->location[i].at, to = 0, run = 1;
+    g->src = s->location[i].src;
     g->width = 1;
     g->ndim = 0;
     for (uint32_t n = s->ndim, k = n; k-- > 0;) {
@@ -350,14 +350,14 @@ static void assembled_sequential(source *src)
 {
     const struct assembled *s = (const struct assembled *)src;
     for (size_t i = 0; i < s->index.count[0]; i++)
-        source_sequential(s->place[i].src);
+        source_sequential(s->location[i].src);
 }
 
 static void assembled_close(source *src)
 {
     struct assembled *s = (struct assembled *)src;
     for (size_t i = 0; i < s->index.count[0]; i++)
-        source_unref(s->place[i].src);
+        source_unref(s->location[i].src);
     free(s);
 }
 
@@ -623,17 +623,17 @@ static ckpt_status fill_index(struct pieces_builder *x, struct assembled *s)
     size_t n = x->n, dims = x->ngroups;
     uint64_t *box = arena_array(x->a, n, 2 * dims * sizeof *box);
     uint64_t *stride = x->row_major ? NULL : arena_array(x->a, n, dims * sizeof *stride);
-    s->place = arena_array(x->a, n, sizeof *s->place);
+    s->location = arena_array(x->a, n, sizeof *s->location);
     s->number = x->order;
     s->stride = stride;
-    if (!box || (!x->row_major && !stride) || !s->place)
+    if (!box || (!x->row_major && !stride) || !s->location)
         return fail_memory(x->err);
     for (size_t i = 0; i < n; i++) {
         const struct piece *c = &x->p->piece[x->order[i]];
         convert_box(x, c, box + i * 2 * dims);
         if (stride)
             convert_strides(x, c, stride + i * dims);
-        s->place[i] = (struct place){c->src, c->at};
+        s->location[i] = (struct location){c->src, c->at};
         s->s.serial = s->s.serial || c->src->serial;
     }
     s->ndim = x->ngroups;
@@ -717,13 +717,13 @@ static void join_runs(struct assembled *s)
     if (s->ndim != 1 || s->overlap || s->stride)
         return;
     for (size_t i = 0; i < s->index.count[0]; i++) {
-        struct place *last = &s->place[n - (n > 0)];
-        if (n && box[2 * n - 1] == box[2 * i] && s->place[i].src == last->src &&
-            last->at + (box[2 * n - 1] - box[2 * n - 2]) == s->place[i].at) {
+        struct location *last = &s->location[n - (n > 0)];
+        if (n && box[2 * n - 1] == box[2 * i] && s->location[i].src == last->src &&
+            last->at + (box[2 * n - 1] - box[2 * n - 2]) == s->location[i].at) {
             box[2 * n - 1] = box[2 * i + 1];
             continue;
         }
-        s->place[n] = s->place[i];
+        s->location[n] = s->location[i];
         memmove(box + 2 * n++, box + 2 * i, 2 * sizeof *box);
     }
     s->index.count[0] = n;
@@ -747,10 +747,10 @@ static uint32_t compute_read_block(const struct assembled *s)
 static void take_sources(struct assembled *s, source **out, uint64_t *at)
 {
     bool same = s->index.count[0] == 1 && s->ndim == 1 && !s->stride && !s->fill;
-    *at = same ? s->place[0].at : 0;
-    *out = same ? source_ref(s->place[0].src) : &s->s;
+    *at = same ? s->location[0].at : 0;
+    *out = same ? source_ref(s->location[0].src) : &s->s;
     for (size_t i = 0; !same && i < s->index.count[0]; i++)
-        (void)source_ref(s->place[i].src);
+        (void)source_ref(s->location[i].src);
     if (same)
         free(s);
 }

@@ -17,8 +17,8 @@ struct row_reader {
     uint64_t total;       /* units of g.width bytes: elements, or bytes of packed types */
     uint32_t block_units; /* units in a block, because stream_next returns whole blocks */
     bool is_run;          /* its elements are contiguous */
-    struct gather g;
-    struct elements e;
+    struct gather g;      /* where its elements are, and their strides */
+    struct elements e;    /* what is changed in them after reading */
     struct window *window; /* contiguous rows are read through it; NULL: directly */
 };
 

@@ -52,25 +52,25 @@ static const struct trace_node *as_tuple(trace_ref r)
     return n && n->kind == TRACE_TUPLE && n->n == n->kept ? n : NULL;
 }
 
-static ckpt_value *read_constant(struct dtype_check *l, trace_ref r)
+static ckpt_value *read_constant(struct dtype_check *c, trace_ref r)
 {
-    if (!r || trace_node(r) || l->status != CKPT_OK)
+    if (!r || trace_node(r) || c->status != CKPT_OK)
         return NULL;
-    ckpt_value *v = l->t->value(l->t, r, l->a, 1, l->err);
+    ckpt_value *v = c->t->value(c->t, r, c->a, 1, c->err);
     if (!v)
-        l->status = l->err->status;
+        c->status = c->err->status;
     return v;
 }
 
-static bool is_none(struct dtype_check *l, trace_ref r)
+static bool is_none(struct dtype_check *c, trace_ref r)
 {
-    ckpt_value *v = read_constant(l, r);
+    ckpt_value *v = read_constant(c, r);
     return v && v->type == CKPT_V_NONE;
 }
 
-static bool read_integer(struct dtype_check *l, trace_ref r, int64_t *out)
+static bool read_integer(struct dtype_check *c, trace_ref r, int64_t *out)
 {
-    ckpt_value *v = read_constant(l, r);
+    ckpt_value *v = read_constant(c, r);
     return v && v->type == CKPT_V_INT && value_integer(v, out);
 }
 
@@ -90,9 +90,9 @@ static bool parse_type_code(ckpt_str s, struct shallow_dtype *out)
 }
 
 /* read_spelling - reads the first argument of numpy.dtype. */
-static void read_spelling(struct dtype_check *l, trace_ref spelling, struct shallow_dtype *out)
+static void read_spelling(struct dtype_check *c, trace_ref spelling, struct shallow_dtype *out)
 {
-    ckpt_value *v = read_constant(l, spelling);
+    ckpt_value *v = read_constant(c, spelling);
     const struct trace_global *g = trace_global(spelling);
     ckpt_str text;
     if (v && value_text(v, &text) && parse_type_code(text, out))
@@ -103,31 +103,31 @@ static void read_spelling(struct dtype_check *l, trace_ref spelling, struct shal
 }
 
 /* apply_state - changes OUT as BUILD with STATE does. */
-static void apply_state(struct dtype_check *l, trace_ref state, struct shallow_dtype *out)
+static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_dtype *out)
 {
     const struct trace_node *s = as_tuple(state), *sub;
     int64_t version = 0, size = 0;
-    if (!s || s->n < 8 || s->n > 9 || !read_integer(l, s->items[0], &version) ||
-        !read_integer(l, s->items[5], &size) || !read_integer(l, s->items[7], &out->flags)) {
-        out->odd = "its state is not that of a dtype, all of it numbers and texts of the file";
+    if (!s || s->n < 8 || s->n > 9 || !read_integer(c, s->items[0], &version) ||
+        !read_integer(c, s->items[5], &size) || !read_integer(c, s->items[7], &out->flags)) {
+        out->odd = "its state is not a tuple of constants as numpy writes it";
         return;
     }
-    bool named = !is_none(l, s->items[3]), fields = !is_none(l, s->items[4]);
+    bool named = !is_none(c, s->items[3]), fields = !is_none(c, s->items[4]);
     out->fields = fields ? trace_node(s->items[4]) : NULL;
-    out->sub = is_none(l, s->items[2]) ? 0 : s->items[2];
+    out->sub = is_none(c, s->items[2]) ? 0 : s->items[2];
     if (version < 3 || version > 4)
-        out->odd = "a state of a version whose flags numpy does not take as they stand";
+        out->odd = "its state has a version for which numpy computes the flags";
     else if (out->kind == 0)
-        out->odd = "a state for a dtype that is spelled as no pickler does";
+        out->odd = "it has a state, but no pickler spells a dtype so";
     else if (named != fields || (fields && (!out->fields || out->fields->kind != TRACE_DICT ||
                                             out->fields->n != out->fields->kept)))
-        out->odd = "its names and fields are not those of one structure";
+        out->odd = "its names and fields do not match";
     else if (out->kind != 'V' && (fields || out->sub))
         out->odd = "a number has fields";
     if (strchr("SUV", out->kind) && out->kind) {
         out->size = (uint64_t)size;
         if (size < 0)
-            out->odd = "its items have less than no bytes";
+            out->odd = "its items have a negative size";
     }
     if (!out->odd && out->sub) {
         sub = as_tuple(out->sub);
@@ -137,79 +137,79 @@ static void apply_state(struct dtype_check *l, trace_ref state, struct shallow_d
 }
 
 /* read_dtype - reads the dtype R without its fields. */
-static void read_dtype(struct dtype_check *l, trace_ref r, trace_ref state, struct shallow_dtype *out)
+static void read_dtype(struct dtype_check *c, trace_ref r, trace_ref state, struct shallow_dtype *out)
 {
     const struct trace_node *d = trace_calls(r, "numpy", "dtype");
     const struct trace_node *args = d ? as_tuple(d->items[1]) : NULL;
     *out = (struct shallow_dtype){.size = UINT64_MAX};
     if (!args || !args->n)
         return;
-    read_spelling(l, args->items[0], out);
+    read_spelling(c, args->items[0], out);
     if (d->n > 4 || (d->n > 3 && state))
         out->odd = "it has two states";
     else if (d->n > 3 || state)
-        apply_state(l, state ? state : d->items[3], out);
+        apply_state(c, state ? state : d->items[3], out);
 }
 
 /* check_field - checks the field R of S at OFFSET, adds its flags to *FLAGS and queues it. Returns the
  * contradiction, or NULL. */
-static const char *check_field(struct dtype_check *l, const struct shallow_dtype *s, trace_ref r,
+static const char *check_field(struct dtype_check *c, const struct shallow_dtype *s, trace_ref r,
                                int64_t offset, int64_t *flags)
 {
     struct shallow_dtype f;
     uint64_t end;
-    read_dtype(l, r, 0, &f);
+    read_dtype(c, r, 0, &f);
     *flags |= f.flags;
     if (f.kind == 0)
-        return "a field of it is no plain dtype";
+        return "the type of a field is unknown";
     if (offset < 0 ||
         (f.size != UINT64_MAX && (!checked_add((uint64_t)offset, f.size, &end) || end > s->size)))
-        return "a field of it is outside of the item";
-    if (l->nwaiting == MAX_WAITING || ++l->nchecked > 4 * MAX_WAITING)
-        return "it has more fields than are looked at";
-    l->waiting[l->nwaiting++] = r;
+        return "a field is outside of the item";
+    if (c->nwaiting == MAX_WAITING || ++c->nchecked > 4 * MAX_WAITING)
+        return "it has too many fields to check";
+    c->waiting[c->nwaiting++] = r;
     return NULL;
 }
 
 /* check_fields - checks all fields of S and its own flags. Returns the contradiction, or NULL. */
-static const char *check_fields(struct dtype_check *l, const struct shallow_dtype *s)
+static const char *check_fields(struct dtype_check *c, const struct shallow_dtype *s)
 {
     int64_t flags = 0, offset;
-    const char *odd = s->sub ? check_field(l, s, s->sub, 0, &flags) : NULL;
+    const char *odd = s->sub ? check_field(c, s, s->sub, 0, &flags) : NULL;
     for (uint32_t i = 0; !odd && s->fields && i + 1 < s->fields->kept; i += 2) {
         const struct trace_node *f = as_tuple(s->fields->items[i + 1]);
-        odd = f && f->n >= 2 && read_integer(l, f->items[1], &offset)
-                  ? check_field(l, s, f->items[0], offset, &flags)
+        odd = f && f->n >= 2 && read_integer(c, f->items[1], &offset)
+                  ? check_field(c, s, f->items[0], offset, &flags)
                   : "its fields are not dtypes and offsets";
     }
     bool objects = s->kind == 'O' || flags & 1;
     int64_t want = objects ? OBJECT_FLAGS : 0, mask = objects ? OBJECT_FLAGS : NUMBER_FLAGS;
     if (odd || (s->flags & mask) == want)
         return odd;
-    return objects ? "its flags deny the objects that it holds: numpy takes bytes for their addresses"
-                   : "its flags have objects, and it holds none";
+    return objects ? "its flags deny that it holds objects: numpy uses bytes as their addresses"
+                   : "its flags claim objects, but it holds none";
 }
 
 ckpt_status trace_dtype(const struct trace *t, trace_ref r, trace_ref state, arena *a,
                         struct trace_dtype *out, ckpt_error *err)
 {
-    struct dtype_check *l = a ? arena_alloc(a, sizeof *l) : NULL;
+    struct dtype_check *c = a ? arena_alloc(a, sizeof *c) : NULL;
     struct shallow_dtype first, s;
     *out = (struct trace_dtype){.size = UINT64_MAX};
-    if (!l)
+    if (!c)
         return fail_memory(err);
-    *l = (struct dtype_check){.t = t, .a = a, .err = err, .status = CKPT_OK};
-    read_dtype(l, r, state, &first);
+    *c = (struct dtype_check){.t = t, .a = a, .err = err, .status = CKPT_OK};
+    read_dtype(c, r, state, &first);
     out->odd = first.odd;
     if (!first.odd && first.kind) {
-        out->odd = check_fields(l, &first);
+        out->odd = check_fields(c, &first);
         out->holds = first.flags & 1 ? HOLDS_OBJECTS : HOLDS_NUMBERS;
         out->size = first.size;
         out->subarray = first.sub != 0;
     }
-    while (!out->odd && l->status == CKPT_OK && l->nwaiting) {
-        read_dtype(l, l->waiting[--l->nwaiting], 0, &s);
-        out->odd = s.odd ? s.odd : check_fields(l, &s);
+    while (!out->odd && c->status == CKPT_OK && c->nwaiting) {
+        read_dtype(c, c->waiting[--c->nwaiting], 0, &s);
+        out->odd = s.odd ? s.odd : check_fields(c, &s);
     }
-    return l->status;
+    return c->status;
 }

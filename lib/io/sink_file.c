@@ -56,6 +56,7 @@ static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckp
     return fail_name_file(st, f->path, err);
 }
 
+/* fail_write - fails with "cannot DOING" and errno; a commit fails from now on. */
 static ckpt_status fail_write(struct file_sink *f, const char *doing, ckpt_error *err)
 {
     int why = errno;
@@ -146,7 +147,7 @@ static ckpt_status file_write(sink *s, const void *bytes, size_t n, ckpt_error *
     return CKPT_OK;
 }
 
-/* count_in_file - returns how many of the N bytes at OFF have left BLOCK for the file. */
+/* count_in_file - returns how many of the N bytes at OFF are in the file already, not in BLOCK. */
 static size_t count_in_file(const struct file_sink *f, uint64_t off, size_t n)
 {
     uint64_t there = off < f->flushed ? f->flushed - off : 0;
@@ -400,10 +401,10 @@ static char *read_link(const char *path)
     return joined;
 }
 
-/* resolve_links - returns the path of the file that PATH leads to, which may not exist. */
-static char *resolve_links(const char *path, bool there)
+/* resolve_links - returns the path of the file that PATH leads to, whether or not it EXISTS. NULL: errno. */
+static char *resolve_links(const char *path, bool exists)
 {
-    if (there)
+    if (exists)
         return realpath(path, NULL);
     char *at = strdup(path);
     for (int links = 0; at && links < 40; links++) {

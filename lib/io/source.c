@@ -81,7 +81,7 @@ void source_watch(source *s, struct source_watch *w)
 {
     if (s && s->ops->watch)
         s->ops->watch(s, w);
-    if (w && w->whole)
+    if (w && w->reads_all)
         source_watch_add(w, s ? s->size : 0);
 }
 

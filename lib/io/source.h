@@ -19,7 +19,7 @@ struct source_watch {
     int (*progress)(void *user, uint64_t done, uint64_t total); /* NULL: not reported */
     void *user;
     uint64_t done, total; /* bytes: read so far; to be read, as far as that is known */
-    bool whole;           /* all bytes of each source are read */
+    bool reads_all;       /* all bytes of each source are read */
     bool stopped;         /* progress asked to stop: each read fails with CKPT_ECANCELLED */
 };
 

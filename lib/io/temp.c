@@ -29,6 +29,7 @@
 #define RANDOM_LEN 6u
 #define MAX_TRIES  100
 
+/* What has a name: nothing, and its entry is free or reserved for a temporary; a file; a folder. */
 enum { NAME_FREE, NAME_CLAIMED, NAME_LIVE, NAME_LIVE_FOLDER };
 
 /* The names for the signal handler: a list that only grows and whose nodes are
@@ -42,12 +43,12 @@ struct temp_name {
 
 static _Atomic(struct temp_name *) live_names;
 
-/* claim_name - returns a name in the folder DIR that no other temporary has; NULL: errno. */
+/* claim_name - returns an entry for a name in the folder DIR, which no other temporary uses; NULL: errno. */
 static struct temp_name *claim_name(int dir)
 {
     for (struct temp_name *n = atomic_load(&live_names); n; n = n->next) {
-        int is_free = NAME_FREE;
-        if (atomic_compare_exchange_strong(&n->state, &is_free, NAME_CLAIMED)) {
+        int expected = NAME_FREE;
+        if (atomic_compare_exchange_strong(&n->state, &expected, NAME_CLAIMED)) {
             n->dir = dir;
             return n;
         }
