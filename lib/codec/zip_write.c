@@ -40,21 +40,14 @@ static struct zip_header make_header(const struct zip_reserved *s)
                                .offset = s->header};
 }
 
-/* get_fixed_length - returns the size of the local header of S without name and padding. */
-static uint64_t get_fixed_length(const struct zip_reserved *s)
-{
-    struct zip_header h = make_header(s);
-    h.offset = 0;
-    return ZIP_LOCAL_SIZE + ZIP_PAD_FIELD + zip64_length(&h);
-}
-
 /* set_payload_offset - sets s->data, for a name of NAME bytes, to an aligned offset. False: beyond 2^64. */
 static bool set_payload_offset(struct zip_reserved *s, size_t name)
 {
     bool clone = s->size >= SINK_CLONE_LEAST && s->source_offset != CKPT_NO_OFFSET &&
                  s->source_offset % PAYLOAD_ALIGN == 0;
     uint64_t data, unit = clone ? SINK_PAGE : PAYLOAD_ALIGN, rest = clone ? s->source_offset % SINK_PAGE : 0;
-    return checked_add(s->header, get_fixed_length(s), &data) && checked_add(data, name, &data) &&
+    struct zip_header h = make_header(s);
+    return checked_add(s->header, zip_put_local_length(&h, name), &data) &&
            checked_add(data, (unit + rest - data % unit) % unit, &s->data);
 }
 
@@ -113,8 +106,8 @@ static void append_local(const zip_writer *w, const struct zip_reserved *s, buf 
     char room[2 * ZIP_NAME];
     ckpt_str name = make_full_name(w, s, room);
     struct zip_header h = make_header(s);
-    uint64_t pad = s->data - s->header - get_fixed_length(s) -
-                   name.len; /* bounded: set_payload_offset added them */
+    /* bounded: set_payload_offset added them */
+    uint64_t pad = s->data - s->header - zip_put_local_length(&h, name.len);
     zip_put_local(b, &h, name, (uint16_t)pad);
 }
 

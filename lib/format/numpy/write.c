@@ -302,8 +302,8 @@ static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *s
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = name.ptr ? put_start(w, i, w->crcs[i], &b, &h, err) : fail_memory(err);
-    size_t room = ZIP_LOCAL_SIZE + name.len + zip64_length(&widest) + ZIP_PAD_FIELD; /* bounded: in memory */
-    from += ZIP_LOCAL_SIZE + name.len + zip64_length(&h) + ZIP_PAD_FIELD;            /* bounded: as written */
+    size_t room = zip_put_local_length(&widest, name.len);
+    from += zip_put_local_length(&h, name.len); /* bounded: as written */
     if (st == CKPT_OK)
         st = sink_skip(out, room, err);
     if (st == CKPT_OK)
@@ -312,9 +312,7 @@ static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *s
     h.csize = sink_tell(out) - at - room; /* bounded: after it */
     h.offset = at;
     b.len = 0;
-    zip_put_local(&b, &h, name,
-                  (uint16_t)(zip64_length(&widest) -
-                             zip64_length(&(struct zip_header){.csize = h.csize, .usize = h.usize})));
+    zip_put_local(&b, &h, name, (uint16_t)(room - zip_put_local_length(&h, name.len)));
     if (st == CKPT_OK)
         st = buf_ok(&b) ? sink_patch(out, at, b.data, b.len, err) : fail_memory(err);
     buf_free(&b);
