@@ -130,7 +130,7 @@ static void inconsistent_partitions_are_refused(void)
         {"{'a':'4'}", "param_shapes has no name with a shape"},
         {"{4:" SIZE("4,") "}", "param_shapes has no name with a shape"},
         {"{'a':" SIZE("4,") ",'a':" SIZE("4,") "}", "a second parameter of that name"},
-        {"{'a':" SIZE("8,") "},{'b':" SIZE("8,") "}", "partitions of 1 groups, param_shapes of 2 groups"},
+        {"{'a':" SIZE("8,") "},{'b':" SIZE("8,") "}", "partitions for 1 group, param_shapes has 2"},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char model[600];
@@ -141,7 +141,7 @@ static void inconsistent_partitions_are_refused(void)
     check_open(false, model, ZERO2("[3]", FLAT, ""), CKPT_ENOTFOUND,
                "the optimizer file of rank 2 of 3 is missing");
     check_open(false, model, ZERO2("[1]", FLAT, ""), CKPT_EFORMAT,
-               "partitions of 1 ranks, and optimizer files of 2");
+               "partitions of 1 rank, and optimizer files of 2");
     check_open(false, model, ZERO2("1152921504606846976", FLAT, ""), CKPT_EFORMAT,
                "partitions of 1152921504606846976");
     check_open(false, model, ZERO2("[2]", "'a'", ""), CKPT_EFORMAT, "no tensor for each group");
@@ -154,7 +154,8 @@ static void inconsistent_partitions_are_refused(void)
     check_open(true, model, ZERO3("2", PARTITION(3)), CKPT_EFORMAT,
                "the partitions have 3 elements, the parameters take 4");
     check_open(true, MODEL("'p':" V2(FLOATS, 0, "(0,)", "(1,)"), "{'a':" SIZE("8,") "}", ""),
-               ZERO3("2", FLAT), CKPT_EFORMAT, "a parameter of no element that is not in a partition");
+               ZERO3("2", FLAT), CKPT_EFORMAT,
+               "a parameter that has no elements here and is not in a partition");
     check_open(true, MODEL("", "{'a':" SIZE("8,") "}", ",'frozen_param_shapes':{'f':" SIZE("4,") "}"),
                ZERO3("2", FLAT), CKPT_EFORMAT, "no tensor for each group");
 }

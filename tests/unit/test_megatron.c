@@ -134,7 +134,7 @@ static void qkv_is_reordered_by_version(void)
 
 #define MLP(rows, takes) "{'model':{'m.linear_fc1.bias':" rows ",'m.linear_fc2.weight':" takes "}}"
 
-static void gated_mlps_are_recognised_by_the_next_layer(void)
+static void gated_mlps_are_recognized_by_the_next_layer(void)
 {
     check_ranks(MLP(AT(0, 4), ROWS), MLP(AT(0, 4), ROWS),
                 "m.linear_fc1.bias 1 2 1 2 3 4 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
@@ -183,7 +183,7 @@ static void inconsistent_ranks_are_refused(void)
                 "{'model':{'x.linear_qkv.bias':" AT(0, 3) "}}", "another element type or shape");
     check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}", "{'model':{}}", "no piece has [2:4] of [4]");
     check_ranks("{'model':{'x.linear_proj.weight':" AT(0, 2) "}}", "{'model':{}}",
-                "a tensor of 1 dimensions does not fit its rule");
+                "a tensor of 1 dimension does not fit its rule");
     check_ranks("{'model':{'x.mixer.in_proj.weight':" ROWS "}}", "{'model':{}}",
                 "1 tensor without a rule for how 2 ranks divide it: x.mixer.in_proj.weight [2, 2]");
     check_ranks("{'weights':{'a':" ROWS "}}", "{'weights':{'a':" ROWS "}}", "no tensor below");
@@ -200,7 +200,7 @@ void suite_megatron(void)
 {
     UNIT(tensors_of_ranks_are_merged);
     UNIT(qkv_is_reordered_by_version);
-    UNIT(gated_mlps_are_recognised_by_the_next_layer);
+    UNIT(gated_mlps_are_recognized_by_the_next_layer);
     UNIT(layers_are_numbered_across_stages);
     UNIT(copies_of_the_embedding_are_dropped);
     UNIT(inconsistent_ranks_are_refused);

@@ -168,10 +168,12 @@ static ckpt_status fail_no_metadata(const struct dcp *d)
     CKPT_TRY(folder_list(d->f->a, d->f->folder, is_unfinished_metadata, &list, &n, d->err));
     (void)fail(d->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                "data files of a distributed checkpoint, but {no} {=.metadata}");
-    fail_hint(d->err,
-              n ? "%.*s is there: the save did not finish; use an earlier checkpoint"
-                : "a save writes it last: this save did not finish, or the folder was not copied whole%.*s",
-              n ? (int)list[0].len : 0, n ? list[0].ptr : "");
+    if (n)
+        fail_hint(d->err, "%.*s is there: the save did not finish; use an earlier checkpoint",
+                  STR_ARG(list[0]));
+    else
+        fail_hint(d->err, "a save writes it last: this save did not finish, or the folder was not copied "
+                          "completely");
     return CKPT_ENOTFOUND;
 }
 
@@ -277,10 +279,10 @@ static ckpt_status read_entry(struct dcp *d, const struct dcp_metadata *m, dcp_w
     return read_shape(d, &d->entry[i], m, w);
 }
 
-/* for_each_pair - calls GO for each key and value of the dict FIELD in all metadata. */
+/* for_each_pair - calls VISIT for each key and value of the dict FIELD in all metadata. */
 static ckpt_status for_each_pair(struct dcp *d, unsigned field,
-                                 ckpt_status (*go)(struct dcp *, const struct dcp_metadata *, dcp_word,
-                                                   dcp_word))
+                                 ckpt_status (*visit)(struct dcp *, const struct dcp_metadata *, dcp_word,
+                                                      dcp_word))
 {
     for (size_t k = 0; k < d->nmeta; k++) {
         size_t n;
@@ -288,7 +290,7 @@ static ckpt_status for_each_pair(struct dcp *d, unsigned field,
         d->meta_file = d->f->parts[k];
         const dcp_word *item = dcp_elements(m, dcp_field(m, m->root, DCP_METADATA, field), &n);
         for (size_t i = 0; i + 1 < n; i += 2)
-            CKPT_TRY(go(d, m, item[i], item[i + 1]));
+            CKPT_TRY(visit(d, m, item[i], item[i + 1]));
     }
     return CKPT_OK;
 }
@@ -328,6 +330,7 @@ static ckpt_status read_chunks(struct dcp *d, const struct dcp_metadata *m, dcp_
 
 /* -------------------------------------------------------------------- files of items */
 
+/* find_file - sets *OUT to the index in d->data of the file NAME, which is opened the first time. */
 static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
 {
     struct dcp_data data = {.name = name};
@@ -352,14 +355,16 @@ static ckpt_status find_file(struct dcp *d, ckpt_str name, uint32_t *out)
                                                                                       : fail_memory(d->err);
 }
 
-/* is_zstd - sets *YES to true if TRANSFORMS is zstd alone, and to false if it is empty. Refuses any other. */
-static ckpt_status is_zstd(struct dcp *d, const struct dcp_metadata *m, dcp_word transforms, bool *yes)
+/* read_transforms - sets *ZSTD to true if TRANSFORMS is zstd alone, and to false if it is empty. Refuses any
+ * other. */
+static ckpt_status read_transforms(struct dcp *d, const struct dcp_metadata *m, dcp_word transforms,
+                                   bool *zstd)
 {
     size_t n;
     ckpt_str name = {"", 0};
     const dcp_word *item = dcp_elements(m, transforms, &n);
-    *yes = n == 1 && dcp_text(m, item[0], &name) && str_is(name, "stream.zstd/1");
-    if (*yes || !n)
+    *zstd = n == 1 && dcp_text(m, item[0], &name) && str_is(name, "stream.zstd/1");
+    if (*zstd || !n)
         return CKPT_OK;
     return fail(d->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                 "items that were transformed {by \"%.*s\"}; {=stream.zstd/1} is known", STR_ARG(name));
@@ -399,7 +404,7 @@ static ckpt_status read_storage_info(struct dcp *d, const struct dcp_metadata *m
         !dcp_int(dcp_field(m, w, DCP_STORED, STORED_LENGTH), &s->length) ||
         (e->tensor.shape && (!s->offset || s->ndim != e->tensor.ndim)))
         return fail_entry(d, e->tensor.name, "an item that has {no} {=file, offset and length}");
-    ckpt_status st = is_zstd(d, m, dcp_field(m, w, DCP_STORED, STORED_TRANSFORMS), &zstd);
+    ckpt_status st = read_transforms(d, m, dcp_field(m, w, DCP_STORED, STORED_TRANSFORMS), &zstd);
     s->zstd = zstd;
     if (st == CKPT_OK)
         st = find_file(d, path, &s->file);
@@ -466,7 +471,7 @@ static struct dcp_storage_info *find_storage_info(const struct dcp *d, const str
     struct dcp_storage_info *list = d->infos + e->first_info,
                             key = {.offset = offset, .ndim = e->tensor.ndim};
     size_t low = 0, high = e->ninfos;
-    key.order = 0x7fffffff;
+    key.order = 0x7fffffff; /* after all entries of that offset */
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (compare_offsets(&list[mid], &key) <= 0)
@@ -530,8 +535,8 @@ static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const stru
     s->used = (uint32_t)d->nitems + 1; /* bounded: metadata have fewer than 2^31 words */
     CKPT_TRY(check_range(d, s, need));
     struct dcp_item *it = &d->item[d->nitems];
-    const uint64_t *last = d->nitems > e->first_item ? it[-1].size
-                                                     : NULL; /* most chunks of a tensor have the same size */
+    /* most chunks of a tensor have the same size, which is kept once */
+    const uint64_t *last = d->nitems > e->first_item ? it[-1].size : NULL;
     bool alike = last && same_sizes(last, chunk->size, e->tensor.ndim);
     *it = (struct dcp_item){.file_offset = s->at,
                             .length = s->length,
@@ -679,15 +684,16 @@ static ckpt_status find_in_safetensors(struct dcp *d, const struct dcp_entry *e,
     return CKPT_OK;
 }
 
-/* check_items - opens all archives of E, for `verify` and salvage. Sets *SUMS if all have checksums. */
-static ckpt_status check_items(struct dcp *d, const struct dcp_entry *e, bool *sums)
+/* check_items - opens all archives of E, for `verify` and salvage. Sets *HAS_CRCS to true if all have
+ * checksums. */
+static ckpt_status check_items(struct dcp *d, const struct dcp_entry *e, bool *has_crcs)
 {
-    *sums = true;
+    *has_crcs = true;
     for (size_t i = 0; i < e->nitems; i++) {
         struct check_record r;
         size_t at = e->first_item + i; /* bounded: an item of E */
         CKPT_TRY(dcp_items_check(d->items, at, d->f->check == NULL, &r, d->err));
-        *sums = *sums && r.path;
+        *has_crcs = *has_crcs && r.path;
         if (r.src)
             CKPT_TRY(check_add_record(d->f->check, &r, d->err));
     }
@@ -711,7 +717,7 @@ static ckpt_status fill_pieces(struct dcp *d, const struct dcp_entry *e, struct 
 /* add_tensor - adds a storage for E that consists of its chunks. */
 static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
 {
-    bool sums = false;
+    bool has_crcs = false;
     struct piece *p = calloc(e->nitems + 1, sizeof *p);
     struct pieces all = {.shape = e->tensor.shape,
                          .ndim = e->tensor.ndim,
@@ -720,9 +726,9 @@ static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
                          .n = e->nitems};
     ckpt_status st = p ? fill_pieces(d, e, p) : fail_memory(d->err);
     if (st == CKPT_OK && !d->in_safetensors && (d->f->check || d->f->salvage))
-        st = check_items(d, e, &sums);
+        st = check_items(d, e, &has_crcs);
     if (st == CKPT_OK)
-        st = sharded_storage_add(d->f, &e->tensor, &all, sums, d->err);
+        st = sharded_storage_add(d->f, &e->tensor, &all, has_crcs, d->err);
     free(p);
     return st;
 }
@@ -855,18 +861,16 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 
 /* --------------------------------------------------------------------------- read */
 
-static bool is_unnamed(const struct dcp *d, ckpt_str name) { return map_get(d->files, name) == MAP_NONE; }
-
-/* note_unnamed_files - adds a notice if no item is in a .distcp file of the folder, and if the folder has the
+/* note_unused_files - adds a notice if no item is in a .distcp file of the folder, and if the folder has the
  * metadata of an unfinished save. */
-static ckpt_status note_unnamed_files(struct dcp *d)
+static ckpt_status note_unused_files(struct dcp *d)
 {
     ckpt_file *f = d->f;
     ckpt_str *list;
     size_t n, others = 0, first = 0;
     CKPT_TRY(folder_list(f->a, f->folder, is_data, &list, &n, d->err));
     for (size_t i = n; i-- > 0;)
-        if (is_unnamed(d, list[i])) {
+        if (map_get(d->files, list[i]) == MAP_NONE) {
             first = i;
             others++;
         }
@@ -886,17 +890,17 @@ static ckpt_status count_ranks(struct dcp *d)
 {
     map *seen = map_new(64);
     uint32_t before = 0;
-    bool put = seen != NULL;
-    for (size_t i = 0; put && i < d->ndata; i++) {
+    bool ok = seen != NULL;
+    for (size_t i = 0; ok && i < d->ndata; i++) {
         ckpt_str name = d->data[i].name;
         size_t end = str_find(name, STR_LIT("_"), 2);
         if (!str_starts(name, STR_LIT("__")) || end == SIZE_MAX)
             continue;
-        put = map_put(seen, str_of(name.ptr, end), 0, &before);
-        d->f->ranks.ranks += put && before == MAP_NONE;
+        ok = map_put(seen, str_of(name.ptr, end), 0, &before);
+        d->f->ranks.ranks += ok && before == MAP_NONE;
     }
     map_free(seen);
-    return put ? CKPT_OK : fail_memory(d->err);
+    return ok ? CKPT_OK : fail_memory(d->err);
 }
 
 static ckpt_status read_all(struct dcp *d)
@@ -917,7 +921,7 @@ static ckpt_status read_all(struct dcp *d)
     CKPT_TRY(torch_walk_graph(f, f->root, &st, d->err));
     f->resolve = part_graph_add_unreferenced;
     CKPT_TRY(count_ranks(d));
-    return note_unnamed_files(d);
+    return note_unused_files(d);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

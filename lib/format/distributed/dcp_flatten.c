@@ -26,7 +26,7 @@ struct flat_frame {
     uint32_t next, kept;     /* how many children were visited, and how many of these are written */
 };
 
-struct flat_walk {
+struct flattener {
     struct dcp_flat *f;
     struct flat_frame *frame;          /* from the root to the container that is visited */
     ckpt_path_elem *path, *input_path; /* of the current child, as in dcp_leaf */
@@ -123,6 +123,7 @@ static bool is_flattened(const ckpt_file *f, const ckpt_value *list, bool *ok)
     return found;
 }
 
+/* has_no_tensor - for graph_visit_children, which stops at the first node for which this is false. */
 static bool has_no_tensor(void *user, const ckpt_value *v)
 {
     (void)user;
@@ -155,7 +156,7 @@ static ckpt_status fail_leaf(const struct dcp_leaf *l, const ckpt_tensor *t, con
 
 /* check_tensor - refuses a tensor that cannot be an item. Makes L a value if torch saves the tensor as an
  * object, such as a quantized tensor. */
-static ckpt_status check_tensor(const struct flat_walk *w, struct dcp_leaf *l)
+static ckpt_status check_tensor(const struct flattener *w, struct dcp_leaf *l)
 {
     const ckpt_tensor *t = &w->f->p->file->table.rows[l->row].t;
     if (t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED)
@@ -173,7 +174,7 @@ static ckpt_status check_tensor(const struct flat_walk *w, struct dcp_leaf *l)
     return CKPT_OK;
 }
 
-static ckpt_status add_leaf(struct flat_walk *w, const ckpt_value *v)
+static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v)
 {
     struct dcp_flat *f = w->f;
     bool ok = true;
@@ -201,10 +202,10 @@ static ckpt_status add_leaf(struct flat_walk *w, const ckpt_value *v)
                 STR_ARG(l.name));
 }
 
-/* -------------------------------------------------------------------------- walk */
+/* ---------------------------------------------------------------------- flattening */
 
 /* set_key - sets the last element of w->path and w->input_path to the key of C. */
-static ckpt_status set_key(struct flat_walk *w, const struct flat_child *c)
+static ckpt_status set_key(struct flattener *w, const struct flat_child *c)
 {
     ckpt_path_elem *to = &w->path[w->depth - 1], *from = &w->input_path[w->from_root + w->depth - 1];
     int64_t number = 0;
@@ -225,7 +226,7 @@ static ckpt_status set_key(struct flat_walk *w, const struct flat_child *c)
     return to->str.ptr ? CKPT_OK : fail_memory(w->err);
 }
 
-static ckpt_status push_container(struct flat_walk *w, const ckpt_value *v)
+static ckpt_status push_container(struct flattener *w, const ckpt_value *v)
 {
     if (w->depth == w->max_depth)
         return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "containers nest {deeper} than {=%u}", w->max_depth);
@@ -240,7 +241,7 @@ static ckpt_status push_container(struct flat_walk *w, const ckpt_value *v)
 }
 
 /* visit_child - flattens C, whose paths are set, or makes it a leaf. */
-static ckpt_status visit_child(struct flat_walk *w, const struct flat_child *c)
+static ckpt_status visit_child(struct flattener *w, const struct flat_child *c)
 {
     struct dcp_flat *f = w->f;
     bool ok = true;
@@ -259,8 +260,8 @@ static ckpt_status visit_child(struct flat_walk *w, const struct flat_child *c)
     return flatten ? push_container(w, v) : add_leaf(w, v);
 }
 
-/* step - visits the next child of the last frame, or removes the frame. */
-static ckpt_status step(struct flat_walk *w)
+/* visit_next - visits the next child of the last frame, or removes the frame. */
+static ckpt_status visit_next(struct flattener *w)
 {
     struct flat_frame *at = &w->frame[w->depth - 1];
     struct flat_child c;
@@ -282,7 +283,7 @@ static ckpt_status step(struct flat_walk *w)
     return visit_child(w, &c);
 }
 
-static ckpt_status walk(struct flat_walk *w)
+static ckpt_status flatten_root(struct flattener *w)
 {
     const ckpt_plan *p = w->f->p;
     const ckpt_value *root = p->root ? get_replacement(p->file, p->root) : NULL;
@@ -292,14 +293,14 @@ static ckpt_status walk(struct flat_walk *w)
                     "--root PATH picks a mapping; `ckpt info` shows where the weights are");
     CKPT_TRY(push_container(w, root));
     while (w->depth)
-        CKPT_TRY(step(w));
+        CKPT_TRY(visit_next(w));
     return CKPT_OK;
 }
 
 ckpt_status dcp_flatten(struct dcp_flat *f, ckpt_error *err)
 {
     const ckpt_plan *p = f->p;
-    struct flat_walk w = {
+    struct flattener w = {
         .f = f, .max_depth = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
     size_t room;
     if (!checked_size((uint64_t)w.max_depth + 1 + p->root_depth, &room)) /* bounded: both have 32 bits */
@@ -311,7 +312,7 @@ ckpt_status dcp_flatten(struct dcp_flat *f, ckpt_error *err)
     bool ok = w.frame && w.path && w.input_path && w.names;
     if (ok && p->root_depth)
         memcpy(w.input_path, p->root_path, p->root_depth * sizeof *w.input_path);
-    ckpt_status st = ok ? walk(&w) : fail_memory(err);
+    ckpt_status st = ok ? flatten_root(&w) : fail_memory(err);
     free(w.frame);
     free(w.path);
     free(w.input_path);

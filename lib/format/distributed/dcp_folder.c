@@ -85,12 +85,16 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct 
     return d->parent.ptr && d->base.ptr ? check_target(d, path.ptr, err) : fail_memory(err);
 }
 
-const char *dcp_folder_path(const struct dcp_folder *d, const char *name, bool final)
+const char *dcp_folder_path(const struct dcp_folder *d, const char *name)
 {
-    if (final)
-        return arena_printf(d->a, "%.*s/%s", (int)d->given.len, d->given.ptr, name)
-            .ptr; /* bounded: PATH_MAX */
     return arena_printf(d->a, "%s%s/%s", d->parent.ptr, temp_folder_name(&d->temp), name).ptr;
+}
+
+/* make_final_path - returns the path that the file NAME has after the folder is renamed. NULL: no memory. */
+static const char *make_final_path(const struct dcp_folder *d, const char *name)
+{
+    int n = (int)d->given.len; /* bounded: PATH_MAX */
+    return arena_printf(d->a, "%.*s/%s", n, d->given.ptr, name).ptr;
 }
 
 ckpt_status dcp_folder_begin(struct dcp_folder *d, ckpt_error *err)
@@ -106,29 +110,29 @@ ckpt_status dcp_folder_write_metadata(const struct dcp_folder *d, ckpt_str conte
     struct sink_options so = plan_sink_options(d->p, d->job->opts);
     if (d->job->opts->dry_run)
         return CKPT_OK;
-    const char *path = dcp_folder_path(d, ".metadata", false);
+    const char *path = dcp_folder_path(d, ".metadata");
     return path ? sink_file_bytes(path, &so, content, err) : fail_memory(err);
 }
 
 ckpt_status dcp_folder_note_output(const struct dcp_folder *d, const char *name, ckpt_error *err)
 {
-    const char *path = dcp_folder_path(d, name, true);
+    const char *path = make_final_path(d, name);
     return path ? plan_note_output(d->p, path, err) : fail_memory(err);
 }
 
 /* name_final_file - replaces the path of the temporary folder in ERR by the final one. */
 static void name_final_file(const struct dcp_folder *d, ckpt_error *err)
 {
-    const char *in = dcp_folder_path(d, "", false), *path;
+    const char *in = dcp_folder_path(d, ""), *path;
     size_t n = in ? strlen(in) : 0;
-    if (!err || !n || strncmp(err->file, in, n) != 0 || !(path = dcp_folder_path(d, err->file + n, true)))
+    if (!err || !n || strncmp(err->file, in, n) != 0 || !(path = make_final_path(d, err->file + n)))
         return;
     err->file[0] = '\0';
     fail_file(err, path);
 }
 
-/* give_name - renames the temporary folder to the output, in exchange for an old folder. */
-static ckpt_status give_name(struct dcp_folder *d, ckpt_error *err)
+/* rename_to_output - gives the temporary folder the name of the output, in exchange for an old folder. */
+static ckpt_status rename_to_output(struct dcp_folder *d, ckpt_error *err)
 {
     const ckpt_write_options *o = d->job->opts;
     if (temp_folder_place(&d->temp, d->base.ptr, o->force != 0, !o->no_sync))
@@ -149,7 +153,7 @@ ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err
         return st;
     ckpt_str old = arena_printf(d->a, "%s%s", d->parent.ptr, temp_folder_name(&d->temp));
     if (st == CKPT_OK)
-        st = give_name(d, err);
+        st = rename_to_output(d, err);
     else
         name_final_file(d, err);
     if (!temp_close(&d->temp) && st == CKPT_OK)

@@ -38,11 +38,11 @@ static bool probe(const struct probe *p)
 /* check_complete - refuses the sorted LIST of N files if it has a gap. In salvage the tensors report gaps. */
 static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size_t n, ckpt_error *err)
 {
-    uint64_t rank = 1, file = 1, at[3];
+    uint64_t rank = 1, file = 1, number[3]; /* in the name: its rank, file and count of files */
     size_t i = 0;
-    for (; i < n && parse_name(list[i], at) && at[0] == rank && at[1] == file; i++) {
-        rank += at[1] >= at[2];               /* bounded: the name before was of this rank */
-        file = at[1] >= at[2] ? 1 : file + 1; /* bounded: likewise */
+    for (; i < n && parse_name(list[i], number) && number[0] == rank && number[1] == file; i++) {
+        rank += number[1] >= number[2];               /* bounded: the name before was of this rank */
+        file = number[1] >= number[2] ? 1 : file + 1; /* bounded: likewise */
     }
     if (f->salvage || (i == n && file == 1))
         return CKPT_OK;
@@ -101,7 +101,7 @@ static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, con
             if (t)
                 offset[row] = at;
         }
-        if (e != JSON_OBJECT_END)
+        if (e != JSON_OBJECT_END) /* json_next has failed, and set the error */
             return CKPT_EFORMAT;
     }
     return e == JSON_OBJECT_END ? CKPT_OK : CKPT_EFORMAT;

@@ -93,14 +93,14 @@ static uint64_t max_unpacked(const struct dcp_items *x, size_t i)
 static ckpt_status check_chunk(const struct dcp_items *x, const struct dcp_item *it, const ckpt_file *f,
                                ckpt_error *err)
 {
-    const struct joined_tensor *k = &x->tensor[it->tensor];
+    const struct joined_tensor *expected = &x->tensor[it->tensor];
     const ckpt_tensor *t = f->table.nrows ? &f->table.rows[0].t : NULL;
     if (!t || t->npath || !t->has_data || t->kind != CKPT_DENSE)
         return fail(err, CKPT_EFORMAT, it->file_offset, "an item that is {no} {=tensor}");
-    if (t->dtype != k->dtype)
+    if (t->dtype != expected->dtype)
         return fail(err, CKPT_EFORMAT, it->file_offset, "an item of {%s}; .metadata has {=%s}",
-                    dtype_info((ckpt_dtype)t->dtype)->name, dtype_info(k->dtype)->name);
-    return t->ndim == k->ndim && same_sizes(t->shape, it->size, k->ndim)
+                    dtype_info((ckpt_dtype)t->dtype)->name, dtype_info(expected->dtype)->name);
+    return t->ndim == expected->ndim && same_sizes(t->shape, it->size, expected->ndim)
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, it->file_offset,
                       "an item of {another shape} than {=its chunk} in .metadata");

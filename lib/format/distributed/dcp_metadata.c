@@ -344,12 +344,12 @@ static bool push_container(struct dcp_machine *m, enum dcp_type type)
     return push(m, make_word(type, o->ncontainers++));
 }
 
-/* reserve_words - makes room for MORE words in H. */
-static bool reserve_words(struct dcp_machine *m, struct dcp_container *h, size_t more)
+/* reserve_words - makes room for MORE words in LIST, a list or dict. */
+static bool reserve_words(struct dcp_machine *m, struct dcp_container *list, size_t more)
 {
-    size_t want = (size_t)h->n + more, at = m->free_words,
-           cap = h->cap < 32 ? SMALL_DICT : (size_t)h->cap * 2;
-    if (want <= h->cap)
+    size_t want = (size_t)list->n + more, at = m->free_words,
+           cap = list->cap < 32 ? SMALL_DICT : (size_t)list->cap * 2;
+    if (want <= list->cap)
         return true;
     cap = cap > want ? cap : want;
     if (cap > MAX_COUNT)
@@ -358,10 +358,10 @@ static bool reserve_words(struct dcp_machine *m, struct dcp_container *h, size_t
         m->free_words = (size_t)m->out->word[at];
     else if (!add_words(m, cap, &at))
         return false;
-    if (h->n)
-        memcpy(m->out->word + at, m->out->word + h->at, h->n * sizeof(dcp_word)); /* bounded: n < cap */
-    h->at = at;
-    h->cap = (uint32_t)cap; /* bounded: just compared */
+    if (list->n)
+        memcpy(m->out->word + at, m->out->word + list->at, list->n * sizeof(dcp_word)); /* bounded: n < cap */
+    list->at = at;
+    list->cap = (uint32_t)cap; /* bounded: just compared */
     return true;
 }
 
@@ -379,13 +379,14 @@ static bool append_above(struct dcp_machine *m, size_t from, enum dcp_type type)
         return fail_op(m, CKPT_EFORMAT,
                        "{cannot add} %zu item%s to the value on the stack, which is no {=%s}", n,
                        n == 1 ? "" : "s", type == DCP_DICT ? "dict for pairs" : "list");
-    struct dcp_container *h = &m->out->container[dcp_value(to)];
-    if (h->cap == CONSUMED)
+    struct dcp_container *list = &m->out->container[dcp_value(to)];
+    if (list->cap == CONSUMED)
         return fail_op(m, CKPT_EUNSUPPORTED, "changes the dict that was the state of an object");
-    if (!reserve_words(m, h, n))
+    if (!reserve_words(m, list, n))
         return false;
-    memcpy(m->out->word + h->at + h->n, m->stack + from, n * sizeof(dcp_word)); /* bounded: there is room */
-    h->n += (uint32_t)n;                                                        /* bounded: reserve_words */
+    memcpy(m->out->word + list->at + list->n, m->stack + from,
+           n * sizeof(dcp_word)); /* bounded: there is room */
+    list->n += (uint32_t)n;       /* bounded: reserve_words */
     return true;
 }
 
@@ -500,30 +501,30 @@ static bool run_call(struct dcp_machine *m, size_t nargs)
     return push_tuple(m, n);
 }
 
-/* free_state - frees the words of H, the state of an object, after BUILD has set the fields. */
-static void free_state(struct dcp_machine *m, struct dcp_container *h)
+/* free_state - frees the words of LIST, the state of an object, after BUILD has set the fields. */
+static void free_state(struct dcp_machine *m, struct dcp_container *list)
 {
-    if (h->cap == SMALL_DICT) {
-        m->out->word[h->at] = m->free_words;
-        m->free_words = h->at;
+    if (list->cap == SMALL_DICT) {
+        m->out->word[list->at] = m->free_words;
+        m->free_words = list->at;
     }
-    *h = (struct dcp_container){0, 0, CONSUMED};
+    *list = (struct dcp_container){0, 0, CONSUMED};
 }
 
-/* set_fields - sets the fields of the object TO of CLASS from the dict H. */
-static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_container *h)
+/* set_fields - sets the fields of the object TO of CLASS from the dict LIST. */
+static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_container *list)
 {
     ckpt_str key;
-    if (h->cap == CONSUMED)
+    if (list->cap == CONSUMED)
         return fail_op(m, CKPT_EUNSUPPORTED, "uses a dict that was the state of another object");
-    for (size_t i = 0; i + 1 < h->n; i += 2) {
-        const dcp_word *pair = m->out->word + h->at + i; /* bounded: the dict has so many */
+    for (size_t i = 0; i + 1 < list->n; i += 2) {
+        const dcp_word *pair = m->out->word + list->at + i; /* bounded: the dict has so many */
         bool named = dcp_text(m->out, pair[0], &key);
         for (unsigned k = 0; named && k < classes[class].fields; k++)
             if (str_is(key, classes[class].field[k]))
                 m->out->word[to + k] = pair[1];
     }
-    free_state(m, h);
+    free_state(m, list);
     return true;
 }
 

@@ -17,18 +17,18 @@
 struct dcp_renamer {
     ckpt_plan *p;
     struct dcp_folder *folder;
-    ckpt_file *m;            /* .metadata */
+    ckpt_file *meta;         /* .metadata */
     ckpt_value *state;       /* of the object Metadata */
     ckpt_value *planner;     /* planner_data, or NULL if that is not a dict */
     const value_pair *names; /* pairs of state_dict_metadata */
     value_pair *stored;      /* pairs of storage_data */
     uint32_t nnames, nstored;
-    map *by_path;      /* spelled path of the input -> index into names */
+    map *by_path;      /* path in the input, as a path_key -> index into names */
     map *by_name;      /* fqn -> index into names */
     map *planned;      /* fqn -> pair of planner_data */
     uint32_t *leaf_of; /* by index into names: 1 + index of its leaf; 0: none */
     struct dcp_flat flat;
-    buf spelled;       /* a path as unambiguous text, "5:model0/" for ("model", 0): a key of by_path */
+    buf path_key;      /* a path as unambiguous text, "5:model0/" for ("model", 0) */
     map *files;        /* names of the .distcp files */
     ckpt_file **parts; /* the .distcp files */
     size_t nparts;
@@ -37,16 +37,16 @@ struct dcp_renamer {
 
 /* ------------------------------------------------------------------------- names */
 
-static void spell_number(buf *b, int64_t number) { buf_printf(b, "%lld/", (long long)number); }
+static void put_number(buf *b, int64_t number) { buf_printf(b, "%lld/", (long long)number); }
 
-static void spell_text(buf *b, ckpt_str text)
+static void put_text(buf *b, ckpt_str text)
 {
     buf_printf(b, "%zu:", text.len);
     buf_str(b, text);
 }
 
-/* spell_planned - sets B to PATH, a path in planner_data, as text. False: PATH is not a path. */
-static bool spell_planned(buf *b, const ckpt_value *path)
+/* make_planned_key - sets B to the key of PATH, a path in planner_data. False: PATH is not a path. */
+static bool make_planned_key(buf *b, const ckpt_value *path)
 {
     int64_t number;
     ckpt_str text;
@@ -54,32 +54,33 @@ static bool spell_planned(buf *b, const ckpt_value *path)
     for (uint32_t k = 0; k < value_count(path); k++) {
         const ckpt_value *v = value_item(path, k);
         if (value_text(v, &text))
-            spell_text(b, text);
+            put_text(b, text);
         else if (value_integer(v, &number))
-            spell_number(b, number);
+            put_number(b, number);
         else
             return false;
     }
     return value_count(path) && buf_ok(b);
 }
 
-static bool spell_path(buf *b, const ckpt_path_elem *path, uint32_t n)
+static bool make_path_key(buf *b, const ckpt_path_elem *path, uint32_t n)
 {
     b->len = 0;
     for (uint32_t k = 0; k < n; k++) {
         if (path[k].is_int)
-            spell_number(b, path[k].num);
+            put_number(b, path[k].num);
         else
-            spell_text(b, path[k].str);
+            put_text(b, path[k].str);
     }
     return buf_ok(b);
 }
 
-/* is_name - returns true if the container at PATH is one value of the input, for dcp_flat.is_single_value. */
-static bool is_name(const void *user, const ckpt_path_elem *path, uint32_t n)
+/* is_input_name - returns true if the container at PATH is one value of the input, for
+ * dcp_flat.is_single_value. */
+static bool is_input_name(const void *user, const ckpt_path_elem *path, uint32_t n)
 {
     struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* its buffer is changed */
-    return spell_path(&r->spelled, path, n) && map_get(r->by_path, buf_view(&r->spelled)) != MAP_NONE;
+    return make_path_key(&r->path_key, path, n) && map_get(r->by_path, buf_view(&r->path_key)) != MAP_NONE;
 }
 
 /* add_name - indexes key I of state_dict_metadata. Sets *KNOWN if the key is text and its path is unique. */
@@ -91,12 +92,12 @@ static ckpt_status add_name(struct dcp_renamer *r, uint32_t i, bool *known)
     if (!*known)
         return CKPT_OK;
     uint32_t at = r->planned ? map_get(r->planned, fqn) : MAP_NONE;
-    r->spelled.len = 0;
+    r->path_key.len = 0;
     if (at != MAP_NONE)
-        *known = spell_planned(&r->spelled, r->planner->u.dict.pairs[at].val);
+        *known = make_planned_key(&r->path_key, r->planner->u.dict.pairs[at].val);
     else
-        spell_text(&r->spelled, fqn);
-    ckpt_str path = *known ? arena_str(r->m->a, buf_view(&r->spelled)) : str_of("", 0);
+        put_text(&r->path_key, fqn);
+    ckpt_str path = *known ? arena_str(r->meta->a, buf_view(&r->path_key)) : str_of("", 0);
     bool ok = path.ptr && map_put(r->by_path, path, i, &old) && map_put(r->by_name, fqn, i, &other);
     *known = *known && old == MAP_NONE && other == MAP_NONE;
     return ok ? CKPT_OK : fail_memory(r->err);
@@ -123,16 +124,16 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
         CKPT_TRY(add_name(r, i, same));
     if (!*same)
         return CKPT_OK;
-    r->flat = (struct dcp_flat){.p = r->p, .is_single_value = is_name, .user = r};
+    r->flat = (struct dcp_flat){.p = r->p, .is_single_value = is_input_name, .user = r};
     CKPT_TRY(dcp_flatten(&r->flat, r->err));
-    r->leaf_of = arena_array(r->m->a, r->nnames, sizeof *r->leaf_of);
+    r->leaf_of = arena_array(r->meta->a, r->nnames, sizeof *r->leaf_of);
     if (!r->leaf_of)
         return fail_memory(r->err);
     *same = r->flat.n == r->nnames && r->flat.nedited == r->p->nedits;
     for (size_t i = 0; *same && i < r->flat.n; i++) {
         const struct dcp_leaf *l = &r->flat.leaf[i];
-        uint32_t at = spell_path(&r->spelled, l->input_path, l->ninput_path)
-                          ? map_get(r->by_path, buf_view(&r->spelled))
+        uint32_t at = make_path_key(&r->path_key, l->input_path, l->ninput_path)
+                          ? map_get(r->by_path, buf_view(&r->path_key))
                           : MAP_NONE;
         *same = at != MAP_NONE && !r->leaf_of[at];
         if (*same)
@@ -154,7 +155,7 @@ static const struct dcp_leaf *get_leaf(const struct dcp_renamer *r, const ckpt_v
 static bool rename_key(const struct dcp_renamer *r, value_pair *pair)
 {
     const struct dcp_leaf *l = get_leaf(r, pair->key);
-    ckpt_value *name = l ? value_str(r->m->a, l->name) : pair->key;
+    ckpt_value *name = l ? value_str(r->meta->a, l->name) : pair->key;
     pair->key = name ? name : pair->key;
     return name != NULL;
 }
@@ -162,12 +163,12 @@ static bool rename_key(const struct dcp_renamer *r, value_pair *pair)
 /* make_path - returns the path of L as a tuple. NULL: no memory. */
 static ckpt_value *make_path(const struct dcp_renamer *r, const struct dcp_leaf *l)
 {
-    ckpt_value **item = arena_array(r->m->a, l->npath, sizeof(ckpt_value *));
+    ckpt_value **item = arena_array(r->meta->a, l->npath, sizeof(ckpt_value *));
     for (uint32_t k = 0; item && k < l->npath; k++)
-        if (!(item[k] = l->path[k].is_int ? value_int(r->m->a, l->path[k].num)
-                                          : value_str(r->m->a, l->path[k].str)))
+        if (!(item[k] = l->path[k].is_int ? value_int(r->meta->a, l->path[k].num)
+                                          : value_str(r->meta->a, l->path[k].str)))
             return NULL;
-    return item ? value_tuple(r->m->a, l->npath, item) : NULL;
+    return item ? value_tuple(r->meta->a, l->npath, item) : NULL;
 }
 
 /* rename_index - renames the field fqn of INDEX, a MetadataIndex. */
@@ -237,7 +238,7 @@ static bool is_archive(const ckpt_file *part, const ckpt_value *info)
 static ckpt_status list_files(struct dcp_renamer *r, bool *known)
 {
     r->files = map_new(64);
-    r->parts = arena_array(r->m->a, r->p->file->nparts, sizeof(ckpt_file *));
+    r->parts = arena_array(r->meta->a, r->p->file->nparts, sizeof(ckpt_file *));
     *known = true;
     for (uint32_t i = 0; *known && r->files && r->parts && i < r->nstored; i++) {
         ckpt_str name;
@@ -261,17 +262,17 @@ static ckpt_status copy_file(const struct dcp_renamer *r, ckpt_file *part)
     sink *out;
     const struct write_job *job = r->folder->job;
     struct sink_options so = plan_sink_options(r->p, job->opts);
-    const char *path = dcp_folder_path(r->folder, get_base(part).ptr, false);
+    const char *path = dcp_folder_path(r->folder, get_base(part).ptr);
     CKPT_TRY(path ? sink_file(path, &so, &out, r->err) : fail_memory(r->err));
     return sink_end(out, copy_file_tail(part, 0, out, job->opts, r->err), r->err);
 }
 
 static ckpt_status write_metadata(const struct dcp_renamer *r)
 {
-    const struct pickle_hooks hooks = {.literal = file_names_literal(r->m)};
+    const struct pickle_hooks hooks = {.literal = file_names_literal(r->meta)};
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = pickle_write(r->m->root, &hooks, &b, r->err);
+    ckpt_status st = pickle_write(r->meta->root, &hooks, &b, r->err);
     if (st == CKPT_OK)
         st = dcp_folder_write_metadata(r->folder, buf_view(&b), r->err);
     r->folder->job->result->bytes += b.len; /* bounded: it is in memory */
@@ -305,12 +306,13 @@ static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
     *known = part && !part->format && part->src && str_is(get_base(part), ".metadata");
     if (!*known)
         return CKPT_OK;
-    CKPT_TRY(file_new(part->path, source_ref(part->src), &f->limits, &r->m, r->err));
-    file_budget(r->m, part->src->size);
-    struct pickle_facts *facts = file_pickle(r->m, str_of("", 0));
-    CKPT_TRY(facts ? pickle_read(r->m->a, r->m->src, 0, r->m->src->size, facts, &r->m->root, &next, r->err)
+    CKPT_TRY(file_new(part->path, source_ref(part->src), &f->limits, &r->meta, r->err));
+    file_budget(r->meta, part->src->size);
+    struct pickle_facts *facts = file_pickle(r->meta, str_of("", 0));
+    CKPT_TRY(facts ? pickle_read(r->meta->a, r->meta->src, 0, r->meta->src->size, facts, &r->meta->root,
+                                 &next, r->err)
                    : fail_memory(r->err));
-    r->state = value_state(r->m->root);
+    r->state = value_state(r->meta->root);
     const ckpt_value *names = r->state ? value_get(r->state, "state_dict_metadata") : NULL;
     ckpt_value *stored = r->state ? value_get(r->state, "storage_data") : NULL;
     r->planner = r->state ? value_get(r->state, "planner_data") : NULL;
@@ -339,7 +341,7 @@ static ckpt_status write_renamed(struct dcp_renamer *r, bool *done)
         CKPT_TRY(list_files(r, &same));
     if (same)
         CKPT_TRY(match_leaves(r, &same));
-    if (!buf_ok(&r->spelled))
+    if (!buf_ok(&r->path_key))
         return fail_memory(r->err);
     *done = same;
     if (!same)
@@ -352,16 +354,16 @@ ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *d, bool *done, ck
 {
     struct dcp_renamer r = {.p = p, .folder = d, .err = err, .by_path = map_new(64), .by_name = map_new(64)};
     *done = false;
-    buf_init(&r.spelled, SIZE_MAX / 2);
+    buf_init(&r.path_key, SIZE_MAX / 2);
     ckpt_status st = r.by_path && r.by_name ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && only_names_changed(p) && !d->job->opts->shards)
         st = write_renamed(&r, done);
-    buf_free(&r.spelled);
+    buf_free(&r.path_key);
     map_free(r.by_path);
     map_free(r.by_name);
     map_free(r.planned);
     map_free(r.files);
-    if (r.m)
-        file_free(r.m);
+    if (r.meta)
+        file_free(r.meta);
     return st;
 }

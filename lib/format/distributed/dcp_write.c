@@ -28,7 +28,7 @@ struct dcp_writer {
     uint64_t *starts;              /* by leaf: bytes of the archive before those of its tensor */
     size_t *tensors;               /* indices of the leaves that are tensors */
     size_t ntensors;
-    uint32_t nfiles;               /* without the files of write_composite */
+    uint32_t nfiles;               /* without the files of write_value_with_tensors */
     uint32_t *crcs;                /* by tensor: CRC-32 of its elements */
     struct convert_tally *tallies; /* by tensor; NULL: no tensor is cast */
     uint64_t total, done;          /* bytes of all tensors; of those in finished files */
@@ -257,13 +257,13 @@ static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first
     if (w->job->opts->dry_run)
         return copy_tensors(&c, n, NULL, err);
     dcp_file_name(file, name);
-    const char *path = dcp_folder_path(&w->folder, name, false);
+    const char *path = dcp_folder_path(&w->folder, name);
     CKPT_TRY(path ? sink_file(path, &so, &out, err) : fail_memory(err));
     return sink_end(out, write_contents(&c, n, file, out, err), err);
 }
 
-/* write_composite - writes leaf I, a value with tensors in it, as a file of its own by torch_zip_write. */
-static ckpt_status write_composite(struct dcp_writer *w, size_t i, uint32_t file, ckpt_error *err)
+/* write_value_with_tensors - writes leaf I as a file of its own, by torch_zip_write. */
+static ckpt_status write_value_with_tensors(struct dcp_writer *w, size_t i, uint32_t file, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
     const struct dcp_leaf *l = &w->flat.leaf[i];
@@ -275,7 +275,7 @@ static ckpt_status write_composite(struct dcp_writer *w, size_t i, uint32_t file
     char name[32];
     size_t outputs = p->noutputs;
     dcp_file_name(file, name);
-    struct write_job job = {.path = opts.dry_run ? w->job->path : dcp_folder_path(&w->folder, name, false),
+    struct write_job job = {.path = opts.dry_run ? w->job->path : dcp_folder_path(&w->folder, name),
                             .opts = &opts,
                             .result = &result,
                             .has_index = true};
@@ -325,7 +325,7 @@ static ckpt_status write_metadata(struct dcp_writer *w, ckpt_error *err)
 static ckpt_status verify_folder(const struct dcp_writer *w, ckpt_error *err)
 {
     ckpt_file *f;
-    const struct opening o = {.path = dcp_folder_path(&w->folder, "", false), .limits = &w->p->file->limits};
+    const struct opening o = {.path = dcp_folder_path(&w->folder, ""), .limits = &w->p->file->limits};
     CKPT_TRY(o.path ? format_open(&o, &f, err) : fail_memory(err));
     bool indexed = file_index_names(f), same = f->table.nrows >= w->ntensors;
     for (size_t t = 0; indexed && same && t < w->ntensors; t++)
@@ -359,7 +359,7 @@ static ckpt_status write_all(struct dcp_writer *w, ckpt_error *err)
         CKPT_TRY(write_file(w, file, &first, err));
     for (size_t i = 0; i < w->flat.n; i++)
         if (w->flat.leaf[i].row == CKPT_NO_TENSOR && w->flat.leaf[i].holds_tensors)
-            CKPT_TRY(write_composite(w, i, file++, err)); /* bounded: leaves are fewer */
+            CKPT_TRY(write_value_with_tensors(w, i, file++, err)); /* bounded: leaves are fewer */
     CKPT_TRY(write_metadata(w, err));
     CKPT_TRY(record_casts(w, err));
     CKPT_TRY(note_outputs(w, file, err));

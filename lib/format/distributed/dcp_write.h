@@ -14,8 +14,8 @@
  * "optimizer.param_groups.0.lr". */
 struct dcp_leaf {
     ckpt_str name; /* torch calls it fqn */
-    const ckpt_path_elem
-        *path; /* for planner_data: text for a key of a dict, a number for an item of a list */
+    /* for planner_data: text for a key of a dict, a number for an item of a list */
+    const ckpt_path_elem *path;
     uint32_t npath;
     const ckpt_path_elem *input_path; /* path of the leaf in the input, before keys were renamed */
     uint32_t ninput_path;
@@ -64,9 +64,8 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct 
                                ckpt_error *err);
 /* dcp_folder_begin - makes the folder under a temporary name. */
 ckpt_status dcp_folder_begin(struct dcp_folder *d, ckpt_error *err);
-/* dcp_folder_path - returns the path of the file NAME in the temporary folder, or if FINAL the path that it
- * has after the folder is renamed. NULL: no memory. */
-const char *dcp_folder_path(const struct dcp_folder *d, const char *name, bool final);
+/* dcp_folder_path - returns the path of the file NAME in the temporary folder. NULL: no memory. */
+const char *dcp_folder_path(const struct dcp_folder *d, const char *name);
 /* dcp_folder_write_metadata - writes the file .metadata with CONTENT. Does nothing if dry_run is set. */
 ckpt_status dcp_folder_write_metadata(const struct dcp_folder *d, ckpt_str content, ckpt_error *err);
 /* dcp_folder_note_output - adds the final path of the file NAME to the outputs of the plan. */

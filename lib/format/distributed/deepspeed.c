@@ -1,6 +1,6 @@
 /* deepspeed.c - reads a save of DeepSpeed, with the files of all ranks, as one checkpoint.
  *
- *   latest                  name of the folder of the last save (deepspeed_files.c), with these files:
+ *   latest                  the name of the folder of the last save (deepspeed_files.c), which has these:
  *   …_model_states.pt       {module: the state dict, param_shapes, shared_params, buffer_names, values of
  *                           the program}; ZeRO 3 has one for each rank, whose module has no parameters
  *   …_optim_states.pt       the partitions of each rank (zero.c)
@@ -26,101 +26,104 @@
 
 /* -------------------------------------------------------------------------- root */
 
-/* put_entry - adds V to the root under KEY, unless that key exists. Sets *ADDED (may be NULL). */
-static ckpt_status put_entry(struct deepspeed *x, ckpt_str key, ckpt_value *v, bool *added)
+/* put_entry - adds V to the root under KEY, unless that key exists. Sets *ADDED (may be NULL) to true if V
+ * was added. */
+static ckpt_status put_entry(struct deepspeed *ds, ckpt_str key, ckpt_value *v, bool *added)
 {
     uint32_t before;
-    ckpt_value *k = value_str(x->f->a, key);
-    if (!k || !map_put(x->root_keys, key, 0, &before))
-        return fail_memory(x->err);
+    ckpt_value *k = value_str(ds->f->a, key);
+    if (!k || !map_put(ds->root_keys, key, 0, &before))
+        return fail_memory(ds->err);
     if (added)
         *added = before == MAP_NONE;
     if (before != MAP_NONE)
         return CKPT_OK;
-    return value_put(x->f->a, x->root, k, v) ? CKPT_OK : fail_memory(x->err);
+    return value_put(ds->f->a, ds->root, k, v) ? CKPT_OK : fail_memory(ds->err);
 }
 
 /* find_parameter - returns the assembled tensor of the parameter NAME, or NULL. */
-static const struct joined_tensor *find_parameter(const struct deepspeed *x, ckpt_str name)
+static const struct joined_tensor *find_parameter(const struct deepspeed *ds, ckpt_str name)
 {
-    uint32_t i = map_get(x->weights, name);
-    return i == MAP_NONE ? NULL : &x->tensor[i];
+    uint32_t i = map_get(ds->weights, name);
+    return i == MAP_NONE ? NULL : &ds->tensor[i];
 }
 
 /* resolve_shared_name - returns the name of the parameter to which shared_params ties NAME, or NAME. */
-static ckpt_str resolve_shared_name(const struct deepspeed *x, ckpt_str name)
+static ckpt_str resolve_shared_name(const struct deepspeed *ds, ckpt_str name)
 {
     ckpt_str kept;
-    const ckpt_value *shared = x->model ? ds_get(x->model->root, "shared_params") : NULL;
+    const ckpt_value *shared = ds->model ? ds_get(ds->model->root, "shared_params") : NULL;
     if (!shared || name.len != strlen(name.ptr) || !value_text(ds_get(shared, name.ptr), &kept))
         return name;
     return kept;
 }
 
-static ckpt_status fail_shape(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t)
+static ckpt_status fail_shape(struct deepspeed *ds, const ckpt_file *part, const ckpt_tensor *t)
 {
-    (void)fail(x->err, CKPT_EFORMAT, t->file_offset,
+    (void)fail(ds->err, CKPT_EFORMAT, t->file_offset,
                "{another shape} in the model's state than {=in param_shapes}\n"
                "the files are of different saves");
-    fail_where(x->err, "%.*s", STR_ARG(t->name));
-    fail_file(x->err, part->path);
-    return file_report_fault(x->f, CKPT_EFORMAT, x->err);
+    fail_where(ds->err, "%.*s", STR_ARG(t->name));
+    fail_file(ds->err, part->path);
+    return file_report_fault(ds->f, CKPT_EFORMAT, ds->err);
 }
 
-/* index_buffers - fills x->buffers from buffer_names. */
-static ckpt_status index_buffers(struct deepspeed *x)
+/* index_buffers - fills ds->buffers from buffer_names. */
+static ckpt_status index_buffers(struct deepspeed *ds)
 {
     ckpt_str name;
-    const ckpt_value *names = ds_get(x->model->root, "buffer_names");
+    const ckpt_value *names = ds_get(ds->model->root, "buffer_names");
     for (uint32_t i = 0; i < value_count(names); i++)
-        if (value_text(value_item(names, i), &name) && !map_put(x->buffers, name, 0, NULL))
-            return fail_memory(x->err);
+        if (value_text(value_item(names, i), &name) && !map_put(ds->buffers, name, 0, NULL))
+            return fail_memory(ds->err);
     return CKPT_OK;
 }
 
 /* fail_not_in_partitions - fails because the parameter NAME, T in PART, is in no partition although it has no
  * elements, as ZeRO 3 leaves it in the model file. */
-static ckpt_status fail_not_in_partitions(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t,
+static ckpt_status fail_not_in_partitions(struct deepspeed *ds, const ckpt_file *part, const ckpt_tensor *t,
                                           ckpt_str name)
 {
-    (void)fail(x->err, CKPT_EFORMAT, t->file_offset,
-               "a parameter of {no element} that is not in {=a partition} either");
-    fail_where(x->err, "%.*s", STR_ARG(name));
-    fail_file(x->err, part->path);
-    return file_report_fault(x->f, CKPT_EFORMAT, x->err);
+    (void)fail(ds->err, CKPT_EFORMAT, t->file_offset,
+               "a parameter that has {no elements} here and is not in {=a partition}");
+    fail_where(ds->err, "%.*s", STR_ARG(name));
+    fail_file(ds->err, part->path);
+    return file_report_fault(ds->f, CKPT_EFORMAT, ds->err);
 }
 
 /* choose_entry - sets *OUT to the value that NAME gets, which is V in the state dict of PART: the parameter
  * that was assembled, a buffer as float32, or V itself. NULL: NAME is left out. */
-static ckpt_status choose_entry(struct deepspeed *x, const ckpt_file *part, ckpt_str name, ckpt_value *v,
+static ckpt_status choose_entry(struct deepspeed *ds, const ckpt_file *part, ckpt_str name, ckpt_value *v,
                                 ckpt_value **out)
 {
     const ckpt_tensor *t = ds_find_row(part, v);
-    const struct joined_tensor *w = find_parameter(x, name);
+    const struct joined_tensor *assembled = find_parameter(ds, name);
     *out = v;
-    w = w ? w : find_parameter(x, resolve_shared_name(x, name));
-    if (w) {
-        *out = w->node;
+    if (!assembled)
+        assembled = find_parameter(ds, resolve_shared_name(ds, name));
+    if (assembled) {
+        *out = assembled->node;
         /* Universal checkpoints have joined the tensor-parallel ranks, model files have not. */
-        bool must_match = x->stage < 3 && !x->save.universal;
-        bool same = t && t->has_shape && t->ndim == w->ndim && same_sizes(t->shape, w->shape, w->ndim);
-        return must_match && t && !same ? fail_shape(x, part, t) : CKPT_OK;
+        bool must_match = ds->stage < 3 && !ds->save.universal;
+        bool same = t && t->has_shape && t->ndim == assembled->ndim &&
+                    same_sizes(t->shape, assembled->shape, t->ndim);
+        return must_match && t && !same ? fail_shape(ds, part, t) : CKPT_OK;
     }
-    if (!t || !x->stage)
+    if (!t || !ds->stage)
         return CKPT_OK;
-    bool buffer = map_get(x->buffers, name) != MAP_NONE;
+    bool buffer = map_get(ds->buffers, name) != MAP_NONE;
     if (buffer)
-        CKPT_TRY(ds_add_as_float32(x, part, v, name, out));
+        CKPT_TRY(ds_add_as_float32(ds, part, v, name, out));
     *out = *out ? *out : v;
-    if (!buffer && x->stage == 3 && t->elements == 0) {
+    if (!buffer && ds->stage == 3 && t->elements == 0) {
         *out = NULL;
-        return fail_not_in_partitions(x, part, t, name);
+        return fail_not_in_partitions(ds, part, t, name);
     }
     return CKPT_OK;
 }
 
 /* put_module - adds the entries of the state dict MODULE of PART, with PREFIX in front of their keys. */
-static ckpt_status put_module(struct deepspeed *x, const ckpt_file *part, const ckpt_value *module,
+static ckpt_status put_module(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *module,
                               const char *prefix)
 {
     uint32_t n = 0;
@@ -129,35 +132,35 @@ static ckpt_status put_module(struct deepspeed *x, const ckpt_file *part, const 
     const value_pair *pairs = module ? value_pairs(module, &n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &name)) {
-            file_notice(x->f, "a key of the state dict that is not text is left out");
+            file_notice(ds->f, "a key of the state dict that is not text is left out");
             continue;
         }
-        ckpt_str key = *prefix ? arena_printf(x->f->a, "%s%.*s", prefix, (int)name.len, name.ptr) : name;
+        ckpt_str key = *prefix ? arena_printf(ds->f->a, "%s%.*s", prefix, (int)name.len, name.ptr) : name;
         if (!key.ptr)
-            return fail_memory(x->err);
-        CKPT_TRY(choose_entry(x, part, key, pairs[i].val, &v));
+            return fail_memory(ds->err);
+        CKPT_TRY(choose_entry(ds, part, key, pairs[i].val, &v));
         if (v)
-            CKPT_TRY(put_entry(x, key, v, NULL));
+            CKPT_TRY(put_entry(ds, key, v, NULL));
     }
     return CKPT_OK;
 }
 
 /* put_remaining_parameters - adds the parameters that are in no module, and the names tied to them. */
-static ckpt_status put_remaining_parameters(struct deepspeed *x)
+static ckpt_status put_remaining_parameters(struct deepspeed *ds)
 {
     uint32_t n = 0;
     ckpt_str alias, kept;
-    const ckpt_value *shared = ds_get(x->model->root, "shared_params");
-    for (size_t i = 0; i < x->ntensors; i++)
-        if (find_parameter(x, x->tensor[i].name) == &x->tensor[i])
-            CKPT_TRY(put_entry(x, x->tensor[i].name, x->tensor[i].node, NULL));
+    const ckpt_value *shared = ds_get(ds->model->root, "shared_params");
+    for (size_t i = 0; i < ds->ntensors; i++)
+        if (find_parameter(ds, ds->tensor[i].name) == &ds->tensor[i])
+            CKPT_TRY(put_entry(ds, ds->tensor[i].name, ds->tensor[i].node, NULL));
     const value_pair *pairs = shared ? value_pairs(shared, &n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
-        const struct joined_tensor *w = value_text(pairs[i].key, &alias) && value_text(pairs[i].val, &kept)
-                                            ? find_parameter(x, kept)
-                                            : NULL;
-        if (w)
-            CKPT_TRY(put_entry(x, alias, w->node, NULL));
+        const struct joined_tensor *tied = value_text(pairs[i].key, &alias) && value_text(pairs[i].val, &kept)
+                                               ? find_parameter(ds, kept)
+                                               : NULL;
+        if (tied)
+            CKPT_TRY(put_entry(ds, alias, tied->node, NULL));
     }
     return CKPT_OK;
 }
@@ -174,130 +177,131 @@ static bool is_internal_key(ckpt_str key)
     return false;
 }
 
-/* put_others - adds the other values of the model file: counters, the scheduler, values of the program. */
-static ckpt_status put_others(struct deepspeed *x)
+/* put_other_values - adds the other values of the model file: counters, the scheduler, values of the
+ * program. */
+static ckpt_status put_other_values(struct deepspeed *ds)
 {
     uint32_t n = 0;
     ckpt_str key;
-    bool new;
-    const value_pair *pairs = value_pairs(x->model->root, &n);
+    bool added;
+    const value_pair *pairs = value_pairs(ds->model->root, &n);
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &key) || is_internal_key(key))
             continue;
         if (str_is(key, "optimizer") && pairs[i].val->type == CKPT_V_NONE)
             continue;
-        CKPT_TRY(put_entry(x, key, pairs[i].val, &new));
-        if (!new)
-            file_notice(x->f, "the value \"%.*s\" is left out: a parameter or the optimizer has that name",
+        CKPT_TRY(put_entry(ds, key, pairs[i].val, &added));
+        if (!added)
+            file_notice(ds->f, "the value \"%.*s\" is left out: a parameter or the optimizer has that name",
                         STR_ARG(key));
     }
     return CKPT_OK;
 }
 
-static ckpt_status put_optimizer(struct deepspeed *x)
+static ckpt_status put_optimizer(struct deepspeed *ds)
 {
-    arena *a = x->f->a;
+    arena *a = ds->f->a;
     ckpt_value *all = value_new(a, CKPT_V_DICT, 0), *state = value_str(a, STR_LIT("state")),
                *groups = value_str(a, STR_LIT("param_groups"));
-    if (!value_count(x->groups) && !x->state->u.dict.n)
+    if (!value_count(ds->groups) && !ds->state->u.dict.n)
         return CKPT_OK;
-    if (!all || !state || !groups || !value_put(a, all, state, x->state) ||
-        !value_put(a, all, groups, x->groups))
-        return fail_memory(x->err);
-    return put_entry(x, STR_LIT("optimizer"), all, NULL);
+    if (!all || !state || !groups || !value_put(a, all, state, ds->state) ||
+        !value_put(a, all, groups, ds->groups))
+        return fail_memory(ds->err);
+    return put_entry(ds, STR_LIT("optimizer"), all, NULL);
 }
 
 /* ------------------------------------------------------------------------- files */
 
 /* take_graph - moves the graph of PART to the checkpoint; its root is not needed. */
-static ckpt_status take_graph(struct deepspeed *x, ckpt_file *part)
+static ckpt_status take_graph(struct deepspeed *ds, ckpt_file *part)
 {
     ckpt_value *root;
-    return part_graph_take(x->f, part, &root, x->err);
+    return part_graph_take(ds->f, part, &root, ds->err);
 }
 
 /* put_files - adds the state dicts in the files of KIND, which is DS_LAYER or DS_EXPERT. */
-static ckpt_status put_files(struct deepspeed *x, enum ds_kind kind)
+static ckpt_status put_files(struct deepspeed *ds, enum ds_kind kind)
 {
     char prefix[32] = "";
     ckpt_file *part;
-    for (const struct ds_file *f = NULL; (f = ds_next_file(&x->save, kind, DS_ANY_RANK, f));) {
-        CKPT_TRY(ds_open_file(x, f->name, &part));
+    for (const struct ds_file *f = NULL; (f = ds_next_file(&ds->save, kind, DS_ANY_RANK, f));) {
+        CKPT_TRY(ds_open_file(ds, f->name, &part));
         if (!part)
             continue;
         if (kind == DS_LAYER)
             (void)snprintf(prefix, sizeof prefix, "%llu.", (unsigned long long)f->layer);
-        CKPT_TRY(put_module(x, part, part->root, prefix));
-        CKPT_TRY(take_graph(x, part));
+        CKPT_TRY(put_module(ds, part, part->root, prefix));
+        CKPT_TRY(take_graph(ds, part));
     }
     return CKPT_OK;
 }
 
 /* refuse_tensor_parallel - refuses a save whose layers are cut over several files. */
-static ckpt_status refuse_tensor_parallel(struct deepspeed *x)
+static ckpt_status refuse_tensor_parallel(struct deepspeed *ds)
 {
-    bool pipeline = ds_next_file(&x->save, DS_LAYER, DS_ANY_RANK, NULL);
+    bool pipeline = ds_next_file(&ds->save, DS_LAYER, DS_ANY_RANK, NULL);
     uint64_t most = 0;
-    for (size_t i = 0; i < x->save.n; i++)
-        if ((!pipeline || x->save.file[i].kind == DS_LAYER) && x->save.file[i].mp > most)
-            most = x->save.file[i].mp;
-    if (!most || x->save.universal)
+    for (size_t i = 0; i < ds->save.n; i++)
+        if ((!pipeline || ds->save.file[i].kind == DS_LAYER) && ds->save.file[i].mp > most)
+            most = ds->save.file[i].mp;
+    if (!most || ds->save.universal)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+    (void)fail(ds->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                "tensors cut over {%llu tensor-parallel ranks}: along which dimension is in {=no file}\n"
                "`python -m deepspeed.checkpoint.ds_to_universal` puts them together; or name one file",
                (unsigned long long)most + 1);
-    return fail_name_file(CKPT_EUNSUPPORTED, x->f->path, x->err);
+    return fail_name_file(CKPT_EUNSUPPORTED, ds->f->path, ds->err);
 }
 
 /* check_without_zero - refuses MODEL if it was saved with ZeRO, because there are no optimizer files. */
-static ckpt_status check_without_zero(struct deepspeed *x, const ckpt_file *model)
+static ckpt_status check_without_zero(struct deepspeed *ds, const ckpt_file *model)
 {
     if (!ds_get(model->root, "param_shapes"))
         return CKPT_OK;
     CKPT_TRY(
-        ds_fail_missing(x, "the *_optim_states.pt of each rank, which has the weights of ZeRO in 32 bits,"));
-    if (x->f->salvage)
-        file_notice(x->f,
+        ds_fail_missing(ds, "the *_optim_states.pt of each rank, which has the weights of ZeRO in 32 bits,"));
+    if (ds->f->salvage)
+        file_notice(ds->f,
                     "without files of the optimizer the weights are those of the model, in its precision");
     return CKPT_OK;
 }
 
 /* read_without_zero - opens the model file of rank MP of a save without ZeRO. */
-static ckpt_status read_without_zero(struct deepspeed *x, uint64_t mp)
+static ckpt_status read_without_zero(struct deepspeed *ds, uint64_t mp)
 {
-    for (const struct ds_file *f = NULL; !x->model && (f = ds_next_file(&x->save, DS_MODEL, mp, f));) {
-        CKPT_TRY(ds_open_file(x, f->name, &x->model));
-        if (x->model)
-            CKPT_TRY(check_without_zero(x, x->model));
+    for (const struct ds_file *f = NULL; !ds->model && (f = ds_next_file(&ds->save, DS_MODEL, mp, f));) {
+        CKPT_TRY(ds_open_file(ds, f->name, &ds->model));
+        if (ds->model)
+            CKPT_TRY(check_without_zero(ds, ds->model));
     }
     return CKPT_OK;
 }
 
 /* read_ranks - reads the files of each model-parallel rank. */
-static ckpt_status read_ranks(struct deepspeed *x)
+static ckpt_status read_ranks(struct deepspeed *ds)
 {
-    const struct ds_save *s = &x->save;
+    const struct ds_save *s = &ds->save;
     if (s->universal)
-        return ds_read_universal(x);
-    while (ds_next_file(s, DS_MODEL, x->stages, NULL) || ds_next_file(s, DS_OPTIM, x->stages, NULL))
-        x->stages++;
-    for (uint64_t mp = 0; mp < x->stages; mp++)
-        CKPT_TRY(ds_next_file(s, DS_OPTIM, mp, NULL) ? ds_read_zero(x, mp) : read_without_zero(x, mp));
-    if (x->model)
+        return ds_read_universal(ds);
+    while (ds_next_file(s, DS_MODEL, ds->stages, NULL) || ds_next_file(s, DS_OPTIM, ds->stages, NULL))
+        ds->stages++;
+    for (uint64_t mp = 0; mp < ds->stages; mp++)
+        CKPT_TRY(ds_next_file(s, DS_OPTIM, mp, NULL) ? ds_read_zero(ds, mp) : read_without_zero(ds, mp));
+    if (ds->model)
         return CKPT_OK;
-    CKPT_TRY(ds_fail_missing(x, "the file of a model, *_model_states.pt,"));
-    return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+    CKPT_TRY(ds_fail_missing(ds, "the file of a model, *_model_states.pt,"));
+    return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                 "{no} file of {=a model} can be read: nothing has a name");
 }
 
-static void note_experts(struct deepspeed *x)
+static void note_experts(struct deepspeed *ds)
 {
     size_t n = 0;
-    for (const struct ds_file *f = NULL; (f = ds_next_file(&x->save, DS_EXPERT_OPTIM, DS_ANY_RANK, f));)
+    for (const struct ds_file *f = NULL; (f = ds_next_file(&ds->save, DS_EXPERT_OPTIM, DS_ANY_RANK, f));)
         n++;
     if (n)
-        file_notice(x->f,
+        file_notice(ds->f,
                     "the optimizers of %zu expert ranks are left out: their states are in other files, and "
                     "have numbers instead of names",
                     n);
@@ -307,83 +311,84 @@ static void note_experts(struct deepspeed *x)
 
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
-    const struct deepspeed *x = user;
-    if (v->type != CKPT_V_TENSOR || v->offset >= x->ntensors)
+    const struct deepspeed *ds = user;
+    if (v->type != CKPT_V_TENSOR || v->offset >= ds->ntensors)
         return false;
-    joined_tensor_describe(x->f, &x->tensor[v->offset], row);
+    joined_tensor_describe(ds->f, &ds->tensor[v->offset], row);
     return true;
 }
 
-static ckpt_status set_producer(struct deepspeed *x)
+static ckpt_status set_producer(struct deepspeed *ds)
 {
     ckpt_str version = STR_LIT("");
-    (void)value_text(ds_get(x->model->root, "ds_version"), &version);
-    int64_t stage = x->stage == 3 ? 3 : x->stored_stage;
-    ckpt_str named = arena_printf(x->f->a, "DeepSpeed%s%.*s", version.len ? " " : "", STR_ARG(version));
-    if (named.ptr && x->save.universal)
-        named = arena_printf(x->f->a, "%s, universal", named.ptr);
-    else if (named.ptr && stage)
-        named = arena_printf(x->f->a, "%s, ZeRO %lld", named.ptr, (long long)stage);
-    x->f->producer = named;
-    return x->f->producer.ptr ? CKPT_OK : fail_memory(x->err);
+    (void)value_text(ds_get(ds->model->root, "ds_version"), &version);
+    int64_t stage = ds->stage == 3 ? 3 : ds->stored_stage;
+    ckpt_str name = arena_printf(ds->f->a, "DeepSpeed%s%.*s", version.len ? " " : "", STR_ARG(version));
+    if (name.ptr && ds->save.universal)
+        name = arena_printf(ds->f->a, "%s, universal", name.ptr);
+    else if (name.ptr && stage)
+        name = arena_printf(ds->f->a, "%s, ZeRO %lld", name.ptr, (long long)stage);
+    ds->f->producer = name;
+    return name.ptr ? CKPT_OK : fail_memory(ds->err);
 }
 
 /* get_model_number - returns the integer NAME of the first model file, or 0. */
-static uint64_t get_model_number(const struct deepspeed *x, const char *name)
+static uint64_t get_model_number(const struct deepspeed *ds, const char *name)
 {
     int64_t n;
-    return value_integer(ds_get(x->model->root, name), &n) && n > 0 ? (uint64_t)n : 0;
+    return value_integer(ds_get(ds->model->root, name), &n) && n > 0 ? (uint64_t)n : 0;
 }
 
-/* count_ranks - fills f->ranks, which `ckpt info` shows. */
-static void count_ranks(struct deepspeed *x)
+/* set_ranks - sets f->ranks, which `ckpt info` shows. */
+static void set_ranks(struct deepspeed *ds)
 {
-    ckpt_ranks *r = &x->f->ranks;
-    r->data_parallel = x->ranks ? x->ranks : get_model_number(x, "dp_world_size");
-    r->pipeline_parallel = x->stages > 1 ? x->stages : 0;
-    r->tensor_parallel = x->stages > 1 ? 0 : get_model_number(x, "mp_world_size");
-    r->has_step = value_integer(ds_get(x->model->root, "global_steps"), &(int64_t){0});
-    r->step = get_model_number(x, "global_steps");
-    if (!checked_mul(r->data_parallel, x->stages > 1 ? x->stages : 1, &r->ranks))
+    ckpt_ranks *r = &ds->f->ranks;
+    r->data_parallel = ds->ranks ? ds->ranks : get_model_number(ds, "dp_world_size");
+    r->pipeline_parallel = ds->stages > 1 ? ds->stages : 0;
+    r->tensor_parallel = ds->stages > 1 ? 0 : get_model_number(ds, "mp_world_size");
+    r->has_step = value_integer(ds_get(ds->model->root, "global_steps"), &(int64_t){0});
+    r->step = get_model_number(ds, "global_steps");
+    if (!checked_mul(r->data_parallel, ds->stages > 1 ? ds->stages : 1, &r->ranks))
         r->ranks = 0;
 }
 
-static ckpt_status read_all(struct deepspeed *x)
+static ckpt_status read_all(struct deepspeed *ds)
 {
-    struct torch_storages st = {.user = x, .find = part_graph_find_storage, .object = describe};
-    CKPT_TRY(ds_find_save(x->f, &x->save, x->err));
-    CKPT_TRY(refuse_tensor_parallel(x));
-    CKPT_TRY(read_ranks(x));
-    CKPT_TRY(set_producer(x));
-    count_ranks(x);
-    CKPT_TRY(index_buffers(x));
-    CKPT_TRY(put_module(x, x->model, ds_get(x->model->root, "module"), ""));
-    CKPT_TRY(put_files(x, DS_EXPERT));
-    CKPT_TRY(put_files(x, DS_LAYER));
-    CKPT_TRY(put_remaining_parameters(x));
-    CKPT_TRY(put_optimizer(x));
-    CKPT_TRY(put_others(x));
-    CKPT_TRY(take_graph(x, x->model));
-    note_experts(x);
-    x->f->root = x->root;
-    x->f->resolve = part_graph_add_unreferenced;
-    return torch_walk_graph(x->f, x->root, &st, x->err);
+    struct torch_storages st = {.user = ds, .find = part_graph_find_storage, .object = describe};
+    CKPT_TRY(ds_find_save(ds->f, &ds->save, ds->err));
+    CKPT_TRY(refuse_tensor_parallel(ds));
+    CKPT_TRY(read_ranks(ds));
+    CKPT_TRY(set_producer(ds));
+    set_ranks(ds);
+    CKPT_TRY(index_buffers(ds));
+    /* in this order, because put_entry keeps the first value of a key */
+    CKPT_TRY(put_module(ds, ds->model, ds_get(ds->model->root, "module"), ""));
+    CKPT_TRY(put_files(ds, DS_EXPERT));
+    CKPT_TRY(put_files(ds, DS_LAYER));
+    CKPT_TRY(put_remaining_parameters(ds));
+    CKPT_TRY(put_optimizer(ds));
+    CKPT_TRY(put_other_values(ds));
+    CKPT_TRY(take_graph(ds, ds->model));
+    note_experts(ds);
+    ds->f->root = ds->root;
+    ds->f->resolve = part_graph_add_unreferenced;
+    return torch_walk_graph(ds->f, ds->root, &st, ds->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    struct deepspeed x = {
+    struct deepspeed ds = {
         .f = f, .err = err, .weights = map_new(64), .root_keys = map_new(64), .buffers = map_new(64)};
-    x.root = value_new(f->a, CKPT_V_DICT, 0);
-    x.state = value_new(f->a, CKPT_V_DICT, 0);
-    x.groups = value_new(f->a, CKPT_V_LIST, 0);
-    bool ok = x.weights && x.root_keys && x.buffers && x.root && x.state && x.groups;
-    ckpt_status st = ok ? read_all(&x) : fail_memory(err);
-    map_free(x.weights);
-    map_free(x.root_keys);
-    map_free(x.buffers);
-    free(x.piece);
-    free(x.range);
+    ds.root = value_new(f->a, CKPT_V_DICT, 0);
+    ds.state = value_new(f->a, CKPT_V_DICT, 0);
+    ds.groups = value_new(f->a, CKPT_V_LIST, 0);
+    bool ok = ds.weights && ds.root_keys && ds.buffers && ds.root && ds.state && ds.groups;
+    ckpt_status st = ok ? read_all(&ds) : fail_memory(err);
+    map_free(ds.weights);
+    map_free(ds.root_keys);
+    map_free(ds.buffers);
+    free(ds.piece);
+    free(ds.range);
     return st;
 }
 

@@ -49,7 +49,7 @@ ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err);
 
 /* ---- tensors that are assembled from partitions (deepspeed_tensors.c) */
 
-/* The part of a flat tensor that one rank has saved: a 1-d tensor in its file. */
+/* The range of a flat tensor that one rank has saved: a 1-d tensor in its file. */
 struct ds_partition {
     const ckpt_file *part; /* NULL: the file is missing */
     uint32_t row;
@@ -60,8 +60,8 @@ struct ds_partition {
 struct ds_flat {
     struct ds_partition *partition;
     size_t n, cap;
-    uint64_t total;
-    ckpt_dtype dtype;
+    uint64_t total;   /* elements of all partitions */
+    ckpt_dtype dtype; /* CKPT_DT_NONE: all partitions are missing so far */
 };
 
 /* Which elements of a tensor a piece has: N elements from AT on. */
@@ -99,48 +99,49 @@ ckpt_value *ds_get_numbered(const ckpt_value *v, uint64_t i);
 const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v);
 /* ds_read_shape - sets ndim and shape of T from V, a torch.Size, and *ELEMENTS to the product of the sizes.
  * False: V is not a torch.Size. */
-bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements);
+bool ds_read_shape(struct deepspeed *ds, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements);
 /* ds_open_file - reads the file NAME as a part. Sets *OUT to NULL if the file is damaged, and `verify` has
  * reported that or salvage goes on without it. */
-ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out);
+ckpt_status ds_open_file(struct deepspeed *ds, ckpt_str name, ckpt_file **out);
 /* ds_fail_missing - fails because WHAT is missing, or returns CKPT_OK as part_file_accept_missing does. */
-ckpt_status ds_fail_missing(struct deepspeed *x, const char *what);
+ckpt_status ds_fail_missing(struct deepspeed *ds, const char *what);
 
 /* ds_flat_add - appends the 1-d tensor V of PART to S as its next partition. If PART is NULL, because the
  * file of the rank is missing, appends a gap of N elements. */
-ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file *part, const ckpt_value *v,
+ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *s, const ckpt_file *part, const ckpt_value *v,
                         uint64_t n);
 /* ds_add_slice - adds elements [FROM, FROM + N) of S to the tensor that is being assembled, at its element
  * AT. */
-ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t from, uint64_t n,
+ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *s, uint64_t from, uint64_t n,
                          uint64_t at);
-/* ds_end_tensor - adds to x->tensor a copy of T that has the slices added before and a node, and sets *NODE
+/* ds_end_tensor - adds to ds->tensor a copy of T that has the slices added before and a node, and sets *NODE
  * to that node. */
-ckpt_status ds_end_tensor(struct deepspeed *x, const struct joined_tensor *t, ckpt_value **node);
-/* ds_end_parameter - ends the parameter T as ds_end_tensor does, and adds its name to x->weights. */
-ckpt_status ds_end_parameter(struct deepspeed *x, const struct joined_tensor *t);
+ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, ckpt_value **node);
+/* ds_end_parameter - ends the parameter T as ds_end_tensor does, and adds its name to ds->weights. */
+ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *t);
 /* ds_add_copy - makes a tensor KEY with the elements of V, a tensor of PART. Sets *NODE to NULL if V is not a
  * contiguous dense tensor. */
-ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
+ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                         ckpt_value **node);
 /* ds_add_as_float32 - does what ds_add_copy does, but converts 16-bit floats to float32. Sets *NODE to NULL
  * if V is not a contiguous dense tensor of 16-bit floats. */
-ckpt_status ds_add_as_float32(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
+ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                               ckpt_value **node);
 
 /* ---- the contents of a save */
 
 /* ds_state_name - returns the name of the state KEY, such as exp_avg, of the parameter NAME. */
-ckpt_str ds_state_name(struct deepspeed *x, ckpt_str name, ckpt_str key);
+ckpt_str ds_state_name(struct deepspeed *ds, ckpt_str name, ckpt_str key);
 /* ds_read_zero - reads the parameters and states of model-parallel rank MP from their partitions (zero.c). */
-ckpt_status ds_read_zero(struct deepspeed *x, uint64_t mp);
+ckpt_status ds_read_zero(struct deepspeed *ds, uint64_t mp);
 /* ds_read_frozen - reads the frozen parameters of ZeRO 3, of which each model file has a share. */
-ckpt_status ds_read_frozen(struct deepspeed *x);
-/* ds_add_param_groups - appends the param_groups GROUPS of an optimizer to x->groups, with parameter names of
- * SHAPES (param_shapes) in place of numbers. If GROUPS is NULL, makes one group for each item of SHAPES. */
-ckpt_status ds_add_param_groups(struct deepspeed *x, const ckpt_value *shapes, const ckpt_value *groups);
+ckpt_status ds_read_frozen(struct deepspeed *ds);
+/* ds_add_param_groups - appends the param_groups GROUPS of an optimizer to ds->groups, with parameter names
+ * of SHAPES (param_shapes) in place of numbers. If GROUPS is NULL, makes one group for each item of
+ * SHAPES. */
+ckpt_status ds_add_param_groups(struct deepspeed *ds, const ckpt_value *shapes, const ckpt_value *groups);
 /* ds_read_universal - reads a universal checkpoint, which has a folder for each parameter
  * (deepspeed_universal.c). */
-ckpt_status ds_read_universal(struct deepspeed *x);
+ckpt_status ds_read_universal(struct deepspeed *ds);
 
 #endif

@@ -2,7 +2,7 @@
  * (deepspeed/runtime/engine.py, runtime/pipe/module.py, checkpoint/ds_to_universal.py).
  *
  *   latest              text: the name of the folder of the last save; latest_universal: of a universal one
- *   TAG/…_states.pt     enum ds_kind, in deepspeed.h
+ *   TAG/…_states.pt     of one kind of enum ds_kind (deepspeed.h), by its name
  *   TAG/zero/           universal checkpoints: a folder for each parameter
  *
  * Refused: a tag that leads out of the folder or to nothing. */
@@ -93,7 +93,7 @@ static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str t
     if (!path)
         return fail_memory(err);
     (void)fail(err, leaves ? CKPT_EFORMAT : CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-               leaves ? "%s names {a place outside of} {=the folder}: \"%.*s\""
+               leaves ? "%s names {a folder outside of} {=this one}: \"%.*s\""
                       : "%s names the folder \"%.*s\", which is {not} {=here}\n"
                         "that save was deleted, or not copied; name the folder of a different save",
                tracker, STR_ARG(tag));
@@ -134,7 +134,7 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
     if (st == CKPT_OK && !n && !s->universal) {
         st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                   "{no} {=*_model_states.pt} is in the folder\n"
-                  "the save did not finish, or was not copied whole");
+                  "the save did not finish, or was not copied completely");
         fail_file(err, path);
     }
     free(path);

@@ -31,13 +31,13 @@ const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v)
     return v && v->row < part->table.nrows ? &part->table.rows[v->row].t : NULL;
 }
 
-bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements)
+bool ds_read_shape(struct deepspeed *ds, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements)
 {
     struct view sizes = view_of(v);
     const ckpt_value *key, *one;
     int64_t n;
     uint64_t *shape = sizes.kind == VIEW_ITEMS && sizes.n <= MAX_DIMS
-                          ? arena_array(x->f->a, sizes.n, sizeof *shape)
+                          ? arena_array(ds->f->a, sizes.n, sizeof *shape)
                           : NULL;
     *elements = 1;
     for (size_t i = 0; shape && i < sizes.n; i++) {
@@ -53,27 +53,27 @@ bool ds_read_shape(struct deepspeed *x, const ckpt_value *v, struct joined_tenso
 
 /* ------------------------------------------------------------------------- files */
 
-ckpt_status ds_fail_missing(struct deepspeed *x, const char *what)
+ckpt_status ds_fail_missing(struct deepspeed *ds, const char *what)
 {
-    (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+    (void)fail(ds->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                "{=%s} is {missing}\n"
                "put the files of all ranks into the folder; `ckpt salvage` writes what the others hold",
                what);
-    return part_file_accept_missing(x->f, x->err);
+    return part_file_accept_missing(ds->f, ds->err);
 }
 
-ckpt_status ds_open_file(struct deepspeed *x, ckpt_str name, ckpt_file **out)
+ckpt_status ds_open_file(struct deepspeed *ds, ckpt_str name, ckpt_file **out)
 {
     *out = NULL;
-    ckpt_status st = part_file_read_pickle(x->f, x->save.trusted, name, out, x->err);
+    ckpt_status st = part_file_read_pickle(ds->f, ds->save.trusted, name, out, ds->err);
     if (st == CKPT_OK && *out && !(*out)->root) {
-        st = fail(x->err, CKPT_EFORMAT, 0, "{no} {=file that torch.save wrote}");
-        fail_file(x->err, (*out)->path);
+        st = fail(ds->err, CKPT_EFORMAT, 0, "{no} {=file that torch.save wrote}");
+        fail_file(ds->err, (*out)->path);
     }
-    if (st == CKPT_OK || !x->f->salvage || !check_is_fault(st))
+    if (st == CKPT_OK || !ds->f->salvage || !check_is_fault(st))
         return st;
     *out = NULL;
-    file_notice(x->f, "%.*s cannot be read: %s", STR_ARG(name), x->err->what);
+    file_notice(ds->f, "%.*s cannot be read: %s", STR_ARG(name), ds->err->what);
     return CKPT_OK;
 }
 
@@ -86,74 +86,75 @@ static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *t)
     bool dense = t && t->kind == CKPT_DENSE && t->has_shape && !t->conj && !t->neg &&
                  dtype_info((ckpt_dtype)t->dtype)->block_elems == 1;
     return dense && is_row_major(t) &&
-           (t->storage == CKPT_NO_STORAGE || part->table.storages[t->storage].swap <= 1);
+           (t->storage == CKPT_NO_STORAGE ||
+            part->table.storages[t->storage].swap <= 1); /* 0, 1: not swapped */
 }
 
 /* check_flat - refuses T, a row of PART, unless it is a contiguous 1-d tensor whose bytes are stored as they
  * are. */
-static ckpt_status check_flat(struct deepspeed *x, const ckpt_file *part, const ckpt_tensor *t)
+static ckpt_status check_flat(struct deepspeed *ds, const ckpt_file *part, const ckpt_tensor *t)
 {
     if (t->ndim == 1 && is_contiguous(part, t))
         return CKPT_OK;
-    ckpt_status st = fail(x->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=contiguous 1-d tensor}");
-    return fail_name_file(fail_name_part(st, t->name, x->err), part->path, x->err);
+    ckpt_status st = fail(ds->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=contiguous 1-d tensor}");
+    return fail_name_file(fail_name_part(st, t->name, ds->err), part->path, ds->err);
 }
 
-static ckpt_status add_partition(struct deepspeed *x, struct ds_flat *s, struct ds_partition p)
+static ckpt_status add_partition(struct deepspeed *ds, struct ds_flat *s, struct ds_partition p)
 {
     p.start = s->total;
-    if (!arena_push(x->f->a, &s->partition, &s->n, &s->cap, &p, sizeof p))
-        return fail_memory(x->err);
+    if (!arena_push(ds->f->a, &s->partition, &s->n, &s->cap, &p, sizeof p))
+        return fail_memory(ds->err);
     return checked_add(s->total, p.n, &s->total)
                ? CKPT_OK
-               : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "partitions of {more} than {=2^64 elements}");
+               : fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "partitions of {more} than {=2^64 elements}");
 }
 
-ckpt_status ds_flat_add(struct deepspeed *x, struct ds_flat *s, const ckpt_file *part, const ckpt_value *v,
+ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *s, const ckpt_file *part, const ckpt_value *v,
                         uint64_t n)
 {
     const ckpt_tensor *t = part ? ds_find_row(part, v) : NULL;
     if (!part)
-        return add_partition(x, s, (struct ds_partition){.n = n});
-    if (t && !t->has_data && (x->f->salvage || x->f->check)) /* its bytes are incomplete */
-        return add_partition(x, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
+        return add_partition(ds, s, (struct ds_partition){.n = n});
+    if (t && !t->has_data && (ds->f->salvage || ds->f->check)) /* its bytes are incomplete */
+        return add_partition(ds, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
     if (!t) {
-        (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} for {=each group of parameters}");
-        fail_where(x->err, "optimizer_state_dict");
-        return fail_name_file(CKPT_EFORMAT, part->path, x->err);
+        (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} for {=each group of parameters}");
+        fail_where(ds->err, "optimizer_state_dict");
+        return fail_name_file(CKPT_EFORMAT, part->path, ds->err);
     }
-    CKPT_TRY(check_flat(x, part, t));
+    CKPT_TRY(check_flat(ds, part, t));
     if (s->dtype && s->dtype != t->dtype) {
-        (void)fail(x->err, CKPT_EFORMAT, t->file_offset, "{%s}; other partitions are {=%s}",
+        (void)fail(ds->err, CKPT_EFORMAT, t->file_offset, "{%s}; other partitions are {=%s}",
                    ckpt_dtype_name((ckpt_dtype)t->dtype), ckpt_dtype_name(s->dtype));
-        fail_where(x->err, "%.*s", STR_ARG(t->name));
-        return fail_name_file(CKPT_EFORMAT, part->path, x->err);
+        fail_where(ds->err, "%.*s", STR_ARG(t->name));
+        return fail_name_file(CKPT_EFORMAT, part->path, ds->err);
     }
     s->dtype = (ckpt_dtype)t->dtype;
-    return add_partition(x, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
+    return add_partition(ds, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
 }
 
 /* ------------------------------------------------------------------------ pieces */
 
 /* add_piece - adds N elements of P, from element FROM on, as a piece at element AT of the tensor. */
-static ckpt_status add_piece(struct deepspeed *x, const struct ds_partition *p, uint64_t from, uint64_t n,
+static ckpt_status add_piece(struct deepspeed *ds, const struct ds_partition *p, uint64_t from, uint64_t n,
                              uint64_t at)
 {
     const ckpt_tensor *t = &p->part->table.rows[p->row].t;
     const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &p->part->table.storages[t->storage];
     uint64_t first, skip;
     if (!s || !s->src) {
-        x->missing_data = true;
+        ds->missing_data = true;
         return CKPT_OK;
     }
     if (!checked_add(t->storage_offset, from, &first) || !dtype_bytes((ckpt_dtype)t->dtype, first, &skip) ||
         !checked_add(s->off, skip, &skip))
-        return fail(x->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
-    x->no_crc |= !s->has_crc;
-    struct piece *piece = arena_append(NULL, &x->piece, &x->npieces, &x->cap_pieces, sizeof *piece);
-    struct ds_range *range = arena_append(NULL, &x->range, &x->nranges, &x->cap_ranges, sizeof *range);
+        return fail(ds->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
+    ds->no_crc |= !s->has_crc;
+    struct piece *piece = arena_append(NULL, &ds->piece, &ds->npieces, &ds->cap_pieces, sizeof *piece);
+    struct ds_range *range = arena_append(NULL, &ds->range, &ds->nranges, &ds->cap_ranges, sizeof *range);
     if (!piece || !range)
-        return fail_memory(x->err);
+        return fail_memory(ds->err);
     *piece = (struct piece){.src = s->src, .at = skip};
     *range = (struct ds_range){at, n};
     return CKPT_OK;
@@ -173,19 +174,20 @@ static const struct ds_partition *find_partition(const struct ds_flat *s, uint64
     return &s->partition[low];
 }
 
-ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t from, uint64_t n, uint64_t at)
+ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *s, uint64_t from, uint64_t n,
+                         uint64_t at)
 {
     if (!range_within(from, n, s->total))
-        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+        return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "needs {=elements %llu to %llu} of its partitions, which have {%llu}",
                     (unsigned long long)from, (unsigned long long)from + n, (unsigned long long)s->total);
     for (const struct ds_partition *p = n ? find_partition(s, from) : NULL; n; p++) {
         uint64_t skip = from - p->start;
         uint64_t here = p->n - skip < n ? p->n - skip : n; /* bounded: FROM is in it, or at its end */
         if (!p->part && here)
-            x->missing_data = true;
+            ds->missing_data = true;
         else if (here)
-            CKPT_TRY(add_piece(x, p, skip, here, at));
+            CKPT_TRY(add_piece(ds, p, skip, here, at));
         from += here; /* bounded: in the stream */
         at += here;
         n -= here;
@@ -195,75 +197,76 @@ ckpt_status ds_add_slice(struct deepspeed *x, const struct ds_flat *s, uint64_t 
 
 /* ----------------------------------------------------------------------- tensors */
 
-static ckpt_status store_tensor(struct deepspeed *x, struct joined_tensor *t)
+static ckpt_status store_tensor(struct deepspeed *ds, struct joined_tensor *t)
 {
     uint64_t all;
     if (!checked_product(t->shape, t->ndim, &all))
-        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shape of {more} than {=2^64 elements}");
-    if (x->missing_data)
-        return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
-                    "a part of it is {in a file} that is missing or {=cannot be read}");
-    for (size_t i = 0; i < x->npieces; i++) { /* now, because realloc no longer moves the array */
-        x->piece[i].offset = &x->range[i].at;
-        x->piece[i].size = &x->range[i].n;
+        return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shape of {more} than {=2^64 elements}");
+    if (ds->missing_data)
+        return fail(ds->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                    "{a partition of it} is in a file that is missing or cannot be read");
+    for (size_t i = 0; i < ds->npieces; i++) { /* now, because realloc no longer moves the array */
+        ds->piece[i].offset = &ds->range[i].at;
+        ds->piece[i].size = &ds->range[i].n;
     }
     struct pieces p = {.shape = &all,
                        .ndim = 1,
                        .width = dtype_info(t->dtype)->block_bytes,
-                       .piece = x->piece,
-                       .n = x->npieces};
-    return sharded_storage_add(x->f, t, &p, !x->no_crc, x->err);
+                       .piece = ds->piece,
+                       .n = ds->npieces};
+    return sharded_storage_add(ds->f, t, &p, !ds->no_crc, ds->err);
 }
 
-ckpt_status ds_end_tensor(struct deepspeed *x, const struct joined_tensor *t, ckpt_value **node)
+ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, ckpt_value **node)
 {
-    struct joined_tensor *to = arena_append(x->f->a, &x->tensor, &x->ntensors, &x->cap_tensors, sizeof *to);
+    struct joined_tensor *to = arena_append(ds->f->a, &ds->tensor, &ds->ntensors, &ds->cap_tensors,
+                                            sizeof *to);
     if (!to)
-        return fail_memory(x->err);
+        return fail_memory(ds->err);
     *to = *t;
     to->storage = CKPT_NO_STORAGE;
-    ckpt_status st = sharded_storage_accept_fault(x->f, t->name, t->dtype, store_tensor(x, to), &to->storage,
-                                                  x->err);
-    x->npieces = x->nranges = 0;
-    x->missing_data = false;
-    x->no_crc = false;
+    ckpt_status st = sharded_storage_accept_fault(ds->f, t->name, t->dtype, store_tensor(ds, to),
+                                                  &to->storage, ds->err);
+    ds->npieces = ds->nranges = 0;
+    ds->missing_data = false;
+    ds->no_crc = false;
     CKPT_TRY(st);
-    *node = to->node = value_new(x->f->a, CKPT_V_TENSOR, x->ntensors - 1);
-    return *node ? CKPT_OK : fail_memory(x->err);
+    *node = to->node = value_new(ds->f->a, CKPT_V_TENSOR, ds->ntensors - 1);
+    return *node ? CKPT_OK : fail_memory(ds->err);
 }
 
-ckpt_status ds_end_parameter(struct deepspeed *x, const struct joined_tensor *t)
+ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *t)
 {
     ckpt_value *node;
-    uint32_t at = (uint32_t)x->ntensors; /* bounded: a table has fewer rows */
+    uint32_t at = (uint32_t)ds->ntensors; /* bounded: a table has fewer rows */
     uint32_t before;
-    CKPT_TRY(ds_end_tensor(x, t, &node));
-    if (!map_put(x->weights, t->name, at, &before))
-        return fail_memory(x->err);
+    CKPT_TRY(ds_end_tensor(ds, t, &node));
+    if (!map_put(ds->weights, t->name, at, &before))
+        return fail_memory(ds->err);
     if (before == MAP_NONE)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a second} parameter of {=that name}");
-    return fail_name_part(CKPT_EFORMAT, t->name, x->err);
+    (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a second} parameter of {=that name}");
+    return fail_name_part(CKPT_EFORMAT, t->name, ds->err);
 }
 
-ckpt_status ds_add_copy(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
+ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                         ckpt_value **node)
 {
     const ckpt_tensor *t = ds_find_row(part, v);
-    bool lost = t && t->has_shape && !t->has_data && (x->f->salvage || x->f->check);
+    bool lost = t && t->has_shape && !t->has_data && (ds->f->salvage || ds->f->check);
     *node = NULL;
     if (!lost && !is_contiguous(part, t))
         return CKPT_OK;
     struct joined_tensor copy = {
         .name = key, .dtype = (ckpt_dtype)t->dtype, .ndim = t->ndim, .shape = t->shape};
     if (t->elements)
-        CKPT_TRY(add_piece(x, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
-    return ds_end_tensor(x, &copy, node); /* add_piece has set missing_data for a lost one */
+        CKPT_TRY(add_piece(ds, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
+    return ds_end_tensor(ds, &copy, node); /* add_piece has set missing_data for a lost one */
 }
 
 /* ------------------------------------------------------------------------ float32 */
 
-ckpt_status ds_add_as_float32(struct deepspeed *x, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
+ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                               ckpt_value **node)
 {
     const ckpt_tensor *t = ds_find_row(part, v);
@@ -275,18 +278,18 @@ ckpt_status ds_add_as_float32(struct deepspeed *x, const ckpt_file *part, const 
         return CKPT_OK;
     struct joined_tensor wide = {.name = key, .dtype = CKPT_DT_F32, .ndim = t->ndim, .shape = t->shape};
     if (!dtype_bytes(CKPT_DT_F32, t->elements, &size))
-        return fail(x->err, CKPT_EFORMAT, t->file_offset, "as float32 it has {more} than {=2^64 bytes}");
+        return fail(ds->err, CKPT_EFORMAT, t->file_offset, "as float32 it has {more} than {=2^64 bytes}");
     if (t->elements)
-        CKPT_TRY(add_piece(x, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
-    if (x->npieces) {
-        struct piece *p = &x->piece[0];
+        CKPT_TRY(add_piece(ds, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
+    if (ds->npieces) {
+        struct piece *p = &ds->piece[0];
         p->src = convert_source_f32(p->src, p->at, (ckpt_dtype)t->dtype, false, size);
         p->at = 0;
         if (!p->src)
-            return fail_memory(x->err);
+            return fail_memory(ds->err);
     }
-    source *made = x->npieces ? x->piece[0].src : NULL;
-    ckpt_status st = ds_end_tensor(x, &wide, node);
+    source *made = ds->npieces ? ds->piece[0].src : NULL;
+    ckpt_status st = ds_end_tensor(ds, &wide, node);
     source_unref(made); /* the storage has a reference */
     return st;
 }

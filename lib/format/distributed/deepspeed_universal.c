@@ -21,32 +21,32 @@
 
 /* A universal checkpoint, while it is read. */
 struct universal {
-    struct deepspeed *x;
-    const value_pair **shape; /* entries of param_shapes */
-    map *shapes;              /* name -> index into shape */
-    size_t nshapes;
+    struct deepspeed *ds;
+    const value_pair **entry; /* of param_shapes: a name and its shape */
+    map *entry_of;            /* name -> index into entry */
+    size_t nentries;
 };
 
-static bool is_name(ckpt_str name) { return name.ptr[0] != '.'; }
+static bool is_not_hidden(ckpt_str name) { return name.ptr[0] != '.'; }
 
-static bool is_file(ckpt_str name) { return str_ends(name, STR_LIT(SUFFIX)); }
+static bool is_state_file(ckpt_str name) { return str_ends(name, STR_LIT(SUFFIX)); }
 
-/* list - lists the names in the folder PATH of the save that MATCH. */
-static ckpt_status list(struct universal *u, ckpt_str path, bool (*match)(ckpt_str), ckpt_str **out,
-                        size_t *n)
+/* list_folder - lists the names in the folder PATH of the save that MATCH. */
+static ckpt_status list_folder(struct universal *u, ckpt_str path, bool (*match)(ckpt_str), ckpt_str **out,
+                               size_t *n)
 {
-    struct deepspeed *x = u->x;
-    char *joined = shards_join_path(str_c(x->f->path), path);
-    ckpt_status st = joined ? folder_list(x->f->a, joined, match, out, n, x->err) : fail_memory(x->err);
+    struct deepspeed *ds = u->ds;
+    char *joined = shards_join_path(str_c(ds->f->path), path);
+    ckpt_status st = joined ? folder_list(ds->f->a, joined, match, out, n, ds->err) : fail_memory(ds->err);
     free(joined);
     return st;
 }
 
-/* join - returns PATH/NAME, or NAME if PATH is empty. */
-static ckpt_str join(struct universal *u, ckpt_str path, ckpt_str name)
+/* join_path - returns PATH/NAME, or NAME if PATH is empty. */
+static ckpt_str join_path(struct universal *u, ckpt_str path, ckpt_str name)
 {
-    return arena_printf(u->x->f->a, "%.*s%s%.*s", (int)path.len, path.ptr, path.len ? "/" : "", (int)name.len,
-                        name.ptr);
+    return arena_printf(u->ds->f->a, "%.*s%s%.*s", (int)path.len, path.ptr, path.len ? "/" : "",
+                        (int)name.len, name.ptr);
 }
 
 /* ------------------------------------------------------------------------- shapes */
@@ -59,9 +59,9 @@ static ckpt_status add_shapes(struct universal *u, const ckpt_value *group)
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &name))
             continue;
-        if (!map_put(u->shapes, name, (uint32_t)u->nshapes, NULL)) /* bounded: a map has fewer */
-            return fail_memory(u->x->err);
-        u->shape[u->nshapes++] = &pairs[i];
+        if (!map_put(u->entry_of, name, (uint32_t)u->nentries, NULL)) /* bounded: a map has fewer */
+            return fail_memory(u->ds->err);
+        u->entry[u->nentries++] = &pairs[i];
     }
     return CKPT_OK;
 }
@@ -74,29 +74,30 @@ static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes)
         (void)value_pairs(value_item(shapes, g), &n);
         count += n; /* bounded: they are in memory */
     }
-    u->shape = arena_array(u->x->f->a, count, sizeof *u->shape);
-    u->shapes = map_new(count);
-    if (!u->shape || !u->shapes)
-        return fail_memory(u->x->err);
+    u->entry = arena_array(u->ds->f->a, count, sizeof *u->entry);
+    u->entry_of = map_new(count);
+    if (!u->entry || !u->entry_of)
+        return fail_memory(u->ds->err);
     for (uint32_t g = 0; g < groups; g++)
         CKPT_TRY(add_shapes(u, value_item(shapes, g)));
     return CKPT_OK;
 }
 
-/* set_shape - gives the last tensor, if it is flat, the shape of the parameter NAME in param_shapes. */
+/* set_shape - sets the shape of the tensor that was added last, if it is flat, to that of the parameter NAME
+ * in param_shapes. */
 static ckpt_status set_shape(struct universal *u, ckpt_str name)
 {
-    struct deepspeed *x = u->x;
-    struct joined_tensor *t = &x->tensor[x->ntensors - 1], like = {.ndim = 0};
-    uint32_t i = map_get(u->shapes, name);
+    struct deepspeed *ds = u->ds;
+    struct joined_tensor *t = &ds->tensor[ds->ntensors - 1], like = {.ndim = 0};
+    uint32_t i = map_get(u->entry_of, name);
     uint64_t elements;
     if (i == MAP_NONE || t->ndim != 1)
         return CKPT_OK;
-    if (!ds_read_shape(x, u->shape[i]->val, &like, &elements) || elements != t->shape[0]) {
-        (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+    if (!ds_read_shape(ds, u->entry[i]->val, &like, &elements) || elements != t->shape[0]) {
+        (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                    "{%llu elements}; param_shapes has {=another number} for it",
                    (unsigned long long)t->shape[0]);
-        return fail_name_part(CKPT_EFORMAT, name, x->err);
+        return fail_name_part(CKPT_EFORMAT, name, ds->err);
     }
     t->ndim = like.ndim;
     t->shape = like.shape;
@@ -107,12 +108,12 @@ static ckpt_status set_shape(struct universal *u, ckpt_str name)
 
 static ckpt_status fail_no_tensor(struct universal *u, const ckpt_file *part)
 {
-    (void)fail(u->x->err, CKPT_EFORMAT, 0, "{no} {=dense tensor} is in the file");
-    fail_file(u->x->err, part->path);
-    return file_report_fault(u->x->f, CKPT_EFORMAT, u->x->err);
+    (void)fail(u->ds->err, CKPT_EFORMAT, 0, "{no} {=dense tensor} is in the file");
+    fail_file(u->ds->err, part->path);
+    return file_report_fault(u->ds->f, CKPT_EFORMAT, u->ds->err);
 }
 
-/* get_param - returns the tensor or number in PART: the entry "param", or the root. */
+/* get_param - returns the tensor or number in the file PART: the value of "param", or the root. */
 static ckpt_value *get_param(const ckpt_file *part)
 {
     ckpt_value *v = ds_get(part->root, "param");
@@ -123,12 +124,12 @@ static ckpt_value *get_param(const ckpt_file *part)
 static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_str name)
 {
     ckpt_value *node;
-    uint32_t at = (uint32_t)u->x->ntensors; /* bounded: a table has fewer rows */
-    CKPT_TRY(ds_add_copy(u->x, part, get_param(part), name, &node));
+    uint32_t at = (uint32_t)u->ds->ntensors; /* bounded: a table has fewer rows */
+    CKPT_TRY(ds_add_copy(u->ds, part, get_param(part), name, &node));
     if (!node)
         return fail_no_tensor(u, part);
-    if (!map_put(u->x->weights, name, at, NULL))
-        return fail_memory(u->x->err);
+    if (!map_put(u->ds->weights, name, at, NULL))
+        return fail_memory(u->ds->err);
     return set_shape(u, name);
 }
 
@@ -136,27 +137,27 @@ static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_s
 static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_str name, ckpt_str key,
                              ckpt_value *state)
 {
-    arena *a = u->x->f->a;
-    ckpt_value *v = get_param(part), *node = NULL, *k = value_str(a, key);
-    ckpt_str full = ds_state_name(u->x, name, key);
-    if (!k || !full.ptr)
-        return fail_memory(u->x->err);
+    arena *a = u->ds->f->a;
+    ckpt_value *v = get_param(part), *node = NULL, *state_key = value_str(a, key);
+    ckpt_str full_name = ds_state_name(u->ds, name, key);
+    if (!state_key || !full_name.ptr)
+        return fail_memory(u->ds->err);
     if (v->type == CKPT_V_INT || v->type == CKPT_V_FLOAT)
         node = v;
     else
-        CKPT_TRY(ds_add_copy(u->x, part, v, full, &node));
+        CKPT_TRY(ds_add_copy(u->ds, part, v, full_name, &node));
     if (!node)
         return fail_no_tensor(u, part);
     if (node != v)
         CKPT_TRY(set_shape(u, name));
-    return value_put(a, state, k, node) ? CKPT_OK : fail_memory(u->x->err);
+    return value_put(a, state, state_key, node) ? CKPT_OK : fail_memory(u->ds->err);
 }
 
 /* is_frozen_or_tied - returns true if NAME is a frozen parameter or tied to a different one. */
 static bool is_frozen_or_tied(const struct universal *u, ckpt_str name)
 {
     ckpt_str kept;
-    const ckpt_value *root = u->x->model->root;
+    const ckpt_value *root = u->ds->model->root;
     const ckpt_value *frozen = ds_get(root, "frozen_param_shapes"), *shared = ds_get(root, "shared_params");
     return ds_get(frozen, name.ptr) || value_text(ds_get(shared, name.ptr), &kept);
 }
@@ -164,34 +165,34 @@ static bool is_frozen_or_tied(const struct universal *u, ckpt_str name)
 /* add_param - reads the folder PATH of the parameter NAME. */
 static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
 {
-    struct deepspeed *x = u->x;
+    struct deepspeed *ds = u->ds;
     ckpt_str *files;
     size_t n;
     ckpt_file *part;
-    ckpt_value *state = value_new(x->f->a, CKPT_V_DICT, 0), *k = value_str(x->f->a, name);
-    CKPT_TRY(state && k ? list(u, path, is_file, &files, &n) : fail_memory(x->err));
+    ckpt_value *state = value_new(ds->f->a, CKPT_V_DICT, 0), *k = value_str(ds->f->a, name);
+    CKPT_TRY(state && k ? list_folder(u, path, is_state_file, &files, &n) : fail_memory(ds->err));
     for (size_t i = 0; i < n; i++) {
-        ckpt_str file = join(u, path, files[i]);
-        ckpt_str key = arena_str(x->f->a, str_of(files[i].ptr, files[i].len - strlen(SUFFIX)));
-        CKPT_TRY(file.ptr && key.ptr ? ds_open_file(x, file, &part) : fail_memory(x->err));
+        ckpt_str file = join_path(u, path, files[i]);
+        ckpt_str key = arena_str(ds->f->a, str_of(files[i].ptr, files[i].len - strlen(SUFFIX)));
+        CKPT_TRY(file.ptr && key.ptr ? ds_open_file(ds, file, &part) : fail_memory(ds->err));
         if (part)
             CKPT_TRY(str_is(key, "fp32") ? add_weight(u, part, name) : add_state(u, part, name, key, state));
     }
     if (!state->u.dict.n)
         return CKPT_OK;
-    return value_put(x->f->a, x->state, k, state) ? CKPT_OK : fail_memory(x->err);
+    return value_put(ds->f->a, ds->state, k, state) ? CKPT_OK : fail_memory(ds->err);
 }
 
 static ckpt_status add_params(struct universal *u)
 {
-    ckpt_str *names, zero = join(u, u->x->save.tag, STR_LIT("zero"));
+    ckpt_str *names, zero = join_path(u, u->ds->save.tag, STR_LIT("zero"));
     size_t n;
-    CKPT_TRY(zero.ptr ? list(u, zero, is_name, &names, &n) : fail_memory(u->x->err));
+    CKPT_TRY(zero.ptr ? list_folder(u, zero, is_not_hidden, &names, &n) : fail_memory(u->ds->err));
     for (size_t i = 0; i < n; i++) {
-        ckpt_str path = join(u, zero, names[i]);
+        ckpt_str path = join_path(u, zero, names[i]);
         if (!path.ptr)
-            return fail_memory(u->x->err);
-        if (!is_file(names[i]) && !is_frozen_or_tied(u, names[i]))
+            return fail_memory(u->ds->err);
+        if (!is_state_file(names[i]) && !is_frozen_or_tied(u, names[i]))
             CKPT_TRY(add_param(u, path, names[i]));
     }
     return CKPT_OK;
@@ -202,11 +203,11 @@ static ckpt_status check_params(struct universal *u)
 {
     char what[300];
     ckpt_str name;
-    for (size_t i = 0; i < u->nshapes; i++) {
-        if (!value_text(u->shape[i]->key, &name) || map_get(u->x->weights, name) != MAP_NONE)
+    for (size_t i = 0; i < u->nentries; i++) {
+        if (!value_text(u->entry[i]->key, &name) || map_get(u->ds->weights, name) != MAP_NONE)
             continue;
         (void)snprintf(what, sizeof what, "zero/%.*s/fp32.pt", STR_ARG(name));
-        CKPT_TRY(ds_fail_missing(u->x, what));
+        CKPT_TRY(ds_fail_missing(u->ds, what));
     }
     return CKPT_OK;
 }
@@ -214,40 +215,40 @@ static ckpt_status check_params(struct universal *u)
 /* add_groups - adds the param_groups of optimizer_state.pt, if that file exists. */
 static ckpt_status add_groups(struct universal *u, const ckpt_value *shapes)
 {
-    struct deepspeed *x = u->x;
+    struct deepspeed *ds = u->ds;
     ckpt_file *part;
-    ckpt_str *names, zero = join(u, x->save.tag, STR_LIT("zero"));
+    ckpt_str *names, zero = join_path(u, ds->save.tag, STR_LIT("zero"));
     size_t n;
-    CKPT_TRY(zero.ptr ? list(u, zero, is_file, &names, &n) : fail_memory(x->err));
+    CKPT_TRY(zero.ptr ? list_folder(u, zero, is_state_file, &names, &n) : fail_memory(ds->err));
     for (size_t i = 0; i < n; i++) {
         if (!str_is(names[i], "optimizer_state.pt"))
             continue;
-        ckpt_str path = join(u, zero, names[i]);
-        CKPT_TRY(path.ptr ? ds_open_file(x, path, &part) : fail_memory(x->err));
-        return part ? ds_add_param_groups(x, shapes, ds_get(part->root, "param_groups")) : CKPT_OK;
+        ckpt_str path = join_path(u, zero, names[i]);
+        CKPT_TRY(path.ptr ? ds_open_file(ds, path, &part) : fail_memory(ds->err));
+        return part ? ds_add_param_groups(ds, shapes, ds_get(part->root, "param_groups")) : CKPT_OK;
     }
     return CKPT_OK;
 }
 
 /* open_model - opens the first model file that can be read. */
-static ckpt_status open_model(struct deepspeed *x)
+static ckpt_status open_model(struct deepspeed *ds)
 {
-    x->stage = 2;
+    ds->stage = 2;
     const struct ds_file *f = NULL;
-    while (!x->model && (f = ds_next_file(&x->save, DS_MODEL, DS_ANY_RANK, f))) {
-        x->stage = f->ranked ? 3 : 2;
-        CKPT_TRY(ds_open_file(x, f->name, &x->model));
+    while (!ds->model && (f = ds_next_file(&ds->save, DS_MODEL, DS_ANY_RANK, f))) {
+        ds->stage = f->ranked ? 3 : 2;
+        CKPT_TRY(ds_open_file(ds, f->name, &ds->model));
     }
-    return x->model ? CKPT_OK
-                    : fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                           "a universal checkpoint without {=*_model_states.pt}: {nothing} has its buffers");
+    return ds->model ? CKPT_OK
+                     : fail(ds->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                            "a universal checkpoint without {=*_model_states.pt}: {nothing} has its buffers");
 }
 
-ckpt_status ds_read_universal(struct deepspeed *x)
+ckpt_status ds_read_universal(struct deepspeed *ds)
 {
-    struct universal u = {.x = x};
-    CKPT_TRY(open_model(x));
-    const ckpt_value *shapes = ds_get(x->model->root, "param_shapes");
+    struct universal u = {.ds = ds};
+    CKPT_TRY(open_model(ds));
+    const ckpt_value *shapes = ds_get(ds->model->root, "param_shapes");
     ckpt_status st = index_shapes(&u, shapes);
     if (st == CKPT_OK)
         st = add_params(&u);
@@ -255,6 +256,6 @@ ckpt_status ds_read_universal(struct deepspeed *x)
         st = check_params(&u);
     if (st == CKPT_OK)
         st = add_groups(&u, shapes);
-    map_free(u.shapes);
-    return st == CKPT_OK && x->stage == 3 ? ds_read_frozen(x) : st;
+    map_free(u.entry_of);
+    return st == CKPT_OK && ds->stage == 3 ? ds_read_frozen(ds) : st;
 }

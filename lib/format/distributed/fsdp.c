@@ -20,8 +20,8 @@ struct fsdp {
     ckpt_file *first; /* of rank 0 */
 };
 
-/* get_stem - returns NAME without its rank and suffix, "model" for "model0.pt". Empty: NAME has no rank, or
- * is not the name of a model. */
+/* get_stem - returns NAME without its rank and suffix, "model" for "model0.pt"; of a name that is a number,
+ * the first digit. Empty: NAME has no rank, or is not the name of a model. */
 static ckpt_str get_stem(ckpt_str name)
 {
     static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt"};
@@ -156,7 +156,7 @@ static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
         CKPT_TRY(part_file_read_pickle(x->f, list[0].ptr, list[i], &part, x->err));
         if (!part)
             continue;
-        if (!x->first && n > 1 && !has_sharded(part)) {
+        if (!x->first && n > 1 && !has_sharded(part)) { /* each file is a checkpoint of its own */
             struct folder d;
             ckpt_str *names;
             size_t all;

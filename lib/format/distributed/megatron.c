@@ -34,6 +34,7 @@
 #define TRACKER   "latest_checkpointed_iteration.txt"
 #define METADATA  ".metadata" /* of a Distributed Checkpoint */
 #define MAX_RANKS 100000u
+#define MAX_TEXT  250u /* bytes of the error that lists tensors without a rule */
 
 /* The folder of one rank. */
 struct megatron_rank {
@@ -56,8 +57,9 @@ struct megatron {
     struct megatron_rules rules;
     struct megatron_rank *rank; /* by stage, then by tensor-parallel rank */
     size_t nranks;
-    uint64_t tensor_ranks, stages,
-        chunks;             /* how many: tensor-parallel ranks, pipeline stages, model chunks of a stage */
+    uint64_t tensor_ranks;  /* how many tensor-parallel ranks */
+    uint64_t stages;        /* how many pipeline stages */
+    uint64_t chunks;        /* how many chunks of the model each stage has */
     const ckpt_value *args; /* state of the Namespace `args` of the first rank, or NULL */
     double version;         /* checkpoint_version */
     map *stacks;            /* prefix -> index into stack */
@@ -102,7 +104,7 @@ static bool probe(const struct probe *p)
            (probe_has(p, METADATA) && probe_has(p, "metadata.json"));
 }
 
-static bool is_tracked(ckpt_str word)
+static bool is_tracker_content(ckpt_str word)
 {
     uint64_t number;
     return str_is(word, "release") || str_uint(word, &number);
@@ -113,7 +115,7 @@ static ckpt_status enter_iteration(struct megatron *m)
 {
     uint64_t number;
     ckpt_str name;
-    const struct tracker_file tracker = {TRACKER, "number or \"release\"", is_tracked, is_iteration};
+    const struct tracker_file tracker = {TRACKER, "number or \"release\"", is_tracker_content, is_iteration};
     if (!probe_has(m->f->probe, TRACKER))
         return CKPT_OK;
     CKPT_TRY(tracker_file_read(m->f, &tracker, &name, m->err));
@@ -166,7 +168,7 @@ static bool parse_chunk(const ckpt_path_elem *path, uint32_t n, uint64_t *chunk)
     *chunk = 0;
     if (n < 2 || path[0].is_int || !str_starts(path[0].str, STR_LIT("model")))
         return false;
-    ckpt_str digits = str_skip(path[0].str, 5); /* bounded: it begins so */
+    ckpt_str digits = str_skip(path[0].str, strlen("model")); /* bounded: it begins so */
     return !digits.len || (str_uint(digits, chunk) && *chunk < MAX_RANKS);
 }
 
@@ -175,7 +177,7 @@ static bool find_layer(ckpt_str name, size_t *from, size_t *to)
 {
     size_t at = 0;
     while ((at = str_find(name, STR_LIT("layers."), at)) != SIZE_MAX) {
-        *from = *to = at + 7; /* bounded: it was found there */
+        *from = *to = at + strlen("layers."); /* bounded: it was found there */
         while (*to < name.len && name.ptr[*to] >= '0' && name.ptr[*to] <= '9')
             ++*to;
         if ((at == 0 || name.ptr[at - 1] == '.') && *to > *from && *to < name.len && name.ptr[*to] == '.')
@@ -278,17 +280,17 @@ static ckpt_status count_gated(struct megatron *m, const ckpt_file *part, const 
     ckpt_str name = name_next_layer(m->f->a, t->name);
     uint32_t row = name.len ? file_find((ckpt_file *)(uintptr_t)part, name) : CKPT_NO_TENSOR;
     const ckpt_tensor *next = row == CKPT_NO_TENSOR ? NULL : &part->table.rows[row].t;
-    uint64_t takes = next && next->ndim == 2 ? next->shape[1] : 0;
-    if (takes && t->ndim && t->shape[0] == takes)
+    uint64_t columns = next && next->ndim == 2 ? next->shape[1] : 0;
+    if (columns && t->ndim && t->shape[0] == columns)
         *parts = 1;
-    else if (takes && t->ndim && t->shape[0] / 2 == takes && t->shape[0] % 2 == 0)
+    else if (columns && t->ndim && t->shape[0] / 2 == columns && t->shape[0] % 2 == 0)
         *parts = 2;
     else
         return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
                     "it is not clear whether it is gated: it has {%" PRIu64
                     " rows}, and the next layer takes "
                     "{=%" PRIu64 "}",
-                    t->ndim ? t->shape[0] : 0, takes);
+                    t->ndim ? t->shape[0] : 0, columns);
     return CKPT_OK;
 }
 
@@ -299,11 +301,11 @@ static ckpt_status list_unmatched(struct megatron *m, ckpt_str name, const ckpt_
     size_t n = 0;
     for (uint32_t k = 0; k < t->ndim && n + 24 < sizeof shape; k++) /* bounded: a number has 22 */
         n += (size_t)snprintf(shape + n, sizeof shape - n, k ? ", %" PRIu64 : "%" PRIu64, t->shape[k]);
-    if (m->nunmatched++ && m->unmatched.len + name.len + n > 250) /* bounded: both are in memory */
+    if (m->nunmatched++ && m->unmatched.len + name.len + n > MAX_TEXT) /* bounded: both are in memory */
         return CKPT_OK;
     m->nlisted++;
     m->unmatched = arena_printf(m->f->a, "%.*s%s%.*s [%s]", (int)m->unmatched.len, m->unmatched.ptr,
-                                m->unmatched.len ? ", " : "", STR_ARG(name), shape); /* bounded: by 250 */
+                                m->unmatched.len ? ", " : "", STR_ARG(name), shape); /* bounded: MAX_TEXT */
     return m->unmatched.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
@@ -315,7 +317,7 @@ static ckpt_status fail_unmatched(struct megatron *m)
                "{%" PRIu64 " tensor%s} without {=a rule} for how %" PRIu64 " ranks divide %s: %.*s%s",
                m->nunmatched, m->nunmatched == 1 ? "" : "s", m->tensor_ranks,
                m->nunmatched == 1 ? "it" : "them", (int)m->unmatched.len, m->unmatched.ptr,
-               m->nunmatched > m->nlisted ? ", …" : ""); /* bounded: by 250 */
+               m->nunmatched > m->nlisted ? ", …" : ""); /* bounded: MAX_TEXT */
     fail_hint(m->err, "--parallel FILE.json with {\"GLOB\": 0} for what is cut along dimension 0, null for "
                       "copies; `ckpt ls` of a rank's file lists its parts");
     return CKPT_EUNSUPPORTED;
@@ -344,8 +346,8 @@ static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt
     if (out->dim < t->ndim && t->shape[out->dim] % out->parts == 0)
         return CKPT_OK;
     return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
-                "{a tensor of %u dimensions} does not fit its rule: {=dimension %u in %u part%s}", t->ndim,
-                out->dim, out->parts, out->parts == 1 ? "" : "s");
+                "{a tensor of %u dimension%s} does not fit its rule: {=dimension %u in %u part%s}", t->ndim,
+                t->ndim == 1 ? "" : "s", out->dim, out->parts, out->parts == 1 ? "" : "s");
 }
 
 /* add_shards - adds row ROW of RANK, which has D->parts shards of the tensor NAME. */
@@ -545,16 +547,16 @@ static uint64_t count_embedding_rows(const struct megatron_rank *rank)
  * in `args`. */
 static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_rank *first)
 {
-    uint64_t all, rows = count_embedding_rows(first), asked = m->tensor_ranks;
-    bool has_asked = find_arg(m, "tensor_model_parallel_size", &asked);
+    uint64_t all, rows = count_embedding_rows(first), in_args = m->tensor_ranks;
+    bool has_arg = find_arg(m, "tensor_model_parallel_size", &in_args);
     bool by_rows = rows && find_arg(m, "padded_vocab_size", &all);
     if (by_rows ? rows * m->tensor_ranks == all
-                : asked == m->tensor_ranks) { /* a product that wraps differs */
-        if (has_asked && asked != m->tensor_ranks)
+                : in_args == m->tensor_ranks) { /* a product that wraps differs */
+        if (has_arg && in_args != m->tensor_ranks)
             file_notice(m->f,
                         "args has tensor_model_parallel_size %" PRIu64 ", which is left from before a "
                         "conversion: %" PRIu64 " ha%s the whole vocabulary",
-                        asked, m->tensor_ranks, m->tensor_ranks == 1 ? "s" : "ve");
+                        in_args, m->tensor_ranks, m->tensor_ranks == 1 ? "s" : "ve");
         return CKPT_OK;
     }
     if (by_rows)
@@ -565,9 +567,9 @@ static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_
             m->tensor_ranks, m->tensor_ranks == 1 ? "" : "s", m->tensor_ranks == 1 ? "s" : "ve", rows, all);
     else
         (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                   "folders of {%" PRIu64 " tensor-parallel ranks}, of {=%" PRIu64 "} that args has",
-                   m->tensor_ranks, asked);
-    m->tensor_ranks = asked > m->tensor_ranks && asked < MAX_RANKS ? asked : m->tensor_ranks;
+                   "folders of {%" PRIu64 " tensor-parallel rank%s}, of {=%" PRIu64 "} that args has",
+                   m->tensor_ranks, m->tensor_ranks == 1 ? "" : "s", in_args);
+    m->tensor_ranks = in_args > m->tensor_ranks && in_args < MAX_RANKS ? in_args : m->tensor_ranks;
     return accept_missing(m);
 }
 
@@ -590,8 +592,8 @@ static ckpt_status check_layers(struct megatron *m)
     return CKPT_OK;
 }
 
-/* find_ranks - allocates m->rank for the N folders in LIST and counts ranks and stages by their names. */
-static ckpt_status find_ranks(struct megatron *m, const ckpt_str *list, size_t n)
+/* count_ranks - allocates m->rank for the N folders in LIST and counts ranks and stages by their names. */
+static ckpt_status count_ranks(struct megatron *m, const ckpt_str *list, size_t n)
 {
     m->rank = arena_array(m->f->a, n, sizeof *m->rank);
     if (!m->rank)
@@ -654,12 +656,11 @@ static ckpt_status check_experts(const struct megatron *m)
     if (!find_arg(m, "expert_tensor_parallel_size", &experts) ||
         !find_arg(m, "tensor_model_parallel_size", &tensor) || experts == tensor)
         return CKPT_OK;
-    (void)fail(
+    return fail(
         m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
         "args has {expert_tensor_parallel_size %" PRIu64 "} and {=tensor_model_parallel_size %" PRIu64
         "}: experts are cut over a different number of ranks than other layers, which no rule describes",
         experts, tensor);
-    return CKPT_EUNSUPPORTED;
 }
 
 /* add_all - adds the tensors and values of all ranks, in the order of the layers. */
@@ -692,8 +693,8 @@ static ckpt_status read_ranks(struct megatron *m)
     if (!n)
         return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                     "{no} folder {=mp_rank_00} of a rank\n"
-                    "the save did not finish, or was not copied whole");
-    CKPT_TRY(find_ranks(m, list, n));
+                    "the save did not finish, or was not copied completely");
+    CKPT_TRY(count_ranks(m, list, n));
     CKPT_TRY(open_ranks(m, list, n));
     read_arguments(m, m->rank[0].part);
     CKPT_TRY(check_grid(m));

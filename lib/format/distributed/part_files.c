@@ -41,12 +41,12 @@ bool path_leaves_folder(ckpt_str name)
 
 bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number)
 {
-    ckpt_str digits = str_skip(*name, strlen(text)), rest = digits;
-    while (rest.len && rest.ptr[0] >= '0' && rest.ptr[0] <= '9')
-        rest = str_skip(rest, 1);
-    digits.len -= rest.len; /* bounded: its end */
+    ckpt_str digits = str_skip(*name, strlen(text)), after = digits;
+    while (after.len && after.ptr[0] >= '0' && after.ptr[0] <= '9')
+        after = str_skip(after, 1);
+    digits.len -= after.len; /* bounded: AFTER is its end */
     bool found = str_starts(*name, str_c(text)) && str_uint(digits, number);
-    *name = found ? rest : *name;
+    *name = found ? after : *name;
     return found;
 }
 
@@ -64,31 +64,32 @@ static bool is_in_same_folder(const char *a, const char *b)
     return x && y && x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
 }
 
-/* is_inside_or_trusted - returns true if PATH, after links are followed, is below the folder IN or in the
- * same folder as TRUSTED. */
-static bool is_inside_or_trusted(const char *in, const char *trusted, const char *path)
+/* is_inside_or_trusted - returns true if PATH, after links are followed, is below FOLDER or in the same
+ * folder as its file TRUSTED. */
+static bool is_inside_or_trusted(const char *folder, const char *trusted, const char *path)
 {
-    char *folder = realpath(in, NULL), *real = realpath(path, NULL);
-    char *other = trusted ? shards_join_path(str_c(in), str_c(trusted)) : NULL;
-    char *real_other = other ? realpath(other, NULL) : NULL;
-    bool inside = folder && real &&
-                  (is_below(real, folder) || (real_other && is_in_same_folder(real, real_other)));
-    free(folder);
+    char *real_folder = realpath(folder, NULL), *real = realpath(path, NULL);
+    char *trusted_path = trusted ? shards_join_path(str_c(folder), str_c(trusted)) : NULL;
+    char *real_trusted = trusted_path ? realpath(trusted_path, NULL) : NULL;
+    bool inside = real_folder && real &&
+                  (is_below(real, real_folder) || (real_trusted && is_in_same_folder(real, real_trusted)));
+    free(real_folder);
     free(real);
-    free(other);
-    free(real_other);
+    free(trusted_path);
+    free(real_trusted);
     return inside;
 }
 
-ckpt_status part_file_path(const char *in, const char *trusted, ckpt_str name, char **path, ckpt_error *err)
+ckpt_status part_file_path(const char *folder, const char *trusted, ckpt_str name, char **path,
+                           ckpt_error *err)
 {
     *path = NULL;
     if (path_leaves_folder(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "names {a file outside of} {=the folder}: \"%.*s\"",
                     STR_ARG(name));
-    if (!(*path = shards_join_path(str_c(in), name)))
+    if (!(*path = shards_join_path(str_c(folder), name)))
         return fail_memory(err);
-    if (access(*path, F_OK) != 0 || is_inside_or_trusted(in, trusted, *path))
+    if (access(*path, F_OK) != 0 || is_inside_or_trusted(folder, trusted, *path))
         return CKPT_OK;
     (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                "a link to {a file outside of} {=the folder}\n"
@@ -96,10 +97,10 @@ ckpt_status part_file_path(const char *in, const char *trusted, ckpt_str name, c
     return fail_name_file(CKPT_EFORMAT, *path, err);
 }
 
-ckpt_status part_file_open(const char *in, const char *trusted, ckpt_str name, source **out, char **path,
+ckpt_status part_file_open(const char *folder, const char *trusted, ckpt_str name, source **out, char **path,
                            ckpt_error *err)
 {
-    CKPT_TRY(part_file_path(in, trusted, name, path, err));
+    CKPT_TRY(part_file_path(folder, trusted, name, path, err));
     ckpt_status st = shards_check_regular(*path, err);
     return fail_name_file(st == CKPT_OK ? source_file_open(*path, out, err) : st, *path, err);
 }
@@ -169,10 +170,10 @@ ckpt_status tracker_file_enter(ckpt_file *f, const struct tracker_file *tracker,
 
 void part_file_set_step(ckpt_file *f, const char *prefix)
 {
-    for (ckpt_str rest = str_c(f->folder); rest.len;) {
-        size_t n = str_find(rest, STR_LIT("/"), 0);
-        ckpt_str name = str_of(rest.ptr, n < rest.len ? n : rest.len);
-        rest = str_skip(rest, name.len + 1); /* bounded: in the path */
+    for (ckpt_str left = str_c(f->folder); left.len;) {
+        size_t n = str_find(left, STR_LIT("/"), 0);
+        ckpt_str name = str_of(left.ptr, n < left.len ? n : left.len);
+        left = str_skip(left, name.len + 1); /* bounded: in the path */
         if (str_starts(name, str_c(prefix)) && str_uint(str_skip(name, strlen(prefix)), &f->ranks.step))
             f->ranks.has_step = true;
     }
@@ -308,7 +309,7 @@ ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, str
 {
     ckpt_file *f = *(ckpt_file **)user;
     size_t slash = str_find(pid->key, STR_LIT("/"), 0);
-    uint64_t i;
+    uint64_t i; /* index of the part */
     uint32_t at = CKPT_NO_STORAGE;
     if (slash == SIZE_MAX || !str_uint(str_of(pid->key.ptr, slash), &i) || i >= f->nparts)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "storage {%.*s} is not in {=one of the files}",

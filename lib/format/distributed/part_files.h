@@ -15,15 +15,15 @@ bool path_leaves_folder(ckpt_str name);
 /* part_name_skip - removes TEXT and the decimal number after it from the start of *NAME, such as "mp_rank_"
  * and 3 from "mp_rank_03_001", and sets *NUMBER. False: *NAME does not begin so, and is unchanged. */
 bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number);
-/* part_file_path - sets *PATH, which the caller frees, to the path of NAME in the folder IN; the file need
- * not exist. Refuses a NAME that leaves the folder. Refuses a symbolic link that leaves it, unless it leads
- * to the same folder as the link TRUSTED. TRUSTED is the name of a file in IN that is read anyway, or NULL.
- * It is for caches such as that of the Hugging Face Hub, where IN has links alone and one other folder all
- * files. */
-ckpt_status part_file_path(const char *in, const char *trusted, ckpt_str name, char **path, ckpt_error *err);
+/* part_file_path - sets *PATH, which the caller frees, to the path of NAME in FOLDER; the file need not
+ * exist. Refuses a NAME that leaves the folder. Refuses a symbolic link that leaves it, unless it leads to
+ * the same folder as the link TRUSTED, the name of a file in FOLDER that is read anyway, or NULL: in caches
+ * such as that of the Hugging Face Hub, FOLDER has links alone, and one other folder has all files. */
+ckpt_status part_file_path(const char *folder, const char *trusted, ckpt_str name, char **path,
+                           ckpt_error *err);
 /* part_file_open - finds the path of NAME as part_file_path does, and opens the file as *OUT. The caller
  * frees *PATH even on failure. */
-ckpt_status part_file_open(const char *in, const char *trusted, ckpt_str name, source **out, char **path,
+ckpt_status part_file_open(const char *folder, const char *trusted, ckpt_str name, source **out, char **path,
                            ckpt_error *err);
 
 /* A small text file that names the last save: DeepSpeed's `latest`, Megatron's

@@ -46,7 +46,7 @@ struct zero_param {
 
 /* The files of one model-parallel rank, while they are read. */
 struct zero {
-    struct deepspeed *x;
+    struct deepspeed *ds;
     uint64_t mp; /* the rank */
     struct zero_rank *rank;
     size_t nranks;
@@ -66,9 +66,9 @@ struct zero {
 
 static ckpt_status fail_partitions(struct zero *z, const ckpt_file *part, const char *keys)
 {
-    ckpt_status st = fail(z->x->err, CKPT_EFORMAT, 0, "{no} {=%s} of partitions", keys);
-    fail_where(z->x->err, "optimizer_state_dict");
-    return fail_name_file(st, part->path, z->x->err);
+    ckpt_status st = fail(z->ds->err, CKPT_EFORMAT, 0, "{no} {=%s} of partitions", keys);
+    fail_where(z->ds->err, "optimizer_state_dict");
+    return fail_name_file(st, part->path, z->ds->err);
 }
 
 /* count_ranks - returns the greatest partition_count in STATE, the state of an optimizer file, or 0. */
@@ -91,7 +91,7 @@ static size_t count_files(const struct zero *z, enum ds_kind kind, uint64_t *end
 {
     size_t n = 0;
     *end = 0;
-    for (const struct ds_file *f = NULL; (f = ds_next_file(&z->x->save, kind, z->mp, f));) {
+    for (const struct ds_file *f = NULL; (f = ds_next_file(&z->ds->save, kind, z->mp, f));) {
         n++;
         *end = f->dp >= *end && f->dp < UINT64_MAX ? f->dp + 1 : *end; /* bounded: just compared */
     }
@@ -100,43 +100,46 @@ static size_t count_files(const struct zero *z, enum ds_kind kind, uint64_t *end
 
 static ckpt_status fail_count(struct zero *z, uint64_t found, uint64_t want, const char *kind)
 {
-    (void)fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-               "partitions of {=%" PRIu64 " ranks}, and %s of {%" PRIu64 "}", want, kind, found);
-    fail_hint(z->x->err, found > want ? "an earlier save by more ranks left some: move those away"
-                                      : "put the files of all ranks into the folder; `ckpt salvage` writes "
-                                        "what the others hold");
-    fail_file(z->x->err, z->x->f->path);
-    return file_report_fault(z->x->f, CKPT_EFORMAT, z->x->err);
+    (void)fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+               "partitions of {=%" PRIu64 " rank%s}, and %s of {%" PRIu64 "}", want, want == 1 ? "" : "s",
+               kind, found);
+    fail_hint(z->ds->err, found > want ? "an earlier save by more ranks left some: move those away"
+                                       : "put the files of all ranks into the folder; `ckpt salvage` writes "
+                                         "what the others hold");
+    fail_file(z->ds->err, z->ds->f->path);
+    return file_report_fault(z->ds->f, CKPT_EFORMAT, z->ds->err);
 }
 
 /* open_kind - opens the files of KIND as the model or optim of each z->rank. */
 static ckpt_status open_kind(struct zero *z, enum ds_kind kind)
 {
-    struct deepspeed *x = z->x;
-    for (const struct ds_file *f = NULL; (f = ds_next_file(&x->save, kind, z->mp, f));) {
+    struct deepspeed *ds = z->ds;
+    for (const struct ds_file *f = NULL; (f = ds_next_file(&ds->save, kind, z->mp, f));) {
         if (f->dp >= z->nranks)
             continue;
         struct zero_rank *r = &z->rank[f->dp];
         ckpt_file **to = kind == DS_MODEL ? &r->model : &r->optim;
         *(kind == DS_MODEL ? &r->has_model : &r->has_optim) = true;
         if (!*to) /* else read_first opened it */
-            CKPT_TRY(ds_open_file(x, f->name, to));
+            CKPT_TRY(ds_open_file(ds, f->name, to));
     }
     return CKPT_OK;
 }
 
-/* find_state - sets r->state. If it has no partitions, fails or, in `verify`, closes the optimizer file. */
+/* find_state - sets r->state. If it has no partitions, fails or, in `verify`, treats the optimizer file as
+ * missing. */
 static ckpt_status find_state(struct zero *z, struct zero_rank *r)
 {
     r->state = ds_get(r->optim->root, "optimizer_state_dict");
     if (r->state && ds_get(r->state, z->flat_key))
         return CKPT_OK;
-    CKPT_TRY(file_report_fault(z->x->f, fail_partitions(z, r->optim, z->flat_key), z->x->err));
+    CKPT_TRY(file_report_fault(z->ds->f, fail_partitions(z, r->optim, z->flat_key), z->ds->err));
     r->optim = NULL;
     return CKPT_OK;
 }
 
-/* check_ranks - checks that both files of each rank exist. */
+/* check_ranks - checks that both files of each rank exist, and sets the state of each, and
+ * z->first_present. */
 static ckpt_status check_ranks(struct zero *z)
 {
     char what[96];
@@ -144,62 +147,63 @@ static ckpt_status check_ranks(struct zero *z)
         struct zero_rank *r = &z->rank[i];
         if (r->optim)
             CKPT_TRY(find_state(z, r));
-        bool model = r->has_model || (i > 0 && z->x->stage < 3);
-        if (r->has_optim && model)
+        bool has_model = r->has_model ||
+                         (i > 0 && z->ds->stage < 3); /* before ZeRO 3, rank 0 has the only one */
+        if (r->has_optim && has_model)
             continue;
         (void)snprintf(what, sizeof what, "the %s file of rank %zu of %zu",
                        r->has_optim ? "model" : "optimizer", i, z->nranks);
-        CKPT_TRY(ds_fail_missing(z->x, what));
+        CKPT_TRY(ds_fail_missing(z->ds, what));
     }
     z->first_present = 0;
     while (z->first_present < z->nranks && !z->rank[z->first_present].optim)
         z->first_present++;
     return z->first_present < z->nranks
                ? CKPT_OK
-               : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
+               : fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
 }
 
 /* read_first - sets the ZeRO stage and the number of ranks from the first optimizer file that can be read. */
 static ckpt_status read_first(struct zero *z)
 {
-    struct deepspeed *x = z->x;
+    struct deepspeed *ds = z->ds;
     ckpt_file *part = NULL;
     uint64_t dp = 0;
-    for (const struct ds_file *f = NULL; !part && (f = ds_next_file(&x->save, DS_OPTIM, z->mp, f));) {
-        CKPT_TRY(ds_open_file(x, f->name, &part));
+    for (const struct ds_file *f = NULL; !part && (f = ds_next_file(&ds->save, DS_OPTIM, z->mp, f));) {
+        CKPT_TRY(ds_open_file(ds, f->name, &part));
         dp = f->dp;
     }
     if (!part)
-        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
+        return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
     const ckpt_value *state = ds_get(part->root, "optimizer_state_dict");
     const ckpt_value *named = ds_get(state, "zero_stage");
-    if (!value_integer(named && named->type == CKPT_V_CALL ? value_arg(named, 0) : named, &x->stored_stage))
-        x->stored_stage = 0;
-    x->stage = ds_get(state, "fp32_flat_groups") ? 3 : 2;
-    z->flat_key = x->stage == 3 ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
+    if (!value_integer(named && named->type == CKPT_V_CALL ? value_arg(named, 0) : named, &ds->stored_stage))
+        ds->stored_stage = 0;
+    ds->stage = ds_get(state, "fp32_flat_groups") ? 3 : 2;
+    z->flat_key = ds->stage == 3 ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
     if (!ds_get(state, z->flat_key))
         return fail_partitions(z, part, "fp32_flat_groups or single_partition_of_fp32_groups");
     if (ds_get(state, "ds_zero_partition_groups")) {
-        (void)fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+        (void)fail(ds->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                    "partitions {by experts} cannot be put together\n"
                    "make a universal checkpoint of it: python -m deepspeed.checkpoint.ds_to_universal");
-        return fail_name_file(CKPT_EUNSUPPORTED, part->path, x->err);
+        return fail_name_file(CKPT_EUNSUPPORTED, part->path, ds->err);
     }
     uint64_t end, files = count_files(z, DS_OPTIM, &end), n = count_ranks(state);
     if (n > MAX_RANKS || end > MAX_RANKS)
         return fail_count(z, files, n, "files");
     z->nranks = (size_t)(n ? n : end);
-    z->rank = arena_array(x->f->a, z->nranks, sizeof *z->rank);
+    z->rank = arena_array(ds->f->a, z->nranks, sizeof *z->rank);
     if (z->rank && dp < z->nranks)
         z->rank[dp].optim = part;
-    return z->rank ? CKPT_OK : fail_memory(x->err);
+    return z->rank ? CKPT_OK : fail_memory(ds->err);
 }
 
 static ckpt_status open_ranks(struct zero *z)
 {
     uint64_t end, files;
     CKPT_TRY(read_first(z));
-    if (!z->rank) /* reported */
+    if (!z->rank) /* fail_count reported it to `verify` */
         return CKPT_EFORMAT;
     CKPT_TRY(open_kind(z, DS_OPTIM));
     files = count_files(z, DS_OPTIM, &end);
@@ -207,7 +211,7 @@ static ckpt_status open_ranks(struct zero *z)
         CKPT_TRY(fail_count(z, files > end ? files : end, z->nranks, "optimizer files"));
     CKPT_TRY(open_kind(z, DS_MODEL));
     CKPT_TRY(check_ranks(z));
-    z->x->ranks = z->nranks > z->x->ranks ? z->nranks : z->x->ranks;
+    z->ds->ranks = z->nranks > z->ds->ranks ? z->nranks : z->ds->ranks;
     return CKPT_OK;
 }
 
@@ -216,13 +220,13 @@ static ckpt_status open_ranks(struct zero *z)
 static ckpt_status add_param(struct zero *z, const value_pair *pair)
 {
     struct zero_param *p = &z->param[z->nparams];
-    struct deepspeed *x = z->x;
-    if (!value_text(pair->key, &p->t.name) || !ds_read_shape(x, pair->val, &p->t, &p->n))
-        return fail(x->err, CKPT_EFORMAT, pair->val->offset, "param_shapes has {no} {=name with a shape}");
-    p->tied = x->stages > 1 && map_get(x->weights, p->t.name) != MAP_NONE;
-    p->state = value_new(x->f->a, CKPT_V_DICT, 0);
+    struct deepspeed *ds = z->ds;
+    if (!value_text(pair->key, &p->t.name) || !ds_read_shape(ds, pair->val, &p->t, &p->n))
+        return fail(ds->err, CKPT_EFORMAT, pair->val->offset, "param_shapes has {no} {=name with a shape}");
+    p->tied = ds->stages > 1 && map_get(ds->weights, p->t.name) != MAP_NONE;
+    p->state = value_new(ds->f->a, CKPT_V_DICT, 0);
     z->nparams++;
-    return p->state ? CKPT_OK : fail_memory(x->err);
+    return p->state ? CKPT_OK : fail_memory(ds->err);
 }
 
 /* get_shape_pairs - returns the *N names and shapes of group G. A mapping in place of a list is group 0. */
@@ -245,9 +249,9 @@ static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
         count += n; /* bounded: they are in memory */
     }
     z->nparams = 0;
-    z->param = arena_array(z->x->f->a, count, sizeof *z->param);
+    z->param = arena_array(z->ds->f->a, count, sizeof *z->param);
     if (!z->param)
-        return fail_memory(z->x->err);
+        return fail_memory(z->ds->err);
     for (uint32_t g = from; g < end; g++) {
         const value_pair *pairs = get_shape_pairs(z, g, &n);
         for (uint32_t i = 0; i < n; i++)
@@ -269,8 +273,8 @@ static ckpt_status set_offsets(struct zero *z, uint64_t *end)
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *p = &z->param[i];
         p->offset = *end;
-        if (!checked_add(*end, z->x->stage == 3 ? count_share(z, p->n) : p->n, end))
-            return fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+        if (!checked_add(*end, z->ds->stage == 3 ? count_share(z, p->n) : p->n, end))
+            return fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "parameters of {more} than {=2^64 elements}");
     }
     return CKPT_OK;
@@ -278,10 +282,10 @@ static ckpt_status set_offsets(struct zero *z, uint64_t *end)
 
 /* ------------------------------------------------------------------ flat tensors */
 
-/* get_base - returns the state of the optimizer that DeepSpeed wraps, as rank R has saved it. */
-static const ckpt_value *get_base(const struct zero *z, const struct zero_rank *r)
+/* get_base_state - returns the state of the optimizer that DeepSpeed wraps, as rank R has saved it. */
+static const ckpt_value *get_base_state(const struct zero *z, const struct zero_rank *r)
 {
-    return ds_get(r->state, z->x->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    return ds_get(r->state, z->ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
 }
 
 /* get_partition - returns the partition that rank R has of group G: of its state KEY or, if KEY is NULL, of
@@ -291,7 +295,7 @@ static const ckpt_value *get_partition(const struct zero *z, const struct zero_r
 {
     if (!key)
         return ds_get_numbered(ds_get(r->state, z->flat_key), g);
-    const ckpt_value *base = get_base(z, r);
+    const ckpt_value *base = get_base_state(z, r);
     return ds_get(ds_get_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), g), key);
 }
 
@@ -303,35 +307,30 @@ static uint64_t guess_length(const struct zero *z, uint32_t g, const char *key)
     for (size_t i = 0; i < z->nranks; i++) {
         const struct zero_rank *r = &z->rank[i];
         const ckpt_tensor *t = r->optim ? ds_find_row(r->optim, get_partition(z, r, g, key)) : NULL;
-        if (t && (i + 1 < z->nranks || z->x->stage == 3))
+        if (t && (i + 1 < z->nranks || z->ds->stage == 3))
             return t->elements;
     }
     return (uint64_t)1 << 40;
-}
-
-/* add_flat - appends the partition of RANK to its flat tensor. */
-static ckpt_status add_flat(struct zero *z, size_t rank, uint32_t g, const char *key)
-{
-    const struct zero_rank *r = &z->rank[rank];
-    struct ds_flat *s = &z->flat[z->nflats > 1 ? rank : 0];
-    uint64_t n = r->optim ? 0 : guess_length(z, g, key);
-    return ds_flat_add(z->x, s, r->optim, r->optim ? get_partition(z, r, g, key) : NULL, n);
 }
 
 /* fill_flats - sets z->flat to the state KEY of N groups from FROM on, or to their parameters if KEY is
  * NULL. */
 static ckpt_status fill_flats(struct zero *z, uint32_t from, uint32_t n, const char *key)
 {
-    z->nflats = z->x->stage == 3 ? z->nranks : 1;
-    z->flat = arena_array(z->x->f->a, z->nflats, sizeof *z->flat);
+    z->nflats = z->ds->stage == 3 ? z->nranks : 1;
+    z->flat = arena_array(z->ds->f->a, z->nflats, sizeof *z->flat);
     if (!z->flat)
-        return fail_memory(z->x->err);
+        return fail_memory(z->ds->err);
     for (uint32_t g = from; g < from + n; g++) /* bounded: by the groups */
-        for (size_t i = 0; i < z->nranks; i++)
-            CKPT_TRY(add_flat(z, i, g, key));
+        for (size_t i = 0; i < z->nranks; i++) {
+            const struct zero_rank *r = &z->rank[i];
+            CKPT_TRY(ds_flat_add(z->ds, &z->flat[z->nflats > 1 ? i : 0], r->optim,
+                                 r->optim ? get_partition(z, r, g, key) : NULL,
+                                 r->optim ? 0 : guess_length(z, g, key)));
+        }
     for (size_t i = 1; i < z->nflats; i++)
         if (z->flat[i].total != z->flat[0].total)
-            return fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+            return fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "rank %zu has partitions of {%" PRIu64 " elements}, the first one of {=%" PRIu64 "}",
                         i, z->flat[i].total, z->flat[0].total);
     return CKPT_OK;
@@ -348,22 +347,22 @@ static ckpt_status check_starts(struct zero *z)
             same = a->partition[k].start == b->partition[k].start;
     }
     return same ? CKPT_OK
-                : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                : fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                        "{other lengths} of partitions than {=those of the parameters}");
 }
 
 /* check_end - checks that the flat tensors have nothing but padding after END, the end of the parameters. */
 static ckpt_status check_end(struct zero *z, uint64_t end)
 {
-    uint64_t total = z->flat[0].total, step = 2 * (uint64_t)z->nranks;
-    bool fits = z->x->stage == 3 ? total == end : end <= total && (end == 0) == (total == 0);
-    if (fits && end) /* both round up to the same multiple of STEP */
-        fits = (end - 1) / step == (total - 1) / step;
+    uint64_t total = z->flat[0].total, unit = 2 * (uint64_t)z->nranks; /* of padding, in zero_to_fp32.py */
+    bool fits = z->ds->stage == 3 ? total == end : end <= total && (end == 0) == (total == 0);
+    if (fits && end) /* both round up to the same multiple of UNIT */
+        fits = (end - 1) / unit == (total - 1) / unit;
     for (size_t i = 0; i < z->nranks; i++)
         if (!z->rank[i].optim)
             return CKPT_OK; /* its length is guessed */
     return fits ? CKPT_OK
-                : fail(z->x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                : fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                        "the partitions have {%" PRIu64 " elements}, the parameters take {=%" PRIu64 "}",
                        total, end);
 }
@@ -371,15 +370,15 @@ static ckpt_status check_end(struct zero *z, uint64_t end)
 /* add_slices - adds the elements that each rank has of P to the tensor that is being assembled. */
 static ckpt_status add_slices(struct zero *z, const struct zero_param *p)
 {
-    struct deepspeed *x = z->x;
+    struct deepspeed *ds = z->ds;
     uint64_t share = count_share(z, p->n);
-    if (x->stage < 3)
-        return ds_add_slice(x, z->flat, p->offset, p->n, 0);
+    if (ds->stage < 3)
+        return ds_add_slice(ds, z->flat, p->offset, p->n, 0);
     for (size_t i = 0; i < z->nranks && share; i++) {
         uint64_t from = i * share; /* bounded: at most N and one share */
         if (from >= p->n)
             break;
-        CKPT_TRY(ds_add_slice(x, &z->flat[i], p->offset, p->n - from < share ? p->n - from : share, from));
+        CKPT_TRY(ds_add_slice(ds, &z->flat[i], p->offset, p->n - from < share ? p->n - from : share, from));
     }
     return CKPT_OK;
 }
@@ -391,7 +390,7 @@ static ckpt_status assemble_param(struct zero *z, struct zero_param *p)
     for (size_t i = 1; i < z->nflats && !p->t.dtype; i++)
         p->t.dtype = z->flat[i].dtype;
     ckpt_status st = add_slices(z, p);
-    return fail_name_part(st, p->t.name, z->x->err);
+    return fail_name_part(st, p->t.name, z->ds->err);
 }
 
 /* ------------------------------------------------------------------------ groups */
@@ -402,7 +401,7 @@ static ckpt_status put_weights(struct zero *z)
         if (z->param[i].tied)
             continue;
         CKPT_TRY(assemble_param(z, &z->param[i]));
-        CKPT_TRY(ds_end_parameter(z->x, &z->param[i].t));
+        CKPT_TRY(ds_end_parameter(z->ds, &z->param[i].t));
     }
     return CKPT_OK;
 }
@@ -410,13 +409,14 @@ static ckpt_status put_weights(struct zero *z)
 /* put_state - sets the state KEY of P to NODE. */
 static ckpt_status put_state(struct zero *z, struct zero_param *p, ckpt_str key, ckpt_value *node)
 {
-    ckpt_value *k = value_str(z->x->f->a, key);
-    return k && value_put(z->x->f->a, p->state, k, node) ? CKPT_OK : fail_memory(z->x->err);
+    ckpt_value *k = value_str(z->ds->f->a, key);
+    return k && value_put(z->ds->f->a, p->state, k, node) ? CKPT_OK : fail_memory(z->ds->err);
 }
 
-ckpt_str ds_state_name(struct deepspeed *x, ckpt_str name, ckpt_str key)
+ckpt_str ds_state_name(struct deepspeed *ds, ckpt_str name, ckpt_str key)
 {
-    return arena_printf(x->f->a, "optimizer.state.%.*s.%.*s", (int)name.len, name.ptr, (int)key.len, key.ptr);
+    return arena_printf(ds->f->a, "optimizer.state.%.*s.%.*s", (int)name.len, name.ptr, (int)key.len,
+                        key.ptr);
 }
 
 /* put_flat_state - adds the state KEY of N groups from FROM on, which is partitioned as their parameters
@@ -427,13 +427,13 @@ static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckp
     ckpt_status st = fill_flats(z, from, n, key.ptr);
     if (st == CKPT_OK)
         st = check_starts(z);
-    CKPT_TRY(fail_name_part(st, key, z->x->err));
+    CKPT_TRY(fail_name_part(st, key, z->ds->err));
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *p = &z->param[i];
         CKPT_TRY(assemble_param(z, p));
         struct joined_tensor t = p->t;
-        t.name = ds_state_name(z->x, p->t.name, key);
-        CKPT_TRY(t.name.ptr ? ds_end_tensor(z->x, &t, &node) : fail_memory(z->x->err));
+        t.name = ds_state_name(z->ds, p->t.name, key);
+        CKPT_TRY(t.name.ptr ? ds_end_tensor(z->ds, &t, &node) : fail_memory(z->ds->err));
         CKPT_TRY(put_state(z, p, key, node));
     }
     return CKPT_OK;
@@ -452,9 +452,9 @@ static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *p = &z->param[i];
         ckpt_value *node = is_scalar(v) ? v : NULL;
-        ckpt_str name = ds_state_name(z->x, p->t.name, key);
+        ckpt_str name = ds_state_name(z->ds, p->t.name, key);
         if (!node && name.ptr)
-            CKPT_TRY(ds_add_copy(z->x, z->rank[z->first_present].optim, v, name, &node));
+            CKPT_TRY(ds_add_copy(z->ds, z->rank[z->first_present].optim, v, name, &node));
         if (node)
             CKPT_TRY(put_state(z, p, key, node));
         z->has_omitted |= !node;
@@ -469,7 +469,7 @@ static bool is_partitioned(const struct zero *z, ckpt_str key, const ckpt_value 
     const ckpt_tensor *t = ds_find_row(r->optim, v),
                       *like = ds_find_row(r->optim, get_partition(z, r, g, NULL));
     return t && like && t->ndim == 1 && t->has_shape && !str_is(key, "step") &&
-           (t->elements == like->elements || (z->x->stage < 3 && t->elements > like->elements));
+           (t->elements == like->elements || (z->ds->stage < 3 && t->elements > like->elements));
 }
 
 /* put_states - adds the optimizer states of the N groups from FROM on. */
@@ -478,7 +478,7 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
     uint32_t npairs = 0;
     ckpt_str key;
     const struct zero_rank *r = &z->rank[z->first_present];
-    const ckpt_value *base = get_base(z, r);
+    const ckpt_value *base = get_base_state(z, r);
     const ckpt_value *first = ds_get_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), from);
     const value_pair *pairs = first ? value_pairs(first, &npairs) : NULL;
     for (uint32_t i = 0; pairs && i < npairs; i++) {
@@ -496,9 +496,9 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
     for (size_t i = 0; i < z->nparams; i++) {
         if (z->param[i].tied || !z->param[i].state->u.dict.n)
             continue;
-        ckpt_value *name = value_str(z->x->f->a, z->param[i].t.name);
-        if (!name || !value_put(z->x->f->a, z->x->state, name, z->param[i].state))
-            return fail_memory(z->x->err);
+        ckpt_value *name = value_str(z->ds->f->a, z->param[i].t.name);
+        if (!name || !value_put(z->ds->f->a, z->ds->state, name, z->param[i].state))
+            return fail_memory(z->ds->err);
     }
     return CKPT_OK;
 }
@@ -507,7 +507,7 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
 static ckpt_status read_groups(struct zero *z, uint32_t from, uint32_t n)
 {
     uint64_t end;
-    CKPT_TRY(z->x->stage == 3 ? list_params(z, 0, z->ngroups) : list_params(z, from, from + n));
+    CKPT_TRY(z->ds->stage == 3 ? list_params(z, 0, z->ngroups) : list_params(z, from, from + n));
     CKPT_TRY(set_offsets(z, &end));
     CKPT_TRY(fill_flats(z, from, n, NULL));
     CKPT_TRY(check_end(z, end));
@@ -528,20 +528,21 @@ static bool is_over_all_ranks(const struct zero *z, uint32_t g)
 
 static ckpt_status read_all_groups(struct zero *z)
 {
-    struct deepspeed *x = z->x;
+    struct deepspeed *ds = z->ds;
     const ckpt_value *flats = ds_get(z->rank[z->first_present].state, z->flat_key);
     uint32_t n = value_count(flats);
     z->ngroups = value_is_sequence(z->shapes) ? value_count(z->shapes) : 1;
-    if (!value_is_sequence(flats) || !z->shapes || (x->stage < 3 && n != z->ngroups))
-        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "partitions of {%u groups}, param_shapes of {=%u groups}", n, z->shapes ? z->ngroups : 0);
-    if (x->stage == 3) /* flat groups are cut by size, not between parameters */
+    if (!value_is_sequence(flats) || !z->shapes || (ds->stage < 3 && n != z->ngroups))
+        return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "partitions for {%u group%s}, param_shapes has {=%u}", n, n == 1 ? "" : "s",
+                    z->shapes ? z->ngroups : 0);
+    if (ds->stage == 3) /* flat groups are cut by size, not between parameters */
         return read_groups(z, 0, n);
     for (uint32_t g = 0; g < z->ngroups; g++) {
         if (is_over_all_ranks(z, g))
             CKPT_TRY(read_groups(z, g, 1));
         else
-            file_notice(x->f,
+            file_notice(ds->f,
                         "group %u of the optimizer is cut by experts: their 32-bit weights and states "
                         "are left out, the weights of the model are taken",
                         g);
@@ -566,20 +567,20 @@ static const ckpt_value *get_fragment(const struct zero_rank *r, uint32_t i, ckp
 /* read_frozen - assembles the frozen parameter PAIR, entry I of frozen_param_shapes. */
 static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t i)
 {
-    struct deepspeed *x = z->x;
+    struct deepspeed *ds = z->ds;
     struct zero_param p = {.offset = 0};
-    if (!value_text(pair->key, &p.t.name) || !ds_read_shape(x, pair->val, &p.t, &p.n))
-        return fail(x->err, CKPT_EFORMAT, pair->val->offset,
+    if (!value_text(pair->key, &p.t.name) || !ds_read_shape(ds, pair->val, &p.t, &p.n))
+        return fail(ds->err, CKPT_EFORMAT, pair->val->offset,
                     "frozen_param_shapes has {no} {=name with a shape}");
     for (size_t k = 0; k < z->nranks; k++) {
         const struct zero_rank *r = &z->rank[k];
         z->flat[k] = (struct ds_flat){.n = 0};
-        ckpt_status st = ds_flat_add(x, &z->flat[k], r->model, r->model ? get_fragment(r, i, p.t.name) : NULL,
-                                     count_share(z, p.n));
-        CKPT_TRY(fail_name_part(st, p.t.name, x->err));
+        ckpt_status st = ds_flat_add(ds, &z->flat[k], r->model,
+                                     r->model ? get_fragment(r, i, p.t.name) : NULL, count_share(z, p.n));
+        CKPT_TRY(fail_name_part(st, p.t.name, ds->err));
     }
     CKPT_TRY(assemble_param(z, &p));
-    return ds_end_parameter(x, &p.t);
+    return ds_end_parameter(ds, &p.t);
 }
 
 static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
@@ -588,9 +589,9 @@ static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
     const ckpt_value *shapes = ds_get(model->root, "frozen_param_shapes");
     const value_pair *pairs = shapes ? value_pairs(shapes, &n) : NULL;
     z->nflats = z->nranks;
-    z->flat = arena_array(z->x->f->a, z->nflats, sizeof *z->flat);
+    z->flat = arena_array(z->ds->f->a, z->nflats, sizeof *z->flat);
     if (!z->flat)
-        return fail_memory(z->x->err);
+        return fail_memory(z->ds->err);
     for (uint32_t i = 0; i < n; i++)
         CKPT_TRY(read_frozen(z, &pairs[i], i));
     return CKPT_OK;
@@ -605,9 +606,9 @@ static ckpt_status add_names(struct zero *z, uint32_t g, ckpt_value *list)
     ckpt_str name;
     const value_pair *pairs = get_shape_pairs(z, g, &n);
     for (uint32_t i = 0; i < n; i++) {
-        ckpt_value *v = value_text(pairs[i].key, &name) ? value_str(z->x->f->a, name) : NULL;
-        if (!v || !value_append(z->x->f->a, list, v))
-            return fail_memory(z->x->err);
+        ckpt_value *v = value_text(pairs[i].key, &name) ? value_str(z->ds->f->a, name) : NULL;
+        if (!v || !value_append(z->ds->f->a, list, v))
+            return fail_memory(z->ds->err);
     }
     return CKPT_OK;
 }
@@ -623,7 +624,7 @@ static bool is_scalar_list(const ckpt_value *v)
 /* name_group - fills TO with the scalars of GROUP, param_group I, and the names of its parameters. */
 static ckpt_status name_group(struct zero *z, const ckpt_value *group, uint32_t i, ckpt_value *to)
 {
-    arena *a = z->x->f->a;
+    arena *a = z->ds->f->a;
     uint32_t n = 0;
     int64_t g;
     const value_pair *pairs = group ? value_pairs(group, &n) : NULL;
@@ -633,10 +634,10 @@ static ckpt_status name_group(struct zero *z, const ckpt_value *group, uint32_t 
         if (pairs[k].val == params || !(is_scalar(pairs[k].val) || is_scalar_list(pairs[k].val)))
             continue;
         if (!value_put(a, to, pairs[k].key, pairs[k].val))
-            return fail_memory(z->x->err);
+            return fail_memory(z->ds->err);
     }
     if (!list || !key || !value_put(a, to, key, list))
-        return fail_memory(z->x->err);
+        return fail_memory(z->ds->err);
     if (!params) /* then group I of the optimizer is group I of param_shapes */
         return add_names(z, i, list);
     for (uint32_t k = 0; k < value_count(params); k++)
@@ -645,14 +646,14 @@ static ckpt_status name_group(struct zero *z, const ckpt_value *group, uint32_t 
     return CKPT_OK;
 }
 
-ckpt_status ds_add_param_groups(struct deepspeed *x, const ckpt_value *shapes, const ckpt_value *groups)
+ckpt_status ds_add_param_groups(struct deepspeed *ds, const ckpt_value *shapes, const ckpt_value *groups)
 {
-    struct zero z = {.x = x, .shapes = shapes};
+    struct zero z = {.ds = ds, .shapes = shapes};
     z.ngroups = value_is_sequence(shapes) ? value_count(shapes) : shapes != NULL;
     for (uint32_t i = 0, n = groups ? value_count(groups) : z.ngroups; i < n; i++) {
-        ckpt_value *to = value_new(x->f->a, CKPT_V_DICT, 0);
-        if (!to || !value_append(x->f->a, x->groups, to))
-            return fail_memory(x->err);
+        ckpt_value *to = value_new(ds->f->a, CKPT_V_DICT, 0);
+        if (!to || !value_append(ds->f->a, ds->groups, to))
+            return fail_memory(ds->err);
         CKPT_TRY(name_group(&z, value_item(groups, i), i, to));
     }
     return CKPT_OK;
@@ -660,40 +661,40 @@ ckpt_status ds_add_param_groups(struct deepspeed *x, const ckpt_value *shapes, c
 
 /* -------------------------------------------------------------------------- read */
 
-ckpt_status ds_read_zero(struct deepspeed *x, uint64_t mp)
+ckpt_status ds_read_zero(struct deepspeed *ds, uint64_t mp)
 {
-    struct zero z = {.x = x, .mp = mp};
+    struct zero z = {.ds = ds, .mp = mp};
     ckpt_file *model = NULL;
     CKPT_TRY(open_ranks(&z));
     for (size_t i = 0; i < z.nranks && !model; i++)
         model = z.rank[i].model;
     if (!model)
-        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+        return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "{no} file of {=a model} can be read: nothing has a name");
-    x->model = x->model ? x->model : model;
+    ds->model = ds->model ? ds->model : model;
     z.shapes = ds_get(model->root, "param_shapes");
     CKPT_TRY(read_all_groups(&z));
-    if (x->stage == 3)
+    if (ds->stage == 3)
         CKPT_TRY(read_all_frozen(&z, model));
     if (z.has_omitted)
-        file_notice(x->f,
+        file_notice(ds->f,
                     "some states of the optimizer do not have the shapes of its parameters, and are left "
                     "out");
-    const ckpt_value *base = get_base(&z, &z.rank[z.first_present]);
-    return ds_add_param_groups(x, z.shapes, value_is_sequence(base) ? NULL : ds_get(base, "param_groups"));
+    const ckpt_value *base = get_base_state(&z, &z.rank[z.first_present]);
+    return ds_add_param_groups(ds, z.shapes, value_is_sequence(base) ? NULL : ds_get(base, "param_groups"));
 }
 
-ckpt_status ds_read_frozen(struct deepspeed *x)
+ckpt_status ds_read_frozen(struct deepspeed *ds)
 {
-    struct zero z = {.x = x};
+    struct zero z = {.ds = ds};
     uint64_t end, files = count_files(&z, DS_MODEL, &end);
     if (end > MAX_RANKS)
         return fail_count(&z, end, files, "model files");
     z.nranks = (size_t)end;
-    z.rank = arena_array(x->f->a, z.nranks, sizeof *z.rank);
+    z.rank = arena_array(ds->f->a, z.nranks, sizeof *z.rank);
     if (!z.rank)
-        return fail_memory(x->err);
+        return fail_memory(ds->err);
     CKPT_TRY(open_kind(&z, DS_MODEL));
-    x->ranks = z.nranks;
-    return read_all_frozen(&z, x->model);
+    ds->ranks = z.nranks;
+    return read_all_frozen(&z, ds->model);
 }
