@@ -235,7 +235,7 @@ static void dimensions_are_counted(void)
                      "w", "64 dimensions; 63 are allowed");
 }
 
-static void items_must_lie_inside_their_files(void)
+static void items_must_be_inside_of_their_files(void)
 {
     check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 2)),
                      CKPT_ETRUNCATED, "w", "the file has 0 there");
@@ -306,15 +306,15 @@ static void zstd_items_may_not_exceed_their_chunk(void)
 /* The item of a value, or meta.pt, must not be in a different format; here, it is a safetensors file. */
 static void values_must_be_pickles(void)
 {
-    static const char flat[] = "\x69\0\0\0\0\0\0\0"
-                               "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                               "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}12";
+    static const char safetensors[] = "\x69\0\0\0\0\0\0\0"
+                                      "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                      "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}12";
     ckpt_file *f = NULL;
     for (int in_meta = 0; in_meta < 2; in_meta++) {
         ckpt_error err = {0};
         make_folder(in_meta ? ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0))
                             : ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "115")));
-        put_file(in_meta ? "meta.pt" : "b.distcp", flat, sizeof flat - 1, 1);
+        put_file(in_meta ? "meta.pt" : "b.distcp", safetensors, sizeof safetensors - 1, 1);
         CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
         CU_ASSERT_STRING_EQUAL(err.what, "a file in the form safetensors, where a pickle belongs");
         CU_ASSERT_PTR_NOT_NULL(strstr(err.file, in_meta ? "meta.pt" : "b.distcp"));
@@ -441,7 +441,7 @@ static void checksums_of_items_are_checked(void)
 /* A .metadata that is cut at any byte is refused; with any byte changed, it is refused or read. */
 static void damaged_metadata_are_refused(void)
 {
-    static char whole[4096];
+    static char metadata[4096];
     char path[256];
     ckpt_error err;
     make_folder(ALL(TENSOR("a.0.w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "'a.0.w':('a',0,'w')",
@@ -449,18 +449,18 @@ static void damaged_metadata_are_refused(void)
     snprintf(path, sizeof path, "%s/.metadata", dir);
     FILE *in = fopen(path, "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(in);
-    size_t n = fread(whole, 1, sizeof whole, in);
+    size_t n = fread(metadata, 1, sizeof metadata, in);
     fclose(in);
     for (size_t i = 0; i < 2 * n; i++) {
         ckpt_file *f = NULL;
         if (i >= n)
-            whole[i - n] = (char)(whole[i - n] ^ 0x11);
-        put_file(".metadata", whole, i < n ? i : n, 1);
+            metadata[i - n] = (char)(metadata[i - n] ^ 0x11);
+        put_file(".metadata", metadata, i < n ? i : n, 1);
         ckpt_status st = ckpt_open(dir, NULL, &f, &err);
         CU_ASSERT(st == CKPT_OK ? i >= n : err.what[0] != 0);
         ckpt_close(f);
         if (i >= n)
-            whole[i - n] = (char)(whole[i - n] ^ 0x11);
+            metadata[i - n] = (char)(metadata[i - n] ^ 0x11);
     }
     remove_folder();
 }
@@ -526,7 +526,7 @@ void suite_dcp(void)
     UNIT(lists_of_chunks_are_not_shared);
     UNIT(ten_million_chunks_are_refused);
     UNIT(dimensions_are_counted);
-    UNIT(items_must_lie_inside_their_files);
+    UNIT(items_must_be_inside_of_their_files);
     UNIT(items_must_match_the_metadata);
     UNIT(zstd_items_may_not_exceed_their_chunk);
     UNIT(values_must_be_pickles);

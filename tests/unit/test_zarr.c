@@ -162,8 +162,8 @@ static ckpt_status decode_blosc(ckpt_str bytes, uint64_t most, char out[64])
 
 /* A Blosc buffer. Its header has the versions, flags, element size, size, block size and compressed size; the
  * first block is at offset 20. */
-#define BLOSC(flags, element, size, block, all, rest)                                                        \
-    TEXT("\2\1" flags element size "\0\0\0" block "\0\0\0" all "\0\0\0\x14\0\0\0" rest)
+#define BLOSC(flags, element, size, block, compressed, blocks)                                               \
+    TEXT("\2\1" flags element size "\0\0\0" block "\0\0\0" compressed "\0\0\0\x14\0\0\0" blocks)
 
 static void decodes_blosc(void)
 {

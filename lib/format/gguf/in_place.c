@@ -19,17 +19,17 @@ static ckpt_status put_pairs(const struct gguf_file *edited, buf *b, ckpt_error 
     return CKPT_OK;
 }
 
-/* pad_header - pads B, a header without its first FIXED_SIZE bytes, up to where the data of K begin. */
-static ckpt_status pad_header(const struct gguf_file *k, buf *b, ckpt_error *err)
+/* pad_header - pads B, a header without its first FIXED_SIZE bytes, up to where the data of GGUF begin. */
+static ckpt_status pad_header(const struct gguf_file *gguf, buf *b, ckpt_error *err)
 {
-    uint64_t end = FIXED_SIZE + (uint64_t)b->len, room = k->header.data - FIXED_SIZE, filled = end;
-    bool fits = (!k->header.ntensors || gguf_round_up(&filled, k->header.alignment)) &&
-                filled == k->header.data;
+    uint64_t end = FIXED_SIZE + (uint64_t)b->len, room = gguf->header.data - FIXED_SIZE, filled = end;
+    bool fits = (!gguf->header.ntensors || gguf_round_up(&filled, gguf->header.alignment)) &&
+                filled == gguf->header.data;
     if (buf_ok(b) && !fits)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "the new header has %" PRIu64 " bytes, the old one %" PRIu64
                     ": all data would have to move",
-                    end, k->header.header_end);
+                    end, gguf->header.header_end);
     while (buf_ok(b) && b->len < room)
         buf_byte(b, 0);
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
@@ -39,14 +39,14 @@ static ckpt_status pad_header(const struct gguf_file *k, buf *b, ckpt_error *err
  * undo. */
 bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
 {
-    const struct gguf_file *k = was->container;
+    const struct gguf_file *gguf = was->container;
     (void)now;
     return undo->n == 1 && undo->at[0].at == FIXED_SIZE && undo->new_size == undo->old_size &&
-           undo->at[0].bytes.len == k->header.data - FIXED_SIZE &&
+           undo->at[0].bytes.len == gguf->header.data - FIXED_SIZE &&
            (!is || table_same_places(&was->table, &is->table));
 }
 
-static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *k, buf *b, ckpt_error *err)
+static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *gguf, buf *b, ckpt_error *err)
 {
     const struct table *t = &p->file->table;
     for (size_t i = 0; i < p->nentries; i++) {
@@ -54,25 +54,25 @@ static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *k, bu
         const ckpt_tensor *x = &t->rows[e->row].t;
         CKPT_TRY(gguf_check_name(e->name, x, true, err));
         /* bounded: the reader found each storage after the header */
-        gguf_put_tensor(b, e->name, x, (ckpt_dtype)x->dtype, t->storages[x->storage].off - k->header.data);
+        gguf_put_tensor(b, e->name, x, (ckpt_dtype)x->dtype, t->storages[x->storage].off - gguf->header.data);
     }
     return CKPT_OK;
 }
 
 ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
 {
-    const struct gguf_file *k = p->file->container;
+    const struct gguf_file *gguf = p->file->container;
     buf b;
     if (p->file->nparts)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "the names are in {%zu files}; {=one} is edited in place",
                     p->file->nparts + 1); /* bounded: in memory */
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = put_pairs(k, &b, err);
+    ckpt_status st = put_pairs(gguf, &b, err);
     if (st == CKPT_OK)
-        st = put_tensors(p, k, &b, err);
+        st = put_tensors(p, gguf, &b, err);
     if (st == CKPT_OK)
-        st = pad_header(k, &b, err);
+        st = pad_header(gguf, &b, err);
     ckpt_str bytes = st == CKPT_OK ? arena_str(p->a, buf_view(&b)) : str_of(NULL, 0);
     buf_free(&b);
     CKPT_TRY(st);
@@ -82,11 +82,11 @@ ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
 
 /* ------------------------------------------------------------------------ pairs */
 
-static const struct gguf_pair *find_pair(const struct gguf_file *k, ckpt_str key)
+static const struct gguf_pair *find_pair(const struct gguf_file *gguf, ckpt_str key)
 {
-    for (size_t i = 0; i < k->n; i++)
-        if (str_eq(k->pairs[i].key, key))
-            return &k->pairs[i];
+    for (size_t i = 0; i < gguf->n; i++)
+        if (str_eq(gguf->pairs[i].key, key))
+            return &gguf->pairs[i];
     return NULL;
 }
 
@@ -114,11 +114,11 @@ static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf
 static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, struct gguf_file *edited,
                              ckpt_error *err)
 {
-    const struct gguf_file *k = f->container;
-    bool here = *next < k->n && str_eq(k->pairs[*next].key, x->key);
-    const struct gguf_pair *was = here ? &k->pairs[*next] : find_pair(k, x->key);
+    const struct gguf_file *gguf = f->container;
+    bool here = *next < gguf->n && str_eq(gguf->pairs[*next].key, x->key);
+    const struct gguf_pair *was = here ? &gguf->pairs[*next] : find_pair(gguf, x->key);
     ckpt_pair old;
-    *next = was ? (size_t)(was - k->pairs) + 1 : *next;
+    *next = was ? (size_t)(was - gguf->pairs) + 1 : *next;
     if (was && ckpt_metadata_at(f, *next - 1, &old) && str_eq(old.text, x->text))
         edited->pairs[edited->n] = *was;
     else
@@ -172,7 +172,7 @@ static ckpt_status make_header(const struct gguf_file *was, const struct gguf_fi
 /* write_copy - writes a copy of F with the pairs in f->container, and sets job->length. */
 static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error *err)
 {
-    const struct gguf_file *k = f->container;
+    const struct gguf_file *gguf = f->container;
     ckpt_write_result result = {0};
     const struct write_job one = {.path = job->path, .opts = job->opts, .result = &result};
     ckpt_plan *p;
@@ -185,7 +185,7 @@ static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error
     job->length = result.bytes;
     for (size_t i = 0; st == CKPT_OK && i < f->table.nrows; i++) {
         uint64_t n = f->table.rows[i].t.nbytes;
-        (void)gguf_round_up(&n, k->header.alignment); /* bounded: it was written, as is the next */
+        (void)gguf_round_up(&n, gguf->header.alignment); /* bounded: it was written, as is the next */
         job->length -= n;
     }
     return st;

@@ -64,13 +64,13 @@ static ckpt_status add_value(struct gguf_reading *r, const struct gguf_pair *p, 
 static ckpt_status take_pair(void *user, const struct gguf_pair *p, ckpt_error *err)
 {
     struct gguf_reading *r = user;
-    struct gguf_file *k = r->kept;
+    struct gguf_file *kept = r->kept;
+    struct gguf_pair pair = *p;
     take_split(r, p);
     if (r->is_later_part)
         return CKPT_OK;
-    struct gguf_pair kept = *p;
-    kept.bytes = NULL;
-    if (!arena_push(r->f->a, &k->pairs, &k->n, &k->cap, &kept, sizeof kept))
+    pair.bytes = NULL; /* those of P are valid in this call only */
+    if (!arena_push(r->f->a, &kept->pairs, &kept->n, &kept->cap, &pair, sizeof pair))
         return fail_memory(err);
     return add_value(r, p, err);
 }

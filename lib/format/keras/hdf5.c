@@ -35,9 +35,9 @@ struct reading {
 
 static ckpt_status keep_value(struct reading *r, ckpt_str name, ckpt_value *v)
 {
-    const struct value x = {name, v};
+    const struct value value = {name, v};
     bool kept = name.ptr && v &&
-                arena_push(r->k->f->a, &r->values, &r->nvalues, &r->cap_values, &x, sizeof x);
+                arena_push(r->k->f->a, &r->values, &r->nvalues, &r->cap_values, &value, sizeof value);
     return kept ? CKPT_OK : fail_memory(r->k->err);
 }
 
@@ -117,60 +117,62 @@ static bool is_stored_raw(const struct hdf5_dataset *d, const struct hdf5_chunk 
     return get_skipped(d, c) == (1u << d->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
 }
 
-/* make_decoder - makes a decoder for the chunks of X that skip the filters SKIPPED. */
-static ckpt_status make_decoder(struct chunks *x, uint32_t skipped)
+/* make_decoder - makes a decoder for CHUNKS that skip the filters SKIPPED. */
+static ckpt_status make_decoder(struct chunks *chunks, uint32_t skipped)
 {
-    const struct hdf5_dataset *d = x->d;
-    arena *a = x->r->k->f->a;
-    struct decoder *c = ARENA_NEW(a, struct decoder);
+    const struct hdf5_dataset *d = chunks->d;
+    arena *a = chunks->r->k->f->a;
+    struct decoder *decoder = ARENA_NEW(a, struct decoder);
     struct hdf5_filter *filters = arena_array(a, HDF5_MAX_FILTERS, sizeof *filters);
     size_t n = 0;
     for (size_t i = 0; i < d->nchunks; i++)
         n += get_skipped(d, &d->chunk[i]) == skipped;
     struct block *block = arena_array(a, n, sizeof *block);
-    if (!c || !filters || !block)
-        return fail_memory(x->r->k->err);
+    if (!decoder || !filters || !block)
+        return fail_memory(chunks->r->k->err);
     memcpy(filters, d->filter, sizeof d->filter);
-    c->how = (struct hdf5_decoding){filters, d->nfilters, skipped, d->chunk_bytes};
-    c->decoder = (struct block_decoder){"HDF5 chunk", decode_chunk, &c->how};
-    c->block = block;
-    x->decoder[skipped] = c;
+    decoder->how = (struct hdf5_decoding){filters, d->nfilters, skipped, d->chunk_bytes};
+    decoder->decoder = (struct block_decoder){"HDF5 chunk", decode_chunk, &decoder->how};
+    decoder->block = block;
+    chunks->decoder[skipped] = decoder;
     return CKPT_OK;
 }
 
 /* add_blocks - adds a block for each chunk that must be decoded. */
-static ckpt_status add_blocks(struct chunks *x)
+static ckpt_status add_blocks(struct chunks *chunks)
 {
-    const struct hdf5_dataset *d = x->d;
+    const struct hdf5_dataset *d = chunks->d;
     for (size_t i = 0; i < d->nchunks; i++) {
         const struct hdf5_chunk *chunk = &d->chunk[i];
         uint32_t skipped = get_skipped(d, chunk);
         if (is_stored_raw(d, chunk))
             continue;
-        if (!x->decoder[skipped])
-            CKPT_TRY(make_decoder(x, skipped));
-        struct decoder *c = x->decoder[skipped];
-        c->block[c->n++] = (struct block){
+        if (!chunks->decoder[skipped])
+            CKPT_TRY(make_decoder(chunks, skipped));
+        struct decoder *decoder = chunks->decoder[skipped];
+        decoder->block[decoder->n++] = (struct block){
             .src = d->src, .offset = chunk->at, .stored = chunk->stored, .size = d->chunk_bytes};
     }
     for (uint32_t i = 0; i < 1u << HDF5_MAX_FILTERS; i++)
-        if (x->decoder[i])
-            CKPT_TRY(source_blocks(x->r->cache, x->decoder[i]->block, x->decoder[i]->n,
-                                   &x->decoder[i]->decoder, &x->decoder[i]->src, x->r->k->err));
+        if (chunks->decoder[i])
+            CKPT_TRY(source_blocks(chunks->r->cache, chunks->decoder[i]->block, chunks->decoder[i]->n,
+                                   &chunks->decoder[i]->decoder, &chunks->decoder[i]->src,
+                                   chunks->r->k->err));
     return CKPT_OK;
 }
 
 /* set_pieces - sets a piece for each chunk: the part of it that is inside of the data set. */
-static ckpt_status set_pieces(struct chunks *x)
+static ckpt_status set_pieces(struct chunks *chunks)
 {
-    const struct hdf5_dataset *d = x->d;
+    const struct hdf5_dataset *d = chunks->d;
     uint32_t rank = d->ndim;
     size_t used[1u << HDF5_MAX_FILTERS] = {0};
-    const uint64_t *stride = kit_strides(x->a, d->chunk_shape, rank, false);       /* of each chunk */
-    uint64_t *size = arena_array(x->a, (uint64_t)d->nchunks * rank, sizeof *size); /* bounded: 2^26 * 2^5 */
-    x->piece = arena_array(x->a, d->nchunks, sizeof *x->piece);
-    if (!stride || !size || !x->piece)
-        return fail_memory(x->r->k->err);
+    const uint64_t *stride = kit_strides(chunks->a, d->chunk_shape, rank, false); /* of each chunk */
+    uint64_t *size = arena_array(chunks->a, (uint64_t)d->nchunks * rank,
+                                 sizeof *size); /* bounded: 2^26 * 2^5 */
+    chunks->piece = arena_array(chunks->a, d->nchunks, sizeof *chunks->piece);
+    if (!stride || !size || !chunks->piece)
+        return fail_memory(chunks->r->k->err);
     for (size_t i = 0; i < d->nchunks; i++, size += rank) { /* bounded: allocated above */
         const uint64_t *offset = d->chunk_offset + i * rank;
         uint32_t skipped = get_skipped(d, &d->chunk[i]);
@@ -178,12 +180,13 @@ static ckpt_status set_pieces(struct chunks *x)
             uint64_t left = d->shape[k] - offset[k]; /* bounded: chunks begin inside of it */
             size[k] = left < d->chunk_shape[k] ? left : d->chunk_shape[k];
         }
-        x->piece[i] = (struct piece){.offset = offset, .size = size, .stride = stride};
-        x->piece[i].src = is_stored_raw(d, &d->chunk[i]) ? d->src : x->decoder[skipped]->src;
-        x->piece[i].at = is_stored_raw(d, &d->chunk[i]) ? d->chunk[i].at
-                                                        : x->decoder[skipped]->block[used[skipped]++].start;
+        chunks->piece[i] = (struct piece){.offset = offset, .size = size, .stride = stride};
+        chunks->piece[i].src = is_stored_raw(d, &d->chunk[i]) ? d->src : chunks->decoder[skipped]->src;
+        chunks->piece[i].at = is_stored_raw(d, &d->chunk[i])
+                                  ? d->chunk[i].at
+                                  : chunks->decoder[skipped]->block[used[skipped]++].start;
         if (is_stored_raw(d, &d->chunk[i]) && d->chunk[i].stored != d->chunk_bytes)
-            return fail(x->r->k->err, CKPT_EFORMAT, source_pos(d->src, d->chunk[i].at),
+            return fail(chunks->r->k->err, CKPT_EFORMAT, source_pos(d->src, d->chunk[i].at),
                         "a chunk of {%llu bytes}, it must have {=%llu}",
                         (unsigned long long)d->chunk[i].stored, (unsigned long long)d->chunk_bytes);
     }
@@ -204,12 +207,12 @@ static bool has_checksum(const struct hdf5_dataset *d)
 static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *d, struct kit_tensor *t)
 {
     static const struct piece none;
-    struct chunks x = {.r = r, .d = d, .a = arena_new(UINT64_MAX)};
-    ckpt_status st = x.a ? add_blocks(&x) : fail_memory(r->k->err);
+    struct chunks chunks = {.r = r, .d = d, .a = arena_new(UINT64_MAX)};
+    ckpt_status st = chunks.a ? add_blocks(&chunks) : fail_memory(r->k->err);
     if (st == CKPT_OK && d->nchunks)
-        st = set_pieces(&x);
+        st = set_pieces(&chunks);
     if (st == CKPT_OK) {
-        t->pieces = d->nchunks ? x.piece : &none;
+        t->pieces = d->nchunks ? chunks.piece : &none;
         t->npieces = d->nchunks;
         t->fill = d->fill;
         t->width = d->type.size;
@@ -217,9 +220,9 @@ static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *d, 
         st = kit_add_tensor(r->k, t);
     }
     for (uint32_t i = 0; i < 1u << HDF5_MAX_FILTERS; i++)
-        if (x.decoder[i])
-            source_unref(x.decoder[i]->src);
-    arena_free(x.a);
+        if (chunks.decoder[i])
+            source_unref(chunks.decoder[i]->src);
+    arena_free(chunks.a);
     return st;
 }
 

@@ -1,12 +1,13 @@
 /*
  * params.c - reads the .params files of MXNet (apache/mxnet src/ndarray/ndarray.cc, NDArray::Save).
  *
- *   0   8   0x112
- *   8   8   reserved, ignored
- *   16  8   number of arrays, which follow
- *   …   8   number of names, which follow: 0, or as many as there are arrays
+ *   OFFSET SIZE DESCRIPTION
+ *   0      8    0x112
+ *   8      8    reserved, ignored
+ *   16     8    number of arrays, which follow
+ *   …      8    number of names, which follow: 0, or as many as there are arrays
  *
- * An array begins with its version:
+ * An array begins with its version (SIZE DESCRIPTION):
  *   4   0xF993FAC9, or 0xF993FACA with numpy's shapes (a rank of 0 is a scalar, -1 no array)
  *       4  storage: 0 dense, 1 row-sparse, 2 CSR
  *       …  sparse: the shape of its values
@@ -18,9 +19,9 @@
  *   …   the values, then the index arrays
  * A name is its length (8) and its bytes. Numbers are little-endian. "arg:" and "aux:" are part of the names.
  *
- * A sparse array is listed as its parts, w.data, w.indices and w.indptr. Refused: arrays without a shape,
- * unknown dtypes, more or fewer names than arrays, names that are empty or have a NUL. Bytes after the
- * names are reported.
+ * A sparse array is listed as its components, w.data, w.indices and w.indptr. Refused: arrays without a
+ * shape, unknown dtypes, more or fewer names than arrays, names that are empty or have a NUL. Bytes after
+ * the names are reported.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -37,15 +38,15 @@
 #define VERSION_3   0xF993FACAu
 #define MAX_RANK    32u
 #define LEAST_ARRAY 8u /* bytes that an array takes */
-#define MAX_PARTS   3u
+#define MAX_COMPONENTS 3u
 
-struct part {
+struct component {
     const char *suffix; /* of its name; "" of a dense array */
     struct kit_tensor t;
 };
 
 struct array {
-    struct part part[MAX_PARTS];
+    struct component component[MAX_COMPONENTS];
     uint32_t n;
 };
 
@@ -127,13 +128,13 @@ static ckpt_status read_body(struct params *p, struct array *x)
 {
     (void)reader_skip(&p->r, 8);
     CKPT_TRY(p->r.status);
-    CKPT_TRY(read_dtype(p, &x->part[0].t));
+    CKPT_TRY(read_dtype(p, &x->component[0].t));
     for (uint32_t i = 1; i < x->n; i++) {
-        CKPT_TRY(read_dtype(p, &x->part[i].t));
-        CKPT_TRY(read_shape(p, &x->part[i].t));
+        CKPT_TRY(read_dtype(p, &x->component[i].t));
+        CKPT_TRY(read_shape(p, &x->component[i].t));
     }
     for (uint32_t i = 0; i < x->n; i++)
-        CKPT_TRY(skip_values(p, &x->part[i].t));
+        CKPT_TRY(skip_values(p, &x->component[i].t));
     return CKPT_OK;
 }
 
@@ -147,19 +148,19 @@ static ckpt_status read_storage(struct params *p, struct array *x)
         return fail(p->err, CKPT_EUNSUPPORTED, at, "storage of the kind {%" PRId32 "}; {=0 to 2} are known",
                     (int32_t)kind);
     x->n = kind + 1; /* bounded: 3 */
-    x->part[0].suffix = kind ? ".data" : "";
-    x->part[1].suffix = kind == 2 ? ".indptr" : ".indices";
-    x->part[2].suffix = ".indices";
-    return kind ? read_shape(p, &x->part[0].t) : CKPT_OK;
+    x->component[0].suffix = kind ? ".data" : "";
+    x->component[1].suffix = kind == 2 ? ".indptr" : ".indices";
+    x->component[2].suffix = ".indices";
+    return kind ? read_shape(p, &x->component[0].t) : CKPT_OK;
 }
 
 static ckpt_status read_array(struct params *p, struct array *x)
 {
-    struct kit_tensor all = {.name = {"", 0}}, *shape = &x->part[0].t;
+    struct kit_tensor all = {.name = {"", 0}}, *shape = &x->component[0].t;
     uint64_t at = p->r.pos;
     uint32_t version = reader_u32(&p->r);
     CKPT_TRY(p->r.status);
-    *x = (struct array){.n = 1, .part = {{.suffix = ""}}};
+    *x = (struct array){.n = 1, .component = {{.suffix = ""}}};
     if (version == VERSION_2 || version == VERSION_3) {
         CKPT_TRY(read_storage(p, x));
         CKPT_TRY(read_shape(p, x->n > 1 ? &all : shape));
@@ -169,7 +170,7 @@ static ckpt_status read_array(struct params *p, struct array *x)
         CKPT_TRY(read_sizes(p, version, 4, shape));
     }
     for (uint32_t i = 0; i < x->n; i++)
-        x->part[i].t.entry = at;
+        x->component[i].t.entry = at;
     if (version != VERSION_3 && (x->n > 1 ? all.t.ndim : shape->t.ndim) == 0)
         return fail(p->err, CKPT_EFORMAT, at, "{an array without a shape}; {=values} were expected");
     return read_body(p, x);
@@ -222,9 +223,9 @@ static ckpt_status read_name(struct params *p, ckpt_str *name)
 static ckpt_status add_array(struct params *p, struct array *x, ckpt_str name)
 {
     for (uint32_t i = 0; i < x->n; i++) {
-        struct kit_tensor *t = &x->part[i].t;
-        t->name = x->part[i].suffix[0]
-                      ? arena_printf(p->f->a, "%.*s%s", (int)name.len, name.ptr, x->part[i].suffix)
+        struct kit_tensor *t = &x->component[i].t;
+        t->name = x->component[i].suffix[0]
+                      ? arena_printf(p->f->a, "%.*s%s", (int)name.len, name.ptr, x->component[i].suffix)
                       : name;
         if (!t->name.ptr)
             return fail_memory(p->err);

@@ -1,9 +1,10 @@
 /* npy.c - reads numpy's .npy: one array (codec/npy.h), which is the root and has no name.
  *
- *   0   …   array
- *   …   …   more arrays, if numpy.save was called several times on one open file, as
- *           equinox.tree_serialise_leaves does; then the root is a list
- *   …   …   other bytes, which numpy.load ignores; they are reported
+ *   OFFSET SIZE DESCRIPTION
+ *   0      …    array
+ *   …      …    more arrays, if numpy.save was called several times on one open file, as
+ *               equinox.tree_serialise_leaves does; then the root is a list
+ *   …      …    other bytes, which numpy.load ignores; they are reported
  *
  * Refused: arrays of objects, which are a pickle; truncated arrays. */
 #include "base/checked.h"

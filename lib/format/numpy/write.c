@@ -23,6 +23,8 @@
 #include "format/numpy/numpy.h"
 
 #define ALIGN       64u
+#define HEADER_AT   10u    /* offset of the header: after magic, version and its length, of 16 bits */
+#define HEADER_MAX  65535u /* bytes before the elements */
 #define GROWTH      21u /* digits that the first size has room for */
 #define LONGEST_KEY 60000u
 #define SUFFIX_LEN  4u /* of ".npy" */
@@ -71,7 +73,7 @@ static bool put_descr(ckpt_str name, buf *b)
 static bool has_dtype(ckpt_str name)
 {
     buf b;
-    buf_init(&b, 65535);
+    buf_init(&b, HEADER_MAX);
     bool has = put_descr(name, &b);
     buf_free(&b);
     return has;
@@ -104,12 +106,12 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
         (void)snprintf(first, sizeof first, "%llu", (unsigned long long)t->shape[0]);
     for (size_t n = strlen(first); t->ndim && n < GROWTH; n++)
         buf_byte(b, ' ');
-    size_t pad = ALIGN - (b->len - start + 1) % ALIGN; /* bounded: it is in memory */
+    size_t pad = ALIGN - (b->len - start + 1) % ALIGN; /* bounded: in memory; 1 for the newline */
     for (size_t i = 0; i < pad; i++)
         buf_byte(b, ' ');
     buf_byte(b, '\n');
     if (buf_ok(b)) {
-        size_t n = b->len - start - 10; /* bounded: magic, version and length were put first */
+        size_t n = b->len - start - HEADER_AT; /* bounded: magic, version and N were put first */
         b->data[start + 8] = (unsigned char)n;
         b->data[start + 9] = (unsigned char)(n >> 8);
     }
@@ -142,7 +144,7 @@ static ckpt_status put_start(const struct flat_writer *w, size_t i, uint32_t crc
     const struct flat_item *x = &w->items[i];
     uint64_t nbytes = flat_item_nbytes(w, x);
     buf npy;
-    buf_init(&npy, 65535);
+    buf_init(&npy, HEADER_MAX);
     (void)put_header(w, x, &npy);
     if (buf_ok(&npy) && is_archive(w)) {
         ckpt_str header = buf_view(&npy), name = get_member_name(w, x);
@@ -193,7 +195,7 @@ static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err
     struct zip_header h = {0};
     uint64_t nbytes;
     buf b;
-    if (!plan_nbytes(w->p, x->row, &nbytes) || nbytes > UINT64_MAX - 65535)
+    if (!plan_nbytes(w->p, x->row, &nbytes) || nbytes > UINT64_MAX - HEADER_MAX)
         return flat_fail_size(err);
     if (x->name.len == 0 && flat_get_tensor(w, x)->npath == 0)
         x->name = STR_LIT("arr_0");
@@ -239,14 +241,14 @@ static void put_entry(buf *directory, struct zip_header *h, ckpt_str name)
 {
     h->signature = ZIP_CENTRAL;
     h->attributes = 0x01800000; /* a file that its owner reads and writes */
-    h->made_by = 0x0314;
+    h->made_by = 0x0314;        /* Unix, version 2.0 */
     zip_put_central(directory, h, name);
 }
 
-/* put_headers_of - writes the headers of item I, whose CRC is known now, and appends its central header to
+/* put_item_headers - writes the headers of item I, whose CRC is known now, and appends its central header to
  * DIRECTORY. */
-static ckpt_status put_headers_of(const struct flat_writer *w, size_t i, buf *directory, sink *out,
-                                  ckpt_error *err)
+static ckpt_status put_item_headers(const struct flat_writer *w, size_t i, buf *directory, sink *out,
+                                    ckpt_error *err)
 {
     struct zip_header h = {0};
     buf b;
@@ -280,7 +282,7 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     buf_init(&directory, SIZE_MAX / 2);
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
-        st = put_headers_of(w, i, &directory, out, err);
+        st = put_item_headers(w, i, &directory, out, err);
     if (st == CKPT_OK && is_archive(w))
         st = put_directory(w, &directory, out, err);
     buf_free(&directory);

@@ -45,7 +45,7 @@ struct onnx_reading {
 };
 
 /* Where the values of a tensor are. */
-struct stored {
+struct stored_values {
     source *src;
     uint64_t at, bytes;
     const struct values_file *in; /* NULL: the model */
@@ -60,8 +60,8 @@ static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct
     struct values_file *one = ARENA_NEW(f->a, struct values_file);
     if (!one || !(one->in.file = arena_str(f->a, location)).ptr)
         return fail_memory(r->err);
-    ckpt_str like = str_after_last(str_c(f->path), '/');
-    ckpt_status st = part_file_add(f, like.ptr, location, &one->file, r->err);
+    ckpt_str trusted = str_after_last(str_c(f->path), '/');
+    ckpt_status st = part_file_add(f, trusted.ptr, location, &one->file, r->err);
     if (st == CKPT_ENOTFOUND)
         fail_hint(r->err, "the model has values in other files: put them next to it");
     CKPT_TRY(st);
@@ -99,10 +99,10 @@ static ckpt_status read_decimal(struct onnx_reading *r, const struct onnx_tensor
 
 /* find_external - sets S to the NEED bytes of T, which are in a file of external data. */
 static ckpt_status find_external(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t need,
-                                 struct stored *s)
+                                 struct stored_values *s)
 {
     struct values_file *file = NULL;
-    *s = (struct stored){.bytes = need};
+    *s = (struct stored_values){.bytes = need};
     CKPT_TRY(read_decimal(r, t, "offset", t->offset, &s->at));
     CKPT_TRY(read_decimal(r, t, "length", t->length, &s->bytes));
     if (!t->location.len)
@@ -146,7 +146,7 @@ static ckpt_status count_elements(const struct onnx_reading *r, const struct onn
 /* find_typed - sets S to the N elements of T, which are in a field for their type, such as float_data. In
  * raw_data they would take RAW bytes. */
 static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                              struct stored *s)
+                              struct stored_values *s)
 {
     const struct onnx_type *type = t->type;
     source *src = r->f->src;
@@ -156,10 +156,10 @@ static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *
                     "values in {field %d}; those of %s are in {=field %d}", (int)t->field, type->name,
                     (int)type->field);
     if (is_fixed && t->nfields == 1) {
-        *s = (struct stored){.src = source_ref(src), .at = t->values, .bytes = t->bytes};
+        *s = (struct stored_values){.src = source_ref(src), .at = t->values, .bytes = t->bytes};
         return CKPT_OK;
     }
-    *s = (struct stored){.is_unpacked = type->bits < 8 && !type->packs};
+    *s = (struct stored_values){.is_unpacked = type->bits < 8 && !type->packs};
     CKPT_TRY(type->dtype == CKPT_DT_NP
                  ? onnx_decode_texts(r->f->a, src, t, n, &s->src, r->err)
                  : onnx_decode(r->f->a, src, t, s->is_unpacked ? n : raw / type->width, &s->src, r->err));
@@ -170,17 +170,17 @@ static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *
 /* find_stored - sets S to the N elements of T, wherever they are stored. RAW is as in find_typed. The caller
  * owns the reference S->src. */
 static ckpt_status find_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                               struct stored *s)
+                               struct stored_values *s)
 {
     source *src = r->f->src;
-    *s = (struct stored){.bytes = 0};
+    *s = (struct stored_values){.bytes = 0};
     if (t->type->dtype == CKPT_DT_NP && (t->is_external || t->field == ONNX_RAW))
         return fail(r->err, CKPT_EFORMAT, source_pos(src, t->at),
                     "texts as {raw data}; {=string_data} has them");
     if (t->is_external)
         return find_external(r, t, raw, s);
     if (t->field == ONNX_RAW || (n == 0 && t->field == 0)) {
-        *s = (struct stored){.src = source_ref(src), .at = t->values, .bytes = t->bytes};
+        *s = (struct stored_values){.src = source_ref(src), .at = t->values, .bytes = t->bytes};
         return CKPT_OK;
     }
     if (t->field)
@@ -191,7 +191,7 @@ static ckpt_status find_stored(struct onnx_reading *r, const struct onnx_tensor 
 
 /* unpack - replaces S, the N elements of T packed in RAW bytes, by a source that has a byte for each. */
 static ckpt_status unpack(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                          struct stored *s)
+                          struct stored_values *s)
 {
     source *packed, *out;
     if (s->bytes != raw)
@@ -202,7 +202,7 @@ static ckpt_status unpack(struct onnx_reading *r, const struct onnx_tensor *t, u
     source_unref(packed);
     CKPT_TRY(st);
     source_unref(s->src);
-    *s = (struct stored){.src = out, .bytes = n, .in = s->in};
+    *s = (struct stored_values){.src = out, .bytes = n, .in = s->in};
     return CKPT_OK;
 }
 
@@ -252,7 +252,7 @@ static ckpt_status make_note(struct onnx_reading *r, const struct onnx_tensor *t
 static ckpt_status add_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
                               struct kit_tensor *x)
 {
-    struct stored s = {.bytes = 0};
+    struct stored_values s = {.bytes = 0};
     ckpt_error why;
     ckpt_status st = find_stored(r, t, n, raw, &s);
     if (st == CKPT_OK && t->type->bits % 8 && !s.is_unpacked)

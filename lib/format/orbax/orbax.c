@@ -45,7 +45,7 @@ struct orbax {
     struct nested tree;
     ckpt_str item;  /* name of the item that is read; empty: it is the whole checkpoint */
     bool no_memory; /* has_file failed for lack of memory */
-    bool is_part;   /* the step may have several items, so paths begin with the name of the item */
+    bool is_named;  /* paths begin with the name of the item, because the step may have several */
     struct store store;
     map *texts; /* name of a text -> index into TEXT; NULL: not read yet */
     const value_pair *text;
@@ -120,7 +120,8 @@ static bool probe(const struct probe *p)
 
 /* --------------------------------------------------------------------------- values */
 
-static const ckpt_value *get(const ckpt_value *v, const char *key)
+/* get_field - returns the value of KEY in V, or NULL if V is not a dict or lacks the key. */
+static const ckpt_value *get_field(const ckpt_value *v, const char *key)
 {
     return v && v->type == CKPT_V_DICT ? value_get(v, key) : NULL;
 }
@@ -190,7 +191,7 @@ static ckpt_status read_value(struct orbax *o, ckpt_str name, ckpt_str type, ckp
  * types. */
 static ckpt_status read_path(struct orbax *o, const ckpt_value *keys, ckpt_path_elem **out, uint32_t *n)
 {
-    uint32_t before = 1 + o->is_part, nkeys = keys && keys->type == CKPT_V_LIST ? value_count(keys) : 0;
+    uint32_t before = 1 + o->is_named, nkeys = keys && keys->type == CKPT_V_LIST ? value_count(keys) : 0;
     if (!keys || keys->type != CKPT_V_LIST || nkeys > o->f->limits.max_depth - 2)
         return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%u keys}; {=0 to %u} are read", nkeys,
                     o->f->limits.max_depth - 2);
@@ -198,15 +199,16 @@ static ckpt_status read_path(struct orbax *o, const ckpt_value *keys, ckpt_path_
                                               sizeof *path); /* bounded: in memory */
     if (!path)
         return fail_memory(o->err);
-    path[0].str = STR_LIT("");
-    if (o->is_part)
+    path[0].str = STR_LIT(""); /* of all paths, because the item itself may be a list or a single value */
+    if (o->is_named)
         path[1].str = o->item;
     for (uint32_t i = 0; i < nkeys; i++) {
         const ckpt_value *one = value_item(keys, i);
         ckpt_path_elem *e = &path[before + i];
         int64_t type = 0;
         uint64_t number = 0;
-        bool ok = value_text(get(one, "key"), &e->str) && value_integer(get(one, "key_type"), &type);
+        bool ok = value_text(get_field(one, "key"), &e->str) &&
+                  value_integer(get_field(one, "key_type"), &type);
         e->is_int = ok && type == IS_ITEM;
         if (!ok || (e->is_int && (!str_uint(e->str, &number) || number > INT64_MAX)))
             return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
@@ -223,11 +225,11 @@ static ckpt_status read_path(struct orbax *o, const ckpt_value *keys, ckpt_path_
 static ckpt_status read_entry(struct orbax *o, const ckpt_value *v)
 {
     ckpt_path_elem *path = NULL;
-    uint32_t n = 0, before = 1 + o->is_part;
+    uint32_t n = 0, before = 1 + o->is_named;
     ckpt_value *node = NULL;
     ckpt_str type;
-    CKPT_TRY(read_path(o, get(v, "key_metadata"), &path, &n));
-    if (!value_text(get(get(v, "value_metadata"), "value_type"), &type))
+    CKPT_TRY(read_path(o, get_field(v, "key_metadata"), &path, &n));
+    if (!value_text(get_field(get_field(v, "value_metadata"), "value_type"), &type))
         return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value without {a} {=value_type}");
     ckpt_str name = path_join(o->f->a, path + before, n - before); /* bounded: read_path made them */
     if (!name.ptr)
@@ -240,8 +242,8 @@ static ckpt_status read_entry(struct orbax *o, const ckpt_value *v)
 static ckpt_status read_tree(struct orbax *o, const ckpt_value *meta)
 {
     uint32_t n;
-    const ckpt_value *tree = get(meta, "tree_metadata"),
-                     *all = get(meta, "store_array_data_equal_to_fill_value");
+    const ckpt_value *tree = get_field(meta, "tree_metadata"),
+                     *all = get_field(meta, "store_array_data_equal_to_fill_value");
     const value_pair *pairs = value_pairs(tree, &n);
     if (!tree || tree->type != CKPT_V_DICT)
         return fail(o->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=tree_metadata}");
@@ -269,7 +271,7 @@ static ckpt_status read_arrays(struct orbax *o)
                   "{no} {=" ITEM_METADATA "}, which has the names and the tree\n"
                   "the file was not copied, or the save did not finish");
     CKPT_TRY(st);
-    const ckpt_value *ocdbt = get(meta, "use_ocdbt");
+    const ckpt_value *ocdbt = get_field(meta, "use_ocdbt");
     bool is_ocdbt = ocdbt && ocdbt->type == CKPT_V_BOOL
                         ? ocdbt->u.b
                         : has_file(o->f->folder, o->store.folder, OCDBT_MANIFEST, &o->no_memory);
@@ -297,7 +299,7 @@ static ckpt_status read_json_item(struct orbax *o)
 /* read_item - reads the item in FOLDER, relative to that of the file; it is empty or ends in '/'. */
 static ckpt_status read_item(struct orbax *o, ckpt_str folder)
 {
-    bool is_json = o->is_part && !has_file(o->f->folder, folder, ITEM_METADATA, &o->no_memory);
+    bool is_json = o->is_named && !has_file(o->f->folder, folder, ITEM_METADATA, &o->no_memory);
     o->store = (struct store){.f = o->f, .err = o->err, .folder = folder};
     o->store.trusted = arena_printf(o->f->a, "%s%s", folder.ptr, is_json ? JSON_ITEM : ITEM_METADATA).ptr;
     o->texts = NULL;
@@ -322,7 +324,7 @@ static ckpt_status read_items(struct orbax *o, ckpt_str folder)
             continue;
         ckpt_str in = arena_printf(o->f->a, "%s%.*s/", folder.ptr, (int)name[i].len, name[i].ptr);
         o->item = name[i];
-        o->is_part = true;
+        o->is_named = true;
         items++;
         st = in.ptr ? read_item(o, in) : fail_memory(o->err);
     }

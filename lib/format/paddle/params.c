@@ -3,11 +3,12 @@
  * the files of one variable of fluid (paddle/phi/core/framework/dense_tensor_serialize.cc). Tensors follow
  * one after the other, each with
  *
- *   4  version: 0
- *   8  number of levels of its LoD; for each level 8 bytes of length, and as many bytes of offsets
- *   4  version of what follows: 0
- *   4  length of its description, a protobuf (framework.proto, TensorDesc): 1 data type, 2 sizes
- *   …  its values, row-major
+ *   SIZE DESCRIPTION
+ *   4    version: 0
+ *   8    number of levels of its LoD; for each level 8 bytes of length, and as many bytes of offsets
+ *   4    version of what follows: 0
+ *   4    length of its description, a protobuf (framework.proto, TensorDesc): 1 data type, 2 sizes
+ *   …    its values, row-major
  *
  * Numbers are little-endian. There are no names: the tensors are in the order of the sorted names of the
  * program's parameters (program.c). The program is next to the file: NAME.json, NAME.pdmodel or __model__.
@@ -121,8 +122,8 @@ static ckpt_status read_header(const ckpt_file *f, reader *r, struct kit_tensor 
     return CKPT_OK;
 }
 
-/* count_bytes - returns the bytes that the values of T take; UINT64_MAX: more than 64 bits. */
-static uint64_t count_bytes(const ckpt_tensor *t)
+/* count_value_bytes - returns the bytes that the values of T take; UINT64_MAX: more than 64 bits. */
+static uint64_t count_value_bytes(const ckpt_tensor *t)
 {
     uint64_t n, bytes;
     bool fits = checked_product(t->shape, t->ndim, &n) && dtype_bytes((ckpt_dtype)t->dtype, n, &bytes);
@@ -147,7 +148,7 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
         if (st != CKPT_OK)
             fail_where(p->err, "tensor %" PRIu64, n);
         CKPT_TRY(st);
-        uint64_t size = count_bytes(&t.t);
+        uint64_t size = count_value_bytes(&t.t);
         bool alone = n == 0 && !p->program && size == reader_left(&p->r);
         if (!alone && !p->program && !p->f->salvage)
             return refuse_without_names(p);
@@ -262,7 +263,7 @@ static ckpt_status read_variable(struct params *p, struct kit *k, ckpt_str name)
     CKPT_TRY(open_variable(p, name, &file));
     CKPT_TRY(reader_init(&p->r, file->src, 0, file->src->size, p->err));
     ckpt_status st = read_header(p->f, &p->r, &t, shape, p->err);
-    uint64_t left = reader_left(&p->r), need = st == CKPT_OK ? count_bytes(&t.t) : left;
+    uint64_t left = reader_left(&p->r), need = st == CKPT_OK ? count_value_bytes(&t.t) : left;
     reader_free(&p->r);
     if (left != need)
         st = fail(p->err, CKPT_EFORMAT, t.at,

@@ -31,7 +31,7 @@
 #define OBJECT_GRAPH     "_CHECKPOINTABLE_OBJECT_GRAPH"
 #define ATTRIBUTE_SUFFIX "/.ATTRIBUTES/VARIABLE_VALUE"
 
-#define CONSUMER 1u /* the version of the format that this reads */
+#define CONSUMER 1u /* the version of the format that is read here */
 
 struct entry {
     ckpt_str key;
@@ -208,13 +208,13 @@ static ckpt_status read_table(struct bundle *b)
 static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s)
 {
     ckpt_file *f = b->f, *part = NULL;
-    ckpt_str like = arena_printf(f->a, "%.*s.index", (int)b->base.len, b->base.ptr);
+    ckpt_str index = arena_printf(f->a, "%.*s.index", (int)b->base.len, b->base.ptr);
     *s = (struct shard){.in.file = arena_printf(f->a, "%.*s.data-%05" PRIu64 "-of-%05" PRIu64,
                                                 (int)b->base.len, b->base.ptr, number, b->nshards)};
-    if (!like.ptr || !s->in.file.ptr)
+    if (!index.ptr || !s->in.file.ptr)
         return fail_memory(b->err);
     s->path = s->in.file.ptr;
-    ckpt_status st = part_file_add(f, like.ptr, s->in.file, &part, b->err);
+    ckpt_status st = part_file_add(f, index.ptr, s->in.file, &part, b->err);
     if (st == CKPT_OK) {
         s->src = part->src;
         s->path = part->path;
@@ -228,9 +228,10 @@ static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s
                STR_ARG(s->in.file));
     if (!f->salvage)
         return f->check ? file_report_fault_as(f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, b->err) : st;
-    return file_new(s->in.file.ptr, source_mem("", 0, CKPT_NO_OFFSET), &f->limits, &part, b->err) == CKPT_OK
-               ? (s->src = part->src, part_file_keep(f, part, b->err))
-               : fail_memory(b->err);
+    if (file_new(s->in.file.ptr, source_mem("", 0, CKPT_NO_OFFSET), &f->limits, &part, b->err) != CKPT_OK)
+        return fail_memory(b->err);
+    s->src = part->src;
+    return part_file_keep(f, part, b->err);
 }
 
 static ckpt_status find_shard(struct bundle *b, uint64_t number, struct shard **out)

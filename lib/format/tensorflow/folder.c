@@ -129,14 +129,14 @@ static ckpt_status read_state(source *src, struct state *s, ckpt_error *err)
     if (!text)
         return fail_memory(err);
     CKPT_TRY(source_read(src, 0, text, n, err));
-    ckpt_str rest = str_of(text, n);
-    while (rest.len) {
-        size_t end = str_find(rest, STR_LIT("\n"), 0);
-        ckpt_str line = str_of(rest.ptr, end < rest.len ? end : rest.len);
+    ckpt_str left = str_of(text, n);
+    while (left.len) {
+        size_t end = str_find(left, STR_LIT("\n"), 0);
+        ckpt_str line = str_of(left.ptr, end < left.len ? end : left.len);
         if (!read_line(s, line))
             return fail(err, CKPT_EFORMAT, (uint64_t)(line.ptr - text),
                         "{a line} that is not {=name: \"value\"}");
-        rest = str_skip(rest, line.len + 1); /* bounded: in memory */
+        left = str_skip(left, line.len + 1); /* bounded: in memory */
     }
     return s->latest.len
                ? CKPT_OK

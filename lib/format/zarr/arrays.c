@@ -17,9 +17,9 @@
 
 /* An array whose chunks are being put together. */
 struct assembly {
-    struct zarr_arrays *x;
+    struct zarr_arrays *all;
     const struct zarr_source *from;
-    struct zarr_array z;
+    struct zarr_array meta;
     arena *a; /* freed when the tensor was made */
     uint64_t *stride;
     struct piece *piece;
@@ -30,48 +30,50 @@ struct assembly {
     source *decoded;
 };
 
-ckpt_status zarr_arrays_begin(struct zarr_arrays *x, ckpt_file *f, ckpt_error *err)
+ckpt_status zarr_arrays_begin(struct zarr_arrays *all, ckpt_file *f, ckpt_error *err)
 {
-    *x = (struct zarr_arrays){.f = f, .err = err, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE)};
-    return x->cache ? CKPT_OK : fail_memory(err);
+    *all = (struct zarr_arrays){
+        .f = f, .err = err, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE)};
+    return all->cache ? CKPT_OK : fail_memory(err);
 }
 
-void zarr_arrays_end(struct zarr_arrays *x) { block_cache_unref(x->cache); }
+void zarr_arrays_end(struct zarr_arrays *all) { block_cache_unref(all->cache); }
 
 /* ------------------------------------------------------------------------- metadata */
 
 /* find_metadata - sets *I to the entry with the metadata of the array; *V3: they are of version 3. */
-static ckpt_status find_metadata(struct assembly *y, size_t *i, bool *v3)
+static ckpt_status find_metadata(struct assembly *array, size_t *i, bool *v3)
 {
-    const struct store *s = y->from->s;
+    const struct store *s = array->from->s;
     static const char *const names[] = {ZARR_V2, ZARR_V3};
     for (unsigned k = 0; k < 2; k++) {
-        ckpt_str key = arena_printf(y->a, "%.*s%s", (int)y->from->prefix.len, y->from->prefix.ptr, names[k]);
+        ckpt_str key = arena_printf(array->a, "%.*s%s", (int)array->from->prefix.len, array->from->prefix.ptr,
+                                    names[k]);
         if (!key.ptr)
-            return fail_memory(y->x->err);
+            return fail_memory(array->all->err);
         *i = store_find(s, key);
         *v3 = k;
         if (*i < s->db.n && str_eq(s->db.entry[*i].key, key))
             return CKPT_OK;
     }
-    return fail(y->x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+    return fail(array->all->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                 "{no} {=" ZARR_V2 " or " ZARR_V3 "} of the array");
 }
 
-static ckpt_status read_metadata(struct assembly *y)
+static ckpt_status read_metadata(struct assembly *array)
 {
     size_t i = 0;
     bool v3 = false;
     ckpt_str text;
-    CKPT_TRY(find_metadata(y, &i, &v3));
-    CKPT_TRY(store_text(y->from->s, i, &text));
-    ckpt_status st = zarr_read(text, v3, y->x->f->a, &y->z, y->x->err);
-    fail_add_place(st == CKPT_OK ? NULL : y->x->err, CKPT_NO_OFFSET,
+    CKPT_TRY(find_metadata(array, &i, &v3));
+    CKPT_TRY(store_text(array->from->s, i, &text));
+    ckpt_status st = zarr_read(text, v3, array->all->f->a, &array->meta, array->all->err);
+    fail_add_place(st == CKPT_OK ? NULL : array->all->err, CKPT_NO_OFFSET,
                    v3 ? STR_LIT(ZARR_V3) : STR_LIT(ZARR_V2));
-    y->stride = arena_array(y->a, y->z.ndim, sizeof *y->stride);
-    if (st == CKPT_OK && y->stride)
-        zarr_get_strides(&y->z, y->stride);
-    return st != CKPT_OK || y->stride ? st : fail_memory(y->x->err);
+    array->stride = arena_array(array->a, array->meta.ndim, sizeof *array->stride);
+    if (st == CKPT_OK && array->stride)
+        zarr_get_strides(&array->meta, array->stride);
+    return st != CKPT_OK || array->stride ? st : fail_memory(array->all->err);
 }
 
 /* --------------------------------------------------------------------------- pieces */
@@ -83,48 +85,44 @@ struct stored_chunk {
     const char *file; /* path of SRC, or NULL */
 };
 
-/* add_block - adds the chunk P as the block that the next piece is decoded from. */
-static ckpt_status add_block(struct assembly *y, const struct stored_chunk *p)
-{
-    const struct block block = {p->src, p->at, p->n, y->z.encoding.bytes, 0, p->file};
-    return arena_push(y->x->f->a, &y->block, &y->nblocks, &y->cap_blocks, &block, sizeof block)
-               ? CKPT_OK
-               : fail_memory(y->x->err);
-}
-
-/* add_piece - adds the chunk P as a piece. It begins at element AT of the array, and may reach beyond the
+/* add_piece - adds CHUNK as a piece. It begins at element AT of the array, and may reach beyond the
  * end. */
-static ckpt_status add_piece(struct assembly *y, const uint64_t *at, const struct stored_chunk *p)
+static ckpt_status add_piece(struct assembly *array, const uint64_t *at, const struct stored_chunk *chunk)
 {
-    uint32_t n = y->z.ndim;
-    struct piece *added = arena_append(y->a, &y->piece, &y->n, &y->cap, sizeof *added);
-    uint64_t *box = arena_array(y->a, 2 * (uint64_t)n, sizeof *box); /* bounded: ZARR_DIMS */
+    uint32_t n = array->meta.ndim;
+    struct piece *added = arena_append(array->a, &array->piece, &array->n, &array->cap, sizeof *added);
+    uint64_t *box = arena_array(array->a, 2 * (uint64_t)n, sizeof *box); /* bounded: ZARR_DIMS */
     if (!added || !box)
-        return fail_memory(y->x->err);
-    uint64_t bytes = y->z.width;
+        return fail_memory(array->all->err);
+    uint64_t bytes = array->meta.width;
     for (uint32_t k = 0; k < n; k++) {
-        uint64_t left = y->z.shape[k] - at[k]; /* bounded: it begins inside */
+        uint64_t left = array->meta.shape[k] - at[k]; /* bounded: it begins inside */
         box[k] = at[k];
-        box[n + k] = left < y->z.inner[k] ? left : y->z.inner[k];
+        box[n + k] = left < array->meta.inner[k] ? left : array->meta.inner[k];
         bytes *= box[n + k]; /* bounded: fewer than all bytes of the array */
     }
-    y->missing -= bytes < y->missing ? bytes : y->missing;
-    *added = (struct piece){box, box + n, y->stride, p->src, p->at};
-    if (y->z.encoding.n)
-        CKPT_TRY(add_block(y, p));
-    else if (p->n != y->z.encoding.bytes)
-        return fail(y->x->err, CKPT_EFORMAT, source_pos(p->src, p->at),
-                    "a chunk of {%" PRIu64 " bytes}, it must have {=%" PRIu64 "}", p->n, y->z.encoding.bytes);
+    array->missing -= bytes < array->missing ? bytes : array->missing;
+    *added = (struct piece){box, box + n, array->stride, chunk->src, chunk->at};
+    const struct block block = {chunk->src, chunk->at, chunk->n, array->meta.encoding.bytes, 0, chunk->file};
+    if (array->meta.encoding.n) /* the piece is what the block decodes to */
+        return arena_push(array->all->f->a, &array->block, &array->nblocks, &array->cap_blocks, &block,
+                          sizeof block)
+                   ? CKPT_OK
+                   : fail_memory(array->all->err);
+    if (chunk->n != array->meta.encoding.bytes)
+        return fail(array->all->err, CKPT_EFORMAT, source_pos(chunk->src, chunk->at),
+                    "a chunk of {%" PRIu64 " bytes}, it must have {=%" PRIu64 "}", chunk->n,
+                    array->meta.encoding.bytes);
     return CKPT_OK;
 }
 
-/* add_parts - adds the chunks in the shard P, which begins at element AT of the array. */
-static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struct stored_chunk *p)
+/* add_shard - adds the chunks in the shard CHUNK, which begins at element AT of the array. */
+static ckpt_status add_shard(struct assembly *array, const uint64_t *at, const struct stored_chunk *chunk)
 {
-    const struct zarr_array *z = &y->z;
+    const struct zarr_array *z = &array->meta;
     struct zarr_part *part;
     uint64_t grid[ZARR_DIMS] = {0}, begin[ZARR_DIMS];
-    CKPT_TRY(zarr_read_index(z, p->src, p->at, p->n, y->a, &part, y->x->err));
+    CKPT_TRY(zarr_read_index(z, chunk->src, chunk->at, chunk->n, array->a, &part, array->all->err));
     for (uint64_t i = 0; i < z->parts; i++) {
         bool inside = part[i].at != UINT64_MAX;
         for (uint32_t k = 0; k < z->ndim; k++) {
@@ -132,9 +130,9 @@ static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struc
             inside = inside && begin[k] < z->shape[k];
         }
         /* bounded: zarr_read_index */
-        const struct stored_chunk one = {p->src, p->at + part[i].at, part[i].n, p->file};
+        const struct stored_chunk one = {chunk->src, chunk->at + part[i].at, part[i].n, chunk->file};
         if (inside)
-            CKPT_TRY(add_piece(y, begin, &one));
+            CKPT_TRY(add_piece(array, begin, &one));
         for (uint32_t k = z->ndim; k-- > 0;) {
             grid[k] += z->inner[k]; /* bounded: the same */
             if (grid[k] < z->chunk[k])
@@ -146,34 +144,34 @@ static ckpt_status add_parts(struct assembly *y, const uint64_t *at, const struc
 }
 
 /* add_entry - adds the pieces in entry I of the store, if it is a chunk or shard. */
-static ckpt_status add_entry(struct assembly *y, size_t i)
+static ckpt_status add_entry(struct assembly *array, size_t i)
 {
     uint64_t at[ZARR_DIMS];
-    struct stored_chunk p;
-    struct store *s = y->from->s;
-    if (!zarr_is_chunk_key(&y->z, str_skip(s->db.entry[i].key, y->from->prefix.len), at))
+    struct stored_chunk chunk;
+    struct store *s = array->from->s;
+    if (!zarr_is_chunk_key(&array->meta, str_skip(s->db.entry[i].key, array->from->prefix.len), at))
         return CKPT_OK;
-    source **held = arena_append(y->a, &y->held, &y->nheld, &y->cap_held, sizeof(source *));
+    source **held = arena_append(array->a, &array->held, &array->nheld, &array->cap_held, sizeof(source *));
     if (!held)
-        return fail_memory(y->x->err);
+        return fail_memory(array->all->err);
     *held = NULL;
-    CKPT_TRY(store_bytes(s, i, held, &p.at, &p.n));
-    p.src = *held;
-    p.file = store_file(s, i);
-    return y->z.sharded ? add_parts(y, at, &p) : add_piece(y, at, &p);
+    CKPT_TRY(store_bytes(s, i, held, &chunk.at, &chunk.n));
+    chunk.src = *held;
+    chunk.file = store_file(s, i);
+    return array->meta.sharded ? add_shard(array, at, &chunk) : add_piece(array, at, &chunk);
 }
 
-static ckpt_status add_entries(struct assembly *y)
+static ckpt_status add_entries(struct assembly *array)
 {
-    const struct store *s = y->from->s;
+    const struct store *s = array->from->s;
     ckpt_status st = CKPT_OK;
-    for (size_t i = store_find(s, y->from->prefix);
-         st == CKPT_OK && i < s->db.n && str_starts(s->db.entry[i].key, y->from->prefix); i++) {
-        st = add_entry(y, i);
+    for (size_t i = store_find(s, array->from->prefix);
+         st == CKPT_OK && i < s->db.n && str_starts(s->db.entry[i].key, array->from->prefix); i++) {
+        st = add_entry(array, i);
         if (st != CKPT_OK && store_file(s, i))
-            fail_file(y->x->err, store_file(s, i));
+            fail_file(array->all->err, store_file(s, i));
         else if (st != CKPT_OK)
-            fail_add_place(y->x->err, CKPT_NO_OFFSET, s->db.entry[i].key);
+            fail_add_place(array->all->err, CKPT_NO_OFFSET, s->db.entry[i].key);
     }
     return st;
 }
@@ -186,83 +184,84 @@ static ckpt_status decode_block(void *user, source *stored, spool *to, ckpt_erro
 }
 
 /* set_decoded - makes each piece refer to what its block decodes to. */
-static ckpt_status set_decoded(struct assembly *y)
+static ckpt_status set_decoded(struct assembly *array)
 {
-    arena *a = y->x->f->a;
+    arena *a = array->all->f->a;
     struct block_decoder *d = ARENA_NEW(a, struct block_decoder);
     struct zarr_encoding *e = ARENA_NEW(a, struct zarr_encoding);
     if (!d || !e)
-        return fail_memory(y->x->err);
-    *e = y->z.encoding;
+        return fail_memory(array->all->err);
+    *e = array->meta.encoding;
     *d = (struct block_decoder){"Zarr chunk", decode_block, e};
-    CKPT_TRY(source_blocks(y->x->cache, y->block, y->n, d, &y->decoded, y->x->err));
-    for (size_t i = 0; i < y->n; i++) {
-        y->piece[i].src = y->decoded;
-        y->piece[i].at = y->block[i].start;
+    CKPT_TRY(source_blocks(array->all->cache, array->block, array->n, d, &array->decoded, array->all->err));
+    for (size_t i = 0; i < array->n; i++) {
+        array->piece[i].src = array->decoded;
+        array->piece[i].at = array->block[i].start;
     }
     return CKPT_OK;
 }
 
 /* check_expansion - refuses chunks that decode to more bytes than file_max_unpacked allows for the file, and
  * missing chunks of more bytes. */
-static ckpt_status check_expansion(const struct assembly *y)
+static ckpt_status check_expansion(const struct assembly *array)
 {
-    uint64_t most = file_max_unpacked(y->x->f, y->x->f->nbytes), bytes = y->z.encoding.bytes;
-    uint64_t missing = y->missing;
-    if ((!y->n || bytes <= most) && missing <= most)
+    uint64_t most = file_max_unpacked(array->all->f, array->all->f->nbytes),
+             bytes = array->meta.encoding.bytes;
+    uint64_t missing = array->missing;
+    if ((!array->n || bytes <= most) && missing <= most)
         return CKPT_OK;
-    return fail(y->x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+    return fail(array->all->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                 "%s of {%" PRIu64 " bytes}; {=%" PRIu64 "} are allowed\n"
                 "raise it with --max-expanded (max_expanded in ckpt_limits)",
                 missing > most ? "missing chunks" : "a chunk", missing > most ? missing : bytes, most);
 }
 
-/* make_source - sets *OUT to a source that has the elements of Y from byte *AT on. */
-static ckpt_status make_source(struct assembly *y, source **out, uint64_t *at)
+/* make_source - sets *OUT to a source that has the elements of ARRAY from byte *AT on. */
+static ckpt_status make_source(struct assembly *array, source **out, uint64_t *at)
 {
-    static const unsigned char zero[sizeof y->z.fill];
+    static const unsigned char zero[sizeof array->meta.fill];
     static const struct piece none;
-    enum zarr_missing missing = y->from->missing;
-    y->missing = y->z.nbytes;
-    CKPT_TRY(add_entries(y));
-    CKPT_TRY(check_expansion(y));
-    if (y->z.encoding.n && y->n)
-        CKPT_TRY(set_decoded(y));
-    struct pieces p = {.shape = y->z.shape,
-                       .ndim = y->z.ndim,
-                       .width = y->z.width,
-                       .piece = y->n ? y->piece : &none,
-                       .n = y->n};
+    enum zarr_missing missing = array->from->missing;
+    array->missing = array->meta.nbytes;
+    CKPT_TRY(add_entries(array));
+    CKPT_TRY(check_expansion(array));
+    if (array->meta.encoding.n && array->n)
+        CKPT_TRY(set_decoded(array));
+    struct pieces p = {.shape = array->meta.shape,
+                       .ndim = array->meta.ndim,
+                       .width = array->meta.width,
+                       .piece = array->n ? array->piece : &none,
+                       .n = array->n};
     if (missing != MISSING_FAULT)
-        p.fill = y->z.filled ? y->z.fill : missing == MISSING_ZERO ? zero : NULL;
-    return pieces_source(y->x->f->a, &p, out, at, y->x->err);
+        p.fill = array->meta.filled ? array->meta.fill : missing == MISSING_ZERO ? zero : NULL;
+    return pieces_source(array->all->f->a, &p, out, at, array->all->err);
 }
 
-/* assemble - reads the array FROM into Y, and sets *OUT to a source that has its elements from byte *AT on.
- * The caller owns the reference. */
-static ckpt_status assemble(struct zarr_arrays *x, const struct zarr_source *from, struct assembly *y,
+/* assemble - reads the array FROM into ARRAY, and sets *OUT to a source that has its elements from byte *AT
+ * on. The caller owns the reference. */
+static ckpt_status assemble(struct zarr_arrays *all, const struct zarr_source *from, struct assembly *array,
                             source **out, uint64_t *at)
 {
-    *y = (struct assembly){.x = x, .from = from, .a = arena_new(UINT64_MAX)};
-    ckpt_status st = y->a ? read_metadata(y) : fail_memory(x->err);
+    *array = (struct assembly){.all = all, .from = from, .a = arena_new(UINT64_MAX)};
+    ckpt_status st = array->a ? read_metadata(array) : fail_memory(all->err);
     if (st == CKPT_OK)
-        st = make_source(y, out, at);
-    source_unref(y->decoded);
-    for (size_t i = 0; i < y->nheld; i++)
-        source_unref(y->held[i]);
-    arena_free(y->a);
+        st = make_source(array, out, at);
+    source_unref(array->decoded);
+    for (size_t i = 0; i < array->nheld; i++)
+        source_unref(array->held[i]);
+    arena_free(array->a);
     return st;
 }
 
 /* --------------------------------------------------------------------------- tensors */
 
 /* add_tensor - sets *NODE to a node for a new tensor, *T. */
-static ckpt_status add_tensor(struct zarr_arrays *x, ckpt_value **node, struct joined_tensor **t)
+static ckpt_status add_tensor(struct zarr_arrays *all, ckpt_value **node, struct joined_tensor **t)
 {
-    *node = value_new(x->f->a, CKPT_V_TENSOR, x->n);
-    *t = *node ? arena_append(x->f->a, &x->tensor, &x->n, &x->cap, sizeof **t) : NULL;
+    *node = value_new(all->f->a, CKPT_V_TENSOR, all->n);
+    *t = *node ? arena_append(all->f->a, &all->tensor, &all->n, &all->cap, sizeof **t) : NULL;
     if (!*t)
-        return fail_memory(x->err);
+        return fail_memory(all->err);
     **t = (struct joined_tensor){.storage = CKPT_NO_STORAGE};
     return CKPT_OK;
 }
@@ -273,39 +272,39 @@ static uint8_t get_swap_unit(const struct zarr_array *z)
     return z->encoding.big_endian ? dtype_info(z->dtype)->swap_bytes : 0;
 }
 
-ckpt_status zarr_add_array(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node)
+ckpt_status zarr_add_array(struct zarr_arrays *all, const struct zarr_source *from, ckpt_value **node)
 {
-    struct assembly y;
+    struct assembly array;
     struct joined_tensor *t;
     struct storage s = {.s.key = from->name};
-    CKPT_TRY(add_tensor(x, node, &t));
-    ckpt_status st = assemble(x, from, &y, &s.src, &s.off);
-    t->dtype = y.z.dtype;
-    t->ndim = y.z.shape ? y.z.ndim : 0;
-    t->shape = y.z.shape;
-    s.s.nbytes = y.z.nbytes;
-    s.dtype = y.z.dtype;
-    s.swap = get_swap_unit(&y.z);
-    s.has_crcs = s.checks_itself = zarr_has_checksums(&y.z.encoding);
+    CKPT_TRY(add_tensor(all, node, &t));
+    ckpt_status st = assemble(all, from, &array, &s.src, &s.off);
+    t->dtype = array.meta.dtype;
+    t->ndim = array.meta.shape ? array.meta.ndim : 0;
+    t->shape = array.meta.shape;
+    s.s.nbytes = array.meta.nbytes;
+    s.dtype = array.meta.dtype;
+    s.swap = get_swap_unit(&array.meta);
+    s.has_crcs = s.checks_itself = zarr_has_checksums(&array.meta.encoding);
     if (st == CKPT_OK)
-        st = table_add_storage(&x->f->table, &s, &t->storage, x->err);
-    return sharded_storage_accept_fault(x->f, from->name, t->dtype, st, &t->storage, x->err);
+        st = table_add_storage(&all->f->table, &s, &t->storage, all->err);
+    return sharded_storage_accept_fault(all->f, from->name, t->dtype, st, &t->storage, all->err);
 }
 
-ckpt_status zarr_add_bytes(struct zarr_arrays *x, struct store *s, size_t i, ckpt_value **node)
+ckpt_status zarr_add_bytes(struct zarr_arrays *all, struct store *s, size_t i, ckpt_value **node)
 {
     struct joined_tensor *t;
     struct storage one = {.s.key = s->db.entry[i].key, .dtype = CKPT_DT_U8};
-    CKPT_TRY(add_tensor(x, node, &t));
+    CKPT_TRY(add_tensor(all, node, &t));
     ckpt_status st = store_bytes(s, i, &one.src, &one.off, &one.s.nbytes);
-    uint64_t *shape = arena_array(x->f->a, 1, sizeof *shape);
+    uint64_t *shape = arena_array(all->f->a, 1, sizeof *shape);
     if (!shape)
-        return fail_memory(x->err);
+        return fail_memory(all->err);
     *shape = one.s.nbytes;
     *t = (struct joined_tensor){.dtype = CKPT_DT_U8, .ndim = 1, .shape = shape, .storage = CKPT_NO_STORAGE};
     if (st == CKPT_OK)
-        st = table_add_storage(&x->f->table, &one, &t->storage, x->err);
-    return sharded_storage_accept_fault(x->f, one.s.key, CKPT_DT_U8, st, &t->storage, x->err);
+        st = table_add_storage(&all->f->table, &one, &t->storage, all->err);
+    return sharded_storage_accept_fault(all->f, one.s.key, CKPT_DT_U8, st, &t->storage, all->err);
 }
 
 /* ---------------------------------------------------------------------------- values */
@@ -316,30 +315,30 @@ static bool is_number(const struct zarr_array *z)
     return z->ndim == 0 && dtype_info(z->dtype)->klass != 'c' && z->dtype != CKPT_DT_U64;
 }
 
-ckpt_status zarr_read_scalar(struct zarr_arrays *x, const struct zarr_source *from, ckpt_value **node)
+ckpt_status zarr_read_scalar(struct zarr_arrays *all, const struct zarr_source *from, ckpt_value **node)
 {
-    struct assembly y;
+    struct assembly array;
     source *src = NULL;
     uint64_t at;
     unsigned char element[16] = {0};
-    ckpt_status st = assemble(x, from, &y, &src, &at);
-    bool number = st == CKPT_OK && is_number(&y.z);
+    ckpt_status st = assemble(all, from, &array, &src, &at);
+    bool number = st == CKPT_OK && is_number(&array.meta);
     if (number)
-        st = source_read(src, at, element, y.z.width, x->err);
+        st = source_read(src, at, element, array.meta.width, all->err);
     source_unref(src);
     if (st == CKPT_OK && !number)
-        return zarr_add_array(x, from, node);
+        return zarr_add_array(all, from, node);
     if (st == CKPT_OK) {
-        if (get_swap_unit(&y.z))
-            swap_bytes(element, y.z.width, get_swap_unit(&y.z));
-        *node = value_number(x->f->a, y.z.dtype, load_u64le(element));
-        return *node ? CKPT_OK : fail_memory(x->err);
+        if (get_swap_unit(&array.meta))
+            swap_bytes(element, array.meta.width, get_swap_unit(&array.meta));
+        *node = value_number(all->f->a, array.meta.dtype, load_u64le(element));
+        return *node ? CKPT_OK : fail_memory(all->err);
     }
     *node = NULL;
-    fail_where(x->err, "%.*s", STR_ARG(from->name));
-    if (!x->f->salvage || !check_is_fault(st))
-        return file_report_fault(x->f, st, x->err);
-    file_notice(x->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(from->name), x->err->what);
+    fail_where(all->err, "%.*s", STR_ARG(from->name));
+    if (!all->f->salvage || !check_is_fault(st))
+        return file_report_fault(all->f, st, all->err);
+    file_notice(all->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(from->name), all->err->what);
     return CKPT_OK;
 }
 
@@ -348,16 +347,16 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *x, const struct zarr_source *fr
 /* describe - sets ROW to the tensor V, for torch_walk_graph. */
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
-    const struct zarr_arrays *x = user;
-    if (v->type != CKPT_V_TENSOR || v->offset >= x->n)
+    const struct zarr_arrays *all = user;
+    if (v->type != CKPT_V_TENSOR || v->offset >= all->n)
         return false;
-    joined_tensor_describe(x->f, &x->tensor[v->offset], row);
+    joined_tensor_describe(all->f, &all->tensor[v->offset], row);
     return true;
 }
 
-ckpt_status zarr_arrays_make_graph(struct zarr_arrays *x, ckpt_value *root)
+ckpt_status zarr_arrays_make_graph(struct zarr_arrays *all, ckpt_value *root)
 {
-    const struct torch_storages st = {.user = x, .object = describe};
-    x->f->root = root;
-    return torch_walk_graph(x->f, root, &st, x->err);
+    const struct torch_storages st = {.user = all, .object = describe};
+    all->f->root = root;
+    return torch_walk_graph(all->f, root, &st, all->err);
 }
