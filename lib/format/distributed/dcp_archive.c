@@ -71,7 +71,7 @@ static void put_storage(pickle_writer *w, const struct tensor_pickle *x, bool ty
 }
 
 /* put_tensor - writes the tensor of USER; pickle_write calls it for the root node, as its `leaf` hook.
- * requires_grad is false because torch.distributed.checkpoint saves detached tensors. */
+ * requires_grad is false, because torch.distributed.checkpoint saves detached tensors. */
 static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     const struct tensor_pickle *x = user;
@@ -82,10 +82,10 @@ static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v,
                       typed ? STR_LIT("_rebuild_tensor_v2") : STR_LIT("_rebuild_tensor_v3"));
     pickle_put_op(w, PICKLE_MARK);
     put_storage(w, x, typed);
-    pickle_put_uint(w, 0);
-    put_tuple(w, x->t, false);
-    put_tuple(w, x->t, true);
-    pickle_put_bool(w, false);
+    pickle_put_uint(w, 0);     /* storage_offset */
+    put_tuple(w, x->t, false); /* size */
+    put_tuple(w, x->t, true);  /* stride */
+    pickle_put_bool(w, false); /* requires_grad */
     pickle_put_global(w, STR_LIT("collections"), STR_LIT("OrderedDict"));
     pickle_put_op(w, PICKLE_EMPTY_TUPLE);
     pickle_put_op(w, PICKLE_REDUCE);

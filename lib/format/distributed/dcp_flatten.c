@@ -20,15 +20,15 @@
 #include "core/view.h"
 
 /* A container that is being flattened. */
-struct flat_frame {
+struct flatten_frame {
     const ckpt_value *node;
     const struct edit *edit; /* of the plan, for NODE; or NULL */
     uint32_t next, kept;     /* how many children were visited, and how many of these are written */
 };
 
 struct flattener {
-    struct dcp_flat *f;
-    struct flat_frame *frame;          /* from the root to the container that is visited */
+    struct dcp_leaves *leaves;
+    struct flatten_frame *frame;       /* from the root to the container that is visited */
     ckpt_path_elem *path, *input_path; /* of the current child, as in dcp_leaf */
     uint32_t depth, max_depth;         /* frames in use, and how many there may be */
     uint32_t from_root;                /* length of the path from the root of the input to that of the plan */
@@ -37,7 +37,7 @@ struct flattener {
 };
 
 /* A child of a container, with the edits of the plan. */
-struct flat_child {
+struct flatten_child {
     const ckpt_value *key, *val; /* KEY is NULL for an item of a list */
     ckpt_str renamed;            /* the new key; .ptr NULL: not renamed */
     bool dropped;
@@ -64,7 +64,7 @@ static bool is_mapping(const ckpt_value *v)
 
 static bool is_tensor(const ckpt_value *v) { return v->row != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR; }
 
-static void apply_edit(const struct edit *e, uint32_t i, struct flat_child *c)
+static void apply_edit(const struct edit *e, uint32_t i, struct flatten_child *c)
 {
     if (!e || i >= e->n)
         return;
@@ -74,12 +74,12 @@ static void apply_edit(const struct edit *e, uint32_t i, struct flat_child *c)
 
 /* get_child - sets *C to child I of the container V, whose edit is E (or NULL). False: there are fewer. */
 static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit *e, uint32_t i,
-                      struct flat_child *c)
+                      struct flatten_child *c)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(v, &n);
     const ckpt_value *given = n ? NULL : view_pairs_given(v);
-    *c = (struct flat_child){0};
+    *c = (struct flatten_child){0};
     if (i < n) {
         c->key = pairs[i].key;
         c->val = pairs[i].val;
@@ -158,7 +158,7 @@ static ckpt_status fail_leaf(const struct dcp_leaf *l, const ckpt_tensor *t, con
  * object, such as a quantized tensor. */
 static ckpt_status check_tensor(const struct flattener *w, struct dcp_leaf *l)
 {
-    const ckpt_tensor *t = &w->f->p->file->table.rows[l->row].t;
+    const ckpt_tensor *t = &w->leaves->p->file->table.rows[l->row].t;
     if (t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED)
         return fail_leaf(l, t, "is one rank's shard of it; open the files of all ranks together", w->err);
     if (t->kind != CKPT_DENSE && (t->kind != CKPT_NDARRAY || l->node->type != CKPT_V_TENSOR)) {
@@ -176,24 +176,24 @@ static ckpt_status check_tensor(const struct flattener *w, struct dcp_leaf *l)
 
 static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v)
 {
-    struct dcp_flat *f = w->f;
+    struct dcp_leaves *leaves = w->leaves;
     bool ok = true;
     uint32_t old, ninput_path = w->from_root + w->depth; /* bounded: by the limit of depth */
-    struct dcp_leaf l = {.path = path_copy(f->p->a, w->path, w->depth),
+    struct dcp_leaf l = {.path = path_copy(leaves->p->a, w->path, w->depth),
                          .npath = w->depth,
-                         .input_path = path_copy(f->p->a, w->input_path, ninput_path),
+                         .input_path = path_copy(leaves->p->a, w->input_path, ninput_path),
                          .ninput_path = ninput_path,
                          .node = v,
                          .row = v->row};
-    if (!l.path || !l.input_path || !(l.name = path_join(f->p->a, l.path, l.npath)).ptr)
+    if (!l.path || !l.input_path || !(l.name = path_join(leaves->p->a, l.path, l.npath)).ptr)
         return fail_memory(w->err);
-    if (l.row != CKPT_NO_TENSOR && !f->p->keep[l.row])
+    if (l.row != CKPT_NO_TENSOR && !leaves->p->keep[l.row])
         return CKPT_OK;
     if (l.row != CKPT_NO_TENSOR)
         CKPT_TRY(check_tensor(w, &l));
     else
         l.holds_tensors = holds_tensors(v, &ok);
-    if (!ok || !arena_push(f->p->a, &f->leaf, &f->n, &f->cap, &l, sizeof l) ||
+    if (!ok || !arena_push(leaves->p->a, &leaves->leaf, &leaves->n, &leaves->cap, &l, sizeof l) ||
         !map_put(w->names, l.name, 0, &old))
         return fail_memory(w->err);
     if (old == MAP_NONE)
@@ -205,72 +205,73 @@ static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v)
 /* ---------------------------------------------------------------------- flattening */
 
 /* set_key - sets the last element of w->path and w->input_path to the key of C. */
-static ckpt_status set_key(struct flattener *w, const struct flat_child *c)
+static ckpt_status set_key(struct flattener *w, const struct flatten_child *c)
 {
-    ckpt_path_elem *to = &w->path[w->depth - 1], *from = &w->input_path[w->from_root + w->depth - 1];
+    ckpt_path_elem *output = &w->path[w->depth - 1], *input = &w->input_path[w->from_root + w->depth - 1];
     int64_t number = 0;
     ckpt_str text;
-    arena *a = w->f->p->a;
+    arena *a = w->leaves->p->a;
     bool is_text = value_text(c->key, &text);
     if ((!is_text && !value_integer(c->key, &number)) || (is_text && !utf8_check(text, true, NULL)))
         return fail(
             w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
             "a mapping has a key that is {no} {=text or number}; a distributed checkpoint has no others");
-    CKPT_TRY(path_elem_from_key(a, c->key, from, w->err));
+    CKPT_TRY(path_elem_from_key(a, c->key, input, w->err));
     if (c->key->type == CKPT_V_BOOL)
         text = number ? STR_LIT("True") : STR_LIT("False");
     else if (!is_text)
         text = arena_printf(a, "%" PRId64, number);
-    w->f->int_keys = w->f->int_keys || !is_text;
-    *to = (ckpt_path_elem){.str = c->renamed.ptr ? c->renamed : text};
-    return to->str.ptr ? CKPT_OK : fail_memory(w->err);
+    w->leaves->int_keys = w->leaves->int_keys || !is_text;
+    *output = (ckpt_path_elem){.str = c->renamed.ptr ? c->renamed : text};
+    return output->str.ptr ? CKPT_OK : fail_memory(w->err);
 }
 
 static ckpt_status push_container(struct flattener *w, const ckpt_value *v)
 {
     if (w->depth == w->max_depth)
         return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "containers nest {deeper} than {=%u}", w->max_depth);
-    const struct edit *e = plan_find_edit(w->f->p, v);
+    const struct edit *e = plan_find_edit(w->leaves->p, v);
     const ckpt_value *class = view_class(v);
     if (class && !str_is(value_module(class), "collections"))
-        plan_notice(w->f->p, "a mapping of class %.*s.%.*s is a dict in a distributed checkpoint",
+        plan_notice(w->leaves->p, "a mapping of class %.*s.%.*s is a dict in a distributed checkpoint",
                     STR_ARG(value_module(class)), STR_ARG(value_name(class)));
-    w->f->nedited += e != NULL;
-    w->frame[w->depth++] = (struct flat_frame){.node = v, .edit = e};
+    w->leaves->nedited += e != NULL;
+    w->frame[w->depth++] = (struct flatten_frame){.node = v, .edit = e};
     return CKPT_OK;
 }
 
 /* visit_child - flattens C, whose paths are set, or makes it a leaf. */
-static ckpt_status visit_child(struct flattener *w, const struct flat_child *c)
+static ckpt_status visit_child(struct flattener *w, const struct flatten_child *c)
 {
-    struct dcp_flat *f = w->f;
+    struct dcp_leaves *leaves = w->leaves;
     bool ok = true;
-    const ckpt_value *v = get_replacement(f->p->file, c->val);
-    if (c->renamed.ptr && !c->key && !(v = value_str(f->p->a, c->renamed)))
+    const ckpt_value *v = get_replacement(leaves->p->file, c->val);
+    if (c->renamed.ptr && !c->key && !(v = value_str(leaves->p->a, c->renamed)))
         return fail_memory(w->err);
-    bool single = f->is_single_value && f->is_single_value(f->user, w->input_path, w->from_root + w->depth);
-    struct flat_child first;
+    bool single = leaves->is_single_value &&
+                  leaves->is_single_value(leaves->user, w->input_path, w->from_root + w->depth);
+    struct flatten_child first;
     bool flatten = !single && !is_tensor(v) &&
-                   ((is_mapping(v) && get_child(f->p, v, NULL, 0, &first)) ||
-                    (v->type == CKPT_V_LIST && is_flattened(f->p->file, v, &ok)));
+                   ((is_mapping(v) && get_child(leaves->p, v, NULL, 0, &first)) ||
+                    (v->type == CKPT_V_LIST && is_flattened(leaves->p->file, v, &ok)));
     CKPT_TRY(ok ? CKPT_OK : fail_memory(w->err));
-    if (f->n >= f->p->file->limits.max_tensors)
+    if (leaves->n >= leaves->p->file->limits.max_tensors)
         return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%" PRIu64 " values}",
-                    f->p->file->limits.max_tensors);
+                    leaves->p->file->limits.max_tensors);
     return flatten ? push_container(w, v) : add_leaf(w, v);
 }
 
 /* visit_next - visits the next child of the last frame, or removes the frame. */
 static ckpt_status visit_next(struct flattener *w)
 {
-    struct flat_frame *at = &w->frame[w->depth - 1];
-    struct flat_child c;
-    if (!get_child(w->f->p, at->node, at->edit, at->next, &c)) {
+    struct flatten_frame *at = &w->frame[w->depth - 1];
+    struct flatten_child c;
+    if (!get_child(w->leaves->p, at->node, at->edit, at->next, &c)) {
         w->depth--;
         return CKPT_OK;
     }
     uint32_t i = at->next++;
-    bool omitted = c.dropped || (c.val->row != CKPT_NO_TENSOR && !w->f->p->keep[c.val->row]);
+    bool omitted = c.dropped || (c.val->row != CKPT_NO_TENSOR && !w->leaves->p->keep[c.val->row]);
     if (omitted)
         return CKPT_OK;
     if (c.key) {
@@ -285,7 +286,7 @@ static ckpt_status visit_next(struct flattener *w)
 
 static ckpt_status flatten_root(struct flattener *w)
 {
-    const ckpt_plan *p = w->f->p;
+    const ckpt_plan *p = w->leaves->p;
     const ckpt_value *root = p->root ? get_replacement(p->file, p->root) : NULL;
     if (!root || !is_mapping(root))
         return fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
@@ -297,11 +298,11 @@ static ckpt_status flatten_root(struct flattener *w)
     return CKPT_OK;
 }
 
-ckpt_status dcp_flatten(struct dcp_flat *f, ckpt_error *err)
+ckpt_status dcp_flatten(struct dcp_leaves *leaves, ckpt_error *err)
 {
-    const ckpt_plan *p = f->p;
+    const ckpt_plan *p = leaves->p;
     struct flattener w = {
-        .f = f, .max_depth = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
+        .leaves = leaves, .max_depth = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
     size_t room;
     if (!checked_size((uint64_t)w.max_depth + 1 + p->root_depth, &room)) /* bounded: both have 32 bits */
         return fail_memory(err);

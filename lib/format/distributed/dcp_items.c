@@ -167,10 +167,10 @@ static ckpt_status read_elements(ckpt_file *f, uint64_t off, unsigned char *out,
     uint32_t width = dtype_info((ckpt_dtype)f->table.rows[0].t.dtype)->block_bytes;
     unsigned char one[32];
     while (n) {
-        uint64_t first = off / width, skip = off % width, whole = n / width;
-        if (skip == 0 && whole) {
-            CKPT_TRY(stream_read(&f->table, 0, first, whole, out, err));
-            skip = whole * width; /* bounded: by N */
+        uint64_t first = off / width, skip = off % width, count = n / width;
+        if (skip == 0 && count) {
+            CKPT_TRY(stream_read(&f->table, 0, first, count, out, err));
+            skip = count * width; /* bounded: by N */
         } else {
             CKPT_TRY(stream_read(&f->table, 0, first, 1, one, err));
             uint64_t left = width - skip < n ? width - skip : n;

@@ -14,7 +14,7 @@
 #define FILESYSTEM STR_LIT("torch.distributed.checkpoint.filesystem")
 
 struct metadata_pickle {
-    const struct dcp_flat *f;
+    const struct dcp_leaves *leaves;
     const struct dcp_item_range *ranges;
 };
 
@@ -106,11 +106,11 @@ static void put_tensor(pickle_writer *w, const ckpt_plan *p, uint32_t row)
 static void put_names(pickle_writer *w, const struct metadata_pickle *x)
 {
     begin_dict(w);
-    for (size_t i = 0; i < x->f->n; i++) {
-        const struct dcp_leaf *l = &x->f->leaf[i];
+    for (size_t i = 0; i < x->leaves->n; i++) {
+        const struct dcp_leaf *l = &x->leaves->leaf[i];
         pickle_put_text(w, l->name);
         if (l->row != CKPT_NO_TENSOR)
-            put_tensor(w, x->f->p, l->row);
+            put_tensor(w, x->leaves->p, l->row);
         else
             put_new(w, METADATA, STR_LIT("BytesStorageMetadata"));
     }
@@ -120,8 +120,8 @@ static void put_names(pickle_writer *w, const struct metadata_pickle *x)
 static void put_paths(pickle_writer *w, const struct metadata_pickle *x)
 {
     begin_dict(w);
-    for (size_t i = 0; i < x->f->n; i++) {
-        const struct dcp_leaf *l = &x->f->leaf[i];
+    for (size_t i = 0; i < x->leaves->n; i++) {
+        const struct dcp_leaf *l = &x->leaves->leaf[i];
         pickle_put_text(w, l->name);
         pickle_put_op(w, PICKLE_MARK);
         for (uint32_t k = 0; k < l->npath; k++) {
@@ -156,9 +156,9 @@ static void put_storage_data(pickle_writer *w, const struct metadata_pickle *x)
 {
     char name[32];
     begin_dict(w);
-    for (size_t i = 0; i < x->f->n; i++) {
+    for (size_t i = 0; i < x->leaves->n; i++) {
         const struct dcp_item_range *at = &x->ranges[i];
-        put_index(w, x->f->p, &x->f->leaf[i]);
+        put_index(w, x->leaves->p, &x->leaves->leaf[i]);
         begin_object(w, FILESYSTEM, STR_LIT("_StorageInfo"));
         dcp_file_name(at->file, name);
         pickle_put_text(w, STR_LIT("relative_path"));
@@ -188,10 +188,10 @@ static ckpt_status put_metadata(void *user, pickle_writer *w, const ckpt_value *
     return CKPT_OK;
 }
 
-ckpt_status dcp_metadata_write(const struct dcp_flat *f, const struct dcp_item_range *ranges, buf *out,
+ckpt_status dcp_metadata_write(const struct dcp_leaves *leaves, const struct dcp_item_range *ranges, buf *out,
                                ckpt_error *err)
 {
-    struct metadata_pickle x = {f, ranges};
+    struct metadata_pickle x = {leaves, ranges};
     const struct pickle_hooks hooks = {.user = &x, .leaf = put_metadata};
     const ckpt_value all = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
     return pickle_write(&all, &hooks, out, err);

@@ -27,7 +27,7 @@ struct dcp_renamer {
     map *by_name;      /* fqn -> index into names */
     map *planned;      /* fqn -> pair of planner_data */
     uint32_t *leaf_of; /* by index into names: 1 + index of its leaf; 0: none */
-    struct dcp_flat flat;
+    struct dcp_leaves leaves;
     buf path_key;      /* a path as unambiguous text, "5:model0/" for ("model", 0) */
     map *files;        /* names of the .distcp files */
     ckpt_file **parts; /* the .distcp files */
@@ -76,7 +76,7 @@ static bool make_path_key(buf *b, const ckpt_path_elem *path, uint32_t n)
 }
 
 /* is_input_name - returns true if the container at PATH is one value of the input, for
- * dcp_flat.is_single_value. */
+ * dcp_leaves.is_single_value. */
 static bool is_input_name(const void *user, const ckpt_path_elem *path, uint32_t n)
 {
     struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* its buffer is changed */
@@ -124,14 +124,14 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
         CKPT_TRY(add_name(r, i, same));
     if (!*same)
         return CKPT_OK;
-    r->flat = (struct dcp_flat){.p = r->p, .is_single_value = is_input_name, .user = r};
-    CKPT_TRY(dcp_flatten(&r->flat, r->err));
+    r->leaves = (struct dcp_leaves){.p = r->p, .is_single_value = is_input_name, .user = r};
+    CKPT_TRY(dcp_flatten(&r->leaves, r->err));
     r->leaf_of = arena_array(r->meta->a, r->nnames, sizeof *r->leaf_of);
     if (!r->leaf_of)
         return fail_memory(r->err);
-    *same = r->flat.n == r->nnames && r->flat.nedited == r->p->nedits;
-    for (size_t i = 0; *same && i < r->flat.n; i++) {
-        const struct dcp_leaf *l = &r->flat.leaf[i];
+    *same = r->leaves.n == r->nnames && r->leaves.nedited == r->p->nedits;
+    for (size_t i = 0; *same && i < r->leaves.n; i++) {
+        const struct dcp_leaf *l = &r->leaves.leaf[i];
         uint32_t at = make_path_key(&r->path_key, l->input_path, l->ninput_path)
                           ? map_get(r->by_path, buf_view(&r->path_key))
                           : MAP_NONE;
@@ -149,7 +149,7 @@ static const struct dcp_leaf *get_leaf(const struct dcp_renamer *r, const ckpt_v
 {
     ckpt_str text;
     uint32_t i = value_text(fqn, &text) ? map_get(r->by_name, text) : MAP_NONE;
-    return i == MAP_NONE ? NULL : &r->flat.leaf[r->leaf_of[i] - 1];
+    return i == MAP_NONE ? NULL : &r->leaves.leaf[r->leaf_of[i] - 1];
 }
 
 static bool rename_key(const struct dcp_renamer *r, value_pair *pair)

@@ -23,7 +23,7 @@ struct dcp_writer {
     ckpt_plan *p;
     const struct write_job *job;
     struct dcp_folder folder;
-    struct dcp_flat flat;
+    struct dcp_leaves leaves;
     struct dcp_item_range *ranges; /* by leaf */
     uint64_t *starts;              /* by leaf: bytes of the archive before those of its tensor */
     size_t *tensors;               /* indices of the leaves that are tensors */
@@ -55,10 +55,10 @@ static ckpt_status fail_size(ckpt_error *err)
 static ckpt_status lay_out_values(struct dcp_writer *w, uint64_t *end, ckpt_error *err)
 {
     struct dcp_archive x;
-    for (size_t i = 0; i < w->flat.n; i++) {
-        if (!is_value(&w->flat.leaf[i]))
+    for (size_t i = 0; i < w->leaves.n; i++) {
+        if (!is_value(&w->leaves.leaf[i]))
             continue;
-        CKPT_TRY(dcp_archive_value(&x, w->p, w->flat.leaf[i].node, err));
+        CKPT_TRY(dcp_archive_value(&x, w->p, w->leaves.leaf[i].node, err));
         bool ok = assign_range(&w->ranges[i], 0, x.start.len, end);
         dcp_archive_free(&x);
         if (!ok)
@@ -76,7 +76,7 @@ static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_erro
     uint32_t file = 0;
     for (size_t t = 0; t < w->ntensors; t++) {
         size_t i = w->tensors[t];
-        uint32_t row = w->flat.leaf[i].row;
+        uint32_t row = w->leaves.leaf[i].row;
         if (before / share > file && file + 1 < w->nfiles) {
             file++;
             end = 0;
@@ -96,19 +96,19 @@ static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_erro
 
 static ckpt_status count_tensors(struct dcp_writer *w, ckpt_error *err)
 {
-    w->ranges = calloc(w->flat.n + 1, sizeof *w->ranges);
-    w->starts = calloc(w->flat.n + 1, sizeof *w->starts);
-    w->tensors = calloc(w->flat.n + 1, sizeof *w->tensors);
-    w->crcs = calloc(w->flat.n + 1, sizeof *w->crcs);
-    w->tallies = w->p->cast ? calloc(w->flat.n + 1, sizeof *w->tallies) : NULL;
+    w->ranges = calloc(w->leaves.n + 1, sizeof *w->ranges);
+    w->starts = calloc(w->leaves.n + 1, sizeof *w->starts);
+    w->tensors = calloc(w->leaves.n + 1, sizeof *w->tensors);
+    w->crcs = calloc(w->leaves.n + 1, sizeof *w->crcs);
+    w->tallies = w->p->cast ? calloc(w->leaves.n + 1, sizeof *w->tallies) : NULL;
     if (!w->ranges || !w->starts || !w->tensors || !w->crcs || (w->p->cast && !w->tallies))
         return fail_memory(err);
-    for (size_t i = 0; i < w->flat.n; i++) {
+    for (size_t i = 0; i < w->leaves.n; i++) {
         uint64_t nbytes;
-        if (w->flat.leaf[i].row == CKPT_NO_TENSOR)
+        if (w->leaves.leaf[i].row == CKPT_NO_TENSOR)
             continue;
         w->tensors[w->ntensors++] = i;
-        if (!plan_nbytes(w->p, w->flat.leaf[i].row, &nbytes) || !checked_add(w->total, nbytes, &w->total))
+        if (!plan_nbytes(w->p, w->leaves.leaf[i].row, &nbytes) || !checked_add(w->total, nbytes, &w->total))
             return fail_size(err);
     }
     return CKPT_OK;
@@ -119,7 +119,7 @@ static ckpt_status lay_out(struct dcp_writer *w, ckpt_error *err)
     uint64_t end = 0;
     uint64_t files = w->job->opts->shards ? w->job->opts->shards : 1;
     CKPT_TRY(count_tensors(w, err));
-    if (!w->flat.n || (!w->ntensors && w->p->file->table.nrows && !plan_count(w->p)))
+    if (!w->leaves.n || (!w->ntensors && w->p->file->table.nrows && !plan_count(w->p)))
         return plan_fail_no_tensors(err);
     files = files < w->ntensors ? files : w->ntensors; /* no file is empty */
     w->nfiles = files < 1 ? 1 : files < MAX_FILES ? (uint32_t)files : MAX_FILES;
@@ -147,7 +147,7 @@ static struct copy_item get_copy_item(const void *user, size_t t)
     const struct dcp_file_copy *c = user;
     const struct dcp_writer *w = c->w;
     size_t i = w->tensors[c->first + t];
-    const struct dcp_leaf *l = &w->flat.leaf[i];
+    const struct dcp_leaf *l = &w->leaves.leaf[i];
     return (struct copy_item){.row = l->row,
                               .from = (ckpt_dtype)w->p->file->table.rows[l->row].t.dtype,
                               .to = plan_dtype(w->p, l->row),
@@ -173,7 +173,7 @@ static ckpt_status copy_tensors(struct dcp_file_copy *c, size_t n, sink *out, ck
     opts.progress = opts.progress ? report_progress : NULL;
     for (size_t t = 0; t < n; t++) {
         uint64_t nbytes = 0;
-        (void)plan_nbytes(w->p, w->flat.leaf[w->tensors[c->first + t]].row, &nbytes);
+        (void)plan_nbytes(w->p, w->leaves.leaf[w->tensors[c->first + t]].row, &nbytes);
         job.nbytes += nbytes; /* bounded: total */
     }
     CKPT_TRY(copy_items(&job, err));
@@ -191,7 +191,7 @@ static ckpt_status put_archives(const struct dcp_file_copy *c, size_t n, sink *o
         size_t i = w->tensors[t];
         const struct dcp_item_range *at = &w->ranges[i];
         unsigned char crc[4];
-        CKPT_TRY(dcp_archive_tensor(&x, w->p, w->flat.leaf[i].row, w->crcs[t], err));
+        CKPT_TRY(dcp_archive_tensor(&x, w->p, w->leaves.leaf[i].row, w->crcs[t], err));
         store_u32le(crc, w->crcs[t]);
         memcpy(x.start.data + x.crc_offset, crc, sizeof crc); /* bounded: in START */
         ckpt_status st = sink_patch(out, at->at, x.start.data, x.start.len, err);
@@ -206,10 +206,10 @@ static ckpt_status put_archives(const struct dcp_file_copy *c, size_t n, sink *o
 static ckpt_status put_values(const struct dcp_writer *w, sink *out, ckpt_error *err)
 {
     struct dcp_archive x;
-    for (size_t i = 0; i < w->flat.n; i++) {
-        if (!is_value(&w->flat.leaf[i]))
+    for (size_t i = 0; i < w->leaves.n; i++) {
+        if (!is_value(&w->leaves.leaf[i]))
             continue;
-        CKPT_TRY(dcp_archive_value(&x, w->p, w->flat.leaf[i].node, err));
+        CKPT_TRY(dcp_archive_value(&x, w->p, w->leaves.leaf[i].node, err));
         ckpt_status st = sink_write(out, x.start.data, x.start.len, err);
         dcp_archive_free(&x);
         CKPT_TRY(st);
@@ -222,8 +222,8 @@ static uint64_t get_end(const struct dcp_file_copy *c, size_t n, uint32_t file)
 {
     const struct dcp_writer *w = c->w;
     uint64_t end = 0;
-    for (size_t i = 0; !file && !n && i < w->flat.n; i++)
-        if (is_value(&w->flat.leaf[i]))
+    for (size_t i = 0; !file && !n && i < w->leaves.n; i++)
+        if (is_value(&w->leaves.leaf[i]))
             end = w->ranges[i].at + w->ranges[i].length; /* bounded: placed */
     if (!n)
         return end;
@@ -266,7 +266,7 @@ static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first
 static ckpt_status write_value_with_tensors(struct dcp_writer *w, size_t i, uint32_t file, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
-    const struct dcp_leaf *l = &w->flat.leaf[i];
+    const struct dcp_leaf *l = &w->leaves.leaf[i];
     const ckpt_value *root = p->root;
     const ckpt_path_elem *path = p->root_path;
     uint32_t depth = p->root_depth;
@@ -299,7 +299,7 @@ static ckpt_status record_casts(const struct dcp_writer *w, ckpt_error *err)
 {
     size_t before = w->p->ncasts;
     for (size_t t = 0; w->tallies && t < w->ntensors; t++) {
-        const struct dcp_leaf *l = &w->flat.leaf[w->tensors[t]];
+        const struct dcp_leaf *l = &w->leaves.leaf[w->tensors[t]];
         const ckpt_tensor *is = &w->p->file->table.rows[l->row].t;
         if (is->dtype != plan_dtype(w->p, l->row))
             CKPT_TRY(plan_note_cast(w->p, l->name, l->row, is->elements, w->tallies[t].overflowed, err));
@@ -313,7 +313,7 @@ static ckpt_status write_metadata(struct dcp_writer *w, ckpt_error *err)
 {
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = dcp_metadata_write(&w->flat, w->ranges, &b, err);
+    ckpt_status st = dcp_metadata_write(&w->leaves, w->ranges, &b, err);
     if (st == CKPT_OK)
         st = dcp_folder_write_metadata(&w->folder, buf_view(&b), err);
     w->nbytes += b.len; /* bounded: it is in memory */
@@ -329,7 +329,7 @@ static ckpt_status verify_folder(const struct dcp_writer *w, ckpt_error *err)
     CKPT_TRY(o.path ? format_open(&o, &f, err) : fail_memory(err));
     bool indexed = file_index_names(f), same = f->table.nrows >= w->ntensors;
     for (size_t t = 0; indexed && same && t < w->ntensors; t++)
-        same = file_find(f, w->flat.leaf[w->tensors[t]].name) != CKPT_NO_TENSOR;
+        same = file_find(f, w->leaves.leaf[w->tensors[t]].name) != CKPT_NO_TENSOR;
     file_free(f);
     return !indexed ? fail_memory(err)
            : same   ? CKPT_OK
@@ -357,8 +357,8 @@ static ckpt_status write_all(struct dcp_writer *w, ckpt_error *err)
         CKPT_TRY(dcp_folder_begin(&w->folder, err));
     for (; file < w->nfiles; file++)
         CKPT_TRY(write_file(w, file, &first, err));
-    for (size_t i = 0; i < w->flat.n; i++)
-        if (w->flat.leaf[i].row == CKPT_NO_TENSOR && w->flat.leaf[i].holds_tensors)
+    for (size_t i = 0; i < w->leaves.n; i++)
+        if (w->leaves.leaf[i].row == CKPT_NO_TENSOR && w->leaves.leaf[i].holds_tensors)
             CKPT_TRY(write_value_with_tensors(w, i, file++, err)); /* bounded: leaves are fewer */
     CKPT_TRY(write_metadata(w, err));
     CKPT_TRY(record_casts(w, err));
@@ -373,11 +373,11 @@ static void note_ties(struct dcp_writer *w)
 {
     size_t shared = 0;
     for (size_t t = 0; t < w->ntensors; t++)
-        shared += w->p->file->table.rows[w->flat.leaf[w->tensors[t]].row].t.alias_of != CKPT_NO_TENSOR;
+        shared += w->p->file->table.rows[w->leaves.leaf[w->tensors[t]].row].t.alias_of != CKPT_NO_TENSOR;
     if (shared)
         plan_notice(w->p, "%zu name%s of shared tensors written again: a distributed checkpoint has no ties",
                     shared, shared == 1 ? "" : "s");
-    if (w->flat.int_keys)
+    if (w->leaves.int_keys)
         plan_notice(w->p,
                     "keys that are numbers become texts in a distributed checkpoint, as torch writes them");
 }
@@ -386,7 +386,7 @@ static ckpt_status write_anew(struct dcp_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
     CKPT_TRY(plan_update_entries(p, err));
-    CKPT_TRY(dcp_flatten(&w->flat, err));
+    CKPT_TRY(dcp_flatten(&w->leaves, err));
     if (p->file->metadata)
         CKPT_TRY(torch_drop_metadata(p, w->job->opts->strict, err));
     CKPT_TRY(lay_out(w, err));
@@ -403,7 +403,7 @@ static ckpt_status write_anew(struct dcp_writer *w, ckpt_error *err)
 
 ckpt_status dcp_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    struct dcp_writer w = {.p = p, .job = job, .flat = {.p = p}};
+    struct dcp_writer w = {.p = p, .job = job, .leaves = {.p = p}};
     bool done = false;
     CKPT_TRY(job->layout_only ? CKPT_OK : dcp_folder_prepare(&w.folder, p, job, err));
     ckpt_status st = job->layout_only ? CKPT_OK : dcp_write_renamed(p, &w.folder, &done, err);

@@ -25,7 +25,7 @@ struct dcp_leaf {
 };
 
 /* All leaves of a plan. */
-struct dcp_flat {
+struct dcp_leaves {
     ckpt_plan *p;
     struct dcp_leaf *leaf;
     size_t n, cap;
@@ -37,11 +37,11 @@ struct dcp_flat {
     bool int_keys;    /* a dict has integers as keys, which are written as text */
 };
 
-/* dcp_flatten - appends the leaves of f->p in the order of its graph. Flattens the same mappings and lists
- * as torch (_nested_dict.py, _traverse.py). Refuses a plan whose root is not a mapping, a key that is
+/* dcp_flatten - appends the leaves of the plan in the order of its graph. Flattens the same mappings and
+ * lists as torch (_nested_dict.py, _traverse.py). Refuses a plan whose root is not a mapping, a key that is
  * neither text nor a number, two leaves with the same name, and a DTensor or ShardedTensor, because the
  * file has the shard of one rank alone. */
-ckpt_status dcp_flatten(struct dcp_flat *f, ckpt_error *err);
+ckpt_status dcp_flatten(struct dcp_leaves *leaves, ckpt_error *err);
 
 /* ---- the output folder (dcp_folder.c) */
 
@@ -103,9 +103,9 @@ struct dcp_item_range {
 
 /* dcp_file_name - writes the name of file number FILE to NAME: "__0_2.distcp", the third file of rank 0. */
 void dcp_file_name(uint32_t file, char name[32]);
-/* dcp_metadata_write - appends the pickle of torch's Metadata to OUT. Leaf I of F is one item, at
+/* dcp_metadata_write - appends the pickle of torch's Metadata to OUT. Leaf I is one item, at
  * RANGES[I]. */
-ckpt_status dcp_metadata_write(const struct dcp_flat *f, const struct dcp_item_range *ranges, buf *out,
+ckpt_status dcp_metadata_write(const struct dcp_leaves *leaves, const struct dcp_item_range *ranges, buf *out,
                                ckpt_error *err);
 
 /* ---- the checkpoint (dcp_write.c, dcp_rename.c) */

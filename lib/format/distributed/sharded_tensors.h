@@ -50,7 +50,7 @@ struct tensor_shard {
     const ckpt_file *part;
     uint32_t row;
     const uint64_t *offset;      /* of the shard in the complete tensor, by dimension */
-    const uint64_t *from, *size; /* of the block in the row; NULL: the shard is the whole row */
+    const uint64_t *from, *size; /* of the block in the row; NULL: the shard is the complete row */
 };
 
 ckpt_status sharded_tensors_begin(struct sharded_tensors *r, ckpt_file *f, ckpt_error *err);

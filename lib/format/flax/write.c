@@ -128,7 +128,7 @@ static ckpt_status make_tree(struct flat_writer *w, ckpt_error *err)
     return st;
 }
 
-/* ------------------------------------------------------------------------- walk */
+/* ---------------------------------------------------------------------- entries */
 
 /* is_left_out - returns true if V, entry I of the container F, is not written. */
 static bool is_left_out(const struct flax_output *o, const struct flax_frame *f, uint32_t i,

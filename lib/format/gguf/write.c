@@ -133,8 +133,8 @@ static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
     size_t n = 0;
     if (!o->from)
         CKPT_TRY(plan_metadata(w->p, &meta, &n, err));
-    o->pairs = arena_array(w->p->a, (o->from ? o->from->n : n) + 4,
-                           sizeof *o->pairs); /* bounded: in memory */
+    size_t room = (o->from ? o->from->n : n) + 4; /* bounded: in memory; the architecture, split.* */
+    o->pairs = arena_array(w->p->a, room, sizeof *o->pairs);
     if (!o->pairs)
         return fail_memory(err);
     if (w->job->part.number)
@@ -191,8 +191,7 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     CKPT_TRY(sink_write(out, o->header.data, o->header.len, err));
     buf_free(&o->header);
     CKPT_TRY(sink_skip(out, w->size - header, err)); /* bounded: lay_out added it up */
-    if (w->size >
-        header) /* skipped bytes that stay zeros are padding, and the last of them may end the file */
+    if (w->size > header) /* so that the file has its size even if it ends in padding, which is skipped */
         CKPT_TRY(sink_patch(out, w->size - 1, "", 1, err));
     return flat_copy_items(w, out, err);
 }

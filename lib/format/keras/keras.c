@@ -124,8 +124,8 @@ static ckpt_status read_archive(struct kit *k, zip *z)
 
 /* ----------------------------------------------------------------------------- folder */
 
-/* open_part - sets *OUT to the file NAME of the folder. */
-static ckpt_status open_part(struct kit *k, const char *name, source **out)
+/* open_file - sets *OUT to the file NAME of the folder. */
+static ckpt_status open_file(struct kit *k, const char *name, source **out)
 {
     ckpt_file *f = k->f;
     struct journal_note note;
@@ -143,7 +143,7 @@ static ckpt_status add_file(struct kit *k, const char *name)
 {
     source *src;
     ckpt_str text;
-    CKPT_TRY(open_part(k, name, &src));
+    CKPT_TRY(open_file(k, name, &src));
     ckpt_status st = kit_read_metadata(k->f, src, 0, src->size, &text, k->err);
     source_unref(src);
     if (st == CKPT_OK)
@@ -157,7 +157,7 @@ static ckpt_status read_folder(struct kit *k)
     source *src;
     CKPT_TRY(add_file(k, "metadata.json"));
     CKPT_TRY(add_file(k, "config.json"));
-    CKPT_TRY(open_part(k, "model.weights.h5", &src));
+    CKPT_TRY(open_file(k, "model.weights.h5", &src));
     file_budget(k->f, src->size);
     k->f->nbytes = src->size;
     ckpt_status st = keras_read_hdf5(k, src);

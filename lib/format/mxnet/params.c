@@ -156,14 +156,14 @@ static ckpt_status read_storage(struct params *p, struct array *x)
 
 static ckpt_status read_array(struct params *p, struct array *x)
 {
-    struct kit_tensor all = {.name = {"", 0}}, *shape = &x->component[0].t;
+    struct kit_tensor complete = {.name = {"", 0}}, *shape = &x->component[0].t;
     uint64_t at = p->r.pos;
     uint32_t version = reader_u32(&p->r);
     CKPT_TRY(p->r.status);
     *x = (struct array){.n = 1, .component = {{.suffix = ""}}};
     if (version == VERSION_2 || version == VERSION_3) {
         CKPT_TRY(read_storage(p, x));
-        CKPT_TRY(read_shape(p, x->n > 1 ? &all : shape));
+        CKPT_TRY(read_shape(p, x->n > 1 ? &complete : shape));
     } else if (version == VERSION_1) {
         CKPT_TRY(read_shape(p, shape));
     } else {
@@ -171,7 +171,7 @@ static ckpt_status read_array(struct params *p, struct array *x)
     }
     for (uint32_t i = 0; i < x->n; i++)
         x->component[i].t.entry = at;
-    if (version != VERSION_3 && (x->n > 1 ? all.t.ndim : shape->t.ndim) == 0)
+    if (version != VERSION_3 && (x->n > 1 ? complete.t.ndim : shape->t.ndim) == 0)
         return fail(p->err, CKPT_EFORMAT, at, "{an array without a shape}; {=values} were expected");
     return read_body(p, x);
 }

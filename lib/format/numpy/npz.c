@@ -19,13 +19,13 @@
 
 static bool probe(const struct probe *p)
 {
-    bool whole = p->nhead >= 4 && !p->salvage;
-    bool any = whole && memcmp(p->head, "PK\5\6", 4) == 0; /* an archive of no arrays */
-    if (!p->z || (!any && (p->nhead < 4 || memcmp(p->head, "PK\3\4", 4) != 0)))
+    bool is_empty = p->nhead >= 4 && !p->salvage && memcmp(p->head, "PK\5\6", 4) == 0;
+    bool found = is_empty; /* numpy writes no arrays as an archive without members */
+    if (!p->z || (!is_empty && (p->nhead < 4 || memcmp(p->head, "PK\3\4", 4) != 0)))
         return false;
-    for (size_t i = 0; i < p->z->n && !any; i++)
-        any = str_ends(p->z->entries[i].name, SUFFIX);
-    return any;
+    for (size_t i = 0; i < p->z->n && !found; i++)
+        found = str_ends(p->z->entries[i].name, SUFFIX);
+    return found;
 }
 
 /* check_expansion - refuses an archive whose members unpack to more than file_max_unpacked. */

@@ -176,8 +176,8 @@ static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t 
     return file_report_fault(b->f, st, b->err);
 }
 
-/* find_shards - sets the number of data files to that in the name of one of them, for salvage. */
-static void find_shards(struct bundle *b)
+/* count_shards - sets the number of data files to that in the name of one of them, for salvage. */
+static void count_shards(struct bundle *b)
 {
     ckpt_str *names;
     size_t n;
@@ -197,7 +197,7 @@ static ckpt_status read_table(struct bundle *b)
     for (size_t i = 0; i < t.nblocks; i++)
         CKPT_TRY(read_block(b, &t, i));
     if (b->f->salvage && !b->nshards)
-        find_shards(b);
+        count_shards(b);
     return CKPT_OK;
 }
 

@@ -195,7 +195,7 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
 static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, ckpt_error *err)
 {
     struct state s = {.a = arena_new(STATE_MAX * UINT64_C(32))};
-    char *kept = strndup(folder.ptr, folder.len);
+    char *kept = strndup(folder.ptr, folder.len); /* FOLDER may be a range of f->path, which is replaced */
     ckpt_status st = s.a && kept ? read_state(src, &s, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = open_latest(f, str_c(kept), &s, err);

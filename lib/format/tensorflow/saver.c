@@ -81,7 +81,7 @@ static ckpt_status put_number(struct values *v, uint64_t bits, uint8_t width)
 /* fits_type - returns true if V, an integer that protobuf extends to 64 bits, is in the range of TYPE. */
 static bool fits_type(const struct tf_dtype *type, uint64_t v)
 {
-    bool is_signed = strchr("iq", type->name[0]) && type->name[1] != 'u'; /* int8, qint8, but quint8 */
+    bool is_signed = strchr("iq", type->name[0]) && type->name[1] != 'u'; /* int8, qint8, not quint8 */
     unsigned bits = 8u * type->width;
     if (bits == 64)
         return true;
@@ -109,10 +109,15 @@ static ckpt_status put_varints(struct values *v, cursor c)
     return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=values}") : CKPT_OK;
 }
 
+/* Fields of TensorProto with numbers that are not varints; a complex number is two of them. */
+enum { FLOAT_VAL = 5, DOUBLE_VAL = 6, SCOMPLEX_VAL = 9, DCOMPLEX_VAL = 12 };
+
 /* get_float_width - returns the bytes of each number of T, or 0 if numbers are stored as varints. */
 static uint8_t get_float_width(const struct tf_dtype *t)
 {
-    return t->field == 5 || t->field == 9 ? 4 : t->field == 6 || t->field == 12 ? 8 : 0;
+    return t->field == FLOAT_VAL || t->field == SCOMPLEX_VAL    ? 4
+           : t->field == DOUBLE_VAL || t->field == DCOMPLEX_VAL ? 8
+                                                                : 0;
 }
 
 static ckpt_status put_packed(struct values *v, cursor c)
@@ -166,8 +171,8 @@ static cursor find_message(cursor c, uint64_t number)
 static ckpt_status put_slice(const struct saved_slice *s, cursor value, spool *to, ckpt_error *err)
 {
     struct values v = {.type = s->type, .to = to, .err = err};
-    uint64_t want = s->elements *
-                    (s->type->field == 9 || s->type->field == 12 ? 2u : 1u); /* bounded: their bytes fit */
+    bool is_complex = s->type->field == SCOMPLEX_VAL || s->type->field == DCOMPLEX_VAL;
+    uint64_t want = s->elements * (is_complex ? 2 : 1); /* bounded: their bytes fit */
     CKPT_TRY(put_tensor(&v, find_message(find_message(value, 2), 3)));
     return v.n == want
                ? CKPT_OK
