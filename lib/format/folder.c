@@ -249,11 +249,12 @@ void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err
     arena_free(a);
 }
 
-void folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ckpt_str name), ckpt_error *err)
+ckpt_status folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ckpt_str name), ckpt_error *err)
 {
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u checkpoint%s: it is not clear %s", n,
                n == 1 ? "" : "s", n == 1 ? "whether it is meant" : "which of them is meant");
     folder_hint(path, match, err);
+    return CKPT_EUSAGE;
 }
 
 /* ----------------------------------------------------------------- prefixes */

@@ -41,7 +41,8 @@ static inline unsigned folder_count(const struct folder *d) { return d->nothers 
 bool folder_is_checkpoint(ckpt_str name);
 /* folder_fail_ambiguous - fails with CKPT_EUSAGE because the folder PATH has N checkpoints, whose names
  * MATCH, and any could be meant. */
-void folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ckpt_str name), ckpt_error *err);
+ckpt_status folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ckpt_str name),
+                                  ckpt_error *err);
 /* folder_hint - sets the hint of ERR to the names in PATH that MATCH, as many as fit. */
 void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err);
 /* folder_find_prefix - returns the file that PATH, which does not exist, stands for: PATH.index if PATH is

@@ -158,12 +158,8 @@ static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
             continue;
         if (!x->first && n > 1 && !has_sharded(part)) { /* each file is a checkpoint of its own */
             struct folder d;
-            ckpt_str *names;
-            size_t all;
-            CKPT_TRY(folder_list_all(x->f->a, x->f->folder, &names, &all, x->err));
-            folder_scan(names, all, &d);
-            folder_fail_ambiguous(x->f->folder, folder_count(&d), folder_is_checkpoint, x->err);
-            return CKPT_EUSAGE;
+            folder_scan(x->f->probe->names, x->f->probe->nnames, &d);
+            return folder_fail_ambiguous(x->f->folder, folder_count(&d), folder_is_checkpoint, x->err);
         }
         x->first = x->first ? x->first : part;
         ckpt_status st = add_rank(x, part, n);

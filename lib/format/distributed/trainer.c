@@ -103,8 +103,7 @@ static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_a
         return fail_memory(err);
     if (count < 2)
         return count ? part_file_enter(f, found, err) : CKPT_OK;
-    folder_fail_ambiguous(f->folder, count, is_model_folder, err);
-    return CKPT_EUSAGE;
+    return folder_fail_ambiguous(f->folder, count, is_model_folder, err);
 }
 
 /* read_model - makes f->folder the path of F and reads it, in the format that is recognized there. */

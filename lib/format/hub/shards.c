@@ -123,10 +123,8 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
                     "folder with %u indexes of shards, each a checkpoint of its own\n"
                     "name one of them, such as %s",
                     d.nindex, d.index);
-    if (d.nothers && !d.nindex) {
-        folder_fail_ambiguous(f->path, folder_count(&d), folder_is_checkpoint, err);
-        return CKPT_EUSAGE;
-    }
+    if (d.nothers && !d.nindex)
+        return folder_fail_ambiguous(f->path, folder_count(&d), folder_is_checkpoint, err);
     const char *name = d.nindex && !prefers_single(&d) ? d.index : d.single;
     return open_folder_file(f, &d, name, err);
 }
