@@ -90,16 +90,6 @@ static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *t)
             part->table.storages[t->storage].swap <= 1); /* 0, 1: not swapped */
 }
 
-/* check_flat - refuses T, a row of PART, unless it is a contiguous 1-d tensor whose bytes are stored as they
- * are. */
-static ckpt_status check_flat(struct deepspeed *ds, const ckpt_file *part, const ckpt_tensor *t)
-{
-    if (t->ndim == 1 && is_contiguous(part, t))
-        return CKPT_OK;
-    ckpt_status st = fail(ds->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=contiguous 1-d tensor}");
-    return fail_name_file(fail_name_part(st, t->name, ds->err), part->path, ds->err);
-}
-
 static ckpt_status add_partition(struct deepspeed *ds, struct ds_flat *s, struct ds_partition p)
 {
     p.start = s->total;
@@ -123,7 +113,10 @@ ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *s, const ckpt_file
         fail_where(ds->err, "optimizer_state_dict");
         return fail_name_file(CKPT_EFORMAT, part->path, ds->err);
     }
-    CKPT_TRY(check_flat(ds, part, t));
+    if (t->ndim != 1 || !is_contiguous(part, t)) {
+        ckpt_status st = fail(ds->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=contiguous 1-d tensor}");
+        return fail_name_file(fail_name_part(st, t->name, ds->err), part->path, ds->err);
+    }
     if (s->dtype && s->dtype != t->dtype) {
         (void)fail(ds->err, CKPT_EFORMAT, t->file_offset, "{%s}; other partitions are {=%s}",
                    ckpt_dtype_name((ckpt_dtype)t->dtype), ckpt_dtype_name(s->dtype));

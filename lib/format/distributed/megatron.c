@@ -713,16 +713,6 @@ static ckpt_status read_ranks(struct megatron *m)
     return torch_walk_graph(f, f->root, &st, m->err);
 }
 
-/* read_dcp - reads the format torch_dist. */
-static ckpt_status read_dcp(struct megatron *m)
-{
-    ckpt_file *f = m->f;
-    f->format = format_by_name("torch-dcp");
-    CKPT_TRY(f->format->read(f, m->err));
-    f->producer = STR_LIT("Megatron-LM");
-    return CKPT_OK;
-}
-
 static ckpt_status read_all(struct megatron *m)
 {
     ckpt_file *f = m->f;
@@ -731,12 +721,16 @@ static ckpt_status read_all(struct megatron *m)
     CKPT_TRY(enter_iteration(m));
     part_file_set_step(f, "iter_");
     CKPT_TRY(folder_list(f->a, f->folder, is_dcp, &list, &n, m->err));
-    if (n)
-        return read_dcp(m);
-    if (f->limits.parallel)
-        CKPT_TRY(megatron_rules_read(f->a, f->limits.parallel, &m->rules, m->err));
+    if (n) { /* the format torch_dist */
+        f->format = format_by_name("torch-dcp");
+        CKPT_TRY(f->format->read(f, m->err));
+    } else {
+        if (f->limits.parallel)
+            CKPT_TRY(megatron_rules_read(f->a, f->limits.parallel, &m->rules, m->err));
+        CKPT_TRY(read_ranks(m));
+    }
     f->producer = STR_LIT("Megatron-LM");
-    return read_ranks(m);
+    return CKPT_OK;
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

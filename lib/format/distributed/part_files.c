@@ -280,17 +280,11 @@ static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t i
     return CKPT_OK;
 }
 
-/* find_part - returns the index of PART in f->parts, where it must be. */
-static size_t find_part(const ckpt_file *f, const ckpt_file *part)
-{
-    size_t i = 0;
-    while (i + 1 < f->nparts && f->parts[i] != part)
-        i++;
-    return i;
-}
-
 ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err)
 {
+    size_t index = 0;
+    while (index + 1 < f->nparts && f->parts[index] != part)
+        index++;
     if (part->resolve) /* before its storage keys change */
         CKPT_TRY(part->resolve(part, err));
     part->resolve = NULL;
@@ -298,7 +292,7 @@ ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ck
         if (part->table.rows[i].t.value)
             ((ckpt_value *)(uintptr_t)part->table.rows[i].t.value)->row = CKPT_NO_TENSOR;
     if (part->table.nstorages)
-        CKPT_TRY(rename_storages(f, part, find_part(f, part), err));
+        CKPT_TRY(rename_storages(f, part, index, err));
     CKPT_TRY(file_take_pickles(f, part, err));
     *root = (ckpt_value *)(uintptr_t)file_replacement(part, part->root);
     return CKPT_OK;

@@ -13,13 +13,6 @@
 
 static bool probe(const struct probe *p) { return !p->directory && recognize_as(p, SIGN_NPY); }
 
-static ckpt_status refuse_objects(source *src, uint64_t offset, ckpt_error *err)
-{
-    return fail(err, CKPT_EUNSUPPORTED, source_pos(src, offset),
-                "{an array of Python objects}: its elements are a pickle, which numpy would run\n"
-                "`ckpt scan FILE` shows what that would be");
-}
-
 /* copy_array - sets dtype and shape of T to copies of those of X in the arena of F, because X is freed. */
 static ckpt_status copy_array(ckpt_file *f, const struct npy_array *x, struct kit_tensor *t, ckpt_error *err)
 {
@@ -51,7 +44,9 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
     *t = (struct kit_tensor){.src = src, .entry = source_pos(src, offset), .nbytes = KIT_AS_NEEDED};
     ckpt_status st = npy_read_array(src, offset, scratch, &x, err);
     if (st == CKPT_OK && x.holds_objects)
-        st = refuse_objects(src, x.data_offset, err);
+        st = fail(err, CKPT_EUNSUPPORTED, source_pos(src, x.data_offset),
+                  "{an array of Python objects}: its elements are a pickle, which numpy would run\n"
+                  "`ckpt scan FILE` shows what that would be");
     if (st == CKPT_OK)
         st = copy_array(f, &x, t, err);
     if (st == CKPT_OK) {

@@ -130,15 +130,6 @@ static uint64_t count_value_bytes(const ckpt_tensor *t)
     return fits ? bytes : UINT64_MAX;
 }
 
-/* refuse_without_names - fails because there is no program, which has the names and the number of tensors. */
-static ckpt_status refuse_without_names(struct params *p)
-{
-    return fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                "{several tensors without names}: these are in {=a program next to the file}\n"
-                "put NAME.json or NAME.pdmodel next to NAME.pdiparams, __model__ next to __params__; "
-                "`ckpt salvage` numbers the tensors");
-}
-
 static ckpt_status read_tensors(struct params *p, struct kit *k)
 {
     uint64_t shape[MAX_RANK], n = 0;
@@ -151,7 +142,10 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
         uint64_t size = count_value_bytes(&t.t);
         bool alone = n == 0 && !p->program && size == reader_left(&p->r);
         if (!alone && !p->program && !p->f->salvage)
-            return refuse_without_names(p);
+            return fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                        "{several tensors without names}: these are in {=a program next to the file}\n"
+                        "put NAME.json or NAME.pdmodel next to NAME.pdiparams, __model__ next to "
+                        "__params__; `ckpt salvage` numbers the tensors");
         if (n == 0)
             CKPT_TRY(kit_begin(k, p->f, value_new(p->f->a, alone ? CKPT_V_TENSOR : CKPT_V_DICT, 0), p->err));
         t.name = n < p->names.n ? p->names.name[n]
