@@ -384,9 +384,9 @@ static bool append_above(struct dcp_machine *m, size_t from, enum dcp_type type)
         return fail_op(m, CKPT_EUNSUPPORTED, "changes the dict that was the state of an object");
     if (!reserve_words(m, list, n))
         return false;
-    memcpy(m->out->word + list->at + list->n, m->stack + from,
-           n * sizeof(dcp_word)); /* bounded: there is room */
-    list->n += (uint32_t)n;       /* bounded: reserve_words */
+    /* bounded: reserve_words made room */
+    memcpy(m->out->word + list->at + list->n, m->stack + from, n * sizeof(dcp_word));
+    list->n += (uint32_t)n; /* bounded: reserve_words */
     return true;
 }
 
