@@ -50,7 +50,8 @@ static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size
     return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                 "{=file %" PRIu64 " of rank %" PRIu64 "} is {missing}%s%.*s\n"
                 "put all files of the save into the folder",
-                file, rank - 1, next.len ? ", which precedes " : "", STR_ARG(next)); /* bounded: from 1 on */
+                file, rank - 1, next.len ? ", which precedes " : "",
+                STR_ARG(next)); /* bounded: names count ranks from 1 */
 }
 
 /* ------------------------------------------------------------------------ offsets */
@@ -101,10 +102,10 @@ static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, con
             if (t)
                 offset[row] = at;
         }
-        if (e != JSON_OBJECT_END) /* json_next has failed, and set the error */
-            return CKPT_EFORMAT;
+        if (e != JSON_OBJECT_END)
+            return json_unexpected(j, e, "an entry of DCP_SHARDING_INFO", "a key");
     }
-    return e == JSON_OBJECT_END ? CKPT_OK : CKPT_EFORMAT;
+    return e == JSON_OBJECT_END ? CKPT_OK : json_unexpected(j, e, "DCP_SHARDING_INFO", "a key");
 }
 
 /* add_part - adds the tensors of PART as shards. */

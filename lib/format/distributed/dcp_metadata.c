@@ -233,8 +233,8 @@ static bool push_int_line(struct dcp_machine *m)
     if (!read_line(m, line, &s))
         return false;
     s.len -= s.len && s.ptr[s.len - 1] == 'L';
-    bool negative = s.len && s.ptr[0] == '-', bits = s.len > 1 && s.ptr[0] == '0'; /* 00 and 01 are bools */
-    if (bits || !str_uint(str_skip(s, negative), &n) || n > INT64_MAX)
+    bool negative = s.len && s.ptr[0] == '-', is_bool = s.len > 1 && s.ptr[0] == '0'; /* 00, 01 */
+    if (is_bool || !str_uint(str_skip(s, negative), &n) || n > INT64_MAX)
         return push(m, DCP_OTHER);
     return push_int(m, negative ? -(int64_t)n : (int64_t)n);
 }

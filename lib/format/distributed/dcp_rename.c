@@ -242,14 +242,13 @@ static ckpt_status list_files(struct dcp_renamer *r, bool *known)
     *known = true;
     for (uint32_t i = 0; *known && r->files && r->parts && i < r->nstored; i++) {
         ckpt_str name;
-        uint32_t old;
         const ckpt_value *state = value_state(r->stored[i].val);
         *known = state && value_text(value_get(state, "relative_path"), &name);
         if (!*known || map_get(r->files, name) != MAP_NONE)
             continue;
         ckpt_file *part = find_part(r, name);
         *known = part && is_archive(part, r->stored[i].val) && r->nparts < r->p->file->nparts;
-        if (*known && !map_put(r->files, name, (uint32_t)r->nparts, &old)) /* bounded: just compared */
+        if (*known && !map_put(r->files, name, (uint32_t)r->nparts, NULL)) /* bounded: just compared */
             return fail_memory(r->err);
         if (*known)
             r->parts[r->nparts++] = part;
@@ -363,7 +362,6 @@ ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *d, bool *done, ck
     map_free(r.by_name);
     map_free(r.planned);
     map_free(r.files);
-    if (r.meta)
-        file_free(r.meta);
+    file_free(r.meta);
     return st;
 }

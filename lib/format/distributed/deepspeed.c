@@ -201,14 +201,14 @@ static ckpt_status put_other_values(struct deepspeed *ds)
 static ckpt_status put_optimizer(struct deepspeed *ds)
 {
     arena *a = ds->f->a;
-    ckpt_value *all = value_new(a, CKPT_V_DICT, 0), *state = value_str(a, STR_LIT("state")),
+    ckpt_value *optimizer = value_new(a, CKPT_V_DICT, 0), *state = value_str(a, STR_LIT("state")),
                *groups = value_str(a, STR_LIT("param_groups"));
     if (!value_count(ds->groups) && !ds->state->u.dict.n)
         return CKPT_OK;
-    if (!all || !state || !groups || !value_put(a, all, state, ds->state) ||
-        !value_put(a, all, groups, ds->groups))
+    if (!optimizer || !state || !groups || !value_put(a, optimizer, state, ds->state) ||
+        !value_put(a, optimizer, groups, ds->groups))
         return fail_memory(ds->err);
-    return put_entry(ds, STR_LIT("optimizer"), all, NULL);
+    return put_entry(ds, STR_LIT("optimizer"), optimizer, NULL);
 }
 
 /* ------------------------------------------------------------------------- files */
@@ -225,12 +225,12 @@ static ckpt_status put_files(struct deepspeed *ds, enum ds_kind kind)
 {
     char prefix[32] = "";
     ckpt_file *part;
-    for (const struct ds_file *f = NULL; (f = ds_next_file(&ds->save, kind, DS_ANY_RANK, f));) {
-        CKPT_TRY(ds_open_file(ds, f->name, &part));
+    for (const struct ds_file *file = NULL; (file = ds_next_file(&ds->save, kind, DS_ANY_RANK, file));) {
+        CKPT_TRY(ds_open_file(ds, file->name, &part));
         if (!part)
             continue;
         if (kind == DS_LAYER)
-            (void)snprintf(prefix, sizeof prefix, "%llu.", (unsigned long long)f->layer);
+            (void)snprintf(prefix, sizeof prefix, "%llu.", (unsigned long long)file->layer);
         CKPT_TRY(put_module(ds, part, part->root, prefix));
         CKPT_TRY(take_graph(ds, part));
     }
@@ -270,8 +270,9 @@ static ckpt_status check_without_zero(struct deepspeed *ds, const ckpt_file *mod
 /* read_without_zero - opens the model file of rank MP of a save without ZeRO. */
 static ckpt_status read_without_zero(struct deepspeed *ds, uint64_t mp)
 {
-    for (const struct ds_file *f = NULL; !ds->model && (f = ds_next_file(&ds->save, DS_MODEL, mp, f));) {
-        CKPT_TRY(ds_open_file(ds, f->name, &ds->model));
+    for (const struct ds_file *file = NULL;
+         !ds->model && (file = ds_next_file(&ds->save, DS_MODEL, mp, file));) {
+        CKPT_TRY(ds_open_file(ds, file->name, &ds->model));
         if (ds->model)
             CKPT_TRY(check_without_zero(ds, ds->model));
     }
@@ -298,7 +299,8 @@ static ckpt_status read_ranks(struct deepspeed *ds)
 static void note_experts(struct deepspeed *ds)
 {
     size_t n = 0;
-    for (const struct ds_file *f = NULL; (f = ds_next_file(&ds->save, DS_EXPERT_OPTIM, DS_ANY_RANK, f));)
+    for (const struct ds_file *file = NULL;
+         (file = ds_next_file(&ds->save, DS_EXPERT_OPTIM, DS_ANY_RANK, file));)
         n++;
     if (n)
         file_notice(ds->f,

@@ -169,8 +169,8 @@ static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
     ckpt_str *files;
     size_t n;
     ckpt_file *part;
-    ckpt_value *state = value_new(ds->f->a, CKPT_V_DICT, 0), *k = value_str(ds->f->a, name);
-    CKPT_TRY(state && k ? list_folder(u, path, is_state_file, &files, &n) : fail_memory(ds->err));
+    ckpt_value *state = value_new(ds->f->a, CKPT_V_DICT, 0), *name_key = value_str(ds->f->a, name);
+    CKPT_TRY(state && name_key ? list_folder(u, path, is_state_file, &files, &n) : fail_memory(ds->err));
     for (size_t i = 0; i < n; i++) {
         ckpt_str file = join_path(u, path, files[i]);
         ckpt_str key = arena_str(ds->f->a, str_of(files[i].ptr, files[i].len - strlen(SUFFIX)));
@@ -180,7 +180,7 @@ static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
     }
     if (!state->u.dict.n)
         return CKPT_OK;
-    return value_put(ds->f->a, ds->state, k, state) ? CKPT_OK : fail_memory(ds->err);
+    return value_put(ds->f->a, ds->state, name_key, state) ? CKPT_OK : fail_memory(ds->err);
 }
 
 static ckpt_status add_params(struct universal *u)
@@ -234,10 +234,10 @@ static ckpt_status add_groups(struct universal *u, const ckpt_value *shapes)
 static ckpt_status open_model(struct deepspeed *ds)
 {
     ds->stage = 2;
-    const struct ds_file *f = NULL;
-    while (!ds->model && (f = ds_next_file(&ds->save, DS_MODEL, DS_ANY_RANK, f))) {
-        ds->stage = f->ranked ? 3 : 2;
-        CKPT_TRY(ds_open_file(ds, f->name, &ds->model));
+    const struct ds_file *file = NULL;
+    while (!ds->model && (file = ds_next_file(&ds->save, DS_MODEL, DS_ANY_RANK, file))) {
+        ds->stage = file->ranked ? 3 : 2;
+        CKPT_TRY(ds_open_file(ds, file->name, &ds->model));
     }
     return ds->model ? CKPT_OK
                      : fail(ds->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,

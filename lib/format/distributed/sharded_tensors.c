@@ -55,8 +55,8 @@ static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const c
     return fail_name_part(CKPT_EFORMAT, name, r->err);
 }
 
-/* note_shard - records the shard of X at OFFSET with SIZE. Sets *IS_NEW to false if the shard is a replica.
- */
+/* note_shard - records the shard of X at OFFSET with SIZE: its key in r->shards has the number of X and these
+ * two. Sets *IS_NEW to false if the shard is a replica. */
 static ckpt_status note_shard(struct sharded_tensors *r, const struct sharded_tensor *x,
                               const uint64_t *offset, const uint64_t *size, bool *is_new)
 {

@@ -91,9 +91,9 @@ static size_t count_files(const struct zero *z, enum ds_kind kind, uint64_t *end
 {
     size_t n = 0;
     *end = 0;
-    for (const struct ds_file *f = NULL; (f = ds_next_file(&z->ds->save, kind, z->mp, f));) {
+    for (const struct ds_file *file = NULL; (file = ds_next_file(&z->ds->save, kind, z->mp, file));) {
         n++;
-        *end = f->dp >= *end && f->dp < UINT64_MAX ? f->dp + 1 : *end; /* bounded: just compared */
+        *end = file->dp >= *end && file->dp < UINT64_MAX ? file->dp + 1 : *end; /* bounded: just compared */
     }
     return n;
 }
@@ -114,14 +114,14 @@ static ckpt_status fail_count(struct zero *z, uint64_t found, uint64_t want, con
 static ckpt_status open_kind(struct zero *z, enum ds_kind kind)
 {
     struct deepspeed *ds = z->ds;
-    for (const struct ds_file *f = NULL; (f = ds_next_file(&ds->save, kind, z->mp, f));) {
-        if (f->dp >= z->nranks)
+    for (const struct ds_file *file = NULL; (file = ds_next_file(&ds->save, kind, z->mp, file));) {
+        if (file->dp >= z->nranks)
             continue;
-        struct zero_rank *r = &z->rank[f->dp];
+        struct zero_rank *r = &z->rank[file->dp];
         ckpt_file **to = kind == DS_MODEL ? &r->model : &r->optim;
         *(kind == DS_MODEL ? &r->has_model : &r->has_optim) = true;
         if (!*to) /* else read_first opened it */
-            CKPT_TRY(ds_open_file(ds, f->name, to));
+            CKPT_TRY(ds_open_file(ds, file->name, to));
     }
     return CKPT_OK;
 }
@@ -169,9 +169,10 @@ static ckpt_status read_first(struct zero *z)
     struct deepspeed *ds = z->ds;
     ckpt_file *part = NULL;
     uint64_t dp = 0;
-    for (const struct ds_file *f = NULL; !part && (f = ds_next_file(&ds->save, DS_OPTIM, z->mp, f));) {
-        CKPT_TRY(ds_open_file(ds, f->name, &part));
-        dp = f->dp;
+    for (const struct ds_file *file = NULL;
+         !part && (file = ds_next_file(&ds->save, DS_OPTIM, z->mp, file));) {
+        CKPT_TRY(ds_open_file(ds, file->name, &part));
+        dp = file->dp;
     }
     if (!part)
         return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");

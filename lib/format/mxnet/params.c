@@ -126,7 +126,7 @@ static ckpt_status skip_values(struct params *p, struct kit_tensor *t)
 /* read_body - reads device, dtype, indices and values of X, whose shapes were read. */
 static ckpt_status read_body(struct params *p, struct array *x)
 {
-    (void)reader_skip(&p->r, 8);
+    (void)reader_skip(&p->r, 8); /* device */
     CKPT_TRY(p->r.status);
     CKPT_TRY(read_dtype(p, &x->component[0].t));
     for (uint32_t i = 1; i < x->n; i++) {
@@ -156,22 +156,23 @@ static ckpt_status read_storage(struct params *p, struct array *x)
 
 static ckpt_status read_array(struct params *p, struct array *x)
 {
-    struct kit_tensor complete = {.name = {"", 0}}, *shape = &x->component[0].t;
+    struct kit_tensor complete = {.name = {"", 0}}; /* has the shape of a sparse array */
+    struct kit_tensor *values = &x->component[0].t;
     uint64_t at = p->r.pos;
     uint32_t version = reader_u32(&p->r);
     CKPT_TRY(p->r.status);
     *x = (struct array){.n = 1, .component = {{.suffix = ""}}};
     if (version == VERSION_2 || version == VERSION_3) {
         CKPT_TRY(read_storage(p, x));
-        CKPT_TRY(read_shape(p, x->n > 1 ? &complete : shape));
+        CKPT_TRY(read_shape(p, x->n > 1 ? &complete : values));
     } else if (version == VERSION_1) {
-        CKPT_TRY(read_shape(p, shape));
+        CKPT_TRY(read_shape(p, values));
     } else {
-        CKPT_TRY(read_sizes(p, version, 4, shape));
+        CKPT_TRY(read_sizes(p, version, 4, values));
     }
     for (uint32_t i = 0; i < x->n; i++)
         x->component[i].t.entry = at;
-    if (version != VERSION_3 && (x->n > 1 ? complete.t.ndim : shape->t.ndim) == 0)
+    if (version != VERSION_3 && (x->n > 1 ? complete.t.ndim : values->t.ndim) == 0)
         return fail(p->err, CKPT_EFORMAT, at, "{an array without a shape}; {=values} were expected");
     return read_body(p, x);
 }

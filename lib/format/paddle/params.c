@@ -206,7 +206,7 @@ static bool probe(const struct probe *p)
     uint64_t levels = cursor_u64(&c);
     for (uint64_t i = 0; i < levels && !c.bad; i++) {
         uint64_t n = cursor_u64(&c);
-        (void)cursor_sub(&c, n <= c.left ? (size_t)n : SIZE_MAX);
+        (void)cursor_sub(&c, n <= c.left ? (size_t)n : SIZE_MAX); /* SIZE_MAX: fails, and sets c.bad */
     }
     uint32_t version = cursor_u32(&c), n = cursor_u32(&c);
     cursor desc = cursor_sub(&c, n);
@@ -221,7 +221,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(find_program(&p));
     CKPT_TRY(reader_init(&p.r, f->src, 0, f->src->size, err));
     ckpt_status st = read_tensors(&p, &k);
-    if (k.f)
+    if (k.f) /* read_tensors has called kit_begin */
         st = kit_end(&k, st);
     reader_free(&p.r);
     f->producer = STR_LIT("paddle");

@@ -55,7 +55,7 @@ static ckpt_status read_json(struct program *p, ckpt_str text)
 /* read_variable - adds the name of VAR if it is a persistable tensor. */
 static ckpt_status read_variable(struct program *p, cursor var)
 {
-    enum { FEED = 9, FETCH = 10, READER = 15, RAW = 17 };
+    enum { FEED = 9, FETCH = 10, READER = 15, RAW = 17 }; /* kinds of variables that are not tensors */
     struct proto_field field, inner;
     ckpt_str name = STR_LIT("");
     uint64_t kind = 0, persists = 0;
