@@ -116,10 +116,10 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
     CKPT_TRY(note_shard(r, x, shard->offset, shard->size ? shard->size : t->shape, &new));
     if (!new)
         return CKPT_OK;
-    struct piece *added = arena_append(r->f->a, &x->piece, &x->n, &x->cap, sizeof *added);
-    if (!added)
-        return fail_memory(r->err);
-    return locate_shard(r, shard, t, s, added);
+    struct piece piece;
+    CKPT_TRY(locate_shard(r, shard, t, s, &piece));
+    return arena_push(r->f->a, &x->piece, &x->n, &x->cap, &piece, sizeof piece) ? CKPT_OK
+                                                                                : fail_memory(r->err);
 }
 
 /* compute_shape - sets the shape of X to the smallest one that contains all of its shards. */

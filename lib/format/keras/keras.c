@@ -79,10 +79,10 @@ static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **memb
                     "raise it with --max-expanded (max_expanded in ckpt_limits)",
                     (unsigned long long)e->usize, (unsigned long long)most);
     spool *to = spool_new(e->usize);
-    CKPT_TRY(to ? CKPT_OK : fail_memory(err));
+    if (!to)
+        return fail_memory(err);
     ckpt_status st = spool_copy(to, *member, 0, (*member)->size, err);
     source *unpacked = spool_source(to);
-    CKPT_TRY(unpacked ? CKPT_OK : fail_memory(err));
     source_unref(*member);
     *member = unpacked;
     if (st == CKPT_OK)

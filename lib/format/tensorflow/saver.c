@@ -329,9 +329,9 @@ static ckpt_status decode_strings(struct saver *s, const struct saved_tensor *x,
 {
     spool *to = spool_new(s->f->limits.max_header);
     ckpt_status st = to ? decode_slice(x->slice[0], NULL, to, s->err) : fail_memory(s->err);
-    if (st == CKPT_OK && !(*out = spool_source(to)))
-        st = fail_memory(s->err);
-    if (st != CKPT_OK)
+    if (st == CKPT_OK)
+        *out = spool_source(to);
+    else
         spool_free(to);
     return st;
 }
