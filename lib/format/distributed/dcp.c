@@ -39,9 +39,8 @@
 #include "format/torch/zip.h"
 
 #define METADATA  ".metadata"
-#define NO_FILE   UINT32_MAX
 #define MAX_FILES 1000000u
-#define MAX_DIMS  (BOX_DIMS - 1u)     /* core/pieces.h keeps one for itself */
+#define MAX_DIMS  (BOX_DIMS - 1u)     /* the limit of core/pieces.h */
 #define MAX_HEAP  ((uint64_t)3 << 29) /* of metadata, unless max_metadata is given: about 7 million chunks */
 
 /* A chunk of a tensor, as its metadata describe it. */

@@ -1,9 +1,7 @@
 /* dcp_folder.c - makes the folder of a Distributed Checkpoint, which replaces an old one in one step. */
 #include "format/distributed/dcp_write.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 

@@ -311,9 +311,10 @@ static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
     if (!add_words(m, n + 1, &at))
         return false;
     m->out->word[at] = n;
-    for (size_t k = 0; k < n; k++)
-        m->out->word[at + 1 + k] = sizes ? /* bounded: added */ dcp_value(m->stack[first + k])
-                                         : m->stack[first + k];
+    for (size_t k = 0; k < n; k++) {
+        dcp_word w = m->stack[first + k];
+        m->out->word[at + 1 + k] = sizes ? dcp_value(w) : w; /* bounded: added */
+    }
     *out = make_word(sizes ? DCP_SIZES : DCP_TUPLE, at);
     if (slot)
         *slot = *out;

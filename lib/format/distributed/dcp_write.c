@@ -300,9 +300,9 @@ static ckpt_status record_casts(const struct dcp_writer *w, ckpt_error *err)
     size_t before = w->p->ncasts;
     for (size_t t = 0; w->tallies && t < w->ntensors; t++) {
         const struct dcp_leaf *l = &w->leaves.leaf[w->tensors[t]];
-        const ckpt_tensor *is = &w->p->file->table.rows[l->row].t;
-        if (is->dtype != plan_dtype(w->p, l->row))
-            CKPT_TRY(plan_note_cast(w->p, l->name, l->row, is->elements, w->tallies[t].overflowed, err));
+        const ckpt_tensor *input = &w->p->file->table.rows[l->row].t;
+        if (input->dtype != plan_dtype(w->p, l->row))
+            CKPT_TRY(plan_note_cast(w->p, l->name, l->row, input->elements, w->tallies[t].overflowed, err));
     }
     return w->job->opts->strict ? plan_check_lossless(w->p, before, err) : CKPT_OK;
 }

@@ -6,7 +6,6 @@
  *   TAG/zero/           universal checkpoints: a folder for each parameter
  *
  * Refused: a tag that leads out of the folder or to nothing. */
-#include <dirent.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 

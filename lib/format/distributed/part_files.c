@@ -1,10 +1,7 @@
 /* part_files.c - finds, checks and opens the files that a checkpoint names, and moves their pickles to it. */
 #include "format/distributed/part_files.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checked.h"

@@ -21,7 +21,6 @@
  * parameters under the same names. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/checked.h"
 #include "core/check.h"

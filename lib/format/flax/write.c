@@ -15,7 +15,6 @@
  * called .msgpack.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/checked.h"
 #include "format/flat_write.h"

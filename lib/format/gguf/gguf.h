@@ -6,6 +6,8 @@
 #include "format/format.h"
 #include "format/kit.h"
 
+#define GGUF_ALIGNMENT 32u /* unless the pair general.alignment has a different one */
+
 /* gguf_check_name - fails if ggml cannot read NAME, the name that T is to have. OWN: T comes from a GGUF,
  * which may have such a name already. */
 ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool own, ckpt_error *err);

@@ -132,7 +132,7 @@ static ckpt_status set_alignment(struct gguf_file *edited, ckpt_error *err)
 {
     const struct gguf_pair *p = find_pair(edited, STR_LIT("general.alignment"));
     if (!p)
-        edited->header.alignment = 32;
+        edited->header.alignment = GGUF_ALIGNMENT;
     if (!p || !p->bytes)
         return CKPT_OK;
     uint64_t n = edited->header.alignment = p->type == GGUF_U32 ? gguf_get_integer(p, false) : 0;
@@ -161,8 +161,8 @@ static ckpt_status edit_pairs(ckpt_file *f, const struct metadata_job *job, stru
 static ckpt_status make_header(const struct gguf_file *was, const struct gguf_file *edited, buf *b,
                                ckpt_error *err)
 {
-    uint64_t from = was->n ? was->pairs[was->n - 1].end : 24,
-             n = was->header.header_end - from; /* bounded: in this order */
+    uint64_t from = was->n ? was->pairs[was->n - 1].end : FIXED_SIZE + 8, /* 8: the number of pairs */
+        n = was->header.header_end - from;                                /* bounded: in this order */
     CKPT_TRY(put_pairs(edited, b, err));
     unsigned char *entries = buf_extend(b, (size_t)n);
     CKPT_TRY(entries ? source_read(was->header.src, from, entries, (size_t)n, err) : fail_memory(err));

@@ -22,7 +22,6 @@
 #include "io/sink.h"
 
 #define ARCHITECTURE "general.architecture"
-#define ALIGNMENT    32u /* unless a pair sets a different one */
 
 struct gguf_output {
     const struct gguf_file *from; /* the input; NULL: it is no GGUF */
@@ -169,7 +168,7 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
 {
     struct gguf_output *o = w->user;
     bool has_pairs = o->from && !w->job->part.number;
-    uint64_t alignment = has_pairs ? o->from->header.alignment : ALIGNMENT;
+    uint64_t alignment = has_pairs ? o->from->header.alignment : GGUF_ALIGNMENT;
     for (size_t i = 0; i < w->n; i++) {
         CKPT_TRY(gguf_check_name(w->items[i].name, flat_get_tensor(w, &w->items[i]), o->from != NULL, err));
         CKPT_TRY(flat_lay_out_item(w, &w->items[i], alignment, err));

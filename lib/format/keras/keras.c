@@ -11,7 +11,6 @@
  * unpacked into memory or a temporary file, within the limit of --max-expanded.
  */
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "codec/json_scan.h"
 #include "core/check.h"

@@ -32,12 +32,12 @@
 #include "format/kit.h"
 #include "io/reader.h"
 
-#define MAGIC       UINT64_C(0x112)
-#define VERSION_1   0xF993FAC8u
-#define VERSION_2   0xF993FAC9u
-#define VERSION_3   0xF993FACAu
-#define MAX_RANK    32u
-#define LEAST_ARRAY 8u /* bytes that an array takes */
+#define MAGIC          UINT64_C(0x112)
+#define VERSION_1      0xF993FAC8u
+#define VERSION_2      0xF993FAC9u
+#define VERSION_3      0xF993FACAu
+#define MAX_RANK       32u
+#define LEAST_ARRAY    8u /* bytes that an array takes */
 #define MAX_COMPONENTS 3u
 
 struct component {

@@ -19,7 +19,6 @@
  * save that did not finish, an item without its _METADATA, an array that _METADATA names but that does not
  * exist.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 

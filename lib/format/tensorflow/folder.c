@@ -12,7 +12,6 @@
  * Paths are relative to the folder. Of an absolute path, only the last name is used, because the folder may
  * have moved since. Refused: names that lead out of the folder.
  */
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
