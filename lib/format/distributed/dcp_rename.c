@@ -23,12 +23,12 @@ struct dcp_renamer {
     const value_pair *names; /* pairs of state_dict_metadata */
     value_pair *stored;      /* pairs of storage_data */
     uint32_t nnames, nstored;
-    map *by_path;      /* path in the input, as a path_key -> index into names */
+    map *by_path;      /* path in the input -> index into names */
     map *by_name;      /* fqn -> index into names */
     map *planned;      /* fqn -> pair of planner_data */
     uint32_t *leaf_of; /* by index into names: 1 + index of its leaf; 0: none */
     struct dcp_leaves leaves;
-    buf path_key;      /* a path as unambiguous text, "5:model0/" for ("model", 0) */
+    buf path_key;      /* a path as unambiguous text, "5:model0/" for ("model", 0); a key of by_path */
     map *files;        /* names of the .distcp files */
     ckpt_file **parts; /* the .distcp files */
     size_t nparts;
@@ -37,6 +37,7 @@ struct dcp_renamer {
 
 /* ------------------------------------------------------------------------- names */
 
+/* put_number, put_text - append an element of a path to B, a path_key. */
 static void put_number(buf *b, int64_t number) { buf_printf(b, "%lld/", (long long)number); }
 
 static void put_text(buf *b, ckpt_str text)

@@ -94,10 +94,10 @@ static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_a
     CKPT_TRY(folder_list(f->a, f->folder, is_model_folder, &list, &n, err));
     *found_as = NULL;
     for (size_t i = 0; i < n; i++) {
-        const struct model_folder *at = find_model_folder(f->folder, list[i], &no_memory);
-        count += at != NULL; /* bounded: by the names in memory */
-        found = at ? list[i] : found;
-        *found_as = at ? at : *found_as;
+        const struct model_folder *entry = find_model_folder(f->folder, list[i], &no_memory);
+        count += entry != NULL; /* bounded: by the names in memory */
+        found = entry ? list[i] : found;
+        *found_as = entry ? entry : *found_as;
     }
     if (no_memory)
         return fail_memory(err);

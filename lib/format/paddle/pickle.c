@@ -293,10 +293,11 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, s
     for (uint32_t i = 0; i < t->nslices; i++) {
         struct numpy_array a;
         struct numpy_dtype one;
-        bool is = numpy_array_of(t->slice[i], &a) && numpy_dtype_of(a.dtype, &one);
-        if (is && i == 0)
+        bool readable = numpy_array_of(t->slice[i], &a) && numpy_dtype_of(a.dtype, &one);
+        if (readable && i == 0)
             *d = one;
-        if (!is || a.fortran || one.kind != d->kind || one.bytes != d->bytes || !one.bytes || one.big_endian)
+        if (!readable || a.fortran || one.kind != d->kind || one.bytes != d->bytes || !one.bytes ||
+            one.big_endian)
             return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is not {=an array like slice 0}", i);
         CKPT_TRY(graph_open_bytes(g, a.data, &piece[i].src));
         if (!piece[i].src || piece[i].src->size % d->bytes)

@@ -33,10 +33,10 @@
 struct saved_slice {
     const struct sstable *table;
     const struct tf_dtype *type;
-    struct tf_slice box;
+    struct tf_slice box; /* in the tensor */
     uint64_t elements;
-    ckpt_str key;
-    struct block block;
+    ckpt_str key;       /* in TABLE */
+    struct block block; /* with DECODER: makes a source of its elements */
     struct block_decoder decoder;
 };
 
@@ -46,7 +46,7 @@ struct saved_tensor {
     struct tf_shape shape;
     struct saved_slice **slice;
     size_t n, cap;
-    uint64_t at;
+    uint64_t at; /* offset of its shape in the table, for errors */
 };
 
 struct saver {
