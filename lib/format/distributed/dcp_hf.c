@@ -59,10 +59,9 @@ static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size
 /* read_offset - reads the saved_offsets of T to OFFSET. Only skips them if T is NULL. */
 static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *offset)
 {
-    enum json_event e = json_next(j);
+    enum json_event e;
     uint32_t n = 0;
-    if (e != JSON_ARRAY)
-        return json_unexpected(j, e, "\"saved_offsets\"", "an array");
+    CKPT_TRY(json_expect(j, JSON_ARRAY, "\"saved_offsets\"", "an array"));
     while ((e = json_next(j)) == JSON_NUMBER) {
         uint64_t v;
         if (!json_uint(j, &v) || (t && n == t->ndim))
@@ -82,17 +81,15 @@ static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *off
 /* read_offsets - reads DCP_SHARDING_INFO: sets OFFSET[I] to the saved_offsets of row I of PART. */
 static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, const uint64_t **offset)
 {
-    enum json_event e = json_next(j);
-    if (e != JSON_OBJECT)
-        return json_unexpected(j, e, "DCP_SHARDING_INFO", "an object");
+    enum json_event e;
+    CKPT_TRY(json_expect(j, JSON_OBJECT, "DCP_SHARDING_INFO", "an object"));
     while ((e = json_next(j)) == JSON_KEY) {
         uint32_t row = file_find(part, j->str);
         const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &part->table.rows[row].t;
         uint64_t *at = t ? arena_array(f->a, t->ndim, sizeof *at) : NULL;
         if (t && !at)
             return CKPT_ENOMEM;
-        if ((e = json_next(j)) != JSON_OBJECT)
-            return json_unexpected(j, e, "an entry of DCP_SHARDING_INFO", "an object");
+        CKPT_TRY(json_expect(j, JSON_OBJECT, "an entry of DCP_SHARDING_INFO", "an object"));
         while ((e = json_next(j)) == JSON_KEY) {
             if (!str_is(j->str, "saved_offsets")) {
                 CKPT_TRY(json_skip(j, json_next(j)));

@@ -4,8 +4,9 @@
 #include "codec/json_scan.h"
 #include "io/source.h"
 
-#define MAX_FILE (1u << 20)
-#define MAX_DIM  64u
+#define MAX_FILE  (1u << 20)
+#define MAX_DIM   64u
+#define MAX_PARTS (1u << 20)
 
 static const struct megatron_rule known[] = {
 #define CUT(glob, dim)          {{glob, sizeof(glob) - 1}, MEGATRON_CUT, dim, 1},
@@ -52,16 +53,14 @@ static ckpt_status read_rule(json_scan *j, struct megatron_rule *rule)
     if (e != JSON_ARRAY)
         return read_number(j, e, 0, MAX_DIM, &rule->dim);
     CKPT_TRY(read_number(j, json_next(j), 0, MAX_DIM, &rule->dim));
-    CKPT_TRY(read_number(j, json_next(j), 1, MAX_FILE, &rule->parts));
-    e = json_next(j);
-    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(j, e, "a rule", "[dimension, parts]");
+    CKPT_TRY(read_number(j, json_next(j), 1, MAX_PARTS, &rule->parts));
+    return json_expect(j, JSON_ARRAY_END, "a rule", "[dimension, parts]");
 }
 
 static ckpt_status read_rules(arena *a, json_scan *j, struct megatron_rules *r, ckpt_error *err)
 {
-    enum json_event e = json_next(j);
-    if (e != JSON_OBJECT)
-        return json_unexpected(j, e, "the file", "an object of globs");
+    enum json_event e;
+    CKPT_TRY(json_expect(j, JSON_OBJECT, "the file", "an object of globs"));
     while ((e = json_next(j)) == JSON_KEY) {
         struct megatron_rule rule = {.glob = arena_str(a, j->str), .parts = 1};
         CKPT_TRY(rule.glob.ptr ? read_rule(j, &rule) : fail_memory(err));
@@ -70,8 +69,7 @@ static ckpt_status read_rules(arena *a, json_scan *j, struct megatron_rules *r, 
     }
     if (e != JSON_OBJECT_END)
         return json_unexpected(j, e, "the file", "an object of globs");
-    e = json_next(j);
-    return e == JSON_END ? CKPT_OK : json_unexpected(j, e, "what follows", "the end");
+    return json_expect(j, JSON_END, "what follows", "the end");
 }
 
 ckpt_status megatron_rules_read(arena *a, const char *path, struct megatron_rules *r, ckpt_error *err)

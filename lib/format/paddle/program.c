@@ -42,9 +42,7 @@ static ckpt_status read_json(struct program *p, ckpt_str text)
         } else if (str_is(key, "A") && is_parameter && e == JSON_ARRAY) {
             for (int i = 0; i < 3; i++)
                 (void)json_next(&j);
-            e = json_next(&j);
-            if (e != JSON_STRING)
-                return json_unexpected(&j, e, "the name of a parameter", "a text");
+            CKPT_TRY(json_expect(&j, JSON_STRING, "the name of a parameter", "a text"));
             CKPT_TRY(add_name(p, j.str));
             is_parameter = false;
         }

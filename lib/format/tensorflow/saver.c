@@ -324,7 +324,7 @@ static ckpt_status read_meta(struct saver *s, const struct sstable *t)
 
 /* ----------------------------------------------------------------------- the tensors */
 
-/* decode_strings - sets *OUT to a source, in the arena, of the strings of X, which has one slice. */
+/* decode_strings - sets *OUT to a source of the strings of X, which has one slice. */
 static ckpt_status decode_strings(struct saver *s, const struct saved_tensor *x, source **out)
 {
     spool *to = spool_new(s->f->limits.max_header);
