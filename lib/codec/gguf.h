@@ -102,8 +102,8 @@ struct gguf_file {
     size_t n, cap;
 };
 
-/* gguf_put_pair - appends P, a pair of K, to OUT as a version 3 file has it, little-endian. */
-ckpt_status gguf_put_pair(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err);
+/* gguf_put_pair - appends P, a pair of FROM, to OUT as a version 3 file has it, little-endian. */
+ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *p, buf *out, ckpt_error *err);
 /* gguf_make_pair - sets *OUT to a pair, in A, of KEY and the value of TYPE that TEXT spells; elements of
  * an array have type ELEMENT. Its bytes are those that gguf_put_pair appends. CKPT_EUSAGE: TEXT is no such
  * value. */

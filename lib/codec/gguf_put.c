@@ -17,7 +17,7 @@
 /* --------------------------------------------------------------- values of a file */
 
 struct pair_copy {
-    const struct gguf_file *k;
+    const struct gguf_file *from;
     reader r;
     buf *out;
 };
@@ -33,7 +33,7 @@ static void put_bits(buf *out, uint64_t bits, uint64_t n)
 static uint64_t copy_number(struct pair_copy *c, size_t n)
 {
     const unsigned char *b = reader_take(&c->r, n);
-    uint64_t v = b ? load_number(b, n, c->k->header.big_endian) : 0;
+    uint64_t v = b ? load_number(b, n, c->from->header.big_endian) : 0;
     put_bits(c->out, v, b ? n : 0);
     return v;
 }
@@ -41,7 +41,7 @@ static uint64_t copy_number(struct pair_copy *c, size_t n)
 /* copy_size - copies a length or count, of 4 bytes in version 1, and always of 8 bytes in the output. */
 static uint64_t copy_size(struct pair_copy *c)
 {
-    bool old = c->k->header.version == 1;
+    bool old = c->from->header.version == 1;
     uint64_t n = copy_number(c, old ? 4 : 8);
     if (old)
         buf_u32le(c->out, 0);
@@ -91,17 +91,18 @@ static void copy_value(struct pair_copy *c, uint32_t type)
     }
 }
 
-static ckpt_status copy_pair(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err)
+static ckpt_status copy_pair(const struct gguf_file *from, const struct gguf_pair *p, buf *out,
+                             ckpt_error *err)
 {
-    struct pair_copy c = {.k = k, .out = out};
+    struct pair_copy c = {.from = from, .out = out};
     bool text = p->type == GGUF_STRING, array = p->type == GGUF_ARRAY;
-    bool is_unchanged = k->header.version > 1 && !k->header.big_endian;
-    uint64_t length = k->header.version == 1 ? 4 : 8;
+    bool is_unchanged = from->header.version > 1 && !from->header.big_endian;
+    uint64_t length = from->header.version == 1 ? 4 : 8;
     /* bounded: gguf_read passed the length of a text, of an array its type, too */
-    uint64_t from = p->end - p->nvalue - (text ? length : array ? 4 + length : 0);
-    CKPT_TRY(reader_init(&c.r, k->header.src, from, p->end, err));
+    uint64_t begin = p->end - p->nvalue - (text ? length : array ? 4 + length : 0);
+    CKPT_TRY(reader_init(&c.r, from->header.src, begin, p->end, err));
     if (is_unchanged)
-        copy_bytes(&c, p->end - from);
+        copy_bytes(&c, p->end - begin);
     else
         copy_value(&c, p->type);
     ckpt_status st = c.r.status;
@@ -109,13 +110,13 @@ static ckpt_status copy_pair(const struct gguf_file *k, const struct gguf_pair *
     return st;
 }
 
-ckpt_status gguf_put_pair(const struct gguf_file *k, const struct gguf_pair *p, buf *out, ckpt_error *err)
+ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *p, buf *out, ckpt_error *err)
 {
     buf_u64le(out, p->key.len);
     buf_str(out, p->key);
     buf_u32le(out, p->type);
     if (!p->bytes)
-        return copy_pair(k, p, out, err);
+        return copy_pair(from, p, out, err);
     buf_put(out, p->bytes, (size_t)p->nvalue);
     return CKPT_OK;
 }

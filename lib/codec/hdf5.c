@@ -7,7 +7,7 @@
  *   8   1  version                               8   1  version
  *   13  1  bytes of an address, 8                9   1  bytes of an address, 8
  *   14  1  bytes of a length, 8                  10  1  bytes of a length, 8
- *   24  8  base address: where this is           11  1  3: flags; 1, 4: a writer has not closed it
+ *   24  8  base address: its own offset          11  1  flags; of version 3, 1 or 4: the file was not closed
  *   40  8  end of the file                       12  8  base address
  *   48  8  driver information                    28  8  end of the file
  *   64  8  object header of the root             36  8  object header of the root
@@ -127,6 +127,7 @@ static void mix(uint32_t x[3])
     }
 }
 
+/* finish_mixing - mixes X, so that each bit of x[2] depends on all others, and returns x[2]. */
 static uint32_t finish_mixing(uint32_t x[3])
 {
     static const unsigned bits[7] = {14, 11, 25, 16, 4, 14, 24};
@@ -140,8 +141,8 @@ static uint32_t finish_mixing(uint32_t x[3])
 
 uint32_t hdf5_checksum(const unsigned char *bytes, size_t n)
 {
-    uint32_t start = 0xdeadbeef + (uint32_t)n,
-             x[3] = {start, start, start}; /* modulo 2^32, as it is defined */
+    uint32_t start = 0xdeadbeef + (uint32_t)n; /* modulo 2^32, as lookup3 defines it */
+    uint32_t x[3] = {start, start, start};
     unsigned char last[12] = {0};
     size_t done = 0;
     for (; n - done > 12; done += 12) {
@@ -183,7 +184,7 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
 {
     static const uint8_t skipped[] = {9, 13, 1, 0}; /* by version: bytes left before the base address */
     cursor c;
-    uint64_t n = h->src->size < 96 ? h->src->size : 96;
+    uint64_t n = h->src->size < 96 ? h->src->size : 96; /* enough for any version */
     CKPT_TRY(hdf5_load(h, 0, n, "a superblock", &c));
     const unsigned char *all = c.p;
     (void)cursor_take(&c, 8);
@@ -220,14 +221,15 @@ static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, 
         return fail(h->err, CKPT_EUNSUPPORTED, 9, "addresses and lengths of {%u and %u bytes}; {=8} are read",
                     s->address_size, s->length_size);
     if (s->is_open)
-        return fail(h->err, CKPT_EFORMAT, 11,
-                    "its writer has {not closed} it, as {=it must be}; what it holds may not be complete");
+        return fail(
+            h->err, CKPT_EFORMAT, 11,
+            "its writer has {not closed} it; {=closed files} are read, because others may not be complete");
     if (s->base != base)
         return fail(h->err, CKPT_EFORMAT, 12, "the base address {%llu}, it begins at {=%llu}",
                     (unsigned long long)s->base, (unsigned long long)base);
     if (s->driver != HDF5_NOWHERE)
         return fail(h->err, CKPT_EUNSUPPORTED, 48,
-                    "{a driver's information}: a file in parts; {=single files} are read");
+                    "{driver information}: it is one of several files; {=single files} are read");
     if (!checked_add(base, h->src->size, &end) || s->end > end)
         return fail(h->err, CKPT_ETRUNCATED, 28,
                     "the file has {%llu bytes}, {=%llu} were written\n"
@@ -308,7 +310,7 @@ static ckpt_status add_links(struct hdf5_walk *w, const struct pending *x, const
         CKPT_TRY(make_path(w, x->path, l->name, &path));
         CKPT_TRY(report_link(w, path, kinds[l->kind], l->target));
     }
-    for (size_t i = links->n; i-- > 0;) {
+    for (size_t i = links->n; i-- > 0;) { /* the last one first, because pending is a stack */
         struct pending next = {.addr = links->at[i].addr, .depth = x->depth + 1};
         if (links->at[i].kind != HDF5_HARD)
             continue;

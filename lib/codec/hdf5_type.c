@@ -70,8 +70,7 @@ struct type_reader {
     struct hdf5_type last;   /* the datatype that was read last */
     struct member halves[2]; /* the first two members of the outermost record */
     bool has_pointers;       /* a record has texts, sequences or references in it */
-    bool is_bool;
-    buf text;
+    buf text;                /* describes the members of that record */
 };
 
 static ckpt_status read_head(struct type_reader *t, struct head *out)
@@ -104,8 +103,8 @@ static void set_number(struct type_reader *t, ckpt_dtype dtype)
 
 static void read_integer(struct type_reader *t, const struct head *x)
 {
-    static const ckpt_dtype is_signed[] = {CKPT_DT_I8, CKPT_DT_I16, CKPT_DT_I32, CKPT_DT_I64};
-    static const ckpt_dtype is_unsigned[] = {CKPT_DT_U8, CKPT_DT_U16, CKPT_DT_U32, CKPT_DT_U64};
+    static const ckpt_dtype signed_dtypes[] = {CKPT_DT_I8, CKPT_DT_I16, CKPT_DT_I32, CKPT_DT_I64};
+    static const ckpt_dtype unsigned_dtypes[] = {CKPT_DT_U8, CKPT_DT_U16, CKPT_DT_U32, CKPT_DT_U64};
     uint32_t offset = cursor_u16(t->c), precision = cursor_u16(t->c), i = 0;
     while (i < 4 && x->size != 1u << i)
         i++;
@@ -113,12 +112,12 @@ static void read_integer(struct type_reader *t, const struct head *x)
     if (i == 4 || offset || precision != 8 * x->size) /* bounded: 8 bytes at most */
         set_other(t, "integer with padding");
     else
-        set_number(t, x->flags[0] & 8 ? is_signed[i] : is_unsigned[i]);
+        set_number(t, x->flags[0] & 8 ? signed_dtypes[i] : unsigned_dtypes[i]);
 }
 
 /* The layouts of floats. */
 static const struct float_layout {
-    uint32_t size, precision, exponent_at, exponent, mantissa, bias;
+    uint32_t size, precision, exponent_at, exponent, mantissa, bias; /* in bits, SIZE in bytes */
     uint8_t norm; /* 2: the first bit of the mantissa is implied; 0: it is stored */
     ckpt_dtype dtype;
 } layouts[] = {

@@ -26,7 +26,8 @@ static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* has_next_member - returns true if a gzip member follows the one that just ended. */
+/* has_next_member - returns true if a gzip member, which has 18 bytes or more, follows the one that just
+ * ended. */
 static bool has_next_member(struct inflate_state *w, enum inflate_kind kind)
 {
     unsigned char magic[2];
@@ -77,9 +78,9 @@ static ckpt_status inflate_all(struct inflate_state *w, enum inflate_kind kind, 
 
 static struct inflate_state *new_state(source *src, uint64_t off, uint64_t n, enum inflate_kind kind)
 {
-    static const int bits[] = {[INFLATE_RAW] = -15, [INFLATE_ZLIB] = 15, [INFLATE_GZIP] = 31};
+    static const int window_bits[] = {[INFLATE_RAW] = -15, [INFLATE_ZLIB] = 15, [INFLATE_GZIP] = 15 + 16};
     struct inflate_state *w = calloc(1, sizeof *w);
-    if (!w || inflateInit2(&w->z, bits[kind]) != Z_OK) {
+    if (!w || inflateInit2(&w->z, window_bits[kind]) != Z_OK) {
         free(w);
         return NULL;
     }

@@ -98,7 +98,8 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
     *out = (struct npy){.version = 0};
     CKPT_TRY(source_read(src, 0, head, sizeof head, err));
     out->version = head[6];
-    uint64_t before = head[6] < 2 ? 10 : 12, n = head[6] < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
+    uint64_t before = out->version < 2 ? 10 : 12; /* bytes before the header */
+    uint64_t n = out->version < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
     if (n > MAX_SIMPLE_HEADER || n > src->size - before) /* bounded: it has 12 bytes */
         return fail(err, CKPT_EFORMAT, source_pos(src, 8),
                     "a header of {%" PRIu64 " bytes}, the file has {=%" PRIu64 "}; numpy reads 10000", n,
@@ -126,14 +127,16 @@ static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str 
     unsigned char head[12] = {0};
     uint64_t version_at, length_at, text_at;
     CKPT_TRY(source_read(src, offset, head, 8, err));
+    unsigned version = head[6];
+    size_t before = version < 2 ? 10 : 12; /* bytes before the header */
     if (!checked_add(offset, 6, &version_at) || !checked_add(offset, 8, &length_at) ||
-        !checked_add(offset, head[6] < 2 ? 10 : 12, &text_at))
+        !checked_add(offset, before, &text_at))
         return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "no array");
-    if (memcmp(head, NPY_MAGIC, NPY_MAGIC_SIZE) != 0 || head[6] < 1 || head[6] > 3 || head[7] != 0)
+    if (memcmp(head, NPY_MAGIC, NPY_MAGIC_SIZE) != 0 || version < 1 || version > 3 || head[7] != 0)
         return fail(err, CKPT_EFORMAT, source_pos(src, version_at),
-                    "an array of version {%u.%u}; {=1.0, 2.0 and 3.0} are known", head[6], head[7]);
-    CKPT_TRY(source_read(src, offset, head, head[6] < 2 ? 10 : 12, err));
-    uint64_t n = head[6] < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
+                    "an array of version {%u.%u}; {=1.0, 2.0 and 3.0} are known", version, head[7]);
+    CKPT_TRY(source_read(src, offset, head, before, err));
+    uint64_t n = version < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
     uint64_t left = src->size - text_at; /* bounded: these bytes were read */
     if (n > left)
         return fail(err, CKPT_ETRUNCATED, source_pos(src, length_at),
@@ -142,12 +145,12 @@ static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str 
         return fail(err, CKPT_ELIMIT, source_pos(src, length_at),
                     "a header of {%" PRIu64 " bytes}; the limit is {=%u}", n, NPY_MAX_HEADER);
     unsigned char *bytes = arena_alloc(a, (size_t)n); /* bounded: 1 MiB, and twice that */
-    char *utf8 = head[6] < 3 ? arena_alloc(a, 2 * (size_t)n) : (char *)bytes;
+    char *utf8 = version < 3 ? arena_alloc(a, 2 * (size_t)n) : (char *)bytes;
     if (!bytes || !utf8)
         return fail_memory(err);
     CKPT_TRY(source_read(src, text_at, bytes, (size_t)n, err));
-    size_t len = head[6] < 3 ? 0 : (size_t)n;
-    for (size_t i = 0; head[6] < 3 && i < n; i++)
+    size_t len = version < 3 ? 0 : (size_t)n;
+    for (size_t i = 0; version < 3 && i < n; i++) /* Latin-1 */
         len += utf8_put(bytes[i], utf8 + len); /* bounded: two bytes each */
     *text = str_of(utf8, len);
     *data = text_at + n; /* bounded: inside the source */

@@ -231,7 +231,7 @@ static ckpt_status take_count(struct ocdbt_record *r, size_t *n)
     uint64_t count = cursor_varint(&r->c);
     *n = (size_t)count;
     return !r->c.bad && count <= r->c.left ? CKPT_OK
-                                           : fail_record(r, "more entries than fit", "their number");
+                                           : fail_record(r, "more entries than fit", "a number that fits");
 }
 
 /* take_texts - sets *OUT to N texts, with PREFIX before each. In R are two columns, the bytes that each text
@@ -250,7 +250,7 @@ static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix,
         ckpt_str before = i ? str_skip(text[i - 1], prefix.len) : str_of("", 0);
         uint64_t same = i ? shared[i - 1] : 0;
         if (same > before.len || others[i] > r->c.left)
-            return fail_record(r, "a text that is cut off", "what it shares with the one before it");
+            return fail_record(r, "a text that is cut off", "as many bytes as it has");
         size_t added = (size_t)others[i], kept = prefix.len + (size_t)same; /* bounded: both in memory */
         char *to = arena_alloc(r->o->a, kept + added + 1);                  /* bounded: both in memory */
         if (!to)
