@@ -204,12 +204,16 @@ static struct hdf5_chunk read_entry(const struct chunks *x, cursor *c)
     return chunk;
 }
 
+#define ARRAY_TEXT "an array of chunks" /* for errors */
+static const struct hdf5_kind array_block = {"FADB", 0, ARRAY_TEXT};
+
+/* read_entries - reads N entries of C, of the chunks from FIRST on. */
 static ckpt_status read_entries(struct chunks *x, cursor c, uint64_t first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         struct hdf5_chunk chunk = read_entry(x, &c);
         if (c.bad)
-            return hdf5_fail_short(x->h, &c, "an array of chunks");
+            return hdf5_fail_short(x->h, &c, ARRAY_TEXT);
         CKPT_TRY(add_numbered(x, first + i, &chunk)); /* bounded: below the grid */
     }
     return CKPT_OK;
@@ -222,36 +226,34 @@ struct array {
     uint32_t entry_size;
 };
 
+/* read_pages - reads the first N entries of A, which has more than one page. */
 static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t n)
 {
-    static const char what[] = "an array of chunks";
-    static const struct hdf5_kind kind = {"FADB", 0, what};
     uint64_t full = a->page_entries,
              pages = a->entries / full + (a->entries % full != 0); /* bounded: by entries */
-    uint64_t head = 14 + pages / 8 + (pages % 8 != 0) + 4, at,
-             size = full * a->entry_size + 4; /* bounded: 2^31 */
-    cursor c, bitmap;                         /* of the pages that are stored */
-    CKPT_TRY(hdf5_load_checked(x->h, a->addr, head, &kind, &bitmap));
+    uint64_t head = 14 + pages / 8 + (pages % 8 != 0) + 4;         /* bounded: 2^26 pages */
+    uint64_t size = full * a->entry_size + 4;                      /* bounded: 2^31 */
+    cursor c, bitmap;                                              /* of the pages that are stored */
+    CKPT_TRY(hdf5_load_checked(x->h, a->addr, head, &array_block, &bitmap));
     (void)cursor_take(&bitmap, 9);
-    if (!checked_add(a->addr, head, &at))
-        return hdf5_fail_short(x->h, &bitmap, what);
+    uint64_t at = a->addr + head; /* bounded: these bytes were read */
     for (uint64_t i = 0, first = 0; i < pages && first < n; i++, first += full) { /* bounded: below entries */
         uint64_t count = a->entries - first < full ? a->entries - first : full;
         if (bitmap.p[i / 8] >> (7 - i % 8) & 1) {
-            CKPT_TRY(hdf5_load(x->h, at, count * a->entry_size + 4, what, &c)); /* bounded: below size */
-            CKPT_TRY(hdf5_cut_checksum(x->h, c, what, &c));
+            CKPT_TRY(
+                hdf5_load(x->h, at, count * a->entry_size + 4, ARRAY_TEXT, &c)); /* bounded: below size */
+            CKPT_TRY(hdf5_cut_checksum(x->h, c, ARRAY_TEXT, &c));
             CKPT_TRY(read_entries(x, c, first, n - first < count ? n - first : count));
         }
-        if (!checked_add(at, size, &at))
-            return hdf5_fail_short(x->h, &bitmap, what);
+        at += size; /* bounded: 2^26 pages of 2^31 bytes after the file's end */
     }
     return CKPT_OK;
 }
 
+/* read_fixed_array - reads the chunks by the fixed array at ADDR, of whose entries the first N are used. */
 static ckpt_status read_fixed_array(struct chunks *x, uint64_t addr, uint64_t n)
 {
-    static const struct hdf5_kind header = {"FAHD", 0, "an array of chunks"};
-    static const struct hdf5_kind block = {"FADB", 0, "an array of chunks"};
+    static const struct hdf5_kind header = {"FAHD", 0, ARRAY_TEXT};
     struct array a;
     cursor c;
     CKPT_TRY(hdf5_load_checked(x->h, addr, 28, &header, &c));
@@ -271,8 +273,8 @@ static ckpt_status read_fixed_array(struct chunks *x, uint64_t addr, uint64_t n)
         return CKPT_OK;
     if (a.entries > a.page_entries)
         return read_pages(x, &a, n);
-    CKPT_TRY(
-        hdf5_load_checked(x->h, a.addr, 14 + a.entries * a.entry_size + 4, &block, &c)); /* bounded: 2^26 */
+    uint64_t size = 14 + a.entries * a.entry_size + 4; /* bounded: 2^26 entries */
+    CKPT_TRY(hdf5_load_checked(x->h, a.addr, size, &array_block, &c));
     (void)cursor_take(&c, 9);
     return read_entries(x, c, 0, n);
 }

@@ -184,15 +184,11 @@ static ckpt_status read_version1(struct header *x)
 {
     cursor c;
     CKPT_TRY(hdf5_load(x->h, x->o->addr, 16, "an object header", &c));
-    uint64_t first;
     (void)cursor_take(&c, 2);
     x->left = cursor_u16(&c);
     (void)cursor_take(&c, 4);
-    uint32_t size = cursor_u32(&c);
-    if (!checked_add(x->o->addr, 16, &first))
-        return hdf5_fail_short(x->h, &c, "an object header");
-    x->blocks->at[0].addr = first;
-    x->blocks->at[0].size = size;
+    x->blocks->at[0].size = cursor_u32(&c);
+    x->blocks->at[0].addr = x->o->addr + 16; /* bounded: these bytes were read */
     x->blocks->n = 1;
     return read_blocks(x);
 }

@@ -125,15 +125,12 @@ static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str 
                                ckpt_error *err)
 {
     unsigned char head[12] = {0};
-    uint64_t version_at, length_at, text_at;
     CKPT_TRY(source_read(src, offset, head, 8, err));
     unsigned version = head[6];
     size_t before = version < 2 ? 10 : 12; /* bytes before the header */
-    if (!checked_add(offset, 6, &version_at) || !checked_add(offset, 8, &length_at) ||
-        !checked_add(offset, before, &text_at))
-        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "no array");
+    uint64_t length_at = offset + 8, text_at = offset + before; /* bounded: OFFSET is in the source */
     if (memcmp(head, NPY_MAGIC, NPY_MAGIC_SIZE) != 0 || version < 1 || version > 3 || head[7] != 0)
-        return fail(err, CKPT_EFORMAT, source_pos(src, version_at),
+        return fail(err, CKPT_EFORMAT, source_pos(src, offset + 6), /* bounded: the same */
                     "an array of version {%u.%u}; {=1.0, 2.0 and 3.0} are known", version, head[7]);
     CKPT_TRY(source_read(src, offset, head, before, err));
     uint64_t n = version < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
