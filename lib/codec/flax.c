@@ -68,6 +68,7 @@ struct payload {
     size_t n; /* may be more than fit in V */
 };
 
+/* collect_value - keeps V in the payload USER. */
 static ckpt_status collect_value(void *user, const struct msgpack_value *v, ckpt_error *err)
 {
     struct payload *p = user;

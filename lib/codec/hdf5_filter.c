@@ -234,11 +234,10 @@ static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, 
         spool_free(to);
         return st == CKPT_ELIMIT ? CKPT_EFORMAT : st;
     }
-    uint64_t n = spool_size(to);
     source *made = spool_source(to);
     source_unref(in->src);
-    *in = (struct input){made, n};
-    return made ? CKPT_OK : fail_memory(err);
+    *in = (struct input){made, made->size};
+    return CKPT_OK;
 }
 
 static ckpt_status undo_filters(const struct hdf5_decoding *d, struct input *in, spool *to, ckpt_error *err)

@@ -82,12 +82,13 @@ struct hdf5_object {
 ckpt_status hdf5_read_object(struct hdf5 *h, uint64_t addr, struct hdf5_object *o);
 
 struct hdf5_space {
-    bool is_null;
+    bool is_null; /* no elements and no shape */
     uint32_t ndim;
     uint64_t shape[HDF5_MAX_RANK];
-    uint64_t elements;
+    uint64_t elements; /* the product of SHAPE */
 };
 
+/* hdf5_read_space - reads the dataspace message C. */
 ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out);
 /* hdf5_read_type - reads the datatype message M; if it is a shared message, from the object that has it. */
 ckpt_status hdf5_read_type(struct hdf5 *h, struct hdf5_message m, struct hdf5_type *out);

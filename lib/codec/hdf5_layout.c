@@ -119,6 +119,7 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
 
 /* ------------------------------------------------------------------------------ layout */
 
+/* fail_bomb - fails because elements of DECLARED bytes would be decoded from STORED bytes. */
 static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, uint64_t stored)
 {
     return fail(h->err, CKPT_ELIMIT, pos,
@@ -127,6 +128,7 @@ static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, ui
                 (unsigned long long)declared, (unsigned long long)stored);
 }
 
+/* compute_declared_bytes - sets *OUT to the bytes of the elements by shape and dtype; false: 2^64 or more. */
 static bool compute_declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
 {
     *out = 0;

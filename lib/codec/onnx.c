@@ -240,6 +240,7 @@ static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, 
                               struct onnx_tensor *t)
 {
     enum onnx_field field = (enum onnx_field)f->number;
+    /* bytes of a number outside of a packed field; of a varint its last one */
     static const uint8_t width[] = {[PROTO_VARINT] = 1, [PROTO_FIXED64] = 8, [PROTO_FIXED32] = 4};
     uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - width[f->wire]; /* bounded: just read */
     if (t->field && t->field != field)
@@ -284,24 +285,24 @@ static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_fie
 static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_tensor *t)
 {
     struct proto_field f;
-    uint64_t content, at = 0;
+    uint64_t content, error_at = 0;
     ckpt_status st = CKPT_OK;
-    ckpt_error first; /* at AT */
+    ckpt_error first_error; /* of its fields, at ERROR_AT */
     *t = (struct onnx_tensor){.name = STR_LIT(""), .at = w->r.pos, .end = end};
     while (w->r.pos < end) {
         CKPT_TRY(next_field(w, end, &f, &content));
         if (st == CKPT_OK && (st = take_tensor_field(w, &f, content, t)) != CKPT_OK) {
-            first = *w->err;
-            at = w->o->at;
+            first_error = *w->err;
+            error_at = w->o->at;
         }
-        if (st != CKPT_OK && proto_is(&f, 8, PROTO_BYTES)) /* the error names it */
+        if (st != CKPT_OK && proto_is(&f, 8, PROTO_BYTES)) /* the name, which the error needs, may follow */
             CKPT_TRY(read_name(w, content - w->r.pos, &t->name));
         CKPT_TRY(w->r.status);
         w->r.pos = content;
     }
     if (st != CKPT_OK) {
-        *w->err = first;
-        w->o->at = at;
+        *w->err = first_error;
+        w->o->at = error_at;
         return st;
     }
     return t->type ? CKPT_OK : fail(w->err, CKPT_EFORMAT, source_pos(w->o->src, t->at), "{no} {=data type}");
