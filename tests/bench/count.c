@@ -21,20 +21,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TASKS 256
+#define TASKS        256 /* threads and processes of a command, at most */
+#define CANNOT_TRACE 77
 
 static struct {
     pid_t pid;
     uint64_t call; /* the system call that it entered last */
 } task[TASKS];
-static unsigned long long calls, in, out;
+static unsigned long long ncalls, bytes_read, bytes_written;
 
 static int fail_ptrace(const char *what)
 {
     perror(what);
-    return 77;
+    return CANNOT_TRACE;
 }
 
+/* find_call - returns where the system call is kept that PID entered last. */
 static uint64_t *find_call(pid_t pid)
 {
     for (int i = 0; i < TASKS; i++) {
@@ -44,7 +46,7 @@ static uint64_t *find_call(pid_t pid)
             return &task[i].call;
     }
     fprintf(stderr, "count: more than %d tasks\n", TASKS);
-    exit(77);
+    exit(CANNOT_TRACE);
 }
 
 static void add_transfer(uint64_t call, unsigned long long n)
@@ -54,17 +56,17 @@ static void add_transfer(uint64_t call, unsigned long long n)
     case SYS_pread64:
     case SYS_readv:
     case SYS_preadv:
-    case SYS_preadv2: in += n; break;
+    case SYS_preadv2: bytes_read += n; break;
     case SYS_write:
     case SYS_pwrite64:
     case SYS_writev:
     case SYS_pwritev:
-    case SYS_pwritev2: out += n; break;
+    case SYS_pwritev2: bytes_written += n; break;
     case SYS_copy_file_range:
     case SYS_sendfile:
     case SYS_splice:
-        in += n;
-        out += n;
+        bytes_read += n;
+        bytes_written += n;
         break;
     }
 }
@@ -77,7 +79,7 @@ static bool record_call(pid_t pid)
         return false;
     if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
         *find_call(pid) = info.entry.nr;
-        calls++;
+        ncalls++;
     } else if (info.op == PTRACE_SYSCALL_INFO_EXIT && info.exit.rval > 0) {
         add_transfer(*find_call(pid), (unsigned long long)info.exit.rval);
     }
@@ -90,7 +92,7 @@ static int trace_threads(pid_t first, struct rusage *used)
     int status;
     pid_t pid;
     while ((pid = wait4(-1, &status, __WALL, used)) > 0) {
-        int pass = 0;
+        int signal = 0; /* for the task */
         if (!WIFSTOPPED(status)) {
             if (pid == first)
                 return status;
@@ -100,11 +102,11 @@ static int trace_threads(pid_t first, struct rusage *used)
             if (!record_call(pid))
                 return -1;
         } else if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
-            calls = in = out = 0; /* the calls before execve are of this program */
+            ncalls = bytes_read = bytes_written = 0; /* before execve, run_command() made calls */
         } else if (!(status >> 16) && WSTOPSIG(status) != SIGSTOP) {
-            pass = WSTOPSIG(status);
+            signal = WSTOPSIG(status);
         }
-        ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(intptr_t)pass);
+        ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(intptr_t)signal);
     }
     return -1;
 }
@@ -113,7 +115,7 @@ static void run_command(char **argv, const char *output)
 {
     int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
-        _exit(77);
+        _exit(CANNOT_TRACE);
     close(fd);
     raise(SIGSTOP);
     execvp(argv[0], argv);
@@ -144,7 +146,7 @@ int main(int argc, char **argv)
     status = trace_threads(pid, &used);
     if (status < 0)
         return fail_ptrace("ptrace");
-    printf("%llu %llu %llu %ld %d\n", calls, in, out, used.ru_maxrss,
+    printf("%llu %llu %llu %ld %d\n", ncalls, bytes_read, bytes_written, used.ru_maxrss,
            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     return 0;
 }

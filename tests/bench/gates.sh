@@ -1,7 +1,7 @@
 #!/bin/sh
-# bench/gates.sh - checks costs that do not depend on the machine: bytes read and written, system calls, peak
-# memory, instructions. GATES_SHOW=1 prints the measured values; GATES_DOUBT=1 sets each limit below the measured value,
-# so that each check must fail.
+# bench/gates.sh - checks costs that do not depend on the machine: bytes read and written, system calls, peak memory,
+# instructions. GATES_SHOW=1 prints the measured values; GATES_DOUBT=1 sets each limit below the measured value, so
+# that each check must fail.
 #
 # The memory limit: 8 MiB + 1 KiB for each tensor + 1 MiB for each thread, for files of any size.
 set -u
@@ -19,7 +19,7 @@ skip()
     echo "gates skipped: $1"
 }
 
-# check_limit WHAT VALUE LIMIT - checks that VALUE is at most LIMIT
+# check_limit TITLE VALUE LIMIT - checks that VALUE is at most LIMIT
 check_limit()
 {
     limit=$3
@@ -33,21 +33,22 @@ check_limit()
     fi
 }
 
-# make_file OPTIONS… FILE - makes FILE by mkckpt and sets $metadata to the size of its metadata
-make_file() { metadata=$("$bin/mkckpt" "$@" 2>"$tmp/why"); }
+# make_file OPTIONS… FILE - makes FILE by mkckpt and sets $metadata to the size of its metadata; the reason of a
+# failure is in $tmp/reason
+make_file() { metadata=$("$bin/mkckpt" "$@" 2>"$tmp/reason"); }
 
-# measure WHAT COMMAND… - runs COMMAND and sets $calls, $in, $out (empty without ptrace) and $kib; fails if COMMAND
-# does
+# measure TITLE COMMAND… - runs COMMAND, and sets $kib to its peak memory, and with ptrace $calls to the number of
+# its system calls, $in and $out to the bytes read and written; fails if COMMAND does
 measure()
 {
-    what=$1
+    title=$1
     shift
     calls= in= out= kib= status=2
     # shellcheck disable=SC2046
     if [ "$tracing" ]; then
         set -- "$bin/count" -o "$tmp/messages" "$@"
-        got=$("$@") || return 1
-        set -- $got
+        counts=$("$@") || return 1
+        set -- $counts
         calls=$1 in=$2 out=$3 kib=$4 status=$5
     else
         set -- $("$bin/runner" -n 1 -o "$tmp/messages" "$@")
@@ -55,17 +56,17 @@ measure()
     fi
     if [ "$status" -gt 1 ]; then
         failed=$((failed + 1))
-        echo "FAIL $what: exit $status: $(head -n 2 "$tmp/messages")"
+        echo "FAIL $title: exit $status: $(head -n 2 "$tmp/messages")"
         return 1
     fi
 }
 
-# check_memory WHAT TENSORS THREADS COMMAND… - checks that COMMAND stays within the memory limit
+# check_memory TITLE TENSORS THREADS COMMAND… - checks that COMMAND stays within the memory limit
 check_memory()
 {
-    what=$1 room=$((8192 + $2 + 1024 * $3))
+    title=$1 kib_limit=$((8192 + $2 + 1024 * $3))
     shift 3
-    measure "$what" "$@" && check_limit "$what: peak KiB" "$kib" "$room"
+    measure "$title" "$@" && check_limit "$title: peak KiB" "$kib" "$kib_limit"
     rm -rf "$tmp"/out*
 }
 
@@ -87,8 +88,8 @@ can_count_instructions()
 
 # ------------------------------------------------------------------ 100 GB
 
-# check_mem_of_huge KIND INSTRUCTIONS - checks that `ckpt mem` reads names and shapes only
-check_mem_of_huge()
+# check_mem KIND INSTRUCTIONS - checks that `ckpt mem` reads only the metadata of $tmp/huge.KIND
+check_mem()
 {
     measure "mem of 100 GB, .$1" "$ckpt" mem "$tmp/huge.$1" || return
     check_limit "mem of 100 GB, .$1: peak KiB" "$kib" 16384
@@ -98,11 +99,11 @@ check_mem_of_huge()
         check_limit "mem of 100 GB, .$1: instructions" "$(count_instructions "$ckpt" mem "$tmp/huge.$1")" "$2"
 }
 
-# check_huge KIND STRIP_LIMIT MEM_LIMIT - checks the cost, on a file of 100 GB, of commands that need only its metadata;
-# the limits are instructions
+# check_huge KIND STRIP_LIMIT MEM_LIMIT - checks the cost, on a file of 100 GB, of commands that need only its
+# metadata; the limits are instructions
 check_huge()
 {
-    make_file -n 1000 -b 100G --sparse -p module. "$tmp/huge.$1" || { skip "100 GB .$1: $(cat "$tmp/why")"; return; }
+    make_file -n 1000 -b 100G --sparse -p module. "$tmp/huge.$1" || { skip "100 GB .$1: $(cat "$tmp/reason")"; return; }
     if [ "$(du -k "$tmp/huge.$1" | cut -f1)" -gt 65536 ]; then
         skip "100 GB .$1: this file system does not support sparse files"
         rm -f "$tmp/huge.$1"
@@ -111,80 +112,81 @@ check_huge()
     measure "ls of 100 GB, .$1" "$ckpt" ls "$tmp/huge.$1" || return
     check_limit "ls of 100 GB, .$1: peak KiB" "$kib" 16384
     [ -z "$tracing" ] || check_limit "ls of 100 GB, .$1: bytes read" "$in" $((2 * metadata + 131072))
-    check_mem_of_huge "$1" "$3"
+    check_mem "$1" "$3"
     measure "strip --in-place of 100 GB, .$1" "$ckpt" strip --in-place module. "$tmp/huge.$1" || return
     check_limit "strip --in-place of 100 GB, .$1: peak KiB" "$kib" $((8192 + 1000 + 1024))
     [ -z "$tracing" ] || check_limit "strip --in-place of 100 GB, .$1: bytes written" "$out" $((2 * metadata + 65536))
-    left=$("$ckpt" ls "$tmp/huge.$1" 2>/dev/null | grep -c '^module[.]')
-    check_limit "strip --in-place of 100 GB, .$1: names left with the prefix" "$left" 0
+    names=$("$ckpt" ls "$tmp/huge.$1" 2>/dev/null | grep -c '^module[.]')
+    check_limit "strip --in-place of 100 GB, .$1: names left with the prefix" "$names" 0
     if can_count_instructions; then
         make_file -n 1000 -b 100G --sparse -p module. "$tmp/huge.$1"
-        got=$(count_instructions "$ckpt" strip --in-place module. "$tmp/huge.$1")
-        check_limit "strip --in-place of 100 GB, .$1: instructions" "$got" "$2"
+        instructions=$(count_instructions "$ckpt" strip --in-place module. "$tmp/huge.$1")
+        check_limit "strip --in-place of 100 GB, .$1: instructions" "$instructions" "$2"
     else
         skip "instructions of strip --in-place, .$1: neither valgrind nor perf"
     fi
     rm -f "$tmp/huge.$1"
 }
 
-# check_in_place KIND TENSORS INSTRUCTIONS - checks what an edit in place costs, which has the old and the new metadata
-# and the patches in memory
+# check_in_place KIND TENSORS INSTRUCTIONS - checks the cost of an edit in place, which has the old metadata, the new
+# metadata and the patches in memory
 check_in_place()
 {
-    make_file -n "$2" -b 80M --sparse -p module. "$tmp/some.$1" || exit 2
-    measure "strip --in-place of $2 tensors, .$1" "$ckpt" strip --in-place module. "$tmp/some.$1" &&
+    make_file -n "$2" -b 80M --sparse -p module. "$tmp/small.$1" || exit 2
+    measure "strip --in-place of $2 tensors, .$1" "$ckpt" strip --in-place module. "$tmp/small.$1" &&
         check_limit "strip --in-place of $2 tensors, .$1: peak KiB" "$kib" $((8192 + 2 * $2 + 1024 + metadata / 1024))
     if can_count_instructions; then
-        make_file -n "$2" -b 80M --sparse -p module. "$tmp/some.$1"
-        got=$(count_instructions "$ckpt" strip --in-place module. "$tmp/some.$1")
-        check_limit "strip --in-place of $2 tensors, .$1: instructions" "$got" "$3"
+        make_file -n "$2" -b 80M --sparse -p module. "$tmp/small.$1"
+        instructions=$(count_instructions "$ckpt" strip --in-place module. "$tmp/small.$1")
+        check_limit "strip --in-place of $2 tensors, .$1: instructions" "$instructions" "$3"
     fi
-    rm -f "$tmp/some.$1"
+    rm -f "$tmp/small.$1"
 }
 
 # ------------------------------------------------------------- many shards
 
-# check_shards N - converts N shards to N shards, and checks that each is not examined again for each of the others
+# check_shards N - converts N shards to N shards, and checks that the number of system calls for each does not depend
+# on N
 check_shards()
 {
-    make_file -n "$1" -b "${1}K" "$tmp/one.safetensors" || exit 2
+    make_file -n "$1" -b "${1}K" "$tmp/unsharded.safetensors" || exit 2
     mkdir "$tmp/set"
-    "$ckpt" convert -q --no-sync --max-shard-size 1K "$tmp/one.safetensors" -o "$tmp/set/m.safetensors" || return
+    "$ckpt" convert -q --no-sync --max-shard-size 1K "$tmp/unsharded.safetensors" -o "$tmp/set/m.safetensors" || return
     measure "$1 shards into $1" "$ckpt" convert --no-sync --max-shard-size 1K "$tmp/set/" -o "$tmp/out.safetensors"
     check_limit "$1 shards into $1: files written" "$(find "$tmp" -name 'out-*' | wc -l)" "$1"
     [ -z "$tracing" ] || check_limit "$1 shards into $1: system calls" "$calls" $(($1 * 60))
-    rm -rf "$tmp"/set "$tmp"/out* "$tmp"/one.safetensors
+    rm -rf "$tmp"/set "$tmp"/out* "$tmp"/unsharded.safetensors
 }
 
 # ------------------------------------------------------------ many tensors
 
-# check_edit WHAT COMMAND ARGUMENT… - checks what an edit costs, which has the value graph, the new names and the
+# check_edit TITLE COMMAND ARGUMENT… - checks the cost of an edit, which has the value graph, the new names and the
 # layout of the output in memory
 check_edit()
 {
-    what=$1 command=$2
+    edit=$1 command=$2
     shift 2
     for j in 1 4; do
-        check_memory "$what -j $j" 20000 $j "$ckpt" "$command" -j $j --no-sync "$@"
-        [ -z "$tracing" ] || check_limit "$what -j $j: system calls" "$calls" 5000
+        check_memory "$edit -j $j" 20000 $j "$ckpt" "$command" -j $j --no-sync "$@"
+        [ -z "$tracing" ] || check_limit "$edit -j $j: system calls" "$calls" 5000
     done
 }
 
-# check_edits KIND - checks what each edit of $tmp/many.KIND costs
+# check_edits KIND - checks the costs of all edits of $tmp/many.KIND
 check_edits()
 {
-    from=$tmp/many.$1
-    check_edit "strip of 20,000 tensors, .$1" strip module. "$from" -o "$tmp/out.$1"
-    check_edit "add of 20,000 tensors, .$1" add x. "$from" -o "$tmp/out.$1"
-    check_edit "rename of 20,000 tensors, .$1" rename -s '^module=>m' "$from" -o "$tmp/out.$1"
-    check_edit "convert of 20,000 tensors, .$1 to .pt" convert "$from" "$tmp/out.pt"
-    check_edit "convert of 20,000 tensors, .$1 to .safetensors" convert "$from" "$tmp/out.safetensors"
+    input=$tmp/many.$1
+    check_edit "strip of 20,000 tensors, .$1" strip module. "$input" -o "$tmp/out.$1"
+    check_edit "add of 20,000 tensors, .$1" add x. "$input" -o "$tmp/out.$1"
+    check_edit "rename of 20,000 tensors, .$1" rename -s '^module=>m' "$input" -o "$tmp/out.$1"
+    check_edit "convert of 20,000 tensors, .$1 to .pt" convert "$input" "$tmp/out.pt"
+    check_edit "convert of 20,000 tensors, .$1 to .safetensors" convert "$input" "$tmp/out.safetensors"
 }
 
-# check_many KIND INSTRUCTIONS - checks what commands cost with 20,000 tensors, and ls with 40,000
+# check_many KIND INSTRUCTIONS - checks the costs of commands for 20,000 tensors, and of ls for 40,000, too
 check_many()
 {
-    make_file -n 40000 -b 80M --sparse -p module. "$tmp/more.$1" || exit 2
+    make_file -n 40000 -b 80M --sparse -p module. "$tmp/twice.$1" || exit 2
     make_file -n 20000 -b 80M --sparse -p module. "$tmp/many.$1" || exit 2
     measure "ls of 20,000 tensors, .$1" "$ckpt" ls "$tmp/many.$1" || return
     check_limit "ls of 20,000 tensors, .$1: peak KiB" "$kib" $((8192 + 20000 + 1024))
@@ -197,16 +199,18 @@ check_many()
         skip "instructions of ls, .$1: neither valgrind nor perf"
         return
     fi
-    one=$(count_instructions "$ckpt" ls "$tmp/many.$1")
-    check_limit "ls of 20,000 tensors, .$1: instructions" "$one" "$2"
-    two=$(count_instructions "$ckpt" ls "$tmp/more.$1")
-    check_limit "ls of 40,000 tensors, .$1: instructions in percent of those for 20,000" $((two * 100 / one)) 220
-    rm -f "$tmp"/many.* "$tmp"/more.*
+    instructions=$(count_instructions "$ckpt" ls "$tmp/many.$1")
+    check_limit "ls of 20,000 tensors, .$1: instructions" "$instructions" "$2"
+    instructions_twice=$(count_instructions "$ckpt" ls "$tmp/twice.$1")
+    check_limit "ls of 40,000 tensors, .$1: instructions in percent of those for 20,000" \
+        $((instructions_twice * 100 / instructions)) 220
+    rm -f "$tmp"/many.* "$tmp"/twice.*
 }
 
 # ---------------------------------------------------------- long headers
 
-# write_long_header FILE - writes a safetensors file with a header of 100,000,000 bytes, the maximum: a tensor, a text
+# write_long_header FILE - writes a safetensors file with a header of 100,000,000 bytes, the maximum, for one tensor
+# and a long text
 write_long_header()
 {
     {
@@ -216,37 +220,37 @@ write_long_header()
     } >"$1"
 }
 
-# check_long_headers - checks that a header is in memory only once: names and texts are not copied from it
+# check_long_headers - checks that a header is in memory only once, because names and texts are not copied
 check_long_headers()
 {
     write_long_header "$tmp/long.safetensors"
     measure 'ls of a header of 100 MB, one long text' "$ckpt" ls "$tmp/long.safetensors" &&
         check_limit 'ls of a header of 100 MB, one long text: peak KiB' "$kib" $((150 * 1024))
     make_file -n 893000 -b 4M --sparse -p module. "$tmp/long.safetensors" || exit 2
-    for how in --order=natural --json --tsv --tree --depth=3; do
-        measure "ls $how of a header of 100 MB, 893,000 tensors" "$ckpt" ls $how "$tmp/long.safetensors" &&
-            check_limit "ls $how of a header of 100 MB, 893,000 tensors: peak KiB" "$kib" $((8192 + 893000 + 1024))
+    for option in --order=natural --json --tsv --tree --depth=3; do
+        measure "ls $option of a header of 100 MB, 893,000 tensors" "$ckpt" ls $option "$tmp/long.safetensors" &&
+            check_limit "ls $option of a header of 100 MB, 893,000 tensors: peak KiB" "$kib" $((8192 + 893000 + 1024))
     done
     rm -f "$tmp/long.safetensors"
 }
 
 # ------------------------------------------------------------------- scan
 
-# print_pickle N - prints a harmless pickle of 8 N opcodes in 42 N bytes
+# print_pickle N - prints a harmless pickle with N thousand times 8 opcodes in 42 bytes
 print_pickle()
 {
     record='(U\031layer.weight.of.the.modelK\001K\002M\001\002J\001\002\003\004Nl'
     printf '\200\002]('
     # shellcheck disable=SC2059
     printf "$record%.0s" $(seq 1 1000) >"$tmp/records"
-    for _ in $(seq 1 $(($1 / 1000))); do cat "$tmp/records"; done
+    for _ in $(seq 1 "$1"); do cat "$tmp/records"; done
     printf 'e.'
 }
 
-# check_scan - checks the memory that three million opcodes take, and the instructions for each
+# check_scan - checks the memory that a scan of three million opcodes takes, and the instructions for each opcode
 check_scan()
 {
-    print_pickle 375000 >"$tmp/many.pkl"
+    print_pickle 375 >"$tmp/many.pkl"
     measure 'scan of 3 million opcodes' "$ckpt" scan --sandbox=off "$tmp/many.pkl" || return
     check_limit 'scan of 3 million opcodes: exit code' "$status" 0
     check_limit 'scan of 3 million opcodes: peak KiB' "$kib" 65536
@@ -255,27 +259,28 @@ check_scan()
         skip 'instructions of scan: neither valgrind nor perf'
         return
     fi
-    print_pickle 25000 >"$tmp/few.pkl"
-    print_pickle 50000 >"$tmp/more.pkl"
-    one=$(count_instructions "$ckpt" scan --sandbox=off "$tmp/few.pkl")
-    two=$(count_instructions "$ckpt" scan --sandbox=off "$tmp/more.pkl")
-    check_limit 'scan: instructions per opcode' $(((two - one) / 200000)) 200
+    print_pickle 25 >"$tmp/few.pkl"
+    print_pickle 50 >"$tmp/twice.pkl"
+    instructions=$(count_instructions "$ckpt" scan --sandbox=off "$tmp/few.pkl")
+    instructions_twice=$(count_instructions "$ckpt" scan --sandbox=off "$tmp/twice.pkl")
+    check_limit 'scan: instructions per opcode' $(((instructions_twice - instructions) / 200000)) 200
     rm -f "$tmp"/*.pkl "$tmp/records"
 }
 
 # ----------------------------------------------------------------- rewrite
 
-# check_rewrite - rewrites a .pt of 2 GB, and checks that the number of system calls depends on the size of buffers, not
-# on the number of tensors, and that each tensor is aligned to 64 bytes
+# check_rewrite - rewrites a .pt of 2 GB, and checks that the number of system calls depends on the size of buffers,
+# not on the number of tensors, and that each tensor is aligned to 64 bytes
 check_rewrite()
 {
     measure 'strip of 2 GB' "$ckpt" strip --no-sync module. "$tmp/big.pt" -o "$tmp/out.pt" || return
     check_limit 'strip of 2 GB: peak KiB' "$kib" $((8192 + 291 + 1024 * 4))
     bytes=$(wc -c <"$tmp/big.pt")
     [ -z "$tracing" ] || check_limit 'strip of 2 GB: system calls' "$calls" $((2 * bytes / 262144 + 20 * 291))
-    "$ckpt" ls --json "$tmp/out.pt" 2>/dev/null | tr ',' '\n' | sed -n 's/.*"file_offset":\([0-9]*\).*/\1/p' >"$tmp/at"
-    check_limit 'strip of 2 GB: tensors not aligned to 64 bytes' "$(awk '$1 % 64 || !$1' "$tmp/at" | wc -l)" 0
-    check_limit 'strip of 2 GB: tensors not listed' $((291 - $(wc -l <"$tmp/at"))) 0
+    "$ckpt" ls --json "$tmp/out.pt" 2>/dev/null | tr ',' '\n' |
+        sed -n 's/.*"file_offset":\([0-9]*\).*/\1/p' >"$tmp/offsets"
+    check_limit 'strip of 2 GB: tensors not aligned to 64 bytes' "$(awk '$1 % 64 || !$1' "$tmp/offsets" | wc -l)" 0
+    check_limit 'strip of 2 GB: tensors not listed' $((291 - $(wc -l <"$tmp/offsets"))) 0
     rm -f "$tmp"/out*
 }
 
@@ -305,10 +310,10 @@ check_memory_of_commands()
     check_memory 'rename --in-place' 291 4 "$ckpt" rename --in-place -s '^module=>m' "$st"
 }
 
-"$bin/count" true >/dev/null 2>"$tmp/why"
+"$bin/count" true >/dev/null 2>"$tmp/reason"
 if [ $? -eq 77 ]; then
     tracing=
-    skip "bytes and system calls: no tracing here ($(cat "$tmp/why"))"
+    skip "bytes and system calls: ptrace is not permitted ($(cat "$tmp/reason"))"
 fi
 check_shards 400
 check_huge pt 40000000 38000000

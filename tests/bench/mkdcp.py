@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.filesystem import _StorageInfo
 from torch.distributed.checkpoint.metadata import (ChunkStorageMetadata, Metadata, MetadataIndex, TensorProperties,
                                                    TensorStorageMetadata)
 
-ROW = 1024
+COLUMNS = 1024
 
 
 class Checkpoint:
@@ -48,11 +48,11 @@ class Checkpoint:
 
 
 def write_tensors(checkpoint, tensors, rows, chunks, dim, file_of):
-    """Writes TENSORS of ROWS rows, each in CHUNKS along dimension DIM; chunk I is in the file FILE_OF(I)."""
+    """Writes as many TENSORS of as many ROWS, each in CHUNKS along dimension DIM; chunk I is in the file FILE_OF(I)."""
     for t in range(tensors):
         name = f"model.layers.{t}.mlp.up_proj.weight"
-        checkpoint.add_tensor(name, (rows, ROW))
-        shape = [rows, ROW]
+        checkpoint.add_tensor(name, (rows, COLUMNS))
+        shape = [rows, COLUMNS]
         shape[dim] //= chunks
         for i in range(chunks):
             offset = [0, 0]
@@ -76,11 +76,11 @@ def main(folder, kind, size):
     total = int(size[:-1]) * {"M": 1 << 20, "G": 1 << 30}[size[-1]]
     torch.manual_seed(0)
     if kind == "ranks":
-        write_tensors(checkpoint, 128, total // (128 * 4 * ROW) // 8 * 8, 8, 0, lambda i: f"__{i}_0.distcp")
+        write_tensors(checkpoint, 128, total // (128 * 4 * COLUMNS) // 8 * 8, 8, 0, lambda i: f"__{i}_0.distcp")
     elif kind == "chunks":
         add_million_chunks(checkpoint)
     else:
-        write_tensors(checkpoint, 4, total // (4 * 4 * ROW) // 64 * 64, 64, 0 if kind == "first" else 1, lambda i: "__0_0.distcp")
+        write_tensors(checkpoint, 4, total // (4 * 4 * COLUMNS) // 64 * 64, 64, 0 if kind == "first" else 1, lambda i: "__0_0.distcp")
     checkpoint.write_metadata()  # last, because bench/run.sh takes a folder with it as complete
 
 

@@ -55,6 +55,7 @@ class Table:
         self.file = open(path, "wb")
 
     def write_block(self, entries):
+        """Writes a block of ENTRIES (key, value), and returns its handle: offset and size."""
         body, restarts = b"", []
         for key, value in entries:
             restarts.append(len(body))
@@ -65,6 +66,7 @@ class Table:
         return handle
 
     def close(self, blocks):
+        """Writes the index of BLOCKS (last key, handle), and the footer."""
         meta = self.write_block([])
         index = self.write_block(blocks)
         self.file.write((meta + index).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57))
@@ -74,9 +76,10 @@ class Table:
 def write_tensorflow(path, rows, data):
     crc = masked_crc32c(data)
     shape = message(*[(2, message((1, n))) for n in (rows, COLUMNS)])
-    entries = [(b"", message((1, 1), (3, message((1, 1)))))]
+    entries = [(b"", message((1, 1), (3, message((1, 1)))))]  # BundleHeaderProto: one shard, version 1
     with open(f"{path}.data-00000-of-00001", "wb") as f:
         for name in NAMES:
+            # BundleEntryProto: DT_FLOAT, shape, offset, size, crc32c
             entry = message((1, 1), (2, shape), (4, f.tell()), (5, len(data)), (6, (crc,)))
             entries.append((name.encode(), entry))
             f.write(data)

@@ -6,7 +6,7 @@ import sys
 import torch
 
 job, path = sys.argv[1], sys.argv[2]
-out = sys.argv[3] if len(sys.argv) > 3 else None
+path2 = sys.argv[3] if len(sys.argv) > 3 else None  # the output, or for diff the other input
 
 
 def load(file):
@@ -23,22 +23,22 @@ if job == "ls":
 elif job == "strip":
     weights = load(path)
     torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(weights, "module.")
-    torch.save(weights, out)
+    torch.save(weights, path2)
 elif job == "convert":
-    if out.endswith(".safetensors"):
+    if path2.endswith(".safetensors"):
         from safetensors.torch import save_file
 
-        save_file(load(path), out)
+        save_file(load(path), path2)
     else:
-        torch.save(load(path), out)
+        torch.save(load(path), path2)
 elif job == "dcp":
     from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
-    dcp_to_torch_save(path, out)
+    dcp_to_torch_save(path, path2)
 elif job == "cast":
-    torch.save({name: tensor.to(torch.bfloat16) for name, tensor in load(path).items()}, out)
+    torch.save({name: tensor.to(torch.bfloat16) for name, tensor in load(path).items()}, path2)
 elif job == "diff":
-    other = load(out)
+    other = load(path2)
     print(sum(not torch.equal(tensor, other[name]) for name, tensor in load(path).items()))
 elif job == "sha256":
     for name, tensor in load(path).items():

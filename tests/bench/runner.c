@@ -25,13 +25,13 @@
 #define RUNS_MAX 1000
 
 static const char *output = "/dev/null", *prepare;
-static size_t touched;
+static size_t touched_bytes;
 
-struct side {
+struct command {
     char **argv;
-    double ms[RUNS_MAX], batch[RUNS_MAX]; /* times of all runs; of the runs in this batch */
-    long kib;
-    int status;
+    double ms[RUNS_MAX], batch_ms[RUNS_MAX]; /* times of all runs; of the runs in this batch */
+    long peak_kib;
+    int highest_status;
 };
 
 static double clock_ms(void)
@@ -45,8 +45,8 @@ static void touch_memory(void)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        char *p = mmap(NULL, touched, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        for (size_t i = 0; p != MAP_FAILED && i < touched; i += 4096)
+        char *p = mmap(NULL, touched_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (size_t i = 0; p != MAP_FAILED && i < touched_bytes; i += 4096)
             p[i] = 1;
         _exit(0);
     }
@@ -65,13 +65,14 @@ static bool run_shell(const char *command)
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-static double run_once(struct side *s)
+/* run_once - runs C and returns its time in ms. */
+static double run_once(struct command *c)
 {
     struct rusage used;
     int status = 0;
     if (prepare && !run_shell(prepare))
-        s->status = 127;
-    if (touched)
+        c->highest_status = 127;
+    if (touched_bytes)
         touch_memory();
     double begin = clock_ms();
     pid_t pid = vfork();
@@ -79,19 +80,19 @@ static double run_once(struct side *s)
         int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
         if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
             _exit(127);
-        execvp(s->argv[0], s->argv);
+        execvp(c->argv[0], c->argv);
         _exit(127);
     }
     if (pid < 0 || wait4(pid, &status, 0, &used) != pid) {
-        perror(s->argv[0]);
+        perror(c->argv[0]);
         exit(2);
     }
     double ms = clock_ms() - begin;
-    if (used.ru_maxrss > s->kib)
-        s->kib = used.ru_maxrss;
+    if (used.ru_maxrss > c->peak_kib)
+        c->peak_kib = used.ru_maxrss;
     status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (status > s->status)
-        s->status = status;
+    if (status > c->highest_status)
+        c->highest_status = status;
     return ms;
 }
 
@@ -101,13 +102,14 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* median - sorts V and returns its median. */
 static double median(double *v, long n)
 {
     qsort(v, (size_t)n, sizeof *v, compare_doubles);
     return v[n / 2];
 }
 
-static void measure(struct side *ours, struct side *yardstick, long batches, long runs)
+static void measure(struct command *ours, struct command *yardstick, long batches, long runs)
 {
     static double ratio[RUNS_MAX];
     if (batches * runs > 1) {
@@ -117,14 +119,14 @@ static void measure(struct side *ours, struct side *yardstick, long batches, lon
     }
     for (long b = 0; b < batches; b++) {
         for (long i = 0; i < runs; i++) {
-            ours->ms[b * runs + i] = ours->batch[i] = run_once(ours);
+            ours->ms[b * runs + i] = ours->batch_ms[i] = run_once(ours);
             if (yardstick->argv)
-                yardstick->ms[b * runs + i] = yardstick->batch[i] = run_once(yardstick);
+                yardstick->ms[b * runs + i] = yardstick->batch_ms[i] = run_once(yardstick);
         }
         if (yardstick->argv)
-            ratio[b] = median(ours->batch, runs) / median(yardstick->batch, runs);
+            ratio[b] = median(ours->batch_ms, runs) / median(yardstick->batch_ms, runs);
     }
-    printf("%.3f %ld %d", median(ours->ms, batches * runs), ours->kib, ours->status);
+    printf("%.3f %ld %d", median(ours->ms, batches * runs), ours->peak_kib, ours->highest_status);
     if (yardstick->argv) {
         double median_ratio = median(ratio, batches);
         printf(" %.3f %.4f %.4f %.4f", median(yardstick->ms, batches * runs), median_ratio, ratio[0],
@@ -135,7 +137,7 @@ static void measure(struct side *ours, struct side *yardstick, long batches, lon
 
 int main(int argc, char **argv)
 {
-    static struct side ours, yardstick;
+    static struct command ours, yardstick;
     int opt;
     long runs = 7, batches = 1;
     while ((opt = getopt(argc, argv, "+b:n:o:p:t:")) != -1) {
@@ -144,7 +146,7 @@ int main(int argc, char **argv)
         case 'n': runs = strtol(optarg, NULL, 10); break;
         case 'o': output = optarg; break;
         case 'p': prepare = optarg; break;
-        case 't': touched = strtoul(optarg, NULL, 10); break;
+        case 't': touched_bytes = strtoul(optarg, NULL, 10); break;
         default: runs = 0;
         }
     }
@@ -161,7 +163,7 @@ int main(int argc, char **argv)
         }
     }
     measure(&ours, &yardstick, batches, runs);
-    if (yardstick.status)
-        fprintf(stderr, "%s: exit status %d\n", yardstick.argv[0], yardstick.status);
+    if (yardstick.highest_status)
+        fprintf(stderr, "%s: exit status %d\n", yardstick.argv[0], yardstick.highest_status);
     return 0;
 }
