@@ -1,25 +1,25 @@
-# check.sh - counts passed and failed checks for the scripts of `make check`, which source it with $part set to their
-# name. It sets $tmp, a folder removed at the end.
+# check.sh - counts passed and failed checks. Scripts of `make check` source it, with $part set to their name. It sets
+# $tmp, a temporary folder that is removed at the end.
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM
 passed=0 failed=0 skipped=0
 
-# check WHAT COMMAND… - passes if COMMAND exits with 0, else prints its output
+# check TITLE COMMAND… - passes if COMMAND exits with 0, else prints its output
 check()
 {
-    what=$1
+    title=$1
     shift
     if "$@" >"$tmp/log" 2>&1; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        echo "FAIL $what"
+        echo "FAIL $title"
         tail -n 60 "$tmp/log"
     fi
 }
 
-# skip WHY - counts a check that cannot run here and prints WHY
+# skip REASON - counts a check that cannot run here and prints REASON
 skip()
 {
     echo "$part skipped: $1"

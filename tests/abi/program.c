@@ -1,13 +1,13 @@
 /* program.c - passes every struct that programs allocate to functions of ckpt.h, with a guard after it, and
- * prints the results. It must print the same when header and library are of different versions. GROWN: it is
- * built with a header in which each struct has one more field at its end. */
+ * prints the results, which must be the same if header and library are of different versions. It is compiled
+ * with GROWN if each struct of the header has one more field at its end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt.h"
 
-/* A struct, followed by bytes that the library must not write. */
+/* Declares NAME: a struct, `it`, followed by bytes that the library must not write. */
 #define GUARDED(type, name)                                                                                  \
     struct {                                                                                                 \
         type it;                                                                                             \
@@ -54,13 +54,13 @@ static void print_json(ckpt_file *f)
     const uint32_t rows[2] = {1, 0};
     char *text;
     size_t n;
-    GUARDED(ckpt_table_json_options, o);
-    o.it.rows = rows;
-    o.it.nrows = 2;
-    check_status(ckpt_table_json(f, &o.it, &text, &n, NULL), CKPT_OK, "ckpt_table_json");
+    GUARDED(ckpt_table_json_options, opts);
+    opts.it.rows = rows;
+    opts.it.nrows = 2;
+    check_status(ckpt_table_json(f, &opts.it, &text, &n, NULL), CKPT_OK, "ckpt_table_json");
     printf("%zu %s\n", n, strstr(text, "\"tensors\""));
     ckpt_free(text);
-    CHECK_GUARD(o);
+    CHECK_GUARD(opts);
 }
 
 static void print_info(ckpt_file *f)
@@ -85,86 +85,87 @@ static void print_statistics(ckpt_file *f)
         ckpt_stats it[3];
         unsigned char guard[256];
     } stats;
-    GUARDED(ckpt_work, how);
+    GUARDED(ckpt_work, work);
     memset(&stats, 0xa5, sizeof stats);
     stats.it[0].struct_size = sizeof *stats.it;
-    how.it.threads = 2;
-    check_status(ckpt_stat(f, rows, 3, &how.it, stats.it, NULL), CKPT_OK, "ckpt_stat");
+    work.it.threads = 2;
+    check_status(ckpt_stat(f, rows, 3, &work.it, stats.it, NULL), CKPT_OK, "ckpt_stat");
     for (int i = 0; i < 3; i++)
         printf("%u %.6g %llu\n", stats.it[i].struct_size == sizeof *stats.it, stats.it[i].mean,
                (unsigned long long)stats.it[i].sampled);
     CHECK_GUARD(stats);
-    CHECK_GUARD(how);
+    CHECK_GUARD(work);
 }
 
 static void write_and_compare(ckpt_file *f, const char *out)
 {
     ckpt_plan *p;
-    ckpt_file *g;
+    ckpt_file *written;
     ckpt_error err;
-    GUARDED(ckpt_write_options, o);
-    GUARDED(ckpt_write_result, r);
-    GUARDED(ckpt_diff_options, d);
+    GUARDED(ckpt_write_options, opts);
+    GUARDED(ckpt_write_result, result);
+    GUARDED(ckpt_diff_options, diff_opts);
     GUARDED(ckpt_diff_totals, totals);
     GUARDED(ckpt_diff_value_totals, values);
-    o.it.no_sync = 1;
-    o.it.force = 1;
-    o.it.format = "safetensors";
+    opts.it.no_sync = 1;
+    opts.it.force = 1;
+    opts.it.format = "safetensors";
     check_status(ckpt_plan_new(f, &p, NULL), CKPT_OK, "ckpt_plan_new");
     check_status(ckpt_plan_root(p, "auto", NULL), CKPT_OK, "ckpt_plan_root");
     check_status(ckpt_plan_strip_auto(p, NULL), CKPT_OK, "ckpt_plan_strip_auto");
     check_status(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, NULL), CKPT_OK, "ckpt_plan_cast");
-    check_status(ckpt_plan_write(p, out, &o.it, &r.it, &err), CKPT_OK, "ckpt_plan_write");
-    printf("%s %llu %zu %s\n", r.it.format, (unsigned long long)r.it.tensors, r.it.noutputs,
-           strrchr(r.it.outputs[0], '/'));
+    check_status(ckpt_plan_write(p, out, &opts.it, &result.it, &err), CKPT_OK, "ckpt_plan_write");
+    printf("%s %llu %zu %s\n", result.it.format, (unsigned long long)result.it.tensors, result.it.noutputs,
+           strrchr(result.it.outputs[0], '/'));
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++)
         printf("renamed %s\n", ckpt_plan_rename_at(p, i)->to.ptr);
     for (size_t i = 0; i < ckpt_plan_mapping_count(p); i++)
         printf("mapping %s\n", ckpt_plan_mapping_at(p, i)->name.ptr);
-    for (size_t i = 0; i < r.it.ncasts; i++)
+    for (size_t i = 0; i < result.it.ncasts; i++)
         printf("cast %s\n", ckpt_plan_cast_at(p, i)->name.ptr);
     ckpt_plan_free(p);
-    check_status(ckpt_open(out, NULL, &g, NULL), CKPT_OK, "ckpt_open of the output");
-    d.it.root_a = "auto";
-    d.it.ignore_prefix = "module.";
-    d.it.ignore_dtype = 1;
-    d.it.rtol = 0.01;
-    check_status(ckpt_diff(f, g, &d.it, NULL, NULL, &totals.it, NULL), CKPT_OK, "ckpt_diff");
-    check_status(ckpt_diff_values(f, g, &d.it, NULL, NULL, &values.it, NULL), CKPT_OK, "ckpt_diff_values");
+    check_status(ckpt_open(out, NULL, &written, NULL), CKPT_OK, "ckpt_open of the output");
+    diff_opts.it.root_a = "auto";
+    diff_opts.it.ignore_prefix = "module.";
+    diff_opts.it.ignore_dtype = 1;
+    diff_opts.it.rtol = 0.01;
+    check_status(ckpt_diff(f, written, &diff_opts.it, NULL, NULL, &totals.it, NULL), CKPT_OK, "ckpt_diff");
+    check_status(ckpt_diff_values(f, written, &diff_opts.it, NULL, NULL, &values.it, NULL), CKPT_OK,
+                 "ckpt_diff_values");
     printf("%llu same, %llu changed, %u\n", (unsigned long long)totals.it.same,
            (unsigned long long)totals.it.changed, values.it.compared);
-    ckpt_close(g);
-    CHECK_GUARD(o);
-    CHECK_GUARD(r);
-    CHECK_GUARD(d);
+    ckpt_close(written);
+    CHECK_GUARD(opts);
+    CHECK_GUARD(result);
+    CHECK_GUARD(diff_opts);
     CHECK_GUARD(totals);
     CHECK_GUARD(values);
 }
 
 static void check_file(const char *path)
 {
-    GUARDED(ckpt_scan_options, so);
-    GUARDED(ckpt_scan_result, sr);
-    GUARDED(ckpt_verify_options, vo);
-    GUARDED(ckpt_verify_result, vr);
-    GUARDED(ckpt_doctor_options, doo);
-    GUARDED(ckpt_doctor_result, dr);
+    GUARDED(ckpt_scan_options, scan_opts);
+    GUARDED(ckpt_scan_result, scan);
+    GUARDED(ckpt_verify_options, verify_opts);
+    GUARDED(ckpt_verify_result, verify);
+    GUARDED(ckpt_doctor_options, doctor_opts);
+    GUARDED(ckpt_doctor_result, doctor);
     GUARDED(ckpt_limits, limits);
     limits.it.max_tensors = 1000;
-    so.it.sha256 = 1;
-    vo.it.limits = doo.it.limits = &limits.it;
-    check_status(ckpt_scan(path, &so.it, NULL, NULL, &sr.it, NULL), CKPT_OK, "ckpt_scan");
-    check_status(ckpt_verify(path, &vo.it, NULL, NULL, &vr.it, NULL), CKPT_OK, "ckpt_verify");
-    check_status(ckpt_doctor(path, &doo.it, NULL, NULL, &dr.it, NULL), CKPT_OK, "ckpt_doctor");
-    printf("%s %llu %02x, %llu %llu, %llu %s\n", ckpt_scan_verdict_name((ckpt_scan_verdict)sr.it.verdict),
-           (unsigned long long)sr.it.calls, sr.it.sha256[0], (unsigned long long)vr.it.findings,
-           (unsigned long long)vr.it.tensors, (unsigned long long)dr.it.problems, dr.it.format);
-    CHECK_GUARD(so);
-    CHECK_GUARD(sr);
-    CHECK_GUARD(vo);
-    CHECK_GUARD(vr);
-    CHECK_GUARD(doo);
-    CHECK_GUARD(dr);
+    scan_opts.it.sha256 = 1;
+    verify_opts.it.limits = doctor_opts.it.limits = &limits.it;
+    check_status(ckpt_scan(path, &scan_opts.it, NULL, NULL, &scan.it, NULL), CKPT_OK, "ckpt_scan");
+    check_status(ckpt_verify(path, &verify_opts.it, NULL, NULL, &verify.it, NULL), CKPT_OK, "ckpt_verify");
+    check_status(ckpt_doctor(path, &doctor_opts.it, NULL, NULL, &doctor.it, NULL), CKPT_OK, "ckpt_doctor");
+    printf("%s %llu %02x, %llu %llu, %llu %s\n", ckpt_scan_verdict_name((ckpt_scan_verdict)scan.it.verdict),
+           (unsigned long long)scan.it.calls, scan.it.sha256[0], (unsigned long long)verify.it.findings,
+           (unsigned long long)verify.it.tensors, (unsigned long long)doctor.it.problems, doctor.it.format);
+    CHECK_GUARD(scan_opts);
+    CHECK_GUARD(scan);
+    CHECK_GUARD(verify_opts);
+    CHECK_GUARD(verify);
+    CHECK_GUARD(doctor_opts);
+    CHECK_GUARD(doctor);
     CHECK_GUARD(limits);
 }
 
@@ -184,24 +185,24 @@ static void open_by_callbacks(const char *path)
     FILE *in = fopen(path, "rb");
     unsigned calls = 0;
     ckpt_file *f;
-    GUARDED(ckpt_callbacks, from);
-    GUARDED(ckpt_open_options, o);
+    GUARDED(ckpt_callbacks, callbacks);
+    GUARDED(ckpt_open_options, opts);
     if (!in || fseek(in, 0, SEEK_END) != 0)
         exit(2);
-    from.it.size = (uint64_t)ftell(in);
-    from.it.serialize = 1;
-    from.it.read_at = read_file;
-    from.it.close = close_file;
-    from.it.user = in;
-    o.it.salvage = 1;
-    o.it.callbacks = &from.it;
-    o.it.progress = count_calls;
-    o.it.user = &calls;
-    check_status(ckpt_open_with("callbacks", &o.it, &f, NULL), CKPT_OK, "ckpt_open_with");
+    callbacks.it.size = (uint64_t)ftell(in);
+    callbacks.it.serialize = 1;
+    callbacks.it.read_at = read_file;
+    callbacks.it.close = close_file;
+    callbacks.it.user = in;
+    opts.it.salvage = 1;
+    opts.it.callbacks = &callbacks.it;
+    opts.it.progress = count_calls;
+    opts.it.user = &calls;
+    check_status(ckpt_open_with("callbacks", &opts.it, &f, NULL), CKPT_OK, "ckpt_open_with");
     printf("%u calls, %u tensors\n", calls, ckpt_tensor_count(f));
     ckpt_close(f);
-    CHECK_GUARD(from);
-    CHECK_GUARD(o);
+    CHECK_GUARD(callbacks);
+    CHECK_GUARD(opts);
 }
 
 static void build_and_write(void)
@@ -215,14 +216,14 @@ static void build_and_write(void)
     void *bytes;
     size_t n;
     GUARDED(ckpt_builder_tensor, t);
-    GUARDED(ckpt_write_options, o);
-    GUARDED(ckpt_write_result, r);
+    GUARDED(ckpt_write_options, opts);
+    GUARDED(ckpt_write_result, result);
     t.it.dtype = CKPT_DT_U8;
     t.it.ndim = 2;
     t.it.shape = shape;
     t.it.data = data;
     t.it.nbytes = sizeof data;
-    o.it.format = "torch-zip";
+    opts.it.format = "torch-zip";
     check_status(ckpt_builder_new("built", &b, NULL), CKPT_OK, "ckpt_builder_new");
     check_status(ckpt_builder_add_tensor(b, "a", &t.it, NULL), CKPT_OK, "ckpt_builder_add_tensor");
     check_status(ckpt_builder_add_tie(b, "b", "a", NULL), CKPT_OK, "ckpt_builder_add_tie");
@@ -231,17 +232,17 @@ static void build_and_write(void)
     check_status(ckpt_plan_new(f, &p, NULL), CKPT_OK, "ckpt_plan_new");
     ckpt_close(f);
     check_status(ckpt_plan_rename_pairs(p, &rename, 1, NULL), CKPT_OK, "ckpt_plan_rename_pairs");
-    check_status(ckpt_plan_write_memory(p, &o.it, &bytes, &n, &r.it, NULL), CKPT_OK,
+    check_status(ckpt_plan_write_memory(p, &opts.it, &bytes, &n, &result.it, NULL), CKPT_OK,
                  "ckpt_plan_write_memory");
     ckpt_plan_free(p);
-    printf("%zu %llu %s\n", n, (unsigned long long)r.it.tensors, r.it.format);
+    printf("%zu %llu %s\n", n, (unsigned long long)result.it.tensors, result.it.format);
     check_status(ckpt_open_memory(bytes, n, "built", NULL, &f, NULL), CKPT_OK, "ckpt_open_memory");
     read_rows(f);
     ckpt_close(f);
     ckpt_free(bytes);
     CHECK_GUARD(t);
-    CHECK_GUARD(o);
-    CHECK_GUARD(r);
+    CHECK_GUARD(opts);
+    CHECK_GUARD(result);
 }
 
 static void check_errors(const char *dir)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# musl.sh DIR - builds the libraries that ckpt needs against musl, from the sources of this Debian release, and installs
-# headers and archives in DIR/sysroot. It runs once: the file `complete` there records that.
+# musl.sh DIR - builds the libraries that ckpt needs for musl, from the sources of this Debian release, and installs
+# them in DIR/sysroot. The file `complete` there records that this is done.
 set -u
 dir=$1 root=$1/sysroot
 [ -e "$root/complete" ] && exit 0
@@ -12,7 +12,7 @@ cd "$dir/src" || exit 1
 apt-get -q --download-only source zlib libzip cjson openssl cunit xxhash \
     bzip2 xz-utils lz4 libzstd libarchive || exit 1
 rm -rf "$dir/apt"
-# The kernel's headers do not depend on the C library.
+# The headers of the kernel are those of this machine, because they do not depend on the C library.
 for name in linux asm-generic; do ln -s "/usr/include/$name" "$root/include/$name"; done
 ln -s "/usr/include/$(cc -print-multiarch)/asm" "$root/include/asm"
 
@@ -32,8 +32,8 @@ export CC=musl-gcc CFLAGS="-O2 -fPIC -I$root/include" LDFLAGS="-L$root/lib"
 unpack zlib && (cd zlib && ./configure --static --prefix="$root" && make "$jobs" libz.a && cp libz.a "$root/lib" &&
     cp zlib.h zconf.h "$root/include") || exit 1
 
-# by_cmake NAME OPTION… - builds NAME and installs it
-by_cmake()
+# build_by_cmake NAME OPTION… - builds NAME and installs it
+build_by_cmake()
 {
     name=$1
     shift
@@ -42,24 +42,24 @@ by_cmake()
         -DZLIB_INCLUDE_DIR="$root/include" -DBUILD_SHARED_LIBS=OFF "$@" && make "$jobs" -C "$name/out" install
 }
 
-# shellcheck disable=SC2046
-off() { printf -- '-DENABLE_%s=OFF ' "$@"; }
+# disable NAME… - prints the options of cmake that disable NAME
+disable() { printf -- '-DENABLE_%s=OFF ' "$@"; }
 
 # shellcheck disable=SC2086
 unpack bzip2 && (cd bzip2 && $CC $CFLAGS -c blocksort.c huffman.c crctable.c randtable.c compress.c decompress.c \
     bzlib.c && ar rcs "$root/lib/libbz2.a" ./*.o && cp bzlib.h "$root/include") || exit 1
 # shellcheck disable=SC2046
-by_cmake libzip $(off COMMONCRYPTO GNUTLS MBEDTLS OPENSSL WINDOWS_CRYPTO LZMA) -DBUILD_TOOLS=OFF \
+build_by_cmake libzip $(disable COMMONCRYPTO GNUTLS MBEDTLS OPENSSL WINDOWS_CRYPTO LZMA) -DBUILD_TOOLS=OFF \
     -DBUILD_REGRESS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOC=OFF || exit 1
-# The decompressors of libarchive are linked into it.
+# The decompressors that libarchive uses are linked into it.
 unpack lz4 && make "$jobs" -C lz4/lib liblz4.a && cp lz4/lib/liblz4.a "$root/lib" &&
     cp lz4/lib/lz4*.h "$root/include" || exit 1
 unpack libzstd && make "$jobs" -C libzstd/lib libzstd.a && cp libzstd/lib/libzstd.a "$root/lib" &&
     cp libzstd/lib/*.h "$root/include" || exit 1
-by_cmake xz-utils || exit 1
+build_by_cmake xz-utils || exit 1
 # shellcheck disable=SC2046
-by_cmake libarchive $(off OPENSSL MBEDTLS NETTLE LIBB2 LIBXML2 EXPAT PCREPOSIX CNG ACL XATTR ICONV TAR CPIO CAT TEST) ||
-    exit 1
+build_by_cmake libarchive $(disable OPENSSL MBEDTLS NETTLE LIBB2 LIBXML2 EXPAT PCREPOSIX CNG ACL XATTR ICONV TAR CPIO \
+    CAT TEST) || exit 1
 # shellcheck disable=SC2086
 unpack cjson && $CC $CFLAGS -c cjson/cJSON.c -o cjson/cJSON.o && ar rcs "$root/lib/libcjson.a" cjson/cJSON.o &&
     mkdir "$root/include/cjson" && cp cjson/cJSON.h "$root/include/cjson" || exit 1
@@ -77,11 +77,11 @@ unpack openssl && (cd openssl && ./Configure linux-generic64 no-shared no-dso no
     cp -RL include/openssl "$root/include") || exit 1
 # Shared libraries, because internal names in the static ones clash with names that ckpt's unit tests link.
 for name in z zip crypto; do
-    with=
-    [ $name != zip ] || with='-lz -lbz2'
+    libraries=
+    [ $name != zip ] || libraries='-lz -lbz2'
     # shellcheck disable=SC2086
     musl-gcc -shared -o "$root/lib/lib$name.so" -Wl,-soname,lib$name.so -Wl,--whole-archive "$root/lib/lib$name.a" \
-        -Wl,--no-whole-archive -L"$root/lib" $with && rm "$root/lib/lib$name.a" || exit 1
+        -Wl,--no-whole-archive -L"$root/lib" $libraries && rm "$root/lib/lib$name.a" || exit 1
 done
 cd .. && rm -rf src
 : >"$root/complete"

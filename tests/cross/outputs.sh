@@ -1,6 +1,6 @@
 #!/bin/sh
-# outputs.sh CKPT TMP - prints a line for each file and folder of the corpus and each output of CKPT for it: text, JSON
-# and digests of written files. All machines must print the same.
+# outputs.sh CKPT TMP - prints what CKPT prints for each file and folder of the corpus, and the digests of the files
+# that it converts them to. All machines must print the same.
 set -u
 ckpt=$1 out=$2/outputs every=${CROSS_EVERY:-10}
 mkdir -p "$out"
@@ -11,13 +11,13 @@ find tests/corpus -mindepth 2 ! -path 'tests/corpus/truth/*' | sort >"$out/files
 for command in 'ls --json' 'hash --json' 'stat --json'; do
     echo "== $command"
     # shellcheck disable=SC2086
-    xargs -n 100 "$ckpt" $command -- <"$out/files" 2>&1
+    tr '\n' '\0' <"$out/files" | xargs -0 -n 100 "$ckpt" $command -- 2>&1
 done
 
-n=0
+line=0
 while read -r file; do
-    n=$((n + 1))
-    [ $((n % every)) = 0 ] || continue
+    line=$((line + 1))
+    [ $((line % every)) = 0 ] || continue
     rm -rf "$out/made"
     mkdir "$out/made"
     echo "== $file"

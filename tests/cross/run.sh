@@ -2,7 +2,7 @@
 # cross/run.sh [TARGET…] - tests ckpt on other processors and a different C library: i386, s390x (big-endian),
 # arm64, musl. Each must compile without a warning, install, pass truth, unit and cli, and write the same bytes as
 # this machine. A target that cannot run here (no network, no emulator) is skipped with a message. CROSS_EVERY=1
-# converts every file, not each tenth. JOBS tests of the command line and unit suites run at a time.
+# converts all files, not every tenth. JOBS tests of the command line, or processes of unit tests, run at a time.
 set -u
 B=${B:-build} MAKE=${MAKE:-make} JOBS=${JOBS:-$(nproc)}
 top=$PWD
@@ -20,33 +20,34 @@ skip()
     echo "cross skipped: $1"
 }
 
-# sum_counts LOG - adds up the counts of all processes in LOG
+# sum_counts LOG - prints the sums of the counts that all processes wrote to LOG
 sum_counts()
 {
     grep -aE '^[a-z]+: [0-9]+ passed' "$1" |
         awk '{p += $2; f += $4; s += $6} END {if (NR) printf "%d passed, %d failed, %d skipped", p, f, s}'
 }
 
-# check WHAT COMMAND… - runs COMMAND and prints its output if it fails, else its count and what it skipped
+# check TITLE COMMAND… - runs COMMAND; prints its errors if it fails, else its counts and what was skipped
 check()
 {
-    what=$1
+    title=$1
     shift
     begin=$(date +%s)
     if "$@" >"$tmp/log" 2>&1; then
         passed=$((passed + 1))
-        echo "ok $what ($(($(date +%s) - begin)) s) $(sum_counts "$tmp/log")"
+        echo "ok $title ($(($(date +%s) - begin)) s) $(sum_counts "$tmp/log")"
         grep -aE '^[^ ]+ skipped: ' "$tmp/log" | sed 's/^/    /'
     else
         failed=$((failed + 1))
-        echo "FAIL $what"
+        echo "FAIL $title"
         grep -aEi 'fail|warning|error|^ *[0-9]+\.|^[-+<>]' "$tmp/log" | cut -c1-300 | head -n 40
         tail -n 5 "$tmp/log" | cut -c1-300
     fi
 }
 
-# set_target NAME - sets $gcc, $emulator, its $options, $libraries (the script that gets them), $arch, $dir, $out and
-# $command
+# set_target NAME - sets, for the target NAME: $gcc and $command, the compiler alone and with options; $emulator and
+# its $options; $libraries, the script that gets them; $arch; $dir and $out, the folder of the target and of its
+# build
 set_target()
 {
     emulator= options= libraries=sysroot.sh
@@ -55,12 +56,13 @@ set_target()
     s390x) gcc=s390x-linux-gnu-gcc arch=s390x emulator=qemu-s390x ;;
     arm64)
         gcc=aarch64-linux-gnu-gcc arch=arm64 emulator=qemu-aarch64
-        options='-cpu max,pauth-impdef=on' # the signing of return addresses as specified takes two thirds of the time
+        options='-cpu max,pauth-impdef=on' # else two thirds of the time are for pointer authentication
         ;;
     musl) gcc=musl-gcc arch=musl libraries=musl.sh ;;
     *) return 1 ;;
     esac
-    dir=$work/$arch out=$B/cross/$arch/out # $dir is absolute, for the compiler; $out is relative, for make
+    dir=$work/$arch # absolute, for the compiler
+    out=$B/cross/$arch/out # relative, for make
     if [ "$libraries" = musl.sh ]; then
         command="$gcc -isystem $dir/sysroot/include -L$dir/sysroot/lib -Wl,-rpath,$dir/sysroot/lib"
     else
@@ -68,7 +70,8 @@ set_target()
     fi
 }
 
-# find_emulator - finds an installed emulator; none is needed if this machine runs programs of the target
+# find_emulator - sets $emulator to the path of an installed emulator, or to nothing if this machine runs programs of
+# the target
 find_emulator()
 {
     printf 'int main(void) { return 0; }\n' >"$tmp/try.c"
@@ -82,7 +85,7 @@ find_emulator()
         return
     fi
     for name in "$emulator-static" "$emulator"; do
-        path=$(command -v "$name") && emulator=$path && return # by its path, because some tests change PATH
+        path=$(command -v "$name") && emulator=$path && return # the path, because some tests change PATH
     done
     return 1
 }
@@ -97,7 +100,8 @@ make_launcher()
     chmod +x "$launcher"
 }
 
-build()
+# build_target - builds the programs; fails if there is a warning, too
+build_target()
 {
     "$MAKE" -j"$(nproc)" --no-print-directory B="$out" CC="$command" all "$out/unit" "$out/tests/truth" \
         >"$tmp/made" 2>&1
@@ -120,45 +124,47 @@ run_unit()
         exit $status' sh "$tmp" "$1" <"$tmp/suites"
 }
 
-installs() { "$MAKE" --no-print-directory B="$out" CC="$command" install DESTDIR="$tmp/installed"; }
+install_target() { "$MAKE" --no-print-directory B="$out" CC="$command" install DESTDIR="$tmp/installed"; }
 
-# reads_5_gb CKPT - checks that CKPT reads the end of a sparse file of 5 GB
-reads_5_gb()
+# check_5_gb CKPT - checks that CKPT reads the end of a sparse file of 5 GB
+check_5_gb()
 {
+    # the length of the header is 71, octal 107
     header='{"t":{"dtype":"U8","shape":[5000000000],"data_offsets":[0,5000000000]}}'
-    { printf '\107\0\0\0\0\0\0\0%s' "$header"; } >"$tmp/far.safetensors"
-    truncate -s 5000000078 "$tmp/far.safetensors" && printf '\7' >>"$tmp/far.safetensors"
-    "$1" show "$tmp/far.safetensors" 't[4999999998:5000000000]' | grep -qx '  0  7'
+    { printf '\107\0\0\0\0\0\0\0%s' "$header"; } >"$tmp/5gb.safetensors"
+    truncate -s 5000000078 "$tmp/5gb.safetensors" && printf '\7' >>"$tmp/5gb.safetensors"
+    "$1" show "$tmp/5gb.safetensors" 't[4999999998:5000000000]' | grep -qx '  0  7'
     status=$?
-    rm -f "$tmp/far.safetensors"
+    rm -f "$tmp/5gb.safetensors"
     return $status
 }
 
-same_bytes()
+# compare_outputs CKPT - checks that CKPT prints and writes the same as ckpt of this machine
+compare_outputs()
 {
     [ -e "$tmp/native" ] || sh tests/cross/outputs.sh "$top/$B/ckpt" "$tmp" >"$tmp/native" || return 1
-    sh tests/cross/outputs.sh "$1" "$tmp" >"$tmp/other" && [ -s "$tmp/native" ] && diff "$tmp/native" "$tmp/other"
+    sh tests/cross/outputs.sh "$1" "$tmp" >"$tmp/target" && [ -s "$tmp/native" ] && diff "$tmp/native" "$tmp/target"
 }
 
 test_target()
 {
     set_target "$1" || { echo "cross: no target $1"; exit 2; }
     command -v "$gcc" >/dev/null 2>&1 || { skip "$1: no $gcc"; return; }
-    if ! sh "tests/cross/$libraries" ${arch:+$([ "$arch" = musl ] || echo "$arch")} "$dir" >"$dir.log" 2>&1; then
+    if ! sh "tests/cross/$libraries" $([ "$arch" = musl ] || echo "$arch") "$dir" >"$dir.log" 2>&1; then
         skip "$1: its libraries could not be installed: $(tail -n 1 "$dir.log")"
         return
     fi
     find_emulator || { skip "$1: no $emulator"; return; }
     for program in ckpt unit tests/truth; do make_launcher $program; done
-    ln -sfn "$top/man" "$dir/man" # where ckpt looks for it in a source tree
-    check "$1: builds, without a warning" build
-    check "$1: make install" installs
+    ln -sfn "$top/man" "$dir/man" # where ckpt finds the manual in a source tree
+    check "$1: builds, without a warning" build_target
+    check "$1: make install" install_target
     check "$1: truth" "$dir/truth" tests/corpus
     check "$1: unit" run_unit "$dir/unit"
     unset UNIT_UNTIMED
     check "$1: cli" env ${emulator:+EMULATED=1} JOBS="$JOBS" CKPT="$dir/ckpt" sh tests/cli/run.sh
-    check "$1: a file of 5 GB" reads_5_gb "$dir/ckpt"
-    check "$1: the same bytes as on this machine" same_bytes "$dir/ckpt"
+    check "$1: a file of 5 GB" check_5_gb "$dir/ckpt"
+    check "$1: the same bytes as on this machine" compare_outputs "$dir/ckpt"
 }
 
 for name in ${*:-i386 musl arm64 s390x}; do test_target "$name"; done

@@ -1,6 +1,6 @@
 #!/bin/sh
 # sysroot.sh ARCH DIR - unpacks the C library and the libraries that ckpt needs, for the Debian architecture ARCH, to
-# DIR/sysroot. It runs once: DIR/sysroot/complete records that.
+# DIR/sysroot. The file `complete` there records that this is done.
 set -u
 arch=$1 dir=$2
 [ -e "$dir/sysroot/complete" ] && exit 0
@@ -14,7 +14,7 @@ for package in "$dir"/apt/archives/*.deb; do
     dpkg -x "$package" "$dir/sysroot" || exit 1
 done
 rm -rf "$dir/apt"
-# Makes absolute symbolic links relative, because they are meant relative to the sysroot.
+# Absolute symbolic links refer to the root folder of that architecture, which is the sysroot here.
 find "$dir/sysroot" -type l | while read -r link; do
     to=$(readlink "$link")
     case $to in
