@@ -4,10 +4,10 @@
  *   mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] [--changed] OUT
  *
  * BYTES is the size of all tensors together; the units K, M, G and T are powers of 1024. A name is PREFIX and
- * a name as in language models. With --sparse the data are holes (all zero), so that a file of terabytes takes
- * no space; with --changed the lowest bit of the first element of the middle tensor is inverted. A .pt is like
- * those of torch.save since 2.6: a stored zip, records 64-byte aligned by an "FB" extra field, CRCs, zip64 if
- * needed.
+ * a name as in language models. With --sparse the data are holes (all zero), so that a file of terabytes
+ * takes no space; with --changed the lowest bit of the first element of the middle tensor is inverted. A .pt
+ * is like those of torch.save since 2.6: a stored zip, records 64-byte aligned by an "FB" extra field, CRCs,
+ * zip64 if needed.
  *
  * OUT ends in .pt or .safetensors. Prints the size of the metadata: of a .safetensors, its header; of a .pt,
  * its pickle, central directory and the records after that.
