@@ -1,6 +1,7 @@
 #!/bin/sh
-# attacks.sh - scans files that make a loader call functions, and harmless ones that look similar, from attacks.c: each
-# must get the exit code and the finding of its line. If python3 is installed, oracle.py compares its unpicklers.
+# attacks.sh - scans files that make a loader call functions, and harmless ones that look similar, from attacks.c:
+# each must get the exit code and the finding that attacks.c prints for it. If python3 is installed, oracle.py
+# compares the reports with what Python's unpicklers call.
 set -u
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
@@ -14,21 +15,21 @@ mkdir "$work/files"
 "$B/tests/threats/attacks" "$work/files" >"$work/list" || { echo 'attacks: 0 passed, 1 failed'; exit 1; }
 while IFS=$tab read -r technique name code rule _; do
     "$CKPT" scan -a "$work/files/$name" >"$work/out" 2>&1
-    got=$?
-    if [ $got -eq "$code" ] && { [ "$rule" = - ] || grep -q "^  $rule " "$work/out"; }; then
+    status=$?
+    if [ $status -eq "$code" ] && { [ "$rule" = - ] || grep -q "^  $rule " "$work/out"; }; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        echo "$technique, $name: exit $got, expected $code and $rule"
+        echo "$technique, $name: exit $status, expected $code and $rule"
         sed 's/^/    /' "$work/out"
     fi
 done <"$work/list"
 
-# Fewer files or techniques would mean that attacks.c has lost some.
-files_made=$(cut -f1 "$work/list" | grep -cvx control)
-kinds=$(cut -f1 "$work/list" | grep -vx control | sort -u | grep -c .)
-if [ "$files_made" -lt 60 ] || [ "$kinds" -lt 15 ]; then
-    echo "only $files_made files by $kinds techniques"
+# Fewer files or techniques mean that attacks.c failed to make some.
+nfiles=$(cut -f1 "$work/list" | grep -cvx control)
+ntechniques=$(cut -f1 "$work/list" | grep -vx control | sort -u | grep -c .)
+if [ "$nfiles" -lt 60 ] || [ "$ntechniques" -lt 15 ]; then
+    echo "only $nfiles files by $ntechniques techniques"
     failed=$((failed + 1))
 fi
 
@@ -41,5 +42,5 @@ else
     echo 'attacks skipped: no python3 to compare its unpicklers with scan'
     skipped=', 1 skipped'
 fi
-echo "attacks: $passed passed, $failed failed$skipped ($files_made files by $kinds techniques)"
+echo "attacks: $passed passed, $failed failed$skipped ($nfiles files by $ntechniques techniques)"
 [ $failed -eq 0 ]

@@ -69,7 +69,7 @@ static const char *const names[] = {
 };
 #define NNAMES (sizeof names / sizeof *names)
 
-/* NAME stands for the name, FILE for a file that holds it, OTHER for a file that does not. */
+/* NAME is replaced by the name, FILE by a file that contains the name, OTHER by a file that does not. */
 static const char *const commands[][8] = {
     {"ls", "FILE"},
     {"ls", "--json", "FILE"},
@@ -124,7 +124,7 @@ static const char *const commands[][8] = {
 static const char *ckpt;
 static char dir[64];
 static long passed, failed, runs;
-static bool is_known[NCOMMANDS];
+static bool is_available[NCOMMANDS]; /* `ckpt COMMAND --help` succeeds */
 
 static void die(const char *what)
 {
@@ -134,12 +134,12 @@ static void die(const char *what)
 
 /* ---------------------------------------------------------- files with names */
 
-struct out {
+struct content {
     unsigned char data[8192];
     size_t n;
 };
 
-static void put(struct out *o, const void *bytes, size_t n)
+static void put_bytes(struct content *o, const void *bytes, size_t n)
 {
     if (n > sizeof o->data - o->n)
         die("a name is too long");
@@ -147,16 +147,16 @@ static void put(struct out *o, const void *bytes, size_t n)
     o->n += n;
 }
 
-static void put_string(struct out *o, const char *s) { put(o, s, strlen(s)); }
+static void put_string(struct content *o, const char *s) { put_bytes(o, s, strlen(s)); }
 
-static void put_byte(struct out *o, unsigned v)
+static void put_byte(struct content *o, unsigned v)
 {
     unsigned char c = (unsigned char)v;
-    put(o, &c, 1);
+    put_bytes(o, &c, 1);
 }
 
 /* put_json - writes the name escaped as a JSON string. */
-static void put_json(struct out *o, const char *name)
+static void put_json(struct content *o, const char *name)
 {
     char escaped[8];
     for (const unsigned char *p = (const unsigned char *)name; *p; p++) {
@@ -169,7 +169,7 @@ static void put_json(struct out *o, const char *name)
     }
 }
 
-static void make_safetensors(struct out *o, const char *name)
+static void make_safetensors(struct content *o, const char *name)
 {
     o->n = 8;
     put_string(o, "{\"__metadata__\":{\"");
@@ -187,25 +187,27 @@ static void make_safetensors(struct out *o, const char *name)
     put_string(o, "data");
 }
 
-static void put_text(struct out *o, const char *name, bool bytes)
+/* put_pickle_text - writes NAME with the opcode BINUNICODE, or as Python 2's str, which need not be UTF-8. */
+static void put_pickle_text(struct content *o, const char *name, bool python2)
 {
     size_t n = strlen(name);
-    put_byte(o, bytes ? 'T' : 'X'); /* T is BINSTRING, Python 2's str, which need not be UTF-8 */
+    put_byte(o, python2 ? 'T' : 'X'); /* T: BINSTRING */
     for (size_t i = 0; i < 4; i++)
         put_byte(o, (unsigned)(n >> 8 * i) & 255);
     for (size_t i = 0; i < n; i++)
         put_byte(o, (unsigned char)(name[i] == 1 ? 0 : name[i]));
 }
 
-/* make_pickle - writes a pickle of {NAME: NAME, 'f': NAME.NAME()}; BYTES: with Python 2's str for names. */
-static void make_pickle(struct out *o, const char *name, bool bytes)
+/* make_pickle - writes a pickle of {NAME: NAME, 'f': NAME.NAME()}, in which the first two are Python 2's str
+ * with PYTHON2. */
+static void make_pickle(struct content *o, const char *name, bool python2)
 {
     o->n = 0;
     put_string(o, "\x80\x02}(");
-    put_text(o, name, bytes);
-    put_text(o, name, bytes);
+    put_pickle_text(o, name, python2);
+    put_pickle_text(o, name, python2);
     put_string(o, "X");
-    put(o, "\1\0\0\0f", 5);
+    put_bytes(o, "\1\0\0\0f", 5);
     if (strchr(name, '\n')) {
         put_string(o, "N");
     } else {
@@ -225,8 +227,9 @@ static void write_file(const char *path, const void *data, size_t n)
         die(path);
 }
 
-/* -------------------------------------------------------------- what is shown */
+/* ------------------------------------------------------------- what is printed */
 
+/* decode_character - decodes the UTF-8 at P to C and returns its length; 0: it is malformed. */
 static size_t decode_character(const unsigned char *p, size_t left, uint32_t *c)
 {
     size_t n = *p < 0x80                 ? 1
@@ -326,7 +329,7 @@ static void try_commands(const char *name, const char *file)
     for (size_t k = 0; k < NCOMMANDS; k++) {
         char *argv[10] = {(char *)(size_t)ckpt};
         int n = 1;
-        if (!is_known[k])
+        if (!is_available[k])
             continue;
         for (int i = 0; i < 8 && commands[k][i]; i++)
             argv[n++] = fill_in(commands[k][i], name, file);
@@ -352,14 +355,14 @@ static void find_commands(void)
     for (size_t k = 0; k < NCOMMANDS; k++) {
         char *argv[] = {(char *)(size_t)ckpt, (char *)(size_t)commands[k][0], (char *)(size_t) "--help",
                         NULL};
-        is_known[k] = strcmp(commands[k][0], "NAME") == 0 || run_ckpt(argv, fd) == 0;
+        is_available[k] = strcmp(commands[k][0], "NAME") == 0 || run_ckpt(argv, fd) == 0;
     }
     close(fd);
 }
 
-/* try_as_file - runs the commands with two files called NAME, if a file can have that name: O and a malformed
- * pickle. */
-static void try_as_file(const char *name, const struct out *o)
+/* try_as_file - runs the commands with two files called NAME, if a file can have that name: one with the
+ * content O and a malformed pickle. */
+static void try_as_file(const char *name, const struct content *o)
 {
     char path[512];
     if (!*name || strchr(name, '/') || name[0] == '-' || strcmp(name, " ") == 0)
@@ -374,7 +377,7 @@ static void try_as_file(const char *name, const struct out *o)
 
 int main(int argc, char **argv)
 {
-    static struct out o;
+    static struct content o;
     if (argc != 2 || !(ckpt = realpath(argv[1], NULL)))
         die("usage: names CKPT");
     snprintf(dir, sizeof dir, "%s/ckpt-names-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");

@@ -1,9 +1,10 @@
 #!/bin/sh
 # run.sh - tests hostile bytes, numbers and names; prints one line for each of:
-#   names      46 names through 47 commands, as text, as JSON and in errors (names.c)
-#   limits     every truncation and four changes of each byte of small files, in 64 MiB, 256 KiB of stack
-#              and 8 descriptors
-#   extremes   extreme numbers in 2, 4 and 8 bytes at every offset, and for every decimal one, in the same limits
+#   names      hostile names of tensors, values, files and options, printed by all commands (names.c)
+#   limits     every truncation and four changes of each byte of small files, with 64 MiB of memory, 256 KiB of stack
+#              and 8 file descriptors
+#   extremes   with the same limits: extreme numbers of 2, 4 and 8 bytes at every offset, and instead of every decimal
+#              number
 #   sanitized  every truncation and four changes of each byte of the smallest files under ASan and UBSan
 set -u
 each=${EACH:-1} # tests each EACH-th file
