@@ -1,6 +1,7 @@
 #!/bin/sh
-# build.sh - tests the Makefile with the flags of packagers, of cross builds and of builds in another folder. The cases
-# build a library of two functions and a small program, which takes a second; hardening is checked in ckpt itself.
+# build.sh - tests the Makefile with the flags of packagers, of cross builds and of builds in another folder. The
+# cases build a library of two functions and a small program, which takes a second; hardening is checked in ckpt
+# itself.
 set -u
 B=${B:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
 top=$PWD
@@ -10,7 +11,7 @@ part=build
 export CCACHE_DISABLE=1
 unset MAKEFLAGS MFLAGS MAKELEVEL CFLAGS CPPFLAGS LDFLAGS DESTDIR PREFIX LIBDIR OBJCOPY AR || :
 
-# make_tree DIR - makes a small source tree with the project's layout, in which the next calls of make_it run
+# make_tree DIR - makes a small source tree with the project's layout; the functions below work in the last one
 make_tree()
 {
     dir=$1
@@ -37,7 +38,7 @@ int base_answer(int n)
     return (int)strlen(memcpy(text, __FILE__, sizeof __FILE__));
 }
 EOF
-    # The program may use internal names of the library, too.
+    # A function of the program may have the name of an internal function of the library.
     printf 'int base_answer(void);\nint base_answer(void) { return 1; }\n' >"$dir/cli/base.c"
     cat >"$dir/cli/main.c" <<'EOF'
 #include <stdio.h>
@@ -49,128 +50,134 @@ EOF
     done
 }
 
-make_it() { (cd "$dir" && "$MAKE" --no-print-directory CC="$CC" "$@"); }
-runs_program() { [ "$("$dir/${1:-build}/ckpt")" -gt 0 ]; }
-# exports_only_ckpt - returns whether the library exports ckpt_answer only
+run_make() { (cd "$dir" && "$MAKE" --no-print-directory CC="$CC" "$@"); }
+check_program() { [ "$("$dir/${1:-build}/ckpt")" -gt 0 ]; }
+# exports_only_ckpt - succeeds if the library exports ckpt_answer only
 exports_only_ckpt() { [ "$(nm -g --defined-only "$dir/build/libckpt.a" | sed -n 's/.* [A-Z] //p')" = ckpt_answer ]; }
-builds()
+# check_build ARGUMENT… - builds the tree with these arguments of make; a warning is a failure
+check_build()
 {
     rm -rf "$dir/build"
-    make_it "$@" >"$tmp/made" 2>&1 && ! grep -i warning "$tmp/made" && runs_program && exports_only_ckpt
+    run_make "$@" >"$tmp/made" 2>&1 && ! grep -i warning "$tmp/made" && check_program && exports_only_ckpt
     status=$?
     [ $status = 0 ] || cat "$tmp/made"
     return $status
 }
 
-compiled() { make_it "$@" >"$tmp/made" 2>&1 && grep -c '^  CC' "$tmp/made"; }
-linked() { make_it "$@" >"$tmp/made" 2>&1 && grep -q '^  LD.*/ckpt$' "$tmp/made"; }
-rebuilt()
+# count_compiled ARGUMENT… - runs make and prints how many files it compiled
+count_compiled() { run_make "$@" >"$tmp/made" 2>&1 && grep -c '^  CC' "$tmp/made"; }
+links_program() { run_make "$@" >"$tmp/made" 2>&1 && grep -q '^  LD.*/ckpt$' "$tmp/made"; }
+check_recompiling()
 {
-    compiled >/dev/null
-    [ "$(compiled CFLAGS=-O1)" = 4 ] && [ "$(compiled CFLAGS=-O1)" = 0 ] &&
-        [ "$(compiled CFLAGS=-O1 CPPFLAGS='-DTEXT="a b"')" = 4 ] && [ "$(compiled)" = 4 ]
+    count_compiled >/dev/null
+    [ "$(count_compiled CFLAGS=-O1)" = 4 ] && [ "$(count_compiled CFLAGS=-O1)" = 0 ] &&
+        [ "$(count_compiled CFLAGS=-O1 CPPFLAGS='-DTEXT="a b"')" = 4 ] && [ "$(count_compiled)" = 4 ]
 }
-relinked()
+check_relinking()
 {
-    make_it && linked LDFLAGS=-Wl,-z,nodlopen && [ "$(compiled LDFLAGS=-Wl,-z,nodlopen)" = 0 ] &&
-        rm "$dir/lib/base/base.c" && linked LDFLAGS=-Wl,-z,nodlopen
+    run_make && links_program LDFLAGS=-Wl,-z,nodlopen && [ "$(count_compiled LDFLAGS=-Wl,-z,nodlopen)" = 0 ] &&
+        rm "$dir/lib/base/base.c" && links_program LDFLAGS=-Wl,-z,nodlopen
 }
 
-failed_tool()
+check_failing_objcopy()
 {
-    make_it clean && ! make_it OBJCOPY=false && make_it && runs_program && exports_only_ckpt
+    run_make clean && ! run_make OBJCOPY=false && run_make && check_program && exports_only_ckpt
 }
-own_tools()
+check_tools_of_caller()
 {
     for tool in objcopy ar; do printf '#!/bin/sh\n: >"$0.ran"\nexec %s "$@"\n' $tool >"$tmp/$tool"; done
     chmod +x "$tmp/objcopy" "$tmp/ar"
-    make_it clean && make_it OBJCOPY="$tmp/objcopy" AR="$tmp/ar" && [ -e "$tmp/objcopy.ran" ] && [ -e "$tmp/ar.ran" ]
+    run_make clean && run_make OBJCOPY="$tmp/objcopy" AR="$tmp/ar" && [ -e "$tmp/objcopy.ran" ] && [ -e "$tmp/ar.ran" ]
 }
 
-files() { (cd "$1" && find . ! -type d | sort); }
-room=
-installed()
+# list_files DIR - prints the paths of all files below DIR
+list_files() { (cd "$1" && find . ! -type d | sort); }
+root="$tmp/an empty root"
+check_install()
 {
-    room="$tmp/an empty root"
-    make_it install DESTDIR="$room" PREFIX=/usr LIBDIR=/usr/lib/some-machine && files "$room" >"$tmp/files" &&
+    run_make install DESTDIR="$root" PREFIX=/usr LIBDIR=/usr/lib/some-machine && list_files "$root" >"$tmp/files" &&
         grep -q '^./usr/lib/some-machine/libckpt.so.1.2.3$' "$tmp/files" && ! grep -q '^./usr/lib/lib' "$tmp/files" &&
         [ "$(wc -l <"$tmp/files")" = 14 ] && [ ! -e "$tmp/an" ] && [ ! -e "$dir/empty" ]
 }
-pkg_config()
+check_pc_file()
 {
-    pc=$room/usr/lib/some-machine/pkgconfig/libckpt.pc
+    pc=$root/usr/lib/some-machine/pkgconfig/libckpt.pc
     grep -qF 'libdir=${prefix}/lib/some-machine' "$pc" && grep -q '^Requires.private:.*libzip.*zlib.*libcrypto' "$pc"
 }
-uninstalled()
+check_uninstall()
 {
-    make_it uninstall DESTDIR="$room" PREFIX=/usr LIBDIR=/usr/lib/some-machine && [ -z "$(files "$room")" ]
+    run_make uninstall DESTDIR="$root" PREFIX=/usr LIBDIR=/usr/lib/some-machine && [ -z "$(list_files "$root")" ]
 }
 # In a cross build, the program cannot be run during installation.
-foreign()
+check_foreign_install()
 {
-    make_it && printf 'not for this processor' >"$dir/build/ckpt" && make_it install DESTDIR="$tmp/foreign" &&
+    run_make && printf 'not for this processor' >"$dir/build/ckpt" && run_make install DESTDIR="$tmp/foreign" &&
         [ -s "$tmp/foreign/usr/local/share/bash-completion/completions/ckpt" ]
 }
 
-same_bytes()
+check_same_bytes()
 {
-    make_tree "$tmp/one" && make_it && make_tree "$tmp/two/folders/down" && make_it || return 1
+    make_tree "$tmp/one" && run_make && make_tree "$tmp/two/folders/down" && run_make || return 1
     for f in ckpt libckpt.a libckpt.so; do cmp "$tmp/one/build/$f" "$dir/build/$f" || return 1; done
 }
 
-cleaned()
+check_clean()
 {
-    make_it && make_it B=other/build && make_it clean B=other/build && [ ! -e "$dir/other/build" ] &&
-        [ -x "$dir/build/ckpt" ] && ! make_it clean B=. && [ -e "$dir/lib/api.c" ] && make_it clean &&
+    run_make && run_make B=other/build && run_make clean B=other/build && [ ! -e "$dir/other/build" ] &&
+        [ -x "$dir/build/ckpt" ] && ! run_make clean B=. && [ -e "$dir/lib/api.c" ] && run_make clean &&
         [ ! -e "$dir/build" ]
 }
 
 # ----------------------------------------------------------------- ckpt itself
 
-accepts() { echo | "$CC" -Werror "$1" -S -o /dev/null -x c - 2>/dev/null; }
-position_independent() { readelf -hW "$B/ckpt" | grep -q 'Type: *DYN'; }
-bound_at_start() { readelf -dW "$1" | grep -q BIND_NOW && readelf -lW "$1" | grep -q GNU_RELRO; }
-stack_not_code() { readelf -lW "$1" | grep -q 'GNU_STACK.* RW '; }
-guarded() { readelf -sW "$B/ckpt" | grep -q __stack_chk_fail; }
-fortified() { [ "$(readelf -sW "$B/ckpt" | grep -c '__[a-z]*_chk')" -ge 3 ]; }
-branches_marked() { readelf -nW "$B/obj/lib/api.o" | grep -Eq 'IBT|BTI'; }
+accepts_flag() { echo | "$CC" -Werror "$1" -S -o /dev/null -x c - 2>/dev/null; }
+is_position_independent() { readelf -hW "$B/ckpt" | grep -q 'Type: *DYN'; }
+has_full_relro() { readelf -dW "$1" | grep -q BIND_NOW && readelf -lW "$1" | grep -q GNU_RELRO; }
+has_stack_without_code() { readelf -lW "$1" | grep -q 'GNU_STACK.* RW '; }
+has_stack_protector() { readelf -sW "$B/ckpt" | grep -q __stack_chk_fail; }
+has_fortify() { [ "$(readelf -sW "$B/ckpt" | grep -c '__[a-z]*_chk')" -ge 3 ]; }
+has_branch_protection() { readelf -nW "$B/obj/lib/api.o" | grep -Eq 'IBT|BTI'; }
 
 make_tree "$tmp/tree"
-check 'CPPFLAGS of the caller' builds CPPFLAGS=-DSOME=1
-check 'CPPFLAGS that fortify' builds CPPFLAGS=-D_FORTIFY_SOURCE=2
-check 'CFLAGS without an optimizer' builds CFLAGS='-O0 -g'
-check 'LTO' builds CFLAGS='-O2 -g -flto' LDFLAGS=-flto
-check 'LTO, fat objects' builds CFLAGS='-O2 -g -flto=auto -ffat-lto-objects' LDFLAGS='-flto=auto -Wl,-z,relro'
-check 'after objcopy has failed, the next make links again' failed_tool
-check 'OBJCOPY and AR of the caller are used' own_tools
-check 'different flags compile everything again, the same flags nothing' rebuilt
-check 'DESTDIR with a space, LIBDIR' installed
-check 'the .pc file: libdir below prefix, Requires.private' pkg_config
-check 'uninstall from there' uninstalled
-check 'install does not run the program' foreign
-check 'builds in two folders have the same bytes' same_bytes
-check 'clean removes B, but never the sources' cleaned
-check 'different LDFLAGS link again and compile nothing; so does a removed source file' relinked
+check 'CPPFLAGS of the caller' check_build CPPFLAGS=-DSOME=1
+check 'CPPFLAGS that fortify' check_build CPPFLAGS=-D_FORTIFY_SOURCE=2
+check 'CFLAGS without an optimizer' check_build CFLAGS='-O0 -g'
+check 'LTO' check_build CFLAGS='-O2 -g -flto' LDFLAGS=-flto
+check 'LTO, fat objects' check_build CFLAGS='-O2 -g -flto=auto -ffat-lto-objects' LDFLAGS='-flto=auto -Wl,-z,relro'
+check 'after objcopy has failed, the next make links again' check_failing_objcopy
+check 'OBJCOPY and AR of the caller are used' check_tools_of_caller
+check 'different flags compile everything again, the same flags nothing' check_recompiling
+check 'DESTDIR with a space, LIBDIR' check_install
+check 'the .pc file: libdir below prefix, Requires.private' check_pc_file
+check 'uninstall from there' check_uninstall
+check 'install does not run the program' check_foreign_install
+check 'builds in two folders have the same bytes' check_same_bytes
+check 'clean removes B, but never the sources' check_clean
+check 'different LDFLAGS link again and compile nothing; so does a removed source file' check_relinking
 if command -v clang >/dev/null 2>&1; then
     make_tree "$tmp/clang"
-    check 'clang' builds CC=clang
+    check 'clang' check_build CC=clang
 else
-    skip 'no clang'
+    skip 'clang is not installed'
 fi
 
-check 'ckpt is position-independent' position_independent
+check 'ckpt is position-independent' is_position_independent
 for f in ckpt libckpt.so; do
-    check "$f: full RELRO" bound_at_start "$B/$f"
-    check "$f: stack without code" stack_not_code "$B/$f"
+    check "$f: full RELRO" has_full_relro "$B/$f"
+    check "$f: stack without code" has_stack_without_code "$B/$f"
 done
-if accepts -fstack-protector-strong; then check 'stack protector' guarded; else skip 'no stack protector'; fi
-if accepts -fcf-protection=full || accepts -mbranch-protection=standard; then
-    check 'branch targets are marked' branches_marked
+if accepts_flag -fstack-protector-strong; then
+    check 'stack protector' has_stack_protector
 else
-    skip 'no protection of branches'
+    skip 'this compiler has no -fstack-protector-strong'
+fi
+if accepts_flag -fcf-protection=full || accepts_flag -mbranch-protection=standard; then
+    check 'branch targets are marked' has_branch_protection
+else
+    skip 'this compiler does not protect branches'
 fi
 if getconf GNU_LIBC_VERSION >/dev/null 2>&1 && ! grep -q -- ' -O0 ' "$B/compile.flags"; then
-    check 'FORTIFY' fortified
+    check 'FORTIFY' has_fortify
 else
     skip 'this C library or -O0 does not fortify'
 fi

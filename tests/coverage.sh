@@ -7,13 +7,13 @@ set -u
 B=${B:-build/coverage}
 CKPT=$PWD/$B/ckpt
 CORPUS_PUBLIC=${CORPUS_PUBLIC:-../shared/corpus/public}
-least=95
+min_percent=95
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 export B CKPT GCOV_ERROR_FILE="$work/gcov"
 
-# run NAME COMMAND… - prints NAME, the last line of COMMAND and its time, and more lines if it failed
+# run NAME COMMAND… - runs COMMAND and prints NAME, its last line and its time, and more lines if it failed
 run()
 {
     name=$1 begin=$(date +%s)
@@ -50,23 +50,24 @@ run inputs run_inputs
 run each_call sh tests/fail/each_call.sh "$B/tests/fail/each_call" "$B/unit"
 
 for f in lib/codec/*.c lib/format/*.c lib/format/*/*.c lib/scan/*.c lib/doctor/*.c; do
-    gcov -b -n -o "$B/obj/${f%.c}.gcda" "$f" 2>/dev/null | awk -v f="$f" '
-        $1 == "File" {mine = index($0, f) > 0}
-        mine && /^Lines executed/ {split($0, a, /[:% ]+/); lines = a[3]; nl = a[5]}
-        mine && /^Taken at least once/ {split($0, a, /[:% ]+/); taken = a[5]; nb = a[7]}
-        END {print f, lines + 0, nl + 0, taken + 0, nb + 0}'
-done | awk -v least="$least" '
-    function row(name, lines, nl, taken, nb)
+    gcov -b -n -o "$B/obj/${f%.c}.gcda" "$f" 2>/dev/null | awk -v file="$f" '
+        $1 == "File" {in_file = index($0, file) > 0}
+        in_file && /^Lines executed/ {split($0, a, /[:% ]+/); lines = a[3]; nl = a[5]}
+        in_file && /^Taken at least once/ {split($0, a, /[:% ]+/); taken = a[5]; nb = a[7]}
+        END {print file, lines + 0, nl + 0, taken + 0, nb + 0}'
+done | awk -v min_percent="$min_percent" '
+    # prints the percentage of nl lines that ran, and of nb branches that were taken
+    function print_row(name, lines, nl, taken, nb)
     {
         printf "%-34s lines %6.2f %% of %5d   branches %6.2f %% of %5d\n", name, lines, nl, taken, nb
     }
-    {row($1, $2, $3, $4, $5); l += $2 * $3; nl += $3; b += $4 * $5; nb += $5}
+    {print_row($1, $2, $3, $4, $5); l += $2 * $3; nl += $3; b += $4 * $5; nb += $5}
     END {
         if (!nl || !nb)
             exit 1
-        row("all", l / nl, nl, b / nb, nb)
-        ok = b / nb >= least
+        print_row("all", l / nl, nl, b / nb, nb)
+        ok = b / nb >= min_percent
         printf "coverage: %.2f %% of branches, %s\n", b / nb,
-            least ? (ok ? "at least " : "less than ") least " %: " (ok ? "passed" : "FAILED") : "no limit"
+            min_percent ? (ok ? "at least " : "less than ") min_percent " %: " (ok ? "passed" : "FAILED") : "no limit"
         exit !ok
     }'

@@ -1,13 +1,13 @@
 #!/bin/sh
-# example.sh - checks that the programs of examples/ build against ckpt.h and the library alone and do what their first
-# lines describe, and that each page of section 3 shows functions of them, line for line.
+# example.sh - checks that the programs of examples/ build against ckpt.h and the library alone and do what their
+# first lines describe, and that each page of section 3 shows functions of them, line for line.
 set -u
 B=${B:-build} CC=${CC:-cc}
 part=example
 . tests/check.sh
 train=tests/data/examples/train.pt
 
-build()
+build_example()
 {
     "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -Ilib -o "$tmp/$1" "examples/$1.c" "$B/libckpt.a" \
         -lzip -lz -lcrypto -lm -ldl -pthread
@@ -17,19 +17,19 @@ run() { program=$1; shift; "$tmp/$program" "$@" 2>"$tmp/stderr"; }
 prints() { text=$1; shift; run "$@" >"$tmp/out" && grep -qF -e "$text" "$tmp/out"; }
 # refuses PROGRAM ARGUMENT… - checks that PROGRAM fails with a message
 refuses() { ! run "$@" >"$tmp/out" && [ -s "$tmp/stderr" ]; }
-# says TEXT PROGRAM ARGUMENT… - checks that PROGRAM fails and prints a line with TEXT
-says() { text=$1; shift; ! run "$@" >"$tmp/out" && grep -qF -e "$text" "$tmp/out"; }
+# fails_with TEXT PROGRAM ARGUMENT… - checks that PROGRAM fails and prints a line with TEXT
+fails_with() { text=$1; shift; ! run "$@" >"$tmp/out" && grep -qF -e "$text" "$tmp/out"; }
 
 for source in examples/*.c; do
     name=${source##*/} name=${name%.c}
-    check "$name builds" build "$name"
+    check "$name builds" build_example "$name"
     check "$name without arguments" refuses "$name"
 done
 cut=$tmp/cut.pt
 head -c 3000 "$train" >"$cut"
 
 check 'list' prints 'module.fc.weight' list "$train"
-check 'list refuses what is no checkpoint' refuses list tests/demo.sh
+check 'list of a file that is not a checkpoint' refuses list tests/demo.sh
 check 'read' prints 'module.fc.weight[3] = ' read "$train" state_dict.module.fc.weight
 check 'values' prints 'epoch' values "$train"
 check 'info' prints 'wrapped: keys begin with "module."' info "$train"
@@ -37,18 +37,19 @@ check 'digest' prints '(all)' digest "$train"
 check 'mem' prints 'parameters 21864, gradients 21864, optimizer 43728 bytes' mem "$train"
 check 'scan' prints ', 0 pickles' scan tests/demo.sh
 check 'verify' prints '0 findings' verify "$train"
-check 'verify of half a file' says 'truncated' verify "$cut"
+check 'verify of half a file' fails_with 'truncated' verify "$cut"
 check 'strip' prints 'module.fc.weight -> fc.weight' strip "$train" "$tmp/weights.safetensors"
 check 'diff of what strip wrote' run diff "$train" "$tmp/weights.safetensors"
 check 'create, torch' prints '3 tensors as torch-zip, 1 entries left out' create "$tmp/new.pt"
 check 'create, safetensors' prints '3 tensors as safetensors, 3 entries left out' create "$tmp/new.safetensors"
 check 'strip of what create wrote' prints '3 tensors' strip "$tmp/new.pt" "$tmp/new-weights.safetensors"
 check 'diff of what create wrote' run diff "$tmp/new.pt" "$tmp/new-weights.safetensors"
-check 'diff of two models' says '- ' diff "$train" "$tmp/new.pt"
+check 'diff of two models' fails_with '- ' diff "$train" "$tmp/new.pt"
 check 'cancel converts' run cancel "$train" "$tmp/whole.safetensors"
 
-# Ctrl-C while the input is still incomplete: the first progress callback stops the write.
-stops()
+# check_cancel - interrupts `cancel` while it waits for its input: the first progress callback must stop the
+# conversion
+check_cancel()
 {
     mkfifo "$tmp/pipe"
     "$tmp/cancel" - "$tmp/stopped.safetensors" <"$tmp/pipe" 2>"$tmp/stderr" &
@@ -60,21 +61,22 @@ stops()
     exec 4>&-
     ! wait $program && grep -q 'nothing was written' "$tmp/stderr" && [ ! -e "$tmp/stopped.safetensors" ]
 }
-check 'cancel is stopped' stops
+check 'cancel, interrupted' check_cancel
 
-# shown PAGE - checks that each function displayed in PAGE, unescaped, is in the program that PAGE names above it
-shown()
+# check_page PAGE - checks that each function shown in PAGE is in the program that PAGE names above it, line for line
+check_page()
 {
     program=$(sed -n 's/^\.Pa \(examples\/[a-z]*\.c\) ,$/\1/p' "$1")
     [ -f "$program" ] || { echo "$1 names no program"; return 1; }
-    awk '/^\.Bd -literal/ {on = 1; next} /^\.Ed/ {on = 0} on' "$1" | sed 's/^\\&//; s/\\e/\\/g; s/\\-/-/g' |
+    awk '/^\.Bd -literal/ {in_display = 1; next} /^\.Ed/ {in_display = 0} in_display' "$1" |
+        sed 's/^\\&//; s/\\e/\\/g; s/\\-/-/g' |
         awk -v file="$program" '
-            BEGIN {while ((getline line <file) > 0) all = all line "\n"}
+            BEGIN {while ((getline line <file) > 0) source = source line "\n"}
             text != "" || $0 != "" {text = text $0 "\n"}
-            /^}/ {n++; if (!index(all, text)) {print "not in " file ":\n" text; bad = 1} text = ""}
-            END {exit bad || !n || text != ""}'
+            /^}/ {functions++; if (!index(source, text)) {print "not in " file ":\n" text; missing = 1} text = ""}
+            END {exit missing || !functions || text != ""}'
 }
 for page in man/ckpt_*.3; do
-    check "the example of $page" shown "$page"
+    check "the example of $page" check_page "$page"
 done
 summary

@@ -7,13 +7,13 @@ part=git
 examples=$PWD/tests/data/examples
 
 if ! command -v git >/dev/null 2>&1; then
-    skip 'no git'
+    skip 'git is not installed'
     summary
     exit
 fi
 
-# the block of README.md about .gitattributes
-recipe=$(awk '/^```/ {if (text ~ /gitattributes/) {printf "%s", text; exit} text = ""; next}
+# The commands of README.md about .gitattributes.
+setup=$(awk '/^```/ {if (text ~ /gitattributes/) {printf "%s", text; exit} text = ""; next}
     {text = text $0 "\n"}' README.md)
 PATH=$PWD/${B:-build}:$PATH
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_PAGER=cat
@@ -32,7 +32,7 @@ prints()
 succeeds() { git "$@" >"$tmp/out" 2>&1 && ! grep fatal "$tmp/out"; }
 
 git init -q . && git config user.name t && git config user.email t@example.org
-eval "$recipe" || { echo 'FAIL the commands of README.md'; failed=1; }
+eval "$setup" || { echo 'FAIL the commands of README.md'; failed=1; }
 cp "$examples/train.pt" model.pt
 git add . && git commit -qm one
 ckpt strip -q module. model.pt -o fixed.pt >/dev/null && mv fixed.pt model.pt

@@ -9,21 +9,21 @@ part=header
 printf '#include "ckpt.h"\n#include "ckpt.h"\nint main(void) { return ckpt_version() == 0; }\n' >"$tmp/use.c"
 cp "$tmp/use.c" "$tmp/use.cpp"
 
-# compiles NAME COMPILER ARG… - checks that COMPILER ARG… succeeds without a warning
-compiles()
+# check_compiler NAME COMPILER ARG… - checks that COMPILER ARG… succeeds without a warning
+check_compiler()
 {
     name=$1
     shift
     if command -v "${1%% *}" >/dev/null 2>&1; then
         check "$name" "$@" -Wall -Wextra -Wpedantic -Werror -Ilib
     else
-        skip "$name: no $1"
+        skip "$name: $1 is not installed"
     fi
 }
 
-compiles C11 "$CC" -std=c11 -fsyntax-only "$tmp/use.c"
-compiles C23 "$CC" -std=c2x -fsyntax-only "$tmp/use.c"
-compiles 'clang, C11' clang -std=c11 -fsyntax-only "$tmp/use.c"
-compiles C++11 c++ -std=c++11 -fsyntax-only "$tmp/use.cpp"
-compiles 'C++20, linked' c++ -std=c++20 "$tmp/use.cpp" -o "$tmp/use" "${B:-build}/libckpt.so"
+check_compiler C11 "$CC" -std=c11 -fsyntax-only "$tmp/use.c"
+check_compiler C23 "$CC" -std=c2x -fsyntax-only "$tmp/use.c"
+check_compiler 'clang, C11' clang -std=c11 -fsyntax-only "$tmp/use.c"
+check_compiler C++11 c++ -std=c++11 -fsyntax-only "$tmp/use.cpp"
+check_compiler 'C++20, linked' c++ -std=c++20 "$tmp/use.cpp" -o "$tmp/use" "${B:-build}/libckpt.so"
 summary

@@ -8,32 +8,33 @@ part=install
 prefix=/usr root=$tmp/root
 examples=$root$prefix/share/doc/ckpt/examples
 
-make_it() { "$MAKE" --no-print-directory B="$B" PREFIX=$prefix DESTDIR="$root" "$1"; }
+run_make() { "$MAKE" --no-print-directory B="$B" PREFIX=$prefix DESTDIR="$root" "$1"; }
 
-# flags OPTION… - runs pkg-config for the installed library
-flags() { PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$root$prefix/lib/pkgconfig pkg-config "$@" libckpt; }
+# pc_flags OPTION… - runs pkg-config for the installed library
+pc_flags() { PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$root$prefix/lib/pkgconfig pkg-config "$@" libckpt; }
 
 runs_shared()
 {
     # shellcheck disable=SC2046
-    "$CC" -o "$tmp/shared" "$examples/list.c" -I"$root$prefix/include" -L"$root$prefix/lib" $(flags --cflags --libs) &&
+    "$CC" -o "$tmp/shared" "$examples/list.c" -I"$root$prefix/include" \
+        -L"$root$prefix/lib" $(pc_flags --cflags --libs) &&
         LD_LIBRARY_PATH=$root$prefix/lib "$tmp/shared" tests/data/examples/train.pt &&
         LD_LIBRARY_PATH=$root$prefix/lib ldd "$tmp/shared" | grep -q "$root$prefix/lib/libckpt.so.0"
 }
 
-# runs_static - builds with the static library, but with shared libraries of its dependencies, because distributions do
-# not have static ones of all
+# runs_static - builds with the static library, but with shared libraries of its dependencies, because distributions
+# do not have static ones of all
 runs_static()
 {
     private=$(sed -n 's/^Libs.private: *//p' "$root$prefix/lib/pkgconfig/libckpt.pc")
     # shellcheck disable=SC2046,SC2086
     "$CC" -o "$tmp/static" "$examples/list.c" -I"$root$prefix/include" "$root$prefix/lib/libckpt.a" \
-        $(pkg-config --libs $(flags --print-requires-private)) $private && "$tmp/static" tests/data/examples/train.pt
+        $(pkg-config --libs $(pc_flags --print-requires-private)) $private && "$tmp/static" tests/data/examples/train.pt
 }
 
 has_soname() { readelf -d "$root$prefix/lib/libckpt.so" | grep -q 'SONAME.*\[libckpt.so.0\]'; }
 has_links() { [ -e "$root$prefix/lib/libckpt.so.0" ] && [ -f "$root$prefix/lib/libckpt.so.$VERSION" ]; }
-has_version() { [ "$(flags --modversion)" = "$VERSION" ]; }
+has_version() { [ "$(pc_flags --modversion)" = "$VERSION" ]; }
 runs() { "$root$prefix/bin/ckpt" --version | grep -q "$VERSION"; }
 has_pages() { for p in man/*.[1-9]; do [ -f "$root$prefix/share/man/man${p##*.}/${p##*/}" ] || return 1; done; }
 has_schemas() { for s in man/schema/*.json; do [ -f "$root$prefix/share/ckpt/schema/${s##*/}" ] || return 1; done; }
@@ -45,9 +46,9 @@ has_completions()
         PATH=$root$prefix/bin:$PATH bash -c '. "$1"; COMP_WORDS=(ckpt stri); COMP_CWORD=1; _ckpt
             [ "${COMPREPLY[*]}" = strip ]' - "$root$prefix/share/bash-completion/completions/ckpt"
 }
-nothing_left() { [ -z "$(find "$root" ! -type d)" ]; }
+leaves_nothing() { [ -z "$(find "$root" ! -type d)" ]; }
 
-check install make_it install
+check install run_make install
 check 'bin/ckpt runs' runs
 check 'soname' has_soname
 check 'links to the shared library' has_links
@@ -60,9 +61,9 @@ if command -v pkg-config >/dev/null 2>&1; then
     check 'a program with the shared library' runs_shared
     check 'a program with the static library' runs_static
 else
-    echo 'install skipped: no pkg-config, so no program was built with the installed files'
+    echo 'install skipped: pkg-config is not installed, so no program was built with the installed files'
     skipped=3
 fi
-check uninstall make_it uninstall
-check 'nothing left behind' nothing_left
+check uninstall run_make uninstall
+check 'uninstall leaves no file' leaves_nothing
 summary

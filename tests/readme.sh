@@ -6,8 +6,8 @@ B=${B:-build}
 top=$PWD
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
-mkdir "$tmp/here"
-cp tests/data/examples/train.pt "$tmp/here"
+mkdir "$tmp/folder"
+cp tests/data/examples/train.pt "$tmp/folder"
 PATH=$top/$B:$PATH
 
 # Writes the page with the new output of its commands.
@@ -18,7 +18,7 @@ while IFS= read -r line; do
     'yes:```') in_block=no ;;
     'yes:$ '*)
         printf '%s\n' "$line"
-        (cd "$tmp/here" && eval "${line#??}" 2>&1 </dev/null)
+        (cd "$tmp/folder" && eval "${line#??}" 2>&1 </dev/null)
         continue
         ;;
     yes:*) continue ;;

@@ -1,17 +1,18 @@
 #!/bin/sh
 # rewrite.sh - converts every checkpoint of the corpus to a torch zip archive, safetensors, GGUF, Flax's .msgpack and
-# shards, by one thread and by four, and compares the tensors, and the values if the format holds them, with the input.
-# Refused conversions (exit 2) are counted separately. TensorFlow's object graph is not compared, because these formats
-# do not store it.
+# shards, by one thread and by four, and compares the tensors, and the values if the format holds them, with the
+# input. Refused conversions (exit status 2) are counted separately. TensorFlow's object graph is not compared,
+# because these formats do not store it.
 set -u
-each=${EACH:-1} # takes each EACH-th file
+file_step=${EACH:-1} # takes every EACH-th file
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 passed=0 failed=0 refused=0
 
-bad()
+# fail TEXT - counts a failure and prints TEXT
+fail()
 {
     failed=$((failed + 1))
     echo "$*"
@@ -29,7 +30,7 @@ check_same()
     if "$CKPT" diff -q --equal-nan "$@" "$in" "$out" 2>"$tmp/messages"; then
         passed=$((passed + 1))
     else
-        bad "$in: $(basename "$out") differs: $(head -n 1 "$tmp/messages")"
+        fail "$in: $(basename "$out") differs: $(head -n 1 "$tmp/messages")"
     fi
 }
 
@@ -49,49 +50,49 @@ convert()
 # check_file IN - converts IN to each format
 check_file()
 {
-    convert "$tmp/o.pt" "$1" -j1 || return
-    check_same "$1" "$tmp/o.pt"
-    convert "$tmp/o.safetensors" "$1" -j4 --ties=copy || return
-    check_same "$1" "$tmp/o.safetensors" --root auto
-    convert "$tmp/set" "$tmp/o.safetensors" --max-shard-size 20KB --to safetensors || return
-    check_same "$tmp/o.safetensors" "$tmp/set"
-    convert "$tmp/o.pt" "$tmp/set" -j4 || return
-    check_same "$tmp/o.safetensors" "$tmp/o.pt"
-    convert "$tmp/o.gguf" "$tmp/set" -j4 --architecture=net || return
-    check_same "$tmp/o.safetensors" "$tmp/o.gguf"
+    convert "$tmp/out.pt" "$1" -j1 || return
+    check_same "$1" "$tmp/out.pt"
+    convert "$tmp/out.safetensors" "$1" -j4 --ties=copy || return
+    check_same "$1" "$tmp/out.safetensors" --root auto
+    convert "$tmp/set" "$tmp/out.safetensors" --max-shard-size 20KB --to safetensors || return
+    check_same "$tmp/out.safetensors" "$tmp/set"
+    convert "$tmp/out.pt" "$tmp/set" -j4 || return
+    check_same "$tmp/out.safetensors" "$tmp/out.pt"
+    convert "$tmp/out.gguf" "$tmp/set" -j4 --architecture=net || return
+    check_same "$tmp/out.safetensors" "$tmp/out.gguf"
 }
 
 # check_flax IN - converts IN to Flax's .msgpack, and checks that a conversion of that has the same bytes
 check_flax()
 {
-    convert "$tmp/o.msgpack" "$1" -j4 || return
-    check_same "$1" "$tmp/o.msgpack" --tensors-only
-    convert "$tmp/p.msgpack" "$tmp/o.msgpack" -j1 && cmp -s "$tmp/o.msgpack" "$tmp/p.msgpack" && return
-    bad "$1: a conversion of its .msgpack has different bytes"
+    convert "$tmp/out.msgpack" "$1" -j4 || return
+    check_same "$1" "$tmp/out.msgpack" --tensors-only
+    convert "$tmp/again.msgpack" "$tmp/out.msgpack" -j1 && cmp -s "$tmp/out.msgpack" "$tmp/again.msgpack" && return
+    fail "$1: a conversion of its .msgpack has different bytes"
 }
 
 # check_gguf IN - converts IN to GGUF, that to split GGUF, and that to one file again
 check_gguf()
 {
-    convert "$tmp/o.gguf" "$1" -j4 || return
-    check_same "$1" "$tmp/o.gguf"
-    rm -rf "$tmp/parts"
-    convert "$tmp/parts" "$tmp/o.gguf" --max-shard-size 2KB || return
-    set -- "$tmp"/parts/model-00001-of-*.gguf
+    convert "$tmp/out.gguf" "$1" -j4 || return
+    check_same "$1" "$tmp/out.gguf"
+    rm -rf "$tmp/split"
+    convert "$tmp/split" "$tmp/out.gguf" --max-shard-size 2KB || return
+    set -- "$tmp"/split/model-00001-of-*.gguf
     [ -f "$1" ] || return
-    check_same "$tmp/o.gguf" "$1"
-    convert "$tmp/p.gguf" "$1" -j1 || return
-    check_same "$tmp/o.gguf" "$tmp/p.gguf"
+    check_same "$tmp/out.gguf" "$1"
+    convert "$tmp/again.gguf" "$1" -j1 || return
+    check_same "$tmp/out.gguf" "$tmp/again.gguf"
 }
 
 find tests/corpus tests/data -type f -size -2000k ! -name '*.pack' ! -path '*truth*' | sort |
-    awk -v n="$each" 'NR % n == 0' >"$tmp/list"
+    awk -v n="$file_step" 'NR % n == 0' >"$tmp/list"
 while read -r file; do
     "$CKPT" ls -q "$file" >/dev/null 2>&1 || continue
     check_file "$file"
     check_flax "$file"
     case $file in *.gguf) check_gguf "$file" ;; esac
 done <"$tmp/list"
-[ "$passed" -gt $((1000 / each)) ] || bad "only $passed comparisons"
+[ "$passed" -gt $((1000 / file_step)) ] || fail "only $passed comparisons"
 echo "rewrite: $passed passed, $failed failed ($refused refused by the target)"
 [ "$failed" -eq 0 ]

@@ -3,8 +3,8 @@
 # runs two, `^robust` all but one. `make check` and `make check-all` (T='unit cli') build first and set the variables
 # used below.
 #
-# robust, threats, faults and rewrite take many files, without --all every N-th. --all does not run a part again that
-# passed without it if no source file has changed since, but adds its counts.
+# Without --all, the parts robust, threats, faults and rewrite take only every N-th file. If the parts without --all
+# have passed, and no source file has changed since, --all adds their counts instead of running them again.
 #
 # The output of a part ends with "NAME: N passed, N failed[, N skipped][ (more)]"; a part that fails without that line
 # counts as one failure. Its output is shown if something failed or was skipped. CHECK_JOBS parts run at a time (one
@@ -19,7 +19,7 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-# The long ones first, so that two jobs end at about the same time.
+# The long ones first, so that two workers end at about the same time.
 quick='cli robust faults unit warnings lint threats rewrite schema man attacks build abi tsan install header example
        readme git demo mem truth truth-asan replay public'
 sampled='robust faults threats rewrite'
@@ -28,8 +28,8 @@ slow='unit-asan gates fuzz oracle'
 all=
 [ "${1:-}" = --all ] && { all=1; shift; }
 
-# each N - prints how many files a part takes one of: 1 with --all, else N
-each() { [ "$all" ] && echo 1 || echo "$1"; }
+# file_step N - prints 1 with --all, else N: a part takes every N-th file
+file_step() { [ "$all" ] && echo 1 || echo "$1"; }
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -39,19 +39,19 @@ mkdir "$work/claimed"
 
 skip() { echo "$1 skipped: $2"; echo "$1: 0 passed, 0 failed, 1 skipped"; }
 
-# as NAME COMMAND… - runs COMMAND and renames its summary line to NAME
-as()
+# run_as NAME COMMAND… - runs COMMAND and replaces the name in its summary line by NAME
+run_as()
 {
-    as=$1
+    name=$1
     shift
-    "$@" >"$work/$as" 2>&1
+    "$@" >"$work/$name" 2>&1
     code=$?
-    sed "s/^[a-z-]*: \([0-9]* passed\)/$as: \1/" "$work/$as"
+    sed "s/^[a-z-]*: \([0-9]* passed\)/$name: \1/" "$work/$name"
     return $code
 }
 
 part_unit() { "$B/unit"; }
-part_unit_asan() { as unit-asan "$B/asan/unit"; }
+part_unit_asan() { run_as unit-asan "$B/asan/unit"; }
 part_warnings() { sh tests/warnings.sh; }
 part_lint() { sh tests/lint/run.sh; }
 part_header() { sh tests/header.sh; }
@@ -63,18 +63,18 @@ part_example() { sh tests/example.sh; }
 part_cli() { sh tests/cli/run.sh; }
 part_man() { sh tests/cli/man.sh; }
 part_schema() { sh tests/schema.sh; }
-part_faults() { EACH=$(each 12) sh tests/fail/run.sh; }
+part_faults() { EACH=$(file_step 12) sh tests/fail/run.sh; }
 part_readme() { sh tests/readme.sh; }
 part_gates() { sh tests/bench/gates.sh; }
 part_git() { sh tests/git.sh; }
 part_demo() { sh tests/demo.sh && echo 'demo: 1 passed, 0 failed'; }
 part_mem() { "$B/tests/mem" tests/corpus/mem; }
 part_truth() { "$B/tests/truth" tests/corpus; }
-part_truth_asan() { as truth-asan "$B/asan/tests/truth" tests/corpus; }
-part_rewrite() { EACH=$(each 10) sh tests/rewrite.sh; }
+part_truth_asan() { run_as truth-asan "$B/asan/tests/truth" tests/corpus; }
+part_rewrite() { EACH=$(file_step 10) sh tests/rewrite.sh; }
 part_replay() { "$B/asan/tests/robust" --replay tests/corpus tests/data; }
-part_robust() { "$B/asan/tests/robust" -e "$(each 20)" -f "${ROBUST_FLIPS:-1}" tests/corpus; }
-part_threats() { EACH=$(each 30) sh tests/threats/run.sh; }
+part_robust() { "$B/asan/tests/robust" -e "$(file_step 20)" -f "${ROBUST_FLIPS:-1}" tests/corpus; }
+part_threats() { EACH=$(file_step 30) sh tests/threats/run.sh; }
 part_attacks() { sh tests/threats/attacks.sh; }
 part_fuzz() { FUZZ_SECONDS=${FUZZ_SECONDS:-10} sh tests/fuzz/run.sh; }
 part_oracle() { sh tests/oracle/run.sh --sample; }
@@ -85,31 +85,33 @@ part_public()
         skip public "no folder $CORPUS_PUBLIC (make check CORPUS_PUBLIC=DIR)"
         return
     fi
-    as public "$B/asan/tests/robust" --replay "$CORPUS_PUBLIC"
+    run_as public "$B/asan/tests/robust" --replay "$CORPUS_PUBLIC"
 }
 
-# counts_of FILE STATUS - prints "PASSED FAILED SKIPPED REMAINDER" of the last summary line in FILE
-counts_of()
+# print_counts LOG STATUS - prints "PASSED FAILED SKIPPED LINE" for a part with the exit status STATUS; LINE is the
+# last summary line in LOG, without the name
+print_counts()
 {
     line=$(sed -n 's/^[a-z-]*: \([0-9]* passed, [0-9]* failed.*\)$/\1/p' "$1" | tail -n 1)
     # shellcheck disable=SC2086
     set -- "$2" $(printf '%s' "${line%% (*}" | tr -cd '0-9 ')
-    more=0
+    extra_failures=0
     if [ "$1" -ne 0 ] && [ "${3:-0}" -eq 0 ]; then
-        more=1 line="${line:+$line, }exit status $1"
+        extra_failures=1 line="${line:+$line, }exit status $1"
     elif [ -z "$line" ]; then
-        more=1 line='printed no summary'
+        extra_failures=1 line='printed no summary'
     fi
-    echo "${2:-0} $((${3:-0} + more)) ${4:-0} $line"
+    echo "${2:-0} $((${3:-0} + extra_failures)) ${4:-0} $line"
 }
 
-# run_part NAME - prints the line of the part, its output if a check failed or was skipped; writes $work/counts
+# run_part NAME - runs the part, adds a line to $work/counts and prints a line for it, and its output if a check
+# failed
 run_part()
 {
     begin=$(date +%s)
     log=$work/log.$1
     "part_$(echo "$1" | tr - _)" >"$log" 2>&1 </dev/null
-    counts=$(counts_of "$log" $?)
+    counts=$(print_counts "$log" $?)
     echo "$counts" >>"$work/counts"
     # shellcheck disable=SC2086
     set -- "$1" $counts
@@ -121,19 +123,19 @@ run_part()
             grep -i 'skipped: ' "$log" | sed 's/^/    /'
         fi
     } >"$log.report"
-    cat "$log.report" # in one piece, next to the other worker's
+    cat "$log.report" # in one write, because another worker prints, too
 }
 
-# work_off - runs each of $parts that no other worker has begun
-work_off()
+# run_unclaimed_parts - runs those of $parts that no other worker has begun
+run_unclaimed_parts()
 {
     for part in $parts; do
         mkdir "$work/claimed/$part" 2>/dev/null && run_part "$part"
     done
 }
 
-# unchanged - returns whether no source file has changed since the parts without --all passed
-unchanged()
+# is_unchanged - succeeds if no source file has changed since the parts without --all passed
+is_unchanged()
 {
     [ -e "$B/check.passed" ] || return
     newer=$(find lib cli tests man completion examples Makefile ./*.md -newer "$B/check.passed" 2>/dev/null)
@@ -144,7 +146,7 @@ chosen=
 parts=$quick
 if [ "$all" ]; then
     parts="$slow $quick"
-    if [ $# -eq 0 ] && unchanged; then
+    if [ $# -eq 0 ] && is_unchanged; then
         parts="$sampled $slow"
         cat "$B/check.passed" >"$work/counts"
         echo "make check passed: its parts are counted, not run again"
@@ -160,8 +162,8 @@ parts=${chosen:-$parts}
 
 touch "$work/begun" "$work/counts"
 jobs=${CHECK_JOBS:-$(nproc 2>/dev/null || echo 2)}
-[ "$jobs" -lt 2 ] || work_off &
-work_off
+[ "$jobs" -lt 2 ] || run_unclaimed_parts &
+run_unclaimed_parts
 wait
 total=$(awk '{p += $1; f += $2; s += $3} END {printf "%d passed, %d failed, %d skipped", p, f, s}' "$work/counts")
 case $total in

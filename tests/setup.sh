@@ -1,11 +1,12 @@
 #!/bin/sh
-# setup.sh [setup|check|cross|oracle] - installs what that make target lacks by the system's package manager, or
+# setup.sh [setup|check|cross|oracle] - installs, by the system's package manager, what this make target lacks, or
 # prints what to install. Prints nothing if nothing is missing.
 set -u
 
 what=${1:-setup}
-missing= wanted=  # words of the table below
+missing= wanted=  # words of the table below: what is required, what is optional
 
+# WORD, and its packages for apt, dnf, apk, pacman, brew; "-": there is none
 table='
 cc        gcc         gcc             gcc            gcc            gcc
 c++       g++         gcc-c++         g++            gcc            gcc
@@ -32,10 +33,11 @@ qemu      qemu-user-static qemu-user-static -        qemu-user-static -
 venv      python3-venv python3        python3        python         python
 '
 
-# command NAME WORD - adds WORD to $missing if there is no command NAME
+# command_needed NAME WORD - adds WORD to $missing if there is no command NAME
 command_needed() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 
-# Looks for a header by the compiler, or without one in the usual folders.
+# header_needed HEADER WORD - adds WORD to $missing if the compiler, or the usual folders if there is no compiler,
+# have no HEADER
 header_needed()
 {
     if command -v "${CC:-cc}" >/dev/null 2>&1; then
@@ -48,22 +50,23 @@ header_needed()
 # header_wanted HEADER WORD - as header_needed, for an optional header
 header_wanted()
 {
-    kept=$missing missing=
+    required=$missing missing=
     header_needed "$@"
-    wanted=$wanted$missing missing=$kept
+    wanted=$wanted$missing missing=$required
 }
 
 # command_wanted NAME WORD - as command_needed, for a command without which its part is skipped
 command_wanted() { command -v "$1" >/dev/null 2>&1 || wanted="$wanted $2"; }
 
-look()
+# find_missing - sets $missing and $wanted
+find_missing()
 {
     missing= wanted=
     if [ "$what" = oracle ]; then
         python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || missing=venv
         return
     fi
-    if [ "$what" = cross ]; then # targets that are still incomplete are skipped with a message
+    if [ "$what" = cross ]; then # all are optional: run.sh skips a target that lacks something
         command_needed i686-linux-gnu-gcc i386
         command_needed s390x-linux-gnu-gcc s390x
         command_needed aarch64-linux-gnu-gcc arm64
@@ -100,8 +103,8 @@ packages()
     done | sort -u | tr '\n' ' ' | sed 's/ $//'
 }
 
-# by_hand COMMAND - prints COMMAND for the user to run, unless all that is missing is optional, and exits
-by_hand()
+# hint_and_exit HINT - prints what is missing and HINT, unless all of it is optional, and exits
+hint_and_exit()
 {
     [ -n "$missing" ] || exit 0
     echo "ckpt: missing:$missing" >&2
@@ -109,7 +112,7 @@ by_hand()
     exit 1
 }
 
-look
+find_missing
 [ -z "$missing$wanted" ] && exit 0
 
 if command -v apt-get >/dev/null 2>&1; then
@@ -119,7 +122,7 @@ if command -v apt-get >/dev/null 2>&1; then
     elif command -v sudo >/dev/null 2>&1; then
         root=sudo
     else
-        by_hand "as root: apt-get install $names"
+        hint_and_exit "as root: apt-get install $names"
     fi
     echo "installing $names"
     apt="$root env DEBIAN_FRONTEND=noninteractive apt-get"
@@ -128,17 +131,17 @@ if command -v apt-get >/dev/null 2>&1; then
     if ! { $apt -qq update && $apt -qq install -y --no-install-recommends $names; } >"$log" 2>&1 </dev/null; then
         cat "$log" >&2
         rm -f "$log"
-        by_hand "apt-get could not install them; try: $root apt-get install $names"
+        hint_and_exit "apt-get could not install them; try: $root apt-get install $names"
     fi
     rm -f "$log"
-elif command -v dnf >/dev/null 2>&1; then by_hand "as root: dnf install $(packages 3)"
+elif command -v dnf >/dev/null 2>&1; then hint_and_exit "as root: dnf install $(packages 3)"
 elif command -v apk >/dev/null 2>&1; then
     # shellcheck disable=SC2046
-    [ "$(id -u)" = 0 ] && apk add $(packages 4) || by_hand "as root: apk add $(packages 4)"
-elif command -v pacman >/dev/null 2>&1; then by_hand "as root: pacman -S $(packages 5)"
-elif command -v brew >/dev/null 2>&1; then by_hand "brew install $(packages 6)"
-else by_hand "install, by their Debian names: $(packages 2)"
+    [ "$(id -u)" = 0 ] && apk add $(packages 4) || hint_and_exit "as root: apk add $(packages 4)"
+elif command -v pacman >/dev/null 2>&1; then hint_and_exit "as root: pacman -S $(packages 5)"
+elif command -v brew >/dev/null 2>&1; then hint_and_exit "brew install $(packages 6)"
+else hint_and_exit "install, by their Debian names: $(packages 2)"
 fi
 
-look
-[ -z "$missing" ] || by_hand "still not there after the installation"
+find_missing
+[ -z "$missing" ] || hint_and_exit "still missing after the installation"

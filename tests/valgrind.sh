@@ -1,18 +1,18 @@
 #!/bin/sh
-# valgrind.sh - runs the unit tests and the demo's commands under valgrind, which must find no invalid access, no use of
-# uninitialized values and no leak.
+# valgrind.sh - runs the unit tests and the demo's commands under valgrind, which must find no invalid access, no use
+# of uninitialized values and no leak.
 set -u
 top=$PWD B=${B:-build}
 part=valgrind
 . tests/check.sh
 
 if ! command -v valgrind >/dev/null 2>&1; then
-    skip 'no valgrind (apt-get install valgrind)'
+    skip 'valgrind is not installed'
     summary
     exit
 fi
 
-# is_clean COMMAND… - runs COMMAND, which may refuse its input, under valgrind, which must find nothing
+# is_clean COMMAND… - runs COMMAND under valgrind, which must find nothing; COMMAND may refuse its input
 is_clean()
 {
     valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,indirect "$@" >"$tmp/out" 2>&1

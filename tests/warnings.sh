@@ -6,7 +6,7 @@ flags='-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -Ilib -D_
 
 for compiler in gcc clang; do
     if ! command -v $compiler >/dev/null 2>&1; then
-        echo "warnings skipped: no $compiler"
+        echo "warnings skipped: $compiler is not installed"
         skipped=$((skipped + 1))
     # shellcheck disable=SC2046,SC2086
     elif printf '%s\n' lib/*.c lib/*/*.c lib/*/*/*.c cli/*.c examples/*.c tests/*.c tests/*/*.c |

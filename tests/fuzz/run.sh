@@ -13,8 +13,8 @@ B=${B:-build}
 seconds=${FUZZ_SECONDS:-10}
 corpus=tests/fuzz/corpus
 
-# Each target of parts.c, or format, with its share of the time: more for slow or complex ones. The shortest come last,
-# so that all processors end at about the same time.
+# TARGET SHARE: each target of parts.c, or format, with its share of the time, which is larger for slow or complex
+# ones. Those with small shares come last, so that all processors end at about the same time.
 targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round 9 pickle_back 8 names 8
          safetensors 8 zip 8 json 7 salvage 8 packed 8 hdf5 7 in_place 6 sanitize 6 scan_tar 6 scan_gguf 6
          torch_tar 6 torch_mobile 4 dcp 6 ranks 8 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
@@ -56,8 +56,8 @@ seeds_of()
     zip_write) echo "$corpus/text.pack" ;;
     *) [ ! -d "tests/corpus/$1" ] || find "tests/corpus/$1" -type f -size -8k ;; # a format
     esac
-    for f in "$corpus/$1.pack" "$corpus/$1"-*; do
-        [ ! -f "$f" ] || echo "$f"
+    for file in "$corpus/$1.pack" "$corpus/$1"-*; do
+        [ ! -f "$file" ] || echo "$file"
     done
 }
 
@@ -92,9 +92,9 @@ run_by_libfuzzer()
 # run_target NAME SECONDS - runs the target and writes "NAME EXECUTIONS STATUS" to $work/NAME.result
 run_target()
 {
-    run=run_by_main
-    case $1 in open | write | scan_file) ;; *) [ -n "$fuzzer" ] && run=run_by_libfuzzer ;; esac
-    $run "$1" "$2" >"$work/$1.log" 2>&1
+    runner=run_by_main
+    case $1 in open | write | scan_file) ;; *) [ -n "$fuzzer" ] && runner=run_by_libfuzzer ;; esac
+    $runner "$1" "$2" >"$work/$1.log" 2>&1
     code=$?
     runs=$(sed -n 's/.*number_of_executed_units: *//p; s/.* files, \([0-9]*\) runs.*/\1/p' "$work/$1.log" | tail -n 1)
     echo "$1 ${runs:-0} $code" >"$work/$1.result"
@@ -118,8 +118,8 @@ run_long()
     xargs -P "$jobs" -n 2 sh "$0" --one "$work" "${fuzzer:--}" <"$work/shares"
 }
 
-# print_ledger_line SECONDS - prints a line for LEDGER: date, commit (with "+" if files are changed), tool, seconds,
-# total, findings, executions
+# print_ledger_line SECONDS - prints a line for LEDGER: date; commit, with "+" if files are changed; tool; seconds;
+# total of executions; findings; executions of each target
 print_ledger_line()
 {
     commit=$(git rev-parse --short HEAD 2>/dev/null || echo '-')
@@ -131,13 +131,14 @@ print_ledger_line()
 
 print_findings()
 {
-    echo "kept in $found:"
+    echo "inputs that fail, in $found:"
     find "$found" -type f | sed 's/^/  /'
     echo "to run one again: FUZZ_TARGET=$(awk '$3 {print $1; exit}' "$work/all") $B/asan/tests/fuzz/parts FILE"
     echo "once it is fixed: git mv it to $corpus/TARGET-what-was-wrong, which make check runs again"
 }
 
-# add_inputs TARGET - adds new inputs of at most FUZZ_KEEP bytes (25,000) in all to the pack of the target
+# add_inputs TARGET - adds inputs that reach new code to the pack of the target, smallest first, at most FUZZ_KEEP
+# bytes (25,000) in all
 add_inputs()
 {
     mkdir -p "$work/$1/old" "$work/$1/pack" "$B/fuzz/corpus/$1"
@@ -165,9 +166,9 @@ if [ "${1:-}" = --one ]; then
     exit 0
 fi
 
-shm=/dev/shm
-[ -w $shm ] || shm=${TMPDIR:-/tmp}
-work=$(mktemp -d "$shm/ckpt-fuzz-XXXXXX") || exit 2
+parent=/dev/shm
+[ -w $parent ] || parent=${TMPDIR:-/tmp}
+work=$(mktemp -d "$parent/ckpt-fuzz-XXXXXX") || exit 2
 FUZZ_FOLDER=$work
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
@@ -177,7 +178,7 @@ fuzzer=
 begin=$(date +%s)
 case ${1:-} in
 --keep)
-    for one in $(echo "$targets" | sed 's/ [0-9][0-9]*//g'); do add_inputs "$one"; done
+    for target in $(echo "$targets" | sed 's/ [0-9][0-9]*//g'); do add_inputs "$target"; done
     du -bc $corpus/*.pack | tail -n 1
     exit
     ;;
@@ -188,8 +189,8 @@ case ${1:-} in
 *)
     found=$B/fuzz/found
     mkdir -p "$found"
-    for one in open scan_file write; do run_target "$one" "$seconds"; done
-    for one in $(echo "$targets" | sed 's/ [0-9][0-9]*//g'); do run_target "$one" 0; done
+    for target in open scan_file write; do run_target "$target" "$seconds"; done
+    for target in $(echo "$targets" | sed 's/ [0-9][0-9]*//g'); do run_target "$target" 0; done
     ;;
 esac
 cat "$work"/*.result >"$work/all"
