@@ -289,9 +289,9 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     ckpt_error own, reported;
     err = err ? err : &own;
     *out = NULL;
-    source *again = c ? src : NULL;
+    source *watched = c ? src : NULL;
     uint64_t before = c ? c->result->findings : 0;
-    ckpt_status st = again ? check_watch_source(c, source_ref(again), err) : CKPT_OK;
+    ckpt_status st = watched ? check_watch_source(c, source_ref(watched), err) : CKPT_OK;
     if (st != CKPT_OK) {
         source_unref(src);
         return st;
@@ -302,8 +302,8 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
         reported = *err;
         st = check_report_fault(c, path, &reported, err);
     }
-    if (again && st == CKPT_OK)
-        st = verify_records(path, again, before, c, err);
+    if (watched && st == CKPT_OK)
+        st = verify_records(path, watched, before, c, err);
     if (st != CKPT_OK) {
         file_free(*out);
         *out = NULL;

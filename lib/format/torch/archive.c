@@ -2,7 +2,7 @@
  * archive.c - finds records, runs pickles and locates storages in torch's archives.
  *
  *   <top>/data.pkl          one pickle (torch.save, TorchScript)
- *   <top>/data/<key>        the whole of one storage, nothing else
+ *   <top>/data/<key>        the bytes of one storage, nothing else
  *   <top>/tensors/<key>     the same, torch 1.4
  *   <top>/byteorder         "little" or "big"; absent before 2.1: little
  *

@@ -278,11 +278,13 @@ static ckpt_status visit_tensor(struct torch_walk *w, const struct pending_node 
 {
     uint32_t index;
     CKPT_TRY(add_row(w, p, m, &index));
-    struct pending_node component = {
-        .depth = p->depth + 1, .part_of = index, .tensors_only = true, .is_component = true};
     for (unsigned i = 0; i < m->ncomponents; i++) {
-        component.v = m->components[i].value;
-        component.name = m->components[i].name;
+        const struct pending_node component = {.v = m->components[i].value,
+                                               .name = m->components[i].name,
+                                               .depth = p->depth + 1,
+                                               .part_of = index,
+                                               .tensors_only = true,
+                                               .is_component = true};
         if (component.v)
             CKPT_TRY(push_child(w, &component));
     }

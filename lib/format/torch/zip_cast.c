@@ -126,20 +126,21 @@ static ckpt_status cast_entries(struct torch_writer *w, const struct plan_entry 
     return report_uncast_arrays(w, array, arrays, err);
 }
 
-/* map_shard_casts - maps the storages in the table PART of a shard to the casts in AT. */
-static ckpt_status map_shard_casts(struct torch_writer *w, const struct table *part, const map *at,
+/* map_shard_casts - maps the storages in the table PART of a shard to their casts. CAST_AT: byte range ->
+ * index into casts. */
+static ckpt_status map_shard_casts(struct torch_writer *w, const struct table *part, const map *cast_at,
                                    ckpt_error *err)
 {
     struct byte_range range;
     for (size_t i = 0; i < part->nstorages; i++) {
-        uint32_t cast = map_get(at, make_range_key(&range, &part->storages[i]));
+        uint32_t cast = map_get(cast_at, make_range_key(&range, &part->storages[i]));
         if (cast != MAP_NONE && !map_set_num(w->cast_of, map_ptr(&part->storages[i]), cast))
             return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-static ckpt_status map_all_shard_casts(struct torch_writer *w, map *at, struct byte_range *ranges,
+static ckpt_status map_all_shard_casts(struct torch_writer *w, map *cast_at, struct byte_range *ranges,
                                        ckpt_error *err)
 {
     const ckpt_file *f = w->p->file;
@@ -148,13 +149,13 @@ static ckpt_status map_all_shard_casts(struct torch_writer *w, map *at, struct b
         struct torch_cast *c = &w->casts[i];
         if (!c->to)
             continue;
-        if (!map_put(at, make_range_key(&ranges[i], &f->table.storages[i]), i, &other))
+        if (!map_put(cast_at, make_range_key(&ranges[i], &f->table.storages[i]), i, &other))
             return fail_memory(err);
         if (other != MAP_NONE && (w->casts[other].to != c->to || w->casts[other].from != c->from))
             return plan_fail_cast_conflict(w->p, w->casts[other].first, c->first, err);
     }
     for (size_t k = 0; k < f->nparts; k++)
-        CKPT_TRY(map_shard_casts(w, &f->parts[k]->table, at, err));
+        CKPT_TRY(map_shard_casts(w, &f->parts[k]->table, cast_at, err));
     return CKPT_OK;
 }
 
@@ -173,9 +174,9 @@ ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err)
     if (!f->nparts)
         return CKPT_OK;
     struct byte_range *ranges = arena_array(w->p->a, n, sizeof *ranges);
-    map *at = map_new(n);
-    ckpt_status st = ranges && at ? map_all_shard_casts(w, at, ranges, err) : fail_memory(err);
-    map_free(at);
+    map *cast_at = map_new(n);
+    ckpt_status st = ranges && cast_at ? map_all_shard_casts(w, cast_at, ranges, err) : fail_memory(err);
+    map_free(cast_at);
     return st;
 }
 
