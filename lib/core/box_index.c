@@ -76,24 +76,25 @@ void box_search_begin(struct box_search *s, const struct box_index *x, const uin
 bool box_search_next(struct box_search *s, size_t *i)
 {
     const struct box_index *x = s->index;
-    for (uint32_t l = s->level;;) {
-        if (s->at[l] == s->stop[l]) {
-            if (++l == x->levels)
+    for (uint32_t level = s->level;;) {
+        if (s->at[level] == s->stop[level]) {
+            if (++level == x->levels)
                 return false;
             continue;
         }
-        size_t at = s->at[l]++;
+        size_t at = s->at[level]++;
         s->visited++;
-        if (!boxes_intersect(x->box[l] + at * 2 * x->ndim, s->box, x->ndim))
+        if (!boxes_intersect(x->box[level] + at * 2 * x->ndim, s->box, x->ndim))
             continue;
-        if (l == 0) {
+        if (level == 0) {
             s->level = 0;
             *i = at;
             return true;
         }
-        l--;
-        s->at[l] = at * BOX_FANOUT;
-        s->stop[l] = x->count[l] - s->at[l] < BOX_FANOUT ? x->count[l] : s->at[l] + BOX_FANOUT;
+        level--;
+        s->at[level] = at * BOX_FANOUT;
+        s->stop[level] = x->count[level] - s->at[level] < BOX_FANOUT ? x->count[level]
+                                                                     : s->at[level] + BOX_FANOUT;
     }
 }
 
@@ -126,6 +127,7 @@ struct regions {
     uint32_t ndim;
 };
 
+/* push_region - pushes BOX to the stack. BOX_NONE: done. */
 static enum box_finding push_region(struct regions *r, const uint64_t *box)
 {
     if (r->n == MAX_STACK)
@@ -141,13 +143,13 @@ static enum box_finding push_uncovered(struct regions *r, uint64_t *region, cons
     enum box_finding found = BOX_NONE;
     for (uint32_t k = 0; k < r->ndim && found == BOX_NONE; k++) {
         uint64_t *from = &region[k], *end = &region[r->ndim + k], was = *end;
-        if (cover[k] > *from) {
+        if (cover[k] > *from) { /* the box before COVER in dimension K */
             *end = cover[k];
             found = push_region(r, region);
             *from = *end;
             *end = was;
         }
-        if (found == BOX_NONE && cover[r->ndim + k] < *end) {
+        if (found == BOX_NONE && cover[r->ndim + k] < *end) { /* the box after it */
             was = *from;
             *from = cover[r->ndim + k];
             found = push_region(r, region);

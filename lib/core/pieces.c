@@ -514,15 +514,15 @@ static void merge_runs(const struct pieces *p, const uint32_t *order, size_t fro
         out[k] = j == end || (i < mid && compare_boxes(p, order[i], order[j]) <= 0) ? order[i++] : order[j++];
 }
 
-/* sort_order - sorts the boxes by merging, in n log n steps for any order. Usually they are sorted in the
+/* sort_boxes - sorts the boxes by merging, in n log n steps for any order. Usually they are sorted in the
  * file. False: no memory. */
-static bool sort_order(struct pieces_builder *x)
+static bool sort_boxes(struct pieces_builder *x)
 {
     bool sorted = true;
     for (size_t i = 1; i < x->n && sorted; i++)
         sorted = compare_boxes(x->p, x->order[i - 1], x->order[i]) <= 0;
-    uint32_t *from = x->order, *to = sorted ? NULL : malloc(x->n * sizeof *to), *room = to;
-    if (sorted || !room)
+    uint32_t *from = x->order, *to = sorted ? NULL : malloc(x->n * sizeof *to), *buffer = to;
+    if (sorted || !buffer)
         return sorted;
     for (size_t run = 1; run < x->n; run *= 2) {
         for (size_t at = 0; at < x->n; at += 2 * run) {
@@ -535,7 +535,7 @@ static bool sort_order(struct pieces_builder *x)
     }
     if (from != x->order)
         memcpy(x->order, from, x->n * sizeof *from);
-    free(room);
+    free(buffer);
     return true;
 }
 
@@ -551,8 +551,8 @@ static void drop_replicas(struct pieces_builder *x)
 
 /* ------------------------------------------------------------------------- in bytes */
 
-/* is_whole - returns true if each piece spans all of dimension K. */
-static bool is_whole(const struct pieces_builder *x, uint32_t k)
+/* all_span - returns true if each piece spans all of dimension K. */
+static bool all_span(const struct pieces_builder *x, uint32_t k)
 {
     for (size_t i = 0; i < x->n; i++)
         if (x->p->piece[x->order[i]].size[k] != x->p->shape[k])
@@ -580,18 +580,18 @@ static void group_dims(struct pieces_builder *x)
 {
     const struct pieces *p = x->p;
     struct group g = {NO_DIM, NO_DIM, 1, p->width};
-    bool whole = true;
+    bool joinable = true; /* each piece spans all of the last dimension of G */
     for (uint32_t k = p->ndim; k-- > 0;) {
         uint64_t size = p->shape[k];
         if (size == 1)
             continue;
-        if (whole && continues_group(x, k, &g)) {
+        if (joinable && continues_group(x, k, &g)) {
             g = (struct group){k, g.inner, g.extent, g.extent * size};
         } else {
             x->group[x->ngroups++] = g; /* bounded: of BOX_DIMS - 1 dimensions, and the bytes */
             g = (struct group){k, k, 1, size};
         }
-        whole = is_whole(x, k);
+        joinable = all_span(x, k);
     }
     x->group[x->ngroups++] = g;
 }
@@ -777,7 +777,7 @@ static ckpt_status check_pieces(struct pieces_builder *x)
         return fail_memory(x->err);
     for (size_t i = 0; i < x->p->n; i++)
         CKPT_TRY(check_piece(x, i));
-    if (!sort_order(x))
+    if (!sort_boxes(x))
         return fail_memory(x->err);
     if (x->p->may_overlap)
         drop_replicas(x);

@@ -6,7 +6,7 @@
 #include "core/value.h"
 
 enum view_kind {
-    VIEW_LEAF,
+    VIEW_LEAF,  /* single values, tensors, objects of which nothing is known */
     VIEW_ITEMS, /* list, tuple, set, deque, torch.Size, list subclass, named tuple */
     VIEW_PAIRS, /* dict, OrderedDict, defaultdict, Counter, dict subclass */
     VIEW_ATTRS  /* an object's attributes */

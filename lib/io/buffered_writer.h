@@ -15,7 +15,7 @@ struct buffered_writer {
 ckpt_status buffered_open(struct buffered_writer *w, sink *to, ckpt_error *err);
 /* buffered_seek - makes the next bytes go to offset POS. */
 ckpt_status buffered_seek(struct buffered_writer *w, uint64_t pos, ckpt_error *err);
-/* buffered_get_space - *SPACE has room for the next *ROOM >= 16 bytes; buffered_add counts those used. */
+/* buffered_get_space - *SPACE has room for the next *ROOM >= 1024 bytes; buffered_add counts those used. */
 ckpt_status buffered_get_space(struct buffered_writer *w, unsigned char **space, size_t *room,
                                ckpt_error *err);
 void buffered_add(struct buffered_writer *w, size_t n);

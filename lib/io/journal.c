@@ -60,8 +60,8 @@ struct edited_file {
     char path[PATH_MAX]; /* ASKED_PATH, its links resolved */
     const char *base;    /* the last component of PATH */
     char journal[NAME_MAX + 1];
-    int dir, fd;
-    struct stat st;
+    int dir, fd;    /* the folder and the file; -1: closed */
+    struct stat st; /* of the file */
 };
 
 /* What the file has in the sectors that a journal lists: the old bytes in all of them, the new ones in all,

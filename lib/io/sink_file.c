@@ -501,7 +501,7 @@ static ckpt_status find_existing(struct file_sink *f, ckpt_error *err)
 static ckpt_status open_target(struct file_sink *f, ckpt_error *err)
 {
     if (strcmp(f->path, "-") == 0 || strcmp(f->path, "/dev/stdout") == 0) {
-        /* If the parent process closed it, the spool could get its number. */
+        /* If standard output is closed, the spool could get its descriptor. */
         if (fcntl(STDOUT_FILENO, F_GETFD) >= 0)
             f->stream = STDOUT_FILENO;
         f->keep_open = true;
