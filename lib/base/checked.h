@@ -29,17 +29,16 @@ static inline bool checked_mul(uint64_t a, uint64_t b, uint64_t *out)
 static inline bool checked_product(const uint64_t *factors, size_t n, uint64_t *out)
 {
     uint64_t product = 1;
-    bool fits = true;
     for (size_t i = 0; i < n; i++)
         if (factors[i] == 0) {
             *out = 0;
             return true;
         }
-    for (size_t i = 0; fits && i < n; i++)
-        fits = checked_mul(product, factors[i], &product);
-    if (fits)
-        *out = product;
-    return fits;
+    for (size_t i = 0; i < n; i++)
+        if (!checked_mul(product, factors[i], &product))
+            return false;
+    *out = product;
+    return true;
 }
 
 /* size_add, size_mul - return the sum and the product of two sizes, or UINT64_MAX if 64 bits do not hold it.
