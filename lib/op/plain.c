@@ -119,12 +119,6 @@ static bool push_node(void *user, const ckpt_value *v)
     return arena_push(NULL, &p->waiting, &p->n, &p->cap, &(struct plain_step){v, false}, sizeof *p->waiting);
 }
 
-static enum verdict known_verdict(const struct plain_checker *p, const ckpt_value *v)
-{
-    uint32_t k = map_get_num(p->known, map_ptr(v));
-    return k == MAP_NONE ? NOT_CHECKED : (enum verdict)k;
-}
-
 /* assume_good - assumes that V is plain data until a node below it turns out not to be. */
 static bool assume_good(struct plain_checker *p, const ckpt_value *v)
 {
@@ -149,12 +143,12 @@ static bool check_top(struct plain_checker *p, const ckpt_value **bad_one)
 {
     struct plain_step *top = &p->waiting[p->n - 1];
     const ckpt_value *v = top->v;
-    enum verdict k = known_verdict(p, v);
-    if (top->open || k == GOOD) {
+    uint32_t known = map_get_num(p->known, map_ptr(v)); /* enum verdict; MAP_NONE: NOT_CHECKED */
+    if (top->open || known == GOOD) {
         p->n--;
         return true;
     }
-    if (k == BAD || !is_plain_node(p->file, v)) {
+    if (known == BAD || !is_plain_node(p->file, v)) {
         *bad_one = v;
         p->n--;
         return set_bad(p, v);

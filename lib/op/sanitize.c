@@ -302,22 +302,18 @@ static bool is_empty_bytes(const ckpt_value *v)
     return v->u.call.args->type == CKPT_V_TUPLE && !value_nargs(v) && is_builtin(v->u.call.callable, "bytes");
 }
 
-static ckpt_status convert_value_call(struct sanitize *s, struct value_job *job)
-{
-    if (is_empty_bytes(job->v)) {
-        ckpt_value *made = new_node(s, CKPT_V_BYTES, job->v);
-        return made ? set_result(s, job, made) : fail_memory(s->err);
-    }
-    CKPT_TRY(check_plain(&s->plain, job->v, &s->not_plain, s->err));
-    return set_result(s, job, s->not_plain ? NULL : as_is(job->v));
-}
-
 static ckpt_status convert_object(struct sanitize *s, struct value_job *job)
 {
     ckpt_value *path;
     struct view view = view_of(job->v);
-    if (is_plain_value_call(job->v) || is_empty_bytes(job->v))
-        return convert_value_call(s, job);
+    if (is_empty_bytes(job->v)) {
+        ckpt_value *made = new_node(s, CKPT_V_BYTES, job->v);
+        return made ? set_result(s, job, made) : fail_memory(s->err);
+    }
+    if (is_plain_value_call(job->v)) {
+        CKPT_TRY(check_plain(&s->plain, job->v, &s->not_plain, s->err));
+        return set_result(s, job, s->not_plain ? NULL : as_is(job->v));
+    }
     if (!plain_from_path(s->p->a, job->v, &path))
         return fail_memory(s->err);
     if (path) {

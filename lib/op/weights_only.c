@@ -154,22 +154,17 @@ static void check_calls(const struct pickle_facts *p, struct violation *first)
     }
 }
 
-/* get_made_kind - returns the kind of object that V makes. */
-static enum made_kind get_made_kind(const ckpt_value *v)
-{
-    if (v->type == CKPT_V_SET)
-        return TYPE;
-    return v->type == CKPT_V_CALL ? lookup_global(v->u.call.callable) : REFUSED;
-}
-
+/* may_change - returns true if torch allows BUILD (opcode b), SETITEM and SETITEMS (s, u), or APPEND and
+ * APPENDS (a, e) for the target of M. */
 static bool may_change(const struct pickle_mutation *m)
 {
-    enum made_kind k = get_made_kind(m->target);
+    const ckpt_value *v = m->target;
+    enum made_kind made = v->type == CKPT_V_CALL ? lookup_global(v->u.call.callable) : REFUSED;
     if (m->opcode == 'b')
-        return k > OTHER;
+        return made > OTHER || v->type == CKPT_V_SET;
     if (m->opcode == 's' || m->opcode == 'u')
-        return m->target->type == CKPT_V_DICT || k == ORDERED_DICT || k == COUNTER;
-    return m->target->type == CKPT_V_LIST;
+        return v->type == CKPT_V_DICT || made == ORDERED_DICT || made == COUNTER;
+    return v->type == CKPT_V_LIST;
 }
 
 static void check_changes(const struct pickle_facts *p, struct violation *first)
