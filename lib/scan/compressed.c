@@ -77,11 +77,11 @@ static ckpt_status scan_deflated(struct compressed_data *p, source *src, enum in
                                  ckpt_error *err)
 {
     uint64_t used;
-    spool *to = spool_new(scan_max_unpacked(p->x, src->size));
-    if (!to)
+    spool *unpacked = spool_new(scan_max_unpacked(p->x, src->size));
+    if (!unpacked)
         return fail_memory(err);
-    ckpt_status st = inflate_into(src, 0, src->size, kind, to, &used, err);
-    source *bytes = spool_source(to);
+    ckpt_status st = inflate_into(src, 0, src->size, kind, unpacked, &used, err);
+    source *bytes = spool_source(unpacked);
     if (st == CKPT_OK && used < src->size)
         st = fail(err, CKPT_EFORMAT, used, "{%" PRIu64 " bytes} follow {=the compressed ones}",
                   src->size - used);
@@ -181,11 +181,12 @@ bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
     if (!zlib && strcmp(kind, "gzip") != 0) {
         st = unpack_with_libarchive(x->scan, src, kind, &u, &why);
     } else {
-        spool *to = spool_new(max);
-        st = to ? inflate_into(src, 0, src->size, zlib ? INFLATE_ZLIB : INFLATE_GZIP, to, &used, &why)
-                : fail_memory(&why);
-        got = to && used == src->size ? spool_size(to) : 0;
-        spool_free(to);
+        spool *unpacked = spool_new(max);
+        st = unpacked
+                 ? inflate_into(src, 0, src->size, zlib ? INFLATE_ZLIB : INFLATE_GZIP, unpacked, &used, &why)
+                 : fail_memory(&why);
+        got = unpacked && used == src->size ? spool_size(unpacked) : 0;
+        spool_free(unpacked);
     }
     (void)scan_note_system_failure(x->scan, st, &why);
     return st == CKPT_OK && got > 0;

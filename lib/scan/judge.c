@@ -55,16 +55,16 @@ static struct full_name get_python3_name(const struct trace_global *g)
 {
     if (g->verdict >= 0 && g->python3[0].ptr)
         return (struct full_name){g->python3[0], g->python3[1]};
-    struct full_name p = {g->module, g->name};
+    struct full_name python3 = {g->module, g->name};
     if (g->protocol < 3)
-        (void)python2_translate(&p.module, &p.name);
-    return p;
+        (void)python2_translate(&python3.module, &python3.name);
+    return python3;
 }
 
 static ckpt_scan_verdict judge_name(const struct trace_global *g)
 {
-    struct full_name p = get_python3_name(g);
-    return g->literal ? name_verdict(p.module, p.name) : CKPT_SCAN_UNRESOLVED;
+    struct full_name python3 = get_python3_name(g);
+    return g->literal ? name_verdict(python3.module, python3.name) : CKPT_SCAN_UNRESOLVED;
 }
 
 /* get_verdict - returns judge_name of G, which is computed once and kept in G. */
@@ -73,10 +73,10 @@ static ckpt_scan_verdict get_verdict(const struct trace_global *g)
     struct trace_global *cache =
         (struct trace_global *)(uintptr_t)g; /* its verdict is only used by the judge */
     if (cache->verdict < 0) {
-        struct full_name p = get_python3_name(g);
+        struct full_name python3 = get_python3_name(g);
         cache->verdict = (int32_t)judge_name(g);
-        cache->python3[0] = p.module;
-        cache->python3[1] = p.name;
+        cache->python3[0] = python3.module;
+        cache->python3[1] = python3.name;
     }
     return (ckpt_scan_verdict)cache->verdict;
 }
@@ -124,23 +124,23 @@ static trace_ref get_tuple_item(trace_ref tuple, uint32_t i)
 
 /* read_value - returns R as at most NODES nodes in A. NULL: R is 0, or memory or disk failed, which is noted
  * for the end of the scan. */
-static ckpt_value *read_value(struct scan *to, const struct trace_step *s, trace_ref r, arena *a,
+static ckpt_value *read_value(struct scan *scan, const struct trace_step *step, trace_ref r, arena *a,
                               size_t nodes)
 {
     ckpt_error why;
-    ckpt_value *v = a && r ? s->t->value(s->t, r, a, nodes, &why) : NULL;
+    ckpt_value *v = a && r ? step->t->value(step->t, r, a, nodes, &why) : NULL;
     if (r && !v)
-        (void)scan_note_system_failure(to, a ? why.status : CKPT_ENOMEM, a ? &why : NULL);
+        (void)scan_note_system_failure(scan, a ? why.status : CKPT_ENOMEM, a ? &why : NULL);
     return v;
 }
 
 /* is_text - returns true if R is a constant with the text EXPECTED. */
-static bool is_text(struct scan *to, const struct trace_step *s, trace_ref r, const char *expected)
+static bool is_text(struct scan *scan, const struct trace_step *step, trace_ref r, const char *expected)
 {
     if (!r || trace_node(r))
         return false;
     arena *a = arena_new(ARGS_MEMORY);
-    ckpt_value *v = read_value(to, s, r, a, 1);
+    ckpt_value *v = read_value(scan, step, r, a, 1);
     ckpt_str text;
     bool same = v && value_text(v, &text) && str_is(text, expected);
     arena_free(a);
@@ -167,17 +167,18 @@ static bool is_scanned_payload(const struct judge *j, trace_ref r)
 
 /* find_unusual_arguments - returns what is unusual about ARGS, the arguments of the allow-listed G; NULL:
  * nothing. */
-static const char *find_unusual_arguments(struct scan *to, const struct trace_step *s,
+static const char *find_unusual_arguments(struct scan *scan, const struct trace_step *step,
                                           const struct trace_global *g, trace_ref args)
 {
     const struct trace_node *n = trace_node(args);
-    struct full_name p = get_python3_name(g);
+    struct full_name python3 = get_python3_name(g);
     if (!n || (n->kind >= TRACE_LIST && n->kind <= TRACE_FROZENSET))
         return "its arguments are not a tuple, which only pickle.py and joblib accept";
     if (n->kind != TRACE_TUPLE)
         return "its arguments are computed while loading";
-    if (str_is(p.module, "_codecs") && n->n > 1 && !is_text(to, s, get_tuple_item(args, 1), "latin1") &&
-        !is_text(to, s, get_tuple_item(args, 1), "latin-1"))
+    if (str_is(python3.module, "_codecs") && n->n > 1 &&
+        !is_text(scan, step, get_tuple_item(args, 1), "latin1") &&
+        !is_text(scan, step, get_tuple_item(args, 1), "latin-1"))
         return "only the latin1 codec is used by pickles";
     return NULL;
 }
@@ -186,54 +187,54 @@ static const char *find_unusual_arguments(struct scan *to, const struct trace_st
 
 /* check_call_arguments - returns what is unusual about ARGS, also in the call that _rebuild_from_type_v2
  * makes of its first argument; NULL: nothing. */
-static const char *check_call_arguments(struct scan *to, const struct trace_step *s,
+static const char *check_call_arguments(struct scan *scan, const struct trace_step *step,
                                         const struct trace_global *g, trace_ref args)
 {
-    const char *why = find_unusual_arguments(to, s, g, args);
+    const char *why = find_unusual_arguments(scan, step, g, args);
     for (unsigned i = 0; !why && str_is(g->name, "_rebuild_from_type_v2"); i++) {
         g = trace_global(get_tuple_item(args, 0));
         if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED || i == NESTED_MAX)
             return "it calls its first argument, which is on no list";
         args = get_tuple_item(args, 2);
-        why = find_unusual_arguments(to, s, g, args);
+        why = find_unusual_arguments(scan, step, g, args);
     }
     return why;
 }
 
 /* describe_step - fills R with the place, names and arguments of the step, and whether torch's weights_only
  * would accept it. */
-static void describe_step(const struct judge *j, const struct trace_step *s, const struct trace_global *g,
+static void describe_step(const struct judge *j, const struct trace_step *step, const struct trace_global *g,
                           trace_ref args, arena *a, ckpt_scan_record *r)
 {
     r->where = j->p.where;
-    r->offset = s->offset;
-    r->file_offset = source_pos(j->p.src, s->offset);
-    r->opcode = s->opname;
+    r->offset = step->offset;
+    r->file_offset = source_pos(j->p.src, step->offset);
+    r->opcode = step->opname;
     r->error_offset = j->error_offset;
     r->framed = j->p.framed;
     r->plain = j->p.joblib_arrays_as_opcodes;
     r->weights_only = 0;
     if (g) {
-        struct full_name p = get_python3_name(g);
+        struct full_name python3 = get_python3_name(g);
         r->module = g->module;
         r->name = g->name;
-        r->new_module = p.module;
-        r->new_name = p.name;
-        bool accepted_opcode = s->opcode == 'R' || s->opcode == 0x81 || s->opcode == 'c';
+        r->new_module = python3.module;
+        r->new_name = python3.name;
+        bool accepted_opcode = step->opcode == 'R' || step->opcode == 0x81 || step->opcode == 'c';
         r->weights_only = accepted_opcode && g->literal && weights_only_allows(g->module, g->name);
     }
-    r->args = read_value(j->s, s, args, a, ARGS_NODES);
+    r->args = read_value(j->s, step, args, a, ARGS_NODES);
 }
 
-static bool report_call(struct judge *j, const struct trace_step *s, const struct trace_global *g,
+static bool report_call(struct judge *j, const struct trace_step *step, const struct trace_global *g,
                         trace_ref args, ckpt_scan_verdict verdict, const ckpt_scan_rule *rule,
                         const char *why)
 {
     arena *a = arena_new(ARGS_MEMORY);
-    ckpt_scan_record r = {.what = CKPT_SCAN_CALL, .rule = rule, .verdict = verdict, .call = s->number};
-    describe_step(j, s, g, args, a, &r);
-    r.result_used = j->s->opts->all_calls && s->number < RESULTS_MAX
-                        ? map_get_num(j->dropped, s->number) == MAP_NONE
+    ckpt_scan_record r = {.what = CKPT_SCAN_CALL, .rule = rule, .verdict = verdict, .call = step->number};
+    describe_step(j, step, g, args, a, &r);
+    r.result_used = j->s->opts->all_calls && step->number < RESULTS_MAX
+                        ? map_get_num(j->dropped, step->number) == MAP_NONE
                         : -1;
     if (why)
         r.text = str_c(why);
@@ -244,47 +245,49 @@ static bool report_call(struct judge *j, const struct trace_step *s, const struc
 
 /* find_called_name - returns the global that CALLABLE is, or the class in a persistent id of torch's legacy
  * format, ('module', class, file, source); NULL: neither. */
-static const struct trace_global *find_called_name(struct scan *to, const struct trace_step *s,
+static const struct trace_global *find_called_name(struct scan *scan, const struct trace_step *step,
                                                    trace_ref callable)
 {
     const struct trace_node *n = trace_node(callable);
     trace_ref id = n && n->kind == TRACE_PERSID && n->kept ? n->items[0] : 0;
-    return id && is_text(to, s, get_tuple_item(id, 0), "module") ? trace_global(get_tuple_item(id, 1))
-                                                                 : trace_global(callable);
+    return id && is_text(scan, step, get_tuple_item(id, 0), "module") ? trace_global(get_tuple_item(id, 1))
+                                                                      : trace_global(callable);
 }
 
 /* check_numpy_call - sets *WHY to what is dangerous about the numpy array that the call of G makes; NULL:
  * nothing. False: memory or disk failed. */
-static bool check_numpy_call(struct judge *j, const struct trace_step *s, const struct trace_global *g,
+static bool check_numpy_call(struct judge *j, const struct trace_step *step, const struct trace_global *g,
                              const char **why)
 {
-    struct full_name p = get_python3_name(g);
-    ckpt_status st = numpy_judge_call(&j->numpy, s, p.module, p.name, why);
+    struct full_name python3 = get_python3_name(g);
+    ckpt_status st = numpy_judge_call(&j->numpy, step, python3.module, python3.name, why);
     return st == CKPT_OK || !scan_note_system_failure(j->s, st, &j->numpy.err);
 }
 
-static bool judge_call(struct judge *j, const struct trace_step *s)
+static bool judge_call(struct judge *j, const struct trace_step *step)
 {
-    const struct trace_node *c = trace_node(s->subject);
-    const struct trace_global *g = find_called_name(j->s, s, c->items[0]);
+    const struct trace_node *c = trace_node(step->subject);
+    const struct trace_global *g = find_called_name(j->s, step, c->items[0]);
     trace_ref args = c->kept > 1 ? c->items[1] : 0;
-    ckpt_scan_verdict v = g ? get_verdict(g) : CKPT_SCAN_UNRESOLVED;
+    ckpt_scan_verdict verdict = g ? get_verdict(g) : CKPT_SCAN_UNRESOLVED;
     /* torch.storage._load_from_bytes loads a stream that is in this file and is judged as well. */
     if (g && loads_bytes(g) && is_scanned_payload(j, get_tuple_item(args, 0)))
-        v = CKPT_SCAN_ALLOW_LISTED;
+        verdict = CKPT_SCAN_ALLOW_LISTED;
     const char *why = g ? NULL : "calls what another call returned, or what is not in the file";
-    const ckpt_scan_rule *rule = get_rule(v);
-    if (v == CKPT_SCAN_ALLOW_LISTED && (why = check_call_arguments(j->s, s, g, args)) != NULL)
-        rule = scan_rule(SCAN_PKL005);
-    else if (v == CKPT_SCAN_ALLOW_LISTED && !check_numpy_call(j, s, g, &why))
-        return false;
-    else if (why && g)
-        rule = scan_rule(SCAN_PKL014);
-    v = rule && v == CKPT_SCAN_ALLOW_LISTED ? rule->verdict : v;
+    const ckpt_scan_rule *rule = get_rule(verdict);
+    if (verdict == CKPT_SCAN_ALLOW_LISTED) {
+        const char *numpy_why = NULL;
+        why = check_call_arguments(j->s, step, g, args);
+        if (!why && !check_numpy_call(j, step, g, &numpy_why))
+            return false;
+        rule = why ? scan_rule(SCAN_PKL005) : numpy_why ? scan_rule(SCAN_PKL014) : NULL;
+        why = why ? why : numpy_why;
+        verdict = rule ? rule->verdict : verdict;
+    }
     if (!j->reporting) {
         j->needs_report = j->needs_report || rule;
-        if (j->s->opts->all_calls && s->number < RESULTS_MAX &&
-            !map_set_num(j->results, s->subject, (uint32_t)s->number))
+        if (j->s->opts->all_calls && step->number < RESULTS_MAX &&
+            !map_set_num(j->results, step->subject, (uint32_t)step->number))
             return !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
         if (rule && g)
             (void)add_seen(j, j->called, g);
@@ -292,12 +295,12 @@ static bool judge_call(struct judge *j, const struct trace_step *s)
     }
     if (!rule && !j->s->opts->all_calls)
         return true;
-    return report_call(j, s, g, args, v, rule, why);
+    return report_call(j, step, g, args, verdict, rule, why);
 }
 
-static bool judge_import(struct judge *j, const struct trace_step *s)
+static bool judge_import(struct judge *j, const struct trace_step *step)
 {
-    const struct trace_global *g = trace_global(s->subject);
+    const struct trace_global *g = trace_global(step->subject);
     ckpt_scan_verdict v = get_verdict(g);
     if (v > j->s->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
         j->s->result->verdict = v;
@@ -311,7 +314,7 @@ static bool judge_import(struct judge *j, const struct trace_step *s)
     if ((key.ptr && map_get(j->called, key) != MAP_NONE) || add_seen(j, j->imported, g))
         return true; /* the call will be reported, or the import was */
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = get_rule(v), .verdict = v};
-    describe_step(j, s, g, 0, NULL, &r);
+    describe_step(j, step, g, 0, NULL, &r);
     r.text = g->literal ? STR_LIT("imported, and not called here")
                         : STR_LIT("module and name are computed while loading");
     return scan_record(j->s, &r);
@@ -353,25 +356,24 @@ static bool arguments_set_attributes(const struct trace_node *n, ckpt_str name)
             !(args && args->kind == TRACE_TUPLE && args->n == 0));
 }
 
-/* find_unusual_change - returns what is dangerous about S, a change of the object N, which a call of the
+/* find_unusual_change - returns what is dangerous about STEP, a change of the object N, which a call of the
  * allow-listed MODULE.NAME made; NULL: nothing. */
-static const char *find_unusual_change(const struct trace_step *s, const struct trace_node *n,
+static const char *find_unusual_change(const struct trace_step *step, const struct trace_node *n,
                                        ckpt_str module, ckpt_str name)
 {
-    if (s->opcode == 'b')
+    if (step->opcode == 'b')
         return arguments_set_attributes(n, name)
                    ? "gives it a state after its arguments gave it attributes: that may call one of them"
                    : NULL;
-    return takes_items(module, name, s->opcode)
+    return takes_items(module, name, step->opcode)
                ? NULL
                : "puts items into what has none by its type: that may call what its state holds";
 }
 
 /* -------------------------------------------------------------- other steps */
 
-/* report_step - reports a finding of RULE at the step S, with the name of G (may be NULL) and ARGS (0:
- * none). */
-static bool report_step(struct judge *j, const struct trace_step *s, enum scan_rule rule,
+/* report_step - reports a finding of RULE at STEP, with the name of G (may be NULL) and ARGS (0: none). */
+static bool report_step(struct judge *j, const struct trace_step *step, enum scan_rule rule,
                         const struct trace_global *g, trace_ref args, const char *text)
 {
     if (!j->reporting) {
@@ -380,7 +382,7 @@ static bool report_step(struct judge *j, const struct trace_step *s, enum scan_r
     }
     arena *a = arena_new(ARGS_MEMORY);
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = scan_rule(rule)};
-    describe_step(j, s, g, args, a, &r);
+    describe_step(j, step, g, args, a, &r);
     r.weights_only = -1;
     r.text = str_c(text);
     bool go = scan_record(j->s, &r);
@@ -390,64 +392,66 @@ static bool report_step(struct judge *j, const struct trace_step *s, enum scan_r
 
 /* judge_stored_global - reports a function that loads bytes and is stored in a value, because a user of the
  * value may call it with any bytes. */
-static bool judge_stored_global(struct judge *j, const struct trace_step *s)
+static bool judge_stored_global(struct judge *j, const struct trace_step *step)
 {
-    const struct trace_global *g = trace_global(s->subject);
-    return !loads_bytes(g) || report_step(j, s, SCAN_PKL002, g, 0,
+    const struct trace_global *g = trace_global(step->subject);
+    return !loads_bytes(g) || report_step(j, step, SCAN_PKL002, g, 0,
                                           "kept in a value, from where it may be called with any bytes");
 }
 
-/* report_once - reports a finding at the step S unless FLAG is set in j->reported, and sets FLAG. */
-static bool report_once(struct judge *j, const struct trace_step *s, unsigned flag, enum scan_rule rule,
+/* report_once - reports a finding at STEP unless FLAG is set in j->reported, and sets FLAG. */
+static bool report_once(struct judge *j, const struct trace_step *step, unsigned flag, enum scan_rule rule,
                         const char *text)
 {
     if (j->reported & flag)
         return true;
     j->reported |= flag;
-    return report_step(j, s, rule, NULL, 0, text);
+    return report_step(j, step, rule, NULL, 0, text);
 }
 
 /* judge_change - judges BUILD, APPEND … of an object that is not a builtin container. The result of an
  * allow-listed call may be changed in the ways in which picklers do; an imported object, which belongs to the
  * loading program, may not be changed. */
-static bool judge_change(struct judge *j, const struct trace_step *s)
+static bool judge_change(struct judge *j, const struct trace_step *step)
 {
-    const struct trace_node *n = trace_node(s->subject);
-    const struct trace_global *g = trace_global(s->subject);
+    const struct trace_node *n = trace_node(step->subject);
+    const struct trace_global *g = trace_global(step->subject);
     if (g)
-        return report_step(j, s, SCAN_PKL004, g, s->with,
+        return report_step(j, step, SCAN_PKL004, g, step->with,
                            "writes to it: every later user of the module is affected");
     if (n && (n->kind == TRACE_OPAQUE || n->kind == TRACE_PERSID))
-        return report_step(j, s, SCAN_PKL004, NULL, s->with, "changes an object that is not in the file");
-    g = n && n->kind == TRACE_CALL ? find_called_name(j->s, s, n->items[0]) : NULL;
-    if (n &&
-        n->n > 3) /* more than callable, arguments and keywords: no pickler changes an object after BUILD */
-        return report_step(j, s, SCAN_PKL003, g, s->with,
+        return report_step(j, step, SCAN_PKL004, NULL, step->with,
+                           "changes an object that is not in the file");
+    g = n && n->kind == TRACE_CALL ? find_called_name(j->s, step, n->items[0]) : NULL;
+    /* more than callable, arguments and keywords: no pickler changes an object after BUILD */
+    if (n && n->n > 3)
+        return report_step(j, step, SCAN_PKL003, g, step->with,
                            "changes it once more after BUILD: that may call what its state holds");
     if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED)
         return true; /* the call is a finding */
-    struct full_name p = get_python3_name(g);
-    const char *why = find_unusual_change(s, n, p.module, p.name), *odd;
-    ckpt_status st = numpy_judge_build(&j->numpy, s, p.module, p.name, &odd);
+    struct full_name python3 = get_python3_name(g);
+    const char *why = find_unusual_change(step, n, python3.module, python3.name), *odd;
+    ckpt_status st = numpy_judge_build(&j->numpy, step, python3.module, python3.name, &odd);
     if (st != CKPT_OK)
         return !scan_note_system_failure(j->s, st, &j->numpy.err);
-    return (!why || report_step(j, s, SCAN_PKL003, g, s->with, why)) &&
-           (!odd || j->p.joblib_arrays_as_opcodes ||
-            report_step(j, s, SCAN_PKL014, g, s->with, odd)); /* reported once */
+    if (why && !report_step(j, step, SCAN_PKL003, g, step->with, why))
+        return false;
+    return !odd || j->p.joblib_arrays_as_opcodes || /* it was reported in the scan as joblib */
+           report_step(j, step, SCAN_PKL014, g, step->with, odd);
 }
 
 /* is_torch_id - returns true if the constant R is a persistent id of torch, or if R cannot be read, which is
  * noted for the end of the scan. torch 0.1 writes a number or digits; in protocol 0 an id is a line of text,
  * the repr of ('storage', …). */
-static bool is_torch_id(struct scan *to, const struct trace_step *s, trace_ref r)
+static bool is_torch_id(struct scan *scan, const struct trace_step *step, trace_ref r)
 {
     arena *a = arena_new(ARGS_MEMORY);
-    ckpt_value *v = read_value(to, s, r, a, 1);
+    ckpt_value *v = read_value(scan, step, r, a, 1);
     bool text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES);
     bool number = !v || v->type == CKPT_V_INT || v->type == CKPT_V_BIGINT || (text && v->u.str.len > 0);
     for (size_t i = 0; text && i < v->u.str.len; i++)
         number = number && v->u.str.ptr[i] >= '0' && v->u.str.ptr[i] <= '9';
-    if (text && s->opcode == 'P')
+    if (text && step->opcode == 'P')
         number = number || str_starts(v->u.str, STR_LIT("('storage', "));
     arena_free(a);
     return number;
@@ -455,55 +459,56 @@ static bool is_torch_id(struct scan *to, const struct trace_step *s, trace_ref r
 
 /* judge_persid - reports a persistent id that torch does not write: it writes ('storage', …), ('module',
  * …) or a number. */
-static bool judge_persid(struct judge *j, const struct trace_step *s)
+static bool judge_persid(struct judge *j, const struct trace_step *step)
 {
-    const struct trace_node *n = trace_node(s->subject);
-    trace_ref first = get_tuple_item(s->subject, 0);
-    if ((!n && is_torch_id(j->s, s, s->subject)) || (n && n->kind == TRACE_TUPLE && n->n == 0))
+    const struct trace_node *n = trace_node(step->subject);
+    trace_ref first = get_tuple_item(step->subject, 0);
+    if ((!n && is_torch_id(j->s, step, step->subject)) || (n && n->kind == TRACE_TUPLE && n->n == 0))
         return true;
-    if (first && (is_text(j->s, s, first, "storage") || is_text(j->s, s, first, "module")))
+    if (first && (is_text(j->s, step, first, "storage") || is_text(j->s, step, first, "module")))
         return true;
-    return report_once(j, s, REPORTED_PERSID, SCAN_PKL012, "a persistent id that is not (\"storage\", …)");
+    return report_once(j, step, REPORTED_PERSID, SCAN_PKL012,
+                       "a persistent id that is not (\"storage\", …)");
 }
 
 /* note_dropped - records in the first pass that the result of a call is popped unused, for report_call() in
  * the second. */
-static bool note_dropped(struct judge *j, const struct trace_step *s)
+static bool note_dropped(struct judge *j, const struct trace_step *step)
 {
-    uint32_t number = j->reporting ? MAP_NONE : map_get_num(j->results, s->subject);
+    uint32_t number = j->reporting ? MAP_NONE : map_get_num(j->results, step->subject);
     return number == MAP_NONE || map_set_num(j->dropped, number, 1) ||
            !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
 }
 
-static bool judge_step(void *user, const struct trace_step *s)
+static bool judge_step(void *user, const struct trace_step *step)
 {
     struct judge *j = user;
-    switch (s->what) {
-    case TRACE_STEP_IMPORT: return judge_import(j, s);
-    case TRACE_STEP_CALL: return judge_call(j, s);
-    case TRACE_STEP_CHANGE: return judge_change(j, s);
-    case TRACE_STEP_PERSID: return judge_persid(j, s);
+    switch (step->what) {
+    case TRACE_STEP_IMPORT: return judge_import(j, step);
+    case TRACE_STEP_CALL: return judge_call(j, step);
+    case TRACE_STEP_CHANGE: return judge_change(j, step);
+    case TRACE_STEP_PERSID: return judge_persid(j, step);
     case TRACE_STEP_EXTENSION:
-        return report_step(j, s, SCAN_PKL003, NULL, 0,
+        return report_step(j, step, SCAN_PKL003, NULL, 0,
                            "an extension code: a name in a registry of the loading program");
     case TRACE_STEP_BUFFER:
-        return report_step(j, s, SCAN_PKL013, NULL, 0,
+        return report_step(j, step, SCAN_PKL013, NULL, 0,
                            "uses out-of-band buffers (protocol 5), which are not in the file");
     case TRACE_STEP_MEMO:
         return j->p.joblib_arrays_as_opcodes ||
-               report_once(j, s, REPORTED_MEMO, SCAN_PKL008,
+               report_once(j, step, REPORTED_MEMO, SCAN_PKL008,
                            "a memo entry is put again with a different value");
     case TRACE_STEP_LEFT:
         return j->p.joblib_arrays_as_opcodes ||
-               report_once(j, s, REPORTED_LEFT, SCAN_PKL009, "values or marks are left on the stack");
+               report_once(j, step, REPORTED_LEFT, SCAN_PKL009, "values or marks are left on the stack");
     case TRACE_STEP_FRAME:
-        return report_step(j, s, SCAN_PKL007, NULL, 0,
+        return report_step(j, step, SCAN_PKL007, NULL, 0,
                            "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
-    case TRACE_STEP_DROP: return note_dropped(j, s);
-    case TRACE_STEP_STORED: return judge_stored_global(j, s);
+    case TRACE_STEP_DROP: return note_dropped(j, step);
+    case TRACE_STEP_STORED: return judge_stored_global(j, step);
     case TRACE_STEP_PAYLOAD: /* a storage as torch.save writes it is scanned separately */
-        return !scan_is_torch_stream(s->payload->head, s->payload->nhead) ||
-               map_put_num(j->payloads, s->subject, 1, NULL) ||
+        return !scan_is_torch_stream(step->payload->head, step->payload->nhead) ||
+               map_put_num(j->payloads, step->subject, 1, NULL) ||
                !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
     }
     return true;

@@ -14,17 +14,17 @@
 
 #define DTYPE_MEMORY ((uint64_t)1 << 20)
 
-/* read_array_dtype - sets *OUT to the dtype R, with the STATE that BUILD is about to give it (0: none). */
-static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_step *s, trace_ref r,
+/* read_array_dtype - sets *OUT to DTYPE, with the STATE that BUILD is about to give it (0: none). */
+static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_step *step, trace_ref dtype,
                                     trace_ref state, struct trace_dtype *out)
 {
-    const struct trace_node *n = trace_node(r);
+    const struct trace_node *n = trace_node(dtype);
     if (n && n == j->dtype && n->n == j->dtype_items && !state) {
         *out = j->cached;
         return CKPT_OK;
     }
     arena *a = arena_new(DTYPE_MEMORY);
-    ckpt_status st = trace_dtype(s->t, r, state, a, out, &j->err);
+    ckpt_status st = trace_dtype(step->t, dtype, state, a, out, &j->err);
     if (st == CKPT_ENOMEM && a && arena_full(a)) {
         *out = (struct trace_dtype){.odd = "it is more than is looked at"};
         st = CKPT_OK;
@@ -44,14 +44,14 @@ static bool is_multiarray(ckpt_str module)
            str_is(module, "numpy.multiarray");
 }
 
-/* check_bytes - sets *WHY to what is dangerous about making an array or scalar of dtype R from DATA, if
+/* check_bytes - sets *WHY to what is dangerous about making an array or scalar of DTYPE from DATA, if
  * anything. An inconsistent dtype is not reported again. */
-static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *s, trace_ref r, trace_ref data,
-                               const char **why)
+static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *step, trace_ref dtype,
+                               trace_ref data, const char **why)
 {
     struct trace_dtype d;
     const struct trace_node *n = trace_node(data);
-    CKPT_TRY(read_array_dtype(j, s, r, 0, &d));
+    CKPT_TRY(read_array_dtype(j, step, dtype, 0, &d));
     if (d.odd || d.holds == HOLDS_NUMBERS || (n && n->kind == TRACE_LIST))
         return CKPT_OK;
     *why = d.holds == HOLDS_OBJECTS ? "bytes for a dtype of objects: numpy may take them for addresses"
@@ -59,18 +59,18 @@ static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *s
     return CKPT_OK;
 }
 
-ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *s, ckpt_str module,
+ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *step, ckpt_str module,
                               ckpt_str name, const char **why)
 {
     struct trace_dtype d;
-    const struct trace_node *state = trace_node(s->with);
+    const struct trace_node *state = trace_node(step->with);
     bool array = (str_is(name, "_reconstruct") && is_multiarray(module)) ||
                  (str_is(name, "ndarray") && str_is(module, "numpy"));
     *why = NULL;
-    if (s->opcode != 'b')
+    if (step->opcode != 'b')
         return CKPT_OK;
     if (str_is(name, "dtype") && str_is(module, "numpy")) {
-        CKPT_TRY(read_array_dtype(j, s, s->subject, s->with, &d));
+        CKPT_TRY(read_array_dtype(j, step, step->subject, step->with, &d));
         *why = d.odd;
         return CKPT_OK;
     }
@@ -81,16 +81,16 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *s,
         return CKPT_OK;
     }
     uint32_t last = state->kept - 1; /* bounded: at least four items; old pickles have no version */
-    return check_bytes(j, s, state->items[last - 2], state->items[last], why);
+    return check_bytes(j, step, state->items[last - 2], state->items[last], why);
 }
 
-ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *s, ckpt_str module,
+ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *step, ckpt_str module,
                              ckpt_str name, const char **why)
 {
-    const struct trace_node *c = trace_node(s->subject), *args = trace_node(c->items[1]);
+    const struct trace_node *c = trace_node(step->subject), *args = trace_node(c->items[1]);
     bool scalar = str_is(name, "scalar") && is_multiarray(module), buffer = str_is(name, "_frombuffer");
     *why = NULL;
     if ((!scalar && !buffer) || !args || args->kind != TRACE_TUPLE || args->kept < 2)
         return CKPT_OK;
-    return check_bytes(j, s, args->items[buffer], args->items[!buffer], why);
+    return check_bytes(j, step, args->items[buffer], args->items[!buffer], why);
 }

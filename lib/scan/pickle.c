@@ -24,18 +24,18 @@ struct pickle_scan {
     bool too_many_payloads;
 };
 
-static bool take_step(void *user, const struct trace_step *s)
+static bool take_step(void *user, const struct trace_step *step)
 {
     struct pickle_scan *ps = user;
-    struct scan *to = ps->x->scan;
-    if (s->what == TRACE_STEP_PAYLOAD && !ps->reporting) {
-        if (!arena_push(ps->x->a, &ps->payloads, &ps->npayloads, &ps->cap_payloads, s->payload,
-                        sizeof *s->payload)) {
+    struct scan *scan = ps->x->scan;
+    if (step->what == TRACE_STEP_PAYLOAD && !ps->reporting) {
+        if (!arena_push(ps->x->a, &ps->payloads, &ps->npayloads, &ps->cap_payloads, step->payload,
+                        sizeof *step->payload)) {
             ps->too_many_payloads = true;
-            return arena_full(ps->x->a) || !scan_note_system_failure(to, CKPT_ENOMEM, NULL);
+            return arena_full(ps->x->a) || !scan_note_system_failure(scan, CKPT_ENOMEM, NULL);
         }
     }
-    return to->step(to->judge, s);
+    return scan->step(scan->judge, step);
 }
 
 /* report_broken_pickle - reports WHY a pickle could not be followed further; returns failures of the system
@@ -209,19 +209,19 @@ static bool is_impossible_name(const struct trace_global *g)
 
 /* try_step - counts what the pickle does, and ends the trial at an impossible name. An odd name does not end
  * it, because Python imports files of any name, and modules such as torch.ops have attributes of any name. */
-static bool try_step(void *user, const struct trace_step *s)
+static bool try_step(void *user, const struct trace_step *step)
 {
     struct trial *t = user;
-    const struct trace_global *g = trace_global(s->subject);
-    if (s->offset < t->from)
+    const struct trace_global *g = trace_global(step->subject);
+    if (step->offset < t->from)
         return true;
-    if (s->what == TRACE_STEP_IMPORT && g->literal && is_impossible_name(g))
+    if (step->what == TRACE_STEP_IMPORT && g->literal && is_impossible_name(g))
         return false;
-    t->odd_name = t->odd_name || (s->what == TRACE_STEP_IMPORT && g->literal &&
+    t->odd_name = t->odd_name || (step->what == TRACE_STEP_IMPORT && g->literal &&
                                   (is_odd_name(g->module) || is_odd_name(g->name)));
-    t->imports += s->what == TRACE_STEP_IMPORT;
-    t->runs_code = t->runs_code || (s->what == TRACE_STEP_IMPORT && t->s->is_known_exec(g));
-    t->calls += s->what == TRACE_STEP_CALL;
+    t->imports += step->what == TRACE_STEP_IMPORT;
+    t->runs_code = t->runs_code || (step->what == TRACE_STEP_IMPORT && t->s->is_known_exec(g));
+    t->calls += step->what == TRACE_STEP_CALL;
     return true;
 }
 

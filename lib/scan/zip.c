@@ -144,14 +144,14 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
         left = all - archive->unpacked;
     }
     uint64_t most = role == SCAN_STORAGE ? STORAGE_PREFIX : v->usize < left ? v->usize : left;
-    spool *to = spool_new(most);
-    if (!to)
+    spool *unpacked = spool_new(most);
+    if (!unpacked)
         return fail_memory(err);
-    ckpt_status st = inflate_into(archive->audit.src, v->data, v->csize, INFLATE_RAW, to, &used, &why);
-    x->unpacked += spool_size(to); /* bounded: by left */
-    archive->unpacked += spool_size(to); /* bounded: the same */
+    ckpt_status st = inflate_into(archive->audit.src, v->data, v->csize, INFLATE_RAW, unpacked, &used, &why);
+    x->unpacked += spool_size(unpacked);       /* bounded: by left */
+    archive->unpacked += spool_size(unpacked); /* bounded: the same */
     if (st == CKPT_EIO || st == CKPT_ENOMEM) {
-        spool_free(to);
+        spool_free(unpacked);
         *err = why;
         return st;
     }
@@ -164,11 +164,11 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
                            "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
         found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at, "%s", why.what);
-    else if (st == CKPT_OK && spool_size(to) != v->usize)
+    else if (st == CKPT_OK && spool_size(unpacked) != v->usize)
         found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at,
-                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(to),
+                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(unpacked),
                            v->usize);
-    *out = spool_source(to);
+    *out = spool_source(unpacked);
     return found;
 }
 
