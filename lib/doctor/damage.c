@@ -98,9 +98,9 @@ static ckpt_status report_truncated_zip(struct doctor *d, const struct diagnosis
 static ckpt_status report_truncated(struct doctor *d, ckpt_error *err)
 {
     const struct symptom *s = &d->symptoms[CHECK_TRUNCATED];
-    const struct signature *sig = recognize_file(d);
+    const struct signature *signature = recognize_file(d);
     const struct diagnosis v = {.id = "truncated", .fix = salvage, .hint = s->first.hint};
-    if (!d->f && sig && sig->kind == SIGN_ZIP && s->first.offset != CKPT_NO_OFFSET)
+    if (!d->f && signature && signature->kind == SIGN_ZIP && s->first.offset != CKPT_NO_OFFSET)
         return report_truncated_zip(d, &v, err);
     if (d->f && d->f->flat && d->f->src)
         return doctor_report(d, &v, err, "cut off: %llu of %llu tensors are lost; %s",

@@ -68,28 +68,29 @@ static ckpt_status try_fix(struct doctor *d, const ckpt_fix *fix, ckpt_error *wh
     return why->status;
 }
 
-/* drop_useless_fix - removes the fix from X if it would fail, and makes the reason its hint. */
-static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *x, ckpt_error *why, ckpt_error *err)
+/* drop_useless_fix - removes the fix from DIAGNOSIS if it would fail, and makes the reason its hint. */
+static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *diagnosis, ckpt_error *why,
+                                    ckpt_error *err)
 {
     static const char *const commands[] = {[CKPT_FIX_SALVAGE] = "salvage",
                                            [CKPT_FIX_STRIP] = "strip",
                                            [CKPT_FIX_SANITIZE] = "sanitize",
                                            [CKPT_FIX_CONVERT] = "convert"};
-    if (!x->fix || x->fix->action > CKPT_FIX_CONVERT)
+    if (!diagnosis->fix || diagnosis->fix->action > CKPT_FIX_CONVERT)
         return CKPT_OK;
-    CKPT_TRY(try_fix(d, x->fix, why, err));
+    CKPT_TRY(try_fix(d, diagnosis->fix, why, err));
     if (why->status == CKPT_OK)
         return CKPT_OK;
-    uint32_t action = x->fix->action;
-    x->fix = NULL;
-    if (x->hint[0])
+    uint32_t action = diagnosis->fix->action;
+    diagnosis->fix = NULL;
+    if (diagnosis->hint[0])
         return CKPT_OK;
     why->hint[0] = 0;
     if (action == CKPT_FIX_SALVAGE)
         fail_hint(why, "ckpt salvage finds nothing intact in it: get the file again");
     else
         fail_hint(why, "ckpt %s does not help: %s", commands[action], why->what);
-    x->hint = why->hint;
+    diagnosis->hint = why->hint;
     return CKPT_OK;
 }
 
@@ -120,12 +121,12 @@ static ckpt_status report_diagnosis(struct doctor *d, const struct diagnosis *v,
     ckpt_fix fix = v->fix;
     if (!fix.suffix)
         fix.suffix = get_merged_suffix(d);
-    ckpt_diagnosis x = {
+    ckpt_diagnosis diagnosis = {
         .id = v->id, .text = text, .problem = !v->is_note, .fix = fix.action ? &fix : NULL, .hint = hint};
-    CKPT_TRY(drop_useless_fix(d, &x, &why, err));
-    ++*(x.problem ? &d->result->problems : &d->result->notes);
+    CKPT_TRY(drop_useless_fix(d, &diagnosis, &why, err));
+    ++*(diagnosis.problem ? &d->result->problems : &d->result->notes);
     if (!d->cancelled && d->report)
-        d->cancelled = d->report(d->user, &x) != 0;
+        d->cancelled = d->report(d->user, &diagnosis) != 0;
     return d->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
 }
 

@@ -191,9 +191,9 @@ static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
             const ckpt_value *g = f->pickles[i]->globals[k];
-            ckpt_str module = value_module(g), name = value_name(g), module3 = module, name3 = name;
-            (void)python2_translate(&module3, &name3);
-            if (name_verdict(module3, name3) == CKPT_SCAN_KNOWN_EXEC)
+            ckpt_str module = value_module(g), name = value_name(g), new_module = module, new_name = name;
+            (void)python2_translate(&new_module, &new_name);
+            if (name_verdict(new_module, new_name) == CKPT_SCAN_KNOWN_EXEC)
                 return doctor_report(d, &v, err, "loading it runs code: it imports %.*s.%.*s",
                                      STR_ARG(module), STR_ARG(name));
         }

@@ -105,14 +105,16 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dt
     skipped->scales += t->dtype == CKPT_DT_F8_E8M0;
     if (!dtype_is_float((ckpt_dtype)t->dtype)) /* cast only by its full name */
         return;
-    if (is_counter(e, t))
+    if (is_counter(e, t)) {
         skipped->counters++;
-    else if (is_vector_for_blocks(t, dtype))
+    } else if (is_vector_for_blocks(t, dtype)) {
         skipped->vectors++;
-    else if (!why)
+    } else if (!why) {
         p->cast[e->row] = dtype == t->dtype ? 0 : (uint16_t)dtype;
-    else if (t->part_of == CKPT_NO_TENSOR && skipped->n++ == 0)
-        skipped->first = e, skipped->why = why;
+    } else if (t->part_of == CKPT_NO_TENSOR && skipped->n++ == 0) {
+        skipped->first = e;
+        skipped->why = why;
+    }
 }
 
 static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dtype, ckpt_error *err)

@@ -93,9 +93,9 @@ static ckpt_status add_container(struct containers *w, const ckpt_value *v, uint
         return CKPT_OK;
     struct container added = {.node = v, .parent = parent, .elem = *elem};
     if (parent != NO_CONTAINER) {
-        const struct container *up = &w->list[parent];
-        added.in_optimizer = up->in_optimizer || up->optimizer || is_optimizer_name(elem);
-        added.extra_state = up->extra_state ||
+        const struct container *outer = &w->list[parent];
+        added.in_optimizer = outer->in_optimizer || outer->optimizer || is_optimizer_name(elem);
+        added.extra_state = outer->extra_state ||
                             (!elem->is_int && str_ends(elem->str, STR_LIT("_extra_state")));
     }
     bool room = w->n < NO_CONTAINER && arena_push(NULL, &w->list, &w->n, &w->cap, &added, sizeof added);

@@ -206,24 +206,24 @@ struct stat_job {
     ckpt_stats *out; /* indexed by the tag of an item */
 };
 
-/* new_tally - sets *OUT to a new tally for COUNT elements of X from FIRST on. */
-static ckpt_status new_tally(struct tally **out, const ckpt_tensor *x, uint64_t first, uint64_t count,
+/* new_tally - sets *OUT to a new tally for COUNT elements of ROW, the first of which is element FIRST. */
+static ckpt_status new_tally(struct tally **out, const ckpt_tensor *row, uint64_t first, uint64_t count,
                              struct parallel_context *run, ckpt_error *err)
 {
-    bool blocks = dtype_info((ckpt_dtype)x->dtype)->klass == 'k';
-    ckpt_dtype dtype = blocks ? CKPT_DT_F32 : (ckpt_dtype)x->dtype;
+    bool blocks = dtype_info((ckpt_dtype)row->dtype)->klass == 'k';
+    ckpt_dtype dtype = blocks ? CKPT_DT_F32 : (ckpt_dtype)row->dtype;
     const struct dtype_info *d = dtype_info(dtype);
-    bool one_byte = byte_histogram_supports((ckpt_dtype)x->dtype);
-    uint64_t stretch = x->elements / SAMPLE + (x->elements % SAMPLE != 0);
+    bool one_byte = byte_histogram_supports((ckpt_dtype)row->dtype);
+    uint64_t stretch = row->elements / SAMPLE + (row->elements % SAMPLE != 0);
     stretch = stretch ? stretch : 1;
-    size_t most = one_byte ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE + 2 */
+    size_t sample_room = one_byte ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE + 2 */
     size_t unit = one_byte ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
-    size_t room = !blocks && x->nbytes < unit ? (size_t)x->nbytes + 1 : unit;
-    struct tally *t = *out = calloc(1, sizeof *t + most * sizeof *t->sample + room);
+    size_t pending_room = !blocks && row->nbytes < unit ? (size_t)row->nbytes + 1 : unit;
+    struct tally *t = *out = calloc(1, sizeof *t + sample_room * sizeof *t->sample + pending_room);
     if (!t)
         return fail_memory(err);
     t->dtype = dtype;
-    t->block_dtype = blocks ? (ckpt_dtype)x->dtype : CKPT_DT_NONE;
+    t->block_dtype = blocks ? (ckpt_dtype)row->dtype : CKPT_DT_NONE;
     t->one_byte_elements = one_byte;
     t->width = d->block_bytes;
     t->unit = unit;
@@ -232,7 +232,7 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *x, uint64_t 
     t->stretch = stretch;
     t->low = UINT64_MAX;
     t->run = run;
-    t->pending = (unsigned char *)(t->sample + most);
+    t->pending = (unsigned char *)(t->sample + sample_room);
     return CKPT_OK;
 }
 

@@ -98,15 +98,15 @@ static bool may_be_weights(const struct container *p)
 /* find_known_child - returns the child with the best known name, or NO_CONTAINER. */
 static uint32_t find_known_child(const struct containers *w, uint32_t at)
 {
-    const struct container *up = &w->list[at];
+    const struct container *parent = &w->list[at];
     uint32_t best = NO_CONTAINER;
     unsigned best_rank = NNAMES;
-    for (uint32_t i = up->first; i < up->first + up->nchildren; i++) {
+    for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++) {
         const struct container *p = &w->list[i];
-        unsigned r = may_be_weights(p) && p->mapping ? rank_name(&p->elem) : NNAMES;
-        if (r < best_rank) {
+        unsigned rank = may_be_weights(p) && p->mapping ? rank_name(&p->elem) : NNAMES;
+        if (rank < best_rank) {
             best = i;
-            best_rank = r;
+            best_rank = rank;
         }
     }
     return best;
@@ -116,9 +116,9 @@ static uint32_t find_known_child(const struct containers *w, uint32_t at)
  * is no other child, metrics and the like only if there are no averaged copies. */
 static uint32_t find_only_child(const struct containers *w, uint32_t at)
 {
-    const struct container *up = &w->list[at];
+    const struct container *parent = &w->list[at];
     uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with a name of OTHER_NAMES */
-    for (uint32_t i = up->first; i < up->first + up->nchildren; i++) {
+    for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++) {
         const struct container *p = &w->list[i];
         if (!may_be_weights(p))
             continue;
@@ -155,8 +155,8 @@ static bool has_weights_itself(const struct containers *w, uint32_t at)
 /* has_optimizer - returns true if one of the entries of container AT is an optimizer. */
 static bool has_optimizer(const struct containers *w, uint32_t at)
 {
-    const struct container *up = &w->list[at];
-    for (uint32_t i = up->first; i < up->first + up->nchildren; i++)
+    const struct container *parent = &w->list[at];
+    for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++)
         if (w->list[i].optimizer)
             return true;
     return false;
@@ -231,16 +231,16 @@ struct roles {
 static enum region find_region(const struct roles *r, uint32_t i)
 {
     const struct container *p = &r->w->list[i];
-    enum region up = p->parent == NO_CONTAINER ? OUTSIDE : (enum region)r->region[p->parent];
-    if (up == CLOSED || !may_be_weights(p))
+    enum region parent_region = p->parent == NO_CONTAINER ? OUTSIDE : (enum region)r->region[p->parent];
+    if (parent_region == CLOSED || !may_be_weights(p))
         return CLOSED;
     if (i == r->main && r->chosen)
         return WITHIN;
-    if (up == ENTRIES)
+    if (parent_region == ENTRIES)
         return is_averaged_name(&p->elem) ? AVERAGING : CLOSED;
     if (p->parent != NO_CONTAINER && is_averaged_name(&p->elem))
         return AVERAGING;
-    return up == OUTSIDE && is_other_name(&p->elem) ? CLOSED : up;
+    return parent_region == OUTSIDE && is_other_name(&p->elem) ? CLOSED : parent_region;
 }
 
 /* is_network - returns true if the entries of container I, which is in REGION, are the parameters of a

@@ -53,11 +53,11 @@ static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t aft
 {
     static const char *const code[] = {"\"Lambda\"", "\"__lambda__\"", "\"TorchModuleWrapper\""};
     char text[64];
-    ckpt_str t = read_bytes_at(s, after, text, sizeof text);
-    while (t.len && strchr(" \t\r\n:", t.ptr[0]) && t.ptr[0])
-        t = str_skip(t, 1);
+    ckpt_str rest = read_bytes_at(s, after, text, sizeof text);
+    while (rest.len && strchr(" \t\r\n:", rest.ptr[0]) && rest.ptr[0])
+        rest = str_skip(rest, 1);
     for (size_t i = 0; i < sizeof code / sizeof *code; i++)
-        if (str_starts(t, str_c(code[i]))) {
+        if (str_starts(rest, str_c(code[i]))) {
             s->found++;
             return scan_found(s->x->scan, SCAN_SRC002, s->where, s->src, at,
                               "the class %s of a Keras model, which carries code", code[i]);
@@ -81,18 +81,18 @@ bool scan_leaves_folder(ckpt_str path)
 static ckpt_status check_external_location(struct search *s, uint64_t at, uint64_t after)
 {
     char text[LOCATION_MAX + 2];
-    ckpt_str t = read_bytes_at(s, after, text, sizeof text);
-    if (t.len < 2)
+    ckpt_str rest = read_bytes_at(s, after, text, sizeof text);
+    if (rest.len < 2)
         return CKPT_OK;
-    size_t n = (unsigned char)t.ptr[0] & 0x7f, width = (unsigned char)t.ptr[0] & 0x80 ? 2 : 1;
-    n += width == 2 ? (size_t)(unsigned char)t.ptr[1] << 7 : 0; /* bounded: 15 bits */
-    t = str_skip(t, width);
-    t.len = n < t.len ? n : t.len;
-    if (!scan_leaves_folder(t))
+    size_t n = (unsigned char)rest.ptr[0] & 0x7f, width = (unsigned char)rest.ptr[0] & 0x80 ? 2 : 1;
+    n += width == 2 ? (size_t)(unsigned char)rest.ptr[1] << 7 : 0; /* bounded: 15 bits */
+    rest = str_skip(rest, width);
+    rest.len = n < rest.len ? n : rest.len;
+    if (!scan_leaves_folder(rest))
         return CKPT_OK;
     s->found++;
     return scan_found(s->x->scan, SCAN_EXT001, s->where, s->src, at,
-                      "a tensor's values are in \"%.*s\", outside of the model's folder", STR_ARG(t));
+                      "a tensor's values are in \"%.*s\", outside of the model's folder", STR_ARG(rest));
 }
 
 static ckpt_status report_match(struct search *s, const struct pattern *p, uint64_t at)
@@ -118,16 +118,16 @@ static ckpt_status search_patterns(struct search *s, const struct pattern *patte
     while (st == CKPT_OK && reader_left(&r)) {
         size_t all = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
         size_t step = all == reader_left(&r) ? all : all - PATTERN_MAX; /* bounded: a whole window */
-        const unsigned char *w = reader_peek(&r, all), *p;
-        for (size_t i = 0; w && st == CKPT_OK && i < n; i++)
-            for (size_t from = 0; st == CKPT_OK && from < step; from = (size_t)(p - w) + 1) {
-                p = memmem(w + from, all - from, patterns[i].bytes, strlen(patterns[i].bytes));
-                if (!p || (size_t)(p - w) >= step)
+        const unsigned char *window = reader_peek(&r, all), *match;
+        for (size_t i = 0; window && st == CKPT_OK && i < n; i++)
+            for (size_t from = 0; st == CKPT_OK && from < step; from = (size_t)(match - window) + 1) {
+                match = memmem(window + from, all - from, patterns[i].bytes, strlen(patterns[i].bytes));
+                if (!match || (size_t)(match - window) >= step)
                     break;
                 st = report_match(s, &patterns[i],
-                                  r.pos + (uint64_t)(p - w)); /* bounded: inside the window */
+                                  r.pos + (uint64_t)(match - window)); /* bounded: inside the window */
             }
-        if (!w || !reader_skip(&r, step))
+        if (!window || !reader_skip(&r, step))
             break;
     }
     reader_free(&r);

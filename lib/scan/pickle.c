@@ -133,12 +133,12 @@ static ckpt_status open_payload_source(struct scan *s, source *src, const struct
 /* looks_encoded - returns true if the text BYTES begins like a pickle, zip or gzip in base64 or hex. */
 static bool looks_encoded(struct scan *s, source *bytes)
 {
-    static const char *const record[] = {"8002", "8003", "8004", "8005", "UEsDB", "H4sI"};
+    static const char *const beginnings[] = {"8002", "8003", "8004", "8005", "UEsDB", "H4sI"};
     char head[5];
     if (!scan_read(s, bytes, 0, head, sizeof head)) /* unreachable: payloads have at least 16 bytes */
         return false;
-    for (size_t i = 0; i < sizeof record / sizeof *record; i++)
-        if (memcmp(head, record[i], strlen(record[i])) == 0)
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (memcmp(head, beginnings[i], strlen(beginnings[i])) == 0)
             return true;
     return head[0] == 'g' && head[1] == 'A' && head[2] >= 'I' && head[2] <= 'X'; /* 80, 2 to 5 */
 }

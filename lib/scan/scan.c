@@ -163,26 +163,27 @@ static ckpt_status account_for_all(struct scanner *x, source *src, const char *f
 static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, ckpt_error *err)
 {
     unsigned char head[8];
-    json_scan j;
+    json_scan json;
     ckpt_error why = {.status = CKPT_OK};
-    uint64_t last = 0, v, n;
+    uint64_t last = 0, offset, length;
     bool in_data_offsets = false;
     *end = 0;
     CKPT_TRY(source_read(src, 0, head, sizeof head, err));
-    if ((n = load_u64le(head)) > ((uint64_t)16 << 20) || n > src->size - 8) /* bounded: it has them */
+    length = load_u64le(head);
+    if (length > (uint64_t)16 << 20 || length > src->size - 8) /* bounded: it has them */
         return CKPT_OK;
-    char *text = arena_alloc(x->a, (size_t)n + 1); /* bounded: 16 MiB */
+    char *text = arena_alloc(x->a, (size_t)length + 1); /* bounded: 16 MiB */
     if (!text)
         return fail_memory(err);
-    CKPT_TRY(source_read(src, 8, text, (size_t)n, err));
-    json_init(&j, str_of(text, (size_t)n), 8, x->a, &why);
-    for (enum json_event e = json_next(&j); e != JSON_ERROR && e != JSON_END; e = json_next(&j)) {
+    CKPT_TRY(source_read(src, 8, text, (size_t)length, err));
+    json_init(&json, str_of(text, (size_t)length), 8, x->a, &why);
+    for (enum json_event e = json_next(&json); e != JSON_ERROR && e != JSON_END; e = json_next(&json)) {
         if (e == JSON_KEY)
-            in_data_offsets = str_is(j.str, "data_offsets");
-        else if (e == JSON_NUMBER && in_data_offsets && json_uint(&j, &v) && v > last)
-            last = v;
+            in_data_offsets = str_is(json.str, "data_offsets");
+        else if (e == JSON_NUMBER && in_data_offsets && json_uint(&json, &offset) && offset > last)
+            last = offset;
     }
-    if (last && checked_add(last, n + 8, &last) && last < src->size) /* bounded: both inside the file */
+    if (last && checked_add(last, length + 8, &last) && last < src->size) /* bounded: both inside the file */
         *end = last;
     return CKPT_OK;
 }
@@ -206,20 +207,20 @@ static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str whe
                                                       : CKPT_OK;
 }
 
-/* report_unrecognized - reports that P was not scanned, or only its attributes, and what it is, if S (may be
- * NULL) or a format recognizes it. */
-static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p, const struct signature *s,
-                                       ckpt_str where, ckpt_error *err)
+/* report_unrecognized - reports that P was not scanned, or only its attributes, and what it is, if
+ * SIGNATURE (may be NULL) or a format recognizes it. */
+static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
+                                       const struct signature *signature, ckpt_str where, ckpt_error *err)
 {
     char found[TEXT_BYTES_SIZE];
-    bool is_hdf5 = s && s->kind == SIGN_HDF5, all_read = false;
+    bool is_hdf5 = signature && signature->kind == SIGN_HDF5, all_read = false;
     if (is_hdf5)
         CKPT_TRY(scan_hdf5(x, p->src, where, &all_read, err));
     if (!all_read)
         CKPT_TRY(scan_byte_patterns(x, p->src, where, is_hdf5, err));
-    if (s)
-        return scan_found(x->scan, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, p->src,
-                          0, "%s: %s looked into", s->what,
+    if (signature)
+        return scan_found(x->scan, signature->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where,
+                          p->src, 0, "%s: %s looked into", signature->what,
                           all_read ? "nothing but its attributes was" : "no part of it was");
     const struct format *format = x->depth == 0 ? format_recognize(p) : NULL;
     if (format)
@@ -232,7 +233,7 @@ static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
 
 /* find_container_scanner - returns the function that scans P; NULL: its first or last bytes do not show its
  * format for certain. */
-static scan_function *find_container_scanner(const struct probe *p, const struct signature *s,
+static scan_function *find_container_scanner(const struct probe *p, const struct signature *signature,
                                              enum scan_role role)
 {
     if (role == SCAN_FILE && recognize_archive(p)) /* other data may precede the archive */
@@ -241,7 +242,7 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
         return scan_sstable;
     if (role == SCAN_FILE && ocdbt_has_magic(p->src))
         return scan_ocdbt;
-    switch (s ? s->kind : SIGN_OTHER) {
+    switch (signature ? signature->kind : SIGN_OTHER) {
     case SIGN_ZIP: return scan_zip;
     case SIGN_TAR: return scan_tar;
     case SIGN_GGUF: return scan_gguf;
@@ -270,27 +271,30 @@ static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, 
     return st;
 }
 
-/* find_compression - returns the kind of compression of P, by its signature S or, if it may begin with a zlib
+/* find_compression - returns the kind of compression of P, by its SIGNATURE or, if it may begin with a zlib
  * header, by inflating it; NULL: none. A text may begin with the two bytes of such a header: it is zlib data
  * only if it inflates to a pickle. */
-static const char *find_compression(struct scanner *x, const struct probe *p, const struct signature *s,
-                                    enum scan_role role)
+static const char *find_compression(struct scanner *x, const struct probe *p,
+                                    const struct signature *signature, enum scan_role role)
 {
-    bool lzma = s && s->kind == SIGN_COMPRESSED && strcmp(s->id, "lzma") == 0;
-    if (s && s->kind == SIGN_COMPRESSED && !(lzma && role == SCAN_VALUE))
-        return s->id;
+    bool lzma = signature && signature->kind == SIGN_COMPRESSED && strcmp(signature->id, "lzma") == 0;
+    if (signature && signature->kind == SIGN_COMPRESSED && !(lzma && role == SCAN_VALUE))
+        return signature->id;
     if (role == SCAN_VALUE || !recognize_zlib(p))
         return NULL;
-    return (s && s->kind == SIGN_ZLIB) || scan_is_zlib(x, p->src, is_text_source(x->scan, p->src)) ? "zlib"
-                                                                                                   : NULL;
+    bool zlib = (signature && signature->kind == SIGN_ZLIB) ||
+                scan_is_zlib(x, p->src, is_text_source(x->scan, p->src));
+    return zlib ? "zlib" : NULL;
 }
 
 /* find_storage_compression - returns the kind of compression of P, a storage; NULL: none. Numbers may begin
  * like compressed data by chance, so all of P must decompress. */
 static const char *find_storage_compression(struct scanner *x, const struct probe *p,
-                                            const struct signature *s)
+                                            const struct signature *signature)
 {
-    const char *compression = s && s->kind == SIGN_COMPRESSED ? s->id : recognize_zlib(p) ? "zlib" : NULL;
+    const char *compression = recognize_zlib(p) ? "zlib" : NULL;
+    if (signature && signature->kind == SIGN_COMPRESSED)
+        compression = signature->id;
     return compression && scan_is_compressed(x, p->src, compression) ? compression : NULL;
 }
 
@@ -311,8 +315,8 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
                                  enum scan_role role, uint64_t *accounted, ckpt_error *err)
 {
     source *src = p->src;
-    const struct signature *s = recognize(p);
-    if (s && s->kind == SIGN_LEGACY) {
+    const struct signature *signature = recognize(p);
+    if (signature && signature->kind == SIGN_LEGACY) {
         x->format = x->depth ? x->format : "torch-legacy";
         return scan_legacy(x, src, where, accounted, err);
     }
@@ -322,13 +326,13 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
         return scan_pickles(x, src, where, accounted, err);
     }
     if (role == SCAN_STORAGE) {
-        const char *compression = find_storage_compression(x, p, s);
+        const char *compression = find_storage_compression(x, p, signature);
         if (compression)
             return scan_compressed(x, src, where, compression, accounted, err);
         scan_count_bytes(src, &x->scan->result->in_tensors, src->size);
         return account_for_all(x, src, NULL, accounted);
     }
-    const char *kind = find_compression(x, p, s, role);
+    const char *kind = find_compression(x, p, signature, role);
     if (kind)
         return scan_compressed(x, src, where, kind, accounted, err);
     if (is_text_source(x->scan, src)) {
@@ -340,7 +344,7 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
         return account_for_all(x, src, NULL, accounted);
     bool msgpack;
     CKPT_TRY(scan_msgpack(x, src, where, &msgpack, accounted, err));
-    return msgpack ? CKPT_OK : report_unrecognized(x, p, s, where, err);
+    return msgpack ? CKPT_OK : report_unrecognized(x, p, signature, where, err);
 }
 
 static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,

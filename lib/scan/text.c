@@ -67,6 +67,12 @@ static ckpt_status judge_object(struct scanner *x, const struct open_object *o, 
     return CKPT_OK;
 }
 
+static void take_key(struct open_object *o, ckpt_str key)
+{
+    o->in_module = str_is(key, "module");
+    o->in_class = str_is(key, "class_name");
+}
+
 /* take_string - sets module or class_name of O to TEXT if the last key of O was that. */
 static void take_string(struct open_object *o, ckpt_str text)
 {
@@ -77,21 +83,22 @@ static void take_string(struct open_object *o, ckpt_str text)
     o->in_module = o->in_class = false;
 }
 
-static ckpt_status scan_json(struct scanner *x, json_scan *j, struct open_object *open, source *src,
+static ckpt_status scan_json(struct scanner *x, json_scan *json, struct open_object *open, source *src,
                              ckpt_str where)
 {
     ckpt_status st = CKPT_OK;
-    for (enum json_event e = json_next(j); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
-         e = json_next(j)) {
-        struct open_object *o = &open[j->depth]; /* bounded: JSON_DEPTH at most */
+    for (enum json_event e = json_next(json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
+         e = json_next(json)) {
+        struct open_object *o = &open[json->depth]; /* bounded: JSON_DEPTH at most */
         if (e == JSON_OBJECT)
             *o = (struct open_object){.in_class = false};
         else if (e == JSON_KEY)
-            o->in_module = str_is(j->str, "module"), o->in_class = str_is(j->str, "class_name");
+            take_key(o, json->str);
         else if (e == JSON_STRING)
-            take_string(o, j->str);
+            take_string(o, json->str);
         else if (e == JSON_OBJECT_END)
-            st = judge_object(x, &open[j->depth + 1], src, where, j->at); /* bounded: it was open just now */
+            st = judge_object(x, &open[json->depth + 1], src, where,
+                              json->at); /* bounded: it was open just now */
     }
     return st;
 }
@@ -123,7 +130,7 @@ static void accept_python_json(char *text, size_t n)
 
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
-    json_scan j;
+    json_scan json;
     ckpt_error why;
     scan_count_bytes(src, &x->scan->result->in_text, src->size);
     struct probe p = {.size = 0};
@@ -142,9 +149,9 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     ckpt_status st = text && open && a ? source_read(src, 0, text, n, err) : fail_memory(err);
     if (st == CKPT_OK) {
         accept_python_json(text, n);
-        json_init(&j, str_of(text, n), 0, a, &why);
+        json_init(&json, str_of(text, n), 0, a, &why);
         why.status = CKPT_OK;
-        st = scan_json(x, &j, open, src, where);
+        st = scan_json(x, &json, open, src, where);
         if (st == CKPT_OK && scan_note_system_failure(x->scan, why.status, &why))
             st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
         else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* invalid JSON is merely text */
