@@ -42,16 +42,12 @@ ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_er
     return doctor_report_error(d, &v, e, err);
 }
 
-bool doctor_was_unpacked(const struct doctor *d)
-{
-    return d->f && d->src && d->f->src && source_pos(d->f->src, 0) == CKPT_NO_OFFSET &&
-           source_pos(d->src, 0) != CKPT_NO_OFFSET;
-}
-
 ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
 {
     ckpt_error e = {0};
-    const struct signature *s = recognize_file(d);
+    bool unpacked = d->f && d->src && d->f->src && source_pos(d->f->src, 0) == CKPT_NO_OFFSET &&
+                    source_pos(d->src, 0) != CKPT_NO_OFFSET;
+    const struct signature *s = unpacked ? recognize_file(d) : NULL;
     if (s)
         (void)recognize_refuse(s, &e);
     return s ? doctor_report_foreign(d, &e, err) : CKPT_OK;

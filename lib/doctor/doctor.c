@@ -180,8 +180,7 @@ static ckpt_status report_outcome(struct doctor *d, ckpt_status st, ckpt_error *
         return doctor_report_error(d, &(struct diagnosis){.id = "interrupted-edit"}, &e, err);
     *err = e;
     CKPT_TRY(st);
-    if (doctor_was_unpacked(d))
-        CKPT_TRY(doctor_report_compressed(d, err));
+    CKPT_TRY(doctor_report_compressed(d, err));
     if (d->check.hint)
         CKPT_TRY(doctor_report(d, &(struct diagnosis){.id = "undo-journal", .is_note = true}, err, "%s",
                                d->check.hint));

@@ -18,8 +18,7 @@
 /* A JSON object that is not closed yet. */
 struct open_object {
     ckpt_str module, class_name;
-    bool in_module; /* its last key was "module" */
-    bool in_class;  /* … "class_name" */
+    ckpt_str key; /* the last one; empty after a text */
 };
 
 static bool is_keras_module(ckpt_str module)
@@ -67,20 +66,14 @@ static ckpt_status judge_object(struct scanner *x, const struct open_object *o, 
     return CKPT_OK;
 }
 
-static void take_key(struct open_object *o, ckpt_str key)
-{
-    o->in_module = str_is(key, "module");
-    o->in_class = str_is(key, "class_name");
-}
-
 /* take_string - sets module or class_name of O to TEXT if the last key of O was that. */
 static void take_string(struct open_object *o, ckpt_str text)
 {
-    if (o->in_module)
+    if (str_is(o->key, "module"))
         o->module = text;
-    if (o->in_class)
+    if (str_is(o->key, "class_name"))
         o->class_name = text;
-    o->in_module = o->in_class = false;
+    o->key = STR_LIT("");
 }
 
 static ckpt_status scan_json(struct scanner *x, json_scan *json, struct open_object *open, source *src,
@@ -91,9 +84,9 @@ static ckpt_status scan_json(struct scanner *x, json_scan *json, struct open_obj
          e = json_next(json)) {
         struct open_object *o = &open[json->depth]; /* bounded: JSON_DEPTH at most */
         if (e == JSON_OBJECT)
-            *o = (struct open_object){.in_class = false};
+            *o = (struct open_object){.key = STR_LIT("")};
         else if (e == JSON_KEY)
-            take_key(o, json->str);
+            o->key = json->str;
         else if (e == JSON_STRING)
             take_string(o, json->str);
         else if (e == JSON_OBJECT_END)
