@@ -249,9 +249,9 @@ static void tied_weights_are_compared_once(void)
     ckpt_diff_options o = {.struct_size = sizeof o, .progress = keep_total, .user = &total};
     ckpt_file *a = corpus_open(files[0]), *b = corpus_open(files[1]);
     for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
-        const ckpt_tensor it = tensor_at(a, i), *t = &it;
-        all += t->nbytes;
-        bytes += t->alias_of == CKPT_NO_TENSOR ? t->nbytes : 0;
+        const ckpt_tensor t = tensor_at(a, i);
+        all += t.nbytes;
+        bytes += t.alias_of == CKPT_NO_TENSOR ? t.nbytes : 0;
     }
     CU_ASSERT(bytes < all);
     CU_ASSERT_EQUAL(compare_files(a, b, &o), CKPT_OK);

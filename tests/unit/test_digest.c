@@ -24,11 +24,11 @@ static void published_test_vectors_match(void)
                              "abc", 3);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"t", 1}), CKPT_SHA256, d, NULL),
                     CKPT_OK);
-    to_hex(d, 32, text);
+    to_hex(d, 32, text); /* of "abc" */
     CU_ASSERT_STRING_EQUAL(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_SHA256, d, NULL),
                     CKPT_OK);
-    to_hex(d, 32, text);
+    to_hex(d, 32, text); /* of no bytes */
     CU_ASSERT_STRING_EQUAL(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_XXH3, d, NULL),
                     CKPT_OK);

@@ -454,7 +454,7 @@ static void unusual_keys_are_kept(void)
 
 /* ---- state dicts and other values */
 
-#define S   V2(FLOATS, 0, "()", "()")
+#define S   V2(FLOATS, 0, "()", "()") /* a scalar */
 #define OPT "{'state':{0:{'step':" S ",'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
 /* mappings_text - returns "renamed of tensors+metadata+values name;" for each mapping of P: counts, and the

@@ -52,8 +52,9 @@ static bool loads_with_weights_only(const char *path, size_t *leaves)
     return verdict == 1;
 }
 
-/* sanitize_pickle - does the same for a pickle; returns -2 if torch does not load the output, and -3 if the
- * pickle cannot be opened. */
+/* sanitize_pickle - sanitizes the pickle of SIZE bytes as sanitize_file does. Returns the number of lost
+ * values, -1 if it is not written, -2 if torch does not load the output, -3 if it cannot be opened. Sets
+ * *LEAVES to the number of values in the output that are not tensors. LOST_IN does so for a literal. */
 static int sanitize_pickle(const void *bytes, size_t size, size_t *leaves)
 {
     char path[32];
@@ -69,37 +70,37 @@ static int sanitize_pickle(const void *bytes, size_t size, size_t *leaves)
     unlink(path);
     return lost;
 }
-#define PICKLE(p, leaves) sanitize_pickle(p, sizeof(p) - 1, leaves)
+#define LOST_IN(p, leaves) sanitize_pickle(p, sizeof(p) - 1, leaves)
 
 #define SYSTEM "cos\nsystem\nX\2\0\0\0id\x85R"
 
 static void calls_are_left_out(void)
 {
     size_t n;
-    CU_ASSERT_EQUAL(PICKLE("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b" SYSTEM "u.", &n), 1);
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b" SYSTEM "u.", &n), 1);
     CU_ASSERT_EQUAL(n, 1);
-    CU_ASSERT_EQUAL(PICKLE("\x80\2" SYSTEM "0}X\1\0\0\0aK\1s.", &n), 1); /* the result is popped */
-    CU_ASSERT_EQUAL(PICKLE("\x80\2" SYSTEM ".", &n), -1);
-    CU_ASSERT_EQUAL(PICKLE("\x80\2}" SYSTEM "K\1s.", &n), 1);                      /* a key */
-    CU_ASSERT_EQUAL(PICKLE("\x80\2}(" SYSTEM "K\1\x86K\1X\1\0\0\0aK\1u.", &n), 1); /* in a key */
-    CU_ASSERT_EQUAL(PICKLE("\x80\2]" SYSTEM "a.", &n), 1);
-    CU_ASSERT_EQUAL(PICKLE("\x80\2}X\1\0\0\0a" SYSTEM "\x85s.", &n), 1);
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2" SYSTEM "0}X\1\0\0\0aK\1s.", &n), 1); /* the result is popped */
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2" SYSTEM ".", &n), -1);
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2}" SYSTEM "K\1s.", &n), 1);                      /* a key */
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2}(" SYSTEM "K\1\x86K\1X\1\0\0\0aK\1u.", &n), 1); /* in a key */
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2]" SYSTEM "a.", &n), 1);
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2}X\1\0\0\0a" SYSTEM "\x85s.", &n), 1);
     /* the argument of a listed call */
-    CU_ASSERT_EQUAL(PICKLE("\x80\2}X\1\0\0\0a"
-                           "ctorch\nSize\n" SYSTEM "\x85Rs.",
-                           &n),
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2}X\1\0\0\0a"
+                            "ctorch\nSize\n" SYSTEM "\x85Rs.",
+                            &n),
                     1);
     /* an attribute of an allowed class, by a dotted name */
-    CU_ASSERT_EQUAL(PICKLE("\x80\4}\x8c\1a\x8c\5torch\x8c\6Size.x\x93)Rs.", &n), 1);
+    CU_ASSERT_EQUAL(LOST_IN("\x80\4}\x8c\1a\x8c\5torch\x8c\6Size.x\x93)Rs.", &n), 1);
     /* a call of a call */
-    CU_ASSERT_EQUAL(PICKLE("\x80\2}X\1\0\0\0a"
-                           "ccollections\nOrderedDict\n)R)Rs.",
-                           &n),
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2}X\1\0\0\0a"
+                            "ccollections\nOrderedDict\n)R)Rs.",
+                            &n),
                     1);
     /* functions of torch as values */
-    CU_ASSERT_EQUAL(PICKLE("\x80\2}X\1\0\0\0a"
-                           "ctorch._utils\n_rebuild_tensor_v2\ns.",
-                           &n),
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2}X\1\0\0\0a"
+                            "ctorch._utils\n_rebuild_tensor_v2\ns.",
+                            &n),
                     1);
 }
 
@@ -107,13 +108,13 @@ static void data_is_kept(void)
 {
     size_t n;
     CU_ASSERT_EQUAL(
-        PICKLE("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b]K\2aX\1\0\0\0cG\0\0\0\0\0\0\0\0X\1\0\0\0dNu.", &n), 0);
+        LOST_IN("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b]K\2aX\1\0\0\0cG\0\0\0\0\0\0\0\0X\1\0\0\0dNu.", &n), 0);
     CU_ASSERT_EQUAL(n, 4);
-    CU_ASSERT_EQUAL(PICKLE("}q\0(U\1aI140663869898912\nu.", &n), 0); /* Python 2 */
+    CU_ASSERT_EQUAL(LOST_IN("}q\0(U\1aI140663869898912\nu.", &n), 0); /* Python 2 */
     CU_ASSERT_EQUAL(n, 1);
-    CU_ASSERT_EQUAL(PICKLE("\x80\2}q\0X\1\0\0\0ah\0s.", &n), 0); /* contains itself */
-    CU_ASSERT_EQUAL(PICKLE("\x80\5}\x94\x8c\1a\x96\2\0\0\0\0\0\0\0hi\x94s.", &n), 0);
-    CU_ASSERT_EQUAL(PICKLE("}S'\\xff\\xfe'\nI1\ns.", &n), 0); /* a str that is not UTF-8 */
+    CU_ASSERT_EQUAL(LOST_IN("\x80\2}q\0X\1\0\0\0ah\0s.", &n), 0); /* contains itself */
+    CU_ASSERT_EQUAL(LOST_IN("\x80\5}\x94\x8c\1a\x96\2\0\0\0\0\0\0\0hi\x94s.", &n), 0);
+    CU_ASSERT_EQUAL(LOST_IN("}S'\\xff\\xfe'\nI1\ns.", &n), 0); /* a str that is not UTF-8 */
 }
 
 /* Sanitizes lists nested 900 deep, and a dict whose keys all share one large tuple. */
@@ -155,10 +156,10 @@ static void check_digests(ckpt_file *a, const char *path)
     uint8_t x[CKPT_DIGEST_MAX], y[CKPT_DIGEST_MAX];
     CU_ASSERT_EQUAL(ckpt_open(path, NULL, &b, NULL), CKPT_OK);
     for (uint32_t i = 0; b && i < ckpt_tensor_count(b); i++) {
-        const ckpt_tensor it = tensor_at(b, i), *t = &it;
-        uint32_t was = ckpt_tensor_find(a, t->name);
+        const ckpt_tensor t = tensor_at(b, i);
+        uint32_t was = ckpt_tensor_find(a, t.name);
         CU_ASSERT(was != CKPT_NO_TENSOR);
-        if (was == CKPT_NO_TENSOR || !t->has_data || !tensor_at(a, was).has_data)
+        if (was == CKPT_NO_TENSOR || !t.has_data || !tensor_at(a, was).has_data)
             continue;
         CU_ASSERT_EQUAL(ckpt_digest_tensor(a, was, CKPT_XXH3, x, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_digest_tensor(b, i, CKPT_XXH3, y, NULL), CKPT_OK);

@@ -16,19 +16,19 @@ static void check_data(ckpt_str bytes, int line)
         scan_has_finding(&s, 0, "", 0, "", line);
     CU_ASSERT(fine);
 }
-#define DATA(text) check_data(TEXT(text), __LINE__)
+#define CHECK_IS_DATA(text) check_data(TEXT(text), __LINE__)
 
 static void text_is_data(void)
 {
-    DATA("just text\n");
-    DATA("\t\r\n\f\x1b[0m");
-    DATA("\xe2\x82\xac\n");
-    DATA("   \n  {");
-    DATA("{\"a\": 1} and no JSON");
-    DATA("[{\"class_name\": \"Dense\"}]");
+    CHECK_IS_DATA("just text\n");
+    CHECK_IS_DATA("\t\r\n\f\x1b[0m");
+    CHECK_IS_DATA("\xe2\x82\xac\n");
+    CHECK_IS_DATA("   \n  {");
+    CHECK_IS_DATA("{\"a\": 1} and no JSON");
+    CHECK_IS_DATA("[{\"class_name\": \"Dense\"}]");
     /* deserialize_keras_object creates the objects of a list before it finds that the list is not a model */
     FINDING(scan(TEXT("[{\"class_name\": \"Lambda\"}]")), 1, "SRC002", 24, "");
-    DATA("{\"class_name\": 1, \"module\": null}");
+    CHECK_IS_DATA("{\"class_name\": 1, \"module\": null}");
     FINDING(scan(TEXT("text\x01\n")), 1, "FMT001", 0, "");
     FINDING(scan(TEXT("a text \xff\n")), 1, "FMT001", 0, "");
     FINDING(scan(TEXT("a text\0\n")), 1, "FMT001", 0, "");
@@ -61,15 +61,15 @@ static void long_text_is_text(void)
 
 static void classes_of_keras_are_data(void)
 {
-    DATA(LAYER("", "Dense"));
-    DATA(LAYER("keras", "Model"));
-    DATA(LAYER("keras.layers", "Dense"));
-    DATA(LAYER("keras_hub.models", "Bert"));
-    DATA(LAYER("keras_nlp.layers", "Bert"));
-    DATA(LAYER("tf_keras.layers", "Dense"));
-    DATA(LAYER("keras.src.activations", "function"));
-    DATA(LAYER("keras.myutils", "function"));
-    DATA(LAYER("keras.utils", "Dense"));
+    CHECK_IS_DATA(LAYER("", "Dense"));
+    CHECK_IS_DATA(LAYER("keras", "Model"));
+    CHECK_IS_DATA(LAYER("keras.layers", "Dense"));
+    CHECK_IS_DATA(LAYER("keras_hub.models", "Bert"));
+    CHECK_IS_DATA(LAYER("keras_nlp.layers", "Bert"));
+    CHECK_IS_DATA(LAYER("tf_keras.layers", "Dense"));
+    CHECK_IS_DATA(LAYER("keras.src.activations", "function"));
+    CHECK_IS_DATA(LAYER("keras.myutils", "function"));
+    CHECK_IS_DATA(LAYER("keras.utils", "Dense"));
 }
 
 static void dangerous_classes_are_reported(void)

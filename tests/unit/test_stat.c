@@ -123,10 +123,10 @@ static void statistics_of_several_rows_are_right(void)
         rows[i] = n - 1 - i;
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, n, NULL, s, NULL), CKPT_OK);
     for (uint32_t i = 0; i < n; i++) {
-        const ckpt_tensor it = tensor_at(f, rows[i]), *t = &it;
-        if (t->alias_of != CKPT_NO_TENSOR)
-            CU_ASSERT(memcmp(&s[i], &s[n - 1 - t->alias_of], sizeof *s) == 0);
-        CU_ASSERT(s[i].numeric && s[i].finite == t->elements);
+        const ckpt_tensor t = tensor_at(f, rows[i]);
+        if (t.alias_of != CKPT_NO_TENSOR)
+            CU_ASSERT(memcmp(&s[i], &s[n - 1 - t.alias_of], sizeof *s) == 0);
+        CU_ASSERT(s[i].numeric && s[i].finite == t.elements);
     }
     rows[0] = n;
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, n, NULL, s, NULL), CKPT_EUSAGE);

@@ -84,16 +84,16 @@ struct findings {
 
 static int record_verify_finding(void *user, const ckpt_finding *f)
 {
-    struct findings *h = user;
+    struct findings *found = user;
     CU_ASSERT_PTR_NOT_NULL(ckpt_finding_text(f->id));
     CU_ASSERT(f->error->what[0] != 0);
-    if (h->n++ == 0) {
-        (void)snprintf(h->id, sizeof h->id, "%s", f->id);
-        (void)snprintf(h->where, sizeof h->where, "%s", f->error->where);
-        (void)snprintf(h->what, sizeof h->what, "%s", f->error->what);
-        h->offset = f->error->offset;
+    if (found->n++ == 0) {
+        (void)snprintf(found->id, sizeof found->id, "%s", f->id);
+        (void)snprintf(found->where, sizeof found->where, "%s", f->error->where);
+        (void)snprintf(found->what, sizeof found->what, "%s", f->error->what);
+        found->offset = f->error->offset;
     }
-    return h->n == h->stop_at;
+    return found->n == found->stop_at;
 }
 
 static char path[64];
@@ -117,14 +117,15 @@ static unsigned char *read_corpus(const char *below, size_t *n)
     return bytes;
 }
 
-static ckpt_status verify(const ckpt_verify_options *o, struct findings *h, ckpt_verify_result *r)
+static ckpt_status verify(const ckpt_verify_options *o, struct findings *found, ckpt_verify_result *r)
 {
-    size_t stop_at = h->stop_at;
-    *h = (struct findings){.stop_at = stop_at};
-    return ckpt_verify(path, o, record_verify_finding, h, r, NULL);
+    size_t stop_at = found->stop_at;
+    *found = (struct findings){.stop_at = stop_at};
+    return ckpt_verify(path, o, record_verify_finding, found, r, NULL);
 }
 
-static void begin(void)
+/* make_empty_file - creates the file PATH, which write_file then fills. */
+static void make_empty_file(void)
 {
     (void)snprintf(path, sizeof path, "/tmp/ckpt-verify-XXXXXX");
     int fd = mkstemp(path);
@@ -136,11 +137,11 @@ static void each_changed_byte_of_a_record_is_found(void)
 {
     size_t n, flipped = 0;
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
-    struct findings h = {0};
+    struct findings found = {0};
     unsigned char *b = read_corpus("torch/t26/tied.pt", &n);
-    begin();
+    make_empty_file();
     write_file(b, n);
-    CU_ASSERT_EQUAL(verify(NULL, &h, &r), CKPT_OK);
+    CU_ASSERT_EQUAL(verify(NULL, &found, &r), CKPT_OK);
     CU_ASSERT_EQUAL(r.findings, 0);
     CU_ASSERT_EQUAL(r.checksums, 1);
     for (size_t at = 0; at + 30 < n; at++) {
@@ -150,9 +151,9 @@ static void each_changed_byte_of_a_record_is_found(void)
         for (size_t i = data; i < n && memcmp(b + i, "PK", 2) != 0; i++) {
             b[i] ^= 0x10;
             write_file(b, n);
-            CU_ASSERT_EQUAL(verify(NULL, &h, &r), CKPT_OK);
+            CU_ASSERT_EQUAL(verify(NULL, &found, &r), CKPT_OK);
             CU_ASSERT(r.findings >= 1);
-            CU_ASSERT_EQUAL(r.findings, h.n);
+            CU_ASSERT_EQUAL(r.findings, found.n);
             flipped++;
             b[i] ^= 0x10;
         }
@@ -166,14 +167,14 @@ static void truncated_files_are_found(void)
 {
     static const char *const files[] = {"torch/t26/tied.pt", "torch/t26/tied_legacy.pt"};
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
-    struct findings h = {0};
-    begin();
+    struct findings found = {0};
+    make_empty_file();
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         size_t n;
         unsigned char *b = read_corpus(files[k], &n);
         for (size_t cut = 1; cut < n; cut += 1 + n / 512) {
             write_file(b, cut);
-            CU_ASSERT(verify(NULL, &h, &r) != CKPT_OK || r.findings > 0);
+            CU_ASSERT(verify(NULL, &found, &r) != CKPT_OK || r.findings > 0);
         }
         free(b);
     }
@@ -204,7 +205,7 @@ static void any_number_of_threads_finds_the_same(void)
     CU_ASSERT_FATAL(buf_ok(&b));
     memset(b.data + data + 5 * EACH + 400, 0xff, 8);
     memset(b.data + data + 9 * EACH + 4, 0xff, 4);
-    begin();
+    make_empty_file();
     write_file(b.data, b.len);
     ckpt_verify_options o = {.struct_size = sizeof o, .finite = true, .how = &one_thread};
     CU_ASSERT_EQUAL(verify(&o, &a, &one), CKPT_OK);

@@ -22,11 +22,11 @@ static const char *list_weights(ckpt_file *f)
     return text;
 }
 
-static void check_text(const char *got, const char *want, const char *of)
+static void check_text(const char *got, const char *want, const char *source)
 {
     CU_ASSERT_STRING_EQUAL(got, want);
     if (strcmp(got, want) != 0)
-        fprintf(stderr, "%s\n  has weights %s\n     expected %s\n", of, got, want);
+        fprintf(stderr, "%s\n  has weights %s\n     expected %s\n", source, got, want);
 }
 
 static void check_weights(const char *text, const char *want)
@@ -77,12 +77,12 @@ static void weights_next_to_other_values_are_found(void)
 
 static void other_dicts_of_tensors_are_no_weights(void)
 {
-#define REST                                                                                                 \
+#define OTHER_VALUES                                                                                         \
     ",'metrics':{'loss':" S ",'acc':" S "},'scaler':{'scale':" W ",'growth':" W "},"                         \
     "'hyper_parameters':{'pos.weight':" W "},'rng_state':{'cpu':" W "},'optimizer':" OPT "}"
-    check_weights("{'state_dict':" NET REST, "state_dict:2");
-    check_weights("{'my_thing':" NET REST, "my_thing:2");
-    check_weights("{'netG':" NET ",'netD':{'weight':" W "}" REST, "netG:2,netD:1");
+    check_weights("{'state_dict':" NET OTHER_VALUES, "state_dict:2");
+    check_weights("{'my_thing':" NET OTHER_VALUES, "my_thing:2");
+    check_weights("{'netG':" NET ",'netD':{'weight':" W "}" OTHER_VALUES, "netG:2,netD:1");
     check_weights("{'rng':" W ",'cuda_rng':" W ",'state_dict':{'weight':" W "}}", "state_dict:1");
     check_weights("{'hyper_parameters':{'mean':" W ",'std':" W "},'epoch':3,'params':{'w':" W "}}",
                   "params:1");

@@ -163,14 +163,14 @@ static void compare_with_torch(const char *line, struct score *s)
 
 static void the_corpus_agrees_with_torch(void)
 {
-    static const char *const of[] = {"t10",  "t14",  "t14py2", "t15",    "t16", "t17",    "t18",    "t19",
-                                     "t110", "t111", "t112",   "t113",   "t20", "t21",    "t23",    "t26",
-                                     "t27",  "t28",  "t215",   "dist26", "exp", "legexp", "badexp", "misc2"};
+    static const char *const producers[] = {
+        "t10", "t14", "t14py2", "t15", "t16", "t17", "t18",  "t19",    "t110", "t111",   "t112",   "t113",
+        "t20", "t21", "t23",    "t26", "t27", "t28", "t215", "dist26", "exp",  "legexp", "badexp", "misc2"};
     struct score s = {0};
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    for (size_t i = 0; i < sizeof producers / sizeof *producers; i++) {
         char path[64], *line = NULL;
         size_t cap = 0;
-        snprintf(path, sizeof path, "truth/torch-%s.jsonl", of[i]);
+        snprintf(path, sizeof path, "truth/torch-%s.jsonl", producers[i]);
         FILE *in = fopen(unit_corpus(path), "r");
         while (in && getline(&line, &cap, in) > 0)
             compare_with_torch(line, &s);
