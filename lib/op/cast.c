@@ -152,7 +152,7 @@ static ckpt_status cast_matching(ckpt_plan *p, const char *glob, ckpt_dtype dtyp
 static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
 {
     const struct table *t = &p->file->table;
-    struct containers w;
+    struct containers tree;
     struct weights weights;
     uint32_t *container = NULL;
     bool *stored = arena_array(p->a, t->nstorages, sizeof *stored);
@@ -160,13 +160,13 @@ static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
     ckpt_status st = stored && *rows ? CKPT_OK : fail_memory(err);
     if (st != CKPT_OK)
         return st;
-    st = containers_find(&w, p->file, p->root, p->a, err);
-    bool all = st == CKPT_OK && w.n == 0; /* the root is a tensor */
+    st = containers_find(&tree, p->file, p->root, p->a, err);
+    bool all = st == CKPT_OK && tree.n == 0; /* the root is a tensor */
     if (st == CKPT_OK)
-        st = (p->rooted ? weights_below : weights_find)(&w, &weights, err);
+        st = (p->rooted ? weights_below : weights_find)(&tree, &weights, err);
     if (st == CKPT_OK)
-        st = weights_rows(&w, &weights, p->root_name, &container, err);
-    containers_free(&w);
+        st = weights_rows(&tree, &weights, p->root_name, &container, err);
+    containers_free(&tree);
     for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++)
         if (((*rows)[i] = all || container[i] != NO_CONTAINER) && t->rows[i].t.storage < t->nstorages)
             stored[t->rows[i].t.storage] = true;

@@ -61,14 +61,14 @@ static bool is_tensor_value(const ckpt_value *v)
     return v->row != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR;
 }
 
-bool is_tensor_node(const struct containers *w, const ckpt_value *v)
+bool is_tensor_node(const struct containers *tree, const ckpt_value *v)
 {
-    return is_tensor_value(file_replacement(w->file, v));
+    return is_tensor_value(file_replacement(tree->file, v));
 }
 
-uint32_t container_of_node(const struct containers *w, const ckpt_value *v)
+uint32_t container_of_node(const struct containers *tree, const ckpt_value *v)
 {
-    uint32_t i = map_get_num(w->seen, map_ptr(file_replacement(w->file, v)));
+    uint32_t i = map_get_num(tree->seen, map_ptr(file_replacement(tree->file, v)));
     return i == MAP_NONE ? NO_CONTAINER : i;
 }
 
@@ -83,113 +83,115 @@ static bool is_optimizer_name(const ckpt_path_elem *e)
     return !e->is_int && (str_starts(e->str, STR_LIT("optim")) || str_is(e->str, "opt"));
 }
 
-static ckpt_status add_container(struct containers *w, const ckpt_value *v, uint32_t parent,
+static ckpt_status add_container(struct containers *tree, const ckpt_value *v, uint32_t parent,
                                  const ckpt_path_elem *elem, ckpt_error *err)
 {
     uint32_t old;
-    if (!map_put_num(w->seen, map_ptr(v), (uint32_t)w->n, &old))
+    if (!map_put_num(tree->seen, map_ptr(v), (uint32_t)tree->n, &old))
         return fail_memory(err);
     if (old != MAP_NONE)
         return CKPT_OK;
     struct container added = {.node = v, .parent = parent, .elem = *elem};
     if (parent != NO_CONTAINER) {
-        const struct container *outer = &w->list[parent];
+        const struct container *outer = &tree->list[parent];
         added.in_optimizer = outer->in_optimizer || outer->optimizer || is_optimizer_name(elem);
         added.extra_state = outer->extra_state ||
                             (!elem->is_int && str_ends(elem->str, STR_LIT("_extra_state")));
     }
-    bool room = w->n < NO_CONTAINER && arena_push(NULL, &w->list, &w->n, &w->cap, &added, sizeof added);
+    bool room = tree->n < NO_CONTAINER &&
+                arena_push(NULL, &tree->list, &tree->n, &tree->cap, &added, sizeof added);
     return room ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status add_child(struct containers *w, uint32_t at, const ckpt_value *v,
+static ckpt_status add_child(struct containers *tree, uint32_t at, const ckpt_value *v,
                              const ckpt_path_elem *elem, ckpt_error *err)
 {
-    v = v ? file_replacement(w->file, v) : NULL;
+    v = v ? file_replacement(tree->file, v) : NULL;
     if (!v || !is_container(v) || is_tensor_value(v))
         return CKPT_OK;
-    return add_container(w, v, at, elem, err);
+    return add_container(tree, v, at, elem, err);
 }
 
-static ckpt_status add_entries(struct containers *w, uint32_t at, const ckpt_value *mapping, ckpt_error *err)
+static ckpt_status add_entries(struct containers *tree, uint32_t at, const ckpt_value *mapping,
+                               ckpt_error *err)
 {
     uint32_t n = mapping_count(mapping);
     struct entry e;
     ckpt_path_elem elem;
     for (uint32_t i = 0; i < n; i++) {
-        if (!mapping_entry(mapping, i, &e) || !is_container(e.val) || is_tensor_node(w, e.val))
+        if (!mapping_entry(mapping, i, &e) || !is_container(e.val) || is_tensor_node(tree, e.val))
             continue;
-        CKPT_TRY(path_elem_from_key(w->a, e.key, &elem, err));
-        CKPT_TRY(add_child(w, at, e.val, &elem, err));
+        CKPT_TRY(path_elem_from_key(tree->a, e.key, &elem, err));
+        CKPT_TRY(add_child(tree, at, e.val, &elem, err));
     }
     return CKPT_OK;
 }
 
-static ckpt_status add_items_of(struct containers *w, uint32_t at, ckpt_value *const *list, uint32_t n,
+static ckpt_status add_items_of(struct containers *tree, uint32_t at, ckpt_value *const *list, uint32_t n,
                                 ckpt_error *err)
 {
     for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(add_child(w, at, list[i], &(ckpt_path_elem){.is_int = true, .num = i}, err));
+        CKPT_TRY(add_child(tree, at, list[i], &(ckpt_path_elem){.is_int = true, .num = i}, err));
     return CKPT_OK;
 }
 
 /* add_attributes - adds the attributes of an object: from the dict of its BUILD, or from both halves of a
  * (dict, slots) pair. */
-static ckpt_status add_attributes(struct containers *w, uint32_t at, const ckpt_value *v, ckpt_error *err)
+static ckpt_status add_attributes(struct containers *tree, uint32_t at, const ckpt_value *v, ckpt_error *err)
 {
     const ckpt_value *state = value_state(v);
     if (!state || is_ordered_dict(v))
         return CKPT_OK;
     if (state->type == CKPT_V_TUPLE && state->u.seq.n == 2) {
-        CKPT_TRY(add_entries(w, at, state->u.seq.items[0], err));
-        return add_entries(w, at, state->u.seq.items[1], err);
+        CKPT_TRY(add_entries(tree, at, state->u.seq.items[0], err));
+        return add_entries(tree, at, state->u.seq.items[1], err);
     }
-    return state->type == CKPT_V_DICT ? add_entries(w, at, state, err) : CKPT_OK;
+    return state->type == CKPT_V_DICT ? add_entries(tree, at, state, err) : CKPT_OK;
 }
 
-static ckpt_status add_children(struct containers *w, uint32_t at, ckpt_error *err)
+static ckpt_status add_children(struct containers *tree, uint32_t at, ckpt_error *err)
 {
-    const ckpt_value *v = w->list[at].node;
-    size_t before = w->n;
+    const ckpt_value *v = tree->list[at].node;
+    size_t before = tree->n;
     if (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)
-        CKPT_TRY(add_items_of(w, at, v->u.seq.items, v->u.seq.n, err));
+        CKPT_TRY(add_items_of(tree, at, v->u.seq.items, v->u.seq.n, err));
     else
-        CKPT_TRY(add_entries(w, at, v, err));
+        CKPT_TRY(add_entries(tree, at, v, err));
     if (v->type == CKPT_V_CALL) {
         const ckpt_value *args = v->call == CALL_REDUCE ? NULL : v->u.call.args;
         if (args && args->type == CKPT_V_TUPLE) /* namedtuple */
-            CKPT_TRY(add_items_of(w, at, args->u.seq.items, args->u.seq.n, err));
-        CKPT_TRY(add_items_of(w, at, value_more_of(v)->items, value_more_of(v)->nitems, err));
-        CKPT_TRY(add_attributes(w, at, v, err));
+            CKPT_TRY(add_items_of(tree, at, args->u.seq.items, args->u.seq.n, err));
+        CKPT_TRY(add_items_of(tree, at, value_more_of(v)->items, value_more_of(v)->nitems, err));
+        CKPT_TRY(add_attributes(tree, at, v, err));
     }
-    w->list[at].first = (uint32_t)before;
-    w->list[at].nchildren = (uint32_t)(w->n - before);
+    tree->list[at].first = (uint32_t)before;
+    tree->list[at].nchildren = (uint32_t)(tree->n - before);
     return CKPT_OK;
 }
 
 /* count_entry - counts E, an entry of P that is a tensor. */
-static void count_entry(const struct containers *w, struct container *p, const struct entry *e)
+static void count_entry(const struct containers *tree, struct container *p, const struct entry *e)
 {
     ckpt_str key;
-    uint32_t row = file_replacement(w->file, e->val)->row;
+    uint32_t row = file_replacement(tree->file, e->val)->row;
     p->direct++;
     if (!value_text(e->key, &key))
         return;
     p->tensors++;
     p->dotted += str_find(key, STR_LIT("."), 0) != SIZE_MAX;
-    p->arrays += row < w->file->table.nrows && w->file->table.rows[row].t.ndim > 0;
+    p->arrays += row < tree->file->table.nrows && tree->file->table.rows[row].t.ndim > 0;
 }
 
 /* classify - sets the fields of P that depend on its entries. Must be called before the children of P are
  * added, because they inherit from P. */
-static void classify(struct containers *w, struct container *p)
+static void classify(struct containers *tree, struct container *p)
 {
     struct entry e;
     p->mapping = p->node->type == CKPT_V_DICT || mapping_count(p->node) > 0 || is_ordered_dict(p->node);
     if (!p->mapping) {
         for (uint32_t i = 0; i < value_count(p->node); i++) {
             const ckpt_value *v = value_item(p->node, i);
-            p->direct += v && is_tensor_node(w, v);
+            p->direct += v && is_tensor_node(tree, v);
         }
         p->below = p->direct;
         return;
@@ -197,8 +199,8 @@ static void classify(struct containers *w, struct container *p)
     p->entries = mapping_count(p->node);
     p->metadata = mapping_metadata(p->node) != NULL;
     for (uint32_t i = 0; i < p->entries; i++)
-        if (mapping_entry(p->node, i, &e) && is_tensor_node(w, e.val))
-            count_entry(w, p, &e);
+        if (mapping_entry(p->node, i, &e) && is_tensor_node(tree, e.val))
+            count_entry(tree, p, &e);
     p->below = p->direct;
     const ckpt_value *state = mapping_get(p->node, "state"), *groups = mapping_get(p->node, "param_groups");
     p->optimizer = state && groups && (state->type == CKPT_V_DICT || state->type == CKPT_V_CALL) &&
@@ -207,47 +209,47 @@ static void classify(struct containers *w, struct container *p)
                     ((p->tensors && p->tensors >= p->entries - p->tensors) || p->metadata);
 }
 
-ckpt_status containers_find(struct containers *w, const ckpt_file *file, const ckpt_value *root, arena *a,
+ckpt_status containers_find(struct containers *tree, const ckpt_file *file, const ckpt_value *root, arena *a,
                             ckpt_error *err)
 {
-    *w = (struct containers){.file = file, .a = a, .seen = map_new(0)};
-    if (!w->seen)
+    *tree = (struct containers){.file = file, .a = a, .seen = map_new(0)};
+    if (!tree->seen)
         return fail_memory(err);
-    CKPT_TRY(add_child(w, NO_CONTAINER, root, &(ckpt_path_elem){0}, err));
-    for (uint32_t i = 0; i < w->n; i++) {
-        classify(w, &w->list[i]);
-        CKPT_TRY(add_children(w, i, err));
+    CKPT_TRY(add_child(tree, NO_CONTAINER, root, &(ckpt_path_elem){0}, err));
+    for (uint32_t i = 0; i < tree->n; i++) {
+        classify(tree, &tree->list[i]);
+        CKPT_TRY(add_children(tree, i, err));
     }
-    for (size_t i = w->n; i-- > 1;) {
-        const struct container *p = &w->list[i];
+    for (size_t i = tree->n; i-- > 1;) {
+        const struct container *p = &tree->list[i];
         if (!p->in_optimizer && !p->optimizer && !p->extra_state)
-            w->list[p->parent].below += p->below;
+            tree->list[p->parent].below += p->below;
     }
     return CKPT_OK;
 }
 
-void containers_free(struct containers *w)
+void containers_free(struct containers *tree)
 {
-    free(w->list);
-    map_free(w->seen);
-    *w = (struct containers){0};
+    free(tree->list);
+    map_free(tree->seen);
+    *tree = (struct containers){0};
 }
 
-ckpt_path_elem *container_path(const struct containers *w, uint32_t i, uint32_t *n)
+ckpt_path_elem *container_path(const struct containers *tree, uint32_t i, uint32_t *n)
 {
     uint32_t depth = 0;
-    for (uint32_t k = i; w->list[k].parent != NO_CONTAINER; k = w->list[k].parent)
+    for (uint32_t k = i; tree->list[k].parent != NO_CONTAINER; k = tree->list[k].parent)
         depth++;
-    ckpt_path_elem *path = arena_array(w->a, depth, sizeof *path);
+    ckpt_path_elem *path = arena_array(tree->a, depth, sizeof *path);
     *n = depth;
-    for (uint32_t k = i; path && depth; k = w->list[k].parent)
-        path[--depth] = w->list[k].elem;
+    for (uint32_t k = i; path && depth; k = tree->list[k].parent)
+        path[--depth] = tree->list[k].elem;
     return path;
 }
 
-ckpt_str container_name(const struct containers *w, uint32_t i)
+ckpt_str container_name(const struct containers *tree, uint32_t i)
 {
     uint32_t n;
-    ckpt_path_elem *path = container_path(w, i, &n);
-    return path ? path_join(w->a, path, n) : str_of(NULL, 0);
+    ckpt_path_elem *path = container_path(tree, i, &n);
+    return path ? path_join(tree->a, path, n) : str_of(NULL, 0);
 }

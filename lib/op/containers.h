@@ -48,20 +48,20 @@ struct entry {
     struct edit_target entry_edit; /* to leave the entry out */
 };
 
-/* containers_find - lists the containers at and below ROOT in *W. Texts of keys that are neither text nor
+/* containers_find - lists the containers at and below ROOT in *TREE. Texts of keys that are neither text nor
  * int are made in A. The caller calls containers_free(), also after an error. */
-ckpt_status containers_find(struct containers *w, const ckpt_file *file, const ckpt_value *root, arena *a,
+ckpt_status containers_find(struct containers *tree, const ckpt_file *file, const ckpt_value *root, arena *a,
                             ckpt_error *err);
-void containers_free(struct containers *w);
+void containers_free(struct containers *tree);
 /* container_path - returns the *N path elements from the root to container I, in the arena; NULL: out of
  * memory. */
-ckpt_path_elem *container_path(const struct containers *w, uint32_t i, uint32_t *n);
-ckpt_str container_name(const struct containers *w, uint32_t i); /* joined; .ptr NULL: out of memory */
+ckpt_path_elem *container_path(const struct containers *tree, uint32_t i, uint32_t *n);
+ckpt_str container_name(const struct containers *tree, uint32_t i); /* joined; .ptr NULL: out of memory */
 
 /* container_of_node - returns the index of V, or of its replacement; NO_CONTAINER: V is not a container. */
-uint32_t container_of_node(const struct containers *w, const ckpt_value *v);
+uint32_t container_of_node(const struct containers *tree, const ckpt_value *v);
 /* is_tensor_node - returns true if V, or its replacement, is a tensor. */
-bool is_tensor_node(const struct containers *w, const ckpt_value *v);
+bool is_tensor_node(const struct containers *tree, const ckpt_value *v);
 
 /* mapping_count, mapping_entry - return the number of entries, and entry I, of a dict or of an object that
  * behaves like a dict, including an OrderedDict as Python 2 pickles it (a list of pairs). */

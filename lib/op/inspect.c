@@ -17,16 +17,16 @@ struct prefix_counts {
 };
 
 /* count_prefix - counts the tensors of P that have PREFIX in their keys. */
-static ckpt_status count_prefix(const struct containers *w, const struct container *p, ckpt_str prefix,
+static ckpt_status count_prefix(const struct containers *tree, const struct container *p, ckpt_str prefix,
                                 struct prefix_counts *out, ckpt_error *err)
 {
     struct entry e;
     ckpt_str key;
     *out = (struct prefix_counts){0};
     for (uint32_t i = 0; i < p->entries; i++) {
-        if (!mapping_entry(p->node, i, &e) || !is_tensor_node(w, e.val) || !value_text(e.key, &key))
+        if (!mapping_entry(p->node, i, &e) || !is_tensor_node(tree, e.val) || !value_text(e.key, &key))
             continue;
-        ckpt_str bare = str_is(prefix, "module.") ? prefix_strip_certain(w->a, key) : key;
+        ckpt_str bare = str_is(prefix, "module.") ? prefix_strip_certain(tree->a, key) : key;
         if (!bare.ptr)
             return fail_memory(err);
         bool at_start = str_starts(bare, prefix);
@@ -41,36 +41,36 @@ static ckpt_status count_prefix(const struct containers *w, const struct contain
     return CKPT_OK;
 }
 
-static ckpt_status add_wrappers(const struct containers *w, uint32_t at, ckpt_info *out, ckpt_wrapper **list,
-                                size_t *cap, ckpt_error *err)
+static ckpt_status add_wrappers(const struct containers *tree, uint32_t at, ckpt_info *out,
+                                ckpt_wrapper **list, size_t *cap, ckpt_error *err)
 {
     for (size_t i = 0; i < nwrapper_names; i++) {
         struct prefix_counts counts;
         ckpt_str prefix = str_c(wrapper_names[i].prefix);
-        CKPT_TRY(count_prefix(w, &w->list[at], prefix, &counts, err));
+        CKPT_TRY(count_prefix(tree, &tree->list[at], prefix, &counts, err));
         if (!counts.anywhere)
             continue;
         bool all_begin = counts.at_start == counts.tensors && !counts.inner && str_is(prefix, "module.");
         const ckpt_wrapper found = {.prefix = prefix,
-                                    .where = container_name(w, at),
+                                    .where = container_name(tree, at),
                                     .tensors = counts.anywhere,
                                     .of = counts.tensors > counts.anywhere ? counts.tensors : counts.anywhere,
                                     .anywhere = counts.inner,
                                     .certain = wrapper_names[i].certain || all_begin};
-        if (!found.where.ptr || !arena_push(w->a, list, &out->nwrappers, cap, &found, sizeof found))
+        if (!found.where.ptr || !arena_push(tree->a, list, &out->nwrappers, cap, &found, sizeof found))
             return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-static ckpt_status find_wrappers(const struct containers *w, const struct weights *weights, ckpt_file *file,
-                                 ckpt_info *out, ckpt_error *err)
+static ckpt_status find_wrappers(const struct containers *tree, const struct weights *weights,
+                                 ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
     ckpt_wrapper *list = NULL;
     size_t cap = 0;
-    for (uint32_t i = 0; i < w->n; i++)
+    for (uint32_t i = 0; i < tree->n; i++)
         if (weights->role[i])
-            CKPT_TRY(add_wrappers(w, i, out, &list, &cap, err));
+            CKPT_TRY(add_wrappers(tree, i, out, &list, &cap, err));
     file->wrappers = list;
     file->nwrappers = out->nwrappers;
     return CKPT_OK;
@@ -163,10 +163,10 @@ static void set_prefix(ckpt_weights *one, const struct first_component_votes *co
 }
 
 /* find_prefixes - sets the prefix of the N items of LIST; CONTAINER and NUMBER as in count_rows. */
-static ckpt_status find_prefixes(const struct containers *w, const uint32_t *container,
+static ckpt_status find_prefixes(const struct containers *tree, const uint32_t *container,
                                  const uint32_t *number, ckpt_weights *list, size_t n, ckpt_error *err)
 {
-    const struct table *t = &w->file->table;
+    const struct table *t = &tree->file->table;
     struct first_component_votes *votes = calloc(n + 1, sizeof *votes); /* bounded: LIST is in memory */
     if (!votes)
         return fail_memory(err);
@@ -181,28 +181,28 @@ static ckpt_status find_prefixes(const struct containers *w, const uint32_t *con
     return CKPT_OK;
 }
 
-static ckpt_status list_weights(const struct containers *w, const struct weights *weights, ckpt_file *file,
+static ckpt_status list_weights(const struct containers *tree, const struct weights *weights, ckpt_file *file,
                                 ckpt_info *out, ckpt_error *err)
 {
     ckpt_weights *list = NULL;
     size_t cap = 0;
-    uint32_t *container, *number = arena_array(w->a, w->n, sizeof *number);
+    uint32_t *container, *number = arena_array(tree->a, tree->n, sizeof *number);
     if (!number)
         return fail_memory(err);
-    for (uint32_t i = 0; i < w->n; i++) {
+    for (uint32_t i = 0; i < tree->n; i++) {
         if (!weights->role[i])
             continue;
         number[i] = (uint32_t)out->nweights;
-        const ckpt_weights found = {.name = container_name(w, i),
+        const ckpt_weights found = {.name = container_name(tree, i),
                                     .averaged = weights->role[i] == WEIGHTS_AVERAGED};
-        if (!found.name.ptr || !arena_push(w->a, &list, &out->nweights, &cap, &found, sizeof found))
+        if (!found.name.ptr || !arena_push(tree->a, &list, &out->nweights, &cap, &found, sizeof found))
             return fail_memory(err);
     }
     file->weights = list;
     file->nweights = out->nweights;
-    CKPT_TRY(weights_rows(w, weights, STR_LIT(""), &container, err));
-    count_rows(w->file, container, number, list);
-    return find_prefixes(w, container, number, list, out->nweights, err);
+    CKPT_TRY(weights_rows(tree, weights, STR_LIT(""), &container, err));
+    count_rows(tree->file, container, number, list);
+    return find_prefixes(tree, container, number, list, out->nweights, err);
 }
 
 /* ---- optimizer */
@@ -237,24 +237,24 @@ static const char *optimizer_name(const ckpt_value *kept, const ckpt_value *grou
     return "an optimizer";
 }
 
-static ckpt_status find_optimizer(const struct containers *w, ckpt_info *out, ckpt_error *err)
+static ckpt_status find_optimizer(const struct containers *tree, ckpt_info *out, ckpt_error *err)
 {
     uint32_t first = NO_CONTAINER, count = 0;
-    for (uint32_t i = 0; i < w->n; i++)
-        if (w->list[i].optimizer && !count++)
+    for (uint32_t i = 0; i < tree->n; i++)
+        if (tree->list[i].optimizer && !count++)
             first = i;
     if (!count)
         return CKPT_OK;
     struct entry e = {0};
-    const ckpt_value *state = mapping_get(w->list[first].node, "state");
+    const ckpt_value *state = mapping_get(tree->list[first].node, "state");
     uint32_t n = mapping_count(state);
     bool any = mapping_entry(state, 0, &e);
-    const ckpt_value *group = value_item(mapping_get(w->list[first].node, "param_groups"), 0);
-    out->optimizer = arena_printf(w->a, "%s, %u state%s", optimizer_name(any ? e.val : NULL, group), n,
+    const ckpt_value *group = value_item(mapping_get(tree->list[first].node, "param_groups"), 0);
+    out->optimizer = arena_printf(tree->a, "%s, %u state%s", optimizer_name(any ? e.val : NULL, group), n,
                                   n == 1 ? "" : "s");
     if (out->optimizer.ptr && count > 1)
-        out->optimizer = arena_printf(w->a, "%.*s; %u more", STR_ARG(out->optimizer), count - 1);
-    out->optimizer_path = container_name(w, first);
+        out->optimizer = arena_printf(tree->a, "%.*s; %u more", STR_ARG(out->optimizer), count - 1);
+    out->optimizer_path = container_name(tree, first);
     return out->optimizer.ptr && out->optimizer_path.ptr ? CKPT_OK : fail_memory(err);
 }
 
@@ -338,20 +338,21 @@ static void sum_rows(const ckpt_file *f, ckpt_info *out)
 
 /* ---- ckpt_inspect */
 
-static ckpt_status inspect_graph(const struct containers *w, ckpt_file *file, ckpt_info *out, ckpt_error *err)
+static ckpt_status inspect_graph(const struct containers *tree, ckpt_file *file, ckpt_info *out,
+                                 ckpt_error *err)
 {
     struct weights weights;
-    CKPT_TRY(weights_find(w, &weights, err));
+    CKPT_TRY(weights_find(tree, &weights, err));
     out->weights_why = str_c(weights.why);
     if (weights.container != NO_CONTAINER) {
         out->has_weights = true;
-        out->weights_root = container_name(w, weights.container);
+        out->weights_root = container_name(tree, weights.container);
         if (!out->weights_root.ptr)
             return fail_memory(err);
     }
-    CKPT_TRY(list_weights(w, &weights, file, out, err));
-    CKPT_TRY(find_wrappers(w, &weights, file, out, err));
-    return find_optimizer(w, out, err);
+    CKPT_TRY(list_weights(tree, &weights, file, out, err));
+    CKPT_TRY(find_wrappers(tree, &weights, file, out, err));
+    return find_optimizer(tree, out, err);
 }
 
 const ckpt_weights *ckpt_weights_at(const ckpt_file *f, size_t i)
@@ -378,17 +379,17 @@ static ckpt_status clear_inspected(ckpt_file *f, ckpt_error *err)
 
 ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
-    struct containers w;
+    struct containers tree;
     CKPT_TRY(sized_clear(out, err));
     CKPT_REQUIRE(err, file);
     ckpt_info info = {.producer = file->producer,
                       .executes_code = file->executes_code,
                       .ranks = file->ranks.ranks || file->ranks.has_step ? &file->ranks : NULL};
     CKPT_TRY(clear_inspected(file, err));
-    ckpt_status st = containers_find(&w, file, file->root, file->inspected, err);
+    ckpt_status st = containers_find(&tree, file, file->root, file->inspected, err);
     if (st == CKPT_OK)
-        st = inspect_graph(&w, file, &info, err);
-    containers_free(&w);
+        st = inspect_graph(&tree, file, &info, err);
+    containers_free(&tree);
     if (st == CKPT_OK)
         st = count_unreferenced(file, &info.unreferenced, err);
     if (st == CKPT_OK)

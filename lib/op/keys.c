@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "op/weights.h"
 
+/* The state of one keys_rename. */
 struct renaming {
     struct rename_rule *rule;
     struct containers containers;
@@ -73,18 +74,18 @@ static bool is_kept(const ckpt_plan *p, const ckpt_value *v)
 }
 
 /* holds_tensors - returns true if V is a tensor, or a container with tensors in it. */
-static bool holds_tensors(const struct containers *w, const ckpt_value *v)
+static bool holds_tensors(const struct containers *tree, const ckpt_value *v)
 {
-    uint32_t at = v ? container_of_node(w, v) : NO_CONTAINER;
-    return v && (is_tensor_node(w, v) || (at != NO_CONTAINER && w->list[at].below));
+    uint32_t at = v ? container_of_node(tree, v) : NO_CONTAINER;
+    return v && (is_tensor_node(tree, v) || (at != NO_CONTAINER && tree->list[at].below));
 }
 
 /* is_parameter_entry - returns true if the key of E, an entry of the weights, names a parameter. A dict that
  * a training loop filled by hand may have "epoch" and "optimizer" next to the parameters. */
-static bool is_parameter_entry(const struct containers *w, const struct entry *e)
+static bool is_parameter_entry(const struct containers *tree, const struct entry *e)
 {
     ckpt_str key;
-    return is_tensor_node(w, e->val) || !value_text(e->key, &key) || str_starts(key, STR_LIT("_")) ||
+    return is_tensor_node(tree, e->val) || !value_text(e->key, &key) || str_starts(key, STR_LIT("_")) ||
            str_find(key, STR_LIT("."), 0) != SIZE_MAX;
 }
 

@@ -90,17 +90,17 @@ static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
  * as in struct root. */
 static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *only_own_tensors, ckpt_error *err)
 {
-    struct containers w;
+    struct containers tree;
     struct weights found;
-    ckpt_status st = containers_find(&w, f, f->root, f->a, err);
+    ckpt_status st = containers_find(&tree, f, f->root, f->a, err);
     if (st == CKPT_OK)
-        st = weights_find(&w, &found, err);
+        st = weights_find(&tree, &found, err);
     if (st == CKPT_OK && found.container != NO_CONTAINER) {
         *only_own_tensors = found.only_own_tensors;
-        *wanted = container_name(&w, found.container);
+        *wanted = container_name(&tree, found.container);
         st = wanted->ptr ? CKPT_OK : fail_memory(err);
     }
-    containers_free(&w);
+    containers_free(&tree);
     return fail_name_file(st, f->path, err);
 }
 

@@ -9,36 +9,38 @@
 /* ---- root */
 
 /* set_root - makes container AT, whose path is PATH of DEPTH elements, the root of P. */
-static ckpt_status set_root(ckpt_plan *p, const struct containers *w, uint32_t at, const ckpt_path_elem *path,
-                            uint32_t depth, ckpt_error *err)
+static ckpt_status set_root(ckpt_plan *p, const struct containers *tree, uint32_t at,
+                            const ckpt_path_elem *path, uint32_t depth, ckpt_error *err)
 {
     p->root_path = path_copy(p->a, path, depth);
     p->root_name = path_join(p->a, path, depth);
     if (!p->root_path || !p->root_name.ptr)
         return fail_memory(err);
     p->root_depth = depth;
-    p->root = w->list[at].node;
+    p->root = tree->list[at].node;
     p->rooted = at != 0;
     p->entries_stale = true;
     return CKPT_OK;
 }
 
-static ckpt_status set_root_container(ckpt_plan *p, const struct containers *w, uint32_t at, ckpt_error *err)
+static ckpt_status set_root_container(ckpt_plan *p, const struct containers *tree, uint32_t at,
+                                      ckpt_error *err)
 {
     uint32_t depth;
-    const ckpt_path_elem *path = container_path(w, at, &depth);
-    return path ? set_root(p, w, at, path, depth, err) : fail_memory(err);
+    const ckpt_path_elem *path = container_path(tree, at, &depth);
+    return path ? set_root(p, tree, at, path, depth, err) : fail_memory(err);
 }
 
 /* drop_other_entries - leaves out the entries of container AT that are not tensors: it is a state dict with
  * an optimizer among its entries. */
-static ckpt_status drop_other_entries(ckpt_plan *p, const struct containers *w, uint32_t at, ckpt_error *err)
+static ckpt_status drop_other_entries(ckpt_plan *p, const struct containers *tree, uint32_t at,
+                                      ckpt_error *err)
 {
     struct entry e;
     uint32_t n = 0;
-    const ckpt_value *mapping = w->list[at].node;
+    const ckpt_value *mapping = tree->list[at].node;
     for (uint32_t i = 0; i < mapping_count(mapping); i++) {
-        if (!mapping_entry(mapping, i, &e) || is_tensor_node(w, e.val))
+        if (!mapping_entry(mapping, i, &e) || is_tensor_node(tree, e.val))
             continue;
         struct edit *edit = plan_get_edit(p, e.entry_edit.node, e.entry_edit.count);
         if (!edit)
@@ -53,26 +55,26 @@ static ckpt_status drop_other_entries(ckpt_plan *p, const struct containers *w, 
     return CKPT_OK;
 }
 
-static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *w, ckpt_error *err)
+static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *tree, ckpt_error *err)
 {
     struct weights found;
-    CKPT_TRY(weights_find(w, &found, err));
+    CKPT_TRY(weights_find(tree, &found, err));
     if (found.container == NO_CONTAINER) {
         plan_notice(p, "%s; everything is taken", found.why);
         return CKPT_OK;
     }
-    CKPT_TRY(set_root_container(p, w, found.container, err));
+    CKPT_TRY(set_root_container(p, tree, found.container, err));
     if (found.only_own_tensors)
-        CKPT_TRY(drop_other_entries(p, w, found.container, err));
+        CKPT_TRY(drop_other_entries(p, tree, found.container, err));
     if (p->root_name.len)
         plan_notice(p, "weights taken from \"%.*s\": %s", STR_ARG(p->root_name), found.why);
-    else if (!w->list[found.container].state_dict && !p->omits_values)
+    else if (!tree->list[found.container].state_dict && !p->omits_values)
         plan_notice(p, "everything is taken: %s", found.why);
     return CKPT_OK;
 }
 
 /* fail_root_not_found - fails because PATH is not a container; the hint lists some that are. */
-static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containers *w, const char *path,
+static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containers *tree, const char *path,
                                        ckpt_error *err)
 {
     ckpt_str names = STR_LIT("");
@@ -83,13 +85,13 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
                     "\"%s\" is a tensor, not a mapping\n"
                     "--keep %s writes one tensor",
                     path, shell_glob(str_c(path), word));
-    for (uint32_t i = 1; i < w->n && shown < 5; i++) {
-        if (!w->list[i].state_dict)
+    for (uint32_t i = 1; i < tree->n && shown < 5; i++) {
+        if (!tree->list[i].state_dict)
             continue;
-        ckpt_str name = container_name(w, i);
+        ckpt_str name = container_name(tree, i);
         if (!name.ptr)
             return fail_memory(err);
-        names = arena_printf(w->a, "%.*s%s%.*s", STR_ARG(names), shown++ ? ", " : "", STR_ARG(name));
+        names = arena_printf(tree->a, "%.*s%s%.*s", STR_ARG(names), shown++ ? ", " : "", STR_ARG(name));
     }
     return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "nothing is called \"%s\"\n%s%.*s", path,
                 shown ? "state dicts in this file: " : "`ckpt ls` lists the names", STR_ARG(names));
@@ -122,12 +124,12 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
 }
 
 /* find_root_container - sets *OUT to the last container of R, or NO_CONTAINER. */
-static ckpt_status find_root_container(const struct containers *w, const struct root *r, uint32_t *out,
+static ckpt_status find_root_container(const struct containers *tree, const struct root *r, uint32_t *out,
                                        ckpt_error *err)
 {
-    *out = r->node ? container_of_node(w, r->node) : NO_CONTAINER;
-    for (uint32_t i = 0; *out == NO_CONTAINER && i < w->n; i++) {
-        ckpt_str name = container_name(w, i);
+    *out = r->node ? container_of_node(tree, r->node) : NO_CONTAINER;
+    for (uint32_t i = 0; *out == NO_CONTAINER && i < tree->n; i++) {
+        ckpt_str name = container_name(tree, i);
         if (!name.ptr)
             return fail_memory(err);
         if (str_eq(name, str_of(r->name.ptr, r->containers_len)))
@@ -151,7 +153,8 @@ static ckpt_status strip_root_prefix(ckpt_plan *p, const ckpt_value *mapping, co
     return meta ? strip_keys(p, meta, prefix, true, err) : CKPT_OK;
 }
 
-static ckpt_status set_named_root(ckpt_plan *p, const struct containers *w, const char *path, ckpt_error *err)
+static ckpt_status set_named_root(ckpt_plan *p, const struct containers *tree, const char *path,
+                                  ckpt_error *err)
 {
     struct root r;
     CKPT_TRY(root_find(p->file, path, &r, err));
@@ -159,22 +162,23 @@ static ckpt_status set_named_root(ckpt_plan *p, const struct containers *w, cons
     if (!found) /* it may be an empty container */
         r = (struct root){.name = str_c(path), .containers_len = strlen(path)};
     uint32_t at;
-    CKPT_TRY(find_root_container(w, &r, &at, err));
+    CKPT_TRY(find_root_container(tree, &r, &at, err));
     bool prefix = r.containers_len < r.name.len;
-    if (at == NO_CONTAINER || (prefix && !w->list[at].mapping))
-        return *path ? fail_root_not_found(p, w, path, err) : CKPT_OK;
-    CKPT_TRY(found ? set_root(p, w, at, r.path, r.depth, err) : set_root_container(p, w, at, err));
-    return prefix ? strip_root_prefix(p, w->list[at].node, &r, err) : CKPT_OK;
+    if (at == NO_CONTAINER || (prefix && !tree->list[at].mapping))
+        return *path ? fail_root_not_found(p, tree, path, err) : CKPT_OK;
+    CKPT_TRY(found ? set_root(p, tree, at, r.path, r.depth, err) : set_root_container(p, tree, at, err));
+    return prefix ? strip_root_prefix(p, tree->list[at].node, &r, err) : CKPT_OK;
 }
 
 ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
 {
-    struct containers w;
+    struct containers tree;
     CKPT_REQUIRE(err, plan && path);
-    ckpt_status st = containers_find(&w, plan->file, plan->file->root, plan->a, err);
+    ckpt_status st = containers_find(&tree, plan->file, plan->file->root, plan->a, err);
     if (st == CKPT_OK)
-        st = strcmp(path, "auto") == 0 ? set_auto_root(plan, &w, err) : set_named_root(plan, &w, path, err);
-    containers_free(&w);
+        st = strcmp(path, "auto") == 0 ? set_auto_root(plan, &tree, err)
+                                       : set_named_root(plan, &tree, path, err);
+    containers_free(&tree);
     return fail_name_file(st, plan->file->path, err);
 }
 

@@ -96,13 +96,13 @@ static bool may_be_weights(const struct container *p)
 }
 
 /* find_known_child - returns the child with the best known name, or NO_CONTAINER. */
-static uint32_t find_known_child(const struct containers *w, uint32_t at)
+static uint32_t find_known_child(const struct containers *tree, uint32_t at)
 {
-    const struct container *parent = &w->list[at];
+    const struct container *parent = &tree->list[at];
     uint32_t best = NO_CONTAINER;
     unsigned best_rank = NNAMES;
     for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++) {
-        const struct container *p = &w->list[i];
+        const struct container *p = &tree->list[i];
         unsigned rank = may_be_weights(p) && p->mapping ? rank_name(&p->elem) : NNAMES;
         if (rank < best_rank) {
             best = i;
@@ -114,12 +114,12 @@ static uint32_t find_known_child(const struct containers *w, uint32_t at)
 
 /* find_only_child - returns the only child with tensors, or NO_CONTAINER. Averaged copies count only if there
  * is no other child, metrics and the like only if there are no averaged copies. */
-static uint32_t find_only_child(const struct containers *w, uint32_t at)
+static uint32_t find_only_child(const struct containers *tree, uint32_t at)
 {
-    const struct container *parent = &w->list[at];
+    const struct container *parent = &tree->list[at];
     uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with a name of OTHER_NAMES */
     for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++) {
-        const struct container *p = &w->list[i];
+        const struct container *p = &tree->list[i];
         if (!may_be_weights(p))
             continue;
         unsigned kind = is_averaged_name(&p->elem) ? 1 : is_other_name(&p->elem) ? 2 : 0;
@@ -140,65 +140,65 @@ static bool has_parameter_names(const struct container *p)
 
 /* has_weights_itself - returns true if the entries of container AT are the weights, rather than those of a
  * mapping inside it. */
-static bool has_weights_itself(const struct containers *w, uint32_t at)
+static bool has_weights_itself(const struct containers *tree, uint32_t at)
 {
-    const struct container *p = &w->list[at];
+    const struct container *p = &tree->list[at];
     if (p->tensors < p->below - p->tensors)
         return false;
     if (has_parameter_names(p))
         return true;
     /* a few arrays without names of parameters, next to a mapping with a name of weights, are not the
      * weights */
-    return (p->state_dict || p->arrays) && find_known_child(w, at) == NO_CONTAINER;
+    return (p->state_dict || p->arrays) && find_known_child(tree, at) == NO_CONTAINER;
 }
 
 /* has_optimizer - returns true if one of the entries of container AT is an optimizer. */
-static bool has_optimizer(const struct containers *w, uint32_t at)
+static bool has_optimizer(const struct containers *tree, uint32_t at)
 {
-    const struct container *parent = &w->list[at];
+    const struct container *parent = &tree->list[at];
     for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++)
-        if (w->list[i].optimizer)
+        if (tree->list[i].optimizer)
             return true;
     return false;
 }
 
 /* set_found - sets *OUT to container AT, and the reason to HOW, by which it was found; NULL: the top
  * level. */
-static ckpt_status set_found(const struct containers *w, uint32_t at, const char *how, struct weights *out,
+static ckpt_status set_found(const struct containers *tree, uint32_t at, const char *how, struct weights *out,
                              ckpt_error *err)
 {
-    const struct container *p = &w->list[at];
+    const struct container *p = &tree->list[at];
     if (!how)
-        how = p->state_dict || has_weights_itself(w, at)
+        how = p->state_dict || has_weights_itself(tree, at)
                   ? "the top level is a state dict"
                   : "tensors in several places, none under a usual name";
-    ckpt_str why = arena_printf(w->a, "%s; %llu tensor%s", how, (unsigned long long)p->below,
+    ckpt_str why = arena_printf(tree->a, "%s; %llu tensor%s", how, (unsigned long long)p->below,
                                 p->below == 1 ? "" : "s");
     out->container = at;
-    out->only_own_tensors = p->tensors && has_optimizer(w, at);
+    out->only_own_tensors = p->tensors && has_optimizer(tree, at);
     out->why = why.ptr;
     return why.ptr ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status find_root(const struct containers *w, struct weights *out, ckpt_error *err)
+static ckpt_status find_root(const struct containers *tree, struct weights *out, ckpt_error *err)
 {
     *out = (struct weights){.container = NO_CONTAINER, .why = "no mapping of tensors"};
-    if (!w->n || !may_be_weights(&w->list[0])) {
-        for (size_t i = 0; i < w->n; i++)
-            if (w->list[i].optimizer)
+    if (!tree->n || !may_be_weights(&tree->list[0])) {
+        for (size_t i = 0; i < tree->n; i++)
+            if (tree->list[i].optimizer)
                 out->why = "no tensors besides optimizer state";
         return CKPT_OK;
     }
     const char *how = NULL;
     bool known = false;
     uint32_t at = 0, next;
-    while (!has_weights_itself(w, at)) {
-        if ((next = find_known_child(w, at)) != NO_CONTAINER) {
+    while (!has_weights_itself(tree, at)) {
+        if ((next = find_known_child(tree, at)) != NO_CONTAINER) {
             how = "a common name for weights";
             known = true;
-        } else if (!known && (next = find_only_child(w, at)) != NO_CONTAINER &&
-                   (w->list[next].state_dict || find_known_child(w, next) != NO_CONTAINER)) {
-            how = is_averaged_name(&w->list[next].elem)
+        } else if (!known && (next = find_only_child(tree, at)) != NO_CONTAINER &&
+                   (tree->list[next].state_dict || find_known_child(tree, next) != NO_CONTAINER)) {
+            how = is_averaged_name(&tree->list[next].elem)
                       ? "averaged weights, the only tensors besides optimizer state"
                       : "the only mapping with tensors besides optimizer state";
         } else {
@@ -206,7 +206,7 @@ static ckpt_status find_root(const struct containers *w, struct weights *out, ck
         }
         at = next;
     }
-    return set_found(w, at, how, out, err);
+    return set_found(tree, at, how, out, err);
 }
 
 /* ---- roles */
@@ -283,12 +283,12 @@ static bool set_roles(struct roles *r)
 
 /* find_roles - sets out->role with MAIN as the root of the weights. CHOSEN: it was found or named, and is not
  * merely everything. */
-static ckpt_status find_roles(const struct containers *w, uint32_t main, bool chosen, struct weights *out,
+static ckpt_status find_roles(const struct containers *tree, uint32_t main, bool chosen, struct weights *out,
                               ckpt_error *err)
 {
-    struct roles r = {.w = w, .main = main, .chosen = chosen};
-    r.role = out->role = arena_array(w->a, w->n, 1);
-    r.region = arena_array(w->a, w->n, 1);
+    struct roles r = {.w = tree, .main = main, .chosen = chosen};
+    r.role = out->role = arena_array(tree->a, tree->n, 1);
+    r.region = arena_array(tree->a, tree->n, 1);
     if (!r.role || !r.region)
         return fail_memory(err);
     if (main == NO_CONTAINER || set_roles(&r))
@@ -299,27 +299,27 @@ static ckpt_status find_roles(const struct containers *w, uint32_t main, bool ch
     return CKPT_OK;
 }
 
-ckpt_status weights_find(const struct containers *w, struct weights *out, ckpt_error *err)
+ckpt_status weights_find(const struct containers *tree, struct weights *out, ckpt_error *err)
 {
-    CKPT_TRY(find_root(w, out, err));
-    return find_roles(w, out->container,
-                      out->container != NO_CONTAINER && (out->container || has_weights_itself(w, 0)), out,
+    CKPT_TRY(find_root(tree, out, err));
+    return find_roles(tree, out->container,
+                      out->container != NO_CONTAINER && (out->container || has_weights_itself(tree, 0)), out,
                       err);
 }
 
-ckpt_status weights_below(const struct containers *w, struct weights *out, ckpt_error *err)
+ckpt_status weights_below(const struct containers *tree, struct weights *out, ckpt_error *err)
 {
-    *out = (struct weights){.container = w->n && w->list[0].below ? 0 : NO_CONTAINER,
+    *out = (struct weights){.container = tree->n && tree->list[0].below ? 0 : NO_CONTAINER,
                             .why = "named by --root"};
-    return find_roles(w, out->container, true, out, err);
+    return find_roles(tree, out->container, true, out, err);
 }
 
 /* ---- rows */
 
 /* index_entries - maps each node that the last step of a row in container I can have to I. */
-static bool index_entries(const struct containers *w, uint32_t i, map *by_node)
+static bool index_entries(const struct containers *tree, uint32_t i, map *by_node)
 {
-    const struct container *p = &w->list[i];
+    const struct container *p = &tree->list[i];
     struct entry e;
     bool ok = map_set_num(by_node, map_ptr(p->node), i);
     for (uint32_t k = 0; ok && p->mapping && k < p->entries; k++)
@@ -354,16 +354,16 @@ static uint32_t find_by_name(const map *by_name, const struct row *row, ckpt_str
     return at == MAP_NONE ? NO_CONTAINER : at;
 }
 
-ckpt_status weights_rows(const struct containers *w, const struct weights *weights, ckpt_str root,
+ckpt_status weights_rows(const struct containers *tree, const struct weights *weights, ckpt_str root,
                          uint32_t **out, ckpt_error *err)
 {
-    const struct table *t = &w->file->table;
+    const struct table *t = &tree->file->table;
     map *by_node = map_new(0), *by_name = map_new(0);
-    bool ok = by_node && by_name && (*out = arena_array(w->a, t->nrows, sizeof **out));
-    for (uint32_t i = 0; ok && i < w->n; i++) {
-        ckpt_str name = weights->role[i] ? container_name(w, i) : str_of("", 0);
+    bool ok = by_node && by_name && (*out = arena_array(tree->a, t->nrows, sizeof **out));
+    for (uint32_t i = 0; ok && i < tree->n; i++) {
+        ckpt_str name = weights->role[i] ? container_name(tree, i) : str_of("", 0);
         ok = !weights->role[i] ||
-             (name.ptr && index_entries(w, i, by_node) && map_put(by_name, name, i, NULL));
+             (name.ptr && index_entries(tree, i, by_node) && map_put(by_name, name, i, NULL));
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
         uint32_t composite = t->rows[i].t.part_of;

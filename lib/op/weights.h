@@ -20,16 +20,16 @@ struct weights {
     uint8_t *role;
 };
 
-/* weights_find - finds the weights among the containers W. */
-ckpt_status weights_find(const struct containers *w, struct weights *out, ckpt_error *err);
-/* weights_below - finds the weights if W is the part of a file below a given --root: every state dict
+/* weights_find - finds the weights among the containers of TREE. */
+ckpt_status weights_find(const struct containers *tree, struct weights *out, ckpt_error *err);
+/* weights_below - finds the weights if TREE is the part of a file below a given --root: every state dict
  * counts. */
-ckpt_status weights_below(const struct containers *w, struct weights *out, ckpt_error *err);
+ckpt_status weights_below(const struct containers *tree, struct weights *out, ckpt_error *err);
 /* is_averaged_name - returns true if E is a name of averaged copies: "ema", "model_ema", "swa_model". */
 bool is_averaged_name(const ckpt_path_elem *e);
 /* weights_rows - sets *OUT to an array: for each row, the container with a role of which the row (or its
- * composite) is an entry, or NO_CONTAINER. ROOT: the joined name of the node where W begins. */
-ckpt_status weights_rows(const struct containers *w, const struct weights *weights, ckpt_str root,
+ * composite) is an entry, or NO_CONTAINER. ROOT: the joined name of the node where TREE begins. */
+ckpt_status weights_rows(const struct containers *tree, const struct weights *weights, ckpt_str root,
                          uint32_t **out, ckpt_error *err);
 
 #endif

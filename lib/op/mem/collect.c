@@ -102,18 +102,18 @@ static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, ckpt_error *
 /* collect_optimizer - sets M->own from the first optimizer of FILE, which ckpt_inspect described in INFO. */
 static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_info *info, ckpt_error *err)
 {
-    struct containers w;
+    struct containers tree;
     uint32_t npath = 0, at = 0;
     if (!info->optimizer.len || !file->root)
         return CKPT_OK;
     m->own.title = arena_str(m->a, info->optimizer);
-    ckpt_status st = containers_find(&w, file, file->root, m->a, err);
-    while (st == CKPT_OK && at < w.n && !w.list[at].optimizer)
+    ckpt_status st = containers_find(&tree, file, file->root, m->a, err);
+    while (st == CKPT_OK && at < tree.n && !tree.list[at].optimizer)
         at++;
-    const ckpt_path_elem *path = st == CKPT_OK && at < w.n ? container_path(&w, at, &npath) : NULL;
+    const ckpt_path_elem *path = st == CKPT_OK && at < tree.n ? container_path(&tree, at, &npath) : NULL;
     if (st == CKPT_OK && path)
-        st = make_groups(m, w.list[at].node, err);
-    const ckpt_value *groups = st == CKPT_OK && path ? mapping_get(w.list[at].node, "param_groups") : NULL;
+        st = make_groups(m, tree.list[at].node, err);
+    const ckpt_value *groups = st == CKPT_OK && path ? mapping_get(tree.list[at].node, "param_groups") : NULL;
     for (size_t i = 0; st == CKPT_OK && path && i < file->table.nrows; i++) {
         const ckpt_tensor *r = &file->table.rows[i].t;
         if (r->alias_of == CKPT_NO_TENSOR && r->part_of == CKPT_NO_TENSOR && r->npath > npath + 1 &&
@@ -121,7 +121,7 @@ static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_in
             str_is(r->path[npath].str, "state"))
             add_state(&m->own, groups, r, npath + 1);
     }
-    containers_free(&w);
+    containers_free(&tree);
     return st;
 }
 
