@@ -154,22 +154,18 @@ static void compare_complex(struct totals *t, size_t i, const double a[2], const
     add_difference(t, i, hypot(re, im), hypot(b[0], b[1]));
 }
 
-/* compare_int64 - compares 64-bit integers, which a double cannot hold; their difference is exact. */
-static void compare_int64(struct totals *t, size_t i, ckpt_dtype dt, const unsigned char *pa,
-                          const unsigned char *pb)
-{
-    uint64_t a = load_u64le(pa), b = load_u64le(pb);
-    bool a_less = dt == CKPT_DT_I64 ? (int64_t)a < (int64_t)b : a < b;
-    if (a != b)
-        add_difference(t, i, (double)(a_less ? b - a : a - b),
-                       dt == CKPT_DT_I64 ? fabs((double)(int64_t)b) : (double)b);
-}
-
+/* compare_int64s - compares N 64-bit integers, which a double cannot hold; their differences are exact. */
 static void compare_int64s(struct totals *t, ckpt_dtype dt, const unsigned char *pa, const unsigned char *pb,
                            size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        compare_int64(t, i, dt, pa + 8 * i, pb + 8 * i);
+    bool is_signed = dt == CKPT_DT_I64;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t a = load_u64le(pa + 8 * i), b = load_u64le(pb + 8 * i);
+        bool a_less = is_signed ? (int64_t)a < (int64_t)b : a < b;
+        if (a != b)
+            add_difference(t, i, (double)(a_less ? b - a : a - b),
+                           is_signed ? fabs((double)(int64_t)b) : (double)b);
+    }
 }
 
 /* to_complex - converts N numbers in place to N pairs with imaginary part 0. */
