@@ -302,10 +302,11 @@ static bool report_pair(struct diff *d, const struct row_pair *p)
     return send_event(d, &e);
 }
 
-/* report_pairs - passes all pairs before UPTO to the callback. Returns false if it requested to stop. */
-static bool report_pairs(struct diff *d, size_t upto)
+/* report_pairs - passes the pairs before END that were not reported yet to the callback. Returns false if
+ * the callback requested to stop. */
+static bool report_pairs(struct diff *d, size_t end)
 {
-    while (d->nreported < upto)
+    while (d->nreported < end)
         if (!report_pair(d, &d->pairs[d->nreported++]))
             return false;
     return true;

@@ -163,11 +163,11 @@ static ckpt_status set_named_root(ckpt_plan *p, const struct containers *tree, c
         r = (struct root){.name = str_c(path), .containers_len = strlen(path)};
     uint32_t at;
     CKPT_TRY(find_root_container(tree, &r, &at, err));
-    bool prefix = r.containers_len < r.name.len;
-    if (at == NO_CONTAINER || (prefix && !tree->list[at].mapping))
+    bool has_prefix = r.containers_len < r.name.len;
+    if (at == NO_CONTAINER || (has_prefix && !tree->list[at].mapping))
         return *path ? fail_root_not_found(p, tree, path, err) : CKPT_OK;
     CKPT_TRY(found ? set_root(p, tree, at, r.path, r.depth, err) : set_root_container(p, tree, at, err));
-    return prefix ? strip_root_prefix(p, tree->list[at].node, &r, err) : CKPT_OK;
+    return has_prefix ? strip_root_prefix(p, tree->list[at].node, &r, err) : CKPT_OK;
 }
 
 ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)

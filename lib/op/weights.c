@@ -221,20 +221,20 @@ enum region {
 };
 
 struct roles {
-    const struct containers *w;
+    const struct containers *tree;
     uint32_t main;          /* the root of the weights */
     bool chosen;            /* false: main is merely "everything" */
     bool lenient;           /* any state dict outside counts */
     uint8_t *region, *role; /* by container */
 };
 
-static enum region find_region(const struct roles *r, uint32_t i)
+static enum region find_region(const struct roles *roles, uint32_t i)
 {
-    const struct container *p = &r->w->list[i];
-    enum region parent_region = p->parent == NO_CONTAINER ? OUTSIDE : (enum region)r->region[p->parent];
+    const struct container *p = &roles->tree->list[i];
+    enum region parent_region = p->parent == NO_CONTAINER ? OUTSIDE : (enum region)roles->region[p->parent];
     if (parent_region == CLOSED || !may_be_weights(p))
         return CLOSED;
-    if (i == r->main && r->chosen)
+    if (i == roles->main && roles->chosen)
         return WITHIN;
     if (parent_region == ENTRIES)
         return is_averaged_name(&p->elem) ? AVERAGING : CLOSED;
@@ -245,15 +245,15 @@ static enum region find_region(const struct roles *r, uint32_t i)
 
 /* is_network - returns true if the entries of container I, which is in REGION, are the parameters of a
  * network. */
-static bool is_network(const struct roles *r, uint32_t i, enum region region)
+static bool is_network(const struct roles *roles, uint32_t i, enum region region)
 {
-    const struct container *p = &r->w->list[i];
+    const struct container *p = &roles->tree->list[i];
     bool list = !p->mapping && p->direct;
     switch (region) {
-    case WITHIN: return p->state_dict || (i == r->main && has_weights_itself(r->w, i));
+    case WITHIN: return p->state_dict || (i == roles->main && has_weights_itself(roles->tree, i));
     case AVERAGING: return list || (p->state_dict && (p->arrays || p->metadata));
     case OUTSIDE:
-        if (r->lenient)
+        if (roles->lenient)
             return p->state_dict || list;
         return p->state_dict && (has_parameter_names(p) || (p->arrays && is_network_name(&p->elem)));
     default: return false;
@@ -268,15 +268,15 @@ static bool is_flat(const struct container *p)
 }
 
 /* set_roles - sets the role of each container, parents first. Returns false if none of them is a network. */
-static bool set_roles(struct roles *r)
+static bool set_roles(struct roles *roles)
 {
     bool any = false;
-    for (uint32_t i = 0; i < r->w->n; i++) {
-        enum region region = find_region(r, i);
-        bool network = is_network(r, i, region);
-        r->role[i] = !network ? WEIGHTS_NOT : region == AVERAGING ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
-        r->region[i] = (uint8_t)(network && is_flat(&r->w->list[i]) ? ENTRIES : region);
-        any |= r->role[i] == WEIGHTS_MODEL;
+    for (uint32_t i = 0; i < roles->tree->n; i++) {
+        enum region region = find_region(roles, i);
+        bool network = is_network(roles, i, region);
+        roles->role[i] = !network ? WEIGHTS_NOT : region == AVERAGING ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
+        roles->region[i] = (uint8_t)(network && is_flat(&roles->tree->list[i]) ? ENTRIES : region);
+        any |= roles->role[i] == WEIGHTS_MODEL;
     }
     return any;
 }
@@ -286,16 +286,16 @@ static bool set_roles(struct roles *r)
 static ckpt_status find_roles(const struct containers *tree, uint32_t main, bool chosen, struct weights *out,
                               ckpt_error *err)
 {
-    struct roles r = {.w = tree, .main = main, .chosen = chosen};
-    r.role = out->role = arena_array(tree->a, tree->n, 1);
-    r.region = arena_array(tree->a, tree->n, 1);
-    if (!r.role || !r.region)
+    struct roles roles = {.tree = tree, .main = main, .chosen = chosen};
+    roles.role = out->role = arena_array(tree->a, tree->n, 1);
+    roles.region = arena_array(tree->a, tree->n, 1);
+    if (!roles.role || !roles.region)
         return fail_memory(err);
-    if (main == NO_CONTAINER || set_roles(&r))
+    if (main == NO_CONTAINER || set_roles(&roles))
         return CKPT_OK;
-    r.lenient = true;
-    if (!set_roles(&r))
-        r.role[main] = WEIGHTS_MODEL;
+    roles.lenient = true;
+    if (!set_roles(&roles))
+        roles.role[main] = WEIGHTS_MODEL;
     return CKPT_OK;
 }
 

@@ -122,25 +122,25 @@ static trace_ref get_tuple_item(trace_ref tuple, uint32_t i)
     return n && n->kind == TRACE_TUPLE && i < n->kept ? n->items[i] : 0;
 }
 
-/* read_value - returns R as at most NODES nodes in A. NULL: R is 0, or memory or disk failed, which is noted
- * for the end of the scan. */
-static ckpt_value *read_value(struct scan *scan, const struct trace_step *step, trace_ref r, arena *a,
+/* read_value - returns REF as at most NODES nodes in A. NULL: REF is 0, or memory or disk failed, which is
+ * noted for the end of the scan. */
+static ckpt_value *read_value(struct scan *scan, const struct trace_step *step, trace_ref ref, arena *a,
                               size_t nodes)
 {
     ckpt_error why;
-    ckpt_value *v = a && r ? step->t->value(step->t, r, a, nodes, &why) : NULL;
-    if (r && !v)
+    ckpt_value *v = a && ref ? step->t->value(step->t, ref, a, nodes, &why) : NULL;
+    if (ref && !v)
         (void)scan_note_system_failure(scan, a ? why.status : CKPT_ENOMEM, a ? &why : NULL);
     return v;
 }
 
-/* is_text - returns true if R is a constant with the text EXPECTED. */
-static bool is_text(struct scan *scan, const struct trace_step *step, trace_ref r, const char *expected)
+/* is_text - returns true if REF is a constant with the text EXPECTED. */
+static bool is_text(struct scan *scan, const struct trace_step *step, trace_ref ref, const char *expected)
 {
-    if (!r || trace_node(r))
+    if (!ref || trace_node(ref))
         return false;
     arena *a = arena_new(ARGS_MEMORY);
-    ckpt_value *v = read_value(scan, step, r, a, 1);
+    ckpt_value *v = read_value(scan, step, ref, a, 1);
     ckpt_str text;
     bool same = v && value_text(v, &text) && str_is(text, expected);
     arena_free(a);
@@ -152,17 +152,17 @@ static bool loads_bytes(const struct trace_global *g)
     return str_is(g->module, "torch.storage") && str_is(g->name, "_load_from_bytes");
 }
 
-/* is_scanned_payload - returns true if R is a constant that is scanned as a file, as it is or decoded by
+/* is_scanned_payload - returns true if REF is a constant that is scanned as a file, as it is or decoded by
  * _codecs.encode. */
-static bool is_scanned_payload(const struct judge *j, trace_ref r)
+static bool is_scanned_payload(const struct judge *j, trace_ref ref)
 {
-    const struct trace_node *n = trace_node(r);
+    const struct trace_node *n = trace_node(ref);
     if (n && n->kind == TRACE_CALL && n->kept > 1) {
         const struct trace_global *g = trace_global(n->items[0]);
-        r = g && str_is(g->module, "_codecs") && str_is(g->name, "encode") ? get_tuple_item(n->items[1], 0)
-                                                                           : 0;
+        ref = g && str_is(g->module, "_codecs") && str_is(g->name, "encode") ? get_tuple_item(n->items[1], 0)
+                                                                             : 0;
     }
-    return r && map_get_num(j->payloads, r) != MAP_NONE;
+    return ref && map_get_num(j->payloads, ref) != MAP_NONE;
 }
 
 /* find_unusual_arguments - returns what is unusual about ARGS, the arguments of the allow-listed G; NULL:
@@ -440,13 +440,13 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
            report_step(j, step, SCAN_PKL014, g, step->with, odd);
 }
 
-/* is_torch_id - returns true if the constant R is a persistent id of torch, or if R cannot be read, which is
- * noted for the end of the scan. torch 0.1 writes a number or digits; in protocol 0 an id is a line of text,
- * the repr of ('storage', …). */
-static bool is_torch_id(struct scan *scan, const struct trace_step *step, trace_ref r)
+/* is_torch_id - returns true if the constant REF is a persistent id of torch, or if REF cannot be read,
+ * which is noted for the end of the scan. torch 0.1 writes a number or digits; in protocol 0 an id is a
+ * line of text, the repr of ('storage', …). */
+static bool is_torch_id(struct scan *scan, const struct trace_step *step, trace_ref ref)
 {
     arena *a = arena_new(ARGS_MEMORY);
-    ckpt_value *v = read_value(scan, step, r, a, 1);
+    ckpt_value *v = read_value(scan, step, ref, a, 1);
     bool text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES);
     bool number = !v || v->type == CKPT_V_INT || v->type == CKPT_V_BIGINT || (text && v->u.str.len > 0);
     for (size_t i = 0; text && i < v->u.str.len; i++)

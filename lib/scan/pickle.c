@@ -370,14 +370,15 @@ static ckpt_status scan_after_last(struct scanner *x, source *src, ckpt_str wher
 
 ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
-    uint64_t pos = 0, acts = 0; /* the next pickle that acts: up to there, all are pickles */
+    uint64_t pos = 0,
+             acting = 0; /* offset of the next pickle that imports or calls: all before it are pickles */
     struct scan_trial trial;
     bool stopped = true;
     for (uint32_t i = 0; i < PICKLES_MAX && stopped && pos < src->size; i++) {
-        if (i && pos > acts && !has_protocol(x, src, pos, src->size)) {
-            acts = pos;
-            if (src->size - pos < 2 ||
-                !find_acting_pickle(x, src, &acts, src->size, &trial)) /* bounded: inside */
+        if (i && pos > acting && !has_protocol(x, src, pos, src->size)) {
+            acting = pos;
+            /* bounded: inside */
+            if (src->size - pos < 2 || !find_acting_pickle(x, src, &acting, src->size, &trial))
                 break;
         }
         CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
