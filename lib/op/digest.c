@@ -120,8 +120,8 @@ ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *e
 /* The hash of the bytes of a tensor that were read so far. */
 struct tensor_hash {
     struct hash h;
-    const struct conversion *as;  /* NULL: as it is stored */
-    struct parallel_context *run; /* NULL: not on a thread of parallel_run */
+    const struct conversion *conversion; /* NULL: as it is stored */
+    struct parallel_context *run;        /* NULL: not on a thread of parallel_run */
 };
 
 #define CONVERTED_AT_ONCE 2048u /* elements; whole blocks of any dtype */
@@ -131,11 +131,12 @@ static void hash_converted(struct tensor_hash *t, const unsigned char *bytes, si
 {
     unsigned char out[CONVERTED_AT_ONCE * 8];
     struct convert_tally ignored = {0};
-    const size_t most = (size_t)CONVERTED_AT_ONCE / t->as->in_elems * t->as->in_width;
+    const size_t most = (size_t)CONVERTED_AT_ONCE / t->conversion->in_elems * t->conversion->in_width;
     while (n) {
-        size_t some = n < most ? n : most, elements = some / t->as->in_width * t->as->in_elems;
-        convert_run(t->as, bytes, elements, out, &ignored);
-        hash_put(&t->h, out, elements * t->as->out_width);
+        size_t some = n < most ? n : most,
+               elements = some / t->conversion->in_width * t->conversion->in_elems;
+        convert_run(t->conversion, bytes, elements, out, &ignored);
+        hash_put(&t->h, out, elements * t->conversion->out_width);
         bytes += some;
         n -= some;
     }
@@ -144,7 +145,7 @@ static void hash_converted(struct tensor_hash *t, const unsigned char *bytes, si
 static int hash_chunk(void *user, const void *bytes, size_t n)
 {
     struct tensor_hash *t = user;
-    if (t->as)
+    if (t->conversion)
         hash_converted(t, bytes, n);
     else
         hash_put(&t->h, bytes, n);
@@ -159,7 +160,7 @@ static ckpt_status digest_row(ckpt_file *file, uint32_t i, ckpt_algorithm alg, s
     ckpt_dtype from = i < file->table.nrows ? (ckpt_dtype)file->table.rows[i].t.dtype : CKPT_DT_NONE,
                to = ckpt_digest_dtype(file, i);
     if (from != to && conversion_init(&c, from, to))
-        t.as = &c;
+        t.conversion = &c;
     CKPT_TRY(hash_begin(&t.h, alg, err));
     return hash_end(&t.h, ckpt_tensor_stream(file, i, hash_chunk, &t, err), out, err);
 }

@@ -165,7 +165,7 @@ static void put_row(struct text_sink *s, const ckpt_file *f, const ckpt_tensor *
 size_t ckpt_tensor_json(const ckpt_file *file, uint32_t i, char *out, size_t cap)
 {
     const ckpt_file *f = file_or_empty(file);
-    struct text_sink s = {out, out ? cap : 0, 0, 0};
+    struct text_sink s = {.out = out, .cap = out ? cap : 0};
     uint64_t few[16], *stride = few;
     if (i < f->table.nrows) {
         const ckpt_tensor *t = &f->table.rows[i].t;
@@ -243,7 +243,7 @@ static bool add_frame(struct document *d, bool end)
 {
     struct text_sink s = {0};
     for (int again = 0; again < 2; again++) { /* measures the text, then writes it */
-        s = (struct text_sink){again ? d->text + d->len : NULL, again ? d->cap - d->len : 0, 0, 0};
+        s = (struct text_sink){.out = again ? d->text + d->len : NULL, .cap = again ? d->cap - d->len : 0};
         if (end)
             put_tail(&s, d);
         else

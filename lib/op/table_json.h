@@ -4,6 +4,7 @@
 
 #include "core/file.h"
 
+/* What a document of rows is made of. */
 struct table_json {
     const ckpt_file *f;
     const char *format; /* its name */

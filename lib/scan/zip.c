@@ -555,7 +555,8 @@ static ckpt_status find_end_record(source *src, uint64_t *end, ckpt_error *err)
         size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
         const unsigned char *c = reader_peek(&r, n);
         at = c ? str_find(str_of((const char *)c, n), STR_LIT("PK\5\6"), 0) : SIZE_MAX;
-        (void)reader_skip(&r, at != SIZE_MAX ? at : n - 3); /* bounded: an end record is longer */
+        /* the last 3 bytes may begin a signature; bounded: an end record is longer */
+        (void)reader_skip(&r, at != SIZE_MAX ? at : n - 3);
     }
     bool found = at != SIZE_MAX && reader_left(&r) >= ZIP_END_SIZE;
     *end = found ? r.pos + ZIP_END_SIZE : src->size; /* bounded: just compared */
@@ -580,21 +581,21 @@ static bool is_safetensors_from(source *src, uint64_t at)
  * concatenated from the first byte of SRC on, as in a .distcp file; to the size of SRC if there is none. */
 static ckpt_status find_safetensors(source *src, uint64_t *at, ckpt_error *err)
 {
-    uint64_t end = 0, done = 0, start;
+    uint64_t end = 0, archives_end = 0, start;
     *at = src->size;
     if (zip_find_concatenated(src, src->size, &start))
         return CKPT_OK;
     while (end < src->size) {
         CKPT_TRY(find_end_record(src, &end, err));
-        if (end == src->size || !zip_find_concatenated(src, end, &start) || start != done)
-            continue; /* the bytes of a member */
+        if (end == src->size || !zip_find_concatenated(src, end, &start) || start != archives_end)
+            continue; /* the end record is among the bytes of a member */
         if (is_safetensors_from(src, end)) {
             *at = end;
             return CKPT_OK;
         }
         if (!zip_has_signature(src, end, ZIP_LOCAL))
             return CKPT_OK;
-        done = end;
+        archives_end = end;
     }
     return CKPT_OK;
 }
