@@ -118,7 +118,6 @@ static uint64_t find_oversized_header(const struct doctor *d)
     return length > SAFETENSORS_MAX_HEADER ? length : 0;
 }
 
-/* report_oversized_header - reports a header of LENGTH bytes, which is too long. */
 static ckpt_status report_oversized_header(struct doctor *d, uint64_t length, ckpt_error *err)
 {
     const struct diagnosis v = {.id = "header-too-large"};

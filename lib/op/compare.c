@@ -119,7 +119,6 @@ static void add_difference(struct totals *t, size_t i, double delta, double base
     d->differing += !finite || !(delta <= t->tolerance.abs + t->tolerance.rel * base);
 }
 
-/* add_batch - adds the differences of the batch to the comparison. */
 static void add_batch(struct totals *t)
 {
     struct comparison *c = t->c;
@@ -209,7 +208,6 @@ static bool try_kernel(struct totals *t, distance_kernel *kernel, ckpt_dtype dt,
     return false;
 }
 
-/* compare_decoded - compares decoded elements one by one. */
 static void compare_decoded(struct totals *t, const struct side *a, const struct side *b,
                             const unsigned char *pa, const unsigned char *pb, size_t n)
 {

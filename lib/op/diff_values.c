@@ -164,8 +164,7 @@ static ckpt_status compare_leaves(struct value_diff *d, uint32_t a, uint32_t b, 
     return same ? CKPT_OK : send_value_event(d, e, err);
 }
 
-/* is_empty - returns true if V is an empty list or mapping. */
-static bool is_empty(const ckpt_value *v)
+static bool is_empty_container(const ckpt_value *v)
 {
     struct view view = view_of(v);
     return view.kind != VIEW_LEAF && !view.arguments && view.n == 0;
@@ -190,7 +189,7 @@ static ckpt_status report_leaf(struct value_diff *d, const struct diff_name *a, 
     bool filled = false;
     if (a && b)
         return compare_leaves(d, a->index, b->index, &e, err);
-    if (is_empty(a ? e.a->value : e.b->value))
+    if (is_empty_container(a ? e.a->value : e.b->value))
         CKPT_TRY(has_content_below(a ? &d->b : &d->a, d->o, e.name, &filled, err));
     if (filled) /* what the other file has below that name is reported, or is a tensor */
         return CKPT_OK;

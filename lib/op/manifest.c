@@ -268,7 +268,6 @@ static ckpt_str abbreviate_digest(ckpt_str digest)
     return str_of(digest.ptr, digest.len < 16 ? digest.len : 16);
 }
 
-/* compare_entry - compares the row of E with its line. */
 static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e,
                                  const struct manifest_line *line)
 {

@@ -266,9 +266,9 @@ static bool check_numpy_call(struct judge *j, const struct trace_step *step, con
 
 static bool judge_call(struct judge *j, const struct trace_step *step)
 {
-    const struct trace_node *c = trace_node(step->subject);
-    const struct trace_global *g = find_called_name(j->s, step, c->items[0]);
-    trace_ref args = c->kept > 1 ? c->items[1] : 0;
+    const struct trace_node *call = trace_node(step->subject);
+    const struct trace_global *g = find_called_name(j->s, step, call->items[0]);
+    trace_ref args = call->kept > 1 ? call->items[1] : 0;
     ckpt_scan_verdict verdict = g ? get_verdict(g) : CKPT_SCAN_UNRESOLVED;
     /* torch.storage._load_from_bytes loads a stream that is in this file and is judged as well. */
     if (g && loads_bytes(g) && is_scanned_payload(j, get_tuple_item(args, 0)))

@@ -232,8 +232,8 @@ static uint64_t usual_head_width(const struct letters *letters)
     return (grouped || large) && letter_get(letters, 'K') % 128 == 0 ? 128 : 64;
 }
 
-/* choose_heads - sets the number of heads: the one that the user gave, or the usual one. The number matters
- * much with eager attention only. */
+/* choose_heads - sets the number of heads: the one that the user gave, or the usual one. The memory depends
+ * much on it with eager attention only. */
 static ckpt_status choose_heads(struct estimate *est, ckpt_error *err)
 {
     struct letters *letters = &est->dims;
