@@ -279,7 +279,7 @@ fuzz:
 
 ## coverage: print which share of the readers' branches the tests take, file by file, by gcov
 COUNT = $(B)/coverage/obj/tests/coverage.o
-COVER = B=$(B)/coverage LDFLAGS="-Wl,--wrap=_exit,--wrap=sandbox_enter,--wrap=sandbox_try $(COUNT)" SAN=--coverage
+COVER = B=$(B)/coverage LDFLAGS="-Wl,--wrap=_exit,--wrap=sandbox_enter,--wrap=sandbox_self_test $(COUNT)" SAN=--coverage
 coverage:
 	+@$(SUB) $(COVER) CFLAGS="-O0 -g -fprofile-update=atomic" $(COUNT)
 	+@$(SUB) $(COVER) CFLAGS="-O0 -g -fprofile-update=atomic" $(patsubst %,$(B)/coverage/%,ckpt unit tests/robust \

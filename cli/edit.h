@@ -1,4 +1,4 @@
-/* edit.h - what strip, add, rename and convert have in common: open, plan, write, report. */
+/* edit.h - what the commands that write have in common: open, plan, write, report. */
 #ifndef CLI_EDIT_H
 #define CLI_EDIT_H
 

@@ -79,7 +79,7 @@ void metadata_json(json *to, const ckpt_file *f)
 enum { MAX_DEPTH = 256, MAX_STEPS = 5000000 };
 
 struct search {
-    size_t steps;
+    size_t steps; /* items that were compared */
     struct found *out;
 };
 
@@ -109,7 +109,9 @@ static ckpt_str key_bytes(struct text *t, const ckpt_value *key, size_t i)
     return (ckpt_str){t->ptr, t->len};
 }
 
-static bool find_below(struct search *s, const ckpt_value *v, ckpt_str rest, unsigned depth)
+/* find_below - finds the value whose path below V is PATH. A key may hold dots, so each key that PATH begins
+ * with is tried. */
+static bool find_below(struct search *s, const ckpt_value *v, ckpt_str path, unsigned depth)
 {
     struct text t = {0};
     const ckpt_value *key, *val;
@@ -118,13 +120,13 @@ static bool find_below(struct search *s, const ckpt_value *v, ckpt_str rest, uns
          i++) {
         ckpt_str word = key_bytes(&t, key, i);
         s->steps++;
-        if (!str_begins(rest, word))
+        if (!str_begins(path, word))
             continue;
-        if (rest.len == word.len) {
+        if (path.len == word.len) {
             *s->out = (struct found){ckpt_value_tensor(val), val};
             hit = true;
-        } else if (rest.ptr[word.len] == '.') {
-            hit = find_below(s, val, (ckpt_str){rest.ptr + word.len + 1, rest.len - word.len - 1}, depth + 1);
+        } else if (path.ptr[word.len] == '.') {
+            hit = find_below(s, val, (ckpt_str){path.ptr + word.len + 1, path.len - word.len - 1}, depth + 1);
         }
     }
     text_free(&t);
@@ -185,7 +187,7 @@ struct nearest_name {
     ckpt_str name;
 };
 
-/* consider_name - makes FULL the nearest name if its last components are nearer. */
+/* consider_name - makes FULL the nearest name if its last components, as many as were typed, are nearer. */
 static void consider_name(struct nearest_name *best, ckpt_str full)
 {
     if (memchr(full.ptr, 0, full.len))
@@ -213,7 +215,7 @@ ckpt_str find_similar_name(const ckpt_file *f, const char *name)
 
 /* ------------------------------------------------- globs that match nothing */
 
-enum { NEAR_SHOWN = 3, NEAR_ROWS = 20000 };
+enum { NEAR_SHOWN = 3, NEAR_ROWS = 20000 }; /* names in a notice; rows that are compared for it */
 
 /* contains_word - returns true if WORD is in NAME, upper and lower case being alike. */
 static bool contains_word(ckpt_str name, ckpt_str word)

@@ -132,8 +132,8 @@ int main(int argc, char **argv)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
     bool held = hold_streams();
-    /* libzip before 1.11 turns DOS times into local time, one look at
-     * /etc/localtime per entry; we never show a time. */
+    /* libzip before 1.11 converts the DOS time of each member to local time, for which it reads
+     * /etc/localtime. No time is ever shown. */
     setenv("TZ", "UTC0", 0);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         set_handler(ends[i], handle_end_signal);

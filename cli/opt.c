@@ -71,10 +71,10 @@ static bool set_number(const struct opt *o, const char *value)
     return !*end && !errno;
 }
 
-static void set_list(struct list *l, const char *value)
+static void append_value(struct list *list, const char *value)
 {
-    l->at = mem_make_room(l->at, l->n, sizeof *l->at);
-    l->at[l->n++] = value;
+    list->at = mem_make_room(list->at, list->n, sizeof *list->at);
+    list->at[list->n++] = value;
 }
 
 static bool set_option(const struct opt *o, const char *value)
@@ -82,7 +82,7 @@ static bool set_option(const struct opt *o, const char *value)
     switch (o->type) {
     case OPT_FLAG: *(bool *)o->to = true; return true;
     case OPT_TEXT: *(const char **)o->to = value; return true;
-    case OPT_LIST: set_list(o->to, value); return true;
+    case OPT_LIST: append_value(o->to, value); return true;
     case OPT_SIZE: return parse_size(value, o->to);
     case OPT_CHOICE: return set_choice(o, value);
     case OPT_COUNT:
@@ -91,7 +91,7 @@ static bool set_option(const struct opt *o, const char *value)
     return false;
 }
 
-static int bad_value(const struct cmd *cmd, const struct opt *o, const char *value)
+static int fail_bad_value(const struct cmd *cmd, const struct opt *o, const char *value)
 {
     const char *expected = o->type == OPT_SIZE    ? "a size like 5GB, 512MiB, 2G or 1000000"
                            : o->type == OPT_COUNT ? "a whole number"
@@ -127,8 +127,9 @@ static const struct opt *find_letter(const struct cmd *cmd, char c)
     return NULL;
 }
 
-/* long_option - parses "--word[=value]" at argv[*AT], and moves *AT past a value in the next argument. */
-static int long_option(const struct cmd *cmd, int argc, char **argv, int *at)
+/* parse_long_option - parses "--word[=value]" at argv[*AT], and moves *AT to the value if that is the next
+ * argument. */
+static int parse_long_option(const struct cmd *cmd, int argc, char **argv, int *at)
 {
     const char *word = argv[*at] + 2, *eq = strchr(word, '=');
     const struct opt *o = find_long(cmd, word);
@@ -143,11 +144,11 @@ static int long_option(const struct cmd *cmd, int argc, char **argv, int *at)
     if (o->arg && !eq && *at + 1 >= argc)
         return usage_error(cmd->name, "--%s needs %s", o->name, o->arg);
     const char *value = !o->arg ? NULL : eq ? eq + 1 : argv[++*at];
-    return set_option(o, value) ? -1 : bad_value(cmd, o, value);
+    return set_option(o, value) ? -1 : fail_bad_value(cmd, o, value);
 }
 
-/* short_options - parses "-ql", "-oFILE" or "-o" FILE at argv[*AT]. */
-static int short_options(const struct cmd *cmd, int argc, char **argv, int *at)
+/* parse_short_options - parses "-ql", "-oFILE" or "-o" FILE at argv[*AT]. */
+static int parse_short_options(const struct cmd *cmd, int argc, char **argv, int *at)
 {
     for (const char *p = argv[*at] + 1; *p; p++) {
         const struct opt *o = find_letter(cmd, *p);
@@ -167,7 +168,7 @@ static int short_options(const struct cmd *cmd, int argc, char **argv, int *at)
         if (!p[1] && *at + 1 >= argc)
             return usage_error(cmd->name, "-%c needs %s", *p, o->arg);
         const char *value = p[1] ? p + 1 : argv[++*at];
-        return set_option(o, value) ? -1 : bad_value(cmd, o, value);
+        return set_option(o, value) ? -1 : fail_bad_value(cmd, o, value);
     }
     return -1;
 }
@@ -197,7 +198,8 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
         else if (strcmp(word, "--") == 0)
             only_operands = true;
         else
-            code = word[1] == '-' ? long_option(cmd, argc, argv, &i) : short_options(cmd, argc, argv, &i);
+            code = word[1] == '-' ? parse_long_option(cmd, argc, argv, &i)
+                                  : parse_short_options(cmd, argc, argv, &i);
         if (code >= 0)
             return code;
     }
@@ -219,7 +221,7 @@ void opt_help(const struct opt *o, struct text *to)
     }
 }
 
-static void usage_line(const struct opt *o, FILE *to)
+static void print_option(const struct opt *o, FILE *to)
 {
     char left[64];
     struct text help = {0};
@@ -241,7 +243,7 @@ void opt_usage(const struct cmd *cmd, FILE *to)
 {
     fprintf(to, "usage: ckpt %s [options] %s\n%s\n\n", cmd->name, cmd->operands, cmd->about);
     for (const struct opt *o = cmd->opts; o->help; o++)
-        usage_line(o, to);
-    usage_line(&help_opt, to);
+        print_option(o, to);
+    print_option(&help_opt, to);
     fprintf(to, "\n`ckpt help %s` shows the manual with examples.\n", cmd->name);
 }

@@ -391,15 +391,16 @@ void table_header(struct table *t, const char *const *titles)
     }
 }
 
-/* begin_lines - begins to print rows; all widths are known. */
+/* begin_lines - begins to print rows, whose columns are measured. Makes the first column narrower if they are
+ * wider than the terminal. */
 static void begin_lines(struct table *t, FILE *to, bool header)
 {
-    size_t rest = text_columns(ui.prefix, strlen(ui.prefix));
+    size_t others = text_columns(ui.prefix, strlen(ui.prefix)); /* columns of everything but the first cell */
     for (unsigned c = 1; c < t->columns; c++)
-        rest += t->width[c] + 2;
-    if (ui.width != UINT_MAX && t->width[0] + rest > ui.width) {
+        others += t->width[c] + 2;
+    if (ui.width != UINT_MAX && t->width[0] + others > ui.width) {
         size_t least = ui.width > 60 ? 24 : 12;
-        size_t left = ui.width > rest + least ? ui.width - rest : least;
+        size_t left = ui.width > others + least ? ui.width - others : least;
         t->width[0] = left < t->width[0] ? left : t->width[0];
     }
     t->multibyte = t->multibyte || is_multibyte(&t->text);
@@ -494,19 +495,20 @@ struct sorting {
     uint32_t *tmp; /* room for half of the rows */
 };
 
-static bool in_order(const struct sorting *s, struct named_row a, struct named_row b)
+/* comes_first - returns true if A comes before B. */
+static bool comes_first(const struct sorting *s, struct named_row a, struct named_row b)
 {
     int c = s->compare(a.name, b.name);
     return c ? c < 0 : a.row < b.row;
 }
 
-/* find_position - returns how many of the N sorted ROWS come before X. */
+/* find_position - returns how many of the N sorted ROWS come before the row X. */
 static size_t find_position(const struct sorting *s, const uint32_t *rows, size_t n, struct named_row x)
 {
     size_t low = 0;
     while (low < n) {
         size_t middle = low + (n - low) / 2;
-        if (in_order(s, name_row(s->f, rows[middle]), x))
+        if (comes_first(s, name_row(s->f, rows[middle]), x))
             low = middle + 1;
         else
             n = middle;
@@ -524,13 +526,13 @@ static void merge_sort(const struct sorting *s, uint32_t *rows, size_t n)
     merge_sort(s, rows, half);
     merge_sort(s, rows + half, n - half);
     struct named_row b = name_row(s->f, rows[half]);
-    if (in_order(s, name_row(s->f, rows[half - 1]), b))
+    if (comes_first(s, name_row(s->f, rows[half - 1]), b))
         return;
     size_t out = find_position(s, rows, half, b), moved = half - out;
     memcpy(s->tmp, rows + out, moved * sizeof *rows);
     struct named_row a = name_row(s->f, s->tmp[0]); /* at least one row comes after B */
     while (i < moved) {
-        if (j == n || in_order(s, a, b)) {
+        if (j == n || comes_first(s, a, b)) {
             rows[out++] = a.row;
             a = ++i < moved ? name_row(s->f, s->tmp[i]) : a;
         } else {

@@ -54,8 +54,8 @@ const char *style_on(enum style s); /* "" without colours */
 const char *style_off(enum style s);
 
 /* report_stream - returns the stream for the report of a command that writes OUTPUT (NULL: nothing): stderr
- * if OUTPUT is standard output, by the name "-", /dev/stdout or that of the same pipe or file; else stdout.
- * */
+ * if OUTPUT is standard output, by the name "-", /dev/stdout or that of the same pipe or file; else
+ * stdout. */
 FILE *report_stream(const char *output);
 /* line_put - prints ui.prefix and LINE to stdout. */
 void line_put(const struct text *line);

@@ -10,7 +10,8 @@
 
 static const char *verb = "working";
 static struct timespec began, drawn;
-static volatile sig_atomic_t shown, asked;
+static volatile sig_atomic_t shown;     /* a line is on the terminal, to be removed */
+static volatile sig_atomic_t requested; /* SIGUSR1 came */
 
 static double seconds_since(const struct timespec *t)
 {
@@ -76,8 +77,8 @@ static void draw_line(const char *name, uint64_t done, uint64_t total, bool keep
 
 int progress_step(void *user, uint64_t done, uint64_t total)
 {
-    if (asked) {
-        asked = 0;
+    if (requested) {
+        requested = 0;
         draw_line(user, done, total, true);
     }
     if (ui.err_tty && !ui.quiet && !ui.json && progress_seconds() >= 0.5 && seconds_since(&drawn) >= 0.1) {
@@ -93,7 +94,7 @@ void progress_end(void)
     shown = 0;
 }
 
-void progress_request(void) { asked = 1; }
+void progress_request(void) { requested = 1; }
 
 void progress_wipe(void)
 {

@@ -125,7 +125,7 @@ unsigned long child_limit(unsigned long seconds)
         return seconds;
     if (l.rlim_cur != RLIM_INFINITY && l.rlim_cur <= seconds)
         return (unsigned long)l.rlim_cur;
-    l.rlim_cur = seconds; /* reaching it means SIGKILL, which does not show why */
+    l.rlim_cur = seconds; /* not the hard limit, which ends the process by SIGKILL: that does not show why */
     (void)setrlimit(RLIMIT_CPU, &l);
     return seconds;
 }
@@ -141,18 +141,23 @@ unsigned long child_limit(unsigned long seconds)
 #endif
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, field))
-/* The low half of an argument: both machines are little-endian. */
+/* Loads the low half of argument I: both processors are little-endian. */
 #define LOAD_ARG(i)    LOAD(args[i])
 #define RET(what)      BPF_STMT(BPF_RET | BPF_K, what)
 #define REFUSE         RET(SECCOMP_RET_ERRNO | EPERM)
 #define ALLOW(name)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), RET(SECCOMP_RET_ALLOW)
-#define ONLY_IF(name)  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 4)
-#define HAS_NONE(bits) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0)
-#define HAS_ALL(bits)                                                                                        \
+/* These skip the next instruction, which allows the call, unless the loaded argument has none of BITS, or all
+ * of them. */
+#define IF_NONE(bits) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0)
+#define IF_ALL(bits)                                                                                         \
     BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, bits, 0, 1)
-/* Allows NAME if argument FLAGS asks for a temporary file without a name. */
-#define ONLY_TEMPORARY(name, flags)                                                                          \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 5), LOAD_ARG(flags), HAS_ALL(O_TMPFILE),              \
+/* Allows NAME if its argument I has none of BITS, or all of them. For another call, skips the instructions
+ * after the first one. */
+#define ALLOW_IF_NONE(name, i, bits)                                                                         \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 4), LOAD_ARG(i), IF_NONE(bits),                       \
+        RET(SECCOMP_RET_ALLOW), REFUSE
+#define ALLOW_IF_ALL(name, i, bits)                                                                          \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 5), LOAD_ARG(i), IF_ALL(bits),                        \
         RET(SECCOMP_RET_ALLOW), REFUSE
 
 bool sandbox_enter(void)
@@ -192,20 +197,11 @@ bool sandbox_enter(void)
         ALLOW(sigaltstack),
         ALLOW(exit),
         ALLOW(exit_group),
-        /* Memory that is not executable. */
-        ONLY_IF(mmap),
-        LOAD_ARG(2),
-        HAS_NONE(PROT_EXEC),
-        RET(SECCOMP_RET_ALLOW),
-        REFUSE,
-        ONLY_IF(mprotect),
-        LOAD_ARG(2),
-        HAS_NONE(PROT_EXEC),
-        RET(SECCOMP_RET_ALLOW),
-        REFUSE,
-        ONLY_TEMPORARY(openat, 2),
+        ALLOW_IF_NONE(mmap, 2, PROT_EXEC),
+        ALLOW_IF_NONE(mprotect, 2, PROT_EXEC),
+        ALLOW_IF_ALL(openat, 2, O_TMPFILE),
 #ifdef __x86_64__ /* musl's open() there */
-        ONLY_TEMPORARY(open, 1),
+        ALLOW_IF_ALL(open, 1, O_TMPFILE),
 #endif
         REFUSE,
     };
@@ -228,7 +224,7 @@ bool sandbox_self_test(void)
     bool all = check_refused("open", open("/etc/passwd", O_RDONLY | O_CLOEXEC));
     all = check_refused("create", open("/tmp/ckpt", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) && all;
     all = check_refused("execve", execve("/bin/true", none, none)) && all;
-    all = check_refused("fork", syscall(SYS_clone, 17L, 0L, 0L, 0L, 0L)) && all;
+    all = check_refused("fork", syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L)) && all;
     all = check_refused("socket", socket(AF_INET, SOCK_STREAM, 0)) && all;
     all = check_refused("unlink", unlink("/tmp/ckpt")) && all;
     all = check_refused("kill", syscall(SYS_kill, (long)getpid(), 0L)) && all;

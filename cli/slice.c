@@ -45,36 +45,40 @@ static int64_t clamp_bound(int64_t v, bool given, int64_t absent, int64_t n, int
     return v < low ? low : v > high ? high : v;
 }
 
-static void set_range(struct axis *a, int64_t n, const int64_t v[3], const bool given[3])
+enum { START, STOP, STEP, BOUNDS }; /* the numbers of "start:stop:step" */
+
+/* set_range - sets A to the range of N items with the numbers V, those that are GIVEN. */
+static void set_range(struct axis *a, int64_t n, const int64_t v[BOUNDS], const bool given[BOUNDS])
 {
-    int64_t step = given[2] ? v[2] : 1;
-    int64_t from = clamp_bound(v[0], given[0], step < 0 ? n - 1 : 0, n, step);
-    int64_t to = clamp_bound(v[1], given[1], step < 0 ? -1 : n, n, step);
-    uint64_t span = step > 0 ? (to > from ? (uint64_t)(to - from) : 0)
-                             : (from > to ? (uint64_t)(from - to) : 0);
+    int64_t step = given[STEP] ? v[STEP] : 1;
+    int64_t start = clamp_bound(v[START], given[START], step < 0 ? n - 1 : 0, n, step);
+    int64_t stop = clamp_bound(v[STOP], given[STOP], step < 0 ? -1 : n, n, step);
+    uint64_t span = step > 0 ? (stop > start ? (uint64_t)(stop - start) : 0)
+                             : (start > stop ? (uint64_t)(start - stop) : 0);
     uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
-    a->start = from < 0 ? 0 : (uint64_t)from;
+    a->start = start < 0 ? 0 : (uint64_t)start;
     a->count = span ? (span - 1) / stride + 1 : 0;
     a->step = step;
 }
 
+/* parse_axis - parses an index or a range for dimension DIM, which has SIZE items, and sets A to it. */
 static bool parse_axis(struct slice_parser *s, struct axis *a, uint64_t size, uint32_t dim)
 {
-    int64_t v[3] = {0}, n = size > INT64_MAX ? INT64_MAX : (int64_t)size;
-    bool given[3] = {false}, colon = false;
-    for (int i = 0; i < 3; i++) {
+    int64_t v[BOUNDS] = {0}, n = size > INT64_MAX ? INT64_MAX : (int64_t)size;
+    bool given[BOUNDS] = {false}, colon = false;
+    for (int i = START; i < BOUNDS; i++) {
         if (!parse_number(s, &v[i], &given[i]))
             return false;
-        if (i == 2 || *s->at != ':')
+        if (i == STEP || *s->at != ':')
             break;
         colon = true;
         s->at++;
     }
-    if (!colon && !given[0]) {
+    if (!colon && !given[START]) {
         snprintf(s->why, s->cap, "dimension %u of the slice is not an index or start:stop:step", dim);
         return false;
     }
-    if (given[2] && v[2] == 0) {
+    if (given[STEP] && v[STEP] == 0) {
         snprintf(s->why, s->cap, "dimension %u of the slice: the step is 0", dim);
         return false;
     }
@@ -82,12 +86,14 @@ static bool parse_axis(struct slice_parser *s, struct axis *a, uint64_t size, ui
         set_range(a, n, v, given);
         return true;
     }
-    if (v[0] >= n || v[0] < -n) {
-        snprintf(s->why, s->cap, "index %lld is out of range: dimension %u has %llu", (long long)v[0], dim,
+    int64_t index = v[START];
+    if (index >= n || index < -n) {
+        snprintf(s->why, s->cap, "index %lld is out of range: dimension %u has %llu", (long long)index, dim,
                  (unsigned long long)size);
         return false;
     }
-    *a = (struct axis){(uint64_t)(v[0] < 0 ? v[0] + n : v[0]), 1, 1, true};
+    *a = (struct axis){
+        .start = (uint64_t)(index < 0 ? index + n : index), .count = 1, .step = 1, .dropped = true};
     return true;
 }
 

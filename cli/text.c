@@ -40,16 +40,17 @@ void *mem_make_room(void *p, size_t n, size_t size)
     return full ? mem_grow(p, n ? 2 * n : 1, size) : p;
 }
 
-/* set_malloc_limits - makes glibc return freed memory to the kernel if a block has NBYTES, or AT_END bytes
- * are free at the end of the heap. By default, glibc raises these limits and keeps fragmented memory. */
-static void set_malloc_limits(int nbytes, int at_end)
+/* set_malloc_limits - makes glibc return freed memory to the kernel if a block has BLOCK bytes or more, or if
+ * HEAP_END bytes are free at the end of the heap. By default, glibc raises these limits and keeps fragmented
+ * memory. */
+static void set_malloc_limits(int block, int heap_end)
 {
 #ifdef __GLIBC__
-    (void)mallopt(M_MMAP_THRESHOLD, nbytes);
-    (void)mallopt(M_TRIM_THRESHOLD, at_end);
+    (void)mallopt(M_MMAP_THRESHOLD, block);
+    (void)mallopt(M_TRIM_THRESHOLD, heap_end);
 #else
-    (void)nbytes;
-    (void)at_end;
+    (void)block;
+    (void)heap_end;
 #endif
 }
 
@@ -200,7 +201,7 @@ void text_value(struct text *t, const ckpt_value *v, size_t nodes)
 static char *put_uint(char *out, uint64_t n)
 {
     size_t digits = 1;
-    for (uint64_t rest = n; rest >= 10; rest /= 10)
+    for (uint64_t left = n; left >= 10; left /= 10)
         digits++;
     for (size_t i = digits; i-- > 0; n /= 10)
         out[i] = (char)('0' + n % 10);
@@ -224,12 +225,12 @@ void text_uint(struct text *t, uint64_t n)
  * with at most 60 bits of fraction. printf takes ten times as long, and a listing has very many sizes. */
 static char *put_tenths(char *out, double v)
 {
-    const uint64_t one = UINT64_C(1) << 60;
-    uint64_t whole = (uint64_t)v, part = (uint64_t)((v - (double)whole) * (double)one) * 10;
-    uint64_t tenths = part / one, rest = part % one;
-    if (rest > one / 2 || (rest == one / 2 && tenths % 2))
+    const uint64_t one = UINT64_C(1) << 60; /* 1.0 as a number of the last bits of the fraction */
+    uint64_t integer = (uint64_t)v, fraction = (uint64_t)((v - (double)integer) * (double)one) * 10;
+    uint64_t tenths = fraction / one, left = fraction % one;
+    if (left > one / 2 || (left == one / 2 && tenths % 2))
         tenths++;
-    out = put_uint(out, whole + tenths / 10);
+    out = put_uint(out, integer + tenths / 10);
     *out++ = '.';
     *out++ = (char)('0' + tenths % 10);
     return out;
@@ -348,8 +349,8 @@ static void shell_bytes(struct text *t, const char *word)
 
 void text_shell(struct text *t, const char *word)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
-    if (*word && word[strspn(word, plain)] == '\0') {
+    static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
+    if (*word && word[strspn(word, unquoted)] == '\0') {
         text_add(t, word);
         return;
     }
@@ -443,9 +444,9 @@ static bool is_wide(uint32_t c)
     return false;
 }
 
-/* one_char - returns the length of the character at P, and its columns. P is UTF-8, since text_name escapes
- * all else. */
-static size_t one_char(const char *p, size_t n, size_t *columns)
+/* measure_char - returns the length of the character at P, where N bytes are left, and sets *COLUMNS to its
+ * columns. P is UTF-8, because text_name escapes everything else. */
+static size_t measure_char(const char *p, size_t n, size_t *columns)
 {
     unsigned char c = (unsigned char)*p;
     size_t len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
@@ -484,7 +485,7 @@ size_t text_columns(const char *p, size_t n)
     if (is_ascii(p, n))
         return n;
     for (size_t i = 0; i < n; sum += one)
-        i += one_char(p + i, n - i, &one);
+        i += measure_char(p + i, n - i, &one);
     return sum;
 }
 
@@ -492,7 +493,7 @@ size_t text_fits(const char *p, size_t n, size_t width)
 {
     size_t i = 0, sum = 0, one;
     while (i < n) {
-        size_t len = one_char(p + i, n - i, &one);
+        size_t len = measure_char(p + i, n - i, &one);
         if (i && sum + one > width)
             break;
         sum += one;

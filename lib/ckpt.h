@@ -87,11 +87,10 @@ typedef struct {
     ckpt_str key, text;
 } ckpt_pair;
 
-/* ckpt_text_escape - writes TEXT into OUT so that it cannot act on a terminal:
- * control, bidi and zero-width characters become \u{..}, bytes that are not
- * UTF-8 become \xNN, backslash becomes \\. Returns the length of the whole
- * result; as with snprintf, a result >= CAP means that the text in OUT was cut.
- * OUT is always NUL-terminated if CAP > 0. */
+/* ckpt_text_escape - writes TEXT into OUT so that it cannot act on a terminal: control, bidi and zero-width
+ * characters become \u{..}, bytes that are not UTF-8 become \xNN, backslash becomes \\. Returns the length
+ * of the whole result; as with snprintf, a result >= CAP means that the text in OUT was cut. OUT is always
+ * NUL-terminated if CAP > 0. */
 CKPT_API size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap);
 
 /* ckpt_text_json - writes TEXT into OUT as a JSON string with its quotes, which cannot act on a terminal
@@ -104,9 +103,8 @@ CKPT_API size_t ckpt_text_json(ckpt_str text, char *out, size_t cap, bool *exact
  * backslash. */
 CKPT_API uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe);
 
-/* ckpt_natural_compare - compares names as people expect: runs of digits compare
- * as numbers, so layer.2 comes before layer.10. Returns <0, 0 or >0; 0 only if
- * all bytes are equal. */
+/* ckpt_natural_compare - compares names as people expect: runs of digits compare as numbers, so layer.2
+ * comes before layer.10. Returns <0, 0 or >0; 0 only if all bytes are equal. */
 CKPT_API int ckpt_natural_compare(ckpt_str a, ckpt_str b);
 
 /* ckpt_glob_match - returns true if NAME matches GLOB: `*` matches any run of characters, `?` one, `[a-z]`
@@ -362,10 +360,9 @@ typedef struct {
 
 typedef struct ckpt_file ckpt_file;
 
-/* ckpt_open - opens PATH, a file or a directory of shards, and reads its
- * metadata, but no tensor. The format is recognized by content alone.
- * "-" is standard input (a pipe is first spooled to an unlinked temporary
- * file). LIMITS may be NULL. The caller passes *OUT to ckpt_close(). */
+/* ckpt_open - opens PATH, a file or a directory of shards, and reads its metadata, but no tensor. The
+ * format is recognized by content alone. "-" is standard input (a pipe is first spooled to an unlinked
+ * temporary file). LIMITS may be NULL. The caller passes *OUT to ckpt_close(). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out,
     ckpt_error *err);
 
@@ -529,9 +526,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read_as(ckpt_file *file, uint32
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_borrow(ckpt_file *file, uint32_t i, const void **bytes,
     size_t *n, ckpt_error *err);
 
-/* ckpt_tensor_stream - passes all bytes of row I to TAKE, in chunks of at most 256 KiB,
- * with USER; nonzero stops with CKPT_ECANCELLED. Checks the CRC of the record if
- * there is one. */
+/* ckpt_tensor_stream - passes all bytes of row I to TAKE, in chunks of at most 256 KiB, with USER; nonzero
+ * stops with CKPT_ECANCELLED. Checks the CRC of the record if there is one. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i,
     int (*take)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err);
 
@@ -703,9 +699,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algo
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg,
     const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
-/* ckpt_digest_payload - computes the digest of the bytes after the header of a
- * safetensors file, which edits of names and metadata do not change.
- * CKPT_EUNSUPPORTED: FILE is not safetensors. */
+/* ckpt_digest_payload - computes the digest of the bytes after the header of a safetensors file, which
+ * edits of names and metadata do not change. CKPT_EUNSUPPORTED: FILE is not safetensors. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg,
     const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
@@ -925,11 +920,10 @@ CKPT_API const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *plan, size_t 
 CKPT_API const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *plan, size_t i);
 CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
 
-/* ckpt_plan_write_in_place - renames the tensors in the file of PLAN itself. It changes
- * only metadata, so that the size of the tensors does not matter. It first saves the
- * old bytes in FILE.ckpt-undo, with which ckpt_recover can repair the file after a
- * crash, and removes that at the end. PLAN may change names only; with other changes
- * it fails with CKPT_EUNSUPPORTED, CKPT_EUSAGE or CKPT_ELOSSY. Of OPTS, only dry_run,
+/* ckpt_plan_write_in_place - renames the tensors in the file of PLAN itself. It changes only metadata, so
+ * that the size of the tensors does not matter. It first saves the old bytes in FILE.ckpt-undo, with which
+ * ckpt_recover can repair the file after a crash, and removes that at the end. PLAN may change names only;
+ * with other changes it fails with CKPT_EUNSUPPORTED, CKPT_EUSAGE or CKPT_ELOSSY. Of OPTS, only dry_run,
  * no_sync and follow_links are used. Reopen the file afterwards. OUT may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
     ckpt_write_result *out, ckpt_error *err);
@@ -978,9 +972,8 @@ CKPT_API const char *ckpt_write_format_suffixes(const char *name);
  * texts. NAME may be NULL. */
 CKPT_API bool ckpt_write_format_is_flat(const char *name);
 
-/* ckpt_emergency_cleanup - removes the temporary files of all writes that are in
- * progress, which can only fail afterwards. Async-signal-safe: for a signal handler
- * that ends the process. */
+/* ckpt_emergency_cleanup - removes the temporary files of all writes that are in progress, which can only
+ * fail afterwards. Async-signal-safe: for a signal handler that ends the process. */
 CKPT_API void ckpt_emergency_cleanup(void);
 
 /* ------------------------------------------------------------------- diff */
@@ -1337,10 +1330,9 @@ typedef struct {
     uint64_t bytes, read;      /* of the files; of these, those of tensors and records that were read */
 } ckpt_verify_result;
 
-/* ckpt_verify - checks the file or folder at PATH against the rules of its format and
- * passes every violation to REPORT, not only the first (nonzero stops with CKPT_ECANCELLED).
- * CKPT_OK: it was checked, and RESULT has the outcome. Any other status: whether the file
- * is intact is unknown. OPTS may be NULL. */
+/* ckpt_verify - checks the file or folder at PATH against the rules of its format and passes every
+ * violation to REPORT, not only the first (nonzero stops with CKPT_ECANCELLED). CKPT_OK: it was checked,
+ * and RESULT has the outcome. Any other status: whether the file is intact is unknown. OPTS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     int (*report)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result, ckpt_error *err);
 

@@ -13,7 +13,7 @@ void __gcov_dump(void);
 void __real__exit(int status) __attribute__((noreturn));
 void __wrap__exit(int status) __attribute__((noreturn));
 bool __wrap_sandbox_enter(void);
-bool __wrap_sandbox_try(void);
+bool __wrap_sandbox_self_test(void);
 
 static bool can_write_counts(void)
 {
@@ -29,7 +29,7 @@ void __wrap__exit(int status)
 }
 
 bool __wrap_sandbox_enter(void) { return true; }
-bool __wrap_sandbox_try(void) { return false; }
+bool __wrap_sandbox_self_test(void) { return false; }
 
 static void exit_without_counts(int status, void *unused)
 {

@@ -1,24 +1,25 @@
 # Folders of Megatron-LM are listed as one checkpoint, joined by rules; they are refused if a rank or a rule is missing.
-M=corpus/megatron
-ckpt info $M/tp2_pp2
-ckpt ls $M/tp2_pp2
-ckpt info --json $M/tp2_pp2/iter_0000100 | grep -o '"ranks":{[^}]*}'
-ckpt diff $M/tp2_pp2 $M/tp1 2>/dev/null
-ckpt ls $M/old
-for d in bad_missing_rank bad_tracker_wrong; do
-    ckpt ls $M/$d
+megatron=corpus/megatron
+ckpt info $megatron/tp2_pp2
+ckpt ls $megatron/tp2_pp2
+ckpt info --json $megatron/tp2_pp2/iter_0000100 | grep -o '"ranks":{[^}]*}'
+ckpt diff $megatron/tp2_pp2 $megatron/tp1 2>/dev/null
+ckpt ls $megatron/old
+for folder in bad_missing_rank bad_tracker_wrong; do
+    ckpt ls $megatron/$folder
 done
-# A stage that is missing; a rank of one.
-cp -r $M/tp2_pp2 stage
+# A stage of the pipeline is missing.
+cp -r $megatron/tp2_pp2 stage
 rm -r stage/iter_0000100/mp_rank_0?_001
 ckpt ls stage
-cp -r $M/tp2_pp2 one
-rm -r one/iter_0000100/mp_rank_01_000
-ckpt ls one
-ckpt verify one
-ckpt salvage one -o saved.pt | tail -n 5
-# The tracker: no number, out of the folder, not there.
-cp -r $M/tp2 odd
+# A rank of the first stage is missing.
+cp -r $megatron/tp2_pp2 rank
+rm -r rank/iter_0000100/mp_rank_01_000
+ckpt ls rank
+ckpt verify rank
+ckpt salvage rank -o saved.pt | tail -n 5
+# The tracker has a path; a number; it is missing.
+cp -r $megatron/tp2 odd
 printf '../tp1\n' >odd/latest_checkpointed_iteration.txt
 ckpt ls odd
 printf '100\n' >odd/latest_checkpointed_iteration.txt
@@ -30,10 +31,10 @@ mv odd/iter_0000100/mp_rank_01 odd/iter_0000100/mp_rank_01_000_001
 ckpt ls odd/iter_0000100
 rm -r odd/iter_0000100/mp_rank_01_000_001
 mkdir odd/iter_0000100/mp_rank_01
-ln -s ../../../$M/tp2/iter_0000100/mp_rank_01/model_optim_rng.pt odd/iter_0000100/mp_rank_01/model_optim_rng.pt
+ln -s ../../../$megatron/tp2/iter_0000100/mp_rank_01/model_optim_rng.pt odd/iter_0000100/mp_rank_01/model_optim_rng.pt
 ckpt ls odd/iter_0000100
 # The folder of the iteration is a link, inside of the folder and out of it.
-cp -r $M/tp2 linked
+cp -r $megatron/tp2 linked
 mv linked/iter_0000100 linked/kept
 ln -s kept linked/iter_0000100
 ckpt ls linked | wc -l

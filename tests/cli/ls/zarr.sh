@@ -1,35 +1,38 @@
 # A folder that is one Zarr array is read with each codec, and an OCDBT database is listed whatever it holds.
-o=corpus/orbax
-ckpt ls $o/kv/tree_zstd 2>&1 | grep -q libarchive && { echo 'libarchive is not here'; exit 77; }
-ckpt ls $o/array/zarr_none
-ckpt stat $o/array/zarr_none $o/array/zarr3_missing_chunk $o/array/zarr3_sharding_zstd_crc $o/array/zarr_blosc
-ckpt verify $o/array/zarr3_gzip
-ckpt convert $o/array/zarr_forder -o forder.npy
-ckpt diff $o/array/zarr_forder forder.npy
-ckpt ls $o/kv/inline $o/kv/versions
-ckpt ls $o/kv/inline/manifest.ocdbt
-ckpt show $o/kv/inline c/d
-# damage that is seen when the chunk is read; a chunk of another length; no fill value; more than is likely
-cp -r $o/array/zarr3_sharding_zstd_crc shard
+orbax=corpus/orbax
+ckpt ls $orbax/kv/tree_zstd 2>&1 | grep -q libarchive && { echo 'libarchive is not here'; exit 77; }
+ckpt ls $orbax/array/zarr_none
+ckpt stat $orbax/array/zarr_none $orbax/array/zarr3_missing_chunk $orbax/array/zarr3_sharding_zstd_crc $orbax/array/zarr_blosc
+ckpt verify $orbax/array/zarr3_gzip
+ckpt convert $orbax/array/zarr_forder -o forder.npy
+ckpt diff $orbax/array/zarr_forder forder.npy
+ckpt ls $orbax/kv/inline $orbax/kv/versions
+ckpt ls $orbax/kv/inline/manifest.ocdbt
+ckpt show $orbax/kv/inline c/d
+# a changed byte is noticed when the chunk is read; a truncated chunk, when the folder is listed
+cp -r $orbax/array/zarr3_sharding_zstd_crc shard
 printf x | dd of=shard/c/1/0 bs=1 seek=3 conv=notrunc 2>/dev/null
 ckpt hash shard
 truncate -s -1 shard/c/0/0
 ckpt ls shard
-cp -r $o/array/zarr_none short
+cp -r $orbax/array/zarr_none short
 truncate -s -1 short/0.0
 ckpt ls short
+# a missing chunk: without a fill value; with one, in an array that is too large by default
 rm short/0.0
 ckpt ls short
 sed -i 's/"fill_value":null/"fill_value":"NaN"/; s/\[5,6\]/[50000,60000]/' short/.zarray
 ckpt ls short
 ckpt ls --max-expanded 20G short
+# chunks of a different shape; an unknown codec; malformed JSON
 sed -i 's/\[4,4\]/[4,5]/' short/.zarray
 ckpt ls --max-expanded 20G short
 sed -i 's/"compressor":null/"compressor":{"id":"lz4"}/' short/.zarray
 ckpt ls short
 echo '[1' >short/.zarray
 ckpt ls short
-# a node with "k" = "yz", and manifests that name it as ../x and as l, which is a link out of the folder
+# x is a node of OCDBT with the key "k" and the value "yz"; a manifest names it ../x, another one l: a link to ../x,
+# then the file itself
 mkdir out
 printf '\014\333\040\336\033\000\000\000\000\000\000\000\000\000\000\000\001\001\153\002\000\171\172\371\276\331\333' >x
 printf '\014\333\072\052\101\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\144\350\007\004\000\001\004\000\056\056\057\170\001\001\000\000\000\033\001\011\000\000\000\000\000\000\000\000\000\000\016\226\115\037' >out/manifest.ocdbt
