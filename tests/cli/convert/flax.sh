@@ -1,17 +1,17 @@
 # Flax's .msgpack is written: flax's own files byte for byte, renamed keys, and the dicts of other formats as maps.
-F=corpus/flax
-for f in "$F"/*.msgpack "$F"/legacy_ckpt/checkpoint_7; do
+flax=corpus/flax
+for f in "$flax"/*.msgpack "$flax"/legacy_ckpt/checkpoint_7; do
     ckpt convert -q --to flax "$f" o.msgpack -f 2>/dev/null || { echo "${f##*/} refused"; continue; }
     cmp -s "$f" o.msgpack || echo "${f##*/} differs"
 done
 # chunks of an array are joined
-ckpt convert $F/chunked.msgpack whole.msgpack; ckpt diff -q $F/chunked.msgpack whole.msgpack; echo $?
+ckpt convert $flax/chunked.msgpack whole.msgpack; ckpt diff -q $flax/chunked.msgpack whole.msgpack; echo $?
 # a rename keeps values and numpy scalars
-ckpt add net. $F/py_values.msgpack -o n.msgpack; ckpt strip net. n.msgpack -o p.msgpack; cmp p.msgpack $F/py_values.msgpack
-ckpt rename -s kernel=\>weight $F/train_state.msgpack -o r.msgpack; ckpt show r.msgpack | head -n 3
-ckpt convert --root params $F/params.msgpack - | ckpt ls - | head -n 2
-ckpt convert --drop l.0 $F/lists.msgpack l.msgpack; ckpt ls l.msgpack
-ckpt convert --cast bfloat16 --keep float32 $F/dtypes.msgpack b.msgpack; ckpt ls b.msgpack
+ckpt add net. $flax/py_values.msgpack -o n.msgpack; ckpt strip net. n.msgpack -o p.msgpack; cmp p.msgpack $flax/py_values.msgpack
+ckpt rename -s kernel=\>weight $flax/train_state.msgpack -o r.msgpack; ckpt show r.msgpack | head -n 3
+ckpt convert --root params $flax/params.msgpack - | ckpt ls - | head -n 2
+ckpt convert --drop l.0 $flax/lists.msgpack l.msgpack; ckpt ls l.msgpack
+ckpt convert --cast bfloat16 --keep float32 $flax/dtypes.msgpack b.msgpack; ckpt ls b.msgpack
 ckpt add net. -i n.msgpack; echo $?
 # containers of other formats become maps, and names with dots stay
 ckpt convert data/train.pt t.msgpack; ckpt show t.msgpack | head -n 4; ckpt diff -q --tensors-only data/train.pt t.msgpack; echo $?
@@ -20,4 +20,4 @@ ckpt convert corpus/numpy/np2/empty.npz e.msgpack; ckpt ls e.msgpack; echo $?
 ckpt convert --to flax corpus/numpy/np2/empty.npz e; echo $?
 ckpt convert corpus/gguf/quantised.gguf q.msgpack; echo $?
 ckpt convert --strict data/train.pt x.msgpack; echo $?
-ckpt convert --drop 0 $F/top_list.msgpack d.msgpack; echo $?
+ckpt convert --drop 0 $flax/top_list.msgpack d.msgpack; echo $?

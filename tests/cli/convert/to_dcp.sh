@@ -1,5 +1,5 @@
 # --to=dcp writes a folder for torch.distributed.checkpoint, with the same tensors and values, in --shards files.
-D=corpus/torch/t215/dist
+dist=corpus/torch/t215/dist
 ckpt convert data/train.pt --to=dcp train
 ls -A train
 ckpt diff data/train.pt train
@@ -11,8 +11,8 @@ ckpt convert three three.safetensors
 ckpt convert three.safetensors --to dcp flat
 ckpt diff --root-b '' three.safetensors flat
 # Tensors that ranks wrote in several chunks become one chunk each, in one file.
-ckpt convert $D/dcp_dtensor --to=dcp --shards 1 merged
-ckpt diff $D/dcp_dtensor merged
+ckpt convert $dist/dcp_dtensor --to=dcp --shards 1 merged
+ckpt diff $dist/dcp_dtensor merged
 # A dry run prints the same and writes nothing.
 ckpt convert -n data/train.pt --to=dcp nothing
 test -e nothing || echo nothing written

@@ -1,35 +1,37 @@
 # Each command that doctor advises for a damaged file runs without an error.
-every()
+# run_fixes FILE… - runs each command that doctor advises for the files
+run_fixes()
 {
-    advised=0 vain=0
+    advised=0 failed=0
     ckpt doctor --json "$@" | grep -o '"fix":"ckpt [^"]*"' | sed 's/"fix":"//; s/"$//' | sort -u >advice
     while read -r command; do
         advised=$((advised + 1))
-        (eval "$command") >said 2>&1 </dev/null
-        [ $? -le 1 ] || { vain=$((vain + 1)); echo "$command: $(cat said)"; }
+        (eval "$command") >output 2>&1 </dev/null
+        [ $? -le 1 ] || { failed=$((failed + 1)); echo "$command: $(cat output)"; }
         rm -f fixed*
     done <advice
-    echo "$# files, $advised commands, $vain in vain"
+    echo "$# files, $advised commands, $failed failed"
 }
-cut()
+# cut_and_run_fixes FILE - does so for FILE cut to each 24th of its size
+cut_and_run_fixes()
 {
-    i=0 size=$(wc -c <"$1")
-    while [ $i -lt 24 ]; do
-        head -c $((size * i / 24)) "$1" >"cut$i.${1##*.}"
-        i=$((i + 1))
+    part=0 size=$(wc -c <"$1")
+    while [ $part -lt 24 ]; do
+        head -c $((size * part / 24)) "$1" >"cut$part.${1##*.}"
+        part=$((part + 1))
     done
-    every cut*."${1##*.}"
+    run_fixes cut*."${1##*.}"
     rm -f cut*
 }
-every corpus/torch/badexp/*
-every corpus/torch/legexp/*
-every corpus/torch/exp/*.pt
-every corpus/torch/t26/*
-every corpus/vectors/safetensors/*
-cp data/train.pt a.pt; cut a.pt
-ckpt convert -q --root state_dict a.pt b.safetensors; cut b.safetensors
-cp corpus/torch/t26/state_dict_legacy.pt c.pth; cut c.pth
-cp corpus/torch/t26/torchscript_script.pt d.ptl; cut d.ptl
+run_fixes corpus/torch/badexp/*
+run_fixes corpus/torch/legexp/*
+run_fixes corpus/torch/exp/*.pt
+run_fixes corpus/torch/t26/*
+run_fixes corpus/vectors/safetensors/*
+cp data/train.pt a.pt; cut_and_run_fixes a.pt
+ckpt convert -q --root state_dict a.pt b.safetensors; cut_and_run_fixes b.safetensors
+cp corpus/torch/t26/state_dict_legacy.pt c.pth; cut_and_run_fixes c.pth
+cp corpus/torch/t26/torchscript_script.pt d.ptl; cut_and_run_fixes d.ptl
 # doctor reports that nothing can be salvaged
 printf '<!DOCTYPE html><html><bo' >page.pt
 ckpt doctor page.pt

@@ -1,10 +1,10 @@
 # Paddle's .pdiparams gets its names from the program next to it; a program of other parameters is refused.
-p=corpus/paddle/infer
-ckpt ls $p/net.pdiparams
-ckpt info $p/net.pdiparams
-ckpt convert $p/net.pdiparams -o net.safetensors
-ckpt diff $p/net.pdiparams net.safetensors
-cp $p/net.pdiparams alone.pdiparams
+infer=corpus/paddle/infer
+ckpt ls $infer/net.pdiparams
+ckpt info $infer/net.pdiparams
+ckpt convert $infer/net.pdiparams -o net.safetensors
+ckpt diff $infer/net.pdiparams net.safetensors
+cp $infer/net.pdiparams alone.pdiparams
 ckpt ls alone.pdiparams
 ckpt salvage alone.pdiparams -o numbered.pt
 ckpt ls numbered.pt

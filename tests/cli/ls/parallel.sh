@@ -1,9 +1,9 @@
 # --parallel gives rules for how tensor-parallel ranks divide tensors for which no rule is built in.
-M=corpus/megatron/tp2/iter_0000100
+ranks=corpus/megatron/tp2/iter_0000100
 mkdir x
 for t in 0 1; do
     mkdir x/mp_rank_0$t
-    ckpt rename -q -s 'linear_fc2=>my_layer' -s 'linear_fc1=>my_gate' $M/mp_rank_0$t/model_optim_rng.pt \
+    ckpt rename -q -s 'linear_fc2=>my_layer' -s 'linear_fc1=>my_gate' $ranks/mp_rank_0$t/model_optim_rng.pt \
         -o x/mp_rank_0$t/model_optim_rng.pt
 done
 ckpt ls x
@@ -20,7 +20,7 @@ mkdir g
 for t in 0 1; do
     mkdir g/mp_rank_0$t
     ckpt rename -q -s 'linear_fc2=>attention.dense' -s 'self_attention.linear_proj=>mlp.linear_fc2' \
-        $M/mp_rank_0$t/model_optim_rng.pt -o g/mp_rank_0$t/model_optim_rng.pt
+        $ranks/mp_rank_0$t/model_optim_rng.pt -o g/mp_rank_0$t/model_optim_rng.pt
     ckpt show g/mp_rank_0$t/model_optim_rng.pt model.decoder.layers.0.mlp.linear_fc1.bias
 done
 ckpt show g decoder.layers.0.mlp.linear_fc1.bias

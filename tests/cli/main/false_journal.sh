@@ -1,7 +1,8 @@
 # An undo journal that no edit in place left is reported; no command restores anything from it, and no hint suggests one
 # that would.
 . "$TESTS/torn.sh"
-try() # try WHAT FILE - of which .good is a copy
+# try WHAT FILE - checks that ls and strip leave FILE equal to .good, and keep its journal
+try()
 {
     echo "== $1"
     ckpt ls -q "$2" >/dev/null; echo "ls $?"
@@ -13,7 +14,7 @@ try() # try WHAT FILE - of which .good is a copy
 cp data/train.pt w.pt
 cp w.pt .good
 size=$(wc -c <w.pt)
-# raw PIECES OLD-SIZE NEW-SIZE <bytes - a journal of w.pt
+# raw PIECES OLD-SIZE NEW-SIZE <bytes - writes a journal of w.pt with these pieces
 raw()
 {
     cat >.pieces
@@ -30,7 +31,7 @@ try 'an empty piece' w.pt
 try 'a size that no piece accounts for' w.pt
 { le 50 8; le 2 8; printf AB; le 1 4; le 51 8; le 2 8; printf CD; le 1 4; } | raw 2 "$size" "$size"
 try 'pieces that overlap' w.pt
-# longer FILE AT BYTES - a journal that has BYTES at AT, and FILE for shorter than the edit was to make it
+# longer FILE AT BYTES - writes a journal that would restore BYTES at AT, of an edit that also makes FILE longer
 longer()
 {
     cp "$1" .old
@@ -51,8 +52,8 @@ journal w.pt .old .new "$((size - 200)):200"
 printf x | put .new $((size - 1))
 journal w.pt .old .new "$((size - 200)):200"
 try 'the end is cut off' w.pt
-# half OLD FILE RANGE… - a journal of FILE that restores OLD. The first sector in which OLD differs is as the edit was
-# to make it, and the last one is not.
+# half OLD FILE RANGE… - writes a journal of FILE that would restore OLD. By the journal, FILE is half changed: its first
+# sector that differs from OLD has the new bytes, and the last one has not.
 half()
 {
     cp "$2" .new
@@ -76,7 +77,7 @@ try 'an edit that was done' w.pt
 ckpt convert -q --root state_dict data/train.pt -o s.safetensors
 cp s.safetensors .good
 header=$(num s.safetensors 0 8)
-# differs AT BYTES RANGE - a journal of the file that has BYTES at AT
+# differs AT BYTES RANGE - writes a journal that would restore BYTES at AT
 differs()
 {
     cp s.safetensors .was

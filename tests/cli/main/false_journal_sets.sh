@@ -8,7 +8,7 @@ ckpt convert -q --root state_dict --max-shard-size 20KB long.pt -o good/model.sa
 one=set/model-00001-of-00003.safetensors two=set/model-00002-of-00003.safetensors
 fresh() { rm -rf set; cp -r good set; echo "== $1"; }
 run() { echo "$*: $(ckpt "$@" 2>&1 | head -n 3 | sed "s|$PWD/||")"; }
-# try FILE… - what is said of the set, and of FILE, whose bytes stay as they are
+# try FILE… - prints what commands report about the set and about each FILE, whose bytes must stay as they are
 try()
 {
     cp -RP set before
@@ -24,8 +24,8 @@ try()
     diff -r before set && echo 'all as it was'
     rm -rf before
 }
-# half OLD FILE RANGE - a journal of FILE that restores OLD. The first sector in which OLD differs is as the edit was to
-# make it, and the last one is not.
+# half OLD FILE RANGE - writes a journal of FILE that would restore OLD. By the journal, FILE is half changed: its first
+# sector that differs from OLD has the new bytes, and the last one has not.
 half()
 {
     cp "$2" .new

@@ -5,17 +5,17 @@ script -qec true /dev/null >/dev/null 2>&1 || { echo 'no pseudo-terminal to be h
 # sparse FILE MIB - a safetensors file of 8 tensors, all holes
 sparse()
 {
-    n=$(($2 * 131072))
+    size=$(($2 * 131072))
     for i in 0 1 2 3 4 5 6 7; do
         printf '%s"t%d":{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]}' \
-            "$([ $i = 0 ] && echo '{' || echo ,)" $i $n $((i * n)) $((i * n + n))
+            "$([ $i = 0 ] && echo '{' || echo ,)" $i $size $((i * size)) $((i * size + size))
     done >header
     { printf '\350\003\0\0\0\0\0\0'; printf '%-1000s' "$(cat header)}"; } >"$1"
-    truncate -s $((1008 + 8 * n)) "$1"
+    truncate -s $((1008 + 8 * size)) "$1"
 }
 
-# until_asked PID - asks until it answers; false: it has ended
-until_asked()
+# wait_for_progress PID - sends SIGUSR1 until the progress is printed; false: the process has ended
+wait_for_progress()
 {
     while ! grep -q ' of ' err; do
         kill -USR1 "$1" 2>/dev/null || return 1
@@ -26,30 +26,31 @@ until_asked()
 sparse hash.safetensors "$([ "${EMULATED:-}" ] && echo 128 || echo 2048)"
 sparse write.safetensors 256
 mkdir out
-trap '' USR1 # what has not begun to listen yet
+trap '' USR1 # so that SIGUSR1 does not end a command that has no handler yet
 
-# end SIGNAL COMMAND… - what it says when asked, and then when it is ended by SIGNAL
-end()
+# interrupt SIGNAL COMMAND… - prints the progress that COMMAND reports, and its messages when SIGNAL ends it
+interrupt()
 {
     sig=$1
     shift
     : >err
-    # what a shell starts with & ignores Ctrl-C, and all that nohup started ignores the end of the terminal
+    # a shell makes background processes ignore SIGINT, and nohup makes all of its processes ignore SIGHUP
     env --default-signal=INT,HUP,TERM "$@" >o 2>err &
     pid=$!
-    until_asked $pid || { echo "$1 $2 was done before it was asked"; exit 77; }
+    wait_for_progress $pid || { echo "$1 $2 was done before it was asked"; exit 77; }
     kill -"$sig" $pid
     { wait $pid; } 2>/dev/null
     echo "$1 $2 $sig: $?"
     sed 's/\([a-z]\)  .* of [0-9.]* [KMG]iB.*/\1  … of …/' err | uniq
     ls -A out
 }
-end INT ckpt hash hash.safetensors
-end INT ckpt convert write.safetensors out/w.pt
-end TERM ckpt convert write.safetensors out/w.pt
-end HUP ckpt strip --auto write.safetensors -o out/w.safetensors
+interrupt INT ckpt hash hash.safetensors
+interrupt INT ckpt convert write.safetensors out/w.pt
+interrupt TERM ckpt convert write.safetensors out/w.pt
+interrupt HUP ckpt strip --auto write.safetensors -o out/w.safetensors
 
-# The pseudo-terminal's log as lines: what was drawn, and what stood there at the end. One processor, to take long enough.
+# The log of the pseudo-terminal: how often the line was drawn, and what was left at the end. One processor, to take
+# long enough.
 cpu=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
 before=$(date +%s)
 TERM=xterm script -qec "taskset -c $cpu ckpt hash -t hash.safetensors" /dev/null >log

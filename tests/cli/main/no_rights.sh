@@ -23,7 +23,7 @@ try strip -n --auto read/w.pt -o read/x.pt
 try convert -n data/train.pt read
 ls read
 chmod 755 closed read
-if [ "$(id -u)" = 0 ]; then # whoever is not root owns his files
+if [ "$(id -u)" = 0 ]; then # only root can give a file to another user
     cp data/train.pt foreign.pt
     chmod u+w foreign.pt
     chown 65534:65534 foreign.pt

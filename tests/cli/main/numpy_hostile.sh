@@ -1,5 +1,5 @@
 # Headers of .npy that are malformed, deeply nested or 4 GiB long are refused, as are encrypted members of a .npz.
-n=corpus/numpy/np2
+numpy=corpus/numpy/np2
 { printf '\223NUMPY\001\000\100\000'; printf '%-63s\n' "{'descr': __import__('os').system('id')}"; } >import.npy
 { printf '\223NUMPY\002\000\100\102\017\000'; printf '%1000000s' '' | tr ' ' '('; } >brackets.npy
 printf '\223NUMPY\002\000\377\377\377\377{' >claims.npy
@@ -14,7 +14,7 @@ encrypt()
         done
     done
 }
-cp $n/stored.npz encrypted.npz
+cp $numpy/stored.npz encrypted.npz
 chmod u+w encrypted.npz
 encrypt encrypted.npz
 for f in *.npy *.npz; do

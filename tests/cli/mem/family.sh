@@ -6,33 +6,34 @@ tensor()
     printf '%s"%s":{"dtype":"F32","shape":[%s],"data_offsets":[%d,%d]}' "$comma" "$1" "$2" "$at" "$next" >>header
     at=$next comma=,
 }
-gpt2() # PREFIX BLOCKS
+# gpt2 PREFIX BLOCKS [EXTRA [FILE]] - writes a GPT-2 of zeros to FILE (g.safetensors), also with a tensor EXTRA
+gpt2()
 {
-    at=0 comma= b=0
+    at=0 comma= block=0
     printf '{' >header
     tensor "$1wte.weight" 20,8 160
     tensor "$1wpe.weight" 16,8 128
-    while [ $b -lt "$2" ]; do
-        tensor "$1h.$b.ln_1.weight" 8 8
-        tensor "$1h.$b.ln_1.bias" 8 8
-        tensor "$1h.$b.attn.c_attn.weight" 8,24 192
-        tensor "$1h.$b.attn.c_attn.bias" 24 24
-        tensor "$1h.$b.attn.c_proj.weight" 8,8 64
-        tensor "$1h.$b.attn.c_proj.bias" 8 8
-        tensor "$1h.$b.ln_2.weight" 8 8
-        tensor "$1h.$b.ln_2.bias" 8 8
-        tensor "$1h.$b.mlp.c_fc.weight" 8,32 256
-        tensor "$1h.$b.mlp.c_fc.bias" 32 32
-        tensor "$1h.$b.mlp.c_proj.weight" 32,8 256
-        tensor "$1h.$b.mlp.c_proj.bias" 8 8
-        b=$((b + 1))
+    while [ $block -lt "$2" ]; do
+        tensor "$1h.$block.ln_1.weight" 8 8
+        tensor "$1h.$block.ln_1.bias" 8 8
+        tensor "$1h.$block.attn.c_attn.weight" 8,24 192
+        tensor "$1h.$block.attn.c_attn.bias" 24 24
+        tensor "$1h.$block.attn.c_proj.weight" 8,8 64
+        tensor "$1h.$block.attn.c_proj.bias" 8 8
+        tensor "$1h.$block.ln_2.weight" 8 8
+        tensor "$1h.$block.ln_2.bias" 8 8
+        tensor "$1h.$block.mlp.c_fc.weight" 8,32 256
+        tensor "$1h.$block.mlp.c_fc.bias" 32 32
+        tensor "$1h.$block.mlp.c_proj.weight" 32,8 256
+        tensor "$1h.$block.mlp.c_proj.bias" 8 8
+        block=$((block + 1))
     done
     tensor "$1ln_f.weight" 8 8
     tensor "$1ln_f.bias" 8 8
     [ -z "${3:-}" ] || tensor "$3" 8 8
     printf '}' >>header
-    n=$(wc -c <header)
-    printf "\\$(printf %o $((n % 256)))\\$(printf %o $((n / 256)))\\0\\0\\0\\0\\0\\0" >"${4:-g.safetensors}"
+    length=$(wc -c <header)
+    printf "\\$(printf %o $((length % 256)))\\$(printf %o $((length / 256)))\\0\\0\\0\\0\\0\\0" >"${4:-g.safetensors}"
     cat header >>"${4:-g.safetensors}"
     head -c $at /dev/zero >>"${4:-g.safetensors}"
 }

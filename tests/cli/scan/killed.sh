@@ -14,8 +14,8 @@ child_of()
     done
 }
 
-# gone PID - within two seconds
-gone()
+# is_gone PID - whether the process ends within two seconds
+is_gone()
 {
     for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
         read -r pid name state rest 2>/dev/null <"/proc/$1/stat" || return 0
@@ -26,7 +26,7 @@ gone()
 }
 
 for sig in KILL TERM HUP INT; do
-    # what a shell starts with & ignores Ctrl-C
+    # a shell makes background processes ignore SIGINT
     env --default-signal=INT,HUP,TERM ckpt scan --json --sha256 big >out 2>err &
     scan=$!
     child_of $scan
@@ -34,7 +34,7 @@ for sig in KILL TERM HUP INT; do
     kill -$sig $scan
     { wait $scan; } 2>/dev/null
     code=$?
-    gone "$child" && echo "$sig $code: its child is gone" || { echo "$sig $code: its child goes on"; kill -KILL "$child"; }
+    is_gone "$child" && echo "$sig $code: its child is gone" || { echo "$sig $code: its child goes on"; kill -KILL "$child"; }
     cat out err
 done
 (ulimit -S -t 1 && ckpt scan --json --sha256 big >out 2>err; echo $?; cat err)

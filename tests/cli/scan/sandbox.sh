@@ -13,7 +13,7 @@ for report in '' --all --json --sarif --quiet; do
 done
 mkfifo pipe
 ckpt scan pipe >lost.out 2>lost.err &
-exec 9>pipe # when it was opened on the other side, the process is there
+exec 9>pipe # waits until the child has opened the pipe
 for stat in /proc/[0-9]*/stat; do
     read -r pid name state parent rest 2>/dev/null <"$stat" && [ "$parent" = $! ] && kill -SEGV "$pid"
 done

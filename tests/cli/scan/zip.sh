@@ -1,6 +1,6 @@
 # scan reports both values and their offsets if an archive contradicts itself, and members that no directory lists.
-e=corpus/torch/exp
-ckpt scan $e/27_prefix_junk.pt $e/28_trailing_junk.pt $e/30_truncated.pt $e/49_dup_record.pt
+exp=corpus/torch/exp
+ckpt scan $exp/27_prefix_junk.pt $exp/28_trailing_junk.pt $exp/30_truncated.pt $exp/49_dup_record.pt
 echo $?
 # patch NAME OFFSET BYTES - a copy of a sound archive with BYTES at OFFSET
 patch()

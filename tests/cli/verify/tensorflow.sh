@@ -1,16 +1,16 @@
 # verify checks the CRC of each entry of a TensorFlow checkpoint and of each block of its tables.
-t=corpus/tensorflow
-ckpt verify $t/v2/slices.index $t/v2/shards.index $t/v1/slices.ckpt $t/obj/mgr $t/emulated/snappy.index
+tensorflow=corpus/tensorflow
+ckpt verify $tensorflow/v2/slices.index $tensorflow/v2/shards.index $tensorflow/v1/slices.ckpt $tensorflow/obj/mgr $tensorflow/emulated/snappy.index
 for f in crc_wrong crc_zero data_flip data_missing data_short index_flip shard_9 slice_hole slice_overlap; do
-    ckpt verify $t/bad/$f.index
+    ckpt verify $tensorflow/bad/$f.index
 done
-ckpt verify $t/bad/slice_overlap.ckpt
+ckpt verify $tensorflow/bad/slice_overlap.ckpt
 # a bit of a slice, of a string, and of the lengths of strings
-cp $t/v2/slices.* .
+cp $tensorflow/v2/slices.* .
 printf '\377' | dd of=slices.data-00000-of-00001 bs=1 seek=4000 conv=notrunc 2>/dev/null
 ckpt verify slices
 ckpt hash slices
 ckpt hash --ignore-crc slices
-cp $t/savedmodel_v2/variables/variables.* .
+cp $tensorflow/savedmodel_v2/variables/variables.* .
 ckpt show variables 's/.ATTRIBUTES/VARIABLE_VALUE'
 ckpt verify --json variables
