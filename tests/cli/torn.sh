@@ -49,9 +49,9 @@ journal()
     chmod 600 "$file.ckpt-undo"
     rm -f .pieces .body
 }
-# ranges OLD NEW - prints the ranges that an edit in place changed: the header of safetensors; in a torch zip the pickle,
-# its descriptor and its CRC in the directory, or, if the file grew, the name of the pickle's record and everything from
-# the directory on. The pickle is the first record.
+# ranges OLD NEW - prints the ranges that an edit in place changed: the header of safetensors; in a torch zip, whose
+# first record is the pickle, the pickle, its descriptor and its CRC in the directory or, if the file grew, the name of
+# the pickle's record and everything from the directory on.
 ranges()
 {
     if [ "$(head -c 2 "$1")" != PK ]; then
