@@ -116,12 +116,6 @@ static ckpt_status skip_bytes(struct gguf_walk *w, uint64_t n)
     return reader_skip(&w->r, n) ? CKPT_OK : fail_truncated(w, "a value");
 }
 
-static ckpt_status skip_text(struct gguf_walk *w)
-{
-    uint64_t n = read_size(w);
-    return w->r.status ? fail_truncated(w, "a text") : skip_bytes(w, n);
-}
-
 /* read_array_head - reads type and number of the elements that follow, and sets *BYTES to the least size that
  * they can have. Refuses more than the file has left. */
 static ckpt_status read_array_head(struct gguf_walk *w, uint32_t *element, uint64_t *count, uint64_t *bytes)
@@ -146,8 +140,10 @@ static ckpt_status read_array_head(struct gguf_walk *w, uint32_t *element, uint6
  * bytes. */
 static ckpt_status skip_elements(struct gguf_walk *w, uint32_t type, uint64_t count, uint64_t bytes)
 {
-    for (uint64_t i = 0; type == GGUF_STRING && i < count; i++)
-        CKPT_TRY(skip_text(w));
+    for (uint64_t i = 0; type == GGUF_STRING && i < count; i++) {
+        uint64_t n = read_size(w);
+        CKPT_TRY(w->r.status ? fail_truncated(w, "a text") : skip_bytes(w, n));
+    }
     return type == GGUF_STRING ? CKPT_OK : skip_bytes(w, bytes);
 }
 

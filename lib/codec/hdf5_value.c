@@ -89,12 +89,6 @@ ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t ele
 
 /* ----------------------------------------------------------------------------- values */
 
-static ckpt_value *make_text(struct hdf5 *h, ckpt_str text)
-{
-    ckpt_str copy = arena_str(h->a, text);
-    return copy.ptr ? value_str(h->a, copy) : NULL;
-}
-
 static ckpt_value *make_bytes(struct hdf5 *h, const unsigned char *b, size_t n)
 {
     ckpt_value *v = value_new(h->a, CKPT_V_BYTES, 0);
@@ -119,7 +113,8 @@ static ckpt_status read_element(struct hdf5 *h, const struct hdf5_type *t, curso
     *out = NULL;
     if (t->kind == HDF5_TEXT || t->kind == HDF5_FIXED_TEXT) {
         CKPT_TRY(read_text(h, t, c, &text));
-        *out = make_text(h, text);
+        text = arena_str(h->a, text);
+        *out = text.ptr ? value_str(h->a, text) : NULL;
     } else {
         const unsigned char *b = cursor_take(c, t->size);
         if (!b)
