@@ -26,36 +26,37 @@ static void add_to_hash(struct row_difference *d, ckpt_str s)
     d->hash = (d->hash ^ s.len) * 0x100000001b3u;
 }
 
-static void compare_text(struct row_difference *d, const char *field, ckpt_str was, ckpt_str is)
+static void compare_text(struct row_difference *d, const char *field, ckpt_str before, ckpt_str after)
 {
     char a[80], b[80];
-    if (was.len == is.len && (was.len == 0 || memcmp(was.ptr, is.ptr, was.len) == 0))
+    if (before.len == after.len && (before.len == 0 || memcmp(before.ptr, after.ptr, before.len) == 0))
         return;
     add_to_hash(d, str_of(field));
-    add_to_hash(d, was);
-    add_to_hash(d, is);
+    add_to_hash(d, before);
+    add_to_hash(d, after);
     if (!d->any) {
-        ckpt_text_escape(was, a, sizeof a);
-        ckpt_text_escape(is, b, sizeof b);
+        ckpt_text_escape(before, a, sizeof a);
+        ckpt_text_escape(after, b, sizeof b);
         snprintf(d->text, sizeof d->text, "%s \"%s\" instead of \"%s\"", field, b, a);
     }
     d->any = true;
 }
 
-static void compare_number(struct row_difference *d, const char *field, uint64_t was, uint64_t is)
+static void compare_number(struct row_difference *d, const char *field, uint64_t before, uint64_t after)
 {
     char a[24], b[24];
-    if (was == is)
+    if (before == after)
         return;
-    snprintf(a, sizeof a, "%" PRIu64, was);
-    snprintf(b, sizeof b, "%" PRIu64, is);
+    snprintf(a, sizeof a, "%" PRIu64, before);
+    snprintf(b, sizeof b, "%" PRIu64, after);
     compare_text(d, field, str_of(a), str_of(b));
 }
 
-static void compare_offset(struct row_difference *d, const char *field, uint64_t was, uint64_t is)
+/* compare_offset - compares offsets in the file, which may differ by d->shift. */
+static void compare_offset(struct row_difference *d, const char *field, uint64_t before, uint64_t after)
 {
-    if (is - was != d->shift || was == CKPT_NO_OFFSET)
-        compare_number(d, field, was, is);
+    if (after - before != d->shift || before == CKPT_NO_OFFSET)
+        compare_number(d, field, before, after);
 }
 
 static ckpt_str key_text(ckpt_path_elem e, char buf[24])
@@ -66,72 +67,74 @@ static ckpt_str key_text(ckpt_path_elem e, char buf[24])
     return str_of(buf);
 }
 
-static void compare_paths(struct row_difference *d, const ckpt_tensor *was, const ckpt_tensor *is)
+static void compare_paths(struct row_difference *d, const ckpt_tensor *before, const ckpt_tensor *after)
 {
     char a[24], b[24];
-    if (was->npath != is->npath)
-        compare_text(d, "path", was->name, is->name);
-    for (uint32_t i = 0; was->npath == is->npath && i < was->npath; i++)
-        compare_text(d, "key", key_text(was->path[i], a), key_text(is->path[i], b));
+    if (before->npath != after->npath)
+        compare_text(d, "path", before->name, after->name);
+    for (uint32_t i = 0; before->npath == after->npath && i < before->npath; i++)
+        compare_text(d, "key", key_text(before->path[i], a), key_text(after->path[i], b));
 }
 
-static void compare_shapes(struct row_difference *d, const ckpt_tensor *was, const ckpt_tensor *is)
+static void compare_shapes(struct row_difference *d, const ckpt_tensor *before, const ckpt_tensor *after)
 {
-    compare_number(d, "dimensions", was->ndim, is->ndim);
-    compare_number(d, "has a shape", was->has_shape, is->has_shape);
-    if (was->ndim != is->ndim || was->has_shape != is->has_shape || !was->has_shape)
+    compare_number(d, "dimensions", before->ndim, after->ndim);
+    compare_number(d, "has a shape", before->has_shape, after->has_shape);
+    if (before->ndim != after->ndim || before->has_shape != after->has_shape || !before->has_shape)
         return;
-    for (uint32_t i = 0; i < was->ndim; i++) {
-        compare_number(d, "size", was->shape[i], is->shape[i]);
-        if (was->stride && is->stride)
-            compare_number(d, "stride", was->stride[i], is->stride[i]);
+    for (uint32_t i = 0; i < before->ndim; i++) {
+        compare_number(d, "size", before->shape[i], after->shape[i]);
+        if (before->stride && after->stride)
+            compare_number(d, "stride", before->stride[i], after->stride[i]);
     }
 }
 
-static void compare_storages(struct row_difference *d, const ckpt_storage *was, const ckpt_storage *is)
+static void compare_storages(struct row_difference *d, const ckpt_storage *before, const ckpt_storage *after)
 {
-    compare_number(d, "has a storage", was != NULL, is != NULL);
-    if (!was || !is)
+    compare_number(d, "has a storage", before != NULL, after != NULL);
+    if (!before || !after)
         return;
-    compare_text(d, "storage", was->key, is->key);
-    compare_text(d, "storage's location", was->location, is->location);
-    compare_text(d, "storage's file", was->file, is->file);
-    compare_number(d, "storage's bytes", was->nbytes, is->nbytes);
-    compare_offset(d, "storage's file offset", was->file_offset, is->file_offset);
-    if (was->has_crc) /* absent only if the CRCs of all storages are 0: one changed CRC makes all present */
-        compare_number(d, "storage's checksum", was->has_crc, is->has_crc);
+    compare_text(d, "storage", before->key, after->key);
+    compare_text(d, "storage's location", before->location, after->location);
+    compare_text(d, "storage's file", before->file, after->file);
+    compare_number(d, "storage's bytes", before->nbytes, after->nbytes);
+    compare_offset(d, "storage's file offset", before->file_offset, after->file_offset);
+    /* CRCs are absent only if those of all storages are 0, so that one changed CRC makes all present. */
+    if (before->has_crc)
+        compare_number(d, "storage's checksum", before->has_crc, after->has_crc);
 }
 
 /* compare_row - compares row I of both files. Fields that follow from others (bytes, offset) are compared
  * only if those are equal. */
-static struct row_difference compare_row(const ckpt_file *whole, const ckpt_file *damaged, uint32_t i)
+static struct row_difference compare_row(const ckpt_file *original, const ckpt_file *damaged, uint32_t i)
 {
-    uint64_t shift = ckpt_file_bytes(damaged) - ckpt_file_bytes(whole);
-    const ckpt_tensor before = tensor_at(whole, i), after = tensor_at(damaged, i);
-    const ckpt_tensor *was = &before, *is = &after;
+    uint64_t shift = ckpt_file_bytes(damaged) - ckpt_file_bytes(original);
+    const ckpt_tensor row_before = tensor_at(original, i), row_after = tensor_at(damaged, i);
+    const ckpt_tensor *before = &row_before, *after = &row_after;
     ckpt_storage old = CKPT_INIT(ckpt_storage), new = CKPT_INIT(ckpt_storage);
-    bool had = ckpt_storage_at(whole, was->storage, &old), has = ckpt_storage_at(damaged, is->storage, &new);
+    bool has_before = ckpt_storage_at(original, before->storage, &old),
+         has_after = ckpt_storage_at(damaged, after->storage, &new);
     struct row_difference d = {.shift = shift, .hash = 0xcbf29ce484222325u};
-    compare_paths(&d, was, is);
-    compare_text(&d, "dtype", str_of(ckpt_dtype_name((ckpt_dtype)was->dtype)),
-                 str_of(ckpt_dtype_name((ckpt_dtype)is->dtype)));
-    compare_text(&d, "kind", str_of(ckpt_kind_name((ckpt_kind)was->kind)),
-                 str_of(ckpt_kind_name((ckpt_kind)is->kind)));
-    compare_shapes(&d, was, is);
-    compare_number(&d, "storage offset", was->storage_offset, is->storage_offset);
-    compare_number(&d, "conj", was->conj, is->conj);
-    compare_number(&d, "neg", was->neg, is->neg);
-    compare_number(&d, "requires_grad", was->requires_grad, is->requires_grad);
-    compare_number(&d, "parameter", was->parameter, is->parameter);
-    compare_text(&d, "class", was->klass, is->klass);
-    compare_text(&d, "location", was->location, is->location);
-    compare_text(&d, "note", was->note, is->note);
-    compare_storages(&d, had ? &old : NULL, has ? &new : NULL);
+    compare_paths(&d, before, after);
+    compare_text(&d, "dtype", str_of(ckpt_dtype_name((ckpt_dtype)before->dtype)),
+                 str_of(ckpt_dtype_name((ckpt_dtype)after->dtype)));
+    compare_text(&d, "kind", str_of(ckpt_kind_name((ckpt_kind)before->kind)),
+                 str_of(ckpt_kind_name((ckpt_kind)after->kind)));
+    compare_shapes(&d, before, after);
+    compare_number(&d, "storage offset", before->storage_offset, after->storage_offset);
+    compare_number(&d, "conj", before->conj, after->conj);
+    compare_number(&d, "neg", before->neg, after->neg);
+    compare_number(&d, "requires_grad", before->requires_grad, after->requires_grad);
+    compare_number(&d, "parameter", before->parameter, after->parameter);
+    compare_text(&d, "class", before->klass, after->klass);
+    compare_text(&d, "location", before->location, after->location);
+    compare_text(&d, "note", before->note, after->note);
+    compare_storages(&d, has_before ? &old : NULL, has_after ? &new : NULL);
     if (d.any)
         return d;
-    compare_number(&d, "has data", was->has_data, is->has_data);
-    compare_number(&d, "bytes", was->nbytes, is->nbytes);
-    compare_offset(&d, "file offset", was->file_offset, is->file_offset);
+    compare_number(&d, "has data", before->has_data, after->has_data);
+    compare_number(&d, "bytes", before->nbytes, after->nbytes);
+    compare_offset(&d, "file offset", before->file_offset, after->file_offset);
     return d;
 }
 
@@ -165,15 +168,15 @@ static bool is_same_array(const ckpt_file *f, uint32_t i, uint32_t k)
             memcmp(tensor_at(f, i).name.ptr, tensor_at(f, k).name.ptr, n) == 0);
 }
 
-enum outcome outcome_compare(const ckpt_file *whole, const ckpt_file *damaged)
+enum outcome outcome_compare(const ckpt_file *original, const ckpt_file *damaged)
 {
-    uint32_t n = ckpt_tensor_count(whole), first = CKPT_NO_TENSOR;
+    uint32_t n = ckpt_tensor_count(original), first = CKPT_NO_TENSOR;
     uint64_t hash = 0;
     bool one_array = true, one_change = true, one_storage = true;
     if (n != ckpt_tensor_count(damaged))
         return OUTCOME_SEVERAL;
     for (uint32_t i = 0; i < n; i++) {
-        struct row_difference d = compare_row(whole, damaged, i);
+        struct row_difference d = compare_row(original, damaged, i);
         if (!d.any)
             continue;
         if (first == CKPT_NO_TENSOR) {
@@ -181,23 +184,23 @@ enum outcome outcome_compare(const ckpt_file *whole, const ckpt_file *damaged)
             hash = d.hash;
         }
         one_change = one_change && d.hash == hash;
-        one_array = one_array && is_same_array(whole, i, first);
-        one_storage = one_storage && tensor_at(whole, i).storage == tensor_at(whole, first).storage;
+        one_array = one_array && is_same_array(original, i, first);
+        one_storage = one_storage && tensor_at(original, i).storage == tensor_at(original, first).storage;
     }
     if (first == CKPT_NO_TENSOR)
         return OUTCOME_SAME;
     return one_array || one_change || one_storage ? OUTCOME_ONE_FACT : OUTCOME_SEVERAL;
 }
 
-void outcome_describe(const ckpt_file *whole, const ckpt_file *damaged, char *out, size_t cap)
+void outcome_describe(const ckpt_file *original, const ckpt_file *damaged, char *out, size_t cap)
 {
-    uint32_t n = ckpt_tensor_count(whole), m = ckpt_tensor_count(damaged), shown = 0;
+    uint32_t n = ckpt_tensor_count(original), m = ckpt_tensor_count(damaged), shown = 0;
     size_t at = 0;
     out[0] = '\0';
     if (n != m)
         snprintf(out, cap, "%u tensors, %u before", m, n);
     for (uint32_t i = 0; n == m && i < n && shown < 3 && at < cap; i++) {
-        struct row_difference d = compare_row(whole, damaged, i);
+        struct row_difference d = compare_row(original, damaged, i);
         if (d.any && ++shown)
             at += (size_t)snprintf(out + at, cap - at, "%stensor %u: %s", shown > 1 ? "; " : "", i, d.text);
     }

@@ -15,9 +15,9 @@
 
 enum outcome { OUTCOME_SAME, OUTCOME_ONE_FACT, OUTCOME_SEVERAL };
 
-enum outcome outcome_compare(const ckpt_file *whole, const ckpt_file *damaged);
-/* outcome_describe - writes the first three differences to OUT */
-void outcome_describe(const ckpt_file *whole, const ckpt_file *damaged, char *out, size_t cap);
+enum outcome outcome_compare(const ckpt_file *original, const ckpt_file *damaged);
+/* outcome_describe - writes the first three differences to OUT. */
+void outcome_describe(const ckpt_file *original, const ckpt_file *damaged, char *out, size_t cap);
 /* outcome_structure - returns for each of SIZE bytes at DATA whether it belongs to the structure of the file,
  * as above. The caller frees it. */
 bool *outcome_structure(const unsigned char *data, size_t size);

@@ -3,8 +3,8 @@
  * than outcome.h permits, without a crash, hang, leak or read out of bounds.
  *
  *   robust [-j N] [-f FLIPS] DIR…    each file of at most 4 KiB (-m BYTES): truncated to every length, and
- *                                    with every byte changed in FLIPS of four ways (x^01, x^80, 00, ff). If
- *                                    a CRC is what refuses a file, it is tried again with its CRCs corrected
+ *                                    with every byte changed in FLIPS of four ways (x^01, x^80, 00, ff). A
+ *                                    file refused for a CRC is opened again with its CRCs corrected
  *   robust [-j N] -x DIR…            writes extreme numbers instead: of 2, 4 and 8 bytes at every offset,
  *                                    and in place of every decimal number
  *   robust [-j N] --replay DIR…      opens each file and folder once, undamaged
@@ -64,18 +64,18 @@ struct test_case {
 };
 
 struct shared {
-    _Atomic long next;
+    _Atomic long next; /* index in `paths` */
     _Atomic long cases, opened, files;
     _Atomic long with_values; /* errors with the value found and the values allowed */
     _Atomic long outcomes[3]; /* by enum outcome, of the damaged files that could be opened */
     struct test_case worker[WORKERS_MAX];
 };
 
-/* The file before it is damaged; `file` is NULL if it is refused even then, or is not to be damaged. */
+/* The file before it is damaged; `file` is NULL if even the undamaged file is refused, or with --replay. */
 static struct {
     ckpt_file *file, *located; /* without and with the offsets of data in zip members */
     unsigned char *data;
-    bool *structure;
+    bool *structure; /* see outcome_structure() */
 } original;
 
 static struct shared *shared;
@@ -155,56 +155,61 @@ static void set_alarm(int seconds)
 }
 
 /* is_in_structure - returns whether a changed byte belongs to the structure of the file (outcome.h). */
-static bool is_in_structure(const struct test_case *cur)
+static bool is_in_structure(const struct test_case *test)
 {
-    for (size_t i = 0; i < cur->width; i++)
-        if (original.structure[cur->pos + i])
+    for (size_t i = 0; i < test->width; i++)
+        if (original.structure[test->pos + i])
             return true;
     return false;
 }
 
-/* has_ignored_notice - returns whether FILE has a notice, which WAS does not have, that bytes are ignored. */
-static bool has_ignored_notice(const ckpt_file *was, const ckpt_file *file)
+/* has_ignored_notice - returns whether FILE has a notice that bytes are ignored, which UNDAMAGED does not
+ * have. */
+static bool has_ignored_notice(const ckpt_file *undamaged, const ckpt_file *file)
 {
     const char *last = NULL;
     size_t n = 0;
     for (const char *notice; (notice = ckpt_notice_at(file, n)); n++)
         last = notice;
-    return last && !ckpt_notice_at(was, n - 1) && strstr(last, "ignored");
+    return last && !ckpt_notice_at(undamaged, n - 1) && strstr(last, "ignored");
 }
 
 /* is_protobuf - returns whether the file is one protobuf message, which may end after any of its fields. */
 static bool is_protobuf(void) { return strcmp(ckpt_file_format(original.file), "onnx") == 0; }
 
-/* check_outcome - aborts if FILE, which was opened although damaged, differs from WAS in more than it may. */
-static enum outcome check_outcome(const ckpt_file *was, const ckpt_file *file, const struct test_case *cur)
+/* check_outcome - aborts if FILE, which could be opened although it is damaged, differs from UNDAMAGED by
+ * more than is permitted. */
+static enum outcome check_outcome(const ckpt_file *undamaged, const ckpt_file *file,
+                                  const struct test_case *test)
 {
-    char how[600], line[700];
-    enum outcome is = outcome_compare(was, file);
-    if (is == OUTCOME_SAME || (cur->cut && is_protobuf()) ||
-        (!cur->cut && (is == OUTCOME_ONE_FACT || is_in_structure(cur) || has_ignored_notice(was, file))))
-        return is;
-    outcome_describe(was, file, how, sizeof how);
-    snprintf(line, sizeof line, "%s: %s", cur->cut ? "truncated, but read with" : "too many changes", how);
+    char differences[600], line[700];
+    enum outcome outcome = outcome_compare(undamaged, file);
+    if (outcome == OUTCOME_SAME || (test->cut && is_protobuf()) ||
+        (!test->cut &&
+         (outcome == OUTCOME_ONE_FACT || is_in_structure(test) || has_ignored_notice(undamaged, file))))
+        return outcome;
+    outcome_describe(undamaged, file, differences, sizeof differences);
+    snprintf(line, sizeof line, "%s: %s", test->cut ? "truncated, but read with" : "too many changes",
+             differences);
     exercise_abort(line);
-    return is;
+    return outcome;
 }
 
-static void check_opened(ckpt_file *file, const struct test_case *cur)
+static void check_opened(ckpt_file *file, const struct test_case *test)
 {
     ckpt_error err = {0};
-    enum outcome is = original.file ? check_outcome(original.file, file, cur) : OUTCOME_SAME;
+    enum outcome outcome = original.file ? check_outcome(original.file, file, test) : OUTCOME_SAME;
     exercise_file(file);
     ckpt_status status = ckpt_file_locate(file, &err);
     if (status != CKPT_OK)
         exercise_check_error(status, &err);
-    else if (original.located && is == OUTCOME_SAME)
-        is = check_outcome(original.located, file, cur);
+    else if (original.located && outcome == OUTCOME_SAME)
+        outcome = check_outcome(original.located, file, test);
     if (original.file)
-        atomic_fetch_add(&shared->outcomes[is], 1);
+        atomic_fetch_add(&shared->outcomes[outcome], 1);
 }
 
-static ckpt_status open_bytes(const unsigned char *data, size_t size, const struct test_case *cur)
+static ckpt_status open_bytes(const unsigned char *data, size_t size, const struct test_case *test)
 {
     ckpt_file *file = NULL;
     ckpt_error err = {0};
@@ -214,7 +219,7 @@ static ckpt_status open_bytes(const unsigned char *data, size_t size, const stru
         exercise_check_refusal(&err, "case", size);
         atomic_fetch_add(&shared->with_values, err.found[0] && err.allowed[0]);
     } else {
-        check_opened(file, cur);
+        check_opened(file, test);
     }
     ckpt_close(file);
     return status;
@@ -223,7 +228,7 @@ static ckpt_status open_bytes(const unsigned char *data, size_t size, const stru
 /* run_bytes - opens a copy of the bytes in a block of exactly their size, so that ASan finds reads beyond
  * it. */
 static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_crc,
-                             const struct test_case *cur)
+                             const struct test_case *test)
 {
     unsigned char *copy = malloc(size ? size : 1);
     if (!copy)
@@ -235,7 +240,7 @@ static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_cr
     }
     set_alarm(CASE_SECONDS);
     size_t before = heap_in_use();
-    ckpt_status status = open_bytes(copy, size, cur);
+    ckpt_status status = open_bytes(copy, size, test);
     if (heap_in_use() > before)
         exercise_abort("memory is still held after ckpt_close");
     atomic_fetch_add(&shared->cases, 1);
@@ -244,21 +249,22 @@ static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_cr
     return status;
 }
 
-static void run_case(struct test_case *cur, const unsigned char *data, size_t size, const char *what,
+static void run_case(struct test_case *test, const unsigned char *data, size_t size, const char *what,
                      size_t pos, unsigned byte)
 {
-    cur->what = what;
-    cur->pos = pos;
-    cur->byte = byte;
-    if (run_bytes(data, size, false, cur) == CKPT_ECHECKSUM) {
-        cur->what = "CRCs corrected, changed byte at";
-        run_bytes(data, size, true, cur);
+    test->what = what;
+    test->pos = pos;
+    test->byte = byte;
+    if (run_bytes(data, size, false, test) == CKPT_ECHECKSUM) {
+        test->what = "CRCs corrected, changed byte at";
+        run_bytes(data, size, true, test);
     }
 }
 
-static unsigned flip_byte(unsigned char byte, size_t turn)
+/* flip_byte - returns BYTE changed in one of four ways. */
+static unsigned flip_byte(unsigned char byte, size_t way)
 {
-    switch (turn % 4) {
+    switch (way % 4) {
     case 0: return byte ^ 0x01u;
     case 1: return byte ^ 0x80u;
     case 2: return byte ? 0x00u : 0x7fu;
@@ -273,7 +279,7 @@ static void write_le(unsigned char *at, uint64_t v, size_t width)
 }
 
 /* try_binary_numbers - writes extreme numbers at AT, which may be a count, length, offset or dimension. */
-static void try_binary_numbers(struct test_case *cur, unsigned char *data, size_t size, size_t at)
+static void try_binary_numbers(struct test_case *test, unsigned char *data, size_t size, size_t at)
 {
     const uint64_t values[] = {0,
                                1,
@@ -292,22 +298,23 @@ static void try_binary_numbers(struct test_case *cur, unsigned char *data, size_
                                UINT64_MAX - 1,
                                UINT64_MAX,
                                size + 1};
-    unsigned char was[8];
+    unsigned char saved[8];
     for (size_t width = 2; width <= 8 && width <= size - at; width *= 2) {
-        memcpy(was, data + at, width);
-        cur->width = width;
+        memcpy(saved, data + at, width);
+        test->width = width;
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
             write_le(data + at, values[v], width);
-            if (memcmp(was, data + at, width) != 0)
-                run_case(cur, data, size, "an extreme number at", at, (unsigned)width);
+            if (memcmp(saved, data + at, width) != 0)
+                run_case(test, data, size, "an extreme number at", at, (unsigned)width);
         }
-        memcpy(data + at, was, width);
+        memcpy(data + at, saved, width);
     }
 }
 
-/* try_digits - replaces the digits from AT to END by extreme numbers, and corrects the length of a
+/* try_decimal_numbers - replaces the digits from AT to END by extreme numbers, and corrects the length of a
  * safetensors header if they are in it. */
-static void try_digits(struct test_case *cur, const unsigned char *data, size_t size, size_t at, size_t end)
+static void try_decimal_numbers(struct test_case *test, const unsigned char *data, size_t size, size_t at,
+                                size_t end)
 {
     static const char *const numbers[] = {"0",
                                           "1",
@@ -331,7 +338,7 @@ static void try_digits(struct test_case *cur, const unsigned char *data, size_t 
     uint64_t header = 0;
     if (!copy)
         die("copy");
-    cur->width = end - at;
+    test->width = end - at;
     for (size_t i = 0; i < 8 && size >= 8; i++)
         header |= (uint64_t)data[i] << 8 * i;
     for (size_t v = 0; v < sizeof numbers / sizeof *numbers; v++) {
@@ -341,35 +348,35 @@ static void try_digits(struct test_case *cur, const unsigned char *data, size_t 
         memcpy(copy + at + n, data + end, size - end);
         if (header && header <= size - 8 && end <= header + 8)
             write_le(copy, header + n - (end - at), 8);
-        run_case(cur, copy, size - (end - at) + n, "an extreme number written at", at, (unsigned)v);
+        run_case(test, copy, size - (end - at) + n, "an extreme number written at", at, (unsigned)v);
     }
     free(copy);
 }
 
-static void try_numbers(struct test_case *cur, unsigned char *data, size_t size)
+static void try_numbers(struct test_case *test, unsigned char *data, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
         size_t end = i;
         while (end < size && data[end] >= '0' && data[end] <= '9')
             end++;
         if (end > i && (i == 0 || data[i - 1] < '0' || data[i - 1] > '9'))
-            try_digits(cur, data, size, i, end);
-        try_binary_numbers(cur, data, size, i);
+            try_decimal_numbers(test, data, size, i, end);
+        try_binary_numbers(test, data, size, i);
     }
 }
 
-static void try_bytes(struct test_case *cur, unsigned char *data, size_t size)
+static void try_bytes(struct test_case *test, unsigned char *data, size_t size)
 {
-    cur->cut = true;
+    test->cut = true;
     for (size_t n = 0; n < size; n++)
-        run_case(cur, data, n, "cut to", n, 0);
-    cur->cut = false;
-    cur->width = 1;
+        run_case(test, data, n, "cut to", n, 0);
+    test->cut = false;
+    test->width = 1;
     for (size_t i = 0; i < size; i++) {
         unsigned char was = data[i];
         for (int f = 0; f < flips; f++) {
             data[i] = (unsigned char)flip_byte(was, i + (size_t)f);
-            run_case(cur, data, size, "changed byte at", i, data[i]);
+            run_case(test, data, size, "changed byte at", i, data[i]);
         }
         data[i] = was;
     }
@@ -382,12 +389,12 @@ static void open_original(const unsigned char *data, size_t size)
     if (!original.data)
         die("copy");
     memcpy(original.data, data, size);
-    if (ckpt_open_memory(original.data, size, "whole", NULL, &original.file, &err) != CKPT_OK)
+    if (ckpt_open_memory(original.data, size, "original", NULL, &original.file, &err) != CKPT_OK)
         return; /* refused even undamaged */
     original.structure = outcome_structure(data, size);
     if (!original.structure ||
-        ckpt_open_memory(original.data, size, "whole", NULL, &original.located, &err) != CKPT_OK)
-        die("whole file");
+        ckpt_open_memory(original.data, size, "original", NULL, &original.located, &err) != CKPT_OK)
+        die("original");
     /* All bytes count as structure: joblib's pickle continues after each array; tables of a FlatBuffer refer
      * to each other by numbers; a protobuf field with an unknown number is skipped. */
     const char *format = ckpt_file_format(original.file);
@@ -408,27 +415,27 @@ static void close_original(void)
     memset(&original, 0, sizeof original);
 }
 
-static void damage_file(struct test_case *cur, const char *path)
+static void damage_file(struct test_case *test, const char *path)
 {
     size_t size;
     unsigned char *data = read_file(path, &size);
     exercise_memory(data, size, "warm-up"); /* what libraries allocate only once does not count as a leak */
-    run_case(cur, data, size, "as it is", 0, 0);
+    run_case(test, data, size, "as it is", 0, 0);
     open_original(data, size);
     if (extremes)
-        try_numbers(cur, data, size);
+        try_numbers(test, data, size);
     else
-        try_bytes(cur, data, size);
+        try_bytes(test, data, size);
     close_original();
     free(data);
 }
 
-static void open_path(struct test_case *cur, const char *path)
+static void open_path(struct test_case *test, const char *path)
 {
     ckpt_file *file = NULL;
     ckpt_error err = {0};
     struct stat st;
-    cur->what = "opened";
+    test->what = "opened";
     set_alarm(CASE_SECONDS * 3);
     ckpt_status status = ckpt_open(path, NULL, &file, &err);
     if (status == CKPT_OK) {
@@ -442,60 +449,61 @@ static void open_path(struct test_case *cur, const char *path)
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
         size_t size;
         unsigned char *data = read_file(path, &size);
-        run_case(cur, data, size, "in memory", 0, 0);
+        run_case(test, data, size, "in memory", 0, 0);
         free(data);
     }
 }
 
-/* check_limit - ends the program if STATUS, returned by setrlimit(), is an error. It does not call
- * setrlimit() because the type of its first argument differs between C libraries. */
+/* check_limit - ends the program if STATUS, the result of setrlimit(), is an error. Its callers call
+ * setrlimit(), because the type of the first argument differs between C libraries. */
 static void check_limit(int status)
 {
     if (status != 0)
         die("limit");
 }
 
-static struct rlimit limit_of(rlim_t n) { return (struct rlimit){n, n}; }
+static struct rlimit make_limit(rlim_t n) { return (struct rlimit){n, n}; }
 
-static void run_worker(struct test_case *cur)
+static void run_worker(struct test_case *test)
 {
     if (low_limits) {
-        struct rlimit memory = limit_of((rlim_t)64 << 20), stack = limit_of((rlim_t)256 << 10);
-        struct rlimit files = limit_of(8);
+        struct rlimit memory = make_limit((rlim_t)64 << 20), stack = make_limit((rlim_t)256 << 10);
+        struct rlimit files = make_limit(8);
         check_limit(setrlimit(RLIMIT_AS, &memory));
         check_limit(setrlimit(RLIMIT_STACK, &stack));
         check_limit(setrlimit(RLIMIT_NOFILE, &files));
     }
     for (long i; (i = atomic_fetch_add(&shared->next, 1)) < (long)npaths;) {
-        atomic_store(&cur->file, i);
+        atomic_store(&test->file, i);
         if (replay)
-            open_path(cur, paths[i]);
+            open_path(test, paths[i]);
         else
-            damage_file(cur, paths[i]);
+            damage_file(test, paths[i]);
         atomic_fetch_add(&shared->files, 1);
     }
     set_alarm(0);
     exit(0);
 }
 
-static pid_t start_worker(struct test_case *cur)
+static pid_t start_worker(struct test_case *test)
 {
     fflush(NULL);
     pid_t pid = fork();
     if (pid < 0)
         die("fork");
     if (pid == 0)
-        run_worker(cur);
+        run_worker(test);
     return pid;
 }
 
-static void report_failure(const struct test_case *cur, int status)
+static void report_failure(const struct test_case *test, int status)
 {
-    printf("FAIL %s: %s", atomic_load(&cur->file) < 0 ? "?" : paths[cur->file], cur->what ? cur->what : "");
-    if (cur->pos || cur->byte)
-        printf(" %zu", cur->pos);
-    if (cur->byte)
-        printf(" to %02x", cur->byte);
+    printf("FAIL %s: %s", atomic_load(&test->file) < 0 ? "?" : paths[test->file],
+           test->what ? test->what : "");
+    if (test->pos || test->byte)
+        printf(" %zu", test->pos);
+    if (test->byte)
+        printf(" to %02x", test->byte);
     if (WIFSIGNALED(status))
         printf(": %s\n", WTERMSIG(status) == SIGALRM ? "does not end" : strsignal(WTERMSIG(status)));
     else
@@ -522,9 +530,8 @@ static long run_workers(int workers)
         }
         failed++;
         report_failure(&shared->worker[w], status);
-        if (failed >= 50) { /* enough to report */
+        if (failed >= 50) /* enough to report */
             atomic_store(&shared->next, (long)npaths);
-        }
         pids[w] = start_worker(&shared->worker[w]);
     }
     return failed;
@@ -539,7 +546,7 @@ static void keep_every_nth(void)
     npaths = kept;
 }
 
-static void report_outcomes(long refused, long check_opened)
+static void report_outcomes(long refused, long opened)
 {
     long same = atomic_load(&shared->outcomes[OUTCOME_SAME]);
     long one_fact = atomic_load(&shared->outcomes[OUTCOME_ONE_FACT]);
@@ -547,7 +554,7 @@ static void report_outcomes(long refused, long check_opened)
     printf(" (%zu files; %ld refused, %ld of them with the value found and those allowed; %ld equal, "
            "%ld with one fact changed, %ld with several, %ld not comparable)",
            npaths, refused, atomic_load(&shared->with_values), same, one_fact, several,
-           check_opened - same - one_fact - several);
+           opened - same - one_fact - several);
 }
 
 int main(int argc, char **argv)
@@ -570,7 +577,7 @@ int main(int argc, char **argv)
             every_nth = strtol(argv[++arg], NULL, 10);
     }
     if (arg == argc || workers < 1 || every_nth < 1) {
-        fprintf(stderr, "usage: robust [-j N] [-f FLIPS] [-e N] [--replay] DIR...\n");
+        fprintf(stderr, "usage: robust [-j N] [-e N] [-f FLIPS] [-l] [-m BYTES] [-x] [--replay] DIR...\n");
         return 2;
     }
     for (int i = arg; i < argc; i++)

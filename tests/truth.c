@@ -143,13 +143,14 @@ static bool is_below(const cJSON *want, const ckpt_tensor *t)
     return begins_with(t, want, &n) && n < t->npath;
 }
 
-static bool find_row(struct check *c, const cJSON *path, uint32_t *at)
+/* find_row - finds the row with PATH and sets *ROW to its index and c->expected to true for it. */
+static bool find_row(struct check *c, const cJSON *path, uint32_t *row)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
         const ckpt_tensor it = tensor_at(c->file, i);
         if (path_equals(path, &it)) {
             c->expected[i] = true;
-            *at = i;
+            *row = i;
             return true;
         }
     }
@@ -310,7 +311,8 @@ static bool is_recorded_tie(const struct check *c, const ckpt_tensor *t)
            c->expected[t->alias_of];
 }
 
-static void check_extra(struct check *c)
+/* check_extra_rows - checks that no row is listed that the truth does not have. */
+static void check_extra_rows(struct check *c)
 {
     const cJSON *total = get_item(c->truth, "tensor_count"); /* if the truth lists only some tensors */
     if (total && total->valuedouble != ckpt_tensor_count(c->file))
@@ -382,7 +384,7 @@ static void check_content(struct check *c)
     if (!c->expected)
         abort();
     check_tensors(c);
-    check_extra(c);
+    check_extra_rows(c);
     check_aliases(c);
     check_as_float32(c);
     free(c->expected);
