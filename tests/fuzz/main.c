@@ -3,8 +3,8 @@
  *
  *   open [-t SECONDS] [-s SEED] [-o FOLDER] FILE|DIR|PACK…
  *
- * A PACK is a file of many small inputs, each after its length in four bytes, little-endian. `-p PACK FILE`
- * makes one, `-u FOLDER PACK` unpacks it.
+ * A PACK is a file of many small inputs, each after its length in four bytes, little-endian. With -p PACK,
+ * the inputs are written to PACK instead; with -u FOLDER, to a file for each in FOLDER.
  *
  * The target runs in a child process. An input that ends it or takes longer than 20 s is saved in FOLDER (.)
  * as crash-N, and the next child continues. The same seed and files give the same inputs. With libFuzzer:
@@ -25,7 +25,7 @@
 
 #include "../zipcrc.h"
 
-#define SIZE_MAX_INPUT 65536u
+#define INPUT_MAX      65536u
 #define CASE_SECONDS   20
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -39,8 +39,8 @@ struct input {
 /* The state of the child, which the parent reads after a crash. */
 struct shared {
     uint64_t runs, random;
-    size_t next_file, size;
-    uint8_t data[SIZE_MAX_INPUT];
+    size_t next_input, size;
+    uint8_t data[INPUT_MAX];
 };
 
 static struct shared *shared;
@@ -76,7 +76,7 @@ static void add_pack(uint8_t *data, size_t size)
     for (size_t at = 0; size - at >= 4;) {
         size_t n = data[at] | (size_t)data[at + 1] << 8 | (size_t)data[at + 2] << 16;
         at += 4;
-        if (n > size - at || n > SIZE_MAX_INPUT)
+        if (n > size - at || n > INPUT_MAX)
             die("a damaged pack");
         add_input(data + at, n);
         at += n;
@@ -87,7 +87,7 @@ static void add_file(const char *path, size_t size)
 {
     const char *dot = strrchr(path, '.');
     bool pack = dot && strcmp(dot, ".pack") == 0;
-    if (size > SIZE_MAX_INPUT && !pack)
+    if (size > INPUT_MAX && !pack)
         return;
     FILE *f = fopen(path, "rb");
     uint8_t *data = malloc(size ? size : 1);
@@ -105,8 +105,8 @@ static int write_pack(const char *pack)
     FILE *f = fopen(pack, "wb");
     for (size_t i = 0; f && i < ninputs; i++) {
         size_t n = inputs[i].size;
-        uint8_t head[4] = {(uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), 0};
-        if (fwrite(head, 1, 4, f) != 4 || fwrite(inputs[i].data, 1, n, f) != n)
+        uint8_t length[4] = {(uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), 0};
+        if (fwrite(length, 1, 4, f) != 4 || fwrite(inputs[i].data, 1, n, f) != n)
             die(pack);
     }
     if (!f || fclose(f) != 0)
@@ -133,7 +133,7 @@ static int is_not_dots(const struct dirent *e)
 
 static void add_path(const char *path)
 {
-    struct dirent **below;
+    struct dirent **entries;
     struct stat st;
     if (stat(path, &st) != 0)
         die(path);
@@ -141,25 +141,25 @@ static void add_path(const char *path)
         add_file(path, (size_t)st.st_size);
     if (!S_ISDIR(st.st_mode))
         return;
-    int n = scandir(path, &below, is_not_dots, alphasort);
+    int n = scandir(path, &entries, is_not_dots, alphasort);
     for (int i = 0; i < n; i++) {
         char name[2048];
-        snprintf(name, sizeof name, "%s/%s", path, below[i]->d_name);
+        snprintf(name, sizeof name, "%s/%s", path, entries[i]->d_name);
         add_path(name);
-        free(below[i]);
+        free(entries[i]);
     }
-    free(below);
+    free(entries);
 }
 
 /* ---------------------------------------------------------------- mutation */
 
-static uint64_t random_below(uint64_t below)
+static uint64_t random_below(uint64_t limit)
 {
     uint64_t *s = &shared->random;
     *s ^= *s << 13;
     *s ^= *s >> 7;
     *s ^= *s << 17;
-    return below ? (*s >> 11) % below : 0;
+    return limit ? (*s >> 11) % limit : 0;
 }
 
 #define TOKEN(s)                                                                                             \
@@ -167,7 +167,7 @@ static uint64_t random_below(uint64_t below)
         s, sizeof(s) - 1                                                                                     \
     }
 static const struct {
-    const char *at;
+    const char *bytes;
     size_t n;
 } tokens[] = {
     TOKEN("PK\3\4"),
@@ -214,19 +214,21 @@ static const struct {
     TOKEN("\xed\xa0\x80"),
 };
 
-static void replace_bytes(size_t at, size_t old, const void *with, size_t n)
+/* replace_bytes - replaces OLD bytes of the input at AT by the N bytes at NEW, unless it would be too
+ * long. */
+static void replace_bytes(size_t at, size_t old, const void *new, size_t n)
 {
     size_t size = shared->size;
-    if (at > size || old > size - at || size - old + n > SIZE_MAX_INPUT)
+    if (at > size || old > size - at || size - old + n > INPUT_MAX)
         return;
     memmove(shared->data + at + n, shared->data + at + old, size - at - old);
-    memcpy(shared->data + at, with, n);
+    memcpy(shared->data + at, new, n);
     shared->size = size - old + n;
 }
 
 static void mutate_once(void)
 {
-    uint8_t keep[256];
+    uint8_t copied[256];
     size_t size = shared->size, at = random_below(size), n;
     const struct input *other = &inputs[random_below(ninputs)];
     switch (random_below(8)) {
@@ -235,22 +237,22 @@ static void mutate_once(void)
     case 2: shared->data[at] = (uint8_t)(shared->data[at] + random_below(9) - 4); break;
     case 3: /* overwrites bytes with a token, or inserts it */
         n = random_below(sizeof tokens / sizeof *tokens);
-        replace_bytes(at, random_below(2) ? tokens[n].n : 0, tokens[n].at, tokens[n].n);
+        replace_bytes(at, random_below(2) ? tokens[n].n : 0, tokens[n].bytes, tokens[n].n);
         break;
     case 4: replace_bytes(at, random_below(16) + 1, "", 0); break;
     case 5: /* copies some bytes to a different offset */
-        n = random_below(sizeof keep) + 1;
+        n = random_below(sizeof copied) + 1;
         n = n > size - at ? size - at : n;
-        memcpy(keep, shared->data + at, n);
-        replace_bytes(random_below(size), random_below(2) ? n : 0, keep, n);
+        memcpy(copied, shared->data + at, n);
+        replace_bytes(random_below(size), random_below(2) ? n : 0, copied, n);
         break;
     case 6: /* copies some bytes of a different input */
-        n = random_below(sizeof keep) + 1;
+        n = random_below(sizeof copied) + 1;
         if (other->size > n)
             replace_bytes(at, random_below(2) ? n : 0, other->data + random_below(other->size - n), n);
         break;
     default: /* truncates the input */
-        if (random_below(8) == 0)
+        if (random_below(8) == 0) /* not often */
             shared->size = at;
     }
 }
@@ -282,8 +284,8 @@ static void run_input(void)
 
 static void run_child(time_t until)
 {
-    while (shared->next_file < ninputs) {
-        const struct input *in = &inputs[shared->next_file++];
+    while (shared->next_input < ninputs) {
+        const struct input *in = &inputs[shared->next_input++];
         memcpy(shared->data, in->data, in->size);
         shared->size = in->size;
         run_input();
@@ -311,7 +313,7 @@ static void save_crash(unsigned n, int status)
 int main(int argc, char **argv)
 {
     unsigned crashes = 0;
-    const char *to_pack = NULL, *to_files = NULL;
+    const char *pack_path = NULL, *unpack_folder = NULL;
     int opt, status;
     while ((opt = getopt(argc, argv, "t:s:o:p:u:")) != -1) {
         if (opt == 't')
@@ -321,14 +323,14 @@ int main(int argc, char **argv)
         else if (opt == 'o')
             folder = optarg;
         else if (opt == 'p')
-            to_pack = optarg;
+            pack_path = optarg;
         else if (opt == 'u')
-            to_files = optarg;
+            unpack_folder = optarg;
     }
     for (int i = optind; i < argc; i++)
         add_path(argv[i]);
-    if (to_pack || to_files)
-        return to_pack ? write_pack(to_pack) : unpack(to_files);
+    if (pack_path || unpack_folder)
+        return pack_path ? write_pack(pack_path) : unpack(unpack_folder);
     if (LLVMFuzzerInitialize)
         LLVMFuzzerInitialize(&argc, &argv);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -18,7 +18,7 @@ def element_bytes(t):
     return t.resolve_neg().contiguous().reshape(-1, 1).view(torch.uint8)
 
 
-def wrong(t, got, dtype):
+def find_wrong_cast(t, got, dtype):
     """Returns the first difference of GOT from T.to(DTYPE), or None; all NaN count as equal."""
     t, got = t.detach(), got.detach()
     want = t.to(dtype)
@@ -34,7 +34,7 @@ def wrong(t, got, dtype):
     return f"{float(t.reshape(-1)[i])!r} became {float(b[i])!r}, not {float(a[i])!r}"
 
 
-def sharing(tensors):
+def find_sharing(tensors):
     """Returns for each tensor the number of the first one with the same storage."""
     first = {}
     return [first.setdefault(t.untyped_storage().data_ptr(), i) if t.numel() else None for i, t in enumerate(tensors)]

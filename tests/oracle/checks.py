@@ -19,12 +19,12 @@ class Checks:
         self.error = done.stderr.strip()
         return None if done.returncode else done.stdout
 
-    def expect(self, good, what):
-        """Counts a check that passed if GOOD, else prints WHAT failed with the errors of the last command."""
-        self.passed += bool(good)
-        self.failed += not good
-        if not good:
-            print("FAILED", what, self.error)
+    def expect(self, ok, title):
+        """Counts a check, which passed if OK, else prints TITLE and the errors of the last command."""
+        self.passed += bool(ok)
+        self.failed += not ok
+        if not ok:
+            print("FAILED", title, self.error)
 
     def print_summary(self, name):
         print(f"{name}: {self.passed} passed, {self.failed} failed")

@@ -15,6 +15,7 @@ VALUES = {"none": None, "yes": True, "int": -2**63, "float": 0.1, "text": "tenso
 
 
 def byte_at(i):
+    """Returns byte I of each tensor that create.c adds."""
     return (i * 37 + 5) % 251
 
 
@@ -22,28 +23,28 @@ def storage_bytes(tensor):
     return bytes(torch.tensor([], dtype=torch.uint8).set_(tensor.untyped_storage()).tolist())
 
 
-def wrong_tensor(name, tensor, dtype, shape):
+def find_wrong_bytes(name, tensor, dtype, shape):
     if tensor.dtype != getattr(torch, dtype) or list(tensor.shape) != shape or not tensor.is_contiguous():
         return f"{name}: {tensor.dtype} {list(tensor.shape)}"
     expected = bytes(byte_at(i) for i in range(tensor.numel() * tensor.element_size()))
     return None if storage_bytes(tensor) == expected else f"{name}: different bytes"
 
 
-def wrong_tensors(model, dtypes):
+def find_wrong_tensor(model, dtypes):
     """Returns what differs from the tensors that create.c adds, or None."""
     tensors = {name: (name, [3, 4]) for name in dtypes}
     tensors.update(scalar=("uint8", []), empty=("float32", [0, 5]), tied=("float32", [3, 4]))
     if set(tensors) != {k for k in model if k != "nothing"}:
         return f"names {sorted(model)}"
-    found = [wrong_tensor(name, model[name], dtype, shape) for name, (dtype, shape) in tensors.items()]
+    found = [find_wrong_bytes(name, model[name], dtype, shape) for name, (dtype, shape) in tensors.items()]
     return next((f for f in found if f), None)
 
 
-def wrong_torch(path):
+def check_torch(path):
     for mmap in (False, True):
         x = torch.load(path, weights_only=True, mmap=mmap)
         model = x.pop("model")
-        found = wrong_tensors(model, FLOATS + OTHERS + COMPLEX)
+        found = find_wrong_tensor(model, FLOATS + OTHERS + COMPLEX)
         if found:
             return found
         if model["tied"].data_ptr() != model["float32"].data_ptr() or model["nothing"] != {}:
@@ -53,20 +54,20 @@ def wrong_torch(path):
     return None
 
 
-def wrong_safetensors(path):
+def check_safetensors(path):
     with safetensors.safe_open(path, "pt") as f:
         if f.metadata() != {"author": "oracle", "format": "pt", "model.tied": "model.float32"}:
             return f"metadata {f.metadata()}"
     model = {k.removeprefix("model."): v for k, v in st.load_file(path).items()}
     model["tied"] = model["float32"]
-    return wrong_tensors(model, FLOATS + OTHERS + ["complex64"])
+    return find_wrong_tensor(model, FLOATS + OTHERS + ["complex64"])
 
 
 def outcomes(program, path):
     """Yields (file, what is wrong or None) for each file that PROGRAM creates below the folder PATH."""
-    jobs = (("created.pt", wrong_torch, []),
-            ("created.safetensors", wrong_safetensors, ["model.complex32", "model.complex128"]))
-    for name, wrong, dropped in jobs:
+    jobs = (("created.pt", check_torch, []),
+            ("created.safetensors", check_safetensors, ["model.complex32", "model.complex128"]))
+    for name, check, dropped in jobs:
         out = f"{path}/{name}"
         made = subprocess.run([program, out, *dropped], capture_output=True, text=True, timeout=60)
-        yield name, made.stderr.strip() or wrong(out)
+        yield name, made.stderr.strip() or check(out)

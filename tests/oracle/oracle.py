@@ -365,7 +365,7 @@ def check_shards(oracle, path, x):
 
 
 def check_stat(oracle, path, x):
-    rows = stats.rows(oracle.ckpt, path)
+    rows = stats.read_statistics(oracle.ckpt, path)
     if rows is None:
         raise Failure("ckpt stat refuses it")
     checked = 0
@@ -376,7 +376,7 @@ def check_stat(oracle, path, x):
     for name, t in have:
         if name in rows and t.layout == torch.strided and t.device.type != "meta" and not t.is_quantized \
                 and not t.is_nested and type(t) in (torch.Tensor, torch.nn.Parameter):
-            found = stats.wrong(rows[name], t)
+            found = stats.find_wrong_value(rows[name], t)
             if found:
                 raise Failure(f"{name}: {found}")
             checked += 1
@@ -409,11 +409,11 @@ def check_cast(oracle, path, x):
             raise Failure(f"{name}: different names")
         for (k, t), (_, u) in zip(have, got):
             to = dtype if is_cast(k, t) else t.dtype
-            fail_if(casts.wrong(t, u, to) and f"{k}: {casts.wrong(t, u, to)}")
+            fail_if(casts.find_wrong_cast(t, u, to) and f"{k}: {casts.find_wrong_cast(t, u, to)}")
             if type(t) is not type(u) or t.stride() != u.stride() or t.storage_offset() != u.storage_offset() or \
                     t.requires_grad != u.requires_grad and (dtype.itemsize > 1 or type(t) is torch.nn.Parameter):
                 raise Failure(f"{name}: {k} has a different class, stride, offset or requires_grad")
-        if casts.sharing(t for _, t in have) != casts.sharing(t for _, t in got):
+        if casts.find_sharing(t for _, t in have) != casts.find_sharing(t for _, t in got):
             raise Failure(f"{name}: shared differently")
 
 
@@ -431,19 +431,19 @@ def check_cast_of_samples(oracle, _, x):
             if list(sorted(got)) != list(sorted(x)):
                 raise Failure(f"{name}: different names")
             for k in x:
-                fail_if(casts.wrong(x[k], got[k], dtype) and f"{k} as {name}: {casts.wrong(x[k], got[k], dtype)}")
+                fail_if(casts.find_wrong_cast(x[k], got[k], dtype) and f"{k} as {name}: {casts.find_wrong_cast(x[k], got[k], dtype)}")
         got = oracle.load(out)
-        if casts.sharing(x.values()) != casts.sharing(got.values()):
+        if casts.find_sharing(x.values()) != casts.find_sharing(got.values()):
             raise Failure(f"{name}: shared differently")
         folder = os.path.join(oracle.folder, "cast")
         shutil.rmtree(folder, ignore_errors=True)
         oracle.run_ok("convert", "--max-shard-size=100kB", "--to=torch-zip", *options, path, folder)
         shards = load_shards(folder)
-        if set(shards) != set(x) or any(casts.wrong(x[k], shards[k], dtype) for k in x):
+        if set(shards) != set(x) or any(casts.find_wrong_cast(x[k], shards[k], dtype) for k in x):
             raise Failure(f"{name}: the shards hold different tensors")
         again = oracle.path("again.pt")
         oracle.run_ok("convert", "--cast=float16", folder, again)
-        if any(casts.wrong(shards[k], t, torch.float16) for k, t in oracle.load(again).items()):
+        if any(casts.find_wrong_cast(shards[k], t, torch.float16) for k, t in oracle.load(again).items()):
             raise Failure(f"{name}: shards cast again hold different tensors")
 
 
@@ -451,7 +451,7 @@ def check_stat_of_samples(oracle, _, x):
     path = oracle.path("samples.pt")
     torch.save(x, path)
     check_stat(oracle, path, x)
-    if len(stats.rows(oracle.ckpt, path)) != len(x):
+    if len(stats.read_statistics(oracle.ckpt, path)) != len(x):
         raise Failure("a sample has no row")
 
 

@@ -13,22 +13,25 @@ def storage_bytes(storage):
 
 
 class Comparison:
+    """Each method returns a text about the first difference between A and B, or None."""
+
     def __init__(self, rename=None):
         self.storages = {}  # (0, address in a): address in b, and (1, address in b): address in a
         self.seen = set()
         self.rename = rename or (lambda path, key: key)
 
-    def storage(self, path, a, b):
-        pa, pb = a.data_ptr(), b.data_ptr()
+    def compare_storages(self, path, a, b):
+        address_a, address_b = a.data_ptr(), b.data_ptr()
         if a.nbytes() != b.nbytes():
             return f"{path}: storage of {a.nbytes()} / {b.nbytes()} bytes"
         if not a.nbytes() or a.device.type == "meta":
             return None
-        if self.storages.setdefault((0, pa), pb) != pb or self.storages.setdefault((1, pb), pa) != pa:
+        if self.storages.setdefault((0, address_a), address_b) != address_b or \
+                self.storages.setdefault((1, address_b), address_a) != address_a:
             return f"{path}: shared differently"
         return None if torch.equal(storage_bytes(a), storage_bytes(b)) else f"{path}: different bytes"
 
-    def members(self, path, a, b, names):
+    def compare_members(self, path, a, b, names):
         for name in names:
             u, v = getattr(a, name), getattr(b, name)
             found = self.compare(f"{path}.{name}", u() if callable(u) else u, v() if callable(v) else v)
@@ -36,38 +39,38 @@ class Comparison:
                 return found
         return None
 
-    def tensor(self, path, a, b):
-        for what in ("dtype", "layout", "requires_grad", "is_quantized", "is_nested", "device"):
-            if getattr(a, what) != getattr(b, what):
-                return f"{path}: {what} {getattr(a, what)} / {getattr(b, what)}"
+    def compare_tensors(self, path, a, b):
+        for attribute in ("dtype", "layout", "requires_grad", "is_quantized", "is_nested", "device"):
+            if getattr(a, attribute) != getattr(b, attribute):
+                return f"{path}: {attribute} {getattr(a, attribute)} / {getattr(b, attribute)}"
         if a.is_nested:
-            return self.members(path, a, b, ["values", "offsets"] if a.layout == torch.jagged else
-                              ["_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets"])
+            return self.compare_members(path, a, b, ["values", "offsets"] if a.layout == torch.jagged else
+                                        ["_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets"])
         if a.shape != b.shape:
             return f"{path}: shape {tuple(a.shape)} / {tuple(b.shape)}"
         if a.layout == torch.sparse_coo:
-            return self.members(path, a, b, ["_indices", "_values", "is_coalesced"])
+            return self.compare_members(path, a, b, ["_indices", "_values", "is_coalesced"])
         if a.layout in (torch.sparse_csr, torch.sparse_bsr):
-            return self.members(path, a, b, ["crow_indices", "col_indices", "values"])
+            return self.compare_members(path, a, b, ["crow_indices", "col_indices", "values"])
         if a.layout in (torch.sparse_csc, torch.sparse_bsc):
-            return self.members(path, a, b, ["ccol_indices", "row_indices", "values"])
+            return self.compare_members(path, a, b, ["ccol_indices", "row_indices", "values"])
         if hasattr(a, "_local_tensor"):
-            return self.members(path, a, b, ["_local_tensor"]) or self.other(path, str(a._spec), str(b._spec))
-        for what in ("stride", "storage_offset", "is_conj", "is_neg"):
-            if getattr(a, what)() != getattr(b, what)():
-                return f"{path}: {what} {getattr(a, what)()} / {getattr(b, what)()}"
+            return self.compare_members(path, a, b, ["_local_tensor"]) or self.compare_values(path, str(a._spec), str(b._spec))
+        for attribute in ("stride", "storage_offset", "is_conj", "is_neg"):
+            if getattr(a, attribute)() != getattr(b, attribute)():
+                return f"{path}: {attribute} {getattr(a, attribute)()} / {getattr(b, attribute)()}"
         if a.is_quantized:
             names = ["q_scale", "q_zero_point"]
             if a.qscheme() != b.qscheme():
                 return f"{path}: qscheme"
             if "channel" in str(a.qscheme()):
                 names = ["q_per_channel_scales", "q_per_channel_zero_points", "q_per_channel_axis"]
-            found = self.members(path, a, b, names)
+            found = self.compare_members(path, a, b, names)
             if found:
                 return found
-        return self.storage(path, a.untyped_storage(), b.untyped_storage())
+        return self.compare_storages(path, a.untyped_storage(), b.untyped_storage())
 
-    def mapping(self, path, a, b):
+    def compare_mappings(self, path, a, b):
         want = [self.rename(path, k) for k in a]
         if [repr(k) for k in want] != [repr(k) for k in b]:
             missing, unexpected = [k for k in want if k not in b][:2], [k for k in b if k not in want][:2]
@@ -78,7 +81,7 @@ class Comparison:
                 return found
         return None
 
-    def attributes(self, path, a, b):
+    def compare_attributes(self, path, a, b):
         u, v = getattr(a, "__dict__", {}), getattr(b, "__dict__", {})
         if "_metadata" in u or "_metadata" in v:
             want = u.get("_metadata")
@@ -88,9 +91,9 @@ class Comparison:
             if want != v.get("_metadata") or list(want or ()) != list(v.get("_metadata") or ()):
                 return f"{path}: _metadata"
         u, v = ({k: x for k, x in d.items() if k != "_metadata"} for d in (u, v))
-        return self.mapping(path + ".__dict__", u, v) if u or v else None
+        return self.compare_mappings(path + ".__dict__", u, v) if u or v else None
 
-    def other(self, path, a, b):
+    def compare_values(self, path, a, b):
         if isinstance(a, float) and math.isnan(a) and math.isnan(b):
             return None
         try:
@@ -104,14 +107,14 @@ class Comparison:
         if (id(a), id(b)) in self.seen:
             return None
         if isinstance(a, torch.Tensor):
-            return self.tensor(path, a, b)
+            return self.compare_tensors(path, a, b)
         if isinstance(a, (torch.UntypedStorage, torch.TypedStorage)):
-            return self.storage(path, *(x.untyped() if hasattr(x, "untyped") else x for x in (a, b)))
+            return self.compare_storages(path, *(x.untyped() if hasattr(x, "untyped") else x for x in (a, b)))
         if not isinstance(a, (dict, list, tuple)):
-            return self.other(path, a, b)
+            return self.compare_values(path, a, b)
         self.seen.add((id(a), id(b)))
         if isinstance(a, collections.Counter) or isinstance(a, dict):
-            return self.mapping(path, a, b) or self.attributes(path, a, b)
+            return self.compare_mappings(path, a, b) or self.compare_attributes(path, a, b)
         if len(a) != len(b):
             return f"{path}: {len(a)} / {len(b)} items"
         for i, (u, v) in enumerate(zip(a, b)):

@@ -22,7 +22,7 @@ def is_close(a, b, scale):
     return abs(a - b) <= 1e-9 * scale + 1e-300
 
 
-def wrong(row, t):
+def find_wrong_value(row, t):
     """Returns which value of ROW is wrong for T, or None."""
     x = as_doubles(t)
     if x is None:
@@ -61,7 +61,7 @@ def wrong(row, t):
     return None if is_close(row["std"], std, max(std, size * 1e-6)) else f"std {row['std']}, not {std}"
 
 
-def rows(ckpt, path):
+def read_statistics(ckpt, path):
     """Returns {name: what `ckpt stat` prints for the tensor}, without names that come twice; None if stat fails."""
     p = subprocess.run([ckpt, "stat", "--json", path], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
     if p.returncode:
