@@ -17,9 +17,9 @@ static const char *data_folder(char dir[512])
     return dir;
 }
 
-/* open_next_archive - reads a line of the list and opens its archive; returns false at the end of the
- * list. */
-static bool open_next_archive(char name[256], char rest[256], source **src)
+/* open_next_archive - reads a line "NAME LIBZIP_RESULT" of the list and opens the archive; *SRC is NULL if
+ * that fails. Returns false at the end of the list. */
+static bool open_next_archive(char name[256], char libzip_result[256], source **src)
 {
     char line[600], dir[512], path[1024];
     ckpt_error err;
@@ -30,7 +30,7 @@ static bool open_next_archive(char name[256], char rest[256], source **src)
             continue;
         *space = '\0';
         snprintf(name, 256, "%.250s", line);
-        snprintf(rest, 256, "%.*s", (int)strcspn(space + 1, "\n"), space + 1);
+        snprintf(libzip_result, 256, "%.*s", (int)strcspn(space + 1, "\n"), space + 1);
         snprintf(path, sizeof path, "%s/%s", data_folder(dir), name);
         if (source_file_open(path, src, &err) != CKPT_OK)
             *src = NULL;
@@ -52,8 +52,8 @@ static bool archives_available(void)
     return list != NULL;
 }
 
-/* describe - writes the number of members of Z, and the CRC of their names and sizes, to OUT. */
-static void describe(const zip *z, char out[256])
+/* describe_members - writes the number of members of Z, and the CRC of their names and sizes, to OUT. */
+static void describe_members(const zip *z, char out[256])
 {
     uint32_t crc = 0;
     for (size_t i = 0; i < z->n; i++) {
@@ -68,32 +68,32 @@ static void describe(const zip *z, char out[256])
 
 static void names_and_sizes_are_those_of_libzip(void)
 {
-    char name[256], rest[256], ours[256];
+    char name[256], libzip_result[256], result[256];
     source *src;
-    unsigned same = 0, refused = 0, all = 0;
+    unsigned nread = 0, nrefused = 0, narchives = 0;
     if (!archives_available())
         return;
-    for (; open_next_archive(name, rest, &src); source_unref(src)) {
+    for (; open_next_archive(name, libzip_result, &src); source_unref(src)) {
         zip *z;
         ckpt_error err;
         arena *a = arena_new((uint64_t)64 << 20);
-        all += src != NULL;
+        narchives += src != NULL;
         if (src && a && zip_open(src, a, &z, &err) == CKPT_OK) {
-            describe(z, ours);
-            if (strcmp(rest, "refused") != 0 && strcmp(rest, ours) != 0)
-                printf("\n    %s: %s, libzip: %s", name, ours, rest);
-            CU_ASSERT(strcmp(rest, "refused") == 0 || strcmp(rest, ours) == 0);
-            same++;
+            describe_members(z, result);
+            if (strcmp(libzip_result, "refused") != 0 && strcmp(libzip_result, result) != 0)
+                printf("\n    %s: %s, libzip: %s", name, result, libzip_result);
+            CU_ASSERT(strcmp(libzip_result, "refused") == 0 || strcmp(libzip_result, result) == 0);
+            nread++;
             zip_close(z);
         } else {
-            refused++;
+            nrefused++;
         }
         arena_free(a);
     }
     fclose(list);
-    CU_ASSERT_EQUAL(all, 165);
-    CU_ASSERT_EQUAL(same + refused, 165);
-    CU_ASSERT(same >= 100);
+    CU_ASSERT_EQUAL(narchives, 165);
+    CU_ASSERT_EQUAL(nread + nrefused, 165);
+    CU_ASSERT(nread >= 100);
 }
 
 static void count_flaw(void *user, const struct zip_flaw *f)
@@ -105,11 +105,11 @@ static void count_flaw(void *user, const struct zip_flaw *f)
 
 static void the_audit_reports_what_the_reader_refuses(void)
 {
-    char name[256], rest[256];
+    char name[256], libzip_result[256];
     source *src;
     if (!archives_available())
         return;
-    for (; open_next_archive(name, rest, &src); source_unref(src)) {
+    for (; open_next_archive(name, libzip_result, &src); source_unref(src)) {
         zip *strict;
         ckpt_error err;
         unsigned flaws = 0;
@@ -120,7 +120,7 @@ static void the_audit_reports_what_the_reader_refuses(void)
             zip_close(strict);
         CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);
         if (st != CKPT_OK && flaws == 0)
-            printf("\n    %s: %s, and the audit is content", name, err.what);
+            printf("\n    %s: %s, but the audit finds nothing", name, err.what);
         CU_ASSERT(st == CKPT_OK || flaws > 0);
         arena_free(a);
         arena_free(b);

@@ -7,15 +7,15 @@
 #include "io/sink.h"
 #include "unit.h"
 
-static sink *write_archive(size_t big, ckpt_error *err)
+static sink *write_archive(size_t payload_size, ckpt_error *err)
 {
     sink *out = NULL;
     zip_writer *w = NULL;
-    char *bytes = calloc(1, big ? big : 1);
+    char *bytes = calloc(1, payload_size ? payload_size : 1);
     CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 24, NULL, &out, err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", &w, err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_member(w, "data.pkl", STR_LIT("a pickle"), err), CKPT_OK);
-    CU_ASSERT_EQUAL(zip_writer_member(w, "data/0", str_of(bytes, big), err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_member(w, "data/0", str_of(bytes, payload_size), err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_member(w, "data/1", STR_LIT(""), err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_member(w, "version", STR_LIT("3\n"), err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_finish(w, NULL, NULL, err), CKPT_OK);
@@ -24,33 +24,34 @@ static sink *write_archive(size_t big, ckpt_error *err)
     return out;
 }
 
-/* compute_size - sets TOTAL to the size of an archive of N members in the folder TOP; LENS are the lengths of
- * their names. */
-static bool compute_size(const char *top, size_t n, const size_t *lens, const uint64_t *sizes,
-                         const uint64_t *likes, uint64_t *total)
+/* compute_size - sets *TOTAL to the size of an archive of N members in FOLDER, with NAME_LENS, SIZES and,
+ * unless it is NULL, SOURCE_OFFSETS, the offsets of their payloads in the source. */
+static bool compute_size(const char *folder, size_t n, const size_t *name_lens, const uint64_t *sizes,
+                         const uint64_t *source_offsets, uint64_t *total)
 {
-    struct zip_layout l = {0};
+    struct zip_layout layout = {0};
     bool ok = true;
     for (size_t i = 0; ok && i < n; i++)
-        ok = zip_layout_member(&l, top, lens[i], sizes[i], likes ? likes[i] : CKPT_NO_OFFSET);
-    return ok && zip_layout_size(&l, total);
+        ok = zip_layout_member(&layout, folder, name_lens[i], sizes[i],
+                               source_offsets ? source_offsets[i] : CKPT_NO_OFFSET);
+    return ok && zip_layout_size(&layout, total);
 }
 
-static void copy_reserved(const void *user, size_t i, struct zip_reserved *spot)
+static void copy_reserved(const void *user, size_t i, struct zip_reserved *member)
 {
-    *spot = ((const struct zip_reserved *)user)[i];
+    *member = ((const struct zip_reserved *)user)[i];
 }
 
-static void check_archive(size_t big)
+static void check_archive(size_t payload_size)
 {
     static const char *const names[] = {"archive/data.pkl", "archive/data/0", "archive/data/1",
                                         "archive/version"};
-    static const size_t lens[] = {8, 6, 6, 7};
-    uint64_t sizes[] = {8, big, 0, 2}, total = 0;
+    static const size_t name_lens[] = {8, 6, 6, 7};
+    uint64_t sizes[] = {8, payload_size, 0, 2}, total = 0;
     ckpt_error err;
-    sink *out = write_archive(big, &err);
+    sink *out = write_archive(payload_size, &err);
     ckpt_str view = sink_mem_view(out), text;
-    CU_ASSERT(compute_size("archive", 4, lens, sizes, NULL, &total));
+    CU_ASSERT(compute_size("archive", 4, name_lens, sizes, NULL, &total));
     CU_ASSERT_EQUAL(total, view.len);
     source *src = source_mem(view.ptr, view.len, 0);
     arena *a = arena_new(1 << 24);
@@ -90,25 +91,27 @@ static void writes_the_same_bytes_again(void)
  * and 20 more in the directory. A member after it has 12 bytes more in the directory. */
 static void counts_zip64_fields(void)
 {
-    static const size_t lens[] = {6, 6};
+    static const size_t name_lens[] = {6, 6};
     uint64_t small[] = {0xFFFFFFFE, 0}, zip64[] = {0xFFFFFFFF, 0}, a = 0, b = 0;
-    CU_ASSERT(compute_size("archive", 1, lens, small, NULL, &a) &&
-              compute_size("archive", 1, lens, zip64, NULL, &b));
+    CU_ASSERT(compute_size("archive", 1, name_lens, small, NULL, &a) &&
+              compute_size("archive", 1, name_lens, zip64, NULL, &b));
     CU_ASSERT_EQUAL(b - a, 1 + 64 + 20);
-    CU_ASSERT(compute_size("archive", 2, lens, zip64, NULL, &a));
+    CU_ASSERT(compute_size("archive", 2, name_lens, zip64, NULL, &a));
+    /* 65: the first payload ends 1 byte before a multiple of 64; the local header then takes the next 64
+     * bytes */
     CU_ASSERT_EQUAL(a - b, 65 + 46 + 14 + 12);
     uint64_t huge[] = {UINT64_MAX - 100, 0};
-    CU_ASSERT(!compute_size("archive", 2, lens, huge, NULL, &a));
+    CU_ASSERT(!compute_size("archive", 2, name_lens, huge, NULL, &a));
 }
 
 /* A large payload gets the same offset within a page as in its source, so that it can be cloned. A small
  * payload, or one at an unaligned offset, gets only the usual alignment. */
 static void large_payloads_keep_their_offset_within_a_page(void)
 {
-    static const uint64_t likes[] = {4096 * 5 + 640, CKPT_NO_OFFSET, 100, 64 * 7, 0};
+    static const uint64_t source_offsets[] = {4096 * 5 + 640, CKPT_NO_OFFSET, 100, 64 * 7, 0};
     static const uint64_t sizes[] = {SINK_CLONE_LEAST, 3u << 20, 2u << 20, 5000, 1u << 20};
-    size_t lens[5];
-    struct zip_reserved spots[5];
+    size_t name_lens[5];
+    struct zip_reserved members[5];
     uint64_t total;
     sink *out;
     zip_writer *w;
@@ -116,23 +119,24 @@ static void large_payloads_keep_their_offset_within_a_page(void)
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", &w, NULL), CKPT_OK);
     for (size_t i = 0; i < 5; i++) {
         const char name[2] = {(char)('a' + i), 0};
-        struct zip_reserved spot = {.size = sizes[i], .source_offset = likes[i]};
+        struct zip_reserved member = {.size = sizes[i], .source_offset = source_offsets[i]};
         buf header;
         buf_init(&header, 65536);
-        lens[i] = 1;
-        (void)snprintf(spot.name, sizeof spot.name, "%s", name);
-        CU_ASSERT_EQUAL(zip_writer_reserve(w, &spot, NULL), CKPT_OK);
-        spots[i] = spot;
-        CU_ASSERT_EQUAL(spot.data % 64, 0);
-        bool near = spot.data - spot.header < 30 + 9 + 4 + 64;
-        bool alike = spot.data % SINK_PAGE == likes[i] % SINK_PAGE;
-        CU_ASSERT(i == 0 || i == 4 ? alike : near);
-        CU_ASSERT_EQUAL(zip_reserved_put_header(w, &spot, &header, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(header.len, spot.data - spot.header);
+        name_lens[i] = 1;
+        (void)snprintf(member.name, sizeof member.name, "%s", name);
+        CU_ASSERT_EQUAL(zip_writer_reserve(w, &member, NULL), CKPT_OK);
+        members[i] = member;
+        CU_ASSERT_EQUAL(member.data % 64, 0);
+        bool is_close = member.data - member.header < 30 + 9 + 4 + 64; /* header, name, "FB" field, padding */
+        bool has_offset_of_source = member.data % SINK_PAGE == source_offsets[i] % SINK_PAGE;
+        CU_ASSERT(i == 0 || i == 4 ? has_offset_of_source : is_close);
+        CU_ASSERT_EQUAL(zip_reserved_put_header(w, &member, &header, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(header.len, member.data - member.header);
         buf_free(&header);
     }
-    CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, spots, NULL), CKPT_OK);
-    CU_ASSERT(compute_size("archive", 5, lens, sizes, likes, &total) && total == sink_tell(out));
+    CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, members, NULL), CKPT_OK);
+    CU_ASSERT(compute_size("archive", 5, name_lens, sizes, source_offsets, &total) &&
+              total == sink_tell(out));
     CU_ASSERT(!sink_clone(out, 0, 0, 0, SINK_PAGE)); /* memory cannot be cloned */
     zip_writer_free(w);
     sink_abort(out);
@@ -142,15 +146,15 @@ static void large_payloads_keep_their_offset_within_a_page(void)
 struct endless {
     sink s;
     buf kept;
-    uint64_t at; /* offset of the first kept byte */
+    uint64_t kept_offset; /* offset of the first kept byte */
 };
 
 static ckpt_status endless_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 {
     struct endless *e = (struct endless *)s;
     (void)err;
-    if (e->at + e->kept.len != s->len) {
-        e->at = s->len;
+    if (e->kept_offset + e->kept.len != s->len) {
+        e->kept_offset = s->len;
         e->kept.len = 0;
     }
     buf_put(&e->kept, bytes, n);
@@ -171,7 +175,7 @@ static const struct sink_ops endless_ops = {.write = endless_write, .skip = endl
 static void writes_zip64_fields(void)
 {
     static const unsigned char extra[] = {1, 0, 24, 0};
-    struct zip_reserved spots[2] = {
+    struct zip_reserved members[2] = {
         {.name = "wide", .size = (uint64_t)5 << 30, .source_offset = CKPT_NO_OFFSET, .crc = 7},
         {.name = "far", .size = (uint64_t)6 << 30, .source_offset = 100, .crc = 8}};
     struct endless e = {.s = {.ops = &endless_ops}};
@@ -183,20 +187,21 @@ static void writes_zip64_fields(void)
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.s, "a", &w, &err), CKPT_OK);
     for (int i = 0; i < 2; i++) {
         header.len = 0;
-        CU_ASSERT_EQUAL(zip_writer_reserve(w, &spots[i], &err), CKPT_OK);
-        CU_ASSERT_EQUAL(zip_reserved_put_header(w, &spots[i], &header, &err), CKPT_OK);
-        CU_ASSERT(header.len == spots[i].data - spots[i].header && spots[i].data % 64 == 0);
+        CU_ASSERT_EQUAL(zip_writer_reserve(w, &members[i], &err), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_reserved_put_header(w, &members[i], &header, &err), CKPT_OK);
+        CU_ASSERT(header.len == members[i].data - members[i].header && members[i].data % 64 == 0);
         /* the version, both sizes saturated, and both in the zip64 field, which is the first */
         CU_ASSERT(header.data[4] == 45 &&
                   memcmp(header.data + 18, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) == 0);
-        const unsigned char *x = header.data + 30 + 2 + strlen(spots[i].name);
+        const unsigned char *x = header.data + 30 + 2 + strlen(members[i].name);
         CU_ASSERT(memcmp(x, "\1\0\20\0", 4) == 0 && memcmp(x + 4, x + 12, 8) == 0 && x[8] == 1);
     }
     CU_ASSERT_EQUAL(zip_writer_member(w, "tail", STR_LIT("bytes"), &err), CKPT_OK);
-    uint64_t tail = spots[1].data + spots[1].size;
-    CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, spots, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(e.at, tail);
-    /* the second entry, 46 + 6 + 20 bytes after the first, has its offset in the zip64 field, too */
+    uint64_t tail = members[1].data + members[1].size;
+    CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, members, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(e.kept_offset, tail);
+    /* The central header of "a/wide" has 46 bytes, a name of 6 and a zip64 field of 20. That of "a/far"
+     * follows, with a name of 5 and a zip64 field of 28, which ends with the offset of the local header. */
     size_t first = 0;
     while (first + 4 < e.kept.len && memcmp(e.kept.data + first, "PK\1\2", 4) != 0)
         first++;
@@ -204,10 +209,10 @@ static void writes_zip64_fields(void)
     CU_ASSERT_FATAL(first + 46 + 6 + 20 + 46 + 5 + 28 < e.kept.len);
     CU_ASSERT(memcmp(far, "PK\1\2", 4) == 0 && far[6] == 45 && far[16] == 8);
     CU_ASSERT(memcmp(far + 42, "\xff\xff\xff\xff", 4) == 0 && memcmp(far + 46 + 5, extra, 4) == 0);
-    uint64_t place = 0;
+    uint64_t offset = 0;
     for (int i = 8; i-- > 0;)
-        place = place << 8 | far[46 + 5 + 4 + 16 + i];
-    CU_ASSERT_EQUAL(place, spots[1].header);
+        offset = offset << 8 | far[46 + 5 + 4 + 16 + i];
+    CU_ASSERT_EQUAL(offset, members[1].header);
     zip_writer_free(w);
     buf_free(&e.kept);
     buf_free(&header);
@@ -218,7 +223,7 @@ static void refuses_members_that_do_not_fit(void)
 {
     static char name[70000];
     struct endless e = {.s = {.ops = &endless_ops}};
-    struct zip_reserved spot = {.name = "n", .size = 1, .source_offset = CKPT_NO_OFFSET};
+    struct zip_reserved member = {.name = "n", .size = 1, .source_offset = CKPT_NO_OFFSET};
     zip_writer *w;
     ckpt_error err;
     memset(name, 'n', sizeof name - 1);
@@ -227,7 +232,7 @@ static void refuses_members_that_do_not_fit(void)
     CU_ASSERT_EQUAL(zip_writer_member(w, name, STR_LIT("x"), &err), CKPT_ELIMIT);
     e.s.len = UINT64_MAX - 10;
     CU_ASSERT_EQUAL(zip_writer_member(w, "n", STR_LIT("x"), &err), CKPT_ELIMIT);
-    CU_ASSERT_EQUAL(zip_writer_reserve(w, &spot, &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(zip_writer_reserve(w, &member, &err), CKPT_ELIMIT);
     CU_ASSERT(strstr(err.what, "\"n\" does not fit into a zip archive") != NULL);
     e.s.len = UINT64_MAX - 36; /* the header fits, but not the name */
     CU_ASSERT_EQUAL(zip_writer_member(w, "name", STR_LIT("x"), &err), CKPT_ELIMIT);
