@@ -11,6 +11,8 @@
 #include "codec/zip_write.h"
 #include "unit.h"
 
+#define END_RECORDS (56 + 20 + 22) /* zip64 end record, its locator, end record */
+
 /* The form of a test archive, which has the members a/pkl ("old pickle") and a/data ("numbers"). */
 struct archive_form {
     bool descriptors, signature;          /* data descriptors follow the payloads, with their signature */
@@ -20,27 +22,29 @@ struct archive_form {
     const char *before, *between, *after; /* bytes around the archive, and before its end record */
 };
 
-static void put_entry(buf *b, buf *dir, const struct archive_form *form, const char *name,
-                      const char *payload)
+/* put_member - appends the local header, the payload and the descriptor of a member to B, and its central
+ * header to DIRECTORY. */
+static void put_member(buf *b, buf *directory, const struct archive_form *form, const char *name,
+                       const char *payload)
 {
-    uint32_t at = (uint32_t)b->len, n = (uint32_t)strlen(payload);
-    uint32_t crc = form->no_crc ? 0 : crc32_update(0, payload, n);
+    uint32_t offset = (uint32_t)b->len, size = (uint32_t)strlen(payload);
+    uint32_t crc = form->no_crc ? 0 : crc32_update(0, payload, size);
     uint16_t flags = form->descriptors ? 8 : 0;
     buf_u32le(b, 0x04034B50);
-    buf_u32le(dir, 0x02014B50);
-    buf_u16le(dir, 20);
-    for (int k = 0; k < 2; k++) {
-        buf *to = k ? dir : b;
-        bool here = k || !form->descriptors;
-        buf_u16le(to, 20);
-        buf_u16le(to, flags);
-        buf_u16le(to, 0);
-        buf_u32le(to, 0);
-        buf_u32le(to, here ? crc : 0);
-        buf_u32le(to, here ? n : 0);
-        buf_u32le(to, here ? n : 0);
-        buf_u16le(to, (uint16_t)strlen(name));
-        buf_u16le(to, 0);
+    buf_u32le(directory, 0x02014B50);
+    buf_u16le(directory, 20);
+    for (int central = 0; central < 2; central++) { /* the fields that both headers have */
+        buf *header = central ? directory : b;
+        bool has_sizes = central || !form->descriptors;
+        buf_u16le(header, 20);
+        buf_u16le(header, flags);
+        buf_u16le(header, 0); /* stored */
+        buf_u32le(header, 0); /* time and date */
+        buf_u32le(header, has_sizes ? crc : 0);
+        buf_u32le(header, has_sizes ? size : 0);
+        buf_u32le(header, has_sizes ? size : 0);
+        buf_u16le(header, (uint16_t)strlen(name));
+        buf_u16le(header, 0); /* no extra field */
     }
     buf_text(b, name);
     buf_text(b, payload);
@@ -48,38 +52,38 @@ static void put_entry(buf *b, buf *dir, const struct archive_form *form, const c
         if (form->signature)
             buf_u32le(b, 0x08074B50);
         buf_u32le(b, crc + (uint32_t)form->crc_error);
-        buf_u32le(b, n);
-        buf_u32le(b, n);
+        buf_u32le(b, size);
+        buf_u32le(b, size);
     }
-    for (int k = 0; k < 10; k++)
-        buf_byte(dir, 0);
-    buf_u32le(dir, at);
-    buf_text(dir, name);
+    for (int k = 0; k < 10; k++) /* no comment, disk 0, no attributes */
+        buf_byte(directory, 0);
+    buf_u32le(directory, offset);
+    buf_text(directory, name);
 }
 
 static void build_archive(buf *b, const struct archive_form *form)
 {
-    buf dir;
+    buf directory;
     buf_init(b, 1 << 20);
-    buf_init(&dir, 1 << 20);
-    put_entry(b, &dir, form, "a/pkl", "old pickle");
-    put_entry(b, &dir, form, "a/data", "numbers");
-    uint32_t at = (uint32_t)b->len, n = (uint32_t)dir.len;
-    buf_put(b, dir.data, dir.len);
+    buf_init(&directory, 1 << 20);
+    put_member(b, &directory, form, "a/pkl", "old pickle");
+    put_member(b, &directory, form, "a/data", "numbers");
+    uint32_t offset = (uint32_t)b->len, size = (uint32_t)directory.len;
+    buf_put(b, directory.data, directory.len);
     buf_text(b, form->between ? form->between : "");
     if (form->zip64) {
-        zip_put_ends(b, &(struct zip_end_record){.entries = 2, .size = n, .offset = at}, b->len);
+        zip_put_ends(b, &(struct zip_end_record){.entries = 2, .size = size, .offset = offset}, b->len);
     } else {
         buf_u32le(b, 0x06054B50);
         buf_u32le(b, 0);
         buf_u16le(b, 2);
         buf_u16le(b, 2);
-        buf_u32le(b, n);
-        buf_u32le(b, at);
+        buf_u32le(b, size);
+        buf_u32le(b, offset);
         buf_u16le(b, 0);
     }
     buf_text(b, form->after ? form->after : "");
-    buf_free(&dir);
+    buf_free(&directory);
 }
 
 /* An archive, patches for it, and the patched archive. */
@@ -96,12 +100,12 @@ struct edit {
 static struct edit open_archive(const struct archive_form *form)
 {
     struct edit e = {.a = arena_new(1 << 24)};
-    buf own;
-    build_archive(&own, form);
+    buf archive;
+    build_archive(&archive, form);
     buf_init(&e.bytes, 1 << 20);
     buf_text(&e.bytes, form->before ? form->before : "");
-    buf_put(&e.bytes, own.data, own.len);
-    buf_free(&own);
+    buf_put(&e.bytes, archive.data, archive.len);
+    buf_free(&archive);
     e.src = source_mem(e.bytes.data, e.bytes.len, 0);
     e.st = zip_open(e.src, e.a, &e.z, &e.err);
     CU_ASSERT_EQUAL_FATAL(e.st, CKPT_OK);
@@ -126,7 +130,8 @@ static void close_edit(struct edit *e)
     buf_free(&e->bytes);
 }
 
-/* member_is - returns whether member NAME of the patched archive holds TEXT, with the right checksum. */
+/* member_is - returns whether member NAME of the patched archive has the payload TEXT and the right
+ * CRC-32. */
 static bool member_is(struct edit *e, const char *name, const char *text)
 {
     ckpt_str got;
@@ -144,13 +149,13 @@ static const struct archive_form forms[] = {
     {.zip64 = true, .descriptors = true, .signature = true},
 };
 
-/* descriptor_is_of - returns whether the data descriptor of entry I holds the CRC-32 of TEXT. */
-static bool descriptor_is_of(struct edit *e, size_t i, const struct archive_form *form, const char *text)
+/* descriptor_has_crc - returns whether the data descriptor of entry I has the CRC-32 of TEXT. */
+static bool descriptor_has_crc(struct edit *e, size_t i, const struct archive_form *form, const char *text)
 {
     unsigned char b[8];
-    const struct zip_entry *x = &e->patched->entries[i];
+    const struct zip_entry *entry = &e->patched->entries[i];
     if (zip_locate_payload(e->patched, i, &e->err) != CKPT_OK ||
-        source_read(e->patched_src, x->data + x->csize, b, sizeof b, &e->err) != CKPT_OK)
+        source_read(e->patched_src, entry->data + entry->csize, b, sizeof b, &e->err) != CKPT_OK)
         return false;
     uint32_t crc = crc32_update(0, text, strlen(text)), first = load_u32le(b), second = load_u32le(b + 4);
     return form->signature ? first == 0x08074B50 && second == crc : first == crc;
@@ -158,7 +163,7 @@ static bool descriptor_is_of(struct edit *e, size_t i, const struct archive_form
 
 static void replacing_changes_only_payload_and_checksums(void)
 {
-    static const size_t npatches[] = {3, 3, 3, 1, 3, 3};
+    static const size_t npatches[] = {3, 3, 3, 1, 3, 3}; /* the payload and two CRCs, unless they are 0 */
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
         struct edit e = open_archive(&forms[k]);
         e.st = zip_patch_replace(e.z, 0, STR_LIT("NEW PICKLE"), &e.list, &e.err);
@@ -169,7 +174,7 @@ static void replacing_changes_only_payload_and_checksums(void)
             CU_ASSERT_EQUAL(e.list.at[i].bytes.len, e.list.at[i].bytes.ptr[0] == 'N' ? 10 : 4);
         CU_ASSERT(member_is(&e, "a/pkl", "NEW PICKLE") && member_is(&e, "a/data", "numbers"));
         CU_ASSERT(e.patched->n == 2 && e.patched->crc_none == forms[k].no_crc);
-        CU_ASSERT(!forms[k].descriptors || descriptor_is_of(&e, 0, &forms[k], "NEW PICKLE"));
+        CU_ASSERT(!forms[k].descriptors || descriptor_has_crc(&e, 0, &forms[k], "NEW PICKLE"));
         close_edit(&e);
     }
 }
@@ -194,7 +199,7 @@ static void refuses_stray_bytes_and_wrong_descriptors(void)
 {
     static const struct {
         struct archive_form form;
-        const char *why;
+        const char *reason;
     } refused_forms[] = {
         {{.before = "#!/bin/sh\n"}, "before or after"},
         {{.after = "junk"}, "before or after"},
@@ -204,7 +209,7 @@ static void refuses_stray_bytes_and_wrong_descriptors(void)
     for (size_t k = 0; k < sizeof refused_forms / sizeof *refused_forms; k++) {
         struct edit e = open_archive(&refused_forms[k].form);
         e.st = zip_patch_replace(e.z, 0, STR_LIT("NEW PICKLE"), &e.list, &e.err);
-        CU_ASSERT(e.st == CKPT_EUNSUPPORTED && strstr(e.err.what, refused_forms[k].why));
+        CU_ASSERT(e.st == CKPT_EUNSUPPORTED && strstr(e.err.what, refused_forms[k].reason));
         struct patches list = {0};
         e.st = zip_patch_append(e.z, 0, STR_LIT("a/old"), STR_LIT("new"), &list, &e.err);
         CU_ASSERT(e.st == CKPT_EUNSUPPORTED ||
@@ -220,7 +225,7 @@ static void refuses_stray_bytes_and_wrong_descriptors(void)
 static void refuses_more_patches_than_a_list_holds(void)
 {
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
-        for (size_t room = 0; room < 4; room++) {
+        for (size_t room = 0; room < 4; room++) { /* for so many patches */
             struct edit e = open_archive(&forms[k]);
             e.list.n = PATCHES_MAX - room;
             e.st = zip_patch_replace(e.z, 0, STR_LIT("NEW PICKLE"), &e.list, &e.err);
@@ -233,11 +238,11 @@ static void refuses_more_patches_than_a_list_holds(void)
         }
 }
 
-static void check_replace_refused(struct edit *e, const char *why)
+static void check_replace_refused(struct edit *e, const char *reason)
 {
     struct patches list = {0};
     e->st = zip_patch_replace(e->z, 0, STR_LIT("NEW PICKLE"), &list, &e->err);
-    CU_ASSERT(e->st == CKPT_EUNSUPPORTED && strstr(e->err.what, why));
+    CU_ASSERT(e->st == CKPT_EUNSUPPORTED && strstr(e->err.what, reason));
 }
 
 static void refuses_an_archive_that_differs_from_what_was_opened(void)
@@ -258,11 +263,11 @@ static void refuses_an_archive_that_differs_from_what_was_opened(void)
     check_replace_refused(&e, "after the directory"); /* as long as the zip64 end records */
     close_edit(&e);
     e = open_archive(&forms[4]);
-    unsigned char *end = e.bytes.data + e.bytes.len - 98;
-    end[4]++;
+    unsigned char *end = e.bytes.data + e.bytes.len - END_RECORDS;
+    end[4]++; /* the size of the record */
     check_replace_refused(&e, "after the directory");
     end[4]--;
-    end[56]++;
+    end[56]++; /* the locator's signature */
     check_replace_refused(&e, "after the directory");
     end[56]--;
     close_edit(&e);
@@ -275,14 +280,14 @@ static int open_sparse_archive(void)
     static const uint64_t gap = 5ull << 30;
     struct edit e = open_archive(&(struct archive_form){.zip64 = true});
     int fd = memfd_create("far", MFD_CLOEXEC);
-    uint64_t at = e.z->directory, size = e.bytes.len - at - 98;
+    uint64_t offset = e.z->directory, size = e.bytes.len - offset - END_RECORDS;
     buf ends;
     buf_init(&ends, 4096);
-    buf_put(&ends, e.bytes.data + at, (size_t)size);
-    zip_put_ends(&ends, &(struct zip_end_record){.entries = 2, .size = size, .offset = at + gap},
-                 at + gap + size);
-    bool ok = fd >= 0 && pwrite(fd, e.bytes.data, (size_t)at, 0) == (ssize_t)at &&
-              pwrite(fd, ends.data, ends.len, (off_t)(at + gap)) == (ssize_t)ends.len;
+    buf_put(&ends, e.bytes.data + offset, (size_t)size);
+    zip_put_ends(&ends, &(struct zip_end_record){.entries = 2, .size = size, .offset = offset + gap},
+                 offset + gap + size);
+    bool ok = fd >= 0 && pwrite(fd, e.bytes.data, (size_t)offset, 0) == (ssize_t)offset &&
+              pwrite(fd, ends.data, ends.len, (off_t)(offset + gap)) == (ssize_t)ends.len;
     CU_ASSERT_FATAL(ok);
     buf_free(&ends);
     close_edit(&e);
