@@ -11,7 +11,7 @@
 
 static const unsigned char *bytes_of(const char *text) { return (const unsigned char *)text; }
 
-static void check_common(const struct zip_header *h)
+static void check_shared_fields(const struct zip_header *h)
 {
     CU_ASSERT(h->needed == 45 && h->flags == 0x0808 && h->method == ZIP_DEFLATED && h->time == 0x54210201);
     CU_ASSERT(h->crc == 0xddccbbaa && h->csize == 0x44332211 && h->usize == 0x88776655);
@@ -20,15 +20,19 @@ static void check_common(const struct zip_header *h)
 
 static void headers_are_read(void)
 {
-    struct zip_header l = zip_parse_local(bytes_of(LOCAL)), c = zip_parse_central(bytes_of(CENTRAL));
+    struct zip_header local = zip_parse_local(bytes_of(LOCAL)),
+                      central = zip_parse_central(bytes_of(CENTRAL));
     CU_ASSERT(sizeof LOCAL - 1 == ZIP_LOCAL_SIZE && sizeof CENTRAL - 1 == ZIP_CENTRAL_SIZE);
-    CU_ASSERT(l.signature == ZIP_LOCAL && c.signature == ZIP_CENTRAL);
-    check_common(&l);
-    check_common(&c);
-    CU_ASSERT(l.made_by == 0 && l.comment_len == 0 && l.disk == 0 && l.attributes == 0 && l.offset == 0);
-    CU_ASSERT(c.made_by == 0x033f && c.comment_len == 5 && c.disk == 7 && c.attributes == 0xa0000001);
-    CU_ASSERT(c.offset == 0x12345678);
-    CU_ASSERT(zip_local_length(&l) == 30 + 3 + 0x010c && zip_central_length(&c) == 46 + 3 + 0x010c + 5);
+    CU_ASSERT(local.signature == ZIP_LOCAL && central.signature == ZIP_CENTRAL);
+    check_shared_fields(&local);
+    check_shared_fields(&central);
+    CU_ASSERT(local.made_by == 0 && local.comment_len == 0 && local.disk == 0 && local.attributes == 0 &&
+              local.offset == 0);
+    CU_ASSERT(central.made_by == 0x033f && central.comment_len == 5 && central.disk == 7 &&
+              central.attributes == 0xa0000001);
+    CU_ASSERT(central.offset == 0x12345678);
+    CU_ASSERT(zip_local_length(&local) == 30 + 3 + 0x010c &&
+              zip_central_length(&central) == 46 + 3 + 0x010c + 5);
 }
 
 static void headers_are_read_from_a_source(void)
@@ -50,20 +54,20 @@ static bool resolve(const char *extra, size_t n, struct zip_header *h, size_t *u
     return zip64_resolve(h, cursor_of(extra, n, 0), unused);
 }
 
-/* Numbers of 8 bytes, each above 2^32. */
+/* Numbers of 8 bytes: 0x100000001, 0x200000002, 0x300000003. */
 #define ONE   "\1\0\0\0\1\0\0\0"
 #define TWO   "\2\0\0\0\2\0\0\0"
 #define THREE "\3\0\0\0\3\0\0\0"
-#define FULL  UINT32_MAX
+#define FULL  UINT32_MAX /* the number is in the zip64 field */
 
 static void zip64_fields_replace_saturated_numbers(void)
 {
     static const struct {
         const char *extra;
         size_t n;
-        uint64_t usize, csize, offset; /* in the header before */
+        uint64_t usize, csize, offset; /* in the header before zip64_resolve() */
         bool ok;
-        uint64_t usize_is, csize_is, offset_is; /* after zip64_resolve() */
+        uint64_t resolved_usize, resolved_csize, resolved_offset; /* in the header after it */
         size_t unused;
     } cases[] = {
         {"\1\0\x18\0" ONE TWO THREE, 28, FULL, FULL, FULL, true, 0x100000001, 0x200000002, 0x300000003, 0},
@@ -85,8 +89,8 @@ static void zip64_fields_replace_saturated_numbers(void)
         struct zip_header h = {.usize = cases[i].usize, .csize = cases[i].csize, .offset = cases[i].offset};
         size_t unused;
         CU_ASSERT_EQUAL(resolve(cases[i].extra, cases[i].n, &h, &unused), cases[i].ok);
-        CU_ASSERT(h.usize == cases[i].usize_is && h.csize == cases[i].csize_is &&
-                  h.offset == cases[i].offset_is);
+        CU_ASSERT(h.usize == cases[i].resolved_usize && h.csize == cases[i].resolved_csize &&
+                  h.offset == cases[i].resolved_offset);
         CU_ASSERT_EQUAL(unused, cases[i].unused);
     }
 }
@@ -94,9 +98,9 @@ static void zip64_fields_replace_saturated_numbers(void)
 /* Numbers of at least 0xffffffff are written to a zip64 field. */
 static void headers_are_written_and_read_back(void)
 {
-    static const uint64_t sizes[] = {0, 70, FULL - 1, FULL, UINT64_C(1) << 40};
+    static const uint64_t numbers[] = {0, 70, FULL - 1, FULL, UINT64_C(1) << 40};
     for (size_t i = 0; i < 25; i++) {
-        uint64_t size = sizes[i % 5], offset = sizes[i / 5];
+        uint64_t size = numbers[i % 5], offset = numbers[i / 5];
         const struct zip_header in = {.made_by = 45,
                                       .flags = 0x0800,
                                       .time = ZIP_1980,
@@ -106,24 +110,28 @@ static void headers_are_written_and_read_back(void)
                                       .offset = offset};
         buf b;
         buf_init(&b, 1000);
-        zip_put_local(&b, &in, STR_LIT("a/name"), 5);
+        zip_put_local(&b, &in, STR_LIT("a/name"), 5); /* 5: bytes of padding, in an "FB" field */
         size_t local_len = b.len;
         CU_ASSERT_EQUAL(zip_put_local_length(&in, strlen("a/name")) + 5, local_len);
         zip_put_central(&b, &in, STR_LIT("a/name"));
         CU_ASSERT_FATAL(buf_ok(&b));
-        struct zip_header l = zip_parse_local(b.data), c = zip_parse_central(b.data + local_len);
+        struct zip_header local = zip_parse_local(b.data), central = zip_parse_central(b.data + local_len);
+        /* bytes of the zip64 field for the sizes, and of it for the offset */
         uint32_t sizes64 = size >= FULL ? 20 : 0, offset64 = offset < FULL ? 0 : sizes64 ? 8 : 12;
-        CU_ASSERT(zip_local_length(&l) == local_len && l.extra_len == sizes64 + ZIP_PAD_FIELD + 5);
-        CU_ASSERT(zip_central_length(&c) == b.len - local_len && c.extra_len == sizes64 + offset64);
-        CU_ASSERT(l.needed == (sizes64 ? 45 : 10) && c.needed == (sizes64 || offset64 ? 45 : 10) &&
-                  c.made_by == 45);
-        CU_ASSERT(zip64_length(&in) == c.extra_len && memcmp(b.data + local_len - 9, "FB\5\0ZZZZZ", 9) == 0);
-        CU_ASSERT(zip64_resolve(&l, cursor_of(b.data + ZIP_LOCAL_SIZE + 6, l.extra_len, 0), NULL));
-        CU_ASSERT(
-            zip64_resolve(&c, cursor_of(b.data + local_len + ZIP_CENTRAL_SIZE + 6, c.extra_len, 0), NULL));
-        CU_ASSERT(l.csize == size && l.usize == size && c.csize == size && c.usize == size &&
-                  c.offset == offset);
-        CU_ASSERT(l.crc == in.crc && c.crc == in.crc && l.flags == in.flags && c.time == in.time);
+        CU_ASSERT(zip_local_length(&local) == local_len && local.extra_len == sizes64 + ZIP_PAD_FIELD + 5);
+        CU_ASSERT(zip_central_length(&central) == b.len - local_len &&
+                  central.extra_len == sizes64 + offset64);
+        CU_ASSERT(local.needed == (sizes64 ? 45 : 10) && central.needed == (sizes64 || offset64 ? 45 : 10) &&
+                  central.made_by == 45);
+        CU_ASSERT(zip64_length(&in) == central.extra_len &&
+                  memcmp(b.data + local_len - 9, "FB\5\0ZZZZZ", 9) == 0);
+        CU_ASSERT(zip64_resolve(&local, cursor_of(b.data + ZIP_LOCAL_SIZE + 6, local.extra_len, 0), NULL));
+        CU_ASSERT(zip64_resolve(
+            &central, cursor_of(b.data + local_len + ZIP_CENTRAL_SIZE + 6, central.extra_len, 0), NULL));
+        CU_ASSERT(local.csize == size && local.usize == size && central.csize == size &&
+                  central.usize == size && central.offset == offset);
+        CU_ASSERT(local.crc == in.crc && central.crc == in.crc && local.flags == in.flags &&
+                  central.time == in.time);
         buf_free(&b);
     }
 }
@@ -149,7 +157,8 @@ static void descriptors_have_four_forms(void)
     buf_free(&b);
 }
 
-/* A number that does not fit the end record is saturated there, and stored in the zip64 end record. */
+/* A number that does not fit into the end record is saturated there. The zip64 end record (56 bytes), which
+ * all numbers are stored in, and its locator (20 bytes) precede it. */
 static void end_records_are_saturated(void)
 {
     static const uint64_t above = UINT64_C(1) << 32;
@@ -161,12 +170,13 @@ static void end_records_are_saturated(void)
         buf_init(&b, 200);
         zip_put_ends(&b, &in, above);
         CU_ASSERT_EQUAL_FATAL(b.len, ZIP_ENDS_SIZE);
-        struct zip_end_record wide = zip64_parse_end(b.data), end = zip_parse_end(b.data + 76);
-        struct zip64_locator l = zip64_parse_locator(b.data + ZIP64_END_SIZE);
+        struct zip_end_record wide = zip64_parse_end(b.data), end = zip_parse_end(b.data + 56 + 20);
+        struct zip64_locator locator = zip64_parse_locator(b.data + ZIP64_END_SIZE);
         CU_ASSERT(wide.signature == ZIP64_END && wide.follows == 44 && !wide.disk && !wide.directory_disk);
         CU_ASSERT(wide.entries == in.entries && wide.disk_entries == in.entries);
         CU_ASSERT(wide.size == in.size && wide.offset == in.offset);
-        CU_ASSERT(l.signature == ZIP64_LOCATOR && l.offset == above && !l.disk && l.disks == 1);
+        CU_ASSERT(locator.signature == ZIP64_LOCATOR && locator.offset == above && !locator.disk &&
+                  locator.disks == 1);
         CU_ASSERT(end.signature == ZIP_END && !end.disk && !end.directory_disk && !end.comment_len);
         CU_ASSERT(end.entries == (large ? 0xffff : 65534) && end.disk_entries == end.entries);
         CU_ASSERT(end.size == (large ? FULL : 7) && end.offset == (large ? FULL : FULL - 1));
@@ -180,7 +190,7 @@ static void end_records_are_read(void)
     for (size_t i = 0; i < sizeof b; i++)
         b[i] = (unsigned char)(i + 1);
     struct zip_end_record end = zip_parse_end(b), wide = zip64_parse_end(b);
-    struct zip64_locator l = zip64_parse_locator(b);
+    struct zip64_locator locator = zip64_parse_locator(b);
     CU_ASSERT(end.signature == 0x04030201 && end.disk == 0x0605 && end.directory_disk == 0x0807);
     CU_ASSERT(end.disk_entries == 0x0a09 && end.entries == 0x0c0b && end.size == 0x100f0e0d);
     CU_ASSERT(end.offset == 0x14131211 && end.comment_len == 0x1615 && end.follows == 0);
@@ -188,8 +198,9 @@ static void end_records_are_read(void)
     CU_ASSERT(wide.directory_disk == 0x18171615 && wide.disk_entries == 0x201f1e1d1c1b1a19);
     CU_ASSERT(wide.entries == 0x2827262524232221 && wide.size == 0x302f2e2d2c2b2a29);
     CU_ASSERT(wide.offset == 0x3837363534333231 && wide.comment_len == 0);
-    CU_ASSERT(l.signature == 0x04030201 && l.disk == 0x08070605 && l.offset == 0x100f0e0d0c0b0a09);
-    CU_ASSERT(l.disks == 0x14131211);
+    CU_ASSERT(locator.signature == 0x04030201 && locator.disk == 0x08070605 &&
+              locator.offset == 0x100f0e0d0c0b0a09);
+    CU_ASSERT(locator.disks == 0x14131211);
 }
 
 void suite_zip_header(void)
