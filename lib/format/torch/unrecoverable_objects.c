@@ -43,6 +43,8 @@ struct lost_search {
 
 /* ----------------------------------------------------------- reachability */
 
+/* add_node - adds V as a node, if it can hold or name a storage, and the edge from x->parent to it; the
+ * callback of graph_visit_children. False: no memory. */
 static bool add_node(void *user, const ckpt_value *v)
 {
     struct lost_search *x = user;
@@ -72,6 +74,7 @@ static uint32_t find_lost_storage(const ckpt_file *f, const ckpt_value *v)
     return i != MAP_NONE && storage_lost(&f->table.storages[i]) ? i : MAP_NONE;
 }
 
+/* find_lost_nodes - makes the nodes and edges of the graph, and sets lost_storage of the nodes. */
 static ckpt_status find_lost_nodes(struct lost_search *x)
 {
     uint32_t *waiting, n = 0;
