@@ -236,7 +236,7 @@ static ckpt_status copy_box(struct gather *g, struct gather_box *b, uint64_t fro
             steps = b->dim[first].n - index[first];
         CKPT_TRY(read_piece(g, b, from, steps, out + to * g->width, err));
         uint32_t k = first;
-        for (; k < b->ndim; k++, steps = 1) {
+        for (; k < b->ndim; k++, steps = 1) { /* only the first of them advances by more than 1 */
             const struct gather_dim *d = &b->dim[k];
             from += steps * d->stride;
             to += steps * d->out;

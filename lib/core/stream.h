@@ -7,8 +7,8 @@
 #include "core/table.h"
 #include "io/window.h"
 
-#define STREAM_CHUNK     (256u * 1024u)
-#define STREAM_BLOCK_MAX 512u
+#define STREAM_CHUNK     (256u * 1024u) /* bytes that callers read at a time */
+#define STREAM_BLOCK_MAX 512u           /* bytes of an element or block, at most */
 
 typedef struct stream stream;
 
@@ -20,7 +20,7 @@ struct stream_options {
 };
 
 /* stream_open - opens row ROW of T. If its storage has an unchecked CRC, reading a row that covers the
- * storage checks it; for other rows, the whole storage is read first. */
+ * storage checks it; for other rows, all of the storage is read first. */
 ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
                         ckpt_error *err);
 /* stream_open_range - opens elements [FIRST, FIRST + COUNT) of a row for which stream_is_run is true. An

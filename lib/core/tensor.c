@@ -116,8 +116,8 @@ static ckpt_status pass_chunks(stream *s, uint64_t nbytes,
                                int (*take)(void *user, const void *bytes, size_t n), void *user,
                                ckpt_error *err)
 {
-    size_t cap = nbytes < STREAM_CHUNK ? (size_t)nbytes + STREAM_BLOCK_MAX : STREAM_CHUNK,
-           got = 1; /* bounded: less */
+    /* bounded: less than both */
+    size_t cap = nbytes < STREAM_CHUNK ? (size_t)nbytes + STREAM_BLOCK_MAX : STREAM_CHUNK, got = 1;
     unsigned char *chunk = malloc(cap);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     while (st == CKPT_OK && got) {
