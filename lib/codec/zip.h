@@ -15,12 +15,12 @@ struct zip_entry {
     uint64_t header; /* offset of the local header */
     uint64_t data;   /* offset of the payload; set by zip_locate_payload */
     uint64_t csize, usize;
-    uint64_t limit; /* offset of the next entry or of the directory, before which its bytes must end */
+    uint64_t limit; /* offset of the next entry or of the central directory: its bytes end before */
     uint32_t crc;
     uint16_t method, flags;
     atomic_bool data_known; /* data is set, and does not change any more */
     bool duplicate;         /* another entry has the same name */
-    bool raw_deflate;       /* zip_salvage: inflated without libzip, because that needs the directory */
+    bool raw_deflate;       /* zip_salvage: inflated without libzip, which needs the central directory */
     bool crc_unknown;       /* zip_salvage: no intact header or descriptor has its CRC */
     const char *fault;      /* zip_salvage: why it is not intact, or NULL */
 };
@@ -41,7 +41,7 @@ typedef struct zip {
     uint64_t end;              /* first byte after the end record and its comment */
     uint64_t shift;            /* bytes before the archive: added to every offset */
     bool other_methods;        /* set by the format: also open bzip2, LZMA … if libzip unpacks them */
-    bool crc_none;             /* every CRC in the directory is 0: none was computed */
+    bool crc_none;             /* every CRC in the central directory is 0: none was computed */
     bool located;              /* zip_locate_all was called */
     bool sequential;           /* source_sequential was called */
     struct inflater *inflater; /* opened on first need */
@@ -53,15 +53,15 @@ zip *zip_new(source *src, arena *a);
  * fields, every directory entry; entries must be within the file and must not overlap. Bytes before or after
  * a valid archive are allowed: shift > 0, end < size. */
 ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
-/* zip_salvage - opens an archive like zip_open, by its directory if that is valid, else by its local headers.
- * Reads every record and compares its checksum. Sets the fault of each record that is not intact;
- * zip_open_member fails with this fault. */
+/* zip_salvage - opens an archive like zip_open, by its central directory if that is valid, else by its
+ * local headers. Reads every record and compares its checksum. Sets the fault of each record that is not
+ * intact; zip_open_member fails with this fault. */
 ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err);
 void zip_close(zip *z); /* NULL is allowed */
 typedef ckpt_status zip_entry_visitor(void *user, size_t i, const struct zip_entry *e, ckpt_error *err);
-/* zip_visit_entries - calls EACH for every entry of the directory in SRC, and keeps none in memory; *N is
- * their number. Stops with the error of EACH. Does not compare entries with each other. Bytes before or after
- * the archive are an error. */
+/* zip_visit_entries - calls EACH for every entry of the central directory in SRC, and keeps none in memory;
+ * *N is their number. Stops with the error of EACH. Does not compare entries with each other. Bytes before
+ * or after the archive are an error. */
 ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, size_t *n, ckpt_error *err);
 /* zip_find - returns the index of the entry of exactly that NAME, or -1. */
 int64_t zip_find(const zip *z, ckpt_str name);
@@ -76,9 +76,9 @@ ckpt_status zip_index_case_folded(zip *z, ckpt_error *err);
  * is no exact match, the case of ASCII letters is ignored, as by torch. Allocates nothing, so a name is never
  * missing for lack of memory. */
 int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name);
-/* zip_locate_payload - sets data of entry I by its local header, which must match the directory in name,
- * method, and CRC and sizes if it has them. Several threads may call it, and read members, at the same
- * time. */
+/* zip_locate_payload - sets data of entry I by its local header, which must match the central directory in
+ * name, method, and CRC and sizes if it has them. Several threads may call it, and read members, at the
+ * same time. */
 ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err);
 /* zip_locate_all - locates the payload of every entry in file order, reading many headers at a time. Ignores
  * faults: zip_locate_payload reports them later. */

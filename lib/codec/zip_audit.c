@@ -2,8 +2,8 @@
  * zip_audit.c - see zip_audit.h. The layout of an archive is in zip_header.h. Reported are:
  *   name, method, flags, CRC or sizes that differ between directory and local header: readers that use one
  *     or the other read different bytes (CVE-2025-1944, -1945)
- *   members that are not in the directory, which streaming readers read; a second end record, by which some
- *     readers find a different archive
+ *   members that are not in the central directory, which streaming readers read; a second end record, by
+ *     which some readers find a different archive
  *   members that overlap, bytes that belong to no member
  *   names: duplicates, also if only case or slashes differ; absolute paths, "..", drives; a second name in an
  *     extra field (0x7075), which some readers prefer; invalid UTF-8 despite the flag
@@ -34,15 +34,15 @@
 static void report_difference(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
                               uint64_t central)
 {
-    struct zip_flaw f = {v->name, what, v->at, v->from, local, central, NULL, 0, 0, false};
+    struct zip_flaw f = {v->name, what, v->local_header, v->described_by, local, central, NULL, 0, 0, false};
     z->flaw(z->user, &f);
 }
 
-/* report_bits - reports a difference as report_difference does, but shows the values in base 16. */
-static void report_bits(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
-                        uint64_t central)
+/* report_hexadecimal - reports a difference as report_difference does, with the values in base 16. */
+static void report_hexadecimal(struct zip_audit *z, const struct zip_view *v, const char *what,
+                               uint64_t local, uint64_t central)
 {
-    struct zip_flaw f = {v->name, what, v->at, v->from, local, central, NULL, 0, 0, true};
+    struct zip_flaw f = {v->name, what, v->local_header, v->described_by, local, central, NULL, 0, 0, true};
     z->flaw(z->user, &f);
 }
 
@@ -82,7 +82,7 @@ static size_t fill_view(struct zip_view *v, struct zip_header h, cursor extra)
     v->crc = h.crc;
     v->csize = h.csize;
     v->usize = h.usize;
-    v->at = h.signature == ZIP_CENTRAL ? h.offset : v->at;
+    v->local_header = h.signature == ZIP_CENTRAL ? h.offset : v->local_header;
     return unused;
 }
 
@@ -153,13 +153,13 @@ static bool check_names(struct zip_audit *z)
         ckpt_str folded = z->any_name ? v->name : fold_name(z->a, v->name);
         ok = folded.ptr && map_put(seen, folded, (uint32_t)i, &old);
         if (fault)
-            report_flaw(z, v->name, v->from, fault, 0);
+            report_flaw(z, v->name, v->described_by, fault, 0);
         if (ok && old != MAP_NONE)
-            report_flaw(z, v->name, v->from,
+            report_flaw(z, v->name, v->described_by,
                         str_eq(z->views[old].name, v->name)
                             ? "has the name of another member, that of the entry at"
                             : "has the name of another but for case or slashes, at",
-                        z->views[old].from);
+                        z->views[old].described_by);
     }
     map_free(seen);
     return ok;
@@ -182,7 +182,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
     if (!v->name.ptr)
         return CKPT_ENOMEM;
     v->listed = true;
-    v->from = from;
+    v->described_by = from;
     b = reader_take(r, h.extra_len);
     if (!b)
         return r->status;
@@ -194,7 +194,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
         report_flaw(z, v->name, from, "its name is flagged as UTF-8 and is not", 0);
     if (h.disk)
         report_flaw(z, v->name, from, "is on another disk, number", h.disk);
-    v->at += shift; /* bounded: modulo 2^64; what is outside the file is not reachable */
+    v->local_header += shift; /* bounded: modulo 2^64; what is outside the file is not reachable */
     if (h.attributes >> 28 == UNIX_SYMLINK)
         report_flaw(z, v->name, from, "is a symbolic link", 0);
     if (h.comment_len)
@@ -202,7 +202,8 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
     return reader_skip(r, h.comment_len) ? CKPT_OK : r->status;
 }
 
-/* read_entries - adds the entries of the directory from FROM to TO, whose offsets are SHIFT too small. */
+/* read_entries - adds the entries of the central directory from FROM to TO, whose offsets are SHIFT too
+ * small. */
 static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to, uint64_t shift,
                                 ckpt_error *err)
 {
@@ -213,7 +214,7 @@ static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to,
         const unsigned char *h = reader_peek(&r, reader_left(&r) < 4 ? (size_t)reader_left(&r) : 4);
         if (!h || reader_left(&r) < 4 || load_u32le(h) != ZIP_CENTRAL) {
             report_flaw(z, str_of("", 0), r.pos,
-                        "bytes of the directory that are no entries:", reader_left(&r));
+                        "bytes of the central directory that are no entries:", reader_left(&r));
             break;
         }
         st = read_entry(z, &r, shift);
@@ -221,9 +222,9 @@ static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to,
     reader_free(&r);
     if (st == CKPT_ENOMEM || st == CKPT_EIO)
         return st == CKPT_ENOMEM ? fail_memory(err)
-                                 : fail(err, st, CKPT_NO_OFFSET, "the directory cannot be read");
+                                 : fail(err, st, CKPT_NO_OFFSET, "the central directory cannot be read");
     if (st != CKPT_OK)
-        report_flaw(z, str_of("", 0), from, "the directory ends inside an entry", 0);
+        report_flaw(z, str_of("", 0), from, "the central directory ends inside an entry", 0);
     return CKPT_OK;
 }
 
@@ -237,7 +238,8 @@ static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end
         return CKPT_OK;
     CKPT_TRY(read_entries(z, end->offset, last, end->shift, err));
     if (z->n != end->n) {
-        struct zip_view archive = {.name = str_of("", 0), .at = end->at, .from = end->offset};
+        struct zip_view archive = {
+            .name = str_of("", 0), .local_header = end->at, .described_by = end->offset};
         report_difference(z, &archive, "the number of entries", end->n, z->n);
     }
     return CKPT_OK;
@@ -273,7 +275,7 @@ static void check_locator(struct zip_audit *z, const struct zip_end *end)
         return;
     uint64_t offset = zip64_parse_locator(b).offset;
     if (!checked_add(offset, end->shift, &at) || at != end->stop) {
-        struct zip_view archive = {.name = str_of("", 0), .at = from, .from = end->stop};
+        struct zip_view archive = {.name = str_of("", 0), .local_header = from, .described_by = end->stop};
         report_difference(z, &archive, "the offset of the zip64 end record", offset, end->stop);
     }
 }
@@ -311,24 +313,24 @@ static bool read_local(struct zip_audit *z, uint64_t at, struct local_header *l)
 static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const struct local_header *l,
                             const struct zip_view *local)
 {
-    check_extra(z, v->name, v->at, get_local_extra(l));
+    check_extra(z, v->name, v->local_header, get_local_extra(l));
     if (!str_eq(get_local_name(l), v->name)) {
         ckpt_str other = arena_printf(z->a, "is called \"%.*s\" by its local header",
                                       l->h.name_len > 200 ? 200 : (int)l->h.name_len, (const char *)l->bytes);
         if (!other.ptr)
             return false;
-        report_flaw(z, v->name, v->at, other.ptr, 0);
+        report_flaw(z, v->name, v->local_header, other.ptr, 0);
     }
     if (local->method != v->method)
         report_difference(z, v, "the method", local->method, v->method);
     if ((local->flags ^ v->flags) & ~(ZIP_FLAG_DESCRIPTOR | (is_ascii(v->name) ? ZIP_FLAG_UTF8 : 0)))
         report_difference(z, v, "the flags", local->flags, v->flags);
     if (local->time != v->time)
-        report_bits(z, v, "the time", local->time, v->time);
+        report_hexadecimal(z, v, "the time", local->time, v->time);
     if (local->flags & ZIP_FLAG_DESCRIPTOR || (!local->usize && !local->csize && !local->crc))
         return true;
     if (local->crc != v->crc)
-        report_bits(z, v, "the CRC-32", local->crc, v->crc);
+        report_hexadecimal(z, v, "the CRC-32", local->crc, v->crc);
     if (local->csize != v->csize)
         report_difference(z, v, "the stored size", local->csize, v->csize);
     if (local->usize != v->usize)
@@ -362,17 +364,18 @@ static bool add_local_view(struct zip_audit *z, struct zip_view *v, struct zip_v
 static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local_header *l)
 {
     struct zip_view local = {0};
-    if (!read_local(z, v->at, l)) {
-        report_flaw(z, v->name, v->from, "has no local header where the directory records one, at", v->at);
+    if (!read_local(z, v->local_header, l)) {
+        report_flaw(z, v->name, v->described_by,
+                    "has no local header where the central directory records one, at", v->local_header);
         return true;
     }
     (void)fill_view(&local, l->h, get_local_extra(l));
-    v->data = v->at + zip_local_length(&l->h); /* bounded: read just now */
+    v->data = v->local_header + zip_local_length(&l->h); /* bounded: read just now */
     v->reachable = range_within(v->data, v->csize, z->src->size);
     if (!compare_headers(z, v, l, &local))
         return false;
     if (!v->reachable)
-        report_flaw(z, v->name, v->from, "reaches beyond the end of the file", v->csize);
+        report_flaw(z, v->name, v->described_by, "reaches beyond the end of the file", v->csize);
     if (v->method == ZIP_STORED && v->csize != v->usize && !(v->flags & ZIP_FLAG_ENCRYPTED))
         report_difference(z, v, "stored, yet its two sizes are", v->csize, v->usize);
     return add_local_view(z, v, local);
@@ -383,7 +386,10 @@ static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local
 static int compare_offsets(const void *a, const void *b)
 {
     const struct zip_view *x = *(const struct zip_view *const *)a, *y = *(const struct zip_view *const *)b;
-    return x->at < y->at ? -1 : x->at > y->at ? 1 : x->from < y->from ? -1 : x->from > y->from;
+    return x->local_header < y->local_header   ? -1
+           : x->local_header > y->local_header ? 1
+           : x->described_by < y->described_by ? -1
+                                               : x->described_by > y->described_by;
 }
 
 /* add_unlisted - adds a view of the member whose local header L was read at AT, and sets *NEXT to the end of
@@ -396,19 +402,19 @@ static bool add_unlisted(struct zip_audit *z, uint64_t at, const struct local_he
     if (!v || !name.ptr)
         return false;
     z->first = at < z->first ? at : z->first;
-    *v = (struct zip_view){.at = at, .from = at, .name = name};
+    *v = (struct zip_view){.local_header = at, .described_by = at, .name = name};
     (void)fill_view(v, l->h, get_local_extra(l));
     v->data = at + zip_local_length(&l->h); /* bounded: read just now */
     if (v->csize == 0 && v->data < end)
         v->csize = end - v->data; /* the sizes are after the payload: take all bytes up to END */
     v->reachable = range_within(v->data, v->csize, z->src->size);
-    report_flaw(z, v->name, at, "is in the file, not in the directory; stored bytes:", v->csize);
+    report_flaw(z, v->name, at, "is in the file, not in the central directory; stored bytes:", v->csize);
     *next = v->reachable ? v->data + v->csize : v->data; /* bounded: reachable, or just read */
     return true;
 }
 
 /* find_unlisted_headers - adds the members whose local headers are in [FROM, END), and sets *FOUND if there
- * are any. The directory lists none of these. */
+ * are any. The central directory lists none of these. */
 static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uint64_t end,
                                          struct local_header *l, bool *found, ckpt_error *err)
 {
@@ -443,7 +449,7 @@ static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uin
 }
 
 /* check_descriptor - returns the length of the data descriptor after the payload of V, in any form. If none
- * matches the directory, reports that and returns 0. */
+ * matches the central directory, reports that and returns 0. */
 static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
 {
     static const unsigned forms[] = {ZIP_WIDE, 0, ZIP_SIGNED | ZIP_WIDE, ZIP_SIGNED};
@@ -461,9 +467,9 @@ static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
     struct zip_flaw f = {.name = v->name,
                          .what = "the CRC-32 in the data descriptor",
                          .at = at,
-                         .other = v->from,
+                         .other = v->described_by,
                          .other_value = v->crc,
-                         .bits = true,
+                         .hexadecimal = true,
                          .text = !is_signed        ? "no data descriptor follows, although flag 8 is set"
                                  : d.crc == v->crc ? "the data descriptor states other sizes"
                                                    : NULL};
@@ -511,11 +517,11 @@ static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct
         const struct zip_view *v = order[i];
         if (!v->reachable)
             continue;
-        z->first = before ? z->first : v->at;
-        if (v->at < last)
-            report_flaw(z, v->name, v->at, "overlaps the previous member, which ends at", last);
+        z->first = before ? z->first : v->local_header;
+        if (v->local_header < last)
+            report_flaw(z, v->name, v->local_header, "overlaps the previous member, which ends at", last);
         else
-            st = check_gap(z, before, last, v->at, l, err);
+            st = check_gap(z, before, last, v->local_header, l, err);
         uint64_t end = v->data + v->csize; /* bounded: reachable */
         end += check_descriptor(z, v);     /* bounded: it was read there */
         last = end > last ? end : last;
@@ -527,8 +533,8 @@ static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct
     return st;
 }
 
-/* read_candidate_directories - reads the directories that lenient readers accept. Sets *LAST to the offset of
- * the last one, and *STOP to the end of all. */
+/* read_candidate_directories - reads the central directories that lenient readers accept. Sets *LAST to the
+ * offset of the last one, and *STOP to the end of all. */
 static ckpt_status read_candidate_directories(struct zip_audit *z, struct local_header *l, uint64_t *last,
                                               uint64_t *stop, ckpt_error *err)
 {
@@ -560,8 +566,8 @@ static ckpt_status audit_without_directory(struct zip_audit *z, struct local_hea
     return find_unlisted_headers(z, z->n ? stop : 0, z->src->size, l, &found, err);
 }
 
-/* audit_directory - adds the members in the directory to which END leads, and those between them, and reports
- * their flaws. */
+/* audit_directory - adds the members in the central directory to which END leads, and those between them,
+ * and reports their flaws. */
 static ckpt_status audit_directory(struct zip_audit *z, struct local_header *l, const struct zip_end *end,
                                    ckpt_error *err)
 {

@@ -1,6 +1,6 @@
-/* zip_audit.h - lists the members of an archive as any reader might see them: by the directory, by the local
- * headers, and headers that the directory does not list. zip_layout.c refuses an archive that contradicts
- * itself; here each contradiction is reported and reading continues. */
+/* zip_audit.h - lists the members of an archive as any reader might see them: by the central directory, by
+ * the local headers, and headers that the central directory does not list. zip_layout.c refuses an archive
+ * that contradicts itself; here each contradiction is reported and reading continues. */
 #ifndef CODEC_ZIP_AUDIT_H
 #define CODEC_ZIP_AUDIT_H
 
@@ -10,12 +10,12 @@
 /* A member as one of its headers describes it. */
 struct zip_view {
     ckpt_str name;
-    uint64_t at;   /* offset of the local header */
-    uint64_t from; /* offset of the header that describes it: central or local */
+    uint64_t local_header; /* its offset */
+    uint64_t described_by; /* offset of the header, central or local, that the other fields are from */
     uint64_t data, csize, usize;
     uint32_t crc, time;
     uint16_t method, flags;
-    bool listed;    /* in the directory */
+    bool listed;    /* in the central directory */
     bool reachable; /* its payload is within the file */
     bool disputed;  /* a second view of the same local header has other bytes as its payload */
 };
@@ -28,7 +28,7 @@ struct zip_flaw {
     uint64_t value, other_value;
     const char *text; /* the message, instead of the values, or NULL */
     uint64_t from, n; /* bytes that belong to no member, to be scanned; n 0: none */
-    bool bits;        /* show the values in base 16 */
+    bool hexadecimal; /* how to show the values */
 };
 
 struct zip_audit {
@@ -37,10 +37,11 @@ struct zip_audit {
     void (*flaw)(void *user, const struct zip_flaw *f);
     void *user;
     bool any_name;          /* names are keys and not paths, as in .npz: only equal names are a flaw */
-    struct zip_view *views; /* in directory order, then those not in the directory */
+    struct zip_view *views; /* in the order of their entries, then those not in the central directory */
     size_t n, cap;
-    uint64_t first, directory, end; /* first member; directory; first byte after the end record */
-    uint64_t record;                /* the end record; 0: none */
+    /* Offsets: of the first member; of the central directory; of the first byte after the end record; of the
+     * end record, 0 if there is none. */
+    uint64_t first, directory, end, record;
 };
 
 /* zip_audit - fills in the views, and calls flaw for each contradiction. Returns CKPT_OK even if the archive

@@ -4,10 +4,10 @@
  * End of central directory, zip64 end of central directory and its locator are laid out in zip_header.h;
  * torch writes all three, however small the file.
  *
- * If the size and offset of the directory do not fit the position of the record, readers disagree: miniz uses
- * the offset, Python the size. Here both must lead to the same directory. There may be bytes before the
- * archive (then all offsets are too small by the same amount) and after it. If the bytes before it begin like
- * an archive, the archive found is one inside a truncated archive, and is refused.
+ * If the size and offset of the central directory do not fit the position of the record, readers disagree:
+ * miniz uses the offset, Python the size. Here both must lead to the same one. There may be bytes
+ * before the archive (then all offsets are too small by the same amount) and after it. If the bytes before
+ * it begin like an archive, the archive found is one inside a truncated archive, and is refused.
  */
 #include "codec/zip_end.h"
 
@@ -120,15 +120,15 @@ static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_erro
     return CKPT_OK;
 }
 
-/* resolve_directory - finds the directory, and how many bytes precede the archive. */
+/* resolve_directory - finds the central directory, and how many bytes precede the archive. */
 static ckpt_status resolve_directory(const struct tail *t, struct zip_end *e, ckpt_error *err)
 {
     uint64_t end;
     bool fits = checked_add(e->offset, e->size, &end) && end <= e->stop;
     if (e->n > e->size / ZIP_CENTRAL_SIZE)
         return fail(err, CKPT_EFORMAT, to_file_offset(t, e->at),
-                    "{%llu entries} cannot be in {=a directory of %llu bytes}", (unsigned long long)e->n,
-                    (unsigned long long)e->size);
+                    "{%llu entries} cannot be in {=a central directory of %llu bytes}",
+                    (unsigned long long)e->n, (unsigned long long)e->size);
     if ((fits && end == e->stop) || (fits && e->n == 0))
         return CKPT_OK;
     bool by_offset = fits && has_signature(t, e->offset, ZIP_CENTRAL);
@@ -136,20 +136,21 @@ static ckpt_status resolve_directory(const struct tail *t, struct zip_end *e, ck
                    has_signature(t, e->stop - e->size, ZIP_CENTRAL);
     if (by_offset && by_size)
         return fail(err, CKPT_EFORMAT, to_file_offset(t, e->at),
-                    "two directories: one {=at %llu}, one {at %llu}; readers would disagree",
+                    "two central directories: one {=at %llu}, one {at %llu}; readers would disagree",
                     (unsigned long long)e->offset, (unsigned long long)(e->stop - e->size));
     if (by_offset)
         return CKPT_OK;
     if (!by_size)
         return fail(err, CKPT_EFORMAT, to_file_offset(t, e->at),
-                    "the directory ({=%llu bytes at %llu}) is {not where} the end record has it",
+                    "the central directory ({=%llu bytes at %llu}) is {not where} the end record has it",
                     (unsigned long long)e->size, (unsigned long long)e->offset);
     e->shift = e->stop - e->size - e->offset;
     e->offset = e->stop - e->size;
     if (has_signature(t, 0, ZIP_LOCAL))
         return fail(
             err, CKPT_ETRUNCATED, to_file_offset(t, t->src->size),
-            "the archive ends before {=its directory}; the one found is {of an archive inside it, at %llu}\n"
+            "the archive ends before {=its central directory}; the one found is {of an archive inside it, "
+            "at %llu}\n"
             "the download stopped early; fetch the file again",
             (unsigned long long)e->shift);
     return CKPT_OK;
@@ -242,13 +243,14 @@ static ckpt_status fail_no_end_record(const struct tail *t, ckpt_error *err)
                    (unsigned long long)(want - size));
     else if (find_last_signature(t, ZIP_CENTRAL, &at))
         (void)fail(err, CKPT_ETRUNCATED, to_file_offset(t, size),
-                   "the archive is cut inside {=its directory}, {after %llu bytes}",
+                   "the archive is cut inside {=its central directory}, {after %llu bytes}",
                    (unsigned long long)size);
     else
-        (void)fail(err, CKPT_ETRUNCATED, to_file_offset(t, size),
-                   "the archive ends {after %llu bytes} without {=a directory}: it is cut off, and how "
-                   "much is missing is unknown",
-                   (unsigned long long)size);
+        (void)fail(
+            err, CKPT_ETRUNCATED, to_file_offset(t, size),
+            "the archive ends {after %llu bytes} without {=a central directory}: it is cut off, and how "
+            "much is missing is unknown",
+            (unsigned long long)size);
     fail_hint(
         err,
         "the download or the save stopped early: fetch the file again, or `ckpt salvage` what is intact");
@@ -275,8 +277,8 @@ ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err)
 
 /* ------------------------------------------------------------- lenient readers */
 
-/* add_candidate - adds the directory of SIZE bytes at AT, if it is one. The record states that it is at
- * OFFSET. */
+/* add_candidate - adds the central directory of SIZE bytes at AT, if it is one. The record states that it
+ * is at OFFSET. */
 static void add_candidate(const struct tail *t, struct zip_directory_candidates *c, uint64_t at,
                           uint64_t size, uint64_t offset)
 {
@@ -293,7 +295,7 @@ static void add_candidate(const struct tail *t, struct zip_directory_candidates 
     c->by[c->n++].shift = at - offset; /* bounded: modulo 2^64 */
 }
 
-/* add_both_candidates - adds the directory at OFFSET, and the one of SIZE bytes that ends at STOP. */
+/* add_both_candidates - adds the central directory at OFFSET, and the one of SIZE bytes that ends at STOP. */
 static void add_both_candidates(const struct tail *t, struct zip_directory_candidates *c, uint64_t offset,
                                 uint64_t size, uint64_t stop)
 {
@@ -302,7 +304,8 @@ static void add_both_candidates(const struct tail *t, struct zip_directory_candi
         add_candidate(t, c, stop - size, size, offset);
 }
 
-/* add_zip64_candidates - adds the directories to which the zip64 record at AT leads, if there is one. */
+/* add_zip64_candidates - adds the central directories to which the zip64 record at AT leads, if there is
+ * one. */
 static void add_zip64_candidates(const struct tail *t, struct zip_directory_candidates *c, uint64_t at)
 {
     struct zip_end_record r;
@@ -310,7 +313,7 @@ static void add_zip64_candidates(const struct tail *t, struct zip_directory_cand
         add_both_candidates(t, c, r.offset, r.size, at);
 }
 
-/* add_all_candidates - sets C to the directories to which the end record at AT may lead. */
+/* add_all_candidates - sets C to the central directories to which the end record at AT may lead. */
 static void add_all_candidates(const struct tail *t, struct zip_directory_candidates *c, uint64_t at)
 {
     struct zip_end_record r;

@@ -1,4 +1,4 @@
-/* zip_end.h - finds the end record of an archive, and with it the directory. */
+/* zip_end.h - finds the end record of an archive, and with it the central directory. */
 #ifndef CODEC_ZIP_END_H
 #define CODEC_ZIP_END_H
 
@@ -13,28 +13,28 @@ struct zip_end {
     uint64_t at;     /* offset of the end record */
     uint64_t end;    /* first byte after its comment */
     uint64_t n;      /* entries */
-    uint64_t size;   /* of the directory */
-    uint64_t offset; /* of the directory, in the file */
+    uint64_t size;   /* of the central directory */
+    uint64_t offset; /* of the central directory, in the file */
     uint64_t shift;  /* bytes before the archive */
-    uint64_t stop;   /* offset of the end record, or of the zip64 one: the directory must end before */
+    uint64_t stop;   /* offset of the end record, or of the zip64 one: the central directory ends before */
 };
 
 /* zip_end_find - finds the last valid end record in the last MiB of SRC. CKPT_ETRUNCATED if there is none. */
 ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err);
 
-/* The last end record that some reader accepts, and the directories that readers may find by it: at its
- * offset, or as many bytes before the record as its size, or by the same fields of a zip64 record. */
+/* The last end record that some reader accepts, and the central directories that readers may find by it: at
+ * its offset, or as many bytes before the record as its size, or by the same fields of a zip64 record. */
 struct zip_directory_candidates {
     uint64_t at;
     struct {
-        uint64_t directory, stop; /* first byte of the directory, and first byte after it by its size */
+        uint64_t directory, stop; /* offsets of its first byte, and of the first byte after it by its size */
         uint64_t shift;           /* what readers add to the offsets of members, modulo 2^64 */
     } by[ZIP_MAX_CANDIDATES];
     size_t n;
 };
 
 /* zip_find_directory_candidates - searches the last ZIP_END_REACH bytes of SRC; sets n to 0 if no record
- * leads to a directory. */
+ * leads to a central directory. */
 ckpt_status zip_find_directory_candidates(source *src, struct zip_directory_candidates *out, ckpt_error *err);
 
 /* zip_find_concatenated - sets *START to the first byte of the archive, without a comment, that ends at END

@@ -2,7 +2,7 @@
  * zip_header.h - the headers of a zip archive as named fields, for every reader and writer of one.
  * Source: PKWARE APPNOTE.TXT, by the sections given. Numbers are little-endian.
  *
- *   local header (4.3.7)               central header (4.3.12), one for each entry of the directory
+ *   local header (4.3.7)               central header (4.3.12), one for each entry of the central directory
  *    0  4  50 4B 03 04                  0  4  50 4B 01 02
  *                                       4  2  version made by
  *    4  2  version needed               6  2
@@ -30,11 +30,11 @@
  *                                       4  8  bytes that follow these 12
  *                                      12  2  version made by  14  2  version needed
  *    4  2  number of this disk         16  4
- *    6  2  disk of the directory       20  4
+ *    6  2  central directory: disk     20  4
  *    8  2  entries on this disk        24  8
  *   10  2  entries                     32  8
- *   12  4  size of the directory       40  8
- *   16  4  its offset                  48  8
+ *   12  4  central directory: size     40  8
+ *   16  4  central directory: offset   48  8
  *   20  2  length of comment           56
  *   22     comment
  *   zip64 locator (4.3.15), before the end of central directory:
@@ -78,7 +78,7 @@
 #define ZIP_FLAG_DESCRIPTOR 0x0008u /* CRC-32 and sizes follow the payload */
 #define ZIP_FLAG_PATCH      0x0020u
 #define ZIP_FLAG_UTF8       0x0800u
-#define ZIP_FLAGS_ENCRYPTED 0x2041u /* encrypted, strongly, with the directory */
+#define ZIP_FLAGS_ENCRYPTED 0x2041u /* encrypted, strongly, with the central directory */
 #define ZIP_FLAGS_OPAQUE    (ZIP_FLAGS_ENCRYPTED | ZIP_FLAG_PATCH)
 
 /* A local or a central header; made_by, comment_len, disk, attributes and offset are 0 in a local one. */

@@ -181,7 +181,7 @@ static ckpt_status check_stream_end(struct inflated_member *m, ckpt_error *err)
     unsigned char one;
     zip_int64_t more = zip_fread(m->open, &one, 1);
     if (more > 0)
-        return fail_deflated(m, "give more than the directory records", err);
+        return fail_deflated(m, "give more than the central directory records", err);
     if (more < 0 && zip_error_code_zip(zip_file_get_error(m->open)) != ZIP_ER_CRC)
         return fail_deflated(m, zip_file_strerror(m->open), err);
     stop_inflating(m);
@@ -284,7 +284,7 @@ ckpt_status inflater_open_member(inflater *f, size_t index, ckpt_str name, uint6
         !(st.valid & ZIP_STAT_SIZE) || st.size != size) {
         (void)fail(
             err, CKPT_EFORMAT, pos,
-            "libzip finds {\"%s\" of %llu bytes} there, the directory records {=%llu}; readers would "
+            "libzip finds {\"%s\" of %llu bytes} there, the central directory records {=%llu}; readers would "
             "disagree",
             known ? known : "", (unsigned long long)st.size, (unsigned long long)size);
         fail_where(err, "%.*s", STR_ARG(name));

@@ -13,10 +13,10 @@ ckpt_status inflater_open(source *archive, inflater **out, ckpt_error *err);
 /* inflater_has_method - returns true if this libzip can unpack members of zip's compression METHOD. */
 bool inflater_has_method(uint16_t method);
 void inflater_close(inflater *f); /* NULL is allowed */
-/* inflater_open_member - opens entry INDEX of the directory, which must have this NAME and SIZE, as a source
- * of SIZE bytes. POS is the file offset of its deflated bytes, for errors. Reading forward is one pass;
- * reading backward starts again, except in a member of up to 256 KiB, which is cached until the next is
- * read. */
+/* inflater_open_member - opens entry INDEX of the central directory, which must have this NAME and SIZE, as
+ * a source of SIZE bytes. POS is the file offset of its deflated bytes, for errors. Reading forward is one
+ * pass; reading backward starts again, except in a member of up to 256 KiB, which is cached until the next
+ * is read. */
 ckpt_status inflater_open_member(inflater *f, size_t index, ckpt_str name, uint64_t size, uint64_t pos,
                                  source **out, ckpt_error *err);
 

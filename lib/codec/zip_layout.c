@@ -1,13 +1,14 @@
 /*
- * zip_layout.c - reads the directory of an archive and checks where its members are. The layout of the
- * headers is in zip_header.h.
+ * zip_layout.c - reads the central directory of an archive and checks where its members are. The layout of
+ * the headers is in zip_header.h.
  *
  * torch (its copy of miniz) leaves CRC and sizes 0 in local headers, sets bit 3 of the flags, writes dates
  * of 0, and beyond 4 GiB a zip64 field that does not follow the APPNOTE. So sizes are taken from the central
  * header; those in the local header are compared with it only if they are not 0.
  *
  * Refused: entries that reach beyond the file or overlap (also two entries for one payload), local headers
- * whose name or method differs from the directory (CVE-2025-1944), stored members whose two sizes differ.
+ * whose name or method differs from the central directory (CVE-2025-1944), stored members whose two sizes
+ * differ.
  */
 #include "codec/zip.h"
 
@@ -63,8 +64,8 @@ static ckpt_status fail_short_directory(const zip *z, uint64_t at, uint64_t need
                                         ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, to_file_offset(z, at),
-                "an entry needs {=%llu bytes}, the directory has {%llu} left", (unsigned long long)need,
-                (unsigned long long)left);
+                "an entry needs {=%llu bytes}, the central directory has {%llu} left",
+                (unsigned long long)need, (unsigned long long)left);
 }
 
 /* read_entry - reads the next central header of R to E, and checks what can be checked without other
@@ -120,11 +121,11 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
 static ckpt_str get_entry_name(const void *user, uint32_t i) { return ((const zip *)user)->entries[i].name; }
 
 /* fail_uncounted_entries - fails because bytes are left after the entries that the end record counts: readers
- * that go by the size of the directory see more entries. */
+ * that go by the size of the central directory see more entries. */
 static ckpt_status fail_uncounted_entries(const zip *z, const reader *r, ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, to_file_offset(z, z->directory),
-                "the directory has {%llu more bytes} after the entries that are counted, {=%zu}\n"
+                "the central directory has {%llu more bytes} after the entries that are counted, {=%zu}\n"
                 "programs would not agree on what this archive holds; do not trust it",
                 (unsigned long long)reader_left(r), z->n);
 }
@@ -278,7 +279,7 @@ ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err)
     if (st == CKPT_OK)
         st = open_directory(z, err);
     if (st != CKPT_OK) {
-        fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("zip directory"));
+        fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("central directory"));
         zip_close(z);
         return st;
     }
@@ -446,7 +447,8 @@ static ckpt_status read_window(zip *z, uint64_t off, size_t n, bool more, const 
 static ckpt_status fail_header_differs(const zip *z, const struct zip_entry *e, const char *what,
                                        uint64_t local, uint64_t central, ckpt_error *err)
 {
-    return zip_fail(z, e, e->header, err, "%s is {%llu} in its local header, {=%llu} in the directory", what,
+    return zip_fail(z, e, e->header, err,
+                    "%s is {%llu} in its local header, {=%llu} in the central directory", what,
                     (unsigned long long)local, (unsigned long long)central);
 }
 
@@ -466,8 +468,8 @@ static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_hea
     return h.usize == e->usize ? CKPT_OK : fail_header_differs(z, e, "the size", h.usize, e->usize, err);
 }
 
-/* check_local - reads the local header of E, compares it with the directory, and sets e->data, unless that
- * was done before. The caller has locked Z. */
+/* check_local - reads the local header of E, compares it with the central directory, and sets e->data,
+ * unless that was done before. The caller has locked Z. */
 static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
     if (e->data_known)
@@ -486,7 +488,7 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
         return fail_header_differs(z, e, "the method", h.method, e->method, err);
     if ((h.flags ^ e->flags) & ZIP_FLAG_ENCRYPTED)
         return zip_fail(z, e, e->header, err,
-                        "flags {0x%04x} in its local header, {=0x%04x} in the directory: is it "
+                        "flags {0x%04x} in its local header, {=0x%04x} in the central directory: is it "
                         "encrypted?",
                         h.flags, e->flags);
     if (h.name_len != e->name.len ||
@@ -494,7 +496,7 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
         size_t shown = h.name_len < e->name.len ? h.name_len : e->name.len;
         return zip_fail(
             z, e, e->header, err,
-            "its local header calls it {\"%.*s\"}, the directory {=\"%.*s\"}; readers would disagree",
+            "its local header calls it {\"%.*s\"}, the central directory {=\"%.*s\"}; readers would disagree",
             (int)(shown > 200 ? 200 : shown), (const char *)b + ZIP_LOCAL_SIZE, STR_ARG(e->name));
     }
     uint64_t data = e->header + zip_local_length(&h);
@@ -673,7 +675,7 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
     uint32_t crc = crc32_update(0, bytes, n);
     if (!z->crc_none && !e->crc_unknown && crc != e->crc)
         return fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->data_known ? e->data : e->header),
-                    "its CRC-32 is {%08x}, the directory records {=%08x}\n"
+                    "its CRC-32 is {%08x}, the central directory records {=%08x}\n"
                     "the bytes are not those that were saved: get the file again",
                     crc, e->crc);
     *out = str_of(bytes, n);

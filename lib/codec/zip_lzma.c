@@ -72,7 +72,7 @@ ckpt_status zip_lzma_member(zip *z, size_t i, source **out, ckpt_error *err)
     source_unref(packed);
     if (st == CKPT_OK && (!*out || (*out)->size != e->usize))
         st = fail(err, CKPT_EFORMAT, source_pos(z->src, e->data),
-                  "its LZMA stream unpacks to {%" PRIu64 " bytes}, the directory has {=%" PRIu64 "}",
+                  "its LZMA stream unpacks to {%" PRIu64 " bytes}, the central directory has {=%" PRIu64 "}",
                   *out ? (*out)->size : 0, e->usize);
     if (st == CKPT_OK)
         return CKPT_OK;

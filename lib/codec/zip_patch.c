@@ -1,10 +1,10 @@
 /*
  * zip_patch.c - see zip_patch.h. The patches change these fields of the layout in zip_header.h: the name, and
  * the CRC-32 if it is not 0, in the local header; the payload; the CRC-32 in the data descriptor; name and
- * CRC-32 in the central header. After a longer directory, new end records are written.
+ * CRC-32 in the central header. After a longer central directory, new end records are written.
  *
- * Refused: junk before or after the archive, comments, anything between directory and end records, a
- * descriptor that contradicts the directory.
+ * Refused: junk before or after the archive, comments, anything between central directory and end records, a
+ * descriptor that contradicts the central directory.
  */
 #include "codec/zip_patch.h"
 
@@ -19,7 +19,7 @@
 #define PAYLOAD_ALIGN 64u
 #define MAX_END       (1u << 30)
 
-/* The size of the directory, and the offset of the central header of one entry in it. */
+/* The size of the central directory, and the offset of the central header of one entry in it. */
 struct directory {
     size_t n;
     size_t central;
@@ -65,7 +65,7 @@ static ckpt_status find_central(zip *z, size_t i, struct directory *d, ckpt_erro
     if (z->shift || z->end != z->src->size)
         return refuse_in_place(err, CKPT_NO_OFFSET, "unreferenced bytes before or after the archive");
     if (left > MAX_END)
-        return refuse_in_place(err, z->directory, "the directory has more than 1 GiB");
+        return refuse_in_place(err, z->directory, "the central directory has more than 1 GiB");
     CKPT_TRY(reader_init(&r, z->src, z->directory, z->src->size, err));
     measure_directory(z, &r, i, d);
     bool clean = has_only_end_records(&r);
@@ -73,11 +73,12 @@ static ckpt_status find_central(zip *z, size_t i, struct directory *d, ckpt_erro
     reader_free(&r);
     if (st != CKPT_OK && st != CKPT_ETRUNCATED)
         return st;
-    return clean ? CKPT_OK
-                 : refuse_in_place(err, z->directory, "more than the end records after the directory");
+    if (clean)
+        return CKPT_OK;
+    return refuse_in_place(err, z->directory, "more than the end records after the central directory");
 }
 
-/* read_directory - reads the N bytes of the directory to *OUT, which the caller frees. */
+/* read_directory - reads the N bytes of the central directory to *OUT, which the caller frees. */
 static ckpt_status read_directory(zip *z, size_t n, unsigned char **out, ckpt_error *err)
 {
     *out = malloc(n + 1); /* bounded: by MAX_END */
@@ -116,7 +117,7 @@ static ckpt_status find_descriptor_crc(zip *z, const struct zip_entry *e, uint64
     if (is_signed || load_u32le(b) == e->crc)
         return CKPT_OK;
     return refuse_in_place(err, end,
-                           "the data descriptor of its pickle has another CRC-32 than the directory");
+                           "the data descriptor of its pickle has another CRC-32 than the central directory");
 }
 
 ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *out, ckpt_error *err)
@@ -129,16 +130,16 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
     CKPT_TRY(find_central(z, i, &d, err));
     CKPT_TRY(zip_read_local(z->src, e->header, &local, err));
     ckpt_str crc = make_u32le(z->a, crc32_update(0, bytes.ptr, bytes.len));
-    bool recorded = !z->crc_none, given = recorded && local.crc == e->crc && e->crc;
+    bool has_crc = !z->crc_none, in_local_header = has_crc && local.crc == e->crc && e->crc;
     out->old_size = out->new_size = z->src->size;
-    if (given) /* bounded: the header was read */
+    if (in_local_header) /* bounded: the header was read */
         CKPT_TRY(add_patch(out, e->header + ZIP_LOCAL_CRC, crc, err));
     CKPT_TRY(add_patch(out, e->data, bytes, err));
-    if (recorded && (local.flags & ZIP_FLAG_DESCRIPTOR)) {
+    if (has_crc && (local.flags & ZIP_FLAG_DESCRIPTOR)) {
         CKPT_TRY(find_descriptor_crc(z, e, &at, err));
         CKPT_TRY(add_patch(out, at, crc, err));
     }
-    if (recorded) /* bounded: the header is in the directory */
+    if (has_crc) /* bounded: the header is in the central directory */
         CKPT_TRY(add_patch(out, z->directory + d.central + ZIP_CENTRAL_CRC, crc, err));
     return CKPT_OK;
 }
@@ -160,7 +161,7 @@ static bool are_same_patches(const struct patches *a, const struct patches *b)
     return same;
 }
 
-/* local_headers_match - returns true if the local headers of all members of Z match the directory. */
+/* local_headers_match - returns true if the local headers of all members of Z match the central directory. */
 static bool local_headers_match(zip *z)
 {
     bool all = true;
@@ -171,7 +172,7 @@ static bool local_headers_match(zip *z)
 }
 
 /* undoes_append - returns true if UNDO restores the name of entry I, of which only the last three letters
- * differ in NOW, and all bytes from the directory on. */
+ * differ in NOW, and all bytes from the central directory on. */
 static bool undoes_append(zip *z, size_t i, source *now, const struct patches *undo)
 {
     const struct zip_entry *e = &z->entries[i];
@@ -224,7 +225,7 @@ static void append_member(const zip *z, struct zip_header h, ckpt_str name, ckpt
         zip_put_descriptor(b, crc, size, size);
 }
 
-ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, struct patches *out,
+ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes, struct patches *out,
                              ckpt_error *err)
 {
     const struct zip_entry *e = &z->entries[i];
@@ -232,7 +233,7 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, s
     unsigned char *old;
     buf b;
     CKPT_TRY(zip_locate_payload(z, i, err));
-    if (bytes.len >= UINT32_MAX || aside.len != e->name.len)
+    if (bytes.len >= UINT32_MAX || new_name.len != e->name.len)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a pickle of %zu bytes is not added in place",
                     bytes.len);
     CKPT_TRY(find_central(z, i, &d, err));
@@ -246,11 +247,12 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, s
                            .offset = z->directory};
     buf_init(&b, SIZE_MAX / 2);
     append_member(z, h, e->name, bytes, &b);
-    size_t name = d.central + ZIP_CENTRAL_SIZE; /* bounded: the header is in the directory */
+    size_t name = d.central + ZIP_CENTRAL_SIZE; /* bounded: the header is in the central directory */
     uint64_t at = z->directory + b.len;         /* bounded: by the file's size and memory */
     buf_put(&b, old, name);
-    buf_str(&b, aside);
-    buf_put(&b, old + name + aside.len, d.n - name - aside.len); /* bounded: the name is in the directory */
+    buf_str(&b, new_name);
+    buf_put(&b, old + name + new_name.len,
+            d.n - name - new_name.len); /* bounded: the name is in the central directory */
     free(old);
     zip_put_central(&b, &h, e->name);
     uint64_t end = z->directory + b.len; /* bounded: as above */
@@ -260,7 +262,7 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, s
     buf_free(&b);
     out->old_size = z->src->size;
     /* bounded: the header was read; all is in memory */
-    CKPT_TRY(add_patch(out, e->header + ZIP_LOCAL_SIZE, arena_str(z->a, aside), err));
+    CKPT_TRY(add_patch(out, e->header + ZIP_LOCAL_SIZE, arena_str(z->a, new_name), err));
     CKPT_TRY(add_patch(out, z->directory, all, err));
     out->new_size = z->directory + all.len; /* bounded: as above */
     return CKPT_OK;

@@ -1,6 +1,6 @@
 /* zip_patch.h - computes patches that change one stored member of an archive in place; io/journal writes
- * them. Refuses an archive that has more than the end records after its directory. The patches are in the
- * arena of the zip. */
+ * them. Refuses an archive that has more than the end records after its central directory. The patches are
+ * in the arena of the zip. */
 #ifndef CODEC_ZIP_PATCH_H
 #define CODEC_ZIP_PATCH_H
 
@@ -10,17 +10,17 @@
 /* zip_patch_replace - replaces the payload of entry I by BYTES of the same length: payload and CRC-32
  * change, every size and offset stays. */
 ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *out, ckpt_error *err);
-/* zip_patch_append - renames entry I to ASIDE, which must be as long as its name, and appends an entry of the
- * old name with BYTES. The appended entry overwrites the directory, and a new one follows it, so that no byte
- * of the file is unused. */
-ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, struct patches *out,
+/* zip_patch_append - renames entry I to NEW_NAME, which must be as long as its name, and appends an entry of
+ * the old name with BYTES. The appended entry overwrites the central directory, and a new one follows it,
+ * so that no byte of the file is unused. */
+ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes, struct patches *out,
                              ckpt_error *err);
 /* zip_patch_undoes - returns true if UNDO restores exactly what zip_patch_replace or zip_patch_append of
  * entry I changes. NOW is the file, Z the archive that UNDO would make of it. The local headers, which
- * UNDO does not change, must match the directory of Z. */
+ * UNDO does not change, must match the central directory of Z. */
 bool zip_patch_undoes(zip *z, size_t i, source *now, const struct patches *undo);
 /* zip_patch_is_consistent - returns true if the payload of entry I, its CRC-32 and all local headers match
- * the directory. */
+ * the central directory. */
 bool zip_patch_is_consistent(zip *z, size_t i);
 
 #endif

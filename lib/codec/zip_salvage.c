@@ -3,17 +3,17 @@
  * descriptors is in zip_header.h; torch sets bit 3 of the flags, and its local headers have 0 for CRC-32 and
  * both sizes.
  *
- * Without a valid directory, the file is searched for the signatures of local headers and descriptors. A
- * record ends at the first descriptor that states exactly the size from its payload up to there; any other
- * signature may be bytes of a payload and is ignored. The last record of a truncated file has no descriptor
- * and extends to the end of the file; the caller knows how many bytes it needs, and checks that there are
- * enough. Source: caffe2/serialize/inline_container.cc, miniz, APPNOTE.TXT.
+ * Without a valid central directory, the file is searched for the signatures of local headers and
+ * descriptors. A record ends at the first descriptor that states exactly the size from its payload up to
+ * there; any other signature may be bytes of a payload and is ignored. The last record of a truncated file
+ * has no descriptor and extends to the end of the file; the caller knows how many bytes it needs, and
+ * checks that there are enough. Source: caffe2/serialize/inline_container.cc, miniz, APPNOTE.TXT.
  *
- * With a valid directory, a record whose local header is damaged is located backwards from the next record,
- * with a descriptor between them or without: the position is right if the checksum matches, or, if there is
- * no checksum, if a descriptor states its size. A local header that the directory does not list belongs to a
- * deleted record or is inside a payload, and is ignored. If the directory lists it under a different name,
- * one of the two names is damaged.
+ * With a valid central directory, a record whose local header is damaged is located backwards from the next
+ * record, with a descriptor between them or without: the position is right if the checksum matches, or, if
+ * there is no checksum, if a descriptor states its size. A local header that the central directory does not
+ * list belongs to a deleted record or is inside a payload, and is ignored. If the central directory lists
+ * it under a different name, one of the two names is damaged.
  *
  * Refused: a checksum that does not match, a size that exceeds the file, an archive inside a payload whose
  * end is unknown, two intact records of one name that differ.
@@ -299,8 +299,9 @@ static ckpt_status build_archive(struct salvage *w, zip **out)
             ok = map_put(z->names, w->found[i].name, (uint32_t)z->n, NULL);
             z->entries[z->n++] = w->found[i];
         } else if (!is_same_record(&z->entries[old], &w->found[i])) {
-            z->entries[old].fault = "two records have its name, and the directory, which would show the one "
-                                    "that counts, is damaged";
+            z->entries[old].fault =
+                "two records have its name, and the central directory, which would show the one "
+                "that counts, is damaged";
         }
     }
     if (!ok) {
@@ -330,8 +331,8 @@ static bool find_described_payload(struct salvage *w, const struct zip_entry *e,
     return false;
 }
 
-/* is_member_intact - returns true if the checksum of entry I of a valid directory matches its bytes or, if
- * there is none, its descriptor follows its payload. */
+/* is_member_intact - returns true if the checksum of entry I of a valid central directory matches its bytes
+ * or, if there is none, its descriptor follows its payload. */
 static bool is_member_intact(struct salvage *w, zip *z, size_t i)
 {
     const struct zip_entry *e = &z->entries[i];
@@ -399,8 +400,8 @@ static const struct zip_entry *find_record_at(const struct salvage *w, uint64_t 
     return lo < w->n && w->found[lo].header == at ? &w->found[lo] : NULL;
 }
 
-/* find_replacement - returns an intact record to use for the directory entry E: HERE, the record at its
- * offset, or a record of its name with the same checksum; NULL: there is none. */
+/* find_replacement - returns an intact record to use for the central directory entry E: HERE, the record at
+ * its offset, or a record of its name with the same checksum; NULL: there is none. */
 static const struct zip_entry *find_replacement(const struct salvage *w, const struct zip_entry *e,
                                                 const struct zip_entry *here)
 {
@@ -414,9 +415,9 @@ static const struct zip_entry *find_replacement(const struct salvage *w, const s
                : NULL;
 }
 
-/* repair_entry - repairs entry I of the directory from the records. If directory and local header have
- * different names, the entry keeps the name that is in the folder of the other entries and that no other
- * entry has; *ALIAS becomes a copy with the second name. */
+/* repair_entry - repairs entry I of the central directory from the records. If directory and local header
+ * have different names, the entry keeps the name that is in the folder of the other entries and that no
+ * other entry has; *ALIAS becomes a copy with the second name. */
 static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_entry *alias)
 {
     struct zip_entry *e = &z->entries[i];

@@ -18,7 +18,7 @@ struct zip_reserved {
     uint64_t size;
     uint64_t source_offset; /* offset of its payload in the input file; CKPT_NO_OFFSET: none */
     uint64_t header, data;  /* offsets in the sink; set by zip_writer_reserve */
-    uint32_t crc;           /* for the directory */
+    uint32_t crc;           /* for the central directory */
 };
 
 /* Sets MEMBER to reserved member I. */
@@ -41,7 +41,7 @@ ckpt_status zip_writer_finish(zip_writer *w, zip_get_reserved *get_reserved, con
 void zip_writer_free(zip_writer *w);
 /* The layout of an archive, computed before it is written. All 0 at first, then members are added. */
 struct zip_layout {
-    uint64_t at, directory; /* bytes of the members and of the directory so far */
+    uint64_t at, directory; /* bytes of the members and of the central directory so far */
 };
 
 /* zip_layout_member - adds a member whose name without TOP has NAME bytes. False: beyond 2^64. */

@@ -62,7 +62,7 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
                               "torch archive of {%zu records} without {=data.pkl}: from a torch.save that "
                               "failed\nthe tensors were never written; look for an earlier checkpoint",
                               p->z->n);
-        return fail_name_part(st, STR_LIT("zip directory"), err);
+        return fail_name_part(st, STR_LIT("central directory"), err);
     }
     return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                 "zip archive of {%zu member%s} without a torch checkpoint (no {=data.pkl})\n"

@@ -85,17 +85,17 @@ static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
     for (size_t i = 0; n != SIZE_MAX && i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
         ckpt_str where;
-        if (!v->listed) /* it may have no name, if the directory is cut off */
+        if (!v->listed) /* it may have no name, if the central directory is cut off */
             continue;
         CKPT_TRY(scan_join_names(archive->x, archive->where, v->name, &where, err));
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
             archive->has_flaw = true;
-            CKPT_TRY(scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->from,
+            CKPT_TRY(scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->described_by,
                                 "is outside of {=the folder \"%.*s\"}, where torch writes all records",
                                 (int)n, first->name.ptr));
         }
         if (v->method && get_role(archive, v->name) == SCAN_STORAGE)
-            CKPT_TRY(scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->from,
+            CKPT_TRY(scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->described_by,
                                 "a storage compressed by {method %u}; torch expects {=uncompressed storages}",
                                 v->method));
     }
@@ -119,7 +119,7 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
                          f->text, f->value);
     else if (f->text)
         (void)scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, f->at, "%s", f->text);
-    else if (f->bits)
+    else if (f->hexadecimal)
         (void)scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, f->at,
                          "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the central directory at 0x%" PRIx64,
                          f->what, f->value, f->other_value, f->other);
@@ -157,15 +157,15 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     }
     ckpt_status found = CKPT_OK;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
-        found = scan_found(x->scan, SCAN_ARC002, where, archive->audit.src, v->at,
+        found = scan_found(x->scan, SCAN_ARC002, where, archive->audit.src, v->local_header,
                            "unpacks to {more} than {=%" PRIu64 " bytes} in all", all);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
-        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at,
+        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->local_header,
                            "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
-        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at, "%s", why.what);
+        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->local_header, "%s", why.what);
     else if (st == CKPT_OK && spool_size(unpacked) != v->usize)
-        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at,
+        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->local_header,
                            "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(unpacked),
                            v->usize);
     *out = spool_source(unpacked);
@@ -179,7 +179,7 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
     ckpt_status st = source_crc(src, 0, src->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == v->crc)
         return st;
-    return scan_found(archive->x->scan, SCAN_ZIP002, where, archive->audit.src, v->from,
+    return scan_found(archive->x->scan, SCAN_ZIP002, where, archive->audit.src, v->described_by,
                       "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
                       v->crc);
 }
@@ -188,9 +188,9 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
 static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_ENCRYPTED
-               ? scan_found(archive->x->scan, SCAN_ARC002, where, archive->audit.src, v->at,
+               ? scan_found(archive->x->scan, SCAN_ARC002, where, archive->audit.src, v->local_header,
                             "it is encrypted or a patch to another file ({flags 0x%04x})", v->flags)
-               : scan_found(archive->x->scan, SCAN_ARC002, where, archive->audit.src, v->at,
+               : scan_found(archive->x->scan, SCAN_ARC002, where, archive->audit.src, v->local_header,
                             "it is compressed by {method %u}", v->method);
 }
 
@@ -261,13 +261,13 @@ static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct z
         return st;
     }
     if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
-        return scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at, "method %u: %s", v->method,
-                          why.what);
+        return scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->local_header, "method %u: %s",
+                          v->method, why.what);
     if (st != CKPT_OK)
-        return scan_found(x->scan, SCAN_ARC002, where, archive->audit.src, v->at,
+        return scan_found(x->scan, SCAN_ARC002, where, archive->audit.src, v->local_header,
                           "it is compressed by {method %u}: %s", v->method, why.what);
     if (p.got != v->usize)
-        return scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->at,
+        return scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->local_header,
                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.got, v->usize);
     return CKPT_OK;
 }
@@ -276,7 +276,7 @@ static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct z
 static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *v, ckpt_error *err)
 {
     source *src = NULL;
-    /* an entry cut off by the end of the directory has no name */
+    /* an entry cut off by the end of the central directory has no name */
     ckpt_str where, name = v->name.ptr ? v->name : str_of("", 0);
     CKPT_TRY(scan_join_names(archive->x, archive->where, name, &where, err));
     if (!v->reachable || v->csize == 0)
@@ -293,7 +293,7 @@ static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *
     if (v->flags & ZIP_FLAGS_OPAQUE) {
         archive->has_flaw = true;
         readable = src && scan_is_pickle(archive->x, src, 0, src->size, true);
-        st = readable ? scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->from,
+        st = readable ? scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->described_by,
                                    "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle",
                                    v->flags)
                       : report_unsupported(archive, v, where);
@@ -379,11 +379,12 @@ static ckpt_status report_shared_member(struct zip_scan *archive, const struct z
     ckpt_str where;
     CKPT_TRY(scan_join_names(x, archive->where, v->name, &where, err));
     x->scan->result->members++;
-    CKPT_TRY(scan_found(x->scan, SCAN_ZIP005, where, archive->audit.src, v->from,
+    CKPT_TRY(scan_found(x->scan, SCAN_ZIP005, where, archive->audit.src, v->described_by,
                         "has the bytes of %.*s (header at 0x%" PRIx64 "), and is scanned as that",
-                        first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr, first->from));
+                        first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr,
+                        first->described_by));
     if (v->crc && first->crc && v->crc != first->crc)
-        CKPT_TRY(scan_found(x->scan, SCAN_ZIP002, where, archive->audit.src, v->from,
+        CKPT_TRY(scan_found(x->scan, SCAN_ZIP002, where, archive->audit.src, v->described_by,
                             "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                             first->crc));
     return !archive->sums ? CKPT_OK
@@ -410,8 +411,9 @@ static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_
         uint32_t first = archive->first[i];
         archive->member_accounted = false;
         if (is_over_budget(archive->x))
-            return scan_found(archive->x->scan, SCAN_ARC002, archive->where, archive->audit.src, v->at,
-                              "its members overlap; %zu of %zu were scanned", i, archive->audit.n);
+            return scan_found(archive->x->scan, SCAN_ARC002, archive->where, archive->audit.src,
+                              v->local_header, "its members overlap; %zu of %zu were scanned", i,
+                              archive->audit.n);
         if (first == i || !v->reachable || v->csize == 0)
             CKPT_TRY(open_member(archive, v, err));
         else
@@ -472,7 +474,7 @@ static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_err
 {
     source *src = archive->audit.src;
     struct probe p = {.size = 0};
-    uint64_t before = archive->audit.first; /* also 0 if the directory leads to no member */
+    uint64_t before = archive->audit.first; /* also 0 if the central directory leads to no member */
     CKPT_TRY(recognize_fill(&p, archive->x->path, src, err));
     if (before == 0 && !recognize_as(&p, SIGN_ZIP))
         before = src->size;

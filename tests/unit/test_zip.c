@@ -295,7 +295,7 @@ static void refuses_two_directories(void)
     m.bytes.data[m.bytes.len - 6] = (unsigned char)at; /* the offset of the first copy */
     struct opened o = open_archive(&m);
     CU_ASSERT_EQUAL(o.st, CKPT_EFORMAT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "two directories"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "two central directories"));
     close_opened(&o);
     archive_free(&m);
 }
@@ -416,7 +416,7 @@ static void check_wrong_size(int by, const char *words)
 
 static void refuses_a_wrong_uncompressed_size(void)
 {
-    check_wrong_size(-1, "more than the directory records");
+    check_wrong_size(-1, "more than the central directory records");
     check_wrong_size(1, "end too early");
 }
 

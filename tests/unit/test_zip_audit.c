@@ -182,11 +182,11 @@ static void differences_of_local_and_central_headers_are_reported(void)
         {{.at = 70 + 24, .n = 4, .value = 3}, "a: the size @0/70 =4/3\n"},
         {{.at = 35 + 30, .n = 1, .value = 'c'}, "b: is called \"c\" by its local header @35/-1"},
         {{.at = 117 + 42, .n = 4, .value = 36},
-         "b: has no local header where the directory records one, at @117/-1 =36/0"},
+         "b: has no local header where the central directory records one, at @117/-1 =36/0"},
         {{.at = 117 + 42, .n = 4, .value = 170},
-         "b: has no local header where the directory records one, at @117/-1 =170/0"},
+         "b: has no local header where the central directory records one, at @117/-1 =170/0"},
         {{.at = 35 + 28, .n = 2, .value = 60000},
-         "b: has no local header where the directory records one, at @117/-1 =35/0"},
+         "b: has no local header where the central directory records one, at @117/-1 =35/0"},
         {{.at = 117 + 20, .n = 4, .value = 60000}, "b: reaches beyond the end of the file @117/-1 =60000/0"},
         {{.at = 164 + 8, .n = 4, .value = 0x10001}, ": the number of entries @164/70 =1/2\n"},
     };
@@ -204,10 +204,11 @@ static void unusual_entries_are_reported(void)
         {{.after = "hidden"}, ": bytes after the archive: @186/-1 =6/0"},
         {{.name = "\xff", .at = 70 + 8, .n = 2, .value = 0x800},
          ": its name is flagged as UTF-8 and is not @70/-1"},
-        {{.at = 117, .n = 1, .value = 'Q'}, ": bytes of the directory that are no entries: @117/-1 =47/0"},
-        {{.at = 117 + 28, .n = 2, .value = 60000}, ": the directory ends inside an entry @70/-1"},
-        {{.at = 117 + 30, .n = 2, .value = 60000}, ": the directory ends inside an entry @70/-1"},
-        {{.at = 117 + 32, .n = 2, .value = 60000}, ": the directory ends inside an entry @70/-1"},
+        {{.at = 117, .n = 1, .value = 'Q'},
+         ": bytes of the central directory that are no entries: @117/-1 =47/0"},
+        {{.at = 117 + 28, .n = 2, .value = 60000}, ": the central directory ends inside an entry @70/-1"},
+        {{.at = 117 + 30, .n = 2, .value = 60000}, ": the central directory ends inside an entry @70/-1"},
+        {{.at = 117 + 32, .n = 2, .value = 60000}, ": the central directory ends inside an entry @70/-1"},
     };
     CHECK(cases);
 }
@@ -300,8 +301,8 @@ static void bytes_between_members_are_reported(void)
     CHECK(cases);
 }
 
-/* check_unlisted - checks that a member that is not in the directory is found after bytes that only begin
- * like a header. If DESCRIPTOR, the size of the member is in a data descriptor. */
+/* check_unlisted - checks that a member that is not in the central directory is found after bytes that only
+ * begin like a header. If DESCRIPTOR, the size of the member is in a data descriptor. */
 static void check_unlisted(bool descriptor)
 {
     buf b, whole;
@@ -317,8 +318,8 @@ static void check_unlisted(bool descriptor)
     struct zip_audit z = {.src = src, .a = arena_new(1 << 24), .flaw = record_flaw, .user = &t};
     CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);
     char line[100];
-    snprintf(line, sizeof line, "hidden: is in the file, not in the directory; stored bytes: @%d/-1 =4/0",
-             (int)at);
+    snprintf(line, sizeof line,
+             "hidden: is in the file, not in the central directory; stored bytes: @%d/-1 =4/0", (int)at);
     CU_ASSERT(strstr(t.lines, line) != NULL);
     CU_ASSERT_FATAL(z.n == 1);
     CU_ASSERT(str_is(z.views[0].name, "hidden") && z.views[0].data == at + 36 && z.views[0].reachable);

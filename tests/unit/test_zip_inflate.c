@@ -108,7 +108,7 @@ static void members_are_read_at_any_offset(void)
     close_member(&o);
 }
 
-/* The stream has one byte more than the directory declares, or one less. */
+/* The stream has one byte more than the central directory declares, or one less. */
 static void wrong_sizes_are_refused(void)
 {
     static const struct {

@@ -203,7 +203,7 @@ static void refuses_stray_bytes_and_wrong_descriptors(void)
     } refused_forms[] = {
         {{.before = "#!/bin/sh\n"}, "before or after"},
         {{.after = "junk"}, "before or after"},
-        {{.between = "junk"}, "after the directory"},
+        {{.between = "junk"}, "after the central directory"},
         {{.descriptors = true, .signature = true, .crc_error = 1}, "another CRC-32"},
     };
     for (size_t k = 0; k < sizeof refused_forms / sizeof *refused_forms; k++) {
@@ -249,7 +249,7 @@ static void refuses_an_archive_that_differs_from_what_was_opened(void)
 {
     struct edit e = open_archive(&forms[1]);
     e.z->n += 5;
-    check_replace_refused(&e, "after the directory");
+    check_replace_refused(&e, "after the central directory");
     e.z->n -= 5;
     CU_ASSERT_EQUAL(zip_locate_payload(e.z, 0, &e.err), CKPT_OK);
     e.z->entries[0].limit = e.z->entries[0].data + e.z->entries[0].csize + 7;
@@ -260,15 +260,15 @@ static void refuses_an_archive_that_differs_from_what_was_opened(void)
     close_edit(&e);
     e = open_archive(&(struct archive_form){.between = "0123456789012345678901234567890123456789"
                                                        "012345678901234567890123456789012345"});
-    check_replace_refused(&e, "after the directory"); /* as long as the zip64 end records */
+    check_replace_refused(&e, "after the central directory"); /* as long as the zip64 end records */
     close_edit(&e);
     e = open_archive(&forms[4]);
     unsigned char *end = e.bytes.data + e.bytes.len - END_RECORDS;
     end[4]++; /* the size of the record */
-    check_replace_refused(&e, "after the directory");
+    check_replace_refused(&e, "after the central directory");
     end[4]--;
     end[56]++; /* the locator's signature */
-    check_replace_refused(&e, "after the directory");
+    check_replace_refused(&e, "after the central directory");
     end[56]--;
     close_edit(&e);
 }

@@ -1,4 +1,4 @@
-/* Salvaging zip archives without a directory, by local headers and data descriptors. */
+/* Salvaging zip archives without a central directory, by local headers and data descriptors. */
 #include "base/buf.h"
 #include "base/crc32.h"
 #include "codec/zip.h"

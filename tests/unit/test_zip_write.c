@@ -88,7 +88,7 @@ static void writes_the_same_bytes_again(void)
 }
 
 /* A member of more than 4 GiB has 20 bytes more in its local header, which moves the aligned payload by 64,
- * and 20 more in the directory. A member after it has 12 bytes more in the directory. */
+ * and 20 more in the central directory. A member after it has 12 bytes more in the central directory. */
 static void counts_zip64_fields(void)
 {
     static const size_t name_lens[] = {6, 6};

@@ -222,8 +222,8 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------------ bytes */
 
-/* put_end - writes the end records after the SIZE bytes of the directory. numpy.load recognizes an empty
- * archive only if it is nothing but an end record. */
+/* put_end - writes the end records after the SIZE bytes of the central directory. numpy.load recognizes an
+ * empty archive only if it is nothing but an end record. */
 static void put_end(const struct flat_writer *w, uint64_t size, buf *b)
 {
     static const unsigned char nothing[ZIP_END_SIZE - 4];

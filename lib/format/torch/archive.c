@@ -202,7 +202,7 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
     if (st != CKPT_OK || crc == e->crc)
         return st;
     return fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data),
-                "its CRC-32 is {%08x}, the directory records {=%08x}\n"
+                "its CRC-32 is {%08x}, the central directory records {=%08x}\n"
                 "the file is damaged; fetch it again",
                 crc, e->crc);
 }

@@ -185,7 +185,7 @@ static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e,
                        spot.name);
 }
 
-/* verify_archive - reads the directory of OUT and fails unless it has exactly the members of G. */
+/* verify_archive - reads the central directory of OUT and fails unless it has exactly the members of G. */
 static ckpt_status verify_archive(struct archive_copy *g, sink *out, uint64_t size, ckpt_error *err)
 {
     struct written_source back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};

@@ -1,4 +1,4 @@
-# scan reports both values and their offsets if an archive contradicts itself, and members that no directory lists.
+# scan reports both values and their offsets if an archive contradicts itself, and members that no central directory lists.
 exp=corpus/torch/exp
 ckpt scan $exp/27_prefix_junk.pt $exp/28_trailing_junk.pt $exp/30_truncated.pt $exp/49_dup_record.pt
 echo $?

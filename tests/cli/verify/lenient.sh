@@ -1,5 +1,5 @@
 # If the end record contradicts the zip64 one, but both lead to the same members, each is reported and scanned once; a
-# member that no directory lists is reported as such.
+# member that no central directory lists is reported as such.
 cp corpus/torch/t215/state_dict.pt few.pt
 chmod u+w few.pt
 end=$(($(wc -c <few.pt) - 22))
