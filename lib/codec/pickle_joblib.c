@@ -5,10 +5,10 @@
  *
  *   1     since 1.2: how many bytes of padding follow, and these
  *   …     the elements, in the order of `order`; of objects, instead of both, a pickle of the array
- *   …     the rest of the outer pickle
+ *   …     the outer pickle continues
  *
- * The node of the wrapper becomes that of the array as numpy pickles it, so that the rest of the program
- * reads one form only.
+ * The node of the wrapper becomes that of the array as numpy pickles it, so that other code reads one
+ * form only.
  *
  * Refused: other subclasses than ndarray, memmap and matrix, a frame that does not end before the array,
  * missing elements, a pickle of objects that makes no array.
@@ -61,24 +61,24 @@ static ckpt_value *take_elements(struct machine *m, uint64_t n)
     return unpickler_skip(&m->u, n) ? v : NULL;
 }
 
-/* make_array - turns V into an array of the shape, dtype and order in the state WRAPPER, as numpy pickles it:
+/* make_array - turns V into an array of the shape, dtype and order in WRAPPER_STATE, as numpy pickles it:
  * _reconstruct(ndarray, (0,), b'b') with BUILD (1, shape, dtype, fortran_order, DATA). */
-static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapper, ckpt_value *data)
+static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapper_state, ckpt_value *data)
 {
     arena *a = m->u.a;
     ckpt_str order;
     ckpt_value *zero = value_int(a, 0), *b = value_new(a, CKPT_V_BYTES, v->offset);
     ckpt_value *empty = zero ? value_tuple(a, 1, &zero) : NULL;
     ckpt_value *fortran = value_new(a, CKPT_V_BOOL, v->offset);
-    ckpt_value *args[] = {value_get(wrapper, "subclass"), empty, b};
-    ckpt_value *state[] = {value_int(a, 1), value_get(wrapper, "shape"), value_get(wrapper, "dtype"), fortran,
-                           data};
+    ckpt_value *args[] = {value_get(wrapper_state, "subclass"), empty, b};
+    ckpt_value *state[] = {value_int(a, 1), value_get(wrapper_state, "shape"),
+                           value_get(wrapper_state, "dtype"), fortran, data};
     struct value_more *more = value_more(a, v);
     ckpt_value *call = value_global(a, STR_LIT("numpy.core.multiarray"), STR_LIT("_reconstruct"), v->offset);
     if (!empty || !b || !fortran || !state[0] || !more || !call)
         return unpickler_fail_memory(&m->u);
     b->u.str = STR_LIT("b");
-    fortran->u.b = value_text(value_get(wrapper, "order"), &order) && str_is(order, "F");
+    fortran->u.b = value_text(value_get(wrapper_state, "order"), &order) && str_is(order, "F");
     v->call = CALL_REDUCE;
     v->u.call.callable = call;
     v->u.call.args = value_tuple(a, 3, args);
@@ -97,8 +97,9 @@ static bool take_objects(struct machine *m, ckpt_value *v)
     if (m->u.status != CKPT_OK)
         return false;
     if (root->type != CKPT_V_CALL)
-        return unpickler_fail(&m->u, CKPT_EFORMAT,
-                              "is followed by a pickle that makes {no array}, for {=one of objects}");
+        return unpickler_fail(
+            &m->u, CKPT_EFORMAT,
+            "is followed by a pickle that makes {no array}; it has to make {=an array of objects}");
     *(struct value_object *)(void *)v = *(const struct value_object *)(const void *)root;
     return unpickler_skip(&m->u, next - from); /* bounded: the pickle was read from there */
 }
@@ -128,8 +129,9 @@ bool joblib_take_array(struct machine *m, ckpt_value *v)
             "makes an array of joblib {of unknown size}: its state has to have {=a shape and "
             "a dtype of fixed size}");
     if (m->frame_end != UINT64_MAX && unpickler_offset(&m->u) < m->frame_end)
-        return unpickler_fail(&m->u, CKPT_EFORMAT,
-                              "makes an array of joblib {inside a frame}, which {=ends before it}");
+        return unpickler_fail(
+            &m->u, CKPT_EFORMAT,
+            "makes an array of joblib {inside a frame}, which has to {=end before the array}");
     m->frame_end = UINT64_MAX;
     if (d.kind == 'O')
         return take_objects(m, v);

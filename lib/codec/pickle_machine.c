@@ -30,7 +30,7 @@ void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n)
 
 void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size)
 {
-    size_t want, more, room = *cap;
+    size_t want, grown, room = *cap;
     if (add <= *cap - n)
         return old;
     if (add > UINT32_MAX - n) {
@@ -39,18 +39,18 @@ void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, s
         return NULL;
     }
     want = n + add;
-    more = *cap > want / 2 ? 2 * (size_t)*cap : want;
-    if (more > FIRST_SLAB / size) { /* many: grow in place if possible */
+    grown = *cap > want / 2 ? 2 * (size_t)*cap : want;
+    if (grown > FIRST_SLAB / size) { /* many: grow in place if possible */
         void *at = arena_grow(m->u.a, old, n, &room, want, size);
         *cap = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
         if (!at)
             unpickler_fail_memory(&m->u);
         return at;
     }
-    void *at = machine_alloc(m, more * size); /* bounded: few */
+    void *at = machine_alloc(m, grown * size); /* bounded: few */
     if (at && n)
-        memcpy(at, old, n * size); /* bounded: n < more, which was allocated */
-    *cap = at ? (uint32_t)more : *cap;
+        memcpy(at, old, n * size); /* bounded: n < grown, which was allocated */
+    *cap = at ? (uint32_t)grown : *cap;
     return at;
 }
 
@@ -58,7 +58,7 @@ ckpt_value *machine_int(struct machine *m, int64_t i)
 {
     ckpt_value **slot = i >= 0 && i < (int64_t)MACHINE_INTS
                             ? &m->small[i]
-                            : &m->ints[(uint64_t)i * 0x9e3779b97f4a7c15u >> 56];
+                            : &m->ints[(uint64_t)i * 0x9e3779b97f4a7c15u >> 56]; /* a hash of 8 bits */
     if (*slot && (*slot)->u.i == i)
         return *slot;
     ckpt_value *v = machine_new_node(m, CKPT_V_INT);
@@ -171,6 +171,7 @@ ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value
 
 bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t *cap)
 {
+    /* Calls and persids are many in most pickles, globals are few. */
     bool few = n || list == &m->facts->globals;
     size_t want = few ? n + FEW : unpickler_estimate(&m->u, BYTES_A_CALL); /* bounded: n is in memory */
     ckpt_value **grown = arena_grow(m->u.a, *list, n, cap, want, sizeof *grown);

@@ -7,12 +7,13 @@
 #include "codec/unpickler.h"
 #include "core/file.h"
 
-#define MACHINE_NAME    4096u  /* longest line with the name of a class */
-#define MACHINE_COPY    65536u /* longest line, and longest text that is copied: longer ones become spans */
-#define MACHINE_GLOBALS 64u    /* a power of two */
-#define MACHINE_WORDS   256u   /* a power of two */
-#define MACHINE_INTS    256u
-#define MACHINE_SIZES   256u /* a power of two */
+#define MACHINE_LONGEST_NAME 4096u  /* bytes of a module or name */
+#define MACHINE_LONGEST_COPY 65536u /* bytes of a line or of a text that is copied; longer texts are spans */
+/* Numbers of recently seen nodes. GLOBALS, WORDS and SIZES are powers of two, because hashes are cut to them. */
+#define MACHINE_GLOBALS      64u
+#define MACHINE_WORDS        256u
+#define MACHINE_INTS         256u
+#define MACHINE_SIZES        256u
 
 /* Zeroed memory of the arena that is not yet used. */
 struct slab {

@@ -53,13 +53,13 @@ static const char *get_kind_name(const ckpt_value *v)
 /* read_global - returns the node of the module and name that follow GLOBAL or INST; NULL: failed. */
 static ckpt_value *read_global(struct machine *m)
 {
-    char copy[MACHINE_NAME];
-    ckpt_str module = machine_line(m, MACHINE_NAME);
+    char copy[MACHINE_LONGEST_NAME];
+    ckpt_str module = machine_line(m, MACHINE_LONGEST_NAME);
     if (!module.ptr)
         return NULL;
     if (module.len)
         memcpy(copy, module.ptr, module.len); /* reading the next line may move the window */
-    ckpt_str name = machine_line(m, MACHINE_NAME);
+    ckpt_str name = machine_line(m, MACHINE_LONGEST_NAME);
     return name.ptr ? machine_global(m, str_of(copy, module.len), name) : NULL;
 }
 
@@ -72,8 +72,8 @@ static bool op_stack_global(struct machine *m)
     if (!value_text(module, &both[0]) || !value_text(name, &both[1]))
         return fail_op(m, "must have {=the texts of a module and a name}, found {%s and %s}",
                        get_kind_name(module), get_kind_name(name));
-    if (both[0].len > MACHINE_NAME || both[1].len > MACHINE_NAME)
-        return fail_op(m, "has a name of {more} than {=%u bytes}", MACHINE_NAME);
+    if (both[0].len > MACHINE_LONGEST_NAME || both[1].len > MACHINE_LONGEST_NAME)
+        return fail_op(m, "has a name of {more} than {=%u bytes}", MACHINE_LONGEST_NAME);
     m->u.top -= 2;
     return machine_push(m, machine_global(m, both[0], both[1]));
 }
@@ -166,7 +166,7 @@ static bool op_persid(struct machine *m)
     ckpt_value *pid;
     struct pickle_facts *f = m->facts;
     if (m->u.op == PICKLE_PERSID) {
-        ckpt_str s = machine_line(m, MACHINE_COPY - 1);
+        ckpt_str s = machine_line(m, MACHINE_LONGEST_COPY - 1);
         if (!s.ptr)
             return false;
         pid = machine_new_node(m, utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8);
@@ -218,12 +218,12 @@ static bool collect_sequence(struct machine *m, ckpt_value_type type)
 
 static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *from, size_t n)
 {
-    bool call = v->type == CKPT_V_CALL;
-    struct value_more *c = call ? get_more(m, v) : NULL;
-    if (call && !c)
+    bool is_call = v->type == CKPT_V_CALL;
+    struct value_more *more = is_call ? get_more(m, v) : NULL;
+    if (is_call && !more)
         return false;
-    value_pair **pairs = c ? &c->pairs : &v->u.dict.pairs;
-    uint32_t *have = c ? &c->npairs : &v->u.dict.n, *cap = c ? &c->cap_pairs : &v->u.dict.cap;
+    value_pair **pairs = more ? &more->pairs : &v->u.dict.pairs;
+    uint32_t *have = more ? &more->npairs : &v->u.dict.n, *cap = more ? &more->cap_pairs : &v->u.dict.cap;
     value_pair *at = machine_reserve(m, *pairs, *have, cap, n, sizeof *at);
     if (!at)
         return false;
@@ -259,25 +259,25 @@ static bool add_items(struct machine *m, size_t from)
     if (from == m->u.fence)
         return unpickler_fail_underflow(&m->u, n + 1);
     ckpt_value *v = m->stack[from - 1];
-    bool set = m->u.op == PICKLE_ADDITEMS, call = v->type == CKPT_V_CALL;
+    bool is_set = m->u.op == PICKLE_ADDITEMS, is_call = v->type == CKPT_V_CALL;
     m->u.top = from;
     if (n == 0)
         return true;
-    if (!call && v->type != (set ? CKPT_V_SET : CKPT_V_LIST))
+    if (!is_call && v->type != (is_set ? CKPT_V_SET : CKPT_V_LIST))
         return fail_op(m, "adds to {%s} made at byte 0x%" PRIx64 "; {=a %s or an object} belongs there",
-                       get_kind_name(v), v->offset, set ? "set" : "list");
-    struct value_more *c = call ? get_more(m, v) : NULL;
-    if (call && !c)
+                       get_kind_name(v), v->offset, is_set ? "set" : "list");
+    struct value_more *more = is_call ? get_more(m, v) : NULL;
+    if (is_call && !more)
         return false;
-    ckpt_value ***items = call ? &c->items : &v->u.seq.items;
-    uint32_t *have = call ? &c->nitems : &v->u.seq.n, *cap = call ? &c->cap_items : &v->u.seq.cap;
+    ckpt_value ***items = is_call ? &more->items : &v->u.seq.items;
+    uint32_t *have = is_call ? &more->nitems : &v->u.seq.n, *cap = is_call ? &more->cap_items : &v->u.seq.cap;
     ckpt_value **at = machine_reserve(m, *items, *have, cap, n, sizeof *at);
     if (!at)
         return false;
     *items = at;
     memcpy(at + *have, m->stack + from, n * sizeof *at); /* bounded: machine_reserve */
     *have += (uint32_t)n;
-    if (call && set)
+    if (is_call && is_set)
         v->flags |= VALUE_BUILT;
     return machine_add_mutation(m, v);
 }
@@ -314,16 +314,17 @@ static bool op_build(struct machine *m)
         v->flags |= VALUE_BUILT;
         return true;
     }
-    struct value_more *c = get_more(m, v);
-    if (!c)
+    struct value_more *more = get_more(m, v);
+    if (!more)
         return false;
-    ckpt_value **at = machine_reserve(m, c->states, c->nstates, &c->cap_states, 1, sizeof *at);
+    ckpt_value **at = machine_reserve(m, more->states, more->nstates, &more->cap_states, 1, sizeof *at);
     if (!at)
         return false;
-    if (c->nstates == 0)
-        c->build_items = c->nitems > UINT32_MAX - c->npairs ? UINT32_MAX : c->nitems + c->npairs;
-    c->states = at;
-    at[c->nstates++] = state;
+    if (more->nstates == 0)
+        more->build_items = more->nitems > UINT32_MAX - more->npairs ? UINT32_MAX
+                                                                     : more->nitems + more->npairs;
+    more->states = at;
+    at[more->nstates++] = state;
     return !m->by_joblib || joblib_take_array(m, v);
 }
 
@@ -491,7 +492,7 @@ static bool refill_window(struct machine *m)
 /* run_pickle - runs opcodes up to and including STOP; the result is the topmost item. */
 static bool run_pickle(struct machine *m)
 {
-    uint64_t *first = m->facts->first_use;
+    uint64_t *first_use = m->facts->first_use;
     for (;;) {
         uint64_t here = unpickler_offset(&m->u);
         if (here >= m->frame_end) {
@@ -503,8 +504,8 @@ static bool run_pickle(struct machine *m)
         if (m->u.p == m->u.lim && !refill_window(m))
             return false;
         m->u.op = *m->u.p++;
-        if (here < first[m->u.op])
-            first[m->u.op] = here;
+        if (here < first_use[m->u.op])
+            first_use[m->u.op] = here;
         if (m->u.op == PICKLE_STOP)
             return unpickler_need(&m->u, 1);
         if (!run_op(m))

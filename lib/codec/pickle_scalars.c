@@ -63,15 +63,15 @@ static bool push_integer(struct machine *m, const unsigned char *at, size_t n)
 static bool push_huge_integer(struct machine *m, uint32_t n)
 {
     if (n > unpickler_bytes_left(&m->u))
-        return unpickler_skip(&m->u, n); /* fails with the number of bytes that are missing */
+        return unpickler_fail_truncated(&m->u, n);
     char *copy = machine_alloc_text(m, n);
     for (uint32_t done = 0; copy && done < n;) {
-        uint32_t part = n - done < READER_WINDOW ? n - done : READER_WINDOW;
-        const unsigned char *b = unpickler_take(&m->u, part);
+        uint32_t chunk = n - done < READER_WINDOW ? n - done : READER_WINDOW;
+        const unsigned char *b = unpickler_take(&m->u, chunk);
         if (!b)
             return false;
-        memcpy(copy + done, b, part);
-        done += part;
+        memcpy(copy + done, b, chunk);
+        done += chunk;
     }
     size_t used = copy ? integer_trim((const unsigned char *)copy, n) : 0;
     if (!copy)
@@ -126,7 +126,7 @@ ckpt_str machine_line(struct machine *m, size_t max)
 
 bool push_int_line(struct machine *m)
 {
-    ckpt_str s = machine_line(m, MACHINE_COPY - 1);
+    ckpt_str s = machine_line(m, MACHINE_LONGEST_COPY - 1);
     int64_t i;
     if (!s.ptr)
         return false;
@@ -148,7 +148,7 @@ bool push_int_line(struct machine *m)
 
 bool push_float_line(struct machine *m)
 {
-    ckpt_str s = machine_line(m, MACHINE_COPY - 1);
+    ckpt_str s = machine_line(m, MACHINE_LONGEST_COPY - 1);
     double f;
     if (!s.ptr)
         return false;
@@ -159,16 +159,16 @@ bool push_float_line(struct machine *m)
 
 static bool push_decoded(struct machine *m, ckpt_str s)
 {
-    bool bytes = m->u.op == PICKLE_STRING;
-    size_t n = pickle_text_decode(s, !bytes, NULL);
+    bool is_str8 = m->u.op == PICKLE_STRING;
+    size_t n = pickle_text_decode(s, !is_str8, NULL);
     if (n == PICKLE_TEXT_BAD)
         return fail_op(m, "has {'%.*s'}, where {=%s} belongs", STR_ARG(s),
-                       bytes ? "quoted text" : "text with whole escapes");
+                       is_str8 ? "quoted text" : "text with whole escapes");
     char *at = machine_alloc_text(m, n);
-    ckpt_value *v = at ? machine_new_node(m, bytes ? CKPT_V_STR8 : CKPT_V_STR) : NULL;
+    ckpt_value *v = at ? machine_new_node(m, is_str8 ? CKPT_V_STR8 : CKPT_V_STR) : NULL;
     if (!v)
         return false;
-    v->u.str = str_of(at, pickle_text_decode(s, !bytes, at));
+    v->u.str = str_of(at, pickle_text_decode(s, !is_str8, at));
     return machine_push(m, v);
 }
 
@@ -236,18 +236,18 @@ static bool fail_utf8(struct machine *m, ckpt_str s)
 static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
 {
     while (n) {
-        size_t part = n < READER_WINDOW ? (size_t)n : READER_WINDOW;
-        uint64_t here;
-        const unsigned char *b = unpickler_take(&m->u, part);
+        size_t chunk = n < READER_WINDOW ? (size_t)n : READER_WINDOW;
+        uint64_t characters;
+        const unsigned char *b = unpickler_take(&m->u, chunk);
         if (!b)
             return false;
-        size_t rest = part < n ? count_incomplete(b, part) : 0;
-        ckpt_str text = str_of((const char *)b, part - rest);
-        if (!utf8_check(text, true, &here))
+        size_t incomplete = chunk < n ? count_incomplete(b, chunk) : 0;
+        ckpt_str text = str_of((const char *)b, chunk - incomplete);
+        if (!utf8_check(text, true, &characters))
             return fail_utf8(m, text);
-        m->u.p -= rest;
-        n -= part - rest;
-        *count += here; /* bounded: no more characters than bytes */
+        m->u.p -= incomplete;
+        n -= chunk - incomplete;
+        *count += characters; /* bounded: no more characters than bytes */
     }
     return true;
 }
@@ -288,16 +288,16 @@ static bool is_memoized(const struct machine *m)
 
 static bool push_content(struct machine *m, ckpt_value_type type, uint64_t n)
 {
-    if (n > MACHINE_COPY)
+    if (n > MACHINE_LONGEST_COPY)
         return push_span(m, type, n);
     const unsigned char *b = unpickler_take(&m->u, (size_t)n);
     if (!b)
         return false;
     ckpt_str s = str_of((const char *)b, (size_t)n);
-    ckpt_value *v, **slot = is_memoized(m) ? NULL : get_word_slot(m, s), *met = slot ? *slot : NULL;
-    if (met && met->type == type && str_eq(met->u.str, s)) {
-        met->flags |= VALUE_SHARED;
-        return machine_push(m, met);
+    ckpt_value *v, **slot = is_memoized(m) ? NULL : get_word_slot(m, s), *seen = slot ? *slot : NULL;
+    if (seen && seen->type == type && str_eq(seen->u.str, s)) {
+        seen->flags |= VALUE_SHARED;
+        return machine_push(m, seen);
     }
     if (type == CKPT_V_STR && !utf8_check(s, true, NULL))
         return fail_utf8(m, s);

@@ -16,7 +16,7 @@
 struct show_argument {
     unsigned char bytes[LONGEST];
     size_t n;       /* bytes that were read … */
-    uint64_t whole; /* … of so many in the file */
+    uint64_t total; /* … of so many in the file */
     ckpt_status status;
     ckpt_error *err;
 };
@@ -28,7 +28,7 @@ static void fetch_bytes(source *src, uint64_t off, uint64_t n, struct show_argum
     out->n = (size_t)(n < there ? n : there);
     if (out->n > LONGEST)
         out->n = LONGEST;
-    out->whole = n;
+    out->total = n;
     if (out->status == CKPT_OK)
         out->status = source_read(src, off, out->bytes, out->n, out->err);
     if (out->status != CKPT_OK)
@@ -63,7 +63,7 @@ static void read_argument(source *src, trace_ref ref, struct show_argument *out,
         fetch_bytes(src, at, LONGEST, out);
         const unsigned char *nl = memchr(out->bytes, '\n', out->n);
         out->n = nl ? (size_t)(nl - out->bytes) : out->n;
-        out->whole = out->n;
+        out->total = out->n;
         return;
     }
     size_t width = get_argument_width(kind);
@@ -72,8 +72,8 @@ static void read_argument(source *src, trace_ref ref, struct show_argument *out,
         return;
     uint64_t n = width == 1 ? out->bytes[0] : width == 4 ? load_u32le(out->bytes) : load_u64le(out->bytes);
     fetch_bytes(src, at + width, n, out); /* bounded: after a length that was read */
-    if (out->whole > out->n && out->n < LONGEST)
-        out->whole = out->n;
+    if (out->total > out->n && out->n < LONGEST)
+        out->total = out->n;
 }
 
 static bool is_text(uint8_t op)
@@ -86,18 +86,17 @@ static bool is_text(uint8_t op)
 /* decode_line - decodes the line of UNICODE or STRING in place. The result is at most twice as long. */
 static void decode_line(uint8_t op, struct show_argument *arg)
 {
-    static const size_t most = LONGEST / 2;
     unsigned char line[LONGEST / 2];
     if (op != PICKLE_UNICODE && op != PICKLE_STRING)
         return;
-    size_t n = arg->n < most ? arg->n : most;
+    size_t n = arg->n < sizeof line ? arg->n : sizeof line;
     memcpy(line, arg->bytes, n);
     ckpt_str s = str_of((const char *)line, n);
     bool unicode = op == PICKLE_UNICODE;
     size_t got = pickle_text_decode(s, unicode, NULL);
     if (got == PICKLE_TEXT_BAD || got > LONGEST)
         return;
-    arg->whole = arg->n = pickle_text_decode(s, unicode, (char *)arg->bytes);
+    arg->total = arg->n = pickle_text_decode(s, unicode, (char *)arg->bytes);
 }
 
 ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n, ckpt_error *err)
@@ -121,7 +120,7 @@ static ckpt_value *new_text(arena *a, uint8_t op, struct show_argument *arg)
     ckpt_value_type type = op == PICKLE_BYTEARRAY8 ? CKPT_V_BYTEARRAY
                            : is_text(op)           ? CKPT_V_STR
                                                    : CKPT_V_BYTES;
-    if (arg->whole > n && type == CKPT_V_STR)
+    if (arg->total > n && type == CKPT_V_STR)
         n = utf8_complete_length((const char *)arg->bytes, n);
     ckpt_str s = arena_str(a, str_of((const char *)arg->bytes, n));
     if (!s.ptr)

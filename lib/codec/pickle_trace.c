@@ -55,8 +55,8 @@ static bool collect_items(struct tracer *t, enum trace_kind kind, size_t from)
     return tracer_push(t, node_ref(v));
 }
 
-/* op_above_mark - replaces the items above the last mark by one node that contains them. */
-static bool op_above_mark(struct tracer *t, enum trace_kind kind)
+/* collect_above_mark - replaces the items above the last mark by one node that contains them. */
+static bool collect_above_mark(struct tracer *t, enum trace_kind kind)
 {
     size_t from;
     if (!unpickler_pop_mark(&t->u, &from))
@@ -119,17 +119,16 @@ static trace_ref find_global(struct tracer *t, ckpt_str module, ckpt_str name)
 static trace_ref read_global(struct tracer *t)
 {
     char module[LONGEST_NAME], name[LONGEST_NAME];
-    size_t m, n;
-    if (!tracer_line(t, module, &m))
+    size_t module_len, name_len = 0;
+    if (!tracer_line(t, module, &module_len))
         return 0;
     /* if the file ends after the module, pickle.py imports the module and reads an empty name */
     bool ends = unpickler_bytes_left(&t->u) == 0 && !t->o->framed;
-    if (ends && m == 0)
+    if (ends && module_len == 0)
         return unpickler_fail(&t->u, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
-    n = 0;
-    if (!ends && !tracer_line(t, name, &n))
+    if (!ends && !tracer_line(t, name, &name_len))
         return 0;
-    return find_global(t, str_of(module, m), str_of(name, n));
+    return find_global(t, str_of(module, module_len), str_of(name, name_len));
 }
 
 /* could_be_any - returns true if R can be an object of any type when the pickle is loaded. */
@@ -154,32 +153,34 @@ static bool op_stack_global(struct tracer *t)
 {
     if (!unpickler_need(&t->u, 2))
         return false;
-    trace_ref m = t->stack[t->u.top - 2], n = t->stack[t->u.top - 1];
+    trace_ref module_ref = t->stack[t->u.top - 2], name_ref = t->stack[t->u.top - 1];
     char module[LONGEST_NAME], name[LONGEST_NAME];
-    size_t nm = 0, nn = 0, slot = (size_t)((trace_offset(m) * 31 + trace_offset(n)) % SEEN_NAMES);
+    size_t module_len = 0, name_len = 0,
+           slot = (size_t)((trace_offset(module_ref) * 31 + trace_offset(name_ref)) % SEEN_NAMES);
     t->u.top -= 2;
-    if (could_be_any(m) || could_be_any(n)) {
-        if (!could_be_any(m))
-            (void)tracer_read_text(t, m, module, sizeof module, &nm);
-        if (!could_be_any(n))
-            (void)tracer_read_text(t, n, name, sizeof name, &nn);
+    if (could_be_any(module_ref) || could_be_any(name_ref)) {
+        if (!could_be_any(module_ref))
+            (void)tracer_read_text(t, module_ref, module, sizeof module, &module_len);
+        if (!could_be_any(name_ref))
+            (void)tracer_read_text(t, name_ref, name, sizeof name, &name_len);
         if (t->u.status != CKPT_OK)
             return false;
-        struct trace_global *g = new_global(t, str_of(module, nm), str_of(name, nn), false);
+        struct trace_global *g = new_global(t, str_of(module, module_len), str_of(name, name_len), false);
         return g && tracer_push(t, report_import(t, g));
     }
-    struct trace_global *met = t->by_refs[slot];
-    if (met && t->name_refs[slot][0] == m && t->name_refs[slot][1] == n && met->protocol == t->u.protocol)
-        return tracer_push(t, report_import(t, met));
-    if (!tracer_read_text(t, m, module, sizeof module, &nm) ||
-        !tracer_read_text(t, n, name, sizeof name, &nn))
+    struct trace_global *seen = t->by_refs[slot];
+    if (seen && t->name_refs[slot][0] == module_ref && t->name_refs[slot][1] == name_ref &&
+        seen->protocol == t->u.protocol)
+        return tracer_push(t, report_import(t, seen));
+    if (!tracer_read_text(t, module_ref, module, sizeof module, &module_len) ||
+        !tracer_read_text(t, name_ref, name, sizeof name, &name_len))
         return t->u.status == CKPT_OK &&
-               fail_op(t, "takes {=the texts of a module and a name}, found {%s and %s}", get_kind_name(m),
-                       get_kind_name(n));
-    trace_ref r = find_global(t, str_of(module, nm), str_of(name, nn));
+               fail_op(t, "takes {=the texts of a module and a name}, found {%s and %s}",
+                       get_kind_name(module_ref), get_kind_name(name_ref));
+    trace_ref r = find_global(t, str_of(module, module_len), str_of(name, name_len));
     t->by_refs[slot] = (struct trace_global *)(uintptr_t)trace_global(r);
-    t->name_refs[slot][0] = m;
-    t->name_refs[slot][1] = n;
+    t->name_refs[slot][0] = module_ref;
+    t->name_refs[slot][1] = name_ref;
     return tracer_push(t, r);
 }
 
@@ -328,8 +329,8 @@ static bool add_to_container(struct tracer *t, size_t from)
     t->u.top = from;
     if (n == 0) /* pickle.py calls extend() even for no items */
         return t->u.op != PICKLE_APPENDS || !could_be_any(target) || report_change(t, target, 0);
-    bool array = t->u.op != PICKLE_ADDITEMS && is_bytearray(target);
-    if (!array && !could_be_any(target) && !fits)
+    bool bytearray = t->u.op != PICKLE_ADDITEMS && is_bytearray(target);
+    if (!bytearray && !could_be_any(target) && !fits)
         return fail_op(t, "adds to {%s}; {=a %s} belongs there", get_kind_name(target),
                        pairs                        ? "dict"
                        : t->u.op == PICKLE_ADDITEMS ? "set"
@@ -338,7 +339,7 @@ static bool add_to_container(struct tracer *t, size_t from)
         (could_be_any(target) && !report_change(t, target, t->stack[from])))
         return false;
     bool kept = fits && !(pairs && v->kind == TRACE_LIST); /* replaced items of a list are not tracked */
-    struct trace_node none = {.kept = 0};
+    struct trace_node none = {.kept = 0}; /* keeps no items */
     return node_add(t, kept ? v : &none, t->stack + from, n, kept ? KEEP_ITEMS : 0);
 }
 
@@ -366,11 +367,11 @@ static bool op_counted(struct tracer *t, size_t width, bool is_signed)
     uint64_t n = width == 1 ? b[0] : width == 4 ? load_u32le(b) : load_u64le(b);
     if (is_signed && n > INT32_MAX)
         return unpickler_fail_length(&t->u, (int32_t)(uint32_t)n);
-    bool bytes = t->u.op == PICKLE_BINBYTES || t->u.op == PICKLE_SHORT_BINBYTES ||
-                 t->u.op == PICKLE_BINBYTES8 || t->u.op == PICKLE_BYTEARRAY8;
+    bool is_bytes = t->u.op == PICKLE_BINBYTES || t->u.op == PICKLE_SHORT_BINBYTES ||
+                    t->u.op == PICKLE_BINBYTES8 || t->u.op == PICKLE_BYTEARRAY8;
     if (t->o->payloads && !payload_report_counted(t, n))
         return false;
-    return tracer_skip(t, n, bytes) && push_constant(t);
+    return tracer_skip(t, n, is_bytes) && push_constant(t);
 }
 
 /* op_constant - runs an opcode that pushes a constant, by skipping its argument. */
@@ -404,15 +405,15 @@ static bool op_frame(struct tracer *t)
         return false;
     uint64_t n = load_u64le(b), end = UINT64_MAX;
     if (t->o->framed)
-        return tracer_cross(t, n);
-    bool inside = t->buffer != UINT64_MAX && unpickler_offset(&t->u) < t->buffer;
+        return tracer_cross_frame(t, n);
+    bool inside = t->buffer_end != UINT64_MAX && unpickler_offset(&t->u) < t->buffer_end;
     if (!checked_add(unpickler_offset(&t->u), n, &end) || end > t->u.r.end || inside) {
         t->out->framed_differs = t->out->framed_differs || inside;
         if (!tracer_report_number(t, TRACE_STEP_FRAME, n))
             return false;
     }
     if (!inside)
-        t->buffer = end;
+        t->buffer_end = end;
     return true;
 }
 
@@ -438,10 +439,10 @@ static bool op_pop(struct tracer *t)
     return unpickler_need(&t->u, 1) && drop_items(t, t->u.top - 1);
 }
 
-static bool memo_op(struct tracer *t, size_t width, bool (*what)(struct tracer *, uint64_t))
+static bool memo_op(struct tracer *t, size_t width, bool (*run)(struct tracer *, uint64_t))
 {
     const unsigned char *b = tracer_take(t, width);
-    return b && what(t, width == 1 ? b[0] : load_u32le(b));
+    return b && run(t, width == 1 ? b[0] : load_u32le(b));
 }
 
 static bool op_extension(struct tracer *t)
@@ -499,10 +500,10 @@ static bool run_op(struct tracer *t)
     case PICKLE_APPENDS:
     case PICKLE_SETITEMS:
     case PICKLE_ADDITEMS: return add_above_mark(t);
-    case PICKLE_DICT: return op_above_mark(t, TRACE_DICT);
-    case PICKLE_LIST: return op_above_mark(t, TRACE_LIST);
-    case PICKLE_TUPLE: return op_above_mark(t, TRACE_TUPLE);
-    case PICKLE_FROZENSET: return op_above_mark(t, TRACE_FROZENSET);
+    case PICKLE_DICT: return collect_above_mark(t, TRACE_DICT);
+    case PICKLE_LIST: return collect_above_mark(t, TRACE_LIST);
+    case PICKLE_TUPLE: return collect_above_mark(t, TRACE_TUPLE);
+    case PICKLE_FROZENSET: return collect_above_mark(t, TRACE_FROZENSET);
     case PICKLE_EMPTY_DICT: return collect_items(t, TRACE_DICT, t->u.top);
     case PICKLE_EMPTY_LIST: return collect_items(t, TRACE_LIST, t->u.top);
     case PICKLE_EMPTY_SET: return collect_items(t, TRACE_SET, t->u.top);
@@ -528,8 +529,8 @@ static bool run_op(struct tracer *t)
 /* report_crossing - ends the frame; reports if the opcode that just ran began in the frame and exceeds it. */
 static bool report_crossing(struct tracer *t)
 {
-    bool inside = t->u.at < t->buffer;
-    t->buffer = UINT64_MAX;
+    bool inside = t->u.at < t->buffer_end;
+    t->buffer_end = UINT64_MAX;
     if (!inside)
         return true;
     t->out->framed_differs = true;
@@ -561,8 +562,8 @@ static bool run_pickle(struct tracer *t)
             t->out->first_use[t->u.op] = t->u.at;
         if (t->u.op == PICKLE_STOP)
             break;
-        if (!run_op(t) || (!t->o->framed && unpickler_offset(&t->u) > t->buffer && t->u.op != PICKLE_FRAME &&
-                           !report_crossing(t)))
+        if (!run_op(t) || (!t->o->framed && unpickler_offset(&t->u) > t->buffer_end &&
+                           t->u.op != PICKLE_FRAME && !report_crossing(t)))
             return false;
     }
     size_t below = t->u.top ? t->u.top - 1 : 0;
@@ -599,7 +600,7 @@ ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct t
     t->t.value = read_value;
     t->o = opts;
     t->out = out;
-    t->buffer = opts->framed ? pos : UINT64_MAX;
+    t->buffer_end = opts->framed ? pos : UINT64_MAX;
     if (unpickler_init(&t->u, a, src, pos, end, err) == CKPT_OK) {
         (void)run_pickle(t);
         out->next = out->stopped ? unpickler_offset(&t->u) : t->u.at;

@@ -32,7 +32,7 @@ struct pickle_frame {
     const ckpt_value *container; /* the node whose entries are written: v, or the arguments of OBJ */
     uint8_t phase;               /* 0 at first; of a CALL, one of the enum below */
     bool shared;                 /* several nodes refer to v, so it needs a put site */
-    bool pairs, batched;         /* the run is of pairs; its entries are added by APPEND(S), SETITEM(S) */
+    bool pairs, batched;         /* by the kind of the run */
     bool calls_hook;             /* the entry hook is called for each entry of the run */
     bool open, single;           /* a MARK was written for the batch; or its only entry needs none */
     bool value;                  /* the value of pair cur is next */
@@ -42,6 +42,12 @@ struct pickle_frame {
 };
 
 /* ------------------------------------------------------------------- runs */
+
+enum run_kind {
+    RUN_OPERANDS, /* items that stay on the stack */
+    RUN_ITEMS,    /* items that APPEND or APPENDS adds */
+    RUN_PAIRS     /* pairs that SETITEM or SETITEMS adds */
+};
 
 /* find_next_entry - moves `at` to the next entry that the entry hook does not leave out. */
 static void find_next_entry(pickle_writer *w, struct pickle_frame *f)
@@ -53,13 +59,13 @@ static void find_next_entry(pickle_writer *w, struct pickle_frame *f)
     }
 }
 
-static void begin_run(pickle_writer *w, struct pickle_frame *f, bool pairs, bool batched, uint32_t from,
+static void begin_run(pickle_writer *w, struct pickle_frame *f, enum run_kind kind, uint32_t from,
                       uint32_t end)
 {
     bool call = f->container->type == CKPT_V_CALL;
-    f->pairs = pairs;
-    f->batched = batched;
-    f->calls_hook = w->hooks->entry && (pairs || !call || value_more_of(f->container)->npairs == 0);
+    f->pairs = kind == RUN_PAIRS;
+    f->batched = kind != RUN_OPERANDS;
+    f->calls_hook = w->hooks->entry && (f->pairs || !call || value_more_of(f->container)->npairs == 0);
     f->open = f->single = f->value = false;
     f->at = from;
     f->end = end;
@@ -156,7 +162,7 @@ static bool replace_by_memo(pickle_writer *w, const struct pickle_frame *f, uint
     return emit_get_if_known(w, f->v);
 }
 
-static const ckpt_value *step_list(pickle_writer *w, struct pickle_frame *f)
+static const ckpt_value *step_list_or_dict(pickle_writer *w, struct pickle_frame *f)
 {
     bool dict = f->v->type == CKPT_V_DICT;
     if (f->phase == 0) {
@@ -164,26 +170,26 @@ static const ckpt_value *step_list(pickle_writer *w, struct pickle_frame *f)
         pickle_put_op(w, dict ? PICKLE_EMPTY_DICT : PICKLE_EMPTY_LIST);
         if (f->shared)
             emit_node_put_site(w, f->v);
-        begin_run(w, f, dict, true, 0, dict ? f->v->u.dict.n : f->v->u.seq.n);
+        begin_run(w, f, dict ? RUN_PAIRS : RUN_ITEMS, 0, dict ? f->v->u.dict.n : f->v->u.seq.n);
     }
     return get_next_of_run(w, f);
 }
 
 static const ckpt_value *step_tuple(pickle_writer *w, struct pickle_frame *f)
 {
-    static const enum pickle_opcode brief[] = {PICKLE_EMPTY_TUPLE, PICKLE_TUPLE1, PICKLE_TUPLE2,
-                                               PICKLE_TUPLE3};
+    static const enum pickle_opcode short_ops[] = {PICKLE_EMPTY_TUPLE, PICKLE_TUPLE1, PICKLE_TUPLE2,
+                                                   PICKLE_TUPLE3};
     bool mark = f->v->u.seq.n > 3;
     if (f->phase == 0) {
         f->phase = 1;
         if (mark)
             pickle_put_op(w, PICKLE_MARK);
-        begin_run(w, f, false, false, 0, f->v->u.seq.n);
+        begin_run(w, f, RUN_OPERANDS, 0, f->v->u.seq.n);
     }
     const ckpt_value *next = get_next_of_run(w, f);
     if (next || replace_by_memo(w, f, f->count, mark))
         return next;
-    pickle_put_op(w, mark ? PICKLE_TUPLE : brief[f->count]);
+    pickle_put_op(w, mark ? PICKLE_TUPLE : short_ops[f->count]);
     if (f->shared)
         emit_node_put_site(w, f->v);
     return NULL;
@@ -197,7 +203,7 @@ static const ckpt_value *step_set(pickle_writer *w, struct pickle_frame *f)
         pickle_put_global(w, STR_LIT("__builtin__"),
                           f->v->type == CKPT_V_SET ? STR_LIT("set") : STR_LIT("frozenset"));
         pickle_put_op(w, PICKLE_EMPTY_LIST);
-        begin_run(w, f, false, true, 0, f->v->u.seq.n);
+        begin_run(w, f, RUN_ITEMS, 0, f->v->u.seq.n);
     }
     const ckpt_value *next = get_next_of_run(w, f);
     if (next || replace_by_memo(w, f, 2, false))
@@ -219,17 +225,17 @@ static const ckpt_value *step_persid(pickle_writer *w, struct pickle_frame *f)
     return NULL;
 }
 
-/* The phases of a CALL. */
+/* The phases of a CALL: what is written next. */
 enum {
-    CALL_BEGIN,
+    CALL_BEGIN, /* the callable */
     CALL_ARGS,
-    CALL_SPREAD,
+    CALL_SPREAD, /* of OBJ and INST: each argument, without a tuple */
     CALL_KWARGS,
-    CALL_MAKE,
+    CALL_MAKE, /* the opcode of the call */
     CALL_ITEMS,
     CALL_PAIRS,
-    CALL_STATES,
-    CALL_ITEMS_AFTER,
+    CALL_STATES,      /* each with its BUILD */
+    CALL_ITEMS_AFTER, /* those that were added after BUILD */
     CALL_PAIRS_AFTER,
     CALL_END
 };
@@ -284,7 +290,7 @@ static const ckpt_value *get_next_operand(pickle_writer *w, struct pickle_frame 
             return c->args;
         f->phase = CALL_SPREAD;
         f->container = c->args;
-        begin_run(w, f, false, false, 0, c->args->u.seq.n);
+        begin_run(w, f, RUN_OPERANDS, 0, c->args->u.seq.n);
         return get_next_of_run(w, f);
     case CALL_SPREAD: return get_next_of_run(w, f);
     case CALL_KWARGS: f->phase = CALL_MAKE; return value_more_of(f->v)->kwargs;
@@ -299,13 +305,13 @@ static void begin_call_phase(pickle_writer *w, struct pickle_frame *f, uint8_t p
     f->phase = p;
     f->cur = 0;
     if (p == CALL_ITEMS)
-        begin_run(w, f, false, true, 0, count_items_before_build(m));
+        begin_run(w, f, RUN_ITEMS, 0, count_items_before_build(m));
     else if (p == CALL_PAIRS)
-        begin_run(w, f, true, true, 0, count_pairs_before_build(m));
+        begin_run(w, f, RUN_PAIRS, 0, count_pairs_before_build(m));
     else if (p == CALL_ITEMS_AFTER)
-        begin_run(w, f, false, true, count_items_before_build(m), m->nitems);
+        begin_run(w, f, RUN_ITEMS, count_items_before_build(m), m->nitems);
     else if (p == CALL_PAIRS_AFTER)
-        begin_run(w, f, true, true, count_pairs_before_build(m), m->npairs);
+        begin_run(w, f, RUN_PAIRS, count_pairs_before_build(m), m->npairs);
 }
 
 static const ckpt_value *get_next_state(pickle_writer *w, struct pickle_frame *f)
@@ -338,7 +344,7 @@ static const ckpt_value *step_frame(pickle_writer *w, struct pickle_frame *f)
 {
     switch (f->v->type) {
     case CKPT_V_LIST:
-    case CKPT_V_DICT: return step_list(w, f);
+    case CKPT_V_DICT: return step_list_or_dict(w, f);
     case CKPT_V_TUPLE: return step_tuple(w, f);
     case CKPT_V_SET:
     case CKPT_V_FROZENSET: return step_set(w, f);
@@ -347,7 +353,7 @@ static const ckpt_value *step_frame(pickle_writer *w, struct pickle_frame *f)
     }
 }
 
-/* ------------------------------------------------------------------- walk */
+/* ---------------------------------------------------------------- writing */
 
 /* check_call - refuses V if its items, pairs and BUILDs came in an order that the graph does not record. */
 static ckpt_status check_call(const ckpt_value *v, ckpt_error *err)
@@ -399,8 +405,8 @@ static void pop_frame(pickle_writer *w)
     w->nsets -= f->shared && f->v->type == CKPT_V_SET;
 }
 
-/* put_atom - writes V if it has no children and needs no put site; else returns false. */
-static bool put_atom(pickle_writer *w, const ckpt_value *v)
+/* put_scalar - writes V if it has no children and needs no put site; else returns false. */
+static bool put_scalar(pickle_writer *w, const ckpt_value *v)
 {
     bool span = v->flags & VALUE_SPAN;
     switch (v->type) {
@@ -455,7 +461,7 @@ static ckpt_status begin_value(pickle_writer *w, const ckpt_value *v, ckpt_error
     shared = shared || v->flags & VALUE_SHARED || w->nsets > 0;
     if (v->flags & VALUE_BUILT)
         return fail_lossy(v, err, "was changed by BUILD or ADDITEMS in a way that cannot be repeated");
-    if (put_atom(w, v) || (shared && emit_get_if_known(w, v)))
+    if (put_scalar(w, v) || (shared && emit_get_if_known(w, v)))
         return w->status;
     if (put_span_or_leaf(w, v)) {
         if (shared)

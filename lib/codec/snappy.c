@@ -20,7 +20,8 @@ ckpt_status snappy_read_size(cursor c, size_t *size, ckpt_error *err)
     uint64_t pos = c.pos, n = cursor_varint(&c),
              most = (uint64_t)c.left * MOST_FROM_A_BYTE; /* bounded: in memory */
     if (c.bad || n > most)
-        return fail(err, CKPT_EFORMAT, pos, "Snappy data of {%llu bytes}, so few can decode to {=%llu}",
+        return fail(err, CKPT_EFORMAT, pos,
+                    "Snappy data that declares {%llu bytes}, and decodes to at most {=%llu}",
                     (unsigned long long)n, (unsigned long long)most);
     *size = (size_t)n;
     return CKPT_OK;

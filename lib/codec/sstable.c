@@ -4,7 +4,7 @@
  *
  *   0   …    blocks with data, each followed by its type and checksum:
  *            …   entries
- *            4*n offsets at which entries with a whole key begin
+ *            4*n restarts: offsets of entries that share no bytes with the previous key
  *            4   n >= 1
  *            1   type: 0 uncompressed, 1 Snappy
  *            4   CRC-32C of the bytes as they are stored and of the type, masked: rotated right by 15, plus
@@ -81,7 +81,7 @@ static ckpt_status set_entries(struct sstable_block *b, size_t n, ckpt_error *er
     if (restarts > most)
         return fail(err, CKPT_EFORMAT, b->at, "a block of %zu bytes with {%" PRIu32 " restarts}; {=%zu} fit",
                     n, restarts, most);
-    b->rest = cursor_of(b->bytes, n - 4 - (size_t)restarts * 4, b->at); /* bounded: they fit */
+    b->entries = cursor_of(b->bytes, n - 4 - (size_t)restarts * 4, b->at); /* bounded: they fit */
     return CKPT_OK;
 }
 
@@ -130,9 +130,9 @@ void sstable_unload(struct sstable_block *b)
  * *ASCENDS if it is greater than the previous key. */
 static bool read_key(struct sstable_block *b, uint64_t shared, uint64_t others, bool *ascends)
 {
-    if (shared > b->key.len || others > b->rest.left)
+    if (shared > b->key.len || others > b->entries.left)
         return false;
-    ckpt_str added = as_text(cursor_take(&b->rest, (size_t)others), (size_t)others);
+    ckpt_str added = as_text(cursor_take(&b->entries, (size_t)others), (size_t)others);
     *ascends = b->first ? !b->after.ptr || str_compare(b->after, added) < 0
                         : str_compare(str_skip(buf_view(&b->key), (size_t)shared), added) < 0;
     b->first = false;
@@ -143,7 +143,7 @@ static bool read_key(struct sstable_block *b, uint64_t shared, uint64_t others, 
 
 ckpt_status sstable_next(struct sstable_block *b, ckpt_str *key, cursor *value, bool *more, ckpt_error *err)
 {
-    cursor *c = &b->rest;
+    cursor *c = &b->entries;
     bool ascends = true;
     *more = c->left > 0;
     if (!*more)
@@ -180,7 +180,7 @@ static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor 
     uint64_t end, before = t->nblocks ? t->block[t->nblocks - 1].offset + t->block[t->nblocks - 1].size
                                       : 0; /* bounded: in the file */
     if (value.bad || value.left)
-        return fail(err, CKPT_EFORMAT, value.pos, "{a handle} of no {=two numbers}");
+        return fail(err, CKPT_EFORMAT, value.pos, "{a malformed handle}; it has to be {=two numbers}");
     if (!checked_add(h.offset, h.size, &end) || end > t->src->size || h.offset < before)
         return fail(err, CKPT_EFORMAT, h.offset,
                     "a block at {%" PRIu64 " of %" PRIu64 " bytes}; {=%" PRIu64 " to %" PRIu64 "} are left",

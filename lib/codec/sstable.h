@@ -26,7 +26,7 @@ struct sstable {
 /* A block in memory, and the entry that was read last. */
 struct sstable_block {
     unsigned char *bytes; /* uncompressed */
-    cursor rest;          /* reads the entries that follow */
+    cursor entries;       /* those that follow */
     buf key;
     bool first;           /* no entry was read yet */
     ckpt_str after, last; /* the index allows keys above AFTER, up to LAST; .ptr NULL: any key */

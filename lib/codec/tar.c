@@ -6,7 +6,7 @@
  *   148 8    checksum       156 1   type
  *   257 8    "ustar\0" 00, or "ustar  " (GNU)
  *   345 155  prefix, put before the name with '/' (not in GNU's dialect)
- *   482 1    GNU sparse (type S): another block of its map follows
+ *   482 1    GNU sparse (type S): another block of its map follows; byte 504 of that block is the same
  * Type L (GNU) has the next member's name, x (pax) its "path" and "size"; g has
  * defaults for all members. Two blocks of zeros, or the end of the file, end the archive.
  *
@@ -21,7 +21,7 @@
 #define BLOCK          512u
 #define LONG_MAX_BYTES (1u << 20)
 
-struct tar_walk {
+struct tar_listing {
     source *src;
     arena *a;
     uint64_t pos;
@@ -34,11 +34,11 @@ struct tar_walk {
     ckpt_error *err;
 };
 
-CKPT_PRINTF(2, 3) static ckpt_status tar_fail(struct tar_walk *w, const char *fmt, ...)
+CKPT_PRINTF(2, 3) static ckpt_status tar_fail(struct tar_listing *t, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    (void)fail_v(w->err, CKPT_EFORMAT, source_pos(w->src, w->pos), fmt, args);
+    (void)fail_v(t->err, CKPT_EFORMAT, source_pos(t->src, t->pos), fmt, args);
     va_end(args);
     return CKPT_EFORMAT;
 }
@@ -88,7 +88,7 @@ static bool is_checksum_right(const unsigned char *b, uint32_t *total)
 }
 
 /* read_pax - reads path and size from TEXT, records of the form "LENGTH key=value\n". False: malformed. */
-static bool read_pax(struct tar_walk *w, ckpt_str text)
+static bool read_pax(struct tar_listing *t, ckpt_str text)
 {
     while (text.len) {
         uint64_t len = 0;
@@ -105,10 +105,10 @@ static bool read_pax(struct tar_walk *w, ckpt_str text)
             return false;
         ckpt_str key = str_of(rec.ptr, eq), value = str_skip(rec, eq + 1);
         if (str_is(key, "path"))
-            w->name = value;
+            t->name = value;
         if (str_is(key, "size")) {
-            w->has_size = value.len > 0; /* an empty value deletes the key */
-            if (w->has_size && !str_uint(value, &w->size))
+            t->has_size = value.len > 0; /* an empty value deletes the key */
+            if (t->has_size && !str_uint(value, &t->size))
                 return false;
         }
         text = str_skip(text, (size_t)len);
@@ -117,50 +117,50 @@ static bool read_pax(struct tar_walk *w, ckpt_str text)
 }
 
 /* read_extension - reads the payload of a record of type 'L' or 'x', which is about the next member. */
-static ckpt_status read_extension(struct tar_walk *w, char type, uint64_t data, uint64_t size)
+static ckpt_status read_extension(struct tar_listing *t, char type, uint64_t data, uint64_t size)
 {
     if (size > LONG_MAX_BYTES)
-        return tar_fail(w, "a name or pax record of more than {=1 MiB}: {%llu bytes}",
+        return tar_fail(t, "a name or pax record of more than {=1 MiB}: {%llu bytes}",
                         (unsigned long long)size);
     /* bounded: at most 1 MiB */
-    char *text = arena_alloc(w->a, (size_t)size + 1);
+    char *text = arena_alloc(t->a, (size_t)size + 1);
     if (!text)
-        return fail_memory(w->err);
-    CKPT_TRY(source_read(w->src, data, text, (size_t)size, w->err));
+        return fail_memory(t->err);
+    CKPT_TRY(source_read(t->src, data, text, (size_t)size, t->err));
     if (type == 'L')
-        w->name = read_text((const unsigned char *)text, (size_t)size);
-    else if (!read_pax(w, str_of(text, (size_t)size)))
-        return tar_fail(w, "a pax record {\"%.*s\"}, which is not {=\"length key=value\"}",
+        t->name = read_text((const unsigned char *)text, (size_t)size);
+    else if (!read_pax(t, str_of(text, (size_t)size)))
+        return tar_fail(t, "a pax record {\"%.*s\"}, which is not {=\"length key=value\"}",
                         STR_ARG(str_of(text, (size_t)size)));
     return CKPT_OK;
 }
 
-static ckpt_str read_name(struct tar_walk *w, const unsigned char *b)
+static ckpt_str read_name(struct tar_listing *t, const unsigned char *b)
 {
     ckpt_str name = read_text(b, 100), prefix = read_text(b + 345, 155);
     if (memcmp(b + 257, "ustar\0", 6) != 0 || prefix.len == 0)
-        return arena_str(w->a, name);
-    return arena_printf(w->a, "%.*s/%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
+        return arena_str(t->a, name);
+    return arena_printf(t->a, "%.*s/%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
 }
 
-static ckpt_status add_entry(struct tar_walk *w, const unsigned char *b, uint64_t data, uint64_t size)
+static ckpt_status add_entry(struct tar_listing *t, const unsigned char *b, uint64_t data, uint64_t size)
 {
-    ckpt_str name = w->name.ptr ? w->name : read_name(w, b);
+    ckpt_str name = t->name.ptr ? t->name : read_name(t, b);
     struct tar_entry e = {name, data, size, b[156] ? (char)b[156] : '0'};
-    if (!name.ptr || !arena_push(w->a, &w->list, &w->n, &w->cap, &e, sizeof e))
-        return fail_memory(w->err);
-    w->name = str_of(NULL, 0);
-    w->has_size = false;
+    if (!name.ptr || !arena_push(t->a, &t->list, &t->n, &t->cap, &e, sizeof e))
+        return fail_memory(t->err);
+    t->name = str_of(NULL, 0);
+    t->has_size = false;
     return CKPT_OK;
 }
 
 /* skip_sparse_map - moves *DATA past the blocks that continue the GNU sparse header B. */
-static ckpt_status skip_sparse_map(struct tar_walk *w, const unsigned char *b, uint64_t *data)
+static ckpt_status skip_sparse_map(struct tar_listing *t, const unsigned char *b, uint64_t *data)
 {
     unsigned char block[BLOCK];
     bool more = b[156] == 'S' && b[482];
     while (more) {
-        CKPT_TRY(source_read(w->src, *data, block, BLOCK, w->err));
+        CKPT_TRY(source_read(t->src, *data, block, BLOCK, t->err));
         more = block[504] != 0;
         *data += BLOCK;
     }
@@ -168,76 +168,76 @@ static ckpt_status skip_sparse_map(struct tar_walk *w, const unsigned char *b, u
 }
 
 /* add_damaged - adds a member whose header B is damaged; its payload extends to the next valid header. */
-static ckpt_status add_damaged(struct tar_walk *w, const unsigned char *b)
+static ckpt_status add_damaged(struct tar_listing *t, const unsigned char *b)
 {
     unsigned char block[BLOCK];
-    uint64_t data = w->pos + BLOCK, next = data;
+    uint64_t data = t->pos + BLOCK, next = data;
     uint32_t sum;
-    for (; range_within(next, BLOCK, w->src->size); next += BLOCK) {
-        CKPT_TRY(source_read(w->src, next, block, BLOCK, w->err));
+    for (; range_within(next, BLOCK, t->src->size); next += BLOCK) {
+        CKPT_TRY(source_read(t->src, next, block, BLOCK, t->err));
         if (memcmp(block + 257, "ustar", 5) == 0 && is_checksum_right(block, &sum))
             break;
     }
-    if (!range_within(next, BLOCK, w->src->size))
-        next = w->src->size;
-    w->pos = next;
-    return add_entry(w, b, data, next - data); /* bounded: NEXT >= DATA */
+    if (!range_within(next, BLOCK, t->src->size))
+        next = t->src->size;
+    t->pos = next;
+    return add_entry(t, b, data, next - data); /* bounded: NEXT >= DATA */
 }
 
-static ckpt_status read_member(struct tar_walk *w, const unsigned char *b)
+static ckpt_status read_member(struct tar_listing *t, const unsigned char *b)
 {
-    uint64_t size, data = w->pos + BLOCK;
+    uint64_t size, data = t->pos + BLOCK;
     uint32_t sum;
     char type = (char)b[156];
     ckpt_str stated = read_text(b + 148, 8), length = read_text(b + 124, 12);
-    if (w->lenient && (!is_checksum_right(b, &sum) || !parse_number(b + 124, 12, &size)))
-        return add_damaged(w, b);
+    if (t->lenient && (!is_checksum_right(b, &sum) || !parse_number(b + 124, 12, &size)))
+        return add_damaged(t, b);
     if (!is_checksum_right(b, &sum))
-        return tar_fail(w, "the checksum of a member's header is wrong: {\"%.*s\"}, its bytes make {=%06o}",
+        return tar_fail(t, "the checksum of a member's header is wrong: {\"%.*s\"}, its bytes make {=%06o}",
                         STR_ARG(stated), sum);
     if (!parse_number(b + 124, 12, &size))
-        return tar_fail(w, "the size of a member is {\"%.*s\"}, it must be {=a number}", STR_ARG(length));
-    if (w->has_size && type != 'L' && type != 'x')
-        size = w->size;
+        return tar_fail(t, "the size of a member is {\"%.*s\"}, it must be {=a number}", STR_ARG(length));
+    if (t->has_size && type != 'L' && type != 'x')
+        size = t->size;
     if (type >= '1' && type <= '6')
         size = 0; /* links, devices, folders: the size field counts no stored bytes */
-    CKPT_TRY(skip_sparse_map(w, b, &data));
-    if (w->lenient && data <= w->src->size && size > w->src->size - data)
-        size = w->src->size - data;
-    if (!range_within(data, size, w->src->size))
-        return fail(w->err, CKPT_ETRUNCATED, source_pos(w->src, w->pos),
+    CKPT_TRY(skip_sparse_map(t, b, &data));
+    if (t->lenient && data <= t->src->size && size > t->src->size - data)
+        size = t->src->size - data;
+    if (!range_within(data, size, t->src->size))
+        return fail(t->err, CKPT_ETRUNCATED, source_pos(t->src, t->pos),
                     "a member of {=%llu bytes}, of which the file has {%llu}", (unsigned long long)size,
-                    (unsigned long long)(data < w->src->size ? w->src->size - data : 0));
+                    (unsigned long long)(data < t->src->size ? t->src->size - data : 0));
     if (type == 'L' || type == 'x')
-        CKPT_TRY(read_extension(w, type, data, size));
+        CKPT_TRY(read_extension(t, type, data, size));
     else if (type != 'K' && type != 'g')
-        CKPT_TRY(add_entry(w, b, data, size));
-    w->pos = data + size + (BLOCK - size % BLOCK) % BLOCK; /* bounded: inside the file, plus one block */
+        CKPT_TRY(add_entry(t, b, data, size));
+    t->pos = data + size + (BLOCK - size % BLOCK) % BLOCK; /* bounded: inside the file, plus one block */
     return CKPT_OK;
 }
 
-static ckpt_status list_members(struct tar_walk *w)
+static ckpt_status list_members(struct tar_listing *t)
 {
     static const unsigned char zeros[BLOCK];
     unsigned char block[BLOCK];
-    while (w->pos < w->src->size) {
-        if (!range_within(w->pos, BLOCK, w->src->size))
-            return w->lenient ? CKPT_OK
-                              : fail(w->err, CKPT_ETRUNCATED, source_pos(w->src, w->pos),
+    while (t->pos < t->src->size) {
+        if (!range_within(t->pos, BLOCK, t->src->size))
+            return t->lenient ? CKPT_OK
+                              : fail(t->err, CKPT_ETRUNCATED, source_pos(t->src, t->pos),
                                      "the file {ends} inside {=a member's header}");
-        CKPT_TRY(source_read(w->src, w->pos, block, BLOCK, w->err));
+        CKPT_TRY(source_read(t->src, t->pos, block, BLOCK, t->err));
         if (memcmp(block, zeros, BLOCK) == 0)
             break;
-        CKPT_TRY(read_member(w, block));
+        CKPT_TRY(read_member(t, block));
     }
     return CKPT_OK;
 }
 
 ckpt_status tar_list(source *src, arena *a, bool lenient, struct tar_entry **out, size_t *n, ckpt_error *err)
 {
-    struct tar_walk w = {.src = src, .a = a, .lenient = lenient, .err = err};
-    CKPT_TRY(list_members(&w));
-    *out = w.list;
-    *n = w.n;
+    struct tar_listing t = {.src = src, .a = a, .lenient = lenient, .err = err};
+    CKPT_TRY(list_members(&t));
+    *out = t.list;
+    *n = t.n;
     return CKPT_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * tensorflow_bytes.c - sources of entries whose checksum is not that of a whole storage: slices of
+ * tensorflow_bytes.c - sources of entries whose checksum is not that of one storage: slices of
  * partitioned tensors, and strings (tensorflow/core/util/tensor_bundle/tensor_bundle.cc, WriteStringTensor).
  * The checksum is compared once, before the first byte is read.
  *
@@ -24,7 +24,7 @@ struct checked_source {
     source s;
     struct tf_bytes b;
     uint64_t from;       /* of strings: offset in B of their bytes, after the lengths; else 0 */
-    uint32_t first;      /* CRC-32C of the bytes before FROM */
+    uint32_t crc_before; /* CRC-32C of the bytes before FROM */
     const uint64_t *end; /* of strings: where each ends among their bytes; NULL: no strings */
     uint64_t count;
     pthread_mutex_t lock; /* held while the checksum is compared */
@@ -35,8 +35,8 @@ struct checked_source {
 
 static ckpt_status compare_crc(struct checked_source *s, ckpt_error *err)
 {
-    uint32_t crc = s->first;
-    uint64_t n = s->b.size - s->from; /* bounded: the part that FIRST is the checksum of */
+    uint32_t crc = s->crc_before;
+    uint64_t n = s->b.size - s->from; /* bounded: lengths that were read */
     CKPT_TRY(source_crc(s->b.src, s->b.at + s->from, n, CRC_32C, &crc, err)); /* bounded: in the source */
     if (crc != s->b.crc && !s->b.of->ignore_crc) {
         (void)fail(err, CKPT_ECHECKSUM, source_pos(s->b.src, s->b.at),
@@ -211,7 +211,7 @@ static ckpt_status read_string_head(struct checked_source *s, uint64_t *end, ckp
                   "the lengths have the CRC-32C {%08" PRIx32 "}, {=%08" PRIx32 "} is recorded", crc,
                   sstable_unmask(load_u32le(sum)));
     if (st == CKPT_OK)
-        s->first = crc_update(CRC_32C, crc, sum, 4);
+        s->crc_before = crc_update(CRC_32C, crc, sum, 4);
     s->from = r.pos - s->b.at; /* bounded: after it */
     reader_free(&r);
     return st;

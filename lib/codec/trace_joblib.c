@@ -148,15 +148,15 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
     enum joblib kind = read_wrapper(t, target, state, &bytes, &padded);
     if (kind == JOBLIB_NONE)
         return t->u.status == CKPT_OK;
-    if (t->buffer != UINT64_MAX && unpickler_offset(&t->u) < t->buffer &&
+    if (t->buffer_end != UINT64_MAX && unpickler_offset(&t->u) < t->buffer_end &&
         !tracer_report_number(t, TRACE_STEP_FRAME, 0))
         return false;
-    t->buffer = UINT64_MAX; /* joblib ends the frame before the array */
+    t->buffer_end = UINT64_MAX; /* joblib ends the frame before the array */
     if (t->out->arrays++ == 0)
         t->out->array = UINT64_MAX;
     if (kind == JOBLIB_UNCLEAR)
         return unpickler_fail(&t->u, CKPT_ELIMIT,
-                              "makes an array of joblib whose size in the file is not stated plainly");
+                              "makes an array of joblib whose size in the file cannot be determined");
     if (kind == JOBLIB_OBJECTS)
         return follow_objects(t);
     if (bytes && t->out->array == UINT64_MAX)

@@ -30,7 +30,7 @@ struct trace_node *node_new(struct tracer *t, enum trace_kind kind)
     return n;
 }
 
-/* get_size_class - returns the least C for which 2^C >= N <= 256. */
+/* get_size_class - returns the least C for which 2^C >= N; N is at most 256. */
 static unsigned get_size_class(size_t n)
 {
     unsigned c = 0;
@@ -52,6 +52,8 @@ static trace_ref *new_items(struct tracer *t, unsigned c)
     return items;
 }
 
+/* free_items - keeps the array ITEMS of 2^C items for reuse: its first bytes link it to the next such
+ * array. */
 static void free_items(struct tracer *t, trace_ref *items, unsigned c)
 {
     memcpy(items, &t->spare_items[c],

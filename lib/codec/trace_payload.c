@@ -8,7 +8,7 @@
 
 #define FILE_MIN   16u
 #define PICKLE_MIN 8u
-#define LOOKED_AT  4096u /* bytes searched for a newline */
+#define SEARCHED   4096u /* bytes searched for a newline */
 
 static bool has_magic(const unsigned char *b, size_t n)
 {
@@ -21,11 +21,11 @@ static bool has_magic(const unsigned char *b, size_t n)
                                         "\x28\xb5\x2f\xfd",
                                         "\x7f"
                                         "ELF",
-                                        "8002",
+                                        "8002", /* pickles in hexadecimal */
                                         "8003",
                                         "8004",
                                         "8005",
-                                        "UEsDB",
+                                        "UEsDB", /* PK 3 and 1f 8b 08 in base64 */
                                         "H4sI"};
     if (n < 5)
         return false;
@@ -37,11 +37,12 @@ static bool has_magic(const unsigned char *b, size_t n)
     return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X'; /* 80, 2 to 5 */
 }
 
-/* get_possible_kinds - returns what can begin with the byte B: a file (bit 1), a pickle (bit 2). A pickle
- * cannot begin with an opcode that needs items on the stack or in the memo. */
+enum { MAY_BE_FILE = 1, MAY_BE_PICKLE = 2 };
+
+/* get_possible_kinds - returns what can begin with the byte B, as bits of the enum. A pickle cannot begin
+ * with an opcode that needs items on the stack or in the memo. */
 static unsigned get_possible_kinds(unsigned char b)
 {
-    enum { A_FILE = 1, A_PICKLE = 2 };
     static const unsigned char first[256] = {
         ['P'] = 3,  [0x1f] = 1, ['B'] = 3,  ['7'] = 1,  [0xfd] = 1, ['('] = 3,  [0x7f] = 1, ['g'] = 1,
         ['8'] = 1,  ['U'] = 3,  ['H'] = 1,  [0x80] = 3, ['F'] = 2,  ['I'] = 2,  ['J'] = 2,  ['K'] = 2,
@@ -56,10 +57,10 @@ static unsigned get_possible_kinds(unsigned char b)
 static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool runs)
 {
     unsigned kinds = v->nhead ? get_possible_kinds(v->head[0]) : 0;
-    bool file = kinds & 1 && v->size >= FILE_MIN && has_magic(v->head, v->nhead);
+    bool file = kinds & MAY_BE_FILE && v->size >= FILE_MIN && has_magic(v->head, v->nhead);
     struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = tracer_constant(t), .payload = v};
     v->pickle = !file;
-    return !(file || (kinds & 2 && runs)) || tracer_report(t, &s);
+    return !(file || (kinds & MAY_BE_PICKLE && runs)) || tracer_report(t, &s);
 }
 
 /* may_run - returns true if B has a newline or STACK_GLOBAL, as every import has. */
@@ -79,7 +80,7 @@ bool payload_report_counted(struct tracer *t, uint64_t n)
 {
     bool text = t->u.op == PICKLE_BINUNICODE || t->u.op == PICKLE_SHORT_BINUNICODE ||
                 t->u.op == PICKLE_BINUNICODE8;
-    size_t look = n < LOOKED_AT ? (size_t)n : LOOKED_AT;
+    size_t searched = n < SEARCHED ? (size_t)n : SEARCHED;
     if (n < PICKLE_MIN || n > unpickler_bytes_left(&t->u) || t->u.op == PICKLE_LONG1 ||
         t->u.op == PICKLE_LONG4)
         return true;
@@ -87,17 +88,17 @@ bool payload_report_counted(struct tracer *t, uint64_t n)
         return false;
     if (!get_possible_kinds(*t->u.p) && !(text && (*t->u.p == 0xc2 || *t->u.p == 0xc3)))
         return true;
-    if ((size_t)(t->u.lim - t->u.p) < look && !unpickler_fill(&t->u, look))
+    if ((size_t)(t->u.lim - t->u.p) < searched && !unpickler_fill(&t->u, searched))
         return false;
     struct trace_payload v = {
         .start = unpickler_offset(&t->u), .size = n, .as = text ? TRACE_AS_LATIN1 : TRACE_AS_BYTES};
     if (text) {
-        decode_latin1_head(&v, t->u.p, look);
+        decode_latin1_head(&v, t->u.p, searched);
     } else {
-        v.nhead = look < sizeof v.head ? look : sizeof v.head;
+        v.nhead = searched < sizeof v.head ? searched : sizeof v.head;
         memcpy(v.head, t->u.p, v.nhead);
     }
-    return report_if_payload(t, &v, may_run(t->u.p, look));
+    return report_if_payload(t, &v, may_run(t->u.p, searched));
 }
 
 /* decode_line_head - sets the head of V from the line whose first N bytes are at B. Returns may_run of the

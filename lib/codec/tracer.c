@@ -10,27 +10,27 @@
 #include "codec/pickle_show.h"
 #include "codec/pickle_text.h"
 
-bool tracer_cross(struct tracer *t, uint64_t n)
+bool tracer_cross_frame(struct tracer *t, uint64_t n)
 {
     uint64_t pos = unpickler_offset(&t->u);
-    if (n <= t->buffer - pos)
+    if (n <= t->buffer_end - pos)
         return true;
-    if (n > t->u.r.end - t->buffer)
+    if (n > t->u.r.end - t->buffer_end)
         return unpickler_fail_truncated(&t->u, n);
-    t->jumped = t->jumped || t->buffer > pos;
-    unpickler_seek(&t->u, t->buffer);
-    t->buffer += n; /* bounded: inside the source, by the line above */
+    t->jumped = t->jumped || t->buffer_end > pos;
+    unpickler_seek(&t->u, t->buffer_end);
+    t->buffer_end += n; /* bounded: inside the source, by the line above */
     return true;
 }
 
-bool tracer_skip(struct tracer *t, uint64_t n, bool bytes)
+bool tracer_skip(struct tracer *t, uint64_t n, bool across)
 {
-    if (t->o->framed && !bytes && !tracer_cross(t, n))
+    if (t->o->framed && !across && !tracer_cross_frame(t, n))
         return false;
     if (!unpickler_skip(&t->u, n))
         return false;
-    if (t->o->framed && unpickler_offset(&t->u) > t->buffer)
-        t->buffer = unpickler_offset(&t->u);
+    if (t->o->framed && unpickler_offset(&t->u) > t->buffer_end)
+        t->buffer_end = unpickler_offset(&t->u);
     return true;
 }
 
@@ -84,8 +84,8 @@ static bool read_line(struct tracer *t, struct tracer_text *l)
 {
     uint64_t n;
     bool found;
-    if (t->o->framed && t->buffer > unpickler_offset(&t->u)) {
-        if (!read_to_newline(t, t->buffer, l, &n, &found))
+    if (t->o->framed && t->buffer_end > unpickler_offset(&t->u)) {
+        if (!read_to_newline(t, t->buffer_end, l, &n, &found))
             return false;
         if (found)
             return true;
@@ -94,7 +94,7 @@ static bool read_line(struct tracer *t, struct tracer_text *l)
     if (!read_to_newline(t, t->u.r.end, l, &n, &found))
         return false;
     if (t->o->framed)
-        t->buffer = unpickler_offset(&t->u);
+        t->buffer_end = unpickler_offset(&t->u);
     if (!found && (t->o->framed || n == 0))
         return unpickler_fail(&t->u, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
     if (!found && l->n == n)
@@ -183,12 +183,12 @@ static bool parse_index(ckpt_str s, char *at, ckpt_str *out)
 }
 
 /* get_index - sets *OUT to the memo index DIGITS. Indexes >= 2^63, which pickle.py accepts, get the numbers
- * from 2^63 on in the order of their first PUT. MAY_ADD: this is a PUT. */
+ * from 2^63 on in the order of their first PUT, and UINT64_MAX if there was none. MAY_ADD: this is a PUT. */
 static bool get_index(struct tracer *t, ckpt_str digits, bool may_add, uint64_t *out)
 {
     const uint64_t first = (uint64_t)1 << 63;
     bool fits = true;
-    uint32_t met;
+    uint32_t number;
     *out = 0;
     for (size_t i = 0; i < digits.len && fits; i++)
         fits = checked_mul(*out, 10, out) && checked_add(*out, (uint64_t)(digits.ptr[i] - '0'), out);
@@ -196,14 +196,14 @@ static bool get_index(struct tracer *t, ckpt_str digits, bool may_add, uint64_t 
         return true;
     if (!t->huge && !(t->huge = map_new(16)))
         return unpickler_fail_memory(&t->u);
-    met = map_get(t->huge, digits);
-    if (met == MAP_NONE && may_add) {
+    number = map_get(t->huge, digits);
+    if (number == MAP_NONE && may_add) {
         ckpt_str key = arena_str(t->u.a, digits);
-        met = (uint32_t)map_count(t->huge); /* bounded: each takes more than a byte of the arena */
-        if (!key.ptr || !map_put(t->huge, key, met, NULL))
+        number = (uint32_t)map_count(t->huge); /* bounded: each takes more than a byte of the arena */
+        if (!key.ptr || !map_put(t->huge, key, number, NULL))
             return unpickler_fail_memory(&t->u);
     }
-    *out = met == MAP_NONE ? UINT64_MAX : first + met;
+    *out = number == MAP_NONE ? UINT64_MAX : first + number;
     return true;
 }
 

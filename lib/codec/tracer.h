@@ -18,7 +18,7 @@ struct tracer {
     trace_ref *stack; /* of u.top items */
     size_t cap_stack;
     map *huge;       /* digits of an index >= 2^63 -> how many such indexes came before it */
-    uint64_t buffer; /* framed: end of the loader's buffer; else end of the frame, UINT64_MAX: in none */
+    uint64_t buffer_end; /* framed: of the loader's buffer; else of the frame, UINT64_MAX: in none */
     struct trace_global *names[SEEN_NAMES];   /* recently seen */
     struct trace_global *by_refs[SEEN_NAMES]; /* the same, by the operands of STACK_GLOBAL */
     trace_ref name_refs[SEEN_NAMES][2];
@@ -29,12 +29,11 @@ struct tracer {
     bool jumped;                    /* framed: the argument was not read from the bytes after the opcode */
 };
 
-/* tracer_cross - when framed, prepares to read N bytes: if the buffer has fewer, moves to the end of the
- * buffer, where the loader would read all N. */
-bool tracer_cross(struct tracer *t, uint64_t n);
-/* tracer_skip - skips N bytes of text or, if BYTES, of an argument that loaders read even across the end of a
- * frame. */
-bool tracer_skip(struct tracer *t, uint64_t n, bool bytes);
+/* tracer_cross_frame - when framed, prepares to read N bytes: if the buffer has fewer, moves to the end of
+ * the buffer, where the loader would read all N. */
+bool tracer_cross_frame(struct tracer *t, uint64_t n);
+/* tracer_skip - skips N bytes of an argument. ACROSS: loaders read them even across the end of a frame. */
+bool tracer_skip(struct tracer *t, uint64_t n, bool across);
 /* tracer_line - reads a line. Copies it without its newline to COPY, which has LONGEST_NAME bytes, cut after
  * the last character that fits, and sets *NCOPY to its length. Both may be NULL. */
 bool tracer_line(struct tracer *t, char *copy, size_t *ncopy);
@@ -60,7 +59,7 @@ static inline void tracer_share(trace_ref r)
 /* tracer_take - returns the next N <= READER_WINDOW bytes, valid until the next call, or NULL. */
 static inline const unsigned char *tracer_take(struct tracer *t, size_t n)
 {
-    return t->o->framed && !tracer_cross(t, n) ? NULL : unpickler_take(&t->u, n);
+    return t->o->framed && !tracer_cross_frame(t, n) ? NULL : unpickler_take(&t->u, n);
 }
 static inline bool tracer_push(struct tracer *t, trace_ref r)
 {

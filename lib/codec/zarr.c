@@ -33,9 +33,9 @@
 #include "core/elements.h"
 #include "core/numpy.h"
 
-#define MAX_SIZES ((uint64_t)1 << 63)
+#define MAX_BYTES   ((uint64_t)1 << 63)
 #define CRC_BYTES 4u
-#define PART_SIZE 16u
+#define INDEX_ENTRY 16u
 
 /* Metadata that are being read. */
 struct zarr_reading {
@@ -96,7 +96,7 @@ static ckpt_status read_sizes(const struct zarr_reading *r, const ckpt_value *v,
 /* multiply_sizes - sets *OUT to the product of the N SIZEs and WIDTH; false: 2^63 or more. */
 static bool multiply_sizes(const uint64_t *size, uint32_t n, uint64_t width, uint64_t *out)
 {
-    return checked_product(size, n, out) && checked_mul(*out, width, out) && *out < MAX_SIZES;
+    return checked_product(size, n, out) && checked_mul(*out, width, out) && *out < MAX_BYTES;
 }
 
 static ckpt_status read_shape(const struct zarr_reading *r, const ckpt_value *chunks, const char *what)
@@ -158,12 +158,12 @@ static bool put_float(ckpt_dtype dtype, const ckpt_value *v, unsigned char *out)
     ckpt_str text;
     double x;
     uint64_t bits;
-    bool named = value_text(v, &text);
-    if (named ? put_bits(text, dtype_info(dtype)->block_bytes, out) : false)
+    bool from_text = value_text(v, &text);
+    if (from_text ? put_bits(text, dtype_info(dtype)->block_bytes, out) : false)
         return true;
-    if (named ? !pickle_text_float(text, &x) : v->type != CKPT_V_FLOAT && v->type != CKPT_V_INT)
+    if (from_text ? !pickle_text_float(text, &x) : v->type != CKPT_V_FLOAT && v->type != CKPT_V_INT)
         return false;
-    x = named ? x : v->type == CKPT_V_FLOAT ? v->u.f : (double)v->u.i;
+    x = from_text ? x : v->type == CKPT_V_FLOAT ? v->u.f : (double)v->u.i;
     memcpy(&bits, &x, sizeof bits);
     store_u64le(in, bits);
     if (bits == 0 && dtype != CKPT_DT_F8_E8M0)
@@ -314,12 +314,14 @@ static ckpt_status read_shards(const struct zarr_reading *r, const ckpt_value *c
     z->sharded = true;
     z->index_first = is_text(at, "start");
     if (at && !z->index_first && !is_text(at, "end"))
-        return fail_field(r, at, "the place of a shard's index", "start or end");
-    CKPT_TRY(read_sizes(r, get_field(config, "chunk_shape"), 1, "the shape of a shard's parts", &z->inner));
+        return fail_field(r, at, "the location of a shard's index", "start or end");
+    CKPT_TRY(
+        read_sizes(r, get_field(config, "chunk_shape"), 1, "the shape of the chunks in a shard", &z->inner));
     for (uint32_t i = 0; i < z->ndim; i++)
-        if (z->chunk[i] % z->inner[i] || !checked_mul(z->parts, z->chunk[i] / z->inner[i], &z->parts))
-            return fail_at(r, CKPT_EFORMAT, get_field(config, "chunk_shape"), "the shape of a shard's parts",
-                           "one that divides that of the shard");
+        if (z->chunk[i] % z->inner[i] ||
+            !checked_mul(z->chunks_in_shard, z->chunk[i] / z->inner[i], &z->chunks_in_shard))
+            return fail_at(r, CKPT_EFORMAT, get_field(config, "chunk_shape"),
+                           "the shape of the chunks in a shard", "one that divides that of the shard");
     CKPT_TRY(read_codecs(r, list, &index, NULL));
     z->index_big_endian = index.big_endian;
     z->index_crc = index.n == 1 && index.codec[0] == ZARR_CRC32C;
@@ -388,10 +390,10 @@ static ckpt_status read_v3(const struct zarr_reading *r)
         return fail_field(r, grid, "the grid of chunks", "a regular one");
     CKPT_TRY(read_shape(r, get_field(config, "chunk_shape"), "the shape of chunks"));
     CKPT_TRY(read_dtype(r, get_field(r->root, "data_type")));
-    z->c_before = str_is(read_codec_name(keys, &config), "default");
+    z->c_prefix = str_is(read_codec_name(keys, &config), "default");
     const ckpt_value *separator = get_field(config, "separator");
-    z->separator = is_text(separator, "/") || (!separator && z->c_before) ? "/" : ".";
-    if ((!z->c_before && !str_is(read_codec_name(keys, &config), "v2")) ||
+    z->separator = is_text(separator, "/") || (!separator && z->c_prefix) ? "/" : ".";
+    if ((!z->c_prefix && !str_is(read_codec_name(keys, &config), "v2")) ||
         (separator && !is_text(separator, z->separator)))
         return fail_field(r, keys, "the encoding of keys", "default or v2");
     if (!is_null(more) && value_count(more))
@@ -408,7 +410,7 @@ ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, 
 {
     ckpt_value *root;
     int64_t version;
-    *out = (struct zarr_array){.parts = 1};
+    *out = (struct zarr_array){.chunks_in_shard = 1};
     for (uint32_t i = 0; i < ZARR_DIMS; i++)
         out->encoding.order[i] = (uint8_t)i;
     CKPT_TRY(json_value(text, 0, a, &root, err));
@@ -439,14 +441,14 @@ bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *at)
 {
     uint64_t i;
     if (z->ndim == 0)
-        return str_is(key, z->c_before ? "c" : "0");
-    if (z->c_before && !str_starts(key, STR_LIT("c")))
+        return str_is(key, z->c_prefix ? "c" : "0");
+    if (z->c_prefix && !str_starts(key, STR_LIT("c")))
         return false;
-    key = str_skip(key, z->c_before);
+    key = str_skip(key, z->c_prefix);
     for (uint32_t k = 0; k < z->ndim; k++) {
-        if ((k || z->c_before) && !str_starts(key, str_c(z->separator)))
+        if ((k || z->c_prefix) && !str_starts(key, str_c(z->separator)))
             return false;
-        key = str_skip(key, k || z->c_before);
+        key = str_skip(key, k || z->c_prefix);
         if (!take_coordinate(&key, &i) || !checked_mul(i, z->chunk[k], &at[k]) || at[k] >= z->shape[k])
             return false;
     }
@@ -548,33 +550,34 @@ bool zarr_has_checksums(const struct zarr_encoding *e)
 
 /* ----------------------------------------------------------------------------- shards */
 
-/* read_parts - sets PART to the entries of the index at P, of a shard of N bytes. */
-static ckpt_status read_parts(const struct zarr_array *z, const unsigned char *p, source *src, uint64_t at,
-                              uint64_t n, struct zarr_part *part, ckpt_error *err)
+/* read_chunks - sets CHUNK to the entries of the index at P, of a shard of N bytes. */
+static ckpt_status read_chunks(const struct zarr_array *z, const unsigned char *p, source *src, uint64_t at,
+                               uint64_t n, struct zarr_stored_chunk *chunk, ckpt_error *err)
 {
-    for (uint64_t i = 0; i < z->parts; i++, p += PART_SIZE) { /* bounded: they are in memory */
-        part[i].at = load_number(p, 8, z->index_big_endian);
-        part[i].n = load_number(p + 8, 8, z->index_big_endian);
-        bool missing = part[i].at == UINT64_MAX && part[i].n == UINT64_MAX;
-        if (!missing && !range_within(part[i].at, part[i].n, n))
+    for (uint64_t i = 0; i < z->chunks_in_shard; i++, p += INDEX_ENTRY) { /* bounded: they are in memory */
+        chunk[i].at = load_number(p, 8, z->index_big_endian);
+        chunk[i].n = load_number(p + 8, 8, z->index_big_endian);
+        bool missing = chunk[i].at == UINT64_MAX && chunk[i].n == UINT64_MAX;
+        if (!missing && !range_within(chunk[i].at, chunk[i].n, n))
             return fail(err, CKPT_ETRUNCATED, source_pos(src, at),
-                        "part %" PRIu64 " of a shard has {%" PRIu64 " bytes at %" PRIu64
+                        "chunk %" PRIu64 " of a shard has {%" PRIu64 " bytes at %" PRIu64
                         "}, the shard has {=%" PRIu64 "}",
-                        i, part[i].n, part[i].at, n);
+                        i, chunk[i].n, chunk[i].at, n);
     }
     return CKPT_OK;
 }
 
 ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
-                            struct zarr_part **out, ckpt_error *err)
+                            struct zarr_stored_chunk **out, ckpt_error *err)
 {
     uint64_t size;
     uint32_t crc = z->index_crc ? CRC_BYTES : 0;
-    if (!checked_mul(z->parts, PART_SIZE, &size) || !checked_add(size, crc, &size) || size > n)
+    if (!checked_mul(z->chunks_in_shard, INDEX_ENTRY, &size) || !checked_add(size, crc, &size) || size > n)
         return fail(err, CKPT_ETRUNCATED, source_pos(src, at),
-                    "a shard of {%" PRIu64 " bytes}, its index alone has {=%" PRIu64 " parts}", n, z->parts);
+                    "a shard of {%" PRIu64 " bytes}, its index alone has {=%" PRIu64 " chunks}", n,
+                    z->chunks_in_shard);
     unsigned char *bytes = arena_alloc(a, (size_t)size); /* bounded: the shard has as many */
-    *out = arena_array(a, z->parts, sizeof **out);
+    *out = arena_array(a, z->chunks_in_shard, sizeof **out);
     if (!bytes || !*out)
         return fail_memory(err);
     uint64_t from = z->index_first ? at : at + (n - size); /* bounded: in the shard */
@@ -585,5 +588,5 @@ ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at
         return fail(err, CKPT_ECHECKSUM, source_pos(src, from),
                     "the index of a shard has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}", got,
                     stored);
-    return read_parts(z, bytes, src, at, n, *out, err);
+    return read_chunks(z, bytes, src, at, n, *out, err);
 }

@@ -28,9 +28,9 @@ struct zarr_array {
     uint64_t *inner; /* the shape that is encoded by itself: of a chunk in a shard, else CHUNK */
     bool sharded;    /* the value of a key is an index and the chunks of a shard */
     bool index_first, index_crc, index_big_endian;
-    uint64_t parts; /* chunks in a shard; else 1 */
+    uint64_t chunks_in_shard; /* 1 if not sharded */
     const char *separator;
-    bool c_before; /* keys begin with "c" */
+    bool c_prefix; /* keys begin with "c" */
     ckpt_dtype dtype;
     uint32_t width;  /* bytes of an element */
     uint64_t nbytes; /* of all elements */
@@ -57,13 +57,13 @@ ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to
 bool zarr_has_checksums(const struct zarr_encoding *e);
 
 /* A chunk in a shard: N bytes at AT of the shard. */
-struct zarr_part {
+struct zarr_stored_chunk {
     uint64_t at, n; /* both UINT64_MAX: it is missing */
 };
 
 /* zarr_read_index - reads the index of a shard, which is N bytes at AT of SRC, and sets *OUT to its Z->parts
  * chunks, allocated from A. Refuses a chunk that ends after the shard. */
 ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
-                            struct zarr_part **out, ckpt_error *err);
+                            struct zarr_stored_chunk **out, ckpt_error *err);
 
 #endif

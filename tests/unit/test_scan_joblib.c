@@ -276,7 +276,7 @@ static void several_arrays_are_skipped(void)
     struct scanned s = scan(TEXT("\x80\x03](" AGAIN AGAIN "e."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 48);
     s = scan(TEXT("\x80\x03" AGAIN "}b.")); /* BUILD again on the same array */
-    FINDING(s, 2, "PKL013", sizeof("\x80\x03" AGAIN), "not stated plainly");
+    FINDING(s, 2, "PKL013", sizeof("\x80\x03" AGAIN), "cannot be determined");
     FINDING(s, 2, "PKL003", sizeof("\x80\x03" AGAIN), "once more after BUILD");
 }
 

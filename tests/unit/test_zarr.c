@@ -89,7 +89,7 @@ static void reads_version_3(void)
     CU_ASSERT_FALSE(is_chunk("1/1", 2, 4));
     CU_ASSERT_EQUAL(parse(V3(SHARDS(INDEX))), CKPT_OK);
     CU_ASSERT_TRUE(z.sharded && z.index_crc);
-    CU_ASSERT_EQUAL(z.parts, 2);
+    CU_ASSERT_EQUAL(z.chunks_in_shard, 2);
     CU_ASSERT_EQUAL(z.encoding.bytes, 8);
 }
 
@@ -224,7 +224,7 @@ static void malformed_blosc_is_refused(void)
 }
 
 /* read_index - reads the index of the shard of N bytes at P. */
-static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_part **part)
+static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_stored_chunk **part)
 {
     source *src = source_mem(p, n, 0);
     ckpt_status st = zarr_read_index(&z, src, 0, n, a, part, &err);
@@ -235,7 +235,7 @@ static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_part
 static void reads_the_index_of_a_shard(void)
 {
     unsigned char shard[48] = "01234567", *at = shard + 8;
-    struct zarr_part *part;
+    struct zarr_stored_chunk *part;
     memset(at, 0, 16);
     at[8] = 8;
     memset(at + 16, 0xff, 16);

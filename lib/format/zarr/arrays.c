@@ -120,10 +120,10 @@ static ckpt_status add_piece(struct assembly *array, const uint64_t *at, const s
 static ckpt_status add_shard(struct assembly *array, const uint64_t *at, const struct stored_chunk *chunk)
 {
     const struct zarr_array *z = &array->meta;
-    struct zarr_part *part;
+    struct zarr_stored_chunk *part;
     uint64_t grid[ZARR_DIMS] = {0}, begin[ZARR_DIMS];
     CKPT_TRY(zarr_read_index(z, chunk->src, chunk->at, chunk->n, array->a, &part, array->all->err));
-    for (uint64_t i = 0; i < z->parts; i++) {
+    for (uint64_t i = 0; i < z->chunks_in_shard; i++) {
         bool inside = part[i].at != UINT64_MAX;
         for (uint32_t k = 0; k < z->ndim; k++) {
             begin[k] = at[k] + grid[k]; /* bounded: both are below 2^63 */
