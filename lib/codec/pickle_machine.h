@@ -9,7 +9,7 @@
 
 #define MACHINE_LONGEST_NAME 4096u  /* bytes of a module or name */
 #define MACHINE_LONGEST_COPY 65536u /* bytes of a line or of a text that is copied; longer texts are spans */
-/* Numbers of recently seen nodes. GLOBALS, WORDS and SIZES are powers of two, because hashes are cut to them. */
+/* Numbers of recently seen nodes; all but INTS are powers of two, because hashes are cut to them. */
 #define MACHINE_GLOBALS      64u
 #define MACHINE_WORDS        256u
 #define MACHINE_INTS         256u

@@ -195,7 +195,7 @@ static ckpt_status load_tail(struct tail *t, uint64_t reach, ckpt_error *err)
  * comment of a valid record contains it. CKPT_EUNKNOWN: there is no record. */
 static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zip_end *e, ckpt_error *err)
 {
-    ckpt_status first = CKPT_EUNKNOWN;
+    ckpt_status last_status = CKPT_EUNKNOWN;
     uint64_t broken_record_at = UINT64_MAX;
     int tries = 0;
     for (size_t i = t->n < ZIP_END_SIZE ? 0 : t->n - ZIP_END_SIZE + 1; i-- > 0 && tries < MAX_TRIES;) {
@@ -206,13 +206,13 @@ static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zi
         ckpt_status st = read_end(t, t->start + i, e, tries++ ? NULL : err);
         *seen = true;
         if (st == CKPT_OK)
-            return broken_record_at == UINT64_MAX || e->end > broken_record_at ? st : first;
+            return broken_record_at == UINT64_MAX || e->end > broken_record_at ? st : last_status;
         if (tries == 1) {
-            first = st;
+            last_status = st;
             broken_record_at = e->end == t->src->size ? e->at : UINT64_MAX;
         }
     }
-    return first;
+    return last_status;
 }
 
 /* find_last_signature - sets *AT to the offset of the last SIGNATURE in the tail; false: there is none. */
@@ -232,15 +232,15 @@ static bool find_last_signature(const struct tail *t, uint32_t signature, uint64
  * that. */
 static ckpt_status fail_no_end_record(const struct tail *t, ckpt_error *err)
 {
-    uint64_t at, size = t->src->size, want = 0;
+    uint64_t at, size = t->src->size, needed = 0;
     if (find_last_signature(t, ZIP64_END, &at))
-        want = at + ZIP_ENDS_SIZE; /* bounded: at is inside the file */
+        needed = at + ZIP_ENDS_SIZE; /* bounded: at is inside the file */
     else if (find_last_signature(t, ZIP_END, &at))
-        want = at + ZIP_END_SIZE; /* bounded: at is inside the file */
-    if (want > size)
+        needed = at + ZIP_END_SIZE; /* bounded: at is inside the file */
+    if (needed > size)
         (void)fail(err, CKPT_ETRUNCATED, to_file_offset(t, size),
                    "the archive is cut inside {=its end record}: {%llu bytes are missing}",
-                   (unsigned long long)(want - size));
+                   (unsigned long long)(needed - size));
     else if (find_last_signature(t, ZIP_CENTRAL, &at))
         (void)fail(err, CKPT_ETRUNCATED, to_file_offset(t, size),
                    "the archive is cut inside {=its central directory}, {after %llu bytes}",
@@ -347,16 +347,16 @@ ckpt_status zip_find_directory_candidates(source *src, struct zip_directory_cand
 bool zip_find_concatenated(source *src, uint64_t end, uint64_t *start)
 {
     struct tail t = {.src = src};
-    struct zip_end_record r, wide;
+    struct zip_end_record r, zip64;
     struct zip64_locator l;
     if (end < ZIP_END_SIZE || !read_end_record(&t, end - ZIP_END_SIZE, &r) || r.signature != ZIP_END ||
         r.comment_len)
         return false;
     uint64_t stop = end - ZIP_END_SIZE;
     if (stop >= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE && read_locator(&t, stop, &l) &&
-        read_zip64_end(&t, stop - ZIP64_LOCATOR_SIZE - ZIP64_END_SIZE, &wide)) {
+        read_zip64_end(&t, stop - ZIP64_LOCATOR_SIZE - ZIP64_END_SIZE, &zip64)) {
         stop -= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE; /* bounded: just compared */
-        r = wide;
+        r = zip64;
     }
     if (r.size > stop || r.offset > stop - r.size)
         return false;

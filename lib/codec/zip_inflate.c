@@ -22,8 +22,8 @@ struct inflater {
     uint64_t pos;          /* libzip's read position */
     zip_error_t error;     /* of the callback */
     ckpt_error read_error; /* of the source, if a read of it failed */
-    unsigned char *kept;
-    size_t kept_index; /* member in KEPT; SIZE_MAX: none */
+    unsigned char *cached;
+    size_t cached_index; /* number of the member in CACHED; SIZE_MAX: none */
 };
 
 struct inflated_member {
@@ -129,7 +129,7 @@ ckpt_status inflater_open(source *archive, inflater **out, ckpt_error *err)
     }
     pthread_mutex_init(&f->lock, NULL);
     f->src = archive;
-    f->kept_index = SIZE_MAX;
+    f->cached_index = SIZE_MAX;
     zip_error_init(&f->error);
     ckpt_status st = open_archive(f, err);
     if (st != CKPT_OK) {
@@ -151,7 +151,7 @@ void inflater_close(inflater *f)
     zip_error_fini(&f->error);
     source_unref(f->src);
     pthread_mutex_destroy(&f->lock);
-    free(f->kept);
+    free(f->cached);
     free(f);
 }
 
@@ -178,11 +178,11 @@ static ckpt_status fail_deflated(struct inflated_member *m, const char *what, ck
 /* check_stream_end - fails unless the stream ends here, after all bytes were inflated. */
 static ckpt_status check_stream_end(struct inflated_member *m, ckpt_error *err)
 {
-    unsigned char one;
-    zip_int64_t more = zip_fread(m->open, &one, 1);
-    if (more > 0)
+    unsigned char byte;
+    zip_int64_t got = zip_fread(m->open, &byte, 1);
+    if (got > 0)
         return fail_deflated(m, "give more than the central directory records", err);
-    if (more < 0 && zip_error_code_zip(zip_file_get_error(m->open)) != ZIP_ER_CRC)
+    if (got < 0 && zip_error_code_zip(zip_file_get_error(m->open)) != ZIP_ER_CRC)
         return fail_deflated(m, zip_file_strerror(m->open), err);
     stop_inflating(m);
     return CKPT_OK;
@@ -234,14 +234,14 @@ static ckpt_status inflate_up_to(struct inflated_member *m, uint64_t off, ckpt_e
 static ckpt_status cache_member(struct inflated_member *m, ckpt_error *err)
 {
     inflater *f = m->f;
-    if (f->kept_index == m->index)
+    if (f->cached_index == m->index)
         return CKPT_OK;
-    f->kept_index = SIZE_MAX;
-    if (!f->kept && !(f->kept = malloc(MAX_CACHED)))
+    f->cached_index = SIZE_MAX;
+    if (!f->cached && !(f->cached = malloc(MAX_CACHED)))
         return fail_memory(err);
     CKPT_TRY(start_inflating(m, err));
-    CKPT_TRY(inflate_next(m, f->kept, (size_t)m->s.size, err));
-    f->kept_index = m->index;
+    CKPT_TRY(inflate_next(m, f->cached, (size_t)m->s.size, err));
+    f->cached_index = m->index;
     return CKPT_OK;
 }
 
@@ -251,7 +251,7 @@ static ckpt_status read_member(struct inflated_member *m, uint64_t off, void *ou
     if (m->s.size <= MAX_CACHED) {
         CKPT_TRY(cache_member(m, err));
         /* bounded: source_read checked [off, off + n) */
-        memcpy(out, m->f->kept + off, n);
+        memcpy(out, m->f->cached + off, n);
         return CKPT_OK;
     }
     CKPT_TRY(inflate_up_to(m, off, err));

@@ -182,17 +182,17 @@ static ckpt_status sort_entries(zip *z, ckpt_error *err)
         z->order[i] = (uint32_t)i;
         sorted = sorted && (i == 0 || z->entries[i - 1].header < z->entries[i].header);
     }
-    struct extent *x = sorted ? NULL : calloc(z->n, sizeof *x);
+    struct extent *extents = sorted ? NULL : calloc(z->n, sizeof *extents);
     if (sorted)
         return CKPT_OK;
-    if (!x)
+    if (!extents)
         return fail_memory(err);
     for (size_t i = 0; i < z->n; i++)
-        x[i] = (struct extent){z->entries[i].header, (uint32_t)i};
-    qsort(x, z->n, sizeof *x, compare_extents);
+        extents[i] = (struct extent){z->entries[i].header, (uint32_t)i};
+    qsort(extents, z->n, sizeof *extents, compare_extents);
     for (size_t i = 0; i < z->n; i++)
-        z->order[i] = x[i].entry;
-    free(x);
+        z->order[i] = extents[i].entry;
+    free(extents);
     return CKPT_OK;
 }
 
@@ -418,9 +418,9 @@ int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name)
 
 /* ------------------------------------------------------------ local headers */
 
-/* read_window - sets *OUT to at least N <= WINDOW bytes at OFF; fails if the file ends before. MORE: fills
- * the window, because the next headers are near. */
-static ckpt_status read_window(zip *z, uint64_t off, size_t n, bool more, const unsigned char **out,
+/* read_window - sets *OUT to at least N <= WINDOW bytes at AT; fails if the file ends before. FILL: reads a
+ * full window, because the next headers are near. */
+static ckpt_status read_window(zip *z, uint64_t at, size_t n, bool fill, const unsigned char **out,
                                ckpt_error *err)
 {
     struct zip_window *w = z->window;
@@ -430,17 +430,17 @@ static ckpt_status read_window(zip *z, uint64_t off, size_t n, bool more, const 
             return fail_memory(err);
         w->pos = w->len = 0;
     }
-    if (off < w->pos || !range_within(off - w->pos, n, w->len) || w->len == 0) {
-        uint64_t left = off < z->src->size ? z->src->size - off : 0;
-        size_t want = more ? WINDOW : n + ALIGNMENT_EXTRA, take = left < want ? (size_t)left : want;
-        take = take < n ? n : take < WINDOW ? take : WINDOW;
-        w->pos = off;
+    if (at < w->pos || !range_within(at - w->pos, n, w->len) || w->len == 0) {
+        uint64_t left = at < z->src->size ? z->src->size - at : 0;
+        size_t want = fill ? WINDOW : n + ALIGNMENT_EXTRA, size = left < want ? (size_t)left : want;
+        size = size < n ? n : size < WINDOW ? size : WINDOW;
+        w->pos = at;
         w->len = 0;
-        CKPT_TRY(source_read(z->src, off, w->bytes, take, err));
-        w->len = take;
+        CKPT_TRY(source_read(z->src, at, w->bytes, size, err));
+        w->len = size;
     }
     /* bounded: inside the window, by range_within */
-    *out = w->bytes + (off - w->pos);
+    *out = w->bytes + (at - w->pos);
     return CKPT_OK;
 }
 

@@ -15,7 +15,7 @@
 #include "base/store.h"
 #include "codec/unpack_archive.h"
 
-#define BEFORE     9u
+#define HEADER     9u
 #define END_MARKER 2u
 
 static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
@@ -28,19 +28,19 @@ static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_er
 
 ckpt_status zip_lzma_file(const struct zip_lzma *m, source **out, ckpt_error *err)
 {
-    unsigned char head[BEFORE], alone[13];
-    if (m->csize < BEFORE)
+    unsigned char head[HEADER], lzma_header[13];
+    if (m->csize < HEADER)
         return fail(err, CKPT_EFORMAT, source_pos(m->src, m->data),
-                    "{%" PRIu64 " bytes} of LZMA; {=%u} come first", m->csize, BEFORE);
+                    "{%" PRIu64 " bytes} of LZMA; its header alone has {=%u}", m->csize, HEADER);
     CKPT_TRY(source_read(m->src, m->data, head, sizeof head, err));
     spool *to = spool_new(UINT64_MAX);
     if (!to)
         return fail_memory(err);
-    memcpy(alone, head + 4, 5);
-    store_u64le(alone + 5, m->flags & END_MARKER ? UINT64_MAX : m->usize);
-    ckpt_status st = spool_write(to, alone, sizeof alone, err);
+    memcpy(lzma_header, head + 4, 5);
+    store_u64le(lzma_header + 5, m->flags & END_MARKER ? UINT64_MAX : m->usize);
+    ckpt_status st = spool_write(to, lzma_header, sizeof lzma_header, err);
     if (st == CKPT_OK)
-        st = spool_copy(to, m->src, m->data + BEFORE, m->csize - BEFORE, err); /* bounded: checked above */
+        st = spool_copy(to, m->src, m->data + HEADER, m->csize - HEADER, err); /* bounded: checked above */
     if (st == CKPT_OK)
         return (*out = spool_source(to)) ? CKPT_OK : fail_memory(err);
     spool_free(to);

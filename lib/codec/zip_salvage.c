@@ -26,7 +26,7 @@
 
 #define CHUNK          (256u * 1024u)
 #define MAX_SIGNATURES (1u << 24)
-#define MAX_LOOKAHEAD  4096u /* signatures inside one payload that are examined */
+#define MAX_LOOKAHEAD  4096u /* signatures after a header that are examined for its descriptor */
 
 /* A signature, which may begin a local header or a data descriptor. */
 struct signature {
@@ -44,8 +44,8 @@ struct salvage {
     unsigned char *chunk;
     map *names;            /* name -> the first record found */
     uint64_t bytes_wasted; /* bytes read of records that are not intact */
-    bool end_unknown;      /* the end of the last record is unknown: the next ones may be inside it */
-    bool nested;           /* the next records are inside it, because a name came again */
+    bool end_unknown;      /* the end of the last record is unknown: the next records may be inside it */
+    bool nested;           /* the next records are inside that record, because a name came again */
     ckpt_error *err;
 };
 
@@ -132,21 +132,21 @@ static bool read_descriptor_of_size(struct salvage *w, uint64_t at, uint64_t siz
  * that fits. Without one, E extends to the end of the file, or has a fault if more headers follow. */
 static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry *e)
 {
-    bool headers = false;
+    bool more_headers = false;
     for (size_t k = i + 1; k < w->nsignatures && k - i <= MAX_LOOKAHEAD; k++) {
-        const struct signature *m = &w->signatures[k];
-        if (m->at < e->data)
+        const struct signature *found = &w->signatures[k];
+        if (found->at < e->data)
             continue;
-        headers = headers || m->is_header;
-        if (!m->is_header && read_descriptor_of_size(w, m->at, m->at - e->data, e)) {
-            e->limit = m->at;
+        more_headers = more_headers || found->is_header;
+        if (!found->is_header && read_descriptor_of_size(w, found->at, found->at - e->data, e)) {
+            e->limit = found->at;
             return;
         }
     }
     e->crc_unknown = true;
     e->csize = e->usize = w->src->size - e->data;
     e->limit = w->src->size;
-    if (headers) {
+    if (more_headers) {
         e->fault = "its end is unknown: the size recorded after it is damaged";
         e->limit = e->data;
     }
@@ -162,13 +162,14 @@ static bool overlaps_next_header(const struct salvage *w, size_t i, uint64_t at)
     return false;
 }
 
-/* read_header - reads the local header at signature I into E, and sets *IS if it is a valid one. Sets *LATER
- * if its sizes are in a data descriptor. */
-static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e, bool *is, bool *later)
+/* read_header - reads the local header at signature I into E, and sets *VALID if it is a valid one. Sets
+ * *HAS_DESCRIPTOR if its sizes are in a data descriptor. */
+static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e, bool *valid,
+                               bool *has_descriptor)
 {
     struct zip_header h;
     uint64_t at = w->signatures[i].at, left = w->src->size - at;
-    *is = false;
+    *valid = false;
     if (left < ZIP_LOCAL_SIZE)
         return CKPT_OK;
     CKPT_TRY(zip_read_local(w->src, at, &h, w->err));
@@ -185,9 +186,9 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
                             .flags = h.flags & (uint16_t)~ZIP_FLAG_DESCRIPTOR,
                             .method = h.method,
                             .data_known = true};
-    *is = true;
-    *later = h.flags & ZIP_FLAG_DESCRIPTOR;
-    if (*later) {
+    *valid = true;
+    *has_descriptor = h.flags & ZIP_FLAG_DESCRIPTOR;
+    if (*has_descriptor) {
         find_end_by_descriptor(w, i, e);
         return CKPT_OK;
     }
@@ -208,13 +209,13 @@ static bool has_header_after(const struct salvage *w, const struct zip_entry *e)
     return zip_has_signature(w->src, e->limit, ZIP_LOCAL) || zip_has_signature(w->src, e->limit, ZIP_CENTRAL);
 }
 
-/* check_record - compares the payload of E with its CRC and sizes, and sets the fault of E. LATER: its sizes
- * are in a data descriptor. */
-static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool later)
+/* check_record - compares the payload of E with its CRC and sizes, and sets the fault of E. HAS_DESCRIPTOR:
+ * its sizes are in a data descriptor. */
+static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has_descriptor)
 {
     uint32_t crc;
-    bool fits, endless = e->crc_unknown;
-    if (e->fault || (endless && e->method == ZIP_STORED))
+    bool fits, end_unknown = e->crc_unknown;
+    if (e->fault || (end_unknown && e->method == ZIP_STORED))
         return CKPT_OK;
     if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
         e->fault = "it is compressed by a method that is not known here";
@@ -229,12 +230,12 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool lat
                                              : "it is stored, yet its two sizes differ";
     else if (crc != e->crc && e->crc)
         e->fault = "its bytes do not have the checksum that is recorded";
-    e->crc_unknown = endless || crc != e->crc;
+    e->crc_unknown = end_unknown || crc != e->crc;
     if (!e->fault && !e->crc_unknown && crc)
         e->flags = 0; /* the CRC matches, so it is not encrypted, even if a damaged flag indicates that */
     if (e->fault) {
         w->bytes_wasted += e->csize; /* bounded: check_record stops adding beyond 64 times the file size */
-        if (!later && !has_header_after(w, e))
+        if (!has_descriptor && !has_header_after(w, e))
             e->limit = e->data;
     }
     return CKPT_OK;
@@ -260,13 +261,13 @@ static ckpt_status find_records(struct salvage *w)
     CKPT_TRY(w->names ? find_signatures(w) : fail_memory(w->err));
     for (size_t i = 0; i < w->nsignatures; i++) {
         struct zip_entry e;
-        bool is, later;
+        bool valid, has_descriptor;
         if (!w->signatures[i].is_header || w->signatures[i].at < next)
             continue;
-        CKPT_TRY(read_header(w, i, &e, &is, &later));
-        if (!is)
+        CKPT_TRY(read_header(w, i, &e, &valid, &has_descriptor));
+        if (!valid)
             continue;
-        CKPT_TRY(check_record(w, &e, later));
+        CKPT_TRY(check_record(w, &e, has_descriptor));
         CKPT_TRY(add_found(w, &e));
         next = e.limit;
     }
@@ -316,16 +317,17 @@ static ckpt_status build_archive(struct salvage *w, zip **out)
  * the offset of the payload before it and returns true. */
 static bool find_described_payload(struct salvage *w, const struct zip_entry *e, uint64_t *data)
 {
-    static const unsigned lengths[] = {16, 24};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        struct zip_entry stated;
-        uint64_t least = ZIP_LOCAL_SIZE + e->name.len + lengths[i]; /* bounded: a name has 16 bits */
+    static const unsigned descriptor_lengths[] = {16, 24};
+    for (size_t i = 0; i < sizeof descriptor_lengths / sizeof *descriptor_lengths; i++) {
+        struct zip_entry described;
+        /* bounded: a name has 16 bits */
+        uint64_t headers = ZIP_LOCAL_SIZE + e->name.len + descriptor_lengths[i];
         uint64_t room = e->limit - e->header;                       /* bounded: zip_open saw room for it */
-        if (room < least || room - least < e->csize)
+        if (room < headers || room - headers < e->csize)
             continue;
-        uint64_t at = e->limit - lengths[i]; /* bounded: by the line above, as is the next */
+        uint64_t at = e->limit - descriptor_lengths[i]; /* bounded: by the line above, as is the next */
         *data = at - e->csize;
-        if (read_descriptor_of_size(w, at, e->csize, &stated))
+        if (read_descriptor_of_size(w, at, e->csize, &described))
             return true;
     }
     return false;
@@ -352,7 +354,7 @@ static bool is_member_intact(struct salvage *w, zip *z, size_t i)
 static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct zip_entry *e,
                                          const struct zip_entry *here)
 {
-    static const unsigned tails[] = {16, 24, 0};
+    static const unsigned descriptor_lengths[] = {16, 24, 0}; /* 0: no descriptor */
     uint64_t room = e->limit - e->header; /* bounded: zip_open saw room for it */
     bool found = false, fits = true;
     uint32_t crc;
@@ -363,11 +365,12 @@ static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct
         return CKPT_OK;
     if (z->crc_none && find_described_payload(w, e, &e->data))
         CKPT_TRY(compute_member_crc(w, e, e->data, &crc, &found));
-    for (size_t i = 0; i < sizeof tails / sizeof *tails && !found && e->crc; i++) {
-        uint64_t least = ZIP_LOCAL_SIZE + e->name.len + tails[i]; /* bounded: a name has 16 bits */
-        if (room < least || room - least < e->csize)
+    for (size_t i = 0; i < sizeof descriptor_lengths / sizeof *descriptor_lengths && !found && e->crc; i++) {
+        /* bounded: a name has 16 bits */
+        uint64_t headers = ZIP_LOCAL_SIZE + e->name.len + descriptor_lengths[i];
+        if (room < headers || room - headers < e->csize)
             continue;
-        e->data = e->limit - tails[i] - e->csize; /* bounded: by the line above */
+        e->data = e->limit - descriptor_lengths[i] - e->csize; /* bounded: by the line above */
         CKPT_TRY(compute_member_crc(w, e, e->data, &crc, &fits));
         found = fits && crc == e->crc;
     }
@@ -421,21 +424,21 @@ static const struct zip_entry *find_replacement(const struct salvage *w, const s
 static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_entry *alias)
 {
     struct zip_entry *e = &z->entries[i];
-    const struct zip_entry *here = find_record_at(w, e->header), *by = find_replacement(w, e, here);
-    ckpt_str name = e->name, top = z->n > 1 ? get_folder(z->entries[i ? 0 : 1].name) : str_of("", 0);
-    bool keeps = str_eq(get_folder(name), top) && !e->duplicate;
+    const struct zip_entry *here = find_record_at(w, e->header), *replacement = find_replacement(w, e, here);
+    ckpt_str name = e->name, folder = z->n > 1 ? get_folder(z->entries[i ? 0 : 1].name) : str_of("", 0);
+    bool keeps_name = str_eq(get_folder(name), folder) && !e->duplicate;
     alias->name = str_of(NULL, 0);
     e->fault = "its bytes do not have the checksum that is recorded, or its header is damaged";
-    if (by)
-        *e = *by;
+    if (replacement)
+        *e = *replacement;
     else
         CKPT_TRY(locate_by_next_record(w, z, e, here));
     e->name = name;
     if (e->fault || !here || str_eq(here->name, name))
         return CKPT_OK;
     *alias = *e;
-    e->name = keeps ? name : here->name;
-    alias->name = keeps ? here->name : name;
+    e->name = keeps_name ? name : here->name;
+    alias->name = keeps_name ? here->name : name;
     return CKPT_OK;
 }
 
@@ -463,16 +466,16 @@ static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry
  * this field is damaged. */
 static void drop_lone_crc(zip *z)
 {
-    size_t with = 0, without = 0, at = 0;
+    size_t with = 0, without = 0, last = 0;
     for (size_t i = 0; i < z->n; i++)
         if (z->entries[i].crc) {
-            at = i;
+            last = i;
             with++;
         } else {
             without += z->entries[i].usize > 0; /* bounded: by n */
         }
     if (with == 1 && without > 1) {
-        z->entries[at].crc = 0;
+        z->entries[last].crc = 0;
         z->crc_none = true;
     }
 }

@@ -40,15 +40,17 @@ static struct zip_header make_header(const struct zip_reserved *s)
                                .offset = s->header};
 }
 
-/* set_payload_offset - sets s->data, for a name of NAME bytes, to an aligned offset. False: beyond 2^64. */
-static bool set_payload_offset(struct zip_reserved *s, size_t name)
+/* set_payload_offset - sets s->data, for a name of NAME_LEN bytes, to an aligned offset. False: beyond
+ * 2^64. */
+static bool set_payload_offset(struct zip_reserved *s, size_t name_len)
 {
-    bool clone = s->size >= SINK_CLONE_LEAST && s->source_offset != CKPT_NO_OFFSET &&
-                 s->source_offset % PAYLOAD_ALIGN == 0;
-    uint64_t data, unit = clone ? SINK_PAGE : PAYLOAD_ALIGN, rest = clone ? s->source_offset % SINK_PAGE : 0;
+    bool can_clone = s->size >= SINK_CLONE_LEAST && s->source_offset != CKPT_NO_OFFSET &&
+                     s->source_offset % PAYLOAD_ALIGN == 0;
+    uint64_t data, unit = can_clone ? SINK_PAGE : PAYLOAD_ALIGN,
+                   remainder = can_clone ? s->source_offset % SINK_PAGE : 0;
     struct zip_header h = make_header(s);
-    return checked_add(s->header, zip_put_local_length(&h, name), &data) &&
-           checked_add(data, (unit + rest - data % unit) % unit, &s->data);
+    return checked_add(s->header, zip_put_local_length(&h, name_len), &data) &&
+           checked_add(data, (unit + remainder - data % unit) % unit, &s->data);
 }
 
 bool zip_layout_member(struct zip_layout *l, const char *top, size_t name, uint64_t size,

@@ -21,7 +21,7 @@ struct zip_reserved {
     uint32_t crc;           /* for the central directory */
 };
 
-/* Sets MEMBER to reserved member I. */
+/* Called to set MEMBER to reserved member I. */
 typedef void zip_get_reserved(const void *user, size_t i, struct zip_reserved *member);
 
 /* zip_writer_reserve - leaves room for MEMBER. A payload of at least SINK_CLONE_LEAST bytes gets the same
