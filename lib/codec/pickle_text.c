@@ -158,12 +158,9 @@ static bool is_decimal_float(ckpt_str s)
     return are_digits(s, 10);
 }
 
-static bool equals_any_case(ckpt_str s, const char *word)
+static bool equals_any_case(ckpt_str s, ckpt_str word)
 {
-    size_t i = 0;
-    while (i < s.len && word[i] && (s.ptr[i] | 0x20) == word[i])
-        i++;
-    return i == s.len && !word[i];
+    return s.len == word.len && str_ends_any_case(s, word);
 }
 
 bool pickle_text_float(ckpt_str line, double *out)
@@ -171,8 +168,7 @@ bool pickle_text_float(ckpt_str line, double *out)
     ckpt_str s = pickle_text_trim(line), bare = s;
     if (bare.len && (bare.ptr[0] == '+' || bare.ptr[0] == '-'))
         bare = str_skip(bare, 1);
-    bool word = equals_any_case(bare, "inf") || equals_any_case(bare, "infinity") ||
-                equals_any_case(bare, "nan");
+    bool word = str_matches_word(bare, "inf infinity nan", equals_any_case);
     if (!word && !is_decimal_float(bare))
         return false;
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);

@@ -31,16 +31,10 @@
 
 /* ------------------------------------------------------------------ values */
 
-/* get_items - returns the stack items from FROM on; NULL: there are none. */
-static const trace_ref *get_items(const struct tracer *t, size_t from)
-{
-    return t->u.top > from ? t->stack + from : NULL; /* bounded: inside the stack */
-}
-
 /* move_to_node - moves the stack items from FROM on to V. */
 static bool move_to_node(struct tracer *t, struct trace_node *v, size_t from)
 {
-    const trace_ref *items = get_items(t, from);
+    const trace_ref *items = t->u.top > from ? t->stack + from : NULL; /* bounded: inside the stack */
     return v && node_report_held(t, items, t->u.top - from) &&
            node_add(t, v, items, t->u.top - from, KEEP_ITEMS);
 }

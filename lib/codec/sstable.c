@@ -39,8 +39,6 @@ uint32_t sstable_unmask(uint32_t masked)
     return rotated >> 17 | rotated << 15;
 }
 
-static ckpt_str as_text(const unsigned char *p, size_t n) { return str_of((const char *)p, n); }
-
 /* ---------------------------------------------------------------------- a block */
 
 /* check_block - fails unless the N stored bytes at P, at OFFSET of the file, have the checksum that follows
@@ -132,7 +130,7 @@ static bool read_key(struct sstable_block *b, uint64_t shared, uint64_t others, 
 {
     if (shared > b->key.len || others > b->entries.left)
         return false;
-    ckpt_str added = as_text(cursor_take(&b->entries, (size_t)others), (size_t)others);
+    ckpt_str added = str_of((const char *)cursor_take(&b->entries, (size_t)others), (size_t)others);
     *ascends = b->first ? !b->after.ptr || str_compare(b->after, added) < 0
                         : str_compare(str_skip(buf_view(&b->key), (size_t)shared), added) < 0;
     b->first = false;

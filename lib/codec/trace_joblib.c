@@ -25,12 +25,6 @@ static bool is_global(trace_ref r, const char *module, const char *name)
     return g && g->literal && str_is(g->module, module) && str_is(g->name, name);
 }
 
-static const struct trace_node *as_tuple(trace_ref r)
-{
-    const struct trace_node *n = trace_node(r);
-    return n && n->kind == TRACE_TUPLE && n->n == n->kept ? n : NULL;
-}
-
 /* read_integer - reads the constant R. False: not an integer, or it cannot be read; then the status of the
  * tracer is set. */
 static bool read_integer(struct tracer *t, trace_ref r, int64_t *out)
@@ -63,13 +57,15 @@ static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
 
 static bool read_shape(struct tracer *t, trace_ref r, uint64_t *count)
 {
-    const struct trace_node *n = as_tuple(r);
+    const struct trace_node *n = trace_node(r);
     int64_t d;
     *count = 1;
-    for (uint32_t i = 0; n && i < n->kept; i++)
+    if (!n || n->kind != TRACE_TUPLE || n->n != n->kept)
+        return false;
+    for (uint32_t i = 0; i < n->kept; i++)
         if (!read_integer(t, n->items[i], &d) || d < 0 || !checked_mul(*count, (uint64_t)d, count))
             return false;
-    return n != NULL;
+    return true;
 }
 
 /* read_wrapper - returns what follows the BUILD of TARGET with STATE, and sets *BYTES to the size of the

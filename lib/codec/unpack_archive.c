@@ -118,14 +118,6 @@ static la_int64_t seek_callback(struct archive *a, void *user, la_int64_t off, i
     return (la_int64_t)to;
 }
 
-/* set_callbacks - makes libarchive read the source of IN. */
-static void set_callbacks(struct unpack_input *in)
-{
-    (void)in->f.archive_read_set_read_callback(in->a, read_callback);
-    (void)in->f.archive_read_set_seek_callback(in->a, seek_callback);
-    (void)in->f.archive_read_set_callback_data(in->a, in);
-}
-
 /* support_all - enables in IN every filter and format that unpack_archive unpacks. */
 static void support_all(struct unpack_input *in)
 {
@@ -159,7 +151,9 @@ static ckpt_status open_input(source *src, struct unpack_input **out, ckpt_error
                            "libarchive, which unpacks it, is not installed");
     }
     in->src = src;
-    set_callbacks(in);
+    (void)in->f.archive_read_set_read_callback(in->a, read_callback);
+    (void)in->f.archive_read_set_seek_callback(in->a, seek_callback);
+    (void)in->f.archive_read_set_callback_data(in->a, in);
     *out = in;
     return CKPT_OK;
 }

@@ -103,14 +103,6 @@ static void check_extra(struct zip_audit *z, ckpt_str name, uint64_t at, cursor 
         report_flaw(z, name, at, "bytes after the last extra field:", extra.left);
 }
 
-static bool is_ascii(ckpt_str name)
-{
-    for (size_t i = 0; i < name.len; i++)
-        if ((unsigned char)name.ptr[i] >= 0x80)
-            return false;
-    return true;
-}
-
 /* -------------------------------------------------------------------- names */
 
 static const char *find_name_fault(ckpt_str name)
@@ -313,6 +305,7 @@ static bool read_local(struct zip_audit *z, uint64_t at, struct local_header *l)
 static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const struct local_header *l,
                             const struct zip_view *local)
 {
+    uint64_t characters;
     check_extra(z, v->name, v->local_header, get_local_extra(l));
     if (!str_eq(get_local_name(l), v->name)) {
         ckpt_str other = arena_printf(z->a, "is called \"%.*s\" by its local header",
@@ -323,7 +316,8 @@ static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const
     }
     if (local->method != v->method)
         report_difference(z, v, "the method", local->method, v->method);
-    if ((local->flags ^ v->flags) & ~(ZIP_FLAG_DESCRIPTOR | (is_ascii(v->name) ? ZIP_FLAG_UTF8 : 0)))
+    bool ascii = utf8_check(v->name, false, &characters) && characters == v->name.len;
+    if ((local->flags ^ v->flags) & ~(ZIP_FLAG_DESCRIPTOR | (ascii ? ZIP_FLAG_UTF8 : 0)))
         report_difference(z, v, "the flags", local->flags, v->flags);
     if (local->time != v->time)
         report_hexadecimal(z, v, "the time", local->time, v->time);
@@ -463,18 +457,14 @@ static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
         if (zip_parse_descriptor(b, n, forms[i], &d) && d.crc == v->crc && d.csize == v->csize &&
             d.usize == v->usize)
             return d.length;
-    bool is_signed = zip_parse_descriptor(b, sizeof b, ZIP_SIGNED, &d);
-    struct zip_flaw f = {.name = v->name,
-                         .what = "the CRC-32 in the data descriptor",
-                         .at = at,
-                         .other = v->described_by,
-                         .other_value = v->crc,
-                         .hexadecimal = true,
-                         .text = !is_signed        ? "no data descriptor follows, although flag 8 is set"
-                                 : d.crc == v->crc ? "the data descriptor states other sizes"
-                                                   : NULL};
-    f.value = f.text ? 0 : d.crc;
-    z->flaw(z->user, &f);
+    struct zip_view descriptor = *v;
+    descriptor.local_header = at;
+    if (!zip_parse_descriptor(b, sizeof b, ZIP_SIGNED, &d))
+        report_flaw(z, v->name, at, "no data descriptor follows, although flag 8 is set", 0);
+    else if (d.crc == v->crc)
+        report_flaw(z, v->name, at, "the data descriptor states other sizes", 0);
+    else
+        report_hexadecimal(z, &descriptor, "the CRC-32 in the data descriptor", d.crc, v->crc);
     return 0;
 }
 

@@ -190,6 +190,19 @@ static ckpt_status load_tail(struct tail *t, uint64_t reach, ckpt_error *err)
     return source_read(t->src, t->start, bytes, n, err);
 }
 
+/* find_signature_before - moves *AT back to the last SIGNATURE of the tail that begins before it; false:
+ * there is none. */
+static bool find_signature_before(const struct tail *t, uint32_t signature, uint64_t *at)
+{
+    while (*at > t->start) {
+        const unsigned char *p = t->bytes +
+                                 (--*at - t->start); /* bounded: in the tail, as are 4 bytes at P */
+        if (t->bytes + t->n - p >= 4 && p[0] == 'P' && load_u32le(p) == signature)
+            return true;
+    }
+    return false;
+}
+
 /* search_end_record - searches the tail backwards for a valid end record; sets *SEEN if there was a
  * signature. If the last record is not valid but ends where the file ends, returns its error, unless the
  * comment of a valid record contains it. CKPT_EUNKNOWN: there is no record. */
@@ -198,12 +211,9 @@ static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zi
     ckpt_status last_status = CKPT_EUNKNOWN;
     uint64_t broken_record_at = UINT64_MAX;
     int tries = 0;
-    for (size_t i = t->n < ZIP_END_SIZE ? 0 : t->n - ZIP_END_SIZE + 1; i-- > 0 && tries < MAX_TRIES;) {
-        /* bounded: i + 4 <= n */
-        if (t->bytes[i] != 'P' || load_u32le(t->bytes + i) != ZIP_END)
-            continue;
-        /* bounded: i is inside the tail */
-        ckpt_status st = read_end(t, t->start + i, e, tries++ ? NULL : err);
+    uint64_t at = t->src->size - (t->n < ZIP_END_SIZE ? t->n : ZIP_END_SIZE - 1); /* bounded: in the tail */
+    while (tries < MAX_TRIES && find_signature_before(t, ZIP_END, &at)) {
+        ckpt_status st = read_end(t, at, e, tries++ ? NULL : err);
         *seen = true;
         if (st == CKPT_OK)
             return broken_record_at == UINT64_MAX || e->end > broken_record_at ? st : last_status;
@@ -215,33 +225,20 @@ static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zi
     return last_status;
 }
 
-/* find_last_signature - sets *AT to the offset of the last SIGNATURE in the tail; false: there is none. */
-static bool find_last_signature(const struct tail *t, uint32_t signature, uint64_t *at)
-{
-    for (size_t i = t->n < 4 ? 0 : t->n - 4 + 1; i-- > 0;)
-        /* bounded: i + 4 <= n */
-        if (t->bytes[i] == 'P' && load_u32le(t->bytes + i) == signature) {
-            /* bounded: i is inside the tail */
-            *at = t->start + i;
-            return true;
-        }
-    return false;
-}
-
 /* fail_no_end_record - fails because there is no end record; adds how much is missing, if the tail shows
  * that. */
 static ckpt_status fail_no_end_record(const struct tail *t, ckpt_error *err)
 {
-    uint64_t at, size = t->src->size, needed = 0;
-    if (find_last_signature(t, ZIP64_END, &at))
-        needed = at + ZIP_ENDS_SIZE; /* bounded: at is inside the file */
-    else if (find_last_signature(t, ZIP_END, &at))
-        needed = at + ZIP_END_SIZE; /* bounded: at is inside the file */
+    uint64_t size = t->src->size, zip64 = size, end = size, central = size, needed = 0;
+    if (find_signature_before(t, ZIP64_END, &zip64))
+        needed = zip64 + ZIP_ENDS_SIZE; /* bounded: it is inside the file */
+    else if (find_signature_before(t, ZIP_END, &end))
+        needed = end + ZIP_END_SIZE; /* bounded: likewise */
     if (needed > size)
         (void)fail(err, CKPT_ETRUNCATED, to_file_offset(t, size),
                    "the archive is cut inside {=its end record}: {%llu bytes are missing}",
                    (unsigned long long)(needed - size));
-    else if (find_last_signature(t, ZIP_CENTRAL, &at))
+    else if (find_signature_before(t, ZIP_CENTRAL, &central))
         (void)fail(err, CKPT_ETRUNCATED, to_file_offset(t, size),
                    "the archive is cut inside {=its central directory}, {after %llu bytes}",
                    (unsigned long long)size);
@@ -334,10 +331,9 @@ ckpt_status zip_find_directory_candidates(source *src, struct zip_directory_cand
     struct tail t = {.src = src};
     ckpt_status st = load_tail(&t, ZIP_END_REACH, err);
     *out = (struct zip_directory_candidates){.at = 0};
-    for (size_t i = t.n < ZIP_END_SIZE ? 0 : t.n - ZIP_END_SIZE + 1; st == CKPT_OK && out->n == 0 && i-- > 0;)
-        /* bounded: i + 4 <= n, and inside the source */
-        if (t.bytes[i] == 'P' && load_u32le(t.bytes + i) == ZIP_END)
-            add_all_candidates(&t, out, t.start + i); /* bounded: inside the tail */
+    uint64_t at = src->size;
+    while (st == CKPT_OK && out->n == 0 && find_signature_before(&t, ZIP_END, &at))
+        add_all_candidates(&t, out, at);
     free(t.bytes);
     return st;
 }

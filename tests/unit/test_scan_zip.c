@@ -75,7 +75,7 @@ static void wrong_sizes_are_reported(void)
     FINDING(scan_member(TEXT("BZh9 broken"), 12, 0, 20, CRC), 1, "ZIP001", 0,
             "method 12: it only begins like packed data");
     FINDING(scan_member(TEXT("12345678"), 14, 0, 20, CRC), 1, "ZIP001", 0,
-            "method 14: 8 bytes of LZMA; 9 come first");
+            "method 14: 8 bytes of LZMA; its header alone has 9");
 }
 
 static void unpacking_is_limited(void)
