@@ -226,7 +226,8 @@ static bool put_sparse(struct unpickler *u, uint64_t index, uint64_t entry)
     if (!u->sparse && !(u->sparse = map_new(64)))
         return unpickler_fail_memory(u);
     if (u->nfar >= MAP_NONE)
-        return unpickler_fail(u, CKPT_ELIMIT, "is one memo entry too many");
+        return unpickler_fail(u, CKPT_ELIMIT, "puts {more} than {=%" PRIu32 " memo entries}",
+                              MAP_NONE);
     if (u->nfar == u->cap_far && !unpickler_grow(u, &u->far, &u->cap_far, sizeof *u->far))
         return false;
     u->far[u->nfar] = entry;

@@ -195,8 +195,7 @@ static ckpt_status load_tail(struct tail *t, uint64_t reach, ckpt_error *err)
 static bool find_signature_before(const struct tail *t, uint32_t signature, uint64_t *at)
 {
     while (*at > t->start) {
-        const unsigned char *p = t->bytes +
-                                 (--*at - t->start); /* bounded: in the tail, as are 4 bytes at P */
+        const unsigned char *p = t->bytes + (--*at - t->start); /* bounded: in the tail */
         if (t->bytes + t->n - p >= 4 && p[0] == 'P' && load_u32le(p) == signature)
             return true;
     }

@@ -251,8 +251,8 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes
     uint64_t at = z->directory + b.len;         /* bounded: by the file's size and memory */
     buf_put(&b, old, name);
     buf_str(&b, new_name);
-    buf_put(&b, old + name + new_name.len,
-            d.n - name - new_name.len); /* bounded: the name is in the central directory */
+    size_t after = name + new_name.len; /* bounded: likewise */
+    buf_put(&b, old + after, d.n - after);
     free(old);
     zip_put_central(&b, &h, e->name);
     uint64_t end = z->directory + b.len; /* bounded: as above */

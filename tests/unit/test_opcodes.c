@@ -26,7 +26,7 @@ struct bytes {
 struct row {
     unsigned char code;
     struct bytes setup, argument,
-        rest;           /* opcodes that fill the stack; the argument of the opcode; the end of the pickle */
+        ending;           /* opcodes that fill the stack; the argument of the opcode; the end of the pickle */
     size_t needs;       /* values that the opcode takes; MARKED: all above the last MARK */
     const char *before; /* steps of the setup */
     const char *steps;  /* steps of the opcode */
@@ -50,7 +50,7 @@ enum { MARKED = 100 };
         BYTES(callable "\x96\1\0\0\0\0\0\0\0a" more)
 
 static const struct row rows[] = {
-    /* code, setup, argument, rest, needs, before, steps, wrong, lenient */
+    /* code, setup, argument, ending, needs, before, steps, wrong, lenient */
     {'(', BYTES(""), BYTES(""), BYTES("1N."), 0, "", "", {{0}}, {{0}}},
     {'.', BYTES("N"), BYTES(""), BYTES(""), 1, "", "", {{0}}, {BYTES("]"), BYTES("}"), BYTES(")")}},
     {'0', BYTES("N"), BYTES(""), BYTES("N."), 1, "", "", {{0}}, {BYTES("("), BYTES("K\1"), BYTES("]")}},
@@ -377,7 +377,7 @@ static void check_valid(const struct row *r, const struct bytes *setup)
     bool calls = strchr(r->steps, 'C') != NULL;
     if (r->code != '.' && r->code != 0x95) /* without STOP, the steps are the same */
         check_trace(s.bytes, s.n, setup_steps(setup), r->steps, s.n, calls ? at : SIZE_MAX);
-    put_bytes(&s, r->rest.at, r->rest.n);
+    put_bytes(&s, r->ending.at, r->ending.n);
     bool left = r->code == '1' && setup->n == 2 && setup->at[1] == '(';
     char steps[64];
     snprintf(steps, sizeof steps, "%s%s", r->steps, left ? "L " : "");
@@ -409,7 +409,7 @@ static void stack_underflow_stops_the_trace(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
-        const struct bytes none = BYTES(""), three = BYTES("NNN"), fenced = BYTES("NNN(");
+        const struct bytes none = BYTES(""), three = BYTES("NNN"), below_mark = BYTES("NNN(");
         /* INST imports its class before it looks for the MARK */
         const char *steps = r->code == 'i' ? "Ia.b " : "";
         if (r->needs == MARKED) {
@@ -423,7 +423,7 @@ static void stack_underflow_stops_the_trace(void)
                     check_stops(r, &below, r->argument.n, "");
             }
             if (r->needs > 0 && r->code != '0')
-                check_stops(r, &fenced, r->argument.n, "");
+                check_stops(r, &below_mark, r->argument.n, "");
         }
     }
 }

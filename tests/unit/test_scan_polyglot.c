@@ -190,8 +190,8 @@ static void an_archive_in_a_tensor_is_found(void)
     buf_free(&b);
 }
 
-/* Scans an end record without a central directory, and an archive so far from the end of the file that no reader
- * finds it. */
+/* Scans an end record without a central directory, and an archive so far from the end of the file that no
+ * reader finds it. */
 static void bytes_that_no_reader_opens_are_no_archive(void)
 {
     char *data = calloc(1, 2 * END_RECORD_MAX);

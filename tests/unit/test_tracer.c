@@ -209,10 +209,10 @@ static void memory_is_limited(void)
     struct stop stop;
     size_t limits = 0;
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
-        ckpt_status whole = trace_limited(&samples[i], false, 0, 0, &stop);
+        ckpt_status unlimited = trace_limited(&samples[i], false, 0, 0, &stop);
         for (uint64_t memory = 1; memory < 12000; memory += memory < 1000 ? 16 : 64) {
             ckpt_status st = trace_limited(&samples[i], false, 0, memory, &stop);
-            CU_ASSERT(st == whole || st == CKPT_ELIMIT);
+            CU_ASSERT(st == unlimited || st == CKPT_ELIMIT);
             limits += st == CKPT_ELIMIT;
         }
     }

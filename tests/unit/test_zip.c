@@ -73,17 +73,17 @@ static void add_member(struct archive *m, const struct member *l, const char *pa
     m->n++;
 }
 
-/* finish_archive - appends the directory, and an end record with N added to the number of entries and SIZE to
- * the size of the directory. */
-static void finish_archive(struct archive *m, int n, int size)
+/* finish_archive - appends the central directory, and an end record with MORE_ENTRIES added to the number of
+ * entries and MORE_SIZE to the size of the central directory. */
+static void finish_archive(struct archive *m, int more_entries, int more_size)
 {
     uint32_t at = (uint32_t)m->bytes.len;
     buf_put(&m->bytes, m->directory.data, m->directory.len);
     buf_u32le(&m->bytes, 0x06054B50);
     buf_u32le(&m->bytes, 0);
-    buf_u16le(&m->bytes, (uint16_t)(m->n + (unsigned)n));
-    buf_u16le(&m->bytes, (uint16_t)(m->n + (unsigned)n));
-    buf_u32le(&m->bytes, (uint32_t)m->directory.len + (uint32_t)size);
+    buf_u16le(&m->bytes, (uint16_t)(m->n + (unsigned)more_entries));
+    buf_u16le(&m->bytes, (uint16_t)(m->n + (unsigned)more_entries));
+    buf_u32le(&m->bytes, (uint32_t)m->directory.len + (uint32_t)more_size);
     buf_u32le(&m->bytes, at);
     buf_u16le(&m->bytes, 0);
 }
@@ -129,14 +129,16 @@ static ckpt_status load_all(struct opened *o)
     return CKPT_OK;
 }
 
-static ckpt_status open_with_member(const struct member *l, int n, int size, ckpt_error *err)
+/* open_with_member - opens an archive of two members with L between them, and reads all; MORE_ENTRIES and
+ * MORE_SIZE are as for finish_archive. */
+static ckpt_status open_with_member(const struct member *l, int more_entries, int more_size, ckpt_error *err)
 {
     struct archive m;
     archive_init(&m);
     add_member(&m, &(struct member){.name = "a/first"}, "one");
     add_member(&m, l, "two two two");
     add_member(&m, &(struct member){.name = "a/third"}, "three");
-    finish_archive(&m, n, size);
+    finish_archive(&m, more_entries, more_size);
     struct opened o = open_archive(&m);
     ckpt_status st = o.st == CKPT_OK ? load_all(&o) : o.st;
     *err = o.err;
