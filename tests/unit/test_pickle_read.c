@@ -162,14 +162,14 @@ static void check_program(const struct program *p)
 
 static void every_opcode_creates_its_node(void)
 {
-    bool met[256] = {false};
+    bool used[256] = {false};
     unsigned known = 0;
     for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
         struct graph g;
         check_program(&valid[i]);
         graph_read(&g, valid[i].bytes, valid[i].n);
         for (unsigned op = 0; op < 256; op++)
-            met[op] |= g.facts.first_use[op] != UINT64_MAX;
+            used[op] |= g.facts.first_use[op] != UINT64_MAX;
         graph_free(&g);
     }
     for (unsigned op = 0; op < 256; op++) {
@@ -177,7 +177,7 @@ static void every_opcode_creates_its_node(void)
         known += o != NULL;
         bool refused = op == PICKLE_EXT1 || op == PICKLE_EXT2 || op == PICKLE_EXT4 ||
                        op == PICKLE_NEXT_BUFFER || op == PICKLE_READONLY_BUFFER;
-        CU_ASSERT_EQUAL(met[op], o != NULL && !refused);
+        CU_ASSERT_EQUAL(used[op], o != NULL && !refused);
     }
     CU_ASSERT_EQUAL(known, 68);
 }

@@ -67,11 +67,12 @@ static void damaged_archives_are_read_or_refused(void)
     if (!unpack_archive_ready())
         return;
     for (size_t i = 0; i < SAMPLE_7Z_SIZE; i++)
-        for (int how = 0; how < 3; how++) {
+        for (int change = 0; change < 3; change++) { /* 0: cut before byte I; else its bits are flipped */
             struct found t = {{0}, CKPT_OK};
             memcpy(damaged, sample_7z, SAMPLE_7Z_SIZE);
-            damaged[i] ^= how == 1 ? 0x80 : 0xff;
-            ckpt_status st = unpack(how ? damaged : sample_7z, how ? SAMPLE_7Z_SIZE : i, 1000, &t, &err);
+            damaged[i] ^= change == 1 ? 0x80 : 0xff;
+            ckpt_status st = unpack(change ? damaged : sample_7z, change ? SAMPLE_7Z_SIZE : i, 1000, &t,
+                                    &err);
             CU_ASSERT(st == CKPT_OK || (err.status == st && err.what[0]));
         }
 }

@@ -224,10 +224,10 @@ static void malformed_blosc_is_refused(void)
 }
 
 /* read_index - reads the index of the shard of N bytes at P. */
-static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_stored_chunk **part)
+static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_stored_chunk **chunks)
 {
     source *src = source_mem(p, n, 0);
-    ckpt_status st = zarr_read_index(&z, src, 0, n, a, part, &err);
+    ckpt_status st = zarr_read_index(&z, src, 0, n, a, chunks, &err);
     source_unref(src);
     return st;
 }
@@ -235,7 +235,7 @@ static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_stor
 static void reads_the_index_of_a_shard(void)
 {
     unsigned char shard[48] = "01234567", *at = shard + 8;
-    struct zarr_stored_chunk *part;
+    struct zarr_stored_chunk *chunks;
     memset(at, 0, 16);
     at[8] = 8;
     memset(at + 16, 0xff, 16);
@@ -243,15 +243,15 @@ static void reads_the_index_of_a_shard(void)
     for (int i = 0; i < 4; i++)
         at[32 + i] = (unsigned char)(crc >> 8 * i);
     CU_ASSERT_EQUAL(parse(V3(SHARDS(INDEX))), CKPT_OK);
-    CU_ASSERT_EQUAL(read_index(shard, 44, &part), CKPT_OK);
-    CU_ASSERT_TRUE(part[0].at == 0 && part[0].n == 8 && part[1].at == UINT64_MAX);
-    CU_ASSERT_EQUAL(read_index(shard, 35, &part), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(read_index(shard, 44, &chunks), CKPT_OK);
+    CU_ASSERT_TRUE(chunks[0].at == 0 && chunks[0].n == 8 && chunks[1].at == UINT64_MAX);
+    CU_ASSERT_EQUAL(read_index(shard, 35, &chunks), CKPT_ETRUNCATED);
     at[0] = 1;
-    CU_ASSERT_EQUAL(read_index(shard, 44, &part), CKPT_ECHECKSUM);
+    CU_ASSERT_EQUAL(read_index(shard, 44, &chunks), CKPT_ECHECKSUM);
     CU_ASSERT_EQUAL(parse(V3(SHARDS("\"index_location\":\"start\",\"index_codecs\":[\"bytes\"]"))), CKPT_OK);
-    CU_ASSERT_EQUAL(read_index(at, 36, &part), CKPT_OK);
+    CU_ASSERT_EQUAL(read_index(at, 36, &chunks), CKPT_OK);
     at[8] = 40;
-    CU_ASSERT_EQUAL(read_index(at, 36, &part), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(read_index(at, 36, &chunks), CKPT_ETRUNCATED);
     arena_free(a);
     a = NULL;
 }
