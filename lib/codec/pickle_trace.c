@@ -547,8 +547,8 @@ static bool run_pickle(struct tracer *t)
         t->u.op = *b;
         t->jumped = false;
         t->out->opcodes++;
-        if (t->o->left && (*t->o->left)-- == 0) {
-            *t->o->left = 0;
+        if (t->o->opcodes_left && (*t->o->opcodes_left)-- == 0) {
+            *t->o->opcodes_left = 0;
             return unpickler_fail(&t->u, CKPT_ELIMIT,
                                   "is one opcode more than are followed in a file of this size");
         }
@@ -587,7 +587,7 @@ ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct t
     struct tracer *t = calloc(1, sizeof *t);
     arena *a = arena_new(choose_memory_limit(end > pos ? end - pos : 0, opts));
     ckpt_status st = t && a ? CKPT_OK : fail_memory(err);
-    *out = (struct trace_end){.next = pos, .calls = opts->calls};
+    *out = (struct trace_end){.next = pos, .calls = opts->calls_before};
     memset(out->first_use, 0xff, sizeof out->first_use);
     if (st != CKPT_OK)
         goto done;

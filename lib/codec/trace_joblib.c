@@ -111,7 +111,7 @@ static bool follow_objects(struct tracer *t)
     struct trace_options o = *t->o;
     struct trace_end inner;
     o.joblib_arrays_as_opcodes = true;
-    o.calls = t->out->calls;
+    o.calls_before = t->out->calls;
     t->u.status = pickle_trace(t->u.r.src, unpickler_offset(&t->u), t->u.r.end, &o, &inner, t->u.err);
     t->out->calls = inner.calls;
     t->out->opcodes += inner.opcodes; /* bounded: no more than bytes */

@@ -27,18 +27,18 @@
 #define WINDOW            (256u * 1024u)
 #define MAX_HEADER_GAP    4096u /* local headers closer than this are read through the window */
 #define ALIGNMENT_EXTRA   128u  /* torch writes no more after a name to align the payload */
-#define ENTRIES_PER_ARENA 1024u /* names that zip_visit_entries keeps in memory at a time */
+#define ENTRIES_PER_ARENA 1024u /* whose names zip_visit_entries keeps in memory at a time */
 #define DEFLATE_MAX       1032u /* one deflated byte inflates to at most so many bytes */
 
 struct zip_window {
-    uint64_t pos;
+    uint64_t pos; /* offset of bytes[0] */
     size_t len;
-    unsigned char bytes[]; /* WINDOW, or the size of a smaller file */
+    unsigned char bytes[]; /* room for WINDOW, or for all of a smaller file */
 };
 
 static uint64_t to_file_offset(const zip *z, uint64_t off) { return source_pos(z->src, off); }
 
-/* ------------------------------------------------------------- directory */
+/* ----------------------------------------------------- central directory */
 
 /* add_entry_name - adds the name of E to the error ST, which it returns. */
 static ckpt_status add_entry_name(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
@@ -162,29 +162,31 @@ static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
 
 /* ------------------------------------------------------------------ extents */
 
+/* Where the local header of an entry is. */
 struct extent {
-    uint64_t at;
+    uint64_t header;
     uint32_t entry;
 };
 
 static int compare_extents(const void *a, const void *b)
 {
     const struct extent *x = a, *y = b;
-    if (x->at != y->at)
-        return x->at < y->at ? -1 : 1;
+    if (x->header != y->header)
+        return x->header < y->header ? -1 : 1;
     return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
+/* sort_entries - sets z->order. */
 static ckpt_status sort_entries(zip *z, ckpt_error *err)
 {
-    bool sorted = true;
+    bool sorted = true; /* as in most archives */
     for (size_t i = 0; i < z->n; i++) {
         z->order[i] = (uint32_t)i;
         sorted = sorted && (i == 0 || z->entries[i - 1].header < z->entries[i].header);
     }
-    struct extent *extents = sorted ? NULL : calloc(z->n, sizeof *extents);
     if (sorted)
         return CKPT_OK;
+    struct extent *extents = calloc(z->n, sizeof *extents);
     if (!extents)
         return fail_memory(err);
     for (size_t i = 0; i < z->n; i++)
@@ -243,13 +245,13 @@ static ckpt_status open_directory(zip *z, ckpt_error *err)
     struct zip_end end;
     CKPT_TRY(zip_end_find(z->src, &end, err));
     if (end.n >= MAP_NONE)
-        return fail(err, CKPT_ELIMIT, to_file_offset(z, end.at),
-                    "{%llu entries} are more than {=an archive of tensors} has", (unsigned long long)end.n);
+        return fail(err, CKPT_ELIMIT, to_file_offset(z, end.at), "{%llu entries}; {=at most %u} are read",
+                    (unsigned long long)end.n, MAP_NONE - 1);
     z->n = (size_t)end.n;
     z->directory = end.offset;
     z->end = end.end;
     z->shift = end.shift;
-    arena_expect(z->a, end.n, 1024);
+    arena_expect(z->a, end.n, 1024); /* names, tensors, storages */
     reader r;
     /* bounded: zip_end_find found it in the file */
     ckpt_status st = reader_init(&r, z->src, end.offset, end.offset + end.size, err);
@@ -322,7 +324,7 @@ ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, 
     CKPT_TRY(zip_end_find(src, &end, err));
     if (end.shift || end.end != src->size || end.n >= MAP_NONE)
         return fail(err, CKPT_EFORMAT, to_file_offset(&z, end.at),
-                    "{the archive} is not {=all that the file holds}");
+                    "the archive is {only a part} of {=the file}");
     z.n = *n = (size_t)end.n;
     z.directory = end.offset;
     /* bounded: zip_end_find saw it inside the file */

@@ -58,7 +58,7 @@ static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle
     struct trace_options o = {.framed = p->framed,
                               .joblib_arrays_as_opcodes = p->joblib_arrays_as_opcodes,
                               .payloads = !p->framed && !p->joblib_arrays_as_opcodes,
-                              .left = &s->opcodes_left,
+                              .opcodes_left = &s->opcodes_left,
                               .step = take_step,
                               .user = ps};
     ckpt_error why;
@@ -235,8 +235,10 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pi
 {
     struct scanner *x = ps->x;
     struct trial t = {.s = x->scan, .from = first_array};
-    struct trace_options o = {
-        .joblib_arrays_as_opcodes = true, .left = &x->scan->opcodes_left, .step = try_step, .user = &t};
+    struct trace_options o = {.joblib_arrays_as_opcodes = true,
+                              .opcodes_left = &x->scan->opcodes_left,
+                              .step = try_step,
+                              .user = &t};
     struct trace_end end;
     ckpt_error why;
     if (scan_note_system_failure(x->scan, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))
@@ -294,7 +296,7 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
                            struct trace_end *e, ckpt_error *why)
 {
     struct trial t = {.s = x->scan};
-    struct trace_options o = {.left = &x->scan->opcodes_left, .step = try_step, .user = &t};
+    struct trace_options o = {.opcodes_left = &x->scan->opcodes_left, .step = try_step, .user = &t};
     unsigned char last = 0;
     ckpt_status st = pickle_trace(src, pos, end, &o, e, why);
     if (e->framed_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {

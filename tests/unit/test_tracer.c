@@ -244,7 +244,7 @@ static void the_number_of_opcodes_is_limited(void)
     ckpt_error err;
     struct trace_end end;
     source *src = source_mem("N0N0N.", 6, 0);
-    struct trace_options o = {.step = accept_step, .left = &left};
+    struct trace_options o = {.step = accept_step, .opcodes_left = &left};
     CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_ELIMIT);
     CU_ASSERT(left == 0 && end.next == 5);
     left = 9;
