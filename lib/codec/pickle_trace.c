@@ -65,6 +65,7 @@ static bool op_tuple(struct tracer *t, size_t n)
     return unpickler_need(&t->u, n) && collect_items(t, TRACE_TUPLE, t->u.top - n);
 }
 
+/* push_opaque - pushes a value that is not known from the file. */
 static bool push_opaque(struct tracer *t)
 {
     struct trace_node *v = node_new(t, TRACE_OPAQUE);
@@ -98,7 +99,8 @@ static struct trace_global *new_global(struct tracer *t, ckpt_str module, ckpt_s
     return NULL;
 }
 
-static trace_ref find_global(struct tracer *t, ckpt_str module, ckpt_str name)
+/* import_global - reports the import of a class or function, and returns the reference to it; 0: failed. */
+static trace_ref import_global(struct tracer *t, ckpt_str module, ckpt_str name)
 {
     size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash may wrap */
     for (size_t i = 0; i < name.len; i++)
@@ -122,7 +124,7 @@ static trace_ref read_global(struct tracer *t)
         return unpickler_fail(&t->u, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
     if (!ends && !tracer_line(t, name, &name_len))
         return 0;
-    return find_global(t, str_of(module, module_len), str_of(name, name_len));
+    return import_global(t, str_of(module, module_len), str_of(name, name_len));
 }
 
 /* could_be_any - returns true if R can be an object of any type when the pickle is loaded. */
@@ -171,7 +173,7 @@ static bool op_stack_global(struct tracer *t)
         return t->u.status == CKPT_OK &&
                fail_op(t, "takes {=the texts of a module and a name}, found {%s and %s}",
                        get_kind_name(module_ref), get_kind_name(name_ref));
-    trace_ref r = find_global(t, str_of(module, module_len), str_of(name, name_len));
+    trace_ref r = import_global(t, str_of(module, module_len), str_of(name, name_len));
     t->by_refs[slot] = (struct trace_global *)(uintptr_t)trace_global(r);
     t->name_refs[slot][0] = module_ref;
     t->name_refs[slot][1] = name_ref;

@@ -26,7 +26,7 @@ struct checked_source {
     uint64_t from;       /* of strings: offset in B of their bytes, after the lengths; else 0 */
     uint32_t crc_before; /* CRC-32C of the bytes before FROM */
     const uint64_t *end; /* of strings: where each ends among their bytes; NULL: no strings */
-    uint64_t count;
+    uint64_t count;       /* of strings */
     pthread_mutex_t lock; /* held while the checksum is compared */
     atomic_bool checked;
 };

@@ -37,7 +37,7 @@ struct signature {
 struct salvage {
     source *src;
     arena *a;
-    struct signature *signatures;
+    struct signature *signatures; /* in file order, as are the records found */
     size_t nsignatures, cap_signatures;
     struct zip_entry *found;
     size_t n, cap;
@@ -54,7 +54,7 @@ struct salvage {
 static ckpt_status add_signature(struct salvage *w, uint64_t at, bool is_header)
 {
     if (w->nsignatures >= MAX_SIGNATURES)
-        return fail(w->err, CKPT_ELIMIT, at, "more than %u records", MAX_SIGNATURES);
+        return fail(w->err, CKPT_ELIMIT, at, "{more} than {=%u signatures} of records", MAX_SIGNATURES);
     struct signature s = {at, is_header};
     bool ok = arena_push(w->a, &w->signatures, &w->nsignatures, &w->cap_signatures, &s, sizeof s);
     return ok ? CKPT_OK : fail_memory(w->err);
