@@ -96,8 +96,8 @@ static void print_operand_words(const struct cmd *cmd)
     }
 }
 
-/* An awk program that prints the containers "a" and "a.b" for "a.b.c", each once. */
-#define ROOTS_AWK                                                                                            \
+/* An awk program that prints the containers of names, each once: "a" and "a.b" for "a.b.c". */
+#define CONTAINERS_AWK                                                                                       \
     "awk -F. '{ p = \"\"; for (i = 1; i < NF; i++) "                                                         \
     "{ p = p (i > 1 ? \".\" : \"\") $i; if (!s[p]++) print p } }'"
 
@@ -115,13 +115,13 @@ static const char bash_functions[] =
     "_ckpt_names() # the names of tensors and values in the files on the command line\n{\n"
     "    local word\n"
     "    for word in \"${COMP_WORDS[@]:2}\"; do\n"
-    "        word=${word//\\\\/}\n"
+    "        word=${word//\\\\/} # without the shell's quoting\n"
     "        [ -f \"$word\" ] || continue\n"
     "        \"${COMP_WORDS[0]}\" ls --tsv --values -- \"$word\" 2>/dev/null | cut -f1\n"
     "    done\n}\n"
     "_ckpt_roots() # the containers in these names\n{\n"
     "    echo auto\n"
-    "    _ckpt_names | " ROOTS_AWK "\n}\n";
+    "    _ckpt_names | " CONTAINERS_AWK "\n}\n";
 
 static void print_bash_option(const struct opt *o)
 {
@@ -246,8 +246,8 @@ static void print_zsh(void)
         "    done\n    compadd -a names\n}\n"
         "_ckpt_roots()\n{\n    local word\n    local -a names=(auto)\n"
         "    for word in ${(Q)words[2,-1]}; do\n"
-        "        [[ -f $word ]] && names+=(${(f)\"$(ckpt ls --tsv -- $word 2>/dev/null | cut -f1 | " ROOTS_AWK
-        ")\"})\n"
+        "        [[ -f $word ]] && names+=(${(f)\"$(ckpt ls --tsv -- $word 2>/dev/null | cut -f1 | "
+        CONTAINERS_AWK ")\"})\n"
         "    done\n    compadd -a names\n}\n"
         "_ckpt()\n{\n    local -a commands=(\n",
         stdout);
@@ -321,7 +321,7 @@ static void print_fish(void)
         "# fish completion of ckpt: ckpt completion fish > ~/.config/fish/completions/ckpt.fish\n"
         "function __ckpt_names\n    for word in (commandline -opc)[2..-1]\n"
         "        test -f \"$word\"; and ckpt ls --tsv --values -- $word 2>/dev/null | cut -f1\n    end\nend\n"
-        "function __ckpt_roots\n    echo auto\n    __ckpt_names | " ROOTS_AWK "\nend\n"
+        "function __ckpt_roots\n    echo auto\n    __ckpt_names | " CONTAINERS_AWK "\nend\n"
         "complete -c ckpt -n __fish_use_subcommand -l version -d 'the version'\n",
         stdout);
     for (size_t i = 0; cmd_list[i]; i++) {

@@ -99,13 +99,14 @@ static void compare_storages(struct row_difference *d, const ckpt_storage *befor
     compare_text(d, "storage's file", before->file, after->file);
     compare_number(d, "storage's bytes", before->nbytes, after->nbytes);
     compare_offset(d, "storage's file offset", before->file_offset, after->file_offset);
-    /* CRCs are absent only if those of all storages are 0, so that one changed CRC makes all present. */
+    /* That CRCs appear is no difference: if all are 0, they count as absent, and one that changes makes all
+     * of them present. */
     if (before->has_crc)
         compare_number(d, "storage's checksum", before->has_crc, after->has_crc);
 }
 
-/* compare_row - compares row I of both files. Fields that follow from others (bytes, offset) are compared
- * only if those are equal. */
+/* compare_row - compares row I of both files. Fields that follow from others (bytes from dtype
+ * and shape, offset from the storage) are compared only if the others are equal. */
 static struct row_difference compare_row(const ckpt_file *original, const ckpt_file *damaged, uint32_t i)
 {
     uint64_t shift = ckpt_file_bytes(damaged) - ckpt_file_bytes(original);

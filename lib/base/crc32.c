@@ -59,7 +59,7 @@ static uint32_t update_by_tables(const uint32_t t[8][256], uint32_t r, const uns
     return r;
 }
 
-static uint32_t update_by_table(uint32_t r, const unsigned char *p, size_t n)
+static uint32_t update_crc32_by_tables(uint32_t r, const unsigned char *p, size_t n)
 {
     return update_by_tables(crc32_tables, r, p, n);
 }
@@ -129,12 +129,12 @@ CLMUL static uint32_t update_by_clmul(uint32_t r, const unsigned char *p, size_t
         a = fold128(a, by128, load_128(p));
     unsigned char folded[16];
     _mm_storeu_si128((__m128i *)(void *)folded, a);
-    return update_by_table(update_by_table(0, folded, sizeof folded), p, n);
+    return update_crc32_by_tables(update_crc32_by_tables(0, folded, sizeof folded), p, n);
 }
 
 CLMUL static uint32_t update_128(uint32_t r, const unsigned char *p, size_t n)
 {
-    return n >= 64 ? update_by_clmul(r, p, n) : update_by_table(r, p, n);
+    return n >= 64 ? update_by_clmul(r, p, n) : update_crc32_by_tables(r, p, n);
 }
 
 /* The wide kernels fold like update_by_clmul, but by 1024 or 2048 bits a step, and leave the last lanes to
@@ -204,9 +204,9 @@ WIDE512 static uint32_t update_512(uint32_t r, const unsigned char *p, size_t n)
 
 SSE42 static uint64_t crc32c_8(uint64_t r, const unsigned char *p) { return _mm_crc32_u64(r, load_u64le(p)); }
 
-/* crc32c_by_sse42 - computes three independent runs of LANE bytes at a time, because the instruction takes
+/* update_crc32c_fast - computes three independent runs of LANE bytes at a time, because the instruction takes
  * three cycles and one can begin in each. */
-SSE42 static uint32_t crc32c_by_sse42(uint32_t r, const unsigned char *p, size_t n)
+SSE42 static uint32_t update_crc32c_fast(uint32_t r, const unsigned char *p, size_t n)
 {
     enum { LANE = 16384 };
     uint64_t a = r;
@@ -245,7 +245,7 @@ static bool cpu_has_kernel(enum crc32_kernel k)
 static uint32_t update_by_kernel(enum crc32_kernel k, uint32_t r, const unsigned char *p, size_t n)
 {
     switch (k) {
-    case CRC32_TABLE: return update_by_table(r, p, n);
+    case CRC32_TABLE: return update_crc32_by_tables(r, p, n);
     case CRC32_CLMUL: return update_128(r, p, n);
     case CRC32_CLMUL_256: return update_256(r, p, n);
     default: return update_512(r, p, n);
@@ -257,7 +257,7 @@ static bool cpu_has_kernel(enum crc32_kernel k) { return k == CRC32_TABLE; }
 static uint32_t update_by_kernel(enum crc32_kernel k, uint32_t r, const unsigned char *p, size_t n)
 {
     (void)k;
-    return update_by_table(r, p, n);
+    return update_crc32_by_tables(r, p, n);
 }
 #endif
 
@@ -280,7 +280,7 @@ uint32_t crc32_update(uint32_t crc, const void *bytes, size_t n)
 #ifndef __x86_64__
 static bool cpu_has_crc32c(void) { return false; }
 
-static uint32_t crc32c_by_sse42(uint32_t r, const unsigned char *p, size_t n)
+static uint32_t update_crc32c_fast(uint32_t r, const unsigned char *p, size_t n)
 {
     return update_by_tables(crc32c_tables, r, p, n);
 }
@@ -295,7 +295,7 @@ uint32_t crc_update(enum crc_kind kind, uint32_t crc, const void *bytes, size_t 
 {
     if (kind == CRC_32)
         return crc32_update(crc, bytes, n);
-    return cpu_has_crc32c() ? ~crc32c_by_sse42(~crc, bytes, n) : crc32c_by_table(crc, bytes, n);
+    return cpu_has_crc32c() ? ~update_crc32c_fast(~crc, bytes, n) : crc32c_by_table(crc, bytes, n);
 }
 
 const char *crc_name(enum crc_kind kind) { return kind == CRC_32 ? "CRC-32" : "CRC-32C"; }

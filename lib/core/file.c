@@ -248,7 +248,7 @@ const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v)
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
 {
     return arena_push(f->a, &f->replaced, &f->nreplaced, &f->cap_replaced, &by, sizeof by) &&
-           map_set_num(f->replace, map_ptr(v), (uint32_t)f->nreplaced - 1); /* bounded: it has one */
+           map_set_num(f->replace, map_ptr(v), (uint32_t)f->nreplaced - 1); /* bounded: not empty */
 }
 
 static ckpt_str key_of(const void *user, uint32_t i)
@@ -262,9 +262,9 @@ map *file_index_storage_keys(ckpt_file *f)
     bool ok = true;
     if (!f->storage_keys)
         f->storage_keys = map_new_index(f->table.nstorages, key_of, f);
-    for (; f->storage_keys && ok && f->nkeyed < f->table.nstorages; f->nkeyed += ok) {
-        const struct storage *s = &f->table.storages[f->nkeyed];
-        ok = !s->keyed || map_put(f->storage_keys, s->s.key, (uint32_t)f->nkeyed, NULL);
+    for (; f->storage_keys && ok && f->nindexed < f->table.nstorages; f->nindexed += ok) {
+        const struct storage *s = &f->table.storages[f->nindexed];
+        ok = !s->keyed || map_put(f->storage_keys, s->s.key, (uint32_t)f->nindexed, NULL);
     }
     return ok ? f->storage_keys : NULL;
 }

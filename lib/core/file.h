@@ -74,8 +74,8 @@ struct ckpt_file {
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
     map *names;          /* joined name -> row, made on first use */
-    map *storage_keys;   /* torch: storage key -> storage, of the first NKEYED; file_index_storage_keys */
-    size_t nkeyed;
+    map *storage_keys;   /* torch: storage key -> storage, of the first NINDEXED storages */
+    size_t nindexed;
     ckpt_str last_key;   /* the greatest of those keys, file_storage_add */
     map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
     void *container;     /* of the format, such as its archive */

@@ -47,27 +47,27 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
 {
     size_t npy = 0;
     bool has_saved_model = false, has_serialization_id = false;
-    for (size_t i = 0; i < p->z->n; i++) {
-        ckpt_str n = p->z->entries[i].name;
+    for (size_t i = 0; i < p->zip->n; i++) {
+        ckpt_str n = p->zip->entries[i].name;
         npy += str_ends(n, STR_LIT(".npy"));
         has_saved_model |= str_ends(n, STR_LIT("saved_model.pb"));
         has_serialization_id |= str_ends(n, STR_LIT("/.data/serialization_id"));
     }
-    if (p->z->n && npy == p->z->n) /* numpy/npz.c reads archives at offset 0 */
+    if (p->zip->n && npy == p->zip->n) /* numpy/npz.c reads archives at offset 0 */
         return refuse_as(err, "numpy archive (.npz) after other bytes, which numpy takes for a pickle");
     if (has_saved_model)
         return refuse_as(err, "zipped TensorFlow SavedModel");
     if (has_serialization_id) {
-        ckpt_status st = fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
+        ckpt_status st = fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->zip->directory),
                               "torch archive of {%zu records} without {=data.pkl}: from a torch.save that "
                               "failed\nthe tensors were never written; look for an earlier checkpoint",
-                              p->z->n);
+                              p->zip->n);
         return fail_name_part(st, STR_LIT("central directory"), err);
     }
     return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                 "zip archive of {%zu member%s} without a torch checkpoint (no {=data.pkl})\n"
                 "`unzip -l` shows what is in it",
-                p->z->n, p->z->n == 1 ? "" : "s");
+                p->zip->n, p->zip->n == 1 ? "" : "s");
 }
 
 static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
@@ -135,7 +135,7 @@ ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err)
     const struct signature *s = recognize(p);
     if (s && s->kind == SIGN_POINTER)
         return refuse_lfs_pointer(p, err);
-    if (p->z)
+    if (p->zip)
         return refuse_zip(p, err);
     if (p->zip_err.status != CKPT_OK && str_ends(str_c(p->path), STR_LIT(".distcp")))
         return refuse_data_file(p, err);

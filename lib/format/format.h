@@ -23,7 +23,7 @@ struct probe {
     uint64_t size;
     unsigned char head[PROBE_HEAD];
     size_t nhead;
-    zip *z;             /* the archive, if the head is PK; else NULL */
+    zip *zip;           /* the archive, if the head is PK; else NULL */
     ckpt_error zip_err; /* why z is NULL although the head is PK */
 };
 

@@ -123,11 +123,11 @@ static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
         return folder_list_all(f->a, f->path, &p->names, &p->nnames, err);
     CKPT_TRY(recognize_fill(p, f->path, f->src, err));
     if (recognize_archive(p)) {
-        ckpt_status st = f->salvage ? zip_salvage(f->src, f->a, &p->z, &p->zip_err)
-                                    : zip_open(f->src, f->a, &p->z, &p->zip_err);
+        ckpt_status st = f->salvage ? zip_salvage(f->src, f->a, &p->zip, &p->zip_err)
+                                    : zip_open(f->src, f->a, &p->zip, &p->zip_err);
         if (st != CKPT_OK)
-            p->z = NULL;
-        f->container = p->z;
+            p->zip = NULL;
+        f->container = p->zip;
         f->container_free = close_zip;
     }
     return CKPT_OK;
@@ -135,8 +135,8 @@ static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
 
 void format_set_container(ckpt_file *f, void *container, void (*release)(void *container))
 {
-    close_zip(f->probe->z);
-    f->probe->z = NULL;
+    close_zip(f->probe->zip);
+    f->probe->zip = NULL;
     f->container = container;
     f->container_free = release;
 }
@@ -190,8 +190,8 @@ static ckpt_status read_opened(ckpt_file *f, const struct opening *o, struct pro
     ckpt_status st = check_journal(f, file_explained(f, read_file(f, p, o->only, err), err), err);
     st = end_watch(f, st, err);
     f->check = NULL;
-    if (st != CKPT_OK && st != CKPT_ECANCELLED && outermost && p->z)
-        salvage_hint_raw_bytes(p->z, err);
+    if (st != CKPT_OK && st != CKPT_ECANCELLED && outermost && p->zip)
+        salvage_hint_raw_bytes(p->zip, err);
     if (st == CKPT_OK && outermost)
         salvage_note_no_checksums(f);
     return st;

@@ -64,7 +64,7 @@ ckpt_status unpack_whole(ckpt_file *f, const struct signature *s, source **out, 
 
 static bool probe(const struct probe *p)
 {
-    const struct signature *s = p->directory || p->z ? NULL : recognize_compression(p);
+    const struct signature *s = p->directory || p->zip ? NULL : recognize_compression(p);
     return s && s->kind != SIGN_ZLIB; /* because a text may begin with the two bytes of a zlib header, too */
 }
 

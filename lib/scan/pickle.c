@@ -227,9 +227,9 @@ static bool try_step(void *user, const struct trace_step *step)
 
 /* -------------------------------------------------------------- one pickle */
 
-/* scan_arrays_as_opcodes - pickle.load runs the bytes of joblib's arrays, the first of which is at
- * FIRST_ARRAY, as opcodes. If these import or call anything, scans P a second time, as pickle.load runs
- * it. */
+/* scan_arrays_as_opcodes - joblib.load skips the bytes of arrays, the first of which is at FIRST_ARRAY, but
+ * pickle.load would run them as opcodes. If these import or call anything, scans P a second time, as
+ * pickle.load runs it. */
 static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pickle *p,
                                           uint64_t first_array, ckpt_error *err)
 {

@@ -245,8 +245,9 @@ static void attributes_are_reported_once(void)
     check_events("{'v':m.C(1)!{'x':1}}", "{'v':m.C(1)!{'x':1,'z':1}}", "+v.z;");
 }
 
-/* The comparison ends for graphs with cycles, and soon for graphs that would be huge as trees. */
-static void cycles_and_shared_nodes_end(void)
+/* The comparison terminates for graphs with cycles, and soon for graphs that would be huge as trees.
+ * "#1~[]" puts an empty list into the memo as 1, "+[…]" appends to it, "#1" is that list again. */
+static void graphs_with_cycles_and_shared_nodes_are_compared(void)
 {
     check_same("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[#1])}");
     check_same("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[[#1]])}"); /* equal when unrolled */
@@ -376,7 +377,7 @@ void suite_diff_values(void)
     UNIT(keys_are_compared_with_their_type);
     UNIT(sets_and_objects_are_compared_as_one_value);
     UNIT(attributes_are_reported_once);
-    UNIT(cycles_and_shared_nodes_end);
+    UNIT(graphs_with_cycles_and_shared_nodes_are_compared);
     UNIT(types_of_containers_are_compared);
     UNIT(bytes_of_any_protocol_are_compared);
     UNIT(long_bytes_of_any_protocol_are_compared);

@@ -105,7 +105,7 @@ static void archives_are_recognized_by_their_members(void)
         for (size_t k = 0; k < 2 && cases[i].members[k]; k++)
             entries[z.n++].name = str_c(cases[i].members[k]);
         source *src = source_mem("PK", 2, 0);
-        struct probe p = {.path = "file", .size = 2, .src = src, .z = &z};
+        struct probe p = {.path = "file", .size = 2, .src = src, .zip = &z};
         check_refused(&p, cases[i].status, cases[i].words, "", __LINE__);
         source_unref(src);
     }

@@ -172,14 +172,14 @@ static void sparse_tensors_are_read_and_checked(void)
     check_refused(SPARSE(LAYOUT("sparse_csr"), "(" I "," I "," W ",^9)"), CKPT_EFORMAT,
                   "size is a int, it must be a tuple");
     check_refused("^" SPARSE(LAYOUT("strided"), "(" I "," W ",(9,))"), CKPT_EFORMAT,
-                  "with a tuple, it must be a sparse one with a tuple");
+                  "with a tuple; a sparse layout with a tuple is allowed");
     check_refused("^" SPARSE("torch.serialization._get_layout(1)", "(" I "," W ",(9,))"), CKPT_EFORMAT,
-                  "it must be a sparse one");
+                  "a sparse layout with a tuple is allowed");
     check_refused("^" SPARSE("'torch.sparse_coo'", "(" I "," W ",(9,"
                                                    "))"),
-                  CKPT_EFORMAT, "it must be a sparse one");
+                  CKPT_EFORMAT, "a sparse layout with a tuple is allowed");
     check_refused("^" SPARSE(LAYOUT("sparse_coo"), "[" I "," W ",(9,)]"), CKPT_EFORMAT,
-                  "with a list, it must be a sparse one with a tuple");
+                  "with a list; a sparse layout with a tuple is allowed");
     check_refused(SPARSE(LAYOUT("sparse_coo"), "(" I ",^" V2(FLOATS, 0, "(4,)", "()") ",(9,))"), CKPT_EFORMAT,
                   "1 sizes but 0 strides");
 }

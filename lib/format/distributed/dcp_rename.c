@@ -1,6 +1,6 @@
 /* dcp_rename.c - writes a Distributed Checkpoint in which only names changed: copies the .distcp files and
  * writes new metadata. The copies share blocks if the file system supports that. They are never hard links,
- * because a later save of torch overwrites the files of its folder.
+ * because torch overwrites the files in place when it saves into the folder again.
  *
  * The pickle in .metadata is read as a graph, names and paths in the graph are replaced, and the graph is
  * written, so that all other values stay. That takes some kilobytes of memory for each chunk, more than
@@ -46,7 +46,8 @@ static void put_text(buf *b, ckpt_str text)
     buf_str(b, text);
 }
 
-/* make_planned_key - sets B to the key of PATH, a path in planner_data. False: PATH is not a path. */
+/* make_planned_key - sets B to the key of PATH, a path in planner_data. Returns false if an element is
+ * neither text nor an integer. */
 static bool make_planned_key(buf *b, const ckpt_value *path)
 {
     int64_t number;

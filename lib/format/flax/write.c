@@ -4,8 +4,8 @@
  *
  * If the input is a .msgpack, all its values, tensors or not, are written in their order, with the edits of
  * the plan. From any other input, only the tensors are written: a path of several elements makes nested maps,
- * whose keys are texts as Flax's to_state_dict makes them; a name that is one element stays one key, even
- * with dots in it. The only tensor of an input without names is written as the array alone.
+ * whose keys are texts, like those of Flax's to_state_dict; a name that is one element stays one key, even
+ * with dots in it. A single tensor without a name, as in a .npy, is written as an array without a map.
  *
  * Everything but the elements is first made in memory.
  *
@@ -34,7 +34,7 @@ struct flax_output {
     bool keeps_graph;  /* the graph of the input is written; else a tree made of the paths of the items */
     uint32_t *item_of; /* by row; MAP_NONE: it is not written */
     const ckpt_value *root;
-    buf text;      /* all of the output but elements */
+    buf skeleton;  /* all of the output but elements */
     size_t *order; /* the indexes of the items, in the order of the output */
     size_t n;
     struct flax_frame stack[FLAX_DEPTH];
@@ -73,10 +73,10 @@ static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, ckpt_er
     uint32_t i = find_item(o, v);
     struct flat_item *x = &w->items[i];
     bool is_scalar = o->keeps_graph && flax_is_scalar(w->p->file, v);
-    flax_put_array(&o->text, flat_get_tensor(w, x), find_dtype(w, x), flat_item_nbytes(w, x), is_scalar);
+    flax_put_array(&o->skeleton, flat_get_tensor(w, x), find_dtype(w, x), flat_item_nbytes(w, x), is_scalar);
     CKPT_TRY(flat_lay_out_item(w, x, 1, err));
     o->order[o->n++] = i;
-    return checked_add(x->begin, o->text.len, &x->begin) ? CKPT_OK : flat_fail_size(err);
+    return checked_add(x->begin, o->skeleton.len, &x->begin) ? CKPT_OK : flat_fail_size(err);
 }
 
 /* ----------------------------------------------------------------------- the tree */
@@ -168,9 +168,9 @@ static ckpt_status enter_container(struct flat_writer *w, const ckpt_value *v, c
             texts += key && (key->type == CKPT_V_STR || get_new_name(&f, i).ptr);
         }
     if (v->type == CKPT_V_LIST)
-        msgpack_put_array(&o->text, n);
+        msgpack_put_array(&o->skeleton, n);
     else
-        msgpack_put_map(&o->text, n);
+        msgpack_put_map(&o->skeleton, n);
     if (texts && texts != n)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "a map would have keys of {text and of numbers}; {=one kind} is allowed");
@@ -186,7 +186,7 @@ static ckpt_status put_value(struct flat_writer *w, const ckpt_value *v, ckpt_er
         return enter_container(w, v, err);
     if (v->type == CKPT_V_TENSOR)
         return put_array(w, v, err);
-    flax_put_value(&o->text, v);
+    flax_put_value(&o->skeleton, v);
     return CKPT_OK;
 }
 
@@ -203,7 +203,7 @@ static ckpt_status write_next(struct flat_writer *w, ckpt_error *err)
         return CKPT_OK;
     ckpt_str name = get_new_name(f, i);
     if (name.ptr)
-        msgpack_put_text(&o->text, name);
+        msgpack_put_text(&o->skeleton, name);
     else if (key)
         CKPT_TRY(put_value(w, key, err));
     return key || !name.ptr ? put_value(w, v, err) : CKPT_OK; /* a text in a list was replaced by NAME */
@@ -215,7 +215,7 @@ static ckpt_status check_beginning(const struct flat_writer *w, ckpt_error *err)
 {
     const struct flax_output *o = w->user;
     const char *path = w->job->path;
-    if (flax_is_recognized(path ? path : "", o->text.data, o->text.len))
+    if (flax_is_recognized(path ? path : "", o->skeleton.data, o->skeleton.len))
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "what is left begins with {neither} {=a key nor an array}, and would not be recognized");
@@ -240,10 +240,10 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     CKPT_TRY(put_value(w, o->root, err));
     while (o->depth)
         CKPT_TRY(write_next(w, err));
-    if (!buf_ok(&o->text))
+    if (!buf_ok(&o->skeleton))
         return fail_memory(err);
     CKPT_TRY(check_beginning(w, err));
-    return checked_add(w->nbytes, o->text.len, &w->size) ? CKPT_OK : flat_fail_size(err);
+    return checked_add(w->nbytes, o->skeleton.len, &w->size) ? CKPT_OK : flat_fail_size(err);
 }
 
 /* ------------------------------------------------------------------------ bytes */
@@ -252,16 +252,16 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
 {
     const struct flax_output *o = w->user;
     uint64_t elements = 0; /* bytes of elements that are skipped so far */
-    size_t at = 0;         /* bytes of TEXT that are written so far */
+    size_t at = 0;         /* bytes of SKELETON that are written so far */
     for (size_t i = 0; i < o->n; i++) {
         const struct flat_item *x = &w->items[o->order[i]];
         size_t end = (size_t)(x->begin - elements);                  /* bounded: put_array added up both */
-        CKPT_TRY(sink_write(out, o->text.data + at, end - at, err)); /* bounded: ends ascend */
+        CKPT_TRY(sink_write(out, o->skeleton.data + at, end - at, err)); /* bounded: ends ascend */
         CKPT_TRY(sink_skip(out, flat_item_nbytes(w, x), err));
         elements += flat_item_nbytes(w, x); /* bounded: by put_array */
         at = end;
     }
-    CKPT_TRY(sink_write(out, o->text.data + at, o->text.len - at, err)); /* bounded: in TEXT */
+    CKPT_TRY(sink_write(out, o->skeleton.data + at, o->skeleton.len - at, err)); /* bounded: in SKELETON */
     return flat_copy_items(w, out, err);
 }
 
@@ -284,9 +284,9 @@ ckpt_status flax_write(ckpt_plan *p, const struct write_job *job, ckpt_error *er
     if (!o)
         return fail_memory(err);
     o->keeps_graph = p->file->format == &format_flax && p->root && !p->omits_values;
-    buf_init(&o->text, SIZE_MAX / 2);
+    buf_init(&o->skeleton, SIZE_MAX / 2);
     ckpt_status st = flat_write(&w, err);
-    buf_free(&o->text);
+    buf_free(&o->skeleton);
     free(o);
     return st;
 }

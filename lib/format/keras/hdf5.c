@@ -359,7 +359,7 @@ ckpt_status keras_read_hdf5(struct kit *k, source *src)
 static bool probe(const struct probe *p)
 {
     uint64_t base;
-    return !p->directory && !p->z && hdf5_find(p->src, &base, NULL) == CKPT_OK;
+    return !p->directory && !p->zip && hdf5_find(p->src, &base, NULL) == CKPT_OK;
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

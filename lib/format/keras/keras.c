@@ -28,8 +28,8 @@ static bool probe(const struct probe *p)
     if (p->directory)
         return probe_has(p, "metadata.json") && probe_has(p, "config.json") &&
                probe_has(p, "model.weights.h5");
-    return p->z && zip_find(p->z, STR_LIT("config.json")) >= 0 &&
-           (zip_find(p->z, WEIGHTS) >= 0 || zip_find(p->z, NPZ) >= 0);
+    return p->zip && zip_find(p->zip, STR_LIT("config.json")) >= 0 &&
+           (zip_find(p->zip, WEIGHTS) >= 0 || zip_find(p->zip, NPZ) >= 0);
 }
 
 /* --------------------------------------------------------------------------- metadata */

@@ -8,7 +8,7 @@
 #include "format/recognize.h"
 #include "format/torch/graph.h"
 
-#define ENOUGH 65536u /* bytes in which a dump of arrays has imported joblib's wrapper */
+#define ENOUGH 65536u /* a dump of arrays imports joblib's wrapper class within its first ENOUGH bytes */
 
 /* is_dump - returns true if BYTES, which may be truncated, begin as a file of joblib.dump. */
 static bool is_dump(source *bytes)
@@ -26,7 +26,7 @@ static bool probe(const struct probe *p)
         return false;
     const struct signature *s = recognize_compression(p);
     if (!s)
-        return recognize_as(p, SIGN_JOBLIB) && !p->z;
+        return recognize_as(p, SIGN_JOBLIB) && !p->zip;
     (void)unpack_some(p->src, s, ENOUGH, &head, NULL);
     bool is = head && is_dump(head);
     source_unref(head);

@@ -13,7 +13,8 @@
 
 static bool probe(const struct probe *p) { return !p->directory && recognize_as(p, SIGN_NPY); }
 
-/* copy_array - sets dtype and shape of T to copies of those of X in the arena of F, because X is freed. */
+/* copy_array - sets dtype and shape of T to copies of those of X in the arena of F, because the arena of X is
+ * temporary. */
 static ckpt_status copy_array(ckpt_file *f, const struct npy_array *x, struct kit_tensor *t, ckpt_error *err)
 {
     ckpt_dtype known = numpy_torch_dtype(&x->dtype);

@@ -21,10 +21,10 @@ static bool probe(const struct probe *p)
 {
     bool is_empty = p->nhead >= 4 && !p->salvage && memcmp(p->head, "PK\5\6", 4) == 0;
     bool found = is_empty; /* numpy writes no arrays as an archive without members */
-    if (!p->z || (!is_empty && (p->nhead < 4 || memcmp(p->head, "PK\3\4", 4) != 0)))
+    if (!p->zip || (!is_empty && (p->nhead < 4 || memcmp(p->head, "PK\3\4", 4) != 0)))
         return false;
-    for (size_t i = 0; i < p->z->n && !found; i++)
-        found = str_ends(p->z->entries[i].name, SUFFIX);
+    for (size_t i = 0; i < p->zip->n && !found; i++)
+        found = str_ends(p->zip->entries[i].name, SUFFIX);
     return found;
 }
 

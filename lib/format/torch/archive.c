@@ -90,7 +90,7 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     if (!ta)
         return fail_memory(err);
     ta->f = f;
-    ta->z = f->probe->z;
+    ta->z = f->probe->zip;
     ta->top = top;
     ta->storage_suffix = "";
     buf_init(&ta->record_name, 1u << 20);

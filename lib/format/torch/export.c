@@ -66,9 +66,9 @@ static bool find_new_top(const zip *z, ckpt_str *top)
 static bool probe_export(const struct probe *p)
 {
     ckpt_str top;
-    return p->z && ((zip_find(p->z, STR_LIT(OLD_STATE)) >= 0 &&
-                     zip_find(p->z, STR_LIT("serialized_exported_program.json")) >= 0) ||
-                    find_new_top(p->z, &top));
+    return p->zip && ((zip_find(p->zip, STR_LIT(OLD_STATE)) >= 0 &&
+                     zip_find(p->zip, STR_LIT("serialized_exported_program.json")) >= 0) ||
+                    find_new_top(p->zip, &top));
 }
 
 /* ------------------------------------------------------------------- config */
@@ -266,9 +266,9 @@ static ckpt_status read_export(ckpt_file *f, ckpt_error *err)
     ckpt_str top = {"", 0};
     struct torch_archive *ta;
     struct kit root;
-    bool old = zip_find(f->probe->z, STR_LIT(OLD_STATE)) >= 0;
+    bool old = zip_find(f->probe->zip, STR_LIT(OLD_STATE)) >= 0;
     if (!old)
-        (void)find_new_top(f->probe->z, &top);
+        (void)find_new_top(f->probe->zip, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     CKPT_TRY(torch_archive_read_byteorder(ta, err));
     f->producer = old ? STR_LIT("torch.export, to 2.7") : STR_LIT("torch.export >= 2.8");

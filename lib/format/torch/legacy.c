@@ -254,7 +254,7 @@ static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
     if (!l)
         return fail_memory(err);
     *l = (struct legacy){.f = f, .src = f->src, .err = err};
-    l->archive_inside = f->probe->z;
+    l->archive_inside = f->probe->zip;
     f->container = l;
     f->container_free = free_keys;
     CKPT_TRY(read_stream(l));

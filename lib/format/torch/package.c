@@ -30,7 +30,7 @@ static bool find_package_top(const zip *z, ckpt_str *top)
 static bool probe_package(const struct probe *p)
 {
     ckpt_str top;
-    return p->z && find_package_top(p->z, &top);
+    return p->zip && find_package_top(p->zip, &top);
 }
 
 static bool is_pickle(const struct torch_archive *ta, ckpt_str name)
@@ -50,7 +50,7 @@ static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str top = {0};
     struct torch_archive *ta;
-    (void)find_package_top(f->probe->z, &top);
+    (void)find_package_top(f->probe->zip, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     ta->storage_folder = ".data/";
     ta->storage_suffix = ".storage";

@@ -286,7 +286,7 @@ static ckpt_status read_sparse_tensor(struct graph *g, const ckpt_value *call, s
     ckpt_kind kind = get_layout_kind(value_arg(call, 0));
     char shown[80], type[64];
     if (data->type != CKPT_V_TUPLE || kind == CKPT_OPAQUE)
-        return graph_fail(g, call, "layout {%s with a %s}, it must be {=a sparse one with a tuple}",
+        return graph_fail(g, call, "layout {%s with a %s}; {=a sparse layout with a tuple} is allowed",
                           show_value(value_arg(call, 0), shown, sizeof shown),
                           ckpt_value_type_name(data, type, sizeof type));
     bool coo = kind == CKPT_SPARSE_COO;

@@ -59,12 +59,12 @@ static bool probe_script(const struct probe *p)
 {
     ckpt_str top;
     bool ambiguous;
-    if (!p->z)
+    if (!p->zip)
         return false;
-    if (script_json_top(p->z, &top))
+    if (script_json_top(p->zip, &top))
         return true;
-    return torch_archive_find_top(p->z, &top, &ambiguous) && !ambiguous &&
-           has_entry(p->z, top, "constants.pkl") && torch_has_folder(p->z, top, "code/");
+    return torch_archive_find_top(p->zip, &top, &ambiguous) && !ambiguous &&
+           has_entry(p->zip, top, "constants.pkl") && torch_has_folder(p->zip, top, "code/");
 }
 
 /* ------------------------------------------------------------------- classes */
@@ -367,9 +367,9 @@ static ckpt_status read_script(ckpt_file *f, ckpt_error *err)
     f->executes_code = true;
     f->for_torch_load = true;
     f->torch_load_why = STR_LIT("a TorchScript archive holds code; torch.jit.load reads it");
-    if (script_json_top(f->probe->z, &top))
+    if (script_json_top(f->probe->zip, &top))
         return script_json_read(f, top, err);
-    (void)torch_archive_find_top(f->probe->z, &top, &ambiguous);
+    (void)torch_archive_find_top(f->probe->zip, &top, &ambiguous);
     CKPT_TRY(torch_archive_new(f, top, &s.ta, err));
     CKPT_TRY(torch_archive_read_byteorder(s.ta, err));
     f->producer = torch_archive_has(s.ta, "bytecode.pkl")

@@ -24,7 +24,7 @@ static bool probe_zip(const struct probe *p)
 {
     ckpt_str top;
     bool ambiguous;
-    return p->z && torch_archive_find_top(p->z, &top, &ambiguous);
+    return p->zip && torch_archive_find_top(p->zip, &top, &ambiguous);
 }
 
 /* ------------------------------------------------- what torch.load refuses */
@@ -130,9 +130,9 @@ static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)
     ckpt_str top = {0};
     bool ambiguous;
     struct torch_archive *ta;
-    (void)torch_archive_find_top(f->probe->z, &top, &ambiguous);
+    (void)torch_archive_find_top(f->probe->zip, &top, &ambiguous);
     if (ambiguous)
-        return fail_two_checkpoints(f->probe->z, err);
+        return fail_two_checkpoints(f->probe->zip, err);
     f->for_torch_load = true;
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     CKPT_TRY(torch_archive_read_byteorder(ta, err));
