@@ -1,5 +1,5 @@
-/* cmd.h - the description of a subcommand. cmd_<name>.c opens with its struct cmd; main, help and completion
- * take it from its line in cmds.def. cmd_hash.c is an example.
+/* cmd.h - the description of a subcommand. cmd_<name>.c defines struct cmd cmd_<name>; main, help and
+ * completion take it from its line in cmds.def. cmd_hash.c is an example.
  *
  *   files.h  runs a function for each operand, with -r for each checkpoint in a folder
  *   out.h    common options (UI_JSON_OPTION …), open_input, errors, notices, tables, rows in order

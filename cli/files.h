@@ -23,7 +23,7 @@ extern struct files_options files;
 enum files_layout {
     FILES_HEADING, /* by a line "NAME:" above each file */
     FILES_BLOCKS,  /* by an empty line: the first line about a file names it */
-    FILES_LINES,   /* not at all: lines name the file if necessary */
+    FILES_LINES,   /* not at all: EACH prints the name in its lines if it is needed */
     FILES_COLUMN   /* by a first column with the name, then a tab */
 };
 

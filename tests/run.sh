@@ -157,6 +157,10 @@ for arg; do
     ^*) parts=$(echo " $(echo $parts) " | sed "s/ ${arg#^} / /") ;;
     *) chosen="$chosen $arg" ;;
     esac
+    case " $(echo $quick $slow) " in
+    *" ${arg#^} "*) ;;
+    *) echo "no part '${arg#^}'; the parts are" $quick $slow; exit 2 ;;
+    esac
 done
 parts=${chosen:-$parts}
 
