@@ -431,7 +431,7 @@ static void fuzz_ocdbt(const uint8_t *data, size_t size)
 static void decode_chunk(const struct zarr_array *z, source *src, arena *a)
 {
     ckpt_error err = {0};
-    struct zarr_part *part;
+    struct zarr_stored_chunk *part;
     if (z->sharded)
         check_reason(zarr_read_index(z, src, 0, src->size, a, &part, &err), &err);
     spool *to = z->encoding.n && z->encoding.bytes <= MEMORY / 16 ? spool_new(z->encoding.bytes) : NULL;
