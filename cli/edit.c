@@ -377,17 +377,19 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
         print_plan_notices(p, input);
         if (s == CKPT_EEXIST && !err.hint[0])
             snprintf(err.hint, sizeof err.hint,
-                     "nothing was written; ckpt ls shows both, --root picks one of several state dicts");
+                     "nothing was written; ckpt ls shows both names, --root picks one of several state "
+                     "dicts");
         status = report_error(&err, input);
     } else if (!changes && writing.strict) {
         print_plan_notices(p, input);
-        status = report_failure(CKPT_ENOTFOUND, input, NULL, "--strict: no name changes; nothing written");
+        status = report_failure(CKPT_ENOTFOUND, input, NULL,
+                                "--strict: the edit changes no name; nothing written");
     } else if (what == CKPT_RECOVERED_NEW && changes && !writing.check && !writing.dry_run) {
-        /* a prefix should not be added twice */
+        /* so that the same edit is not made twice: it could add a prefix once more */
         status = report_failure(CKPT_ECHANGED, input, "if this is another edit, run the command again",
-                                "the interrupted edit was kept, and may have been this one");
+                                "the interrupted edit was complete and is kept; it may have been this one");
     } else {
-        /* even if nothing changes, because scripts continue with the output */
+        /* writes the output even if no name changes, because scripts continue with it */
         status = write_output(f, p, input, prefix);
     }
     if (status == EXIT_OK && writing.check && changes)

@@ -199,8 +199,8 @@ static bool is_one_of(const char *word, const char *list)
     return strstr(list, key) != NULL;
 }
 
-/* dtype_equals - returns whether T has the dtype of ENTRY. That of a quantised tensor may be its integer
- * type, that of a bare storage its bytes, so neither is compared. */
+/* dtype_equals - returns true if T has the dtype of ENTRY. The dtypes of quantised tensors and bare storages
+ * are not compared: the former may be listed with their integer types, the latter as bytes. */
 static bool dtype_equals(const struct check *c, const ckpt_tensor *t, const cJSON *entry)
 {
     const char *kind = get_text(entry, "kind"), *want = get_text(entry, "dtype");
@@ -219,7 +219,7 @@ static void check_row(struct check *c, const cJSON *entry, uint32_t row)
     ckpt_error err = {0};
     char line[1400];
     if (get_item(entry, "name") && !text_equals(get_item(entry, "name"), t->name))
-        report_miss(c, "name %s is %s", get_text(entry, "name"), t->name.ptr);
+        report_miss(c, "expected the name %s, found %s", get_text(entry, "name"), t->name.ptr);
     if (!dtype_equals(c, t, entry))
         report_miss(c, "%s: dtype %s, must be %s", t->name.ptr, ckpt_tensor_dtype_name(t),
                     get_text(entry, "dtype"));

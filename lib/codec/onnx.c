@@ -115,7 +115,7 @@ static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_fi
     uint64_t left = w->r.pos <= end ? end - w->r.pos : 0, n = f->wire == PROTO_BYTES ? f->value : 0;
     if (w->r.pos > end || (n > left && !w->o->may_be_damaged))
         return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_field_offset(w),
-                    "{a field} of %" PRIu64 " bytes in {=%" PRIu64 " bytes} of its message", n, left);
+                    "{a field} of %" PRIu64 " bytes, with {=%" PRIu64 " bytes} left in its message", n, left);
     *content = w->r.pos + (n < left ? n : left); /* bounded: by END */
     return CKPT_OK;
 }

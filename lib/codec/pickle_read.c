@@ -70,7 +70,7 @@ static bool op_stack_global(struct machine *m)
     ckpt_value *module = m->stack[m->u.top - 2], *name = m->stack[m->u.top - 1];
     ckpt_str both[2];
     if (!value_text(module, &both[0]) || !value_text(name, &both[1]))
-        return fail_op(m, "must have {=the texts of a module and a name}, found {%s and %s}",
+        return fail_op(m, "must have {=two texts, a module and a name}, found {%s and %s}",
                        get_kind_name(module), get_kind_name(name));
     if (both[0].len > MACHINE_LONGEST_NAME || both[1].len > MACHINE_LONGEST_NAME)
         return fail_op(m, "has a name of {more} than {=%u bytes}", MACHINE_LONGEST_NAME);

@@ -171,7 +171,7 @@ static bool op_stack_global(struct tracer *t)
     if (!tracer_read_text(t, module_ref, module, sizeof module, &module_len) ||
         !tracer_read_text(t, name_ref, name, sizeof name, &name_len))
         return t->u.status == CKPT_OK &&
-               fail_op(t, "takes {=the texts of a module and a name}, found {%s and %s}",
+               fail_op(t, "takes {=two texts, a module and a name}, found {%s and %s}",
                        get_kind_name(module_ref), get_kind_name(name_ref));
     trace_ref r = import_global(t, str_of(module, module_len), str_of(name, name_len));
     t->by_refs[slot] = (struct trace_global *)(uintptr_t)trace_global(r);

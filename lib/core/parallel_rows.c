@@ -173,8 +173,8 @@ static bool can_split(const struct parallel_item *x)
 {
     if (x->storage)
         return x->storage->src && !x->storage->src->serial;
-    return stream_is_run(&x->file->table, x->row) &&
-           (!x->other || stream_is_run(&x->other->table, x->other_row));
+    return stream_can_split(&x->file->table, x->row) &&
+           (!x->other || stream_can_split(&x->other->table, x->other_row));
 }
 
 /* get_chunk_elements - returns the elements of each chunk of X; 0: X is not split. */

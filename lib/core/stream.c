@@ -236,7 +236,7 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
     return CKPT_OK;
 }
 
-bool stream_is_run(struct table *t, uint32_t row)
+bool stream_can_split(struct table *t, uint32_t row)
 {
     struct row_reader r;
     bool is_run = open_row(&r, t, row, NULL) == CKPT_OK && r.is_run && r.total == r.t->elements &&

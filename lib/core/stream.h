@@ -14,7 +14,7 @@ typedef struct stream stream;
 
 struct stream_options {
     bool ignore_crc;
-    void (*notice)(void *user, const char *fmt, ...); /* called for each CRC ignored; may be NULL */
+    void (*notice)(void *user, const char *fmt, ...); /* for each mismatch ignored; may be NULL */
     void *user;
     struct window *window; /* the caller's window for the file; may be NULL */
 };
@@ -23,13 +23,13 @@ struct stream_options {
  * storage checks it; for other rows, all of the storage is read first. */
 ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
                         ckpt_error *err);
-/* stream_open_range - opens elements [FIRST, FIRST + COUNT) of a row for which stream_is_run is true. An
+/* stream_open_range - opens elements [FIRST, FIRST + COUNT) of a row for which stream_can_split is true. An
  * unchecked CRC is left to the caller: stream_crc returns that of this range. */
 ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uint64_t count, stream **out,
                               ckpt_error *err);
-/* stream_is_run - returns true if several threads can read ranges of row ROW: its elements are contiguous
- * and, if its CRC is not checked yet, cover the storage. */
-bool stream_is_run(struct table *t, uint32_t row);
+/* stream_can_split - returns true if several threads can read ranges of row ROW: its elements are one
+ * contiguous run and, if its CRC is not checked yet, cover the storage. */
+bool stream_can_split(struct table *t, uint32_t row);
 /* stream_crc - returns the CRC of the stored bytes that stream_next has read, if the storage has one to
  * check. */
 uint32_t stream_crc(const stream *s);
@@ -38,12 +38,13 @@ uint32_t stream_crc(const stream *s);
 ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err);
 void stream_close(stream *s);
 /* stream_checks_crc - returns true if S computes the CRC of its storage while reading, from bytes that it
- * returns unchanged. A caller that has the CRC of equal bytes can then call stream_defer_crc before reading
- * and stream_set_crc at the end instead. */
+ * returns unchanged. A caller that computes this CRC itself calls stream_defer_crc before reading, so that S
+ * does not compute it, and stream_set_crc after the last byte. */
 bool stream_checks_crc(const stream *s);
 void stream_defer_crc(stream *s);
-enum crc_kind stream_crc_kind(const stream *s);                       /* of the CRC of its storage */
-ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err); /* of a range: kept for stream_crc */
+enum crc_kind stream_crc_kind(const stream *s); /* of the CRC of its storage */
+/* stream_set_crc - compares CRC with the recorded one; for a range, keeps it for stream_crc instead. */
+ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err);
 /* stream_read - reads COUNT elements from FIRST; checks no CRC. */
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err);
@@ -54,8 +55,8 @@ ckpt_status stream_borrow(struct table *t, uint32_t row, const void **out, size_
 ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *o,
                                 ckpt_error *err);
 /* stream_check_limit - returns CKPT_ELIMIT if V has more bytes than its storage, and all such rows together
- * exceed max_expanded. This limits the work that a few bytes of a file can cause. For whole tensors; a range
- * of V can be read. */
+ * exceed max_expanded. This limits the work that a few bytes of a file can cause. Only reading all of V is
+ * limited; a range of V can be read. */
 ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err);
 /* storage_check_crc - reads all of STORAGE if its CRC is not checked yet. */
 ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct stream_options *o,

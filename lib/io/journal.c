@@ -64,10 +64,15 @@ struct edited_file {
     struct stat st; /* of the file */
 };
 
-/* What the file has in the sectors that a journal lists: the old bytes in all of them, the new ones in all,
- * some of each (MIXED), or something else (FOREIGN, OTHER). It is OTHER if the inode differs, too; a file
- * with some of each and a different inode is FOREIGN. */
-enum file_state { FILE_OLD, FILE_NEW, FILE_MIXED, FILE_FOREIGN, FILE_OTHER };
+/* What the file has in the sectors that a journal lists. Recovery keeps a NEW file, restores the old bytes of
+ * an OLD or MIXED one, and refuses the others. */
+enum file_state {
+    FILE_OLD,     /* the old bytes in all of them; any inode */
+    FILE_NEW,     /* the new bytes in all of them; any inode */
+    FILE_MIXED,   /* old bytes in some and new bytes in others; the inode of the journal */
+    FILE_FOREIGN, /* as MIXED, but a different inode; or other bytes, but the inode of the journal */
+    FILE_OTHER    /* other bytes and a different inode: a file that replaced the edited one */
+};
 
 /* ------------------------------------------------------------------ the file */
 
@@ -86,7 +91,7 @@ static bool name_journal(struct edited_file *e)
     return n > 0 && (size_t)n < sizeof e->journal;
 }
 
-/* resolve_path - finds the path without links, opens the folder and names the journal. */
+/* resolve_path - resolves the symbolic links of PATH, opens its folder and names the journal. */
 static ckpt_status resolve_path(struct edited_file *e, const char *path, ckpt_error *err)
 {
     e->dir = e->fd = -1;

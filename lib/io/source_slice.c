@@ -42,7 +42,8 @@ static bool slice_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 static ckpt_status slice_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
 {
     const struct slice_source *sl = (const struct slice_source *)s;
-    return source_map(sl->parent, sl->off + off, 1, out, err); /* bounded: all of it is inside the parent */
+    /* 1, because source_map, the caller, has checked the length; the address does not depend on it. */
+    return source_map(sl->parent, sl->off + off, 1, out, err); /* bounded: the slice is inside the parent */
 }
 
 static const struct source_ops slice_ops = {.read_at = slice_read,

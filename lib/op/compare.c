@@ -46,7 +46,7 @@ bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
         return tensor_same_dtype(a, b) && a->nbytes == b->nbytes;
     if (da == db)
         return dtype_info(da)->block_bytes != 0 || a->nbytes == b->nbytes;
-    /* pairs of float4 are only compared with each other */
+    /* CKPT_DT_F4 packs two numbers in a byte: it can only be compared with itself */
     return number_lanes(da) && number_lanes(db) && da != CKPT_DT_F4 && db != CKPT_DT_F4;
 }
 

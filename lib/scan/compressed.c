@@ -211,7 +211,7 @@ ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, cons
         return st;
     }
     if (st == CKPT_OK && p.all_accounted)
-        *accounted += src->size; /* bounded: once */
+        *accounted += src->size; /* bounded: each byte is counted once */
     if (st == CKPT_OK)
         return scan_found(x->scan, SCAN_ARC001, where, src, 0, "%s data, unpacked and scanned", kind);
     return scan_found(x->scan, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_FMT002 : SCAN_ARC002, where,

@@ -54,7 +54,7 @@ ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *
     }
     if (st == CKPT_OK) {
         scan_count_bytes(src, &x->scan->result->in_tensors, src->size - g.data); /* bounded: just read */
-        *accounted += src->size;                                                 /* bounded: once */
+        *accounted += src->size; /* bounded: each byte is counted once */
         return CKPT_OK;
     }
     return scan_report_reader(x, (struct scan_place){src, g.at}, where, &why, err);

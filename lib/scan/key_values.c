@@ -32,7 +32,7 @@ ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_
     for (size_t i = 0; st == CKPT_OK && i < t.nblocks; i++)
         st = read_block(&t, i, &why);
     if (st == CKPT_OK) {
-        *accounted += src->size - t.outside; /* bounded: once */
+        *accounted += src->size - t.outside; /* bounded: each byte is counted once */
         return !t.outside ? CKPT_OK
                           : scan_found(x->scan, SCAN_FMT002, where, src, 0,
                                        "{%" PRIu64 " bytes} of the table are in {=no block}", t.outside);
@@ -48,7 +48,7 @@ ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t 
     x->format = x->depth ? x->format : "ocdbt";
     while (at < src->size && (st = ocdbt_measure_record(src, at, &n, &why)) == CKPT_OK)
         at += n;      /* bounded: in the source */
-    *accounted += at; /* bounded: once */
+    *accounted += at; /* bounded: each byte is counted once */
     return st == CKPT_OK ? CKPT_OK
                          : scan_report_reader(x, (struct scan_place){src, why.offset}, where, &why, err);
 }

@@ -83,11 +83,11 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
     }
     x->format = x->depth ? x->format : "msgpack";
     st = msgpack_read(src, visit_value, &m, err);
-    if (st != CKPT_OK &&
-        st != CKPT_EFORMAT) /* EFORMAT: the file changed since the first pass, which ckpt_scan reports */
+    /* EFORMAT: the file changed after the first pass, which had no error. ckpt_scan reports the change. */
+    if (st != CKPT_OK && st != CKPT_EFORMAT)
         return st;
     scan_count_bytes(src, &x->scan->result->in_tensors, m.array_bytes);
     if (!m.has_unknown_extension)
-        *accounted += src->size; /* bounded: once */
+        *accounted += src->size; /* bounded: each byte is counted once */
     return CKPT_OK;
 }

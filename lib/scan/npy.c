@@ -17,14 +17,14 @@ static ckpt_status scan_elements(struct scanner *x, source *src, ckpt_str where,
     uint64_t left = src->size - a->data, size = a->nbytes; /* bounded: the header is inside the source */
     scan_count_bytes(src, &x->scan->result->in_tensors, size < left ? size : left);
     if (size >= left) {
-        *accounted += src->size; /* bounded: once */
+        *accounted += src->size; /* bounded: each byte is counted once */
         return size == left ? CKPT_OK
                             : scan_found(x->scan, SCAN_FMT002, where, src, a->data,
                                          "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}",
                                          size, left);
     }
     uint64_t end = a->data + size; /* bounded: less than left */
-    *accounted += end;             /* bounded: once */
+    *accounted += end;             /* bounded: each byte is counted once */
     CKPT_TRY(scan_found(x->scan, SCAN_FMT002, where, src, end, "{%" PRIu64 " bytes} follow {=the elements}",
                         src->size - end));
     return x->depth < x->scan->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err)
@@ -43,7 +43,7 @@ ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     if (a.simple)
         return scan_elements(x, src, where, &a, accounted, err);
     if (!scan_is_pickle(x, src, a.data, src->size, true)) {
-        *accounted += src->size; /* bounded: once */
+        *accounted += src->size; /* bounded: each byte is counted once */
         return CKPT_OK;
     }
     CKPT_TRY(source_slice(src, a.data, src->size - a.data, &data, err));

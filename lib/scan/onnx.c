@@ -52,6 +52,6 @@ ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *
         return scan_report_reader(x, (struct scan_place){src, o.at}, where, &why, err);
     }
     scan_count_bytes(src, &x->scan->result->in_tensors, v.values);
-    *accounted += src->size; /* bounded: once */
+    *accounted += src->size; /* bounded: each byte is counted once */
     return CKPT_OK;
 }

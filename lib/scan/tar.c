@@ -57,7 +57,7 @@ static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor,
     if (ok && !tensor)
         CKPT_TRY(scan_next_pickle(m, &v));
     if (ok && m->pos == m->src->size) {
-        *accounted += m->src->size; /* bounded: once */
+        *accounted += m->src->size; /* bounded: each byte is counted once */
         return CKPT_OK;
     }
     return scan_found(m->x->scan, SCAN_FMT002, m->where, m->src,

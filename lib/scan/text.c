@@ -129,7 +129,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     struct probe p = {.size = 0};
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
     if (!recognize_json(&p)) {
-        *accounted += src->size; /* bounded: once */
+        *accounted += src->size; /* bounded: each byte is counted once */
         return CKPT_OK;
     }
     if (src->size > JSON_MAX)
@@ -150,7 +150,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
         else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* invalid JSON is merely text */
             st = scan_found(x->scan, SCAN_ARC002, where, src, why.offset, "%s", why.what);
         else
-            *accounted += n; /* bounded: once */
+            *accounted += n; /* bounded: each byte is counted once */
     }
     arena_free(a);
     free(open);

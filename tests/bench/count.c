@@ -92,7 +92,7 @@ static int trace_threads(pid_t first, struct rusage *used)
     int status;
     pid_t pid;
     while ((pid = wait4(-1, &status, __WALL, used)) > 0) {
-        int signal = 0; /* for the task */
+        int signal = 0; /* to deliver to the thread when it resumes */
         if (!WIFSTOPPED(status)) {
             if (pid == first)
                 return status;

@@ -5,7 +5,8 @@ set -u
 B=${B:-build}
 export PYTHONDONTWRITEBYTECODE=1
 
-# check NAME MODULES SCRIPT [ARG]... - runs SCRIPT, which needs MODULES; NAME is for the message if it is skipped
+# check NAME MODULES SCRIPT [ARG]... - runs SCRIPT, which needs MODULES. If no Python has them, prints that NAME
+# is skipped; if NAME is oracle, also a line of totals, with which oracle.py ends.
 check()
 {
     name=$1 modules=$2 script=tests/oracle/$3

@@ -217,9 +217,9 @@ static void inconsistent_tensors_are_refused(void)
 
 /* ---------------------------------------------------------------------------- pieces */
 
-/* make_tensor_in_pieces - returns the tensor w of 6 x 8 floats. It puts its four pieces of 3 x 4 floats,
- * which are stored from byte 1000 on, into LIST. */
-static struct kit_tensor make_tensor_in_pieces(struct piece list[4])
+/* make_tensor_stored_in_pieces - returns the tensor w of 6 x 8 floats. It puts its four pieces of 3 x 4
+ * floats, which are stored from byte 1000 on, into LIST. */
+static struct kit_tensor make_tensor_stored_in_pieces(struct piece list[4])
 {
     static const uint64_t offset[4][2] = {{0, 0}, {0, 4}, {3, 0}, {3, 4}}, size[2] = {3, 4};
     struct kit_tensor x = make_tensor("w", 6, 8, 0);
@@ -263,14 +263,14 @@ static void check_convert(const char *folder, const char *name, bool strip)
     remove(path);
 }
 
-static void reads_tensors_in_pieces(void)
+static void reads_tensors_stored_in_pieces(void)
 {
     struct piece list[4];
     unsigned char want[192];
     char folder[] = "/tmp/unit-kit-XXXXXX";
     ckpt_stats stats = CKPT_INIT(ckpt_stats);
     open_toy();
-    struct kit_tensor x = make_tensor_in_pieces(list);
+    struct kit_tensor x = make_tensor_stored_in_pieces(list);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     x = make_tensor("module.b", 3, 4, 8);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
@@ -335,7 +335,7 @@ static void tensors_in_compressed_pieces_are_treated_as_any_tensor(void)
     for (int is_compressed = 0; is_compressed < 2; is_compressed++) {
         block_cache *cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
         open_toy();
-        struct kit_tensor x = make_tensor_in_pieces(list);
+        struct kit_tensor x = make_tensor_stored_in_pieces(list);
         if (is_compressed)
             compress_pieces(list, block, cache);
         CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
@@ -376,12 +376,12 @@ static void missing_pieces_are_reported(void)
     ckpt_verify_result result = CKPT_INIT(ckpt_verify_result);
     ckpt_finding found = {0};
     open_toy();
-    struct kit_tensor x = make_tensor_in_pieces(list);
+    struct kit_tensor x = make_tensor_stored_in_pieces(list);
     x.npieces = 3;
     CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "no piece has [3:6, 4:8] of [6, 8]"));
     open_toy(); /* salvage keeps the other tensors */
     toy.f->salvage = true;
-    x = make_tensor_in_pieces(list);
+    x = make_tensor_stored_in_pieces(list);
     list[3].at = sizeof toy.bytes - 47;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     x = make_tensor("b", 3, 4, 8);
@@ -398,7 +398,7 @@ static void missing_pieces_are_reported(void)
     c.report = record_finding;
     c.user = &found;
     toy.f->check = &c;
-    x = make_tensor_in_pieces(list);
+    x = make_tensor_stored_in_pieces(list);
     x.npieces = 3;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     x = make_tensor("b", 3, 4, 8);
@@ -418,7 +418,7 @@ void suite_kit(void)
     UNIT(the_number_of_values_is_limited);
     UNIT(reads_metadata);
     UNIT(inconsistent_tensors_are_refused);
-    UNIT(reads_tensors_in_pieces);
+    UNIT(reads_tensors_stored_in_pieces);
     UNIT(tensors_in_compressed_pieces_are_treated_as_any_tensor);
     UNIT(missing_pieces_are_reported);
 }

@@ -218,7 +218,7 @@ static const struct program refused[] = {
     {BYTES("(K\x01"
            "d."),
      NULL, CKPT_EFORMAT, "DICT finds 1 items above the MARK"},
-    {BYTES("K\x01U\x01n\x93."), NULL, CKPT_EFORMAT, "STACK_GLOBAL must have the texts"},
+    {BYTES("K\x01U\x01n\x93."), NULL, CKPT_EFORMAT, "STACK_GLOBAL must have two texts, a module and a name"},
     {BYTES("U\x01mC\x01n\x93."), NULL, CKPT_EFORMAT, "found a str and bytes"},
     {BYTES("U\x00U\x01n\x93."), NULL, CKPT_EFORMAT, "STACK_GLOBAL empty module or name"},
     {BYTES("c\nn\n."), NULL, CKPT_EFORMAT, "GLOBAL empty module or name"},

@@ -183,11 +183,11 @@ static void persistent_ids_that_are_text_are_reported(void)
     CU_ASSERT_EQUAL(scan(TEXT("\x80\2K\1Q.")).findings, 0);
 }
 
-static void types_of_numpy_are_harmless(void)
+static void types_of_numpy_and_torch_version_are_harmless(void)
 {
     CU_ASSERT_EQUAL(scan(TEXT("ctorch.torch_version\nTorchVersion\n(S'2.1'\nt\x81.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("(cnumpy\nfloat64\ncnumpy\nint32\ncnumpy\nbool_\nt.")).findings, 0);
-    CU_ASSERT_EQUAL(scan(TEXT("cnumpy\nobject_\n.")).findings, 1);
+    CU_ASSERT_EQUAL(scan(TEXT("cnumpy\nobject_\n.")).findings, 1); /* not harmless */
 }
 
 /* Pickles beyond the number that is scanned are reported. */
@@ -202,23 +202,24 @@ static void too_many_pickles_are_reported(void)
     free(row);
 }
 
-#define VALUE(n, bytes)                                                                                      \
+#define BYTES_OBJECT(n, bytes)                                                                               \
     "\x80\x03"                                                                                               \
     "C" n bytes "."
 
-static void values_are_scanned(void)
+static void pickles_in_bytes_objects_are_scanned(void)
 {
-    struct scanned s = scan(TEXT(VALUE("\x14", CALL)));
+    struct scanned s = scan(TEXT(BYTES_OBJECT("\x14", CALL)));
     FINDING(s, 1, "PKL002", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first.where, "value@0x4");
-    FINDING(scan(TEXT(VALUE("\x18", "gASVnnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4,
+    FINDING(scan(TEXT(BYTES_OBJECT("\x18", "gASVnnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4,
             "in base64 or hexadecimal");
-    FINDING(scan(TEXT(VALUE("\x18", "8004nnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4,
+    FINDING(scan(TEXT(BYTES_OBJECT("\x18", "8004nnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4,
             "in base64 or hexadecimal");
-    CU_ASSERT_EQUAL(scan(TEXT(VALUE("\x0f", "8004nnnnnnnnnnn"))).findings, 0); /* too short for a pickle */
+    /* too short for a pickle */
+    CU_ASSERT_EQUAL(scan(TEXT(BYTES_OBJECT("\x0f", "8004nnnnnnnnnnn"))).findings, 0);
     ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
-    FINDING(scan_buffer_as(TEXT(VALUE("\x19", VALUE("\x14", CALL))), NULL, &flat, 0), 1, "ARC002", 4,
-            "is nested too deep to be opened");
+    FINDING(scan_buffer_as(TEXT(BYTES_OBJECT("\x19", BYTES_OBJECT("\x14", CALL))), NULL, &flat, 0), 1,
+            "ARC002", 4, "is nested too deep to be opened");
 }
 
 /* Protocols before 3 store bytes as text of characters up to U+00FF. */
@@ -227,8 +228,8 @@ static void bytes_stored_as_text_are_scanned(void)
     struct scanned s = scan(TEXT("\x80\x02X\x16\0\0\0\xc2\x80\x02"
                                  "cos\nsystem\nU\x02id\xc2\x85R.."));
     FINDING(s, 1, "PKL002", 18, "");
-    CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnnn\xc3.")).findings,
-                    0); /* not UTF-8 */
+    /* Three texts that are not UTF-8. */
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnnn\xc3.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnn\xe2\x82.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnn\x80\x80.")).findings, 0);
     size_t n = 300000;
@@ -327,8 +328,8 @@ void suite_scan_pickle(void)
     UNIT(load_from_bytes_must_be_called_at_once);
     UNIT(unusual_changes_of_objects_are_reported);
     UNIT(persistent_ids_that_are_text_are_reported);
-    UNIT(types_of_numpy_are_harmless);
-    UNIT(values_are_scanned);
+    UNIT(types_of_numpy_and_torch_version_are_harmless);
+    UNIT(pickles_in_bytes_objects_are_scanned);
     UNIT(bytes_stored_as_text_are_scanned);
     UNIT(truncated_legacy_files_are_reported);
     UNIT(suffixes_that_do_not_match_the_content_are_reported);

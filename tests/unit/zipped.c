@@ -21,18 +21,19 @@ static void put_header(buf *b, const struct member *m, bool local)
 
 void zip_put(buf *b, const struct member *m, size_t n, size_t before)
 {
+    static const unsigned char no_comment_disk_attributes[10] = {0}; /* fields of a central header */
     buf directory;
     uint32_t at = 0;
     buf_init(&directory, 1 << 20);
     for (size_t i = 0; i < n; i++) {
-        if (!m[i].shares) {
+        if (!m[i].reuses_previous) {
             at = (uint32_t)(b->len - before);
             put_header(b, &m[i], true);
             buf_text(b, m[i].name);
             buf_str(b, m[i].bytes);
         }
         put_header(&directory, &m[i], false);
-        buf_put(&directory, "\0\0\0\0\0\0\0\0\0", 10);
+        buf_put(&directory, no_comment_disk_attributes, sizeof no_comment_disk_attributes);
         buf_u32le(&directory, at);
         buf_text(&directory, m[i].name);
     }

@@ -10,7 +10,7 @@ struct member {
     ckpt_str bytes; /* the payload as it is stored */
     unsigned method, flags;
     uint32_t usize, crc; /* of the uncompressed bytes; computed if METHOD and CRC are 0 */
-    bool shares;         /* uses the local header and bytes of the previous member */
+    bool reuses_previous; /* uses the local header and bytes of the previous member */
 };
 
 /* zip_put - appends an archive of the N members M to B. Its offsets count from byte BEFORE of B. */

@@ -1,4 +1,4 @@
-/* dcp_archive.c - makes an item of a Distributed Checkpoint, a torch.save archive:
+/* dcp_archive.c - writes the torch.save archive that is one item of a Distributed Checkpoint:
  *
  *    archive/data.pkl     a call of _rebuild_tensor_v2 (or _v3, for dtypes without a storage class), or the
  *                         value
@@ -41,7 +41,7 @@ static uint64_t get_stride(const ckpt_tensor *t, uint32_t k)
     uint64_t run = 1;
     for (uint32_t d = k + 1; d < t->ndim; d++)
         if (t->shape[d] && !checked_mul(run, t->shape[d], &run))
-            return 0; /* only if a size is 0: then no stride matters */
+            return 0; /* overflow: another size is 0, so T has no elements and no stride matters */
     return run;
 }
 

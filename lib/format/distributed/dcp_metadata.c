@@ -452,7 +452,7 @@ static bool push_stack_global(struct dcp_machine *m)
         return false;
     if (!dcp_text(m->out, m->stack[m->top - 2], &module) || !dcp_text(m->out, m->stack[m->top - 1], &name))
         return fail_op(m, CKPT_EFORMAT,
-                       "has {another value} in place of {=the texts of a module and a name}");
+                       "has {another value} in place of {=two texts, a module and a name}");
     m->top -= 2;
     return push(m, find_class(module, name));
 }

@@ -8,11 +8,11 @@
 
 #define MAX_SHARDS 10000u /* the limit of the Hub's clients */
 
-/* One shard, such as model-00001-of-00005.safetensors, while it is merged. A pair is a key of its root, the
- * name of a tensor, with the value of that key. */
+/* One shard, such as model-00001-of-00005.safetensors, while it is merged. Its pairs are those of its
+ * root dict: the name of a tensor and the value with that name. */
 struct shard {
     ckpt_str name;
-    uint64_t at; /* offset in the index where its name comes first */
+    uint64_t at; /* offset of the first use of its name in the index */
     ckpt_file *file;
     const value_pair *pairs;
     uint32_t npairs;
@@ -24,17 +24,17 @@ struct shard {
     bool damaged;          /* a part of it cannot be read, which was reported */
     size_t nrows;          /* rows merged so far */
     bool *taken;           /* by pair: it was merged */
-    bool *own_row;         /* by row: its node refers back to it, not to an earlier row */
+    bool *own_row;         /* by row: its value refers to it, not to an earlier row of the same value */
     uint32_t *row_of;      /* by pair: its first row, or MAP_NONE; the others follow */
     uint32_t *leaf_of;     /* by pair: its first leaf, or MAP_NONE; the others follow */
-    struct storage_more *more; /* for its storages: the name of the shard */
+    struct storage_more *more; /* what its storages share: the name of the shard */
     uint32_t *storages;        /* storage of the shard -> storage of the set; MAP_NONE: not added yet */
 };
 
 /* An entry of the weight_map. */
 struct weight {
     ckpt_str key;
-    uint64_t at; /* offset in the index; CKPT_NO_OFFSET: in a shard alone */
+    uint64_t at; /* offset in the index; CKPT_NO_OFFSET: the index does not have it, only the shard */
     uint32_t shard;
     bool is_group; /* Keras: KEY is a group of tensors, which may be in several shards */
     bool is_found; /* the group is in a shard */
