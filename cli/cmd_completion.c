@@ -103,8 +103,8 @@ static void print_operand_words(const struct cmd *cmd)
 
 /* -------------------------------------------------------------------- bash */
 
-/* compgen -W would run commands in names, which come from untrusted files. So they are compared as text, and
- * readline quotes what it inserts (-o filenames). */
+/* compgen -W expands its words: a name like $(cmd), from an untrusted file, would be executed. So names are
+ * compared as text, and readline quotes what it inserts (-o filenames). */
 static const char bash_functions[] =
     "# bash completion of ckpt: eval \"$(ckpt completion bash)\"\n"
     "_ckpt_lines() # each line of standard input that begins with $1\n{\n"

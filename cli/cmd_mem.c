@@ -41,8 +41,8 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_mem = {
-    "mem", "FILE", "memory that training takes, and what to checkpoint so that it fits", options, 0,
-    1,     run_mem};
+    "mem", "FILE", "memory that training takes, and which activations to recompute so that it fits",
+    options, 0, 1, run_mem};
 
 #define RESERVE ((uint64_t)1 << 30) /* what --fits leaves for what is not a tensor, and a tenth in addition */
 

@@ -139,7 +139,7 @@ static void end_cell(struct table *table, unsigned column)
     if (is_shown(column))
         table_cell(table);
     else
-        table->text.len = table->begun;
+        table->text.len = table->cell_start;
 }
 
 static void add_header_row(struct table *table)
@@ -151,7 +151,7 @@ static void add_header_row(struct table *table)
     }
 }
 
-static void add_empty_cells(struct table *table, unsigned from, unsigned to)
+static void add_dash_cells(struct table *table, unsigned from, unsigned to)
 {
     for (; from <= to; from++) {
         text_add(&table->text, "-");
@@ -176,7 +176,7 @@ static void add_row_cells(struct table *table, const ckpt_tensor *t, const ckpt_
     text_dtype(&table->text, t);
     end_cell(table, DTYPE);
     if (!s->numeric) {
-        add_empty_cells(table, MIN, HISTOGRAM);
+        add_dash_cells(table, MIN, HISTOGRAM);
         return;
     }
     if (s->finite) {
@@ -188,7 +188,7 @@ static void add_row_cells(struct table *table, const ckpt_tensor *t, const ckpt_
         add_real_cell(table, s->std, STD);
         add_real_cell(table, s->norm, NORM);
     } else {
-        add_empty_cells(table, MIN, NORM);
+        add_dash_cells(table, MIN, NORM);
     }
     add_share(&table->text, s->zeros, count_numbers(s));
     end_cell(table, ZEROS);

@@ -128,7 +128,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
     return EXIT_OK;
 }
 
-/* print_written - prints "OUT 195.6 MiB in 0.12 s". */
+/* print_written - prints "OUT   [N files, ]N tensors, SIZE[ in T s]", then each of several files. */
 static void print_written(const ckpt_write_result *r)
 {
     struct text out = {0};

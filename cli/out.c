@@ -293,7 +293,7 @@ static size_t wrap_text(struct table *t, size_t from, size_t width)
 /* align_cell - pads the text that was added to the line since the last cell to the width of column C. */
 static void align_cell(struct table *t, unsigned c)
 {
-    size_t from = t->begun, width = t->width[c], n;
+    size_t from = t->cell_start, width = t->width[c], n;
     bool any = t->text.len > from, right = any && t->right[c];
     if (c && !width)
         return;
@@ -354,7 +354,7 @@ void table_row(struct table *t, enum style style)
     }
     t->nrows++;
     t->column = 0;
-    t->begun = t->text.len;
+    t->cell_start = t->text.len;
 }
 
 /* widen_column - raises *WIDTH to at least the columns of a cell of N bytes at P. */
@@ -367,7 +367,7 @@ static void widen_column(size_t *width, const char *p, size_t n)
 static void collect_cell(struct table *t)
 {
     t->bytes = mem_make_room(t->bytes, t->ncells, sizeof *t->bytes);
-    t->bytes[t->ncells++] = (uint32_t)(t->text.len - t->begun);
+    t->bytes[t->ncells++] = (uint32_t)(t->text.len - t->cell_start);
 }
 
 void table_cell(struct table *t)
@@ -376,10 +376,10 @@ void table_cell(struct table *t)
     if (t->pass == TABLE_PRINTS)
         align_cell(t, c);
     else
-        widen_column(&t->width[c], t->text.ptr + t->begun, t->text.len - t->begun);
+        widen_column(&t->width[c], t->text.ptr + t->cell_start, t->text.len - t->cell_start);
     if (t->pass == TABLE_COLLECTS)
         collect_cell(t);
-    t->begun = t->text.len;
+    t->cell_start = t->text.len;
 }
 
 void table_header(struct table *t, const char *const *titles)

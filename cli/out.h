@@ -92,8 +92,8 @@ int finish_output(int status);
  * wrapped on a terminal if it is too wide. */
 #define TABLE_COLUMNS 12
 struct table {
-    struct text text; /* all cells, one after the other; while printing, the lines */
-    size_t begun;     /* where the text of the next cell begins */
+    struct text text;  /* all cells, one after the other; while printing, the lines */
+    size_t cell_start; /* where the text of the next cell begins */
     enum { TABLE_COLLECTS, TABLE_MEASURES, TABLE_PRINTS } pass;
     unsigned columns, column; /* number of columns; column of the next cell */
     size_t nrows;

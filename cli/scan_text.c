@@ -15,7 +15,7 @@ struct finding {
 
 static struct finding *found; /* of the current file */
 static size_t nfound;
-static uint64_t more;         /* findings beyond MAX_LINES */
+static uint64_t not_listed;   /* findings beyond MAX_LINES */
 static uint32_t slots[SLOTS]; /* hash table: index in found + 1, by key; 0: empty */
 bool scan_all_calls;
 
@@ -64,7 +64,7 @@ static void free_findings(void)
     free(found);
     found = NULL;
     nfound = 0;
-    more = 0;
+    not_listed = 0;
     memset(slots, 0, sizeof slots);
 }
 
@@ -136,7 +136,10 @@ static void scan_text_record(const ckpt_scan_record *r)
     text_bytes(&key, r->text.ptr ? r->text.ptr : "", r->text.len);
     struct finding *old = scan_all_calls ? NULL : find_same(key.ptr, &slot);
     if (old || nfound == MAX_LINES) {
-        ++*(old ? &old->times : &more);
+        if (old)
+            old->times++;
+        else
+            not_listed++;
         text_free(&key);
         return;
     }
@@ -177,7 +180,7 @@ void scan_print_summary(const uint64_t files[SCAN_VERDICTS])
         const char *text;
     } advice[] = {
         {CKPT_SCAN_KNOWN_EXEC,
-         "do not load it; of a checkpoint, `ckpt sanitize` keeps tensors and plain data alone"},
+         "do not load it; if it is a checkpoint, `ckpt sanitize` keeps only its tensors and plain data"},
         {CKPT_SCAN_UNRESOLVED,
          "do not load it unless you made it: what it calls shows only when it is loaded"},
         {CKPT_SCAN_UNKNOWN_CALLABLE, "load it only if you know every name above and trust who made it"},
@@ -235,8 +238,8 @@ static void scan_text_file(const char *path, const ckpt_scan_result *r, const ck
             printf("%s%s  %" PRIu64 " times\n", ui.prefix, found[i].line.ptr, found[i].times);
         else
             printf("%s%s\n", ui.prefix, found[i].line.ptr);
-    if (more)
-        printf("%s  and %" PRIu64 " more: --json lists all\n", ui.prefix, more);
+    if (not_listed)
+        printf("%s  and %" PRIu64 " more: --json lists all\n", ui.prefix, not_listed);
     text_free(&t);
     text_free(&sums);
     free_findings();

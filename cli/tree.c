@@ -32,7 +32,7 @@ struct tree_walk {
 };
 
 /* split_component - returns the component of NAME at AT, and sets *NEXT to where the next one begins, or to
- * SIZE_MAX. At the last level, all that is left is one component. */
+ * SIZE_MAX. At the last level, what follows AT is one component, with all its dots. */
 static ckpt_str split_component(ckpt_str name, size_t at, unsigned level, size_t *next)
 {
     const char *dot = level < TREE_DEPTH ? memchr(name.ptr + at, '.', name.len - at) : NULL;

@@ -88,7 +88,7 @@ static ckpt_status open_payload(struct flax_input *in, const struct msgpack_valu
     return msgpack_read(p->src, collect_value, p, in->err);
 }
 
-/* is_size - returns true if V is an integer from 0 on. */
+/* is_size - returns true if V is a non-negative integer. */
 static bool is_size(const struct msgpack_value *v)
 {
     return v->kind == MSGPACK_UINT || (v->kind == MSGPACK_INT && v->bits <= INT64_MAX);

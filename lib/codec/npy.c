@@ -152,7 +152,7 @@ static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str 
     *text = str_of(utf8, len);
     *data = text_at + n; /* bounded: inside the source */
     if (!utf8_check(*text, false, NULL))
-        return fail(err, CKPT_EFORMAT, source_pos(src, text_at), "a header of {other bytes} than {=UTF-8}");
+        return fail(err, CKPT_EFORMAT, source_pos(src, text_at), "a header that is {not} {=UTF-8}");
     return CKPT_OK;
 }
 
@@ -160,7 +160,7 @@ static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str 
 struct fields {
     const ckpt_value *list;
     uint32_t next;
-    uint64_t times; /* how often the list comes: the product of the shapes around it */
+    uint64_t times; /* how many times the list occurs in one element: the product of the shapes around it */
 };
 
 /* multiply_by_shape - multiplies *TIMES by the sizes in SHAPE, a tuple of integers, one integer or NULL.
@@ -274,7 +274,7 @@ static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint
         int64_t n;
         if (v->type != CKPT_V_INT || !value_integer(v, &n) || n < 0) {
             value_show(v, 8, shown, sizeof shown);
-            return fail(err, CKPT_EFORMAT, pos, "the size {%s} in its shape is not {=an integer from 0 on}",
+            return fail(err, CKPT_EFORMAT, pos, "the size {%s} in its shape is not {=a non-negative integer}",
                         shown);
         }
         x->shape[x->ndim] = (uint64_t)n;
@@ -315,7 +315,8 @@ ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_ar
     CKPT_TRY(literal_read(a, text, pos, &header, err));
     if (!has_keys(header))
         return fail(err, CKPT_EFORMAT, pos,
-                    "it is {%s}; it has to be {=a dict of descr, fortran_order and shape alone}",
+                    "it is {%s%s}; it has to be {=a dict with only the keys descr, fortran_order and shape}",
+                    header->type == CKPT_V_DICT ? "" : "of type ",
                     header->type == CKPT_V_DICT ? "a dict with other keys"
                                                 : ckpt_value_type_name(header, shown, sizeof shown));
     const ckpt_value *descr = value_get(header, "descr"), *order = value_get(header, "fortran_order");

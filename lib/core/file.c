@@ -237,7 +237,7 @@ ckpt_status file_take_pickles(ckpt_file *f, const ckpt_file *from, ckpt_error *e
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v)
+const ckpt_value *file_replaced_value(const ckpt_file *f, const ckpt_value *v)
 {
     if (!f->nreplaced)
         return v;

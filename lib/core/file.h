@@ -135,8 +135,8 @@ ckpt_status file_take_pickles(ckpt_file *f, const ckpt_file *from, ckpt_error *e
 /* file_names_literal - returns true if a pickle of F, of protocol 3 or later, has a name that Python 3
  * would translate to a different name in a pickle of an earlier protocol. */
 bool file_names_literal(const ckpt_file *f);
-/* file_replacement - returns the node to write instead of V; usually V itself. */
-const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
+/* file_replaced_value - returns the node to write instead of V; usually V itself. */
+const ckpt_value *file_replaced_value(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 /* file_index_storage_keys - returns F->storage_keys with all storages that the table has; NULL: no memory. */
 map *file_index_storage_keys(ckpt_file *f);

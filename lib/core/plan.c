@@ -31,7 +31,7 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
         ckpt_plan_free(p);
         return fail_memory(err);
     }
-    p->root = file->root ? file_replacement(file, file->root) : NULL;
+    p->root = file->root ? file_replaced_value(file, file->root) : NULL;
     for (size_t i = 0; i < file->table.nrows; i++)
         p->keep[i] = !file->lost_row || !file->lost_row[i];
     p->entries_stale = true;
@@ -278,7 +278,7 @@ ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out
 bool plan_root_is_module(const ckpt_plan *p)
 {
     const ckpt_file *f = p->file;
-    return f->root && !p->root_depth && p->root != f->root && p->root == file_replacement(f, f->root);
+    return f->root && !p->root_depth && p->root != f->root && p->root == file_replaced_value(f, f->root);
 }
 
 void plan_note_module(ckpt_plan *p)

@@ -31,7 +31,7 @@ struct plan_pair {
 struct ckpt_plan {
     arena *a;
     ckpt_file *file;
-    const ckpt_value *root;          /* the node to write, after file_replacement() */
+    const ckpt_value *root;          /* the node to write, after file_replaced_value() */
     uint32_t root_depth;             /* path elements before the root … */
     const ckpt_path_elem *root_path; /* … which are these */
     ckpt_str root_name;

@@ -69,7 +69,7 @@ static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot
 /* is_kept - returns true unless V is a tensor that --keep or --drop leave out. */
 static bool is_kept(const ckpt_plan *p, const ckpt_value *v)
 {
-    uint32_t row = v ? file_replacement(p->file, v)->row : CKPT_NO_TENSOR;
+    uint32_t row = v ? file_replaced_value(p->file, v)->row : CKPT_NO_TENSOR;
     return row >= p->file->table.nrows || p->keep[row];
 }
 

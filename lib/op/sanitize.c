@@ -134,8 +134,7 @@ static ckpt_status report(struct sanitize *s, const struct value_job *job, const
 /* as_is - returns V as a result that is not changed. */
 static ckpt_value *as_is(const ckpt_value *v) { return (ckpt_value *)(uintptr_t)v; }
 
-/* set_result - sets the result of JOB, also for other references to its value; NULL: the value is left
- * out. */
+/* set_result - sets the result of JOB, also for other references to its value. NULL: it is left out. */
 static ckpt_status set_result(struct sanitize *s, struct value_job *job, ckpt_value *made)
 {
     bool ok = s->nresults < MAP_NONE && map_set_num(s->done, map_ptr(job->v), (uint32_t)s->nresults) &&
@@ -143,6 +142,8 @@ static ckpt_status set_result(struct sanitize *s, struct value_job *job, ckpt_va
     job->result = made;
     return ok ? CKPT_OK : fail_memory(s->err);
 }
+
+static ckpt_status omit_value(struct sanitize *s, struct value_job *job) { return set_result(s, job, NULL); }
 
 static ckpt_value *new_node(struct sanitize *s, ckpt_value_type type, const ckpt_value *from)
 {
@@ -203,7 +204,7 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uin
     bool simple = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_STORAGE) &&
                   t->has_data && t->has_shape && t->dtype < CKPT_DT_NP && t->dtype != CKPT_DT_NONE;
     if (!simple && !has_components(s, row))
-        return set_result(s, job, NULL);
+        return omit_value(s, job);
     ckpt_value *out = new_node(s, simple ? CKPT_V_TENSOR : CKPT_V_DICT, job->v);
     if (!out)
         return fail_memory(s->err);
@@ -287,7 +288,7 @@ static ckpt_status convert_sequence(struct sanitize *s, struct value_job *job, b
     const ckpt_value *klass = view_class(job->v), *args = job->v->u.call.args;
     bool set = is_builtin(klass, "set") || is_builtin(klass, "frozenset");
     if (arguments && map_get_num(s->has_tensor_below, map_ptr(args)) == MAP_NONE)
-        return set_result(s, job, NULL);
+        return omit_value(s, job);
     bool tuple = arguments || is_builtin(klass, "tuple") ||
                  (is_reconstructor(job->v) && is_builtin(value_arg(job->v, 1), "tuple"));
     if (!is_builtin(klass, "set"))
@@ -312,7 +313,7 @@ static ckpt_status convert_object(struct sanitize *s, struct value_job *job)
     }
     if (is_plain_value_call(job->v)) {
         CKPT_TRY(check_plain(&s->plain, job->v, &s->not_plain, s->err));
-        return set_result(s, job, s->not_plain ? NULL : as_is(job->v));
+        return s->not_plain ? omit_value(s, job) : set_result(s, job, as_is(job->v));
     }
     if (!plain_from_path(s->p->a, job->v, &path))
         return fail_memory(s->err);
@@ -325,9 +326,9 @@ static ckpt_status convert_object(struct sanitize *s, struct value_job *job)
     if (view.kind == VIEW_ITEMS || is_builtin(view_class(job->v), "set") ||
         is_builtin(view_class(job->v), "list"))
         return convert_sequence(s, job, view.arguments);
-    bool namespace = plain_kind_of(view_class(job->v)) == PLAIN_FIELDS;
-    if (view.kind != VIEW_ATTRS || (!namespace && !state_holds_tensor(s, job->v)))
-        return set_result(s, job, NULL);
+    bool is_namespace = plain_kind_of(view_class(job->v)) == PLAIN_FIELDS;
+    if (view.kind != VIEW_ATTRS || (!is_namespace && !state_holds_tensor(s, job->v)))
+        return omit_value(s, job);
     CKPT_TRY(report(s, job, "dict", false));
     return push_container_as(s, job, CKPT_V_DICT);
 }
@@ -351,9 +352,9 @@ static ckpt_status convert_python2_str(struct sanitize *s, struct value_job *job
 /* find_state_dict - returns the state dict of the module V, or V itself if it is not a module. */
 static const ckpt_value *find_state_dict(const ckpt_file *f, const ckpt_value *v)
 {
-    const ckpt_value *state_dict = file_replacement(f, v);
+    const ckpt_value *state_dict = file_replaced_value(f, v);
     for (size_t i = 0; state_dict == v && i < f->nparts; i++)
-        state_dict = file_replacement(f->parts[i], v);
+        state_dict = file_replaced_value(f->parts[i], v);
     return state_dict;
 }
 
@@ -369,7 +370,7 @@ static ckpt_status convert_call(struct sanitize *s, struct value_job *job)
     uint32_t row = row_of(s, job->v);
     if (row != CKPT_NO_TENSOR)
         return convert_tensor(s, job, row);
-    return job->v->type == CKPT_V_CALL ? convert_object(s, job) : set_result(s, job, NULL);
+    return job->v->type == CKPT_V_CALL ? convert_object(s, job) : omit_value(s, job);
 }
 
 /* convert_value - sets the result of JOB, and pushes a frame if there are entries to convert. */

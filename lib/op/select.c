@@ -288,7 +288,7 @@ static bool is_emptied(const struct dropping *d, uint32_t at)
     for (uint32_t i = 0; i < p->entries; i++) {
         uint32_t row = CKPT_NO_TENSOR;
         if (mapping_entry(p->node, i, &e))
-            row = file_replacement(d->p->file, e.val)->row;
+            row = file_replaced_value(d->p->file, e.val)->row;
         bool tensor_left_out = row < d->p->file->table.nrows && !d->p->keep[row];
         if (!tensor_left_out && !is_edited_out(d->p, &e.entry_edit))
             return false;

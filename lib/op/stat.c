@@ -29,11 +29,11 @@ struct tally {
     size_t width, unit;      /* bytes: of an element; of the elements that are added at a time */
     uint64_t position;       /* index of the next element */
     uint64_t chunk_elements; /* of a chunk of a row, whether it is read in chunks or not */
-    uint64_t stretch;        /* elements per element of the sample */
+    uint64_t stretch;        /* elements of the row for which one sampled element stands */
     struct moments m, done;  /* of this chunk; of the chunks before */
     struct byte_histogram byte_counts;
-    uint64_t low, high;     /* of 64-bit integers; of signed ones with the sign bit inverted */
-    unsigned char *pending; /* bytes that are not a whole unit yet, after the sample */
+    uint64_t int_min, int_max; /* of 64-bit integers; of signed ones with the sign bit inverted */
+    unsigned char *pending;    /* allocated after SAMPLE: bytes that do not make a unit yet */
     size_t npending;
     struct parallel_context *run;
     size_t nsample;
@@ -71,8 +71,8 @@ static void add_int64_extremes(struct tally *t, const unsigned char *p, size_t n
     uint64_t sign_bit = t->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t x = load_u64le(p + 8 * i) ^ sign_bit;
-        t->low = x < t->low ? x : t->low;
-        t->high = x > t->high ? x : t->high;
+        t->int_min = x < t->int_min ? x : t->int_min;
+        t->int_max = x > t->int_max ? x : t->int_max;
     }
 }
 
@@ -193,8 +193,8 @@ static void fill_stats(const struct tally *t, ckpt_stats *s)
     if (s->wide) {
         /* int64 are compared as unsigned, with their sign bit inverted */
         uint64_t sign_bit = t->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
-        s->min_bits = t->low ^ sign_bit;
-        s->max_bits = t->high ^ sign_bit;
+        s->min_bits = t->int_min ^ sign_bit;
+        s->max_bits = t->int_max ^ sign_bit;
     }
     fill_bins(t, s);
 }
@@ -230,7 +230,7 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *row, uint64_
     t->position = first;
     t->chunk_elements = parallel_chunk_elements(d->block_bytes);
     t->stretch = stretch;
-    t->low = UINT64_MAX;
+    t->int_min = UINT64_MAX;
     t->run = run;
     t->pending = (unsigned char *)(t->sample + sample_room);
     return CKPT_OK;
@@ -281,8 +281,8 @@ static void merge_tally(struct tally *t, const struct tally *next)
 {
     moments_merge(&t->done, &next->done);
     byte_histogram_merge(&t->byte_counts, &next->byte_counts);
-    t->low = next->low < t->low ? next->low : t->low;
-    t->high = next->high > t->high ? next->high : t->high;
+    t->int_min = next->int_min < t->int_min ? next->int_min : t->int_min;
+    t->int_max = next->int_max > t->int_max ? next->int_max : t->int_max;
     for (size_t i = 0; i < next->nsample; i++)
         t->sample[t->nsample++] = next->sample[i];
 }

@@ -1,7 +1,7 @@
 /*
  * suffix.c - compares the suffix of a file with its content, for `ckpt scan`. The content alone decides how a
  * file is scanned. But a pickle whose suffix is that of mere data hides from scanners that select files by
- * name (CVE-2025-1889, -10155), so the difference is reported.
+ * name (CVE-2025-1889, CVE-2025-10155), so the difference is reported.
  */
 #include "scan/scan.h"
 

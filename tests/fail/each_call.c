@@ -74,21 +74,21 @@ bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value);
 bool __wrap_buf_ok(const buf *b);
 ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);
 
-void *__wrap_arena_alloc(arena *a, size_t n) { return oom_should_fail() ? NULL : __real_arena_alloc(a, n); }
+void *__wrap_arena_alloc(arena *a, size_t n) { return call_should_fail() ? NULL : __real_arena_alloc(a, n); }
 
 void *__wrap_arena_array(arena *a, uint64_t count, size_t size)
 {
-    return oom_should_fail() ? NULL : __real_arena_array(a, count, size);
+    return call_should_fail() ? NULL : __real_arena_array(a, count, size);
 }
 
 void *__wrap_arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size)
 {
-    return oom_should_fail() ? NULL : __real_arena_grow(a, old, used, cap, want, size);
+    return call_should_fail() ? NULL : __real_arena_grow(a, old, used, cap, want, size);
 }
 
 ckpt_str __wrap_arena_str(arena *a, ckpt_str s)
 {
-    return oom_should_fail() ? (ckpt_str){0} : __real_arena_str(a, s);
+    return call_should_fail() ? (ckpt_str){0} : __real_arena_str(a, s);
 }
 
 ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
@@ -103,10 +103,11 @@ ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
     return __wrap_arena_str(a, (ckpt_str){text, (size_t)n});
 }
 
-/* With -s, fd_pread() of sets.c fails instead, because a file remembers that it could not be read. */
+/* With -s, fd_pread() fails instead, see sets.c: then source_file.c records the failure, as after a fault of
+ * the disk. */
 ckpt_status __wrap_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    return !use_sets && oom_should_fail()
+    return !use_sets && call_should_fail()
                ? fail(err, CKPT_EIO, source_pos(s, off), "this read fails on request")
                : __real_source_read(s, off, out, n, err);
 }
@@ -118,38 +119,38 @@ static ckpt_status fail_write(ckpt_error *err)
 
 ckpt_status __wrap_sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 {
-    return oom_should_fail() ? fail_write(err) : __real_sink_write(s, bytes, n, err);
+    return call_should_fail() ? fail_write(err) : __real_sink_write(s, bytes, n, err);
 }
 
 ckpt_status __wrap_sink_skip(sink *s, uint64_t n, ckpt_error *err)
 {
-    return oom_should_fail() ? fail_write(err) : __real_sink_skip(s, n, err);
+    return call_should_fail() ? fail_write(err) : __real_sink_skip(s, n, err);
 }
 
 ckpt_status __wrap_sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
 {
-    return oom_should_fail() ? fail_write(err) : __real_sink_patch(s, off, bytes, n, err);
+    return call_should_fail() ? fail_write(err) : __real_sink_patch(s, off, bytes, n, err);
 }
 
 bool __wrap_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old)
 {
-    return !oom_should_fail() && __real_map_put(m, key, value, old);
+    return !call_should_fail() && __real_map_put(m, key, value, old);
 }
 
 bool __wrap_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old)
 {
-    return !oom_should_fail() && __real_map_put_num(m, key, value, old);
+    return !call_should_fail() && __real_map_put_num(m, key, value, old);
 }
 
 bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value)
 {
-    return !oom_should_fail() && __real_map_set_num(m, key, value);
+    return !call_should_fail() && __real_map_set_num(m, key, value);
 }
 
 /* A buffer that failed stays failed. */
 bool __wrap_buf_ok(const buf *b)
 {
-    if (oom_should_fail())
+    if (call_should_fail())
         ((buf *)(uintptr_t)b)->failed = ((buf *)(uintptr_t)b)->no_memory = true;
     return __real_buf_ok(b);
 }
@@ -158,7 +159,7 @@ static int stop_at_record(void *user, const ckpt_scan_record *r)
 {
     (void)user;
     (void)r;
-    return oom_should_fail();
+    return call_should_fail();
 }
 
 /* Makes stop_at_record() end the scan at one of its records. */

@@ -38,7 +38,7 @@ static bool is_failing(long n)
     return true;
 }
 
-bool oom_should_fail(void)
+bool call_should_fail(void)
 {
     if (!oom)
         return false;
@@ -65,7 +65,7 @@ void *__real_aligned_alloc(size_t, size_t);
 char *__real_strdup(const char *);
 char *__wrap_strdup(const char *);
 
-char *__wrap_strdup(const char *s) { return oom_should_fail() ? NULL : __real_strdup(s); }
+char *__wrap_strdup(const char *s) { return call_should_fail() ? NULL : __real_strdup(s); }
 
 #endif
 
@@ -77,17 +77,17 @@ void *FAILING(calloc)(size_t, size_t);
 void *FAILING(realloc)(void *, size_t);
 void *FAILING(aligned_alloc)(size_t, size_t);
 
-void *FAILING(malloc)(size_t n) { return oom_should_fail() ? NULL : REAL(malloc)(n); }
+void *FAILING(malloc)(size_t n) { return call_should_fail() ? NULL : REAL(malloc)(n); }
 
-void *FAILING(calloc)(size_t n, size_t size) { return oom_should_fail() ? NULL : REAL(calloc)(n, size); }
+void *FAILING(calloc)(size_t n, size_t size) { return call_should_fail() ? NULL : REAL(calloc)(n, size); }
 
-void *FAILING(realloc)(void *p, size_t n) { return oom_should_fail() ? NULL : REAL(realloc)(p, n); }
+void *FAILING(realloc)(void *p, size_t n) { return call_should_fail() ? NULL : REAL(realloc)(p, n); }
 
 void *FAILING(aligned_alloc)(size_t align, size_t n)
 {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
-    return oom_should_fail() ? NULL : __libc_memalign(align, n);
+    return call_should_fail() ? NULL : __libc_memalign(align, n);
 #else
-    return oom_should_fail() ? NULL : __real_aligned_alloc(align, n);
+    return call_should_fail() ? NULL : __real_aligned_alloc(align, n);
 #endif
 }

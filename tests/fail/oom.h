@@ -14,10 +14,10 @@ struct oom {
     bool fail_later;     /* all calls after it fail, too */
 };
 
-/* oom_set - makes oom_should_fail() use STATE in this program; NULL: no call fails. With MAY_FAIL, the call
+/* oom_set - makes call_should_fail() use STATE in this program; NULL: no call fails. With MAY_FAIL, the call
  * that fails is the first one, from STATE->failing_call on, for which MAY_FAIL returns true. */
 void oom_set(struct oom *state, bool (*may_fail)(void));
-/* oom_should_fail - counts a call and returns whether it must fail. */
-bool oom_should_fail(void);
+/* call_should_fail - counts a call and returns whether it must fail. */
+bool call_should_fail(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * sets.c - see sets.h. System calls fail when oom_should_fail() returns true. After that, the folder must
+ * sets.c - see sets.h. System calls fail when call_should_fail() returns true. After that, the folder must
  * contain the old files or the new files, byte for byte. If a file could not be removed, or hard links are
  * refused, it may contain other files, but no index with shards of the other set.
  */
@@ -151,7 +151,7 @@ char *__wrap_realpath(const char *path, char *out);
 
 static bool should_fail(void)
 {
-    bool fails = test.running && oom_should_fail();
+    bool fails = test.running && call_should_fail();
     if (fails)
         errno = EIO;
     return fails;
@@ -253,7 +253,7 @@ static int progress_should_stop(void *user, uint64_t done, uint64_t total)
     (void)user;
     (void)done;
     (void)total;
-    return oom_should_fail();
+    return call_should_fail();
 }
 
 /* write_set - writes FILE to OUTPUT in shards of at most MAX bytes (0: one file), with enum options. If
@@ -533,7 +533,7 @@ static int on_finding(void *user, const ckpt_finding *f)
 {
     (void)user;
     exercise_check_error(f->error->status, f->error);
-    return oom_should_fail();
+    return call_should_fail();
 }
 
 /* verify_set - runs verify and checks that it has the same findings each time that it succeeds. */

@@ -476,13 +476,13 @@ def check_repair(oracle, path, r):
         x = oracle.load(out)
     except Failure as e:
         if "Unsupported global" in str(e) and not becomes_state_dict(r):
-            raise NotApplicable("objects of other classes are kept")
+            raise NotApplicable("the output rightly keeps objects of classes that torch.load refuses")
         if "deserialize object on" in str(e) or "restore data location" in str(e):
-            raise NotApplicable("a device that this machine lacks is kept")
+            raise NotApplicable("the output rightly keeps a device that this machine lacks")
         if "Unsupported operand 139" in str(e):
-            raise NotApplicable("integers beyond 255 bytes are kept")
+            raise NotApplicable("the output rightly keeps integers beyond 255 bytes, which torch.load refuses")
         if "codec can't decode" in str(e):
-            raise NotApplicable("Python 2 strings that are not text are kept")
+            raise NotApplicable("the output rightly keeps Python 2 strings that Python 3 cannot decode")
         raise
     have = dict(flatten(x))
     for t in r["tensors"]:
@@ -516,7 +516,7 @@ def check_sanitize_to_builtins(oracle, path, r):
         have = dict(flatten(oracle.load(out)))
     except Failure as e:
         if "deserialize object on" in str(e):
-            raise NotApplicable("a device that this machine lacks is kept")
+            raise NotApplicable("the output rightly keeps a device that this machine lacks")
         raise
     reported = re.findall(r": (\S*) \([^)]*\) (?:left out|became (?!tensor|parameter|dict|state))", messages)
     for t in r["tensors"]:

@@ -79,7 +79,7 @@ static void malformed_parameters_are_refused(void)
         count_salvaged(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x04") "\x08\x07\x10\x02")), -1);
     CU_ASSERT_EQUAL(err.status, CKPT_EUNSUPPORTED);
     CU_ASSERT_EQUAL(count_salvaged(TEXT(HEAD("\0", "\x04") DESC VALUES HEAD("\0", "\x02") "\x10\x02")), -1);
-    CU_ASSERT_STRING_EQUAL(err.found, "no");
+    CU_ASSERT_STRING_EQUAL(err.found, "malformed");
 }
 
 void suite_paddle(void)

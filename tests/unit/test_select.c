@@ -34,7 +34,7 @@ static void auto_finds_the_weights(void)
 #define OPT "{'state':{0:{'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
 /* check_auto - checks `--root auto` on a file with the pickle TEXT: a plan and a narrowed file must have the
- * tensors WANT, and the file must have VALUES other values. */
+ * tensors WANT, and the narrowed file must have VALUES leaves that are not tensors. */
 static void check_auto(const char *text, const char *want, size_t values)
 {
     struct test_file m = make_torch_zip(text);

@@ -291,7 +291,7 @@ ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ck
     if (part->table.nstorages)
         CKPT_TRY(rename_storages(f, part, index, err));
     CKPT_TRY(file_take_pickles(f, part, err));
-    *root = (ckpt_value *)(uintptr_t)file_replacement(part, part->root);
+    *root = (ckpt_value *)(uintptr_t)file_replaced_value(part, part->root);
     return CKPT_OK;
 }
 

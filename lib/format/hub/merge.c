@@ -293,7 +293,7 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     arena *a = x->f->a;
     uint32_t nmetadata = 0;
     const value_pair *metadata = s->file->metadata ? value_pairs(s->file->metadata, &nmetadata) : NULL;
-    const ckpt_value *root = s->file->root ? file_replacement(s->file, s->file->root) : NULL;
+    const ckpt_value *root = s->file->root ? file_replaced_value(s->file, s->file->root) : NULL;
     s->pairs = root ? value_pairs(root, &s->npairs) : NULL;
     s->npairs -= s->file->nties; /* bounded: they are the last; ties are read from the set */
     s->pair_of = map_new(s->npairs);
@@ -380,7 +380,7 @@ static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, u
 static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
 {
     ckpt_file *f = x->f;
-    const ckpt_value *val = file_replacement(s->file, s->pairs[k].val);
+    const ckpt_value *val = file_replaced_value(s->file, s->pairs[k].val);
     uint32_t pair = value_count(f->root);
     s->taken[k] = true;
     if (!value_put(f->a, f->root, s->pairs[k].key, (ckpt_value *)(uintptr_t)val))

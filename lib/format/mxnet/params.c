@@ -11,8 +11,9 @@
  *   4   0xF993FAC9, or 0xF993FACA with numpy's shapes (a rank of 0 is a scalar, -1 no array)
  *       4  storage: 0 dense, 1 row-sparse, 2 CSR
  *       …  sparse: the shape of its values
- *       …  shape: rank (4), sizes (8 each); a rank of 0 before 0xF993FACA: no array
- *   4   0xF993FAC8: shape alone; any other number is the rank itself, with sizes of 4 bytes
+ *       …  shape: rank (4), sizes (8 each); a rank of 0 in 0xF993FAC9: no array
+ *   4   0xF993FAC8: only the shape follows, as above; no storage
+ *   4   any other value: a file without versions; these 4 bytes are the rank, and sizes take 4 bytes
  * then
  *   4   kind of device, 4 its number, 4 dtype
  *   …   sparse: dtype (4) and shape of each index array: indptr and indices of CSR, indices of row-sparse
@@ -37,7 +38,7 @@
 #define VERSION_2      0xF993FAC9u
 #define VERSION_3      0xF993FACAu
 #define MAX_RANK       32u
-#define LEAST_ARRAY    8u /* bytes that an array takes */
+#define MIN_ARRAY_SIZE 8u /* bytes that every array takes at least */
 #define MAX_COMPONENTS 3u
 
 struct component {
@@ -184,7 +185,7 @@ static ckpt_status read_arrays(struct params *p)
     (void)reader_skip(&p->r, 16);
     p->n = reader_u64(&p->r);
     CKPT_TRY(p->r.status);
-    if (p->n > reader_left(&p->r) / LEAST_ARRAY)
+    if (p->n > reader_left(&p->r) / MIN_ARRAY_SIZE)
         return fail(p->err, CKPT_EFORMAT, 16, "{%" PRIu64 " arrays} in {=%" PRIu64 " bytes}", p->n,
                     reader_left(&p->r));
     file_budget(p->f, p->f->src->size);

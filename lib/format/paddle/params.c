@@ -77,6 +77,7 @@ static ckpt_status read_desc(cursor desc, ckpt_tensor *t, uint64_t *shape, ckpt_
             dtype = field.value;
         else if (!packed && !single)
             desc.bad = true;
+        /* one turn for each packed size, or one for an unpacked size */
         for (cursor sizes = field.bytes; !desc.bad && (single || (packed && sizes.left)); single = false) {
             uint64_t n = packed ? cursor_varint(&sizes) : field.value;
             if (sizes.bad || n > INT64_MAX || t->ndim == MAX_RANK)
@@ -86,7 +87,8 @@ static ckpt_status read_desc(cursor desc, ckpt_tensor *t, uint64_t *shape, ckpt_
         }
     }
     if (desc.bad || dtype == UINT64_MAX)
-        return fail(err, CKPT_EFORMAT, at, "{no} {=description of a tensor with up to %u sizes}", MAX_RANK);
+        return fail(err, CKPT_EFORMAT, at,
+                    "a {malformed} description of a tensor; {=up to %u sizes} are allowed", MAX_RANK);
     t->dtype = (uint16_t)find_dtype(dtype);
     return t->dtype != CKPT_DT_NONE
                ? CKPT_OK
@@ -104,13 +106,13 @@ static ckpt_status read_header(const ckpt_file *f, reader *r, struct kit_tensor 
     uint64_t levels = reader_u64(r);
     for (uint64_t i = 0; levels <= MAX_LEVELS && i < levels; i++)
         (void)reader_skip(r, reader_u64(r));
-    uint32_t inner = reader_u32(r), n = reader_u32(r);
+    uint32_t inner_version = reader_u32(r), n = reader_u32(r);
     CKPT_TRY(r->status);
-    if (version || inner || levels > MAX_LEVELS || n > MAX_DESC)
+    if (version || inner_version || levels > MAX_LEVELS || n > MAX_DESC)
         return fail(err, CKPT_EFORMAT, at,
                     "a tensor of {version %" PRIu32 " and %" PRIu32 ", %" PRIu64 " levels, %" PRIu32
                     " bytes of description}; {=0, 0, up to %u, up to %u} are allowed",
-                    version, inner, levels, n, MAX_LEVELS, MAX_DESC);
+                    version, inner_version, levels, n, MAX_LEVELS, MAX_DESC);
     uint64_t desc = r->pos;
     const unsigned char *bytes = reader_take(r, n);
     CKPT_TRY(r->status);

@@ -410,7 +410,7 @@ static ckpt_status make_state_dict(struct torch_walk *w, const ckpt_value *modul
 
 static ckpt_status visit_module(struct torch_walk *w, const struct pending_node *p)
 {
-    ckpt_value *dict = (ckpt_value *)(uintptr_t)file_replacement(w->g.f, p->v);
+    ckpt_value *dict = (ckpt_value *)(uintptr_t)file_replaced_value(w->g.f, p->v);
     if (dict == p->v)
         CKPT_TRY(make_state_dict(w, p->v, &dict));
     CKPT_TRY(push_mapping_entries(w, p, dict, p->tensors_only));

@@ -52,7 +52,7 @@ static bool add_node(void *user, const ckpt_value *v)
     if (!v || (!value_is_sequence(v) && v->type != CKPT_V_DICT && v->type != CKPT_V_CALL &&
                v->type != CKPT_V_PERSID))
         return true;
-    v = file_replacement(x->f, v);
+    v = file_replaced_value(x->f, v);
     if (x->n >= MAP_NONE || x->nedges >= MAP_NONE || !map_put_num(x->number, map_ptr(v), (uint32_t)x->n, &i))
         return false;
     const struct node node = {.v = v, .edges = MAP_NONE, .lost_storage = MAP_NONE};
@@ -105,7 +105,7 @@ static ckpt_status find_lost_nodes(struct lost_search *x)
 
 static uint32_t get_node_number(const struct lost_search *x, const ckpt_value *v)
 {
-    return v ? map_get_num(x->number, map_ptr(file_replacement(x->f, v))) : MAP_NONE;
+    return v ? map_get_num(x->number, map_ptr(file_replaced_value(x->f, v))) : MAP_NONE;
 }
 
 static bool reaches_lost(const struct lost_search *x, const ckpt_value *v)

@@ -159,7 +159,7 @@ static bool is_replaced_by_none(const ckpt_file *f, const struct row *row)
     const struct step *s = get_last_step(row);
     if (s)
         (void)value_pairs(s->node, &pairs);
-    return f->lost_row && !pairs && row->t.value && file_replacement(f, row->t.value)->type == CKPT_V_NONE;
+    return f->lost_row && !pairs && row->t.value && file_replaced_value(f, row->t.value)->type == CKPT_V_NONE;
 }
 
 /* mask_dropped_entries - masks the entries of rows that are not kept, in a first pass. The second pass
@@ -619,9 +619,9 @@ static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *
  * module; else V. */
 static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *v)
 {
-    const ckpt_value *by = file_replacement(f, v);
+    const ckpt_value *by = file_replaced_value(f, v);
     for (size_t i = 0; by == v && i < f->nparts; i++)
-        by = file_replacement(f->parts[i], v);
+        by = file_replaced_value(f->parts[i], v);
     return by;
 }
 

@@ -1,4 +1,5 @@
-# The files that DeepSpeed's ranks wrote are converted to one file, of everything or of the weights alone.
+# The files that DeepSpeed's ranks wrote are converted to one file or to shards, with or without the
+# optimizer's state.
 deepspeed=corpus/deepspeed
 for d in zero0_fp32 zero1_bf16 zero2_fp16 zero3_bf16; do
     ckpt convert $deepspeed/$d $d.pt
