@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <string.h>
 
 #include "edit.h"
 

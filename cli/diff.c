@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "json.h"
-#include "number.h"
 
 /* index_renames - returns, for each row of the second file, the event of a rename to it, or NULL. */
 static const ckpt_diff_event **index_renames(const struct report *r)

@@ -1,6 +1,5 @@
 /* diff_values.c - prints the compared values that are not tensors: as lines, rows of Markdown or JSON
  * objects. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "diff.h"

@@ -2,7 +2,6 @@
 #include "edit.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { SHOWN = 20 };
 

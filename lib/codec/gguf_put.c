@@ -3,7 +3,6 @@
  * copied, value by value if the file is big-endian or of version 1. New pairs are made of texts as
  * gguf_value.c shows them: the digits of a number, true or false, a JSON list for an array.
  */
-#include <inttypes.h>
 
 #include "base/cursor.h"
 #include "base/store.h"

@@ -15,7 +15,6 @@
  *
  * The offsets must be in order, as the names in hdf5_group.c, because libhdf5 searches the index.
  */
-#include <stdlib.h>
 
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"

@@ -8,7 +8,6 @@
 #include "codec/json_scan.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "base/checked.h"
 #include "base/text.h"

@@ -8,7 +8,6 @@
  * Refused: names, calls and operators, bytes, raw and formatted texts, sets, floats, integers beyond 64 bits,
  * nesting beyond LITERAL_MAX_DEPTH.
  */
-#include <inttypes.h>
 
 #include "base/checked.h"
 #include "base/text.h"

@@ -15,8 +15,6 @@
  */
 #include "codec/pickle_machine.h"
 
-#include <inttypes.h>
-
 #include "base/checked.h"
 #include "codec/pickle_read.h"
 #include "core/numpy.h"

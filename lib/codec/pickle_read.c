@@ -18,11 +18,9 @@
 #include <inttypes.h>
 
 #include "base/cursor.h"
-#include "base/text.h"
 #include "base/utf8.h"
 #include "codec/pickle_machine.h"
 #include "codec/pickle_ops.h"
-#include "codec/pickle_text.h"
 
 static const char *get_kind_name(const ckpt_value *v)
 {

@@ -1,6 +1,5 @@
 /* pickle_scalars.c - runs the opcodes that push a constant. They read their argument from the stream and pop
  * nothing from the stack. */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/buf.h"

@@ -16,12 +16,10 @@
  * (the result of a call, an extension code) is accepted by every opcode. */
 #include "codec/pickle_trace.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "base/cursor.h"
-#include "base/text.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"
 #include "codec/tracer.h"

@@ -16,9 +16,6 @@
  */
 #include "codec/pickle_write.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/store.h"
 #include "codec/pickle_emit.h"
 

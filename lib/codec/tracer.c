@@ -1,9 +1,6 @@
 /* tracer.c - see tracer.h. */
 #include "codec/tracer.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"

@@ -13,7 +13,6 @@
  */
 #include "codec/zip_audit.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/checked.h"

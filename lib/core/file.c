@@ -3,12 +3,10 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "base/sized.h"
-#include "base/text.h"
 #include "core/python2.h"
 
 #define MIB   (UINT64_C(1) << 20)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/text.h"
 
 static const ckpt_scan_rule rules[] = {
 #define RULE(id, level, verdict, name, text) {#id, name, text, CKPT_SCAN_##level, CKPT_SCAN_##verdict},

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "core/convert.h"

@@ -1,8 +1,6 @@
 /* foreign.c - errors for files that are not checkpoints: "Git LFS pointer, run git lfs pull" helps a user,
  * "invalid header length 2336927755350992246" does not. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/text.h"

@@ -8,7 +8,6 @@
 #include "format/recognize.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/cursor.h"
 #include "codec/inflate.h"

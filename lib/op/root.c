@@ -1,8 +1,6 @@
 /* root.c - `--root`: finds the part of a file below a name, and reduces an open file to it. */
 #include "op/root.h"
 
-#include <stdio.h>
-
 #include "op/weights.h"
 
 bool is_below_root(ckpt_str root, ckpt_str name)

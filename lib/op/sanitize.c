@@ -30,7 +30,6 @@
 #include "base/utf8.h"
 #include "core/dtype.h"
 #include "core/graph_visit.h"
-#include "core/numpy.h"
 #include "core/view.h"
 #include "op/plain.h"
 #include "op/weights_only.h"

@@ -1,5 +1,4 @@
 /* select.c - `--root`, `--keep` and `--drop`: which part of a file a plan writes. */
-#include <stdio.h>
 
 #include "base/text.h"
 #include "op/keys.h"

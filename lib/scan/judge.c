@@ -13,7 +13,6 @@
  */
 #include "scan/judge.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 

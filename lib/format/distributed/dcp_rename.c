@@ -5,7 +5,6 @@
  * The pickle in .metadata is read as a graph, names and paths in the graph are replaced, and the graph is
  * written, so that all other values stay. That takes some kilobytes of memory for each chunk, more than
  * dcp_metadata.c needs. */
-#include <stdlib.h>
 
 #include "base/buf.h"
 #include "codec/pickle_read.h"

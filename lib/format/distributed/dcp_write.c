@@ -9,7 +9,6 @@
  * by one. If only names change, dcp_rename.c copies the files instead. */
 #include "format/distributed/dcp_write.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/checked.h"

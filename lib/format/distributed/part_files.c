@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/text.h"
 #include "core/check.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"

@@ -20,7 +20,6 @@
  * without a program (in salvage, their names are numbers).
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/checked.h"
 #include "codec/protobuf.h"

@@ -18,7 +18,6 @@
  * Variants and partitioned strings, which TensorFlow itself cannot read, are listed without data.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/checked.h"
 #include "codec/protobuf.h"

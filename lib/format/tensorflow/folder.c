@@ -13,14 +13,12 @@
  * have moved since. Refused: names that lead out of the folder.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/checked.h"
-#include "base/text.h"
 #include "codec/sstable.h"
 #include "format/distributed/part_files.h"
 #include "format/folder.h"

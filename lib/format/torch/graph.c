@@ -16,7 +16,6 @@
  * both.
  */
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/checked.h"

@@ -7,7 +7,6 @@
  * First the reversed edges of the graph are followed from each lost storage, to find all nodes that reach
  * one. Then the graph is walked from the root as in torch/graph.c, through these nodes only.
  */
-#include <stdlib.h>
 
 #include "core/graph_visit.h"
 #include "format/torch/internal.h"

@@ -12,7 +12,6 @@
  * archives with unreferenced bytes.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "codec/pickle_write.h"
 #include "codec/zip_patch.h"
