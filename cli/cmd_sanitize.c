@@ -1,4 +1,3 @@
-
 #include "edit.h"
 
 static const struct opt options[] = {

@@ -17,7 +17,7 @@
 #include "base/cursor.h"
 #include "base/utf8.h"
 
-#define DTYPE_NAME 64u
+#define DTYPE_NAME_MAX 64u
 #define HEAD_MAX   128u /* bytes of shape and dtype, after which holds_array expects the elements */
 
 /* ------------------------------------------------------------------------- dtypes */
@@ -112,7 +112,7 @@ static ckpt_status check_payload(struct flax_input *in, const struct payload *p)
     for (; i < dtype; i++)
         if (!is_size(&v[i]))
             return fail_payload(in, p, i, "no size");
-    if ((v[i].kind != MSGPACK_TEXT && v[i].kind != MSGPACK_BYTES) || !v[i].n || v[i].n > DTYPE_NAME)
+    if ((v[i].kind != MSGPACK_TEXT && v[i].kind != MSGPACK_BYTES) || !v[i].n || v[i].n > DTYPE_NAME_MAX)
         return fail_payload(in, p, i, "no dtype");
     return v[i + 1].kind == MSGPACK_BYTES ? CKPT_OK : fail_payload(in, p, i + 1, "no bytes");
 }
@@ -138,23 +138,23 @@ static ckpt_status set_dtype(struct flax_input *in, const struct msgpack_value *
     return x->name ? CKPT_OK : fail_memory(in->err);
 }
 
-/* take_array - sets *X to the array that P, the payload of V, is. */
+/* take_array - describes in *X the array in P, the payload of V. */
 static ckpt_status take_array(struct flax_input *in, const struct msgpack_value *v, const struct payload *p,
                               struct flax_array *x)
 {
-    char name[DTYPE_NAME];
+    char name[DTYPE_NAME_MAX];
     uint64_t width = 0, need;
     CKPT_TRY(check_payload(in, p));
     x->ndim = (uint32_t)p->v[1].count;
     const struct msgpack_value *dtype = &p->v[2 + x->ndim]; /* bounded: by NPY_DIMENSIONS */
     const struct msgpack_value *bytes = dtype + 1;
     x->is_scalar = v->type == FLAX_SCALAR;
-    x->at = v->data + bytes->data; /* bounded: inside of V */
+    x->at = v->data + bytes->data; /* bounded: offsets inside of V */
     x->nbytes = bytes->n;
     if (!(x->shape = arena_array(in->f->a, x->ndim, sizeof *x->shape)))
         return fail_memory(in->err);
     for (uint32_t i = 0; i < x->ndim; i++)
-        x->shape[i] = p->v[2 + i].bits;
+        x->shape[i] = p->v[2 + i].bits; /* the integer */
     CKPT_TRY(source_read(p->src, dtype->data, name, (size_t)dtype->n, in->err));
     CKPT_TRY(set_dtype(in, v, str_of(name, (size_t)dtype->n), x, &width));
     bool fits = flax_size(x->shape, x->ndim, width, &need);

@@ -70,9 +70,9 @@ static ckpt_status load_local_heap(struct symbols *s, uint64_t addr)
     return CKPT_OK;
 }
 
-/* check_no_names - fails unless the heap of a group without links is free, except for the empty name: nothing
- * else shows that a B-tree lost its entries. A free block begins with the offset of the next one (1: none)
- * and its size. */
+/* check_no_names - fails unless the heap of a group without links consists of free blocks, except for the
+ * empty name: names that are left over are the only sign that a B-tree lost its entries. A free block begins
+ * with the offset of the next one (1 in the last one) and its size. */
 static ckpt_status check_no_names(struct symbols *s)
 {
     uint64_t at = s->free_list, free_bytes = 0;
@@ -100,7 +100,7 @@ static ckpt_status check_key(struct symbols *s)
     CKPT_TRY(find_name(s, at, c->pos, &key));
     return str_eq(key, s->last) ? CKPT_OK
                                 : fail(s->h->err, CKPT_EFORMAT, c->pos,
-                                       "a B-tree has the key {\"%.*s\"} after the name {=\"%.*s\"}",
+                                       "a B-tree has the key {\"%.*s\"}, its last name is {=\"%.*s\"}",
                                        STR_ARG(key), STR_ARG(s->last));
 }
 
@@ -115,8 +115,9 @@ static ckpt_status read_symbol(struct symbols *s, cursor *c)
         return hdf5_fail_short(s->h, c, "a symbol");
     CKPT_TRY(find_name(s, name_at, pos, &link.name));
     if (s->links->n && str_compare(link.name, s->last) <= 0)
-        return fail(s->h->err, CKPT_EFORMAT, pos, "the name {\"%.*s\"} comes after {=\"%.*s\"}",
-                    STR_ARG(link.name), STR_ARG(s->last));
+        return fail(s->h->err, CKPT_EFORMAT, pos,
+                    "the name {\"%.*s\"} follows {=\"%.*s\"}: not in ascending order", STR_ARG(link.name),
+                    STR_ARG(s->last));
     s->last = link.name;
     if (kind == 2) {
         link.kind = HDF5_SOFT;

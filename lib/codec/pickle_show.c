@@ -183,7 +183,7 @@ static ckpt_value *new_constant(arena *a, uint8_t op, struct show_argument *arg)
     }
 }
 
-static ckpt_value *show_constant(source *src, trace_ref ref, arena *a, ckpt_error *err)
+static ckpt_value *build_constant(source *src, trace_ref ref, arena *a, ckpt_error *err)
 {
     struct show_argument arg;
     read_argument(src, ref, &arg, err);
@@ -202,12 +202,12 @@ struct show_state {
     ckpt_error *err;
 };
 
-static ckpt_value *show_node(struct show_state *s, trace_ref ref, unsigned depth);
+static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned depth);
 
 static bool put_items(struct show_state *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
 {
     for (uint32_t i = 0; depth && i < n->kept && s->left; i++) {
-        ckpt_value *item = show_node(s, n->items[i], depth - 1);
+        ckpt_value *item = build_node(s, n->items[i], depth - 1);
         if (!item || !value_append(s->a, v, item))
             return false;
     }
@@ -217,15 +217,15 @@ static bool put_items(struct show_state *s, ckpt_value *v, const struct trace_no
 static bool put_pairs(struct show_state *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
 {
     for (uint32_t i = 0; depth && i + 1 < n->kept && s->left > 1; i += 2) {
-        ckpt_value *key = show_node(s, n->items[i], depth - 1),
-                   *val = show_node(s, n->items[i + 1], depth - 1);
+        ckpt_value *key = build_node(s, n->items[i], depth - 1),
+                   *val = build_node(s, n->items[i + 1], depth - 1);
         if (!key || !val || !value_put(s->a, v, key, val))
             return false;
     }
     return true;
 }
 
-static ckpt_value *show_container(struct show_state *s, const struct trace_node *n, unsigned depth)
+static ckpt_value *build_container(struct show_state *s, const struct trace_node *n, unsigned depth)
 {
     static const uint8_t types[] = {[TRACE_TUPLE] = CKPT_V_TUPLE,
                                     [TRACE_LIST] = CKPT_V_LIST,
@@ -239,19 +239,19 @@ static ckpt_value *show_container(struct show_state *s, const struct trace_node 
 
 static ckpt_value *show_call(struct show_state *s, const struct trace_node *n, unsigned depth)
 {
-    ckpt_value *callable = show_node(s, n->items[0], depth ? depth - 1 : 0);
-    ckpt_value *args = depth ? show_node(s, n->items[1], depth - 1) : value_new(s->a, CKPT_V_TUPLE, 0);
+    ckpt_value *callable = build_node(s, n->items[0], depth ? depth - 1 : 0);
+    ckpt_value *args = depth ? build_node(s, n->items[1], depth - 1) : value_new(s->a, CKPT_V_TUPLE, 0);
     return callable && args ? value_call(s->a, CALL_REDUCE, callable, args, 0) : NULL;
 }
 
-/* show_node - returns REF as a node; recurses at most SHOWN_DEPTH times. NULL: out of memory, or s->err. */
-static ckpt_value *show_node(struct show_state *s, trace_ref ref, unsigned depth)
+/* build_node - returns REF as a node; recurses at most SHOWN_DEPTH times. NULL: out of memory, or s->err. */
+static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned depth)
 {
     const struct trace_node *n = trace_node(ref);
     const struct trace_global *g = trace_global(ref);
     s->left -= s->left > 0;
     if (!n)
-        return show_constant(s->src, ref, s->a, s->err);
+        return build_constant(s->src, ref, s->a, s->err);
     if (g)
         return value_global(s->a, g->module, g->name, 0);
     if (n->kind == TRACE_CALL)
@@ -259,10 +259,10 @@ static ckpt_value *show_node(struct show_state *s, trace_ref ref, unsigned depth
     if (n->kind == TRACE_OPAQUE)
         return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
     if (n->kind != TRACE_PERSID)
-        return show_container(s, n, depth);
+        return build_container(s, n, depth);
     ckpt_value *v = value_new(s->a, CKPT_V_PERSID, 0);
     if (v)
-        v->u.pid = show_node(s, n->items[0], depth ? depth - 1 : 0);
+        v->u.pid = build_node(s, n->items[0], depth ? depth - 1 : 0);
     return v && v->u.pid ? v : NULL;
 }
 
@@ -271,7 +271,7 @@ ckpt_value *show_value(source *src, trace_ref ref, arena *a, size_t nodes, ckpt_
     struct show_state s = {src, a, nodes, err};
     if (err)
         err->status = CKPT_OK;
-    ckpt_value *v = show_node(&s, ref, SHOWN_DEPTH);
+    ckpt_value *v = build_node(&s, ref, SHOWN_DEPTH);
     if (!v && err && err->status == CKPT_OK)
         (void)fail_memory(err);
     return v;

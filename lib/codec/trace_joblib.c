@@ -42,7 +42,7 @@ static bool is_none(trace_ref r) { return !trace_node(r) && trace_opcode(r) == P
 static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
 {
     struct trace_dtype d;
-    const struct trace_node *n = trace_calls(r, "numpy", "dtype");
+    const struct trace_node *n = trace_as_call_of(r, "numpy", "dtype");
     ckpt_status st = trace_dtype(&t->t, r, 0, t->u.a, &d, t->u.err);
     *size = d.size;
     if (st != CKPT_OK) {
@@ -73,7 +73,7 @@ static bool read_shape(struct tracer *t, trace_ref r, uint64_t *count)
 static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref state, uint64_t *bytes,
                                 bool *padded)
 {
-    const struct trace_node *w = trace_calls(target, "joblib.numpy_pickle", "NumpyArrayWrapper");
+    const struct trace_node *w = trace_as_call_of(target, "joblib.numpy_pickle", "NumpyArrayWrapper");
     const struct trace_node *s = trace_node(state);
     uint64_t size = 0, count = 0;
     enum joblib kind = JOBLIB_UNCLEAR;

@@ -210,7 +210,7 @@ static bool put_element(const struct zarr_array *z, const ckpt_value *v, unsigne
 static void read_fill(const struct zarr_reading *r, const ckpt_value *v)
 {
     struct zarr_array *z = r->z;
-    z->filled = !is_null(v) && put_element(z, v, z->fill);
+    z->has_fill = !is_null(v) && put_element(z, v, z->fill);
     if (z->encoding.big_endian)
         swap_bytes(z->fill, z->width, dtype_info(z->dtype)->swap_bytes);
 }

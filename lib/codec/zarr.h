@@ -35,7 +35,7 @@ struct zarr_array {
     uint32_t width;  /* bytes of an element */
     uint64_t nbytes; /* of all elements */
     struct zarr_encoding encoding;
-    bool filled; /* elements of missing chunks are FILL, which is in the byte order of the array */
+    bool has_fill; /* elements of missing chunks are FILL, which is in the byte order of the array */
     unsigned char fill[16];
 };
 

@@ -1,7 +1,6 @@
 /* check.c - see check.h. */
 #include "core/check.h"
 
-
 #define MAX_BYTES   (UINT64_C(1) << 30) /* for the texts of findings and the list of records */
 #define MAX_SUSPECT 100u /* for so many findings, a file is checked for changes, which may have caused them */
 

@@ -88,8 +88,8 @@ AVX INLINE struct avx_floats avx_floats_begin(double shift)
                                _mm256_setzero_si256()};
 }
 
-/* avx_add_8 - adds eight floats. Zeros are found by integer comparison: clang 14 would compare converted
- * float16 numbers one by one. */
+/* avx_add_8 - adds eight floats. Zeros are found by comparing integers, because clang 14 compares floats
+ * that were converted from float16 one by one. */
 AVX INLINE void avx_add_8(struct avx_floats *f, __m256 x)
 {
     __m256i bits = _mm256_castps_si256(x), without_sign = _mm256_add_epi32(bits, bits);

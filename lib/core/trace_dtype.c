@@ -38,7 +38,7 @@ struct dtype_check {
     size_t nwaiting, nchecked;
 };
 
-const struct trace_node *trace_calls(trace_ref r, const char *module, const char *name)
+const struct trace_node *trace_as_call_of(trace_ref r, const char *module, const char *name)
 {
     const struct trace_node *n = trace_node(r);
     const struct trace_global *g = n && n->kind == TRACE_CALL ? trace_global(n->items[0]) : NULL;
@@ -139,7 +139,7 @@ static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_d
 /* read_dtype - reads the dtype R without its fields. */
 static void read_dtype(struct dtype_check *c, trace_ref r, trace_ref state, struct shallow_dtype *out)
 {
-    const struct trace_node *d = trace_calls(r, "numpy", "dtype");
+    const struct trace_node *d = trace_as_call_of(r, "numpy", "dtype");
     const struct trace_node *args = d ? as_tuple(d->items[1]) : NULL;
     *out = (struct shallow_dtype){.size = UINT64_MAX};
     if (!args || !args->n)

@@ -6,7 +6,7 @@
 #include "core/trace.h"
 
 enum trace_holds {
-    HOLDS_UNKNOWN, /* spelled as no pickler spells a dtype, or not in the file */
+    HOLDS_UNKNOWN, /* no pickler writes a dtype so, or the dtype is not in the file */
     HOLDS_NUMBERS,
     HOLDS_OBJECTS /* at least as a component of each item */
 };
@@ -22,7 +22,7 @@ struct trace_dtype {
  * Nodes are allocated in A. Fails if the pickle cannot be read or memory runs out. */
 ckpt_status trace_dtype(const struct trace *t, trace_ref r, trace_ref state, arena *a,
                         struct trace_dtype *out, ckpt_error *err);
-/* trace_calls - returns the node of R if R is a call of MODULE.NAME, or NULL. */
-const struct trace_node *trace_calls(trace_ref r, const char *module, const char *name);
+/* trace_as_call_of - returns the node of R if R is a call of MODULE.NAME, or NULL. */
+const struct trace_node *trace_as_call_of(trace_ref r, const char *module, const char *name);
 
 #endif

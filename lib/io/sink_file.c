@@ -480,7 +480,7 @@ static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
 {
     char *dir = NULL;
     ckpt_status st = find_target(f, &dir, err);
-    /* Until it is finished, only the owner may read a file that replaces another. */
+    /* A file that replaces another can be read only by its owner until it is finished. */
     if (st == CKPT_OK && !temp_open(&f->temp, dir, get_base_name(f->target), f->existed ? 0600 : 0666,
                                     f->opts.batch ? &f->opts.batch->cleaned_folder : NULL))
         st = fail_create(dir, err);
@@ -489,7 +489,8 @@ static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
     return st;
 }
 
-/* find_existing - finds out what exists at the path of F. */
+/* find_existing - finds out what exists at the path of F. Fails if that is a regular file, unless the
+ * options force it to be replaced. */
 static ckpt_status find_existing(struct file_sink *f, ckpt_error *err)
 {
     f->existed = stat(f->path, &f->old) == 0;
@@ -501,7 +502,7 @@ static ckpt_status find_existing(struct file_sink *f, ckpt_error *err)
 static ckpt_status open_target(struct file_sink *f, ckpt_error *err)
 {
     if (strcmp(f->path, "-") == 0 || strcmp(f->path, "/dev/stdout") == 0) {
-        /* If standard output is closed, the spool could get its descriptor. */
+        /* If standard output is closed, F->stream stays -1, because the spool could get descriptor 1. */
         if (fcntl(STDOUT_FILENO, F_GETFD) >= 0)
             f->stream = STDOUT_FILENO;
         f->keep_open = true;

@@ -12,7 +12,8 @@
 
 struct spool {
     source s;                /* the source that spool_source returns */
-    uint64_t max, in_memory; /* bytes: in all; before a file is used */
+    uint64_t max;            /* the most bytes in all */
+    uint64_t max_in_memory;  /* with more bytes, a file is used */
     buf bytes;               /* in memory; empty once there is a file */
     int fd;                  /* the file; -1: none */
     uint64_t off;            /* offset in the file of the first byte */
@@ -25,7 +26,7 @@ static spool *new_spool(uint64_t max, uint64_t in_memory, int fd, uint64_t off)
     spool *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    *s = (spool){.max = max, .in_memory = in_memory, .fd = fd, .off = off, .borrowed = fd >= 0};
+    *s = (spool){.max = max, .max_in_memory = in_memory, .fd = fd, .off = off, .borrowed = fd >= 0};
     buf_init(&s->bytes, in_memory < SIZE_MAX ? (size_t)in_memory : SIZE_MAX);
     return s;
 }
@@ -70,7 +71,7 @@ ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err)
     s->full = s->full || full;
     if (full)
         n = (size_t)(s->max - s->s.size);
-    if (s->fd < 0 && n > s->in_memory - s->s.size)
+    if (s->fd < 0 && n > s->max_in_memory - s->s.size)
         CKPT_TRY(move_to_file(s, err));
     if (s->fd < 0) {
         buf_put(&s->bytes, bytes, n);

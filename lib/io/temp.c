@@ -251,14 +251,14 @@ static int open_unnamed(int dir, mode_t mode)
     return -1;
 }
 
-/* is_ours - returns true if FD, just created, is still linked and locked by us. File systems without
- * locks count as locked: no other process can lock there either. */
-static bool is_ours(int fd)
+/* lock_own_file - locks FD, which was just created. Returns false if another process removed the file before
+ * that. In a file system without locks, nothing is locked, by other processes neither. */
+static bool lock_own_file(int fd)
 {
     struct stat st;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return false;
-    return fstat(fd, &st) != 0 || st.st_nlink > 0; /* unknown: assume so, or it would never be removed */
+    return fstat(fd, &st) != 0 || st.st_nlink > 0; /* if fstat fails, it is ours, to be removed later */
 }
 
 static bool open_named(struct temp *t, const char *base, mode_t mode)
@@ -277,7 +277,7 @@ static bool open_named(struct temp *t, const char *base, mode_t mode)
             atomic_store(&t->name->state, NAME_LIVE);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         errno = why;
-        if (t->fd >= 0 && is_ours(t->fd))
+        if (t->fd >= 0 && lock_own_file(t->fd))
             return true;
         if (t->fd < 0 && errno != EEXIST)
             break;

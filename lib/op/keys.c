@@ -257,12 +257,12 @@ static ckpt_status name_keys(struct rename_rule *rule, const struct slots *keys,
 
 static bool is_renamed(const struct slot *slot) { return !str_eq(slot->old_name, slot->new_name); }
 
-/* prefix_overlap - returns the length of the longest start of PREFIX, shorter than PREFIX, with which PATH
- * and a dot end: 4 for "a.b.c" and "b.c.d."; 0 if there is none. */
+/* prefix_overlap - returns the length of the longest beginning of PREFIX, but not all of it, that PATH
+ * followed by a dot ends with: 4 ("b.c.") for "a.b.c" and "b.c.d."; 0: none. */
 static size_t prefix_overlap(ckpt_str path, ckpt_str prefix)
 {
     for (size_t n = prefix.len; n-- > 1;) {
-        size_t from = path.len + 1 - n; /* bounded: used only if n - 1 <= path.len */
+        size_t from = path.len + 1 - n; /* bounded: if it wraps, n - 1 > path.len and it is not used */
         if (prefix.ptr[n - 1] == '.' && n - 1 <= path.len &&
             memcmp(path.ptr + from, prefix.ptr, n - 1) == 0 && (from == 0 || path.ptr[from - 1] == '.'))
             return n;
@@ -270,22 +270,22 @@ static size_t prefix_overlap(ckpt_str path, ckpt_str prefix)
     return 0;
 }
 
-/* index_modules - adds to MODULES the paths of all modules that have keys, as the new names have them. */
+/* index_modules - adds to MODULES the module paths in the new names of keys: "a" and "a.b" of "a.b.c". */
 static ckpt_status index_modules(const struct group *g, map *modules, ckpt_error *err)
 {
     for (size_t i = 0; i < g->keys.n; i++) {
-        uint32_t old = MAP_NONE;
+        uint32_t known = MAP_NONE;
         ckpt_str name = g->keys.list[i].new_name;
-        for (size_t k = name.len; k-- > 0 && old == MAP_NONE;) /* if a module is known, so are its parents */
-            if (name.ptr[k] == '.' && !map_put(modules, str_of(name.ptr, k), 0, &old))
+        for (size_t k = name.len; k-- > 0 && known == MAP_NONE;) /* the parents of a known one are known */
+            if (name.ptr[k] == '.' && !map_put(modules, str_of(name.ptr, k), 0, &known))
                 return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-/* strip_module_paths - renames modules whose paths end inside of the stripped prefix. If "_orig_mod.module."
- * was removed from all keys, no key is below the module "_orig_mod" any more, and it gets the path that the
- * module "_orig_mod.module" gets. */
+/* strip_module_paths - renames modules whose paths end in only the first part of the stripped prefix. If
+ * "_orig_mod.module." was removed from all keys, no key is below the module "_orig_mod" any more, and it gets
+ * the path that the module "_orig_mod.module" gets. */
 static ckpt_status strip_module_paths(struct rename_rule *rule, struct group *g, ckpt_error *err)
 {
     map *modules = NULL;

@@ -1,6 +1,6 @@
-/* verify.c - `ckpt verify`: checks the data of a file. It first reads the tensors that have to be finite, or
- * are compared with a manifest, each once, and checks the CRC-32 of their records as it does so. Then it
- * reads all other records. */
+/* verify.c - `ckpt verify`: checks the data of a file. It first reads the tensors whose numbers have to be
+ * finite or are compared with a manifest, each once, and checks the CRC-32 of their records as it does so.
+ * Then it reads all other records. */
 #include "op/verify.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ struct verify_job {
     struct manifest_text manifest;
     bool *bad_crc; /* by storage */
     ckpt_error *err;
-    ckpt_status status;      /* of reporting */
+    ckpt_status status;      /* of check_report, which adds a finding */
     ckpt_error report_error; /* if STATUS is not CKPT_OK */
     uint64_t tensor_bytes;   /* of the rows in ITEMS */
     uint64_t before, total;  /* for progress: bytes read before the current parallel_run; all bytes */
@@ -41,13 +41,13 @@ static int report_verify_progress(void *user, uint64_t done, uint64_t total)
     const struct verify_job *job = user;
     const ckpt_work *how = job->c->opts->how;
     (void)total;
-    /* bounded: below j->total, which was added up without overflow */
+    /* bounded: below job->total, which was added up without overflow */
     return how->progress ? how->progress(how->user, job->before + done, job->total) : 0;
 }
 
 /* ------------------------------------------------------------------- tensors */
 
-/* note_bad_crc - sets *BAD, as the notice of a stream: its only notice is a wrong CRC. */
+/* note_bad_crc - sets *BAD. A stream calls it as its notice function, and only for a wrong CRC. */
 static void note_bad_crc(void *bad, const char *fmt, ...)
 {
     (void)fmt;

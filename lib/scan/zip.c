@@ -184,7 +184,8 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
                       v->crc);
 }
 
-/* report_unsupported - reports that V is encrypted, or compressed by a method that is not supported. */
+/* report_unsupported - reports that V is encrypted or patch data (both are bits of ZIP_FLAGS_ENCRYPTED), or
+ * compressed by a method that is not supported. */
 static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_ENCRYPTED
@@ -194,13 +195,14 @@ static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip
                             "it is compressed by {method %u}", v->method);
 }
 
-/* get_sum - returns the bytes for the sha256 of V; NULL: not asked for. */
+/* get_sum - returns the buffer for the sha256 of V; NULL: it is not wanted. */
 static uint8_t *get_sum(const struct zip_scan *archive, const struct zip_view *v)
 {
     return archive->sums ? archive->sums + (size_t)(v - archive->audit.views) * CKPT_DIGEST_MAX : NULL;
 }
 
-/* get_readers - returns which kinds of readers find V, as CKPT_SCAN_BY_… bits. */
+/* get_readers - returns which kinds of readers find V, as CKPT_SCAN_BY_… bits. Of two views of one local
+ * header that differ (disputed), readers of local headers find the one that is not listed. */
 static unsigned get_readers(const struct zip_view *v)
 {
     return (v->listed ? CKPT_SCAN_BY_DIRECTORY : 0u) | (!v->listed || !v->disputed ? CKPT_SCAN_BY_LOCAL : 0u);

@@ -1,5 +1,5 @@
-/* Dequantizing blocks of ggml: vector and scalar code must give the same bits, one block at a time and all
- * at once. tests/corpus/truth/gguf.jsonl compares them with gguf-py. */
+/* Dequantizing blocks of ggml: vector and scalar code must give the same bits.
+ * tests/corpus/truth/gguf.jsonl compares them with gguf-py. */
 #include <stdlib.h>
 
 #include "core/convert.h"

@@ -57,7 +57,7 @@ static void reads_version_2(void)
     CU_ASSERT_EQUAL(parse(V2("[5,6]", "[4,4]", ">f4", "\"compressor\":{\"id\":\"zlib\"},\"fill_value\":1.5")),
                     CKPT_OK);
     CU_ASSERT_EQUAL(z.dtype, CKPT_DT_F32);
-    CU_ASSERT_TRUE(z.encoding.big_endian && z.filled);
+    CU_ASSERT_TRUE(z.encoding.big_endian && z.has_fill);
     CU_ASSERT_EQUAL(memcmp(z.fill, "\x3f\xc0\0\0", 4), 0);
     CU_ASSERT_EQUAL(z.encoding.bytes, 64);
     CU_ASSERT_EQUAL(z.nbytes, 120);
@@ -73,7 +73,7 @@ static void reads_version_2(void)
     CU_ASSERT_FALSE(is_chunk("99999999999999999999.0", 0, 0));
     CU_ASSERT_EQUAL(parse(V2("[]", "[]", "<i8", UNCOMPRESSED)), CKPT_OK);
     CU_ASSERT_TRUE(is_chunk("0", 0, 0));
-    CU_ASSERT_FALSE(z.filled);
+    CU_ASSERT_FALSE(z.has_fill);
 }
 
 static void reads_version_3(void)

@@ -145,7 +145,8 @@ static ckpt_status put_module(struct deepspeed *ds, const ckpt_file *part, const
     return CKPT_OK;
 }
 
-/* put_remaining_parameters - adds the parameters that are in no module, and the names tied to them. */
+/* put_remaining_parameters - adds the parameters that are in no module, the first of each name, and the names
+ * tied to them. */
 static ckpt_status put_remaining_parameters(struct deepspeed *ds)
 {
     uint32_t n = 0;

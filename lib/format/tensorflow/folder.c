@@ -118,7 +118,7 @@ static bool read_line(struct state *s, ckpt_str line)
 
 static ckpt_status read_state(source *src, struct state *s, ckpt_error *err)
 {
-    size_t n = (size_t)src->size; /* bounded: STATE_MAX */
+    size_t n = (size_t)src->size; /* bounded: used only up to STATE_MAX */
     char *text = src->size <= STATE_MAX ? arena_alloc(s->a, n) : NULL;
     if (src->size > STATE_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
@@ -132,8 +132,8 @@ static ckpt_status read_state(source *src, struct state *s, ckpt_error *err)
         ckpt_str line = str_of(left.ptr, end < left.len ? end : left.len);
         if (!read_line(s, line))
             return fail(err, CKPT_EFORMAT, (uint64_t)(line.ptr - text),
-                        "{a line} that is not {=name: \"value\"}");
-        left = str_skip(left, line.len + 1); /* bounded: in memory */
+                        "{a line} that does not have the form {=name: \"value\"}");
+        left = str_skip(left, line.len + 1); /* bounded: the line is in memory */
     }
     return s->latest.len
                ? CKPT_OK
@@ -164,7 +164,8 @@ static void notice_others(ckpt_file *f, const struct state *s)
     if (s->n > shown)
         buf_printf(&b, " and %zu more", s->n - shown);
     if (s->n > 1 && buf_ok(&b))
-        file_notice(f, "the latest of %zu checkpoints: %.*s", s->n, (int)b.len, (const char *)b.data);
+        file_notice(f, "%zu checkpoints, the latest first, which is read: %.*s", s->n, (int)b.len,
+                    (const char *)b.data);
     buf_free(&b);
 }
 

@@ -233,7 +233,7 @@ static ckpt_status make_source(struct assembly *array, source **out, uint64_t *a
                        .piece = array->n ? array->piece : &none,
                        .n = array->n};
     if (missing != MISSING_FAULT)
-        p.fill = array->meta.filled ? array->meta.fill : missing == MISSING_ZERO ? zero : NULL;
+        p.fill = array->meta.has_fill ? array->meta.fill : missing == MISSING_ZERO ? zero : NULL;
     return pieces_source(array->all->f->a, &p, out, at, array->all->err);
 }
 

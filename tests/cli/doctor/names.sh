@@ -1,4 +1,4 @@
-# The command that doctor advises works for any file name, and its output does not exist yet.
+# The command that doctor advises works for any file name, and never writes to a name that exists.
 cure()
 {
     ckpt doctor "$1" >said
@@ -9,6 +9,7 @@ cure()
 }
 command -v bash >/dev/null || { echo "no bash"; exit 77; }
 cp data/train.pt fixed.pt
+# the outputs are fixed-2.pt and fixed-3.pt, then fixed-5.pt, because a link to nowhere is a taken name, too
 cure fixed.pt
 cure fixed.pt
 ln -s nowhere fixed-4.pt

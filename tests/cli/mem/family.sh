@@ -6,7 +6,7 @@ tensor()
     printf '%s"%s":{"dtype":"F32","shape":[%s],"data_offsets":[%d,%d]}' "$comma" "$1" "$2" "$at" "$next" >>header
     at=$next comma=,
 }
-# gpt2 PREFIX BLOCKS [EXTRA [FILE]] - writes a GPT-2 of zeros to FILE (g.safetensors), also with a tensor EXTRA
+# gpt2 PREFIX BLOCKS [EXTRA [FILE]] - writes a GPT-2 of zeros, and a tensor EXTRA if given, to FILE (g.safetensors)
 gpt2()
 {
     at=0 comma= block=0
