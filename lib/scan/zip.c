@@ -184,11 +184,11 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
                       v->crc);
 }
 
-/* report_unsupported - reports that V is encrypted or patch data (both are bits of ZIP_FLAGS_ENCRYPTED), or
- * compressed by a method that is not supported. */
+/* report_unsupported - reports that V is encrypted or patch data, or compressed by a method that is not
+ * supported. */
 static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip_view *v, ckpt_str where)
 {
-    return v->flags & ZIP_FLAGS_ENCRYPTED
+    return v->flags & ZIP_FLAGS_OPAQUE
                ? scan_found(archive->x->scan, SCAN_ARC002, where, archive->audit.src, v->local_header,
                             "it is encrypted or a patch to another file ({flags 0x%04x})", v->flags)
                : scan_found(archive->x->scan, SCAN_ARC002, where, archive->audit.src, v->local_header,

@@ -98,6 +98,7 @@ static void members_that_cannot_be_unpacked_are_reported(void)
     FINDING(scan_member(TEXT("12345678"), 8, 1, 10, 0), 1, "ARC002", 0, "(flags 0x0001)");
     FINDING(scan_member(TEXT(BZIP2), 12, 0x40, 10, 0), 1, "ARC002", 0, "(flags 0x0040)");
     FINDING(scan_member(TEXT("12345678"), 0, 1, 0, 0), 1, "ARC002", 0, "it is encrypted");
+    FINDING(scan_member(TEXT("12345678"), 0, 0x20, 0, 0), 1, "ARC002", 0, "(flags 0x0020)");
     s = scan_member(TEXT(CALL), 0, 1, 0, 0); /* torch ignores the flag */
     FINDING(s, 2, "ZIP001", 51, "is flagged as encrypted or a patch (flags 0x0001), but is a pickle");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
