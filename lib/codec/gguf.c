@@ -1,16 +1,17 @@
 /*
  * gguf.c - reads GGUF (ggml docs/gguf.md, src/gguf.cpp), versions 1 to 3, in either byte order:
+ * OFFSET SIZE DESCRIPTION
  *   0   4  "GGUF"         4   4  version
- *   8   8  tensors        16  8  key-value pairs
- *   …      pairs: key, type (4 bytes), value; arrays: type (4), count (8), elements
- *   …      tensors: name, dimensions (4), that many (8 each), type (4), offset (8)
- *   …      zeros up to the alignment (general.alignment, 32), then the data, each tensor
- *          padded to the alignment
- * Text is a length of 8 bytes and as many bytes. In version 1, all numbers of 8 bytes but the offset have 4.
- * In a big-endian file all numbers are big-endian, also elements of tensors, but not quantized blocks.
+ *   8   8  number of tensors    16  8  number of key-value pairs
+ *   …      pairs: key (a text), type (4 bytes), value; an array has type (4), count (8), elements
+ *   …      tensor infos: name, number of dimensions (4), dimensions (8 each), type (4), offset (8)
+ *   …      zeros up to a multiple of the alignment (the pair general.alignment, or 32), then the data, each
+ *          tensor padded to the alignment
+ * A text is a length of 8 bytes and that many bytes. In version 1, all numbers of 8 bytes but the offset have
+ * 4. In a big-endian file all numbers are big-endian, also elements of tensors, but not quantized blocks.
  *
- * Every count, length and product is compared with the size of the file, each offset with the sum of the
- * sizes before it (as ggml does), and names with each other.
+ * Every count, length and product must fit the size of the file. The offset of a tensor must be the sum of
+ * the sizes before it (as ggml requires). Keys and names must be unique.
  */
 #include "codec/gguf.h"
 
@@ -26,7 +27,7 @@ struct gguf_walk {
     struct gguf *g;
     reader r;
     map *keys, *names;
-    uint64_t sum; /* bytes of the data of all earlier tensors, each padded to the alignment */
+    uint64_t data_size; /* bytes of the data of all earlier tensors, each padded to the alignment */
     ckpt_error *err;
 };
 
@@ -48,20 +49,20 @@ static uint64_t read_size(struct gguf_walk *w) { return w->g->version == 1 ? rea
 CKPT_PRINTF(3, 4) static ckpt_status gguf_fail(struct gguf_walk *w, uint64_t at, const char *fmt, ...)
 {
     va_list args;
-    w->g->at = at;
+    w->g->error_offset = at;
     va_start(args, fmt);
     (void)fail_v(w->err, CKPT_EFORMAT, source_pos(w->g->src, at), fmt, args);
     va_end(args);
     return CKPT_EFORMAT;
 }
 
-/* set_ggml_error - records the first thing that ggml refuses although it can be read. */
+/* set_ggml_error - records an error that ggml has but gguf_read has not, unless one is recorded already. */
 CKPT_PRINTF(3, 4) static void set_ggml_error(struct gguf_walk *w, uint64_t at, const char *fmt, ...)
 {
     va_list args;
     if (w->g->ggml_error.status)
         return;
-    w->g->ggml_error_at = at;
+    w->g->ggml_error_offset = at;
     va_start(args, fmt);
     (void)fail_v(&w->g->ggml_error, CKPT_EFORMAT, source_pos(w->g->src, at), fmt, args);
     va_end(args);
@@ -72,28 +73,28 @@ static ckpt_status fail_truncated(struct gguf_walk *w, const char *what)
 {
     if (w->r.status != CKPT_ETRUNCATED)
         return w->r.status;
-    w->g->at = w->r.pos;
+    w->g->error_offset = w->r.pos;
     return fail(w->err, CKPT_ETRUNCATED, source_pos(w->g->src, w->r.pos), "the file {ends} inside {=%s}",
                 what);
 }
 
-/* read_text - reads a text of at most MOST bytes into the arena. */
-static ckpt_status read_text(struct gguf_walk *w, uint64_t most, const char *what, ckpt_str *out)
+/* read_text - reads a text of at most MAX bytes, called WHAT in errors, into the arena. */
+static ckpt_status read_text(struct gguf_walk *w, uint64_t max, const char *what, ckpt_str *out)
 {
     struct gguf *g = w->g;
     uint64_t at = w->r.pos, n = read_size(w);
     if (w->r.status)
         return fail_truncated(w, what);
-    if (n > most)
+    if (n > max)
         return gguf_fail(w, at, "%s of {%" PRIu64 " bytes}; at most {=%" PRIu64 "} are allowed", what, n,
-                         most);
+                         max);
     const unsigned char *b = reader_take(&w->r, (size_t)n);
     if (!b)
         return fail_truncated(w, what);
     *out = arena_str(g->a, str_of((const char *)b, (size_t)n));
     if (!out->ptr)
         return fail_memory(w->err);
-    return g->text ? g->text(g->user, *out, at, what, w->err) : CKPT_OK;
+    return g->on_text ? g->on_text(g->user, *out, at, what, w->err) : CKPT_OK;
 }
 
 static ckpt_status check_unique(struct gguf_walk *w, map *m, ckpt_str name, uint64_t at, const char *what)
@@ -107,37 +108,39 @@ static ckpt_status check_unique(struct gguf_walk *w, map *m, ckpt_str name, uint
 /* ------------------------------------------------------------------- pairs */
 
 /* Bytes of a value, by enum gguf_type; 0: strings and arrays, whose size is not fixed. */
-static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+static const uint8_t widths[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-size_t gguf_get_width(uint32_t type) { return type < sizeof width ? width[type] : 0; }
+size_t gguf_get_width(uint32_t type) { return type < sizeof widths ? widths[type] : 0; }
 
 static ckpt_status skip_bytes(struct gguf_walk *w, uint64_t n)
 {
     return reader_skip(&w->r, n) ? CKPT_OK : fail_truncated(w, "a value");
 }
 
-/* read_array_head - reads type and number of the elements that follow, and sets *BYTES to the least size that
- * they can have. Refuses more than the file has left. */
-static ckpt_status read_array_head(struct gguf_walk *w, uint32_t *element, uint64_t *count, uint64_t *bytes)
+/* read_array_header - reads type and number of the elements that follow, and sets *BYTES to the least size
+ * that they can have. Fails if the file has fewer bytes left. */
+static ckpt_status read_array_header(struct gguf_walk *w, uint32_t *element, uint64_t *count, uint64_t *bytes)
 {
     uint64_t at = w->r.pos, length = w->g->version == 1 ? 4 : 8;
     *element = read_u32(w);
     *count = read_size(w);
     if (w->r.status)
         return fail_truncated(w, "an array");
-    if (*element >= sizeof width)
+    if (*element >= sizeof widths)
         return gguf_fail(w, at, "an array of {type %" PRIu32 "}; {=0 to %zu} are known", *element,
-                         sizeof width - 1);
-    /* bounded: 4 or 8, and 4 more */
-    uint64_t least = *element == GGUF_STRING ? length : *element == GGUF_ARRAY ? 4 + length : width[*element];
+                         sizeof widths - 1);
+    /* bounded: LENGTH is 4 or 8 */
+    uint64_t least = *element == GGUF_STRING  ? length
+                     : *element == GGUF_ARRAY ? 4 + length
+                                              : widths[*element];
     if (!checked_mul(*count, least, bytes) || *bytes > reader_left(&w->r))
         return gguf_fail(w, at, "an array of {%" PRIu64 "} elements; the file has {=%" PRIu64 " bytes} left",
                          *count, reader_left(&w->r));
     return CKPT_OK;
 }
 
-/* skip_elements - skips COUNT elements of TYPE, which is no array; if they are no texts, they have BYTES
- * bytes. */
+/* skip_elements - skips COUNT elements of TYPE, which is no array. BYTES is their size if they are no
+ * texts. */
 static ckpt_status skip_elements(struct gguf_walk *w, uint32_t type, uint64_t count, uint64_t bytes)
 {
     for (uint64_t i = 0; type == GGUF_STRING && i < count; i++) {
@@ -147,7 +150,8 @@ static ckpt_status skip_elements(struct gguf_walk *w, uint32_t type, uint64_t co
     return type == GGUF_STRING ? CKPT_OK : skip_bytes(w, bytes);
 }
 
-/* skip_arrays - skips COUNT arrays and the arrays in them. LEFT counts the elements to skip on each level. */
+/* skip_arrays - skips COUNT arrays and the arrays in them. left[i] is the number of elements that are still
+ * to be skipped on level i. */
 static ckpt_status skip_arrays(struct gguf_walk *w, uint64_t count)
 {
     uint64_t left[GGUF_DEPTH] = {count}, n, bytes, at = w->r.pos;
@@ -160,7 +164,7 @@ static ckpt_status skip_arrays(struct gguf_walk *w, uint64_t count)
             continue;
         }
         left[depth]--;
-        CKPT_TRY(read_array_head(w, &element, &n, &bytes));
+        CKPT_TRY(read_array_header(w, &element, &n, &bytes));
         if (element != GGUF_ARRAY)
             CKPT_TRY(skip_elements(w, element, n, bytes));
         else if (++depth == GGUF_DEPTH)
@@ -173,11 +177,11 @@ static ckpt_status skip_arrays(struct gguf_walk *w, uint64_t count)
 static ckpt_status read_array(struct gguf_walk *w, struct gguf_pair *p)
 {
     uint64_t bytes;
-    CKPT_TRY(read_array_head(w, &p->element, &p->count, &bytes));
-    p->value = w->r.pos;
-    CKPT_TRY(p->element == GGUF_ARRAY ? skip_arrays(w, p->count)
-                                      : skip_elements(w, p->element, p->count, bytes));
-    p->nvalue = w->r.pos - p->value; /* bounded: it was passed */
+    CKPT_TRY(read_array_header(w, &p->element_type, &p->count, &bytes));
+    p->value_offset = w->r.pos;
+    CKPT_TRY(p->element_type == GGUF_ARRAY ? skip_arrays(w, p->count)
+                                           : skip_elements(w, p->element_type, p->count, bytes));
+    p->value_size = w->r.pos - p->value_offset; /* bounded: the reader moved forward */
     return CKPT_OK;
 }
 
@@ -185,53 +189,54 @@ static ckpt_status read_value(struct gguf_walk *w, struct gguf_pair *p)
 {
     if (p->type == GGUF_ARRAY)
         return read_array(w, p);
-    p->nvalue = p->type == GGUF_STRING ? read_size(w) : width[p->type];
+    p->value_size = p->type == GGUF_STRING ? read_size(w) : widths[p->type];
     if (w->r.status)
         return fail_truncated(w, "a text");
-    if (p->nvalue > GGUF_TEXT_MAX)
-        return skip_bytes(w, p->nvalue);
-    p->bytes = reader_take(&w->r, (size_t)p->nvalue);
+    if (p->value_size > GGUF_TEXT_MAX)
+        return skip_bytes(w, p->value_size);
+    p->bytes = reader_take(&w->r, (size_t)p->value_size);
     return p->bytes ? CKPT_OK : fail_truncated(w, "a value");
 }
 
 uint64_t gguf_get_integer(const struct gguf_pair *p, bool big_endian)
 {
-    bool is_whole = p->bytes && width[p->type] && p->type != GGUF_F32 && p->type != GGUF_F64;
-    return is_whole ? load_number(p->bytes, width[p->type], big_endian) : 0;
+    bool is_integer = p->bytes && widths[p->type] && p->type != GGUF_F32 && p->type != GGUF_F64;
+    return is_integer ? load_number(p->bytes, widths[p->type], big_endian) : 0;
 }
 
+/* take_alignment - sets the alignment to the value of P, the pair general.alignment. */
 static ckpt_status take_alignment(struct gguf_walk *w, const struct gguf_pair *p)
 {
     uint64_t n = gguf_get_integer(p, w->g->big_endian);
     if (p->type != GGUF_U32)
-        return gguf_fail(w, p->value,
+        return gguf_fail(w, p->value_offset,
                          "general.alignment has {type %" PRIu32 "}; it must be {=a 32-bit number}", p->type);
     w->g->alignment = n;
-    bool is_power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
-    return is_power ? CKPT_OK
-                    : gguf_fail(w, p->value, "an alignment of {%" PRIu64 "} is not {=a power of two}", n);
+    bool is_power_of_two = n && (n & (n - 1)) == 0; /* bounded: N is not 0 */
+    return is_power_of_two
+               ? CKPT_OK
+               : gguf_fail(w, p->value_offset, "an alignment of {%" PRIu64 "} is not {=a power of two}", n);
 }
 
 static ckpt_status read_pair(struct gguf_walk *w)
 {
-    struct gguf_pair p = {.count = 1, .at = w->r.pos};
-    uint64_t at = p.at;
+    struct gguf_pair p = {.count = 1, .offset = w->r.pos};
     CKPT_TRY(read_text(w, GGUF_KEY_MAX, "a key", &p.key));
     if (p.key.len == 0)
-        return gguf_fail(w, at, "{an empty} key; {=a name} was expected");
-    CKPT_TRY(check_unique(w, w->keys, p.key, at, "keys"));
+        return gguf_fail(w, p.offset, "{an empty} key; {=a name} was expected");
+    CKPT_TRY(check_unique(w, w->keys, p.key, p.offset, "keys"));
     p.type = read_u32(w);
-    p.value = w->r.pos;
+    p.value_offset = w->r.pos;
     if (w->r.status)
         return fail_truncated(w, "a pair");
-    if (p.type >= sizeof width)
-        return gguf_fail(w, at, "a value of {type %" PRIu32 "}; {=0 to %zu} are known", p.type,
-                         sizeof width - 1);
+    if (p.type >= sizeof widths)
+        return gguf_fail(w, p.offset, "a value of {type %" PRIu32 "}; {=0 to %zu} are known", p.type,
+                         sizeof widths - 1);
     CKPT_TRY(read_value(w, &p));
     if (str_is(p.key, "general.alignment"))
         CKPT_TRY(take_alignment(w, &p));
-    p.end = w->r.pos;
-    return w->g->pair ? w->g->pair(w->g->user, &p, w->err) : CKPT_OK;
+    p.end_offset = w->r.pos;
+    return w->g->on_pair ? w->g->on_pair(w->g->user, &p, w->err) : CKPT_OK;
 }
 
 /* ----------------------------------------------------------------- tensors */
@@ -277,54 +282,55 @@ static ckpt_status read_shape(struct gguf_walk *w, struct gguf_tensor *t, uint64
 
 bool gguf_round_up(uint64_t *n, uint64_t alignment)
 {
-    uint64_t past = *n % alignment;
-    return !past || checked_add(*n, alignment - past, n);
+    uint64_t remainder = *n % alignment;
+    return !remainder || checked_add(*n, alignment - remainder, n);
 }
 
-/* check_tensor - checks TYPE of T, which has ELEMENTS elements, and that its data follow those of the tensor
- * before it. Errors have the offset AT. */
-static ckpt_status check_tensor(struct gguf_walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements,
-                                uint64_t at)
+/* check_tensor - fails unless ggml has TYPE and the data of T, ELEMENTS elements of that type, follow those
+ * of the tensor before it. */
+static ckpt_status check_tensor(struct gguf_walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements)
 {
     t->dtype = type < sizeof dtypes ? (ckpt_dtype)dtypes[type] : CKPT_DT_NONE;
-    const struct dtype_info *d = dtype_info(t->dtype);
-    uint64_t next, row = t->ndim ? t->dims[0] : 1;
+    const struct dtype_info *info = dtype_info(t->dtype);
+    uint64_t at = t->info_offset, end, row_elements = t->ndim ? t->dims[0] : 1;
     if (t->dtype == CKPT_DT_NONE)
         return gguf_fail(w, at, "a tensor of {type %" PRIu32 "}; {=a type of ggml} was expected", type);
-    if (row % d->block_elems)
-        return gguf_fail(w, at, "rows of {%" PRIu64 "} elements in blocks of {=%u}", row, d->block_elems);
-    if (t->offset != w->sum)
+    if (row_elements % info->block_elems)
+        return gguf_fail(w, at, "rows of {%" PRIu64 "} elements in blocks of {=%u}", row_elements,
+                         info->block_elems);
+    if (t->offset != w->data_size)
         return gguf_fail(w, at,
                          "a tensor at {%" PRIu64 "} of the data; those before it end at {=%" PRIu64 "}",
-                         t->offset, w->sum);
-    if (!dtype_bytes(t->dtype, elements, &t->nbytes) || !checked_add(w->sum, t->nbytes, &next) ||
-        !gguf_round_up(&next, w->g->alignment))
+                         t->offset, w->data_size);
+    if (!dtype_bytes(t->dtype, elements, &t->nbytes) || !checked_add(w->data_size, t->nbytes, &end) ||
+        !gguf_round_up(&end, w->g->alignment))
         return gguf_fail(w, at, "a tensor of {%" PRIu64 "} elements has more than {=2^64 bytes}", elements);
-    w->sum = next;
+    w->data_size = end;
     return CKPT_OK;
 }
 
 static ckpt_status read_tensor(struct gguf_walk *w)
 {
-    struct gguf_tensor t = {.entry = w->r.pos};
-    uint64_t at = w->r.pos, elements;
+    struct gguf_tensor t = {.info_offset = w->r.pos};
+    uint64_t elements;
     CKPT_TRY(read_text(w, GGUF_KEY_MAX, "a tensor's name", &t.name));
     if (t.name.len > GGML_NAME_MAX)
-        set_ggml_error(w, at, "a tensor's name of {%zu bytes}; ggml allows {=%u}", t.name.len, GGML_NAME_MAX);
-    CKPT_TRY(check_unique(w, w->names, t.name, at, "tensors"));
+        set_ggml_error(w, t.info_offset, "a tensor's name of {%zu bytes}; ggml allows {=%u}", t.name.len,
+                       GGML_NAME_MAX);
+    CKPT_TRY(check_unique(w, w->names, t.name, t.info_offset, "tensors"));
     CKPT_TRY(read_shape(w, &t, &elements));
     uint32_t type = read_u32(w);
     t.offset = read_u64(w);
     if (w->r.status)
         return fail_truncated(w, "a tensor");
-    CKPT_TRY(check_tensor(w, &t, type, elements, at));
-    return w->g->tensor ? w->g->tensor(w->g->user, &t, w->err) : CKPT_OK;
+    CKPT_TRY(check_tensor(w, &t, type, elements));
+    return w->g->on_tensor ? w->g->on_tensor(w->g->user, &t, w->err) : CKPT_OK;
 }
 
 /* -------------------------------------------------------------------- file */
 
-/* check_padding - fails unless the bytes between header and data are 0, as every writer leaves them. If the
- * count of tensors is too small, a tensor info is there, and the data of all tensors would be read from wrong
+/* check_padding - fails unless the bytes between header and data are 0, as every writer leaves them. Other
+ * bytes may be a tensor info: if the number of tensors is too small, all data would be read from wrong
  * offsets. */
 static ckpt_status check_padding(struct gguf_walk *w)
 {
@@ -334,7 +340,7 @@ static ckpt_status check_padding(struct gguf_walk *w)
     if (w->g->ntensors == 0 && end < w->g->src->size)
         return gguf_fail(w, end, "{%" PRIu64 " bytes} after a header without tensors; {=none} were expected",
                          w->g->src->size - end);
-    for (uint64_t n = end - at; n; n--) { /* bounded: END is AT or more */
+    for (uint64_t left = end - at; left; left--) { /* bounded: END is AT or more */
         const unsigned char *b = reader_take(&w->r, 1);
         if (!b)
             return fail_truncated(w, "the padding");
@@ -344,15 +350,15 @@ static ckpt_status check_padding(struct gguf_walk *w)
     return CKPT_OK;
 }
 
-/* find_data - finds where the data begin. */
+/* find_data - sets where the data begin and end. */
 static ckpt_status find_data(struct gguf_walk *w)
 {
     struct gguf *g = w->g;
-    g->data = g->header_end = w->r.pos;
+    g->data_offset = g->header_end = w->r.pos;
     CKPT_TRY(check_padding(w));
     if (g->ntensors)
-        (void)gguf_round_up(&g->data, g->alignment); /* bounded: an alignment has 32 bits, a file 63 */
-    return checked_add(g->data, w->sum, &g->end)
+        (void)gguf_round_up(&g->data_offset, g->alignment); /* bounded: an alignment has 32 bits, a file 63 */
+    return checked_add(g->data_offset, w->data_size, &g->data_end)
                ? CKPT_OK
                : gguf_fail(w, w->r.pos, "the tensors have {more} than {=2^64 bytes}");
 }
@@ -360,12 +366,15 @@ static ckpt_status find_data(struct gguf_walk *w)
 ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err)
 {
     struct gguf_walk w = {.g = g, .err = err};
-    uint64_t sum = g->end - g->data, filled = g->end; /* bounded: by find_data() */
-    if (sum && g->end > g->src->size)
-        return gguf_fail(&w, g->data, "the tensors need {=%" PRIu64 " bytes}, the file {ends} before", sum);
-    if (!gguf_round_up(&filled, g->alignment) || filled >= g->src->size)
+    uint64_t data_size = g->data_end - g->data_offset; /* bounded: find_data() added it */
+    uint64_t padded_end = g->data_end;
+    if (data_size && g->data_end > g->src->size)
+        return gguf_fail(&w, g->data_offset, "the tensors need {=%" PRIu64 " bytes}, the file {ends} before",
+                         data_size);
+    if (!gguf_round_up(&padded_end, g->alignment) || padded_end >= g->src->size)
         return CKPT_OK;
-    return gguf_fail(&w, g->end, "{%" PRIu64 " bytes} follow {=the last tensor}", g->src->size - g->end);
+    return gguf_fail(&w, g->data_end, "{%" PRIu64 " bytes} follow {=the last tensor}",
+                     g->src->size - g->data_end);
 }
 
 /* read_version - reads the version, and finds the byte order in which it is valid. */
@@ -373,7 +382,7 @@ static ckpt_status read_version(struct gguf_walk *w)
 {
     struct gguf *g = w->g;
     g->version = reader_u32(&w->r);
-    g->at = 4;
+    g->error_offset = 4;
     if (w->r.status)
         return fail_truncated(w, "its header");
     g->big_endian = g->version && (g->version & 0xffff) == 0;
@@ -388,7 +397,7 @@ static ckpt_status check_header_size(struct gguf_walk *w)
 {
     if (!w->g->max_header || w->r.pos <= w->g->max_header)
         return CKPT_OK;
-    w->g->at = w->r.pos;
+    w->g->error_offset = w->r.pos;
     return fail(w->err, CKPT_ELIMIT, source_pos(w->g->src, w->r.pos),
                 "a header of {more} than {=%" PRIu64 " bytes}", w->g->max_header);
 }
@@ -403,8 +412,9 @@ static ckpt_status read_file(struct gguf_walk *w)
     g->npairs = read_size(w);
     if (w->r.status)
         return fail_truncated(w, "its header");
-    uint64_t length = g->version == 1 ? 4 : 8; /* after it, a tensor info has at least 16 bytes, a pair 5 */
-    /* bounded: 4 or 8, and less than 20 */
+    /* A tensor info and a pair begin with the length of a text, and have at least 16 and 5 bytes after it. */
+    uint64_t length = g->version == 1 ? 4 : 8;
+    /* bounded: LENGTH is 4 or 8 */
     if (g->ntensors > g->src->size / (length + 16) || g->npairs > g->src->size / (length + 5))
         return gguf_fail(w, 8, "{%" PRIu64 " tensors and %" PRIu64 " pairs} in {=%" PRIu64 " bytes}",
                          g->ntensors, g->npairs, g->src->size);

@@ -50,11 +50,11 @@ static uint64_t copy_size(struct pair_copy *c)
 static void copy_bytes(struct pair_copy *c, uint64_t n)
 {
     while (n && !c->r.status && buf_ok(c->out)) {
-        size_t some = n < COPY_CHUNK ? (size_t)n : COPY_CHUNK;
-        const unsigned char *b = reader_take(&c->r, some);
+        size_t chunk_len = n < COPY_CHUNK ? (size_t)n : COPY_CHUNK;
+        const unsigned char *b = reader_take(&c->r, chunk_len);
         if (b)
-            buf_put(c->out, b, some);
-        n -= some;
+            buf_put(c->out, b, chunk_len);
+        n -= chunk_len;
     }
 }
 
@@ -66,8 +66,8 @@ static void copy_scalar(struct pair_copy *c, uint32_t type)
         (void)copy_number(c, gguf_get_width(type));
 }
 
-/* copy_value - copies a value of TYPE and all that is in it. LEFT counts the elements to copy on each
- * level. */
+/* copy_value - copies a value of TYPE and all that is in it. left[i] is the number of elements that are still
+ * to be copied on level i. */
 static void copy_value(struct pair_copy *c, uint32_t type)
 {
     uint32_t types[GGUF_DEPTH + 1] = {type};
@@ -82,7 +82,7 @@ static void copy_value(struct pair_copy *c, uint32_t type)
         left[depth]--;
         if (types[depth] != GGUF_ARRAY) {
             copy_scalar(c, types[depth]);
-        } else if (depth < GGUF_DEPTH) { /* always: gguf_read counted them */
+        } else if (depth < GGUF_DEPTH) { /* always: gguf_read refuses deeper ones */
             depth++;
             types[depth] = (uint32_t)copy_number(c, 4);
             left[depth] = copy_size(c);
@@ -94,14 +94,16 @@ static ckpt_status copy_pair(const struct gguf_file *from, const struct gguf_pai
                              ckpt_error *err)
 {
     struct pair_copy c = {.from = from, .out = out};
-    bool text = p->type == GGUF_STRING, array = p->type == GGUF_ARRAY;
     bool is_unchanged = from->header.version > 1 && !from->header.big_endian;
     uint64_t length = from->header.version == 1 ? 4 : 8;
-    /* bounded: gguf_read passed the length of a text, of an array its type, too */
-    uint64_t begin = p->end - p->nvalue - (text ? length : array ? 4 + length : 0);
-    CKPT_TRY(reader_init(&c.r, from->header.src, begin, p->end, err));
+    /* bounded: gguf_read read the length of a text, or the type and count of an array, before the value */
+    uint64_t begin = p->end_offset - p->value_size -
+                     (p->type == GGUF_STRING  ? length
+                      : p->type == GGUF_ARRAY ? 4 + length
+                                              : 0);
+    CKPT_TRY(reader_init(&c.r, from->header.src, begin, p->end_offset, err));
     if (is_unchanged)
-        copy_bytes(&c, p->end - begin);
+        copy_bytes(&c, p->end_offset - begin);
     else
         copy_value(&c, p->type);
     ckpt_status st = c.r.status;
@@ -116,19 +118,19 @@ ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *
     buf_u32le(out, p->type);
     if (!p->bytes)
         return copy_pair(from, p, out, err);
-    buf_put(out, p->bytes, (size_t)p->nvalue);
+    buf_put(out, p->bytes, (size_t)p->value_size);
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------ values of texts */
 
-/* Of each type its name, a phrase for errors, and the largest number; of a signed type, the smallest is
- * -max - 1. */
+/* By type: its name, what messages call its values, and the largest number. The smallest number of a signed
+ * type is -max - 1. */
 static const struct {
     const char *name, *phrase;
     uint64_t max;
     bool is_signed;
-} kinds[] = {
+} types[] = {
     [GGUF_U8] = {"u8", "a number from 0 to 255", UINT8_MAX, false},
     [GGUF_I8] = {"i8", "a number from -128 to 127", INT8_MAX, true},
     [GGUF_U16] = {"u16", "a number from 0 to 65535", UINT16_MAX, false},
@@ -144,7 +146,7 @@ static const struct {
     [GGUF_F64] = {"f64", "a number", 0, true},
 };
 
-void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element)
+void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element_type)
 {
     size_t colon = key->len;
     *type = str_is(*key, "general.alignment") ? GGUF_U32 : GGUF_STRING;
@@ -153,13 +155,13 @@ void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element)
     if (colon < 2)
         return;
     ckpt_str name = str_skip(*key, colon);
-    bool list = name.len > 2 && name.ptr[0] == '[' && name.ptr[name.len - 1] == ']';
-    if (list)
+    bool is_array = name.len > 2 && name.ptr[0] == '[' && name.ptr[name.len - 1] == ']';
+    if (is_array)
         name = str_of(name.ptr + 1, name.len - 2);
-    for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (i != GGUF_ARRAY && str_is(name, kinds[i].name)) {
-            *type = list ? GGUF_ARRAY : i;
-            *element = i;
+    for (uint32_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (i != GGUF_ARRAY && str_is(name, types[i].name)) {
+            *type = is_array ? GGUF_ARRAY : i;
+            *element_type = i;
             key->len = colon - 1;
         }
 }
@@ -181,24 +183,24 @@ static bool put_float(buf *out, uint32_t type, ckpt_str text)
 static bool put_integer(buf *out, uint32_t type, ckpt_str text)
 {
     uint64_t v;
-    bool minus = kinds[type].is_signed && text.len && text.ptr[0] == '-';
-    if (!str_uint(minus ? str_skip(text, 1) : text, &v) ||
-        v > kinds[type].max + minus) /* bounded: of 63 bits */
+    bool negative = types[type].is_signed && text.len && text.ptr[0] == '-';
+    if (!str_uint(negative ? str_skip(text, 1) : text, &v) ||
+        v > types[type].max + negative) /* bounded: max of a signed type is below 2^63 */
         return false;
-    put_bits(out, minus ? 0 - v : v, gguf_get_width(type)); /* bounded: modulo 2^64, as meant */
+    put_bits(out, negative ? 0 - v : v, gguf_get_width(type)); /* bounded: two's complement, modulo 2^64 */
     return true;
 }
 
 /* put_scalar - appends TEXT as a value of TYPE, which is no array; false: TEXT is no such value. */
 static bool put_scalar(buf *out, uint32_t type, ckpt_str text)
 {
-    bool yes = str_is(text, "true");
+    bool is_true = str_is(text, "true");
     switch (type) {
     case GGUF_STRING:
         buf_u64le(out, text.len);
         buf_str(out, text);
         return true;
-    case GGUF_BOOL: buf_byte(out, yes); return yes || str_is(text, "false");
+    case GGUF_BOOL: buf_byte(out, is_true); return is_true || str_is(text, "false");
     case GGUF_F32:
     case GGUF_F64: return put_float(out, type, text);
     default: return put_integer(out, type, text);
@@ -211,9 +213,9 @@ static bool put_element(buf *out, uint32_t type, json_scan *j, enum json_event e
     if (e == JSON_TRUE || e == JSON_FALSE)
         return type == GGUF_BOOL &&
                put_scalar(out, type, e == JSON_TRUE ? STR_LIT("true") : STR_LIT("false"));
-    bool text = e == JSON_STRING && type == GGUF_STRING;
-    bool number = e == JSON_NUMBER && type != GGUF_STRING && type != GGUF_BOOL;
-    return (text || number) && put_scalar(out, type, j->str);
+    bool is_text = e == JSON_STRING && type == GGUF_STRING;
+    bool is_number = e == JSON_NUMBER && type != GGUF_STRING && type != GGUF_BOOL;
+    return (is_text || is_number) && put_scalar(out, type, j->str);
 }
 
 /* put_array - appends TEXT, a list in JSON, as an array of TYPE; false: TEXT is no such list. */
@@ -222,35 +224,36 @@ static bool put_array(arena *a, buf *out, uint32_t type, ckpt_str text)
     ckpt_error ignored;
     json_scan j;
     uint64_t n = 0;
-    size_t at;
+    size_t count_at;
     json_init(&j, text, 0, a, &ignored);
     if (type == GGUF_ARRAY || json_next(&j) != JSON_ARRAY)
         return false;
     buf_u32le(out, type);
-    at = out->len;
-    buf_u64le(out, 0);
+    count_at = out->len;
+    buf_u64le(out, 0); /* the count, which is set at the end */
     for (enum json_event e; (e = json_next(&j)) != JSON_ARRAY_END; n++)
         if (e == JSON_ERROR || e == JSON_END || !put_element(out, type, &j, e))
             return false;
     if (buf_ok(out))
-        store_u64le(out->data + at, n); /* bounded: eight bytes were put there */
+        store_u64le(out->data + count_at, n); /* bounded: eight bytes were put there */
     return json_next(&j) == JSON_END;
 }
 
-ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t element, ckpt_str text,
+ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t element_type, ckpt_str text,
                            struct gguf_pair *out, ckpt_error *err)
 {
-    bool array = type == GGUF_ARRAY;
+    bool is_array = type == GGUF_ARRAY;
     ckpt_status st = CKPT_OK;
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    *out = (struct gguf_pair){.key = arena_str(a, key), .type = type, .element = element};
-    if (!(array ? put_array(a, &b, element, text) : put_scalar(&b, type, text)))
+    *out = (struct gguf_pair){.key = arena_str(a, key), .type = type, .element_type = element_type};
+    if (!(is_array ? put_array(a, &b, element_type, text) : put_scalar(&b, type, text)))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%.*s: {%.*s} is not {=%s%s}", STR_ARG(key),
-                  STR_ARG(text), kinds[type].phrase, array ? " with elements of the type that it has" : "");
+                  STR_ARG(text), types[type].phrase,
+                  is_array ? " with elements of the type that it has" : "");
     ckpt_str bytes = arena_str(a, buf_view(&b));
     out->bytes = (const unsigned char *)bytes.ptr;
-    out->nvalue = bytes.len;
+    out->value_size = bytes.len;
     if (st == CKPT_OK && (!buf_ok(&b) || !out->bytes || !out->key.ptr))
         st = fail_memory(err);
     buf_free(&b);
@@ -259,7 +262,7 @@ ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t eleme
 
 /* ------------------------------------------------------------------------ tensors */
 
-void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin)
+void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t data_offset)
 {
     uint32_t type = 0;
     (void)gguf_find_type(dtype, &type);
@@ -269,5 +272,5 @@ void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dty
     for (uint32_t i = t->ndim; i-- > 0;)
         buf_u64le(b, t->shape[i]);
     buf_u32le(b, type);
-    buf_u64le(b, begin);
+    buf_u64le(b, data_offset);
 }

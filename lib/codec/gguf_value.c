@@ -17,14 +17,13 @@
 #define SHOWN_BYTES    4096u
 #define FIRST_ELEMENTS 3u
 
-/* The bytes of an array, or the first of them if it is too long to be shown. */
-struct array_walk {
+struct element_reader {
     const struct gguf *g;
-    cursor c;
+    cursor c; /* on the first SHOWN_BYTES bytes of the array */
     arena *a;
 };
 
-/* make_number - returns BITS of TYPE as a node, and appends them to TEXT as a text. */
+/* make_number - returns a node of the number with BITS and TYPE, and appends its digits to TEXT. */
 static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text)
 {
     static const uint8_t dtypes[] = {
@@ -47,8 +46,8 @@ static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text
 }
 
 /* read_element - returns the next element, of TYPE, and appends it to TEXT, quoted if it is a text. NULL: it
- * is cut off, or no memory. */
-static ckpt_value *read_element(struct array_walk *w, uint32_t type, buf *text)
+ * is not completely in the bytes that were read, or out of memory. */
+static ckpt_value *read_element(struct element_reader *w, uint32_t type, buf *text)
 {
     size_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_get_width(type);
     const unsigned char *b = cursor_take(&w->c, n);
@@ -65,15 +64,15 @@ static ckpt_value *read_element(struct array_walk *w, uint32_t type, buf *text)
     return value_str(w->a, copy);
 }
 
-/* read_elements - appends the first N elements of P to LIST and to TEXT; false: one is cut off, or out of
- * memory. */
-static bool read_elements(struct array_walk *w, const struct gguf_pair *p, uint64_t n, ckpt_value *list,
+/* read_elements - appends the first N elements of P to LIST and to TEXT; false: one could not
+ * be read. */
+static bool read_elements(struct element_reader *w, const struct gguf_pair *p, uint64_t n, ckpt_value *list,
                           buf *text)
 {
     for (uint64_t i = 0; i < n; i++) {
         if (i)
             buf_text(text, ", ");
-        ckpt_value *v = read_element(w, p->element, text);
+        ckpt_value *v = read_element(w, p->element_type, text);
         if (!v || !value_append(w->a, list, v))
             return false;
     }
@@ -85,15 +84,16 @@ static ckpt_status read_array(const struct gguf *g, const struct gguf_pair *p, a
                               buf *text, ckpt_error *err)
 {
     unsigned char bytes[SHOWN_BYTES];
-    struct array_walk w = {.g = g, .a = a};
-    size_t n = p->nvalue < sizeof bytes ? (size_t)p->nvalue : sizeof bytes;
-    ckpt_value *list = value_new(a, CKPT_V_LIST, p->value);
+    struct element_reader w = {.g = g, .a = a};
+    size_t n = p->value_size < sizeof bytes ? (size_t)p->value_size : sizeof bytes;
+    ckpt_value *list = value_new(a, CKPT_V_LIST, p->value_offset);
     if (!list)
         return fail_memory(err);
-    CKPT_TRY(source_read(g->src, p->value, bytes, n, err));
-    w.c = cursor_of(bytes, n, p->value);
-    bool is_complete = p->count <= SHOWN_ELEMENTS && p->nvalue <= sizeof bytes && p->element != GGUF_ARRAY;
-    uint64_t shown = p->element == GGUF_ARRAY ? 0 : is_complete ? p->count : FIRST_ELEMENTS;
+    CKPT_TRY(source_read(g->src, p->value_offset, bytes, n, err));
+    w.c = cursor_of(bytes, n, p->value_offset);
+    bool is_complete = p->count <= SHOWN_ELEMENTS && p->value_size <= sizeof bytes &&
+                       p->element_type != GGUF_ARRAY;
+    uint64_t shown = p->element_type == GGUF_ARRAY ? 0 : is_complete ? p->count : FIRST_ELEMENTS;
     buf_byte(text, '[');
     if (!read_elements(&w, p, shown < p->count ? shown : p->count, list, text) && is_complete)
         return fail_memory(err);
@@ -110,15 +110,15 @@ static ckpt_status read_scalar(const struct gguf *g, const struct gguf_pair *p, 
                                buf *text, ckpt_error *err)
 {
     if (!p->bytes) {
-        buf_printf(text, "%" PRIu64 " bytes of text", p->nvalue);
+        buf_printf(text, "%" PRIu64 " bytes of text", p->value_size);
         return CKPT_OK;
     }
     if (p->type == GGUF_STRING) {
-        ckpt_str copy = arena_str(a, str_of((const char *)p->bytes, (size_t)p->nvalue));
-        buf_put(text, p->bytes, (size_t)p->nvalue);
+        ckpt_str copy = arena_str(a, str_of((const char *)p->bytes, (size_t)p->value_size));
+        buf_put(text, p->bytes, (size_t)p->value_size);
         *out = copy.ptr ? value_str(a, copy) : NULL;
     } else {
-        *out = make_number(a, p->type, load_number(p->bytes, (size_t)p->nvalue, g->big_endian), text);
+        *out = make_number(a, p->type, load_number(p->bytes, (size_t)p->value_size, g->big_endian), text);
     }
     return *out ? CKPT_OK : fail_memory(err);
 }

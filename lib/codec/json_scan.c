@@ -15,9 +15,9 @@
 
 enum { WANT_VALUE, WANT_VALUE_OR_END, WANT_KEY, WANT_KEY_OR_END, AFTER_VALUE, FAILED };
 
-void json_init(json_scan *j, ckpt_str text, uint64_t base, arena *a, ckpt_error *err)
+void json_init(json_scan *j, ckpt_str text, uint64_t text_offset, arena *a, ckpt_error *err)
 {
-    *j = (json_scan){.base = base, .a = a, .err = err, .state = WANT_VALUE};
+    *j = (json_scan){.text_offset = text_offset, .a = a, .err = err, .state = WANT_VALUE};
     j->text = (const unsigned char *)text.ptr;
     j->len = text.len;
 }
@@ -25,7 +25,7 @@ void json_init(json_scan *j, ckpt_str text, uint64_t base, arena *a, ckpt_error 
 static uint64_t file_offset_of(const json_scan *j, size_t pos)
 {
     uint64_t sum;
-    return j->base != CKPT_NO_OFFSET && checked_add(j->base, pos, &sum) ? sum : CKPT_NO_OFFSET;
+    return j->text_offset != CKPT_NO_OFFSET && checked_add(j->text_offset, pos, &sum) ? sum : CKPT_NO_OFFSET;
 }
 
 /* fail_syntax - fails because of the byte at POS, or because the text ends there. ALLOWED is what could be
@@ -48,7 +48,7 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    (void)fail_v(j->err, CKPT_EFORMAT, file_offset_of(j, j->at), fmt, args);
+    (void)fail_v(j->err, CKPT_EFORMAT, file_offset_of(j, j->event_at), fmt, args);
     va_end(args);
     j->may_resync = j->state != FAILED;
     j->state_before = j->state;
@@ -56,7 +56,7 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...)
     return CKPT_EFORMAT;
 }
 
-ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must)
+ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must_be)
 {
     static const char *const found[] = {
         [JSON_END] = "the end",    [JSON_OBJECT] = "an object", [JSON_OBJECT_END] = "'}'",
@@ -65,16 +65,16 @@ ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, c
     if (e == JSON_ERROR)
         return j->err->status;
     if (e == JSON_NUMBER)
-        return json_fail(j, "%s must be {=%s}, found {%.*s}", what, must, STR_ARG(j->str));
+        return json_fail(j, "%s must be {=%s}, found {%.*s}", what, must_be, STR_ARG(j->str));
     if (e == JSON_STRING || e == JSON_KEY)
-        return json_fail(j, "%s must be {=%s}, found {\"%.*s\"}", what, must, STR_ARG(j->str));
-    return json_fail(j, "%s must be {=%s}, found {%s}", what, must, found[e]);
+        return json_fail(j, "%s must be {=%s}, found {\"%.*s\"}", what, must_be, STR_ARG(j->str));
+    return json_fail(j, "%s must be {=%s}, found {%s}", what, must_be, found[e]);
 }
 
-ckpt_status json_expect(json_scan *j, enum json_event expected, const char *what, const char *must)
+ckpt_status json_expect(json_scan *j, enum json_event expected, const char *what, const char *must_be)
 {
     enum json_event e = json_next(j);
-    return e == expected ? CKPT_OK : json_unexpected(j, e, what, must);
+    return e == expected ? CKPT_OK : json_unexpected(j, e, what, must_be);
 }
 
 ckpt_status json_read_member(json_scan *j, const char *what, const char *key, ckpt_str *out)
@@ -98,17 +98,17 @@ ckpt_status json_read_list(json_scan *j, const char *what,
 {
     enum json_event e;
     size_t cap = 1;
-    uint64_t *list = arena_array(j->a, cap, sizeof *list);
+    uint64_t *numbers = arena_array(j->a, cap, sizeof *numbers);
     *n = 0;
     CKPT_TRY(json_expect(j, JSON_ARRAY, what, "arrays"));
     while ((e = json_next(j)) != JSON_ARRAY_END) {
-        list = list ? arena_grow(j->a, list, *n, &cap, (size_t)*n + 1, sizeof *list) : NULL;
-        if (!list)
+        numbers = numbers ? arena_grow(j->a, numbers, *n, &cap, (size_t)*n + 1, sizeof *numbers) : NULL;
+        if (!numbers)
             return fail_memory(j->err);
-        CKPT_TRY(read(j, e, &list[(*n)++])); /* bounded: by the length of the text */
+        CKPT_TRY(read(j, e, &numbers[(*n)++])); /* bounded: *N is less than the length of the text */
     }
-    *out = list;
-    return list ? CKPT_OK : fail_memory(j->err);
+    *out = numbers;
+    return numbers ? CKPT_OK : fail_memory(j->err);
 }
 
 bool json_resync(json_scan *j)
@@ -122,21 +122,21 @@ bool json_resync(json_scan *j)
 
 /* ---------------------------------------------------------------- strings */
 
-/* is_unescaped8 - returns true if the eight bytes at P are ASCII characters that need no escape in a
- * string. Each term sets the high bit of any other byte. A borrow may set it for a byte too many: then the
- * caller checks one byte at a time. */
+/* is_unescaped8 - returns true if the eight bytes at P are ASCII characters that need no escape in a string.
+ * Each of the four terms sets the high bit of the bytes it excludes. A borrow may set that of a valid byte,
+ * too: false is then returned, and the caller checks one byte at a time. */
 static inline bool is_unescaped8(const unsigned char *p)
 {
-    const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
-    uint64_t x, quote, slash;
-    memcpy(&x, p, 8);
-    quote = x ^ ones * '"';
-    slash = x ^ ones * '\\';
-    return ((x | (x - ones * ' ') | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & high) == 0;
+    const uint64_t ones = 0x0101010101010101u, high_bits = 0x8080808080808080u;
+    uint64_t bytes;
+    memcpy(&bytes, p, 8);
+    uint64_t quotes = bytes ^ ones * '"', slashes = bytes ^ ones * '\\'; /* 0 where the byte is one */
+    uint64_t non_ascii = bytes, control = bytes - ones * ' ';
+    uint64_t quote = (quotes - ones) & ~quotes, slash = (slashes - ones) & ~slashes;
+    return ((non_ascii | control | quote | slash) & high_bits) == 0;
 }
 
-/* parse_hex4 - returns the value of the four hexadecimal digits at POS, before END; -1: there are not
- * four. */
+/* parse_hex4 - returns the value of the four hexadecimal digits at POS, before END; -1 if there are fewer. */
 static int parse_hex4(const json_scan *j, size_t pos, size_t end)
 {
     int v = 0;
@@ -156,10 +156,11 @@ static int parse_hex4(const json_scan *j, size_t pos, size_t end)
 static uint32_t parse_unicode_escape(const json_scan *j, size_t *pos, size_t end)
 {
     int hi = parse_hex4(j, *pos, end);
-    if (hi < 0 || (hi >= 0xdc00 && hi <= 0xdfff))
+    bool is_low_surrogate = hi >= 0xdc00 && hi <= 0xdfff, is_high_surrogate = hi >= 0xd800 && hi <= 0xdbff;
+    if (hi < 0 || is_low_surrogate)
         return UTF8_BAD;
     *pos += 4;
-    if (hi < 0xd800 || hi > 0xdbff)
+    if (!is_high_surrogate)
         return (uint32_t)hi;
     if (end - *pos < 6 || j->text[*pos] != '\\' || j->text[*pos + 1] != 'u')
         return UTF8_BAD;
@@ -170,6 +171,7 @@ static uint32_t parse_unicode_escape(const json_scan *j, size_t *pos, size_t end
     return 0x10000u + ((uint32_t)(hi - 0xd800) << 10) + (uint32_t)(lo - 0xdc00);
 }
 
+/* decode_short_escape - returns the character that backslash and C stand for; 0: none. */
 static char decode_short_escape(unsigned char c)
 {
     switch (c) {
@@ -185,7 +187,7 @@ static char decode_short_escape(unsigned char c)
     }
 }
 
-/* unescape_string - decodes the string in [POS, END) to the arena. A decoded string is never longer. */
+/* unescape_string - sets j->str to the decoded string in [POS, END), which is not longer than its escapes. */
 static bool unescape_string(json_scan *j, size_t pos, size_t end)
 {
     char *out = arena_alloc(j->a, end - pos);
@@ -202,38 +204,38 @@ static bool unescape_string(json_scan *j, size_t pos, size_t end)
         }
         size_t start = pos; /* scan_string found a byte after every backslash */
         c = j->text[pos++];
-        uint32_t cp = c == 'u' ? parse_unicode_escape(j, &pos, end) : 0;
-        char one = c == 'u' ? 0 : decode_short_escape(c);
-        if (c == 'u' ? cp == UTF8_BAD : one == 0)
-            return fail_syntax(j, start,
-                               c == 'u' ? "\\u and four digits, surrogates in pairs" : "one of \"\\/bfnrtu"),
-                   false;
-        if (c == 'u')
+        if (c == 'u') {
+            uint32_t cp = parse_unicode_escape(j, &pos, end);
+            if (cp == UTF8_BAD)
+                return fail_syntax(j, start, "\\u and four digits, surrogates in pairs"), false;
             n += utf8_put(cp, out + n);
-        else
-            out[n++] = one;
+        } else {
+            if (!(out[n++] = decode_short_escape(c)))
+                return fail_syntax(j, start, "one of \"\\/bfnrtu"), false;
+        }
     }
     j->str = str_of(out, n);
     return true;
 }
 
+/* check_utf8 - fails unless the bytes in [FROM, END) of the text are UTF-8. */
 static bool check_utf8(json_scan *j, size_t from, size_t end)
 {
     ckpt_str s = str_of((const char *)j->text + from, end - from);
     for (size_t pos = 0; pos < s.len;) {
-        size_t was = pos;
+        size_t start = pos;
         if (utf8_next(s, &pos, false) == UTF8_BAD)
-            return fail_syntax(j, from + was, "UTF-8"), false;
+            return fail_syntax(j, from + start, "UTF-8"), false;
     }
     return true;
 }
 
-/* scan_string - reads the string whose opening quote is at j->pos to j->str. */
+/* scan_string - sets j->str to the string whose opening quote is at j->pos. */
 static bool scan_string(json_scan *j)
 {
     size_t pos = j->pos + 1, start = pos;
     bool escaped = false;
-    unsigned char all_bits = 0;
+    unsigned char non_ascii = 0; /* not 0 if a byte of the string is above 7f */
     for (;;) {
         while (j->len - pos >= 8 && is_unescaped8(j->text + pos))
             pos += 8;
@@ -244,7 +246,7 @@ static bool scan_string(json_scan *j)
             break;
         if (c < ' ')
             return fail_syntax(j, pos, "\\u escapes for control characters"), false;
-        all_bits |= c;
+        non_ascii |= c & 0x80;
         if (c == '\\') {
             escaped = true;
             if (++pos >= j->len)
@@ -254,7 +256,7 @@ static bool scan_string(json_scan *j)
     }
     j->pos = pos + 1;
     j->str = str_of((const char *)j->text + start, pos - start);
-    if ((all_bits & 0x80) && !check_utf8(j, start, pos))
+    if (non_ascii && !check_utf8(j, start, pos))
         return false;
     return !escaped || unescape_string(j, start, pos);
 }
@@ -274,7 +276,7 @@ static enum json_event scan_number(json_scan *j)
 {
     size_t pos = j->pos;
     pos += j->text[pos] == '-';
-    if (pos < j->len && j->text[pos] == '0') /* a leading zero stands alone */
+    if (pos < j->len && j->text[pos] == '0') /* no digit may follow a leading zero */
         pos++;
     else if (!skip_digits(j, &pos))
         return fail_syntax(j, pos, "a digit");
@@ -312,17 +314,17 @@ static enum json_event open_container(json_scan *j, uint8_t kind)
         j->state = FAILED;
         return JSON_ERROR;
     }
-    j->stack[j->depth++] = kind;
+    j->open[j->depth++] = kind;
     j->pos++;
-    j->state = kind == 'o' ? WANT_KEY_OR_END : WANT_VALUE_OR_END;
-    return kind == 'o' ? JSON_OBJECT : JSON_ARRAY;
+    j->state = kind == '{' ? WANT_KEY_OR_END : WANT_VALUE_OR_END;
+    return kind == '{' ? JSON_OBJECT : JSON_ARRAY;
 }
 
 static enum json_event close_container(json_scan *j)
 {
     j->pos++;
     j->state = AFTER_VALUE;
-    return j->stack[--j->depth] == 'o' ? JSON_OBJECT_END : JSON_ARRAY_END;
+    return j->open[--j->depth] == '{' ? JSON_OBJECT_END : JSON_ARRAY_END;
 }
 
 static enum json_event scan_word(json_scan *j, const char *word, enum json_event e)
@@ -344,8 +346,8 @@ static enum json_event scan_value(json_scan *j)
             return JSON_ERROR;
         j->state = AFTER_VALUE;
         return JSON_STRING;
-    case '{': return open_container(j, 'o');
-    case '[': return open_container(j, 'a');
+    case '{': return open_container(j, '{');
+    case '[': return open_container(j, '[');
     case 't': return scan_word(j, "true", JSON_TRUE);
     case 'f': return scan_word(j, "false", JSON_FALSE);
     case 'n': return scan_word(j, "null", JSON_NULL);
@@ -368,11 +370,11 @@ static enum json_event scan_key(json_scan *j)
     return JSON_KEY;
 }
 
-/* next_after_value - reads what follows a value. After a comma, returns false: the caller reads on in the
- * state that was set. Else sets *E to the end of the container or document, or to an error. */
+/* next_after_value - reads what follows a value. Returns false if that is a comma, after which the caller
+ * reads the next key or value. Else sets *E to the end of the container or document, or to an error. */
 static bool next_after_value(json_scan *j, enum json_event *e)
 {
-    bool object = j->depth && j->stack[j->depth - 1] == 'o';
+    bool in_object = j->depth && j->open[j->depth - 1] == '{';
     if (j->depth == 0) {
         *e = j->pos < j->len ? fail_syntax(j, j->pos, "nothing after the document") : JSON_END;
         return true;
@@ -380,11 +382,11 @@ static bool next_after_value(json_scan *j, enum json_event *e)
     unsigned char c = j->pos < j->len ? j->text[j->pos] : 0;
     if (c == ',') {
         j->pos++;
-        j->state = object ? WANT_KEY : WANT_VALUE;
+        j->state = in_object ? WANT_KEY : WANT_VALUE;
         return false;
     }
-    *e = c == (object ? '}' : ']') ? close_container(j)
-                                   : fail_syntax(j, j->pos, object ? "',' or '}'" : "',' or ']'");
+    *e = c == (in_object ? '}' : ']') ? close_container(j)
+                                      : fail_syntax(j, j->pos, in_object ? "',' or '}'" : "',' or ']'");
     return true;
 }
 
@@ -394,12 +396,12 @@ enum json_event json_next(json_scan *j)
     if (j->state == FAILED)
         return JSON_ERROR;
     skip_space(j);
-    j->at = j->pos;
+    j->event_at = j->pos;
     if (j->state == AFTER_VALUE) {
         if (next_after_value(j, &e))
             return e;
         skip_space(j);
-        j->at = j->pos;
+        j->event_at = j->pos;
     }
     unsigned char c = j->pos < j->len ? j->text[j->pos] : 0;
     if (j->state == WANT_KEY_OR_END)
@@ -411,8 +413,8 @@ enum json_event json_next(json_scan *j)
 
 ckpt_status json_skip(json_scan *j, enum json_event e)
 {
-    unsigned outside = e == JSON_OBJECT || e == JSON_ARRAY ? j->depth - 1 : j->depth;
-    while (e != JSON_ERROR && j->depth > outside)
+    unsigned outer_depth = e == JSON_OBJECT || e == JSON_ARRAY ? j->depth - 1 : j->depth;
+    while (e != JSON_ERROR && j->depth > outer_depth)
         e = json_next(j);
     return e != JSON_ERROR ? CKPT_OK : j->err ? j->err->status : CKPT_EFORMAT;
 }
@@ -421,7 +423,7 @@ ckpt_status json_skip(json_scan *j, enum json_event e)
 
 void json_quote(buf *out, ckpt_str s)
 {
-    static const char named[] = "\b\f\n\r\t\"\\", letter[] = "bfnrt\"\\";
+    static const char escaped[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
     size_t from = 0;
     buf_byte(out, '"');
     for (size_t i = 0; i < s.len; i++) {
@@ -430,9 +432,9 @@ void json_quote(buf *out, ckpt_str s)
             continue;
         buf_put(out, s.ptr + from, i - from);
         from = i + 1;
-        const char *short_name = memchr(named, c, sizeof named - 1);
-        if (short_name)
-            buf_printf(out, "\\%c", letter[short_name - named]);
+        const char *found = memchr(escaped, c, sizeof escaped - 1);
+        if (found)
+            buf_printf(out, "\\%c", letters[found - escaped]);
         else
             buf_printf(out, "\\u%04x", c);
     }
@@ -442,13 +444,13 @@ void json_quote(buf *out, ckpt_str s)
 
 void json_quote_ascii(buf *b, ckpt_str s)
 {
-    buf q;
-    buf_init(&q, SIZE_MAX);
-    json_quote(&q, s);
-    ckpt_str text = buf_view(&q);
+    buf quoted; /* in UTF-8 */
+    buf_init(&quoted, SIZE_MAX);
+    json_quote(&quoted, s);
+    ckpt_str text = buf_view(&quoted);
     for (size_t pos = 0; pos < text.len;) {
         uint32_t cp = utf8_next(text, &pos, true);
-        if (cp < 0x7f)
+        if (cp < 0x7f) /* json.dumps escapes DEL, too */
             buf_byte(b, (unsigned char)cp);
         else if (cp < 0x10000)
             buf_printf(b, "\\u%04x", (unsigned)cp);
@@ -456,6 +458,6 @@ void json_quote_ascii(buf *b, ckpt_str s)
             buf_printf(b, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((cp - 0x10000) >> 10)),
                        (unsigned)(0xdc00 + (cp & 0x3ff)));
     }
-    b->failed |= q.failed;
-    buf_free(&q);
+    b->failed |= quoted.failed;
+    buf_free(&quoted);
 }

@@ -27,20 +27,20 @@ enum json_event {
 typedef struct {
     const unsigned char *text;
     size_t len, pos;
-    uint64_t base;             /* absolute offset of text[0], for errors */
-    arena *a;                  /* for strings with escapes, which are decoded; the others stay in text */
-    uint8_t stack[JSON_DEPTH]; /* the open objects ('o') and arrays ('a') */
+    uint64_t text_offset;     /* offset of the text in the file, for errors */
+    arena *a;                 /* for strings with escapes, which are decoded; the others stay in text */
+    uint8_t open[JSON_DEPTH]; /* the open objects ('{') and arrays ('['), the outermost first */
     unsigned depth;
     uint8_t state;
     uint8_t state_before; /* the state before json_fail */
     bool may_resync;      /* json_fail was called, and json_resync may continue */
     ckpt_str str;         /* of KEY and STRING: unescaped, may contain NUL; of NUMBER: its text */
-    size_t at;            /* offset of the event's first byte in text */
+    size_t event_at;      /* offset of the event's first byte in text */
     ckpt_error *err;
 } json_scan;
 
 /* json_init - starts to scan TEXT, which must live as long as the strings of the events. */
-void json_init(json_scan *j, ckpt_str text, uint64_t base, arena *a, ckpt_error *err);
+void json_init(json_scan *j, ckpt_str text, uint64_t text_offset, arena *a, ckpt_error *err);
 /* json_next - returns the next event; after JSON_ERROR (err is set) always JSON_ERROR. */
 enum json_event json_next(json_scan *j);
 /* json_skip - if E began an object or array, skips to its end. Fails if E is JSON_ERROR or the JSON is
@@ -48,21 +48,21 @@ enum json_event json_next(json_scan *j);
 ckpt_status json_skip(json_scan *j, enum json_event e);
 /* json_fail - fails with a message about the current event. */
 ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* json_unexpected - fails with "WHAT must be MUST, found …": WHAT ("a size") is at event E, which is not
- * MUST ("a number"). After JSON_ERROR: returns the status of that error. */
-ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must);
+/* json_unexpected - fails with "WHAT must be MUST_BE, found …", because WHAT ("a size") is event E and not
+ * MUST_BE ("a number"). If E is JSON_ERROR, returns the status of that error. */
+ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must_be);
 /* json_expect - returns CKPT_OK if the next event is EXPECTED; else fails as json_unexpected does. */
-ckpt_status json_expect(json_scan *j, enum json_event expected, const char *what, const char *must);
-/* json_read_member - reads an object, called WHAT in errors, and sets *OUT to the text of its pair KEY. *OUT
- * stays unchanged if there is none. */
+ckpt_status json_expect(json_scan *j, enum json_event expected, const char *what, const char *must_be);
+/* json_read_member - reads an object, called WHAT in errors, and sets *OUT to the string that is the value of
+ * KEY. *OUT stays unchanged if there is none. */
 ckpt_status json_read_member(json_scan *j, const char *what, const char *key, ckpt_str *out);
 /* json_read_list - reads an array, called WHAT in errors, to an array of *N numbers in the arena of J. READ
  * reads the number that begins with event E. */
 ckpt_status json_read_list(json_scan *j, const char *what,
                            ckpt_status (*read)(json_scan *j, enum json_event e, uint64_t *out), uint32_t *n,
                            const uint64_t **out);
-/* json_resync - continues after the event that json_fail was called for. False: the JSON itself is
- * invalid. */
+/* json_resync - lets json_next continue after the event that json_fail was called for. False: it cannot,
+ * because the JSON is invalid. */
 bool json_resync(json_scan *j);
 /* json_uint - sets *OUT to the current NUMBER; false: it is negative, has a fraction or exponent, or does
  * not fit. */
@@ -74,9 +74,9 @@ void json_quote(buf *out, ckpt_str s);
 /* json_quote_ascii - appends S as json.dumps does by default: ASCII only, with UTF-16 escapes. */
 void json_quote_ascii(buf *b, ckpt_str s);
 
-/* json_value - sets *OUT to nodes in A for TEXT, which must live as long as A: dicts, lists, texts, numbers,
- * True, False, None. The offset of a node is BASE plus its position in TEXT. Equal keys of one object are all
- * kept. Refuses what json_scan refuses. */
-ckpt_status json_value(ckpt_str text, uint64_t base, arena *a, ckpt_value **out, ckpt_error *err);
+/* json_value - sets *OUT to the value graph of TEXT, in A: dicts, lists, texts, numbers, True, False, None.
+ * TEXT must live as long as A. The offset of a node is TEXT_OFFSET plus its position in TEXT. Equal keys of
+ * one object are all kept. Refuses what json_scan refuses. */
+ckpt_status json_value(ckpt_str text, uint64_t text_offset, arena *a, ckpt_value **out, ckpt_error *err);
 
 #endif

@@ -7,12 +7,12 @@ struct json_builder {
     json_scan j;
     arena *a;
     ckpt_value *open[JSON_DEPTH]; /* the containers around the next value, the innermost last */
-    ckpt_value *key[JSON_DEPTH];  /* [i]: the key in open[i] whose value is next, if that is a dict */
+    ckpt_value *keys[JSON_DEPTH]; /* [i]: if open[i] is a dict, the key in it whose value comes next */
     uint32_t depth;
 };
 
-/* make_number - returns the number that was scanned as a node: an integer if it has neither fraction nor
- * exponent. NULL: out of memory. */
+/* make_number - returns a node of the number that was scanned: an integer, or a float if the number has a
+ * fraction or an exponent. NULL: out of memory. */
 static ckpt_value *make_number(const struct json_builder *b)
 {
     ckpt_str s = b->j.str;
@@ -24,7 +24,7 @@ static ckpt_value *make_number(const struct json_builder *b)
     if (pickle_text_int(s, &small))
         return value_int(b->a, small);
     ckpt_value *v = value_new(b->a, CKPT_V_BIGINT, 0);
-    unsigned char *bytes = v ? arena_alloc(b->a, s.len / 2 + 16) : NULL; /* bounded: in memory */
+    unsigned char *bytes = v ? arena_alloc(b->a, s.len / 2 + 16) : NULL; /* bounded: S is in memory */
     size_t n = bytes ? pickle_text_bigint(s, bytes) : PICKLE_TEXT_BAD;
     if (n == PICKLE_TEXT_BAD)
         return NULL;
@@ -45,25 +45,26 @@ static ckpt_value *make_node(struct json_builder *b, enum json_event e)
     default: v = value_bool(b->a, e == JSON_TRUE); break;
     }
     if (v)
-        v->offset = b->j.base + b->j.at; /* bounded: in memory */
+        v->offset = b->j.text_offset + b->j.event_at; /* bounded: the text is in memory */
     return v;
 }
 
 /* add_to_container - adds V to the innermost open container, if any. False: out of memory. */
 static bool add_to_container(struct json_builder *b, ckpt_value *v)
 {
-    ckpt_value *in = b->depth ? b->open[b->depth - 1] : NULL;
-    if (!in)
+    ckpt_value *container = b->depth ? b->open[b->depth - 1] : NULL;
+    if (!container)
         return true;
-    return in->type == CKPT_V_LIST ? value_append(b->a, in, v) : value_put(b->a, in, b->key[b->depth - 1], v);
+    return container->type == CKPT_V_LIST ? value_append(b->a, container, v)
+                                          : value_put(b->a, container, b->keys[b->depth - 1], v);
 }
 
-ckpt_status json_value(ckpt_str text, uint64_t base, arena *a, ckpt_value **out, ckpt_error *err)
+ckpt_status json_value(ckpt_str text, uint64_t text_offset, arena *a, ckpt_value **out, ckpt_error *err)
 {
     struct json_builder b = {.a = a};
     enum json_event e;
     *out = NULL;
-    json_init(&b.j, text, base, a, err);
+    json_init(&b.j, text, text_offset, a, err);
     while ((e = json_next(&b.j)) != JSON_END && e != JSON_ERROR) {
         if (e == JSON_OBJECT_END || e == JSON_ARRAY_END) {
             b.depth--;
@@ -73,10 +74,10 @@ ckpt_status json_value(ckpt_str text, uint64_t base, arena *a, ckpt_value **out,
         if (!v || (e != JSON_KEY && !add_to_container(&b, v)))
             return fail_memory(err);
         if (e == JSON_KEY) {
-            b.key[b.depth - 1] = v;
+            b.keys[b.depth - 1] = v;
             continue;
         }
-        *out = *out ? *out : v;
+        *out = *out ? *out : v; /* the first node is the document */
         if (e == JSON_OBJECT || e == JSON_ARRAY)
             b.open[b.depth++] = v;
     }

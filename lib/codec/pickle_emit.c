@@ -10,12 +10,13 @@
 
 #define CHUNK 8192u
 
+/* get_site_offset - returns the offset that is recorded for SITE, with its high bits. */
 static size_t get_site_offset(const pickle_writer *w, size_t site)
 {
-    size_t k = 0;
-    while (k < w->nwraps && w->wraps[k] <= site) /* none unless the pickle has more than 2 GiB */
-        k++;
-    return k << 31 | w->put_sites[site].low; /* bounded: it was an offset */
+    size_t high = 0; /* stays 0 unless the pickle has more than 2 GiB */
+    while (high < w->nwraps && w->first_sites[high] <= site)
+        high++;
+    return high << 31 | w->put_sites[site].low31; /* bounded: this is an offset in the output */
 }
 
 /* take_two_lines - returns the first two lines of S, with their line breaks. */
@@ -25,23 +26,23 @@ static ckpt_str take_two_lines(ckpt_str s)
     return str_of(s.ptr, str_find(s, STR_LIT("\n"), first + 1) + 1); /* bounded: emit_name wrote both */
 }
 
-/* get_site_content - returns the text or global at SITE, as it is in the output. */
+/* get_site_content - returns the content of the text at SITE, or both lines of the global. */
 static ckpt_str get_site_content(const void *user, uint32_t site)
 {
     const pickle_writer *w = user;
     ckpt_str s = str_skip(buf_view(w->out), get_site_offset(w, site));
     const unsigned char *p = (const unsigned char *)s.ptr;
-    switch (p[0]) { /* bounded: the writer wrote all of it */
+    switch (p[0]) { /* bounded: the writer has written the opcode and all of its argument */
     case PICKLE_GLOBAL: return take_two_lines(str_skip(s, 1));
     case PICKLE_SHORT_BINSTRING: return str_of(s.ptr + 2, p[1]);
-    default: return str_of(s.ptr + 5, load_u32le(p + 1)); /* bounded: likewise */
+    default: return str_of(s.ptr + 5, load_u32le(p + 1)); /* BINUNICODE or BINSTRING; bounded: likewise */
     }
 }
 
 /* get_site_end - returns the offset after the value at SITE. */
 static size_t get_site_end(const pickle_writer *w, uint32_t site)
 {
-    if (w->put_sites[site].end)
+    if (w->put_sites[site].is_end)
         return get_site_offset(w, site);
     ckpt_str text = get_site_content(w, site);
     return (size_t)(text.ptr - (const char *)w->out->data) + text.len; /* bounded: in the output */
@@ -71,7 +72,7 @@ void emit_free(pickle_writer *w)
     map_free(w->memo);
     buf_free(&w->name);
     free(w->put_sites);
-    free(w->wraps);
+    free(w->first_sites);
     free(w->frames);
 }
 
@@ -83,7 +84,7 @@ void emit_fail_memory(pickle_writer *w)
 
 void pickle_put_op(pickle_writer *w, enum pickle_opcode op) { buf_byte(w->out, (unsigned char)op); }
 
-/* put_op_and_number - writes the opcode SMALL and N in one byte, or if N does not fit, LARGE and N in
+/* put_op_and_number - writes the opcode SMALL and N in one byte. If N does not fit, writes LARGE and N in
  * four bytes. */
 static void put_op_and_number(pickle_writer *w, enum pickle_opcode small, enum pickle_opcode large,
                               uint32_t n)
@@ -97,25 +98,26 @@ static void put_op_and_number(pickle_writer *w, enum pickle_opcode small, enum p
 
 /* ------------------------------------------------------------------- memo */
 
-/* add_wraps - records each multiple of 2^31 that is at or before AT, the offset of the next site. */
-static bool add_wraps(pickle_writer *w, size_t at)
+/* add_wraps - updates first_sites for the next site, which has OFFSET. False: out of memory. */
+static bool add_wraps(pickle_writer *w, size_t offset)
 {
-    while (w->nwraps < at >> 31) {
-        size_t *grown = realloc(w->wraps, (w->nwraps + 1) * sizeof *grown); /* bounded: few */
+    while (w->nwraps < offset >> 31) {
+        /* bounded: one for each 2 GiB of the output */
+        size_t *grown = realloc(w->first_sites, (w->nwraps + 1) * sizeof *grown);
         if (!grown)
             return false;
-        w->wraps = grown;
+        w->first_sites = grown;
         grown[w->nwraps++] = w->nput_sites;
     }
     return true;
 }
 
-/* add_put_site - adds a put site for the value just written, and returns its number. AT is the end of the
- * value if END, else the offset of the opcode of a text or global. */
-static uint32_t add_put_site(pickle_writer *w, size_t at, bool end)
+/* add_put_site - adds a put site for the value just written, and returns its number. OFFSET is the end of the
+ * value if IS_END, else the offset of the opcode of a text or global. */
+static uint32_t add_put_site(pickle_writer *w, size_t offset, bool is_end)
 {
-    struct put_site s = {.low = at & 0x7FFFFFFF, .end = end};
-    if (w->nput_sites < MAP_NONE && add_wraps(w, at) &&
+    struct put_site s = {.low31 = offset & 0x7FFFFFFF, .is_end = is_end};
+    if (w->nput_sites < MAP_NONE && add_wraps(w, offset) &&
         arena_push(NULL, &w->put_sites, &w->nput_sites, &w->cap_put_sites, &s, sizeof s))
         return (uint32_t)(w->nput_sites - 1);
     emit_fail_memory(w);
@@ -153,13 +155,13 @@ bool emit_get_if_known(pickle_writer *w, const ckpt_value *v)
     return site != MAP_NONE;
 }
 
-/* emit_known_content - if the text or global KEY was written before, writes GET for it and returns true. Else
- * the caller must write it next and call add_put_site. */
-static bool emit_known_content(pickle_writer *w, map *m, ckpt_str key)
+/* emit_get_if_known_content - if the text or global KEY was written before, writes GET for it and returns
+ * true. Else the caller must write it next and call add_put_site. */
+static bool emit_get_if_known_content(pickle_writer *w, map *m, ckpt_str key)
 {
     uint32_t site = MAP_NONE;
     if (w->status != CKPT_OK || !buf_ok(w->out))
-        return true; /* the output may be incomplete, so sites cannot be compared with it */
+        return true; /* keys are compared with the output, which may be incomplete */
     if (!map_put(m, key, (uint32_t)w->nput_sites, &site))
         emit_fail_memory(w);
     if (site != MAP_NONE)
@@ -167,43 +169,43 @@ static bool emit_known_content(pickle_writer *w, map *m, ckpt_str key)
     return site != MAP_NONE;
 }
 
-/* get_put_size - returns the size of PUT for a memo INDEX; 0 if that is MAP_NONE. */
+/* get_put_size - returns the size of a PUT with memo INDEX; 0 if INDEX is MAP_NONE, which needs none. */
 static size_t get_put_size(uint32_t index) { return index == MAP_NONE ? 0 : index < 256 ? 2 : 5; }
 
-static void store_put(unsigned char *at, uint32_t index)
+static void store_put(unsigned char *bytes, uint32_t index)
 {
     bool small = index < 256;
-    at[0] = small ? PICKLE_BINPUT : PICKLE_LONG_BINPUT;
+    bytes[0] = small ? PICKLE_BINPUT : PICKLE_LONG_BINPUT;
     for (size_t i = 0; i < (small ? 1u : 4u); i++, index >>= 8)
-        at[1 + i] = (unsigned char)index;
+        bytes[1 + i] = (unsigned char)index;
 }
 
 void emit_finish(pickle_writer *w)
 {
-    static const unsigned char room[CHUNK];
-    size_t more = 0, end;
+    static const unsigned char zeros[CHUNK];
+    size_t puts_size = 0, end;
     pickle_put_op(w, PICKLE_STOP);
     end = w->out->len;
     for (size_t i = 0; i < w->nput_sites; i++)
-        more += get_put_size(map_get_num(w->memo, i));
-    for (size_t left = more; left;) {
+        puts_size += get_put_size(map_get_num(w->memo, i));
+    for (size_t left = puts_size; left;) {
         size_t chunk_len = left < CHUNK ? left : CHUNK;
-        buf_put(w->out, room, chunk_len);
+        buf_put(w->out, zeros, chunk_len);
         left -= chunk_len;
     }
     if (!buf_ok(w->out))
         return;
-    /* From the end, so that the bytes after a site move only once, by the size of all PUTs before them. */
-    for (size_t i = w->nput_sites; more && i-- > 0;) {
+    /* From the last site to the first: the bytes after a site move once, by the size of all PUTs before
+     * them. */
+    for (size_t i = w->nput_sites; puts_size && i-- > 0;) {
         uint32_t index = map_get_num(w->memo, i);
-        size_t n = get_put_size(index);
-        if (n == 0)
+        if (index == MAP_NONE)
             continue;
-        size_t pos = get_site_end(w, (uint32_t)i);
-        memmove(w->out->data + pos + more, w->out->data + pos, end - pos);
-        more -= n;
-        store_put(w->out->data + pos + more, index);
-        end = pos;
+        size_t site_end = get_site_end(w, (uint32_t)i);
+        memmove(w->out->data + site_end + puts_size, w->out->data + site_end, end - site_end);
+        puts_size -= get_put_size(index);
+        store_put(w->out->data + site_end + puts_size, index);
+        end = site_end;
     }
 }
 
@@ -217,6 +219,7 @@ static void emit_long(pickle_writer *w, const void *bytes, size_t n)
     buf_put(w->out, bytes, n);
 }
 
+/* emit_wide - writes LONG1 of the nine bytes of U and its SIGN, 0 or ff, without superfluous ones. */
 static void emit_wide(pickle_writer *w, uint64_t u, unsigned char sign)
 {
     unsigned char bytes[9];
@@ -270,16 +273,16 @@ void emit_bigint(pickle_writer *w, ckpt_str s)
 
 /* ------------------------------------------------------------------- text */
 
-/* emit_text_header - writes opcode and length; false: too long for protocol 2. */
+/* emit_text_header - writes OP and the length N; false: N does not fit OP. */
 static bool emit_text_header(pickle_writer *w, enum pickle_opcode op, uint64_t n)
 {
-    bool text = op == PICKLE_BINUNICODE;
-    if (n > (text ? UINT32_MAX : INT32_MAX)) {
+    bool is_unicode = op == PICKLE_BINUNICODE;
+    if (n > (is_unicode ? UINT32_MAX : INT32_MAX)) {
         w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                          "text of %llu bytes does not fit a pickle of protocol 2", (unsigned long long)n);
         return false;
     }
-    if (!text) {
+    if (!is_unicode) {
         put_op_and_number(w, PICKLE_SHORT_BINSTRING, op, (uint32_t)n);
         return true;
     }
@@ -291,17 +294,17 @@ static bool emit_text_header(pickle_writer *w, enum pickle_opcode op, uint64_t n
 void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
 {
     map *m = op == PICKLE_BINUNICODE ? w->texts : w->bytes;
-    size_t at = w->out->len;
-    if (emit_known_content(w, m, s) || !emit_text_header(w, op, s.len))
+    size_t opcode_at = w->out->len;
+    if (emit_get_if_known_content(w, m, s) || !emit_text_header(w, op, s.len))
         return;
     buf_str(w->out, s);
-    (void)add_put_site(w, at, false);
+    (void)add_put_site(w, opcode_at, false);
 }
 
 void pickle_put_text(pickle_writer *w, ckpt_str s) { emit_text(w, PICKLE_BINUNICODE, s); }
 
-/* translate_name - translates MODULE and NAME to the names of the protocol that is written. LITERAL: they are
- * names of Python 3, as protocols from 3 on have them. */
+/* translate_name - translates *MODULE and *NAME to the names that the pickle to be written must have.
+ * LITERAL: they are names of Python 3, from a pickle of protocol 3 or later; else those of Python 2. */
 static void translate_name(pickle_writer *w, ckpt_str *module, ckpt_str *name, bool literal)
 {
     ckpt_str to_module = *module, to_name = *name;
@@ -319,11 +322,11 @@ static void translate_name(pickle_writer *w, ckpt_str *module, ckpt_str *name, b
 static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool literal)
 {
     translate_name(w, &module, &name, literal);
-    bool newline = memchr(module.ptr, '\n', module.len) || memchr(name.ptr, '\n', name.len);
-    if (newline || module.len == 0 || name.len == 0) {
+    bool has_newline = memchr(module.ptr, '\n', module.len) || memchr(name.ptr, '\n', name.len);
+    if (has_newline || module.len == 0 || name.len == 0) {
         w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                          "protocol 2 cannot name '%.*s' of module '%.*s': %s", STR_ARG(name), STR_ARG(module),
-                         newline ? "a newline is in it" : "nothing is left of it");
+                         has_newline ? "a newline is in it" : "nothing is left of it");
         return;
     }
     w->name.len = 0;
@@ -333,11 +336,11 @@ static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool lit
     buf_byte(&w->name, '\n');
     if (!buf_ok(&w->name)) {
         emit_fail_memory(w);
-    } else if (!emit_known_content(w, w->globals, buf_view(&w->name))) {
-        size_t at = w->out->len;
+    } else if (!emit_get_if_known_content(w, w->globals, buf_view(&w->name))) {
+        size_t opcode_at = w->out->len;
         pickle_put_op(w, PICKLE_GLOBAL);
         buf_str(w->out, buf_view(&w->name));
-        (void)add_put_site(w, at, false);
+        (void)add_put_site(w, opcode_at, false);
     }
 }
 
@@ -357,26 +360,25 @@ void pickle_put_name(pickle_writer *w, const ckpt_value *v)
         emit_name(w, module, name, literal);
         return;
     }
-    for (size_t at = dot; at != SIZE_MAX;
-         at = str_find(name, STR_LIT("."), at + 1)) /* bounded: at < name.len */
+    for (size_t i = dot; i != SIZE_MAX; i = str_find(name, STR_LIT("."), i + 1)) /* bounded: i < name.len */
         emit_name(w, STR_LIT("__builtin__"), STR_LIT("getattr"), false);
     emit_name(w, module, str_of(name.ptr, dot), literal);
     while (dot != SIZE_MAX) {
-        ckpt_str rest = str_skip(name, dot + 1);
-        size_t next = str_find(rest, STR_LIT("."), 0);
-        emit_text(w, PICKLE_BINUNICODE, str_of(rest.ptr, next == SIZE_MAX ? rest.len : next));
+        ckpt_str after_dot = str_skip(name, dot + 1);
+        size_t next = str_find(after_dot, STR_LIT("."), 0);
+        emit_text(w, PICKLE_BINUNICODE, next == SIZE_MAX ? after_dot : str_of(after_dot.ptr, next));
         pickle_put_op(w, PICKLE_TUPLE2);
         pickle_put_op(w, PICKLE_REDUCE);
-        name = rest;
+        name = after_dot;
         dot = next;
     }
 }
 
-static void emit_chars(pickle_writer *w, const unsigned char *at, size_t n) { buf_put(w->out, at, n); }
+static void emit_chars(pickle_writer *w, const unsigned char *bytes, size_t n) { buf_put(w->out, bytes, n); }
 
 /* emit_span_by - passes the bytes of S to EMIT, in chunks. */
 static void emit_span_by(pickle_writer *w, const struct value_span *s,
-                         void (*emit)(pickle_writer *w, const unsigned char *at, size_t n))
+                         void (*emit)(pickle_writer *w, const unsigned char *bytes, size_t n))
 {
     unsigned char chunk[CHUNK];
     for (uint64_t done = 0; done < s->nbytes && w->status == CKPT_OK && buf_ok(w->out);) {
@@ -395,25 +397,25 @@ void emit_span(pickle_writer *w, enum pickle_opcode op, const struct value_span 
         emit_span_by(w, s, emit_chars);
 }
 
-/* emit_latin1_chars - writes the N bytes at AT as UTF-8 text of code points U+0000..U+00FF. */
-static void emit_latin1_chars(pickle_writer *w, const unsigned char *at, size_t n)
+/* emit_latin1_chars - writes the N bytes bytes BYTES as UTF-8 text of code points U+0000..U+00FF. */
+static void emit_latin1_chars(pickle_writer *w, const unsigned char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         size_t run = i;
-        while (run < n && at[run] < 0x80)
+        while (run < n && bytes[run] < 0x80)
             run++;
-        buf_put(w->out, at + i, run - i); /* bounded: i <= run <= n */
+        buf_put(w->out, bytes + i, run - i); /* bounded: i <= run <= n */
         i = run;
         if (i < n) {
-            buf_byte(w->out, (unsigned char)(0xc0 | at[i] >> 6));
-            buf_byte(w->out, (unsigned char)(0x80 | (at[i] & 0x3f)));
+            buf_byte(w->out, (unsigned char)(0xc0 | bytes[i] >> 6));
+            buf_byte(w->out, (unsigned char)(0x80 | (bytes[i] & 0x3f)));
         }
     }
 }
 
-/* share_text - replaces the text just written, whose opcode is at HEAD and whose content begins at BEGIN, by
- * a GET if an equal text was written before. */
-static void share_text(pickle_writer *w, size_t head, size_t begin)
+/* share_text - replaces the text just written by a GET if an equal text was written before. The opcode of the
+ * text is at OPCODE_AT, its content at BEGIN. */
+static void share_text(pickle_writer *w, size_t opcode_at, size_t begin)
 {
     if (w->status != CKPT_OK || !buf_ok(w->out))
         return;
@@ -421,9 +423,9 @@ static void share_text(pickle_writer *w, size_t head, size_t begin)
     ckpt_str text = str_of((const char *)w->out->data + begin, w->out->len - begin);
     uint32_t site = map_get(w->texts, text);
     if (site != MAP_NONE) {
-        w->out->len = head;
+        w->out->len = opcode_at;
         emit_get(w, site);
-    } else if (!map_put(w->texts, text, add_put_site(w, head, false), NULL)) {
+    } else if (!map_put(w->texts, text, add_put_site(w, opcode_at, false), NULL)) {
         emit_fail_memory(w);
     }
 }
@@ -432,8 +434,8 @@ static void share_text(pickle_writer *w, size_t head, size_t begin)
 static void emit_latin1_text(pickle_writer *w, const ckpt_value *v)
 {
     const struct value_span *s = v->flags & VALUE_SPAN ? v->u.span : NULL;
-    size_t head = w->out->len;
-    (void)emit_text_header(w, PICKLE_BINUNICODE, 0);
+    size_t opcode_at = w->out->len;
+    (void)emit_text_header(w, PICKLE_BINUNICODE, 0); /* the length is set at the end */
     size_t begin = w->out->len;
     if (s)
         emit_span_by(w, s, emit_latin1_chars);
@@ -446,20 +448,21 @@ static void emit_latin1_text(pickle_writer *w, const ckpt_value *v)
         w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%llu bytes do not fit a pickle of protocol 2",
                          (unsigned long long)n);
     else
-        for (size_t i = 4; i > 0; i--, n >>= 8)
-            w->out->data[begin - i] = (unsigned char)n;
+        store_u32le(w->out->data + begin - 4, (uint32_t)n); /* bounded: the header has five bytes */
     if (!s)
-        share_text(w, head, begin);
+        share_text(w, opcode_at, begin);
 }
 
-/* For empty bytes CPython writes builtins.bytes, which torch's weights_only unpickler refuses: here they are
- * written like any others. */
+/* emit_bytes - writes encode(text, 'latin1') of module _codecs, and bytearray() around it if V is one.
+ * CPython writes empty bytes as builtins.bytes(), which torch's weights_only unpickler refuses: so this does
+ * not. */
 void emit_bytes(pickle_writer *w, const ckpt_value *v)
 {
-    bool array = v->type == CKPT_V_BYTEARRAY, empty = !(v->flags & VALUE_SPAN) && v->u.str.len == 0;
-    if (array)
+    bool is_bytearray = v->type == CKPT_V_BYTEARRAY;
+    bool is_empty = !(v->flags & VALUE_SPAN) && v->u.str.len == 0;
+    if (is_bytearray)
         emit_name(w, STR_LIT("__builtin__"), STR_LIT("bytearray"), false);
-    if (array && empty) {
+    if (is_bytearray && is_empty) {
         pickle_put_op(w, PICKLE_EMPTY_TUPLE);
     } else {
         emit_name(w, STR_LIT("_codecs"), STR_LIT("encode"), false);
@@ -467,7 +470,7 @@ void emit_bytes(pickle_writer *w, const ckpt_value *v)
         emit_text(w, PICKLE_BINUNICODE, STR_LIT("latin1"));
         pickle_put_op(w, PICKLE_TUPLE2);
     }
-    if (array && !empty) {
+    if (is_bytearray && !is_empty) {
         pickle_put_op(w, PICKLE_REDUCE);
         pickle_put_op(w, PICKLE_TUPLE1);
     }

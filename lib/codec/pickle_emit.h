@@ -12,12 +12,12 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
 
-/* Where a PUT may be inserted: after the value that ends at an offset in the output, or whose opcode is at it
- * (a text or global, whose end is computed). Only the low 31 bits of the offset are kept, to save memory:
- * there is a site for each text. Offsets only grow. */
+/* Where a PUT may be inserted: after a value in the output. Of its offset, only the low 31 bits are kept, to
+ * save memory: there is a site for each text. The offset of each site is at least that of the site before
+ * it. */
 struct put_site {
-    uint32_t low : 31;
-    uint32_t end : 1; /* the offset is the end of the value */
+    uint32_t low31 : 31;
+    uint32_t is_end : 1; /* the offset is the end of the value; else that of the opcode of a text or global */
 };
 
 struct pickle_writer {
@@ -25,19 +25,19 @@ struct pickle_writer {
     const struct pickle_hooks *hooks;
     struct put_site *put_sites;
     size_t nput_sites, cap_put_sites;
-    size_t *wraps; /* [k]: the first site at offset (k + 1) * 2^31 or beyond */
-    size_t nwraps;
+    size_t *first_sites; /* [k]: number of the first site at offset (k + 1) * 2^31 or beyond */
+    size_t nwraps;       /* number of first_sites */
     uint32_t nmemo;
     map *memo;             /* put site -> memo index, if a GET uses it */
     map *nodes;            /* node -> put site */
-    map *texts, *bytes;    /* content of STR, of STR8 -> put site */
+    map *texts, *bytes;    /* content of a STR, or of a STR8 -> put site */
     map *globals;          /* module, newline, name -> put site */
     map *begun_incomplete; /* node that contains itself -> how often it was begun before it was complete */
     buf name;              /* the global being written: module, newline, name, newline */
     struct pickle_frame *frames; /* pickle_write.c */
     size_t nframes, cap_frames;
-    bool widen;         /* write the next one-byte int in two bytes */
-    uint32_t nsets;     /* frames of sets that may contain themselves */
+    bool widen;         /* write the next int below 256 as BININT2 */
+    uint32_t nsets;     /* number of frames of sets that may contain themselves */
     ckpt_status status; /* first failure */
     ckpt_error *err;
 };

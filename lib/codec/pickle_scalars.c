@@ -9,23 +9,28 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
 
-#define LONGEST_WORD 16u
-#define LONGEST_LINE ((size_t)256 << 20) /* protocol 0 writes a numpy array as one line */
+#define MAX_WORD_LEN 16u
+#define MAX_LINE_LEN ((size_t)256 << 20) /* protocol 0 writes a numpy array as one line */
 
 /* -------------------------------------------------------------- constants */
 
-static ckpt_value *get_constant(struct machine *m, ckpt_value **slot, ckpt_value_type type, bool b)
+/* get_shared_constant - returns the node in *SLOT, which all equal constants share, and makes it if it is
+ * NULL. */
+static ckpt_value *get_shared_constant(struct machine *m, ckpt_value **slot, ckpt_value_type type, bool b)
 {
     if (!*slot && (*slot = machine_new_node(m, type)) && type == CKPT_V_BOOL)
         (*slot)->u.b = b;
     return *slot;
 }
 
-bool push_none(struct machine *m) { return machine_push(m, get_constant(m, &m->none, CKPT_V_NONE, false)); }
+bool push_none(struct machine *m)
+{
+    return machine_push(m, get_shared_constant(m, &m->none, CKPT_V_NONE, false));
+}
 
 bool push_bool(struct machine *m, bool b)
 {
-    return machine_push(m, get_constant(m, b ? &m->yes : &m->no, CKPT_V_BOOL, b));
+    return machine_push(m, get_shared_constant(m, b ? &m->yes : &m->no, CKPT_V_BOOL, b));
 }
 
 static bool push_float(struct machine *m, double f)
@@ -47,17 +52,17 @@ bool push_binfloat(struct machine *m)
     return push_float(m, f);
 }
 
-/* push_integer - pushes the integer in the N bytes at AT, little-endian two's complement. */
-static bool push_integer(struct machine *m, const unsigned char *at, size_t n)
+/* push_integer - pushes the integer in N BYTES, which are little-endian two's complement. */
+static bool push_integer(struct machine *m, const unsigned char *bytes, size_t n)
 {
-    n = integer_trim(at, n);
+    n = integer_trim(bytes, n);
     if (n <= 8)
-        return machine_push(m, machine_int(m, integer_small(at, n)));
+        return machine_push(m, machine_int(m, integer_small(bytes, n)));
     ckpt_value *v = machine_new_node(m, CKPT_V_BIGINT);
-    return v && machine_copy_text(m, str_of((const char *)at, n), &v->u.str) && machine_push(m, v);
+    return v && machine_copy_text(m, str_of((const char *)bytes, n), &v->u.str) && machine_push(m, v);
 }
 
-/* push_huge_integer - pushes an integer whose N bytes do not fit the window: they are copied, then
+/* push_huge_integer - pushes an integer whose N bytes do not fit the window. The bytes are copied, then
  * trimmed. */
 static bool push_huge_integer(struct machine *m, uint32_t n)
 {
@@ -72,14 +77,14 @@ static bool push_huge_integer(struct machine *m, uint32_t n)
         memcpy(copy + done, b, chunk);
         done += chunk;
     }
-    size_t used = copy ? integer_trim((const unsigned char *)copy, n) : 0;
     if (!copy)
         return false;
-    if (used <= 8)
-        return machine_push(m, machine_int(m, integer_small((const unsigned char *)copy, used)));
+    size_t trimmed_len = integer_trim((const unsigned char *)copy, n);
+    if (trimmed_len <= 8)
+        return machine_push(m, machine_int(m, integer_small((const unsigned char *)copy, trimmed_len)));
     ckpt_value *v = machine_new_node(m, CKPT_V_BIGINT);
     if (v)
-        v->u.str = str_of(copy, used);
+        v->u.str = str_of(copy, trimmed_len);
     return machine_push(m, v);
 }
 
@@ -129,13 +134,13 @@ bool push_int_line(struct machine *m)
     int64_t i;
     if (!s.ptr)
         return false;
-    if (m->u.op == PICKLE_INT && s.len == 2 && s.ptr[0] == '0' && (s.ptr[1] == '0' || s.ptr[1] == '1'))
-        return push_bool(m, s.ptr[1] == '1');
+    if (m->u.op == PICKLE_INT && (str_is(s, "00") || str_is(s, "01"))) /* how protocol 0 has False and True */
+        return push_bool(m, str_is(s, "01"));
     if (m->u.op == PICKLE_LONG && s.len && s.ptr[s.len - 1] == 'L')
         s.len--;
     if (pickle_text_int(s, &i))
         return machine_push(m, machine_int(m, i));
-    unsigned char *bytes = malloc(s.len / 2 + 16);
+    unsigned char *bytes = malloc(s.len / 2 + 16); /* a digit has less than four bits */
     if (!bytes)
         return unpickler_fail_memory(&m->u);
     size_t n = pickle_text_bigint(s, bytes);
@@ -156,28 +161,30 @@ bool push_float_line(struct machine *m)
     return push_float(m, f);
 }
 
+/* push_decoded - pushes the text that the argument S of STRING or UNICODE stands for. */
 static bool push_decoded(struct machine *m, ckpt_str s)
 {
     bool is_str8 = m->u.op == PICKLE_STRING;
     size_t n = pickle_text_decode(s, !is_str8, NULL);
     if (n == PICKLE_TEXT_BAD)
         return fail_op(m, "has {'%.*s'}, where {=%s} belongs", STR_ARG(s),
-                       is_str8 ? "quoted text" : "text with whole escapes");
-    char *at = machine_alloc_text(m, n);
-    ckpt_value *v = at ? machine_new_node(m, is_str8 ? CKPT_V_STR8 : CKPT_V_STR) : NULL;
+                       is_str8 ? "quoted text" : "text with complete escapes");
+    char *decoded = machine_alloc_text(m, n);
+    ckpt_value *v = decoded ? machine_new_node(m, is_str8 ? CKPT_V_STR8 : CKPT_V_STR) : NULL;
     if (!v)
         return false;
-    v->u.str = str_of(at, pickle_text_decode(s, !is_str8, at));
+    v->u.str = str_of(decoded, pickle_text_decode(s, !is_str8, decoded));
     return machine_push(m, v);
 }
 
-/* push_long_line - pushes the text of a line that is not completely in the window: it is copied first. */
+/* push_long_line - pushes the text of a line that is not completely in the window. The line is copied
+ * first. */
 static bool push_long_line(struct machine *m)
 {
     buf b;
-    bool ok = true, end = false;
-    buf_init(&b, LONGEST_LINE);
-    while (ok && !end) {
+    bool ok = true, has_newline = false;
+    buf_init(&b, MAX_LINE_LEN);
+    while (ok && !has_newline) {
         if (m->u.p == m->u.lim && !unpickler_fill(&m->u, 1))
             break;
         size_t have = (size_t)(m->u.lim - m->u.p);
@@ -185,14 +192,14 @@ static bool push_long_line(struct machine *m)
         size_t n = nl ? (size_t)(nl - m->u.p) : have;
         buf_put(&b, m->u.p, n);
         m->u.p += nl ? n + 1 : n;
-        end = nl != NULL;
+        has_newline = nl != NULL;
         if (!buf_ok(&b))
-            ok = n > LONGEST_LINE - b.len /* the buffer keeps b.len below its maximum */
+            ok = n > MAX_LINE_LEN - b.len /* bounded: b.len is at most MAX_LINE_LEN */
                      ? unpickler_fail(&m->u, CKPT_ELIMIT, "has a line {of more} than {=%zu bytes}",
-                                      LONGEST_LINE)
+                                      MAX_LINE_LEN)
                      : unpickler_fail_memory(&m->u);
     }
-    ok = ok && end && push_decoded(m, buf_view(&b));
+    ok = ok && has_newline && push_decoded(m, buf_view(&b));
     buf_free(&b);
     return ok;
 }
@@ -209,20 +216,22 @@ bool push_text_line(struct machine *m)
 
 /* ---------------------------------------------------------- text and bytes */
 
-/* count_incomplete - returns how many of the last of N bytes are the beginning of a UTF-8 character that
- * continues after them. */
-static size_t count_incomplete(const unsigned char *at, size_t n)
+/* count_incomplete_bytes - returns how many bytes at the end of the N BYTES are the beginning of a UTF-8
+ * character that continues after them. */
+static size_t count_incomplete_bytes(const unsigned char *bytes, size_t n)
 {
     for (size_t k = 1; k <= 3 && k <= n; k++) {
-        unsigned char c = at[n - k];
+        unsigned char c = bytes[n - k];
+        size_t character_size = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
         if (c >= 0xc0)
-            return k < (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : 2u) ? k : 0;
+            return k < character_size ? k : 0;
         if (c < 0x80)
             return 0;
     }
     return 0;
 }
 
+/* fail_utf8 - fails because of the first byte of S that is not UTF-8. */
 static bool fail_utf8(struct machine *m, ckpt_str s)
 {
     size_t at = 0, next = 0;
@@ -232,6 +241,7 @@ static bool fail_utf8(struct machine *m, ckpt_str s)
                    at < s.len ? (unsigned char)s.ptr[at] : 0u);
 }
 
+/* count_characters - reads N bytes of text, and adds the number of its characters to *COUNT. */
 static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
 {
     while (n) {
@@ -240,7 +250,7 @@ static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
         const unsigned char *b = unpickler_take(&m->u, chunk);
         if (!b)
             return false;
-        size_t incomplete = chunk < n ? count_incomplete(b, chunk) : 0;
+        size_t incomplete = chunk < n ? count_incomplete_bytes(b, chunk) : 0;
         ckpt_str text = str_of((const char *)b, chunk - incomplete);
         if (!utf8_check(text, true, &characters))
             return fail_utf8(m, text);
@@ -251,6 +261,7 @@ static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
     return true;
 }
 
+/* push_span - pushes a text or bytes of N bytes, which are left in the file. */
 static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
 {
     ckpt_value *v = machine_new_node_sized(m, type, sizeof(struct value_span));
@@ -267,11 +278,12 @@ static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
     return count_characters(m, n, &s->count) && machine_push(m, v);
 }
 
-/* get_word_slot - returns the slot of m->words for the text S; NULL: too long. Every tensor has the texts
- * "storage" and "cpu", which not all writers memoize. */
+/* get_word_slot - returns the slot of m->words for the text S; NULL: S is too long. m->words are short texts
+ * that were pushed recently: every tensor has the texts "storage" and "cpu", which not all writers
+ * memoize. */
 static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
 {
-    if (s.len == 0 || s.len > LONGEST_WORD)
+    if (s.len == 0 || s.len > MAX_WORD_LEN)
         return NULL;
     const unsigned char *c = (const unsigned char *)s.ptr;
     size_t hash = s.len * 37 + c[0] * 5u + c[s.len / 2] * 11u + c[s.len - 1]; /* bounded: a hash may wrap */
@@ -285,6 +297,7 @@ static bool is_memoized(const struct machine *m)
     return m->u.p < m->u.lim && (*m->u.p == PICKLE_BINPUT || *m->u.p == PICKLE_LONG_BINPUT);
 }
 
+/* push_content - pushes the next N bytes as a text or as bytes. */
 static bool push_content(struct machine *m, ckpt_value_type type, uint64_t n)
 {
     if (n > MACHINE_LONGEST_COPY)

@@ -1,17 +1,19 @@
 /*
  * tar.c - lists the members of an uncompressed tar (POSIX.1-1988 ustar, GNU, POSIX.1-2001 pax).
  *
- * Blocks of 512 bytes; a header, then its payload, padded with zeros:
- *   0   100  name           124 12  size, octal, or big-endian after a first byte >= 80
+ * Each member is a header of 512 bytes and a payload, padded with zeros to a multiple of 512:
+ * OFFSET SIZE DESCRIPTION
+ *   0   100  name           124 12  size, octal, or big-endian if the first byte is 80 or more
  *   148 8    checksum       156 1   type
  *   257 8    "ustar\0" 00, or "ustar  " (GNU)
  *   345 155  prefix, put before the name with '/' (not in GNU's dialect)
- *   482 1    GNU sparse (type S): another block of its map follows; byte 504 of that block is the same
- * Type L (GNU) has the next member's name, x (pax) its "path" and "size"; g has
- * defaults for all members. Two blocks of zeros, or the end of the file, end the archive.
+ *   482 1    GNU sparse (type S): not 0 if a block of its map follows; byte 504 of that block is not 0 if
+ *            another one follows
+ * The payload of type L (GNU) is the name of the next member, that of type x (pax) its "path" and "size".
+ * Type g has defaults for all members. Two blocks of zeros, or the end of the file, end the archive.
  *
- * Refused: headers with a wrong checksum, negative sizes, payloads that
- * exceed the file, names and pax records longer than 1 MiB.
+ * Refused: headers with a wrong checksum, negative sizes, payloads that exceed the file, names and pax
+ * records longer than 1 MiB.
  */
 #include "codec/tar.h"
 
@@ -25,10 +27,10 @@ struct tar_listing {
     source *src;
     arena *a;
     uint64_t pos;
-    ckpt_str name; /* of the next member, from L or x; .ptr NULL: none */
-    uint64_t size; /* from x */
-    bool has_size;
-    struct tar_entry *list;
+    ckpt_str next_name; /* from a member of type L or x before the next member; .ptr NULL: none */
+    uint64_t next_size; /* from a member of type x before it */
+    bool has_next_size;
+    struct tar_entry *entries;
     size_t n, cap;
     bool lenient; /* see tar_list */
     ckpt_error *err;
@@ -43,13 +45,15 @@ CKPT_PRINTF(2, 3) static ckpt_status tar_fail(struct tar_listing *t, const char 
     return CKPT_EFORMAT;
 }
 
-static ckpt_str read_text(const unsigned char *b, size_t n)
+/* read_text - returns the text in a field of N bytes, which ends with NUL unless it fills the field. */
+static ckpt_str read_text(const unsigned char *field, size_t n)
 {
-    const unsigned char *end = memchr(b, 0, n);
-    return str_of((const char *)b, end ? (size_t)(end - b) : n);
+    const unsigned char *end = memchr(field, 0, n);
+    return str_of((const char *)field, end ? (size_t)(end - field) : n);
 }
 
-/* parse_number - parses an octal or base-256 field of N bytes. False: neither, or negative. */
+/* parse_number - parses a field of N bytes, which is octal text, or a big-endian number if its first bit is
+ * set. False: malformed or negative. */
 static bool parse_number(const unsigned char *b, size_t n, uint64_t *out)
 {
     uint64_t v = 0;
@@ -60,7 +64,7 @@ static bool parse_number(const unsigned char *b, size_t n, uint64_t *out)
             v = v << 8 | (i ? b[i] : b[i] & 0x7Fu);
         }
         *out = v;
-        return (b[0] & 0x40) == 0;
+        return (b[0] & 0x40) == 0; /* the sign */
     }
     size_t i = 0;
     while (i < n && b[i] == ' ')
@@ -72,19 +76,19 @@ static bool parse_number(const unsigned char *b, size_t n, uint64_t *out)
 }
 
 /* is_checksum_right - returns true if the checksum of the header B is the sum of its bytes, those of the
- * checksum counted as blanks. Old writers added signed characters. Sets *TOTAL to the unsigned sum. */
+ * checksum field counted as blanks. Old writers summed signed characters. Sets *TOTAL to the unsigned sum. */
 static bool is_checksum_right(const unsigned char *b, uint32_t *total)
 {
     uint64_t stated;
-    uint32_t sum = 0, high = 0;
+    uint32_t sum = 0, negative_chars = 0;
     for (size_t i = 0; i < BLOCK; i++) {
         unsigned char c = i >= 148 && i < 156 ? ' ' : b[i];
         sum += c;
-        high += c >> 7;
+        negative_chars += c >> 7;
     }
     *total = sum;
-    return parse_number(b + 148, 8, &stated) &&
-           (stated == sum || (int64_t)stated == (int64_t)sum - 256 * (int64_t)high);
+    int64_t signed_sum = (int64_t)sum - 256 * (int64_t)negative_chars;
+    return parse_number(b + 148, 8, &stated) && (stated == sum || (int64_t)stated == signed_sum);
 }
 
 /* read_pax - reads path and size from TEXT, records of the form "LENGTH key=value\n". False: malformed. */
@@ -94,10 +98,11 @@ static bool read_pax(struct tar_listing *t, ckpt_str text)
         uint64_t len = 0;
         size_t i = 0;
         for (; i < text.len && i < 8 && text.ptr[i] >= '0' && text.ptr[i] <= '9'; i++)
-            /* bounded: eight digits */
+            /* bounded: LEN has eight digits at most */
             len = len * 10 + (uint64_t)(text.ptr[i] - '0');
-        if (i == 0 || i >= text.len || text.ptr[i] != ' ' || len <= i + 1 || len > text.len ||
-            text.ptr[len - 1] != '\n')
+        if (i == 0 || i >= text.len || text.ptr[i] != ' ')
+            return false;
+        if (len <= i + 1 || len > text.len || text.ptr[len - 1] != '\n') /* LEN counts the digits, too */
             return false;
         ckpt_str rec = str_of(text.ptr + i + 1, (size_t)len - i - 2);
         size_t eq = str_find(rec, STR_LIT("="), 0);
@@ -105,10 +110,10 @@ static bool read_pax(struct tar_listing *t, ckpt_str text)
             return false;
         ckpt_str key = str_of(rec.ptr, eq), value = str_skip(rec, eq + 1);
         if (str_is(key, "path"))
-            t->name = value;
+            t->next_name = value;
         if (str_is(key, "size")) {
-            t->has_size = value.len > 0; /* an empty value deletes the key */
-            if (t->has_size && !str_uint(value, &t->size))
+            t->has_next_size = value.len > 0; /* an empty value deletes the key */
+            if (t->has_next_size && !str_uint(value, &t->next_size))
                 return false;
         }
         text = str_skip(text, (size_t)len);
@@ -116,7 +121,7 @@ static bool read_pax(struct tar_listing *t, ckpt_str text)
     return true;
 }
 
-/* read_extension - reads the payload of a record of type 'L' or 'x', which is about the next member. */
+/* read_extension - reads the payload of a member of type 'L' or 'x', which describes the next member. */
 static ckpt_status read_extension(struct tar_listing *t, char type, uint64_t data, uint64_t size)
 {
     if (size > LONG_MAX_BYTES)
@@ -128,7 +133,7 @@ static ckpt_status read_extension(struct tar_listing *t, char type, uint64_t dat
         return fail_memory(t->err);
     CKPT_TRY(source_read(t->src, data, text, (size_t)size, t->err));
     if (type == 'L')
-        t->name = read_text((const unsigned char *)text, (size_t)size);
+        t->next_name = read_text((const unsigned char *)text, (size_t)size);
     else if (!read_pax(t, str_of(text, (size_t)size)))
         return tar_fail(t, "a pax record {\"%.*s\"}, which is not {=\"length key=value\"}",
                         STR_ARG(str_of(text, (size_t)size)));
@@ -145,12 +150,12 @@ static ckpt_str read_name(struct tar_listing *t, const unsigned char *b)
 
 static ckpt_status add_entry(struct tar_listing *t, const unsigned char *b, uint64_t data, uint64_t size)
 {
-    ckpt_str name = t->name.ptr ? t->name : read_name(t, b);
+    ckpt_str name = t->next_name.ptr ? t->next_name : read_name(t, b);
     struct tar_entry e = {name, data, size, b[156] ? (char)b[156] : '0'};
-    if (!name.ptr || !arena_push(t->a, &t->list, &t->n, &t->cap, &e, sizeof e))
+    if (!name.ptr || !arena_push(t->a, &t->entries, &t->n, &t->cap, &e, sizeof e))
         return fail_memory(t->err);
-    t->name = str_of(NULL, 0);
-    t->has_size = false;
+    t->next_name = str_of(NULL, 0);
+    t->has_next_size = false;
     return CKPT_OK;
 }
 
@@ -158,16 +163,17 @@ static ckpt_status add_entry(struct tar_listing *t, const unsigned char *b, uint
 static ckpt_status skip_sparse_map(struct tar_listing *t, const unsigned char *b, uint64_t *data)
 {
     unsigned char block[BLOCK];
-    bool more = b[156] == 'S' && b[482];
-    while (more) {
+    bool continues = b[156] == 'S' && b[482];
+    while (continues) {
         CKPT_TRY(source_read(t->src, *data, block, BLOCK, t->err));
-        more = block[504] != 0;
+        continues = block[504] != 0;
         *data += BLOCK;
     }
     return CKPT_OK;
 }
 
-/* add_damaged - adds a member whose header B is damaged; its payload extends to the next valid header. */
+/* add_damaged - adds a member for the damaged header B. All bytes up to the next valid header are its
+ * payload. */
 static ckpt_status add_damaged(struct tar_listing *t, const unsigned char *b)
 {
     unsigned char block[BLOCK];
@@ -189,16 +195,16 @@ static ckpt_status read_member(struct tar_listing *t, const unsigned char *b)
     uint64_t size, data = t->pos + BLOCK;
     uint32_t sum;
     char type = (char)b[156];
-    ckpt_str stated = read_text(b + 148, 8), length = read_text(b + 124, 12);
+    ckpt_str stated = read_text(b + 148, 8), size_text = read_text(b + 124, 12);
     if (t->lenient && (!is_checksum_right(b, &sum) || !parse_number(b + 124, 12, &size)))
         return add_damaged(t, b);
     if (!is_checksum_right(b, &sum))
         return tar_fail(t, "the checksum of a member's header is wrong: {\"%.*s\"}, its bytes make {=%06o}",
                         STR_ARG(stated), sum);
     if (!parse_number(b + 124, 12, &size))
-        return tar_fail(t, "the size of a member is {\"%.*s\"}, it must be {=a number}", STR_ARG(length));
-    if (t->has_size && type != 'L' && type != 'x')
-        size = t->size;
+        return tar_fail(t, "the size of a member is {\"%.*s\"}, it must be {=a number}", STR_ARG(size_text));
+    if (t->has_next_size && type != 'L' && type != 'x')
+        size = t->next_size;
     if (type >= '1' && type <= '6')
         size = 0; /* links, devices, folders: the size field counts no stored bytes */
     CKPT_TRY(skip_sparse_map(t, b, &data));
@@ -212,7 +218,7 @@ static ckpt_status read_member(struct tar_listing *t, const unsigned char *b)
         CKPT_TRY(read_extension(t, type, data, size));
     else if (type != 'K' && type != 'g')
         CKPT_TRY(add_entry(t, b, data, size));
-    t->pos = data + size + (BLOCK - size % BLOCK) % BLOCK; /* bounded: inside the file, plus one block */
+    t->pos = data + size + (BLOCK - size % BLOCK) % BLOCK; /* bounded: the payload is inside the file */
     return CKPT_OK;
 }
 
@@ -237,7 +243,7 @@ ckpt_status tar_list(source *src, arena *a, bool lenient, struct tar_entry **out
 {
     struct tar_listing t = {.src = src, .a = a, .lenient = lenient, .err = err};
     CKPT_TRY(list_members(&t));
-    *out = t.list;
+    *out = t.entries;
     *n = t.n;
     return CKPT_OK;
 }

@@ -8,12 +8,13 @@
 struct tar_entry {
     ckpt_str name;
     uint64_t data, size; /* offset and size of the payload in bytes */
-    char type;           /* '0' regular … */
+    char type;           /* '0': a regular file; '1' to '6': a link, device or folder */
 };
 
-/* tar_list - lists every member of SRC in order, in the arena. Header checksums are verified; links and
- * sparse members are listed, never followed. If LENIENT, SRC may be truncated or damaged: the last member
- * ends with the file, and from a damaged header on, all bytes up to the next valid header are one member. */
+/* tar_list - sets *OUT, in the arena, to the *N members of SRC in their order. Header checksums are
+ * verified; links and sparse members are listed, never followed. If LENIENT, SRC may be truncated or
+ * damaged: the last member ends with the file, and from a damaged header on, all bytes up to the next valid
+ * header are one member. */
 ckpt_status tar_list(source *src, arena *a, bool lenient, struct tar_entry **out, size_t *n, ckpt_error *err);
 
 #endif

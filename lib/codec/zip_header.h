@@ -119,9 +119,9 @@ uint16_t zip64_length(const struct zip_header *h);
  * extra field PAD bytes of padding. Computes the lengths and the version needed. */
 #define ZIP_PAD_FIELD 4u /* bytes of id and length of the extra field of padding */
 void zip_put_local(buf *b, const struct zip_header *h, ckpt_str name, uint16_t pad);
-/* zip_put_local_length - returns how many bytes zip_put_local writes for a name of NAME bytes, without the
- * padding. */
-size_t zip_put_local_length(const struct zip_header *h, size_t name);
+/* zip_output_local_size - returns how many bytes zip_put_local writes for a name of NAME_LEN bytes, without
+ * the padding. */
+size_t zip_output_local_size(const struct zip_header *h, size_t name_len);
 /* zip_put_central - writes H as a central header, without padding or comment. */
 void zip_put_central(buf *b, const struct zip_header *h, ckpt_str name);
 

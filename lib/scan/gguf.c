@@ -34,28 +34,29 @@ static ckpt_status visit_pair(void *user, const struct gguf_pair *p, ckpt_error 
     (void)err;
     if (p->type != GGUF_STRING || str_find(p->key, STR_LIT("chat_template"), 0) == SIZE_MAX)
         return CKPT_OK;
-    return scan_found(v->x->scan, SCAN_TPL001, v->where, v->src, p->value,
-                      "a chat template of %" PRIu64 " bytes", p->nvalue);
+    return scan_found(v->x->scan, SCAN_TPL001, v->where, v->src, p->value_offset,
+                      "a chat template of %" PRIu64 " bytes", p->value_size);
 }
 
 ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
 {
     struct gguf_visit v = {x, src, where};
-    struct gguf g = {.src = src, .a = x->a, .text = visit_text, .pair = visit_pair, .user = &v};
+    struct gguf g = {.src = src, .a = x->a, .on_text = visit_text, .on_pair = visit_pair, .user = &v};
     ckpt_error why;
     x->format = x->depth ? x->format : "gguf";
     ckpt_status st = gguf_read(&g, &why);
     if (st == CKPT_OK && g.ggml_error.status) {
         why = g.ggml_error;
-        g.at = g.ggml_error_at;
+        g.error_offset = g.ggml_error_offset;
         st = g.ggml_error.status;
     } else if (st == CKPT_OK) {
         st = gguf_check_end(&g, &why);
     }
     if (st == CKPT_OK) {
-        scan_count_bytes(src, &x->scan->result->in_tensors, src->size - g.data); /* bounded: just read */
+        scan_count_bytes(src, &x->scan->result->in_tensors,
+                         src->size - g.data_offset); /* bounded: just read */
         *accounted += src->size; /* bounded: each byte is counted once */
         return CKPT_OK;
     }
-    return scan_report_reader(x, (struct scan_place){src, g.at}, where, &why, err);
+    return scan_report_reader(x, (struct scan_place){src, g.error_offset}, where, &why, err);
 }

@@ -91,7 +91,7 @@ static ckpt_status scan_json(struct scanner *x, json_scan *json, struct open_obj
             take_string(o, json->str);
         else if (e == JSON_OBJECT_END)
             st = judge_object(x, &open[json->depth + 1], src, where,
-                              json->at); /* bounded: it was open just now */
+                              json->event_at); /* bounded: it was open just now */
     }
     return st;
 }

@@ -93,7 +93,7 @@ static void fuzz_json(const uint8_t *data, size_t size)
         return;
     json_init(&j, str_of((const char *)data, size), 0, a, &err);
     while ((e = json_next(&j)) != JSON_END && e != JSON_ERROR)
-        if (++events > size + 1 || j.at > size)
+        if (++events > size + 1 || j.event_at > size)
             exercise_abort("more events than bytes");
     if (e == JSON_ERROR)
         exercise_check_error(err.status, &err);
@@ -306,25 +306,25 @@ static void fuzz_zip_patch(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
-static void repeat_reserved(const void *user, size_t i, struct zip_reserved *spot)
+static void repeat_member(const void *user, size_t i, struct zip_output_member *member)
 {
     (void)i;
-    *spot = *(const struct zip_reserved *)user;
+    *member = *(const struct zip_output_member *)user;
 }
 
 static ckpt_status write_members(zip_writer *w, const uint8_t *data, size_t size, ckpt_error *err)
 {
     ckpt_str bytes = str_of((const char *)data, size);
-    struct zip_reserved spot = {.name = "skipped", .size = size, .source_offset = 100, .crc = 1};
+    struct zip_output_member member = {.name = "skipped", .size = size, .source_offset = 100, .crc = 1};
     buf header;
     CKPT_TRY(zip_writer_member(w, "member", bytes, err));
     CKPT_TRY(zip_writer_member(w, "large", str_of((const char *)zeros, sizeof zeros), err));
-    CKPT_TRY(zip_writer_reserve(w, &spot, err));
+    CKPT_TRY(zip_writer_reserve_member(w, &member, err));
     buf_init(&header, 1 << 17);
-    ckpt_status st = zip_reserved_put_header(w, &spot, &header, err);
+    ckpt_status st = zip_put_output_header(w, &member, &header, err);
     buf_free(&header);
     CKPT_TRY(st);
-    return zip_writer_finish(w, repeat_reserved, &spot, err);
+    return zip_writer_finish(w, repeat_member, &member, err);
 }
 
 /* fuzz_zip_write - writes an archive with the bytes as a member and reads it back. */

@@ -13,11 +13,12 @@ void tar_seal(unsigned char *h)
     snprintf((char *)h + 148, 8, "%06o", sum);
 }
 
-void tar_put(buf *b, const char *name, const char *prefix, char type, const char *size, ckpt_str payload)
+void tar_put(buf *b, const char *name, const char *prefix, char type, const char *size_field,
+             ckpt_str payload)
 {
     unsigned char h[512] = {0};
     snprintf((char *)h, 100, "%s", name);
-    snprintf((char *)h + 124, 13, "%s", size);
+    snprintf((char *)h + 124, 13, "%s", size_field);
     h[156] = (unsigned char)type;
     memcpy(h + 257, "ustar\00000", 8);
     snprintf((char *)h + 345, 155, "%s", prefix);

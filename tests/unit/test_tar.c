@@ -11,7 +11,7 @@ struct listing {
     unsigned char *bytes;
     source *src;
     arena *a;
-    struct tar_entry *e;
+    struct tar_entry *entries;
     size_t n, size;
     ckpt_status st;
     ckpt_error err;
@@ -21,7 +21,7 @@ static struct listing list_members(const void *bytes, size_t size)
 {
     struct listing l = {.bytes = unit_guard(bytes, size), .size = size, .a = arena_new(1 << 24)};
     l.src = source_mem(l.bytes, size, 0);
-    l.st = tar_list(l.src, l.a, false, &l.e, &l.n, &l.err);
+    l.st = tar_list(l.src, l.a, false, &l.entries, &l.n, &l.err);
     return l;
 }
 
@@ -38,9 +38,9 @@ static void put_archive(buf *b)
     tar_put(b, "storages", "", '0', "00000000005", STR_LIT("12345"));
     tar_put(b, "name", "folder", '0', "00000000001", STR_LIT("x"));
     tar_put(b, "././@LongLink", "", 'L', "00000000007", STR_LIT("longer\0"));
-    tar_put(b, "cut", "", '0', "00000000002", STR_LIT("yy"));
+    tar_put(b, "replaced by longer", "", '0', "00000000002", STR_LIT("yy"));
     tar_put(b, "pax", "", 'x', "00000000027", STR_LIT("14 path=renam\n9 size=3\n"));
-    tar_put(b, "cut", "", '0', "00000000000", STR_LIT("zzz"));
+    tar_put(b, "replaced by renam", "", '0', "00000000000", STR_LIT("zzz"));
     tar_put(b, "link", "", '2', "00000000777", STR_LIT(""));
     tar_put(b, "base256", "", '0', "\x80\0\0\0", STR_LIT(""));
 }
@@ -55,10 +55,10 @@ static void lists_ustar_gnu_and_pax_members(void)
     CU_ASSERT_EQUAL_FATAL(l.st, CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(l.n, 6);
     for (size_t i = 0; i < 6; i++) {
-        CU_ASSERT(str_is(l.e[i].name, names[i]));
-        CU_ASSERT_EQUAL(l.e[i].size, sizes[i]);
+        CU_ASSERT(str_is(l.entries[i].name, names[i]));
+        CU_ASSERT_EQUAL(l.entries[i].size, sizes[i]);
     }
-    CU_ASSERT(memcmp(l.bytes + l.e[3].data, "zzz", 3) == 0);
+    CU_ASSERT(memcmp(l.bytes + l.entries[3].data, "zzz", 3) == 0);
     free_listing(&l);
     buf_free(&b);
 }
@@ -82,9 +82,9 @@ static void full_name_fields_are_read(void)
     struct listing l = list_members(b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(l.st, CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(l.n, 1);
-    CU_ASSERT_EQUAL_FATAL(l.e[0].name.len, 155 + 1 + 100);
+    CU_ASSERT_EQUAL_FATAL(l.entries[0].name.len, 155 + 1 + 100);
     for (size_t i = 0; i < 256; i++)
-        CU_ASSERT_EQUAL(l.e[0].name.ptr[i], i < 155 ? 'p' : i == 155 ? '/' : 'n');
+        CU_ASSERT_EQUAL(l.entries[0].name.ptr[i], i < 155 ? 'p' : i == 155 ? '/' : 'n');
     free_listing(&l);
     buf_free(&b);
 }
@@ -122,7 +122,7 @@ static void refuses_a_wrong_checksum(void)
     buf_free(&b);
 }
 
-static void every_cut_is_read_safely(void)
+static void every_truncation_is_read_safely(void)
 {
     buf b;
     put_archive(&b);
@@ -219,9 +219,9 @@ static void reads_headers_of_old_writers(void)
     struct listing l = list_members(b.data, b.len);
     CU_ASSERT_FATAL(l.st == CKPT_OK && l.n == 6);
     for (size_t i = 0; i < 6; i++)
-        CU_ASSERT(str_is(l.e[i].name, names[i]) && l.e[i].size == 3 &&
-                  memcmp(l.bytes + l.e[i].data, "abc", 3) == 0);
-    CU_ASSERT(l.e[2].type == '0' && l.e[5].type == '7');
+        CU_ASSERT(str_is(l.entries[i].name, names[i]) && l.entries[i].size == 3 &&
+                  memcmp(l.bytes + l.entries[i].data, "abc", 3) == 0);
+    CU_ASSERT(l.entries[2].type == '0' && l.entries[5].type == '7');
     free_listing(&l);
     buf_free(&b);
 }
@@ -243,13 +243,13 @@ static void skips_sparse_maps(void)
     tar_put(&b, "next", "", 'S', "0", STR_LIT(""));
     struct listing l = list_members(b.data, b.len);
     CU_ASSERT_FATAL(l.st == CKPT_OK && l.n == 2);
-    CU_ASSERT(l.e[0].data == 3 * 512 && l.e[0].size == 3 && l.e[1].data == b.len);
+    CU_ASSERT(l.entries[0].data == 3 * 512 && l.entries[0].size == 3 && l.entries[1].data == b.len);
     free_listing(&l);
     b.data[2 * 512 + 504] = 1; /* the map reaches beyond the file */
     b.len = 3 * 512;
-    struct listing cut = list_members(b.data, b.len);
-    CU_ASSERT(cut.st == CKPT_ETRUNCATED && cut.err.offset == 3 * 512);
-    free_listing(&cut);
+    struct listing truncated = list_members(b.data, b.len);
+    CU_ASSERT(truncated.st == CKPT_ETRUNCATED && truncated.err.offset == 3 * 512);
+    free_listing(&truncated);
     buf_free(&b);
 }
 
@@ -259,7 +259,7 @@ void suite_tar(void)
     UNIT(full_name_fields_are_read);
     UNIT(refuses_wrong_sizes);
     UNIT(refuses_a_wrong_checksum);
-    UNIT(every_cut_is_read_safely);
+    UNIT(every_truncation_is_read_safely);
     UNIT(malformed_headers_are_named);
     UNIT(limits_the_length_of_names);
     UNIT(reads_headers_of_old_writers);

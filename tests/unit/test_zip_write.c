@@ -37,9 +37,9 @@ static bool compute_size(const char *folder, size_t n, const size_t *name_lens, 
     return ok && zip_layout_size(&layout, total);
 }
 
-static void copy_reserved(const void *user, size_t i, struct zip_reserved *member)
+static void copy_reserved(const void *user, size_t i, struct zip_output_member *member)
 {
-    *member = ((const struct zip_reserved *)user)[i];
+    *member = ((const struct zip_output_member *)user)[i];
 }
 
 static void check_archive(size_t payload_size)
@@ -111,7 +111,7 @@ static void large_payloads_keep_their_offset_within_a_page(void)
     static const uint64_t source_offsets[] = {4096 * 5 + 640, CKPT_NO_OFFSET, 100, 64 * 7, 0};
     static const uint64_t sizes[] = {SINK_CLONE_LEAST, 3u << 20, 2u << 20, 5000, 1u << 20};
     size_t name_lens[5];
-    struct zip_reserved members[5];
+    struct zip_output_member members[5];
     uint64_t total;
     sink *out;
     zip_writer *w;
@@ -119,19 +119,20 @@ static void large_payloads_keep_their_offset_within_a_page(void)
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", &w, NULL), CKPT_OK);
     for (size_t i = 0; i < 5; i++) {
         const char name[2] = {(char)('a' + i), 0};
-        struct zip_reserved member = {.size = sizes[i], .source_offset = source_offsets[i]};
+        struct zip_output_member member = {.size = sizes[i], .source_offset = source_offsets[i]};
         buf header;
         buf_init(&header, 65536);
         name_lens[i] = 1;
         (void)snprintf(member.name, sizeof member.name, "%s", name);
-        CU_ASSERT_EQUAL(zip_writer_reserve(w, &member, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_writer_reserve_member(w, &member, NULL), CKPT_OK);
         members[i] = member;
-        CU_ASSERT_EQUAL(member.data % 64, 0);
-        bool is_close = member.data - member.header < 30 + 9 + 4 + 64; /* header, name, "FB" field, padding */
-        bool has_offset_of_source = member.data % SINK_PAGE == source_offsets[i] % SINK_PAGE;
+        CU_ASSERT_EQUAL(member.data_offset % 64, 0);
+        bool is_close = member.data_offset - member.header_offset <
+                        30 + 9 + 4 + 64; /* header, name, "FB" field, padding */
+        bool has_offset_of_source = member.data_offset % SINK_PAGE == source_offsets[i] % SINK_PAGE;
         CU_ASSERT(i == 0 || i == 4 ? has_offset_of_source : is_close);
-        CU_ASSERT_EQUAL(zip_reserved_put_header(w, &member, &header, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(header.len, member.data - member.header);
+        CU_ASSERT_EQUAL(zip_put_output_header(w, &member, &header, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(header.len, member.data_offset - member.header_offset);
         buf_free(&header);
     }
     CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, members, NULL), CKPT_OK);
@@ -175,7 +176,7 @@ static const struct sink_ops endless_ops = {.write = endless_write, .skip = endl
 static void writes_zip64_fields(void)
 {
     static const unsigned char extra[] = {1, 0, 24, 0};
-    struct zip_reserved members[2] = {
+    struct zip_output_member members[2] = {
         {.name = "wide", .size = (uint64_t)5 << 30, .source_offset = CKPT_NO_OFFSET, .crc = 7},
         {.name = "far", .size = (uint64_t)6 << 30, .source_offset = 100, .crc = 8}};
     struct endless e = {.s = {.ops = &endless_ops}};
@@ -187,9 +188,10 @@ static void writes_zip64_fields(void)
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.s, "a", &w, &err), CKPT_OK);
     for (int i = 0; i < 2; i++) {
         header.len = 0;
-        CU_ASSERT_EQUAL(zip_writer_reserve(w, &members[i], &err), CKPT_OK);
-        CU_ASSERT_EQUAL(zip_reserved_put_header(w, &members[i], &header, &err), CKPT_OK);
-        CU_ASSERT(header.len == members[i].data - members[i].header && members[i].data % 64 == 0);
+        CU_ASSERT_EQUAL(zip_writer_reserve_member(w, &members[i], &err), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_put_output_header(w, &members[i], &header, &err), CKPT_OK);
+        CU_ASSERT(header.len == members[i].data_offset - members[i].header_offset &&
+                  members[i].data_offset % 64 == 0);
         /* the version, both sizes saturated, and both in the zip64 field, which is the first */
         CU_ASSERT(header.data[4] == 45 &&
                   memcmp(header.data + 18, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) == 0);
@@ -197,7 +199,7 @@ static void writes_zip64_fields(void)
         CU_ASSERT(memcmp(x, "\1\0\20\0", 4) == 0 && memcmp(x + 4, x + 12, 8) == 0 && x[8] == 1);
     }
     CU_ASSERT_EQUAL(zip_writer_member(w, "tail", STR_LIT("bytes"), &err), CKPT_OK);
-    uint64_t tail = members[1].data + members[1].size;
+    uint64_t tail = members[1].data_offset + members[1].size;
     CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, members, &err), CKPT_OK);
     CU_ASSERT_EQUAL(e.kept_offset, tail);
     /* The central header of "a/wide" has 46 bytes, a name of 6 and a zip64 field of 20. That of "a/far"
@@ -212,7 +214,7 @@ static void writes_zip64_fields(void)
     uint64_t offset = 0;
     for (int i = 8; i-- > 0;)
         offset = offset << 8 | far[46 + 5 + 4 + 16 + i];
-    CU_ASSERT_EQUAL(offset, members[1].header);
+    CU_ASSERT_EQUAL(offset, members[1].header_offset);
     zip_writer_free(w);
     buf_free(&e.kept);
     buf_free(&header);
@@ -223,7 +225,7 @@ static void refuses_members_that_do_not_fit(void)
 {
     static char name[70000];
     struct endless e = {.s = {.ops = &endless_ops}};
-    struct zip_reserved member = {.name = "n", .size = 1, .source_offset = CKPT_NO_OFFSET};
+    struct zip_output_member member = {.name = "n", .size = 1, .source_offset = CKPT_NO_OFFSET};
     zip_writer *w;
     ckpt_error err;
     memset(name, 'n', sizeof name - 1);
@@ -232,7 +234,7 @@ static void refuses_members_that_do_not_fit(void)
     CU_ASSERT_EQUAL(zip_writer_member(w, name, STR_LIT("x"), &err), CKPT_ELIMIT);
     e.s.len = UINT64_MAX - 10;
     CU_ASSERT_EQUAL(zip_writer_member(w, "n", STR_LIT("x"), &err), CKPT_ELIMIT);
-    CU_ASSERT_EQUAL(zip_writer_reserve(w, &member, &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(zip_writer_reserve_member(w, &member, &err), CKPT_ELIMIT);
     CU_ASSERT(strstr(err.what, "\"n\" does not fit into a zip archive") != NULL);
     e.s.len = UINT64_MAX - 36; /* the header fits, but not the name */
     CU_ASSERT_EQUAL(zip_writer_member(w, "name", STR_LIT("x"), &err), CKPT_ELIMIT);

@@ -115,7 +115,7 @@ static void put_member(buf *b, uint64_t base, struct member *m)
     m->offset = base + b->len; /* bounded: below 2^63 and what is in memory */
     struct zip_header h = make_header(m);
     ckpt_str name = str_c(m->name);
-    uint64_t data = m->offset + zip_put_local_length(&h, name.len); /* bounded: as above */
+    uint64_t data = m->offset + zip_output_local_size(&h, name.len); /* bounded: as above */
     zip_put_local(b, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
 }
 

@@ -22,9 +22,9 @@ static ckpt_status put_pairs(const struct gguf_file *edited, buf *b, ckpt_error 
 /* pad_header - pads B, a header without its first FIXED_SIZE bytes, up to where the data of GGUF begin. */
 static ckpt_status pad_header(const struct gguf_file *gguf, buf *b, ckpt_error *err)
 {
-    uint64_t end = FIXED_SIZE + (uint64_t)b->len, room = gguf->header.data - FIXED_SIZE, filled = end;
+    uint64_t end = FIXED_SIZE + (uint64_t)b->len, room = gguf->header.data_offset - FIXED_SIZE, filled = end;
     bool fits = (!gguf->header.ntensors || gguf_round_up(&filled, gguf->header.alignment)) &&
-                filled == gguf->header.data;
+                filled == gguf->header.data_offset;
     if (buf_ok(b) && !fits)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "the new header has %" PRIu64 " bytes, the old one %" PRIu64
@@ -42,7 +42,7 @@ bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const s
     const struct gguf_file *gguf = was->container;
     (void)now;
     return undo->n == 1 && undo->at[0].at == FIXED_SIZE && undo->new_size == undo->old_size &&
-           undo->at[0].bytes.len == gguf->header.data - FIXED_SIZE &&
+           undo->at[0].bytes.len == gguf->header.data_offset - FIXED_SIZE &&
            (!is || table_same_places(&was->table, &is->table));
 }
 
@@ -54,7 +54,8 @@ static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *gguf,
         const ckpt_tensor *x = &t->rows[e->row].t;
         CKPT_TRY(gguf_check_name(e->name, x, true, err));
         /* bounded: the reader found each storage after the header */
-        gguf_put_tensor(b, e->name, x, (ckpt_dtype)x->dtype, t->storages[x->storage].off - gguf->header.data);
+        gguf_put_tensor(b, e->name, x, (ckpt_dtype)x->dtype,
+                        t->storages[x->storage].off - gguf->header.data_offset);
     }
     return CKPT_OK;
 }
@@ -96,7 +97,7 @@ static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf
                              struct gguf_file *edited, ckpt_error *err)
 {
     ckpt_str key = x->key;
-    uint32_t type = was ? was->type : GGUF_STRING, element = was ? was->element : 0;
+    uint32_t type = was ? was->type : GGUF_STRING, element = was ? was->element_type : 0;
     CKPT_TRY(metadata_check_text(x, err));
     if (!was)
         gguf_take_type(&key, &type, &element);
@@ -161,8 +162,8 @@ static ckpt_status edit_pairs(ckpt_file *f, const struct metadata_job *job, stru
 static ckpt_status make_header(const struct gguf_file *was, const struct gguf_file *edited, buf *b,
                                ckpt_error *err)
 {
-    uint64_t from = was->n ? was->pairs[was->n - 1].end : FIXED_SIZE + 8, /* 8: the number of pairs */
-        n = was->header.header_end - from;                                /* bounded: in this order */
+    uint64_t from = was->n ? was->pairs[was->n - 1].end_offset : FIXED_SIZE + 8, /* 8: the number of pairs */
+        n = was->header.header_end - from;                                       /* bounded: in this order */
     CKPT_TRY(put_pairs(edited, b, err));
     unsigned char *entries = buf_extend(b, (size_t)n);
     CKPT_TRY(entries ? source_read(was->header.src, from, entries, (size_t)n, err) : fail_memory(err));

@@ -87,9 +87,9 @@ static ckpt_status add_tensor(struct kit *k, const struct gguf *g, const struct 
     struct kit_tensor x = {.name = t->name,
                            .t = {.dtype = (uint16_t)t->dtype, .ndim = t->ndim, .shape = shape},
                            .big_endian = g->big_endian,
-                           .entry = t->entry,
+                           .entry = t->info_offset,
                            .src = g->src,
-                           .at = g->data + t->offset, /* bounded: gguf_read added up more */
+                           .at = g->data_offset + t->offset, /* bounded: gguf_read added up more */
                            .nbytes = KIT_AS_NEEDED};
     for (uint32_t i = 0; i < t->ndim; i++)
         shape[i] = t->dims[t->ndim - 1 - i];
@@ -102,7 +102,7 @@ static ckpt_status add_tensor(struct kit *k, const struct gguf *g, const struct 
 static ckpt_status note_deviations(struct gguf_reading *r, ckpt_error *err)
 {
     const struct gguf *g = &r->g;
-    uint64_t after = g->src->size > g->end ? g->src->size - g->end : 0;
+    uint64_t after = g->src->size > g->data_end ? g->src->size - g->data_end : 0;
     if (g->ggml_error.status)
         file_notice(r->f, "ggml and llama.cpp refuse the file: %s", g->ggml_error.what);
     if (r->n ? after : after >= g->alignment)
@@ -110,7 +110,7 @@ static ckpt_status note_deviations(struct gguf_reading *r, ckpt_error *err)
                     after == 1 ? "is" : "are");
     if (g->version > 1 || !after)
         return CKPT_OK;
-    return fail(err, CKPT_EFORMAT, source_pos(g->src, g->end),
+    return fail(err, CKPT_EFORMAT, source_pos(g->src, g->data_end),
                 "{%" PRIu64 " bytes} follow {=the last tensor} of version 1", after);
 }
 
@@ -121,8 +121,8 @@ static ckpt_status read_file(struct kit *k, struct gguf_reading *r, source *src)
     r->g = (struct gguf){.src = src,
                          .a = f->a,
                          .max_header = f->limits.max_header,
-                         .pair = take_pair,
-                         .tensor = take_tensor,
+                         .on_pair = take_pair,
+                         .on_tensor = take_tensor,
                          .user = r};
     file_budget(f, src->size < f->limits.max_header ? src->size : f->limits.max_header);
     CKPT_TRY(gguf_read(&r->g, k->err));

@@ -159,7 +159,7 @@ static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *
         uint32_t i = map_get(kept, j.str);
         if (i == MAP_NONE)
             continue;
-        buf_put(b, r->text.ptr + from, j.at - from); /* bounded: the scan goes forward */
+        buf_put(b, r->text.ptr + from, j.event_at - from); /* bounded: the scan goes forward */
         json_quote_ascii(b, get_base(r->files[i].second));
         from = j.pos;
     }

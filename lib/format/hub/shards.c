@@ -156,8 +156,8 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
     if (*out != MAP_NONE)
         return CKPT_OK;
     if (x->nshards == MAX_SHARDS)
-        return fail(x->err, CKPT_ELIMIT, x->j.at, "{more} than {=%u shards}", MAX_SHARDS);
-    const struct shard s = {.name = name, .at = x->j.at};
+        return fail(x->err, CKPT_ELIMIT, x->j.event_at, "{more} than {=%u shards}", MAX_SHARDS);
+    const struct shard s = {.name = name, .at = x->j.event_at};
     *out = (uint32_t)x->nshards;
     return arena_push(x->f->a, &x->shards, &x->nshards, &x->cap_shards, &s, sizeof s) ? CKPT_OK
                                                                                       : fail_memory(x->err);
@@ -182,7 +182,7 @@ static ckpt_status read_group(struct index *x, ckpt_str key, uint64_t at)
 
 static ckpt_status read_weight(struct index *x, ckpt_str key)
 {
-    uint64_t at = x->j.at;
+    uint64_t at = x->j.event_at;
     enum json_event e = json_next(&x->j);
     uint32_t before;
     bool is_group = e == JSON_ARRAY;
@@ -215,7 +215,7 @@ static ckpt_status read_map(struct index *x)
 static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_event e)
 {
     if (str_is(key, "total_size")) {
-        x->total_at = x->j.at;
+        x->total_at = x->j.event_at;
         ckpt_str n = x->j.str;
         n.len -= e == JSON_NUMBER && str_ends(n, STR_LIT(".0")) ? 2 : 0; /* Keras: a float */
         x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && str_uint(n, &x->total_size);

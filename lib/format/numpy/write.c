@@ -304,8 +304,8 @@ static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *s
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = name.ptr ? put_start(w, i, w->crcs[i], &b, &h, err) : fail_memory(err);
-    size_t room = zip_put_local_length(&widest, name.len);
-    from += zip_put_local_length(&h, name.len); /* bounded: as written */
+    size_t room = zip_output_local_size(&widest, name.len);
+    from += zip_output_local_size(&h, name.len); /* bounded: as written */
     if (st == CKPT_OK)
         st = sink_skip(out, room, err);
     if (st == CKPT_OK)
@@ -314,7 +314,7 @@ static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *s
     h.csize = sink_tell(out) - at - room; /* bounded: after it */
     h.offset = at;
     b.len = 0;
-    zip_put_local(&b, &h, name, (uint16_t)(room - zip_put_local_length(&h, name.len)));
+    zip_put_local(&b, &h, name, (uint16_t)(room - zip_output_local_size(&h, name.len)));
     if (st == CKPT_OK)
         st = buf_ok(&b) ? sink_patch(out, at, b.data, b.len, err) : fail_memory(err);
     buf_free(&b);

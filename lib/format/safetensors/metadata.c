@@ -45,7 +45,7 @@ static ckpt_status find_metadata(struct old_header *h, json_scan *j, ckpt_error 
         e = json_next(j);
         keys += !here;
         if (here)
-            h->from = j->at;
+            h->from = j->event_at;
         if (json_skip(j, e) != CKPT_OK)
             break;
         if (here)

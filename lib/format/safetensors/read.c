@@ -176,7 +176,7 @@ static ckpt_status read_array(struct header *h, struct header_entry *x)
 /* get_event_pos - returns the file offset of the current event. */
 static uint64_t get_event_pos(const struct header *h)
 {
-    return source_pos(h->f->src, 8 + h->j.at); /* bounded: by the header's length */
+    return source_pos(h->f->src, 8 + h->j.event_at); /* bounded: by the header's length */
 }
 
 /* terminate_text - terminates the current text by a NUL; it lives as long as the file. It is in the header,

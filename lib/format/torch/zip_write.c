@@ -49,16 +49,16 @@ static uint64_t get_source_offset(const struct torch_writer *w, const struct sto
     return source_pos(s->src, s->off);
 }
 
-/* describe_member - sets *SPOT to the member of the archive that item NUMBER becomes. */
-static void describe_member(const void *user, size_t number, struct zip_reserved *spot)
+/* describe_member - sets *MEMBER to the member of the archive that item NUMBER becomes. */
+static void describe_member(const void *user, size_t number, struct zip_output_member *member)
 {
     const struct archive_copy *g = user;
     const struct storage *s = g->w->items[number];
-    *spot = (struct zip_reserved){.size = torch_zip_storage_size(g->w, s),
-                                  .source_offset = get_source_offset(g->w, s),
-                                  .header = g->headers[number],
-                                  .crc = g->crcs[number]};
-    (void)snprintf(spot->name, sizeof spot->name, "data/%zu", number);
+    *member = (struct zip_output_member){.size = torch_zip_storage_size(g->w, s),
+                                         .source_offset = get_source_offset(g->w, s),
+                                         .header_offset = g->headers[number],
+                                         .crc = g->crcs[number]};
+    (void)snprintf(member->name, sizeof member->name, "data/%zu", number);
 }
 
 static struct copy_item get_copy_item(const void *user, size_t i)
@@ -75,9 +75,9 @@ static struct copy_item get_copy_item(const void *user, size_t i)
 static ckpt_status put_member_header(const void *user, size_t i, buf *out, ckpt_error *err)
 {
     const struct archive_copy *g = user;
-    struct zip_reserved spot;
-    describe_member(g, i, &spot);
-    return zip_reserved_put_header(g->zw, &spot, out, err);
+    struct zip_output_member member;
+    describe_member(g, i, &member);
+    return zip_put_output_header(g->zw, &member, out, err);
 }
 
 /* reserve_items - reserves room for all items in the archive. */
@@ -91,11 +91,12 @@ static ckpt_status reserve_items(struct archive_copy *g, ckpt_error *err)
     if (!g->headers || !g->header_sizes || !g->crcs || (g->w->casts && !g->tallies))
         return fail_memory(err);
     for (size_t i = 0; g->zw && i < g->w->n; i++) {
-        struct zip_reserved spot;
-        describe_member(g, i, &spot);
-        CKPT_TRY(zip_writer_reserve(g->zw, &spot, err));
-        g->headers[i] = spot.header;
-        g->header_sizes[i] = (uint32_t)(spot.data - spot.header); /* bounded: a name, an extra field */
+        struct zip_output_member member;
+        describe_member(g, i, &member);
+        CKPT_TRY(zip_writer_reserve_member(g->zw, &member, err));
+        g->headers[i] = member.header_offset;
+        g->header_sizes[i] = (uint32_t)(member.data_offset -
+                                        member.header_offset); /* bounded: a name, an extra field */
     }
     return CKPT_OK;
 }
@@ -170,19 +171,19 @@ static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e,
     static const char *const fixed[] = {PICKLE, BYTEORDER, VERSION};
     const struct archive_copy *g = user;
     size_t n = g->w->n;
-    struct zip_reserved spot = {
-        .size = strlen(i == 1 ? ENDIANNESS : VERSION_3), .crc = e->crc, .header = e->header};
+    struct zip_output_member member = {
+        .size = strlen(i == 1 ? ENDIANNESS : VERSION_3), .crc = e->crc, .header_offset = e->header};
     if (i >= 2 && i < n + 2)
-        describe_member(g, i - 2, &spot);
+        describe_member(g, i - 2, &member);
     else
-        (void)snprintf(spot.name, sizeof spot.name, "%s", fixed[i < 2 ? i : 2]);
+        (void)snprintf(member.name, sizeof member.name, "%s", fixed[i < 2 ? i : 2]);
     ckpt_str name = e->name;
-    bool same = str_starts(name, STR_LIT(TOP "/")) && str_is(str_skip(name, sizeof TOP), spot.name) &&
-                e->method == ZIP_STORED && e->header == spot.header && e->crc == spot.crc &&
-                (i == 0 || e->csize == spot.size);
+    bool same = str_starts(name, STR_LIT(TOP "/")) && str_is(str_skip(name, sizeof TOP), member.name) &&
+                e->method == ZIP_STORED && e->header == member.header_offset && e->crc == member.crc &&
+                (i == 0 || e->csize == member.size);
     return same ? CKPT_OK
                 : fail(err, CKPT_EIO, e->header, "what was written reads back as another member than \"%s\"",
-                       spot.name);
+                       member.name);
 }
 
 /* verify_archive - reads the central directory of OUT and fails unless it has exactly the members of G. */
