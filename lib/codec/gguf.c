@@ -129,10 +129,8 @@ static ckpt_status read_array_header(struct gguf_walk *w, uint32_t *element, uin
     if (*element >= sizeof widths)
         return gguf_fail(w, at, "an array of {type %" PRIu32 "}; {=0 to %zu} are known", *element,
                          sizeof widths - 1);
-    /* bounded: LENGTH is 4 or 8 */
-    uint64_t least = *element == GGUF_STRING  ? length
-                     : *element == GGUF_ARRAY ? 4 + length
-                                              : widths[*element];
+    uint64_t header = 4 + length; /* bounded: LENGTH is 4 or 8 */
+    uint64_t least = *element == GGUF_STRING ? length : *element == GGUF_ARRAY ? header : widths[*element];
     if (!checked_mul(*count, least, bytes) || *bytes > reader_left(&w->r))
         return gguf_fail(w, at, "an array of {%" PRIu64 "} elements; the file has {=%" PRIu64 " bytes} left",
                          *count, reader_left(&w->r));

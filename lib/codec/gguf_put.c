@@ -96,11 +96,8 @@ static ckpt_status copy_pair(const struct gguf_file *from, const struct gguf_pai
     struct pair_copy c = {.from = from, .out = out};
     bool is_unchanged = from->header.version > 1 && !from->header.big_endian;
     uint64_t length = from->header.version == 1 ? 4 : 8;
-    /* bounded: gguf_read read the length of a text, or the type and count of an array, before the value */
-    uint64_t begin = p->end_offset - p->value_size -
-                     (p->type == GGUF_STRING  ? length
-                      : p->type == GGUF_ARRAY ? 4 + length
-                                              : 0);
+    /* bounded: gguf_read read type and count of an array before its first element */
+    uint64_t begin = p->value_offset - (p->type == GGUF_ARRAY ? 4 + length : 0);
     CKPT_TRY(reader_init(&c.r, from->header.src, begin, p->end_offset, err));
     if (is_unchanged)
         copy_bytes(&c, p->end_offset - begin);
