@@ -8,7 +8,8 @@
 #include "base/error.h"
 
 static const ckpt_scan_rule rules[] = {
-#define RULE(id, level, verdict, name, text) {#id, name, text, CKPT_SCAN_##level, CKPT_SCAN_##verdict},
+#define RULE(constant, id, level, verdict, name, text)                                                       \
+    {#id, name, text, CKPT_SCAN_##level, CKPT_SCAN_##verdict},
 #include "core/finding_rules.def"
 #undef RULE
 };

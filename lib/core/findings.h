@@ -6,7 +6,7 @@
 #include "core/trace.h"
 
 enum scan_rule {
-#define RULE(id, level, verdict, name, text) SCAN_##id,
+#define RULE(constant, id, level, verdict, name, text) SCAN_##constant,
 #include "core/finding_rules.def"
 #undef RULE
     SCAN_RULES

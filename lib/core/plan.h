@@ -36,7 +36,7 @@ struct ckpt_plan {
     const ckpt_path_elem *root_path; /* … which are these */
     ckpt_str root_name;
     ckpt_str prefix;    /* the prefix that strip removed, if the user's lacked its dot */
-    bool rooted;        /* --root was given */
+    bool has_root;      /* --root was given */
     bool omits_values;  /* `--root auto` leaves out all values that are not tensors, with a report */
     map *edit_of; /* node -> index into edits */
     struct edit *edits;

@@ -155,23 +155,23 @@ static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
     struct containers tree;
     struct weights weights;
     uint32_t *container = NULL;
-    bool *stored = arena_array(p->a, t->nstorages, sizeof *stored);
+    bool *is_weight_storage = arena_array(p->a, t->nstorages, sizeof *is_weight_storage);
     *rows = arena_array(p->a, t->nrows, sizeof **rows);
-    ckpt_status st = stored && *rows ? CKPT_OK : fail_memory(err);
+    ckpt_status st = is_weight_storage && *rows ? CKPT_OK : fail_memory(err);
     if (st != CKPT_OK)
         return st;
     st = containers_find(&tree, p->file, p->root, p->a, err);
     bool all = st == CKPT_OK && tree.n == 0; /* the root is a tensor */
     if (st == CKPT_OK)
-        st = (p->rooted ? weights_below : weights_find)(&tree, &weights, err);
+        st = (p->has_root ? weights_below : weights_find)(&tree, &weights, err);
     if (st == CKPT_OK)
         st = weights_rows(&tree, &weights, p->root_name, &container, err);
     containers_free(&tree);
     for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++)
         if (((*rows)[i] = all || container[i] != NO_CONTAINER) && t->rows[i].t.storage < t->nstorages)
-            stored[t->rows[i].t.storage] = true;
+            is_weight_storage[t->rows[i].t.storage] = true;
     for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++)
-        (*rows)[i] |= t->rows[i].t.storage < t->nstorages && stored[t->rows[i].t.storage];
+        (*rows)[i] |= t->rows[i].t.storage < t->nstorages && is_weight_storage[t->rows[i].t.storage];
     return st;
 }
 

@@ -94,7 +94,7 @@ static ckpt_status add_container(struct containers *tree, const ckpt_value *v, u
     struct container added = {.node = v, .parent = parent, .elem = *elem};
     if (parent != NO_CONTAINER) {
         const struct container *outer = &tree->list[parent];
-        added.in_optimizer = outer->in_optimizer || outer->optimizer || is_optimizer_name(elem);
+        added.in_optimizer = outer->in_optimizer || outer->is_optimizer || is_optimizer_name(elem);
         added.extra_state = outer->extra_state ||
                             (!elem->is_int && str_ends(elem->str, STR_LIT("_extra_state")));
     }
@@ -174,12 +174,12 @@ static void count_entry(const struct containers *tree, struct container *p, cons
 {
     ckpt_str key;
     uint32_t row = file_replaced_value(tree->file, e->val)->row;
-    p->direct++;
+    p->tensor_entries++;
     if (!value_text(e->key, &key))
         return;
-    p->tensors++;
-    p->dotted += str_find(key, STR_LIT("."), 0) != SIZE_MAX;
-    p->arrays += row < tree->file->table.nrows && tree->file->table.rows[row].t.ndim > 0;
+    p->text_key_tensors++;
+    p->dotted_tensors += str_find(key, STR_LIT("."), 0) != SIZE_MAX;
+    p->tensors_with_dims += row < tree->file->table.nrows && tree->file->table.rows[row].t.ndim > 0;
 }
 
 /* classify - sets the fields of P that depend on its entries. Must be called before the children of P are
@@ -187,26 +187,27 @@ static void count_entry(const struct containers *tree, struct container *p, cons
 static void classify(struct containers *tree, struct container *p)
 {
     struct entry e;
-    p->mapping = p->node->type == CKPT_V_DICT || mapping_count(p->node) > 0 || is_ordered_dict(p->node);
-    if (!p->mapping) {
+    p->is_mapping = p->node->type == CKPT_V_DICT || mapping_count(p->node) > 0 || is_ordered_dict(p->node);
+    if (!p->is_mapping) {
         for (uint32_t i = 0; i < value_count(p->node); i++) {
             const ckpt_value *v = value_item(p->node, i);
-            p->direct += v && is_tensor_node(tree, v);
+            p->tensor_entries += v && is_tensor_node(tree, v);
         }
-        p->below = p->direct;
+        p->tensors_below = p->tensor_entries;
         return;
     }
     p->entries = mapping_count(p->node);
-    p->metadata = mapping_metadata(p->node) != NULL;
+    p->has_metadata = mapping_metadata(p->node) != NULL;
     for (uint32_t i = 0; i < p->entries; i++)
         if (mapping_entry(p->node, i, &e) && is_tensor_node(tree, e.val))
             count_entry(tree, p, &e);
-    p->below = p->direct;
+    p->tensors_below = p->tensor_entries;
     const ckpt_value *state = mapping_get(p->node, "state"), *groups = mapping_get(p->node, "param_groups");
-    p->optimizer = state && groups && (state->type == CKPT_V_DICT || state->type == CKPT_V_CALL) &&
-                   (groups->type == CKPT_V_LIST || groups->type == CKPT_V_DICT);
-    p->state_dict = !p->in_optimizer && !p->optimizer &&
-                    ((p->tensors && p->tensors >= p->entries - p->tensors) || p->metadata);
+    p->is_optimizer = state && groups && (state->type == CKPT_V_DICT || state->type == CKPT_V_CALL) &&
+                      (groups->type == CKPT_V_LIST || groups->type == CKPT_V_DICT);
+    p->is_state_dict = !p->in_optimizer && !p->is_optimizer &&
+                       ((p->text_key_tensors && p->text_key_tensors >= p->entries - p->text_key_tensors) ||
+                        p->has_metadata);
 }
 
 ckpt_status containers_find(struct containers *tree, const ckpt_file *file, const ckpt_value *root, arena *a,
@@ -222,8 +223,8 @@ ckpt_status containers_find(struct containers *tree, const ckpt_file *file, cons
     }
     for (size_t i = tree->n; i-- > 1;) {
         const struct container *p = &tree->list[i];
-        if (!p->in_optimizer && !p->optimizer && !p->extra_state)
-            tree->list[p->parent].below += p->below;
+        if (!p->in_optimizer && !p->is_optimizer && !p->extra_state)
+            tree->list[p->parent].tensors_below += p->tensors_below;
     }
     return CKPT_OK;
 }

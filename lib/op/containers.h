@@ -14,15 +14,15 @@ struct container {
     ckpt_path_elem elem;    /* of the path: the last one, which leads from the parent to here */
     uint32_t first, nchildren; /* its children in the list */
     uint32_t entries;          /* of a mapping */
-    uint32_t tensors;          /* entries that are tensors under a text key */
-    uint32_t dotted;           /* those of them under a key with a dot, as parameters of modules have */
-    uint32_t arrays;           /* those of them with at least one dimension */
-    uint32_t direct;           /* entries or items that are tensors, under any key */
-    uint64_t below;            /* tensors in it and below, except inside optimizers and extra states */
-    bool mapping;
-    bool metadata;   /* has _metadata, as torch.nn.Module.state_dict makes it */
-    bool state_dict; /* text keys, at least half of them tensors; or has _metadata */
-    bool optimizer;  /* {state: …, param_groups: […]} */
+    uint32_t text_key_tensors; /* entries that are tensors under a text key */
+    uint32_t dotted_tensors;   /* those of them under a key with a dot, as parameters of modules have */
+    uint32_t tensors_with_dims; /* those of them with at least one dimension */
+    uint32_t tensor_entries;    /* entries or items that are tensors, under any key */
+    uint64_t tensors_below;     /* tensors in it and below, except inside optimizers and extra states */
+    bool is_mapping;
+    bool has_metadata;  /* has _metadata, as torch.nn.Module.state_dict makes it */
+    bool is_state_dict; /* text keys, at least half of them tensors; or has _metadata */
+    bool is_optimizer;  /* {state: …, param_groups: […]} */
     bool in_optimizer;
     bool extra_state; /* a module's `_extra_state`, or below one */
 };

@@ -81,33 +81,34 @@ bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct 
     return false;
 }
 
-bool diff_has_name_below(const struct diff_names *n, ckpt_str name)
+bool diff_has_name_below(const struct diff_names *names, ckpt_str name)
 {
-    size_t from = 0, to = n->n;
-    if (!name.len) /* the root */
-        return n->n && n->list[n->n - 1].name.len;
+    size_t from = 0, to = names->n;
+    if (!name.len) /* the root: the empty name sorts first, so only the last needs a look */
+        return names->n && names->list[names->n - 1].name.len;
     while (from < to) { /* finds the first name after NAME, where the names below it begin */
         size_t mid = from + (to - from) / 2;
-        if (ckpt_natural_compare(n->list[mid].name, name) <= 0)
+        if (ckpt_natural_compare(names->list[mid].name, name) <= 0)
             from = mid + 1;
         else
             to = mid;
     }
-    while (from < n->n && str_starts(n->list[from].name, name) && !is_below_root(name, n->list[from].name))
+    while (from < names->n && str_starts(names->list[from].name, name) &&
+           !is_below_root(name, names->list[from].name))
         from++; /* "a-b" is between "a" and "a.b" */
-    return from < n->n && is_below_root(name, n->list[from].name);
+    return from < names->n && is_below_root(name, names->list[from].name);
 }
 
 bool diff_next_pair(struct diff_join *join, const struct diff_name **a, const struct diff_name **b)
 {
-    *a = join->i < join->a->n ? &join->a->list[join->i] : NULL;
-    *b = join->j < join->b->n ? &join->b->list[join->j] : NULL;
-    int c = *a && *b ? ckpt_natural_compare((*a)->name, (*b)->name) : 0;
-    if (c > 0)
+    *a = join->next_a < join->a->n ? &join->a->list[join->next_a] : NULL;
+    *b = join->next_b < join->b->n ? &join->b->list[join->next_b] : NULL;
+    int order = *a && *b ? ckpt_natural_compare((*a)->name, (*b)->name) : 0;
+    if (order > 0)
         *a = NULL;
-    if (c < 0)
+    if (order < 0)
         *b = NULL;
-    join->i += *a != NULL;
-    join->j += *b != NULL;
+    join->next_a += *a != NULL;
+    join->next_b += *b != NULL;
     return *a || *b;
 }

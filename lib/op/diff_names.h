@@ -15,10 +15,10 @@ struct diff_names {
     size_t n;
 };
 
-/* The state of pairing the names of two sorted lists. The caller sets a and b, and zeroes the rest. */
+/* The state of pairing the names of two sorted lists. The caller sets a and b, and zeroes the indices. */
 struct diff_join {
     const struct diff_names *a, *b;
-    size_t i, j;
+    size_t next_a, next_b; /* indices of the next names */
 };
 
 /* diff_name_matches - returns true if NAME, shortened, matches the globs. */
@@ -31,9 +31,9 @@ ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, con
                         struct diff_names *out, ckpt_error *err);
 /* diff_has_leaf - returns true if F has a value whose name is selected. */
 bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root);
-/* diff_has_name_below - returns true if a name of N begins with NAME and a dot or, if NAME is empty, if any
- * name is not empty. */
-bool diff_has_name_below(const struct diff_names *n, ckpt_str name);
+/* diff_has_name_below - returns true if one of NAMES begins with NAME and a dot. If NAME is empty: if one of
+ * them is not empty. */
+bool diff_has_name_below(const struct diff_names *names, ckpt_str name);
 /* diff_next_pair - sets *A and *B to the next name in each list; one of them is NULL if only the other list
  * has the name. False: there are no more. */
 bool diff_next_pair(struct diff_join *join, const struct diff_name **a, const struct diff_name **b);

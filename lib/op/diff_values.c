@@ -23,7 +23,7 @@ struct value_diff {
     map *containers; /* the names of the containers that were compared */
 };
 
-/* has_attributes_after - returns true if leaf I + 1 of F is an attribute of leaf I, which precedes it. */
+/* has_attributes_after - returns true if the leaf after leaf I of F is an attribute of leaf I. */
 static bool has_attributes_after(const ckpt_file *f, uint32_t i)
 {
     if (i + 1 >= f->nleaves || f->leaves[i + 1].npath <= f->leaves[i].npath)

@@ -272,8 +272,7 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
 
 #define READ_SIZE (256u * 1024u)
 
-/* hash_source - hashes the bytes of SRC from FROM to its end, and reports the progress to P, whose fields may
- * all be 0. */
+/* hash_source - hashes the bytes of SRC from FROM to its end. Calls P->progress, unless that is NULL. */
 static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const ckpt_work *p,
                                ckpt_error *err)
 {

@@ -241,7 +241,7 @@ static ckpt_status find_optimizer(const struct containers *tree, ckpt_info *out,
 {
     uint32_t first = NO_CONTAINER, count = 0;
     for (uint32_t i = 0; i < tree->n; i++)
-        if (tree->list[i].optimizer && !count++)
+        if (tree->list[i].is_optimizer && !count++)
             first = i;
     if (!count)
         return CKPT_OK;

@@ -77,7 +77,7 @@ static bool is_kept(const ckpt_plan *p, const ckpt_value *v)
 static bool holds_tensors(const struct containers *tree, const ckpt_value *v)
 {
     uint32_t at = v ? container_of_node(tree, v) : NO_CONTAINER;
-    return v && (is_tensor_node(tree, v) || (at != NO_CONTAINER && tree->list[at].below));
+    return v && (is_tensor_node(tree, v) || (at != NO_CONTAINER && tree->list[at].tensors_below));
 }
 
 /* is_parameter_entry - returns true if the key of E, an entry of the weights, names a parameter. A dict that
@@ -165,7 +165,7 @@ static ckpt_status gather_weights(struct renaming *job, struct group *g, const s
 {
     struct entry e;
     CKPT_TRY(gather_entries(job, p->node, p->entries, &g->keys, err));
-    for (size_t i = 0; !p->metadata && i < g->keys.n; i++)
+    for (size_t i = 0; !p->has_metadata && i < g->keys.n; i++)
         g->keys.list[i].keeps_name = mapping_entry(p->node, g->keys.list[i].index, &e) &&
                                      !is_parameter_entry(&job->containers, &e);
     return CKPT_OK;
@@ -189,7 +189,7 @@ static ckpt_status gather_metadata(struct renaming *job, struct group *g, const 
 static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *err)
 {
     const struct container *p = &job->containers.list[at];
-    if (!p->optimizer && (!p->mapping || !job->weights.role[at]))
+    if (!p->is_optimizer && (!p->is_mapping || !job->weights.role[at]))
         return CKPT_OK;
     struct group *g = arena_append(NULL, &job->groups, &job->ngroups, &job->cap_groups, sizeof *g);
     if (!g)
@@ -197,11 +197,11 @@ static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *e
     *g = (struct group){.where = container_name(&job->containers, at),
                         .container = at,
                         .node = p->node,
-                        .optimizer = p->optimizer,
+                        .optimizer = p->is_optimizer,
                         .averaged = job->weights.role[at] == WEIGHTS_AVERAGED};
     if (!g->where.ptr)
         return fail_memory(err);
-    if (p->optimizer)
+    if (p->is_optimizer)
         return gather_optimizer(job, g, p->node, err);
     CKPT_TRY(gather_weights(job, g, p, err));
     return gather_metadata(job, g, p->node, err);
@@ -467,7 +467,7 @@ static ckpt_status assign_rows(struct renaming *job, ckpt_error *err)
              map_set_num(optimizers, map_ptr(job->containers.list[at].node), (uint32_t)i);
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
-        bool own = container[i] != NO_CONTAINER && job->containers.list[container[i]].mapping;
+        bool own = container[i] != NO_CONTAINER && job->containers.list[container[i]].is_mapping;
         p->mapping_of[i] = own ? group_of[container[i]] : find_optimizer_group(optimizers, &t->rows[i]);
     }
     map_free(optimizers);
@@ -498,7 +498,7 @@ static ckpt_status gather_all(struct renaming *job, ckpt_error *err)
     if (!job->metadata_nodes)
         return fail_memory(err);
     CKPT_TRY(containers_find(&job->containers, p->file, p->root, p->a, err));
-    CKPT_TRY((p->rooted ? weights_below : weights_find)(&job->containers, &job->weights, err));
+    CKPT_TRY((p->has_root ? weights_below : weights_find)(&job->containers, &job->weights, err));
     for (uint32_t i = 0; i < job->containers.n; i++)
         CKPT_TRY(gather_group(job, i, err));
     return begin_report(job, err);

@@ -121,12 +121,12 @@ void prefixes_add(struct prefixes *seen, ckpt_str name)
     size_t n = component_length(name, 0), i = 0;
     if (n == name.len)
         return;
-    while (i < seen->n && !str_eq(seen->at[i], str_of(name.ptr, n)))
+    while (i < seen->n && !str_eq(seen->component[i], str_of(name.ptr, n)))
         i++;
     if (i == PREFIXES_SEEN)
         return;
     seen->n += i == seen->n;
-    seen->at[i] = str_of(name.ptr, n);
+    seen->component[i] = str_of(name.ptr, n);
     seen->count[i]++;
 }
 
@@ -145,7 +145,8 @@ const char *prefixes_text(const struct prefixes *seen, char *out, size_t cap)
             break;
         shown[best] = true;
         len += (size_t)snprintf(out + len, cap - len, "%s\"%.*s\"", k ? ", " : "",
-                                seen->at[best].len < 80 ? (int)seen->at[best].len : 80, seen->at[best].ptr);
+                                seen->component[best].len < 80 ? (int)seen->component[best].len : 80,
+                                seen->component[best].ptr);
     }
     return out;
 }

@@ -25,9 +25,9 @@ bool prefix_inside(ckpt_str s, ckpt_str prefix);
 
 #define PREFIXES_SEEN 8
 
-/* Distinct first components of names, those that come first, and how often each of them occurs. */
+/* The first PREFIXES_SEEN distinct first components of names, and how often each of them occurs. */
 struct prefixes {
-    ckpt_str at[PREFIXES_SEEN]; /* with the dot */
+    ckpt_str component[PREFIXES_SEEN]; /* with the dot */
     uint64_t count[PREFIXES_SEEN];
     size_t n;
 };

@@ -199,12 +199,13 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
 /* ---- rename by a map */
 
 struct rename_map {
-    map *index; /* old name -> number of the pair */
+    map *pair_of; /* old name -> index of its pair */
     ckpt_pair *pairs;
-    bool *used;            /* by pair: it named a key */
-    ckpt_str where;        /* the name of the current mapping */
-    map *mappings;         /* node of a mapping -> index of its name in first_names */
-    ckpt_str *first_names; /* of each mapping, under which its keys are looked up */
+    bool *used;     /* [i]: pair i named a key */
+    ckpt_str where; /* the name of the current mapping */
+    map *mappings;  /* node of a mapping -> index of its first name */
+    /* The first name of each mapping. A shared mapping has more names, but keys are looked up by this one. */
+    ckpt_str *first_names;
     size_t nfirst_names, cap_first_names;
 };
 
@@ -233,7 +234,7 @@ static ckpt_status map_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out
 {
     struct rename_map *renames = rule->user;
     ckpt_str where = renames->where;
-    uint32_t i = map_get(renames->index, key);
+    uint32_t i = map_get(renames->pair_of, key);
     *out = key;
     if (i != MAP_NONE) {
         *out = renames->pairs[i].text;
@@ -246,7 +247,7 @@ static ckpt_status map_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out
     ckpt_str full = where.ptr ? concat_texts(rule->plan->a, where, key) : where;
     if (!full.ptr)
         return fail_memory(err);
-    i = map_get(renames->index, full);
+    i = map_get(renames->pair_of, full);
     if (i == MAP_NONE)
         return CKPT_OK;
     ckpt_str new = renames->pairs[i].text;
@@ -257,8 +258,9 @@ static ckpt_status map_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out
     return CKPT_OK;
 }
 
-/* index_other_names - adds to OTHERS all names of the mappings that occur in the names of rows, with the
- * index of the mapping's first name. A mapping that is in the file under several paths has several names. */
+/* index_other_names - adds to OTHERS every name of a mapping that occurs in the name of a row. OTHERS maps a
+ * name to the index of the first name of its mapping. A mapping that is in the file under several paths has
+ * several names. */
 static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map *renames, map *others,
                                      ckpt_error *err)
 {
@@ -270,9 +272,10 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
         for (uint32_t k = 0; k + 1 < r->t.npath; k++) {
             end += (k != 0) + path_elem_len(&r->t.path[k]); /* bounded: within the joined name */
             const ckpt_value *node = r->steps[k + 1].node;
-            uint32_t at = node && k + 1 > p->root_depth ? map_get_num(renames->mappings, map_ptr(node))
-                                                        : MAP_NONE;
-            if (at != MAP_NONE && !map_put(others, str_of(r->t.name.ptr + from, end - from), at, NULL))
+            uint32_t mapping = node && k + 1 > p->root_depth ? map_get_num(renames->mappings, map_ptr(node))
+                                                             : MAP_NONE;
+            if (mapping != MAP_NONE &&
+                !map_put(others, str_of(r->t.name.ptr + from, end - from), mapping, NULL))
                 return fail_memory(err);
         }
     }
@@ -286,37 +289,38 @@ static bool replace_start(arena *a, ckpt_str where, size_t n, ckpt_str *name)
     return name->ptr != NULL;
 }
 
-/* use_first_name - if the old name of pair I is below a name in OTHERS, replaces that name by the first name
- * of the mapping in both names of the pair. */
+/* use_first_name - if both names of pair I are below a mapping's name in OTHERS, replaces the mapping's name
+ * in both by its first name. */
 static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *renames, const map *others, uint32_t i,
                                   ckpt_error *err)
 {
     ckpt_pair *pair = &renames->pairs[i];
-    uint32_t at = MAP_NONE, old;
-    size_t end = pair->key.len;
-    while (at == MAP_NONE && end-- > 0)
-        if (pair->key.ptr[end] == '.')
-            at = map_get(others, str_of(pair->key.ptr, end));
-    if (at == MAP_NONE)
+    uint32_t mapping = MAP_NONE, earlier_pair;
+    size_t len = pair->key.len; /* of the name of the mapping */
+    while (mapping == MAP_NONE && len-- > 0)
+        if (pair->key.ptr[len] == '.')
+            mapping = map_get(others, str_of(pair->key.ptr, len));
+    if (mapping == MAP_NONE)
         return CKPT_OK;
-    ckpt_str other = str_of(pair->key.ptr, end + 1), given = pair->key;
-    if (!str_starts(pair->text, other) || pair->text.len == other.len)
-        return fail_leaves_mapping(given, other, err);
-    ckpt_str where = renames->first_names[at];
-    if (!replace_start(p->a, where, end, &pair->key) || !replace_start(p->a, where, end, &pair->text) ||
-        !map_put(renames->index, pair->key, i, &old))
+    ckpt_str name_and_dot = str_of(pair->key.ptr, len + 1), given = pair->key;
+    if (!str_starts(pair->text, name_and_dot) || pair->text.len == name_and_dot.len)
+        return fail_leaves_mapping(given, name_and_dot, err);
+    ckpt_str first_name = renames->first_names[mapping];
+    if (!replace_start(p->a, first_name, len, &pair->key) ||
+        !replace_start(p->a, first_name, len, &pair->text) ||
+        !map_put(renames->pair_of, pair->key, i, &earlier_pair))
         return fail_memory(err);
-    if (old == MAP_NONE || old == i)
+    if (earlier_pair == MAP_NONE || earlier_pair == i)
         return CKPT_OK;
-    if (!str_eq(renames->pairs[old].text, pair->text))
+    if (!str_eq(renames->pairs[earlier_pair].text, pair->text))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "\"%.*s\" and \"%.*s\" are one key of a shared mapping, with two new names in the map",
-                    STR_ARG(renames->pairs[old].key), STR_ARG(given));
-    renames->used[i] = renames->used[old];
+                    STR_ARG(renames->pairs[earlier_pair].key), STR_ARG(given));
+    renames->used[i] = renames->used[earlier_pair];
     return CKPT_OK;
 }
 
-/* use_first_names - calls use_first_name for the pairs that have named no key so far. */
+/* use_first_names - calls use_first_name() for each pair that has not named a key so far. */
 static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *renames, ckpt_error *err)
 {
     map *others = map_new(0);
@@ -341,15 +345,15 @@ static size_t find_unused(const struct rename_map *renames, size_t n)
 static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n, struct rename_map *renames,
                                  ckpt_error *err)
 {
-    uint32_t old;
-    if (!renames->index || !renames->used || !renames->pairs || !renames->mappings)
+    uint32_t earlier_pair;
+    if (!renames->pair_of || !renames->used || !renames->pairs || !renames->mappings)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str from = given[i].key;
         renames->pairs[i] = given[i];
-        if (!map_put(renames->index, from, i, &old))
+        if (!map_put(renames->pair_of, from, i, &earlier_pair))
             return fail_memory(err);
-        if (old != MAP_NONE)
+        if (earlier_pair != MAP_NONE)
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the map names \"%.*s\" twice", STR_ARG(from));
     }
     struct rename_rule by_map = {.plan = p,
@@ -381,12 +385,12 @@ static ckpt_status rename_pairs(ckpt_plan *p, const ckpt_pair *pairs, size_t n, 
 {
     if (n >= MAP_NONE)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a rename map of %zu entries", n);
-    struct rename_map renames = {.index = map_new(n),
+    struct rename_map renames = {.pair_of = map_new(n),
                                  .pairs = arena_array(p->a, n, sizeof *renames.pairs),
                                  .used = arena_array(p->a, n, sizeof *renames.used),
                                  .mappings = map_new(0)};
     ckpt_status st = rename_by_map(p, pairs, n, &renames, err);
-    map_free(renames.index);
+    map_free(renames.pair_of);
     map_free(renames.mappings);
     return st;
 }

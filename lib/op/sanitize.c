@@ -105,6 +105,9 @@ static ckpt_str name_callable(arena *a, const ckpt_value *v)
     return arena_str(a, str_c(ckpt_value_type_name(class, text, sizeof text)));
 }
 
+/* What happened to a value that is reported. */
+enum { CHANGED = false, LOST = true };
+
 /* add_report - reports that LEAF became INSTEAD or, if LOST, is left out. REASON: the node that is the
  * reason; NULL: the value of LEAF. */
 static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_value *reason,
@@ -211,9 +214,9 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uin
         out->row = row;
         out->flags |= VALUE_ROW;
         CKPT_TRY(set_result(s, job, out));
-        return report(s, job, t->parameter ? "parameter" : "tensor", false);
+        return report(s, job, t->parameter ? "parameter" : "tensor", CHANGED);
     }
-    CKPT_TRY(report(s, job, "dict", false));
+    CKPT_TRY(report(s, job, "dict", CHANGED));
     return push_container(s, job, out, out, (struct frame){.composite = row, .next = (size_t)row + 1});
 }
 
@@ -227,7 +230,7 @@ static ckpt_status convert_tensor(struct sanitize *s, struct value_job *job, uin
         CKPT_TRY(set_result(s, job, number));
         (void)ckpt_value_type_name(number, type, sizeof type);
         ckpt_str to = arena_str(s->p->a, str_c(type));
-        return to.ptr ? report(s, job, to.ptr, false) : fail_memory(s->err);
+        return to.ptr ? report(s, job, to.ptr, CHANGED) : fail_memory(s->err);
     }
     if (row_tensor(s, row)->kind == CKPT_NDARRAY)
         return rebuild_tensor(s, job, row);
@@ -244,7 +247,7 @@ static ckpt_status report_attributes(struct sanitize *s, const struct value_job 
     if (!state)
         return CKPT_OK;
     const ckpt_leaf leaf = locate_value(s, job->elem, "__dict__", state);
-    return add_report(s, &leaf, NULL, "", true);
+    return add_report(s, &leaf, NULL, "", LOST);
 }
 
 /* convert_mapping - converts a mapping to a dict; an OrderedDict or Counter keeps its class. */
@@ -263,7 +266,7 @@ static ckpt_status convert_mapping(struct sanitize *s, struct value_job *job)
         out->flags = 0;
         made = name && args ? value_call(a, CALL_REDUCE, name, args, job->v->offset) : NULL;
     } else {
-        CKPT_TRY(report(s, job, "dict", false));
+        CKPT_TRY(report(s, job, "dict", CHANGED));
         CKPT_TRY(report_attributes(s, job));
     }
     if (made)
@@ -291,7 +294,7 @@ static ckpt_status convert_sequence(struct sanitize *s, struct value_job *job, b
     bool tuple = arguments || is_builtin(klass, "tuple") ||
                  (is_reconstructor(job->v) && is_builtin(value_arg(job->v, 1), "tuple"));
     if (!is_builtin(klass, "set"))
-        CKPT_TRY(report(s, job, set ? "set" : tuple ? "tuple" : "list", false));
+        CKPT_TRY(report(s, job, set ? "set" : tuple ? "tuple" : "list", CHANGED));
     CKPT_TRY(report_attributes(s, job));
     return push_container_as(s, job, set ? CKPT_V_SET : tuple ? CKPT_V_TUPLE : CKPT_V_LIST);
 }
@@ -318,7 +321,7 @@ static ckpt_status convert_object(struct sanitize *s, struct value_job *job)
         return fail_memory(s->err);
     if (path) {
         CKPT_TRY(set_result(s, job, path));
-        return report(s, job, "str", false);
+        return report(s, job, "str", CHANGED);
     }
     if (view.kind == VIEW_PAIRS || value_is_global(view_class(job->v), "collections", "OrderedDict"))
         return convert_mapping(s, job);
@@ -328,7 +331,7 @@ static ckpt_status convert_object(struct sanitize *s, struct value_job *job)
     bool is_namespace = plain_kind_of(view_class(job->v)) == PLAIN_FIELDS;
     if (view.kind != VIEW_ATTRS || (!is_namespace && !state_holds_tensor(s, job->v)))
         return omit_value(s, job);
-    CKPT_TRY(report(s, job, "dict", false));
+    CKPT_TRY(report(s, job, "dict", CHANGED));
     return push_container_as(s, job, CKPT_V_DICT);
 }
 
@@ -345,7 +348,7 @@ static ckpt_status convert_python2_str(struct sanitize *s, struct value_job *job
     made->u = v->u;
     made->flags = v->flags & (VALUE_SHARED | VALUE_SPAN);
     CKPT_TRY(set_result(s, job, made));
-    return text ? CKPT_OK : report(s, job, "bytes", false);
+    return text ? CKPT_OK : report(s, job, "bytes", CHANGED);
 }
 
 /* find_state_dict - returns the state dict of the module V, or V itself if it is not a module. */
@@ -362,7 +365,7 @@ static ckpt_status convert_call(struct sanitize *s, struct value_job *job)
     const ckpt_value *state_dict = find_state_dict(s->p->file, job->v);
     if (state_dict != job->v) {
         struct value_job instead = {.v = state_dict, .elem = job->elem};
-        CKPT_TRY(report(s, job, "state dict", false));
+        CKPT_TRY(report(s, job, "state dict", CHANGED));
         CKPT_TRY(convert_mapping(s, &instead));
         return set_result(s, job, instead.result);
     }
@@ -390,7 +393,7 @@ static ckpt_status convert_value(struct sanitize *s, struct value_job *job)
     case CKPT_V_DICT:
     case CKPT_V_SET: return push_container_as(s, job, (ckpt_value_type)v->type);
     case CKPT_V_FROZENSET:
-        CKPT_TRY(report(s, job, "set", false));
+        CKPT_TRY(report(s, job, "set", CHANGED));
         return push_container_as(s, job, CKPT_V_SET);
     case CKPT_V_GLOBAL: job->result = is_torch_constant(v) ? job->result : NULL; return CKPT_OK;
     case CKPT_V_TENSOR: return set_result(s, job, job->result);
@@ -433,10 +436,10 @@ static ckpt_status convert_pair(struct sanitize *s, ckpt_value *out, const ckpt_
     struct value_job job = {.v = val, .elem = &elem};
     CKPT_TRY(convert_key(s, key, &elem, &new_key));
     if (!new_key)
-        return report(s, &job, "", true);
+        return report(s, &job, "", LOST);
     CKPT_TRY(convert_value(s, &job));
     if (!job.result)
-        return report(s, &job, "", true);
+        return report(s, &job, "", LOST);
     return value_put(s->p->a, out, new_key, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
@@ -449,37 +452,38 @@ static ckpt_status convert_item(struct sanitize *s, ckpt_value *out, size_t i, c
     else
         CKPT_TRY(convert_value(s, &job));
     if (!job.result) {
-        CKPT_TRY(report(s, &job, out->type == CKPT_V_SET ? "" : "None", true));
+        CKPT_TRY(report(s, &job, out->type == CKPT_V_SET ? "" : "None", LOST));
         job.result = out->type == CKPT_V_SET ? NULL : s->none;
     }
     return !job.result || value_append(s->p->a, out, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* put_component - converts the next component of F's composite. Sets *MORE to whether there was one. */
-static ckpt_status put_component(struct sanitize *s, struct frame *f, bool *more)
+/* put_component - converts the next component of F's composite. Sets *HAD_NEXT to whether there was one. */
+static ckpt_status put_component(struct sanitize *s, struct frame *f, bool *had_next)
 {
     const struct table *t = &s->p->file->table;
-    const ckpt_tensor *whole = &t->rows[f->composite].t;
-    while (f->next < t->nrows && t->rows[f->next].t.npath > whole->npath &&
+    const ckpt_tensor *composite = &t->rows[f->composite].t;
+    while (f->next < t->nrows && t->rows[f->next].t.npath > composite->npath &&
            t->rows[f->next].t.part_of != f->composite)
         f->next++;
-    *more = f->next < t->nrows && t->rows[f->next].t.part_of == f->composite;
-    if (!*more)
+    *had_next = f->next < t->nrows && t->rows[f->next].t.part_of == f->composite;
+    if (!*had_next)
         return CKPT_OK;
-    const ckpt_tensor *part = &t->rows[f->next++].t;
+    const ckpt_tensor *component = &t->rows[f->next++].t;
     /* bounded: the path of a component begins with that of its composite */
-    ckpt_str own = path_join(s->p->a, part->path + whole->npath, part->npath - whole->npath);
-    ckpt_path_elem elem = {.str = own};
-    struct value_job job = {.v = part->value, .elem = &elem};
-    ckpt_value *name = own.ptr ? value_str(s->p->a, own) : NULL, *out = f->out;
-    if (!name)
+    ckpt_str name_below = path_join(s->p->a, component->path + composite->npath,
+                                    component->npath - composite->npath);
+    ckpt_path_elem elem = {.str = name_below};
+    struct value_job job = {.v = component->value, .elem = &elem};
+    ckpt_value *key = name_below.ptr ? value_str(s->p->a, name_below) : NULL, *out = f->out;
+    if (!key)
         return fail_memory(s->err);
     if (!job.v)
         return CKPT_OK;
     CKPT_TRY(convert_value(s, &job));
     if (!job.result)
-        return report(s, &job, "", true);
-    return value_put(s->p->a, out, name, job.result) ? CKPT_OK : fail_memory(s->err);
+        return report(s, &job, "", LOST);
+    return value_put(s->p->a, out, key, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
 /* put_state - converts the attributes of an OrderedDict, such as _metadata. */
@@ -491,7 +495,7 @@ static ckpt_status put_state(struct sanitize *s, struct frame *f)
     if (job.v->type == CKPT_V_DICT)
         CKPT_TRY(convert_value(s, &job));
     if (!job.result)
-        return report(s, &job, "", true);
+        return report(s, &job, "", LOST);
     return value_build(s->p->a, out, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
@@ -500,19 +504,20 @@ static ckpt_status convert_next_entry(struct sanitize *s)
 {
     struct frame *f = &s->frames[s->nframes - 1];
     const ckpt_value *key, *val;
-    bool more = false;
+    bool had_next = false;
     if (f->composite != CKPT_NO_TENSOR) {
-        CKPT_TRY(put_component(s, f, &more));
+        CKPT_TRY(put_component(s, f, &had_next));
     } else if (view_item(&f->view, f->next, &key, &val)) {
         size_t i = f->next++;
         if (value_is_sequence(f->out))
             return convert_item(s, f->out, i, val);
-        return key ? convert_pair(s, f->out, key, val)
-                   : CKPT_OK; /* NULL: OrderedDict([…]) has no pair here */
+        if (!key) /* an item of the list in OrderedDict([…]) that is not a pair */
+            return CKPT_OK;
+        return convert_pair(s, f->out, key, val);
     } else if (f->state) {
         return put_state(s, f);
     }
-    if (!more)
+    if (!had_next)
         s->nframes--;
     return CKPT_OK;
 }
@@ -533,8 +538,8 @@ static ckpt_status index_rows(struct sanitize *s)
     return CKPT_OK;
 }
 
-/* is_attribute_row - returns true if ROW is in an attribute of TENSOR: its path goes on from that of
- * TENSOR. */
+/* is_attribute_row - returns true if ROW is in an attribute of TENSOR: if the path of TENSOR is the beginning
+ * of its path. */
 static bool is_attribute_row(const struct row *row, const struct row *tensor)
 {
     for (uint32_t k = 0; k < tensor->t.npath && k < row->t.npath; k++)
@@ -551,12 +556,14 @@ static void keep_rows(struct sanitize *s)
     const struct row *unchanged = NULL; /* the last tensor that is not rebuilt: its attributes follow it */
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
-        uint32_t at = r->value ? map_get_num(s->done, map_ptr(r->value)) : MAP_NONE;
-        bool visited = at != MAP_NONE;
-        const ckpt_value *made = visited ? s->results[at] : NULL;
-        s->p->keep[i] = made ? made->type == CKPT_V_TENSOR || made == r->value
-                             : !visited && r->part_of != CKPT_NO_TENSOR && s->p->keep[r->part_of];
-        if (made && made == r->value && t->rows[i].steps)
+        uint32_t result_index = r->value ? map_get_num(s->done, map_ptr(r->value)) : MAP_NONE;
+        bool visited = result_index != MAP_NONE;
+        const ckpt_value *result = visited ? s->results[result_index] : NULL;
+        if (result)
+            s->p->keep[i] = result->type == CKPT_V_TENSOR || result == r->value;
+        else
+            s->p->keep[i] = !visited && r->part_of != CKPT_NO_TENSOR && s->p->keep[r->part_of];
+        if (result && result == r->value && t->rows[i].steps)
             unchanged = &t->rows[i];
         else if (!visited && unchanged && t->rows[i].steps && is_attribute_row(&t->rows[i], unchanged))
             s->p->keep[i] = true;
@@ -571,7 +578,7 @@ static ckpt_status convert_root(struct sanitize *s)
     if (!p->root_depth && p->root != p->file->root)
         CKPT_TRY(add_report(
             s, &(ckpt_leaf){.name = STR_LIT(""), .path = path_copy(p->a, NULL, 0), .value = p->file->root},
-            NULL, "state dict", false));
+            NULL, "state dict", CHANGED));
     CKPT_TRY(convert_value(s, &job));
     if (!job.result) {
         char type[256];
@@ -598,7 +605,7 @@ static ckpt_status report_calls_not_in(const struct graph_visit *visited, struct
             const ckpt_value *v = f->pickles[i]->calls[k], *fn = v->u.call.callable;
             if (map_get_num(visited->seen, map_ptr(v)) == MAP_NONE &&
                 (fn->type != CKPT_V_GLOBAL || !weights_only_allows(value_module(fn), value_name(fn))))
-                CKPT_TRY(add_report(s, &(ckpt_leaf){.name = STR_LIT(""), .value = v}, NULL, "", true));
+                CKPT_TRY(add_report(s, &(ckpt_leaf){.name = STR_LIT(""), .value = v}, NULL, "", LOST));
         }
     return CKPT_OK;
 }

@@ -5,13 +5,13 @@
 
 #include "core/plan.h"
 
-/* has_dtype - returns true if a format holds the element type of T, which safetensors does not have. */
+/* has_dtype - returns true if a format can hold the element type of T. Asked only if safetensors cannot. */
 typedef bool has_dtype(const ckpt_tensor *t);
 
 /* sanitize_plan - reduces P to tensors and plain data or, if FLAT, calls sanitize_flat. */
 ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error *err);
-/* sanitize_flat - leaves out of P what a format of dense tensors by name cannot hold. HOLDS NULL: it has
- * only the element types of safetensors. */
+/* sanitize_flat - leaves out of P what a format of dense tensors by name cannot hold. If HOLDS is NULL, the
+ * format has only the element types of safetensors. */
 ckpt_status sanitize_flat(ckpt_plan *p, has_dtype *holds, ckpt_error *err);
 /* sanitize_strict - fails with CKPT_ELOSSY if P was reduced and anything is left out. */
 ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err);

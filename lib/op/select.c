@@ -17,7 +17,7 @@ static ckpt_status set_root(ckpt_plan *p, const struct containers *tree, uint32_
         return fail_memory(err);
     p->root_depth = depth;
     p->root = tree->list[at].node;
-    p->rooted = at != 0;
+    p->has_root = at != 0;
     p->entries_stale = true;
     return CKPT_OK;
 }
@@ -67,7 +67,7 @@ static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *tree, ck
         CKPT_TRY(drop_other_entries(p, tree, found.container, err));
     if (p->root_name.len)
         plan_notice(p, "weights taken from \"%.*s\": %s", STR_ARG(p->root_name), found.why);
-    else if (!tree->list[found.container].state_dict && !p->omits_values)
+    else if (!tree->list[found.container].is_state_dict && !p->omits_values)
         plan_notice(p, "everything is taken: %s", found.why);
     return CKPT_OK;
 }
@@ -85,7 +85,7 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
                     "--keep %s writes one tensor",
                     path, shell_glob(str_c(path), word));
     for (uint32_t i = 1; i < tree->n && shown < 5; i++) {
-        if (!tree->list[i].state_dict)
+        if (!tree->list[i].is_state_dict)
             continue;
         ckpt_str name = container_name(tree, i);
         if (!name.ptr)
@@ -147,7 +147,7 @@ static ckpt_status strip_root_prefix(ckpt_plan *p, const ckpt_value *mapping, co
     ckpt_str prefix = arena_str(p->a, str_skip(r->name, containers));
     if (!prefix.ptr)
         return fail_memory(err);
-    p->rooted = true;
+    p->has_root = true;
     CKPT_TRY(strip_keys(p, mapping, prefix, false, err));
     return meta ? strip_keys(p, meta, prefix, true, err) : CKPT_OK;
 }
@@ -163,7 +163,7 @@ static ckpt_status set_named_root(ckpt_plan *p, const struct containers *tree, c
     uint32_t at;
     CKPT_TRY(find_root_container(tree, &r, &at, err));
     bool has_prefix = r.containers_len < r.name.len;
-    if (at == NO_CONTAINER || (has_prefix && !tree->list[at].mapping))
+    if (at == NO_CONTAINER || (has_prefix && !tree->list[at].is_mapping))
         return *path ? fail_root_not_found(p, tree, path, err) : CKPT_OK;
     CKPT_TRY(found ? set_root(p, tree, at, r.path, r.depth, err) : set_root_container(p, tree, at, err));
     return has_prefix ? strip_root_prefix(p, tree->list[at].node, &r, err) : CKPT_OK;
@@ -304,12 +304,12 @@ static ckpt_status drop_containers(struct dropping *d, ckpt_error *err)
     for (uint32_t i = 0; i < d->w.n; i++) {
         const struct container *p = &d->w.list[i];
         d->left_out[i] |= p->parent != NO_CONTAINER && d->left_out[p->parent];
-        for (uint32_t k = 0; p->mapping && !d->left_out[i] && k < p->entries; k++)
+        for (uint32_t k = 0; p->is_mapping && !d->left_out[i] && k < p->entries; k++)
             if (mapping_entry(p->node, k, &e))
                 CKPT_TRY(drop_entry(d, i, &e, err));
     }
     for (uint32_t i = 1; i < d->w.n; i++)
-        if (d->w.list[i].mapping && !d->left_out[i] && is_emptied(d, i) && d->emptied++ == 0)
+        if (d->w.list[i].is_mapping && !d->left_out[i] && is_emptied(d, i) && d->emptied++ == 0)
             d->first_emptied = container_name(&d->w, i);
     return CKPT_OK;
 }

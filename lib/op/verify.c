@@ -350,7 +350,7 @@ static int report_record(void *user, size_t i)
     const struct record_result *result = &all->results[i];
     struct verify_job *job = all->verify;
     ckpt_error e = {0};
-    job->c->result->read += r->src->size; /* bounded: added up before */
+    job->c->result->read += r->src->size; /* bounded: the sum of all sizes was checked before */
     if (result->fault)
         e = *result->fault;
     else if (result->crc != r->crc)

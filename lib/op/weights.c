@@ -92,7 +92,7 @@ static bool is_network_name(const ckpt_path_elem *e)
 /* may_be_weights - returns true if P has tensors that are not of an optimizer or of an extra state. */
 static bool may_be_weights(const struct container *p)
 {
-    return p->below && !p->in_optimizer && !p->optimizer && !p->extra_state;
+    return p->tensors_below && !p->in_optimizer && !p->is_optimizer && !p->extra_state;
 }
 
 /* find_known_child - returns the child with the best known name, or NO_CONTAINER. */
@@ -103,7 +103,7 @@ static uint32_t find_known_child(const struct containers *tree, uint32_t at)
     unsigned best_rank = NNAMES;
     for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++) {
         const struct container *p = &tree->list[i];
-        unsigned rank = may_be_weights(p) && p->mapping ? rank_name(&p->elem) : NNAMES;
+        unsigned rank = may_be_weights(p) && p->is_mapping ? rank_name(&p->elem) : NNAMES;
         if (rank < best_rank) {
             best = i;
             best_rank = rank;
@@ -135,7 +135,8 @@ static uint32_t find_only_child(const struct containers *tree, uint32_t at)
 /* has_parameter_names - returns true if the keys of P look like the names of a module's parameters. */
 static bool has_parameter_names(const struct container *p)
 {
-    return p->metadata || (p->arrays && p->dotted >= p->tensors - p->dotted);
+    return p->has_metadata ||
+           (p->tensors_with_dims && p->dotted_tensors >= p->text_key_tensors - p->dotted_tensors);
 }
 
 /* has_weights_itself - returns true if the entries of container AT are the weights, rather than those of a
@@ -143,13 +144,13 @@ static bool has_parameter_names(const struct container *p)
 static bool has_weights_itself(const struct containers *tree, uint32_t at)
 {
     const struct container *p = &tree->list[at];
-    if (p->tensors < p->below - p->tensors)
+    if (p->text_key_tensors < p->tensors_below - p->text_key_tensors)
         return false;
     if (has_parameter_names(p))
         return true;
     /* a few arrays without names of parameters, next to a mapping with a name of weights, are not the
      * weights */
-    return (p->state_dict || p->arrays) && find_known_child(tree, at) == NO_CONTAINER;
+    return (p->is_state_dict || p->tensors_with_dims) && find_known_child(tree, at) == NO_CONTAINER;
 }
 
 /* has_optimizer - returns true if one of the entries of container AT is an optimizer. */
@@ -157,7 +158,7 @@ static bool has_optimizer(const struct containers *tree, uint32_t at)
 {
     const struct container *parent = &tree->list[at];
     for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++)
-        if (tree->list[i].optimizer)
+        if (tree->list[i].is_optimizer)
             return true;
     return false;
 }
@@ -169,13 +170,13 @@ static ckpt_status set_found(const struct containers *tree, uint32_t at, const c
 {
     const struct container *p = &tree->list[at];
     if (!how)
-        how = p->state_dict || has_weights_itself(tree, at)
+        how = p->is_state_dict || has_weights_itself(tree, at)
                   ? "the top level is a state dict"
                   : "tensors in several places, none under a usual name";
-    ckpt_str why = arena_printf(tree->a, "%s; %llu tensor%s", how, (unsigned long long)p->below,
-                                p->below == 1 ? "" : "s");
+    ckpt_str why = arena_printf(tree->a, "%s; %llu tensor%s", how, (unsigned long long)p->tensors_below,
+                                p->tensors_below == 1 ? "" : "s");
     out->container = at;
-    out->only_own_tensors = p->tensors && has_optimizer(tree, at);
+    out->only_own_tensors = p->text_key_tensors && has_optimizer(tree, at);
     out->why = why.ptr;
     return why.ptr ? CKPT_OK : fail_memory(err);
 }
@@ -185,7 +186,7 @@ static ckpt_status find_root(const struct containers *tree, struct weights *out,
     *out = (struct weights){.container = NO_CONTAINER, .why = "no mapping of tensors"};
     if (!tree->n || !may_be_weights(&tree->list[0])) {
         for (size_t i = 0; i < tree->n; i++)
-            if (tree->list[i].optimizer)
+            if (tree->list[i].is_optimizer)
                 out->why = "no tensors besides optimizer state";
         return CKPT_OK;
     }
@@ -197,7 +198,7 @@ static ckpt_status find_root(const struct containers *tree, struct weights *out,
             how = "a common name for weights";
             known = true;
         } else if (!known && (next = find_only_child(tree, at)) != NO_CONTAINER &&
-                   (tree->list[next].state_dict || find_known_child(tree, next) != NO_CONTAINER)) {
+                   (tree->list[next].is_state_dict || find_known_child(tree, next) != NO_CONTAINER)) {
             how = is_averaged_name(&tree->list[next].elem)
                       ? "averaged weights, the only tensors besides optimizer state"
                       : "the only mapping with tensors besides optimizer state";
@@ -248,14 +249,15 @@ static enum region find_region(const struct roles *roles, uint32_t i)
 static bool is_network(const struct roles *roles, uint32_t i, enum region region)
 {
     const struct container *p = &roles->tree->list[i];
-    bool list = !p->mapping && p->direct;
+    bool list = !p->is_mapping && p->tensor_entries;
     switch (region) {
-    case WITHIN: return p->state_dict || (i == roles->main && has_weights_itself(roles->tree, i));
-    case AVERAGING: return list || (p->state_dict && (p->arrays || p->metadata));
+    case WITHIN: return p->is_state_dict || (i == roles->main && has_weights_itself(roles->tree, i));
+    case AVERAGING: return list || (p->is_state_dict && (p->tensors_with_dims || p->has_metadata));
     case OUTSIDE:
         if (roles->lenient)
-            return p->state_dict || list;
-        return p->state_dict && (has_parameter_names(p) || (p->arrays && is_network_name(&p->elem)));
+            return p->is_state_dict || list;
+        return p->is_state_dict &&
+               (has_parameter_names(p) || (p->tensors_with_dims && is_network_name(&p->elem)));
     default: return false;
     }
 }
@@ -264,7 +266,8 @@ static bool is_network(const struct roles *roles, uint32_t i, enum region region
  * weights are further down. */
 static bool is_flat(const struct container *p)
 {
-    return p->mapping && (has_parameter_names(p) || p->tensors >= p->below - p->tensors);
+    return p->is_mapping &&
+           (has_parameter_names(p) || p->text_key_tensors >= p->tensors_below - p->text_key_tensors);
 }
 
 /* set_roles - sets the role of each container, parents first. Returns false if none of them is a network. */
@@ -309,7 +312,7 @@ ckpt_status weights_find(const struct containers *tree, struct weights *out, ckp
 
 ckpt_status weights_below(const struct containers *tree, struct weights *out, ckpt_error *err)
 {
-    *out = (struct weights){.container = tree->n && tree->list[0].below ? 0 : NO_CONTAINER,
+    *out = (struct weights){.container = tree->n && tree->list[0].tensors_below ? 0 : NO_CONTAINER,
                             .why = "named by --root"};
     return find_roles(tree, out->container, true, out, err);
 }
@@ -322,7 +325,7 @@ static bool index_entries(const struct containers *tree, uint32_t i, map *by_nod
     const struct container *p = &tree->list[i];
     struct entry e;
     bool ok = map_set_num(by_node, map_ptr(p->node), i);
-    for (uint32_t k = 0; ok && p->mapping && k < p->entries; k++)
+    for (uint32_t k = 0; ok && p->is_mapping && k < p->entries; k++)
         if (mapping_entry(p->node, k, &e) && e.key_edit.node != p->node)
             ok = map_set_num(by_node, map_ptr(e.key_edit.node), i);
     return ok;

@@ -1,12 +1,12 @@
-/* weights_only.h - predicts whether torch.load(weights_only=True) loads a file; which names a pickle may
- * import: allow-listed by torch or by us, or known to run code. */
+/* weights_only.h - predicts whether torch.load(weights_only=True) loads a file. Also judges the names that a
+ * pickle imports: allow-listed by torch, allow-listed by ckpt, or known to run code. */
 #ifndef OP_WEIGHTS_ONLY_H
 #define OP_WEIGHTS_ONLY_H
 
 #include "core/file.h"
 
-/* weights_only_verdict - sets *VERDICT to 1: torch 2.15 would load F; 0: it would refuse it, and *WHY (in A)
- * is its first reason; -1: F is not a file of torch.load. */
+/* weights_only_verdict - sets *VERDICT to 1 if torch 2.15 would load F, to 0 if it would refuse F, and to -1
+ * if F is not a file of torch.load. *WHY, in A, is the first reason for a refusal. */
 ckpt_status weights_only_verdict(ckpt_file *f, arena *a, int *verdict, ckpt_str *why, ckpt_error *err);
 /* weights_only_allows - returns true if torch 2.15 allows the import MODULE.NAME, as spelled in a pickle. */
 bool weights_only_allows(ckpt_str module, ckpt_str name);

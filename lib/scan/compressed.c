@@ -27,21 +27,21 @@
 struct compressed_data {
     struct scanner *x;
     ckpt_str where;
-    bool all_accounted; /* each byte of each member has a known purpose */
+    bool all_bytes_known; /* each byte of each member has a known purpose */
 };
 
 static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
 {
     struct compressed_data *p = user;
     struct scanner *x = p->x;
-    uint64_t accounted = 0;
+    uint64_t known_bytes = 0;
     ckpt_str where;
     CKPT_TRY(scan_join_names(x, p->where, name, &where, err));
     x->scan->result->members++;
     x->unpacked += bytes->size; /* bounded: by max_unpacked */
     CKPT_TRY(scan_hash_member(x, bytes, where, 0, NULL, err));
-    ckpt_status st = scan_bytes(x, bytes, where, SCAN_MEMBER, &accounted, err);
-    p->all_accounted = p->all_accounted && accounted >= bytes->size;
+    ckpt_status st = scan_bytes(x, bytes, where, SCAN_MEMBER, &known_bytes, err);
+    p->all_bytes_known = p->all_bytes_known && known_bytes >= bytes->size;
     return st;
 }
 
@@ -193,7 +193,7 @@ bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
 }
 
 ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,
-                            uint64_t *accounted, ckpt_error *err)
+                            uint64_t *known_bytes, ckpt_error *err)
 {
     struct compressed_data p = {x, where, true};
     struct unpack u = {.max = scan_max_unpacked(x, src->size), .member = scan_unpacked_member, .user = &p};
@@ -210,10 +210,10 @@ ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, cons
         *err = why;
         return st;
     }
-    if (st == CKPT_OK && p.all_accounted)
-        *accounted += src->size; /* bounded: each byte is counted once */
+    if (st == CKPT_OK && p.all_bytes_known)
+        *known_bytes += src->size; /* bounded: each byte is counted once */
     if (st == CKPT_OK)
-        return scan_found(x->scan, SCAN_ARC001, where, src, 0, "%s data, unpacked and scanned", kind);
-    return scan_found(x->scan, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_FMT002 : SCAN_ARC002, where,
-                      src, 0, "%s data: %s", kind, why.what);
+        return scan_found(x->scan, SCAN_ARCHIVE_OPENED, where, src, 0, "%s data, unpacked and scanned", kind);
+    return scan_found(x->scan, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_MALFORMED : SCAN_NOT_OPENED,
+                      where, src, 0, "%s data: %s", kind, why.what);
 }

@@ -22,7 +22,7 @@ static ckpt_status visit_text(void *user, ckpt_str text, uint64_t at, const char
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.ptr[i];
         if (c < 32 || c == 127)
-            return scan_found(v->x->scan, SCAN_TXT001, v->where, v->src, at,
+            return scan_found(v->x->scan, SCAN_CONTROL_CHARACTER, v->where, v->src, at,
                               "%s holds the character {0x%02x}", what, c);
     }
     return CKPT_OK;
@@ -34,11 +34,11 @@ static ckpt_status visit_pair(void *user, const struct gguf_pair *p, ckpt_error 
     (void)err;
     if (p->type != GGUF_STRING || str_find(p->key, STR_LIT("chat_template"), 0) == SIZE_MAX)
         return CKPT_OK;
-    return scan_found(v->x->scan, SCAN_TPL001, v->where, v->src, p->value_offset,
+    return scan_found(v->x->scan, SCAN_CHAT_TEMPLATE, v->where, v->src, p->value_offset,
                       "a chat template of %" PRIu64 " bytes", p->value_size);
 }
 
-ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
     struct gguf_visit v = {x, src, where};
     struct gguf g = {.src = src, .a = x->a, .on_text = visit_text, .on_pair = visit_pair, .user = &v};
@@ -55,7 +55,7 @@ ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *
     if (st == CKPT_OK) {
         scan_count_bytes(src, &x->scan->result->in_tensors,
                          src->size - g.data_offset); /* bounded: just read */
-        *accounted += src->size; /* bounded: each byte is counted once */
+        *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
         return CKPT_OK;
     }
     return scan_report_reader(x, (struct scan_place){src, g.error_offset}, where, &why, err);

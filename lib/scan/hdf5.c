@@ -28,7 +28,7 @@ static ckpt_status scan_attribute(void *user, ckpt_str path, ckpt_str name, ckpt
                                   const char *why, ckpt_error *err)
 {
     struct hdf5_scan *s = user;
-    uint64_t accounted = 0;
+    uint64_t known_bytes = 0;
     ckpt_str text;
     s->all_read &= !why;
     if (!value || !value_text(value, &text) || !may_be_json(text))
@@ -38,7 +38,7 @@ static ckpt_status scan_attribute(void *user, ckpt_str path, ckpt_str name, ckpt
     source *bytes = where.ptr ? source_mem(text.ptr, text.len, CKPT_NO_OFFSET) : NULL;
     if (!bytes)
         return fail_memory(err);
-    ckpt_status st = scan_text(s->x, bytes, where, &accounted, err);
+    ckpt_status st = scan_text(s->x, bytes, where, &known_bytes, err);
     source_unref(bytes);
     return st;
 }
@@ -49,7 +49,7 @@ static ckpt_status scan_link(void *user, ckpt_str path, const char *kind, ckpt_s
     (void)err;
     if (strcmp(kind, "external link") != 0 || !scan_leaves_folder(target))
         return CKPT_OK;
-    return scan_found(s->x->scan, SCAN_EXT001, s->where, s->src, 0,
+    return scan_found(s->x->scan, SCAN_EXTERNAL_PATH, s->where, s->src, 0,
                       "\"%.*s\" is a link out of the folder: %.*s", STR_ARG(path), STR_ARG(target));
 }
 

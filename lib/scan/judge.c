@@ -84,9 +84,9 @@ static ckpt_scan_verdict get_verdict(const struct trace_global *g)
 static const ckpt_scan_rule *get_rule(ckpt_scan_verdict v)
 {
     switch (v) {
-    case CKPT_SCAN_UNKNOWN_CALLABLE: return scan_rule(SCAN_PKL001);
-    case CKPT_SCAN_UNRESOLVED: return scan_rule(SCAN_PKL003);
-    case CKPT_SCAN_KNOWN_EXEC: return scan_rule(SCAN_PKL002);
+    case CKPT_SCAN_UNKNOWN_CALLABLE: return scan_rule(SCAN_UNKNOWN_CALLABLE);
+    case CKPT_SCAN_UNRESOLVED: return scan_rule(SCAN_UNRESOLVED_CALLABLE);
+    case CKPT_SCAN_KNOWN_EXEC: return scan_rule(SCAN_KNOWN_EXEC);
     default: return NULL;
     }
 }
@@ -279,7 +279,7 @@ static bool judge_call(struct judge *j, const struct trace_step *step)
         why = check_call_arguments(j->s, step, g, args);
         if (!why && !check_numpy_call(j, step, g, &numpy_why))
             return false;
-        rule = why ? scan_rule(SCAN_PKL005) : numpy_why ? scan_rule(SCAN_PKL014) : NULL;
+        rule = why ? scan_rule(SCAN_UNUSUAL_ARGUMENTS) : numpy_why ? scan_rule(SCAN_NUMPY_OBJECTS) : NULL;
         why = why ? why : numpy_why;
         verdict = rule ? rule->verdict : verdict;
     }
@@ -394,7 +394,7 @@ static bool report_step(struct judge *j, const struct trace_step *step, enum sca
 static bool judge_stored_global(struct judge *j, const struct trace_step *step)
 {
     const struct trace_global *g = trace_global(step->subject);
-    return !loads_bytes(g) || report_step(j, step, SCAN_PKL002, g, 0,
+    return !loads_bytes(g) || report_step(j, step, SCAN_KNOWN_EXEC, g, 0,
                                           "kept in a value, from where it may be called with any bytes");
 }
 
@@ -416,15 +416,15 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
     const struct trace_node *n = trace_node(step->subject);
     const struct trace_global *g = trace_global(step->subject);
     if (g)
-        return report_step(j, step, SCAN_PKL004, g, step->with,
+        return report_step(j, step, SCAN_IMPORT_CHANGED, g, step->with,
                            "writes to it: every later user of the module is affected");
     if (n && (n->kind == TRACE_OPAQUE || n->kind == TRACE_PERSID))
-        return report_step(j, step, SCAN_PKL004, NULL, step->with,
+        return report_step(j, step, SCAN_IMPORT_CHANGED, NULL, step->with,
                            "changes an object that is not in the file");
     g = n && n->kind == TRACE_CALL ? find_called_name(j->s, step, n->items[0]) : NULL;
     /* more than callable, arguments and keywords: no pickler changes an object after BUILD */
     if (n && n->n > 3)
-        return report_step(j, step, SCAN_PKL003, g, step->with,
+        return report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->with,
                            "changes it once more after BUILD: that may call what its state holds");
     if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED)
         return true; /* the call is a finding */
@@ -433,10 +433,10 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
     ckpt_status st = numpy_judge_build(&j->numpy, step, python3.module, python3.name, &odd);
     if (st != CKPT_OK)
         return !scan_note_system_failure(j->s, st, &j->numpy.err);
-    if (why && !report_step(j, step, SCAN_PKL003, g, step->with, why))
+    if (why && !report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->with, why))
         return false;
     return !odd || j->p.joblib_arrays_as_opcodes || /* it was reported in the scan as joblib */
-           report_step(j, step, SCAN_PKL014, g, step->with, odd);
+           report_step(j, step, SCAN_NUMPY_OBJECTS, g, step->with, odd);
 }
 
 /* is_torch_id - returns true if the constant REF is a persistent id of torch, or if REF cannot be read,
@@ -466,7 +466,7 @@ static bool judge_persid(struct judge *j, const struct trace_step *step)
         return true;
     if (first && (is_text(j->s, step, first, "storage") || is_text(j->s, step, first, "module")))
         return true;
-    return report_once(j, step, REPORTED_PERSID, SCAN_PKL012,
+    return report_once(j, step, REPORTED_PERSID, SCAN_PERSISTENT_ID,
                        "a persistent id that is not (\"storage\", …)");
 }
 
@@ -488,20 +488,20 @@ static bool judge_step(void *user, const struct trace_step *step)
     case TRACE_STEP_CHANGE: return judge_change(j, step);
     case TRACE_STEP_PERSID: return judge_persid(j, step);
     case TRACE_STEP_EXTENSION:
-        return report_step(j, step, SCAN_PKL003, NULL, 0,
+        return report_step(j, step, SCAN_UNRESOLVED_CALLABLE, NULL, 0,
                            "an extension code: a name in a registry of the loading program");
     case TRACE_STEP_BUFFER:
-        return report_step(j, step, SCAN_PKL013, NULL, 0,
+        return report_step(j, step, SCAN_PICKLE_NOT_FOLLOWED, NULL, 0,
                            "uses out-of-band buffers (protocol 5), which are not in the file");
     case TRACE_STEP_MEMO:
         return j->p.joblib_arrays_as_opcodes ||
-               report_once(j, step, REPORTED_MEMO, SCAN_PKL008,
+               report_once(j, step, REPORTED_MEMO, SCAN_MEMO_REPLACED,
                            "a memo entry is put again with a different value");
     case TRACE_STEP_LEFT:
         return j->p.joblib_arrays_as_opcodes ||
-               report_once(j, step, REPORTED_LEFT, SCAN_PKL009, "values or marks are left on the stack");
+               report_once(j, step, REPORTED_LEFT, SCAN_STACK_LEFT, "values or marks are left on the stack");
     case TRACE_STEP_FRAME:
-        return report_step(j, step, SCAN_PKL007, NULL, 0,
+        return report_step(j, step, SCAN_FRAME_CROSSED, NULL, 0,
                            "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
     case TRACE_STEP_DROP: return note_dropped(j, step);
     case TRACE_STEP_STORED: return judge_stored_global(j, step);
@@ -547,12 +547,12 @@ static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool rep
                                                                                            : CKPT_ENOMEM;
 }
 
-static bool judge_end(void *user, const struct trace_end *e)
+static bool judge_end(void *user, const struct trace_end *end)
 {
     struct judge *j = user;
     if (!j->reporting && !j->p.framed && !j->p.joblib_arrays_as_opcodes)
-        j->s->result->calls += e->calls;
-    return j->needs_report || (j->s->opts->all_calls && e->calls && !j->p.joblib_arrays_as_opcodes);
+        j->s->result->calls += end->calls;
+    return j->needs_report || (j->s->opts->all_calls && end->calls && !j->p.joblib_arrays_as_opcodes);
 }
 
 ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)

@@ -23,7 +23,8 @@ static ckpt_status read_block(const struct sstable *t, size_t i, ckpt_error *err
     return st;
 }
 
-ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
+                         ckpt_error *err)
 {
     struct sstable t;
     ckpt_error why = {.offset = 0};
@@ -32,15 +33,15 @@ ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_
     for (size_t i = 0; st == CKPT_OK && i < t.nblocks; i++)
         st = read_block(&t, i, &why);
     if (st == CKPT_OK) {
-        *accounted += src->size - t.outside; /* bounded: each byte is counted once */
+        *known_bytes += src->size - t.outside; /* bounded: each byte is counted once */
         return !t.outside ? CKPT_OK
-                          : scan_found(x->scan, SCAN_FMT002, where, src, 0,
+                          : scan_found(x->scan, SCAN_MALFORMED, where, src, 0,
                                        "{%" PRIu64 " bytes} of the table are in {=no block}", t.outside);
     }
     return scan_report_reader(x, (struct scan_place){src, why.offset}, where, &why, err);
 }
 
-ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
     ckpt_error why = {.offset = 0};
     ckpt_status st = CKPT_OK;
@@ -48,7 +49,7 @@ ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t 
     x->format = x->depth ? x->format : "ocdbt";
     while (at < src->size && (st = ocdbt_measure_record(src, at, &n, &why)) == CKPT_OK)
         at += n;      /* bounded: in the source */
-    *accounted += at; /* bounded: each byte is counted once */
+    *known_bytes += at; /* bounded: each byte is counted once */
     return st == CKPT_OK ? CKPT_OK
                          : scan_report_reader(x, (struct scan_place){src, why.offset}, where, &why, err);
 }

@@ -26,14 +26,14 @@ struct msgpack_visit {
 static ckpt_status scan_msgpack_value(struct msgpack_visit *m, const struct msgpack_value *v, ckpt_error *err)
 {
     struct scanner *x = m->x;
-    uint64_t accounted = 0;
+    uint64_t known_bytes = 0;
     source *value;
     ckpt_str where;
     if (v->n < VALUE_MIN || x->depth >= x->scan->opts->max_depth)
         return CKPT_OK;
     CKPT_TRY(scan_join_names(x, m->where, arena_printf(x->a, "value@0x%" PRIx64, v->data), &where, err));
     CKPT_TRY(source_slice(m->src, v->data, v->n, &value, err));
-    ckpt_status st = scan_bytes(x, value, where, SCAN_VALUE, &accounted, err);
+    ckpt_status st = scan_bytes(x, value, where, SCAN_VALUE, &known_bytes, err);
     source_unref(value);
     return st;
 }
@@ -47,7 +47,7 @@ static ckpt_status visit_value(void *user, const struct msgpack_value *v, ckpt_e
     }
     if (v->kind == MSGPACK_EXT && v->type != -1 && !m->has_unknown_extension) {
         m->has_unknown_extension = true;
-        CKPT_TRY(scan_found(m->x->scan, SCAN_FMT003, m->where, m->src,
+        CKPT_TRY(scan_found(m->x->scan, SCAN_FORMAT_NOT_SCANNED, m->where, m->src,
                             v->data - 1, /* bounded: its type is there */
                             "an extension of {type %" PRId8 "}, which only its program can read", v->type));
     }
@@ -66,7 +66,7 @@ static bool begins_with_map(struct scanner *x, source *src)
     return is_map && ((b[key] & 0xe0) == 0xa0 || (b[key] >= 0xd9 && b[key] <= 0xdb));
 }
 
-ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *accounted,
+ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *known_bytes,
                          ckpt_error *err)
 {
     struct msgpack_visit m = {.x = x, .src = src, .where = where};
@@ -88,6 +88,6 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
         return st;
     scan_count_bytes(src, &x->scan->result->in_tensors, m.array_bytes);
     if (!m.has_unknown_extension)
-        *accounted += src->size; /* bounded: each byte is counted once */
+        *known_bytes += src->size; /* bounded: each byte is counted once */
     return CKPT_OK;
 }

@@ -12,26 +12,26 @@
 
 /* scan_elements - accounts for the elements of A, and scans what follows them. */
 static ckpt_status scan_elements(struct scanner *x, source *src, ckpt_str where, const struct npy *a,
-                                 uint64_t *accounted, ckpt_error *err)
+                                 uint64_t *known_bytes, ckpt_error *err)
 {
     uint64_t left = src->size - a->data, size = a->nbytes; /* bounded: the header is inside the source */
     scan_count_bytes(src, &x->scan->result->in_tensors, size < left ? size : left);
     if (size >= left) {
-        *accounted += src->size; /* bounded: each byte is counted once */
+        *known_bytes += src->size; /* bounded: each byte is counted once */
         return size == left ? CKPT_OK
-                            : scan_found(x->scan, SCAN_FMT002, where, src, a->data,
+                            : scan_found(x->scan, SCAN_MALFORMED, where, src, a->data,
                                          "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}",
                                          size, left);
     }
     uint64_t end = a->data + size; /* bounded: less than left */
-    *accounted += end;             /* bounded: each byte is counted once */
-    CKPT_TRY(scan_found(x->scan, SCAN_FMT002, where, src, end, "{%" PRIu64 " bytes} follow {=the elements}",
-                        src->size - end));
+    *known_bytes += end;           /* bounded: each byte is counted once */
+    CKPT_TRY(scan_found(x->scan, SCAN_MALFORMED, where, src, end,
+                        "{%" PRIu64 " bytes} follow {=the elements}", src->size - end));
     return x->depth < x->scan->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err)
                                                : CKPT_OK;
 }
 
-ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
     struct npy a;
     ckpt_error why;
@@ -41,14 +41,14 @@ ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     if (st != CKPT_OK)
         return scan_report_reader(x, (struct scan_place){src, 8}, where, &why, err);
     if (a.simple)
-        return scan_elements(x, src, where, &a, accounted, err);
+        return scan_elements(x, src, where, &a, known_bytes, err);
     if (!scan_is_pickle(x, src, a.data, src->size, true)) {
-        *accounted += src->size; /* bounded: each byte is counted once */
+        *known_bytes += src->size; /* bounded: each byte is counted once */
         return CKPT_OK;
     }
     CKPT_TRY(source_slice(src, a.data, src->size - a.data, &data, err));
-    st = scan_pickles(x, data, where, accounted, err);
-    *accounted += a.data; /* bounded: inside the source */
+    st = scan_pickles(x, data, where, known_bytes, err);
+    *known_bytes += a.data; /* bounded: inside the source */
     source_unref(data);
     return st;
 }

@@ -21,7 +21,7 @@ static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_er
     v->values += t->bytes; /* bounded: each is in the file */
     if (!t->is_external || !scan_leaves_folder(t->location))
         return CKPT_OK;
-    return scan_found(v->x->scan, SCAN_EXT001, v->where, v->src, t->external_at,
+    return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, t->external_at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder",
                       STR_ARG(t->location));
 }
@@ -33,12 +33,12 @@ static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uin
     (void)err;
     for (size_t i = 0; i < sizeof python / sizeof *python; i++)
         if (domain.len && str_is(op_type, python[i]))
-            return scan_found(v->x->scan, SCAN_SRC003, v->where, v->src, at, "the operation %s calls Python",
-                              python[i]);
+            return scan_found(v->x->scan, SCAN_GRAPH_CODE, v->where, v->src, at,
+                              "the operation %s calls Python", python[i]);
     return CKPT_OK;
 }
 
-ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
     struct onnx_visit v = {.x = x, .src = src, .where = where};
     arena *a = arena_new((uint64_t)1 << 30);
@@ -52,6 +52,6 @@ ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *
         return scan_report_reader(x, (struct scan_place){src, o.at}, where, &why, err);
     }
     scan_count_bytes(src, &x->scan->result->in_tensors, v.values);
-    *accounted += src->size; /* bounded: each byte is counted once */
+    *known_bytes += src->size; /* bounded: each byte is counted once */
     return CKPT_OK;
 }

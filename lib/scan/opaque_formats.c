@@ -59,7 +59,7 @@ static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t aft
     for (size_t i = 0; i < sizeof code / sizeof *code; i++)
         if (str_starts(rest, str_c(code[i]))) {
             s->found++;
-            return scan_found(s->x->scan, SCAN_SRC002, s->where, s->src, at,
+            return scan_found(s->x->scan, SCAN_KERAS_CODE, s->where, s->src, at,
                               "the class %s of a Keras model, which carries code", code[i]);
         }
     return CKPT_OK;
@@ -91,7 +91,7 @@ static ckpt_status check_external_location(struct search *s, uint64_t at, uint64
     if (!scan_leaves_folder(rest))
         return CKPT_OK;
     s->found++;
-    return scan_found(s->x->scan, SCAN_EXT001, s->where, s->src, at,
+    return scan_found(s->x->scan, SCAN_EXTERNAL_PATH, s->where, s->src, at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder", STR_ARG(rest));
 }
 
@@ -106,7 +106,8 @@ static ckpt_status report_match(struct search *s, const struct pattern *p, uint6
         return check_external_location(s, at, after);
     s->found++;
     const char *name = p->bytes + 2; /* bounded: the pattern begins with tag and length */
-    return scan_found(s->x->scan, SCAN_SRC003, s->where, s->src, at, "the operation %s %s", name, p->what);
+    return scan_found(s->x->scan, SCAN_GRAPH_CODE, s->where, s->src, at, "the operation %s %s", name,
+                      p->what);
 }
 
 static ckpt_status search_patterns(struct search *s, const struct pattern *patterns, size_t n,

@@ -45,7 +45,7 @@ static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pic
 {
     if (why->status == CKPT_EIO || why->status == CKPT_ENOMEM || why->status == CKPT_ECANCELLED)
         return why->status;
-    enum scan_rule rule = why->status == CKPT_ELIMIT ? SCAN_PKL013 : SCAN_PKL006;
+    enum scan_rule rule = why->status == CKPT_ELIMIT ? SCAN_PICKLE_NOT_FOLLOWED : SCAN_BROKEN_PICKLE;
     return scan_found(x->scan, rule, p->where, p->src, end->next, "%s", why->what);
 }
 
@@ -148,11 +148,12 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
 {
     struct scanner *x = ps->x;
     source *bytes;
-    uint64_t accounted = 0;
+    uint64_t known_bytes = 0;
     ckpt_str where;
     CKPT_TRY(scan_join_names(x, p->where, arena_printf(x->a, "value@0x%" PRIx64, v->start), &where, err));
     if (x->depth >= x->scan->opts->max_depth)
-        return scan_found(x->scan, SCAN_ARC002, where, p->src, v->start, "is nested too deep to be opened");
+        return scan_found(x->scan, SCAN_NOT_OPENED, where, p->src, v->start,
+                          "is nested too deep to be opened");
     CKPT_TRY(open_payload_source(x->scan, p->src, v, &bytes, err));
     if (!bytes || (v->pickle && !scan_is_pickle(x, bytes, 0, bytes->size, false))) {
         source_unref(bytes);
@@ -161,10 +162,10 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
     /* base64 text is scanned without decoding, too: "UEsDB" is also SHORT_BINSTRING */
     ckpt_status st = CKPT_OK;
     if (looks_encoded(x->scan, bytes))
-        st = scan_found(x->scan, SCAN_PKL011, p->where, p->src, v->start,
+        st = scan_found(x->scan, SCAN_EMBEDDED_FILE, p->where, p->src, v->start,
                         "text that looks like a pickle or archive in base64 or hexadecimal digits");
     if (st == CKPT_OK)
-        st = scan_bytes(x, bytes, where, SCAN_VALUE, &accounted, err);
+        st = scan_bytes(x, bytes, where, SCAN_VALUE, &known_bytes, err);
     source_unref(bytes);
     return st;
 }
@@ -173,9 +174,10 @@ static ckpt_status open_payloads(struct pickle_scan *ps, const struct scan_pickl
 {
     for (size_t i = 0; i < ps->npayloads; i++)
         CKPT_TRY(open_payload(ps, p, &ps->payloads[i], err));
-    return !ps->too_many_payloads ? CKPT_OK
-                                  : scan_found(ps->x->scan, SCAN_PKL013, p->where, NULL, CKPT_NO_OFFSET,
-                                               "too many values begin like files to look into all");
+    return !ps->too_many_payloads
+               ? CKPT_OK
+               : scan_found(ps->x->scan, SCAN_PICKLE_NOT_FOLLOWED, p->where, NULL, CKPT_NO_OFFSET,
+                            "too many values begin like files to look into all");
 }
 
 /* ------------------------------------------------------- is it a pickle? */
@@ -247,7 +249,7 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pi
     if (first_array != UINT64_MAX && !acts)
         return CKPT_OK;
     if (first_array != UINT64_MAX)
-        CKPT_TRY(scan_found(x->scan, SCAN_FMT004, p->where, p->src, first_array,
+        CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, p->where, p->src, first_array,
                             "what joblib.load takes for an array, pickle.load takes for opcodes"));
     p->joblib_arrays_as_opcodes = true;
     return follow_twice(ps, p, &end, err);
@@ -364,13 +366,14 @@ static ckpt_status scan_after_last(struct scanner *x, source *src, ckpt_str wher
                                    ckpt_error *err)
 {
     uint64_t n = src->size - pos;
-    CKPT_TRY(scan_found(x->scan, SCAN_PKL010, where, src, pos, "{%" PRIu64 " byte%s} after {=STOP}", n,
-                        n == 1 ? "" : "s"));
+    CKPT_TRY(scan_found(x->scan, SCAN_BYTES_AFTER_STOP, where, src, pos, "{%" PRIu64 " byte%s} after {=STOP}",
+                        n, n == 1 ? "" : "s"));
     return x->depth < x->scan->opts->max_depth ? scan_stray_bytes(x, src, where, pos, src->size, err)
                                                : CKPT_OK;
 }
 
-ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
+                         ckpt_error *err)
 {
     uint64_t pos = 0,
              acting = 0; /* offset of the next pickle that imports or calls: all before it are pickles */
@@ -385,19 +388,20 @@ ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_
         }
         CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
     }
-    *accounted += pos; /* bounded: inside the source */
+    *known_bytes += pos; /* bounded: inside the source */
     return stopped && pos < src->size ? scan_after_last(x, src, where, pos, err) : CKPT_OK;
 }
 
 /* scan_legacy - scans a legacy stream: five pickles, then the storages (torch/serialization.py,
  * _legacy_save). */
-ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
+                        ckpt_error *err)
 {
     uint64_t pos = 0, end = 0;
     bool stopped = true;
     for (int i = 0; i < 5 && stopped && pos < src->size; i++)
         CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
-    *accounted += pos; /* bounded: inside the source */
+    *known_bytes += pos; /* bounded: inside the source */
     if (!stopped)
         return CKPT_OK;
     CKPT_TRY(scan_check_format(x, src, where, "torch-legacy", &end, err));
@@ -405,6 +409,6 @@ ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t
         return CKPT_OK;
     end = end < pos ? pos : end;
     scan_count_bytes(src, &x->scan->result->in_tensors, end - pos); /* bounded: not before */
-    *accounted += end - pos;                                        /* bounded: both inside the source */
+    *known_bytes += end - pos;                                      /* bounded: both inside the source */
     return end < src->size ? scan_after_last(x, src, where, end, err) : CKPT_OK;
 }

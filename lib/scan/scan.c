@@ -87,7 +87,8 @@ ckpt_status scan_report_reader(struct scanner *x, struct scan_place at, ckpt_str
 {
     ckpt_status st = why->status;
     if (check_is_fault(st) || st == CKPT_EUNSUPPORTED)
-        return scan_found_error(x->scan, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT002, where, at, why);
+        return scan_found_error(x->scan, st == CKPT_EUNSUPPORTED ? SCAN_FORMAT_NOT_SCANNED : SCAN_MALFORMED,
+                                where, at, why);
     *err = *why;
     return st;
 }
@@ -117,7 +118,7 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
     uint64_t base = source_pos(src, 0);
     bool has_offset = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
                       why.offset - base <= src->size; /* bounded: not before */
-    return scan_found_error(x->scan, SCAN_FMT002, where,
+    return scan_found_error(x->scan, SCAN_MALFORMED, where,
                             (struct scan_place){src, has_offset ? why.offset - base : CKPT_NO_OFFSET}, &why);
 }
 
@@ -149,10 +150,11 @@ static bool is_text_source(struct scan *s, source *src)
     return ok;
 }
 
-/* account_for_all - adds all bytes of SRC to *ACCOUNTED, and sets the format of the file if it is unknown. */
-static ckpt_status account_for_all(struct scanner *x, source *src, const char *format, uint64_t *accounted)
+/* count_all_as_known - adds the size of SRC to *KNOWN_BYTES; sets the format of the file if it is unknown. */
+static ckpt_status count_all_as_known(struct scanner *x, source *src, const char *format,
+                                      uint64_t *known_bytes)
 {
-    *accounted += src->size; /* bounded: counted once */
+    *known_bytes += src->size; /* bounded: counted once */
     if (x->depth == 0 && !x->format)
         x->format = format;
     return CKPT_OK;
@@ -188,7 +190,7 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
     return CKPT_OK;
 }
 
-static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
+static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
                                     ckpt_error *err)
 {
     uint64_t warnings = x->scan->result->found[CKPT_SCAN_WARNING];
@@ -199,7 +201,7 @@ static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str whe
         if (scan_read(x->scan, src, 0, head, sizeof head))
             scan_count_bytes(src, &x->scan->result->in_tensors,
                              src->size - 8 - load_u64le(head)); /* bounded: checked */
-        return account_for_all(x, src, "safetensors", accounted);
+        return count_all_as_known(x, src, "safetensors", known_bytes);
     }
     uint64_t end;
     CKPT_TRY(read_data_end(x, src, &end, err));
@@ -219,14 +221,15 @@ static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
     if (!all_read)
         CKPT_TRY(scan_byte_patterns(x, p->src, where, is_hdf5, err));
     if (signature)
-        return scan_found(x->scan, signature->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where,
-                          p->src, 0, "%s: %s looked into", signature->what,
-                          all_read ? "nothing but its attributes was" : "no part of it was");
+        return scan_found(
+            x->scan, signature->status == CKPT_EUNSUPPORTED ? SCAN_FORMAT_NOT_SCANNED : SCAN_UNKNOWN_FORMAT,
+            where, p->src, 0, "%s: %s looked into", signature->what,
+            all_read ? "nothing but its attributes was" : "no part of it was");
     const struct format *format = x->depth == 0 ? format_recognize(p) : NULL;
     if (format)
-        return scan_found(x->scan, SCAN_FMT003, where, p->src, 0, "%s: no part of it was looked into",
-                          format->title);
-    return scan_found(x->scan, SCAN_FMT001, where, p->src, 0,
+        return scan_found(x->scan, SCAN_FORMAT_NOT_SCANNED, where, p->src, 0,
+                          "%s: no part of it was looked into", format->title);
+    return scan_found(x->scan, SCAN_UNKNOWN_FORMAT, where, p->src, 0,
                       "not {=a recognized checkpoint format}; it begins with {%s}",
                       text_bytes_found(p->head, p->nhead, found));
 }
@@ -261,12 +264,12 @@ static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, 
                                       ckpt_error *err)
 {
     source *src = p->src;
-    uint64_t accounted = 0;
+    uint64_t known_bytes = 0;
     if (!recognize_legacy(p) && !scan_is_pickle(x, src, 0, src->size, false))
         return CKPT_OK;
     const char *format = x->format; /* scan_pickles may change it */
-    CKPT_TRY(scan_found(x->scan, SCAN_FMT004, where, src, 0, "polyglot: also a valid pickle"));
-    ckpt_status st = scan_pickles(x, src, where, &accounted, err);
+    CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, src, 0, "polyglot: also a valid pickle"));
+    ckpt_status st = scan_pickles(x, src, where, &known_bytes, err);
     x->format = format;
     return st;
 }
@@ -305,60 +308,60 @@ static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str 
 {
     if (!x->pickle_name || t->opcodes < 2)
         return CKPT_OK;
-    return scan_found(x->scan, SCAN_PKL013, where, src, t->failed_at,
+    return scan_found(x->scan, SCAN_PICKLE_NOT_FOLLOWED, where, src, t->failed_at,
                       "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
 }
 
 /* scan_by_trial - tries the formats that first bytes do not show for certain, and scans P as the first that
  * fits. */
 static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_str where,
-                                 enum scan_role role, uint64_t *accounted, ckpt_error *err)
+                                 enum scan_role role, uint64_t *known_bytes, ckpt_error *err)
 {
     source *src = p->src;
     const struct signature *signature = recognize(p);
     if (signature && signature->kind == SIGN_LEGACY) {
         x->format = x->depth ? x->format : "torch-legacy";
-        return scan_legacy(x, src, where, accounted, err);
+        return scan_legacy(x, src, where, known_bytes, err);
     }
     struct scan_trial trial;
     if (scan_try_pickle(x, src, 0, src->size, role == SCAN_FILE || role == SCAN_MEMBER, &trial)) {
         x->format = x->depth ? x->format : "pickle";
-        return scan_pickles(x, src, where, accounted, err);
+        return scan_pickles(x, src, where, known_bytes, err);
     }
     if (role == SCAN_STORAGE) {
         const char *compression = find_storage_compression(x, p, signature);
         if (compression)
-            return scan_compressed(x, src, where, compression, accounted, err);
+            return scan_compressed(x, src, where, compression, known_bytes, err);
         scan_count_bytes(src, &x->scan->result->in_tensors, src->size);
-        return account_for_all(x, src, NULL, accounted);
+        return count_all_as_known(x, src, NULL, known_bytes);
     }
     const char *kind = find_compression(x, p, signature, role);
     if (kind)
-        return scan_compressed(x, src, where, kind, accounted, err);
+        return scan_compressed(x, src, where, kind, known_bytes, err);
     if (is_text_source(x->scan, src)) {
         CKPT_TRY(report_failed_trial(x, src, where, &trial));
         x->format = x->depth || x->format ? x->format : "text";
-        return scan_text(x, src, where, accounted, err);
+        return scan_text(x, src, where, known_bytes, err);
     }
     if (role == SCAN_VALUE)
-        return account_for_all(x, src, NULL, accounted);
+        return count_all_as_known(x, src, NULL, known_bytes);
     bool msgpack;
-    CKPT_TRY(scan_msgpack(x, src, where, &msgpack, accounted, err));
+    CKPT_TRY(scan_msgpack(x, src, where, &msgpack, known_bytes, err));
     return msgpack ? CKPT_OK : report_unrecognized(x, p, signature, where, err);
 }
 
 static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
-                                uint64_t *accounted, ckpt_error *err)
+                                uint64_t *known_bytes, ckpt_error *err)
 {
     struct probe p = {.size = 0};
     if (src->size == 0)
         return role == SCAN_FILE
-                   ? scan_found(x->scan, SCAN_FMT001, where, NULL, CKPT_NO_OFFSET, "an empty file")
+                   ? scan_found(x->scan, SCAN_UNKNOWN_FORMAT, where, NULL, CKPT_NO_OFFSET, "an empty file")
                    : CKPT_OK;
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
     scan_function *container = find_container_scanner(&p, recognize(&p), role);
-    CKPT_TRY(container ? container(x, src, where, accounted, err)
-                       : scan_by_trial(x, &p, where, role, accounted, err));
+    CKPT_TRY(container ? container(x, src, where, known_bytes, err)
+                       : scan_by_trial(x, &p, where, role, known_bytes, err));
     if (container == scan_zip)
         return CKPT_OK;
     if (container)
@@ -367,7 +370,7 @@ static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, 
 }
 
 ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
-                       uint64_t *accounted, ckpt_error *err)
+                       uint64_t *known_bytes, ckpt_error *err)
 {
     uint64_t off;
     size_t opened = x->nopened;
@@ -376,7 +379,7 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
     if (role != SCAN_FILE && !(role == SCAN_MEMBER && unpacked)) /* unpacked data have their file's name */
         x->pickle_name = role == SCAN_MEMBER && scan_is_pickle_name(where);
     x->depth += nested;
-    ckpt_status st = scan_content(x, src, where, role, accounted, err);
+    ckpt_status st = scan_content(x, src, where, role, known_bytes, err);
     x->depth -= nested;
     x->pickle_name = outer;
     if (source_root(src, &off) == src) /* SRC is no slice: later sources are not inside its archives */
@@ -388,7 +391,7 @@ ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uin
                              ckpt_error *err)
 {
     source *part = NULL;
-    uint64_t accounted = 0;
+    uint64_t known_bytes = 0;
     ckpt_str where;
     if (from >= to)
         return CKPT_OK;
@@ -398,7 +401,7 @@ ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uin
     ckpt_status st = source_slice(src, from, to - from, &part, err);
     x->in_stray_bytes = true;
     if (st == CKPT_OK)
-        st = scan_bytes(x, part, where, SCAN_VALUE, &accounted, err);
+        st = scan_bytes(x, part, where, SCAN_VALUE, &known_bytes, err);
     x->in_stray_bytes = outer_stray;
     x->format = format;
     source_unref(part);
@@ -421,20 +424,21 @@ ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_erro
                         .file_size = src->size,
                         .a = arena_new((uint64_t)256 << 20),
                         .pickle_name = scan_is_pickle_name(str_c(path))};
-    uint64_t accounted = 0;
+    uint64_t known_bytes = 0;
     s->opcodes_left = get_opcode_budget(src->size);
-    ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &accounted, err) : fail_memory(err);
+    ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known_bytes, err)
+                         : fail_memory(err);
     if (st == CKPT_OK)
         st = scan_check_suffix(&x);
     if (st == CKPT_OK && s->gave_up && !s->result->found[CKPT_SCAN_INCOMPLETE])
-        st = scan_found(s, SCAN_PKL013, str_of("", 0), NULL, CKPT_NO_OFFSET,
+        st = scan_found(s, SCAN_PICKLE_NOT_FOLLOWED, str_of("", 0), NULL, CKPT_NO_OFFSET,
                         "bytes that may be a pickle take more opcodes or memory to follow than a file of its "
                         "size may take");
     if (s->cancelled)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
     s->result->format = x.format;
     s->result->bytes = src->size;
-    s->result->accounted = accounted < src->size ? accounted : src->size;
+    s->result->accounted = known_bytes < src->size ? known_bytes : src->size;
     arena_free(x.a);
     return st;
 }

@@ -42,19 +42,19 @@ struct scanner {
     bool pickle_name;    /* the current file or member has a suffix of pickles, such as ".pkl" */
 };
 
-/* scan_function - takes SRC apart, reports what it finds at WHERE, and adds to *ACCOUNTED how many of the
+/* scan_function - takes SRC apart, reports what it finds at WHERE, and adds to *KNOWN_BYTES how many of the
  * bytes have a known purpose. A status other than CKPT_OK means that scanning itself failed (memory, disk,
  * cancelled); it is not a finding. */
-typedef ckpt_status scan_function(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted,
+typedef ckpt_status scan_function(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
                                   ckpt_error *err);
 scan_function scan_pickles, scan_legacy, scan_tar, scan_npy, scan_sstable, scan_ocdbt, scan_gguf, scan_onnx,
     scan_text, scan_zip;
 /* scan_bytes - scans SRC as the functions above do, whatever its format. Unless ROLE is SCAN_FILE, SRC is one
  * level deeper than the bytes around it. */
 ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
-                       uint64_t *accounted, ckpt_error *err);
+                       uint64_t *known_bytes, ckpt_error *err);
 /* scan_msgpack - sets *IS if SRC is MessagePack from the first byte to the last. */
-ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *accounted,
+ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *known_bytes,
                          ckpt_error *err);
 /* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
 ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
@@ -65,7 +65,7 @@ bool scan_leaves_folder(ckpt_str path);
 ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err);
 /* scan_compressed - unpacks and scans SRC. KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,
-                            uint64_t *accounted, ckpt_error *err);
+                            uint64_t *known_bytes, ckpt_error *err);
 /* scan_is_compressed - returns true if SRC decompresses as KIND, to its last byte. */
 bool scan_is_compressed(struct scanner *x, source *src, const char *kind);
 /* scan_max_unpacked - returns how many bytes SIZE compressed bytes may still unpack to. */

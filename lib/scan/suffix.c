@@ -60,9 +60,9 @@ ckpt_status scan_check_suffix(struct scanner *x)
             str_matches_word(str_c(x->format), known[i].formats, str_eq))
             continue;
         bool hides_pickle = known[i].only_data && x->scan->result->pickles;
-        return scan_found(x->scan, hides_pickle ? SCAN_FMT005 : SCAN_FMT006, str_of("", 0), NULL,
-                          CKPT_NO_OFFSET, "the name ends in {=%s}, the content is {%s}", known[i].suffix,
-                          x->format);
+        return scan_found(x->scan, hides_pickle ? SCAN_HIDDEN_PICKLE : SCAN_NAME_MISMATCH, str_of("", 0),
+                          NULL, CKPT_NO_OFFSET, "the name ends in {=%s}, the content is {%s}",
+                          known[i].suffix, x->format);
     }
     return CKPT_OK;
 }

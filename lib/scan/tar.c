@@ -44,7 +44,7 @@ static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool tenso
 
 /* scan_pickles_and_numbers - scans the member "tensors" or "storages": a count, then as many pickles, each
  * followed by numbers; in "storages", one more pickle. */
-static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor, uint64_t *accounted)
+static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor, uint64_t *known_bytes)
 {
     ckpt_value *v;
     int64_t n = 0;
@@ -57,37 +57,37 @@ static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor,
     if (ok && !tensor)
         CKPT_TRY(scan_next_pickle(m, &v));
     if (ok && m->pos == m->src->size) {
-        *accounted += m->src->size; /* bounded: each byte is counted once */
+        *known_bytes += m->src->size; /* bounded: each byte is counted once */
         return CKPT_OK;
     }
-    return scan_found(m->x->scan, SCAN_FMT002, m->where, m->src,
+    return scan_found(m->x->scan, SCAN_MALFORMED, m->where, m->src,
                       m->pos < m->src->size ? m->pos : m->src->size, "no tensors of torch 0.1 from here on");
 }
 
 static ckpt_status scan_torch_member(struct scanner *x, source *part, ckpt_str where, bool tensor,
-                                     uint64_t *accounted, ckpt_error *err)
+                                     uint64_t *known_bytes, ckpt_error *err)
 {
     struct torch_member m = {
         .x = x, .src = part, .where = where, .a = arena_new((uint64_t)64 << 20), .err = err};
     x->depth++;
-    ckpt_status st = m.a ? scan_pickles_and_numbers(&m, tensor, accounted) : fail_memory(err);
+    ckpt_status st = m.a ? scan_pickles_and_numbers(&m, tensor, known_bytes) : fail_memory(err);
     x->depth--;
     arena_free(m.a);
     return st;
 }
 
 static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str outer, const struct tar_entry *e,
-                                   bool torch, uint64_t *accounted_inside, ckpt_error *err)
+                                   bool torch, uint64_t *known_inside, ckpt_error *err)
 {
     source *part = NULL;
-    uint64_t accounted = 0;
+    uint64_t known_bytes = 0;
     ckpt_str where, name = str_after_last(e->name, '/');
     CKPT_TRY(scan_join_names(x, outer, e->name, &where, err));
     if (e->type == '1' || e->type == '2')
-        return scan_found(x->scan, SCAN_ARC003, where, src, e->data,
+        return scan_found(x->scan, SCAN_ARCHIVE_LINK, where, src, e->data,
                           "a link; whoever unpacks it may write elsewhere");
     if (e->type != '0' && e->type != '7' && e->size)
-        return scan_found(x->scan, SCAN_ARC002, where, src, e->data, "a member of type '%c'", e->type);
+        return scan_found(x->scan, SCAN_NOT_OPENED, where, src, e->data, "a member of type '%c'", e->type);
     if (e->size == 0)
         return CKPT_OK;
     CKPT_TRY(source_slice(src, e->data, e->size, &part, err));
@@ -95,10 +95,10 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
     ckpt_status st = scan_hash_member(x, part, where, 0, NULL, err);
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
     if (st == CKPT_OK)
-        st = torch && (storages || tensors) ? scan_torch_member(x, part, where, tensors, &accounted, err)
-                                            : scan_bytes(x, part, where, SCAN_MEMBER, &accounted, err);
-    if (accounted >= part->size)
-        *accounted_inside += e->size; /* bounded: inside the tar */
+        st = torch && (storages || tensors) ? scan_torch_member(x, part, where, tensors, &known_bytes, err)
+                                            : scan_bytes(x, part, where, SCAN_MEMBER, &known_bytes, err);
+    if (known_bytes >= part->size)
+        *known_inside += e->size; /* bounded: inside the tar */
     source_unref(part);
     return st;
 }
@@ -121,35 +121,36 @@ static ckpt_status check_padding(struct scanner *x, source *src, ckpt_str where,
     }
     if (from >= to)
         return CKPT_OK;
-    from += i; /* bounded: inside the chunk */
-    CKPT_TRY(scan_found(x->scan, SCAN_FMT002, where, src, from,
+    from += i; /* bounded: i is inside the chunk */
+    CKPT_TRY(scan_found(x->scan, SCAN_MALFORMED, where, src, from,
                         "bytes that belong to no member, where a tar has zeros"));
     return scan_stray_bytes(x, src, where, from, to, err);
 }
 
-ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
     struct tar_entry *list;
     size_t n = 0;
-    uint64_t accounted_inside = 0, payload = 0;
+    uint64_t known_inside = 0, payload = 0;
     ckpt_error why;
     x->format = x->depth ? x->format : "tar";
     if (x->depth >= x->scan->opts->max_depth)
-        return scan_found(x->scan, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
+        return scan_found(x->scan, SCAN_NOT_OPENED, where, NULL, CKPT_NO_OFFSET,
+                          "an archive nested too deep");
     ckpt_status st = tar_list(src, x->a, false, &list, &n, &why);
     if (scan_note_system_failure(x->scan, st, &why)) {
         *err = why;
         return st;
     }
     if (st != CKPT_OK)
-        return scan_found(x->scan, SCAN_FMT002, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
+        return scan_found(x->scan, SCAN_MALFORMED, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
     bool torch = torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors") &&
                  torch_tar_find(list, n, "pickle");
     uint64_t end = 0, block;
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         payload += list[i].size; /* bounded: members are in the source, one after the other */
-        st = scan_tar_member(x, src, where, &list[i], torch, &accounted_inside, err);
-        end = list[i].data + list[i].size;     /* bounded: the same */
+        st = scan_tar_member(x, src, where, &list[i], torch, &known_inside, err);
+        end = list[i].data + list[i].size;     /* bounded: the member is in the source */
         block = end + (512 - end % 512) % 512; /* bounded: at most a block after the end of the source */
         if (st == CKPT_OK)
             st = check_padding(x, src, where, end, block, err);
@@ -157,7 +158,7 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *a
     }
     if (st == CKPT_OK)
         st = check_padding(x, src, where, end, src->size, err);
-    payload -= accounted_inside;       /* bounded: a part of it */
-    *accounted += src->size - payload; /* bounded: members are inside the source */
+    payload -= known_inside;             /* bounded: known_inside is the size of some of the members */
+    *known_bytes += src->size - payload; /* bounded: members are inside the source */
     return st == CKPT_OK && torch ? scan_check_format(x, src, where, "torch-tar", NULL, err) : st;
 }

@@ -56,12 +56,12 @@ static ckpt_status judge_object(struct scanner *x, const struct open_object *o, 
                            ? "a torch module, which is a pickle in base64"
                            : NULL;
     if (what)
-        return scan_found(x->scan, SCAN_SRC002, where, src, at, "%s", what);
+        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at, "%s", what);
     if (is_function_with_effects(o))
-        return scan_found(x->scan, SCAN_SRC002, where, src, at, "a function of %.*s, which may reach outside",
-                          STR_ARG(o->module));
+        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at,
+                          "a function of %.*s, which may reach outside", STR_ARG(o->module));
     if (o->class_name.len && !is_keras_module(o->module))
-        return scan_found(x->scan, SCAN_SRC002, where, src, at, "the class %.*s of the module %.*s",
+        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at, "the class %.*s of the module %.*s",
                           STR_ARG(o->class_name), STR_ARG(o->module));
     return CKPT_OK;
 }
@@ -121,7 +121,7 @@ static void accept_python_json(char *text, size_t n)
     }
 }
 
-ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
     json_scan json;
     ckpt_error why;
@@ -129,11 +129,11 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     struct probe p = {.size = 0};
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
     if (!recognize_json(&p)) {
-        *accounted += src->size; /* bounded: each byte is counted once */
+        *known_bytes += src->size; /* bounded: each byte is counted once */
         return CKPT_OK;
     }
     if (src->size > JSON_MAX)
-        return scan_found(x->scan, SCAN_ARC002, where, src, 0,
+        return scan_found(x->scan, SCAN_NOT_OPENED, where, src, 0,
                           "JSON of {%" PRIu64 " bytes}; up to {=64 MiB} are read", src->size);
     size_t n = (size_t)src->size;
     char *text = malloc(n);
@@ -148,9 +148,9 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
         if (st == CKPT_OK && scan_note_system_failure(x->scan, why.status, &why))
             st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
         else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* invalid JSON is merely text */
-            st = scan_found(x->scan, SCAN_ARC002, where, src, why.offset, "%s", why.what);
+            st = scan_found(x->scan, SCAN_NOT_OPENED, where, src, why.offset, "%s", why.what);
         else
-            *accounted += n; /* bounded: each byte is counted once */
+            *known_bytes += n; /* bounded: each byte is counted once */
     }
     arena_free(a);
     free(open);

@@ -40,10 +40,10 @@ struct zip_scan {
     ckpt_str where;
     bool by_torch;                   /* written by torch */
     bool has_flaw;                   /* a flaw of the archive was reported */
-    bool member_accounted;           /* each byte of the current member has a known purpose */
+    bool member_is_known;            /* each byte of the current member has a known purpose */
     uint64_t unpacked, max_unpacked; /* bytes that deflated members unpacked to, and may unpack to */
     uint32_t *first; /* [i]: the first view of the bytes of view i, which is scanned; usually i */
-    bool *accounted; /* [i]: member_accounted of view i */
+    bool *is_known;  /* [i]: member_is_known of view i */
     uint8_t *sums;   /* the sha256 of each view, CKPT_DIGEST_MAX bytes each; NULL: not asked for */
 };
 
@@ -90,14 +90,15 @@ static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
         CKPT_TRY(scan_join_names(archive->x, archive->where, v->name, &where, err));
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
             archive->has_flaw = true;
-            CKPT_TRY(scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->described_by,
+            CKPT_TRY(scan_found(archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src,
+                                v->described_by,
                                 "is outside of {=the folder \"%.*s\"}, where torch writes all records",
                                 (int)n, first->name.ptr));
         }
         if (v->method && get_role(archive, v->name) == SCAN_STORAGE)
-            CKPT_TRY(scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->described_by,
-                                "a storage compressed by {method %u}; torch expects {=uncompressed storages}",
-                                v->method));
+            CKPT_TRY(scan_found(
+                archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->described_by,
+                "a storage compressed by {method %u}; torch expects {=uncompressed storages}", v->method));
     }
     return CKPT_OK;
 }
@@ -115,16 +116,17 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
         return;
     }
     if (f->text && f->value)
-        (void)scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, f->at, "%s %" PRIu64,
-                         f->text, f->value);
+        (void)scan_found(archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, f->at,
+                         "%s %" PRIu64, f->text, f->value);
     else if (f->text)
-        (void)scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, f->at, "%s", f->text);
+        (void)scan_found(archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, f->at, "%s",
+                         f->text);
     else if (f->hexadecimal)
-        (void)scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, f->at,
+        (void)scan_found(archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, f->at,
                          "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the central directory at 0x%" PRIx64,
                          f->what, f->value, f->other_value, f->other);
     else
-        (void)scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, f->at,
+        (void)scan_found(archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, f->at,
                          "%s: {%" PRIu64 "} here, {=%" PRIu64 "} in the central directory at 0x%" PRIx64,
                          f->what, f->value, f->other_value, f->other);
 }
@@ -157,15 +159,16 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     }
     ckpt_status found = CKPT_OK;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
-        found = scan_found(x->scan, SCAN_ARC002, where, archive->audit.src, v->local_header,
+        found = scan_found(x->scan, SCAN_NOT_OPENED, where, archive->audit.src, v->local_header,
                            "unpacks to {more} than {=%" PRIu64 " bytes} in all", all);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
-        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->local_header,
+        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->local_header,
                            "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
-        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->local_header, "%s", why.what);
+        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->local_header, "%s",
+                           why.what);
     else if (st == CKPT_OK && spool_size(unpacked) != v->usize)
-        found = scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->local_header,
+        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->local_header,
                            "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(unpacked),
                            v->usize);
     *out = spool_source(unpacked);
@@ -179,7 +182,7 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
     ckpt_status st = source_crc(src, 0, src->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == v->crc)
         return st;
-    return scan_found(archive->x->scan, SCAN_ZIP002, where, archive->audit.src, v->described_by,
+    return scan_found(archive->x->scan, SCAN_ZIP_CHECKSUM, where, archive->audit.src, v->described_by,
                       "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
                       v->crc);
 }
@@ -189,9 +192,9 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
 static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_OPAQUE
-               ? scan_found(archive->x->scan, SCAN_ARC002, where, archive->audit.src, v->local_header,
+               ? scan_found(archive->x->scan, SCAN_NOT_OPENED, where, archive->audit.src, v->local_header,
                             "it is encrypted or a patch to another file ({flags 0x%04x})", v->flags)
-               : scan_found(archive->x->scan, SCAN_ARC002, where, archive->audit.src, v->local_header,
+               : scan_found(archive->x->scan, SCAN_NOT_OPENED, where, archive->audit.src, v->local_header,
                             "it is compressed by {method %u}", v->method);
 }
 
@@ -213,15 +216,15 @@ static ckpt_status scan_member_bytes(struct zip_scan *archive, const struct zip_
 {
     struct scanner *x = archive->x;
     enum scan_role role = get_role(archive, v->name);
-    uint64_t accounted = 0;
+    uint64_t known_bytes = 0;
     x->scan->result->members++;
     if (!checked_add(x->member_bytes, src->size, &x->member_bytes))
         x->member_bytes = UINT64_MAX;
     CKPT_TRY(scan_hash_member(x, src, where, get_readers(v), get_sum(archive, v), err));
     if (role != SCAN_STORAGE && v->crc)
         CKPT_TRY(check_crc(archive, v, src, where, err));
-    ckpt_status st = scan_bytes(x, src, where, role, &accounted, err);
-    archive->member_accounted = accounted >= src->size;
+    ckpt_status st = scan_bytes(x, src, where, role, &known_bytes, err);
+    archive->member_is_known = known_bytes >= src->size;
     return st;
 }
 
@@ -263,13 +266,13 @@ static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct z
         return st;
     }
     if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
-        return scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->local_header, "method %u: %s",
-                          v->method, why.what);
+        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->local_header,
+                          "method %u: %s", v->method, why.what);
     if (st != CKPT_OK)
-        return scan_found(x->scan, SCAN_ARC002, where, archive->audit.src, v->local_header,
+        return scan_found(x->scan, SCAN_NOT_OPENED, where, archive->audit.src, v->local_header,
                           "it is compressed by {method %u}: %s", v->method, why.what);
     if (p.got != v->usize)
-        return scan_found(x->scan, SCAN_ZIP001, where, archive->audit.src, v->local_header,
+        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->local_header,
                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.got, v->usize);
     return CKPT_OK;
 }
@@ -295,9 +298,9 @@ static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *
     if (v->flags & ZIP_FLAGS_OPAQUE) {
         archive->has_flaw = true;
         readable = src && scan_is_pickle(archive->x, src, 0, src->size, true);
-        st = readable ? scan_found(archive->x->scan, SCAN_ZIP001, where, archive->audit.src, v->described_by,
-                                   "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle",
-                                   v->flags)
+        st = readable ? scan_found(
+                            archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->described_by,
+                            "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle", v->flags)
                       : report_unsupported(archive, v, where);
     }
     if (st == CKPT_OK && readable && !src)
@@ -320,7 +323,7 @@ static ckpt_status report_code_members(struct zip_scan *archive, const char *suf
         if (str_matches_word(archive->audit.views[i].name, suffixes, str_ends) && n++ == 0)
             first = archive->audit.views[i].name;
     return n == 0 ? CKPT_OK
-                  : scan_found(archive->x->scan, SCAN_SRC001, archive->where, NULL, CKPT_NO_OFFSET,
+                  : scan_found(archive->x->scan, SCAN_CONTAINS_CODE, archive->where, NULL, CKPT_NO_OFFSET,
                                "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what,
                                STR_ARG(first));
 }
@@ -344,10 +347,10 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
     struct view_bytes *bytes = calloc(archive->audit.n + 1,
                                       sizeof *bytes); /* bounded: as many as there are views */
     archive->first = arena_array(archive->x->a, archive->audit.n, sizeof *archive->first);
-    archive->accounted = arena_array(archive->x->a, archive->audit.n, sizeof *archive->accounted);
+    archive->is_known = arena_array(archive->x->a, archive->audit.n, sizeof *archive->is_known);
     if (archive->x->scan->opts->sha256)
         archive->sums = arena_array(archive->x->a, archive->audit.n, CKPT_DIGEST_MAX);
-    if (!bytes || !archive->first || !archive->accounted ||
+    if (!bytes || !archive->first || !archive->is_known ||
         (archive->x->scan->opts->sha256 && !archive->sums)) {
         free(bytes);
         return fail_memory(err);
@@ -381,12 +384,12 @@ static ckpt_status report_shared_member(struct zip_scan *archive, const struct z
     ckpt_str where;
     CKPT_TRY(scan_join_names(x, archive->where, v->name, &where, err));
     x->scan->result->members++;
-    CKPT_TRY(scan_found(x->scan, SCAN_ZIP005, where, archive->audit.src, v->described_by,
+    CKPT_TRY(scan_found(x->scan, SCAN_ZIP_SHARED, where, archive->audit.src, v->described_by,
                         "has the bytes of %.*s (header at 0x%" PRIx64 "), and is scanned as that",
                         first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr,
                         first->described_by));
     if (v->crc && first->crc && v->crc != first->crc)
-        CKPT_TRY(scan_found(x->scan, SCAN_ZIP002, where, archive->audit.src, v->described_by,
+        CKPT_TRY(scan_found(x->scan, SCAN_ZIP_CHECKSUM, where, archive->audit.src, v->described_by,
                             "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                             first->crc));
     return !archive->sums ? CKPT_OK
@@ -402,28 +405,29 @@ static bool is_over_budget(const struct scanner *x)
     return x->member_bytes > OVERLAP_MIN && (x->member_bytes - OVERLAP_MIN) / OVERLAP_FACTOR / 2 > half;
 }
 
-/* scan_members - scans all members, and sets *ACCOUNTED to the SIZE bytes of the archive less those without a
- * known purpose. */
-static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_t *accounted, ckpt_error *err)
+/* scan_members - scans all members. Sets *KNOWN_BYTES to SIZE, the bytes of the archive, less the bytes of
+ * the members whose purpose is unknown. */
+static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_t *known_bytes,
+                                ckpt_error *err)
 {
-    *accounted = size;
+    *known_bytes = size;
     CKPT_TRY(find_shared_bytes(archive, err));
     for (size_t i = 0; i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
         uint32_t first = archive->first[i];
-        archive->member_accounted = false;
+        archive->member_is_known = false;
         if (is_over_budget(archive->x))
-            return scan_found(archive->x->scan, SCAN_ARC002, archive->where, archive->audit.src,
+            return scan_found(archive->x->scan, SCAN_NOT_OPENED, archive->where, archive->audit.src,
                               v->local_header, "its members overlap; %zu of %zu were scanned", i,
                               archive->audit.n);
         if (first == i || !v->reachable || v->csize == 0)
             CKPT_TRY(open_member(archive, v, err));
         else
             CKPT_TRY(report_shared_member(archive, v, &archive->audit.views[first], err));
-        archive->accounted[i] = first == i ? archive->member_accounted : archive->accounted[first];
-        if (!archive->accounted[i] && v->reachable && v->listed)
-            *accounted -= v->csize < *accounted ? v->csize
-                                                : *accounted; /* bounded: even if members overlap */
+        archive->is_known[i] = first == i ? archive->member_is_known : archive->is_known[first];
+        if (!archive->is_known[i] && v->reachable && v->listed)
+            *known_bytes -= v->csize < *known_bytes ? v->csize
+                                                    : *known_bytes; /* bounded: even if members overlap */
     }
     return CKPT_OK;
 }
@@ -492,7 +496,7 @@ static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_err
 }
 
 static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, bool embedded,
-                                uint64_t *accounted, ckpt_error *err)
+                                uint64_t *known_bytes, ckpt_error *err)
 {
     struct zip_scan *archive = arena_alloc(x->a, sizeof *archive);
     if (!archive)
@@ -502,14 +506,15 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     archive->max_unpacked = scan_max_unpacked(x, src->size);
     x->format = x->depth || embedded ? x->format : "zip";
     if (x->depth >= x->scan->opts->max_depth)
-        return scan_found(x->scan, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep");
-    uint64_t accounted_here = 0;
+        return scan_found(x->scan, SCAN_NOT_OPENED, where, NULL, CKPT_NO_OFFSET,
+                          "an archive nested too deep");
+    uint64_t known_here = 0;
     size_t index = 0;
     CKPT_TRY(note_opened(x, src, &index, err));
     ckpt_status st = zip_audit(&archive->audit, err);
     archive->by_torch = is_written_by_torch(&archive->audit);
     if (st == CKPT_OK)
-        st = scan_members(archive, src->size, &accounted_here, err);
+        st = scan_members(archive, src->size, &known_here, err);
     if (st == CKPT_OK)
         st = scan_strays(archive, embedded, err);
     if (st == CKPT_OK && archive->by_torch)
@@ -519,7 +524,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     /* AOTInductor puts a shared library into a .pt2 next to the weights, which torch loads to run it */
     if (st == CKPT_OK)
         st = report_code_members(archive, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code");
-    *accounted += accounted_here; /* bounded: concatenated archives do not overlap */
+    *known_bytes += known_here; /* bounded: concatenated archives do not overlap */
     note_scanned(&x->opened[index], &archive->audit);
     return st == CKPT_OK && !archive->has_flaw && !embedded
                ? scan_check_format(x, src, where, NULL, NULL, err)
@@ -605,40 +610,40 @@ static ckpt_status find_safetensors(source *src, uint64_t *at, ckpt_error *err)
 }
 
 static ckpt_status scan_concatenated(struct scanner *x, source *src, ckpt_str outer, uint64_t from,
-                                     uint64_t to, uint64_t *accounted, ckpt_error *err)
+                                     uint64_t to, uint64_t *known_bytes, ckpt_error *err)
 {
     source *archive;
     ckpt_str where;
     CKPT_TRY(scan_join_names(x, outer, arena_printf(x->a, "archive@0x%" PRIx64, from), &where, err));
     CKPT_TRY(source_slice(src, from, to - from, &archive, err));
-    ckpt_status st = scan_archive(x, archive, where, false, accounted, err);
+    ckpt_status st = scan_archive(x, archive, where, false, known_bytes, err);
     source_unref(archive);
     return st;
 }
 
-ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *accounted, ckpt_error *err)
+ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
     struct concatenated archives = {0};
     uint64_t from = 0, end;
     CKPT_TRY(find_safetensors(src, &end, err));
     CKPT_TRY(find_concatenated(x, src, end, &archives, err));
     if (archives.n == 0 && end == src->size)
-        return scan_archive(x, src, where, false, accounted, err);
+        return scan_archive(x, src, where, false, known_bytes, err);
     const char *rest = end < src->size ? ", then a safetensors file" : "";
-    CKPT_TRY(archives.n ? scan_found(x->scan, SCAN_ZIP003, where, src, 0,
+    CKPT_TRY(archives.n ? scan_found(x->scan, SCAN_ZIP_CONCATENATED, where, src, 0,
                                      "%zu archives one after the other%s", archives.n + 1, rest)
-                        : scan_found(x->scan, SCAN_ZIP003, where, src, 0, "an archive%s", rest));
+                        : scan_found(x->scan, SCAN_ZIP_CONCATENATED, where, src, 0, "an archive%s", rest));
     for (size_t i = archives.n; i-- > 0; from = archives.starts[i])
-        CKPT_TRY(scan_concatenated(x, src, where, from, archives.starts[i], accounted, err));
-    CKPT_TRY(scan_concatenated(x, src, where, from, end, accounted, err));
-    *accounted += src->size - end; /* bounded: END is inside; those bytes are scanned next */
+        CKPT_TRY(scan_concatenated(x, src, where, from, archives.starts[i], known_bytes, err));
+    CKPT_TRY(scan_concatenated(x, src, where, from, end, known_bytes, err));
+    *known_bytes += src->size - end; /* bounded: END is inside; those bytes are scanned next */
     return scan_stray_bytes(x, src, where, end, src->size, err);
 }
 
 ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
 {
     struct zip_directory_candidates c;
-    uint64_t accounted = 0;
+    uint64_t known_bytes = 0;
     CKPT_TRY(zip_find_directory_candidates(src, &c, err));
     if (c.n == 0)
         return CKPT_OK;
@@ -647,17 +652,17 @@ ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, 
         return CKPT_OK;
     if (seen && !seen->is_stray)
         return scan_found(
-            x->scan, SCAN_ZIP004, where, src, c.at,
+            x->scan, SCAN_ZIP_AT_END, where, src, c.at,
             "the archive that ends here is a member, and scanned as that; readers of zip open it "
             "instead of the file");
-    CKPT_TRY(scan_found(x->scan, SCAN_FMT004, where, src, c.at,
+    CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, src, c.at,
                         "polyglot: also a zip archive, which readers of zip open by this end record"));
     if (seen)
         return CKPT_OK;
     ckpt_str inside;
     CKPT_TRY(scan_join_names(x, where, arena_printf(x->a, "archive@0x%" PRIx64, c.at), &inside, err));
     const char *format = x->format; /* scan_archive may change it to that of a member */
-    ckpt_status st = scan_archive(x, src, inside, true, &accounted, err);
+    ckpt_status st = scan_archive(x, src, inside, true, &known_bytes, err);
     x->format = format;
     return st;
 }

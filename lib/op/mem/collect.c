@@ -108,7 +108,7 @@ static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_in
         return CKPT_OK;
     m->own.title = arena_str(m->a, info->optimizer);
     ckpt_status st = containers_find(&tree, file, file->root, m->a, err);
-    while (st == CKPT_OK && at < tree.n && !tree.list[at].optimizer)
+    while (st == CKPT_OK && at < tree.n && !tree.list[at].is_optimizer)
         at++;
     const ckpt_path_elem *path = st == CKPT_OK && at < tree.n ? container_path(&tree, at, &npath) : NULL;
     if (st == CKPT_OK && path)

@@ -72,7 +72,7 @@ enum {
 enum mem_part {
     INPUT,     /* the embeddings; also what is kept to the end of the backward pass */
     ATTENTION, /* of each block: freed when the gradient of the softmax is computed */
-    MLP,       /* of each block, with all that follows the softmax: freed before that */
+    MLP,       /* of each block, with all that follows the softmax: freed before ATTENTION */
     HEAD,      /* after the blocks: freed before the backward pass of the last block */
     LOSS,      /* freed before the backward pass of the head */
     MEM_PARTS
@@ -82,7 +82,7 @@ enum mem_tensor_kind {
     ELEMENTWISE, /* added, or multiplied element by element: biases, norms, positions */
     TABLE,       /* rows are looked up */
     MATRIX,      /* operand of a matrix product, [out, in …] */
-    CONV1D,      /* the same, [in, out] */
+    CONV1D,      /* operand of a matrix product, [in, out] */
     BUFFER
 };
 
@@ -96,9 +96,10 @@ struct mem_tensor_rule {
 /* Memory that the network uses if the conditions `when` hold: what an operation of a part keeps for the
  * backward pass, or what exists at a moment in addition. */
 struct mem_usage {
-    uint8_t at; /* enum mem_part, or enum mem_moment */
+    uint8_t part_or_moment; /* enum mem_part: kept by it; enum mem_moment: exists then */
     uint32_t when;
-    const char *bytes, *what; /* their product: "4TV"; a description for readers of the table */
+    const char *bytes; /* a product of sizes: "4TV" is 4 * T * V */
+    const char *what;  /* a description for readers of the table */
 };
 
 /* Moments at which the memory may be at its peak. */

@@ -4,11 +4,12 @@
  * from its end. */
 #include "op/mem/timeline.h"
 
-uint64_t usage_sum(const struct mem_usage *list, unsigned at, const struct letters *dims, uint32_t state)
+uint64_t usage_sum(const struct mem_usage *list, unsigned part_or_moment, const struct letters *dims,
+                   uint32_t state)
 {
     uint64_t sum = 0, bytes;
     for (const struct mem_usage *row = list; row->bytes; row++)
-        if (row->at == at && conditions_hold(row->when, state))
+        if (row->part_or_moment == part_or_moment && conditions_hold(row->when, state))
             sum = size_add(sum, product_value(str_c(row->bytes), dims, &bytes) ? bytes : TOO_LARGE);
     return sum;
 }

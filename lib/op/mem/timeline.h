@@ -47,8 +47,9 @@ ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, 
                                  uint32_t precision, struct mem_timeline *out, arena *a, ckpt_error *err);
 ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,
                              struct mem_timeline *out, arena *a, ckpt_error *err);
-/* usage_sum - returns the bytes of the rows of LIST that are of AT, a part or a moment. */
-uint64_t usage_sum(const struct mem_usage *list, unsigned at, const struct letters *dims, uint32_t state);
+/* usage_sum - returns the bytes of the rows of LIST for one part or moment. */
+uint64_t usage_sum(const struct mem_usage *list, unsigned part_or_moment, const struct letters *dims,
+                   uint32_t state);
 /* fill_outside - sets in *T what family F keeps outside of blocks and has at each moment. */
 void fill_outside(const struct mem_family *f, const struct letters *dims, uint32_t state,
                   struct mem_timeline *t);
