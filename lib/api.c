@@ -285,15 +285,15 @@ void ckpt_free(void *bytes) { free(bytes); }
 ckpt_status ckpt_table_json(const ckpt_file *file, const ckpt_table_json_options *opts, char **text,
                             size_t *len, ckpt_error *err)
 {
-    struct table_json x = {.f = file};
+    struct table_json json = {.f = file};
     CKPT_REQUIRE(err, text && len);
     *text = NULL;
     *len = 0;
     CKPT_REQUIRE(err, file);
-    CKPT_TRY(sized_take(opts, &x.o, sizeof x.o, err));
-    CKPT_REQUIRE(err, x.o.rows || !x.o.nrows);
-    x.format = file->format->name;
-    return fail_name_file(table_json(&x, text, len, err), file->path, err);
+    CKPT_TRY(sized_take(opts, &json.o, sizeof json.o, err));
+    CKPT_REQUIRE(err, json.o.rows || !json.o.nrows);
+    json.format = file->format->name;
+    return fail_name_file(table_json(&json, text, len, err), file->path, err);
 }
 
 /* written_format - returns the format NAME, which may be NULL, if it can be written; else NULL. */

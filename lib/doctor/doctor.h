@@ -34,11 +34,11 @@ struct diagnosis {
     bool is_note;     /* not a problem, only worth knowing */
 };
 
-/* doctor_report - reports V with the text FMT. A fix that ckpt would fail to apply is left out. */
-ckpt_status doctor_report(struct doctor *d, const struct diagnosis *v, ckpt_error *err, const char *fmt, ...)
-    CKPT_PRINTF(4, 5);
-/* doctor_report_error - reports V with the text and the hint of E. */
-ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *v, const ckpt_error *e,
+/* doctor_report - reports DIAGNOSIS with the text FMT. A fix that ckpt would fail to apply is left out. */
+ckpt_status doctor_report(struct doctor *d, const struct diagnosis *diagnosis, ckpt_error *err,
+                          const char *fmt, ...) CKPT_PRINTF(4, 5);
+/* doctor_report_error - reports DIAGNOSIS with the text and the hint of E. */
+ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *diagnosis, const ckpt_error *e,
                                 ckpt_error *err);
 /* doctor_drop_file - removes the name of the diagnosed file from E, because the line of the report begins
  * with that name. */

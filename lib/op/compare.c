@@ -13,24 +13,24 @@
 #define BATCH 1024u /* elements decoded at a time */
 
 /* One of the two rows: a stream, and the bytes read from it that are still to be compared. */
-struct side {
+struct diff_side {
     ckpt_file *file;
     uint32_t row;
-    stream *s;
+    stream *stream;
     unsigned char *buf;
     size_t pos, len; /* buf[pos..len) is still to be compared */
     uint32_t crc;
     ckpt_dtype dtype;
     size_t block_elems, block_bytes;
-    double num[2 * BATCH];
+    double numbers[2 * BATCH]; /* the decoded elements of the current batch; complex: pairs */
 };
 
 /* The comparison so far. */
 struct totals {
-    const ckpt_diff_options *o;
+    const ckpt_diff_options *opts;
     struct tolerance tolerance;
-    struct comparison *c;
-    struct distance d; /* of the current batch */
+    struct comparison *result;
+    struct distance batch; /* of the current batch */
 };
 
 bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
@@ -52,7 +52,7 @@ bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
 
 /* ---- reading */
 
-static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row,
+static ckpt_status side_open(struct diff_side *s, ckpt_file *file, uint32_t row,
                              const struct parallel_chunk *chunk, ckpt_error *err)
 {
     const struct dtype_info *info = dtype_info((ckpt_dtype)file->table.rows[row].t.dtype);
@@ -67,26 +67,26 @@ static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row,
     if (!s->buf)
         st = fail_memory(err);
     else if (chunk)
-        st = stream_open_range(&file->table, row, chunk->first, chunk->count, &s->s, err);
+        st = stream_open_range(&file->table, row, chunk->first, chunk->count, &s->stream, err);
     else
-        st = stream_open(&file->table, row, &o, &s->s, err);
+        st = stream_open(&file->table, row, &o, &s->stream, err);
     return fail_name_file(st, file->path, err);
 }
 
-static void side_close(struct side *s)
+static void side_close(struct diff_side *s)
 {
-    stream_close(s->s);
+    stream_close(s->stream);
     free(s->buf);
 }
 
 /* side_fill - reads the next bytes of S if all that were read have been compared, and adds their number to
  * *BYTES. Sets *N to the number of elements to compare, 0 at the end. */
-static ckpt_status side_fill(struct side *s, size_t *n, uint64_t *bytes, ckpt_error *err)
+static ckpt_status side_fill(struct diff_side *s, size_t *n, uint64_t *bytes, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
     if (s->pos == s->len) {
         s->pos = s->len = 0;
-        st = stream_next(s->s, s->buf, STREAM_CHUNK, &s->len, err);
+        st = stream_next(s->stream, s->buf, STREAM_CHUNK, &s->len, err);
         *bytes += s->len;
     }
     CKPT_TRY(fail_name_file(st, s->file->path, err));
@@ -94,39 +94,39 @@ static ckpt_status side_fill(struct side *s, size_t *n, uint64_t *bytes, ckpt_er
     return CKPT_OK;
 }
 
-static size_t side_bytes(const struct side *s, size_t elems)
+static size_t side_bytes(const struct diff_side *s, size_t elems)
 {
     return elems / s->block_elems * s->block_bytes;
 }
 
 /* ---- numbers */
 
-/* add_difference - adds DELTA, how far the elements I of the batch are apart. BASE is the magnitude to which
- * DELTA is relative. */
+/* add_difference - adds DELTA, the distance between the two elements I of the batch. BASE is the magnitude to
+ * which DELTA is relative. */
 static void add_difference(struct totals *t, size_t i, double delta, double base)
 {
-    struct distance *d = &t->d;
-    double rel = delta / base;
+    struct distance *d = &t->batch;
+    double relative = delta / base;
     bool finite = isfinite(delta);
     if (finite)
-        d->sum[i & 7] += delta;
+        d->sum[i & 7] += delta; /* eight sums, as the kernels keep them */
     else
-        delta = rel = (double)INFINITY;
+        delta = relative = (double)INFINITY;
     if (delta > d->max_abs)
         d->max_abs = delta;
-    if (rel > d->max_rel) /* 0/0 is NaN and no maximum */
-        d->max_rel = rel;
+    if (relative > d->max_rel) /* 0/0 is NaN and no maximum */
+        d->max_rel = relative;
     d->differing += !finite || !(delta <= t->tolerance.abs + t->tolerance.rel * base);
 }
 
 static void add_batch(struct totals *t)
 {
-    struct comparison *c = t->c;
-    c->sum += distance_sum(&t->d);
-    c->max_abs = t->d.max_abs > c->max_abs ? t->d.max_abs : c->max_abs;
-    c->max_rel = t->d.max_rel > c->max_rel ? t->d.max_rel : c->max_rel;
-    c->differing += t->d.differing;
-    t->d = (struct distance){0};
+    struct comparison *c = t->result;
+    c->sum += distance_sum(&t->batch);
+    c->max_abs = t->batch.max_abs > c->max_abs ? t->batch.max_abs : c->max_abs;
+    c->max_rel = t->batch.max_rel > c->max_rel ? t->batch.max_rel : c->max_rel;
+    c->differing += t->batch.differing;
+    t->batch = (struct distance){0};
 }
 
 /* compare_number - compares two elements whose bytes or dtypes differ. */
@@ -135,7 +135,7 @@ static void compare_number(struct totals *t, size_t i, double a, double b)
     if (a == b)
         return;
     if (isnan(a) && isnan(b)) {
-        t->d.differing += !t->o->equal_nan;
+        t->batch.differing += !t->opts->equal_nan;
         return;
     }
     add_difference(t, i, fabs(a - b), fabs(b));
@@ -146,7 +146,7 @@ static void compare_complex(struct totals *t, size_t i, const double a[2], const
     if (a[0] == b[0] && a[1] == b[1])
         return;
     if ((isnan(a[0]) || isnan(a[1])) && (isnan(b[0]) || isnan(b[1]))) {
-        t->d.differing += !t->o->equal_nan;
+        t->batch.differing += !t->opts->equal_nan;
         return;
     }
     double re = a[0] == b[0] ? 0 : a[0] - b[0], im = a[1] == b[1] ? 0 : a[1] - b[1];
@@ -154,12 +154,12 @@ static void compare_complex(struct totals *t, size_t i, const double a[2], const
 }
 
 /* compare_int64s - compares N 64-bit integers, which a double cannot hold; their differences are exact. */
-static void compare_int64s(struct totals *t, ckpt_dtype dt, const unsigned char *pa, const unsigned char *pb,
-                           size_t n)
+static void compare_int64s(struct totals *t, ckpt_dtype dt, const unsigned char *bytes_a,
+                           const unsigned char *bytes_b, size_t n)
 {
     bool is_signed = dt == CKPT_DT_I64;
     for (size_t i = 0; i < n; i++) {
-        uint64_t a = load_u64le(pa + 8 * i), b = load_u64le(pb + 8 * i);
+        uint64_t a = load_u64le(bytes_a + 8 * i), b = load_u64le(bytes_b + 8 * i);
         bool a_less = is_signed ? (int64_t)a < (int64_t)b : a < b;
         if (a != b)
             add_difference(t, i, (double)(a_less ? b - a : a - b),
@@ -182,150 +182,153 @@ static void to_complex(double *num, size_t n)
 static void compare_float4s(struct totals *t, const double *a, const double *b, size_t n)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {
-        uint64_t before = t->d.differing;
+        uint64_t before = t->batch.differing;
         compare_number(t, i, a[i], b[i]);
         compare_number(t, i + 1, a[i + 1], b[i + 1]);
-        if (t->d.differing > before)
-            t->d.differing = before + 1;
+        if (t->batch.differing > before)
+            t->batch.differing = before + 1;
     }
 }
 
 /* is_same_element - returns true if elements I have the same bytes and dtype. They are equal then, even if
  * they are NaN. */
-static bool is_same_element(size_t width, const unsigned char *pa, const unsigned char *pb, size_t i)
+static bool is_same_element(size_t width, const unsigned char *bytes_a, const unsigned char *bytes_b,
+                            size_t i)
 {
-    return width && memcmp(pa + i * width, pb + i * width, width) == 0;
+    return width && memcmp(bytes_a + i * width, bytes_b + i * width, width) == 0;
 }
 
 /* try_kernel - compares by KERNEL. Returns false if it cannot: a number or a distance is not finite. */
-static bool try_kernel(struct totals *t, distance_kernel *kernel, ckpt_dtype dt, const void *pa,
-                       const void *pb, size_t n)
+static bool try_kernel(struct totals *t, distance_kernel *kernel, ckpt_dtype dt, const void *bytes_a,
+                       const void *bytes_b, size_t n)
 {
-    kernel(dt, pa, pb, n, &t->tolerance, &t->d);
-    if (isfinite(distance_sum(&t->d)))
+    kernel(dt, bytes_a, bytes_b, n, &t->tolerance, &t->batch);
+    if (isfinite(distance_sum(&t->batch)))
         return true;
-    t->d = (struct distance){0};
+    t->batch = (struct distance){0};
     return false;
 }
 
-static void compare_decoded(struct totals *t, const struct side *a, const struct side *b,
-                            const unsigned char *pa, const unsigned char *pb, size_t n)
+static void compare_decoded(struct totals *t, const struct diff_side *a, const struct diff_side *b,
+                            const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
     size_t width = a->dtype == b->dtype && a->block_elems == 1 ? a->block_bytes : 0;
     for (size_t i = 0; complex && i < n; i++)
-        if (!is_same_element(width, pa, pb, i))
-            compare_complex(t, i, a->num + 2 * i, b->num + 2 * i);
+        if (!is_same_element(width, bytes_a, bytes_b, i))
+            compare_complex(t, i, a->numbers + 2 * i, b->numbers + 2 * i);
     for (size_t i = 0; !complex && i < n; i++)
-        if (!isnan(a->num[i]) || !is_same_element(width, pa, pb, i))
-            compare_number(t, i, a->num[i], b->num[i]);
+        if (!isnan(a->numbers[i]) || !is_same_element(width, bytes_a, bytes_b, i))
+            compare_number(t, i, a->numbers[i], b->numbers[i]);
 }
 
-static void decode_side(struct side *s, const unsigned char *p, size_t n, bool complex)
+static void decode_side(struct diff_side *s, const unsigned char *p, size_t n, bool complex)
 {
-    number_decode(s->dtype, p, n, s->num);
+    number_decode(s->dtype, p, n, s->numbers);
     if (complex && !number_is_complex(s->dtype))
-        to_complex(s->num, n);
+        to_complex(s->numbers, n);
 }
 
 /* add_norms - adds N <= BATCH elements to the norms, whether they differ or not. */
-static void add_norms(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
-                      const unsigned char *pb, size_t n)
+static void add_norms(struct totals *t, struct diff_side *a, struct diff_side *b,
+                      const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
-    decode_side(a, pa, n, complex);
-    decode_side(b, pb, n, complex);
-    norms_add(&t->c->norms, a->num, b->num, n * (complex ? 2 : number_lanes(a->dtype)));
+    decode_side(a, bytes_a, n, complex);
+    decode_side(b, bytes_b, n, complex);
+    norms_add(&t->result->norms, a->numbers, b->numbers, n * (complex ? 2 : number_lanes(a->dtype)));
 }
 
 /* compare_batch - compares N <= BATCH elements whose bytes or dtypes differ. */
-static void compare_batch(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
-                          const unsigned char *pb, size_t n)
+static void compare_batch(struct totals *t, struct diff_side *a, struct diff_side *b,
+                          const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
-    distance_kernel *k = distance_best();
+    distance_kernel *kernel = distance_best();
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
-    bool direct = a->dtype == b->dtype && k != distance_scalar && dtype_has_kernels(a->dtype);
-    if (direct && try_kernel(t, k, a->dtype, pa, pb, n))
+    bool direct = a->dtype == b->dtype && kernel != distance_scalar && dtype_has_kernels(a->dtype);
+    if (direct && try_kernel(t, kernel, a->dtype, bytes_a, bytes_b, n))
         return;
     if (a->dtype == b->dtype && number_is_wide(a->dtype)) {
-        compare_int64s(t, a->dtype, pa, pb, n);
+        compare_int64s(t, a->dtype, bytes_a, bytes_b, n);
         return;
     }
-    decode_side(a, pa, n, complex);
-    decode_side(b, pb, n, complex);
+    decode_side(a, bytes_a, n, complex);
+    decode_side(b, bytes_b, n, complex);
     if (number_lanes(a->dtype) == 2 && !complex)
-        compare_float4s(t, a->num, b->num, n);
-    else if (complex || direct || !try_kernel(t, k, CKPT_DT_F64, a->num, b->num, n))
-        compare_decoded(t, a, b, pa, pb, n);
+        compare_float4s(t, a->numbers, b->numbers, n);
+    else if (complex || direct || !try_kernel(t, kernel, CKPT_DT_F64, a->numbers, b->numbers, n))
+        compare_decoded(t, a, b, bytes_a, bytes_b, n);
 }
 
 /* compare_bytes - compares elements that are not numbers: counts bytes that differ. */
-static void compare_bytes(struct totals *t, const unsigned char *pa, const unsigned char *pb, size_t n)
+static void compare_bytes(struct totals *t, const unsigned char *bytes_a, const unsigned char *bytes_b,
+                          size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        t->c->differing += pa[i] != pb[i];
+        t->result->differing += bytes_a[i] != bytes_b[i];
 }
 
 /* compare_next - compares the next N elements; returns true if both sides have the same bytes and dtype. */
-static bool compare_next(struct totals *t, struct side *a, struct side *b, size_t n)
+static bool compare_next(struct totals *t, struct diff_side *a, struct diff_side *b, size_t n)
 {
-    const unsigned char *pa = a->buf + a->pos, *pb = b->buf + b->pos;
-    size_t na = side_bytes(a, n), nb = side_bytes(b, n);
-    bool same = a->dtype == b->dtype, equal = same && memcmp(pa, pb, na) == 0;
-    a->pos += na;
-    b->pos += nb;
-    for (size_t at = 0; t->o->norms && number_lanes(a->dtype) && at < n; at += BATCH)
-        add_norms(t, a, b, pa + side_bytes(a, at), pb + side_bytes(b, at), n - at < BATCH ? n - at : BATCH);
+    const unsigned char *bytes_a = a->buf + a->pos, *bytes_b = b->buf + b->pos;
+    size_t nbytes_a = side_bytes(a, n), nbytes_b = side_bytes(b, n);
+    bool same_dtype = a->dtype == b->dtype, equal = same_dtype && memcmp(bytes_a, bytes_b, nbytes_a) == 0;
+    a->pos += nbytes_a;
+    b->pos += nbytes_b;
+    for (size_t at = 0; t->opts->norms && number_lanes(a->dtype) && at < n; at += BATCH)
+        add_norms(t, a, b, bytes_a + side_bytes(a, at), bytes_b + side_bytes(b, at),
+                  n - at < BATCH ? n - at : BATCH);
     if (equal)
         return true;
-    t->c->identical = false;
+    t->result->identical = false;
     if (!number_lanes(a->dtype)) {
-        compare_bytes(t, pa, pb, na);
+        compare_bytes(t, bytes_a, bytes_b, nbytes_a);
         return false;
     }
     for (size_t at = 0; at < n; at += BATCH) {
-        size_t k = n - at < BATCH ? n - at : BATCH;
-        const unsigned char *qa = pa + side_bytes(a, at), *qb = pb + side_bytes(b, at);
-        if (same && memcmp(qa, qb, side_bytes(a, k)) == 0)
+        size_t nbatch = n - at < BATCH ? n - at : BATCH;
+        const unsigned char *batch_a = bytes_a + side_bytes(a, at), *batch_b = bytes_b + side_bytes(b, at);
+        if (same_dtype && memcmp(batch_a, batch_b, side_bytes(a, nbatch)) == 0)
             continue;
-        compare_batch(t, a, b, qa, qb, k);
+        compare_batch(t, a, b, batch_a, batch_b, nbatch);
         add_batch(t);
     }
     return false;
 }
 
 /* update_crcs - updates the CRC of both sides, computing it once if the bytes are EQUAL. */
-static void update_crcs(struct side *a, struct side *b, size_t n, bool equal)
+static void update_crcs(struct diff_side *a, struct diff_side *b, size_t n, bool equal)
 {
-    enum crc_kind ka = stream_crc_kind(a->s), kb = stream_crc_kind(b->s);
-    bool same_crc = equal && a->crc == b->crc && ka == kb;
-    a->crc = crc_update(ka, a->crc, a->buf, n);
-    b->crc = same_crc ? a->crc : crc_update(kb, b->crc, b->buf, n);
+    enum crc_kind kind_a = stream_crc_kind(a->stream), kind_b = stream_crc_kind(b->stream);
+    bool same_crc = equal && a->crc == b->crc && kind_a == kind_b;
+    a->crc = crc_update(kind_a, a->crc, a->buf, n);
+    b->crc = same_crc ? a->crc : crc_update(kind_b, b->crc, b->buf, n);
 }
 
-static ckpt_status side_check_crc(struct side *s, ckpt_error *err)
+static ckpt_status side_check_crc(struct diff_side *s, ckpt_error *err)
 {
-    return fail_name_file(stream_set_crc(s->s, s->crc, err), s->file->path, err);
+    return fail_name_file(stream_set_crc(s->stream, s->crc, err), s->file->path, err);
 }
 
-static ckpt_status compare_streams(struct totals *t, struct side *a, struct side *b,
+static ckpt_status compare_streams(struct totals *t, struct diff_side *a, struct diff_side *b,
                                    struct parallel_context *run, ckpt_error *err)
 {
-    bool with_crc = a->dtype == b->dtype && stream_checks_crc(a->s) && stream_checks_crc(b->s);
+    bool with_crc = a->dtype == b->dtype && stream_checks_crc(a->stream) && stream_checks_crc(b->stream);
     if (with_crc) {
-        stream_defer_crc(a->s);
-        stream_defer_crc(b->s);
+        stream_defer_crc(a->stream);
+        stream_defer_crc(b->stream);
     }
     for (;;) {
-        size_t na, nb;
+        size_t left_a, left_b;
         uint64_t bytes = 0;
-        CKPT_TRY(side_fill(a, &na, &bytes, err));
-        CKPT_TRY(side_fill(b, &nb, &bytes, err));
+        CKPT_TRY(side_fill(a, &left_a, &bytes, err));
+        CKPT_TRY(side_fill(b, &left_b, &bytes, err));
         if (bytes && !parallel_advance(run, bytes))
             return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-        size_t n = na < nb ? na : nb,
+        size_t n = left_a < left_b ? left_a : left_b,
                unit = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
-        if (n == 0 && na == nb)
+        if (n == 0 && left_a == left_b)
             break;
         n -= n % unit;
         if (n == 0)
@@ -358,8 +361,8 @@ ckpt_status compare_rows(const struct parallel_item *x, struct parallel_chunk *c
                          const ckpt_diff_options *opts, struct parallel_context *run, struct comparison *out,
                          ckpt_error *err)
 {
-    struct side *a = calloc(2, sizeof *a), *b = a + 1;
-    struct totals t = {.o = opts, .tolerance = {opts->atol, opts->rtol}, .c = out};
+    struct diff_side *a = calloc(2, sizeof *a), *b = a + 1;
+    struct totals t = {.opts = opts, .tolerance = {opts->atol, opts->rtol}, .result = out};
     if (!a)
         return fail_memory(err);
     ckpt_status st = side_open(a, x->file, x->row, chunk, err);
@@ -369,8 +372,8 @@ ckpt_status compare_rows(const struct parallel_item *x, struct parallel_chunk *c
     if (st == CKPT_OK)
         st = compare_streams(&t, a, b, run, err);
     if (st == CKPT_OK && chunk) {
-        chunk->crc[0] = stream_crc(a->s);
-        chunk->crc[1] = stream_crc(b->s);
+        chunk->crc[0] = stream_crc(a->stream);
+        chunk->crc[1] = stream_crc(b->stream);
     }
     side_close(a);
     side_close(b);

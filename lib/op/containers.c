@@ -169,7 +169,6 @@ static ckpt_status add_children(struct containers *tree, uint32_t at, ckpt_error
     return CKPT_OK;
 }
 
-/* count_entry - counts E, an entry of P that is a tensor. */
 static void count_entry(const struct containers *tree, struct container *p, const struct entry *e)
 {
     ckpt_str key;

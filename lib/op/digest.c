@@ -263,7 +263,8 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
     qsort(rows, t->nrows, sizeof *rows, compare_row_names);
     for (size_t i = 0; i < t->nrows; i++)
         hash_row(&h, &rows[i]->t, ckpt_digest_dtype(file, (uint32_t)(rows[i] - t->rows)),
-                 digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX, alg == CKPT_XXH3 ? XXH3_BYTES : 32);
+                 digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX,
+                 alg == CKPT_XXH3 ? XXH3_BYTES : SHA256_BYTES);
     free(rows);
     return hash_end(&h, CKPT_OK, out, err);
 }

@@ -6,6 +6,8 @@
 #include "core/table.h"
 #include "io/source.h"
 
+#define SHA256_BYTES 32
+
 /* The state of one digest. */
 struct hash {
     struct evp_md_ctx_st *sha; /* for SHA-256, else NULL */

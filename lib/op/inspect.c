@@ -16,7 +16,6 @@ struct prefix_counts {
     bool inner;                           /* a key contains it after its start */
 };
 
-/* count_prefix - counts the tensors of P that have PREFIX in their keys. */
 static ckpt_status count_prefix(const struct containers *tree, const struct container *p, ckpt_str prefix,
                                 struct prefix_counts *out, ckpt_error *err)
 {

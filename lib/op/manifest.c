@@ -17,6 +17,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "io/sink.h"
+#include "op/digest.h"
 #include "op/hash_xxh3.h"
 #include "op/root.h"
 #include "op/verify.h"
@@ -112,7 +113,7 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
     struct sink_options o = {.force = c->opts->force};
     bool xxh3 = c->opts->algorithm == CKPT_XXH3;
     buf b;
-    m.size = xxh3 ? XXH3_BYTES : 32;
+    m.size = xxh3 ? XXH3_BYTES : SHA256_BYTES;
     buf_init(&b, SIZE_MAX / 2);
     buf_printf(&b, MANIFEST_HEADER "%s of each tensor's little-endian row-major bytes\n",
                xxh3 ? "xxh3-128" : "sha256");
@@ -160,11 +161,11 @@ static ckpt_status read_manifest_text(const char *path, struct manifest_text *ou
 /* A line of a manifest. */
 struct manifest_line {
     ckpt_str digest, description, name;
-    uint64_t at; /* its offset */
+    uint64_t offset; /* in the manifest */
 };
 
-/* take_field - moves the text before two blanks from *REST to *OUT, and removes the blanks. Returns false if
- * there are no two blanks. */
+/* take_field - moves the text before the next two blanks from *REST to *OUT, and removes the blanks. False:
+ * *REST does not have two blanks after a text. */
 static bool take_field(ckpt_str *rest, ckpt_str *out)
 {
     size_t n = str_find(*rest, STR_LIT("  "), 0);
@@ -182,7 +183,7 @@ static bool is_digest(ckpt_str s)
     for (size_t i = 0; i < s.len; i++)
         if (!((s.ptr[i] >= '0' && s.ptr[i] <= '9') || (s.ptr[i] >= 'a' && s.ptr[i] <= 'f')))
             return false;
-    return s.len == 64 || s.len == 2 * XXH3_BYTES;
+    return s.len == 2 * SHA256_BYTES || s.len == 2 * XXH3_BYTES; /* hexadecimal digits */
 }
 
 /* next_line - sets *OUT to the next line that is not a comment; false: there is none, or *ST is an error. */
@@ -191,7 +192,7 @@ static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckp
     while (*pos < text.len) {
         ckpt_str rest = str_skip(text, *pos);
         size_t n = str_find(rest, STR_LIT("\n"), 0);
-        out->at = *pos;
+        out->offset = *pos;
         rest.len = n < rest.len ? n : rest.len;
         *pos += rest.len + 1; /* bounded: inside the text, or one after it */
         if (rest.len && rest.ptr[rest.len - 1] == '\r')
@@ -203,7 +204,7 @@ static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckp
             out->name = rest;
             return true;
         }
-        *st = fail(err, CKPT_EFORMAT, out->at,
+        *st = fail(err, CKPT_EFORMAT, out->offset,
                    "not a manifest line (expected \"DIGEST  DTYPE [SHAPE]  NAME\")\n"
                    "ckpt verify --write-manifest writes a manifest");
         return false;
@@ -223,9 +224,9 @@ static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error
     *out = CKPT_SHA256;
     while (next_line(text, &pos, &line, &st, err)) {
         lines++;
-        if (line.digest.len == 1)
+        if (line.digest.len == 1) /* "-": a tensor without bytes */
             continue;
-        *out = line.digest.len == 64 ? CKPT_SHA256 : CKPT_XXH3;
+        *out = line.digest.len == 2 * SHA256_BYTES ? CKPT_SHA256 : CKPT_XXH3;
         break;
     }
     if (st == CKPT_OK && !lines && !str_starts(text, STR_LIT(MANIFEST_HEADER)))
@@ -353,7 +354,7 @@ ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests
                            const struct manifest_text *text, ckpt_error *err)
 {
     struct manifest m = {.c = c, .f = f, .digests = digests, .err = err};
-    m.size = text->algorithm == CKPT_XXH3 ? XXH3_BYTES : 32;
+    m.size = text->algorithm == CKPT_XXH3 ? XXH3_BYTES : SHA256_BYTES;
     ckpt_status st = list_entries(&m);
     if (st == CKPT_OK && !f->narrowed)
         st = root_find(f, "auto", &m.weights, err);

@@ -5,11 +5,11 @@
 
 #include "core/file.h"
 
-/* The verdicts so far. The caller sets file, and known to map_new(0); the other fields begin as zero. */
+/* The verdicts so far. The caller sets file, sets known to map_new(0), and zeroes the other fields. */
 struct plain_checker {
     const ckpt_file *file;
     map *known; /* node -> enum verdict */
-    struct plain_step *waiting; /* the stack of the current call */
+    struct plain_step *waiting; /* the nodes still to be checked, as a stack */
     size_t n, cap;
     const ckpt_value **visited; /* by the current call */
     size_t nvisited, cap_visited;
@@ -23,7 +23,7 @@ ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt
 void plain_checker_free(struct plain_checker *p);
 
 /* What a class or callable makes, by plain.def. */
-enum plain_kind { PLAIN_OTHER, PLAIN_VALUE, PLAIN_TENSOR, PLAIN_POSIX, PLAIN_WINDOWS, PLAIN_FIELDS };
+enum plain_kind { PLAIN_OTHER, PLAIN_VALUE, PLAIN_TENSOR, PLAIN_POSIX, PLAIN_WINDOWS, PLAIN_NAMESPACE };
 
 enum plain_kind plain_kind_of(const ckpt_value *global); /* PLAIN_OTHER also if GLOBAL is not a name */
 /* is_plain_value_call - returns true if V is a call that makes plain data, but no tensor: torch.Size, complex

@@ -111,7 +111,6 @@ static ckpt_status compile_rule(struct expression *expr, const char *rule, ckpt_
     return st;
 }
 
-/* append_replacement - appends the replacement for the match GROUPS of SUBJECT. */
 static void append_replacement(struct expression *expr, const char *subject, const regmatch_t *groups)
 {
     for (const char *p = expr->replacement; *p; p++) {

@@ -52,11 +52,11 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
 {
     CKPT_REQUIRE(err, plan && prefix);
     CKPT_TRY(check_prefix(prefix, err));
-    bool dot = prefix[strlen(prefix) - 1] == '.';
+    bool ends_with_dot = prefix[strlen(prefix) - 1] == '.';
     struct prefix_rule given = {.prefix = str_c(prefix), .anywhere = anywhere};
     struct rename_rule rule = {
         .plan = plan, .rename_key = strip_key, .stripped = given.prefix, .user = &given};
-    if (!dot) { /* PREFIX may be a whole component: the prefix with a dot is tried first */
+    if (!ends_with_dot) { /* PREFIX may be a whole component: the prefix with a dot is tried first */
         given.prefix = concat_texts(plan->a, given.prefix, STR_LIT("."));
         if (!given.prefix.ptr)
             return fail_memory(err);
@@ -73,7 +73,7 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
     CKPT_TRY(keys_rename(&rule, err));
     if (!rule.changed)
         plan_notice_no_match(plan, anywhere ? "contains" : "begins with", str_c(prefix), &given.seen);
-    else if (!dot)
+    else if (!ends_with_dot)
         plan_notice(plan, "the prefix \"%s\" does not end with a dot", prefix);
     return CKPT_OK;
 }
@@ -408,14 +408,14 @@ static ckpt_status copy_name(ckpt_plan *p, ckpt_str given, ckpt_str *out, ckpt_e
 ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size_t n, ckpt_error *err)
 {
     CKPT_REQUIRE(err, plan && (pairs || !n));
-    ckpt_pair *own = arena_array(plan->a, n, sizeof *own);
-    if (!own)
+    ckpt_pair *copies = arena_array(plan->a, n, sizeof *copies);
+    if (!copies)
         return fail_memory(err);
     for (size_t i = 0; i < n; i++) {
-        CKPT_TRY(copy_name(plan, pairs[i].key, &own[i].key, err));
-        CKPT_TRY(copy_name(plan, pairs[i].text, &own[i].text, err));
+        CKPT_TRY(copy_name(plan, pairs[i].key, &copies[i].key, err));
+        CKPT_TRY(copy_name(plan, pairs[i].text, &copies[i].text, err));
     }
-    return rename_pairs(plan, own, n, err);
+    return rename_pairs(plan, copies, n, err);
 }
 
 /* read_pairs - appends the pairs of {"old": "new", …} to PAIRS, which grows in A. */

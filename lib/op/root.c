@@ -62,7 +62,8 @@ static bool consider_split(struct root *out, ckpt_str wanted, ckpt_str name, con
     if (!is_below_root(wanted, name))
         return false;
     uint32_t depth = count_containers(wanted, path, npath, &len);
-    if (out->name.len && (len < out->containers_len || (len == out->containers_len && depth >= out->depth)))
+    bool is_better = len > out->containers_len || (len == out->containers_len && depth < out->depth);
+    if (out->name.len && !is_better)
         return false;
     *out = (struct root){.name = wanted, .containers_len = len, .path = path, .depth = depth};
     return true;
@@ -132,34 +133,34 @@ static bool remove_path_prefix(arena *a, const ckpt_path_elem **path, uint32_t *
         size_t len = path_elem_len(*path);
         if (cut <= len)
             break;
-        cut -= len + 1; /* bounded: just compared; with its dot */
+        cut -= len + 1; /* the element and its dot; bounded: cut > len */
     }
     if (!cut || !*path || !*n)
         return true;
-    ckpt_path_elem *own = arena_array(a, *n, sizeof *own);
-    if (!own)
+    ckpt_path_elem *copy = arena_array(a, *n, sizeof *copy);
+    if (!copy)
         return false;
-    memcpy(own, *path, *n * sizeof *own);
-    own->str = str_skip(own->str, cut);
-    *path = own;
+    memcpy(copy, *path, *n * sizeof *copy);
+    copy->str = str_skip(copy->str, cut);
+    *path = copy;
     return true;
 }
 
-/* shorten_to_root - makes *NAME and *PATH relative to the root. Sets *TAKEN to whether they are below it and
- * selected. False: out of memory. */
+/* shorten_to_root - makes *NAME and *PATH relative to the root. Sets *SELECTED to whether they are below the
+ * root and match the globs. False: out of memory. */
 static bool shorten_to_root(const struct narrowing *job, ckpt_str *name, const ckpt_path_elem **path,
-                            uint32_t *n, bool *taken)
+                            uint32_t *n, bool *selected)
 {
     size_t cut = job->root.name.len;
-    *taken = root_contains(&job->root, *name, *path, *n);
-    if (!*taken)
+    *selected = root_contains(&job->root, *name, *path, *n);
+    if (!*selected)
         return true;
     if (cut) {
         *name = str_skip(*name, cut + 1); /* bounded: root_contains */
         if (!remove_path_prefix(job->f->a, path, n, cut + 1))
             return false;
     }
-    *taken = is_wanted(&job->names, *name);
+    *selected = is_wanted(&job->names, *name);
     return true;
 }
 
@@ -181,16 +182,16 @@ static bool narrow_rows(const struct narrowing *job)
         return false;
     for (size_t i = 0; i < t->nrows; i++) {
         struct row r = t->rows[i];
-        bool taken;
+        bool selected;
         uint32_t composite = r.t.part_of, npath = r.t.npath, alias_of = r.t.alias_of;
-        if (!shorten_to_root(job, &r.t.name, &r.t.path, &npath, &taken))
+        if (!shorten_to_root(job, &r.t.name, &r.t.path, &npath, &selected))
             return false;
         new_row[i] = CKPT_NO_TENSOR;
-        taken |= composite != CKPT_NO_TENSOR && new_row[composite] != CKPT_NO_TENSOR;
-        renumber_node(r.t.value, i, taken ? (uint32_t)kept : CKPT_NO_TENSOR);
-        if (!taken)
+        selected |= composite != CKPT_NO_TENSOR && new_row[composite] != CKPT_NO_TENSOR;
+        renumber_node(r.t.value, i, selected ? (uint32_t)kept : CKPT_NO_TENSOR);
+        if (!selected)
             continue;
-        nties += file_records_tie(job->f, (uint32_t)i); /* these rows are the last, and remain so */
+        nties += file_records_tie(job->f, (uint32_t)i); /* rows of recorded ties stay the last */
         r.t.npath = npath;
         r.steps = NULL;
         r.t.part_of = composite == CKPT_NO_TENSOR ? composite : new_row[composite];
@@ -210,12 +211,12 @@ static bool narrow_leaves(const struct narrowing *job)
     size_t kept = 0;
     for (size_t i = 0; i < job->f->nleaves; i++) {
         ckpt_leaf leaf = job->f->leaves[i];
-        bool taken;
-        if (!shorten_to_root(job, &leaf.name, &leaf.path, &leaf.npath, &taken))
+        bool selected;
+        if (!shorten_to_root(job, &leaf.name, &leaf.path, &leaf.npath, &selected))
             return false;
         if (leaf.containers) /* bounded: shorten_to_root() only removes elements */
             leaf.containers += job->f->leaves[i].npath - leaf.npath;
-        if (taken && !job->root.only_own_tensors)
+        if (selected && !job->root.only_own_tensors)
             job->f->leaves[kept++] = leaf;
     }
     job->f->nleaves = kept;

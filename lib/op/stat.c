@@ -19,7 +19,7 @@
 #include "core/parallel_rows.h"
 #include "core/tensor.h"
 
-#define SAMPLE 4096u
+#define SAMPLE 4096u /* elements */
 
 /* The sums over a row, or over a chunk of it. */
 struct tally {
@@ -29,8 +29,9 @@ struct tally {
     size_t width, unit;      /* bytes: of an element; of the elements that are added at a time */
     uint64_t position;       /* index of the next element */
     uint64_t chunk_elements; /* of a chunk of a row, whether it is read in chunks or not */
-    uint64_t stretch;        /* elements of the row for which one sampled element stands */
-    struct moments m, done;  /* of this chunk; of the chunks before */
+    uint64_t stretch_elements; /* of a stretch of the row, of which one element is in the sample */
+    struct moments m;          /* of this chunk */
+    struct moments earlier;    /* of the chunks before it */
     struct byte_histogram byte_counts;
     uint64_t int_min, int_max; /* of 64-bit integers; of signed ones with the sign bit inverted */
     unsigned char *pending;    /* allocated after SAMPLE: bytes that do not make a unit yet */
@@ -49,16 +50,16 @@ static uint64_t sample_index(const struct tally *t, uint64_t j)
     uint64_t z = j * 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return j * t->stretch + (z ^ z >> 31) % t->stretch;
+    return j * t->stretch_elements + (z ^ z >> 31) % t->stretch_elements;
 }
 
 static void add_to_sample(struct tally *t, const unsigned char *p, uint64_t n)
 {
-    if (t->stretch == 1) {
+    if (t->stretch_elements == 1) {
         t->nsample += moments_decode(t->dtype, p, (size_t)n, t->sample + t->nsample);
         return;
     }
-    for (uint64_t j = t->position / t->stretch; j * t->stretch < t->position + n; j++) {
+    for (uint64_t j = t->position / t->stretch_elements; j * t->stretch_elements < t->position + n; j++) {
         uint64_t i = sample_index(t, j);
         if (i >= t->position && i - t->position < n)
             t->nsample += moments_decode(t->dtype, p + (i - t->position) * t->width, 1,
@@ -78,7 +79,7 @@ static void add_int64_extremes(struct tally *t, const unsigned char *p, size_t n
 
 static void end_chunk(struct tally *t)
 {
-    moments_merge(&t->done, &t->m);
+    moments_merge(&t->earlier, &t->m);
     t->m = (struct moments){0};
 }
 
@@ -181,13 +182,13 @@ static void fill_bins(const struct tally *t, ckpt_stats *s)
 
 static void fill_stats(const struct tally *t, ckpt_stats *s)
 {
-    struct moments m = t->one_byte_elements ? byte_histogram_moments(&t->byte_counts, t->dtype) : t->done;
-    double none = (double)NAN;
+    struct moments m = t->one_byte_elements ? byte_histogram_moments(&t->byte_counts, t->dtype) : t->earlier;
+    double undefined = (double)NAN;
     *s = (ckpt_stats){.numeric = true, .nan = m.nan, .inf = m.inf, .zeros = m.zeros, .finite = m.finite};
-    s->min = m.finite ? m.min : none;
-    s->max = m.finite ? m.max : none;
-    s->mean = m.finite ? m.mean : none;
-    s->std = m.finite > 1 ? sqrt(m.m2 / (double)(m.finite - 1)) : none;
+    s->min = m.finite ? m.min : undefined;
+    s->max = m.finite ? m.max : undefined;
+    s->mean = m.finite ? m.mean : undefined;
+    s->std = m.finite > 1 ? sqrt(m.m2 / (double)(m.finite - 1)) : undefined;
     s->norm = sqrt(m.squares);
     s->wide = number_is_wide(t->dtype) && m.finite;
     if (s->wide) {
@@ -212,12 +213,12 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *row, uint64_
 {
     bool blocks = dtype_info((ckpt_dtype)row->dtype)->klass == 'k';
     ckpt_dtype dtype = blocks ? CKPT_DT_F32 : (ckpt_dtype)row->dtype;
-    const struct dtype_info *d = dtype_info(dtype);
+    const struct dtype_info *info = dtype_info(dtype);
     bool one_byte = byte_histogram_supports((ckpt_dtype)row->dtype);
     uint64_t stretch = row->elements / SAMPLE + (row->elements % SAMPLE != 0);
     stretch = stretch ? stretch : 1;
     size_t sample_room = one_byte ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE + 2 */
-    size_t unit = one_byte ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
+    size_t unit = one_byte ? info->block_bytes : (size_t)info->block_bytes * MOMENTS_BLOCK;
     size_t pending_room = !blocks && row->nbytes < unit ? (size_t)row->nbytes + 1 : unit;
     struct tally *t = *out = calloc(1, sizeof *t + sample_room * sizeof *t->sample + pending_room);
     if (!t)
@@ -225,11 +226,11 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *row, uint64_
     t->dtype = dtype;
     t->block_dtype = blocks ? (ckpt_dtype)row->dtype : CKPT_DT_NONE;
     t->one_byte_elements = one_byte;
-    t->width = d->block_bytes;
+    t->width = info->block_bytes;
     t->unit = unit;
     t->position = first;
-    t->chunk_elements = parallel_chunk_elements(d->block_bytes);
-    t->stretch = stretch;
+    t->chunk_elements = parallel_chunk_elements(info->block_bytes);
+    t->stretch_elements = stretch;
     t->int_min = UINT64_MAX;
     t->run = run;
     t->pending = (unsigned char *)(t->sample + sample_room);
@@ -276,10 +277,9 @@ static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *p, st
     return st;
 }
 
-/* merge_tally - adds the tally of the next chunk to T. */
 static void merge_tally(struct tally *t, const struct tally *next)
 {
-    moments_merge(&t->done, &next->done);
+    moments_merge(&t->earlier, &next->earlier);
     byte_histogram_merge(&t->byte_counts, &next->byte_counts);
     t->int_min = next->int_min < t->int_min ? next->int_min : t->int_min;
     t->int_max = next->int_max > t->int_max ? next->int_max : t->int_max;

@@ -96,13 +96,13 @@ static void put_path(struct text_sink *s, const ckpt_path_elem *path, uint32_t n
 
 /* ------------------------------------------------------------------------ rows */
 
-/* put_stride - writes the stride of T; ROOM has room for its ndim numbers. */
-static void put_stride(struct text_sink *s, const ckpt_tensor *t, uint64_t *room)
+/* put_stride - writes the stride of T, which it first computes in STRIDE, of t->ndim numbers. */
+static void put_stride(struct text_sink *s, const ckpt_tensor *t, uint64_t *stride)
 {
     uint64_t step = 1; /* may wrap around if a size is 0 */
     for (uint32_t i = t->ndim; i-- > 0; step *= t->shape[i] ? t->shape[i] : 1)
-        room[i] = t->stride ? t->stride[i] : step;
-    put_list(s, "stride", room, t->ndim);
+        stride[i] = t->stride ? t->stride[i] : step;
+    put_list(s, "stride", stride, t->ndim);
 }
 
 static void put_offsets(struct text_sink *s, const ckpt_tensor *t)

@@ -33,7 +33,8 @@ struct verify_job {
     ckpt_status status;      /* of check_report, which adds a finding */
     ckpt_error report_error; /* if STATUS is not CKPT_OK */
     uint64_t tensor_bytes;   /* of the rows in ITEMS */
-    uint64_t before, total;  /* for progress: bytes read before the current parallel_run; all bytes */
+    uint64_t bytes_before;   /* for progress: bytes read before the current parallel_run */
+    uint64_t total;          /* for progress: all bytes */
 };
 
 static int report_verify_progress(void *user, uint64_t done, uint64_t total)
@@ -42,7 +43,7 @@ static int report_verify_progress(void *user, uint64_t done, uint64_t total)
     const ckpt_work *how = job->c->opts->how;
     (void)total;
     /* bounded: below job->total, which was added up without overflow */
-    return how->progress ? how->progress(how->user, job->before + done, job->total) : 0;
+    return how->progress ? how->progress(how->user, job->bytes_before + done, job->total) : 0;
 }
 
 /* ------------------------------------------------------------------- tensors */
@@ -219,7 +220,7 @@ static ckpt_status read_rows(struct verify_job *job)
                                     .user = job,
                                     .progress_user = job};
     ckpt_status st = run_and_report(job, &parallel);
-    job->before = job->tensor_bytes;
+    job->bytes_before = job->tensor_bytes;
     if (st != CKPT_OK)
         fail_file(job->err, job->f->path);
     for (size_t i = 0; i < job->n; i++)
@@ -383,7 +384,7 @@ static ckpt_status read_records(struct verify_job *job)
     all.results = calloc(all.n + 1, sizeof *all.results);
     if (st == CKPT_OK && !all.results)
         st = fail_memory(job->err);
-    job->total = job->before;
+    job->total = job->bytes_before;
     for (size_t i = 0; st == CKPT_OK && i < all.n; i++) {
         source *src = all.records[i].src;
         all.results[i].bytes = (struct storage){.s.nbytes = src->size, .src = src};

@@ -59,7 +59,7 @@ bool scan_is_zlib(struct scanner *x, source *src, bool text)
 {
     uint64_t used;
     ckpt_error why;
-    spool *unpacked = spool_new(text ? scan_max_unpacked(x, src->size) : 64);
+    spool *unpacked = spool_new(text ? scan_max_unpacked(x, src->size) : 64 /* some bytes are enough */);
     ckpt_status st = unpacked ? inflate_into(src, 0, src->size, INFLATE_ZLIB, unpacked, &used, &why)
                               : fail_memory(&why);
     (void)scan_note_system_failure(x->scan, st, &why);
@@ -68,9 +68,9 @@ bool scan_is_zlib(struct scanner *x, source *src, bool text)
         return false;
     }
     source *bytes = spool_source(unpacked);
-    bool is = !text || scan_is_pickle(x, bytes, 0, bytes->size, true);
+    bool is_zlib = !text || scan_is_pickle(x, bytes, 0, bytes->size, true);
     source_unref(bytes);
-    return is;
+    return is_zlib;
 }
 
 static ckpt_status scan_deflated(struct compressed_data *p, source *src, enum inflate_kind kind,
@@ -102,9 +102,9 @@ static uint64_t read_7zip_end(struct scan *s, source *src)
     unsigned char head[SEVENZIP_HEADER];
     if (!scan_read(s, src, 0, head, sizeof head))
         return UINT64_MAX;
-    uint64_t n = load_u64le(head + 20);
+    uint64_t end_header_size = load_u64le(head + 20);
     /* bounded: libarchive found the end header there; without one, its offset is not used */
-    return n ? sizeof head + load_u64le(head + 12) + n : sizeof head;
+    return end_header_size ? sizeof head + load_u64le(head + 12) + end_header_size : sizeof head;
 }
 
 /* skip_lz4_frame - skips one frame (LZ4 Frame Format Description, 1.6): magic number (4 bytes), FLG, BD,
@@ -117,10 +117,10 @@ static bool skip_lz4_frame(reader *r)
     if (!head)
         return false;
     unsigned flg = head[4];
-    uint64_t n, checksum = flg & LZ4_BLOCK_CHECKSUM ? 4 : 0;
+    uint64_t block_size, checksum_size = flg & LZ4_BLOCK_CHECKSUM ? 4 : 0;
     (void)reader_skip(r, (flg & LZ4_CONTENT_SIZE ? 8u : 0) + (flg & LZ4_DICT_ID ? 4u : 0) + 1);
-    while ((n = reader_u32(r) & ~LZ4_UNCOMPRESSED))
-        (void)reader_skip(r, n + checksum); /* bounded: 31 bits, and 4 */
+    while ((block_size = reader_u32(r) & ~LZ4_UNCOMPRESSED))
+        (void)reader_skip(r, block_size + checksum_size); /* bounded: at most 2^31 + 3 */
     return !(flg & LZ4_CONTENT_CHECKSUM) || reader_skip(r, 4);
 }
 
@@ -137,15 +137,14 @@ static bool skip_lz4_user_frame(reader *r)
 static ckpt_status find_lz4_end(source *src, uint64_t *end, ckpt_error *err)
 {
     reader r;
-    const unsigned char *magic;
-    bool more = true;
+    bool found_frame = true;
     CKPT_TRY(reader_init(&r, src, 0, src->size, err));
-    while (more) {
+    while (found_frame) {
         *end = r.pos;
-        magic = reader_left(&r) >= 4 ? reader_peek(&r, 4) : NULL;
-        uint32_t n = magic ? load_u32le(magic) : 0;
-        more = (n == LZ4_MAGIC && skip_lz4_frame(&r)) ||
-               ((n & ~0xfu) == LZ4_SKIPPABLE && skip_lz4_user_frame(&r));
+        const unsigned char *head = reader_left(&r) >= 4 ? reader_peek(&r, 4) : NULL;
+        uint32_t magic = head ? load_u32le(head) : 0;
+        found_frame = (magic == LZ4_MAGIC && skip_lz4_frame(&r)) ||
+                      ((magic & ~0xfu) == LZ4_SKIPPABLE && skip_lz4_user_frame(&r));
     }
     reader_free(&r);
     return r.status == CKPT_ETRUNCATED ? CKPT_OK : r.status;
@@ -173,8 +172,8 @@ static ckpt_status count_unpacked(void *user, ckpt_str name, source *bytes, ckpt
 
 bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
 {
-    uint64_t got = 0, used = 0, max = scan_max_unpacked(x, src->size);
-    struct unpack u = {.max = max, .member = count_unpacked, .user = &got};
+    uint64_t unpacked_size = 0, used = 0, max = scan_max_unpacked(x, src->size);
+    struct unpack u = {.max = max, .member = count_unpacked, .user = &unpacked_size};
     bool zlib = strcmp(kind, "zlib") == 0;
     ckpt_error why;
     ckpt_status st;
@@ -185,11 +184,11 @@ bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
         st = unpacked
                  ? inflate_into(src, 0, src->size, zlib ? INFLATE_ZLIB : INFLATE_GZIP, unpacked, &used, &why)
                  : fail_memory(&why);
-        got = unpacked && used == src->size ? spool_size(unpacked) : 0;
+        unpacked_size = unpacked && used == src->size ? spool_size(unpacked) : 0;
         spool_free(unpacked);
     }
     (void)scan_note_system_failure(x->scan, st, &why);
-    return st == CKPT_OK && got > 0;
+    return st == CKPT_OK && unpacked_size > 0;
 }
 
 ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,
@@ -211,7 +210,8 @@ ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, cons
         return st;
     }
     if (st == CKPT_OK && p.all_bytes_known)
-        *known_bytes += src->size; /* bounded: each byte is counted once */
+        *known_bytes +=
+            src->size; /* bounded: the sum is at most the size of the file, or of what it unpacks to */
     if (st == CKPT_OK)
         return scan_found(x->scan, SCAN_ARCHIVE_OPENED, where, src, 0, "%s data, unpacked and scanned", kind);
     return scan_found(x->scan, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_MALFORMED : SCAN_NOT_OPENED,

@@ -20,24 +20,25 @@
 #include "core/python2.h"
 #include "op/weights_only.h"
 
-#define NAMES_MEMORY    ((uint64_t)16 << 20)
-#define ARGS_MEMORY     ((uint64_t)1 << 20)
+#define NAMES_MEMORY    ((uint64_t)16 << 20) /* bytes */
+#define ARGS_MEMORY     ((uint64_t)1 << 20)  /* bytes, for the arguments of one call */
 #define ARGS_NODES      64u
 #define RESULTS_MAX     ((uint64_t)1 << 20) /* calls for which the scan records whether the result is used */
-#define REPORTED_MEMO   1u
-#define REPORTED_LEFT   2u
-#define REPORTED_PERSID 4u
+#define REPORTED_MEMO   1u                  /* a memo entry is put again */
+#define REPORTED_STACK  2u                  /* values are left on the stack */
+#define REPORTED_PERSID 4u                  /* an unusual persistent id */
 
 struct judge {
-    struct scan *s;
-    struct scan_pickle p;
+    struct scan *scan;
+    struct scan_pickle pickle;
     bool reporting;        /* in the second pass */
     uint64_t error_offset; /* where the first pass failed, or CKPT_NO_OFFSET */
     bool needs_report;     /* the first pass found something to report */
-    unsigned reported;     /* REPORTED_… of this pickle, each reported once */
+    unsigned reported;     /* flags REPORTED_…: findings that are reported once for a pickle */
     arena *names;
-    map *called, *imported; /* names on no list that are called; that were reported as imported */
-    map *payloads;          /* constants that are scanned as files of their own */
+    map *called;   /* names on no list that are called */
+    map *imported; /* names on no list whose import was reported */
+    map *payloads; /* constants that are scanned as files of their own */
     struct numpy_judge numpy;
     map *results; /* trace_ref of a result -> number of its call */
     map *dropped; /* the numbers of calls whose result is popped unused */
@@ -69,8 +70,7 @@ static ckpt_scan_verdict judge_name(const struct trace_global *g)
 /* get_verdict - returns judge_name of G, which is computed once and kept in G. */
 static ckpt_scan_verdict get_verdict(const struct trace_global *g)
 {
-    struct trace_global *cache =
-        (struct trace_global *)(uintptr_t)g; /* its verdict is only used by the judge */
+    struct trace_global *cache = (struct trace_global *)(uintptr_t)g; /* only the judge uses its verdict */
     if (cache->verdict < 0) {
         struct full_name python3 = get_python3_name(g);
         cache->verdict = (int32_t)judge_name(g);
@@ -92,24 +92,24 @@ static const ckpt_scan_rule *get_rule(ckpt_scan_verdict v)
 }
 
 /* make_name_key - returns "module\nname" of G in the arena. .ptr NULL: the arena is full, which at worst
- * repeats a line of the report; or out of memory, which is noted for the end of the scan. */
+ * repeats a line of the report, or memory ran out, which is noted for the end of the scan. */
 static ckpt_str make_name_key(struct judge *j, const struct trace_global *g)
 {
     ckpt_str key = arena_printf(j->names, "%.*s\n%.*s", (int)g->module.len, g->module.ptr, (int)g->name.len,
                                 g->name.ptr);
     if (!key.ptr && !arena_full(j->names))
-        (void)scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
+        (void)scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
     return key;
 }
 
-/* add_seen - adds G to M. Returns true if it was there already. */
-static bool add_seen(struct judge *j, map *m, const struct trace_global *g)
+/* add_seen - adds G to SEEN. Returns true if G was in it already. */
+static bool add_seen(struct judge *j, map *seen, const struct trace_global *g)
 {
-    uint32_t old = MAP_NONE;
+    uint32_t earlier = MAP_NONE;
     ckpt_str key = make_name_key(j, g);
-    if (key.ptr && !map_put(m, key, 1, &old))
-        (void)scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
-    return old != MAP_NONE;
+    if (key.ptr && !map_put(seen, key, 1, &earlier))
+        (void)scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
+    return earlier != MAP_NONE;
 }
 
 /* ------------------------------------------------------------------- calls */
@@ -205,13 +205,13 @@ static const char *check_call_arguments(struct scan *scan, const struct trace_st
 static void describe_step(const struct judge *j, const struct trace_step *step, const struct trace_global *g,
                           trace_ref args, arena *a, ckpt_scan_record *r)
 {
-    r->where = j->p.where;
+    r->where = j->pickle.where;
     r->offset = step->offset;
-    r->file_offset = source_pos(j->p.src, step->offset);
+    r->file_offset = source_pos(j->pickle.src, step->offset);
     r->opcode = step->opname;
     r->error_offset = j->error_offset;
-    r->framed = j->p.framed;
-    r->plain = j->p.joblib_arrays_as_opcodes;
+    r->framed = j->pickle.framed;
+    r->plain = j->pickle.joblib_arrays_as_opcodes;
     r->weights_only = 0;
     if (g) {
         struct full_name python3 = get_python3_name(g);
@@ -222,7 +222,7 @@ static void describe_step(const struct judge *j, const struct trace_step *step, 
         bool accepted_opcode = step->opcode == 'R' || step->opcode == 0x81 || step->opcode == 'c';
         r->weights_only = accepted_opcode && g->literal && weights_only_allows(g->module, g->name);
     }
-    r->args = read_value(j->s, step, args, a, ARGS_NODES);
+    r->args = read_value(j->scan, step, args, a, ARGS_NODES);
 }
 
 static bool report_call(struct judge *j, const struct trace_step *step, const struct trace_global *g,
@@ -232,12 +232,12 @@ static bool report_call(struct judge *j, const struct trace_step *step, const st
     arena *a = arena_new(ARGS_MEMORY);
     ckpt_scan_record r = {.what = CKPT_SCAN_CALL, .rule = rule, .verdict = verdict, .call = step->number};
     describe_step(j, step, g, args, a, &r);
-    r.result_used = j->s->opts->all_calls && step->number < RESULTS_MAX
+    r.result_used = j->scan->opts->all_calls && step->number < RESULTS_MAX
                         ? map_get_num(j->dropped, step->number) == MAP_NONE
                         : -1;
     if (why)
         r.text = str_c(why);
-    bool go = scan_record(j->s, &r);
+    bool go = scan_record(j->scan, &r);
     arena_free(a);
     return go;
 }
@@ -260,13 +260,13 @@ static bool check_numpy_call(struct judge *j, const struct trace_step *step, con
 {
     struct full_name python3 = get_python3_name(g);
     ckpt_status st = numpy_judge_call(&j->numpy, step, python3.module, python3.name, why);
-    return st == CKPT_OK || !scan_note_system_failure(j->s, st, &j->numpy.err);
+    return st == CKPT_OK || !scan_note_system_failure(j->scan, st, &j->numpy.err);
 }
 
 static bool judge_call(struct judge *j, const struct trace_step *step)
 {
     const struct trace_node *call = trace_node(step->subject);
-    const struct trace_global *g = find_called_name(j->s, step, call->items[0]);
+    const struct trace_global *g = find_called_name(j->scan, step, call->items[0]);
     trace_ref args = call->kept > 1 ? call->items[1] : 0;
     ckpt_scan_verdict verdict = g ? get_verdict(g) : CKPT_SCAN_UNRESOLVED;
     /* torch.storage._load_from_bytes loads a stream that is in this file and is judged as well. */
@@ -276,7 +276,7 @@ static bool judge_call(struct judge *j, const struct trace_step *step)
     const ckpt_scan_rule *rule = get_rule(verdict);
     if (verdict == CKPT_SCAN_ALLOW_LISTED) {
         const char *numpy_why = NULL;
-        why = check_call_arguments(j->s, step, g, args);
+        why = check_call_arguments(j->scan, step, g, args);
         if (!why && !check_numpy_call(j, step, g, &numpy_why))
             return false;
         rule = why ? scan_rule(SCAN_UNUSUAL_ARGUMENTS) : numpy_why ? scan_rule(SCAN_NUMPY_OBJECTS) : NULL;
@@ -285,14 +285,14 @@ static bool judge_call(struct judge *j, const struct trace_step *step)
     }
     if (!j->reporting) {
         j->needs_report = j->needs_report || rule;
-        if (j->s->opts->all_calls && step->number < RESULTS_MAX &&
+        if (j->scan->opts->all_calls && step->number < RESULTS_MAX &&
             !map_set_num(j->results, step->subject, (uint32_t)step->number))
-            return !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
+            return !scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
         if (rule && g)
             (void)add_seen(j, j->called, g);
         return true;
     }
-    if (!rule && !j->s->opts->all_calls)
+    if (!rule && !j->scan->opts->all_calls)
         return true;
     return report_call(j, step, g, args, verdict, rule, why);
 }
@@ -301,8 +301,8 @@ static bool judge_import(struct judge *j, const struct trace_step *step)
 {
     const struct trace_global *g = trace_global(step->subject);
     ckpt_scan_verdict v = get_verdict(g);
-    if (v > j->s->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
-        j->s->result->verdict = v;
+    if (v > j->scan->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
+        j->scan->result->verdict = v;
     if (v == CKPT_SCAN_ALLOW_LISTED || loads_bytes(g))
         return true; /* judge_call() and judge_stored_global() report uses of _load_from_bytes */
     if (!j->reporting) {
@@ -316,7 +316,7 @@ static bool judge_import(struct judge *j, const struct trace_step *step)
     describe_step(j, step, g, 0, NULL, &r);
     r.text = g->literal ? STR_LIT("imported, and not called here")
                         : STR_LIT("module and name are computed while loading");
-    return scan_record(j->s, &r);
+    return scan_record(j->scan, &r);
 }
 
 /* ----------------------------------------------------------------- changes
@@ -384,7 +384,7 @@ static bool report_step(struct judge *j, const struct trace_step *step, enum sca
     describe_step(j, step, g, args, a, &r);
     r.weights_only = -1;
     r.text = str_c(text);
-    bool go = scan_record(j->s, &r);
+    bool go = scan_record(j->scan, &r);
     arena_free(a);
     return go;
 }
@@ -421,7 +421,7 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
     if (n && (n->kind == TRACE_OPAQUE || n->kind == TRACE_PERSID))
         return report_step(j, step, SCAN_IMPORT_CHANGED, NULL, step->with,
                            "changes an object that is not in the file");
-    g = n && n->kind == TRACE_CALL ? find_called_name(j->s, step, n->items[0]) : NULL;
+    g = n && n->kind == TRACE_CALL ? find_called_name(j->scan, step, n->items[0]) : NULL;
     /* more than callable, arguments and keywords: no pickler changes an object after BUILD */
     if (n && n->n > 3)
         return report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->with,
@@ -432,10 +432,10 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
     const char *why = find_unusual_change(step, n, python3.module, python3.name), *odd;
     ckpt_status st = numpy_judge_build(&j->numpy, step, python3.module, python3.name, &odd);
     if (st != CKPT_OK)
-        return !scan_note_system_failure(j->s, st, &j->numpy.err);
+        return !scan_note_system_failure(j->scan, st, &j->numpy.err);
     if (why && !report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->with, why))
         return false;
-    return !odd || j->p.joblib_arrays_as_opcodes || /* it was reported in the scan as joblib */
+    return !odd || j->pickle.joblib_arrays_as_opcodes || /* it was reported in the scan as joblib */
            report_step(j, step, SCAN_NUMPY_OBJECTS, g, step->with, odd);
 }
 
@@ -446,14 +446,15 @@ static bool is_torch_id(struct scan *scan, const struct trace_step *step, trace_
 {
     arena *a = arena_new(ARGS_MEMORY);
     ckpt_value *v = read_value(scan, step, ref, a, 1);
-    bool text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES);
-    bool number = !v || v->type == CKPT_V_INT || v->type == CKPT_V_BIGINT || (text && v->u.str.len > 0);
-    for (size_t i = 0; text && i < v->u.str.len; i++)
-        number = number && v->u.str.ptr[i] >= '0' && v->u.str.ptr[i] <= '9';
-    if (text && step->opcode == 'P')
-        number = number || str_starts(v->u.str, STR_LIT("('storage', "));
+    bool is_text_value = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES);
+    bool is_id = !v || v->type == CKPT_V_INT || v->type == CKPT_V_BIGINT ||
+                 (is_text_value && v->u.str.len > 0);
+    for (size_t i = 0; is_text_value && i < v->u.str.len; i++)
+        is_id = is_id && v->u.str.ptr[i] >= '0' && v->u.str.ptr[i] <= '9';
+    if (is_text_value && step->opcode == 'P')
+        is_id = is_id || str_starts(v->u.str, STR_LIT("('storage', "));
     arena_free(a);
-    return number;
+    return is_id;
 }
 
 /* judge_persid - reports a persistent id that torch does not write: it writes ('storage', …), ('module',
@@ -462,9 +463,9 @@ static bool judge_persid(struct judge *j, const struct trace_step *step)
 {
     const struct trace_node *n = trace_node(step->subject);
     trace_ref first = get_tuple_item(step->subject, 0);
-    if ((!n && is_torch_id(j->s, step, step->subject)) || (n && n->kind == TRACE_TUPLE && n->n == 0))
+    if ((!n && is_torch_id(j->scan, step, step->subject)) || (n && n->kind == TRACE_TUPLE && n->n == 0))
         return true;
-    if (first && (is_text(j->s, step, first, "storage") || is_text(j->s, step, first, "module")))
+    if (first && (is_text(j->scan, step, first, "storage") || is_text(j->scan, step, first, "module")))
         return true;
     return report_once(j, step, REPORTED_PERSID, SCAN_PERSISTENT_ID,
                        "a persistent id that is not (\"storage\", …)");
@@ -476,7 +477,7 @@ static bool note_dropped(struct judge *j, const struct trace_step *step)
 {
     uint32_t number = j->reporting ? MAP_NONE : map_get_num(j->results, step->subject);
     return number == MAP_NONE || map_set_num(j->dropped, number, 1) ||
-           !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
+           !scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
 }
 
 static bool judge_step(void *user, const struct trace_step *step)
@@ -494,21 +495,22 @@ static bool judge_step(void *user, const struct trace_step *step)
         return report_step(j, step, SCAN_PICKLE_NOT_FOLLOWED, NULL, 0,
                            "uses out-of-band buffers (protocol 5), which are not in the file");
     case TRACE_STEP_MEMO:
-        return j->p.joblib_arrays_as_opcodes ||
+        return j->pickle.joblib_arrays_as_opcodes ||
                report_once(j, step, REPORTED_MEMO, SCAN_MEMO_REPLACED,
                            "a memo entry is put again with a different value");
     case TRACE_STEP_LEFT:
-        return j->p.joblib_arrays_as_opcodes ||
-               report_once(j, step, REPORTED_LEFT, SCAN_STACK_LEFT, "values or marks are left on the stack");
+        return j->pickle.joblib_arrays_as_opcodes ||
+               report_once(j, step, REPORTED_STACK, SCAN_STACK_LEFT, "values or marks are left on the stack");
     case TRACE_STEP_FRAME:
         return report_step(j, step, SCAN_FRAME_CROSSED, NULL, 0,
                            "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
     case TRACE_STEP_DROP: return note_dropped(j, step);
     case TRACE_STEP_STORED: return judge_stored_global(j, step);
     case TRACE_STEP_PAYLOAD: /* a storage as torch.save writes it is scanned separately */
-        return !scan_is_torch_stream(step->payload->head, step->payload->nhead) ||
-               map_put_num(j->payloads, step->subject, 1, NULL) ||
-               !scan_note_system_failure(j->s, CKPT_ENOMEM, NULL);
+        if (!scan_is_torch_stream(step->payload->head, step->payload->nhead))
+            return true;
+        return map_put_num(j->payloads, step->subject, 1, NULL) ||
+               !scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
     }
     return true;
 }
@@ -528,7 +530,7 @@ static void free_maps(struct judge *j)
 static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool reporting, uint64_t error_offset)
 {
     struct judge *j = user;
-    j->p = *p;
+    j->pickle = *p;
     j->reporting = reporting;
     j->error_offset = error_offset;
     j->reported = 0;
@@ -547,12 +549,13 @@ static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool rep
                                                                                            : CKPT_ENOMEM;
 }
 
-static bool judge_end(void *user, const struct trace_end *end)
+static bool judge_end(void *user, const struct trace_end *traced)
 {
     struct judge *j = user;
-    if (!j->reporting && !j->p.framed && !j->p.joblib_arrays_as_opcodes)
-        j->s->result->calls += end->calls;
-    return j->needs_report || (j->s->opts->all_calls && end->calls && !j->p.joblib_arrays_as_opcodes);
+    if (!j->reporting && !j->pickle.framed && !j->pickle.joblib_arrays_as_opcodes)
+        j->scan->result->calls += traced->calls;
+    return j->needs_report ||
+           (j->scan->opts->all_calls && traced->calls && !j->pickle.joblib_arrays_as_opcodes);
 }
 
 ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
@@ -560,7 +563,7 @@ ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
     struct judge *j = calloc(1, sizeof *j);
     if (!j)
         return fail_memory(err);
-    j->s = s;
+    j->scan = s;
     s->step = judge_step;
     s->begin = judge_begin;
     s->end = judge_end;

@@ -9,7 +9,6 @@
 #include "codec/sstable.h"
 #include "scan/scan.h"
 
-/* read_block - reads the entries of block I of T. */
 static ckpt_status read_block(const struct sstable *t, size_t i, ckpt_error *err)
 {
     struct sstable_block b;
@@ -33,7 +32,7 @@ ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_
     for (size_t i = 0; st == CKPT_OK && i < t.nblocks; i++)
         st = read_block(&t, i, &why);
     if (st == CKPT_OK) {
-        *known_bytes += src->size - t.outside; /* bounded: each byte is counted once */
+        *known_bytes += src->size - t.outside; /* bounded: the sum is at most the size of the file */
         return !t.outside ? CKPT_OK
                           : scan_found(x->scan, SCAN_MALFORMED, where, src, 0,
                                        "{%" PRIu64 " bytes} of the table are in {=no block}", t.outside);
@@ -49,7 +48,7 @@ ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t 
     x->format = x->depth ? x->format : "ocdbt";
     while (at < src->size && (st = ocdbt_measure_record(src, at, &n, &why)) == CKPT_OK)
         at += n;      /* bounded: in the source */
-    *known_bytes += at; /* bounded: each byte is counted once */
+    *known_bytes += at; /* bounded: the sum is at most the size of the file */
     return st == CKPT_OK ? CKPT_OK
                          : scan_report_reader(x, (struct scan_place){src, why.offset}, where, &why, err);
 }

@@ -21,10 +21,10 @@ struct pattern {
     enum { KERAS_CLASS, EXTERNAL, OPERATION } kind;
 };
 
-static const struct pattern in_hdf5[] = {{"\"class_name\"", NULL, KERAS_CLASS}};
+static const struct pattern hdf5_patterns[] = {{"\"class_name\"", NULL, KERAS_CLASS}};
 
 /* Field number and wire type, length, text. \013 is octal, because \x0bE would be one number. */
-static const struct pattern in_protobuf[] = {
+static const struct pattern protobuf_patterns[] = {
     {"\x0a\x08location\x12", NULL, EXTERNAL},
     {"\x12\x08ReadFile", "reads a file of its choice", OPERATION},
     {"\x12\x09WriteFile", "writes a file of its choice", OPERATION},
@@ -84,10 +84,12 @@ static ckpt_status check_external_location(struct search *s, uint64_t at, uint64
     ckpt_str rest = read_bytes_at(s, after, text, sizeof text);
     if (rest.len < 2)
         return CKPT_OK;
-    size_t n = (unsigned char)rest.ptr[0] & 0x7f, width = (unsigned char)rest.ptr[0] & 0x80 ? 2 : 1;
-    n += width == 2 ? (size_t)(unsigned char)rest.ptr[1] << 7 : 0; /* bounded: 15 bits */
-    rest = str_skip(rest, width);
-    rest.len = n < rest.len ? n : rest.len;
+    /* the length is a varint: 7 bits in a byte, low bits first; bit 7 of a byte: one more byte follows */
+    size_t path_len = (unsigned char)rest.ptr[0] & 0x7f,
+           varint_size = (unsigned char)rest.ptr[0] & 0x80 ? 2 : 1;
+    path_len += varint_size == 2 ? (size_t)(unsigned char)rest.ptr[1] << 7 : 0; /* bounded: 15 bits */
+    rest = str_skip(rest, varint_size);
+    rest.len = path_len < rest.len ? path_len : rest.len;
     if (!scan_leaves_folder(rest))
         return CKPT_OK;
     s->found++;
@@ -117,12 +119,14 @@ static ckpt_status search_patterns(struct search *s, const struct pattern *patte
     ckpt_status st = CKPT_OK;
     CKPT_TRY(reader_init(&r, s->src, 0, s->src->size, err));
     while (st == CKPT_OK && reader_left(&r)) {
-        size_t all = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
-        size_t step = all == reader_left(&r) ? all : all - PATTERN_MAX; /* bounded: a whole window */
-        const unsigned char *window = reader_peek(&r, all), *match;
+        size_t window_size = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        /* bounded: a full window; matches that begin in its last bytes are found in the next window */
+        size_t step = window_size == reader_left(&r) ? window_size : window_size - PATTERN_MAX;
+        const unsigned char *window = reader_peek(&r, window_size), *match;
         for (size_t i = 0; window && st == CKPT_OK && i < n; i++)
             for (size_t from = 0; st == CKPT_OK && from < step; from = (size_t)(match - window) + 1) {
-                match = memmem(window + from, all - from, patterns[i].bytes, strlen(patterns[i].bytes));
+                match = memmem(window + from, window_size - from, patterns[i].bytes,
+                               strlen(patterns[i].bytes));
                 if (!match || (size_t)(match - window) >= step)
                     break;
                 st = report_match(s, &patterns[i],
@@ -140,10 +144,12 @@ ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, b
     struct search s = {.x = x, .src = src, .where = where};
     char text[8];
     ckpt_str head = read_bytes_at(&s, 0, text, sizeof text);
+    /* field 1, a varint: the version, at most 32; then a field of wire type 2, a text or message */
     bool is_protobuf = head.len == sizeof text && head.ptr[0] == 8 && head.ptr[1] > 0 && head.ptr[1] <= 32 &&
                        (head.ptr[2] & 7) == 2;
     if (hdf5)
-        return search_patterns(&s, in_hdf5, sizeof in_hdf5 / sizeof *in_hdf5, err);
-    return is_protobuf ? search_patterns(&s, in_protobuf, sizeof in_protobuf / sizeof *in_protobuf, err)
+        return search_patterns(&s, hdf5_patterns, sizeof hdf5_patterns / sizeof *hdf5_patterns, err);
+    return is_protobuf ? search_patterns(&s, protobuf_patterns,
+                                         sizeof protobuf_patterns / sizeof *protobuf_patterns, err)
                        : CKPT_OK;
 }

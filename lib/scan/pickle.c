@@ -69,16 +69,16 @@ static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle
     why.status = pickle_trace(p->src, p->pos, p->src->size, &o, end, &why);
     ckpt_error first_error = why;
     if (s->end(s->judge, end)) {
-        struct trace_end again;
+        struct trace_end second_end;
         uint64_t error_offset = first_error.status == CKPT_OK ? CKPT_NO_OFFSET : end->next;
         (void)s->begin(s->judge, p, true, error_offset);
         ps->reporting = true;
-        st = pickle_trace(p->src, p->pos, p->src->size, &o, &again, &why);
+        st = pickle_trace(p->src, p->pos, p->src->size, &o, &second_end, &why);
         if (st == CKPT_ECANCELLED || st == CKPT_ENOMEM || st == CKPT_EIO) {
             *err = why;
             return st;
         }
-        (void)s->end(s->judge, &again);
+        (void)s->end(s->judge, &second_end);
     }
     if (first_error.status == CKPT_OK || p->framed || p->joblib_arrays_as_opcodes)
         return CKPT_OK;
@@ -287,7 +287,7 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
     }
     scan_count_bytes(src, &x->scan->result->in_tensors, end.array_bytes);
     scan_count_bytes(src, &x->scan->result->in_pickles,
-                     end.next - *pos - end.array_bytes); /* bounded: part of it */
+                     end.next - *pos - end.array_bytes); /* bounded: the arrays are in the pickle */
     *pos = end.next;
     return open_payloads(ps, &p, err);
 }
@@ -302,11 +302,11 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
     unsigned char last = 0;
     ckpt_status st = pickle_trace(src, pos, end, &o, e, why);
     if (e->framed_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
-        struct trace_end other; /* of a loader that reads frame by frame */
+        struct trace_end ignored_end;
         ckpt_error ignored;
-        o.framed = true;
-        ckpt_status again = pickle_trace(src, pos, end, &o, &other, &ignored);
-        (void)scan_note_system_failure(x->scan, again, &ignored);
+        o.framed = true; /* as a loader that reads frame by frame: T counts what it does, too */
+        ckpt_status framed_st = pickle_trace(src, pos, end, &o, &ignored_end, &ignored);
+        (void)scan_note_system_failure(x->scan, framed_st, &ignored);
     }
     if (scan_note_system_failure(x->scan, st, why))
         return false;
@@ -316,11 +316,12 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
         return acts;
     if (e->next + 1 == end) /* bounded: before the end */
         (void)scan_read(x->scan, src, e->next, &last, 1);
-    return (t.imports && !t.odd_name) || e->next == end || last == '\n';
+    bool ends_stream = e->next == end || last == '\n'; /* an editor may have added a newline */
+    return (t.imports && !t.odd_name) || ends_stream;
 }
 
 /* find_acting_pickle - follows the pickles from *POS on, and moves *POS to the first for which runs_as_pickle
- * is true; false: there is none. The one after PICKLES_MAX is assumed to be one. */
+ * is true, or to the first one that is not followed because PICKLES_MAX others were. False: there is none. */
 static bool find_acting_pickle(const struct scanner *x, source *src, uint64_t *pos, uint64_t end,
                                struct scan_trial *trial)
 {
@@ -375,14 +376,14 @@ static ckpt_status scan_after_last(struct scanner *x, source *src, ckpt_str wher
 ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
                          ckpt_error *err)
 {
-    uint64_t pos = 0,
-             acting = 0; /* offset of the next pickle that imports or calls: all before it are pickles */
+    uint64_t pos = 0;
+    uint64_t acting = 0; /* offset of the next pickle that imports or calls: all before it are pickles */
     struct scan_trial trial;
     bool stopped = true;
     for (uint32_t i = 0; i < PICKLES_MAX && stopped && pos < src->size; i++) {
         if (i && pos > acting && !has_protocol(x, src, pos, src->size)) {
             acting = pos;
-            /* bounded: inside */
+            /* bounded: pos < size */
             if (src->size - pos < 2 || !find_acting_pickle(x, src, &acting, src->size, &trial))
                 break;
         }

@@ -34,6 +34,8 @@ struct stray_bytes {
 
 struct zip_scan {
     struct scanner *x;
+    struct scan *scan; /* x->scan */
+    source *src;       /* the bytes in which the archive is */
     struct stray_bytes *strays;
     size_t nstrays, cap_strays;
     struct zip_audit audit;
@@ -90,15 +92,14 @@ static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
         CKPT_TRY(scan_join_names(archive->x, archive->where, v->name, &where, err));
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
             archive->has_flaw = true;
-            CKPT_TRY(scan_found(archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src,
-                                v->described_by,
+            CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_by,
                                 "is outside of {=the folder \"%.*s\"}, where torch writes all records",
                                 (int)n, first->name.ptr));
         }
         if (v->method && get_role(archive, v->name) == SCAN_STORAGE)
-            CKPT_TRY(scan_found(
-                archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->described_by,
-                "a storage compressed by {method %u}; torch expects {=uncompressed storages}", v->method));
+            CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_by,
+                                "a storage compressed by {method %u}; torch expects {=uncompressed storages}",
+                                v->method));
     }
     return CKPT_OK;
 }
@@ -112,21 +113,20 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
     if ((f->name.len && scan_join_names(archive->x, archive->where, f->name, &where, NULL) != CKPT_OK) ||
         (f->n && !arena_push(archive->x->a, &archive->strays, &archive->nstrays, &archive->cap_strays, &stray,
                              sizeof stray))) {
-        (void)scan_note_system_failure(archive->x->scan, CKPT_ENOMEM, NULL);
+        (void)scan_note_system_failure(archive->scan, CKPT_ENOMEM, NULL);
         return;
     }
     if (f->text && f->value)
-        (void)scan_found(archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, f->at,
-                         "%s %" PRIu64, f->text, f->value);
+        (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at, "%s %" PRIu64,
+                         f->text, f->value);
     else if (f->text)
-        (void)scan_found(archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, f->at, "%s",
-                         f->text);
+        (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at, "%s", f->text);
     else if (f->hexadecimal)
-        (void)scan_found(archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, f->at,
+        (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at,
                          "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the central directory at 0x%" PRIx64,
                          f->what, f->value, f->other_value, f->other);
     else
-        (void)scan_found(archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, f->at,
+        (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at,
                          "%s: {%" PRIu64 "} here, {=%" PRIu64 "} in the central directory at 0x%" PRIx64,
                          f->what, f->value, f->other_value, f->other);
 }
@@ -149,9 +149,9 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     spool *unpacked = spool_new(most);
     if (!unpacked)
         return fail_memory(err);
-    ckpt_status st = inflate_into(archive->audit.src, v->data, v->csize, INFLATE_RAW, unpacked, &used, &why);
+    ckpt_status st = inflate_into(archive->src, v->data, v->csize, INFLATE_RAW, unpacked, &used, &why);
     x->unpacked += spool_size(unpacked);       /* bounded: by left */
-    archive->unpacked += spool_size(unpacked); /* bounded: the same */
+    archive->unpacked += spool_size(unpacked); /* bounded: by left */
     if (st == CKPT_EIO || st == CKPT_ENOMEM) {
         spool_free(unpacked);
         *err = why;
@@ -159,16 +159,15 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     }
     ckpt_status found = CKPT_OK;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
-        found = scan_found(x->scan, SCAN_NOT_OPENED, where, archive->audit.src, v->local_header,
+        found = scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header,
                            "unpacks to {more} than {=%" PRIu64 " bytes} in all", all);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
-        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->local_header,
+        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header,
                            "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
-        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->local_header, "%s",
-                           why.what);
+        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header, "%s", why.what);
     else if (st == CKPT_OK && spool_size(unpacked) != v->usize)
-        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->local_header,
+        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header,
                            "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(unpacked),
                            v->usize);
     *out = spool_source(unpacked);
@@ -182,7 +181,7 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
     ckpt_status st = source_crc(src, 0, src->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == v->crc)
         return st;
-    return scan_found(archive->x->scan, SCAN_ZIP_CHECKSUM, where, archive->audit.src, v->described_by,
+    return scan_found(archive->scan, SCAN_ZIP_CHECKSUM, where, archive->src, v->described_by,
                       "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
                       v->crc);
 }
@@ -192,9 +191,9 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
 static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_OPAQUE
-               ? scan_found(archive->x->scan, SCAN_NOT_OPENED, where, archive->audit.src, v->local_header,
+               ? scan_found(archive->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header,
                             "it is encrypted or a patch to another file ({flags 0x%04x})", v->flags)
-               : scan_found(archive->x->scan, SCAN_NOT_OPENED, where, archive->audit.src, v->local_header,
+               : scan_found(archive->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header,
                             "it is compressed by {method %u}", v->method);
 }
 
@@ -233,15 +232,15 @@ struct unpacking {
     struct zip_scan *archive;
     const struct zip_view *v;
     ckpt_str where;
-    uint64_t got;
+    uint64_t unpacked_size;
 };
 
 static ckpt_status scan_unpacked_bytes(void *user, ckpt_str name, source *bytes, ckpt_error *err)
 {
     struct unpacking *p = user;
     (void)name;
-    p->got += bytes->size;            /* bounded: by what may be unpacked */
-    p->archive->x->unpacked += bytes->size; /* bounded: the same */
+    p->unpacked_size += bytes->size;        /* bounded: by what may be unpacked */
+    p->archive->x->unpacked += bytes->size; /* bounded: by what may be unpacked */
     return scan_member_bytes(p->archive, p->v, bytes, p->where, err);
 }
 
@@ -255,9 +254,9 @@ static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct z
     struct unpack u = {.max = v->usize < left ? v->usize : left, .member = scan_unpacked_bytes, .user = &p};
     source *src = NULL;
     ckpt_error why;
-    const struct zip_lzma lzma = {archive->audit.src, v->data, v->csize, v->usize, v->flags};
+    const struct zip_lzma lzma = {archive->src, v->data, v->csize, v->usize, v->flags};
     ckpt_status st = v->method == ZIP_LZMA ? zip_lzma_file(&lzma, &src, &why)
-                                           : source_slice(archive->audit.src, v->data, v->csize, &src, &why);
+                                           : source_slice(archive->src, v->data, v->csize, &src, &why);
     if (st == CKPT_OK)
         st = unpack_archive(src, &u, &why);
     source_unref(src);
@@ -266,14 +265,15 @@ static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct z
         return st;
     }
     if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
-        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->local_header,
-                          "method %u: %s", v->method, why.what);
+        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header, "method %u: %s",
+                          v->method, why.what);
     if (st != CKPT_OK)
-        return scan_found(x->scan, SCAN_NOT_OPENED, where, archive->audit.src, v->local_header,
+        return scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header,
                           "it is compressed by {method %u}: %s", v->method, why.what);
-    if (p.got != v->usize)
-        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->local_header,
-                          "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.got, v->usize);
+    if (p.unpacked_size != v->usize)
+        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header,
+                          "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.unpacked_size,
+                          v->usize);
     return CKPT_OK;
 }
 
@@ -292,15 +292,15 @@ static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *
     if (v->method != ZIP_STORED && v->method != ZIP_DEFLATED)
         return report_unsupported(archive, v, where);
     if (v->method == ZIP_STORED)
-        CKPT_TRY(source_slice(archive->audit.src, v->data, v->csize, &src, err));
+        CKPT_TRY(source_slice(archive->src, v->data, v->csize, &src, err));
     ckpt_status st = CKPT_OK;
     bool readable = true;
     if (v->flags & ZIP_FLAGS_OPAQUE) {
         archive->has_flaw = true;
         readable = src && scan_is_pickle(archive->x, src, 0, src->size, true);
-        st = readable ? scan_found(
-                            archive->x->scan, SCAN_ZIP_STRUCTURE, where, archive->audit.src, v->described_by,
-                            "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle", v->flags)
+        st = readable ? scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_by,
+                                   "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle",
+                                   v->flags)
                       : report_unsupported(archive, v, where);
     }
     if (st == CKPT_OK && readable && !src)
@@ -323,7 +323,7 @@ static ckpt_status report_code_members(struct zip_scan *archive, const char *suf
         if (str_matches_word(archive->audit.views[i].name, suffixes, str_ends) && n++ == 0)
             first = archive->audit.views[i].name;
     return n == 0 ? CKPT_OK
-                  : scan_found(archive->x->scan, SCAN_CONTAINS_CODE, archive->where, NULL, CKPT_NO_OFFSET,
+                  : scan_found(archive->scan, SCAN_CONTAINS_CODE, archive->where, NULL, CKPT_NO_OFFSET,
                                "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what,
                                STR_ARG(first));
 }
@@ -373,10 +373,9 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
 static struct scan_extent get_extent(const struct zip_scan *archive, const struct zip_view *v)
 {
     return v->method ? (struct scan_extent){CKPT_NO_OFFSET, v->usize}
-                     : (struct scan_extent){source_pos(archive->audit.src, v->data), v->csize};
+                     : (struct scan_extent){source_pos(archive->src, v->data), v->csize};
 }
 
-/* report_shared_member - reports that V has the bytes of FIRST, which were scanned already. */
 static ckpt_status report_shared_member(struct zip_scan *archive, const struct zip_view *v,
                                         const struct zip_view *first, ckpt_error *err)
 {
@@ -384,12 +383,12 @@ static ckpt_status report_shared_member(struct zip_scan *archive, const struct z
     ckpt_str where;
     CKPT_TRY(scan_join_names(x, archive->where, v->name, &where, err));
     x->scan->result->members++;
-    CKPT_TRY(scan_found(x->scan, SCAN_ZIP_SHARED, where, archive->audit.src, v->described_by,
+    CKPT_TRY(scan_found(x->scan, SCAN_ZIP_SHARED, where, archive->src, v->described_by,
                         "has the bytes of %.*s (header at 0x%" PRIx64 "), and is scanned as that",
                         first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr,
                         first->described_by));
     if (v->crc && first->crc && v->crc != first->crc)
-        CKPT_TRY(scan_found(x->scan, SCAN_ZIP_CHECKSUM, where, archive->audit.src, v->described_by,
+        CKPT_TRY(scan_found(x->scan, SCAN_ZIP_CHECKSUM, where, archive->src, v->described_by,
                             "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                             first->crc));
     return !archive->sums ? CKPT_OK
@@ -417,9 +416,8 @@ static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_
         uint32_t first = archive->first[i];
         archive->member_is_known = false;
         if (is_over_budget(archive->x))
-            return scan_found(archive->x->scan, SCAN_NOT_OPENED, archive->where, archive->audit.src,
-                              v->local_header, "its members overlap; %zu of %zu were scanned", i,
-                              archive->audit.n);
+            return scan_found(archive->scan, SCAN_NOT_OPENED, archive->where, archive->src, v->local_header,
+                              "its members overlap; %zu of %zu were scanned", i, archive->audit.n);
         if (first == i || !v->reachable || v->csize == 0)
             CKPT_TRY(open_member(archive, v, err));
         else
@@ -478,7 +476,7 @@ static const struct opened_zip *find_opened(const struct scanner *x, const sourc
  * in a file of a different format, before and after the archive. */
 static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_error *err)
 {
-    source *src = archive->audit.src;
+    source *src = archive->src;
     struct probe p = {.size = 0};
     uint64_t before = archive->audit.first; /* also 0 if the central directory leads to no member */
     CKPT_TRY(recognize_fill(&p, archive->x->path, src, err));
@@ -501,8 +499,11 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     struct zip_scan *archive = arena_alloc(x->a, sizeof *archive);
     if (!archive)
         return fail_memory(err);
-    *archive = (struct zip_scan){
-        .x = x, .where = where, .audit = {.src = src, .a = x->a, .flaw = report_zip_flaw, .user = archive}};
+    *archive = (struct zip_scan){.x = x,
+                                 .scan = x->scan,
+                                 .src = src,
+                                 .where = where,
+                                 .audit = {.src = src, .a = x->a, .flaw = report_zip_flaw, .user = archive}};
     archive->max_unpacked = scan_max_unpacked(x, src->size);
     x->format = x->depth || embedded ? x->format : "zip";
     if (x->depth >= x->scan->opts->max_depth)

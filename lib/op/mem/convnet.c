@@ -27,7 +27,7 @@ struct conv {
 struct convnet {
     ckpt_mem *m;
     uint64_t batch;
-    uint64_t c, e; /* bytes of an element: of an activation, of a parameter */
+    uint64_t activation_bytes, parameter_bytes; /* of one element */
     bool mixed;
     uint32_t precision;
 };
@@ -49,22 +49,23 @@ static const struct mem_tensor *find_conv(const ckpt_mem *m, const char *name, u
     return NULL;
 }
 
-/* convolve - applies the convolution T with STRIDE to the image *AT. False: T is no convolution, or its
+/* convolve - applies the convolution T with STRIDE to *IMAGE. False: T is no convolution, or its
  * input has a different number of channels. */
-static bool convolve(const struct convnet *net, const struct mem_tensor *t, uint64_t stride, struct image *at,
-                     struct conv *out)
+static bool convolve(const struct convnet *net, const struct mem_tensor *t, uint64_t stride,
+                     struct image *image, struct conv *out)
 {
     if (t->ndim != 4 || t->shape[2] != t->shape[3] || t->shape[2] % 2 == 0 || !t->shape[1] ||
-        at->channels % t->shape[1])
+        image->channels % t->shape[1])
         return false;
     uint64_t taken = t->elements / t->shape[0];
-    at->channels = t->shape[0];
-    at->height = (at->height - 1) / stride + 1; /* padded by half of the kernel, which is odd */
-    at->width = (at->width - 1) / stride + 1;
-    uint64_t pixels = size_mul(size_mul(net->batch, at->channels), size_mul(at->height, at->width));
-    *out = (struct conv){
-        .weights = t->elements, .bytes = size_mul(pixels, net->c), .forward = size_mul(pixels, taken)};
-    out->kept = size_add(size_add(out->bytes, size_mul(8, at->channels)),
+    image->channels = t->shape[0];
+    image->height = (image->height - 1) / stride + 1; /* padded by half of the kernel, which is odd */
+    image->width = (image->width - 1) / stride + 1;
+    uint64_t pixels = size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width));
+    *out = (struct conv){.weights = t->elements,
+                         .bytes = size_mul(pixels, net->activation_bytes),
+                         .forward = size_mul(pixels, taken)};
+    out->kept = size_add(size_add(out->bytes, size_mul(8, image->channels)),
                          net->mixed ? size_mul(2, t->elements) : 0);
     return true;
 }
@@ -91,7 +92,7 @@ static void run_conv_backward(struct pass_memory *memory, const struct convnet *
         run_operation(memory, input + 2 * c->weights, c->bytes + 2 * c->weights); /* frees the cast weight */
         run_operation(memory, 4 * c->weights, 2 * c->weights); /* casts its gradient to fp32 */
     } else {
-        run_operation(memory, input + net->e * c->weights, c->bytes);
+        run_operation(memory, input + net->parameter_bytes * c->weights, c->bytes);
     }
 }
 
@@ -127,7 +128,6 @@ static uint64_t gradient_bytes(const struct convnet *net, const struct mem_tenso
                : size_mul(mem_bytes_of(t, net->precision).gradient, t->elements);
 }
 
-/* sum_block_gradients - returns the bytes of the gradients of one block's parameters. */
 static uint64_t sum_block_gradients(const struct convnet *net, uint32_t stage, uint32_t block)
 {
     uint64_t sum = 0;
@@ -145,29 +145,31 @@ static ckpt_status refuse_conv(const struct mem_tensor *t, ckpt_error *err)
                 "{%.*s} does not have the shape that the convolution before it leads to", STR_ARG(t->name));
 }
 
-/* fill_block - sets *B to block BLOCK of STAGE. *AT is its input image, and becomes its output image. */
-static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_t block, struct image *at,
+/* fill_block - sets *B to block BLOCK of STAGE. *IMAGE is its input image, and becomes its output image. */
+static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_t block, struct image *image,
                               struct mem_block *b, ckpt_error *err)
 {
     const struct mem_family *f = net->m->family;
     struct conv main[CONVS_MAX], shortcut = {0};
-    struct image from = *at;
+    struct image shortcut_image = *image;
     uint64_t stride = block ? 1 : f->stage_strides[stage - 1], weights = 0;
     size_t nmain = 0;
     bool strided = false, has_shortcut = false;
-    b->input = size_mul(size_mul(size_mul(net->batch, at->channels), size_mul(at->height, at->width)),
-                        net->c);
+    b->input = size_mul(
+        size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width)),
+        net->activation_bytes);
     b->kept = b->input;
     for (const struct mem_conv *r = f->convs; r->name; r++) {
         const struct mem_tensor *t = r->role == CONV_STEM ? NULL : find_conv(net->m, r->name, stage, block);
         if (!t)
             continue;
-        bool here = r->role == CONV_MAIN && !strided && t->ndim == 4 && t->shape[2] > 1;
+        bool has_stride = r->role == CONV_MAIN && !strided && t->ndim == 4 && t->shape[2] > 1;
         struct conv *c = r->role == CONV_MAIN ? &main[nmain] : &shortcut;
-        struct image *image = r->role == CONV_MAIN ? at : &from;
-        if (nmain == CONVS_MAX || !convolve(net, t, here || r->role == CONV_SHORTCUT ? stride : 1, image, c))
+        struct image *branch_image = r->role == CONV_MAIN ? image : &shortcut_image;
+        uint64_t conv_stride = has_stride || r->role == CONV_SHORTCUT ? stride : 1;
+        if (nmain == CONVS_MAX || !convolve(net, t, conv_stride, branch_image, c))
             return refuse_conv(t, err);
-        strided = strided || here;
+        strided = strided || has_stride;
         has_shortcut = has_shortcut || r->role == CONV_SHORTCUT;
         nmain += r->role == CONV_MAIN;
         b->kept = size_add(b->kept,
@@ -177,7 +179,7 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
         weights = size_add(weights, c->weights);
         b->copies = size_add(b->copies, net->mixed ? size_mul(2, c->weights) : 0);
     }
-    if (!nmain || memcmp(&from, at, sizeof from) != 0)
+    if (!nmain || memcmp(&shortcut_image, image, sizeof *image) != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "in block %u of stage %u the shortcut and what is added to it differ in size", block,
                     stage);
@@ -190,22 +192,22 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
     return CKPT_OK;
 }
 
-/* fill_stem - adds to T convolution, BatchNorm, ReLU and MaxPool before the blocks. *AT, the image of the
+/* fill_stem - adds to T convolution, BatchNorm, ReLU and MaxPool before the blocks. *IMAGE, the image of the
  * batch, becomes their output. */
-static ckpt_status fill_stem(const struct convnet *net, struct image *at, struct mem_timeline *t,
+static ckpt_status fill_stem(const struct convnet *net, struct image *image, struct mem_timeline *t,
                              ckpt_error *err)
 {
     const struct mem_conv *r = net->m->family->convs;
     const struct mem_tensor *weight = find_conv(net->m, r->name, 0, 0);
     struct conv c;
     struct pass_memory memory = {0};
-    if (!weight || !convolve(net, weight, r->stride, at, &c))
+    if (!weight || !convolve(net, weight, r->stride, image, &c))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s is not the first convolution of %s", r->name,
                     net->m->family->title);
-    at->height = (at->height - 1) / 2 + 1; /* MaxPool: kernel 3, stride 2, padding 1 */
-    at->width = (at->width - 1) / 2 + 1;
-    uint64_t pooled = size_mul(size_mul(net->batch, at->channels), size_mul(at->height, at->width));
-    uint64_t indices = size_mul(8, pooled), output = size_mul(pooled, net->c);
+    image->height = (image->height - 1) / 2 + 1; /* MaxPool: kernel 3, stride 2, padding 1 */
+    image->width = (image->width - 1) / 2 + 1;
+    uint64_t pooled = size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width));
+    uint64_t indices = size_mul(8, pooled), output = size_mul(pooled, net->activation_bytes);
     t->input = size_add(t->input, size_add(size_add(c.kept, c.bytes), indices));
     t->forward = size_add(t->forward, c.forward);
     if (size_add(t->input, size_mul(16, c.weights)) > PASS_MAX) {
@@ -217,7 +219,7 @@ static ckpt_status fill_stem(const struct convnet *net, struct image *at, struct
     run_operation(&memory, c.bytes, 2 * c.bytes); /* ReLU */
     run_operation(&memory, c.bytes, 2 * c.bytes); /* BatchNorm */
     run_conv_backward(&memory, net, &c, 0);
-    uint64_t gradient = size_mul(net->e, c.weights); /* t->gradients has it already */
+    uint64_t gradient = size_mul(net->parameter_bytes, c.weights); /* t->gradients has it already */
     t->end = (uint64_t)memory.most + t->input > gradient ? (uint64_t)memory.most + t->input - gradient : 0;
     return CKPT_OK;
 }
@@ -259,10 +261,10 @@ static void add_head(const struct convnet *net, const struct letters *dims, stru
     t->head = size_add(t->head, net->mixed ? size_mul(2, head) : 0);
     t->forward = size_mul(net->batch, head);
     for (size_t i = 0; i < net->m->ntensors; i++) {
-        const struct mem_tensor *x = &net->m->tensors[i];
-        uint64_t gradient = gradient_bytes(net, x);
+        const struct mem_tensor *tensor = &net->m->tensors[i];
+        uint64_t gradient = gradient_bytes(net, tensor);
         t->gradients = size_add(t->gradients, gradient);
-        t->head_gradient = size_add(t->head_gradient, x->rule->part == HEAD ? gradient : 0);
+        t->head_gradient = size_add(t->head_gradient, tensor->rule->part == HEAD ? gradient : 0);
     }
 }
 
@@ -271,16 +273,16 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
 {
     struct convnet net = {.m = m,
                           .batch = letter_get(dims, 'B'),
-                          .c = letter_get(dims, 'c'),
-                          .e = letter_get(dims, 'e'),
+                          .activation_bytes = letter_get(dims, 'c'),
+                          .parameter_bytes = letter_get(dims, 'e'),
                           .mixed = state & MIXED,
                           .precision = precision};
-    struct image at = {3, letter_get(dims, 'H'), letter_get(dims, 'W')};
+    struct image image = {3, letter_get(dims, 'H'), letter_get(dims, 'W')};
     uint32_t stages = 0, i = 0;
     *t = (struct mem_timeline){0};
     fill_outside(m->family, dims, state, t);
     add_head(&net, dims, t);
-    CKPT_TRY(fill_stem(&net, &at, t, err));
+    CKPT_TRY(fill_stem(&net, &image, t, err));
     while (m->family->stage_strides[stages])
         t->n += count_blocks(m, ++stages);
     CKPT_TRY(check_stages(m, t->n, err));
@@ -291,7 +293,7 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
         return fail_memory(err);
     for (uint32_t s = 1; s <= stages; s++)
         for (uint32_t b = 0, end = count_blocks(m, s); b < end; b++, i++) {
-            CKPT_TRY(fill_block(&net, s, b, &at, &t->blocks[i], err));
+            CKPT_TRY(fill_block(&net, s, b, &image, &t->blocks[i], err));
             if (!named && !name_block(m, i, s, b))
                 return fail_memory(err);
             t->forward = size_add(t->forward, t->blocks[i].forward);
@@ -301,14 +303,14 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
             t->input = TOO_LARGE;
         if (i + 1 == t->n)
             break;
-        /* the next block keeps it as its input, and it is still there after that */
+        /* the next block counts it as its input, and it still exists in the backward pass of this block */
         t->blocks[i].kept -= t->blocks[i].output;
         t->blocks[i].work += t->blocks[i].output;
     }
     m->nblocks = t->n;
-    if (at.channels != letter_get(dims, 'h'))
+    if (image.channels != letter_get(dims, 'h'))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "the last block has {%llu} channels, the head takes {=%llu}",
-                    (unsigned long long)at.channels, (unsigned long long)letter_get(dims, 'h'));
+                    (unsigned long long)image.channels, (unsigned long long)letter_get(dims, 'h'));
     return CKPT_OK;
 }

@@ -298,7 +298,6 @@ static void take_activation(struct estimate *est)
                     est->m->family->title);
 }
 
-/* check_options - refuses options of RUN that family F does not have. */
 static ckpt_status check_options(const struct mem_family *f, const ckpt_mem_run *run, ckpt_error *err)
 {
     if (f->images && run->seq)
@@ -312,7 +311,6 @@ static ckpt_status check_options(const struct mem_family *f, const ckpt_mem_run 
     return CKPT_OK;
 }
 
-/* take_run - sets the letters and the conditions of a run. */
 static ckpt_status take_run(struct estimate *est, ckpt_error *err)
 {
     struct letters *letters = &est->dims;

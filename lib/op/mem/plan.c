@@ -40,7 +40,6 @@ struct needs {
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* fill_sums - sets the sums by block. */
 static void fill_sums(struct needs *needs)
 {
     const struct mem_block *b = needs->t->blocks;

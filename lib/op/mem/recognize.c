@@ -387,16 +387,16 @@ static void refuse_config(ckpt_mem *m)
 {
     static const struct {
         const char *keys, *what;
-    } none[] = {
+    } refused[] = {
         {"num_local_experts|num_experts|n_routed_experts", "a mixture of experts"},
         {"is_encoder_decoder", "an encoder and a decoder"},
         {"quantization_config", "quantized weights"},
     };
-    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
-        const struct mem_config_entry *e = config_get(&m->config, none[i].keys);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const struct mem_config_entry *e = config_get(&m->config, refused[i].keys);
         if (e && e->type != CONFIG_FALSE && !config_is_zero(e) &&
             !(e->type == CONFIG_NUMBER && str_is(e->text, "1")))
-            refuse(m, "config.json describes %s (%.*s)", none[i].what, STR_ARG(e->key));
+            refuse(m, "config.json describes %s (%.*s)", refused[i].what, STR_ARG(e->key));
     }
 }
 
@@ -433,13 +433,12 @@ static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* set_family_conditions - sets the conditions that hold for each network of F. */
 static void set_family_conditions(ckpt_mem *m, const struct mem_family *f)
 {
     uint32_t drop = ATTENTION_DROP | DROP | EMBEDDING_DROP;
     m->conditions = f->conditions;
     if (!(m->conditions & (NO_DROP | DROP)))
-        m->conditions |= f->dropout ? drop : drop << 1;
+        m->conditions |= f->dropout ? drop : drop << 1; /* each NO_…_DROP is the bit after its …_DROP */
 }
 
 static void set_if_unknown(struct letters *letters, char name, uint64_t value)

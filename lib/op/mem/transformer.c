@@ -12,7 +12,6 @@ struct weights_sum {
 /* The sums of one block by part; those of the parts outside of blocks are with block 0. */
 typedef struct weights_sum part_sums[MEM_PARTS];
 
-/* add_weight - adds T to SUM. */
 static void add_weight(struct weights_sum *sum, const struct mem_tensor *t, uint32_t precision)
 {
     bool matrix = t->rule->kind == MATRIX || t->rule->kind == CONV1D;
