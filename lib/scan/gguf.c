@@ -55,7 +55,7 @@ ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *
     if (st == CKPT_OK) {
         scan_count_bytes(src, &x->scan->result->in_tensors,
                          src->size - g.data_offset); /* bounded: just read */
-        *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
+        *known_bytes += src->size;                   /* bounded: the sum is at most the size of the file */
         return CKPT_OK;
     }
     return scan_report_reader(x, (struct scan_place){src, g.error_offset}, where, &why, err);
