@@ -19,13 +19,16 @@
 void put_pickle(buf *b, const char *text);
 extern size_t caret_offset;
 
-/* STORAGE - the persistent id of a storage. V2 - a tensor that shows it. W - the tensor of 1 2 3 4. */
+/* Texts for put_pickle. STORAGE - the persistent id of a storage of NUMEL elements. TENSOR_V2 - a view of
+ * STORAGE as a tensor. FLOAT_TENSOR - the tensor of the numbers 1 2 3 4, which FLOAT_STORAGE (data/0) holds.
+ * FLOAT_ROW - what check_rows expects of FLOAT_TENSOR, after its name. */
+#define ORDERED_DICT               "collections.OrderedDict()"
 #define STORAGE(class, key, numel) "@('storage',torch." class "Storage,'" key "','cpu'," #numel ")"
-#define FLOATS                     STORAGE("Float", "0", 4) /* storage data/0, which holds 1 2 3 4 */
-#define V2(storage, offset, size, stride)                                                                    \
-    "torch._utils._rebuild_tensor_v2(" storage "," #offset "," size "," stride                               \
-    ",False,collections.OrderedDict())"
-#define W V2(FLOATS, 0, "(4,)", "(1,)")
+#define FLOAT_STORAGE              STORAGE("Float", "0", 4)
+#define TENSOR_V2(storage, offset, size, stride)                                                             \
+    "torch._utils._rebuild_tensor_v2(" storage "," #offset "," size "," stride ",False," ORDERED_DICT ")"
+#define FLOAT_TENSOR TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "(1,)")
+#define FLOAT_ROW    " dense float32[4]@0+0;"
 
 /* A file in memory, and the result of opening it. close_file() frees it. */
 struct test_file {

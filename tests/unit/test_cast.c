@@ -202,8 +202,8 @@ static void shards_are_split_by_the_sizes_after_the_cast(void)
 
 /* ---- a cast without a glob casts only the weights */
 
-#define SCALAR(key) V2(STORAGE("Float", key, 4), 0, "()", "()")
-#define VECTOR(key) V2(STORAGE("Float", key, 4), 0, "(4,)", "(1,)")
+#define SCALAR(key) TENSOR_V2(STORAGE("Float", key, 4), 0, "()", "()")
+#define VECTOR(key) TENSOR_V2(STORAGE("Float", key, 4), 0, "(4,)", "(1,)")
 
 /* check_cast - casts the file CONTENT to float16 by the N globs CASTS: only the tensors WANT keep their
  * dtype, and writing it gives NOTICE or, if that is NULL, no notice. */

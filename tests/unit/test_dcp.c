@@ -68,7 +68,7 @@ static void put_metadata(const char *name, const char *text, size_t length)
 }
 
 /* The tensor that each item holds. */
-#define ITEM_TENSOR V2(FLOATS, 0, "(4,)", "(1,)")
+#define ITEM_TENSOR TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "(1,)")
 
 /* make_folder - makes a folder of a.distcp with four items, b.distcp with two, and TEXT as .metadata. */
 static void make_folder(const char *text)

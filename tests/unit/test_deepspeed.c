@@ -13,8 +13,8 @@
 #define SIZE(s) "torch.Size((" s "))"
 #define MODEL(module, shapes, more)                                                                          \
     "{'module':{" module "},'buffer_names':[],'param_shapes':[" shapes "],'shared_params':{}" more "}"
-#define FLAT         V2(FLOATS, 0, "(4,)", "(1,)")
-#define PARTITION(n) V2(FLOATS, 0, "(" #n ",)", "(1,)")
+#define FLAT         TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "(1,)")
+#define PARTITION(n) TENSOR_V2(FLOAT_STORAGE, 0, "(" #n ",)", "(1,)")
 #define ZERO2(count, flats, state)                                                                           \
     "{'optimizer_state_dict':{'partition_count':" count ",'single_partition_of_fp32_groups':[" flats         \
     "],'base_optimizer_state':{'state':{0:{" state "}},'param_groups':[{'lr':1.5,'params':[0]}]}}}"
@@ -108,7 +108,7 @@ static void check_merged(const char *model, const char *optim, const char *name,
 
 static void partitions_are_merged_to_parameters(void)
 {
-    const char *model = MODEL("'a':" W ",'b':" V2(FLOATS, 1, "(3,)", "(1,)"),
+    const char *model = MODEL("'a':" FLOAT_TENSOR ",'b':" TENSOR_V2(FLOAT_STORAGE, 1, "(3,)", "(1,)"),
                               "{'a':" SIZE("4,") ",'c':" SIZE("3,") "}", "");
     check_merged(model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT), "c", "1 2 3 ");
     check_merged(model, ZERO2("2", FLAT, ""), "b", "2 3 4 "); /* in no group: from the model file */
@@ -145,15 +145,15 @@ static void inconsistent_partitions_are_refused(void)
     check_open(false, model, ZERO2("1152921504606846976", FLAT, ""), CKPT_EFORMAT,
                "partitions of 1152921504606846976");
     check_open(false, model, ZERO2("[2]", "'a'", ""), CKPT_EFORMAT, "no tensor for each group");
-    check_open(false, model, ZERO2("[2]", V2(FLOATS, 0, "(2,2)", "(2,1)"), ""), CKPT_EUNSUPPORTED,
-               "no contiguous 1-d tensor");
+    check_open(false, model, ZERO2("[2]", TENSOR_V2(FLOAT_STORAGE, 0, "(2,2)", "(2,1)"), ""),
+               CKPT_EUNSUPPORTED, "no contiguous 1-d tensor");
     check_open(false, model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT ",'b':" PARTITION(4)) "+{'x':1}", CKPT_OK,
                "");
-    check_open(false, MODEL("'a':" W, "{'a':" SIZE("8,") "}", ""), ok, CKPT_EFORMAT,
+    check_open(false, MODEL("'a':" FLOAT_TENSOR, "{'a':" SIZE("8,") "}", ""), ok, CKPT_EFORMAT,
                "another shape in the model's state");
     check_open(true, model, ZERO3("2", PARTITION(3)), CKPT_EFORMAT,
                "the partitions have 3 elements, the parameters take 4");
-    check_open(true, MODEL("'p':" V2(FLOATS, 0, "(0,)", "(1,)"), "{'a':" SIZE("8,") "}", ""),
+    check_open(true, MODEL("'p':" TENSOR_V2(FLOAT_STORAGE, 0, "(0,)", "(1,)"), "{'a':" SIZE("8,") "}", ""),
                ZERO3("2", FLAT), CKPT_EFORMAT,
                "a parameter that has no elements here and is not in a partition");
     check_open(true, MODEL("", "{'a':" SIZE("8,") "}", ",'frozen_param_shapes':{'f':" SIZE("4,") "}"),

@@ -142,8 +142,9 @@ static void types_of_containers_are_compared(void)
     check_events("{'v':[5]}", "{'v':{0:5}}", "~v;");
     check_events("{'v-1':1,'v':(1,2),'v-2':2}", "{'v-1':1,'v':[1,2],'v-2':3}", "~v-2;~v;");
     check_same("{'v':collections.OrderedDict()+{'a':1}}", "{'v':collections.OrderedDict([['a',1]])}");
-    struct test_file a = make_torch_zip("{'e':1,'l':(" W ",),'d':{'w':" W "}}"),
-                     b = make_torch_zip("{'e':1,'l':[" W "],'d':collections.OrderedDict()+{'w':" W "}}");
+    struct test_file a = make_torch_zip("{'e':1,'l':(" FLOAT_TENSOR ",),'d':{'w':" FLOAT_TENSOR "}}"),
+                     b = make_torch_zip("{'e':1,'l':[" FLOAT_TENSOR
+                                        "],'d':collections.OrderedDict()+{'w':" FLOAT_TENSOR "}}");
     CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
     CU_ASSERT(!events[0] && totals.compared);
     ckpt_diff_options o = {.struct_size = sizeof o, .root_a = "a", .root_b = "b.b"};
@@ -266,9 +267,9 @@ static void graphs_with_cycles_and_shared_nodes_are_compared(void)
 /* If a name is a tensor in A and a value in B, the value is reported as one that only B has. */
 static void tensors_are_not_compared_as_values(void)
 {
-    struct test_file a = make_torch_zip("{'w':" W ",'epoch':1,'o':m.C(" W ")}"),
-                     b = make_torch_zip(
-                         "{'w':2,'epoch':1,'o':m.C(" V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") ")}");
+    struct test_file a = make_torch_zip("{'w':" FLOAT_TENSOR ",'epoch':1,'o':m.C(" FLOAT_TENSOR ")}"),
+                     b = make_torch_zip("{'w':2,'epoch':1,'o':m.C(" TENSOR_V2(STORAGE("Float", "1", 4), 0,
+                                                                              "(4,)", "(1,)") ")}");
     CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(events, "+w;");
 }
@@ -276,7 +277,7 @@ static void tensors_are_not_compared_as_values(void)
 /* An empty dict is not reported if the other file has a dict of tensors in its place. */
 static void emptied_containers_are_not_reported(void)
 {
-    struct test_file a = make_torch_zip("{'o':{0:{'m':" W "},1:{}},'o-1':3,'x':1}"),
+    struct test_file a = make_torch_zip("{'o':{0:{'m':" FLOAT_TENSOR "},1:{}},'o-1':3,'x':1}"),
                      b = make_torch_zip("{'o':{0:{},1:{},2:{}},'o-1':3,'x':{}}");
     CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(events, "+o.2;~x;");
@@ -284,7 +285,8 @@ static void emptied_containers_are_not_reported(void)
 
 static void a_file_without_values_is_not_compared(void)
 {
-    struct test_file a = make_torch_zip("{'w':" W "}"), b = make_torch_zip("{'w':" W ",'epoch':1}");
+    struct test_file a = make_torch_zip("{'w':" FLOAT_TENSOR "}"),
+                     b = make_torch_zip("{'w':" FLOAT_TENSOR ",'epoch':1}");
     CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
     CU_ASSERT(!totals.compared && totals.in_a == 0 && totals.in_b == 1 && !events[0]);
 }

@@ -8,9 +8,9 @@
 #include "pickled.h"
 #include "unit.h"
 
-#define AT(offset, n) V2(FLOATS, offset, "(" #n ",)", "(1,)")
-#define ROWS          V2(FLOATS, 0, "(2,2)", "(2,1)")
-#define ROW(offset)   V2(FLOATS, offset, "(1,2)", "(2,1)")
+#define AT(offset, n) TENSOR_V2(FLOAT_STORAGE, offset, "(" #n ",)", "(1,)")
+#define ROWS          TENSOR_V2(FLOAT_STORAGE, 0, "(2,2)", "(2,1)")
+#define ROW(offset)   TENSOR_V2(FLOAT_STORAGE, offset, "(1,2)", "(2,1)")
 #define ARGS(text)    "'args':new argparse.Namespace()!{" text "}"
 
 static char dir[64];

@@ -454,8 +454,10 @@ static void unusual_keys_are_kept(void)
 
 /* ---- state dicts and other values */
 
-#define S   V2(FLOATS, 0, "()", "()") /* a scalar */
-#define OPT "{'state':{0:{'step':" S ",'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
+#define FLOAT_SCALAR TENSOR_V2(FLOAT_STORAGE, 0, "()", "()")
+#define OPTIMIZER                                                                                            \
+    "{'state':{0:{'step':" FLOAT_SCALAR ",'exp_avg':" FLOAT_TENSOR                                           \
+    "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
 /* mappings_text - returns "renamed of tensors+metadata+values name;" for each mapping of P: counts, and the
  * path of the mapping. */
@@ -495,27 +497,32 @@ static void check_add(const char *content, const char *root, const char *want, c
 
 static void only_state_dicts_are_renamed(void)
 {
-    check_add("{'a.w':" W ",'b.w':" W ",'_extra_state':{'s':" W ",'t':" W "}}", NULL,
-              "x.a.w,x.b.w,x._extra_state.s,x._extra_state.t", "2 of 2+0+0 ");
-    check_add("{'fc.weight':" W ",'optimizer':" OPT ",'epoch':3,'lr':1.5,'args':None}", NULL,
+    check_add("{'a.w':" FLOAT_TENSOR ",'b.w':" FLOAT_TENSOR ",'_extra_state':{'s':" FLOAT_TENSOR
+              ",'t':" FLOAT_TENSOR "}}",
+              NULL, "x.a.w,x.b.w,x._extra_state.s,x._extra_state.t", "2 of 2+0+0 ");
+    check_add("{'fc.weight':" FLOAT_TENSOR ",'optimizer':" OPTIMIZER ",'epoch':3,'lr':1.5,'args':None}", NULL,
               "x.fc.weight,optimizer.state.0.step,optimizer.state.0.exp_avg",
               "1 of 1+0+0 ;0 of 2+0+0 optimizer");
-    check_add("{'state_dict':{'fc.weight':" W ",'fc._extra_state':None},'metrics':{'loss':" S ",'acc':" S "},"
-              "'scaler':{'scale':" W ",'growth':" W "},'hyper_parameters':{'mean':" W "}}",
+    check_add("{'state_dict':{'fc.weight':" FLOAT_TENSOR
+              ",'fc._extra_state':None},'metrics':{'loss':" FLOAT_SCALAR ",'acc':" FLOAT_SCALAR "},"
+              "'scaler':{'scale':" FLOAT_TENSOR ",'growth':" FLOAT_TENSOR
+              "},'hyper_parameters':{'mean':" FLOAT_TENSOR "}}",
               NULL,
               "state_dict.x.fc.weight,metrics.loss,metrics.acc,scaler.scale,scaler.growth,"
               "hyper_parameters.mean",
               "1 of 1+0+1 state_dict");
-    check_add("{'model':{'w':" W "},'ema':{'module':{'w':" W "}},'metrics':{'w':" W "}}", NULL,
-              "model.x.w,ema.module.x.w,metrics.w", "1 of 1+0+0 model;1 of 1+0+0 ema.module");
-    check_add("{'netG':{'a.w':" W "},'netD':{'w':" W "},'opts':[" OPT "]}", NULL,
+    check_add("{'model':{'w':" FLOAT_TENSOR "},'ema':{'module':{'w':" FLOAT_TENSOR
+              "}},'metrics':{'w':" FLOAT_TENSOR "}}",
+              NULL, "model.x.w,ema.module.x.w,metrics.w", "1 of 1+0+0 model;1 of 1+0+0 ema.module");
+    check_add("{'netG':{'a.w':" FLOAT_TENSOR "},'netD':{'w':" FLOAT_TENSOR "},'opts':[" OPTIMIZER "]}", NULL,
               "netG.x.a.w,netD.x.w,opts.0.state.0.step,opts.0.state.0.exp_avg",
               "1 of 1+0+0 netG;1 of 1+0+0 netD;0 of 2+0+0 opts.0");
 }
 
 static void the_root_is_always_renamed(void)
 {
-    static const char content[] = "{'model':{'w':" W "},'metrics':{'loss':" S ",'acc':" S "}}";
+    static const char content[] = "{'model':{'w':" FLOAT_TENSOR "},'metrics':{'loss':" FLOAT_SCALAR
+                                  ",'acc':" FLOAT_SCALAR "}}";
     check_add(content, "metrics", "x.loss,x.acc", "2 of 2+0+0 ");
     check_add(content, "model", "x.w", "1 of 1+0+0 ");
 }
@@ -545,9 +552,9 @@ static void check_pairs(const char *content, const char *root, const ckpt_pair *
 
 static void pairs_may_use_any_name_of_a_shared_mapping(void)
 {
-    static const char shared[] = "{'a':#1={'x':" W ",'y':" W "},'b':#1}",
-                      outer[] = "{'a':#1={'state_dict':{'x':" W "}},'b':#1,'c':{'d.e':#1}}",
-                      literal[] = "{'model':#1={'x':" W ",'b.x':" W "},'b':#1}";
+    static const char shared[] = "{'a':#1={'x':" FLOAT_TENSOR ",'y':" FLOAT_TENSOR "},'b':#1}",
+                      outer[] = "{'a':#1={'state_dict':{'x':" FLOAT_TENSOR "}},'b':#1,'c':{'d.e':#1}}",
+                      literal[] = "{'model':#1={'x':" FLOAT_TENSOR ",'b.x':" FLOAT_TENSOR "},'b':#1}";
     CHECK_PAIRS(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("a.x", "a.z"));
     CHECK_PAIRS(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("b.x", "b.z"));
     CHECK_PAIRS(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("a.x", "a.z"), PAIR("b.x", "b.z"));
@@ -558,7 +565,7 @@ static void pairs_may_use_any_name_of_a_shared_mapping(void)
     CHECK_PAIRS(shared, NULL, "no key is called \"b.z\"", PAIR("b.z", "b.w"));
     CHECK_PAIRS(outer, NULL, "a.state_dict.z,b.state_dict.z,c.d.e.state_dict.z",
                 PAIR("c.d.e.state_dict.x", "c.d.e.state_dict.z"));
-    CHECK_PAIRS("{'top':{'a':#1={'x':" W "},'b':#1}}", "top", "a.z,b.z", PAIR("b.x", "b.z"));
+    CHECK_PAIRS("{'top':{'a':#1={'x':" FLOAT_TENSOR "},'b':#1}}", "top", "a.z,b.z", PAIR("b.x", "b.z"));
     CHECK_PAIRS(literal, NULL, "model.x,model.z,b.x,b.z", PAIR("b.x", "z"));
 }
 

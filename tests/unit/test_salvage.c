@@ -392,21 +392,23 @@ static void check_salvaged(const char *text, const char *lost, const char *rows,
 /* If an object refers to a lost storage, as little of the object as possible is lost. */
 static void objects_lose_only_what_needs_a_lost_storage(void)
 {
-    check_salvaged("{'w':" W ",'o':my.C(" LOST "),'n':5}", "o;", SAVED, "5;");
-    check_salvaged("{'w':" W ",'l':[1,my.C(" LOST "),2]}", "l.1;", SAVED, "1;None;2;");
-    check_salvaged("{'w':" W ",'t':(1,my.C((2,[" LOST "])))}", "t.1;", SAVED, "1;None;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'o':my.C(" LOST "),'n':5}", "o;", SAVED, "5;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'l':[1,my.C(" LOST "),2]}", "l.1;", SAVED, "1;None;2;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'t':(1,my.C((2,[" LOST "])))}", "t.1;", SAVED, "1;None;");
     /* an unknown object loses only the attribute, an object of torch is lost completely */
-    check_salvaged("{'w':" W ",'o':new my.C()!{'a':1,'b':my.D(" LOST ")}}", "o.b;", SAVED, "C(a=1);1;");
-    check_salvaged("{'w':" W ",'o':new torch.C()!{'a':1,'b':my.D(" LOST ")}}", "o;", SAVED, "");
-    check_salvaged("{'w':" W ",'o':my.C()!(1,None," LOST ")}", "o;", SAVED, "");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'o':new my.C()!{'a':1,'b':my.D(" LOST ")}}", "o.b;", SAVED,
+                   "C(a=1);1;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'o':new torch.C()!{'a':1,'b':my.D(" LOST ")}}", "o;", SAVED, "");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'o':my.C()!(1,None," LOST ")}", "o;", SAVED, "");
     /* an object with two names, and one that contains itself */
-    check_salvaged("{'w':" W ",'a':#1=my.C(" LOST "),'l':[#1]}", "a;l.0;", SAVED, "None;");
-    check_salvaged("{'w':" W ",'a':#1=my.C(" LOST "),'b':{'c':#1},'d':my.C(" FLOATS ")}", "a;b.c;", SAVED,
-                   "{};C(<storage>);");
-    check_salvaged("{'w':" W ",'o':#1~my.C(" LOST ")!{'me':#1},'n':#2~my.C()!{'me':#2}}", "o;", SAVED,
-                   "C(me=my.C);my.C;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'a':#1=my.C(" LOST "),'l':[#1]}", "a;l.0;", SAVED, "None;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'a':#1=my.C(" LOST "),'b':{'c':#1},'d':my.C(" FLOAT_STORAGE ")}",
+                   "a;b.c;", SAVED, "{};C(<storage>);");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'o':#1~my.C(" LOST ")!{'me':#1},'n':#2~my.C()!{'me':#2}}", "o;",
+                   SAVED, "C(me=my.C);my.C;");
     /* a tensor of the storage, and objects that refer to the tensor */
-    check_salvaged("{'w':" W ",'v':#1=" V2(LOST, 0, "(4,)", "(1,)") ",'o':my.C(#1),'p':new my.C()!{'v':#1}}",
+    check_salvaged("{'w':" FLOAT_TENSOR
+                   ",'v':#1=" TENSOR_V2(LOST, 0, "(4,)", "(1,)") ",'o':my.C(#1),'p':new my.C()!{'v':#1}}",
                    "v;p.v;o;", SAVED, "C();");
 }
 

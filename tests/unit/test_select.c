@@ -30,8 +30,8 @@ static void auto_finds_the_weights(void)
     check_auto_root("torch/t26/whole_model.pt", "", false);
 }
 
-#define NET "{'fc.weight':" W ",'fc.bias':" W "}"
-#define OPT "{'state':{0:{'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
+#define FC_WEIGHTS "{'fc.weight':" FLOAT_TENSOR ",'fc.bias':" FLOAT_TENSOR "}"
+#define OPTIMIZER  "{'state':{0:{'exp_avg':" FLOAT_TENSOR "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
 /* check_auto - checks `--root auto` on a file with the pickle TEXT: a plan and a narrowed file must have the
  * tensors WANT, and the narrowed file must have VALUES leaves that are not tensors. */
@@ -56,9 +56,13 @@ static void check_auto(const char *text, const char *want, size_t values)
 /* An optimizer among the weights is left out; with several networks, the whole file is the root. */
 static void auto_is_the_same_for_plans_and_files(void)
 {
-    check_auto("{'fc.weight':" W ",'fc.bias':" W ",'epoch':1,'optimizer':" OPT "}", "fc.weight,fc.bias", 0);
-    check_auto("{'epoch':1,'model':{'w':" W ",'b':" W ",'step':2,'optimizer':" OPT "}}", "w,b", 0);
-    check_auto("{'netG':" NET ",'netD':" NET ",'optG':" OPT "}",
+    check_auto("{'fc.weight':" FLOAT_TENSOR ",'fc.bias':" FLOAT_TENSOR ",'epoch':1,'optimizer':" OPTIMIZER
+               "}",
+               "fc.weight,fc.bias", 0);
+    check_auto("{'epoch':1,'model':{'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR ",'step':2,'optimizer':" OPTIMIZER
+               "}}",
+               "w,b", 0);
+    check_auto("{'netG':" FC_WEIGHTS ",'netD':" FC_WEIGHTS ",'optG':" OPTIMIZER "}",
                "netG.fc.weight,netG.fc.bias,netD.fc.weight,netD.fc.bias,optG.state.0.exp_avg", 2);
 }
 
@@ -114,16 +118,21 @@ static void check_root(const char *graph, const char *root, const char *want)
 /* A root may be the path of a container and also a common prefix of keys. */
 static void containers_come_before_prefixes(void)
 {
-    static const char both[] = "{'a':{'x':" W "},'a.y':" W ",'e':{},'e.z':" W "}",
-                      split[] = "{'a':{'b.c':{'x':" W "},'b':{'q':" W "}},'a.b':{'d':" W ",'c':{'z':" W "}}}",
-                      named[] = "{'a':#1={'x':" W "},'b':#1,'b.y':" W "}";
+    static const char both[] = "{'a':{'x':" FLOAT_TENSOR "},'a.y':" FLOAT_TENSOR ",'e':{},'e.z':" FLOAT_TENSOR
+                               "}",
+                      split[] = "{'a':{'b.c':{'x':" FLOAT_TENSOR "},'b':{'q':" FLOAT_TENSOR
+                                "}},'a.b':{'d':" FLOAT_TENSOR ",'c':{'z':" FLOAT_TENSOR "}}}",
+                      named[] = "{'a':#1={'x':" FLOAT_TENSOR "},'b':#1,'b.y':" FLOAT_TENSOR "}";
     check_root(both, "a", "x");
     check_root(both, "e", "z"); /* the container is empty */
     check_root(split, "a", "b.c.x,b.q");
     check_root(split, "a.b", "d,c.z"); /* the path with the fewest containers is used */
     check_root(split, "a.b.c", "x");
-    check_root("{'a':{'b.c':" W "},'a.b.c':" W ",'a.b':{'c.d':" W ",'e':" W "}}", "a.b", "c.d,e");
-    check_root("{'a':{'b.c.x':" W "},'a.b.c.y':" W "}", "a.b.c", "x"); /* the longer path is used */
+    check_root("{'a':{'b.c':" FLOAT_TENSOR "},'a.b.c':" FLOAT_TENSOR ",'a.b':{'c.d':" FLOAT_TENSOR
+               ",'e':" FLOAT_TENSOR "}}",
+               "a.b", "c.d,e");
+    check_root("{'a':{'b.c.x':" FLOAT_TENSOR "},'a.b.c.y':" FLOAT_TENSOR "}", "a.b.c",
+               "x");                                                   /* the longer path is used */
     check_root(named, "b", "x");                                       /* b is the second name */
 }
 

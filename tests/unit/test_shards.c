@@ -211,11 +211,14 @@ static void a_malformed_shard_is_refused_with_its_offset_in_the_index(void)
         ckpt_status status;
         const char *words;
     } odd[] = {
-        {"{'b':" W ",'c':" W ",'b':" W "}", CKPT_EFORMAT,
+        {"{'b':" FLOAT_TENSOR ",'c':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", CKPT_EFORMAT,
          "shard 2.bin has two entries \"b\", one is allowed"},
-        {"{'b':" W ",3:" W "}", CKPT_EUNSUPPORTED, "shard 2.bin is not a mapping of names to tensors"},
-        {"{'b':" W ",'a':" W "}", CKPT_EFORMAT, "\"a\" is in two shards, 1.safetensors and 2.bin"},
-        {"[" W "," W "]", CKPT_EFORMAT, "the weight_map lists \"b\" in 2.bin, which does not have it"},
+        {"{'b':" FLOAT_TENSOR ",3:" FLOAT_TENSOR "}", CKPT_EUNSUPPORTED,
+         "shard 2.bin is not a mapping of names to tensors"},
+        {"{'b':" FLOAT_TENSOR ",'a':" FLOAT_TENSOR "}", CKPT_EFORMAT,
+         "\"a\" is in two shards, 1.safetensors and 2.bin"},
+        {"[" FLOAT_TENSOR "," FLOAT_TENSOR "]", CKPT_EFORMAT,
+         "the weight_map lists \"b\" in 2.bin, which does not have it"},
     };
     static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.bin\"}}";
     static const char *const at[] = {"\"2.bin", "\"2.bin", "\"a\"", "\"b\""};

@@ -5,9 +5,8 @@
 #include "format/format.h"
 #include "pickled.h"
 
-#define OD      "collections.OrderedDict()"
 #define PICKLED_5 "\x80\x02K\5."
-#define PID(id) "torch._utils._rebuild_tensor_v2(@" id ",0,(2,),(1,),False," OD ")"
+#define TENSOR_OF_ID(id) "torch._utils._rebuild_tensor_v2(@" id ",0,(2,),(1,),False," ORDERED_DICT ")"
 
 static void check_error(struct test_file m, ckpt_status want, const char *where, const char *words)
 {
@@ -77,11 +76,11 @@ static struct test_file make_package(const char *a, const char *b)
 static void packages_are_read(void)
 {
     static const struct record empty[] = {{".data/extern_modules", "", 0}, {"m/c.py", "", 0}};
-    static const char w[] = PID("('storage',torch.FloatStorage,0,'cpu',4)");
+    static const char w[] = TENSOR_OF_ID("('storage',torch.FloatStorage,0,'cpu',4)");
     struct test_file m = make_package(w, w);
     check_rows(&m, "m/a.pkl dense float32[2]@0+0;m/b.pkl dense float32[2]@0+0;");
     close_file(&m);
-    check_error(make_package(w, PID("('storage',torch.FloatStorage,1,'cpu',4)")), CKPT_ETRUNCATED,
+    check_error(make_package(w, TENSOR_OF_ID("('storage',torch.FloatStorage,1,'cpu',4)")), CKPT_ETRUNCATED,
                 "archive/.data/1.storage", "the record of a storage of 4 elements is missing");
     m = make_archive(empty, 2, NULL);
     check_rows(&m, "");
@@ -92,7 +91,7 @@ static void packages_are_read(void)
 
 static void malformed_storage_lists_are_refused(void)
 {
-    static const char w[] = PID("('storage',torch.FloatStorage,'0','cpu',2)");
+    static const char w[] = TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',2)");
     static const char two[] = "\2\0\0\0\0\0\0\0abcdefgh\2\0\0\0\0\0\0\0abcdefgh";
     check_error(make_torch_legacy(w, "[5]", two, 32), CKPT_EFORMAT, "storages",
                 "the list of storages must name those of the main pickle, found 5");
@@ -101,12 +100,13 @@ static void malformed_storage_lists_are_refused(void)
                 "storage \"0\" comes twice");
     check_error(make_torch_legacy(w, "'0'", two, 32), CKPT_EFORMAT, "storages",
                 "it must be the list of storage keys");
-    check_error(make_torch_legacy(PID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"),
-                                  "['0']", "\0\0\0\0\0\0\0\x40", 8),
-                CKPT_EFORMAT, "storages",
-                "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
+    check_error(
+        make_torch_legacy(TENSOR_OF_ID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"),
+                          "['0']", "\0\0\0\0\0\0\0\x40", 8),
+        CKPT_EFORMAT, "storages", "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
     struct test_file m = make_torch_legacy(
-        "[" PID("('storage',torch.FloatStorage,7,'cpu',2)") ",@('module',my.Net,'f','s')]", "['7']", two, 16);
+        "[" TENSOR_OF_ID("('storage',torch.FloatStorage,7,'cpu',2)") ",@('module',my.Net,'f','s')]", "['7']",
+        two, 16);
     check_rows(&m, "0 dense float32[2]@0+0;");
     close_file(&m);
 }
@@ -115,7 +115,7 @@ static void malformed_storage_lists_are_refused(void)
 static void a_damaged_byteorder_is_known_by_its_length(void)
 {
     for (int big = 0; big < 2; big++) {
-        struct test_file m = make_torch_zip_of("{'w':" W "}", big, NULL);
+        struct test_file m = make_torch_zip_of("{'w':" FLOAT_TENSOR "}", big, NULL);
         const char *word = big ? "big" : "little";
         for (size_t at = 0; at + 9 < m.size; at++)
             if (memcmp(m.bytes + at, word, strlen(word)) == 0)

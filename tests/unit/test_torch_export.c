@@ -122,9 +122,10 @@ static void truncated_configs_are_refused(void)
 static void embedded_archives_are_read(void)
 {
     struct test_file in = make_torch_zip(
-        "{'w':#1=" W ",'t':#1,'s':@('storage',torch.FloatStorage,'9','meta',4),"
+        "{'w':#1=" FLOAT_TENSOR ",'t':#1,'s':@('storage',torch.FloatStorage,'9','meta',4),"
         "'m':torch._utils._rebuild_meta_tensor_no_storage(torch.float16,(2,),(1,),True),"
-        "'n':torch._utils._rebuild_nested_tensor(" W "," W "," W "," W "),'v':5}");
+        "'n':torch._utils._rebuild_nested_tensor(" FLOAT_TENSOR "," FLOAT_TENSOR "," FLOAT_TENSOR
+        "," FLOAT_TENSOR "),'v':5}");
     static const char config[] = CONFIGURED("\"a\":{\"path_name\":\"weight_0\",\"use_pickle\":true}");
     struct record r[] = {{"archive_format", "pt2", 3},
                          {"models/model.json", "{}", 2},

@@ -3,9 +3,6 @@
 #include "format/torch/archive.h"
 #include "pickled.h"
 
-#define OD "collections.OrderedDict()"
-#define W0 " dense float32[4]@0+0;"
-
 static void check_limited(const char *text, const ckpt_limits *limits, ckpt_status want, const char *words)
 {
     struct test_file m = make_torch_zip_of(text, false, limits);
@@ -20,31 +17,34 @@ static void check_limited(const char *text, const ckpt_limits *limits, ckpt_stat
 
 static void containers_are_walked(void)
 {
-    check_opens("[" W ",(" W ",{1:" W "})]",
+    check_opens("[" FLOAT_TENSOR ",(" FLOAT_TENSOR ",{1:" FLOAT_TENSOR "})]",
                 "0 dense float32[4]@0+0;1.0 dense float32[4]@0+0;1.1.1 dense float32[4]@0+0;");
-    check_opens("collections.OrderedDict([['w'," W "],('v'," W ")])", "w" W0 "v" W0);
-    check_opens("collections.OrderedDict([['w'," W "]])+{'v':" W "}",
-                "v" W0); /* the list is not read if there are pairs */
-    check_opens("collections.Counter({'w':" W "})", "w" W0);
-    check_opens("collections.Counter([" W "])", "");
-    check_opens("new my.Pair(1," W ")", "1" W0);
-    check_opens("obj my.Pair(1," W ")", "1" W0);
-    check_opens("my.Pair(1," W ")", "");
-    check_opens("my.List()+[" W "]", "0" W0);
+    check_opens("collections.OrderedDict([['w'," FLOAT_TENSOR "],('v'," FLOAT_TENSOR ")])",
+                "w" FLOAT_ROW "v" FLOAT_ROW);
+    check_opens("collections.OrderedDict([['w'," FLOAT_TENSOR "]])+{'v':" FLOAT_TENSOR "}",
+                "v" FLOAT_ROW); /* the list is not read if there are pairs */
+    check_opens("collections.Counter({'w':" FLOAT_TENSOR "})", "w" FLOAT_ROW);
+    check_opens("collections.Counter([" FLOAT_TENSOR "])", "");
+    check_opens("new my.Pair(1," FLOAT_TENSOR ")", "1" FLOAT_ROW);
+    check_opens("obj my.Pair(1," FLOAT_TENSOR ")", "1" FLOAT_ROW);
+    check_opens("my.Pair(1," FLOAT_TENSOR ")", "");
+    check_opens("my.List()+[" FLOAT_TENSOR "]", "0" FLOAT_ROW);
     check_opens("my.call|@('module',1)", "");
-    check_opens("copyreg._reconstructor(my.Pair,builtins.tuple,(" W ",2))", "0" W0);
+    check_opens("copyreg._reconstructor(my.Pair,builtins.tuple,(" FLOAT_TENSOR ",2))", "0" FLOAT_ROW);
     check_opens("copyreg._reconstructor(my.Pair,builtins.object,None)", "");
 }
 
 static void attributes_are_walked(void)
 {
-    check_opens("my.Thing()!{'w':" W ",1:" W ",'_metadata':" W "}", "w" W0 "1" W0);
-    check_opens("my.Thing()!(None,{'w':" W "})", "w" W0);
-    check_opens("my.Thing()!({'w':" W "},{'v':" W "},{'never':" W "})", "w" W0 "v" W0);
+    check_opens("my.Thing()!{'w':" FLOAT_TENSOR ",1:" FLOAT_TENSOR ",'_metadata':" FLOAT_TENSOR "}",
+                "w" FLOAT_ROW "1" FLOAT_ROW);
+    check_opens("my.Thing()!(None,{'w':" FLOAT_TENSOR "})", "w" FLOAT_ROW);
+    check_opens("my.Thing()!({'w':" FLOAT_TENSOR "},{'v':" FLOAT_TENSOR "},{'never':" FLOAT_TENSOR "})",
+                "w" FLOAT_ROW "v" FLOAT_ROW);
     check_opens("my.Thing()!5", "");
-    check_opens("torch.Thing()!{'w':" W "}", "w" W0);
-    check_opens("my.Shard()!{'tensor':" W ",'other':1}", " dense float32[4]@0+0;");
-    check_opens("my.Shard()!{'w':" W "}", "w" W0);
+    check_opens("torch.Thing()!{'w':" FLOAT_TENSOR "}", "w" FLOAT_ROW);
+    check_opens("my.Shard()!{'tensor':" FLOAT_TENSOR ",'other':1}", " dense float32[4]@0+0;");
+    check_opens("my.Shard()!{'w':" FLOAT_TENSOR "}", "w" FLOAT_ROW);
 }
 
 static void malformed_pairs_are_refused(void)
@@ -56,7 +56,7 @@ static void malformed_pairs_are_refused(void)
 
 static void cycles_are_walked_once(void)
 {
-    check_opens("#1~[]+[" W ",{'again':#1}]", "0" W0);
+    check_opens("#1~[]+[" FLOAT_TENSOR ",{'again':#1}]", "0" FLOAT_ROW);
     struct test_file m = make_pickle("#1~[]+[#1]");
     check_rows(&m, "");
     CU_ASSERT_EQUAL(ckpt_leaf_count(m.f), 1);
@@ -66,51 +66,61 @@ static void cycles_are_walked_once(void)
 /* ------------------------------------------------------------------ modules */
 
 #define MODULE(p, b, m, more) "my.Net()!{'_parameters':" p ",'_buffers':" b ",'_modules':" m more "}"
-#define PARAMETER(t)          "torch._utils._rebuild_parameter(" t ",True," OD ")"
+#define PARAMETER(t)          "torch._utils._rebuild_parameter(" t ",True," ORDERED_DICT ")"
 
 static void modules_are_listed_as_state_dicts(void)
 {
-    check_opens(MODULE("{'w':" PARAMETER(W) ",'none':None,3:" W "}", "{'b':" W "}", "{}", ""), "w" W0 "b" W0);
-    check_opens(MODULE(OD "+{'w':" W "}", OD,
-                       "collections.OrderedDict([['sub'," MODULE("{'x':" W "}", "{}", "{}", "") "]])", ""),
-                "w" W0 "sub.x" W0);
-    check_opens("torch._utils._rebuild_parameter_with_state(" W ",True," OD ",{})",
+    check_opens(MODULE("{'w':" PARAMETER(FLOAT_TENSOR) ",'none':None,3:" FLOAT_TENSOR "}",
+                       "{'b':" FLOAT_TENSOR "}", "{}", ""),
+                "w" FLOAT_ROW "b" FLOAT_ROW);
+    check_opens(
+        MODULE(ORDERED_DICT "+{'w':" FLOAT_TENSOR "}", ORDERED_DICT,
+               "collections.OrderedDict([['sub'," MODULE("{'x':" FLOAT_TENSOR "}", "{}", "{}", "") "]])", ""),
+        "w" FLOAT_ROW "sub.x" FLOAT_ROW);
+    check_opens("torch._utils._rebuild_parameter_with_state(" FLOAT_TENSOR ",True," ORDERED_DICT ",{})",
                 " dense float32[4]@0+0 parameter grad;");
-    check_opens(MODULE("{'w':torch._utils._rebuild_parameter_with_state(" W ",True," OD ","
+    check_opens(MODULE("{'w':torch._utils._rebuild_parameter_with_state(" FLOAT_TENSOR ",True," ORDERED_DICT
+                       ","
                        "{})}",
                        "{}", "{}", ""),
-                "w" W0);
+                "w" FLOAT_ROW);
     /* state_dict() unwraps a few levels of Parameter */
-    check_opens(MODULE("{'w':" PARAMETER(PARAMETER(PARAMETER(PARAMETER(PARAMETER(W))))) "}", "{}", "{}", ""),
+    check_opens(MODULE("{'w':" PARAMETER(PARAMETER(PARAMETER(PARAMETER(PARAMETER(FLOAT_TENSOR))))) "}", "{}",
+                       "{}", ""),
                 "w dense float32[4]@0+0 parameter grad;");
     check_opens(MODULE("{}", "{}",
-                       "{4:" MODULE("{'x':" W "}", "{}", "{}", "") ",'n':None,"
-                                                                   "'o':my.Thing()}",
+                       "{4:" MODULE("{'x':" FLOAT_TENSOR "}", "{}", "{}", "") ",'n':None,"
+                                                                              "'o':my.Thing()}",
                        ""),
                 "");
 }
 
 static void non_persistent_buffers_are_not_listed(void)
 {
-    check_opens(
-        MODULE("{}", "{'a':" W ",'b':" W "}", "{}", ",'_non_persistent_buffers_set':builtins.set(['b'])"),
-        "a" W0);
-    check_opens(MODULE("{}", "{'a':" W ",'b':" W "}", "{}", ",'_non_persistent_buffers_set':['b',7]"),
-                "a" W0);
-    check_opens(MODULE("{}", "{'a':" W "}", "{}", ",'_non_persistent_buffers_set':builtins.set()"), "a" W0);
+    check_opens(MODULE("{}", "{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", "{}",
+                       ",'_non_persistent_buffers_set':builtins.set(['b'])"),
+                "a" FLOAT_ROW);
+    check_opens(MODULE("{}", "{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", "{}",
+                       ",'_non_persistent_buffers_set':['b',7]"),
+                "a" FLOAT_ROW);
+    check_opens(MODULE("{}", "{'a':" FLOAT_TENSOR "}", "{}", ",'_non_persistent_buffers_set':builtins.set()"),
+                "a" FLOAT_ROW);
 }
 
 static void objects_without_the_dicts_of_a_module_are_no_module(void)
 {
-    check_opens("my.Net()!{'_parameters':1,'_buffers':{},'_modules':{'w':" W "}}", "_modules.w" W0);
-    check_opens("my.Net()!{'_parameters':{'w':" W "},'_modules':{}}", "_parameters.w" W0);
-    check_opens("my.Net()!{'_parameters':{'w':" W "},'_buffers':{}}", "_parameters.w" W0);
-    check_opens("my.Net()!{'_parameters':{'w':" W "},'_buffers':{},'_modules':my.Odd()}", "_parameters.w" W0);
+    check_opens("my.Net()!{'_parameters':1,'_buffers':{},'_modules':{'w':" FLOAT_TENSOR "}}",
+                "_modules.w" FLOAT_ROW);
+    check_opens("my.Net()!{'_parameters':{'w':" FLOAT_TENSOR "},'_modules':{}}", "_parameters.w" FLOAT_ROW);
+    check_opens("my.Net()!{'_parameters':{'w':" FLOAT_TENSOR "},'_buffers':{}}", "_parameters.w" FLOAT_ROW);
+    check_opens("my.Net()!{'_parameters':{'w':" FLOAT_TENSOR "},'_buffers':{},'_modules':my.Odd()}",
+                "_parameters.w" FLOAT_ROW);
 }
 
 static void a_shared_module_is_listed_twice(void)
 {
-    check_opens("{'a':#1=" MODULE("{'w':" W "}", "{}", "{}", "") ",'b':#1}", "a.w" W0 "b.w" W0);
+    check_opens("{'a':#1=" MODULE("{'w':" FLOAT_TENSOR "}", "{}", "{}", "") ",'b':#1}",
+                "a.w" FLOAT_ROW "b.w" FLOAT_ROW);
 }
 
 static void modules_with_malformed_pairs_are_refused(void)
@@ -138,8 +148,9 @@ static void limits_are_enforced(void)
         "my.Thing()!{1:1,2:2,3:3}",
         "my.Thing()!({1:1,2:2,3:3},None)",
         "[[1],[1],1,1]",
-        MODULE("{'a':" W ",'b':" W ",'c':" W "}", "{}", "{}", ""),
-        "torch._utils._rebuild_nested_tensor(" W "," W "," W "," W ")",
+        MODULE("{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR ",'c':" FLOAT_TENSOR "}", "{}", "{}", ""),
+        "torch._utils._rebuild_nested_tensor(" FLOAT_TENSOR "," FLOAT_TENSOR "," FLOAT_TENSOR "," FLOAT_TENSOR
+        ")",
     };
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
         check_limited(many[i], &few, CKPT_ELIMIT, "more than 2 values");
@@ -159,11 +170,12 @@ static void limits_are_enforced(void)
 /* With any memory limit, the file is opened with all of its tensors, or refused. */
 static void too_little_memory_is_an_error(void)
 {
-    static const char text[] = "{'m':" MODULE("{'w':" PARAMETER(W) "}", "{'b':" W "}",
-                                              "{'s':" MODULE(OD, OD, OD, "") "}",
-                                              "") ",'o':collections.OrderedDict([['a'," W "]])"
-                                                  ",'n':torch._utils._rebuild_nested_tensor(" W "," W "," W
-                                                  "," W ")}";
+    static const char text[] =
+        "{'m':" MODULE("{'w':" PARAMETER(FLOAT_TENSOR) "}", "{'b':" FLOAT_TENSOR "}",
+                       "{'s':" MODULE(ORDERED_DICT, ORDERED_DICT, ORDERED_DICT, "") "}",
+                       "") ",'o':collections.OrderedDict([['a'," FLOAT_TENSOR "]])"
+                           ",'n':torch._utils._rebuild_nested_tensor(" FLOAT_TENSOR "," FLOAT_TENSOR
+                           "," FLOAT_TENSOR "," FLOAT_TENSOR ")}";
     ckpt_status st = CKPT_ENOMEM;
     unsigned tries = 0;
     for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64}; st != CKPT_OK && tries < 4000;
@@ -183,13 +195,14 @@ static void too_little_memory_is_an_error(void)
 
 static void sizes_are_tuples_of_integers(void)
 {
-    check_opens(V2(FLOATS, 0, "[2,2]", "torch.Size((2,1))"), " dense float32[2,2]@0+0;");
-    check_refused(V2(FLOATS, 0, "^torch.Size()", "(1,)"), CKPT_EFORMAT,
+    check_opens(TENSOR_V2(FLOAT_STORAGE, 0, "[2,2]", "torch.Size((2,1))"), " dense float32[2,2]@0+0;");
+    check_refused(TENSOR_V2(FLOAT_STORAGE, 0, "^torch.Size()", "(1,)"), CKPT_EFORMAT,
                   "size is a torch.Size, it must be a tuple");
-    check_refused(V2(FLOATS, 0, "(4,)", "^'one'"), CKPT_EFORMAT,
+    check_refused(TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "^'one'"), CKPT_EFORMAT,
                   "stride is a str, it must be a tuple of integers");
-    check_refused(V2(FLOATS, 0, "^(-4,)", "(1,)"), CKPT_EFORMAT, "size[0] is -4, it must be an integer >= 0");
-    check_refused(V2(FLOATS, 0, "(4,)", "^(1.5,)"), CKPT_EFORMAT,
+    check_refused(TENSOR_V2(FLOAT_STORAGE, 0, "^(-4,)", "(1,)"), CKPT_EFORMAT,
+                  "size[0] is -4, it must be an integer >= 0");
+    check_refused(TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "^(1.5,)"), CKPT_EFORMAT,
                   "stride[0] is 1.5,"
                   " it must be an integer >= 0");
 }

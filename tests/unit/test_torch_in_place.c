@@ -84,50 +84,51 @@ static void check_edit_refused(struct edited *e, const char *why)
         printf("  found: %s instead of %s\n", e->err.what, why);
 }
 
-#define LONG "a.very.long.prefix.of.everything.that.is.in.this.model."
-#define F4   " dense float32[4]@0+0;"
+#define LONG_PREFIX "a.very.long.prefix.of.everything.that.is.in.this.model."
 
 static void shorter_names_are_written_over_the_old_ones(void)
 {
-    struct edited e = plan_rename(make_torch_zip("{'m.w':" W ",'m.v':" W "}"), "m.", NULL);
-    check_edited(&e, "w" F4 "v" F4, false);
-    e = plan_rename(make_torch_zip("collections.OrderedDict()+{'m.w':" W ",'m.b':[" W ",{3:" W "}]}"), "m.",
-                    NULL);
-    check_edited(&e, "w" F4 "b.0" F4 "b.1.3" F4, false);
-    e = plan_rename(make_torch_zip("{'m.w':" W "}"), "m.", "mm"); /* of the same length */
-    check_edited(&e, "mmw" F4, false);
+    struct edited e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR ",'m.v':" FLOAT_TENSOR "}"), "m.",
+                                  NULL);
+    check_edited(&e, "w" FLOAT_ROW "v" FLOAT_ROW, false);
+    e = plan_rename(make_torch_zip("collections.OrderedDict()+{'m.w':" FLOAT_TENSOR ",'m.b':[" FLOAT_TENSOR
+                                   ",{3:" FLOAT_TENSOR "}]}"),
+                    "m.", NULL);
+    check_edited(&e, "w" FLOAT_ROW "b.0" FLOAT_ROW "b.1.3" FLOAT_ROW, false);
+    e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR "}"), "m.", "mm"); /* of the same length */
+    check_edited(&e, "mmw" FLOAT_ROW, false);
 }
 
 static void longer_names_are_written_after_the_storages(void)
 {
-    struct edited e = plan_rename(make_torch_zip("{'w':" W "}"), NULL, LONG);
-    check_edited(&e, LONG "w" F4, true);
+    struct edited e = plan_rename(make_torch_zip("{'w':" FLOAT_TENSOR "}"), NULL, LONG_PREFIX);
+    check_edited(&e, LONG_PREFIX "w" FLOAT_ROW, true);
 }
 
 /* Edits a key that is also a value, a dropped pair, and a key that is a number. */
 static void an_edit_changes_only_its_own_entries(void)
 {
-    struct edited e = plan_rename(make_torch_zip("{#1='m.w':" W ",'k':#1}"), NULL, NULL);
+    struct edited e = plan_rename(make_torch_zip("{#1='m.w':" FLOAT_TENSOR ",'k':#1}"), NULL, NULL);
     get_edit(&e, e.m.f->root, 2)->names[0] = STR_LIT("w");
-    check_edited(&e, "w" F4, false);
-    e = plan_rename(make_torch_zip("{'w':" W ",'gone':" W "}"), NULL, NULL);
+    check_edited(&e, "w" FLOAT_ROW, false);
+    e = plan_rename(make_torch_zip("{'w':" FLOAT_TENSOR ",'gone':" FLOAT_TENSOR "}"), NULL, NULL);
     get_edit(&e, e.m.f->root, 2)->dropped[1] = true;
-    check_edited(&e, "w" F4, false);
-    e = plan_rename(make_torch_zip("{1:" W "}"), NULL, NULL);
+    check_edited(&e, "w" FLOAT_ROW, false);
+    e = plan_rename(make_torch_zip("{1:" FLOAT_TENSOR "}"), NULL, NULL);
     get_edit(&e, e.m.f->root, 1)->names[0] = STR_LIT("one"); /* was the number 1 */
-    check_edited(&e, "one" F4, false);
+    check_edited(&e, "one" FLOAT_ROW, false);
 }
 
 /* Edits names that are items of a list or of an object, also with more edits than items. */
 static void names_in_lists_are_edited(void)
 {
-    static const char *const made[] = {"{'w':" W ",'l':['m.w','m.x']}",
-                                       "{'w':" W ",'l':my.List()+['m.w','m.x']}"};
+    static const char *const made[] = {"{'w':" FLOAT_TENSOR ",'l':['m.w','m.x']}",
+                                       "{'w':" FLOAT_TENSOR ",'l':my.List()+['m.w','m.x']}"};
     for (size_t i = 0; i < 2; i++)
         for (uint32_t n = 2; n < 4; n++) {
             struct edited e = plan_rename(make_torch_zip(made[i]), NULL, NULL);
             get_edit(&e, value_get(e.m.f->root, "l"), n)->names[n - 1] = STR_LIT("z");
-            check_edited(&e, "w" F4, false);
+            check_edited(&e, "w" FLOAT_ROW, false);
         }
 }
 
@@ -152,13 +153,13 @@ static void check_metadata(struct edited *e, const char *want)
         snprintf(got + at, sizeof got - at, "%.*s=%d,", STR_ARG(key), (int)version);
     }
     CU_ASSERT_STRING_EQUAL(got, want);
-    check_rows(&now, "w" F4 "b" F4);
+    check_rows(&now, "w" FLOAT_ROW "b" FLOAT_ROW);
     close_file(&now);
     close_edited(e);
 }
 
 #define STATE_DICT(metadata)                                                                                 \
-    "collections.OrderedDict()+{'module.w':" W ",'module.b':" W "}!{'_metadata':"                            \
+    "collections.OrderedDict()+{'module.w':" FLOAT_TENSOR ",'module.b':" FLOAT_TENSOR "}!{'_metadata':"      \
     "collections.OrderedDict()+{" metadata "}}"
 
 /* In _metadata, the wrapper has the entry "". Without the prefix, the module's entry gets the same name. */
@@ -193,7 +194,7 @@ static void of_two_entries_with_one_name_the_last_is_kept(void)
 
 static void files_that_need_a_rewrite_are_refused(void)
 {
-    struct edited e = plan_rename(make_torch_zip("{'m.w':" W "}"), "m.", NULL);
+    struct edited e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR "}"), "m.", NULL);
     ckpt_file *f = e.m.f;
     struct torch_archive *ta = f->container;
     struct zip_entry *x = &ta->z->entries[torch_archive_find(ta, "data.pkl")];
@@ -220,7 +221,7 @@ static void files_that_need_a_rewrite_are_refused(void)
     x->duplicate = true;
     check_edit_refused(&e, "two records are called data.pkl");
     x->duplicate = false;
-    check_edited(&e, "w" F4, false);
+    check_edited(&e, "w" FLOAT_ROW, false);
 }
 
 /* The old pickle gets an unused name; with a hundred used names, the edit is refused. */
@@ -231,7 +232,7 @@ static void the_old_pickle_is_renamed(void)
     struct record r[103];
     buf b;
     buf_init(&b, 1 << 16);
-    put_pickle(&b, "{'w':" W "}");
+    put_pickle(&b, "{'w':" FLOAT_TENSOR "}");
     r[0] = (struct record){"data.pkl", (char *)b.data, b.len};
     r[1] = (struct record){"data/0", (const char *)four, 16};
     for (unsigned k = 0; k < 100; k++) {
@@ -239,7 +240,7 @@ static void the_old_pickle_is_renamed(void)
         r[2 + k] = (struct record){names[k], "old", 3};
     }
     for (size_t n = 0; n <= 100; n += 25) {
-        struct edited e = plan_rename(make_archive(r, n + 2, NULL), NULL, LONG);
+        struct edited e = plan_rename(make_archive(r, n + 2, NULL), NULL, LONG_PREFIX);
         run_edit(&e);
         CU_ASSERT_EQUAL(e.st, n < 100 ? CKPT_OK : CKPT_EUNSUPPORTED);
         if (n < 100) {

@@ -5,52 +5,58 @@
 
 static const char no_tuple[] = "in the place of ('storage', class, key, location, numel)";
 
-#define PID(a) "torch._utils._rebuild_tensor_v2(^@" a ",0,(2,),(1,),False,collections.OrderedDict())"
-#define OVER(storage)                                                                                        \
-    "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False,collections.OrderedDict())"
+#define TENSOR_OF_ID(id)   "torch._utils._rebuild_tensor_v2(^@" id ",0,(2,),(1,),False," ORDERED_DICT ")"
+#define TENSOR_OF(storage) "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False," ORDERED_DICT ")"
 
 static void ids_may_be_tuples(void)
 {
-    check_opens(PID("('storage',torch.FloatStorage,0,'cpu',4)"), " dense float32[2]@0+0;");
-    check_opens(PID("('storage',torch.FloatStorage,'0',None,4)"), " dense float32[2]@0+0;");
-    check_opens(PID("('storage',torch.FloatStorage,'0','cpu',4,None)"), " dense float32[2]@0+0;");
-    check_opens(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,3))"), " dense float32[2]@0+1;");
+    check_opens(TENSOR_OF_ID("('storage',torch.FloatStorage,0,'cpu',4)"), " dense float32[2]@0+0;");
+    check_opens(TENSOR_OF_ID("('storage',torch.FloatStorage,'0',None,4)"), " dense float32[2]@0+0;");
+    check_opens(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,None)"), " dense float32[2]@0+0;");
+    check_opens(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,3))"),
+                " dense float32[2]@0+1;");
     check_refused("torch._utils._rebuild_tensor(^5,0,(),())", CKPT_EFORMAT, no_tuple);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu')"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("['storage',torch.FloatStorage,'0','cpu',4]"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("(1,torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("('module',torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("('storage','FloatStorage','0','cpu',4)"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("('storage',torch.FloatStorage,0.5,'cpu',4)"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',-4)"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu','4')"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',-1,3))"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1))"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,4))"), CKPT_EFORMAT,
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu')"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("['storage',torch.FloatStorage,'0','cpu',4]"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("(1,torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("('module',torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("('storage','FloatStorage','0','cpu',4)"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,0.5,'cpu',4)"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',-4)"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu','4')"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',-1,3))"), CKPT_EFORMAT,
+                  no_tuple);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',1))"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,4))"), CKPT_EFORMAT,
                   "storage view [1, +4) of 4 elements");
-    check_refused(PID("('storage',torch.OddStorage,'0','cpu',4)"), CKPT_EFORMAT,
+    check_refused(TENSOR_OF_ID("('storage',torch.OddStorage,'0','cpu',4)"), CKPT_EFORMAT,
                   "storage class \"OddStorage\" is none of torch's");
-    check_refused(PID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"), CKPT_EFORMAT,
+    check_refused(TENSOR_OF_ID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"), CKPT_EFORMAT,
                   "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
 }
 
 /* In protocol 0, persistent ids are text. */
 static void ids_may_be_text(void)
 {
-    check_opens(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4)'"),
-                " dense float32[2]@0+0;");
-    check_opens(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4'"),
-                " dense float32[2]@0+0;");
-    check_refused(PID("'(\\27module\\27)'"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("'(\\27storage\\27, <class \\27'"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage'"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>'"), CKPT_EFORMAT, no_tuple);
-    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, cpu'"), CKPT_EFORMAT,
+    check_opens(
+        TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4)'"),
+        " dense float32[2]@0+0;");
+    check_opens(
+        TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4'"),
+        " dense float32[2]@0+0;");
+    check_refused(TENSOR_OF_ID("'(\\27module\\27)'"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("'(\\27storage\\27, <class \\27'"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage'"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>'"), CKPT_EFORMAT,
                   no_tuple);
-    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27'"),
+    check_refused(TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, cpu'"),
                   CKPT_EFORMAT, no_tuple);
-    check_refused(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, x)'"),
-                  CKPT_EFORMAT, no_tuple);
+    check_refused(
+        TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27'"),
+        CKPT_EFORMAT, no_tuple);
+    check_refused(
+        TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, x)'"),
+        CKPT_EFORMAT, no_tuple);
 }
 
 static void ids_of_other_objects_are_accepted(void)
@@ -61,8 +67,8 @@ static void ids_of_other_objects_are_accepted(void)
 /* A location that is not UTF-8 is dropped, because it cannot be written as text. */
 static void locations_must_be_text(void)
 {
-    struct test_file m = make_torch_legacy(OVER("@('storage',torch.FloatStorage,'0',s'\\ff',4)"), "['0']",
-                                           "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
+    struct test_file m = make_torch_legacy(TENSOR_OF("@('storage',torch.FloatStorage,'0',s'\\ff',4)"),
+                                           "['0']", "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
     check_rows(&m, " dense float32[2]@0+0;");
     ckpt_storage storage = CKPT_INIT(ckpt_storage);
     CU_ASSERT_FATAL(ckpt_storage_at(m.f, 0, &storage));
@@ -74,14 +80,14 @@ static void locations_must_be_text(void)
 
 /* The magic number, protocol version and sys_info with which torch.save begins a legacy file, the persistent
  * id of a storage, the list of storage keys, and the storage: its number of elements, 2, and their bytes. */
-#define MAGIC "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
-#define STREAM(pid, keys, data)                                                                              \
-    "torch.storage._load_from_bytes(b'" MAGIC "\\80\\02" pid ".\\80\\02" keys "." data "')"
+#define LEGACY_HEADER "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
+#define LEGACY_STREAM(pid, keys, data)                                                                       \
+    "torch.storage._load_from_bytes(b'" LEGACY_HEADER "\\80\\02" pid ".\\80\\02" keys "." data "')"
 #define STORAGE_ID                                                                                           \
     "(X\\07\\00\\00\\00storagectorch\\0aFloatStorage\\0aX\\01\\00\\00\\000X\\03\\00\\00\\00cpuK\\02NtQ"
-#define KEYS  "(X\\01\\00\\00\\000l"
-#define DATA  "\\02\\00\\00\\00\\00\\00\\00\\00\\00\\00\\80\\3f\\00\\00\\00\\40"
-#define FLOATS_IN_BYTES STREAM(STORAGE_ID, KEYS, DATA)
+#define STORAGE_KEYS    "(X\\01\\00\\00\\000l"
+#define STORAGE_DATA    "\\02\\00\\00\\00\\00\\00\\00\\00\\00\\00\\80\\3f\\00\\00\\00\\40"
+#define FLOATS_IN_BYTES LEGACY_STREAM(STORAGE_ID, STORAGE_KEYS, STORAGE_DATA)
 
 static void check_pickle(const char *text, const char *want)
 {
@@ -103,10 +109,10 @@ static void check_bad_pickle(const char *text, ckpt_status want, const char *wor
 static void storages_may_be_nested_streams(void)
 {
     float v[2];
-    check_pickle("[" OVER(FLOATS_IN_BYTES) "]", "0 dense float32[2]@0+0;");
-    check_pickle("[#1=" FLOATS_IN_BYTES "," OVER("#1") "," OVER(FLOATS_IN_BYTES) "]",
+    check_pickle("[" TENSOR_OF(FLOATS_IN_BYTES) "]", "0 dense float32[2]@0+0;");
+    check_pickle("[#1=" FLOATS_IN_BYTES "," TENSOR_OF("#1") "," TENSOR_OF(FLOATS_IN_BYTES) "]",
                  "0 storage float32[2]@0+0;1 dense float32[2]@0+0;2 dense float32[2]@1+0;");
-    struct test_file m = make_pickle("[" OVER(FLOATS_IN_BYTES) "]");
+    struct test_file m = make_pickle("[" TENSOR_OF(FLOATS_IN_BYTES) "]");
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
     unit_to_host_order(v, 2, 4);
@@ -118,12 +124,12 @@ static void malformed_nested_streams_are_refused(void)
 {
     check_bad_pickle("[torch.storage._load_from_bytes(5)]", CKPT_EFORMAT,
                      "torch.storage._load_from_bytes is given a int, it must be bytes");
-    check_bad_pickle("[" STREAM("K\\05", "]", "") "]", CKPT_EFORMAT,
+    check_bad_pickle("[" LEGACY_STREAM("K\\05", "]", "") "]", CKPT_EFORMAT,
                      "the stream inside torch.storage._load_from_bytes must be a storage");
-    check_bad_pickle("[" STREAM(STORAGE_ID, "]", DATA) "]", CKPT_ETRUNCATED,
+    check_bad_pickle("[" LEGACY_STREAM(STORAGE_ID, "]", STORAGE_DATA) "]", CKPT_ETRUNCATED,
                      "storage \"0\" is not in the stream");
-    check_bad_pickle("[" STREAM(STORAGE_ID, KEYS, "\\02") "]", CKPT_ETRUNCATED, "");
-    check_bad_pickle("[" OVER(STREAM("K\\05", "]", "")) "]", CKPT_EFORMAT, "must be a storage");
+    check_bad_pickle("[" LEGACY_STREAM(STORAGE_ID, STORAGE_KEYS, "\\02") "]", CKPT_ETRUNCATED, "");
+    check_bad_pickle("[" TENSOR_OF(LEGACY_STREAM("K\\05", "]", "")) "]", CKPT_EFORMAT, "must be a storage");
     check_bad_pickle("[torch.storage._load_from_bytes(_codecs.encode('\\c4\\80','latin1'))]", CKPT_EFORMAT,
                      "above U+00FF");
 }

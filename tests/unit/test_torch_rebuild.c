@@ -3,38 +3,45 @@
 
 #include "pickled.h"
 
-#define OD                    "collections.OrderedDict()"
-#define LONGS                 STORAGE("Long", "1", 2)
-#define I                     V2(LONGS, 0, "(2,)", "(1,)")
-#define BYTES                 "@('storage',torch.storage.UntypedStorage,'0','cpu',16)"
-#define V2META(storage, meta) "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),True," OD "," meta ")"
-#define V3(over, dtype)       "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," OD "," dtype ")"
+#define LONG_STORAGE    STORAGE("Long", "1", 2)
+#define LONG_TENSOR     TENSOR_V2(LONG_STORAGE, 0, "(2,)", "(1,)")
+#define UNTYPED_STORAGE "@('storage',torch.storage.UntypedStorage,'0','cpu',16)"
+#define TENSOR_V2_WITH_META(storage, meta)                                                                   \
+    "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),True," ORDERED_DICT "," meta ")"
+#define TENSOR_V3(over, dtype)                                                                               \
+    "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," ORDERED_DICT "," dtype ")"
 
 static void dense_tensors_are_read_and_checked(void)
 {
-    check_opens("torch._utils._rebuild_tensor(" FLOATS ",1,(3,),(1,))", " dense float32[3]@0+1;");
-    check_opens("torch._utils._rebuild_tensor_v2(" FLOATS ",0,(),(),1," OD ")", " dense float32[]@0+0;");
-    check_opens(V3(BYTES, "torch.int64"), " dense int64[2]@0+0;");
-    check_refused("^" V3(BYTES, "torch.int65"), CKPT_EFORMAT,
+    check_opens("torch._utils._rebuild_tensor(" FLOAT_STORAGE ",1,(3,),(1,))", " dense float32[3]@0+1;");
+    check_opens("torch._utils._rebuild_tensor_v2(" FLOAT_STORAGE ",0,(),(),1," ORDERED_DICT ")",
+                " dense float32[]@0+0;");
+    check_opens(TENSOR_V3(UNTYPED_STORAGE, "torch.int64"), " dense int64[2]@0+0;");
+    check_refused("^" TENSOR_V3(UNTYPED_STORAGE, "torch.int65"), CKPT_EFORMAT,
                   "the dtype is torch.int65, it must be one of torch's");
-    check_refused("^" V3(BYTES, "my.int64"), CKPT_EFORMAT, "the dtype is my.int64, it must be");
-    check_refused("^" V3(BYTES, "'int64'"), CKPT_EFORMAT, "the dtype is 'int64', it must be");
-    check_refused("^" V2(FLOATS, -1, "(4,)", "(1,)"), CKPT_EFORMAT,
+    check_refused("^" TENSOR_V3(UNTYPED_STORAGE, "my.int64"), CKPT_EFORMAT,
+                  "the dtype is my.int64, it must be");
+    check_refused("^" TENSOR_V3(UNTYPED_STORAGE, "'int64'"), CKPT_EFORMAT,
+                  "the dtype is 'int64', it must be");
+    check_refused("^" TENSOR_V2(FLOAT_STORAGE, -1, "(4,)", "(1,)"), CKPT_EFORMAT,
                   "the storage offset is -1, it must be an integer >= 0");
-    check_refused("^" V2(FLOATS, 0.5, "(4,)", "(1,)"), CKPT_EFORMAT, "the storage offset is 0.5, it must be");
-    check_refused("^" V2(FLOATS, 0, "(2,2)", "(1,)"), CKPT_EFORMAT, "2 sizes but 1 strides");
-    check_refused("^torch._utils._rebuild_tensor_v2(" FLOATS ",0,(4,),(1,))", CKPT_EFORMAT,
+    check_refused("^" TENSOR_V2(FLOAT_STORAGE, 0.5, "(4,)", "(1,)"), CKPT_EFORMAT,
+                  "the storage offset is 0.5, it must be");
+    check_refused("^" TENSOR_V2(FLOAT_STORAGE, 0, "(2,2)", "(1,)"), CKPT_EFORMAT, "2 sizes but 1 strides");
+    check_refused("^torch._utils._rebuild_tensor_v2(" FLOAT_STORAGE ",0,(4,),(1,))", CKPT_EFORMAT,
                   "torch._utils._rebuild_tensor_v2 is given 4 arguments, it takes at least 5");
 }
 
 static void conj_and_neg_bits_are_read_and_checked(void)
 {
-    static const char complex[] = V2META(STORAGE("ComplexFloat", "0", 2), "{'conj':True,'neg':False}");
+    static const char complex[] = TENSOR_V2_WITH_META(STORAGE("ComplexFloat", "0", 2),
+                                                      "{'conj':True,'neg':False}");
     check_opens(complex, " dense complex64[2]@0+0 grad conj;");
-    check_opens(V2META(FLOATS, "{'neg':True,'conj':5}"), " dense float32[2]@0+0 grad neg;");
-    check_opens(V2META(FLOATS, "{'neg':1}"), " dense float32[2]@0+0 grad;");
-    check_opens(V2META(FLOATS, "None"), " dense float32[2]@0+0 grad;");
-    check_refused("^" V2META(FLOATS, "{'conj':True}"), CKPT_EFORMAT,
+    check_opens(TENSOR_V2_WITH_META(FLOAT_STORAGE, "{'neg':True,'conj':5}"),
+                " dense float32[2]@0+0 grad neg;");
+    check_opens(TENSOR_V2_WITH_META(FLOAT_STORAGE, "{'neg':1}"), " dense float32[2]@0+0 grad;");
+    check_opens(TENSOR_V2_WITH_META(FLOAT_STORAGE, "None"), " dense float32[2]@0+0 grad;");
+    check_refused("^" TENSOR_V2_WITH_META(FLOAT_STORAGE, "{'conj':True}"), CKPT_EFORMAT,
                   "the conj bit on float32, which is not complex");
 }
 
@@ -55,13 +62,14 @@ static void untyped_storages_are_swapped_by_their_first_tensor(void)
 {
     static const char notice[] = "big-endian untyped storage \"0\" is swapped by its tensor's dtype";
     unsigned char first[8];
-    check_big_endian(V3(BYTES, "torch.float32"), " dense float32[2]@0+0;", notice);
-    check_big_endian("[" V3(BYTES, "torch.float32") "," V3(BYTES, "torch.int32") "]",
-                     "0 dense float32[2]@0+0;1 dense int32[2]@0+0;", notice);
-    check_big_endian(V3(BYTES, "torch.uint8"), " dense uint8[2]@0+0;", NULL);
-    check_big_endian(V2(STORAGE("Char", "0", 16), 0, "(2,)", "(1,)"), " dense int8[2]@0+0;", NULL);
+    check_big_endian(TENSOR_V3(UNTYPED_STORAGE, "torch.float32"), " dense float32[2]@0+0;", notice);
+    check_big_endian(
+        "[" TENSOR_V3(UNTYPED_STORAGE, "torch.float32") "," TENSOR_V3(UNTYPED_STORAGE, "torch.int32") "]",
+        "0 dense float32[2]@0+0;1 dense int32[2]@0+0;", notice);
+    check_big_endian(TENSOR_V3(UNTYPED_STORAGE, "torch.uint8"), " dense uint8[2]@0+0;", NULL);
+    check_big_endian(TENSOR_V2(STORAGE("Char", "0", 16), 0, "(2,)", "(1,)"), " dense int8[2]@0+0;", NULL);
     /* data/0 has little-endian floats, so their bytes are swapped */
-    struct test_file m = make_torch_zip_of(V3(BYTES, "torch.float32"), true, NULL);
+    struct test_file m = make_torch_zip_of(TENSOR_V3(UNTYPED_STORAGE, "torch.float32"), true, NULL);
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, first, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(first, "\x3f\x80\0\0\x40\0\0\0", 8), 0);
@@ -70,8 +78,9 @@ static void untyped_storages_are_swapped_by_their_first_tensor(void)
 
 static void an_untyped_storage_of_two_widths_is_refused(void)
 {
-    struct test_file m = make_torch_zip_of("[" V3(BYTES, "torch.float32") ",^" V3(BYTES, "torch.float64") "]",
-                                           true, NULL);
+    struct test_file m = make_torch_zip_of(
+        "[" TENSOR_V3(UNTYPED_STORAGE, "torch.float32") ",^" TENSOR_V3(UNTYPED_STORAGE, "torch.float64") "]",
+        true, NULL);
     CU_ASSERT_EQUAL(m.status, CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(m.err.what,
                            "big-endian storage \"0\" is viewed in elements of two widths, one can be");
@@ -84,68 +93,71 @@ static void an_untyped_storage_of_two_widths_is_refused(void)
 
 static void parameters_are_read_and_checked(void)
 {
-    check_opens("torch._utils._rebuild_parameter(" W ",True," OD ")",
+    check_opens("torch._utils._rebuild_parameter(" FLOAT_TENSOR ",True," ORDERED_DICT ")",
                 " dense float32[4]@0+0 parameter grad;");
-    check_refused("^torch._utils._rebuild_parameter([1],True," OD ")", CKPT_EFORMAT,
+    check_refused("^torch._utils._rebuild_parameter([1],True," ORDERED_DICT ")", CKPT_EFORMAT,
                   "a Parameter of a list, it must be of a tensor");
-    check_refused("torch._utils._rebuild_parameter(^" V2(FLOATS, 0, "(4,)", "()") ",True," OD ")",
+    check_refused("torch._utils._rebuild_parameter(^" TENSOR_V2(FLOAT_STORAGE, 0, "(4,)",
+                                                                "()") ",True," ORDERED_DICT ")",
                   CKPT_EFORMAT, "1 sizes but 0 strides");
 }
 
 static void parameters_of_old_versions_are_read_and_checked(void)
 {
-    check_opens("torch.nn.parameter.Parameter(" W ")", " dense float32[4]@0+0 parameter;");
-    check_opens("torch.nn.parameter.Parameter()!(" W ",True,{})", " dense float32[4]@0+0 parameter;");
-    check_opens("torch.autograd.variable.Variable(" W ")", " dense float32[4]@0+0;");
+    check_opens("torch.nn.parameter.Parameter(" FLOAT_TENSOR ")", " dense float32[4]@0+0 parameter;");
+    check_opens("torch.nn.parameter.Parameter()!(" FLOAT_TENSOR ",True,{})",
+                " dense float32[4]@0+0 parameter;");
+    check_opens("torch.autograd.variable.Variable(" FLOAT_TENSOR ")", " dense float32[4]@0+0;");
     check_opens("torch.nn.parameter.Parameter(7)", "");
     check_opens("torch.nn.parameter.Parameter()", "");
     check_opens("torch.nn.parameter.Parameter()!()", "");
     check_opens("torch.nn.parameter.Parameter()!{'data':1}", "");
-    check_refused("torch.nn.parameter.Buffer(^" V2(FLOATS, 0, "(4,)", "()") ")", CKPT_EFORMAT,
+    check_refused("torch.nn.parameter.Buffer(^" TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "()") ")", CKPT_EFORMAT,
                   "1 sizes but 0 strides");
 }
 
 static void tensors_built_from_a_state_are_read(void)
 {
-    check_opens("torch.FloatTensor()!(" FLOATS ",0,(4,),(1,))", " dense float32[4]@0+0;");
-    check_opens("torch.cuda.FloatTensor()!(" FLOATS ",2,(2,),(1,))", " dense float32[2]@0+2;");
+    check_opens("torch.FloatTensor()!(" FLOAT_STORAGE ",0,(4,),(1,))", " dense float32[4]@0+0;");
+    check_opens("torch.cuda.FloatTensor()!(" FLOAT_STORAGE ",2,(2,),(1,))", " dense float32[2]@0+2;");
     check_opens("torch.FloatTensor()", "");
     check_opens("torch.FloatTensor()!{'a':1}", "");
-    check_opens("torch.FloatTensor()!(" FLOATS ",0,(4,))", "");
+    check_opens("torch.FloatTensor()!(" FLOAT_STORAGE ",0,(4,))", "");
     check_opens("torch.FloatTensor()!(1,0,(4,),(1,))", "");
-    check_opens("my.FloatTensor()!(" FLOATS ",0,(4,),(1,))", "");
-    check_opens("torch.FloatTensors()!(" FLOATS ",0,(4,),(1,))", "");
+    check_opens("my.FloatTensor()!(" FLOAT_STORAGE ",0,(4,),(1,))", "");
+    check_opens("torch.FloatTensors()!(" FLOAT_STORAGE ",0,(4,),(1,))", "");
 }
 
 static void bare_storages_are_read(void)
 {
-    check_opens("[" FLOATS ",@('storage',torch.QUInt4x2Storage,'1','cpu',16)]",
+    check_opens("[" FLOAT_STORAGE ",@('storage',torch.QUInt4x2Storage,'1','cpu',16)]",
                 "0 storage float32[4]@0+0;1 storage uint8[16]@1+0;");
     check_opens("my.called()(1)", "");
 }
 
 /* -------------------------------------------------------------- quantized */
 
-#define QTENSOR(q)                                                                                           \
-    "torch._utils._rebuild_qtensor(" STORAGE("QInt8", "0", 4) ",0,(4,),(1,)," q ",False," OD ")"
+#define QUANTIZED(q)                                                                                         \
+    "torch._utils._rebuild_qtensor(" STORAGE("QInt8", "0", 4) ",0,(4,),(1,)," q ",False," ORDERED_DICT ")"
 
 static void quantized_tensors_are_read_and_checked(void)
 {
     static const char words[] = "a quantizer must be (scheme, scale, zero_point) or";
-    check_opens(QTENSOR("(torch.per_tensor_affine,0.5,3)"),
+    check_opens(QUANTIZED("(torch.per_tensor_affine,0.5,3)"),
                 " quantized qint8[4]@0+0 (per_tensor_affine, scale 0.5, zero_point 3);");
-    check_opens(QTENSOR("(torch.per_channel_affine,[0.5,1.5],[3,4],0)"),
+    check_opens(QUANTIZED("(torch.per_channel_affine,[0.5,1.5],[3,4],0)"),
                 " quantized qint8[4]@0+0 (per_channel_affine);scales dense float64[2]@1+0;"
                 "zero_points dense int64[2]@2+0;");
-    check_opens(QTENSOR("(torch.per_channel_affine,[],[3,'4'],0)"),
+    check_opens(QUANTIZED("(torch.per_channel_affine,[],[3,'4'],0)"),
                 " quantized qint8[4]@0+0 (per_channel_affine);");
-    check_opens(QTENSOR("(torch.per_channel_affine,[0.5,1],[True],0)"),
+    check_opens(QUANTIZED("(torch.per_channel_affine,[0.5,1],[True],0)"),
                 " quantized qint8[4]@0+0 (per_channel_affine);");
-    check_refused("^" QTENSOR("torch.per_tensor_affine"), CKPT_EFORMAT, words);
-    check_refused("^" QTENSOR("(torch.per_tensor_affine,0.5)"), CKPT_EFORMAT, words);
-    check_refused("^" QTENSOR("('per_tensor_affine',0.5,3)"), CKPT_EFORMAT, words);
-    check_refused("torch._utils._rebuild_qtensor(^" STORAGE("Quint", "0", 4) ",0,(4,),(1,),(),False," OD ")",
-                  CKPT_EFORMAT, "storage class \"QuintStorage\" is none of torch's");
+    check_refused("^" QUANTIZED("torch.per_tensor_affine"), CKPT_EFORMAT, words);
+    check_refused("^" QUANTIZED("(torch.per_tensor_affine,0.5)"), CKPT_EFORMAT, words);
+    check_refused("^" QUANTIZED("('per_tensor_affine',0.5,3)"), CKPT_EFORMAT, words);
+    check_refused(
+        "torch._utils._rebuild_qtensor(^" STORAGE("Quint", "0", 4) ",0,(4,),(1,),(),False," ORDERED_DICT ")",
+        CKPT_EFORMAT, "storage class \"QuintStorage\" is none of torch's");
 }
 
 /* ----------------------------------------------------------------- sparse */
@@ -155,43 +167,45 @@ static void quantized_tensors_are_read_and_checked(void)
 
 static void sparse_tensors_are_read_and_checked(void)
 {
-    check_opens(SPARSE(LAYOUT("sparse_coo"), "(" I "," W ",(9,),True)"),
+    check_opens(SPARSE(LAYOUT("sparse_coo"), "(" LONG_TENSOR "," FLOAT_TENSOR ",(9,),True)"),
                 " sparse_coo float32[9] (coalesced);indices dense int64[2]@1+0;values dense float32[4]@0+0;");
-    check_opens(SPARSE(LAYOUT("sparse_coo"), "(" I "," W ",(9,))"),
+    check_opens(SPARSE(LAYOUT("sparse_coo"), "(" LONG_TENSOR "," FLOAT_TENSOR ",(9,))"),
                 " sparse_coo float32[9];indices dense int64[2]@1+0;values dense float32[4]@0+0;");
     check_opens(
-        SPARSE(LAYOUT("sparse_bsc"), "(" I "," I "," W ",(9,3))"),
+        SPARSE(LAYOUT("sparse_bsc"), "(" LONG_TENSOR "," LONG_TENSOR "," FLOAT_TENSOR ",(9,3))"),
         " sparse_bsc float32[9,3];compressed_indices dense int64[2]@1+0;plain_indices dense int64[2]@1+0;"
         "values dense float32[4]@0+0;");
-    check_refused("^" SPARSE(LAYOUT("sparse_coo"), "(" I "," W ")"), CKPT_EFORMAT,
+    check_refused("^" SPARSE(LAYOUT("sparse_coo"), "(" LONG_TENSOR "," FLOAT_TENSOR ")"), CKPT_EFORMAT,
                   "a sparse tensor is (indices, values, size)");
-    check_refused(SPARSE(LAYOUT("sparse_coo"), "(" I "," W ",^9)"), CKPT_EFORMAT,
+    check_refused(SPARSE(LAYOUT("sparse_coo"), "(" LONG_TENSOR "," FLOAT_TENSOR ",^9)"), CKPT_EFORMAT,
                   "size is a int, it must be a tuple");
-    check_refused("^" SPARSE(LAYOUT("sparse_csr"), "(" I "," I "," W ")"), CKPT_EFORMAT,
-                  "a compressed sparse tensor must be (compressed, plain, values, size)");
-    check_refused(SPARSE(LAYOUT("sparse_csr"), "(" I "," I "," W ",^9)"), CKPT_EFORMAT,
-                  "size is a int, it must be a tuple");
-    check_refused("^" SPARSE(LAYOUT("strided"), "(" I "," W ",(9,))"), CKPT_EFORMAT,
+    check_refused("^" SPARSE(LAYOUT("sparse_csr"), "(" LONG_TENSOR "," LONG_TENSOR "," FLOAT_TENSOR ")"),
+                  CKPT_EFORMAT, "a compressed sparse tensor must be (compressed, plain, values, size)");
+    check_refused(SPARSE(LAYOUT("sparse_csr"), "(" LONG_TENSOR "," LONG_TENSOR "," FLOAT_TENSOR ",^9)"),
+                  CKPT_EFORMAT, "size is a int, it must be a tuple");
+    check_refused("^" SPARSE(LAYOUT("strided"), "(" LONG_TENSOR "," FLOAT_TENSOR ",(9,))"), CKPT_EFORMAT,
                   "with a tuple; a sparse layout with a tuple is allowed");
-    check_refused("^" SPARSE("torch.serialization._get_layout(1)", "(" I "," W ",(9,))"), CKPT_EFORMAT,
-                  "a sparse layout with a tuple is allowed");
-    check_refused("^" SPARSE("'torch.sparse_coo'", "(" I "," W ",(9,"
+    check_refused("^" SPARSE("torch.serialization._get_layout(1)", "(" LONG_TENSOR "," FLOAT_TENSOR ",(9,))"),
+                  CKPT_EFORMAT, "a sparse layout with a tuple is allowed");
+    check_refused("^" SPARSE("'torch.sparse_coo'", "(" LONG_TENSOR "," FLOAT_TENSOR ",(9,"
                                                    "))"),
                   CKPT_EFORMAT, "a sparse layout with a tuple is allowed");
-    check_refused("^" SPARSE(LAYOUT("sparse_coo"), "[" I "," W ",(9,)]"), CKPT_EFORMAT,
+    check_refused("^" SPARSE(LAYOUT("sparse_coo"), "[" LONG_TENSOR "," FLOAT_TENSOR ",(9,)]"), CKPT_EFORMAT,
                   "with a list; a sparse layout with a tuple is allowed");
-    check_refused(SPARSE(LAYOUT("sparse_coo"), "(" I ",^" V2(FLOATS, 0, "(4,)", "()") ",(9,))"), CKPT_EFORMAT,
-                  "1 sizes but 0 strides");
+    check_refused(
+        SPARSE(LAYOUT("sparse_coo"), "(" LONG_TENSOR ",^" TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "()") ",(9,))"),
+        CKPT_EFORMAT, "1 sizes but 0 strides");
 }
 
 static void nested_tensors_are_read(void)
 {
     check_opens(
-        "torch._utils._rebuild_nested_tensor(" W "," I "," I "," I ")",
+        "torch._utils._rebuild_nested_tensor(" FLOAT_TENSOR "," LONG_TENSOR "," LONG_TENSOR "," LONG_TENSOR
+        ")",
         " nested float32;buffer dense float32[4]@0+0;sizes dense int64[2]@1+0;strides dense int64[2]@1+0;"
         "offsets dense int64[2]@1+0;");
-    check_opens("torch.nested._internal.nested_tensor._rebuild_njt({'values':" W ",'offsets':" I
-                ",'lengths':None})",
+    check_opens("torch.nested._internal.nested_tensor._rebuild_njt({'values':" FLOAT_TENSOR
+                ",'offsets':" LONG_TENSOR ",'lengths':None})",
                 " nested_jagged float32;values dense float32[4]@0+0;offsets dense int64[2]@1+0;");
     check_opens("torch.nested._internal.nested_tensor._rebuild_njt({})", " nested_jagged ;");
 }
@@ -211,23 +225,24 @@ static void tensors_without_bytes_are_listed_and_checked(void)
     check_opens("torch.nn.parameter.UninitializedParameter(True)", " uninitialized float32 grad;");
 }
 
-#define NUMPY                                                                                                \
+#define NUMPY_ARRAY                                                                                          \
     "numpy.core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,),numpy.dtype('f4',False,"            \
     "True)!(3,'<',None,None,None,-1,-1,0),False,b'\\00\\00\\80\\3f\\00\\00\\00\\40')"
 
 static void tensors_of_other_devices_are_read_and_checked(void)
 {
-    check_opens("torch._utils._rebuild_device_tensor_from_numpy(" NUMPY ",torch.float32,'xla:0',True)",
+    check_opens("torch._utils._rebuild_device_tensor_from_numpy(" NUMPY_ARRAY ",torch.float32,'xla:0',True)",
                 " dense float32[2]@0+0 grad;");
     check_refused("^torch._utils._rebuild_xla_tensor([1],torch.float32,'xla:0',True)", CKPT_EFORMAT,
                   "a device tensor made of something that is no numpy array");
     check_refused("^torch._utils._rebuild_xla_tensor(my.array(),torch.float32,'xla:0',True)", CKPT_EFORMAT,
                   "no numpy array");
-    check_opens("torch._utils._rebuild_device_tensor_from_cpu_tensor(" W ",torch.float32,'maia:0',True)",
+    check_opens("torch._utils._rebuild_device_tensor_from_cpu_tensor(" FLOAT_TENSOR
+                ",torch.float32,'maia:0',True)",
                 " dense float32[4]@0+0 grad;");
-    check_refused("torch._utils._rebuild_device_tensor_from_cpu_tensor(^" V2(FLOATS, 0, "(4,)",
-                                                                             "()") ",torch.float32,'maia:0',"
-                                                                                   "True)",
+    check_refused("torch._utils._rebuild_device_tensor_from_cpu_tensor(^" TENSOR_V2(
+                      FLOAT_STORAGE, 0, "(4,)", "()") ",torch.float32,'maia:0',"
+                                                      "True)",
                   CKPT_EFORMAT, "1 sizes but 0 strides");
 }
 
@@ -238,23 +253,25 @@ static void tensors_of_other_devices_are_read_and_checked(void)
 #define WRAPPED(class, state)                                                                                \
     FROM_TYPE("torch._utils._rebuild_wrapper_subclass", class,                                               \
               "(" class ",torch.float16,(8,4),(4,1),0,torch.strided,'cpu',True)", state)
-#define V2ARGS "(" FLOATS ",0,(4,),(1,),False," OD ")"
+#define TENSOR_V2_ARGS "(" FLOAT_STORAGE ",0,(4,),(1,),False," ORDERED_DICT ")"
 
 static void tensor_subclasses_are_read_and_checked(void)
 {
-    check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{'tag':1}"),
+    check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", TENSOR_V2_ARGS, "{'tag':1}"),
                 " dense float32[4]@0+0;");
-    check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.nn.parameter.Parameter", V2ARGS, "{}"),
-                " dense float32[4]@0+0 parameter;");
-    check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.nn.parameter.Buffer", V2ARGS, "{}"),
-                " dense float32[4]@0+0;");
-    check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.Tensor", V2ARGS, "{}"),
+    check_opens(
+        FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.nn.parameter.Parameter", TENSOR_V2_ARGS, "{}"),
+        " dense float32[4]@0+0 parameter;");
+    check_opens(
+        FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.nn.parameter.Buffer", TENSOR_V2_ARGS, "{}"),
+        " dense float32[4]@0+0;");
+    check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.Tensor", TENSOR_V2_ARGS, "{}"),
                 " dense float32[4]@0+0 <my.Tensor>;");
-    check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "'my.Tensor'", V2ARGS, "{}"),
+    check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "'my.Tensor'", TENSOR_V2_ARGS, "{}"),
                 " dense float32[4]@0+0;");
-    check_opens(FROM_TYPE("my.func", "my.Tensor", V2ARGS, "{}"), "");
-    check_refused("^" FROM_TYPE("'torch._utils._rebuild_tensor_v2'", "my.Tensor", V2ARGS, "{}"), CKPT_EFORMAT,
-                  "the function of _rebuild_from_type_v2 is no name");
+    check_opens(FROM_TYPE("my.func", "my.Tensor", TENSOR_V2_ARGS, "{}"), "");
+    check_refused("^" FROM_TYPE("'torch._utils._rebuild_tensor_v2'", "my.Tensor", TENSOR_V2_ARGS, "{}"),
+                  CKPT_EFORMAT, "the function of _rebuild_from_type_v2 is no name");
     check_refused("^" FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.Tensor", "()", "{}"), CKPT_EFORMAT,
                   "is given 0 arguments");
 }
@@ -278,35 +295,40 @@ static void check_values(const char *text, const char *rows, const char *want)
 /* Attributes that Python code set on a tensor are listed below its name. */
 static void attributes_of_tensors_are_listed(void)
 {
-#define SET(class, state) "{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", class, V2ARGS, state) "}"
-#define INNER             FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{'in':1}")
-    check_values(SET("torch.Tensor", "{'tag':{'a':1,'b':[2]},'empty':{},'n':None,'t':" W "}"),
-                 "q dense float32[4]@0+0;q.t dense float32[4]@0+0;",
-                 "q.tag.a=1;q.tag.b.0=2;q.empty={};q.n=None;");
-    check_values(SET("my.Sub", "({'a':1},{'slot':2})"), "q dense float32[4]@0+0 <my.Sub>;",
+#define WITH_STATE(class, state)                                                                             \
+    "{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", class, TENSOR_V2_ARGS, state) "}"
+#define TENSOR_WITH_ATTRIBUTE                                                                                \
+    FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", TENSOR_V2_ARGS, "{'in':1}")
+    check_values(
+        WITH_STATE("torch.Tensor", "{'tag':{'a':1,'b':[2]},'empty':{},'n':None,'t':" FLOAT_TENSOR "}"),
+        "q dense float32[4]@0+0;q.t dense float32[4]@0+0;", "q.tag.a=1;q.tag.b.0=2;q.empty={};q.n=None;");
+    check_values(WITH_STATE("my.Sub", "({'a':1},{'slot':2})"), "q dense float32[4]@0+0 <my.Sub>;",
                  "q.a=1;q.slot=2;");
-    check_values(SET("my.Sub", "(None,{'slot':2})"), "q dense float32[4]@0+0 <my.Sub>;", "q.slot=2;");
-    check_values(SET("my.Sub", "5"), "q dense float32[4]@0+0 <my.Sub>;", "q.__setstate__=5;");
-    check_values("{'p':torch._utils._rebuild_parameter_with_state(" INNER ",True," OD ",{'dim':0})}",
+    check_values(WITH_STATE("my.Sub", "(None,{'slot':2})"), "q dense float32[4]@0+0 <my.Sub>;", "q.slot=2;");
+    check_values(WITH_STATE("my.Sub", "5"), "q dense float32[4]@0+0 <my.Sub>;", "q.__setstate__=5;");
+    check_values("{'p':torch._utils._rebuild_parameter_with_state(" TENSOR_WITH_ATTRIBUTE
+                 ",True," ORDERED_DICT ",{'dim':0})}",
                  "p dense float32[4]@0+0 parameter grad;", "p.dim=0;p.in=1;");
-    check_values("{'p':torch._utils._rebuild_parameter(" INNER ",True," OD ")}",
+    check_values("{'p':torch._utils._rebuild_parameter(" TENSOR_WITH_ATTRIBUTE ",True," ORDERED_DICT ")}",
                  "p dense float32[4]@0+0 parameter grad;", "p.in=1;");
-    check_values("{'p':" FROM_TYPE("torch._utils._rebuild_parameter", "my.P", "(" INNER ",True," OD ")",
-                                   "{'out':2}") "}",
+    check_values("{'p':" FROM_TYPE("torch._utils._rebuild_parameter", "my.P",
+                                   "(" TENSOR_WITH_ATTRIBUTE ",True," ORDERED_DICT ")", "{'out':2}") "}",
                  "p dense float32[4]@0+0 parameter grad <my.P>;", "p.out=2;p.in=1;");
-    check_values("{'q':#1=" INNER ",'r':#1}", "q dense float32[4]@0+0;r dense float32[4]@0+0;",
-                 "q.in=1;r.in=1;");
+    check_values("{'q':#1=" TENSOR_WITH_ATTRIBUTE ",'r':#1}",
+                 "q dense float32[4]@0+0;r dense float32[4]@0+0;", "q.in=1;r.in=1;");
 }
 
 /* The tensors in the state of a wrapper subclass are its components. */
 static void wrapper_subclasses_are_read_and_checked(void)
 {
-    check_opens(WRAPPED("my.Two", "{'a':" W ",'b':" W ",'c':1,'d':my.Odd(),5:" W ",'e':my.called()(1)}"),
+    check_opens(WRAPPED("my.Two", "{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR
+                                  ",'c':1,'d':my.Odd(),5:" FLOAT_TENSOR ",'e':my.called()(1)}"),
                 " wrapper float16[8,4] grad <my.Two>;a dense float32[4]@0+0;b dense float32[4]@0+0;");
-    check_opens(WRAPPED("my.Two", "({'a':" W "},{'b':" W "})"),
+    check_opens(WRAPPED("my.Two", "({'a':" FLOAT_TENSOR "},{'b':" FLOAT_TENSOR "})"),
                 " wrapper float16[8,4] grad <my.Two>;a dense float32[4]@0+0;b dense float32[4]@0+0;");
     check_opens(WRAPPED("my.Two", "None"), " wrapper float16[8,4] grad <my.Two>;");
-    check_opens(WRAPPED("my.Two", "{'a':" W ",'b':" W ",'c':" W ",'d':" W ",'e':" W ",'f':" W "}"),
+    check_opens(WRAPPED("my.Two", "{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR ",'c':" FLOAT_TENSOR
+                                  ",'d':" FLOAT_TENSOR ",'e':" FLOAT_TENSOR ",'f':" FLOAT_TENSOR "}"),
                 " wrapper float16[8,4] grad <my.Two>;a dense float32[4]@0+0;b dense float32[4]@0+0;"
                 "c dense float32[4]@0+0;"
                 "d dense float32[4]@0+0;e dense float32[4]@0+0;");
@@ -318,29 +340,30 @@ static void wrapper_subclasses_are_read_and_checked(void)
 static void dtensors_are_read(void)
 {
     check_opens(WRAPPED("my.DTensor",
-                        "{'_local_tensor':" W
+                        "{'_local_tensor':" FLOAT_TENSOR
                         ",'_spec':my.Spec()!{'placements':(my.Shard()!{'dim':1},my.Replicate(),3)}}"),
                 " dtensor float16[8,4] grad <my.DTensor> (local part of [8, 4], Shard(1), Replicate, ?);"
                 "_local_tensor dense float32[4]@0+0;");
-    check_opens(WRAPPED("my.DTensor", "{'_local_tensor':" W "}"),
+    check_opens(WRAPPED("my.DTensor", "{'_local_tensor':" FLOAT_TENSOR "}"),
                 " dtensor float16[8,4] grad <my.DTensor> (local part of [8, 4]);"
                 "_local_tensor dense float32[4]@0+0;");
-    check_opens(WRAPPED("my.DTensor", "{'_local_tensor':" W ",'_spec':my.Spec()!{'placements':{1:2}}}"),
-                " dtensor float16[8,4] grad <my.DTensor> (local part of [8, 4], ?);"
-                "_local_tensor dense float32[4]@0+0;");
+    check_opens(
+        WRAPPED("my.DTensor", "{'_local_tensor':" FLOAT_TENSOR ",'_spec':my.Spec()!{'placements':{1:2}}}"),
+        " dtensor float16[8,4] grad <my.DTensor> (local part of [8, 4], ?);"
+        "_local_tensor dense float32[4]@0+0;");
     check_opens(
         WRAPPED("my.DTensor",
-                "{'_local_tensor':" W
+                "{'_local_tensor':" FLOAT_TENSOR
                 ",'_spec':my.Spec()!{'placements':(my.R(),my.R(),my.R(),my.R(),my.R(),my.R(),my.R(),my.R(),"
                 "my.R())}}"),
         " dtensor float16[8,4] grad <my.DTensor> (local part of [8, 4], R, R, R, R, R, R, R, R);"
         "_local_tensor dense float32[4]@0+0;");
-    check_opens(WRAPPED("my.DTensor", "{'other':" W "}"),
+    check_opens(WRAPPED("my.DTensor", "{'other':" FLOAT_TENSOR "}"),
                 " wrapper float16[8,4] grad <my.DTensor>;other dense float32[4]@0+0;");
 }
 
 #define SHARDED(state) WRAPPED("my.ShardedTensor", state)
-#define SHARD          "my.Shard()!{'tensor':" W "}"
+#define SHARD          "my.Shard()!{'tensor':" FLOAT_TENSOR "}"
 
 static void sharded_tensors_are_read_and_checked(void)
 {
@@ -353,25 +376,28 @@ static void sharded_tensors_are_read_and_checked(void)
     check_opens(SHARDED("()"), " sharded float16[8,4] grad <my.ShardedTensor> (local part of [8, 4]);");
     check_opens(SHARDED("([],my.Meta()!{'tensor_properties':my.Props()})"),
                 " sharded float16[8,4] grad <my.ShardedTensor> (local part of [8, 4]);");
-    check_opens(SHARDED("{'x':" W "}"), " wrapper float16[8,4] grad <my.ShardedTensor>;"
-                                        "x dense float32[4]@0+0;");
+    check_opens(SHARDED("{'x':" FLOAT_TENSOR "}"), " wrapper float16[8,4] grad <my.ShardedTensor>;"
+                                                   "x dense float32[4]@0+0;");
     check_refused(SHARDED("([],my.Meta()!{'size':^5})"), CKPT_EFORMAT,
                   "size is a int, it must be a tuple of integers");
-    check_opens(
-        FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.ShardedTensor", V2ARGS, "([" SHARD "],None)"),
-        " sharded float32[4]@0+0 <my.ShardedTensor> (local part of [4]);"
-        "local_shards.0 dense float32[4]@0+0;");
+    check_opens(FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.ShardedTensor", TENSOR_V2_ARGS,
+                          "([" SHARD "],None)"),
+                " sharded float32[4]@0+0 <my.ShardedTensor> (local part of [4]);"
+                "local_shards.0 dense float32[4]@0+0;");
 }
 
 /* -------------------------------------------------------------------- depth */
 
-#define P(t)  "torch._utils._rebuild_parameter(" t ",True," OD ")"
-#define P4(t) P(P(P(P(t))))
+#define PARAMETER(t)       "torch._utils._rebuild_parameter(" t ",True," ORDERED_DICT ")"
+#define FOUR_PARAMETERS(t) PARAMETER(PARAMETER(PARAMETER(PARAMETER(t))))
 
 static void constructors_nest_at_most_16_deep(void)
 {
-    check_opens(P4(P4(P4(P(P(P(W)))))), " dense float32[4]@0+0 parameter grad;");
-    check_refused(P4(P4(P4(P4("^" W)))), CKPT_EFORMAT, "tensor constructors nested deeper than 16");
+    check_opens(
+        FOUR_PARAMETERS(FOUR_PARAMETERS(FOUR_PARAMETERS(PARAMETER(PARAMETER(PARAMETER(FLOAT_TENSOR)))))),
+        " dense float32[4]@0+0 parameter grad;");
+    check_refused(FOUR_PARAMETERS(FOUR_PARAMETERS(FOUR_PARAMETERS(FOUR_PARAMETERS("^" FLOAT_TENSOR)))),
+                  CKPT_EFORMAT, "tensor constructors nested deeper than 16");
 }
 
 void suite_torch_rebuild(void)

@@ -9,19 +9,16 @@
 #include "io/sink.h"
 #include "pickled.h"
 
-#define OD             "collections.OrderedDict()"
-#define UNTYPED(numel) "@('storage',torch.storage.UntypedStorage,'0','cpu'," #numel ")"
-#define V2META(storage, grad, meta)                                                                          \
-    "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,)," grad "," OD "," meta ")"
-#define V3(over, dtype) "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," OD "," dtype ")"
-#define V3META(over, dtype, meta)                                                                            \
-    "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," OD "," dtype "," meta ")"
-#define NUMPY                                                                                                \
+#define UNTYPED_STORAGE(numel) "@('storage',torch.storage.UntypedStorage,'0','cpu'," #numel ")"
+#define TENSOR_V2_WITH_META(storage, grad, meta)                                                             \
+    "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,)," grad "," ORDERED_DICT "," meta ")"
+#define TENSOR_V3(over, dtype)                                                                               \
+    "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," ORDERED_DICT "," dtype ")"
+#define TENSOR_V3_WITH_META(over, dtype, meta)                                                               \
+    "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," ORDERED_DICT "," dtype "," meta ")"
+#define NUMPY_ARRAY                                                                                          \
     "numpy.core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,),numpy.dtype('f4',False,"            \
-    ""                                                                                                       \
-    ""                                                                                                       \
-    "True)!(3,"                                                                                              \
-    "'<',None,None,None,-1,-1,0),False,b'\\00\\00\\80\\3f\\00\\00\\00\\40')"
+    "True)!(3,'<',None,None,None,-1,-1,0),False,b'\\00\\00\\80\\3f\\00\\00\\00\\40')"
 
 /* The options of ckpt_plan_write, and the changes to the plan. */
 struct rewrite {
@@ -122,68 +119,72 @@ static const struct rewrite to_f16 = {.to = CKPT_DT_F16}, unchanged = {0}, to_f8
 
 static void all_views_of_a_storage_are_cast_together(void)
 {
-    check_rewrite("{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}", to_f16,
+    check_rewrite("{'a':" FLOAT_TENSOR ",'b':" TENSOR_V2(FLOAT_STORAGE, 1, "(2,)", "(1,)") "}", to_f16,
                   "a dense float16[4]@0+0;b dense float16[2]@0+1;", NULL);
-    check_rewrite("{'a':" W ",'b':" V2(STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}", to_f16,
-                  "a dense float16[4]@0+0;b dense int64[2]@1+0;", NULL);
-    check_rewrite("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", to_f8,
+    check_rewrite("{'a':" FLOAT_TENSOR ",'b':" TENSOR_V2(STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}",
+                  to_f16, "a dense float16[4]@0+0;b dense int64[2]@1+0;", NULL);
+    check_rewrite("{'a':torch._utils._rebuild_tensor(" FLOAT_STORAGE ",0,(4,),(1,))}", to_f8,
                   "a dense float8_e5m2[4]@0+0;", NULL);
-    check_rewrite("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", to_f16,
+    check_rewrite("{'a':torch._utils._rebuild_tensor(" FLOAT_STORAGE ",0,(4,),(1,))}", to_f16,
                   "a dense float16[4]@0+0;", NULL);
-    check_rewrite("{'a':" V3(UNTYPED(16), "torch.float32") "}", to_f16, "a dense float16[2]@0+0;", NULL);
-    check_rewrite("{'a':" V3META(UNTYPED(16), "torch.float32", "{'neg':True}") "}", to_f16,
+    check_rewrite("{'a':" TENSOR_V3(UNTYPED_STORAGE(16), "torch.float32") "}", to_f16,
+                  "a dense float16[2]@0+0;", NULL);
+    check_rewrite("{'a':" TENSOR_V3_WITH_META(UNTYPED_STORAGE(16), "torch.float32", "{'neg':True}") "}",
+                  to_f16, "a dense float16[2]@0+0 neg;", NULL);
+    check_rewrite("{'a':" TENSOR_V3(UNTYPED_STORAGE(16), "torch.float32") "}", to_f8,
+                  "a dense float8_e5m2[2]@0+0;", NULL);
+    check_rewrite("{'a':" TENSOR_V2_WITH_META(FLOAT_STORAGE, "False", "{'neg':True}") "}", to_f16,
                   "a dense float16[2]@0+0 neg;", NULL);
-    check_rewrite("{'a':" V3(UNTYPED(16), "torch.float32") "}", to_f8, "a dense float8_e5m2[2]@0+0;", NULL);
-    check_rewrite("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", to_f16, "a dense float16[2]@0+0 neg;",
-                  NULL);
 }
 
 static void views_that_disagree_are_refused(void)
 {
-    static const char two[] = "{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}";
+    static const char two[] = "{'a':" FLOAT_TENSOR ",'b':" TENSOR_V2(FLOAT_STORAGE, 1, "(2,)", "(1,)") "}";
     check_lossy(two, (struct rewrite){.to = CKPT_DT_F16, .glob = "a"}, "\"");
     check_lossy(two, (struct rewrite){.to = CKPT_DT_F16, .glob = "b"}, "\"");
-    check_lossy("{'a':" V3(UNTYPED(16), "torch.float32") ",'b':" V3(UNTYPED(16), "torch.float64") "}", to_f16,
-                "\"");
-    check_lossy("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", to_f8,
+    check_lossy("{'a':" TENSOR_V3(UNTYPED_STORAGE(16), "torch.float32") ",'b':" TENSOR_V3(
+                    UNTYPED_STORAGE(16), "torch.float64") "}",
+                to_f16, "\"");
+    check_lossy("{'a':" TENSOR_V2_WITH_META(FLOAT_STORAGE, "False", "{'neg':True}") "}", to_f8,
                 "\"a\" is a negated view, which torch does not support for");
-    check_lossy("{'a':" V3(UNTYPED(15), "torch.float32") "}", to_f16,
+    check_lossy("{'a':" TENSOR_V3(UNTYPED_STORAGE(15), "torch.float32") "}", to_f16,
                 "\"a\" cannot become float16: its storage has 15 bytes");
-    check_lossy("{'a':" W ",'s':" FLOATS "}", to_f16, "");
+    check_lossy("{'a':" FLOAT_TENSOR ",'s':" FLOAT_STORAGE "}", to_f16, "");
 }
 
 static void numpy_arrays_are_not_cast(void)
 {
-    check_rewrite("{'w':" W ",'n':" NUMPY ",'m':" NUMPY "}", to_f16,
+    check_rewrite("{'w':" FLOAT_TENSOR ",'n':" NUMPY_ARRAY ",'m':" NUMPY_ARRAY "}", to_f16,
                   "w dense float16[4]@0+0;n ndarray float32[2]@1+0;m ndarray float32[2]@2+0;",
                   "\"n\" stays float32: it is an array of numpy (2 of them)");
-    check_lossy("{'w':" W ",'n':" NUMPY "}", to_f16_strict,
+    check_lossy("{'w':" FLOAT_TENSOR ",'n':" NUMPY_ARRAY "}", to_f16_strict,
                 "\"n\" is an array of numpy, which stays float32");
 }
 
 static void float8_tensors_lose_requires_grad(void)
 {
-    static const char grad[] = "{'a':" V2META(FLOATS, "True", "{}") ",'b':" V2META(STORAGE("Float", "1", 4),
-                                                                                   "True", "{}") "}";
+    static const char grad[] = "{'a':" TENSOR_V2_WITH_META(
+        FLOAT_STORAGE, "True", "{}") ",'b':" TENSOR_V2_WITH_META(STORAGE("Float", "1", 4), "True", "{}") "}";
     check_rewrite(
         grad, to_f8, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;",
         "\"a\" no longer requires a gradient: torch cannot read it as float8_e5m2 then (2 of them)");
     check_rewrite(grad, to_f16, "a dense float16[2]@0+0 grad;b dense float16[2]@1+0 grad;", NULL);
     check_lossy(grad, to_f8_strict, "\"a\" requires a gradient, with which torch cannot read it as");
-    check_rewrite("{'a':torch._utils._rebuild_parameter(" V2META(FLOATS, "True", "{}") ",True," OD ")}",
+    check_rewrite("{'a':torch._utils._rebuild_parameter(" TENSOR_V2_WITH_META(
+                      FLOAT_STORAGE, "True", "{}") ",True," ORDERED_DICT ")}",
                   to_f8, "a dense float8_e5m2[2]@0+0 parameter grad;", NULL);
 }
 
 static void meta_tensors_stay_without_bytes(void)
 {
-    check_rewrite("{'w':" W
+    check_rewrite("{'w':" FLOAT_TENSOR
                   ",'m':torch._utils._rebuild_meta_tensor_no_storage(torch.float32,(2,),(1,),True)}",
                   to_f16, "w dense float16[4]@0+0;m meta float32[2] grad;", NULL);
     check_rewrite(
-        "{'w':" W
-        ",'m':" V2("@('storage',torch.FloatStorage,'7','meta',4)", 0, "(4,)",
-                   "(1,)") ",'n':torch._utils._rebuild_tensor(@('storage',torch.FloatStorage,'7','meta',4),0,"
-                           "(4,),(1,))}",
+        "{'w':" FLOAT_TENSOR ",'m':" TENSOR_V2(
+            "@('storage',torch.FloatStorage,'7','meta',4)", 0, "(4,)",
+            "(1,)") ",'n':torch._utils._rebuild_tensor(@('storage',torch.FloatStorage,'7','meta',4),0,"
+                    "(4,),(1,))}",
         unchanged, "w dense float32[4]@0+0;m meta float32[4];n meta float32[4];", NULL);
 }
 
@@ -191,14 +192,14 @@ static void meta_tensors_stay_without_bytes(void)
 
 static void storages_of_classes_that_torch_lacks_become_typed_tensors(void)
 {
-    check_rewrite("{'a':" V2(STORAGE("Float8_e5m2", "0", 16), 0, "(2,)",
-                             "(1,)") ",'b':torch._utils._rebuild_tensor(" STORAGE("Float8_e5m2", "1",
-                                                                                  16) ",0,(2,),(1,))}",
+    check_rewrite("{'a':" TENSOR_V2(STORAGE("Float8_e5m2", "0", 16), 0, "(2,)",
+                                    "(1,)") ",'b':torch._utils._rebuild_tensor(" STORAGE("Float8_e5m2", "1",
+                                                                                         16) ",0,(2,),(1,))}",
                   unchanged, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;", NULL);
-    check_rewrite("{'a':" V2META(STORAGE("Float8_e5m2", "0", 16), "False", "{'neg':True}") "}", unchanged,
-                  "a dense float8_e5m2[2]@0+0 neg;", NULL);
+    check_rewrite("{'a':" TENSOR_V2_WITH_META(STORAGE("Float8_e5m2", "0", 16), "False", "{'neg':True}") "}",
+                  unchanged, "a dense float8_e5m2[2]@0+0 neg;", NULL);
     check_rewrite(
-        "{'a':" FLOATS
+        "{'a':" FLOAT_STORAGE
         ",'b':@('storage',torch.QUInt4x2Storage,'1','cpu',16),'c':@('storage',torch._UntypedStorage,"
         "'2',"
         "'',16)}",
@@ -207,87 +208,98 @@ static void storages_of_classes_that_torch_lacks_become_typed_tensors(void)
 
 static void objects_keep_the_tensors_they_hold(void)
 {
-    check_rewrite("{'w':" W ",'o':my.Thing(" STORAGE(
-                      "Float", "1", 4) ",[@('module',my.Net,'net.py','x'),@(my.Net,'x')])!{'v':" W "}}",
+    check_rewrite("{'w':" FLOAT_TENSOR ",'o':my.Thing(" STORAGE(
+                      "Float", "1", 4) ",[@('module',my.Net,'net.py','x'),@(my.Net,'x')])!{'v':" FLOAT_TENSOR
+                                       "}}",
                   unchanged, "w dense float32[4]@0+0;o.v dense float32[4]@0+0;", NULL);
     check_rewrite(
-        "{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
-        ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
+        "{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOAT_STORAGE
+        ",0,(4,),(1,),False," ORDERED_DICT "),{'a':1})!{'b':2}}",
         to_f16, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
-    check_rewrite("{'w':torch._tensor._rebuild_from_type(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
-                  ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
-                  to_f16, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
-    check_rewrite("{'w':torch.tensor._rebuild_from_type(torch._utils._rebuild_tensor,my.Tensor,(" FLOATS
-                  ",0,(4,),(1,)),{})}",
-                  to_f16, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
-    check_lossy("{'w':" W ",'o':@5}", unchanged,
+    check_rewrite(
+        "{'w':torch._tensor._rebuild_from_type(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOAT_STORAGE
+        ",0,(4,),(1,),False," ORDERED_DICT "),{'a':1})!{'b':2}}",
+        to_f16, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+    check_rewrite(
+        "{'w':torch.tensor._rebuild_from_type(torch._utils._rebuild_tensor,my.Tensor,(" FLOAT_STORAGE
+        ",0,(4,),(1,)),{})}",
+        to_f16, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+    check_lossy("{'w':" FLOAT_TENSOR ",'o':@5}", unchanged,
                 "a persistent id that names no storage of the file cannot be written");
-    check_lossy("{'w':" W ",'o':@'text'}", unchanged, "a persistent id that names no storage");
-    check_lossy("{'w':" W ",'o':my.Thing(@('storage',torch.FloatStorage,'7','meta',4))}", unchanged,
-                "storage \"7\" is on the meta device, outside of a tensor");
-    check_lossy("{'w':" W ",'o':my.Thing(" FLOATS ")}", to_f16, "");
-    check_lossy("{'w':" W ",'o':my.Thing|@('module',my.Net,'net.py','x')}", unchanged,
+    check_lossy("{'w':" FLOAT_TENSOR ",'o':@'text'}", unchanged, "a persistent id that names no storage");
+    check_lossy("{'w':" FLOAT_TENSOR ",'o':my.Thing(@('storage',torch.FloatStorage,'7','meta',4))}",
+                unchanged, "storage \"7\" is on the meta device, outside of a tensor");
+    check_lossy("{'w':" FLOAT_TENSOR ",'o':my.Thing(" FLOAT_STORAGE ")}", to_f16, "");
+    check_lossy("{'w':" FLOAT_TENSOR ",'o':my.Thing|@('module',my.Net,'net.py','x')}", unchanged,
                 "a persistent id in the place of the arguments of a call");
-    check_rewrite("{'w':" W ",'o':my.Thing|" FLOATS "}", unchanged, "w dense float32[4]@0+0;", NULL);
-    check_rewrite("{'w':" W
-                  ",'o':my.Thing(torch._utils._rebuild_tensor(),torch._utils._rebuild_tensor_v2(" FLOATS
-                  ",1,2,3,4,5,6,7,8),torch._utils._rebuild_tensor_v2(" FLOATS "))}",
-                  unchanged, "w dense float32[4]@0+0;", NULL);
+    check_rewrite("{'w':" FLOAT_TENSOR ",'o':my.Thing|" FLOAT_STORAGE "}", unchanged,
+                  "w dense float32[4]@0+0;", NULL);
+    check_rewrite(
+        "{'w':" FLOAT_TENSOR
+        ",'o':my.Thing(torch._utils._rebuild_tensor(),torch._utils._rebuild_tensor_v2(" FLOAT_STORAGE
+        ",1,2,3,4,5,6,7,8),torch._utils._rebuild_tensor_v2(" FLOAT_STORAGE "))}",
+        unchanged, "w dense float32[4]@0+0;", NULL);
 }
 
 #define TYPED(storage, meta)                                                                                 \
     "torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" storage                \
-    ",0,(2,),(1,),True," OD "," meta "),{'a':1})"
+    ",0,(2,),(1,),True," ORDERED_DICT "," meta "),{'a':1})"
 
 /* --sanitize replaces a tensor subclass by a builtin tensor. */
 static void sanitized_tensors_keep_conj_and_neg(void)
 {
-    check_rewrite("{'w':" TYPED(FLOATS, "{'neg':True}") ",'p':" TYPED(FLOATS, "{}") "}", sanitized,
-                  "w dense float32[2]@0+0 grad neg;p dense float32[2]@0+0 grad;", NULL);
+    check_rewrite("{'w':" TYPED(FLOAT_STORAGE, "{'neg':True}") ",'p':" TYPED(FLOAT_STORAGE, "{}") "}",
+                  sanitized, "w dense float32[2]@0+0 grad neg;p dense float32[2]@0+0 grad;", NULL);
     check_rewrite("{'w':" TYPED(STORAGE("ComplexFloat", "0", 2), "{'conj':True,'neg':True}") ",'c':" TYPED(
                       STORAGE("ComplexFloat", "1", 2), "{'conj':True}") "}",
                   sanitized, "w dense complex64[2]@0+0 grad conj neg;c dense complex64[2]@1+0 grad conj;",
                   NULL);
     check_rewrite("{'w':" TYPED(STORAGE("Float8_e5m2", "0", 16), "{'neg':True}") "}", sanitized,
                   "w dense float8_e5m2[2]@0+0 grad neg;", NULL);
-    check_rewrite("{'n':" NUMPY ",'w':" W "}", sanitized, "n dense float32[2]@0+0;w dense float32[4]@1+0;",
-                  NULL);
-    check_rewrite("{'w':" TYPED(FLOATS, "{'neg':True}") "}",
+    check_rewrite("{'n':" NUMPY_ARRAY ",'w':" FLOAT_TENSOR "}", sanitized,
+                  "n dense float32[2]@0+0;w dense float32[4]@1+0;", NULL);
+    check_rewrite("{'w':" TYPED(FLOAT_STORAGE, "{'neg':True}") "}",
                   (struct rewrite){.to = CKPT_DT_F16, .sanitize = true}, "w dense float16[2]@0+0 grad neg;",
                   NULL);
 }
 
 static void dropped_tensors_take_their_entries_with_them(void)
 {
-    check_rewrite("{'a':" W ",'b':[1," W "],'o':my.List()+[" W ",2],'d':my.Dict()+{'x':" W "}+[1]}",
+    check_rewrite("{'a':" FLOAT_TENSOR ",'b':[1," FLOAT_TENSOR "],'o':my.List()+[" FLOAT_TENSOR
+                  ",2],'d':my.Dict()+{'x':" FLOAT_TENSOR "}+[1]}",
                   (struct rewrite){.drop = "*.?"}, "a dense float32[4]@0+0;", NULL);
-    check_rewrite("{'a':#1=[" W "],'b':#1,'c':" V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") "}",
+    check_rewrite("{'a':#1=[" FLOAT_TENSOR
+                  "],'b':#1,'c':" TENSOR_V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") "}",
                   (struct rewrite){.drop = "a.0"},
                   "a.0 dense float32[4]@0+0;b.0 dense float32[4]@0+0;c dense float32[4]@1+0;", NULL);
 }
 
 static void malformed_calls_are_kept_and_unknown_persistent_ids_refused(void)
 {
-    check_lossy("{'w':" W ",'o':@('other',my.Net)}", unchanged, "a persistent id that names no storage");
-    check_lossy("{'w':" W ",'o':@('module',5,'x','y')}", unchanged, "a persistent id that names no storage");
-    check_rewrite("{'w':" W ",'o':my.Thing(torch._utils._rebuild_tensor_v2|my.f(),"
+    check_lossy("{'w':" FLOAT_TENSOR ",'o':@('other',my.Net)}", unchanged,
+                "a persistent id that names no storage");
+    check_lossy("{'w':" FLOAT_TENSOR ",'o':@('module',5,'x','y')}", unchanged,
+                "a persistent id that names no storage");
+    check_rewrite("{'w':" FLOAT_TENSOR ",'o':my.Thing(torch._utils._rebuild_tensor_v2|my.f(),"
                   "torch._utils._rebuild_tensor_v2(1,2,3,4,5,6,7,8,9),torch._utils._other(1),"
-                  "torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(2,),(1,),False," OD "))}",
+                  "torch._utils._rebuild_tensor_v3(" UNTYPED_STORAGE(16) ",0,(2,),(1,),False," ORDERED_DICT
+                                                                         "))}",
                   unchanged, "w dense float32[4]@0+0;", NULL);
-    check_rewrite("{'p':torch._utils._rebuild_parameter(" TYPED(STORAGE("Float", "1", 4), "{}") ",True," OD
-                                                                                                ")}",
+    check_rewrite("{'p':torch._utils._rebuild_parameter(" TYPED(STORAGE("Float", "1", 4),
+                                                                "{}") ",True," ORDERED_DICT ")}",
                   sanitized, "p dense float32[2]@0+0 parameter grad;", NULL);
     check_rewrite(
-        "{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,(" UNTYPED(
-            15) ",0,(2,),(1,),False," OD ",torch.float32),{'a':1})}",
+        "{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,(" UNTYPED_STORAGE(
+            15) ",0,(2,),(1,),False," ORDERED_DICT ",torch.float32),{'a':1})}",
         sanitized, "w dense float32[2]@0+0;", NULL);
 }
 
 static void writing_stops_on_request(void)
 {
-    check_status("{'w':" W "}", (struct rewrite){.stop = true}, CKPT_ECANCELLED, "stopped on request");
-    check_status("{'w':" W "}", (struct rewrite){.stop = true, .safetensors = true}, CKPT_ECANCELLED,
+    check_status("{'w':" FLOAT_TENSOR "}", (struct rewrite){.stop = true}, CKPT_ECANCELLED,
                  "stopped on request");
+    check_status("{'w':" FLOAT_TENSOR "}", (struct rewrite){.stop = true, .safetensors = true},
+                 CKPT_ECANCELLED, "stopped on request");
 }
 
 /* ------------------------------------------------------------ shared blocks */
@@ -332,7 +344,7 @@ static void write_large_archive(const char *path, float *numbers)
 {
     buf b;
     buf_init(&b, 1 << 16);
-    put_pickle(&b, "{'w':" V2(STORAGE("Float", "0", 600000), 0, "(600000,)", "(1,)") "}");
+    put_pickle(&b, "{'w':" TENSOR_V2(STORAGE("Float", "0", 600000), 0, "(600000,)", "(1,)") "}");
     for (size_t i = 0; i < MANY; i++)
         numbers[i] = (float)i;
     struct record r[] = {{"data.pkl", (char *)b.data, b.len},
@@ -383,8 +395,10 @@ static void unchanged_storages_are_cloned(void)
 
 #define OTHER STORAGE("Float", "1", 4)
 #define OVERLAP                                                                                              \
-    "{'b':" V2(FLOATS, 2, "(2,)", "(1,)") ",'o':" V2(OTHER, 0, "(4,)", "(1,)") ",'a':" V2(                   \
-        FLOATS, 0, "(3,)", "(1,)") ",'e':" V2(FLOATS, 1, "(0,)", "(1,)") "}"
+    "{'b':" TENSOR_V2(FLOAT_STORAGE, 2, "(2,)", "(1,)") ",'o':" TENSOR_V2(                                   \
+        OTHER, 0, "(4,)", "(1,)") ",'a':" TENSOR_V2(FLOAT_STORAGE, 0, "(3,)",                                \
+                                                    "(1,)") ",'e':" TENSOR_V2(FLOAT_STORAGE, 1, "(0,)",      \
+                                                                              "(1,)") "}"
 
 static void shared_bytes_are_reported(void)
 {
@@ -395,23 +409,24 @@ static void shared_bytes_are_reported(void)
                   "o dense float32[4]@3+0;",
                   "\"b\" and \"a\" share bytes but are different views; each is written in full (1 of 4)");
     check_lossy(OVERLAP, error, "share bytes");
-    check_lossy("{'a':" W ",'b':" W "}", error, "are one tensor");
-    check_rewrite("{'e':" W ",'format':" W "}", to_flat,
+    check_lossy("{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", error, "are one tensor");
+    check_rewrite("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", to_flat,
                   "e dense float32[4]@0+0;format dense float32[4]@1+0;",
                   NULL); /* "format" is reserved in the metadata */
-    check_rewrite("{'w':" W ",'v':" W "}", to_flat, "v dense float32[4]@0+0;w dense float32[4]@0+0;", NULL);
-    check_lossy("{'e':" W ",'format':" W "}", error, "are one tensor");
-    check_status("{'a':[" W "],'a.0':" W "}", to_flat, CKPT_EEXIST,
+    check_rewrite("{'w':" FLOAT_TENSOR ",'v':" FLOAT_TENSOR "}", to_flat,
+                  "v dense float32[4]@0+0;w dense float32[4]@0+0;", NULL);
+    check_lossy("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", error, "are one tensor");
+    check_status("{'a':[" FLOAT_TENSOR "],'a.0':" FLOAT_TENSOR "}", to_flat, CKPT_EEXIST,
                  "two tensors would both be called \"a.0\": [\"a\"][0] and [\"a.0\"]");
 }
 
 static void packed_values_need_a_dimension(void)
 {
-    check_lossy("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(),(),False," OD
-                                                                    ",torch.float4_e2m1fn_x2)}",
+    check_lossy("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED_STORAGE(16) ",0,(),(),False," ORDERED_DICT
+                                                                            ",torch.float4_e2m1fn_x2)}",
                 (struct rewrite){.safetensors = true}, "has no dimension to count its packed values in");
-    check_rewrite("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(2,),(1,),False," OD
-                                                                      ",torch.float4_e2m1fn_x2)}",
+    check_rewrite("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED_STORAGE(
+                      16) ",0,(2,),(1,),False," ORDERED_DICT ",torch.float4_e2m1fn_x2)}",
                   (struct rewrite){.safetensors = true}, "w dense float4_e2m1fn_x2[2]@0+0;", NULL);
 }
 
@@ -433,7 +448,7 @@ static void storage_views_become_offsets(void)
 {
     float v[2];
     struct test_file m = make_legacy_floats(
-        "{'a':" OVER_VIEW(1, "1") ",'b':" V2(VIEWED(2), 0, "(2,)", "(1,)") ",'q':my.Opaque(" OVER_VIEW(
+        "{'a':" OVER_VIEW(1, "1") ",'b':" TENSOR_V2(VIEWED(2), 0, "(2,)", "(1,)") ",'q':my.Opaque(" OVER_VIEW(
             1, "'x'") "," OVER_VIEW(1, "-1") "," OVER_VIEW(1, "9223372036854775807") ")}");
     struct test_file back = rewrite_file(&m, unchanged, NULL);
     check_rows(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
@@ -450,7 +465,7 @@ static void storage_views_become_offsets(void)
 /* The only reference to the storage is in an object of an unknown class. */
 static void storages_without_tensors_of_a_legacy_stream_are_written(void)
 {
-    struct test_file m = make_legacy_floats("{'g':my.Opaque(" W ")}"),
+    struct test_file m = make_legacy_floats("{'g':my.Opaque(" FLOAT_TENSOR ")}"),
                      back = rewrite_file(&m, unchanged, NULL);
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
     check_rows(&back, "");
@@ -458,8 +473,8 @@ static void storages_without_tensors_of_a_legacy_stream_are_written(void)
 }
 
 #define WITH_TENSOR                                                                                          \
-    "{'q':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,torch.Tensor,(" FLOATS         \
-    ",0,(2,),(1,),False," OD "),{'t':" W ",'n':1})}"
+    "{'q':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,torch.Tensor,(" FLOAT_STORAGE  \
+    ",0,(2,),(1,),False," ORDERED_DICT "),{'t':" FLOAT_TENSOR ",'n':1})}"
 
 static void attributes_that_are_tensors_are_written(void)
 {
@@ -478,19 +493,19 @@ static void attributes_that_are_tensors_are_written(void)
 }
 
 /* A storage of two floats as torch.save writes it to a bytes object; see test_torch_pid.c. */
-#define MAGIC "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
+#define LEGACY_HEADER "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
 #define FLOATS_IN_BYTES                                                                                      \
-    "torch.storage._load_from_bytes(b'" MAGIC                                                                \
+    "torch.storage._load_from_bytes(b'" LEGACY_HEADER                                                        \
     "\\80\\02(X\\07\\00\\00\\00storagectorch\\0aFloatStorage\\0aX\\01\\00\\00\\000X\\03\\00\\00\\00"         \
     "cpuK\\02NtQ.\\80\\02(X\\01\\00\\00\\000l.\\02\\00\\00\\00\\00\\00\\00\\00"                              \
     "\\00\\00\\80\\3f\\00\\00\\00\\40')"
-#define OVER(storage) "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False," OD ")"
+#define TENSOR_OF(storage) "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False," ORDERED_DICT ")"
 
 /* torch.load with weights_only refuses _load_from_bytes. */
 static void storages_pickled_as_bytes_become_records(void)
 {
-    static const char text[] = "{'a':" OVER("#1=" FLOATS_IN_BYTES) ",'b':" OVER("#1") ",'c':" OVER(
-        FLOATS_IN_BYTES) ",'s':#1}";
+    static const char text[] = "{'a':" TENSOR_OF("#1=" FLOATS_IN_BYTES) ",'b':" TENSOR_OF(
+        "#1") ",'c':" TENSOR_OF(FLOATS_IN_BYTES) ",'s':#1}";
     float v[2];
     struct test_file m = make_pickle(text), back = rewrite_file(&m, unchanged, NULL);
     check_rows(
@@ -504,12 +519,12 @@ static void storages_pickled_as_bytes_become_records(void)
     unit_to_host_order(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     close_file(&back);
-    m = make_pickle("{'a':" OVER(FLOATS_IN_BYTES) ",'b':torch._utils._rebuild_tensor(" FLOATS_IN_BYTES
-                                                  ",0,(2,),(1,))}");
+    m = make_pickle("{'a':" TENSOR_OF(FLOATS_IN_BYTES) ",'b':torch._utils._rebuild_tensor(" FLOATS_IN_BYTES
+                                                       ",0,(2,),(1,))}");
     back = rewrite_file(&m, to_f16, NULL);
     check_rows(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
     close_file(&back);
-    m = make_pickle("{'a':#1=" FLOATS_IN_BYTES ",'b':" OVER("#1") "}");
+    m = make_pickle("{'a':#1=" FLOATS_IN_BYTES ",'b':" TENSOR_OF("#1") "}");
     back = rewrite_file(&m, to_f16, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     close_file(&back);
@@ -561,8 +576,8 @@ static void embedded_archives_are_cast_too(void)
         "{\"config\":{\"a\":{\"path_name\":\"weight_0\",\"use_pickle\":true},"
         "\"b\":{\"path_name\":\"weight_1\",\"tensor_meta\":{\"dtype\":7,\"sizes\":[4],\"strides\":[1]}}}}";
     static const char data[16];
-    struct test_file in = make_torch_zip("{'w':" W ",'v':" V2(FLOATS, 1, "(2,)", "(1,)") ",'l':" V2(
-        STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}");
+    struct test_file in = make_torch_zip("{'w':" FLOAT_TENSOR ",'v':" TENSOR_V2(
+        FLOAT_STORAGE, 1, "(2,)", "(1,)") ",'l':" TENSOR_V2(STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}");
     struct record r[] = {{"archive_format", "pt2", 3},
                          {"models/model.json", "{}", 2},
                          {"data/weights/weight_0", in.bytes, in.size},
@@ -575,7 +590,7 @@ static void embedded_archives_are_cast_too(void)
     close_file(&in);
 }
 
-#define TWO_NAMES "{'m':#1={'v':" W ",'w':" W "},'s':#1}"
+#define TWO_NAMES "{'m':#1={'v':" FLOAT_TENSOR ",'w':" FLOAT_TENSOR "},'s':#1}"
 
 /* If a dict has two names, an entry that is dropped by one of them is kept because of the other, and a notice
  * reports it. Names outside of the root do not count. */
@@ -587,7 +602,7 @@ static void entries_of_a_dict_with_two_names_are_kept(void)
                   "m.v dense float32[4]@0+0;m.w dense float32[4]@0+0;s.v dense float32[4]@0+0;s.w dense "
                   "float32[4]@0+0;",
                   "1 tensor that was to be left out stays");
-    check_rewrite("{'m':{'s':#1={'v':{'x':" W "}}},'n':{'s':#1},'w':" W "}",
+    check_rewrite("{'m':{'s':#1={'v':{'x':" FLOAT_TENSOR "}}},'n':{'s':#1},'w':" FLOAT_TENSOR "}",
                   (struct rewrite){.drop = "m.s.*"}, "w dense float32[4]@0+0;",
                   "1 tensor goes too, such as \"n.s.v.x\"");
 }

@@ -45,7 +45,8 @@ static void check_state_dict(const char *text, const char *code, const char *wan
 
 static void the_code_lists_parameters_and_buffers(void)
 {
-    static const char net[] = NET("'w':" W ",'b':" W ",'c':" W ",'n':5,7:" W);
+    static const char net[] = NET("'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR ",'c':" FLOAT_TENSOR
+                                  ",'n':5,7:" FLOAT_TENSOR);
     check_state_dict(net, CODE, "w dense float32[4]@0+0;b dense float32[4]@0+0;");
     check_state_dict(net, "class Net(Module):\n  __parameters__ = [\"w\", ]\n",
                      "w dense float32[4]@0+0;b dense float32[4]@0+0;c dense float32[4]@0+0;");
@@ -60,7 +61,7 @@ static void the_code_lists_parameters_and_buffers(void)
     check_state_dict(net, "class Net:\n  w : Tensor\n", "");
     check_state_dict(net, "  class Net(Module):\nclass Nett(Module):\nclass Net",
                      "w dense float32[4]@0+0;b dense float32[4]@0+0;c dense float32[4]@0+0;");
-    check_state_dict("new __torch__.a.b.Net()!{'w':" W "}", CODE, "w dense float32[4]@0+0;");
+    check_state_dict("new __torch__.a.b.Net()!{'w':" FLOAT_TENSOR "}", CODE, "w dense float32[4]@0+0;");
 }
 
 static void all_kinds_of_tensors_are_read(void)
@@ -75,23 +76,26 @@ static void all_kinds_of_tensors_are_read(void)
                                           "0.5,3),False,collections.OrderedDict())"),
                      CODE, "w quantized qint8[4]@0+0 (per_tensor_affine, scale 0.5, zero_point 3);");
     check_state_dict(
-        NET("'w':torch._utils._rebuild_sparse_tensor(torch.serialization._get_layout('torch.sparse_coo'),(" W
-            "," W ",(9,)))"),
+        NET("'w':torch._utils._rebuild_sparse_tensor(torch.serialization._get_layout('torch.sparse_coo'),(" FLOAT_TENSOR
+            "," FLOAT_TENSOR ",(9,)))"),
         CODE, "w sparse_coo float32[9];w.indices dense float32[4]@0+0;w.values dense float32[4]@0+0;");
-    check_state_dict(NET("'w':torch._utils._rebuild_tensor_v2(" FLOATS ",0,(4,),(1,),True,1,2,3,4)"), CODE,
-                     "w dense float32[4]@0+0;");
-    check_state_dict(NET("'w':torch._utils._rebuild_tensor_v2(" FLOATS ",0,(4,),(1,),True,1,2,3,4,5)"), CODE,
-                     "w dense float32[4]@0+0 grad;");
-    check_state_dict(NET("'w':#1=torch._utils._rebuild_tensor_v2(" FLOATS ",0,(4,),(1,),True,1),'b':#1"),
-                     CODE, "w dense float32[4]@0+0;b dense float32[4]@0+0;");
+    check_state_dict(NET("'w':torch._utils._rebuild_tensor_v2(" FLOAT_STORAGE ",0,(4,),(1,),True,1,2,3,4)"),
+                     CODE, "w dense float32[4]@0+0;");
+    check_state_dict(NET("'w':torch._utils._rebuild_tensor_v2(" FLOAT_STORAGE ",0,(4,),(1,),True,1,2,3,4,5)"),
+                     CODE, "w dense float32[4]@0+0 grad;");
+    check_state_dict(
+        NET("'w':#1=torch._utils._rebuild_tensor_v2(" FLOAT_STORAGE ",0,(4,),(1,),True,1),'b':#1"), CODE,
+        "w dense float32[4]@0+0;b dense float32[4]@0+0;");
 }
 
 static void submodules_are_walked(void)
 {
-    check_state_dict(
-        NET("'w':" W ",'sub':" NET("'w':" W ",'deep':" NET("'b':" W)) ",5:" NET(
-            "'w':" W) ",'o':my.Net()!{'w':" W "},'e':new __torch__.Net(),'t':new __torch__.Net()!(1,2)"),
-        CODE, "w dense float32[4]@0+0;sub.w dense float32[4]@0+0;sub.deep.b dense float32[4]@0+0;");
+    check_state_dict(NET("'w':" FLOAT_TENSOR
+                         ",'sub':" NET("'w':" FLOAT_TENSOR ",'deep':" NET("'b':" FLOAT_TENSOR)) ",5:" NET(
+                             "'w':" FLOAT_TENSOR) ",'o':my.Net()!{'w':" FLOAT_TENSOR
+                                                  "},'e':new __torch__.Net(),'t':new __torch__.Net()!(1,2)"),
+                     CODE,
+                     "w dense float32[4]@0+0;sub.w dense float32[4]@0+0;sub.deep.b dense float32[4]@0+0;");
 }
 
 static void check_fails(const char *text, const ckpt_limits *limits, ckpt_status want, const char *words)
@@ -126,26 +130,26 @@ static void limits_are_enforced(void)
                                                    "'c':" NET("")),
                 &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 2}, CKPT_ELIMIT,
                 "more than 2 modules");
-    check_fails(NET("'w':" W ",'b':" W ",'c':" NET("")),
+    check_fails(NET("'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR ",'c':" NET("")),
                 &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 2}, CKPT_ELIMIT,
                 "more than 0 modules");
 }
 
 static void constants_are_noticed(void)
 {
-    struct test_file m = make_script(NET("'w':" W), CODE,
-                                     "(1," W ",torch.jit._pickle.build_tensor_from_id(0))", NULL);
+    struct test_file m = make_script(NET("'w':" FLOAT_TENSOR), CODE,
+                                     "(1," FLOAT_TENSOR ",torch.jit._pickle.build_tensor_from_id(0))", NULL);
     check_rows(&m, "w dense float32[4]@0+0;");
     CU_ASSERT_EQUAL(ckpt_leaf_count(m.f), 2);
     CU_ASSERT_STRING_EQUAL(ckpt_notice_at(m.f, ckpt_notice_at(m.f, 1) ? 1 : 0),
                            "2 tensors are constants in the code, outside of the state dict");
     close_file(&m);
-    m = make_script(NET(""), CODE, "[" W "]", NULL);
+    m = make_script(NET(""), CODE, "[" FLOAT_TENSOR "]", NULL);
     check_rows(&m, "");
     CU_ASSERT_PTR_NOT_NULL(
         strstr(ckpt_notice_at(m.f, ckpt_notice_at(m.f, 1) ? 1 : 0), "a frozen module: its weights are 1"));
     close_file(&m);
-    m = make_script(NET("'w':" W), CODE, "{'not':'a list'}", NULL);
+    m = make_script(NET("'w':" FLOAT_TENSOR), CODE, "{'not':'a list'}", NULL);
     check_rows(&m, "w dense float32[4]@0+0;");
     close_file(&m);
 }

@@ -59,65 +59,93 @@ static void weights_of_real_checkpoints_are_found(void)
     check_corpus("torch/t26/generator.pt", "");
 }
 
-#define S   V2(FLOATS, 0, "()", "()") /* a scalar */
-#define NET "{'fc.weight':" W ",'fc.bias':" W "}"
-#define OPT "{'state':{0:{'step':" S ",'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
+#define FLOAT_SCALAR TENSOR_V2(FLOAT_STORAGE, 0, "()", "()")
+#define FC_WEIGHTS   "{'fc.weight':" FLOAT_TENSOR ",'fc.bias':" FLOAT_TENSOR "}"
+#define OPTIMIZER                                                                                            \
+    "{'state':{0:{'step':" FLOAT_SCALAR ",'exp_avg':" FLOAT_TENSOR                                           \
+    "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
 static void weights_next_to_other_values_are_found(void)
 {
-    check_weights("{'w':" W ",'b':" W "}", ":2");
-    check_weights("{'w':" W ",'epoch':1,'lr':1.5,'args':None,'best':2.5,'optimizer':" OPT "}", ":1");
-    check_weights("{'fc.weight':" W ",'fc.bias':" W ",'epoch':1,'lr':1.5,'a':1,'metrics':{'loss':" S
-                  ",'acc':" S "},'optimizer':" OPT "}",
+    check_weights("{'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", ":2");
+    check_weights(
+        "{'w':" FLOAT_TENSOR ",'epoch':1,'lr':1.5,'args':None,'best':2.5,'optimizer':" OPTIMIZER "}", ":1");
+    check_weights("{'fc.weight':" FLOAT_TENSOR ",'fc.bias':" FLOAT_TENSOR
+                  ",'epoch':1,'lr':1.5,'a':1,'metrics':{'loss':" FLOAT_SCALAR ",'acc':" FLOAT_SCALAR
+                  "},'optimizer':" OPTIMIZER "}",
                   ":2");
-    check_weights("{'fc.weight':" W ",'_extra_state':{'a':" W ",'b':" W "}}", ":1");
-    check_weights("{'fc.weight':" W ",'fc._extra_state':{'a.b':" W "},'ema._extra_state':{'a.b':" W "}}",
+    check_weights("{'fc.weight':" FLOAT_TENSOR ",'_extra_state':{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}}",
+                  ":1");
+    check_weights("{'fc.weight':" FLOAT_TENSOR ",'fc._extra_state':{'a.b':" FLOAT_TENSOR
+                  "},'ema._extra_state':{'a.b':" FLOAT_TENSOR "}}",
                   ":1");
 }
 
 static void other_dicts_of_tensors_are_no_weights(void)
 {
 #define OTHER_VALUES                                                                                         \
-    ",'metrics':{'loss':" S ",'acc':" S "},'scaler':{'scale':" W ",'growth':" W "},"                         \
-    "'hyper_parameters':{'pos.weight':" W "},'rng_state':{'cpu':" W "},'optimizer':" OPT "}"
-    check_weights("{'state_dict':" NET OTHER_VALUES, "state_dict:2");
-    check_weights("{'my_thing':" NET OTHER_VALUES, "my_thing:2");
-    check_weights("{'netG':" NET ",'netD':{'weight':" W "}" OTHER_VALUES, "netG:2,netD:1");
-    check_weights("{'rng':" W ",'cuda_rng':" W ",'state_dict':{'weight':" W "}}", "state_dict:1");
-    check_weights("{'hyper_parameters':{'mean':" W ",'std':" W "},'epoch':3,'params':{'w':" W "}}",
+    ",'metrics':{'loss':" FLOAT_SCALAR ",'acc':" FLOAT_SCALAR "},'scaler':{'scale':" FLOAT_TENSOR            \
+    ",'growth':" FLOAT_TENSOR "},"                                                                           \
+    "'hyper_parameters':{'pos.weight':" FLOAT_TENSOR "},'rng_state':{'cpu':" FLOAT_TENSOR                    \
+    "},'optimizer':" OPTIMIZER "}"
+    check_weights("{'state_dict':" FC_WEIGHTS OTHER_VALUES, "state_dict:2");
+    check_weights("{'my_thing':" FC_WEIGHTS OTHER_VALUES, "my_thing:2");
+    check_weights("{'netG':" FC_WEIGHTS ",'netD':{'weight':" FLOAT_TENSOR "}" OTHER_VALUES, "netG:2,netD:1");
+    check_weights("{'rng':" FLOAT_TENSOR ",'cuda_rng':" FLOAT_TENSOR ",'state_dict':{'weight':" FLOAT_TENSOR
+                  "}}",
+                  "state_dict:1");
+    check_weights("{'hyper_parameters':{'mean':" FLOAT_TENSOR ",'std':" FLOAT_TENSOR
+                  "},'epoch':3,'params':{'w':" FLOAT_TENSOR "}}",
                   "params:1");
-    check_weights("{'metrics':{'loss':" S ",'acc':" S "},'epoch':3,'ema':{'w':" W "}}", "ema:1");
-    check_weights("{'optimizer':" OPT "}", "");
+    check_weights("{'metrics':{'loss':" FLOAT_SCALAR ",'acc':" FLOAT_SCALAR
+                  "},'epoch':3,'ema':{'w':" FLOAT_TENSOR "}}",
+                  "ema:1");
+    check_weights("{'optimizer':" OPTIMIZER "}", "");
 }
 
 static void all_networks_are_found(void)
 {
-    check_weights("{'student':" NET ",'teacher':" NET ",'dino_loss':{'center':" W "}}",
+    check_weights("{'student':" FC_WEIGHTS ",'teacher':" FC_WEIGHTS ",'dino_loss':{'center':" FLOAT_TENSOR
+                  "}}",
                   "student:2,teacher:2");
-    check_weights("{'models':{'G':" NET ",'D':" NET "},'opts':[" OPT "]}", "models.G:2,models.D:2");
-    check_weights("{'generator':{'w':" W "},'discriminator':{'w':" W "},'iteration':7}",
+    check_weights("{'models':{'G':" FC_WEIGHTS ",'D':" FC_WEIGHTS "},'opts':[" OPTIMIZER "]}",
+                  "models.G:2,models.D:2");
+    check_weights("{'generator':{'w':" FLOAT_TENSOR "},'discriminator':{'w':" FLOAT_TENSOR "},'iteration':7}",
                   "generator:1,discriminator:1");
-    check_weights("{'a':{'w':" W "},'b':{'w':" W "}}", "a:1,b:1"); /* there are no other candidates */
-    check_weights("{'model':{'up':{'w':" W "},'down':{'w':" W ",'b':" W "}}}", "model.up:1,model.down:2");
-    check_weights("{'params':{'scale':" W ",'layers':{'w':" W ",'b':" W "}}}", "params:1,params.layers:2");
-    check_weights("[" W "," W "]", ":2");
+    check_weights("{'a':{'w':" FLOAT_TENSOR "},'b':{'w':" FLOAT_TENSOR "}}",
+                  "a:1,b:1"); /* there are no other candidates */
+    check_weights("{'model':{'up':{'w':" FLOAT_TENSOR "},'down':{'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR
+                  "}}}",
+                  "model.up:1,model.down:2");
+    check_weights("{'params':{'scale':" FLOAT_TENSOR ",'layers':{'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR
+                  "}}}",
+                  "params:1,params.layers:2");
+    check_weights("[" FLOAT_TENSOR "," FLOAT_TENSOR "]", ":2");
 }
 
 static void averaged_copies_are_recognised(void)
 {
-    check_weights("{'model':" NET ",'ema':" NET "}", "model:2,ema*:2");
-    check_weights("{'model':" NET ",'ema':{'module':" NET ",'updates':3}}", "model:2,ema.module*:2");
-    check_weights("{'model':" NET ",'model_ema':{'module.fc.weight':" W ",'n_averaged':" S "}}",
+    check_weights("{'model':" FC_WEIGHTS ",'ema':" FC_WEIGHTS "}", "model:2,ema*:2");
+    check_weights("{'model':" FC_WEIGHTS ",'ema':{'module':" FC_WEIGHTS ",'updates':3}}",
+                  "model:2,ema.module*:2");
+    check_weights("{'model':" FC_WEIGHTS ",'model_ema':{'module.fc.weight':" FLOAT_TENSOR
+                  ",'n_averaged':" FLOAT_SCALAR "}}",
                   "model:2,model_ema*:2");
-    check_weights("{'state_dict':" NET ",'ema_state_dict':{'w':" W "}}", "state_dict:2,ema_state_dict*:1");
-    check_weights("{'state_dict':" NET ",'state_dict_ema':" NET "}", "state_dict:2,state_dict_ema*:2");
-    check_weights("{'params':" NET ",'params_ema':" NET "}", "params:2,params_ema*:2");
-    check_weights("{'params_ema':" NET "}", "params_ema:2"); /* without others, these are the weights */
-    check_weights("{'model':" NET ",'ema':{'decay':0.5,'shadow_params':[" W "," W "]}}",
+    check_weights("{'state_dict':" FC_WEIGHTS ",'ema_state_dict':{'w':" FLOAT_TENSOR "}}",
+                  "state_dict:2,ema_state_dict*:1");
+    check_weights("{'state_dict':" FC_WEIGHTS ",'state_dict_ema':" FC_WEIGHTS "}",
+                  "state_dict:2,state_dict_ema*:2");
+    check_weights("{'params':" FC_WEIGHTS ",'params_ema':" FC_WEIGHTS "}", "params:2,params_ema*:2");
+    check_weights("{'params_ema':" FC_WEIGHTS "}",
+                  "params_ema:2"); /* without others, these are the weights */
+    check_weights("{'model':" FC_WEIGHTS ",'ema':{'decay':0.5,'shadow_params':[" FLOAT_TENSOR "," FLOAT_TENSOR
+                  "]}}",
                   "model:2,ema.shadow_params*:2");
-    check_weights("{'fc.weight':" W ",'fc.bias':" W ",'ema':" NET "}", ":2,ema*:2");
-    check_weights("{'model':" NET ",'ema_loss':{'a':" S ",'b':" S "}}", "model:2");
-    check_weights("{'state_dict':" NET ",'callbacks':{'EMA':1},'extra_state':{'ema':" NET "}}",
+    check_weights("{'fc.weight':" FLOAT_TENSOR ",'fc.bias':" FLOAT_TENSOR ",'ema':" FC_WEIGHTS "}",
+                  ":2,ema*:2");
+    check_weights("{'model':" FC_WEIGHTS ",'ema_loss':{'a':" FLOAT_SCALAR ",'b':" FLOAT_SCALAR "}}",
+                  "model:2");
+    check_weights("{'state_dict':" FC_WEIGHTS ",'callbacks':{'EMA':1},'extra_state':{'ema':" FC_WEIGHTS "}}",
                   "state_dict:2,extra_state.ema*:2");
 }
 
