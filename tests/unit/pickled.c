@@ -235,35 +235,35 @@ static void keep_file(const void *bytes, size_t n)
 
 struct test_file open_bytes(const void *bytes, size_t n, const ckpt_limits *limits)
 {
-    struct test_file m = {.bytes = malloc(n + 1), .size = n};
-    if (!m.bytes)
+    struct test_file made = {.bytes = malloc(n + 1), .size = n};
+    if (!made.bytes)
         abort();
-    memcpy(m.bytes, bytes, n);
-    m.status = ckpt_open_memory(m.bytes, n, "made", limits, &m.f, &m.err);
-    if (m.status != CKPT_OK)
-        m.f = NULL;
+    memcpy(made.bytes, bytes, n);
+    made.status = ckpt_open_memory(made.bytes, n, "made", limits, &made.file, &made.err);
+    if (made.status != CKPT_OK)
+        made.file = NULL;
     else if (getenv("KEEP_MADE"))
         keep_file(bytes, n);
-    return m;
+    return made;
 }
 
-void replace_in_file(struct test_file *m, const char *from, const char *to)
+void replace_in_file(struct test_file *made, const char *from, const char *to)
 {
     size_t n = strlen(from);
-    ckpt_close(m->f);
-    m->f = NULL;
-    for (size_t at = 0; at + n <= m->size; at++)
-        if (memcmp(m->bytes + at, from, n) == 0)
-            memcpy(m->bytes + at, to, n);
-    struct test_file now = open_bytes(m->bytes, m->size, NULL);
-    close_file(m);
-    *m = now;
+    ckpt_close(made->file);
+    made->file = NULL;
+    for (size_t at = 0; at + n <= made->size; at++)
+        if (memcmp(made->bytes + at, from, n) == 0)
+            memcpy(made->bytes + at, to, n);
+    struct test_file now = open_bytes(made->bytes, made->size, NULL);
+    close_file(made);
+    *made = now;
 }
 
-void close_file(struct test_file *m)
+void close_file(struct test_file *made)
 {
-    ckpt_close(m->f);
-    free(m->bytes);
+    ckpt_close(made->file);
+    free(made->bytes);
 }
 
 struct test_file make_archive(const struct record *r, size_t n, const ckpt_limits *limits)
@@ -277,9 +277,9 @@ struct test_file make_archive(const struct record *r, size_t n, const ckpt_limit
     CU_ASSERT_EQUAL(zip_writer_finish(w, NULL, NULL, NULL), CKPT_OK);
     zip_writer_free(w);
     ckpt_str view = sink_mem_view(out);
-    struct test_file m = open_bytes(view.ptr, view.len, limits);
+    struct test_file made = open_bytes(view.ptr, view.len, limits);
     sink_abort(out);
-    return m;
+    return made;
 }
 
 struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt_limits *limits)
@@ -296,9 +296,9 @@ struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt
                          {"data/1", data, 16},
                          {"data/2", data, 16},
                          {"version", "3\n", 2}};
-    struct test_file m = make_archive(r, sizeof r / sizeof *r, limits);
+    struct test_file made = make_archive(r, sizeof r / sizeof *r, limits);
     buf_free(&b);
-    return m;
+    return made;
 }
 
 struct test_file make_torch_zip(const char *text) { return make_torch_zip_of(text, false, NULL); }
@@ -312,9 +312,9 @@ struct test_file make_torch_legacy(const char *text, const char *keys, const voi
     put_pickle(&b, text);
     put_pickle(&b, keys);
     buf_put(&b, storages, n);
-    struct test_file m = open_bytes(b.data, b.len, NULL);
+    struct test_file made = open_bytes(b.data, b.len, NULL);
     buf_free(&b);
-    return m;
+    return made;
 }
 
 struct test_file make_pickle(const char *text)
@@ -322,9 +322,9 @@ struct test_file make_pickle(const char *text)
     buf b;
     buf_init(&b, 1 << 20);
     put_pickle(&b, text);
-    struct test_file m = open_bytes(b.data, b.len, NULL);
+    struct test_file made = open_bytes(b.data, b.len, NULL);
     buf_free(&b);
-    return m;
+    return made;
 }
 
 /* --------------------------------------------------------------------- rows */
@@ -349,24 +349,24 @@ static void row_text(buf *b, const ckpt_tensor *t)
     buf_text(b, ";");
 }
 
-static void print_error(const struct test_file *m)
+static void print_error(const struct test_file *made)
 {
     char line[1600];
-    if (!m->f)
-        printf("  refused: %s\n", ckpt_error_text(&m->err, line, sizeof line));
+    if (!made->file)
+        printf("  refused: %s\n", ckpt_error_text(&made->err, line, sizeof line));
 }
 
-void check_rows(struct test_file *m, const char *want)
+void check_rows(struct test_file *made, const char *want)
 {
     buf b;
-    print_error(m);
-    CU_ASSERT_EQUAL(m->status, CKPT_OK);
-    if (!m->f)
+    print_error(made);
+    CU_ASSERT_EQUAL(made->status, CKPT_OK);
+    if (!made->file)
         return;
     buf_init(&b, 1 << 16);
-    for (uint32_t i = 0; i < ckpt_tensor_count(m->f); i++) {
+    for (uint32_t i = 0; i < ckpt_tensor_count(made->file); i++) {
         ckpt_tensor t = CKPT_INIT(ckpt_tensor);
-        CU_ASSERT_FATAL(ckpt_tensor_at(m->f, i, &t));
+        CU_ASSERT_FATAL(ckpt_tensor_at(made->file, i, &t));
         row_text(&b, &t);
     }
     buf_byte(&b, 0);
@@ -396,24 +396,24 @@ void check_numbers(ckpt_file *f, const char *name, const char *want)
 
 void check_opens(const char *text, const char *want)
 {
-    struct test_file m = make_torch_zip(text);
-    check_rows(&m, want);
-    close_file(&m);
+    struct test_file made = make_torch_zip(text);
+    check_rows(&made, want);
+    close_file(&made);
 }
 
 void check_refused(const char *text, ckpt_status want, const char *words)
 {
-    struct test_file m = make_torch_zip(text);
-    const bool as_expected = m.status == want && strstr(m.err.what, words) &&
-                             m.err.offset == 64 + caret_offset;
+    struct test_file made = make_torch_zip(text);
+    const bool as_expected = made.status == want && strstr(made.err.what, words) &&
+                             made.err.offset == PICKLE_OFFSET + caret_offset;
     CU_ASSERT(as_expected);
     if (!as_expected) {
-        printf("  pickle %s\n  must be refused at %zu: ", text, 64 + caret_offset);
-        print_error(&m);
-        if (m.f)
-            check_rows(&m, words);
+        printf("  pickle %s\n  must be refused at %zu: ", text, PICKLE_OFFSET + caret_offset);
+        print_error(&made);
+        if (made.file)
+            check_rows(&made, words);
     }
-    close_file(&m);
+    close_file(&made);
 }
 
 void check_every_cut(const char *whole, size_t size,
@@ -424,14 +424,14 @@ void check_every_cut(const char *whole, size_t size,
     for (size_t n = 1; n + 1 < size; n++) {
         memcpy(part, whole, size);
         part[n] = 0;
-        struct test_file m = make(part, NULL);
-        CU_ASSERT(m.status == CKPT_ETRUNCATED && m.err.where[0] && m.err.offset < m.size);
-        close_file(&m);
+        struct test_file made = make(part, NULL);
+        CU_ASSERT(made.status == CKPT_ETRUNCATED && made.err.where[0] && made.err.offset < made.size);
+        close_file(&made);
         memcpy(part, whole, size);
         part[n] = '!';
-        m = make(part, NULL);
-        CU_ASSERT(m.status == CKPT_OK || m.status == CKPT_EFORMAT || m.status == CKPT_ETRUNCATED);
-        close_file(&m);
+        made = make(part, NULL);
+        CU_ASSERT(made.status == CKPT_OK || made.status == CKPT_EFORMAT || made.status == CKPT_ETRUNCATED);
+        close_file(&made);
     }
     free(part);
 }

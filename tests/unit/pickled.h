@@ -18,6 +18,7 @@
  */
 void put_pickle(buf *b, const char *text);
 extern size_t caret_offset;
+#define PICKLE_OFFSET 64u /* offset of the bytes of data.pkl in an archive that this file makes */
 
 /* Texts for put_pickle. STORAGE - the persistent id of a storage of NUMEL elements. TENSOR_V2 - a view of
  * STORAGE as a tensor. FLOAT_TENSOR - the tensor of the numbers 1 2 3 4, which FLOAT_STORAGE (data/0) holds.
@@ -32,7 +33,7 @@ extern size_t caret_offset;
 
 /* A file in memory, and the result of opening it. close_file() frees it. */
 struct test_file {
-    ckpt_file *f; /* NULL if it was refused with STATUS */
+    ckpt_file *file; /* NULL if it was refused with STATUS */
     char *bytes;
     size_t size;
     ckpt_status status;
@@ -48,8 +49,9 @@ struct record {
 /* make_archive - makes an archive of the N records R, in the folder archive/, and opens it. The caller closes
  * each file of these functions with close_file. */
 struct test_file make_archive(const struct record *r, size_t n, const ckpt_limits *limits);
-/* replace_in_file - replaces each FROM in the bytes of M with TO, of the same length, and opens M again. */
-void replace_in_file(struct test_file *m, const char *from, const char *to);
+/* replace_in_file - replaces each FROM in the bytes of MADE with TO, which has the same length, and opens
+ * MADE again. */
+void replace_in_file(struct test_file *made, const char *from, const char *to);
 /* make_torch_zip - opens a file as torch.save writes it: the pickle of TEXT, and three storages of 16
  * bytes. */
 struct test_file make_torch_zip(const char *text);
@@ -61,11 +63,11 @@ struct test_file make_torch_legacy(const char *text, const char *keys, const voi
 struct test_file make_pickle(const char *text);
 /* open_bytes - opens a copy of the N bytes. */
 struct test_file open_bytes(const void *bytes, size_t n, const ckpt_limits *limits);
-void close_file(struct test_file *m);
+void close_file(struct test_file *made);
 
-/* check_rows - checks that M has the tensors WANT, each in the form
+/* check_rows - checks that MADE has the tensors WANT, each in the form
  * "name kind dtype[shape]@storage+offset flags <class> (note);". */
-void check_rows(struct test_file *m, const char *want);
+void check_rows(struct test_file *made, const char *want);
 /* check_numbers - checks that the tensor NAME of F, of at most 16 float32 numbers, holds WANT: "1 2.5 ". */
 void check_numbers(ckpt_file *f, const char *name, const char *want);
 /* check_opens - checks that make_torch_zip(TEXT) opens with the tensors WANT. check_refused - checks that it

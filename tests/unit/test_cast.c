@@ -213,9 +213,9 @@ static void check_cast(const char *content, size_t n, const char *const *casts, 
     char stay[512] = "";
     size_t len = 0;
     bool noticed = !notice;
-    struct test_file m = make_torch_zip(content);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
-    ckpt_plan *p = plan_of(m.f);
+    struct test_file made = make_torch_zip(content);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
+    ckpt_plan *p = plan_of(made.file);
     for (size_t i = 0; i < n; i++)
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, casts[i], CKPT_DT_F16, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(plan_update_entries(p, NULL), CKPT_OK);
@@ -233,7 +233,7 @@ static void check_cast(const char *content, size_t n, const char *const *casts, 
         noticed |= notice && strstr(p->notices.text[i], notice);
     CU_ASSERT(noticed && (notice || p->notices.n == 0));
     ckpt_plan_free(p);
-    close_file(&m);
+    close_file(&made);
     remove_folder();
 }
 

@@ -54,9 +54,9 @@ static void remove_folder(void)
 
 static void put_torch_file(const char *name, const char *text)
 {
-    struct test_file m = make_torch_zip(text);
-    put_file(name, m.bytes, m.size);
-    close_file(&m);
+    struct test_file made = make_torch_zip(text);
+    put_file(name, made.bytes, made.size);
+    close_file(&made);
 }
 
 /* put_checkpoint - writes the partitions of two ranks and a model file or, for ZeRO 3, a model file of each

@@ -20,9 +20,9 @@ static ckpt_status compare_files(struct test_file *a, struct test_file *b, const
 {
     ckpt_status st = CKPT_EUNKNOWN;
     events[0] = '\0';
-    CU_ASSERT_PTR_NOT_NULL_FATAL(a->f);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(b->f);
-    st = ckpt_diff_values(a->f, b->f, o, record_value_event, NULL, &totals, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(a->file);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(b->file);
+    st = ckpt_diff_values(a->file, b->file, o, record_value_event, NULL, &totals, NULL);
     close_file(a);
     close_file(b);
     return st;
@@ -206,9 +206,9 @@ static struct test_file open_long_bytes(bool latin1, unsigned char last)
         buf_byte(&b, c);
     }
     buf_str(&b, latin1 ? STR_LIT("U\006latin1\206Rs.") : STR_LIT("s."));
-    struct test_file m = open_bytes(b.data, b.len, NULL);
+    struct test_file made = open_bytes(b.data, b.len, NULL);
     buf_free(&b);
-    return m;
+    return made;
 }
 
 static void long_bytes_of_any_protocol_are_compared(void)
@@ -339,16 +339,16 @@ static void numpy_arrays_without_numbers_are_compared(void)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
             struct test_file a = make_pickle(files[i]), b = make_pickle(files[k]);
-            CU_ASSERT_PTR_NOT_NULL_FATAL(a.f);
-            CU_ASSERT_PTR_NOT_NULL_FATAL(b.f);
-            CU_ASSERT_EQUAL(ckpt_diff(a.f, b.f, NULL, NULL, NULL, &t, NULL), CKPT_OK);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(a.file);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(b.file);
+            CU_ASSERT_EQUAL(ckpt_diff(a.file, b.file, NULL, NULL, NULL, &t, NULL), CKPT_OK);
             CU_ASSERT(t.same + t.changed == 1 && t.same == (i == k || (i < 2 && k < 2)));
             close_file(&a);
             close_file(&b);
         }
     struct test_file a = make_pickle(SCALAR(TEXT_TYPE, "b'a\\00\\00\\00'")),
                      b = make_pickle(SCALAR(TEXT_TYPE, "b'b\\00\\00\\00'"));
-    CU_ASSERT(ckpt_diff(a.f, b.f, NULL, NULL, NULL, &t, NULL) == CKPT_OK && t.changed == 1);
+    CU_ASSERT(ckpt_diff(a.file, b.file, NULL, NULL, NULL, &t, NULL) == CKPT_OK && t.changed == 1);
     close_file(&a);
     close_file(&b);
 }
@@ -363,8 +363,8 @@ static int stop_at_once(void *user, const ckpt_diff_value *e)
 static void the_caller_can_stop(void)
 {
     struct test_file a = make_pickle("{'a':1}"), b = make_pickle("{'a':2}");
-    CU_ASSERT_EQUAL(ckpt_diff_values(a.f, b.f, NULL, stop_at_once, NULL, NULL, NULL), CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(ckpt_diff_values(a.f, b.f, NULL, NULL, NULL, NULL, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_diff_values(a.file, b.file, NULL, stop_at_once, NULL, NULL, NULL), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(ckpt_diff_values(a.file, b.file, NULL, NULL, NULL, NULL, NULL), CKPT_OK);
     close_file(&a);
     close_file(&b);
 }

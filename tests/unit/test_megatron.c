@@ -29,13 +29,13 @@ static void put_rank(int tensor, int stage, const char *text)
     char folder[128], path[160];
     put_folder_name(folder, tensor, stage);
     snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
-    struct test_file m = make_torch_zip(text);
+    struct test_file made = make_torch_zip(text);
     CU_ASSERT_EQUAL(mkdir(folder, 0700), 0);
     FILE *f = fopen(path, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    CU_ASSERT_EQUAL(fwrite(m.bytes, 1, m.size, f), m.size);
+    CU_ASSERT_EQUAL(fwrite(made.bytes, 1, made.size, f), made.size);
     fclose(f);
-    close_file(&m);
+    close_file(&made);
 }
 
 static void make_folder(void)

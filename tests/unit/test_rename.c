@@ -479,9 +479,9 @@ static const char *mappings_text(const ckpt_plan *p)
  * returns REPORT then. */
 static void check_add(const char *content, const char *root, const char *want, const char *report)
 {
-    struct test_file m = make_torch_zip(content);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
-    ckpt_plan *p = plan_of(m.f);
+    struct test_file made = make_torch_zip(content);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
+    ckpt_plan *p = plan_of(made.file);
     uint64_t rows = 0;
     if (root)
         CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
@@ -492,7 +492,7 @@ static void check_add(const char *content, const char *root, const char *want, c
         rows += !ckpt_plan_rename_at(p, i)->metadata && !ckpt_plan_rename_at(p, i)->value;
     CU_ASSERT(rows <= ckpt_plan_tensor_count(p));
     ckpt_plan_free(p);
-    close_file(&m);
+    close_file(&made);
 }
 
 static void only_state_dicts_are_renamed(void)
@@ -533,9 +533,9 @@ static void check_pairs(const char *content, const char *root, const ckpt_pair *
                         const char *want)
 {
     ckpt_error err;
-    struct test_file m = make_torch_zip(content);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
-    ckpt_plan *p = plan_of(m.f);
+    struct test_file made = make_torch_zip(content);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
+    ckpt_plan *p = plan_of(made.file);
     if (root)
         CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
     ckpt_status st = ckpt_plan_rename_pairs(p, pairs, n, &err);
@@ -544,7 +544,7 @@ static void check_pairs(const char *content, const char *root, const ckpt_pair *
     if (st != CKPT_OK && !strstr(err.what, want))
         CU_ASSERT_STRING_EQUAL(err.what, want);
     ckpt_plan_free(p);
-    close_file(&m);
+    close_file(&made);
 }
 #define CHECK_PAIRS(content, root, want, ...)                                                                \
     check_pairs(content, root, (ckpt_pair[]){__VA_ARGS__},                                                   \

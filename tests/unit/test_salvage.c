@@ -17,7 +17,7 @@ static ckpt_status salvage_source(const char *path, source *src, ckpt_file **out
 
 /* An undamaged file: its bytes, and the digests of its tensors. */
 struct original {
-    ckpt_file *f;
+    ckpt_file *file;
     unsigned char *bytes;
     size_t size;
     uint8_t *digests;
@@ -26,15 +26,15 @@ struct original {
 static void load_original(struct original *o, const char *below)
 {
     FILE *in = fopen(unit_corpus(below), "rb");
-    o->f = corpus_open(below);
-    o->size = (size_t)ckpt_file_bytes(o->f);
+    o->file = corpus_open(below);
+    o->size = (size_t)ckpt_file_bytes(o->file);
     o->bytes = malloc(o->size);
-    o->digests = calloc(ckpt_tensor_count(o->f), CKPT_DIGEST_MAX);
+    o->digests = calloc(ckpt_tensor_count(o->file), CKPT_DIGEST_MAX);
     CU_ASSERT(in && o->bytes && fread(o->bytes, 1, o->size, in) == o->size);
     if (in)
         fclose(in);
-    CU_ASSERT_EQUAL(ckpt_file_locate(o->f, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_digest_tensors(o->f, CKPT_XXH3, NULL, o->digests, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_file_locate(o->file, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensors(o->file, CKPT_XXH3, NULL, o->digests, NULL), CKPT_OK);
 }
 
 static void free_original(struct original *o)
@@ -49,7 +49,7 @@ static void free_original(struct original *o)
 static bool has_original_digest(const struct original *o, ckpt_file *f, uint32_t row)
 {
     uint8_t d[CKPT_DIGEST_MAX];
-    uint32_t was = ckpt_tensor_find(o->f, ckpt_tensor_name(f, row));
+    uint32_t was = ckpt_tensor_find(o->file, ckpt_tensor_name(f, row));
     return was != CKPT_NO_TENSOR && ckpt_digest_tensor(f, row, CKPT_XXH3, d, NULL) == CKPT_OK &&
            memcmp(d, o->digests + (size_t)was * CKPT_DIGEST_MAX, 16) == 0;
 }
@@ -57,8 +57,8 @@ static bool has_original_digest(const struct original *o, ckpt_file *f, uint32_t
 /* is_damaged - returns whether byte AT or, if CUT, any byte from AT on is in the storage of tensor ROW. */
 static bool is_damaged(const struct original *o, uint32_t row, uint64_t at, bool cut)
 {
-    const ckpt_tensor it = tensor_at(o->f, row), *t = &it;
-    const ckpt_storage of = storage_at(o->f, t->storage), *s = &of;
+    const ckpt_tensor it = tensor_at(o->file, row), *t = &it;
+    const ckpt_storage of = storage_at(o->file, t->storage), *s = &of;
     uint64_t end = s->file_offset + s->nbytes;
     return t->has_data && s->nbytes && (cut ? end > at : at >= s->file_offset && at < end);
 }
@@ -74,7 +74,7 @@ static int check_damage(const struct original *o, size_t size, uint64_t at, bool
         unit_guard_free(guarded, size);
         return -1;
     }
-    CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(o->f));
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(o->file));
     int lost = 0;
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
         bool is_lost = f->lost_row[i];
@@ -94,9 +94,9 @@ static int check_damage(const struct original *o, size_t size, uint64_t at, bool
 static uint64_t first_storage_offset(const struct original *o)
 {
     uint64_t first = UINT64_MAX;
-    for (uint32_t i = 0; i < ckpt_storage_count(o->f); i++)
-        if (storage_at(o->f, i).nbytes && storage_at(o->f, i).file_offset < first)
-            first = storage_at(o->f, i).file_offset;
+    for (uint32_t i = 0; i < ckpt_storage_count(o->file); i++)
+        if (storage_at(o->file, i).nbytes && storage_at(o->file, i).file_offset < first)
+            first = storage_at(o->file, i).file_offset;
     return first;
 }
 
@@ -170,7 +170,7 @@ static void a_changed_byte_loses_only_the_tensors_of_its_storage(void)
         load_original(&o, files[i]);
         for (size_t at = (size_t)first_storage_offset(&o); at < o.size; at += 3) {
             bool inside = false;
-            for (uint32_t k = 0; k < ckpt_tensor_count(o.f); k++)
+            for (uint32_t k = 0; k < ckpt_tensor_count(o.file); k++)
                 inside = inside || is_damaged(&o, k, at, false);
             o.bytes[at] ^= 0x10;
             if (inside)
@@ -321,15 +321,15 @@ static void a_damaged_pickle_is_refused(void)
 #define LOST STORAGE("Float", "1", 4)
 
 /* damage_data_1 - changes a byte of the member data/1 of M, so that its CRC-32 does not match. */
-static void damage_data_1(struct test_file *m)
+static void damage_data_1(struct test_file *made)
 {
     zip *z = NULL;
-    source *src = source_mem(m->bytes, m->size, 0);
+    source *src = source_mem(made->bytes, made->size, 0);
     arena *a = arena_new(1 << 24);
     CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
     int64_t i = zip_find(z, STR_LIT("archive/data/1"));
     CU_ASSERT_FATAL(i >= 0 && zip_locate_payload(z, (size_t)i, NULL) == CKPT_OK);
-    m->bytes[z->entries[i].data] ^= 1;
+    made->bytes[z->entries[i].data] ^= 1;
     zip_close(z);
     source_unref(src);
     arena_free(a);
@@ -340,7 +340,7 @@ static void damage_data_1(struct test_file *m)
  * KEPT. */
 static void check_salvaged(const char *text, const char *lost, const char *rows, const char *kept)
 {
-    struct test_file m = make_torch_zip(text), back;
+    struct test_file made = make_torch_zip(text), back;
     char path[] = "/tmp/ckpt-unit-XXXXXX";
     buf got;
     ckpt_error err = {0};
@@ -348,11 +348,12 @@ static void check_salvaged(const char *text, const char *lost, const char *rows,
     ckpt_plan *p = NULL;
     int fd = mkstemp(path);
     buf_init(&got, 1 << 12);
-    if (m.status != CKPT_OK)
-        printf("\n    %s: %s", text, m.err.what);
-    CU_ASSERT_FATAL(m.status == CKPT_OK && fd >= 0);
-    damage_data_1(&m);
-    CU_ASSERT_EQUAL_FATAL(salvage_source("damaged.pt", source_mem(m.bytes, m.size, 0), &f, &err), CKPT_OK);
+    if (made.status != CKPT_OK)
+        printf("\n    %s: %s", text, made.err.what);
+    CU_ASSERT_FATAL(made.status == CKPT_OK && fd >= 0);
+    damage_data_1(&made);
+    CU_ASSERT_EQUAL_FATAL(salvage_source("damaged.pt", source_mem(made.bytes, made.size, 0), &f, &err),
+                          CKPT_OK);
     for (size_t i = 0; i < ckpt_lost_count(f); i++) {
         const ckpt_lost *l = ckpt_lost_at(f, i);
         buf_printf(&got, "%s;", ckpt_tensor_name(f, l->row).ptr);
@@ -368,21 +369,21 @@ static void check_salvaged(const char *text, const char *lost, const char *rows,
     CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
     ckpt_plan_free(p);
     ckpt_close(f);
-    close_file(&m);
-    back = (struct test_file){.f = NULL};
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back.f, &err), CKPT_OK);
+    close_file(&made);
+    back = (struct test_file){.file = NULL};
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back.file, &err), CKPT_OK);
     check_rows(&back, rows);
     got.len = 0;
-    for (size_t i = 0; ckpt_leaf_at(back.f, i); i++) {
+    for (size_t i = 0; ckpt_leaf_at(back.file, i); i++) {
         char value[200];
-        (void)ckpt_value_text(ckpt_leaf_at(back.f, i)->value, 8, value, sizeof value);
+        (void)ckpt_value_text(ckpt_leaf_at(back.file, i)->value, 8, value, sizeof value);
         buf_printf(&got, "%s;", value);
     }
     if (!str_is(buf_view(&got), kept))
         printf("\n    %s: %.*s", text, STR_ARG(buf_view(&got)));
     CU_ASSERT(str_is(buf_view(&got), kept));
     buf_free(&got);
-    ckpt_close(back.f);
+    ckpt_close(back.file);
     close(fd);
     unlink(path);
 }
@@ -451,11 +452,11 @@ static void check_cut_shard(const struct original *set, const ckpt_file *part, u
     if (!missing)
         copy_first_bytes(part->path, path, size);
     CU_ASSERT_EQUAL_FATAL(ckpt_salvage(folder, NULL, &f, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(set->f));
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(set->file));
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        uint32_t was = ckpt_tensor_find(set->f, ckpt_tensor_name(f, i));
+        uint32_t was = ckpt_tensor_find(set->file, ckpt_tensor_name(f, i));
         CU_ASSERT_FATAL(was != CKPT_NO_TENSOR);
-        ckpt_storage s = storage_at(set->f, tensor_at(set->f, was).storage);
+        ckpt_storage s = storage_at(set->file, tensor_at(set->file, was).storage);
         bool here = str_eq(s.file, name);
         all = all && f->lost_row[i] == here;
         exact = exact && f->lost_row[i] == (here && s.nbytes && s.file_offset + s.nbytes > size);
@@ -474,23 +475,23 @@ static void check_cut_shard(const struct original *set, const ckpt_file *part, u
 static void check_every_shard(const char *below, const char *index)
 {
     char path[700];
-    struct original o = {.f = corpus_open(below)};
+    struct original o = {.file = corpus_open(below)};
     snprintf(folder, sizeof folder, "/tmp/ckpt-unit-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
-    o.digests = calloc(ckpt_tensor_count(o.f), CKPT_DIGEST_MAX);
-    CU_ASSERT_EQUAL(ckpt_file_locate(o.f, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_digest_tensors(o.f, CKPT_XXH3, NULL, o.digests, NULL), CKPT_OK);
-    for (size_t k = 0; k < o.f->nparts; k++)
-        link_into_folder(o.f->parts[k]->path);
+    o.digests = calloc(ckpt_tensor_count(o.file), CKPT_DIGEST_MAX);
+    CU_ASSERT_EQUAL(ckpt_file_locate(o.file, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensors(o.file, CKPT_XXH3, NULL, o.digests, NULL), CKPT_OK);
+    for (size_t k = 0; k < o.file->nparts; k++)
+        link_into_folder(o.file->parts[k]->path);
     snprintf(path, sizeof path, "%s/%s", unit_corpus(below), index);
     link_into_folder(path);
-    for (size_t k = 0; k < o.f->nparts; k++) {
-        check_cut_shard(&o, o.f->parts[k], 0, true);
-        for (uint64_t n = 0; n <= o.f->parts[k]->nbytes; n += 97)
-            check_cut_shard(&o, o.f->parts[k], n, false);
+    for (size_t k = 0; k < o.file->nparts; k++) {
+        check_cut_shard(&o, o.file->parts[k], 0, true);
+        for (uint64_t n = 0; n <= o.file->parts[k]->nbytes; n += 97)
+            check_cut_shard(&o, o.file->parts[k], n, false);
     }
-    for (size_t k = 0; k <= o.f->nparts; k++) {
-        const char *name = k < o.f->nparts ? strrchr(o.f->parts[k]->path, '/') + 1 : index;
+    for (size_t k = 0; k <= o.file->nparts; k++) {
+        const char *name = k < o.file->nparts ? strrchr(o.file->parts[k]->path, '/') + 1 : index;
         snprintf(path, sizeof path, "%s/%s", folder, name);
         CU_ASSERT_EQUAL(unlink(path), 0);
     }

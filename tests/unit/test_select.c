@@ -37,20 +37,20 @@ static void auto_finds_the_weights(void)
  * tensors WANT, and the narrowed file must have VALUES leaves that are not tensors. */
 static void check_auto(const char *text, const char *want, size_t values)
 {
-    struct test_file m = make_torch_zip(text);
+    struct test_file made = make_torch_zip(text);
     char read[256] = "";
-    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
-    ckpt_plan *p = plan_of(m.f);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
+    ckpt_plan *p = plan_of(made.file);
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), want);
     ckpt_plan_free(p);
-    CU_ASSERT_EQUAL(ckpt_file_narrow(m.f, "auto", NULL, 0, NULL), CKPT_OK);
-    for (uint32_t i = 0; i < ckpt_tensor_count(m.f); i++)
+    CU_ASSERT_EQUAL(ckpt_file_narrow(made.file, "auto", NULL, 0, NULL), CKPT_OK);
+    for (uint32_t i = 0; i < ckpt_tensor_count(made.file); i++)
         snprintf(read + strlen(read), sizeof read - strlen(read), "%s%.*s", i ? "," : "",
-                 STR_ARG(ckpt_tensor_name(m.f, i)));
+                 STR_ARG(ckpt_tensor_name(made.file, i)));
     CU_ASSERT_STRING_EQUAL(read, want);
-    CU_ASSERT_EQUAL(ckpt_leaf_count(m.f), values);
-    close_file(&m);
+    CU_ASSERT_EQUAL(ckpt_leaf_count(made.file), values);
+    close_file(&made);
 }
 
 /* An optimizer among the weights is left out; with several networks, the whole file is the root. */
@@ -100,19 +100,19 @@ static void check_root(const char *graph, const char *root, const char *want)
 {
     char text[256] = "";
     size_t len = 0;
-    struct test_file m = make_torch_zip(graph);
-    ckpt_plan *p = plan_of(m.f);
+    struct test_file made = make_torch_zip(graph);
+    ckpt_plan *p = plan_of(made.file);
     CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), want);
     ckpt_plan_free(p);
-    CU_ASSERT_EQUAL(ckpt_file_narrow(m.f, root, NULL, 0, NULL), CKPT_OK);
-    for (uint32_t i = 0; i < ckpt_tensor_count(m.f); i++) {
-        ckpt_str name = tensor_at(m.f, i).name;
+    CU_ASSERT_EQUAL(ckpt_file_narrow(made.file, root, NULL, 0, NULL), CKPT_OK);
+    for (uint32_t i = 0; i < ckpt_tensor_count(made.file); i++) {
+        ckpt_str name = tensor_at(made.file, i).name;
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "", (int)name.len,
                                 name.ptr);
     }
     CU_ASSERT_STRING_EQUAL(text, want);
-    close_file(&m);
+    close_file(&made);
 }
 
 /* A root may be the path of a container and also a common prefix of keys. */

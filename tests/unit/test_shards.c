@@ -225,9 +225,9 @@ static void a_malformed_shard_is_refused_with_its_offset_in_the_index(void)
     make_dir();
     write_safetensors("1.safetensors", A_HEADER, 2);
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        struct test_file m = make_torch_zip(odd[i].content);
-        write_file("2.bin", m.bytes, m.size);
-        close_file(&m);
+        struct test_file made = make_torch_zip(odd[i].content);
+        write_file("2.bin", made.bytes, made.size);
+        close_file(&made);
         REFUSED(index, odd[i].status, odd[i].words);
         CU_ASSERT_EQUAL(err.offset, (uint64_t)(strstr(index, at[i]) - index));
         CU_ASSERT(err.found[0] && err.allowed[0]);

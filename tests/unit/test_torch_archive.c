@@ -8,14 +8,14 @@
 #define PICKLED_5 "\x80\x02K\5."
 #define TENSOR_OF_ID(id) "torch._utils._rebuild_tensor_v2(@" id ",0,(2,),(1,),False," ORDERED_DICT ")"
 
-static void check_error(struct test_file m, ckpt_status want, const char *where, const char *words)
+static void check_error(struct test_file made, ckpt_status want, const char *where, const char *words)
 {
-    CU_ASSERT_EQUAL(m.status, want);
-    CU_ASSERT_STRING_EQUAL(m.err.where, where);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
-    if (!strstr(m.err.what, words))
-        printf("  found: %s: %s\n", m.err.where, m.err.what);
-    close_file(&m);
+    CU_ASSERT_EQUAL(made.status, want);
+    CU_ASSERT_STRING_EQUAL(made.err.where, where);
+    CU_ASSERT_PTR_NOT_NULL(strstr(made.err.what, words));
+    if (!strstr(made.err.what, words))
+        printf("  found: %s: %s\n", made.err.where, made.err.what);
+    close_file(&made);
 }
 
 static void duplicate_names_are_refused(void)
@@ -25,20 +25,20 @@ static void duplicate_names_are_refused(void)
                                           {"byteorde2", "little", 6},
                                           {"version", "3\n", 2}};
     static const struct record pickle[] = {{"data.pkl", PICKLED_5, 5}, {"data.pk2", PICKLED_5, 5}};
-    struct test_file m = make_archive(order, 4, NULL);
-    replace_in_file(&m, "archive/byteorde2", "archive/byteorder");
-    check_error(m, CKPT_EFORMAT, "archive/byteorder", "2 records have this name, 1 may");
-    m = make_archive(pickle, 2, NULL);
-    replace_in_file(&m, "archive/data.pk2", "archive/data.pkl");
-    check_error(m, CKPT_EFORMAT, "archive/data.pkl", "2 records have this name, 1 may");
+    struct test_file made = make_archive(order, 4, NULL);
+    replace_in_file(&made, "archive/byteorde2", "archive/byteorder");
+    check_error(made, CKPT_EFORMAT, "archive/byteorder", "2 records have this name, 1 may");
+    made = make_archive(pickle, 2, NULL);
+    replace_in_file(&made, "archive/data.pk2", "archive/data.pkl");
+    check_error(made, CKPT_EFORMAT, "archive/data.pkl", "2 records have this name, 1 may");
 }
 
 static void byte_orders_may_end_in_spaces(void)
 {
     struct record r[] = {{"data.pkl", PICKLED_5, 5}, {"byteorder", "little \r\n", 9}, {"version", "3\n", 2}};
-    struct test_file m = make_archive(r, 3, NULL);
-    check_rows(&m, "");
-    close_file(&m);
+    struct test_file made = make_archive(r, 3, NULL);
+    check_rows(&made, "");
+    close_file(&made);
     r[1] = (struct record){"byteorder", "  ", 2};
     check_error(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/byteorder", "neither little nor big");
 }
@@ -49,9 +49,9 @@ static void several_checkpoints_are_refused(void)
         {"readme", "", 0}, {"a/data.pkl", PICKLED_5, 5}, {"b/data.pkl", PICKLED_5, 5}};
     check_error(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/readme",
                 "several folders of the archive hold a \"data.pkl\"");
-    struct test_file m = make_archive(r, 2, NULL);
-    check_rows(&m, "");
-    close_file(&m);
+    struct test_file made = make_archive(r, 2, NULL);
+    check_rows(&made, "");
+    close_file(&made);
 }
 
 /* make_package - builds and opens a torch.package of the pickles A and B. */
@@ -67,24 +67,24 @@ static struct test_file make_package(const char *a, const char *b)
     const struct record r[] = {
         {".data/extern_modules", "", 0},      {".data/0.storage", data, 16},        {".data/not.pkl", "", 0},
         {"m/a.pkl", (char *)pa.data, pa.len}, {"m/b.pkl", (char *)pb.data, pb.len}, {"m/c.py", "", 0}};
-    struct test_file m = make_archive(r, 6, NULL);
+    struct test_file made = make_archive(r, 6, NULL);
     buf_free(&pa);
     buf_free(&pb);
-    return m;
+    return made;
 }
 
 static void packages_are_read(void)
 {
     static const struct record empty[] = {{".data/extern_modules", "", 0}, {"m/c.py", "", 0}};
     static const char w[] = TENSOR_OF_ID("('storage',torch.FloatStorage,0,'cpu',4)");
-    struct test_file m = make_package(w, w);
-    check_rows(&m, "m/a.pkl dense float32[2]@0+0;m/b.pkl dense float32[2]@0+0;");
-    close_file(&m);
+    struct test_file made = make_package(w, w);
+    check_rows(&made, "m/a.pkl dense float32[2]@0+0;m/b.pkl dense float32[2]@0+0;");
+    close_file(&made);
     check_error(make_package(w, TENSOR_OF_ID("('storage',torch.FloatStorage,1,'cpu',4)")), CKPT_ETRUNCATED,
                 "archive/.data/1.storage", "the record of a storage of 4 elements is missing");
-    m = make_archive(empty, 2, NULL);
-    check_rows(&m, "");
-    close_file(&m);
+    made = make_archive(empty, 2, NULL);
+    check_rows(&made, "");
+    close_file(&made);
 }
 
 /* ------------------------------------------------------------------ streams */
@@ -104,25 +104,26 @@ static void malformed_storage_lists_are_refused(void)
         make_torch_legacy(TENSOR_OF_ID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"),
                           "['0']", "\0\0\0\0\0\0\0\x40", 8),
         CKPT_EFORMAT, "storages", "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
-    struct test_file m = make_torch_legacy(
+    struct test_file made = make_torch_legacy(
         "[" TENSOR_OF_ID("('storage',torch.FloatStorage,7,'cpu',2)") ",@('module',my.Net,'f','s')]", "['7']",
         two, 16);
-    check_rows(&m, "0 dense float32[2]@0+0;");
-    close_file(&m);
+    check_rows(&made, "0 dense float32[2]@0+0;");
+    close_file(&made);
 }
 
 /* If the record byteorder is damaged, the byte order is known by its length: "little" or "big". */
 static void a_damaged_byteorder_is_known_by_its_length(void)
 {
     for (int big = 0; big < 2; big++) {
-        struct test_file m = make_torch_zip_of("{'w':" FLOAT_TENSOR "}", big, NULL);
+        struct test_file made = make_torch_zip_of("{'w':" FLOAT_TENSOR "}", big, NULL);
         const char *word = big ? "big" : "little";
-        for (size_t at = 0; at + 9 < m.size; at++)
-            if (memcmp(m.bytes + at, word, strlen(word)) == 0)
-                m.bytes[at] = '?';
+        for (size_t at = 0; at + 9 < made.size; at++)
+            if (memcmp(made.bytes + at, word, strlen(word)) == 0)
+                made.bytes[at] = '?';
         ckpt_file *f = NULL;
         ckpt_error err;
-        const struct opening o = {.path = "made", .src = source_mem(m.bytes, m.size, 0), .how = OPEN_SALVAGE};
+        const struct opening o = {
+            .path = "made", .src = source_mem(made.bytes, made.size, 0), .how = OPEN_SALVAGE};
         CU_ASSERT_EQUAL_FATAL(format_open(&o, &f, &err), CKPT_OK);
         float v[4] = {0};
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, v, &err), CKPT_OK);
@@ -133,7 +134,7 @@ static void a_damaged_byteorder_is_known_by_its_length(void)
             noted |= strstr(f->notices.text[i], "byteorder is damaged") && strstr(f->notices.text[i], word);
         CU_ASSERT(noted);
         file_free(f);
-        close_file(&m);
+        close_file(&made);
     }
 }
 

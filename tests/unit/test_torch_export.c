@@ -28,23 +28,24 @@ static struct test_file make_export(const char *config, const ckpt_limits *limit
 
 static void check_weights(const char *config, const char *want)
 {
-    struct test_file m = make_export(config, NULL);
-    check_rows(&m, want);
-    if (m.f)
-        CU_ASSERT_STRING_EQUAL(ckpt_file_format(m.f), "torch-export");
-    close_file(&m);
+    struct test_file made = make_export(config, NULL);
+    check_rows(&made, want);
+    if (made.file)
+        CU_ASSERT_STRING_EQUAL(ckpt_file_format(made.file), "torch-export");
+    close_file(&made);
 }
 
 static void check_fails(const char *config, ckpt_status want, const char *words)
 {
-    struct test_file m = make_export(config, NULL);
-    CU_ASSERT_EQUAL(m.status, want);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, CONFIG));
-    CU_ASSERT(m.err.offset < m.size);
-    if (m.status != want || !strstr(m.err.what, words) || !strstr(m.err.where, CONFIG))
-        printf("  of %s\n  found: %s: %s: %s\n", config, ckpt_status_name(m.status), m.err.where, m.err.what);
-    close_file(&m);
+    struct test_file made = make_export(config, NULL);
+    CU_ASSERT_EQUAL(made.status, want);
+    CU_ASSERT_PTR_NOT_NULL(strstr(made.err.what, words));
+    CU_ASSERT_PTR_NOT_NULL(strstr(made.err.where, CONFIG));
+    CU_ASSERT(made.err.offset < made.size);
+    if (made.status != want || !strstr(made.err.what, words) || !strstr(made.err.where, CONFIG))
+        printf("  of %s\n  found: %s: %s: %s\n", config, ckpt_status_name(made.status), made.err.where,
+               made.err.what);
+    close_file(&made);
 }
 
 static void configs_describe_weights(void)
@@ -132,24 +133,25 @@ static void embedded_archives_are_read(void)
                          {"data/weights/weight_0", in.bytes, in.size},
                          {CONFIG, config, sizeof config - 1},
                          {"data/constants/model.pt", in.bytes, in.size}};
-    struct test_file m = make_archive(r, 5, NULL);
+    struct test_file made = make_archive(r, 5, NULL);
     check_rows(
-        &m, "state_dict.a.w dense float32[4]@0+0;state_dict.a.t dense float32[4]@0+0;"
-            "state_dict.a.s storage float32[4]@1+0;state_dict.a.m meta float16[2] grad;"
-            "state_dict.a.n nested float32;"
-            "state_dict.a.n.buffer dense float32[4]@0+0;state_dict.a.n.sizes dense float32[4]@0+0;"
-            "state_dict.a.n.strides dense float32[4]@0+0;state_dict.a.n.offsets dense float32[4]@0+0;"
-            "constants.w dense float32[4]@2+0;constants.t dense float32[4]@2+0;"
-            "constants.s storage float32[4]@3+0;constants.m meta float16[2] grad;constants.n nested float32;"
-            "constants.n.buffer dense float32[4]@2+0;constants.n.sizes dense float32[4]@2+0;"
-            "constants.n.strides dense float32[4]@2+0;constants.n.offsets dense float32[4]@2+0;");
-    CU_ASSERT_EQUAL(m.f ? ckpt_leaf_count(m.f) : 0, 2);
-    close_file(&m);
+        &made,
+        "state_dict.a.w dense float32[4]@0+0;state_dict.a.t dense float32[4]@0+0;"
+        "state_dict.a.s storage float32[4]@1+0;state_dict.a.m meta float16[2] grad;"
+        "state_dict.a.n nested float32;"
+        "state_dict.a.n.buffer dense float32[4]@0+0;state_dict.a.n.sizes dense float32[4]@0+0;"
+        "state_dict.a.n.strides dense float32[4]@0+0;state_dict.a.n.offsets dense float32[4]@0+0;"
+        "constants.w dense float32[4]@2+0;constants.t dense float32[4]@2+0;"
+        "constants.s storage float32[4]@3+0;constants.m meta float16[2] grad;constants.n nested float32;"
+        "constants.n.buffer dense float32[4]@2+0;constants.n.sizes dense float32[4]@2+0;"
+        "constants.n.strides dense float32[4]@2+0;constants.n.offsets dense float32[4]@2+0;");
+    CU_ASSERT_EQUAL(made.file ? ckpt_leaf_count(made.file) : 0, 2);
+    close_file(&made);
     in.bytes[80] ^= 1; /* in the data.pkl of the embedded archive */
-    m = make_archive(r, 5, NULL);
-    CU_ASSERT_EQUAL(m.status, CKPT_ECHECKSUM);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, "archive/data/weights/weight_0"));
-    close_file(&m);
+    made = make_archive(r, 5, NULL);
+    CU_ASSERT_EQUAL(made.status, CKPT_ECHECKSUM);
+    CU_ASSERT_PTR_NOT_NULL(strstr(made.err.where, "archive/data/weights/weight_0"));
+    close_file(&made);
     close_file(&in);
 }
 
@@ -160,29 +162,29 @@ static void members_outside_of_the_folder_are_ignored(void)
                                {"besides/" CONFIG, "[]", 2},
                                {"data/weights/weight_0", data, 16},
                                {CONFIG, config, sizeof config - 1}};
-    struct test_file m = make_archive(r, 4, NULL);
-    replace_in_file(&m, "archive/besides", "besides/archive");
-    check_rows(&m, "state_dict.w dense float32[4]@0+0 parameter grad;");
-    close_file(&m);
+    struct test_file made = make_archive(r, 4, NULL);
+    replace_in_file(&made, "archive/besides", "besides/archive");
+    check_rows(&made, "state_dict.w dense float32[4]@0+0 parameter grad;");
+    close_file(&made);
 }
 
 static void archives_without_weights_are_refused(void)
 {
     const struct record r[] = {
         {"archive_format", "pt2", 3}, {"models/model.json", "{}", 2}, {"code.py", "", 0}};
-    struct test_file m = make_archive(r, 3, NULL);
-    CU_ASSERT_EQUAL(m.status, CKPT_EUNSUPPORTED);
-    CU_ASSERT_STRING_EQUAL(m.err.what, "a torch.export archive without weights in it");
-    close_file(&m);
-    m = make_archive(r, 1, NULL);
-    CU_ASSERT_EQUAL(m.status, CKPT_EUNKNOWN);
-    close_file(&m);
+    struct test_file made = make_archive(r, 3, NULL);
+    CU_ASSERT_EQUAL(made.status, CKPT_EUNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(made.err.what, "a torch.export archive without weights in it");
+    close_file(&made);
+    made = make_archive(r, 1, NULL);
+    CU_ASSERT_EQUAL(made.status, CKPT_EUNKNOWN);
+    close_file(&made);
     const struct record old = {"0123456789abcdef", "", 0};
-    m = make_archive(&old, 1, NULL);
+    made = make_archive(&old, 1, NULL);
     /* an archive of before 2.8 would have serialized_exported_program.json, too */
-    replace_in_file(&m, "archive/0123456789abcdef", "serialized_state_dict.pt");
-    CU_ASSERT_EQUAL(m.status, CKPT_EUNKNOWN);
-    close_file(&m);
+    replace_in_file(&made, "archive/0123456789abcdef", "serialized_state_dict.pt");
+    CU_ASSERT_EQUAL(made.status, CKPT_EUNKNOWN);
+    close_file(&made);
 }
 
 /* The limit on memory rises until the file can be read. */
@@ -191,10 +193,10 @@ static void too_little_memory_is_an_error(void)
     ckpt_status st = CKPT_ENOMEM;
     for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64};
          st != CKPT_OK && l.max_metadata < 100000; l.max_metadata += 16) {
-        struct test_file m = make_export(CONFIGURED(WEIGHT("w", META)), &l);
-        st = m.status;
+        struct test_file made = make_export(CONFIGURED(WEIGHT("w", META)), &l);
+        st = made.status;
         CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ELIMIT);
-        close_file(&m);
+        close_file(&made);
     }
     CU_ASSERT_EQUAL(st, CKPT_OK);
 }

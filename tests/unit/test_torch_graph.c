@@ -5,12 +5,12 @@
 
 static void check_limited(const char *text, const ckpt_limits *limits, ckpt_status want, const char *words)
 {
-    struct test_file m = make_torch_zip_of(text, false, limits);
-    CU_ASSERT_EQUAL(m.status, want);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
-    if (!strstr(m.err.what, words))
-        printf("  found: %s: %s\n", m.err.where, m.err.what);
-    close_file(&m);
+    struct test_file made = make_torch_zip_of(text, false, limits);
+    CU_ASSERT_EQUAL(made.status, want);
+    CU_ASSERT_PTR_NOT_NULL(strstr(made.err.what, words));
+    if (!strstr(made.err.what, words))
+        printf("  found: %s: %s\n", made.err.where, made.err.what);
+    close_file(&made);
 }
 
 /* -------------------------------------------------------------- containers */
@@ -57,10 +57,10 @@ static void malformed_pairs_are_refused(void)
 static void cycles_are_walked_once(void)
 {
     check_opens("#1~[]+[" FLOAT_TENSOR ",{'again':#1}]", "0" FLOAT_ROW);
-    struct test_file m = make_pickle("#1~[]+[#1]");
-    check_rows(&m, "");
-    CU_ASSERT_EQUAL(ckpt_leaf_count(m.f), 1);
-    close_file(&m);
+    struct test_file made = make_pickle("#1~[]+[#1]");
+    check_rows(&made, "");
+    CU_ASSERT_EQUAL(ckpt_leaf_count(made.file), 1);
+    close_file(&made);
 }
 
 /* ------------------------------------------------------------------ modules */
@@ -180,13 +180,13 @@ static void too_little_memory_is_an_error(void)
     unsigned tries = 0;
     for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64}; st != CKPT_OK && tries < 4000;
          l.max_metadata += 16, tries++) {
-        struct test_file m = make_torch_zip_of(text, false, &l);
-        st = m.status;
+        struct test_file made = make_torch_zip_of(text, false, &l);
+        st = made.status;
         if (st == CKPT_OK)
-            CU_ASSERT_EQUAL(ckpt_tensor_count(m.f), 8);
+            CU_ASSERT_EQUAL(ckpt_tensor_count(made.file), 8);
         if (st != CKPT_OK)
             CU_ASSERT(st == CKPT_ENOMEM || st == CKPT_ELIMIT);
-        close_file(&m);
+        close_file(&made);
     }
     CU_ASSERT_EQUAL(st, CKPT_OK);
 }

@@ -10,76 +10,76 @@
 
 /* A file, a plan that renames its tensors, and the patches that edit the file. */
 struct edited {
-    struct test_file m;
-    ckpt_plan *p;
-    struct patches list;
-    ckpt_status st;
+    struct test_file made;
+    ckpt_plan *plan;
+    struct patches patches;
+    ckpt_status status;
     ckpt_error err;
 };
 
-/* plan_rename - returns a plan that strips the prefix FROM from the keys of M, and adds TO; either may be
+/* plan_rename - returns a plan that strips the prefix FROM from the keys of MADE, and adds TO; either may be
  * NULL. */
-static struct edited plan_rename(struct test_file m, const char *from, const char *to)
+static struct edited plan_rename(struct test_file made, const char *from, const char *to)
 {
-    struct edited e = {.m = m};
-    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
-    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(m.f, &e.p, &e.err), CKPT_OK);
-    CU_ASSERT(!from || ckpt_plan_strip(e.p, from, false, &e.err) == CKPT_OK);
-    CU_ASSERT(!to || ckpt_plan_add(e.p, to, &e.err) == CKPT_OK);
+    struct edited e = {.made = made};
+    CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(made.file, &e.plan, &e.err), CKPT_OK);
+    CU_ASSERT(!from || ckpt_plan_strip(e.plan, from, false, &e.err) == CKPT_OK);
+    CU_ASSERT(!to || ckpt_plan_add(e.plan, to, &e.err) == CKPT_OK);
     return e;
 }
 
 /* run_edit - computes the patches of E, and sets its status. */
 static void run_edit(struct edited *e)
 {
-    e->list = (struct patches){0};
-    CU_ASSERT_EQUAL(plan_update_entries(e->p, &e->err), CKPT_OK);
-    e->st = torch_zip_in_place(e->p, &e->list, &e->err);
+    e->patches = (struct patches){0};
+    CU_ASSERT_EQUAL(plan_update_entries(e->plan, &e->err), CKPT_OK);
+    e->status = torch_zip_in_place(e->plan, &e->patches, &e->err);
 }
 
-/* get_edit - returns the edit of the N entries of NODE, which the test may change. */
+/* get_edit - returns the edit of NODE, which has N entries; the test may change the edit. */
 static struct edit *get_edit(struct edited *e, const ckpt_value *node, uint32_t n)
 {
-    struct edit *one = plan_get_edit(e->p, node, n);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(one);
-    return one;
+    struct edit *edit = plan_get_edit(e->plan, node, n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(edit);
+    return edit;
 }
 
 static void close_edited(struct edited *e)
 {
-    ckpt_plan_free(e->p);
-    close_file(&e->m);
+    ckpt_plan_free(e->plan);
+    close_file(&e->made);
 }
 
 /* open_patched - opens the file of E with its patches. */
 static struct test_file open_patched(struct edited *e)
 {
     char bytes[65536];
-    source *after = source_patched(e->m.f->src, &e->list);
-    CU_ASSERT_FATAL(after && after->size <= sizeof bytes);
-    CU_ASSERT_EQUAL(source_read(after, 0, bytes, (size_t)after->size, NULL), CKPT_OK);
-    struct test_file now = open_bytes(bytes, (size_t)after->size, NULL);
-    source_unref(after);
-    return now;
+    source *patched_source = source_patched(e->made.file->src, &e->patches);
+    CU_ASSERT_FATAL(patched_source && patched_source->size <= sizeof bytes);
+    CU_ASSERT_EQUAL(source_read(patched_source, 0, bytes, (size_t)patched_source->size, NULL), CKPT_OK);
+    struct test_file patched = open_bytes(bytes, (size_t)patched_source->size, NULL);
+    source_unref(patched_source);
+    return patched;
 }
 
-/* check_edited - edits the file of E; checks that it has the tensors WANT then, and whether it has GROWN;
- * closes E. */
+/* check_edited - edits the file of E and closes E. The edited file must have the tensors WANT, and be longer
+ * than before exactly if GROWN. */
 static void check_edited(struct edited *e, const char *want, bool grown)
 {
     run_edit(e);
-    CU_ASSERT_EQUAL_FATAL(e->st, CKPT_OK);
-    CU_ASSERT_EQUAL(e->list.new_size > e->list.old_size, grown);
-    struct test_file now = open_patched(e);
-    check_rows(&now, want);
-    close_file(&now);
+    CU_ASSERT_EQUAL_FATAL(e->status, CKPT_OK);
+    CU_ASSERT_EQUAL(e->patches.new_size > e->patches.old_size, grown);
+    struct test_file patched = open_patched(e);
+    check_rows(&patched, want);
+    close_file(&patched);
     close_edited(e);
 }
 
 static void check_edit_refused(struct edited *e, const char *why)
 {
     run_edit(e);
-    CU_ASSERT(e->st == CKPT_EUNSUPPORTED && strstr(e->err.what, why));
+    CU_ASSERT(e->status == CKPT_EUNSUPPORTED && strstr(e->err.what, why));
     if (!strstr(e->err.what, why))
         printf("  found: %s instead of %s\n", e->err.what, why);
 }
@@ -95,7 +95,8 @@ static void shorter_names_are_written_over_the_old_ones(void)
                                    ",{3:" FLOAT_TENSOR "}]}"),
                     "m.", NULL);
     check_edited(&e, "w" FLOAT_ROW "b.0" FLOAT_ROW "b.1.3" FLOAT_ROW, false);
-    e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR "}"), "m.", "mm"); /* of the same length */
+    /* "mm" is as long as "m." */
+    e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR "}"), "m.", "mm");
     check_edited(&e, "mmw" FLOAT_ROW, false);
 }
 
@@ -105,29 +106,31 @@ static void longer_names_are_written_after_the_storages(void)
     check_edited(&e, LONG_PREFIX "w" FLOAT_ROW, true);
 }
 
-/* Edits a key that is also a value, a dropped pair, and a key that is a number. */
 static void an_edit_changes_only_its_own_entries(void)
 {
+    /* the key 'm.w' is also a value, which stays */
     struct edited e = plan_rename(make_torch_zip("{#1='m.w':" FLOAT_TENSOR ",'k':#1}"), NULL, NULL);
-    get_edit(&e, e.m.f->root, 2)->names[0] = STR_LIT("w");
+    get_edit(&e, e.made.file->root, 2)->names[0] = STR_LIT("w");
     check_edited(&e, "w" FLOAT_ROW, false);
-    e = plan_rename(make_torch_zip("{'w':" FLOAT_TENSOR ",'gone':" FLOAT_TENSOR "}"), NULL, NULL);
-    get_edit(&e, e.m.f->root, 2)->dropped[1] = true;
+    /* one of two pairs is dropped */
+    e = plan_rename(make_torch_zip("{'w':" FLOAT_TENSOR ",'dropped':" FLOAT_TENSOR "}"), NULL, NULL);
+    get_edit(&e, e.made.file->root, 2)->dropped[1] = true;
     check_edited(&e, "w" FLOAT_ROW, false);
+    /* a key that is a number becomes a text */
     e = plan_rename(make_torch_zip("{1:" FLOAT_TENSOR "}"), NULL, NULL);
-    get_edit(&e, e.m.f->root, 1)->names[0] = STR_LIT("one"); /* was the number 1 */
+    get_edit(&e, e.made.file->root, 1)->names[0] = STR_LIT("one");
     check_edited(&e, "one" FLOAT_ROW, false);
 }
 
-/* Edits names that are items of a list or of an object, also with more edits than items. */
+/* The list, or the object with items, has two items; the edit is for two or three. */
 static void names_in_lists_are_edited(void)
 {
-    static const char *const made[] = {"{'w':" FLOAT_TENSOR ",'l':['m.w','m.x']}",
-                                       "{'w':" FLOAT_TENSOR ",'l':my.List()+['m.w','m.x']}"};
+    static const char *const pickles[] = {"{'w':" FLOAT_TENSOR ",'l':['m.w','m.x']}",
+                                          "{'w':" FLOAT_TENSOR ",'l':my.List()+['m.w','m.x']}"};
     for (size_t i = 0; i < 2; i++)
         for (uint32_t n = 2; n < 4; n++) {
-            struct edited e = plan_rename(make_torch_zip(made[i]), NULL, NULL);
-            get_edit(&e, value_get(e.m.f->root, "l"), n)->names[n - 1] = STR_LIT("z");
+            struct edited e = plan_rename(make_torch_zip(pickles[i]), NULL, NULL);
+            get_edit(&e, value_get(e.made.file->root, "l"), n)->names[n - 1] = STR_LIT("z");
             check_edited(&e, "w" FLOAT_ROW, false);
         }
 }
@@ -137,24 +140,24 @@ static void names_in_lists_are_edited(void)
 static void check_metadata(struct edited *e, const char *want)
 {
     char got[256] = "";
-    uint32_t n = 0;
+    uint32_t npairs = 0;
     run_edit(e);
-    CU_ASSERT_EQUAL_FATAL(e->st, CKPT_OK);
-    CU_ASSERT_EQUAL(e->list.new_size, e->list.old_size);
-    struct test_file now = open_patched(e);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(now.f);
-    const value_pair *pairs = value_pairs(value_get(value_state(now.f->root), "_metadata"), &n);
-    for (uint32_t i = 0; i < n; i++) {
+    CU_ASSERT_EQUAL_FATAL(e->status, CKPT_OK);
+    CU_ASSERT_EQUAL(e->patches.new_size, e->patches.old_size);
+    struct test_file patched = open_patched(e);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(patched.file);
+    const value_pair *pairs = value_pairs(value_get(value_state(patched.file->root), "_metadata"), &npairs);
+    for (uint32_t i = 0; i < npairs; i++) {
         ckpt_str key = {0};
         int64_t version = -1;
         CU_ASSERT(value_text(pairs[i].key, &key));
         CU_ASSERT(value_integer(value_get(pairs[i].val, "version"), &version));
-        size_t at = strlen(got);
-        snprintf(got + at, sizeof got - at, "%.*s=%d,", STR_ARG(key), (int)version);
+        size_t used = strlen(got);
+        snprintf(got + used, sizeof got - used, "%.*s=%d,", STR_ARG(key), (int)version);
     }
     CU_ASSERT_STRING_EQUAL(got, want);
-    check_rows(&now, "w" FLOAT_ROW "b" FLOAT_ROW);
-    close_file(&now);
+    check_rows(&patched, "w" FLOAT_ROW "b" FLOAT_ROW);
+    close_file(&patched);
     close_edited(e);
 }
 
@@ -195,63 +198,64 @@ static void of_two_entries_with_one_name_the_last_is_kept(void)
 static void files_that_need_a_rewrite_are_refused(void)
 {
     struct edited e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR "}"), "m.", NULL);
-    ckpt_file *f = e.m.f;
-    struct torch_archive *ta = f->container;
-    struct zip_entry *x = &ta->z->entries[torch_archive_find(ta, "data.pkl")];
-    ckpt_value *root = f->root;
-    f->nreplaced++;
+    ckpt_file *file = e.made.file;
+    struct torch_archive *archive = file->container;
+    struct zip_entry *pickle = &archive->z->entries[torch_archive_find(archive, "data.pkl")];
+    ckpt_value *root = file->root;
+    file->nreplaced++;
     check_edit_refused(&e, "a whole module");
-    f->nreplaced--;
-    f->nparts++;
+    file->nreplaced--;
+    file->nparts++;
     check_edit_refused(&e, "more than one pickle");
-    f->nparts--;
-    f->npickles++;
+    file->nparts--;
+    file->npickles++;
     check_edit_refused(&e, "more than one pickle");
-    f->npickles--;
-    f->root = NULL;
-    e.st = torch_zip_in_place(e.p, &e.list, &e.err);
-    CU_ASSERT(e.st == CKPT_EUNSUPPORTED && strstr(e.err.what, "more than one pickle"));
-    f->root = root;
-    x->method = ZIP_DEFLATED;
+    file->npickles--;
+    file->root = NULL;
+    e.status = torch_zip_in_place(e.plan, &e.patches, &e.err);
+    CU_ASSERT(e.status == CKPT_EUNSUPPORTED && strstr(e.err.what, "more than one pickle"));
+    file->root = root;
+    pickle->method = ZIP_DEFLATED;
     check_edit_refused(&e, "its pickle is compressed");
-    x->method = ZIP_STORED;
-    x->flags |= 0x20; /* compressed patched data */
+    pickle->method = ZIP_STORED;
+    pickle->flags |= 0x20; /* compressed patched data */
     check_edit_refused(&e, "its pickle is compressed");
-    x->flags &= (uint16_t)~0x20u;
-    x->duplicate = true;
+    pickle->flags &= (uint16_t)~0x20u;
+    pickle->duplicate = true;
     check_edit_refused(&e, "two records are called data.pkl");
-    x->duplicate = false;
+    pickle->duplicate = false;
     check_edited(&e, "w" FLOAT_ROW, false);
 }
 
-/* The old pickle gets an unused name; with a hundred used names, the edit is refused. */
-static void the_old_pickle_is_renamed(void)
+/* The old data.pkl is renamed to data.old, or to one of data.o01 to data.o99. If all of these names are used,
+ * the edit is refused. */
+static void the_old_pickle_gets_an_unused_name(void)
 {
     static const float four[] = {1, 2, 3, 4};
     char names[100][16];
-    struct record r[103];
-    buf b;
-    buf_init(&b, 1 << 16);
-    put_pickle(&b, "{'w':" FLOAT_TENSOR "}");
-    r[0] = (struct record){"data.pkl", (char *)b.data, b.len};
-    r[1] = (struct record){"data/0", (const char *)four, 16};
+    struct record records[103];
+    buf pickle;
+    buf_init(&pickle, 1 << 16);
+    put_pickle(&pickle, "{'w':" FLOAT_TENSOR "}");
+    records[0] = (struct record){"data.pkl", (char *)pickle.data, pickle.len};
+    records[1] = (struct record){"data/0", (const char *)four, 16};
     for (unsigned k = 0; k < 100; k++) {
         snprintf(names[k], sizeof names[k], k ? "data.o%02u" : "data.old", k);
-        r[2 + k] = (struct record){names[k], "old", 3};
+        records[2 + k] = (struct record){names[k], "old", 3};
     }
-    for (size_t n = 0; n <= 100; n += 25) {
-        struct edited e = plan_rename(make_archive(r, n + 2, NULL), NULL, LONG_PREFIX);
+    for (size_t used = 0; used <= 100; used += 25) {
+        struct edited e = plan_rename(make_archive(records, 2 + used, NULL), NULL, LONG_PREFIX);
         run_edit(&e);
-        CU_ASSERT_EQUAL(e.st, n < 100 ? CKPT_OK : CKPT_EUNSUPPORTED);
-        if (n < 100) {
+        CU_ASSERT_EQUAL(e.status, used < 100 ? CKPT_OK : CKPT_EUNSUPPORTED);
+        if (used < 100) {
             char want[32];
-            snprintf(want, sizeof want, n ? "archive/data.o%02zu" : "archive/data.old", n);
-            /* the name in the first local header, after its 30 bytes */
-            CU_ASSERT(e.list.at[0].at == 30 && str_is(e.list.at[0].bytes, want));
+            snprintf(want, sizeof want, used ? "archive/data.o%02zu" : "archive/data.old", used);
+            /* the first patch replaces the name in the first local header, after its 30 bytes */
+            CU_ASSERT(e.patches.at[0].at == 30 && str_is(e.patches.at[0].bytes, want));
         }
         close_edited(&e);
     }
-    buf_free(&b);
+    buf_free(&pickle);
 }
 
 void suite_torch_in_place(void)
@@ -262,5 +266,5 @@ void suite_torch_in_place(void)
     UNIT(names_in_lists_are_edited);
     UNIT(of_two_entries_with_one_name_the_last_is_kept);
     UNIT(files_that_need_a_rewrite_are_refused);
-    UNIT(the_old_pickle_is_renamed);
+    UNIT(the_old_pickle_gets_an_unused_name);
 }

@@ -26,21 +26,21 @@ static void check_byte(size_t at, int byte, const char *want)
 {
     load_sample();
     sample[at] = (char)byte;
-    struct test_file m = open_bytes(sample, size, NULL);
-    bool right = want[0] ? !m.f && strstr(m.err.what, want) : m.f != NULL;
+    struct test_file made = open_bytes(sample, size, NULL);
+    bool right = want[0] ? !made.file && strstr(made.err.what, want) : made.file != NULL;
     CU_ASSERT(right);
     if (!right)
-        printf("\n    %zx: \"%s\", must be \"%s\"\n", at, m.f ? "" : m.err.what, want);
-    close_file(&m);
+        printf("\n    %zx: \"%s\", must be \"%s\"\n", at, made.file ? "" : made.err.what, want);
+    close_file(&made);
 }
 
 static void tensors_of_a_module_are_read(void)
 {
     load_sample();
-    struct test_file m = open_bytes(sample, size, NULL);
-    check_rows(&m,
+    struct test_file made = open_bytes(sample, size, NULL);
+    check_rows(&made,
                "0.weight dense float32[2,2]@0+0 parameter grad;0.bias dense float32[2]@1+0 parameter grad;");
-    close_file(&m);
+    close_file(&made);
 }
 
 static void offsets_stay_in_the_file(void)
@@ -77,10 +77,10 @@ static void truncated_files_are_refused(void)
 {
     load_sample();
     for (size_t n = 0; n < size; n++) {
-        struct test_file m = open_bytes(sample, n, NULL);
-        CU_ASSERT(m.f || m.err.what[0]);
-        CU_ASSERT(!m.f || n > 0xa5c);
-        close_file(&m);
+        struct test_file made = open_bytes(sample, n, NULL);
+        CU_ASSERT(made.file || made.err.what[0]);
+        CU_ASSERT(!made.file || n > 0xa5c);
+        close_file(&made);
     }
 }
 

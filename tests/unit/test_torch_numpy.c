@@ -37,13 +37,13 @@ static void other_calls_are_not_arrays(void)
 static void fortran_order_is_read(void)
 {
     float v[4];
-    struct test_file m = make_torch_zip(
+    struct test_file made = make_torch_zip(
         ARRAY("(2,2)", F4, "True", "b'\\00\\00\\80\\3f\\00\\00\\00\\40\\00\\00\\40\\40\\00\\00\\80\\40'"));
-    CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 4, v, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(made.status, CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 4, v, NULL), CKPT_OK);
     unit_to_host_order(v, 4, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 3 && v[2] == 2 && v[3] == 4);
-    close_file(&m);
+    close_file(&made);
 }
 
 #define FOUR_BIG "b'\\00\\00\\00a\\00\\00\\00b\\00\\00\\00c\\00\\00\\00d'"
@@ -52,32 +52,32 @@ static void fortran_order_is_read(void)
 static void text_is_read_like_numbers(void)
 {
     char s[6], v[16];
-    struct test_file m = make_torch_zip("[" ARRAY("(2,)", DTYPE("U2", ">"), "False", FOUR_BIG) "," ARRAY(
+    struct test_file made = make_torch_zip("[" ARRAY("(2,)", DTYPE("U2", ">"), "False", FOUR_BIG) "," ARRAY(
         "(2,1,1)", DTYPE("S3", "|"), "True", "b'abcdef'") "," ARRAY("(2,2)", DTYPE("S1", "|"), "True",
                                                                     "b'abcd'") "]");
-    check_rows(&m, "0 ndarray U2[2]@0+0;1 ndarray S3[2,1,1]@1+0;2 ndarray S1[2,2]@2+0;");
-    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 4, v, NULL), CKPT_OK);
+    check_rows(&made, "0 ndarray U2[2]@0+0;1 ndarray S3[2,1,1]@1+0;2 ndarray S1[2,2]@2+0;");
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 4, v, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(v, "a\0\0\0b\0\0\0c\0\0\0d\0\0\0", 16), 0);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 1, 0, 6, s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 1, 0, 6, s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(s, "abcdef", 6), 0);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 2, 0, 4, s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 2, 0, 4, s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(s, "acbd", 4), 0);
-    close_file(&m);
+    close_file(&made);
 }
 
 static void big_endian_arrays_are_swapped(void)
 {
     float v[2];
-    struct test_file m = make_torch_zip(
+    struct test_file made = make_torch_zip(
         "[" ARRAY("(2,)", DTYPE("f4", ">"), "False", "b'\\3f\\80\\00\\00\\40\\00\\00\\00'") "," ARRAY(
             "(8,)", DTYPE("i1", ">"), "False", EIGHT) "]");
-    check_rows(&m, "0 ndarray float32[2]@0+0;1 ndarray int8[8]@1+0;");
-    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
+    check_rows(&made, "0 ndarray float32[2]@0+0;1 ndarray int8[8]@1+0;");
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 2, v, NULL), CKPT_OK);
     unit_to_host_order(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 1, 2, 2, v, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 1, 2, 2, v, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(v, "\x80\x3f", 2), 0);
-    close_file(&m);
+    close_file(&made);
 }
 
 /* If one size of an array is 0, the product of the others may overflow: numpy writes such arrays. */
@@ -116,12 +116,12 @@ static void bytes_in_other_forms(void)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         float v[2] = {0};
         snprintf(text, sizeof text, ARRAY("(2,)", F4, "False", "%s"), forms[i]);
-        struct test_file m = make_torch_zip(text);
-        check_rows(&m, " ndarray float32[2]@0+0;");
-        CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
+        struct test_file made = make_torch_zip(text);
+        check_rows(&made, " ndarray float32[2]@0+0;");
+        CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 2, v, NULL), CKPT_OK);
         unit_to_host_order(v, 2, 4);
         CU_ASSERT(v[0] == 1 && v[1] == 2);
-        close_file(&m);
+        close_file(&made);
     }
     check_opens(ARRAY("(0,)", F4, "False", "builtins.bytes()"), " ndarray float32[0]@0+0;");
     check_refused("^" ARRAY("(2,)", F4, "False",
@@ -137,19 +137,19 @@ static void bytes_in_other_forms(void)
 static void a_failing_allocation_is_an_error(void)
 {
     static const struct torch_storages no_storages = {.user = NULL};
-    struct test_file m = make_torch_zip(ARRAY("(2,)", F4, "False", EIGHT));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
+    struct test_file made = make_torch_zip(ARRAY("(2,)", F4, "False", EIGHT));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     ckpt_status st = CKPT_ENOMEM;
     for (uint64_t n = 1; st != CKPT_OK; n++) {
-        map_free(m.f->node_storages); /* so that the array is added again */
-        m.f->node_storages = NULL;
-        arena_fail_at(m.f->a, n);
-        st = torch_walk_graph(m.f, m.f->root, &no_storages, &m.err);
+        map_free(made.file->node_storages); /* so that the array is added again */
+        made.file->node_storages = NULL;
+        arena_fail_at(made.file->a, n);
+        st = torch_walk_graph(made.file, made.file->root, &no_storages, &made.err);
         CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM);
     }
-    arena_fail_at(m.f->a, 0);
-    CU_ASSERT(str_starts(m.f->table.storages[m.f->table.nstorages - 1].s.key, STR_LIT("numpy@")));
-    close_file(&m);
+    arena_fail_at(made.file->a, 0);
+    CU_ASSERT(str_starts(made.file->table.storages[made.file->table.nstorages - 1].s.key, STR_LIT("numpy@")));
+    close_file(&made);
 }
 
 void suite_torch_numpy(void)

@@ -67,13 +67,13 @@ static void ids_of_other_objects_are_accepted(void)
 /* A location that is not UTF-8 is dropped, because it cannot be written as text. */
 static void locations_must_be_text(void)
 {
-    struct test_file m = make_torch_legacy(TENSOR_OF("@('storage',torch.FloatStorage,'0',s'\\ff',4)"),
-                                           "['0']", "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
-    check_rows(&m, " dense float32[2]@0+0;");
+    struct test_file made = make_torch_legacy(TENSOR_OF("@('storage',torch.FloatStorage,'0',s'\\ff',4)"),
+                                              "['0']", "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
+    check_rows(&made, " dense float32[2]@0+0;");
     ckpt_storage storage = CKPT_INIT(ckpt_storage);
-    CU_ASSERT_FATAL(ckpt_storage_at(m.f, 0, &storage));
+    CU_ASSERT_FATAL(ckpt_storage_at(made.file, 0, &storage));
     CU_ASSERT_EQUAL(storage.location.len, 0);
-    close_file(&m);
+    close_file(&made);
 }
 
 /* ------------------------------------------------------- streams in a pickle */
@@ -91,19 +91,19 @@ static void locations_must_be_text(void)
 
 static void check_pickle(const char *text, const char *want)
 {
-    struct test_file m = make_pickle(text);
-    check_rows(&m, want);
-    close_file(&m);
+    struct test_file made = make_pickle(text);
+    check_rows(&made, want);
+    close_file(&made);
 }
 
 static void check_bad_pickle(const char *text, ckpt_status want, const char *words)
 {
-    struct test_file m = make_pickle(text);
-    CU_ASSERT_EQUAL(m.status, want);
-    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, words));
-    if (!strstr(m.err.what, words))
-        printf("  found: %s: %s\n", m.err.where, m.err.what);
-    close_file(&m);
+    struct test_file made = make_pickle(text);
+    CU_ASSERT_EQUAL(made.status, want);
+    CU_ASSERT_PTR_NOT_NULL(strstr(made.err.what, words));
+    if (!strstr(made.err.what, words))
+        printf("  found: %s: %s\n", made.err.where, made.err.what);
+    close_file(&made);
 }
 
 static void storages_may_be_nested_streams(void)
@@ -112,12 +112,12 @@ static void storages_may_be_nested_streams(void)
     check_pickle("[" TENSOR_OF(FLOATS_IN_BYTES) "]", "0 dense float32[2]@0+0;");
     check_pickle("[#1=" FLOATS_IN_BYTES "," TENSOR_OF("#1") "," TENSOR_OF(FLOATS_IN_BYTES) "]",
                  "0 storage float32[2]@0+0;1 dense float32[2]@0+0;2 dense float32[2]@1+0;");
-    struct test_file m = make_pickle("[" TENSOR_OF(FLOATS_IN_BYTES) "]");
-    CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
+    struct test_file made = make_pickle("[" TENSOR_OF(FLOATS_IN_BYTES) "]");
+    CU_ASSERT_EQUAL_FATAL(made.status, CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 2, v, NULL), CKPT_OK);
     unit_to_host_order(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
-    close_file(&m);
+    close_file(&made);
 }
 
 static void malformed_nested_streams_are_refused(void)

@@ -49,13 +49,13 @@ static void conj_and_neg_bits_are_read_and_checked(void)
 
 static void check_big_endian(const char *text, const char *want, const char *notice)
 {
-    struct test_file m = make_torch_zip_of(text, true, NULL);
-    check_rows(&m, want);
+    struct test_file made = make_torch_zip_of(text, true, NULL);
+    check_rows(&made, want);
     bool found = false;
-    for (size_t i = 0; m.f && ckpt_notice_at(m.f, i); i++)
-        found |= notice && strstr(ckpt_notice_at(m.f, i), notice);
+    for (size_t i = 0; made.file && ckpt_notice_at(made.file, i); i++)
+        found |= notice && strstr(ckpt_notice_at(made.file, i), notice);
     CU_ASSERT_EQUAL(found, notice != NULL);
-    close_file(&m);
+    close_file(&made);
 }
 
 static void untyped_storages_are_swapped_by_their_first_tensor(void)
@@ -69,24 +69,24 @@ static void untyped_storages_are_swapped_by_their_first_tensor(void)
     check_big_endian(TENSOR_V3(UNTYPED_STORAGE, "torch.uint8"), " dense uint8[2]@0+0;", NULL);
     check_big_endian(TENSOR_V2(STORAGE("Char", "0", 16), 0, "(2,)", "(1,)"), " dense int8[2]@0+0;", NULL);
     /* data/0 has little-endian floats, so their bytes are swapped */
-    struct test_file m = make_torch_zip_of(TENSOR_V3(UNTYPED_STORAGE, "torch.float32"), true, NULL);
-    CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, first, NULL), CKPT_OK);
+    struct test_file made = make_torch_zip_of(TENSOR_V3(UNTYPED_STORAGE, "torch.float32"), true, NULL);
+    CU_ASSERT_EQUAL_FATAL(made.status, CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 2, first, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(first, "\x3f\x80\0\0\x40\0\0\0", 8), 0);
-    close_file(&m);
+    close_file(&made);
 }
 
 static void an_untyped_storage_of_two_widths_is_refused(void)
 {
-    struct test_file m = make_torch_zip_of(
+    struct test_file made = make_torch_zip_of(
         "[" TENSOR_V3(UNTYPED_STORAGE, "torch.float32") ",^" TENSOR_V3(UNTYPED_STORAGE, "torch.float64") "]",
         true, NULL);
-    CU_ASSERT_EQUAL(m.status, CKPT_EFORMAT);
-    CU_ASSERT_STRING_EQUAL(m.err.what,
+    CU_ASSERT_EQUAL(made.status, CKPT_EFORMAT);
+    CU_ASSERT_STRING_EQUAL(made.err.what,
                            "big-endian storage \"0\" is viewed in elements of two widths, one can be");
-    CU_ASSERT_STRING_EQUAL(m.err.where, "1");
-    CU_ASSERT_EQUAL(m.err.offset, 64 + caret_offset);
-    close_file(&m);
+    CU_ASSERT_STRING_EQUAL(made.err.where, "1");
+    CU_ASSERT_EQUAL(made.err.offset, PICKLE_OFFSET + caret_offset);
+    close_file(&made);
 }
 
 /* ------------------------------------------------------------- parameters */
@@ -279,17 +279,17 @@ static void tensor_subclasses_are_read_and_checked(void)
 /* check_values - checks that the pickle TEXT has the tensors ROWS and the values WANT, each "name=value;". */
 static void check_values(const char *text, const char *rows, const char *want)
 {
-    struct test_file m = make_torch_zip(text);
+    struct test_file made = make_torch_zip(text);
     char got[512] = "", value[64];
-    for (size_t i = 0; m.f && ckpt_leaf_at(m.f, i); i++) {
-        const ckpt_leaf *leaf = ckpt_leaf_at(m.f, i);
+    for (size_t i = 0; made.file && ckpt_leaf_at(made.file, i); i++) {
+        const ckpt_leaf *leaf = ckpt_leaf_at(made.file, i);
         (void)ckpt_value_text(leaf->value, 32, value, sizeof value);
         (void)snprintf(got + strlen(got), sizeof got - strlen(got), "%.*s=%s;", (int)leaf->name.len,
                        leaf->name.ptr, value);
     }
     CU_ASSERT_STRING_EQUAL(got, want);
-    check_rows(&m, rows);
-    close_file(&m);
+    check_rows(&made, rows);
+    close_file(&made);
 }
 
 /* Attributes that Python code set on a tensor are listed below its name. */

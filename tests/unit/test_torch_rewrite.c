@@ -67,37 +67,37 @@ static ckpt_status write_plan(ckpt_file *f, const char *path, struct rewrite opt
     return st;
 }
 
-/* rewrite_file - writes M with OPTS, checks that a notice contains NOTICE, closes M, and returns the opened
- * output, whose f is NULL if writing is refused. */
-static struct test_file rewrite_file(struct test_file *m, struct rewrite opts, const char *notice)
+/* rewrite_file - writes MADE with OPTS, checks that a notice contains NOTICE, and closes MADE. Returns the
+ * opened output; its file is NULL if writing is refused. */
+static struct test_file rewrite_file(struct test_file *made, struct rewrite opts, const char *notice)
 {
     char path[] = "/tmp/ckpt-unit-XXXXXX";
     static char bytes[65536];
-    struct test_file back = {.f = NULL};
+    struct test_file back = {.file = NULL};
     int fd = mkstemp(path);
-    CU_ASSERT_FATAL(fd >= 0 && m->f);
+    CU_ASSERT_FATAL(fd >= 0 && made->file);
     close(fd);
-    back.status = write_plan(m->f, path, opts, notice, &back.err);
+    back.status = write_plan(made->file, path, opts, notice, &back.err);
     FILE *f = back.status == CKPT_OK ? fopen(path, "rb") : NULL;
     if (f) {
         back = open_bytes(bytes, fread(bytes, 1, sizeof bytes, f), NULL);
         (void)fclose(f);
     }
     unlink(path);
-    close_file(m);
+    close_file(made);
     return back;
 }
 
 static void check_rewrite(const char *text, struct rewrite opts, const char *want, const char *notice)
 {
-    struct test_file m = make_torch_zip(text), back = rewrite_file(&m, opts, notice);
+    struct test_file made = make_torch_zip(text), back = rewrite_file(&made, opts, notice);
     check_rows(&back, want);
     close_file(&back);
 }
 
 static void check_status(const char *text, struct rewrite opts, ckpt_status status, const char *words)
 {
-    struct test_file m = make_torch_zip(text), back = rewrite_file(&m, opts, NULL);
+    struct test_file made = make_torch_zip(text), back = rewrite_file(&made, opts, NULL);
     CU_ASSERT_EQUAL(back.status, status);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, words));
     if (!strstr(back.err.what, words))
@@ -288,10 +288,9 @@ static void malformed_calls_are_kept_and_unknown_persistent_ids_refused(void)
     check_rewrite("{'p':torch._utils._rebuild_parameter(" TYPED(STORAGE("Float", "1", 4),
                                                                 "{}") ",True," ORDERED_DICT ")}",
                   sanitized, "p dense float32[2]@0+0 parameter grad;", NULL);
-    check_rewrite(
-        "{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,(" UNTYPED_STORAGE(
-            15) ",0,(2,),(1,),False," ORDERED_DICT ",torch.float32),{'a':1})}",
-        sanitized, "w dense float32[2]@0+0;", NULL);
+    check_rewrite("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,"
+                  "(" UNTYPED_STORAGE(15) ",0,(2,),(1,),False," ORDERED_DICT ",torch.float32),{'a':1})}",
+                  sanitized, "w dense float32[2]@0+0;", NULL);
 }
 
 static void writing_stops_on_request(void)
@@ -350,10 +349,10 @@ static void write_large_archive(const char *path, float *numbers)
     struct record r[] = {{"data.pkl", (char *)b.data, b.len},
                          {"data/0", (char *)numbers, MANY * sizeof *numbers},
                          {"version", "3\n", 2}};
-    struct test_file m = make_archive(r, 3, NULL);
+    struct test_file made = make_archive(r, 3, NULL);
     FILE *f = fopen(path, "wb");
-    CU_ASSERT_FATAL(f && fwrite(m.bytes, 1, m.size, f) == m.size && fclose(f) == 0);
-    close_file(&m);
+    CU_ASSERT_FATAL(f && fwrite(made.bytes, 1, made.size, f) == made.size && fclose(f) == 0);
+    close_file(&made);
     buf_free(&b);
 }
 
@@ -447,17 +446,17 @@ static struct test_file make_legacy_floats(const char *text)
 static void storage_views_become_offsets(void)
 {
     float v[2];
-    struct test_file m = make_legacy_floats(
+    struct test_file made = make_legacy_floats(
         "{'a':" OVER_VIEW(1, "1") ",'b':" TENSOR_V2(VIEWED(2), 0, "(2,)", "(1,)") ",'q':my.Opaque(" OVER_VIEW(
             1, "'x'") "," OVER_VIEW(1, "-1") "," OVER_VIEW(1, "9223372036854775807") ")}");
-    struct test_file back = rewrite_file(&m, unchanged, NULL);
+    struct test_file back = rewrite_file(&made, unchanged, NULL);
     check_rows(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(back.f, 1, 0, 2, v, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(back.file, 1, 0, 2, v, NULL), CKPT_OK);
     CU_ASSERT(v[0] == 3 && v[1] == 4);
     close_file(&back);
-    m = make_legacy_floats("{'a':" OVER_VIEW(1, "1") "}");
-    back = rewrite_file(&m, to_f16, NULL);
+    made = make_legacy_floats("{'a':" OVER_VIEW(1, "1") "}");
+    back = rewrite_file(&made, to_f16, NULL);
     check_rows(&back, "a dense float16[1]@0+2;");
     close_file(&back);
 }
@@ -465,8 +464,8 @@ static void storage_views_become_offsets(void)
 /* The only reference to the storage is in an object of an unknown class. */
 static void storages_without_tensors_of_a_legacy_stream_are_written(void)
 {
-    struct test_file m = make_legacy_floats("{'g':my.Opaque(" FLOAT_TENSOR ")}"),
-                     back = rewrite_file(&m, unchanged, NULL);
+    struct test_file made = make_legacy_floats("{'g':my.Opaque(" FLOAT_TENSOR ")}"),
+                     back = rewrite_file(&made, unchanged, NULL);
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
     check_rows(&back, "");
     close_file(&back);
@@ -479,9 +478,9 @@ static void storages_without_tensors_of_a_legacy_stream_are_written(void)
 static void attributes_that_are_tensors_are_written(void)
 {
     static const char want[] = "q dense float32[2]@0+0;q.t dense float32[4]@0+0;";
-    struct test_file m = make_legacy_floats(WITH_TENSOR), back = rewrite_file(&m, unchanged, NULL);
+    struct test_file made = make_legacy_floats(WITH_TENSOR), back = rewrite_file(&made, unchanged, NULL);
     check_rows(&back, want);
-    CU_ASSERT_EQUAL(back.f ? ckpt_leaf_count(back.f) : 0, 1);
+    CU_ASSERT_EQUAL(back.file ? ckpt_leaf_count(back.file) : 0, 1);
     close_file(&back);
     check_rewrite(WITH_TENSOR, unchanged, want, NULL);
     check_rewrite(WITH_TENSOR, sanitized, want, NULL);
@@ -507,25 +506,25 @@ static void storages_pickled_as_bytes_become_records(void)
     static const char text[] = "{'a':" TENSOR_OF("#1=" FLOATS_IN_BYTES) ",'b':" TENSOR_OF(
         "#1") ",'c':" TENSOR_OF(FLOATS_IN_BYTES) ",'s':#1}";
     float v[2];
-    struct test_file m = make_pickle(text), back = rewrite_file(&m, unchanged, NULL);
+    struct test_file made = make_pickle(text), back = rewrite_file(&made, unchanged, NULL);
     check_rows(
         &back,
         "a dense float32[2]@0+0;b dense float32[2]@0+0;c dense float32[2]@1+0;s storage float32[2]@0+0;");
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_storage_count(back.f), 2);
-    for (size_t i = 0; i < back.f->pickles[0]->nglobals; i++)
-        CU_ASSERT(!value_is_global(back.f->pickles[0]->globals[i], "torch.storage", "_load_from_bytes"));
-    CU_ASSERT_EQUAL(ckpt_tensor_read(back.f, 2, 0, 2, v, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_storage_count(back.file), 2);
+    for (size_t i = 0; i < back.file->pickles[0]->nglobals; i++)
+        CU_ASSERT(!value_is_global(back.file->pickles[0]->globals[i], "torch.storage", "_load_from_bytes"));
+    CU_ASSERT_EQUAL(ckpt_tensor_read(back.file, 2, 0, 2, v, NULL), CKPT_OK);
     unit_to_host_order(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     close_file(&back);
-    m = make_pickle("{'a':" TENSOR_OF(FLOATS_IN_BYTES) ",'b':torch._utils._rebuild_tensor(" FLOATS_IN_BYTES
-                                                       ",0,(2,),(1,))}");
-    back = rewrite_file(&m, to_f16, NULL);
+    made = make_pickle("{'a':" TENSOR_OF(FLOATS_IN_BYTES) ",'b':torch._utils._rebuild_tensor(" FLOATS_IN_BYTES
+                                                          ",0,(2,),(1,))}");
+    back = rewrite_file(&made, to_f16, NULL);
     check_rows(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
     close_file(&back);
-    m = make_pickle("{'a':#1=" FLOATS_IN_BYTES ",'b':" TENSOR_OF("#1") "}");
-    back = rewrite_file(&m, to_f16, NULL);
+    made = make_pickle("{'a':#1=" FLOATS_IN_BYTES ",'b':" TENSOR_OF("#1") "}");
+    back = rewrite_file(&made, to_f16, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     close_file(&back);
 }
@@ -544,25 +543,25 @@ static struct test_file make_safetensors(const char *header, size_t size)
 
 static void safetensors_files_are_written_as_torch(void)
 {
-    struct test_file m = make_safetensors(
+    struct test_file made = make_safetensors(
         "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
         "\"e\":{\"dtype\":\"F8_E8M0\",\"shape\":[2],\"data_offsets\":[8,10]},"
         "\"z\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
         "\"data_offsets\":[10,10]}}",
         10);
-    struct test_file back = rewrite_file(&m, unchanged, NULL);
+    struct test_file back = rewrite_file(&made, unchanged, NULL);
     check_rows(&back, "w dense float32[2]@0+0;e dense float8_e8m0fnu[2]@1+0;"
                       "z dense float32[0,4611686018427387904,4611686018427387904]@2+0;");
     close_file(&back);
-    m = make_safetensors("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3);
-    back = rewrite_file(&m, unchanged, NULL);
+    made = make_safetensors("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3);
+    back = rewrite_file(&made, unchanged, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a type that torch lacks;"
                                                  " a torch file cannot hold it"));
     close_file(&back);
-    m = make_safetensors(
+    made = make_safetensors(
         "{\"z\":{\"dtype\":\"F32\",\"shape\":[0,9223372036854775808],\"data_offsets\":[0,0]}}", 0);
-    back = rewrite_file(&m, unchanged, NULL);
+    back = rewrite_file(&made, unchanged, NULL);
     CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a size beyond 2^63"));
     close_file(&back);
@@ -583,7 +582,7 @@ static void embedded_archives_are_cast_too(void)
                          {"data/weights/weight_0", in.bytes, in.size},
                          {"data/weights/weight_1", data, 16},
                          {"data/weights/model_weights_config.json", config, sizeof config - 1}};
-    struct test_file m = make_archive(r, 5, NULL), back = rewrite_file(&m, to_f16, NULL);
+    struct test_file made = make_archive(r, 5, NULL), back = rewrite_file(&made, to_f16, NULL);
     check_rows(&back, "state_dict.a.w dense float16[4]@0+0;state_dict.a.v dense float16[2]@0+1;"
                       "state_dict.a.l dense int64[2]@1+0;state_dict.b dense float16[4]@2+0;");
     close_file(&back);

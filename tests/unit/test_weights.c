@@ -31,10 +31,10 @@ static void check_text(const char *got, const char *want, const char *source)
 
 static void check_weights(const char *text, const char *want)
 {
-    struct test_file m = make_torch_zip(text);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
-    check_text(list_weights(m.f), want, text);
-    close_file(&m);
+    struct test_file made = make_torch_zip(text);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
+    check_text(list_weights(made.file), want, text);
+    close_file(&made);
 }
 
 static void check_corpus(const char *file, const char *want)
