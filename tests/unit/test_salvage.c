@@ -320,7 +320,7 @@ static void a_damaged_pickle_is_refused(void)
 
 #define LOST STORAGE("Float", "1", 4)
 
-/* damage_data_1 - changes a byte of the member data/1 of M, so that its CRC-32 does not match. */
+/* damage_data_1 - changes a byte of the member data/1 of MADE, so that its CRC-32 does not match. */
 static void damage_data_1(struct test_file *made)
 {
     zip *z = NULL;

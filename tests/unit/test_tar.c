@@ -6,41 +6,46 @@
 #include "tarball.h"
 #include "unit.h"
 
-/* The members of an archive, or the error. */
+/* The members of an archive of SIZE bytes, or the error. */
 struct listing {
     unsigned char *bytes;
     source *src;
-    arena *a;
+    arena *arena;
     struct tar_entry *entries;
-    size_t n, size;
-    ckpt_status st;
+    size_t count, size;
+    ckpt_status status;
     ckpt_error err;
 };
 
+/* offsets of fields in a header */
+enum { SIZE_FIELD = 124, CHECKSUM_FIELD = 148, MAGIC_FIELD = 257, IS_EXTENDED_FIELD = 482 };
+
 static struct listing list_members(const void *bytes, size_t size)
 {
-    struct listing l = {.bytes = unit_guard(bytes, size), .size = size, .a = arena_new(1 << 24)};
+    struct listing l = {.bytes = unit_guard(bytes, size), .size = size, .arena = arena_new(1 << 24)};
     l.src = source_mem(l.bytes, size, 0);
-    l.st = tar_list(l.src, l.a, false, &l.entries, &l.n, &l.err);
+    l.status = tar_list(l.src, l.arena, false, &l.entries, &l.count, &l.err);
     return l;
 }
 
 static void free_listing(struct listing *l)
 {
     source_unref(l->src);
-    arena_free(l->a);
+    arena_free(l->arena);
     unit_guard_free(l->bytes, l->size);
 }
 
+/* put_archive - writes an archive of six members. A GNU 'L' header replaces the name of the third, and a pax
+ * 'x' header the name and size of the fourth. */
 static void put_archive(buf *b)
 {
     buf_init(b, 1 << 20);
     tar_put(b, "storages", "", '0', "00000000005", STR_LIT("12345"));
     tar_put(b, "name", "folder", '0', "00000000001", STR_LIT("x"));
     tar_put(b, "././@LongLink", "", 'L', "00000000007", STR_LIT("longer\0"));
-    tar_put(b, "replaced by longer", "", '0', "00000000002", STR_LIT("yy"));
+    tar_put(b, "replaced", "", '0', "00000000002", STR_LIT("yy"));
     tar_put(b, "pax", "", 'x', "00000000027", STR_LIT("14 path=renam\n9 size=3\n"));
-    tar_put(b, "replaced by renam", "", '0', "00000000000", STR_LIT("zzz"));
+    tar_put(b, "replaced", "", '0', "00000000000", STR_LIT("zzz"));
     tar_put(b, "link", "", '2', "00000000777", STR_LIT(""));
     tar_put(b, "base256", "", '0', "\x80\0\0\0", STR_LIT(""));
 }
@@ -52,8 +57,8 @@ static void lists_ustar_gnu_and_pax_members(void)
     buf b;
     put_archive(&b);
     struct listing l = list_members(b.data, b.len);
-    CU_ASSERT_EQUAL_FATAL(l.st, CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(l.n, 6);
+    CU_ASSERT_EQUAL_FATAL(l.status, CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(l.count, 6);
     for (size_t i = 0; i < 6; i++) {
         CU_ASSERT(str_is(l.entries[i].name, names[i]));
         CU_ASSERT_EQUAL(l.entries[i].size, sizes[i]);
@@ -66,22 +71,22 @@ static void lists_ustar_gnu_and_pax_members(void)
 /* A name of 100 bytes or a prefix of 155 bytes has no terminating NUL. */
 static void full_name_fields_are_read(void)
 {
-    unsigned char h[512] = {0};
+    unsigned char header[512] = {0};
     buf b;
-    memset(h, 'n', 100);
-    memcpy(h + 100, "0000644", 8);
-    memcpy(h + 124, "00000000000", 12);
-    h[156] = '0';
-    memcpy(h + 257, "ustar\00000", 8);
-    memset(h + 345, 'p', 155);
-    memset(h + 500, 'x', 12);
-    tar_seal(h);
+    memset(header, 'n', 100);
+    memcpy(header + 100, "0000644", 8); /* mode */
+    memcpy(header + SIZE_FIELD, "00000000000", 12);
+    header[156] = '0'; /* type: a regular file */
+    memcpy(header + MAGIC_FIELD, "ustar\00000", 8);
+    memset(header + 345, 'p', 155); /* prefix */
+    memset(header + 500, 'x', 12);  /* padding */
+    tar_seal(header);
     buf_init(&b, 1 << 20);
-    buf_put(&b, h, sizeof h);
+    buf_put(&b, header, sizeof header);
     tar_end(&b);
     struct listing l = list_members(b.data, b.len);
-    CU_ASSERT_EQUAL_FATAL(l.st, CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(l.n, 1);
+    CU_ASSERT_EQUAL_FATAL(l.status, CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(l.count, 1);
     CU_ASSERT_EQUAL_FATAL(l.entries[0].name.len, 155 + 1 + 100);
     for (size_t i = 0; i < 256; i++)
         CU_ASSERT_EQUAL(l.entries[0].name.ptr[i], i < 155 ? 'p' : i == 155 ? '/' : 'n');
@@ -95,17 +100,20 @@ static void check_size(const char *size, char type, ckpt_str payload, ckpt_statu
     buf_init(&b, 1 << 20);
     tar_put(&b, "m", "", type, size, payload);
     struct listing l = list_members(b.data, b.len);
-    CU_ASSERT_EQUAL(l.st, want);
+    CU_ASSERT_EQUAL(l.status, want);
     free_listing(&l);
     buf_free(&b);
 }
 
 static void refuses_wrong_sizes(void)
 {
+    /* the payload is padded to 512 bytes, so octal 1001 is one byte too many */
     check_size("77777777777", '0', STR_LIT("x"), CKPT_ETRUNCATED);
     check_size("00000001001", '0', STR_LIT("x"), CKPT_ETRUNCATED);
+    /* a negative number in base 256, and a digit that is not octal */
     check_size("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", '0', STR_LIT("x"), CKPT_EFORMAT);
     check_size("0000000000x", '0', STR_LIT("x"), CKPT_EFORMAT);
+    /* a malformed pax record; a pax record with the size of a member that does not follow */
     check_size("00000000004", 'x', STR_LIT("9999"), CKPT_EFORMAT);
     check_size("00000000013", 'x', STR_LIT("11 size=99\n"), CKPT_OK);
 }
@@ -114,9 +122,9 @@ static void refuses_a_wrong_checksum(void)
 {
     buf b;
     put_archive(&b);
-    b.data[0] ^= 1;
+    b.data[0] ^= 1; /* in the name of the first member */
     struct listing l = list_members(b.data, b.len);
-    CU_ASSERT_EQUAL(l.st, CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(l.status, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(l.err.what, "checksum"));
     free_listing(&l);
     buf_free(&b);
@@ -128,7 +136,7 @@ static void every_truncation_is_read_safely(void)
     put_archive(&b);
     for (size_t n = 0; n < b.len; n++) {
         struct listing l = list_members(b.data, n);
-        CU_ASSERT(l.st == CKPT_ETRUNCATED || (l.st == CKPT_OK && l.n <= 6));
+        CU_ASSERT(l.status == CKPT_ETRUNCATED || (l.status == CKPT_OK && l.count <= 6));
         free_listing(&l);
     }
     buf_free(&b);
@@ -139,17 +147,17 @@ static void every_truncation_is_read_safely(void)
 static void check_refused(const buf *b, ckpt_status want, uint64_t at, const char *what)
 {
     struct listing l = list_members(b->data, b->len);
-    if (l.st != want || !strstr(l.err.what, what))
-        printf("\n    %s: %d, %s", what, l.st, l.err.what);
-    CU_ASSERT(l.st == want && l.err.offset == at && strstr(l.err.what, what));
+    if (l.status != want || !strstr(l.err.what, what))
+        printf("\n    %s: %d, %s", what, l.status, l.err.what);
+    CU_ASSERT(l.status == want && l.err.offset == at && strstr(l.err.what, what));
     free_listing(&l);
 }
 
-static void malformed_headers_are_named(void)
+static void malformed_headers_are_refused_with_their_offset(void)
 {
     static const struct {
         const char *size, *payload, *what; /* the size in the header; part of the message */
-        ckpt_status st;
+        ckpt_status status;
         char type;
     } cases[] = {
         {"77777777777", "x", "8589934591 bytes, of which the file has 512", CKPT_ETRUNCATED, '0'},
@@ -174,26 +182,27 @@ static void malformed_headers_are_named(void)
         tar_put(&b, "first", "", '0', "0", STR_LIT(""));
         tar_put(&b, "m", "", cases[i].type, "", str_c(cases[i].payload));
         size_t n = strlen(cases[i].size);
-        memcpy(b.data + 512 + 124, cases[i].size, cases[i].size[0] == '\xc0' ? 12 : n);
+        /* a size in base 256 contains NUL bytes and fills the field */
+        memcpy(b.data + 512 + SIZE_FIELD, cases[i].size, cases[i].size[0] == '\xc0' ? 12 : n);
         tar_seal(b.data + 512);
-        check_refused(&b, cases[i].st, 512, cases[i].what);
+        check_refused(&b, cases[i].status, 512, cases[i].what);
         buf_free(&b);
     }
 }
 
-static void limits_the_length_of_names(void)
+static void names_longer_than_1_mib_are_refused(void)
 {
     buf b;
     buf_init(&b, 4 << 20);
-    tar_put(&b, "././@LongLink", "", 'L', "00004000001", STR_LIT(""));
+    tar_put(&b, "././@LongLink", "", 'L', "00004000001", STR_LIT("")); /* 1 MiB + 1 byte */
     for (int i = 0; i < (1 << 20) + 512; i++)
         buf_byte(&b, 'n');
     check_refused(&b, CKPT_EFORMAT, 0, "more than 1 MiB");
     buf_free(&b);
 }
 
-/* Reads sizes with blanks, without a terminator and of one digit, a checksum of signed chars, and the member
- * types of each dialect. */
+/* The sizes have blanks, no terminator or one digit. One checksum is the sum of signed chars, as some old
+ * writers computed it. The member types are those of ustar, GNU and pax. */
 static void reads_headers_of_old_writers(void)
 {
     buf b;
@@ -201,14 +210,14 @@ static void reads_headers_of_old_writers(void)
     tar_put(&b, "blanks", "", '0', "   3 ", STR_LIT("abc"));
     tar_put(&b, "full", "", '0', "000000000003", STR_LIT("abc"));
     tar_put(&b, "\xe9t\xe9", "", '\0', "3", STR_LIT("abc"));
-    unsigned char *h = b.data + b.len - 1024;
+    unsigned char *header = b.data + b.len - 1024; /* before the payload, which has 512 bytes */
     unsigned sum = 0;
-    memset(h + 148, ' ', 8);
+    memset(header + CHECKSUM_FIELD, ' ', 8);
     for (int i = 0; i < 512; i++)
-        sum += (unsigned)(signed char)h[i];
-    snprintf((char *)h + 148, 8, "%06o", sum & 0777777);
+        sum += (unsigned)(signed char)header[i];
+    snprintf((char *)header + CHECKSUM_FIELD, 8, "%06o", sum & 0777777);
     tar_put(&b, "gnu", "no prefix", '0', "3", STR_LIT("abc"));
-    memcpy(b.data + b.len - 1024 + 257, "ustar  ", 8);
+    memcpy(b.data + b.len - 1024 + MAGIC_FIELD, "ustar  ", 8); /* in GNU's dialect, there is no prefix */
     tar_seal(b.data + b.len - 1024);
     tar_put(&b, "pax", "", 'x', "00000000030", STR_LIT("8 size=\n16 comment=any.\n"));
     tar_put(&b, "kept", "", '0', "3", STR_LIT("abc"));
@@ -217,7 +226,7 @@ static void reads_headers_of_old_writers(void)
     tar_put(&b, "last", "", '7', "3", STR_LIT("abc"));
     static const char *const names[] = {"blanks", "full", "\xe9t\xe9", "gnu", "kept", "last"};
     struct listing l = list_members(b.data, b.len);
-    CU_ASSERT_FATAL(l.st == CKPT_OK && l.n == 6);
+    CU_ASSERT_FATAL(l.status == CKPT_OK && l.count == 6);
     for (size_t i = 0; i < 6; i++)
         CU_ASSERT(str_is(l.entries[i].name, names[i]) && l.entries[i].size == 3 &&
                   memcmp(l.bytes + l.entries[i].data, "abc", 3) == 0);
@@ -227,29 +236,29 @@ static void reads_headers_of_old_writers(void)
 }
 
 /* The map of a GNU sparse member is between its header and its payload. */
-static void skips_sparse_maps(void)
+static void sparse_maps_are_skipped(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
     tar_put(&b, "sparse", "", 'S', "3", STR_LIT(""));
-    b.data[482] = 1;
+    b.data[IS_EXTENDED_FIELD] = 1; /* blocks with more of the map follow */
     tar_seal(b.data);
     for (int i = 0; i < 2 * 512; i++)
-        buf_byte(&b, i == 504); /* a further map block follows the first */
+        buf_byte(&b, i == 504); /* the flag of the first map block: a second one follows */
     check_refused(&b, CKPT_ETRUNCATED, 0, "a member of 3 bytes, of which the file has 0");
     buf_text(&b, "abc");
     while (b.len % 512)
         buf_byte(&b, 0);
     tar_put(&b, "next", "", 'S', "0", STR_LIT(""));
     struct listing l = list_members(b.data, b.len);
-    CU_ASSERT_FATAL(l.st == CKPT_OK && l.n == 2);
+    CU_ASSERT_FATAL(l.status == CKPT_OK && l.count == 2);
     CU_ASSERT(l.entries[0].data == 3 * 512 && l.entries[0].size == 3 && l.entries[1].data == b.len);
     free_listing(&l);
-    b.data[2 * 512 + 504] = 1; /* the map reaches beyond the file */
+    b.data[2 * 512 + 504] = 1; /* the flag of the second map block: a third one follows, beyond the file */
     b.len = 3 * 512;
-    struct listing truncated = list_members(b.data, b.len);
-    CU_ASSERT(truncated.st == CKPT_ETRUNCATED && truncated.err.offset == 3 * 512);
-    free_listing(&truncated);
+    struct listing cut = list_members(b.data, b.len);
+    CU_ASSERT(cut.status == CKPT_ETRUNCATED && cut.err.offset == 3 * 512);
+    free_listing(&cut);
     buf_free(&b);
 }
 
@@ -260,8 +269,8 @@ void suite_tar(void)
     UNIT(refuses_wrong_sizes);
     UNIT(refuses_a_wrong_checksum);
     UNIT(every_truncation_is_read_safely);
-    UNIT(malformed_headers_are_named);
-    UNIT(limits_the_length_of_names);
+    UNIT(malformed_headers_are_refused_with_their_offset);
+    UNIT(names_longer_than_1_mib_are_refused);
     UNIT(reads_headers_of_old_writers);
-    UNIT(skips_sparse_maps);
+    UNIT(sparse_maps_are_skipped);
 }

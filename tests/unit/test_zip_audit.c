@@ -4,30 +4,58 @@
 #include "base/buf.h"
 #include "base/crc32.h"
 #include "codec/zip_audit.h"
+#include "codec/zip_header.h"
 #include "unit.h"
 
 /* Changes to an archive of the members "a" (AAAA) and "b" (BBBB). A field that is 0 changes nothing. */
 struct changes {
-    const char *name, *second; /* names instead of a and b */
-    ckpt_str local, central;   /* extra fields of the first member */
-    const char *comment;       /* of the first entry */
-    ckpt_str end_comment;      /* of the archive */
-    const char *before, *between, *last,
-        *after; /* bytes before the archive, between members, before the directory, after the archive */
-    const char *descriptor; /* sets flag 8, and follows the first payload; "": the correct descriptor */
-    bool descriptor64, without_signature; /* the correct one has 8-byte sizes, or no signature */
-    unsigned at, n;                       /* N bytes at AT of the archive become VALUE */
+    const char *name, *second_name;      /* instead of a and b */
+    ckpt_str local_extra, central_extra; /* extra fields of the first member */
+    const char *comment;                 /* of the first entry */
+    ckpt_str end_comment;                /* of the archive */
+    const char *before_archive, *between_members, *before_directory, *after_archive; /* bytes to insert */
+    const char *descriptor;   /* bytes after the first payload, and flag 8; "": the correct descriptor */
+    bool descriptor64;        /* the correct descriptor has sizes of 8 bytes */
+    bool descriptor_unsigned; /* the correct descriptor has no signature */
+    unsigned at, width;       /* WIDTH bytes at offset AT of the archive become VALUE */
     uint64_t value;
 };
 
+/* Offsets in the archive without changes. */
+enum { LOCAL_A = 0, LOCAL_B = 35, CENTRAL_A = 70, CENTRAL_B = 117, END = 164, ARCHIVE_SIZE = 186 };
+/* Offsets of fields in a central header. */
+enum {
+    FLAGS = 8,
+    METHOD = 10,
+    TIME = 12,
+    CRC = 16,
+    CSIZE = 20,
+    USIZE = 24,
+    NAME_LENGTH = 28,
+    EXTRA_LENGTH = 30,
+    COMMENT_LENGTH = 32,
+    DISK = 34,
+    ATTRIBUTES = 38,
+    LOCAL_OFFSET = 42
+};
+
+/* member_name - returns the name of the first member (I is 0) or of the second (1). */
+static const char *member_name(const struct changes *o, int i)
+{
+    const char *changed = i ? o->second_name : o->name;
+    return changed ? changed : i ? "b" : "a";
+}
+
+/* put_header - appends the fields after the signature of a header of member I (0 or 1): of its local header
+ * if LOCAL; otherwise of its central header, up to the field with the offset of the local one. */
 static void put_header(buf *b, const struct changes *o, int i, ckpt_str extra, bool local)
 {
-    const char *name = i ? o->second ? o->second : "b" : o->name ? o->name : "a";
+    const char *name = member_name(o, i);
     bool descriptor = !i && o->descriptor;
-    buf_u16le(b, 10);
-    buf_u16le(b, descriptor ? 8 : 0);
-    buf_u16le(b, 0);
-    buf_u32le(b, 0);
+    buf_u16le(b, ZIP_VERSION);
+    buf_u16le(b, descriptor ? ZIP_FLAG_DESCRIPTOR : 0);
+    buf_u16le(b, ZIP_STORED);
+    buf_u32le(b, 0); /* time and date */
     buf_u32le(b, descriptor && local ? 0 : crc32_update(0, i ? "BBBB" : "AAAA", 4));
     buf_u32le(b, descriptor && local ? 0 : 4);
     buf_u32le(b, descriptor && local ? 0 : 4);
@@ -35,7 +63,7 @@ static void put_header(buf *b, const struct changes *o, int i, ckpt_str extra, b
     buf_u16le(b, (uint16_t)extra.len);
     if (!local) {
         buf_u16le(b, (uint16_t)(!i && o->comment ? strlen(o->comment) : 0));
-        buf_put(b, "\0\0\0\0\0\0\0", 8);
+        buf_put(b, "\0\0\0\0\0\0\0", 8); /* disk and attributes */
     }
 }
 
@@ -47,10 +75,10 @@ static void put_descriptor(buf *b, const struct changes *o)
         buf_text(b, o->descriptor);
         return;
     }
-    if (!o->without_signature)
-        buf_u32le(b, 0x08074B50);
+    if (!o->descriptor_unsigned)
+        buf_u32le(b, ZIP_DESCRIPTOR);
     buf_u32le(b, crc32_update(0, "AAAA", 4));
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 2; k++) { /* both sizes */
         buf_u32le(b, 4);
         if (o->descriptor64)
             buf_u32le(b, 0);
@@ -61,50 +89,51 @@ static void put_text(buf *b, const char *text) { buf_text(b, text ? text : ""); 
 
 static void build_archive(buf *b, const struct changes *o)
 {
-    uint32_t at[2], dir;
+    uint32_t at[2];
     buf_init(b, 1 << 20);
-    put_text(b, o->before);
+    put_text(b, o->before_archive);
     for (int i = 0; i < 2; i++) {
         at[i] = (uint32_t)b->len;
-        buf_u32le(b, 0x04034B50);
-        put_header(b, o, i, i ? str_of("", 0) : o->local, true);
-        put_text(b, i ? o->second ? o->second : "b" : o->name ? o->name : "a");
+        buf_u32le(b, ZIP_LOCAL);
+        put_header(b, o, i, i ? str_of("", 0) : o->local_extra, true);
+        put_text(b, member_name(o, i));
         if (!i)
-            buf_str(b, o->local);
+            buf_str(b, o->local_extra);
         put_text(b, i ? "BBBB" : "AAAA");
         if (!i)
             put_descriptor(b, o);
-        put_text(b, i ? o->last : o->between);
+        put_text(b, i ? o->before_directory : o->between_members);
     }
-    dir = (uint32_t)b->len;
+    uint32_t dir = (uint32_t)b->len;
     for (int i = 0; i < 2; i++) {
-        buf_u32le(b, 0x02014B50);
-        buf_u16le(b, 10);
-        put_header(b, o, i, i ? str_of("", 0) : o->central, false);
+        buf_u32le(b, ZIP_CENTRAL);
+        buf_u16le(b, ZIP_VERSION); /* made by */
+        put_header(b, o, i, i ? str_of("", 0) : o->central_extra, false);
         buf_u32le(b, at[i]);
-        put_text(b, i ? o->second ? o->second : "b" : o->name ? o->name : "a");
+        put_text(b, member_name(o, i));
         if (!i)
-            buf_str(b, o->central);
+            buf_str(b, o->central_extra);
         put_text(b, i ? NULL : o->comment);
     }
     uint32_t end = (uint32_t)b->len;
-    buf_u32le(b, 0x06054B50);
-    buf_u32le(b, 0);
-    buf_u16le(b, 2);
+    buf_u32le(b, ZIP_END);
+    buf_u32le(b, 0); /* this disk, and the disk of the directory */
+    buf_u16le(b, 2); /* entries on this disk, and in all */
     buf_u16le(b, 2);
     buf_u32le(b, end - dir);
     buf_u32le(b, dir);
     buf_u16le(b, (uint16_t)o->end_comment.len);
     buf_str(b, o->end_comment);
-    put_text(b, o->after);
-    for (unsigned k = 0; k < o->n; k++)
+    put_text(b, o->after_archive);
+    for (unsigned k = 0; k < o->width; k++)
         b->data[o->at + k] = (unsigned char)(o->value >> (8 * k));
 }
 
-/* The flaws that were reported, each as "member: text @offset/other =value/other". */
+/* The flaws that were reported, each as "member: text @offset/other offset =value/other value". An offset of
+ * -1 is none. */
 struct flaws {
     char lines[4096];
-    size_t views; /* the number of members that were found */
+    size_t members_found;
 };
 
 static void record_flaw(void *user, const struct zip_flaw *f)
@@ -126,7 +155,7 @@ static struct flaws audit(const struct changes *o)
     source *src = source_mem(bytes, b.len, 0);
     struct zip_audit z = {.src = src, .a = arena_new(1 << 24), .flaw = record_flaw, .user = &t};
     CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);
-    t.views = z.n;
+    t.members_found = z.n;
     arena_free(z.a);
     source_unref(src);
     unit_guard_free(bytes, b.len);
@@ -134,10 +163,10 @@ static struct flaws audit(const struct changes *o)
     return t;
 }
 
-/* A changed archive, and the flaw to be reported. */
+/* A changed archive, and the flaw to be reported: a part of flaws.lines. */
 struct flawed {
     struct changes changes;
-    const char *line; /* is in flaws.lines */
+    const char *line;
 };
 
 static void check_flaws(const struct flawed *cases, size_t n)
@@ -150,84 +179,92 @@ static void check_flaws(const struct flawed *cases, size_t n)
         }
     }
 }
-#define CHECK(cases) check_flaws(cases, sizeof(cases) / sizeof *(cases))
+#define CHECK_FLAWS(cases) check_flaws(cases, sizeof(cases) / sizeof *(cases))
 
 static void valid_archives_have_no_flaws(void)
 {
     static const struct changes valid[] = {
         {.name = NULL},
-        {.name = "folder/.hidden", .second = "folder/..name"},
-        {.name = "x", .second = "a.."},
+        {.name = "folder/.hidden", .second_name = "folder/..name"},
+        {.name = "x", .second_name = "a.."},
         {.descriptor = ""},
-        {.descriptor = "", .without_signature = true},
+        {.descriptor = "", .descriptor_unsigned = true},
         {.descriptor = "", .descriptor64 = true},
-        {.descriptor = "", .descriptor64 = true, .without_signature = true},
+        {.descriptor = "", .descriptor64 = true, .descriptor_unsigned = true},
     };
     for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
         struct flaws t = audit(&valid[i]);
-        CU_ASSERT(t.views == 2 && !t.lines[0]);
+        CU_ASSERT(t.members_found == 2 && !t.lines[0]);
     }
 }
 
-/* The local headers are at offsets 0 and 35, the central headers at 70 and 117, the end record at 164. */
 static void differences_of_local_and_central_headers_are_reported(void)
 {
     static const struct flawed cases[] = {
-        {{.at = 70 + 10, .n = 2, .value = 8}, "a: the method @0/70 =0/8\n"},
-        {{.at = 70 + 8, .n = 2, .value = 2}, "a: the flags @0/70 =0/2\n"},
-        {{.at = 70 + 12, .n = 4, .value = 7}, "a: the time @0/70 =0/7\n"},
-        {{.at = 70 + 16, .n = 4, .value = 9}, "a: the CRC-32 @0/70"},
-        {{.at = 70 + 20, .n = 4, .value = 3}, "a: the stored size @0/70 =4/3\n"},
-        {{.at = 70 + 20, .n = 4, .value = 3}, "a: stored, yet its two sizes are @0/70 =3/4\n"},
-        {{.at = 70 + 24, .n = 4, .value = 3}, "a: the size @0/70 =4/3\n"},
-        {{.at = 35 + 30, .n = 1, .value = 'c'}, "b: is called \"c\" by its local header @35/-1"},
-        {{.at = 117 + 42, .n = 4, .value = 36},
+        {{.at = CENTRAL_A + METHOD, .width = 2, .value = 8}, "a: the method @0/70 =0/8\n"},
+        {{.at = CENTRAL_A + FLAGS, .width = 2, .value = 2}, "a: the flags @0/70 =0/2\n"},
+        {{.at = CENTRAL_A + TIME, .width = 4, .value = 7}, "a: the time @0/70 =0/7\n"},
+        {{.at = CENTRAL_A + CRC, .width = 4, .value = 9}, "a: the CRC-32 @0/70"},
+        {{.at = CENTRAL_A + CSIZE, .width = 4, .value = 3}, "a: the stored size @0/70 =4/3\n"},
+        {{.at = CENTRAL_A + CSIZE, .width = 4, .value = 3}, "a: stored, yet its two sizes are @0/70 =3/4\n"},
+        {{.at = CENTRAL_A + USIZE, .width = 4, .value = 3}, "a: the size @0/70 =4/3\n"},
+        {{.at = LOCAL_B + ZIP_LOCAL_SIZE, .width = 1, .value = 'c'},
+         "b: is called \"c\" by its local header @35/-1"},
+        {{.at = CENTRAL_B + LOCAL_OFFSET, .width = 4, .value = 36},
          "b: has no local header where the central directory records one, at @117/-1 =36/0"},
-        {{.at = 117 + 42, .n = 4, .value = 170},
+        {{.at = CENTRAL_B + LOCAL_OFFSET, .width = 4, .value = 170},
          "b: has no local header where the central directory records one, at @117/-1 =170/0"},
-        {{.at = 35 + 28, .n = 2, .value = 60000},
+        {{.at = LOCAL_B + 28 /* the length of the extra field */, .width = 2, .value = 60000},
          "b: has no local header where the central directory records one, at @117/-1 =35/0"},
-        {{.at = 117 + 20, .n = 4, .value = 60000}, "b: reaches beyond the end of the file @117/-1 =60000/0"},
-        {{.at = 164 + 8, .n = 4, .value = 0x10001}, ": the number of entries @164/70 =1/2\n"},
+        {{.at = CENTRAL_B + CSIZE, .width = 4, .value = 60000},
+         "b: reaches beyond the end of the file @117/-1 =60000/0"},
+        {{.at = END + 8 /* both numbers of entries */, .width = 4, .value = 0x10001},
+         ": the number of entries @164/70 =1/2\n"},
     };
-    CHECK(cases);
+    CHECK_FLAWS(cases);
 }
 
 static void unusual_entries_are_reported(void)
 {
     static const struct flawed cases[] = {
-        {{.at = 70 + 34, .n = 2, .value = 2}, "a: is on another disk, number @70/-1 =2/0"},
-        {{.at = 70 + 38, .n = 4, .value = 0xA1FF0000}, "a: is a symbolic link @70/-1"},
+        {{.at = CENTRAL_A + DISK, .width = 2, .value = 2}, "a: is on another disk, number @70/-1 =2/0"},
+        {{.at = CENTRAL_A + ATTRIBUTES, .width = 4, .value = 0xA1FF0000}, "a: is a symbolic link @70/-1"},
         {{.comment = "hidden"}, "a: has a comment, in which bytes can hide: @70/-1 =6/0"},
         {{.end_comment = {"hidden", 6}},
          ": the archive has a comment, in which bytes can hide: @164/-1 =6/0"},
-        {{.after = "hidden"}, ": bytes after the archive: @186/-1 =6/0"},
-        {{.name = "\xff", .at = 70 + 8, .n = 2, .value = 0x800},
+        {{.after_archive = "hidden"}, ": bytes after the archive: @186/-1 =6/0"},
+        {{.name = "\xff", .at = CENTRAL_A + FLAGS, .width = 2, .value = 0x800},
          ": its name is flagged as UTF-8 and is not @70/-1"},
-        {{.at = 117, .n = 1, .value = 'Q'},
+        {{.at = CENTRAL_B, .width = 1, .value = 'Q'},
          ": bytes of the central directory that are no entries: @117/-1 =47/0"},
-        {{.at = 117 + 28, .n = 2, .value = 60000}, ": the central directory ends inside an entry @70/-1"},
-        {{.at = 117 + 30, .n = 2, .value = 60000}, ": the central directory ends inside an entry @70/-1"},
-        {{.at = 117 + 32, .n = 2, .value = 60000}, ": the central directory ends inside an entry @70/-1"},
+        {{.at = CENTRAL_B + NAME_LENGTH, .width = 2, .value = 60000},
+         ": the central directory ends inside an entry @70/-1"},
+        {{.at = CENTRAL_B + EXTRA_LENGTH, .width = 2, .value = 60000},
+         ": the central directory ends inside an entry @70/-1"},
+        {{.at = CENTRAL_B + COMMENT_LENGTH, .width = 2, .value = 60000},
+         ": the central directory ends inside an entry @70/-1"},
     };
-    CHECK(cases);
+    CHECK_FLAWS(cases);
 }
 
-#define NOTHING "\0\0\0\0\0\0\0\0"
-/* An end record in the comment is reported if its directory exists or is empty. */
+#define EIGHT_ZEROS "\0\0\0\0\0\0\0\0"
+/* The comment of the archive holds an end record of 22 bytes and its own comment ".". It is reported if the
+ * central directory that it records exists or is empty. */
 static void second_end_records_are_reported(void)
 {
     static const struct flawed cases[] = {
-        {{.end_comment = {"PK\5\6" NOTHING NOTHING "\1\0.", 23}},
+        {{.end_comment = {"PK\5\6" EIGHT_ZEROS EIGHT_ZEROS "\1\0.", 23}},
          ": is a second end record; the archive's is at byte"},
+        /* one entry, 47 bytes at offset 70: the central header of "a" */
         {{.end_comment = {"PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\x46\0\0\0\7\0.", 23}},
          ": is a second end record; the archive's is at byte @186/-1 =164/0"},
     };
+    /* offset 35 is that of a local header; offset 65535 is beyond the file */
     static const struct changes without_directory[] = {
         {.end_comment = {"PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\x23\0\0\0\7\0.", 23}},
         {.end_comment = {"PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\xff\xff\0\0\7\0.", 23}},
     };
-    CHECK(cases);
+    CHECK_FLAWS(cases);
     for (size_t i = 0; i < 2; i++) {
         struct flaws t = audit(&without_directory[i]);
         CU_ASSERT(!strstr(t.lines, "second"));
@@ -248,25 +285,28 @@ static void unsafe_names_are_reported(void)
         {{.name = ""}, ": has no name"},
         {{.name = "b"}, "b: has the name of another member, that of the entry at @117/-1 =70/0"},
         {{.name = "B"}, "b: has the name of another but for case or slashes, at @117/-1 =70/0"},
-        {{.name = "x/y", .second = "X\\y"}, "X\\y: has the name of another but for case or slashes"},
+        {{.name = "x/y", .second_name = "X\\y"}, "X\\y: has the name of another but for case or slashes"},
     };
-    CHECK(cases);
+    CHECK_FLAWS(cases);
 }
 
 static void malformed_extra_fields_are_reported(void)
 {
     static const struct flawed cases[] = {
-        {{.central = {"\x75\x70\1\0x", 5}}, "a: has another name in an extra field"},
-        {{.local = {"\x75\x70\1\0x", 5}},
+        {{.central_extra = {"\x75\x70\1\0x", 5}}, "a: has another name in an extra field"},
+        {{.local_extra = {"\x75\x70\1\0x", 5}},
          "a: has another name in an extra field, which some readers prefer @0/-1"},
-        {{.central = {"\2\0\5\0x", 5}}, "a: an extra field reaches beyond its header, by bytes: @70/-1 =4/0"},
-        {{.central = {"\1\0\5\0x", 5}}, "a: an extra field reaches beyond its header, by bytes: @70/-1 =4/0"},
-        {{.central = {"\2\0\0\0xyz", 7}}, "a: bytes after the last extra field: @70/-1 =3/0"},
-        {{.central = {"\1\0\3\0xyz", 7}},
+        {{.central_extra = {"\2\0\5\0x", 5}},
+         "a: an extra field reaches beyond its header, by bytes: @70/-1 =4/0"},
+        {{.central_extra = {"\1\0\5\0x", 5}},
+         "a: an extra field reaches beyond its header, by bytes: @70/-1 =4/0"},
+        {{.central_extra = {"\2\0\0\0xyz", 7}}, "a: bytes after the last extra field: @70/-1 =3/0"},
+        {{.central_extra = {"\1\0\3\0xyz", 7}},
          "a: a zip64 field for numbers that fit without it, bytes: @70/-1 =3/0"},
     };
-    static const struct changes disk = {.central = {"\1\0\4\0\0\0\0\0", 8}};
-    CHECK(cases);
+    /* a zip64 field with only the number of a disk */
+    static const struct changes disk = {.central_extra = {"\1\0\4\0\0\0\0\0", 8}};
+    CHECK_FLAWS(cases);
     struct flaws t = audit(&disk);
     CU_ASSERT(!t.lines[0]);
 }
@@ -275,9 +315,22 @@ static void malformed_extra_fields_are_reported(void)
 static void reads_zip64_fields(void)
 {
     static const struct flawed cases[] = {
-        {{.central = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12}, .at = 70 + 24, .n = 4, .value = UINT32_MAX}, ""},
-        {{.central = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12}, .at = 70 + 20, .n = 4, .value = UINT32_MAX}, ""},
-        {{.central = {"\1\0\10\0\0\0\0\0\0\0\0\0", 12}, .at = 70 + 42, .n = 4, .value = UINT32_MAX}, ""},
+        /* id 1, 8 bytes: the size 4, the stored size 4, the offset 0 */
+        {{.central_extra = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12},
+          .at = CENTRAL_A + USIZE,
+          .width = 4,
+          .value = UINT32_MAX},
+         ""},
+        {{.central_extra = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12},
+          .at = CENTRAL_A + CSIZE,
+          .width = 4,
+          .value = UINT32_MAX},
+         ""},
+        {{.central_extra = {"\1\0\10\0\0\0\0\0\0\0\0\0", 12},
+          .at = CENTRAL_A + LOCAL_OFFSET,
+          .width = 4,
+          .value = UINT32_MAX},
+         ""},
     };
     for (size_t i = 0; i < 3; i++) {
         struct flaws t = audit(&cases[i].changes);
@@ -288,33 +341,34 @@ static void reads_zip64_fields(void)
 static void bytes_between_members_are_reported(void)
 {
     static const struct flawed cases[] = {
-        {{.before = "before"}, ": bytes before the first member: @0/-1 =6/0"},
-        {{.between = "between"}, ": bytes between members that belong to none: @35/-1 =7/0"},
-        {{.last = "last"}, ": bytes between members that belong to none: @70/-1 =4/0"},
-        {{.last = "a longer piece of text without any mark"},
+        {{.before_archive = "before"}, ": bytes before the first member: @0/-1 =6/0"},
+        {{.between_members = "between"}, ": bytes between members that belong to none: @35/-1 =7/0"},
+        {{.before_directory = "last"}, ": bytes between members that belong to none: @70/-1 =4/0"},
+        {{.before_directory = "more bytes than a header has, without a signature"},
          ": bytes between members that belong to none: @70"},
-        {{.at = 117 + 42, .n = 4, .value = 0}, "overlaps the previous member, which ends at"},
+        {{.at = CENTRAL_B + LOCAL_OFFSET, .width = 4, .value = 0},
+         "overlaps the previous member, which ends at"},
         {{.descriptor = "xxxxxxxxxxxxxxxx"}, "a: no data descriptor follows, although flag 8 is set @35/"},
         {{.descriptor = "PK\7\10xxxxxxxxxxxx"}, "a: the CRC-32 in the data descriptor @35/"},
         {{.descriptor = "PK\7\10\xf1\x08\x0d\x9bxxxxxxxx"}, "a: the data descriptor states other sizes @35/"},
     };
-    CHECK(cases);
+    CHECK_FLAWS(cases);
 }
 
-/* check_unlisted - checks that a member that is not in the central directory is found after bytes that only
- * begin like a header. If DESCRIPTOR, the size of the member is in a data descriptor. */
+/* check_unlisted - checks a file without a central directory: bytes that only begin like a header, then a
+ * local header and its payload. The member must be found. If DESCRIPTOR, its size is in a data descriptor. */
 static void check_unlisted(bool descriptor)
 {
-    buf b, whole;
+    buf archive, file;
     struct flaws t = {{0}, 0};
     ckpt_error err;
-    build_archive(&b, &(struct changes){.name = "hidden", .descriptor = descriptor ? "" : NULL});
-    b.len = 40; /* only the first member */
-    buf_init(&whole, 1 << 20);
-    buf_text(&whole, "PK\3\4 begins like a header, and goes on with words");
-    uint64_t at = whole.len;
-    buf_str(&whole, buf_view(&b));
-    source *src = source_mem(whole.data, whole.len, 0);
+    build_archive(&archive, &(struct changes){.name = "hidden", .descriptor = descriptor ? "" : NULL});
+    archive.len = 40; /* the first local header with its name and 4 bytes of payload */
+    buf_init(&file, 1 << 20);
+    buf_text(&file, "PK\3\4 begins like a header, and goes on with words");
+    uint64_t at = file.len;
+    buf_str(&file, buf_view(&archive));
+    source *src = source_mem(file.data, file.len, 0);
     struct zip_audit z = {.src = src, .a = arena_new(1 << 24), .flaw = record_flaw, .user = &t};
     CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);
     char line[100];
@@ -325,8 +379,8 @@ static void check_unlisted(bool descriptor)
     CU_ASSERT(str_is(z.views[0].name, "hidden") && z.views[0].data == at + 36 && z.views[0].reachable);
     arena_free(z.a);
     source_unref(src);
-    buf_free(&whole);
-    buf_free(&b);
+    buf_free(&file);
+    buf_free(&archive);
 }
 
 static void finds_members_that_are_not_listed(void)

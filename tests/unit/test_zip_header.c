@@ -2,7 +2,9 @@
 #include "codec/zip_header.h"
 #include "unit.h"
 
-/* Headers in which each byte of a field is different. */
+/* Headers in which each byte of a field is different: signature; made by (central only) and version needed;
+ * flags and method; time and date; CRC-32; both sizes; lengths of name and extra field; in the central
+ * header, also the length of the comment, disk, attributes and the offset of the local header. */
 #define LOCAL                                                                                                \
     "PK\3\4\x2d\0\x08\x08\x08\0\x01\x02\x21\x54\xaa\xbb\xcc\xdd\x11\x22\x33\x44\x55\x66\x77\x88\3\0\x0c\1"
 #define CENTRAL                                                                                              \
@@ -54,11 +56,11 @@ static bool resolve(const char *extra, size_t n, struct zip_header *h, size_t *u
     return zip64_resolve(h, cursor_of(extra, n, 0), unused);
 }
 
-/* Numbers of 8 bytes: 0x100000001, 0x200000002, 0x300000003. */
-#define ONE   "\1\0\0\0\1\0\0\0"
-#define TWO   "\2\0\0\0\2\0\0\0"
-#define THREE "\3\0\0\0\3\0\0\0"
-#define FULL  UINT32_MAX /* the number is in the zip64 field */
+/* Numbers of 8 bytes. */
+#define BYTES_100000001 "\1\0\0\0\1\0\0\0"
+#define BYTES_200000002 "\2\0\0\0\2\0\0\0"
+#define BYTES_300000003 "\3\0\0\0\3\0\0\0"
+#define SATURATED       UINT32_MAX /* the number is in the zip64 field */
 
 static void zip64_fields_replace_saturated_numbers(void)
 {
@@ -70,20 +72,27 @@ static void zip64_fields_replace_saturated_numbers(void)
         uint64_t resolved_usize, resolved_csize, resolved_offset; /* in the header after it */
         size_t unused;
     } cases[] = {
-        {"\1\0\x18\0" ONE TWO THREE, 28, FULL, FULL, FULL, true, 0x100000001, 0x200000002, 0x300000003, 0},
-        {"\1\0\x08\0" ONE, 12, 5, FULL, 6, true, 5, 0x100000001, 6, 0},
-        {"\1\0\x08\0" ONE, 12, 5, 7, FULL, true, 5, 7, 0x100000001, 0},
-        {"\1\0\x0c\0" ONE "disk", 16, FULL, 7, 6, true, 0x100000001, 7, 6, 4},
-        {"\1\0\x10\0" ONE TWO, 20, 5, 7, 6, true, 5, 7, 6, 16},
-        {"FB\2\0ZZ\1\0\x08\0" ONE "\1\0\x08\0" TWO, 30, FULL, 7, 6, true, 0x100000001, 7, 6, 0},
-        {"FB\2\0ZZ", 6, FULL, FULL, 6, true, FULL, FULL, 6, 0}, /* no zip64 field: values are kept */
-        {"\1\0\x08\0" ONE, 12, FULL, FULL, 6, false, 0x100000001, 0, 6, 0}, /* too short for both */
-        {"\1\0\x10\0" ONE, 12, FULL, 7, 6, false, FULL, 7, 6, 0},           /* longer than the extra fields */
-        {"FB\x0e\0ZZ\1\0\x08\0" ONE, 18, FULL, 7, 6, true, FULL, 7, 6, 0},  /* bytes of a different field */
-        {"FB\x70\0ZZ", 6, 5, 7, 6, true, 5, 7, 6, 0},                       /* truncated, but not needed */
-        {"FB\x70\0ZZ", 6, 5, 7, FULL, false, 5, 7, FULL, 0},
-        {"\1\0\x08", 3, FULL, 7, 6, true, FULL, 7, 6, 0},
-        {"", 0, FULL, 7, 6, true, FULL, 7, 6, 0},
+        /* the extra field with id 1 is that of zip64; its length follows */
+        {"\1\0\x18\0" BYTES_100000001 BYTES_200000002 BYTES_300000003, 28, SATURATED, SATURATED, SATURATED,
+         true, 0x100000001, 0x200000002, 0x300000003, 0},
+        {"\1\0\x08\0" BYTES_100000001, 12, 5, SATURATED, 6, true, 5, 0x100000001, 6, 0},
+        {"\1\0\x08\0" BYTES_100000001, 12, 5, 7, SATURATED, true, 5, 7, 0x100000001, 0},
+        {"\1\0\x0c\0" BYTES_100000001 "disk", 16, SATURATED, 7, 6, true, 0x100000001, 7, 6, 4},
+        {"\1\0\x10\0" BYTES_100000001 BYTES_200000002, 20, 5, 7, 6, true, 5, 7, 6, 16},
+        {"FB\2\0ZZ\1\0\x08\0" BYTES_100000001 "\1\0\x08\0" BYTES_200000002, 30, SATURATED, 7, 6, true,
+         0x100000001, 7, 6, 0},
+        {"FB\2\0ZZ", 6, SATURATED, SATURATED, 6, true, SATURATED, SATURATED, 6,
+         0}, /* no zip64 field: values are kept */
+        {"\1\0\x08\0" BYTES_100000001, 12, SATURATED, SATURATED, 6, false, 0x100000001, 0, 6,
+         0}, /* too short for both */
+        {"\1\0\x10\0" BYTES_100000001, 12, SATURATED, 7, 6, false, SATURATED, 7, 6,
+         0}, /* longer than the extra fields */
+        {"FB\x0e\0ZZ\1\0\x08\0" BYTES_100000001, 18, SATURATED, 7, 6, true, SATURATED, 7, 6,
+         0},                                          /* bytes of a different field */
+        {"FB\x70\0ZZ", 6, 5, 7, 6, true, 5, 7, 6, 0}, /* truncated, but not needed */
+        {"FB\x70\0ZZ", 6, 5, 7, SATURATED, false, 5, 7, SATURATED, 0},
+        {"\1\0\x08", 3, SATURATED, 7, 6, true, SATURATED, 7, 6, 0},
+        {"", 0, SATURATED, 7, 6, true, SATURATED, 7, 6, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct zip_header h = {.usize = cases[i].usize, .csize = cases[i].csize, .offset = cases[i].offset};
@@ -98,7 +107,7 @@ static void zip64_fields_replace_saturated_numbers(void)
 /* Numbers of at least 0xffffffff are written to a zip64 field. */
 static void headers_are_written_and_read_back(void)
 {
-    static const uint64_t numbers[] = {0, 70, FULL - 1, FULL, UINT64_C(1) << 40};
+    static const uint64_t numbers[] = {0, 70, SATURATED - 1, SATURATED, UINT64_C(1) << 40};
     for (size_t i = 0; i < 25; i++) {
         uint64_t size = numbers[i % 5], offset = numbers[i / 5];
         const struct zip_header in = {.made_by = 45,
@@ -110,18 +119,22 @@ static void headers_are_written_and_read_back(void)
                                       .offset = offset};
         buf b;
         buf_init(&b, 1000);
-        zip_put_local(&b, &in, STR_LIT("a/name"), 5); /* 5: bytes of padding, in an "FB" field */
+        enum { PADDING = 5 }; /* bytes in an "FB" field */
+        zip_put_local(&b, &in, STR_LIT("a/name"), PADDING);
         size_t local_len = b.len;
-        CU_ASSERT_EQUAL(zip_output_local_size(&in, strlen("a/name")) + 5, local_len);
+        CU_ASSERT_EQUAL(zip_output_local_size(&in, strlen("a/name")) + PADDING, local_len);
         zip_put_central(&b, &in, STR_LIT("a/name"));
         CU_ASSERT_FATAL(buf_ok(&b));
         struct zip_header local = zip_parse_local(b.data), central = zip_parse_central(b.data + local_len);
-        /* bytes of the zip64 field for the sizes, and of it for the offset */
-        uint32_t sizes64 = size >= FULL ? 20 : 0, offset64 = offset < FULL ? 0 : sizes64 ? 8 : 12;
-        CU_ASSERT(zip_local_length(&local) == local_len && local.extra_len == sizes64 + ZIP_PAD_FIELD + 5);
+        /* Bytes of the zip64 field: 4 for id and length, 16 for both sizes if they are saturated, and 8 for
+         * the offset if that is saturated. */
+        uint32_t sizes64 = size >= SATURATED ? 20 : 0, offset64 = offset < SATURATED ? 0 : sizes64 ? 8 : 12;
+        CU_ASSERT(zip_local_length(&local) == local_len &&
+                  local.extra_len == sizes64 + ZIP_PAD_FIELD + PADDING);
         CU_ASSERT(zip_central_length(&central) == b.len - local_len &&
                   central.extra_len == sizes64 + offset64);
-        CU_ASSERT(local.needed == (sizes64 ? 45 : 10) && central.needed == (sizes64 || offset64 ? 45 : 10) &&
+        CU_ASSERT(local.needed == (sizes64 ? ZIP_VERSION_ZIP64 : ZIP_VERSION));
+        CU_ASSERT(central.needed == (sizes64 || offset64 ? ZIP_VERSION_ZIP64 : ZIP_VERSION) &&
                   central.made_by == 45);
         CU_ASSERT(zip64_length(&in) == central.extra_len &&
                   memcmp(b.data + local_len - 9, "FB\5\0ZZZZZ", 9) == 0);
@@ -138,7 +151,9 @@ static void headers_are_written_and_read_back(void)
 
 static void descriptors_have_four_forms(void)
 {
-    static const char narrow[] = "PK\7\x08\1\2\3\4\x10\0\0\0\x20\0\0\0", wide[] = "PK\7\x08\1\2\3\4" ONE TWO;
+    /* signature, CRC-32, stored size, size; with sizes of 4 bytes, and of 8 */
+    static const char narrow[] = "PK\7\x08\1\2\3\4\x10\0\0\0\x20\0\0\0",
+                      wide[] = "PK\7\x08\1\2\3\4" BYTES_100000001 BYTES_200000002;
     struct zip_descriptor d;
     CU_ASSERT(zip_parse_descriptor(bytes_of(narrow), 16, ZIP_SIGNED, &d) && d.length == 16);
     CU_ASSERT(d.crc == 0x04030201 && d.csize == 16 && d.usize == 32);
@@ -170,7 +185,8 @@ static void end_records_are_saturated(void)
         buf_init(&b, 200);
         zip_put_ends(&b, &in, above);
         CU_ASSERT_EQUAL_FATAL(b.len, ZIP_ENDS_SIZE);
-        struct zip_end_record wide = zip64_parse_end(b.data), end = zip_parse_end(b.data + 56 + 20);
+        struct zip_end_record wide = zip64_parse_end(b.data),
+                              end = zip_parse_end(b.data + ZIP64_END_SIZE + ZIP64_LOCATOR_SIZE);
         struct zip64_locator locator = zip64_parse_locator(b.data + ZIP64_END_SIZE);
         CU_ASSERT(wide.signature == ZIP64_END && wide.follows == 44 && !wide.disk && !wide.directory_disk);
         CU_ASSERT(wide.entries == in.entries && wide.disk_entries == in.entries);
@@ -179,11 +195,12 @@ static void end_records_are_saturated(void)
                   locator.disks == 1);
         CU_ASSERT(end.signature == ZIP_END && !end.disk && !end.directory_disk && !end.comment_len);
         CU_ASSERT(end.entries == (large ? 0xffff : 65534) && end.disk_entries == end.entries);
-        CU_ASSERT(end.size == (large ? FULL : 7) && end.offset == (large ? FULL : FULL - 1));
+        CU_ASSERT(end.size == (large ? SATURATED : 7) && end.offset == (large ? SATURATED : SATURATED - 1));
         buf_free(&b);
     }
 }
 
+/* The bytes of the record are 1, 2, 3 and so on, so that each field has a value of its own. */
 static void end_records_are_read(void)
 {
     unsigned char b[ZIP64_END_SIZE];

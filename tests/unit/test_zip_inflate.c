@@ -4,103 +4,118 @@
 
 #include "base/buf.h"
 #include "base/crc32.h"
+#include "codec/zip_header.h"
 #include "codec/zip_inflate.h"
 #include "unit.h"
 
-#define LARGE 400000u /* too large to be inflated at once */
-#define BLOCK 50000u
+#define MEMBER_SIZE 400000u /* too large to be inflated at once */
+#define BLOCK_SIZE  50000u  /* bytes of the member in a deflate block of type "stored" */
+#define DATA_OFFSET 31u     /* of the member's payload: after a local header and its name "m" */
 
 static unsigned char byte_at(size_t i) { return (unsigned char)(i * 7 + (i >> 8)); }
 
-static void put_entry(buf *b, uint32_t crc, uint32_t csize, uint32_t usize)
+/* put_shared_fields - appends the fields that local and central headers have in common. */
+static void put_shared_fields(buf *b, uint32_t crc, uint32_t csize, uint32_t usize)
 {
-    buf_u16le(b, 20);
-    buf_u16le(b, 0);
-    buf_u16le(b, 8);
-    buf_u32le(b, 0);
+    buf_u16le(b, ZIP_VERSION);
+    buf_u16le(b, 0); /* flags */
+    buf_u16le(b, ZIP_DEFLATED);
+    buf_u32le(b, 0); /* time and date */
     buf_u32le(b, crc);
     buf_u32le(b, csize);
     buf_u32le(b, usize);
-    buf_u16le(b, 1);
-    buf_u16le(b, 0);
+    buf_u16le(b, 1); /* length of the name */
+    buf_u16le(b, 0); /* length of the extra field */
 }
 
-/* put_archive - appends an archive of one member "m" of LARGE bytes, whose header has the size DECLARED. */
+/* put_archive - writes an archive of one member "m" of MEMBER_SIZE bytes. Its headers have the size
+ * DECLARED. */
 static void put_archive(buf *b, uint32_t declared)
 {
     buf bytes, packed;
     buf_init(b, 1 << 20);
     buf_init(&bytes, 1 << 20);
     buf_init(&packed, 1 << 20);
-    for (size_t i = 0; i < LARGE; i++)
+    for (size_t i = 0; i < MEMBER_SIZE; i++)
         buf_byte(&bytes, byte_at(i));
-    for (size_t at = 0; at < LARGE; at += BLOCK) {
-        buf_byte(&packed, at + BLOCK == LARGE);
-        buf_u16le(&packed, BLOCK);
-        buf_u16le(&packed, (uint16_t)~BLOCK);
-        buf_put(&packed, bytes.data + at, BLOCK);
+    for (size_t at = 0; at < MEMBER_SIZE; at += BLOCK_SIZE) {
+        buf_byte(&packed, at + BLOCK_SIZE == MEMBER_SIZE);
+        buf_u16le(&packed, BLOCK_SIZE);
+        buf_u16le(&packed, (uint16_t)~BLOCK_SIZE);
+        buf_put(&packed, bytes.data + at, BLOCK_SIZE);
     }
-    uint32_t crc = crc32_update(0, bytes.data, LARGE), n = (uint32_t)packed.len;
-    buf_u32le(b, 0x04034B50);
-    put_entry(b, crc, n, declared);
+    uint32_t crc = crc32_update(0, bytes.data, MEMBER_SIZE), n = (uint32_t)packed.len;
+    buf_u32le(b, ZIP_LOCAL);
+    put_shared_fields(b, crc, n, declared);
     buf_text(b, "m");
     buf_str(b, buf_view(&packed));
-    uint32_t at = (uint32_t)b->len;
-    buf_u32le(b, 0x02014B50);
-    buf_u16le(b, 20);
-    put_entry(b, crc, n, declared);
+    uint32_t directory = (uint32_t)b->len;
+    buf_u32le(b, ZIP_CENTRAL);
+    buf_u16le(b, ZIP_VERSION); /* made by */
+    put_shared_fields(b, crc, n, declared);
     for (int i = 0; i < 14; i++)
-        buf_byte(b, 0);
+        buf_byte(b, 0); /* comment length, disk, attributes, and the offset of the local header */
     buf_text(b, "m");
-    uint32_t size = (uint32_t)b->len - at;
-    buf_u32le(b, 0x06054B50);
-    buf_u32le(b, 0);
-    buf_u16le(b, 1);
+    uint32_t size = (uint32_t)b->len - directory;
+    buf_u32le(b, ZIP_END);
+    buf_u32le(b, 0); /* this disk, and the disk of the directory */
+    buf_u16le(b, 1); /* entries on this disk, and in all */
     buf_u16le(b, 1);
     buf_u32le(b, size);
-    buf_u32le(b, at);
-    buf_u16le(b, 0);
+    buf_u32le(b, directory);
+    buf_u16le(b, 0); /* length of the comment */
     buf_free(&bytes);
     buf_free(&packed);
 }
 
-/* An archive whose member M was opened. */
+/* An archive of which the member was opened. */
 struct opened {
-    buf b;
-    inflater *f;
-    source *m;
+    buf archive;
+    inflater *inflater;
+    source *member;
     ckpt_error err;
 };
 
 static struct opened open_member(uint32_t declared)
 {
-    struct opened o = {.f = NULL};
-    put_archive(&o.b, declared);
-    CU_ASSERT_EQUAL_FATAL(inflater_open(source_mem(o.b.data, o.b.len, 0), &o.f, &o.err), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(inflater_open_member(o.f, 0, STR_LIT("m"), declared, 31, &o.m, &o.err), CKPT_OK);
+    struct opened o = {.inflater = NULL};
+    put_archive(&o.archive, declared);
+    CU_ASSERT_EQUAL_FATAL(inflater_open(source_mem(o.archive.data, o.archive.len, 0), &o.inflater, &o.err),
+                          CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        inflater_open_member(o.inflater, 0, STR_LIT("m"), declared, DATA_OFFSET, &o.member, &o.err), CKPT_OK);
     return o;
 }
 
 static void close_member(struct opened *o)
 {
-    source_unref(o->m);
-    inflater_close(o->f);
-    buf_free(&o->b);
+    source_unref(o->member);
+    inflater_close(o->inflater);
+    buf_free(&o->archive);
 }
 
 static void members_are_read_at_any_offset(void)
 {
     static const struct {
-        size_t at, n;
-    } reads[] = {{300000, 10}, {0, 10},        {10, 5},           {100, 200000},
-                 {200100, 1},  {LARGE - 1, 1}, {LARGE - 10, 5},   {LARGE - 10, 10},
-                 {0, LARGE},   {1, 65536 + 5}, {LARGE - 5000, 0}, {5, 1}};
-    struct opened o = open_member(LARGE);
-    unsigned char *got = malloc(LARGE);
+        size_t at, size;
+    } reads[] = {{300000, 10},
+                 {0, 10},
+                 {10, 5},
+                 {100, 200000},
+                 {200100, 1},
+                 {MEMBER_SIZE - 1, 1},
+                 {MEMBER_SIZE - 10, 5},
+                 {MEMBER_SIZE - 10, 10},
+                 {0, MEMBER_SIZE},
+                 {1, 65536 + 5},
+                 {MEMBER_SIZE - 5000, 0},
+                 {5, 1}};
+    struct opened o = open_member(MEMBER_SIZE);
+    unsigned char *got = malloc(MEMBER_SIZE);
     for (size_t i = 0; got && i < sizeof reads / sizeof *reads; i++) {
         size_t wrong = 0;
-        CU_ASSERT_EQUAL(source_read(o.m, reads[i].at, got, reads[i].n, &o.err), CKPT_OK);
-        for (size_t k = 0; k < reads[i].n; k++)
+        CU_ASSERT_EQUAL(source_read(o.member, reads[i].at, got, reads[i].size, &o.err), CKPT_OK);
+        for (size_t k = 0; k < reads[i].size; k++)
             wrong += got[k] != byte_at(reads[i].at + k);
         CU_ASSERT_EQUAL(wrong, 0);
     }
@@ -108,37 +123,36 @@ static void members_are_read_at_any_offset(void)
     close_member(&o);
 }
 
-/* The stream has one byte more than the central directory declares, or one less. */
+/* The stream has one byte more than the central directory declares, or one less. The last byte cannot be read
+ * then, but those at the beginning can. */
 static void wrong_sizes_are_refused(void)
 {
-    static const struct {
-        uint32_t declared;
-    } cases[] = {{LARGE - 1}, {LARGE + 1}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct opened o = open_member(cases[i].declared);
-        unsigned char one;
-        CU_ASSERT_EQUAL(source_read(o.m, cases[i].declared - 1, &one, 1, &o.err), CKPT_EFORMAT);
-        CU_ASSERT(o.err.offset == 31 && strstr(o.err.what, "its deflated bytes ") != NULL);
-        CU_ASSERT_EQUAL(source_read(o.m, 5, &one, 1, &o.err), CKPT_OK); /* but its beginning can be read */
-        CU_ASSERT_EQUAL(one, byte_at(5));
+    static const uint32_t declared[] = {MEMBER_SIZE - 1, MEMBER_SIZE + 1};
+    for (size_t i = 0; i < 2; i++) {
+        struct opened o = open_member(declared[i]);
+        unsigned char byte;
+        CU_ASSERT_EQUAL(source_read(o.member, declared[i] - 1, &byte, 1, &o.err), CKPT_EFORMAT);
+        CU_ASSERT(o.err.offset == DATA_OFFSET && strstr(o.err.what, "its deflated bytes ") != NULL);
+        CU_ASSERT_EQUAL(source_read(o.member, 5, &byte, 1, &o.err), CKPT_OK);
+        CU_ASSERT_EQUAL(byte, byte_at(5));
         close_member(&o);
     }
 }
 
 static void libzip_must_find_the_same_member(void)
 {
-    struct opened o = open_member(LARGE);
+    struct opened o = open_member(MEMBER_SIZE);
     source *m = NULL;
     static const struct {
         size_t index;
         ckpt_str name;
         uint64_t size;
-    } cases[] = {{1, {"m", 1}, LARGE}, {0, {"n", 1}, LARGE}, {0, {"m", 1}, LARGE - 1}};
+    } cases[] = {{1, {"m", 1}, MEMBER_SIZE}, {0, {"n", 1}, MEMBER_SIZE}, {0, {"m", 1}, MEMBER_SIZE - 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        CU_ASSERT_EQUAL(
-            inflater_open_member(o.f, cases[i].index, cases[i].name, cases[i].size, 31, &m, &o.err),
-            CKPT_EFORMAT);
-        CU_ASSERT(o.err.offset == 31 && strstr(o.err.what, "readers would disagree") != NULL &&
+        CU_ASSERT_EQUAL(inflater_open_member(o.inflater, cases[i].index, cases[i].name, cases[i].size,
+                                             DATA_OFFSET, &m, &o.err),
+                        CKPT_EFORMAT);
+        CU_ASSERT(o.err.offset == DATA_OFFSET && strstr(o.err.what, "readers would disagree") != NULL &&
                   strncmp(o.err.where, cases[i].name.ptr, 1) == 0);
     }
     inflater *f = NULL;

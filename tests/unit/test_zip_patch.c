@@ -7,11 +7,10 @@
 #include "base/buf.h"
 #include "base/crc32.h"
 #include "base/cursor.h"
+#include "codec/zip_header.h"
 #include "codec/zip_patch.h"
 #include "codec/zip_write.h"
 #include "unit.h"
-
-#define END_RECORDS (56 + 20 + 22) /* zip64 end record, its locator, end record */
 
 /* The form of a test archive, which has the members a/pkl ("old pickle") and a/data ("numbers"). */
 struct archive_form {
@@ -19,7 +18,7 @@ struct archive_form {
     bool no_crc;                          /* each CRC-32 is 0 */
     bool zip64;                           /* ends in zip64 records */
     int crc_error;                        /* is added to the CRC-32 of each descriptor */
-    const char *before, *between, *after; /* bytes around the archive, and before its end record */
+    const char *before_archive, *before_end_record, *after_archive; /* bytes to insert */
 };
 
 /* put_member - appends the local header, the payload and the descriptor of a member to B, and its central
@@ -29,14 +28,14 @@ static void put_member(buf *b, buf *directory, const struct archive_form *form, 
 {
     uint32_t offset = (uint32_t)b->len, size = (uint32_t)strlen(payload);
     uint32_t crc = form->no_crc ? 0 : crc32_update(0, payload, size);
-    uint16_t flags = form->descriptors ? 8 : 0;
-    buf_u32le(b, 0x04034B50);
-    buf_u32le(directory, 0x02014B50);
-    buf_u16le(directory, 20);
+    uint16_t flags = form->descriptors ? ZIP_FLAG_DESCRIPTOR : 0;
+    buf_u32le(b, ZIP_LOCAL);
+    buf_u32le(directory, ZIP_CENTRAL);
+    buf_u16le(directory, ZIP_VERSION);              /* made by */
     for (int central = 0; central < 2; central++) { /* the fields that both headers have */
         buf *header = central ? directory : b;
         bool has_sizes = central || !form->descriptors;
-        buf_u16le(header, 20);
+        buf_u16le(header, ZIP_VERSION);
         buf_u16le(header, flags);
         buf_u16le(header, 0); /* stored */
         buf_u32le(header, 0); /* time and date */
@@ -50,7 +49,7 @@ static void put_member(buf *b, buf *directory, const struct archive_form *form, 
     buf_text(b, payload);
     if (form->descriptors) {
         if (form->signature)
-            buf_u32le(b, 0x08074B50);
+            buf_u32le(b, ZIP_DESCRIPTOR);
         buf_u32le(b, crc + (uint32_t)form->crc_error);
         buf_u32le(b, size);
         buf_u32le(b, size);
@@ -70,63 +69,63 @@ static void build_archive(buf *b, const struct archive_form *form)
     put_member(b, &directory, form, "a/data", "numbers");
     uint32_t offset = (uint32_t)b->len, size = (uint32_t)directory.len;
     buf_put(b, directory.data, directory.len);
-    buf_text(b, form->between ? form->between : "");
+    buf_text(b, form->before_end_record ? form->before_end_record : "");
     if (form->zip64) {
         zip_put_ends(b, &(struct zip_end_record){.entries = 2, .size = size, .offset = offset}, b->len);
     } else {
-        buf_u32le(b, 0x06054B50);
-        buf_u32le(b, 0);
-        buf_u16le(b, 2);
+        buf_u32le(b, ZIP_END);
+        buf_u32le(b, 0); /* this disk, and the disk of the directory */
+        buf_u16le(b, 2); /* entries on this disk, and in all */
         buf_u16le(b, 2);
         buf_u32le(b, size);
         buf_u32le(b, offset);
-        buf_u16le(b, 0);
+        buf_u16le(b, 0); /* length of the comment */
     }
-    buf_text(b, form->after ? form->after : "");
+    buf_text(b, form->after_archive ? form->after_archive : "");
     buf_free(&directory);
 }
 
 /* An archive, patches for it, and the patched archive. */
 struct edit {
     buf bytes;
-    arena *a;
+    arena *arena;
     source *src, *patched_src;
-    zip *z, *patched;
-    struct patches list;
-    ckpt_status st;
+    zip *zip, *patched_zip;
+    struct patches patches;
+    ckpt_status status;
     ckpt_error err;
 };
 
 static struct edit open_archive(const struct archive_form *form)
 {
-    struct edit e = {.a = arena_new(1 << 24)};
+    struct edit e = {.arena = arena_new(1 << 24)};
     buf archive;
     build_archive(&archive, form);
     buf_init(&e.bytes, 1 << 20);
-    buf_text(&e.bytes, form->before ? form->before : "");
+    buf_text(&e.bytes, form->before_archive ? form->before_archive : "");
     buf_put(&e.bytes, archive.data, archive.len);
     buf_free(&archive);
     e.src = source_mem(e.bytes.data, e.bytes.len, 0);
-    e.st = zip_open(e.src, e.a, &e.z, &e.err);
-    CU_ASSERT_EQUAL_FATAL(e.st, CKPT_OK);
+    e.status = zip_open(e.src, e.arena, &e.zip, &e.err);
+    CU_ASSERT_EQUAL_FATAL(e.status, CKPT_OK);
     return e;
 }
 
 static void open_patched(struct edit *e)
 {
-    CU_ASSERT_EQUAL_FATAL(e->st, CKPT_OK);
-    e->patched_src = source_patched(e->src, &e->list);
+    CU_ASSERT_EQUAL_FATAL(e->status, CKPT_OK);
+    e->patched_src = source_patched(e->src, &e->patches);
     CU_ASSERT_PTR_NOT_NULL_FATAL(e->patched_src);
-    CU_ASSERT_EQUAL_FATAL(zip_open(e->patched_src, e->a, &e->patched, &e->err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(zip_open(e->patched_src, e->arena, &e->patched_zip, &e->err), CKPT_OK);
 }
 
 static void close_edit(struct edit *e)
 {
-    zip_close(e->patched);
-    zip_close(e->z);
+    zip_close(e->patched_zip);
+    zip_close(e->zip);
     source_unref(e->patched_src);
     source_unref(e->src);
-    arena_free(e->a);
+    arena_free(e->arena);
     buf_free(&e->bytes);
 }
 
@@ -135,8 +134,8 @@ static void close_edit(struct edit *e)
 static bool member_is(struct edit *e, const char *name, const char *text)
 {
     ckpt_str got;
-    int64_t i = zip_find(e->patched, str_c(name));
-    return i >= 0 && zip_load_member(e->patched, (size_t)i, 1 << 20, &got, &e->err) == CKPT_OK &&
+    int64_t i = zip_find(e->patched_zip, str_c(name));
+    return i >= 0 && zip_load_member(e->patched_zip, (size_t)i, 1 << 20, &got, &e->err) == CKPT_OK &&
            str_is(got, text);
 }
 
@@ -153,27 +152,28 @@ static const struct archive_form forms[] = {
 static bool descriptor_has_crc(struct edit *e, size_t i, const struct archive_form *form, const char *text)
 {
     unsigned char b[8];
-    const struct zip_entry *entry = &e->patched->entries[i];
-    if (zip_locate_payload(e->patched, i, &e->err) != CKPT_OK ||
+    const struct zip_entry *entry = &e->patched_zip->entries[i];
+    if (zip_locate_payload(e->patched_zip, i, &e->err) != CKPT_OK ||
         source_read(e->patched_src, entry->data + entry->csize, b, sizeof b, &e->err) != CKPT_OK)
         return false;
     uint32_t crc = crc32_update(0, text, strlen(text)), first = load_u32le(b), second = load_u32le(b + 4);
-    return form->signature ? first == 0x08074B50 && second == crc : first == crc;
+    return form->signature ? first == ZIP_DESCRIPTOR && second == crc : first == crc;
 }
 
 static void replacing_changes_only_payload_and_checksums(void)
 {
-    static const size_t npatches[] = {3, 3, 3, 1, 3, 3}; /* the payload and two CRCs, unless they are 0 */
+    /* patches for each form: the payload, and the CRC-32 at two offsets unless it is 0 */
+    static const size_t npatches[] = {3, 3, 3, 1, 3, 3};
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
         struct edit e = open_archive(&forms[k]);
-        e.st = zip_patch_replace(e.z, 0, STR_LIT("NEW PICKLE"), &e.list, &e.err);
+        e.status = zip_patch_replace(e.zip, 0, STR_LIT("NEW PICKLE"), &e.patches, &e.err);
         open_patched(&e);
-        CU_ASSERT(e.list.n == npatches[k] && e.list.new_size == e.bytes.len &&
-                  e.list.old_size == e.bytes.len);
-        for (size_t i = 0; i < e.list.n; i++)
-            CU_ASSERT_EQUAL(e.list.at[i].bytes.len, e.list.at[i].bytes.ptr[0] == 'N' ? 10 : 4);
+        CU_ASSERT(e.patches.n == npatches[k] && e.patches.new_size == e.bytes.len &&
+                  e.patches.old_size == e.bytes.len);
+        for (size_t i = 0; i < e.patches.n; i++)
+            CU_ASSERT_EQUAL(e.patches.at[i].bytes.len, e.patches.at[i].bytes.ptr[0] == 'N' ? 10 : 4);
         CU_ASSERT(member_is(&e, "a/pkl", "NEW PICKLE") && member_is(&e, "a/data", "numbers"));
-        CU_ASSERT(e.patched->n == 2 && e.patched->crc_none == forms[k].no_crc);
+        CU_ASSERT(e.patched_zip->n == 2 && e.patched_zip->crc_none == forms[k].no_crc);
         CU_ASSERT(!forms[k].descriptors || descriptor_has_crc(&e, 0, &forms[k], "NEW PICKLE"));
         close_edit(&e);
     }
@@ -184,92 +184,94 @@ static void a_longer_member_is_appended_and_the_old_one_renamed(void)
     static const char longer[] = "a pickle that has outgrown its place";
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
         struct edit e = open_archive(&forms[k]);
-        e.st = zip_patch_append(e.z, 0, STR_LIT("a/old"), str_c(longer), &e.list, &e.err);
+        e.status = zip_patch_append(e.zip, 0, STR_LIT("a/old"), str_c(longer), &e.patches, &e.err);
         open_patched(&e);
-        CU_ASSERT(e.patched->n == 3 && e.list.n == 2 && e.list.new_size > e.list.old_size);
+        CU_ASSERT(e.patched_zip->n == 3 && e.patches.n == 2 && e.patches.new_size > e.patches.old_size);
         CU_ASSERT(member_is(&e, "a/pkl", longer) && member_is(&e, "a/old", "old pickle"));
         CU_ASSERT(member_is(&e, "a/data", "numbers"));
-        CU_ASSERT(e.patched->entries[2].data % 64 == 0 && e.patched->entries[2].header == e.z->directory);
-        CU_ASSERT(e.patched->end == e.list.new_size && e.patched->shift == 0);
+        CU_ASSERT(e.patched_zip->entries[2].data % 64 == 0 &&
+                  e.patched_zip->entries[2].header == e.zip->directory);
+        CU_ASSERT(e.patched_zip->end == e.patches.new_size && e.patched_zip->shift == 0);
         close_edit(&e);
     }
 }
 
-static void refuses_stray_bytes_and_wrong_descriptors(void)
+static void archives_with_stray_bytes_or_wrong_descriptors_are_refused(void)
 {
     static const struct {
         struct archive_form form;
         const char *reason;
     } refused_forms[] = {
-        {{.before = "#!/bin/sh\n"}, "before or after"},
-        {{.after = "junk"}, "before or after"},
-        {{.between = "junk"}, "after the central directory"},
+        {{.before_archive = "#!/bin/sh\n"}, "before or after"},
+        {{.after_archive = "junk"}, "before or after"},
+        {{.before_end_record = "junk"}, "after the central directory"},
         {{.descriptors = true, .signature = true, .crc_error = 1}, "another CRC-32"},
     };
     for (size_t k = 0; k < sizeof refused_forms / sizeof *refused_forms; k++) {
         struct edit e = open_archive(&refused_forms[k].form);
-        e.st = zip_patch_replace(e.z, 0, STR_LIT("NEW PICKLE"), &e.list, &e.err);
-        CU_ASSERT(e.st == CKPT_EUNSUPPORTED && strstr(e.err.what, refused_forms[k].reason));
-        struct patches list = {0};
-        e.st = zip_patch_append(e.z, 0, STR_LIT("a/old"), STR_LIT("new"), &list, &e.err);
-        CU_ASSERT(e.st == CKPT_EUNSUPPORTED ||
-                  refused_forms[k].form.crc_error); /* appending keeps the descriptor */
+        e.status = zip_patch_replace(e.zip, 0, STR_LIT("NEW PICKLE"), &e.patches, &e.err);
+        CU_ASSERT(e.status == CKPT_EUNSUPPORTED && strstr(e.err.what, refused_forms[k].reason));
+        struct patches patches = {0};
+        e.status = zip_patch_append(e.zip, 0, STR_LIT("a/old"), STR_LIT("new"), &patches, &e.err);
+        /* appending keeps the descriptor, so that its CRC-32 does not matter */
+        CU_ASSERT_EQUAL(e.status, refused_forms[k].form.crc_error ? CKPT_OK : CKPT_EUNSUPPORTED);
         close_edit(&e);
     }
     struct edit e = open_archive(&forms[0]);
-    e.st = zip_patch_append(e.z, 0, STR_LIT("another length"), STR_LIT("new"), &e.list, &e.err);
-    CU_ASSERT(e.st == CKPT_ELIMIT && e.list.n == 0);
+    e.status = zip_patch_append(e.zip, 0, STR_LIT("another length"), STR_LIT("new"), &e.patches, &e.err);
+    CU_ASSERT(e.status == CKPT_ELIMIT && e.patches.n == 0);
     close_edit(&e);
 }
 
-static void refuses_more_patches_than_a_list_holds(void)
+static void more_patches_than_a_list_holds_are_refused(void)
 {
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
-        for (size_t room = 0; room < 4; room++) { /* for so many patches */
+        for (size_t room = 0; room < 4; room++) { /* patches that still fit into the list */
             struct edit e = open_archive(&forms[k]);
-            e.list.n = PATCHES_MAX - room;
-            e.st = zip_patch_replace(e.z, 0, STR_LIT("NEW PICKLE"), &e.list, &e.err);
+            e.patches.n = PATCHES_MAX - room;
+            e.status = zip_patch_replace(e.zip, 0, STR_LIT("NEW PICKLE"), &e.patches, &e.err);
             bool fits = room >= (forms[k].no_crc ? 1u : 3u);
-            CU_ASSERT(fits ? e.st == CKPT_OK : e.st == CKPT_EUSAGE && strstr(e.err.what, "too many"));
-            e.list.n = PATCHES_MAX - room;
-            e.st = zip_patch_append(e.z, 0, STR_LIT("a/old"), STR_LIT("new"), &e.list, &e.err);
-            CU_ASSERT_EQUAL(e.st, room < 2 ? CKPT_EUSAGE : CKPT_OK);
+            CU_ASSERT(fits ? e.status == CKPT_OK : e.status == CKPT_EUSAGE && strstr(e.err.what, "too many"));
+            e.patches.n = PATCHES_MAX - room;
+            e.status = zip_patch_append(e.zip, 0, STR_LIT("a/old"), STR_LIT("new"), &e.patches, &e.err);
+            CU_ASSERT_EQUAL(e.status, room < 2 ? CKPT_EUSAGE : CKPT_OK);
             close_edit(&e);
         }
 }
 
 static void check_replace_refused(struct edit *e, const char *reason)
 {
-    struct patches list = {0};
-    e->st = zip_patch_replace(e->z, 0, STR_LIT("NEW PICKLE"), &list, &e->err);
-    CU_ASSERT(e->st == CKPT_EUNSUPPORTED && strstr(e->err.what, reason));
+    struct patches patches = {0};
+    e->status = zip_patch_replace(e->zip, 0, STR_LIT("NEW PICKLE"), &patches, &e->err);
+    CU_ASSERT(e->status == CKPT_EUNSUPPORTED && strstr(e->err.what, reason));
 }
 
-static void refuses_an_archive_that_differs_from_what_was_opened(void)
+static void archives_that_differ_from_what_was_opened_are_refused(void)
 {
     struct edit e = open_archive(&forms[1]);
-    e.z->n += 5;
+    e.zip->n += 5;
     check_replace_refused(&e, "after the central directory");
-    e.z->n -= 5;
-    CU_ASSERT_EQUAL(zip_locate_payload(e.z, 0, &e.err), CKPT_OK);
-    e.z->entries[0].limit = e.z->entries[0].data + e.z->entries[0].csize + 7;
+    e.zip->n -= 5;
+    CU_ASSERT_EQUAL(zip_locate_payload(e.zip, 0, &e.err), CKPT_OK);
+    e.zip->entries[0].limit = e.zip->entries[0].data + e.zip->entries[0].csize + 7;
     check_replace_refused(&e, "the data descriptor of its pickle is missing");
-    struct patches list = {0};
-    e.st = zip_patch_append(e.z, 0, STR_LIT("a/old"), str_of("", 0xFFFFFFFFu), &list, &e.err);
-    CU_ASSERT_EQUAL(e.st, CKPT_ELIMIT);
+    struct patches patches = {0};
+    e.status = zip_patch_append(e.zip, 0, STR_LIT("a/old"), str_of("", 0xFFFFFFFFu), &patches, &e.err);
+    CU_ASSERT_EQUAL(e.status, CKPT_ELIMIT);
     close_edit(&e);
-    e = open_archive(&(struct archive_form){.between = "0123456789012345678901234567890123456789"
-                                                       "012345678901234567890123456789012345"});
-    check_replace_refused(&e, "after the central directory"); /* as long as the zip64 end records */
+    /* 76 bytes, as many as a zip64 end record and its locator have */
+    e = open_archive(&(struct archive_form){.before_end_record = "0123456789012345678901234567890123456789"
+                                                                 "012345678901234567890123456789012345"});
+    check_replace_refused(&e, "after the central directory");
     close_edit(&e);
-    e = open_archive(&forms[4]);
-    unsigned char *end = e.bytes.data + e.bytes.len - END_RECORDS;
-    end[4]++; /* the size of the record */
+    e = open_archive(&(struct archive_form){.zip64 = true});
+    unsigned char *end = e.bytes.data + e.bytes.len - ZIP_ENDS_SIZE;
+    end[4]++; /* the size of the zip64 end record */
     check_replace_refused(&e, "after the central directory");
     end[4]--;
-    end[56]++; /* the locator's signature */
+    end[ZIP64_END_SIZE]++; /* the locator's signature */
     check_replace_refused(&e, "after the central directory");
-    end[56]--;
+    end[ZIP64_END_SIZE]--;
     close_edit(&e);
 }
 
@@ -280,7 +282,7 @@ static int open_sparse_archive(void)
     static const uint64_t gap = 5ull << 30;
     struct edit e = open_archive(&(struct archive_form){.zip64 = true});
     int fd = memfd_create("far", MFD_CLOEXEC);
-    uint64_t offset = e.z->directory, size = e.bytes.len - offset - END_RECORDS;
+    uint64_t offset = e.zip->directory, size = e.bytes.len - offset - ZIP_ENDS_SIZE;
     buf ends;
     buf_init(&ends, 4096);
     buf_put(&ends, e.bytes.data + offset, (size_t)size);
@@ -294,18 +296,18 @@ static int open_sparse_archive(void)
     return fd;
 }
 
-static void appends_beyond_four_gigabytes(void)
+static void members_are_appended_beyond_4_gib(void)
 {
     char path[64];
     int fd = open_sparse_archive();
-    struct edit e = {.a = arena_new(1 << 24)};
+    struct edit e = {.arena = arena_new(1 << 24)};
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     CU_ASSERT_EQUAL_FATAL(source_file_open(path, &e.src, &e.err), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(zip_open(e.src, e.a, &e.z, &e.err), CKPT_OK);
-    e.st = zip_patch_append(e.z, 0, STR_LIT("a/old"), STR_LIT("far"), &e.list, &e.err);
+    CU_ASSERT_EQUAL_FATAL(zip_open(e.src, e.arena, &e.zip, &e.err), CKPT_OK);
+    e.status = zip_patch_append(e.zip, 0, STR_LIT("a/old"), STR_LIT("far"), &e.patches, &e.err);
     open_patched(&e);
     CU_ASSERT(member_is(&e, "a/pkl", "far") && member_is(&e, "a/old", "old pickle"));
-    CU_ASSERT(e.patched->entries[2].header == e.z->directory && e.z->directory > 5ull << 30);
+    CU_ASSERT(e.patched_zip->entries[2].header == e.zip->directory && e.zip->directory > 5ull << 30);
     close_edit(&e);
     close(fd);
 }
@@ -314,8 +316,8 @@ void suite_zip_patch(void)
 {
     UNIT(replacing_changes_only_payload_and_checksums);
     UNIT(a_longer_member_is_appended_and_the_old_one_renamed);
-    UNIT(refuses_stray_bytes_and_wrong_descriptors);
-    UNIT(refuses_more_patches_than_a_list_holds);
-    UNIT(refuses_an_archive_that_differs_from_what_was_opened);
-    UNIT(appends_beyond_four_gigabytes);
+    UNIT(archives_with_stray_bytes_or_wrong_descriptors_are_refused);
+    UNIT(more_patches_than_a_list_holds_are_refused);
+    UNIT(archives_that_differ_from_what_was_opened_are_refused);
+    UNIT(members_are_appended_beyond_4_gib);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "codec/zip.h"
+#include "codec/zip_header.h"
 #include "codec/zip_write.h"
 #include "base/cursor.h"
 #include "io/sink.h"
@@ -71,14 +72,14 @@ static void check_archive(size_t payload_size)
     sink_abort(out);
 }
 
-static void aligns_every_payload(void)
+static void payloads_of_any_size_are_aligned_to_64_bytes(void)
 {
     check_archive(5);
     check_archive(100);
     check_archive(0);
 }
 
-static void writes_the_same_bytes_again(void)
+static void equal_members_give_equal_archives(void)
 {
     ckpt_error err;
     sink *a = write_archive(1000, &err), *b = write_archive(1000, &err);
@@ -89,19 +90,19 @@ static void writes_the_same_bytes_again(void)
 
 /* A member of more than 4 GiB has 20 bytes more in its local header, which moves the aligned payload by 64,
  * and 20 more in the central directory. A member after it has 12 bytes more in the central directory. */
-static void counts_zip64_fields(void)
+static void zip64_fields_are_part_of_the_computed_size(void)
 {
     static const size_t name_lens[] = {6, 6};
-    uint64_t small[] = {0xFFFFFFFE, 0}, zip64[] = {0xFFFFFFFF, 0}, a = 0, b = 0;
-    CU_ASSERT(compute_size("archive", 1, name_lens, small, NULL, &a) &&
-              compute_size("archive", 1, name_lens, zip64, NULL, &b));
-    CU_ASSERT_EQUAL(b - a, 1 + 64 + 20);
-    CU_ASSERT(compute_size("archive", 2, name_lens, zip64, NULL, &a));
-    /* 65: the first payload ends 1 byte before a multiple of 64; the local header then takes the next 64
-     * bytes */
-    CU_ASSERT_EQUAL(a - b, 65 + 46 + 14 + 12);
-    uint64_t huge[] = {UINT64_MAX - 100, 0};
-    CU_ASSERT(!compute_size("archive", 2, name_lens, huge, NULL, &a));
+    uint64_t small[] = {0xFFFFFFFE, 0}, large[] = {0xFFFFFFFF, 0}, huge[] = {UINT64_MAX - 100, 0};
+    uint64_t size_of_small = 0, size_of_large = 0, size_of_two = 0, unused;
+    CU_ASSERT(compute_size("archive", 1, name_lens, small, NULL, &size_of_small) &&
+              compute_size("archive", 1, name_lens, large, NULL, &size_of_large));
+    CU_ASSERT_EQUAL(size_of_large - size_of_small, 1 + 64 + 20); /* 1: the payload is larger by one byte */
+    CU_ASSERT(compute_size("archive", 2, name_lens, large, NULL, &size_of_two));
+    /* The first payload ends 1 byte before a multiple of 64, and the second local header takes 64 bytes. The
+     * second central header has 46 bytes, the name archive/NNNNNN and a zip64 field. */
+    CU_ASSERT_EQUAL(size_of_two - size_of_large, 1 + 64 + 46 + 14 + 12);
+    CU_ASSERT(!compute_size("archive", 2, name_lens, huge, NULL, &unused));
 }
 
 /* A large payload gets the same offset within a page as in its source, so that it can be cloned. A small
@@ -127,10 +128,10 @@ static void large_payloads_keep_their_offset_within_a_page(void)
         CU_ASSERT_EQUAL(zip_writer_reserve_member(w, &member, NULL), CKPT_OK);
         members[i] = member;
         CU_ASSERT_EQUAL(member.data_offset % 64, 0);
-        bool is_close = member.data_offset - member.header_offset <
-                        30 + 9 + 4 + 64; /* header, name, "FB" field, padding */
+        /* header, name, id and length of the "FB" field, padding */
+        bool has_only_usual_padding = member.data_offset - member.header_offset < ZIP_LOCAL_SIZE + 9 + ZIP_PAD_FIELD + 64;
         bool has_offset_of_source = member.data_offset % SINK_PAGE == source_offsets[i] % SINK_PAGE;
-        CU_ASSERT(i == 0 || i == 4 ? has_offset_of_source : is_close);
+        CU_ASSERT(i == 0 || i == 4 ? has_offset_of_source : has_only_usual_padding);
         CU_ASSERT_EQUAL(zip_put_output_header(w, &member, &header, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(header.len, member.data_offset - member.header_offset);
         buf_free(&header);
@@ -143,11 +144,12 @@ static void large_payloads_keep_their_offset_within_a_page(void)
     sink_abort(out);
 }
 
-/* A sink for archives of any size, which keeps only the bytes after the last gap. */
+/* A sink for archives of any size. Of all bytes, it keeps only those that were written after the last
+ * skip. */
 struct endless {
-    sink s;
+    sink sink;
     buf kept;
-    uint64_t kept_offset; /* offset of the first kept byte */
+    uint64_t kept_offset; /* offset of the first kept byte in the archive */
 };
 
 static ckpt_status endless_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
@@ -172,71 +174,71 @@ static ckpt_status endless_skip(sink *s, uint64_t n, ckpt_error *err)
 
 static const struct sink_ops endless_ops = {.write = endless_write, .skip = endless_skip};
 
-/* Writes an archive of 11 GiB, and skips its payloads. */
-static void writes_zip64_fields(void)
+/* Writes an archive of 11 GiB without its payloads. The sizes of both members need a zip64 field, and so does
+ * the offset of the second. */
+static void zip64_fields_have_the_sizes_and_offsets(void)
 {
-    static const unsigned char extra[] = {1, 0, 24, 0};
+    static const unsigned char field_of_three_numbers[] = {1, 0, 24, 0}; /* id 1, 24 bytes */
     struct zip_output_member members[2] = {
-        {.name = "wide", .size = (uint64_t)5 << 30, .source_offset = CKPT_NO_OFFSET, .crc = 7},
-        {.name = "far", .size = (uint64_t)6 << 30, .source_offset = 100, .crc = 8}};
-    struct endless e = {.s = {.ops = &endless_ops}};
+        {.name = "first", .size = (uint64_t)5 << 30, .source_offset = CKPT_NO_OFFSET, .crc = 7},
+        {.name = "second", .size = (uint64_t)6 << 30, .source_offset = 100, .crc = 8}};
+    struct endless e = {.sink = {.ops = &endless_ops}};
     zip_writer *w;
     buf header;
     ckpt_error err;
     buf_init(&e.kept, 1 << 20);
     buf_init(&header, 1 << 20);
-    CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.s, "a", &w, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.sink, "a", &w, &err), CKPT_OK);
     for (int i = 0; i < 2; i++) {
         header.len = 0;
         CU_ASSERT_EQUAL(zip_writer_reserve_member(w, &members[i], &err), CKPT_OK);
         CU_ASSERT_EQUAL(zip_put_output_header(w, &members[i], &header, &err), CKPT_OK);
-        CU_ASSERT(header.len == members[i].data_offset - members[i].header_offset &&
-                  members[i].data_offset % 64 == 0);
+        CU_ASSERT(header.len == members[i].data_offset - members[i].header_offset && members[i].data_offset % 64 == 0);
         /* the version, both sizes saturated, and both in the zip64 field, which is the first */
-        CU_ASSERT(header.data[4] == 45 &&
+        CU_ASSERT(header.data[4] == ZIP_VERSION_ZIP64 &&
                   memcmp(header.data + 18, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) == 0);
-        const unsigned char *x = header.data + 30 + 2 + strlen(members[i].name);
-        CU_ASSERT(memcmp(x, "\1\0\20\0", 4) == 0 && memcmp(x + 4, x + 12, 8) == 0 && x[8] == 1);
+        const unsigned char *field = header.data + ZIP_LOCAL_SIZE + strlen("a/") + strlen(members[i].name);
+        CU_ASSERT(memcmp(field, "\1\0\20\0", 4) == 0);                     /* id 1, 16 bytes */
+        CU_ASSERT(memcmp(field + 4, field + 12, 8) == 0 && field[8] == 1); /* two equal sizes >= 2^32 */
     }
     CU_ASSERT_EQUAL(zip_writer_member(w, "tail", STR_LIT("bytes"), &err), CKPT_OK);
     uint64_t tail = members[1].data_offset + members[1].size;
     CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, members, &err), CKPT_OK);
     CU_ASSERT_EQUAL(e.kept_offset, tail);
-    /* The central header of "a/wide" has 46 bytes, a name of 6 and a zip64 field of 20. That of "a/far"
-     * follows, with a name of 5 and a zip64 field of 28, which ends with the offset of the local header. */
-    size_t first = 0;
-    while (first + 4 < e.kept.len && memcmp(e.kept.data + first, "PK\1\2", 4) != 0)
-        first++;
-    const unsigned char *far = e.kept.data + first + 46 + 6 + 20;
-    CU_ASSERT_FATAL(first + 46 + 6 + 20 + 46 + 5 + 28 < e.kept.len);
-    CU_ASSERT(memcmp(far, "PK\1\2", 4) == 0 && far[6] == 45 && far[16] == 8);
-    CU_ASSERT(memcmp(far + 42, "\xff\xff\xff\xff", 4) == 0 && memcmp(far + 46 + 5, extra, 4) == 0);
-    uint64_t offset = 0;
-    for (int i = 8; i-- > 0;)
-        offset = offset << 8 | far[46 + 5 + 4 + 16 + i];
-    CU_ASSERT_EQUAL(offset, members[1].header_offset);
+    /* A central header has its name and a zip64 field after it: for "a/first" of two numbers, for "a/second"
+     * of three, of which the last is the offset of the local header. */
+    enum { FIRST = ZIP_CENTRAL_SIZE + 7 + 4 + 2 * 8, SECOND = ZIP_CENTRAL_SIZE + 8 + 4 + 3 * 8 };
+    size_t directory = 0;
+    while (directory + 4 < e.kept.len && memcmp(e.kept.data + directory, "PK\1\2", 4) != 0)
+        directory++;
+    CU_ASSERT_FATAL(directory + FIRST + SECOND < e.kept.len);
+    const unsigned char *second = e.kept.data + directory + FIRST, *field = second + ZIP_CENTRAL_SIZE + 8;
+    CU_ASSERT(memcmp(second, "PK\1\2", 4) == 0 && second[6] == ZIP_VERSION_ZIP64);
+    CU_ASSERT(second[ZIP_CENTRAL_CRC] == 8);
+    CU_ASSERT(memcmp(second + 42, "\xff\xff\xff\xff", 4) == 0); /* the offset is saturated */
+    CU_ASSERT(memcmp(field, field_of_three_numbers, 4) == 0);
+    CU_ASSERT_EQUAL(load_u64le(field + 4 + 2 * 8), members[1].header_offset);
     zip_writer_free(w);
     buf_free(&e.kept);
     buf_free(&header);
 }
 
-/* Adds members whose names or offsets are too large for an archive. */
-static void refuses_members_that_do_not_fit(void)
+static void names_and_offsets_too_large_for_an_archive_are_refused(void)
 {
-    static char name[70000];
-    struct endless e = {.s = {.ops = &endless_ops}};
+    static char name[70000]; /* the length of a name has 16 bits */
+    struct endless e = {.sink = {.ops = &endless_ops}};
     struct zip_output_member member = {.name = "n", .size = 1, .source_offset = CKPT_NO_OFFSET};
     zip_writer *w;
     ckpt_error err;
     memset(name, 'n', sizeof name - 1);
     buf_init(&e.kept, 1 << 20);
-    CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.s, "a", &w, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.sink, "a", &w, &err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_member(w, name, STR_LIT("x"), &err), CKPT_ELIMIT);
-    e.s.len = UINT64_MAX - 10;
+    e.sink.len = UINT64_MAX - 10;
     CU_ASSERT_EQUAL(zip_writer_member(w, "n", STR_LIT("x"), &err), CKPT_ELIMIT);
     CU_ASSERT_EQUAL(zip_writer_reserve_member(w, &member, &err), CKPT_ELIMIT);
     CU_ASSERT(strstr(err.what, "\"n\" does not fit into a zip archive") != NULL);
-    e.s.len = UINT64_MAX - 36; /* the header fits, but not the name */
+    e.sink.len = UINT64_MAX - 36; /* the header fits, but not the name */
     CU_ASSERT_EQUAL(zip_writer_member(w, "name", STR_LIT("x"), &err), CKPT_ELIMIT);
     zip_writer_free(w);
     zip_writer_free(NULL);
@@ -245,10 +247,10 @@ static void refuses_members_that_do_not_fit(void)
 
 void suite_zip_write(void)
 {
-    UNIT(aligns_every_payload);
-    UNIT(writes_the_same_bytes_again);
-    UNIT(counts_zip64_fields);
+    UNIT(payloads_of_any_size_are_aligned_to_64_bytes);
+    UNIT(equal_members_give_equal_archives);
+    UNIT(zip64_fields_are_part_of_the_computed_size);
     UNIT(large_payloads_keep_their_offset_within_a_page);
-    UNIT(writes_zip64_fields);
-    UNIT(refuses_members_that_do_not_fit);
+    UNIT(zip64_fields_have_the_sizes_and_offsets);
+    UNIT(names_and_offsets_too_large_for_an_archive_are_refused);
 }
