@@ -24,15 +24,17 @@ static uint32_t random_below(uint32_t below)
 
 /* A tensor with its pieces, and the files that hold them. */
 struct sample {
-    uint64_t shape[DIMS], offset[MAX_PIECES][DIMS], size[MAX_PIECES][DIMS], stride[MAX_PIECES][DIMS];
-    struct piece piece[MAX_PIECES];
-    struct pieces p;
+    uint64_t shape[DIMS];
+    uint64_t piece_offset[MAX_PIECES][DIMS], piece_size[MAX_PIECES][DIMS], piece_stride[MAX_PIECES][DIMS];
+    struct piece piece[MAX_PIECES]; /* points into these arrays */
+    struct pieces pieces;
     uint64_t nbytes;
-    unsigned char *want, *bytes[FILES]; /* the expected bytes of the tensor; the bytes of the files */
+    unsigned char *expected; /* bytes of the tensor */
+    unsigned char *file_bytes[FILES];
     source *file[FILES];
-    arena *a;
-    source *src; /* the assembled tensor, which begins at AT */
-    uint64_t at;
+    arena *arena;
+    source *assembled; /* holds the tensor's bytes from ASSEMBLED_AT on */
+    uint64_t assembled_at;
 };
 
 static struct sample sample;
@@ -40,57 +42,58 @@ static struct sample sample;
 static uint64_t elements_of(const uint64_t *size)
 {
     uint64_t n = 1;
-    for (uint32_t k = 0; k < sample.p.ndim; k++)
+    for (uint32_t k = 0; k < sample.pieces.ndim; k++)
         n *= size[k];
     return n;
 }
 
 static void add_piece(const uint64_t *offset, const uint64_t *size)
 {
-    size_t i = sample.p.n++;
+    size_t i = sample.pieces.n++;
     CU_ASSERT_FATAL(i < MAX_PIECES);
-    memcpy(sample.offset[i], offset, sizeof sample.offset[i]);
-    memcpy(sample.size[i], size, sizeof sample.size[i]);
-    sample.piece[i] = (struct piece){.offset = sample.offset[i], .size = sample.size[i]};
+    memcpy(sample.piece_offset[i], offset, sizeof sample.piece_offset[i]);
+    memcpy(sample.piece_size[i], size, sizeof sample.piece_size[i]);
+    sample.piece[i] = (struct piece){.offset = sample.piece_offset[i], .size = sample.piece_size[i]};
 }
 
-/* cut_box - cuts the box of SIZE at OFFSET into about N pieces, along random planes. */
+/* cut_box - cuts the box of SIZE at OFFSET into about N pieces: along a random plane into two boxes, which it
+ * cuts further. */
 static void cut_box(const uint64_t *offset, const uint64_t *size, uint32_t n)
 {
-    uint32_t k = sample.p.ndim ? random_below(sample.p.ndim) : 0;
-    if (n <= 1 || sample.p.ndim == 0 || size[k] < 2) {
+    uint32_t dim = sample.pieces.ndim ? random_below(sample.pieces.ndim) : 0;
+    if (n <= 1 || sample.pieces.ndim == 0 || size[dim] < 2) {
         add_piece(offset, size);
         return;
     }
-    uint64_t from[DIMS], piece[DIMS], at = 1 + random_below((uint32_t)size[k] - 1);
-    memcpy(from, offset, sizeof from);
-    memcpy(piece, size, sizeof piece);
-    piece[k] = at;
-    cut_box(from, piece, n / 2);
-    from[k] = offset[k] + at;
-    piece[k] = size[k] - at;
-    cut_box(from, piece, n - n / 2);
+    uint64_t half_offset[DIMS], half_size[DIMS], first_half = 1 + random_below((uint32_t)size[dim] - 1);
+    memcpy(half_offset, offset, sizeof half_offset);
+    memcpy(half_size, size, sizeof half_size);
+    half_size[dim] = first_half;
+    cut_box(half_offset, half_size, n / 2);
+    half_offset[dim] = offset[dim] + first_half;
+    half_size[dim] = size[dim] - first_half;
+    cut_box(half_offset, half_size, n - n / 2);
 }
 
 /* cut_grid - cuts the tensor into an uneven grid, in which some rows may be empty. */
 static void cut_grid(void)
 {
-    uint64_t lines[DIMS][4] = {{0}}, index[DIMS] = {0};
-    uint32_t n[DIMS], k = 0;
-    for (uint32_t j = 0; j < sample.p.ndim; j++) {
+    uint64_t lines[DIMS][4] = {{0}}, index[DIMS] = {0}; /* the lines between cells; the current cell */
+    uint32_t n[DIMS], k = 0;                            /* cells in each dimension */
+    for (uint32_t j = 0; j < sample.pieces.ndim; j++) {
         n[j] = 1 + random_below(3);
         lines[j][n[j]] = sample.shape[j];
         for (uint32_t i = 1; i < n[j]; i++)
             lines[j][i] = lines[j][i - 1] + random_below((uint32_t)(sample.shape[j] - lines[j][i - 1]) + 1);
     }
-    while (k < sample.p.ndim || sample.p.n == 0) {
+    while (k < sample.pieces.ndim || sample.pieces.n == 0) {
         uint64_t from[DIMS] = {0}, size[DIMS] = {0};
-        for (uint32_t j = 0; j < sample.p.ndim; j++) {
+        for (uint32_t j = 0; j < sample.pieces.ndim; j++) {
             from[j] = lines[j][index[j]];
             size[j] = lines[j][index[j] + 1] - from[j];
         }
         add_piece(from, size);
-        for (k = 0; k < sample.p.ndim && ++index[k] == n[k]; k++)
+        for (k = 0; k < sample.pieces.ndim && ++index[k] == n[k]; k++)
             index[k] = 0;
     }
 }
@@ -98,7 +101,7 @@ static void cut_grid(void)
 /* set_strides - gives piece I random strides with gaps; returns how many elements the piece spans. */
 static uint64_t set_strides(size_t i)
 {
-    uint32_t order[DIMS], n = sample.p.ndim;
+    uint32_t order[DIMS], n = sample.pieces.ndim;
     uint64_t run = 1 + random_below(3), span = 1;
     const uint64_t *size = sample.piece[i].size;
     for (uint32_t k = 0; k < n; k++)
@@ -109,94 +112,96 @@ static uint64_t set_strides(size_t i)
         order[j] = was;
     }
     for (uint32_t k = 0; k < n; k++) {
-        sample.stride[i][order[k]] = run;
+        sample.piece_stride[i][order[k]] = run;
         span += (size[order[k]] - 1) * run;
         run = run * size[order[k]] + (random_below(3) == 0);
     }
-    sample.piece[i].stride = sample.stride[i];
+    sample.piece[i].stride = sample.piece_stride[i];
     return span;
 }
 
 /* find_element - returns element E of piece I in its file, and sets IN_TENSOR to its index in the tensor. */
 static unsigned char *find_element(size_t i, uint64_t e, uint64_t *in_tensor)
 {
-    const struct piece *c = &sample.piece[i];
-    uint64_t at = 0, to = 0, run = 1, row = 1;
-    for (uint32_t k = sample.p.ndim; k-- > 0;) {
-        uint64_t index = e % c->size[k];
-        e /= c->size[k];
-        at += index * (c->stride ? c->stride[k] : run);
-        to += (c->offset[k] + index) * row;
-        run *= c->size[k];
-        row *= sample.shape[k];
+    const struct piece *piece = &sample.piece[i];
+    uint64_t in_piece = 0, piece_stride = 1, tensor_stride = 1;
+    *in_tensor = 0;
+    for (uint32_t k = sample.pieces.ndim; k-- > 0;) {
+        uint64_t index = e % piece->size[k];
+        e /= piece->size[k];
+        in_piece += index * (piece->stride ? piece->stride[k] : piece_stride);
+        *in_tensor += (piece->offset[k] + index) * tensor_stride;
+        piece_stride *= piece->size[k];
+        tensor_stride *= sample.shape[k];
     }
-    *in_tensor = to;
     for (uint32_t f = 0; f < FILES; f++)
-        if (sample.file[f] == c->src)
-            return sample.bytes[f] + c->at + at * sample.p.width;
+        if (sample.file[f] == piece->src)
+            return sample.file_bytes[f] + piece->at + in_piece * sample.pieces.width;
     return NULL;
 }
 
-/* fill_files - fills the files with random bytes, and sets the expected bytes of the tensor. Where pieces
- * overlap, the first one counts. STRIDED: the pieces get strides. */
+/* fill_files - fills the files with random bytes, and sets the expected bytes of the tensor: where pieces
+ * overlap, those of the first. If STRIDED, the pieces get random strides. */
 static void fill_files(bool strided)
 {
-    uint64_t end[FILES] = {0}, in[MAX_PIECES], at[MAX_PIECES];
-    for (size_t i = 0; i < sample.p.n; i++) {
+    uint64_t end[FILES] = {0}, file_of[MAX_PIECES], at[MAX_PIECES];
+    for (size_t i = 0; i < sample.pieces.n; i++) {
         uint64_t span = strided && elements_of(sample.piece[i].size) ? set_strides(i)
                                                                      : elements_of(sample.piece[i].size);
         uint32_t f = random_below(FILES);
         end[f] += random_below(3) == 0 ? random_below(9) : 0;
-        in[i] = f;
+        file_of[i] = f;
         at[i] = end[f];
-        end[f] += span * sample.p.width;
+        end[f] += span * sample.pieces.width;
     }
     for (uint32_t f = 0; f < FILES; f++) {
-        sample.bytes[f] = malloc((size_t)end[f] + 1);
+        sample.file_bytes[f] = malloc((size_t)end[f] + 1);
         for (uint64_t i = 0; i < end[f]; i++)
-            sample.bytes[f][i] = (unsigned char)random_below(256);
-        sample.file[f] = source_mem(sample.bytes[f], (size_t)end[f], CKPT_NO_OFFSET);
+            sample.file_bytes[f][i] = (unsigned char)random_below(256);
+        sample.file[f] = source_mem(sample.file_bytes[f], (size_t)end[f], CKPT_NO_OFFSET);
     }
-    sample.nbytes = elements_of(sample.shape) * sample.p.width;
-    sample.want = malloc((size_t)sample.nbytes + 1);
-    for (uint64_t b = 0; b < sample.nbytes && sample.p.fill; b++)
-        sample.want[b] = ((const unsigned char *)sample.p.fill)[b % sample.p.width];
-    for (size_t i = sample.p.n; i-- > 0;) {
-        sample.piece[i].src = sample.file[in[i]];
+    sample.nbytes = elements_of(sample.shape) * sample.pieces.width;
+    sample.expected = malloc((size_t)sample.nbytes + 1);
+    for (uint64_t b = 0; b < sample.nbytes && sample.pieces.fill; b++)
+        sample.expected[b] = ((const unsigned char *)sample.pieces.fill)[b % sample.pieces.width];
+    for (size_t i = sample.pieces.n; i-- > 0;) {
+        sample.piece[i].src = sample.file[file_of[i]];
         sample.piece[i].at = at[i];
         for (uint64_t e = 0, to; e < elements_of(sample.piece[i].size); e++) {
             const unsigned char *from = find_element(i, e, &to);
-            memcpy(sample.want + to * sample.p.width, from, sample.p.width);
+            memcpy(sample.expected + to * sample.pieces.width, from, sample.pieces.width);
         }
     }
 }
 
-/* begin_sample - begins a sample of NDIM dimensions of at most MOST, without pieces. */
-static void begin_sample(uint32_t ndim, uint32_t most)
+/* begin_sample - begins a sample of NDIM dimensions, each of a random size of at most MAX_SIZE, without
+ * pieces. */
+static void begin_sample(uint32_t ndim, uint32_t max_size)
 {
     static const uint32_t widths[] = {1, 2, 4, 8, 16, 3, 18};
     sample = (struct sample){
-        .p = {.shape = sample.shape, .ndim = ndim, .width = widths[random_below(7)], .piece = sample.piece}};
+        .pieces = {
+            .shape = sample.shape, .ndim = ndim, .width = widths[random_below(7)], .piece = sample.piece}};
     for (uint32_t k = 0; k < ndim; k++)
-        sample.shape[k] = random_below(40) == 0 ? 0 : 1 + random_below(most);
-    sample.a = arena_new(UINT64_C(1) << 30);
+        sample.shape[k] = random_below(40) == 0 ? 0 : 1 + random_below(max_size);
+    sample.arena = arena_new(UINT64_C(1) << 30);
 }
 
 static void end_sample(void)
 {
-    source_unref(sample.src);
+    source_unref(sample.assembled);
     for (uint32_t f = 0; f < FILES; f++) {
         CU_ASSERT(!sample.file[f] || sample.file[f]->refs == 1);
         source_unref(sample.file[f]);
-        free(sample.bytes[f]);
+        free(sample.file_bytes[f]);
     }
-    free(sample.want);
-    arena_free(sample.a);
+    free(sample.expected);
+    arena_free(sample.arena);
 }
 
 static ckpt_status assemble(ckpt_error *err)
 {
-    return pieces_source(sample.a, &sample.p, &sample.src, &sample.at, err);
+    return pieces_source(sample.arena, &sample.pieces, &sample.assembled, &sample.assembled_at, err);
 }
 
 /* is_read_correctly - returns whether the tensor is read as expected: at once, in random ranges, and by a
@@ -206,19 +211,19 @@ static bool is_read_correctly(void)
     unsigned char *got = malloc((size_t)sample.nbytes + 1);
     struct window w = {.bytes = NULL};
     size_t nbytes = (size_t)sample.nbytes;
-    bool ok = source_read(sample.src, sample.at, got, nbytes, NULL) == CKPT_OK &&
-              memcmp(got, sample.want, nbytes) == 0;
+    bool ok = source_read(sample.assembled, sample.assembled_at, got, nbytes, NULL) == CKPT_OK &&
+              memcmp(got, sample.expected, nbytes) == 0;
     for (int turn = 0; turn < 8 && sample.nbytes; turn++) {
         size_t from = random_below((uint32_t)sample.nbytes),
                n = random_below((uint32_t)(sample.nbytes - from) + 1);
-        ok = ok && source_read(sample.src, sample.at + from, got, n, NULL) == CKPT_OK;
-        ok = ok && memcmp(got, sample.want + from, n) == 0;
+        ok = ok && source_read(sample.assembled, sample.assembled_at + from, got, n, NULL) == CKPT_OK;
+        ok = ok && memcmp(got, sample.expected + from, n) == 0;
     }
     for (size_t at = 0, n; ok && at < sample.nbytes; at += n) {
         n = 1 + random_below(64);
         n = n < sample.nbytes - at ? n : (size_t)sample.nbytes - at;
-        ok = window_read(&w, sample.src, sample.at + at, got, n, NULL) == CKPT_OK &&
-             memcmp(got, sample.want + at, n) == 0;
+        ok = window_read(&w, sample.assembled, sample.assembled_at + at, got, n, NULL) == CKPT_OK &&
+             memcmp(got, sample.expected + at, n) == 0;
     }
     window_close(&w);
     free(got);
@@ -227,34 +232,35 @@ static bool is_read_correctly(void)
 
 static void random_pieces_are_assembled(void)
 {
-    static const unsigned char element[18] = "filled with this.";
+    static const unsigned char element[18] = "this fills holes.";
     for (int turn = 0; turn < 3000; turn++) {
         uint64_t zero[DIMS] = {0};
         ckpt_error err;
         begin_sample(random_below(DIMS), turn % 10 ? 7 : 23);
         bool overlap = turn % 3 == 0;
-        sample.p.may_overlap = overlap;
-        sample.p.fill = turn % 7 == 0 ? element : NULL;
+        sample.pieces.may_overlap = overlap;
+        sample.pieces.fill = turn % 7 == 0 ? element : NULL;
         if (random_below(2))
             cut_grid();
         else
             cut_box(zero, sample.shape, 1 + random_below(60));
-        for (uint32_t more = overlap ? random_below(8) : 0; more && sample.p.ndim; more--) {
+        uint32_t extra_pieces = overlap ? random_below(8) : 0;
+        for (; extra_pieces && sample.pieces.ndim; extra_pieces--) {
             uint64_t from[DIMS], size[DIMS];
-            for (uint32_t k = 0; k < sample.p.ndim; k++) {
+            for (uint32_t k = 0; k < sample.pieces.ndim; k++) {
                 from[k] = random_below((uint32_t)sample.shape[k] + 1);
                 size[k] = random_below((uint32_t)(sample.shape[k] - from[k]) + 1);
             }
             add_piece(from, size);
         }
-        for (size_t i = sample.p.n; i > 1; i--) { /* shuffles the pieces */
+        for (size_t i = sample.pieces.n; i > 1; i--) { /* shuffles the pieces */
             size_t j = random_below((uint32_t)i);
             struct piece was = sample.piece[i - 1];
             sample.piece[i - 1] = sample.piece[j];
             sample.piece[j] = was;
         }
-        if (sample.p.fill && sample.p.n > 1)
-            sample.p.n -= 1;
+        if (sample.pieces.fill && sample.pieces.n > 1)
+            sample.pieces.n -= 1; /* a hole, which is filled with the element */
         fill_files(turn % 4 == 1);
         ckpt_status st = assemble(&err);
         CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
@@ -263,19 +269,19 @@ static void random_pieces_are_assembled(void)
     }
 }
 
-/* Pieces one to three columns wide, which begin in the same rows or in random ones. */
-static void narrow_columns_are_assembled(void)
+/* Each column of pieces, one to three elements wide, is cut in two at the same row or at a random one. */
+static void narrow_pieces_are_assembled(void)
 {
     for (uint32_t turn = 0; turn < 14; turn++) {
         begin_sample(2, 1);
-        sample.p.width = turn < 6 ? 1u << turn / 2 : sample.p.width;
+        sample.pieces.width = turn < 6 ? 1u << turn / 2 : sample.pieces.width;
         sample.shape[0] = 9000 + random_below(20000);
         sample.shape[1] = 41;
-        for (uint64_t column = 0, wide; column < 41; column += wide) {
+        for (uint64_t column = 0, width; column < 41; column += width) {
             uint64_t middle = turn % 2 ? sample.shape[0] / 3 : 1 + random_below(8000);
-            wide = turn < 8 || column > 30 ? 1 : 1 + random_below(3);
-            add_piece((uint64_t[DIMS]){0, column}, (uint64_t[DIMS]){middle, wide});
-            add_piece((uint64_t[DIMS]){middle, column}, (uint64_t[DIMS]){sample.shape[0] - middle, wide});
+            width = turn < 8 || column > 30 ? 1 : 1 + random_below(3);
+            add_piece((uint64_t[DIMS]){0, column}, (uint64_t[DIMS]){middle, width});
+            add_piece((uint64_t[DIMS]){middle, column}, (uint64_t[DIMS]){sample.shape[0] - middle, width});
         }
         fill_files(turn == 9);
         CU_ASSERT_EQUAL_FATAL(assemble(NULL), CKPT_OK);
@@ -284,13 +290,15 @@ static void narrow_columns_are_assembled(void)
     }
 }
 
-static bool fails_with(ckpt_status st, const char *what)
+/* assembly_fails_with - returns whether assembling the pieces fails with the status ST and WHAT in the
+ * message. */
+static bool assembly_fails_with(ckpt_status st, const char *what)
 {
     ckpt_error err;
     bool ok = assemble(&err) == st && strstr(err.what, what) != NULL;
     if (!ok)
         printf("\n%s\n", err.what);
-    sample.src = NULL;
+    sample.assembled = NULL;
     return ok;
 }
 
@@ -298,7 +306,7 @@ static bool fails_with(ckpt_status st, const char *what)
 static void begin_matrix(void)
 {
     begin_sample(2, 1);
-    sample.p.width = 1;
+    sample.pieces.width = 1;
     sample.shape[0] = 6;
     sample.shape[1] = 8;
     for (uint64_t i = 0; i < 4; i++)
@@ -309,18 +317,19 @@ static void begin_matrix(void)
 static void holes_are_refused(void)
 {
     begin_matrix();
-    sample.piece[2] = sample.piece[--sample.p.n];
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "no piece has [3:6, 0:4] of [6, 8]"));
-    sample.p.n = 0;
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "no piece has [:, :] of [6, 8]"));
+    sample.piece[2] = sample.piece[--sample.pieces.n]; /* without piece 2 */
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "no piece has [3:6, 0:4] of [6, 8]"));
+    sample.pieces.n = 0;
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "no piece has [:, :] of [6, 8]"));
     end_sample();
     begin_matrix();
-    sample.size[3][1] = 3;
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "no piece has [3:6, 7:8] of [6, 8]"));
-    sample.p.may_overlap = true; /* so that the sum of the sizes does not show it */
-    sample.piece[sample.p.n] = sample.piece[0];
-    sample.piece[sample.p.n++].size = (const uint64_t[]){1, 1};
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "no piece has [3:6, 7:8] of [6, 8]"));
+    sample.piece_size[3][1] = 3;
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "no piece has [3:6, 7:8] of [6, 8]"));
+    /* the number of elements in all pieces does not show the hole if pieces may overlap */
+    sample.pieces.may_overlap = true;
+    sample.piece[sample.pieces.n] = sample.piece[0];
+    sample.piece[sample.pieces.n++].size = (const uint64_t[]){1, 1};
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "no piece has [3:6, 7:8] of [6, 8]"));
     end_sample();
     begin_sample(3, 1);
     sample.shape[0] = 4;
@@ -329,45 +338,45 @@ static void holes_are_refused(void)
         if (i != 2)
             add_piece((uint64_t[DIMS]){i}, (uint64_t[DIMS]){1, 1, 10});
     fill_files(false);
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "no piece has [2:3, :, :] of [4, 1, 10]"));
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "no piece has [2:3, :, :] of [4, 1, 10]"));
     end_sample();
 }
 
 static void overlaps_are_refused(void)
 {
     begin_matrix();
-    sample.offset[3][1] = 3;
-    CU_ASSERT(fails_with(CKPT_EFORMAT,
-                         "piece 3 [3:6, 3:7] overlaps piece 2 [3:6, 0:4], each element is in one piece"));
-    sample.offset[3][1] = 4;
-    sample.piece[sample.p.n++] = sample.piece[0];
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "piece 4 [0:3, 0:4] overlaps piece 0 [0:3, 0:4]"));
-    sample.p.may_overlap = true;
+    sample.piece_offset[3][1] = 3;
+    CU_ASSERT(assembly_fails_with(
+        CKPT_EFORMAT, "piece 3 [3:6, 3:7] overlaps piece 2 [3:6, 0:4], each element is in one piece"));
+    sample.piece_offset[3][1] = 4;
+    sample.piece[sample.pieces.n++] = sample.piece[0];
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "piece 4 [0:3, 0:4] overlaps piece 0 [0:3, 0:4]"));
+    sample.pieces.may_overlap = true;
     CU_ASSERT_EQUAL(assemble(NULL), CKPT_OK);
     end_sample();
 }
 
-static void pieces_outside_are_refused(void)
+static void pieces_that_reach_outside_are_refused(void)
 {
     begin_matrix();
-    sample.offset[1][1] = 5;
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "piece 1 [0:3, 5:9] is not inside of the tensor [6, 8]"));
-    sample.offset[1][1] = UINT64_MAX;
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "is not inside of the tensor [6, 8]"));
-    sample.offset[1][1] = 4;
+    sample.piece_offset[1][1] = 5;
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "piece 1 [0:3, 5:9] is not inside of the tensor [6, 8]"));
+    sample.piece_offset[1][1] = UINT64_MAX;
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "is not inside of the tensor [6, 8]"));
+    sample.piece_offset[1][1] = 4;
     sample.piece[1].at = sample.piece[1].src->size - 11;
-    CU_ASSERT(fails_with(CKPT_ETRUNCATED, "piece 1 [0:3, 4:8] needs 12 bytes, 11 are left"));
+    CU_ASSERT(assembly_fails_with(CKPT_ETRUNCATED, "piece 1 [0:3, 4:8] needs 12 bytes, 11 are left"));
     sample.piece[1].at = 0;
     sample.piece[1].stride = (const uint64_t[]){UINT64_MAX / 2, 1};
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "reach"));
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "reach"));
     sample.piece[1].stride = (const uint64_t[]){UINT64_MAX / 2 + 2, 1};
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "the strides of piece 1 [0:3, 4:8] reach beyond 2^64 bytes"));
-    sample.p.width = 2;
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "the strides of piece 1 [0:3, 4:8] reach beyond 2^64 bytes"));
+    sample.pieces.width = 2;
     sample.shape[0] = UINT64_MAX / 8;
-    CU_ASSERT(fails_with(CKPT_EFORMAT, "does not fit 64 bits"));
-    sample.p.ndim = 64;
-    CU_ASSERT(fails_with(CKPT_ELIMIT, "64 dimensions"));
-    sample.p.ndim = 2;
+    CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "does not fit 64 bits"));
+    sample.pieces.ndim = 64;
+    CU_ASSERT(assembly_fails_with(CKPT_ELIMIT, "64 dimensions"));
+    sample.pieces.ndim = 2;
     end_sample();
 }
 
@@ -378,24 +387,25 @@ static void contiguous_pieces_need_no_source(void)
     cut_box((const uint64_t[DIMS]){0}, sample.shape, 1);
     fill_files(false);
     CU_ASSERT_EQUAL(assemble(NULL), CKPT_OK);
-    CU_ASSERT(sample.nbytes == 0 || (sample.src == sample.piece[0].src && sample.at == sample.piece[0].at));
+    CU_ASSERT(sample.nbytes == 0 ||
+              (sample.assembled == sample.piece[0].src && sample.assembled_at == sample.piece[0].at));
     end_sample();
     begin_matrix();
     for (uint64_t i = 0; i < 3; i++) {
-        sample.offset[i][0] = 2 * i;
-        sample.offset[i][1] = 0;
-        sample.size[i][0] = 2;
-        sample.size[i][1] = 8;
+        sample.piece_offset[i][0] = 2 * i;
+        sample.piece_offset[i][1] = 0;
+        sample.piece_size[i][0] = 2;
+        sample.piece_size[i][1] = 8;
         sample.piece[i].src = sample.file[0];
         sample.piece[i].at = 16 * i;
     }
-    sample.p.n = 3;
+    sample.pieces.n = 3;
     source_unref(sample.file[0]);
-    sample.file[0] = source_mem(sample.bytes[0], 48, 0);
+    sample.file[0] = source_mem(sample.file_bytes[0], 48, 0);
     for (size_t i = 0; i < 3; i++)
         sample.piece[i].src = sample.file[0];
     CU_ASSERT_EQUAL(assemble(NULL), CKPT_OK);
-    CU_ASSERT(sample.src == sample.file[0] && sample.at == 0);
+    CU_ASSERT(sample.assembled == sample.file[0] && sample.assembled_at == 0);
     end_sample();
 }
 
@@ -403,7 +413,7 @@ static void contiguous_pieces_need_no_source(void)
 
 /* An endless source of zeros, which counts its reads. */
 struct zeros {
-    source s;
+    source base;
     unsigned reads;
 };
 
@@ -420,9 +430,10 @@ static void zeros_close(source *s) { (void)s; }
 
 static const struct source_ops zeros_ops = {.read_at = zeros_read, .close = zeros_close};
 
-static struct zeros zeros = {.s = {.ops = &zeros_ops, .size = UINT64_MAX, .refs = 1}};
+static struct zeros zeros = {.base = {.ops = &zeros_ops, .size = UINT64_MAX, .refs = 1}};
 
-/* make_grid - returns ROWS x COLUMNS pieces of SIZE x SIZE elements, which point into NUMBERS. */
+/* make_grid - returns ROWS x COLUMNS pieces of SIZE x SIZE elements. NUMBERS gets what they point to: the
+ * size that all share, then the offset of each. */
 static struct piece *make_grid(uint64_t rows, uint64_t columns, uint64_t size, uint64_t *numbers)
 {
     struct piece *list = calloc((size_t)(rows * columns), sizeof *list);
@@ -431,7 +442,7 @@ static struct piece *make_grid(uint64_t rows, uint64_t columns, uint64_t size, u
         offset[0] = i / columns * size;
         offset[1] = i % columns * size;
         list[i] = (struct piece){
-            .offset = offset, .size = numbers, .src = &zeros.s, .at = i * size * size * 4};
+            .offset = offset, .size = numbers, .src = &zeros.base, .at = i * size * size * 4};
     }
     numbers[0] = numbers[1] = size;
     return list;
@@ -449,7 +460,7 @@ static void a_million_pieces_are_assembled(void)
     uint64_t at;
     ckpt_error err;
     unsigned char out[64];
-    for (size_t i = 0; i < n; i += 2) { /* puts them out of order */
+    for (size_t i = 0; i < n; i += 2) { /* puts the pieces out of order */
         struct piece was = list[i];
         list[i] = list[n - 1 - i];
         list[n - 1 - i] = was;
@@ -495,8 +506,9 @@ static void pieces_that_are_slow_to_search_are_refused(void)
     free(numbers);
 }
 
-/* Pieces that are cut along the last dimension are read many rows at a time. */
-static void pieces_take_few_reads(void)
+/* The matrix is cut into 64 pieces along its last dimension. At most one read of each piece is needed for
+ * each MiB of the matrix. */
+static void many_rows_are_read_at_a_time(void)
 {
     uint64_t shape[2] = {16384, 4096}, size[2] = {16384, 64}, offset[64][2];
     struct piece list[64];
@@ -509,7 +521,7 @@ static void pieces_take_few_reads(void)
     for (uint64_t i = 0; i < 64; i++) {
         offset[i][0] = 0;
         offset[i][1] = 64 * i;
-        list[i] = (struct piece){.offset = offset[i], .size = size, .src = &zeros.s, .at = i << 22};
+        list[i] = (struct piece){.offset = offset[i], .size = size, .src = &zeros.base, .at = i << 22};
     }
     CU_ASSERT_EQUAL_FATAL(pieces_source(a, &p, &src, &at, NULL), CKPT_OK);
     zeros.reads = 0;
@@ -524,6 +536,7 @@ static void pieces_take_few_reads(void)
 
 /* ---------------------------------------------------------------------- threads */
 
+/* check_range - a task of a pool: compares up to 512 bytes of the assembled tensor with the expected ones. */
 static ckpt_status check_range(void *user, struct pool *pool, size_t i, unsigned worker, ckpt_error *err)
 {
     unsigned char got[512];
@@ -532,8 +545,8 @@ static ckpt_status check_range(void *user, struct pool *pool, size_t i, unsigned
     (void)user;
     (void)pool;
     (void)worker;
-    ckpt_status st = source_read(sample.src, sample.at + from, got, n, err);
-    return st == CKPT_OK && memcmp(got, sample.want + from, n) != 0 ? CKPT_EFORMAT : st;
+    ckpt_status st = source_read(sample.assembled, sample.assembled_at + from, got, n, err);
+    return st == CKPT_OK && memcmp(got, sample.expected + from, n) != 0 ? CKPT_EFORMAT : st;
 }
 
 static uint64_t weigh_equally(void *user, size_t i)
@@ -549,7 +562,7 @@ static void threads_read_pieces(void)
     ckpt_error err;
     begin_sample(3, 1);
     sample.shape[0] = sample.shape[1] = sample.shape[2] = 30;
-    sample.p.may_overlap = true;
+    sample.pieces.may_overlap = true;
     cut_box((const uint64_t[DIMS]){0}, sample.shape, 100);
     add_piece((const uint64_t[DIMS]){3, 4, 5}, (const uint64_t[DIMS]){9, 20, 11});
     fill_files(true);
@@ -560,9 +573,10 @@ static void threads_read_pieces(void)
 
 /* ---------------------------------------------------------------- as tensors of a file */
 
-#define ROWS    4500u
-#define COLUMNS 4096u
-#define ACROSS  5u /* pieces next to each other */
+/* of the tensor "large"; the tensor "small" has 70 rows of 41 columns */
+#define ROWS              4500u
+#define COLUMNS           4096u
+#define PIECES_IN_ONE_ROW 5u
 
 /* The bytes of the pieces, freed at the end of the test. */
 static struct {
@@ -570,33 +584,36 @@ static struct {
     size_t n;
 } piece_bytes;
 
-/* put_in_pieces - stores tensor I of F, a matrix of floats, as 2 * ACROSS pieces. */
+/* put_in_pieces - stores tensor I of F, a matrix of floats, as two rows of pieces: the upper ones have a
+ * third of the matrix's rows. */
 static void put_in_pieces(ckpt_file *f, uint32_t i, size_t rows, size_t columns)
 {
-    uint64_t offset[2 * ACROSS][2], size[2 * ACROSS][2], shape[2] = {rows, columns}, end = 0, at;
-    struct piece list[2 * ACROSS];
-    struct pieces p = {.shape = shape, .ndim = 2, .width = 4, .piece = list, .n = 2 * ACROSS};
+    uint64_t offset[2 * PIECES_IN_ONE_ROW][2], size[2 * PIECES_IN_ONE_ROW][2], shape[2] = {rows, columns},
+                                                                               end = 0, at;
+    struct piece list[2 * PIECES_IN_ONE_ROW];
+    struct pieces p = {.shape = shape, .ndim = 2, .width = 4, .piece = list, .n = 2 * PIECES_IN_ONE_ROW};
     struct storage *st = &f->table.storages[f->table.rows[i].t.storage];
     unsigned char *bytes = piece_bytes.bytes[piece_bytes.n++] = malloc(rows * columns * 4);
-    source *own, *made = NULL;
+    source *piece_source, *assembled = NULL;
     memset(bytes, 0, rows * columns * 4);
-    own = source_mem(bytes, rows * columns * 4, CKPT_NO_OFFSET);
-    for (size_t k = 0; k < 2 * ACROSS; k++) {
-        uint64_t from = k / 2 * columns / ACROSS, to = (k / 2 + 1) * columns / ACROSS, third = rows / 3;
+    piece_source = source_mem(bytes, rows * columns * 4, CKPT_NO_OFFSET);
+    for (size_t k = 0; k < 2 * PIECES_IN_ONE_ROW; k++) {
+        uint64_t from = k / 2 * columns / PIECES_IN_ONE_ROW, to = (k / 2 + 1) * columns / PIECES_IN_ONE_ROW,
+                 third = rows / 3;
         offset[k][0] = k % 2 ? third : 0;
         offset[k][1] = from;
         size[k][0] = k % 2 ? rows - third : third;
         size[k][1] = to - from;
-        list[k] = (struct piece){.offset = offset[k], .size = size[k], .src = own, .at = end};
+        list[k] = (struct piece){.offset = offset[k], .size = size[k], .src = piece_source, .at = end};
         for (uint64_t r = 0; r < size[k][0]; r++, end += size[k][1] * 4)
             CU_ASSERT_EQUAL(source_read(st->src, st->off + ((offset[k][0] + r) * columns + from) * 4,
                                         bytes + end, (size_t)size[k][1] * 4, NULL),
                             CKPT_OK);
     }
-    CU_ASSERT_EQUAL_FATAL(pieces_source(f->a, &p, &made, &at, NULL), CKPT_OK);
-    source_unref(own);
+    CU_ASSERT_EQUAL_FATAL(pieces_source(f->a, &p, &assembled, &at, NULL), CKPT_OK);
+    source_unref(piece_source);
     source_unref(st->src);
-    st->src = made;
+    st->src = assembled;
     st->off = at;
     f->table.rows[i].t.file_offset = CKPT_NO_OFFSET;
 }
@@ -658,7 +675,7 @@ static void check_convert(ckpt_file *f, ckpt_file *want, const char *path)
     remove(path);
 }
 
-static void pieces_do_not_change_results(void)
+static void files_with_and_without_pieces_give_the_same_results(void)
 {
     size_t n = 70 * 41 + (size_t)ROWS * COLUMNS;
     float *values = malloc(n * sizeof *values);
@@ -688,14 +705,14 @@ static void pieces_do_not_change_results(void)
 void suite_pieces(void)
 {
     UNIT(random_pieces_are_assembled);
-    UNIT(narrow_columns_are_assembled);
+    UNIT(narrow_pieces_are_assembled);
     UNIT(holes_are_refused);
     UNIT(overlaps_are_refused);
-    UNIT(pieces_outside_are_refused);
+    UNIT(pieces_that_reach_outside_are_refused);
     UNIT(contiguous_pieces_need_no_source);
     UNIT(a_million_pieces_are_assembled);
     UNIT(pieces_that_are_slow_to_search_are_refused);
-    UNIT(pieces_take_few_reads);
+    UNIT(many_rows_are_read_at_a_time);
     UNIT(threads_read_pieces);
-    UNIT(pieces_do_not_change_results);
+    UNIT(files_with_and_without_pieces_give_the_same_results);
 }

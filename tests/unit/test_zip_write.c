@@ -129,7 +129,8 @@ static void large_payloads_keep_their_offset_within_a_page(void)
         members[i] = member;
         CU_ASSERT_EQUAL(member.data_offset % 64, 0);
         /* header, name, id and length of the "FB" field, padding */
-        bool has_only_usual_padding = member.data_offset - member.header_offset < ZIP_LOCAL_SIZE + 9 + ZIP_PAD_FIELD + 64;
+        bool has_only_usual_padding = member.data_offset - member.header_offset <
+                                      ZIP_LOCAL_SIZE + 9 + ZIP_PAD_FIELD + 64;
         bool has_offset_of_source = member.data_offset % SINK_PAGE == source_offsets[i] % SINK_PAGE;
         CU_ASSERT(i == 0 || i == 4 ? has_offset_of_source : has_only_usual_padding);
         CU_ASSERT_EQUAL(zip_put_output_header(w, &member, &header, NULL), CKPT_OK);
@@ -193,7 +194,8 @@ static void zip64_fields_have_the_sizes_and_offsets(void)
         header.len = 0;
         CU_ASSERT_EQUAL(zip_writer_reserve_member(w, &members[i], &err), CKPT_OK);
         CU_ASSERT_EQUAL(zip_put_output_header(w, &members[i], &header, &err), CKPT_OK);
-        CU_ASSERT(header.len == members[i].data_offset - members[i].header_offset && members[i].data_offset % 64 == 0);
+        CU_ASSERT(header.len == members[i].data_offset - members[i].header_offset &&
+                  members[i].data_offset % 64 == 0);
         /* the version, both sizes saturated, and both in the zip64 field, which is the first */
         CU_ASSERT(header.data[4] == ZIP_VERSION_ZIP64 &&
                   memcmp(header.data + 18, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) == 0);
