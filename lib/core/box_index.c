@@ -1,16 +1,17 @@
 /* box_index.c - see box_index.h.
  *
- * A search descends only where the bounds of neighbours intersect what is searched for. For pieces that
- * form a grid, even or not, that is a few bounds on each level. Boxes made to be searched slowly, long
- * thin ones in every direction, could make n searches cost n^2: both checks below stop after a limited
- * number of visits. */
+ * A search descends only into boxes that intersect the box searched for. For pieces that form a grid, even
+ * or not, these are a few on each level. A hostile file can have boxes that are slow to search, such as long
+ * thin ones in every direction: n searches could take n^2 visits. Therefore, box_find_overlap and
+ * box_find_hole stop after a limited number of visits. */
 #include "core/box_index.h"
 
 #include <stdlib.h>
 
-#define VISITS_PER_BOX 256u       /* boxes that a check may compare for each box, on average … */
-#define MORE_VISITS    (1u << 24) /* … and so many more in total */
-#define MAX_STACK      65536u     /* regions not compared yet */
+/* A check may visit VISITS_PER_BOX times the number of boxes, and VISITS_IN_ANY_CASE more. */
+#define VISITS_PER_BOX     256u
+#define VISITS_IN_ANY_CASE (1u << 24)
+#define MAX_STACK          65536u /* regions not compared yet */
 
 uint64_t box_volume(const uint64_t *box, uint32_t ndim)
 {
@@ -69,65 +70,65 @@ void box_search_begin(struct box_search *s, const struct box_index *x, const uin
     s->box = box;
     s->visited = 0;
     s->level = top;
-    s->at[top] = 0;
-    s->stop[top] = x->count[top];
+    s->next[top] = 0;
+    s->end[top] = x->count[top];
 }
 
 bool box_search_next(struct box_search *s, size_t *i)
 {
     const struct box_index *x = s->index;
     for (uint32_t level = s->level;;) {
-        if (s->at[level] == s->stop[level]) {
+        if (s->next[level] == s->end[level]) {
             if (++level == x->levels)
                 return false;
             continue;
         }
-        size_t at = s->at[level]++;
+        size_t number = s->next[level]++;
         s->visited++;
-        if (!boxes_intersect(x->box[level] + at * 2 * x->ndim, s->box, x->ndim))
+        if (!boxes_intersect(x->box[level] + number * 2 * x->ndim, s->box, x->ndim))
             continue;
         if (level == 0) {
             s->level = 0;
-            *i = at;
+            *i = number;
             return true;
         }
         level--;
-        s->at[level] = at * BOX_FANOUT;
-        s->stop[level] = x->count[level] - s->at[level] < BOX_FANOUT ? x->count[level]
-                                                                     : s->at[level] + BOX_FANOUT;
+        size_t first = number * BOX_FANOUT, left = x->count[level] - first;
+        s->next[level] = first;
+        s->end[level] = first + (left < BOX_FANOUT ? left : BOX_FANOUT);
     }
 }
 
 /* get_max_visits - returns how many boxes a check may compare. */
 static uint64_t get_max_visits(const struct box_index *x)
 {
-    return (uint64_t)x->count[0] * VISITS_PER_BOX + MORE_VISITS;
+    return (uint64_t)x->count[0] * VISITS_PER_BOX + VISITS_IN_ANY_CASE;
 }
 
 enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b)
 {
-    uint64_t left = get_max_visits(x);
+    uint64_t visits_left = get_max_visits(x);
     for (*a = 0; *a < x->count[0]; ++*a) {
         struct box_search s;
         box_search_begin(&s, x, box_at(x, *a));
         while (box_search_next(&s, b))
             if (*b > *a)
                 return BOX_FOUND;
-        if (s.visited > left)
+        if (s.visited > visits_left)
             return BOX_TOO_IRREGULAR;
-        left -= s.visited;
+        visits_left -= s.visited;
     }
     return BOX_NONE;
 }
 
-/* A stack of regions that may be uncovered. */
+/* A stack of regions that no box may cover completely. */
 struct regions {
     uint64_t *box;
     size_t n, cap;
     uint32_t ndim;
 };
 
-/* push_region - pushes BOX to the stack. BOX_NONE: done. */
+/* push_region - pushes BOX to the stack. BOX_NONE: no error. */
 static enum box_finding push_region(struct regions *r, const uint64_t *box)
 {
     if (r->n == MAX_STACK)
@@ -136,25 +137,25 @@ static enum box_finding push_region(struct regions *r, const uint64_t *box)
                                                                                              : BOX_NO_MEMORY;
 }
 
-/* push_uncovered - divides REGION, which COVER intersects: queues the boxes that are outside of COVER, and
+/* push_uncovered - divides REGION, which COVER intersects: pushes the boxes that are outside of COVER, and
  * makes REGION the box inside of it. */
 static enum box_finding push_uncovered(struct regions *r, uint64_t *region, const uint64_t *cover)
 {
     enum box_finding found = BOX_NONE;
     for (uint32_t k = 0; k < r->ndim && found == BOX_NONE; k++) {
-        uint64_t *from = &region[k], *end = &region[r->ndim + k], was = *end;
+        uint64_t *from = &region[k], *end = &region[r->ndim + k], full_end = *end;
         if (cover[k] > *from) { /* the box before COVER in dimension K */
             *end = cover[k];
             found = push_region(r, region);
             *from = *end;
-            *end = was;
+            *end = full_end;
         }
         if (found == BOX_NONE && cover[r->ndim + k] < *end) { /* the box after it */
-            was = *from;
+            uint64_t covered_from = *from;
             *from = cover[r->ndim + k];
             found = push_region(r, region);
             *end = *from;
-            *from = was;
+            *from = covered_from;
         }
     }
     return found;
@@ -162,7 +163,7 @@ static enum box_finding push_uncovered(struct regions *r, uint64_t *region, cons
 
 static enum box_finding find_hole(const struct box_index *x, struct regions *r, uint64_t *region)
 {
-    uint64_t left = get_max_visits(x);
+    uint64_t visits_left = get_max_visits(x);
     while (r->n) {
         struct box_search s;
         size_t i;
@@ -171,9 +172,9 @@ static enum box_finding find_hole(const struct box_index *x, struct regions *r, 
         box_search_begin(&s, x, region);
         if (!box_search_next(&s, &i))
             return BOX_FOUND;
-        if (s.visited > left)
+        if (s.visited > visits_left)
             return BOX_TOO_IRREGULAR;
-        left -= s.visited;
+        visits_left -= s.visited;
         enum box_finding found = push_uncovered(r, region, box_at(x, i));
         if (found != BOX_NONE)
             return found;

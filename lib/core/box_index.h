@@ -8,28 +8,29 @@
 
 #define BOX_DIMS   64u /* at most */
 #define BOX_FANOUT 8u
-#define BOX_LEVELS 12u /* 8^11 is beyond 2^32 boxes */
+#define BOX_LEVELS 12u /* more than 2^32 boxes need, because 8^11 = 2^33 */
 
-/* A box has NDIM lower bounds, followed by NDIM upper bounds, which are not in it. */
+/* A box is stored as NDIM lower bounds, followed by NDIM upper bounds, which are exclusive. */
 struct box_index {
     uint32_t ndim, levels;
-    size_t count[BOX_LEVELS];
-    uint64_t *box[BOX_LEVELS]; /* [0]: the boxes; above: the bounds of eight neighbours each */
+    size_t count[BOX_LEVELS]; /* number of boxes in each level */
+    uint64_t
+        *box[BOX_LEVELS]; /* level 0: the boxes; a box of level L+1 encloses eight consecutive ones of L */
 };
 
 struct box_search {
     const struct box_index *index;
     const uint64_t *box; /* the box to intersect */
-    size_t at[BOX_LEVELS], stop[BOX_LEVELS]; /* by level: the next box to compare, and the end */
+    size_t next[BOX_LEVELS], end[BOX_LEVELS]; /* by level: numbers of the boxes to compare, [next, end) */
     uint32_t level;
-    uint64_t visited; /* number of boxes and bounds that were compared */
+    uint64_t visited; /* number of boxes compared, of all levels */
 };
 
 enum box_finding { BOX_NONE, BOX_FOUND, BOX_TOO_IRREGULAR, BOX_NO_MEMORY };
 
 static inline const uint64_t *box_at(const struct box_index *x, size_t i)
 {
-    return x->box[0] + i * 2 * x->ndim; /* bounded: as many are in memory */
+    return x->box[0] + i * 2 * x->ndim; /* bounded: box I is in memory */
 }
 /* box_volume - returns the volume of BOX, which is below 2^64. */
 uint64_t box_volume(const uint64_t *box, uint32_t ndim);
@@ -38,11 +39,10 @@ uint64_t box_volume(const uint64_t *box, uint32_t ndim);
 bool box_index_init(struct box_index *x, arena *a, uint32_t ndim, uint64_t *box, size_t n);
 /* box_search_begin - begins a search for all boxes that intersect BOX, which outlives the search. */
 void box_search_begin(struct box_search *s, const struct box_index *x, const uint64_t *box);
-/* box_search_next - sets *I to the number of the next box found, in rising order; false: there are no
- * more. */
+/* box_search_next - sets *I to the number of the next box found, in rising order; false: no more. */
 bool box_search_next(struct box_search *s, size_t *i);
-/* box_find_overlap - looks for two boxes that intersect. BOX_FOUND: boxes *A < *B do. BOX_TOO_IRREGULAR: to
- * compare them all takes too long. */
+/* box_find_overlap - looks for two boxes that intersect. BOX_FOUND: the boxes *A and *B do, *A < *B.
+ * BOX_TOO_IRREGULAR: comparing them all would take too long. */
 enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b);
 /* box_find_hole - looks for a box inside of WHOLE that no box intersects. BOX_FOUND: HOLE is such a box. */
 enum box_finding box_find_hole(const struct box_index *x, const uint64_t *whole, uint64_t *hole);

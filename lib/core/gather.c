@@ -30,7 +30,7 @@ bool gather_init(struct gather *g, const ckpt_tensor *t)
         uint64_t stride = t->stride ? t->stride[k] : 0;
         if (last && t->stride && checked_mul(n, stride, &span) && last->stride == span) {
             last->stride = stride;
-            if (!checked_mul(last->n, n, &last->n))
+            if (!checked_mul(last->size, n, &last->size))
                 return false;
             continue;
         }
@@ -39,10 +39,10 @@ bool gather_init(struct gather *g, const ckpt_tensor *t)
         g->dim[g->ndim++] = (struct gather_dim){n, stride, 0};
     }
     for (uint32_t k = g->ndim; k-- > 0;) {
-        g->dim[k].out = out;
+        g->dim[k].out_stride = out;
         if (!t->stride)
             g->dim[k].stride = out;
-        if (!checked_mul(out, g->dim[k].n, &out))
+        if (!checked_mul(out, g->dim[k].size, &out))
             return false;
     }
     return true;
@@ -53,7 +53,7 @@ bool gather_split(struct gather *g, uint64_t n)
     bool fits = g->ndim < GATHER_MAX_DIMS;
     for (uint32_t k = 0; fits && k < g->ndim; k++)
         fits = checked_mul(g->dim[k].stride, n, &g->dim[k].stride) &&
-               checked_mul(g->dim[k].out, n, &g->dim[k].out);
+               checked_mul(g->dim[k].out_stride, n, &g->dim[k].out_stride);
     if (fits && n != 1)
         g->dim[g->ndim++] = (struct gather_dim){n, 1, 1};
     return fits;
@@ -74,14 +74,14 @@ void gather_free(struct gather *g)
 bool gather_is_run(const struct gather *g)
 {
     for (uint32_t k = 0; k < g->ndim; k++)
-        if (g->dim[k].stride != g->dim[k].out)
+        if (g->dim[k].stride != g->dim[k].out_stride)
             return false;
     return true;
 }
 
 uint64_t gather_period(const struct gather *g)
 {
-    return g->ndim && g->dim[0].stride == 0 ? g->dim[0].out : 0;
+    return g->ndim && g->dim[0].stride == 0 ? g->dim[0].out_stride : 0;
 }
 
 size_t gather_block_size(const struct gather *g)
@@ -126,9 +126,9 @@ static uint32_t choose_line(const struct gather_dim *dim, uint32_t ndim, size_t 
 {
     uint32_t line = 0;
     for (uint32_t k = 0; k < ndim; k++) {
-        if (dim[k].stride == 1 && dim[k].out == 1 && dim[k].n * width >= MIN_MEMCPY)
+        if (dim[k].stride == 1 && dim[k].out_stride == 1 && dim[k].size * width >= MIN_MEMCPY)
             return k;
-        if (dim[k].n > dim[line].n)
+        if (dim[k].size > dim[line].size)
             line = k;
     }
     return line;
@@ -143,17 +143,17 @@ void gather_scatter(const struct gather_dim *dim, uint32_t ndim, const unsigned 
         index[k] = 0;
     for (;;) {
         copy_line(in + from * width, (size_t)dim[line].stride * width, out + to * width,
-                  (size_t)dim[line].out * width, dim[line].n, width);
+                  (size_t)dim[line].out_stride * width, dim[line].size, width);
         uint32_t k = 0;
         for (; k < ndim; k++) {
             if (k == line)
                 continue;
             from += dim[k].stride;
-            to += dim[k].out;
-            if (++index[k] < dim[k].n)
+            to += dim[k].out_stride;
+            if (++index[k] < dim[k].size)
                 break;
-            from -= dim[k].n * dim[k].stride;
-            to -= dim[k].n * dim[k].out;
+            from -= dim[k].size * dim[k].stride;
+            to -= dim[k].size * dim[k].out_stride;
             index[k] = 0;
         }
         if (k == ndim)
@@ -171,7 +171,7 @@ struct gather_box {
 
 static void add_box_dim(struct gather_box *b, struct gather_dim d)
 {
-    if (d.n == 1)
+    if (d.size == 1)
         return;
     uint32_t k = b->ndim++;
     for (; k && b->dim[k - 1].stride > d.stride; k--)
@@ -189,11 +189,11 @@ static void choose_piece(struct gather_box *b, size_t width)
         if (d->stride > b->span && d->stride - b->span > MAX_GAP / width)
             return;
         uint64_t steps = d->stride ? (max - b->span) / d->stride : UINT64_MAX;
-        if (steps < d->n - 1) {
+        if (steps < d->size - 1) {
             b->steps = steps + 1;
             return;
         }
-        b->span += (d->n - 1) * d->stride;
+        b->span += (d->size - 1) * d->stride;
     }
 }
 
@@ -208,12 +208,12 @@ static ckpt_status read_piece(struct gather *g, struct gather_box *b, uint64_t f
     memcpy(dim, b->dim, n * sizeof *dim);
     if (steps > 1) {
         dim[n] = b->dim[n];
-        dim[n].n = steps;
+        dim[n].size = steps;
         span += (steps - 1) * dim[n].stride;
         n++;
     }
     uint64_t at = g->data_offset + from * g->width;
-    if (n == 0 || (n == 1 && dim[0].stride == 1 && dim[0].out == 1))
+    if (n == 0 || (n == 1 && dim[0].stride == 1 && dim[0].out_stride == 1))
         return source_read(g->src, at, out, (size_t)span * g->width, err);
     if (!g->window && !(g->window = malloc(WINDOW)))
         return fail_memory(err);
@@ -232,18 +232,18 @@ static ckpt_status copy_box(struct gather *g, struct gather_box *b, uint64_t fro
         index[k] = 0;
     for (;;) {
         uint64_t steps = b->steps;
-        if (first < b->ndim && steps > b->dim[first].n - index[first])
-            steps = b->dim[first].n - index[first];
+        if (first < b->ndim && steps > b->dim[first].size - index[first])
+            steps = b->dim[first].size - index[first];
         CKPT_TRY(read_piece(g, b, from, steps, out + to * g->width, err));
         uint32_t k = first;
         for (; k < b->ndim; k++, steps = 1) { /* only the first of them advances by more than 1 */
             const struct gather_dim *d = &b->dim[k];
             from += steps * d->stride;
-            to += steps * d->out;
-            if ((index[k] += steps) < d->n)
+            to += steps * d->out_stride;
+            if ((index[k] += steps) < d->size)
                 break;
-            from -= d->n * d->stride;
-            to -= d->n * d->out;
+            from -= d->size * d->stride;
+            to -= d->size * d->out_stride;
             index[k] = 0;
         }
         if (k == b->ndim)
@@ -257,21 +257,21 @@ static uint64_t make_block(const struct gather *g, uint64_t first, uint64_t coun
                            uint64_t *from)
 {
     uint32_t k = 0;
-    while (k + 1 < g->ndim && (g->dim[k].out > count || first % g->dim[k].out != 0))
+    while (k + 1 < g->ndim && (g->dim[k].out_stride > count || first % g->dim[k].out_stride != 0))
         k++;
     *from = 0;
     for (uint32_t j = 0; j < g->ndim; j++)
-        *from += first / g->dim[j].out % g->dim[j].n * g->dim[j].stride;
+        *from += first / g->dim[j].out_stride % g->dim[j].size * g->dim[j].stride;
     b->ndim = 0;
     if (g->ndim == 0)
         return 1;
     struct gather_dim d = g->dim[k];
-    uint64_t left = d.n - first / d.out % d.n;
-    d.n = count / d.out < left ? count / d.out : left;
+    uint64_t left = d.size - first / d.out_stride % d.size;
+    d.size = count / d.out_stride < left ? count / d.out_stride : left;
     add_box_dim(b, d);
     for (uint32_t j = k + 1; j < g->ndim; j++)
         add_box_dim(b, g->dim[j]);
-    return d.n * d.out;
+    return d.size * d.out_stride;
 }
 
 ckpt_status gather_copy(struct gather *g, unsigned char *out, ckpt_error *err)

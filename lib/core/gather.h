@@ -4,27 +4,27 @@
 
 #include "core/table.h"
 
-#define GATHER_MAX_DIMS 64 /* sizes above 1 whose product fits 64 bits */
+#define GATHER_MAX_DIMS 64 /* no more sizes above 1 can have a product that fits 64 bits */
 
 struct gather_dim {
-    uint64_t n;      /* its size */
-    uint64_t stride; /* elements of the storage from one index to the next */
-    uint64_t out;    /* likewise, of the output */
+    uint64_t size;
+    uint64_t stride;     /* elements of the storage from one index to the next */
+    uint64_t out_stride; /* elements of the output from one index to the next */
 };
 
 struct gather {
     source *src;
     uint64_t data_offset; /* byte of src at which the first element of the view begins */
     uint32_t width;       /* bytes of an element, at most 64 */
-    uint32_t ndim; /* without sizes of 1, adjacent ones merged if possible; outermost first */
-    struct gather_dim dim[GATHER_MAX_DIMS];
+    uint32_t ndim;        /* dimensions of size 1 are left out, and adjacent ones merged if possible */
+    struct gather_dim dim[GATHER_MAX_DIMS]; /* outermost first */
     unsigned char *window; /* allocated on first use */
 };
 
 /* gather_init - sets the dimensions of G to the shape and strides of T; false: more than 2^64 elements.
  * The caller sets src, data_offset and width, and has checked the view against its storage. */
 bool gather_init(struct gather *g, const ckpt_tensor *t);
-/* gather_split - splits each element of G into N consecutive units; false: as for gather_init. */
+/* gather_split - splits each element of G into N consecutive units; false: more than 2^64 units. */
 bool gather_split(struct gather *g, uint64_t n);
 /* gather_set_run - makes G a run of N units that are contiguous in the storage. */
 void gather_set_run(struct gather *g, uint64_t n);
@@ -39,12 +39,12 @@ size_t gather_block_size(const struct gather *g);
 /* gather_read - reads COUNT elements from FIRST, which must exist, to OUT. */
 ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsigned char *out,
                         ckpt_error *err);
-/* gather_scatter - copies all elements of IN, which have WIDTH bytes, to their places in OUT: the strides
- * of the NDIM >= 1 dimensions count elements of IN. */
+/* gather_scatter - copies all elements of IN, which have WIDTH bytes each, to their positions in OUT, as the
+ * NDIM >= 1 dimensions describe. */
 void gather_scatter(const struct gather_dim *dim, uint32_t ndim, const unsigned char *in, unsigned char *out,
                     size_t width);
-/* gather_copy - copies all elements of G, whose dimensions may be in any order, each to its place in OUT,
- * as DIM defines it; there may be gaps. */
+/* gather_copy - copies all elements of G, whose dimensions may be in any order, to OUT by their out_stride;
+ * there may be gaps in OUT. */
 ckpt_status gather_copy(struct gather *g, unsigned char *out, ckpt_error *err);
 
 #endif

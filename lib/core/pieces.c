@@ -5,10 +5,10 @@
  * and one cut along any other single dimension a matrix of which the pieces are columns.
  *
  * A read is split into boxes of the tensor, each as large as can be. core/gather reads what each piece has of
- * such a box, in few and large reads. Reading columns is fast only for many rows at a time, so that
+ * such a box, in few and large reads. Reading columns is fast only for many rows at a time, therefore
  * source.block is large. Narrow columns are not copied one after the other, because each line of the cache
- * would be written as often as there are columns in it: they are read into a buffer first, and then copied a
- * few rows at a time, of all columns.
+ * would be written as often as there are columns in it: they are read into a buffer first. Then a few rows
+ * of all columns are copied at a time.
  *
  * No sum or product of positions can overflow: the tensor's size in bytes fits 64 bits, a box is inside of
  * the tensor, and its bytes are inside of its source; the checks come before all others. */
@@ -27,16 +27,17 @@
 #define NO_DIM UINT32_MAX
 
 #define BAND_COLUMNS 128u
-#define BAND         65536u /* bytes; a larger buffer could be mapped anew for each read */
-#define NARROW       256u   /* bytes of a row of a column, at most */
-#define TILE         32768u /* bytes that stay in the first cache */
+#define BAND_BYTES     65536u /* bytes; a larger buffer could be mapped anew for each read */
+#define NARROW_ROW_MAX 256u   /* bytes of a row of a column, at most */
+#define TILE_BYTES     32768u /* bytes that stay in the first cache */
 
-/* Dimensions LEAD to INNER of the tensor, which are one dimension of the boxes because every piece spans
- * all of them but LEAD completely. A step is one index of INNER, or one byte if the group includes the
- * bytes of an element. */
+/* Dimensions LEAD to INNER of the tensor, which are one dimension of the boxes, because every piece spans
+ * all of them except LEAD. A step is one index of INNER, or one byte if the group includes the bytes of an
+ * element. */
 struct group {
-    uint32_t lead, inner;  /* NO_DIM: the bytes of an element */
-    uint64_t unit, extent; /* steps of one index of LEAD; steps of the group */
+    uint32_t lead, inner; /* NO_DIM: the bytes of an element */
+    uint64_t lead_steps;  /* steps from one index of LEAD to the next */
+    uint64_t steps;       /* steps of the group */
 };
 
 /* Where the bytes of a box are. */
@@ -47,14 +48,14 @@ struct location {
 
 /* The source of a tensor in pieces. */
 struct assembled {
-    source s;
+    source as_source;
     uint32_t ndim;
     bool overlap;
     struct box_index index;
     struct location *location; /* by box */
-    const uint32_t *number; /* by box: the number of its piece */
-    const uint64_t *stride; /* NDIM of each box, in bytes; NULL: each is row-major, without gaps */
-    uint64_t extent[BOX_DIMS], run[BOX_DIMS]; /* by dimension: steps of the tensor, bytes of a step */
+    const uint32_t *piece_number; /* by box: the number of its piece */
+    const uint64_t *box_strides;  /* NDIM of each box, in bytes; NULL: each is row-major, without gaps */
+    uint64_t dim_steps[BOX_DIMS], step_bytes[BOX_DIMS]; /* by dimension: its steps, bytes of a step */
     const unsigned char *fill;                /* WIDTH bytes, or NULL */
     uint32_t width;
 };
@@ -66,15 +67,15 @@ struct assembled {
 static uint64_t next_box(const struct assembled *s, uint64_t first, uint64_t count, uint64_t *box)
 {
     uint32_t n = s->ndim, k = 0;
-    while (k + 1 < n && (s->run[k] > count || first % s->run[k] != 0))
+    while (k + 1 < n && (s->step_bytes[k] > count || first % s->step_bytes[k] != 0))
         k++;
     for (uint32_t j = 0; j < n; j++) {
-        box[j] = first / s->run[j] % s->extent[j];
-        box[n + j] = j < k ? box[j] + 1 : s->extent[j];
+        box[j] = first / s->step_bytes[j] % s->dim_steps[j];
+        box[n + j] = j < k ? box[j] + 1 : s->dim_steps[j];
     }
-    if (s->extent[k] - box[k] > count / s->run[k])
-        box[n + k] = box[k] + count / s->run[k];
-    return (box[n + k] - box[k]) * s->run[k];
+    if (s->dim_steps[k] - box[k] > count / s->step_bytes[k])
+        box[n + k] = box[k] + count / s->step_bytes[k];
+    return (box[n + k] - box[k]) * s->step_bytes[k];
 }
 
 /* add_dim - adds a dimension outside of those of G, or joins it with the last one if it continues it. */
@@ -83,8 +84,8 @@ static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out)
     struct gather_dim *last = g->ndim ? &g->dim[g->ndim - 1] : NULL;
     if (n == 1)
         return;
-    if (last && stride == last->n * last->stride && out == last->n * last->out)
-        last->n *= n;
+    if (last && stride == last->size * last->stride && out == last->size * last->out_stride)
+        last->size *= n;
     else
         g->dim[g->ndim++] = (struct gather_dim){n, stride, out};
 }
@@ -92,22 +93,24 @@ static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out)
 /* widen_elements - makes one element of the bytes that are contiguous on both sides. */
 static void widen_elements(struct gather *g)
 {
-    uint64_t n = g->ndim > 1 && g->dim[0].stride == 1 && g->dim[0].out == 1 ? g->dim[0].n : 0;
+    uint64_t n = g->ndim > 1 && g->dim[0].stride == 1 && g->dim[0].out_stride == 1 ? g->dim[0].size : 0;
     if (n < 2 || n > 64 || (n & (n - 1)) != 0)
         return;
     for (uint32_t k = 1; k < g->ndim; k++)
-        if (g->dim[k].stride % n != 0 || g->dim[k].out % n != 0)
+        if (g->dim[k].stride % n != 0 || g->dim[k].out_stride % n != 0)
             return;
     g->width = (uint32_t)n;
     g->ndim--;
     for (uint32_t k = 0; k < g->ndim; k++)
-        g->dim[k] = (struct gather_dim){g->dim[k + 1].n, g->dim[k + 1].stride / n, g->dim[k + 1].out / n};
+        g->dim[k] = (struct gather_dim){g->dim[k + 1].size, g->dim[k + 1].stride / n,
+                                        g->dim[k + 1].out_stride / n};
 }
 
 /* get_intersection - sets G to the intersection of box I and BOX; returns where that begins in BOX. */
 static uint64_t get_intersection(const struct assembled *s, size_t i, const uint64_t *box, struct gather *g)
 {
-    const uint64_t *own = box_at(&s->index, i), *stride = s->stride ? s->stride + i * s->ndim : NULL;
+    const uint64_t *own = box_at(&s->index, i),
+                   *stride = s->box_strides ? s->box_strides + i * s->ndim : NULL;
     uint64_t at = s->location[i].at, to = 0, run = 1;
     g->src = s->location[i].src;
     g->width = 1;
@@ -116,9 +119,9 @@ static uint64_t get_intersection(const struct assembled *s, size_t i, const uint
         uint64_t from = own[k] > box[k] ? own[k] : box[k];
         uint64_t end = own[n + k] < box[n + k] ? own[n + k] : box[n + k];
         uint64_t step = stride ? stride[k] : run;
-        add_dim(g, end - from, step, s->run[k]);
+        add_dim(g, end - from, step, s->step_bytes[k]);
         at += (from - own[k]) * step;
-        to += (from - box[k]) * s->run[k];
+        to += (from - box[k]) * s->step_bytes[k];
         run *= own[n + k] - own[k];
     }
     g->data_offset = at;
@@ -131,51 +134,51 @@ static uint64_t get_intersection(const struct assembled *s, size_t i, const uint
 /* A column that was read: rows of ROW elements, one after the other. */
 struct column {
     const unsigned char *in;
-    uint32_t row, width;
-    uint64_t pitch, to; /* bytes of the output: from one row to the next; before the next row */
+    uint32_t row, width;        /* width: bytes of an element */
+    uint64_t pitch, out_offset; /* bytes of the output: from one row to the next; before the next row */
     uint64_t rows_left;
 };
 
 /* Columns of a box that are read before they are copied together. */
 struct band {
-    unsigned char *bytes; /* BAND of them; NULL: none was needed */
+    unsigned char *bytes; /* BAND_BYTES of them; NULL: none was needed */
     size_t used, n;
     struct column column[BAND_COLUMNS];
 };
 
-/* is_narrow - returns true if the elements of G are copied in rows of a few bytes that are contiguous in the
+/* is_narrow - returns true if G is a column whose rows have a few bytes each and are contiguous in the
  * source. */
 static bool is_narrow(const struct gather *g)
 {
     if (g->ndim == 0 || g->ndim > 2)
         return false;
     const struct gather_dim *rows = &g->dim[g->ndim - 1];
-    bool contiguous = g->ndim == 1 || (g->dim[0].stride == 1 && g->dim[0].out == 1);
-    uint64_t row = g->ndim == 2 ? g->dim[0].n : 1;
-    return contiguous && rows->stride == row && rows->out > row && row * g->width <= NARROW &&
-           rows->n <= BAND / (row * g->width);
+    bool contiguous = g->ndim == 1 || (g->dim[0].stride == 1 && g->dim[0].out_stride == 1);
+    uint64_t row = g->ndim == 2 ? g->dim[0].size : 1;
+    return contiguous && rows->stride == row && rows->out_stride > row && row * g->width <= NARROW_ROW_MAX &&
+           rows->size <= BAND_BYTES / (row * g->width);
 }
 
 /* count_rows_before - returns how many rows of C begin before END of the output. */
 static uint64_t count_rows_before(const struct column *c, uint64_t end)
 {
-    uint64_t n = c->to < end ? (end - c->to - 1) / c->pitch + 1 : 0;
+    uint64_t n = c->out_offset < end ? (end - c->out_offset - 1) / c->pitch + 1 : 0;
     return n < c->rows_left ? n : c->rows_left;
 }
 
 static void skip_rows(struct column *c, uint64_t n)
 {
     c->in += n * c->row * c->width; /* bounded: as many were read */
-    c->to += n * c->pitch;
+    c->out_offset += n * c->pitch;
     c->rows_left -= n;
 }
 
 static void copy_rows(struct column *c, uint64_t n, unsigned char *out)
 {
     const struct gather_dim dim[2] = {{c->row, 1, 1}, {n, c->row, c->pitch / c->width}};
-    uint32_t outer = c->row == 1; /* if a row has one element */
+    uint32_t outer = c->row == 1; /* the first dimension to copy: a row of one element has none */
     if (n)
-        gather_scatter(dim + outer, 2 - outer, c->in, out + c->to, c->width);
+        gather_scatter(dim + outer, 2 - outer, c->in, out + c->out_offset, c->width);
     skip_rows(c, n);
 }
 
@@ -186,7 +189,7 @@ static bool are_neighbours(const struct column *c)
     bool yes = c->row == 1 && c->width <= 4;
     for (size_t k = 1; k < 8 && yes; k++)
         yes = c[k].row == 1 && c[k].width == c->width && c[k].pitch == c->pitch &&
-              c[k].to == c->to + k * c->width && c[k].rows_left == c->rows_left &&
+              c[k].out_offset == c->out_offset + k * c->width && c[k].rows_left == c->rows_left &&
               c[k].in - c[k - 1].in == c[1].in - c->in;
     return yes;
 }
@@ -196,7 +199,7 @@ static void copy_eight(struct column *c, uint64_t n, unsigned char *out)
 {
     const unsigned char *in = c->in;
     size_t apart = (size_t)(c[1].in - in), pitch = (size_t)c->pitch, w = c->width;
-    out += c->to;
+    out += c->out_offset;
 #define EIGHT(w)                                                                                             \
     for (uint64_t i = 0; i < n; i++, in += (w), out += pitch) {                                              \
         memcpy(out, in, w);                                                                                  \
@@ -222,7 +225,7 @@ static void copy_eight(struct column *c, uint64_t n, unsigned char *out)
 /* flush_band - writes all columns of B to OUT, which has N bytes. */
 static void flush_band(struct band *b, unsigned char *out, uint64_t n)
 {
-    for (uint64_t end = TILE; b->n && end < n + TILE; end += TILE) {
+    for (uint64_t end = TILE_BYTES; b->n && end < n + TILE_BYTES; end += TILE_BYTES) {
         for (size_t i = 0; i < b->n;) {
             struct column *c = &b->column[i];
             bool eight = b->n - i >= 8 && are_neighbours(c);
@@ -236,22 +239,22 @@ static void flush_band(struct band *b, unsigned char *out, uint64_t n)
     b->n = b->used = 0;
 }
 
-/* add_column - reads G, which is narrow, into B; it will go to byte TO of OUT, which has N. */
+/* add_column - reads G, which is narrow, into B. flush_band copies it to byte TO of OUT, which has N. */
 static ckpt_status add_column(struct band *b, const struct gather *g, uint64_t to, unsigned char *out,
                               uint64_t n, ckpt_error *err)
 {
     const struct gather_dim *rows = &g->dim[g->ndim - 1];
-    size_t size = (size_t)(rows->n * rows->stride * g->width); /* bounded: by BAND */
-    if (!b->bytes && !(b->bytes = malloc(BAND)))
+    size_t size = (size_t)(rows->size * rows->stride * g->width); /* bounded: by BAND_BYTES */
+    if (!b->bytes && !(b->bytes = malloc(BAND_BYTES)))
         return fail_memory(err);
-    if (b->n == BAND_COLUMNS || size > BAND - b->used)
+    if (b->n == BAND_COLUMNS || size > BAND_BYTES - b->used)
         flush_band(b, out, n);
     b->column[b->n++] = (struct column){.in = b->bytes + b->used,
                                         .row = (uint32_t)rows->stride,
                                         .width = g->width,
-                                        .pitch = rows->out * g->width,
-                                        .to = to,
-                                        .rows_left = rows->n};
+                                        .pitch = rows->out_stride * g->width,
+                                        .out_offset = to,
+                                        .rows_left = rows->size};
     b->used += size;
     return source_read(g->src, g->data_offset, b->bytes + b->used - size, size, err);
 }
@@ -260,7 +263,7 @@ static ckpt_status add_column(struct band *b, const struct gather *g, uint64_t t
 
 /* The buffers of one read of boxes. */
 struct reading {
-    struct gather g;
+    struct gather gather;
     struct band band;
 };
 
@@ -270,18 +273,18 @@ static int compare_descending(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* copy_overlapping - copies boxes that may overlap. The first piece is copied last, so that it counts. */
+/* copy_overlapping - copies pieces that may overlap, the one of lowest number last: its bytes remain. */
 static ckpt_status copy_overlapping(const struct assembled *s, const uint64_t *box, struct gather *g,
                                     unsigned char *out, ckpt_error *err)
 {
     struct box_search found;
-    uint32_t(*boxes)[2] = NULL; /* of each piece its number, and its box */
+    uint32_t(*boxes)[2] = NULL; /* number of the piece; number of its box in the index */
     size_t i, n = 0, cap = 0;
     bool ok = true;
     box_search_begin(&found, &s->index, box);
     while (ok && box_search_next(&found, &i)) {
-        const uint32_t one[2] = {s->number[i], (uint32_t)i};
-        ok = arena_push(NULL, &boxes, &n, &cap, one, sizeof one);
+        const uint32_t box_of_piece[2] = {s->piece_number[i], (uint32_t)i};
+        ok = arena_push(NULL, &boxes, &n, &cap, box_of_piece, sizeof box_of_piece);
     }
     if (ok && n)
         qsort(boxes, n, sizeof *boxes, compare_descending);
@@ -301,19 +304,19 @@ static ckpt_status copy_box(const struct assembled *s, const uint64_t *box, stru
     struct box_search found;
     size_t i;
     if (s->overlap)
-        return copy_overlapping(s, box, &r->g, out, err);
+        return copy_overlapping(s, box, &r->gather, out, err);
     box_search_begin(&found, &s->index, box);
     while (box_search_next(&found, &i)) {
-        uint64_t to = get_intersection(s, i, box, &r->g);
-        CKPT_TRY(is_narrow(&r->g) ? add_column(&r->band, &r->g, to, out, n, err)
-                                  : gather_copy(&r->g, out + to, err));
+        uint64_t to = get_intersection(s, i, box, &r->gather);
+        CKPT_TRY(is_narrow(&r->gather) ? add_column(&r->band, &r->gather, to, out, n, err)
+                                       : gather_copy(&r->gather, out + to, err));
     }
     flush_band(&r->band, out, n);
     return CKPT_OK;
 }
 
-/* fill_gap - repeats the fill element, for the bytes that no piece covers. */
-static void fill_gap(const struct assembled *s, uint64_t off, unsigned char *out, size_t n)
+/* fill_output - fills OUT with the fill element; the pieces are then copied over it. */
+static void fill_output(const struct assembled *s, uint64_t off, unsigned char *out, size_t n)
 {
     size_t have = n < s->width ? n : s->width;
     for (size_t i = 0; i < have; i++)
@@ -328,10 +331,10 @@ static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t n,
     unsigned char *out = to;
     struct reading r;
     ckpt_status st = CKPT_OK;
-    r.g.window = r.band.bytes = NULL;
+    r.gather.window = r.band.bytes = NULL;
     r.band.n = r.band.used = 0;
     if (s->fill)
-        fill_gap(s, off, out, n);
+        fill_output(s, off, out, n);
     while (n && st == CKPT_OK) {
         uint64_t box[2 * BOX_DIMS];
         size_t most = s->ndim > 1 && n > BLOCK ? (size_t)BLOCK : n;
@@ -341,7 +344,7 @@ static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t n,
         out += done;
         n -= done;
     }
-    gather_free(&r.g);
+    gather_free(&r.gather);
     free(r.band.bytes);
     return st;
 }
@@ -368,12 +371,12 @@ static const struct source_ops assembled_ops = {
 
 /* The pieces while they are checked and the index is built. */
 struct pieces_builder {
-    const struct pieces *p;
+    const struct pieces *pieces;
     arena *a;
     ckpt_error *err;
     uint64_t nbytes;
     uint32_t *order; /* numbers of the pieces that are not empty, sorted by the offsets of their boxes */
-    size_t n;
+    size_t nboxes;   /* length of ORDER */
     bool row_major;               /* each piece is stored row-major, without gaps */
     struct group group[BOX_DIMS]; /* the innermost first */
     uint32_t ngroups;
@@ -405,15 +408,15 @@ static const char *name_box(const struct pieces *p, const uint64_t *offset, cons
 static const char *name_piece(const struct pieces_builder *x, size_t i, char text[300])
 {
     char box[256];
-    const struct piece *c = &x->p->piece[i];
-    (void)snprintf(text, 300, "piece %zu %s", i, name_box(x->p, c->offset, c->size, box));
+    const struct piece *c = &x->pieces->piece[i];
+    (void)snprintf(text, 300, "piece %zu %s", i, name_box(x->pieces, c->offset, c->size, box));
     return text;
 }
 
 /* measure_tensor - computes the size of the tensor. */
 static ckpt_status measure_tensor(struct pieces_builder *x)
 {
-    const struct pieces *p = x->p;
+    const struct pieces *p = x->pieces;
     if (p->ndim > BOX_DIMS - 1 || p->n >= UINT32_MAX)
         return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                     "{%u dimensions, %zu pieces}; {=%u and %u} are allowed", p->ndim, p->n, BOX_DIMS - 1,
@@ -456,12 +459,12 @@ static bool is_row_major(const struct pieces *p, const struct piece *c, const ui
 static ckpt_status check_bytes(struct pieces_builder *x, size_t i)
 {
     uint64_t stride[BOX_DIMS], span = 0;
-    const struct piece *c = &x->p->piece[i];
+    const struct piece *c = &x->pieces->piece[i];
     char text[300];
-    if (!compute_byte_strides(x->p, c, stride, &span))
+    if (!compute_byte_strides(x->pieces, c, stride, &span))
         return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the strides of %s reach {beyond} {=2^64 bytes}",
                     name_piece(x, i, text));
-    x->row_major = x->row_major && is_row_major(x->p, c, stride);
+    x->row_major = x->row_major && is_row_major(x->pieces, c, stride);
     return range_within(c->at, span, c->src->size)
                ? CKPT_OK
                : fail(x->err, CKPT_ETRUNCATED, source_pos(c->src, c->at),
@@ -472,7 +475,7 @@ static ckpt_status check_bytes(struct pieces_builder *x, size_t i)
 /* check_piece - fails unless piece I is in the tensor and its bytes are in its source. */
 static ckpt_status check_piece(struct pieces_builder *x, size_t i)
 {
-    const struct pieces *p = x->p;
+    const struct pieces *p = x->pieces;
     const struct piece *c = &p->piece[i];
     bool empty = p->width == 0;
     char text[300], all[256];
@@ -484,11 +487,11 @@ static ckpt_status check_piece(struct pieces_builder *x, size_t i)
     }
     if (empty)
         return CKPT_OK;
-    x->order[x->n++] = (uint32_t)i;
+    x->order[x->nboxes++] = (uint32_t)i;
     return check_bytes(x, i);
 }
 
-/* ----------------------------------------------------------------- in row-major order */
+/* --------------------------------------------------- sorting boxes in row-major order */
 
 static int compare_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
 {
@@ -519,22 +522,23 @@ static void merge_runs(const struct pieces *p, const uint32_t *order, size_t fro
 static bool sort_boxes(struct pieces_builder *x)
 {
     bool sorted = true;
-    for (size_t i = 1; i < x->n && sorted; i++)
-        sorted = compare_boxes(x->p, x->order[i - 1], x->order[i]) <= 0;
-    uint32_t *from = x->order, *to = sorted ? NULL : malloc(x->n * sizeof *to), *buffer = to;
+    for (size_t i = 1; i < x->nboxes && sorted; i++)
+        sorted = compare_boxes(x->pieces, x->order[i - 1], x->order[i]) <= 0;
+    uint32_t *from = x->order, *to = sorted ? NULL : malloc(x->nboxes * sizeof *to), *buffer = to;
     if (sorted || !buffer)
         return sorted;
-    for (size_t run = 1; run < x->n; run *= 2) {
-        for (size_t at = 0; at < x->n; at += 2 * run) {
-            size_t mid = x->n - at < run ? x->n : at + run, end = x->n - mid < run ? x->n : mid + run;
-            merge_runs(x->p, from, at, mid, end, to);
+    for (size_t run = 1; run < x->nboxes; run *= 2) {
+        for (size_t at = 0; at < x->nboxes; at += 2 * run) {
+            size_t mid = x->nboxes - at < run ? x->nboxes : at + run,
+                   end = x->nboxes - mid < run ? x->nboxes : mid + run;
+            merge_runs(x->pieces, from, at, mid, end, to);
         }
         uint32_t *swap = from;
         from = to;
         to = swap;
     }
     if (from != x->order)
-        memcpy(x->order, from, x->n * sizeof *from);
+        memcpy(x->order, from, x->nboxes * sizeof *from);
     free(buffer);
     return true;
 }
@@ -543,19 +547,18 @@ static bool sort_boxes(struct pieces_builder *x)
 static void drop_replicas(struct pieces_builder *x)
 {
     size_t n = 0;
-    for (size_t i = 0; i < x->n; i++)
-        if (n == 0 || compare_boxes(x->p, x->order[n - 1], x->order[i]) != 0)
+    for (size_t i = 0; i < x->nboxes; i++)
+        if (n == 0 || compare_boxes(x->pieces, x->order[n - 1], x->order[i]) != 0)
             x->order[n++] = x->order[i];
-    x->n = n;
+    x->nboxes = n;
 }
 
-/* ------------------------------------------------------------------------- in bytes */
+/* --------------------------------------------------------- dimensions as few groups */
 
-/* all_span - returns true if each piece spans all of dimension K. */
-static bool all_span(const struct pieces_builder *x, uint32_t k)
+static bool all_pieces_span_dim(const struct pieces_builder *x, uint32_t k)
 {
-    for (size_t i = 0; i < x->n; i++)
-        if (x->p->piece[x->order[i]].size[k] != x->p->shape[k])
+    for (size_t i = 0; i < x->nboxes; i++)
+        if (x->pieces->piece[x->order[i]].size[k] != x->pieces->shape[k])
             return false;
     return true;
 }
@@ -565,12 +568,12 @@ static bool all_span(const struct pieces_builder *x, uint32_t k)
 static bool continues_group(const struct pieces_builder *x, uint32_t k, const struct group *g)
 {
     bool yes = true;
-    for (size_t i = 0; !x->row_major && yes && i < x->n; i++) {
+    for (size_t i = 0; !x->row_major && yes && i < x->nboxes; i++) {
         uint64_t stride[BOX_DIMS], span;
-        const struct piece *c = &x->p->piece[x->order[i]];
-        (void)compute_byte_strides(x->p, c, stride, &span);
+        const struct piece *c = &x->pieces->piece[x->order[i]];
+        (void)compute_byte_strides(x->pieces, c, stride, &span);
         uint64_t step = g->inner == NO_DIM ? 1 : stride[g->inner];
-        yes = c->size[k] == 1 || stride[k] == step * g->extent;
+        yes = c->size[k] == 1 || stride[k] == step * g->steps;
     }
     return yes;
 }
@@ -578,7 +581,7 @@ static bool continues_group(const struct pieces_builder *x, uint32_t k, const st
 /* group_dims - groups the dimensions into as few groups as possible, without those of size 1. */
 static void group_dims(struct pieces_builder *x)
 {
-    const struct pieces *p = x->p;
+    const struct pieces *p = x->pieces;
     struct group g = {NO_DIM, NO_DIM, 1, p->width};
     bool joinable = true; /* each piece spans all of the last dimension of G */
     for (uint32_t k = p->ndim; k-- > 0;) {
@@ -586,23 +589,23 @@ static void group_dims(struct pieces_builder *x)
         if (size == 1)
             continue;
         if (joinable && continues_group(x, k, &g)) {
-            g = (struct group){k, g.inner, g.extent, g.extent * size};
+            g = (struct group){k, g.inner, g.steps, g.steps * size};
         } else {
             x->group[x->ngroups++] = g; /* bounded: of BOX_DIMS - 1 dimensions, and the bytes */
             g = (struct group){k, k, 1, size};
         }
-        joinable = all_span(x, k);
+        joinable = all_pieces_span_dim(x, k);
     }
     x->group[x->ngroups++] = g;
 }
 
-/* convert_box - converts the box of C to groups. */
+/* convert_box - sets BOX to the bounds of C in steps of the groups. */
 static void convert_box(const struct pieces_builder *x, const struct piece *c, uint64_t *box)
 {
     for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
         const struct group *g = &x->group[n - 1 - j];
-        box[j] = g->lead == NO_DIM ? 0 : c->offset[g->lead] * g->unit;
-        box[n + j] = g->lead == NO_DIM ? g->extent : box[j] + c->size[g->lead] * g->unit;
+        box[j] = g->lead == NO_DIM ? 0 : c->offset[g->lead] * g->lead_steps;
+        box[n + j] = g->lead == NO_DIM ? g->steps : box[j] + c->size[g->lead] * g->lead_steps;
     }
 }
 
@@ -610,7 +613,7 @@ static void convert_box(const struct pieces_builder *x, const struct piece *c, u
 static void convert_strides(const struct pieces_builder *x, const struct piece *c, uint64_t *to)
 {
     uint64_t stride[BOX_DIMS], span;
-    (void)compute_byte_strides(x->p, c, stride, &span);
+    (void)compute_byte_strides(x->pieces, c, stride, &span);
     for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
         uint32_t inner = x->group[n - 1 - j].inner;
         to[j] = inner == NO_DIM ? 1 : stride[inner];
@@ -620,28 +623,28 @@ static void convert_strides(const struct pieces_builder *x, const struct piece *
 /* fill_index - fills the index with the boxes in their order, and where the bytes of each are. */
 static ckpt_status fill_index(struct pieces_builder *x, struct assembled *s)
 {
-    size_t n = x->n, dims = x->ngroups;
+    size_t n = x->nboxes, dims = x->ngroups;
     uint64_t *box = arena_array(x->a, n, 2 * dims * sizeof *box);
     uint64_t *stride = x->row_major ? NULL : arena_array(x->a, n, dims * sizeof *stride);
     s->location = arena_array(x->a, n, sizeof *s->location);
-    s->number = x->order;
-    s->stride = stride;
+    s->piece_number = x->order;
+    s->box_strides = stride;
     if (!box || (!x->row_major && !stride) || !s->location)
         return fail_memory(x->err);
     for (size_t i = 0; i < n; i++) {
-        const struct piece *c = &x->p->piece[x->order[i]];
+        const struct piece *c = &x->pieces->piece[x->order[i]];
         convert_box(x, c, box + i * 2 * dims);
         if (stride)
             convert_strides(x, c, stride + i * dims);
         s->location[i] = (struct location){c->src, c->at};
-        s->s.serial = s->s.serial || c->src->serial;
+        s->as_source.serial = s->as_source.serial || c->src->serial;
     }
     s->ndim = x->ngroups;
-    for (uint32_t k = s->ndim, run = 0; k-- > 0; run++)
-        s->extent[k] = x->group[run].extent;
-    s->run[s->ndim - 1] = 1;
+    for (uint32_t k = s->ndim, j = 0; k-- > 0; j++)
+        s->dim_steps[k] = x->group[j].steps;
+    s->step_bytes[s->ndim - 1] = 1;
     for (uint32_t k = s->ndim - 1; k-- > 0;)
-        s->run[k] = s->run[k + 1] * s->extent[k + 1];
+        s->step_bytes[k] = s->step_bytes[k + 1] * s->dim_steps[k + 1];
     return box_index_init(&s->index, x->a, s->ndim, box, n) ? CKPT_OK : fail_memory(x->err);
 }
 
@@ -650,37 +653,37 @@ static ckpt_status fill_index(struct pieces_builder *x, struct assembled *s)
 static ckpt_status fail_too_irregular(const struct pieces_builder *x)
 {
     return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-                "its {%zu pieces} are cut {=too irregularly} to see whether they cover it", x->n);
+                "its {%zu pieces} are cut {=too irregularly} to see whether they cover it", x->nboxes);
 }
 
 static ckpt_status check_overlap(struct pieces_builder *x, struct assembled *s)
 {
     size_t a, b;
-    char one[300], other[300];
+    char name_a[300], name_b[300];
     enum box_finding found = box_find_overlap(&s->index, &a, &b);
     if (found == BOX_TOO_IRREGULAR)
         return fail_too_irregular(x);
     s->overlap = found == BOX_FOUND;
-    return !s->overlap || x->p->may_overlap
+    return !s->overlap || x->pieces->may_overlap
                ? CKPT_OK
                : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                      "%s {overlaps} %s, {=each element} is in one piece", name_piece(x, x->order[b], other),
-                      name_piece(x, x->order[a], one));
+                      "%s {overlaps} %s, {=each element} is in one piece", name_piece(x, x->order[b], name_b),
+                      name_piece(x, x->order[a], name_a));
 }
 
 /* covers_all - returns true if the boxes, which do not overlap, cover the whole tensor. */
 static bool covers_all(const struct pieces_builder *x, const struct assembled *s)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < x->n; i++)
+    for (size_t i = 0; i < x->nboxes; i++)
         sum += box_volume(box_at(&s->index, i), s->ndim);
     return sum == x->nbytes;
 }
 
-/* fail_hole - fails because no piece has HOLE, a box in groups. */
+/* fail_hole - reports that no piece has HOLE, whose bounds are in steps of the groups. */
 static ckpt_status fail_hole(const struct pieces_builder *x, const uint64_t *hole)
 {
-    const struct pieces *p = x->p;
+    const struct pieces *p = x->pieces;
     uint64_t offset[BOX_DIMS] = {0}, size[BOX_DIMS];
     char text[256], all[256];
     memcpy(size, p->shape, p->ndim * sizeof *size); /* bounded: fewer than BOX_DIMS */
@@ -688,8 +691,8 @@ static ckpt_status fail_hole(const struct pieces_builder *x, const uint64_t *hol
         const struct group *g = &x->group[n - 1 - j];
         if (g->lead == NO_DIM)
             continue;
-        offset[g->lead] = hole[j] / g->unit;
-        size[g->lead] = (hole[n + j] - hole[j]) / g->unit;
+        offset[g->lead] = hole[j] / g->lead_steps;
+        size[g->lead] = (hole[n + j] - hole[j]) / g->lead_steps;
     }
     return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no piece} has {=%s} of %s",
                 name_box(p, offset, size, text), name_box(p, NULL, p->shape, all));
@@ -698,9 +701,9 @@ static ckpt_status fail_hole(const struct pieces_builder *x, const uint64_t *hol
 static ckpt_status check_holes(struct pieces_builder *x, const struct assembled *s)
 {
     uint64_t whole[2 * BOX_DIMS] = {0}, hole[2 * BOX_DIMS];
-    if (x->p->fill || (!s->overlap && covers_all(x, s)))
+    if (x->pieces->fill || (!s->overlap && covers_all(x, s)))
         return CKPT_OK;
-    memcpy(whole + s->ndim, s->extent, s->ndim * sizeof *whole);
+    memcpy(whole + s->ndim, s->dim_steps, s->ndim * sizeof *whole);
     switch (box_find_hole(&s->index, whole, hole)) {
     case BOX_NONE: return CKPT_OK;
     case BOX_FOUND: return fail_hole(x, hole);
@@ -709,12 +712,13 @@ static ckpt_status check_holes(struct pieces_builder *x, const struct assembled 
     }
 }
 
-/* join_runs - joins runs that follow each other in their source, too. */
+/* join_runs - joins neighbouring runs whose bytes also follow each other in their source. Box I, of one
+ * dimension, is [box[2 * I], box[2 * I + 1]). */
 static void join_runs(struct assembled *s)
 {
     uint64_t *box = s->index.box[0];
     size_t n = 0;
-    if (s->ndim != 1 || s->overlap || s->stride)
+    if (s->ndim != 1 || s->overlap || s->box_strides)
         return;
     for (size_t i = 0; i < s->index.count[0]; i++) {
         struct location *last = &s->location[n - (n > 0)];
@@ -736,19 +740,19 @@ static uint32_t compute_read_block(const struct assembled *s)
     uint32_t k = 0;
     if (s->ndim == 1)
         return 0;
-    while (s->run[k] > BLOCK)
+    while (s->step_bytes[k] > BLOCK)
         k++;
-    uint64_t rows = BLOCK - BLOCK % s->run[k];
-    return (uint32_t)(rows < s->s.size ? rows : s->s.size);
+    uint64_t rows = BLOCK - BLOCK % s->step_bytes[k];
+    return (uint32_t)(rows < s->as_source.size ? rows : s->as_source.size);
 }
 
 /* take_sources - sets *OUT to S, which is complete, with a reference to each of its sources; or frees S and
  * sets *OUT to the only source, if that has the same bytes. */
 static void take_sources(struct assembled *s, source **out, uint64_t *at)
 {
-    bool same = s->index.count[0] == 1 && s->ndim == 1 && !s->stride && !s->fill;
+    bool same = s->index.count[0] == 1 && s->ndim == 1 && !s->box_strides && !s->fill;
     *at = same ? s->location[0].at : 0;
-    *out = same ? source_ref(s->location[0].src) : &s->s;
+    *out = same ? source_ref(s->location[0].src) : &s->as_source;
     for (size_t i = 0; !same && i < s->index.count[0]; i++)
         (void)source_ref(s->location[i].src);
     if (same)
@@ -762,33 +766,33 @@ static ckpt_status assemble_pieces(struct pieces_builder *x, struct assembled *s
     CKPT_TRY(check_overlap(x, s));
     CKPT_TRY(check_holes(x, s));
     join_runs(s);
-    if (s->index.count[0] < x->n &&
+    if (s->index.count[0] < x->nboxes &&
         !box_index_init(&s->index, x->a, s->ndim, s->index.box[0], s->index.count[0]))
         return fail_memory(x->err);
-    s->s.block = compute_read_block(s) & 0x7fffffff; /* bounded: BLOCK */
+    s->as_source.block = compute_read_block(s) & 0x7fffffff; /* bounded: BLOCK */
     return CKPT_OK;
 }
 
 static ckpt_status check_pieces(struct pieces_builder *x)
 {
     CKPT_TRY(measure_tensor(x));
-    x->order = arena_array(x->a, x->p->n, sizeof *x->order);
+    x->order = arena_array(x->a, x->pieces->n, sizeof *x->order);
     if (!x->order)
         return fail_memory(x->err);
-    for (size_t i = 0; i < x->p->n; i++)
+    for (size_t i = 0; i < x->pieces->n; i++)
         CKPT_TRY(check_piece(x, i));
     if (!sort_boxes(x))
         return fail_memory(x->err);
-    if (x->p->may_overlap)
+    if (x->pieces->may_overlap)
         drop_replicas(x);
     return CKPT_OK;
 }
 
 static ckpt_status make_source(struct pieces_builder *x, struct assembled *s)
 {
-    const struct pieces *p = x->p;
+    const struct pieces *p = x->pieces;
     unsigned char *element = p->fill ? arena_alloc(x->a, p->width) : NULL;
-    s->s = (source){.ops = &assembled_ops, .size = x->nbytes, .base = CKPT_NO_OFFSET, .refs = 1};
+    s->as_source = (source){.ops = &assembled_ops, .size = x->nbytes, .base = CKPT_NO_OFFSET, .refs = 1};
     s->width = p->width;
     s->fill = element;
     if (p->fill && !element)
@@ -800,7 +804,7 @@ static ckpt_status make_source(struct pieces_builder *x, struct assembled *s)
 
 ckpt_status pieces_source(arena *a, const struct pieces *p, source **out, uint64_t *at, ckpt_error *err)
 {
-    struct pieces_builder x = {.p = p, .a = a, .err = err, .row_major = true};
+    struct pieces_builder x = {.pieces = p, .a = a, .err = err, .row_major = true};
     CKPT_TRY(check_pieces(&x));
     *at = 0;
     if (x.nbytes == 0) {

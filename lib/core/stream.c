@@ -12,27 +12,28 @@
 
 /* A row that is open for reading. */
 struct row_reader {
-    const ckpt_tensor *t;
-    struct storage *st;
-    uint64_t total;       /* units of g.width bytes: elements, or bytes of packed types */
-    uint32_t block_units; /* units in a block, because stream_next returns whole blocks */
-    bool is_run;          /* its elements are contiguous */
-    struct gather g;      /* where its elements are, and their strides */
-    struct elements e;    /* what is changed in them after reading */
-    struct window *window; /* contiguous rows are read through it; NULL: directly */
+    const ckpt_tensor *tensor;
+    struct storage *storage;
+    struct gather gather;       /* where its units are: elements, or bytes of packed types */
+    uint64_t total_units;       /* of gather.width bytes each */
+    uint32_t block_units;       /* units in a block, because stream_next returns whole blocks */
+    bool is_run;                /* its units are contiguous */
+    struct elements conversion; /* of the stored elements: byte order and sign */
+    struct window *window;      /* contiguous rows are read through it; NULL: directly */
 };
 
 struct stream {
     struct row_reader row;
     struct stream_options opts;
-    uint64_t next, end; /* units: the next to read, and the end */
+    uint64_t next_unit, end_unit;
     bool is_range;      /* stream_open_range: the CRC is left to the caller */
     bool checks_crc;    /* reading computes the CRC, see stream_checks_crc */
     bool crc_deferred;  /* the caller computes it, see stream_defer_crc */
     uint32_t crc;
-    unsigned char *block; /* gathered units: block_at of block_len bytes have been returned */
-    size_t block_cap, block_at, block_len;
-    bool repeats, block_filled; /* all blocks have the same bytes; the first block was read */
+    unsigned char *block; /* gathered units: block_returned of its block_len bytes have been returned */
+    size_t block_cap, block_returned, block_len;
+    bool repeats;               /* all blocks have the same bytes, because the view is expanded */
+    bool block_filled;          /* the first block was read */
     struct window own_window;   /* for a source with a block size, if the caller has none */
 };
 
@@ -44,27 +45,28 @@ static ckpt_status fail_no_bytes(const ckpt_tensor *t, ckpt_error *err)
 
 static ckpt_status fail_outside_storage(const struct row_reader *r, ckpt_error *err)
 {
-    return fail(err, CKPT_EFORMAT, source_pos(r->st->src, r->st->off),
-                "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"", r->st->s.nbytes,
-                STR_ARG(r->st->s.key));
+    return fail(err, CKPT_EFORMAT, source_pos(r->storage->src, r->storage->off),
+                "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"",
+                r->storage->s.nbytes, STR_ARG(r->storage->s.key));
 }
 
 /* open_run - opens a row whose elements are contiguous, packed types included. */
 static ckpt_status open_run(struct row_reader *r, const struct dtype_info *d, ckpt_error *err)
 {
     uint64_t off = 0;
-    if (r->t->storage_offset && !tensor_bytes(r->t, r->t->storage_offset, &off))
+    if (r->tensor->storage_offset && !tensor_bytes(r->tensor, r->tensor->storage_offset, &off))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "begins inside {=a byte}: {offset %" PRIu64 " of %s}", r->t->storage_offset, d->name);
+                    "begins inside {=a byte}: {offset %" PRIu64 " of %s}", r->tensor->storage_offset,
+                    d->name);
     r->is_run = true;
     if (d->block_elems != 1) {
-        r->g.width = 1;
-        r->total = r->t->nbytes;
+        r->gather.width = 1;
+        r->total_units = r->tensor->nbytes;
         r->block_units = d->block_bytes;
     }
-    if (!range_within(off, r->t->nbytes, r->st->s.nbytes))
+    if (!range_within(off, r->tensor->nbytes, r->storage->s.nbytes))
         return fail_outside_storage(r, err);
-    return checked_add(r->st->off, off, &r->g.data_offset) ? CKPT_OK : fail_outside_storage(r, err);
+    return checked_add(r->storage->off, off, &r->gather.data_offset) ? CKPT_OK : fail_outside_storage(r, err);
 }
 
 static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d, ckpt_error *err)
@@ -72,69 +74,72 @@ static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d
     uint64_t end, bytes, off;
     if (d->block_elems != 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
-    if (!row_end(r->t, &end) || !tensor_bytes(r->t, end, &bytes) || bytes > r->st->s.nbytes ||
-        !tensor_bytes(r->t, r->t->storage_offset, &off) || !checked_add(r->st->off, off, &r->g.data_offset))
+    bool fits = row_end(r->tensor, &end) && tensor_bytes(r->tensor, end, &bytes) &&
+                bytes <= r->storage->s.nbytes;
+    if (!fits || !tensor_bytes(r->tensor, r->tensor->storage_offset, &off) ||
+        !checked_add(r->storage->off, off, &r->gather.data_offset))
         return fail_outside_storage(r, err);
     return CKPT_OK;
 }
 
-/* split_elements - splits elements of a numpy dtype that has no size of its own: the units are those that
- * byte order applies to, or bytes. */
+/* split_elements - makes the units smaller than an element of CKPT_DT_NP, whose size is not that of a dtype:
+ * a unit has the bytes that a change of byte order reverses, or one byte. */
 static ckpt_status split_elements(struct row_reader *r, ckpt_error *err)
 {
-    uint32_t unit = r->st->swap > 1 ? r->st->swap : 1;
-    uint64_t size = r->t->elements ? r->t->nbytes / r->t->elements : 0;
+    uint32_t unit = r->storage->swap > 1 ? r->storage->swap : 1;
+    uint64_t size = r->tensor->elements ? r->tensor->nbytes / r->tensor->elements : 0;
     if (size % unit != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "its storage is big-endian in units of {=%u bytes}, its elements have {%" PRIu64 "}",
                     unit, size);
-    if (tensor_is_string(r->t))
-        gather_set_run(&r->g, r->t->nbytes);
-    else if (!gather_split(&r->g, size / unit))
+    if (tensor_is_string(r->tensor))
+        gather_set_run(&r->gather, r->tensor->nbytes);
+    else if (!gather_split(&r->gather, size / unit))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 bytes}");
-    r->g.width = unit;
-    r->total = r->t->nbytes / unit;
+    r->gather.width = unit;
+    r->total_units = r->tensor->nbytes / unit;
     return CKPT_OK;
 }
 
-static ckpt_status open_row(struct row_reader *r, struct table *t, uint32_t row, ckpt_error *err)
+static ckpt_status open_row_reader(struct row_reader *r, struct table *t, uint32_t row, ckpt_error *err)
 {
     *r = (struct row_reader){0};
     if (row >= t->nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %" PRIu32, row);
-    r->t = &t->rows[row].t;
-    if (!r->t->has_data || r->t->storage >= t->nstorages)
-        return fail_no_bytes(r->t, err);
-    r->st = &t->storages[r->t->storage];
-    const struct dtype_info *d = dtype_info((ckpt_dtype)r->t->dtype);
-    if (!gather_init(&r->g, r->t))
+    r->tensor = &t->rows[row].t;
+    if (!r->tensor->has_data || r->tensor->storage >= t->nstorages)
+        return fail_no_bytes(r->tensor, err);
+    r->storage = &t->storages[r->tensor->storage];
+    const struct dtype_info *d = dtype_info((ckpt_dtype)r->tensor->dtype);
+    if (!gather_init(&r->gather, r->tensor))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 elements}");
-    r->g.src = r->st->src;
-    r->g.width = d->block_bytes ? d->block_bytes : 1;
-    r->total = r->t->elements;
+    r->gather.src = r->storage->src;
+    r->gather.width = d->block_bytes ? d->block_bytes : 1;
+    r->total_units = r->tensor->elements;
     r->block_units = 1;
-    if (r->t->dtype == CKPT_DT_NP)
+    if (r->tensor->dtype == CKPT_DT_NP)
         CKPT_TRY(split_elements(r, err));
-    if (r->total == 0) {
+    if (r->total_units == 0) {
         r->is_run = true;
         return CKPT_OK;
     }
-    if (!r->st->src)
-        return fail_no_bytes(r->t, err);
-    CKPT_TRY(gather_is_run(&r->g) ? open_run(r, d, err) : open_strided(r, d, err));
-    return elements_init(&r->e, (ckpt_dtype)r->t->dtype, r->g.width, r->st->swap, r->t->conj, r->t->neg, err);
+    if (!r->storage->src)
+        return fail_no_bytes(r->tensor, err);
+    CKPT_TRY(gather_is_run(&r->gather) ? open_run(r, d, err) : open_strided(r, d, err));
+    return elements_init(&r->conversion, (ckpt_dtype)r->tensor->dtype, r->gather.width, r->storage->swap,
+                         r->tensor->conj, r->tensor->neg, err);
 }
 
 /* read_units - reads COUNT units from FIRST, as they are stored. */
 static ckpt_status read_units(struct row_reader *r, uint64_t first, uint64_t count, unsigned char *out,
                               ckpt_error *err)
 {
-    uint64_t at = r->g.data_offset + first * r->g.width;
-    size_t n = (size_t)(count * r->g.width);
+    uint64_t at = r->gather.data_offset + first * r->gather.width;
+    size_t n = (size_t)(count * r->gather.width);
     if (!r->is_run)
-        return gather_read(&r->g, first, count, out, err);
-    return r->window ? window_read(r->window, r->g.src, at, out, n, err)
-                     : source_read(r->g.src, at, out, n, err);
+        return gather_read(&r->gather, first, count, out, err);
+    return r->window ? window_read(r->window, r->gather.src, at, out, n, err)
+                     : source_read(r->gather.src, at, out, n, err);
 }
 
 ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *o,
@@ -175,7 +180,8 @@ ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct st
 
 static bool covers_storage(const struct row_reader *r)
 {
-    return r->is_run && r->total && r->g.data_offset == r->st->off && r->t->nbytes == r->st->s.nbytes;
+    return r->is_run && r->total_units && r->gather.data_offset == r->storage->off &&
+           r->tensor->nbytes == r->storage->s.nbytes;
 }
 
 ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err)
@@ -191,30 +197,31 @@ ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt
 
 static void choose_window(struct stream *s)
 {
-    bool blocks = s->row.is_run && s->row.g.src && s->row.g.src->block;
+    bool blocks = s->row.is_run && s->row.gather.src && s->row.gather.src->block;
     s->row.window = s->opts.window ? s->opts.window : blocks ? &s->own_window : NULL;
 }
 
 static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
 {
-    CKPT_TRY(open_row(&s->row, t, row, err));
+    CKPT_TRY(open_row_reader(&s->row, t, row, err));
     choose_window(s);
-    CKPT_TRY(stream_check_limit(t, s->row.t, err));
+    CKPT_TRY(stream_check_limit(t, s->row.tensor, err));
     const struct row_reader *r = &s->row;
-    s->end = r->total;
-    s->checks_crc = has_unchecked_crc(r->st) && covers_storage(r);
+    s->end_unit = r->total_units;
+    s->checks_crc = has_unchecked_crc(r->storage) && covers_storage(r);
     if (!s->checks_crc)
-        CKPT_TRY(storage_check_crc(t, r->t->storage, &s->opts, err));
-    if (r->is_run && r->total * r->g.width > STREAM_CHUNK)
-        source_sequential(r->g.src);
+        CKPT_TRY(storage_check_crc(t, r->tensor->storage, &s->opts, err));
+    if (r->is_run && r->total_units * r->gather.width > STREAM_CHUNK)
+        source_sequential(r->gather.src);
     if (r->is_run)
         return CKPT_OK;
-    size_t max = gather_block_size(&r->g);
-    uint64_t period = gather_period(&r->g);
-    s->block_cap = r->total < max / r->g.width ? (size_t)r->total * r->g.width : max - max % r->g.width;
-    s->repeats = period && period <= s->block_cap / r->g.width;
+    size_t max = gather_block_size(&r->gather);
+    uint64_t period = gather_period(&r->gather);
+    s->block_cap = r->total_units < max / r->gather.width ? (size_t)r->total_units * r->gather.width
+                                                          : max - max % r->gather.width;
+    s->repeats = period && period <= s->block_cap / r->gather.width;
     if (s->repeats)
-        s->block_cap -= s->block_cap % (size_t)(period * r->g.width); /* bounded: it fits the block */
+        s->block_cap -= s->block_cap % (size_t)(period * r->gather.width); /* bounded: it fits the block */
     s->block = malloc(s->block_cap);
     return s->block ? CKPT_OK : fail_memory(err);
 }
@@ -239,10 +246,11 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
 bool stream_can_split(struct table *t, uint32_t row)
 {
     struct row_reader r;
-    bool is_run = open_row(&r, t, row, NULL) == CKPT_OK && r.is_run && r.total == r.t->elements &&
-                  r.st->src && !r.st->src->serial && (!has_unchecked_crc(r.st) || covers_storage(&r));
-    gather_free(&r.g);
-    return is_run;
+    bool can_split = open_row_reader(&r, t, row, NULL) == CKPT_OK && r.is_run &&
+                     r.total_units == r.tensor->elements && r.storage->src && !r.storage->src->serial;
+    can_split = can_split && (!has_unchecked_crc(r.storage) || covers_storage(&r));
+    gather_free(&r.gather);
+    return can_split;
 }
 
 ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uint64_t count, stream **out,
@@ -251,8 +259,8 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
     stream *s = calloc(1, sizeof *s);
     if (!s)
         return fail_memory(err);
-    ckpt_status st = open_row(&s->row, t, row, err);
-    if (st == CKPT_OK && !range_within(first, count, s->row.total))
+    ckpt_status st = open_row_reader(&s->row, t, row, err);
+    if (st == CKPT_OK && !range_within(first, count, s->row.total_units))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the range ends after the last element");
     if (st != CKPT_OK) {
         stream_close(s);
@@ -260,10 +268,10 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
     }
     s->is_range = true;
     choose_window(s);
-    s->checks_crc = has_unchecked_crc(s->row.st);
-    s->next = first;
-    s->end = first + count; /* bounded: range_within */
-    source_sequential(s->row.g.src);
+    s->checks_crc = has_unchecked_crc(s->row.storage);
+    s->next_unit = first;
+    s->end_unit = first + count; /* bounded: range_within */
+    source_sequential(s->row.gather.src);
     *out = s;
     return CKPT_OK;
 }
@@ -273,83 +281,84 @@ uint32_t stream_crc(const stream *s) { return s->crc; }
 static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_error *err)
 {
     struct row_reader *r = &s->row;
-    size_t n = (size_t)(units * r->g.width);
-    CKPT_TRY(read_units(r, s->next, units, out, err));
+    size_t n = (size_t)(units * r->gather.width);
+    CKPT_TRY(read_units(r, s->next_unit, units, out, err));
     if (!s->checks_crc || s->crc_deferred)
         return CKPT_OK;
-    s->crc = crc_update(storage_crc_kind(r->st), s->crc, out, n);
-    return s->is_range || s->next + units < s->end ? CKPT_OK
-                                                   : storage_compare_crc(r->st, s->crc, &s->opts, err);
+    s->crc = crc_update(storage_crc_kind(r->storage), s->crc, out, n);
+    return s->is_range || s->next_unit + units < s->end_unit
+               ? CKPT_OK
+               : storage_compare_crc(r->storage, s->crc, &s->opts, err);
 }
 
 /* refill_block - gathers the next block of elements. */
 static ckpt_status refill_block(stream *s, ckpt_error *err)
 {
     struct row_reader *r = &s->row;
-    uint64_t units = s->block_cap / r->g.width;
-    if (units > r->total - s->next)
-        units = r->total - s->next;
-    s->block_at = s->block_len = 0;
+    uint64_t units = s->block_cap / r->gather.width;
+    if (units > r->total_units - s->next_unit)
+        units = r->total_units - s->next_unit;
+    s->block_returned = s->block_len = 0;
     if (!s->repeats || !s->block_filled)
-        CKPT_TRY(read_units(r, s->next, units, s->block, err));
+        CKPT_TRY(read_units(r, s->next_unit, units, s->block, err));
     s->block_filled = true;
-    s->block_len = (size_t)(units * r->g.width);
+    s->block_len = (size_t)(units * r->gather.width);
     return CKPT_OK;
 }
 
 static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t *got, ckpt_error *err)
 {
     struct row_reader *r = &s->row;
-    uint64_t units = cap / r->g.width;
+    uint64_t units = cap / r->gather.width;
     units -= units % r->block_units;
-    if (units > s->end - s->next)
-        units = s->end - s->next;
+    if (units > s->end_unit - s->next_unit)
+        units = s->end_unit - s->next_unit;
     if (r->is_run) {
         CKPT_TRY(next_run(s, out, units, err));
     } else {
-        if (s->block_at == s->block_len)
+        if (s->block_returned == s->block_len)
             CKPT_TRY(refill_block(s, err));
-        uint64_t ready = (s->block_len - s->block_at) / r->g.width;
+        uint64_t ready = (s->block_len - s->block_returned) / r->gather.width;
         units = units < ready ? units : ready;
-        memcpy(out, s->block + s->block_at, (size_t)(units * r->g.width));
-        s->block_at += (size_t)(units * r->g.width);
+        memcpy(out, s->block + s->block_returned, (size_t)(units * r->gather.width));
+        s->block_returned += (size_t)(units * r->gather.width);
     }
-    *got = (size_t)(units * r->g.width);
-    s->next += units;
-    elements_apply(&r->e, out, *got);
+    *got = (size_t)(units * r->gather.width);
+    s->next_unit += units;
+    elements_apply(&r->conversion, out, *got);
     return CKPT_OK;
 }
 
 ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err)
 {
     *got = 0;
-    if (s->next == s->end)
+    if (s->next_unit == s->end_unit)
         return CKPT_OK;
-    if (cap / s->row.g.width < s->row.block_units)
+    if (cap / s->row.gather.width < s->row.block_units)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a buffer of %zu bytes holds no element", cap);
     return next_chunk(s, out, cap, got, err);
 }
 
 bool stream_checks_crc(const stream *s)
 {
-    return s->checks_crc && !s->row.e.swap && s->row.e.negation == NEGATE_NOT;
+    return s->checks_crc && !s->row.conversion.swap && s->row.conversion.negation == NEGATE_NOT;
 }
 
 void stream_defer_crc(stream *s) { s->crc_deferred = true; }
 
-enum crc_kind stream_crc_kind(const stream *s) { return storage_crc_kind(s->row.st); }
+enum crc_kind stream_crc_kind(const stream *s) { return storage_crc_kind(s->row.storage); }
 
 ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err)
 {
     s->crc = crc;
-    return s->is_range ? CKPT_OK : storage_compare_crc(s->row.st, crc, &s->opts, err);
+    return s->is_range ? CKPT_OK : storage_compare_crc(s->row.storage, crc, &s->opts, err);
 }
 
 void stream_close(stream *s)
 {
     if (!s)
         return;
-    gather_free(&s->row.g);
+    gather_free(&s->row.gather);
     window_close(&s->own_window);
     free(s->block);
     free(s);
@@ -360,15 +369,15 @@ static ckpt_status read_elements(struct row_reader *r, uint64_t first, uint64_t 
 {
     size_t n;
     uint64_t bytes;
-    if (!range_within(first, count, r->total) || !checked_mul(count, r->g.width, &bytes) ||
+    if (!range_within(first, count, r->total_units) || !checked_mul(count, r->gather.width, &bytes) ||
         !checked_size(bytes, &n))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "%" PRIu64 " elements from element %" PRIu64 " on are asked for; the tensor has %" PRIu64,
-                    count, first, r->total);
+                    count, first, r->total_units);
     if (count == 0)
         return CKPT_OK;
     CKPT_TRY(read_units(r, first, count, out, err));
-    elements_apply(&r->e, out, n);
+    elements_apply(&r->conversion, out, n);
     return CKPT_OK;
 }
 
@@ -376,32 +385,34 @@ ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t 
                         ckpt_error *err)
 {
     struct row_reader r;
-    ckpt_status st = open_row(&r, t, row, err);
+    ckpt_status st = open_row_reader(&r, t, row, err);
     if (st == CKPT_OK)
         st = read_elements(&r, first, count, out, err);
-    gather_free(&r.g);
+    gather_free(&r.gather);
     return st;
 }
 
 /* check_as_stored - fails unless the stored bytes of R are those that stream_read returns. */
 static ckpt_status check_as_stored(const struct row_reader *r, ckpt_error *err)
 {
-    const char *why = !r->is_run      ? "its elements are not contiguous"
-                      : r->e.swap > 1 ? "its bytes are stored in the other order"
-                      : r->e.negation ? "the tensor is a conjugate or negative view of what is stored"
-                                      : NULL;
-    return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(r->st->src, r->st->off), "%s", why) : CKPT_OK;
+    const char *why = !r->is_run               ? "its elements are not contiguous"
+                      : r->conversion.swap > 1 ? "its bytes are stored in the other order"
+                      : r->conversion.negation
+                          ? "the tensor is a conjugate or negative view of what is stored"
+                          : NULL;
+    return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(r->storage->src, r->storage->off), "%s", why)
+               : CKPT_OK;
 }
 
 static ckpt_status borrow_run(const struct row_reader *r, const void **out, size_t *n, ckpt_error *err)
 {
     const unsigned char *bytes = (const unsigned char *)"";
     CKPT_TRY(check_as_stored(r, err));
-    if (!checked_size(r->t->nbytes, n))
+    if (!checked_size(r->tensor->nbytes, n))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "%" PRIu64 " bytes do not fit into the address space of this machine", r->t->nbytes);
+                    "%" PRIu64 " bytes do not fit into the address space of this machine", r->tensor->nbytes);
     if (*n)
-        CKPT_TRY(source_map(r->g.src, r->g.data_offset, *n, &bytes, err));
+        CKPT_TRY(source_map(r->gather.src, r->gather.data_offset, *n, &bytes, err));
     *out = bytes;
     return CKPT_OK;
 }
@@ -409,9 +420,9 @@ static ckpt_status borrow_run(const struct row_reader *r, const void **out, size
 ckpt_status stream_borrow(struct table *t, uint32_t row, const void **out, size_t *n, ckpt_error *err)
 {
     struct row_reader r;
-    ckpt_status st = open_row(&r, t, row, err);
+    ckpt_status st = open_row_reader(&r, t, row, err);
     if (st == CKPT_OK)
         st = borrow_run(&r, out, n, err);
-    gather_free(&r.g);
+    gather_free(&r.gather);
     return st;
 }
