@@ -71,7 +71,7 @@ static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapp
     ckpt_value *args[] = {value_get(wrapper_state, "subclass"), empty, b};
     ckpt_value *state[] = {value_int(a, 1), value_get(wrapper_state, "shape"),
                            value_get(wrapper_state, "dtype"), fortran, data};
-    struct value_more *more = value_more(a, v);
+    struct value_extra *more = value_make_extra(a, v);
     ckpt_value *call = value_global(a, STR_LIT("numpy.core.multiarray"), STR_LIT("_reconstruct"), v->offset);
     if (!empty || !b || !fortran || !state[0] || !more || !call)
         return unpickler_fail_memory(&m->u);

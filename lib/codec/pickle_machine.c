@@ -162,7 +162,7 @@ ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value
         return NULL;
     v->call = (uint8_t)how;
     v->u.call = (struct value_call){callable, args};
-    ((struct value_object *)(void *)v)->more = &value_nothing;
+    ((struct value_object *)(void *)v)->extra = &value_no_extra;
     struct pickle_facts *f = m->facts;
     return machine_add_fact(m, &f->calls, &f->ncalls, &f->cap_calls, v) ? v : NULL;
 }

@@ -103,10 +103,10 @@ static bool op_call(struct machine *m, enum value_call_kind how)
     return machine_push(m, machine_call(m, how, callable, args));
 }
 
-/* get_more - returns the value_more of CALL, which is allocated if needed, for writing; NULL: failed. */
-static struct value_more *get_more(struct machine *m, ckpt_value *call)
+/* get_more - returns the value_extra of CALL, which is allocated if needed, for writing; NULL: failed. */
+static struct value_extra *get_more(struct machine *m, ckpt_value *call)
 {
-    struct value_more *more = value_more(m->u.a, call);
+    struct value_extra *more = value_make_extra(m->u.a, call);
     if (!more)
         unpickler_fail_memory(&m->u);
     return more;
@@ -126,7 +126,7 @@ static bool op_newobj_ex(struct machine *m)
                        get_kind_name(kwargs), kwargs->offset);
     m->u.top -= 3;
     ckpt_value *v = machine_call(m, CALL_NEWOBJ_EX, klass, args);
-    struct value_more *more = v ? get_more(m, v) : NULL;
+    struct value_extra *more = v ? get_more(m, v) : NULL;
     if (!more)
         return false;
     more->kwargs = kwargs;
@@ -217,7 +217,7 @@ static bool collect_sequence(struct machine *m, ckpt_value_type type)
 static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *from, size_t n)
 {
     bool is_call = v->type == CKPT_V_CALL;
-    struct value_more *more = is_call ? get_more(m, v) : NULL;
+    struct value_extra *more = is_call ? get_more(m, v) : NULL;
     if (is_call && !more)
         return false;
     value_pair **pairs = more ? &more->pairs : &v->u.dict.pairs;
@@ -264,7 +264,7 @@ static bool add_items(struct machine *m, size_t from)
     if (!is_call && v->type != (is_set ? CKPT_V_SET : CKPT_V_LIST))
         return fail_op(m, "adds to {%s} made at byte 0x%" PRIx64 "; {=a %s or an object} belongs there",
                        get_kind_name(v), v->offset, is_set ? "set" : "list");
-    struct value_more *more = is_call ? get_more(m, v) : NULL;
+    struct value_extra *more = is_call ? get_more(m, v) : NULL;
     if (is_call && !more)
         return false;
     ckpt_value ***items = is_call ? &more->items : &v->u.seq.items;
@@ -276,7 +276,7 @@ static bool add_items(struct machine *m, size_t from)
     memcpy(at + *have, m->stack + from, n * sizeof *at); /* bounded: machine_reserve */
     *have += (uint32_t)n;
     if (is_call && is_set)
-        v->flags |= VALUE_BUILT;
+        v->flags |= VALUE_NOT_REWRITABLE;
     return machine_add_mutation(m, v);
 }
 
@@ -309,18 +309,18 @@ static bool op_build(struct machine *m)
     if (!machine_add_mutation(m, v))
         return false;
     if (v->type != CKPT_V_CALL) {
-        v->flags |= VALUE_BUILT;
+        v->flags |= VALUE_NOT_REWRITABLE;
         return true;
     }
-    struct value_more *more = get_more(m, v);
+    struct value_extra *more = get_more(m, v);
     if (!more)
         return false;
     ckpt_value **at = machine_reserve(m, more->states, more->nstates, &more->cap_states, 1, sizeof *at);
     if (!at)
         return false;
     if (more->nstates == 0)
-        more->build_items = more->nitems > UINT32_MAX - more->npairs ? UINT32_MAX
-                                                                     : more->nitems + more->npairs;
+        more->items_before_build = more->nitems > UINT32_MAX - more->npairs ? UINT32_MAX
+                                                                            : more->nitems + more->npairs;
     more->states = at;
     at[more->nstates++] = state;
     return !m->by_joblib || joblib_take_array(m, v);

@@ -62,7 +62,7 @@ static void begin_run(pickle_writer *w, struct pickle_frame *f, enum run_kind ki
     bool call = f->container->type == CKPT_V_CALL;
     f->pairs = kind == RUN_PAIRS;
     f->batched = kind != RUN_OPERANDS;
-    f->calls_hook = w->hooks->entry && (f->pairs || !call || value_more_of(f->container)->npairs == 0);
+    f->calls_hook = w->hooks->entry && (f->pairs || !call || value_extra_of(f->container)->npairs == 0);
     f->open = f->single = f->value = false;
     f->at = from;
     f->end = end;
@@ -72,12 +72,12 @@ static void begin_run(pickle_writer *w, struct pickle_frame *f, enum run_kind ki
 
 static const ckpt_value *get_sequence_item(const ckpt_value *v, uint32_t i)
 {
-    return v->type == CKPT_V_CALL ? value_more_of(v)->items[i] : v->u.seq.items[i];
+    return v->type == CKPT_V_CALL ? value_extra_of(v)->items[i] : v->u.seq.items[i];
 }
 
 static value_pair get_pair(const ckpt_value *v, uint32_t i)
 {
-    return v->type == CKPT_V_CALL ? value_more_of(v)->pairs[i] : v->u.dict.pairs[i];
+    return v->type == CKPT_V_CALL ? value_extra_of(v)->pairs[i] : v->u.dict.pairs[i];
 }
 
 /* put_replacement - writes TEXT instead of V: as a Python 2 str if V is one, else as a text. */
@@ -257,15 +257,15 @@ static bool emit_call(pickle_writer *w, struct pickle_frame *f)
 }
 
 /* count_items_before_build - returns how many items were added before the first BUILD. */
-static uint32_t count_items_before_build(const struct value_more *m)
+static uint32_t count_items_before_build(const struct value_extra *m)
 {
-    return m->nstates == 0 || m->build_items > m->nitems ? m->nitems : m->build_items;
+    return m->nstates == 0 || m->items_before_build > m->nitems ? m->nitems : m->items_before_build;
 }
 
 /* count_pairs_before_build - returns how many pairs were added before the first BUILD. */
-static uint32_t count_pairs_before_build(const struct value_more *m)
+static uint32_t count_pairs_before_build(const struct value_extra *m)
 {
-    uint32_t pairs = m->nstates == 0 ? m->npairs : m->build_items - count_items_before_build(m);
+    uint32_t pairs = m->nstates == 0 ? m->npairs : m->items_before_build - count_items_before_build(m);
     return pairs > m->npairs ? m->npairs : pairs;
 }
 
@@ -290,7 +290,7 @@ static const ckpt_value *get_next_operand(pickle_writer *w, struct pickle_frame 
         begin_run(w, f, RUN_OPERANDS, 0, c->args->u.seq.n);
         return get_next_of_run(w, f);
     case CALL_SPREAD: return get_next_of_run(w, f);
-    case CALL_KWARGS: f->phase = CALL_MAKE; return value_more_of(f->v)->kwargs;
+    case CALL_KWARGS: f->phase = CALL_MAKE; return value_extra_of(f->v)->kwargs;
     default: return NULL;
     }
 }
@@ -298,7 +298,7 @@ static const ckpt_value *get_next_operand(pickle_writer *w, struct pickle_frame 
 /* begin_call_phase - begins phase P, which is one after CALL_MAKE. */
 static void begin_call_phase(pickle_writer *w, struct pickle_frame *f, uint8_t p)
 {
-    const struct value_more *m = value_more_of(f->v);
+    const struct value_extra *m = value_extra_of(f->v);
     f->phase = p;
     f->cur = 0;
     if (p == CALL_ITEMS)
@@ -313,7 +313,7 @@ static void begin_call_phase(pickle_writer *w, struct pickle_frame *f, uint8_t p
 
 static const ckpt_value *get_next_state(pickle_writer *w, struct pickle_frame *f)
 {
-    const struct value_more *m = value_more_of(f->v);
+    const struct value_extra *m = value_extra_of(f->v);
     if (f->cur > 0)
         pickle_put_op(w, PICKLE_BUILD);
     return f->cur < m->nstates ? m->states[f->cur++] : NULL;
@@ -355,14 +355,14 @@ static const ckpt_value *step_frame(pickle_writer *w, struct pickle_frame *f)
 /* check_call - refuses V if its items, pairs and BUILDs came in an order that the graph does not record. */
 static ckpt_status check_call(const ckpt_value *v, ckpt_error *err)
 {
-    const struct value_more *m = value_more_of(v);
+    const struct value_extra *m = value_extra_of(v);
     if (is_old_style(v) && v->u.call.args->type != CKPT_V_TUPLE)
         return fail_lossy(v, err, "is an old-style instance without a tuple of arguments");
     bool after = m->nstates &&
                  (count_items_before_build(m) < m->nitems || count_pairs_before_build(m) < m->npairs);
     if (after && m->nstates > 1)
         return fail_lossy(v, err, "was changed by BUILD, then by other opcodes, then by BUILD again");
-    if (after && m->build_items && m->nitems && m->npairs)
+    if (after && m->items_before_build && m->nitems && m->npairs)
         return fail_lossy(v, err, "was given items and pairs both before and after its BUILD");
     return CKPT_OK;
 }
@@ -456,7 +456,7 @@ static ckpt_status begin_value(pickle_writer *w, const ckpt_value *v, ckpt_error
     if (w->hooks->replace)
         v = w->hooks->replace(w->hooks->user, v);
     shared = shared || v->flags & VALUE_SHARED || w->nsets > 0;
-    if (v->flags & VALUE_BUILT)
+    if (v->flags & VALUE_NOT_REWRITABLE)
         return fail_lossy(v, err, "was changed by BUILD or ADDITEMS in a way that cannot be repeated");
     if (put_scalar(w, v) || (shared && emit_get_if_known(w, v)))
         return w->status;

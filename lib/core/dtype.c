@@ -5,9 +5,8 @@
 
 static const struct dtype_info dtypes[DTYPE_COUNT] = {
     [CKPT_DT_NONE] = {"", NULL, NULL, 0, 0, 0, 0, 0, 0},
-#define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank)  \
-    [CKPT_DT_##                                                                                              \
-        id] = {torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank},
+#define DTYPE(id, torch, safetensors, storage, elems, bytes, swap, klass, dim_factor, order)                 \
+    [CKPT_DT_##id] = {torch, safetensors, storage, elems, bytes, swap, klass, dim_factor, order},
 #include "core/dtype.def"
 #undef DTYPE
 };
@@ -67,7 +66,8 @@ bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out)
     const struct dtype_info *d = dtype_info(dt);
     if (d->block_bytes == 0)
         return false;
-    if (d->block_elems > 1) { /* rarely true; a division would take longer than everything else here */
+    if (d->block_elems >
+        1) { /* rarely true: this condition usually saves the two divisions, which are slow */
         if (elems % d->block_elems != 0)
             return false;
         elems /= d->block_elems;
@@ -79,14 +79,14 @@ const char *ckpt_dtype_name(ckpt_dtype dtype) { return dtype_info(dtype)->name; 
 
 ckpt_dtype ckpt_dtype_parse(ckpt_str name)
 {
-    char upper[16];
+    char upper[16]; /* NAME in capitals, as safetensors writes it */
     ckpt_dtype dt = dtype_by_name(name);
     if (dt != CKPT_DT_NONE || name.len > sizeof upper)
         return dt;
     size_t n = 0;
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i] >= 'a' && name.ptr[i] <= 'z' ? (char)(name.ptr[i] - 'a' + 'A') : name.ptr[i];
-        if (i != 1 || c != 'P' || upper[0] != 'F') /* accept fp16 for F16 */
+        if (i != 1 || c != 'P' || upper[0] != 'F') /* leaves out the P of fp16, so that it means F16 */
             upper[n++] = c;
     }
     return dtype_by_safetensors(str_of(upper, n));

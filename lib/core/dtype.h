@@ -13,14 +13,15 @@ struct dtype_info {
     const char *storage;     /* torch's class for a storage of it ("FloatStorage"); NULL: none */
     uint16_t block_elems;    /* elements per block, as the shape counts them */
     uint16_t block_bytes;    /* bytes per block; 0: not fixed */
-    uint8_t swap_bytes;      /* width of the unit that byte order applies to: complex64 swaps per 4 */
-    char klass;              /* 'f' float 'i' int 'u' unsigned 'b' bool 'c' complex 'q' quant 'p' packed
-                              * 'k' blocks of ggml */
-    uint8_t st_last_mul;     /* factor on the last dim when written to safetensors (float4: 2) */
-    uint8_t st_rank;         /* position in the order in which safetensors writes dtypes, 0 first */
+    uint8_t swap_bytes;      /* bytes of the unit that byte order applies to: 4 for complex64 */
+    char klass;              /* 'f' float 'i' int 'u' unsigned 'b' bool 'c' complex 'q' quantized
+                              * 'p' bits or bytes that torch reads as no numbers, 'k' blocks of ggml */
+    uint8_t safetensors_dim_factor; /* safetensors' last dimension is torch's times this (float4: 2) */
+    uint8_t safetensors_order;      /* position in the order in which safetensors writes dtypes, 0 first */
 };
 
-const struct dtype_info *dtype_info(ckpt_dtype dt); /* NONE and out of range: a row of zeros and "" */
+const struct dtype_info *
+dtype_info(ckpt_dtype dt);                      /* CKPT_DT_NONE and unknown numbers: name "", else zeros */
 ckpt_dtype dtype_by_name(ckpt_str name);        /* torch's name or alias ("long"); optional "torch." */
 ckpt_dtype dtype_by_safetensors(ckpt_str name); /* exact */
 ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedStorage": U8 */

@@ -262,7 +262,7 @@ map *file_index_storage_keys(ckpt_file *f)
         f->storage_keys = map_new_index(f->table.nstorages, key_of, f);
     for (; f->storage_keys && ok && f->nindexed < f->table.nstorages; f->nindexed += ok) {
         const struct storage *s = &f->table.storages[f->nindexed];
-        ok = !s->keyed || map_put(f->storage_keys, s->s.key, (uint32_t)f->nindexed, NULL);
+        ok = !s->in_key_index || map_put(f->storage_keys, s->s.key, (uint32_t)f->nindexed, NULL);
     }
     return ok ? f->storage_keys : NULL;
 }
@@ -288,7 +288,7 @@ ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_
 
 ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err)
 {
-    s->keyed = true;
+    s->in_key_index = true;
     CKPT_TRY(table_add_storage(&f->table, s, index, err));
     if (comes_after(s->s.key, f->last_key))
         f->last_key = s->s.key;

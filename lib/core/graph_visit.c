@@ -26,7 +26,7 @@ static bool visit_pairs(const ckpt_value *v, visitor *visit, void *user)
 static bool visit_call(const ckpt_value *v, visitor *visit, void *user)
 {
     const struct value_call *c = &v->u.call;
-    const struct value_more *m = value_more_of(v);
+    const struct value_extra *m = value_extra_of(v);
     return visit(user, c->callable) && visit(user, c->args) && (!m->kwargs || visit(user, m->kwargs)) &&
            visit_pairs(v, visit, user) && visit_all(m->items, m->nitems, visit, user) &&
            visit_all(m->states, m->nstates, visit, user);

@@ -162,7 +162,7 @@ static bool set_unit(struct numpy_dtype *d, const ckpt_value *state)
     int64_t count;
     if (!last)
         return true;
-    size_t n = small_bytes(value_item(unit, 0), text, sizeof text);
+    size_t n = copy_small_bytes(value_item(unit, 0), text, sizeof text);
     ckpt_str name = str_of((const char *)text, n == SIZE_MAX ? 0 : n);
     if (str_is(name, "generic"))
         return true;
@@ -304,7 +304,7 @@ const ckpt_value *latin1_text(const ckpt_value *v)
 
 bool latin1_of(const ckpt_value *v, ckpt_str *text) { return value_text(latin1_text(v), text); }
 
-size_t small_bytes(const ckpt_value *v, unsigned char *out, size_t cap)
+size_t copy_small_bytes(const ckpt_value *v, unsigned char *out, size_t cap)
 {
     ckpt_str s;
     if (latin1_of(v, &s)) {

@@ -186,35 +186,36 @@ void plan_note_shared(ckpt_plan *p, size_t n)
  * written. */
 static uint32_t *index_entries_by_row(ckpt_plan *p)
 {
-    uint32_t *of = calloc(p->file->table.nrows + 1, sizeof *of); /* bounded: rows are in memory */
-    for (size_t i = 0; of && i < p->file->table.nrows; i++)
-        of[i] = UINT32_MAX;
-    for (size_t i = 0; of && i < p->nentries; i++)
-        of[p->entries[i].row] = (uint32_t)i;
-    return of;
+    size_t rows = p->file->table.nrows;
+    uint32_t *entry_of = calloc(rows + 1, sizeof *entry_of); /* bounded: rows are in memory */
+    for (size_t i = 0; entry_of && i < rows; i++)
+        entry_of[i] = UINT32_MAX;
+    for (size_t i = 0; entry_of && i < p->nentries; i++)
+        entry_of[p->entries[i].row] = (uint32_t)i;
+    return entry_of;
 }
 
-/* follow_tie - changes X, a pair that records a tie, to the names that both rows have now; false: one of the
+/* update_tie - if PAIR records a tie, changes it to the names that both rows have now; false: one of the
  * rows is left out. */
-static bool follow_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair *x)
+static bool update_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair *pair)
 {
-    uint32_t row = p->file->nties ? file_find(p->file, x->key) : CKPT_NO_TENSOR;
-    x->tie = row != CKPT_NO_TENSOR && file_records_tie(p->file, row);
-    if (!x->tie)
+    uint32_t row = p->file->nties ? file_find(p->file, pair->key) : CKPT_NO_TENSOR;
+    pair->tie = row != CKPT_NO_TENSOR && file_records_tie(p->file, row);
+    if (!pair->tie)
         return true;
-    uint32_t name = entry_of[row], of = entry_of[p->file->table.rows[row].t.alias_of];
-    if (name == UINT32_MAX || of == UINT32_MAX)
+    uint32_t alias = entry_of[row], original = entry_of[p->file->table.rows[row].t.alias_of];
+    if (alias == UINT32_MAX || original == UINT32_MAX)
         return false;
-    x->key = p->entries[name].name;
-    x->text = p->entries[of].name;
+    pair->key = p->entries[alias].name;
+    pair->text = p->entries[original].name;
     return true;
 }
 
 static void note_left_out(ckpt_plan *p, const ckpt_value *key, const char *why)
 {
-    ckpt_str k;
-    if (value_text(key, &k))
-        plan_notice(p, "left out \"%.*s\" of the metadata: it %s", STR_ARG(k), why);
+    ckpt_str text;
+    if (value_text(key, &text))
+        plan_notice(p, "left out \"%.*s\" of the metadata: it %s", STR_ARG(text), why);
 }
 
 ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err)
@@ -224,22 +225,22 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
     *n = 0;
     CKPT_TRY(plan_update_entries(p, err));
     uint32_t *entry_of = p->file->nties ? index_entries_by_row(p) : NULL;
-    struct plan_pair *list = arena_array(p->a, count, sizeof *list);
-    bool ok = list && (!p->file->nties || (entry_of && file_index_names(p->file)));
+    struct plan_pair *kept = arena_array(p->a, count, sizeof *kept);
+    bool ok = kept && (!p->file->nties || (entry_of && file_index_names(p->file)));
     for (uint32_t i = 0; ok && i < count; i++) {
-        struct plan_pair x = {.value = pairs[i].val};
+        struct plan_pair pair = {.value = pairs[i].val};
         if (pairs[i].val->flags & VALUE_ABBREVIATED) {
             note_left_out(p, pairs[i].key, "is too long to be a text");
             continue;
         }
-        bool texts = value_text(pairs[i].key, &x.key) && value_text(pairs[i].val, &x.text);
-        if (texts && !(utf8_check(x.key, false, NULL) && utf8_check(x.text, false, NULL)))
+        bool texts = value_text(pairs[i].key, &pair.key) && value_text(pairs[i].val, &pair.text);
+        if (texts && !(utf8_check(pair.key, false, NULL) && utf8_check(pair.text, false, NULL)))
             note_left_out(p, pairs[i].key, "is not UTF-8");
-        else if (texts && follow_tie(p, entry_of, &x))
-            list[(*n)++] = x;
+        else if (texts && update_tie(p, entry_of, &pair))
+            kept[(*n)++] = pair;
     }
     free(entry_of);
-    *out = list;
+    *out = kept;
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -317,29 +318,31 @@ const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *p, size_t i)
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err)
 {
     map_free(p->noted_names);
-    p->noted_names = map_new(p->nnoted);
+    p->noted_names = map_new(p->nnoted_renames);
     bool ok = p->noted_names != NULL;
-    for (size_t i = 0; ok && i < p->nnoted; i++)
-        ok = map_put(p->noted_names, p->noted[i].to, (uint32_t)i, NULL);
+    for (size_t i = 0; ok && i < p->nnoted_renames; i++)
+        ok = map_put(p->noted_names, p->noted_renames[i].to, (uint32_t)i, NULL);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* find_noted_rename - returns the noted rename whose result ONE renames again, or NULL. */
-static ckpt_rename *find_noted_rename(const ckpt_plan *p, const ckpt_rename *one)
+/* find_previous_rename - returns the rename, noted before, whose result NEXT renames again, or NULL. */
+static ckpt_rename *find_previous_rename(const ckpt_plan *p, const ckpt_rename *next)
 {
-    uint32_t i = map_get(p->noted_names, one->from);
-    ckpt_rename *was = i == MAP_NONE ? NULL : &p->noted[i];
-    return was && was->mapping == one->mapping && was->metadata == one->metadata ? was : NULL;
+    uint32_t i = map_get(p->noted_names, next->from);
+    ckpt_rename *previous = i == MAP_NONE ? NULL : &p->noted_renames[i];
+    bool same_mapping = previous && previous->mapping == next->mapping &&
+                        previous->metadata == next->metadata;
+    return same_mapping ? previous : NULL;
 }
 
-ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *err)
+ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *rename, ckpt_error *err)
 {
-    ckpt_rename *was = find_noted_rename(p, one);
-    if (was) {
-        was->to = one->to;
+    ckpt_rename *previous = find_previous_rename(p, rename);
+    if (previous) {
+        previous->to = rename->to;
         return CKPT_OK;
     }
-    bool ok = arena_push(p->a, &p->noted, &p->nnoted, &p->cap_noted, one, sizeof *one);
+    bool ok = arena_push(p->a, &p->noted_renames, &p->nnoted_renames, &p->cap_noted, rename, sizeof *rename);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -361,7 +364,7 @@ static ckpt_str get_old_name(const ckpt_plan *p, uint32_t row)
     return p->old_names ? p->old_names[row] : p->file->table.rows[row].t.name;
 }
 
-/* count_in_mapping - counts entry E in the counts of its mapping. */
+/* count_in_mapping - counts E in its mapping, unless it is a component of a row. */
 static void count_in_mapping(ckpt_plan *p, const struct plan_entry *e, bool renamed)
 {
     uint32_t m = p->mapping_of[e->row];
@@ -384,23 +387,23 @@ static void count_rows(ckpt_plan *p)
 /* make_renames - makes the list of the renames that plan_count_renames counted; false: no memory. */
 static bool make_renames(ckpt_plan *p)
 {
-    ckpt_rename *list = arena_array(p->a, p->nrenames, sizeof *list);
+    ckpt_rename *renames = arena_array(p->a, p->nrenames, sizeof *renames);
     size_t n = 0;
-    if (!list)
+    if (!renames)
         return false;
     for (size_t i = 0; i < p->ncounted && n < p->nrenames; i++) {
         const struct plan_entry *e = &p->counted[i];
         ckpt_str old = get_old_name(p, e->row);
         if (!str_eq(old, e->name))
-            list[n++] = (ckpt_rename){.from = old,
-                                      .to = e->name,
-                                      .component = p->file->table.rows[e->row].t.part_of != CKPT_NO_TENSOR,
-                                      .mapping = p->mapping_of[e->row]};
+            renames[n++] = (ckpt_rename){.from = old,
+                                         .to = e->name,
+                                         .component = p->file->table.rows[e->row].t.part_of != CKPT_NO_TENSOR,
+                                         .mapping = p->mapping_of[e->row]};
     }
-    for (size_t i = 0; i < p->nnoted && n < p->nrenames; i++)
-        if (!str_eq(p->noted[i].from, p->noted[i].to))
-            list[n++] = p->noted[i];
-    p->renames = list;
+    for (size_t i = 0; i < p->nnoted_renames && n < p->nrenames; i++)
+        if (!str_eq(p->noted_renames[i].from, p->noted_renames[i].to))
+            renames[n++] = p->noted_renames[i];
+    p->renames = renames;
     p->nrenames = n; /* fewer if a later renaming failed halfway */
     return true;
 }
@@ -425,12 +428,12 @@ ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err)
         m->tensors = m->renamed = m->metadata = m->values = 0;
     }
     count_rows(p);
-    for (size_t i = 0; i < p->nnoted; i++) {
-        const ckpt_rename *one = &p->noted[i];
-        if (str_eq(one->from, one->to)) /* renamed and renamed back */
+    for (size_t i = 0; i < p->nnoted_renames; i++) {
+        const ckpt_rename *rename = &p->noted_renames[i];
+        if (str_eq(rename->from, rename->to)) /* renamed and renamed back */
             continue;
-        p->mappings[one->mapping].metadata += one->metadata;
-        p->mappings[one->mapping].values += one->value;
+        p->mappings[rename->mapping].metadata += rename->metadata;
+        p->mappings[rename->mapping].values += rename->value;
         p->nrenames++;
     }
     return CKPT_OK;
@@ -441,13 +444,13 @@ ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *w
     char type[128] = "tensor";
     if (leaf->value)
         ckpt_value_type_name(leaf->value, type, sizeof type);
-    const ckpt_dropped one = {.name = arena_str(p->a, leaf->name),
-                              .path = path_copy(p->a, leaf->path, leaf->npath),
-                              .npath = leaf->npath,
-                              .type = arena_str(p->a, str_c(type)),
-                              .why = arena_str(p->a, str_c(why))};
-    bool ok = one.name.ptr && one.path && one.type.ptr && one.why.ptr &&
-              arena_push(p->a, &p->dropped, &p->ndropped, &p->cap_dropped, &one, sizeof one);
+    const ckpt_dropped dropped = {.name = arena_str(p->a, leaf->name),
+                                  .path = path_copy(p->a, leaf->path, leaf->npath),
+                                  .npath = leaf->npath,
+                                  .type = arena_str(p->a, str_c(type)),
+                                  .why = arena_str(p->a, str_c(why))};
+    bool ok = dropped.name.ptr && dropped.path && dropped.type.ptr && dropped.why.ptr &&
+              arena_push(p->a, &p->dropped, &p->ndropped, &p->cap_dropped, &dropped, sizeof dropped);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -470,17 +473,17 @@ ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err)
 
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err)
 {
-    const ckpt_alias one = {.name = arena_str(p->a, name), .of = arena_str(p->a, of)};
-    bool ok = one.name.ptr && one.of.ptr &&
-              arena_push(p->a, &p->aliases, &p->naliases, &p->cap_aliases, &one, sizeof one);
+    const ckpt_alias alias = {.name = arena_str(p->a, name), .of = arena_str(p->a, of)};
+    bool ok = alias.name.ptr && alias.of.ptr &&
+              arena_push(p->a, &p->aliases, &p->naliases, &p->cap_aliases, &alias, sizeof alias);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status plan_note_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err)
+ckpt_status plan_note_sanitized(ckpt_plan *p, ckpt_sanitized change, ckpt_error *err)
 {
-    one.type = one.type.ptr ? arena_str(p->a, one.type) : one.type;
-    bool ok = one.name.ptr && one.type.ptr && one.callable.ptr &&
-              arena_push(p->a, &p->sanitized, &p->nsanitized, &p->cap_sanitized, &one, sizeof one);
+    change.type = change.type.ptr ? arena_str(p->a, change.type) : change.type;
+    bool ok = change.name.ptr && change.type.ptr && change.callable.ptr &&
+              arena_push(p->a, &p->sanitized, &p->nsanitized, &p->cap_sanitized, &change, sizeof change);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -524,13 +527,13 @@ bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
 ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,
                            ckpt_error *err)
 {
-    const ckpt_cast one = {.name = name,
-                           .from = p->file->table.rows[row].t.dtype,
-                           .to = (uint16_t)plan_dtype(p, row),
-                           .elements = elements,
-                           .overflowed = overflowed,
-                           .became = convert_overflow_name(plan_dtype(p, row))};
-    bool ok = arena_push(p->a, &p->casts, &p->ncasts, &p->cap_casts, &one, sizeof one);
+    const ckpt_cast cast = {.name = name,
+                            .from = p->file->table.rows[row].t.dtype,
+                            .to = (uint16_t)plan_dtype(p, row),
+                            .elements = elements,
+                            .overflowed = overflowed,
+                            .became = convert_overflow_name(plan_dtype(p, row))};
+    bool ok = arena_push(p->a, &p->casts, &p->ncasts, &p->cap_casts, &cast, sizeof cast);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -538,7 +541,7 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *e
 {
     const ckpt_cast *first = NULL;
     size_t others = 0;
-    char more[48] = "";
+    char text_of_others[48] = "";
     for (size_t i = before; i < p->ncasts; i++) {
         if (!p->casts[i].overflowed)
             continue;
@@ -548,14 +551,15 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *e
     if (!first)
         return CKPT_OK;
     if (others)
-        (void)snprintf(more, sizeof more, ", and %zu other%s likewise", others, others == 1 ? "" : "s");
+        (void)snprintf(text_of_others, sizeof text_of_others, ", and %zu other%s likewise", others,
+                       others == 1 ? "" : "s");
     char word[SHELL_WORD_MAX];
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\": %llu of %llu values overflow %s (would become %s)%s; nothing written\n"
                 "--cast %s=%s leaves it as it is; without --strict they are written and listed",
                 STR_ARG(first->name), (unsigned long long)first->overflowed,
                 (unsigned long long)first->elements, ckpt_dtype_name((ckpt_dtype)first->to), first->became,
-                more, shell_glob(first->name, word), ckpt_dtype_name((ckpt_dtype)first->from));
+                text_of_others, shell_glob(first->name, word), ckpt_dtype_name((ckpt_dtype)first->from));
 }
 
 ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,

@@ -32,8 +32,8 @@ struct ckpt_plan {
     arena *a;
     ckpt_file *file;
     const ckpt_value *root;          /* the node to write, after file_replaced_value() */
-    uint32_t root_depth;             /* path elements before the root … */
-    const ckpt_path_elem *root_path; /* … which are these */
+    const ckpt_path_elem *root_path; /* the root's own path, of ROOT_DEPTH elements */
+    uint32_t root_depth;
     ckpt_str root_name;
     ckpt_str prefix;    /* the prefix that strip removed, if the user's lacked its dot */
     bool has_root;      /* --root was given */
@@ -43,10 +43,10 @@ struct ckpt_plan {
     size_t nedits, cap_edits;
     bool *keep;                 /* by row: it is written */
     uint16_t *cast;             /* by row: the new dtype, 0: unchanged; NULL: no casts */
-    uint32_t cast_weights;      /* the dtype of a cast without a glob, 0: none … */
-    const bool *is_weights;     /* … and by row: this cast applies to it */
+    uint32_t weights_dtype;     /* the dtype of a cast without a glob, 0: none */
+    const bool *is_weights;     /* by row: the cast without a glob applies to it */
     bool object_graph_dropped;  /* plan_drop_object_graph was called */
-    bool any_keep;              /* plan_keep was called */
+    bool keep_called;           /* ckpt_plan_keep was called */
     bool renaming;              /* an operation renames; a value without names is copied unchanged */
     struct plan_entry *entries; /* made by plan_update_entries, in document order */
     size_t nentries;
@@ -55,12 +55,12 @@ struct ckpt_plan {
     size_t nmappings;
     uint32_t *mapping_of; /* by row: index of its mapping, or UINT32_MAX; NULL: nothing was renamed */
     ckpt_str *old_names;  /* by row: its name before all renames; NULL: as in the file */
-    ckpt_rename *noted;   /* renames of anything but rows */
-    size_t nnoted, cap_noted;
-    map *noted_names;     /* made by plan_begin_renaming */
-    ckpt_rename *renames; /* renames of rows, then noted; made on first use, after the writing */
-    size_t nrenames;      /* counted by plan_count_renames in COUNTED */
-    const struct plan_entry *counted;
+    ckpt_rename *noted_renames; /* renames of what is not a row: metadata, other values */
+    size_t nnoted_renames, cap_noted;
+    map *noted_names;     /* new name -> index into noted_renames; made by plan_begin_renaming */
+    ckpt_rename *renames; /* renames of rows, then noted_renames; made on first use, after the writing */
+    size_t nrenames;      /* set by plan_count_renames */
+    const struct plan_entry *counted; /* the entries that plan_count_renames counted */
     size_t ncounted;
     struct notices notices;
     ckpt_dropped *dropped; /* of the last write */
@@ -87,11 +87,11 @@ struct write_job {
     const ckpt_write_options *opts;
     ckpt_write_result *result;
     struct sink_batch *batch; /* the outputs that appear together with this one, or NULL */
-    bool has_index;           /* one file of a set with an index, which has the metadata */
-    struct {                  /* for a set without index: NUMBER (from 0) of COUNT; COUNT 0: no set */
+    bool has_index;           /* the output is a shard, and the metadata are in the index of the set */
+    struct { /* for a shard of a set without index: NUMBER (from 0) of COUNT; COUNT 0: no set */
         uint32_t number, count;
         uint64_t tensors; /* of all files */
-    } part;
+    } shard;
     bool layout_only; /* make the checks that need no data, and write nothing */
 };
 
@@ -130,7 +130,7 @@ ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_count - returns the number of entries without listing them. It allocates nothing, so that a report
  * after writing cannot fail. */
 size_t plan_count(const ckpt_plan *p);
-/* plan_fail_no_tensors - fails because the plan has no tensor. */
+/* plan_fail_no_tensors - returns the error that the plan has no tensor. */
 ckpt_status plan_fail_no_tensors(ckpt_error *err);
 /* plan_metadata - lists the pairs of the file's metadata in their order. A pair that records a tie gets the
  * new names of both rows; it is left out if one of them is. */
@@ -140,7 +140,7 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err);
 /* plan_note_renamed - records a rename of anything but a row, for the report; the texts must outlive the
  * plan. */
-ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *err);
+ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *rename, ckpt_error *err);
 /* plan_keep_old_names - records the names that the rows have before the first of them is renamed. */
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err);
 /* plan_count_renames - updates p->nrenames and the counts of p->mappings. */
@@ -148,9 +148,9 @@ ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err);
 /* plan_note_dropped - records that LEAF is left out; a LEAF without a value is a tensor. */
 ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err);
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);
-/* plan_note_sanitized - records ONE, whose INSTEAD lives as long as the plan. A name, type or callable with
+/* plan_note_sanitized - records CHANGE, whose INSTEAD outlives the plan. A name, type or callable with
  * .ptr NULL means out of memory. */
-ckpt_status plan_note_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err);
+ckpt_status plan_note_sanitized(ckpt_plan *p, ckpt_sanitized change, ckpt_error *err);
 ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err);
 /* plan_dtype, plan_nbytes - return dtype and size of ROW as it is written. */
 ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row);
@@ -163,7 +163,7 @@ ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t e
                            ckpt_error *err);
 /* plan_check_lossless - returns CKPT_ELOSSY if values overflowed in casts recorded from number BEFORE on. */
 ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *err);
-/* plan_fail_cast_conflict - fails because tensors A and B, which share bytes, would get different dtypes. */
+/* plan_fail_cast_conflict - returns the error that A and B, which share bytes, would get different dtypes. */
 ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,
                                     const struct plan_entry *b, ckpt_error *err);
 

@@ -297,28 +297,28 @@ bool row_expands(const struct table *t, const ckpt_tensor *v)
     return v->has_data && v->storage != CKPT_NO_STORAGE && v->nbytes > t->storages[v->storage].s.nbytes;
 }
 
-ckpt_status table_add_lost(struct table *t, struct storage_more lost, uint32_t *index, ckpt_error *err)
+ckpt_status table_add_lost(struct table *t, struct storage_extra lost, uint32_t *index, ckpt_error *err)
 {
-    struct storage_more *more = ARENA_NEW(t->a, struct storage_more);
-    struct storage none = {.more = more};
-    if (!more)
+    struct storage_extra *extra = ARENA_NEW(t->a, struct storage_extra);
+    struct storage none = {.extra = extra};
+    if (!extra)
         return fail_memory(err);
-    *more = lost;
+    *extra = lost;
     return table_add_storage(t, &none, index, err);
 }
 
 ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err)
 {
-    struct storage_more *more = ARENA_NEW(t->a, struct storage_more);
+    struct storage_extra *extra = ARENA_NEW(t->a, struct storage_extra);
     ckpt_str text = arena_printf(t->a, "%s%s%s", why->where, why->where[0] ? ": " : "", why->what);
     source_unref(s->src);
     s->src = NULL;
     s->s.nbytes = 0;
     s->has_crc = false;
-    if (!more || !text.ptr)
+    if (!extra || !text.ptr)
         return fail_memory(err);
-    *more = (struct storage_more){.lost = text.ptr, .lost_at = why->offset};
-    s->more = more;
+    *extra = (struct storage_extra){.lost = text.ptr, .lost_at = why->offset};
+    s->extra = extra;
     return CKPT_OK;
 }
 

@@ -19,8 +19,8 @@ struct row {
     const struct step *steps; /* t.npath of them */
 };
 
-/* Fields that few storages need. */
-struct storage_more {
+/* What few storages have. */
+struct storage_extra {
     ckpt_str file;    /* its shard, or empty */
     const char *lost; /* salvage: why its bytes are lost (src is NULL then), or NULL */
     uint64_t lost_at; /* absolute, or CKPT_NO_OFFSET */
@@ -35,23 +35,23 @@ struct storage {
     uint64_t off;
     uint64_t numel;                  /* the size in its persistent id, in elements of DTYPE */
     const ckpt_value *pid;           /* PERSID node, or NULL */
-    const struct storage_more *more; /* or NULL */
+    const struct storage_extra *extra; /* or NULL */
     uint32_t crc;                    /* valid if has_crc */
-    uint32_t number;                 /* while a file is written: one more than its number there, 0: none */
+    uint32_t number;                 /* while a file is written: 1 + its number there; 0: none yet */
     uint32_t dtype;                  /* ckpt_dtype of its storage class; U8: untyped */
-    atomic_bool crc_checked; /* its bytes have that CRC, or it is ignored; set by any thread that read them */
+    atomic_bool crc_checked;         /* its bytes were compared with CRC, by any thread */
     uint8_t swap;            /* width of the unit whose bytes reading swaps; 0: little-endian already */
     bool has_crc : 1;
     bool is_crc32c : 1; /* CRC is a CRC-32C, not a CRC-32 */
-    bool has_crcs : 1;  /* the storage has no checksum, but each of the pieces in SRC has one */
+    bool pieces_have_crcs : 1; /* the storage has no checksum, but each of the pieces in SRC has one */
     bool checks_itself : 1; /* reading SRC compares checksums that are stored with the bytes */
-    bool keyed : 1;         /* file_storage_add has added it */
+    bool in_key_index : 1;  /* the file finds it by its key (file_storage_add) */
 };
 
 /* storage_file - returns the name of the shard of S, or empty. */
 static inline ckpt_str storage_file(const struct storage *s)
 {
-    return s->more ? s->more->file : str_of("", 0);
+    return s->extra ? s->extra->file : str_of("", 0);
 }
 /* storage_file_offset - returns the absolute offset of S's first byte; CKPT_NO_OFFSET if it has no bytes, is
  * encoded, or was not located yet. */
@@ -64,7 +64,7 @@ static inline enum crc_kind storage_crc_kind(const struct storage *s)
     return s->is_crc32c ? CRC_32C : CRC_32;
 }
 /* storage_lost - returns why S is lost, or NULL. */
-static inline const char *storage_lost(const struct storage *s) { return s->more ? s->more->lost : NULL; }
+static inline const char *storage_lost(const struct storage *s) { return s->extra ? s->extra->lost : NULL; }
 
 struct table {
     arena *a;
@@ -82,15 +82,15 @@ struct table {
 void table_reserve(struct table *t, size_t n);
 /* table_add_storage - adds a storage and takes over its reference to the source; *INDEX is its number. */
 ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
-/* table_same_place - returns true if A and B are the same tensor under two names: the same view and dtype at
- * the same file offset. Call table_locate first. */
+/* table_same_place - returns true if A and B are the same tensor, perhaps under two names: the same view and
+ * dtype at the same file offset. Call table_locate first. */
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);
 /* table_same_places - returns true if table_same_place is true for row I of A and of B, for every I. */
 bool table_same_places(const struct table *a, const struct table *b);
 /* row_expands - returns true if V has more bytes than its storage. */
 bool row_expands(const struct table *t, const ckpt_tensor *v);
 /* table_add_lost - adds a lost storage, described by LOST, as *INDEX. */
-ckpt_status table_add_lost(struct table *t, struct storage_more lost, uint32_t *index, ckpt_error *err);
+ckpt_status table_add_lost(struct table *t, struct storage_extra lost, uint32_t *index, ckpt_error *err);
 /* table_set_lost - makes S lost, without bytes, because of the error WHY. */
 ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err);
 /* table_add_row - adds a row. Sets name from the path, elements and nbytes from shape and dtype (overflow:
@@ -115,21 +115,22 @@ void table_close(struct table *t);                      /* drops the source refe
 ckpt_status path_elem_from_key(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
 /* path_copy - returns a copy of the N elements in the arena; NULL only without memory. */
 ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n);
-/* path_begins - returns true if PATH, of N elements, begins with the NHEAD elements of HEAD. */
+/* path_begins - returns true if PATH, of N elements, begins with HEAD, of NHEAD. */
 bool path_begins(const ckpt_path_elem *path, uint32_t n, const ckpt_path_elem *head, uint32_t nhead);
 /* path_elem_len - returns the length of E in a joined name. */
 size_t path_elem_len(const ckpt_path_elem *e);
 /* path_join - returns PATH joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
-/* path_below - sets *PATH and *TO to the path and steps of KEY, the next entry of MAPPING, in the arena:
- * PREFIX and STEPS, the N elements of MAPPING, and one more. False: no memory. */
+/* path_below - sets *PATH and *TO to the path and steps of the entry that will be added to MAPPING under KEY:
+ * the N elements of MAPPING's own path and steps, PREFIX and STEPS, and one more. They are in the arena.
+ * False: no memory. */
 bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
                 uint32_t n, ckpt_str key, ckpt_path_elem **path, struct step **to);
 /* tensor_bytes - computes the size of ELEMENTS elements of T's dtype in bytes; for CKPT_DT_NP from T's own
  * nbytes and elements. False: overflow, or no whole number of bytes. */
 bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out);
 /* tensor_is_string - returns true if T's elements are texts of any length. The bytes of each are its length,
- * as 64 bits little-endian, and the text. They are one run, whose parts are no tensors. */
+ * as 64 bits little-endian, and the text. */
 bool tensor_is_string(const ckpt_tensor *t);
 /* tensor_same_dtype - returns true if A and B have the same dtype. CKPT_DT_NP is compared by name and by
  * note, which describes the fields of records. */

@@ -17,24 +17,24 @@ ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset)
     return v;
 }
 
-/* make_like - returns a node of the type and value of LIKE. */
-static ckpt_value *make_like(arena *a, ckpt_value like)
+/* copy_scalar - returns a node with the type and value of SCALAR. */
+static ckpt_value *copy_scalar(arena *a, ckpt_value scalar)
 {
-    ckpt_value *v = value_new(a, (ckpt_value_type)like.type, 0);
+    ckpt_value *v = value_new(a, (ckpt_value_type)scalar.type, 0);
     if (v)
-        v->u = like.u;
+        v->u = scalar.u;
     return v;
 }
 
 ckpt_value *value_str(arena *a, ckpt_str s)
 {
     uint8_t type = utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8;
-    return make_like(a, (ckpt_value){.type = type, .u.str = s});
+    return copy_scalar(a, (ckpt_value){.type = type, .u.str = s});
 }
 
 ckpt_value *value_int(arena *a, int64_t i)
 {
-    return make_like(a, (ckpt_value){.type = CKPT_V_INT, .u.i = i});
+    return copy_scalar(a, (ckpt_value){.type = CKPT_V_INT, .u.i = i});
 }
 
 ckpt_value *value_uint(arena *a, uint64_t u)
@@ -45,20 +45,23 @@ ckpt_value *value_uint(arena *a, uint64_t u)
     if (!le)
         return NULL;
     store_u64le(le, u);
-    return make_like(a, (ckpt_value){.type = CKPT_V_BIGINT, .u.str = str_of((const char *)le, 9)});
+    return copy_scalar(a, (ckpt_value){.type = CKPT_V_BIGINT, .u.str = str_of((const char *)le, 9)});
 }
 
 ckpt_value *value_float(arena *a, double f)
 {
-    return make_like(a, (ckpt_value){.type = CKPT_V_FLOAT, .u.f = f});
+    return copy_scalar(a, (ckpt_value){.type = CKPT_V_FLOAT, .u.f = f});
 }
 
-ckpt_value *value_bool(arena *a, bool b) { return make_like(a, (ckpt_value){.type = CKPT_V_BOOL, .u.b = b}); }
+ckpt_value *value_bool(arena *a, bool b)
+{
+    return copy_scalar(a, (ckpt_value){.type = CKPT_V_BOOL, .u.b = b});
+}
 
 ckpt_value *value_number(arena *a, ckpt_dtype dt, uint64_t bits)
 {
     unsigned char element[8];
-    double number; /* exact, because the types whose numbers may not fit are handled before */
+    double number; /* holds the value exactly: int64 and uint64, which may not fit, do not use it */
     if (dt == CKPT_DT_I64 || dt == CKPT_DT_U64)
         return dt == CKPT_DT_I64 ? value_int(a, (int64_t)bits) : value_uint(a, bits);
     if (dt == CKPT_DT_BOOL)
@@ -71,12 +74,12 @@ ckpt_value *value_number(arena *a, ckpt_dtype dt, uint64_t bits)
 ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset)
 {
     ckpt_value *v = value_new(a, CKPT_V_GLOBAL, offset);
-    ckpt_str *both = v ? arena_array(a, 2, sizeof *both) : NULL;
-    if (!both)
+    ckpt_str *module_name = v ? arena_array(a, 2, sizeof *module_name) : NULL;
+    if (!module_name)
         return NULL;
-    both[0] = module;
-    both[1] = name;
-    v->u.global.module_name = both;
+    module_name[0] = module;
+    module_name[1] = name;
+    v->u.global.module_name = module_name;
     return v;
 }
 
@@ -104,21 +107,21 @@ ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable
                            .row = CKPT_NO_TENSOR,
                            .offset = offset,
                            .u.call = {callable, args}};
-    o->more = &value_nothing;
+    o->extra = &value_no_extra;
     return &o->head;
 }
 
-const struct value_more value_nothing;
+const struct value_extra value_no_extra;
 
-struct value_more *value_more(arena *a, ckpt_value *call)
+struct value_extra *value_make_extra(arena *a, ckpt_value *call)
 {
     struct value_object *o = (struct value_object *)(void *)call;
-    if (o->more != &value_nothing)
-        return (struct value_more *)(uintptr_t)o->more;
-    struct value_more *own = ARENA_NEW(a, struct value_more);
-    if (own)
-        o->more = own;
-    return own;
+    if (o->extra != &value_no_extra)
+        return (struct value_extra *)(uintptr_t)o->extra;
+    struct value_extra *extra = ARENA_NEW(a, struct value_extra);
+    if (extra)
+        o->extra = extra;
+    return extra;
 }
 
 ckpt_value *value_ordered_dict(arena *a)
@@ -128,15 +131,15 @@ ckpt_value *value_ordered_dict(arena *a)
     return klass && args ? value_call(a, CALL_REDUCE, klass, args, 0) : NULL;
 }
 
-/* push - appends the SIZE bytes at ELEMENT to the array of *N elements whose address is at LIST. False:
- * out of memory. */
-static bool push(arena *a, void *list, uint32_t *n, uint32_t *cap, const void *element, size_t size)
+/* append - appends ELEMENT, of SIZE bytes, to an array of *N elements. ARRAY is the address of the pointer to
+ * it. False: out of memory. */
+static bool append(arena *a, void *array, uint32_t *n, uint32_t *cap, const void *element, size_t size)
 {
-    size_t count = *n, room = *cap;
-    if (*n == UINT32_MAX || !arena_push(a, list, &count, &room, element, size))
+    size_t n64 = *n, cap64 = *cap;
+    if (*n == UINT32_MAX || !arena_push(a, array, &n64, &cap64, element, size))
         return false;
-    *n = (uint32_t)count;
-    *cap = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
+    *n = (uint32_t)n64;
+    *cap = cap64 < UINT32_MAX ? (uint32_t)cap64 : UINT32_MAX;
     return true;
 }
 
@@ -148,28 +151,30 @@ static const struct value_call *as_call(const ckpt_value *v)
 bool value_append(arena *a, ckpt_value *v, ckpt_value *item)
 {
     if (value_is_sequence(v))
-        return push(a, &v->u.seq.items, &v->u.seq.n, &v->u.seq.cap, &item, sizeof item);
-    struct value_more *c = as_call(v) ? value_more(a, v) : NULL;
-    return c && push(a, &c->items, &c->nitems, &c->cap_items, &item, sizeof item);
+        return append(a, &v->u.seq.items, &v->u.seq.n, &v->u.seq.cap, &item, sizeof item);
+    struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;
+    return extra && append(a, &extra->items, &extra->nitems, &extra->cap_items, &item, sizeof item);
 }
 
 bool value_put(arena *a, ckpt_value *v, ckpt_value *key, ckpt_value *val)
 {
     value_pair pair = {key, val};
     if (v->type == CKPT_V_DICT)
-        return push(a, &v->u.dict.pairs, &v->u.dict.n, &v->u.dict.cap, &pair, sizeof pair);
-    struct value_more *c = as_call(v) ? value_more(a, v) : NULL;
-    return c && push(a, &c->pairs, &c->npairs, &c->cap_pairs, &pair, sizeof pair);
+        return append(a, &v->u.dict.pairs, &v->u.dict.n, &v->u.dict.cap, &pair, sizeof pair);
+    struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;
+    return extra && append(a, &extra->pairs, &extra->npairs, &extra->cap_pairs, &pair, sizeof pair);
 }
 
 bool value_build(arena *a, ckpt_value *v, ckpt_value *state)
 {
-    struct value_more *c = as_call(v) ? value_more(a, v) : NULL;
-    if (!c)
+    struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;
+    if (!extra)
         return false;
-    if (c->nstates == 0)
-        c->build_items = c->nitems > UINT32_MAX - c->npairs ? UINT32_MAX : c->nitems + c->npairs;
-    return push(a, &c->states, &c->nstates, &c->cap_states, &state, sizeof state);
+    if (extra->nstates == 0)
+        extra->items_before_build = extra->nitems > UINT32_MAX - extra->npairs
+                                        ? UINT32_MAX
+                                        : extra->nitems + extra->npairs;
+    return append(a, &extra->states, &extra->nstates, &extra->cap_states, &state, sizeof state);
 }
 
 ckpt_str value_module(const ckpt_value *v)
@@ -200,7 +205,7 @@ uint32_t value_count(const ckpt_value *v)
         return v->u.seq.n;
     value_pairs(v, &n);
     const struct value_call *c = as_call(v);
-    return n == 0 && c ? value_more_of(v)->nitems : n;
+    return n == 0 && c ? value_extra_of(v)->nitems : n;
 }
 
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n)
@@ -210,17 +215,17 @@ const value_pair *value_pairs(const ckpt_value *v, uint32_t *n)
         *n = v->u.dict.n;
         return v->u.dict.pairs;
     }
-    *n = c ? value_more_of(v)->npairs : 0;
-    return *n ? value_more_of(v)->pairs : NULL;
+    *n = c ? value_extra_of(v)->npairs : 0;
+    return *n ? value_extra_of(v)->pairs : NULL;
 }
 
 ckpt_value *value_get(const ckpt_value *mapping, const char *name)
 {
     uint32_t n;
-    ckpt_str key, want = str_c(name);
+    ckpt_str key, wanted = str_c(name);
     const value_pair *pairs = value_pairs(mapping, &n);
     while (n-- > 0)
-        if (value_text(pairs[n].key, &key) && str_eq(key, want))
+        if (value_text(pairs[n].key, &key) && str_eq(key, wanted))
             return pairs[n].val;
     return NULL;
 }
@@ -237,8 +242,8 @@ const ckpt_value *value_source_class(const ckpt_value *pid)
 ckpt_value *value_state(const ckpt_value *v)
 {
     const struct value_call *c = as_call(v);
-    const struct value_more *more = c ? value_more_of(v) : &value_nothing;
-    return more->nstates ? more->states[more->nstates - 1] : NULL;
+    const struct value_extra *extra = c ? value_extra_of(v) : &value_no_extra;
+    return extra->nstates ? extra->states[extra->nstates - 1] : NULL;
 }
 
 map *value_index_keys(const ckpt_value *dict)

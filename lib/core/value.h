@@ -14,10 +14,11 @@ enum value_call_kind { CALL_REDUCE, CALL_NEWOBJ, CALL_NEWOBJ_EX, CALL_OBJ, CALL_
 enum value_flag {
     VALUE_SPAN = 1,   /* STR, STR8, BYTES or BYTEARRAY too large to copy: u.span */
     VALUE_SHARED = 2, /* reached more than once: a rewrite must memoize it */
-    VALUE_BUILT = 4,  /* BUILD on an object that is not a CALL, or ADDITEMS on a CALL: cannot be rewritten */
+    VALUE_NOT_REWRITABLE =
+        4,            /* BUILD on an object that is not a CALL, or ADDITEMS on a CALL: cannot be rewritten */
     VALUE_DOTTED = 8, /* GLOBAL of protocol >= 4: its name is looked up at each dot */
     VALUE_LITERAL = 16, /* GLOBAL of protocol >= 3: below that, Python 3 may map the name (core/python2.h) */
-    VALUE_OPEN = 16,    /* on the path from the root to the node that torch/graph.c is visiting */
+    VALUE_ON_PATH = 16, /* not a GLOBAL: on the path from the root to the node that torch/graph.c visits */
     VALUE_ROW = 32,     /* TENSOR created for a plan: ROW is a row of the plan's own file */
     VALUE_ABBREVIATED = 64 /* STR in place of a value of the metadata that is too long to be shown */
 };
@@ -34,15 +35,15 @@ struct value_span {
     uint64_t count; /* code points of STR, else nbytes */
 };
 
-/* Fields that few calls need: most create a tensor or an empty dict and are not changed afterwards. */
-struct value_more {
+/* What few calls have: most create a tensor or an empty dict, which is not changed afterwards. */
+struct value_extra {
     ckpt_value *kwargs;  /* NEWOBJ_EX, else NULL */
     ckpt_value **states; /* BUILD operands in order */
     value_pair *pairs;   /* SETITEM(S) */
     ckpt_value **items;  /* APPEND(S), ADDITEMS */
     uint32_t nstates, npairs, nitems;
     uint32_t cap_states, cap_pairs, cap_items;
-    uint32_t build_items; /* number of items and pairs at the first BUILD: a rewrite keeps that order */
+    uint32_t items_before_build; /* items and pairs added before the first BUILD: a rewrite keeps the order */
 };
 
 struct value_call {
@@ -55,7 +56,7 @@ struct ckpt_value {
     uint8_t call; /* enum value_call_kind */
     uint16_t flags;
     uint32_t row;    /* tensor row, or CKPT_NO_TENSOR */
-    uint64_t offset; /* of the opcode that created it, in its own stream */
+    uint64_t offset; /* of the opcode that created it, in its pickle */
     union {
         bool b;
         int64_t i;
@@ -64,7 +65,9 @@ struct ckpt_value {
         struct value_span *span;
         struct { ckpt_value **items; uint32_t n, cap; } seq;  /* LIST TUPLE SET FROZENSET */
         struct { value_pair *pairs; uint32_t n, cap; } dict;  /* DICT */
-        struct { ckpt_str *module_name; } global;             /* two of them: module, name */
+        struct {
+            ckpt_str *module_name;
+        } global;                                             /* [0]: module, [1]: name */
         struct value_call call;                               /* CALL: the head of a value_object */
         ckpt_value *pid;                                      /* PERSID */
     } u;
@@ -73,12 +76,12 @@ struct ckpt_value {
 /* The memory of a CALL. */
 struct value_object {
     ckpt_value head;
-    const struct value_more *more; /* never NULL; value_more() returns a writable one */
+    const struct value_extra *extra; /* never NULL; value_make_extra() returns a writable one */
 };
 
-static inline const struct value_more *value_more_of(const ckpt_value *call)
+static inline const struct value_extra *value_extra_of(const ckpt_value *call)
 {
-    return ((const struct value_object *)(const void *)call)->more;
+    return ((const struct value_object *)(const void *)call)->extra;
 }
 
 /* value_new - returns a zeroed node of TYPE, which is not CALL, without a row. NULL: out of memory. */
@@ -97,10 +100,10 @@ ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offs
 ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items);
 ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,
                        uint64_t offset);
-/* value_nothing - the value_more of all calls that have none of their own. */
-extern const struct value_more value_nothing;
-/* value_more - returns the value_more of CALL, allocated on first use. NULL: out of memory. */
-struct value_more *value_more(arena *a, ckpt_value *call);
+/* value_no_extra - the value_extra, all empty, of the calls that have none of their own. */
+extern const struct value_extra value_no_extra;
+/* value_make_extra - returns the value_extra of CALL, allocated on first use. NULL: out of memory. */
+struct value_extra *value_make_extra(arena *a, ckpt_value *call);
 /* value_ordered_dict - returns an empty collections.OrderedDict. */
 ckpt_value *value_ordered_dict(arena *a);
 bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);
@@ -116,8 +119,8 @@ static inline bool value_is_sequence(const ckpt_value *v)
 }
 ckpt_str value_module(const ckpt_value *v); /* of a GLOBAL, else empty */
 ckpt_str value_name(const ckpt_value *v);
-/* value_show - writes V to BUF for a message, as ckpt_value_text does. If not even its beginning fits, writes
- * its type, because digits of a number are never cut off. */
+/* value_show - writes V to BUF for a message, as ckpt_value_text does. If no text fits, because digits of a
+ * number are never cut off, writes V's type. */
 void value_show(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
 bool value_is_global(const ckpt_value *v, const char *module, const char *name);
 /* value_calls - returns true if V is a CALL of GLOBAL MODULE NAME with at least NARGS arguments. */
@@ -127,7 +130,7 @@ static inline ckpt_value *value_item(const ckpt_value *v, uint32_t i)
 {
     if (value_is_sequence(v))
         return i < v->u.seq.n ? v->u.seq.items[i] : NULL;
-    return v && v->type == CKPT_V_CALL && i < value_more_of(v)->nitems ? value_more_of(v)->items[i] : NULL;
+    return v && v->type == CKPT_V_CALL && i < value_extra_of(v)->nitems ? value_extra_of(v)->items[i] : NULL;
 }
 /* value_arg - returns argument I of a CALL; NULL past the end. */
 static inline ckpt_value *value_arg(const ckpt_value *v, uint32_t i)
@@ -175,7 +178,7 @@ static inline bool value_size(const ckpt_value *v, uint64_t *out)
 const ckpt_value *value_source_class(const ckpt_value *pid);
 /* value_state - returns the last BUILD operand of a CALL, or NULL. */
 ckpt_value *value_state(const ckpt_value *v);
-/* value_index_keys - returns the number of the pair of each text key of DICT; NULL: no memory. */
+/* value_index_keys - returns a map from each text key of DICT to the number of its pair; NULL: no memory. */
 map *value_index_keys(const ckpt_value *dict);
 
 #endif

@@ -117,15 +117,15 @@ struct view view_arguments(const ckpt_value *v)
 
 static struct view view_call(const ckpt_value *v)
 {
-    const struct value_more *more = value_more_of(v);
+    const struct value_extra *extra = value_extra_of(v);
     struct view view = view_constructor_argument(v);
-    if (more->npairs) {
+    if (extra->npairs) {
         if (view.kind != VIEW_PAIRS)
             view = (struct view){VIEW_PAIRS, false, {{0}}, 0};
-        add_array(&view, more->pairs, NULL, false, more->npairs);
-    } else if (more->nitems && view.kind != VIEW_PAIRS) {
+        add_array(&view, extra->pairs, NULL, false, extra->npairs);
+    } else if (extra->nitems && view.kind != VIEW_PAIRS) {
         view.kind = VIEW_ITEMS;
-        add_array(&view, NULL, more->items, false, more->nitems);
+        add_array(&view, NULL, extra->items, false, extra->nitems);
     }
     if (view.kind == VIEW_LEAF)
         view = view_attributes(value_state(v));

@@ -124,8 +124,8 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
                         .has_crc = x->crc != NULL,
                         .crc = x->crc ? *x->crc : 0,
                         .is_crc32c = x->is_crc32c,
-                        .more = x->in,
-                        .has_crcs = x->checks_itself,
+                        .extra = x->in,
+                        .pieces_have_crcs = x->checks_itself,
                         .checks_itself = x->checks_itself};
     s.s.key = x->key.len ? x->key : x->name;
     s.s.location = x->t.location;

@@ -43,7 +43,7 @@ struct kit_tensor {
     uint8_t swap_bytes;            /* for CKPT_DT_NP: bytes of the unit that is big-endian; 1: none */
     uint64_t entry;                /* file offset of the description of the tensor, for errors */
     source *src;                   /* has the storage; NULL: no storage, as for a meta tensor */
-    const struct storage_more *in; /* the file of SRC, if it is not the file being read; or NULL */
+    const struct storage_extra *in; /* the file of SRC, if it is not the file being read; or NULL */
     uint64_t at, nbytes;           /* range in SRC; KIT_AS_NEEDED: as many bytes as dtype and shape take */
     ckpt_str key;                  /* of the storage, which tensors with this key share; empty: not shared */
     const uint32_t *crc;           /* CRC-32 of the complete storage, or NULL */

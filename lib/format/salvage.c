@@ -36,7 +36,7 @@ static ckpt_status add_lost(ckpt_file *f, size_t row, ckpt_error *err)
     const struct storage *s = get_storage(f, row);
     ckpt_lost l = {.row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
     if (s && storage_lost(s))
-        l = (ckpt_lost){(uint32_t)row, str_c(s->more->lost), s->more->lost_at, s->more->file};
+        l = (ckpt_lost){(uint32_t)row, str_c(s->extra->lost), s->extra->lost_at, s->extra->file};
     return arena_push(f->a, &f->lost, &f->nlost, &f->cap_lost, &l, sizeof l) ? CKPT_OK : fail_memory(err);
 }
 
@@ -57,7 +57,7 @@ static ckpt_status replace_by_none(ckpt_file *f, size_t row, ckpt_error *err)
 void salvage_note_no_checksums(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nstorages; i++)
-        if (f->table.storages[i].has_crc || f->table.storages[i].has_crcs)
+        if (f->table.storages[i].has_crc || f->table.storages[i].pieces_have_crcs)
             return;
     file_notice(f, "the file has no checksums: missing bytes are detected, changed bytes are not");
 }

@@ -183,7 +183,7 @@ static ckpt_status cast_weights(ckpt_plan *p, ckpt_dtype dtype, ckpt_error *err)
     for (size_t i = 0; i < p->nentries; i++)
         if (rows[p->entries[i].row])
             cast_or_skip(p, &p->entries[i], dtype, &skipped);
-    p->cast_weights = dtype;
+    p->weights_dtype = dtype;
     p->is_weights = rows;
     notice_skipped(p, &skipped);
     return CKPT_OK;
@@ -213,13 +213,13 @@ void cast_notice_skipped(ckpt_plan *p)
 {
     struct first_components components = {0};
     size_t n = 0;
-    if (!p->cast_weights || plan_update_entries(p, NULL) != CKPT_OK) /* writing the plan reports the error */
+    if (!p->weights_dtype || plan_update_entries(p, NULL) != CKPT_OK) /* writing the plan reports the error */
         return;
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         const ckpt_tensor *t = &p->file->table.rows[e->row].t;
         if (p->is_weights[e->row] || p->cast[e->row] || !dtype_is_float((ckpt_dtype)t->dtype) ||
-            t->part_of != CKPT_NO_TENSOR || is_counter(e, t) || t->dtype == p->cast_weights)
+            t->part_of != CKPT_NO_TENSOR || is_counter(e, t) || t->dtype == p->weights_dtype)
             continue;
         add_first_component(&components, e->name);
         n++;
@@ -231,7 +231,7 @@ void cast_notice_skipped(ckpt_plan *p)
         char word[SHELL_WORD_MAX];
         how = arena_printf(p->a, "%.*s%s--cast %s=%s", STR_ARG(how), i ? " " : "",
                            shell_glob(components.name[i], word),
-                           ckpt_dtype_name((ckpt_dtype)p->cast_weights));
+                           ckpt_dtype_name((ckpt_dtype)p->weights_dtype));
     }
     const char *as = n == 1 ? "it is" : "they are", *them = n == 1 ? "it" : "those";
     plan_notice(p, "left %zu tensor%s outside the weights as %s: %.*s%s casts %s", n, n == 1 ? "" : "s", as,

@@ -47,7 +47,7 @@ const ckpt_value *mapping_metadata(const ckpt_value *v)
 {
     if (!v || v->type != CKPT_V_CALL)
         return NULL;
-    const struct value_more *more = value_more_of(v);
+    const struct value_extra *more = value_extra_of(v);
     for (uint32_t i = more->nstates; i-- > 0;) {
         const ckpt_value *m = value_get(more->states[i], "_metadata");
         if (m)
@@ -161,7 +161,7 @@ static ckpt_status add_children(struct containers *tree, uint32_t at, ckpt_error
         const ckpt_value *args = v->call == CALL_REDUCE ? NULL : v->u.call.args;
         if (args && args->type == CKPT_V_TUPLE) /* namedtuple */
             CKPT_TRY(add_items_of(tree, at, args->u.seq.items, args->u.seq.n, err));
-        CKPT_TRY(add_items_of(tree, at, value_more_of(v)->items, value_more_of(v)->nitems, err));
+        CKPT_TRY(add_items_of(tree, at, value_extra_of(v)->items, value_extra_of(v)->nitems, err));
         CKPT_TRY(add_attributes(tree, at, v, err));
     }
     tree->list[at].first = (uint32_t)before;

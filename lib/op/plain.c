@@ -81,7 +81,7 @@ static bool is_storage_id(const ckpt_value *v)
 static bool is_plain_call(const ckpt_value *v)
 {
     const struct value_call *c = &v->u.call;
-    const struct value_more *m = value_more_of(v);
+    const struct value_extra *m = value_extra_of(v);
     bool ordered = value_is_global(c->callable, "collections", "OrderedDict");
     bool set = is_builtin(c->callable, "set");
     if (!ordered && !set && !is_plain_value_call(v) && plain_kind_of(c->callable) != PLAIN_TENSOR)
@@ -94,7 +94,7 @@ static bool is_plain_call(const ckpt_value *v)
 /* is_plain_node - returns true if V itself is plain data, apart from nodes below it. */
 static bool is_plain_node(const ckpt_file *f, const ckpt_value *v)
 {
-    if (v->flags & VALUE_BUILT)
+    if (v->flags & VALUE_NOT_REWRITABLE)
         return false;
     switch (v->type) {
     case CKPT_V_BIGINT: return v->u.str.len <= MAX_INT_BYTES;
@@ -225,7 +225,7 @@ bool plain_from_scalar(arena *a, const ckpt_value *v, ckpt_value **out)
     ckpt_dtype dt = numpy_torch_dtype(&d);
     bool text = d.kind == 'U';
     if ((dt == CKPT_DT_NONE && !text) || d.bytes > sizeof bytes ||
-        small_bytes(value_arg(v, 1), bytes, sizeof bytes) != d.bytes)
+        copy_small_bytes(value_arg(v, 1), bytes, sizeof bytes) != d.bytes)
         return true;
     if (d.big_endian)
         swap_bytes(bytes, d.bytes, text ? 4 : dtype_info(dt)->swap_bytes);

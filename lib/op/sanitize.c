@@ -380,7 +380,7 @@ static ckpt_status convert_value(struct sanitize *s, struct value_job *job)
 {
     const ckpt_value *v = job->v;
     uint32_t known = v->type >= CKPT_V_STR8 ? map_get_num(s->done, map_ptr(v)) : MAP_NONE;
-    bool built = v->flags & VALUE_BUILT;
+    bool built = v->flags & VALUE_NOT_REWRITABLE;
     job->result = known != MAP_NONE ? s->results[known] : built ? NULL : as_is(v);
     s->not_plain = NULL;
     if (known != MAP_NONE || built)

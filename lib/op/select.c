@@ -230,13 +230,13 @@ ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err)
     bool any, *hit = arena_array(plan->a, n, sizeof *hit);
     if (!hit)
         return fail_memory(err);
-    CKPT_TRY(plan->any_keep ? match_all_rows(plan, glob, hit, &any, err)
-                            : match_rows(plan, glob, hit, &any, err));
+    CKPT_TRY(plan->keep_called ? match_all_rows(plan, glob, hit, &any, err)
+                               : match_rows(plan, glob, hit, &any, err));
     if (!any)
         return fail_no_tensor_matches(plan, glob, err);
     for (size_t i = 0; i < n; i++)
-        plan->keep[i] = hit[i] || (plan->any_keep && plan->keep[i]);
-    plan->any_keep = true;
+        plan->keep[i] = hit[i] || (plan->keep_called && plan->keep[i]);
+    plan->keep_called = true;
     plan->entries_stale = true;
     return CKPT_OK;
 }

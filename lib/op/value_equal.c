@@ -39,7 +39,7 @@ struct octets {
 static bool read_called_bytes(const ckpt_value *v, struct octets *out)
 {
     const ckpt_value *made = v->u.call.callable, *arg = value_arg(v, 0);
-    bool array = is_builtin(made, "bytearray"), untouched = value_more_of(v) == &value_nothing;
+    bool array = is_builtin(made, "bytearray"), untouched = value_extra_of(v) == &value_no_extra;
     *out = (struct octets){latin1_text(v), true};
     if (out->stored || !untouched)
         return out->stored != NULL;
@@ -353,7 +353,7 @@ static ckpt_status push_call_parts(struct value_equal *e, const ckpt_value *a, c
                                    bool attributes, bool *same, ckpt_error *err)
 {
     CKPT_TRY(push_optional(e, view_class(a), view_class(b), same, err));
-    CKPT_TRY(push_optional(e, value_more_of(a)->kwargs, value_more_of(b)->kwargs, same, err));
+    CKPT_TRY(push_optional(e, value_extra_of(a)->kwargs, value_extra_of(b)->kwargs, same, err));
     if (!has_contents_as_arguments(a) && !has_contents_as_arguments(b)) {
         struct view in_a = view_arguments(a), in_b = view_arguments(b);
         *same = *same && in_a.n == in_b.n;

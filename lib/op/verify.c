@@ -407,7 +407,7 @@ static bool has_crc_for_all(const struct table *t)
 {
     for (size_t i = 0; i < t->nstorages; i++) {
         const struct storage *s = &t->storages[i];
-        if (s->s.nbytes && s->src && !s->has_crc && !s->has_crcs)
+        if (s->s.nbytes && s->src && !s->has_crc && !s->pieces_have_crcs)
             return false;
     }
     return true;

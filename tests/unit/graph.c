@@ -76,7 +76,7 @@ static void show_text(struct printer *s, const ckpt_value *v)
 
 static void show_call(struct printer *s, const ckpt_value *v)
 {
-    const struct value_more *more = value_more_of(v);
+    const struct value_extra *more = value_extra_of(v);
     buf_byte(&s->out, (unsigned char)"RNXOI"[v->call]);
     show(s, v->u.call.callable);
     show(s, v->u.call.args);

@@ -6,8 +6,7 @@
 
 /* All element types, in the order of the table. */
 static const ckpt_dtype order[] = {
-#define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank)  \
-    CKPT_DT_##id,
+#define DTYPE(id, torch, safetensors, storage, elems, bytes, swap, klass, dim_factor, order) CKPT_DT_##id,
 #include "core/dtype.def"
 #undef DTYPE
 };
@@ -24,14 +23,14 @@ static void every_row_is_consistent(void)
 {
     for (unsigned i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++) {
         const struct dtype_info *d = dtype_info((ckpt_dtype)i);
-        CU_ASSERT(d->name[0] && d->block_elems && d->swap_bytes && d->st_last_mul);
+        CU_ASSERT(d->name[0] && d->block_elems && d->swap_bytes && d->safetensors_dim_factor);
         CU_ASSERT_PTR_NOT_NULL(strchr("fiubcqpk", d->klass));
         CU_ASSERT(d->block_bytes % d->swap_bytes == 0);
-        CU_ASSERT_EQUAL(d->safetensors == NULL, d->st_rank == 99);
+        CU_ASSERT_EQUAL(d->safetensors == NULL, d->safetensors_order == 99);
         for (unsigned k = CKPT_DT_NONE + 1; k < i; k++) {
             const struct dtype_info *e = dtype_info((ckpt_dtype)k);
             CU_ASSERT_STRING_NOT_EQUAL(d->name, e->name);
-            CU_ASSERT(!d->safetensors || d->st_rank != e->st_rank);
+            CU_ASSERT(!d->safetensors || d->safetensors_order != e->safetensors_order);
         }
     }
     CU_ASSERT_STRING_EQUAL(ckpt_dtype_name(CKPT_DT_NONE), "");

@@ -633,10 +633,10 @@ static void facts_are_collected_in_order(void)
     graph_read(&g, BYTES("cm\nn\n)R](K\x01"
                          "eN\x86"
                          "b.")); /* BUILD before the items */
-    CU_ASSERT_EQUAL(value_more_of(g.root)->build_items, 0);
+    CU_ASSERT_EQUAL(value_extra_of(g.root)->items_before_build, 0);
     graph_free(&g);
     graph_read(&g, BYTES("]Nb."));
-    CU_ASSERT_EQUAL(g.root->flags, VALUE_BUILT);
+    CU_ASSERT_EQUAL(g.root->flags, VALUE_NOT_REWRITABLE);
     CU_ASSERT_EQUAL(g.facts.nmutations, 1);
     graph_free(&g);
 }

@@ -525,9 +525,9 @@ static void pair_pairs(struct pairing *p, const value_pair *a, uint32_t na, cons
 
 static void pair_calls(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
 {
-    const struct value_more *x = value_more_of(a), *y = value_more_of(b);
+    const struct value_extra *x = value_extra_of(a), *y = value_extra_of(b);
     p->same = p->same && a->call == b->call && !x->kwargs && !y->kwargs;
-    p->same = p->same && (x->nstates == 0 || x->build_items == y->build_items);
+    p->same = p->same && (x->nstates == 0 || x->items_before_build == y->items_before_build);
     add_pair(p, a->u.call.callable, b->u.call.callable);
     add_pair(p, a->u.call.args, b->u.call.args);
     pair_items(p, x->states, x->nstates, y->states, y->nstates);

@@ -277,7 +277,7 @@ static void objects_have_attributes(void)
     ckpt_value *twice = with_state(with_state(NEWOBJ("m", "T"), new_dict("x", new_int(1))),
                                    new_dict("y", new_int(2)));
     check_mapping(twice, 1, "y");
-    CU_ASSERT_EQUAL(value_more_of(twice)->nstates, 2);
+    CU_ASSERT_EQUAL(value_extra_of(twice)->nstates, 2);
 
     ckpt_value *odd = with_state(NEWOBJ("m", "T"), TUPLE(new_int(1), new_int(2)));
     CU_ASSERT_EQUAL(ckpt_value_count(odd), 0);
@@ -544,7 +544,7 @@ static void reads_constructed_values(void)
     with_state(od, new_none());
     CU_ASSERT(value_append(a, od, new_int(1)));
     with_state(od, d);
-    CU_ASSERT_EQUAL(value_more_of(od)->build_items, 2);
+    CU_ASSERT_EQUAL(value_extra_of(od)->items_before_build, 2);
     CU_ASSERT_PTR_EQUAL(value_state(od), d);
     CU_ASSERT(!value_build(a, d, d));
     CU_ASSERT(!value_append(a, d, d));

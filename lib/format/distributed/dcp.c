@@ -686,14 +686,14 @@ static ckpt_status find_in_safetensors(struct dcp *d, const struct dcp_entry *e,
 
 /* check_items - opens all archives of E, for `verify` and salvage. Sets *HAS_CRCS to true if all have
  * checksums. */
-static ckpt_status check_items(struct dcp *d, const struct dcp_entry *e, bool *has_crcs)
+static ckpt_status check_items(struct dcp *d, const struct dcp_entry *e, bool *pieces_have_crcs)
 {
-    *has_crcs = true;
+    *pieces_have_crcs = true;
     for (size_t i = 0; i < e->nitems; i++) {
         struct check_record r;
         size_t at = e->first_item + i; /* bounded: an item of E */
         CKPT_TRY(dcp_items_check(d->items, at, d->f->check == NULL, &r, d->err));
-        *has_crcs = *has_crcs && r.path;
+        *pieces_have_crcs = *pieces_have_crcs && r.path;
         if (r.src)
             CKPT_TRY(check_add_record(d->f->check, &r, d->err));
     }
@@ -717,7 +717,7 @@ static ckpt_status fill_pieces(struct dcp *d, const struct dcp_entry *e, struct 
 /* add_tensor - adds a storage for E that consists of its chunks. */
 static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
 {
-    bool has_crcs = false;
+    bool pieces_have_crcs = false;
     struct piece *p = calloc(e->nitems + 1, sizeof *p);
     struct pieces all = {.shape = e->tensor.shape,
                          .ndim = e->tensor.ndim,
@@ -726,9 +726,9 @@ static ckpt_status add_tensor(struct dcp *d, struct dcp_entry *e)
                          .n = e->nitems};
     ckpt_status st = p ? fill_pieces(d, e, p) : fail_memory(d->err);
     if (st == CKPT_OK && !d->in_safetensors && (d->f->check || d->f->salvage))
-        st = check_items(d, e, &has_crcs);
+        st = check_items(d, e, &pieces_have_crcs);
     if (st == CKPT_OK)
-        st = sharded_storage_add(d->f, &e->tensor, &all, has_crcs, d->err);
+        st = sharded_storage_add(d->f, &e->tensor, &all, pieces_have_crcs, d->err);
     free(p);
     return st;
 }

@@ -141,10 +141,10 @@ static ckpt_status compute_shape(struct sharded_tensors *r, struct sharded_tenso
 
 /* ----------------------------------------------------------------------- storages */
 
-ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p, bool has_crcs,
-                                ckpt_error *err)
+ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p,
+                                bool pieces_have_crcs, ckpt_error *err)
 {
-    struct storage s = {.s.key = t->name, .dtype = t->dtype, .has_crcs = has_crcs};
+    struct storage s = {.s.key = t->name, .dtype = t->dtype, .pieces_have_crcs = pieces_have_crcs};
     CKPT_TRY(pieces_source(f->a, p, &s.src, &s.off, err));
     (void)checked_product(p->shape, p->ndim, &s.s.nbytes);
     s.s.nbytes *= p->width; /* bounded: pieces_source refuses more */

@@ -70,8 +70,8 @@ bool sharded_tensors_describe(void *user, const ckpt_value *v, struct row *row);
 
 /* sharded_storage_add - adds a storage with the bytes of the pieces P to the table of F, for T. HAS_CRCS:
  * every piece has a checksum. */
-ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p, bool has_crcs,
-                                ckpt_error *err);
+ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p,
+                                bool pieces_have_crcs, ckpt_error *err);
 /* sharded_storage_accept_fault - handles ST and ERR, the outcome of making the storage NAME. Returns CKPT_OK
  * if ST is CKPT_OK, if `verify` reports the fault, or if salvage can go on: then *STORAGE is a storage
  * without bytes. Otherwise returns ST. */

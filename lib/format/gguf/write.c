@@ -81,16 +81,16 @@ static ckpt_status add_number(struct flat_writer *w, ckpt_str key, uint32_t type
 static ckpt_status add_split(struct flat_writer *w, ckpt_error *err)
 {
     const struct write_job *job = w->job;
-    CKPT_TRY(add_number(w, STR_LIT("split.no"), GGUF_U16, job->part.number, err));
-    CKPT_TRY(add_number(w, STR_LIT("split.count"), GGUF_U16, job->part.count, err));
-    return add_number(w, STR_LIT("split.tensors.count"), GGUF_I32, job->part.tensors, err);
+    CKPT_TRY(add_number(w, STR_LIT("split.no"), GGUF_U16, job->shard.number, err));
+    CKPT_TRY(add_number(w, STR_LIT("split.count"), GGUF_U16, job->shard.count, err));
+    return add_number(w, STR_LIT("split.tensors.count"), GGUF_I32, job->shard.tensors, err);
 }
 
 /* add_input_pairs - adds the pairs of the input, which is a GGUF. */
 static void add_input_pairs(struct flat_writer *w)
 {
     struct gguf_output *o = w->user;
-    bool splits = w->p->file->nparts || w->job->part.count;
+    bool splits = w->p->file->nparts || w->job->shard.count;
     for (size_t i = 0; i < o->from->n; i++) {
         const struct gguf_pair *x = &o->from->pairs[i];
         bool replaced = w->job->opts->architecture && str_is(x->key, ARCHITECTURE);
@@ -136,7 +136,7 @@ static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
     o->pairs = arena_array(w->p->a, room, sizeof *o->pairs);
     if (!o->pairs)
         return fail_memory(err);
-    if (w->job->part.number)
+    if (w->job->shard.number)
         return add_split(w, err);
     if (name)
         CKPT_TRY(add_pair(w, STR_LIT(ARCHITECTURE), GGUF_STRING, str_c(name), err));
@@ -144,7 +144,7 @@ static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
         add_input_pairs(w);
     else
         CKPT_TRY(add_texts(w, meta, n, err));
-    return w->job->part.count ? add_split(w, err) : CKPT_OK;
+    return w->job->shard.count ? add_split(w, err) : CKPT_OK;
 }
 
 /* ------------------------------------------------------------------------ layout */
@@ -167,7 +167,7 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
 static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
 {
     struct gguf_output *o = w->user;
-    bool has_pairs = o->from && !w->job->part.number;
+    bool has_pairs = o->from && !w->job->shard.number;
     uint64_t alignment = has_pairs ? o->from->header.alignment : GGUF_ALIGNMENT;
     for (size_t i = 0; i < w->n; i++) {
         CKPT_TRY(gguf_check_name(w->items[i].name, flat_get_tensor(w, &w->items[i]), o->from != NULL, err));

@@ -303,11 +303,11 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     s->leaf_of = arena_array(a, s->npairs, sizeof *s->leaf_of);
     s->own_row = arena_array(a, s->file->table.nrows, sizeof *s->own_row);
     s->storages = arena_array(a, s->file->table.nstorages, sizeof *s->storages);
-    s->more = ARENA_NEW(a, struct storage_more);
+    s->extra = ARENA_NEW(a, struct storage_extra);
     if (!s->pair_of || !s->metadata_of || !s->taken || !s->row_of || !s->leaf_of || !s->own_row ||
-        !s->storages || !s->more)
+        !s->storages || !s->extra)
         return fail_memory(x->err);
-    s->more->file = s->name;
+    s->extra->file = s->name;
     memset(s->storages, 0xff, s->file->table.nstorages * sizeof *s->storages); /* all MAP_NONE */
     memset(s->row_of, 0xff, s->npairs * sizeof *s->row_of);
     memset(s->leaf_of, 0xff, s->npairs * sizeof *s->leaf_of);
@@ -323,15 +323,15 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
 static ckpt_status set_storage_file(struct index *x, const struct shard *s, struct storage *to)
 {
     if (!storage_lost(to)) {
-        to->more = s->more;
+        to->extra = s->extra;
         return CKPT_OK;
     }
-    struct storage_more *own = ARENA_NEW(x->f->a, struct storage_more);
+    struct storage_extra *own = ARENA_NEW(x->f->a, struct storage_extra);
     if (!own)
         return fail_memory(x->err);
-    *own = *to->more;
+    *own = *to->extra;
     own->file = s->name;
-    to->more = own;
+    to->extra = own;
     x->lost = true;
     return CKPT_OK;
 }
@@ -344,7 +344,7 @@ static ckpt_status add_shard_storage(struct index *x, struct shard *s, uint32_t 
     if (*to == MAP_NONE) {
         struct storage copy = s->file->table.storages[*storage];
         CKPT_TRY(set_storage_file(x, s, &copy));
-        copy.keyed = false; /* the key is of another pickle */
+        copy.in_key_index = false; /* the key is of another pickle */
         if (copy.src)
             source_ref(copy.src);
         CKPT_TRY(table_add_storage(&x->f->table, &copy, to, x->err));
@@ -418,11 +418,11 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
     struct shard *s = &x->shards[w->shard];
     x->lost = true;
     if (!s->lost_storage) {
-        struct storage_more lost = {.file = s->name,
-                                    .lost = s->why    ? s->why
-                                            : s->file ? "the shard does not have it"
-                                                      : "the shard is missing",
-                                    .lost_at = CKPT_NO_OFFSET};
+        struct storage_extra lost = {.file = s->name,
+                                     .lost = s->why    ? s->why
+                                             : s->file ? "the shard does not have it"
+                                                       : "the shard is missing",
+                                     .lost_at = CKPT_NO_OFFSET};
         CKPT_TRY(table_add_lost(&f->table, lost, &s->lost_storage, x->err));
         s->lost_storage++; /* bounded: by the number of storages */
     }

@@ -27,7 +27,7 @@ struct shard {
     bool *own_row;         /* by row: its value refers to it, not to an earlier row of the same value */
     uint32_t *row_of;      /* by pair: its first row, or MAP_NONE; the others follow */
     uint32_t *leaf_of;     /* by pair: its first leaf, or MAP_NONE; the others follow */
-    struct storage_more *more; /* what its storages share: the name of the shard */
+    struct storage_extra *extra; /* what its storages share: the name of the shard */
     uint32_t *storages;        /* storage of the shard -> storage of the set; MAP_NONE: not added yet */
 };
 

@@ -358,9 +358,9 @@ static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
     opts.max_shard = 0;
     opts.ties = CKPT_TIES_COPY;
     if (!s->kind->has_index) {
-        job.part.number = k;
-        job.part.count = s->layout.nshards;
-        job.part.tensors = s->layout.n;
+        job.shard.number = k;
+        job.shard.count = s->layout.nshards;
+        job.shard.tensors = s->layout.n;
     }
     opts.user = opts.progress ? s : NULL;
     opts.progress = opts.progress ? report_progress : NULL;

@@ -30,7 +30,7 @@
 /* A file of external data. */
 struct values_file {
     ckpt_file *file;
-    struct storage_more in;
+    struct storage_extra in;
 };
 
 struct onnx_reading {

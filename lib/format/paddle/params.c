@@ -251,7 +251,7 @@ static ckpt_status read_variable(struct params *p, struct kit *k, ckpt_str name)
 {
     uint64_t shape[MAX_RANK];
     struct kit_tensor t;
-    struct storage_more *in = ARENA_NEW(p->f->a, struct storage_more);
+    struct storage_extra *in = ARENA_NEW(p->f->a, struct storage_extra);
     ckpt_file *file = NULL;
     if (!in)
         return fail_memory(p->err);

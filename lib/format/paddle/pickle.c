@@ -94,7 +94,7 @@ static ckpt_status make_tensor(struct paddle_pickle *p, ckpt_value *v, const ckp
                                       v->u.call.args, v->offset);
         if (!call)
             return fail_memory(err);
-        ((struct value_object *)(void *)call)->more = value_more_of(v);
+        ((struct value_object *)(void *)call)->extra = value_extra_of(v);
         array = call;
     }
     struct paddle_tensor *t = add_tensor(p, v);

@@ -374,7 +374,8 @@ static ckpt_status check_size(const struct header *h, const struct header_entry 
     bool ok = true;
     for (uint32_t k = 0; ok && k < x->ndim; k++)
         ok = checked_mul(bits, x->shape[k], &bits);
-    unsigned width = ckpt_dtype_bits((ckpt_dtype)x->dtype) / dtype_info((ckpt_dtype)x->dtype)->st_last_mul;
+    unsigned width = ckpt_dtype_bits((ckpt_dtype)x->dtype) /
+                     dtype_info((ckpt_dtype)x->dtype)->safetensors_dim_factor;
     if (!ok || !checked_mul(bits, width, &bits))
         return fail(h->err, CKPT_EFORMAT, x->pos,
                     "{the sizes} of tensor \"%.*s\" multiply to more than {=2^64 bits}", STR_ARG(x->name));
@@ -518,7 +519,7 @@ static ckpt_status add_row(ckpt_file *f, const struct header_entry *x, struct ro
                           .has_shape = true,
                           .part_of = CKPT_NO_TENSOR,
                           .value = &to->val};
-    if (dtype_info((ckpt_dtype)x->dtype)->st_last_mul == 2)
+    if (dtype_info((ckpt_dtype)x->dtype)->safetensors_dim_factor == 2)
         CKPT_TRY(halve_last(x, err));
     CKPT_TRY(add_storage(f, x, &row.t.storage, err));
     row.t.has_data = f->table.storages[row.t.storage].src != NULL;

@@ -1,11 +1,11 @@
 /*
  * write.c - writes the same bytes as the official library for the same tensors.
  *
- * The library sorts tensors by the alignment of their dtype (st_rank in dtype.def), then by the bytes of
- * their names (serialize in tensor.rs). Its JSON is compact, begins with __metadata__, has the fields dtype,
- * shape, data_offsets, and is padded with spaces to a multiple of eight. The library writes metadata in the
- * order of a hash table, so its bytes can be matched only if there is one pair; here, pairs have the order of
- * the input, and new pairs are sorted.
+ * The library sorts tensors by the alignment of their dtype (safetensors_order in dtype.h), then by the bytes
+ * of their names (serialize in tensor.rs). Its JSON is compact, begins with __metadata__, has the fields
+ * dtype, shape, data_offsets, and is padded with spaces to a multiple of eight. The library writes metadata in
+ * the order of a hash table, so its bytes can be matched only if there is one pair; here, pairs have the order
+ * of the input, and new pairs are sorted.
  *
  * `format` is written with any other metadata: transformers refuses a file whose metadata do not have it,
  * but reads one without metadata.
@@ -40,7 +40,8 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
     const struct dtype_info *d = dtype_info(plan_dtype(w->p, x->row));
     if (!d->safetensors)
         return "has a type that safetensors lacks";
-    return d->st_last_mul > 1 && t->ndim == 0 ? "has no dimension to count its packed values in" : NULL;
+    return d->safetensors_dim_factor > 1 && t->ndim == 0 ? "has no dimension to count its packed values in"
+                                                         : NULL;
 }
 
 static ckpt_status check_names(struct flat_writer *w, ckpt_error *err)
@@ -141,7 +142,7 @@ static ckpt_status assign_offsets(struct flat_writer *w, ckpt_error *err)
     if (!r)
         return fail_memory(err);
     for (size_t i = 0; i < w->n; i++)
-        r[i] = (struct ranked){w->items[i], dtype_info(plan_dtype(w->p, w->items[i].row))->st_rank};
+        r[i] = (struct ranked){w->items[i], dtype_info(plan_dtype(w->p, w->items[i].row))->safetensors_order};
     qsort(r, w->n, sizeof *r, compare_ranks);
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < w->n; i++) {
@@ -160,7 +161,7 @@ void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_d
     buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", d->safetensors);
     for (uint32_t k = 0; k < t->ndim; k++) {
         uint64_t size = t->shape[k]; /* doubled, that of a packed tensor still fits, because its bytes do */
-        if (k + 1 == t->ndim && !checked_mul(size, d->st_last_mul, &size))
+        if (k + 1 == t->ndim && !checked_mul(size, d->safetensors_dim_factor, &size))
             out->failed = true;
         buf_printf(out, k ? ",%llu" : "%llu", (unsigned long long)size);
     }

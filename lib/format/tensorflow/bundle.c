@@ -47,7 +47,7 @@ struct entry {
 /* A data file, as .data-00000-of-00002. */
 struct shard {
     source *src;
-    struct storage_more in;
+    struct storage_extra in;
     const char *path;
 };
 

@@ -25,7 +25,7 @@ static ckpt_status add_storages(const struct embedding *e)
         struct storage s = e->embedded->table.storages[i];
         if (s.src)
             (void)source_ref(s.src);
-        s.keyed = false; /* the key is of another pickle */
+        s.in_key_index = false; /* the key is of another pickle */
         CKPT_TRY(table_add_storage(&e->f->table, &s, &index, e->err));
     }
     return CKPT_OK;

@@ -12,8 +12,8 @@
  *   tensor                             a row; its Python attributes are walked
  *
  * The walk keeps its own list of pending nodes, so that deep files do not use the stack. A node has the flag
- * VALUE_OPEN while its children are visited, so that cycles end. A container with two paths is listed under
- * both.
+ * VALUE_ON_PATH while its children are visited, so that cycles end. A container with two paths is listed
+ * under both.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -138,13 +138,13 @@ static ckpt_status push_child(struct torch_walk *w, const struct pending_node *p
 
 static bool has_children(const struct torch_walk *w) { return w->n > w->first_child; }
 
-/* open_node - sets the flag VALUE_OPEN of P, and adds an entry that clears it. Nodes are taken from the end
- * of the list, so this entry goes before the children of P, and the children are reversed. */
+/* open_node - sets the flag VALUE_ON_PATH of P, and adds an entry that clears it. Nodes are taken from the
+ * end of the list, so this entry goes before the children of P, and the children are reversed. */
 static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
 {
     struct pending_node leave = *p;
     leave.leaving = true;
-    ((ckpt_value *)(uintptr_t)p->v)->flags |= VALUE_OPEN;
+    ((ckpt_value *)(uintptr_t)p->v)->flags |= VALUE_ON_PATH;
     CKPT_TRY(push_pending(w, &leave));
     for (size_t i = w->first_child, j = w->n - 1; i < j; i++, j--) {
         struct pending_node t = w->pending[i];
@@ -464,7 +464,7 @@ static ckpt_status push_attributes(struct torch_walk *w, const struct pending_no
 static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
 {
     const ckpt_value *given = view_pairs_given(v);
-    if (!given || value_more_of(v)->npairs)
+    if (!given || value_extra_of(v)->npairs)
         return CKPT_OK;
     for (uint32_t i = 0; i < value_count(given); i++) {
         ckpt_value *kv = value_item(given, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
@@ -482,7 +482,7 @@ static ckpt_status visit_object(struct torch_walk *w, const struct pending_node 
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
     const struct value_call *c = &v->u.call;
     CKPT_TRY(move_pairs_to_call(w, v));
-    const struct value_more *more = value_more_of(v); /* move_pairs_to_call may have made it */
+    const struct value_extra *more = value_extra_of(v); /* move_pairs_to_call may have made it */
     if (str_is(value_name(c->callable), "Shard") && object_attr(v, "tensor")) { /* of a ShardedTensor */
         struct pending_node inner = *p;
         inner.v = object_attr(v, "tensor");
@@ -520,7 +520,7 @@ static ckpt_status visit_node(struct torch_walk *w, const struct pending_node *p
 {
     struct tensor_description m;
     const ckpt_value *v = p->v;
-    if (v->flags & VALUE_OPEN)
+    if (v->flags & VALUE_ON_PATH)
         return add_leaf(w, p); /* a cycle */
     switch (v->type) {
     case CKPT_V_LIST:
@@ -579,7 +579,7 @@ static ckpt_status run_walk(struct torch_walk *w)
     while (w->n) {
         struct pending_node p = w->pending[--w->n];
         if (p.leaving) {
-            ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint16_t)~VALUE_OPEN;
+            ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint16_t)~VALUE_ON_PATH;
             continue;
         }
         CKPT_TRY(reserve_path(w, p.depth));
@@ -603,12 +603,12 @@ static ckpt_status run_walk(struct torch_walk *w)
     return CKPT_OK;
 }
 
-/* close_open_nodes - clears VALUE_OPEN after a walk that stopped early. */
+/* close_open_nodes - clears VALUE_ON_PATH after a walk that stopped early. */
 static void close_open_nodes(struct torch_walk *w)
 {
     for (size_t i = 0; i < w->n; i++)
         if (w->pending[i].leaving)
-            ((ckpt_value *)(uintptr_t)w->pending[i].v)->flags &= (uint16_t)~VALUE_OPEN;
+            ((ckpt_value *)(uintptr_t)w->pending[i].v)->flags &= (uint16_t)~VALUE_ON_PATH;
     free(w->pending);
     free(w->path);
     free(w->steps);

@@ -168,7 +168,7 @@ static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
     if (v->type != CKPT_V_CALL || reaches_lost(x, v->u.call.callable) ||
         (reaches_lost(x, v->u.call.args) && !has_argument_items(v)))
         return false;
-    const struct value_more *m = value_more_of(v);
+    const struct value_extra *m = value_extra_of(v);
     if (reaches_lost(x, m->kwargs) || (m->npairs && m->nitems)) /* no class of Python has pairs and items */
         return false;
     for (uint32_t i = 0; i < m->nstates; i++)
@@ -209,8 +209,8 @@ static ckpt_status visit_entries(struct lost_search *x, uint32_t parent, const c
     uint32_t n;
     const value_pair *pairs = value_pairs(v, &n);
     bool call = v->type == CKPT_V_CALL;
-    ckpt_value *const *items = call ? value_more_of(v)->items : value_is_sequence(v) ? v->u.seq.items : NULL;
-    uint32_t count = call ? value_more_of(v)->nitems : value_is_sequence(v) ? v->u.seq.n : 0;
+    ckpt_value *const *items = call ? value_extra_of(v)->items : value_is_sequence(v) ? v->u.seq.items : NULL;
+    uint32_t count = call ? value_extra_of(v)->nitems : value_is_sequence(v) ? v->u.seq.n : 0;
     for (uint32_t i = 0; i < n; i++)
         CKPT_TRY(visit_entry(x, parent, (struct step){v, i}, pairs[i].val));
     for (uint32_t i = 0; i < count && !n; i++)
@@ -225,7 +225,7 @@ static ckpt_status visit_container(struct lost_search *x, uint32_t p)
     CKPT_TRY(visit_entries(x, p, v));
     if (v->type != CKPT_V_CALL)
         return CKPT_OK;
-    const struct value_more *m = value_more_of(v);
+    const struct value_extra *m = value_extra_of(v);
     if (has_argument_items(v))
         CKPT_TRY(visit_entries(x, p, v->u.call.args));
     for (uint32_t i = 0; i < m->nstates; i++)

@@ -127,7 +127,7 @@ static uint32_t count_entries(const ckpt_value *v)
 {
     if (v->type != CKPT_V_CALL)
         return value_count(v);
-    const struct value_more *m = value_more_of(v);
+    const struct value_extra *m = value_extra_of(v);
     return m->npairs > m->nitems ? m->npairs : m->nitems;
 }
 
@@ -401,7 +401,7 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
 {
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
     if (storage_lost(s))
-        return fail(err, CKPT_ELOSSY, s->more->lost_at,
+        return fail(err, CKPT_ELOSSY, s->extra->lost_at,
                     "storage \"%.*s\" is lost, and an object that is no tensor holds it\n"
                     "--root PATH writes a part of the file without that object",
                     STR_ARG(s->s.key));
@@ -582,7 +582,7 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
                                 ckpt_error *err)
 {
     const struct value_call *c = &v->u.call;
-    const struct value_more *more = value_more_of(v);
+    const struct value_extra *more = value_extra_of(v);
     ckpt_value *func = c->callable, *args = c->args, *made = NULL;
     *out = v;
     if (find_node_storage(w, v)) {
@@ -629,7 +629,7 @@ static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *
  * storage: put_source_class would write a class, which is not a list of arguments. */
 static void check_arguments(struct torch_writer *w, const ckpt_value *call)
 {
-    const ckpt_value *given[2] = {call->u.call.args, value_more_of(call)->kwargs};
+    const ckpt_value *given[2] = {call->u.call.args, value_extra_of(call)->kwargs};
     for (int i = 0; i < 2; i++)
         if (given[i] && given[i]->type == CKPT_V_PERSID && !find_node_storage(w, given[i]))
             w->bad_arguments = given[i];

@@ -285,7 +285,7 @@ ckpt_status zarr_add_array(struct zarr_arrays *all, const struct zarr_source *fr
     s.s.nbytes = array.meta.nbytes;
     s.dtype = array.meta.dtype;
     s.swap = get_swap_unit(&array.meta);
-    s.has_crcs = s.checks_itself = zarr_has_checksums(&array.meta.encoding);
+    s.pieces_have_crcs = s.checks_itself = zarr_has_checksums(&array.meta.encoding);
     if (st == CKPT_OK)
         st = table_add_storage(&all->f->table, &s, &t->storage, all->err);
     return sharded_storage_accept_fault(all->f, from->name, t->dtype, st, &t->storage, all->err);
