@@ -3,9 +3,9 @@
  *
  * The library sorts tensors by the alignment of their dtype (safetensors_order in dtype.h), then by the bytes
  * of their names (serialize in tensor.rs). Its JSON is compact, begins with __metadata__, has the fields
- * dtype, shape, data_offsets, and is padded with spaces to a multiple of eight. The library writes metadata in
- * the order of a hash table, so its bytes can be matched only if there is one pair; here, pairs have the order
- * of the input, and new pairs are sorted.
+ * dtype, shape, data_offsets, and is padded with spaces to a multiple of eight. The library writes metadata
+ * in the order of a hash table, so its bytes can be matched only if there is one pair; here, pairs have the
+ * order of the input, and new pairs are sorted.
  *
  * `format` is written with any other metadata: transformers refuses a file whose metadata do not have it,
  * but reads one without metadata.
