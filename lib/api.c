@@ -28,7 +28,7 @@ static ckpt_status open_callbacks(struct opening *o, const ckpt_open_options *op
     ckpt_status st = open_bytes(o, opts->names, out, err);
     ckpt_status settled = source_callbacks_opened(src, st, opts->salvage, err);
     if (settled != CKPT_OK)
-        fail_file(err, o->path);
+        error_add_file(err, o->path);
     if (settled != st && st == CKPT_OK) {
         file_free(*out);
         *out = NULL;
@@ -64,7 +64,7 @@ ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts, ckpt
     ckpt_open_options o;
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
     return open_with(path, &o, out, err);
 }
 
@@ -122,7 +122,7 @@ bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
     if (sized_check(out, NULL) != CKPT_OK)
         return false;
     bool there = table_copy_row(&file_or_empty(f)->table, i, &t);
-    sized_give(out, &t, sizeof t);
+    sized_copy_out(out, &t, sizeof t);
     return there;
 }
 ckpt_str ckpt_tensor_name(const ckpt_file *f, uint32_t i) { return table_name(&file_or_empty(f)->table, i); }
@@ -133,7 +133,7 @@ bool ckpt_storage_at(const ckpt_file *f, uint32_t i, ckpt_storage *out)
     if (sized_check(out, NULL) != CKPT_OK)
         return false;
     bool there = table_copy_storage(&file_or_empty(f)->table, i, &s);
-    sized_give(out, &s, sizeof s);
+    sized_copy_out(out, &s, sizeof s);
     return there;
 }
 const ckpt_value *ckpt_file_root(const ckpt_file *f) { return file_or_empty(f)->root; }
@@ -145,7 +145,7 @@ const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i)
 ckpt_status ckpt_file_locate(ckpt_file *f, ckpt_error *err)
 {
     CKPT_REQUIRE(err, f);
-    return fail_name_file(table_locate(&f->table, err), f->path, err);
+    return name_file_if_failed(table_locate(&f->table, err), f->path, err);
 }
 
 void ckpt_file_ignore_crc(ckpt_file *f, bool ignore)
@@ -175,7 +175,7 @@ ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err
 {
     CKPT_REQUIRE(err, p);
     const struct format *f = format ? format_by_name(format) : NULL;
-    return fail_name_file(sanitize_plan(p, f && f->flat, f ? f->holds : NULL, err), p->file->path, err);
+    return name_file_if_failed(sanitize_plan(p, f && f->flat, f ? f->holds : NULL, err), p->file->path, err);
 }
 
 static ckpt_status write_one(ckpt_plan *p, const struct format *f, const struct write_job *job,
@@ -212,7 +212,7 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
         st = write_one(p, f, job, err);
     if (st != CKPT_OK)
         st = file_status_after_read(p->file, st, err);
-    return fail_name_file(st, p->file->path, err);
+    return name_file_if_failed(st, p->file->path, err);
 }
 
 /* write_to - writes P by the options GIVEN to the output of JOB. OUT, which may be NULL, is cleared by the
@@ -223,7 +223,7 @@ static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_writ
     ckpt_write_options o;
     const struct format *f;
     ckpt_write_result result = {0};
-    CKPT_TRY(sized_take(given, &o, sizeof o, err));
+    CKPT_TRY(sized_copy_in(given, &o, sizeof o, err));
     CKPT_REQUIRE(err, p && o.ties <= CKPT_TIES_ERROR);
     if (o.max_shard && !job->path)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a set of shards is written to a path");
@@ -241,7 +241,7 @@ static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_writ
     result.naliases = p->naliases;
     result.ncasts = p->ncasts;
     if (out)
-        sized_give(out, &result, sizeof result);
+        sized_copy_out(out, &result, sizeof result);
     return CKPT_OK;
 }
 
@@ -290,10 +290,10 @@ ckpt_status ckpt_table_json(const ckpt_file *file, const ckpt_table_json_options
     *text = NULL;
     *len = 0;
     CKPT_REQUIRE(err, file);
-    CKPT_TRY(sized_take(opts, &json.o, sizeof json.o, err));
+    CKPT_TRY(sized_copy_in(opts, &json.o, sizeof json.o, err));
     CKPT_REQUIRE(err, json.o.rows || !json.o.nrows);
     json.format = file->format->name;
-    return fail_name_file(table_json(&json, text, len, err), file->path, err);
+    return name_file_if_failed(table_json(&json, text, len, err), file->path, err);
 }
 
 /* written_format - returns the format NAME, which may be NULL, if it can be written; else NULL. */
@@ -351,8 +351,8 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     ckpt_verify_result found;
     err = err ? err : &own;
     CKPT_TRY(sized_clear(result, err));
-    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
-    CKPT_TRY(sized_take(o.how, &how, sizeof how, err));
+    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_copy_in(o.how, &how, sizeof how, err));
     CKPT_REQUIRE(err, path && (o.globs || !o.nglobs) && o.algorithm <= CKPT_XXH3);
     o.how = &how;
     ckpt_status st = check_init(&c, &o, &found, err);
@@ -370,8 +370,8 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
         c.result->tensors = f->table.nrows;
     if (st == CKPT_OK)
         st = verify_data(&c, f, err);
-    sized_give(result, &found, sizeof found);
+    sized_copy_out(result, &found, sizeof found);
     file_free(f);
     check_free(&c);
-    return fail_name_file(st, path, err);
+    return name_file_if_failed(st, path, err);
 }

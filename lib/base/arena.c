@@ -1,7 +1,8 @@
 /* arena.c - allocates from chunks of 8 to 512 KiB, then of 2 to 16 MiB, each twice as large as the previous
- * one. Small allocations share a chunk; a larger one gets its own, so that none is left half empty for it.
- * For a file with more than a thousand tensors the first chunk is a huge page, and only larger allocations
- * get their own: page faults on 4 KiB pages took two fifths of the time of listing 20,000 tensors. */
+ * one. Small allocations share a chunk; a larger one gets a chunk of its own, so that no chunk is left half
+ * empty for it. For a file with more than a thousand tensors the first chunk is a huge page, and only
+ * allocations larger than that page get their own: page faults on 4 KiB pages took two fifths of the time of
+ * listing 20,000 tensors. */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -27,8 +28,8 @@ struct arena_chunk {
 };
 
 struct arena {
-    struct arena_chunk *head; /* the chunk being filled, then full ones */
-    struct arena_chunk *own;  /* chunks with one large allocation each */
+    struct arena_chunk *shared;    /* the chunk being filled, then full ones */
+    struct arena_chunk *dedicated; /* chunks with one large allocation each */
     uint64_t used, max;
     size_t next_size;
     bool full;        /* an allocation was refused because of the ceiling */
@@ -60,8 +61,8 @@ void arena_free(arena *a)
 {
     if (!a)
         return;
-    free_chunks(a->head);
-    free_chunks(a->own);
+    free_chunks(a->shared);
+    free_chunks(a->dedicated);
     free(a);
 }
 
@@ -78,8 +79,8 @@ static void trim_chunks(struct arena_chunk *c)
 
 void arena_trim(arena *a)
 {
-    trim_chunks(a->head);
-    trim_chunks(a->own);
+    trim_chunks(a->shared);
+    trim_chunks(a->dedicated);
 }
 
 void arena_raise_max(arena *a, uint64_t max_bytes)
@@ -101,11 +102,12 @@ void arena_fail_at(arena *a, uint64_t n) { a->fail_in = n; }
 /* map_chunk - maps at least BYTES, starting at a multiple of HUGE. */
 static struct arena_chunk *map_chunk(size_t bytes)
 {
-    uint64_t most;
-    if (!checked_add(bytes, HUGE + HUGE, &most) || most > SIZE_MAX)
+    uint64_t longest;
+    if (!checked_add(bytes, HUGE + HUGE, &longest) || longest > SIZE_MAX)
         return NULL;
-    size_t page = bytes % HUGE > HUGE / 2 ? HUGE : PAGE; /* a last huge page only if most of it is used */
-    size_t kept = (bytes + page - 1) & ~(page - 1), mapped = kept + HUGE; /* bounded: at most MOST */
+    size_t unit = bytes % HUGE > HUGE / 2 ? HUGE
+                                          : PAGE; /* the last page is huge only if most of it is used */
+    size_t kept = (bytes + unit - 1) & ~(unit - 1), mapped = kept + HUGE; /* bounded: at most LONGEST */
     unsigned char *at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
@@ -131,9 +133,9 @@ static struct arena_chunk *new_chunk(size_t size)
     return c;
 }
 
-/* resize_chunk - returns C with BYTES in total, its header included. Shrinks in place; to grow, the pages
- * may be moved. NULL: C is unchanged. (It shrinks without MREMAP_MAYMOVE, because with it an emulator's
- * mremap moves even then.) */
+/* resize_chunk - returns C with BYTES in total, its header included. It shrinks in place, but may move the
+ * pages to grow. NULL: C is unchanged. (Shrinking does not pass MREMAP_MAYMOVE, because some emulators would
+ * then move the pages.) */
 static struct arena_chunk *resize_chunk(struct arena_chunk *c, size_t bytes)
 {
     if (!c->mapped)
@@ -145,25 +147,25 @@ static struct arena_chunk *resize_chunk(struct arena_chunk *c, size_t bytes)
     return moved;
 }
 
-/* add_chunk_for - returns a new chunk with room for N bytes: their own, or a shared one, which becomes the
- * head if it has more room left than the current head. A large allocation that may GROW gets its own chunk,
- * so that its pages can be moved. */
+/* add_chunk_for - returns a new chunk with room for N bytes: a dedicated or a shared one. If the list's first
+ * chunk would have more room left, the new one becomes the second. A large allocation that may GROW gets a
+ * dedicated chunk, so that its pages can be moved. */
 static struct arena_chunk *add_chunk_for(arena *a, size_t n, bool grow)
 {
     const size_t header = sizeof(struct arena_chunk), huge = HUGE - header;
-    bool large = n > MAX_SMALL;
-    bool own = large ? grow || n > huge || a->next_size < huge : n > a->next_size / 4;
-    struct arena_chunk *c = new_chunk(own ? n : a->next_size);
+    bool fits_huge_page = n <= huge && a->next_size >= huge;
+    bool dedicated = n > MAX_SMALL ? grow || !fits_huge_page : n > a->next_size / 4;
+    struct arena_chunk *c = new_chunk(dedicated ? n : a->next_size);
     if (!c)
         return NULL;
-    struct arena_chunk **list = own ? &a->own : &a->head;
-    if (*list && (*list)->size - (*list)->used > c->size - n)
-        list = &(*list)->next;
-    c->next = *list;
-    *list = c;
-    if (!own && a->next_size < huge)
+    struct arena_chunk **link = dedicated ? &a->dedicated : &a->shared;
+    if (*link && (*link)->size - (*link)->used > c->size - n)
+        link = &(*link)->next;
+    c->next = *link;
+    *link = c;
+    if (!dedicated && a->next_size < huge)
         a->next_size = a->next_size >= MAX_SMALL_CHUNK ? huge : 2 * a->next_size;
-    else if (!own && a->next_size + header < MAX_CHUNK)
+    else if (!dedicated && a->next_size + header < MAX_CHUNK)
         a->next_size = 2 * (a->next_size + header) - header; /* bounded: below MAX_CHUNK */
     return c;
 }
@@ -198,7 +200,7 @@ static void *alloc_in_new_chunk(arena *a, size_t n, bool grow)
  * later. */
 static void *alloc_aligned(arena *a, size_t n, size_t align, bool grow)
 {
-    struct arena_chunk *c = a->head;
+    struct arena_chunk *c = a->shared;
     n = n ? n : 1;
     if (a->fail_in && --a->fail_in == 0)
         return NULL;
@@ -226,24 +228,24 @@ static void *alloc_array(arena *a, uint64_t count, size_t size, bool grow)
 
 void *arena_array(arena *a, uint64_t count, size_t size) { return alloc_array(a, count, size, false); }
 
-/* regrow_in_place - enlarges the allocation AT to BYTES if it has its own chunk, in place or by moving its
- * pages, so that a large array leaves no copies. NULL: it has no chunk of its own, out of memory, or above
- * the ceiling; AT is unchanged. */
+/* regrow_in_place - enlarges the allocation AT to BYTES if it has a dedicated chunk, in place or by moving
+ * its pages, so that a large array leaves no copies. NULL: the chunk is shared, out of memory, or above the
+ * ceiling; AT is unchanged. */
 static void *regrow_in_place(arena *a, const void *at, size_t bytes)
 {
     uint64_t total;
-    struct arena_chunk **link = &a->own;
+    struct arena_chunk **link = &a->dedicated;
     while (*link && (*link)->data != at)
         link = &(*link)->next;
-    size_t had = *link ? (*link)->size : 0;
-    if (!*link || a->fail_in || bytes < had || bytes - had > a->max - a->used ||
-        !checked_add(bytes, sizeof(struct arena_chunk), &total))
+    size_t old_size = *link ? (*link)->size : 0;
+    bool allowed = bytes >= old_size && bytes - old_size <= a->max - a->used;
+    if (!*link || a->fail_in || !allowed || !checked_add(bytes, sizeof(struct arena_chunk), &total))
         return NULL;
     struct arena_chunk *c = resize_chunk(*link, (size_t)total);
     if (!c)
         return NULL;
     *link = c;
-    a->used += bytes - had;
+    a->used += bytes - old_size;
     c->size = c->used = bytes;
     return c->data;
 }
@@ -283,22 +285,22 @@ static void *grow_heap(void *old, size_t *cap, size_t size)
     return at;
 }
 
-void *arena_append(arena *a, void *list, size_t *n, size_t *cap, size_t size)
+void *arena_append(arena *a, void *array, size_t *n, size_t *cap, size_t size)
 {
     char *at;
-    memcpy(&at, list, sizeof at);
+    memcpy(&at, array, sizeof at);
     if (!at || *n == *cap) {
         at = a ? arena_grow(a, at, *n, cap, *n + 1, size) : grow_heap(at, cap, size);
         if (!at)
             return NULL;
-        memcpy(list, &at, sizeof at);
+        memcpy(array, &at, sizeof at);
     }
     return at + (*n)++ * size; /* bounded: it is in memory */
 }
 
-bool arena_push(arena *a, void *list, size_t *n, size_t *cap, const void *element, size_t size)
+bool arena_push(arena *a, void *array, size_t *n, size_t *cap, const void *element, size_t size)
 {
-    void *at = arena_append(a, list, n, cap, size);
+    void *at = arena_append(a, array, n, cap, size);
     if (at)
         memcpy(at, element, size);
     return at != NULL;
@@ -306,16 +308,16 @@ bool arena_push(arena *a, void *list, size_t *n, size_t *cap, const void *elemen
 
 void arena_shrink(arena *a, void *at, size_t n)
 {
-    struct arena_chunk **link = &a->own;
+    struct arena_chunk **link = &a->dedicated;
     while (*link && (*link)->data != at)
         link = &(*link)->next;
     struct arena_chunk *c = *link && (*link)->mapped && n < (*link)->size ? *link : NULL;
-    size_t had = c ? c->size : 0;
+    size_t old_size = c ? c->size : 0;
     if (!c || !(c = resize_chunk(c, sizeof *c + n))) /* bounded: less than before. The chunk stays in place */
         return;
     *link = c;
     c->size = c->used = n;
-    a->used -= had - n;
+    a->used -= old_size - n;
 }
 
 ckpt_str arena_str(arena *a, ckpt_str s)

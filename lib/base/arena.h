@@ -1,4 +1,4 @@
-/* arena.h - memory for all parsed data of one file: allocated piece by piece, freed at once, never more
+/* arena.h - memory for all parsed data of one file: allocated in small amounts, freed all at once, never more
  * than a ceiling. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
@@ -22,16 +22,16 @@ void arena_expect(arena *a, uint64_t count, size_t size);
 void *arena_alloc(arena *a, size_t n);
 /* arena_array - returns COUNT zeroed elements of SIZE bytes; the product is checked for overflow. */
 void *arena_array(arena *a, uint64_t count, size_t size);
-/* arena_grow - makes room for at least WANT elements of SIZE bytes in the array OLD, of which USED of *CAP
- * are in use. Returns OLD when it is large enough; otherwise the array moves (pointers into it become
+/* arena_grow - makes room for at least WANT elements of SIZE bytes in the array OLD, which has room for *CAP
+ * and holds USED. Returns OLD when it is large enough; otherwise the array moves (pointers into it become
  * invalid, elements after USED are not zeroed) and *CAP is updated. NULL: out of memory. */
 void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
-/* arena_append - adds an element of SIZE bytes to an array of *N elements, which grows as by arena_grow; LIST
- * is the address of the pointer to it. If A is NULL, the caller frees the array by free(). Returns the
+/* arena_append - adds an element of SIZE bytes to an array of *N elements, which grows as by arena_grow;
+ * ARRAY is the address of the pointer to it. If A is NULL, the caller frees the array by free(). Returns the
  * element, which *N counts already; NULL: out of memory. */
-void *arena_append(arena *a, void *list, size_t *n, size_t *cap, size_t size);
+void *arena_append(arena *a, void *array, size_t *n, size_t *cap, size_t size);
 /* arena_push - appends the SIZE bytes at ELEMENT as arena_append does. False: out of memory. */
-bool arena_push(arena *a, void *list, size_t *n, size_t *cap, const void *element, size_t size);
+bool arena_push(arena *a, void *array, size_t *n, size_t *cap, const void *element, size_t size);
 /* arena_shrink - keeps only the first N bytes of the allocation AT; the memory of the others is returned to
  * the system when AT is large. */
 void arena_shrink(arena *a, void *at, size_t n);

@@ -41,8 +41,8 @@ static inline bool checked_product(const uint64_t *factors, size_t n, uint64_t *
     return true;
 }
 
-/* size_add, size_mul - return the sum and the product of two sizes, or UINT64_MAX if 64 bits do not hold it.
- * So a size that is too large stays UINT64_MAX whatever is added. */
+/* size_add, size_mul - return the sum or the product of two sizes, or UINT64_MAX if it does not fit 64 bits.
+ * A sum that was too large once stays UINT64_MAX, whatever is added. */
 static inline uint64_t size_add(uint64_t a, uint64_t b) { return checked_add(a, b, &a) ? a : UINT64_MAX; }
 static inline uint64_t size_mul(uint64_t a, uint64_t b) { return checked_mul(a, b, &a) ? a : UINT64_MAX; }
 /* checked_size - sets *OUT to N; false: it does not fit a size_t. */

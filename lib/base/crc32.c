@@ -6,20 +6,24 @@
 
 #include "base/cursor.h"
 
-/* A CRC table is linear: entry i is the XOR of the entries of the bits that are set in i, so eight numbers
- * span a table of 256. */
-#define PICK(i, bit, k) ((i) & (bit) ? (k) : 0u)
-#define E1(i, a, b, c, d, e, f, g, h)                                                                        \
-    PICK(i, 1, a) ^ PICK(i, 2, b) ^ PICK(i, 4, c) ^ PICK(i, 8, d) ^ PICK(i, 16, e) ^ PICK(i, 32, f) ^        \
-        PICK(i, 64, g) ^ PICK(i, 128, h)
-#define E4(i, ...) E1(i, __VA_ARGS__), E1(i + 1, __VA_ARGS__), E1(i + 2, __VA_ARGS__), E1(i + 3, __VA_ARGS__)
-#define E16(i, ...)                                                                                          \
-    E4(i, __VA_ARGS__), E4(i + 4, __VA_ARGS__), E4(i + 8, __VA_ARGS__), E4(i + 12, __VA_ARGS__)
-#define E64(i, ...)                                                                                          \
-    E16(i, __VA_ARGS__), E16(i + 16, __VA_ARGS__), E16(i + 32, __VA_ARGS__), E16(i + 48, __VA_ARGS__)
+/* TABLE - makes the 256 entries of a CRC table from entries 1, 2, 4 … 128: entry i is the XOR of those whose
+ * bit is set in i. */
+#define IF_SET(i, bit, entry) ((i) & (bit) ? (entry) : 0u)
+#define ENTRY(i, a, b, c, d, e, f, g, h)                                                                     \
+    IF_SET(i, 1, a) ^ IF_SET(i, 2, b) ^ IF_SET(i, 4, c) ^ IF_SET(i, 8, d) ^ IF_SET(i, 16, e) ^               \
+        IF_SET(i, 32, f) ^ IF_SET(i, 64, g) ^ IF_SET(i, 128, h)
+#define ENTRIES_4(i, ...)                                                                                    \
+    ENTRY(i, __VA_ARGS__), ENTRY(i + 1, __VA_ARGS__), ENTRY(i + 2, __VA_ARGS__), ENTRY(i + 3, __VA_ARGS__)
+#define ENTRIES_16(i, ...)                                                                                   \
+    ENTRIES_4(i, __VA_ARGS__), ENTRIES_4(i + 4, __VA_ARGS__), ENTRIES_4(i + 8, __VA_ARGS__),                 \
+        ENTRIES_4(i + 12, __VA_ARGS__)
+#define ENTRIES_64(i, ...)                                                                                   \
+    ENTRIES_16(i, __VA_ARGS__), ENTRIES_16(i + 16, __VA_ARGS__), ENTRIES_16(i + 32, __VA_ARGS__),            \
+        ENTRIES_16(i + 48, __VA_ARGS__)
 #define TABLE(...)                                                                                           \
     {                                                                                                        \
-        E64(0, __VA_ARGS__), E64(64, __VA_ARGS__), E64(128, __VA_ARGS__), E64(192, __VA_ARGS__)              \
+        ENTRIES_64(0, __VA_ARGS__), ENTRIES_64(64, __VA_ARGS__), ENTRIES_64(128, __VA_ARGS__),               \
+            ENTRIES_64(192, __VA_ARGS__)                                                                     \
     }
 
 /* crc32_tables[k][i]: the CRC register after byte i and k zero bytes. */
@@ -47,21 +51,21 @@ static const uint32_t crc32c_tables[8][256] = {
 };
 
 /* update_by_tables - returns the CRC register (not yet inverted) after N bytes. */
-static uint32_t update_by_tables(const uint32_t t[8][256], uint32_t r, const unsigned char *p, size_t n)
+static uint32_t update_by_tables(const uint32_t t[8][256], uint32_t reg, const unsigned char *p, size_t n)
 {
     for (; n >= 8; p += 8, n -= 8) {
-        uint32_t a = r ^ load_u32le(p), b = load_u32le(p + 4);
-        r = t[7][a & 255] ^ t[6][a >> 8 & 255] ^ t[5][a >> 16 & 255] ^ t[4][a >> 24] ^ t[3][b & 255] ^
-            t[2][b >> 8 & 255] ^ t[1][b >> 16 & 255] ^ t[0][b >> 24];
+        uint32_t a = reg ^ load_u32le(p), b = load_u32le(p + 4);
+        reg = t[7][a & 255] ^ t[6][a >> 8 & 255] ^ t[5][a >> 16 & 255] ^ t[4][a >> 24] ^ t[3][b & 255] ^
+              t[2][b >> 8 & 255] ^ t[1][b >> 16 & 255] ^ t[0][b >> 24];
     }
     for (; n; p++, n--)
-        r = t[0][(r ^ *p) & 255] ^ r >> 8;
-    return r;
+        reg = t[0][(reg ^ *p) & 255] ^ reg >> 8;
+    return reg;
 }
 
-static uint32_t update_crc32_by_tables(uint32_t r, const unsigned char *p, size_t n)
+static uint32_t update_crc32_by_tables(uint32_t reg, const unsigned char *p, size_t n)
 {
-    return update_by_tables(crc32_tables, r, p, n);
+    return update_by_tables(crc32_tables, reg, p, n);
 }
 
 #define POLY_32  0xEDB88320u
@@ -79,15 +83,15 @@ static uint32_t multiply_mod_poly(uint32_t poly, uint32_t a, uint32_t b)
     return product;
 }
 
-/* power_of_bytes - returns x^(8 * N) modulo POLY: appending N bytes multiplies the CRC of the bytes before
- * them by it. */
+/* power_of_bytes - returns x^(8 * N) modulo POLY, the factor by which N zero bytes appended to a text change
+ * its CRC register. */
 static uint32_t power_of_bytes(uint32_t poly, uint64_t n)
 {
-    uint32_t power = 0x80000000u, by = 0x00800000u; /* 1; x^8, x^16, x^32 ... */
+    uint32_t power = 0x80000000u, square = 0x00800000u; /* 1; x^8, then x^16, x^32 … */
     for (; n; n >>= 1) {
         if (n & 1)
-            power = multiply_mod_poly(poly, by, power);
-        by = multiply_mod_poly(poly, by, by);
+            power = multiply_mod_poly(poly, square, power);
+        square = multiply_mod_poly(poly, square, square);
     }
     return power;
 }
@@ -111,12 +115,12 @@ CLMUL static inline __m128i fold128(__m128i x, __m128i k, __m128i next)
 
 /* update_by_clmul - returns the register after N >= 64 bytes: four lanes of 128 bits, each folded by 512 bits
  * at a time, then folded into one, whose 16 bytes have the CRC of all bytes so far. */
-CLMUL static uint32_t update_by_clmul(uint32_t r, const unsigned char *p, size_t n)
+CLMUL static uint32_t update_by_clmul(uint32_t reg, const unsigned char *p, size_t n)
 {
     /* x^(512+32), x^(512-32), x^(128+32), x^(128-32) modulo the polynomial, reflected */
     const __m128i by512 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
     const __m128i by128 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
-    __m128i a = _mm_xor_si128(load_128(p), _mm_cvtsi32_si128((int)r));
+    __m128i a = _mm_xor_si128(load_128(p), _mm_cvtsi32_si128((int)reg));
     __m128i b = load_128(p + 16), c = load_128(p + 32), d = load_128(p + 48);
     for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
         a = fold128(a, by512, load_128(p));
@@ -132,9 +136,9 @@ CLMUL static uint32_t update_by_clmul(uint32_t r, const unsigned char *p, size_t
     return update_crc32_by_tables(update_crc32_by_tables(0, folded, sizeof folded), p, n);
 }
 
-CLMUL static uint32_t update_128(uint32_t r, const unsigned char *p, size_t n)
+CLMUL static uint32_t update_128(uint32_t reg, const unsigned char *p, size_t n)
 {
-    return n >= 64 ? update_by_clmul(r, p, n) : update_crc32_by_tables(r, p, n);
+    return n >= 64 ? update_by_clmul(reg, p, n) : update_crc32_by_tables(reg, p, n);
 }
 
 /* The wide kernels fold like update_by_clmul, but by 1024 or 2048 bits a step, and leave the last lanes to
@@ -154,12 +158,12 @@ WIDE256 static inline __m256i fold_256(__m256i x, __m256i k, __m256i next)
     return _mm256_xor_si256(_mm256_xor_si256(low, high), next);
 }
 
-WIDE256 static uint32_t update_256(uint32_t r, const unsigned char *p, size_t n)
+WIDE256 static uint32_t update_256(uint32_t reg, const unsigned char *p, size_t n)
 {
     if (n < 256)
-        return update_128(r, p, n);
+        return update_128(reg, p, n);
     const __m256i by1024 = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x14a7fe880, 0x1e88ef372));
-    __m256i a = _mm256_xor_si256(load_256(p), _mm256_set_epi32(0, 0, 0, 0, 0, 0, 0, (int)r));
+    __m256i a = _mm256_xor_si256(load_256(p), _mm256_set_epi32(0, 0, 0, 0, 0, 0, 0, (int)reg));
     __m256i b = load_256(p + 32), c = load_256(p + 64), d = load_256(p + 96);
     for (p += 128, n -= 128; n >= 128; p += 128, n -= 128) {
         a = fold_256(a, by1024, load_256(p));
@@ -174,19 +178,19 @@ WIDE256 static uint32_t update_256(uint32_t r, const unsigned char *p, size_t n)
 
 WIDE512 static inline __m512i load_512(const unsigned char *p) { return _mm512_loadu_si512(p); }
 
-/* 0x96: XOR of three */
+/* fold_512 - as fold128. 0x96 is the truth table of the XOR of three bits. */
 WIDE512 static inline __m512i fold_512(__m512i x, __m512i k, __m512i next)
 {
     __m512i low = _mm512_clmulepi64_epi128(x, k, 0x00), high = _mm512_clmulepi64_epi128(x, k, 0x11);
     return _mm512_ternarylogic_epi64(low, high, next, 0x96);
 }
 
-WIDE512 static uint32_t update_512(uint32_t r, const unsigned char *p, size_t n)
+WIDE512 static uint32_t update_512(uint32_t reg, const unsigned char *p, size_t n)
 {
     if (n < 512)
-        return update_128(r, p, n);
+        return update_128(reg, p, n);
     const __m512i by2048 = _mm512_broadcast_i32x4(_mm_set_epi64x(0x1322d1430, 0x11542778a));
-    __m512i a = _mm512_xor_si512(load_512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)r)));
+    __m512i a = _mm512_xor_si512(load_512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)reg)));
     __m512i b = load_512(p + 64), c = load_512(p + 128), d = load_512(p + 192);
     for (p += 256, n -= 256; n >= 256; p += 256, n -= 256) {
         a = fold_512(a, by2048, load_512(p));
@@ -202,14 +206,17 @@ WIDE512 static uint32_t update_512(uint32_t r, const unsigned char *p, size_t n)
 #ifdef __x86_64__
 #define SSE42 __attribute__((target("sse4.2")))
 
-SSE42 static uint64_t crc32c_8(uint64_t r, const unsigned char *p) { return _mm_crc32_u64(r, load_u64le(p)); }
+SSE42 static uint64_t crc32c_8(uint64_t reg, const unsigned char *p)
+{
+    return _mm_crc32_u64(reg, load_u64le(p));
+}
 
-/* update_crc32c_fast - computes three independent runs of LANE bytes at a time, because the instruction takes
- * three cycles and one can begin in each. */
-SSE42 static uint32_t update_crc32c_fast(uint32_t r, const unsigned char *p, size_t n)
+/* update_crc32c_fast - computes three independent lanes of LANE bytes at a time, because the instruction
+ * takes three cycles, and a new one can begin in each cycle. */
+SSE42 static uint32_t update_crc32c_fast(uint32_t reg, const unsigned char *p, size_t n)
 {
     enum { LANE = 16384 };
-    uint64_t a = r;
+    uint64_t a = reg;
     uint32_t lane_power = n >= 3 * LANE ? power_of_bytes(POLY_32C, LANE) : 0;
     for (; n >= 3 * LANE; p += 3 * LANE, n -= 3 * LANE) {
         uint64_t b = 0, c = 0;
@@ -242,26 +249,26 @@ static bool cpu_has_kernel(enum crc32_kernel k)
     }
 }
 
-static uint32_t update_by_kernel(enum crc32_kernel k, uint32_t r, const unsigned char *p, size_t n)
+static uint32_t update_by_kernel(enum crc32_kernel k, uint32_t reg, const unsigned char *p, size_t n)
 {
     switch (k) {
-    case CRC32_TABLE: return update_crc32_by_tables(r, p, n);
-    case CRC32_CLMUL: return update_128(r, p, n);
-    case CRC32_CLMUL_256: return update_256(r, p, n);
-    default: return update_512(r, p, n);
+    case CRC32_TABLE: return update_crc32_by_tables(reg, p, n);
+    case CRC32_CLMUL: return update_128(reg, p, n);
+    case CRC32_CLMUL_256: return update_256(reg, p, n);
+    default: return update_512(reg, p, n);
     }
 }
 #else
 static bool cpu_has_kernel(enum crc32_kernel k) { return k == CRC32_TABLE; }
 
-static uint32_t update_by_kernel(enum crc32_kernel k, uint32_t r, const unsigned char *p, size_t n)
+static uint32_t update_by_kernel(enum crc32_kernel k, uint32_t reg, const unsigned char *p, size_t n)
 {
     (void)k;
-    return update_crc32_by_tables(r, p, n);
+    return update_crc32_by_tables(reg, p, n);
 }
 #endif
 
-bool crc32_with(enum crc32_kernel k, uint32_t *crc, const void *bytes, size_t n)
+bool crc32_update_by(enum crc32_kernel k, uint32_t *crc, const void *bytes, size_t n)
 {
     if (k >= CRC32_KERNELS || !cpu_has_kernel(k))
         return false;
@@ -280,9 +287,9 @@ uint32_t crc32_update(uint32_t crc, const void *bytes, size_t n)
 #ifndef __x86_64__
 static bool cpu_has_crc32c(void) { return false; }
 
-static uint32_t update_crc32c_fast(uint32_t r, const unsigned char *p, size_t n)
+static uint32_t update_crc32c_fast(uint32_t reg, const unsigned char *p, size_t n)
 {
-    return update_by_tables(crc32c_tables, r, p, n);
+    return update_by_tables(crc32c_tables, reg, p, n);
 }
 #endif
 
@@ -300,7 +307,7 @@ uint32_t crc_update(enum crc_kind kind, uint32_t crc, const void *bytes, size_t 
 
 const char *crc_name(enum crc_kind kind) { return kind == CRC_32 ? "CRC-32" : "CRC-32C"; }
 
-/* The inversions of the register at the start and the end cancel out. */
+/* CRCs can be combined as registers are: their inversions at the start and the end cancel out. */
 uint32_t crc_combine(enum crc_kind kind, uint32_t first, uint32_t second, uint64_t second_size)
 {
     uint32_t poly = kind == CRC_32 ? POLY_32 : POLY_32C;

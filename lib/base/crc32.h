@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* crc32_update - continues the CRC of earlier bytes (0 at the start) over N more bytes. */
+/* crc32_update - returns the CRC of all bytes so far and N more; CRC is that of all so far, 0 if there are
+ * none. */
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t n);
 /* Implementations, slowest first; crc32_update uses the fastest that this CPU supports. */
 enum crc32_kernel {
@@ -17,11 +18,12 @@ enum crc32_kernel {
     CRC32_KERNELS
 };
 
-/* crc32_with - updates by kernel K as crc32_update does; false: this CPU does not support K. */
-bool crc32_with(enum crc32_kernel k, uint32_t *crc, const void *bytes, size_t n);
+/* crc32_update_by - updates *CRC as crc32_update does, but by kernel K; false: this CPU does not support
+ * K. */
+bool crc32_update_by(enum crc32_kernel k, uint32_t *crc, const void *bytes, size_t n);
 
 enum crc_kind { CRC_32, CRC_32C };
-/* crc_update - updates as crc32_update does, for either KIND. */
+/* crc_update - does the same as crc32_update, for either KIND. */
 uint32_t crc_update(enum crc_kind kind, uint32_t crc, const void *bytes, size_t n);
 /* crc_combine - returns the CRC of two concatenated pieces, from the CRC of each and the size of the
  * second in bytes. */

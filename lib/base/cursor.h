@@ -1,5 +1,5 @@
-/* cursor.h - the only way bytes in memory are read: every getter checks and advances in one step, and a
- * failure latches. Read a whole record, then check `bad` once. */
+/* cursor.h - the only way bytes of a file are read from memory: every getter checks the bounds and advances.
+ * After the first failure all getters fail. Read a complete record, then check `bad` once. */
 #ifndef BASE_CURSOR_H
 #define BASE_CURSOR_H
 
@@ -58,11 +58,11 @@ static inline uint64_t load_number(const unsigned char *b, size_t n, bool big_en
         v = v << 8 | b[big_endian ? i : n - 1 - i];
     return v;
 }
-/* extend_sign - returns the signed number that has the lowest N bytes of BITS, 1 to 8. */
+/* extend_sign - returns the lowest N bytes of BITS, 1 to 8, as a signed number. */
 static inline int64_t extend_sign(uint64_t bits, size_t n)
 {
     uint64_t sign = UINT64_C(1) << (8 * n - 1); /* bounded: 1 to 8 bytes */
-    return (int64_t)((bits ^ sign) - sign);     /* bounded: modulo 2^64, as meant */
+    return (int64_t)((bits ^ sign) - sign);     /* bounded: modulo 2^64 is intended */
 }
 static inline uint8_t cursor_u8(cursor *c)
 {
@@ -91,7 +91,7 @@ static inline uint64_t cursor_number(cursor *c, size_t n)
     return b ? load_number(b, n, false) : 0;
 }
 /* cursor_varint - reads a number in groups of 7 bits, the lowest first, as protobuf, LevelDB and Snappy
- * write it. Sets `bad` if it has more than 64 bits. */
+ * write it. Sets `bad` if the number has more than 64 bits. */
 static inline uint64_t cursor_varint(cursor *c)
 {
     uint64_t v = 0;

@@ -58,24 +58,24 @@ struct message_ranges {
     size_t found[2], allowed[2], message_end;
 };
 
-/* strip_braces - copies FMT to STRIPPED without the braces around the value that was found, {…}, and around
- * the allowed one, {=…}, and without the newline before the hint. Sets AT to where these are in the
- * formatted text. Braces and newlines in an argument stay. */
+/* strip_braces - copies FMT to STRIPPED without the braces of {…}, the value found, and of {=…}, the allowed
+ * one, and without the newline before the hint. Sets RANGES to where these are in the formatted text. Braces
+ * and newlines in an argument stay. */
 CKPT_PRINTF(1, 0)
-static void strip_braces(const char *fmt, va_list args, char stripped[RAW_MAX], struct message_ranges *at)
+static void strip_braces(const char *fmt, va_list args, char stripped[RAW_MAX], struct message_ranges *ranges)
 {
-    size_t n = 0, *range = at->found;
-    at->message_end = SIZE_MAX;
+    size_t n = 0, *range = ranges->found;
+    ranges->message_end = SIZE_MAX;
     for (; *fmt && n + 1 < RAW_MAX; fmt++) {
         stripped[n] = '\0';
         if (*fmt == '{') {
-            range = fmt[1] == '=' ? at->allowed : at->found;
+            range = fmt[1] == '=' ? ranges->allowed : ranges->found;
             fmt += fmt[1] == '=';
             range[0] = range[1] = formatted_length(stripped, args);
         } else if (*fmt == '}') {
             range[1] = formatted_length(stripped, args);
         } else if (*fmt == '\n') {
-            at->message_end = formatted_length(stripped, args);
+            ranges->message_end = formatted_length(stripped, args);
         } else {
             stripped[n++] = *fmt;
         }
@@ -83,26 +83,26 @@ static void strip_braces(const char *fmt, va_list args, char stripped[RAW_MAX], 
     stripped[n] = '\0';
 }
 
-/* put_range - writes bytes [AT[0], AT[1]) of RAW to OUT, escaped. */
-static void put_range(const char *raw, const size_t at[2], char *out, size_t cap)
+/* put_range - writes bytes [RANGE[0], RANGE[1]) of RAW to OUT, escaped. */
+static void put_range(const char *raw, const size_t range[2], char *out, size_t cap)
 {
-    text_fit(str_of(raw + at[0], at[1] - at[0]), out, cap);
+    text_fit(str_of(raw + range[0], range[1] - range[0]), out, cap);
 }
 
-void error_words(const struct error_words *to, const char *fmt, va_list args)
+void message_format(const struct message_buffers *to, const char *fmt, va_list args)
 {
     char stripped[RAW_MAX], raw[RAW_MAX];
-    struct message_ranges at = {0};
+    struct message_ranges ranges = {0};
     if (!strpbrk(fmt, "{\n")) {
         format_escaped(to->what, to->what_size, fmt, args);
         return;
     }
-    strip_braces(fmt, args, stripped, &at);
-    size_t n = formatted_length(stripped, args), end = at.message_end < n ? at.message_end : n;
+    strip_braces(fmt, args, stripped, &ranges);
+    size_t n = formatted_length(stripped, args), end = ranges.message_end < n ? ranges.message_end : n;
     (void)vsnprintf(raw, sizeof raw, stripped, args);
     text_fit(str_of(raw, end), to->what, to->what_size);
-    put_range(raw, at.found, to->found, to->value_size);
-    put_range(raw, at.allowed, to->allowed, to->value_size);
+    put_range(raw, ranges.found, to->found, to->value_size);
+    put_range(raw, ranges.allowed, to->allowed, to->value_size);
     if (to->hint)
         text_fit(str_of(raw + end, n - end), to->hint, to->hint_size);
 }
@@ -112,9 +112,9 @@ ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const c
     if (!err)
         return status;
     clear_error(err, status, offset);
-    const struct error_words to = {err->what,        err->found,        err->allowed,    err->hint,
-                                   sizeof err->what, sizeof err->found, sizeof err->hint};
-    error_words(&to, fmt, args);
+    const struct message_buffers to = {err->what,        err->found,        err->allowed,    err->hint,
+                                       sizeof err->what, sizeof err->found, sizeof err->hint};
+    message_format(&to, fmt, args);
     return status;
 }
 
@@ -127,7 +127,7 @@ ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const cha
     return status;
 }
 
-void fail_prefix(ckpt_error *err, const char *word)
+void error_add_prefix(ckpt_error *err, const char *word)
 {
     char all[sizeof err->what + 64];
     if (!err)
@@ -136,15 +136,15 @@ void fail_prefix(ckpt_error *err, const char *word)
     text_fit(str_c(all), err->what, sizeof err->what);
 }
 
-/* The result of strerror_r: GNU's returns the text, POSIX's fills WHY with it. */
-static const char *text_returned(const char *text, const char *why) { return text ? text : why; }
+/* GNU's strerror_r returns the text; that of POSIX writes it to WHY and returns 0. */
+static const char *gnu_strerror(const char *text, const char *why) { return text ? text : why; }
 
-static const char *text_filled(int failed, const char *why) { return failed ? "unknown error" : why; }
+static const char *posix_strerror(int failed, const char *why) { return failed ? "unknown error" : why; }
 
-#define ERROR_TEXT(code, why)                                                                                \
+#define ERRNO_TEXT(code, why)                                                                                \
     _Generic(strerror_r(code, why, sizeof why), int                                                          \
-             : text_filled, default                                                                          \
-             : text_returned)(strerror_r(code, why, sizeof why), why)
+             : posix_strerror, default                                                                       \
+             : gnu_strerror)(strerror_r(code, why, sizeof why), why)
 
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
 {
@@ -158,10 +158,10 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
     (void)fail_v(err, status, offset, fmt, args);
     va_end(args);
     err->sys_errno = code;
-    snprintf(both, sizeof both, "%s: %s", err->what, ERROR_TEXT(code, why));
+    snprintf(both, sizeof both, "%s: %s", err->what, ERRNO_TEXT(code, why));
     text_fit(str_c(both), err->what, sizeof err->what);
     if (code == EMFILE)
-        fail_replace_hint(err, "`ulimit -n` shows how many files may be open at once; raise it");
+        error_replace_hint(err, "`ulimit -n` shows how many files may be open at once; raise it");
     return status;
 }
 
@@ -173,7 +173,7 @@ ckpt_status fail_argument(ckpt_error *err, const char *condition)
                 "{an argument} of a library call is NULL or has an unknown value, expected {=%s}", condition);
 }
 
-void fail_where(ckpt_error *err, const char *fmt, ...)
+void error_add_where(ckpt_error *err, const char *fmt, ...)
 {
     if (!err)
         return;
@@ -190,17 +190,17 @@ void fail_where(ckpt_error *err, const char *fmt, ...)
     err->innermost = (uint32_t)(innermost < length ? innermost : length);
 }
 
-void fail_add_place(ckpt_error *err, uint64_t offset, ckpt_str part)
+void error_add_position(ckpt_error *err, uint64_t offset, ckpt_str name)
 {
     if (!err)
         return;
     if (err->offset == CKPT_NO_OFFSET)
         err->offset = offset;
     if (!err->where[0])
-        text_fit(part, err->where, sizeof err->where);
+        text_fit(name, err->where, sizeof err->where);
 }
 
-void fail_hint(ckpt_error *err, const char *fmt, ...)
+void error_add_hint(ckpt_error *err, const char *fmt, ...)
 {
     if (!err || err->hint[0])
         return;
@@ -210,29 +210,29 @@ void fail_hint(ckpt_error *err, const char *fmt, ...)
     va_end(args);
 }
 
-void fail_replace_hint(ckpt_error *err, const char *hint)
+void error_replace_hint(ckpt_error *err, const char *hint)
 {
     if (err)
         err->hint[0] = '\0';
-    fail_hint(err, "%s", hint);
+    error_add_hint(err, "%s", hint);
 }
 
-void fail_file(ckpt_error *err, const char *path)
+void error_add_file(ckpt_error *err, const char *path)
 {
     if (err && !err->file[0])
         text_fit(str_c(path), err->file, sizeof err->file);
 }
 
-ckpt_status fail_name_part(ckpt_status st, ckpt_str part, ckpt_error *err)
+ckpt_status prefix_where_if_failed(ckpt_status st, ckpt_str name, ckpt_error *err)
 {
-    if (st != CKPT_OK && part.len)
-        fail_where(err, "%.*s", STR_ARG(part));
+    if (st != CKPT_OK && name.len)
+        error_add_where(err, "%.*s", STR_ARG(name));
     return st;
 }
 
-ckpt_status fail_name_file(ckpt_status st, const char *path, ckpt_error *err)
+ckpt_status name_file_if_failed(ckpt_status st, const char *path, ckpt_error *err)
 {
-    fail_file(st == CKPT_OK ? NULL : err, path);
+    error_add_file(st == CKPT_OK ? NULL : err, path);
     return st;
 }
 

@@ -15,8 +15,8 @@
             return try_;                                                      \
     } while (0)
 
-/* CKPT_REQUIRE - returns CKPT_EUSAGE from the calling function, a public one, if CONDITION on its arguments
- * is false: an argument is NULL that must not be, or an enumerator does not exist. */
+/* CKPT_REQUIRE - returns CKPT_EUSAGE from the calling function, a public one, if CONDITION, which tests its
+ * arguments for NULL and for values that no enumerator has, is false. */
 #define CKPT_REQUIRE(err, condition)                                          \
     do {                                                                      \
         if (!(condition))                                                     \
@@ -33,36 +33,37 @@ ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const cha
     CKPT_PRINTF(4, 5);
 ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
     CKPT_PRINTF(4, 0);
-/* Buffers for the parts of a message. HINT may be NULL. */
-struct error_words {
+/* Buffers for the texts that one format makes. HINT may be NULL. */
+struct message_buffers {
     char *what, *found, *allowed, *hint;
     size_t what_size, value_size, hint_size; /* VALUE_SIZE: of FOUND and of ALLOWED */
 };
-/* error_words - formats FMT as fail does, into TO only. All but WHAT stay unchanged if FMT has neither braces
- * nor a hint. */
-void error_words(const struct error_words *to, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
-/* fail_errno - fails like fail, with the current errno and its text after the message; the status is CKPT_EIO
- * (ENOMEM: CKPT_ENOMEM, ENOENT: CKPT_ENOTFOUND). */
+/* message_format - formats FMT as fail does, but into the buffers TO. If FMT has neither braces nor a hint,
+ * only WHAT is written. */
+void message_format(const struct message_buffers *to, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
+/* fail_errno - fails as fail does, and adds the current errno and its text to the message. The status is
+ * CKPT_ENOMEM for ENOMEM, CKPT_ENOTFOUND for ENOENT, else CKPT_EIO. */
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(3, 4);
 /* fail_memory - fails with CKPT_ENOMEM and a fixed text. */
 ckpt_status fail_memory(ckpt_error *err);
-/* fail_prefix - puts "WORD " before the message. */
-void fail_prefix(ckpt_error *err, const char *word);
-/* fail_where - puts "TEXT: " before err->where (outer contexts last). */
-void fail_where(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* fail_name_part - puts "PART: " before err->where as fail_where does if ST is an error and PART is not
- * empty. Returns ST. */
-ckpt_status fail_name_part(ckpt_status st, ckpt_str part, ckpt_error *err);
-/* fail_add_place - sets the offset to OFFSET and where to PART, each only if it is not set yet. */
-void fail_add_place(ckpt_error *err, uint64_t offset, ckpt_str part);
-/* fail_hint - sets what the user can do next, unless a hint is set already. */
-void fail_hint(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* fail_replace_hint - sets the hint even if there is one. */
-void fail_replace_hint(ckpt_error *err, const char *hint);
-/* fail_file - sets the path, unless one is set already. */
-void fail_file(ckpt_error *err, const char *path);
-/* fail_name_file - sets the path as fail_file does if ST is an error. Returns ST. */
-ckpt_status fail_name_file(ckpt_status st, const char *path, ckpt_error *err);
+/* error_add_prefix - puts "WORD " before the message. */
+void error_add_prefix(ckpt_error *err, const char *word);
+/* error_add_where - puts "TEXT: " before err->where. TEXT names what contains the thing named there
+ * already. */
+void error_add_where(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* prefix_where_if_failed - calls error_add_where with NAME if ST is an error and NAME is not empty. Returns
+ * ST. */
+ckpt_status prefix_where_if_failed(ckpt_status st, ckpt_str name, ckpt_error *err);
+/* error_add_position - sets err->offset to OFFSET and err->where to NAME, each only if it is not set yet. */
+void error_add_position(ckpt_error *err, uint64_t offset, ckpt_str name);
+/* error_add_hint - sets the hint, what the user can do next, unless there is one already. */
+void error_add_hint(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* error_replace_hint - sets the hint, replacing any other. */
+void error_replace_hint(ckpt_error *err, const char *hint);
+/* error_add_file - sets err->file to PATH, unless it is set already. */
+void error_add_file(ckpt_error *err, const char *path);
+/* name_file_if_failed - calls error_add_file if ST is an error. Returns ST. */
+ckpt_status name_file_if_failed(ckpt_status st, const char *path, ckpt_error *err);
 
 /* STR_ARG - passes a ckpt_str to "%.*s", cut at 200 bytes, which is enough for any message. */
 #define STR_ARG(s) str_arg_length((s).len), (s).ptr

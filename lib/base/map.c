@@ -8,20 +8,20 @@
 
 #include "base/cursor.h"
 
-#define MAX_SLOTS ((size_t)1 << 31) /* the 32 stored bits of a hash distinguish no more slots */
+#define MAX_SLOTS ((size_t)1 << 31) /* a power of two that the 32 bits of a stored hash can number */
 
-/* A slot is only as large as its kind of key needs: an index stops before KEY, a map of numbers before
- * PTR. */
+/* A key is a number, or a text with its length. A slot is only as large as its kind of key needs: in an index
+ * it ends before KEY, in a map of numbers before TEXT. */
 struct map_slot {
     uint32_t hash; /* 0: free */
     uint32_t value;
-    uint64_t key;    /* a number, or the length of a text … */
-    const char *ptr; /* … whose bytes are here */
+    uint64_t key;     /* the number, or the length of TEXT */
+    const char *text; /* NULL: the key is a number */
 };
 
 enum {
     INDEX_SLOT = offsetof(struct map_slot, key),
-    NUMBER_SLOT = offsetof(struct map_slot, ptr),
+    NUMBER_SLOT = offsetof(struct map_slot, text),
     TEXT_SLOT = sizeof(struct map_slot)
 };
 
@@ -35,7 +35,7 @@ struct map {
     uint64_t seed[2];
 };
 
-static uint64_t rotate_left(uint64_t x, int by) { return x << by | x >> (64 - by); }
+static uint64_t rotate_left(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
 #define INLINE __attribute__((always_inline)) static inline /* calls would double the cost of a look-up */
 
@@ -60,10 +60,10 @@ INLINE void sip_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-/* sip_finish - returns the hash; never 0, which means a free slot. */
-INLINE uint32_t sip_finish(uint64_t v[4], uint64_t last)
+/* sip_finish - adds LAST_WORD and returns the hash; never 0, which means a free slot. */
+INLINE uint32_t sip_finish(uint64_t v[4], uint64_t last_word)
 {
-    sip_word(v, last);
+    sip_word(v, last_word);
     v[2] ^= 0xff;
     sip_round(v);
     sip_round(v);
@@ -105,8 +105,8 @@ static struct map_slot *slot_at(const map *m, size_t i)
     return (struct map_slot *)(void *)(m->slots + i * m->slot_size); /* bounded: i < nslots */
 }
 
-/* new_slots - returns N free slots. Reading a fresh page maps the shared page of zeros, and a later write
- * maps a page of its own: writing to each page at once saves one of the two page faults. */
+/* new_slots - returns N free slots. The first read of a new page maps the shared page of zeros, and a later
+ * write maps a page of its own. Writing to each page here saves one of the two page faults. */
 static unsigned char *new_slots(size_t n, size_t size)
 {
     unsigned char *slots = calloc(n, size);
@@ -157,28 +157,28 @@ void map_free(map *m)
 
 size_t map_count(const map *m) { return m->count; }
 
-static bool slot_has_key(const map *m, const struct map_slot *s, const char *ptr, uint64_t key)
+static bool slot_has_key(const map *m, const struct map_slot *s, const char *text, uint64_t key)
 {
     if (m->text_of) {
-        ckpt_str text = m->text_of(m->user, s->value);
-        return text.len == key && (!key || memcmp(text.ptr, ptr, (size_t)key) == 0);
+        ckpt_str indexed = m->text_of(m->user, s->value);
+        return indexed.len == key && (!key || memcmp(indexed.ptr, text, (size_t)key) == 0);
     }
-    return s->key == key && (!ptr || memcmp(s->ptr, ptr, (size_t)key) == 0);
+    return s->key == key && (!text || memcmp(s->text, text, (size_t)key) == 0);
 }
 
 /* find_slot - returns the slot of a key, or the free slot where it belongs. */
-static struct map_slot *find_slot(const map *m, const char *ptr, uint64_t key, uint32_t hash)
+static struct map_slot *find_slot(const map *m, const char *text, uint64_t key, uint32_t hash)
 {
     for (size_t i = hash & (m->nslots - 1);; i = (i + 1) & (m->nslots - 1)) {
         struct map_slot *s = slot_at(m, i);
-        if (s->hash == 0 || (s->hash == hash && slot_has_key(m, s, ptr, key)))
+        if (s->hash == 0 || (s->hash == hash && slot_has_key(m, s, text, key)))
             return s;
     }
 }
 
-static uint32_t get_value(const map *m, const char *ptr, uint64_t key, uint32_t hash)
+static uint32_t get_value(const map *m, const char *text, uint64_t key, uint32_t hash)
 {
-    const struct map_slot *s = m->count ? find_slot(m, ptr, key, hash) : NULL;
+    const struct map_slot *s = m->count ? find_slot(m, text, key, hash) : NULL;
     return s && s->hash ? s->value : MAP_NONE;
 }
 
@@ -215,11 +215,11 @@ static bool make_room(map *m, bool text)
     return m->slots != NULL;
 }
 
-static bool put_key(map *m, const char *ptr, uint64_t key, uint32_t hash, uint32_t value, uint32_t *old)
+static bool put_key(map *m, const char *text, uint64_t key, uint32_t hash, uint32_t value, uint32_t *old)
 {
-    if ((!m->slots || m->count >= m->nslots / 4 * 3) && !make_room(m, ptr != NULL))
+    if ((!m->slots || m->count >= m->nslots / 4 * 3) && !make_room(m, text != NULL))
         return false;
-    struct map_slot *s = find_slot(m, ptr, key, hash);
+    struct map_slot *s = find_slot(m, text, key, hash);
     if (old)
         *old = s->hash ? s->value : MAP_NONE;
     if (s->hash)
@@ -229,12 +229,12 @@ static bool put_key(map *m, const char *ptr, uint64_t key, uint32_t hash, uint32
     if (m->slot_size > INDEX_SLOT)
         s->key = key;
     if (m->slot_size > NUMBER_SLOT)
-        s->ptr = ptr;
+        s->text = text;
     m->count++;
     return true;
 }
 
-/* key_address - returns the bytes of KEY, never NULL: a NULL pointer means a number. */
+/* key_address - returns the bytes of KEY; never NULL, which would mean that the key is a number. */
 static const char *key_address(ckpt_str key) { return key.len ? key.ptr : ""; }
 
 uint32_t map_get(const map *m, ckpt_str key)

@@ -1,5 +1,5 @@
-/* map.h - hash index from text, or from a 64-bit number or pointer, to a 32-bit number. Seeded per process;
- * it deliberately has no iteration order. */
+/* map.h - a hash table from texts, or from 64-bit numbers or pointers, to 32-bit numbers. Its hash has a
+ * random seed, and its keys cannot be listed. */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 
@@ -22,10 +22,10 @@ uint32_t map_get(const map *m, ckpt_str key);
 /* map_put - stores VALUE under KEY unless the map has KEY; KEY's bytes must outlive the map. Sets *OLD (may
  * be NULL) to the value that KEY had, or to MAP_NONE. False: out of memory. */
 bool map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
-/* map_get_num, map_put_num - do the same for numbers as keys; a map has either text or number keys.
- * map_set_num replaces the value of a known key. */
+/* map_get_num, map_put_num - do the same for numbers as keys; a map has either text or number keys. */
 uint32_t map_get_num(const map *m, uint64_t key);
 bool map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
+/* map_set_num - stores VALUE under KEY, in place of any other. False: out of memory. */
 bool map_set_num(map *m, uint64_t key, uint32_t value);
 size_t map_count(const map *m);
 

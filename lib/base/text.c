@@ -336,7 +336,7 @@ static bool is_text(const unsigned char *p, size_t n)
     return n && i == n;
 }
 
-const char *text_bytes_found(const void *p, size_t n, char out[TEXT_BYTES_SIZE])
+const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZE])
 {
     const unsigned char *bytes = p;
     struct text_sink to = {out, TEXT_BYTES_SIZE, 0, 0};

@@ -43,9 +43,9 @@ void text_fit(ckpt_str s, char *out, size_t cap);
 #define TEXT_BYTES_MAX  16
 #define TEXT_BYTES_SIZE (4 * TEXT_BYTES_MAX + 3)
 
-/* text_bytes_found - writes the N bytes at P, at most TEXT_BYTES_MAX of them, to OUT: as text in quotes if
+/* text_describe_bytes - writes the N bytes at P, at most TEXT_BYTES_MAX of them, to OUT: as text in quotes if
  * all of them can be shown, else in hex. Returns OUT. */
-const char *text_bytes_found(const void *p, size_t n, char out[TEXT_BYTES_SIZE]);
+const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZE]);
 
 #define SHELL_WORD_MAX 160
 

@@ -347,7 +347,7 @@ static ckpt_status read_attribute(struct hdf5 *h, cursor c, struct attributes *x
         st = a.why ? CKPT_OK : fail_memory(h->err);
     }
     if (st != CKPT_OK && a.name.len)
-        fail_where(h->err, "attribute %.*s", STR_ARG(a.name));
+        error_add_where(h->err, "attribute %.*s", STR_ARG(a.name));
     CKPT_TRY(st);
     if (str_is(a.name, "dtype") && value_text(a.value, &text))
         x->is_bfloat16 = str_is(text, "bfloat16");
@@ -394,7 +394,7 @@ static ckpt_status report_fault(struct hdf5 *h, ckpt_str path, ckpt_status st)
     if (st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ECANCELLED)
         return st;
     translate_offset(h);
-    fail_where(h->err, "/%.*s", STR_ARG(path));
+    error_add_where(h->err, "/%.*s", STR_ARG(path));
     return h->v->fault(h->v->user, path, st, h->err);
 }
 
@@ -539,7 +539,7 @@ static ckpt_status visit_file(struct hdf5 *h, uint64_t base)
     h->scratch = NULL;
     if (st != CKPT_OK) {
         translate_offset(h);
-        fail_add_place(h->err, 0, STR_LIT("superblock"));
+        error_add_position(h->err, 0, STR_LIT("superblock"));
     }
     return st == CKPT_OK ? visit_all(h, s.root) : st;
 }

@@ -40,7 +40,7 @@ static enum json_event fail_syntax(json_scan *j, size_t pos, const char *allowed
     }
     char found[TEXT_BYTES_SIZE];
     fail(j->err, CKPT_EFORMAT, file_offset_of(j, pos), "invalid JSON: found {%s}, allowed: {=%s}",
-         text_bytes_found(&j->text[pos], 1, found), allowed);
+         text_describe_bytes(&j->text[pos], 1, found), allowed);
     return JSON_ERROR;
 }
 

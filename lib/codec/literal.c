@@ -38,7 +38,7 @@ static ckpt_status fail_here(struct literal *l, const char *expected)
     char found[TEXT_BYTES_SIZE];
     (void)fail(l->err, CKPT_EFORMAT, l->offset, "character %zu of the header is {%s}; {=%s} belongs there",
                l->total_len - l->unread.len, /* bounded: unread text is no longer than all text */
-               l->unread.len ? text_bytes_found((const unsigned char *)l->unread.ptr, l->unread.len, found)
+               l->unread.len ? text_describe_bytes((const unsigned char *)l->unread.ptr, l->unread.len, found)
                              : "its end",
                expected);
     return CKPT_EFORMAT;

@@ -137,7 +137,7 @@ static ckpt_status unpack_content(struct ocdbt_record *r, const unsigned char *p
         out = spool_source(to);
     if (st == CKPT_OK)
         st = take_content(r, out, 0, out->size);
-    fail_add_place(st == CKPT_OK ? NULL : r->err, r->pos, STR_LIT("OCDBT record"));
+    error_add_position(st == CKPT_OK ? NULL : r->err, r->pos, STR_LIT("OCDBT record"));
     source_unref(out);
     source_unref(packed);
     return st;
@@ -442,8 +442,8 @@ static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned
         ckpt_status st = read_node(o, c, height - depth, &level[depth + 1], err);
         if (st != CKPT_OK) {
             if (o->file[c->location.file].shown)
-                fail_file(err, o->file[c->location.file].shown);
-            fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("OCDBT node"));
+                error_add_file(err, o->file[c->location.file].shown);
+            error_add_position(err, CKPT_NO_OFFSET, STR_LIT("OCDBT node"));
             CKPT_TRY(o->files->fault ? o->files->fault(o->files->user, st, err) : st);
         } else if (depth < height) {
             depth++;
@@ -526,7 +526,7 @@ ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err)
     if (!(o->paths = map_new(64)))
         return fail_memory(err);
     ckpt_status st = read_newest(o, manifest, &root, &height, err);
-    fail_add_place(st == CKPT_OK ? NULL : err, 0, STR_LIT("OCDBT manifest"));
+    error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("OCDBT manifest"));
     CKPT_TRY(st);
     bool empty = root.location.at == NOWHERE && root.location.n == NOWHERE;
     return empty ? CKPT_OK : read_tree(o, &root, height, err);

@@ -345,7 +345,7 @@ static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
  * one. */
 static ckpt_status report_fault(struct onnx_walk *w, ckpt_status st, ckpt_str name)
 {
-    fail_add_place(w->err, CKPT_NO_OFFSET, name.len ? name : STR_LIT("tensor"));
+    error_add_position(w->err, CKPT_NO_OFFSET, name.len ? name : STR_LIT("tensor"));
     return w->r.status == CKPT_OK && w->o->fault ? w->o->fault(w->o->user, st, w->err) : st;
 }
 

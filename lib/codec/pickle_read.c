@@ -518,7 +518,7 @@ static ckpt_status run_from(struct machine *m, ckpt_value **root, uint64_t *next
         *next = unpickler_offset(&m->u);
     }
     if (m->u.status == CKPT_ELIMIT && arena_full(m->u.a))
-        fail_hint(m->u.err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
+        error_add_hint(m->u.err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
     machine_free(m);
     return m->u.status;
 }

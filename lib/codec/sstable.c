@@ -219,7 +219,7 @@ ckpt_status sstable_open(source *src, arena *a, struct sstable *t, ckpt_error *e
     if (c.bad)
         return fail(err, CKPT_EFORMAT, c.pos, "{a footer} without {=two handles}");
     ckpt_status st = load_block(src, offset, size, &index, err);
-    fail_add_place(st == CKPT_OK ? NULL : err, CKPT_NO_OFFSET, STR_LIT("index of the table"));
+    error_add_position(st == CKPT_OK ? NULL : err, CKPT_NO_OFFSET, STR_LIT("index of the table"));
     while (st == CKPT_OK && more) {
         ckpt_str key;
         cursor value;

@@ -42,8 +42,8 @@ static ckpt_status compare_crc(struct checked_source *s, ckpt_error *err)
         (void)fail(err, CKPT_ECHECKSUM, source_pos(s->b.src, s->b.at),
                    "%" PRIu64 " bytes have the CRC-32C {%08" PRIx32 "}, the index records {=%08" PRIx32 "}",
                    s->b.size, crc, s->b.crc);
-        fail_hint(err, "the data is damaged; --ignore-crc uses it anyway");
-        fail_file(err, s->b.path);
+        error_add_hint(err, "the data is damaged; --ignore-crc uses it anyway");
+        error_add_file(err, s->b.path);
         return CKPT_ECHECKSUM;
     }
     s->checked = true;

@@ -45,7 +45,7 @@ bool unpickler_fail(struct unpickler *u, ckpt_status status, const char *fmt, ..
     u->status = fail_v(u->err, status, source_pos(u->r.src, u->at), fmt, args);
     va_end(args);
     if (op)
-        fail_prefix(u->err, op->name);
+        error_add_prefix(u->err, op->name);
     return false;
 }
 
@@ -82,7 +82,7 @@ bool unpickler_fail_opcode(struct unpickler *u)
 {
     char found[TEXT_BYTES_SIZE];
     return unpickler_fail(u, CKPT_EFORMAT, "{%s} is not {=a pickle opcode}",
-                          text_bytes_found(&u->op, 1, found));
+                          text_describe_bytes(&u->op, 1, found));
 }
 
 bool unpickler_fail_truncated(struct unpickler *u, uint64_t n)

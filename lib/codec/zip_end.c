@@ -247,7 +247,7 @@ static ckpt_status fail_no_end_record(const struct tail *t, ckpt_error *err)
             "the archive ends {after %llu bytes} without {=a central directory}: it is cut off, and how "
             "much is missing is unknown",
             (unsigned long long)size);
-    fail_hint(
+    error_add_hint(
         err,
         "the download or the save stopped early: fetch the file again, or `ckpt salvage` what is intact");
     return CKPT_ETRUNCATED;

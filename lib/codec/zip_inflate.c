@@ -115,7 +115,7 @@ static ckpt_status open_archive(inflater *f, ckpt_error *err)
         st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip finds no {=sound archive}, {'%s'}",
                   zip_error_strerror(&e));
     if (st == CKPT_EFORMAT)
-        fail_add_place(err, 0, STR_LIT("zip archive"));
+        error_add_position(err, 0, STR_LIT("zip archive"));
     zip_error_fini(&e);
     return st;
 }
@@ -287,7 +287,7 @@ ckpt_status inflater_open_member(inflater *f, size_t index, ckpt_str name, uint6
             "libzip finds {\"%s\" of %llu bytes} there, the central directory records {=%llu}; readers would "
             "disagree",
             known ? known : "", (unsigned long long)st.size, (unsigned long long)size);
-        fail_where(err, "%.*s", STR_ARG(name));
+        error_add_where(err, "%.*s", STR_ARG(name));
         return CKPT_EFORMAT;
     }
     struct inflated_member *m = calloc(1, sizeof *m);

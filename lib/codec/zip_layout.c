@@ -43,8 +43,8 @@ static uint64_t to_file_offset(const zip *z, uint64_t off) { return source_pos(z
 /* add_entry_name - adds the name of E to the error ST, which it returns. */
 static ckpt_status add_entry_name(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
 {
-    fail_where(err, "%.*s", STR_ARG(e->name));
-    fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("an entry without a name"));
+    error_add_where(err, "%.*s", STR_ARG(e->name));
+    error_add_position(err, CKPT_NO_OFFSET, STR_LIT("an entry without a name"));
     return st;
 }
 
@@ -79,7 +79,7 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     char found[TEXT_BYTES_SIZE];
     if (left >= 4 && load_u32le(b) != ZIP_CENTRAL)
         return fail(err, CKPT_EFORMAT, to_file_offset(z, at),
-                    "found {%s}, an entry begins with {=50 4b 01 02}", text_bytes_found(b, 4, found));
+                    "found {%s}, an entry begins with {=50 4b 01 02}", text_describe_bytes(b, 4, found));
     if (left < ZIP_CENTRAL_SIZE)
         return fail_short_directory(z, at, ZIP_CENTRAL_SIZE, left, err);
     struct zip_header h = zip_parse_central(b);
@@ -281,7 +281,7 @@ ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err)
     if (st == CKPT_OK)
         st = open_directory(z, err);
     if (st != CKPT_OK) {
-        fail_add_place(err, CKPT_NO_OFFSET, STR_LIT("central directory"));
+        error_add_position(err, CKPT_NO_OFFSET, STR_LIT("central directory"));
         zip_close(z);
         return st;
     }
@@ -485,7 +485,7 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     char found[TEXT_BYTES_SIZE];
     if (h.signature != ZIP_LOCAL)
         return zip_fail(z, e, e->header, err, "found {%s}, a local header begins with {=50 4b 03 04}",
-                        text_bytes_found(b, 4, found));
+                        text_describe_bytes(b, 4, found));
     if (h.method != e->method)
         return fail_header_differs(z, e, "the method", h.method, e->method, err);
     if ((h.flags ^ e->flags) & ZIP_FLAG_ENCRYPTED)
@@ -628,7 +628,7 @@ static ckpt_status check_readable(const zip *z, const struct zip_entry *e, ckpt_
                    get_method_name(e->method));
     else
         return CKPT_OK;
-    fail_hint(err, "unpack it and pack it again with `zip -0 -r`");
+    error_add_hint(err, "unpack it and pack it again with `zip -0 -r`");
     return add_entry_name(e, CKPT_EUNSUPPORTED, err);
 }
 

@@ -81,7 +81,7 @@ static int pass_finding(const struct check *c, ckpt_finding *f)
 {
     ckpt_error own = *f->error;
     if (c->hint)
-        fail_replace_hint(&own, c->hint);
+        error_replace_hint(&own, c->hint);
     f->error = &own;
     return c->report(c->user, f);
 }
@@ -108,7 +108,7 @@ ckpt_status check_report(struct check *c, enum check_rule rule, const char *file
     ckpt_error own = *e;
     ckpt_finding f = {.error = &own};
     if (file)
-        fail_file(&own, file);
+        error_add_file(&own, file);
     return check_report_finding(c, rule, &f, err);
 }
 

@@ -96,7 +96,7 @@ static ckpt_status name_storage(const struct copy_pool *p, const struct storage 
            (t->rows[i].t.storage == CKPT_NO_STORAGE || &t->storages[t->rows[i].t.storage] != s))
         i++;
     if (i < t->nrows)
-        fail_where(err, "%.*s", STR_ARG(t->rows[i].t.name));
+        error_add_where(err, "%.*s", STR_ARG(t->rows[i].t.name));
     return st;
 }
 
@@ -154,7 +154,7 @@ static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error 
     const struct storage *s = r->item.storage;
     uint64_t left = r->end - r->pos;
     if (!s)
-        return fail_name_part(read_elements(r, k, err), r->item.name, err);
+        return prefix_where_if_failed(read_elements(r, k, err), r->item.name, err);
     k->n = k->n < left ? k->n : (size_t)left;
     if (s->swap > 1 && k->n > s->swap)
         k->n -= k->n % s->swap;
@@ -197,7 +197,7 @@ static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
         CKPT_TRY(reserve_block(r, &k, err));
         CKPT_TRY(read_block(r, &k, err));
         if (k.n == 0 || k.n > r->end - r->pos)
-            return fail_name_part(fail_wrong_size(r, k.n, err), r->item.name, err);
+            return prefix_where_if_failed(fail_wrong_size(r, k.n, err), r->item.name, err);
         size_t len = (size_t)converted_size(r, k.n);
         if (r->conversion)
             convert_run(r->conversion, k.in, k.n / r->conversion->unit.in * r->conversion->unit.elems, k.out,
@@ -306,7 +306,7 @@ static ckpt_status copy_row(struct copy_range *r, const struct parallel_chunk *c
     o.window = &r->w->window;
     ckpt_status st = chunk ? stream_open_range(t, r->item.row, chunk->first, chunk->count, &r->s, err)
                            : stream_open(t, r->item.row, &o, &r->s, err);
-    CKPT_TRY(fail_name_part(st, r->item.name, err));
+    CKPT_TRY(prefix_where_if_failed(st, r->item.name, err));
     st = copy_range(r, err);
     r->stored_crc = stream_crc(r->s);
     stream_close(r->s);
@@ -376,7 +376,7 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
     if (!r.item.storage && (!s->has_crc || s->crc_checked))
         return CKPT_OK;
     uint32_t crc = parallel_combine_crc(storage_crc_kind(s), &item, chunks, n, 0);
-    return fail_name_part(storage_compare_crc(s, crc, &p->job->reading, err), r.item.name, err);
+    return prefix_where_if_failed(storage_compare_crc(s, crc, &p->job->reading, err), r.item.name, err);
 }
 
 /* -------------------------------------------------------------------- all items */

@@ -43,7 +43,7 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     pthread_mutex_init(&f->lock, NULL);
     f->src = src;
     f->object_graph = CKPT_NO_TENSOR;
-    ckpt_status st = sized_take(limits, &f->limits, sizeof f->limits, err);
+    ckpt_status st = sized_copy_in(limits, &f->limits, sizeof f->limits, err);
     if (st != CKPT_OK) {
         file_free(f);
         return st;
@@ -126,7 +126,7 @@ ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)
     ckpt_status st = f->src ? source_file_changed(f->src, err) : CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < f->nparts; i++)
         if (f->parts[i]->src)
-            st = fail_name_file(source_file_changed(f->parts[i]->src, err), f->parts[i]->path, err);
+            st = name_file_if_failed(source_file_changed(f->parts[i]->src, err), f->parts[i]->path, err);
     return st;
 }
 

@@ -79,7 +79,7 @@ bool scan_record(struct scan *s, ckpt_scan_record *r)
 }
 
 static ckpt_status report_finding(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
-                                  const struct error_words *words)
+                                  const struct message_buffers *words)
 {
     bool placed = at.src && at.offset != CKPT_NO_OFFSET;
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING,
@@ -99,10 +99,10 @@ ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, cons
                        uint64_t offset, const char *fmt, ...)
 {
     char what[1024], found[96] = "", allowed[96] = "";
-    const struct error_words words = {what, found, allowed, NULL, sizeof what, sizeof found, 0};
+    const struct message_buffers words = {what, found, allowed, NULL, sizeof what, sizeof found, 0};
     va_list ap;
     va_start(ap, fmt);
-    error_words(&words, fmt, ap);
+    message_format(&words, fmt, ap);
     va_end(ap);
     return report_finding(s, rule, where, (struct scan_place){src, offset}, &words);
 }
@@ -113,5 +113,5 @@ ckpt_status scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where
     char what[1024];
     (void)snprintf(what, sizeof what, "%s%s%s", e->where, e->where[0] ? ": " : "", e->what);
     return report_finding(s, rule, where, at,
-                          &(struct error_words){what, e->found, e->allowed, NULL, 0, 0, 0});
+                          &(struct message_buffers){what, e->found, e->allowed, NULL, 0, 0, 0});
 }

@@ -298,7 +298,7 @@ static ckpt_status compare_side_crc(const struct parallel_item *x, const struct 
     struct stream_options o = tensor_stream_options(f);
     if (!st->has_crc || st->crc_checked)
         return CKPT_OK;
-    return fail_name_file(
+    return name_file_if_failed(
         storage_compare_crc(st, parallel_combine_crc(storage_crc_kind(st), x, chunks, n, side), &o, err),
         f->path, err);
 }

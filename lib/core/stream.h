@@ -1,6 +1,6 @@
 /* stream.h - reads the elements of a tensor in row-major order, in chunks, whatever its strides:
  * contiguous, little-endian, conj and neg applied. Errors do not name the row: the caller adds the name
- * that it uses (fail_where). */
+ * that it uses (error_add_where). */
 #ifndef CORE_STREAM_H
 #define CORE_STREAM_H
 

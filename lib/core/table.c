@@ -347,7 +347,7 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
                   "{%llu elements of %s} are no {=whole number of bytes that fits 64 bits}",
                   (unsigned long long)v->elements, ckpt_tensor_dtype_name(v));
     if (st != CKPT_OK) {
-        fail_where(err, "%.*s", STR_ARG(v->name));
+        error_add_where(err, "%.*s", STR_ARG(v->name));
         return st;
     }
     set_file_offset(t, v);

@@ -13,8 +13,8 @@ struct stream_options tensor_stream_options(ckpt_file *f)
 
 ckpt_status tensor_add_name(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
 {
-    fail_where(err, "%.*s", STR_ARG(f->table.rows[i].t.name));
-    fail_file(err, f->path);
+    error_add_where(err, "%.*s", STR_ARG(f->table.rows[i].t.name));
+    error_add_file(err, f->path);
     return st;
 }
 
@@ -107,7 +107,7 @@ ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, siz
     *bytes = NULL;
     *n = 0;
     if (st == CKPT_EUNSUPPORTED)
-        fail_hint(err, "ckpt_tensor_read copies it");
+        error_add_hint(err, "ckpt_tensor_read copies it");
     return tensor_add_name(f, i, st, err);
 }
 

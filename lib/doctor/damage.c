@@ -164,10 +164,10 @@ static ckpt_status report_rule(struct doctor *d, enum check_rule rule, const cha
                        not_finite ? " --finite" : "");
     (void)ckpt_error_text(&e, text, sizeof text);
     if (not_finite)
-        fail_hint(&e,
-                  "no command restores the values: take an earlier checkpoint; all such tensors: "
-                  "ckpt stat --fail-on nan,inf %s",
-                  shell_path(d->path, word));
+        error_add_hint(&e,
+                       "no command restores the values: take an earlier checkpoint; all such tensors: "
+                       "ckpt stat --fail-on nan,inf %s",
+                       shell_path(d->path, word));
     return doctor_report(d, &(struct diagnosis){.id = id, .fix = fix, .hint = e.hint}, err, "%s%s", text,
                          more);
 }

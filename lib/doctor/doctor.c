@@ -87,9 +87,9 @@ static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *diagnosis,
         return CKPT_OK;
     why->hint[0] = 0;
     if (action == CKPT_FIX_SALVAGE)
-        fail_hint(why, "ckpt salvage finds nothing intact in it: get the file again");
+        error_add_hint(why, "ckpt salvage finds nothing intact in it: get the file again");
     else
-        fail_hint(why, "ckpt %s does not help: %s", commands[action], why->what);
+        error_add_hint(why, "ckpt %s does not help: %s", commands[action], why->what);
     diagnosis->hint = why->hint;
     return CKPT_OK;
 }
@@ -201,8 +201,8 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     err = err ? err : &own;
     CKPT_TRY(sized_clear(result, err));
     CKPT_REQUIRE(err, path);
-    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
-    CKPT_TRY(sized_take(o.how, &how, sizeof how, err));
+    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_copy_in(o.how, &how, sizeof how, err));
     ckpt_verify_options verify_opts = {.finite = o.finite, .how = &how, .limits = o.limits};
     ckpt_status st = check_init(&d.check, &verify_opts, &verified, err);
     d.check.report = count_finding;
@@ -220,8 +220,8 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     found.tensors = verified.tensors;
     found.bytes = verified.bytes;
     found.read = verified.read;
-    sized_give(result, &found, sizeof found);
+    sized_copy_out(result, &found, sizeof found);
     file_free(d.f);
     check_free(&d.check);
-    return fail_name_file(st, path, err);
+    return name_file_if_failed(st, path, err);
 }

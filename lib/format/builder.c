@@ -33,7 +33,7 @@ static ckpt_status return_latched(ckpt_builder *b, ckpt_status st, ckpt_error *e
 {
     if (b->status == CKPT_OK && st != CKPT_OK) {
         b->status = st;
-        fail_file(&b->err, b->f->path);
+        error_add_file(&b->err, b->f->path);
     }
     if (b->status != CKPT_OK && err)
         *err = b->err;
@@ -156,7 +156,7 @@ static ckpt_status add_tensor(ckpt_builder *b, ckpt_str key, const ckpt_builder_
     ckpt_builder_tensor t;
     uint64_t nbytes, total;
     CKPT_REQUIRE(&b->err, given);
-    CKPT_TRY(sized_take(given, &t, sizeof t, &b->err));
+    CKPT_TRY(sized_copy_in(given, &t, sizeof t, &b->err));
     CKPT_REQUIRE(&b->err, t.shape || !t.ndim);
     CKPT_TRY(check_dtype(b, t.dtype));
     CKPT_TRY(count_bytes(b, &t, &nbytes));
@@ -181,7 +181,7 @@ ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key, const ckpt
     CKPT_REQUIRE(err, b);
     ckpt_status st = begin_entry(b, key, &name);
     if (st == CKPT_OK)
-        st = fail_name_part(add_tensor(b, name, tensor), name, &b->err);
+        st = prefix_where_if_failed(add_tensor(b, name, tensor), name, &b->err);
     return return_latched(b, st, err);
 }
 

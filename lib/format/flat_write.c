@@ -75,10 +75,10 @@ static ckpt_status refuse_unfit(const struct flat_writer *w, const struct flat_i
                w->rules->holder, STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
                t->dtype ? ckpt_tensor_dtype_name(t) : "no dtype", find_unfit_reason(w, first), more);
     if (cast)
-        fail_hint(err, "--cast '*=%s' makes it a type that %s has", cast, w->rules->holder);
+        error_add_hint(err, "--cast '*=%s' makes it a type that %s has", cast, w->rules->holder);
     else if (first->name.len)
-        fail_hint(err, "--drop %s leaves it out%s", shell_glob(first->name, word),
-                  t->dtype >= CKPT_DT_NP ? "" : "; a .pth output keeps it");
+        error_add_hint(err, "--drop %s leaves it out%s", shell_glob(first->name, word),
+                       t->dtype >= CKPT_DT_NP ? "" : "; a .pth output keeps it");
     return CKPT_ELOSSY;
 }
 
@@ -243,7 +243,7 @@ static ckpt_status rehearse_copy(const struct flat_writer *w, ckpt_error *err)
         const ckpt_tensor *t = flat_get_tensor(w, &w->items[i]);
         ckpt_status st = stream_check_limit(&w->p->file->table, t, err);
         if (st != CKPT_OK) {
-            fail_where(err, "%.*s", STR_ARG(w->items[i].name));
+            error_add_where(err, "%.*s", STR_ARG(w->items[i].name));
             return st;
         }
         if (t->dtype == plan_dtype(w->p, w->items[i].row) && t->storage != CKPT_NO_STORAGE)

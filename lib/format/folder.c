@@ -138,7 +138,7 @@ ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name)
     *out = NULL;
     *n = 0;
     if (!dir)
-        return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder"), path, err);
+        return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder"), path, err);
     errno = 0; /* readdir sets it when it fails */
     for (struct dirent *e; st == CKPT_OK && (e = readdir(dir)); errno = 0) {
         if (!match(str_c(e->d_name)))
@@ -148,7 +148,7 @@ ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name)
             st = fail_memory(err);
     }
     if (st == CKPT_OK && errno)
-        st = fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder"), path, err);
+        st = name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder"), path, err);
     (void)closedir(dir);
     if (*n)
         qsort(*out, *n, sizeof **out, compare_names);
@@ -241,11 +241,11 @@ void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", shown ? ", " : "", name);
     }
     if (!n)
-        fail_hint(err, "name a file in it, or a folder with an *.index.json or one model.safetensors");
+        error_add_hint(err, "name a file in it, or a folder with an *.index.json or one model.safetensors");
     else if (shown < n)
-        fail_hint(err, "name one: %s and %zu more", text, n - shown);
+        error_add_hint(err, "name one: %s and %zu more", text, n - shown);
     else
-        fail_hint(err, "name %s%s", n > 1 ? "one: " : "", text);
+        error_add_hint(err, "name %s%s", n > 1 ? "one: " : "", text);
     arena_free(a);
 }
 

@@ -36,7 +36,7 @@ static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                    "{Git LFS pointer} without its %s line, not {=a checkpoint}", oid.len ? "size" : "oid");
     char word[SHELL_WORD_MAX]; /* without wildcards, because --include takes patterns */
-    fail_hint(err, "git lfs pull --include %s", shell_word(str_c(p->path), "*?[]!\\,", "FILE", word));
+    error_add_hint(err, "git lfs pull --include %s", shell_word(str_c(p->path), "*?[]!\\,", "FILE", word));
     return CKPT_EUNKNOWN;
 }
 
@@ -60,7 +60,7 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
                               "torch archive of {%zu records} without {=data.pkl}: from a torch.save that "
                               "failed\nthe tensors were never written; look for an earlier checkpoint",
                               p->zip->n);
-        return fail_name_part(st, STR_LIT("central directory"), err);
+        return prefix_where_if_failed(st, STR_LIT("central directory"), err);
     }
     return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                 "zip archive of {%zu member%s} without a torch checkpoint (no {=data.pkl})\n"
@@ -99,8 +99,8 @@ static bool hint_index(const char *path, ckpt_error *err)
     if (!shard_name_parse(name, &s) || !str_ends(s.stem, data))
         return false;
     size_t n = strlen(path) - name.len + s.stem.len - data.len; /* bounded: STEM is a part of PATH */
-    fail_hint(err, "TensorFlow reads its data by their index: name %s",
-              quote_beginning(path, n, ".index", word));
+    error_add_hint(err, "TensorFlow reads its data by their index: name %s",
+                   quote_beginning(path, n, ".index", word));
     return true;
 }
 
@@ -108,9 +108,9 @@ static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
 {
     char found[TEXT_BYTES_SIZE];
     (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a recognized checkpoint format}; it begins with {%s}",
-               text_bytes_found(p->head, p->nhead, found));
+               text_describe_bytes(p->head, p->nhead, found));
     if (!hint_index(p->path, err))
-        fail_hint(err, "`man ckpt-formats` lists what is read");
+        error_add_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
 }
 

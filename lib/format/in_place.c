@@ -56,7 +56,7 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
     if (what)
         *what = CKPT_RECOVERED_NOTHING;
     CKPT_REQUIRE(err, path);
-    CKPT_TRY(sized_take(opts, &given, sizeof given, err));
+    CKPT_TRY(sized_copy_in(opts, &given, sizeof given, err));
     struct journal_options o = format_journal_options(&given, NULL);
     ckpt_recovered did = CKPT_RECOVERED_NOTHING;
     o.judge = format_journal_judge(path);
@@ -136,7 +136,7 @@ static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *o, 
     st = st == CKPT_OK ? st : file_status_after_read(p->file, st, err);
     if (st != CKPT_OK) {
         if (st == CKPT_EUNSUPPORTED || st == CKPT_EUSAGE)
-            fail_hint(err, "-o OUT writes a copy with the new names");
+            error_add_hint(err, "-o OUT writes a copy with the new names");
         return st;
     }
     return journal_apply(p->file->path, list, o, err);
@@ -148,7 +148,7 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
     ckpt_write_options given;
     CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, p);
-    CKPT_TRY(sized_take(opts, &given, sizeof given, err));
+    CKPT_TRY(sized_copy_in(opts, &given, sizeof given, err));
     const struct journal_options o = format_journal_options(&given, p->file);
     struct patches list = {0};
     ckpt_error own;
@@ -160,7 +160,7 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
     if (st == CKPT_OK)
         st = plan_note_output(p, p->file->path, err);
     if (st != CKPT_OK) {
-        fail_file(err, p->file->path);
+        error_add_file(err, p->file->path);
         return st;
     }
     ckpt_write_result r = {.format = p->file->format->name,
@@ -170,6 +170,6 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
     for (size_t i = 0; i < list.n; i++)
         r.bytes += list.at[i].bytes.len; /* bounded: they are in memory */
     if (out)
-        sized_give(out, &r, sizeof r);
+        sized_copy_out(out, &r, sizeof r);
     return CKPT_OK;
 }

@@ -155,9 +155,9 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
         return CKPT_OK;
     ckpt_status st = add_storage(k, x, index);
     if (st != CKPT_OK)
-        fail_where(k->err, "%.*s", STR_ARG(x->name.len ? x->name : STR_LIT("tensor")));
+        error_add_where(k->err, "%.*s", STR_ARG(x->name.len ? x->name : STR_LIT("tensor")));
     if (st != CKPT_OK && x->in)
-        fail_file(k->err, x->in->file.ptr);
+        error_add_file(k->err, x->in->file.ptr);
     return file_report_fault(k->f, st, k->err);
 }
 
@@ -309,7 +309,7 @@ ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *x)
 
 ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st)
 {
-    fail_add_place(k->err, t->entry, t->name);
+    error_add_position(k->err, t->entry, t->name);
     if (k->f->salvage && check_is_fault(st)) {
         ckpt_error why = *k->err;
         why.where[0] = 0; /* the row has its name */

@@ -68,8 +68,8 @@ static ckpt_status refuse_metadata_edit(const ckpt_file *f, ckpt_error *err)
                set ? "a set of shards has metadata in its index and in each of its files"
                    : "the metadata of a %s file cannot be edited, only that of safetensors and GGUF",
                f->format->title);
-    fail_hint(err, set ? "name one of its .safetensors files; the index is JSON, for any editor"
-                       : "convert it first: `ckpt convert FILE OUT.safetensors`");
+    error_add_hint(err, set ? "name one of its .safetensors files; the index is JSON, for any editor"
+                            : "convert it first: `ckpt convert FILE OUT.safetensors`");
     return CKPT_EUNSUPPORTED;
 }
 
@@ -81,7 +81,7 @@ ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, 
     if (bytes)
         *bytes = 0;
     CKPT_REQUIRE(err, f && (pairs || !n));
-    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
     ckpt_status st = f->format->write_metadata && f->src ? check_keys(pairs, n, err)
                                                          : refuse_metadata_edit(f, err);
     if (st == CKPT_OK)
@@ -92,6 +92,6 @@ ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, 
         *bytes = job.length;
     buf_free(&job.header);
     if (st != CKPT_OK)
-        fail_file(err, f->path);
+        error_add_file(err, f->path);
     return st;
 }

@@ -326,6 +326,6 @@ const struct signature *recognize_folder(const char *path)
 ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err)
 {
     (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=a checkpoint}", s->what);
-    fail_hint(err, "%s", s->hint[0] ? s->hint : "`man ckpt-formats` lists what is read");
+    error_add_hint(err, "%s", s->hint[0] ? s->hint : "`man ckpt-formats` lists what is read");
     return s->status;
 }

@@ -73,7 +73,7 @@ static void hint_written(ckpt_error *err)
     size_t n = 0;
     for (size_t i = 0; (name = format_written_at(i)) && n < sizeof names; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", name);
-    fail_hint(err, "formats that can be written: %s", names);
+    error_add_hint(err, "formats that can be written: %s", names);
 }
 
 /* check_blocks - refuses casts of P to block-quantized types of ggml unless TO is GGUF. */
@@ -216,7 +216,7 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
             file_free(f);
     }
     free(p);
-    return fail_name_file(st, o->path, err);
+    return name_file_if_failed(st, o->path, err);
 }
 
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err)
@@ -228,7 +228,7 @@ ckpt_status format_open_source(const char *path, struct journal_note *note, sour
     if (file)
         st = journal_open(file, note, out, err);
     free(file);
-    return fail_name_file(st, path, err);
+    return name_file_if_failed(st, path, err);
 }
 
 ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, ckpt_status st,
@@ -237,7 +237,7 @@ ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, c
     if (note->text[0] && st == CKPT_OK && f)
         file_notice(f, "%s", note->text);
     else if (note->text[0] && check_is_fault(st)) /* the fault may be from the edit that the journal undoes */
-        fail_replace_hint(err, note->text);
+        error_replace_hint(err, note->text);
     return st;
 }
 
@@ -298,7 +298,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     }
     st = format_open(&(struct opening){.path = path, .src = src, .limits = limits, .check = c}, out, err);
     if (c && (check_is_fault(st) || (c->result->findings && is_about_content(st)))) {
-        fail_file(err, path);
+        error_add_file(err, path);
         reported = *err;
         st = check_report_fault(c, path, &reported, err);
     }
@@ -307,7 +307,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     if (st != CKPT_OK) {
         file_free(*out);
         *out = NULL;
-        fail_file(err, path);
+        error_add_file(err, path);
     }
     return st;
 }

@@ -116,6 +116,6 @@ void salvage_hint_raw_bytes(const zip *z, ckpt_error *err)
             bytes += z->entries[i].usize; /* bounded: they do not overlap in one file */
         }
     err->hint[0] = 0;
-    fail_hint(err, "without the pickle no tensor has a name; %zu other records (%llu bytes) are intact",
-              intact, (unsigned long long)bytes);
+    error_add_hint(err, "without the pickle no tensor has a name; %zu other records (%llu bytes) are intact",
+                   intact, (unsigned long long)bytes);
 }

@@ -55,7 +55,7 @@ ckpt_status unpack_whole(ckpt_file *f, const struct signature *s, source **out, 
     ckpt_status st = unpack_some(f->src, s, most, out, err);
     if (st == CKPT_ELIMIT) {
         (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "it unpacks to {more} than {=%" PRIu64 " bytes}", most);
-        fail_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
+        error_add_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
     }
     return st;
 }
@@ -95,7 +95,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     source *unpacked = NULL;
     ckpt_status st = unpack_whole(f, s, &unpacked, err);
     if (st == CKPT_EUNSUPPORTED)
-        fail_replace_hint(err, s->hint);
+        error_replace_hint(err, s->hint);
     ckpt_error why = *err;
     bool cut = st != CKPT_OK && st != CKPT_ELIMIT && f->salvage && unpacked && unpacked->size;
     uint64_t n = unpacked ? unpacked->size : 0;
@@ -108,7 +108,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (st == CKPT_OK && cut)
         file_notice(f, "only %" PRIu64 " bytes can be unpacked: %s", n, why.what);
     if (st != CKPT_OK)
-        fail_add_place(err, 0, STR_LIT("compressed data"));
+        error_add_position(err, 0, STR_LIT("compressed data"));
     return st;
 }
 

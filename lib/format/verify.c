@@ -24,7 +24,7 @@ static ckpt_status check_surroundings(const zip *z, const char *path, struct che
     if (z->shift) {
         (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, 0), "{%llu unreferenced bytes} before {=the archive}",
                    (unsigned long long)z->shift);
-        fail_hint(&e, "torch.load refuses such a file");
+        error_add_hint(&e, "torch.load refuses such a file");
         CKPT_TRY(check_report(c, CHECK_STRAY, path, &e, err));
     }
     if (z->end == z->src->size)
@@ -45,7 +45,7 @@ static ckpt_status check_duplicates(const zip *z, const char *path, struct check
             &e, CKPT_EFORMAT, source_pos(z->src, x->header),
             "{a second record} of this name, {=the first} is at %llu; readers disagree on which counts",
             (unsigned long long)z->entries[zip_find(z, x->name)].header);
-        fail_where(&e, "%.*s", STR_ARG(x->name));
+        error_add_where(&e, "%.*s", STR_ARG(x->name));
         CKPT_TRY(check_report(c, CHECK_DUPLICATE, path, &e, err));
     }
     return CKPT_OK;
@@ -106,7 +106,7 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
         (void)fail(&e, CKPT_EFORMAT, f->at, "%s: {%llu} here, {=%llu} in the central directory at byte %llu",
                    f->what, (unsigned long long)f->value, (unsigned long long)f->other_value,
                    (unsigned long long)f->other);
-    fail_where(&e, "%.*s", STR_ARG(f->name));
+    error_add_where(&e, "%.*s", STR_ARG(f->name));
     if (t->known && e.offset == t->known->offset && strcmp(e.what, t->known->what) == 0)
         return;
     t->status = check_report(t->c, CHECK_MALFORMED, t->path, &e, t->err);

@@ -208,7 +208,7 @@ static ckpt_status fill_block(block_cache *c, struct cached_block *cached, const
         return fail_memory(err);
     ckpt_status st = decode_block(b, d, to, err);
     cached->bytes = spool_source(to);
-    return b->file ? fail_name_file(st, b->file, err) : st;
+    return b->file ? name_file_if_failed(st, b->file, err) : st;
 }
 
 /* make_block - makes a cached block of B for SLOT, which has none. */

@@ -313,7 +313,7 @@ static ckpt_status refuse_foreign(const struct edited_file *e, enum file_state s
                    ? "%s is the undo journal of another file; nothing is undone"
                    : "an edit in place was cut short, and the file changed since; %s does not fit it",
                e->journal);
-    fail_hint(err, "if the file is intact, remove %.150s; else get the file again", e->journal);
+    error_add_hint(err, "if the file is intact, remove %.150s; else get the file again", e->journal);
     return CKPT_ECHANGED;
 }
 
@@ -429,7 +429,7 @@ ckpt_status journal_recover(const char *path, const struct journal_options *o, c
             st = recover_locked(&e, o, what, err);
     }
     close_file(&e);
-    return fail_name_file(st, path, err);
+    return name_file_if_failed(st, path, err);
 }
 
 /* is_locked_by_editor - returns true if another process holds the lock of the file. */
@@ -538,7 +538,7 @@ ckpt_status journal_check(const char *path, struct journal_note *note, ckpt_erro
         note->text[0] = '\0';
     ckpt_status s = open_for_check(&e, path) ? check_open_file(&e, note, err) : CKPT_OK;
     close_file(&e);
-    return fail_name_file(s, path, err);
+    return name_file_if_failed(s, path, err);
 }
 
 ckpt_status journal_open(const char *path, struct journal_note *note, source **out, ckpt_error *err)
@@ -557,7 +557,7 @@ ckpt_status journal_check_after_read(const char *path, source *s, ckpt_error *er
     struct edited_file e;
     bool now = open_for_check(&e, path) && journal_exists(&e) && is_locked_by_editor(&e);
     close_file(&e);
-    return now ? fail_name_file(fail_being_edited(err), path, err) : source_file_written(s, err);
+    return now ? name_file_if_failed(fail_being_edited(err), path, err) : source_file_written(s, err);
 }
 
 void journal_forget(int dir, const char *base)
@@ -671,9 +671,10 @@ static ckpt_status edit_with_journal(struct edited_file *e, const struct patches
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove %s, so the edit is undone", e->journal);
     }
     if (undo_edit(e, o) == CKPT_OK)
-        fail_hint(err, "the file is as it was");
+        error_add_hint(err, "the file is as it was");
     else
-        fail_hint(err, "the file is half changed: keep %.150s, the next --in-place undoes that", e->journal);
+        error_add_hint(err, "the file is half changed: keep %.150s, the next --in-place undoes that",
+                       e->journal);
     return st;
 }
 
@@ -717,5 +718,5 @@ ckpt_status journal_apply(const char *path, const struct patches *p, const struc
     if (st == CKPT_OK)
         st = edit_open_file(&e, p, o, err);
     close_file(&e);
-    return fail_name_file(st, path, err);
+    return name_file_if_failed(st, path, err);
 }

@@ -52,8 +52,8 @@ static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckp
     uint64_t left;
     if ((errno == ENOSPC || errno == EDQUOT) && fstatvfs(f->fd, &v) == 0 &&
         checked_mul(v.f_bavail, v.f_frsize, &left) && left < need)
-        fail_hint(err, "%" PRIu64 " bytes are free there, %" PRIu64 " are needed", left, need);
-    return fail_name_file(st, f->path, err);
+        error_add_hint(err, "%" PRIu64 " bytes are free there, %" PRIu64 " are needed", left, need);
+    return name_file_if_failed(st, f->path, err);
 }
 
 /* fail_write - fails with "cannot DOING" and errno; a commit fails from now on. */
@@ -281,7 +281,7 @@ static ckpt_status fail_exists(const struct file_sink *f, ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                           "already exists; nothing written\nuse -f to replace it");
-    return fail_name_file(st, f->path, err);
+    return name_file_if_failed(st, f->path, err);
 }
 
 static const char *get_base_name(const char *path)
@@ -348,7 +348,7 @@ static ckpt_status file_commit(sink *s, ckpt_error *err)
     }
     if (st == CKPT_OK && f->target)
         st = move_into_place(f, &placed, err);
-    (void)fail_name_file(st, f->path, err);
+    (void)name_file_if_failed(st, f->path, err);
     file_abort(s);
     return st;
 }
@@ -360,7 +360,7 @@ ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *
     while (st == CKPT_OK && b->first) {
         struct file_sink *f = file_of(b->first);
         bool there = false;
-        st = fail_name_file(move_into_place(f, &there, err), f->path, err);
+        st = name_file_if_failed(move_into_place(f, &there, err), f->path, err);
         *placed += there;
         b->first = f->next ? &f->next->s : NULL;
         file_abort(&f->s);
@@ -450,7 +450,7 @@ void sink_hint_folder(ckpt_error *err, const char *dir)
     char word[SHELL_WORD_MAX];
     struct stat st;
     if (stat(dir, &st) != 0 && errno == ENOENT)
-        fail_hint(err, "mkdir -p %s", shell_path(dir, word));
+        error_add_hint(err, "mkdir -p %s", shell_path(dir, word));
 }
 
 /* fail_create - fails because no file can be created in the folder DIR; errno is the reason. */
@@ -535,7 +535,7 @@ static ckpt_status return_sink(struct file_sink *f, const char *name, ckpt_statu
                                ckpt_error *err)
 {
     if (st != CKPT_OK) {
-        fail_file(err, name);
+        error_add_file(err, name);
         file_abort(&f->s);
         return st;
     }
@@ -548,7 +548,7 @@ ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **
     struct file_sink *f = new_sink(path, opts);
     const char *name = strcmp(path, "-") == 0 ? "standard output" : path;
     return f ? return_sink(f, name, open_target(f, err), out, err)
-             : fail_name_file(fail_memory(err), name, err);
+             : name_file_if_failed(fail_memory(err), name, err);
 }
 
 /* check_target - checks as open_regular does, without creating the file. The target need not exist. */
@@ -574,7 +574,7 @@ ckpt_status sink_file_check(const char *path, bool force, ckpt_error *err)
         return CKPT_OK;
     ckpt_status st = check_target(&f, err);
     free(f.target);
-    return fail_name_file(st, path, err);
+    return name_file_if_failed(st, path, err);
 }
 
 ckpt_status sink_fd(int fd, const struct sink_options *opts, sink **out, ckpt_error *err)

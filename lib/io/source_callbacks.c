@@ -95,7 +95,7 @@ static const struct source_ops callbacks_ops = {
 ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err)
 {
     ckpt_callbacks own;
-    CKPT_TRY(sized_take(from, &own, sizeof own, err));
+    CKPT_TRY(sized_copy_in(from, &own, sizeof own, err));
     CKPT_REQUIRE(err, own.read_at);
     struct callback_source *c = calloc(1, sizeof *c);
     if (!c)

@@ -68,7 +68,7 @@ static ckpt_status fail_changed(const struct file_source *f, const char *how, ck
     ckpt_status st = fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                           "%sthe file was %s while it was read\ntry again when nothing is writing to it",
                           strcmp(how, WRITTEN) == 0 ? "another program is editing it: " : "", how);
-    return fail_name_file(st, f->path, err);
+    return name_file_if_failed(st, f->path, err);
 }
 
 /* borrow_fd - opens *FD for one read, until return_fd. A pipe may have replaced a parked file, so opening
@@ -85,7 +85,7 @@ static ckpt_status borrow_fd(struct file_source *f, int *fd, ckpt_error *err)
         how = "removed";
     } else if (*fd < 0 || fstat(*fd, &now) != 0) {
         atomic_store(&f->read_errno, errno);
-        st = fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot open again"), f->path, err);
+        st = name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot open again"), f->path, err);
     } else {
         how = compare_parked(f, &now);
     }
@@ -132,7 +132,8 @@ static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_
         st = fail_shrank(f, fd, off + got, err);
     }
     return_fd(f, fd);
-    return st == CKPT_OK && f->watch ? source_watch_read(f->watch, n, err) : fail_name_file(st, f->path, err);
+    return st == CKPT_OK && f->watch ? source_watch_read(f->watch, n, err)
+                                     : name_file_if_failed(st, f->path, err);
 }
 
 static void file_close(source *s)
@@ -189,7 +190,7 @@ static ckpt_status file_map(source *s, uint64_t off, const unsigned char **out, 
     ckpt_status st = mapped ? CKPT_OK : map_file(f, &mapped, err);
     if (st == CKPT_OK)
         *out = (const unsigned char *)mapped + off;
-    return fail_name_file(st, f->path, err);
+    return name_file_if_failed(st, f->path, err);
 }
 
 static void file_watch(source *s, struct source_watch *w) { ((struct file_source *)s)->watch = w; }
@@ -298,7 +299,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
     ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open")
                                : prepare_file(f, is_stdin, err);
     if (st != CKPT_OK) {
-        fail_file(err, is_stdin ? "standard input" : path);
+        error_add_file(err, is_stdin ? "standard input" : path);
         if (f->fd >= 0)
             close(f->fd);
         free(f->path);
@@ -320,7 +321,7 @@ void source_file_park(source *s)
 
 static ckpt_status fail_stat(const struct file_source *f, ckpt_error *err)
 {
-    return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot stat"), f->path, err);
+    return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot stat"), f->path, err);
 }
 
 bool source_file_named(const source *s)
@@ -369,8 +370,8 @@ ckpt_status source_file_changed(source *s, ckpt_error *err)
         atomic_store(&f->changed, how);
     if (!how && atomic_load(&f->read_errno)) {
         errno = atomic_load(&f->read_errno);
-        return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "a part of it could not be read"), f->path,
-                              err);
+        return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "a part of it could not be read"), f->path,
+                                   err);
     }
     return how ? fail_changed(f, how, err) : CKPT_OK;
 }
@@ -378,7 +379,7 @@ ckpt_status source_file_changed(source *s, ckpt_error *err)
 ckpt_status source_file_text(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err)
 {
     source *src;
-    CKPT_TRY(fail_name_file(source_file_open(path, &src, err), path, err));
+    CKPT_TRY(name_file_if_failed(source_file_open(path, &src, err), path, err));
     size_t n = src->size <= max ? (size_t)src->size : 0;
     char *text = arena_alloc(a, n);
     ckpt_status st;
@@ -389,5 +390,5 @@ ckpt_status source_file_text(const char *path, uint64_t max, arena *a, ckpt_str 
         st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
     source_unref(src);
     *out = str_of(text, n);
-    return fail_name_file(st, path, err);
+    return name_file_if_failed(st, path, err);
 }

@@ -249,6 +249,6 @@ ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckp
     CKPT_TRY(glob ? cast_matching(p, glob, dtype, &any, err) : cast_weights(p, dtype, err));
     if (any)
         return CKPT_OK;
-    return fail_name_file(fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob),
-                          p->file->path, err);
+    return name_file_if_failed(fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob),
+                               p->file->path, err);
 }

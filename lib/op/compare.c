@@ -70,7 +70,7 @@ static ckpt_status side_open(struct diff_side *s, ckpt_file *file, uint32_t row,
         st = stream_open_range(&file->table, row, chunk->first, chunk->count, &s->stream, err);
     else
         st = stream_open(&file->table, row, &o, &s->stream, err);
-    return fail_name_file(st, file->path, err);
+    return name_file_if_failed(st, file->path, err);
 }
 
 static void side_close(struct diff_side *s)
@@ -89,7 +89,7 @@ static ckpt_status side_fill(struct diff_side *s, size_t *n, uint64_t *bytes, ck
         st = stream_next(s->stream, s->buf, STREAM_CHUNK, &s->len, err);
         *bytes += s->len;
     }
-    CKPT_TRY(fail_name_file(st, s->file->path, err));
+    CKPT_TRY(name_file_if_failed(st, s->file->path, err));
     *n = (s->len - s->pos) / s->block_bytes * s->block_elems;
     return CKPT_OK;
 }
@@ -308,7 +308,7 @@ static void update_crcs(struct diff_side *a, struct diff_side *b, size_t n, bool
 
 static ckpt_status side_check_crc(struct diff_side *s, ckpt_error *err)
 {
-    return fail_name_file(stream_set_crc(s->stream, s->crc, err), s->file->path, err);
+    return name_file_if_failed(stream_set_crc(s->stream, s->crc, err), s->file->path, err);
 }
 
 static ckpt_status compare_streams(struct totals *t, struct diff_side *a, struct diff_side *b,

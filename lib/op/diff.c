@@ -194,7 +194,7 @@ static ckpt_status compare_pair(struct diff *d, size_t i, struct parallel_chunk 
                                 struct parallel_context *run, struct comparison *out, ckpt_error *err)
 {
     ckpt_status st = compare_rows(&d->items[i], chunk, d->o, run, out, err);
-    return fail_name_part(st, d->pairs[d->items[i].tag].name, err);
+    return prefix_where_if_failed(st, d->pairs[d->items[i].tag].name, err);
 }
 
 /* compare_item - compares the values of one pair, on any thread. */
@@ -219,7 +219,7 @@ static ckpt_status merge_comparisons(void *user, size_t i, const struct parallel
     d->compared[i] = (struct comparison){.identical = true};
     for (size_t k = 0; st == CKPT_OK && k < n; k++)
         comparison_merge(&d->compared[i], chunks[k].out);
-    return fail_name_part(st, d->pairs[d->items[i].tag].name, err);
+    return prefix_where_if_failed(st, d->pairs[d->items[i].tag].name, err);
 }
 
 /* is_dtype_changed - returns true if the dtypes of the pair differ, and that counts as a difference. */
@@ -369,7 +369,7 @@ static ckpt_status compare_arrays(struct diff *d, ckpt_error *err)
             row_a(d, p)->has_data || row_b(d, p)->has_data)
             continue;
         st = array_equal(&equal, row_a(d, p)->value, row_b(d, p)->value, &same, err);
-        (void)fail_name_part(st, p->name, err);
+        (void)prefix_where_if_failed(st, p->name, err);
         p->array_differs = !same;
     }
     value_equal_free(&equal);
@@ -423,7 +423,7 @@ static ckpt_status fail_no_root(const struct diff_side *s, ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                           "no tensor is below \"%s\"\n`ckpt ls` lists the names", s->wanted_root);
-    return fail_name_file(st, s->f->path, err);
+    return name_file_if_failed(st, s->f->path, err);
 }
 
 static ckpt_status find_roots(const ckpt_diff_options *o, struct diff_side *a, struct diff_side *b,
@@ -480,11 +480,11 @@ ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
     ckpt_diff_totals own = {0};
     struct diff d = {.a = a, .b = b, .o = &o, .event = event, .user = user, .totals = &own};
     CKPT_TRY(totals ? sized_clear(totals, err) : CKPT_OK);
-    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
     ckpt_status st = diff_files(&d, err);
     if (totals)
-        sized_give(totals, &own, sizeof own);
+        sized_copy_out(totals, &own, sizeof own);
     free(d.pairs);
     free(d.items);
     free(d.compared);

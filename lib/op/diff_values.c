@@ -156,7 +156,7 @@ static ckpt_status compare_leaves(struct value_diff *d, uint32_t a, uint32_t b, 
     CKPT_TRY(compare_containers(d, e->name, e->a, e->b, err));
     d->equal.no_attributes = has_attributes_after(d->a.f, a) || has_attributes_after(d->b.f, b);
     ckpt_status st = value_equal(&d->equal, e->a->value, e->b->value, &same, err);
-    CKPT_TRY(fail_name_part(st, e->name, err));
+    CKPT_TRY(prefix_where_if_failed(st, e->name, err));
     same = same && have_same_key_types(e->a, e->b);
     d->totals->same += same;
     d->totals->changed += !same;
@@ -233,7 +233,7 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
     struct value_diff d = {
         .a = {.f = a}, .b = {.f = b}, .o = &o, .event = event, .user = user, .totals = &own};
     CKPT_TRY(totals ? sized_clear(totals, err) : CKPT_OK);
-    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
     ckpt_status st = open_value_side(&d.a, d.o->root_a, d.o, err);
     if (st == CKPT_OK)
@@ -241,7 +241,7 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
     if (st == CKPT_OK)
         st = report_all_leaves(&d, err);
     if (totals)
-        sized_give(totals, &own, sizeof own);
+        sized_copy_out(totals, &own, sizeof own);
     close_value_side(&d.a);
     close_value_side(&d.b);
     value_equal_free(&d.equal);

@@ -202,7 +202,7 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
 {
     ckpt_work work;
     CKPT_REQUIRE(err, file && (digests || !file->table.nrows) && alg <= CKPT_XXH3);
-    CKPT_TRY(sized_take(how, &work, sizeof work, err));
+    CKPT_TRY(sized_copy_in(how, &work, sizeof work, err));
     struct parallel_item *items = calloc(file->table.nrows + 1, sizeof *items);
     struct digests d = {alg, items, digests};
     struct parallel_job s = {.items = items, .process = digest_item, .user = &d};
@@ -303,7 +303,7 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
     CKPT_REQUIRE(err, out);
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, path && alg <= CKPT_XXH3);
-    CKPT_TRY(sized_take(how, &work, sizeof work, err));
+    CKPT_TRY(sized_copy_in(how, &work, sizeof work, err));
     ckpt_status st = journal_open(path, NULL, &src, err);
     if (st == CKPT_OK) {
         st = hash_begin(&h, alg, err);
@@ -313,7 +313,7 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
             st = source_file_changed(src, err);
         source_unref(src);
     }
-    return fail_name_file(st, path, err);
+    return name_file_if_failed(st, path, err);
 }
 
 ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how,
@@ -324,7 +324,7 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     CKPT_REQUIRE(err, out);
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file);
-    CKPT_TRY(sized_take(how, &work, sizeof work, err));
+    CKPT_TRY(sized_copy_in(how, &work, sizeof work, err));
     ckpt_status st = file->data_offset ? hash_begin(&h, alg, err)
                                        : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                                               "the file is not a header followed by nothing but tensors\n"
@@ -333,7 +333,7 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
         st = hash_end(&h, hash_source(&h, file->src, file->data_offset, &work, err), out, err);
     if (st == CKPT_OK)
         st = file_unchanged(file, err);
-    return fail_name_file(st, file->path, err);
+    return name_file_if_failed(st, file->path, err);
 }
 
 ckpt_status digest_source(source *src, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)

@@ -394,6 +394,6 @@ ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
     if (st == CKPT_OK)
         st = weights_only_verdict(file, file->inspected, &info.weights_only, &info.weights_only_why, err);
     sum_rows(file, &info);
-    sized_give(out, &info, sizeof info);
-    return fail_name_file(st, file->path, err);
+    sized_copy_out(out, &info, sizeof info);
+    return name_file_if_failed(st, file->path, err);
 }

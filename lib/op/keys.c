@@ -335,7 +335,7 @@ static ckpt_status fail_collision(const struct group *g, const struct slot *a, c
     else
         (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%.*s\" would become \"%.*s\", which exists already",
                    STR_ARG(renamed->old_name), STR_ARG(renamed->new_name));
-    fail_where(err, "%.*s", STR_ARG(g->where));
+    error_add_where(err, "%.*s", STR_ARG(g->where));
     return CKPT_EEXIST;
 }
 
@@ -534,5 +534,5 @@ ckpt_status keys_rename(struct rename_rule *rule, ckpt_error *err)
     free(job.groups);
     map_free(job.metadata_nodes);
     containers_free(&job.containers);
-    return fail_name_file(st, rule->plan->file->path, err);
+    return name_file_if_failed(st, rule->plan->file->path, err);
 }

@@ -130,8 +130,8 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
     if (st == CKPT_OK && !buf_ok(&b))
         st = fail_memory(err);
     if (st == CKPT_OK)
-        st = fail_name_file(sink_file_bytes(c->opts->write_manifest, &o, buf_view(&b), err),
-                            c->opts->write_manifest, err);
+        st = name_file_if_failed(sink_file_bytes(c->opts->write_manifest, &o, buf_view(&b), err),
+                                 c->opts->write_manifest, err);
     buf_free(&b);
     return st;
 }
@@ -242,7 +242,7 @@ ckpt_status manifest_load(const char *path, struct manifest_text *out, ckpt_erro
         st = find_algorithm(str_of(out->ptr, out->len), &out->algorithm, err);
     if (st == CKPT_OK)
         return st;
-    fail_file(err, display_path(path));
+    error_add_file(err, display_path(path));
     free(out->ptr);
     out->ptr = NULL;
     return st;
@@ -256,10 +256,10 @@ static ckpt_status report_mismatch(struct manifest *m, enum check_rule rule, ckp
     int n = name.len < sizeof safe ? (int)name.len : (int)sizeof safe - 1;
     (void)snprintf(safe, sizeof safe, "%.*s", n, name.ptr);
     (void)fail(&e, CKPT_EFORMAT, at, "%s", text);
-    fail_where(&e, "%s", safe);
+    error_add_where(&e, "%s", safe);
     if (m->weights.name.len && rule == CHECK_MANIFEST_MISSING)
-        fail_hint(&e, "if the manifest is of the weights alone: --root %s",
-                  shell_word(m->weights.name, "", "PATH", word));
+        error_add_hint(&e, "if the manifest is of the weights alone: --root %s",
+                       shell_word(m->weights.name, "", "PATH", word));
     return check_report(m->c, rule, m->f->path, &e, m->err);
 }
 
@@ -341,7 +341,7 @@ static ckpt_status check_lines(struct manifest *m, ckpt_str text)
     while (st == CKPT_OK && next_line(text, &pos, &line, &st, m->err))
         st = check_line(m, &line);
     if (st == CKPT_EFORMAT)
-        fail_file(m->err, display_path(m->c->opts->manifest));
+        error_add_file(m->err, display_path(m->c->opts->manifest));
     for (size_t i = 0; st == CKPT_OK && i < m->n; i++)
         if (!m->entries[i].is_compared)
             st = report_mismatch(m, CHECK_MANIFEST_EXTRA, m->entries[i].name,

@@ -454,6 +454,6 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
     CKPT_REQUIRE(err, plan && path);
     CKPT_TRY(source_file_text(path, plan->file->limits.max_header, plan->a, &text, err));
     json_init(&json, text, 0, plan->a, err);
-    CKPT_TRY(fail_name_file(read_pairs(&json, plan->a, &pairs, &n, err), path, err));
+    CKPT_TRY(name_file_if_failed(read_pairs(&json, plan->a, &pairs, &n, err), path, err));
     return rename_pairs(plan, pairs, n, err);
 }

@@ -100,7 +100,7 @@ static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *only_
         st = wanted->ptr ? CKPT_OK : fail_memory(err);
     }
     containers_free(&tree);
-    return fail_name_file(st, f->path, err);
+    return name_file_if_failed(st, f->path, err);
 }
 
 ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err)
@@ -233,7 +233,7 @@ ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *cons
     if (root && *root && !automatic && !job.root.name.len) {
         ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                               "nothing is below \"%s\"\n`ckpt info` shows what there is", root);
-        return fail_name_file(st, file->path, err);
+        return name_file_if_failed(st, file->path, err);
     }
     if (automatic && job.root.name.len)
         notices_add(&file->notices, "weights taken from \"%.*s\"", STR_ARG(job.root.name));

@@ -178,7 +178,7 @@ ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
         st = strcmp(path, "auto") == 0 ? set_auto_root(plan, &tree, err)
                                        : set_named_root(plan, &tree, path, err);
     containers_free(&tree);
-    return fail_name_file(st, plan->file->path, err);
+    return name_file_if_failed(st, plan->file->path, err);
 }
 
 /* ---- keep, drop */
@@ -202,9 +202,9 @@ static ckpt_status fail_no_tensor_matches(const ckpt_plan *p, const char *glob, 
 {
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob);
     if (p->root_name.len)
-        fail_hint(err, "names are relative to \"%.*s\"", STR_ARG(p->root_name));
-    fail_hint(err, "`ckpt ls` lists the names"); /* if there is no hint yet */
-    return fail_name_file(st, p->file->path, err);
+        error_add_hint(err, "names are relative to \"%.*s\"", STR_ARG(p->root_name));
+    error_add_hint(err, "`ckpt ls` lists the names"); /* if there is no hint yet */
+    return name_file_if_failed(st, p->file->path, err);
 }
 
 /* match_all_rows - does what match_rows does, also for rows that an earlier glob left out. */

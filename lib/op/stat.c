@@ -355,11 +355,11 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
  * was built with. */
 static void copy_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
 {
-    uint32_t stride = n ? sized_of(out) : 0;
+    uint32_t stride = n ? sized_get_size(out) : 0;
     for (size_t i = 0; i < n; i++) {
         unsigned char *to = (unsigned char *)out + i * stride; /* bounded: the caller's array */
         memcpy(to, &stride, sizeof stride);
-        sized_give(to, &list[i], sizeof *list);
+        sized_copy_out(to, &list[i], sizeof *list);
     }
 }
 
@@ -369,7 +369,7 @@ ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const
     ckpt_work work;
     CKPT_TRY(nrows ? sized_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, file && (rows || !nrows));
-    CKPT_TRY(sized_take(how, &work, sizeof work, err));
+    CKPT_TRY(sized_copy_in(how, &work, sizeof work, err));
     if (nrows >= UINT32_MAX)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%zu rows are asked for", nrows);
     struct parallel_item *items = calloc(nrows + 1, sizeof *items);

@@ -114,7 +114,7 @@ static ckpt_status verify_row(void *user, size_t i, struct parallel_context *run
     struct verify_job *job = user;
     struct row_result *result = &job->results[i];
     ckpt_status st = keep_fault(read_row(job, i, run, err), &result->fault, err);
-    fail_where(result->fault, "%.*s", STR_ARG(job->f->table.rows[job->items[i].row].t.name));
+    error_add_where(result->fault, "%.*s", STR_ARG(job->f->table.rows[job->items[i].row].t.name));
     return st;
 }
 
@@ -145,8 +145,8 @@ static ckpt_status report_not_finite(struct verify_job *job, const ckpt_tensor *
                (unsigned long long)t->elements, ckpt_tensor_dtype_name(t),
                buf_ok(&at) ? (const char *)at.data : "");
     buf_free(&at);
-    fail_where(&e, "%.*s", STR_ARG(t->name));
-    fail_file(&e, job->f->path);
+    error_add_where(&e, "%.*s", STR_ARG(t->name));
+    error_add_file(&e, job->f->path);
     return check_report_finding(job->c, CHECK_NOT_FINITE, &f, &job->report_error);
 }
 
@@ -222,7 +222,7 @@ static ckpt_status read_rows(struct verify_job *job)
     ckpt_status st = run_and_report(job, &parallel);
     job->bytes_before = job->tensor_bytes;
     if (st != CKPT_OK)
-        fail_file(job->err, job->f->path);
+        error_add_file(job->err, job->f->path);
     for (size_t i = 0; i < job->n; i++)
         free(job->results[i].fault);
     if (st == CKPT_OK && job->digests)
@@ -363,7 +363,7 @@ static int report_record(void *user, size_t i)
                    r->crc);
     else
         return 0;
-    fail_where(&e, "%.*s", STR_ARG(r->name));
+    error_add_where(&e, "%.*s", STR_ARG(r->name));
     job->status = check_report_fault(job->c, r->path, &e, &job->report_error);
     return job->status != CKPT_OK;
 }

@@ -231,7 +231,7 @@ static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
                           "%s: no part of it was looked into", format->title);
     return scan_found(x->scan, SCAN_UNKNOWN_FORMAT, where, p->src, 0,
                       "not {=a recognized checkpoint format}; it begins with {%s}",
-                      text_bytes_found(p->head, p->nhead, found));
+                      text_describe_bytes(p->head, p->nhead, found));
 }
 
 /* find_container_scanner - returns the function that scans P; NULL: its first or last bytes do not show its
@@ -456,7 +456,7 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     err = err ? err : &own;
     CKPT_TRY(sized_clear(result, err));
     CKPT_REQUIRE(err, path);
-    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
     o.max_depth = o.max_depth ? o.max_depth : 4;
     o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
     ckpt_error edit_error;
@@ -480,8 +480,8 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
         st = s.failed.status;
         *err = s.failed;
     }
-    sized_give(result, &found, sizeof found);
+    sized_copy_out(result, &found, sizeof found);
     judge_free(judge);
     source_unref(src);
-    return fail_name_file(st, path, err);
+    return name_file_if_failed(st, path, err);
 }

@@ -113,7 +113,7 @@ check_rejects braces lib/op/o.c 'int f(void) { return fail(e, 1, 2, "is %u}", 3)
 check_rejects braces lib/op/o.c 'int f(void) {\n    return fail(e, 1, 2, "{%" PRIu64\n    ", not {=%u}", 3, 4);\n}\n'
 check_rejects braces lib/op/o.c 'int f(void) { return fail(e, 1, 2, "{%u} is {%u}", 3, 4); }\n'
 check_rejects braces lib/op/o.c 'int f(void) { return fail(e, 1, 2, "{=%u} is {=%u}", 3, 4); }\n'
-check_rejects braces lib/op/o.c 'void f(void) { fail_hint(e, "take {=%u}", 3); }\n'
+check_rejects braces lib/op/o.c 'void f(void) { error_add_hint(e, "take {=%u}", 3); }\n'
 check_rejects text lib/op/o.c '/* TO''DO */\n'
 check_rejects text lib/op/o.c 'int a; \n'
 check_rejects text lib/op/o.c '\tint a;\n'

@@ -25,7 +25,7 @@ static void known_crc32_values(void)
 /* crc_by_kernel - returns the CRC-32 that kernel K computes, or WANT if this CPU does not support K. */
 static uint32_t crc_by_kernel(enum crc32_kernel k, uint32_t crc, const void *bytes, size_t n, uint32_t want)
 {
-    return crc32_with(k, &crc, bytes, n) ? crc : want;
+    return crc32_update_by(k, &crc, bytes, n) ? crc : want;
 }
 
 static uint32_t compute_crc32c(uint32_t crc, const unsigned char *p, size_t n)
@@ -72,8 +72,8 @@ static void kernels_agree_on_any_length_and_alignment(void)
             for (uint32_t k = 0; k < all_kernels; k++)
                 CU_ASSERT(crc_by_kernel((enum crc32_kernel)k, seed, b + start, n, want) == want);
         }
-    CU_ASSERT(crc32_with(CRC32_TABLE, &seed, b, 1));
-    CU_ASSERT(!crc32_with(CRC32_KERNELS, &seed, b, 1));
+    CU_ASSERT(crc32_update_by(CRC32_TABLE, &seed, b, 1));
+    CU_ASSERT(!crc32_update_by(CRC32_KERNELS, &seed, b, 1));
 }
 
 static void pieces_give_the_crc_of_the_whole(void)
@@ -89,7 +89,7 @@ static void pieces_give_the_crc_of_the_whole(void)
         CU_ASSERT(crc_by_kernel((enum crc32_kernel)k, 0, at, N, want) == want);
         for (size_t i = 0, n = 1; i < N; i += n, n = n * 3 + 1) {
             n = n < N - i ? n : N - i;
-            if (!crc32_with((enum crc32_kernel)k, &got, at + i, n))
+            if (!crc32_update_by((enum crc32_kernel)k, &got, at + i, n))
                 got = want;
         }
         CU_ASSERT(got == want);

@@ -41,14 +41,14 @@ static void texts_have_file_byte_place_and_reason(void)
     CU_ASSERT_STRING_EQUAL(e.hint, "");
     CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, sizeof text),
                            "byte 0x1f: shape needs 4096 bytes, record has 4000");
-    fail_where(&e, "fc.weight");
+    error_add_where(&e, "fc.weight");
     CU_ASSERT_EQUAL(e.innermost, 0);
-    fail_where(&e, "%s", "archive/data.pkl");
+    error_add_where(&e, "%s", "archive/data.pkl");
     CU_ASSERT_STRING_EQUAL(e.where + e.innermost, "fc.weight");
-    fail_file(&e, "m.pt");
-    fail_file(&e, "outer.pt");
-    fail_hint(&e, "download it again");
-    fail_hint(&e, "something vaguer");
+    error_add_file(&e, "m.pt");
+    error_add_file(&e, "outer.pt");
+    error_add_hint(&e, "download it again");
+    error_add_hint(&e, "something vaguer");
     CU_ASSERT_STRING_EQUAL(
         ckpt_error_text(&e, text, sizeof text),
         "m.pt: byte 0x1f: archive/data.pkl: fc.weight: shape needs 4096 bytes, record has 4000");
@@ -72,7 +72,7 @@ static void braces_enclose_found_and_allowed_values(void)
     CU_ASSERT_STRING_EQUAL(e.what, "5 bytes, 50");
     CU_ASSERT_STRING_EQUAL(e.found, "50");
     CU_ASSERT_STRING_EQUAL(e.allowed, "5");
-    fail_prefix(&e, "TUPLE1");
+    error_add_prefix(&e, "TUPLE1");
     CU_ASSERT_STRING_EQUAL(e.what, "TUPLE1 5 bytes, 50");
     fail(&e, CKPT_EFORMAT, 3, "%s", "{1} {=2}");
     CU_ASSERT_STRING_EQUAL(e.what, "{1} {=2}");
@@ -84,7 +84,7 @@ static void braces_enclose_found_and_allowed_values(void)
     CU_ASSERT(strlen(e.found) > 60 && strlen(e.found) < sizeof e.found && !strchr(e.found, 0x1b));
     CU_ASSERT_STRING_EQUAL(e.allowed, "");
     CU_ASSERT_EQUAL(fail(NULL, CKPT_EFORMAT, 3, "{%d}", 1), CKPT_EFORMAT);
-    fail_prefix(NULL, "x");
+    error_add_prefix(NULL, "x");
 }
 
 static void the_hint_comes_after_a_newline(void)
@@ -112,9 +112,9 @@ static void errors_may_be_null(void)
     CU_ASSERT_EQUAL(fail_memory(NULL), CKPT_ENOMEM);
     errno = EACCES;
     CU_ASSERT_EQUAL(fail_errno(NULL, 0, "x"), CKPT_EIO);
-    fail_where(NULL, "x");
-    fail_hint(NULL, "x");
-    fail_file(NULL, "x");
+    error_add_where(NULL, "x");
+    error_add_hint(NULL, "x");
+    error_add_file(NULL, "x");
 }
 
 static void system_errors_keep_their_number(void)
@@ -139,9 +139,9 @@ static void text_from_a_file_is_escaped(void)
     /* already escaped: the backslash is not doubled */
     fail(&e, CKPT_EFORMAT, 0, "tensor %s", "a\\u{1b}");
     CU_ASSERT_STRING_EQUAL(e.what, "tensor a\\u{1b}");
-    fail_where(&e, "\r\x07");
-    fail_hint(&e, "\xc2\x9b");
-    fail_file(&e, "\xe2\x80\xa8");
+    error_add_where(&e, "\r\x07");
+    error_add_hint(&e, "\xc2\x9b");
+    error_add_file(&e, "\xe2\x80\xa8");
     CU_ASSERT_STRING_EQUAL(e.where, "\\u{d}\\u{7}");
     CU_ASSERT_STRING_EQUAL(e.hint, "\\u{9b}");
     CU_ASSERT_STRING_EQUAL(e.file, "\\u{2028}");
@@ -162,12 +162,12 @@ static void long_text_is_cut_between_characters(void)
         CU_ASSERT_PTR_NULL(strchr(e.what, '\\'));
     }
     for (int i = 0; i < 100; i++)
-        fail_where(&e, "level %d", i);
+        error_add_where(&e, "level %d", i);
     CU_ASSERT(strlen(e.where) < sizeof e.where);
     CU_ASSERT_NSTRING_EQUAL(e.where, "level 99: level 98: ", 20);
     CU_ASSERT_EQUAL(e.innermost, strlen(e.where));
     memset(umlauts, 0x1b, 2000);
-    fail_file(&e, umlauts);
+    error_add_file(&e, umlauts);
     CU_ASSERT(strlen(e.file) < sizeof e.file);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.file, "}\xe2\x80\xa6"));
 }

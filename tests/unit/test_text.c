@@ -163,16 +163,16 @@ static void names_are_quoted_for_a_shell(void)
 static void bytes_in_messages_are_text_or_hex(void)
 {
     char out[TEXT_BYTES_SIZE];
-    CU_ASSERT_STRING_EQUAL(text_bytes_found("PK12", 4, out), "\"PK12\"");
-    CU_ASSERT_STRING_EQUAL(text_bytes_found("a\n\\b", 4, out), "\"a\\n\\\\b\"");
-    CU_ASSERT_STRING_EQUAL(text_bytes_found("PK\3\4", 4, out), "50 4b 03 04");
-    CU_ASSERT_STRING_EQUAL(text_bytes_found("\xff", 1, out), "byte 0xff");
-    CU_ASSERT_STRING_EQUAL(text_bytes_found("\n", 1, out), "byte 0x0a");
-    CU_ASSERT_STRING_EQUAL(text_bytes_found("x", 1, out), "'x'");
-    CU_ASSERT_STRING_EQUAL(text_bytes_found("", 0, out), "");
-    CU_ASSERT_STRING_EQUAL(text_bytes_found("\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", 17, out),
+    CU_ASSERT_STRING_EQUAL(text_describe_bytes("PK12", 4, out), "\"PK12\"");
+    CU_ASSERT_STRING_EQUAL(text_describe_bytes("a\n\\b", 4, out), "\"a\\n\\\\b\"");
+    CU_ASSERT_STRING_EQUAL(text_describe_bytes("PK\3\4", 4, out), "50 4b 03 04");
+    CU_ASSERT_STRING_EQUAL(text_describe_bytes("\xff", 1, out), "byte 0xff");
+    CU_ASSERT_STRING_EQUAL(text_describe_bytes("\n", 1, out), "byte 0x0a");
+    CU_ASSERT_STRING_EQUAL(text_describe_bytes("x", 1, out), "'x'");
+    CU_ASSERT_STRING_EQUAL(text_describe_bytes("", 0, out), "");
+    CU_ASSERT_STRING_EQUAL(text_describe_bytes("\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", 17, out),
                            "\"\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\"");
-    CU_ASSERT_EQUAL(strlen(text_bytes_found("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20", 17, out)), 47);
+    CU_ASSERT_EQUAL(strlen(text_describe_bytes("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20", 17, out)), 47);
 }
 
 void suite_text(void)

@@ -241,8 +241,8 @@ static uint64_t report_twice(const char *first, const char *second)
     CU_ASSERT_EQUAL(check_init(&c, NULL, &r, &err), CKPT_OK);
     for (int i = 0; i < 2; i++) {
         (void)fail(&e, CKPT_EFORMAT, 7, "malformed");
-        fail_where(&e, "%s", i ? second : first);
-        fail_where(&e, "context %d", i);
+        error_add_where(&e, "%s", i ? second : first);
+        error_add_where(&e, "context %d", i);
         CU_ASSERT_EQUAL(check_report_fault(&c, "file", &e, &err), CKPT_OK);
     }
     check_free(&c);

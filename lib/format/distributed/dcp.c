@@ -155,10 +155,10 @@ static ckpt_status read_metadata_file(struct dcp *d, ckpt_str name)
             st = fail(d->err, CKPT_EFORMAT, 0,
                       "a pickle that makes {no} {=torch.distributed.checkpoint.metadata.Metadata}");
     }
-    fail_add_place(st == CKPT_OK ? NULL : d->err, 0, STR_LIT("pickle"));
+    error_add_position(st == CKPT_OK ? NULL : d->err, 0, STR_LIT("pickle"));
     if (st != CKPT_OK && f->salvage)
-        fail_hint(d->err, "without its metadata nothing of the checkpoint has a name");
-    return fail_name_file(st, part->path, d->err);
+        error_add_hint(d->err, "without its metadata nothing of the checkpoint has a name");
+    return name_file_if_failed(st, part->path, d->err);
 }
 
 static ckpt_status fail_no_metadata(const struct dcp *d)
@@ -169,11 +169,12 @@ static ckpt_status fail_no_metadata(const struct dcp *d)
     (void)fail(d->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                "data files of a distributed checkpoint, but {no} {=.metadata}");
     if (n)
-        fail_hint(d->err, "%.*s is there: the save did not finish; use an earlier checkpoint",
-                  STR_ARG(list[0]));
+        error_add_hint(d->err, "%.*s is there: the save did not finish; use an earlier checkpoint",
+                       STR_ARG(list[0]));
     else
-        fail_hint(d->err, "a save writes it last: this save did not finish, or the folder was not copied "
-                          "completely");
+        error_add_hint(d->err,
+                       "a save writes it last: this save did not finish, or the folder was not copied "
+                       "completely");
     return CKPT_ENOTFOUND;
 }
 
@@ -204,9 +205,9 @@ CKPT_PRINTF(3, 4) static ckpt_status fail_entry(struct dcp *d, ckpt_str name, co
     va_start(args, fmt);
     (void)fail_v(d->err, CKPT_EFORMAT, 0, fmt, args);
     va_end(args);
-    fail_where(d->err, "%.*s", STR_ARG(name));
-    fail_hint(d->err, "the metadata are damaged, or of a kind that no release of torch writes");
-    return fail_name_file(CKPT_EFORMAT, d->meta_file->path, d->err);
+    error_add_where(d->err, "%.*s", STR_ARG(name));
+    error_add_hint(d->err, "the metadata are damaged, or of a kind that no release of torch writes");
+    return name_file_if_failed(CKPT_EFORMAT, d->meta_file->path, d->err);
 }
 
 static const uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
@@ -239,7 +240,7 @@ static ckpt_status read_shape(struct dcp *d, struct dcp_entry *e, const struct d
     if (dtype_info(dtype)->block_elems != 1) {
         (void)fail(d->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
                    dtype_info(dtype)->name);
-        return fail_name_part(CKPT_EUNSUPPORTED, e->tensor.name, d->err);
+        return prefix_where_if_failed(CKPT_EUNSUPPORTED, e->tensor.name, d->err);
     }
     e->tensor.dtype = dtype;
     e->tensor.ndim = ndim;
@@ -408,7 +409,7 @@ static ckpt_status read_storage_info(struct dcp *d, const struct dcp_metadata *m
     s->zstd = zstd;
     if (st == CKPT_OK)
         st = find_file(d, path, &s->file);
-    return fail_name_part(st, e->tensor.name, d->err);
+    return prefix_where_if_failed(st, e->tensor.name, d->err);
 }
 
 /* read_entries - fills entry, chunk and infos from all metadata: counts first, then stores. */
@@ -439,7 +440,7 @@ static ckpt_status read_entries(struct dcp *d)
 /* name_metadata - names the only metadata file in d->err if ST is an error that names no file. */
 static void name_metadata(struct dcp *d, ckpt_status st)
 {
-    fail_file(st != CKPT_OK && d->nmeta == 1 ? d->err : NULL, d->meta_file->path);
+    error_add_file(st != CKPT_OK && d->nmeta == 1 ? d->err : NULL, d->meta_file->path);
 }
 
 /* accept_failure - handles ST, the outcome of reading E. Returns CKPT_OK if ST is CKPT_OK, if the fault is
@@ -516,7 +517,7 @@ static ckpt_status check_range(struct dcp *d, const struct dcp_storage_info *s, 
     else if (!s->zstd && s->length < need)
         st = fail(d->err, CKPT_EFORMAT, s->at,
                   "an item of {%" PRIu64 " bytes}, its chunk takes {=%" PRIu64 "}", s->length, need);
-    return fail_name_file(st, in->part->path, d->err);
+    return name_file_if_failed(st, in->part->path, d->err);
 }
 
 static ckpt_status add_item(struct dcp *d, const struct dcp_entry *e, const struct dcp_chunk *chunk)
@@ -619,8 +620,8 @@ static ckpt_status check_overlaps(struct dcp *d)
         (void)fail(d->err, CKPT_EFORMAT, b->at,
                    "an item that {overlaps} that of \"%.*s\", which ends {=at %" PRIu64 "}",
                    STR_ARG(d->entry[a->tensor].tensor.name), a->end);
-        fail_where(d->err, "%.*s", STR_ARG(d->entry[b->tensor].tensor.name));
-        fail_file(d->err, d->data[b->file].part->path);
+        error_add_where(d->err, "%.*s", STR_ARG(d->entry[b->tensor].tensor.name));
+        error_add_file(d->err, d->data[b->file].part->path);
         st = file_report_fault(d->f, CKPT_EFORMAT, d->err);
     }
     free(r);
@@ -779,8 +780,8 @@ static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
         st = dcp_unpack_zstd(&src, d->f->limits.max_header, d->err);
     if (st == CKPT_OK)
         st = format_open_part(d->f, in->path, src, &part, d->err);
-    fail_add_place(st == CKPT_OK ? NULL : d->err, s->at, e->tensor.name);
-    CKPT_TRY(fail_name_file(st, in->path, d->err));
+    error_add_position(st == CKPT_OK ? NULL : d->err, s->at, e->tensor.name);
+    CKPT_TRY(name_file_if_failed(st, in->path, d->err));
     if (!part) { /* reported */
         e->failed = true;
         return CKPT_OK;
@@ -791,7 +792,7 @@ static ckpt_status read_value(struct dcp *d, struct dcp_entry *e)
         st = part_file_check_pickle(part, d->err);
     if (st == CKPT_OK && !part->root)
         st = fail(d->err, CKPT_EFORMAT, s->at, "a value that {cannot} be read as {=a pickle}");
-    CKPT_TRY(fail_name_file(st, in->path, d->err));
+    CKPT_TRY(name_file_if_failed(st, in->path, d->err));
     return part_graph_take(d->f, part, &e->tensor.node, d->err);
 }
 
@@ -839,7 +840,7 @@ static ckpt_status make_graph(struct dcp *d)
     struct nested t;
     ckpt_status st = nested_begin(&t, d->f->a, d->n) ? CKPT_OK : fail_memory(d->err);
     for (size_t i = 0; st == CKPT_OK && i < d->n; i++) {
-        st = fail_name_part(put_entry(d, &t, i), d->entry[i].tensor.name, d->err);
+        st = prefix_where_if_failed(put_entry(d, &t, i), d->entry[i].tensor.name, d->err);
         name_metadata(d, st);
         st = file_report_fault(d->f, st, d->err);
     }

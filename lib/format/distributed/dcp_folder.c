@@ -28,7 +28,7 @@ static ckpt_status check_replaceable(const struct dcp_folder *d, const char *pat
         (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                    "already exists; nothing written\n"
                    "use -f to replace it");
-        return fail_name_file(CKPT_EEXIST, d->job->path, err);
+        return name_file_if_failed(CKPT_EEXIST, d->job->path, err);
     }
     CKPT_TRY(folder_list(d->a, path, is_other_file, &list, &others, err));
     if (!others)
@@ -38,7 +38,7 @@ static ckpt_status check_replaceable(const struct dcp_folder *d, const char *pat
                "{=only a distributed checkpoint} is replaced\n"
                "name another folder, or move that file away",
                STR_ARG(list[0]));
-    return fail_name_file(CKPT_EEXIST, d->job->path, err);
+    return name_file_if_failed(CKPT_EEXIST, d->job->path, err);
 }
 
 /* check_target - checks that PATH does not exist or is a folder that may be replaced. */
@@ -46,15 +46,16 @@ static ckpt_status check_target(const struct dcp_folder *d, const char *path, ck
 {
     struct stat is;
     if (lstat(path, &is) != 0)
-        return errno == ENOENT ? CKPT_OK
-                               : fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the output"),
-                                                d->job->path, err);
+        return errno == ENOENT
+                   ? CKPT_OK
+                   : name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the output"),
+                                         d->job->path, err);
     if (S_ISDIR(is.st_mode))
         return check_replaceable(d, path, err);
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                "a distributed checkpoint is {=a folder}; a {file} of that name exists\n"
                "name another output");
-    return fail_name_file(CKPT_EEXIST, d->job->path, err);
+    return name_file_if_failed(CKPT_EEXIST, d->job->path, err);
 }
 
 static ckpt_str strip_slashes(ckpt_str path)
@@ -98,9 +99,9 @@ static const char *make_final_path(const struct dcp_folder *d, const char *name)
 ckpt_status dcp_folder_begin(struct dcp_folder *d, ckpt_error *err)
 {
     d->open = temp_folder_open(&d->temp, d->parent.len ? d->parent.ptr : ".", d->base.ptr);
-    return d->open
-               ? CKPT_OK
-               : fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder"), d->job->path, err);
+    return d->open ? CKPT_OK
+                   : name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder"),
+                                         d->job->path, err);
 }
 
 ckpt_status dcp_folder_write_metadata(const struct dcp_folder *d, ckpt_str content, ckpt_error *err)
@@ -126,7 +127,7 @@ static void name_final_file(const struct dcp_folder *d, ckpt_error *err)
     if (!err || !n || strncmp(err->file, in, n) != 0 || !(path = make_final_path(d, err->file + n)))
         return;
     err->file[0] = '\0';
-    fail_file(err, path);
+    error_add_file(err, path);
 }
 
 /* rename_to_output - gives the temporary folder the name of the output, in exchange for an old folder. */
@@ -141,8 +142,8 @@ static ckpt_status rename_to_output(struct dcp_folder *d, ckpt_error *err)
     else
         (void)fail_errno(err, CKPT_NO_OFFSET, "cannot give the folder its name");
     if (errno == EINVAL || errno == ENOSYS)
-        fail_hint(err, "this file system cannot exchange two folders: remove the old one first");
-    return fail_name_file(err->status, d->job->path, err);
+        error_add_hint(err, "this file system cannot exchange two folders: remove the old one first");
+    return name_file_if_failed(err->status, d->job->path, err);
 }
 
 ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err)

@@ -118,7 +118,7 @@ static ckpt_status add_part(struct sharded_tensors *r, ckpt_file *part)
         json_init(&j, text, 0, f->a, r->err);
         ckpt_status st = read_offsets(f, part, &j, offset);
         if (st != CKPT_OK) {
-            fail_where(r->err, "DCP_SHARDING_INFO");
+            error_add_where(r->err, "DCP_SHARDING_INFO");
             return st == CKPT_ENOMEM ? fail_memory(r->err) : st;
         }
     }
@@ -142,7 +142,7 @@ static ckpt_status read_shards(struct sharded_tensors *r)
     for (size_t i = 0; i < n; i++) {
         CKPT_TRY(part_file_read(f, list[0].ptr, list[i], &part, r->err));
         ckpt_status st = part ? add_part(r, part) : CKPT_OK;
-        CKPT_TRY(fail_name_file(st, part ? part->path : "", r->err));
+        CKPT_TRY(name_file_if_failed(st, part ? part->path : "", r->err));
     }
     uint64_t last[3] = {0, 0, 0}; /* the numbers in a file's name: its rank comes first, counted from 1 */
     if (n)

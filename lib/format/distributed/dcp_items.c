@@ -124,8 +124,8 @@ static ckpt_status open_item(const struct dcp_items *x, size_t i, ckpt_file **ou
         file_free(*out);
     if (st == CKPT_OK)
         return CKPT_OK;
-    fail_add_place(err, it->file_offset, str_of("", 0));
-    return fail_name_file(st, in->path, err);
+    error_add_position(err, it->file_offset, str_of("", 0));
+    return name_file_if_failed(st, in->path, err);
 }
 
 /* find_data - returns the data_position of IT, whose archive is F. */
@@ -277,7 +277,7 @@ static ckpt_status add_range(struct item_source *s, size_t i, uint64_t off, cons
                "the CRC-32 of an item is {%08x}; its central directory has {=%08x}\n"
                "the file is damaged; fetch it again, or go on with --ignore-crc",
                range.crc, it->crc);
-    return fail_name_file(CKPT_ECHECKSUM, s->x.file[it->file]->path, err);
+    return name_file_if_failed(CKPT_ECHECKSUM, s->x.file[it->file]->path, err);
 }
 
 static ckpt_status read_item(struct item_source *s, size_t i, uint64_t off, void *out, size_t n,
@@ -288,7 +288,7 @@ static ckpt_status read_item(struct item_source *s, size_t i, uint64_t off, void
     CKPT_TRY(locate_item(s, i, &position, err));
     if (position != INDIRECT) {
         ckpt_status st = source_read(in->src, position - 1 + off, out, n, err); /* bounded: below INDIRECT */
-        return st == CKPT_OK ? add_range(s, i, off, out, n, err) : fail_name_file(st, in->path, err);
+        return st == CKPT_OK ? add_range(s, i, off, out, n, err) : name_file_if_failed(st, in->path, err);
     }
     pthread_mutex_lock(&s->lock);
     ckpt_status st = read_indirect(s, i, off, out, n, err);
@@ -345,8 +345,8 @@ static ckpt_status check_crc(const struct dcp_items *x, size_t i, ckpt_file *f, 
     const struct dcp_item *it = &x->item[i];
     struct stream_options o = {.ignore_crc = false};
     ckpt_status st = storage_check_crc(&f->table, f->table.rows[0].t.storage, &o, err);
-    fail_add_place(st == CKPT_OK ? NULL : err, it->file_offset, str_of("", 0));
-    return fail_name_file(st, x->file[it->file]->path, err);
+    error_add_position(st == CKPT_OK ? NULL : err, it->file_offset, str_of("", 0));
+    return name_file_if_failed(st, x->file[it->file]->path, err);
 }
 
 /* fill_record - sets *OUT to the elements of item I, whose archive is F, in their file. If they are
@@ -389,5 +389,5 @@ ckpt_status dcp_items_check(source *src, size_t i, bool read, struct check_recor
         st = check_opened(s, i, read, f, record, err);
         file_free(f);
     }
-    return fail_name_part(st, s->x.tensor[s->x.item[i].tensor].name, err);
+    return prefix_where_if_failed(st, s->x.tensor[s->x.item[i].tensor].name, err);
 }

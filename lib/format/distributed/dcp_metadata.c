@@ -76,7 +76,7 @@ CKPT_PRINTF(3, 4) static bool fail_op(struct dcp_machine *m, ckpt_status status,
     m->r.status = fail_v(m->err, status, source_pos(m->r.src, m->at), fmt, args);
     va_end(args);
     if (op)
-        fail_prefix(m->err, op->name);
+        error_add_prefix(m->err, op->name);
     return false;
 }
 

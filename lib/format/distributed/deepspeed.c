@@ -63,8 +63,8 @@ static ckpt_status fail_shape(struct deepspeed *ds, const ckpt_file *part, const
     (void)fail(ds->err, CKPT_EFORMAT, t->file_offset,
                "{another shape} in the model's state than {=in param_shapes}\n"
                "the files are of different saves");
-    fail_where(ds->err, "%.*s", STR_ARG(t->name));
-    fail_file(ds->err, part->path);
+    error_add_where(ds->err, "%.*s", STR_ARG(t->name));
+    error_add_file(ds->err, part->path);
     return file_report_fault(ds->f, CKPT_EFORMAT, ds->err);
 }
 
@@ -86,8 +86,8 @@ static ckpt_status fail_not_in_partitions(struct deepspeed *ds, const ckpt_file 
 {
     (void)fail(ds->err, CKPT_EFORMAT, t->file_offset,
                "a parameter that has {no elements} here and is not in {=a partition}");
-    fail_where(ds->err, "%.*s", STR_ARG(name));
-    fail_file(ds->err, part->path);
+    error_add_where(ds->err, "%.*s", STR_ARG(name));
+    error_add_file(ds->err, part->path);
     return file_report_fault(ds->f, CKPT_EFORMAT, ds->err);
 }
 
@@ -252,7 +252,7 @@ static ckpt_status refuse_tensor_parallel(struct deepspeed *ds)
                "tensors cut over {%llu tensor-parallel ranks}: along which dimension is in {=no file}\n"
                "`python -m deepspeed.checkpoint.ds_to_universal` puts them together; or name one file",
                (unsigned long long)most + 1);
-    return fail_name_file(CKPT_EUNSUPPORTED, ds->f->path, ds->err);
+    return name_file_if_failed(CKPT_EUNSUPPORTED, ds->f->path, ds->err);
 }
 
 /* check_without_zero - refuses MODEL if it was saved with ZeRO, because there are no optimizer files. */

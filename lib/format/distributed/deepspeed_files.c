@@ -96,7 +96,7 @@ static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str t
                       : "%s names the folder \"%.*s\", which is {not} {=here}\n"
                         "that save was deleted, or not copied; name the folder of a different save",
                tracker, STR_ARG(tag));
-    return fail_name_file(err->status, f->path, err);
+    return name_file_if_failed(err->status, f->path, err);
 }
 
 /* ------------------------------------------------------------------------- list */
@@ -134,7 +134,7 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
         st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                   "{no} {=*_model_states.pt} is in the folder\n"
                   "the save did not finish, or was not copied completely");
-        fail_file(err, path);
+        error_add_file(err, path);
     }
     free(path);
     return st;

@@ -68,7 +68,7 @@ ckpt_status ds_open_file(struct deepspeed *ds, ckpt_str name, ckpt_file **out)
     ckpt_status st = part_file_read_pickle(ds->f, ds->save.trusted, name, out, ds->err);
     if (st == CKPT_OK && *out && !(*out)->root) {
         st = fail(ds->err, CKPT_EFORMAT, 0, "{no} {=file that torch.save wrote}");
-        fail_file(ds->err, (*out)->path);
+        error_add_file(ds->err, (*out)->path);
     }
     if (st == CKPT_OK || !ds->f->salvage || !check_is_fault(st))
         return st;
@@ -110,18 +110,18 @@ ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *s, const ckpt_file
         return add_partition(ds, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
     if (!t) {
         (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} for {=each group of parameters}");
-        fail_where(ds->err, "optimizer_state_dict");
-        return fail_name_file(CKPT_EFORMAT, part->path, ds->err);
+        error_add_where(ds->err, "optimizer_state_dict");
+        return name_file_if_failed(CKPT_EFORMAT, part->path, ds->err);
     }
     if (t->ndim != 1 || !is_contiguous(part, t)) {
         ckpt_status st = fail(ds->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=contiguous 1-d tensor}");
-        return fail_name_file(fail_name_part(st, t->name, ds->err), part->path, ds->err);
+        return name_file_if_failed(prefix_where_if_failed(st, t->name, ds->err), part->path, ds->err);
     }
     if (s->dtype && s->dtype != t->dtype) {
         (void)fail(ds->err, CKPT_EFORMAT, t->file_offset, "{%s}; other partitions are {=%s}",
                    ckpt_dtype_name((ckpt_dtype)t->dtype), ckpt_dtype_name(s->dtype));
-        fail_where(ds->err, "%.*s", STR_ARG(t->name));
-        return fail_name_file(CKPT_EFORMAT, part->path, ds->err);
+        error_add_where(ds->err, "%.*s", STR_ARG(t->name));
+        return name_file_if_failed(CKPT_EFORMAT, part->path, ds->err);
     }
     s->dtype = (ckpt_dtype)t->dtype;
     return add_partition(ds, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
@@ -239,7 +239,7 @@ ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *t
     if (before == MAP_NONE)
         return CKPT_OK;
     (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a second} parameter of {=that name}");
-    return fail_name_part(CKPT_EFORMAT, t->name, ds->err);
+    return prefix_where_if_failed(CKPT_EFORMAT, t->name, ds->err);
 }
 
 ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,

@@ -97,7 +97,7 @@ static ckpt_status set_shape(struct universal *u, ckpt_str name)
         (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                    "{%llu elements}; param_shapes has {=another number} for it",
                    (unsigned long long)t->shape[0]);
-        return fail_name_part(CKPT_EFORMAT, name, ds->err);
+        return prefix_where_if_failed(CKPT_EFORMAT, name, ds->err);
     }
     t->ndim = like.ndim;
     t->shape = like.shape;
@@ -109,7 +109,7 @@ static ckpt_status set_shape(struct universal *u, ckpt_str name)
 static ckpt_status fail_no_tensor(struct universal *u, const ckpt_file *part)
 {
     (void)fail(u->ds->err, CKPT_EFORMAT, 0, "{no} {=dense tensor} is in the file");
-    fail_file(u->ds->err, part->path);
+    error_add_file(u->ds->err, part->path);
     return file_report_fault(u->ds->f, CKPT_EFORMAT, u->ds->err);
 }
 

@@ -79,7 +79,7 @@ static ckpt_status refuse_flat(struct fsdp *x, const ckpt_tensor *t)
     (void)fail(x->err, CKPT_EUNSUPPORTED, t->file_offset,
                "{LOCAL_STATE_DICT}: the parameters are one flat tensor, and {=their shapes} are in no file\n"
                "load it into the model that saved it, and save a FULL_STATE_DICT or SHARDED_STATE_DICT");
-    return fail_name_part(CKPT_EUNSUPPORTED, t->name, x->err);
+    return prefix_where_if_failed(CKPT_EUNSUPPORTED, t->name, x->err);
 }
 
 /* check_ranks - checks that there is a file for each rank in the mesh of row ROW of PART. */
@@ -93,7 +93,7 @@ static ckpt_status check_ranks(struct fsdp *x, const ckpt_file *part, uint32_t r
                "cut over {=%llu ranks}, the folder has files of {%zu}\n"
                "put the files of all ranks into the folder",
                (unsigned long long)n, nfiles);
-    return fail_name_part(CKPT_ENOTFOUND, t->name, x->err);
+    return prefix_where_if_failed(CKPT_ENOTFOUND, t->name, x->err);
 }
 
 /* add_row - adds the local tensors of row ROW of PART, a DTensor or ShardedTensor, as shards. */
@@ -108,7 +108,7 @@ static ckpt_status add_row(struct fsdp *x, const ckpt_file *part, uint32_t row)
         if (part->table.rows[i].t.part_of != row)
             continue;
         ckpt_status st = torch_get_part_offset(x->f->a, part, row, component++, i, &offset, x->err);
-        CKPT_TRY(fail_name_part(st, t->name, x->err));
+        CKPT_TRY(prefix_where_if_failed(st, t->name, x->err));
         const struct tensor_shard shard = {.part = part, .row = i, .offset = offset};
         CKPT_TRY(sharded_tensors_add(&x->sharded, t->name, t->shape, &shard));
         if (t->kind == CKPT_DTENSOR)
@@ -163,7 +163,7 @@ static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
         }
         x->first = x->first ? x->first : part;
         ckpt_status st = add_rank(x, part, n);
-        CKPT_TRY(fail_name_file(st, part->path, x->err));
+        CKPT_TRY(name_file_if_failed(st, part->path, x->err));
     }
     return x->first ? CKPT_OK
                     : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=a rank} can be read");

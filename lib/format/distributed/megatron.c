@@ -318,8 +318,9 @@ static ckpt_status fail_unmatched(struct megatron *m)
                m->nunmatched, m->nunmatched == 1 ? "" : "s", m->tensor_ranks,
                m->nunmatched == 1 ? "it" : "them", (int)m->unmatched.len, m->unmatched.ptr,
                m->nunmatched > m->nlisted ? ", …" : ""); /* bounded: MAX_TEXT */
-    fail_hint(m->err, "--parallel FILE.json with {\"GLOB\": 0} for what is cut along dimension 0, null for "
-                      "copies; `ckpt ls` of a rank's file lists its parts");
+    error_add_hint(m->err,
+                   "--parallel FILE.json with {\"GLOB\": 0} for what is cut along dimension 0, null for "
+                   "copies; `ckpt ls` of a rank's file lists its parts");
     return CKPT_EUNSUPPORTED;
 }
 
@@ -450,8 +451,8 @@ static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *r
             continue;
         ckpt_status st = add_tensor(m, rank, i, chunk);
         if (st != CKPT_OK && !m->err->where[0])
-            fail_where(m->err, "%.*s", STR_ARG(t->name));
-        CKPT_TRY(file_report_fault(m->f, fail_name_file(st, rank->part->path, m->err), m->err));
+            error_add_where(m->err, "%.*s", STR_ARG(t->name));
+        CKPT_TRY(file_report_fault(m->f, name_file_if_failed(st, rank->part->path, m->err), m->err));
     }
     return CKPT_OK;
 }
@@ -505,8 +506,8 @@ static int compare_ranks(const void *a, const void *b)
 /* accept_missing - returns part_file_accept_missing for the missing file of a rank. */
 static ckpt_status accept_missing(struct megatron *m)
 {
-    fail_hint(m->err,
-              "put the folders of all ranks next to each other; `ckpt ls` shows the file of one alone");
+    error_add_hint(m->err,
+                   "put the folders of all ranks next to each other; `ckpt ls` shows the file of one alone");
     return part_file_accept_missing(m->f, m->err);
 }
 

@@ -79,5 +79,5 @@ ckpt_status megatron_rules_read(arena *a, const char *path, struct megatron_rule
     *r = (struct megatron_rules){.n = 0};
     CKPT_TRY(source_file_text(path, MAX_FILE, a, &text, err));
     json_init(&j, text, 0, a, err);
-    return fail_name_file(read_rules(a, &j, r, err), path, err);
+    return name_file_if_failed(read_rules(a, &j, r, err), path, err);
 }

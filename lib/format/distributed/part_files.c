@@ -90,7 +90,7 @@ ckpt_status part_file_path(const char *folder, const char *trusted, ckpt_str nam
     (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                "a link to {a file outside of} {=the folder}\n"
                "if you trust it, copy the folder with `cp -rL`");
-    return fail_name_file(CKPT_EFORMAT, *path, err);
+    return name_file_if_failed(CKPT_EFORMAT, *path, err);
 }
 
 ckpt_status part_file_open(const char *folder, const char *trusted, ckpt_str name, source **out, char **path,
@@ -98,7 +98,7 @@ ckpt_status part_file_open(const char *folder, const char *trusted, ckpt_str nam
 {
     CKPT_TRY(part_file_path(folder, trusted, name, path, err));
     ckpt_status st = shards_check_regular(*path, err);
-    return fail_name_file(st == CKPT_OK ? source_file_open(*path, out, err) : st, *path, err);
+    return name_file_if_failed(st == CKPT_OK ? source_file_open(*path, out, err) : st, *path, err);
 }
 
 /* trim - returns S without white space around it. */
@@ -125,11 +125,11 @@ ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, 
     ckpt_str found = st == CKPT_OK ? trim(str_of(text, n)) : str_of("", 0);
     if (st == CKPT_OK && !(found.len && (!tracker->accept || tracker->accept(found)))) {
         st = fail(err, CKPT_EFORMAT, 0, "{no} {=%s}", tracker->expected);
-        fail_where(err, "text");
+        error_add_where(err, "text");
     } else if (st == CKPT_OK && !(*out = arena_str(f->a, found)).ptr) {
         st = fail_memory(err);
     }
-    fail_file(st == CKPT_OK ? NULL : err, path ? path : "");
+    error_add_file(st == CKPT_OK ? NULL : err, path ? path : "");
     free(path);
     return st;
 }
@@ -160,7 +160,7 @@ ckpt_status tracker_file_enter(ckpt_file *f, const struct tracker_file *tracker,
     if (probe_matches(f->probe, tracker->is_save))
         folder_hint(f->folder, tracker->is_save, err);
     else
-        fail_hint(err, "that save was deleted, or not copied");
+        error_add_hint(err, "that save was deleted, or not copied");
     return st;
 }
 
@@ -225,7 +225,7 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
     }
     if (st == CKPT_OK && *out)
         st = add_size(f, *out, err);
-    fail_file(st == CKPT_OK ? NULL : err, path ? path : "");
+    error_add_file(st == CKPT_OK ? NULL : err, path ? path : "");
     free(path);
     return st == CKPT_OK && *out ? part_file_keep(f, *out, err) : st;
 }
@@ -251,7 +251,7 @@ ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str na
 {
     CKPT_TRY(part_file_read(f, trusted, name, out, err));
     ckpt_status st = *out ? part_file_check_pickle(*out, err) : CKPT_OK;
-    return fail_name_file(st, *out ? (*out)->path : "", err);
+    return name_file_if_failed(st, *out ? (*out)->path : "", err);
 }
 
 /* ------------------------------------------------------------------------------ graphs */

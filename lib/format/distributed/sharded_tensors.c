@@ -52,7 +52,7 @@ static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const c
     (void)fail(r->err, CKPT_EFORMAT, t->file_offset,
                "{another element type or shape} than {=that of the other ranks}\n"
                "the files are of different saves");
-    return fail_name_part(CKPT_EFORMAT, name, r->err);
+    return prefix_where_if_failed(CKPT_EFORMAT, name, r->err);
 }
 
 /* note_shard - records the shard of X at OFFSET with SIZE: its key in r->shards has the number of X and these
@@ -111,7 +111,7 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const 
                    t->conj  ? "conjugated"
                    : t->neg ? "negated"
                             : "byte-swapped");
-        return fail_name_part(CKPT_EUNSUPPORTED, name, r->err);
+        return prefix_where_if_failed(CKPT_EUNSUPPORTED, name, r->err);
     }
     CKPT_TRY(note_shard(r, x, shard->offset, shard->size ? shard->size : t->shape, &new));
     if (!new)
@@ -159,7 +159,7 @@ ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype
         return CKPT_OK;
     ckpt_error why = *err;
     if (!err->where[0])
-        fail_where(err, "%.*s", STR_ARG(name));
+        error_add_where(err, "%.*s", STR_ARG(name));
     if (!f->salvage || !check_is_fault(st))
         return file_report_fault(f, st, err);
     CKPT_TRY(table_set_lost(&f->table, &s, &why, err));

@@ -66,8 +66,8 @@ struct zero {
 static ckpt_status fail_partitions(struct zero *z, const ckpt_file *part, const char *keys)
 {
     ckpt_status st = fail(z->ds->err, CKPT_EFORMAT, 0, "{no} {=%s} of partitions", keys);
-    fail_where(z->ds->err, "optimizer_state_dict");
-    return fail_name_file(st, part->path, z->ds->err);
+    error_add_where(z->ds->err, "optimizer_state_dict");
+    return name_file_if_failed(st, part->path, z->ds->err);
 }
 
 /* count_ranks - returns the greatest partition_count in STATE, the state of an optimizer file, or 0. */
@@ -102,10 +102,11 @@ static ckpt_status fail_count(struct zero *z, uint64_t found, uint64_t want, con
     (void)fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                "partitions of {=%" PRIu64 " rank%s}, and %s of {%" PRIu64 "}", want, want == 1 ? "" : "s",
                kind, found);
-    fail_hint(z->ds->err, found > want ? "an earlier save by more ranks left some: move those away"
-                                       : "put the files of all ranks into the folder; `ckpt salvage` writes "
-                                         "what the others hold");
-    fail_file(z->ds->err, z->ds->f->path);
+    error_add_hint(z->ds->err, found > want
+                                   ? "an earlier save by more ranks left some: move those away"
+                                   : "put the files of all ranks into the folder; `ckpt salvage` writes "
+                                     "what the others hold");
+    error_add_file(z->ds->err, z->ds->f->path);
     return file_report_fault(z->ds->f, CKPT_EFORMAT, z->ds->err);
 }
 
@@ -187,7 +188,7 @@ static ckpt_status read_first(struct zero *z)
         (void)fail(ds->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                    "partitions {by experts} cannot be put together\n"
                    "make a universal checkpoint of it: python -m deepspeed.checkpoint.ds_to_universal");
-        return fail_name_file(CKPT_EUNSUPPORTED, part->path, ds->err);
+        return name_file_if_failed(CKPT_EUNSUPPORTED, part->path, ds->err);
     }
     uint64_t end, files = count_files(z, DS_OPTIM, &end), n = count_ranks(state);
     if (n > MAX_RANKS || end > MAX_RANKS)
@@ -390,7 +391,7 @@ static ckpt_status assemble_param(struct zero *z, struct zero_param *p)
     for (size_t i = 1; i < z->nflats && !p->t.dtype; i++)
         p->t.dtype = z->flat[i].dtype;
     ckpt_status st = add_slices(z, p);
-    return fail_name_part(st, p->t.name, z->ds->err);
+    return prefix_where_if_failed(st, p->t.name, z->ds->err);
 }
 
 /* ------------------------------------------------------------------------ groups */
@@ -427,7 +428,7 @@ static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckp
     ckpt_status st = fill_flats(z, from, n, key.ptr);
     if (st == CKPT_OK)
         st = check_starts(z);
-    CKPT_TRY(fail_name_part(st, key, z->ds->err));
+    CKPT_TRY(prefix_where_if_failed(st, key, z->ds->err));
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *p = &z->param[i];
         CKPT_TRY(assemble_param(z, p));
@@ -577,7 +578,7 @@ static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t 
         z->flat[k] = (struct ds_flat){.n = 0};
         ckpt_status st = ds_flat_add(ds, &z->flat[k], r->model,
                                      r->model ? get_fragment(r, i, p.t.name) : NULL, count_share(z, p.n));
-        CKPT_TRY(fail_name_part(st, p.t.name, ds->err));
+        CKPT_TRY(prefix_where_if_failed(st, p.t.name, ds->err));
     }
     CKPT_TRY(assemble_param(z, &p));
     return ds_end_parameter(ds, &p.t);

@@ -319,7 +319,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         f->producer = STR_LIT("flax");
         status = torch_walk_graph(f, r.root, &st, err);
     }
-    fail_add_place(status == CKPT_OK ? NULL : err, 0, STR_LIT("MessagePack"));
+    error_add_position(status == CKPT_OK ? NULL : err, 0, STR_LIT("MessagePack"));
     return status;
 }
 

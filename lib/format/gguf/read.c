@@ -156,13 +156,14 @@ static ckpt_status read_part(struct kit *k, const struct gguf_reading *first, ui
     ckpt_file *part;
     ckpt_status st = part_file_add(k->f, name.ptr, name, &part, k->err);
     if (st != CKPT_OK) {
-        fail_hint(k->err, "the model has %" PRIu64 " parts: put all of them next to the first", first->parts);
+        error_add_hint(k->err, "the model has %" PRIu64 " parts: put all of them next to the first",
+                       first->parts);
         return st;
     }
     st = read_file(k, &r, part->src);
     if (st == CKPT_OK)
         st = check_part(first, &r, number, k->err);
-    fail_file(st == CKPT_OK ? NULL : k->err, part->path);
+    error_add_file(st == CKPT_OK ? NULL : k->err, part->path);
     *tensors += r.n; /* bounded: in memory */
     return st;
 }
@@ -221,7 +222,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
     ckpt_status st = kit_end(&k, read_set(&k, kept));
     if (st != CKPT_OK && !err->file[0])
-        fail_add_place(err, 0, STR_LIT("header"));
+        error_add_position(err, 0, STR_LIT("header"));
     return st;
 }
 

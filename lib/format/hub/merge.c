@@ -70,7 +70,7 @@ static ckpt_status check_same_file(const char *path, const struct stat *what, bo
     *same = there && is.st_dev == what->st_dev && is.st_ino == what->st_ino;
     if (there || !path || errno == ENOENT || errno == ENOTDIR)
         return CKPT_OK;
-    return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"), path, err);
+    return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"), path, err);
 }
 
 ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *what, bool *yes, ckpt_error *err)
@@ -93,10 +93,10 @@ ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool alone
     bool set = f->format->write == shards_write_as_read;
     if (strcmp(path, "-") == 0 || (alone && !set) || !shards_contain_path(f, path))
         return CKPT_OK;
-    return fail_name_file(fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                               "is part of the input; nothing written\n"
-                               "write into another folder, then move it"),
-                          path, err);
+    return name_file_if_failed(fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                                    "is part of the input; nothing written\n"
+                                    "write into another folder, then move it"),
+                               path, err);
 }
 
 void shards_notice_old_index(ckpt_plan *p, const char *path)
@@ -160,7 +160,7 @@ static ckpt_status report_missing(struct index *x, const struct shard *s)
                "{=the shard} is {missing}, and with it %zu tensor%s\n"
                "put all shards into the folder of the index; `ckpt salvage` writes what the others hold",
                n, n == 1 ? "" : "s");
-    fail_where(x->err, "%.*s", STR_ARG(s->name));
+    error_add_where(x->err, "%.*s", STR_ARG(s->name));
     return file_report_fault_as(x->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, x->err);
 }
 
@@ -186,9 +186,9 @@ static ckpt_status check_present(struct index *x)
         return CKPT_OK;
     (void)fail(x->err, CKPT_ENOTFOUND, x->shards[first].at, "{=shard %.*s} is {missing} (%zu of %zu are)",
                STR_ARG(x->shards[first].name), missing, x->nshards);
-    fail_where(x->err, "weight_map");
-    fail_hint(x->err, "put all shards into the folder of the index%s",
-              missing < x->nshards ? "; `ckpt salvage` writes what the others hold" : "");
+    error_add_where(x->err, "weight_map");
+    error_add_hint(x->err, "put all shards into the folder of the index%s",
+                   missing < x->nshards ? "; `ckpt salvage` writes what the others hold" : "");
     return CKPT_ENOTFOUND;
 }
 
@@ -243,7 +243,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
         grown[f->nparts++] = s->file;
         st = checked_add(f->nbytes, s->file->nbytes, &f->nbytes) ? CKPT_OK : fail_memory(x->err);
     }
-    fail_file(st == CKPT_OK ? NULL : x->err, path ? path : "");
+    error_add_file(st == CKPT_OK ? NULL : x->err, path ? path : "");
     free(path);
     return st;
 }

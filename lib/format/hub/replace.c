@@ -72,8 +72,8 @@ static ckpt_status check_exists(const char *path, struct stat *st, bool *yes, ck
     *yes = lstat(path, st) == 0;
     if (*yes || errno == ENOENT)
         return CKPT_OK;
-    return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"), path,
-                          err);
+    return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"), path,
+                               err);
 }
 
 /* ------------------------------------------------------------------ the index */
@@ -349,7 +349,7 @@ static ckpt_status begin_replacing(struct replaced *r, ckpt_error *err)
     } else if (st == CKPT_OK && existed) {
         st = remove_old_index(r, err);
     }
-    return fail_name_file(st, r->files[r->n - 1].path, err);
+    return name_file_if_failed(st, r->files[r->n - 1].path, err);
 }
 
 ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem, const char *ext, bool sync,

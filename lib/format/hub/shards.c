@@ -80,7 +80,7 @@ ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckp
         st = format_open_part(f, path, src, &one, err);
         st = format_note_journal(&note, one, st, err);
     }
-    st = fail_name_file(st, path, err);
+    st = name_file_if_failed(st, path, err);
     free(path);
     CKPT_TRY(st);
     if (!one) /* reported */
@@ -279,8 +279,8 @@ static ckpt_status read_index_file(struct index *x, source *src)
     if (st == CKPT_OK)
         return shards_merge(x);
     if (x->f->salvage)
-        fail_hint(x->err, "without its index a set has no names: salvage each shard by itself");
-    fail_add_place(x->err, 0, STR_LIT("index"));
+        error_add_hint(x->err, "without its index a set has no names: salvage each shard by itself");
+    error_add_position(x->err, 0, STR_LIT("index"));
     return st;
 }
 

@@ -228,7 +228,7 @@ static ckpt_status check_replaceable(const struct set *s, const char *path, ckpt
     ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written\n%s",
                           replaces ? "use -f to replace it"
                                    : "the files of a split GGUF are not replaced: remove them first");
-    return fail_name_file(st, path, err);
+    return name_file_if_failed(st, path, err);
 }
 
 /* find_single - sets s->single to the single file that the set replaces, if it exists. */
@@ -243,8 +243,8 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
     if (!exists && (errno == ENOENT || errno == ENOTDIR))
         return CKPT_OK;
     if (!has_target && !(is_link && errno == ENOENT))
-        return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"), one,
-                              err);
+        return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"),
+                                   one, err);
     if (has_target)
         CKPT_TRY(shards_contain_file(s->p->file, &st, &s->single_is_input, err));
     s->single = one;
@@ -260,8 +260,8 @@ static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
         const char *path = i < f->nparts ? f->parts[i]->path : f->path;
         bool there = path && stat(path, &is) == 0;
         if (path && !there && errno != ENOENT && errno != ENOTDIR)
-            return fail_name_file(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"), path,
-                                  err);
+            return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"),
+                                       path, err);
         if (there && !map_put_num(*out, (uint64_t)is.st_ino, 0, NULL))
             return fail_memory(err);
     }
@@ -310,7 +310,7 @@ static ckpt_status make_folder(struct set *s, ckpt_error *err)
         return CKPT_OK;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder for the shards");
     sink_hint_folder(err, folder);
-    return fail_name_file(st, folder, err);
+    return name_file_if_failed(st, folder, err);
 }
 
 /* place_files - moves the finished files into place, the index after the shards. */
@@ -410,7 +410,7 @@ static ckpt_status sync_folder(const struct set *s, ckpt_error *err)
     bool ok = fd >= 0 ? fsync(fd) == 0 || errno == EINVAL || errno == EROFS : errno == EACCES;
     ckpt_status st = ok ? CKPT_OK : fail_errno(err, CKPT_NO_OFFSET, "cannot flush the folder to disk");
     if (!ok)
-        fail_file(err, folder);
+        error_add_file(err, folder);
     if (fd >= 0)
         close(fd);
     return st;
@@ -427,7 +427,7 @@ static ckpt_status remove_single(struct set *s, ckpt_error *err)
     else if (s->single && !s->job->opts->dry_run && unlink(s->single) != 0 && errno != ENOENT) {
         s->single_stays = true;
         ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the file that the set replaces");
-        return fail_name_file(st, s->single, err);
+        return name_file_if_failed(st, s->single, err);
     }
     s->complete = true;
     return s->single && !s->single_is_input && !s->job->opts->dry_run ? sync_folder(s, err) : CKPT_OK;

@@ -63,7 +63,7 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
     ckpt_status st = zip_load_member(z, (size_t)i, k->f->limits.max_header, &text, k->err);
     if (st == CKPT_OK)
         return add_text(k, name, text);
-    fail_add_place(k->err, z->entries[i].header, str_c(name));
+    error_add_position(k->err, z->entries[i].header, str_c(name));
     return file_report_fault(k->f, st, k->err);
 }
 
@@ -104,7 +104,7 @@ static ckpt_status read_weights(struct kit *k, zip *z, size_t i)
         st = keras_read_hdf5(k, member);
     source_unref(member);
     if (st != CKPT_OK)
-        fail_add_place(k->err, z->entries[i].header, z->entries[i].name);
+        error_add_position(k->err, z->entries[i].header, z->entries[i].name);
     return file_report_fault(k->f, st, k->err);
 }
 
@@ -133,7 +133,7 @@ static ckpt_status open_file(struct kit *k, const char *name, source **out)
         return fail_memory(k->err);
     ckpt_status st = shards_open(f, path, &note, out, k->err);
     if (st != CKPT_OK)
-        fail_file(k->err, path);
+        error_add_file(k->err, path);
     free(path);
     return st;
 }
@@ -147,7 +147,7 @@ static ckpt_status add_file(struct kit *k, const char *name)
     source_unref(src);
     if (st == CKPT_OK)
         return add_text(k, name, text);
-    fail_add_place(k->err, 0, str_c(name));
+    error_add_position(k->err, 0, str_c(name));
     return st;
 }
 
@@ -163,7 +163,7 @@ static ckpt_status read_folder(struct kit *k)
     if (st == CKPT_OK)
         st = source_file_changed(src, k->err);
     else
-        fail_add_place(k->err, 0, WEIGHTS);
+        error_add_position(k->err, 0, WEIGHTS);
     source_unref(src);
     return st;
 }

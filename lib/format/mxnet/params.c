@@ -194,7 +194,7 @@ static ckpt_status read_arrays(struct params *p)
         struct array *added = arena_append(p->f->a, &p->array, &read, &cap, sizeof *added);
         ckpt_status st = added ? read_array(p, added) : fail_memory(p->err);
         if (st != CKPT_OK)
-            fail_where(p->err, "array %" PRIu64, i);
+            error_add_where(p->err, "array %" PRIu64, i);
         CKPT_TRY(st);
     }
     uint64_t at = p->r.pos;
@@ -270,7 +270,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (st == CKPT_OK)
         st = kit_end(&p.k, add_arrays(&p));
     reader_free(&p.r);
-    fail_add_place(st == CKPT_OK ? NULL : err, 0, STR_LIT("arrays"));
+    error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("arrays"));
     return st;
 }
 

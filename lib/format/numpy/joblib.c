@@ -46,7 +46,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (st == CKPT_OK)
         st = torch_read_pickle(f, unpacked, err);
     if (st != CKPT_OK) /* nothing of what is unpacked has an offset in the file */
-        fail_add_place(err, 0, STR_LIT("compressed data"));
+        error_add_position(err, 0, STR_LIT("compressed data"));
     return st;
 }
 

@@ -92,7 +92,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     file_budget(f, f->src->size);
     ckpt_status st = numpy_describe(f, f->src, 0, &t, &end, err);
     if (st != CKPT_OK)
-        fail_add_place(err, 0, STR_LIT("header"));
+        error_add_position(err, 0, STR_LIT("header"));
     CKPT_TRY(st);
     bool several = begins_array(f->src, end);
     f->producer = STR_LIT("numpy.save");

@@ -90,7 +90,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
     if (!begins)
         return fail(k->err, CKPT_EFORMAT, e->header,
                     "it begins with {%s}, an array of numpy with {=934e554d5059}",
-                    magic.len ? text_bytes_found(magic.ptr, magic.len, found) : "nothing");
+                    magic.len ? text_describe_bytes(magic.ptr, magic.len, found) : "nothing");
     key.len -= named ? SUFFIX.len : 0; /* bounded: it ends so */
     CKPT_TRY(numpy_describe(k->f, member, 0, &t, &end, k->err));
     t.name = key;
@@ -125,7 +125,7 @@ static ckpt_status read_members(struct kit *k, zip *z)
         source_unref(member);
         if (st == CKPT_OK)
             continue;
-        fail_add_place(k->err, z->entries[i].header, z->entries[i].name);
+        error_add_position(k->err, z->entries[i].header, z->entries[i].name);
         CKPT_TRY(file_lose(k->f, st, z->entries[i].name, k->err));
     }
     if (others)

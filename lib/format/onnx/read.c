@@ -63,7 +63,7 @@ static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct
     ckpt_str trusted = str_after_last(str_c(f->path), '/');
     ckpt_status st = part_file_add(f, trusted.ptr, location, &one->file, r->err);
     if (st == CKPT_ENOTFOUND)
-        fail_hint(r->err, "the model has values in other files: put them next to it");
+        error_add_hint(r->err, "the model has values in other files: put them next to it");
     CKPT_TRY(st);
     if (!map_put(r->file_of, location, (uint32_t)r->nfiles, NULL) ||
         !arena_push(f->a, &r->file, &r->nfiles, &r->cap, &one, sizeof one))
@@ -114,7 +114,7 @@ static ckpt_status find_external(struct onnx_reading *r, const struct onnx_tenso
                     need);
     ckpt_status st = find_values(r, t->location, &file);
     if (st != CKPT_OK && !r->err->file[0])
-        fail_add_place(r->err, source_pos(r->f->src, t->external_at), t->name);
+        error_add_position(r->err, source_pos(r->f->src, t->external_at), t->name);
     CKPT_TRY(st);
     uint64_t size = file->file->src->size;
     if (range_within(s->at, s->bytes, size)) {
@@ -125,7 +125,7 @@ static ckpt_status find_external(struct onnx_reading *r, const struct onnx_tenso
     (void)fail(r->err, CKPT_ETRUNCATED, s->at < size ? s->at : size,
                "needs {=%" PRIu64 " bytes} from offset %" PRIu64 " on, the file has {%" PRIu64 "} there",
                s->bytes, s->at, s->at < size ? size - s->at : 0);
-    fail_file(r->err, file->file->path);
+    error_add_file(r->err, file->file->path);
     return CKPT_ETRUNCATED;
 }
 
@@ -260,7 +260,7 @@ static ckpt_status add_stored(struct onnx_reading *r, const struct onnx_tensor *
     if (st != CKPT_OK) {
         source_unref(s.src);
         s.src = NULL;
-        fail_add_place(r->err, CKPT_NO_OFFSET, x->name);
+        error_add_position(r->err, CKPT_NO_OFFSET, x->name);
         why = *r->err;
         why.where[0] = 0; /* the row has its name */
         if (r->f->salvage && (check_is_fault(st) || st == CKPT_ENOTFOUND || st == CKPT_EIO))
@@ -298,7 +298,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
         return fail_memory(err);
     ckpt_status st = count_elements(r, t, &n, &raw);
     if (st != CKPT_OK) {
-        fail_add_place(err, CKPT_NO_OFFSET, x.name);
+        error_add_position(err, CKPT_NO_OFFSET, x.name);
         return file_lose(r->f, st, str_c(err->where), err);
     }
     CKPT_TRY(make_note(r, t, &x.t.note));
@@ -427,7 +427,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (st == CKPT_OK)
         st = kit_end(&r.k, read_model(&r));
     map_free(r.file_of);
-    fail_add_place(st == CKPT_OK ? NULL : err, CKPT_NO_OFFSET, STR_LIT("model"));
+    error_add_position(st == CKPT_OK ? NULL : err, CKPT_NO_OFFSET, STR_LIT("model"));
     return st;
 }
 

@@ -131,7 +131,7 @@ static ckpt_status read_json(struct orbax *o, const char *name, ckpt_value **out
     CKPT_TRY(store_read_file(&o->store, str_c(name), &text));
     ckpt_status st = json_value(text, 0, o->f->a, out, o->err);
     if (st != CKPT_OK)
-        fail_where(o->err, "%s%s", o->store.folder.ptr, name);
+        error_add_where(o->err, "%s%s", o->store.folder.ptr, name);
     return st;
 }
 
@@ -251,7 +251,7 @@ static ckpt_status read_tree(struct orbax *o, const ckpt_value *meta)
         ckpt_str key = {"", 0};
         ckpt_status st = read_entry(o, pairs[i].val);
         (void)value_text(pairs[i].key, &key);
-        fail_add_place(st == CKPT_OK ? NULL : o->err, CKPT_NO_OFFSET, key);
+        error_add_position(st == CKPT_OK ? NULL : o->err, CKPT_NO_OFFSET, key);
         CKPT_TRY(file_report_fault(o->f, st, o->err));
     }
     return CKPT_OK;
@@ -276,7 +276,7 @@ static ckpt_status read_arrays(struct orbax *o)
     CKPT_TRY(store_open(&o->store, is_ocdbt));
     st = read_tree(o, meta);
     if (st != CKPT_OK && !o->err->where[0])
-        fail_where(o->err, "%s" ITEM_METADATA, o->store.folder.ptr);
+        error_add_where(o->err, "%s" ITEM_METADATA, o->store.folder.ptr);
     return st;
 }
 

@@ -138,7 +138,7 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
         struct kit_tensor t;
         ckpt_status st = read_header(p->f, &p->r, &t, shape, p->err);
         if (st != CKPT_OK)
-            fail_where(p->err, "tensor %" PRIu64, n);
+            error_add_where(p->err, "tensor %" PRIu64, n);
         CKPT_TRY(st);
         uint64_t size = count_value_bytes(&t.t);
         bool alone = n == 0 && !p->program && size == reader_left(&p->r);
@@ -187,8 +187,8 @@ static ckpt_status find_program(struct params *p)
         ckpt_status st = paddle_read_program(p->f, src, &p->names, p->err);
         source_unref(src);
         if (st != CKPT_OK) {
-            fail_file(p->err, at.ptr);
-            fail_add_place(p->err, 0, STR_LIT("program"));
+            error_add_file(p->err, at.ptr);
+            error_add_position(p->err, 0, STR_LIT("program"));
         }
         CKPT_TRY(st);
     }
@@ -227,7 +227,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     reader_free(&p.r);
     f->producer = STR_LIT("paddle");
     if (st != CKPT_OK)
-        fail_add_place(err, 0, STR_LIT("tensors"));
+        error_add_position(err, 0, STR_LIT("tensors"));
     return st;
 }
 
@@ -264,7 +264,7 @@ static ckpt_status read_variable(struct params *p, struct kit *k, ckpt_str name)
         st = fail(p->err, CKPT_EFORMAT, t.at,
                   "{%" PRIu64 "} bytes of values; the description takes {=%" PRIu64 "}", left, need);
     if (st != CKPT_OK)
-        fail_file(p->err, file->path);
+        error_add_file(p->err, file->path);
     CKPT_TRY(st);
     in->file = t.name = name;
     t.in = in;
@@ -280,7 +280,7 @@ static ckpt_status read_variables(struct params *p)
         st = read_variable(p, &k, p->names.name[i]);
         if (st == CKPT_OK)
             continue;
-        fail_add_place(p->err, 0, p->names.name[i]);
+        error_add_position(p->err, 0, p->names.name[i]);
         st = file_lose(p->f, st, p->names.name[i], p->err);
     }
     return kit_end(&k, st);
@@ -297,8 +297,8 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(part_file_add(f, MODEL_NAME, STR_LIT(MODEL_NAME), &model, err));
     ckpt_status st = paddle_read_program(f, model->src, &p.names, err);
     if (st != CKPT_OK) {
-        fail_file(err, model->path);
-        fail_add_place(err, 0, STR_LIT("program"));
+        error_add_file(err, model->path);
+        error_add_position(err, 0, STR_LIT("program"));
         return st;
     }
     return read_variables(&p);

@@ -233,7 +233,7 @@ static ckpt_status join_all(struct state_dict *d, const ckpt_value *big)
         ckpt_status st = join_slices(d, pairs[i].key, pairs[i].val);
         ckpt_str name;
         if (st != CKPT_OK && value_text(pairs[i].key, &name))
-            fail_where(d->err, "%.*s", STR_ARG(name));
+            error_add_where(d->err, "%.*s", STR_ARG(name));
         CKPT_TRY(st);
     }
     for (uint32_t i = 0; i < d->root->u.dict.n; i++)

@@ -359,7 +359,7 @@ static ckpt_status fail_cut_off(const struct header *h, const struct header_entr
                "tensor \"%.*s\" needs {=bytes %llu..%llu} of the data, the file has {%llu}", STR_ARG(x->name),
                LL(x->begin), LL(x->end), LL(h->data_size));
     if (checked_add(want, h->f->data_offset, &want))
-        fail_hint(
+        error_add_hint(
             h->err,
             "the download stopped early: the header describes %llu bytes, this file has %llu; get it again",
             LL(want), LL(h->f->nbytes));
@@ -602,7 +602,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     uint64_t n;
     ckpt_status st = read_length(f, &n, err);
-    fail_add_place(st == CKPT_OK ? NULL : err, 0, STR_LIT("header"));
+    error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("header"));
     CKPT_TRY(st);
     file_budget(f, n);
     char *text = arena_alloc(f->a, (size_t)n);
@@ -619,7 +619,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
         st = ties_add_rows(f, err);
     arena_free(h.temp);
     if (st != CKPT_OK)
-        fail_add_place(err, source_pos(f->src, 8), STR_LIT("header"));
+        error_add_position(err, source_pos(f->src, 8), STR_LIT("header"));
     return st == CKPT_OK ? set_producer(f, err) : st;
 }
 

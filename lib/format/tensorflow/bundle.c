@@ -146,7 +146,7 @@ static ckpt_status add_entry(struct bundle *b, ckpt_str key, cursor value)
                     "other programs write such tables, too: LevelDB's databases consist of them");
     ckpt_status st = read_entry(b, key, value, &e);
     if (st != CKPT_OK) {
-        fail_where(b->err, "%.*s", STR_ARG(key));
+        error_add_where(b->err, "%.*s", STR_ARG(key));
         return file_lose(b->f, st, key, b->err);
     }
     return arena_push(b->f->a, &b->entry, &b->n, &b->cap, &e, sizeof e) ? CKPT_OK : fail_memory(b->err);
@@ -308,8 +308,8 @@ static ckpt_status add_strings(struct bundle *b, const struct entry *e, struct k
     if (!bytes.src)
         return kit_add_tensor(&b->k, t);
     file_budget(b->f, e->size);
-    CKPT_TRY(fail_name_file(tf_strings_source(b->f->a, &bytes, e->shape.elements, &t->src, b->err), s->path,
-                            b->err));
+    CKPT_TRY(name_file_if_failed(tf_strings_source(b->f->a, &bytes, e->shape.elements, &t->src, b->err),
+                                 s->path, b->err));
     t->nbytes = t->t.nbytes = t->src->size;
     t->checks_itself = true;
     t->in = &s->in;
@@ -353,7 +353,7 @@ static ckpt_status make_piece(struct bundle *b, const struct entry *e, cursor c,
     if (!bytes.src)
         return CKPT_OK;
     *p = (struct piece){.offset = s.offset, .size = s.size};
-    return fail_name_file(tf_checked_source(&bytes, &p->src, b->err), shard->path, b->err);
+    return name_file_if_failed(tf_checked_source(&bytes, &p->src, b->err), shard->path, b->err);
 }
 
 /* make_pieces - sets PIECES to the *N slices of E, and *ALL to false if a data file is missing. */
@@ -487,8 +487,8 @@ static ckpt_status read_graph(struct bundle *b, const struct entry *e, cursor *c
     }
     source_unref(src);
     if (st == CKPT_ECHECKSUM)
-        fail_replace_hint(b->err, "--names=object does without it");
-    return fail_name_file(st, s->path, b->err);
+        error_replace_hint(b->err, "--names=object does without it");
+    return name_file_if_failed(st, s->path, b->err);
 }
 
 static ckpt_status read_variables(struct naming *n)
@@ -525,7 +525,7 @@ static ckpt_status name_entries(struct bundle *b)
     map_free(n.entry_of);
     map_free(n.named);
     if (st != CKPT_OK)
-        fail_add_place(b->err, 0, STR_LIT(OBJECT_GRAPH));
+        error_add_position(b->err, 0, STR_LIT(OBJECT_GRAPH));
     return st;
 }
 
@@ -586,7 +586,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     map_free(b.shard_of);
     map_free(b.slice_of);
     if (st != CKPT_OK && !err->file[0])
-        fail_add_place(err, 0, STR_LIT("table"));
+        error_add_position(err, 0, STR_LIT("table"));
     return st;
 }
 

@@ -185,7 +185,7 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
                "{no file} of the checkpoint {=%.*s} that the state file names\n"
                "name another checkpoint of the folder, such as PREFIX.index",
                STR_ARG(s->latest));
-    fail_where(err, "model_checkpoint_path");
+    error_add_where(err, "model_checkpoint_path");
     return st;
 }
 
@@ -200,7 +200,7 @@ static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, c
     if (st == CKPT_OK)
         notice_others(f, &s);
     else if (!err->file[0])
-        fail_add_place(err, 0, STR_LIT("state file"));
+        error_add_position(err, 0, STR_LIT("state file"));
     free(kept);
     arena_free(s.a);
     return st;
@@ -240,8 +240,8 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     if (probe_has(f->probe, "saved_model.pb")) {
         ckpt_status st = shards_become_file(f, str_c(f->path), STR_LIT("variables/variables.index"), err);
         if (st == CKPT_ENOTFOUND)
-            fail_hint(err,
-                      "this SavedModel has no variables: its weights, if any, are constants of the graph");
+            error_add_hint(
+                err, "this SavedModel has no variables: its weights, if any, are constants of the graph");
         return st;
     }
     if (has_state(f->probe))

@@ -293,7 +293,7 @@ static ckpt_status read_tensor(struct saver *s, const struct sstable *t, cursor 
     while (st == CKPT_OK && proto_next(&slices, &f))
         if (proto_is(&f, 4, PROTO_BYTES))
             st = add_slice(s, t, x, f.bytes);
-    return fail_name_part(st, name, s->err);
+    return prefix_where_if_failed(st, name, s->err);
 }
 
 /* read_meta - adds the tensors that the first entry of table T lists. */
@@ -405,7 +405,7 @@ static ckpt_status read_shard(struct saver *s, ckpt_str first, ckpt_str name)
     ckpt_status st = part_file_add(s->f, first.ptr, name, &part, s->err);
     if (st == CKPT_OK && !(st = read_table(s, part->src)))
         return CKPT_OK;
-    fail_file(s->err, part ? part->path : name.ptr);
+    error_add_file(s->err, part ? part->path : name.ptr);
     if (st == CKPT_ENOTFOUND && s->f->check)
         return file_report_fault_as(s->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, s->err);
     return file_lose(s->f, st == CKPT_ENOTFOUND && s->f->salvage ? CKPT_ETRUNCATED : st, name, s->err);
@@ -481,7 +481,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     map_free(s.names);
     block_cache_unref(s.cache);
     if (st != CKPT_OK && !err->file[0])
-        fail_add_place(err, 0, STR_LIT("table"));
+        error_add_position(err, 0, STR_LIT("table"));
     return st;
 }
 

@@ -138,9 +138,10 @@ static ckpt_status require_unique_name(const struct torch_archive *ta, size_t i,
     const struct zip_entry *e = &ta->z->entries[i];
     if (!e->duplicate)
         return CKPT_OK;
-    return fail_name_part(fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header),
-                               "{2 records} have this name, {=1} may; readers disagree on which one counts"),
-                          e->name, err);
+    return prefix_where_if_failed(
+        fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header),
+             "{2 records} have this name, {=1} may; readers disagree on which one counts"),
+        e->name, err);
 }
 
 ckpt_status torch_archive_open_record(struct torch_archive *ta, size_t i, source **out, ckpt_error *err)
@@ -187,7 +188,7 @@ ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *e
         return CKPT_OK;
     ckpt_status st = fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->entries[i].header),
                           "the byte order is {\"%.*s\"}, neither {=little nor big}", STR_ARG(word));
-    return fail_name_part(st, ta->z->entries[i].name, err);
+    return prefix_where_if_failed(st, ta->z->entries[i].name, err);
 }
 
 /* ------------------------------------------------------------------ pickles */
@@ -225,7 +226,7 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
         return fail_memory(err);
     ckpt_status st = check_crc(ta->z, e, s, err);
     if (st == CKPT_ECHECKSUM && ta->f->check) /* the fault is only reported, so no caller adds the name */
-        fail_where(err, "%.*s", STR_ARG(e->name));
+        error_add_where(err, "%.*s", STR_ARG(e->name));
     CKPT_TRY(file_report_fault(ta->f, st, err));
     CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
     if (next < s->size)
@@ -245,7 +246,7 @@ static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt
         "%llu bytes inflate to {%llu}; no pickle of tensors packs more than {=200-fold}\n"
         "the archive is made to fill memory; if you trust it, unpack it and pack it again uncompressed",
         (unsigned long long)e->csize, (unsigned long long)e->usize);
-    return fail_name_part(st, e->name, err);
+    return prefix_where_if_failed(st, e->name, err);
 }
 
 ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_value **root, ckpt_error *err)
@@ -274,8 +275,8 @@ uint64_t torch_archive_payload_offset(const struct torch_archive *ta, size_t i)
 void torch_archive_add_context(const struct torch_archive *ta, size_t i, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
-    fail_where(err, "%.*s", STR_ARG(e->name));
-    fail_add_place(err, source_pos(ta->z->src, e->data_known ? e->data : e->header), e->name);
+    error_add_where(err, "%.*s", STR_ARG(e->name));
+    error_add_position(err, source_pos(ta->z->src, e->data_known ? e->data : e->header), e->name);
 }
 
 /* ----------------------------------------------------------------- storages */
@@ -299,7 +300,7 @@ static ckpt_status handle_missing_record(struct torch_archive *ta, const struct 
                "{=the record of a storage of %llu elements} is {missing}\n"
                "the archive was cut, or packed again without this record; `unzip -l` lists its records",
                (unsigned long long)pid->numel);
-    fail_where(err, "%.*s", STR_ARG(buf_view(&ta->record_name)));
+    error_add_where(err, "%.*s", STR_ARG(buf_view(&ta->record_name)));
     return file_report_fault(ta->f, CKPT_ETRUNCATED, err);
 }
 
@@ -376,7 +377,7 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
     ckpt_status st = torch_archive_require(ta, record, &i, k->err);
     if (st == CKPT_OK)
         st = torch_archive_open_record(ta, i, &x.src, k->err);
-    CKPT_TRY(fail_name_part(st, name, k->err));
+    CKPT_TRY(prefix_where_if_failed(st, name, k->err));
     const struct zip_entry *e = &ta->z->entries[i];
     x.nbytes = e->usize;
     x.key = e->name;

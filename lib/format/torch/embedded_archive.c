@@ -130,7 +130,7 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
     if (st == CKPT_OK)
         st = add_contents(&e);
     if (st != CKPT_OK)
-        fail_where(err, "%.*s%s", STR_ARG(ta->top), record);
+        error_add_where(err, "%.*s%s", STR_ARG(ta->top), record);
     CKPT_TRY(st);
     const ckpt_value *root = file_replaced_value(e.embedded, e.embedded->root);
     return value_put(a, mapping, k, (ckpt_value *)(uintptr_t)root) ? CKPT_OK : fail_memory(err);

@@ -571,7 +571,7 @@ static void add_path_context(struct torch_walk *w, const struct pending_node *p)
 {
     ckpt_str name = path_join(w->g.f->a, w->path, p->depth);
     if (name.ptr && name.len)
-        fail_where(w->g.err, "%.*s", STR_ARG(name));
+        error_add_where(w->g.err, "%.*s", STR_ARG(name));
 }
 
 static ckpt_status run_walk(struct torch_walk *w)
@@ -595,7 +595,7 @@ static ckpt_status run_walk(struct torch_walk *w)
         if (st != CKPT_OK) {
             if (!w->g.err->where[0])
                 add_path_context(w, &p);
-            fail_add_place(w->g.err, graph_offset(&w->g, p.v), w->g.st->part);
+            error_add_position(w->g.err, graph_offset(&w->g, p.v), w->g.st->part);
             CKPT_TRY(file_report_fault(w->g.f, st, w->g.err));
             w->n = w->first_child;
         }

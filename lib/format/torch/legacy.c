@@ -165,7 +165,7 @@ static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool main
         return fail_memory(l->err);
     l->facts = main ? facts : l->facts;
     ckpt_status st = pickle_read(l->f->a, l->src, *pos, l->src->size, facts, out, pos, l->err);
-    return fail_name_part(st, str_c(what), l->err);
+    return prefix_where_if_failed(st, str_c(what), l->err);
 }
 
 static ckpt_status fail_version(const struct legacy *l, const ckpt_value *v)
@@ -174,7 +174,7 @@ static ckpt_status fail_version(const struct legacy *l, const ckpt_value *v)
     value_show(v, 4, shown, sizeof shown);
     ckpt_status st = fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset),
                           "it is {%s}, torch writes {=%d}", shown, PROTOCOL_VERSION);
-    return fail_name_part(st, STR_LIT("protocol version"), l->err);
+    return prefix_where_if_failed(st, STR_LIT("protocol version"), l->err);
 }
 
 static ckpt_status read_stream(struct legacy *l)
@@ -195,7 +195,7 @@ static ckpt_status read_stream(struct legacy *l)
     CKPT_TRY(collect_pids(l));
     ckpt_status st = locate_storages(l, keys, pos);
     if (st != CKPT_OK)
-        fail_add_place(l->err, source_pos(l->src, pos), STR_LIT("storages"));
+        error_add_position(l->err, source_pos(l->src, pos), STR_LIT("storages"));
     return st;
 }
 

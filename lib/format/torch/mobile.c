@@ -262,7 +262,7 @@ static ckpt_status visit_values(struct mobile *m, uint32_t state)
             return fail(m->b.err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                         "{values in each other} without end, or deeper than {=%u}", f->limits.max_depth);
         ckpt_status st = visit_value(m, &p);
-        CKPT_TRY(m->b.err->where[0] ? st : fail_name_part(st, p.name, m->b.err));
+        CKPT_TRY(m->b.err->where[0] ? st : prefix_where_if_failed(st, p.name, m->b.err));
     }
     return CKPT_OK;
 }
@@ -293,7 +293,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     f->executes_code = true;
     f->producer = STR_LIT("torch");
     st = kit_end(&k, st);
-    fail_add_place(st == CKPT_OK ? NULL : err, 0, STR_LIT("FlatBuffer"));
+    error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("FlatBuffer"));
     return st;
 }
 

@@ -163,7 +163,7 @@ static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, cons
     s.pid = v;
     ckpt_status st = g->st->find(g->st->user, pid, &s, g->err);
     if (st != CKPT_OK)
-        fail_add_place(g->err, graph_offset(g, v), str_of("", 0));
+        error_add_position(g->err, graph_offset(g, v), str_of("", 0));
     if (st == CKPT_OK)
         st = file_report_fault(g->f, require_storage_bytes(g, v, &s, pid->dtype, pid->numel), g->err);
     if (st != CKPT_OK && g->f->salvage && st != CKPT_ENOMEM)

@@ -66,7 +66,7 @@ static ckpt_status fail_no_magic(ckpt_file *f, uint64_t next, ckpt_error *err)
         "a pickle of {one %s}, and %llu bytes after it; a torch stream begins with {=the int "
         "0x1950a86a20f9469cfc6c}\nif torch wrote it, it is damaged: get the file again",
         ckpt_value_type_name(f->root, type, sizeof type), (unsigned long long)(f->src->size - next));
-    return fail_name_part(st, STR_LIT("magic number"), err);
+    return prefix_where_if_failed(st, STR_LIT("magic number"), err);
 }
 
 /* is_joblib - returns true if FACTS list a joblib class, whose arrays follow its import in the stream. */
@@ -93,7 +93,7 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
         return fail_memory(err);
     ckpt_status status = pickle_read_joblib(f->a, src, facts, &f->root, &next, err);
     if (status != CKPT_OK)
-        fail_add_place(err, 0, st.part);
+        error_add_position(err, 0, st.part);
     CKPT_TRY(status);
     if (next != src->size && !may_hold_tensors(f->root))
         return fail_no_magic(f, next, err);
@@ -102,7 +102,7 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
                     (unsigned long long)(src->size - next));
     status = paddle_find(&paddle, f, facts, src, err);
     if (status != CKPT_OK)
-        fail_add_place(err, 0, st.part);
+        error_add_position(err, 0, st.part);
     CKPT_TRY(status);
     f->producer = paddle.is_paddle   ? STR_LIT("paddle.save")
                   : is_joblib(facts) ? STR_LIT("joblib.dump")

@@ -339,7 +339,7 @@ static ckpt_status fail_not_module(const struct script *s, const ckpt_value *roo
     (void)fail(s->err, CKPT_EFORMAT, get_offset(s, root),
                "the root of a TorchScript archive must be {=a module}, this is {a %s}",
                ckpt_value_type_name(root, type, sizeof type));
-    fail_add_place(s->err, st.packed_at, st.part);
+    error_add_position(s->err, st.packed_at, st.part);
     return CKPT_EFORMAT;
 }
 

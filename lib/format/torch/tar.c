@@ -413,8 +413,8 @@ static ckpt_status read_member(struct tar_file *t, const struct tar_entry *e, co
     CKPT_TRY(source_slice(t->f->src, e->data, e->size, &s, t->err));
     ckpt_status st = read(t, s);
     if (st != CKPT_OK) {
-        fail_where(t->err, "%s", name);
-        fail_add_place(t->err, e->data, str_of("", 0));
+        error_add_where(t->err, "%s", name);
+        error_add_position(t->err, e->data, str_of("", 0));
     }
     source_unref(s);
     return st;

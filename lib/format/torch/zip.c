@@ -122,7 +122,7 @@ static ckpt_status fail_two_checkpoints(const zip *z, ckpt_error *err)
         err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header),
         "several folders of the archive hold {=a \"data.pkl\"}, that of the first entry {does not}\n"
         "`unzip` it and name the one checkpoint that is meant");
-    return fail_name_part(st, z->entries[0].name, err);
+    return prefix_where_if_failed(st, z->entries[0].name, err);
 }
 
 static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)

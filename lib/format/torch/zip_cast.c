@@ -43,8 +43,8 @@ static ckpt_status refuse_negated(const struct torch_writer *w, const struct pla
                "\"%.*s\" is a negated view, which torch does not support for %s", STR_ARG(e->name),
                ckpt_dtype_name(plan_dtype(w->p, e->row)));
     char word[SHELL_WORD_MAX];
-    fail_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can have it",
-              shell_glob(e->name, word), ckpt_dtype_name((ckpt_dtype)get_tensor(w, e)->dtype));
+    error_add_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can have it",
+                   shell_glob(e->name, word), ckpt_dtype_name((ckpt_dtype)get_tensor(w, e)->dtype));
     return CKPT_ELOSSY;
 }
 

@@ -291,8 +291,8 @@ static ckpt_status refuse_cast(const struct torch_writer *w, const struct storag
                "\"%.*s\" cannot become %s: its bytes are used otherwise than as a dense tensor of %s",
                STR_ARG(c->first->name), ckpt_dtype_name(c->to), ckpt_dtype_name(c->from));
     char word[SHELL_WORD_MAX];
-    fail_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can have it",
-              shell_glob(c->first->name, word), ckpt_dtype_name(c->from));
+    error_add_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can have it",
+                   shell_glob(c->first->name, word), ckpt_dtype_name(c->from));
     return CKPT_ELOSSY;
 }
 
@@ -379,9 +379,9 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
                STR_ARG(t->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), lacks);
     char word[SHELL_WORD_MAX];
     if (dequantize_supports((ckpt_dtype)t->dtype))
-        fail_hint(err, "--cast '*=bfloat16' makes it a type that torch has");
+        error_add_hint(err, "--cast '*=bfloat16' makes it a type that torch has");
     else
-        fail_hint(err, "--drop %s leaves it out", shell_glob(t->name, word));
+        error_add_hint(err, "--drop %s leaves it out", shell_glob(t->name, word));
     return CKPT_ELOSSY;
 }
 

@@ -68,8 +68,8 @@ static ckpt_status read_metadata(struct assembly *array)
     CKPT_TRY(find_metadata(array, &i, &v3));
     CKPT_TRY(store_text(array->from->s, i, &text));
     ckpt_status st = zarr_read(text, v3, array->all->f->a, &array->meta, array->all->err);
-    fail_add_place(st == CKPT_OK ? NULL : array->all->err, CKPT_NO_OFFSET,
-                   v3 ? STR_LIT(ZARR_V3) : STR_LIT(ZARR_V2));
+    error_add_position(st == CKPT_OK ? NULL : array->all->err, CKPT_NO_OFFSET,
+                       v3 ? STR_LIT(ZARR_V3) : STR_LIT(ZARR_V2));
     array->stride = arena_array(array->a, array->meta.ndim, sizeof *array->stride);
     if (st == CKPT_OK && array->stride)
         zarr_get_strides(&array->meta, array->stride);
@@ -169,9 +169,9 @@ static ckpt_status add_entries(struct assembly *array)
          st == CKPT_OK && i < s->db.n && str_starts(s->db.entry[i].key, array->from->prefix); i++) {
         st = add_entry(array, i);
         if (st != CKPT_OK && store_file(s, i))
-            fail_file(array->all->err, store_file(s, i));
+            error_add_file(array->all->err, store_file(s, i));
         else if (st != CKPT_OK)
-            fail_add_place(array->all->err, CKPT_NO_OFFSET, s->db.entry[i].key);
+            error_add_position(array->all->err, CKPT_NO_OFFSET, s->db.entry[i].key);
     }
     return st;
 }
@@ -335,7 +335,7 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *all, const struct zarr_source *
         return *node ? CKPT_OK : fail_memory(all->err);
     }
     *node = NULL;
-    fail_where(all->err, "%.*s", STR_ARG(from->name));
+    error_add_where(all->err, "%.*s", STR_ARG(from->name));
     if (!all->f->salvage || !check_is_fault(st))
         return file_report_fault(all->f, st, all->err);
     file_notice(all->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(from->name), all->err->what);

@@ -50,7 +50,7 @@ ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_e
     CKPT_TRY(source_file_text(path, CONFIG_MAX, a, &text, err));
     json_init(&json, text, 0, a, err);
     c->path = path;
-    return fail_name_file(read_entries(c, &json, a), path, err);
+    return name_file_if_failed(read_entries(c, &json, a), path, err);
 }
 
 const struct mem_config_entry *config_get(const struct mem_config *c, const char *keys)

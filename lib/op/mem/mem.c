@@ -55,7 +55,7 @@ static ckpt_status fill_model(ckpt_mem *m, ckpt_file *file, const ckpt_mem_optio
             return fail_memory(err);
         ckpt_status st = config_read(&m->config, path.ptr, m->a, err);
         if (st != CKPT_OK && file)
-            fail_hint(err, MEM_CONFIG_HINT);
+            error_add_hint(err, MEM_CONFIG_HINT);
         CKPT_TRY(st);
     }
     if (file) {
@@ -74,7 +74,7 @@ ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts, ckpt_mem
     ckpt_mem_options o;
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, (file || o.config) && (o.frozen || !o.nfrozen));
     ckpt_mem *m = calloc(1, sizeof *m);
     if (!m)
@@ -86,7 +86,7 @@ ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts, ckpt_mem
         *out = m;
     else
         ckpt_mem_free(m);
-    return file ? fail_name_file(st, file->path, err) : st;
+    return file ? name_file_if_failed(st, file->path, err) : st;
 }
 
 const char *ckpt_mem_assumed_at(const ckpt_mem *m, size_t i) { return m ? notices_at(&m->assumed, i) : NULL; }
@@ -535,7 +535,7 @@ static ckpt_status begin_estimate(struct estimate *est, ckpt_mem *m, const ckpt_
                                   ckpt_mem_result *out, ckpt_error *err)
 {
     *est = (struct estimate){.m = m, .out = out};
-    CKPT_TRY(sized_take(run, &est->run, sizeof est->run, err));
+    CKPT_TRY(sized_copy_in(run, &est->run, sizeof est->run, err));
     CKPT_TRY(check_run(&est->run, err));
     *out = (ckpt_mem_result){0};
     arena_free(m->notes);
@@ -581,7 +581,7 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
     }
     fill_total(&est);
     CKPT_TRY(check_total(&own, err));
-    sized_give(out, &own, sizeof own);
+    sized_copy_out(out, &own, sizeof own);
     return CKPT_OK;
 }
 
@@ -620,7 +620,7 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     if (!est.run.batch)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a plan needs a batch");
     CKPT_TRY(find_plan(&est, limit, &fits, err));
-    sized_give(out, &own, sizeof own);
+    sized_copy_out(out, &own, sizeof own);
     if (!fits)
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no plan is below {=%llu} bytes",
                     (unsigned long long)limit);
@@ -655,7 +655,7 @@ ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_
     CKPT_REQUIRE(err, batch);
     *batch = 0;
     CKPT_REQUIRE(err, m);
-    CKPT_TRY(sized_take(run, &r, sizeof r, err));
+    CKPT_TRY(sized_copy_in(run, &r, sizeof r, err));
     while (low < high) { /* a larger batch never takes less memory */
         r.struct_size = sizeof r;
         r.batch = low + (high - low + 1) / 2;

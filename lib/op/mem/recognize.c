@@ -303,9 +303,9 @@ static ckpt_status refuse_entry(const ckpt_mem *m, const struct mem_config_entry
                                 ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%.*s must be %s", STR_ARG(e->key), expected);
-    fail_file(err, m->config.path);
+    error_add_file(err, m->config.path);
     if (!m->config_only)
-        fail_hint(err, MEM_CONFIG_HINT);
+        error_add_hint(err, MEM_CONFIG_HINT);
     return st;
 }
 
