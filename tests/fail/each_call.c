@@ -1,13 +1,13 @@
 /*
  * each_call.c - processes each input many times. In the first run the first call fails, in the second run the
- * second call and so on: allocations, also of arenas, buffers and maps, reads of a source, writes
- * to a sink; and the caller stops a scan at each record that it reports. Each run must return a result, or an
- * error with a reason: no crash, no hang, and under ASan no leak.
+ * second call and so on. The calls are allocations (also of arenas, buffers and maps), reads of a source,
+ * writes to a sink, and the callback that gets each record of a scan, which then stops the scan. Each run
+ * must return a result, or an error with a reason: no crash, no hang, and under ASan no leak.
  *
  *   FUZZ_TARGET=NAME each_call [-w] [-m BYTES] FILE|PACK…  runs a fuzz target on inputs up to BYTES (20000)
- *   each_call -e [-w] [-m BYTES] FILE|PACK…                makes the calls of ckpt.h in exercise.h
- *   each_call -s [-w] FILE|FOLDER…                         writes and reads sets of shards: see sets.c
- * -w: of the calls with the same stack of callers, only one fails.
+ *   each_call -e [-w] [-m BYTES] FILE|PACK…                reads inputs as a program does, by exercise.h
+ *   each_call -s [-w] FILE|FOLDER…                         writes and reads sets of shards; see sets.c
+ * -w: of all calls with the same stack of callers, only the first one fails.
  */
 #include <execinfo.h>
 #include <limits.h>
@@ -43,7 +43,7 @@ static bool use_api, use_sets; /* -e, -s */
 
 #define STACKS_MAX (1u << 21)           /* at most a quarter is used */
 static _Atomic uint64_t *failed_stacks; /* hashes of the stacks of calls that failed; NULL: without -w */
-static _Thread_local bool in_backtrace; /* whose calls do not fail */
+static _Thread_local bool in_backtrace; /* calls that backtrace() makes do not fail */
 static _Atomic bool failed_in_run;
 
 void *__real_arena_alloc(arena *a, size_t n);
@@ -147,7 +147,7 @@ bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value)
     return !call_should_fail() && __real_map_set_num(m, key, value);
 }
 
-/* A buffer that failed stays failed. */
+/* buf_ok() is where a failed append to a buffer is noticed. From then on, the buffer counts as failed. */
 bool __wrap_buf_ok(const buf *b)
 {
     if (call_should_fail())
@@ -169,37 +169,40 @@ ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ck
     return __real_scan_source(path, src, s, err);
 }
 
-/* hash_callers - returns a hash of the stack of callers. */
+/* hash_callers - returns a hash of the current stack of callers. */
 static uint64_t hash_callers(void)
 {
     void *callers[64];
-    uint64_t h = 1469598103934665603u; /* as FNV-1a */
+    uint64_t hash = 1469598103934665603u; /* as in FNV-1a */
     int n = backtrace(callers, (int)(sizeof callers / sizeof *callers));
     for (int i = 0; i < n; i++)
-        h = (h ^ (uint64_t)(uintptr_t)callers[i]) * 1099511628211u, h ^= h >> 29;
-    return h | 1; /* 0 is an empty slot of failed_stacks */
+        hash = (hash ^ (uint64_t)(uintptr_t)callers[i]) * 1099511628211u, hash ^= hash >> 29;
+    return hash | 1; /* 0 is an empty slot of failed_stacks */
 }
 
-/* is_first_with_stack - returns whether no call with this stack of callers has failed yet, and records the
- * stack. Returns true at most once in a run. */
+/* is_first_with_stack - returns whether no call with the current stack of callers has failed yet, and records
+ * the stack in failed_stacks. Returns true at most once in a run. */
 static bool is_first_with_stack(void)
 {
     if (in_backtrace || atomic_load(&failed_in_run))
         return false;
     in_backtrace = true;
-    uint64_t h = hash_callers();
+    uint64_t hash = hash_callers();
     in_backtrace = false;
-    for (size_t i = h % STACKS_MAX, tries = 0; tries < STACKS_MAX / 4; i = (i + 1) % STACKS_MAX, tries++) {
-        uint64_t was = 0;
-        if (atomic_compare_exchange_strong(&failed_stacks[i], &was, h))
+    size_t slot = hash % STACKS_MAX;
+    for (size_t tries = 0; tries < STACKS_MAX / 4; tries++) {
+        uint64_t found = 0; /* an empty slot */
+        if (atomic_compare_exchange_strong(&failed_stacks[slot], &found, hash))
             return !atomic_exchange(&failed_in_run, true);
-        if (was == h)
+        if (found == hash)
             return false;
+        slot = (slot + 1) % STACKS_MAX;
     }
     return false;
 }
 
-/* run_once - processes the input once; call number FAILING_CALL fails, or with -w a later one. */
+/* run_once - processes the input once; call number FAILING_CALL fails. With -w, it is the first call from
+ * that number on for which is_first_with_stack() returns true. */
 static void run_once(const uint8_t *data, size_t size, long failing_call)
 {
     alarm(CASE_SECONDS);
@@ -227,19 +230,19 @@ static void run_once(const uint8_t *data, size_t size, long failing_call)
     shared->run.failing_call = 0;
 }
 
-/* run_input - runs the input once for each call that can fail, beginning after shared->last_failed, at which
- * a previous process may have crashed; then ends this process. */
+/* run_input - runs the input once for each call that can fail, beginning with the call after
+ * shared->last_failed, at which a previous process may have crashed. Then ends this process. */
 static void run_input(const uint8_t *data, size_t size)
 {
-    long *last = &shared->last_failed;
-    uint8_t *copy = malloc(size ? size : 1); /* so that ASan sees a read beyond the end */
+    long *last_failed = &shared->last_failed;
+    uint8_t *copy = malloc(size ? size : 1); /* so that ASan reports a read beyond the end */
     if (!copy)
         exit(2);
     if (size)
         memcpy(copy, data, size);
     do {
-        run_once(copy, size, ++*last);
-    } while (atomic_load(&shared->run.ncalls) >= *last);
+        run_once(copy, size, ++*last_failed);
+    } while (atomic_load(&shared->run.ncalls) >= *last_failed);
     free(copy);
     exit(0);
 }
@@ -249,10 +252,10 @@ static void run_input(const uint8_t *data, size_t size)
  * the number of the scenario. */
 static long run_in_children(const uint8_t *data, size_t size, const char *path, size_t index)
 {
-    long crashes = 0, *last = &shared->last_failed;
-    for (*last = 0;;) {
+    long crashes = 0, *last_failed = &shared->last_failed;
+    for (*last_failed = 0;;) {
         int status = 0;
-        const long last_before = *last;
+        const long last_before = *last_failed;
         fflush(stdout);
         pid_t pid = fork();
         if (pid == 0 && use_sets && !sets_set_up(path, index))
@@ -264,14 +267,15 @@ static long run_in_children(const uint8_t *data, size_t size, const char *path, 
             exit(2);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
             return crashes;
-        if (shared->run.failing_call > *last)
-            *last = shared->run.failing_call;
+        if (shared->run.failing_call > *last_failed)
+            *last_failed = shared->run.failing_call;
         shared->run.failing_call = 0;
-        if (crashes++ < 3)
+        if (crashes++ < 3) /* messages of an input */
             printf("%s, %s %zu: call %ld failed: %s %d\n", path, use_sets ? "scenario" : "input at", index,
-                   *last, WIFSIGNALED(status) ? "signal" : "exit",
+                   *last_failed, WIFSIGNALED(status) ? "signal" : "exit",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        if (*last == last_before || *last == LONG_MAX) /* crashed before the first or after the last call */
+        if (*last_failed == last_before ||
+            *last_failed == LONG_MAX) /* crashed before the first or after the last call */
             return crashes;
     }
 }
@@ -280,22 +284,22 @@ static void run_file(const char *path, long *crashes)
 {
     static uint8_t data[1 << 20];
     const char *dot = strrchr(path, '.');
-    bool pack = dot && strcmp(dot, ".pack") == 0;
+    bool is_pack = dot && strcmp(dot, ".pack") == 0;
     FILE *f = fopen(path, "rb");
     size_t size = f ? fread(data, 1, sizeof data, f) : 0;
-    if (!f || (pack && size == sizeof data)) {
+    if (!f || (is_pack && size == sizeof data)) {
         fprintf(stderr, "each_call: %s: cannot be read, or is a pack of more than 1 MB\n", path);
         exit(2);
     }
     fclose(f);
-    for (size_t at = 0, n = size; at < size; at += n) {
-        if (pack) { /* before each input is its length, 4 bytes, of which the last is 0 */
-            n = data[at] | (size_t)data[at + 1] << 8 | (size_t)data[at + 2] << 16;
-            at += 4;
+    for (size_t offset = 0, n = size; offset < size; offset += n) {
+        if (is_pack) { /* each input follows its length: 4 bytes, little-endian, of which the last is 0 */
+            n = data[offset] | (size_t)data[offset + 1] << 8 | (size_t)data[offset + 2] << 16;
+            offset += 4;
         }
-        if (n > input_max || n > size - at)
+        if (n > input_max || n > size - offset)
             continue;
-        *crashes += run_in_children(data + at, n, path, at);
+        *crashes += run_in_children(data + offset, n, path, offset);
     }
 }
 

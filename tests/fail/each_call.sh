@@ -1,10 +1,10 @@
 #!/bin/sh
-# each_call.sh PROGRAM UNIT [INPUT_STEP [FILE_STEP]] - runs PROGRAM (each_call.c), in which one call after the other
-# fails, on:
-#   - the kept inputs of the fuzz targets;
-#   - $torch_files, inputs that UNIT, the unit tests, made, and every FILE_STEP-th (1) small file of the corpus: of
-#     these, every INPUT_STEP-th (1). Of the calls with the same stack of callers, one fails (-w);
-#   - sets of shards (-s): the same, and for one set each call fails.
+# each_call.sh PROGRAM UNIT [INPUT_STEP [FILE_STEP]] - runs PROGRAM, which is each_call.c, on inputs: in each run of an
+# input another call fails. UNIT is the program of the unit tests. The inputs are:
+#   - the corpus of the fuzz targets, tests/fuzz/corpus: each call fails;
+#   - $torch_files, files that UNIT makes, and every FILE_STEP-th (1) small file of tests/corpus. Of these together,
+#     every INPUT_STEP-th (1) is used. Of the calls with the same stack of callers, one fails (-w);
+#   - sets of shards (-s): also with -w, and for one set each call fails.
 set -u
 program=$1 unit=$2 input_step=${3:-1} file_step=${4:-1}
 packs=tests/fuzz/corpus
@@ -29,6 +29,7 @@ every() { sort -z | sed -nz "0~$1p"; }
 suites() { sed -n "s/^SUITE(\($1[a-z_]*\)).*/\1/p" tests/unit/suites.def; }
 
 mkdir "$work/scanned" "$work/made"
+# With KEEP_SCANNED and KEEP_MADE, the unit tests write the files that they scan or make to that folder.
 KEEP_SCANNED=$work/scanned "$unit" $(suites scan) >/dev/null
 KEEP_MADE=$work/made "$unit" $(suites torch) >/dev/null
 {

@@ -8,7 +8,7 @@ const int *errors_of_call(const struct trace_call *c)
 {
     static const int reading[] = {EIO, EINTR, ERRORS_SHORT, ERRORS_EOF, ERRORS_END},
                      writing[] = {ENOSPC, EIO, EDQUOT, EINTR, ERRORS_SHORT, ERRORS_END},
-                     range[] = {EIO, ENOSPC, EDQUOT, EXDEV, EINVAL, EINTR, ERRORS_SHORT, ERRORS_END},
+                     copying[] = {EIO, ENOSPC, EDQUOT, EXDEV, EINVAL, EINTR, ERRORS_SHORT, ERRORS_END},
                      syncing[] = {EIO, ENOSPC, EDQUOT, ERRORS_END},
                      naming[] = {EIO, ENOSPC, EDQUOT, EACCES, ERRORS_END},
                      sizing[] = {EIO, ENOSPC, EDQUOT, EFBIG, ERRORS_END},
@@ -21,7 +21,7 @@ const int *errors_of_call(const struct trace_call *c)
     case SYS_pread64: return reading;
     case SYS_write: return c->arg[0] == 2 ? none : writing; /* 2: standard error */
     case SYS_pwrite64: return writing;
-    case SYS_copy_file_range: return range;
+    case SYS_copy_file_range: return copying;
     case SYS_fsync:
     case SYS_fdatasync: return syncing;
     case SYS_rename:

@@ -10,12 +10,14 @@ enum {
     ERRORS_SHORT = -2, /* the call transfers half of its bytes */
 };
 
-/* errors_of_call - returns an array of the errno values with which C may fail and of the values above. */
+/* errors_of_call - returns the errno values with which the call C may fail, and those of the values above
+ * that apply to it. ERRORS_END ends the array. */
 const int *errors_of_call(const struct trace_call *c);
-/* errors_uses_input - returns whether C reads the input or its size, or writes bytes that were read from
- * it. */
+/* errors_uses_input - returns whether the call C may read the input or its size, or write bytes that were
+ * read from the input. */
 bool errors_uses_input(const struct trace_call *c);
-/* errors_loses_attributes - returns whether a new file may lack the old one's attributes if C fails. */
+/* errors_loses_attributes - returns whether the new file may lack the owner, mode or extended attributes of
+ * the file that it replaces if the call C fails. */
 bool errors_loses_attributes(const struct trace_call *c);
 
 #endif

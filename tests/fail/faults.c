@@ -1,18 +1,20 @@
 /*
  * faults.c - faults [-j WORKERS] [-e N] [-k KINDS] [-s STEP] CKPT SEED: runs each command of faults.def, or
  * every N-th, again and again, each time with one fault. KINDS is a sum of:
- *    1  kill     SIGKILL before one of its system calls. Edits in place also get power cuts: only some
- *                sectors of the edit reached the disk, and the removal of the journal did not
+ *    1  kill     SIGKILL before one of its system calls. For edits in place, also a power cut: some sectors
+ *                of the edit have reached the disk, and the undo journal has not been removed
  *    2  error    one system call fails with one of its errors, or transfers half of its bytes
- *    4  full     all writes from one on fail: the disk is full, over quota or broken
+ *    4  full     one write and all later ones fail: the disk is full, over quota or broken
  *    8  modify   the input is truncated, emptied, extended, changed or replaced before one call that reads it
- *   16  memory   one allocation (every STEP-th) fails, alone or with all after it. CKPT is linked with oom.c
+ *   16  memory   one allocation fails, alone or with all after it; every STEP-th is tried. CKPT must be
+ *                linked with oom.c
  *
- * Afterwards the folder must be exactly as before or exactly as after a run without faults, with owner,
- * mode and extended attributes. Exit 0 (1 of a salvage) means the latter; exit 2 comes with a line
- * "ckpt: ..."; no other file is left; no signal ends the command. After a SIGKILL a temporary file or a
- * journal may stay: the next run must then complete or undo the edit, and of a set of shards a reader
- * must find the complete old or the complete new set even before that run.
+ * Afterwards the folder must be exactly as before or exactly as after a run without faults, with owner, mode
+ * and extended attributes. After exit status 0 (1 of a salvage), it must be as after a run without faults;
+ * exit status 2 must come with a line "ckpt: ...". No other file may be left, and no signal may end the
+ * command. After a SIGKILL a temporary file or a journal may stay: the next run must then complete or undo
+ * the edit. If the output is a set of shards, a reader must find the complete old or the complete new set
+ * even before that run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,24 +35,24 @@
 #include "oom.h"
 #include "trace.h"
 
-#define WORDS       24    /* of a command, at most */
-#define PRINTED     65536 /* bytes kept of its output */
+#define WORDS_MAX   24    /* words of a command */
+#define PRINTED     65536 /* bytes kept of the output of a command */
 #define REPORTS_MAX 50    /* failures printed for each command and kind of fault */
-#define POWER_CUTS  300   /* for each edit in place */
+#define POWER_CUTS  300   /* power cuts tried for each edit in place */
 
-/* Kinds of faults; in a set of kinds, 1 << kind. */
+/* Kinds of faults; a set of kinds has the bits 1 << kind. */
 enum { KILL, ERROR, FULL, MODIFY, MEMORY, NKINDS };
 #define ALL_BUT_MEMORY ((1 << MEMORY) - 1)
 
 /* Flags of a job. */
 enum {
-    IN_PLACE = 1,     /* edits f; a journal may stay, and until then readers must refuse a half edited f */
+    IN_PLACE = 1,     /* edits f; a journal may stay, and then readers must refuse a half edited f */
     NO_TMPFILE = 2,   /* O_TMPFILE is refused, so that temporary files have names */
     SHARDS = 4,       /* writes a set of shards; a complete old or new set can be read at any time */
     READ_ONLY = 8,    /* writes nothing */
     MEMORY_ONLY = 16, /* run with failing allocations only */
     EXITS_1 = 32,     /* exits 1 without any fault: its input is damaged */
-    NO_LINKS = 64,    /* hard links are refused: a set has no index while it is replaced */
+    NO_LINKS = 64,    /* hard links are refused: a set of shards has no index while it is replaced */
 };
 
 struct job {
@@ -71,20 +73,20 @@ static struct shared {
 } * shared;
 
 static const char *ckpt, *seed;
-static int kinds = ALL_BUT_MEMORY; /* a set */
-static long allocation_step = 1;   /* from one failing allocation to the next */
-static size_t job_step = 1;        /* from one job that runs to the next */
+static int kinds = ALL_BUT_MEMORY; /* set of the kinds of faults to test */
+static long allocation_step = 1;   /* every allocation_step-th allocation fails */
+static size_t job_step = 1;        /* every job_step-th job runs */
 
 /* One command under test, in one worker. */
 struct fixture {
     const struct job *job;
     char dir[64];
-    char *argv[WORDS], words[512];
+    char *argv[WORDS_MAX], words[512];
     int out, err;          /* receive its standard output and error */
     char printed[PRINTED]; /* the output that was last read from them */
-    int expected_exit;     /* of a run without faults, as expected_output */
-    char expected_output[PRINTED];
-    char set_before[PRINTED], set_after[PRINTED]; /* `ckpt hash` of the set of shards; empty: there is none */
+    int expected_exit;     /* exit status of a run without faults */
+    char expected_output[PRINTED];                /* standard output of that run */
+    char set_before[PRINTED], set_after[PRINTED]; /* output of `ckpt hash` for the shards; empty: no set */
     struct folder old, new, now; /* before the command, after it without faults, after the last run */
     struct trace trace;
     int reported;
@@ -98,22 +100,24 @@ static void die(const char *what)
 
 /* ------------------------------------------------ setting up and running commands */
 
-static char *next_word(char **rest)
+/* next_word - ends the first word of *TEXT with NUL, returns it (NULL: there is none), and advances *TEXT. */
+static char *next_word(char **text)
 {
-    char *w = *rest + strspn(*rest, " ");
-    char *end = w + strcspn(w, " ");
-    *rest = *end ? end + 1 : end;
+    char *word = *text + strspn(*text, " ");
+    char *end = word + strcspn(word, " ");
+    *text = *end ? end + 1 : end;
     *end = '\0';
-    return *w ? w : NULL;
+    return *word ? word : NULL;
 }
 
+/* split_command - sets fx->argv to ckpt and the words of COMMAND. */
 static void split_command(struct fixture *fx, const char *command)
 {
     size_t n = 0;
     snprintf(fx->words, sizeof fx->words, "%s", command);
     fx->argv[n++] = (char *)(size_t)ckpt;
-    for (char *rest = fx->words, *w; (w = next_word(&rest)) && n + 1 < WORDS;)
-        fx->argv[n++] = w;
+    for (char *text = fx->words, *word; (word = next_word(&text)) && n + 1 < WORDS_MAX;)
+        fx->argv[n++] = word;
     fx->argv[n] = NULL;
 }
 
@@ -152,7 +156,7 @@ static void set_output_attributes(const struct fixture *fx)
 {
     char names[256], path[512];
     snprintf(names, sizeof names, "%s", fx->job->outputs);
-    for (char *rest = names, *name; (name = next_word(&rest));) {
+    for (char *text = names, *name; (name = next_word(&text));) {
         snprintf(path, sizeof path, "%s/%s", fx->dir, name);
         if (access(path, F_OK) != 0)
             continue;
@@ -160,7 +164,7 @@ static void set_output_attributes(const struct fixture *fx)
             die(path);
         if (chmod(path, 0640) != 0)
             die(path);
-        (void)!setxattr(path, "user.ckpt-test", "kept", 4, 0); /* not every file system has them */
+        (void)!setxattr(path, "user.ckpt-test", "kept", 4, 0); /* not every file system has attributes */
     }
 }
 
@@ -228,9 +232,9 @@ static bool fixture_make(struct fixture *fx, const struct job *job)
     (void)hash_set(fx, true, fx->set_after);
     fx->expected_exit = fx->trace.code;
     int highest_exit = (job->flags & EXITS_1) || is_scan(fx); /* a scan exits 1 for findings */
+    bool did_nothing = folder_equals(&fx->old, &fx->new, FOLDER_CONTENT) && !*fx->expected_output;
     if (fx->expected_exit < 0 || fx->expected_exit > highest_exit ||
-        ((job->flags & READ_ONLY) == 0 && folder_equals(&fx->old, &fx->new, FOLDER_CONTENT) &&
-         !*fx->expected_output)) {
+        (did_nothing && !(job->flags & READ_ONLY))) {
         report_failure(fx, "fails without a fault (exit %d): %s", fx->trace.code, fx->printed);
         return false;
     }
@@ -256,26 +260,32 @@ static bool is_leftover(const struct fixture *fx, const char *name)
 /* Whether a run that was killed or failed may leave temporary files or a journal. */
 enum leftovers { NO_LEFTOVERS, MAY_LEAVE };
 
-/* The functions check_… return NULL, or what is wrong. */
+/* The functions check_… return NULL if the check passes, else what is wrong. */
 
 /* check_each_file - checks that each file now in the folder equals the old or the new one of its name, and
  * that no file is missing that exists in both. */
 static const char *check_each_file(struct fixture *fx, enum leftovers leftovers, enum folder_compare compare)
 {
     for (size_t i = 0; i < fx->now.n; i++) {
-        const struct folder_file *f = &fx->now.file[i], *old = folder_find(&fx->old, f->name),
-                                 *new = folder_find(&fx->new, f->name);
-        if (leftovers == MAY_LEAVE && is_leftover(fx, f->name))
+        const struct folder_file *now = &fx->now.file[i], *old = folder_find(&fx->old, now->name),
+                                 *new = folder_find(&fx->new, now->name);
+        if (leftovers == MAY_LEAVE && is_leftover(fx, now->name))
             continue;
         if (!old && !new)
             return "leaves an additional file";
-        if (!(old && folder_file_equals(f, old, compare)) && !(new &&folder_file_equals(f, new, compare)))
+        bool is_old = old && folder_file_equals(now, old, compare);
+        bool is_new = new &&folder_file_equals(now, new, compare);
+        if (!is_old && !is_new)
             return "leaves a file that is neither old nor new";
     }
-    for (size_t i = 0; i < fx->old.n; i++)
-        if (!folder_find(&fx->now, fx->old.file[i].name) && folder_find(&fx->new, fx->old.file[i].name) &&
-            !((fx->job->flags & NO_LINKS) && strstr(fx->old.file[i].name, ".index.json")))
+    for (size_t i = 0; i < fx->old.n; i++) {
+        const char *name = fx->old.file[i].name;
+        bool should_stay = folder_find(&fx->new, name) != NULL;
+        if ((fx->job->flags & NO_LINKS) && strstr(name, ".index.json"))
+            should_stay = false; /* the index is removed while the set is replaced */
+        if (should_stay && !folder_find(&fx->now, name))
             return "removes a file that should stay";
+    }
     return NULL;
 }
 
@@ -292,8 +302,8 @@ static void drop_leftovers(struct fixture *fx)
     fx->now.n = n;
 }
 
-/* check_set_readable - checks that a reader finds the complete old or the complete new set. It may find none
- * if there was none, or if hard links are refused. */
+/* check_set_readable - checks that a reader finds the complete old or the complete new set of shards. It may
+ * find no set if there was none before the command, or if hard links are refused. */
 static const char *check_set_readable(struct fixture *fx)
 {
     for (int prefer_file = 0; prefer_file < 2; prefer_file++) {
@@ -321,8 +331,8 @@ static const char *check_old_or_new(struct fixture *fx, enum leftovers leftovers
     return fx->job->flags & NO_LINKS ? check_set_readable(fx) : "leaves a mixture of old and new files";
 }
 
-/* check_recovery - checks that the next run of the command, after one that was killed, makes the folder as
- * after a run without faults, and that no command reads a half edited file before that. */
+/* check_recovery - checks, after a run of the command was killed, that the next run makes the folder as after
+ * a run without faults, and that before the next run no command reads a half edited file. */
 static const char *check_recovery(struct fixture *fx)
 {
     static char ls[] = "ls", file[] = "f", quiet[] = "-q", force[] = "-f";
@@ -340,12 +350,12 @@ static const char *check_recovery(struct fixture *fx)
     bool leftovers = fx->now.n != nfiles;
     if (!leftovers && folder_equals(&fx->now, &fx->new, FOLDER_ATTRIBUTES))
         return NULL; /* nothing to recover */
-    size_t n = 0;
-    while (fx->argv[n])
-        n++;
-    fx->argv[n] = fx->job->flags & SHARDS ? force : NULL; /* some new shards may exist */
+    size_t argc = 0;
+    while (fx->argv[argc])
+        argc++;
+    fx->argv[argc] = fx->job->flags & SHARDS ? force : NULL; /* some new shards may exist */
     int code = trace_run_untraced(fx->dir, fx->out, fx->err, fx->argv);
-    fx->argv[n] = NULL;
+    fx->argv[argc] = NULL;
     folder_read(&fx->now, fx->dir);
     read_output(fx->err, fx->printed);
     if (code == 2 && strstr(fx->printed, "may have been this one") &&
@@ -353,13 +363,13 @@ static const char *check_recovery(struct fixture *fx)
         return NULL; /* the killed run had completed the edit */
     if (code != fx->expected_exit)
         return "the next run fails";
-    /* Without hard links the old index may be gone: the new one then has the attributes of any new file. */
+    /* Without hard links the old index may be gone: the new index then has the attributes of any new file. */
     return folder_equals(&fx->now, &fx->new, fx->job->flags & NO_LINKS ? FOLDER_CONTENT : FOLDER_ATTRIBUTES)
                ? NULL
                : "the next run does not recover the file";
 }
 
-/* has_message - returns whether the command printed an error, or a scan that it is incomplete. */
+/* has_message - returns whether the command printed an error, or a scan printed that it is incomplete. */
 static bool has_message(struct fixture *fx)
 {
     if (is_scan(fx)) {
@@ -372,18 +382,18 @@ static bool has_message(struct fixture *fx)
            strstr(fx->printed, "\"ckpt.error.v1\"");
 }
 
-/* is_scan_with_findings - returns whether a scan exited with 1, for findings; it does so even if it failed to
- * read all of the file, except for lack of memory. */
+/* is_scan_with_findings - returns whether a scan exited with 1 because it had findings. A scan that failed to
+ * read the file to its end exits with 1, too, unless it lacked memory. */
 static bool is_scan_with_findings(const struct fixture *fx)
 {
     return fx->trace.code == 1 && kinds != 1 << MEMORY && is_scan(fx);
 }
 
-/* How long a fault lasts. */
+/* Which calls fail: one, or also all calls after it. */
 enum duration { ONE_CALL, ALL_LATER_CALLS };
 
-/* check_result - checks the exit status, the messages and the folder after a run that was not killed. If all
- * later calls failed, too, the next run may have to recover an edit in place. */
+/* check_result - checks the exit status, the messages and the folder after a run that was not killed. After
+ * ALL_LATER_CALLS have failed, the next run may have to recover an edit in place. */
 static const char *check_result(struct fixture *fx, enum duration duration)
 {
     const struct trace *t = &fx->trace;
@@ -420,8 +430,9 @@ static void count_case(int kind) { atomic_fetch_add(&shared->cases[kind], 1); }
 
 /* ----------------------------------------------------------- kinds of faults */
 
-/* check_power_cut - restores JOURNAL, writes f as an interrupted edit may leave it (see folder_write_torn();
- * CUT is its seed) and checks that the next run keeps or undoes the edit and reports which. */
+/* check_power_cut - restores the undo journal JOURNAL, writes f as an interrupted edit may leave it (by
+ * folder_write_torn() with the seed CUT) and checks that the next run keeps or undoes the edit and reports
+ * which. */
 static const char *check_power_cut(struct fixture *fx, const struct folder_file *journal, unsigned cut)
 {
     static char strip[] = "strip", in_place[] = "-i", prefix[] = "no.such.", file[] = "f";
@@ -470,7 +481,7 @@ static void check_power_cuts(struct fixture *fx, size_t removal)
 
 static void kill_at_each_call(struct fixture *fx)
 {
-    size_t removal = 0;
+    size_t removal = 0; /* of the journal: the last unlinkat() */
     fx->trace.action = TRACE_KILL;
     fx->reported = 0;
     for (fx->trace.call = 0;; fx->trace.call++) {
@@ -478,7 +489,7 @@ static void kill_at_each_call(struct fixture *fx)
         folder_read(&fx->now, fx->dir);
         const char *wrong = NULL;
         if (fx->trace.signal != SIGKILL)
-            break;
+            break; /* the command ended before call number trace.call */
         if (fx->job->flags & SHARDS)
             wrong = check_set_readable(fx);
         else if (!(fx->job->flags & IN_PLACE))
@@ -497,7 +508,7 @@ static void kill_at_each_call(struct fixture *fx)
         check_power_cuts(fx, removal);
 }
 
-/* fail_call - lets call number CALL fail with ERROR, one of errors_of_call(). */
+/* fail_call - runs the command and lets system call number CALL fail with ERROR, one of errors_of_call(). */
 static void fail_call(struct fixture *fx, size_t call, int error)
 {
     fx->trace.action = error == ERRORS_SHORT ? TRACE_SHORT : TRACE_ERROR;
@@ -538,8 +549,8 @@ static void fail_each_call(struct fixture *fx)
     struct trace_call *calls = copy_calls(fx, &n);
     fx->reported = 0;
     for (size_t i = 0; i < n; i++)
-        for (const int *e = errors_of_call(&calls[i]); *e != ERRORS_END; e++)
-            fail_call(fx, i, *e);
+        for (const int *error = errors_of_call(&calls[i]); *error != ERRORS_END; error++)
+            fail_call(fx, i, *error);
     free(calls);
 }
 
@@ -550,8 +561,8 @@ static void fill_disk_at_each_write(struct fixture *fx)
     struct trace_call *calls = copy_calls(fx, &n);
     fx->reported = 0;
     for (size_t i = 0; i < n; i++) {
-        const int *e = errors_of_call(&calls[i]);
-        for (size_t k = 0; *e == ENOSPC && k < sizeof errors / sizeof *errors; k++) { /* *e: it is a write */
+        bool writes = *errors_of_call(&calls[i]) == ENOSPC; /* the first error of calls that write */
+        for (size_t k = 0; writes && k < sizeof errors / sizeof *errors; k++) {
             fx->trace.action = TRACE_FULL;
             fx->trace.call = i;
             fx->trace.error = errors[k];
@@ -577,15 +588,15 @@ static const char *check_after_modification(struct fixture *fx, const char *inpu
     if (fx->trace.code != fx->expected_exit && !has_message(fx))
         return "prints no message";
     for (size_t i = 0; i < fx->now.n; i++) {
-        const struct folder_file *f = &fx->now.file[i], *old = folder_find(&fx->old, f->name),
-                                 *new = folder_find(&fx->new, f->name);
-        if (strcmp(f->name, input) == 0)
+        const struct folder_file *now = &fx->now.file[i], *old = folder_find(&fx->old, now->name),
+                                 *new = folder_find(&fx->new, now->name);
+        if (strcmp(now->name, input) == 0)
             continue;
         if (!old && !new)
             return "leaves an additional file";
-        if (new &&folder_file_equals(f, new, FOLDER_ATTRIBUTES))
+        if (new &&folder_file_equals(now, new, FOLDER_ATTRIBUTES))
             continue;
-        if (fx->trace.code == fx->expected_exit || !old || !folder_file_equals(f, old, FOLDER_ATTRIBUTES))
+        if (fx->trace.code == fx->expected_exit || !old || !folder_file_equals(now, old, FOLDER_ATTRIBUTES))
             return "leaves a mixture of old and modified input";
     }
     read_output(fx->out, fx->printed);
@@ -597,22 +608,23 @@ static const char *check_after_modification(struct fixture *fx, const char *inpu
 static void modify_before_each_read(struct fixture *fx)
 {
     static const char *const ways[] = {"truncated", "emptied", "extended", "inverted", "replaced"};
-    struct folder_modification m = {.way = 0};
-    size_t n, first = 0;
-    m.old = folder_find(&fx->old, "in");
-    if (!m.old || S_ISDIR(m.old->st.st_mode))
+    struct folder_modification modification = {.way = 0};
+    size_t ncalls, first_read = 0;
+    modification.old = folder_find(&fx->old, "in");
+    if (!modification.old || S_ISDIR(modification.old->st.st_mode))
         return;
-    struct trace_call *calls = copy_calls(fx, &n);
-    while (first < n && calls[first].number != SYS_pread64) /* before it, the input is not open */
-        first++;
-    snprintf(m.path, sizeof m.path, "%s/in", fx->dir);
+    struct trace_call *calls = copy_calls(fx, &ncalls);
+    /* before the first_read pread(), the input is not open */
+    while (first_read < ncalls && calls[first_read].number != SYS_pread64)
+        first_read++;
+    snprintf(modification.path, sizeof modification.path, "%s/in", fx->dir);
     fx->reported = 0;
     fx->trace.callback = folder_modify;
-    fx->trace.user = &m;
-    for (size_t i = first; i < n; i++) {
+    fx->trace.user = &modification;
+    for (size_t i = first_read; i < ncalls; i++) {
         if (!errors_uses_input(&calls[i]))
             continue;
-        for (m.way = 0; m.way < MODIFY_WAYS; m.way++) {
+        for (modification.way = 0; modification.way < MODIFY_WAYS; modification.way++) {
             fx->trace.action = TRACE_CALLBACK;
             fx->trace.call = i;
             run_traced(fx);
@@ -620,7 +632,7 @@ static void modify_before_each_read(struct fixture *fx)
             count_case(MODIFY);
             if (wrong)
                 report_failure(fx, "input %s before call %zu (SYS_ number %lu) of %zu: exit %d, %s",
-                               ways[m.way], i, calls[i].number, n, fx->trace.code, wrong);
+                               ways[modification.way], i, calls[i].number, ncalls, fx->trace.code, wrong);
         }
     }
     free(calls);
@@ -629,21 +641,21 @@ static void modify_before_each_read(struct fixture *fx)
 /* fail_each_allocation - runs the command with each allocation failing: alone, then with all after it. */
 static void fail_each_allocation(struct fixture *fx)
 {
-    char number[16];
+    char fd_text[16];
     int fd = memfd_create("oom", 0);
-    struct oom *o = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, sizeof *o) == 0)
-        o = mmap(NULL, sizeof *o, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    snprintf(number, sizeof number, "%d", fd);
-    if (o == MAP_FAILED || setenv(OOM_VARIABLE, number, 1) != 0)
+    struct oom *oom = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, sizeof *oom) == 0)
+        oom = mmap(NULL, sizeof *oom, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    snprintf(fd_text, sizeof fd_text, "%d", fd);
+    if (oom == MAP_FAILED || setenv(OOM_VARIABLE, fd_text, 1) != 0)
         die("memory");
     fx->reported = 0;
     for (int later = 0; later < 2; later++) {
-        long *call = &o->failing_call;
-        o->fail_later = later;
-        for (*call = 1; *call == 1 || atomic_load(&o->ncalls) >= *call - allocation_step;
+        long *call = &oom->failing_call;
+        oom->fail_later = later;
+        for (*call = 1; *call == 1 || atomic_load(&oom->ncalls) >= *call - allocation_step;
              *call += allocation_step) {
-            atomic_store(&o->ncalls, 0);
+            atomic_store(&oom->ncalls, 0);
             folder_restore(&fx->old, fx->dir);
             rewind_output(fx);
             fx->trace.code = trace_run_untraced(fx->dir, fx->out, fx->err, fx->argv);
@@ -660,7 +672,7 @@ static void fail_each_allocation(struct fixture *fx)
         }
     }
     unsetenv(OOM_VARIABLE);
-    munmap(o, sizeof *o);
+    munmap(oom, sizeof *oom);
     close(fd);
 }
 

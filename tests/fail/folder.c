@@ -110,13 +110,13 @@ void folder_empty(const char *path)
         die(path);
     for (struct dirent *e; (e = readdir(d));) {
         char inner[1024];
-        struct stat is;
-        if (is_dots(e->d_name) || fstatat(dirfd(d), e->d_name, &is, AT_SYMLINK_NOFOLLOW) != 0)
+        struct stat st;
+        if (is_dots(e->d_name) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
-        if (S_ISDIR(is.st_mode))
+        if (S_ISDIR(st.st_mode))
             folder_empty(inner);
-        if (unlinkat(dirfd(d), e->d_name, S_ISDIR(is.st_mode) ? AT_REMOVEDIR : 0) != 0)
+        if (unlinkat(dirfd(d), e->d_name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) != 0)
             die(e->d_name);
     }
     closedir(d);

@@ -25,14 +25,16 @@ void oom_set(struct oom *state, bool (*accept)(void))
     may_fail = accept;
 }
 
-/* is_failing - returns whether call N must fail; if may_fail() accepted the call, it becomes
- * oom->failing_call. */
+/* is_failing - returns whether call number N must fail. If may_fail() is set and has accepted the call,
+ * oom->failing_call becomes N. */
 static bool is_failing(long n)
 {
-    const long first = oom->failing_call;
+    const long first_failing = oom->failing_call;
+    if (!first_failing || n < first_failing)
+        return false;
     if (!may_fail)
-        return n == first || (oom->fail_later && first && n > first);
-    if (!first || n < first || !may_fail())
+        return n == first_failing || oom->fail_later;
+    if (!may_fail())
         return false;
     oom->failing_call = n;
     return true;
@@ -51,6 +53,7 @@ bool call_should_fail(void)
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
 
+/* REAL: the function that allocates; FAILING: the name of the function that replaces it */
 #define REAL(name) __libc_##name
 #define FAILING(name) name
 

@@ -10,12 +10,13 @@
 
 struct oom {
     _Atomic long ncalls; /* calls so far */
-    long failing_call;   /* its number, from 1; 0: no call fails */
-    bool fail_later;     /* all calls after it fail, too */
+    long failing_call;   /* number of the call that fails, from 1; 0: no call fails */
+    bool fail_later;     /* all calls after failing_call fail, too */
 };
 
-/* oom_set - makes call_should_fail() use STATE in this program; NULL: no call fails. With MAY_FAIL, the call
- * that fails is the first one, from STATE->failing_call on, for which MAY_FAIL returns true. */
+/* oom_set - makes call_should_fail() use STATE in this process; if STATE is NULL, no call fails. With
+ * MAY_FAIL, the call that fails is the first one, from STATE->failing_call on, for which MAY_FAIL returns
+ * true. */
 void oom_set(struct oom *state, bool (*may_fail)(void));
 /* call_should_fail - counts a call and returns whether it must fail. */
 bool call_should_fail(void);

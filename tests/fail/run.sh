@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh - tests all commands that write with a full disk, failing calls, SIGKILL and a modified input (faults.c).
+# run.sh - tests all commands that write: with a full disk, failing calls, SIGKILL and a modified input (faults.c).
 set -u
 each=${EACH:-1} # runs every EACH-th job; if this is not 1, ASan and each_call are left out
 B=${B:-build}
@@ -51,7 +51,7 @@ fi
 
 mkdir "$work/small"
 if mount -t tmpfs -o size=64k tmpfs "$work/small" 2>/dev/null; then
-    "$CKPT" strip --auto $seed -q -o "$work/small/out.pt" || fail 'a small file system: nothing fits'
+    "$CKPT" strip --auto $seed -q -o "$work/small/out.pt" || fail 'a full tmpfs: cannot write the first file'
     cp "$work/small/out.pt" "$work/out.pt.before"
     cp tests/data/examples/train.pt "$work/small/f"
     cp "$work/small/f" "$work/f.before"
@@ -73,8 +73,8 @@ fi
 
 "$B/tests/fail/faults" -e "$each" "$CKPT" $seed >"$work/log"
 add_counts "$work/log" faults
-# -k 16: allocations fail. In the normal build each does; under ASan, which also finds leaks, every eleventh
-# (OOM_STEP).
+# -k 16: allocations fail. In the normal build, each allocation fails in some run; under ASan, which also finds leaks,
+# every OOM_STEP-th (11).
 for options in "-s 1 $B/tests/fail/ckpt-oom" "-s ${OOM_STEP:-11} $B/asan/tests/fail/ckpt-oom"; do
     program=${options##* }
     [ -x "$program" ] || continue
@@ -84,8 +84,8 @@ for options in "-s 1 $B/tests/fail/ckpt-oom" "-s ${OOM_STEP:-11} $B/asan/tests/f
         "$B/tests/fail/faults" -e "$each" -k 16 $options $seed >"$work/log"
     add_counts "$work/log" faults
 done
-# Each call of a reader fails once, for every second input and every 24th file of the corpus; under ASan, which is
-# slow, for fewer.
+# Each call of a reader fails once, for every second input and every 24th file of the corpus; under ASan, which is slow,
+# for every 24th input.
 for arguments in "$B/tests/fail/each_call $B/unit 2 24" "$B/asan/tests/fail/each_call $B/unit 24 24"; do
     [ -x "${arguments%% *}" ] && [ "$each" = 1 ] || continue
     # shellcheck disable=SC2086

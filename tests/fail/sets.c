@@ -20,11 +20,11 @@
 
 /* What the folder contains before the run. */
 enum content {
-    EMPTY,
-    ABSENT, /* it does not exist */
+    EMPTY,  /* nothing */
+    ABSENT, /* the folder does not exist */
     THREE_SHARDS,
     TWO_SHARDS,
-    ONE_FILE,
+    ONE_FILE, /* an old file with all tensors */
     /* THREE_SHARDS after a run that was killed while it replaced them: */
     KILLED_EARLY,        /* before it wrote the new index */
     KILLED_NO_OLD_INDEX, /* the same, and the backup of the old index is missing */
@@ -32,21 +32,22 @@ enum content {
     BAD_INDEX,           /* THREE_SHARDS with a malformed index */
     LINKED_INDEX,        /* THREE_SHARDS, the index is a symbolic link */
     INPUT_ITSELF,        /* the input is the file that is replaced */
-    /* A set of the new tensors, which is then read: */
+    /* A set of the new tensors; the run reads it and writes nothing into it: */
     READ,
     READ_LACKING, /* a shard is missing */
     READ_RENAMED, /* the index has a tensor under a wrong name */
-    READ_FEW      /* with few file descriptors */
+    READ_FEW      /* the reader may open few files */
 };
 enum options {
-    FORCE = 1,
+    FORCE = 1,    /* existing files may be replaced */
     NO_LINKS = 2, /* link() is refused */
-    STRICT = 4,
+    STRICT = 4,   /* these options are as in ckpt_write_options */
     REFUSE_TIES = 8,
     COPY_TIES = 16,
     SYNC = 32,
-    TO_FILE = 64,      /* the output is named as a file, not as a folder */
-    BAD_INDEX_1 = 128, /* times 1 to 3: the index is one of bad_indices; 0: it is truncated */
+    TO_FILE = 64, /* the output is named as a file, not as a folder */
+    BAD_INDEX_1 =
+        128, /* with BAD_INDEX, times 1 to 3: the index is that of bad_indices; 0: it is truncated */
     BAD_INDEX_MASK = 3 * BAD_INDEX_1,
     NO_FOLDER_SYNC = 512, /* folders refuse fsync() */
     NO_FOLDER_OPEN = 1024 /* folders refuse open() */
@@ -54,8 +55,10 @@ enum options {
 
 static const struct scenario {
     enum content before;
-    unsigned options, shards; /* shards to write; 1: all tensors fit into one; 0: without a maximum size */
+    unsigned options;
+    unsigned shards; /* to write; 1: all tensors fit into one shard; 0: without a maximum size */
 } scenarios[] = {
+    /* before, options, shards */
     {EMPTY, SYNC, 3},
     {ABSENT, 0, 3},
     {ABSENT, 0, 1},
@@ -92,7 +95,7 @@ static const struct scenario {
     {READ_RENAMED, 0, 3},
     {READ_FEW, 0, 7},
 };
-#define DESCRIPTORS 20 /* of READ_FEW: enough for five of seven shards */
+#define DESCRIPTORS 20 /* that READ_FEW may open: enough for five of seven shards */
 #define NSCENARIOS  (sizeof scenarios / sizeof *scenarios)
 
 static struct {
@@ -102,14 +105,14 @@ static struct {
     size_t number; /* of the scenario */
     uint64_t max_shard;
     bool running;        /* sets_run() runs: calls may fail */
-    bool removal_failed; /* a call that failed would have removed or renamed a file */
-    pid_t owner;
+    bool removal_failed; /* the call that failed was to remove or rename a file */
+    pid_t owner;         /* the process that removes the folder at its end */
     struct folder before, after,
         now; /* before the run, after a run without failing calls, after the last run */
     ckpt_file *file;
     ckpt_status status;
-    bool findings_known;
-    uint64_t expected_findings; /* their number, the same in each run of verify */
+    bool findings_known;        /* expected_findings is set */
+    uint64_t expected_findings; /* how many findings each run of verify must have */
 } test;
 
 static void die(const char *what)
@@ -169,7 +172,7 @@ bool __wrap_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
     return !should_fail() && __real_fd_pread(fd, out, n, off, got);
 }
 
-/* Does not sync in a run, because no file here has to survive a crash of the machine. */
+/* In a run, does not sync: no file of this test has to survive a crash of the machine. */
 int __wrap_fsync(int fd)
 {
     struct stat st;
@@ -256,8 +259,9 @@ static int progress_should_stop(void *user, uint64_t done, uint64_t total)
     return call_should_fail();
 }
 
-/* write_set - writes FILE to OUTPUT in shards of at most MAX bytes (0: one file), with enum options. If
- * NFILES is not NULL, writes nothing, but sets *NFILES to the number of files. */
+/* write_set - writes FILE to OUTPUT in shards of at most MAX bytes (0: one file), with OPTIONS of enum
+ * options. If NFILES is not NULL, writes nothing, but sets *NFILES to the number of files that it would
+ * write. */
 static ckpt_status write_set(ckpt_file *file, const char *output, uint64_t max, unsigned options,
                              size_t *nfiles)
 {
@@ -312,8 +316,8 @@ static void name_shard(unsigned k, char name[160], char backup[160])
     snprintf(backup, 160, "%s/.%s.ckpt-old", test.folder, base);
 }
 
-/* write_old_index - writes the index of the old set to PATH, without its last CUT bytes; BACKUP: with the
- * names of the backup links. */
+/* write_old_index - writes the index of the old set to PATH, without its last CUT bytes. If BACKUP, it names
+ * the backup links of the shards. */
 static void write_old_index(const char *path, bool backup, size_t cut)
 {
     char text[1024];
@@ -374,7 +378,7 @@ static void prepare_folder(void)
     else if (content == BAD_INDEX)
         write_text(test.index, bad_indices[(test.scenario.options & BAD_INDEX_MASK) / BAD_INDEX_1 - 1]);
     else if (content == LINKED_INDEX) {
-        name_file(name, "elsewhere.json");
+        name_file(name, "elsewhere.json"); /* what the symbolic link points to */
         if (rename(test.index, name) != 0 || symlink("elsewhere.json", test.index) != 0)
             die(name);
     }
@@ -411,16 +415,20 @@ static void open_input(const char *path)
         die(path);
 }
 
-/* choose_max_shard - finds a maximum shard size that gives at most the shards of the scenario. */
+/* choose_max_shard - sets test.max_shard to a size with which at most the number of shards of the scenario is
+ * written. */
 static void choose_max_shard(void)
 {
     size_t nfiles = 0;
-    test.max_shard = test.scenario.shards > 1 ? 4 : test.scenario.shards ? UINT64_C(1) << 40 : 0;
-    if (test.scenario.shards > 1)
-        while (test.max_shard < 1u << 20 &&
-               write_set(test.file, test.out, test.max_shard, FORCE, &nfiles) == CKPT_OK &&
-               nfiles > test.scenario.shards + 1) /* 1: the index */
-            test.max_shard += test.max_shard / 2;
+    if (test.scenario.shards <= 1) {
+        test.max_shard = test.scenario.shards ? UINT64_C(1) << 40 : 0;
+        return;
+    }
+    test.max_shard = 4;
+    while (test.max_shard < 1u << 20 &&
+           write_set(test.file, test.out, test.max_shard, FORCE, &nfiles) == CKPT_OK &&
+           nfiles > test.scenario.shards + 1) /* 1: the index */
+        test.max_shard += test.max_shard / 2;
 }
 
 static void read_folder(struct folder *f)
@@ -436,11 +444,11 @@ static bool ends_with(const char *name, const char *end)
     return n >= nend && strcmp(name + n - nend, end) == 0;
 }
 
-/* damage_set - removes a shard of the set in F, or renames a tensor in its index, as the scenario requires;
- * false: F holds no set. */
+/* damage_set - removes a shard of the set in F, or renames a tensor in its index, as the scenario requires.
+ * Returns false if F holds no set. */
 static bool damage_set(struct folder *f)
 {
-    size_t json = 0, shard = 0;
+    size_t json = 0, shard = 0; /* the index of the set and a shard, as indices in F */
     while (json < f->n && !ends_with(f->file[json].name, ".json"))
         json++;
     while (shard < f->n && ends_with(f->file[shard].name, ".json"))
@@ -572,22 +580,22 @@ static void read_set(void)
     ckpt_close(file);
 }
 
-/* limit_files - limits the open files to N; 0 restores the limit before. */
+/* limit_files - limits the number of open files to N; N 0 restores the limit from before. */
 static void limit_files(rlim_t n)
 {
-    static struct rlimit was;
-    if (n && getrlimit(RLIMIT_NOFILE, &was) != 0)
+    static struct rlimit original;
+    if (n && getrlimit(RLIMIT_NOFILE, &original) != 0)
         die("getrlimit");
-    struct rlimit now = {n ? n : was.rlim_cur, was.rlim_max};
+    struct rlimit now = {n ? n : original.rlim_cur, original.rlim_max};
     if (setrlimit(RLIMIT_NOFILE, &now) != 0)
         die("setrlimit");
 }
 
 void sets_run(void)
 {
-    bool few = test.scenario.before == READ_FEW;
+    bool few_descriptors = test.scenario.before == READ_FEW;
     test.removal_failed = false;
-    if (few)
+    if (few_descriptors)
         limit_files(DESCRIPTORS);
     test.running = true;
     if (test.scenario.before >= READ)
@@ -595,7 +603,7 @@ void sets_run(void)
     else
         test.status = write_set(test.file, test.out, test.max_shard, test.scenario.options, NULL);
     test.running = false;
-    if (few)
+    if (few_descriptors)
         limit_files(0);
 }
 
@@ -648,31 +656,31 @@ static bool is_readable(void)
  * Files that a killed run left belong to neither set and may be missing. */
 static bool is_mixed_set(void)
 {
-    bool old = has_index_of(&test.before), new = has_index_of(&test.after);
-    return (old || new) && !(old && contains_all(&test.before)) && !(new &&contains_all(&test.after)) &&
-           !is_readable();
+    bool old_index = has_index_of(&test.before), new_index = has_index_of(&test.after);
+    bool complete = (old_index && contains_all(&test.before)) || (new_index && contains_all(&test.after));
+    return (old_index || new_index) && !complete && !is_readable();
 }
 
 void sets_check(void)
 {
     read_folder(&test.now);
-    bool old = test.scenario.before >= READ ? contains_all(&test.before)
-                                            : folder_equals(&test.now, &test.before, FOLDER_CONTENT);
-    bool new = folder_equals(&test.now, &test.after, FOLDER_CONTENT);
+    bool as_before = test.scenario.before >= READ ? contains_all(&test.before)
+                                                  : folder_equals(&test.now, &test.before, FOLDER_CONTENT);
+    bool as_after = folder_equals(&test.now, &test.after, FOLDER_CONTENT);
     if (test.removal_failed || test.scenario.options & NO_LINKS || test.scenario.before == LINKED_INDEX) {
         if (is_mixed_set())
             report_and_abort("an index with shards of the other set");
     } else if (test.scenario.before >= READ) {
-        if (!old)
+        if (!as_before)
             report_and_abort("reading changed the folder");
     } else if (test.status == CKPT_OK) {
-        if (!new)
+        if (!as_after)
             report_and_abort("reported as complete, but the folder is not");
     } else if (test.scenario.before >= KILLED_EARLY && test.scenario.before <= KILLED_LATE) {
         if (!is_readable())
             report_and_abort("neither set can be read");
-    } else if (!old &&
-               !new &&test.scenario.before != BAD_INDEX) { /* shards without an index may be replaced */
+    } else if (!as_before && !as_after && test.scenario.before != BAD_INDEX) {
+        /* with BAD_INDEX, shards without an index may be replaced */
         report_and_abort("the folder is neither as before nor as after");
     }
 }

@@ -13,15 +13,15 @@
 #include <unistd.h>
 
 #define EXIT_CANNOT_RUN 125 /* exit status of a child that could not start the command */
-#define KEEP_RESULT     1   /* no result of a call that fails */
+#define KEEP_RESULT     1   /* the call is to run; no call that fails returns 1 */
 
 #ifdef __x86_64__
 
 #define REG(name) offsetof(struct user_regs_struct, name)
 
-static bool set_register(pid_t pid, size_t reg, unsigned long to)
+static bool set_register(pid_t pid, size_t reg, unsigned long value)
 {
-    return ptrace(PTRACE_POKEUSER, pid, reg, to) == 0;
+    return ptrace(PTRACE_POKEUSER, pid, reg, value) == 0;
 }
 
 static struct trace_call read_call(pid_t pid)
@@ -33,14 +33,17 @@ static struct trace_call read_call(pid_t pid)
                                 (unsigned long)r.r10, (unsigned long)r.r8, (unsigned long)r.r9}};
 }
 
+/* skip_call - replaces the number of the call by one that does not exist, so that the kernel does nothing. */
 static bool skip_call(pid_t pid) { return set_register(pid, REG(orig_rax), (unsigned long)-1); }
 
 static bool set_result(pid_t pid, long value) { return set_register(pid, REG(rax), (unsigned long)value); }
 
+/* halve_length - halves the argument of the call that is a number of bytes: the third, or the fifth of
+ * copy_file_range(). */
 static bool halve_length(pid_t pid, const struct trace_call *c)
 {
-    bool range = c->number == SYS_copy_file_range;
-    return set_register(pid, range ? REG(r8) : REG(rdx), (c->arg[range ? 4 : 2] + 1) / 2);
+    bool is_copy = c->number == SYS_copy_file_range;
+    return set_register(pid, is_copy ? REG(r8) : REG(rdx), (c->arg[is_copy ? 4 : 2] + 1) / 2);
 }
 
 #else /* registers are known for x86-64 only, and trace_is_allowed() returns false */
@@ -72,7 +75,7 @@ static bool append_call(struct trace *t, struct trace_call c)
 static bool writes_file(const struct trace_call *c)
 {
     switch (c->number) {
-    case SYS_write: return c->arg[0] > 2;
+    case SYS_write: return c->arg[0] > STDERR_FILENO;
     case SYS_pwrite64:
     case SYS_copy_file_range:
     case SYS_fallocate:
@@ -110,6 +113,8 @@ static bool enter_call(pid_t pid, struct trace *t, long *result)
     return *result == KEEP_RESULT || skip_call(pid);
 }
 
+/* continue_until_stop - continues the child, with signal SIG if it is not 0, and waits until it stops or
+ * ends. */
 static bool continue_until_stop(pid_t pid, int sig, int *status)
 {
     return ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(long)sig) == 0 && waitpid(pid, status, 0) == pid;
@@ -132,12 +137,17 @@ static bool trace_child(pid_t pid, struct trace *t)
             return t->code != EXIT_CANNOT_RUN;
         }
         sig = 0;
-        if (WSTOPSIG(status) != (SIGTRAP | 0x80)) { /* no call, see PTRACE_O_TRACESYSGOOD */
+        if (WSTOPSIG(status) != (SIGTRAP | 0x80)) { /* not a system call, see PTRACE_O_TRACESYSGOOD */
             sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
             continue;
         }
         in_call = !in_call;
-        if (in_call ? !enter_call(pid, t, &result) : result != KEEP_RESULT && !set_result(pid, result))
+        bool ok = true;
+        if (in_call)
+            ok = enter_call(pid, t, &result);
+        else if (result != KEEP_RESULT)
+            ok = set_result(pid, result);
+        if (!ok)
             break;
     }
     /* The child was killed between two stops. */

@@ -1,8 +1,8 @@
 /*
- * names.c - names CKPT: runs every command with names of tensors, values, imports, files and options that
- * would control a terminal or a shell, or deceive a reader. What ckpt prints, as text, as JSON and in errors,
- * must be UTF-8 without control characters (except newlines), without characters that change the direction of
- * text, and without invisible ones.
+ * names.c - names CKPT: runs every command with hostile names of tensors, values, imports, files and options:
+ * names that would control a terminal or a shell, or deceive a reader. What ckpt prints, as text, as JSON and
+ * in errors, must be UTF-8 without control characters (except newlines), without characters that change the
+ * direction of text, and without invisible ones.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,8 @@
 
 #define MAX_OUTPUT ((size_t)1 << 20)
 
-/* Names that are UTF-8, and some that are not; \1 stands for NUL in formats that permit it. */
+/* Names that are UTF-8, and some that are not. \1 is written as NUL where the format permits NUL in a
+ * name. */
 static const char *const names[] = {
     "\033[2J\033[H",
     "\033[31mred",
@@ -69,8 +70,10 @@ static const char *const names[] = {
 };
 #define NNAMES (sizeof names / sizeof *names)
 
-/* NAME is replaced by the name, FILE by a file that contains the name, OTHER by a file that does not. */
-static const char *const commands[][8] = {
+/* The arguments of ckpt. In them, NAME stands for the hostile name, FILE for a file that contains the name,
+ * OTHER for a file that does not. */
+#define MAX_ARGUMENTS 8
+static const char *const commands[][MAX_ARGUMENTS] = {
     {"ls", "FILE"},
     {"ls", "--json", "FILE"},
     {"ls", "--json", "--values", "FILE"},
@@ -136,88 +139,88 @@ static void die(const char *what)
 
 struct content {
     unsigned char data[8192];
-    size_t n;
+    size_t size;
 };
 
-static void put_bytes(struct content *o, const void *bytes, size_t n)
+static void put_bytes(struct content *content, const void *bytes, size_t n)
 {
-    if (n > sizeof o->data - o->n)
+    if (n > sizeof content->data - content->size)
         die("a name is too long");
-    memcpy(o->data + o->n, bytes, n);
-    o->n += n;
+    memcpy(content->data + content->size, bytes, n);
+    content->size += n;
 }
 
-static void put_string(struct content *o, const char *s) { put_bytes(o, s, strlen(s)); }
+static void put_string(struct content *content, const char *s) { put_bytes(content, s, strlen(s)); }
 
-static void put_byte(struct content *o, unsigned v)
+static void put_byte(struct content *content, unsigned value)
 {
-    unsigned char c = (unsigned char)v;
-    put_bytes(o, &c, 1);
+    unsigned char byte = (unsigned char)value;
+    put_bytes(content, &byte, 1);
 }
 
 /* put_json - writes the name escaped as a JSON string. */
-static void put_json(struct content *o, const char *name)
+static void put_json(struct content *content, const char *name)
 {
     char escaped[8];
     for (const unsigned char *p = (const unsigned char *)name; *p; p++) {
         unsigned c = *p == 1 ? 0 : *p;
         snprintf(escaped, sizeof escaped, "\\u%04x", c);
         if (c < 0x20 || c == '"' || c == '\\')
-            put_string(o, escaped);
+            put_string(content, escaped);
         else
-            put_byte(o, c);
+            put_byte(content, c);
     }
 }
 
-static void make_safetensors(struct content *o, const char *name)
+static void make_safetensors(struct content *content, const char *name)
 {
-    o->n = 8;
-    put_string(o, "{\"__metadata__\":{\"");
-    put_json(o, name);
-    put_string(o, "\":\"");
-    put_json(o, name);
-    put_string(o, "\"},\"");
-    put_json(o, name);
-    put_string(o, "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"module.");
-    put_json(o, name);
-    put_string(o, "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]}}");
-    uint64_t n = o->n - 8;
+    content->size = 8; /* the length of the header is written last */
+    put_string(content, "{\"__metadata__\":{\"");
+    put_json(content, name);
+    put_string(content, "\":\"");
+    put_json(content, name);
+    put_string(content, "\"},\"");
+    put_json(content, name);
+    put_string(content, "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"module.");
+    put_json(content, name);
+    put_string(content, "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]}}");
+    uint64_t header_length = content->size - 8;
     for (size_t i = 0; i < 8; i++)
-        o->data[i] = (unsigned char)(n >> 8 * i);
-    put_string(o, "data");
+        content->data[i] = (unsigned char)(header_length >> 8 * i);
+    put_string(content, "data");
 }
 
 /* put_pickle_text - writes NAME with the opcode BINUNICODE, or as Python 2's str, which need not be UTF-8. */
-static void put_pickle_text(struct content *o, const char *name, bool python2)
+static void put_pickle_text(struct content *content, const char *name, bool python2)
 {
     size_t n = strlen(name);
-    put_byte(o, python2 ? 'T' : 'X'); /* T: BINSTRING */
+    put_byte(content, python2 ? 'T' : 'X'); /* T: BINSTRING */
     for (size_t i = 0; i < 4; i++)
-        put_byte(o, (unsigned)(n >> 8 * i) & 255);
+        put_byte(content, (unsigned)(n >> 8 * i) & 255);
     for (size_t i = 0; i < n; i++)
-        put_byte(o, (unsigned char)(name[i] == 1 ? 0 : name[i]));
+        put_byte(content, (unsigned char)(name[i] == 1 ? 0 : name[i]));
 }
 
-/* make_pickle - writes a pickle of {NAME: NAME, 'f': NAME.NAME()}, in which the first two are Python 2's str
- * with PYTHON2. */
-static void make_pickle(struct content *o, const char *name, bool python2)
+/* make_pickle - writes a pickle of {NAME: NAME, 'f': NAME.NAME()}, or with {NAME: NAME, 'f': None} if NAME
+ * contains a newline, which GLOBAL cannot hold. If PYTHON2, the key and value NAME are Python 2's str. */
+static void make_pickle(struct content *content, const char *name, bool python2)
 {
-    o->n = 0;
-    put_string(o, "\x80\x02}(");
-    put_pickle_text(o, name, python2);
-    put_pickle_text(o, name, python2);
-    put_string(o, "X");
-    put_bytes(o, "\1\0\0\0f", 5);
+    content->size = 0;
+    put_string(content, "\x80\x02}(");
+    put_pickle_text(content, name, python2);
+    put_pickle_text(content, name, python2);
+    put_string(content, "X");
+    put_bytes(content, "\1\0\0\0f", 5);
     if (strchr(name, '\n')) {
-        put_string(o, "N");
+        put_string(content, "N");
     } else {
-        put_string(o, "c");
-        put_string(o, name);
-        put_string(o, "\n");
-        put_string(o, name);
-        put_string(o, "\n)R");
+        put_string(content, "c"); /* GLOBAL */
+        put_string(content, name);
+        put_string(content, "\n");
+        put_string(content, name);
+        put_string(content, "\n)R"); /* EMPTY_TUPLE, REDUCE */
     }
-    put_string(o, "u.");
+    put_string(content, "u."); /* SETITEMS, STOP */
 }
 
 static void write_file(const char *path, const void *data, size_t n)
@@ -248,6 +251,8 @@ static size_t decode_character(const unsigned char *p, size_t left, uint32_t *c)
     return (n == 3 && *c < 0x800) || (n == 4 && *c < 0x10000) || (*c >= 0xd800 && *c < 0xe000) ? 0 : n;
 }
 
+/* is_harmless - returns whether character C neither controls a terminal nor changes the direction of text nor
+ * is invisible. */
 static bool is_harmless(uint32_t c)
 {
     return c == '\n' ||
@@ -269,6 +274,8 @@ static long find_forbidden(const unsigned char *text, size_t n)
     return -1;
 }
 
+/* run_ckpt - runs ckpt, whose output and errors replace the content of the file FD. Returns the exit status,
+ * or the negative number of the signal that ended it. */
 static int run_ckpt(char *const argv[], int fd)
 {
     int status = 0;
@@ -288,6 +295,8 @@ static int run_ckpt(char *const argv[], int fd)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/* report_failure - prints the command and the bytes of PRINTED near OFFSET, the first forbidden character
+ * (-1: none). */
 static void report_failure(char *const argv[], const unsigned char *printed, long offset, int code)
 {
     failed++;
@@ -301,25 +310,29 @@ static void report_failure(char *const argv[], const unsigned char *printed, lon
     putchar('\n');
 }
 
-/* fill_in - returns WORD with NAME, FILE and OTHER replaced; the caller frees it. */
-static char *fill_in(const char *word, const char *name, const char *file)
+/* fill_in - returns a copy of ARGUMENT in which its "NAME", "FILE" or "OTHER" is replaced; the caller frees
+ * the copy. */
+static char *fill_in(const char *argument, const char *name, const char *file)
 {
-    size_t cap = strlen(word) + strlen(name) + strlen(file) + 32;
+    size_t cap = strlen(argument) + strlen(name) + strlen(file) + 32;
     char *out = malloc(cap);
-    const char *at = strstr(word, "NAME");
+    const char *placeholder = strstr(argument, "NAME");
     if (!out)
         die("memory");
-    if (strcmp(word, "FILE") == 0)
+    if (strcmp(argument, "FILE") == 0)
         snprintf(out, cap, "%s", file);
-    else if (strcmp(word, "OTHER") == 0)
+    else if (strcmp(argument, "OTHER") == 0)
         snprintf(out, cap, "other.safetensors");
-    else if (at)
-        snprintf(out, cap, "%.*s%s%s", (int)(at - word), word, name, at + 4);
+    else if (placeholder)
+        snprintf(out, cap, "%.*s%s%s", (int)(placeholder - argument), argument, name,
+                 placeholder + strlen("NAME"));
     else
-        snprintf(out, cap, "%s", word);
+        snprintf(out, cap, "%s", argument);
     return out;
 }
 
+/* try_commands - runs all commands with NAME and FILE and checks what they print: no forbidden character, and
+ * an exit status of at most 2, with a message if it is 2. */
 static void try_commands(const char *name, const char *file)
 {
     static unsigned char printed[MAX_OUTPUT];
@@ -327,18 +340,19 @@ static void try_commands(const char *name, const char *file)
     if (fd < 0)
         fd = memfd_create("output", MFD_CLOEXEC);
     for (size_t k = 0; k < NCOMMANDS; k++) {
-        char *argv[10] = {(char *)(size_t)ckpt};
+        char *argv[1 + MAX_ARGUMENTS + 1] = {(char *)(size_t)ckpt};
         int n = 1;
         if (!is_available[k])
             continue;
-        for (int i = 0; i < 8 && commands[k][i]; i++)
+        for (int i = 0; i < MAX_ARGUMENTS && commands[k][i]; i++)
             argv[n++] = fill_in(commands[k][i], name, file);
         argv[n] = NULL;
         int code = run_ckpt(argv, fd);
         ssize_t len = pread(fd, printed, sizeof printed - 1, 0);
         printed[len < 0 ? 0 : len] = '\0';
         long offset = find_forbidden(printed, len < 0 ? 0 : (size_t)len);
-        if (offset >= 0 || code < 0 || code > 2 || (code == 2 && len == 0))
+        bool crashed = code < 0 || code > 2, silent = code == 2 && len == 0;
+        if (offset >= 0 || crashed || silent)
             report_failure(argv, printed, offset, code);
         else
             passed++;
@@ -349,6 +363,7 @@ static void try_commands(const char *name, const char *file)
 
 /* ------------------------------------------------------------------- names */
 
+/* find_commands - sets is_available for each command. */
 static void find_commands(void)
 {
     int fd = memfd_create("help", MFD_CLOEXEC);
@@ -360,15 +375,15 @@ static void find_commands(void)
     close(fd);
 }
 
-/* try_as_file - runs the commands with two files called NAME, if a file can have that name: one with the
- * content O and a malformed pickle. */
-static void try_as_file(const char *name, const struct content *o)
+/* try_as_file - runs the commands with two files whose names begin with NAME: a safetensors file with CONTENT
+ * and a malformed pickle. Does nothing if NAME cannot begin the name of a file. */
+static void try_as_file(const char *name, const struct content *content)
 {
     char path[512];
     if (!*name || strchr(name, '/') || name[0] == '-' || strcmp(name, " ") == 0)
         return;
     snprintf(path, sizeof path, "%s.safetensors", name);
-    write_file(path, o->data, o->n);
+    write_file(path, content->data, content->size);
     try_commands(name, path);
     snprintf(path, sizeof path, "%s.pt", name);
     write_file(path, "\x80\x02}q", 4); /* a file that is refused */
@@ -377,33 +392,37 @@ static void try_as_file(const char *name, const struct content *o)
 
 int main(int argc, char **argv)
 {
-    static struct content o;
+    static struct content content;
     if (argc != 2 || !(ckpt = realpath(argv[1], NULL)))
         die("usage: names CKPT");
     snprintf(dir, sizeof dir, "%s/ckpt-names-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(dir) || chdir(dir) != 0)
         die(dir);
     find_commands();
-    make_safetensors(&o, "other");
-    write_file("other.safetensors", o.data, o.n);
+    make_safetensors(&content, "other");
+    write_file("other.safetensors", content.data, content.size);
     for (size_t i = 0; i < NNAMES; i++) {
-        make_safetensors(&o, names[i]);
-        write_file("f.safetensors", o.data, o.n);
+        make_safetensors(&content, names[i]);
+        write_file("f.safetensors", content.data, content.size);
         try_commands(names[i], "f.safetensors");
-        try_as_file(names[i], &o);
-        make_pickle(&o, names[i], false);
-        write_file("f.pkl", o.data, o.n);
+        try_as_file(names[i], &content);
+        make_pickle(&content, names[i], false);
+        write_file("f.pkl", content.data, content.size);
         try_commands(names[i], "f.pkl");
-        make_pickle(&o, names[i], true);
-        write_file("g.pkl", o.data, o.n);
+        make_pickle(&content, names[i], true);
+        write_file("g.pkl", content.data, content.size);
         try_commands(names[i], "g.pkl");
     }
     char *rm[] = {(char *)(size_t) "rm", (char *)(size_t) "-rf", dir, NULL};
     printf("%zu names, %zu commands, %ld runs\n", NNAMES, NCOMMANDS, runs);
     printf("names: %ld passed, %ld failed\n", passed, failed);
     fflush(stdout);
-    if (failed == 0)
+    pid_t pid = fork();
+    if (pid == 0) {
         execvp(rm[0], rm);
-    execvp(rm[0], rm);
-    return 2;
+        _exit(2);
+    }
+    if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+        die(dir);
+    return failed != 0;
 }

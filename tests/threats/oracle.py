@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """oracle.py CKPT ATTACKS [--changed N] - compares what CPython's unpicklers call with what `ckpt scan` reports.
 
-Each file that ATTACKS makes for a pickle's loader, and N changed copies of it, are read to their end by both unpicklers
-of CPython, the one written in C and the one in Python. Nothing is imported or run: find_class and persistent_load return
-classes that only record that they are called. The report must contain each recorded call. If the result of a call was
-called, the report must have a finding.
+ATTACKS is the program built from attacks.c. Each file that it makes for a loader of pickles, and N changed copies of
+the file, are read to their end by both unpicklers of CPython, the one written in C and the one in Python. Nothing is
+imported or run: find_class and persistent_load return classes that only record that they are called. The report must
+contain each recorded call. If the result of a call was called, the report must have a finding.
 """
 import io
 import json
@@ -17,12 +17,12 @@ import sys
 import tempfile
 import warnings
 
-calls_made = set()  # (module, name); RESULT_CALLED: the object that a call returned was called
-RESULT_CALLED = ('?', '?')
+calls_made = set()  # (module, name) of each function called, or RESULT_CALLED
+RESULT_CALLED = ('?', '?')  # an object that a call had returned was itself called
 
 
 class RecordingClass(type):
-    """The metaclass of classes that record their calls and do nothing else."""
+    """The metaclass of classes that do nothing but record when they are called."""
 
     def __call__(cls, *args, **kwargs):
         calls_made.add(cls.names)
@@ -40,13 +40,14 @@ def record_result_called(self, *args, **kwargs):
 
 
 def find_attribute(self, name):
-    """Has the methods that opcodes such as APPENDS call."""
+    """__getattr__ of objects that have the methods that opcodes such as APPENDS call."""
     if name in ('append', 'extend', 'add'):
         return lambda *args: None
     raise AttributeError(name)
 
 
 def recording_class(module, name):
+    """Returns a class that stands for MODULE.NAME. It records that it is called, as do its instances."""
     return RecordingClass('recording', (), {
         'names': (module, name), '__new__': record_new, '__call__': record_result_called,
         '__getattr__': find_attribute, '__setitem__': lambda self, key, value: None})
@@ -55,7 +56,7 @@ def recording_class(module, name):
 def recording_unpickler(base):
     class Unpickler(base):
         def find_class(self, module, name):
-            if not module:  # as Python's import refuses it
+            if not module:  # Python's import refuses an empty name
                 raise ValueError(module)
             return recording_class(module, name)
 
@@ -88,22 +89,23 @@ def mutated_copies(data, n, generator):
     for _ in range(n):
         copy = bytearray(data)
         for _ in range(generator.randint(1, 3)):
-            at, change = generator.randrange(len(copy) + 1), generator.randrange(5)
-            if change == 0 and at < len(copy):
-                copy[at] = generator.choice(opcodes)
+            offset, change = generator.randrange(len(copy) + 1), generator.randrange(5)
+            if change == 0 and offset < len(copy):
+                copy[offset] = generator.choice(opcodes)
             elif change == 1:
-                copy[at:at] = bytes([generator.choice(opcodes)])
+                copy[offset:offset] = bytes([generator.choice(opcodes)])
             elif change == 2:
-                del copy[at:at + generator.randint(1, 4)]
+                del copy[offset:offset + generator.randint(1, 4)]
             elif change == 3:
                 to = generator.randrange(len(copy) + 1)
-                copy[to:to] = copy[at:at + generator.randint(1, 12)]
-            elif at:
-                del copy[at:]
+                copy[to:to] = copy[offset:offset + generator.randint(1, 12)]
+            elif offset:
+                del copy[offset:]
         yield bytes(copy)
 
 
 def is_reported(record, names):
+    """Returns whether RECORD of a report is about the function NAMES, (module, name)."""
     length = 4000  # the report truncates long names
     return [record.get(key, '')[:length] for key in ('module', 'name')] == [name[:length] for name in names]
 
@@ -111,12 +113,13 @@ def is_reported(record, names):
 def find_unreported(report, calls):
     """Returns a text about one of CALLS that is missing in REPORT, the report of the file that made them, or None."""
     records = report['records']
-    unknown_function = any(r.get('code') in ('PKL003', 'PKL004') for r in records)  # is called
+    # a finding unresolved-callable or import-changed: the report cannot name the function that is called
+    calls_unnamed = any(r.get('code') in ('PKL003', 'PKL004') for r in records)
     for names in sorted(calls):
         if names[0] == '?':
-            if not unknown_function and report['exit'] == 0:
+            if not calls_unnamed and report['exit'] == 0:
                 return 'the result of a call was called'
-        elif not any(is_reported(r, names) for r in records) and not (unknown_function and report['exit'] == 1):
+        elif not any(is_reported(r, names) for r in records) and not (calls_unnamed and report['exit'] == 1):
             return '%s.%s was called' % names
     return None
 
@@ -124,6 +127,7 @@ def find_unreported(report, calls):
 def main():
     ckpt, attacks = sys.argv[1:3]
     ncopies = int(sys.argv[4]) if sys.argv[3:4] == ['--changed'] else 0
+    # memory that an unpickler may use for a changed copy: 2 GiB
     resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
     generator, passed, failed = random.Random(13), 0, 0
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +150,8 @@ def main():
             assert len(output) == len(cases)
             for case, line in zip(cases, output):
                 missing = find_unreported(json.loads(line), record_calls(case))
-                passed, failed = passed + (missing is None), failed + (missing is not None)
+                passed += missing is None
+                failed += missing is not None
                 if missing:
                     print('%s: %s, and is not reported: %r' % (name, missing, case[:20000]))
             for path in paths:
