@@ -93,13 +93,13 @@ ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, co
     return open_with(name, &o, out, err);
 }
 
-ckpt_status ckpt_open_callbacks(const ckpt_callbacks *from, const char *name, const ckpt_limits *limits,
+ckpt_status ckpt_open_callbacks(const ckpt_callbacks *callbacks, const char *name, const ckpt_limits *limits,
                                 ckpt_file **out, ckpt_error *err)
 {
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    CKPT_REQUIRE(err, from);
-    return open_with(name, &(ckpt_open_options){.limits = limits, .callbacks = from}, out, err);
+    CKPT_REQUIRE(err, callbacks);
+    return open_with(name, &(ckpt_open_options){.limits = limits, .callbacks = callbacks}, out, err);
 }
 
 size_t ckpt_lost_count(const ckpt_file *f) { return file_or_empty(f)->nlost; }

@@ -407,9 +407,9 @@ typedef struct {
     void *user;
 } ckpt_callbacks;
 
-/* ckpt_open_callbacks - opens the bytes of FROM; that struct is copied. NAME is used in error messages. If
- * it fails, close is not called. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_callbacks(const ckpt_callbacks *from, const char *name,
+/* ckpt_open_callbacks - opens the bytes that CALLBACKS read; the struct is copied. NAME is used in error
+ * messages. If the call fails, close is not called. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_callbacks(const ckpt_callbacks *callbacks, const char *name,
     const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
 
 typedef struct {
@@ -568,10 +568,11 @@ typedef struct {
 CKPT_API ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key,
     const ckpt_builder_tensor *tensor, ckpt_error *err);
 
-/* ckpt_builder_add_tie - adds KEY as one more name of the tensor with the joined name OF. Both share a
- * storage in formats that have that; in others, see `ties` of ckpt_write_options. CKPT_ENOTFOUND: OF was not
- * added. */
-CKPT_API ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *of, ckpt_error *err);
+/* ckpt_builder_add_tie - adds KEY as one more name of the tensor with the joined name TENSOR_NAME. Both names
+ * share a storage in formats that have storages; for others, see `ties` of ckpt_write_options.
+ * CKPT_ENOTFOUND: TENSOR_NAME was not added. */
+CKPT_API ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *tensor_name,
+    ckpt_error *err);
 
 /* ckpt_builder_add_none, _bool, _int, _float, _text - add a value that is no tensor. Formats of tensors alone
  * leave values out, which ckpt_plan_dropped_at lists. */

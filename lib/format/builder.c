@@ -185,15 +185,15 @@ ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key, const ckpt
     return return_latched(b, st, err);
 }
 
-/* add_tie - adds KEY as a second name of the tensor OF. */
-static ckpt_status add_tie(ckpt_builder *b, const char *key, const char *of)
+/* add_tie - adds KEY as a second name of the tensor TENSOR_NAME. */
+static ckpt_status add_tie(ckpt_builder *b, const char *key, const char *tensor_name)
 {
     ckpt_str name;
     CKPT_TRY(begin_entry(b, key, &name));
-    CKPT_REQUIRE(&b->err, of);
-    uint32_t row = map_get(b->rows, str_c(of));
+    CKPT_REQUIRE(&b->err, tensor_name);
+    uint32_t row = map_get(b->rows, str_c(tensor_name));
     if (row == MAP_NONE)
-        return fail(&b->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is called \"%s\"", of);
+        return fail(&b->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is called \"%s\"", tensor_name);
     const ckpt_tensor *t = &b->f->table.rows[row].t;
     const struct storage *s = &b->f->table.storages[t->storage];
     struct kit_tensor x = {.t = {.dtype = t->dtype, .ndim = t->ndim, .shape = t->shape},
@@ -203,10 +203,10 @@ static ckpt_status add_tie(ckpt_builder *b, const char *key, const char *of)
     return add_row(b, name, &x);
 }
 
-ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *of, ckpt_error *err)
+ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *tensor_name, ckpt_error *err)
 {
     CKPT_REQUIRE(err, b);
-    return return_latched(b, add_tie(b, key, of), err);
+    return return_latched(b, add_tie(b, key, tensor_name), err);
 }
 
 /* -------------------------------------------------------------------------- values */
