@@ -127,7 +127,7 @@ static ckpt_status resolve_directory(const struct tail *t, struct zip_end *e, ck
     bool fits = checked_add(e->offset, e->size, &end) && end <= e->stop;
     if (e->n > e->size / ZIP_CENTRAL_SIZE)
         return fail(err, CKPT_EFORMAT, to_file_offset(t, e->at),
-                    "{%llu entries} cannot be in {=a central directory of %llu bytes}",
+                    "{%llu entries} cannot be in {=%llu bytes}",
                     (unsigned long long)e->n, (unsigned long long)e->size);
     if ((fits && end == e->stop) || (fits && e->n == 0))
         return CKPT_OK;
@@ -142,15 +142,14 @@ static ckpt_status resolve_directory(const struct tail *t, struct zip_end *e, ck
         return CKPT_OK;
     if (!by_size)
         return fail(err, CKPT_EFORMAT, to_file_offset(t, e->at),
-                    "the central directory ({=%llu bytes at %llu}) is {not where} the end record has it",
+                    "the entries are {not where} the end record has them ({=%llu bytes at %llu})",
                     (unsigned long long)e->size, (unsigned long long)e->offset);
     e->shift = e->stop - e->size - e->offset;
     e->offset = e->stop - e->size;
     if (has_signature(t, 0, ZIP_LOCAL))
         return fail(
             err, CKPT_ETRUNCATED, to_file_offset(t, t->src->size),
-            "the archive ends before {=its central directory}; the one found is {of an archive inside it, "
-            "at %llu}\n"
+            "the archive ends before {=its end record}; the one found is {of an archive inside it, at %llu}\n"
             "the download stopped early; fetch the file again",
             (unsigned long long)e->shift);
     return CKPT_OK;
@@ -239,13 +238,13 @@ static ckpt_status fail_no_end_record(const struct tail *t, ckpt_error *err)
                    (unsigned long long)(needed - size));
     else if (find_signature_before(t, ZIP_CENTRAL, &central))
         (void)fail(err, CKPT_ETRUNCATED, to_file_offset(t, size),
-                   "the archive is cut inside {=its central directory}, {after %llu bytes}",
+                   "the archive is cut {after %llu bytes}, before {=its end record}",
                    (unsigned long long)size);
     else
         (void)fail(
             err, CKPT_ETRUNCATED, to_file_offset(t, size),
-            "the archive ends {after %llu bytes} without {=a central directory}: it is cut off, and how "
-            "much is missing is unknown",
+            "the archive ends {after %llu bytes} without {=an end record}: it is cut off, and how much is "
+            "missing is unknown",
             (unsigned long long)size);
     error_add_hint(
         err,

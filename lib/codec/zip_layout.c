@@ -64,7 +64,7 @@ static ckpt_status fail_short_directory(const zip *z, uint64_t at, uint64_t need
                                         ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, to_file_offset(z, at),
-                "an entry needs {=%llu bytes}, the central directory has {%llu} left",
+                "an entry needs {=%llu bytes}, but only {%llu} are left",
                 (unsigned long long)need, (unsigned long long)left);
 }
 
@@ -125,7 +125,7 @@ static ckpt_str get_entry_name(const void *user, uint32_t i) { return ((const zi
 static ckpt_status fail_uncounted_entries(const zip *z, const reader *r, ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, to_file_offset(z, z->directory),
-                "the central directory has {%llu more bytes} after the entries that are counted, {=%zu}\n"
+                "{%llu more bytes} follow the entries that the end record counts, {=%zu}\n"
                 "programs would not agree on what this archive holds; do not trust it",
                 (unsigned long long)reader_left(r), z->n);
 }
