@@ -1,0 +1,112 @@
+/* child.c - a child process that never outlives this one: signals that would end this process are
+ * passed on to the child. */
+#include "child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+#define N_END_SIGNALS (sizeof end_signals / sizeof *end_signals)
+
+static struct sigaction old_actions[N_END_SIGNALS];
+static sigset_t old_mask;                   /* signals that were blocked before the fork */
+static volatile sig_atomic_t pid;           /* the child's process id, or 0 */
+static volatile sig_atomic_t passed_signal; /* the last signal passed on to the child, or 0 */
+
+static void pass_signal_on(int sig)
+{
+    passed_signal = sig;
+    if (pid)
+        (void)kill((pid_t)pid, sig);
+}
+
+/* end_with_parent - makes the kernel end this process when PARENT ends. */
+static void end_with_parent(pid_t parent)
+{
+#ifdef __linux__
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() != parent)
+        _exit(EXIT_FAILURE); /* PARENT ended before prctl() */
+#else
+    (void)parent;
+#endif
+}
+
+/* reset_end_signals - sets the signals that main handles back to their defaults, so that they end the child.
+ * A handler of main would raise the signal again, which the sandbox forbids, and the child would go on. */
+static void reset_end_signals(void)
+{
+    static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
+    struct sigaction act;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (sigaction(all[i], NULL, &act) == 0 && act.sa_handler != SIG_IGN)
+            (void)signal(all[i], SIG_DFL);
+}
+
+/* pass_end_signals - makes this process pass the signals that would end it on to the child, and saves its
+ * handlers in old_actions. Ignored signals stay ignored. */
+static void pass_end_signals(void)
+{
+    struct sigaction act = {.sa_handler = pass_signal_on, .sa_flags = SA_RESTART};
+    sigemptyset(&act.sa_mask);
+    for (size_t i = 0; i < N_END_SIGNALS; i++)
+        if (sigaction(end_signals[i], NULL, &old_actions[i]) == 0 && old_actions[i].sa_handler != SIG_IGN)
+            (void)sigaction(end_signals[i], &act, NULL);
+}
+
+/* child_start - blocks the signals that end a process until the parent has set its handlers, so that no
+ * signal is lost. */
+pid_t child_start(void)
+{
+    sigset_t block;
+    pid_t parent = getpid();
+    sigemptyset(&block);
+    for (size_t i = 0; i < N_END_SIGNALS; i++)
+        sigaddset(&block, end_signals[i]);
+    (void)sigprocmask(SIG_BLOCK, &block, &old_mask);
+    pid_t child = fork();
+    passed_signal = 0;
+    pid = child > 0 ? child : 0;
+    if (child == 0) {
+        end_with_parent(parent);
+        reset_end_signals();
+    } else if (child > 0)
+        pass_end_signals();
+    int failed = errno;
+    (void)sigprocmask(SIG_SETMASK, &old_mask, NULL);
+    errno = failed;
+    return child;
+}
+
+int child_wait(pid_t child)
+{
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    pid = 0;
+    for (size_t i = 0; i < N_END_SIGNALS; i++)
+        (void)sigaction(end_signals[i], &old_actions[i], NULL);
+    if (passed_signal)
+        raise(passed_signal);
+    return status;
+}
+
+unsigned long child_limit(unsigned long seconds)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_CPU, &l) != 0)
+        return seconds;
+    if (l.rlim_cur != RLIM_INFINITY && l.rlim_cur <= seconds)
+        return (unsigned long)l.rlim_cur;
+    l.rlim_cur = seconds; /* not the hard limit, which ends the process by SIGKILL: that does not show why */
+    (void)setrlimit(RLIMIT_CPU, &l);
+    return seconds;
+}

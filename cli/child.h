@@ -1,0 +1,17 @@
+/* child.h - runs a task in a child process. */
+#ifndef CLI_CHILD_H
+#define CLI_CHILD_H
+
+#include <sys/types.h>
+
+/* child_start - forks and returns what fork() returns; after a pid, the caller calls child_wait. The child
+ * handles signals by default. If this process is killed by SIGKILL, Linux ends the child. */
+pid_t child_start(void);
+/* child_wait - waits for CHILD and returns its status as waitpid() does. Meanwhile SIGINT, SIGTERM and SIGHUP
+ * end the child first, then this process. */
+int child_wait(pid_t child);
+/* child_limit - limits the processor time of the calling process to SECONDS, after which SIGXCPU ends it.
+ * Returns the limit, which is lower if there was a lower one before. */
+unsigned long child_limit(unsigned long seconds);
+
+#endif
