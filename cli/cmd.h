@@ -23,7 +23,7 @@ struct cmd {
     const char *operands; /* "FILE…" as the usage line shows them */
     const char *about;    /* one line, no full stop */
     const struct opt *opts;
-    int min, max; /* how many operands; run() may check more */
+    int min_operands, max_operands; /* how many; run() may check more */
     int (*run)(int n, char **operand);
 };
 
@@ -38,6 +38,6 @@ extern const struct cmd *const cmd_list[];
 /* cmd_find - returns the command called NAME, or NULL. */
 const struct cmd *cmd_find(const char *name);
 /* cmd_overview - prints the text of `ckpt --help`. */
-void cmd_overview(FILE *to);
+void cmd_overview(FILE *stream);
 
 #endif

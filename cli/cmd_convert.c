@@ -41,12 +41,12 @@ static ckpt_dtype parse_cast_dtype(const char *text)
 static bool check_casts(void)
 {
     for (size_t i = 0; i < casts.n; i++) {
-        if (parse_cast_dtype(casts.at[i]) != CKPT_DT_NONE)
+        if (parse_cast_dtype(casts.items[i]) != CKPT_DT_NONE)
             continue;
         usage_error("convert",
                     "--cast: '%.200s' is not a dtype (expected DTYPE or GLOB=DTYPE, like bf16 or "
                     "'*.norm.*=f32')",
-                    escape_name(str_of(casts.at[i])));
+                    escape_name(str_of(casts.items[i])));
         return false;
     }
     return true;
@@ -57,20 +57,20 @@ static ckpt_status cast_tensors(ckpt_plan *p, ckpt_error *err)
     ckpt_status s = CKPT_OK;
     struct text glob = {0};
     for (size_t i = 0; s == CKPT_OK && i < casts.n; i++) {
-        const char *equals = strrchr(casts.at[i], '=');
+        const char *equals = strrchr(casts.items[i], '=');
         text_clear(&glob);
-        text_bytes(&glob, casts.at[i], equals ? (size_t)(equals - casts.at[i]) : 0);
+        text_bytes(&glob, casts.items[i], equals ? (size_t)(equals - casts.items[i]) : 0);
         text_byte(&glob, 0);
-        s = ckpt_plan_cast(p, equals ? glob.ptr : NULL, parse_cast_dtype(casts.at[i]), err);
+        s = ckpt_plan_cast(p, equals ? glob.ptr : NULL, parse_cast_dtype(casts.items[i]), err);
     }
     text_free(&glob);
     return s;
 }
 
-static void add_convert_json(const ckpt_plan *p, json *to)
+static void add_convert_json(const ckpt_plan *p, json *parent)
 {
-    edit_losses_json(p, to);
-    json *list = json_add_array(to, "cast");
+    edit_losses_json(p, parent);
+    json *list = json_add_array(parent, "cast");
     const ckpt_cast *c;
     for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
         json *one = json_add_object(list, NULL);

@@ -9,7 +9,7 @@
 static struct list globs;
 static bool markdown, git, ignore_crc, wide, equal_nan, ignore_dtype, keys_only, tensors_only;
 static uint64_t top;
-static int order = -1;
+static int order = -1; /* an enum diff_order; -1: --sort was not given */
 static ckpt_diff_options diff_options = {.struct_size = sizeof diff_options, .progress = progress_step};
 
 static const struct opt options[] = {
@@ -37,6 +37,7 @@ static const struct opt options[] = {
     {0},
 };
 
+/* Two operands; git passes 1, 7 or 9. */
 const struct cmd cmd_diff = {"diff", "A B",   "compare two checkpoints, of any two formats", options, 1,
                              9,      run_diff};
 
@@ -62,7 +63,7 @@ static ckpt_status compare_files(struct report *r, ckpt_error *err)
 {
     r->totals = (ckpt_diff_totals)CKPT_INIT(ckpt_diff_totals);
     r->value_totals = (ckpt_diff_value_totals)CKPT_INIT(ckpt_diff_value_totals);
-    diff_options.globs = globs.at;
+    diff_options.globs = globs.items;
     diff_options.nglobs = globs.n;
     diff_options.threads = ui_jobs();
     diff_options.equal_nan = equal_nan;

@@ -77,19 +77,19 @@ static struct advice find_advice(const ckpt_fix *fix)
 }
 
 /* add_input - adds JOB's file as an operand. */
-static void add_input(struct text *to, const struct job *job)
+static void add_input(struct text *out, const struct job *job)
 {
     if (strcmp(job->path, "-") == 0)
-        text_add(to, "FILE"); /* standard input has no name */
+        text_add(out, "FILE"); /* standard input has no name */
     else
-        text_operand(to, job->path);
+        text_operand(out, job->path);
 }
 
 /* add_output - adds a file name that does not exist; for convert, with a suffix that selects a format. */
-static void add_output(struct text *to, const struct job *job, const struct advice *a, const char *suffix)
+static void add_output(struct text *out, const struct job *job, const struct advice *a, const char *suffix)
 {
     bool convert = a->fix.action == CKPT_FIX_CONVERT;
-    text_fixed_name(to, job->path, !suffix && convert && !ckpt_write_format(job->path) ? ".pt" : suffix);
+    text_fixed_name(out, job->path, !suffix && convert && !ckpt_write_format(job->path) ? ".pt" : suffix);
 }
 
 /* Which file names a command has. In a pipe, only the first has an input, and only the last an output. */
@@ -99,7 +99,7 @@ struct names {
 };
 
 /* add_command - adds the command line of A. NAMES and the fix of A replace its placeholders. */
-static void add_command(struct text *to, const struct job *job, const struct advice *a, struct names names)
+static void add_command(struct text *out, const struct job *job, const struct advice *a, struct names names)
 {
     enum { INPUT, OUTPUT, ROOT, FORMAT, PACKING, PLACEHOLDERS };
     static const char *const placeholders[] = {"FILE", "OUT", "ROOT", "FORMAT", "PACKING"};
@@ -109,22 +109,22 @@ static void add_command(struct text *to, const struct job *job, const struct adv
         while (i < PLACEHOLDERS && strncmp(p, placeholders[i], strlen(placeholders[i])) != 0)
             i++;
         if (i == PLACEHOLDERS)
-            text_byte(to, *p);
+            text_byte(out, *p);
         else if (i == INPUT && names.input)
-            add_input(to, job);
+            add_input(out, job);
         else if (i == OUTPUT && names.output)
-            add_output(to, job, a, names.suffix);
+            add_output(out, job, a, names.suffix);
         else
-            text_add(to, texts[i] ? texts[i] : "-"); /* "-": the pipe */
+            text_add(out, texts[i] ? texts[i] : "-"); /* "-": the pipe */
         p += i < PLACEHOLDERS ? strlen(placeholders[i]) : 1;
     }
 }
 
 /* add_fix_command - adds the command that fixes D alone. */
-static void add_fix_command(struct text *to, const struct job *job, const ckpt_diagnosis *d)
+static void add_fix_command(struct text *out, const struct job *job, const ckpt_diagnosis *d)
 {
     struct advice a = find_advice(d->fix);
-    add_command(to, job, &a, (struct names){true, true, d->fix->suffix});
+    add_command(out, job, &a, (struct names){true, true, d->fix->suffix});
 }
 
 /* record_step - records the fix of D for add_all_fixes(). */
@@ -139,7 +139,7 @@ static void record_step(struct job *job, const ckpt_diagnosis *d)
 }
 
 /* add_all_fixes - adds one command line that applies all fixes. Returns false if there are fewer than two. */
-static bool add_all_fixes(struct text *to, const struct job *job)
+static bool add_all_fixes(struct text *out, const struct job *job)
 {
     size_t n = 0, done = 0; /* how many steps there are, and how many were added */
     for (size_t i = 0; i < NSTEPS; i++)
@@ -147,8 +147,8 @@ static bool add_all_fixes(struct text *to, const struct job *job)
     for (size_t i = 0; n > 1 && i < NSTEPS; i++) {
         if (!job->steps[i].command)
             continue;
-        text_add(to, done ? " | " : "");
-        add_command(to, job, &job->steps[i], (struct names){done == 0, done + 1 == n, job->suffix});
+        text_add(out, done ? " | " : "");
+        add_command(out, job, &job->steps[i], (struct names){done == 0, done + 1 == n, job->suffix});
         done++;
     }
     return n > 1;
@@ -173,20 +173,20 @@ static void diagnosis_json(const struct job *job, const ckpt_diagnosis *d)
 static int collect_diagnosis(void *user, const ckpt_diagnosis *d)
 {
     struct job *job = user;
-    struct text *to = d->problem ? &job->problems : &job->notes;
+    struct text *out = d->problem ? &job->problems : &job->notes;
     record_step(job, d);
     if (job->diagnoses) {
         diagnosis_json(job, d);
         return 0;
     }
-    text_addf(to, "%s  %s%s%s%s  %s\n", ui.prefix, style_on(d->problem ? RED : YELLOW),
+    text_addf(out, "%s  %s%s%s%s  %s\n", ui.prefix, style_on(d->problem ? RED : YELLOW),
               d->problem ? "" : "note: ", d->id, style_off(d->problem ? RED : YELLOW), d->text);
     if (find_advice(d->fix).command) {
-        text_addf(to, "%s    fix: ", ui.prefix);
-        add_fix_command(to, job, d);
-        text_add(to, "\n");
+        text_addf(out, "%s    fix: ", ui.prefix);
+        add_fix_command(out, job, d);
+        text_add(out, "\n");
     } else if (d->hint[0]) {
-        text_addf(to, "%s    %s\n", ui.prefix, d->hint);
+        text_addf(out, "%s    %s\n", ui.prefix, d->hint);
     }
     return 0;
 }

@@ -54,7 +54,7 @@ static ckpt_status digest_all(struct job *job, ckpt_error *err)
     ckpt_status s = CKPT_OK;
     ckpt_file_ignore_case(job->f, ui.ignore_case);
     if (globs.n)
-        s = ckpt_file_narrow(job->f, NULL, globs.at, globs.n, err);
+        s = ckpt_file_narrow(job->f, NULL, globs.items, globs.n, err);
     if (s == CKPT_OK && cast)
         s = ckpt_file_digest_as(job->f, cast_dtype, err);
     if (s != CKPT_OK)
@@ -124,8 +124,8 @@ static int hash_file(const char *path)
     job.f = open_input(path, ignore_crc);
     if (!job.f)
         return EXIT_TROUBLE;
-    if (globs.n && !any_row_matches(job.f, globs.at, globs.n)) {
-        notice_no_match(job.f, globs.at, globs.n);
+    if (globs.n && !any_row_matches(job.f, globs.items, globs.n)) {
+        notice_no_match(job.f, globs.items, globs.n);
         close_input(job.f);
         return EXIT_NO;
     }
@@ -187,7 +187,7 @@ static int sha256_of(const char *path, ckpt_file *f, struct text *hex)
 
 /* add_sha256sum_line - adds a line as sha256sum prints it: a backslash or line break in the name is escaped,
  * and the line begins with a backslash. Control characters are escaped on a terminal. */
-static void add_sha256sum_line(struct text *to, const char *hex, const char *path)
+static void add_sha256sum_line(struct text *out, const char *hex, const char *path)
 {
     struct text name = {0};
     for (const char *p = path; *p; p++) {
@@ -197,11 +197,11 @@ static void add_sha256sum_line(struct text *to, const char *hex, const char *pat
             text_byte(&name, *p);
     }
     bool shows = !ui.tty || text_is_printable(name.ptr);
-    text_addf(to, "%s%s  ", shows && strlen(path) != name.len ? "\\" : "", hex);
+    text_addf(out, "%s%s  ", shows && strlen(path) != name.len ? "\\" : "", hex);
     if (shows)
-        text_add(to, name.ptr);
+        text_add(out, name.ptr);
     else
-        text_name(to, str_of(path));
+        text_name(out, str_of(path));
     text_free(&name);
 }
 
@@ -254,15 +254,15 @@ static int hash_of_payload(const char *path)
 
 /* add_hub_name - adds PATH with the first digits of HEX in its name: in place of the digits that the name
  * has, if these are enough, or before the last dot. */
-static void add_hub_name(struct text *to, const char *path, const char *hex)
+static void add_hub_name(struct text *out, const char *path, const char *hex)
 {
     size_t n;
     const char *old = find_name_digits(path, &n), *dot = strrchr(base_name(path), '.');
     const char *end = old && n >= HUB_DIGITS ? old - 1 : dot ? dot : path + strlen(path);
-    text_bytes(to, path, (size_t)(end - path));
-    text_add(to, "-");
-    text_bytes(to, hex, HUB_DIGITS);
-    text_add(to, old && n >= HUB_DIGITS ? old + n : end);
+    text_bytes(out, path, (size_t)(end - path));
+    text_add(out, "-");
+    text_bytes(out, hex, HUB_DIGITS);
+    text_add(out, old && n >= HUB_DIGITS ? old + n : end);
 }
 
 static int hash_in_name(const char *path)

@@ -33,7 +33,7 @@ static bool man_has_page(const char *section, const char *page)
 
 /* add_program_folder - adds the folder of this program, with a slash at the end. Returns false if the system
  * cannot name it. */
-static bool add_program_folder(struct text *to)
+static bool add_program_folder(struct text *out)
 {
     char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -43,13 +43,13 @@ static bool add_program_folder(struct text *to)
     char *slash = strrchr(path, '/');
     if (!slash)
         return false;
-    text_bytes(to, path, (size_t)(slash + 1 - path));
+    text_bytes(out, path, (size_t)(slash + 1 - path));
     return true;
 }
 
-/* find_page_file - sets TO to the file of PAGE next to the program, installed or in the source tree. Returns
+/* find_page_file - sets OUT to the file of PAGE next to the program, installed or in the source tree. Returns
  * false if there is no such file. */
-static bool find_page_file(struct text *to, const char *section, const char *page)
+static bool find_page_file(struct text *out, const char *section, const char *page)
 {
     static const struct {
         const char *folder, *suffix;
@@ -59,12 +59,12 @@ static bool find_page_file(struct text *to, const char *section, const char *pag
                   {"../man/man", "", true},
                   {"../man/", "", false}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        text_clear(to);
-        if (!add_program_folder(to))
+        text_clear(out);
+        if (!add_program_folder(out))
             return false;
-        text_addf(to, "%s%s%s%s.%s%s", places[i].folder, places[i].by_section ? section : "",
+        text_addf(out, "%s%s%s%s.%s%s", places[i].folder, places[i].by_section ? section : "",
                   places[i].by_section ? "/" : "", page, section, places[i].suffix);
-        if (access(to->ptr, R_OK) == 0)
+        if (access(out->ptr, R_OK) == 0)
             return true;
     }
     return false;

@@ -285,7 +285,7 @@ static bool add_scalar(const struct facts *facts, uint32_t row, struct text *out
 {
     const ckpt_tensor t = tensor_at(facts->f, row);
     uint8_t bytes[32];
-    char shown[NUMBER_TEXT];
+    char shown[NUMBER_TEXT_SIZE];
     if (t.kind != CKPT_NDARRAY || t.ndim || !t.has_data || t.npath > 1 || t.nbytes > sizeof bytes)
         return false;
     if (!number_bytes((ckpt_dtype)t.dtype) || number_read(facts->f, row, 0, 1, bytes, NULL) != CKPT_OK)

@@ -79,14 +79,14 @@ static void add_remark(struct text *out, const ckpt_tensor *t)
 static void add_long_cells(struct table *table, const ckpt_file *f, const ckpt_tensor *t)
 {
     ckpt_storage s = CKPT_INIT(ckpt_storage);
-    bool stored = ckpt_storage_at(f, t->storage, &s);
-    if (stored)
+    bool has_storage = ckpt_storage_at(f, t->storage, &s);
+    if (has_storage)
         text_name(&table->text, s.key);
     table_cell(table);
-    if (stored)
+    if (has_storage)
         text_uint(&table->text, t->storage_offset);
     table_cell(table);
-    if (t->has_shape && stored)
+    if (t->has_shape && has_storage)
         add_stride_list(&table->text, t, ", ");
     table_cell(table);
     add_tie_cell(&table->text, f, t);
@@ -151,14 +151,14 @@ static void print_ls_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
             text_dims(&out, t.shape, t.ndim, ",");
         if (wide) {
             ckpt_storage s = CKPT_INIT(ckpt_storage);
-            bool stored = ckpt_storage_at(f, t.storage, &s);
+            bool has_storage = ckpt_storage_at(f, t.storage, &s);
             text_add(&out, "\t");
-            if (stored)
+            if (has_storage)
                 text_name(&out, s.key);
             text_byte(&out, '\t');
             text_uint(&out, t.storage_offset);
             text_byte(&out, '\t');
-            if (t.has_shape && stored)
+            if (t.has_shape && has_storage)
                 add_stride_list(&out, &t, ",");
             text_add(&out, "\t");
             if (t.alias_of != CKPT_NO_TENSOR)
@@ -185,7 +185,7 @@ static void notice_no_tensors(const ckpt_file *f, const char *path)
 static bool print_value(const ckpt_leaf *leaf)
 {
     struct text out = {0};
-    if (!globs_pass(leaf->name, globs.at, globs.n))
+    if (!globs_pass(leaf->name, globs.items, globs.n))
         return false;
     text_name(&out, leaf->name);
     text_add(&out, as_tsv ? "\tvalue\t\t" : " = ");
@@ -232,7 +232,7 @@ static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
         json *list = json_add_array(tail, "values");
         ckpt_leaf value;
         for (size_t i = 0; next_value(f, &i, &value);)
-            if (globs_pass(value.name, globs.at, globs.n))
+            if (globs_pass(value.name, globs.items, globs.n))
                 json_leaf(json_add_object(list, NULL), &value);
     }
     json_end(tail, stdout);
@@ -273,7 +273,7 @@ static void print_textconv(const char *path)
     if (!f)
         return;
     printf("# %s\n", ckpt_file_title(f));
-    uint32_t *rows = rows_sorted(f, globs.at, globs.n, (enum row_order)order, &n);
+    uint32_t *rows = rows_sorted(f, globs.items, globs.n, (enum row_order)order, &n);
     for (size_t i = 0; i < n; i++)
         print_textconv_row(f, rows[i]);
     if (values)
@@ -310,7 +310,7 @@ static int list_file(const char *path)
         close_input(f);
         return report_error(&err, path);
     }
-    uint32_t *rows = rows_sorted(f, globs.at, globs.n, (enum row_order)order, &n);
+    uint32_t *rows = rows_sorted(f, globs.items, globs.n, (enum row_order)order, &n);
     if (ui.json)
         print_ls_json(f, rows, n);
     else if (as_tsv)
@@ -328,7 +328,7 @@ static int list_file(const char *path)
     if (!ckpt_tensor_count(f) && !values)
         notice_no_tensors(f, path);
     if (!found && globs.n)
-        notice_no_match(f, globs.at, globs.n);
+        notice_no_match(f, globs.items, globs.n);
     free(rows);
     close_input(f);
     return found || !globs.n ? EXIT_OK : EXIT_NO;

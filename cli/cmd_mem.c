@@ -186,7 +186,7 @@ static int open_network(struct job *job)
 {
     struct text config_path = {0};
     ckpt_error err;
-    ckpt_mem_options o = {.struct_size = sizeof o, .frozen = frozen.at, .nfrozen = frozen.n};
+    ckpt_mem_options o = {.struct_size = sizeof o, .frozen = frozen.items, .nfrozen = frozen.n};
     if (is_config(job->path))
         o.config = job->path;
     else if (config)
@@ -447,32 +447,32 @@ static void print_code(const struct job *job)
 
 /* --------------------------------------------------------------------- JSON */
 
-static void amount_json(json *to, const char *key, const ckpt_mem_amount *a)
+static void amount_json(json *parent, const char *key, const ckpt_mem_amount *a)
 {
     if (!a->known)
         return;
-    json *amount = json_add_object(to, key);
+    json *amount = json_add_object(parent, key);
     json_u64(amount, "bytes", a->bytes);
     json_bool(amount, "exact", a->exact);
 }
 
-static void amounts_json(json *to, const ckpt_mem_result *result)
+static void amounts_json(json *parent, const ckpt_mem_result *result)
 {
-    amount_json(to, "parameters", &result->parameters);
-    amount_json(to, "buffers", &result->buffers);
-    amount_json(to, "gradients", &result->gradients);
-    amount_json(to, "optimizer", &result->optimizer_states);
-    amount_json(to, "step_transient", &result->step_transient);
-    amount_json(to, "activations_kept", &result->activations_kept);
-    amount_json(to, "peak", &result->peak);
+    amount_json(parent, "parameters", &result->parameters);
+    amount_json(parent, "buffers", &result->buffers);
+    amount_json(parent, "gradients", &result->gradients);
+    amount_json(parent, "optimizer", &result->optimizer_states);
+    amount_json(parent, "step_transient", &result->step_transient);
+    amount_json(parent, "activations_kept", &result->activations_kept);
+    amount_json(parent, "peak", &result->peak);
     if (result->peak.known)
-        json_text(to, "peak_place", result->peak_place);
-    amount_json(to, "total", &result->total);
+        json_text(parent, "peak_place", result->peak_place);
+    amount_json(parent, "total", &result->total);
 }
 
-static void plan_json(json *to, const struct job *job)
+static void plan_json(json *parent, const struct job *job)
 {
-    json *object = json_add_object(to, "plan"), *list;
+    json *object = json_add_object(parent, "plan"), *list;
     const ckpt_mem_result *plan = &job->plan;
     if (fits)
         json_bool(object, "fits", job->plan_fits);
@@ -492,10 +492,10 @@ static void plan_json(json *to, const struct job *job)
     }
 }
 
-static void notes_json(json *to, const char *key, const ckpt_mem *mem,
+static void notes_json(json *parent, const char *key, const ckpt_mem *mem,
                        const char *(*note_at)(const ckpt_mem *mem, size_t i))
 {
-    json *list = json_add_array(to, key);
+    json *list = json_add_array(parent, key);
     for (size_t i = 0; note_at(mem, i); i++)
         json_text(list, NULL, note_at(mem, i));
 }

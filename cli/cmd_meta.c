@@ -35,7 +35,7 @@ struct change {
 
 /* All keys: those of the file, then new ones. */
 struct changes {
-    struct change *at;
+    struct change *items;
     size_t n, changed; /* how many keys there are, and how many of them change */
 };
 
@@ -47,8 +47,8 @@ static bool is_same_value(ckpt_str a, ckpt_str b)
 static struct change *find_change(struct changes *c, ckpt_str key)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (is_same_value(c->at[i].key, key))
-            return &c->at[i];
+        if (is_same_value(c->items[i].key, key))
+            return &c->items[i];
     return NULL;
 }
 
@@ -57,9 +57,9 @@ static struct change *find_change(struct changes *c, ckpt_str key)
 static void read_metadata(const ckpt_file *f, struct changes *c, size_t more)
 {
     ckpt_pair m;
-    c->at = mem_new(ckpt_metadata_count(f) + more + 1, sizeof *c->at);
+    c->items = mem_new(ckpt_metadata_count(f) + more + 1, sizeof *c->items);
     for (size_t i = 0; ckpt_metadata_at(f, i, &m); i++)
-        c->at[c->n++] = (struct change){m.key, m.text, m.text, ckpt_metadata_is_tie(f, i), false};
+        c->items[c->n++] = (struct change){m.key, m.text, m.text, ckpt_metadata_is_tie(f, i), false};
 }
 
 static int check_pairs(int n, char **operand)
@@ -81,7 +81,7 @@ static int set_all(struct changes *c, int n, char **operand)
         ckpt_str key = {operand[i], (size_t)(eq - operand[i])};
         struct change *change = find_change(c, key);
         if (!change) {
-            change = &c->at[c->n++];
+            change = &c->items[c->n++];
             *change = (struct change){.key = key};
         }
         if (change->named)
@@ -95,8 +95,8 @@ static int set_all(struct changes *c, int n, char **operand)
 static int unset_all(const char *input, struct changes *c)
 {
     for (size_t i = 0; i < unset.n; i++) {
-        const char *shown = escape_name(str_of(unset.at[i]));
-        struct change *change = find_change(c, str_of(unset.at[i]));
+        const char *shown = escape_name(str_of(unset.items[i]));
+        struct change *change = find_change(c, str_of(unset.items[i]));
         if (change && change->named)
             return usage_error("meta", "'%s' is given twice", shown);
         if (change)
@@ -108,7 +108,7 @@ static int unset_all(const char *input, struct changes *c)
             print_notice(input, "no key \"%s\" to remove", shown);
     }
     for (size_t i = 0; i < c->n; i++)
-        c->changed += !is_same_value(c->at[i].from, c->at[i].to);
+        c->changed += !is_same_value(c->items[i].from, c->items[i].to);
     return EXIT_OK;
 }
 
@@ -137,7 +137,7 @@ static void print_meta_text(const struct changes *c, bool only_changes)
 {
     struct text out = {0};
     for (size_t i = 0; i < c->n; i++) {
-        const struct change *change = &c->at[i];
+        const struct change *change = &c->items[i];
         if (only_changes && !is_same_value(change->from, change->to)) {
             print_meta_change(&out, change);
         } else if (!only_changes) {
@@ -149,24 +149,25 @@ static void print_meta_text(const struct changes *c, bool only_changes)
     text_free(&out);
 }
 
-static void text_or_null(json *to, const char *key, ckpt_str s)
+static void text_or_null(json *parent, const char *key, ckpt_str s)
 {
     if (s.ptr)
-        json_str(to, key, s);
+        json_str(parent, key, s);
     else
-        json_null(to, key);
+        json_null(parent, key);
 }
 
 static void list_json(const struct changes *c, json *j)
 {
     json *list = json_add_array(j, "metadata");
     for (size_t i = 0; i < c->n; i++)
-        if (c->at[i].to.ptr) {
+        if (c->items[i].to.ptr) {
             json *one = json_add_object(list, NULL);
-            json_str(one, "key", c->at[i].key);
-            json_str(one, "value", c->at[i].to);
-            if (is_same_value(c->at[i].from, c->at[i].to)) /* a changed value is in the list of changes */
-                json_bool(one, "tie", c->at[i].tie);
+            json_str(one, "key", c->items[i].key);
+            json_str(one, "value", c->items[i].to);
+            /* a changed value is in the list of changes */
+            if (is_same_value(c->items[i].from, c->items[i].to))
+                json_bool(one, "tie", c->items[i].tie);
         }
 }
 
@@ -174,11 +175,11 @@ static void changes_json(const struct changes *c, json *j)
 {
     json *list = json_add_array(j, "changes");
     for (size_t i = 0; i < c->n; i++)
-        if (!is_same_value(c->at[i].from, c->at[i].to)) {
+        if (!is_same_value(c->items[i].from, c->items[i].to)) {
             json *one = json_add_object(list, NULL);
-            json_str(one, "key", c->at[i].key);
-            text_or_null(one, "from", c->at[i].from);
-            text_or_null(one, "to", c->at[i].to);
+            json_str(one, "key", c->items[i].key);
+            text_or_null(one, "from", c->items[i].from);
+            text_or_null(one, "to", c->items[i].to);
         }
 }
 
@@ -215,7 +216,7 @@ static bool is_own_tensor(const ckpt_file *f, const struct changes *c, ckpt_str 
 {
     bool is_tie = false;
     for (size_t i = 0; i < c->n; i++)
-        is_tie |= c->at[i].tie && is_same_value(c->at[i].key, name);
+        is_tie |= c->items[i].tie && is_same_value(c->items[i].key, name);
     return !is_tie && ckpt_tensor_find(f, name) != CKPT_NO_TENSOR;
 }
 
@@ -230,7 +231,7 @@ static bool makes_tie(const ckpt_file *f, const struct changes *c, const struct 
 static void notice_ties(const ckpt_file *f, const char *input, const struct changes *c)
 {
     for (size_t i = 0; i < c->n; i++) {
-        const struct change *change = &c->at[i];
+        const struct change *change = &c->items[i];
         if (is_same_value(change->from, change->to))
             continue;
         if (makes_tie(f, c, change))
@@ -250,8 +251,8 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
     ckpt_pair *pairs = mem_new(c->n + 1, sizeof *pairs);
     size_t n = 0;
     for (size_t i = 0; i < c->n; i++)
-        if (c->at[i].to.ptr)
-            pairs[n++] = (ckpt_pair){c->at[i].key, c->at[i].to};
+        if (c->items[i].to.ptr)
+            pairs[n++] = (ckpt_pair){c->items[i].key, c->items[i].to};
     bool in_place = writing.in_place || !writing.output;
     ckpt_status s = in_place && !c->changed
                         ? CKPT_OK
@@ -297,7 +298,7 @@ int run_meta(int n, char **operand)
     bool may_have = strcmp(format, "safetensors") == 0 || strcmp(format, "gguf") == 0;
     if (status == EXIT_OK && !edits && !c.n && !may_have)
         print_notice(operand[0], "a %s has no metadata; safetensors and GGUF have", ckpt_file_title(f));
-    free(c.at);
+    free(c.items);
     close_input(f);
     return status;
 }

@@ -19,7 +19,7 @@ static ckpt_status rename_keys(ckpt_plan *p, ckpt_error *err)
 {
     ckpt_status s = map ? ckpt_plan_rename_map(p, map, err) : CKPT_OK;
     for (size_t i = 0; s == CKPT_OK && i < rules.n; i++)
-        s = ckpt_plan_rename_regex(p, rules.at[i], err);
+        s = ckpt_plan_rename_regex(p, rules.items[i], err);
     return s;
 }
 

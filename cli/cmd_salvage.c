@@ -35,9 +35,9 @@ static void print_lost(const ckpt_file *f, const char *input)
 
 static ckpt_file *salvaged;
 
-static void add_salvage_json(const ckpt_plan *p, json *to)
+static void add_salvage_json(const ckpt_plan *p, json *parent)
 {
-    json *list = json_add_array(to, "lost");
+    json *list = json_add_array(parent, "lost");
     for (size_t i = 0; i < ckpt_lost_count(salvaged); i++) {
         const ckpt_lost *lost = ckpt_lost_at(salvaged, i);
         const ckpt_tensor t = tensor_at(salvaged, lost->row);
@@ -49,7 +49,7 @@ static void add_salvage_json(const ckpt_plan *p, json *to)
         if (lost->offset != CKPT_NO_OFFSET)
             json_u64(one, "offset", lost->offset);
     }
-    edit_losses_json(p, to);
+    edit_losses_json(p, parent);
 }
 
 static int write_intact(ckpt_plan *p, const char *input)

@@ -60,9 +60,9 @@ static json *change_json(json *list, const ckpt_sanitized *s)
     return one;
 }
 
-static void add_sanitize_json(const ckpt_plan *p, json *to)
+static void add_sanitize_json(const ckpt_plan *p, json *parent)
 {
-    json *one, *list = json_add_array(to, "dropped");
+    json *one, *list = json_add_array(parent, "dropped");
     for (size_t i = 0; i < ckpt_plan_sanitized_count(p); i++) {
         const ckpt_sanitized *s = ckpt_plan_sanitized_at(p, i);
         if (!s->lost)
@@ -72,13 +72,13 @@ static void add_sanitize_json(const ckpt_plan *p, json *to)
         json_str(one, "callable", s->callable);
     }
     edit_dropped_json(p, list);
-    list = json_add_array(to, "converted");
+    list = json_add_array(parent, "converted");
     for (size_t i = 0; i < ckpt_plan_sanitized_count(p); i++) {
         const ckpt_sanitized *s = ckpt_plan_sanitized_at(p, i);
         if (!s->lost)
             json_str(change_json(list, s), "to", s->instead);
     }
-    edit_aliases_json(p, to);
+    edit_aliases_json(p, parent);
 }
 
 /* -------------------------------------------------------------------- write */

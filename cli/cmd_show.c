@@ -181,12 +181,12 @@ static void print_value_head(const char *title, const ckpt_value *v, size_t n)
     text_free(&out);
 }
 
-static void tensor_json(json *to, const ckpt_file *f, uint32_t row)
+static void tensor_json(json *parent, const ckpt_file *f, uint32_t row)
 {
     char type[256];
     const ckpt_tensor t = tensor_at(f, row);
-    json_text(to, "type", ckpt_value_type_name(t.value, type, sizeof type));
-    json_tensor(json_add_object(to, "tensor"), &t);
+    json_text(parent, "type", ckpt_value_type_name(t.value, type, sizeof type));
+    json_tensor(json_add_object(parent, "tensor"), &t);
 }
 
 static json *item_json(const ckpt_file *f, const ckpt_value *key, const ckpt_value *v, size_t i)
@@ -365,10 +365,10 @@ static int show_pattern(ckpt_file *f, char *path)
 
 static int show_globs(ckpt_file *f)
 {
-    struct matches m = {.f = f, .globs = globs.at, .nglobs = globs.n, .status = EXIT_OK};
+    struct matches m = {.f = f, .globs = globs.items, .nglobs = globs.n, .status = EXIT_OK};
     if (show_matches(&m))
         return m.status;
-    notice_no_match(f, globs.at, globs.n);
+    notice_no_match(f, globs.items, globs.n);
     return EXIT_NO;
 }
 

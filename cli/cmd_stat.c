@@ -90,7 +90,7 @@ static void add_extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats
 {
     double x = max ? s->max : s->min;
     uint64_t bits = max ? s->max_bits : s->min_bits;
-    char number[NUMBER_TEXT];
+    char number[NUMBER_TEXT_SIZE];
     if (s->wide && t->dtype == CKPT_DT_I64)
         text_addf(out, "%" PRId64, (int64_t)bits);
     else if (s->wide)
@@ -239,7 +239,7 @@ static void print_stat_table(const struct job *job)
 
 static void add_tsv_real(struct text *out, double x)
 {
-    char number[NUMBER_TEXT];
+    char number[NUMBER_TEXT_SIZE];
     text_add(out, "\t");
     if (!isnan(x))
         text_add(out, real_text(x, false, number));
@@ -336,39 +336,39 @@ static void print_stat_totals(const struct job *job)
 
 /* ---------------------------------------------------------------------- JSON */
 
-static void extreme_json(json *to, const ckpt_tensor *t, const ckpt_stats *s, bool max)
+static void extreme_json(json *parent, const ckpt_tensor *t, const ckpt_stats *s, bool max)
 {
     const char *key = max ? "max" : "min";
     struct text number = {0};
     if (has_float_dtype(t) || !s->finite) {
-        json_real_or_null(to, key, max ? s->max : s->min);
+        json_real_or_null(parent, key, max ? s->max : s->min);
         return;
     }
     add_extreme(&number, t, s, max, true);
-    json_raw(to, key, number.ptr);
+    json_raw(parent, key, number.ptr);
     text_free(&number);
 }
 
 static json *stat_row_json(const ckpt_tensor *t, const ckpt_stats *s)
 {
-    json *to = json_object();
-    json_tensor(to, t);
+    json *row = json_object();
+    json_tensor(row, t);
     if (!s->numeric) {
-        json_null(to, "elements");
-        return to;
+        json_null(row, "elements");
+        return row;
     }
-    json_u64(to, "elements", count_numbers(s));
-    extreme_json(to, t, s, false);
-    extreme_json(to, t, s, true);
-    json_real_or_null(to, "mean", s->mean);
-    json_real_or_null(to, "std", s->std);
-    json_real(to, "norm", s->norm);
-    json_u64(to, "zeros", s->zeros);
-    json_u64(to, "nan", s->nan);
-    json_u64(to, "inf", s->inf);
-    json_u64s(to, "histogram", s->histogram, CKPT_STAT_BINS);
-    json_u64(to, "sampled", s->sampled);
-    return to;
+    json_u64(row, "elements", count_numbers(s));
+    extreme_json(row, t, s, false);
+    extreme_json(row, t, s, true);
+    json_real_or_null(row, "mean", s->mean);
+    json_real_or_null(row, "std", s->std);
+    json_real(row, "norm", s->norm);
+    json_u64(row, "zeros", s->zeros);
+    json_u64(row, "nan", s->nan);
+    json_u64(row, "inf", s->inf);
+    json_u64s(row, "histogram", s->histogram, CKPT_STAT_BINS);
+    json_u64(row, "sampled", s->sampled);
+    return row;
 }
 
 static void print_stat_json(const struct job *job)
@@ -437,7 +437,7 @@ static int compute_and_print(struct job *job, const char *path)
     const ckpt_work how = ui_work();
     ckpt_error err;
     if (!job->n && globs.n) {
-        notice_no_match(job->f, globs.at, globs.n);
+        notice_no_match(job->f, globs.items, globs.n);
         return EXIT_NO;
     }
     job->stats = mem_new(job->n + 1, sizeof *job->stats);
@@ -456,7 +456,7 @@ static int stat_file(const char *path)
     struct job job = {.f = open_input(path, ignore_crc)};
     if (!job.f)
         return EXIT_TROUBLE;
-    job.rows = rows_sorted(job.f, globs.at, globs.n, ORDER_NATURAL, &job.n);
+    job.rows = rows_sorted(job.f, globs.items, globs.n, ORDER_NATURAL, &job.n);
     int status = compute_and_print(&job, path);
     free(job.stats);
     free(job.rows);

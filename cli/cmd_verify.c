@@ -67,16 +67,16 @@ static int print_finding(void *user, const ckpt_finding *f)
 
 static void summary_json(const struct job *job, const ckpt_verify_result *r)
 {
-    json *to = job->document;
-    json_format(to, r->format);
-    json_bool(to, "intact", r->findings == 0);
-    json *total = json_add_object(to, "total");
+    json *document = job->document;
+    json_format(document, r->format);
+    json_bool(document, "intact", r->findings == 0);
+    json *total = json_add_object(document, "total");
     json_u64(total, "tensors", r->tensors);
     json_u64(total, "records", r->records);
-    json_u64(to, "bytes", r->bytes);
-    json_u64(to, "read", r->read);
-    json_bool(to, "checksums", r->checksums);
-    json_line(to, report_stream(write_manifest));
+    json_u64(document, "bytes", r->bytes);
+    json_u64(document, "read", r->read);
+    json_bool(document, "checksums", r->checksums);
+    json_line(document, report_stream(write_manifest));
 }
 
 static void print_summary(const struct job *job, const ckpt_verify_result *r)
@@ -111,8 +111,8 @@ static int report_unchecked(const char *path, const ckpt_error *err)
     if (err->status == CKPT_ENOTFOUND && globs.n && strcmp(path, "-") != 0 &&
         ckpt_open(path, &ui.limits, &f, &again) == CKPT_OK) {
         bool narrowed = !root || ckpt_file_narrow(f, root, NULL, 0, &again) == CKPT_OK;
-        if (narrowed && !any_row_matches(f, globs.at, globs.n))
-            text_no_match(&t, f, globs.at, globs.n);
+        if (narrowed && !any_row_matches(f, globs.items, globs.n))
+            text_no_match(&t, f, globs.items, globs.n);
     }
     ckpt_close(f);
     int status = t.len ? report_failure(CKPT_ENOTFOUND, path, NULL, "%s", t.ptr) : report_error(err, path);
@@ -130,7 +130,7 @@ static int verify_file(const char *path)
                              .write_manifest = write_manifest,
                              .force = force,
                              .root = root,
-                             .globs = globs.at,
+                             .globs = globs.items,
                              .nglobs = globs.n,
                              .ignore_case = ui.ignore_case,
                              .algorithm = xxh3 ? CKPT_XXH3 : CKPT_SHA256,

@@ -36,7 +36,7 @@ void report_json(const struct report *r);
 /* These print only the values that are not tensors; values_json prints an object, or null. */
 void values_text(const struct report *r);
 void values_markdown(const struct report *r);
-void values_json(const struct report *r, FILE *to);
+void values_json(const struct report *r, FILE *stream);
 
 /* diff_style - returns the colour of a line about WHAT. */
 enum style diff_style(ckpt_diff_what what);

@@ -116,11 +116,11 @@ void values_markdown(const struct report *r)
 
 /* -------------------------------------------------------------------- JSON */
 
-static void typed_json(json *to, const ckpt_leaf *leaf)
+static void typed_json(json *parent, const ckpt_leaf *leaf)
 {
     char type[256];
-    json_text(to, "type", ckpt_value_type_name(leaf->value, type, sizeof type));
-    json_value(to, "value", leaf->value);
+    json_text(parent, "type", ckpt_value_type_name(leaf->value, type, sizeof type));
+    json_value(parent, "value", leaf->value);
 }
 
 static json *value_diff_json(const ckpt_diff_value *e)
@@ -142,28 +142,28 @@ static json *value_diff_json(const ckpt_diff_value *e)
     return one;
 }
 
-static void list_json(const struct report *r, ckpt_diff_what what, FILE *to)
+static void list_json(const struct report *r, ckpt_diff_what what, FILE *stream)
 {
     for (size_t i = 0; i < r->nvalues; i++)
         if (r->values[i].what == what)
-            json_row(value_diff_json(&r->values[i]), to);
+            json_row(value_diff_json(&r->values[i]), stream);
 }
 
-void values_json(const struct report *r, FILE *to)
+void values_json(const struct report *r, FILE *stream)
 {
     static const struct {
         const char *key;
         ckpt_diff_what what;
     } lists[] = {{"only_a", CKPT_DIFF_ONLY_A}, {"only_b", CKPT_DIFF_ONLY_B}, {"changed", CKPT_DIFF_CHANGED}};
     if (!r->value_totals.compared) {
-        fputs("null", to);
+        fputs("null", stream);
         return;
     }
-    fputc('{', to);
+    fputc('{', stream);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        json_list(lists[i].key, to);
-        list_json(r, lists[i].what, to);
-        fputs("],", to);
+        json_list(lists[i].key, stream);
+        list_json(r, lists[i].what, stream);
+        fputs("],", stream);
     }
-    fprintf(to, "\"same\":%llu}", (unsigned long long)r->value_totals.same);
+    fprintf(stream, "\"same\":%llu}", (unsigned long long)r->value_totals.same);
 }

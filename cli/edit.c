@@ -36,9 +36,9 @@ ckpt_status edit_select(ckpt_plan *p, ckpt_error *err)
 {
     ckpt_status s = CKPT_OK;
     for (size_t i = 0; s == CKPT_OK && i < writing.keep.n; i++)
-        s = ckpt_plan_keep(p, writing.keep.at[i], err);
+        s = ckpt_plan_keep(p, writing.keep.items[i], err);
     for (size_t i = 0; s == CKPT_OK && i < writing.drop.n; i++)
-        s = ckpt_plan_drop(p, writing.drop.at[i], err);
+        s = ckpt_plan_drop(p, writing.drop.items[i], err);
     return s;
 }
 
@@ -171,7 +171,7 @@ static json *make_report(const char *schema, const char *input, const ckpt_write
 }
 
 void edit_print_result(const char *schema, const char *input, const ckpt_plan *p, const ckpt_write_result *r,
-                       void (*add)(const ckpt_plan *p, json *to))
+                       void (*add)(const ckpt_plan *p, json *parent))
 {
     if (ui.json) {
         json *j = make_report(schema, input, r);
@@ -194,23 +194,23 @@ void edit_dropped_json(const ckpt_plan *p, json *list)
     }
 }
 
-void edit_losses_json(const ckpt_plan *p, json *to)
+void edit_losses_json(const ckpt_plan *p, json *parent)
 {
-    edit_dropped_json(p, json_add_array(to, "dropped"));
-    edit_aliases_json(p, to);
+    edit_dropped_json(p, json_add_array(parent, "dropped"));
+    edit_aliases_json(p, parent);
 }
 
-void edit_aliases_json(const ckpt_plan *p, json *to)
+void edit_aliases_json(const ckpt_plan *p, json *parent)
 {
-    json *list = json_add_array(to, "aliases");
+    json *list = json_add_array(parent, "aliases");
     const ckpt_alias *a;
     for (size_t i = 0; (a = ckpt_plan_alias_at(p, i)); i++)
         json_alias(list, a->name, a->of);
 }
 
-static void mappings_json(const ckpt_plan *p, json *to)
+static void mappings_json(const ckpt_plan *p, json *parent)
 {
-    json *list = json_add_array(to, "mappings");
+    json *list = json_add_array(parent, "mappings");
     const ckpt_mapping *m;
     for (size_t i = 0; (m = ckpt_plan_mapping_at(p, i)); i++) {
         json *one = json_add_object(list, NULL);

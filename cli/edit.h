@@ -75,18 +75,18 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r);
 /* edit_print_result - prints what was written: the JSON document SCHEMA, to which ADD adds its own members,
  * or a line of text. */
 void edit_print_result(const char *schema, const char *input, const ckpt_plan *p, const ckpt_write_result *r,
-                       void (*add)(const ckpt_plan *p, json *to));
-/* edit_losses_json - adds to TO what the output does not have: dropped values, and ties. */
-void edit_losses_json(const ckpt_plan *p, json *to);
+                       void (*add)(const ckpt_plan *p, json *parent));
+/* edit_losses_json - adds to PARENT what the output does not have: dropped values, and ties. */
+void edit_losses_json(const ckpt_plan *p, json *parent);
 /* edit_dropped_json - adds the dropped values to LIST. */
 void edit_dropped_json(const ckpt_plan *p, json *list);
-/* edit_aliases_json - adds the ties to TO, as "aliases". */
-void edit_aliases_json(const ckpt_plan *p, json *to);
+/* edit_aliases_json - adds the ties to PARENT, as "aliases". */
+void edit_aliases_json(const ckpt_plan *p, json *parent);
 /* edit_output_format - returns the name of the output's format: by --to, the suffix of OUT, or that of F. */
 const char *edit_output_format(const ckpt_file *f);
 
 /* renames_print - prints "module. -> (nothing)   161 of 161 tensors, 53 _metadata entries" for each kind of
  * change in P. PREFIX: the only change, as the user wrote it, or NULL. */
-void renames_print(const ckpt_plan *p, const char *prefix, FILE *to);
+void renames_print(const ckpt_plan *p, const char *prefix, FILE *stream);
 
 #endif

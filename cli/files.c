@@ -12,19 +12,19 @@ struct files_options files;
 /* ----------------------------------------------------------------- folders */
 
 struct path_list {
-    char **at;
+    char **items;
     size_t n;
 };
 
 static void add_path(struct path_list *list, const char *dir, const char *name)
 {
     struct text t = {0};
-    list->at = mem_make_room(list->at, list->n, sizeof *list->at);
+    list->items = mem_make_room(list->items, list->n, sizeof *list->items);
     text_add(&t, dir);
     if (dir[0] && dir[strlen(dir) - 1] != '/')
         text_add(&t, "/");
     text_add(&t, name);
-    list->at[list->n++] = t.ptr;
+    list->items[list->n++] = t.ptr;
 }
 
 static int compare_paths(const void *a, const void *b)
@@ -35,8 +35,8 @@ static int compare_paths(const void *a, const void *b)
 static void free_paths(struct path_list *list)
 {
     for (size_t i = 0; i < list->n; i++)
-        free(list->at[i]);
-    free(list->at);
+        free(list->items[i]);
+    free(list->items);
 }
 
 /* list_folder - adds the paths in the folder PATH to OUT, sorted; false if it cannot be opened. */
@@ -50,7 +50,7 @@ static bool list_folder(const char *path, struct path_list *out)
             add_path(out, path, e->d_name);
     (void)closedir(d);
     if (out->n)
-        qsort(out->at, out->n, sizeof *out->at, compare_paths);
+        qsort(out->items, out->n, sizeof *out->items, compare_paths);
     return true;
 }
 
@@ -65,15 +65,15 @@ static void visit_entries(struct folder_walk *walk, const char *path, struct pat
         (void)report_failure(CKPT_EIO, path, NULL, "cannot open the folder: %s", strerror(errno));
     }
     for (size_t i = 0; i < here.n; i++) {
-        if (lstat(here.at[i], &st) != 0 || S_ISREG(st.st_mode))
-            walk->file(walk->user, here.at[i]); /* file() reports a file that is gone */
+        if (lstat(here.items[i], &st) != 0 || S_ISREG(st.st_mode))
+            walk->file(walk->user, here.items[i]); /* file() reports a file that is gone */
         else if (S_ISDIR(st.st_mode))
-            add_path(&below, "", here.at[i]);
+            add_path(&below, "", here.items[i]);
         else
             ++*(S_ISLNK(st.st_mode) ? &walk->links : &walk->others);
     }
     for (size_t i = below.n; i-- > 0;)
-        add_path(pending, "", below.at[i]);
+        add_path(pending, "", below.items[i]);
     free_paths(&here);
     free_paths(&below);
 }
@@ -103,12 +103,12 @@ void walk_folder(struct folder_walk *walk, const char *path)
     }
     add_path(&pending, "", path);
     while (pending.n) {
-        char *next = pending.at[--pending.n];
+        char *next = pending.items[--pending.n];
         if (!walk->folder || !walk->folder(walk->user, next))
             visit_entries(walk, next, &pending);
         free(next);
     }
-    free(pending.at);
+    free(pending.items);
 }
 
 /* -------------------------------------------------------------------- files */

@@ -60,9 +60,9 @@ const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name)
     return NULL;
 }
 
-void metadata_json(json *to, const ckpt_file *f)
+void metadata_json(json *parent, const ckpt_file *f)
 {
-    json *list = json_add_array(to, "metadata");
+    json *list = json_add_array(parent, "metadata");
     ckpt_pair m;
     for (size_t i = 0; ckpt_metadata_at(f, i, &m); i++) {
         json *one = json_add_object(list, NULL);
@@ -278,7 +278,7 @@ static ckpt_str nearest_component(const ckpt_file *f, ckpt_str word)
 
 /* add_names - adds the first names that contain WORD, and how many more there are. Returns false if there
  * is none. */
-static bool add_names(struct text *to, const ckpt_file *f, ckpt_str word)
+static bool add_names(struct text *out, const ckpt_file *f, ckpt_str word)
 {
     size_t n = 0, more = 0;
     for (uint32_t row = 0; row < ckpt_tensor_count(f); row++) {
@@ -289,16 +289,16 @@ static bool add_names(struct text *to, const ckpt_file *f, ckpt_str word)
             more++;
             continue;
         }
-        text_add(to, n++ ? ", " : "");
-        text_name(to, name);
+        text_add(out, n++ ? ", " : "");
+        text_name(out, name);
     }
     if (more)
-        text_addf(to, " and %zu more", more);
+        text_addf(out, " and %zu more", more);
     return n != 0;
 }
 
 /* add_nearest - adds the pattern that was probably meant by GLOB, and the names that it matches. */
-static void add_nearest(struct text *to, const ckpt_file *f, const char *glob)
+static void add_nearest(struct text *out, const ckpt_file *f, const char *glob)
 {
     struct text names = {0}, pattern = {0};
     ckpt_str word = longest_word(glob);
@@ -310,15 +310,15 @@ static void add_nearest(struct text *to, const ckpt_file *f, const char *glob)
     if (found) {
         text_addf(&pattern, "*%.*s*", (int)word.len, word.ptr);
         bool other_case = !any_row_matches(f, (const char *const *)&pattern.ptr, 1);
-        text_add(to, other_case ? "; did you mean -i -g " : "; did you mean -g ");
-        text_shell(to, pattern.ptr);
-        text_addf(to, " (%s)?", names.ptr);
+        text_add(out, other_case ? "; did you mean -i -g " : "; did you mean -g ");
+        text_shell(out, pattern.ptr);
+        text_addf(out, " (%s)?", names.ptr);
     }
     text_free(&names);
     text_free(&pattern);
 }
 
-void text_no_match(struct text *to, const ckpt_file *f, const char *const *globs, size_t nglobs)
+void text_no_match(struct text *out, const ckpt_file *f, const char *const *globs, size_t nglobs)
 {
     const char *failed = NULL;
     bool excludes = false;
@@ -328,11 +328,11 @@ void text_no_match(struct text *to, const ckpt_file *f, const char *const *globs
             failed = globs[i];
     }
     if (failed) {
-        text_addf(to, "no tensor matches '%s'", escape_name(str_of(failed)));
-        add_nearest(to, f, failed);
+        text_addf(out, "no tensor matches '%s'", escape_name(str_of(failed)));
+        add_nearest(out, f, failed);
     } else {
-        text_add(to, "no tensor matches");
-        text_add(to, excludes ? ": patterns that begin with ! exclude all that is left" : "");
+        text_add(out, "no tensor matches");
+        text_add(out, excludes ? ": patterns that begin with ! exclude all that is left" : "");
     }
 }
 

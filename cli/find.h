@@ -21,8 +21,8 @@ ckpt_str find_similar_name(const ckpt_file *f, const char *name);
 /* notice_no_match - prints a notice that no tensor of F passes the globs, with the first glob that matches
  * nothing and the nearest names. */
 void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs);
-/* text_no_match - adds the text of that notice to TO. */
-void text_no_match(struct text *to, const ckpt_file *f, const char *const *globs, size_t nglobs);
+/* text_no_match - adds the text of that notice to OUT. */
+void text_no_match(struct text *out, const ckpt_file *f, const char *const *globs, size_t nglobs);
 /* any_row_matches - returns true if any tensor of F passes the globs. */
 bool any_row_matches(const ckpt_file *f, const char *const *globs, size_t nglobs);
 /* text_key - adds KEY, the key of a mapping, as it is written in a path. */
@@ -38,6 +38,6 @@ bool next_value(const ckpt_file *f, size_t *i, ckpt_leaf *out);
 /* metadata_find - returns the value that NAME, "__metadata__" or "__metadata__.KEY", names, or NULL. */
 const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name);
 /* metadata_json - adds a list of all pairs, as "metadata". */
-void metadata_json(json *to, const ckpt_file *f);
+void metadata_json(json *parent, const ckpt_file *f);
 
 #endif

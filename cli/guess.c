@@ -74,23 +74,23 @@ static bool first_operand_is_word(const char *command, const char *word)
 }
 
 /* add_operands - adds the operands that were given to COMMAND, or PLACEHOLDERS if it does not take them. */
-static void add_operands(struct text *to, const char *command, int argc, char **argv,
+static void add_operands(struct text *out, const char *command, int argc, char **argv,
                          const char *placeholders)
 {
     bool any = argc > 1 && !strchr(placeholders, '-') && !first_operand_is_word(command, argv[1]);
     for (int i = 1; i < argc; i++)
         any = any && argv[i][0] != '-';
     if (!any)
-        text_addf(to, "%s%s", *placeholders ? " " : "", placeholders);
+        text_addf(out, "%s%s", *placeholders ? " " : "", placeholders);
     for (int i = 1; any && i < argc; i++) {
-        text_add(to, " ");
-        text_operand(to, argv[i]);
+        text_add(out, " ");
+        text_operand(out, argv[i]);
     }
 }
 
-/* suggest_command_line - sets TO to the command line that was probably meant by ARGV, and returns its
+/* suggest_command_line - sets OUT to the command line that was probably meant by ARGV, and returns its
  * command, or NULL if none is near. */
-static const char *suggest_command_line(struct text *to, int argc, char **argv)
+static const char *suggest_command_line(struct text *out, int argc, char **argv)
 {
     struct nearest best = {.typed = argv[0]};
     const char *command = NULL, *operands = NULL;
@@ -106,8 +106,8 @@ static const char *suggest_command_line(struct text *to, int argc, char **argv)
         }
     if (!command)
         return NULL;
-    text_addf(to, "ckpt %s", command);
-    add_operands(to, command, argc, argv, operands);
+    text_addf(out, "ckpt %s", command);
+    add_operands(out, command, argc, argv, operands);
     return command;
 }
 

@@ -16,9 +16,9 @@ static cJSON *check_item(cJSON *item)
     return item;
 }
 
-static void add_item(json *to, const char *key, cJSON *item)
+static void add_item(json *parent, const char *key, cJSON *item)
 {
-    cJSON *at = (cJSON *)to;
+    cJSON *at = (cJSON *)parent;
     check_item(item);
     if (!(key ? cJSON_AddItemToObjectCS(at, key, item) : cJSON_AddItemToArray(at, item)))
         check_item(NULL);
@@ -38,90 +38,93 @@ void json_free(json *j) { cJSON_Delete((cJSON *)j); }
 /* -------------------------------------------------------------------- text */
 
 /* add_hex_twin - adds the exact bytes of S under "KEY_hex", next to its text under KEY. */
-static void add_hex_twin(json *to, const char *key, ckpt_str s)
+static void add_hex_twin(json *parent, const char *key, ckpt_str s)
 {
     struct text twin = {0}, hex = {0};
     text_addf(&twin, "%s_hex", key);
     text_add(&hex, "\"");
     text_hex(&hex, (const uint8_t *)s.ptr, s.len);
     text_add(&hex, "\"");
-    if (!cJSON_AddItemToObject((cJSON *)to, twin.ptr, check_item(cJSON_CreateRaw(hex.ptr))))
+    if (!cJSON_AddItemToObject((cJSON *)parent, twin.ptr, check_item(cJSON_CreateRaw(hex.ptr))))
         check_item(NULL);
     text_free(&twin);
     text_free(&hex);
 }
 
-void json_str(json *to, const char *key, ckpt_str s)
+void json_str(json *parent, const char *key, ckpt_str s)
 {
     static struct text t;
     text_clear(&t);
     bool exact = text_json_string(&t, s);
-    add_item(to, key, cJSON_CreateRaw(t.ptr));
+    add_item(parent, key, cJSON_CreateRaw(t.ptr));
     if (!exact && key)
-        add_hex_twin(to, key, s);
+        add_hex_twin(parent, key, s);
 }
 
-void json_text(json *to, const char *key, const char *s) { json_str(to, key, str_of(s)); }
+void json_text(json *parent, const char *key, const char *s) { json_str(parent, key, str_of(s)); }
 
 /* ------------------------------------------------------------------ others */
 
-void json_raw(json *to, const char *key, const char *text) { add_item(to, key, cJSON_CreateRaw(text)); }
+void json_raw(json *parent, const char *key, const char *json_text)
+{
+    add_item(parent, key, cJSON_CreateRaw(json_text));
+}
 
-void json_u64(json *to, const char *key, uint64_t n)
+void json_u64(json *parent, const char *key, uint64_t n)
 {
     char text[24];
     snprintf(text, sizeof text, "%llu", (unsigned long long)n);
-    json_raw(to, key, text);
+    json_raw(parent, key, text);
 }
 
-static void add_i64(json *to, const char *key, int64_t n)
+static void add_i64(json *parent, const char *key, int64_t n)
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)n);
-    json_raw(to, key, text);
+    json_raw(parent, key, text);
 }
 
-void json_real(json *to, const char *key, double d)
+void json_real(json *parent, const char *key, double d)
 {
-    char text[NUMBER_TEXT];
-    json_raw(to, key, real_json(d, false, text));
+    char text[NUMBER_TEXT_SIZE];
+    json_raw(parent, key, real_json(d, false, text));
 }
 
-void json_real_or_null(json *to, const char *key, double d)
+void json_real_or_null(json *parent, const char *key, double d)
 {
     if (isnan(d))
-        json_null(to, key);
+        json_null(parent, key);
     else
-        json_real(to, key, d);
+        json_real(parent, key, d);
 }
 
-void json_hex(json *to, const char *key, const uint8_t *p, size_t n)
+void json_hex(json *parent, const char *key, const uint8_t *p, size_t n)
 {
     struct text hex = {0};
     text_hex(&hex, p, n);
-    json_text(to, key, hex.ptr ? hex.ptr : "");
+    json_text(parent, key, hex.ptr ? hex.ptr : "");
     text_free(&hex);
 }
 
-void json_bool(json *to, const char *key, bool b) { add_item(to, key, cJSON_CreateBool(b)); }
+void json_bool(json *parent, const char *key, bool b) { add_item(parent, key, cJSON_CreateBool(b)); }
 
-void json_null(json *to, const char *key) { add_item(to, key, cJSON_CreateNull()); }
+void json_null(json *parent, const char *key) { add_item(parent, key, cJSON_CreateNull()); }
 
-json *json_add_object(json *to, const char *key)
+json *json_add_object(json *parent, const char *key)
 {
     cJSON *item = check_item(cJSON_CreateObject());
-    add_item(to, key, item);
+    add_item(parent, key, item);
     return (json *)item;
 }
 
-json *json_add_array(json *to, const char *key)
+json *json_add_array(json *parent, const char *key)
 {
     cJSON *item = check_item(cJSON_CreateArray());
-    add_item(to, key, item);
+    add_item(parent, key, item);
     return (json *)item;
 }
 
-void json_u64s(json *to, const char *key, const uint64_t *n, size_t count)
+void json_u64s(json *parent, const char *key, const uint64_t *n, size_t count)
 {
     static struct text t;
     text_clear(&t);
@@ -129,10 +132,10 @@ void json_u64s(json *to, const char *key, const uint64_t *n, size_t count)
     for (size_t i = 0; i < count; i++)
         text_addf(&t, "%s%llu", i ? "," : "", (unsigned long long)n[i]);
     text_add(&t, "]");
-    json_raw(to, key, t.ptr);
+    json_raw(parent, key, t.ptr);
 }
 
-void json_path(json *to, const char *key, const ckpt_path_elem *path, uint32_t n)
+void json_path(json *parent, const char *key, const ckpt_path_elem *path, uint32_t n)
 {
     static struct text t;
     text_clear(&t);
@@ -145,17 +148,17 @@ void json_path(json *to, const char *key, const ckpt_path_elem *path, uint32_t n
             (void)text_json_string(&t, path[i].str);
     }
     text_add(&t, "]");
-    json_raw(to, key, t.ptr);
+    json_raw(parent, key, t.ptr);
 }
 
-static void add_as_text(json *to, const char *key, const ckpt_value *v)
+static void add_as_text(json *parent, const char *key, const ckpt_value *v)
 {
     struct text t = {0};
     text_value(&t, v, 10000);
     if (ckpt_value_get_type(v) == CKPT_V_BIGINT && t.len && t.ptr[strspn(t.ptr, "-0123456789")] == '\0')
-        json_raw(to, key, t.ptr);
+        json_raw(parent, key, t.ptr);
     else
-        json_text(to, key, t.ptr);
+        json_text(parent, key, t.ptr);
     text_free(&t);
 }
 
@@ -167,32 +170,32 @@ static bool is_left_in_file(const ckpt_value *v)
     return ckpt_value_str(v).len == 0 && ckpt_value_text(v, 1, shown, sizeof shown) > 2;
 }
 
-void json_value(json *to, const char *key, const ckpt_value *v)
+void json_value(json *parent, const char *key, const ckpt_value *v)
 {
     switch (v ? ckpt_value_get_type(v) : CKPT_V_NONE) {
-    case CKPT_V_NONE: json_null(to, key); break;
-    case CKPT_V_BOOL: json_bool(to, key, ckpt_value_bool(v)); break;
-    case CKPT_V_INT: add_i64(to, key, ckpt_value_int(v)); break;
-    case CKPT_V_FLOAT: json_real(to, key, ckpt_value_float(v)); break;
+    case CKPT_V_NONE: json_null(parent, key); break;
+    case CKPT_V_BOOL: json_bool(parent, key, ckpt_value_bool(v)); break;
+    case CKPT_V_INT: add_i64(parent, key, ckpt_value_int(v)); break;
+    case CKPT_V_FLOAT: json_real(parent, key, ckpt_value_float(v)); break;
     case CKPT_V_STR:
     case CKPT_V_STR8:
         if (is_left_in_file(v))
-            add_as_text(to, key, v);
+            add_as_text(parent, key, v);
         else
-            json_str(to, key, ckpt_value_str(v));
+            json_str(parent, key, ckpt_value_str(v));
         break;
-    default: add_as_text(to, key, v);
+    default: add_as_text(parent, key, v);
     }
 }
 
-void json_tensor(json *to, const ckpt_tensor *t)
+void json_tensor(json *parent, const ckpt_tensor *t)
 {
-    json_str(to, "name", t->name);
-    json_path(to, "path", t->path, t->npath);
+    json_str(parent, "name", t->name);
+    json_path(parent, "path", t->path, t->npath);
     if (t->dtype != CKPT_DT_NONE)
-        json_text(to, "dtype", ckpt_tensor_dtype_name(t));
+        json_text(parent, "dtype", ckpt_tensor_dtype_name(t));
     if (t->has_shape)
-        json_u64s(to, "shape", t->shape, t->ndim);
+        json_u64s(parent, "shape", t->shape, t->ndim);
 }
 
 void json_alias(json *list, ckpt_str name, ckpt_str of)
@@ -209,25 +212,25 @@ void json_rename(json *list, ckpt_str from, ckpt_str to)
     json_str(one, "to", to);
 }
 
-void json_leaf(json *to, const ckpt_leaf *leaf)
+void json_leaf(json *parent, const ckpt_leaf *leaf)
 {
     char type[256];
-    json_path(to, "path", leaf->path, leaf->npath);
-    json_text(to, "type", ckpt_value_type_name(leaf->value, type, sizeof type));
-    json_value(to, "value", leaf->value);
+    json_path(parent, "path", leaf->path, leaf->npath);
+    json_text(parent, "type", ckpt_value_type_name(leaf->value, type, sizeof type));
+    json_value(parent, "value", leaf->value);
 }
 
-void json_format(json *to, const char *format)
+void json_format(json *parent, const char *format)
 {
     if (format)
-        json_text(to, "format", format);
+        json_text(parent, "format", format);
     else
-        json_null(to, "format");
+        json_null(parent, "format");
 }
 
-json *json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes)
+json *json_totals(json *parent, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes)
 {
-    json *j = json_add_object(to, key);
+    json *j = json_add_object(parent, key);
     json_u64(j, "tensors", tensors);
     json_u64(j, "elements", elements);
     json_u64(j, "bytes", nbytes);
@@ -237,79 +240,79 @@ json *json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements
 /* ---------------------------------------------------------------- printing */
 
 /* print_item - prints J without its first SKIP_START and last SKIP_END characters, and frees it. */
-static void print_item(json *j, size_t skip_start, size_t skip_end, FILE *to)
+static void print_item(json *j, size_t skip_start, size_t skip_end, FILE *stream)
 {
     char *text = cJSON_PrintBuffered((cJSON *)j, 512, 0);
     if (!text)
         check_item(NULL);
     size_t n = strlen(text);
-    fwrite(text + skip_start, 1, n - skip_start - skip_end, to);
+    fwrite(text + skip_start, 1, n - skip_start - skip_end, stream);
     cJSON_free(text);
     json_free(j);
 }
 
-void json_error(json *to, const ckpt_error *err)
+void json_error(json *parent, const ckpt_error *err)
 {
     if (err->offset != CKPT_NO_OFFSET)
-        json_u64(to, "offset", err->offset);
+        json_u64(parent, "offset", err->offset);
     if (err->where[0])
-        json_text(to, "where", err->where);
-    json_text(to, "message", err->what);
+        json_text(parent, "where", err->where);
+    json_text(parent, "message", err->what);
     if (err->found[0])
-        json_text(to, "found", err->found);
+        json_text(parent, "found", err->found);
     if (err->allowed[0])
-        json_text(to, "allowed", err->allowed);
+        json_text(parent, "allowed", err->allowed);
     if (err->hint[0])
-        json_text(to, "hint", err->hint);
+        json_text(parent, "hint", err->hint);
 }
 
-void json_line(json *j, FILE *to)
+void json_line(json *j, FILE *stream)
 {
-    print_item(j, 0, 0, to);
-    fputc('\n', to);
+    print_item(j, 0, 0, stream);
+    fputc('\n', stream);
 }
 
 static bool first_row;
 
-void json_open(json *head, const char *key, FILE *to)
+void json_open(json *head, const char *key, FILE *stream)
 {
-    print_item(head, 0, 1, to);
-    fprintf(to, ",\"%s\":", key);
+    print_item(head, 0, 1, stream);
+    fprintf(stream, ",\"%s\":", key);
 }
 
-void json_list(const char *key, FILE *to)
+void json_list(const char *key, FILE *stream)
 {
-    fprintf(to, "\"%s\":[", key);
+    fprintf(stream, "\"%s\":[", key);
     first_row = true;
 }
 
-void json_begin(json *head, const char *rows_key, FILE *to)
+void json_begin(json *head, const char *rows_key, FILE *stream)
 {
-    print_item(head, 0, 1, to);
-    fputc(',', to);
-    json_list(rows_key, to);
+    print_item(head, 0, 1, stream);
+    fputc(',', stream);
+    json_list(rows_key, stream);
 }
 
-static void begin_row(FILE *to)
+static void begin_row(FILE *stream)
 {
     if (!first_row)
-        fputc(',', to);
+        fputc(',', stream);
     first_row = false;
 }
 
-void json_row(json *row, FILE *to)
+void json_row(json *row, FILE *stream)
 {
-    begin_row(to);
-    print_item(row, 0, 0, to);
+    begin_row(stream);
+    print_item(row, 0, 0, stream);
 }
 
-void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *to)
+void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *stream)
 {
     static struct text t;
     text_clear(&t);
     text_tensor_json(&t, f, row);
-    begin_row(to);
-    fwrite(t.ptr, 1, t.len, to);
+    begin_row(stream);
+    fwrite(t.ptr, 1, t.len, stream);
 }
 
 bool json_has_rows(bool set)
@@ -318,14 +321,14 @@ bool json_has_rows(bool set)
     return !first_row;
 }
 
-void json_end(json *tail, FILE *to)
+void json_end(json *tail, FILE *stream)
 {
-    fputc(']', to);
+    fputc(']', stream);
     if (tail) {
-        fputc(',', to);
-        print_item(tail, 1, 0, to);
+        fputc(',', stream);
+        print_item(tail, 1, 0, stream);
     } else {
-        fputc('}', to);
+        fputc('}', stream);
     }
-    fputc('\n', to);
+    fputc('\n', stream);
 }

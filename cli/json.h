@@ -17,54 +17,54 @@ typedef struct json json;
 json *json_object(void);
 json *json_schema(const char *schema); /* makes an object whose first key is "schema" */
 void json_free(json *j);
-/* These add a value to the object TO under KEY (text that outlives TO), or to the array TO if KEY is NULL.
- * Only with a KEY does json_str add NAME_hex. */
-void json_str(json *to, const char *key, ckpt_str s);
-void json_text(json *to, const char *key, const char *s);
-void json_u64(json *to, const char *key, uint64_t n);
-void json_real(json *to, const char *key, double d);
-void json_real_or_null(json *to, const char *key, double d); /* null for NaN */
-void json_hex(json *to, const char *key, const uint8_t *p, size_t n);
-void json_bool(json *to, const char *key, bool b);
-void json_null(json *to, const char *key);
-void json_raw(json *to, const char *key, const char *json_text);
-json *json_add_object(json *to, const char *key);
-json *json_add_array(json *to, const char *key);
-void json_u64s(json *to, const char *key, const uint64_t *n, size_t count);
-void json_path(json *to, const char *key, const ckpt_path_elem *path, uint32_t n);
+/* These add a value to PARENT: to an object under KEY, a text that outlives it, to an array with KEY NULL.
+ * Only in an object does json_str add NAME_hex. */
+void json_str(json *parent, const char *key, ckpt_str s);
+void json_text(json *parent, const char *key, const char *s);
+void json_u64(json *parent, const char *key, uint64_t n);
+void json_real(json *parent, const char *key, double d);
+void json_real_or_null(json *parent, const char *key, double d); /* null for NaN */
+void json_hex(json *parent, const char *key, const uint8_t *p, size_t n);
+void json_bool(json *parent, const char *key, bool b);
+void json_null(json *parent, const char *key);
+void json_raw(json *parent, const char *key, const char *json_text);
+json *json_add_object(json *parent, const char *key);
+json *json_add_array(json *parent, const char *key);
+void json_u64s(json *parent, const char *key, const uint64_t *n, size_t count);
+void json_path(json *parent, const char *key, const ckpt_path_elem *path, uint32_t n);
 /* json_tensor - adds name, path, dtype and shape of T. */
-void json_tensor(json *to, const ckpt_tensor *t);
+void json_tensor(json *parent, const ckpt_tensor *t);
 /* json_alias - adds {"name", "of"} to LIST: NAME shows the same bytes as OF. */
 void json_alias(json *list, ckpt_str name, ckpt_str of);
 /* json_rename - adds {"from", "to"} to LIST. */
 void json_rename(json *list, ckpt_str from, ckpt_str to);
 /* json_leaf - adds path, type and value of LEAF, which is not a tensor. */
-void json_leaf(json *to, const ckpt_leaf *leaf);
+void json_leaf(json *parent, const ckpt_leaf *leaf);
 /* json_value - adds V: numbers, text, true and null as themselves, other values as the text that `ckpt show`
  * prints. */
-void json_value(json *to, const char *key, const ckpt_value *v);
+void json_value(json *parent, const char *key, const ckpt_value *v);
 
 /* json_format - adds "format"; null if the format is not known (FORMAT NULL). */
-void json_format(json *to, const char *format);
+void json_format(json *parent, const char *format);
 /* json_totals - adds an object of three sums, and returns it. */
-json *json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes);
+json *json_totals(json *parent, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes);
 
 /* json_error - adds the offset, place, message, values found and allowed, and hint of ERR, if it
  * has them. */
-void json_error(json *to, const ckpt_error *err);
+void json_error(json *parent, const ckpt_error *err);
 
 /* json_line - prints J and a newline, frees J. */
-void json_line(json *j, FILE *to);
+void json_line(json *j, FILE *stream);
 /* These print one object in pieces: the members of HEAD, the rows of an array, the members of TAIL. */
-void json_begin(json *head, const char *rows_key, FILE *to);
-void json_row(json *row, FILE *to);
-void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *to); /* as ckpt_tensor_json makes it */
+void json_begin(json *head, const char *rows_key, FILE *stream);
+void json_row(json *row, FILE *stream);
+void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *stream); /* as ckpt_tensor_json makes it */
 /* json_list - prints `"KEY":[`; after the last json_row, the caller prints "]". */
-void json_list(const char *key, FILE *to);
+void json_list(const char *key, FILE *stream);
 /* json_has_rows - returns true if a row was printed since json_begin. SET: another process printed one. */
 bool json_has_rows(bool set);
-void json_end(json *tail, FILE *to); /* TAIL may be NULL */
+void json_end(json *tail, FILE *stream); /* TAIL may be NULL */
 /* json_open - prints the members of HEAD and `"KEY":`; the caller prints the value and "}". */
-void json_open(json *head, const char *key, FILE *to);
+void json_open(json *head, const char *key, FILE *stream);
 
 #endif

@@ -27,19 +27,19 @@ const struct cmd *cmd_find(const char *name)
     return NULL;
 }
 
-void cmd_overview(FILE *to)
+void cmd_overview(FILE *stream)
 {
     fputs("usage: ckpt COMMAND [options] FILE…\n"
           "read, fix, convert and compare deep-learning checkpoints\n\n",
-          to);
+          stream);
     for (size_t i = 0; cmd_list[i]; i++)
-        fprintf(to, "  %-12s%s\n", cmd_list[i]->name, cmd_list[i]->about);
+        fprintf(stream, "  %-12s%s\n", cmd_list[i]->name, cmd_list[i]->about);
     fputs("\n  ckpt ls model.pth                            what is inside\n"
           "  ckpt strip --auto model.pth -o fixed.pth     keys without \"module.\"\n"
           "  ckpt convert model.pth model.safetensors     another format\n"
           "  ckpt diff old.pth new.safetensors            what changed\n\n"
           "`ckpt COMMAND --help` lists options, `ckpt help COMMAND` shows the manual.\n",
-          to);
+          stream);
 }
 
 /* handle_end_signal - ends the process as the signal would have, after removing unfinished files. */
@@ -102,7 +102,7 @@ static int run_command(int argc, char **argv)
     if (!cmd)
         return report_unknown_command(argc - 1, argv + 1);
     int n, code = opt_parse(cmd, argc - 2, argv + 2, &n);
-    return code >= 0 ? code : cmd->run(n, argv + 2);
+    return code != OPT_PARSED ? code : cmd->run(n, argv + 2);
 }
 
 /* hold_streams - opens /dev/null for each standard stream that is closed: otherwise the next file opened

@@ -11,9 +11,9 @@
 /* How the bytes of each dtype are decoded. */
 struct layout {
     enum number_kind kind;
-    uint8_t nbytes;   /* of one component; 0: elements are read as float32 */
-    uint8_t exponent; /* bits of a float's exponent, in IEEE's form */
-    uint8_t bits;     /* of a float's mantissa, or of an integer; 0: all bits of the bytes */
+    uint8_t nbytes; /* of a number, or of each half of a complex one; 0: elements are read as float32 */
+    uint8_t exponent_bits; /* of a float in IEEE's form */
+    uint8_t value_bits;    /* of a float's mantissa, or of an integer; 0: all bits of the bytes */
 };
 
 static const struct layout layouts[] = {
@@ -47,12 +47,12 @@ static const struct layout layouts[] = {
     [CKPT_DT_QU4X2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU2X4] = {.kind = NUM_BITS, .nbytes = 1},
     /* Each element has a byte of its own. */
-    [CKPT_DT_I4] = {.kind = NUM_INT, .nbytes = 1, .bits = 4},
-    [CKPT_DT_U4] = {.kind = NUM_UINT, .nbytes = 1, .bits = 4},
-    [CKPT_DT_I2] = {.kind = NUM_INT, .nbytes = 1, .bits = 2},
-    [CKPT_DT_U2] = {.kind = NUM_UINT, .nbytes = 1, .bits = 2},
-    [CKPT_DT_I1] = {.kind = NUM_INT, .nbytes = 1, .bits = 1},
-    [CKPT_DT_U1] = {.kind = NUM_UINT, .nbytes = 1, .bits = 1},
+    [CKPT_DT_I4] = {.kind = NUM_INT, .nbytes = 1, .value_bits = 4},
+    [CKPT_DT_U4] = {.kind = NUM_UINT, .nbytes = 1, .value_bits = 4},
+    [CKPT_DT_I2] = {.kind = NUM_INT, .nbytes = 1, .value_bits = 2},
+    [CKPT_DT_U2] = {.kind = NUM_UINT, .nbytes = 1, .value_bits = 2},
+    [CKPT_DT_I1] = {.kind = NUM_INT, .nbytes = 1, .value_bits = 1},
+    [CKPT_DT_U1] = {.kind = NUM_UINT, .nbytes = 1, .value_bits = 1},
 };
 
 static const struct layout *layout_of(ckpt_dtype dtype)
@@ -91,19 +91,19 @@ static uint64_t load_le(const uint8_t *p, unsigned n)
     return v;
 }
 
-static double real_of(uint64_t bits, const struct layout *l)
+static double decode_real(uint64_t bits, const struct layout *l)
 {
-    unsigned m = l->bits, e = l->exponent;
-    uint64_t frac = bits & ((UINT64_C(1) << m) - 1), top = (UINT64_C(1) << e) - 1, expo = bits >> m & top;
-    int bias = (int)(top / 2);
-    double v;
-    if (expo == top)
-        v = frac ? (double)NAN : (double)INFINITY;
-    else if (!expo)
-        v = ldexp((double)frac, 1 - bias - (int)m);
-    else
-        v = ldexp((double)(frac | UINT64_C(1) << m), (int)expo - bias - (int)m);
-    return bits >> (m + e) & 1 ? -v : v;
+    const uint64_t implicit_bit = UINT64_C(1) << l->value_bits;
+    const uint64_t max_exponent = (UINT64_C(1) << l->exponent_bits) - 1;
+    uint64_t mantissa = bits & (implicit_bit - 1), exponent = bits >> l->value_bits & max_exponent;
+    bool negative = bits >> (l->value_bits + l->exponent_bits) & 1;
+    int scale = 1 - (int)(max_exponent / 2) - l->value_bits; /* of subnormal numbers, and exponent 1 */
+    double v = ldexp((double)mantissa, scale);
+    if (exponent == max_exponent)
+        v = mantissa ? (double)NAN : (double)INFINITY;
+    else if (exponent)
+        v = ldexp((double)(mantissa | implicit_bit), scale + (int)exponent - 1);
+    return negative ? -v : v;
 }
 
 static int64_t extend_sign(uint64_t v, unsigned bits)
@@ -120,14 +120,14 @@ struct number number_decode(ckpt_dtype dtype, const uint8_t *p)
     const struct layout *l = layout_of(dtype);
     struct number x = {.kind = l->kind, .nbytes = l->nbytes, .single = l->nbytes < 8};
     x.u = load_le(p, l->nbytes);
-    if ((l->kind == NUM_INT || l->kind == NUM_UINT) && l->bits)
-        x.u &= (1u << l->bits) - 1;
+    if ((l->kind == NUM_INT || l->kind == NUM_UINT) && l->value_bits)
+        x.u &= (1u << l->value_bits) - 1;
     if (l->kind == NUM_INT)
-        x.i = extend_sign(x.u, l->bits ? l->bits : 8u * l->nbytes);
+        x.i = extend_sign(x.u, l->value_bits ? l->value_bits : 8u * l->nbytes);
     if (l->kind == NUM_REAL || l->kind == NUM_COMPLEX)
-        x.re = real_of(x.u, l);
+        x.re = decode_real(x.u, l);
     if (l->kind == NUM_COMPLEX)
-        x.im = real_of(load_le(p + l->nbytes, l->nbytes), l);
+        x.im = decode_real(load_le(p + l->nbytes, l->nbytes), l);
     return x;
 }
 
@@ -138,67 +138,70 @@ static bool parses_back(const char *text, double d, bool single)
 
 /* format_shortest - writes D with as few digits as read back equal, and without an exponent where a person
  * would write none. */
-static void format_shortest(double d, bool single, char out[NUMBER_TEXT])
+static void format_shortest(double d, bool single, char out[NUMBER_TEXT_SIZE])
 {
     int digits = 0;
     do
-        snprintf(out, NUMBER_TEXT, "%.*e", digits, d);
+        snprintf(out, NUMBER_TEXT_SIZE, "%.*e", digits, d);
     while (!parses_back(out, d, single) && ++digits < 17);
     long exponent = strtol(strchr(out, 'e') + 1, NULL, 10);
     if (exponent < -4 || exponent > 15)
-        snprintf(out, NUMBER_TEXT, "%.*g", digits + 1, d);
+        snprintf(out, NUMBER_TEXT_SIZE, "%.*g", digits + 1, d);
     else
-        snprintf(out, NUMBER_TEXT, "%.*f", digits - exponent > 1 ? digits - (int)exponent : 1, d);
+        snprintf(out, NUMBER_TEXT_SIZE, "%.*f", digits - exponent > 1 ? digits - (int)exponent : 1, d);
 }
 
-const char *real_text(double d, bool single, char out[NUMBER_TEXT])
+const char *real_text(double d, bool single, char out[NUMBER_TEXT_SIZE])
 {
     if (isfinite(d))
         format_shortest(d, single, out);
     else
-        snprintf(out, NUMBER_TEXT, "%s", isnan(d) ? "nan" : d < 0 ? "-inf" : "inf");
+        snprintf(out, NUMBER_TEXT_SIZE, "%s", isnan(d) ? "nan" : d < 0 ? "-inf" : "inf");
     return out;
 }
 
-const char *real_json(double d, bool single, char out[NUMBER_TEXT])
+const char *real_json(double d, bool single, char out[NUMBER_TEXT_SIZE])
 {
     if (isfinite(d))
         format_shortest(d, single, out);
     else
-        snprintf(out, NUMBER_TEXT, "%s", isnan(d) ? "\"NaN\"" : d < 0 ? "\"-Infinity\"" : "\"Infinity\"");
+        snprintf(out, NUMBER_TEXT_SIZE, "%s",
+                 isnan(d) ? "\"NaN\""
+                 : d < 0  ? "\"-Infinity\""
+                          : "\"Infinity\"");
     return out;
 }
 
-static void complex_text(const struct number *x, char out[NUMBER_TEXT])
+static void complex_text(const struct number *x, char out[NUMBER_TEXT_SIZE])
 {
-    char re[NUMBER_TEXT], im[NUMBER_TEXT];
+    char re[NUMBER_TEXT_SIZE], im[NUMBER_TEXT_SIZE];
     real_text(x->re, x->single, re);
     real_text(x->im, x->single, im);
-    snprintf(out, NUMBER_TEXT, "%.40s%s%.40sj", re, *im == '-' ? "" : "+", im);
+    snprintf(out, NUMBER_TEXT_SIZE, "%.40s%s%.40sj", re, *im == '-' ? "" : "+", im);
 }
 
-const char *number_text(const struct number *x, char out[NUMBER_TEXT])
+const char *number_text(const struct number *x, char out[NUMBER_TEXT_SIZE])
 {
     switch (x->kind) {
     case NUM_REAL: return real_text(x->re, x->single, out);
-    case NUM_INT: snprintf(out, NUMBER_TEXT, "%" PRId64, x->i); break;
-    case NUM_UINT: snprintf(out, NUMBER_TEXT, "%" PRIu64, x->u); break;
-    case NUM_BOOL: snprintf(out, NUMBER_TEXT, "%s", x->u ? "True" : "False"); break;
-    case NUM_BITS: snprintf(out, NUMBER_TEXT, "0x%0*" PRIx64, (int)(2 * x->nbytes), x->u); break;
+    case NUM_INT: snprintf(out, NUMBER_TEXT_SIZE, "%" PRId64, x->i); break;
+    case NUM_UINT: snprintf(out, NUMBER_TEXT_SIZE, "%" PRIu64, x->u); break;
+    case NUM_BOOL: snprintf(out, NUMBER_TEXT_SIZE, "%s", x->u ? "True" : "False"); break;
+    case NUM_BITS: snprintf(out, NUMBER_TEXT_SIZE, "0x%0*" PRIx64, (int)(2 * x->nbytes), x->u); break;
     case NUM_COMPLEX: complex_text(x, out); break;
     }
     return out;
 }
 
-const char *number_json(const struct number *x, char out[NUMBER_TEXT])
+const char *number_json(const struct number *x, char out[NUMBER_TEXT_SIZE])
 {
-    char re[NUMBER_TEXT], im[NUMBER_TEXT];
+    char re[NUMBER_TEXT_SIZE], im[NUMBER_TEXT_SIZE];
     switch (x->kind) {
     case NUM_REAL: return real_json(x->re, x->single, out);
-    case NUM_BOOL: snprintf(out, NUMBER_TEXT, "%s", x->u ? "true" : "false"); break;
-    case NUM_BITS: snprintf(out, NUMBER_TEXT, "%" PRIu64, x->u); break;
+    case NUM_BOOL: snprintf(out, NUMBER_TEXT_SIZE, "%s", x->u ? "true" : "false"); break;
+    case NUM_BITS: snprintf(out, NUMBER_TEXT_SIZE, "%" PRIu64, x->u); break;
     case NUM_COMPLEX:
-        snprintf(out, NUMBER_TEXT, "[%.40s,%.40s]", real_json(x->re, x->single, re),
+        snprintf(out, NUMBER_TEXT_SIZE, "[%.40s,%.40s]", real_json(x->re, x->single, re),
                  real_json(x->im, x->single, im));
         break;
     default: return number_text(x, out);

@@ -49,7 +49,7 @@ static bool set_choice(const struct opt *o, const char *value)
     char word[32];
     for (size_t i = 0; opt_choice(o->arg, i, word, sizeof word); i++) {
         if (strcmp(word, value) == 0) {
-            *(int *)o->to = (int)i;
+            *(int *)o->variable = (int)i;
             return true;
         }
     }
@@ -62,28 +62,28 @@ static bool set_number(const struct opt *o, const char *value)
     errno = 0;
     if (o->type == OPT_REAL) {
         double d = strtod(value, &end);
-        *(double *)o->to = d;
+        *(double *)o->variable = d;
         return end != value && !*end && isfinite(d) && d >= 0;
     }
     if (*value < '0' || *value > '9')
         return false;
-    *(uint64_t *)o->to = strtoull(value, &end, 10);
+    *(uint64_t *)o->variable = strtoull(value, &end, 10);
     return !*end && !errno;
 }
 
 static void append_value(struct list *list, const char *value)
 {
-    list->at = mem_make_room(list->at, list->n, sizeof *list->at);
-    list->at[list->n++] = value;
+    list->items = mem_make_room(list->items, list->n, sizeof *list->items);
+    list->items[list->n++] = value;
 }
 
 static bool set_option(const struct opt *o, const char *value)
 {
     switch (o->type) {
-    case OPT_FLAG: *(bool *)o->to = true; return true;
-    case OPT_TEXT: *(const char **)o->to = value; return true;
-    case OPT_LIST: append_value(o->to, value); return true;
-    case OPT_SIZE: return parse_size(value, o->to);
+    case OPT_FLAG: *(bool *)o->variable = true; return true;
+    case OPT_TEXT: *(const char **)o->variable = value; return true;
+    case OPT_LIST: append_value(o->variable, value); return true;
+    case OPT_SIZE: return parse_size(value, o->variable);
     case OPT_CHOICE: return set_choice(o, value);
     case OPT_COUNT:
     case OPT_REAL: return set_number(o, value);
@@ -127,11 +127,11 @@ static const struct opt *find_letter(const struct cmd *cmd, char c)
     return NULL;
 }
 
-/* parse_long_option - parses "--word[=value]" at argv[*AT], and moves *AT to the value if that is the next
+/* parse_long_option - parses "--word[=value]" at argv[*INDEX], and moves *INDEX to the value if that is the next
  * argument. */
-static int parse_long_option(const struct cmd *cmd, int argc, char **argv, int *at)
+static int parse_long_option(const struct cmd *cmd, int argc, char **argv, int *index)
 {
-    const char *word = argv[*at] + 2, *eq = strchr(word, '=');
+    const char *word = argv[*index] + 2, *eq = strchr(word, '=');
     const struct opt *o = find_long(cmd, word);
     if (!o)
         return report_unknown_option(cmd, word);
@@ -141,16 +141,16 @@ static int parse_long_option(const struct cmd *cmd, int argc, char **argv, int *
     }
     if (!o->arg && eq)
         return usage_error(cmd->name, "--%s takes no value", o->name);
-    if (o->arg && !eq && *at + 1 >= argc)
+    if (o->arg && !eq && *index + 1 >= argc)
         return usage_error(cmd->name, "--%s needs %s", o->name, o->arg);
-    const char *value = !o->arg ? NULL : eq ? eq + 1 : argv[++*at];
-    return set_option(o, value) ? -1 : fail_bad_value(cmd, o, value);
+    const char *value = !o->arg ? NULL : eq ? eq + 1 : argv[++*index];
+    return set_option(o, value) ? OPT_PARSED : fail_bad_value(cmd, o, value);
 }
 
-/* parse_short_options - parses "-ql", "-oFILE" or "-o" FILE at argv[*AT]. */
-static int parse_short_options(const struct cmd *cmd, int argc, char **argv, int *at)
+/* parse_short_options - parses "-ql", "-oFILE" or "-o" FILE at argv[*INDEX]. */
+static int parse_short_options(const struct cmd *cmd, int argc, char **argv, int *index)
 {
-    for (const char *p = argv[*at] + 1; *p; p++) {
+    for (const char *p = argv[*index] + 1; *p; p++) {
         const struct opt *o = find_letter(cmd, *p);
         if (!o) {
             char shown[16];
@@ -165,12 +165,12 @@ static int parse_short_options(const struct cmd *cmd, int argc, char **argv, int
             set_option(o, NULL);
             continue;
         }
-        if (!p[1] && *at + 1 >= argc)
+        if (!p[1] && *index + 1 >= argc)
             return usage_error(cmd->name, "-%c needs %s", *p, o->arg);
-        const char *value = p[1] ? p + 1 : argv[++*at];
-        return set_option(o, value) ? -1 : fail_bad_value(cmd, o, value);
+        const char *value = p[1] ? p + 1 : argv[++*index];
+        return set_option(o, value) ? OPT_PARSED : fail_bad_value(cmd, o, value);
     }
-    return -1;
+    return OPT_PARSED;
 }
 
 /* fail_too_many - reports WORD, an operand too many for CMD; for a command that writes, it is probably the
@@ -192,7 +192,7 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
     *n = 0;
     for (int i = 0; i < argc; i++) {
         char *word = argv[i];
-        int code = -1;
+        int code = OPT_PARSED;
         if (only_operands || word[0] != '-' || !word[1])
             argv[(*n)++] = word;
         else if (strcmp(word, "--") == 0)
@@ -200,28 +200,28 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
         else
             code = word[1] == '-' ? parse_long_option(cmd, argc, argv, &i)
                                   : parse_short_options(cmd, argc, argv, &i);
-        if (code >= 0)
+        if (code != OPT_PARSED)
             return code;
     }
-    if (*n < cmd->min)
+    if (*n < cmd->min_operands)
         return usage_error(cmd->name, "%s needs %s", cmd->name, cmd->operands);
-    if (*n > cmd->max)
-        return fail_too_many(cmd, argv[cmd->max]);
-    return -1;
+    if (*n > cmd->max_operands)
+        return fail_too_many(cmd, argv[cmd->max_operands]);
+    return OPT_PARSED;
 }
 
-void opt_help(const struct opt *o, struct text *to)
+void opt_help(const struct opt *o, struct text *out)
 {
     static const char list[] = "{formats}";
     const char *at = strstr(o->help, list);
-    text_bytes(to, o->help, at ? (size_t)(at - o->help) : strlen(o->help));
+    text_bytes(out, o->help, at ? (size_t)(at - o->help) : strlen(o->help));
     if (at) {
-        text_formats(to, ", ", " or ");
-        text_add(to, at + strlen(list));
+        text_formats(out, ", ", " or ");
+        text_add(out, at + strlen(list));
     }
 }
 
-static void print_option(const struct opt *o, FILE *to)
+static void print_option(const struct opt *o, FILE *stream)
 {
     char left[64];
     struct text help = {0};
@@ -233,17 +233,17 @@ static void print_option(const struct opt *o, FILE *to)
         n += snprintf(left + n, sizeof left - (size_t)n, "%c%s", o->name ? '=' : ' ', o->arg);
     opt_help(o, &help);
     if (n > 27)
-        fprintf(to, "%s\n%28s%s\n", left, "", help.ptr);
+        fprintf(stream, "%s\n%28s%s\n", left, "", help.ptr);
     else
-        fprintf(to, "%-28s%s\n", left, help.ptr);
+        fprintf(stream, "%-28s%s\n", left, help.ptr);
     text_free(&help);
 }
 
-void opt_usage(const struct cmd *cmd, FILE *to)
+void opt_usage(const struct cmd *cmd, FILE *stream)
 {
-    fprintf(to, "usage: ckpt %s [options] %s\n%s\n\n", cmd->name, cmd->operands, cmd->about);
+    fprintf(stream, "usage: ckpt %s [options] %s\n%s\n\n", cmd->name, cmd->operands, cmd->about);
     for (const struct opt *o = cmd->opts; o->help; o++)
-        print_option(o, to);
-    print_option(&help_opt, to);
-    fprintf(to, "\n`ckpt help %s` shows the manual with examples.\n", cmd->name);
+        print_option(o, stream);
+    print_option(&help_opt, stream);
+    fprintf(stream, "\n`ckpt help %s` shows the manual with examples.\n", cmd->name);
 }

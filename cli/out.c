@@ -317,7 +317,7 @@ static void end_line(struct table *t)
         text_clear(&t->text);
     if (t->text.len < LINES_AT_ONCE)
         return;
-    fwrite(t->text.ptr, 1, t->text.len, t->to);
+    fwrite(t->text.ptr, 1, t->text.len, t->stream);
     text_clear(&t->text);
 }
 
@@ -393,7 +393,7 @@ void table_header(struct table *t, const char *const *titles)
 
 /* begin_lines - begins to print rows, whose columns are measured. Makes the first column narrower if they are
  * wider than the terminal. */
-static void begin_lines(struct table *t, FILE *to, bool header)
+static void begin_lines(struct table *t, FILE *stream, bool header)
 {
     size_t others = text_columns(ui.prefix, strlen(ui.prefix)); /* columns of everything but the first cell */
     for (unsigned c = 1; c < t->columns; c++)
@@ -405,7 +405,7 @@ static void begin_lines(struct table *t, FILE *to, bool header)
     }
     t->multibyte = t->multibyte || is_multibyte(&t->text);
     t->pass = TABLE_PRINTS;
-    t->to = to;
+    t->stream = stream;
     t->header = header;
     t->nrows = 0;
 }
@@ -415,15 +415,15 @@ static void end_lines(struct table *t)
     if (t->nrows)
         end_line(t);
     if (t->text.len)
-        fwrite(t->text.ptr, 1, t->text.len, t->to);
+        fwrite(t->text.ptr, 1, t->text.len, t->stream);
 }
 
-void table_print(struct table *t, FILE *to, bool header)
+void table_print(struct table *t, FILE *stream, bool header)
 {
     struct text all = t->text;
     const char *p = all.ptr;
     size_t rows = t->nrows, cell = 0;
-    begin_lines(t, to, header);
+    begin_lines(t, stream, header);
     t->text = (struct text){0};
     for (size_t r = 0; r < rows; r++) {
         table_row(t, t->styles[r]);
@@ -436,12 +436,12 @@ void table_print(struct table *t, FILE *to, bool header)
     text_free(&all);
 }
 
-void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user, FILE *to,
-                bool header)
+void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user,
+                FILE *stream, bool header)
 {
     t->pass = TABLE_MEASURES;
     rows(t, user);
-    begin_lines(t, to, header);
+    begin_lines(t, stream, header);
     text_clear(&t->text);
     rows(t, user);
     end_lines(t);

@@ -105,7 +105,7 @@ struct table {
     enum style *styles; /* of each row */
     size_t ncells;
     /* used by TABLE_PRINTS: */
-    FILE *to;
+    FILE *stream;
     bool header;
     enum style line_style; /* of the current line */
     size_t end;            /* where the last cell of that line that is not empty ends */
@@ -115,11 +115,11 @@ struct table {
 void table_header(struct table *t, const char *const *titles);
 void table_row(struct table *t, enum style style);
 void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
-void table_print(struct table *t, FILE *to, bool header);
+void table_print(struct table *t, FILE *stream, bool header);
 /* table_flow - prints a table of very many rows without keeping them: calls ROWS, which adds all rows, twice,
  * to measure the columns and to print. */
-void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user, FILE *to,
-                bool header);
+void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user,
+                FILE *stream, bool header);
 void table_free(struct table *t);
 
 /* rows_sort - sorts N ROWS of F by name with COMPARE; equal names stay in the order of the file. */

@@ -27,7 +27,7 @@ struct preview_walk {
     uint64_t total;        /* elements of the tensor */
     uint32_t ndim;         /* axes of the slice */
     uint64_t *stride;      /* of each axis, in elements */
-    uint64_t *at;          /* current index along each axis, in steps of the slice */
+    uint64_t *index;       /* current index along each axis, in steps of the slice */
     uint64_t *edge;        /* how many indexes each axis shows at both ends; 0: all */
     uint8_t *window;       /* the block of elements that was read last */
     uint64_t first, count; /* index of its first element, and how many it has */
@@ -70,8 +70,8 @@ static ckpt_status read_current(struct preview_walk *walk, struct number *out)
     uint64_t index = 0;
     for (uint32_t i = 0; i < walk->ndim; i++) {
         const struct axis *a = &walk->preview->slice->axes[i];
-        uint64_t along = a->step < 0 ? a->start - walk->at[i] * (0 - (uint64_t)a->step)
-                                     : a->start + walk->at[i] * (uint64_t)a->step;
+        uint64_t along = a->step < 0 ? a->start - walk->index[i] * (0 - (uint64_t)a->step)
+                                     : a->start + walk->index[i] * (uint64_t)a->step;
         index += along * walk->stride[i];
     }
     return read_element(walk, index, out);
@@ -79,17 +79,17 @@ static ckpt_status read_current(struct preview_walk *walk, struct number *out)
 
 static bool is_at_gap(const struct preview_walk *walk, uint32_t axis)
 {
-    return walk->edge[axis] && walk->at[axis] == walk->edge[axis];
+    return walk->edge[axis] && walk->index[axis] == walk->edge[axis];
 }
 
 /* advance_axis - moves to the next shown index along AXIS. At the end, moves back to 0 and returns false. */
 static bool advance_axis(struct preview_walk *walk, uint32_t axis)
 {
     uint64_t n = walk->preview->slice->axes[axis].count;
-    walk->at[axis] = is_at_gap(walk, axis) ? n - walk->edge[axis] : walk->at[axis] + 1;
-    if (walk->at[axis] < n)
+    walk->index[axis] = is_at_gap(walk, axis) ? n - walk->edge[axis] : walk->index[axis] + 1;
+    if (walk->index[axis] < n)
         return true;
-    walk->at[axis] = 0;
+    walk->index[axis] = 0;
     return false;
 }
 
@@ -119,26 +119,26 @@ static void choose_form(struct number_format *format, bool exact)
         format->form = DECIMAL;
 }
 
-static void format_real(const struct number_format *format, double d, bool single, char out[NUMBER_TEXT])
+static void format_real(const struct number_format *format, double d, bool single, char out[NUMBER_TEXT_SIZE])
 {
     if (format->form == EXACT || !isfinite(d))
         real_text(d, single, out);
     else if (format->form == WHOLE)
-        snprintf(out, NUMBER_TEXT, "%.0f.", d);
+        snprintf(out, NUMBER_TEXT_SIZE, "%.0f.", d);
     else
-        snprintf(out, NUMBER_TEXT, format->form == SCIENTIFIC ? "%.4e" : "%.4f", d);
+        snprintf(out, NUMBER_TEXT_SIZE, format->form == SCIENTIFIC ? "%.4e" : "%.4f", d);
 }
 
 static void format_number(const struct number_format *format, const struct number *number,
-                          char out[NUMBER_TEXT])
+                          char out[NUMBER_TEXT_SIZE])
 {
-    char re[NUMBER_TEXT], im[NUMBER_TEXT];
+    char re[NUMBER_TEXT_SIZE], im[NUMBER_TEXT_SIZE];
     if (number->kind == NUM_REAL) {
         format_real(format, number->re, number->single, out);
     } else if (number->kind == NUM_COMPLEX) {
         format_real(format, number->re, number->single, re);
         format_real(format, number->im, number->single, im);
-        snprintf(out, NUMBER_TEXT, "%.40s%s%.40sj", re, *im == '-' ? "" : "+", im);
+        snprintf(out, NUMBER_TEXT_SIZE, "%.40s%s%.40sj", re, *im == '-' ? "" : "+", im);
     } else {
         number_text(number, out);
     }
@@ -148,7 +148,7 @@ static void format_number(const struct number_format *format, const struct numbe
  * texts. */
 static ckpt_status scan_shown_elements(struct preview_walk *walk, bool widths)
 {
-    char text[NUMBER_TEXT];
+    char text[NUMBER_TEXT_SIZE];
     struct number number;
     for (uint32_t axis = 0;;) {
         bool gap = false;
@@ -179,7 +179,7 @@ static ckpt_status scan_shown_elements(struct preview_walk *walk, bool widths)
 /* print_line - prints the elements along AXIS, the innermost, as a line, wrapped on a terminal. */
 static ckpt_status print_line(struct preview_walk *walk, uint32_t axis)
 {
-    char text[NUMBER_TEXT];
+    char text[NUMBER_TEXT_SIZE];
     size_t column = 0;
     do {
         struct number number;
@@ -208,7 +208,7 @@ static void print_indexes(const struct preview_walk *walk, const uint32_t *shown
 {
     putchar('[');
     for (uint32_t i = 0; i + 2 < nshown; i++)
-        printf("%llu, ", (unsigned long long)walk->at[shown[i]]);
+        printf("%llu, ", (unsigned long long)walk->index[shown[i]]);
     puts(":, :]");
 }
 
@@ -255,7 +255,7 @@ static bool begin_preview(struct preview_walk *walk, const struct preview *previ
                                   .err = err};
     walk->format.all_whole = true;
     walk->stride = mem_new(ndim, sizeof *walk->stride);
-    walk->at = mem_new(ndim, sizeof *walk->at);
+    walk->index = mem_new(ndim, sizeof *walk->index);
     walk->edge = mem_new(ndim, sizeof *walk->edge);
     walk->window = mem_new(WINDOW, walk->size);
     uint64_t step = 1;
@@ -273,7 +273,7 @@ static bool begin_preview(struct preview_walk *walk, const struct preview *previ
 static void end_preview(struct preview_walk *walk)
 {
     free(walk->stride);
-    free(walk->at);
+    free(walk->index);
     free(walk->edge);
     free(walk->window);
 }
@@ -302,7 +302,7 @@ ckpt_status preview_text(const struct preview *preview, ckpt_error *err)
 ckpt_status preview_json(const struct preview *preview, ckpt_error *err)
 {
     struct preview_walk walk;
-    char text[NUMBER_TEXT];
+    char text[NUMBER_TEXT_SIZE];
     struct number number;
     ckpt_status s = CKPT_OK;
     bool any = begin_preview(&walk, preview, false, err);

@@ -158,7 +158,7 @@ static void add_counts(struct text *out, const struct change *c, const ckpt_mapp
         add_count(out, &gap, c->values, "other key", "other keys");
 }
 
-static void print_rename(const struct change *c, const char *prefix, const ckpt_mapping *m, FILE *to)
+static void print_rename(const struct change *c, const char *prefix, const ckpt_mapping *m, FILE *stream)
 {
     struct text out = {0};
     const char *dot = c->dot ? "." : "";
@@ -175,7 +175,7 @@ static void print_rename(const struct change *c, const char *prefix, const ckpt_
     }
     text_add(&out, "   ");
     add_counts(&out, c, m);
-    fprintf(to, "%s\n", out.ptr);
+    fprintf(stream, "%s\n", out.ptr);
     text_free(&out);
 }
 
@@ -198,28 +198,28 @@ static struct change *gather_changes(const ckpt_plan *p, size_t *n)
 }
 
 /* print_mappings - prints a line for each mapping in which PREFIX, the only change, was removed or added. */
-static void print_mappings(const ckpt_plan *p, const char *prefix, FILE *to)
+static void print_mappings(const ckpt_plan *p, const char *prefix, FILE *stream)
 {
     const ckpt_mapping *m;
     for (size_t i = 0; (m = ckpt_plan_mapping_at(p, i)); i++) {
         struct change c = {.tensors = m->renamed, .metadata = m->metadata, .values = m->values};
         if (c.tensors || c.metadata || c.values)
-            print_rename(&c, prefix, m, to);
+            print_rename(&c, prefix, m, stream);
     }
 }
 
-void renames_print(const ckpt_plan *p, const char *prefix, FILE *to)
+void renames_print(const ckpt_plan *p, const char *prefix, FILE *stream)
 {
     size_t n;
     if (prefix) {
-        print_mappings(p, prefix, to);
+        print_mappings(p, prefix, stream);
         return;
     }
     struct change *c = gather_changes(p, &n);
     size_t kinds = n ? merge_changes(c, n) : 0;
     for (size_t i = 0; i < kinds && i < SHOWN; i++)
-        print_rename(&c[i], NULL, ckpt_plan_mapping_at(p, c[i].mapping), to);
+        print_rename(&c[i], NULL, ckpt_plan_mapping_at(p, c[i].mapping), stream);
     if (kinds > SHOWN)
-        fprintf(to, "and %zu more kinds of change; --json lists every name\n", kinds - SHOWN);
+        fprintf(stream, "and %zu more kinds of change; --json lists every name\n", kinds - SHOWN);
     free(c);
 }

@@ -54,10 +54,10 @@ static void sarif_start(void)
 
 static void sarif_begin(const char *path) { current_path = path; }
 
-static void add_location(json *to, const char *path, const ckpt_scan_record *r)
+static void add_location(json *parent, const char *path, const ckpt_scan_record *r)
 {
     struct text uri = {0};
-    json *at = json_add_object(json_add_array(to, "locations"), NULL);
+    json *at = json_add_object(json_add_array(parent, "locations"), NULL);
     json *physical = json_add_object(at, "physicalLocation");
     add_uri(&uri, path);
     json_text(json_add_object(physical, "artifactLocation"), "uri", uri.ptr ? uri.ptr : "");

@@ -27,9 +27,9 @@ static bool add_text_argument(json *list, ckpt_str s)
     return cut;
 }
 
-static void add_arguments(json *to, const ckpt_value *args)
+static void add_arguments(json *parent, const ckpt_value *args)
 {
-    json *list = json_add_array(to, "args");
+    json *list = json_add_array(parent, "args");
     const ckpt_value *key, *arg;
     bool cut = false;
     for (size_t i = 0; ckpt_value_item(args, i, &key, &arg); i++)
@@ -38,34 +38,34 @@ static void add_arguments(json *to, const ckpt_value *args)
         else
             json_value(list, NULL, arg);
     if (cut)
-        json_bool(to, "args_cut", true);
+        json_bool(parent, "args_cut", true);
 }
 
-static void add_callable(json *to, const ckpt_scan_record *r)
+static void add_callable(json *parent, const ckpt_scan_record *r)
 {
     struct text t = {0};
     if (r->module.len || r->name.len) {
-        json_str(to, "module", r->module);
-        json_str(to, "name", r->name);
+        json_str(parent, "module", r->module);
+        json_str(parent, "name", r->name);
         scan_callable(&t, r);
-        json_text(to, "python3", t.ptr);
+        json_text(parent, "python3", t.ptr);
         text_free(&t);
     }
     if (r->args)
-        add_arguments(to, r->args);
+        add_arguments(parent, r->args);
     if (r->weights_only >= 0)
-        json_bool(json_add_object(to, "weights_only"), "ok", r->weights_only == 1);
+        json_bool(json_add_object(parent, "weights_only"), "ok", r->weights_only == 1);
     if (r->call && r->error_offset != CKPT_NO_OFFSET)
-        json_u64(to, "before_error", r->error_offset);
+        json_u64(parent, "before_error", r->error_offset);
 }
 
-static void add_member(json *to, const ckpt_scan_record *r)
+static void add_member(json *parent, const ckpt_scan_record *r)
 {
-    json_u64(to, "bytes", r->bytes);
-    json_hex(to, "sha256", r->sha256, CKPT_DIGEST_MAX);
+    json_u64(parent, "bytes", r->bytes);
+    json_hex(parent, "sha256", r->sha256, CKPT_DIGEST_MAX);
     if (!r->readers)
         return;
-    json *readers = json_add_array(to, "readers");
+    json *readers = json_add_array(parent, "readers");
     if (r->readers & CKPT_SCAN_BY_DIRECTORY)
         json_text(readers, NULL, "directory");
     if (r->readers & CKPT_SCAN_BY_LOCAL)
@@ -112,9 +112,9 @@ static void scan_json_record(const ckpt_scan_record *r)
 }
 
 /* add_accounting - adds what the bytes of the file are used for, as far as they are stored uncompressed. */
-static void add_accounting(json *to, const ckpt_scan_result *r)
+static void add_accounting(json *parent, const ckpt_scan_result *r)
 {
-    json *by = json_add_object(to, "accounted_by");
+    json *by = json_add_object(parent, "accounted_by");
     uint64_t left = r->accounted;
     const struct {
         const char *key;

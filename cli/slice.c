@@ -6,15 +6,15 @@
 #include <stdlib.h>
 
 struct slice_parser {
-    const char *at; /* what is parsed next */
+    const char *pos; /* what is parsed next */
     char *why;      /* buffer of CAP bytes for the reason of a failure */
     size_t cap;
 };
 
 static void skip_blanks(struct slice_parser *s)
 {
-    while (*s->at == ' ')
-        s->at++;
+    while (*s->pos == ' ')
+        s->pos++;
 }
 
 /* parse_number - parses an optional signed number; sets *GIVEN to whether there is one. Returns false if it
@@ -22,14 +22,14 @@ static void skip_blanks(struct slice_parser *s)
 static bool parse_number(struct slice_parser *s, int64_t *out, bool *given)
 {
     skip_blanks(s);
-    const char *digits = s->at + (*s->at == '-' || *s->at == '+');
+    const char *digits = s->pos + (*s->pos == '-' || *s->pos == '+');
     *given = isdigit((unsigned char)*digits) != 0;
     if (!*given)
         return true;
     char *end;
     errno = 0;
-    *out = strtoll(s->at, &end, 10);
-    s->at = end;
+    *out = strtoll(s->pos, &end, 10);
+    s->pos = end;
     skip_blanks(s);
     return !errno || (snprintf(s->why, s->cap, "a number in the slice is too large"), false);
 }
@@ -69,10 +69,10 @@ static bool parse_axis(struct slice_parser *s, struct axis *a, uint64_t size, ui
     for (int i = START; i < BOUNDS; i++) {
         if (!parse_number(s, &v[i], &given[i]))
             return false;
-        if (i == STEP || *s->at != ':')
+        if (i == STEP || *s->pos != ':')
             break;
         colon = true;
-        s->at++;
+        s->pos++;
     }
     if (!colon && !given[START]) {
         snprintf(s->why, s->cap, "dimension %u of the slice is not an index or start:stop:step", dim);
@@ -101,7 +101,7 @@ static bool parse_axes(struct slice_parser *s, const uint64_t *shape, uint32_t n
 {
     for (uint32_t i = 0;; i++) {
         skip_blanks(s);
-        if (!*s->at && (i == 0 || s->at[-1] == ','))
+        if (!*s->pos && (i == 0 || s->pos[-1] == ','))
             return true; /* "[]" and a trailing comma */
         if (i == ndim) {
             snprintf(s->why, s->cap, "too many indexes: the shape has %u dimension%s", ndim,
@@ -110,10 +110,10 @@ static bool parse_axes(struct slice_parser *s, const uint64_t *shape, uint32_t n
         }
         if (!parse_axis(s, &out->axes[i], shape[i], i))
             return false;
-        if (!*s->at)
+        if (!*s->pos)
             return true;
-        if (*s->at++ != ',') {
-            snprintf(s->why, s->cap, "the slice breaks off at '%.20s'", s->at - 1);
+        if (*s->pos++ != ',') {
+            snprintf(s->why, s->cap, "the slice breaks off at '%.20s'", s->pos - 1);
             return false;
         }
     }

@@ -403,22 +403,22 @@ static bool is_taken(const char *name)
     return lstat(name, &st) == 0;
 }
 
-void text_fixed_name(struct text *to, const char *path, const char *suffix)
+void text_fixed_name(struct text *out, const char *path, const char *suffix)
 {
-    struct text name = {0}, out = {0};
+    struct text name = {0}, fixed = {0};
     text_bytes(&name, path, strlen(path) - packing_suffix_length(path));
     const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
     if (!suffix && dot && strlen(dot) <= 12 &&
         dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')
         suffix = strcmp(dot, ".tar") == 0 && dot - name.ptr > 4 && memcmp(dot - 4, ".pth", 4) == 0 ? dot - 4
                                                                                                    : dot;
-    text_addf(&out, "fixed%s", suffix ? suffix : "");
-    for (int i = 2; i < MAX_NAMES && is_taken(out.ptr); i++) {
-        text_clear(&out);
-        text_addf(&out, "fixed-%d%s", i, suffix ? suffix : "");
+    text_addf(&fixed, "fixed%s", suffix ? suffix : "");
+    for (int i = 2; i < MAX_NAMES && is_taken(fixed.ptr); i++) {
+        text_clear(&fixed);
+        text_addf(&fixed, "fixed-%d%s", i, suffix ? suffix : "");
     }
-    text_add(to, out.ptr);
-    text_free(&out);
+    text_add(out, fixed.ptr);
+    text_free(&fixed);
     text_free(&name);
 }
 

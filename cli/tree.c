@@ -227,23 +227,24 @@ static void sort_tree(struct tree *tree)
         tree->shared[i] = shared_nodes(name_of(tree, i - 1), name_of(tree, i));
 }
 
-void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *to)
+void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *stream)
 {
     struct table table = {.columns = 4, .right = {false, false, false, true}};
     struct tree tree = {.f = f, .rows = rows, .n = n, .depth = depth};
     sort_tree(&tree);
-    table_flow(&table, branch_rows, &tree, to, false);
+    table_flow(&table, branch_rows, &tree, stream, false);
     table_free(&table);
     free(tree.shared);
 }
 
-void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, bool largest_first, FILE *to)
+void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, bool largest_first,
+                 FILE *stream)
 {
     struct table table = {.columns = 4, .right = {false, true, true, true}};
     struct tree tree = {.f = f, .rows = rows, .n = n, .depth = depth};
     sort_tree(&tree);
     find_groups(&tree, largest_first);
-    table_flow(&table, group_rows, &tree, to, ui.tty);
+    table_flow(&table, group_rows, &tree, stream, ui.tty);
     table_free(&table);
     free(tree.groups);
     free(tree.shared);
