@@ -227,7 +227,8 @@ static void refuses_more_entries_than_counted(void)
     finish_archive(&archive, -1, 0);
     struct opened o = open_archive(&archive);
     CU_ASSERT_EQUAL(o.status, CKPT_EFORMAT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "49 more bytes follow the entries that the end record counts, 1"));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(o.err.what, "49 more bytes follow the entries that the end record counts, 1"));
     close_opened(&o);
     archive_free(&archive);
 }
