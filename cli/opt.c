@@ -127,8 +127,8 @@ static const struct opt *find_letter(const struct cmd *cmd, char c)
     return NULL;
 }
 
-/* parse_long_option - parses "--word[=value]" at argv[*INDEX], and moves *INDEX to the value if that is the next
- * argument. */
+/* parse_long_option - parses "--word[=value]" at argv[*INDEX], and moves *INDEX to the value if that is the
+ * next argument. */
 static int parse_long_option(const struct cmd *cmd, int argc, char **argv, int *index)
 {
     const char *word = argv[*index] + 2, *eq = strchr(word, '=');
