@@ -215,8 +215,7 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     return name_file_if_failed(st, p->file->path, err);
 }
 
-/* write_to - writes P by the options GIVEN to the output of JOB. OUT, which may be NULL, is cleared by the
- * caller. */
+/* write_to - writes P by the options GIVEN to the output of JOB. The caller clears OUT (may be NULL). */
 static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_write_options *given,
                             ckpt_write_result *out, ckpt_error *err)
 {

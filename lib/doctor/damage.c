@@ -32,21 +32,23 @@ static const char *get_diagnosis_id(const struct signature *s)
 ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err)
 {
     const struct signature *s = recognize_file(d);
-    struct diagnosis v = {.id = get_diagnosis_id(s)};
+    struct diagnosis diagnosis = {.id = get_diagnosis_id(s)};
     if (!d->src && !s) { /* no file could be opened: that is an error, not a diagnosis */
         *err = *e;
         return err->status;
     }
     if (s)
-        v.fix = (ckpt_fix){.action = s->fix, .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL};
-    return doctor_report_error(d, &v, e, err);
+        diagnosis.fix = (ckpt_fix){.action = s->fix, .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL};
+    return doctor_report_error(d, &diagnosis, e, err);
 }
 
 ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
 {
     ckpt_error e = {0};
-    bool unpacked = d->f && d->src && d->f->src && source_pos(d->f->src, 0) == CKPT_NO_OFFSET &&
-                    source_pos(d->src, 0) != CKPT_NO_OFFSET;
+    bool has_sources = d->f && d->src && d->f->src;
+    bool unpacked = has_sources &&
+                    source_pos(d->f->src, 0) == CKPT_NO_OFFSET /* its bytes are not in a file */
+                    && source_pos(d->src, 0) != CKPT_NO_OFFSET;
     const struct signature *s = unpacked ? recognize_file(d) : NULL;
     if (s)
         (void)recognize_refuse(s, &e);
@@ -107,8 +109,7 @@ static ckpt_status report_truncated(struct doctor *d, ckpt_error *err)
 
 /* ------------------------------------------------------ headers of safetensors */
 
-/* find_oversized_header - returns the length of the header if it is longer than safetensors allows, else
- * 0. */
+/* find_oversized_header - returns the length of a header longer than safetensors allows; 0: it is not. */
 static uint64_t find_oversized_header(const struct doctor *d)
 {
     struct probe p = {.size = 0};

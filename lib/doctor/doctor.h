@@ -46,8 +46,7 @@ void doctor_drop_file(const struct doctor *d, ckpt_error *e);
 
 /* doctor_report_foreign - reports that the file is not a checkpoint, for the reason E. */
 ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err);
-/* doctor_report_compressed - if the checkpoint was unpacked from a compressed file, reports that: torch.load
- * does not unpack it. */
+/* doctor_report_compressed - reports a checkpoint that is compressed, which torch.load does not unpack. */
 ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err);
 /* doctor_report_damage - reports what verifying found. */
 ckpt_status doctor_report_damage(struct doctor *d, ckpt_error *err);

@@ -8,8 +8,7 @@
 
 static const ckpt_fix sanitize = {.action = CKPT_FIX_SANITIZE}, convert = {.action = CKPT_FIX_CONVERT};
 
-/* find_import - returns the module of the first import whose module begins with PREFIX, and sets *NAME to its
- * name; empty: none. */
+/* find_import - returns the first imported module that begins with PREFIX, and sets *NAME; empty: none. */
 static ckpt_str find_import(const ckpt_file *f, const char *prefix, ckpt_str *name)
 {
     for (size_t i = 0; i < f->npickles; i++)
@@ -25,19 +24,19 @@ static ckpt_str find_import(const ckpt_file *f, const char *prefix, ckpt_str *na
 
 static ckpt_status check_numpy(struct doctor *d, ckpt_error *err)
 {
-    struct diagnosis v = {.id = "numpy-names", .fix = sanitize};
+    struct diagnosis diagnosis = {.id = "numpy-names", .fix = sanitize};
     ckpt_str name, module = find_import(d->f, "numpy._core", &name);
     if (module.len)
         return doctor_report(
-            d, &v, err,
+            d, &diagnosis, err,
             "saved with numpy 2: numpy 1 fails with No module named 'numpy._core' (imported: "
             "%.*s.%.*s)",
             STR_ARG(module), STR_ARG(name));
     module = find_import(d->f, "numpy.core", &name);
     if (!module.len)
         return CKPT_OK;
-    v.is_note = true;
-    return doctor_report(d, &v, err,
+    diagnosis.is_note = true;
+    return doctor_report(d, &diagnosis, err,
                          "saved with numpy 1 (%.*s.%.*s): numpy 2 warns that this name is deprecated",
                          STR_ARG(module), STR_ARG(name));
 }
@@ -58,11 +57,12 @@ static bool has_only_allowed_imports(const ckpt_file *f)
 /* check_folder - reports a folder of torch.distributed.checkpoint, which torch.load does not read. */
 static ckpt_status check_folder(struct doctor *d, ckpt_error *err)
 {
-    const struct diagnosis v = {
+    const struct diagnosis diagnosis = {
         .id = "dcp-folder", .fix = {.action = CKPT_FIX_CONVERT, .suffix = ".pt"}, .is_note = true};
     if (strcmp(d->f->format->name, "torch-dcp") != 0)
         return CKPT_OK;
-    return doctor_report(d, &v, err, "torch.distributed.checkpoint loads this folder, torch.load does not");
+    return doctor_report(d, &diagnosis, err,
+                         "torch.distributed.checkpoint loads this folder, torch.load does not");
 }
 
 static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
@@ -73,22 +73,22 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
     CKPT_TRY(weights_only_verdict(f, f->a, &verdict, &why, err));
     if (verdict != 0)
         return CKPT_OK;
-    struct diagnosis v = {.fix = convert,
-                          .hint = "weights_only=False runs whatever the file holds: ckpt scan lists that"};
+    struct diagnosis diagnosis = {
+        .fix = convert, .hint = "weights_only=False runs whatever the file holds: ckpt scan lists that"};
     const char *what = "torch.load(weights_only=True) refuses it";
     if (f->torch_load_why.len) {
-        v.is_note = f->executes_code;
-        v.id = v.is_note ? "torchscript" : "torch-refuses";
-        what = v.is_note ? "torch.load does not read it" : "torch.load refuses it";
+        diagnosis.is_note = f->executes_code;
+        diagnosis.id = diagnosis.is_note ? "torchscript" : "torch-refuses";
+        what = diagnosis.is_note ? "torch.load does not read it" : "torch.load refuses it";
     } else if (str_starts(why, STR_LIT("opcode "))) {
-        v.id = "protocol";
-        v.fix = has_only_allowed_imports(f) ? convert : sanitize;
+        diagnosis.id = "protocol";
+        diagnosis.fix = has_only_allowed_imports(f) ? convert : sanitize;
         what = "torch.load(weights_only=True) refuses its pickle";
     } else {
-        v.id = "weights-only";
-        v.fix = sanitize;
+        diagnosis.id = "weights-only";
+        diagnosis.fix = sanitize;
     }
-    return doctor_report(d, &v, err, "%s: %.*s", what, STR_ARG(why));
+    return doctor_report(d, &diagnosis, err, "%s: %.*s", what, STR_ARG(why));
 }
 
 static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
@@ -157,7 +157,7 @@ static uint64_t predict_offset(uint64_t end, uint64_t name_len, uint64_t align)
 static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
 {
     const struct check *c = &d->check;
-    const struct diagnosis v = {.id = "stale-format-version", .fix = convert};
+    const struct diagnosis diagnosis = {.id = "stale-format-version", .fix = convert};
     uint64_t align = read_storage_alignment(c), end = 0, next = 0, key;
     bool has_version = false;
     for (size_t i = 0; i < c->nrecords; i++)
@@ -172,7 +172,7 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
             return CKPT_OK; /* torch does not compute offsets in such archives */
         uint64_t expected = end ? predict_offset(end, r->name.len, align) : r->file_offset;
         if (expected && expected != r->file_offset)
-            return doctor_report(d, &v, err,
+            return doctor_report(d, &diagnosis, err,
                                  "repacked, but .format_version is still there: torch may look for %.*s at "
                                  "byte %llu, it is at %llu",
                                  STR_ARG(r->name), (unsigned long long)expected,
@@ -186,15 +186,15 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
 static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
 {
     const ckpt_file *f = d->f;
-    const struct diagnosis v = {.id = "runs-code",
-                                .hint = "do not load it; ckpt scan lists what it would do"};
+    const struct diagnosis diagnosis = {.id = "runs-code",
+                                        .hint = "do not load it; ckpt scan lists what it would do"};
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
             const ckpt_value *g = f->pickles[i]->globals[k];
             ckpt_str module = value_module(g), name = value_name(g), new_module = module, new_name = name;
             (void)python2_translate(&new_module, &new_name);
             if (name_verdict(new_module, new_name) == CKPT_SCAN_KNOWN_EXEC)
-                return doctor_report(d, &v, err, "loading it runs code: it imports %.*s.%.*s",
+                return doctor_report(d, &diagnosis, err, "loading it runs code: it imports %.*s.%.*s",
                                      STR_ARG(module), STR_ARG(name));
         }
     return CKPT_OK;
@@ -204,21 +204,21 @@ static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
 static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
 {
     const ckpt_file *f = d->f;
-    struct diagnosis v = {.id = "wrong-extension", .fix = convert};
+    struct diagnosis diagnosis = {.id = "wrong-extension", .fix = convert};
     const struct format *named = d->is_folder ? NULL : format_by_suffix(d->path);
     if (!named || named->flat == f->format->flat)
         return CKPT_OK;
     if (named->flat && f->for_torch_load) {
-        v.fix.suffix = ".safetensors";
-        return doctor_report(d, &v, err,
+        diagnosis.fix.suffix = ".safetensors";
+        return doctor_report(d, &diagnosis, err,
                              "named .safetensors, but it is a %s: loaders that go by the name refuse it",
                              f->format->title);
     }
-    v.fix.format = named->name;
-    return f->format->flat
-               ? doctor_report(d, &v, err, "named like a torch file, but it is %s: torch.load refuses it",
-                               f->format->title)
-               : CKPT_OK;
+    diagnosis.fix.format = named->name;
+    return f->format->flat ? doctor_report(d, &diagnosis, err,
+                                           "named like a torch file, but it is %s: torch.load refuses it",
+                                           f->format->title)
+                           : CKPT_OK;
 }
 
 ckpt_status doctor_report_refusals(struct doctor *d, ckpt_error *err)

@@ -7,8 +7,7 @@
 #include "op/sanitize.h"
 #include "op/weights.h"
 
-/* has_no_wildcard - returns true if GLOB has none of `*`, `?`, `[` and `\`, so that it can only match the
- * tensor of that name. */
+/* has_no_wildcard - returns true if GLOB has none of `*?[\`: it can only match the tensor of that name. */
 static bool has_no_wildcard(const char *glob) { return strpbrk(glob, "*?[\\") == NULL; }
 
 /* why_not_castable - returns the reason why T cannot become DTYPE, which goes on after "it" in a message;
@@ -96,8 +95,7 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
                 ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), skipped->why, more);
 }
 
-/* cast_or_skip - casts the entry E or, if E is cast only by its full name or not at all, counts it in
- * SKIPPED. */
+/* cast_or_skip - casts E, or counts it in SKIPPED if it is not cast, or only by its full name. */
 static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dtype, struct skipped *skipped)
 {
     const ckpt_tensor *t = &p->file->table.rows[e->row].t;

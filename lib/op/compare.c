@@ -101,8 +101,7 @@ static size_t side_bytes(const struct diff_side *s, size_t elems)
 
 /* ---- numbers */
 
-/* add_difference - adds DELTA, the distance between the two elements I of the batch. BASE is the magnitude to
- * which DELTA is relative. */
+/* add_difference - adds DELTA, the distance of the elements I of the batch, which is relative to BASE. */
 static void add_difference(struct totals *t, size_t i, double delta, double base)
 {
     struct distance *d = &t->batch;
@@ -177,8 +176,7 @@ static void to_complex(double *num, size_t n)
     }
 }
 
-/* compare_float4s - compares N elements, which are pairs of float4 numbers. An element counts once, even if
- * both of its numbers differ. */
+/* compare_float4s - compares N elements, each a pair of float4 numbers; counts an element once. */
 static void compare_float4s(struct totals *t, const double *a, const double *b, size_t n)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {
@@ -190,8 +188,7 @@ static void compare_float4s(struct totals *t, const double *a, const double *b, 
     }
 }
 
-/* is_same_element - returns true if elements I have the same bytes and dtype. They are equal then, even if
- * they are NaN. */
+/* is_same_element - returns true if elements I have the same bytes and dtype: then even NaNs are equal. */
 static bool is_same_element(size_t width, const unsigned char *bytes_a, const unsigned char *bytes_b,
                             size_t i)
 {

@@ -135,8 +135,7 @@ static ckpt_status add_items_of(struct containers *tree, uint32_t at, ckpt_value
     return CKPT_OK;
 }
 
-/* add_attributes - adds the attributes of an object: from the dict of its BUILD, or from both halves of a
- * (dict, slots) pair. */
+/* add_attributes - adds the attributes of an object: its BUILD has a dict or a pair (dict, slots). */
 static ckpt_status add_attributes(struct containers *tree, uint32_t at, const ckpt_value *v, ckpt_error *err)
 {
     const ckpt_value *state = value_state(v);

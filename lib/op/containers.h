@@ -53,8 +53,7 @@ struct entry {
 ckpt_status containers_find(struct containers *tree, const ckpt_file *file, const ckpt_value *root, arena *a,
                             ckpt_error *err);
 void containers_free(struct containers *tree);
-/* container_path - returns the *N path elements from the root to container I, in the arena; NULL: out of
- * memory. */
+/* container_path - returns the *N path elements from the root to container I; NULL: out of memory. */
 ckpt_path_elem *container_path(const struct containers *tree, uint32_t i, uint32_t *n);
 ckpt_str container_name(const struct containers *tree, uint32_t i); /* joined; .ptr NULL: out of memory */
 

@@ -1,5 +1,4 @@
-/* diff_names.c - lists the names of both files of a diff. Names that occur twice in a file are paired in
- * document order. */
+/* diff_names.c - lists the names of both files of a diff. Equal names of a file are paired in its order. */
 #include "op/diff_names.h"
 
 #include <stdlib.h>
@@ -84,7 +83,7 @@ bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct 
 bool diff_has_name_below(const struct diff_names *names, ckpt_str name)
 {
     size_t from = 0, to = names->n;
-    if (!name.len) /* the root: the empty name sorts first, so only the last needs a look */
+    if (!name.len) /* the root; empty names sort first, so the last name is empty only if all are */
         return names->n && names->list[names->n - 1].name.len;
     while (from < to) { /* finds the first name after NAME, where the names below it begin */
         size_t mid = from + (to - from) / 2;

@@ -1,5 +1,4 @@
-/* diff_names.h - lists the names of both files of a diff: shortened, selected by globs, sorted, and
- * paired. */
+/* diff_names.h - lists the names of both files of a diff: shortened, selected, sorted and paired. */
 #ifndef OP_DIFF_NAMES_H
 #define OP_DIFF_NAMES_H
 
@@ -23,8 +22,7 @@ struct diff_join {
 
 /* diff_name_matches - returns true if NAME, shortened, matches the globs. */
 bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name);
-/* diff_list_rows, diff_list_leaves - set *OUT to the selected names of tensors, and of values, in natural
- * order. */
+/* diff_list_rows, diff_list_leaves - set *OUT to the selected names, in natural order. */
 ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
                       struct diff_names *out, ckpt_error *err);
 ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,

@@ -1,5 +1,4 @@
-/* diff_values.c - `ckpt diff` of values other than tensors: pairs them by name, and compares them as Python
- * does. */
+/* diff_values.c - `ckpt diff` of values other than tensors: pairs them by name, compares as Python does. */
 #include <stdlib.h>
 
 #include "base/sized.h"
@@ -64,8 +63,7 @@ static const ckpt_value *container_node(const struct leaf_container *c)
     return c->leaf->containers[c->depth];
 }
 
-/* make_container_leaf - returns the container as a leaf, which lives as long as its file F; NULL: out of
- * memory. */
+/* make_container_leaf - returns the container as a leaf, which its file F owns; NULL: out of memory. */
 static const ckpt_leaf *make_container_leaf(ckpt_file *f, const struct leaf_container *c)
 {
     ckpt_leaf *leaf = ARENA_NEW(f->a, ckpt_leaf);

@@ -86,8 +86,7 @@ ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX
 
 /* ---- tensors as another dtype */
 
-/* is_cast - returns true if T is digested in the dtype that ckpt_file_digest_as sets. As --cast does, it
- * applies to tensors of floats. */
+/* is_cast - returns true if T, a tensor of floats, is digested in the dtype of ckpt_file_digest_as. */
 static bool is_cast(const ckpt_tensor *t) { return t->has_data && dtype_is_float((ckpt_dtype)t->dtype); }
 
 ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i)

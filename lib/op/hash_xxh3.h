@@ -13,8 +13,7 @@ void xxh3_update(void *x, const void *bytes, size_t n);
 void xxh3_final(const void *x, uint8_t out[XXH3_BYTES]); /* canonical: big-endian */
 void xxh3_free(void *x);
 
-/* The builds of xxhash.h; xxh3_update uses the fastest that the CPU supports (AVX-512 was not faster than
- * AVX2 when measured). */
+/* The builds of xxhash.h; xxh3_update uses the fastest for the CPU. AVX-512 was not faster than AVX2. */
 enum xxh3_kernel { XXH3_BASELINE, XXH3_AVX2 };
 
 /* xxh3_update_with - updates by kernel K as xxh3_update does; false: the CPU does not support K. */

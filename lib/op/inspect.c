@@ -364,8 +364,7 @@ const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
     return i < file_or_empty(f)->nwrappers ? &f->wrappers[i] : NULL;
 }
 
-/* clear_inspected - frees the result of an earlier call, because a program may inspect a file any number of
- * times. */
+/* clear_inspected - frees the result of an earlier call. */
 static ckpt_status clear_inspected(ckpt_file *f, ckpt_error *err)
 {
     arena_free(f->inspected);

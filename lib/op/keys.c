@@ -51,8 +51,7 @@ bool is_edited_out(const ckpt_plan *p, const struct edit_target *at)
     return e && at->index < e->n && e->dropped[at->index];
 }
 
-/* make_slot - sets *SLOT to the key of ENTRY with its name after earlier edits. False: the key is not text,
- * or is left out. */
+/* make_slot - sets *SLOT to the key of ENTRY, as edited so far. False: it is not text, or is left out. */
 static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot *slot)
 {
     const struct edit *e = plan_find_edit(p, entry->key_edit.node);
@@ -141,8 +140,7 @@ static void keep_numbers(struct group *g, const ckpt_value *groups)
         g->keys.list[i].keeps_name |= str_uint(g->keys.list[i].old_name, &number);
 }
 
-/* gather_optimizer - gathers the names in an optimizer's state: text keys of `state`, and the lists of names
- * in each parameter group. */
+/* gather_optimizer - gathers an optimizer's names: keys of `state`, and lists in its parameter groups. */
 static ckpt_status gather_optimizer(struct renaming *job, struct group *g, const ckpt_value *opt,
                                     ckpt_error *err)
 {
@@ -209,8 +207,7 @@ static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *e
 
 /* ---- naming */
 
-/* name_module - sets *OUT to the new path of module PATH: what rename_key() makes of PATH and a dot, without
- * the dot. */
+/* name_module - sets *OUT to the new path of module PATH: rename_key() of "PATH.", without the dot. */
 static ckpt_status name_module(struct rename_rule *rule, ckpt_str path, ckpt_str *out, ckpt_error *err)
 {
     ckpt_str key = path, renamed;
@@ -351,12 +348,12 @@ static ckpt_status check_domain(const struct group *g, size_t *at, ckpt_error *e
     const struct slot *slots = g->keys.list;
     map *names = map_new_index(0, slot_new_name, slots);
     ckpt_status st = CKPT_OK;
-    uint32_t old, domain = slots[*at].domain;
+    uint32_t earlier, domain = slots[*at].domain;
     for (; st == CKPT_OK && *at < g->keys.n && slots[*at].domain == domain; ++*at) {
-        if (!names || !map_put(names, slots[*at].new_name, (uint32_t)*at, &old))
+        if (!names || !map_put(names, slots[*at].new_name, (uint32_t)*at, &earlier))
             st = fail_memory(err);
-        else if (old != MAP_NONE && !str_eq(slots[old].old_name, slots[*at].old_name))
-            st = fail_collision(g, &slots[old], &slots[*at], err);
+        else if (earlier != MAP_NONE && !str_eq(slots[earlier].old_name, slots[*at].old_name))
+            st = fail_collision(g, &slots[earlier], &slots[*at], err);
     }
     map_free(names);
     return st;

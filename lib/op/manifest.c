@@ -40,8 +40,8 @@ struct manifest {
     const uint8_t *digests;
     struct manifest_entry *entries;
     size_t n;
-    map *names;
-    size_t size;         /* bytes of a digest */
+    map *names;          /* escaped name -> index of its first entry */
+    size_t digest_size;  /* bytes */
     struct root weights; /* for a hint: the manifest may only list names below it */
     ckpt_error *err;
 };
@@ -101,7 +101,7 @@ static void put_digest(buf *b, const struct manifest *m, uint32_t row)
         buf_byte(b, '-');
         return;
     }
-    for (size_t i = 0; i < m->size; i++)
+    for (size_t i = 0; i < m->digest_size; i++)
         buf_printf(b, "%02x", m->digests[(size_t)row * CKPT_DIGEST_MAX + i]);
 }
 
@@ -113,7 +113,7 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
     struct sink_options o = {.force = c->opts->force};
     bool xxh3 = c->opts->algorithm == CKPT_XXH3;
     buf b;
-    m.size = xxh3 ? XXH3_BYTES : SHA256_BYTES;
+    m.digest_size = xxh3 ? XXH3_BYTES : SHA256_BYTES;
     buf_init(&b, SIZE_MAX / 2);
     buf_printf(&b, MANIFEST_HEADER "%s of each tensor's little-endian row-major bytes\n",
                xxh3 ? "xxh3-128" : "sha256");
@@ -354,7 +354,7 @@ ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests
                            const struct manifest_text *text, ckpt_error *err)
 {
     struct manifest m = {.c = c, .f = f, .digests = digests, .err = err};
-    m.size = text->algorithm == CKPT_XXH3 ? XXH3_BYTES : SHA256_BYTES;
+    m.digest_size = text->algorithm == CKPT_XXH3 ? XXH3_BYTES : SHA256_BYTES;
     ckpt_status st = list_entries(&m);
     if (st == CKPT_OK && !f->narrowed)
         st = root_find(f, "auto", &m.weights, err);

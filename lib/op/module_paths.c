@@ -58,8 +58,7 @@ static ckpt_status add_moves_of_key(struct moves *m, ckpt_str from, ckpt_str to,
     return CKPT_OK;
 }
 
-/* find_new_path - sets *OUT to the new path of module PATH, by its own move or that of the nearest parent
- * module that has one. */
+/* find_new_path - sets *OUT to the new path of module PATH, by its own move or its nearest moved parent's. */
 static ckpt_status find_new_path(const struct moves *m, arena *a, ckpt_str path, ckpt_str *out,
                                  ckpt_error *err)
 {

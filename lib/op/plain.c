@@ -61,8 +61,8 @@ bool is_torch_constant(const ckpt_value *v)
            weights_only_allows(value_module(v), name);
 }
 
-/* holds_storage - returns true if V is a call that makes the bytes of a storage in the table. A writer writes
- * the storage, not the call. */
+/* holds_storage - returns true if V is a call that makes the bytes of a storage. Writers write the
+ * storage. */
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
     bool held = file_bytes_storage(f, v) != CKPT_NO_STORAGE;
@@ -137,8 +137,7 @@ static bool set_bad(struct plain_checker *p, const ckpt_value *v)
     return ok;
 }
 
-/* check_top - checks the node at the top of the stack, and sets *BAD_ONE to it if it is bad. False: out of
- * memory. */
+/* check_top - checks the top of the stack, and sets *BAD_ONE to it if it is bad. False: out of memory. */
 static bool check_top(struct plain_checker *p, const ckpt_value **bad_one)
 {
     struct plain_step *top = &p->waiting[p->n - 1];
@@ -233,8 +232,7 @@ bool plain_from_scalar(arena *a, const ckpt_value *v, ckpt_value **out)
     return *out != NULL;
 }
 
-/* join_path_parts - joins PARTS as pathlib does: a first part that ends in SEP, such as "/", gets no second
- * one. */
+/* join_path_parts - joins PARTS as pathlib does: no SEP after a first part that ends in SEP ("/"). */
 static ckpt_str join_path_parts(arena *a, const ckpt_value *parts, char sep)
 {
     char *out = arena_alloc(a, PATH_MAX_BYTES);

@@ -26,8 +26,7 @@ void plain_checker_free(struct plain_checker *p);
 enum plain_kind { PLAIN_OTHER, PLAIN_VALUE, PLAIN_TENSOR, PLAIN_POSIX, PLAIN_WINDOWS, PLAIN_NAMESPACE };
 
 enum plain_kind plain_kind_of(const ckpt_value *global); /* PLAIN_OTHER also if GLOBAL is not a name */
-/* is_plain_value_call - returns true if V is a call that makes plain data, but no tensor: torch.Size, complex
- * … */
+/* is_plain_value_call - returns true if V is a call that makes plain data, but no tensor: torch.Size … */
 bool is_plain_value_call(const ckpt_value *v);
 /* is_torch_constant - returns true if V is the global name of a torch dtype, or of a quantisation scheme. */
 bool is_torch_constant(const ckpt_value *v);

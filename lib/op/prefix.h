@@ -34,8 +34,7 @@ struct prefixes {
 
 /* prefixes_add - counts the first component of NAME, if NAME has a dot; NAME must outlive SEEN. */
 void prefixes_add(struct prefixes *seen, ckpt_str name);
-/* prefixes_text - writes the most frequent components to OUT (CAP bytes), as `"module.", "ema."`, or "" if
- * there are none. */
+/* prefixes_text - writes the most frequent components to OUT (CAP bytes) as `"module.", "ema."`, or "". */
 const char *prefixes_text(const struct prefixes *seen, char *out, size_t cap);
 
 #endif

@@ -20,8 +20,7 @@ struct expression {
     struct prefixes seen; /* the first components of all keys, for a hint */
 };
 
-/* are_repeats_few - returns true if the product of the larger numbers of all bounds {m,n} of PATTERN is at
- * most MAX_REPEATS. */
+/* are_repeats_few - returns true if the upper bounds of all {m,n} multiply to at most MAX_REPEATS. */
 static bool are_repeats_few(const char *pattern)
 {
     unsigned long product = 1;

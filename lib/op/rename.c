@@ -112,8 +112,7 @@ struct auto_strip {
     ckpt_str inner;   /* … and the first of them */
 };
 
-/* strip_leading_modules - returns KEY without up to *N leading `module.`, but never empty. Sets *N to the
- * number removed. */
+/* strip_leading_modules - returns KEY without up to *N leading `module.`, never empty; updates *N. */
 static ckpt_str strip_leading_modules(ckpt_str key, unsigned *n)
 {
     unsigned removed = 0;
@@ -123,8 +122,7 @@ static ckpt_str strip_leading_modules(ckpt_str key, unsigned *n)
     return key;
 }
 
-/* count_shared_modules - sets the number of leading `module.` that all keys of G have. Ignores n_averaged,
- * the counter of AveragedModel. */
+/* count_shared_modules - counts the leading `module.` that all keys of G have, except n_averaged. */
 static ckpt_status count_shared_modules(struct rename_rule *rule, const struct group *g, ckpt_error *err)
 {
     struct auto_strip *strip = rule->user;
@@ -221,8 +219,7 @@ static ckpt_status begin_map_group(struct rename_rule *rule, const struct group 
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* fail_leaves_mapping - fails because the new name of NAME does not begin with WHERE, its mapping, and a
- * dot. */
+/* fail_leaves_mapping - fails because the new name of NAME is not below WHERE, its mapping. */
 static ckpt_status fail_leaves_mapping(ckpt_str name, ckpt_str where, ckpt_error *err)
 {
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,

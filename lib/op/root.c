@@ -37,8 +37,7 @@ bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *pa
     return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
 }
 
-/* count_containers - returns how many elements of PATH, which is below ROOT, are in ROOT. Sets *LEN to their
- * joined length. */
+/* count_containers - returns how many elements of PATH make up ROOT, and in *LEN their joined length. */
 static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint32_t npath, size_t *len)
 {
     uint32_t depth = 0;

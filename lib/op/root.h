@@ -34,8 +34,7 @@ struct wanted_names {
 /* is_wanted - returns true if NAME is selected by the globs. If all globs begin with '!', or there are none,
  * every name is selected that is not excluded. */
 bool is_wanted(const struct wanted_names *w, ckpt_str name);
-/* glob_selects - returns true if GLOB matches NAME, or the name of a container around it (NAME up to one of
- * its dots). */
+/* glob_selects - returns true if GLOB matches NAME, or NAME up to one of its dots: a container. */
 bool glob_selects(const char *glob, ckpt_str name);
 
 #endif

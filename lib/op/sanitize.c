@@ -38,8 +38,8 @@
 struct frame {
     const ckpt_value *v;
     struct view view;
-    size_t next;             /* entry of the view, or row */
-    uint32_t composite;      /* the row, or CKPT_NO_TENSOR */
+    size_t next;             /* index of the next entry of the view, or of the next row */
+    uint32_t composite;      /* the row whose components are converted, or CKPT_NO_TENSOR */
     const ckpt_value *state; /* attributes of an OrderedDict, not converted yet */
     ckpt_value *out;         /* the container that its entries are added to */
     ckpt_path_elem elem;     /* its path element */
@@ -92,8 +92,7 @@ static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *elem, co
         .name = path_join(s->p->a, path, (uint32_t)n), .path = path, .npath = (uint32_t)n, .value = v};
 }
 
-/* name_callable - returns the name of the callable or class of V, empty if there is none. .ptr NULL: out of
- * memory. */
+/* name_callable - returns the name of the callable or class of V, or "". .ptr NULL: out of memory. */
 static ckpt_str name_callable(arena *a, const ckpt_value *v)
 {
     char text[256];
@@ -538,8 +537,7 @@ static ckpt_status index_rows(struct sanitize *s)
     return CKPT_OK;
 }
 
-/* is_attribute_row - returns true if ROW is in an attribute of TENSOR: if the path of TENSOR is the beginning
- * of its path. */
+/* is_attribute_row - returns true if ROW is in an attribute of TENSOR: its path begins with TENSOR's. */
 static bool is_attribute_row(const struct row *row, const struct row *tensor)
 {
     for (uint32_t k = 0; k < tensor->t.npath && k < row->t.npath; k++)

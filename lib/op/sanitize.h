@@ -1,5 +1,4 @@
-/* sanitize.h - `ckpt sanitize`: reduces a plan to tensors and plain data. Also what api.c checks and reports
- * before a plan is written. */
+/* sanitize.h - `ckpt sanitize`, and what api.c checks and reports before any plan is written. */
 #ifndef OP_SANITIZE_H
 #define OP_SANITIZE_H
 

@@ -137,8 +137,7 @@ static ckpt_status find_root_container(const struct containers *tree, const stru
     return CKPT_OK;
 }
 
-/* strip_root_prefix - removes the part of R that is not containers from the names in the root MAPPING, and
- * from its _metadata. */
+/* strip_root_prefix - removes what R has after its containers from the names in MAPPING and _metadata. */
 static ckpt_status strip_root_prefix(ckpt_plan *p, const ckpt_value *mapping, const struct root *r,
                                      ckpt_error *err)
 {
@@ -183,8 +182,8 @@ ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
 
 /* ---- keep, drop */
 
-/* match_rows - sets HIT of each row whose name, or that of its composite, matches GLOB; *ANY: there is such a
- * row. */
+/* match_rows - sets HIT of each row whose name, or the name of its composite, matches GLOB. Sets *ANY to
+ * whether there is such a row. */
 static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *hit, bool *any, ckpt_error *err)
 {
     CKPT_TRY(plan_update_entries(p, err));
@@ -246,23 +245,22 @@ ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err)
 struct dropping {
     ckpt_plan *p;
     const char *glob;
-    struct containers w;
-    bool any;               /* a container or a value was left out */
+    struct containers tree;
+    bool any_dropped;       /* a container or a value was left out */
     bool *left_out;         /* by container: it is left out, alone or with a container around it */
     size_t emptied;         /* mappings whose entries are all left out … */
     ckpt_str first_emptied; /* … and the first of them */
 };
 
-/* drop_entry - leaves out entry E of container AT if the glob selects it as a container, or is the name of a
- * value. */
+/* drop_entry - leaves out E of container AT: a container that the glob selects, or a value of that name. */
 static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entry *e, ckpt_error *err)
 {
-    uint32_t child = container_of_node(&d->w, e->val);
-    ckpt_path_elem path[2] = {{.str = container_name(&d->w, at)}};
-    uint32_t skip = path[0].str.len == 0;
+    uint32_t child = container_of_node(&d->tree, e->val);
+    ckpt_path_elem path[2] = {{.str = container_name(&d->tree, at)}};
+    uint32_t skip = path[0].str.len == 0; /* the root has no name */
     if (is_edited_out(d->p, &e->entry_edit) && child != NO_CONTAINER)
         d->left_out[child] = true;
-    if (is_tensor_node(&d->w, e->val) || is_edited_out(d->p, &e->entry_edit))
+    if (is_tensor_node(&d->tree, e->val) || is_edited_out(d->p, &e->entry_edit))
         return CKPT_OK;
     CKPT_TRY(path_elem_from_key(d->p->a, e->key, &path[1], err));
     ckpt_str name = path[0].str.ptr ? path_join(d->p->a, path + skip, 2 - skip) : path[0].str;
@@ -273,8 +271,8 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
     struct edit *edit = plan_get_edit(d->p, e->entry_edit.node, e->entry_edit.count);
     if (!edit)
         return fail_memory(err);
-    edit->dropped[e->entry_edit.index] = d->any = true;
-    if (child != NO_CONTAINER && d->w.list[child].parent == at)
+    edit->dropped[e->entry_edit.index] = d->any_dropped = true;
+    if (child != NO_CONTAINER && d->tree.list[child].parent == at)
         d->left_out[child] = true;
     return CKPT_OK;
 }
@@ -282,7 +280,7 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
 /* is_emptied - returns true if container AT has entries, and all of them are left out. */
 static bool is_emptied(const struct dropping *d, uint32_t at)
 {
-    const struct container *p = &d->w.list[at];
+    const struct container *p = &d->tree.list[at];
     struct entry e;
     for (uint32_t i = 0; i < p->entries; i++) {
         uint32_t row = CKPT_NO_TENSOR;
@@ -298,19 +296,19 @@ static bool is_emptied(const struct dropping *d, uint32_t at)
 static ckpt_status drop_containers(struct dropping *d, ckpt_error *err)
 {
     struct entry e;
-    d->left_out = arena_array(d->p->a, d->w.n, sizeof *d->left_out);
+    d->left_out = arena_array(d->p->a, d->tree.n, sizeof *d->left_out);
     if (!d->left_out)
         return fail_memory(err);
-    for (uint32_t i = 0; i < d->w.n; i++) {
-        const struct container *p = &d->w.list[i];
+    for (uint32_t i = 0; i < d->tree.n; i++) {
+        const struct container *p = &d->tree.list[i];
         d->left_out[i] |= p->parent != NO_CONTAINER && d->left_out[p->parent];
         for (uint32_t k = 0; p->is_mapping && !d->left_out[i] && k < p->entries; k++)
             if (mapping_entry(p->node, k, &e))
                 CKPT_TRY(drop_entry(d, i, &e, err));
     }
-    for (uint32_t i = 1; i < d->w.n; i++)
-        if (d->w.list[i].is_mapping && !d->left_out[i] && is_emptied(d, i) && d->emptied++ == 0)
-            d->first_emptied = container_name(&d->w, i);
+    for (uint32_t i = 1; i < d->tree.n; i++)
+        if (d->tree.list[i].is_mapping && !d->left_out[i] && is_emptied(d, i) && d->emptied++ == 0)
+            d->first_emptied = container_name(&d->tree, i);
     return CKPT_OK;
 }
 
@@ -354,22 +352,23 @@ ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
     CKPT_REQUIRE(err, plan && glob);
     struct dropping d = {.p = plan, .glob = glob};
     size_t n = plan->file->table.nrows;
-    bool any, *hit = arena_array(plan->a, n, sizeof *hit), *before = arena_array(plan->a, n, sizeof *before);
-    if (!hit || !before)
+    bool any, *hit = arena_array(plan->a, n, sizeof *hit),
+              *was_entry = arena_array(plan->a, n, sizeof *was_entry);
+    if (!hit || !was_entry)
         return fail_memory(err);
     CKPT_TRY(match_rows(plan, glob, hit, &any, err));
     for (size_t i = 0; i < plan->nentries; i++)
-        before[plan->entries[i].row] = true;
+        was_entry[plan->entries[i].row] = true;
     for (size_t i = 0; i < n; i++)
         plan->keep[i] &= !hit[i];
     plan->entries_stale = true;
-    ckpt_status st = containers_find(&d.w, plan->file, plan->root, plan->a, err);
+    ckpt_status st = containers_find(&d.tree, plan->file, plan->root, plan->a, err);
     if (st == CKPT_OK)
         st = drop_containers(&d, err);
-    containers_free(&d.w);
-    if (st == CKPT_OK && !any && !d.any)
+    containers_free(&d.tree);
+    if (st == CKPT_OK && !any && !d.any_dropped)
         return fail_no_tensor_matches(plan, glob, err);
     notice_emptied(&d);
     plan->entries_stale = true;
-    return st == CKPT_OK ? notice_shared(plan, before, err) : st;
+    return st == CKPT_OK ? notice_shared(plan, was_entry, err) : st;
 }

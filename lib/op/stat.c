@@ -43,8 +43,7 @@ struct tally {
 
 /* ------------------------------------------------------------------- reading */
 
-/* sample_index - returns the index of the sampled element of stretch J, chosen by splitmix64 (Steele, Lea and
- * Flood 2014). */
+/* sample_index - returns the element of stretch J that is sampled, by splitmix64 (Steele et al. 2014). */
 static uint64_t sample_index(const struct tally *t, uint64_t j)
 {
     uint64_t z = j * 0x9e3779b97f4a7c15u;
@@ -159,8 +158,7 @@ static int add_chunk(void *user, const void *bytes, size_t n)
 
 /* ------------------------------------------------------------------- summing */
 
-/* find_bin - returns the bin of X in ckpt_stats. Halves all numbers, so that no difference overflows a
- * double. */
+/* find_bin - returns the bin of X in ckpt_stats. Halves all numbers, so that no difference overflows. */
 static size_t find_bin(const void *user, double x)
 {
     const ckpt_stats *s = user;
@@ -351,8 +349,7 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
     return CKPT_OK;
 }
 
-/* copy_stats - copies N items of LIST to the caller's array OUT, whose items have the size that its program
- * was built with. */
+/* copy_stats - copies N items to the array OUT, whose items have the size of the caller's ckpt.h. */
 static void copy_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
 {
     uint32_t stride = n ? sized_get_size(out) : 0;

@@ -10,11 +10,11 @@
 
 /* --------------------------------------------------------------------- members */
 
-/* put_key - writes `"KEY":` before all but the first member of an object; KEY needs no escapes. */
-static void put_key(struct text_sink *s, const char *safe)
+/* put_key - writes `,"KEY":`, for any member but the first of an object. KEY needs no escapes. */
+static void put_key(struct text_sink *s, const char *key)
 {
     text_put_literal(s, ",\"");
-    text_put_literal(s, safe);
+    text_put_literal(s, key);
     text_put_literal(s, "\":");
 }
 
@@ -24,10 +24,10 @@ static void put_u64(struct text_sink *s, uint64_t n)
     text_put(s, text, (size_t)snprintf(text, sizeof text, "%" PRIu64, n));
 }
 
-static void put_bool(struct text_sink *s, const char *key, bool is)
+static void put_bool(struct text_sink *s, const char *key, bool value)
 {
     put_key(s, key);
-    text_put_literal(s, is ? "true" : "false");
+    text_put_literal(s, value ? "true" : "false");
 }
 
 static void put_number(struct text_sink *s, const char *key, uint64_t n)

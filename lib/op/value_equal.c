@@ -192,10 +192,9 @@ static bool is_same_global(const ckpt_value *a, const ckpt_value *b)
     return str_eq(find_python3_module(a), find_python3_module(b)) && str_eq(value_name(a), value_name(b));
 }
 
-/* ------------------------------------------------------------------ classes */
+/* ----------------------------------------- classes of nodes that must be equal */
 
-/* number_node - sets *OUT to the number of V, which is its index in e->parent; gives it one if it has
- * none. */
+/* number_node - sets *OUT to the number of V, its index in e->parent. Numbers V if it has none yet. */
 static ckpt_status number_node(struct value_equal *e, const ckpt_value *v, uint32_t *out, ckpt_error *err)
 {
     if (!e->numbers && !(e->numbers = map_new(0)))
@@ -216,17 +215,16 @@ static uint32_t find_class_root(struct value_equal *e, uint32_t i)
     return i;
 }
 
-/* unite_classes - puts A and B into one class. Sets *NEW to whether they were in different ones. */
-static ckpt_status unite_classes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *new,
-                                 ckpt_error *err)
+/* unite_classes - puts A and B into one class. Sets *UNITED to whether they were in different classes. */
+static ckpt_status unite_classes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
+                                 bool *united, ckpt_error *err)
 {
-    uint32_t i, j;
-    CKPT_TRY(number_node(e, a, &i, err));
-    CKPT_TRY(number_node(e, b, &j, err));
-    i = find_class_root(e, i);
-    j = find_class_root(e, j);
-    e->parent[j] = i;
-    *new = i != j;
+    uint32_t number_a, number_b;
+    CKPT_TRY(number_node(e, a, &number_a, err));
+    CKPT_TRY(number_node(e, b, &number_b, err));
+    uint32_t root_a = find_class_root(e, number_a), root_b = find_class_root(e, number_b);
+    e->parent[root_b] = root_a;
+    *united = root_a != root_b;
     return CKPT_OK;
 }
 
@@ -337,8 +335,7 @@ static bool is_set(const ckpt_value *v)
            is_builtin(k, "frozenset");
 }
 
-/* has_contents_as_arguments - returns true if the arguments of V are its contents, as in dict(…), which its
- * view has. */
+/* has_contents_as_arguments - returns true if the arguments of V are its contents, as in dict(…). */
 static bool has_contents_as_arguments(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
@@ -389,8 +386,7 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
     return push_unordered(e, &in_a, &in_b, err);
 }
 
-/* compare_storages - compares persistent ids. In ('storage', type, key, location, size), key and location are
- * ignored. */
+/* compare_storages - compares persistent ids ('storage', type, key, location, size) by type and size. */
 static ckpt_status compare_storages(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
                                     bool *same, ckpt_error *err)
 {

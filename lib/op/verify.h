@@ -15,8 +15,7 @@ struct manifest_text {
     ckpt_algorithm algorithm; /* of its digests */
 };
 
-/* manifest_check - compares the tensors of F, whose DIGESTS are by row, with TEXT, which was read from
- * c->opts->manifest. */
+/* manifest_check - compares the tensors of F, with DIGESTS by row, with TEXT, the manifest of C's options. */
 ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests,
                            const struct manifest_text *text, ckpt_error *err);
 /* manifest_write - writes a manifest of F to c->opts->write_manifest. */

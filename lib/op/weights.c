@@ -39,8 +39,7 @@ static const char *const network_words[] = {
     "policy",    "teacher",       "student", "weights",  "params",   "state_dict",
 };
 
-/* rank_name - returns the rank of E among the known names, 0 for the best, or NNAMES if it is none of
- * them. */
+/* rank_name - returns the rank of E among the known names, 0 for the best; NNAMES: it is none of them. */
 static unsigned rank_name(const ckpt_path_elem *e)
 {
     for (unsigned i = 0; !e->is_int && i < NNAMES; i++)
@@ -81,8 +80,7 @@ static bool is_other_name(const ckpt_path_elem *e)
     return has_any_word(e, other_names, sizeof other_names / sizeof *other_names);
 }
 
-/* is_network_name - returns true if E is a name that trainers give to networks: "model", "netG",
- * "disc_state_dict". */
+/* is_network_name - returns true if trainers name networks so: "model", "netG", "disc_state_dict". */
 static bool is_network_name(const ckpt_path_elem *e)
 {
     return !e->is_int && (rank_name(e) < NNAMES || str_starts(e->str, STR_LIT("net")) ||
@@ -139,8 +137,7 @@ static bool has_parameter_names(const struct container *p)
            (p->tensors_with_dims && p->dotted_tensors >= p->text_key_tensors - p->dotted_tensors);
 }
 
-/* has_weights_itself - returns true if the entries of container AT are the weights, rather than those of a
- * mapping inside it. */
+/* has_weights_itself - returns true if the entries of container AT are the weights, not a mapping in it. */
 static bool has_weights_itself(const struct containers *tree, uint32_t at)
 {
     const struct container *p = &tree->list[at];
@@ -163,8 +160,7 @@ static bool has_optimizer(const struct containers *tree, uint32_t at)
     return false;
 }
 
-/* set_found - sets *OUT to container AT, and the reason to HOW, by which it was found; NULL: the top
- * level. */
+/* set_found - sets *OUT to container AT, found by HOW; NULL: it is the top level. */
 static ckpt_status set_found(const struct containers *tree, uint32_t at, const char *how, struct weights *out,
                              ckpt_error *err)
 {
@@ -225,7 +221,7 @@ struct roles {
     const struct containers *tree;
     uint32_t main;          /* the root of the weights */
     bool chosen;            /* false: main is merely "everything" */
-    bool lenient;           /* any state dict outside counts */
+    bool any_state_dict;    /* every state dict OUTSIDE has a role, whatever its name */
     uint8_t *region, *role; /* by container */
 };
 
@@ -244,26 +240,24 @@ static enum region find_region(const struct roles *roles, uint32_t i)
     return parent_region == OUTSIDE && is_other_name(&p->elem) ? CLOSED : parent_region;
 }
 
-/* is_network - returns true if the entries of container I, which is in REGION, are the parameters of a
- * network. */
+/* is_network - returns true if the entries of container I, in REGION, are the parameters of a network. */
 static bool is_network(const struct roles *roles, uint32_t i, enum region region)
 {
     const struct container *p = &roles->tree->list[i];
-    bool list = !p->is_mapping && p->tensor_entries;
+    bool is_tensor_list = !p->is_mapping && p->tensor_entries;
     switch (region) {
     case WITHIN: return p->is_state_dict || (i == roles->main && has_weights_itself(roles->tree, i));
-    case AVERAGING: return list || (p->is_state_dict && (p->tensors_with_dims || p->has_metadata));
+    case AVERAGING: return is_tensor_list || (p->is_state_dict && (p->tensors_with_dims || p->has_metadata));
     case OUTSIDE:
-        if (roles->lenient)
-            return p->is_state_dict || list;
+        if (roles->any_state_dict)
+            return p->is_state_dict || is_tensor_list;
         return p->is_state_dict &&
                (has_parameter_names(p) || (p->tensors_with_dims && is_network_name(&p->elem)));
     default: return false;
     }
 }
 
-/* is_flat - returns true if the weights in P are only the entries of P itself. In a tree of dicts, most
- * weights are further down. */
+/* is_flat - returns true if the weights are entries of P. In a tree of dicts, most are further down. */
 static bool is_flat(const struct container *p)
 {
     return p->is_mapping &&
@@ -296,7 +290,7 @@ static ckpt_status find_roles(const struct containers *tree, uint32_t main, bool
         return fail_memory(err);
     if (main == NO_CONTAINER || set_roles(&roles))
         return CKPT_OK;
-    roles.lenient = true;
+    roles.any_state_dict = true;
     if (!set_roles(&roles))
         roles.role[main] = WEIGHTS_MODEL;
     return CKPT_OK;

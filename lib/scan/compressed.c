@@ -124,8 +124,7 @@ static bool skip_lz4_frame(reader *r)
     return !(flg & LZ4_CONTENT_CHECKSUM) || reader_skip(r, 4);
 }
 
-/* skip_lz4_user_frame - skips a skippable frame: magic number, length of the user data (4 bytes), user
- * data. */
+/* skip_lz4_user_frame - skips a skippable frame: magic number, length of the data (4 bytes), data. */
 static bool skip_lz4_user_frame(reader *r)
 {
     (void)reader_skip(r, 4);

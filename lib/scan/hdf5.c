@@ -22,8 +22,7 @@ static bool may_be_json(ckpt_str text)
     return text.len && (text.ptr[0] == '{' || text.ptr[0] == '[');
 }
 
-/* scan_attribute - scans VALUE, the attribute NAME of the object at PATH. WHY is the reason why it cannot be
- * read, or NULL. */
+/* scan_attribute - scans VALUE, attribute NAME of the object at PATH. WHY it cannot be read may be NULL. */
 static ckpt_status scan_attribute(void *user, ckpt_str path, ckpt_str name, ckpt_value *value,
                                   const char *why, ckpt_error *err)
 {

@@ -151,8 +151,7 @@ static bool loads_bytes(const struct trace_global *g)
     return str_is(g->module, "torch.storage") && str_is(g->name, "_load_from_bytes");
 }
 
-/* is_scanned_payload - returns true if REF is a constant that is scanned as a file, as it is or decoded by
- * _codecs.encode. */
+/* is_scanned_payload - returns true if REF is scanned as a file, directly or through _codecs.encode. */
 static bool is_scanned_payload(const struct judge *j, trace_ref ref)
 {
     const struct trace_node *n = trace_node(ref);
@@ -164,8 +163,7 @@ static bool is_scanned_payload(const struct judge *j, trace_ref ref)
     return ref && map_get_num(j->payloads, ref) != MAP_NONE;
 }
 
-/* find_unusual_arguments - returns what is unusual about ARGS, the arguments of the allow-listed G; NULL:
- * nothing. */
+/* find_unusual_arguments - returns what is unusual about ARGS for the allow-listed G; NULL: nothing. */
 static const char *find_unusual_arguments(struct scan *scan, const struct trace_step *step,
                                           const struct trace_global *g, trace_ref args)
 {
@@ -345,8 +343,7 @@ static bool takes_items(ckpt_str module, ckpt_str name, uint8_t opcode)
     return false;
 }
 
-/* arguments_set_attributes - returns true if N, a call of NAME, sets attributes of its result from its
- * arguments. */
+/* arguments_set_attributes - returns true if the arguments of N, a call of NAME, become its attributes. */
 static bool arguments_set_attributes(const struct trace_node *n, ckpt_str name)
 {
     const struct trace_node *args = trace_node(n->items[1]);
@@ -457,8 +454,8 @@ static bool is_torch_id(struct scan *scan, const struct trace_step *step, trace_
     return is_id;
 }
 
-/* judge_persid - reports a persistent id that torch does not write: it writes ('storage', …), ('module',
- * …) or a number. */
+/* judge_persid - reports an id that torch does not write. It writes ('storage', …), ('module', …) or a
+ * number. */
 static bool judge_persid(struct judge *j, const struct trace_step *step)
 {
     const struct trace_node *n = trace_node(step->subject);
@@ -471,8 +468,7 @@ static bool judge_persid(struct judge *j, const struct trace_step *step)
                        "a persistent id that is not (\"storage\", …)");
 }
 
-/* note_dropped - records in the first pass that the result of a call is popped unused, for report_call() in
- * the second. */
+/* note_dropped - records for the second pass that the result of a call is popped unused. */
 static bool note_dropped(struct judge *j, const struct trace_step *step)
 {
     uint32_t number = j->reporting ? MAP_NONE : map_get_num(j->results, step->subject);

@@ -17,7 +17,8 @@
 #define LOCATION_MAX 255u /* bytes of a location that are examined */
 
 struct pattern {
-    const char *bytes, *what;
+    const char *bytes;
+    const char *what; /* what the operation does, for the report; NULL: it is no operation */
     enum { KERAS_CLASS, EXTERNAL, OPERATION } kind;
 };
 
@@ -51,16 +52,16 @@ static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, siz
  * if it is a class that holds code. */
 static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t after)
 {
-    static const char *const code[] = {"\"Lambda\"", "\"__lambda__\"", "\"TorchModuleWrapper\""};
+    static const char *const code_classes[] = {"\"Lambda\"", "\"__lambda__\"", "\"TorchModuleWrapper\""};
     char text[64];
     ckpt_str rest = read_bytes_at(s, after, text, sizeof text);
     while (rest.len && strchr(" \t\r\n:", rest.ptr[0]) && rest.ptr[0])
         rest = str_skip(rest, 1);
-    for (size_t i = 0; i < sizeof code / sizeof *code; i++)
-        if (str_starts(rest, str_c(code[i]))) {
+    for (size_t i = 0; i < sizeof code_classes / sizeof *code_classes; i++)
+        if (str_starts(rest, str_c(code_classes[i]))) {
             s->found++;
             return scan_found(s->x->scan, SCAN_KERAS_CODE, s->where, s->src, at,
-                              "the class %s of a Keras model, which carries code", code[i]);
+                              "the class %s of a Keras model, which carries code", code_classes[i]);
         }
     return CKPT_OK;
 }

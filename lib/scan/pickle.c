@@ -28,18 +28,16 @@ static bool take_step(void *user, const struct trace_step *step)
 {
     struct pickle_scan *ps = user;
     struct scan *scan = ps->x->scan;
-    if (step->what == TRACE_STEP_PAYLOAD && !ps->reporting) {
-        if (!arena_push(ps->x->a, &ps->payloads, &ps->npayloads, &ps->cap_payloads, step->payload,
-                        sizeof *step->payload)) {
-            ps->too_many_payloads = true;
-            return arena_full(ps->x->a) || !scan_note_system_failure(scan, CKPT_ENOMEM, NULL);
-        }
+    bool is_new_payload = step->what == TRACE_STEP_PAYLOAD && !ps->reporting;
+    if (is_new_payload && !arena_push(ps->x->a, &ps->payloads, &ps->npayloads, &ps->cap_payloads,
+                                      step->payload, sizeof *step->payload)) {
+        ps->too_many_payloads = true;
+        return arena_full(ps->x->a) || !scan_note_system_failure(scan, CKPT_ENOMEM, NULL);
     }
     return scan->step(scan->judge, step);
 }
 
-/* report_broken_pickle - reports WHY a pickle could not be followed further; returns failures of the system
- * instead. */
+/* report_broken_pickle - reports WHY a pickle could not be followed further, or returns a system failure. */
 static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pickle *p,
                                         const struct trace_end *end, const ckpt_error *why)
 {
@@ -49,8 +47,8 @@ static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pic
     return scan_found(x->scan, rule, p->where, p->src, end->next, "%s", why->what);
 }
 
-/* follow_twice - follows P as one kind of loader reads it, to judge it, and, if there is anything to report,
- * a second time. */
+/* follow_twice - follows P as one kind of loader reads it, and judges it. If there is anything to report,
+ * follows it a second time. */
 static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle *p, struct trace_end *end,
                                 ckpt_error *err)
 {
@@ -88,8 +86,7 @@ static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle
     return st;
 }
 
-/* count_latin1 - sets *COUNT to the number of characters in the N bytes of UTF-8 at START. False: one is
- * above U+00FF. */
+/* count_latin1 - counts the characters in the N bytes of UTF-8 at START. False: one is above U+00FF. */
 static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n, uint64_t *count)
 {
     reader r;
@@ -114,8 +111,7 @@ static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n
     return ok && lead == 0;
 }
 
-/* open_payload_source - sets *OUT to the decoded bytes of payload V; NULL: a text with a character above
- * U+00FF. */
+/* open_payload_source - sets *OUT to the decoded bytes of V; NULL: a character is above U+00FF. */
 static ckpt_status open_payload_source(struct scan *s, source *src, const struct trace_payload *v,
                                        source **out, ckpt_error *err)
 {
@@ -140,7 +136,8 @@ static bool looks_encoded(struct scan *s, source *bytes)
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (memcmp(head, beginnings[i], strlen(beginnings[i])) == 0)
             return true;
-    return head[0] == 'g' && head[1] == 'A' && head[2] >= 'I' && head[2] <= 'X'; /* 80, 2 to 5 */
+    /* PROTO (0x80) and a protocol from 2 to 5 in base64 */
+    return head[0] == 'g' && head[1] == 'A' && head[2] >= 'I' && head[2] <= 'X';
 }
 
 static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle *p,
@@ -202,8 +199,7 @@ static bool is_odd_name(ckpt_str name)
     return name.len == 0;
 }
 
-/* is_impossible_name - returns true if Python cannot import the name of G. If so, the bytes are not a
- * pickle. */
+/* is_impossible_name - returns true if Python cannot import G, so that the bytes are not a pickle. */
 static bool is_impossible_name(const struct trace_global *g)
 {
     return g->module.len == 0 || !utf8_check(g->module, false, NULL) || !utf8_check(g->name, false, NULL);
@@ -393,8 +389,7 @@ ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_
     return stopped && pos < src->size ? scan_after_last(x, src, where, pos, err) : CKPT_OK;
 }
 
-/* scan_legacy - scans a legacy stream: five pickles, then the storages (torch/serialization.py,
- * _legacy_save). */
+/* scan_legacy - scans a legacy stream: five pickles, then the storages (_legacy_save of torch). */
 ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
                         ckpt_error *err)
 {
@@ -409,7 +404,7 @@ ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t
     if (end == 0)
         return CKPT_OK;
     end = end < pos ? pos : end;
-    scan_count_bytes(src, &x->scan->result->in_tensors, end - pos); /* bounded: not before */
-    *known_bytes += end - pos;                                      /* bounded: both inside the source */
+    scan_count_bytes(src, &x->scan->result->in_tensors, end - pos); /* bounded: end >= pos */
+    *known_bytes += end - pos;                                      /* bounded: end >= pos */
     return end < src->size ? scan_after_last(x, src, where, end, err) : CKPT_OK;
 }

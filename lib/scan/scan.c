@@ -3,7 +3,7 @@
  * format.
  *
  * Names and suffixes do not matter, because a pickle called model.txt is loaded all the same. A file that is
- * not recognized is INCOMPLETE, not clean; only storages of torch may hold any bytes.
+ * not recognized is INCOMPLETE, not clean. Only torch's storages are expected to hold bytes of no format.
  */
 #include "scan/scan.h"
 
@@ -24,7 +24,7 @@
 #include "op/digest.h"
 #include "scan/judge.h"
 
-#define CHUNK 65536u
+#define CHUNK 65536u /* bytes read at a time */
 
 ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ckpt_str *out, ckpt_error *err)
 {
@@ -374,14 +374,14 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
 {
     uint64_t off;
     size_t opened = x->nopened;
-    bool outer = x->pickle_name, nested = role != SCAN_FILE,
-         unpacked = str_is(str_after_last(where, '!'), "contents");
-    if (role != SCAN_FILE && !(role == SCAN_MEMBER && unpacked)) /* unpacked data have their file's name */
+    bool outer_pickle_name = x->pickle_name, nested = role != SCAN_FILE;
+    bool is_unpacked_file = role == SCAN_MEMBER && str_is(str_after_last(where, '!'), "contents");
+    if (nested && !is_unpacked_file) /* unpacked data keep the name of the compressed file */
         x->pickle_name = role == SCAN_MEMBER && scan_is_pickle_name(where);
     x->depth += nested;
     ckpt_status st = scan_content(x, src, where, role, known_bytes, err);
     x->depth -= nested;
-    x->pickle_name = outer;
+    x->pickle_name = outer_pickle_name;
     if (source_root(src, &off) == src) /* SRC is no slice: later sources are not inside its archives */
         x->nopened = opened;
     return st;

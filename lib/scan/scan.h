@@ -60,8 +60,7 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
 ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
 /* scan_leaves_folder - returns true if PATH leads out of the folder of the file that holds it. */
 bool scan_leaves_folder(ckpt_str path);
-/* scan_byte_patterns - searches SRC, of a format that is not taken apart, for the bytes of dangerous
- * features. */
+/* scan_byte_patterns - searches SRC, which is not taken apart, for the bytes of dangerous features. */
 ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err);
 /* scan_compressed - unpacks and scans SRC. KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,

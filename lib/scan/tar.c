@@ -103,8 +103,7 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
     return st;
 }
 
-/* check_padding - reports and scans bytes other than zeros in [FROM, TO), the padding of a block or the end
- * of the tar. */
+/* check_padding - reports and scans bytes other than zeros in [FROM, TO), which is padding. */
 static ckpt_status check_padding(struct scanner *x, source *src, ckpt_str where, uint64_t from, uint64_t to,
                                  ckpt_error *err)
 {

@@ -28,8 +28,7 @@ static bool is_keras_module(ckpt_str module)
            str_starts(module, STR_LIT("tf_keras."));
 }
 
-/* is_function_with_effects - returns true if O is a function in a module of Keras that does more than
- * arithmetic. */
+/* is_function_with_effects - returns true if O is a Keras function that does more than arithmetic. */
 static bool is_function_with_effects(const struct open_object *o)
 {
     static const char *const modules[] = {"utils", "saving", "config", "models", "datasets", "callbacks"};

@@ -83,18 +83,19 @@ static enum scan_role get_role(const struct zip_scan *archive, ckpt_str name)
 static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
 {
     const struct zip_view *first = archive->audit.views;
-    size_t n = str_find(first->name, STR_LIT("/"), 0);
-    for (size_t i = 0; n != SIZE_MAX && i < archive->audit.n; i++) {
+    size_t folder_len = str_find(first->name, STR_LIT("/"), 0);
+    for (size_t i = 0; folder_len != SIZE_MAX && i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
         ckpt_str where;
         if (!v->listed) /* it may have no name, if the central directory is cut off */
             continue;
         CKPT_TRY(scan_join_names(archive->x, archive->where, v->name, &where, err));
-        if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
+        if (str_find(v->name, str_of(first->name.ptr, folder_len + 1), 0) !=
+            0) { /* bounded: the slash is there */
             archive->has_flaw = true;
             CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_by,
                                 "is outside of {=the folder \"%.*s\"}, where torch writes all records",
-                                (int)n, first->name.ptr));
+                                (int)folder_len, first->name.ptr));
         }
         if (v->method && get_role(archive, v->name) == SCAN_STORAGE)
             CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_by,
@@ -133,8 +134,8 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
 
 /* ------------------------------------------------------------------ members */
 
-/* inflate_member - sets *OUT to the bytes of the deflated member V, and reports if they are damaged or not
- * v->usize bytes. */
+/* inflate_member - sets *OUT to the bytes of the deflated V. Reports damage, or a size that V does not
+ * state. */
 static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_view *v, ckpt_str where,
                                   enum scan_role role, source **out, ckpt_error *err)
 {
@@ -186,8 +187,7 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
                       v->crc);
 }
 
-/* report_unsupported - reports that V is encrypted or patch data, or compressed by a method that is not
- * supported. */
+/* report_unsupported - reports that V is encrypted, patch data, or compressed by an unsupported method. */
 static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_OPAQUE
@@ -396,8 +396,7 @@ static ckpt_status report_shared_member(struct zip_scan *archive, const struct z
                                                get_sum(archive, first));
 }
 
-/* is_over_budget - returns true if more bytes of members were scanned than OVERLAP_MIN and OVERLAP_FACTOR
- * allow. */
+/* is_over_budget - returns true if more bytes were scanned than OVERLAP_MIN and OVERLAP_FACTOR allow. */
 static bool is_over_budget(const struct scanner *x)
 {
     uint64_t half = x->file_size / 2 + x->unpacked / 2; /* bounded: halves */
@@ -456,8 +455,7 @@ static void note_scanned(struct opened_zip *o, const struct zip_audit *z)
     o->directory = off + z->directory;
 }
 
-/* find_opened - returns the archive that the end record C of SRC belongs to, if it was scanned or is being
- * scanned; NULL: neither. */
+/* find_opened - returns the archive of end record C of SRC, if its scan has begun or ended; else NULL. */
 static const struct opened_zip *find_opened(const struct scanner *x, const source *src,
                                             const struct zip_directory_candidates *c)
 {

@@ -130,23 +130,26 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
     ckpt_info info = CKPT_INIT(ckpt_info);
     struct root below;
     CKPT_TRY(ckpt_inspect(file, &info, err));
-    CKPT_TRY(root_find(file, root ? root : file->narrowed || !info.has_weights ? NULL : "auto", &below, err));
+    if (!root && !file->narrowed && info.has_weights)
+        root = "auto";
+    CKPT_TRY(root_find(file, root, &below, err));
     size_t nrows = file->table.nrows;
     m->tensors = arena_array(m->a, nrows, sizeof *m->tensors);
-    /* by row: the first tensor with its bytes */
-    struct mem_tensor **of_row = arena_array(m->a, nrows, sizeof *of_row);
-    if (!m->tensors || !of_row)
+    /* [i]: the first tensor that has the bytes of row i */
+    struct mem_tensor **first_tensor = arena_array(m->a, nrows, sizeof *first_tensor);
+    if (!m->tensors || !first_tensor)
         return fail_memory(err);
     for (size_t i = 0; i < nrows; i++) {
         const ckpt_tensor *r = &file->table.rows[i].t;
         struct mem_tensor *t = &m->tensors[m->ntensors];
-        size_t of = r->alias_of != CKPT_NO_TENSOR ? r->alias_of : i;
+        size_t first_row = r->alias_of != CKPT_NO_TENSOR ? r->alias_of : i;
         if (r->part_of != CKPT_NO_TENSOR || !root_contains(&below, r->name, r->path, r->npath))
             continue;
         CKPT_TRY(add_row(m, r, below.name.len ? str_skip(r->name, below.name.len + 1) : r->name, err));
-        t->tied_to = of_row[of];
-        if (!of_row[of] && t < &m->tensors[m->ntensors])
-            of_row[of] = t;
+        t->tied_to = first_tensor[first_row];
+        bool was_added = t < &m->tensors[m->ntensors];
+        if (!first_tensor[first_row] && was_added)
+            first_tensor[first_row] = t;
     }
     m->ordered = !file->flat;
     return collect_optimizer(m, file, &info, err);

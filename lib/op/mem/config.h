@@ -1,5 +1,4 @@
-/* config.h - holds the entries of a config.json of transformers: top-level scalars with their values, other
- * entries by name. */
+/* config.h - holds a config.json of transformers: the values of top-level scalars, other keys without. */
 #ifndef OP_MEM_CONFIG_H
 #define OP_MEM_CONFIG_H
 
@@ -21,8 +20,7 @@ struct mem_config {
 
 /* config_read - reads the file at PATH, at most 16 MiB. */
 ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_error *err);
-/* config_get - returns the entry of the first of KEYS ("n_embd|hidden_size") that exists and is not null, or
- * NULL. */
+/* config_get - returns the first of KEYS ("n_embd|hidden_size") that exists and is not null, or NULL. */
 const struct mem_config_entry *config_get(const struct mem_config *c, const char *keys);
 /* config_is_zero - returns true if E is a number that is 0. */
 bool config_is_zero(const struct mem_config_entry *e);

@@ -78,9 +78,9 @@ struct pass_memory {
 /* run_operation - counts an operation that allocates ADD bytes and then frees FREE. */
 static void run_operation(struct pass_memory *memory, uint64_t add, uint64_t free)
 {
-    int64_t high = memory->live + (int64_t)add; /* bounded: by PASS_MAX, of which no step adds more */
-    memory->most = high > memory->most ? high : memory->most;
-    memory->live = high - (int64_t)free;
+    int64_t with_added = memory->live + (int64_t)add; /* bounded: the sum over a block is at most PASS_MAX */
+    memory->most = with_added > memory->most ? with_added : memory->most;
+    memory->live = with_added - (int64_t)free;
 }
 
 /* run_conv_backward - counts the backward pass of convolution C, which computes the gradients of its weight
@@ -110,8 +110,9 @@ static uint64_t block_work(const struct convnet *net, const struct conv *main, s
         run_conv_backward(&memory, net, shortcut, input);
     }
     for (size_t i = nmain; i-- > 0;) {
-        bool waits = i == nmain - 1 && !shortcut; /* the gradient of the shortcut, which has no convolution */
-        run_operation(&memory, main[i].bytes, waits ? main[i].bytes : 2 * main[i].bytes);
+        /* without a convolution in the shortcut, the gradient of the output is still needed for the sum */
+        bool keeps_gradient = i == nmain - 1 && !shortcut;
+        run_operation(&memory, main[i].bytes, keeps_gradient ? main[i].bytes : 2 * main[i].bytes);
         run_conv_backward(&memory, net, &main[i], i ? main[i - 1].bytes : input);
         if (i)
             run_operation(&memory, main[i - 1].bytes, 2 * main[i - 1].bytes);
@@ -154,7 +155,7 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
     struct image shortcut_image = *image;
     uint64_t stride = block ? 1 : f->stage_strides[stage - 1], weights = 0;
     size_t nmain = 0;
-    bool strided = false, has_shortcut = false;
+    bool stride_done = false, has_shortcut = false;
     b->input = size_mul(
         size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width)),
         net->activation_bytes);
@@ -163,13 +164,13 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
         const struct mem_tensor *t = r->role == CONV_STEM ? NULL : find_conv(net->m, r->name, stage, block);
         if (!t)
             continue;
-        bool has_stride = r->role == CONV_MAIN && !strided && t->ndim == 4 && t->shape[2] > 1;
+        bool has_stride = r->role == CONV_MAIN && !stride_done && t->ndim == 4 && t->shape[2] > 1;
         struct conv *c = r->role == CONV_MAIN ? &main[nmain] : &shortcut;
         struct image *branch_image = r->role == CONV_MAIN ? image : &shortcut_image;
         uint64_t conv_stride = has_stride || r->role == CONV_SHORTCUT ? stride : 1;
         if (nmain == CONVS_MAX || !convolve(net, t, conv_stride, branch_image, c))
             return refuse_conv(t, err);
-        strided = strided || has_stride;
+        stride_done = stride_done || has_stride;
         has_shortcut = has_shortcut || r->role == CONV_SHORTCUT;
         nmain += r->role == CONV_MAIN;
         b->kept = size_add(b->kept,

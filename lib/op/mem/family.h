@@ -41,8 +41,7 @@ static inline uint64_t letter_get(const struct letters *l, char name)
 {
     return letter_known(l, name) ? l->value[(unsigned char)name & 127] : 0;
 }
-/* product_value - sets *OUT to the value of TEXT: digits, then letters, one factor each. False: a letter is
- * not known. */
+/* product_value - sets *OUT to the product TEXT: digits, then letters. False: a letter is not known. */
 bool product_value(ckpt_str text, const struct letters *l, uint64_t *out);
 
 /* Conditions under which a row of a table counts. They come in groups (precision, attention …). For each
@@ -134,8 +133,7 @@ struct mem_config_rule {
     const char *value; /* see mem_config_kind; of CONFIG_SIZE: the size if the key is missing, "4h" */
 };
 
-/* A convolution of a residual network; a list has them in the order in which they run. Padding is half of
- * the kernel. */
+/* A convolution of a residual network, listed in running order. Padding is half of the kernel. */
 enum mem_conv_role { CONV_STEM, CONV_MAIN, CONV_SHORTCUT };
 struct mem_conv {
     uint8_t role;     /* enum mem_conv_role */
@@ -173,8 +171,7 @@ struct mem_refusal {
 };
 extern const struct mem_refusal mem_refusals[]; /* ends with an empty row */
 
-/* conditions_hold - returns true if a row with the conditions WHEN counts in a run with the conditions
- * STATE. */
+/* conditions_hold - returns true if a row with the conditions WHEN counts in a run with those of STATE. */
 bool conditions_hold(uint32_t when, uint32_t state);
 
 #endif

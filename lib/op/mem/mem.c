@@ -271,8 +271,7 @@ static ckpt_status take_heads(struct estimate *est, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* take_dropout - sets the conditions of dropout from the run, else from the config, else from the default
- * of the family. */
+/* take_dropout - sets the conditions of dropout from the run, the config, or the default of the family. */
 static void take_dropout(struct estimate *est)
 {
     uint32_t on = ATTENTION_DROP | DROP | EMBEDDING_DROP;
@@ -337,8 +336,7 @@ static ckpt_status take_run(struct estimate *est, ckpt_error *err)
 
 /* ---- segments */
 
-/* cut_blocks - cuts N blocks into K segments as checkpoint_sequential does: the last segment gets the
- * remainder. Returns K. */
+/* cut_blocks - cuts N blocks into K segments as checkpoint_sequential does. Returns K. */
 static size_t cut_blocks(ckpt_mem_segment *list, uint32_t n, uint32_t k, bool keep_last)
 {
     for (uint32_t i = 0; i < k; i++) {
@@ -406,16 +404,15 @@ static void fill_states(struct estimate *est)
     if (s->transient_known)
         set_amount(&r->step_transient, zero ? divide(s->transient, n) : s->transient,
                    exact && s->transient_exact);
-    r->trained = s->trained;
-    r->frozen = s->frozen;
-    r->tensors = s->tensors;
+    r->trained = s->trained_elements;
+    r->frozen = s->frozen_elements;
+    r->tensors = s->trained_tensors;
     bool own = !est->run.optimizer && est->m->own.title.len;
     r->optimizer = own ? est->m->own.title.ptr : est->run.optimizer ? est->run.optimizer : "adamw-foreach";
     r->precision = precisions[est->run.precision];
 }
 
-/* is_type_assumed - returns true if several types of models have tensors of these names, and no config gives
- * the type. */
+/* is_type_assumed - returns true if several model_types have these names, and no config gives the type. */
 static bool is_type_assumed(const ckpt_mem *m)
 {
     return m->family && m->family->model_types[0] && !m->type_by_config;
@@ -444,7 +441,7 @@ static void note_states(struct estimate *est)
         notices_add(&m->assumed, "it computes as %s does: no config gives a model_type", m->family->title);
     if (est->run.batch && m->family && m->family->setup)
         notices_add(&m->assumed, "%s: no keys and values are kept for generation", m->family->setup);
-    if (est->states.frozen && est->run.batch)
+    if (est->states.frozen_elements && est->run.batch)
         notices_add(&m->assumed, "activations are counted as if nothing was frozen: an upper bound");
     if (est->run.zero)
         notices_add(&m->assumed, "ZeRO stage %u on %u ranks, without padding and buckets", est->run.zero,
@@ -496,7 +493,7 @@ static void fill_activations(struct estimate *est, const struct mem_segments *s)
     ckpt_mem_result *r = est->out;
     struct mem_peak peak = timeline_peak(&est->t, s);
     bool assumed = !letter_known(&est->m->dims, 'a') && !est->run.heads && !est->m->family->convolutions;
-    bool unsure = assumed || s->selective || est->states.frozen || is_type_assumed(est->m) ||
+    bool unsure = assumed || s->selective || est->states.frozen_elements || is_type_assumed(est->m) ||
                   (est->m->family->dropout && !est->m->config.path &&
                    est->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
     set_amount(&r->activations_kept, timeline_kept(&est->t, s), !unsure);
@@ -527,7 +524,7 @@ static void divide_timeline(struct estimate *est)
     if (est->run.zero >= 2)
         est->t.gradients = divide(est->t.gradients, est->run.ranks ? est->run.ranks : 1);
     if (est->run.zero == 3)
-        est->gathered = size_mul(2, est->states.largest);
+        est->gathered = size_mul(2, est->states.largest_parameter);
 }
 
 /* begin_estimate - fills in the states of RUN, and its timeline if RUN has a batch. */
@@ -627,8 +624,8 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     return CKPT_OK;
 }
 
-/* fill_least - sets the total of *OUT to that of RUN or, if RUN is by a plan, to that of the plan with the
- * lowest peak. */
+/* fill_least - sets the total of *OUT to that of RUN, or of the plan with the lowest peak if RUN has a
+ * plan. */
 static ckpt_status fill_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
     struct estimate est;

@@ -4,8 +4,7 @@
 #ifndef OP_MEM_OPERATIONS_H
 #define OP_MEM_OPERATIONS_H
 
-/* The lists of a family; struct mem_tensor_rule, mem_usage, mem_config_rule and mem_conv describe the
- * columns. */
+/* The lists of a family. The structs in family.h describe their columns. */
 #define TENSORS(...)   (const struct mem_tensor_rule[]){__VA_ARGS__, {0}}
 #define USAGE(...)     (const struct mem_usage[]){__VA_ARGS__, {0}}
 #define CONFIG(...)    (const struct mem_config_rule[]){__VA_ARGS__, {0}}
@@ -48,8 +47,7 @@
     {part, GELU_WRITTEN_OUT | MIXED, "16Tf", "the same, partly in fp32"}
 #define SWIGLU(part) {part, ANY, "4Tfc", "gate, silu(gate), up, their product"}
 
-/* Flash attention in half precision, the memory-efficient kernel in fp32, which repeats keys for each
- * query. */
+/* Flash attention in half precision; in fp32 the memory-efficient kernel, which repeats keys. */
 #define ATTENTION_SDPA                                                                                       \
     {ATTENTION, SDPA, "2TAc", "queries, and the output, which is the input of the projection"},              \
     {ATTENTION, SDPA, "2TGc", "keys and values"},                                                            \

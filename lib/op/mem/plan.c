@@ -26,8 +26,7 @@
 struct needs {
     const struct mem_timeline *t;
     uint32_t n;
-    /* [i]: the bytes kept, the multiply-adds of the forward pass, and the bytes of cast copies of the blocks
-     * before block i */
+    /* [i], sums over the blocks before block i: bytes kept, multiply-adds, bytes of cast copies */
     uint64_t *kept_before, *forward_before, *copies_before;
     uint64_t
         *backward_need;    /* [i]: kept_before[i + 1] + work of block i + gradients of later blocks, bytes */
@@ -81,8 +80,7 @@ static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *t,
 
 /* ---- one partition of the blocks into segments */
 
-/* The way to cut the blocks that stores least, if those from KEPT_FROM on are kept and all others
- * recomputed. */
+/* The cuts that store least, if the blocks from KEPT_FROM on are kept and all others recomputed. */
 struct partition {
     uint64_t *stored; /* [i]: stored(i), before block i; UINT64_MAX: above the limit */
     uint32_t *from;   /* [i]: the first block of the segment that ends before block i */
@@ -141,7 +139,7 @@ static bool plan_fits(const struct needs *needs, uint64_t limit, uint32_t kept_f
 
 /* ---- all partitions */
 
-enum last_block { RECOMPUTED, KEPT, LASTS };
+enum last_block { RECOMPUTED, KEPT, LAST_BLOCK_KINDS };
 
 /* The costs of one way to cut the blocks before a block. */
 struct point {
@@ -161,7 +159,7 @@ struct front {
 struct search {
     const struct needs *needs;
     uint64_t limit, most_extra_work;
-    struct front *fronts; /* [LASTS * j + last]: of the first j blocks, see front_at */
+    struct front *fronts; /* [LAST_BLOCK_KINDS * j + last]: of the first j blocks, see front_at */
     struct front added, merged;
     size_t npoints; /* of all fronts */
     bool too_many;  /* more than PLAN_POINTS_MAX: the search was stopped */
@@ -169,7 +167,7 @@ struct search {
 
 static struct front *front_at(const struct search *search, uint32_t j, enum last_block last)
 {
-    return &search->fronts[(size_t)LASTS * j + last];
+    return &search->fronts[(size_t)LAST_BLOCK_KINDS * j + last];
 }
 
 static bool front_add(struct front *front, const struct point *p)
@@ -274,7 +272,7 @@ static bool fill_front(struct search *search, uint32_t j)
 static bool search_run(struct search *search)
 {
     struct point nothing = {0};
-    search->fronts = calloc(LASTS * ((size_t)search->needs->n + 1), sizeof *search->fronts);
+    search->fronts = calloc(LAST_BLOCK_KINDS * ((size_t)search->needs->n + 1), sizeof *search->fronts);
     bool ok = search->fronts && front_add(front_at(search, 0, RECOMPUTED), &nothing);
     for (uint32_t j = 1; ok && !search->too_many && j <= search->needs->n; j++)
         ok = fill_front(search, j);
@@ -283,7 +281,7 @@ static bool search_run(struct search *search)
 
 static void search_free(struct search *search)
 {
-    for (size_t i = 0; search->fronts && i < LASTS * ((size_t)search->needs->n + 1); i++)
+    for (size_t i = 0; search->fronts && i < LAST_BLOCK_KINDS * ((size_t)search->needs->n + 1); i++)
         free(search->fronts[i].points);
     free(search->fronts);
     free(search->added.points);
@@ -330,8 +328,7 @@ static void reverse(struct segment_list *list)
     }
 }
 
-/* list_segments - sets *OUT to the segments of the N blocks by PARTITION. Those before KEPT_FROM are
- * recomputed. */
+/* list_segments - sets *OUT to the segments of the N blocks; those before KEPT_FROM are recomputed. */
 static void list_segments(const struct partition *partition, uint32_t n, uint32_t kept_from,
                           struct segment_list *out)
 {

@@ -96,8 +96,7 @@ static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const
     return NULL;
 }
 
-/* name_in_table - returns NAME as the table of F has it: without PREFIX, and with the base of F. .ptr NULL:
- * out of memory. */
+/* name_in_table - returns NAME as in the table of F: no PREFIX, but the base. .ptr NULL: out of memory. */
 static ckpt_str name_in_table(const ckpt_mem *m, const struct mem_family *f, ckpt_str name, ckpt_str prefix,
                               bool bare)
 {
@@ -120,8 +119,7 @@ static ckpt_str take_first_size(ckpt_str *text)
     return size;
 }
 
-/* match_shape - returns true if T has the shape of its rule. Sets letters that are not known yet to sizes of
- * T. */
+/* match_shape - returns true if T has the shape of its rule. Sets letters that are not known yet. */
 static bool match_shape(struct letters *dims, const struct mem_tensor *t)
 {
     ckpt_str text = str_c(t->rule->shape);
@@ -170,8 +168,7 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
     return true;
 }
 
-/* count_rule - returns how many tensors have rule R. Sets *BLOCKS to one more than the greatest block
- * number of these. */
+/* count_rule - returns how many tensors have rule R. Sets *BLOCKS to their greatest block number + 1. */
 static size_t count_rule(const ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t *blocks)
 {
     size_t n = 0;
@@ -336,8 +333,7 @@ static void take_activation(ckpt_mem *m, const struct mem_family *f, const struc
     refuse(m, "%.*s %.*s is not in the table of %s", STR_ARG(e->key), STR_ARG(e->text), f->title);
 }
 
-/* take_probability - sets condition ON if the probability E is above 0, else its opposite, which is the
- * next bit. */
+/* take_probability - sets condition ON if the probability E is above 0, else ON << 1, its opposite. */
 static ckpt_status take_probability(ckpt_mem *m, const struct mem_config_entry *e, uint32_t on,
                                     ckpt_error *err)
 {
@@ -461,8 +457,7 @@ static void set_query_widths(struct letters *letters)
                size_mul(letter_known(letters, 'k') ? letter_get(letters, 'k') : a, letter_get(letters, 'd')));
 }
 
-/* derive_head_widths - sets the widths of heads that follow from others; in a family without grouped
- * queries A = K = h. */
+/* derive_head_widths - sets the widths of heads; in a family without grouped queries A = K = h. */
 static void derive_head_widths(ckpt_mem *m)
 {
     struct letters *letters = &m->dims;
@@ -493,8 +488,7 @@ static void derive_head_widths(ckpt_mem *m)
 
 /* ---- */
 
-/* has_adapted_weight - returns true if M has the weight that the tensor ADAPTER adapts, next to ADAPTER or
- * in a base_layer. */
+/* has_adapted_weight - returns true if M has the weight that ADAPTER adapts, maybe in a base_layer. */
 static bool has_adapted_weight(const ckpt_mem *m, ckpt_str adapter)
 {
     size_t n = str_find(adapter, STR_LIT("lora_"), 0); /* the glob that ADAPTER matches has it, too */

@@ -19,7 +19,7 @@ static const struct optimizer {
     const char *name;
     uint32_t states;
     enum state_kind kind;
-    bool counters;
+    bool counters; /* its `step` is on the device, 4 bytes a tensor */
     enum step_kind step;
 } optimizers[] = {
 #define OPTIMIZER(name, states, kind, counters, step) {name, states, kind, counters, step},
@@ -42,7 +42,7 @@ static const struct optimizer *find_optimizer(const char *name)
 
 struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision)
 {
-    switch (precision) {
+    switch (precision) { /* parameter, gradient, master copy, optimizer state */
     case CKPT_MEM_FP32:
     case CKPT_MEM_BF16_MIXED: return (struct mem_bytes){4, 4, 0, 4};
     case CKPT_MEM_BF16: return (struct mem_bytes){2, 2, 0, 2};
@@ -51,19 +51,19 @@ struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision)
     }
 }
 
-/* state_bytes - returns the bytes of the states that OPTIMIZER keeps for T, whose elements have ITEM
- * bytes. */
-static uint64_t state_bytes(const struct optimizer *optimizer, const struct mem_tensor *t, uint32_t item)
+/* state_bytes - returns the bytes of the states that OPTIMIZER keeps for T: ITEM_BYTES for each number. */
+static uint64_t state_bytes(const struct optimizer *optimizer, const struct mem_tensor *t,
+                            uint32_t item_bytes)
 {
     uint64_t n = t->elements, counters = optimizer->counters ? 4 : 0;
     if (optimizer->kind == STATE_FACTORED && t->ndim > 1) {
-        uint64_t last = t->shape[t->ndim - 1], before = t->shape[t->ndim - 2];
-        n = size_add(last ? n / last : 0, before ? n / before : 0);
+        uint64_t columns = t->shape[t->ndim - 1], rows = t->shape[t->ndim - 2];
+        n = size_add(columns ? n / columns : 0, rows ? n / rows : 0);
     }
     if (optimizer->kind == STATE_8_BITS)
         return n < 4096 ? size_mul(4 * optimizer->states, n)
                         : size_mul(optimizer->states, size_add(n, size_mul(4, n / 256 + (n % 256 != 0))));
-    return size_add(size_mul(size_mul(optimizer->states, item), n), counters);
+    return size_add(size_mul(size_mul(optimizer->states, item_bytes), n), counters);
 }
 
 /* step_temporaries - returns the bytes of the temporaries of step() for a tensor of BYTES, with those of the
@@ -82,13 +82,13 @@ static void add_parameter(const struct mem_tensor *t, const struct optimizer *op
     struct mem_bytes each = mem_bytes_of(t, precision);
     uint64_t stored = size_mul(each.parameter, t->elements), stepped = size_mul(each.state, t->elements);
     s->parameters = size_add(s->parameters, stored);
-    s->largest = stored > s->largest ? stored : s->largest;
+    s->largest_parameter = stored > s->largest_parameter ? stored : s->largest_parameter;
     if (t->frozen) {
-        s->frozen = size_add(s->frozen, t->elements);
+        s->frozen_elements = size_add(s->frozen_elements, t->elements);
         return;
     }
-    s->trained = size_add(s->trained, t->elements);
-    s->tensors++;
+    s->trained_elements = size_add(s->trained_elements, t->elements);
+    s->trained_tensors++;
     s->master = size_add(s->master, size_mul(each.master, t->elements));
     s->gradients = size_add(s->gradients, size_mul(each.gradient, t->elements));
     if (!optimizer)
@@ -129,7 +129,7 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
     bool by_tensor = !own &&
                      (optimizer->step == STEP_ONE_TEMPORARY || optimizer->step == STEP_TWO_TEMPORARIES);
     out->optimizer = own ? m->own.bytes : out->optimizer;
-    out->optimizer_exact = own ? run->precision == CKPT_MEM_AS_STORED && !out->frozen
+    out->optimizer_exact = own ? run->precision == CKPT_MEM_AS_STORED && !out->frozen_elements
                                : optimizer->kind != STATE_8_BITS;
     out->transient_known = !own && optimizer->step != STEP_UNKNOWN;
     out->transient_exact = out->transient_known && (m->ordered || !by_tensor);

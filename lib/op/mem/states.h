@@ -12,11 +12,11 @@ struct mem_bytes {
 
 /* Bytes of all parameters, before ZeRO divides them. */
 struct mem_states {
-    uint64_t trained, frozen, tensors; /* elements; tensors that are trained */
+    uint64_t trained_elements, frozen_elements, trained_tensors; /* how many */
     uint64_t parameters, master, buffers, gradients, optimizer;
     uint64_t transient; /* what step() allocates, and frees again */
     bool transient_known, transient_exact, optimizer_exact;
-    uint64_t largest; /* bytes of the largest parameter */
+    uint64_t largest_parameter;
 };
 
 /* mem_bytes_of - returns the bytes for each element of T in PRECISION. */

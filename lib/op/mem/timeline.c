@@ -83,9 +83,9 @@ static void raise_by_segment(const struct mem_timeline *t, const struct mem_segm
 struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_segments *s)
 {
     struct mem_peak peak = {0};
-    bool again = any_recomputed(s);
-    uint64_t extra = again ? t->checkpointed : t->moment[HELD], copies = 0, gradients = t->head_gradient;
-    uint64_t base = size_add(timeline_kept(t, s), again ? 0 : t->moment[HELD]);
+    bool recomputes = any_recomputed(s);
+    uint64_t extra = recomputes ? t->checkpointed : t->moment[HELD], copies = 0, gradients = t->head_gradient;
+    uint64_t base = size_add(timeline_kept(t, s), recomputes ? 0 : t->moment[HELD]);
     for (size_t i = 0; i < s->n; i++)
         for (uint32_t b = s->list[i].first; s->list[i].recomputed && b < s->list[i].first + s->list[i].blocks;
              b++)
@@ -102,8 +102,9 @@ struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_seg
         raise_by_segment(t, s, &s->list[i], live, &gradients, &peak);
     }
     /* the output of the first reentrant segment exists until the backward pass reaches the network's input */
-    uint64_t first = again && s->reentrant ? t->blocks[0].output : 0;
-    raise_peak(&peak, size_add(t->gradients, size_add(size_add(t->end, first), extra)), BACKWARD_END, 0);
+    uint64_t first_output = recomputes && s->reentrant ? t->blocks[0].output : 0;
+    raise_peak(&peak, size_add(t->gradients, size_add(size_add(t->end, first_output), extra)), BACKWARD_END,
+               0);
     return peak;
 }
 

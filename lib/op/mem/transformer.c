@@ -39,8 +39,7 @@ static uint64_t cast_copy_bytes(const struct weights_sum *sums, uint32_t state)
     return state & MIXED ? size_mul(2, sums->matrices) : 0;
 }
 
-/* product - returns the value of TEXT, a product of the letters of family.h; TOO_LARGE if one is not
- * known. */
+/* product - returns the value of TEXT, a product of letters (family.h); TOO_LARGE: one is not known. */
 static uint64_t product(const char *text, const struct letters *dims)
 {
     uint64_t n;
