@@ -12,13 +12,14 @@ struct change {
     const char *from, *to; /* replaces FROM in names by TO */
     const char *integer;   /* makes the tensors with this suffix int8 */
     const char *extra;     /* adds a tensor [8, 8] of this name */
-    uint64_t kernel;       /* the size of conv1 of a ResNet; 0: 7 */
-    bool head_first, tied; /* lm_head comes first, or is tied to the embedding */
+    uint64_t kernel;       /* height and width of the kernel of conv1 of a ResNet; 0: 7 */
+    bool head_first;       /* lm_head comes before the embedding */
+    bool tied;             /* lm_head is tied to the embedding */
 };
 
 /* A network that is being built. */
 struct network {
-    ckpt_builder *b;
+    ckpt_builder *builder;
     const struct change *change;
 };
 
@@ -27,13 +28,14 @@ static bool ends_with(const char *name, const char *end)
     return end && strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
 }
 
-/* put_tensor - adds the float32 tensor NAME; its shape ends before the first 0. */
+/* put_tensor - adds the float32 tensor NAME of the shape [A, B, C, D], without dimensions from the first 0
+ * on. */
 static void put_tensor(struct network *n, const char *name, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     const uint64_t shape[] = {a, b, c, d};
     char changed[256];
     const char *match = n->change->from ? strstr(name, n->change->from) : NULL;
-    ckpt_callbacks nowhere = {.struct_size = sizeof nowhere, .read_at = tensor_read_nothing};
+    ckpt_callbacks source = {.struct_size = sizeof source, .read_at = tensor_read_nothing};
     ckpt_builder_tensor t = CKPT_INIT(ckpt_builder_tensor);
     if (ends_with(name, n->change->omit))
         return;
@@ -42,18 +44,18 @@ static void put_tensor(struct network *n, const char *name, uint64_t a, uint64_t
                  match + strlen(n->change->from));
     t.dtype = ends_with(name, n->change->integer) ? CKPT_DT_I8 : CKPT_DT_F32;
     t.shape = shape;
-    nowhere.size = t.dtype == CKPT_DT_I8 ? 1 : 4;
+    source.size = t.dtype == CKPT_DT_I8 ? 1 : 4;
     for (; t.ndim < 4 && shape[t.ndim]; t.ndim++)
-        nowhere.size *= shape[t.ndim];
-    t.callbacks = &nowhere;
-    CU_ASSERT_EQUAL(ckpt_builder_add_tensor(n->b, match ? changed : name, &t, &err), CKPT_OK);
+        source.size *= shape[t.ndim];
+    t.callbacks = &source;
+    CU_ASSERT_EQUAL(ckpt_builder_add_tensor(n->builder, match ? changed : name, &t, &err), CKPT_OK);
 }
 
 static struct network begin_network(const struct change *c)
 {
     static const struct change none;
     struct network n = {.change = c ? c : &none};
-    CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("made", &n.b, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("made", &n.builder, &err), CKPT_OK);
     if (n.change->extra)
         put_tensor(&n, n.change->extra, 8, 8, 0, 0);
     return n;
@@ -62,7 +64,7 @@ static struct network begin_network(const struct change *c)
 static ckpt_status finish_network(struct network *n, const ckpt_mem_options *o, ckpt_mem **out)
 {
     ckpt_file *f;
-    CU_ASSERT_EQUAL_FATAL(ckpt_builder_finish(n->b, &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_builder_finish(n->builder, &f, &err), CKPT_OK);
     ckpt_status st = ckpt_mem_new(f, o, out, &err);
     ckpt_close(f);
     return st;
@@ -73,20 +75,21 @@ static void put_block(struct network *n, unsigned i)
 {
     static const struct {
         const char *name;
-        uint64_t a, b;
-    } rows[] = {
-        {"input_layernorm", 32, 0},   {"self_attn.q_proj", 32, 32}, {"self_attn.k_proj", 16, 32},
-        {"self_attn.v_proj", 16, 32}, {"self_attn.o_proj", 32, 32}, {"post_attention_layernorm", 32, 0},
-        {"mlp.gate_proj", 64, 32},    {"mlp.up_proj", 64, 32},      {"mlp.down_proj", 32, 64}};
+        uint64_t size[2]; /* a second size of 0: the tensor has one dimension */
+    } tensors[] = {
+        {"input_layernorm", {32, 0}},   {"self_attn.q_proj", {32, 32}}, {"self_attn.k_proj", {16, 32}},
+        {"self_attn.v_proj", {16, 32}}, {"self_attn.o_proj", {32, 32}}, {"post_attention_layernorm", {32, 0}},
+        {"mlp.gate_proj", {64, 32}},    {"mlp.up_proj", {64, 32}},      {"mlp.down_proj", {32, 64}}};
     char name[256];
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        snprintf(name, sizeof name, "model.layers.%u.%s.weight", i, rows[k].name);
-        put_tensor(n, name, rows[k].a, rows[k].b, 0, 0);
+    for (size_t k = 0; k < sizeof tensors / sizeof *tensors; k++) {
+        snprintf(name, sizeof name, "model.layers.%u.%s.weight", i, tensors[k].name);
+        put_tensor(n, name, tensors[k].size[0], tensors[k].size[1], 0, 0);
     }
 }
-/* elements of a block, and of the embedding */
+/* elements of the tensors of a block, of the embedding (50 tokens), and of the final norm */
 #define LLAMA_BLOCK     (2 * 32 + 2 * 32 * 32 + 2 * 16 * 32 + 3 * 64 * 32)
 #define LLAMA_EMBEDDING (50 * 32)
+#define LLAMA_NORM      32
 
 static ckpt_status make_llama(const struct change *c, unsigned blocks, const ckpt_mem_options *o,
                               ckpt_mem **out)
@@ -101,7 +104,7 @@ static ckpt_status make_llama(const struct change *c, unsigned blocks, const ckp
     put_tensor(&n, "model.norm.weight", 32, 0, 0, 0);
     if (!n.change->tied)
         put_tensor(&n, last, 50, 32, 0, 0);
-    else if (ckpt_builder_add_tie(n.b, last, first, &err) != CKPT_OK)
+    else if (ckpt_builder_add_tie(n.builder, last, first, &err) != CKPT_OK)
         CU_FAIL("tie");
     return finish_network(&n, o, out);
 }
@@ -159,7 +162,8 @@ static uint64_t total_of(ckpt_mem *m, const ckpt_mem_run *run)
 
 /* ---- refusals */
 
-/* check_refused - M, built with the status ST, must be refused, then or with RUN, because of WHY. */
+/* check_refused - checks that a network is refused with WHY in the message: when M was made, with the status
+ * ST, or when its training with RUN is estimated. */
 static void check_refused(ckpt_status st, ckpt_mem *m, const ckpt_mem_run *run, const char *why)
 {
     uint64_t total = st == CKPT_OK ? total_of(m, run) : 0;
@@ -222,7 +226,7 @@ static void networks_that_resemble_a_resnet_are_refused(void)
     }
 }
 
-/* check_adapters - a network of only A and B must be refused as adapters. */
+/* check_adapters - checks that a network of only the tensors A and B is refused as adapters. */
 static void check_adapters(const char *a, const char *b)
 {
     struct network n = begin_network(NULL);
@@ -283,15 +287,16 @@ static void options_of_other_families_are_refused(void)
 
 static void a_tied_head_is_counted_once(void)
 {
-    const uint64_t elements = LLAMA_EMBEDDING + 2 * LLAMA_BLOCK + 32;
+    const uint64_t trained = LLAMA_EMBEDDING + 2 * LLAMA_BLOCK + LLAMA_NORM;
+    static const struct change changes[3] = {
+        {.tied = true}, {.tied = true, .head_first = true}, {.omit = "lm_head.weight"}};
     uint64_t totals[3];
     for (int i = 0; i < 3; i++) {
-        const struct change tied = {.tied = true, .head_first = i == 1}, own = {.omit = "lm_head.weight"};
         ckpt_mem *m;
         ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
-        CU_ASSERT_EQUAL(make_llama(i < 2 ? &tied : &own, 2, NULL, &m), CKPT_OK);
+        CU_ASSERT_EQUAL(make_llama(&changes[i], 2, NULL, &m), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &llama_run, &r, &err), CKPT_OK);
-        CU_ASSERT_EQUAL(r.trained, elements);
+        CU_ASSERT_EQUAL(r.trained, trained);
         totals[i] = r.total.bytes;
         ckpt_mem_free(m);
     }
@@ -299,6 +304,8 @@ static void a_tied_head_is_counted_once(void)
     CU_ASSERT_EQUAL(totals[0], totals[2]);
 }
 
+/* The head is tied to the embedding, so that freezing the head freezes both. A buffer is not trained, so that
+ * it cannot be frozen. */
 static void a_frozen_name_freezes_its_storage(void)
 {
     static const char *const head[] = {"lm_head*"}, *const buffers[] = {"*running_mean"};
@@ -310,7 +317,7 @@ static void a_frozen_name_freezes_its_storage(void)
     CU_ASSERT_EQUAL(make_llama(&tied, 2, &o, &m), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &run, &r, &err), CKPT_OK);
     CU_ASSERT_EQUAL(r.frozen, LLAMA_EMBEDDING);
-    CU_ASSERT_EQUAL(r.trained, 2 * LLAMA_BLOCK + 32);
+    CU_ASSERT_EQUAL(r.trained, 2 * LLAMA_BLOCK + LLAMA_NORM);
     ckpt_mem_free(m);
     struct network n = begin_network(NULL);
     put_norm(&n, "bn", 8);
@@ -326,12 +333,12 @@ static void tensors_shared_with_an_earlier_dict_are_counted(void)
     ckpt_mem_run run = CKPT_INIT(ckpt_mem_run);
     ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
     ckpt_mem *m;
-    CU_ASSERT_EQUAL(ckpt_builder_begin_dict(n.b, "ema", &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_builder_begin_dict(n.builder, "ema", &err), CKPT_OK);
     put_tensor(&n, "weight", 8, 8, 0, 0);
-    CU_ASSERT_EQUAL(ckpt_builder_end_dict(n.b, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_builder_begin_dict(n.b, "net", &err), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_builder_add_tie(n.b, "weight", "ema.weight", &err), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_builder_end_dict(n.b, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_builder_end_dict(n.builder, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_builder_begin_dict(n.builder, "net", &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_builder_add_tie(n.builder, "weight", "ema.weight", &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_builder_end_dict(n.builder, &err), CKPT_OK);
     CU_ASSERT_EQUAL(finish_network(&n, &o, &m), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &run, &r, &err), CKPT_OK);
     CU_ASSERT_EQUAL(r.trained, 64);
@@ -340,9 +347,13 @@ static void tensors_shared_with_an_earlier_dict_are_counted(void)
 
 /* ---- sums */
 
-static void zero_divides_by_ranks(void)
+static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+/* ZeRO: the ranks divide the optimizer states from stage 1 on, the gradients from stage 2 on, and the
+ * parameters in stage 3. */
+static void zero_divides_bytes_by_the_number_of_ranks(void)
 {
-    const uint64_t n = 2 * LLAMA_EMBEDDING + 2 * LLAMA_BLOCK + 32;
+    const uint64_t n = 2 * LLAMA_EMBEDDING + 2 * LLAMA_BLOCK + LLAMA_NORM;
     ckpt_mem *m;
     CU_ASSERT_EQUAL(make_llama(NULL, 2, NULL, &m), CKPT_OK);
     for (uint32_t stage = 0; stage <= 3; stage++)
@@ -351,13 +362,15 @@ static void zero_divides_by_ranks(void)
             ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
             run.ranks = ranks;
             run.optimizer = "adamw";
-            uint64_t all = stage ? ranks : 1, gradients = stage >= 2 ? ranks : 1,
-                     own = stage == 3 ? ranks : 1;
+            uint64_t states_by = stage >= 1 ? ranks : 1, gradients_by = stage >= 2 ? ranks : 1,
+                     parameters_by = stage == 3 ? ranks : 1;
             CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &run, &r, &err), CKPT_OK);
-            CU_ASSERT_EQUAL(r.optimizer_states.bytes, (8 * n + all - 1) / all);
-            CU_ASSERT_EQUAL(r.gradients.bytes, (2 * n + gradients - 1) / gradients);
-            CU_ASSERT_EQUAL(r.parameters.bytes, (2 * n + own - 1) / own + (4 * n + all - 1) / all);
-            CU_ASSERT_EQUAL(r.gradients.exact, gradients == 1);
+            /* AdamW has two states of 4 bytes; parameters have 2 bytes, and 4 in their master copy */
+            CU_ASSERT_EQUAL(r.optimizer_states.bytes, divide_up(8 * n, states_by));
+            CU_ASSERT_EQUAL(r.gradients.bytes, divide_up(2 * n, gradients_by));
+            CU_ASSERT_EQUAL(r.parameters.bytes,
+                            divide_up(2 * n, parameters_by) + divide_up(4 * n, states_by));
+            CU_ASSERT_EQUAL(r.gradients.exact, gradients_by == 1);
         }
     ckpt_mem_free(m);
 }
@@ -383,24 +396,25 @@ static void a_plan_is_found_if_its_peak_fits_the_limit(void)
 
 static void the_largest_batch_fits_and_the_next_does_not(void)
 {
+    enum { LIMIT = 20 << 20 }; /* bytes */
     ckpt_mem *m;
     CU_ASSERT_EQUAL(make_llama(NULL, 6, NULL, &m), CKPT_OK);
     for (uint32_t checkpoint = CKPT_MEM_KEEP_ALL; checkpoint <= CKPT_MEM_PLAN; checkpoint += CKPT_MEM_PLAN) {
         ckpt_mem_run run = llama_run;
         uint64_t found;
         run.checkpoint = checkpoint;
-        CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, 20 << 20, &found, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, LIMIT, &found, &err), CKPT_OK);
         CU_ASSERT(found > 1);
         for (run.batch = found; run.batch <= found + 1; run.batch++) {
             ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
             ckpt_status st = checkpoint == CKPT_MEM_PLAN ? ckpt_mem_plan(m, &run, 0, &r, &err)
                                                          : ckpt_mem_estimate(m, &run, &r, &err);
             CU_ASSERT_EQUAL(st, CKPT_OK);
-            CU_ASSERT_EQUAL(r.total.bytes <= 20 << 20, run.batch == found);
+            CU_ASSERT_EQUAL(r.total.bytes <= LIMIT, run.batch == found);
         }
         run.attention = CKPT_MEM_EAGER;
         run.seq = UINT32_MAX; /* totals beyond 64 bits do not fit */
-        CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, 20 << 20, &found, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, LIMIT, &found, &err), CKPT_OK);
         CU_ASSERT_EQUAL(found, 0);
     }
     ckpt_mem_free(m);
@@ -410,18 +424,20 @@ static void optimizer_states_match_sums_by_hand(void)
 {
     static const struct {
         const char *optimizer;
-        uint64_t states, transient; /* for float32 tensors [16, 8] and [8] */
-        bool known;
+        /* bytes for float32 tensors [16, 8] and [8], which have 512 and 32 bytes */
+        uint64_t states;
+        uint64_t transient; /* that are allocated and freed during a step */
+        bool transient_is_known;
     } cases[] = {
         {"sgd", 0, 0, true},
         {"sgd-momentum", 544, 0, true},
-        {"adam", 1088, 1024, true}, /* 2 * 512 during the step for [16, 8] */
+        {"adam", 1088, 1024, true}, /* 2 * 512 for [16, 8], which is updated alone */
         {"adamw-foreach", 1088, 544, true},
         {"adamw-fused", 1096, 0, true},
         {"adamw-amsgrad", 1632, 1024, true},
         {"rmsprop", 552, 544, true}, /* 512 + 32 */
         {"adafactor", 4 * (16 + 8 + 8), 0, false},
-        {"adamw8bit", 1088, 0, false}, /* tensors below 4096 elements keep fp32 */
+        {"adamw8bit", 1088, 0, false}, /* states of tensors below 4096 elements are float32 */
     };
     struct network n = begin_network(NULL);
     ckpt_mem *m;
@@ -432,9 +448,9 @@ static void optimizer_states_match_sums_by_hand(void)
         const ckpt_mem_run run = {.struct_size = sizeof run, .optimizer = cases[i].optimizer};
         ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
         CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &run, &r, &err), CKPT_OK);
-        CU_ASSERT_EQUAL(r.parameters.bytes, 544);
+        CU_ASSERT_EQUAL(r.parameters.bytes, 512 + 32);
         CU_ASSERT_EQUAL(r.optimizer_states.bytes, cases[i].states);
-        CU_ASSERT_EQUAL(r.step_transient.known, cases[i].known);
+        CU_ASSERT_EQUAL(r.step_transient.known, cases[i].transient_is_known);
         CU_ASSERT_EQUAL(r.step_transient.bytes, cases[i].transient);
     }
     ckpt_mem_free(m);
@@ -450,7 +466,7 @@ void suite_mem(void)
     UNIT(a_tied_head_is_counted_once);
     UNIT(a_frozen_name_freezes_its_storage);
     UNIT(tensors_shared_with_an_earlier_dict_are_counted);
-    UNIT(zero_divides_by_ranks);
+    UNIT(zero_divides_bytes_by_the_number_of_ranks);
     UNIT(a_plan_is_found_if_its_peak_fits_the_limit);
     UNIT(the_largest_batch_fits_and_the_next_does_not);
     UNIT(optimizer_states_match_sums_by_hand);
