@@ -13,7 +13,7 @@ static int record_finding(void *user, const ckpt_scan_record *r)
     if (!r->rule)
         return 0;
     struct scanned_finding f = {.offset = r->offset};
-    snprintf(f.id, sizeof f.id, "%s", r->rule->id);
+    snprintf(f.rule, sizeof f.rule, "%s", r->rule->name);
     snprintf(f.where, sizeof f.where, "%.*s", (int)r->where.len, r->where.ptr);
     snprintf(f.text, sizeof f.text, "%.*s", (int)r->text.len, r->text.ptr);
     if (s->findings == 0)
@@ -56,18 +56,18 @@ struct scanned scan_buffer(const void *data, size_t size, size_t stop_at)
     return scan_buffer_as(str_of(data, size), NULL, NULL, stop_at);
 }
 
-bool scan_has_finding(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text,
+bool scan_has_finding(const struct scanned *s, size_t n, const char *rule, uint64_t offset, const char *text,
                       int line)
 {
     bool found = false;
     for (size_t i = 0; i < s->findings && i < SCANNED_MAX; i++)
-        found = found ||
-                (strcmp(s->all[i].id, id) == 0 && s->all[i].offset == offset && strstr(s->all[i].text, text));
+        found = found || (strcmp(s->all[i].rule, rule) == 0 && s->all[i].offset == offset &&
+                          strstr(s->all[i].text, text));
     if (s->status == CKPT_OK && s->findings == n && found)
         return true;
     printf("\n    line %d: %s %s: %zu findings", line, ckpt_status_name(s->status), s->err.what, s->findings);
     for (size_t i = 0; i < s->findings && i < SCANNED_MAX; i++)
-        printf("\n        %s %s %llu: %s", s->all[i].id, s->all[i].where,
+        printf("\n        %s %s %llu: %s", s->all[i].rule, s->all[i].where,
                (unsigned long long)s->all[i].offset, s->all[i].text);
     return false;
 }

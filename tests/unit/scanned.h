@@ -6,7 +6,7 @@
 #include "unit.h"
 
 /* A pickle that calls os.system("id"). */
-#define CALL                                                                                                 \
+#define CALL_OS_SYSTEM                                                                                       \
     "\x80\x02"                                                                                               \
     "cos\nsystem\nU\x02id\x85R."
 
@@ -17,10 +17,12 @@ struct scanned {
     ckpt_status status;
     ckpt_error err;
     ckpt_scan_result result;
-    size_t findings, records; /* RECORDS: calls of the callback, for findings and members */
-    size_t members;           /* members that have a checksum */
+    size_t findings;
+    size_t records; /* calls of the callback, for findings and members */
+    size_t members; /* members that have a checksum */
     struct scanned_finding {
-        char id[8], where[64], text[256];
+        char rule[32]; /* its name: "malformed" */
+        char where[64], text[256];
         uint64_t offset;
     } first, all[SCANNED_MAX];
     size_t stop_at; /* the number of findings after which the callback stops the scan; 0: never */
@@ -33,14 +35,16 @@ struct scanned scan_buffer(const void *data, size_t size, size_t stop_at);
 struct scanned scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
                               size_t stop_at);
 
-/* scan_has_finding - returns true if S has N findings, one of them ID at OFFSET with TEXT in its message;
- * prints them if not. FINDING asserts it. */
-bool scan_has_finding(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text,
+/* scan_has_finding - returns true if S has N findings in all, and one of them has the name RULE, is at OFFSET
+ * and has TEXT in its message; otherwise prints the findings. CHECK_FINDING asserts that. CHECK_ONLY_FINDING
+ * asserts that there is no other finding. */
+bool scan_has_finding(const struct scanned *s, size_t n, const char *rule, uint64_t offset, const char *text,
                       int line);
-#define FINDING(s, n, id, offset, text)                                                                      \
+#define CHECK_FINDING(s, n, rule, offset, text)                                                              \
     do {                                                                                                     \
         struct scanned s_ = s;                                                                               \
-        CU_ASSERT(scan_has_finding(&s_, n, id, offset, text, __LINE__));                                     \
+        CU_ASSERT(scan_has_finding(&s_, n, rule, offset, text, __LINE__));                                   \
     } while (0)
+#define CHECK_ONLY_FINDING(s, rule, offset, text) CHECK_FINDING(s, 1, rule, offset, text)
 
 #endif

@@ -48,7 +48,7 @@ static void each_format_is_unpacked(void)
             continue;
         snprintf(words, sizeof words, "%s data, unpacked and scanned", formats[i].kind);
         struct scanned s = scan(formats[i].bytes);
-        FINDING(s, 1, "ARC001", 0, words);
+        CHECK_ONLY_FINDING(s, "archive-opened", 0, words);
         CU_ASSERT_STRING_EQUAL(s.result.format, formats[i].kind);
         CU_ASSERT(s.result.accounted == s.result.bytes && s.result.members == 1);
     }
@@ -64,7 +64,7 @@ static void bytes_after_the_end_are_reported(void)
         memcpy(longer + formats[i].bytes.len, "more", 4);
         struct scanned s = scan_buffer(longer, formats[i].bytes.len + 4, 0);
         CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && s.result.accounted == 0);
-        CU_ASSERT(strcmp(s.first.id, "FMT002") == 0 || strcmp(s.first.id, "ARC002") == 0);
+        CU_ASSERT(strcmp(s.first.rule, "malformed") == 0 || strcmp(s.first.rule, "not-opened") == 0);
     }
 }
 
@@ -75,12 +75,12 @@ static void skippable_frames_are_skipped(void)
     if (!unpack_archive_ready())
         return;
     struct scanned s = scan((ckpt_str)CONSTANT(LZ4 SKIPPED));
-    FINDING(s, 1, "ARC001", 0, "lz4 data, unpacked and scanned");
+    CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
     s = scan((ckpt_str)CONSTANT(LZ4 SKIPPED LZ4));
-    FINDING(s, 1, "ARC001", 0, "lz4 data, unpacked and scanned");
-    FINDING(scan((ckpt_str)CONSTANT(LZ4 "\x5f\x2a\x4d\x18\x04\0\0\0abc")), 1, "FMT002", 0,
-            "11 bytes follow the compressed ones");
+    CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
+    CHECK_ONLY_FINDING(scan((ckpt_str)CONSTANT(LZ4 "\x5f\x2a\x4d\x18\x04\0\0\0abc")), "malformed", 0,
+                       "11 bytes follow the compressed ones");
 }
 
 static void several_frames_are_unpacked(void)
@@ -92,7 +92,7 @@ static void several_frames_are_unpacked(void)
     memcpy(two, one.ptr, one.len);
     memcpy(two + one.len, one.ptr, one.len);
     struct scanned s = scan_buffer(two, 2 * one.len, 0);
-    FINDING(s, 1, "ARC001", 0, "lz4 data, unpacked and scanned");
+    CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
     CU_ASSERT_EQUAL(s.result.accounted, 2 * one.len);
     s = scan_buffer(two, 2 * one.len - 5, 0); /* without the end of the last frame */
     CU_ASSERT(s.findings && s.result.accounted < 2 * one.len - 5);
@@ -105,9 +105,10 @@ static void highly_compressed_data_are_unpacked(void)
         "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xed\xc1\x01\x0d\0\0\0\xc2\xa0\x2a\xef\x9f\xd2\x1e\x0e\x28";
     memcpy(z + 316, "\xf8\x31\xdf\x2a\x1f\x54\xe0\x93\x04\0", 10);
     struct scanned s = scan_buffer(z, sizeof z, 0);
-    FINDING(s, 1, "ARC001", 0, "gzip data, unpacked and scanned");
+    CHECK_ONLY_FINDING(s, "archive-opened", 0, "gzip data, unpacked and scanned");
     CU_ASSERT_EQUAL(s.result.accounted, sizeof z);
-    FINDING(scan(TEXT("\x78\xf9\x16\x01\x03\xb6\xcb\x82\xb3\0\x16\x01\x03\xb6")), 1, "FMT001", 0, "");
+    CHECK_ONLY_FINDING(scan(TEXT("\x78\xf9\x16\x01\x03\xb6\xcb\x82\xb3\0\x16\x01\x03\xb6")), "unknown-format",
+                       0, "");
 }
 
 static void truncated_data_are_reported(void)
@@ -127,14 +128,14 @@ static void bombs_are_not_unpacked(void)
         if (!is_supported(i))
             continue;
         struct scanned s = scan_buffer_as(formats[i].bytes, NULL, &little, 0);
-        FINDING(s, 1, "ARC002", 0, formats[i].kind);
+        CHECK_ONLY_FINDING(s, "not-opened", 0, formats[i].kind);
     }
     ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
     buf b;
     buf_init(&b, 1 << 20);
     tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
-    FINDING(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &flat, 0), 1, "ARC002", 0,
-            "gzip data: it is nested too deep");
+    CHECK_ONLY_FINDING(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &flat, 0), "not-opened", 0,
+                       "gzip data: it is nested too deep");
     buf_free(&b);
 }
 
@@ -143,13 +144,17 @@ static void data_that_only_begin_like_a_format_are_not_unpacked(void)
 {
     struct scanned s = scan(TEXT("8O as text begins"));
     CU_ASSERT(s.findings == 0 && strcmp(s.result.format, "text") == 0);
-    FINDING(scan(TEXT("8O\x01\x02 and no zlib")), 1, "FMT001", 0, "not a recognized checkpoint format");
-    FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\xff")), 1, "FMT001", 0, ""); /* 13 bytes */
-    FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\x7f\0")), 1, "FMT001", 0, "");
-    FINDING(scan(TEXT("\x5d\0\0\x04\0\x0a\0\0\0\0\0\0\0\0")), 1, "ARC002", 0, "lzma data: ");
+    CHECK_ONLY_FINDING(scan(TEXT("8O\x01\x02 and no zlib")), "unknown-format", 0,
+                       "not a recognized checkpoint format");
+    CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\xff")), "unknown-format", 0,
+                       ""); /* 13 bytes */
+    CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\x7f\0")), "unknown-format", 0,
+                       "");
+    CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\x0a\0\0\0\0\0\0\0\0")), "not-opened", 0, "lzma data: ");
 #define NPY "\x93NUMPY\x01\0\x38\0{'descr': '|u1', 'fortran_order': False, 'shape': (), }\n"
-    FINDING(scan(TEXT(NPY "1" LZMA)), 1, "FMT002", 67, "34 bytes follow the elements"); /* may be numbers */
-    FINDING(scan(TEXT(NPY "1" ZLIB)), 1, "FMT002", 67, "18 bytes follow the elements");
+    CHECK_ONLY_FINDING(scan(TEXT(NPY "1" LZMA)), "malformed", 67,
+                       "34 bytes follow the elements"); /* may be numbers */
+    CHECK_ONLY_FINDING(scan(TEXT(NPY "1" ZLIB)), "malformed", 67, "18 bytes follow the elements");
     CU_ASSERT_EQUAL(scan(TEXT(NPY "1" GZIP)).findings, 2);
     CU_ASSERT_STRING_EQUAL(scan(TEXT(NPY "1 and text")).result.format, "npy");
 }
@@ -176,21 +181,21 @@ static void members_of_seven_zip_are_scanned(void)
     memcpy(s7, sample_7z, SAMPLE_7Z_SIZE);
     memcpy(s7 + SAMPLE_7Z_SIZE, "more", 4);
     struct scanned s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
-    FINDING(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
+    CHECK_ONLY_FINDING(s, "archive-opened", 0, "7-Zip data, unpacked and scanned");
     CU_ASSERT(s.result.members == 2 && s.result.accounted == SAMPLE_7Z_SIZE);
-    FINDING(scan_buffer(s7, SAMPLE_7Z_SIZE + 4, 0), 1, "FMT002", 0,
-            "7-Zip data: 4 bytes follow the compressed ones");
+    CHECK_ONLY_FINDING(scan_buffer(s7, SAMPLE_7Z_SIZE + 4, 0), "malformed", 0,
+                       "7-Zip data: 4 bytes follow the compressed ones");
     CU_ASSERT_EQUAL_FATAL(s7[51 + 41], 0x11); /* the type "names" becomes 0x19, padding */
     s7[51 + 41] = 0x19;
     update_checksums(s7);
     s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
-    FINDING(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
+    CHECK_ONLY_FINDING(s, "archive-opened", 0, "7-Zip data, unpacked and scanned");
     s7[51 + 41] = 0x11;
     memcpy(s7 + 32, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* unknown data, with their CRC-32 */
     put_u32(s7 + 32 + 19 + 26, crc32_update(0, s7 + 32, 9));
     update_checksums(s7);
     s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
-    FINDING(s, 2, "FMT001", 0, "");
+    CHECK_FINDING(s, 2, "unknown-format", 0, "");
     CU_ASSERT(strcmp(s.first.where, "folder/a") == 0 && s.result.accounted == 0);
 }
 
@@ -207,7 +212,7 @@ static void bytes_after_an_empty_seven_zip_are_reported(void)
     memcpy(s7 + 32, "more", 4);
     CU_ASSERT_EQUAL(scan_buffer(s7, 32, 0).result.accounted, 32);
     struct scanned s = scan_buffer(s7, sizeof s7, 0);
-    FINDING(s, 1, "FMT002", 0, "7-Zip data: 4 bytes follow the compressed ones");
+    CHECK_ONLY_FINDING(s, "malformed", 0, "7-Zip data: 4 bytes follow the compressed ones");
     CU_ASSERT_EQUAL(s.result.accounted, 0);
 }
 
@@ -218,7 +223,7 @@ static void compressed_members_are_unpacked(void)
     tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
     tar_put(&b, "a.xz", "", '0', "00000000104", TEXT(XZ));
     struct scanned s = scan(str_of((const char *)b.data, b.len));
-    FINDING(s, 2, "ARC001", 0, "gzip data, unpacked and scanned");
+    CHECK_FINDING(s, 2, "archive-opened", 0, "gzip data, unpacked and scanned");
     CU_ASSERT(strcmp(s.result.format, "tar") == 0 && s.result.members == (unpack_archive_ready() ? 4 : 3));
     buf_free(&b);
 }

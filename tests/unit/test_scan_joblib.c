@@ -117,10 +117,11 @@ static void arrays_of_unclear_size_end_the_scan(void)
     for (size_t i = 0; i < sizeof unclear / sizeof *unclear; i++) {
         struct scanned s = scan(unclear[i]);
         bool reported = s.status == CKPT_OK && s.findings && s.result.found[CKPT_SCAN_INCOMPLETE] == 1;
-        for (size_t k = 0; reported && k < s.findings && strcmp(s.all[k].id, "PKL013") != 0; k++)
+        for (size_t k = 0; reported && k < s.findings && strcmp(s.all[k].rule, "pickle-not-followed") != 0;
+             k++)
             reported = k + 1 < s.findings;
         if (!reported)
-            scan_has_finding(&s, 0, "PKL013", 0, "", (int)i);
+            scan_has_finding(&s, 0, "pickle-not-followed", 0, "", (int)i);
         CU_ASSERT(reported);
     }
 }
@@ -156,14 +157,15 @@ static void arrays_that_pickle_load_executes_are_reported(void)
                                                             "true \x85R0N0N"
                                                             "."));
     enum { ARRAY = sizeof(DUMP(NDARRAY SHAPE_2X3 F4)) - 1 };
-    FINDING(s, 3, "FMT004", ARRAY, "what joblib.load takes for an array, pickle.load takes for opcodes");
-    FINDING(s, 3, "PKL002", ARRAY + 19, "");
-    FINDING(s, 3, "PKL002", 19, ""); /* as a pickle of an object array */
+    CHECK_FINDING(s, 3, "two-formats", ARRAY,
+                  "what joblib.load takes for an array, pickle.load takes for opcodes");
+    CHECK_FINDING(s, 3, "known-exec", ARRAY + 19, "");
+    CHECK_FINDING(s, 3, "known-exec", 19, ""); /* as a pickle of an object array */
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT_EQUAL(s.result.in_tensors, 24);
     s = scan(TEXT(DUMP(NDARRAY SHAPE_2X3 F4) "cnumpy\nmeans\n0N0N0N0N0N0"
                                              ".")); /* only an import */
-    FINDING(s, 2, "FMT004", ARRAY, "");
+    CHECK_FINDING(s, 2, "two-formats", ARRAY, "");
     s = scan(TEXT(DUMP(NDARRAY SHAPE_2X3 F4) "cnum py\nme\n0N0N0N0N0N0N0"
                                              ".")); /* probably random bytes */
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
@@ -191,9 +193,9 @@ static void object_arrays_are_followed_by_a_pickle(void)
     CU_ASSERT_STRING_EQUAL(s.result.format, "joblib");
     s = scan(TEXT(DUMP(NDARRAY SHAPE_2X3 OBJECTS) "\x80\x03"
                                                   "cos\nsystem\nU\x02id\x85R.."));
-    FINDING(s, 2, "PKL002", INNER + 18, "");
+    CHECK_FINDING(s, 2, "known-exec", INNER + 18, "");
     s = scan(TEXT(DUMP(NDARRAY SHAPE_2X3 OBJECTS) "\x80\x03](K\1"));
-    FINDING(s, 1, "PKL006", INNER + 6, "the pickle ends without STOP");
+    CHECK_ONLY_FINDING(s, "broken-pickle", INNER + 6, "the pickle ends without STOP");
     s = scan(TEXT(DUMP(NDARRAY SHAPE_2X3 DTYPE(ARGS("\x02", "V8"), "K\x03U\x01|NU\x01"
                                                                    "a\x85}U\x01"
                                                                    "acnumpy\ndtype\nU\x02O8\x85RK\0\x86s"
@@ -257,8 +259,8 @@ static void inconsistent_dtypes_are_reported(void)
     };
     for (size_t i = 0; i < sizeof inconsistent / sizeof *inconsistent; i++) {
         struct scanned s = scan(inconsistent[i]);
-        CU_ASSERT(s.findings > 0 && strcmp(s.first.id, "PKL014") == 0);
-        if (s.findings == 0 || strcmp(s.first.id, "PKL014") != 0)
+        CU_ASSERT(s.findings > 0 && strcmp(s.first.rule, "numpy-objects") == 0);
+        if (s.findings == 0 || strcmp(s.first.rule, "numpy-objects") != 0)
             scan_has_finding(&s, 0, "", 0, "", (int)i);
     }
     for (size_t i = 0; i < sizeof consistent / sizeof *consistent; i++) {
@@ -276,19 +278,19 @@ static void several_arrays_are_skipped(void)
     struct scanned s = scan(TEXT("\x80\x03](" AGAIN AGAIN "e."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 48);
     s = scan(TEXT("\x80\x03" AGAIN "}b.")); /* BUILD again on the same array */
-    FINDING(s, 2, "PKL013", sizeof("\x80\x03" AGAIN), "cannot be determined");
-    FINDING(s, 2, "PKL003", sizeof("\x80\x03" AGAIN), "once more after BUILD");
+    CHECK_FINDING(s, 2, "pickle-not-followed", sizeof("\x80\x03" AGAIN), "cannot be determined");
+    CHECK_FINDING(s, 2, "unresolved-callable", sizeof("\x80\x03" AGAIN), "once more after BUILD");
 }
 
 static void truncated_arrays_are_reported(void)
 {
     enum { PAD = sizeof(DUMP(NDARRAY SHAPE_2X3 F4 PADDED "K\x10")) - 2 };
-    FINDING(scan(TEXT(DUMP(NDARRAY SHAPE_2X3 F4) "0123.")), 1, "PKL006",
-            sizeof(DUMP(NDARRAY SHAPE_2X3 F4)) - 2, "BUILD needs 24 more bytes, 5 are left");
-    FINDING(scan(TEXT(DUMP(NDARRAY SHAPE_2X3 F4 PADDED "K\x10"))), 1, "PKL006", PAD,
-            "needs 1 more bytes, 0 are left");
-    FINDING(scan(TEXT(DUMP(NDARRAY SHAPE_2X3 F4 PADDED "K\x10") "\xc8" DATA ".")), 1, "PKL006", PAD,
-            "needs 200 more bytes, 25 are left");
+    CHECK_ONLY_FINDING(scan(TEXT(DUMP(NDARRAY SHAPE_2X3 F4) "0123.")), "broken-pickle",
+                       sizeof(DUMP(NDARRAY SHAPE_2X3 F4)) - 2, "BUILD needs 24 more bytes, 5 are left");
+    CHECK_ONLY_FINDING(scan(TEXT(DUMP(NDARRAY SHAPE_2X3 F4 PADDED "K\x10"))), "broken-pickle", PAD,
+                       "needs 1 more bytes, 0 are left");
+    CHECK_ONLY_FINDING(scan(TEXT(DUMP(NDARRAY SHAPE_2X3 F4 PADDED "K\x10") "\xc8" DATA ".")), "broken-pickle",
+                       PAD, "needs 200 more bytes, 25 are left");
 }
 
 /* joblib reads the bytes of an array between two frames. */
@@ -299,9 +301,9 @@ static void frames_must_end_before_arrays(void)
     struct scanned s = scan(TEXT("\x80\x04" FRAME("\x85") AGAIN FRAME("\x01") "."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 24);
     s = scan(TEXT("\x80\x04" FRAME("\x9a") AGAIN FRAME("\x01") "."));
-    FINDING(s, 1, "PKL007", 143, "goes beyond the end of a frame");
+    CHECK_ONLY_FINDING(s, "frame-crossed", 143, "goes beyond the end of a frame");
     s = scan(TEXT("\x80\x04" FRAME("\x20") AGAIN FRAME("\x01") ".")); /* the frame ends before the array */
-    FINDING(s, 2, "PKL007", 11, "goes beyond the end of a frame");
+    CHECK_FINDING(s, 2, "frame-crossed", 11, "goes beyond the end of a frame");
 }
 
 void suite_scan_joblib(void)

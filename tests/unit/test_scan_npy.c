@@ -57,7 +57,7 @@ static void missing_elements_are_reported(void)
         struct scanned s = scan(1, simple_headers[i], BYTES("0123456789"), 0);
         CU_ASSERT_EQUAL(s.status, CKPT_OK);
         CU_ASSERT_EQUAL(s.findings, 1);
-        CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
+        CU_ASSERT_STRING_EQUAL(s.first.rule, "malformed");
         CU_ASSERT_STRING_EQUAL(s.first.text, "the elements need 16 bytes, the file has 10");
         CU_ASSERT_EQUAL(s.first.offset, 10 + strlen(simple_headers[i]));
     }
@@ -70,7 +70,7 @@ static void bytes_after_the_elements_are_scanned(void)
                                   "cos\nsystem\nU\x02id\x85R."),
                             0);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
+    CU_ASSERT_STRING_EQUAL(s.first.rule, "malformed");
     CU_ASSERT_STRING_EQUAL(s.first.text, "20 bytes follow the elements");
     CU_ASSERT_EQUAL(s.first.offset, 10 + strlen(simple_headers[0]) + 16);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
@@ -157,7 +157,7 @@ static void the_format_is_that_of_the_file(void)
 static void a_header_longer_than_the_file_is_reported(void)
 {
     struct scanned s = scan_buffer("\x93NUMPY\x01\x00\xff\x7f{}", 12, 0);
-    CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
+    CU_ASSERT_STRING_EQUAL(s.first.rule, "malformed");
     CU_ASSERT_EQUAL(s.first.offset, 8);
     CU_ASSERT_STRING_EQUAL(s.first.text, "a header of 32767 bytes, the file has 2; numpy reads 10000");
     s = scan_buffer("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, 1);

@@ -21,8 +21,10 @@ static void check_incomplete(ckpt_str bytes)
 
 static void classes_of_keras_are_found(void)
 {
-    FINDING(scan(TEXT(HDF5 "\"class_name\"\t: \r\n\"Lambda\"")), 2, "SRC002", 8, "the class \"Lambda\"");
-    FINDING(scan(TEXT(HDF5 "\"class_name\":\"TorchModuleWrapper\"")), 2, "SRC002", 8, "TorchModuleWrapper");
+    CHECK_FINDING(scan(TEXT(HDF5 "\"class_name\"\t: \r\n\"Lambda\"")), 2, "keras-code", 8,
+                  "the class \"Lambda\"");
+    CHECK_FINDING(scan(TEXT(HDF5 "\"class_name\":\"TorchModuleWrapper\"")), 2, "keras-code", 8,
+                  "TorchModuleWrapper");
     check_incomplete(TEXT(HDF5 "\"class_name\""));
     check_incomplete(TEXT(HDF5 "\"class_name\": "));
     check_incomplete(TEXT(HDF5 "\"class_name\"\0\"Lambda\""));
@@ -32,10 +34,11 @@ static void classes_of_keras_are_found(void)
 
 static void locations_of_values_are_found(void)
 {
-    FINDING(scan(TEXT(ONNX LOCATION "\x02\\a")), 2, "EXT001", 11, "\\a");
-    FINDING(scan(TEXT(ONNX LOCATION "\x02..")), 2, "EXT001", 11, "\"..\", outside of the model's folder");
-    FINDING(scan(TEXT(ONNX LOCATION "\x04/tmp and more")), 2, "EXT001", 11, "\"/tmp\", outside");
-    FINDING(scan(TEXT(ONNX LOCATION "\x01/")), 2, "EXT001", 11, "\"/\"");
+    CHECK_FINDING(scan(TEXT(ONNX LOCATION "\x02\\a")), 2, "external-path", 11, "\\a");
+    CHECK_FINDING(scan(TEXT(ONNX LOCATION "\x02..")), 2, "external-path", 11,
+                  "\"..\", outside of the model's folder");
+    CHECK_FINDING(scan(TEXT(ONNX LOCATION "\x04/tmp and more")), 2, "external-path", 11, "\"/tmp\", outside");
+    CHECK_FINDING(scan(TEXT(ONNX LOCATION "\x01/")), 2, "external-path", 11, "\"/\"");
     check_incomplete(TEXT(ONNX LOCATION));
     check_incomplete(TEXT(ONNX LOCATION "\x05"));
     check_incomplete(TEXT(ONNX LOCATION "\0/etc"));
@@ -56,7 +59,7 @@ static void long_locations_are_found(void)
     for (size_t i = 0; i < 127; i++)
         buf_byte(&b, 'd');
     buf_text(&b, "/..");
-    FINDING(scan(str_of((const char *)b.data, b.len)), 2, "EXT001", 11, "ddd");
+    CHECK_FINDING(scan(str_of((const char *)b.data, b.len)), 2, "external-path", 11, "ddd");
     b.data[sizeof ONNX LOCATION - 1] = 0xff; /* the path ends before the second dot */
     b.data[sizeof ONNX LOCATION] = 0;
     check_incomplete(str_of((const char *)b.data, b.len));
@@ -69,10 +72,10 @@ static void operations_are_found(void)
     "\x08\x01\x12\x1b\x12\x06PyFunc\x12\x08ReadFile\x12\x09WriteFile\x12\x0b"                                \
     "EagerPyFunc"
     struct scanned s = scan(TEXT(OPERATIONS));
-    FINDING(s, 5, "SRC003", 4, "the operation PyFunc calls Python");
-    FINDING(s, 5, "SRC003", 12, "the operation ReadFile reads");
-    FINDING(s, 5, "SRC003", 22, "the operation WriteFile writes");
-    FINDING(s, 5, "SRC003", 33, "the operation EagerPyFunc calls Python");
+    CHECK_FINDING(s, 5, "graph-code", 4, "the operation PyFunc calls Python");
+    CHECK_FINDING(s, 5, "graph-code", 12, "the operation ReadFile reads");
+    CHECK_FINDING(s, 5, "graph-code", 22, "the operation WriteFile writes");
+    CHECK_FINDING(s, 5, "graph-code", 33, "the operation EagerPyFunc calls Python");
     s = scan_buffer(OPERATIONS, sizeof OPERATIONS - 1, 2);
     CU_ASSERT_EQUAL(s.status, CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(s.findings, 2);

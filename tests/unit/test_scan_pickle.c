@@ -49,10 +49,10 @@ static void pickles_without_proto_are_recognised(void)
 static void bytes_after_stop_are_reported(void)
 {
     struct scanned s = scan(TEXT("\x80\x02N.\x80\x02N.x"));
-    FINDING(s, 1, "PKL010", 8, "1 byte after STOP");
+    CHECK_ONLY_FINDING(s, "bytes-after-stop", 8, "1 byte after STOP");
     CU_ASSERT(s.result.pickles == 2 && s.result.accounted == 8);
-    FINDING(scan(TEXT("\x80\x02N.xy")), 1, "PKL010", 4, "2 bytes after STOP");
-    FINDING(scan(TEXT("\x80\x02N")), 1, "PKL006", 3, "the pickle ends without STOP");
+    CHECK_ONLY_FINDING(scan(TEXT("\x80\x02N.xy")), "bytes-after-stop", 4, "2 bytes after STOP");
+    CHECK_ONLY_FINDING(scan(TEXT("\x80\x02N")), "broken-pickle", 3, "the pickle ends without STOP");
 }
 
 /* A harmful pickle is found after thousands of harmless ones. Beyond a limit, the remaining bytes are
@@ -65,14 +65,14 @@ static void many_pickles_in_a_row_are_scanned(void)
         for (size_t i = 0; i < n; i++)
             buf_text(&b, "N.");
         buf_text(&b, "cos\nsystem\n(S'id'\ntR.");
-        FINDING(scan_buffer(b.data, b.len, 0), 1, "PKL002", 2 * n + 19, "");
+        CHECK_ONLY_FINDING(scan_buffer(b.data, b.len, 0), "known-exec", 2 * n + 19, "");
         buf_free(&b);
     }
     char *row = malloc(140000);
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     for (size_t i = 0; i < 140000; i++)
         row[i] = "N."[i % 2];
-    FINDING(scan_buffer(row, 140000, 0), 1, "PKL010", 131072, "8928 bytes after STOP");
+    CHECK_ONLY_FINDING(scan_buffer(row, 140000, 0), "bytes-after-stop", 131072, "8928 bytes after STOP");
     free(row);
 }
 
@@ -80,27 +80,28 @@ static void many_pickles_in_a_row_are_scanned(void)
 static void truncated_lines_are_read_as_pickle_py_does(void)
 {
     struct scanned s = scan(TEXT("(S'id'\niposix\nsystemX"));
-    FINDING(s, 2, "PKL002", 7, "");
-    FINDING(s, 2, "PKL006", 21, "the pickle ends without STOP");
-    FINDING(scan_buffer_as(TEXT("(S'id'\niposix\nsystemX"), ".txt", NULL, 0), 3, "PKL002", 7, "");
-    FINDING(scan_buffer_as(TEXT("(S'id'\niposix\nsystemX"), ".pkl", NULL, 0), 2, "PKL002", 7, "");
-    FINDING(scan(TEXT("cos\n")), 2, "PKL002", 0, ""); /* pickle.py imports os, then fails */
+    CHECK_FINDING(s, 2, "known-exec", 7, "");
+    CHECK_FINDING(s, 2, "broken-pickle", 21, "the pickle ends without STOP");
+    CHECK_FINDING(scan_buffer_as(TEXT("(S'id'\niposix\nsystemX"), ".txt", NULL, 0), 3, "known-exec", 7, "");
+    CHECK_FINDING(scan_buffer_as(TEXT("(S'id'\niposix\nsystemX"), ".pkl", NULL, 0), 2, "known-exec", 7, "");
+    CHECK_FINDING(scan(TEXT("cos\n")), 2, "known-exec", 0, ""); /* pickle.py imports os, then fails */
     CU_ASSERT_EQUAL(scan(TEXT("cos")).findings, 0);
     s = scan(TEXT("\x80\x04\x95\x16\0\0\0\0\0\0\0(S'id'\niposix\nsystemX"));
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
 }
 
 /* Text in a file named .pkl is reported, because a loader might run its beginning before it fails. */
-static void malformed_pickles_are_not_clean(void)
+static void malformed_text_named_pkl_is_reported(void)
 {
-    FINDING(scan_buffer_as(TEXT("I1\np-1\n0cos\nsystem\n(S'id'\ntR."), ".pkl", NULL, 0), 2, "PKL013", 3,
-            "text that has a pickle's file name and begins like a pickle");
+    CHECK_FINDING(scan_buffer_as(TEXT("I1\np-1\n0cos\nsystem\n(S'id'\ntR."), ".pkl", NULL, 0), 2,
+                  "pickle-not-followed", 3, "text that has a pickle's file name and begins like a pickle");
     CU_ASSERT_EQUAL(scan_buffer_as(TEXT("I1\np-1\n0cos\nsystem\n"), ".txt", NULL, 0).findings, 0);
-    FINDING(scan_buffer_as(TEXT("version https://git-lfs.github.com/spec/v1\n"), ".pt", NULL, 0), 1, "FMT006",
-            CKPT_NO_OFFSET, "");
+    CHECK_ONLY_FINDING(scan_buffer_as(TEXT("version https://git-lfs.github.com/spec/v1\n"), ".pt", NULL, 0),
+                       "name-mismatch", CKPT_NO_OFFSET, "");
 }
 
-/* Scans pickles without PROTO that only a loader that reads whole frames accepts. */
+/* The argument of the first X reaches beyond its frame, so that only a loader that reads whole frames gets to
+ * the call. */
 static void pickles_that_need_frames_are_recognised(void)
 {
     struct scanned s = scan(TEXT("\x95\7\0\0\0\0\0\0\0X\x08\0\0\0"
@@ -110,64 +111,65 @@ static void pickles_that_need_frames_are_recognised(void)
 }
 
 /* _load_from_bytes is harmless only if it is called at once, with bytes that the scanner can read. */
-#define LOADS "ctorch.storage\n_load_from_bytes\n"
+#define LOAD_FROM_BYTES "ctorch.storage\n_load_from_bytes\n"
 
 static void load_from_bytes_must_be_called_at_once(void)
 {
     static const ckpt_str kept[] = {
-        CONSTANT(LOADS "."),
-        CONSTANT(LOADS "p0\n0g0\n."),
-        CONSTANT("](" LOADS "e."),
-        CONSTANT("}S'a'\n" LOADS "s."),
-        CONSTANT("(S'a'\n" LOADS "d."),
-        CONSTANT(LOADS "\x85."),
-        CONSTANT("ccollections\ndefaultdict\n(" LOADS "tR."),
-        CONSTANT("(" LOADS "icollections\nOrderedDict\n."),
-        CONSTANT("ctypes\nSimpleNamespace\n)R}S'append'\n" LOADS "sbC\x01xa."),
-        CONSTANT("ccollections\nOrderedDict\n)R" LOADS "b."),
+        CONSTANT(LOAD_FROM_BYTES "."),
+        CONSTANT(LOAD_FROM_BYTES "p0\n0g0\n."),
+        CONSTANT("](" LOAD_FROM_BYTES "e."),
+        CONSTANT("}S'a'\n" LOAD_FROM_BYTES "s."),
+        CONSTANT("(S'a'\n" LOAD_FROM_BYTES "d."),
+        CONSTANT(LOAD_FROM_BYTES "\x85."),
+        CONSTANT("ccollections\ndefaultdict\n(" LOAD_FROM_BYTES "tR."),
+        CONSTANT("(" LOAD_FROM_BYTES "icollections\nOrderedDict\n."),
+        CONSTANT("ctypes\nSimpleNamespace\n)R}S'append'\n" LOAD_FROM_BYTES "sbC\x01xa."),
+        CONSTANT("ccollections\nOrderedDict\n)R" LOAD_FROM_BYTES "b."),
     };
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         struct scanned s = scan(kept[i]);
         CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     }
-    CU_ASSERT_EQUAL(scan(TEXT("\x80\2" LOADS "0N.")).findings, 0);
-    CU_ASSERT_EQUAL(scan(TEXT("\x80\2" LOADS "q\0000N.")).findings, 0);
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\2" LOAD_FROM_BYTES "0N.")).findings, 0);
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\2" LOAD_FROM_BYTES "q\0000N.")).findings, 0);
 }
 
 /* BUILD, APPEND and other opcodes call methods that the state of an object can replace. */
-#define SPACE "ctypes\nSimpleNamespace\n)R" /* an object with attributes */
-#define STATE "}S'append'\nc_codecs\nencode\nsb"
-#define ODICT "ccollections\nOrderedDict\n)R"
+#define NAMESPACE_OBJECT "ctypes\nSimpleNamespace\n)R"
+/* gives the object on the stack the attribute "append", a function */
+#define STATE_WITH_APPEND "}S'append'\nc_codecs\nencode\nsb"
+#define ORDERED_DICT      "ccollections\nOrderedDict\n)R"
 
 static void unusual_changes_of_objects_are_reported(void)
 {
-    static const ckpt_str odd[] = {
-        CONSTANT(SPACE STATE "S'a'\na."),
-        CONSTANT(SPACE STATE "(S'a'\ne."),
-        CONSTANT(SPACE STATE "(S'a'\n\x90."),
-        CONSTANT(SPACE STATE "(e."), /* pickle.py calls extend([]) */
-        CONSTANT(SPACE STATE "S'a'\nS'a'\ns."),
-        CONSTANT(SPACE STATE "(S'a'\nS'a'\nu."),
-        CONSTANT(SPACE STATE "}b."),
+    static const ckpt_str unusual[] = {
+        CONSTANT(NAMESPACE_OBJECT STATE_WITH_APPEND "S'a'\na."),
+        CONSTANT(NAMESPACE_OBJECT STATE_WITH_APPEND "(S'a'\ne."),
+        CONSTANT(NAMESPACE_OBJECT STATE_WITH_APPEND "(S'a'\n\x90."),
+        CONSTANT(NAMESPACE_OBJECT STATE_WITH_APPEND "(e."), /* pickle.py calls extend([]) */
+        CONSTANT(NAMESPACE_OBJECT STATE_WITH_APPEND "S'a'\nS'a'\ns."),
+        CONSTANT(NAMESPACE_OBJECT STATE_WITH_APPEND "(S'a'\nS'a'\nu."),
+        CONSTANT(NAMESPACE_OBJECT STATE_WITH_APPEND "}b."),
         CONSTANT("ctypes\nSimpleNamespace\n(S'a'\ntR}b."), /* Python 3.13 accepts a dict here */
         CONSTANT("cargparse\nNamespace\n)RNa."),
-        CONSTANT(ODICT STATE "Na."),
-        CONSTANT(ODICT "Na."),
+        CONSTANT(ORDERED_DICT STATE_WITH_APPEND "Na."),
+        CONSTANT(ORDERED_DICT "Na."),
         CONSTANT("ctorch._tensor\n_rebuild_from_type_v2\n(ctorch\nSize\nctorch\nTensor\n)}tR}b."),
         CONSTANT("ctorch\nSize\n)RNNs."),
     };
     static const ckpt_str usual[] = {
-        CONSTANT(SPACE STATE "."),
-        CONSTANT(ODICT "NNs(NNNNu" STATE "."),
+        CONSTANT(NAMESPACE_OBJECT STATE_WITH_APPEND "."),
+        CONSTANT(ORDERED_DICT "NNs(NNNNu" STATE_WITH_APPEND "."),
         CONSTANT("ccollections\ndeque\n)RNa(NNe."),
         CONSTANT("c__builtin__\nset\n)R(NN\x90."),
         CONSTANT("c__builtin__\nlist\n)R(NNeNaNNs(NNu."),
     };
-    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        struct scanned s = scan(odd[i]);
-        if (s.findings != 1 || strcmp(s.first.id, "PKL003") != 0)
+    for (size_t i = 0; i < sizeof unusual / sizeof *unusual; i++) {
+        struct scanned s = scan(unusual[i]);
+        if (s.findings != 1 || strcmp(s.first.rule, "unresolved-callable") != 0)
             scan_has_finding(&s, 0, "", 0, "", (int)i);
-        CU_ASSERT(s.findings == 1 && strcmp(s.first.id, "PKL003") == 0);
+        CU_ASSERT(s.findings == 1 && strcmp(s.first.rule, "unresolved-callable") == 0);
     }
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         CU_ASSERT_EQUAL(scan(usual[i]).findings, 0);
@@ -175,8 +177,8 @@ static void unusual_changes_of_objects_are_reported(void)
 
 static void persistent_ids_that_are_text_are_reported(void)
 {
-    FINDING(scan(TEXT("\x80\2X\1\0\0\0aQ.")), 1, "PKL012", 8, "");
-    FINDING(scan(TEXT("Pa\n.")), 1, "PKL012", 0, "");
+    CHECK_ONLY_FINDING(scan(TEXT("\x80\2X\1\0\0\0aQ.")), "persistent-id", 8, "");
+    CHECK_ONLY_FINDING(scan(TEXT("Pa\n.")), "persistent-id", 0, "");
     CU_ASSERT_EQUAL(scan(TEXT("\x80\2X\2\0\0\00012Q.")).findings, 0); /* written by torch 0.1 */
     CU_ASSERT_EQUAL(scan(TEXT("P12\n.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("P('storage', <class 'torch.FloatStorage'>, '0', 'cpu', 60)\n.")).findings, 0);
@@ -198,7 +200,7 @@ static void too_many_pickles_are_reported(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     for (size_t i = 0; i < n; i++)
         row[i] = "\x80\x02N."[i % 4];
-    FINDING(scan(str_of(row, n)), 1, "PKL010", n - 4, "4 bytes after STOP");
+    CHECK_ONLY_FINDING(scan(str_of(row, n)), "bytes-after-stop", n - 4, "4 bytes after STOP");
     free(row);
 }
 
@@ -208,18 +210,19 @@ static void too_many_pickles_are_reported(void)
 
 static void pickles_in_bytes_objects_are_scanned(void)
 {
-    struct scanned s = scan(TEXT(BYTES_OBJECT("\x14", CALL)));
-    FINDING(s, 1, "PKL002", 18, "");
+    struct scanned s = scan(TEXT(BYTES_OBJECT("\x14", CALL_OS_SYSTEM)));
+    CHECK_ONLY_FINDING(s, "known-exec", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first.where, "value@0x4");
-    FINDING(scan(TEXT(BYTES_OBJECT("\x18", "gASVnnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4,
-            "in base64 or hexadecimal");
-    FINDING(scan(TEXT(BYTES_OBJECT("\x18", "8004nnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4,
-            "in base64 or hexadecimal");
+    CHECK_ONLY_FINDING(scan(TEXT(BYTES_OBJECT("\x18", "gASVnnnnnnnnnnnnnnnnnnnn"))), "embedded-file", 4,
+                       "in base64 or hexadecimal");
+    CHECK_ONLY_FINDING(scan(TEXT(BYTES_OBJECT("\x18", "8004nnnnnnnnnnnnnnnnnnnn"))), "embedded-file", 4,
+                       "in base64 or hexadecimal");
     /* too short for a pickle */
     CU_ASSERT_EQUAL(scan(TEXT(BYTES_OBJECT("\x0f", "8004nnnnnnnnnnn"))).findings, 0);
     ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
-    FINDING(scan_buffer_as(TEXT(BYTES_OBJECT("\x19", BYTES_OBJECT("\x14", CALL))), NULL, &flat, 0), 1,
-            "ARC002", 4, "is nested too deep to be opened");
+    CHECK_ONLY_FINDING(
+        scan_buffer_as(TEXT(BYTES_OBJECT("\x19", BYTES_OBJECT("\x14", CALL_OS_SYSTEM))), NULL, &flat, 0),
+        "not-opened", 4, "is nested too deep to be opened");
 }
 
 /* Protocols before 3 store bytes as text of characters up to U+00FF. */
@@ -227,7 +230,7 @@ static void bytes_stored_as_text_are_scanned(void)
 {
     struct scanned s = scan(TEXT("\x80\x02X\x16\0\0\0\xc2\x80\x02"
                                  "cos\nsystem\nU\x02id\xc2\x85R.."));
-    FINDING(s, 1, "PKL002", 18, "");
+    CHECK_ONLY_FINDING(s, "known-exec", 18, "");
     /* Three texts that are not UTF-8. */
     CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnnn\xc3.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnn\xe2\x82.")).findings, 0);
@@ -242,38 +245,39 @@ static void bytes_stored_as_text_are_scanned(void)
            29);
     large[7 + n] = '.';
     s = scan_buffer(large, n + 8, 0);
-    FINDING(s, 2, "PKL010", 20, "299978 bytes after STOP");
+    CHECK_FINDING(s, 2, "bytes-after-stop", 20, "299978 bytes after STOP");
     free(large);
 }
 
 /* A file in torch's legacy format is five pickles, then the storages. */
-#define MAGIC "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+#define LEGACY_MAGIC "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 
 static void truncated_legacy_files_are_reported(void)
 {
-    struct scanned s = scan(TEXT(MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
+    struct scanned s = scan(TEXT(LEGACY_MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
     CU_ASSERT(s.status == CKPT_OK && s.result.pickles == 3 && strcmp(s.result.format, "torch-legacy") == 0);
-    FINDING(s, 1, "FMT002", 25, "");
-    s = scan(TEXT(MAGIC "\x80\x02M\xe9\x03.\x80\x02}]]"));
-    FINDING(s, 1, "PKL006", 26, "the pickle ends without STOP");
+    CHECK_ONLY_FINDING(s, "malformed", 25, ""); /* at the end, after three pickles */
+    s = scan(TEXT(LEGACY_MAGIC "\x80\x02M\xe9\x03.\x80\x02}]]"));
+    CHECK_ONLY_FINDING(s, "broken-pickle", 26, "the pickle ends without STOP");
     buf b;
     buf_init(&b, 1 << 20);
-    tar_put(&b, "a", "", '0', "00000000031", TEXT(MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
+    tar_put(&b, "a", "", '0', "00000000031", TEXT(LEGACY_MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
     CU_ASSERT_STRING_EQUAL(format_of(str_of((const char *)b.data, b.len)), "tar");
     buf_free(&b);
 }
 
 static void suffixes_that_do_not_match_the_content_are_reported(void)
 {
-    struct scanned s = scan_buffer_as(TEXT(CALL), ".SafeTensors", NULL, 0);
-    FINDING(s, 2, "FMT005", CKPT_NO_OFFSET, "the name ends in .safetensors, the content is pickle");
-    FINDING(scan_buffer_as(TEXT(CALL), ".7z", NULL, 0), 2, "FMT006", CKPT_NO_OFFSET,
-            "in .7z, the content is pickle");
-    CU_ASSERT_EQUAL(scan_buffer_as(TEXT(CALL), ".pkl", NULL, 0).findings, 1);
+    struct scanned s = scan_buffer_as(TEXT(CALL_OS_SYSTEM), ".SafeTensors", NULL, 0);
+    CHECK_FINDING(s, 2, "hidden-pickle", CKPT_NO_OFFSET,
+                  "the name ends in .safetensors, the content is pickle");
+    CHECK_FINDING(scan_buffer_as(TEXT(CALL_OS_SYSTEM), ".7z", NULL, 0), 2, "name-mismatch", CKPT_NO_OFFSET,
+                  "in .7z, the content is pickle");
+    CU_ASSERT_EQUAL(scan_buffer_as(TEXT(CALL_OS_SYSTEM), ".pkl", NULL, 0).findings, 1);
     CU_ASSERT_EQUAL(scan_buffer_as(TEXT("text"), ".txt", NULL, 0).findings, 0);
     CU_ASSERT_EQUAL(scan_buffer_as(TEXT("text"), ".text", NULL, 0).findings, 0);
-    FINDING(scan_buffer_as(TEXT("text"), ".gguf", NULL, 0), 1, "FMT006", CKPT_NO_OFFSET,
-            "the content is text");
+    CHECK_ONLY_FINDING(scan_buffer_as(TEXT("text"), ".gguf", NULL, 0), "name-mismatch", CKPT_NO_OFFSET,
+                       "the content is text");
     CU_ASSERT_EQUAL(scan_buffer_as(TEXT("text"), ".gguf", NULL, 1).status, CKPT_ECANCELLED);
 }
 
@@ -286,10 +290,10 @@ static void malformed_safetensors_are_scanned_as_a_pickle(void)
     for (int i = 0; i < 2000; i++)
         buf_byte(&b, ' ');
     struct scanned s = scan(str_of((const char *)b.data, b.len));
-    FINDING(s, 5, "PKL002", 26, "");
+    CHECK_FINDING(s, 5, "known-exec", 26, "");
     b.data[10] = 'x';
     s = scan(str_of((const char *)b.data, b.len));
-    CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && strcmp(s.first.id, "FMT002") == 0);
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && strcmp(s.first.rule, "malformed") == 0);
     CU_ASSERT_EQUAL(s.result.accounted, 0);
     buf_free(&b);
 }
@@ -304,7 +308,7 @@ static void long_locations_are_truncated(void)
     buf_init(&inner, 1 << 20);
     buf_init(&outer, 1 << 20);
     tar_put(&inner, "././@LongLink", "", 'L', "00000013560", str_of(name, 6000));
-    tar_put(&inner, "x", "", '0', "00000000024", TEXT(CALL));
+    tar_put(&inner, "x", "", '0', "00000000024", TEXT(CALL_OS_SYSTEM));
     tar_put(&outer, "././@LongLink", "", 'L', "00000013560", str_of(name, 6000));
     char size[13];
     snprintf(size, sizeof size, "%011zo", inner.len);
@@ -323,7 +327,7 @@ void suite_scan_pickle(void)
     UNIT(too_many_pickles_are_reported);
     UNIT(many_pickles_in_a_row_are_scanned);
     UNIT(truncated_lines_are_read_as_pickle_py_does);
-    UNIT(malformed_pickles_are_not_clean);
+    UNIT(malformed_text_named_pkl_is_reported);
     UNIT(pickles_that_need_frames_are_recognised);
     UNIT(load_from_bytes_must_be_called_at_once);
     UNIT(unusual_changes_of_objects_are_reported);

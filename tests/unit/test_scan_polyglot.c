@@ -7,7 +7,7 @@
 #include "tarball.h"
 #include "zipped.h"
 
-#define CALL_SIZE (sizeof CALL - 1)
+#define CALL_SIZE      (sizeof CALL_OS_SYSTEM - 1)
 #define END_RECORD_MAX 65557u /* bytes of an end record with the longest comment: 22 + 65535 */
 
 static struct scanned scan(const buf *b) { return scan_buffer(b->data, b->len, 0); }
@@ -58,13 +58,13 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
     size_t into = header.len + HOP - N; /* bytes of the last "C" that are in the data */
     buf_text(&header, rest);
     unsigned char data[119] = {0};
-    memcpy(data + into, &CALL[2], CALL_SIZE - 2);
+    memcpy(data + into, &CALL_OS_SYSTEM[2], CALL_SIZE - 2);
     CU_ASSERT_FATAL(into + CALL_SIZE - 2 < sizeof data);
     put_padded(&b, buf_view(&header), N, str_of((const char *)data, sizeof data));
     struct scanned s = scan(&b);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
-    FINDING(s, 4, "PKL002", 8 + N + into + 16, "");
-    FINDING(s, 4, "FMT004", 0, "polyglot: also a valid pickle");
+    CHECK_FINDING(s, 4, "known-exec", 8 + N + into + 16, "");
+    CHECK_FINDING(s, 4, "two-formats", 0, "polyglot: also a valid pickle");
     CU_ASSERT(is_format(&s, "safetensors"));
     b.data[8 + N + into] = 'b'; /* no longer an import */
     s = scan(&b);
@@ -109,7 +109,7 @@ static void a_header_may_begin_with_white_space(void)
  * byte BEFORE of B. */
 static void put_archive(buf *b, size_t before, size_t n)
 {
-    struct member m = {"evil.pkl", CONSTANT(CALL), 0, 0, 0, 0, false};
+    struct member m = {.name = "evil.pkl", .bytes = CONSTANT(CALL_OS_SYSTEM)};
     zip_put(b, &m, 1, before);
     b->data[b->len - 2] = (unsigned char)n;
     b->data[b->len - 1] = (unsigned char)(n >> 8);
@@ -126,13 +126,14 @@ static void check_appended_archive(buf *b, const char *format, size_t before, si
     bool archive = false, pickle = false;
     for (size_t i = 0; i < s.findings && i < SCANNED_MAX; i++) {
         archive = archive ||
-                  (strcmp(s.all[i].id, "FMT004") == 0 && strstr(s.all[i].text, "also a zip archive"));
-        pickle = pickle || (strcmp(s.all[i].id, "PKL002") == 0 && strstr(s.all[i].where, "evil.pkl"));
+                  (strcmp(s.all[i].rule, "two-formats") == 0 && strstr(s.all[i].text, "also a zip archive"));
+        pickle = pickle || (strcmp(s.all[i].rule, "known-exec") == 0 && strstr(s.all[i].where, "evil.pkl"));
     }
     bool right = s.status == CKPT_OK && archive && pickle && is_format(&s, format);
     if (!right)
         printf("\n    line %d: %s: %zu findings, the first %s %s: %s", line,
-               s.result.format ? s.result.format : "?", s.findings, s.first.id, s.first.where, s.first.text);
+               s.result.format ? s.result.format : "?", s.findings, s.first.rule, s.first.where,
+               s.first.text);
     CU_ASSERT(right);
     buf_free(b);
 }
@@ -203,7 +204,7 @@ static void bytes_that_no_reader_opens_are_no_archive(void)
     struct scanned s = scan(&b);
     CU_ASSERT(IS_CLEAN(s));
     buf_free(&b);
-    struct member m = {"evil.pkl", CONSTANT(CALL), 0, 0, 0, 0, false};
+    struct member m = {.name = "evil.pkl", .bytes = CONSTANT(CALL_OS_SYSTEM)};
     buf zip;
     buf_init(&zip, 1 << 16);
     zip_put(&zip, &m, 1, 0);
@@ -222,7 +223,7 @@ static void an_archive_is_found_as_far_as_readers_search(void)
 {
     static const size_t distances[] = {END_RECORD_MAX - 1, END_RECORD_MAX, END_RECORD_MAX + 1,
                                        END_RECORD_MAX + 77, END_RECORD_MAX + 4092};
-    struct member m = {"evil.pkl", CONSTANT(CALL), 0, 0, 0, 0, false};
+    struct member m = {.name = "evil.pkl", .bytes = CONSTANT(CALL_OS_SYSTEM)};
     for (size_t i = 0; i < sizeof distances / sizeof *distances; i++) {
         buf b, data;
         buf_init(&b, 1 << 20);
@@ -244,7 +245,7 @@ static void an_archive_is_found_as_far_as_readers_search(void)
  * second. */
 static void an_archive_after_a_member_of_unknown_size_is_scanned(void)
 {
-    struct member m = {"a.txt", CONSTANT("just text\n"), 0, 8, 0, 0, false};
+    struct member m = {.name = "a.txt", .bytes = CONSTANT("just text\n"), .flags = 8};
     buf b;
     buf_init(&b, 1 << 16);
     zip_put(&b, &m, 1, 0);
@@ -258,7 +259,7 @@ static void an_archive_after_a_member_of_unknown_size_is_scanned(void)
 /* The last member of the tar archive is a zip archive, so readers of zip can open the whole file. */
 static void a_zip_archive_at_the_end_of_a_tar_is_a_note(void)
 {
-    struct member m = {"a.txt", CONSTANT("just text\n"), 0, 0, 0, 0, false};
+    struct member m = {.name = "a.txt", .bytes = CONSTANT("just text\n")};
     buf b, zip;
     buf_init(&zip, 1 << 16);
     buf_init(&b, 1 << 16);
@@ -266,7 +267,7 @@ static void a_zip_archive_at_the_end_of_a_tar_is_a_note(void)
     tar_member(&b, "m.zip", '0', buf_view(&zip));
     tar_end(&b);
     struct scanned s = scan(&b);
-    FINDING(s, 1, "ZIP004", 512 + zip.len - 22, "readers of zip open");
+    CHECK_ONLY_FINDING(s, "zip-at-end", 512 + zip.len - 22, "readers of zip open");
     CU_ASSERT(s.result.found[CKPT_SCAN_NOTE] == 1 && s.result.accounted == s.result.bytes);
     buf_free(&zip);
     buf_free(&b);

@@ -22,8 +22,8 @@ static struct scanned scan_member(char type, ckpt_str payload, size_t stop_at)
 
 static void members_are_scanned(void)
 {
-    struct scanned s = scan_member('0', TEXT(CALL), 0);
-    FINDING(s, 1, "PKL002", 18, "");
+    struct scanned s = scan_member('0', TEXT(CALL_OS_SYSTEM), 0);
+    CHECK_ONLY_FINDING(s, "known-exec", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first.where, "name");
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.members == 1);
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
@@ -34,17 +34,19 @@ static void members_are_scanned(void)
     s = scan_member('0', TEXT(""), 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.members == 0);
     s = scan_member('0', TEXT("\x01\x02\x03 nothing known"), 0);
-    FINDING(s, 1, "FMT001", 0, "not a recognized checkpoint format");
+    CHECK_ONLY_FINDING(s, "unknown-format", 0, "not a recognized checkpoint format");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 17);
 }
 
 static void links_and_other_types_are_reported(void)
 {
-    FINDING(scan_member('1', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
-    FINDING(scan_member('2', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
+    CHECK_ONLY_FINDING(scan_member('1', TEXT(""), 0), "archive-link", 512,
+                       "whoever unpacks it may write elsewhere");
+    CHECK_ONLY_FINDING(scan_member('2', TEXT(""), 0), "archive-link", 512,
+                       "whoever unpacks it may write elsewhere");
     CU_ASSERT_EQUAL(scan_member('2', TEXT(""), 1).status, CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(scan_member('5', TEXT(""), 0).findings, 0);
-    FINDING(scan_member('V', TEXT("label"), 0), 1, "ARC002", 512, "a member of type 'V'");
+    CHECK_ONLY_FINDING(scan_member('V', TEXT("label"), 0), "not-opened", 512, "a member of type 'V'");
     CU_ASSERT_EQUAL(scan_member('V', TEXT("label"), 1).status, CKPT_ECANCELLED);
 }
 
@@ -54,8 +56,8 @@ static void damaged_archives_are_reported(void)
     buf_init(&b, 1 << 20);
     tar_member(&b, "name", '0', TEXT("text"));
     b.data[3] ^= 1;
-    FINDING(scan(&b, 0), 1, "FMT002", CKPT_NO_OFFSET,
-            "tar: the checksum of a member's header is wrong: \"003564\", its bytes make 003563");
+    CHECK_ONLY_FINDING(scan(&b, 0), "malformed", CKPT_NO_OFFSET,
+                       "tar: the checksum of a member's header is wrong: \"003564\", its bytes make 003563");
 }
 
 /* Scans archives nested one level deeper than allowed. */
@@ -72,7 +74,7 @@ static void deeply_nested_archives_are_reported(void)
         b = outer;
     }
     struct scanned s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two, 0);
-    FINDING(s, 1, "ARC002", CKPT_NO_OFFSET, "an archive nested too deep");
+    CHECK_ONLY_FINDING(s, "not-opened", CKPT_NO_OFFSET, "an archive nested too deep");
     CU_ASSERT_STRING_EQUAL(s.first.where, "inner!inner");
     CU_ASSERT_EQUAL(s.result.members, 2);
     CU_ASSERT_EQUAL(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two, 1).status,
@@ -106,30 +108,40 @@ static void valid_archives_of_torch_are_read_to_the_last_byte(void)
 static void check_malformed(int at, ckpt_str bytes, uint64_t offset, size_t findings, int line)
 {
     struct scanned s = scan_torch_tar(at, bytes, -1, 0);
-    CU_ASSERT(scan_has_finding(&s, findings, "FMT002", offset, "no tensors of torch 0.1 from here on", line));
+    CU_ASSERT(
+        scan_has_finding(&s, findings, "malformed", offset, "no tensors of torch 0.1 from here on", line));
     CU_ASSERT(s.result.accounted < s.result.bytes);
     for (size_t i = 1; i <= findings; i++)
         CU_ASSERT_EQUAL(scan_torch_tar(at, bytes, -1, i).status, CKPT_ECANCELLED);
 }
-#define MALFORMED(at, bytes, offset, n) check_malformed(at, TEXT(bytes), offset, n, __LINE__)
+#define CHECK_MALFORMED(at, bytes, offset, n) check_malformed(at, TEXT(bytes), offset, n, __LINE__)
 
 static void malformed_members_of_torch_are_reported(void)
 {
-    /* offsets after the count, after the storage, and after the tensor */
-    enum { N = sizeof COUNT - 1, S = N + sizeof STORAGE - 1, T = N + sizeof TENSOR - 1 };
-    MALFORMED(0, "\x80\x02U\x01x.", 6, 2);            /* a text instead of the count */
-    MALFORMED(0, "\x80\x02J\xff\xff\xff\xff.", 8, 2); /* a negative count */
-    MALFORMED(0, "\x80\x02K\x01", 4, 3);              /* a truncated pickle */
-    MALFORMED(0, "\x80\x02K\x01\x85R.", 5, 3);        /* a pickle with an invalid call */
-    MALFORMED(0, COUNT "\x80\x02N.", N + 4, 2);       /* not a tuple, and nothing after it */
-    MALFORMED(0, COUNT STORAGE "\x04\0\0", S, 2);     /* no number of elements */
-    MALFORMED(0, COUNT "\x80\x02N." FOUR DATA, N + 12, 2);
-    MALFORMED(0, COUNT "\x80\x02NNctorch\nNoStorage\n\x87." FOUR DATA, N + 31, 3);
-    MALFORMED(0, COUNT STORAGE FOUR "0123", S + 12, 2); /* fewer elements */
-    MALFORMED(0, COUNT STORAGE "\xff\xff\xff\xff\xff\xff\xff\xff" DATA, S + 8, 2);
-    MALFORMED(0, COUNT STORAGE "\xff\xff\xff\xff\xff\xff\xff\x3f" DATA, S + 8, 2);
-    MALFORMED(1, COUNT TENSOR "\xff\xff\xff\xff\0\0\0\0", T + 8, 2);
-    MALFORMED(1, COUNT TENSOR SHAPE START "more", T + 48, 1);
+    /* offsets in the member */
+    enum {
+        AFTER_COUNT = sizeof COUNT_1 - 1,
+        AFTER_STORAGE = AFTER_COUNT + sizeof STORAGE_7 - 1,
+        AFTER_TENSOR = AFTER_COUNT + sizeof TENSOR_8 - 1
+    };
+    CHECK_MALFORMED(STORAGES, "\x80\x02U\x01x.", 6, 2);            /* a text instead of the count */
+    CHECK_MALFORMED(STORAGES, "\x80\x02J\xff\xff\xff\xff.", 8, 2); /* a negative count */
+    CHECK_MALFORMED(STORAGES, "\x80\x02K\x01", 4, 3);              /* a truncated pickle */
+    CHECK_MALFORMED(STORAGES, "\x80\x02K\x01\x85R.", 5, 3);        /* a pickle with an invalid call */
+    CHECK_MALFORMED(STORAGES, COUNT_1 "\x80\x02N.", AFTER_COUNT + 4,
+                    2); /* not a tuple, and nothing after it */
+    CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 "\x04\0\0", AFTER_STORAGE, 2); /* no number of elements */
+    CHECK_MALFORMED(STORAGES, COUNT_1 "\x80\x02N." FOUR_ELEMENTS DATA, AFTER_COUNT + 12, 2);
+    CHECK_MALFORMED(STORAGES, COUNT_1 "\x80\x02NNctorch\nNoStorage\n\x87." FOUR_ELEMENTS DATA,
+                    AFTER_COUNT + 31, 3);
+    CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 FOUR_ELEMENTS "0123", AFTER_STORAGE + 12,
+                    2); /* fewer elements */
+    CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 "\xff\xff\xff\xff\xff\xff\xff\xff" DATA, AFTER_STORAGE + 8,
+                    2);
+    CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 "\xff\xff\xff\xff\xff\xff\xff\x3f" DATA, AFTER_STORAGE + 8,
+                    2);
+    CHECK_MALFORMED(TENSORS, COUNT_1 TENSOR_8 "\xff\xff\xff\xff\0\0\0\0", AFTER_TENSOR + 8, 2);
+    CHECK_MALFORMED(TENSORS, COUNT_1 TENSOR_8 SHAPE_2X2 OFFSET_0 "more", AFTER_TENSOR + 48, 1);
 }
 
 void suite_scan_tar(void)

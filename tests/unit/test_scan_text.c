@@ -27,11 +27,11 @@ static void text_is_data(void)
     CHECK_IS_DATA("{\"a\": 1} and no JSON");
     CHECK_IS_DATA("[{\"class_name\": \"Dense\"}]");
     /* deserialize_keras_object creates the objects of a list before it finds that the list is not a model */
-    FINDING(scan(TEXT("[{\"class_name\": \"Lambda\"}]")), 1, "SRC002", 24, "");
+    CHECK_ONLY_FINDING(scan(TEXT("[{\"class_name\": \"Lambda\"}]")), "keras-code", 24, "");
     CHECK_IS_DATA("{\"class_name\": 1, \"module\": null}");
-    FINDING(scan(TEXT("text\x01\n")), 1, "FMT001", 0, "");
-    FINDING(scan(TEXT("a text \xff\n")), 1, "FMT001", 0, "");
-    FINDING(scan(TEXT("a text\0\n")), 1, "FMT001", 0, "");
+    CHECK_ONLY_FINDING(scan(TEXT("text\x01\n")), "unknown-format", 0, "");
+    CHECK_ONLY_FINDING(scan(TEXT("a text \xff\n")), "unknown-format", 0, "");
+    CHECK_ONLY_FINDING(scan(TEXT("a text\0\n")), "unknown-format", 0, "");
 }
 
 /* Puts characters of one to four bytes across the end of the first 64 KiB, because these are checked
@@ -50,9 +50,9 @@ static void long_text_is_text(void)
             check_data(str_of((const char *)b.data, b.len), __LINE__);
             b.data[65537] = 0x80; /* invalid UTF-8 */
             b.data[65536] = 0xff;
-            FINDING(scan(str_of((const char *)b.data, b.len)), 1, "FMT001", 0, "");
+            CHECK_ONLY_FINDING(scan(str_of((const char *)b.data, b.len)), "unknown-format", 0, "");
             memset(b.data + 65530, 0x80, 6);
-            FINDING(scan(str_of((const char *)b.data, b.len)), 1, "FMT001", 0, "");
+            CHECK_ONLY_FINDING(scan(str_of((const char *)b.data, b.len)), "unknown-format", 0, "");
             buf_free(&b);
         }
 }
@@ -74,19 +74,24 @@ static void classes_of_keras_are_data(void)
 
 static void dangerous_classes_are_reported(void)
 {
-    FINDING(scan(TEXT(LAYER("keras.layers", "Lambda"))), 1, "SRC002", 63, "which carries bytecode");
-    FINDING(scan(TEXT(LAYER("", "TorchModuleWrapper"))), 1, "SRC002", 63, "a pickle in base64");
-    FINDING(scan(TEXT(LAYER("os", "system"))), 1, "SRC002", 53, "the class system of the module os");
-    FINDING(scan(TEXT(LAYER("keras.utils", "function"))), 1, "SRC002", 64, "a function of keras.utils");
-    FINDING(scan(TEXT(LAYER("keras.saving", "type"))), 1, "SRC002", 61, "which may reach outside");
-    FINDING(scan(TEXT(LAYER("keras.config", "__typespec__"))), 1, "SRC002", 69, "which may reach outside");
-    FINDING(scan(TEXT(LAYER("utils", "function"))), 1, "SRC002", 58,
-            "the class function of the module utils");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras.layers", "Lambda"))), "keras-code", 63,
+                       "which carries bytecode");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("", "TorchModuleWrapper"))), "keras-code", 63, "a pickle in base64");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("os", "system"))), "keras-code", 53,
+                       "the class system of the module os");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras.utils", "function"))), "keras-code", 64,
+                       "a function of keras.utils");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras.saving", "type"))), "keras-code", 61,
+                       "which may reach outside");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras.config", "__typespec__"))), "keras-code", 69,
+                       "which may reach outside");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("utils", "function"))), "keras-code", 58,
+                       "the class function of the module utils");
     struct scanned s = scan(
         TEXT("{\"layers\": [" LAYER("os", "a") ", " LAYER("keras", "B") ", " LAYER("", "Lambda") "]}"));
-    FINDING(s, 2, "SRC002", 60, "the class a of the module os");
+    CHECK_FINDING(s, 2, "keras-code", 60, "the class a of the module os");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_UNKNOWN_CALLABLE);
-    CU_ASSERT_STRING_EQUAL(scan_buffer("{\"class_name\":\"Lambda\"}", 23, 1).first.id, "SRC002");
+    CU_ASSERT_STRING_EQUAL(scan_buffer("{\"class_name\":\"Lambda\"}", 23, 1).first.rule, "keras-code");
 }
 
 /* JSON that is too deep or too long is reported as not scanned. */
@@ -97,7 +102,8 @@ static void too_much_json_is_reported(void)
     buf_text(&b, "{\"a\": ");
     for (int i = 0; i < 3000; i++)
         buf_text(&b, "[");
-    FINDING(scan(str_of((const char *)b.data, b.len)), 1, "ARC002", 133, "JSON nested deeper than 128");
+    CHECK_ONLY_FINDING(scan(str_of((const char *)b.data, b.len)), "not-opened", 133,
+                       "JSON nested deeper than 128");
     buf_free(&b);
     size_t n = ((size_t)64 << 20) + 1;
     char *large = malloc(n);
@@ -106,13 +112,14 @@ static void too_much_json_is_reported(void)
     memcpy(large, "{\"class_name\":\"Lambda\"", 22);
     large[n - 1] = '}';
     struct scanned s = scan(str_of(large, n));
-    FINDING(s, 1, "ARC002", 0, "JSON of 67108865 bytes; up to 64 MiB are read");
+    CHECK_ONLY_FINDING(s, "not-opened", 0, "JSON of 67108865 bytes; up to 64 MiB are read");
     CU_ASSERT_EQUAL(s.result.accounted, 0);
     large[0] = '[';
-    FINDING(scan(str_of(large, n)), 1, "ARC002", 0, "JSON of 67108865 bytes; up to 64 MiB are read");
+    CHECK_ONLY_FINDING(scan(str_of(large, n)), "not-opened", 0,
+                       "JSON of 67108865 bytes; up to 64 MiB are read");
     large[0] = 'x';
     CU_ASSERT_EQUAL(scan(str_of(large, n)).findings, 0);
-    FINDING(scan(str_of(large + 1, 0)), 1, "FMT001", CKPT_NO_OFFSET, "an empty file");
+    CHECK_ONLY_FINDING(scan(str_of(large + 1, 0)), "unknown-format", CKPT_NO_OFFSET, "an empty file");
     free(large);
 }
 
