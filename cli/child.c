@@ -44,11 +44,11 @@ static void end_with_parent(pid_t parent)
  * A handler of main would raise the signal again, which the sandbox forbids, and the child would go on. */
 static void reset_end_signals(void)
 {
-    static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
+    static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
     struct sigaction act;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (sigaction(all[i], NULL, &act) == 0 && act.sa_handler != SIG_IGN)
-            (void)signal(all[i], SIG_DFL);
+    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
+        if (sigaction(handled[i], NULL, &act) == 0 && act.sa_handler != SIG_IGN)
+            (void)signal(handled[i], SIG_DFL);
 }
 
 /* pass_end_signals - makes this process pass the signals that would end it on to the child, and saves its

@@ -73,12 +73,12 @@ static void add_convert_json(const ckpt_plan *p, json *parent)
     json *list = json_add_array(parent, "cast");
     const ckpt_cast *c;
     for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
-        json *one = json_add_object(list, NULL);
-        json_str(one, "name", c->name);
-        json_text(one, "from", ckpt_dtype_name((ckpt_dtype)c->from));
-        json_text(one, "to", ckpt_dtype_name((ckpt_dtype)c->to));
-        json_u64(one, "elements", c->elements);
-        json_u64(one, "overflowed", c->overflowed);
+        json *item = json_add_object(list, NULL);
+        json_str(item, "name", c->name);
+        json_text(item, "from", ckpt_dtype_name((ckpt_dtype)c->from));
+        json_text(item, "to", ckpt_dtype_name((ckpt_dtype)c->to));
+        json_u64(item, "elements", c->elements);
+        json_u64(item, "overflowed", c->overflowed);
     }
 }
 

@@ -103,7 +103,7 @@ static void print_hash_json(const struct job *job, const uint32_t *rows, size_t 
     json_text(head, "file", ckpt_file_path(job->f));
     json_text(head, "format", ckpt_file_format(job->f));
     json_text(head, "algorithm", job->algorithm == CKPT_XXH3 ? "xxh3-128" : "sha256");
-    json_begin(head, "tensors", stdout);
+    json_begin_rows(head, "tensors", stdout);
     for (size_t i = 0; i < n && !total; i++) {
         const ckpt_tensor t = tensor_as_hashed(job, rows[i]);
         json *row = json_object();
@@ -113,7 +113,7 @@ static void print_hash_json(const struct job *job, const uint32_t *rows, size_t 
         json_row(row, stdout);
     }
     json_hex(tail, "digest", job->file_digest, job->nbytes);
-    json_end(tail, stdout);
+    json_end_rows(tail, stdout);
 }
 
 static int hash_file(const char *path)

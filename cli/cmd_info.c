@@ -19,6 +19,7 @@ enum {
     LABEL = 13,               /* columns of the label that a line begins with */
     MANY_VALUES = 8,          /* values on a line; more are only counted */
     VALUE_WIDTH = 80,         /* bytes of a value; more are cut off */
+    VALUE_NODES = 6,          /* nodes of a value; more become "…" */
     DTYPES = CKPT_DT_Q2_0 + 1 /* dtypes and CKPT_DT_NONE */
 };
 
@@ -238,20 +239,21 @@ static void print_wrappers(const struct facts *facts, struct text *out)
  * the keys have it because it is the name of an averaged copy, selects that copy. */
 static void add_prefix_command(const struct facts *facts, const ckpt_weights *weights, struct text *out)
 {
-    bool copy = weights->prefixed < weights->tensors - weights->tensors / 4;
-    struct text word = {0};
-    if (copy && weights->name.len) {
-        text_bytes(&word, weights->name.ptr, weights->name.len);
-        text_add(&word, ".");
+    bool is_copy = weights->prefixed < weights->tensors - weights->tensors / 4;
+    struct text path = {0};
+    if (is_copy && weights->name.len) {
+        text_bytes(&path, weights->name.ptr, weights->name.len);
+        text_add(&path, ".");
     }
-    text_bytes(&word, weights->prefix.ptr, weights->prefix.len - copy); /* a root has no dot at its end */
-    text_add(out, copy ? "   alone: ckpt convert --root " : "   without it: ckpt strip ");
-    text_shell(out, word.ptr);
+    size_t dot = is_copy ? 1 : 0; /* a root has no dot at its end */
+    text_bytes(&path, weights->prefix.ptr, weights->prefix.len - dot);
+    text_add(out, is_copy ? "   alone: ckpt convert --root " : "   without it: ckpt strip ");
+    text_shell(out, path.ptr);
     text_add(out, " ");
     text_operand(out, ckpt_file_path(facts->f));
-    text_add(out, copy ? " " : " -o ");
+    text_add(out, is_copy ? " " : " -o ");
     text_fixed_name(out, ckpt_file_path(facts->f), fixed_suffix(facts));
-    text_free(&word);
+    text_free(&path);
 }
 
 static void print_prefixes(const struct facts *facts, struct text *out)
@@ -302,6 +304,7 @@ struct value_list {
     size_t shown, more; /* how many values are shown, and how many are only counted */
 };
 
+/* begin_list_item - begins the next value of LIST; if the line is full, only counts it and returns false. */
 static bool begin_list_item(struct value_list *list)
 {
     if (list->shown == MANY_VALUES) {
@@ -337,7 +340,7 @@ static enum interest interest_of(const ckpt_leaf *leaf)
 static void add_value(struct text *out, const ckpt_value *v)
 {
     size_t begin = out->len, end = begin + VALUE_WIDTH;
-    text_value(out, v, 6);
+    text_value(out, v, VALUE_NODES);
     if (out->len <= end)
         return;
     while (end > begin && (out->ptr[end] & 0xc0) == 0x80) /* within a UTF-8 sequence */
@@ -401,7 +404,7 @@ static void print_info_metadata(const struct facts *facts, struct text *out)
         line_put(out);
 }
 
-static int by_elements(const void *a, const void *b)
+static int compare_elements(const void *a, const void *b)
 {
     const struct totals *x = *(const struct totals *const *)a, *y = *(const struct totals *const *)b;
     if (x->elements != y->elements)
@@ -417,7 +420,7 @@ static void print_dtypes(const struct facts *facts, struct text *out)
     for (int d = 1; d < DTYPES; d++)
         if (facts->by_dtype[d].elements || (facts->by_dtype[d].tensors && d != CKPT_DT_NP))
             used[n++] = &facts->by_dtype[d];
-    qsort(used, n, sizeof *used, by_elements);
+    qsort(used, n, sizeof *used, compare_elements);
     for (size_t i = 0; i < n; i++) {
         text_addf(out, "%s%s ", i ? ", " : "", ckpt_dtype_name((ckpt_dtype)(used[i] - facts->by_dtype)));
         text_count(out, used[i]->elements);
@@ -481,13 +484,13 @@ static void wrappers_json(json *j, const struct facts *facts)
     json *list = json_add_array(j, "wrappers");
     for (size_t i = 0; i < facts->info.nwrappers; i++) {
         const ckpt_wrapper *wrapper = ckpt_wrapper_at(facts->f, i);
-        json *one = json_add_object(list, NULL);
-        json_str(one, "prefix", wrapper->prefix);
-        json_str(one, "where", wrapper->where);
-        json_u64(one, "tensors", wrapper->tensors);
-        json_u64(one, "mapping_tensors", wrapper->of);
-        json_bool(one, "anywhere", wrapper->anywhere);
-        json_bool(one, "certain", wrapper->certain);
+        json *item = json_add_object(list, NULL);
+        json_str(item, "prefix", wrapper->prefix);
+        json_str(item, "where", wrapper->where);
+        json_u64(item, "tensors", wrapper->tensors);
+        json_u64(item, "mapping_tensors", wrapper->of);
+        json_bool(item, "anywhere", wrapper->anywhere);
+        json_bool(item, "certain", wrapper->certain);
     }
 }
 
@@ -498,15 +501,15 @@ static void mappings_json(json *j, const struct facts *facts)
     json *list = json_add_array(j, "mappings");
     for (size_t i = 0; i < facts->info.nweights; i++) {
         const ckpt_weights *weights = ckpt_weights_at(facts->f, i);
-        json *one = json_add_object(list, NULL);
-        json_str(one, "name", weights->name);
-        json_bool(one, "averaged", weights->averaged);
-        json_totals(one, "total", weights->tensors, weights->elements, weights->bytes);
+        json *item = json_add_object(list, NULL);
+        json_str(item, "name", weights->name);
+        json_bool(item, "averaged", weights->averaged);
+        json_totals(item, "total", weights->tensors, weights->elements, weights->bytes);
         if (!weights->prefix.len) {
-            json_null(one, "prefix");
+            json_null(item, "prefix");
             continue;
         }
-        json *prefix = json_add_object(one, "prefix");
+        json *prefix = json_add_object(item, "prefix");
         json_str(prefix, "prefix", weights->prefix);
         json_u64(prefix, "tensors", weights->prefixed);
     }
@@ -540,9 +543,9 @@ static void optimizer_json(json *j, const ckpt_info *info)
         json_null(j, "optimizer");
         return;
     }
-    json *one = json_add_object(j, "optimizer");
-    json_str(one, "where", info->optimizer_path);
-    json_str(one, "summary", info->optimizer);
+    json *item = json_add_object(j, "optimizer");
+    json_str(item, "where", info->optimizer_path);
+    json_str(item, "summary", info->optimizer);
 }
 
 static void info_values_json(json *j, const struct facts *facts)
@@ -560,13 +563,13 @@ static void ranks_json(json *j, const ckpt_ranks *ranks)
     struct parallel_axis axis[3];
     if (!ranks)
         return;
-    json *one = json_add_object(j, "ranks");
+    json *item = json_add_object(j, "ranks");
     if (ranks->ranks)
-        json_u64(one, "count", ranks->ranks);
+        json_u64(item, "count", ranks->ranks);
     for (size_t i = 0, n = parallel_axes(ranks, axis); i < n; i++)
-        json_u64(one, axis[i].key, axis[i].ranks);
+        json_u64(item, axis[i].key, axis[i].ranks);
     if (ranks->has_step)
-        json_u64(one, "step", ranks->step);
+        json_u64(item, "step", ranks->step);
 }
 
 static void print_info_json(const struct facts *facts)

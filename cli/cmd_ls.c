@@ -221,7 +221,7 @@ static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
     json *head = json_schema("ckpt.ls.v1"), *tail = json_object();
     json_text(head, "file", ckpt_file_path(f));
     json_text(head, "format", ckpt_file_format(f));
-    json_begin(head, "tensors", stdout);
+    json_begin_rows(head, "tensors", stdout);
     for (size_t i = 0; i < n; i++) {
         const ckpt_tensor t = tensor_at(f, rows[i]);
         totals_add(&sum, &t);
@@ -235,7 +235,7 @@ static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
             if (globs_pass(value.name, globs.items, globs.n))
                 json_leaf(json_add_object(list, NULL), &value);
     }
-    json_end(tail, stdout);
+    json_end_rows(tail, stdout);
 }
 
 /* --------------------------------------------------------------- textconv */

@@ -119,7 +119,7 @@ static bool is_config(const char *path)
     return ends_with(path, ".json") && !ends_with(path, ".index.json");
 }
 
-/* parse_run - fills RUN from the options, for PATH. Returns -1, or the exit code after an error. */
+/* parse_run - fills RUN from the options, for PATH. Returns OPT_PARSED, or the exit code after an error. */
 static int parse_run(const char *path, ckpt_mem_run *run)
 {
     *run = (ckpt_mem_run){.struct_size = sizeof *run, .optimizer = optimizer, .batch = batch, .seq = seq};
@@ -163,7 +163,7 @@ static int parse_run(const char *path, ckpt_mem_run *run)
         return usage_error("mem", "--%s needs --batch, from 1 on", missing);
     if (as_table && checkpoint_as)
         return usage_error("mem", "--table has a column for each --checkpoint: it goes without one");
-    return -1;
+    return OPT_PARSED;
 }
 
 /* ------------------------------------------------------------------- inputs */
@@ -566,7 +566,7 @@ static void print_table_json(const struct job *job, uint64_t totals[][NCOLUMNS],
 {
     json *head = json_schema("ckpt.mem.v1");
     json_text(head, "file", job->path);
-    json_begin(head, "table", stdout);
+    json_begin_rows(head, "table", stdout);
     for (size_t i = 0; i < rows; i++) {
         json *row = json_object();
         json_u64(row, "batch", (uint64_t)1 << i);
@@ -574,7 +574,7 @@ static void print_table_json(const struct job *job, uint64_t totals[][NCOLUMNS],
             json_u64(row, columns[k].name, totals[i][k]);
         json_row(row, stdout);
     }
-    json_end(NULL, stdout);
+    json_end_rows(NULL, stdout);
 }
 
 static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
@@ -606,9 +606,9 @@ static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
 /* print_table - prints --table. Returns EXIT_NO if --fits is given and not even one sample fits. */
 static int print_table(struct job *job)
 {
-    uint64_t totals[ROWS_MAX][NCOLUMNS], most = batch > 64 ? batch : 64;
+    uint64_t totals[ROWS_MAX][NCOLUMNS], largest_batch = batch > 64 ? batch : 64;
     size_t rows = 0;
-    for (; most >> rows; rows++)
+    for (; largest_batch >> rows; rows++)
         for (size_t k = 0; k < NCOLUMNS; k++) {
             int status = table_total(job, (uint64_t)1 << rows, k, &totals[rows][k]);
             if (status != EXIT_OK)
@@ -701,7 +701,7 @@ int run_mem(int n, char **operand)
         return usage_error("mem", "mem needs FILE");
     struct job job = {.path = operand[0]};
     int status = parse_run(job.path, &job.run);
-    if (status >= 0)
+    if (status != OPT_PARSED)
         return status;
     status = open_network(&job);
     if (status == EXIT_OK)

@@ -162,12 +162,12 @@ static void list_json(const struct changes *c, json *j)
     json *list = json_add_array(j, "metadata");
     for (size_t i = 0; i < c->n; i++)
         if (c->items[i].to.ptr) {
-            json *one = json_add_object(list, NULL);
-            json_str(one, "key", c->items[i].key);
-            json_str(one, "value", c->items[i].to);
+            json *item = json_add_object(list, NULL);
+            json_str(item, "key", c->items[i].key);
+            json_str(item, "value", c->items[i].to);
             /* a changed value is in the list of changes */
             if (is_same_value(c->items[i].from, c->items[i].to))
-                json_bool(one, "tie", c->items[i].tie);
+                json_bool(item, "tie", c->items[i].tie);
         }
 }
 
@@ -176,10 +176,10 @@ static void changes_json(const struct changes *c, json *j)
     json *list = json_add_array(j, "changes");
     for (size_t i = 0; i < c->n; i++)
         if (!is_same_value(c->items[i].from, c->items[i].to)) {
-            json *one = json_add_object(list, NULL);
-            json_str(one, "key", c->items[i].key);
-            text_or_null(one, "from", c->items[i].from);
-            text_or_null(one, "to", c->items[i].to);
+            json *item = json_add_object(list, NULL);
+            json_str(item, "key", c->items[i].key);
+            text_or_null(item, "from", c->items[i].from);
+            text_or_null(item, "to", c->items[i].to);
         }
 }
 

@@ -41,13 +41,13 @@ static void add_salvage_json(const ckpt_plan *p, json *parent)
     for (size_t i = 0; i < ckpt_lost_count(salvaged); i++) {
         const ckpt_lost *lost = ckpt_lost_at(salvaged, i);
         const ckpt_tensor t = tensor_at(salvaged, lost->row);
-        json *one = json_add_object(list, NULL);
-        json_tensor(one, &t);
-        json_str(one, "why", lost->why);
+        json *item = json_add_object(list, NULL);
+        json_tensor(item, &t);
+        json_str(item, "why", lost->why);
         if (lost->shard.len)
-            json_str(one, "shard", lost->shard);
+            json_str(item, "shard", lost->shard);
         if (lost->offset != CKPT_NO_OFFSET)
-            json_u64(one, "offset", lost->offset);
+            json_u64(item, "offset", lost->offset);
     }
     edit_losses_json(p, parent);
 }

@@ -50,26 +50,26 @@ static void print_changes(const ckpt_plan *p, const char *input, bool would)
 
 static json *change_json(json *list, const ckpt_sanitized *s)
 {
-    json *one = json_add_object(list, NULL);
-    json_str(one, "name", s->name);
+    json *item = json_add_object(list, NULL);
+    json_str(item, "name", s->name);
     if (s->path)
-        json_path(one, "path", s->path, s->npath);
+        json_path(item, "path", s->path, s->npath);
     else
-        json_null(one, "path");
-    json_str(one, "type", s->type);
-    return one;
+        json_null(item, "path");
+    json_str(item, "type", s->type);
+    return item;
 }
 
 static void add_sanitize_json(const ckpt_plan *p, json *parent)
 {
-    json *one, *list = json_add_array(parent, "dropped");
+    json *item, *list = json_add_array(parent, "dropped");
     for (size_t i = 0; i < ckpt_plan_sanitized_count(p); i++) {
         const ckpt_sanitized *s = ckpt_plan_sanitized_at(p, i);
         if (!s->lost)
             continue;
-        one = change_json(list, s);
-        json_text(one, "why", loss_reason(s));
-        json_str(one, "callable", s->callable);
+        item = change_json(list, s);
+        json_text(item, "why", loss_reason(s));
+        json_str(item, "callable", s->callable);
     }
     edit_dropped_json(p, list);
     list = json_add_array(parent, "converted");

@@ -16,10 +16,11 @@
 #include "scan.h"
 
 static bool sarif;
-static int fail_on = 1; /* index of its words below: warning */
+enum { FAIL_ON_ERROR, FAIL_ON_WARNING, FAIL_ON_NOTE };
+static int fail_on = FAIL_ON_WARNING;
 
 enum { SANDBOX_AUTO, SANDBOX_ON, SANDBOX_OFF, SANDBOX_TEST };
-static int sandbox; /* an enum value above */
+static int sandbox = SANDBOX_AUTO;
 
 static const struct opt options[] = {
     {'a', "all", NULL, OPT_FLAG, &scan_all_calls, "also show calls to names on the harmless lists"},
@@ -54,7 +55,8 @@ struct job {
     const struct scan_report *report;
     uint64_t files, by_verdict[SCAN_VERDICTS]; /* how many files: all, and with each verdict */
     bool several;                              /* there may be more than one file */
-    bool found, unsure;         /* a file has findings; a file could not be scanned to its end */
+    bool has_findings;                         /* of the level of --fail-on */
+    bool has_unscanned;                        /* a file could not be scanned to its end */
     struct child_result *child; /* NULL: no sandbox */
     int spool;                  /* keeps a JSON report until it is complete; -1: no spool */
 };
@@ -63,14 +65,13 @@ struct job {
  * scanned, or if memory ran out, so that findings may be wrong; else EXIT_OK. */
 static int exit_code_of(const ckpt_scan_result *r, ckpt_status st)
 {
-    uint64_t counts = r->found[CKPT_SCAN_ERROR];
-    counts += fail_on > 0 ? r->found[CKPT_SCAN_WARNING] : 0;
-    counts += fail_on > 1 ? r->found[CKPT_SCAN_NOTE] : 0;
-    if (counts && st != CKPT_ENOMEM)
+    uint64_t failing = r->found[CKPT_SCAN_ERROR];
+    failing += fail_on >= FAIL_ON_WARNING ? r->found[CKPT_SCAN_WARNING] : 0;
+    failing += fail_on >= FAIL_ON_NOTE ? r->found[CKPT_SCAN_NOTE] : 0;
+    if (failing && st != CKPT_ENOMEM)
         return EXIT_NO;
-    return st == CKPT_OK && !r->found[CKPT_SCAN_INCOMPLETE] && r->accounted == r->bytes && r->bytes
-               ? EXIT_OK
-               : EXIT_TROUBLE;
+    bool all_bytes = r->bytes && r->accounted == r->bytes;
+    return st == CKPT_OK && !r->found[CKPT_SCAN_INCOMPLETE] && all_bytes ? EXIT_OK : EXIT_TROUBLE;
 }
 
 static int pass_record(void *user, const ckpt_scan_record *r)
@@ -79,8 +80,8 @@ static int pass_record(void *user, const ckpt_scan_record *r)
     return 0;
 }
 
-#define SECONDS    600u /* processor time for a file, plus 1 for each PER_SECOND bytes */
-#define PER_SECOND (16u << 20)
+#define BASE_SECONDS     600u /* of processor time for any file; large files get more */
+#define BYTES_PER_SECOND (16u << 20)
 #define NO_SANDBOX "this system has no seccomp, which --sandbox needs"
 
 static int enter_sandbox(void *user)
@@ -88,7 +89,7 @@ static int enter_sandbox(void *user)
     (void)user;
     if (sandbox_enter() || sandbox == SANDBOX_AUTO)
         return 0;
-    (void)report_failure(CKPT_EUNSUPPORTED, NULL, "--sandbox=off scans without", NO_SANDBOX);
+    (void)report_failure(CKPT_EUNSUPPORTED, NULL, "--sandbox=off scans without a sandbox", NO_SANDBOX);
     return 1;
 }
 
@@ -152,16 +153,16 @@ static void print_spool(int spool)
     char block[16384];
     off_t end = lseek(spool, 0, SEEK_END);
     ssize_t n;
-    off_t at = 0;
-    while (at < end || end < 0) { /* below 0: lseek() failed, so pread() fails, too */
-        n = pread(spool, block, sizeof block, at);
+    off_t offset = 0;
+    while (offset < end || end < 0) { /* below 0: lseek() failed, so pread() fails, too */
+        n = pread(spool, block, sizeof block, offset);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             exit(report_failure(CKPT_EIO, NULL, NULL, "the temporary file of a report: %s",
                                 n ? strerror(errno) : "it ends too early"));
         fwrite(block, 1, (size_t)n, stdout);
-        at += n;
+        offset += n;
     }
 }
 
@@ -170,8 +171,8 @@ static void print_spool(int spool)
 static unsigned long seconds_for(const char *path)
 {
     struct stat st;
-    return SECONDS +
-           (stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (unsigned long)(st.st_size / PER_SECOND) : 0);
+    bool has_size = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return BASE_SECONDS + (has_size ? (unsigned long)(st.st_size / BYTES_PER_SECOND) : 0);
 }
 
 static void scan_in_child(const struct job *job, const char *path)
@@ -201,11 +202,11 @@ static int scan_in_sandbox(const struct job *job, const char *path)
     if (finish_output(EXIT_OK) != EXIT_OK) /* so that the child does not print the same error */
         exit(EXIT_TROUBLE);
     if (job->spool >= 0 && (ftruncate(job->spool, 0) || lseek(job->spool, 0, SEEK_SET)))
-        return report_failure(CKPT_EIO, path, "--sandbox=off scans without",
+        return report_failure(CKPT_EIO, path, "--sandbox=off scans without a sandbox",
                               "cannot make room for its report: %s", strerror(errno));
     pid_t child = child_start();
     if (child < 0)
-        return report_failure(CKPT_ENOMEM, path, "--sandbox=off scans without",
+        return report_failure(CKPT_ENOMEM, path, "--sandbox=off scans without a sandbox",
                               "cannot start a process for it: %s", strerror(errno));
     if (child == 0)
         scan_in_child(job, path);
@@ -235,20 +236,20 @@ static void scan_path(void *user, const char *path)
     files_unname_lines(&name);
     job->files++;
     job->by_verdict[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
-    job->found = job->found || code == EXIT_NO;
-    job->unsure = job->unsure || code == EXIT_TROUBLE;
+    job->has_findings = job->has_findings || code == EXIT_NO;
+    job->has_unscanned = job->has_unscanned || code == EXIT_TROUBLE;
 }
 
 /* map_shared_result - maps memory that is shared with the children, for their results. Returns NULL with
  * --sandbox=off or if mmap() fails; files are then scanned in this process. */
 static struct child_result *map_shared_result(void)
 {
-    void *at = sandbox == SANDBOX_OFF ? MAP_FAILED
-                                      : mmap(NULL, sizeof(struct child_result), PROT_READ | PROT_WRITE,
-                                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (at != MAP_FAILED)
+    void *shared = sandbox == SANDBOX_OFF ? MAP_FAILED
+                                          : mmap(NULL, sizeof(struct child_result), PROT_READ | PROT_WRITE,
+                                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared != MAP_FAILED)
         (void)ckpt_scan_ready();
-    return at == MAP_FAILED ? NULL : at;
+    return shared == MAP_FAILED ? NULL : shared;
 }
 
 /* prepare_sandbox - prepares to scan in child processes, unless --sandbox is off, or is auto and they do not
@@ -291,8 +292,8 @@ int run_scan(int n, char **operand)
         print_skipped(&walk, operand[i]);
         unread += walk.unread;
     }
-    bool complete = !job.unsure && !unread && job.files;
-    int code = job.found ? EXIT_NO : complete ? EXIT_OK : EXIT_TROUBLE;
+    bool complete = !job.has_unscanned && !unread && job.files;
+    int code = job.has_findings ? EXIT_NO : complete ? EXIT_OK : EXIT_TROUBLE;
     if (job.report->finish)
         job.report->finish(code, complete);
     if (job.report == &scan_text && !ui.quiet)

@@ -86,7 +86,7 @@ static void print_tensor_head(const ckpt_file *f, const ckpt_tensor *t, const st
         return;
     }
     json_u64s(j, "shown", s->shape, s->ndim);
-    json_open(j, "data", stdout);
+    json_print_head(j, "data", stdout);
 }
 
 static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
@@ -223,10 +223,10 @@ static void value_json(const ckpt_file *f, const char *name, const ckpt_value *v
         json_line(j, stdout);
         return;
     }
-    json_begin(j, "items", stdout);
+    json_begin_rows(j, "items", stdout);
     for (size_t i = 0; ckpt_value_item(v, i, &key, &val); i++)
         json_row(item_json(f, key, val, i), stdout);
-    json_end(NULL, stdout);
+    json_end_rows(NULL, stdout);
 }
 
 static int show_node(const ckpt_file *f, const char *name, const ckpt_value *v)
@@ -389,14 +389,14 @@ static void below_json(const ckpt_file *f, const char *prefix, const uint32_t *r
     json *j = json_schema("ckpt.show.v1");
     json_text(j, "file", ckpt_file_path(f));
     json_text(j, "name", prefix);
-    json_begin(j, "items", stdout);
+    json_begin_rows(j, "items", stdout);
     for (size_t i = 0; i < n; i++) {
-        json *one = json_object();
-        json_str(one, "key", row_below(f, rows[i], prefix));
-        tensor_json(one, f, rows[i]);
-        json_row(one, stdout);
+        json *item = json_object();
+        json_str(item, "key", row_below(f, rows[i], prefix));
+        tensor_json(item, f, rows[i]);
+        json_row(item, stdout);
     }
-    json_end(NULL, stdout);
+    json_end_rows(NULL, stdout);
 }
 
 static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *rows, size_t n)

@@ -377,7 +377,7 @@ static void print_stat_json(const struct job *job)
     struct sums sum = sum_stats(job);
     json_text(head, "file", ckpt_file_path(job->f));
     json_text(head, "format", ckpt_file_format(job->f));
-    json_begin(head, "tensors", stdout);
+    json_begin_rows(head, "tensors", stdout);
     for (size_t i = 0; i < job->n; i++) {
         const ckpt_tensor t = tensor_at(job->f, job->rows[i]);
         json_row(stat_row_json(&t, &job->stats[i]), stdout);
@@ -390,7 +390,7 @@ static void print_stat_json(const struct job *job)
     json_u64(total, "zeros", sum.zeros);
     json_u64(total, "nan", sum.nan);
     json_u64(total, "inf", sum.inf);
-    json_end(tail, stdout);
+    json_end_rows(tail, stdout);
 }
 
 /* ----------------------------------------------------------------------- run */

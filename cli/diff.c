@@ -230,23 +230,27 @@ static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what 
 }
 
 /* find_one_sided_prefix - returns the prefix that only one side has in all renamed tensors, of which there
- * are at least two. With ONLY, compares the tensors that only one file has; a common prefix does not change
- * their natural order. */
-static ckpt_str find_one_sided_prefix(const struct report *r, bool only, bool *in_b)
+ * are at least two. With BY_NAMES, compares the names of the tensors that only one file has; a common prefix
+ * does not change their natural order. */
+static ckpt_str find_one_sided_prefix(const struct report *r, bool by_names, bool *in_b)
 {
     ckpt_str prefix = {"", 0};
     const ckpt_diff_event *a, *b = NULL;
-    bool side;
-    if (only ? r->totals.only_a != r->totals.only_b || r->totals.only_a < 2 : r->totals.renamed < 2)
+    bool longer_in_b;
+    uint64_t pairs = !by_names                              ? r->totals.renamed
+                     : r->totals.only_a == r->totals.only_b ? r->totals.only_a
+                                                            : 0;
+    if (pairs < 2)
         return prefix;
-    for (size_t i = 0, j = 0; (a = next_event(r, only ? CKPT_DIFF_ONLY_A : CKPT_DIFF_RENAMED, &i));) {
-        if (only && !(b = next_event(r, CKPT_DIFF_ONLY_B, &j)))
+    for (size_t i = 0, j = 0; (a = next_event(r, by_names ? CKPT_DIFF_ONLY_A : CKPT_DIFF_RENAMED, &i));) {
+        if (by_names && !(b = next_event(r, CKPT_DIFF_ONLY_B, &j)))
             break;
-        ckpt_str p = extra_prefix(a->name, only ? b->name : a->other, &side);
-        if (!p.len || (prefix.len && (side != *in_b || p.len != prefix.len || !str_begins(p, prefix))))
+        ckpt_str extra = extra_prefix(a->name, by_names ? b->name : a->other, &longer_in_b);
+        bool same = longer_in_b == *in_b && extra.len == prefix.len && str_begins(extra, prefix);
+        if (!extra.len || (prefix.len && !same))
             return (ckpt_str){"", 0};
-        prefix = p;
-        *in_b = side;
+        prefix = extra;
+        *in_b = longer_in_b;
     }
     return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
 }
@@ -256,10 +260,10 @@ static ckpt_str find_one_sided_prefix(const struct report *r, bool only, bool *i
  * given. */
 static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
 {
-    uint32_t n = ckpt_tensor_count(side), with = 0;
+    uint32_t n = ckpt_tensor_count(side), with_prefix = 0;
     for (uint32_t i = 0; i < n; i++)
-        with += str_begins(ckpt_tensor_name(side, i), prefix);
-    return with == 0 ? NULL : with < n ? "--root" : "--ignore-prefix";
+        with_prefix += str_begins(ckpt_tensor_name(side, i), prefix);
+    return with_prefix == 0 ? NULL : with_prefix < n ? "--root" : "--ignore-prefix";
 }
 
 void report_prefix_hint(const struct report *r)
@@ -370,16 +374,16 @@ void report_markdown(const struct report *r)
 
 /* -------------------------------------------------------------------- JSON */
 
-static void changed_json(json *list, const struct report *r, const ckpt_diff_event *e)
+static void add_change_json(json *list, const struct report *r, const ckpt_diff_event *e)
 {
     ckpt_tensor side[2] = {CKPT_INIT(ckpt_tensor), CKPT_INIT(ckpt_tensor)};
-    bool there[2] = {ckpt_tensor_at(r->a, e->a, &side[0]), ckpt_tensor_at(r->b, e->b, &side[1])};
-    json *one = json_add_object(list, NULL), *both;
-    json_str(one, "name", e->name);
-    both = json_add_array(one, "dtype");
+    bool exists[2] = {ckpt_tensor_at(r->a, e->a, &side[0]), ckpt_tensor_at(r->b, e->b, &side[1])};
+    json *item = json_add_object(list, NULL), *both;
+    json_str(item, "name", e->name);
+    both = json_add_array(item, "dtype");
     for (int i = 0; i < 2; i++)
-        json_text(both, NULL, there[i] ? ckpt_tensor_dtype_name(&side[i]) : "");
-    both = json_add_array(one, "shape");
+        json_text(both, NULL, exists[i] ? ckpt_tensor_dtype_name(&side[i]) : "");
+    both = json_add_array(item, "shape");
     for (int i = 0; i < 2; i++) {
         if (side[i].has_shape)
             json_u64s(both, NULL, side[i].shape, side[i].ndim);
@@ -387,10 +391,10 @@ static void changed_json(json *list, const struct report *r, const ckpt_diff_eve
             json_null(both, NULL);
     }
     if (!e->compared || (!e->values_differ && !e->within_tolerance)) {
-        json_null(one, "values");
+        json_null(item, "values");
         return;
     }
-    json *v = json_add_object(one, "values");
+    json *v = json_add_object(item, "values");
     json_u64(v, "differing", e->differing);
     json_u64(v, "elements", e->elements);
     json_real(v, "max_abs", e->max_abs);
@@ -400,21 +404,20 @@ static void changed_json(json *list, const struct report *r, const ckpt_diff_eve
     json_real_or_null(v, "cosine", e->cosine);
 }
 
-/* changes_json - adds the tensors of the events of kind WHAT that both files have, as the list KEY. */
-static void changes_json(json *j, const char *key, const struct report *r, ckpt_diff_what what)
+/* events_json - adds the list KEY of the events of kind WHAT: changes of tensors that both files have,
+ * renames, or names. */
+static void events_json(json *j, const char *key, const struct report *r, ckpt_diff_what what)
 {
     json *list = json_add_array(j, key);
     const ckpt_diff_event *e;
-    for (size_t i = 0; (e = next_event(r, what, &i));)
-        changed_json(list, r, e);
-}
-
-static void names_json(json *j, const char *key, const struct report *r, ckpt_diff_what what)
-{
-    json *list = json_add_array(j, key);
-    const ckpt_diff_event *e;
-    for (size_t i = 0; (e = next_event(r, what, &i));)
-        json_str(list, NULL, e->name);
+    for (size_t i = 0; (e = next_event(r, what, &i));) {
+        if (what == CKPT_DIFF_CHANGED || what == CKPT_DIFF_SAME)
+            add_change_json(list, r, e);
+        else if (what == CKPT_DIFF_RENAMED)
+            json_rename(list, e->name, e->other);
+        else
+            json_str(list, NULL, e->name);
+    }
 }
 
 static void prefix_json(json *j, const struct report *r)
@@ -425,29 +428,26 @@ static void prefix_json(json *j, const struct report *r)
         json_null(j, "renamed_prefix");
         return;
     }
-    json *one = json_add_object(j, "renamed_prefix");
-    json_text(one, "side", in_b ? "b" : "a");
-    json_str(one, "prefix", prefix);
+    json *item = json_add_object(j, "renamed_prefix");
+    json_text(item, "side", in_b ? "b" : "a");
+    json_str(item, "prefix", prefix);
 }
 
 void report_json(const struct report *r)
 {
-    json *j = json_schema("ckpt.diff.v1"), *list;
-    const ckpt_diff_event *e;
+    json *j = json_schema("ckpt.diff.v1");
     json_text(j, "a", r->name_a);
     json_text(j, "b", r->name_b);
     json_bool(j, "equal", report_is_equal(r));
-    names_json(j, "only_a", r, CKPT_DIFF_ONLY_A);
-    names_json(j, "only_b", r, CKPT_DIFF_ONLY_B);
-    changes_json(j, "changed", r, CKPT_DIFF_CHANGED);
-    changes_json(j, "within_tolerance", r, CKPT_DIFF_SAME); /* other rows that are the same have no event */
-    list = json_add_array(j, "renamed");
-    for (size_t i = 0; (e = next_event(r, CKPT_DIFF_RENAMED, &i));)
-        json_rename(list, e->name, e->other);
+    events_json(j, "only_a", r, CKPT_DIFF_ONLY_A);
+    events_json(j, "only_b", r, CKPT_DIFF_ONLY_B);
+    events_json(j, "changed", r, CKPT_DIFF_CHANGED);
+    events_json(j, "within_tolerance", r, CKPT_DIFF_SAME); /* other rows that are the same have no event */
+    events_json(j, "renamed", r, CKPT_DIFF_RENAMED);
     prefix_json(j, r);
     json_u64(j, "same", r->totals.same);
     json_u64(j, "left_out", r->left_out);
-    json_open(j, "values", stdout);
+    json_print_head(j, "values", stdout);
     values_json(r, stdout);
     puts("}");
 }

@@ -125,21 +125,21 @@ static void typed_json(json *parent, const ckpt_leaf *leaf)
 
 static json *value_diff_json(const ckpt_diff_value *e)
 {
-    json *one = json_object();
+    json *item = json_object();
     const ckpt_leaf *leaf = e->a ? e->a : e->b;
     const ckpt_path_elem *key;
-    json_str(one, "name", e->name);
-    json_path(one, "path", leaf->path, leaf->npath);
+    json_str(item, "name", e->name);
+    json_path(item, "path", leaf->path, leaf->npath);
     if (e->what != CKPT_DIFF_CHANGED) {
-        typed_json(one, leaf);
+        typed_json(item, leaf);
     } else {
         json *b;
-        typed_json(json_add_object(one, "a"), e->a);
-        typed_json(b = json_add_object(one, "b"), e->b);
+        typed_json(json_add_object(item, "a"), e->a);
+        typed_json(b = json_add_object(item, "b"), e->b);
         if (find_key_of_other_type(e, &key))
             json_path(b, "path", e->b->path, e->b->npath);
     }
-    return one;
+    return item;
 }
 
 static void list_json(const struct report *r, ckpt_diff_what what, FILE *stream)
@@ -161,7 +161,7 @@ void values_json(const struct report *r, FILE *stream)
     }
     fputc('{', stream);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        json_list(lists[i].key, stream);
+        json_begin_list(lists[i].key, stream);
         list_json(r, lists[i].what, stream);
         fputs("],", stream);
     }

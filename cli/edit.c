@@ -110,7 +110,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
                               "leave out the suffix, and compress the file afterwards",
                               "compressed files are read, not written");
     if (ui.tty && strcmp(path, "-") == 0 && !writing.force && !writing.dry_run)
-        return report_failure(CKPT_EUSAGE, NULL, "redirect it, or -f",
+        return report_failure(CKPT_EUSAGE, NULL, "redirect the output, or use -f",
                               "the output would go to the terminal; nothing written");
     ckpt_write_options o = edit_write_options();
     o.progress = progress_step;
@@ -186,11 +186,11 @@ void edit_dropped_json(const ckpt_plan *p, json *list)
 {
     const ckpt_dropped *d;
     for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)); i++) {
-        json *one = json_add_object(list, NULL);
-        json_str(one, "name", d->name);
-        json_path(one, "path", d->path, d->npath);
-        json_str(one, "type", d->type);
-        json_str(one, "why", d->why);
+        json *item = json_add_object(list, NULL);
+        json_str(item, "name", d->name);
+        json_path(item, "path", d->path, d->npath);
+        json_str(item, "type", d->type);
+        json_str(item, "why", d->why);
     }
 }
 
@@ -213,12 +213,12 @@ static void mappings_json(const ckpt_plan *p, json *parent)
     json *list = json_add_array(parent, "mappings");
     const ckpt_mapping *m;
     for (size_t i = 0; (m = ckpt_plan_mapping_at(p, i)); i++) {
-        json *one = json_add_object(list, NULL);
-        json_str(one, "name", m->name);
-        json_bool(one, "averaged", m->averaged);
-        json_bool(one, "optimizer", m->optimizer);
-        json_u64(json_add_object(one, "total"), "tensors", m->tensors);
-        json_u64(one, "renamed", m->renamed);
+        json *item = json_add_object(list, NULL);
+        json_str(item, "name", m->name);
+        json_bool(item, "averaged", m->averaged);
+        json_bool(item, "optimizer", m->optimizer);
+        json_u64(json_add_object(item, "total"), "tensors", m->tensors);
+        json_u64(item, "renamed", m->renamed);
     }
 }
 
@@ -260,13 +260,13 @@ static int check_in_place(const char *cmd, const char *input)
 {
     if (writing.output)
         return usage_error(cmd, "--in-place changes FILE itself, -o writes another; choose one");
-    const char *more = writing.to       ? "--to"
-                       : writing.root   ? "--root"
-                       : writing.keep.n ? "--keep"
-                       : writing.drop.n ? "--drop"
-                                        : NULL;
-    if (more)
-        return usage_error(cmd, "--in-place changes names and nothing else; %s goes with -o OUT", more);
+    const char *refused = writing.to       ? "--to"
+                          : writing.root   ? "--root"
+                          : writing.keep.n ? "--keep"
+                          : writing.drop.n ? "--drop"
+                                           : NULL;
+    if (refused)
+        return usage_error(cmd, "--in-place changes names and nothing else; %s goes with -o OUT", refused);
     if (strcmp(input, "-") == 0)
         return usage_error(cmd, "standard input cannot be edited in place; give -o OUT");
     return EXIT_OK;

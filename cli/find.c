@@ -65,11 +65,11 @@ void metadata_json(json *parent, const ckpt_file *f)
     json *list = json_add_array(parent, "metadata");
     ckpt_pair m;
     for (size_t i = 0; ckpt_metadata_at(f, i, &m); i++) {
-        json *one = json_add_object(list, NULL);
-        json_str(one, "key", m.key);
-        json_str(one, "value", m.text);
+        json *item = json_add_object(list, NULL);
+        json_str(item, "key", m.key);
+        json_str(item, "value", m.text);
         if (ckpt_metadata_is_tie(f, i))
-            json_bool(one, "tie", true);
+            json_bool(item, "tie", true);
     }
 }
 

@@ -11,37 +11,37 @@
  * rows. */
 int guess_distance(const char *typed, const char *meant)
 {
-    enum { MAX = 40 };
+    enum { MAX_WORD = 40 };
     size_t n = strlen(typed), m = strlen(meant);
-    int row[3][MAX + 1];
-    if (n > MAX || m > MAX)
+    int row[3][MAX_WORD + 1];
+    if (n > MAX_WORD || m > MAX_WORD)
         return -1;
     for (size_t j = 0; j <= m; j++)
         row[0][j] = (int)j;
     for (size_t i = 1; i <= n; i++) {
-        int *now = row[i % 3], *up = row[(i + 2) % 3], *upup = row[(i + 1) % 3];
-        now[0] = (int)i;
+        int *current = row[i % 3], *previous = row[(i + 2) % 3], *before_previous = row[(i + 1) % 3];
+        current[0] = (int)i;
         for (size_t j = 1; j <= m; j++) {
-            int best = up[j - 1] + (typed[i - 1] != meant[j - 1]);
-            best = up[j] + 1 < best ? up[j] + 1 : best;
-            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            int best = previous[j - 1] + (typed[i - 1] != meant[j - 1]);
+            best = previous[j] + 1 < best ? previous[j] + 1 : best;
+            best = current[j - 1] + 1 < best ? current[j - 1] + 1 : best;
             if (i > 1 && j > 1 && typed[i - 1] == meant[j - 2] && typed[i - 2] == meant[j - 1] &&
-                upup[j - 2] + 1 < best)
-                best = upup[j - 2] + 1;
-            now[j] = best;
+                before_previous[j - 2] + 1 < best)
+                best = before_previous[j - 2] + 1;
+            current[j] = best;
         }
     }
-    int limit = m <= 2 ? 0 : m <= 4 ? 1 : 2;
+    int limit = m <= 2 ? 0 : m <= 4 ? 1 : 2; /* more changes than this are no typing error */
     if (n >= 2 && m >= 2 && (n < m || n == m + 1) && strncmp(typed, meant, n < m ? n : m) == 0)
         return 1; /* one word is the beginning of the other */
     return row[n % 3][m] <= limit ? row[n % 3][m] : -1;
 }
 
-/* The nearest word so far. */
+/* How far the nearest word so far is from TYPED. */
 struct nearest {
     const char *typed;
     int distance;
-    bool any;
+    bool found;
 };
 
 /* replace_if_nearer - makes WORD the nearest word if it is nearer than the nearest so far. Returns true if it
@@ -49,10 +49,10 @@ struct nearest {
 static bool replace_if_nearer(struct nearest *best, const char *word)
 {
     int d = guess_distance(best->typed, word);
-    if (d < 0 || (best->any && d >= best->distance))
+    if (d < 0 || (best->found && d >= best->distance))
         return false;
     best->distance = d;
-    best->any = true;
+    best->found = true;
     return true;
 }
 
@@ -77,12 +77,12 @@ static bool first_operand_is_word(const char *command, const char *word)
 static void add_operands(struct text *out, const char *command, int argc, char **argv,
                          const char *placeholders)
 {
-    bool any = argc > 1 && !strchr(placeholders, '-') && !first_operand_is_word(command, argv[1]);
+    bool takes_given = argc > 1 && !strchr(placeholders, '-') && !first_operand_is_word(command, argv[1]);
     for (int i = 1; i < argc; i++)
-        any = any && argv[i][0] != '-';
-    if (!any)
+        takes_given = takes_given && argv[i][0] != '-';
+    if (!takes_given)
         text_addf(out, "%s%s", *placeholders ? " " : "", placeholders);
-    for (int i = 1; any && i < argc; i++) {
+    for (int i = 1; takes_given && i < argc; i++) {
         text_add(out, " ");
         text_operand(out, argv[i]);
     }
@@ -200,7 +200,7 @@ static const struct {
 
 const char *guess_option_value(const char *option, const char *value)
 {
-    struct nearest best = {.typed = *value == '.' ? value + 1 : value};
+    struct nearest best = {.typed = *value == '.' ? value + 1 : value}; /* --to=.npz is --to=npz */
     const char *meant = NULL;
     for (size_t i = 0; option && i < COUNT(value_guesses); i++)
         if (strcmp(value_guesses[i].option, option) == 0 &&
@@ -212,18 +212,18 @@ const char *guess_option_value(const char *option, const char *value)
 
 /* --------------------------------------------------------------------- files */
 
-#define MAX_FILES 10000u /* of a folder, more are not compared */
+#define MAX_FILES 10000u /* names of a folder that are compared */
 
 /* file_distance - returns guess_distance of two file names; the same suffix does not make them nearer. */
 static int file_distance(const char *typed, const char *name)
 {
     char stem_typed[64], stem_name[64];
-    const char *dot = strrchr(typed, '.'), *other = strrchr(name, '.');
+    const char *typed_dot = strrchr(typed, '.'), *name_dot = strrchr(name, '.');
     int d = guess_distance(typed, name);
-    if (d < 0 || !dot || !other || strcmp(dot, other) != 0)
+    if (d < 0 || !typed_dot || !name_dot || strcmp(typed_dot, name_dot) != 0)
         return d;
-    snprintf(stem_typed, sizeof stem_typed, "%.*s", (int)(dot - typed), typed);
-    snprintf(stem_name, sizeof stem_name, "%.*s", (int)(other - name), name);
+    snprintf(stem_typed, sizeof stem_typed, "%.*s", (int)(typed_dot - typed), typed);
+    snprintf(stem_name, sizeof stem_name, "%.*s", (int)(name_dot - name), name);
     return guess_distance(stem_typed, stem_name);
 }
 

@@ -18,10 +18,10 @@ static cJSON *check_item(cJSON *item)
 
 static void add_item(json *parent, const char *key, cJSON *item)
 {
-    cJSON *at = (cJSON *)parent;
+    cJSON *container = (cJSON *)parent;
     check_item(item);
-    if (!(key ? cJSON_AddItemToObjectCS(at, key, item) : cJSON_AddItemToArray(at, item)))
-        check_item(NULL);
+    if (!(key ? cJSON_AddItemToObjectCS(container, key, item) : cJSON_AddItemToArray(container, item)))
+        mem_fail();
 }
 
 json *json_object(void) { return (json *)check_item(cJSON_CreateObject()); }
@@ -46,7 +46,7 @@ static void add_hex_twin(json *parent, const char *key, ckpt_str s)
     text_hex(&hex, (const uint8_t *)s.ptr, s.len);
     text_add(&hex, "\"");
     if (!cJSON_AddItemToObject((cJSON *)parent, twin.ptr, check_item(cJSON_CreateRaw(hex.ptr))))
-        check_item(NULL);
+        mem_fail();
     text_free(&twin);
     text_free(&hex);
 }
@@ -151,10 +151,12 @@ void json_path(json *parent, const char *key, const ckpt_path_elem *path, uint32
     json_raw(parent, key, t.ptr);
 }
 
-static void add_as_text(json *parent, const char *key, const ckpt_value *v)
+/* add_printed - adds V as `ckpt show` prints it; a large integer without quotes. */
+static void add_printed(json *parent, const char *key, const ckpt_value *v)
 {
+    enum { MAX_NODES = 10000 };
     struct text t = {0};
-    text_value(&t, v, 10000);
+    text_value(&t, v, MAX_NODES);
     if (ckpt_value_get_type(v) == CKPT_V_BIGINT && t.len && t.ptr[strspn(t.ptr, "-0123456789")] == '\0')
         json_raw(parent, key, t.ptr);
     else
@@ -180,11 +182,11 @@ void json_value(json *parent, const char *key, const ckpt_value *v)
     case CKPT_V_STR:
     case CKPT_V_STR8:
         if (is_left_in_file(v))
-            add_as_text(parent, key, v);
+            add_printed(parent, key, v);
         else
             json_str(parent, key, ckpt_value_str(v));
         break;
-    default: add_as_text(parent, key, v);
+    default: add_printed(parent, key, v);
     }
 }
 
@@ -200,16 +202,16 @@ void json_tensor(json *parent, const ckpt_tensor *t)
 
 void json_alias(json *list, ckpt_str name, ckpt_str of)
 {
-    json *one = json_add_object(list, NULL);
-    json_str(one, "name", name);
-    json_str(one, "of", of);
+    json *item = json_add_object(list, NULL);
+    json_str(item, "name", name);
+    json_str(item, "of", of);
 }
 
 void json_rename(json *list, ckpt_str from, ckpt_str to)
 {
-    json *one = json_add_object(list, NULL);
-    json_str(one, "from", from);
-    json_str(one, "to", to);
+    json *item = json_add_object(list, NULL);
+    json_str(item, "from", from);
+    json_str(item, "to", to);
 }
 
 void json_leaf(json *parent, const ckpt_leaf *leaf)
@@ -244,7 +246,7 @@ static void print_item(json *j, size_t skip_start, size_t skip_end, FILE *stream
 {
     char *text = cJSON_PrintBuffered((cJSON *)j, 512, 0);
     if (!text)
-        check_item(NULL);
+        mem_fail();
     size_t n = strlen(text);
     fwrite(text + skip_start, 1, n - skip_start - skip_end, stream);
     cJSON_free(text);
@@ -274,23 +276,23 @@ void json_line(json *j, FILE *stream)
 
 static bool first_row;
 
-void json_open(json *head, const char *key, FILE *stream)
+void json_print_head(json *head, const char *key, FILE *stream)
 {
     print_item(head, 0, 1, stream);
     fprintf(stream, ",\"%s\":", key);
 }
 
-void json_list(const char *key, FILE *stream)
+void json_begin_list(const char *key, FILE *stream)
 {
     fprintf(stream, "\"%s\":[", key);
     first_row = true;
 }
 
-void json_begin(json *head, const char *rows_key, FILE *stream)
+void json_begin_rows(json *head, const char *rows_key, FILE *stream)
 {
     print_item(head, 0, 1, stream);
     fputc(',', stream);
-    json_list(rows_key, stream);
+    json_begin_list(rows_key, stream);
 }
 
 static void begin_row(FILE *stream)
@@ -321,7 +323,7 @@ bool json_has_rows(bool set)
     return !first_row;
 }
 
-void json_end(json *tail, FILE *stream)
+void json_end_rows(json *tail, FILE *stream)
 {
     fputc(']', stream);
     if (tail) {

@@ -56,15 +56,16 @@ void json_error(json *parent, const ckpt_error *err);
 /* json_line - prints J and a newline, frees J. */
 void json_line(json *j, FILE *stream);
 /* These print one object in pieces: the members of HEAD, the rows of an array, the members of TAIL. */
-void json_begin(json *head, const char *rows_key, FILE *stream);
+void json_begin_rows(json *head, const char *rows_key, FILE *stream);
 void json_row(json *row, FILE *stream);
 void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *stream); /* as ckpt_tensor_json makes it */
-/* json_list - prints `"KEY":[`; after the last json_row, the caller prints "]". */
-void json_list(const char *key, FILE *stream);
-/* json_has_rows - returns true if a row was printed since json_begin. SET: another process printed one. */
+/* json_begin_list - prints `"KEY":[`; after the last json_row, the caller prints "]". */
+void json_begin_list(const char *key, FILE *stream);
+/* json_has_rows - returns true if a row was printed since json_begin_rows. SET: a child printed
+ * one. */
 bool json_has_rows(bool set);
-void json_end(json *tail, FILE *stream); /* TAIL may be NULL */
-/* json_open - prints the members of HEAD and `"KEY":`; the caller prints the value and "}". */
-void json_open(json *head, const char *key, FILE *stream);
+void json_end_rows(json *tail, FILE *stream); /* TAIL may be NULL */
+/* json_print_head - prints the members of HEAD and `"KEY":`; the caller prints the value and "}". */
+void json_print_head(json *head, const char *key, FILE *stream);
 
 #endif

@@ -65,7 +65,7 @@ static void set_handler(int sig, void (*handler)(int))
     struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
     sigemptyset(&act.sa_mask);
     if (sigaction(sig, &act, &old) == 0 && old.sa_handler == SIG_IGN && sig != SIGUSR1)
-        sigaction(sig, &old, NULL); /* ignored by nohup or by the parent */
+        sigaction(sig, &old, NULL); /* nohup or the parent made this process ignore it */
 }
 
 static bool has_json_option(int argc, char **argv)
@@ -121,22 +121,22 @@ static bool hold_streams(void)
  * read fastest with all of them open. */
 static void raise_open_limit(void)
 {
-    struct rlimit most;
-    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur == most.rlim_max)
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
         return;
-    most.rlim_cur = most.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &most);
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int main(int argc, char **argv)
 {
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
+    static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
     bool held = hold_streams();
     /* libzip before 1.11 converts the DOS time of each member to local time, for which it reads
      * /etc/localtime. No time is ever shown. */
     setenv("TZ", "UTC0", 0);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        set_handler(ends[i], handle_end_signal);
+    for (size_t i = 0; i < sizeof end_signals / sizeof *end_signals; i++)
+        set_handler(end_signals[i], handle_end_signal);
     set_handler(SIGUSR1, handle_usr1);
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails with EFBIG, which is reported */
     raise_open_limit();

@@ -163,12 +163,8 @@ const char *real_text(double d, bool single, char out[NUMBER_TEXT_SIZE])
 const char *real_json(double d, bool single, char out[NUMBER_TEXT_SIZE])
 {
     if (isfinite(d))
-        format_shortest(d, single, out);
-    else
-        snprintf(out, NUMBER_TEXT_SIZE, "%s",
-                 isnan(d) ? "\"NaN\""
-                 : d < 0  ? "\"-Infinity\""
-                          : "\"Infinity\"");
+        return real_text(d, single, out);
+    snprintf(out, NUMBER_TEXT_SIZE, "\"%s\"", isnan(d) ? "NaN" : d < 0 ? "-Infinity" : "Infinity");
     return out;
 }
 

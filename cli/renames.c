@@ -125,12 +125,13 @@ static size_t merge_changes(struct change *c, size_t n)
     return kept;
 }
 
-static void add_count(struct text *out, const char **gap, uint64_t n, const char *one, const char *many)
+static void add_count(struct text *out, const char **gap, uint64_t n, const char *singular,
+                      const char *plural)
 {
     if (!n)
         return;
     text_add(out, *gap);
-    text_noun(out, n, one, many);
+    text_noun(out, n, singular, plural);
     *gap = ", ";
 }
 

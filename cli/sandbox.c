@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,13 +32,12 @@
 #define RET(what)      BPF_STMT(BPF_RET | BPF_K, what)
 #define REFUSE         RET(SECCOMP_RET_ERRNO | EPERM)
 #define ALLOW(name)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), RET(SECCOMP_RET_ALLOW)
-/* These skip the next instruction, which allows the call, unless the loaded argument has none of BITS, or all
- * of them. */
+/* These run the next instruction only if the loaded argument has none of BITS, or all of them. */
 #define IF_NONE(bits) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0)
 #define IF_ALL(bits)                                                                                         \
     BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, bits, 0, 1)
-/* Allows NAME if its argument I has none of BITS, or all of them. For another call, skips the instructions
- * after the first one. */
+/* Allows the call NAME if its argument I has none of BITS, or all of them, and else refuses it. For any other
+ * call, skips these instructions. */
 #define ALLOW_IF_NONE(name, i, bits)                                                                         \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 4), LOAD_ARG(i), IF_NONE(bits),                       \
         RET(SECCOMP_RET_ALLOW), REFUSE
@@ -99,9 +97,9 @@ bool sandbox_enter(void)
 
 static bool check_refused(const char *what, long result)
 {
-    bool yes = result < 0 && errno == EPERM;
-    printf("%-18s %s\n", what, yes ? "refused" : result < 0 ? strerror(errno) : "NOT REFUSED");
-    return yes;
+    bool refused = result < 0 && errno == EPERM;
+    printf("%-18s %s\n", what, refused ? "refused" : result < 0 ? strerror(errno) : "NOT REFUSED");
+    return refused;
 }
 
 bool sandbox_self_test(void)

@@ -43,13 +43,13 @@ static void sarif_start(void)
     json *head = json_object();
     json_text(head, "version", "2.1.0");
     json_text(head, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
-    json_open(head, "runs", stdout);
+    json_print_head(head, "runs", stdout);
     json *run = json_object(), *driver = json_add_object(json_add_object(run, "tool"), "driver");
     json_text(driver, "name", "ckpt");
     json_text(driver, "version", ckpt_version());
     add_rules(driver);
     fputs("[", stdout);
-    json_begin(run, "results", stdout);
+    json_begin_rows(run, "results", stdout);
 }
 
 static void sarif_begin(const char *path) { current_path = path; }
@@ -113,7 +113,7 @@ static void sarif_finish(int code, bool complete)
     json_bool(run, "executionSuccessful", complete);
     json_u64(run, "exitCode", (uint64_t)code);
     json_text(tail, "columnKind", "utf16CodeUnits");
-    json_end(tail, stdout);
+    json_end_rows(tail, stdout);
     fputs("]}\n", stdout);
 }
 

@@ -10,7 +10,7 @@ static void scan_json_begin(const char *path)
 {
     json *head = json_schema("ckpt.scan.v1");
     json_text(head, "file", path);
-    json_begin(head, "records", stdout);
+    json_begin_rows(head, "records", stdout);
 }
 
 /* add_text_argument - adds S, cut to about MAX_ARGUMENT bytes; returns true if it was cut. */
@@ -153,7 +153,7 @@ static void scan_json_file(const char *path, const ckpt_scan_result *r, const ck
         exit(report_error(&why, NULL));
     json_hex(tail, "lists", lists, CKPT_DIGEST_MAX);
     json_u64(tail, "exit", (uint64_t)code);
-    json_end(tail, stdout);
+    json_end_rows(tail, stdout);
 }
 
 const struct scan_report scan_json = {

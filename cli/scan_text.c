@@ -150,10 +150,10 @@ static void scan_text_record(const ckpt_scan_record *r)
         *slot = (uint32_t)nfound;
 }
 
-static void add_noun(struct text *t, uint64_t n, const char *one, const char *many)
+static void add_noun(struct text *t, uint64_t n, const char *singular, const char *plural)
 {
     text_add(t, t->len ? ", " : "");
-    text_noun(t, n, one, many);
+    text_noun(t, n, singular, plural);
 }
 
 int scan_verdict(const ckpt_scan_result *r, int code)

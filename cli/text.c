@@ -246,7 +246,7 @@ void text_size(struct text *t, uint64_t nbytes)
         text_add(t, " B");
         return;
     }
-    for (; v >= 1024 - 0.05 && letter[unit + 1]; unit++)
+    for (; v >= 1024 - 0.05 && letter[unit + 1]; unit++) /* would be printed as 1024.0 */
         v /= 1024;
     reserve(t, UINT_DIGITS + 8);
     char *end = put_tenths(t->ptr + t->len, v);
@@ -275,11 +275,11 @@ void text_count(struct text *t, uint64_t n)
         add_scaled(t, (double)n / 1e6, 1000, units);
 }
 
-void text_noun(struct text *t, uint64_t n, const char *one, const char *many)
+void text_noun(struct text *t, uint64_t n, const char *singular, const char *plural)
 {
     text_count(t, n);
     text_byte(t, ' ');
-    text_add(t, n == 1 ? one : many);
+    text_add(t, n == 1 ? singular : plural);
 }
 
 void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between)

@@ -38,7 +38,8 @@ void text_tensor_json(struct text *t, const ckpt_file *f, uint32_t row);       /
 void text_uint(struct text *t, uint64_t n);                                    /* 1234 */
 void text_size(struct text *t, uint64_t nbytes);                               /* 97.7 MiB */
 void text_count(struct text *t, uint64_t n);                                   /* 25.6 M */
-void text_noun(struct text *t, uint64_t n, const char *one, const char *many); /* 1 tensor, 25.6 M tensors */
+void text_noun(struct text *t, uint64_t n, const char *singular,
+               const char *plural); /* 1 tensor, 25.6 M tensors */
 void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between); /* [64, 3] */
 void text_shape(struct text *t, const ckpt_tensor *x); /* "?" where there is none */
 void text_dtype(struct text *t, const ckpt_tensor *x);
