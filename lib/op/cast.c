@@ -165,9 +165,11 @@ static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
     if (st == CKPT_OK)
         st = weights_rows(&tree, &weights, p->root_name, &container, err);
     containers_free(&tree);
-    for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++)
-        if (((*rows)[i] = all || container[i] != NO_CONTAINER) && t->rows[i].t.storage < t->nstorages)
+    for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++) {
+        (*rows)[i] = all || container[i] != NO_CONTAINER;
+        if ((*rows)[i] && t->rows[i].t.storage < t->nstorages)
             is_weight_storage[t->rows[i].t.storage] = true;
+    }
     for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++)
         (*rows)[i] |= t->rows[i].t.storage < t->nstorages && is_weight_storage[t->rows[i].t.storage];
     return st;

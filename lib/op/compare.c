@@ -35,19 +35,19 @@ struct totals {
 
 bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
 {
-    ckpt_dtype da = (ckpt_dtype)a->dtype, db = (ckpt_dtype)b->dtype;
+    ckpt_dtype dtype_a = (ckpt_dtype)a->dtype, dtype_b = (ckpt_dtype)b->dtype;
     if (!a->has_data || !b->has_data || a->elements != b->elements || a->ndim != b->ndim)
         return false;
     if (a->ndim && memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) != 0)
         return false;
     if ((a->kind == CKPT_QUANTIZED) != (b->kind == CKPT_QUANTIZED))
         return false;
-    if (da == CKPT_DT_NP || db == CKPT_DT_NP)
+    if (dtype_a == CKPT_DT_NP || dtype_b == CKPT_DT_NP)
         return tensor_same_dtype(a, b) && a->nbytes == b->nbytes;
-    if (da == db)
-        return dtype_info(da)->block_bytes != 0 || a->nbytes == b->nbytes;
+    if (dtype_a == dtype_b)
+        return dtype_info(dtype_a)->block_bytes != 0 || a->nbytes == b->nbytes;
     /* CKPT_DT_F4 packs two numbers in a byte: it can only be compared with itself */
-    return number_lanes(da) && number_lanes(db) && da != CKPT_DT_F4 && db != CKPT_DT_F4;
+    return number_lanes(dtype_a) && number_lanes(dtype_b) && dtype_a != CKPT_DT_F4 && dtype_b != CKPT_DT_F4;
 }
 
 /* ---- reading */
@@ -354,7 +354,7 @@ void comparison_merge(struct comparison *to, const struct comparison *next)
     to->norms.dd += next->norms.dd;
 }
 
-ckpt_status compare_rows(const struct parallel_item *x, struct parallel_chunk *chunk,
+ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk *chunk,
                          const ckpt_diff_options *opts, struct parallel_context *run, struct comparison *out,
                          ckpt_error *err)
 {
@@ -362,9 +362,9 @@ ckpt_status compare_rows(const struct parallel_item *x, struct parallel_chunk *c
     struct totals t = {.opts = opts, .tolerance = {opts->atol, opts->rtol}, .result = out};
     if (!a)
         return fail_memory(err);
-    ckpt_status st = side_open(a, x->file, x->row, chunk, err);
+    ckpt_status st = side_open(a, pair->file, pair->row, chunk, err);
     if (st == CKPT_OK)
-        st = side_open(b, x->other, x->other_row, chunk, err);
+        st = side_open(b, pair->other, pair->other_row, chunk, err);
     *out = (struct comparison){.identical = a->dtype == b->dtype};
     if (st == CKPT_OK)
         st = compare_streams(&t, a, b, run, err);

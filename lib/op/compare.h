@@ -16,15 +16,14 @@ struct comparison {
 
 /* compare_possible - returns true if values of A and B can be compared. */
 bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b);
-/* compare_rows - compares the two rows of X, for which compare_possible() is true. CHUNK, which may be NULL,
- * limits the comparison to some elements; sets the crc of CHUNK. Reports its progress to RUN.
+/* compare_rows - compares the two rows of PAIR, for which compare_possible() is true. Reports its progress to
+ * RUN. CHUNK, which may be NULL, limits the comparison to some elements; its crc is set.
  *
  * Elements with the same bytes in the same dtype are equal, NaN included. Other elements are compared as
- * numbers, complex ones by the modulus of their difference, 64-bit integers exactly. They are equal if |a-b|
- * <= atol + rtol*|b|, or if both are NaN and OPTS has equal_nan. A difference that is not finite, because of
- * a NaN or an infinity in one of the rows, counts as infinite in max_abs and max_rel and is not part of the
- * sum. */
-ckpt_status compare_rows(const struct parallel_item *x, struct parallel_chunk *chunk,
+ * numbers: complex ones by the modulus of their difference, 64-bit integers exactly. They are equal if |a-b|
+ * <= atol + rtol*|b|, or if both are NaN and OPTS has equal_nan. A difference with a NaN or an infinity
+ * counts as infinite in max_abs and max_rel, and not in the sum. */
+ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk *chunk,
                          const ckpt_diff_options *opts, struct parallel_context *run, struct comparison *out,
                          ckpt_error *err);
 /* comparison_merge - adds to TO the comparison of the next chunk of the same rows. */

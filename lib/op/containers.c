@@ -151,7 +151,7 @@ static ckpt_status add_attributes(struct containers *tree, uint32_t at, const ck
 static ckpt_status add_children(struct containers *tree, uint32_t at, ckpt_error *err)
 {
     const ckpt_value *v = tree->list[at].node;
-    size_t before = tree->n;
+    size_t first_child = tree->n;
     if (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)
         CKPT_TRY(add_items_of(tree, at, v->u.seq.items, v->u.seq.n, err));
     else
@@ -163,8 +163,8 @@ static ckpt_status add_children(struct containers *tree, uint32_t at, ckpt_error
         CKPT_TRY(add_items_of(tree, at, value_extra_of(v)->items, value_extra_of(v)->nitems, err));
         CKPT_TRY(add_attributes(tree, at, v, err));
     }
-    tree->list[at].first = (uint32_t)before;
-    tree->list[at].nchildren = (uint32_t)(tree->n - before);
+    tree->list[at].first = (uint32_t)first_child;
+    tree->list[at].nchildren = (uint32_t)(tree->n - first_child);
     return CKPT_OK;
 }
 

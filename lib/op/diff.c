@@ -344,13 +344,13 @@ static bool add_compare_items(struct diff *d, map *seen)
 {
     for (size_t i = 0; i < d->npairs && !d->o->keys_only; i++) {
         struct row_pair *p = &d->pairs[i];
-        uint32_t old = MAP_NONE;
+        uint32_t shared_item = MAP_NONE;
         if (!is_comparable(d, p))
             continue;
-        if (seen && !map_put_num(seen, make_tie_key(d, p), (uint32_t)d->nitems, &old))
+        if (seen && !map_put_num(seen, make_tie_key(d, p), (uint32_t)d->nitems, &shared_item))
             return false;
-        p->item = old == MAP_NONE ? (uint32_t)d->nitems : old;
-        if (old == MAP_NONE)
+        p->item = shared_item == MAP_NONE ? (uint32_t)d->nitems : shared_item;
+        if (shared_item == MAP_NONE)
             d->items[d->nitems++] = (struct parallel_item){
                 .file = d->a, .other = d->b, .row = p->a, .other_row = p->b, .tag = (uint32_t)i};
     }

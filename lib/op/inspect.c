@@ -12,8 +12,10 @@
 
 /* Keys of one mapping, counted by whether they have a prefix. */
 struct prefix_counts {
-    uint64_t at_start, anywhere, tensors; /* keys that begin with the prefix; that contain it; all */
-    bool inner;                           /* a key contains it after its start */
+    uint64_t at_start; /* keys that begin with the prefix */
+    uint64_t anywhere; /* keys that contain it */
+    uint64_t tensors;  /* all keys of tensors */
+    bool inner;        /* a key contains it after its start */
 };
 
 static ckpt_status count_prefix(const struct containers *tree, const struct container *p, ckpt_str prefix,
@@ -185,13 +187,13 @@ static ckpt_status list_weights(const struct containers *tree, const struct weig
 {
     ckpt_weights *list = NULL;
     size_t cap = 0;
-    uint32_t *container, *number = arena_array(tree->a, tree->n, sizeof *number);
-    if (!number)
+    uint32_t *container, *weights_index = arena_array(tree->a, tree->n, sizeof *weights_index);
+    if (!weights_index)
         return fail_memory(err);
     for (uint32_t i = 0; i < tree->n; i++) {
         if (!weights->role[i])
             continue;
-        number[i] = (uint32_t)out->nweights;
+        weights_index[i] = (uint32_t)out->nweights;
         const ckpt_weights found = {.name = container_name(tree, i),
                                     .averaged = weights->role[i] == WEIGHTS_AVERAGED};
         if (!found.name.ptr || !arena_push(tree->a, &list, &out->nweights, &cap, &found, sizeof found))
@@ -200,8 +202,8 @@ static ckpt_status list_weights(const struct containers *tree, const struct weig
     file->weights = list;
     file->nweights = out->nweights;
     CKPT_TRY(weights_rows(tree, weights, STR_LIT(""), &container, err));
-    count_rows(tree->file, container, number, list);
-    return find_prefixes(tree, container, number, list, out->nweights, err);
+    count_rows(tree->file, container, weights_index, list);
+    return find_prefixes(tree, container, weights_index, list, out->nweights, err);
 }
 
 /* ---- optimizer */
@@ -223,15 +225,15 @@ static const struct {
     {"Adagrad", {"sum", "step"}},
 };
 
-static const char *optimizer_name(const ckpt_value *kept, const ckpt_value *group)
+static const char *optimizer_name(const ckpt_value *parameter_state, const ckpt_value *group)
 {
-    if (!kept && mapping_get(group, "momentum"))
+    if (!parameter_state && mapping_get(group, "momentum"))
         return "SGD";
-    if (!kept && mapping_get(group, "betas"))
+    if (!parameter_state && mapping_get(group, "betas"))
         return "Adam-like";
-    for (size_t i = 0; kept && i < sizeof optimizers / sizeof *optimizers; i++)
-        if (mapping_get(kept, optimizers[i].keys[0]) &&
-            (!optimizers[i].keys[1] || mapping_get(kept, optimizers[i].keys[1])))
+    for (size_t i = 0; parameter_state && i < sizeof optimizers / sizeof *optimizers; i++)
+        if (mapping_get(parameter_state, optimizers[i].keys[0]) &&
+            (!optimizers[i].keys[1] || mapping_get(parameter_state, optimizers[i].keys[1])))
             return optimizers[i].name;
     return "an optimizer";
 }

@@ -464,8 +464,8 @@ static ckpt_status assign_rows(struct renaming *job, ckpt_error *err)
              map_set_num(optimizers, map_ptr(job->containers.list[at].node), (uint32_t)i);
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
-        bool own = container[i] != NO_CONTAINER && job->containers.list[container[i]].is_mapping;
-        p->mapping_of[i] = own ? group_of[container[i]] : find_optimizer_group(optimizers, &t->rows[i]);
+        bool is_entry = container[i] != NO_CONTAINER && job->containers.list[container[i]].is_mapping;
+        p->mapping_of[i] = is_entry ? group_of[container[i]] : find_optimizer_group(optimizers, &t->rows[i]);
     }
     map_free(optimizers);
     return ok ? CKPT_OK : fail_memory(err);

@@ -81,14 +81,16 @@ static bool is_storage_id(const ckpt_value *v)
 static bool is_plain_call(const ckpt_value *v)
 {
     const struct value_call *c = &v->u.call;
-    const struct value_extra *m = value_extra_of(v);
+    const struct value_extra *extra = value_extra_of(v);
     bool ordered = value_is_global(c->callable, "collections", "OrderedDict");
     bool set = is_builtin(c->callable, "set");
     if (!ordered && !set && !is_plain_value_call(v) && plain_kind_of(c->callable) != PLAIN_TENSOR)
         return false;
-    return v->call == CALL_REDUCE && c->args->type == CKPT_V_TUPLE && !m->kwargs && !m->nitems &&
-           (ordered || (!m->npairs && !m->nstates)) &&
-           (!m->nstates || (m->nstates == 1 && m->states[0]->type == CKPT_V_DICT));
+    if (v->call != CALL_REDUCE || c->args->type != CKPT_V_TUPLE || extra->kwargs || extra->nitems)
+        return false;
+    if (!ordered)
+        return !extra->npairs && !extra->nstates;
+    return !extra->nstates || (extra->nstates == 1 && extra->states[0]->type == CKPT_V_DICT);
 }
 
 /* is_plain_node - returns true if V itself is plain data, apart from nodes below it. */

@@ -266,7 +266,8 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
     ckpt_str name = path[0].str.ptr ? path_join(d->p->a, path + skip, 2 - skip) : path[0].str;
     if (!name.ptr)
         return fail_memory(err);
-    if (child == NO_CONTAINER ? !str_is(name, d->glob) : !glob_selects(d->glob, name))
+    bool is_selected = child == NO_CONTAINER ? str_is(name, d->glob) : glob_selects(d->glob, name);
+    if (!is_selected)
         return CKPT_OK;
     struct edit *edit = plan_get_edit(d->p, e->entry_edit.node, e->entry_edit.count);
     if (!edit)

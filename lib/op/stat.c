@@ -30,8 +30,8 @@ struct tally {
     uint64_t position;       /* index of the next element */
     uint64_t chunk_elements; /* of a chunk of a row, whether it is read in chunks or not */
     uint64_t stretch_elements; /* of a stretch of the row, of which one element is in the sample */
-    struct moments m;          /* of this chunk */
-    struct moments earlier;    /* of the chunks before it */
+    struct moments chunk_moments;   /* of this chunk */
+    struct moments earlier_moments; /* of the chunks before it */
     struct byte_histogram byte_counts;
     uint64_t int_min, int_max; /* of 64-bit integers; of signed ones with the sign bit inverted */
     unsigned char *pending;    /* allocated after SAMPLE: bytes that do not make a unit yet */
@@ -78,14 +78,14 @@ static void add_int64_extremes(struct tally *t, const unsigned char *p, size_t n
 
 static void end_chunk(struct tally *t)
 {
-    moments_merge(&t->earlier, &t->m);
-    t->m = (struct moments){0};
+    moments_merge(&t->earlier_moments, &t->chunk_moments);
+    t->chunk_moments = (struct moments){0};
 }
 
 /* add_elements - adds N elements that are in one chunk. */
 static void add_elements(struct tally *t, const unsigned char *p, size_t n)
 {
-    moments_add(&t->m, t->dtype, p, n);
+    moments_add(&t->chunk_moments, t->dtype, p, n);
     if (number_is_wide(t->dtype))
         add_int64_extremes(t, p, n);
     add_to_sample(t, p, n);
@@ -180,7 +180,8 @@ static void fill_bins(const struct tally *t, ckpt_stats *s)
 
 static void fill_stats(const struct tally *t, ckpt_stats *s)
 {
-    struct moments m = t->one_byte_elements ? byte_histogram_moments(&t->byte_counts, t->dtype) : t->earlier;
+    struct moments m = t->one_byte_elements ? byte_histogram_moments(&t->byte_counts, t->dtype)
+                                            : t->earlier_moments;
     double undefined = (double)NAN;
     *s = (ckpt_stats){.numeric = true, .nan = m.nan, .inf = m.inf, .zeros = m.zeros, .finite = m.finite};
     s->min = m.finite ? m.min : undefined;
@@ -277,7 +278,7 @@ static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *p, st
 
 static void merge_tally(struct tally *t, const struct tally *next)
 {
-    moments_merge(&t->earlier, &next->earlier);
+    moments_merge(&t->earlier_moments, &next->earlier_moments);
     byte_histogram_merge(&t->byte_counts, &next->byte_counts);
     t->int_min = next->int_min < t->int_min ? next->int_min : t->int_min;
     t->int_max = next->int_max > t->int_max ? next->int_max : t->int_max;
@@ -317,10 +318,10 @@ static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t 
         if (rows[i] >= f->table.nrows)
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %u of %zu", rows[i], f->table.nrows);
         const ckpt_tensor *t = &f->table.rows[rows[i]].t;
-        uint32_t same = t->alias_of == CKPT_NO_TENSOR ? rows[i] : t->alias_of;
-        if (!has_numbers(t) || first[same] != UINT32_MAX)
+        uint32_t shared_row = t->alias_of == CKPT_NO_TENSOR ? rows[i] : t->alias_of;
+        if (!has_numbers(t) || first[shared_row] != UINT32_MAX)
             continue;
-        first[same] = (uint32_t)i;
+        first[shared_row] = (uint32_t)i;
         items[(*nitems)++] = (struct parallel_item){.file = f, .row = rows[i], .tag = (uint32_t)i};
     }
     return CKPT_OK;
@@ -329,22 +330,22 @@ static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t 
 static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const ckpt_work *how,
                              struct parallel_item *items, uint32_t *first, ckpt_stats *out, ckpt_error *err)
 {
-    struct stat_job j = {items, out};
-    struct parallel_job s = {.items = items,
-                             .process = stat_item,
-                             .process_chunk = stat_chunk,
-                             .join_chunks = merge_chunk_tallies,
-                             .user = &j};
-    CKPT_TRY(list_rows_to_read(f, rows, n, items, first, &s.n, err));
-    s.threads = how->threads;
-    s.progress = how->progress;
-    s.progress_user = how->user;
-    CKPT_TRY(parallel_run(&s, err));
+    struct stat_job job = {items, out};
+    struct parallel_job parallel = {.items = items,
+                                    .process = stat_item,
+                                    .process_chunk = stat_chunk,
+                                    .join_chunks = merge_chunk_tallies,
+                                    .user = &job};
+    CKPT_TRY(list_rows_to_read(f, rows, n, items, first, &parallel.n, err));
+    parallel.threads = how->threads;
+    parallel.progress = how->progress;
+    parallel.progress_user = how->user;
+    CKPT_TRY(parallel_run(&parallel, err));
     for (size_t i = 0; i < n; i++) {
         const ckpt_tensor *t = &f->table.rows[rows[i]].t;
-        uint32_t same = t->alias_of == CKPT_NO_TENSOR ? rows[i] : t->alias_of;
-        if (has_numbers(t) && first[same] != i)
-            out[i] = out[first[same]];
+        uint32_t shared_row = t->alias_of == CKPT_NO_TENSOR ? rows[i] : t->alias_of;
+        if (has_numbers(t) && first[shared_row] != i)
+            out[i] = out[first[shared_row]];
     }
     return CKPT_OK;
 }

@@ -284,16 +284,16 @@ static int key_group(const ckpt_value *key)
 static int compare_child_keys(const void *x, const void *y)
 {
     const struct keyed_child *a = x, *b = y;
-    int in_a = key_group(a->key), in_b = key_group(b->key), c = in_a - in_b;
+    int group_a = key_group(a->key), group_b = key_group(b->key), order = group_a - group_b;
     ckpt_str text_a, text_b;
-    int64_t i, j;
-    if (c == 0 && value_text(a->key, &text_a) && value_text(b->key, &text_b))
-        c = str_compare(text_a, text_b);
-    else if (c == 0 && value_integer(a->key, &i) && value_integer(b->key, &j))
-        c = (i > j) - (i < j);
-    else if (c == 0)
-        c = compare_key_text(a->key, b->key);
-    return c ? c : (a->index > b->index) - (a->index < b->index);
+    int64_t int_a, int_b;
+    if (order == 0 && value_text(a->key, &text_a) && value_text(b->key, &text_b))
+        order = str_compare(text_a, text_b);
+    else if (order == 0 && value_integer(a->key, &int_a) && value_integer(b->key, &int_b))
+        order = (int_a > int_b) - (int_a < int_b);
+    else if (order == 0)
+        order = compare_key_text(a->key, b->key);
+    return order ? order : (a->index > b->index) - (a->index < b->index);
 }
 
 static struct keyed_child *sort_children(const struct view *view)

@@ -188,9 +188,9 @@ static ckpt_status list_rows(struct verify_job *job)
         return fail_memory(job->err);
     for (uint32_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
-        if (!r->has_data || r->alias_of != CKPT_NO_TENSOR ||
-            (!job->digests && !checks_itself(job, r) &&
-             !(job->c->opts->finite && finite_applies_to((ckpt_dtype)r->dtype))))
+        bool check_finite = job->c->opts->finite && finite_applies_to((ckpt_dtype)r->dtype);
+        bool is_wanted = job->digests || checks_itself(job, r) || check_finite;
+        if (!r->has_data || r->alias_of != CKPT_NO_TENSOR || !is_wanted)
             continue;
         job->items[job->n++] = (struct parallel_item){.file = job->f, .row = i};
         if (!checked_add(job->tensor_bytes, r->nbytes, &job->tensor_bytes))

@@ -299,9 +299,9 @@ static ckpt_status find_roles(const struct containers *tree, uint32_t main, bool
 ckpt_status weights_find(const struct containers *tree, struct weights *out, ckpt_error *err)
 {
     CKPT_TRY(find_root(tree, out, err));
-    return find_roles(tree, out->container,
-                      out->container != NO_CONTAINER && (out->container || has_weights_itself(tree, 0)), out,
-                      err);
+    bool is_below_top = out->container != NO_CONTAINER && out->container != 0;
+    bool chosen = is_below_top || (out->container == 0 && has_weights_itself(tree, 0));
+    return find_roles(tree, out->container, chosen, out, err);
 }
 
 ckpt_status weights_below(const struct containers *tree, struct weights *out, ckpt_error *err)

@@ -221,9 +221,8 @@ static void check_persids(const struct pickle_facts *p, struct violation *first)
     ckpt_str tag;
     for (size_t i = 0; i < p->npersids; i++) {
         const ckpt_value *v = p->persids[i], *id = v->u.pid, *item = value_item(id, 0);
-        bool tuple = id->type == CKPT_V_TUPLE;
-        if (id->type != CKPT_V_INT &&
-            !(tuple && (!item || (value_text(item, &tag) && str_is(tag, "storage"))))) {
+        bool is_storage = !item || (value_text(item, &tag) && str_is(tag, "storage"));
+        if (id->type != CKPT_V_INT && !(id->type == CKPT_V_TUPLE && is_storage)) {
             report_violation(first, v->offset, "the persistent id at 0x%" PRIx64 " is not a storage",
                              v->offset);
             return;

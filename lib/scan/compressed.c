@@ -209,8 +209,7 @@ ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, cons
         return st;
     }
     if (st == CKPT_OK && p.all_bytes_known)
-        *known_bytes +=
-            src->size; /* bounded: the sum is at most the size of the file, or of what it unpacks to */
+        *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
     if (st == CKPT_OK)
         return scan_found(x->scan, SCAN_ARCHIVE_OPENED, where, src, 0, "%s data, unpacked and scanned", kind);
     return scan_found(x->scan, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_MALFORMED : SCAN_NOT_OPENED,

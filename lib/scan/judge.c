@@ -217,6 +217,7 @@ static void describe_step(const struct judge *j, const struct trace_step *step, 
         r->name = g->name;
         r->new_module = python3.module;
         r->new_name = python3.name;
+        /* REDUCE, NEWOBJ, GLOBAL */
         bool accepted_opcode = step->opcode == 'R' || step->opcode == 0x81 || step->opcode == 'c';
         r->weights_only = accepted_opcode && g->literal && weights_only_allows(g->module, g->name);
     }
@@ -235,9 +236,9 @@ static bool report_call(struct judge *j, const struct trace_step *step, const st
                         : -1;
     if (why)
         r.text = str_c(why);
-    bool go = scan_record(j->scan, &r);
+    bool continues = scan_record(j->scan, &r);
     arena_free(a);
-    return go;
+    return continues;
 }
 
 /* find_called_name - returns the global that CALLABLE is, or the class in a persistent id of torch's legacy
@@ -381,9 +382,9 @@ static bool report_step(struct judge *j, const struct trace_step *step, enum sca
     describe_step(j, step, g, args, a, &r);
     r.weights_only = -1;
     r.text = str_c(text);
-    bool go = scan_record(j->scan, &r);
+    bool continues = scan_record(j->scan, &r);
     arena_free(a);
-    return go;
+    return continues;
 }
 
 /* judge_stored_global - reports a function that loads bytes and is stored in a value, because a user of the

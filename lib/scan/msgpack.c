@@ -88,6 +88,6 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
         return st;
     scan_count_bytes(src, &x->scan->result->in_tensors, m.array_bytes);
     if (!m.has_unknown_extension)
-        *known_bytes += src->size; /* bounded: each byte is counted once */
+        *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
     return CKPT_OK;
 }

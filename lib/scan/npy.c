@@ -17,14 +17,14 @@ static ckpt_status scan_elements(struct scanner *x, source *src, ckpt_str where,
     uint64_t left = src->size - a->data, size = a->nbytes; /* bounded: the header is inside the source */
     scan_count_bytes(src, &x->scan->result->in_tensors, size < left ? size : left);
     if (size >= left) {
-        *known_bytes += src->size; /* bounded: each byte is counted once */
+        *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
         return size == left ? CKPT_OK
                             : scan_found(x->scan, SCAN_MALFORMED, where, src, a->data,
                                          "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}",
                                          size, left);
     }
     uint64_t end = a->data + size; /* bounded: less than left */
-    *known_bytes += end;           /* bounded: each byte is counted once */
+    *known_bytes += end;           /* bounded: the sum is at most the size of the file */
     CKPT_TRY(scan_found(x->scan, SCAN_MALFORMED, where, src, end,
                         "{%" PRIu64 " bytes} follow {=the elements}", src->size - end));
     return x->depth < x->scan->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err)
@@ -43,7 +43,7 @@ ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     if (a.simple)
         return scan_elements(x, src, where, &a, known_bytes, err);
     if (!scan_is_pickle(x, src, a.data, src->size, true)) {
-        *known_bytes += src->size; /* bounded: each byte is counted once */
+        *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
         return CKPT_OK;
     }
     CKPT_TRY(source_slice(src, a.data, src->size - a.data, &data, err));

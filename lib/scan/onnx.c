@@ -11,14 +11,14 @@ struct onnx_visit {
     struct scanner *x;
     source *src;
     ckpt_str where;
-    uint64_t values; /* bytes of tensors */
+    uint64_t tensor_bytes;
 };
 
 static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_error *err)
 {
     struct onnx_visit *v = user;
     (void)err;
-    v->values += t->bytes; /* bounded: each is in the file */
+    v->tensor_bytes += t->bytes; /* bounded: each is in the file */
     if (!t->is_external || !scan_leaves_folder(t->location))
         return CKPT_OK;
     return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, t->external_at,
@@ -28,13 +28,13 @@ static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_er
 
 static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uint64_t at, ckpt_error *err)
 {
-    static const char *const python[] = {"PyOp", "PythonOp", "PythonOpGrad"};
+    static const char *const python_operators[] = {"PyOp", "PythonOp", "PythonOpGrad"};
     const struct onnx_visit *v = user;
     (void)err;
-    for (size_t i = 0; i < sizeof python / sizeof *python; i++)
-        if (domain.len && str_is(op_type, python[i]))
+    for (size_t i = 0; i < sizeof python_operators / sizeof *python_operators; i++)
+        if (domain.len && str_is(op_type, python_operators[i]))
             return scan_found(v->x->scan, SCAN_GRAPH_CODE, v->where, v->src, at,
-                              "the operation %s calls Python", python[i]);
+                              "the operation %s calls Python", python_operators[i]);
     return CKPT_OK;
 }
 
@@ -51,7 +51,7 @@ ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *
         CKPT_TRY(scan_byte_patterns(x, src, where, false, err));
         return scan_report_reader(x, (struct scan_place){src, o.at}, where, &why, err);
     }
-    scan_count_bytes(src, &x->scan->result->in_tensors, v.values);
-    *known_bytes += src->size; /* bounded: each byte is counted once */
+    scan_count_bytes(src, &x->scan->result->in_tensors, v.tensor_bytes);
+    *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
     return CKPT_OK;
 }

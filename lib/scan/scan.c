@@ -200,7 +200,7 @@ static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str whe
         unsigned char head[8];
         if (scan_read(x->scan, src, 0, head, sizeof head))
             scan_count_bytes(src, &x->scan->result->in_tensors,
-                             src->size - 8 - load_u64le(head)); /* bounded: checked */
+                             src->size - 8 - load_u64le(head)); /* bounded: the format's reader checked it */
         return count_all_as_known(x, src, "safetensors", known_bytes);
     }
     uint64_t end;
@@ -249,7 +249,7 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
     case SIGN_ZIP: return scan_zip;
     case SIGN_TAR: return scan_tar;
     case SIGN_GGUF: return scan_gguf;
-    case SIGN_NPY: return p->size >= 12 ? scan_npy : NULL;
+    case SIGN_NPY: return p->size >= 12 ? scan_npy : NULL; /* magic, version, length of the header */
     case SIGN_ONNX: return role != SCAN_STORAGE ? scan_onnx : NULL;
     case SIGN_SAFETENSORS: return role != SCAN_STORAGE ? scan_safetensors : NULL;
     default: return NULL;
@@ -280,8 +280,10 @@ static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, 
 static const char *find_compression(struct scanner *x, const struct probe *p,
                                     const struct signature *signature, enum scan_role role)
 {
-    bool lzma = signature && signature->kind == SIGN_COMPRESSED && strcmp(signature->id, "lzma") == 0;
-    if (signature && signature->kind == SIGN_COMPRESSED && !(lzma && role == SCAN_VALUE))
+    bool compressed = signature && signature->kind == SIGN_COMPRESSED;
+    /* LZMA has no magic number, so that a value may begin like it by chance */
+    bool by_chance = compressed && strcmp(signature->id, "lzma") == 0 && role == SCAN_VALUE;
+    if (compressed && !by_chance)
         return signature->id;
     if (role == SCAN_VALUE || !recognize_zlib(p))
         return NULL;

@@ -57,7 +57,7 @@ static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor,
     if (ok && !tensor)
         CKPT_TRY(scan_next_pickle(m, &v));
     if (ok && m->pos == m->src->size) {
-        *known_bytes += m->src->size; /* bounded: each byte is counted once */
+        *known_bytes += m->src->size; /* bounded: the sum is at most the size of the file */
         return CKPT_OK;
     }
     return scan_found(m->x->scan, SCAN_MALFORMED, m->where, m->src,

@@ -128,7 +128,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     struct probe p = {.size = 0};
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
     if (!recognize_json(&p)) {
-        *known_bytes += src->size; /* bounded: each byte is counted once */
+        *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
         return CKPT_OK;
     }
     if (src->size > JSON_MAX)
@@ -149,7 +149,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
         else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* invalid JSON is merely text */
             st = scan_found(x->scan, SCAN_NOT_OPENED, where, src, why.offset, "%s", why.what);
         else
-            *known_bytes += n; /* bounded: each byte is counted once */
+            *known_bytes += n; /* bounded: the caller's sum is at most the size of its source */
     }
     arena_free(a);
     free(open);

@@ -134,17 +134,16 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
 
 /* ------------------------------------------------------------------ members */
 
-/* inflate_member - sets *OUT to the bytes of the deflated V. Reports damage, or a size that V does not
- * state. */
+/* inflate_member - sets *OUT to the bytes of the deflated V. Reports damage, and a size other than stated. */
 static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_view *v, ckpt_str where,
                                   enum scan_role role, source **out, ckpt_error *err)
 {
     struct scanner *x = archive->x;
     ckpt_error why;
-    uint64_t used, all = x->scan->opts->max_unpacked, left = all - x->unpacked;
+    uint64_t used, limit = x->scan->opts->max_unpacked, left = limit - x->unpacked;
     if (archive->max_unpacked - archive->unpacked < left) { /* bounded: never more than the maximum */
-        all = archive->max_unpacked;
-        left = all - archive->unpacked;
+        limit = archive->max_unpacked;
+        left = limit - archive->unpacked;
     }
     uint64_t most = role == SCAN_STORAGE ? STORAGE_PREFIX : v->usize < left ? v->usize : left;
     spool *unpacked = spool_new(most);
@@ -161,7 +160,7 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     ckpt_status found = CKPT_OK;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
         found = scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header,
-                           "unpacks to {more} than {=%" PRIu64 " bytes} in all", all);
+                           "unpacks to {more} than {=%" PRIu64 " bytes} in all", limit);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
         found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header,
                            "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);

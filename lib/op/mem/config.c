@@ -77,11 +77,11 @@ bool config_is_zero(const struct mem_config_entry *e)
 
 bool word_is(const char *words, ckpt_str word)
 {
-    for (const char *key = words; *key;) {
-        size_t len = strcspn(key, "|");
-        if (str_eq(str_of(key, len), word))
+    for (const char *next = words; *next;) {
+        size_t len = strcspn(next, "|");
+        if (str_eq(str_of(next, len), word))
             return true;
-        key += len + (key[len] == '|');
+        next += len + (next[len] == '|');
     }
     return false;
 }

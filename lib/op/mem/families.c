@@ -41,7 +41,7 @@ bool conditions_hold(uint32_t when, uint32_t state)
     return true;
 }
 
-bool product_value(ckpt_str text, const struct letters *l, uint64_t *out)
+bool product_value(ckpt_str text, const struct letters *letters, uint64_t *out)
 {
     size_t digits = 0;
     uint64_t product = 1;
@@ -50,9 +50,9 @@ bool product_value(ckpt_str text, const struct letters *l, uint64_t *out)
     if (digits && !str_uint(str_of(text.ptr, digits), &product))
         return false;
     for (size_t i = digits; i < text.len; i++) {
-        if (!letter_known(l, text.ptr[i]))
+        if (!letter_known(letters, text.ptr[i]))
             return false;
-        product = size_mul(product, letter_get(l, text.ptr[i]));
+        product = size_mul(product, letter_get(letters, text.ptr[i]));
     }
     *out = product;
     return true;

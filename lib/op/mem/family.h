@@ -42,7 +42,7 @@ static inline uint64_t letter_get(const struct letters *l, char name)
     return letter_known(l, name) ? l->value[(unsigned char)name & 127] : 0;
 }
 /* product_value - sets *OUT to the product TEXT: digits, then letters. False: a letter is not known. */
-bool product_value(ckpt_str text, const struct letters *l, uint64_t *out);
+bool product_value(ckpt_str text, const struct letters *letters, uint64_t *out);
 
 /* Conditions under which a row of a table counts. They come in groups (precision, attention …). For each
  * group of which `when` has a bit, the run must have one of these bits. */

@@ -183,7 +183,7 @@ static ckpt_status take_image(struct estimate *est, ckpt_error *err)
     letter_set(letters, 'S', s);
     if (p && (h % p || w % p))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "images of %llux%llu are not made of patches of %llux%llu", (unsigned long long)h,
+                    "images of %llux%llu cannot be divided into patches of %llux%llu", (unsigned long long)h,
                     (unsigned long long)w, (unsigned long long)p, (unsigned long long)p);
     if (s != n)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
@@ -241,8 +241,9 @@ static ckpt_status choose_heads(struct estimate *est, ckpt_error *err)
              d = heads ? a / heads : usual_head_width(letters);
     bool fits = d && a % d == 0 && letter_get(letters, 'K') % d == 0 && (!heads || a / d == heads);
     if (heads && !fits)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "queries of %llu are not made of {%llu} heads",
-                    (unsigned long long)a, (unsigned long long)heads);
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "queries of width %llu cannot be split into {%llu} heads", (unsigned long long)a,
+                    (unsigned long long)heads);
     if (!heads && (!fits || est->run.attention == CKPT_MEM_EAGER))
         return fail_with_option(err, "--heads N, or a config.json",
                                 fits ? "the number of heads is in no file, and eager attention needs it"
@@ -278,7 +279,7 @@ static void take_dropout(struct estimate *est)
     if (!est->m->family->dropout)
         return;
     if (est->run.dropout != CKPT_MEM_DROPOUT_CONFIG) {
-        est->state &= ~(on | on << 1);
+        est->state &= ~(on | on << 1); /* each NO_…_DROP is the bit after its …_DROP */
         est->state |= est->run.dropout == CKPT_MEM_DROPOUT_ON ? on : on << 1;
     } else if (!est->m->config.path) {
         notices_add(&est->m->assumed, "dropout above 0: not in the file, as usual for %s",

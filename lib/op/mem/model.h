@@ -64,7 +64,7 @@ struct ckpt_mem {
 };
 
 /* The hint for a config.json that does not describe this network. */
-#define MEM_CONFIG_HINT "--config names the config.json of this network, --config '' none"
+#define MEM_CONFIG_HINT "--config takes the config.json of this network; --config '' uses no config"
 
 /* mem_recognize - sets the family of M by the names and shapes of its tensors, or the reason why there is
  * none. CKPT_EFORMAT: the config is of another network. */

@@ -224,14 +224,14 @@ static bool extend(struct search *search, const struct last_segment *segment, en
                               ? needs->forward_before[segment->end] - needs->forward_before[segment->first]
                               : 0,
              stored = recomputed ? b->input : b->kept;
-    uint64_t forward = size_add(
+    uint64_t forward_end = size_add(
         stored, recomputed ? needs->copies_before[segment->end] - needs->copies_before[segment->first] : 0);
     search->added.n = 0;
     for (size_t k = 0; k < before->n; k++) {
         const struct point *shorter = &before->points[k];
         struct point p = {size_add(shorter->extra_work, extra_work),
                           size_add(shorter->stored, stored),
-                          size_add(shorter->forward_end, forward),
+                          size_add(shorter->forward_end, forward_end),
                           segment->first,
                           (uint32_t)k,
                           (uint8_t)last};

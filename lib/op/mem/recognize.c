@@ -130,7 +130,8 @@ static bool match_shape(struct letters *dims, const struct mem_tensor *t)
         ckpt_str size = take_first_size(&text);
         if (!size.len)
             return false;
-        if (size.len == 1 && !letter_known(dims, size.ptr[0]) && size.ptr[0] > '9')
+        bool is_letter = size.len == 1 && size.ptr[0] > '9';
+        if (is_letter && !letter_known(dims, size.ptr[0]))
             letter_set(dims, size.ptr[0], t->shape[i]);
         if (!product_value(size, dims, &expected) || expected != t->shape[i])
             return false;
@@ -148,17 +149,15 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
         uint32_t numbers[2] = {0};
         ckpt_str name = str_starts(t->name, prefix) ? name_in_table(m, f, t->name, prefix, bare)
                                                     : STR_LIT("");
-        for (const struct mem_tensor_rule *r = f->tensors; r->name && !t->rule; r++)
-            /* a head is next to the base, not below it */
-            if (matches_rule(r->name,
-                             r->part == HEAD && bare && !str_starts(str_c(r->name), str_c(f->base))
-                                 ? str_skip(t->name, prefix.len)
-                                 : name,
-                             numbers)) {
+        for (const struct mem_tensor_rule *r = f->tensors; r->name && !t->rule; r++) {
+            /* a head is next to the base, not below it: its name in the table does not begin with the base */
+            bool is_outside_base = r->part == HEAD && bare && !str_starts(str_c(r->name), str_c(f->base));
+            if (matches_rule(r->name, is_outside_base ? str_skip(t->name, prefix.len) : name, numbers)) {
                 t->rule = r;
                 t->stage = numbers[0];
                 t->block = numbers[1];
             }
+        }
         if (!t->rule) {
             refuse(m, "%.*s is no tensor of %s", STR_ARG(t->name), f->title);
             return false;
@@ -350,8 +349,8 @@ static ckpt_status take_flag(ckpt_mem *m, const struct mem_config_rule *r, const
 {
     if (!r->value && e->type != CONFIG_TRUE && e->type != CONFIG_FALSE)
         return refuse_entry(m, e, "true or false", err);
-    if (m->config_only &&
-        (r->value ? e->type == CONFIG_TEXT && str_is(e->text, r->value) : e->type == CONFIG_TRUE))
+    bool is_set = r->value ? e->type == CONFIG_TEXT && str_is(e->text, r->value) : e->type == CONFIG_TRUE;
+    if (m->config_only && is_set)
         m->conditions |= r->conditions;
     return CKPT_OK;
 }
@@ -591,7 +590,7 @@ static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint
 {
     ckpt_str text = str_c(r->shape);
     struct mem_tensor *t = &m->tensors[m->ntensors];
-    uint64_t *shape = arena_array(m->a, 8, sizeof *shape);
+    uint64_t *shape = arena_array(m->a, 8 /* more than any rule has */, sizeof *shape);
     const char *number = strchr(r->name, '#');
     *t = (struct mem_tensor){.rule = r, .shape = shape, .item_bytes = item, .elements = 1, .block = i};
     t->name = number ? arena_printf(m->a, "%.*s%u%s", (int)(number - r->name), r->name, i, number + 1)
