@@ -56,8 +56,8 @@ ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *wha
     return st;
 }
 
-/* skip_head - checks and skips the signature and version of KIND, with which C begins. */
-static ckpt_status skip_head(struct hdf5 *h, const struct hdf5_kind *kind, cursor *c)
+/* skip_signature - fails unless C begins with the signature and version of KIND, and skips them. */
+static ckpt_status skip_signature(struct hdf5 *h, const struct hdf5_kind *kind, cursor *c)
 {
     uint64_t addr = c->pos;
     const unsigned char *b = cursor_take(c, 5);
@@ -72,7 +72,7 @@ ckpt_status hdf5_load_block(struct hdf5 *h, uint64_t addr, uint64_t n, const str
                             cursor *c)
 {
     CKPT_TRY(hdf5_load(h, addr, n, kind->what, c));
-    return skip_head(h, kind, c);
+    return skip_signature(h, kind, c);
 }
 
 ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
@@ -80,15 +80,17 @@ ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const s
 {
     CKPT_TRY(hdf5_load(h, addr, n, kind->what, c));
     cursor all = *c;
-    CKPT_TRY(skip_head(h, kind, c));
+    CKPT_TRY(skip_signature(h, kind, c));
     return hdf5_cut_checksum(h, all, kind->what, c);
 }
 
-ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t own, uint32_t sum)
+ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t computed,
+                              uint32_t recorded)
 {
-    return own == sum ? CKPT_OK
-                      : fail(h->err, CKPT_ECHECKSUM, addr,
-                             "%s has the checksum {%08x}, the file records {=%08x}", what, own, sum);
+    return computed == recorded
+               ? CKPT_OK
+               : fail(h->err, CKPT_ECHECKSUM, addr, "%s has the checksum {%08x}, the file records {=%08x}",
+                      what, computed, recorded);
 }
 
 ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, cursor *c)
@@ -96,14 +98,14 @@ ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, curs
     if (c->left < 4)
         return hdf5_fail_short(h, c, what);
     all.left -= 4; /* bounded: ALL has more bytes than C */
-    c->left -= 4;  /* bounded: compared just now */
+    c->left -= 4;  /* bounded: it was compared with 4 */
     return hdf5_compare_sums(h, all.pos, what, hdf5_checksum(all.p, all.left), load_u32le(all.p + all.left));
 }
 
 cursor hdf5_take_padded(cursor *c, size_t n, size_t unit)
 {
     cursor taken = cursor_sub(c, n);
-    size_t padding = (unit - n % unit) % unit; /* bounded: UNIT at most */
+    size_t padding = (unit - n % unit) % unit; /* bounded: below UNIT */
     (void)cursor_take(c, padding < c->left ? padding : c->left);
     return taken;
 }
@@ -115,26 +117,26 @@ ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what)
 
 static uint32_t rotate(uint32_t n, unsigned bits) { return n << bits | n >> (32 - bits); }
 
-/* mix - mixes X, so that each of its bits depends on the twelve bytes that were added to it before. */
+/* mix - the macro mix of lookup3, with X as its a, b and c. */
 static void mix(uint32_t x[3])
 {
-    static const unsigned bits[6] = {4, 6, 8, 16, 19, 4};
+    static const unsigned rotations[6] = {4, 6, 8, 16, 19, 4};
     for (unsigned i = 0; i < 6; i++) {
         uint32_t *a = &x[i % 3], *b = &x[(i + 1) % 3], *c = &x[(i + 2) % 3];
         *a -= *c;
-        *a ^= rotate(*c, bits[i]);
+        *a ^= rotate(*c, rotations[i]);
         *c += *b;
     }
 }
 
-/* finish_mixing - mixes X, so that each bit of x[2] depends on all others, and returns x[2]. */
+/* finish_mixing - the macro final of lookup3; returns its c. */
 static uint32_t finish_mixing(uint32_t x[3])
 {
-    static const unsigned bits[7] = {14, 11, 25, 16, 4, 14, 24};
+    static const unsigned rotations[7] = {14, 11, 25, 16, 4, 14, 24};
     for (unsigned i = 0; i < 7; i++) {
         uint32_t *c = &x[(i + 2) % 3], *b = &x[(i + 1) % 3];
         *c ^= *b;
-        *c -= rotate(*b, bits[i]);
+        *c -= rotate(*b, rotations[i]);
     }
     return x[2];
 }
@@ -164,7 +166,7 @@ ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err)
 {
     char magic[8];
     for (uint64_t at = 0; range_within(at, sizeof magic, src->size);
-         at = at ? at * 2 : 512) { /* bounded: size */
+         at = at ? at * 2 : 512) { /* bounded: AT is in the file, below 2^63 */
         CKPT_TRY(source_read(src, at, magic, sizeof magic, err));
         if (memcmp(magic, SIGNATURE, sizeof magic) == 0) {
             *base = at;
@@ -182,9 +184,9 @@ struct superblock {
 
 static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
 {
-    static const uint8_t skipped[] = {9, 13, 1, 0}; /* by version: bytes left before the base address */
+    static const uint8_t skipped[] = {9, 13, 1, 0}; /* bytes before the base address, by version */
     cursor c;
-    uint64_t n = h->src->size < 96 ? h->src->size : 96; /* enough for any version */
+    uint64_t n = h->src->size < 96 ? h->src->size : 96; /* a superblock has 96 bytes at most */
     CKPT_TRY(hdf5_load(h, 0, n, "a superblock", &c));
     const unsigned char *all = c.p;
     (void)cursor_take(&c, 8);
@@ -264,14 +266,14 @@ struct hdf5_walk {
 
 static ckpt_status report_link(struct hdf5_walk *w, ckpt_str path, const char *kind, ckpt_str target)
 {
-    const struct hdf5_visitor *v = w->h->v;
+    const struct hdf5_visitor *v = w->h->visitor;
     return v->link ? v->link(v->user, path, kind, target, w->h->err) : CKPT_OK;
 }
 
 /* make_path - sets *OUT to the path of NAME in the group at PARENT. */
 static ckpt_status make_path(struct hdf5_walk *w, ckpt_str parent, ckpt_str name, ckpt_str *out)
 {
-    if (parent.len + name.len >= MAX_PATH) /* bounded: both are in memory */
+    if (parent.len + name.len >= MAX_PATH) /* bounded: both texts are in memory */
         return fail(w->h->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{a path} of more than {=%u bytes}", MAX_PATH);
     char *path = arena_alloc(w->h->a, parent.len + name.len + 2); /* bounded: MAX_PATH */
     if (!path)
@@ -285,6 +287,7 @@ static ckpt_status make_path(struct hdf5_walk *w, ckpt_str parent, ckpt_str name
     return CKPT_OK;
 }
 
+/* add_pending - adds X to the objects to be visited. */
 static ckpt_status add_pending(struct hdf5_walk *w, struct pending x)
 {
     if (x.depth > MAX_DEPTH)
@@ -303,7 +306,7 @@ static ckpt_status add_links(struct hdf5_walk *w, const struct pending *x, const
     static const char *const kinds[] = {
         [HDF5_SOFT] = "soft link", [HDF5_EXTERNAL] = "external link", [HDF5_USER] = "user-defined link"};
     for (size_t i = 0; i < links->n; i++) {
-        const struct hdf5_link *l = &links->at[i];
+        const struct hdf5_link *l = &links->links[i];
         ckpt_str path;
         if (l->kind == HDF5_HARD)
             continue;
@@ -311,10 +314,10 @@ static ckpt_status add_links(struct hdf5_walk *w, const struct pending *x, const
         CKPT_TRY(report_link(w, path, kinds[l->kind], l->target));
     }
     for (size_t i = links->n; i-- > 0;) { /* the last one first, because pending is a stack */
-        struct pending next = {.addr = links->at[i].addr, .depth = x->depth + 1};
-        if (links->at[i].kind != HDF5_HARD)
+        struct pending next = {.addr = links->links[i].addr, .depth = x->depth + 1};
+        if (links->links[i].kind != HDF5_HARD)
             continue;
-        CKPT_TRY(make_path(w, x->path, links->at[i].name, &next.path));
+        CKPT_TRY(make_path(w, x->path, links->links[i].name, &next.path));
         CKPT_TRY(add_pending(w, next));
     }
     return CKPT_OK;
@@ -330,31 +333,32 @@ static ckpt_status add_visited(struct hdf5_walk *w, const struct pending *x, boo
 
 /* ------------------------------------------------------------------------- attributes */
 
-/* How the attributes of one object are read, and what they were found to have. */
+/* The attributes of one object. */
 struct attributes {
     ckpt_str path;
-    bool report;      /* false: they were reported before, under another path */
-    bool is_bfloat16; /* an attribute is dtype = "bfloat16" */
+    bool should_report; /* false: they were reported before, under another path */
+    bool is_bfloat16;   /* found: dtype = "bfloat16" */
 };
 
+/* read_attribute - reads the attribute message C of the object X, and passes it to the visitor. */
 static ckpt_status read_attribute(struct hdf5 *h, cursor c, struct attributes *x)
 {
     struct hdf5_attribute a;
     ckpt_str text;
     ckpt_status st = hdf5_read_attribute(h, c, &a);
     if (st == CKPT_EUNSUPPORTED) {
-        a.why = arena_str(h->a, str_c(h->err->what)).ptr;
-        st = a.why ? CKPT_OK : fail_memory(h->err);
+        a.why_no_value = arena_str(h->a, str_c(h->err->what)).ptr;
+        st = a.why_no_value ? CKPT_OK : fail_memory(h->err);
     }
     if (st != CKPT_OK && a.name.len)
         error_add_where(h->err, "attribute %.*s", STR_ARG(a.name));
     CKPT_TRY(st);
     if (str_is(a.name, "dtype") && value_text(a.value, &text))
         x->is_bfloat16 = str_is(text, "bfloat16");
-    if (!x->report || !h->v->attribute)
+    if (!x->should_report || !h->visitor->attribute)
         return CKPT_OK;
     ckpt_str name = arena_str(h->a, a.name);
-    return name.ptr ? h->v->attribute(h->v->user, x->path, name, a.value, a.why, h->err)
+    return name.ptr ? h->visitor->attribute(h->visitor->user, x->path, name, a.value, a.why_no_value, h->err)
                     : fail_memory(h->err);
 }
 
@@ -377,8 +381,8 @@ static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attrib
     return hdf5_visit_dense(h, c, &dense, &records);
 }
 
-/* translate_offset - changes the offset of the error from an address, which may be outside of the file, to an
- * offset in the file that is open. */
+/* translate_offset - changes the offset of the error from an address to an offset in the file. An address
+ * after the end of the file becomes its end. */
 static void translate_offset(struct hdf5 *h)
 {
     uint64_t size = h->src->size;
@@ -387,15 +391,15 @@ static void translate_offset(struct hdf5 *h)
     h->read_failed = false;
 }
 
-/* report_fault - passes the error ST of the object or attributes at PATH to the visitor; returns ST if it is
- * no fault. */
+/* report_fault - passes ST to the visitor if it is a fault of the object at PATH or of its attributes. Else
+ * returns ST. */
 static ckpt_status report_fault(struct hdf5 *h, ckpt_str path, ckpt_status st)
 {
     if (st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ECANCELLED)
         return st;
     translate_offset(h);
     error_add_where(h->err, "/%.*s", STR_ARG(path));
-    return h->v->fault(h->v->user, path, st, h->err);
+    return h->visitor->fault(h->visitor->user, path, st, h->err);
 }
 
 static ckpt_status read_attributes(struct hdf5 *h, const struct hdf5_object *o, struct attributes *x)
@@ -432,7 +436,7 @@ static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o,
     CKPT_TRY(hdf5_read_space(h, o->dataspace.body, &space));
     CKPT_TRY(copy_shape(h, &space, d));
     CKPT_TRY(hdf5_read_type(h, o->datatype, &d->type));
-    if (d->type.kind == HDF5_OTHER)
+    if (d->type.kind == HDF5_UNREADABLE)
         d->refused = d->type.what.ptr;
     if (d->is_null)
         return CKPT_OK;
@@ -449,7 +453,7 @@ static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, c
                                  bool first)
 {
     struct hdf5 *h = w->h;
-    struct attributes a = {.path = x->path, .report = first};
+    struct attributes a = {.path = x->path, .should_report = first};
     struct hdf5_dataset d = {.path = x->path, .header = x->addr, .src = h->src};
     uint64_t left_before = h->data_left;
     CKPT_TRY(read_attributes(h, o, &a));
@@ -467,26 +471,26 @@ static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, c
         d.type.kind = HDF5_NUMBER;
         d.type.dtype = CKPT_DT_BF16;
     }
-    return h->v->dataset ? h->v->dataset(h->v->user, &d, h->err) : CKPT_OK;
+    return h->visitor->dataset ? h->visitor->dataset(h->visitor->user, &d, h->err) : CKPT_OK;
 }
 
 static ckpt_status visit_group(struct hdf5_walk *w, const struct pending *x, const struct hdf5_object *o)
 {
     struct hdf5_links links;
-    struct attributes a = {.path = x->path, .report = true};
+    struct attributes a = {.path = x->path, .should_report = true};
     CKPT_TRY(read_attributes(w->h, o, &a));
     CKPT_TRY(hdf5_read_links(w->h, o, &links));
     return add_links(w, x, &links);
 }
 
-/* visit_object - reads X, unless it is a group that was visited before. FIRST: it is visited for the first
- * time. */
+/* visit_object - reads the object X, which is no group that was visited before. FIRST: it was not visited
+ * before. */
 static ckpt_status visit_object(struct hdf5_walk *w, const struct pending *x, bool first)
 {
     struct hdf5_object o;
     CKPT_TRY(hdf5_read_object(w->h, x->addr, &o));
     bool is_group = o.symbol_table.is_there || o.link_info.is_there || o.nlinks;
-    if (is_group && (o.layout.is_there || o.dataspace.is_there || o.external))
+    if (is_group && (o.layout.is_there || o.dataspace.is_there || o.has_external_data))
         return fail(w->h->err, CKPT_EFORMAT, x->addr, "{both} a group and a data set, where {=one} must be");
     if (first)
         CKPT_TRY(add_visited(w, x, is_group));
@@ -547,15 +551,15 @@ static ckpt_status visit_file(struct hdf5 *h, uint64_t base)
 ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt_error *err)
 {
     uint64_t base, budget;
-    struct hdf5 h = {.a = a, .v = v, .err = err};
+    struct hdf5 h = {.a = a, .visitor = v, .err = err};
     CKPT_TRY(hdf5_find(src, &base, err));
-    CKPT_TRY(source_slice(src, base, src->size - base, &h.src, err)); /* bounded: it was found there */
+    CKPT_TRY(source_slice(src, base, src->size - base, &h.src, err)); /* bounded: the signature is at BASE */
     h.data_left = h.src->size;
     h.budget = checked_mul(h.src->size, 4, &budget) && budget < UINT64_MAX / 2 ? budget + 65536 : UINT64_MAX;
     ckpt_status st = visit_file(&h, base);
     window_close(&h.window);
-    map_free(h.blocks);
-    map_free(h.collections);
+    map_free(h.heap_block_numbers);
+    map_free(h.collection_index);
     arena_free(h.heaps);
     source_unref(h.src);
     return st;

@@ -18,7 +18,7 @@ struct hdf5_type {
         HDF5_TEXT, /* of any length */
         HDF5_OPAQUE,
         HDF5_RECORD,
-        HDF5_OTHER
+        HDF5_UNREADABLE
     } kind;
     ckpt_dtype dtype;
     bool big_endian;

@@ -103,15 +103,15 @@ static ckpt_status read_key(struct chunks *x, cursor *c, struct hdf5_chunk *out,
 static ckpt_status next_child(struct chunk_tree *t)
 {
     uint32_t depth = t->tree.depth;
-    struct hdf5_node *n = &t->tree.node[depth - 1];
+    struct hdf5_node *n = &t->tree.nodes[depth - 1];
     struct chunks *x = t->x;
     struct hdf5_chunk chunk;
     uint64_t offset[HDF5_MAX_RANK];
-    if (!n->left) {
+    if (!n->unread) {
         t->tree.depth--;
         return CKPT_OK;
     }
-    n->left--;
+    n->unread--;
     CKPT_TRY(read_key(x, &n->c, &chunk, offset));
     chunk.at = cursor_u64(&n->c);
     if (depth > 1 && compare_offsets(offset, t->bound[depth - 2], x->d->ndim) < 0)

@@ -30,8 +30,9 @@ static ckpt_status add_link(struct hdf5 *h, struct hdf5_links *list, struct hdf5
         return fail(h->err, CKPT_EFORMAT, pos, "{\"%.*s\"} cannot be {=the name of a link}", STR_ARG(name));
     if (list->n == MAX_LINKS)
         return fail(h->err, CKPT_ELIMIT, pos, "a group of {more} than {=%u links}", MAX_LINKS);
-    return arena_push(h->scratch, &list->at, &list->n, &list->cap, &link, sizeof link) ? CKPT_OK
-                                                                                       : fail_memory(h->err);
+    return arena_push(h->scratch, &list->links, &list->n, &list->cap, &link, sizeof link)
+               ? CKPT_OK
+               : fail_memory(h->err);
 }
 
 /* ---------------------------------------------------------------------- symbol tables */
@@ -94,7 +95,7 @@ static ckpt_status check_no_names(struct symbols *s)
 /* check_key - fails unless the next key of the innermost node is the last name that was read. */
 static ckpt_status check_key(struct symbols *s)
 {
-    cursor *c = &s->tree.node[s->tree.depth - 1].c;
+    cursor *c = &s->tree.nodes[s->tree.depth - 1].c;
     uint64_t at = cursor_u64(c);
     ckpt_str key;
     CKPT_TRY(find_name(s, at, c->pos, &key));
@@ -144,10 +145,10 @@ static ckpt_status read_symbols(struct symbols *s, uint64_t addr)
  * after its last child. */
 static ckpt_status next_child(struct symbols *s)
 {
-    struct hdf5_node *n = &s->tree.node[s->tree.depth - 1];
-    if (!n->left)
+    struct hdf5_node *n = &s->tree.nodes[s->tree.depth - 1];
+    if (!n->unread)
         return --s->tree.depth ? check_key(s) : CKPT_OK;
-    n->left--;
+    n->unread--;
     uint64_t child = cursor_u64(&n->c);
     CKPT_TRY(n->level ? hdf5_enter_node(s->h, &s->tree, child) : read_symbols(s, child));
     return check_key(s);
@@ -239,7 +240,7 @@ static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)
         return hdf5_fail_short(h, &record, "a link");
     CKPT_TRY(hdf5_read_heap_object(h, id, &c));
     CKPT_TRY(read_link(h, c, d->out));
-    ckpt_str name = d->out->at[d->out->n - 1].name;
+    ckpt_str name = d->out->links[d->out->n - 1].name;
     uint32_t own = hdf5_checksum((const unsigned char *)name.ptr, name.len);
     if (own != hash || hash < d->last)
         return fail(h->err, CKPT_EFORMAT, record.pos,
@@ -276,11 +277,11 @@ ckpt_status hdf5_read_links(struct hdf5 *h, const struct hdf5_object *o, struct 
     for (size_t i = 0; i < o->nlinks; i++)
         CKPT_TRY(read_link(h, o->links[i], out));
     if (out->n)
-        qsort(out->at, out->n, sizeof *out->at, compare_links);
+        qsort(out->links, out->n, sizeof *out->links, compare_links);
     for (size_t i = 1; i < out->n; i++)
-        if (str_eq(out->at[i].name, out->at[i - 1].name))
+        if (str_eq(out->links[i].name, out->links[i - 1].name))
             return fail(h->err, CKPT_EFORMAT, o->addr,
                         "{two links} of the name \"%.*s\", where {=one} is allowed",
-                        STR_ARG(out->at[i].name));
+                        STR_ARG(out->links[i].name));
     return CKPT_OK;
 }

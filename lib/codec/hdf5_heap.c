@@ -26,13 +26,13 @@
 struct hdf5_heap {
     uint64_t addr;
     uint64_t root;                       /* address of a table of ROWS rows; of a direct block if ROWS is 0 */
-    uint32_t rows, width;                /* WIDTH: blocks in a row of any table */
+    uint32_t rows, width;                /* WIDTH: blocks in a row of any table of the heap */
     uint32_t direct_rows;                /* rows of a table in which the blocks hold objects */
-    uint64_t start, max_direct;          /* bytes of a block in row 0, and of the largest direct block */
+    uint64_t start_size, max_direct_size; /* bytes of a block in row 0, and of the largest direct block */
     uint32_t offset_width, length_width; /* bytes of the offset and the length in an id */
     uint32_t id_size;
-    bool checksums; /* direct blocks have one */
-    cursor *block;  /* by its number in h->blocks */
+    bool has_checksums; /* direct blocks have one */
+    cursor *blocks;     /* by the numbers in hdf5.heap_block_numbers */
     size_t nblocks, cap_blocks;
 };
 
@@ -45,42 +45,43 @@ static uint32_t get_log2(uint64_t n)
     return bits;
 }
 
-/* count_bytes - returns how many bytes the number N takes. */
+/* count_bytes - returns how many bytes are needed to store the number N. */
 static uint32_t count_bytes(uint64_t n) { return get_log2(n) / 8 + 1; }
 
 static bool is_power_of_two(uint64_t n) { return n && !(n & (n - 1)); }
 
-static ckpt_status check_heap(struct hdf5 *h, const struct hdf5_heap *p, uint32_t bits, uint64_t addr)
+static ckpt_status check_heap(struct hdf5 *h, const struct hdf5_heap *p, uint32_t offset_bits, uint64_t addr)
 {
-    bool sane = is_power_of_two(p->start) && is_power_of_two(p->max_direct) && p->start <= p->max_direct &&
-                p->max_direct <= 1u << 30 && is_power_of_two(p->width) && p->width <= 1024 && bits <= 64 &&
-                bits && p->rows <= MAX_ROWS;
-    return sane ? CKPT_OK
-                : fail(h->err, CKPT_EFORMAT, addr,
-                       "a fractal heap of {impossible sizes}; {=powers of two} are allowed");
+    uint64_t start = p->start_size, max = p->max_direct_size;
+    bool valid_sizes = is_power_of_two(start) && is_power_of_two(max) && start <= max && max <= 1u << 30;
+    bool valid_table = is_power_of_two(p->width) && p->width <= 1024 && p->rows <= MAX_ROWS;
+    return valid_sizes && valid_table && offset_bits && offset_bits <= 64
+               ? CKPT_OK
+               : fail(h->err, CKPT_EFORMAT, addr,
+                      "a fractal heap of {impossible sizes}; {=powers of two} are allowed");
 }
 
-/* open_heap - opens the heap at ADDR, whose ids must have ID_SIZE bytes. Only one heap is open at a time. */
-static ckpt_status open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size)
+/* set_open_heap - opens the heap at ADDR, whose ids must have ID_SIZE bytes, instead of the one before. */
+static ckpt_status set_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size)
 {
     static const struct hdf5_kind kind = {"FRHP", 0, "a fractal heap"};
     struct hdf5_heap *p = ARENA_NEW(h->scratch, struct hdf5_heap);
     cursor c;
-    map_free(h->blocks);
-    h->blocks = map_new(16);
-    if (!p || !h->blocks)
+    map_free(h->heap_block_numbers);
+    h->heap_block_numbers = map_new(16);
+    if (!p || !h->heap_block_numbers)
         return fail_memory(h->err);
     CKPT_TRY(hdf5_load_checked(h, addr, 146, &kind, &c));
     uint32_t own_size = cursor_u16(&c), filters = cursor_u16(&c);
-    p->checksums = cursor_u8(&c) & 2;
+    p->has_checksums = cursor_u8(&c) & 2;
     uint32_t max_managed = cursor_u32(&c);
     (void)cursor_take(&c, 96); /* of huge and tiny objects, free space */
     p->addr = addr;
     p->id_size = own_size;
     p->width = cursor_u16(&c);
-    p->start = cursor_u64(&c);
-    p->max_direct = cursor_u64(&c);
-    uint32_t bits = cursor_u16(&c);
+    p->start_size = cursor_u64(&c);
+    p->max_direct_size = cursor_u64(&c);
+    uint32_t offset_bits = cursor_u16(&c);
     (void)cursor_u16(&c);
     p->root = cursor_u64(&c);
     p->rows = cursor_u16(&c);
@@ -89,12 +90,12 @@ static ckpt_status open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size)
     if (own_size != id_size)
         return fail(h->err, CKPT_EFORMAT, addr, "a heap with ids of {%u bytes}, {=%u} are needed", own_size,
                     id_size);
-    CKPT_TRY(check_heap(h, p, bits, addr));
-    p->offset_width = (bits + 7) / 8;
-    uint32_t of_block = (get_log2(p->max_direct) + 7) / 8, of_object = count_bytes(max_managed);
-    p->length_width = of_block < of_object ? of_block : of_object;
-    p->direct_rows = get_log2(p->max_direct) - get_log2(p->start) + 2; /* bounded: start is not more */
-    h->heap = p;
+    CKPT_TRY(check_heap(h, p, offset_bits, addr));
+    p->offset_width = (offset_bits + 7) / 8;
+    uint32_t block_width = (get_log2(p->max_direct_size) + 7) / 8, object_width = count_bytes(max_managed);
+    p->length_width = block_width < object_width ? block_width : object_width;
+    p->direct_rows = 2 + get_log2(p->max_direct_size) - get_log2(p->start_size); /* bounded: not more */
+    h->open_heap = p;
     return CKPT_OK;
 }
 
@@ -102,44 +103,44 @@ static ckpt_status open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size)
 struct heap_block {
     uint64_t addr;
     uint64_t size;  /* of the block */
-    uint64_t begin; /* size of all blocks before it */
-    bool direct;    /* it holds objects; else it is a table */
+    uint64_t begin; /* size of all blocks before it in the table */
+    bool is_direct; /* the block holds objects; else it is a table */
 };
 
-/* check_block - compares the checksum that the direct block B, at ADDR, records with that of its bytes. */
+/* check_block - compares the checksum of the direct block B, at ADDR, with that in its header. */
 static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor b, uint64_t addr)
 {
-    uint32_t head = BLOCK_HEAD + p->offset_width; /* bounded: 8 at most */
-    unsigned char *copy = p->checksums && b.left >= head + 4 ? arena_alloc(h->scratch, b.left) : NULL;
-    if (!p->checksums)
+    uint32_t sum_at = BLOCK_HEAD + p->offset_width; /* bounded: 8 at most */
+    unsigned char *copy = p->has_checksums && b.left >= sum_at + 4 ? arena_alloc(h->scratch, b.left) : NULL;
+    if (!p->has_checksums)
         return CKPT_OK;
     if (!copy)
-        return b.left < head + 4 ? hdf5_fail_short(h, &b, "a block of a heap") : fail_memory(h->err);
+        return b.left < sum_at + 4 ? hdf5_fail_short(h, &b, "a block of a heap") : fail_memory(h->err);
     memcpy(copy, b.p, b.left);
-    memset(copy + head, 0, 4);
-    uint32_t own = hdf5_checksum(copy, b.left), sum = load_u32le(b.p + head);
-    return hdf5_compare_sums(h, addr, "a block of a heap", own, sum);
+    memset(copy + sum_at, 0, 4);
+    return hdf5_compare_sums(h, addr, "a block of a heap", hdf5_checksum(copy, b.left),
+                             load_u32le(b.p + sum_at));
 }
 
-/* add_block - adds C, the block at ADDR, to those that were read, so that it is read only once. */
+/* add_block - adds C, the block at ADDR, to the loaded blocks, so that it is loaded only once. */
 static ckpt_status add_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, cursor c)
 {
-    bool ok = map_put_num(h->blocks, addr, (uint32_t)p->nblocks, NULL) &&
-              arena_push(h->scratch, &p->block, &p->nblocks, &p->cap_blocks, &c, sizeof c);
+    bool ok = map_put_num(h->heap_block_numbers, addr, (uint32_t)p->nblocks, NULL) &&
+              arena_push(h->scratch, &p->blocks, &p->nblocks, &p->cap_blocks, &c, sizeof c);
     return ok ? CKPT_OK : fail_memory(h->err);
 }
 
-/* find_loaded_block - sets *OUT to the block of SIZE bytes at ADDR; false: the block was not read before. */
+/* find_loaded_block - sets *OUT to the block of SIZE bytes at ADDR; false: it was not loaded before. */
 static bool find_loaded_block(const struct hdf5 *h, const struct hdf5_heap *p, uint64_t addr, uint64_t size,
                               cursor *out)
 {
-    uint32_t known = map_get_num(h->blocks, addr);
+    uint32_t known = map_get_num(h->heap_block_numbers, addr);
     if (known != MAP_NONE)
-        *out = p->block[known];
+        *out = p->blocks[known];
     return known != MAP_NONE && out->left == size;
 }
 
-/* load_direct - loads the direct block of SIZE bytes at ADDR; *OUT is at its first byte. */
+/* load_direct - loads the direct block of SIZE bytes at ADDR, and sets *OUT to read it from its signature. */
 static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, uint64_t size, cursor *out)
 {
     if (find_loaded_block(h, p, addr, size, out))
@@ -153,58 +154,61 @@ static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t add
     return add_block(h, p, addr, *out);
 }
 
-/* load_table - loads the table of N blocks at ADDR; *OUT is at its entries. */
+/* load_table - loads the table of N blocks at ADDR, and sets *OUT to read its entries. */
 static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, uint64_t n, cursor *out)
 {
     static const struct hdf5_kind kind = {"FHIB", 0, "a table of a heap"};
-    uint64_t entries = n * 8; /* bounded: 64 rows of 1024 */
+    uint64_t entries = n * 8; /* bounded: N is at most 64 rows of 1024 */
     if (find_loaded_block(h, p, addr, entries, out))
         return CKPT_OK;
     uint64_t head = BLOCK_HEAD + (uint64_t)p->offset_width;               /* bounded: 8 at most */
-    CKPT_TRY(hdf5_load_checked(h, addr, head + entries + 4, &kind, out)); /* bounded: above */
+    CKPT_TRY(hdf5_load_checked(h, addr, head + entries + 4, &kind, out)); /* bounded: likewise */
     if (cursor_u64(out) != p->addr)
         return fail(h->err, CKPT_EFORMAT, addr, "a table of {another heap} than {=this}");
     (void)cursor_take(out, p->offset_width);
     return add_block(h, p, addr, *out);
 }
 
-/* find_in_table - sets *AT to the block that has byte OFFSET of the table *AT, which has ROWS rows. */
-static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct heap_block *at, uint64_t offset,
-                                 uint32_t rows)
+/* find_in_table - *BLOCK is a table of ROWS rows: sets *BLOCK to the block in it that has byte OFFSET of its
+ * blocks. */
+static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct heap_block *block,
+                                 uint64_t offset, uint32_t rows)
 {
-    uint64_t size = p->start, begin = 0, addr = at->addr;
+    uint64_t size = p->start_size, begin = 0, addr = block->addr;
     uint32_t row = 0;
     while (row < rows && (offset - begin) / p->width >= size) {
-        begin += size * p->width; /* bounded: offset is not less */
-        size *= row ? 2 : 1;      /* bounded: below it, too */
+        begin += size * p->width; /* bounded: OFFSET is not less */
+        size *= row ? 2 : 1;      /* bounded: block most 2 * OFFSET */
         row++;
     }
     if (row == rows)
-        return fail(h->err, CKPT_EFORMAT, addr, "an object at byte {%llu} of a heap of {=%llu}",
+        return fail(h->err, CKPT_EFORMAT, addr, "an object block byte {%llu} of a heap of {=%llu}",
                     (unsigned long long)offset, (unsigned long long)begin);
     uint64_t column = (offset - begin) / size;
     cursor c;
     CKPT_TRY(load_table(h, p, addr, (uint64_t)rows * p->width, &c));
-    (void)cursor_take(&c, (size_t)(row * p->width + column) * 8); /* bounded: below rows and width */
-    *at = (struct heap_block){cursor_u64(&c), size, begin + column * size,
-                              row < p->direct_rows}; /* bounded: above */
+    (void)cursor_take(&c,
+                      (size_t)(row * p->width + column) * 8); /* bounded: ROW and COLUMN are in the table */
+    /* bounded: BEGIN is block most OFFSET */
+    *block = (struct heap_block){cursor_u64(&c), size, begin + column * size, row < p->direct_rows};
     return CKPT_OK;
 }
 
-/* find_block - sets *AT to the direct block that has byte *OFFSET of the heap, and *OFFSET to the offset in
- * that block. */
-static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *offset, struct heap_block *at)
+/* find_block - sets *BLOCK to the direct block that has byte *OFFSET of the heap, and *OFFSET to the offset
+ * in that block. */
+static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *offset, struct heap_block *block)
 {
     uint32_t rows = p->rows;
-    *at = (struct heap_block){p->root, p->start, 0, rows == 0};
-    for (uint32_t level = 0; !at->direct; level++) {
+    *block = (struct heap_block){p->root, p->start_size, 0, rows == 0};
+    for (uint32_t level = 0; !block->is_direct; level++) {
         if (level == MAX_LEVELS)
-            return fail(h->err, CKPT_ELIMIT, at->addr, "{more} than {=%u} tables of a heap", MAX_LEVELS);
-        CKPT_TRY(find_in_table(h, p, at, *offset, rows));
-        *offset -= at->begin;
-        rows = get_log2(at->size) - get_log2(p->start * p->width) + 1; /* bounded: sizes were checked */
-        if (!at->direct && (at->size < p->start * p->width || rows > MAX_ROWS))
-            return fail(h->err, CKPT_EFORMAT, at->addr,
+            return fail(h->err, CKPT_ELIMIT, block->addr, "{more} than {=%u} tables of a heap", MAX_LEVELS);
+        CKPT_TRY(find_in_table(h, p, block, *offset, rows));
+        *offset -= block->begin;
+        rows = get_log2(block->size) - get_log2(p->start_size * p->width) +
+               1; /* bounded: sizes were checked */
+        if (!block->is_direct && (block->size < p->start_size * p->width || rows > MAX_ROWS))
+            return fail(h->err, CKPT_EFORMAT, block->addr,
                         "{a table} of a heap that is smaller than {=one row}");
     }
     return CKPT_OK;
@@ -212,10 +216,10 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
 
 ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, cursor *out)
 {
-    struct hdf5_heap *p = h->heap;
+    struct hdf5_heap *p = h->open_heap;
     cursor c = cursor_of(id, p->id_size, CKPT_NO_OFFSET);
     unsigned kind = cursor_u8(&c);
-    struct heap_block at;
+    struct heap_block block;
     if ((kind & 0x30) == 0x20) { /* the bytes are in the id */
         *out = cursor_sub(&c, (size_t)(kind & 15) + 1);
         return out->bad ? hdf5_fail_short(h, &c, "an id of a heap") : CKPT_OK;
@@ -226,12 +230,13 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, curso
     uint64_t offset = cursor_number(&c, p->offset_width), n = cursor_number(&c, p->length_width);
     if (c.bad)
         return hdf5_fail_short(h, &c, "an id of a heap");
-    CKPT_TRY(find_block(h, p, &offset, &at));
-    CKPT_TRY(load_direct(h, p, at.addr, at.size, out));
-    uint32_t head = BLOCK_HEAD + p->offset_width + (p->checksums ? 4 : 0); /* bounded: 8 at most */
-    if (offset < head || !range_within(offset, n, out->left))
-        return fail(h->err, CKPT_EFORMAT, at.addr, "an object of {%llu bytes} at %llu in a block of {=%zu}",
-                    (unsigned long long)n, (unsigned long long)offset, out->left);
+    CKPT_TRY(find_block(h, p, &offset, &block));
+    CKPT_TRY(load_direct(h, p, block.addr, block.size, out));
+    uint32_t header_size = BLOCK_HEAD + p->offset_width + (p->has_checksums ? 4 : 0); /* bounded: 8 at most */
+    if (offset < header_size || !range_within(offset, n, out->left))
+        return fail(h->err, CKPT_EFORMAT, block.addr,
+                    "an object of {%llu bytes} at %llu in a block of {=%zu}", (unsigned long long)n,
+                    (unsigned long long)offset, out->left);
     (void)cursor_take(out, (size_t)offset);
     *out = cursor_sub(out, (size_t)n);
     return CKPT_OK;
@@ -242,17 +247,19 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, curso
 ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr)
 {
     const struct hdf5_kind kind = {"TREE", t->type, t->what}; /* the type is where others have a version */
-    const struct hdf5_node *parent = t->depth ? &t->node[t->depth - 1] : NULL;
-    uint32_t most = parent ? parent->level - 1 : HDF5_MAX_DEPTH; /* bounded: a parent is no leaf */
+    const struct hdf5_node *parent = t->depth ? &t->nodes[t->depth - 1] : NULL;
+    uint32_t max_level = parent ? parent->level - 1 : HDF5_MAX_DEPTH; /* bounded: a parent is no leaf */
     cursor c;
     CKPT_TRY(hdf5_load_block(h, addr, 24, &kind, &c));
     uint32_t level = cursor_u8(&c), n = cursor_u16(&c);
-    if (parent ? level != most : level > most)
-        return fail(h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", t->what, level, most);
-    uint64_t entries = t->key_size + (uint64_t)n * (8 + t->key_size); /* bounded: 16 bits, and a small key */
-    CKPT_TRY(hdf5_load(h, addr, 24 + entries, t->what, &c));          /* bounded: the same */
+    if (parent ? level != max_level : level > max_level)
+        return fail(h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", t->what, level,
+                    max_level);
+    uint64_t entries = t->key_size +
+                       (uint64_t)n * (8 + t->key_size);      /* bounded: N has 16 bits, and a key is small */
+    CKPT_TRY(hdf5_load(h, addr, 24 + entries, t->what, &c)); /* bounded: likewise */
     (void)cursor_take(&c, 24);
-    t->node[t->depth++] = (struct hdf5_node){c, level, n};
+    t->nodes[t->depth++] = (struct hdf5_node){c, level, n};
     return CKPT_OK;
 }
 
@@ -260,29 +267,30 @@ struct tree2 {
     struct hdf5 *h;
     const struct hdf5_records *r;
     uint32_t node_size, depth;
-    uint32_t count_width, total_width[MAX_LEVELS + 1];      /* widths of a child's numbers */
-    uint64_t left;                                          /* records that are not read yet */
+    /* bytes of the numbers that a node has for each child: records of the child, and of all nodes below it;
+     * the latter by the level of the child */
+    uint32_t count_width, total_width[MAX_LEVELS + 1];
+    uint64_t unread; /* number of records that are still to be read */
 };
 
-/* A node of the tree. */
 struct node2 {
     cursor records, children;
     uint32_t level;
-    bool after_child; /* a record comes next, not a child */
+    bool after_child; /* a record is to be visited next, not a child */
 };
 
-/* set_widths - computes how many bytes the numbers take that a node has for each child: enough for the most
- * records that fit in a leaf, and in a subtree. False: a node cannot hold a record. */
+/* set_widths - sets count_width and total_width, which depend on how many records fit in a leaf and in a
+ * subtree. False: a node is too small for a record. */
 static bool set_widths(struct tree2 *t)
 {
-    if (t->node_size < NODE2_EXTRA + t->r->size) /* bounded: a record is small */
+    if (t->node_size < NODE2_EXTRA + t->r->size) /* bounded: a record has 16 bits of size */
         return false;
     uint64_t most = (t->node_size - NODE2_EXTRA) / t->r->size, all = most;
     t->count_width = count_bytes(most);
     for (uint32_t k = 1; k <= t->depth; k++) {
-        /* bounded: all three are small */
+        /* bounded: widths are 8 at most */
         uint32_t child = 8 + t->count_width + t->total_width[k - 1], pair = t->r->size + child;
-        if (t->node_size < NODE2_EXTRA + child + pair) /* bounded: small */
+        if (t->node_size < NODE2_EXTRA + child + pair) /* bounded: likewise */
             return false;
         most = (t->node_size - NODE2_EXTRA - child) / pair;
         if (!checked_mul(most + 1, all, &all) || !checked_add(all, most, &all))
@@ -301,13 +309,13 @@ static ckpt_status load_node(struct tree2 *t, uint64_t addr, uint32_t level, uin
     cursor c;
     if (!checked_mul(n, t->r->size, &records) || !checked_mul(n + 1, child, &children) ||
         !checked_add(records, children, &all) || all > t->node_size || t->node_size - all < NODE2_EXTRA ||
-        n > t->left)
+        n > t->unread)
         return fail(t->h->err, CKPT_EFORMAT, addr, "{%llu records} in a node of {=%u bytes}",
                     (unsigned long long)n, t->node_size);
     CKPT_TRY(hdf5_load_checked(t->h, addr, all + NODE2_EXTRA, &kind, &c)); /* bounded: node_size */
     if (cursor_u8(&c) != t->r->type)
         return fail(t->h->err, CKPT_EFORMAT, addr, "a node of {another type} than {=%u}", t->r->type);
-    t->left -= n;
+    t->unread -= n;
     *out = (struct node2){.level = level};
     out->records = cursor_sub(&c, (size_t)records);
     out->children = cursor_sub(&c, (size_t)children);
@@ -349,54 +357,54 @@ ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_
     t.depth = cursor_u16(&c);
     (void)cursor_u16(&c);
     uint64_t root = cursor_u64(&c), n = cursor_u16(&c);
-    t.left = cursor_u64(&c);
+    t.unread = cursor_u64(&c);
     if (type != r->type || size != r->size || t.depth > MAX_LEVELS || !set_widths(&t))
         return fail(h->err, CKPT_EFORMAT, addr,
                     "a B-tree of type {%u}, records of %u bytes, depth %u; {=type %u, %u bytes} are needed",
                     type, size, t.depth, r->type, r->size);
-    if (root == HDF5_NOWHERE && !n && !t.left)
+    if (root == HDF5_NOWHERE && !n && !t.unread)
         return CKPT_OK;
     CKPT_TRY(load_node(&t, root, t.depth, n, &stack[0]));
     CKPT_TRY(visit_nodes(&t, stack));
-    return !t.left ? CKPT_OK
-                   : fail(h->err, CKPT_EFORMAT, addr, "a B-tree lacks {%llu} of {=its records}",
-                          (unsigned long long)t.left);
+    return !t.unread ? CKPT_OK
+                     : fail(h->err, CKPT_EFORMAT, addr, "a B-tree lacks {%llu} of {=its records}",
+                            (unsigned long long)t.unread);
 }
 
-ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *x,
+ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *dense,
                              const struct hdf5_records *r)
 {
     unsigned version = cursor_u8(&c), flags = cursor_u8(&c);
-    (void)cursor_take(&c, flags & 1 ? x->index_size : 0);
-    uint64_t at = cursor_u64(&c), tree = cursor_u64(&c);
+    (void)cursor_take(&c, flags & 1 ? dense->index_size : 0);
+    uint64_t heap = cursor_u64(&c), tree = cursor_u64(&c);
     if (c.bad || version)
-        return hdf5_fail_short(h, &c, x->what);
-    if (at == HDF5_NOWHERE)
+        return hdf5_fail_short(h, &c, dense->what);
+    if (heap == HDF5_NOWHERE)
         return CKPT_OK;
-    CKPT_TRY(open_heap(h, at, x->id_size));
+    CKPT_TRY(set_open_heap(h, heap, dense->id_size));
     return hdf5_visit_records(h, tree, r);
 }
 
 /* ------------------------------------------------------------------------ global heap */
 
 struct hdf5_collection {
-    ckpt_str *object; /* by index */
-    uint32_t n;       /* the greatest index */
+    ckpt_str *objects;  /* by index */
+    uint32_t max_index; /* the greatest index in use */
 };
 
 static ckpt_status free_collections(struct hdf5 *h)
 {
     arena_free(h->heaps);
-    map_free(h->collections);
-    h->collection = NULL;
+    map_free(h->collection_index);
+    h->collections = NULL;
     h->ncollections = h->cap_collections = 0;
     h->heaps = arena_new(UINT64_MAX);
-    h->collections = map_new(64);
-    return h->heaps && h->collections ? CKPT_OK : fail_memory(h->err);
+    h->collection_index = map_new(64);
+    return h->heaps && h->collection_index ? CKPT_OK : fail_memory(h->err);
 }
 
-/* take_object - takes the next object off C, and sets *OBJECT to read its bytes; false: no other object
- * follows, or C is bad because the object is cut off. */
+/* take_object - reads the header of the next object in C, and sets *OBJECT to read its bytes. False: no
+ * object follows, or the object is truncated, which makes C bad. */
 static bool take_object(cursor *c, uint32_t *index, cursor *object)
 {
     if (c->left < 16)
@@ -409,23 +417,23 @@ static bool take_object(cursor *c, uint32_t *index, cursor *object)
     return *index && !c->bad;
 }
 
-/* index_objects - sets X to the objects in C. */
+/* index_objects - sets X to the objects in C, by their indexes. */
 static ckpt_status index_objects(struct hdf5 *h, cursor c, struct hdf5_collection *x)
 {
     cursor counted = c, object;
     uint32_t index;
     while (take_object(&counted, &index, &object))
-        x->n = index > x->n ? index : x->n;
+        x->max_index = index > x->max_index ? index : x->max_index;
     if (counted.bad)
         return hdf5_fail_short(h, &counted, "an object of a global heap");
-    x->object = arena_array(h->heaps, (uint64_t)x->n + 1, sizeof *x->object);
-    if (!x->object)
+    x->objects = arena_array(h->heaps, (uint64_t)x->max_index + 1, sizeof *x->objects);
+    if (!x->objects)
         return fail_memory(h->err);
     while (take_object(&c, &index, &object)) {
-        if (x->object[index].ptr)
+        if (x->objects[index].ptr)
             return fail(h->err, CKPT_EFORMAT, object.pos,
                         "{two objects} of a global heap have the index {=%u}", index);
-        x->object[index] = str_of((const char *)object.p, object.left);
+        x->objects[index] = str_of((const char *)object.p, object.left);
     }
     return CKPT_OK;
 }
@@ -454,14 +462,14 @@ static ckpt_status load_collection(struct hdf5 *h, uint64_t addr, struct hdf5_co
 
 static ckpt_status find_collection(struct hdf5 *h, uint64_t addr, struct hdf5_collection **out)
 {
-    uint32_t known = h->collections ? map_get_num(h->collections, addr) : MAP_NONE;
+    uint32_t known = h->collection_index ? map_get_num(h->collection_index, addr) : MAP_NONE;
     if (known != MAP_NONE) {
-        *out = h->collection[known];
+        *out = h->collections[known];
         return CKPT_OK;
     }
     CKPT_TRY(load_collection(h, addr, out));
-    bool ok = map_put_num(h->collections, addr, (uint32_t)h->ncollections, NULL) &&
-              arena_push(h->heaps, &h->collection, &h->ncollections, &h->cap_collections, out, sizeof *out);
+    bool ok = map_put_num(h->collection_index, addr, (uint32_t)h->ncollections, NULL) &&
+              arena_push(h->heaps, &h->collections, &h->ncollections, &h->cap_collections, out, sizeof *out);
     return ok ? CKPT_OK : fail_memory(h->err);
 }
 
@@ -469,8 +477,8 @@ ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, c
 {
     struct hdf5_collection *x = NULL;
     CKPT_TRY(find_collection(h, addr, &x));
-    if (!index || index > x->n || !x->object[index].ptr)
+    if (!index || index > x->max_index || !x->objects[index].ptr)
         return fail(h->err, CKPT_EFORMAT, addr, "object {%u} of a global heap that has {=others}", index);
-    *out = x->object[index];
+    *out = x->objects[index];
     return CKPT_OK;
 }

@@ -11,24 +11,24 @@
 #define HDF5_NOWHERE   UINT64_MAX /* the address of a structure that does not exist */
 #define HDF5_MAX_DEPTH 16u        /* levels of a B-tree */
 
-/* A file that is being visited. Addresses count from the signature, and the cursors that read its structures
- * use addresses as positions. */
+/* A file that is being visited. An address is an offset from the signature. The positions of cursors are
+ * addresses, too. */
 struct hdf5 {
     source *src; /* from the signature on */
     arena *a;
     arena *scratch;   /* emptied before each object */
     arena *heaps;     /* holds the global heap collections */
-    map *collections; /* address -> index into collection */
-    struct hdf5_collection **collection;
+    map *collection_index; /* address -> index into collections */
+    struct hdf5_collection **collections;
     size_t ncollections, cap_collections;
-    struct hdf5_heap *heap; /* the fractal heap that was opened last, in scratch memory */
-    map *blocks;            /* its blocks: address -> number */
+    struct hdf5_heap *open_heap; /* the fractal heap that was opened last, in scratch memory */
+    map *heap_block_numbers;     /* address of a block of that heap -> number of the block */
     struct window window;
     uint64_t budget;    /* bytes of structures that may still be read */
-    uint64_t data_left; /* stored bytes that may still belong to data sets, because extents do not overlap */
-    const struct hdf5_visitor *v;
-    ckpt_error *err;  /* its offset is an address, unless … */
-    bool read_failed; /* … a read of the source failed */
+    uint64_t data_left; /* stored bytes that further data sets may have, because data sets do not overlap */
+    const struct hdf5_visitor *visitor;
+    ckpt_error *err;  /* its offset is an address, unless read_failed */
+    bool read_failed; /* a read of the source failed */
 };
 
 /* hdf5_load - reads N bytes at ADDR into scratch memory, and sets *C to read them. Errors name the structure
@@ -43,20 +43,21 @@ struct hdf5_kind {
 };
 ckpt_status hdf5_load_block(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
                             cursor *c);
-/* hdf5_load_checked - reads, as hdf5_load_block does, a block that ends in a checksum, which is compared
- * and cut off. */
+/* hdf5_load_checked - reads, as hdf5_load_block does, a block that ends in a checksum. The checksum is
+ * compared, and is not in *C. */
 ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
                               cursor *c);
 /* hdf5_checksum - returns the checksum of N bytes, lookup3 by Bob Jenkins. */
 uint32_t hdf5_checksum(const unsigned char *bytes, size_t n);
-/* hdf5_compare_sums - fails unless OWN, the checksum of the structure WHAT at ADDR, is SUM, which the file
- * records. */
-ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t own, uint32_t sum);
-/* hdf5_cut_checksum - compares the bytes of the structure WHAT, which ALL reads, with the checksum in the
- * last four of them, and cuts these four off *C, which reads the end of the same bytes. */
+/* hdf5_compare_sums - fails unless the COMPUTED checksum of the structure WHAT at ADDR is the RECORDED
+ * one. */
+ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t computed,
+                              uint32_t recorded);
+/* hdf5_cut_checksum - compares the checksum in the last four bytes of ALL with the bytes before it. *C reads
+ * the end of the same bytes: removes the checksum from it. Errors name the structure WHAT. */
 ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, cursor *c);
-/* hdf5_take_padded - returns a cursor over the next N bytes of C, which passes over them and the padding to a
- * multiple of UNIT bytes, as far as C has it. */
+/* hdf5_take_padded - returns a cursor on the next N bytes of C. Moves C after them and after the padding to a
+ * multiple of UNIT bytes, which may be missing at the end. */
 cursor hdf5_take_padded(cursor *c, size_t n, size_t unit);
 /* hdf5_fail_short - fails because the structure WHAT, which C reads, ends too early. */
 ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what);
@@ -73,7 +74,7 @@ struct hdf5_object {
     uint64_t addr;
     struct hdf5_message dataspace, datatype, fill, old_fill, layout, filters, symbol_table, link_info,
         attribute_info;
-    bool external; /* its elements are in other files */
+    bool has_external_data; /* its elements are in other files */
     cursor *attributes, *links;
     size_t nattributes, nlinks, cap_attributes, cap_links, nmessages;
 };
@@ -90,7 +91,7 @@ struct hdf5_space {
 
 /* hdf5_read_space - reads the dataspace message C. */
 ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out);
-/* hdf5_read_type - reads the datatype message M; if it is a shared message, from the object that has it. */
+/* hdf5_read_type - reads the datatype message M, or the message of another object if M refers to one. */
 ckpt_status hdf5_read_type(struct hdf5 *h, struct hdf5_message m, struct hdf5_type *out);
 
 /* ------------------------------------------------------------------ groups and heaps */
@@ -102,14 +103,14 @@ struct hdf5_link {
 };
 
 struct hdf5_links {
-    struct hdf5_link *at; /* in scratch memory */
+    struct hdf5_link *links; /* in scratch memory */
     size_t n, cap;
 };
 
 /* hdf5_read_links - lists all links of the group O, in natural order of their names. */
 ckpt_status hdf5_read_links(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_links *out);
 
-/* A version 1 B-tree: the nodes from its root to the node that is being read, the innermost one. */
+/* A version 1 B-tree that is being read. */
 struct hdf5_tree {
     const char *what; /* for errors */
     uint8_t type;
@@ -117,11 +118,12 @@ struct hdf5_tree {
     struct hdf5_node {
         cursor c;       /* at the next key, or at the child after it */
         uint32_t level; /* above the leaves */
-        uint32_t left;  /* children that are not read yet */
-    } node[HDF5_MAX_DEPTH + 1];
-    uint32_t depth; /* number of these nodes */
+        uint32_t unread;         /* number of children that are still to be read */
+    } nodes[HDF5_MAX_DEPTH + 1]; /* from the root to the innermost node, which is being read */
+    uint32_t depth;              /* number of these nodes */
 };
-/* hdf5_enter_node - makes the node at ADDR, the root or a child of the innermost node, the innermost one. */
+/* hdf5_enter_node - appends the node at ADDR to the nodes of T. It is the root or a child of the innermost
+ * node. */
 ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr);
 
 /* hdf5_visit_records - calls EACH for the records of the version 2 B-tree at ADDR in their order. Refuses a
@@ -134,14 +136,15 @@ struct hdf5_records {
 };
 ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r);
 
-/* hdf5_visit_dense - the message C refers to a fractal heap of links or attributes. Opens the heap, and calls
- * R->each for the records of their B-tree. Without a heap there are none. */
+/* hdf5_visit_dense - reads the message C, which has the addresses of a fractal heap of links or attributes
+ * and of their B-tree. Opens the heap, and calls R->each for the records of the tree, if there are any. */
 struct hdf5_dense {
     const char *what;    /* the message, for errors */
-    uint32_t index_size; /* bytes of the greatest creation index, which C has if its flag 1 is set */
+    uint32_t
+        index_size; /* bytes of the greatest creation index, which the message has if its flag 1 is set */
     uint32_t id_size;    /* bytes of an id in the heap */
 };
-ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *x,
+ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *dense,
                              const struct hdf5_records *r);
 /* hdf5_read_heap_object - sets *C to read the object ID, of id_size bytes, of the heap that is open. */
 ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, cursor *c);
@@ -157,8 +160,8 @@ ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t ele
 /* hdf5_read_attribute - reads name, type and value of the attribute message C. */
 struct hdf5_attribute {
     ckpt_str name;     /* in scratch memory */
-    ckpt_value *value; /* NULL: a ckpt_value cannot hold it, … */
-    const char *why;   /* … for this reason */
+    ckpt_value *value; /* NULL: a ckpt_value cannot hold it */
+    const char *why_no_value; /* the reason, if value is NULL */
 };
 ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute *out);
 
@@ -172,7 +175,7 @@ struct hdf5_index {
     uint64_t single_size; /* of SINGLE: size of the filtered chunk */
     uint32_t single_skipped; /* as hdf5_chunk.skipped of that chunk */
 };
-/* hdf5_read_chunks - sets the chunks of D, whose shapes and filters are set, by the index X. */
-ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *x, struct hdf5_dataset *d);
+/* hdf5_read_chunks - sets the chunks of D, whose shapes and filters are set, by INDEX. */
+ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d);
 
 #endif

@@ -292,8 +292,8 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
     cursor c = o->layout.body;
     uint64_t pos = c.pos;
     unsigned version = cursor_u8(&c);
-    d->is_elsewhere = o->external;
-    if (o->external)
+    d->is_elsewhere = o->has_external_data;
+    if (o->has_external_data)
         return fail(h->err, CKPT_EUNSUPPORTED, pos,
                     "its elements are {in other files} (external storage); those {=in this one} are read");
     if (o->filters.is_there)

@@ -2,10 +2,10 @@
  * hdf5_object.c - reads object headers of HDF5: lists of messages, in one block or several.
  *
  *   version 1                                    version 2
- *   0   1  1                                     0   4  "OHDR"
- *   2   2  messages                              4   1  2
- *   4   4  references                            5   1  flags: 3: width of the size, 4: order, 16, 32: more
- *   8   4  size of the first block               6      32: 16 bytes of times; 16: 4 bytes
+ *   0   1  version, 1                            0   4  "OHDR"
+ *   2   2  number of messages                    4   1  version, 2
+ *   4   4  number of references                  5   1  flags: 3: width of the size, 4: order, 16, 32: see 6
+ *   8   4  size of the first block               6      16 bytes of times if flag 32; 4 if flag 16
  *   16     messages: type 2, size 2, flags 1,    …      size of the first block, 1 << (flags & 3) bytes
  *          3 zeros, body                         …      messages: type 1, size 2, flags 1, 4: order 2, body
  *                                                …   4  checksum
@@ -46,21 +46,21 @@ enum message_type {
 #define FLAGS_MUST_KNOW 0x88u
 #define ORDER_FLAG      0x04u
 
-/* Blocks of a header that are still to be read. */
-struct blocks {
+/* The blocks of a header. */
+struct header_blocks {
     struct {
         uint64_t addr, size;
-    } at[MAX_BLOCKS];
-    size_t n, next;
+    } blocks[MAX_BLOCKS];
+    size_t n, nread;
 };
 
-struct header {
+struct header_reader {
     struct hdf5 *h;
     struct hdf5_object *o;
-    struct blocks *blocks;
-    bool old;      /* version 1 */
-    bool ordered;  /* version 2: messages have an order */
-    uint32_t left; /* version 1: messages still to come */
+    struct header_blocks *list;
+    bool is_version1;
+    bool has_order;  /* version 2: messages have an order */
+    uint32_t unread; /* version 1: number of messages that are still to be read */
 };
 
 static struct hdf5_message *find_message(struct hdf5_object *o, uint32_t type)
@@ -79,154 +79,156 @@ static struct hdf5_message *find_message(struct hdf5_object *o, uint32_t type)
     }
 }
 
-/* append_body - appends C to *LIST, which has *N cursors. */
+/* append_body - appends C, the body of a message, to *LIST. */
 static ckpt_status append_body(struct hdf5 *h, cursor c, cursor **list, size_t *n, size_t *cap)
 {
     return arena_push(h->scratch, list, n, cap, &c, sizeof c) ? CKPT_OK : fail_memory(h->err);
 }
 
-static ckpt_status add_block(struct header *x, cursor c)
+/* add_block - adds the block that C, the body of a continuation message, refers to. */
+static ckpt_status add_block(struct header_reader *r, cursor c)
 {
-    struct blocks *b = x->blocks;
+    struct header_blocks *b = r->list;
     uint64_t addr = cursor_u64(&c), size = cursor_u64(&c);
     if (c.bad)
-        return hdf5_fail_short(x->h, &c, "a continuation");
+        return hdf5_fail_short(r->h, &c, "a continuation");
     if (b->n == MAX_BLOCKS)
-        return fail(x->h->err, CKPT_ELIMIT, c.pos, "an object header of {more} than {=%u blocks}",
+        return fail(r->h->err, CKPT_ELIMIT, c.pos, "an object header of {more} than {=%u blocks}",
                     MAX_BLOCKS);
-    b->at[b->n].addr = addr;
-    b->at[b->n++].size = size;
+    b->blocks[b->n].addr = addr;
+    b->blocks[b->n++].size = size;
     return CKPT_OK;
 }
 
 /* check_flags - refuses a message whose TYPE or FLAGS are not supported. */
-static ckpt_status check_flags(struct header *x, uint32_t type, uint8_t flags, uint64_t pos)
+static ckpt_status check_flags(struct header_reader *r, uint32_t type, uint8_t flags, uint64_t pos)
 {
     if (flags & FLAG_SHARED && type != MESSAGE_DATATYPE && type <= MESSAGE_LAST)
-        return fail(x->h->err, CKPT_EUNSUPPORTED, pos,
+        return fail(r->h->err, CKPT_EUNSUPPORTED, pos,
                     "{a shared message} of type %u; shared {=datatypes} are read", type);
     if (type == MESSAGE_SHARED_TABLE || (type > MESSAGE_LAST && flags & FLAGS_MUST_KNOW))
-        return fail(x->h->err, CKPT_EUNSUPPORTED, pos, "{a message of type %u}; {=others} are read", type);
+        return fail(r->h->err, CKPT_EUNSUPPORTED, pos, "{a message of type %u}; {=others} are read", type);
     return CKPT_OK;
 }
 
-/* take_message - adds the message of TYPE with BODY to the object. If the message refers to another block,
- * adds that to the blocks to be read. */
-static ckpt_status take_message(struct header *x, uint32_t type, uint8_t flags, cursor body)
+/* take_message - adds the message of TYPE with BODY to the object, or if the message is a continuation, its
+ * block to the blocks. */
+static ckpt_status take_message(struct header_reader *r, uint32_t type, uint8_t flags, cursor body)
 {
-    struct hdf5_object *o = x->o;
+    struct hdf5_object *o = r->o;
     if (++o->nmessages > MAX_MESSAGES)
-        return fail(x->h->err, CKPT_ELIMIT, body.pos, "an object header of {more} than {=%u messages}",
+        return fail(r->h->err, CKPT_ELIMIT, body.pos, "an object header of {more} than {=%u messages}",
                     MAX_MESSAGES);
-    CKPT_TRY(check_flags(x, type, flags, body.pos));
+    CKPT_TRY(check_flags(r, type, flags, body.pos));
     if (type == MESSAGE_CONTINUATION)
-        return add_block(x, body);
+        return add_block(r, body);
     if (type == MESSAGE_ATTRIBUTE)
-        return append_body(x->h, body, &o->attributes, &o->nattributes, &o->cap_attributes);
+        return append_body(r->h, body, &o->attributes, &o->nattributes, &o->cap_attributes);
     if (type == MESSAGE_LINK)
-        return append_body(x->h, body, &o->links, &o->nlinks, &o->cap_links);
-    o->external |= type == MESSAGE_EXTERNAL;
+        return append_body(r->h, body, &o->links, &o->nlinks, &o->cap_links);
+    o->has_external_data |= type == MESSAGE_EXTERNAL;
     struct hdf5_message *m = find_message(o, type);
     if (m && m->is_there)
-        return fail(x->h->err, CKPT_EFORMAT, body.pos, "{two messages} of type %u, where {=one} is allowed",
+        return fail(r->h->err, CKPT_EFORMAT, body.pos, "{two messages} of type %u, where {=one} is allowed",
                     type);
     if (m)
         *m = (struct hdf5_message){true, flags, body};
     return CKPT_OK;
 }
 
-/* read_messages - reads the messages in C: of version 1 as many as are left, of version 2 all that fit. */
-static ckpt_status read_messages(struct header *x, cursor *c)
+/* read_messages - reads the messages in C: in version 1 not more than the header has, in version 2 all. */
+static ckpt_status read_messages(struct header_reader *r, cursor *c)
 {
-    size_t head = x->old ? 8 : x->ordered ? 6 : 4; /* bytes of a message before its body */
-    while (c->left >= head && (!x->old || x->left)) {
-        uint32_t type = (uint32_t)cursor_number(c, x->old ? 2 : 1), size = cursor_u16(c);
+    size_t header_size = r->is_version1 ? 8 : r->has_order ? 6 : 4; /* of a message */
+    while (c->left >= header_size && (!r->is_version1 || r->unread)) {
+        uint32_t type = (uint32_t)cursor_number(c, r->is_version1 ? 2 : 1), size = cursor_u16(c);
         uint8_t flags = cursor_u8(c);
-        (void)cursor_take(c, head - (x->old ? 5 : 4)); /* bounded: head is not less */
+        (void)cursor_take(c, header_size - (r->is_version1 ? 5 : 4)); /* bounded: header_size is not less */
         cursor body = cursor_sub(c, size);
         if (body.bad)
-            return hdf5_fail_short(x->h, &body, "a message");
-        x->left -= x->old;
-        CKPT_TRY(take_message(x, type, flags, body));
+            return hdf5_fail_short(r->h, &body, "a message");
+        if (r->is_version1)
+            r->unread--;
+        CKPT_TRY(take_message(r, type, flags, body));
     }
     return CKPT_OK;
 }
 
 /* load_block - loads the block at ADDR, and sets *C to its messages. */
-static ckpt_status load_block(struct header *x, uint64_t addr, uint64_t size, cursor *c)
+static ckpt_status load_block(struct header_reader *r, uint64_t addr, uint64_t size, cursor *c)
 {
     static const char what[] = "a block of an object header";
-    CKPT_TRY(hdf5_load(x->h, addr, size, what, c));
-    if (x->old)
+    CKPT_TRY(hdf5_load(r->h, addr, size, what, c));
+    if (r->is_version1)
         return CKPT_OK;
     cursor all = *c;
     const unsigned char *magic = cursor_take(c, 4);
     if (!magic || memcmp(magic, "OCHK", 4) != 0)
-        return fail(x->h->err, CKPT_EFORMAT, addr,
+        return fail(r->h->err, CKPT_EFORMAT, addr,
                     "a block of an object header with {other bytes} than {=OCHK}");
-    return hdf5_cut_checksum(x->h, all, what, c);
+    return hdf5_cut_checksum(r->h, all, what, c);
 }
 
-static ckpt_status read_blocks(struct header *x)
+static ckpt_status read_blocks(struct header_reader *r)
 {
-    struct blocks *b = x->blocks;
+    struct header_blocks *b = r->list;
     cursor c;
-    for (; b->next < b->n && (!x->old || x->left); b->next++) {
-        CKPT_TRY(load_block(x, b->at[b->next].addr, b->at[b->next].size, &c));
-        CKPT_TRY(read_messages(x, &c));
+    for (; b->nread < b->n && (!r->is_version1 || r->unread); b->nread++) {
+        CKPT_TRY(load_block(r, b->blocks[b->nread].addr, b->blocks[b->nread].size, &c));
+        CKPT_TRY(read_messages(r, &c));
     }
-    return !x->left ? CKPT_OK
-                    : fail(x->h->err, CKPT_EFORMAT, x->o->addr,
-                           "an object header lacks {%u} of {=its messages}", x->left);
+    return !r->unread ? CKPT_OK
+                      : fail(r->h->err, CKPT_EFORMAT, r->o->addr,
+                             "an object header lacks {%u} of {=its messages}", r->unread);
 }
 
-static ckpt_status read_version1(struct header *x)
+static ckpt_status read_version1(struct header_reader *r)
 {
     cursor c;
-    CKPT_TRY(hdf5_load(x->h, x->o->addr, 16, "an object header", &c));
+    CKPT_TRY(hdf5_load(r->h, r->o->addr, 16, "an object header", &c));
     (void)cursor_take(&c, 2);
-    x->left = cursor_u16(&c);
+    r->unread = cursor_u16(&c);
     (void)cursor_take(&c, 4);
-    x->blocks->at[0].size = cursor_u32(&c);
-    x->blocks->at[0].addr = x->o->addr + 16; /* bounded: these bytes were read */
-    x->blocks->n = 1;
-    return read_blocks(x);
+    r->list->blocks[0].size = cursor_u32(&c);
+    r->list->blocks[0].addr = r->o->addr + 16; /* bounded: these bytes were read */
+    r->list->n = 1;
+    return read_blocks(r);
 }
 
-static ckpt_status read_version2(struct header *x)
+static ckpt_status read_version2(struct header_reader *r)
 {
     static const struct hdf5_kind first_block = {"OHDR", 2, "an object header"};
-    struct hdf5 *h = x->h;
-    uint64_t addr = x->o->addr, total;
+    struct hdf5 *h = r->h;
+    uint64_t addr = r->o->addr, total;
     cursor c;
     CKPT_TRY(hdf5_load(h, addr, 6, "an object header", &c));
     uint8_t flags = c.p[5];
     uint32_t width = 1u << (flags & 3);
-    uint32_t head = 6 + width + (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0); /* bounded: small */
-    CKPT_TRY(hdf5_load(h, addr, head, "an object header", &c));
-    (void)cursor_take(&c, head - width);
+    uint32_t prefix = 6 + width + (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0); /* bounded: 34 at most */
+    CKPT_TRY(hdf5_load(h, addr, prefix, "an object header", &c));
+    (void)cursor_take(&c, prefix - width);
     uint64_t size = cursor_number(&c, width);
-    if (!checked_add(size, (uint64_t)head + 4, &total))
+    if (!checked_add(size, (uint64_t)prefix + 4, &total))
         return hdf5_fail_short(h, &c, "an object header");
     CKPT_TRY(hdf5_load_checked(h, addr, total, &first_block, &c));
-    (void)cursor_take(&c, head - 5); /* bounded: the signature and version are before it */
-    x->ordered = flags & ORDER_FLAG;
-    CKPT_TRY(read_messages(x, &c));
-    return read_blocks(x);
+    (void)cursor_take(&c, prefix - 5); /* bounded: PREFIX counts signature and version */
+    r->has_order = flags & ORDER_FLAG;
+    CKPT_TRY(read_messages(r, &c));
+    return read_blocks(r);
 }
 
 ckpt_status hdf5_read_object(struct hdf5 *h, uint64_t addr, struct hdf5_object *o)
 {
     cursor c;
     *o = (struct hdf5_object){.addr = addr};
-    struct header x = {.h = h, .o = o, .blocks = ARENA_NEW(h->scratch, struct blocks)};
-    if (!x.blocks)
+    struct header_reader r = {.h = h, .o = o, .list = ARENA_NEW(h->scratch, struct header_blocks)};
+    if (!r.list)
         return fail_memory(h->err);
     CKPT_TRY(hdf5_load(h, addr, 4, "an object header", &c));
-    x.old = c.p[0] == 1;
-    if (!x.old && memcmp(c.p, "OHDR", 4) != 0)
+    r.is_version1 = c.p[0] == 1;
+    if (!r.is_version1 && memcmp(c.p, "OHDR", 4) != 0)
         return fail(h->err, CKPT_EFORMAT, addr, "{no object header} of {=version 1 or 2}");
-    return x.old ? read_version1(&x) : read_version2(&x);
+    return r.is_version1 ? read_version1(&r) : read_version2(&r);
 }
 
 /* ------------------------------------------------------------------------- dataspaces */

@@ -144,7 +144,7 @@ static ckpt_value *nest_items(struct hdf5 *h, ckpt_value *list, const struct hdf
 /* find_reason - returns why a ckpt_value cannot hold elements of type T in SPACE; NULL: it can. */
 static const char *find_reason(const struct hdf5_type *t, const struct hdf5_space *space)
 {
-    if (t->kind == HDF5_OTHER)
+    if (t->kind == HDF5_UNREADABLE)
         return t->what.ptr;
     if (t->kind == HDF5_LONGDOUBLE || (t->kind == HDF5_NUMBER && dtype_info(t->dtype)->klass == 'c'))
         return "number without a value of its own";
@@ -158,7 +158,7 @@ static ckpt_status read_value(struct hdf5 *h, const struct hdf5_type *type, cons
 {
     ckpt_value **out = &x->value;
     uint64_t need;
-    if ((x->why = find_reason(type, space)) != NULL)
+    if ((x->why_no_value = find_reason(type, space)) != NULL)
         return CKPT_OK;
     if (!checked_mul(space->elements, type->size, &need) || need > c.left)
         return hdf5_fail_short(h, &c, "an attribute");
@@ -200,7 +200,7 @@ ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute 
     const unsigned char *nul = memchr(name.p, 0, name.left);
     out->name = str_of((const char *)name.p, nul ? (size_t)(nul - name.p) : name.left);
     if (version > 1 && flags & 3) {
-        out->why = "shared datatype";
+        out->why_no_value = "shared datatype";
         return CKPT_OK;
     }
     CKPT_TRY(hdf5_read_space(h, dataspace, &space));
