@@ -437,15 +437,15 @@ static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o,
     CKPT_TRY(copy_shape(h, &space, d));
     CKPT_TRY(hdf5_read_type(h, o->datatype, &d->type));
     if (d->type.kind == HDF5_UNREADABLE)
-        d->refused = d->type.what.ptr;
+        d->why_unreadable = d->type.what.ptr;
     if (d->is_null)
         return CKPT_OK;
     CKPT_TRY(hdf5_read_layout(h, o, d));
-    if (!is_text(&d->type) || d->refused)
+    if (!is_text(&d->type) || d->why_unreadable)
         return CKPT_OK;
-    if (d->chunked || d->unwritten)
-        d->refused = "texts in chunks, which are not read";
-    return d->refused ? CKPT_OK : hdf5_read_texts(h, d, space.elements);
+    if (d->is_chunked || d->is_unwritten)
+        d->why_unreadable = "texts in chunks, which are not read";
+    return d->why_unreadable ? CKPT_OK : hdf5_read_texts(h, d, space.elements);
 }
 
 /* visit_dataset - passes the data set X, whose object is O, to the visitor. FIRST as in visit_object. */
@@ -454,15 +454,15 @@ static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, c
 {
     struct hdf5 *h = w->h;
     struct attributes a = {.path = x->path, .should_report = first};
-    struct hdf5_dataset d = {.path = x->path, .header = x->addr, .src = h->src};
+    struct hdf5_dataset d = {.path = x->path, .header_addr = x->addr, .src = h->src};
     uint64_t left_before = h->data_left;
     CKPT_TRY(read_attributes(h, o, &a));
     if (!o->dataspace.is_there || !o->datatype.is_there || !o->layout.is_there)
         return fail(h->err, CKPT_EFORMAT, x->addr, "a data set {without} one of {=type, shape and layout}");
     ckpt_status st = describe_dataset(h, o, &d);
-    if (st == CKPT_EUNSUPPORTED && !d.is_elsewhere) {
-        d.refused = arena_str(h->a, str_c(h->err->what)).ptr;
-        st = d.refused ? CKPT_OK : fail_memory(h->err);
+    if (st == CKPT_EUNSUPPORTED && !d.in_other_files) {
+        d.why_unreadable = arena_str(h->a, str_c(h->err->what)).ptr;
+        st = d.why_unreadable ? CKPT_OK : fail_memory(h->err);
     }
     CKPT_TRY(st);
     if (!first) /* its bytes were counted at the first visit */

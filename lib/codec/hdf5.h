@@ -32,39 +32,39 @@ enum hdf5_filter_id { HDF5_DEFLATE = 1, HDF5_SHUFFLE = 2, HDF5_FLETCHER32 = 3, H
 
 struct hdf5_filter {
     uint16_t id;
-    uint32_t unit; /* of shuffle: bytes of an element */
+    uint32_t element_size; /* of shuffle */
 };
 
 struct hdf5_chunk {
-    uint64_t at, stored; /* its offset in src of the data set, and its size there */
-    uint32_t skipped;    /* bit I: filter I was not applied */
+    uint64_t offset, stored_size; /* in hdf5_dataset.src */
+    uint32_t skipped_filters;     /* bit I: filter I was not applied */
 };
 
 struct hdf5_dataset {
-    ckpt_str path;   /* without the first '/' */
-    uint64_t header; /* address of its object header; paths with the same address are hard links */
-    source *src;     /* where its bytes are */
+    ckpt_str path;        /* without the first '/' */
+    uint64_t header_addr; /* of its object header; paths with the same address are hard links */
+    source *src;          /* where its bytes are */
     struct hdf5_type type;
     bool is_null; /* a null dataspace: no elements and no shape */
     uint32_t ndim;
     const uint64_t *shape;
-    const char *refused; /* why it cannot be read; NULL: it can */
-    bool is_elsewhere;   /* it is refused because its elements are in other files */
-    bool unwritten;      /* no bytes are stored: all elements are FILL */
-    const void *fill;    /* the fill value, as stored */
-    uint64_t at, nbytes; /* if not chunked: offset and size of its bytes */
-    ckpt_str texts;      /* FIXED_TEXT, TEXT: for each, its length in 64 bits, little-endian, and its bytes */
-    bool chunked;
+    const char *why_unreadable;   /* NULL: it can be read */
+    bool in_other_files;          /* it cannot be read because its elements are in other files */
+    bool is_unwritten;            /* no bytes are stored: all elements are FILL */
+    const void *fill;             /* the fill value, as stored */
+    uint64_t data_offset, nbytes; /* of its bytes, unless it is chunked */
+    ckpt_str texts; /* FIXED_TEXT, TEXT: the length of each, in 64 bits, little-endian, and its bytes */
+    bool is_chunked;
     const uint64_t *chunk_shape;
-    const struct hdf5_chunk *chunk;
-    const uint64_t *chunk_offset; /* NDIM numbers for each chunk */
+    const struct hdf5_chunk *chunks;
+    const uint64_t *chunk_offsets; /* in elements: NDIM numbers for each chunk */
     size_t nchunks;
     uint64_t chunk_bytes; /* size of a decoded chunk */
     uint32_t nfilters;
-    struct hdf5_filter filter[HDF5_MAX_FILTERS]; /* in the order in which they were applied */
+    struct hdf5_filter filters[HDF5_MAX_FILTERS]; /* in the order in which they were applied */
 };
 
-/* The callbacks of hdf5_visit; any of them but fault may be NULL. Paths, values, shapes and texts are in the
+/* The callbacks of hdf5_visit. All but fault may be NULL. Paths, values, shapes and texts are in the
  * arena; everything else that is passed is valid until the callback returns. */
 struct hdf5_visitor {
     void *user;
@@ -79,17 +79,17 @@ struct hdf5_visitor {
     ckpt_status (*fault)(void *user, ckpt_str path, ckpt_status st, ckpt_error *err);
 };
 
-/* hdf5_find - sets *BASE to the offset in SRC where HDF5 begins: 0, 512, 1024, 2048 …; CKPT_EFORMAT: it
- * begins at none of them. */
+/* hdf5_find - sets *BASE to the offset in SRC of the signature of HDF5: 0, 512, 1024, 2048 … CKPT_EFORMAT:
+ * there is none. */
 ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err);
 /* hdf5_visit - visits all objects of SRC in the natural order of their paths: a group before its members, the
  * attributes of an object before its data. A is the arena for results. */
 ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt_error *err);
-/* hdf5_decode - undoes the filters of D but those in SKIPPED, and appends the result to TO. STORED has all
- * bytes of one chunk, which decodes to at most CHUNK_BYTES. */
+/* hdf5_decode - undoes the filters of D except those that were skipped, and appends the result to TO. STORED
+ * has all bytes of one chunk, which decodes to at most CHUNK_BYTES. */
 struct hdf5_decoding {
-    const struct hdf5_filter *filter;
-    uint32_t n, skipped;
+    const struct hdf5_filter *filters;
+    uint32_t nfilters, skipped; /* SKIPPED: as hdf5_chunk.skipped_filters */
     uint64_t chunk_bytes;
 };
 ckpt_status hdf5_decode(const struct hdf5_decoding *d, source *stored, spool *to, ckpt_error *err);

@@ -24,12 +24,12 @@
 struct chunks {
     struct hdf5 *h;
     struct hdf5_dataset *d;
-    struct hdf5_chunk *chunk; /* in scratch memory */
-    uint64_t *offset;
+    struct hdf5_chunk *chunks; /* in scratch memory */
+    uint64_t *offsets;         /* of the first element of each chunk: ndim numbers */
     size_t n, cap, cap_offsets;
-    uint64_t last[HDF5_MAX_RANK]; /* offset of the chunk that was read last */
+    uint64_t last[HDF5_MAX_RANK]; /* offsets of the chunk that was read last */
     bool has_last;                /* a chunk was read */
-    uint32_t size_width;          /* of the stored size of a filtered chunk; 0: not filtered */
+    uint32_t size_width;          /* bytes of the stored size of a filtered chunk; 0: no filters */
 };
 
 static int compare_offsets(const uint64_t *a, const uint64_t *b, uint32_t n)
@@ -40,63 +40,67 @@ static int compare_offsets(const uint64_t *a, const uint64_t *b, uint32_t n)
     return 0;
 }
 
-/* add_chunk - adds C, whose first element is at OFFSET, unless it is outside of the data set. */
-static ckpt_status add_chunk(struct chunks *x, const struct hdf5_chunk *c, const uint64_t *offset)
+/* add_chunk - adds C, whose first element is at OFFSET in the data set, unless C is outside of the data
+ * set. */
+static ckpt_status add_chunk(struct chunks *list, const struct hdf5_chunk *c, const uint64_t *offset)
 {
-    uint32_t rank = x->d->ndim;
-    uint64_t pos = c->at;
-    if (!range_within(c->at, c->stored, x->h->src->size))
-        return fail(x->h->err, CKPT_ETRUNCATED, pos, "a chunk needs {=%llu bytes}, the file has {%llu} there",
-                    (unsigned long long)c->stored,
-                    (unsigned long long)(c->at < x->h->src->size ? x->h->src->size - c->at : 0));
-    if (!x->d->nfilters && c->stored != x->d->chunk_bytes)
-        return fail(x->h->err, CKPT_EFORMAT, pos, "a chunk of {%llu bytes}, it must have {=%llu}",
-                    (unsigned long long)c->stored, (unsigned long long)x->d->chunk_bytes);
-    if (x->has_last && compare_offsets(offset, x->last, rank) <= 0)
-        return fail(x->h->err, CKPT_EFORMAT, pos,
+    uint32_t rank = list->d->ndim;
+    uint64_t pos = c->offset;
+    if (!range_within(c->offset, c->stored_size, list->h->src->size))
+        return fail(
+            list->h->err, CKPT_ETRUNCATED, pos, "a chunk needs {=%llu bytes}, the file has {%llu} there",
+            (unsigned long long)c->stored_size,
+            (unsigned long long)(c->offset < list->h->src->size ? list->h->src->size - c->offset : 0));
+    if (!list->d->nfilters && c->stored_size != list->d->chunk_bytes)
+        return fail(list->h->err, CKPT_EFORMAT, pos, "a chunk of {%llu bytes}, it must have {=%llu}",
+                    (unsigned long long)c->stored_size, (unsigned long long)list->d->chunk_bytes);
+    if (list->has_last && compare_offsets(offset, list->last, rank) <= 0)
+        return fail(list->h->err, CKPT_EFORMAT, pos,
                     "a chunk whose offset is {not after} {=that of the previous chunk}");
-    memcpy(x->last, offset, rank * sizeof *offset); /* bounded: HDF5_MAX_RANK */
-    x->has_last = true;
+    memcpy(list->last, offset, rank * sizeof *offset); /* bounded: HDF5_MAX_RANK */
+    list->has_last = true;
     for (uint32_t i = 0; i < rank; i++)
-        if (offset[i] >= x->d->shape[i])
+        if (offset[i] >= list->d->shape[i])
             return CKPT_OK;
-    struct hdf5_chunk *grown = arena_grow(x->h->scratch, x->chunk, x->n, &x->cap, x->n + 1, sizeof *grown);
-    uint64_t *offsets = arena_grow(x->h->scratch, x->offset, x->n * rank, &x->cap_offsets, (x->n + 1) * rank,
-                                   sizeof *offsets);
+    struct hdf5_chunk *grown = arena_grow(list->h->scratch, list->chunks, list->n, &list->cap, list->n + 1,
+                                          sizeof *grown);
+    uint64_t *offsets = arena_grow(list->h->scratch, list->offsets, list->n * rank, &list->cap_offsets,
+                                   (list->n + 1) * rank, sizeof *offsets);
     if (!grown || !offsets)
-        return fail_memory(x->h->err);
-    x->chunk = grown;
-    x->offset = offsets;
-    memcpy(offsets + x->n * rank, offset, rank * sizeof *offset); /* bounded: arena_grow made room */
-    grown[x->n++] = *c;
+        return fail_memory(list->h->err);
+    list->chunks = grown;
+    list->offsets = offsets;
+    memcpy(offsets + list->n * rank, offset, rank * sizeof *offset); /* bounded: arena_grow made room */
+    grown[list->n++] = *c;
     return CKPT_OK;
 }
 
 /* ----------------------------------------------------------------------------- B-tree 1 */
 
 struct chunk_tree {
-    struct chunks *x;
+    struct chunks *list;
     struct hdf5_tree tree;
-    /* of each inner node of the tree: the offset in the key of the child that is being read */
-    uint64_t bound[HDF5_MAX_DEPTH + 1][HDF5_MAX_RANK];
+    /* for each inner node on the way to the innermost one: the offset in the key of the child that is being
+     * read, which no key in that child may be less than */
+    uint64_t least_offsets[HDF5_MAX_DEPTH + 1][HDF5_MAX_RANK];
 };
 
-/* read_key - reads the next key of C: stored size and skipped filters of a chunk to OUT, and its OFFSET. */
-static ckpt_status read_key(struct chunks *x, cursor *c, struct hdf5_chunk *out, uint64_t *offset)
+/* read_key - reads the next key of C: the stored size and skipped filters of a chunk, and its OFFSET. */
+static ckpt_status read_key(struct chunks *list, cursor *c, struct hdf5_chunk *out, uint64_t *offset)
 {
-    bool regular = true;
-    out->stored = cursor_u32(c);
-    out->skipped = cursor_u32(c);
-    for (uint32_t i = 0; i < x->d->ndim; i++) {
+    bool is_multiple = true;
+    out->stored_size = cursor_u32(c);
+    out->skipped_filters = cursor_u32(c);
+    for (uint32_t i = 0; i < list->d->ndim; i++) {
         offset[i] = cursor_u64(c);
-        regular &= offset[i] % x->d->chunk_shape[i] == 0;
+        is_multiple &= offset[i] % list->d->chunk_shape[i] == 0;
     }
-    regular &= cursor_u64(c) == 0;
+    is_multiple &= cursor_u64(c) == 0; /* a key ends with an offset of 0 within the element */
     if (c->bad)
-        return hdf5_fail_short(x->h, c, "a B-tree of chunks");
-    return regular ? CKPT_OK
-                   : fail(x->h->err, CKPT_EFORMAT, c->pos,
-                          "a chunk at an offset that is {no multiple} of {=its size}");
+        return hdf5_fail_short(list->h, c, "a B-tree of chunks");
+    return is_multiple ? CKPT_OK
+                       : fail(list->h->err, CKPT_EFORMAT, c->pos,
+                              "a chunk at an offset that is {no multiple} of {=its size}");
 }
 
 /* next_child - reads the next child of the innermost node, or leaves that node after its last child. */
@@ -104,7 +108,7 @@ static ckpt_status next_child(struct chunk_tree *t)
 {
     uint32_t depth = t->tree.depth;
     struct hdf5_node *n = &t->tree.nodes[depth - 1];
-    struct chunks *x = t->x;
+    struct chunks *list = t->list;
     struct hdf5_chunk chunk;
     uint64_t offset[HDF5_MAX_RANK];
     if (!n->unread) {
@@ -112,40 +116,41 @@ static ckpt_status next_child(struct chunk_tree *t)
         return CKPT_OK;
     }
     n->unread--;
-    CKPT_TRY(read_key(x, &n->c, &chunk, offset));
-    chunk.at = cursor_u64(&n->c);
-    if (depth > 1 && compare_offsets(offset, t->bound[depth - 2], x->d->ndim) < 0)
-        return fail(x->h->err, CKPT_EFORMAT, n->c.pos, "a key {before} {=that of its node}");
+    CKPT_TRY(read_key(list, &n->c, &chunk, offset));
+    chunk.offset = cursor_u64(&n->c);
+    if (depth > 1 && compare_offsets(offset, t->least_offsets[depth - 2], list->d->ndim) < 0)
+        return fail(list->h->err, CKPT_EFORMAT, n->c.pos, "a key {before} {=that of its node}");
     if (!n->level)
-        return add_chunk(x, &chunk, offset);
-    if (x->has_last && compare_offsets(offset, x->last, x->d->ndim) <= 0)
-        return fail(x->h->err, CKPT_EFORMAT, n->c.pos,
+        return add_chunk(list, &chunk, offset);
+    if (list->has_last && compare_offsets(offset, list->last, list->d->ndim) <= 0)
+        return fail(list->h->err, CKPT_EFORMAT, n->c.pos,
                     "a key of a B-tree that is {not after} {=the previous chunk}");
-    memcpy(t->bound[depth - 1], offset, sizeof offset);
-    return hdf5_enter_node(x->h, &t->tree, chunk.at);
+    memcpy(t->least_offsets[depth - 1], offset, sizeof offset);
+    return hdf5_enter_node(list->h, &t->tree, chunk.offset);
 }
 
-static ckpt_status read_tree(struct chunks *x, uint64_t addr)
+static ckpt_status read_tree(struct chunks *list, uint64_t addr)
 {
-    struct chunk_tree *t = ARENA_NEW(x->h->scratch, struct chunk_tree);
+    struct chunk_tree *t = ARENA_NEW(list->h->scratch, struct chunk_tree);
     if (!t)
-        return fail_memory(x->h->err);
-    t->x = x;
+        return fail_memory(list->h->err);
+    t->list = list;
     t->tree = (struct hdf5_tree){.what = "a B-tree of chunks",
                                  .type = 1,
-                                 .key_size = 8 + 8 * (x->d->ndim + 1)}; /* bounded: the rank */
-    CKPT_TRY(hdf5_enter_node(x->h, &t->tree, addr));
+                                 .key_size = 8 + 8 * (list->d->ndim + 1)}; /* bounded: HDF5_MAX_RANK */
+    CKPT_TRY(hdf5_enter_node(list->h, &t->tree, addr));
     while (t->tree.depth)
         CKPT_TRY(next_child(t));
     return CKPT_OK;
 }
 
-/* ------------------------------------------------------------------------- the others */
+/* --------------------------------------------------------- the other kinds of index */
 
 /* count_chunks - returns the number of chunks of D in dimension I. */
 static uint64_t count_chunks(const struct hdf5_dataset *d, uint32_t i)
 {
-    return d->shape[i] / d->chunk_shape[i] + (d->shape[i] % d->chunk_shape[i] != 0); /* bounded: by shape */
+    return d->shape[i] / d->chunk_shape[i] +
+           (d->shape[i] % d->chunk_shape[i] != 0); /* bounded: the shape is not less */
 }
 
 /* count_grid - sets *N to the number of chunks that cover D; false: more than MAX_CHUNKS. */
@@ -163,42 +168,42 @@ static void get_grid_offset(const struct hdf5_dataset *d, uint64_t number, uint6
 {
     for (uint32_t i = d->ndim; i-- > 0;) {
         uint64_t n = count_chunks(d, i);
-        offset[i] = number % n * d->chunk_shape[i]; /* bounded: below shape */
+        offset[i] = number % n * d->chunk_shape[i]; /* bounded: inside the shape */
         number /= n;
     }
 }
 
-/* add_numbered - adds C as chunk NUMBER of the grid. Without an address, it is not stored and not added. */
-static ckpt_status add_numbered(struct chunks *x, uint64_t number, const struct hdf5_chunk *c)
+/* add_numbered - adds C as chunk NUMBER in row-major order, unless C is not stored. */
+static ckpt_status add_numbered(struct chunks *list, uint64_t number, const struct hdf5_chunk *c)
 {
     uint64_t offset[HDF5_MAX_RANK];
-    if (c->at == HDF5_NOWHERE)
+    if (c->offset == HDF5_NOWHERE)
         return CKPT_OK;
-    get_grid_offset(x->d, number, offset);
-    return add_chunk(x, c, offset);
+    get_grid_offset(list->d, number, offset);
+    return add_chunk(list, c, offset);
 }
 
-static ckpt_status read_implicit(struct chunks *x, uint64_t addr, uint64_t n)
+static ckpt_status read_implicit(struct chunks *list, uint64_t addr, uint64_t n)
 {
-    struct hdf5_chunk c = {.at = addr, .stored = x->d->chunk_bytes};
+    struct hdf5_chunk c = {.offset = addr, .stored_size = list->d->chunk_bytes};
     uint64_t all;
-    if (!checked_mul(n, c.stored, &all) || !range_within(addr, all, x->h->src->size))
-        return fail(x->h->err, CKPT_ETRUNCATED, addr, "{%llu chunks} do not fit {=the file}",
+    if (!checked_mul(n, c.stored_size, &all) || !range_within(addr, all, list->h->src->size))
+        return fail(list->h->err, CKPT_ETRUNCATED, addr, "{%llu chunks} do not fit {=the file}",
                     (unsigned long long)n);
     for (uint64_t i = 0; i < n; i++) {
-        CKPT_TRY(add_numbered(x, i, &c));
-        c.at += c.stored; /* bounded: all of them fit */
+        CKPT_TRY(add_numbered(list, i, &c));
+        c.offset += c.stored_size; /* bounded: all chunks are in the file */
     }
     return CKPT_OK;
 }
 
 /* read_entry - returns the chunk that an entry of an array or B-tree describes, without its offset. */
-static struct hdf5_chunk read_entry(const struct chunks *x, cursor *c)
+static struct hdf5_chunk read_entry(const struct chunks *list, cursor *c)
 {
-    struct hdf5_chunk chunk = {.at = cursor_u64(c), .stored = x->d->chunk_bytes};
-    if (x->size_width) {
-        chunk.stored = cursor_number(c, x->size_width);
-        chunk.skipped = cursor_u32(c);
+    struct hdf5_chunk chunk = {.offset = cursor_u64(c), .stored_size = list->d->chunk_bytes};
+    if (list->size_width) {
+        chunk.stored_size = cursor_number(c, list->size_width);
+        chunk.skipped_filters = cursor_u32(c);
     }
     return chunk;
 }
@@ -207,13 +212,13 @@ static struct hdf5_chunk read_entry(const struct chunks *x, cursor *c)
 static const struct hdf5_kind array_block = {"FADB", 0, ARRAY_TEXT};
 
 /* read_entries - reads N entries of C, of the chunks from FIRST on. */
-static ckpt_status read_entries(struct chunks *x, cursor c, uint64_t first, uint64_t n)
+static ckpt_status read_entries(struct chunks *list, cursor c, uint64_t first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
-        struct hdf5_chunk chunk = read_entry(x, &c);
+        struct hdf5_chunk chunk = read_entry(list, &c);
         if (c.bad)
-            return hdf5_fail_short(x->h, &c, ARRAY_TEXT);
-        CKPT_TRY(add_numbered(x, first + i, &chunk)); /* bounded: below the grid */
+            return hdf5_fail_short(list->h, &c, ARRAY_TEXT);
+        CKPT_TRY(add_numbered(list, first + i, &chunk)); /* bounded: at most MAX_CHUNKS */
     }
     return CKPT_OK;
 }
@@ -226,101 +231,102 @@ struct array {
 };
 
 /* read_pages - reads the first N entries of A, which has more than one page. */
-static ckpt_status read_pages(struct chunks *x, const struct array *a, uint64_t n)
+static ckpt_status read_pages(struct chunks *list, const struct array *a, uint64_t n)
 {
-    uint64_t full = a->page_entries,
-             pages = a->entries / full + (a->entries % full != 0); /* bounded: by entries */
+    uint64_t per_page = a->page_entries,
+             pages = a->entries / per_page +
+                     (a->entries % per_page != 0);                 /* bounded: not more than entries */
     uint64_t head = 14 + pages / 8 + (pages % 8 != 0) + 4;         /* bounded: 2^26 pages */
-    uint64_t size = full * a->entry_size + 4;                      /* bounded: 2^31 */
+    uint64_t page_size = per_page * a->entry_size + 4; /* bounded: 2^24 entries of one byte of size */
     cursor c, bitmap;                                              /* of the pages that are stored */
-    CKPT_TRY(hdf5_load_checked(x->h, a->addr, head, &array_block, &bitmap));
+    CKPT_TRY(hdf5_load_checked(list->h, a->addr, head, &array_block, &bitmap));
     (void)cursor_take(&bitmap, 9);
     uint64_t at = a->addr + head; /* bounded: these bytes were read */
-    for (uint64_t i = 0, first = 0; i < pages && first < n; i++, first += full) { /* bounded: below entries */
-        uint64_t count = a->entries - first < full ? a->entries - first : full;
+    for (uint64_t i = 0, first = 0; i < pages && first < n; i++, first += per_page) { /* bounded: entries */
+        uint64_t count = a->entries - first < per_page ? a->entries - first : per_page;
         if (bitmap.p[i / 8] >> (7 - i % 8) & 1) {
             CKPT_TRY(
-                hdf5_load(x->h, at, count * a->entry_size + 4, ARRAY_TEXT, &c)); /* bounded: below size */
-            CKPT_TRY(hdf5_cut_checksum(x->h, c, ARRAY_TEXT, &c));
-            CKPT_TRY(read_entries(x, c, first, n - first < count ? n - first : count));
+                hdf5_load(list->h, at, count * a->entry_size + 4, ARRAY_TEXT, &c)); /* bounded: page_size */
+            CKPT_TRY(hdf5_cut_checksum(list->h, c, ARRAY_TEXT, &c));
+            CKPT_TRY(read_entries(list, c, first, n - first < count ? n - first : count));
         }
-        at += size; /* bounded: 2^26 pages of 2^31 bytes after the file's end */
+        at += page_size; /* bounded: 2^26 pages of 2^32 bytes */
     }
     return CKPT_OK;
 }
 
-/* read_fixed_array - reads the chunks by the fixed array at ADDR, of whose entries the first N are used. */
-static ckpt_status read_fixed_array(struct chunks *x, uint64_t addr, uint64_t n)
+/* read_fixed_array - reads the chunks by the fixed array at ADDR. Its first N entries are used. */
+static ckpt_status read_fixed_array(struct chunks *list, uint64_t addr, uint64_t n)
 {
     static const struct hdf5_kind header = {"FAHD", 0, ARRAY_TEXT};
     struct array a;
     cursor c;
-    CKPT_TRY(hdf5_load_checked(x->h, addr, 28, &header, &c));
+    CKPT_TRY(hdf5_load_checked(list->h, addr, 28, &header, &c));
     uint32_t client = cursor_u8(&c);
     a.entry_size = cursor_u8(&c);
     uint32_t page_bits = cursor_u8(&c); /* the binary logarithm of the entries in a page */
     a.entries = cursor_u64(&c);
     a.addr = cursor_u64(&c);
-    uint32_t need = 8 + (x->size_width ? x->size_width + 4 : 0);
-    if (client != (x->size_width != 0) || a.entry_size != need || page_bits > 24 || a.entries < n ||
+    uint32_t entry_size = 8 + (list->size_width ? list->size_width + 4 : 0);
+    if (client != (list->size_width != 0) || a.entry_size != entry_size || page_bits > 24 || a.entries < n ||
         a.entries > MAX_CHUNKS)
-        return fail(x->h->err, CKPT_EFORMAT, addr,
+        return fail(list->h->err, CKPT_EFORMAT, addr,
                     "an array of {%llu} entries of %u bytes for {=%llu chunks} of %u",
-                    (unsigned long long)a.entries, a.entry_size, (unsigned long long)n, need);
+                    (unsigned long long)a.entries, a.entry_size, (unsigned long long)n, entry_size);
     a.page_entries = (uint64_t)1 << page_bits;
     if (a.addr == HDF5_NOWHERE)
         return CKPT_OK;
     if (a.entries > a.page_entries)
-        return read_pages(x, &a, n);
+        return read_pages(list, &a, n);
     uint64_t size = 14 + a.entries * a.entry_size + 4; /* bounded: 2^26 entries */
-    CKPT_TRY(hdf5_load_checked(x->h, a.addr, size, &array_block, &c));
+    CKPT_TRY(hdf5_load_checked(list->h, a.addr, size, &array_block, &c));
     (void)cursor_take(&c, 9);
-    return read_entries(x, c, 0, n);
+    return read_entries(list, c, 0, n);
 }
 
 static ckpt_status read_record(struct hdf5 *h, void *user, cursor record)
 {
-    struct chunks *x = user;
-    struct hdf5_chunk chunk = read_entry(x, &record);
+    struct chunks *list = user;
+    struct hdf5_chunk chunk = read_entry(list, &record);
     uint64_t offset[HDF5_MAX_RANK];
     bool fits = true;
-    for (uint32_t i = 0; i < x->d->ndim && fits; i++)
-        fits = checked_mul(cursor_u64(&record), x->d->chunk_shape[i], &offset[i]);
+    for (uint32_t i = 0; i < list->d->ndim && fits; i++)
+        fits = checked_mul(cursor_u64(&record), list->d->chunk_shape[i], &offset[i]);
     if (record.bad || !fits)
         return fail(h->err, CKPT_EFORMAT, record.pos, "{a record} of a B-tree that is not {=a chunk}");
-    return add_chunk(x, &chunk, offset);
+    return add_chunk(list, &chunk, offset);
 }
 
 /* read_other_index - reads the chunks by an index of any kind but HDF5_BTREE1. */
-static ckpt_status read_other_index(struct chunks *x, const struct hdf5_index *index)
+static ckpt_status read_other_index(struct chunks *list, const struct hdf5_index *index)
 {
     uint64_t n;
-    struct hdf5_chunk one = {index->addr, index->single_size, index->single_skipped};
-    uint32_t filtered = x->size_width ? x->size_width + 4 : 0;
-    uint32_t size = 8 + filtered + 8 * x->d->ndim; /* bounded: HDF5_MAX_RANK, and 8 bytes */
-    const struct hdf5_records records = {filtered ? 11 : 10, size, read_record, x};
-    if (!count_grid(x->d, &n))
-        return fail(x->h->err, CKPT_ELIMIT, index->addr, "{more} than {=2^26 chunks}");
+    struct hdf5_chunk single = {index->addr, index->single_size, index->single_skipped};
+    uint32_t filter_bytes = list->size_width ? list->size_width + 4 : 0;
+    uint32_t record_size = 8 + filter_bytes + 8 * list->d->ndim; /* bounded: HDF5_MAX_RANK */
+    const struct hdf5_records records = {filter_bytes ? 11 : 10, record_size, read_record, list};
+    if (!count_grid(list->d, &n))
+        return fail(list->h->err, CKPT_ELIMIT, index->addr, "{more} than {=2^26 chunks}");
     switch (index->kind) {
     case HDF5_SINGLE:
-        return n == 1 ? add_numbered(x, 0, &one)
-                      : fail(x->h->err, CKPT_EFORMAT, index->addr, "{one chunk} where the sizes take {=%llu}",
-                             (unsigned long long)n);
-    case HDF5_IMPLICIT: return read_implicit(x, index->addr, n);
-    case HDF5_FIXED_ARRAY: return read_fixed_array(x, index->addr, n);
-    default: return hdf5_visit_records(x->h, index->addr, &records);
+        return n == 1 ? add_numbered(list, 0, &single)
+                      : fail(list->h->err, CKPT_EFORMAT, index->addr,
+                             "{one chunk} where the sizes take {=%llu}", (unsigned long long)n);
+    case HDF5_IMPLICIT: return read_implicit(list, index->addr, n);
+    case HDF5_FIXED_ARRAY: return read_fixed_array(list, index->addr, n);
+    default: return hdf5_visit_records(list->h, index->addr, &records);
     }
 }
 
 ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d)
 {
-    struct chunks x = {.h = h, .d = d};
-    if (d->nfilters) /* one byte more than the size of a decoded chunk takes */
-        for (x.size_width = 2; d->chunk_bytes >> (8 * (x.size_width - 1)) && x.size_width < 8;)
-            x.size_width++;
-    CKPT_TRY(index->kind == HDF5_BTREE1 ? read_tree(&x, index->addr) : read_other_index(&x, index));
-    d->chunk = x.chunk;
-    d->chunk_offset = x.offset;
-    d->nchunks = x.n;
+    struct chunks list = {.h = h, .d = d};
+    if (d->nfilters) /* one byte more than the size of a decoded chunk needs */
+        for (list.size_width = 2; d->chunk_bytes >> (8 * (list.size_width - 1)) && list.size_width < 8;)
+            list.size_width++;
+    CKPT_TRY(index->kind == HDF5_BTREE1 ? read_tree(&list, index->addr) : read_other_index(&list, index));
+    d->chunks = list.chunks;
+    d->chunk_offsets = list.offsets;
+    d->nchunks = list.n;
     return CKPT_OK;
 }

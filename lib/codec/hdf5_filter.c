@@ -18,7 +18,7 @@
 #include "codec/inflate.h"
 #include "io/reader.h"
 
-#define BAND    65536u /* bytes of elements that are unshuffled at a time */
+#define BAND    65536u /* most bytes of elements that are unshuffled at a time */
 #define HISTORY 8192u /* how far back lzf copies from */
 
 /* The input of a filter: the first N bytes of SRC. */
@@ -27,6 +27,7 @@ struct input {
     uint64_t n;
 };
 
+/* fail_chunk - fails because the chunk has WHAT, which its filters would not have written. */
 static ckpt_status fail_chunk(const struct input *in, ckpt_error *err, const char *what)
 {
     return fail(err, CKPT_EFORMAT, source_pos(in->src, 0),
@@ -35,8 +36,8 @@ static ckpt_status fail_chunk(const struct input *in, ckpt_error *err, const cha
 
 /* --------------------------------------------------------------------------- shuffle */
 
-/* write_band - appends COUNT elements of UNIT bytes to TO. PLANES has the first bytes of all, then all
- * second bytes …; OUT has room for the elements. */
+/* write_band - appends COUNT elements of UNIT bytes to TO. PLANES has byte 0 of all elements, then byte 1 of
+ * all elements …; OUT has room for the elements. */
 static ckpt_status write_band(const unsigned char *planes, size_t count, uint32_t unit, unsigned char *out,
                               spool *to, ckpt_error *err)
 {
@@ -52,15 +53,15 @@ static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned cha
                              ckpt_error *err)
 {
     unsigned char *out = planes + BAND;
-    uint64_t elements = in->n / unit, most = BAND / unit;
-    for (uint64_t first = 0; first < elements; first += most) { /* bounded: by elements, and BAND */
-        size_t count = (size_t)(elements - first < most ? elements - first : most);
+    uint64_t elements = in->n / unit, per_band = BAND / unit;
+    for (uint64_t first = 0; first < elements; first += per_band) { /* bounded: elements + BAND */
+        size_t count = (size_t)(elements - first < per_band ? elements - first : per_band);
         for (uint32_t k = 0; k < unit; k++)
-            CKPT_TRY(
-                source_read(in->src, k * elements + first, planes + k * count, count, err)); /* bounded: n */
+            CKPT_TRY(source_read(in->src, k * elements + first, planes + k * count, count,
+                                 err)); /* bounded: in->n */
         CKPT_TRY(write_band(planes, count, unit, out, to, err));
     }
-    uint64_t shuffled = elements * unit; /* bounded: by n */
+    uint64_t shuffled = elements * unit; /* bounded: in->n */
     return spool_copy(to, in->src, shuffled, in->n - shuffled, err);
 }
 
@@ -70,9 +71,9 @@ static ckpt_status undo_shuffle(const struct input *in, uint32_t unit, spool *to
         return spool_copy(to, in->src, 0, in->n, err);
     if (unit > BAND)
         return fail_chunk(in, err, "shuffled elements of more than 64 KiB");
-    unsigned char *room = malloc(2 * BAND);
-    ckpt_status st = room ? unshuffle(in, unit, room, to, err) : fail_memory(err);
-    free(room);
+    unsigned char *planes = malloc(2 * BAND);
+    ckpt_status st = planes ? unshuffle(in, unit, planes, to, err) : fail_memory(err);
+    free(planes);
     return st;
 }
 
@@ -107,27 +108,26 @@ static uint32_t fletcher_sum(struct fletcher f)
     return f.high << 16 | f.low;
 }
 
-/* check_fletcher32 - compares the checksum that *IN ends in, and cuts it off. */
+/* check_fletcher32 - compares the checksum in the last four bytes of *IN, and removes these from *IN. */
 static ckpt_status check_fletcher32(struct input *in, ckpt_error *err)
 {
-    unsigned char room[4096], stored[4];
+    unsigned char bytes[4096], stored[4];
     struct fletcher f = {0, 0};
     if (in->n < 4)
         return fail_chunk(in, err, "no room for its checksum");
     in->n -= 4;
-    for (uint64_t at = 0; at < in->n;
-         at += sizeof room) { /* bounded: below n, which is inside of the source */
-        size_t n = in->n - at < sizeof room ? (size_t)(in->n - at) : sizeof room;
-        CKPT_TRY(source_read(in->src, at, room, n, err));
-        add_words(&f, room, n);
+    for (uint64_t at = 0; at < in->n; at += sizeof bytes) { /* bounded: n is in the source */
+        size_t n = in->n - at < sizeof bytes ? (size_t)(in->n - at) : sizeof bytes;
+        CKPT_TRY(source_read(in->src, at, bytes, n, err));
+        add_words(&f, bytes, n);
     }
     CKPT_TRY(source_read(in->src, in->n, stored, 4, err));
-    uint32_t sum = load_u32le(stored), own = fletcher_sum(f);
-    uint32_t swapped = (own & 0x00ff00ff) << 8 | (own >> 8 & 0x00ff00ff);
-    if (sum == own || sum == swapped)
+    uint32_t recorded = load_u32le(stored), computed = fletcher_sum(f);
+    uint32_t swapped = (computed & 0x00ff00ff) << 8 | (computed >> 8 & 0x00ff00ff);
+    if (recorded == computed || recorded == swapped)
         return CKPT_OK;
     return fail(err, CKPT_ECHECKSUM, source_pos(in->src, 0),
-                "a chunk has the fletcher32 {%08x}, the file records {=%08x}", own, sum);
+                "a chunk has the fletcher32 {%08x}, the file records {=%08x}", computed, recorded);
 }
 
 /* ------------------------------------------------------------------------------- lzf */
@@ -137,17 +137,17 @@ struct lzf {
     reader r;
     spool *to;
     ckpt_error *err;
-    size_t kept, n; /* bytes in BYTES: those of the history; all of them */
+    size_t history, n; /* number of bytes in BYTES: those that were written already, and all */
     unsigned char bytes[HISTORY + BAND + 512];
 };
 
 /* flush_lzf - writes the bytes decoded since the last call, and keeps the last HISTORY bytes. */
 static ckpt_status flush_lzf(struct lzf *z)
 {
-    CKPT_TRY(spool_write(z->to, &z->bytes[z->kept], z->n - z->kept, z->err));
+    CKPT_TRY(spool_write(z->to, &z->bytes[z->history], z->n - z->history, z->err));
     size_t keep = z->n < HISTORY ? z->n : HISTORY;
     memmove(z->bytes, &z->bytes[z->n - keep], keep);
-    z->kept = z->n = keep;
+    z->history = z->n = keep;
     return CKPT_OK;
 }
 
@@ -168,7 +168,7 @@ static bool step_lzf(struct lzf *z)
     size_t length = control >> 5;
     if (length == 7) {
         b = reader_take(&z->r, 1);
-        length += b ? *b : 0; /* bounded: 262 */
+        length += b ? *b : 0; /* bounded: 7 + 255 */
     }
     b = b ? reader_take(&z->r, 1) : NULL;
     size_t back = b ? ((control & 31) << 8 | *b) + 1u : 0;
@@ -215,16 +215,16 @@ static ckpt_status undo_filter(const struct hdf5_filter *f, const struct input *
     uint64_t used;
     switch (f->id) {
     case HDF5_DEFLATE: return inflate_into(in->src, 0, in->n, INFLATE_ZLIB, to, &used, err);
-    case HDF5_SHUFFLE: return undo_shuffle(in, f->unit, to, err);
+    case HDF5_SHUFFLE: return undo_shuffle(in, f->element_size, to, err);
     default: return undo_lzf(in, to, err);
     }
 }
 
-/* replace_input - replaces *IN by what undoing F makes of it, at most MOST bytes. */
-static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, uint64_t most,
+/* replace_input - undoes F, and replaces *IN by the result, which may have MAX_BYTES. */
+static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, uint64_t max_bytes,
                                  ckpt_error *err)
 {
-    spool *to = spool_new(most);
+    spool *to = spool_new(max_bytes);
     if (!to)
         return fail_memory(err);
     ckpt_status st = undo_filter(f, in, to, err);
@@ -242,9 +242,9 @@ static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, 
 
 static ckpt_status undo_filters(const struct hdf5_decoding *d, struct input *in, spool *to, ckpt_error *err)
 {
-    uint32_t applied = ~d->skipped & ((1u << d->n) - 1); /* bounded: HDF5_MAX_FILTERS */
-    for (uint32_t i = d->n; i-- > 0;) {
-        const struct hdf5_filter *f = &d->filter[i];
+    uint32_t applied = ~d->skipped & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
+    for (uint32_t i = d->nfilters; i-- > 0;) {
+        const struct hdf5_filter *f = &d->filters[i];
         bool is_last = !(applied & ((1u << i) - 1)); /* no filter is to be undone after this one */
         if (!(applied >> i & 1))
             continue;

@@ -41,12 +41,13 @@ struct symbols {
     struct hdf5 *h;
     struct hdf5_links *links;
     ckpt_str heap;
-    uint64_t free_list; /* in the heap */
+    uint64_t free_list; /* offset of the first free block in the heap */
     uint64_t pos;       /* of the symbol table */
-    ckpt_str last;      /* the last name so far */
+    ckpt_str last_name; /* that was read */
     struct hdf5_tree tree;
 };
 
+/* find_name - sets *OUT to the name at offset AT of the local heap. Errors have the offset POS. */
 static ckpt_status find_name(const struct symbols *s, uint64_t at, uint64_t pos, ckpt_str *out)
 {
     size_t from = at < s->heap.len ? (size_t)at : s->heap.len;
@@ -71,9 +72,9 @@ static ckpt_status load_local_heap(struct symbols *s, uint64_t addr)
     return CKPT_OK;
 }
 
-/* check_no_names - fails unless the heap of a group without links consists of free blocks, except for the
- * empty name: names that are left over are the only sign that a B-tree lost its entries. A free block begins
- * with the offset of the next one (1 in the last one) and its size. */
+/* check_no_names - fails if the heap of a group without links has a name: that is the only sign of a B-tree
+ * that lost its entries. The heap may have free blocks and the empty name, 8 bytes. A free block begins with
+ * the offset of the next free block, or 1, and its size. */
 static ckpt_status check_no_names(struct symbols *s)
 {
     uint64_t at = s->free_list, free_bytes = 0;
@@ -99,10 +100,10 @@ static ckpt_status check_key(struct symbols *s)
     uint64_t at = cursor_u64(c);
     ckpt_str key;
     CKPT_TRY(find_name(s, at, c->pos, &key));
-    return str_eq(key, s->last) ? CKPT_OK
-                                : fail(s->h->err, CKPT_EFORMAT, c->pos,
-                                       "a B-tree has the key {\"%.*s\"}, its last name is {=\"%.*s\"}",
-                                       STR_ARG(key), STR_ARG(s->last));
+    return str_eq(key, s->last_name) ? CKPT_OK
+                                     : fail(s->h->err, CKPT_EFORMAT, c->pos,
+                                            "a B-tree has the key {\"%.*s\"}, its last name is {=\"%.*s\"}",
+                                            STR_ARG(key), STR_ARG(s->last_name));
 }
 
 static ckpt_status read_symbol(struct symbols *s, cursor *c)
@@ -115,11 +116,11 @@ static ckpt_status read_symbol(struct symbols *s, cursor *c)
     if (c->bad)
         return hdf5_fail_short(s->h, c, "a symbol");
     CKPT_TRY(find_name(s, name_at, pos, &link.name));
-    if (s->links->n && str_compare(link.name, s->last) <= 0)
+    if (s->links->n && str_compare(link.name, s->last_name) <= 0)
         return fail(s->h->err, CKPT_EFORMAT, pos,
                     "the name {\"%.*s\"} follows {=\"%.*s\"}: not in ascending order", STR_ARG(link.name),
-                    STR_ARG(s->last));
-    s->last = link.name;
+                    STR_ARG(s->last_name));
+    s->last_name = link.name;
     if (kind == 2) {
         link.kind = HDF5_SOFT;
         CKPT_TRY(find_name(s, cursor_u32(&scratch_pad), pos, &link.target));
@@ -141,8 +142,8 @@ static ckpt_status read_symbols(struct symbols *s, uint64_t addr)
     return CKPT_OK;
 }
 
-/* next_child - reads the next child of the innermost node: enters it, or reads its symbols. Leaves the node
- * after its last child. */
+/* next_child - enters the next child of the innermost node, or reads the symbols of that child. Leaves the
+ * node after its last child. */
 static ckpt_status next_child(struct symbols *s)
 {
     struct hdf5_node *n = &s->tree.nodes[s->tree.depth - 1];
@@ -163,7 +164,7 @@ static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links
     s->h = h;
     s->links = out;
     s->pos = tree;
-    s->last = str_of("", 0);
+    s->last_name = str_of("", 0);
     s->tree = (struct hdf5_tree){.what = "a B-tree of names", .type = 0, .key_size = 8};
     if (c.bad)
         return hdf5_fail_short(h, &c, "a symbol table");
@@ -177,15 +178,15 @@ static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links
 
 /* ---------------------------------------------------------------------- link messages */
 
-/* join_external - makes FILE:PATH of *TARGET, the value of an external link: flags and two texts that end in
- * NUL. False: no memory. */
+/* join_external - replaces *TARGET, the value of an external link, by "FILE:PATH". The value is flags and
+ * these two texts, which end in NUL. False: out of memory. */
 static bool join_external(struct hdf5 *h, ckpt_str *target)
 {
     ckpt_str file = str_skip(*target, 1);
     const char *nul = file.len ? memchr(file.ptr, 0, file.len) : NULL;
     ckpt_str path = nul ? str_skip(file, (size_t)(nul - file.ptr) + 1) : str_of("", 0);
     file.len = nul ? (size_t)(nul - file.ptr) : file.len;
-    path.len -= path.len && !path.ptr[path.len - 1]; /* bounded: it has a byte */
+    path.len -= path.len && !path.ptr[path.len - 1]; /* bounded: PATH has a byte */
     *target = arena_printf(h->scratch, "%.*s:%.*s", STR_ARG(file), STR_ARG(path));
     return target->ptr != NULL;
 }
@@ -224,15 +225,15 @@ static ckpt_status read_link(struct hdf5 *h, cursor c, struct hdf5_links *out)
     return add_link(h, out, link, pos);
 }
 
-/* Links that are stored in a fractal heap ("dense"). */
-struct dense {
+/* Links that are read from a fractal heap ("dense"). */
+struct dense_links {
     struct hdf5_links *out;
-    uint32_t last; /* hash of the last link */
+    uint32_t last_hash; /* of the name of the last link */
 };
 
 static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)
 {
-    struct dense *d = user;
+    struct dense_links *d = user;
     cursor c;
     uint32_t hash = cursor_u32(&record);
     const unsigned char *id = cursor_take(&record, 7);
@@ -241,17 +242,18 @@ static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)
     CKPT_TRY(hdf5_read_heap_object(h, id, &c));
     CKPT_TRY(read_link(h, c, d->out));
     ckpt_str name = d->out->links[d->out->n - 1].name;
-    uint32_t own = hdf5_checksum((const unsigned char *)name.ptr, name.len);
-    if (own != hash || hash < d->last)
+    uint32_t computed = hdf5_checksum((const unsigned char *)name.ptr, name.len);
+    if (computed != hash || hash < d->last_hash)
         return fail(h->err, CKPT_EFORMAT, record.pos,
-                    "the link \"%.*s\" is under the hash {%08x}, it has {=%08x}", STR_ARG(name), hash, own);
-    d->last = hash;
+                    "the link \"%.*s\" is under the hash {%08x}, it has {=%08x}", STR_ARG(name), hash,
+                    computed);
+    d->last_hash = hash;
     return CKPT_OK;
 }
 
 static ckpt_status read_dense_links(struct hdf5 *h, cursor c, struct hdf5_links *out)
 {
-    struct dense d = {.out = out};
+    struct dense_links d = {.out = out};
     static const struct hdf5_dense dense = {"the description of a group's links", .index_size = 8,
                                             .id_size = 7};
     const struct hdf5_records records = {.type = 5, .size = 11, .each = read_dense_link, .user = &d};

@@ -172,8 +172,8 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
 struct hdf5_index {
     enum { HDF5_BTREE1, HDF5_SINGLE, HDF5_IMPLICIT, HDF5_FIXED_ARRAY, HDF5_BTREE2 } kind;
     uint64_t addr;
-    uint64_t single_size; /* of SINGLE: size of the filtered chunk */
-    uint32_t single_skipped; /* as hdf5_chunk.skipped of that chunk */
+    uint64_t single_size;    /* of SINGLE: stored size of the chunk */
+    uint32_t single_skipped; /* as hdf5_chunk.skipped_filters of that chunk */
 };
 /* hdf5_read_chunks - sets the chunks of D, whose shapes and filters are set, by INDEX. */
 ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d);

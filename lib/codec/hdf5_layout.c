@@ -13,17 +13,17 @@
  *               parameters 4 each
  *   fill value  version 1, …, size 4, an element
  *
- * Refused for this data set alone: filters other than those of hdf5_filter.c, extensible arrays. Refused for
+ * Refused for the data set: filters other than those of hdf5_filter.c, extensible arrays. Refused for
  * the file: elements in other files (external storage, virtual data sets), more elements than the stored
- * bytes can decode to, sizes that contradict each other, bytes that belong to another data set, too.
+ * bytes can decode to, sizes that contradict each other, bytes that belong to two data sets.
  */
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
-#define MAX_CHUNK ((uint64_t)256 << 20)
+#define MAX_CHUNK ((uint64_t)256 << 20) /* bytes of a decoded chunk */
 #define MAX_FILL  ((uint64_t)64 << 20) /* bytes of a data set of which none are stored */
 #define MAX_RATIO 1100u                /* deflate makes at most 1032 bytes of one */
-#define HAS_FILL  0x20u                /* flag of a fill value that is stored */
+#define HAS_FILL  0x20u                /* flag: a fill value is stored */
 
 /* ---------------------------------------------------------------------------- filters */
 
@@ -44,7 +44,7 @@ static const char *get_filter_text(uint32_t id)
 static bool has_filter(const struct hdf5_dataset *d, uint32_t id)
 {
     for (uint32_t i = 0; i < d->nfilters; i++)
-        if (d->filter[i].id == id)
+        if (d->filters[i].id == id)
             return true;
     return false;
 }
@@ -54,23 +54,23 @@ static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, stru
 {
     uint32_t id = cursor_u16(c), name_size = version == 1 || id >= 256 ? cursor_u16(c) : 0;
     (void)cursor_u16(c);
-    uint32_t parameters = cursor_u16(c);
+    uint32_t nparameters = cursor_u16(c);
     (void)cursor_take(c, version == 1 ? (name_size + 7u) & ~7u : name_size); /* version 1 pads to 8 bytes */
-    cursor values = cursor_sub(c, 4 * (size_t)parameters);
-    (void)cursor_take(c, version == 1 && parameters & 1 ? 4 : 0);
+    cursor values = cursor_sub(c, 4 * (size_t)nparameters);
+    (void)cursor_take(c, version == 1 && nparameters & 1 ? 4 : 0);
     if (c->bad)
         return hdf5_fail_short(h, c, "a list of filters");
-    bool known = id == HDF5_DEFLATE || id == HDF5_SHUFFLE || id == HDF5_FLETCHER32 || id == HDF5_LZF;
-    uint32_t unit = id == HDF5_SHUFFLE ? cursor_u32(&values) : 0;
-    if (!known || d->refused)
-        d->refused = d->refused ? d->refused : get_filter_text(id);
+    bool is_supported = id == HDF5_DEFLATE || id == HDF5_SHUFFLE || id == HDF5_FLETCHER32 || id == HDF5_LZF;
+    uint32_t element_size = id == HDF5_SHUFFLE ? cursor_u32(&values) : 0;
+    if (!is_supported || d->why_unreadable)
+        d->why_unreadable = d->why_unreadable ? d->why_unreadable : get_filter_text(id);
     else if (has_filter(d, id))
         return fail(h->err, CKPT_EFORMAT, c->pos, "filter %u is applied {twice}, {=once} is allowed", id);
-    else if (id == HDF5_SHUFFLE && unit != d->type.size)
-        return fail(h->err, CKPT_EFORMAT, c->pos, "shuffled in elements of {%u bytes}, they have {=%u}", unit,
-                    d->type.size);
+    else if (id == HDF5_SHUFFLE && element_size != d->type.size)
+        return fail(h->err, CKPT_EFORMAT, c->pos, "shuffled in elements of {%u bytes}, they have {=%u}",
+                    element_size, d->type.size);
     else
-        d->filter[d->nfilters++] = (struct hdf5_filter){(uint16_t)id, unit};
+        d->filters[d->nfilters++] = (struct hdf5_filter){(uint16_t)id, element_size};
     return CKPT_OK;
 }
 
@@ -89,7 +89,7 @@ static ckpt_status read_filters(struct hdf5 *h, cursor c, struct hdf5_dataset *d
 
 /* -------------------------------------------------------------------------- fill value */
 
-/* read_fill - sets the fill value of D, an element, which is zero unless the file has one. */
+/* read_fill - sets the fill value of D. It is zero unless the file has one. */
 static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
 {
     cursor c = o->fill.is_there ? o->fill.body : o->old_fill.body;
@@ -119,7 +119,7 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
 
 /* ------------------------------------------------------------------------------ layout */
 
-/* fail_bomb - fails because elements of DECLARED bytes would be decoded from STORED bytes. */
+/* fail_bomb - fails because more bytes would be decoded, DECLARED, than STORED bytes can decode to. */
 static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, uint64_t stored)
 {
     return fail(h->err, CKPT_ELIMIT, pos,
@@ -135,7 +135,7 @@ static bool compute_declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
     return checked_product(d->shape, d->ndim, out) && checked_mul(*out, d->type.size, out);
 }
 
-/* take_data - counts N stored bytes of a data set; fails if all data sets have more than the file. */
+/* take_data - counts N stored bytes of a data set. Fails if all data sets so far have more than the file. */
 static ckpt_status take_data(struct hdf5 *h, uint64_t n, uint64_t pos)
 {
     if (n > h->data_left)
@@ -152,11 +152,11 @@ static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at
     if (!compute_declared_bytes(d, &declared))
         return fail(h->err, CKPT_EFORMAT, pos, "{more} than {=2^64 bytes}");
     d->nbytes = declared;
-    d->at = at;
+    d->data_offset = at;
     if (!declared)
         return CKPT_OK;
     if (at == HDF5_NOWHERE) {
-        d->unwritten = true;
+        d->is_unwritten = true;
         return declared <= MAX_FILL ? CKPT_OK : fail_bomb(h, pos, declared, 0);
     }
     if (n != declared)
@@ -174,46 +174,48 @@ static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32
                                    struct hdf5_dataset *d)
 {
     uint64_t *shape = arena_array(h->scratch, HDF5_MAX_RANK, sizeof *shape), bytes = d->type.size;
-    bool fits = n == d->ndim + 1; /* bounded: HDF5_MAX_RANK */
+    bool valid = n == d->ndim + 1; /* bounded: HDF5_MAX_RANK */
     if (!shape)
         return fail_memory(h->err);
-    for (uint32_t i = 0; i < d->ndim && fits; i++) {
+    for (uint32_t i = 0; i < d->ndim && valid; i++) {
         shape[i] = cursor_number(c, width);
-        fits = shape[i] && checked_mul(bytes, shape[i], &bytes) && bytes <= MAX_CHUNK;
+        valid = shape[i] && checked_mul(bytes, shape[i], &bytes) && bytes <= MAX_CHUNK;
     }
-    uint64_t element = cursor_number(c, width);
-    d->chunked = true;
+    uint64_t element_size = cursor_number(c, width);
+    d->is_chunked = true;
     d->chunk_shape = shape;
     d->chunk_bytes = bytes;
-    if (c->bad || !fits || element != d->type.size)
+    if (c->bad || !valid || element_size != d->type.size)
         return fail(h->err, CKPT_EFORMAT, c->pos,
                     "chunks of {rank %u, %llu bytes, elements of %llu}; {=rank %u, up to 256 MiB, %u} are "
                     "allowed",
-                    n - 1, (unsigned long long)bytes, (unsigned long long)element, d->ndim, d->type.size);
+                    n - 1, (unsigned long long)bytes, (unsigned long long)element_size, d->ndim,
+                    d->type.size);
     return CKPT_OK;
 }
 
-static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *x, struct hdf5_dataset *d,
+static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d,
                                 uint64_t pos)
 {
     if (!compute_declared_bytes(d, &d->nbytes))
         return fail(h->err, CKPT_EFORMAT, pos, "{more} than {=2^64 bytes}");
-    if (d->refused || !d->nbytes)
+    if (d->why_unreadable || !d->nbytes)
         return CKPT_OK;
-    if (x->addr != HDF5_NOWHERE)
-        CKPT_TRY(hdf5_read_chunks(h, x, d));
-    uint64_t stored = 0, made = 0, most, always_allowed = (uint64_t)64 << 20;
+    if (index->addr != HDF5_NOWHERE)
+        CKPT_TRY(hdf5_read_chunks(h, index, d));
+    uint64_t stored = 0, decoded = 0, max_bytes, always_allowed = (uint64_t)64 << 20;
     for (size_t i = 0; i < d->nchunks; i++)
-        stored += d->chunk[i].stored; /* bounded: each is inside of the file, and its index is */
+        stored += d->chunks[i].stored_size; /* bounded: each is in the file, and has an entry there */
     CKPT_TRY(take_data(h, stored, pos));
-    most = checked_mul(stored, MAX_RATIO, &most) && most > always_allowed ? most : always_allowed;
-    if (d->nbytes > most)
+    if (!checked_mul(stored, MAX_RATIO, &max_bytes) || max_bytes < always_allowed)
+        max_bytes = always_allowed;
+    if (d->nbytes > max_bytes)
         return fail_bomb(h, pos, d->nbytes, stored);
-    /* chunks may have more elements than the data set, but not many more */
-    if (!checked_mul(d->nchunks, d->chunk_bytes, &made) ||
-        made / 8 > d->nbytes + ((uint64_t)32 << 20)) /* bounded: MOST */
-        return fail_bomb(h, pos, made, d->nbytes);
-    d->unwritten = d->nchunks == 0;
+    /* the chunks at the edges may have elements outside of the data set, but not many */
+    if (!checked_mul(d->nchunks, d->chunk_bytes, &decoded) ||
+        decoded / 8 > d->nbytes + ((uint64_t)32 << 20)) /* bounded: max_bytes */
+        return fail_bomb(h, pos, decoded, d->nbytes);
+    d->is_unwritten = d->nchunks == 0;
     return CKPT_OK;
 }
 
@@ -229,40 +231,43 @@ static ckpt_status read_layout3(struct hdf5 *h, cursor c, struct hdf5_dataset *d
         return c.bad ? hdf5_fail_short(h, &c, "a layout") : set_range(h, d, at, n, pos);
     }
     uint32_t n = cursor_u8(&c);
-    struct hdf5_index x = {.kind = HDF5_BTREE1, .addr = cursor_u64(&c)};
+    struct hdf5_index index = {.kind = HDF5_BTREE1, .addr = cursor_u64(&c)};
     CKPT_TRY(set_chunk_shape(h, &c, n, 4, d));
-    return read_chunked(h, &x, d, pos);
+    return read_chunked(h, &index, d, pos);
 }
 
 /* read_layout4 - reads a layout of version 4, in which chunks have one of the newer indexes. */
 static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
 {
     uint64_t pos = c.pos;
-    struct hdf5_index x = {.kind = HDF5_BTREE2};
+    struct hdf5_index index = {.kind = HDF5_BTREE2};
     unsigned flags = cursor_u8(&c);
     uint32_t n = cursor_u8(&c), width = cursor_u8(&c);
     if (width < 1 || width > 8)
         return fail(h->err, CKPT_EFORMAT, pos, "sizes of a chunk in {%u bytes}, {=1 to 8} are allowed",
                     width);
     CKPT_TRY(set_chunk_shape(h, &c, n, width, d));
-    if (flags & 1 && !d->refused)
-        d->refused = "chunked with filters that spare the chunks at the edges, which is not read";
+    if (flags & 1 && !d->why_unreadable)
+        d->why_unreadable = "chunked with filters that spare the chunks at the edges, which is not read";
     unsigned kind = cursor_u8(&c);
     switch (kind) {
-    case 1: x.kind = HDF5_SINGLE; break;
-    case 2: x.kind = HDF5_IMPLICIT; break;
-    case 3: x.kind = HDF5_FIXED_ARRAY, (void)cursor_take(&c, 1); break;
-    case 4: d->refused = d->refused ? d->refused : "indexed by an extensible array, which is not read"; break;
+    case 1: index.kind = HDF5_SINGLE; break;
+    case 2: index.kind = HDF5_IMPLICIT; break;
+    case 3: index.kind = HDF5_FIXED_ARRAY, (void)cursor_take(&c, 1); break;
+    case 4:
+        d->why_unreadable = d->why_unreadable ? d->why_unreadable
+                                              : "indexed by an extensible array, which is not read";
+        break;
     case 5: (void)cursor_take(&c, 6); break;
     default: return fail(h->err, CKPT_EFORMAT, pos, "an index of chunks of kind {%u}, {=1 to 5} exist", kind);
     }
-    x.single_size = d->chunk_bytes;
+    index.single_size = d->chunk_bytes;
     if (kind == 1 && flags & 2) {
-        x.single_size = cursor_u64(&c);
-        x.single_skipped = cursor_u32(&c);
+        index.single_size = cursor_u64(&c);
+        index.single_skipped = cursor_u32(&c);
     }
-    x.addr = d->refused ? 0 : cursor_u64(&c);
-    return c.bad ? hdf5_fail_short(h, &c, "a layout") : read_chunked(h, &x, d, pos);
+    index.addr = d->why_unreadable ? 0 : cursor_u64(&c);
+    return c.bad ? hdf5_fail_short(h, &c, "a layout") : read_chunked(h, &index, d, pos);
 }
 
 /* read_old_layout - reads a layout message of version 1 or 2. */
@@ -272,10 +277,10 @@ static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset
     uint32_t n = cursor_u8(&c), class = cursor_u8(&c);
     (void)cursor_take(&c, 5);
     uint64_t addr = class == 0 ? 0 : cursor_u64(&c);
-    struct hdf5_index x = {.kind = HDF5_BTREE1, .addr = addr};
+    struct hdf5_index index = {.kind = HDF5_BTREE1, .addr = addr};
     if (class == 2) {
         CKPT_TRY(set_chunk_shape(h, &c, n, 4, d));
-        return read_chunked(h, &x, d, pos);
+        return read_chunked(h, &index, d, pos);
     }
     (void)cursor_take(&c, 4 * (size_t)n);
     if (class == 1)
@@ -292,7 +297,7 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
     cursor c = o->layout.body;
     uint64_t pos = c.pos;
     unsigned version = cursor_u8(&c);
-    d->is_elsewhere = o->has_external_data;
+    d->in_other_files = o->has_external_data;
     if (o->has_external_data)
         return fail(h->err, CKPT_EUNSUPPORTED, pos,
                     "its elements are {in other files} (external storage); those {=in this one} are read");
@@ -305,7 +310,7 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
     if (version > 4 || class > 3)
         return fail(h->err, CKPT_EUNSUPPORTED, pos, "a layout of version {%u}, class %u; {=up to 4} are read",
                     version, class);
-    d->is_elsewhere = class == 3;
+    d->in_other_files = class == 3;
     if (class == 3)
         return fail(h->err, CKPT_EUNSUPPORTED, pos,
                     "its elements are {in other files} (virtual data set); those {=in this one} are read");

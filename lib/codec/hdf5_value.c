@@ -18,7 +18,7 @@
 
 /* ------------------------------------------------------------------------------ texts */
 
-/* trim_text - returns the text of type T at B, which ends at a NUL, or before the spaces that fill it up. */
+/* trim_text - returns the text of type T at B without its padding, NULs or spaces. */
 static ckpt_str trim_text(const struct hdf5_type *t, const unsigned char *b)
 {
     size_t n = t->size;
@@ -71,14 +71,14 @@ ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t ele
     cursor c;
     buf b;
     if (d->nbytes > MAX_TEXTS) {
-        d->refused = "more than 64 MiB of texts";
+        d->why_unreadable = "more than 64 MiB of texts";
         return CKPT_OK;
     }
-    CKPT_TRY(hdf5_load(h, d->at, d->nbytes, "texts", &c));
+    CKPT_TRY(hdf5_load(h, d->data_offset, d->nbytes, "texts", &c));
     buf_init(&b, MAX_TEXTS);
     ckpt_status st = collect_texts(h, &d->type, c, elements, &b);
     if (st == CKPT_OK && !buf_ok(&b) && !b.no_memory)
-        d->refused = "more than 64 MiB of texts";
+        d->why_unreadable = "more than 64 MiB of texts";
     else if (st == CKPT_OK) {
         d->texts = buf_ok(&b) ? arena_str(h->a, buf_view(&b)) : str_of(NULL, 0);
         st = d->texts.ptr ? CKPT_OK : fail_memory(h->err);
@@ -124,7 +124,8 @@ static ckpt_status read_element(struct hdf5 *h, const struct hdf5_type *t, curso
     return *out ? CKPT_OK : fail_memory(h->err);
 }
 
-/* nest_items - returns the items of LIST in nested lists of the shape of SPACE; NULL: out of memory. */
+/* nest_items - returns lists in lists that have the items of LIST and the shape of SPACE; NULL: out of
+ * memory. */
 static ckpt_value *nest_items(struct hdf5 *h, ckpt_value *list, const struct hdf5_space *space)
 {
     for (uint32_t k = space->ndim; k-- > 1 && list;) {
@@ -141,7 +142,7 @@ static ckpt_value *nest_items(struct hdf5 *h, ckpt_value *list, const struct hdf
     return list;
 }
 
-/* find_reason - returns why a ckpt_value cannot hold elements of type T in SPACE; NULL: it can. */
+/* find_reason - returns why a ckpt_value cannot hold elements of type T and shape SPACE; NULL: it can. */
 static const char *find_reason(const struct hdf5_type *t, const struct hdf5_space *space)
 {
     if (t->kind == HDF5_UNREADABLE)
@@ -151,16 +152,15 @@ static const char *find_reason(const struct hdf5_type *t, const struct hdf5_spac
     return space->elements > MAX_ELEMENTS ? "more than 65,536 elements" : NULL;
 }
 
-/* read_value - sets the value of X to the elements of TYPE in SPACE, which C reads, or sets the reason why
- * that is not possible. */
+/* read_value - sets the value of X to the elements in C, of TYPE and shape SPACE, or sets why it has none. */
 static ckpt_status read_value(struct hdf5 *h, const struct hdf5_type *type, const struct hdf5_space *space,
                               cursor c, struct hdf5_attribute *x)
 {
     ckpt_value **out = &x->value;
-    uint64_t need;
+    uint64_t nbytes;
     if ((x->why_no_value = find_reason(type, space)) != NULL)
         return CKPT_OK;
-    if (!checked_mul(space->elements, type->size, &need) || need > c.left)
+    if (!checked_mul(space->elements, type->size, &nbytes) || nbytes > c.left)
         return hdf5_fail_short(h, &c, "an attribute");
     if (space->is_null)
         *out = value_new(h->a, CKPT_V_NONE, 0);

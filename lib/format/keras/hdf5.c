@@ -109,7 +109,7 @@ static ckpt_status decode_chunk(void *user, source *stored, spool *to, ckpt_erro
 /* get_skipped - returns the filters of D, as bits, that were not applied to chunk C. */
 static uint32_t get_skipped(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
 {
-    return c->skipped & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
+    return c->skipped_filters & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
 }
 
 static bool is_stored_raw(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
@@ -126,11 +126,11 @@ static ckpt_status make_decoder(struct chunks *chunks, uint32_t skipped)
     struct hdf5_filter *filters = arena_array(a, HDF5_MAX_FILTERS, sizeof *filters);
     size_t n = 0;
     for (size_t i = 0; i < d->nchunks; i++)
-        n += get_skipped(d, &d->chunk[i]) == skipped;
+        n += get_skipped(d, &d->chunks[i]) == skipped;
     struct block *block = arena_array(a, n, sizeof *block);
     if (!decoder || !filters || !block)
         return fail_memory(chunks->r->k->err);
-    memcpy(filters, d->filter, sizeof d->filter);
+    memcpy(filters, d->filters, sizeof d->filters);
     decoder->how = (struct hdf5_decoding){filters, d->nfilters, skipped, d->chunk_bytes};
     decoder->decoder = (struct block_decoder){"HDF5 chunk", decode_chunk, &decoder->how};
     decoder->block = block;
@@ -143,7 +143,7 @@ static ckpt_status add_blocks(struct chunks *chunks)
 {
     const struct hdf5_dataset *d = chunks->d;
     for (size_t i = 0; i < d->nchunks; i++) {
-        const struct hdf5_chunk *chunk = &d->chunk[i];
+        const struct hdf5_chunk *chunk = &d->chunks[i];
         uint32_t skipped = get_skipped(d, chunk);
         if (is_stored_raw(d, chunk))
             continue;
@@ -151,7 +151,7 @@ static ckpt_status add_blocks(struct chunks *chunks)
             CKPT_TRY(make_decoder(chunks, skipped));
         struct decoder *decoder = chunks->decoder[skipped];
         decoder->block[decoder->n++] = (struct block){
-            .src = d->src, .offset = chunk->at, .stored = chunk->stored, .size = d->chunk_bytes};
+            .src = d->src, .offset = chunk->offset, .stored = chunk->stored_size, .size = d->chunk_bytes};
     }
     for (uint32_t i = 0; i < 1u << HDF5_MAX_FILTERS; i++)
         if (chunks->decoder[i])
@@ -174,21 +174,21 @@ static ckpt_status set_pieces(struct chunks *chunks)
     if (!stride || !size || !chunks->piece)
         return fail_memory(chunks->r->k->err);
     for (size_t i = 0; i < d->nchunks; i++, size += rank) { /* bounded: allocated above */
-        const uint64_t *offset = d->chunk_offset + i * rank;
-        uint32_t skipped = get_skipped(d, &d->chunk[i]);
+        const uint64_t *offset = d->chunk_offsets + i * rank;
+        uint32_t skipped = get_skipped(d, &d->chunks[i]);
         for (uint32_t k = 0; k < rank; k++) {
             uint64_t left = d->shape[k] - offset[k]; /* bounded: chunks begin inside of it */
             size[k] = left < d->chunk_shape[k] ? left : d->chunk_shape[k];
         }
         chunks->piece[i] = (struct piece){.offset = offset, .size = size, .stride = stride};
-        chunks->piece[i].src = is_stored_raw(d, &d->chunk[i]) ? d->src : chunks->decoder[skipped]->src;
-        chunks->piece[i].at = is_stored_raw(d, &d->chunk[i])
-                                  ? d->chunk[i].at
+        chunks->piece[i].src = is_stored_raw(d, &d->chunks[i]) ? d->src : chunks->decoder[skipped]->src;
+        chunks->piece[i].at = is_stored_raw(d, &d->chunks[i])
+                                  ? d->chunks[i].offset
                                   : chunks->decoder[skipped]->block[used[skipped]++].start;
-        if (is_stored_raw(d, &d->chunk[i]) && d->chunk[i].stored != d->chunk_bytes)
-            return fail(chunks->r->k->err, CKPT_EFORMAT, source_pos(d->src, d->chunk[i].at),
+        if (is_stored_raw(d, &d->chunks[i]) && d->chunks[i].stored_size != d->chunk_bytes)
+            return fail(chunks->r->k->err, CKPT_EFORMAT, source_pos(d->src, d->chunks[i].offset),
                         "a chunk of {%llu bytes}, it must have {=%llu}",
-                        (unsigned long long)d->chunk[i].stored, (unsigned long long)d->chunk_bytes);
+                        (unsigned long long)d->chunks[i].stored_size, (unsigned long long)d->chunk_bytes);
     }
     return CKPT_OK;
 }
@@ -197,7 +197,7 @@ static ckpt_status set_pieces(struct chunks *chunks)
 static bool has_checksum(const struct hdf5_dataset *d)
 {
     for (uint32_t i = 0; i < d->nfilters; i++)
-        if (d->filter[i].id == HDF5_DEFLATE || d->filter[i].id == HDF5_FLETCHER32)
+        if (d->filters[i].id == HDF5_DEFLATE || d->filters[i].id == HDF5_FLETCHER32)
             return true;
     return false;
 }
@@ -255,7 +255,7 @@ static ckpt_status add_without_data(struct reading *r, const struct hdf5_dataset
 {
     if (!d->is_null) {
         t->t.kind = CKPT_OPAQUE;
-        t->t.note = arena_str(r->k->f->a, str_c(d->refused));
+        t->t.note = arena_str(r->k->f->a, str_c(d->why_unreadable));
         r->first_refused = r->refused++ ? r->first_refused : d->path;
         r->why = r->why ? r->why : t->t.note.ptr;
         if (!t->t.note.ptr)
@@ -280,29 +280,29 @@ static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *sr
 
 static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *d, struct kit_tensor *t)
 {
-    if (!d->refused && d->type.is_short_float && (d->chunked || d->unwritten))
-        d->refused = "bfloat16 as a float of 16 bits, in chunks";
+    if (!d->why_unreadable && d->type.is_short_float && (d->is_chunked || d->is_unwritten))
+        d->why_unreadable = "bfloat16 as a float of 16 bits, in chunks";
     if (!set_dtype(r->k->f->a, d, t))
         return fail_memory(r->k->err);
-    if (d->refused || d->is_null)
+    if (d->why_unreadable || d->is_null)
         return add_without_data(r, d, t);
     if (d->texts.ptr) {
         t->t.nbytes = d->texts.len;
         t->nbytes = d->texts.len;
         return add_bytes(r, t, source_mem(d->texts.ptr, d->texts.len, CKPT_NO_OFFSET));
     }
-    if (d->unwritten)
+    if (d->is_unwritten)
         t->t.note = STR_LIT("unwritten");
-    if (d->nbytes && (d->chunked || d->unwritten))
+    if (d->nbytes && (d->is_chunked || d->is_unwritten))
         return add_chunked(r, d, t);
     if (d->type.is_short_float) {  /* h5py reads bfloat16 as float32 */
         t->nbytes = 2 * d->nbytes; /* bounded: the file has nbytes */
-        source *src = convert_source_f32(d->src, d->at, CKPT_DT_BF16, t->big_endian, t->nbytes);
+        source *src = convert_source_f32(d->src, d->data_offset, CKPT_DT_BF16, t->big_endian, t->nbytes);
         t->big_endian = false;
         return add_bytes(r, t, src);
     }
     t->src = d->src;
-    t->at = d->nbytes ? d->at : 0;
+    t->at = d->nbytes ? d->data_offset : 0;
     t->nbytes = d->nbytes;
     return kit_add_tensor(r->k, t);
 }
@@ -311,11 +311,11 @@ static ckpt_status take_dataset(void *user, const struct hdf5_dataset *found, ck
 {
     struct reading *r = user;
     struct hdf5_dataset d = *found;
-    struct kit_tensor t = {.name = d.path, .entry = source_pos(d.src, d.header)};
+    struct kit_tensor t = {.name = d.path, .entry = source_pos(d.src, d.header_addr)};
     uint32_t row = (uint32_t)r->k->f->table.nrows, before;
-    if (!map_put_num(r->headers, d.header, row, &before))
+    if (!map_put_num(r->headers, d.header_addr, row, &before))
         return fail_memory(err);
-    if (before != MAP_NONE && !d.refused) /* a hard link to it was read */
+    if (before != MAP_NONE && !d.why_unreadable) /* a hard link to it was read */
         t.key = table_name(&r->k->f->table, before);
     t.t.ndim = d.is_null ? 0 : d.ndim;
     t.t.shape = d.shape;
