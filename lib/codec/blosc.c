@@ -55,8 +55,6 @@ static ckpt_status fail_blosc(const struct blosc *b, const char *what)
                 what);
 }
 
-/* ----------------------------------------------------------------------------- LZ4 */
-
 /* lz4_length - returns the length that begins with NIBBLE: if that is 15, the bytes that follow are added to
  * it. C is bad if they are cut off. */
 static size_t lz4_length(cursor *c, unsigned nibble)
@@ -93,8 +91,6 @@ static bool lz4_decode(cursor c, unsigned char *out, size_t size)
     }
     return false;
 }
-
-/* ------------------------------------------------------------------------- streams */
 
 /* unpack_stream - decompresses the stream in C, of zlib or zstd, to the SIZE bytes at OUT. */
 static ckpt_status unpack_stream(const struct blosc *b, cursor c, unsigned char *out, size_t size)

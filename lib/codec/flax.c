@@ -20,8 +20,6 @@
 #define DTYPE_NAME_MAX 64u
 #define HEAD_MAX   128u /* bytes of shape and dtype, after which holds_array expects the elements */
 
-/* ------------------------------------------------------------------------- dtypes */
-
 /* parse_dtype - finds the dtype that Flax reads by NAME: one of NumPy, by its name or code, or of ml_dtypes.
  * *DTYPE is CKPT_DT_NP if torch lacks it or if NAME is a code; then *D is what NumPy makes of it. */
 static bool parse_dtype(ckpt_str name, ckpt_dtype *dtype, struct numpy_dtype *d)
@@ -327,8 +325,6 @@ void flax_put_value(buf *b, const ckpt_value *v)
     default: msgpack_put_nil(b); break;
     }
 }
-
-/* -------------------------------------------------------------------- recognition */
 
 /* The first bytes of values; msgpack.c lists all of them. */
 static bool begins_text(unsigned b) { return (b >= 0xa0 && b <= 0xbf) || (b >= 0xd9 && b <= 0xdb); }

@@ -105,8 +105,6 @@ static ckpt_status check_unique(struct gguf_walk *w, map *m, ckpt_str name, uint
     return old == MAP_NONE ? CKPT_OK : gguf_fail(w, at, "{two} %s of {=one} name", what);
 }
 
-/* ------------------------------------------------------------------- pairs */
-
 /* Bytes of a value, by enum gguf_type; 0: strings and arrays, whose size is not fixed. */
 static const uint8_t widths[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
@@ -237,8 +235,6 @@ static ckpt_status read_pair(struct gguf_walk *w)
     return w->g->on_pair ? w->g->on_pair(w->g->user, &p, w->err) : CKPT_OK;
 }
 
-/* ----------------------------------------------------------------- tensors */
-
 /* Dtypes by the number that ggml gives them. 4, 5, 31 to 33 and 36 to 38 were removed from ggml. */
 static const uint8_t dtypes[] = {
     [0] = CKPT_DT_F32,      [1] = CKPT_DT_F16,     [2] = CKPT_DT_Q4_0,     [3] = CKPT_DT_Q4_1,
@@ -324,8 +320,6 @@ static ckpt_status read_tensor(struct gguf_walk *w)
     CKPT_TRY(check_tensor(w, &t, type, elements));
     return w->g->on_tensor ? w->g->on_tensor(w->g->user, &t, w->err) : CKPT_OK;
 }
-
-/* -------------------------------------------------------------------- file */
 
 /* check_padding - fails unless the bytes between header and data are 0, as every writer leaves them. Other
  * bytes may be a tensor info: if the number of tensors is too small, all data would be read from wrong

@@ -257,8 +257,6 @@ ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t eleme
     return st;
 }
 
-/* ------------------------------------------------------------------------ tensors */
-
 void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t data_offset)
 {
     uint32_t type = 0;

@@ -240,8 +240,6 @@ static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, 
     return CKPT_OK;
 }
 
-/* -------------------------------------------------------------------------------- walk */
-
 /* An object that is still to be visited. */
 struct pending {
     ckpt_str path;

@@ -75,8 +75,6 @@ static ckpt_status add_chunk(struct chunks *list, const struct hdf5_chunk *c, co
     return CKPT_OK;
 }
 
-/* ----------------------------------------------------------------------------- B-tree 1 */
-
 struct chunk_tree {
     struct chunks *list;
     struct hdf5_tree tree;
@@ -143,8 +141,6 @@ static ckpt_status read_tree(struct chunks *list, uint64_t addr)
         CKPT_TRY(next_child(t));
     return CKPT_OK;
 }
-
-/* --------------------------------------------------------- the other kinds of index */
 
 /* count_chunks - returns the number of chunks of D in dimension I. */
 static uint64_t count_chunks(const struct hdf5_dataset *d, uint32_t i)

@@ -56,9 +56,8 @@ static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned cha
     uint64_t elements = in->n / unit, per_band = BAND / unit;
     for (uint64_t first = 0; first < elements; first += per_band) { /* bounded: elements + BAND */
         size_t count = (size_t)(elements - first < per_band ? elements - first : per_band);
-        for (uint32_t k = 0; k < unit; k++)
-            CKPT_TRY(source_read(in->src, k * elements + first, planes + k * count, count,
-                                 err)); /* bounded: in->n */
+        for (uint32_t k = 0; k < unit; k++) /* bounded: in->n */
+            CKPT_TRY(source_read(in->src, k * elements + first, planes + k * count, count, err));
         CKPT_TRY(write_band(planes, count, unit, out, to, err));
     }
     uint64_t shuffled = elements * unit; /* bounded: in->n */
@@ -206,8 +205,6 @@ static ckpt_status undo_lzf(const struct input *in, spool *to, ckpt_error *err)
     free(z);
     return st;
 }
-
-/* ------------------------------------------------------------------------------- all */
 
 static ckpt_status undo_filter(const struct hdf5_filter *f, const struct input *in, spool *to,
                                ckpt_error *err)

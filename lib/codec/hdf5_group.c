@@ -260,8 +260,6 @@ static ckpt_status read_dense_links(struct hdf5 *h, cursor c, struct hdf5_links 
     return hdf5_visit_dense(h, c, &dense, &records);
 }
 
-/* ------------------------------------------------------------------------------ all */
-
 static int compare_links(const void *a, const void *b)
 {
     const struct hdf5_link *x = a, *y = b;

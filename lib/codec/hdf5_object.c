@@ -231,8 +231,6 @@ ckpt_status hdf5_read_object(struct hdf5 *h, uint64_t addr, struct hdf5_object *
     return r.is_version1 ? read_version1(&r) : read_version2(&r);
 }
 
-/* ------------------------------------------------------------------------- dataspaces */
-
 static ckpt_status read_sizes(struct hdf5 *h, cursor *c, struct hdf5_space *s)
 {
     if (s->ndim > HDF5_MAX_RANK)

@@ -94,8 +94,6 @@ static void set_unreadable(struct type_reader *t, const char *what)
     t->last_read.what = str_c(what);
 }
 
-/* --------------------------------------------------------------------------- numbers */
-
 static void set_number(struct type_reader *t, ckpt_dtype dtype)
 {
     t->last_read.kind = HDF5_NUMBER;
@@ -156,8 +154,6 @@ static void read_float(struct type_reader *t, const struct type_header *header)
     if (t->last_read.is_short_float)
         t->last_read.dtype = CKPT_DT_F32;
 }
-
-/* ---------------------------------------------------------------------- other classes */
 
 /* read_simple - reads a datatype that has no other datatypes in it. */
 static void read_simple(struct type_reader *t, const struct type_header *header)

@@ -16,8 +16,6 @@
 #define MAX_ELEMENTS 65536u               /* of an attribute that becomes a list */
 #define MAX_TEXTS    ((uint64_t)64 << 20) /* bytes of the texts of a data set, which are kept */
 
-/* ------------------------------------------------------------------------------ texts */
-
 /* trim_text - returns the text of type T at B without its padding, NULs or spaces. */
 static ckpt_str trim_text(const struct hdf5_type *t, const unsigned char *b)
 {
@@ -86,8 +84,6 @@ ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t ele
     buf_free(&b);
     return st;
 }
-
-/* ----------------------------------------------------------------------------- values */
 
 static ckpt_value *make_bytes(struct hdf5 *h, const unsigned char *b, size_t n)
 {
@@ -178,8 +174,6 @@ static ckpt_status read_value(struct hdf5 *h, const struct hdf5_type *type, cons
         *out = nest_items(h, *out, space);
     return *out ? CKPT_OK : fail_memory(h->err);
 }
-
-/* ------------------------------------------------------------------------- attributes */
 
 ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute *out)
 {

@@ -129,8 +129,6 @@ ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *use
     return st;
 }
 
-/* ------------------------------------------------------------------- source */
-
 typedef struct {
     source s;
     source *src;
@@ -213,8 +211,6 @@ ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size,
     *out = &u->s;
     return CKPT_OK;
 }
-
-/* ---------------------------------------------------------------------- writing */
 
 struct deflate_state {
     z_stream z;

@@ -297,8 +297,6 @@ static enum json_event scan_number(json_scan *j)
     return JSON_NUMBER;
 }
 
-/* ----------------------------------------------------------------- events */
-
 static inline void skip_space(json_scan *j)
 {
     if (j->pos < j->len && j->text[j->pos] > ' ') /* the common case */

@@ -153,8 +153,6 @@ static ckpt_status take_concatenated_texts(struct literal *l, ckpt_value **out)
     return *out ? CKPT_OK : fail_memory(l->err);
 }
 
-/* ---------------------------------------------------------------- numbers, names */
-
 /* take_base - skips 0x, 0o or 0b, and returns the base that it stands for; 10 if there is none. */
 static int take_base(struct literal *l)
 {

@@ -117,8 +117,6 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* ----------------------------------------------------------------- any literal */
-
 /* read_header - sets *TEXT to the header of the array at OFFSET of SRC, in UTF-8, and *DATA to the offset of
  * its elements. */
 static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str *text, uint64_t *data,

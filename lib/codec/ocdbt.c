@@ -211,8 +211,6 @@ ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_err
     return crc == load_u32le(stored) ? CKPT_OK : fail_crc(err, source_pos(src, at), crc, load_u32le(stored));
 }
 
-/* ------------------------------------------------------------------------- columns */
-
 /* take_numbers - sets *OUT to a column of N numbers, in the arena. */
 static ckpt_status take_numbers(struct ocdbt_record *r, size_t n, uint64_t **out)
 {

@@ -85,8 +85,6 @@ static const struct onnx_type *find_type(uint64_t number)
     return number && number < sizeof types / sizeof *types ? &types[number] : NULL;
 }
 
-/* ------------------------------------------------------------------------------ fields */
-
 /* get_field_offset - returns the offset of the field that was read last, for errors. */
 static uint64_t get_field_offset(const struct onnx_walk *w) { return source_pos(w->o->src, w->o->at); }
 
@@ -307,8 +305,6 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
     }
     return t->type ? CKPT_OK : fail(w->err, CKPT_EFORMAT, source_pos(w->o->src, t->at), "{no} {=data type}");
 }
-
-/* ------------------------------------------------------------------------------ places */
 
 /* make_graph_path - returns the messages that W is in, without the main graph: "node3/then_branch". */
 static ckpt_str make_graph_path(const struct onnx_walk *w)

@@ -26,8 +26,6 @@ void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n)
     return at;
 }
 
-/* ------------------------------------------------------------------ nodes */
-
 void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size)
 {
     size_t want, grown, room = *cap;
@@ -166,8 +164,6 @@ ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value
     struct pickle_facts *f = m->facts;
     return machine_add_fact(m, &f->calls, &f->ncalls, &f->cap_calls, v) ? v : NULL;
 }
-
-/* ------------------------------------------------------------------ facts */
 
 bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t *cap)
 {

@@ -12,8 +12,6 @@
 #define MAX_WORD_LEN 16u
 #define MAX_LINE_LEN ((size_t)256 << 20) /* protocol 0 writes a numpy array as one line */
 
-/* -------------------------------------------------------------- constants */
-
 /* get_shared_constant - returns the node in *SLOT, which all equal constants share, and makes it if it is
  * NULL. */
 static ckpt_value *get_shared_constant(struct machine *m, ckpt_value **slot, ckpt_value_type type, bool b)

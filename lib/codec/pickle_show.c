@@ -111,8 +111,6 @@ ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t 
     return arg.status;
 }
 
-/* ---------------------------------------------------------------- constants */
-
 static ckpt_value *new_text(arena *a, uint8_t op, struct show_argument *arg)
 {
     decode_line(op, arg);
@@ -192,8 +190,6 @@ static ckpt_value *build_constant(source *src, trace_ref ref, arena *a, ckpt_err
         v->offset = trace_offset(ref);
     return v;
 }
-
-/* -------------------------------------------------------------------- nodes */
 
 struct show_state {
     source *src;

@@ -27,8 +27,6 @@
 #define MIN_MEMORY_LIMIT ((uint64_t)64 << 20)
 #define KEEP_ITEMS 256u /* of a container: more than any report shows */
 
-/* ------------------------------------------------------------------ values */
-
 /* move_to_node - moves the stack items from FROM on to V. */
 static bool move_to_node(struct tracer *t, struct trace_node *v, size_t from)
 {
@@ -37,7 +35,7 @@ static bool move_to_node(struct tracer *t, struct trace_node *v, size_t from)
            node_add(t, v, items, t->u.top - from, KEEP_ITEMS);
 }
 
-/* collect_items - replaces the stack items from FROM on by one node that contains them. */
+/* collect_items - replaces the stack items from FROM on by a node that contains them. */
 static bool collect_items(struct tracer *t, enum trace_kind kind, size_t from)
 {
     struct trace_node *v = node_new(t, kind);
@@ -97,13 +95,13 @@ static struct trace_global *new_global(struct tracer *t, ckpt_str module, ckpt_s
     return NULL;
 }
 
-/* import_global - reports the import of a class or function, and returns the reference to it; 0: failed. */
+/* import_global - reports the import of a class or function, and returns a reference to it; 0: failed. */
 static trace_ref import_global(struct tracer *t, ckpt_str module, ckpt_str name)
 {
     size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash may wrap */
     for (size_t i = 0; i < name.len; i++)
         hash = hash * 33 + (unsigned char)name.ptr[i]; /* bounded: a hash may wrap */
-    struct trace_global **slot = &t->names[hash % SEEN_NAMES], *g = *slot;
+    struct trace_global **slot = &t->seen_by_name[hash % SEEN_NAMES], *g = *slot;
     if (!g || g->protocol != t->u.protocol || !str_eq(g->module, module) || !str_eq(g->name, name))
         g = *slot = new_global(t, module, name, true);
     return g ? report_import(t, g) : 0;
@@ -117,15 +115,15 @@ static trace_ref read_global(struct tracer *t)
     if (!tracer_line(t, module, &module_len))
         return 0;
     /* if the file ends after the module, pickle.py imports the module and reads an empty name */
-    bool ends = unpickler_bytes_left(&t->u) == 0 && !t->o->framed;
-    if (ends && module_len == 0)
+    bool has_no_name = unpickler_bytes_left(&t->u) == 0 && !t->options->framed;
+    if (has_no_name && module_len == 0)
         return unpickler_fail(&t->u, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
-    if (!ends && !tracer_line(t, name, &name_len))
+    if (!has_no_name && !tracer_line(t, name, &name_len))
         return 0;
     return import_global(t, str_of(module, module_len), str_of(name, name_len));
 }
 
-/* could_be_any - returns true if R can be an object of any type when the pickle is loaded. */
+/* could_be_any - returns true if R may be an object of any type when the pickle is loaded. */
 static bool could_be_any(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
@@ -162,8 +160,8 @@ static bool op_stack_global(struct tracer *t)
         struct trace_global *g = new_global(t, str_of(module, module_len), str_of(name, name_len), false);
         return g && tracer_push(t, report_import(t, g));
     }
-    struct trace_global *seen = t->by_refs[slot];
-    if (seen && t->name_refs[slot][0] == module_ref && t->name_refs[slot][1] == name_ref &&
+    struct trace_global *seen = t->seen_by_refs[slot];
+    if (seen && t->seen_refs[slot][0] == module_ref && t->seen_refs[slot][1] == name_ref &&
         seen->protocol == t->u.protocol)
         return tracer_push(t, report_import(t, seen));
     if (!tracer_read_text(t, module_ref, module, sizeof module, &module_len) ||
@@ -172,9 +170,9 @@ static bool op_stack_global(struct tracer *t)
                fail_op(t, "takes {=two texts, a module and a name}, found {%s and %s}",
                        get_kind_name(module_ref), get_kind_name(name_ref));
     trace_ref r = import_global(t, str_of(module, module_len), str_of(name, name_len));
-    t->by_refs[slot] = (struct trace_global *)(uintptr_t)trace_global(r);
-    t->name_refs[slot][0] = module_ref;
-    t->name_refs[slot][1] = name_ref;
+    t->seen_by_refs[slot] = (struct trace_global *)(uintptr_t)trace_global(r);
+    t->seen_refs[slot][0] = module_ref;
+    t->seen_refs[slot][1] = name_ref;
     return tracer_push(t, r);
 }
 
@@ -186,7 +184,7 @@ static bool push_call(struct tracer *t, trace_ref callable, trace_ref args, trac
     const trace_ref parts[3] = {callable, args, kwargs};
     if (!v || !node_report_held(t, parts + 1, 2) || !node_add(t, v, parts, kwargs ? 3 : 2, 3))
         return false;
-    struct trace_step s = {.what = TRACE_STEP_CALL, .subject = node_ref(v), .number = ++t->out->calls};
+    struct trace_step s = {.what = TRACE_STEP_CALL, .subject = node_ref(v), .number = ++t->result->calls};
     return tracer_report(t, &s) && tracer_push(t, node_ref(v));
 }
 
@@ -195,10 +193,13 @@ static bool push_call(struct tracer *t, trace_ref callable, trace_ref args, trac
 static bool can_be_arguments(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
-    uint8_t of = n ? PICKLE_ARG_NONE : pickle_op(trace_opcode(r))->argument, op = trace_opcode(r);
-    bool counted = of == PICKLE_ARG_B1 || of == PICKLE_ARG_B4 || of == PICKLE_ARG_BI4 || of == PICKLE_ARG_B8;
-    return n || op == PICKLE_STRING || op == PICKLE_UNICODE ||
-           (counted && op != PICKLE_LONG1 && op != PICKLE_LONG4);
+    if (n)
+        return true;
+    uint8_t op = trace_opcode(r), argument = pickle_op(op)->argument;
+    bool has_length = argument == PICKLE_ARG_B1 || argument == PICKLE_ARG_B4 || argument == PICKLE_ARG_BI4 ||
+                      argument == PICKLE_ARG_B8;
+    bool is_long = op == PICKLE_LONG1 || op == PICKLE_LONG4;
+    return op == PICKLE_STRING || op == PICKLE_UNICODE || (has_length && !is_long);
 }
 
 static bool op_reduce(struct tracer *t)
@@ -268,11 +269,9 @@ static bool op_persid(struct tracer *t)
     struct trace_node *v = node_new(t, TRACE_PERSID);
     if (!v || !node_report_held(t, &id, 1) || !node_add(t, v, &id, 1, 1))
         return false;
-    struct trace_step s = {.what = TRACE_STEP_PERSID, .subject = id, .number = t->out->opcodes};
+    struct trace_step s = {.what = TRACE_STEP_PERSID, .subject = id, .number = t->result->opcodes};
     return tracer_report(t, &s) && tracer_push(t, node_ref(v));
 }
-
-/* ------------------------------------------------------------------ changes */
 
 static bool report_change(struct tracer *t, trace_ref target, trace_ref with)
 {
@@ -280,7 +279,8 @@ static bool report_change(struct tracer *t, trace_ref target, trace_ref with)
     return tracer_report(t, &s);
 }
 
-/* add_state - adds STATE to TARGET if a call created it, which keeps the first states. */
+/* add_state - adds STATE, with which BUILD changes TARGET, to TARGET if that is a call. The first states are
+ * kept. */
 static bool add_state(struct tracer *t, trace_ref target, trace_ref state)
 {
     const trace_ref none = 0;
@@ -305,8 +305,8 @@ static bool op_build(struct tracer *t)
  * append(), extend() and item assignment, which a bytearray has. */
 static bool is_bytearray(trace_ref r) { return !trace_node(r) && trace_opcode(r) == PICKLE_BYTEARRAY8; }
 
-/* add_to_container - adds the stack items from FROM on to the object below them: a list or bytearray for
- * APPEND and APPENDS, these or a dict for SETITEM and SETITEMS, a set for ADDITEMS. */
+/* add_to_container - adds the stack items from FROM on to the object below them. APPEND and APPENDS need a
+ * list or bytearray, SETITEM and SETITEMS also accept a dict, ADDITEMS needs a set. */
 static bool add_to_container(struct tracer *t, size_t from)
 {
     if (from == t->u.fence)
@@ -317,14 +317,14 @@ static bool add_to_container(struct tracer *t, size_t from)
     if (pairs && n % 2)
         return unpickler_fail_pairs(&t->u, n);
     struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(target);
-    bool fits = v && (pairs                        ? v->kind == TRACE_DICT || v->kind == TRACE_LIST
-                      : t->u.op == PICKLE_ADDITEMS ? v->kind == TRACE_SET
-                                                   : v->kind == TRACE_LIST);
+    bool has_right_kind = v && (pairs                        ? v->kind == TRACE_DICT || v->kind == TRACE_LIST
+                                : t->u.op == PICKLE_ADDITEMS ? v->kind == TRACE_SET
+                                                             : v->kind == TRACE_LIST);
     t->u.top = from;
     if (n == 0) /* pickle.py calls extend() even for no items */
         return t->u.op != PICKLE_APPENDS || !could_be_any(target) || report_change(t, target, 0);
-    bool bytearray = t->u.op != PICKLE_ADDITEMS && is_bytearray(target);
-    if (!bytearray && !could_be_any(target) && !fits)
+    bool is_array = t->u.op != PICKLE_ADDITEMS && is_bytearray(target);
+    if (!is_array && !could_be_any(target) && !has_right_kind)
         return fail_op(t, "adds to {%s}; {=a %s} belongs there", get_kind_name(target),
                        pairs                        ? "dict"
                        : t->u.op == PICKLE_ADDITEMS ? "set"
@@ -332,9 +332,10 @@ static bool add_to_container(struct tracer *t, size_t from)
     if (!node_report_held(t, t->stack + from, n) ||
         (could_be_any(target) && !report_change(t, target, t->stack[from])))
         return false;
-    bool kept = fits && !(pairs && v->kind == TRACE_LIST); /* replaced items of a list are not tracked */
-    struct trace_node none = {.kept = 0}; /* keeps no items */
-    return node_add(t, kept ? v : &none, t->stack + from, n, kept ? KEEP_ITEMS : 0);
+    bool keeps_items = has_right_kind &&
+                       !(pairs && v->kind == TRACE_LIST); /* replaced items of a list are not tracked */
+    struct trace_node none = {.kept = 0};
+    return node_add(t, keeps_items ? v : &none, t->stack + from, n, keeps_items ? KEEP_ITEMS : 0);
 }
 
 static bool add_above_mark(struct tracer *t)
@@ -343,13 +344,11 @@ static bool add_above_mark(struct tracer *t)
     return unpickler_pop_mark(&t->u, &from) && add_to_container(t, from);
 }
 
-/* ---------------------------------------------------------------- constants */
-
 /* push_constant - pushes the constant of the current opcode. If its argument was not read from right after
  * the opcode, it cannot be read again, so an opaque value is pushed. */
 static bool push_constant(struct tracer *t)
 {
-    return t->jumped ? push_opaque(t) : tracer_push(t, tracer_constant(t));
+    return t->argument_elsewhere ? push_opaque(t) : tracer_push(t, tracer_constant(t));
 }
 
 /* op_counted - pushes text or bytes that follow a length of WIDTH bytes. */
@@ -363,7 +362,7 @@ static bool op_counted(struct tracer *t, size_t width, bool is_signed)
         return unpickler_fail_length(&t->u, (int32_t)(uint32_t)n);
     bool is_bytes = t->u.op == PICKLE_BINBYTES || t->u.op == PICKLE_SHORT_BINBYTES ||
                     t->u.op == PICKLE_BINBYTES8 || t->u.op == PICKLE_BYTEARRAY8;
-    if (t->o->payloads && !payload_report_counted(t, n))
+    if (t->options->payloads && !payload_report_counted(t, n))
         return false;
     return tracer_skip(t, n, is_bytes) && push_constant(t);
 }
@@ -379,7 +378,7 @@ static bool op_constant(struct tracer *t)
     case PICKLE_ARG_I4: return tracer_take(t, 4) && push_constant(t);
     case PICKLE_ARG_F8: return tracer_take(t, 8) && push_constant(t);
     case PICKLE_ARG_LINE:
-        return (t->o->payloads && (t->u.op == PICKLE_UNICODE || t->u.op == PICKLE_STRING)
+        return (t->options->payloads && (t->u.op == PICKLE_UNICODE || t->u.op == PICKLE_STRING)
                     ? payload_report_line(t)
                     : tracer_line(t, NULL, NULL)) &&
                push_constant(t);
@@ -390,23 +389,21 @@ static bool op_constant(struct tracer *t)
     }
 }
 
-/* ------------------------------------------------------------------ running */
-
 static bool op_frame(struct tracer *t)
 {
     const unsigned char *b = tracer_take(t, 8);
     if (!b)
         return false;
     uint64_t n = load_u64le(b), end = UINT64_MAX;
-    if (t->o->framed)
+    if (t->options->framed)
         return tracer_cross_frame(t, n);
-    bool inside = t->buffer_end != UINT64_MAX && unpickler_offset(&t->u) < t->buffer_end;
-    if (!checked_add(unpickler_offset(&t->u), n, &end) || end > t->u.r.end || inside) {
-        t->out->framed_differs = t->out->framed_differs || inside;
+    bool in_frame = t->buffer_end != UINT64_MAX && unpickler_offset(&t->u) < t->buffer_end;
+    if (!checked_add(unpickler_offset(&t->u), n, &end) || end > t->u.r.end || in_frame) {
+        t->result->framed_differs = t->result->framed_differs || in_frame;
         if (!tracer_report_number(t, TRACE_STEP_FRAME, n))
             return false;
     }
-    if (!inside)
+    if (!in_frame)
         t->buffer_end = end;
     return true;
 }
@@ -433,6 +430,7 @@ static bool op_pop(struct tracer *t)
     return unpickler_need(&t->u, 1) && drop_items(t, t->u.top - 1);
 }
 
+/* memo_op - calls RUN, tracer_get or tracer_put, with the memo index in the next WIDTH bytes. */
 static bool memo_op(struct tracer *t, size_t width, bool (*run)(struct tracer *, uint64_t))
 {
     const unsigned char *b = tracer_take(t, width);
@@ -520,14 +518,15 @@ static bool run_op(struct tracer *t)
     }
 }
 
-/* report_crossing - ends the frame; reports if the opcode that just ran began in the frame and exceeds it. */
+/* report_crossing - ends the frame. If the opcode that just ran began in the frame, reports that it exceeds
+ * it. */
 static bool report_crossing(struct tracer *t)
 {
-    bool inside = t->u.at < t->buffer_end;
+    bool began_inside = t->u.at < t->buffer_end;
     t->buffer_end = UINT64_MAX;
-    if (!inside)
+    if (!began_inside)
         return true;
-    t->out->framed_differs = true;
+    t->result->framed_differs = true;
     return tracer_report_number(t, TRACE_STEP_FRAME, 0);
 }
 
@@ -542,28 +541,30 @@ static bool run_pickle(struct tracer *t)
         const unsigned char *b = tracer_take(t, 1);
         if (!b)
             return false;
-        if (t->o->framed)
+        if (t->options->framed)
             t->u.at = unpickler_offset(&t->u) - 1;
         t->u.op = *b;
-        t->jumped = false;
-        t->out->opcodes++;
-        if (t->o->opcodes_left && (*t->o->opcodes_left)-- == 0) {
-            *t->o->opcodes_left = 0;
+        t->argument_elsewhere = false;
+        t->result->opcodes++;
+        if (t->options->opcodes_left && (*t->options->opcodes_left)-- == 0) {
+            *t->options->opcodes_left = 0;
             return unpickler_fail(&t->u, CKPT_ELIMIT,
                                   "is one opcode more than are followed in a file of this size");
         }
-        if (t->u.at < t->out->first_use[t->u.op])
-            t->out->first_use[t->u.op] = t->u.at;
+        if (t->u.at < t->result->first_use[t->u.op])
+            t->result->first_use[t->u.op] = t->u.at;
         if (t->u.op == PICKLE_STOP)
             break;
-        if (!run_op(t) || (!t->o->framed && unpickler_offset(&t->u) > t->buffer_end &&
-                           t->u.op != PICKLE_FRAME && !report_crossing(t)))
+        if (!run_op(t))
+            return false;
+        bool exceeds = !t->options->framed && unpickler_offset(&t->u) > t->buffer_end;
+        if (exceeds && t->u.op != PICKLE_FRAME && !report_crossing(t))
             return false;
     }
     size_t below = t->u.top ? t->u.top - 1 : 0;
     if (!unpickler_need(&t->u, 1) || !node_report_held(t, t->stack + t->u.top - 1, 1))
         return false;
-    t->out->stopped = true;
+    t->result->stopped = true;
     return below + t->u.nmarks == 0 || tracer_report_number(t, TRACE_STEP_LEFT, below + t->u.nmarks);
 }
 
@@ -592,8 +593,8 @@ ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct t
     if (st != CKPT_OK)
         goto done;
     t->t.value = read_value;
-    t->o = opts;
-    t->out = out;
+    t->options = opts;
+    t->result = out;
     t->buffer_end = opts->framed ? pos : UINT64_MAX;
     if (unpickler_init(&t->u, a, src, pos, end, err) == CKPT_OK) {
         (void)run_pickle(t);
@@ -601,7 +602,7 @@ ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct t
     }
     st = t->u.status;
     unpickler_free(&t->u);
-    map_free(t->huge);
+    map_free(t->huge_indexes);
     free(t->line);
     free(t->stack);
 done:

@@ -38,8 +38,6 @@ struct pickle_frame {
     ckpt_str text;               /* replaces entry number AT; .ptr NULL: nothing does */
 };
 
-/* ------------------------------------------------------------------- runs */
-
 enum run_kind {
     RUN_OPERANDS, /* items that stay on the stack */
     RUN_ITEMS,    /* items that APPEND or APPENDS adds */
@@ -136,8 +134,6 @@ static const ckpt_value *get_next_of_run(pickle_writer *w, struct pickle_frame *
             return get_pair(f->container, f->cur).val;
     }
 }
-
-/* ----------------------------------------------------------------- frames */
 
 static ckpt_status fail_lossy(const ckpt_value *v, ckpt_error *err, const char *why)
 {
@@ -349,8 +345,6 @@ static const ckpt_value *step_frame(pickle_writer *w, struct pickle_frame *f)
     default: return step_call(w, f);
     }
 }
-
-/* ---------------------------------------------------------------- writing */
 
 /* check_call - refuses V if its items, pairs and BUILDs came in an order that the graph does not record. */
 static ckpt_status check_call(const ckpt_value *v, ckpt_error *err)

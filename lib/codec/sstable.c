@@ -39,8 +39,6 @@ uint32_t sstable_unmask(uint32_t masked)
     return rotated >> 17 | rotated << 15;
 }
 
-/* ---------------------------------------------------------------------- a block */
-
 /* check_block - fails unless the N stored bytes at P, at OFFSET of the file, have the checksum that follows
  * them. */
 static ckpt_status check_block(const unsigned char *p, size_t n, uint64_t offset, ckpt_error *err)
@@ -160,8 +158,6 @@ ckpt_status sstable_next(struct sstable_block *b, ckpt_str *key, cursor *value, 
                              : fail(err, CKPT_EFORMAT, b->at,
                                     "the keys {do not ascend} at \"%.*s\", as {=they must}", STR_ARG(*key));
 }
-
-/* ---------------------------------------------------------------------- the index */
 
 bool sstable_has_magic(source *src)
 {

@@ -31,8 +31,6 @@ struct checked_source {
     atomic_bool checked;
 };
 
-/* ----------------------------------------------------------------------- checksums */
-
 static ckpt_status compare_crc(struct checked_source *s, ckpt_error *err)
 {
     uint32_t crc = s->crc_before;
@@ -59,8 +57,6 @@ static ckpt_status check_once(struct checked_source *s, ckpt_error *err)
     pthread_mutex_unlock(&s->lock);
     return st;
 }
-
-/* ------------------------------------------------------------------------- reading */
 
 /* get_string_begin - returns the offset of string I, with the length before it, in the decoded bytes. */
 static uint64_t get_string_begin(const struct checked_source *s, uint64_t i)
@@ -170,8 +166,6 @@ ckpt_status tf_checked_source(const struct tf_bytes *b, source **out, ckpt_error
     *out = &s->s;
     return CKPT_OK;
 }
-
-/* ------------------------------------------------------------------------- strings */
 
 /* read_lengths - reads COUNT lengths, sets END to where each string ends, and *CRC to the checksum of the
  * lengths. */

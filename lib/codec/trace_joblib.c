@@ -108,14 +108,14 @@ static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref st
 /* follow_objects - follows the pickle of an array of objects as pickle.load, by which joblib reads it. */
 static bool follow_objects(struct tracer *t)
 {
-    struct trace_options o = *t->o;
+    struct trace_options o = *t->options;
     struct trace_end inner;
     o.joblib_arrays_as_opcodes = true;
-    o.calls_before = t->out->calls;
+    o.calls_before = t->result->calls;
     t->u.status = pickle_trace(t->u.r.src, unpickler_offset(&t->u), t->u.r.end, &o, &inner, t->u.err);
-    t->out->calls = inner.calls;
-    t->out->opcodes += inner.opcodes; /* bounded: no more than bytes */
-    t->out->framed_differs |= inner.framed_differs;
+    t->result->calls = inner.calls;
+    t->result->opcodes += inner.opcodes; /* bounded: no more than bytes */
+    t->result->framed_differs |= inner.framed_differs;
     if (t->u.status != CKPT_OK)
         t->u.at = inner.next;
     else
@@ -132,14 +132,14 @@ static bool report_bytes(struct tracer *t)
                               .as = TRACE_AS_BYTES,
                               .pickle = true};
     struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .payload = &v};
-    return !t->o->payloads || tracer_report(t, &s);
+    return !t->options->payloads || tracer_report(t, &s);
 }
 
 bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
 {
     uint64_t bytes = 0;
     bool padded = false;
-    if (t->o->framed || t->o->joblib_arrays_as_opcodes)
+    if (t->options->framed || t->options->joblib_arrays_as_opcodes)
         return true;
     enum joblib kind = read_wrapper(t, target, state, &bytes, &padded);
     if (kind == JOBLIB_NONE)
@@ -148,19 +148,19 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
         !tracer_report_number(t, TRACE_STEP_FRAME, 0))
         return false;
     t->buffer_end = UINT64_MAX; /* joblib ends the frame before the array */
-    if (t->out->arrays++ == 0)
-        t->out->array = UINT64_MAX;
+    if (t->result->arrays++ == 0)
+        t->result->array = UINT64_MAX;
     if (kind == JOBLIB_UNCLEAR)
         return unpickler_fail(&t->u, CKPT_ELIMIT,
                               "makes an array of joblib whose size in the file cannot be determined");
     if (kind == JOBLIB_OBJECTS)
         return follow_objects(t);
-    if (bytes && t->out->array == UINT64_MAX)
-        t->out->array = unpickler_offset(&t->u);
+    if (bytes && t->result->array == UINT64_MAX)
+        t->result->array = unpickler_offset(&t->u);
     uint64_t from = unpickler_offset(&t->u);
     const unsigned char *pad = padded ? tracer_take(t, 1) : NULL;
     bool skipped = (!padded || (pad && tracer_skip(t, *pad, true))) && report_bytes(t) &&
                    tracer_skip(t, bytes, true);
-    t->out->array_bytes += unpickler_offset(&t->u) - from; /* bounded: it only moves forward */
+    t->result->array_bytes += unpickler_offset(&t->u) - from; /* bounded: it only moves forward */
     return skipped;
 }

@@ -14,7 +14,7 @@ bool tracer_cross_frame(struct tracer *t, uint64_t n)
         return true;
     if (n > t->u.r.end - t->buffer_end)
         return unpickler_fail_truncated(&t->u, n);
-    t->jumped = t->jumped || t->buffer_end > pos;
+    t->argument_elsewhere = t->argument_elsewhere || t->buffer_end > pos;
     unpickler_seek(&t->u, t->buffer_end);
     t->buffer_end += n; /* bounded: inside the source, by the line above */
     return true;
@@ -22,11 +22,11 @@ bool tracer_cross_frame(struct tracer *t, uint64_t n)
 
 bool tracer_skip(struct tracer *t, uint64_t n, bool across)
 {
-    if (t->o->framed && !across && !tracer_cross_frame(t, n))
+    if (t->options->framed && !across && !tracer_cross_frame(t, n))
         return false;
     if (!unpickler_skip(&t->u, n))
         return false;
-    if (t->o->framed && unpickler_offset(&t->u) > t->buffer_end)
+    if (t->options->framed && unpickler_offset(&t->u) > t->buffer_end)
         t->buffer_end = unpickler_offset(&t->u);
     return true;
 }
@@ -81,18 +81,18 @@ static bool read_line(struct tracer *t, struct tracer_text *l)
 {
     uint64_t n;
     bool found;
-    if (t->o->framed && t->buffer_end > unpickler_offset(&t->u)) {
+    if (t->options->framed && t->buffer_end > unpickler_offset(&t->u)) {
         if (!read_to_newline(t, t->buffer_end, l, &n, &found))
             return false;
         if (found)
             return true;
-        t->jumped = true;
+        t->argument_elsewhere = true;
     }
     if (!read_to_newline(t, t->u.r.end, l, &n, &found))
         return false;
-    if (t->o->framed)
+    if (t->options->framed)
         t->buffer_end = unpickler_offset(&t->u);
-    if (!found && (t->o->framed || n == 0))
+    if (!found && (t->options->framed || n == 0))
         return unpickler_fail(&t->u, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
     if (!found && l->n == n)
         l->n--; /* bounded: n > 0 */
@@ -116,8 +116,6 @@ bool tracer_read_text(struct tracer *t, trace_ref r, char *out, size_t cap, size
     return st == CKPT_OK;
 }
 
-/* --------------------------------------------------------------------- memo */
-
 bool tracer_report(struct tracer *t, struct trace_step *s)
 {
     s->t = &t->t;
@@ -125,7 +123,7 @@ bool tracer_report(struct tracer *t, struct trace_step *s)
     s->opcode = t->u.op;
     s->protocol = t->u.protocol;
     s->offset = t->u.at;
-    if (t->o->step(t->o->user, s))
+    if (t->options->step(t->options->user, s))
         return true;
     t->u.status = CKPT_ECANCELLED;
     return false;
@@ -191,13 +189,13 @@ static bool get_index(struct tracer *t, ckpt_str digits, bool may_add, uint64_t 
         fits = checked_mul(*out, 10, out) && checked_add(*out, (uint64_t)(digits.ptr[i] - '0'), out);
     if (fits && *out < first)
         return true;
-    if (!t->huge && !(t->huge = map_new(16)))
+    if (!t->huge_indexes && !(t->huge_indexes = map_new(16)))
         return unpickler_fail_memory(&t->u);
-    number = map_get(t->huge, digits);
+    number = map_get(t->huge_indexes, digits);
     if (number == MAP_NONE && may_add) {
         ckpt_str key = arena_str(t->u.a, digits);
-        number = (uint32_t)map_count(t->huge); /* bounded: each takes more than a byte of the arena */
-        if (!key.ptr || !map_put(t->huge, key, number, NULL))
+        number = (uint32_t)map_count(t->huge_indexes); /* bounded: each takes more than a byte of the arena */
+        if (!key.ptr || !map_put(t->huge_indexes, key, number, NULL))
             return unpickler_fail_memory(&t->u);
     }
     *out = number == MAP_NONE ? UINT64_MAX : first + number;

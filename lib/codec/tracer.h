@@ -12,30 +12,31 @@
 
 struct tracer {
     struct trace t; /* first: steps point to it */
-    const struct trace_options *o;
-    struct trace_end *out;
+    const struct trace_options *options;
+    struct trace_end *result;
     struct unpickler u;
-    trace_ref *stack; /* of u.top items */
+    trace_ref *stack; /* u.top items */
     size_t cap_stack;
-    map *huge;       /* digits of an index >= 2^63 -> how many such indexes came before it */
+    map *huge_indexes;   /* digits of a memo index >= 2^63 -> how many such indexes came before it */
     uint64_t buffer_end; /* framed: of the loader's buffer; else of the frame, UINT64_MAX: in none */
-    struct trace_global *names[SEEN_NAMES];   /* recently seen */
-    struct trace_global *by_refs[SEEN_NAMES]; /* the same, by the operands of STACK_GLOBAL */
-    trace_ref name_refs[SEEN_NAMES][2];
-    char *line; /* of GET and PUT */
+    struct trace_global *seen_by_name[SEEN_NAMES]; /* recently seen, by a hash of module and name */
+    struct trace_global *seen_by_refs[SEEN_NAMES]; /* recently seen, by a hash of STACK_GLOBAL's operands */
+    trace_ref seen_refs[SEEN_NAMES][2];            /* these operands */
+    char *line;                                    /* of GET and PUT */
     size_t cap_line;
     struct trace_node *spare_nodes; /* for reuse */
-    trace_ref *spare_items[9];      /* arrays of 2^i items */
-    bool jumped;                    /* framed: the argument was not read from the bytes after the opcode */
+    trace_ref *spare_items[9];      /* [i]: an array of 2^i items, for reuse */
+    bool argument_elsewhere;        /* framed: the argument was not read from the bytes after the opcode */
 };
 
-/* tracer_cross_frame - when framed, prepares to read N bytes: if the buffer has fewer, moves to the end of
- * the buffer, where the loader would read all N. */
+/* tracer_cross_frame - when framed, prepares to read N bytes. If the buffer has fewer, moves to its end,
+ * because the loader would read all N bytes from there. */
 bool tracer_cross_frame(struct tracer *t, uint64_t n);
-/* tracer_skip - skips N bytes of an argument. ACROSS: loaders read them even across the end of a frame. */
-bool tracer_skip(struct tracer *t, uint64_t n, bool across);
-/* tracer_line - reads a line. Copies it without its newline to COPY, which has LONGEST_NAME bytes, cut after
- * the last character that fits, and sets *NCOPY to its length. Both may be NULL. */
+/* tracer_skip - skips N bytes of an argument. CROSSES_FRAMES: loaders read them across the end of a frame. */
+bool tracer_skip(struct tracer *t, uint64_t n, bool crosses_frames);
+/* tracer_line - reads a line. Copies it without its newline to COPY, which has LONGEST_NAME bytes, and sets
+ * *NCOPY to the length of the copy. A longer line is truncated after a character. COPY and NCOPY may be
+ * NULL. */
 bool tracer_line(struct tracer *t, char *copy, size_t *ncopy);
 /* tracer_read_text - reads the text of the constant R as show_text does. False: R is not a text, or cannot be
  * read; then the status of the tracer is set. */
@@ -59,7 +60,7 @@ static inline void tracer_share(trace_ref r)
 /* tracer_take - returns the next N <= READER_WINDOW bytes, valid until the next call, or NULL. */
 static inline const unsigned char *tracer_take(struct tracer *t, size_t n)
 {
-    return t->o->framed && !tracer_cross_frame(t, n) ? NULL : unpickler_take(&t->u, n);
+    return t->options->framed && !tracer_cross_frame(t, n) ? NULL : unpickler_take(&t->u, n);
 }
 static inline bool tracer_push(struct tracer *t, trace_ref r)
 {
@@ -82,8 +83,8 @@ static inline trace_ref node_ref(const void *node) { return (uint64_t)(uintptr_t
 
 /* node_new - returns a node without items; NULL: out of memory, and the tracer's status is set. */
 struct trace_node *node_new(struct tracer *t, enum trace_kind kind);
-/* node_add - adds the N items at FROM to V, which then owns their references. V keeps at most MOST items. */
-bool node_add(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t most);
+/* node_add - adds the N items at FROM to V, which then owns their references. V keeps at most MAX items. */
+bool node_add(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t max);
 /* node_report_held - reports each of the N values at FROM that is a class or function, because they become
  * part of a value whose code may call them. */
 bool node_report_held(struct tracer *t, const trace_ref *from, size_t n);

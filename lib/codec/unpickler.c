@@ -35,8 +35,6 @@ void unpickler_free(struct unpickler *u)
     free(u->marks);
 }
 
-/* ---------------------------------------------------------------- failing */
-
 bool unpickler_fail(struct unpickler *u, ckpt_status status, const char *fmt, ...)
 {
     const struct pickle_op *op = pickle_op(u->op);
@@ -90,8 +88,6 @@ bool unpickler_fail_truncated(struct unpickler *u, uint64_t n)
     return unpickler_fail(u, CKPT_ETRUNCATED, "needs {=%" PRIu64 " more bytes}, {%" PRIu64 "} are left", n,
                           unpickler_bytes_left(u));
 }
-
-/* ----------------------------------------------------------------- reading */
 
 size_t unpickler_estimate(const struct unpickler *u, unsigned each)
 {
@@ -165,8 +161,6 @@ bool unpickler_set_protocol(struct unpickler *u, uint8_t protocol)
     u->protocol = protocol;
     return true;
 }
-
-/* ---------------------------------------------------------- marks and memo */
 
 bool unpickler_push_mark(struct unpickler *u)
 {

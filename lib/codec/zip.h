@@ -15,12 +15,12 @@ struct zip_entry {
     uint64_t header; /* offset of the local header */
     uint64_t data;   /* offset of the payload; set by zip_locate_payload */
     uint64_t csize, usize;
-    uint64_t limit; /* offset of the next entry or of the central directory: its bytes end before */
+    uint64_t next_at; /* offset of the next entry or of the central directory: its bytes end before */
     uint32_t crc;
     uint16_t method, flags;
     atomic_bool data_known; /* data is set, and does not change any more */
     bool duplicate;         /* another entry has the same name */
-    bool raw_deflate;       /* zip_salvage: inflated without libzip, which needs the central directory */
+    bool raw_deflate;       /* zip_salvage: inflate it without libzip, which needs the central directory */
     bool crc_unknown;       /* zip_salvage: no intact header or descriptor has its CRC */
     const char *fault;      /* zip_salvage: why it is not intact, or NULL */
 };
@@ -33,16 +33,16 @@ typedef struct zip {
     map *names;           /* exact name -> first entry; NULL after zip_free_names */
     map *folded;          /* zip_index_case_folded: name in lower case -> entry, for names with capitals */
     char *lookup_name;    /* room for the name that zip_find_case_folded builds */
-    size_t longest;       /* bytes of the longest name */
-    pthread_mutex_t lock; /* protects window, located, sequential, and entries until data_known */
-    struct zip_window *window; /* the local headers read last */
-    uint32_t *order;           /* entries sorted by the offset of their headers */
+    size_t longest_name;  /* in bytes */
+    pthread_mutex_t lock; /* protects window, all_located, sequential, and entries until data_known */
+    struct zip_window *window;   /* the local headers read last */
+    uint32_t *entries_by_offset; /* the indexes of entries, sorted by the offset of their headers */
     uint64_t directory;        /* offset of the central directory */
     uint64_t end;              /* first byte after the end record and its comment */
-    uint64_t shift;            /* bytes before the archive: added to every offset */
+    uint64_t prefix_size;      /* bytes before the archive, which are added to every offset in it */
     bool other_methods;        /* set by the format: also open bzip2, LZMA … if libzip unpacks them */
     bool crc_none;             /* every CRC in the central directory is 0: none was computed */
-    bool located;              /* zip_locate_all was called */
+    bool all_located;          /* zip_locate_all was called */
     bool sequential;           /* source_sequential was called */
     struct inflater *inflater; /* opened on first need */
 } zip;
@@ -51,7 +51,7 @@ typedef struct zip {
 zip *zip_new(source *src, arena *a);
 /* zip_open - reads and checks the structure of the archive in SRC (takes a reference): end record, zip64
  * fields, every directory entry; entries must be within the file and must not overlap. Bytes before or after
- * a valid archive are allowed: shift > 0, end < size. */
+ * a valid archive are allowed: see prefix_size and end. */
 ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
 /* zip_salvage - opens an archive like zip_open, by its central directory if that is valid, else by its
  * local headers. Reads every record and compares its checksum. Sets the fault of each record that is not
@@ -59,11 +59,11 @@ ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
 ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err);
 void zip_close(zip *z); /* NULL is allowed */
 typedef ckpt_status zip_entry_visitor(void *user, size_t i, const struct zip_entry *e, ckpt_error *err);
-/* zip_visit_entries - calls EACH for every entry of the central directory in SRC, and keeps none in memory;
- * *N is their number. Stops with the error of EACH. Does not compare entries with each other. Bytes before
- * or after the archive are an error. */
+/* zip_visit_entries - calls EACH for every entry of the central directory in SRC, and sets *N to their
+ * number. Keeps no entry in memory, so entries are not compared with each other. Stops with the error of
+ * EACH. Fails if there are bytes before or after the archive. */
 ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, size_t *n, ckpt_error *err);
-/* zip_find - returns the index of the entry of exactly that NAME, or -1. */
+/* zip_find - returns the index of the entry whose name is exactly NAME, or -1. */
 int64_t zip_find(const zip *z, ckpt_str name);
 /* zip_index_names - makes the index of names, and sets `duplicate` of the entries. */
 ckpt_status zip_index_names(zip *z, ckpt_error *err);

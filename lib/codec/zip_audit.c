@@ -222,16 +222,16 @@ static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to,
 static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end, ckpt_error *err)
 {
     uint64_t last;
-    z->directory = end->offset;
-    z->end = end->end;
-    z->record = end->at;
-    if (!checked_add(end->offset, end->size, &last))
+    z->directory = end->directory_at;
+    z->end = end->archive_end;
+    z->record = end->record_at;
+    if (!checked_add(end->directory_at, end->directory_size, &last))
         return CKPT_OK;
-    CKPT_TRY(read_entries(z, end->offset, last, end->shift, err));
-    if (z->n != end->n) {
+    CKPT_TRY(read_entries(z, end->directory_at, last, end->prefix_size, err));
+    if (z->n != end->entries) {
         struct zip_view archive = {
-            .name = str_of("", 0), .local_header = end->at, .described_by = end->offset};
-        report_difference(z, &archive, "the number of entries", end->n, z->n);
+            .name = str_of("", 0), .local_header = end->record_at, .described_by = end->directory_at};
+        report_difference(z, &archive, "the number of entries", end->entries, z->n);
     }
     return CKPT_OK;
 }
@@ -246,12 +246,12 @@ static ckpt_status find_other_ends(struct zip_audit *z, const struct zip_end *en
     ckpt_status st = tail ? source_read(z->src, start, tail, n, err) : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && n >= ZIP_END_SIZE && i <= n - ZIP_END_SIZE; i++) {
         if (tail[i] != 'P' || load_u32le(tail + i) != ZIP_END ||
-            start + i == end->at) /* bounded: in the tail */
+            start + i == end->record_at) /* bounded: in the tail */
             continue;
         struct zip_end_record r = zip_parse_end(tail + i);
         if (r.entries == 0 || zip_has_signature(z->src, r.offset, ZIP_CENTRAL)) /* bounded: in the tail */
             report_flaw(z, str_of("", 0), start + i, "is a second end record; the archive's is at byte",
-                        end->at);
+                        end->record_at);
     }
     free(tail);
     return st;
@@ -261,13 +261,14 @@ static ckpt_status find_other_ends(struct zip_audit *z, const struct zip_end *en
 static void check_locator(struct zip_audit *z, const struct zip_end *end)
 {
     unsigned char b[ZIP64_LOCATOR_SIZE];
-    uint64_t at, from = end->at - sizeof b; /* bounded: used only if a locator was read there */
-    if (end->stop == end->at || source_read(z->src, from, b, sizeof b, NULL) != CKPT_OK)
+    uint64_t at, from = end->record_at - sizeof b; /* bounded: used only if a locator was read there */
+    if (end->records_at == end->record_at || source_read(z->src, from, b, sizeof b, NULL) != CKPT_OK)
         return;
     uint64_t offset = zip64_parse_locator(b).offset;
-    if (!checked_add(offset, end->shift, &at) || at != end->stop) {
-        struct zip_view archive = {.name = str_of("", 0), .local_header = from, .described_by = end->stop};
-        report_difference(z, &archive, "the offset of the zip64 end record", offset, end->stop);
+    if (!checked_add(offset, end->prefix_size, &at) || at != end->records_at) {
+        struct zip_view archive = {
+            .name = str_of("", 0), .local_header = from, .described_by = end->records_at};
+        report_difference(z, &archive, "the offset of the zip64 end record", offset, end->records_at);
     }
 }
 
@@ -531,9 +532,10 @@ static ckpt_status read_candidate_directories(struct zip_audit *z, struct local_
     CKPT_TRY(zip_find_directory_candidates(z->src, &c, err));
     for (size_t i = 0; i < c.n; i++) {
         size_t before = z->n;
-        *last = c.by[i].directory > *last ? c.by[i].directory : *last;
-        *stop = c.by[i].stop > *stop ? c.by[i].stop : *stop;
-        CKPT_TRY(read_entries(z, c.by[i].directory, c.by[i].stop, c.by[i].shift, err));
+        *last = c.directories[i].begin > *last ? c.directories[i].begin : *last;
+        *stop = c.directories[i].end > *stop ? c.directories[i].end : *stop;
+        CKPT_TRY(
+            read_entries(z, c.directories[i].begin, c.directories[i].end, c.directories[i].prefix_size, err));
         for (size_t k = before, n = z->n; k < n; k++)
             if (!locate_payload(z, &z->views[k], l))
                 return fail_memory(err);
@@ -569,13 +571,15 @@ static ckpt_status audit_directory(struct zip_audit *z, struct local_header *l, 
     if (!ok || !check_names(z))
         return fail_memory(err);
     CKPT_TRY(check_extents(z, z->directory, l, err));
-    uint64_t comment = end->end - end->at - ZIP_END_SIZE; /* bounded: the record was read there */
+    uint64_t comment = end->archive_end - end->record_at -
+                       ZIP_END_SIZE; /* bounded: the record was read there */
     if (comment)
-        report_bytes(z, str_of("", 0), end->at,
-                     "the archive has a comment, in which bytes can hide:", end->end - comment,
+        report_bytes(z, str_of("", 0), end->record_at,
+                     "the archive has a comment, in which bytes can hide:", end->archive_end - comment,
                      comment); /* bounded: as above */
-    if (end->end < z->src->size)
-        report_flaw(z, str_of("", 0), end->end, "bytes after the archive:", z->src->size - end->end);
+    if (end->archive_end < z->src->size)
+        report_flaw(z, str_of("", 0), end->archive_end,
+                    "bytes after the archive:", z->src->size - end->archive_end);
     return CKPT_OK;
 }
 

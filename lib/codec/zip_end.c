@@ -18,7 +18,7 @@
 
 #define MAX_COMMENT_REACH (ZIP_MAX_NAME + ZIP_END_SIZE) /* an end record with the longest comment */
 #define MAX_JUNK_REACH    (1u << 20)                    /* bytes searched if junk follows the archive */
-#define MAX_TRIES         16                            /* signatures examined, which may be accidental */
+#define MAX_TRIES         16 /* signatures of end records that are tried: some may be accidental */
 
 /* The last bytes of the file. */
 struct tail {
@@ -30,7 +30,8 @@ struct tail {
 
 static uint64_t to_file_offset(const struct tail *t, uint64_t off) { return source_pos(t->src, off); }
 
-/* read_tail_bytes - copies N <= ZIP64_END_SIZE bytes at OFF to OUT; false if they are not all there. */
+/* read_tail_bytes - copies N <= ZIP64_END_SIZE bytes at OFF to OUT; false: the file ends before, or cannot be
+ * read. */
 static bool read_tail_bytes(const struct tail *t, uint64_t off, unsigned char *out, size_t n)
 {
     if (!range_within(off, n, t->src->size))
@@ -49,8 +50,8 @@ static bool has_signature(const struct tail *t, uint64_t off, uint32_t signature
     return read_tail_bytes(t, off, b, 4) && load_u32le(b) == signature;
 }
 
-/* read_end_record - parses the end of central directory at OFF, whatever its signature. False: too few
- * bytes. */
+/* read_end_record - parses the end of central directory at OFF. Its signature is not checked. False: the
+ * file ends before. */
 static bool read_end_record(const struct tail *t, uint64_t off, struct zip_end_record *r)
 {
     unsigned char b[ZIP_END_SIZE];
@@ -77,7 +78,8 @@ static bool read_locator(const struct tail *t, uint64_t end, struct zip64_locato
     return read && l->signature == ZIP64_LOCATOR;
 }
 
-/* is_same_number - returns true if NARROW equals WIDE, or is SATURATED, the largest number of its field. */
+/* is_same_number - returns true if NARROW, from an end record, equals WIDE, from the zip64 one, or is
+ * SATURATED, which refers to the zip64 one. */
 static bool is_same_number(uint64_t narrow, uint64_t saturated, uint64_t wide)
 {
     return narrow == saturated || narrow == wide;
@@ -88,9 +90,10 @@ static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_erro
 {
     struct zip64_locator l;
     struct zip_end_record r;
-    if (!read_locator(t, e->at, &l))
+    if (!read_locator(t, e->record_at, &l))
         return CKPT_OK;
-    uint64_t locator = e->at - ZIP64_LOCATOR_SIZE, at = l.offset, end = 0; /* bounded: it was read there */
+    uint64_t locator = e->record_at - ZIP64_LOCATOR_SIZE, at = l.offset,
+             end = 0; /* bounded: the locator was read there */
     if (!has_signature(t, at, ZIP64_END) && locator >= ZIP64_END_SIZE)
         at = locator - ZIP64_END_SIZE;
     if (!range_within(at, ZIP64_END_SIZE, locator) || !read_zip64_end(t, at, &r))
@@ -106,17 +109,19 @@ static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_erro
         return fail(err, CKPT_EUNSUPPORTED, to_file_offset(t, at),
                     "disks {%u, %u and %u of %u}; an archive of one file has {=0, 0 and 0 of 1}", l.disk,
                     r.disk, r.directory_disk, l.disks);
-    if (!is_same_number(e->n, 0xFFFF, r.entries) || !is_same_number(e->size, 0xFFFFFFFF, r.size) ||
-        !is_same_number(e->offset, 0xFFFFFFFF, r.offset))
+    if (!is_same_number(e->entries, 0xFFFF, r.entries) ||
+        !is_same_number(e->directory_size, 0xFFFFFFFF, r.size) ||
+        !is_same_number(e->directory_at, 0xFFFFFFFF, r.offset))
         return fail(err, CKPT_EFORMAT, to_file_offset(t, at),
                     "zip64 end record ({%llu entries in %llu bytes at %llu}) and end record "
                     "({=%llu, %llu, %llu}) differ",
                     (unsigned long long)r.entries, (unsigned long long)r.size, (unsigned long long)r.offset,
-                    (unsigned long long)e->n, (unsigned long long)e->size, (unsigned long long)e->offset);
-    e->n = r.entries;
-    e->size = r.size;
-    e->offset = r.offset;
-    e->stop = at;
+                    (unsigned long long)e->entries, (unsigned long long)e->directory_size,
+                    (unsigned long long)e->directory_at);
+    e->entries = r.entries;
+    e->directory_size = r.size;
+    e->directory_at = r.offset;
+    e->records_at = at;
     return CKPT_OK;
 }
 
@@ -124,34 +129,36 @@ static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_erro
 static ckpt_status resolve_directory(const struct tail *t, struct zip_end *e, ckpt_error *err)
 {
     uint64_t end;
-    bool fits = checked_add(e->offset, e->size, &end) && end <= e->stop;
-    if (e->n > e->size / ZIP_CENTRAL_SIZE)
-        return fail(err, CKPT_EFORMAT, to_file_offset(t, e->at),
+    bool fits = checked_add(e->directory_at, e->directory_size, &end) && end <= e->records_at;
+    if (e->entries > e->directory_size / ZIP_CENTRAL_SIZE)
+        return fail(err, CKPT_EFORMAT, to_file_offset(t, e->record_at),
                     "{%llu entries} cannot be in {=%llu bytes}",
-                    (unsigned long long)e->n, (unsigned long long)e->size);
-    if ((fits && end == e->stop) || (fits && e->n == 0))
+                    (unsigned long long)e->entries, (unsigned long long)e->directory_size);
+    if ((fits && end == e->records_at) || (fits && e->entries == 0))
         return CKPT_OK;
-    bool by_offset = fits && has_signature(t, e->offset, ZIP_CENTRAL);
-    bool by_size = e->size >= 4 && e->size <= e->stop && e->offset <= e->stop - e->size &&
-                   has_signature(t, e->stop - e->size, ZIP_CENTRAL);
+    bool by_offset = fits && has_signature(t, e->directory_at, ZIP_CENTRAL);
+    bool by_size = e->directory_size >= 4 && e->directory_size <= e->records_at &&
+                   e->directory_at <= e->records_at - e->directory_size &&
+                   has_signature(t, e->records_at - e->directory_size, ZIP_CENTRAL);
     if (by_offset && by_size)
-        return fail(err, CKPT_EFORMAT, to_file_offset(t, e->at),
+        return fail(err, CKPT_EFORMAT, to_file_offset(t, e->record_at),
                     "two central directories: one {=at %llu}, one {at %llu}; readers would disagree",
-                    (unsigned long long)e->offset, (unsigned long long)(e->stop - e->size));
+                    (unsigned long long)e->directory_at,
+                    (unsigned long long)(e->records_at - e->directory_size));
     if (by_offset)
         return CKPT_OK;
     if (!by_size)
-        return fail(err, CKPT_EFORMAT, to_file_offset(t, e->at),
+        return fail(err, CKPT_EFORMAT, to_file_offset(t, e->record_at),
                     "the entries are {not where} the end record has them ({=%llu bytes at %llu})",
-                    (unsigned long long)e->size, (unsigned long long)e->offset);
-    e->shift = e->stop - e->size - e->offset;
-    e->offset = e->stop - e->size;
+                    (unsigned long long)e->directory_size, (unsigned long long)e->directory_at);
+    e->prefix_size = e->records_at - e->directory_size - e->directory_at;
+    e->directory_at = e->records_at - e->directory_size;
     if (has_signature(t, 0, ZIP_LOCAL))
         return fail(
             err, CKPT_ETRUNCATED, to_file_offset(t, t->src->size),
             "the archive ends before {=its end record}; the one found is {of an archive inside it, at %llu}\n"
             "the download stopped early; fetch the file again",
-            (unsigned long long)e->shift);
+            (unsigned long long)e->prefix_size);
     return CKPT_OK;
 }
 
@@ -160,13 +167,17 @@ static ckpt_status read_end(const struct tail *t, uint64_t at, struct zip_end *e
     struct zip_end_record r;
     if (!read_end_record(t, at, &r))
         return fail(err, CKPT_EIO, to_file_offset(t, at), "the end record cannot be read");
-    *e = (struct zip_end){.at = at, .stop = at, .n = r.entries, .size = r.size, .offset = r.offset};
-    if (!checked_add(at, ZIP_END_SIZE, &e->end) || !range_within(e->end, r.comment_len, t->src->size))
-        /* bounded: the record was just read there */
+    *e = (struct zip_end){.record_at = at,
+                          .records_at = at,
+                          .entries = r.entries,
+                          .directory_size = r.size,
+                          .directory_at = r.offset};
+    if (!checked_add(at, ZIP_END_SIZE, &e->archive_end) ||
+        !range_within(e->archive_end, r.comment_len, t->src->size))
+        /* bounded: the record was read at AT */
         return fail(err, CKPT_ETRUNCATED, to_file_offset(t, at + 20),
                     "the end record's comment has {=%u bytes}, the file {ends before}", r.comment_len);
-    /* bounded: by range_within */
-    e->end += r.comment_len;
+    e->archive_end += r.comment_len; /* bounded: range_within found the comment in the file */
     if (r.disk_entries != r.entries || r.disk || r.directory_disk)
         return fail(
             err, CKPT_EUNSUPPORTED, to_file_offset(t, at),
@@ -202,8 +213,8 @@ static bool find_signature_before(const struct tail *t, uint32_t signature, uint
 }
 
 /* search_end_record - searches the tail backwards for a valid end record; sets *SEEN if there was a
- * signature. If the last record is not valid but ends where the file ends, returns its error, unless the
- * comment of a valid record contains it. CKPT_EUNKNOWN: there is no record. */
+ * signature. If the last record is not valid but ends where the file ends, returns its error, unless that
+ * record is in the comment of a valid one. CKPT_EUNKNOWN: there is no end record. */
 static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zip_end *e, ckpt_error *err)
 {
     ckpt_status last_status = CKPT_EUNKNOWN;
@@ -214,22 +225,22 @@ static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zi
         ckpt_status st = read_end(t, at, e, tries++ ? NULL : err);
         *seen = true;
         if (st == CKPT_OK)
-            return broken_record_at == UINT64_MAX || e->end > broken_record_at ? st : last_status;
+            return broken_record_at == UINT64_MAX || e->archive_end > broken_record_at ? st : last_status;
         if (tries == 1) {
             last_status = st;
-            broken_record_at = e->end == t->src->size ? e->at : UINT64_MAX;
+            broken_record_at = e->archive_end == t->src->size ? e->record_at : UINT64_MAX;
         }
     }
     return last_status;
 }
 
-/* fail_no_end_record - fails because there is no end record; adds how much is missing, if the tail shows
- * that. */
+/* fail_no_end_record - fails because there is no end record. Adds how many bytes are missing, if the tail
+ * has the beginning of an end record. */
 static ckpt_status fail_no_end_record(const struct tail *t, ckpt_error *err)
 {
     uint64_t size = t->src->size, zip64 = size, end = size, central = size, needed = 0;
     if (find_signature_before(t, ZIP64_END, &zip64))
-        needed = zip64 + ZIP_ENDS_SIZE; /* bounded: it is inside the file */
+        needed = zip64 + ZIP_ENDS_SIZE; /* bounded: ZIP64 is in the file */
     else if (find_signature_before(t, ZIP_END, &end))
         needed = end + ZIP_END_SIZE; /* bounded: likewise */
     if (needed > size)
@@ -272,31 +283,32 @@ ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err)
 
 /* ------------------------------------------------------------- lenient readers */
 
-/* add_candidate - adds the central directory of SIZE bytes at AT, if it is one. The record states that it
- * is at OFFSET. */
+/* add_candidate - adds the central directory of SIZE bytes at AT, if one is there and was not added before.
+ * OFFSET is where the end record has it. */
 static void add_candidate(const struct tail *t, struct zip_directory_candidates *c, uint64_t at,
                           uint64_t size, uint64_t offset)
 {
-    uint64_t stop;
+    uint64_t end;
     bool is_new = has_signature(t, at, ZIP_CENTRAL);
     for (size_t i = 0; is_new && i < c->n; i++)
-        is_new = c->by[i].directory != at;
+        is_new = c->directories[i].begin != at;
     if (!is_new || c->n == ZIP_MAX_CANDIDATES)
         return;
-    if (!checked_add(at, size, &stop) || stop > t->src->size)
-        stop = t->src->size;
-    c->by[c->n].directory = at;
-    c->by[c->n].stop = stop;
-    c->by[c->n++].shift = at - offset; /* bounded: modulo 2^64 */
+    if (!checked_add(at, size, &end) || end > t->src->size)
+        end = t->src->size;
+    c->directories[c->n].begin = at;
+    c->directories[c->n].end = end;
+    c->directories[c->n++].prefix_size = at - offset; /* bounded: modulo 2^64 */
 }
 
-/* add_both_candidates - adds the central directory at OFFSET, and the one of SIZE bytes that ends at STOP. */
+/* add_both_candidates - adds the central directory at OFFSET, and the one of SIZE bytes that ends at
+ * RECORD_AT. */
 static void add_both_candidates(const struct tail *t, struct zip_directory_candidates *c, uint64_t offset,
-                                uint64_t size, uint64_t stop)
+                                uint64_t size, uint64_t record_at)
 {
     add_candidate(t, c, offset, size, offset);
-    if (size <= stop)
-        add_candidate(t, c, stop - size, size, offset);
+    if (size <= record_at)
+        add_candidate(t, c, record_at - size, size, offset);
 }
 
 /* add_zip64_candidates - adds the central directories to which the zip64 record at AT leads, if there is
@@ -313,7 +325,7 @@ static void add_all_candidates(const struct tail *t, struct zip_directory_candid
 {
     struct zip_end_record r;
     struct zip64_locator l;
-    *c = (struct zip_directory_candidates){.at = at};
+    *c = (struct zip_directory_candidates){.record_at = at};
     if (!read_end_record(t, at, &r))
         return;
     add_both_candidates(t, c, r.offset, r.size, at);
@@ -328,7 +340,7 @@ ckpt_status zip_find_directory_candidates(source *src, struct zip_directory_cand
 {
     struct tail t = {.src = src};
     ckpt_status st = load_tail(&t, ZIP_END_REACH, err);
-    *out = (struct zip_directory_candidates){.at = 0};
+    *out = (struct zip_directory_candidates){.n = 0};
     uint64_t at = src->size;
     while (st == CKPT_OK && out->n == 0 && find_signature_before(&t, ZIP_END, &at))
         add_all_candidates(&t, out, at);
@@ -346,14 +358,14 @@ bool zip_find_concatenated(source *src, uint64_t end, uint64_t *start)
     if (end < ZIP_END_SIZE || !read_end_record(&t, end - ZIP_END_SIZE, &r) || r.signature != ZIP_END ||
         r.comment_len)
         return false;
-    uint64_t stop = end - ZIP_END_SIZE;
-    if (stop >= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE && read_locator(&t, stop, &l) &&
-        read_zip64_end(&t, stop - ZIP64_LOCATOR_SIZE - ZIP64_END_SIZE, &zip64)) {
-        stop -= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE; /* bounded: just compared */
+    uint64_t record_at = end - ZIP_END_SIZE;
+    if (record_at >= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE && read_locator(&t, record_at, &l) &&
+        read_zip64_end(&t, record_at - ZIP64_LOCATOR_SIZE - ZIP64_END_SIZE, &zip64)) {
+        record_at -= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE; /* bounded: compared before */
         r = zip64;
     }
-    if (r.size > stop || r.offset > stop - r.size)
+    if (r.size > record_at || r.offset > record_at - r.size)
         return false;
-    *start = stop - r.size - r.offset; /* bounded: just compared */
-    return has_signature(&t, stop - r.size, ZIP_CENTRAL) && has_signature(&t, *start, ZIP_LOCAL);
+    *start = record_at - r.size - r.offset; /* bounded: compared before */
+    return has_signature(&t, record_at - r.size, ZIP_CENTRAL) && has_signature(&t, *start, ZIP_LOCAL);
 }

@@ -71,8 +71,6 @@ bool zip64_resolve(struct zip_header *h, cursor extra, size_t *unused)
     return true;
 }
 
-/* ------------------------------------------------------------------ writing */
-
 static uint32_t saturate_u32(uint64_t v) { return v < FULL32 ? (uint32_t)v : FULL32; }
 
 uint16_t zip64_length(const struct zip_header *h)
@@ -142,8 +140,6 @@ void zip_put_central(buf *b, const struct zip_header *h, ckpt_str name)
     put_zip64(b, h);
 }
 
-/* --------------------------------------------------------------- descriptor */
-
 bool zip_parse_descriptor(const unsigned char *b, size_t n, unsigned form, struct zip_descriptor *d)
 {
     cursor c = cursor_of(b, n, 0);
@@ -162,8 +158,6 @@ void zip_put_descriptor(buf *b, uint32_t crc, uint32_t csize, uint32_t usize)
     buf_u32le(b, csize);
     buf_u32le(b, usize);
 }
-
-/* --------------------------------------------------------------------- ends */
 
 struct zip_end_record zip_parse_end(const unsigned char b[ZIP_END_SIZE])
 {

@@ -19,7 +19,7 @@ struct inflater {
     pthread_mutex_t lock; /* protects all fields below, and those of its members */
     zip_t *archive;
     source *src;
-    uint64_t pos;          /* libzip's read position */
+    uint64_t libzip_pos;   /* where libzip reads next */
     zip_error_t error;     /* of the callback */
     ckpt_error read_error; /* of the source, if a read of it failed */
     unsigned char *cached;
@@ -31,31 +31,29 @@ struct inflated_member {
     inflater *f;
     size_t index;
     uint64_t data_pos; /* of the deflated bytes, for errors */
-    zip_file_t *open;
+    zip_file_t *stream; /* NULL: not open */
     uint64_t inflated; /* bytes inflated so far */
 };
 
-/* ------------------------------------------------- our source, for libzip */
-
 static zip_int64_t read_for_libzip(inflater *f, void *data, zip_uint64_t len)
 {
-    uint64_t left = f->src->size - f->pos;
+    uint64_t left = f->src->size - f->libzip_pos;
     size_t n = len < left ? (size_t)len : (size_t)left;
-    if (source_read(f->src, f->pos, data, n, &f->read_error) != CKPT_OK) {
+    if (source_read(f->src, f->libzip_pos, data, n, &f->read_error) != CKPT_OK) {
         zip_error_set(&f->error, ZIP_ER_READ, 0);
         return -1;
     }
-    /* bounded: n is what is left, at most */
-    f->pos += n;
+    /* bounded: N is at most what is left */
+    f->libzip_pos += n;
     return (zip_int64_t)n;
 }
 
 static zip_int64_t seek_for_libzip(inflater *f, void *data, zip_uint64_t len)
 {
-    zip_int64_t to = zip_source_seek_compute_offset(f->pos, f->src->size, data, len, &f->error);
+    zip_int64_t to = zip_source_seek_compute_offset(f->libzip_pos, f->src->size, data, len, &f->error);
     if (to < 0)
         return -1;
-    f->pos = (uint64_t)to;
+    f->libzip_pos = (uint64_t)to;
     return 0;
 }
 
@@ -72,12 +70,12 @@ static zip_int64_t handle_libzip_command(void *user, void *data, zip_uint64_t le
 {
     inflater *f = user;
     switch (cmd) {
-    case ZIP_SOURCE_OPEN: f->pos = 0; return 0;
+    case ZIP_SOURCE_OPEN: f->libzip_pos = 0; return 0;
     case ZIP_SOURCE_CLOSE:
     case ZIP_SOURCE_FREE: return 0;
     case ZIP_SOURCE_READ: return read_for_libzip(f, data, len);
     case ZIP_SOURCE_SEEK: return seek_for_libzip(f, data, len);
-    case ZIP_SOURCE_TELL: return (zip_int64_t)f->pos;
+    case ZIP_SOURCE_TELL: return (zip_int64_t)f->libzip_pos;
     case ZIP_SOURCE_STAT: return stat_for_libzip(f, data);
     case ZIP_SOURCE_ERROR: return zip_error_to_data(&f->error, data, len);
     case ZIP_SOURCE_SUPPORTS: return ZIP_SOURCE_SUPPORTS_SEEKABLE;
@@ -85,8 +83,8 @@ static zip_int64_t handle_libzip_command(void *user, void *data, zip_uint64_t le
     }
 }
 
-/* get_cause - sets ERR if libzip's error CODE comes from a read that failed, or from a lack of memory, and
- * returns its status; CKPT_OK: the bytes are malformed. */
+/* get_cause - sets ERR and returns its status if a read of the source failed, or if libzip's error CODE is a
+ * lack of memory. Else returns CKPT_OK: the bytes are malformed. */
 static ckpt_status get_cause(inflater *f, int code, ckpt_error *err)
 {
     ckpt_status st = f->read_error.status;
@@ -97,8 +95,6 @@ static ckpt_status get_cause(inflater *f, int code, ckpt_error *err)
     f->read_error.status = CKPT_OK;
     return st;
 }
-
-/* ---------------------------------------------------------------- opening */
 
 static ckpt_status open_archive(inflater *f, ckpt_error *err)
 {
@@ -155,19 +151,17 @@ void inflater_close(inflater *f)
     free(f);
 }
 
-/* ---------------------------------------------------------------- reading */
-
 static void stop_inflating(struct inflated_member *m)
 {
-    if (m->open)
-        (void)zip_fclose(m->open);
-    m->open = NULL;
+    if (m->stream)
+        (void)zip_fclose(m->stream);
+    m->stream = NULL;
     m->inflated = 0;
 }
 
 static ckpt_status fail_deflated(struct inflated_member *m, const char *what, ckpt_error *err)
 {
-    ckpt_status st = get_cause(m->f, zip_error_code_zip(zip_file_get_error(m->open)), err);
+    ckpt_status st = get_cause(m->f, zip_error_code_zip(zip_file_get_error(m->stream)), err);
     if (st == CKPT_OK)
         st = fail(err, CKPT_EFORMAT, m->data_pos, "its deflated bytes {%s} (after %llu of {=%llu bytes})",
                   what, (unsigned long long)m->inflated, (unsigned long long)m->s.size);
@@ -175,15 +169,15 @@ static ckpt_status fail_deflated(struct inflated_member *m, const char *what, ck
     return st;
 }
 
-/* check_stream_end - fails unless the stream ends here, after all bytes were inflated. */
+/* check_stream_end - fails unless the stream ends after the bytes that were inflated. */
 static ckpt_status check_stream_end(struct inflated_member *m, ckpt_error *err)
 {
     unsigned char byte;
-    zip_int64_t got = zip_fread(m->open, &byte, 1);
+    zip_int64_t got = zip_fread(m->stream, &byte, 1);
     if (got > 0)
         return fail_deflated(m, "give more than the central directory records", err);
-    if (got < 0 && zip_error_code_zip(zip_file_get_error(m->open)) != ZIP_ER_CRC)
-        return fail_deflated(m, zip_file_strerror(m->open), err);
+    if (got < 0 && zip_error_code_zip(zip_file_get_error(m->stream)) != ZIP_ER_CRC)
+        return fail_deflated(m, zip_file_strerror(m->stream), err);
     stop_inflating(m);
     return CKPT_OK;
 }
@@ -192,14 +186,14 @@ static ckpt_status check_stream_end(struct inflated_member *m, ckpt_error *err)
 static ckpt_status inflate_next(struct inflated_member *m, unsigned char *out, size_t n, ckpt_error *err)
 {
     while (n > 0) {
-        zip_int64_t got = zip_fread(m->open, out, n);
-        if (got < 0 && zip_error_code_zip(zip_file_get_error(m->open)) != ZIP_ER_CRC)
-            return fail_deflated(m, zip_file_strerror(m->open), err);
+        zip_int64_t got = zip_fread(m->stream, out, n);
+        if (got < 0 && zip_error_code_zip(zip_file_get_error(m->stream)) != ZIP_ER_CRC)
+            return fail_deflated(m, zip_file_strerror(m->stream), err);
         if (got <= 0)
             return fail_deflated(m, "end too early", err);
         out += got;
         n -= (size_t)got;
-        /* bounded: got is what was asked for, at most */
+        /* bounded: GOT is at most N */
         m->inflated += (uint64_t)got;
     }
     return m->inflated == m->s.size ? check_stream_end(m, err) : CKPT_OK;
@@ -208,18 +202,18 @@ static ckpt_status inflate_next(struct inflated_member *m, unsigned char *out, s
 static ckpt_status start_inflating(struct inflated_member *m, ckpt_error *err)
 {
     stop_inflating(m);
-    m->open = zip_fopen_index(m->f->archive, m->index, 0);
-    if (m->open)
+    m->stream = zip_fopen_index(m->f->archive, m->index, 0);
+    if (m->stream)
         return CKPT_OK;
     CKPT_TRY(get_cause(m->f, zip_error_code_zip(zip_get_error(m->f->archive)), err));
     return fail(err, CKPT_EFORMAT, m->data_pos, "libzip finds no {=sound member}, {'%s'}",
                 zip_strerror(m->f->archive));
 }
 
-/* inflate_up_to - continues or restarts the stream, so that the byte at OFF is next. */
+/* inflate_up_to - continues or restarts the stream, so that the byte at OFF is inflated next. */
 static ckpt_status inflate_up_to(struct inflated_member *m, uint64_t off, ckpt_error *err)
 {
-    if (!m->open || off < m->inflated)
+    if (!m->stream || off < m->inflated)
         CKPT_TRY(start_inflating(m, err));
     unsigned char *skipped = m->inflated < off ? malloc(SKIP_CHUNK) : NULL;
     ckpt_status st = m->inflated < off && !skipped ? fail_memory(err) : CKPT_OK;
@@ -279,14 +273,14 @@ ckpt_status inflater_open_member(inflater *f, size_t index, ckpt_str name, uint6
                                  source **out, ckpt_error *err)
 {
     zip_stat_t st = {.size = 0};
-    const char *known = zip_get_name(f->archive, index, ZIP_FL_ENC_RAW);
-    if (!known || zip_stat_index(f->archive, index, 0, &st) != 0 || !str_eq(str_c(known), name) ||
+    const char *found = zip_get_name(f->archive, index, ZIP_FL_ENC_RAW);
+    if (!found || zip_stat_index(f->archive, index, 0, &st) != 0 || !str_eq(str_c(found), name) ||
         !(st.valid & ZIP_STAT_SIZE) || st.size != size) {
         (void)fail(
             err, CKPT_EFORMAT, pos,
             "libzip finds {\"%s\" of %llu bytes} there, the central directory records {=%llu}; readers would "
             "disagree",
-            known ? known : "", (unsigned long long)st.size, (unsigned long long)size);
+            found ? found : "", (unsigned long long)st.size, (unsigned long long)size);
         error_add_where(err, "%.*s", STR_ARG(name));
         return CKPT_EFORMAT;
     }

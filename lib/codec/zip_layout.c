@@ -68,8 +68,7 @@ static ckpt_status fail_short_directory(const zip *z, uint64_t at, uint64_t need
                 (unsigned long long)need, (unsigned long long)left);
 }
 
-/* read_entry - reads the next central header of R to E, and checks what can be checked without other
- * headers. */
+/* read_entry - reads the next central header of R to E. Makes the checks that need no other headers. */
 static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error *err)
 {
     uint64_t at = r->pos, left = reader_left(r);
@@ -104,7 +103,7 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     if (h.disk != 0 && h.disk != ZIP_DISK_IN_ZIP64)
         return zip_fail(z, e, at, err,
                         "the number of its disk is {%u}, must be {=0, as in an archive of one part}", h.disk);
-    if (!checked_add(h.offset, z->shift, &e->header))
+    if (!checked_add(h.offset, z->prefix_size, &e->header))
         return zip_fail(z, e, at, err,
                         "its offset is {%llu}, must be {=below 2^64 from the file's beginning}",
                         (unsigned long long)h.offset);
@@ -148,8 +147,8 @@ ckpt_status zip_index_names(zip *z, ckpt_error *err)
 static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
 {
     z->entries = arena_array(z->a, z->n, sizeof *z->entries);
-    z->order = arena_array(z->a, z->n, sizeof *z->order);
-    if (!z->entries || !z->order)
+    z->entries_by_offset = arena_array(z->a, z->n, sizeof *z->entries_by_offset);
+    if (!z->entries || !z->entries_by_offset)
         return fail_memory(err);
     z->crc_none = z->n > 0;
     for (size_t i = 0; i < z->n; i++) {
@@ -176,15 +175,15 @@ static int compare_extents(const void *a, const void *b)
     return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-/* sort_entries - sets z->order. */
+/* sort_entries - sets entries_by_offset. */
 static ckpt_status sort_entries(zip *z, ckpt_error *err)
 {
-    bool sorted = true; /* as in most archives */
+    bool is_sorted = true; /* as in most archives */
     for (size_t i = 0; i < z->n; i++) {
-        z->order[i] = (uint32_t)i;
-        sorted = sorted && (i == 0 || z->entries[i - 1].header < z->entries[i].header);
+        z->entries_by_offset[i] = (uint32_t)i;
+        is_sorted = is_sorted && (i == 0 || z->entries[i - 1].header < z->entries[i].header);
     }
-    if (sorted)
+    if (is_sorted)
         return CKPT_OK;
     struct extent *extents = calloc(z->n, sizeof *extents);
     if (!extents)
@@ -193,7 +192,7 @@ static ckpt_status sort_entries(zip *z, ckpt_error *err)
         extents[i] = (struct extent){z->entries[i].header, (uint32_t)i};
     qsort(extents, z->n, sizeof *extents, compare_extents);
     for (size_t i = 0; i < z->n; i++)
-        z->order[i] = extents[i].entry;
+        z->entries_by_offset[i] = extents[i].entry;
     free(extents);
     return CKPT_OK;
 }
@@ -205,28 +204,28 @@ static uint64_t find_central_header(const zip *z, size_t i)
     unsigned char b[ZIP_CENTRAL_SIZE];
     while (i-- > 0 && source_read(z->src, at, b, sizeof b, NULL) == CKPT_OK) {
         struct zip_header h = zip_parse_central(b);
-        at += zip_central_length(&h); /* bounded: all of them were read before */
+        at += zip_central_length(&h); /* bounded: all central headers were read before */
     }
     return at;
 }
 
-/* check_extents - fails if an entry reaches into the next one even if its local header has no extra fields.
- * zip_locate_payload checks this again by the local header. */
+/* check_extents - fails if an entry overlaps the next one. The local headers are not read yet, so no extra
+ * fields are counted; zip_locate_payload checks again with them. */
 static ckpt_status check_extents(zip *z, ckpt_error *err)
 {
     CKPT_TRY(sort_entries(z, err));
     uint64_t limit = z->directory;
     for (size_t i = z->n; i-- > 0;) {
-        struct zip_entry *e = &z->entries[z->order[i]];
+        struct zip_entry *e = &z->entries[z->entries_by_offset[i]];
         uint64_t end;
-        e->limit = limit;
+        e->next_at = limit;
         if (checked_add(e->header, ZIP_LOCAL_SIZE, &end) && checked_add(end, e->name.len, &end) &&
             checked_add(end, e->csize, &end) && end <= limit) {
             limit = e->header;
             continue;
         }
         if (limit == z->directory)
-            return zip_fail(z, e, find_central_header(z, z->order[i]), err,
+            return zip_fail(z, e, find_central_header(z, z->entries_by_offset[i]), err,
                             "its {%llu bytes} with their header do not fit {=between %llu and the central "
                             "directory at %llu}",
                             (unsigned long long)e->csize, (unsigned long long)e->header,
@@ -238,23 +237,21 @@ static ckpt_status check_extents(zip *z, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* --------------------------------------------------------------------- open */
-
 static ckpt_status open_directory(zip *z, ckpt_error *err)
 {
     struct zip_end end;
     CKPT_TRY(zip_end_find(z->src, &end, err));
-    if (end.n >= MAP_NONE)
-        return fail(err, CKPT_ELIMIT, to_file_offset(z, end.at), "{%llu entries}; {=at most %u} are read",
-                    (unsigned long long)end.n, MAP_NONE - 1);
-    z->n = (size_t)end.n;
-    z->directory = end.offset;
-    z->end = end.end;
-    z->shift = end.shift;
-    arena_expect(z->a, end.n, 1024); /* names, tensors, storages */
+    if (end.entries >= MAP_NONE)
+        return fail(err, CKPT_ELIMIT, to_file_offset(z, end.record_at),
+                    "{%llu entries}; {=at most %u} are read", (unsigned long long)end.entries, MAP_NONE - 1);
+    z->n = (size_t)end.entries;
+    z->directory = end.directory_at;
+    z->end = end.archive_end;
+    z->prefix_size = end.prefix_size;
+    arena_expect(z->a, end.entries, 1024); /* names, tensors, storages */
     reader r;
-    /* bounded: zip_end_find found it in the file */
-    ckpt_status st = reader_init(&r, z->src, end.offset, end.offset + end.size, err);
+    /* bounded: zip_end_find found the directory in the file */
+    ckpt_status st = reader_init(&r, z->src, end.directory_at, end.directory_at + end.directory_size, err);
     if (st == CKPT_OK)
         st = read_entries(z, &r, err);
     reader_free(&r);
@@ -322,13 +319,13 @@ ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, 
     zip z = {.src = src};
     reader r;
     CKPT_TRY(zip_end_find(src, &end, err));
-    if (end.shift || end.end != src->size || end.n >= MAP_NONE)
-        return fail(err, CKPT_EFORMAT, to_file_offset(&z, end.at),
+    if (end.prefix_size || end.archive_end != src->size || end.entries >= MAP_NONE)
+        return fail(err, CKPT_EFORMAT, to_file_offset(&z, end.record_at),
                     "the archive is {only a part} of {=the file}");
-    z.n = *n = (size_t)end.n;
-    z.directory = end.offset;
-    /* bounded: zip_end_find saw it inside the file */
-    ckpt_status st = reader_init(&r, src, end.offset, end.offset + end.size, err);
+    z.n = *n = (size_t)end.entries;
+    z.directory = end.directory_at;
+    /* bounded: zip_end_find found the directory in the file */
+    ckpt_status st = reader_init(&r, src, end.directory_at, end.directory_at + end.directory_size, err);
     if (st == CKPT_OK)
         st = visit_entries(&z, &r, each, user, err);
     reader_free(&r);
@@ -365,14 +362,15 @@ static void make_lowercase(char *p, size_t n)
 
 #define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
 
-/* has_capital - returns true if S contains a letter from 'A' to 'Z'. Tests eight bytes at a time: the
- * expression sets the high bit of each byte that is such a letter. */
+/* has_capital - returns true if S contains a letter from 'A' to 'Z'. Tests eight bytes at a time, each by
+ * its high bit: set in FROM_A from 'A' on, in ABOVE_Z after 'Z', in BYTES if the byte is not ASCII. */
 static bool has_capital(ckpt_str s)
 {
     size_t i = 0;
     for (; s.len - i >= 8; i += 8) {
-        uint64_t x = load_u64le((const unsigned char *)s.ptr + i), low = x & EACH(0x7f);
-        if ((low + EACH(0x80 - 'A')) & ~(low + EACH(0x7f - 'Z')) & ~x & EACH(0x80))
+        uint64_t bytes = load_u64le((const unsigned char *)s.ptr + i), low7 = bytes & EACH(0x7f);
+        uint64_t from_a = low7 + EACH(0x80 - 'A'), above_z = low7 + EACH(0x7f - 'Z');
+        if (from_a & ~above_z & ~bytes & EACH(0x80))
             return true;
     }
     for (; i < s.len; i++)
@@ -386,26 +384,26 @@ ckpt_status zip_index_case_folded(zip *z, ckpt_error *err)
     z->folded = map_new(0);
     for (size_t i = 0; z->folded && i < z->n; i++) {
         ckpt_str name = z->entries[i].name, folded;
-        if (name.len > z->longest)
-            z->longest = name.len;
+        if (name.len > z->longest_name)
+            z->longest_name = name.len;
         if (!has_capital(name))
             continue;
         folded = arena_str(z->a, name);
         if (!folded.ptr)
             return fail_memory(err);
-        make_lowercase((char *)(uintptr_t)folded.ptr, folded.len); /* our own copy */
+        make_lowercase((char *)(uintptr_t)folded.ptr, folded.len); /* a copy, which may be changed */
         if (!map_put(z->folded, folded, (uint32_t)i, NULL))
             return fail_memory(err);
     }
-    z->lookup_name = arena_alloc(z->a, z->longest + 1);
+    z->lookup_name = arena_alloc(z->a, z->longest_name + 1);
     return z->folded && z->lookup_name ? CKPT_OK : fail_memory(err);
 }
 
 int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name)
 {
-    if (folder.len > z->longest || name.len > z->longest - folder.len)
+    if (folder.len > z->longest_name || name.len > z->longest_name - folder.len)
         return -1;
-    ckpt_str path = str_of(z->lookup_name, folder.len + name.len); /* bounded: by the longest name */
+    ckpt_str path = str_of(z->lookup_name, folder.len + name.len); /* bounded: longest_name */
     if (folder.len)
         memcpy(z->lookup_name, folder.ptr, folder.len);
     memcpy(z->lookup_name + folder.len, name.ptr, name.len); /* bounded: likewise */
@@ -420,9 +418,9 @@ int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name)
 
 /* ------------------------------------------------------------ local headers */
 
-/* read_window - sets *OUT to at least N <= WINDOW bytes at AT; fails if the file ends before. FILL: reads a
- * full window, because the next headers are near. */
-static ckpt_status read_window(zip *z, uint64_t at, size_t n, bool fill, const unsigned char **out,
+/* read_window - sets *OUT to at least N <= WINDOW bytes at AT. NEXT_IS_NEAR: reads a full window, because
+ * the next headers are near, too. Fails if the file ends before N bytes. */
+static ckpt_status read_window(zip *z, uint64_t at, size_t n, bool next_is_near, const unsigned char **out,
                                ckpt_error *err)
 {
     struct zip_window *w = z->window;
@@ -434,7 +432,8 @@ static ckpt_status read_window(zip *z, uint64_t at, size_t n, bool fill, const u
     }
     if (at < w->pos || !range_within(at - w->pos, n, w->len) || w->len == 0) {
         uint64_t left = at < z->src->size ? z->src->size - at : 0;
-        size_t want = fill ? WINDOW : n + ALIGNMENT_EXTRA, size = left < want ? (size_t)left : want;
+        size_t wanted = next_is_near ? WINDOW : n + ALIGNMENT_EXTRA,
+               size = left < wanted ? (size_t)left : wanted;
         size = size < n ? n : size < WINDOW ? size : WINDOW;
         w->pos = at;
         w->len = 0;
@@ -454,7 +453,7 @@ static ckpt_status fail_header_differs(const zip *z, const struct zip_entry *e, 
                     (unsigned long long)local, (unsigned long long)central);
 }
 
-/* check_sizes - fails if the local header H has CRC and sizes, and they differ from those in the
+/* check_sizes - fails if the local header H has CRC and sizes that differ from those in the central
  * directory. */
 static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_header h, cursor extra,
                                ckpt_error *err)
@@ -477,9 +476,10 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     if (e->data_known)
         return CKPT_OK;
     const unsigned char *b;
-    bool near = z->located && e->limit - e->header <= (z->sequential ? 2 * MAX_HEADER_GAP : MAX_HEADER_GAP);
+    bool next_is_near = z->all_located &&
+                        e->next_at - e->header <= (z->sequential ? 2 * MAX_HEADER_GAP : MAX_HEADER_GAP);
     /* bounded: a name has 16 bits of length */
-    CKPT_TRY(read_window(z, e->header, ZIP_LOCAL_SIZE + e->name.len, near, &b, err));
+    CKPT_TRY(read_window(z, e->header, ZIP_LOCAL_SIZE + e->name.len, next_is_near, &b, err));
     struct zip_header h = zip_parse_local(b);
     uint64_t end;
     char found[TEXT_BYTES_SIZE];
@@ -502,10 +502,11 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
             (int)(shown > 200 ? 200 : shown), (const char *)b + ZIP_LOCAL_SIZE, STR_ARG(e->name));
     }
     uint64_t data = e->header + zip_local_length(&h);
-    if (!checked_add(data, e->csize, &end) || end > e->limit)
+    if (!checked_add(data, e->csize, &end) || end > e->next_at)
         return zip_fail(z, e, e->header, err, "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
-                        (unsigned long long)e->csize, (unsigned long long)data, (unsigned long long)e->limit);
-    CKPT_TRY(read_window(z, e->header, zip_local_length(&h), near, &b, err));
+                        (unsigned long long)e->csize, (unsigned long long)data,
+                        (unsigned long long)e->next_at);
+    CKPT_TRY(read_window(z, e->header, zip_local_length(&h), next_is_near, &b, err));
     CKPT_TRY(check_sizes(z, e, h, cursor_of(b + ZIP_LOCAL_SIZE + h.name_len, h.extra_len, 0), err));
     e->data = data;
     e->data_known = true;
@@ -526,10 +527,10 @@ ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err)
 void zip_locate_all(zip *z)
 {
     pthread_mutex_lock(&z->lock);
-    bool done = z->located;
-    z->located = true;
-    for (size_t i = 0; !done && i < z->n; i++)
-        (void)check_local(z, &z->entries[z->order[i]], NULL);
+    bool was_located = z->all_located;
+    z->all_located = true;
+    for (size_t i = 0; !was_located && i < z->n; i++)
+        (void)check_local(z, &z->entries[z->entries_by_offset[i]], NULL);
     pthread_mutex_unlock(&z->lock);
 }
 
@@ -567,7 +568,7 @@ static void member_sequential(source *s)
 {
     zip *z = ((member_source *)s)->z;
     pthread_mutex_lock(&z->lock);
-    z->sequential = z->sequential || !z->located;
+    z->sequential = z->sequential || !z->all_located;
     pthread_mutex_unlock(&z->lock);
     source_sequential(z->src);
 }
@@ -640,7 +641,7 @@ static ckpt_status open_deflated(zip *z, size_t i, source **out, ckpt_error *err
     CKPT_TRY(zip_locate_payload(z, i, err));
     if (!z->inflater) {
         source *archive;
-        CKPT_TRY(source_slice(z->src, z->shift, z->end - z->shift, &archive, err));
+        CKPT_TRY(source_slice(z->src, z->prefix_size, z->end - z->prefix_size, &archive, err));
         CKPT_TRY(inflater_open(archive, &z->inflater, err));
     }
     return inflater_open_member(z->inflater, i, e->name, e->usize, to_file_offset(z, e->data), out, err);

@@ -19,29 +19,30 @@
 #define PAYLOAD_ALIGN 64u
 #define MAX_END       (1u << 30)
 
-/* The size of the central directory, and the offset of the central header of one entry in it. */
+/* The central directory, and the entry in it that is to be changed. */
 struct directory {
-    size_t n;
-    size_t central;
+    size_t size;
+    size_t header_at; /* offset of the central header of the entry, from the beginning of the directory */
 };
 
+/* refuse_in_place - fails because WHY does not allow an edit in place. */
 static ckpt_status refuse_in_place(ckpt_error *err, uint64_t at, const char *why)
 {
     return fail(err, CKPT_EUNSUPPORTED, at, "%s; it is not edited in place", why);
 }
 
-/* measure_directory - reads all central headers of Z from R, and sets D for entry I. */
+/* measure_directory - sets D for entry I: reads all central headers of Z from R. */
 static void measure_directory(const zip *z, reader *r, size_t i, struct directory *d)
 {
     for (size_t k = 0; k < z->n && r->status == CKPT_OK; k++) {
-        size_t at = (size_t)(r->pos - z->directory); /* bounded: it began there */
+        size_t at = (size_t)(r->pos - z->directory); /* bounded: R began at directory */
         const unsigned char *b = reader_peek(r, ZIP_CENTRAL_SIZE);
         struct zip_header h = b ? zip_parse_central(b) : (struct zip_header){0};
         (void)reader_skip(r, zip_central_length(&h));
         if (k == i)
-            d->central = at;
+            d->header_at = at;
     }
-    d->n = (size_t)(r->pos - z->directory); /* bounded: likewise */
+    d->size = (size_t)(r->pos - z->directory); /* bounded: likewise */
 }
 
 /* has_only_end_records - returns true if R has nothing left but the end records. */
@@ -51,8 +52,8 @@ static bool has_only_end_records(reader *r)
     const unsigned char *b = left == ZIP_ENDS_SIZE ? reader_take(r, ZIP_ENDS_SIZE) : NULL;
     if (!b)
         return left == ZIP_END_SIZE;
-    struct zip_end_record wide = zip64_parse_end(b);
-    return wide.signature == ZIP64_END && wide.follows == ZIP64_END_SIZE - ZIP64_END_LEAD &&
+    struct zip_end_record zip64 = zip64_parse_end(b);
+    return zip64.signature == ZIP64_END && zip64.follows == ZIP64_END_SIZE - ZIP64_END_LEAD &&
            zip64_parse_locator(b + ZIP64_END_SIZE).signature == ZIP64_LOCATOR;
 }
 
@@ -60,20 +61,20 @@ static bool has_only_end_records(reader *r)
  * directory. */
 static ckpt_status find_central(zip *z, size_t i, struct directory *d, ckpt_error *err)
 {
-    uint64_t left = z->src->size - z->directory; /* bounded: it was found in the file */
+    uint64_t left = z->src->size - z->directory; /* bounded: the directory is in the file */
     reader r;
-    if (z->shift || z->end != z->src->size)
+    if (z->prefix_size || z->end != z->src->size)
         return refuse_in_place(err, CKPT_NO_OFFSET, "unreferenced bytes before or after the archive");
     if (left > MAX_END)
         return refuse_in_place(err, z->directory, "the central directory has more than 1 GiB");
     CKPT_TRY(reader_init(&r, z->src, z->directory, z->src->size, err));
     measure_directory(z, &r, i, d);
-    bool clean = has_only_end_records(&r);
+    bool is_clean = has_only_end_records(&r);
     ckpt_status st = r.status;
     reader_free(&r);
     if (st != CKPT_OK && st != CKPT_ETRUNCATED)
         return st;
-    if (clean)
+    if (is_clean)
         return CKPT_OK;
     return refuse_in_place(err, z->directory, "more than the end records after the central directory");
 }
@@ -81,7 +82,7 @@ static ckpt_status find_central(zip *z, size_t i, struct directory *d, ckpt_erro
 /* read_directory - reads the N bytes of the central directory to *OUT, which the caller frees. */
 static ckpt_status read_directory(zip *z, size_t n, unsigned char **out, ckpt_error *err)
 {
-    *out = malloc(n + 1); /* bounded: by MAX_END */
+    *out = malloc(n + 1); /* bounded: MAX_END */
     if (!*out)
         return fail_memory(err);
     ckpt_status st = source_read(z->src, z->directory, *out, n, err);
@@ -108,8 +109,8 @@ static ckpt_str make_u32le(arena *a, uint32_t v)
 static ckpt_status find_descriptor_crc(zip *z, const struct zip_entry *e, uint64_t *at, ckpt_error *err)
 {
     unsigned char b[8];
-    uint64_t end = e->data + e->csize; /* bounded: zip_locate_payload saw it before limit */
-    if (!range_within(end, sizeof b, e->limit))
+    uint64_t end = e->data + e->csize; /* bounded: zip_locate_payload compared it with next_at */
+    if (!range_within(end, sizeof b, e->next_at))
         return refuse_in_place(err, end, "the data descriptor of its pickle is missing");
     CKPT_TRY(source_read(z->src, end, b, sizeof b, err));
     bool is_signed = load_u32le(b) == ZIP_DESCRIPTOR && load_u32le(b + 4) == e->crc;
@@ -140,11 +141,9 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
         CKPT_TRY(add_patch(out, at, crc, err));
     }
     if (has_crc) /* bounded: the header is in the central directory */
-        CKPT_TRY(add_patch(out, z->directory + d.central + ZIP_CENTRAL_CRC, crc, err));
+        CKPT_TRY(add_patch(out, z->directory + d.header_at + ZIP_CENTRAL_CRC, crc, err));
     return CKPT_OK;
 }
-
-/* ------------------------------------------------------------------- undoing */
 
 /* load_payload - returns the payload of entry I; .ptr NULL: it is not intact. */
 static ckpt_str load_payload(zip *z, size_t i)
@@ -164,15 +163,15 @@ static bool are_same_patches(const struct patches *a, const struct patches *b)
 /* local_headers_match - returns true if the local headers of all members of Z match the central directory. */
 static bool local_headers_match(zip *z)
 {
-    bool all = true;
+    bool match = true;
     zip_locate_all(z);
-    for (size_t k = 0; all && k < z->n; k++)
-        all = zip_locate_payload(z, k, NULL) == CKPT_OK;
-    return all;
+    for (size_t k = 0; match && k < z->n; k++)
+        match = zip_locate_payload(z, k, NULL) == CKPT_OK;
+    return match;
 }
 
-/* undoes_append - returns true if UNDO restores the name of entry I, of which only the last three letters
- * differ in NOW, and all bytes from the central directory on. */
+/* undoes_append - returns true if UNDO restores the name of entry I and all bytes from the central directory
+ * on. Only the last three letters of the name may differ in NOW. */
 static bool undoes_append(zip *z, size_t i, source *now, const struct patches *undo)
 {
     const struct zip_entry *e = &z->entries[i];
@@ -207,21 +206,19 @@ bool zip_patch_is_consistent(zip *z, size_t i)
            zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK;
 }
 
-/* ---------------------------------------------------------------- appending */
-
 /* append_member - appends to B the local header H, which will be at z->directory, the payload BYTES, and a
  * data descriptor if the flags of H require one. */
 static void append_member(const zip *z, struct zip_header h, ckpt_str name, ckpt_str bytes, buf *b)
 {
-    /* bounded: by the file's size */
+    /* bounded: an offset in the file, and a name */
     uint64_t data = z->directory + ZIP_LOCAL_SIZE + name.len + ZIP_PAD_FIELD;
-    bool later = h.flags & ZIP_FLAG_DESCRIPTOR;
+    bool has_descriptor = h.flags & ZIP_FLAG_DESCRIPTOR;
     uint32_t crc = h.crc, size = (uint32_t)h.csize;
-    if (later)
+    if (has_descriptor)
         h.crc = 0, h.csize = h.usize = 0;
     zip_put_local(b, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
     buf_str(b, bytes);
-    if (later)
+    if (has_descriptor)
         zip_put_descriptor(b, crc, size, size);
 }
 
@@ -230,14 +227,14 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes
 {
     const struct zip_entry *e = &z->entries[i];
     struct directory d = {0};
-    unsigned char *old;
+    unsigned char *old_directory;
     buf b;
     CKPT_TRY(zip_locate_payload(z, i, err));
     if (bytes.len >= UINT32_MAX || new_name.len != e->name.len)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a pickle of %zu bytes is not added in place",
                     bytes.len);
     CKPT_TRY(find_central(z, i, &d, err));
-    CKPT_TRY(read_directory(z, d.n, &old, err));
+    CKPT_TRY(read_directory(z, d.size, &old_directory, err));
     struct zip_header h = {.made_by = z->directory < UINT32_MAX ? ZIP_VERSION : ZIP_VERSION_ZIP64,
                            .flags = e->flags & (ZIP_FLAG_DESCRIPTOR | ZIP_FLAG_UTF8),
                            .time = ZIP_1980,
@@ -247,23 +244,25 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes
                            .offset = z->directory};
     buf_init(&b, SIZE_MAX / 2);
     append_member(z, h, e->name, bytes, &b);
-    size_t name = d.central + ZIP_CENTRAL_SIZE; /* bounded: the header is in the central directory */
-    uint64_t at = z->directory + b.len;         /* bounded: by the file's size and memory */
-    buf_put(&b, old, name);
+    size_t name_at = d.header_at + ZIP_CENTRAL_SIZE; /* bounded: the header is in the central directory */
+    uint64_t directory = z->directory + b.len;       /* bounded: the size of the file, and bytes in memory */
+    buf_put(&b, old_directory, name_at);
     buf_str(&b, new_name);
-    size_t after = name + new_name.len; /* bounded: likewise */
-    buf_put(&b, old + after, d.n - after);
-    free(old);
+    size_t name_end = name_at + new_name.len; /* bounded: likewise */
+    buf_put(&b, old_directory + name_end, d.size - name_end);
+    free(old_directory);
     zip_put_central(&b, &h, e->name);
     uint64_t end = z->directory + b.len; /* bounded: as above */
-    zip_put_ends(&b, &(struct zip_end_record){.entries = (uint64_t)z->n + 1, .size = end - at, .offset = at},
-                 end);
-    ckpt_str all = buf_ok(&b) ? arena_str(z->a, buf_view(&b)) : str_of(NULL, 0);
+    zip_put_ends(
+        &b,
+        &(struct zip_end_record){.entries = (uint64_t)z->n + 1, .size = end - directory, .offset = directory},
+        end);
+    ckpt_str appended = buf_ok(&b) ? arena_str(z->a, buf_view(&b)) : str_of(NULL, 0);
     buf_free(&b);
     out->old_size = z->src->size;
-    /* bounded: the header was read; all is in memory */
+    /* bounded: the header was read */
     CKPT_TRY(add_patch(out, e->header + ZIP_LOCAL_SIZE, arena_str(z->a, new_name), err));
-    CKPT_TRY(add_patch(out, z->directory, all, err));
-    out->new_size = z->directory + all.len; /* bounded: as above */
+    CKPT_TRY(add_patch(out, z->directory, appended, err));
+    out->new_size = z->directory + appended.len; /* bounded: as above */
     return CKPT_OK;
 }

@@ -44,12 +44,10 @@ struct salvage {
     unsigned char *chunk;
     map *names;            /* name -> the first record found */
     uint64_t bytes_wasted; /* bytes read of records that are not intact */
-    bool end_unknown;      /* the end of the last record is unknown: the next records may be inside it */
-    bool nested;           /* the next records are inside that record, because a name came again */
+    bool end_unknown;      /* the end of a record is unknown: the records after it may be inside it */
+    bool is_inside;        /* the records to come are inside that record, because a name came again */
     ckpt_error *err;
 };
-
-/* --------------------------------------------------------------- signatures */
 
 static ckpt_status add_signature(struct salvage *w, uint64_t at, bool is_header)
 {
@@ -77,8 +75,8 @@ static ckpt_status find_signatures_in_chunk(struct salvage *w, uint64_t pos, siz
 static ckpt_status find_signatures(struct salvage *w)
 {
     uint64_t size = w->src->size;
-    /* bounded: n is what is left, at most; three bytes are read twice */
-    for (uint64_t at = 0, n; at + 4 <= size; at += n - 3) {
+    /* bounded: N is at most what is left */
+    for (uint64_t at = 0, n; at + 4 <= size; at += n - 3) { /* 3: a signature may cross the end of a chunk */
         n = size - at < CHUNK ? size - at : CHUNK;
         CKPT_TRY(source_read(w->src, at, w->chunk, (size_t)n, w->err));
         CKPT_TRY(find_signatures_in_chunk(w, at, (size_t)n));
@@ -88,10 +86,9 @@ static ckpt_status find_signatures(struct salvage *w)
     return CKPT_OK;
 }
 
-/* ------------------------------------------------------------------ records */
-
-/* compute_member_crc - sets *CRC to the CRC-32 of the payload of E at AT, inflated if E is deflated, and
- * *FITS if it has the sizes of E. If the end of E is unknown, sets the sizes of E. */
+/* compute_member_crc - sets *CRC to the CRC-32 of the payload of E at AT, inflated if E is deflated. Sets
+ * *FITS to true if the payload has the sizes of E, or if the end of E was unknown: then it sets the sizes of
+ * E. */
 static ckpt_status compute_member_crc(struct salvage *w, struct zip_entry *e, uint64_t at, uint32_t *crc,
                                       bool *fits)
 {
@@ -128,8 +125,9 @@ static bool read_descriptor_of_size(struct salvage *w, uint64_t at, uint64_t siz
     return true;
 }
 
-/* find_end_by_descriptor - sets sizes and limit of E, whose header is at signature I, by the first descriptor
- * that fits. Without one, E extends to the end of the file, or has a fault if more headers follow. */
+/* find_end_by_descriptor - sets sizes and next_at of E, whose header is at signature I, by the first
+ * descriptor that states the size from the payload up to there. Without one, E extends to the end of the
+ * file, or has a fault if more headers follow. */
 static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry *e)
 {
     bool more_headers = false;
@@ -139,16 +137,16 @@ static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry
             continue;
         more_headers = more_headers || found->is_header;
         if (!found->is_header && read_descriptor_of_size(w, found->at, found->at - e->data, e)) {
-            e->limit = found->at;
+            e->next_at = found->at;
             return;
         }
     }
     e->crc_unknown = true;
     e->csize = e->usize = w->src->size - e->data;
-    e->limit = w->src->size;
+    e->next_at = w->src->size;
     if (more_headers) {
         e->fault = "its end is unknown: the size recorded after it is damaged";
-        e->limit = e->data;
+        e->next_at = e->data;
     }
 }
 
@@ -162,8 +160,8 @@ static bool overlaps_next_header(const struct salvage *w, size_t i, uint64_t at)
     return false;
 }
 
-/* read_header - reads the local header at signature I into E, and sets *VALID if it is a valid one. Sets
- * *HAS_DESCRIPTOR if its sizes are in a data descriptor. */
+/* read_header - reads the local header at signature I into E. Sets *VALID to whether it is valid, and
+ * *HAS_DESCRIPTOR to whether its sizes are in a data descriptor. */
 static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e, bool *valid,
                                bool *has_descriptor)
 {
@@ -173,13 +171,14 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     if (left < ZIP_LOCAL_SIZE)
         return CKPT_OK;
     CKPT_TRY(zip_read_local(w->src, at, &h, w->err));
-    uint64_t data = at + zip_local_length(&h); /* bounded: in the file, as LEFT shows next */
+    uint64_t data = at + zip_local_length(&h); /* bounded: LEFT is compared next */
     if (left < zip_local_length(&h) || !h.name_len || overlaps_next_header(w, i, data))
         return CKPT_OK;
     char *text = arena_alloc(w->a, h.name_len);
     if (!text)
         return fail_memory(w->err);
-    CKPT_TRY(source_read(w->src, at + ZIP_LOCAL_SIZE, text, h.name_len, w->err)); /* bounded: inside LEFT */
+    CKPT_TRY(
+        source_read(w->src, at + ZIP_LOCAL_SIZE, text, h.name_len, w->err)); /* bounded: LEFT is not less */
     *e = (struct zip_entry){.name = str_of(text, h.name_len),
                             .header = at,
                             .data = data,
@@ -195,9 +194,9 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     e->crc = h.crc;
     e->csize = h.csize;
     e->usize = h.usize;
-    e->limit = e->data + e->csize; /* bounded: an offset in the file, and 32 bits */
-    if (e->csize == UINT32_MAX || e->limit > w->src->size) {
-        e->limit = e->data;
+    e->next_at = e->data + e->csize; /* bounded: an offset in the file, and 32 bits */
+    if (e->csize == UINT32_MAX || e->next_at > w->src->size) {
+        e->next_at = e->data;
         e->fault = "it is cut off, or its size is damaged";
     }
     return CKPT_OK;
@@ -206,7 +205,8 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
 /* has_header_after - returns true if a local or a central header begins where E ends by its size. */
 static bool has_header_after(const struct salvage *w, const struct zip_entry *e)
 {
-    return zip_has_signature(w->src, e->limit, ZIP_LOCAL) || zip_has_signature(w->src, e->limit, ZIP_CENTRAL);
+    return zip_has_signature(w->src, e->next_at, ZIP_LOCAL) ||
+           zip_has_signature(w->src, e->next_at, ZIP_CENTRAL);
 }
 
 /* check_record - compares the payload of E with its CRC and sizes, and sets the fault of E. HAS_DESCRIPTOR:
@@ -218,7 +218,7 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has
     if (e->fault || (end_unknown && e->method == ZIP_STORED))
         return CKPT_OK;
     if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
-        e->fault = "it is compressed by a method that is not known here";
+        e->fault = "it is compressed by a method that is not known at_offset";
     else if (w->bytes_wasted / 64 > w->src->size)
         e->fault = "so much of the archive is damaged that it was not looked at";
     if (e->fault)
@@ -236,7 +236,7 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has
     if (e->fault) {
         w->bytes_wasted += e->csize; /* bounded: check_record stops adding beyond 64 times the file size */
         if (!has_descriptor && !has_header_after(w, e))
-            e->limit = e->data;
+            e->next_at = e->data;
     }
     return CKPT_OK;
 }
@@ -245,10 +245,10 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has
 static ckpt_status add_found(struct salvage *w, const struct zip_entry *e)
 {
     uint32_t before = map_get(w->names, e->name);
-    w->nested = w->nested || (w->end_unknown && before != MAP_NONE);
-    if (w->nested)
+    w->is_inside = w->is_inside || (w->end_unknown && before != MAP_NONE);
+    if (w->is_inside)
         return CKPT_OK;
-    w->end_unknown = w->end_unknown || (e->fault && e->limit == e->data);
+    w->end_unknown = w->end_unknown || (e->fault && e->next_at == e->data);
     bool ok = map_put(w->names, e->name, (uint32_t)w->n, NULL) &&
               arena_push(w->a, &w->found, &w->n, &w->cap, e, sizeof *e);
     return ok ? CKPT_OK : fail_memory(w->err);
@@ -269,12 +269,10 @@ static ckpt_status find_records(struct salvage *w)
             continue;
         CKPT_TRY(check_record(w, &e, has_descriptor));
         CKPT_TRY(add_found(w, &e));
-        next = e.limit;
+        next = e.next_at;
     }
     return CKPT_OK;
 }
-
-/* ------------------------------------------------------------------ archive */
 
 /* is_same_record - returns true if the records A and B are intact and have the same bytes. */
 static bool is_same_record(const struct zip_entry *a, const struct zip_entry *b)
@@ -290,7 +288,7 @@ static ckpt_status build_archive(struct salvage *w, zip **out)
     if (!z)
         return fail_memory(w->err);
     z->directory = z->end = w->src->size;
-    z->located = true;
+    z->all_located = true;
     z->entries = arena_array(w->a, w->n, sizeof *z->entries);
     z->names = map_new(w->n);
     bool ok = z->entries && z->names;
@@ -322,10 +320,10 @@ static bool find_described_payload(struct salvage *w, const struct zip_entry *e,
         struct zip_entry described;
         /* bounded: a name has 16 bits */
         uint64_t headers = ZIP_LOCAL_SIZE + e->name.len + descriptor_lengths[i];
-        uint64_t room = e->limit - e->header;                       /* bounded: zip_open saw room for it */
+        uint64_t room = e->next_at - e->header; /* bounded: zip_open saw room for it */
         if (room < headers || room - headers < e->csize)
             continue;
-        uint64_t at = e->limit - descriptor_lengths[i]; /* bounded: by the line above, as is the next */
+        uint64_t at = e->next_at - descriptor_lengths[i]; /* bounded: by the line above, as is the next */
         *data = at - e->csize;
         if (read_descriptor_of_size(w, at, e->csize, &described))
             return true;
@@ -349,18 +347,19 @@ static bool is_member_intact(struct salvage *w, zip *z, size_t i)
            (z->crc_none ? !find_described_payload(w, e, &data) || data == e->data : crc == e->crc);
 }
 
-/* locate_by_next_record - locates the payload of E, one of whose headers is damaged, backwards from the next
- * record. HERE is what was read from its local header, or NULL. */
+/* locate_by_next_record - locates the payload of E backwards from the next record, because a header of E is
+ * damaged. AT_OFFSET is what was read from its local header, or NULL. */
 static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct zip_entry *e,
-                                         const struct zip_entry *here)
+                                         const struct zip_entry *at_offset)
 {
     static const unsigned descriptor_lengths[] = {16, 24, 0}; /* 0: no descriptor */
-    uint64_t room = e->limit - e->header; /* bounded: zip_open saw room for it */
+    uint64_t room = e->next_at - e->header;                   /* bounded: zip_open saw room for it */
     bool found = false, fits = true;
     uint32_t crc;
-    if (here && e->method != ZIP_STORED &&
-        (e->method != ZIP_DEFLATED || here->method == ZIP_STORED)) /* if the methods differ, one is damaged */
-        e->method = here->method;
+    if (at_offset && e->method != ZIP_STORED &&
+        (e->method != ZIP_DEFLATED ||
+         at_offset->method == ZIP_STORED)) /* if the methods differ, one is damaged */
+        e->method = at_offset->method;
     if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
         return CKPT_OK;
     if (z->crc_none && find_described_payload(w, e, &e->data))
@@ -370,14 +369,14 @@ static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct
         uint64_t headers = ZIP_LOCAL_SIZE + e->name.len + descriptor_lengths[i];
         if (room < headers || room - headers < e->csize)
             continue;
-        e->data = e->limit - descriptor_lengths[i] - e->csize; /* bounded: by the line above */
+        e->data = e->next_at - descriptor_lengths[i] - e->csize; /* bounded: by the line above */
         CKPT_TRY(compute_member_crc(w, e, e->data, &crc, &fits));
         found = fits && crc == e->crc;
     }
     if (found) {
         e->data_known = true;
         e->raw_deflate = e->method == ZIP_DEFLATED;
-        e->flags = here ? e->flags & here->flags : e->flags; /* both headers must have the flag */
+        e->flags = at_offset ? e->flags & at_offset->flags : e->flags; /* both headers must have the flag */
         e->fault = NULL;
     }
     return CKPT_OK;
@@ -403,19 +402,19 @@ static const struct zip_entry *find_record_at(const struct salvage *w, uint64_t 
     return lo < w->n && w->found[lo].header == at ? &w->found[lo] : NULL;
 }
 
-/* find_replacement - returns an intact record to use for the central directory entry E: HERE, the record at
- * its offset, or a record of its name with the same checksum; NULL: there is none. */
+/* find_replacement - returns an intact record to use for the central directory entry E: AT_OFFSET, the
+ * record at its offset, or a record of its name with the same checksum; NULL: there is none. */
 static const struct zip_entry *find_replacement(const struct salvage *w, const struct zip_entry *e,
-                                                const struct zip_entry *here)
+                                                const struct zip_entry *at_offset)
 {
     uint32_t named = map_get(w->names, e->name);
-    const struct zip_entry *there = named == MAP_NONE ? NULL : &w->found[named];
-    if (here && !here->fault && !here->crc_unknown && (here->usize == e->usize || here->csize == e->csize))
-        return here;
-    return there && !there->fault && !there->crc_unknown && e->crc && there->crc == e->crc &&
-                   there->usize == e->usize
-               ? there
-               : NULL;
+    const struct zip_entry *same_name = named == MAP_NONE ? NULL : &w->found[named];
+    if (at_offset && !at_offset->fault && !at_offset->crc_unknown &&
+        (at_offset->usize == e->usize || at_offset->csize == e->csize))
+        return at_offset;
+    bool is_intact = same_name && !same_name->fault && !same_name->crc_unknown;
+    bool is_same = is_intact && e->crc && same_name->crc == e->crc && same_name->usize == e->usize;
+    return is_same ? same_name : NULL;
 }
 
 /* repair_entry - repairs entry I of the central directory from the records. If directory and local header
@@ -424,7 +423,8 @@ static const struct zip_entry *find_replacement(const struct salvage *w, const s
 static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_entry *alias)
 {
     struct zip_entry *e = &z->entries[i];
-    const struct zip_entry *here = find_record_at(w, e->header), *replacement = find_replacement(w, e, here);
+    const struct zip_entry *at_offset = find_record_at(w, e->header),
+                           *replacement = find_replacement(w, e, at_offset);
     ckpt_str name = e->name, folder = z->n > 1 ? get_folder(z->entries[i ? 0 : 1].name) : str_of("", 0);
     bool keeps_name = str_eq(get_folder(name), folder) && !e->duplicate;
     alias->name = str_of(NULL, 0);
@@ -432,13 +432,13 @@ static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_
     if (replacement)
         *e = *replacement;
     else
-        CKPT_TRY(locate_by_next_record(w, z, e, here));
+        CKPT_TRY(locate_by_next_record(w, z, e, at_offset));
     e->name = name;
-    if (e->fault || !here || str_eq(here->name, name))
+    if (e->fault || !at_offset || str_eq(at_offset->name, name))
         return CKPT_OK;
     *alias = *e;
-    e->name = keeps_name ? name : here->name;
-    alias->name = keeps_name ? here->name : name;
+    e->name = keeps_name ? name : at_offset->name;
+    alias->name = keeps_name ? at_offset->name : name;
     return CKPT_OK;
 }
 
@@ -451,7 +451,7 @@ static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry
         return fail_memory(w->err);
     memcpy(all, z->entries, z->n * sizeof *all);
     z->entries = all;
-    z->located = true;
+    z->all_located = true;
     for (size_t i = 0; i < n; i++) {
         uint32_t old;
         all[z->n] = aliases[i]; /* the index reads names from there */
@@ -466,15 +466,15 @@ static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry
  * this field is damaged. */
 static void drop_lone_crc(zip *z)
 {
-    size_t with = 0, without = 0, last = 0;
+    size_t ncrcs = 0, nmissing = 0, last = 0;
     for (size_t i = 0; i < z->n; i++)
         if (z->entries[i].crc) {
             last = i;
-            with++;
+            ncrcs++;
         } else {
-            without += z->entries[i].usize > 0; /* bounded: by n */
+            nmissing += z->entries[i].usize > 0; /* bounded: n */
         }
-    if (with == 1 && without > 1) {
+    if (ncrcs == 1 && nmissing > 1) {
         z->entries[last].crc = 0;
         z->crc_none = true;
     }

@@ -60,7 +60,7 @@ ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
 /* is_cut_off - returns true if the end of E was not found in a file of SIZE bytes. */
 static bool is_cut_off(const struct zip_entry *e, uint64_t size)
 {
-    return (e->crc_unknown && e->limit == size) || (e->fault && e->limit == e->data);
+    return (e->crc_unknown && e->next_at == size) || (e->fault && e->next_at == e->data);
 }
 
 /* report_end_of_records - reports which record of Z, found by local headers, is cut off, or after which

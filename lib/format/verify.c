@@ -21,9 +21,9 @@ static ckpt_status report_fault(struct check *c, const char *path, ckpt_status s
 static ckpt_status check_surroundings(const zip *z, const char *path, struct check *c, ckpt_error *err)
 {
     ckpt_error e = {0};
-    if (z->shift) {
+    if (z->prefix_size) {
         (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, 0), "{%llu unreferenced bytes} before {=the archive}",
-                   (unsigned long long)z->shift);
+                   (unsigned long long)z->prefix_size);
         error_add_hint(&e, "torch.load refuses such a file");
         CKPT_TRY(check_report(c, CHECK_STRAY, path, &e, err));
     }

@@ -437,7 +437,7 @@ static ckpt_status note_opened(struct scanner *x, source *src, size_t *index, ck
     const source *root = source_root(src, &off);
     CKPT_TRY(zip_find_directory_candidates(src, &c, err));
     /* bounded: a slice is inside its root */
-    struct opened_zip opened = {root, c.n ? off + c.at : UINT64_MAX, UINT64_MAX, x->in_stray_bytes};
+    struct opened_zip opened = {root, c.n ? off + c.record_at : UINT64_MAX, UINT64_MAX, x->in_stray_bytes};
     *index = x->nopened;
     return arena_push(x->a, &x->opened, &x->nopened, &x->cap_opened, &opened, sizeof opened)
                ? CKPT_OK
@@ -462,8 +462,8 @@ static const struct opened_zip *find_opened(const struct scanner *x, const sourc
     const source *root = source_root(src, &off);
     for (size_t i = 0; i < x->nopened; i++) {
         const struct opened_zip *z = &x->opened[i];
-        if (z->root == root && z->end_record == off + c->at && /* bounded: both are inside the root */
-            (z->directory == UINT64_MAX || (c->n == 1 && z->directory == off + c->by[0].directory)))
+        if (z->root == root && z->end_record == off + c->record_at && /* bounded: both are inside the root */
+            (z->directory == UINT64_MAX || (c->n == 1 && z->directory == off + c->directories[0].begin)))
             return z;
     }
     return NULL;
@@ -650,15 +650,15 @@ ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, 
         return CKPT_OK;
     if (seen && !seen->is_stray)
         return scan_found(
-            x->scan, SCAN_ZIP_AT_END, where, src, c.at,
+            x->scan, SCAN_ZIP_AT_END, where, src, c.record_at,
             "the archive that ends here is a member, and scanned as that; readers of zip open it "
             "instead of the file");
-    CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, src, c.at,
+    CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, src, c.record_at,
                         "polyglot: also a zip archive, which readers of zip open by this end record"));
     if (seen)
         return CKPT_OK;
     ckpt_str inside;
-    CKPT_TRY(scan_join_names(x, where, arena_printf(x->a, "archive@0x%" PRIx64, c.at), &inside, err));
+    CKPT_TRY(scan_join_names(x, where, arena_printf(x->a, "archive@0x%" PRIx64, c.record_at), &inside, err));
     const char *format = x->format; /* scan_archive may change it to that of a member */
     ckpt_status st = scan_archive(x, src, inside, true, &known_bytes, err);
     x->format = format;

@@ -289,7 +289,7 @@ static void an_archive_between_other_bytes_is_found(void)
         buf_byte(&b, 'j');
     struct opened o = open_bytes(b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
-    CU_ASSERT_EQUAL(o.zip->shift, 8);
+    CU_ASSERT_EQUAL(o.zip->prefix_size, 8);
     CU_ASSERT_EQUAL(o.zip->end, 8 + archive.bytes.len);
     CU_ASSERT_EQUAL(load_all(&o), CKPT_OK);
     close_opened(&o);

@@ -191,7 +191,7 @@ static void a_longer_member_is_appended_and_the_old_one_renamed(void)
         CU_ASSERT(member_is(&e, "a/data", "numbers"));
         CU_ASSERT(e.patched_zip->entries[2].data % 64 == 0 &&
                   e.patched_zip->entries[2].header == e.zip->directory);
-        CU_ASSERT(e.patched_zip->end == e.patches.new_size && e.patched_zip->shift == 0);
+        CU_ASSERT(e.patched_zip->end == e.patches.new_size && e.patched_zip->prefix_size == 0);
         close_edit(&e);
     }
 }
@@ -253,7 +253,7 @@ static void archives_that_differ_from_what_was_opened_are_refused(void)
     check_replace_refused(&e, "after the central directory");
     e.zip->n -= 5;
     CU_ASSERT_EQUAL(zip_locate_payload(e.zip, 0, &e.err), CKPT_OK);
-    e.zip->entries[0].limit = e.zip->entries[0].data + e.zip->entries[0].csize + 7;
+    e.zip->entries[0].next_at = e.zip->entries[0].data + e.zip->entries[0].csize + 7;
     check_replace_refused(&e, "the data descriptor of its pickle is missing");
     struct patches patches = {0};
     e.status = zip_patch_append(e.zip, 0, STR_LIT("a/old"), str_of("", 0xFFFFFFFFu), &patches, &e.err);

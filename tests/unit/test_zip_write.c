@@ -58,7 +58,7 @@ static void check_archive(size_t payload_size)
     arena *a = arena_new(1 << 24);
     zip *z = NULL;
     CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, &err), CKPT_OK);
-    CU_ASSERT(z->n == 4 && z->shift == 0 && z->end == view.len);
+    CU_ASSERT(z->n == 4 && z->prefix_size == 0 && z->end == view.len);
     for (size_t i = 0; i < z->n; i++) {
         CU_ASSERT(str_is(z->entries[i].name, names[i]));
         CU_ASSERT_EQUAL(z->entries[i].usize, sizes[i]);

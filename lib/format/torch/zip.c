@@ -57,9 +57,9 @@ static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
  * entry, or if the archive begins or ends elsewhere than torch expects. */
 static void check_top_folder(struct torch_archive *ta)
 {
-    if (ta->z->shift)
+    if (ta->z->prefix_size)
         torch_archive_note_refusal(ta, arena_printf(ta->f->a, "the archive begins at byte %llu of the file",
-                                                    (unsigned long long)ta->z->shift));
+                                                    (unsigned long long)ta->z->prefix_size));
     if (ta->top.len == 0)
         torch_archive_note_refusal(ta, STR_LIT("the records are not in a folder"));
     else if (str_find(ta->top, STR_LIT("/"), 0) + 1 != ta->top.len)
