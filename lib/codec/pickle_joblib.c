@@ -31,7 +31,8 @@ static bool is_array_class(const ckpt_value *v)
            value_is_global(v, "numpy", "matrix") || value_is_global(v, "numpy.matrixlib.defmatrix", "matrix");
 }
 
-/* count_bytes - sets *OUT to the bytes of all elements of SHAPE; false: SHAPE is no shape, or too large. */
+/* count_bytes - sets *OUT to the bytes of all elements, by their SHAPE and dtype D. False: SHAPE is no
+ * shape, or 2^64 bytes or more. */
 static bool count_bytes(const ckpt_value *shape, const struct numpy_dtype *d, uint64_t *out)
 {
     uint64_t n;
@@ -66,19 +67,20 @@ static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapp
     arena *a = m->u.a;
     ckpt_str order;
     ckpt_value *zero = value_int(a, 0), *b = value_new(a, CKPT_V_BYTES, v->offset);
-    ckpt_value *empty = zero ? value_tuple(a, 1, &zero) : NULL;
+    ckpt_value *zero_tuple = zero ? value_tuple(a, 1, &zero) : NULL;
     ckpt_value *fortran = value_new(a, CKPT_V_BOOL, v->offset);
-    ckpt_value *args[] = {value_get(wrapper_state, "subclass"), empty, b};
+    ckpt_value *args[] = {value_get(wrapper_state, "subclass"), zero_tuple, b};
     ckpt_value *state[] = {value_int(a, 1), value_get(wrapper_state, "shape"),
                            value_get(wrapper_state, "dtype"), fortran, data};
     struct value_extra *more = value_make_extra(a, v);
-    ckpt_value *call = value_global(a, STR_LIT("numpy.core.multiarray"), STR_LIT("_reconstruct"), v->offset);
-    if (!empty || !b || !fortran || !state[0] || !more || !call)
+    ckpt_value *reconstruct = value_global(a, STR_LIT("numpy.core.multiarray"), STR_LIT("_reconstruct"),
+                                           v->offset);
+    if (!zero_tuple || !b || !fortran || !state[0] || !more || !reconstruct)
         return unpickler_fail_memory(&m->u);
     b->u.str = STR_LIT("b");
     fortran->u.b = value_text(value_get(wrapper_state, "order"), &order) && str_is(order, "F");
     v->call = CALL_REDUCE;
-    v->u.call.callable = call;
+    v->u.call.callable = reconstruct;
     v->u.call.args = value_tuple(a, 3, args);
     more->states[0] = value_tuple(a, 5, state);
     more->nstates = 1;

@@ -10,8 +10,8 @@
 
 #define FIRST_SLAB   1024u
 #define LAST_SLAB    16384u
-#define BYTES_A_CALL 64u
-#define FEW          4u
+#define BYTES_A_CALL 64u /* a pickle has about one call for so many bytes */
+#define FEW_FACTS    4u  /* room that a list of few facts gets */
 
 void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n)
 {
@@ -20,10 +20,10 @@ void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n)
         s->left = s->next ? s->next_size : 0;
         s->next_size *= s->next_size < LAST_SLAB ? 2 : 1;
     }
-    void *at = n > FIRST_SLAB ? arena_alloc(m->u.a, n) : s->next ? machine_alloc_from(m, s, n) : NULL;
-    if (!at)
+    void *bytes = n > FIRST_SLAB ? arena_alloc(m->u.a, n) : s->next ? machine_alloc_from(m, s, n) : NULL;
+    if (!bytes)
         unpickler_fail_memory(&m->u);
-    return at;
+    return bytes;
 }
 
 void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size)
@@ -38,14 +38,14 @@ void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, s
     }
     want = n + add;
     grown = *cap > want / 2 ? 2 * (size_t)*cap : want;
-    if (grown > FIRST_SLAB / size) { /* many: grow in place if possible */
+    if (grown > FIRST_SLAB / size) { /* a large array: grow in place if possible */
         void *at = arena_grow(m->u.a, old, n, &room, want, size);
         *cap = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
         if (!at)
             unpickler_fail_memory(&m->u);
         return at;
     }
-    void *at = machine_alloc(m, grown * size); /* bounded: few */
+    void *at = machine_alloc(m, grown * size); /* bounded: by FIRST_SLAB */
     if (at && n)
         memcpy(at, old, n * size); /* bounded: n < grown, which was allocated */
     *cap = at ? (uint32_t)grown : *cap;
@@ -69,12 +69,12 @@ ckpt_value *machine_int(struct machine *m, int64_t i)
 
 bool machine_copy_text(struct machine *m, ckpt_str s, ckpt_str *out)
 {
-    char *at = machine_alloc_text(m, s.len);
-    if (!at)
+    char *copy = machine_alloc_text(m, s.len);
+    if (!copy)
         return false;
     if (s.len)
-        memcpy(at, s.ptr, s.len);
-    *out = str_of(at, s.len);
+        memcpy(copy, s.ptr, s.len);
+    *out = str_of(copy, s.len);
     return true;
 }
 
@@ -112,8 +112,8 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
     return machine_add_fact(m, &f->globals, &f->nglobals, &f->cap_globals, v) ? v : NULL;
 }
 
-/* get_tuple_slot - returns the slot of m->sizes for a tuple of these N items; NULL: not a short tuple of
- * integers. */
+/* get_tuple_slot - returns the slot of m->sizes for a tuple of these N items. NULL: it is long, or has other
+ * items than integers. */
 static ckpt_value **get_tuple_slot(struct machine *m, ckpt_value *const *items, size_t n)
 {
     uint64_t hash = n;
@@ -131,9 +131,9 @@ ckpt_value *machine_tuple(struct machine *m, size_t n)
 {
     ckpt_value **from = n ? m->stack + (m->u.top - n) : NULL, *v;
     if (n == 0) {
-        if (!m->unit)
-            m->unit = machine_new_node(m, CKPT_V_TUPLE);
-        return m->unit;
+        if (!m->empty_tuple)
+            m->empty_tuple = machine_new_node(m, CKPT_V_TUPLE);
+        return m->empty_tuple;
     }
     if (n >= UINT32_MAX) {
         unpickler_fail(&m->u, CKPT_ELIMIT, "makes a tuple {of more} than {=%" PRIu32 " items}", UINT32_MAX);
@@ -168,9 +168,10 @@ ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value
 bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t *cap)
 {
     /* Calls and persids are many in most pickles, globals are few. */
-    bool few = n || list == &m->facts->globals;
-    size_t want = few ? n + FEW : unpickler_estimate(&m->u, BYTES_A_CALL); /* bounded: n is in memory */
-    ckpt_value **grown = arena_grow(m->u.a, *list, n, cap, want, sizeof *grown);
+    bool is_short = n || list == &m->facts->globals;
+    /* bounded: N nodes are in memory */
+    size_t wanted = is_short ? n + FEW_FACTS : unpickler_estimate(&m->u, BYTES_A_CALL);
+    ckpt_value **grown = arena_grow(m->u.a, *list, n, cap, wanted, sizeof *grown);
     if (grown)
         *list = grown;
     else
@@ -186,7 +187,7 @@ bool machine_add_mutation(struct machine *m, const ckpt_value *target)
     if (!m->has_facts || (is_builtin && m->u.op != PICKLE_BUILD))
         return true;
     struct pickle_mutation *grown = arena_grow(m->u.a, f->mutations, f->nmutations, &f->cap_mutations,
-                                               f->nmutations + FEW, sizeof *grown);
+                                               f->nmutations + FEW_FACTS, sizeof *grown);
     if (!grown)
         return unpickler_fail_memory(&m->u);
     f->mutations = grown;
@@ -210,8 +211,8 @@ ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos,
 void machine_free(struct machine *m)
 {
     struct pickle_facts *f = m->facts;
-    arena_shrink(m->u.a, f->calls, f->ncalls * sizeof *f->calls);       /* bounded: they are … */
-    arena_shrink(m->u.a, f->persids, f->npersids * sizeof *f->persids); /* … in memory */
+    arena_shrink(m->u.a, f->calls, f->ncalls * sizeof *f->calls);       /* bounded: the list is in memory */
+    arena_shrink(m->u.a, f->persids, f->npersids * sizeof *f->persids); /* bounded: likewise */
     unpickler_free(&m->u);
     free(m->stack);
 }

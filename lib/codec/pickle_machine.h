@@ -9,38 +9,39 @@
 
 #define MACHINE_LONGEST_NAME 4096u  /* bytes of a module or name */
 #define MACHINE_LONGEST_COPY 65536u /* bytes of a line or of a text that is copied; longer texts are spans */
-/* Numbers of recently seen nodes; all but INTS are powers of two, because hashes are cut to them. */
+/* How many recently seen nodes of each kind are kept. */
 #define MACHINE_GLOBALS      64u
 #define MACHINE_WORDS        256u
 #define MACHINE_INTS         256u
 #define MACHINE_SIZES        256u
 
-/* Zeroed memory of the arena that is not yet used. */
+/* Zeroed memory of the arena, part of which is still unused. */
 struct slab {
-    unsigned char *next;
-    size_t left, next_size; /* bytes left, and the size of the next slab */
+    unsigned char *next; /* first unused byte */
+    size_t left;         /* number of unused bytes */
+    size_t next_size;    /* bytes of the next slab */
 };
 
 struct machine {
     struct unpickler u;
-    ckpt_value **stack; /* of u.top items */
+    ckpt_value **stack; /* u.top items */
     size_t cap_stack;
     struct slab nodes, chars;             /* memory that nodes and text are allocated from */
     uint64_t frame_end;                   /* UINT64_MAX: not in a frame */
-    ckpt_value *none, *yes, *no, *unit;   /* the only nodes of None, True, False and () */
+    ckpt_value *none, *yes, *no, *empty_tuple; /* the only nodes of None, True, False and () */
     ckpt_value *small[MACHINE_INTS];      /* the only nodes of the integers 0, 1, 2 … */
     ckpt_value *ints[MACHINE_INTS];       /* other integers recently seen */
     ckpt_value *globals[MACHINE_GLOBALS]; /* recently seen */
     ckpt_value *words[MACHINE_WORDS];     /* short texts recently seen */
     ckpt_value *sizes[MACHINE_SIZES];     /* short tuples of integers recently seen: shapes and strides */
     struct pickle_facts *facts;           /* the caller's, or unused_facts */
-    bool has_facts;                       /* the facts are the caller's */
-    bool by_joblib;                       /* read as joblib.load does: bytes of arrays follow wrappers */
+    bool has_facts;                       /* the caller has passed facts */
+    bool as_joblib;                       /* read as joblib.load does: bytes of arrays follow wrappers */
     struct pickle_facts unused_facts;
 };
 
-/* machine_alloc_slow - allocates N bytes when slab S has no room left: from a new slab, or, if they are many,
- * from the arena. */
+/* machine_alloc_slow - allocates N bytes when the slab S has too few: from a new slab, or directly from the
+ * arena if N is large. */
 void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n);
 /* machine_copy_text - sets *OUT to a copy of S. */
 bool machine_copy_text(struct machine *m, ckpt_str s, ckpt_str *out);
@@ -71,7 +72,7 @@ bool push_text(struct machine *m, ckpt_value_type type, size_t width);
  * bytes of the array that follow and turns V into the numpy array that joblib.load would return. */
 bool joblib_take_array(struct machine *m, ckpt_value *v);
 
-/* machine_grow_facts - makes room in a list of N facts for more. */
+/* machine_grow_facts - makes room in *LIST, a list of N nodes in the facts, for more. */
 bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t *cap);
 /* machine_add_mutation - adds to the facts that the current opcode changes TARGET. */
 bool machine_add_mutation(struct machine *m, const ckpt_value *target);
@@ -103,7 +104,7 @@ static inline bool machine_get(struct machine *m, uint64_t index)
         v->flags |= VALUE_SHARED;
     return machine_push(m, v);
 }
-/* machine_add_fact - appends V to a list of facts. */
+/* machine_add_fact - appends V to *LIST, a list of the facts, if the caller has passed facts. */
 static inline bool machine_add_fact(struct machine *m, ckpt_value ***list, size_t *n, size_t *cap,
                                     ckpt_value *v)
 {

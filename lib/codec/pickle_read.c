@@ -56,7 +56,7 @@ static ckpt_value *read_global(struct machine *m)
     if (!module.ptr)
         return NULL;
     if (module.len)
-        memcpy(copy, module.ptr, module.len); /* reading the next line may move the window */
+        memcpy(copy, module.ptr, module.len); /* reading the next line may overwrite the first */
     ckpt_str name = machine_line(m, MACHINE_LONGEST_NAME);
     return name.ptr ? machine_global(m, str_of(copy, module.len), name) : NULL;
 }
@@ -66,14 +66,14 @@ static bool op_stack_global(struct machine *m)
     if (!unpickler_need(&m->u, 2))
         return false;
     ckpt_value *module = m->stack[m->u.top - 2], *name = m->stack[m->u.top - 1];
-    ckpt_str both[2];
-    if (!value_text(module, &both[0]) || !value_text(name, &both[1]))
+    ckpt_str module_text, name_text;
+    if (!value_text(module, &module_text) || !value_text(name, &name_text))
         return fail_op(m, "must have {=two texts, a module and a name}, found {%s and %s}",
                        get_kind_name(module), get_kind_name(name));
-    if (both[0].len > MACHINE_LONGEST_NAME || both[1].len > MACHINE_LONGEST_NAME)
+    if (module_text.len > MACHINE_LONGEST_NAME || name_text.len > MACHINE_LONGEST_NAME)
         return fail_op(m, "has a name of {more} than {=%u bytes}", MACHINE_LONGEST_NAME);
     m->u.top -= 2;
-    return machine_push(m, machine_global(m, both[0], both[1]));
+    return machine_push(m, machine_global(m, module_text, name_text));
 }
 
 static bool check_callable(struct machine *m, const ckpt_value *v)
@@ -103,11 +103,12 @@ static bool op_call(struct machine *m, enum value_call_kind how)
     return machine_push(m, machine_call(m, how, callable, args));
 }
 
-/* get_more - returns the value_extra of CALL, which is allocated if needed, for writing; NULL: failed. */
-static struct value_extra *get_more(struct machine *m, ckpt_value *call)
+/* get_extra - returns the value_extra of CALL, to which pairs, items or states are to be added; NULL: out of
+ * memory. */
+static struct value_extra *get_extra(struct machine *m, ckpt_value *call)
 {
-    struct value_extra *more = value_make_extra(m->u.a, call);
-    if (!more)
+    struct value_extra *extra = value_make_extra(m->u.a, call);
+    if (!extra)
         unpickler_fail_memory(&m->u);
     return more;
 }
@@ -126,10 +127,10 @@ static bool op_newobj_ex(struct machine *m)
                        get_kind_name(kwargs), kwargs->offset);
     m->u.top -= 3;
     ckpt_value *v = machine_call(m, CALL_NEWOBJ_EX, klass, args);
-    struct value_extra *more = v ? get_more(m, v) : NULL;
-    if (!more)
+    struct value_extra *extra = v ? get_extra(m, v) : NULL;
+    if (!extra)
         return false;
-    more->kwargs = kwargs;
+    extra->kwargs = kwargs;
     return machine_push(m, v);
 }
 
@@ -214,22 +215,23 @@ static bool collect_sequence(struct machine *m, ckpt_value_type type)
     return machine_push(m, v);
 }
 
+/* add_pairs - adds to V, a dict or call, N pairs of a key and a value, which begin at FROM. */
 static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *from, size_t n)
 {
     bool is_call = v->type == CKPT_V_CALL;
-    struct value_extra *more = is_call ? get_more(m, v) : NULL;
-    if (is_call && !more)
+    struct value_extra *extra = is_call ? get_extra(m, v) : NULL;
+    if (is_call && !extra)
         return false;
-    value_pair **pairs = more ? &more->pairs : &v->u.dict.pairs;
-    uint32_t *have = more ? &more->npairs : &v->u.dict.n, *cap = more ? &more->cap_pairs : &v->u.dict.cap;
-    value_pair *at = machine_reserve(m, *pairs, *have, cap, n, sizeof *at);
+    value_pair **pairs = extra ? &extra->pairs : &v->u.dict.pairs;
+    uint32_t *npairs = extra ? &extra->npairs : &v->u.dict.n, *cap = extra ? &extra->cap_pairs : &v->u.dict.cap;
+    value_pair *at = machine_reserve(m, *pairs, *npairs, cap, n, sizeof *at);
     if (!at)
         return false;
     *pairs = at;
-    at += *have; /* bounded: machine_reserve made room for have + n */
+    at += *npairs; /* bounded: machine_reserve made room for N more */
     for (size_t i = 0; i < n; i++)
         at[i] = (value_pair){from[2 * i], from[2 * i + 1]};
-    *have += (uint32_t)n;
+    *npairs += (uint32_t)n;
     return true;
 }
 
@@ -251,6 +253,7 @@ static bool set_items(struct machine *m, size_t from)
     return add_pairs(m, v, m->stack + from, n / 2) && machine_add_mutation(m, v);
 }
 
+/* add_items - adds the stack items from FROM on to the list, set or object below them. */
 static bool add_items(struct machine *m, size_t from)
 {
     size_t n = m->u.top - from;
@@ -264,22 +267,24 @@ static bool add_items(struct machine *m, size_t from)
     if (!is_call && v->type != (is_set ? CKPT_V_SET : CKPT_V_LIST))
         return fail_op(m, "adds to {%s} made at byte 0x%" PRIx64 "; {=a %s or an object} belongs there",
                        get_kind_name(v), v->offset, is_set ? "set" : "list");
-    struct value_extra *more = is_call ? get_more(m, v) : NULL;
-    if (is_call && !more)
+    struct value_extra *extra = is_call ? get_extra(m, v) : NULL;
+    if (is_call && !extra)
         return false;
-    ckpt_value ***items = is_call ? &more->items : &v->u.seq.items;
-    uint32_t *have = is_call ? &more->nitems : &v->u.seq.n, *cap = is_call ? &more->cap_items : &v->u.seq.cap;
-    ckpt_value **at = machine_reserve(m, *items, *have, cap, n, sizeof *at);
+    ckpt_value ***items = is_call ? &extra->items : &v->u.seq.items;
+    uint32_t *nitems = is_call ? &extra->nitems : &v->u.seq.n;
+    uint32_t *cap = is_call ? &extra->cap_items : &v->u.seq.cap;
+    ckpt_value **at = machine_reserve(m, *items, *nitems, cap, n, sizeof *at);
     if (!at)
         return false;
     *items = at;
-    memcpy(at + *have, m->stack + from, n * sizeof *at); /* bounded: machine_reserve */
-    *have += (uint32_t)n;
+    memcpy(at + *nitems, m->stack + from, n * sizeof *at); /* bounded: machine_reserve made room */
+    *nitems += (uint32_t)n;
     if (is_call && is_set)
         v->flags |= VALUE_NOT_REWRITABLE;
     return machine_add_mutation(m, v);
 }
 
+/* apply_above_mark - removes the last mark, and calls ADD with the stack index of the first item above it. */
 static bool apply_above_mark(struct machine *m, bool (*add)(struct machine *, size_t))
 {
     size_t from;
@@ -312,18 +317,19 @@ static bool op_build(struct machine *m)
         v->flags |= VALUE_NOT_REWRITABLE;
         return true;
     }
-    struct value_extra *more = get_more(m, v);
-    if (!more)
+    struct value_extra *extra = get_extra(m, v);
+    if (!extra)
         return false;
-    ckpt_value **at = machine_reserve(m, more->states, more->nstates, &more->cap_states, 1, sizeof *at);
-    if (!at)
+    ckpt_value **states = machine_reserve(m, extra->states, extra->nstates, &extra->cap_states, 1,
+                                          sizeof *states);
+    if (!states)
         return false;
-    if (more->nstates == 0)
-        more->items_before_build = more->nitems > UINT32_MAX - more->npairs ? UINT32_MAX
-                                                                            : more->nitems + more->npairs;
-    more->states = at;
-    at[more->nstates++] = state;
-    return !m->by_joblib || joblib_take_array(m, v);
+    if (extra->nstates == 0)
+        extra->items_before_build = extra->nitems > UINT32_MAX - extra->npairs ? UINT32_MAX
+                                                                     : extra->nitems + extra->npairs;
+    extra->states = states;
+    states[extra->nstates++] = state;
+    return !m->as_joblib || joblib_take_array(m, v);
 }
 
 /* ---------------------------------------------------- stack, memo, framing */
@@ -383,7 +389,7 @@ static bool op_frame(struct machine *m)
         return false;
     uint64_t n = load_u64le(b), left = unpickler_bytes_left(&m->u);
     if (m->frame_end != UINT64_MAX)
-        return fail_op(m, "begins {inside the one before}, which ends {=at byte 0x%" PRIx64 "}",
+        return fail_op(m, "begins {inside the previous frame}, which ends {=at byte 0x%" PRIx64 "}",
                        m->frame_end);
     if (n > left)
         return unpickler_fail(&m->u, CKPT_ETRUNCATED, "of {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", n,
@@ -392,6 +398,7 @@ static bool op_frame(struct machine *m)
     return true;
 }
 
+/* fail_refused - fails because the current opcode is not supported, or is no opcode. */
 static bool fail_refused(struct machine *m)
 {
     if (m->u.op == PICKLE_NEXT_BUFFER || m->u.op == PICKLE_READONLY_BUFFER)
@@ -492,18 +499,18 @@ static bool run_pickle(struct machine *m)
 {
     uint64_t *first_use = m->facts->first_use;
     for (;;) {
-        uint64_t here = unpickler_offset(&m->u);
-        if (here >= m->frame_end) {
-            if (here > m->frame_end)
+        uint64_t pos = unpickler_offset(&m->u);
+        if (pos >= m->frame_end) {
+            if (pos > m->frame_end)
                 return fail_op(m, "{crosses} the end of its frame {=at byte 0x%" PRIx64 "}", m->frame_end);
             m->frame_end = UINT64_MAX;
         }
-        m->u.at = here;
+        m->u.at = pos;
         if (m->u.p == m->u.lim && !refill_window(m))
             return false;
         m->u.op = *m->u.p++;
-        if (here < first_use[m->u.op])
-            first_use[m->u.op] = here;
+        if (pos < first_use[m->u.op])
+            first_use[m->u.op] = pos;
         if (m->u.op == PICKLE_STOP)
             return unpickler_need(&m->u, 1);
         if (!run_op(m))
@@ -536,6 +543,6 @@ ckpt_status pickle_read_joblib(arena *a, source *src, struct pickle_facts *facts
 {
     struct machine m;
     (void)machine_init(&m, a, src, 0, src->size, facts, err);
-    m.by_joblib = true;
+    m.as_joblib = true;
     return run_from(&m, root, next);
 }

@@ -23,19 +23,21 @@
 #define MAX_NESTING (1u << 20)
 #define MAX_ENTERED 64u /* how often a tuple may be written inside itself */
 
-/* A node that is being written. Its entries are written in runs: of items, or of pairs. */
+/* A node that is being written. Its entries are written in runs: of items, or of pairs. A run whose entries
+ * are added by opcodes is written in batches, each from a MARK to the opcode. */
 struct pickle_frame {
     const ckpt_value *v;
     const ckpt_value *container; /* the node whose entries are written: v, or the arguments of OBJ */
     uint8_t phase;               /* 0 at first; of a CALL, one of the enum below */
     bool shared;                 /* several nodes refer to v, so it needs a put site */
-    bool pairs, batched;         /* by the kind of the run */
+    bool has_pairs, has_batches; /* by the kind of the run */
     bool calls_hook;             /* the entry hook is called for each entry of the run */
-    bool open, single;           /* a MARK was written for the batch; or its only entry needs none */
-    bool value;                  /* the value of pair cur is next */
-    uint32_t at, end;            /* the next entry of the run, and its end */
-    uint32_t cur, count;         /* the current entry, and how many were written */
-    ckpt_str text;               /* replaces entry number AT; .ptr NULL: nothing does */
+    bool has_mark, is_single;    /* a MARK was written for the batch; or its only entry needs none */
+    bool value_is_next;          /* the key of the current pair was written */
+    uint32_t next_entry, end;    /* of the run */
+    uint32_t current;            /* number of the current entry; of a CALL's states, of the next one */
+    uint32_t count;              /* how many entries of the run or batch were written */
+    ckpt_str replacement;        /* of entry next_entry; .ptr NULL: it is not replaced */
 };
 
 enum run_kind {
@@ -44,25 +46,26 @@ enum run_kind {
     RUN_PAIRS     /* pairs that SETITEM or SETITEMS adds */
 };
 
-/* find_next_entry - moves `at` to the next entry that the entry hook does not leave out. */
+/* find_next_entry - moves next_entry to an entry that the entry hook does not leave out. */
 static void find_next_entry(pickle_writer *w, struct pickle_frame *f)
 {
-    for (; f->at < f->end; f->at++) {
-        f->text = str_of(NULL, 0);
-        if (!f->calls_hook || w->hooks->entry(w->hooks->user, f->container, f->at, &f->text))
+    for (; f->next_entry < f->end; f->next_entry++) {
+        f->replacement = str_of(NULL, 0);
+        if (!f->calls_hook || w->hooks->entry(w->hooks->user, f->container, f->next_entry, &f->replacement))
             return;
     }
 }
 
+/* begin_run - begins a run of the entries in [FROM, END) of the container. */
 static void begin_run(pickle_writer *w, struct pickle_frame *f, enum run_kind kind, uint32_t from,
                       uint32_t end)
 {
-    bool call = f->container->type == CKPT_V_CALL;
-    f->pairs = kind == RUN_PAIRS;
-    f->batched = kind != RUN_OPERANDS;
-    f->calls_hook = w->hooks->entry && (f->pairs || !call || value_extra_of(f->container)->npairs == 0);
-    f->open = f->single = f->value = false;
-    f->at = from;
+    bool is_call = f->container->type == CKPT_V_CALL;
+    f->has_pairs = kind == RUN_PAIRS;
+    f->has_batches = kind != RUN_OPERANDS;
+    f->calls_hook = w->hooks->entry && (f->has_pairs || !is_call || value_extra_of(f->container)->npairs == 0);
+    f->has_mark = f->is_single = f->value_is_next = false;
+    f->next_entry = from;
     f->end = end;
     f->count = 0;
     find_next_entry(w, f);
@@ -84,54 +87,56 @@ static void put_replacement(pickle_writer *w, const ckpt_value *v, ckpt_str text
     emit_text(w, v->type == CKPT_V_STR8 ? PICKLE_BINSTRING : PICKLE_BINUNICODE, text);
 }
 
+/* end_batch - writes the opcode of the batch, if all its entries were written. */
 static void end_batch(pickle_writer *w, struct pickle_frame *f)
 {
-    if (f->single)
-        pickle_put_op(w, f->pairs ? PICKLE_SETITEM : PICKLE_APPEND);
-    f->single = false;
-    if (f->open && (f->count == BATCH || f->at == f->end)) {
-        pickle_put_op(w, f->pairs ? PICKLE_SETITEMS : PICKLE_APPENDS);
-        f->open = false;
+    if (f->is_single)
+        pickle_put_op(w, f->has_pairs ? PICKLE_SETITEM : PICKLE_APPEND);
+    f->is_single = false;
+    if (f->has_mark && (f->count == BATCH || f->next_entry == f->end)) {
+        pickle_put_op(w, f->has_pairs ? PICKLE_SETITEMS : PICKLE_APPENDS);
+        f->has_mark = false;
     }
 }
 
+/* begin_batch - begins a batch with the current entry, unless one is begun. */
 static void begin_batch(pickle_writer *w, struct pickle_frame *f)
 {
-    if (f->open)
+    if (f->has_mark)
         return;
-    f->open = f->at < f->end;
-    f->single = !f->open;
+    f->has_mark = f->next_entry < f->end;
+    f->is_single = !f->has_mark;
     f->count = 0;
-    if (f->open)
+    if (f->has_mark)
         pickle_put_op(w, PICKLE_MARK);
 }
 
 /* get_next_of_run - returns the node to write next; NULL: the run has ended. */
 static const ckpt_value *get_next_of_run(pickle_writer *w, struct pickle_frame *f)
 {
-    if (f->value) {
-        f->value = false;
-        return get_pair(f->container, f->cur).val;
+    if (f->value_is_next) {
+        f->value_is_next = false;
+        return get_pair(f->container, f->current).val;
     }
     for (;;) {
-        if (f->batched)
+        if (f->has_batches)
             end_batch(w, f);
-        if (f->at == f->end)
+        if (f->next_entry == f->end)
             return NULL;
-        ckpt_str text = f->text;
-        f->cur = f->at++;
+        ckpt_str text = f->replacement;
+        f->current = f->next_entry++;
         find_next_entry(w, f);
-        if (f->batched)
+        if (f->has_batches)
             begin_batch(w, f);
         f->count++;
-        const ckpt_value *v = f->pairs ? get_pair(f->container, f->cur).key
-                                       : get_sequence_item(f->container, f->cur);
-        f->value = f->pairs && !text.ptr;
+        const ckpt_value *v = f->has_pairs ? get_pair(f->container, f->current).key
+                                           : get_sequence_item(f->container, f->current);
+        f->value_is_next = f->has_pairs && !text.ptr;
         if (!text.ptr)
             return v;
         put_replacement(w, v, text);
-        if (f->pairs)
-            return get_pair(f->container, f->cur).val;
+        if (f->has_pairs)
+            return get_pair(f->container, f->current).val;
     }
 }
 
@@ -141,29 +146,28 @@ static ckpt_status fail_lossy(const ckpt_value *v, ckpt_error *err, const char *
                 (unsigned long long)v->offset, why);
 }
 
-/* replace_by_memo - returns false unless the value of F contains itself and was completed while its
- * operands were written. Then pops the N operands (MARK: all above the MARK) and writes a GET for the
- * value. */
-static bool replace_by_memo(pickle_writer *w, const struct pickle_frame *f, uint32_t n, bool mark)
+/* replace_by_memo - if the value of F contains itself and was completed while its operands were written,
+ * pops the N operands (HAS_MARK: all above the MARK), writes a GET for the value, and returns true. */
+static bool replace_by_memo(pickle_writer *w, const struct pickle_frame *f, uint32_t n, bool has_mark)
 {
     if (!f->shared || map_get_num(w->nodes, map_ptr(f->v)) == MAP_NONE)
         return false;
-    if (mark)
+    if (has_mark)
         pickle_put_op(w, PICKLE_POP_MARK);
-    for (uint32_t i = 0; !mark && i < n; i++)
+    for (uint32_t i = 0; !has_mark && i < n; i++)
         pickle_put_op(w, PICKLE_POP);
     return emit_get_if_known(w, f->v);
 }
 
 static const ckpt_value *step_list_or_dict(pickle_writer *w, struct pickle_frame *f)
 {
-    bool dict = f->v->type == CKPT_V_DICT;
+    bool is_dict = f->v->type == CKPT_V_DICT;
     if (f->phase == 0) {
         f->phase = 1;
-        pickle_put_op(w, dict ? PICKLE_EMPTY_DICT : PICKLE_EMPTY_LIST);
+        pickle_put_op(w, is_dict ? PICKLE_EMPTY_DICT : PICKLE_EMPTY_LIST);
         if (f->shared)
             emit_node_put_site(w, f->v);
-        begin_run(w, f, dict ? RUN_PAIRS : RUN_ITEMS, 0, dict ? f->v->u.dict.n : f->v->u.seq.n);
+        begin_run(w, f, is_dict ? RUN_PAIRS : RUN_ITEMS, 0, is_dict ? f->v->u.dict.n : f->v->u.seq.n);
     }
     return get_next_of_run(w, f);
 }
@@ -172,17 +176,17 @@ static const ckpt_value *step_tuple(pickle_writer *w, struct pickle_frame *f)
 {
     static const enum pickle_opcode short_ops[] = {PICKLE_EMPTY_TUPLE, PICKLE_TUPLE1, PICKLE_TUPLE2,
                                                    PICKLE_TUPLE3};
-    bool mark = f->v->u.seq.n > 3;
+    bool has_mark = f->v->u.seq.n > 3;
     if (f->phase == 0) {
         f->phase = 1;
-        if (mark)
+        if (has_mark)
             pickle_put_op(w, PICKLE_MARK);
         begin_run(w, f, RUN_OPERANDS, 0, f->v->u.seq.n);
     }
     const ckpt_value *next = get_next_of_run(w, f);
-    if (next || replace_by_memo(w, f, f->count, mark))
+    if (next || replace_by_memo(w, f, f->count, has_mark))
         return next;
-    pickle_put_op(w, mark ? PICKLE_TUPLE : short_ops[f->count]);
+    pickle_put_op(w, has_mark ? PICKLE_TUPLE : short_ops[f->count]);
     if (f->shared)
         emit_node_put_site(w, f->v);
     return NULL;
@@ -239,10 +243,10 @@ static bool is_old_style(const ckpt_value *v) { return v->call == CALL_OBJ || v-
  * while its operands were written, and needs nothing more. */
 static bool emit_call(pickle_writer *w, struct pickle_frame *f)
 {
-    bool ex = f->v->call == CALL_NEWOBJ_EX;
-    if (replace_by_memo(w, f, ex ? 4 : 2, is_old_style(f->v)))
+    bool has_kwargs = f->v->call == CALL_NEWOBJ_EX;
+    if (replace_by_memo(w, f, has_kwargs ? 4 : 2, is_old_style(f->v)))
         return true;
-    if (ex)
+    if (has_kwargs)
         pickle_put_op(w, PICKLE_TUPLE3);
     pickle_put_op(w, is_old_style(f->v)          ? PICKLE_OBJ
                      : f->v->call == CALL_NEWOBJ ? PICKLE_NEWOBJ
@@ -296,7 +300,7 @@ static void begin_call_phase(pickle_writer *w, struct pickle_frame *f, uint8_t p
 {
     const struct value_extra *m = value_extra_of(f->v);
     f->phase = p;
-    f->cur = 0;
+    f->current = 0;
     if (p == CALL_ITEMS)
         begin_run(w, f, RUN_ITEMS, 0, count_items_before_build(m));
     else if (p == CALL_PAIRS)
@@ -310,9 +314,9 @@ static void begin_call_phase(pickle_writer *w, struct pickle_frame *f, uint8_t p
 static const ckpt_value *get_next_state(pickle_writer *w, struct pickle_frame *f)
 {
     const struct value_extra *m = value_extra_of(f->v);
-    if (f->cur > 0)
+    if (f->current > 0)
         pickle_put_op(w, PICKLE_BUILD);
-    return f->cur < m->nstates ? m->states[f->cur++] : NULL;
+    return f->current < m->nstates ? m->states[f->current++] : NULL;
 }
 
 static const ckpt_value *step_call(pickle_writer *w, struct pickle_frame *f)
@@ -352,18 +356,18 @@ static ckpt_status check_call(const ckpt_value *v, ckpt_error *err)
     const struct value_extra *m = value_extra_of(v);
     if (is_old_style(v) && v->u.call.args->type != CKPT_V_TUPLE)
         return fail_lossy(v, err, "is an old-style instance without a tuple of arguments");
-    bool after = m->nstates &&
-                 (count_items_before_build(m) < m->nitems || count_pairs_before_build(m) < m->npairs);
-    if (after && m->nstates > 1)
+    bool changed_after_build = m->nstates && (count_items_before_build(m) < m->nitems ||
+                                              count_pairs_before_build(m) < m->npairs);
+    if (changed_after_build && m->nstates > 1)
         return fail_lossy(v, err, "was changed by BUILD, then by other opcodes, then by BUILD again");
-    if (after && m->items_before_build && m->nitems && m->npairs)
+    if (changed_after_build && m->items_before_build && m->nitems && m->npairs)
         return fail_lossy(v, err, "was given items and pairs both before and after its BUILD");
     return CKPT_OK;
 }
 
-/* count_begun - counts how often V was begun, and refuses more than MAX_ENTERED times. A value that contains
- * itself, and is not in the memo before its items, is begun again inside itself until all lists, dicts and
- * objects in the cycle are in the memo. */
+/* count_begun - counts how often V was begun; fails after MAX_ENTERED times. A value that contains itself,
+ * and is put into the memo after its items, is begun again inside itself until all lists, dicts and objects
+ * in the cycle are in the memo. */
 static ckpt_status count_begun(pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     uint32_t n = map_get_num(w->begun_incomplete, map_ptr(v));
@@ -486,11 +490,11 @@ static ckpt_status write_all(pickle_writer *w, const ckpt_value *root, ckpt_erro
     return fail_memory(err);
 }
 
-/* PUTs of two bytes that fill_with_puts writes at most: it fills less than 10 bytes with them. */
+/* fill_with_puts writes at most so many PUTs of two bytes: it fills less than 10 bytes with them. */
 #define SHORT_PUTS 4u
 
-/* write_pickle - writes ROOT with memo indices from *MEMO on, and sets *MEMO to the first unused one. WIDEN:
- * write the first small int in one byte more. */
+/* write_pickle - writes ROOT with memo indexes from *MEMO on, and sets *MEMO to the next unused index.
+ * WIDEN: writes the first int below 256 in one byte more. */
 static ckpt_status write_pickle(const ckpt_value *root, const struct pickle_hooks *hooks, uint32_t *memo,
                                 bool widen, buf *out, ckpt_error *err)
 {
@@ -509,24 +513,24 @@ ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hook
     return write_pickle(root, hooks, &memo, false, out, err);
 }
 
-/* fill_with_puts - fills the last N bytes of a pickle, at AT, with PUTs and STOP. Each PUT has its own index,
- * as pickletools requires: short ones the indices below SHORT_PUTS, which the pickle leaves free, long ones
- * those from MEMO on. False: no number of PUTs has that size. */
+/* fill_with_puts - fills the last N bytes of a pickle, at AT, with PUTs and STOP. Each PUT has an index of
+ * its own, as pickletools requires: PUTs of two bytes have those below SHORT_PUTS, which the pickle does not
+ * use, PUTs of five bytes those from MEMO on. False: no number of PUTs has N - 1 bytes. */
 static bool fill_with_puts(unsigned char *at, size_t n, uint32_t memo)
 {
     size_t left = n - 1; /* bounded: N includes STOP */
     if (left == 1 || left == 3)
         return false;
-    for (uint32_t low = 0; left;) {
-        bool wide = left >= 10 || left % 2;
-        size_t put = wide ? 5 : 2;
-        *at = wide ? PICKLE_LONG_BINPUT : PICKLE_BINPUT;
-        if (wide)
-            store_u32le(at + 1, memo++); /* bounded: they are fewer than bytes, which fit the memory */
+    for (uint32_t short_index = 0; left;) {
+        bool is_long = left >= 10 || left % 2;
+        size_t put_size = is_long ? 5 : 2;
+        *at = is_long ? PICKLE_LONG_BINPUT : PICKLE_BINPUT;
+        if (is_long)
+            store_u32le(at + 1, memo++); /* bounded: fewer than bytes in memory */
         else
-            at[1] = (unsigned char)low++; /* bounded: of less than 10 bytes */
-        at += put;                        /* bounded: an odd remainder is 5 or more */
-        left -= put;
+            at[1] = (unsigned char)short_index++; /* bounded: SHORT_PUTS */
+        at += put_size;                           /* bounded: an odd number of bytes left is 5 or more */
+        left -= put_size;
     }
     *at = PICKLE_STOP;
     return true;
@@ -539,14 +543,14 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
     *fits = false;
     CKPT_TRY(write_pickle(root, hooks, &memo, false, out, err));
     if (out->len <= size && (size - out->len == 1 || size - out->len == 3)) {
-        buf_free(out); /* no PUTs have this size: write one int, if there is one, in one byte more */
+        buf_free(out); /* no PUTs have this size: write an int, if there is one, in one byte more */
         memo = SHORT_PUTS;
         CKPT_TRY(write_pickle(root, hooks, &memo, true, out, err));
     }
-    size_t end = out->len - 1; /* bounded: where STOP is */
+    size_t end = out->len - 1; /* bounded: a pickle has at least STOP */
     if (out->len > size || size - out->len == 1 || size - out->len == 3)
         return CKPT_OK;
-    if (!buf_extend(out, size - out->len)) /* bounded: compared just now */
+    if (!buf_extend(out, size - out->len)) /* bounded: SIZE is not less */
         return fail_memory(err);
     *fits = fill_with_puts(out->data + end, size - end, memo); /* bounded: end < size */
     return CKPT_OK;

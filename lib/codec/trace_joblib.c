@@ -49,12 +49,14 @@ static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
         t->u.status = arena_full(t->u.a) ? CKPT_ELIMIT : st;
         return JOBLIB_UNCLEAR;
     }
-    bool usual = n && n->n == 4 && !d.odd && !d.subarray; /* callable, arguments, no keywords, one state */
-    if (!usual || d.holds == HOLDS_UNKNOWN || (d.holds == HOLDS_NUMBERS && d.size == UINT64_MAX))
+    bool is_as_written = n && n->n == 4 && !d.odd &&
+                         !d.subarray; /* callable, arguments, no keywords, one state */
+    if (!is_as_written || d.holds == HOLDS_UNKNOWN || (d.holds == HOLDS_NUMBERS && d.size == UINT64_MAX))
         return JOBLIB_UNCLEAR;
     return d.holds == HOLDS_OBJECTS ? JOBLIB_OBJECTS : JOBLIB_NUMBERS;
 }
 
+/* read_shape - sets *COUNT to the number of elements of the shape R; false: R is no shape. */
 static bool read_shape(struct tracer *t, trace_ref r, uint64_t *count)
 {
     const struct trace_node *n = trace_node(r);
@@ -68,8 +70,8 @@ static bool read_shape(struct tracer *t, trace_ref r, uint64_t *count)
     return true;
 }
 
-/* read_wrapper - returns what follows the BUILD of TARGET with STATE, and sets *BYTES to the size of the
- * elements and *PADDED if padding comes before them. */
+/* read_wrapper - returns what follows the BUILD of TARGET with STATE. Sets *BYTES to the size of all
+ * elements, and *PADDED to whether padding comes before them. */
 static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref state, uint64_t *bytes,
                                 bool *padded)
 {
@@ -77,7 +79,7 @@ static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref st
     const struct trace_node *s = trace_node(state);
     uint64_t size = 0, count = 0;
     enum joblib kind = JOBLIB_UNCLEAR;
-    bool shaped = false, subclass = false;
+    bool has_shape = false, is_array_class = false;
     *padded = false;
     if (!w)
         return JOBLIB_NONE;
@@ -91,10 +93,11 @@ static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref st
         if (str_is(key, "dtype"))
             kind = classify_dtype(t, v, &size);
         else if (str_is(key, "shape"))
-            shaped = read_shape(t, v, &count);
+            has_shape = read_shape(t, v, &count);
         else if (str_is(key, "subclass"))
-            subclass = is_global(v, "numpy", "ndarray") || is_global(v, "numpy", "memmap") ||
-                       is_global(v, "numpy", "matrix") || is_global(v, "numpy.matrixlib.defmatrix", "matrix");
+            is_array_class = is_global(v, "numpy", "ndarray") || is_global(v, "numpy", "memmap") ||
+                             is_global(v, "numpy", "matrix") ||
+                             is_global(v, "numpy.matrixlib.defmatrix", "matrix");
         else if (str_is(key, "numpy_array_alignment_bytes"))
             *padded = !is_none(v);
         else if (!str_is(key, "order") && !str_is(key, "allow_mmap"))
@@ -102,7 +105,7 @@ static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref st
     }
     if (t->u.status != CKPT_OK)
         return JOBLIB_NONE;
-    return shaped && subclass && checked_mul(count, size, bytes) ? kind : JOBLIB_UNCLEAR;
+    return has_shape && is_array_class && checked_mul(count, size, bytes) ? kind : JOBLIB_UNCLEAR;
 }
 
 /* follow_objects - follows the pickle of an array of objects as pickle.load, by which joblib reads it. */
@@ -114,7 +117,7 @@ static bool follow_objects(struct tracer *t)
     o.calls_before = t->result->calls;
     t->u.status = pickle_trace(t->u.r.src, unpickler_offset(&t->u), t->u.r.end, &o, &inner, t->u.err);
     t->result->calls = inner.calls;
-    t->result->opcodes += inner.opcodes; /* bounded: no more than bytes */
+    t->result->opcodes += inner.opcodes; /* bounded: at most one a byte */
     t->result->framed_differs |= inner.framed_differs;
     if (t->u.status != CKPT_OK)
         t->u.at = inner.next;
@@ -161,6 +164,6 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
     const unsigned char *pad = padded ? tracer_take(t, 1) : NULL;
     bool skipped = (!padded || (pad && tracer_skip(t, *pad, true))) && report_bytes(t) &&
                    tracer_skip(t, bytes, true);
-    t->result->array_bytes += unpickler_offset(&t->u) - from; /* bounded: it only moves forward */
+    t->result->array_bytes += unpickler_offset(&t->u) - from; /* bounded: the offset only grows */
     return skipped;
 }

@@ -5,13 +5,14 @@
 
 #include "base/checked.h"
 
-/* as_unshared - returns the node R if R is its only reference, else NULL. */
+/* as_unshared - returns the node of R if R is the only reference to it, else NULL. */
 static struct trace_node *as_unshared(trace_ref r)
 {
     struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(r);
     return v && !v->shared && v->kind != TRACE_GLOBAL ? v : NULL;
 }
 
+/* node_from_link - returns the node whose address is in the field n of a node in a list. */
 static struct trace_node *node_from_link(uint64_t n) { return (struct trace_node *)(uintptr_t)n; }
 
 struct trace_node *node_new(struct tracer *t, enum trace_kind kind)
@@ -61,17 +62,17 @@ static void free_items(struct tracer *t, trace_ref *items, unsigned c)
     t->spare_items[c] = items;
 }
 
-/* reserve_items - makes room for WANT items in V, which has no more. */
-static bool reserve_items(struct tracer *t, struct trace_node *v, size_t want)
+/* reserve_items - makes room for N items in V, which has at most N. */
+static bool reserve_items(struct tracer *t, struct trace_node *v, size_t n)
 {
-    unsigned c = get_size_class(want);
-    if (want <= v->cap)
+    unsigned c = get_size_class(n);
+    if (n <= v->cap)
         return true;
     trace_ref *grown = new_items(t, c);
     if (!grown)
         return false;
     if (v->cap) {
-        memcpy(grown, v->items, v->kept * sizeof *grown); /* bounded: kept < want */
+        memcpy(grown, v->items, v->kept * sizeof *grown); /* bounded: kept < N */
         free_items(t, v->items, get_size_class(v->cap));
     }
     v->items = grown;
@@ -79,17 +80,17 @@ static bool reserve_items(struct tracer *t, struct trace_node *v, size_t want)
     return true;
 }
 
-bool node_add(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t most)
+bool node_add(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t max)
 {
-    size_t room = most - v->kept, kept = n < room ? n : room;
-    if (!reserve_items(t, v, v->kept + kept)) /* bounded: no more than MOST */
+    size_t room = max - v->kept, kept = n < room ? n : room;
+    if (!reserve_items(t, v, v->kept + kept)) /* bounded: MAX */
         return false;
     if (kept)
         memcpy(v->items + v->kept, from, kept * sizeof *from); /* bounded: there is room */
     for (size_t i = kept; i < n; i++)
         node_release(t, from[i]);
     v->kept += (uint32_t)kept;
-    v->n += n; /* bounded: as many values were pushed */
+    v->n += n; /* bounded: each was pushed by an opcode */
     return true;
 }
 
@@ -106,15 +107,15 @@ bool node_report_held(struct tracer *t, const trace_ref *from, size_t n)
 /* The nodes that are still to be released are linked by their field n, which is no longer needed. */
 void node_release(struct tracer *t, trace_ref r)
 {
-    struct trace_node *v = as_unshared(r), *item, *rest;
+    struct trace_node *v = as_unshared(r), *item, *next;
     if (v)
         v->n = 0;
-    for (; v; v = rest) {
-        rest = node_from_link(v->n);
+    for (; v; v = next) {
+        next = node_from_link(v->n);
         for (uint32_t i = 0; i < v->kept; i++)
             if ((item = as_unshared(v->items[i])) != NULL) {
-                item->n = (uintptr_t)rest;
-                rest = item;
+                item->n = (uintptr_t)next;
+                next = item;
             }
         if (v->cap)
             free_items(t, v->items, get_size_class(v->cap));

@@ -6,8 +6,8 @@
 #include "codec/pickle_line.h"
 #include "codec/pickle_ops.h"
 
-#define FILE_MIN   16u
-#define PICKLE_MIN 8u
+#define FILE_MIN   16u   /* bytes of the smallest value that is reported as a file */
+#define PICKLE_MIN 8u    /* likewise, as a pickle */
 #define SEARCHED   4096u /* bytes searched for a newline */
 
 static bool has_magic(const unsigned char *b, size_t n)
@@ -34,7 +34,8 @@ static bool has_magic(const unsigned char *b, size_t n)
     for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
         if (memcmp(b, magic[i], strlen(magic[i])) == 0)
             return true;
-    return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X'; /* 80, 2 to 5 */
+    return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' &&
+           b[2] <= 'X'; /* a pickle of protocol 2 to 5 in base64 */
 }
 
 enum { MAY_BE_FILE = 1, MAY_BE_PICKLE = 2 };
@@ -52,75 +53,74 @@ static unsigned get_possible_kinds(unsigned char b)
     return first[b];
 }
 
-/* report_if_payload - reports V if it begins like a file, or like a pickle and RUNS: it has a byte that every
- * import needs. */
-static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool runs)
+/* report_if_payload - reports V if it begins like a file, or if it begins like a pickle and MAY_IMPORT. */
+static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool may_import)
 {
     unsigned kinds = v->nhead ? get_possible_kinds(v->head[0]) : 0;
-    bool file = kinds & MAY_BE_FILE && v->size >= FILE_MIN && has_magic(v->head, v->nhead);
+    bool is_file = kinds & MAY_BE_FILE && v->size >= FILE_MIN && has_magic(v->head, v->nhead);
     struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = tracer_constant(t), .payload = v};
-    v->pickle = !file;
-    return !(file || (kinds & MAY_BE_PICKLE && runs)) || tracer_report(t, &s);
+    v->pickle = !is_file;
+    return !(is_file || (kinds & MAY_BE_PICKLE && may_import)) || tracer_report(t, &s);
 }
 
-/* may_run - returns true if B has a newline or STACK_GLOBAL, as every import has. */
-static bool may_run(const unsigned char *b, size_t n) { return memchr(b, '\n', n) || memchr(b, 0x93, n); }
+/* has_import - returns true if B has a newline or STACK_GLOBAL, as every import has. */
+static bool has_import(const unsigned char *b, size_t n) { return memchr(b, '\n', n) || memchr(b, 0x93, n); }
 
 /* decode_latin1_head - sets the head of V from UTF-8 text whose first N bytes are at B. */
 static void decode_latin1_head(struct trace_payload *v, const unsigned char *b, size_t n)
 {
     for (size_t i = 0; i < n && v->nhead < sizeof v->head; i++) {
-        bool two = (b[i] == 0xc2 || b[i] == 0xc3) && i + 1 < n;
-        v->head[v->nhead++] = two ? (unsigned char)((b[i] & 3) << 6 | (b[i + 1] & 0x3f)) : b[i];
-        i += two;
+        bool is_pair = (b[i] == 0xc2 || b[i] == 0xc3) && i + 1 < n;
+        v->head[v->nhead++] = is_pair ? (unsigned char)((b[i] & 3) << 6 | (b[i + 1] & 0x3f)) : b[i];
+        i += is_pair;
     }
 }
 
 bool payload_report_counted(struct tracer *t, uint64_t n)
 {
-    bool text = t->u.op == PICKLE_BINUNICODE || t->u.op == PICKLE_SHORT_BINUNICODE ||
-                t->u.op == PICKLE_BINUNICODE8;
+    bool is_text = t->u.op == PICKLE_BINUNICODE || t->u.op == PICKLE_SHORT_BINUNICODE ||
+                   t->u.op == PICKLE_BINUNICODE8;
     size_t searched = n < SEARCHED ? (size_t)n : SEARCHED;
     if (n < PICKLE_MIN || n > unpickler_bytes_left(&t->u) || t->u.op == PICKLE_LONG1 ||
         t->u.op == PICKLE_LONG4)
         return true;
     if (t->u.p == t->u.lim && !unpickler_fill(&t->u, 1))
         return false;
-    if (!get_possible_kinds(*t->u.p) && !(text && (*t->u.p == 0xc2 || *t->u.p == 0xc3)))
+    if (!get_possible_kinds(*t->u.p) && !(is_text && (*t->u.p == 0xc2 || *t->u.p == 0xc3)))
         return true;
     if ((size_t)(t->u.lim - t->u.p) < searched && !unpickler_fill(&t->u, searched))
         return false;
     struct trace_payload v = {
-        .start = unpickler_offset(&t->u), .size = n, .as = text ? TRACE_AS_LATIN1 : TRACE_AS_BYTES};
-    if (text) {
+        .start = unpickler_offset(&t->u), .size = n, .as = is_text ? TRACE_AS_LATIN1 : TRACE_AS_BYTES};
+    if (is_text) {
         decode_latin1_head(&v, t->u.p, searched);
     } else {
         v.nhead = searched < sizeof v.head ? searched : sizeof v.head;
         memcpy(v.head, t->u.p, v.nhead);
     }
-    return report_if_payload(t, &v, may_run(t->u.p, searched));
+    return report_if_payload(t, &v, has_import(t->u.p, searched));
 }
 
-/* decode_line_head - sets the head of V from the line whose first N bytes are at B. Returns may_run of the
- * decoded bytes; false if they cannot be decoded. */
+/* decode_line_head - sets the head of V from the line whose first N bytes are at B. Returns has_import of
+ * the decoded bytes; false if they cannot be decoded. */
 static bool decode_line_head(struct trace_payload *v, const unsigned char *b, size_t n)
 {
     struct pickle_line l = {.unicode = v->as == TRACE_AS_UNICODE};
-    bool any = false;
+    bool may_import = false;
     for (size_t i = 0; i < n; i++) {
         uint32_t cp[2];
-        int more = pickle_line_next(&l, b[i], cp);
-        for (int k = 0; k < more; k++) {
-            any = any || cp[k] == '\n' || cp[k] == 0x93;
+        int ncps = pickle_line_next(&l, b[i], cp);
+        for (int k = 0; k < ncps; k++) {
+            may_import = may_import || cp[k] == '\n' || cp[k] == 0x93;
             if (cp[k] > 0xff)
                 return false;
             if (v->nhead < sizeof v->head)
                 v->head[v->nhead++] = (unsigned char)cp[k];
         }
-        if (more < 0)
+        if (ncps < 0)
             return false;
     }
-    return any;
+    return may_import;
 }
 
 bool payload_report_line(struct tracer *t)
@@ -137,6 +137,7 @@ bool payload_report_line(struct tracer *t)
                               .size = size - 2 * quotes,
                               .as = quotes ? TRACE_AS_STRING : TRACE_AS_UNICODE};
     n -= quotes;
-    bool can = decode_line_head(&v, (const unsigned char *)line + quotes, n < v.size ? n : (size_t)v.size);
-    return report_if_payload(t, &v, can);
+    bool may_import = decode_line_head(&v, (const unsigned char *)line + quotes,
+                                       n < v.size ? n : (size_t)v.size);
+    return report_if_payload(t, &v, may_import);
 }

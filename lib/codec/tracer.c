@@ -16,13 +16,13 @@ bool tracer_cross_frame(struct tracer *t, uint64_t n)
         return unpickler_fail_truncated(&t->u, n);
     t->argument_elsewhere = t->argument_elsewhere || t->buffer_end > pos;
     unpickler_seek(&t->u, t->buffer_end);
-    t->buffer_end += n; /* bounded: inside the source, by the line above */
+    t->buffer_end += n; /* bounded: compared with the bytes after the buffer */
     return true;
 }
 
-bool tracer_skip(struct tracer *t, uint64_t n, bool across)
+bool tracer_skip(struct tracer *t, uint64_t n, bool crosses_frames)
 {
-    if (t->options->framed && !across && !tracer_cross_frame(t, n))
+    if (t->options->framed && !crosses_frames && !tracer_cross_frame(t, n))
         return false;
     if (!unpickler_skip(&t->u, n))
         return false;
@@ -31,28 +31,28 @@ bool tracer_skip(struct tracer *t, uint64_t n, bool across)
     return true;
 }
 
-/* The bytes of a line: those that fit, or, if it grows, all. */
+/* The bytes of a line: those that fit, or all if the buffer can grow. */
 struct tracer_text {
-    char *at;
+    char *bytes;
     size_t n, cap;
-    bool grows; /* at is from malloc */
+    bool can_grow; /* bytes is from malloc */
 };
 
 /* append_to_line - appends the next N bytes of the window to L. */
 static bool append_to_line(struct tracer *t, struct tracer_text *l, size_t n)
 {
-    while (l->grows && l->cap - l->n < n)
-        if (!unpickler_grow(&t->u, &l->at, &l->cap, 1))
+    while (l->can_grow && l->cap - l->n < n)
+        if (!unpickler_grow(&t->u, &l->bytes, &l->cap, 1))
             return false;
     size_t fits = l->cap - l->n < n ? l->cap - l->n : n;
     if (fits)
-        memcpy(l->at + l->n, t->u.p, fits); /* bounded: they fit */
+        memcpy(l->bytes + l->n, t->u.p, fits); /* bounded: FITS is at most the room */
     l->n += fits;
     return true;
 }
 
 /* read_to_newline - reads to L up to the next newline, which is skipped, or up to END. Sets *N to the number
- * of bytes before, and *FOUND if there was a newline. */
+ * of bytes that were read, without the newline, and *FOUND to whether there was one. */
 static bool read_to_newline(struct tracer *t, uint64_t end, struct tracer_text *l, uint64_t *n, bool *found)
 {
     *n = l->n = 0;
@@ -60,15 +60,15 @@ static bool read_to_newline(struct tracer *t, uint64_t end, struct tracer_text *
     while (unpickler_offset(&t->u) < end && !*found) {
         if (t->u.p == t->u.lim && !unpickler_fill(&t->u, 1))
             return false;
-        uint64_t room = end - unpickler_offset(&t->u);
-        size_t have = (size_t)(t->u.lim - t->u.p);
-        have = have < room ? have : (size_t)room;
-        const unsigned char *nl = memchr(t->u.p, '\n', have);
-        size_t part = nl ? (size_t)(nl - t->u.p) : have;
-        if (!append_to_line(t, l, part))
+        uint64_t left = end - unpickler_offset(&t->u);
+        size_t available = (size_t)(t->u.lim - t->u.p);
+        available = available < left ? available : (size_t)left;
+        const unsigned char *nl = memchr(t->u.p, '\n', available);
+        size_t chunk_len = nl ? (size_t)(nl - t->u.p) : available;
+        if (!append_to_line(t, l, chunk_len))
             return false;
-        t->u.p += part;
-        *n += part; /* bounded: no more than the source has */
+        t->u.p += chunk_len;
+        *n += chunk_len; /* bounded: no more than the source has */
         *found = nl != NULL;
         t->u.p += *found;
     }
@@ -101,7 +101,7 @@ static bool read_line(struct tracer *t, struct tracer_text *l)
 
 bool tracer_line(struct tracer *t, char *copy, size_t *ncopy)
 {
-    struct tracer_text l = {.at = copy, .cap = copy ? LONGEST_NAME : 0};
+    struct tracer_text l = {.bytes = copy, .cap = copy ? LONGEST_NAME : 0};
     bool ok = read_line(t, &l);
     if (ncopy)
         *ncopy = l.n < LONGEST_NAME ? l.n : utf8_complete_length(copy, l.n);
@@ -149,37 +149,38 @@ bool tracer_put(struct tracer *t, uint64_t index)
 bool tracer_get(struct tracer *t, uint64_t index) { return tracer_push(t, unpickler_get(&t->u, index)); }
 
 /* parse_index - sets *OUT to the digits, without leading zeros, of the memo index that Python's int() reads
- * in S up to a NUL, where the C unpickler ends it. The digits are moved to AT, the start of S. False: not a
- * number. */
-static bool parse_index(ckpt_str s, char *at, ckpt_str *out)
+ * in S. Only the bytes before a NUL count, as in the C unpickler. The digits are moved to LINE, the start of
+ * S. False: not a number. */
+static bool parse_index(ckpt_str s, char *line, ckpt_str *out)
 {
     size_t n = 0;
-    bool digit = false, minus, zero = true;
+    bool ends_with_digit = false, is_negative, is_zero = true;
     const char *nul = memchr(s.ptr, '\0', s.len);
     s.len = nul ? (size_t)(nul - s.ptr) : s.len;
     s = pickle_text_trim(s);
-    minus = s.len && s.ptr[0] == '-';
-    if (minus || (s.len && s.ptr[0] == '+'))
+    is_negative = s.len && s.ptr[0] == '-';
+    if (is_negative || (s.len && s.ptr[0] == '+'))
         s = str_skip(s, 1);
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
-        bool between = c == '_' && digit && i + 1 < s.len;
-        if (!between && (c < '0' || c > '9'))
+        bool is_separator = c == '_' && ends_with_digit && i + 1 < s.len;
+        if (!is_separator && (c < '0' || c > '9'))
             return false;
-        digit = !between;
-        zero = zero && (between || c == '0');
+        ends_with_digit = !is_separator;
+        is_zero = is_zero && (is_separator || c == '0');
     }
-    digit = digit && (!minus || zero);
-    for (size_t i = 0; digit && i < s.len; i++)
+    bool is_index = ends_with_digit && (!is_negative || is_zero);
+    for (size_t i = 0; is_index && i < s.len; i++)
         if (s.ptr[i] != '_' && (n || s.ptr[i] != '0'))
-            at[n++] = s.ptr[i]; /* bounded: no more than were read */
-    *out = str_of(at, n);
-    return digit;
+            line[n++] = s.ptr[i]; /* bounded: S is not shorter */
+    *out = str_of(line, n);
+    return is_index;
 }
 
 /* get_index - sets *OUT to the memo index DIGITS. Indexes >= 2^63, which pickle.py accepts, get the numbers
- * from 2^63 on in the order of their first PUT, and UINT64_MAX if there was none. MAY_ADD: this is a PUT. */
-static bool get_index(struct tracer *t, ckpt_str digits, bool may_add, uint64_t *out)
+ * from 2^63 on, in the order of their first PUT; UINT64_MAX: there was none. IS_PUT: adds DIGITS if there
+ * was none. */
+static bool get_index(struct tracer *t, ckpt_str digits, bool is_put, uint64_t *out)
 {
     const uint64_t first = (uint64_t)1 << 63;
     bool fits = true;
@@ -192,7 +193,7 @@ static bool get_index(struct tracer *t, ckpt_str digits, bool may_add, uint64_t 
     if (!t->huge_indexes && !(t->huge_indexes = map_new(16)))
         return unpickler_fail_memory(&t->u);
     number = map_get(t->huge_indexes, digits);
-    if (number == MAP_NONE && may_add) {
+    if (number == MAP_NONE && is_put) {
         ckpt_str key = arena_str(t->u.a, digits);
         number = (uint32_t)map_count(t->huge_indexes); /* bounded: each takes more than a byte of the arena */
         if (!key.ptr || !map_put(t->huge_indexes, key, number, NULL))
@@ -204,16 +205,16 @@ static bool get_index(struct tracer *t, ckpt_str digits, bool may_add, uint64_t 
 
 bool tracer_memo_line(struct tracer *t)
 {
-    struct tracer_text l = {.at = t->line, .cap = t->cap_line, .grows = true};
+    struct tracer_text l = {.bytes = t->line, .cap = t->cap_line, .can_grow = true};
     ckpt_str digits;
     uint64_t index;
     bool ok = read_line(t, &l);
-    t->line = l.at;
+    t->line = l.bytes;
     t->cap_line = l.cap;
     if (!ok)
         return false;
-    ckpt_str text = str_of(l.n ? l.at : "", l.n);
-    if (!parse_index(text, l.at, &digits))
+    ckpt_str text = str_of(l.n ? l.bytes : "", l.n);
+    if (!parse_index(text, l.bytes, &digits))
         return fail_op(t, "has {'%.*s'} where {=the number of a memo entry} belongs",
                        text.len > 64 ? 64 : (int)text.len, text.ptr);
     return get_index(t, digits, t->u.op == PICKLE_PUT, &index) &&

@@ -11,10 +11,11 @@
 #include "codec/pickle_ops.h"
 
 #define FIRST_WINDOW 4096u
-#define FREE_SCRATCH ((uint64_t)64 << 20) /* bytes that the stack, the marks or the memo may always have */
+#define FREE_SCRATCH                                                                                         \
+    ((uint64_t)64 << 20) /* bytes that the stack, the marks or the memo may have in any pickle */
 #define BYTES_A_PUT  16u                  /* a pickle has about one PUT for so many bytes */
 #define MAX_ESTIMATE ((size_t)1 << 19)
-#define DENSE_MEMO   1024u /* below this, or below twice the PUTs so far, indexes are in the array */
+#define DENSE_MEMO   1024u /* indexes below this, or below twice memo_count, are in the array memo */
 
 ckpt_status unpickler_init(struct unpickler *u, arena *a, source *src, uint64_t pos, uint64_t end,
                            ckpt_error *err)
@@ -29,8 +30,8 @@ ckpt_status unpickler_init(struct unpickler *u, arena *a, source *src, uint64_t 
 void unpickler_free(struct unpickler *u)
 {
     reader_free(&u->r);
-    map_free(u->sparse);
-    free(u->far);
+    map_free(u->sparse_index);
+    free(u->sparse_memo);
     free(u->memo);
     free(u->marks);
 }
@@ -59,9 +60,9 @@ bool unpickler_fail_memory(struct unpickler *u)
 
 bool unpickler_fail_underflow(struct unpickler *u, size_t n)
 {
-    size_t have = u->top - u->fence;
+    size_t available = u->top - u->fence;
     return unpickler_fail(u, CKPT_EFORMAT, "takes {=%zu value%s} from the stack, where {%zu %s}%s", n,
-                          n == 1 ? "" : "s", have, have == 1 ? "is" : "are",
+                          n == 1 ? "" : "s", available, available == 1 ? "is" : "are",
                           u->nmarks ? " above the last MARK" : "");
 }
 
@@ -91,25 +92,25 @@ bool unpickler_fail_truncated(struct unpickler *u, uint64_t n)
 
 size_t unpickler_estimate(const struct unpickler *u, unsigned each)
 {
-    uint64_t n = unpickler_bytes_left(u) / each + 4; /* some, even at the end */
+    uint64_t n = unpickler_bytes_left(u) / each + 4; /* 4: room for some even at the end of the pickle */
     return n < MAX_ESTIMATE ? (size_t)n : MAX_ESTIMATE;
 }
 
 bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size)
 {
     void *old;
-    uint64_t more = *cap ? 2 * (uint64_t)*cap : 64, bytes;
+    uint64_t new_cap = *cap ? 2 * (uint64_t)*cap : 64, bytes;
     size_t n;
     memcpy(&old, array, sizeof old);
-    bool fits = checked_mul(more, size, &bytes) && checked_size(bytes, &n);
+    bool fits = checked_mul(new_cap, size, &bytes) && checked_size(bytes, &n);
     if (fits && bytes > FREE_SCRATCH && bytes / 16 > unpickler_offset(u) - u->start)
         return unpickler_fail(u, CKPT_ELIMIT,
                               "needs {more} than {=16 bytes of memory for each one} that was read");
-    void *at = fits ? realloc(old, n) : NULL;
-    if (!at)
+    void *grown = fits ? realloc(old, n) : NULL;
+    if (!grown)
         return unpickler_fail_memory(u);
-    memcpy(array, &at, sizeof at);
-    *cap = (size_t)more;
+    memcpy(array, &grown, sizeof grown);
+    *cap = (size_t)new_cap;
     return true;
 }
 
@@ -129,15 +130,15 @@ bool unpickler_fill(struct unpickler *u, size_t n)
     }
     u->window_size = u->window_size < READER_WINDOW / 2 ? u->window_size * 2 : READER_WINDOW;
     u->p = at;
-    u->lim = at + size;      /* bounded: size bytes are in the window … */
-    u->lim_pos = pos + size; /* bounded: … and before the reader's end */
+    u->lim = at + size;      /* bounded: the window has SIZE bytes */
+    u->lim_pos = pos + size; /* bounded: LEFT is not less */
     return true;
 }
 
 void unpickler_seek(struct unpickler *u, uint64_t pos)
 {
     uint64_t now = unpickler_offset(u);
-    if (pos - now <= (uint64_t)(u->lim - u->p)) { /* bounded: it goes only forward */
+    if (pos - now <= (uint64_t)(u->lim - u->p)) { /* bounded: POS is not before NOW */
         u->p += pos - now;
         return;
     }
@@ -149,7 +150,7 @@ bool unpickler_skip(struct unpickler *u, uint64_t n)
 {
     if (n > unpickler_bytes_left(u))
         return unpickler_fail_truncated(u, n);
-    unpickler_seek(u, unpickler_offset(u) + n); /* bounded: n are left */
+    unpickler_seek(u, unpickler_offset(u) + n); /* bounded: N are left */
     return true;
 }
 
@@ -183,8 +184,8 @@ uint64_t unpickler_find(const struct unpickler *u, uint64_t index)
 {
     if (index < u->memo_len && u->memo[index])
         return u->memo[index];
-    uint32_t far = u->sparse ? map_get_num(u->sparse, index) : MAP_NONE;
-    return far == MAP_NONE ? 0 : u->far[far];
+    uint32_t i = u->sparse_index ? map_get_num(u->sparse_index, index) : MAP_NONE;
+    return i == MAP_NONE ? 0 : u->sparse_memo[i];
 }
 
 uint64_t unpickler_get(struct unpickler *u, uint64_t index)
@@ -199,12 +200,12 @@ uint64_t unpickler_get(struct unpickler *u, uint64_t index)
 /* extend_memo - extends the array up to INDEX, unless most of it would be empty. */
 static bool extend_memo(struct unpickler *u, uint64_t index)
 {
-    uint64_t dense = u->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO : 2 * u->memo_count;
-    if (index >= dense)
+    uint64_t max_len = u->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO : 2 * u->memo_count;
+    if (index >= max_len)
         return true;
     if (!u->memo) {
         size_t n = unpickler_estimate(u, BYTES_A_PUT);
-        u->memo = malloc(n * sizeof *u->memo); /* bounded: by MAX_ESTIMATE */
+        u->memo = malloc(n * sizeof *u->memo); /* bounded: MAX_ESTIMATE */
         u->memo_cap = u->memo ? n : 0;
     }
     while (index >= u->memo_cap)
@@ -217,26 +218,27 @@ static bool extend_memo(struct unpickler *u, uint64_t index)
 
 static bool put_sparse(struct unpickler *u, uint64_t index, uint64_t entry)
 {
-    if (!u->sparse && !(u->sparse = map_new(64)))
+    if (!u->sparse_index && !(u->sparse_index = map_new(64)))
         return unpickler_fail_memory(u);
-    if (u->nfar >= MAP_NONE)
+    if (u->nsparse >= MAP_NONE)
         return unpickler_fail(u, CKPT_ELIMIT, "puts {more} than {=%" PRIu32 " memo entries}",
                               MAP_NONE);
-    if (u->nfar == u->cap_far && !unpickler_grow(u, &u->far, &u->cap_far, sizeof *u->far))
+    if (u->nsparse == u->cap_sparse &&
+        !unpickler_grow(u, &u->sparse_memo, &u->cap_sparse, sizeof *u->sparse_memo))
         return false;
-    u->far[u->nfar] = entry;
-    return map_set_num(u->sparse, index, (uint32_t)u->nfar++) || unpickler_fail_memory(u);
+    u->sparse_memo[u->nsparse] = entry;
+    return map_set_num(u->sparse_index, index, (uint32_t)u->nsparse++) || unpickler_fail_memory(u);
 }
 
 bool unpickler_put_slow(struct unpickler *u, uint64_t index, uint64_t entry)
 {
-    bool known = unpickler_find(u, index) != 0;
+    bool is_replaced = unpickler_find(u, index) != 0;
     if (index >= u->memo_len && !extend_memo(u, index))
         return false;
     if (index < u->memo_len)
         u->memo[index] = entry;
     else if (!put_sparse(u, index, entry))
         return false;
-    u->memo_count += !known;
+    u->memo_count += !is_replaced;
     return true;
 }

@@ -9,21 +9,21 @@
 #include "io/reader.h"
 
 struct unpickler {
-    const unsigned char *p, *lim; /* bytes of the window that are not yet read */
+    const unsigned char *p, *lim; /* first unread byte of the window, and its end */
     uint64_t lim_pos;             /* offset of lim in the source */
     uint64_t start;               /* offset of the pickle */
     uint64_t at;                  /* offset of the current opcode */
     uint8_t op, protocol;
-    size_t top;   /* number of items on the stack, which has its own type in each reader */
-    size_t fence; /* the stack index of the last mark: opcodes must not reach below it */
+    size_t top;   /* number of items on the stack, which is an array of the reader */
+    size_t fence; /* number of items below the last mark, which opcodes must not use */
     size_t *marks, nmarks, cap_marks;
-    uint64_t *memo; /* by index; 0: no entry. Indexes far apart go to `sparse` */
+    uint64_t *memo; /* entries by index; 0: no entry */
     size_t memo_len, memo_cap;
-    uint64_t memo_count;
-    map *sparse; /* index -> position in far */
-    uint64_t *far;
-    size_t nfar, cap_far;
-    size_t window_size; /* of the next window */
+    uint64_t memo_count; /* number of entries in memo and sparse_memo */
+    map *sparse_index;   /* an index much larger than memo_count -> its place in sparse_memo */
+    uint64_t *sparse_memo;
+    size_t nsparse, cap_sparse;
+    size_t window_size; /* bytes of the next window */
     reader r;
     arena *a;
     ckpt_status status;
@@ -52,10 +52,12 @@ bool unpickler_fail_length(struct unpickler *u, int32_t n);
 /* unpickler_fail_opcode - fails because the current byte is not an opcode. */
 bool unpickler_fail_opcode(struct unpickler *u);
 
-/* unpickler_grow - doubles an array allocated with malloc; ARRAY is the address of its pointer. */
+/* unpickler_grow - doubles an array of elements of SIZE bytes from malloc. ARRAY is the address of its
+ * pointer. */
 bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size);
-/* unpickler_estimate - returns how many items of EACH bytes could still follow in the pickle. A list is
- * allocated for so many at once, because one that grows is copied, while unused memory costs nothing. */
+/* unpickler_estimate - returns how many items of EACH bytes could still follow in the pickle. Lists are
+ * allocated for so many items at once: a list that grows is copied, while memory that is not used costs
+ * nothing. */
 size_t unpickler_estimate(const struct unpickler *u, unsigned each);
 /* unpickler_fill - reads on until the window has at least N <= READER_WINDOW bytes. */
 bool unpickler_fill(struct unpickler *u, size_t n);
@@ -71,7 +73,7 @@ bool unpickler_set_protocol(struct unpickler *u, uint8_t protocol);
 
 /* unpickler_find - returns the memo entry INDEX; 0: there is none, which is not a failure. */
 uint64_t unpickler_find(const struct unpickler *u, uint64_t index);
-/* unpickler_get - the same for an opcode that needs it. */
+/* unpickler_get - returns the memo entry INDEX; fails if there is none. */
 uint64_t unpickler_get(struct unpickler *u, uint64_t index);
 bool unpickler_put_slow(struct unpickler *u, uint64_t index, uint64_t entry);
 
@@ -99,7 +101,7 @@ static inline bool unpickler_need(struct unpickler *u, size_t n)
 /* unpickler_put - sets the memo entry INDEX; the common case, that INDEX is the next, is inline. */
 static inline bool unpickler_put(struct unpickler *u, uint64_t index, uint64_t entry)
 {
-    if (index != u->memo_len || index >= u->memo_cap || u->sparse)
+    if (index != u->memo_len || index >= u->memo_cap || u->sparse_index)
         return unpickler_put_slow(u, index, entry);
     u->memo[u->memo_len++] = entry;
     u->memo_count++;

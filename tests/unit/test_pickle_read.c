@@ -276,7 +276,7 @@ static const struct program refused[] = {
     {BYTES("\x95\x01\x00\x00\x00\x00\x00\x00\x00K\x01."), NULL, CKPT_EFORMAT,
      "BININT1 crosses the end of its frame"},
     {BYTES("\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x95\x01\x00\x00\x00\x00\x00\x00\x00N."), NULL, CKPT_EFORMAT,
-     "FRAME begins inside the one before, which ends"},
+     "FRAME begins inside the previous frame, which ends"},
 };
 
 static void malformed_pickles_are_refused(void)
