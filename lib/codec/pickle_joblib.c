@@ -72,19 +72,19 @@ static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapp
     ckpt_value *args[] = {value_get(wrapper_state, "subclass"), zero_tuple, b};
     ckpt_value *state[] = {value_int(a, 1), value_get(wrapper_state, "shape"),
                            value_get(wrapper_state, "dtype"), fortran, data};
-    struct value_extra *more = value_make_extra(a, v);
+    struct value_extra *extra = value_make_extra(a, v);
     ckpt_value *reconstruct = value_global(a, STR_LIT("numpy.core.multiarray"), STR_LIT("_reconstruct"),
                                            v->offset);
-    if (!zero_tuple || !b || !fortran || !state[0] || !more || !reconstruct)
+    if (!zero_tuple || !b || !fortran || !state[0] || !extra || !reconstruct)
         return unpickler_fail_memory(&m->u);
     b->u.str = STR_LIT("b");
     fortran->u.b = value_text(value_get(wrapper_state, "order"), &order) && str_is(order, "F");
     v->call = CALL_REDUCE;
     v->u.call.callable = reconstruct;
     v->u.call.args = value_tuple(a, 3, args);
-    more->states[0] = value_tuple(a, 5, state);
-    more->nstates = 1;
-    return (v->u.call.args && more->states[0]) || unpickler_fail_memory(&m->u);
+    extra->states[0] = value_tuple(a, 5, state);
+    extra->nstates = 1;
+    return (v->u.call.args && extra->states[0]) || unpickler_fail_memory(&m->u);
 }
 
 /* take_objects - reads the next bytes as a pickle, as joblib does by pickle.load, and turns V into its

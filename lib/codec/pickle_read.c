@@ -110,7 +110,7 @@ static struct value_extra *get_extra(struct machine *m, ckpt_value *call)
     struct value_extra *extra = value_make_extra(m->u.a, call);
     if (!extra)
         unpickler_fail_memory(&m->u);
-    return more;
+    return extra;
 }
 
 static bool op_newobj_ex(struct machine *m)
@@ -223,7 +223,8 @@ static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *from,
     if (is_call && !extra)
         return false;
     value_pair **pairs = extra ? &extra->pairs : &v->u.dict.pairs;
-    uint32_t *npairs = extra ? &extra->npairs : &v->u.dict.n, *cap = extra ? &extra->cap_pairs : &v->u.dict.cap;
+    uint32_t *npairs = extra ? &extra->npairs : &v->u.dict.n;
+    uint32_t *cap = extra ? &extra->cap_pairs : &v->u.dict.cap;
     value_pair *at = machine_reserve(m, *pairs, *npairs, cap, n, sizeof *at);
     if (!at)
         return false;
