@@ -63,7 +63,8 @@ static void begin_run(pickle_writer *w, struct pickle_frame *f, enum run_kind ki
     bool is_call = f->container->type == CKPT_V_CALL;
     f->has_pairs = kind == RUN_PAIRS;
     f->has_batches = kind != RUN_OPERANDS;
-    f->calls_hook = w->hooks->entry && (f->has_pairs || !is_call || value_extra_of(f->container)->npairs == 0);
+    f->calls_hook = w->hooks->entry &&
+                    (f->has_pairs || !is_call || value_extra_of(f->container)->npairs == 0);
     f->has_mark = f->is_single = f->value_is_next = false;
     f->next_entry = from;
     f->end = end;
