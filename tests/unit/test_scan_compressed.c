@@ -71,42 +71,44 @@ static void bytes_after_the_end_are_reported(void)
 /* Skippable frames of lz4 have data for other programs, and no compressed bytes. */
 static void skippable_frames_are_skipped(void)
 {
-#define SKIPPED "\x5f\x2a\x4d\x18\x03\0\0\0abc"
+#define SKIPPABLE_FRAME "\x5f\x2a\x4d\x18\x03\0\0\0abc"
     if (!unpack_archive_ready())
         return;
-    struct scanned s = scan((ckpt_str)CONSTANT(LZ4 SKIPPED));
+    struct scanned s = scan((ckpt_str)CONSTANT(LZ4 SKIPPABLE_FRAME));
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
-    s = scan((ckpt_str)CONSTANT(LZ4 SKIPPED LZ4));
+    s = scan((ckpt_str)CONSTANT(LZ4 SKIPPABLE_FRAME LZ4));
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
+    /* the size in the last frame is one byte too large */
     CHECK_ONLY_FINDING(scan((ckpt_str)CONSTANT(LZ4 "\x5f\x2a\x4d\x18\x04\0\0\0abc")), "malformed", 0,
                        "11 bytes follow the compressed ones");
 }
 
 static void several_frames_are_unpacked(void)
 {
-    ckpt_str one = CONSTANT(LZ4);
-    char two[sizeof LZ4 * 2];
+    ckpt_str frame = CONSTANT(LZ4);
+    char two_frames[sizeof LZ4 * 2];
     if (!unpack_archive_ready())
         return;
-    memcpy(two, one.ptr, one.len);
-    memcpy(two + one.len, one.ptr, one.len);
-    struct scanned s = scan_buffer(two, 2 * one.len, 0);
+    memcpy(two_frames, frame.ptr, frame.len);
+    memcpy(two_frames + frame.len, frame.ptr, frame.len);
+    struct scanned s = scan_buffer(two_frames, 2 * frame.len, 0);
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
-    CU_ASSERT_EQUAL(s.result.accounted, 2 * one.len);
-    s = scan_buffer(two, 2 * one.len - 5, 0); /* without the end of the last frame */
-    CU_ASSERT(s.findings && s.result.accounted < 2 * one.len - 5);
+    CU_ASSERT_EQUAL(s.result.accounted, 2 * frame.len);
+    s = scan_buffer(two_frames, 2 * frame.len - 5, 0); /* without the end of the last frame */
+    CU_ASSERT(s.findings && s.result.accounted < 2 * frame.len - 5);
 }
 
-/* Scans the gzip of 300000 blanks, and zlib data that need a dictionary. */
 static void highly_compressed_data_are_unpacked(void)
 {
-    unsigned char z[326] =
+    /* 300000 blanks: a run of zeros in the middle repeats the same match */
+    unsigned char blanks_gz[326] =
         "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xed\xc1\x01\x0d\0\0\0\xc2\xa0\x2a\xef\x9f\xd2\x1e\x0e\x28";
-    memcpy(z + 316, "\xf8\x31\xdf\x2a\x1f\x54\xe0\x93\x04\0", 10);
-    struct scanned s = scan_buffer(z, sizeof z, 0);
+    memcpy(blanks_gz + 316, "\xf8\x31\xdf\x2a\x1f\x54\xe0\x93\x04\0", 10);
+    struct scanned s = scan_buffer(blanks_gz, sizeof blanks_gz, 0);
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "gzip data, unpacked and scanned");
-    CU_ASSERT_EQUAL(s.result.accounted, sizeof z);
+    CU_ASSERT_EQUAL(s.result.accounted, sizeof blanks_gz);
+    /* zlib data that need a dictionary */
     CHECK_ONLY_FINDING(scan(TEXT("\x78\xf9\x16\x01\x03\xb6\xcb\x82\xb3\0\x16\x01\x03\xb6")), "unknown-format",
                        0, "");
 }
@@ -121,7 +123,7 @@ static void truncated_data_are_reported(void)
 }
 
 /* The size and the depth of unpacking are limited. */
-static void bombs_are_not_unpacked(void)
+static void unpacking_is_limited(void)
 {
     ckpt_scan_options little = {.struct_size = sizeof little, .max_unpacked = 9};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
@@ -236,7 +238,7 @@ void suite_scan_compressed(void)
     UNIT(several_frames_are_unpacked);
     UNIT(highly_compressed_data_are_unpacked);
     UNIT(truncated_data_are_reported);
-    UNIT(bombs_are_not_unpacked);
+    UNIT(unpacking_is_limited);
     UNIT(data_that_only_begin_like_a_format_are_not_unpacked);
     UNIT(members_of_seven_zip_are_scanned);
     UNIT(bytes_after_an_empty_seven_zip_are_reported);

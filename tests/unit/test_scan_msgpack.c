@@ -27,67 +27,67 @@ static bool is_msgpack(ckpt_str bytes)
 
 static void every_kind_of_value_is_read(void)
 {
-    CHECK_VALID("\xc0");
-    CHECK_VALID("\xc2");
-    CHECK_VALID("\xc3");
-    CHECK_VALID("\x7f");
-    CHECK_VALID("\xff");
+    CHECK_VALID("\xc0"); /* nil */
+    CHECK_VALID("\xc2"); /* false */
+    CHECK_VALID("\xc3"); /* true */
+    CHECK_VALID("\x7f"); /* fixint */
+    CHECK_VALID("\xff"); /* negative fixint */
     CHECK_VALID("\xa3"
-                "abc");
-    CHECK_VALID("\x92\x01\x02");
-    CHECK_VALID("\x81" KEY_K "\x01");
+                "abc");               /* fixstr */
+    CHECK_VALID("\x92\x01\x02");      /* fixarray */
+    CHECK_VALID("\x81" KEY_K "\x01"); /* fixmap */
     CHECK_VALID("\xca"
-                "1234");
+                "1234"); /* float 32 */
     CHECK_VALID("\xcb"
-                "12345678");
+                "12345678"); /* float 64 */
     CHECK_VALID("\xcc"
-                "1");
+                "1"); /* uint 8 */
     CHECK_VALID("\xcd"
-                "12");
+                "12"); /* uint 16 */
     CHECK_VALID("\xce"
-                "1234");
+                "1234"); /* uint 32 */
     CHECK_VALID("\xcf"
-                "12345678");
+                "12345678"); /* uint 64 */
     CHECK_VALID("\xd0"
-                "1");
+                "1"); /* int 8 */
     CHECK_VALID("\xd1"
-                "12");
+                "12"); /* int 16 */
     CHECK_VALID("\xd2"
-                "1234");
+                "1234"); /* int 32 */
     CHECK_VALID("\xd3"
-                "12345678");
+                "12345678"); /* int 64 */
     CHECK_VALID("\xd4\x01"
-                "1");
+                "1"); /* fixext 1 */
     CHECK_VALID("\xd5\x02"
-                "12");
+                "12"); /* fixext 2 */
     CHECK_VALID("\xd6\xff"
-                "1234"); /* a timestamp */
+                "1234"); /* fixext 4: a timestamp */
     CHECK_VALID("\xd7\x01"
-                "12345678");
+                "12345678"); /* fixext 8 */
     CHECK_VALID("\xd8\x03"
-                "1234567890123456");
+                "1234567890123456"); /* fixext 16 */
     CHECK_VALID("\xc4\x02"
-                "12");
+                "12"); /* bin 8 */
     CHECK_VALID("\xc5\0\x02"
-                "12");
+                "12"); /* bin 16 */
     CHECK_VALID("\xc6\0\0\0\x02"
-                "12");
+                "12"); /* bin 32 */
     CHECK_VALID("\xd9\x02"
-                "12");
+                "12"); /* str 8 */
     CHECK_VALID("\xda\0\x02"
-                "12");
+                "12"); /* str 16 */
     CHECK_VALID("\xdb\0\0\0\x02"
-                "12");
+                "12"); /* str 32 */
     CHECK_VALID("\xc7\x02\x01"
-                "12");
+                "12"); /* ext 8 */
     CHECK_VALID("\xc8\0\x02\x01"
-                "12");
+                "12"); /* ext 16 */
     CHECK_VALID("\xc9\0\0\0\x02\x01"
-                "12");
-    CHECK_VALID("\xdc\0\x02\x01\x02");
-    CHECK_VALID("\xdd\0\0\0\x02\x01\x02");
-    CHECK_VALID("\xde\0\x01" KEY_K "\x01");
-    CHECK_VALID("\xdf\0\0\0\x01" KEY_K "\x01");
+                "12");                          /* ext 32 */
+    CHECK_VALID("\xdc\0\x02\x01\x02");          /* array 16 */
+    CHECK_VALID("\xdd\0\0\0\x02\x01\x02");      /* array 32 */
+    CHECK_VALID("\xde\0\x01" KEY_K "\x01");     /* map 16 */
+    CHECK_VALID("\xdf\0\0\0\x01" KEY_K "\x01"); /* map 32 */
     CU_ASSERT(is_msgpack(TEXT("\xde\0\x01" KEY_K "\x01")));
     CU_ASSERT(is_msgpack(TEXT("\xdf\0\0\0\x01\xd9\x01k\x01")));
 }

@@ -17,7 +17,7 @@ static bool is_format(const struct scanned *s, const char *name)
     return s->result.format && strcmp(s->result.format, name) == 0;
 }
 
-/* put_padded - appends a safetensors file of HEADER, padded with blanks to N bytes, and DATA. */
+/* put_padded - appends a safetensors file of HEADER, padded with blanks to N bytes, and the tensors' DATA. */
 static void put_padded(buf *b, ckpt_str header, size_t n, ckpt_str data)
 {
     buf_u64le(b, n);
@@ -40,40 +40,42 @@ static void put_safetensors(buf *b, const char *header, ckpt_str data)
  * In the name, each "C" is SHORT_BINBYTES, and the last of them ends in the data. */
 static void a_pickle_that_begins_with_the_header_length_is_found(void)
 {
-    /* N: the header length. HOP: bytes that the last "C" skips. LAST: offset after that "C" in the header */
-    enum { N = 0x558, HOP = 127, LAST = N - 60 };
+    /* LAST_SKIP: bytes that the last "C" skips. AFTER_LAST: offset after that "C" in the header */
+    enum { HEADER_LENGTH = 0x558, LAST_SKIP = 127, AFTER_LAST = HEADER_LENGTH - 60 };
     static const char rest[] = "\":{\"dtype\":\"U8\",\"shape\":[119],\"data_offsets\":[0,119]}}";
     buf header, b;
     buf_init(&header, 1 << 16);
     buf_init(&b, 1 << 16);
     buf_text(&header, "{\"");
-    for (size_t left; (left = LAST - 2 - header.len);) {
-        size_t hop = (left > 2 * HOP ? HOP + 2 : left > HOP + 2 ? left / 2 : left) - 2;
+    for (size_t left; (left = AFTER_LAST - 2 - header.len);) {
+        size_t size = left > 2 * LAST_SKIP ? LAST_SKIP + 2 : left > LAST_SKIP + 2 ? left / 2 : left;
+        size_t skip = size - 2; /* without "C" and its length */
         buf_byte(&header, 'C');
-        buf_byte(&header, (unsigned char)hop);
-        for (size_t i = 0; i < hop; i++)
+        buf_byte(&header, (unsigned char)skip);
+        for (size_t i = 0; i < skip; i++)
             buf_byte(&header, 'x');
     }
     buf_text(&header, "C\x7f");
-    size_t into = header.len + HOP - N; /* bytes of the last "C" that are in the data */
+    size_t skipped_data = header.len + LAST_SKIP -
+                          HEADER_LENGTH; /* bytes of the data that the last "C" skips */
     buf_text(&header, rest);
     unsigned char data[119] = {0};
-    memcpy(data + into, &CALL_OS_SYSTEM[2], CALL_SIZE - 2);
-    CU_ASSERT_FATAL(into + CALL_SIZE - 2 < sizeof data);
-    put_padded(&b, buf_view(&header), N, str_of((const char *)data, sizeof data));
+    memcpy(data + skipped_data, &CALL_OS_SYSTEM[2], CALL_SIZE - 2);
+    CU_ASSERT_FATAL(skipped_data + CALL_SIZE - 2 < sizeof data);
+    put_padded(&b, buf_view(&header), HEADER_LENGTH, str_of((const char *)data, sizeof data));
     struct scanned s = scan(&b);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
-    CHECK_FINDING(s, 4, "known-exec", 8 + N + into + 16, "");
+    CHECK_FINDING(s, 4, "known-exec", 8 + HEADER_LENGTH + skipped_data + 16, "");
     CHECK_FINDING(s, 4, "two-formats", 0, "polyglot: also a valid pickle");
     CU_ASSERT(is_format(&s, "safetensors"));
-    b.data[8 + N + into] = 'b'; /* no longer an import */
+    b.data[8 + HEADER_LENGTH + skipped_data] = 'b'; /* no longer an import */
     s = scan(&b);
     CU_ASSERT(IS_CLEAN(s));
     buf_free(&b);
     buf_free(&header);
 }
 
-/* This holds even if the low byte of the header length is an opcode. */
+/* The lengths of the headers have every low byte, also those that are opcodes. */
 static void valid_headers_are_no_pickle(void)
 {
     for (size_t n = 0; n < 1024; n++) {
@@ -88,12 +90,12 @@ static void valid_headers_are_no_pickle(void)
 
 static void a_header_may_begin_with_white_space(void)
 {
-    static const size_t far[] = {1, 100, 511, 600, 4096, 5000};
-    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+    static const size_t blanks[] = {1, 100, 511, 600, 4096, 5000};
+    for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++) {
         buf header, b;
         buf_init(&header, 1 << 16);
         buf_init(&b, 1 << 16);
-        for (size_t k = 0; k < far[i]; k++)
+        for (size_t k = 0; k < blanks[i]; k++)
             buf_byte(&header, (unsigned char)" \n\t\r"[k % 4]);
         buf_text(&header, ONE_TENSOR);
         put_padded(&b, buf_view(&header), header.len, FOUR_BYTES);
@@ -143,7 +145,7 @@ static void check_appended_archive(buf *b, const char *format, size_t before, si
 #define NPY "\x93NUMPY\x01\0\x76\0{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }"
 
 /* zipfile, torch.jit and keras search for the end record, whatever the file begins with. */
-static void an_archive_at_the_end_is_found(void)
+static void an_archive_at_the_end_of_any_file_is_found(void)
 {
     static const size_t comments[] = {1, 2, 1000, 65535};
     for (size_t i = 0; i < 2 * sizeof comments / sizeof *comments; i++) {
@@ -191,8 +193,8 @@ static void an_archive_in_a_tensor_is_found(void)
     buf_free(&b);
 }
 
-/* Scans an end record without a central directory, and an archive so far from the end of the file that no
- * reader finds it. */
+/* The first file has an end record without a central directory. The second has an archive so far from its end
+ * that no reader finds it. */
 static void bytes_that_no_reader_opens_are_no_archive(void)
 {
     char *data = calloc(1, 2 * END_RECORD_MAX);
@@ -240,9 +242,9 @@ static void an_archive_is_found_as_far_as_readers_search(void)
     }
 }
 
-/* Scans two archives. In the first one, the member has no sizes and no descriptor. The second one has a
- * comment, and its offsets count from its own first byte. Strict readers find no directory; Python opens the
- * second. */
+/* The file is two archives. In the first, the member has no sizes and no descriptor. The second has a
+ * comment, and its offsets count from its own first byte. Strict readers find no central directory; Python
+ * opens the second archive. */
 static void an_archive_after_a_member_of_unknown_size_is_scanned(void)
 {
     struct member m = {.name = "a.txt", .bytes = CONSTANT("just text\n"), .flags = 8};
@@ -276,17 +278,17 @@ static void a_zip_archive_at_the_end_of_a_tar_is_a_note(void)
 /* put_zlib - appends a zlib stream of one stored block: PAYLOAD, padded with blanks to N bytes. */
 static void put_zlib(buf *b, const char *payload, size_t n)
 {
-    uint32_t a = 1, c = 0;
+    uint32_t adler_low = 1, adler_high = 0; /* the two halves of the Adler-32 */
     buf_text(b, "\x78\x5e\x01");
     buf_u16le(b, (uint16_t)n);
     buf_u16le(b, (uint16_t)~n);
     for (size_t i = 0; i < n; i++) {
-        unsigned char x = i < strlen(payload) ? (unsigned char)payload[i] : (unsigned char)' ';
-        buf_byte(b, x);
-        a = (a + x) % 65521;
-        c = (c + a) % 65521;
+        unsigned char byte = i < strlen(payload) ? (unsigned char)payload[i] : (unsigned char)' ';
+        buf_byte(b, byte);
+        adler_low = (adler_low + byte) % 65521;
+        adler_high = (adler_high + adler_low) % 65521;
     }
-    buf_u32le(b, __builtin_bswap32(c << 16 | a));
+    buf_u32le(b, __builtin_bswap32(adler_high << 16 | adler_low));
 }
 
 /* The header 78 5e, the block type 21 and the length with its complement, 5e c3 a1 3c, are UTF-8 text. */
@@ -299,7 +301,7 @@ static void a_zlib_stream_that_looks_like_text_is_scanned(void)
     struct scanned s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT(is_format(&s, "zlib"));
-    b.len -= 6; /* without the checksum: loaders that decompress on demand still run it */
+    b.len -= 6; /* without the checksum, loaders that decompress on demand still run the pickle */
     s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&b);
@@ -313,7 +315,7 @@ void suite_scan_polyglot(void)
     UNIT(a_pickle_that_begins_with_the_header_length_is_found);
     UNIT(valid_headers_are_no_pickle);
     UNIT(a_header_may_begin_with_white_space);
-    UNIT(an_archive_at_the_end_is_found);
+    UNIT(an_archive_at_the_end_of_any_file_is_found);
     UNIT(an_archive_in_a_tensor_is_found);
     UNIT(bytes_that_no_reader_opens_are_no_archive);
     UNIT(an_archive_is_found_as_far_as_readers_search);
