@@ -8,19 +8,21 @@
 #include "graph.h"
 #include "unit.h"
 
-#define BYTES(s) "" s, sizeof(s) - 1
+#define BYTES(text) "" text, sizeof(text) - 1 /* a pointer and a size */
+#define FIRST_BYTE  1000 /* position of the pickle's first byte that errors report, set by graph_read() */
 
-/* A pickle, and the result of reading it. */
+/* A pickle, and the result of reading it: its value as graph_text() prints it, or NULL if the pickle is
+ * refused with the status and a message that contains WORDS. */
 struct program {
     const char *bytes;
     size_t n;
-    const char *graph; /* the value as graph_text() prints it; NULL if the pickle is refused */
+    const char *graph;
     ckpt_status status;
-    const char *what; /* part of the error message */
+    const char *words;
 };
 
 /* Pickles that together use every opcode that is not refused. */
-static const struct program valid[] = {
+static const struct program valid_programs[] = {
     {BYTES("N."), "N", 0, 0},
     {BYTES("\x80\x02\x88."), "T", 0, 0},
     {BYTES("\x89."), "F", 0, 0},
@@ -153,9 +155,9 @@ static void check_program(const struct program *p)
         CU_ASSERT_STRING_EQUAL(graph_text(g.root), p->graph);
         CU_ASSERT_EQUAL(g.next, p->n);
     } else if (g.status != CKPT_OK) {
-        CU_ASSERT_PTR_NOT_NULL_FATAL(p->what);
-        CU_ASSERT(error_contains(&g, p->what));
-        CU_ASSERT(g.err.offset >= 1000 && g.err.offset <= 1000 + p->n);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(p->words);
+        CU_ASSERT(error_contains(&g, p->words));
+        CU_ASSERT(g.err.offset >= FIRST_BYTE && g.err.offset <= FIRST_BYTE + p->n);
     }
     graph_free(&g);
 }
@@ -164,10 +166,10 @@ static void every_opcode_creates_its_node(void)
 {
     bool used[256] = {false};
     unsigned known = 0;
-    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
+    for (size_t i = 0; i < sizeof valid_programs / sizeof *valid_programs; i++) {
         struct graph g;
-        check_program(&valid[i]);
-        graph_read(&g, valid[i].bytes, valid[i].n);
+        check_program(&valid_programs[i]);
+        graph_read(&g, valid_programs[i].bytes, valid_programs[i].n);
         for (unsigned op = 0; op < 256; op++)
             used[op] |= g.facts.first_use[op] != UINT64_MAX;
         graph_free(&g);
@@ -182,7 +184,7 @@ static void every_opcode_creates_its_node(void)
     CU_ASSERT_EQUAL(known, 68);
 }
 
-static const struct program refused[] = {
+static const struct program refused_programs[] = {
     {BYTES("\x82\x63."), NULL, CKPT_EUNSUPPORTED, "EXT1"},
     {BYTES("\x83\x63\x01."), NULL, CKPT_EUNSUPPORTED, "EXT2"},
     {BYTES("\x84\x63\x01\x00\x00."), NULL, CKPT_EUNSUPPORTED, "EXT4"},
@@ -281,8 +283,8 @@ static const struct program refused[] = {
 
 static void malformed_pickles_are_refused(void)
 {
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        check_program(&refused[i]);
+    for (size_t i = 0; i < sizeof refused_programs / sizeof *refused_programs; i++)
+        check_program(&refused_programs[i]);
 }
 
 /* put_argument - writes a valid argument of opcode OP to OUT, and returns its size. */
@@ -291,7 +293,7 @@ static size_t put_argument(const struct pickle_op *op, unsigned char *out)
     static const struct {
         const char *bytes;
         size_t n;
-    } of[] = {
+    } arguments[] = {
         [PICKLE_ARG_NONE] = {BYTES("")},
         [PICKLE_ARG_U1] = {BYTES("\x00")},
         [PICKLE_ARG_U2] = {BYTES("\x00\x00")},
@@ -306,8 +308,8 @@ static size_t put_argument(const struct pickle_op *op, unsigned char *out)
         [PICKLE_ARG_B8] = {BYTES("\x01\x00\x00\x00\x00\x00\x00\x00z")},
         [PICKLE_ARG_BI4] = {BYTES("\x01\x00\x00\x00z")},
     };
-    memcpy(out, of[op->argument].bytes, of[op->argument].n);
-    return of[op->argument].n;
+    memcpy(out, arguments[op->argument].bytes, arguments[op->argument].n);
+    return arguments[op->argument].n;
 }
 
 /* Opcodes that take values from the stack or the memo, and those that take all values above the last MARK. */
@@ -318,9 +320,9 @@ static void an_empty_stack_is_reported_as_underflow(void)
 {
     for (unsigned op = 1; op < 256; op++) {
         const struct pickle_op *o = pickle_op((uint8_t)op);
-        bool taker = strchr(value_takers, (char)op) != NULL,
-             mark_taker = strchr(mark_takers, (char)op) != NULL;
-        if (!o || (!taker && !mark_taker))
+        bool takes_values = strchr(value_takers, (char)op) != NULL,
+             takes_to_mark = strchr(mark_takers, (char)op) != NULL;
+        if (!o || (!takes_values && !takes_to_mark))
             continue;
         unsigned char bytes[64] = {(unsigned char)op};
         size_t n = 1 + put_argument(o, bytes + 1);
@@ -328,13 +330,14 @@ static void an_empty_stack_is_reported_as_underflow(void)
         struct graph g;
         graph_read(&g, bytes, n);
         CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
-        CU_ASSERT_EQUAL(g.err.offset, 1000);
+        CU_ASSERT_EQUAL(g.err.offset, FIRST_BYTE);
         CU_ASSERT(strncmp(g.err.what, o->name, strlen(o->name)) == 0);
-        if (mark_taker)
+        if (takes_to_mark)
             CU_ASSERT(error_contains(&g, "MARK, and none is on the stack"));
         graph_free(&g);
-        /* No opcode may take values below a MARK. */
-        if (!taker || op == '0' || strchr("hgj", (char)op))
+        /* Of three lists below a MARK, none may be taken. POP may take the MARK, and GETs take from the
+         * memo. */
+        if (!takes_values || op == '0' || strchr("hgj", (char)op))
             continue;
         memmove(bytes + 5, bytes, n);
         memcpy(bytes, "]]](", 4);
@@ -349,26 +352,26 @@ static void an_empty_stack_is_reported_as_underflow(void)
 
 static void every_prefix_is_refused(void)
 {
-    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++)
-        for (size_t n = 0; n < valid[i].n; n++) {
+    for (size_t i = 0; i < sizeof valid_programs / sizeof *valid_programs; i++)
+        for (size_t n = 0; n < valid_programs[i].n; n++) {
             struct graph g;
-            graph_read(&g, valid[i].bytes, n);
+            graph_read(&g, valid_programs[i].bytes, n);
             CU_ASSERT_NOT_EQUAL(g.status, CKPT_OK);
             CU_ASSERT(g.err.what[0] != 0);
             graph_free(&g);
         }
 }
 
-static void every_flip_is_read_safely(void)
+static void every_changed_byte_is_read_safely(void)
 {
-    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++)
-        for (size_t at = 0; at < valid[i].n; at++)
-            for (unsigned with = 1; with < 256; with = with < 128 ? with * 2 : with + 127) {
+    for (size_t i = 0; i < sizeof valid_programs / sizeof *valid_programs; i++)
+        for (size_t at = 0; at < valid_programs[i].n; at++)
+            for (unsigned mask = 1; mask < 256; mask = mask < 128 ? mask * 2 : mask + 127) {
                 unsigned char bytes[128];
                 struct graph g;
-                memcpy(bytes, valid[i].bytes, valid[i].n);
-                bytes[at] ^= (unsigned char)with;
-                graph_read_limited(&g, bytes, valid[i].n, 1 << 20, 0);
+                memcpy(bytes, valid_programs[i].bytes, valid_programs[i].n);
+                bytes[at] ^= (unsigned char)mask; /* each bit, or all */
+                graph_read_limited(&g, bytes, valid_programs[i].n, 1 << 20, 0);
                 CU_ASSERT(g.status == CKPT_OK ? g.root != NULL : g.err.what[0] != 0);
                 graph_free(&g);
             }
@@ -376,20 +379,20 @@ static void every_flip_is_read_safely(void)
 
 static void failing_allocations_are_reported(void)
 {
-    static const char all[] = "(]q\x00(K\x01G\x3f\xf8\x00\x00\x00\x00\x00\x00"
-                              "X\x02\x00\x00\x00hie"
-                              "}U\x01"
-                              "aNscm\nn\n)R(K\x05K\x06u}bNQt.";
+    static const char pickle[] = "(]q\x00(K\x01G\x3f\xf8\x00\x00\x00\x00\x00\x00"
+                                 "X\x02\x00\x00\x00hie"
+                                 "}U\x01"
+                                 "aNscm\nn\n)R(K\x05K\x06u}bNQt.";
     struct graph g;
-    uint64_t n = 1;
-    for (;; n++) {
-        graph_read_limited(&g, all, sizeof all - 1, UINT64_MAX, n);
+    uint64_t failing = 1; /* the number of the allocation that fails */
+    for (;; failing++) {
+        graph_read_limited(&g, pickle, sizeof pickle - 1, UINT64_MAX, failing);
         bool done = g.status != CKPT_ENOMEM;
         graph_free(&g);
         if (done)
             break;
     }
-    CU_ASSERT(n > 6); /* allocations of nodes, text and four lists of facts */
+    CU_ASSERT(failing > 6); /* allocations of nodes, text and four lists of facts */
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
     graph_read_limited(&g, BYTES("(((((]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]t."), 1024, 0);
     CU_ASSERT_EQUAL(g.status, CKPT_ELIMIT);
@@ -414,6 +417,7 @@ static void put_text(buf *b, size_t shift, const char *unit, size_t times)
     put_repeated(b, unit, strlen(unit), times);
 }
 
+/* Text larger than the reader's window of 64 KiB is kept as a range of the file. */
 static void large_text_stays_in_the_file(void)
 {
     for (size_t shift = 0; shift < 5; shift++) {
@@ -431,18 +435,18 @@ static void large_text_stays_in_the_file(void)
         CU_ASSERT(arena_used(g.a) < 4096);
         graph_free(&g);
         for (size_t at = 65530; at < 65545; at++) { /* around the end of the first window */
-            unsigned char was = b.data[at];
+            unsigned char valid = b.data[at];
             b.data[at] ^= 0xc0;
             graph_read(&g, b.data, b.len);
             CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
             graph_free(&g);
-            b.data[at] = was;
+            b.data[at] = valid;
         }
         buf_free(&b);
     }
 }
 
-static void bytes_are_copied_up_to_the_window(void)
+static void bytes_are_copied_if_they_fit_into_a_window(void)
 {
     for (size_t n = 65535; n < 65538; n++) {
         struct graph g;
@@ -483,7 +487,7 @@ static void opcodes_may_cross_windows(void)
     for (unsigned i = 0; i < 40000; i++) {
         const ckpt_value *call = g.root->u.seq.items[2 * i], *number = g.root->u.seq.items[2 * i + 1];
         right = right && value_calls(call, "module.name", "class", 0) && number->u.i == (int64_t)i &&
-                call->offset == 1 + i * 24 + 20;
+                call->offset == 1 + i * 24 + 20; /* each of 24 bytes has its REDUCE at 20 */
     }
     CU_ASSERT(right);
     CU_ASSERT_EQUAL(g.facts.ncalls, 40000);
@@ -528,7 +532,7 @@ static void long_lines_are_refused(void)
     buf_free(&b);
 }
 
-static void reads_integers_of_any_size(void)
+static void integers_of_any_size_are_read(void)
 {
     unsigned char out[4400];
     struct graph g;
@@ -583,7 +587,7 @@ static void nested_shared_lists_stay_small(void)
     buf_free(&b);
 }
 
-static void sparse_memo_stays_small(void)
+static void a_memo_of_distant_indices_stays_small(void)
 {
     struct graph g;
     buf b;
@@ -605,10 +609,10 @@ static void sparse_memo_stays_small(void)
 
 static void facts_are_collected_in_order(void)
 {
-    static const char p[] = "\x80\x04]K\x01"
-                            "acm\nA\n)R(K\x01K\x02ucm\nB.C\n)\x81}b\x86Q0N0h";
+    static const char pickle[] = "\x80\x04]K\x01"
+                                 "acm\nA\n)R(K\x01K\x02ucm\nB.C\n)\x81}b\x86Q0N0h";
     struct graph g;
-    graph_read(&g, p, sizeof p - 1); /* truncated, but its facts are kept */
+    graph_read(&g, pickle, sizeof pickle - 1); /* truncated, but its facts are kept */
     CU_ASSERT_EQUAL(g.status, CKPT_ETRUNCATED);
     CU_ASSERT_EQUAL(g.facts.protocol, 4);
     CU_ASSERT_EQUAL_FATAL(g.facts.nglobals, 2);
@@ -623,7 +627,7 @@ static void facts_are_collected_in_order(void)
     CU_ASSERT_EQUAL_FATAL(g.facts.npersids, 1);
     CU_ASSERT_EQUAL(g.facts.first_use['c'], 6);
     CU_ASSERT_EQUAL(g.facts.first_use['K'], 3);
-    CU_ASSERT_EQUAL(g.facts.first_use['h'], sizeof p - 2);
+    CU_ASSERT_EQUAL(g.facts.first_use['h'], sizeof pickle - 2);
     CU_ASSERT_EQUAL(g.facts.first_use['X'], UINT64_MAX);
     graph_free(&g);
     graph_read(&g, BYTES("\x80\x02"
@@ -647,19 +651,19 @@ static void equal_names_share_one_node(void)
     graph_read(&g, BYTES("(cm\nn\ncm\nn\nU\x01mU\x01mX\x01\x00\x00\x00mcm\na.b\n\x80\x04"
                          "cm\na.b\nt."));
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
-    ckpt_value **v = g.root->u.seq.items;
+    ckpt_value **items = g.root->u.seq.items;
     CU_ASSERT_EQUAL_FATAL(g.root->u.seq.n, 7);
-    CU_ASSERT(v[0] == v[1] && v[2] == v[3]);
-    CU_ASSERT(v[3] != v[4]); /* a Python 2 str is a different type */
-    CU_ASSERT(v[5] != v[6]); /* protocol 4 looks up a.b as an attribute */
+    CU_ASSERT(items[0] == items[1] && items[2] == items[3]);
+    CU_ASSERT(items[3] != items[4]); /* a Python 2 str is a different type */
+    CU_ASSERT(items[5] != items[6]); /* protocol 4 looks up a.b as an attribute */
     CU_ASSERT_EQUAL(g.facts.nglobals, 3);
     graph_free(&g);
 }
 
 static void a_pickle_ends_at_its_stop(void)
 {
-    static const char two[] = "K\x01.K\x02.";
-    source *s = source_mem(two, sizeof two - 1, 0);
+    static const char two_pickles[] = "K\x01.K\x02.";
+    source *s = source_mem(two_pickles, sizeof two_pickles - 1, 0);
     arena *a = arena_new(UINT64_MAX);
     ckpt_value *v;
     uint64_t next = 0;
@@ -668,8 +672,8 @@ static void a_pickle_ends_at_its_stop(void)
     CU_ASSERT(next == 3 && v->u.i == 1);
     CU_ASSERT_EQUAL(pickle_read(a, s, next, s->size, NULL, &v, &next, &err), CKPT_OK);
     CU_ASSERT(next == 6 && v->u.i == 2 && v->offset == 3);
-    CU_ASSERT_EQUAL(pickle_read(a, s, 0, 2, NULL, &v, &next, &err),
-                    CKPT_ETRUNCATED); /* the limit is END, not the size */
+    /* the STOP at 2 is beyond the end that is given */
+    CU_ASSERT_EQUAL(pickle_read(a, s, 0, 2, NULL, &v, &next, &err), CKPT_ETRUNCATED);
     arena_free(a);
     source_unref(s);
 }
@@ -680,15 +684,15 @@ void suite_pickle_read(void)
     UNIT(malformed_pickles_are_refused);
     UNIT(an_empty_stack_is_reported_as_underflow);
     UNIT(every_prefix_is_refused);
-    UNIT(every_flip_is_read_safely);
+    UNIT(every_changed_byte_is_read_safely);
     UNIT(failing_allocations_are_reported);
     UNIT(large_text_stays_in_the_file);
-    UNIT(bytes_are_copied_up_to_the_window);
+    UNIT(bytes_are_copied_if_they_fit_into_a_window);
     UNIT(opcodes_may_cross_windows);
     UNIT(long_lines_are_refused);
-    UNIT(reads_integers_of_any_size);
+    UNIT(integers_of_any_size_are_read);
     UNIT(nested_shared_lists_stay_small);
-    UNIT(sparse_memo_stays_small);
+    UNIT(a_memo_of_distant_indices_stays_small);
     UNIT(facts_are_collected_in_order);
     UNIT(equal_names_share_one_node);
     UNIT(a_pickle_ends_at_its_stop);

@@ -8,14 +8,17 @@
 #include "graph.h"
 #include "unit.h"
 
-#define BYTES(s) "" s, sizeof(s) - 1
+#define BYTES(text) "" text, sizeof(text) - 1 /* a pointer and a size */
+#define NO_ENTRY    UINT32_MAX
+#define PROTO_SIZE  2u /* bytes of the opcode PROTO and its argument */
 
 static const struct {
     const char *in; /* the pickle that is read */
-    size_t nin;
+    size_t in_size;
     const char *out; /* the bytes that are written after PROTO 2 */
-    size_t nout;
+    size_t out_size;
 } exact[] = {
+    /* numbers and text get the shortest opcode of protocol 2 */
     {BYTES("N."), BYTES("N.")},
     {BYTES("I01\n."), BYTES("\x88.")},
     {BYTES("I00\n."), BYTES("\x89.")},
@@ -33,6 +36,7 @@ static const struct {
     {BYTES("S'\\xff'\n."), BYTES("U\x01\xff.")},
     {BYTES(")."), BYTES(").")},
     {BYTES("(K\x01t."), BYTES("K\x01\x85.")},
+    /* tuples of up to three items need no MARK; one item is appended alone, more in a batch */
     {BYTES("(K\x01K\x02K\x03K\x04t."), BYTES("(K\x01K\x02K\x03K\x04t.")},
     {BYTES("(K\x01l."), BYTES("]K\x01"
                               "a.")},
@@ -124,35 +128,36 @@ static void print_bytes(const char *what, const void *bytes, size_t n)
     }
 }
 
+/* check_bytes - checks that OUT is PROTO 2 and the N bytes WANT. */
 static void check_bytes(const buf *out, const void *want, size_t n)
 {
-    bool same = out->len == n + 2 && memcmp(out->data + 2, want, n) == 0;
+    bool same = out->len == PROTO_SIZE + n && memcmp(out->data + PROTO_SIZE, want, n) == 0;
     if (!same) {
         print_bytes("expected", want, n);
-        print_bytes("got     ", out->data + 2, out->len - 2);
+        print_bytes("got     ", out->data + PROTO_SIZE, out->len - PROTO_SIZE);
     }
     CU_ASSERT(same);
 }
 
-static void writes_exactly_these_bytes(void)
+static void graphs_are_written_as_the_expected_bytes(void)
 {
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
-        struct graph g, again;
+        struct graph g, reread;
         ckpt_error err;
-        buf out, twice;
-        graph_read(&g, exact[i].in, exact[i].nin);
+        buf out, rewritten;
+        graph_read(&g, exact[i].in, exact[i].in_size);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
-        check_bytes(&out, exact[i].out, exact[i].nout);
-        graph_read(&again, out.data, out.len); /* reads and writes again what was written */
-        CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
-        CU_ASSERT_EQUAL(write_graph(again.root, NULL, &twice, &err), CKPT_OK);
-        graph_free(&again);
-        graph_read(&again, twice.data, twice.len);
-        CU_ASSERT_EQUAL(again.status, CKPT_OK);
-        graph_free(&again);
+        check_bytes(&out, exact[i].out, exact[i].out_size);
+        graph_read(&reread, out.data, out.len); /* reads and writes again what was written */
+        CU_ASSERT_EQUAL_FATAL(reread.status, CKPT_OK);
+        CU_ASSERT_EQUAL(write_graph(reread.root, NULL, &rewritten, &err), CKPT_OK);
+        graph_free(&reread);
+        graph_read(&reread, rewritten.data, rewritten.len);
+        CU_ASSERT_EQUAL(reread.status, CKPT_OK);
+        graph_free(&reread);
         buf_free(&out);
-        buf_free(&twice);
+        buf_free(&rewritten);
         graph_free(&g);
     }
 }
@@ -205,12 +210,12 @@ static void items_are_appended_in_batches_of_a_thousand(void)
         buf_text(&in, "e.");
         graph_read(&g, in.data, in.len);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
-        for (size_t i = 2; i < out.len; i++) {
+        for (size_t i = PROTO_SIZE; i < out.len; i++) {
             batches += out.data[i] == 'e';
             singles += out.data[i] == 'a';
         }
-        CU_ASSERT_EQUAL(batches, n < 1001 ? 1 : 2);
-        CU_ASSERT_EQUAL(singles, n == 2001);
+        CU_ASSERT_EQUAL(batches, n <= 1000 ? 1 : 2);
+        CU_ASSERT_EQUAL(singles, n == 2001); /* the last item, after two batches */
         graph_free(&g);
         buf_free(&in);
         buf_free(&out);
@@ -219,30 +224,31 @@ static void items_are_appended_in_batches_of_a_thousand(void)
 
 /* ------------------------------------------------------------------- hooks */
 
-/* The changes that the hooks make: entry DROP of CONTAINER is dropped, entry RENAME is renamed to NAME, and
- * INSTEAD is written instead of INSTEAD_OF. */
+/* The changes that the hooks make: of two entries of CONTAINER, one is dropped and one is renamed, and in
+ * place of REPLACED, another value is written. */
 struct edits {
     const ckpt_value *container;
-    uint32_t drop, rename;
-    const char *name;
-    const ckpt_value *instead_of, *instead;
+    uint32_t dropped_entry, renamed_entry; /* indices, or NO_ENTRY */
+    const char *new_name;
+    const ckpt_value *replaced, *replacement;
 };
 
 static const ckpt_value *replace(void *user, const ckpt_value *v)
 {
     const struct edits *e = user;
-    return v == e->instead_of ? e->instead : v;
+    return v == e->replaced ? e->replacement : v;
 }
 
 static bool edit_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct edits *e = user;
     CU_ASSERT_PTR_NULL(text->ptr);
-    if (v == e->container && i == e->rename)
-        *text = str_c(e->name);
-    return v != e->container || i != e->drop;
+    if (v == e->container && i == e->renamed_entry)
+        *text = str_c(e->new_name);
+    return v != e->container || i != e->dropped_entry;
 }
 
+/* write_leaf - writes a persistent id as ("k", "k", m.n, True, 2^64 - 1), or fails for the id None. */
 static ckpt_status write_leaf(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     char key[8] = "k";
@@ -264,36 +270,35 @@ static ckpt_status write_leaf(void *user, pickle_writer *w, const ckpt_value *v,
 /* check_edit - checks that the pickle IN is written as WANT if entry DROP of its root is dropped and entry
  * RENAME is renamed to z. */
 static void check_edit(const char *in, size_t n, uint32_t drop, uint32_t rename, const char *want,
-                       size_t nwant)
+                       size_t want_size)
 {
     struct graph g;
     ckpt_error err;
     buf out;
     graph_read(&g, in, n);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
-    struct edits e = {.container = g.root, .drop = drop, .rename = rename, .name = "z"};
+    struct edits e = {.container = g.root, .dropped_entry = drop, .renamed_entry = rename, .new_name = "z"};
     struct pickle_hooks hooks = {.user = &e, .replace = replace, .entry = edit_entry, .leaf = write_leaf};
     CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_OK);
-    check_bytes(&out, want, nwant);
+    check_bytes(&out, want, want_size);
     buf_free(&out);
     graph_free(&g);
 }
 
 static void hooks_edit_every_container(void)
 {
-    uint32_t none = UINT32_MAX;
-    check_edit(BYTES("}(\x8c\x01gK\x01K\x02K\x03u."), none, 0,
+    check_edit(BYTES("}(\x8c\x01gK\x01K\x02K\x03u."), NO_ENTRY, 0,
                BYTES("}(X\x01\x00\x00\x00zK\x01K\x02K\x03u."));
     check_edit(BYTES("}(U\x01gK\x01K\x02K\x03u."), 1, 0, BYTES("}U\x01zK\x01s.")); /* stays a Python 2 str */
-    check_edit(BYTES("}(K\x01NK\x02Nu."), 0, 9, BYTES("}K\x02Ns."));
-    check_edit(BYTES("}K\x01Ns."), 0, 9, BYTES("}."));
+    check_edit(BYTES("}(K\x01NK\x02Nu."), 0, NO_ENTRY, BYTES("}K\x02Ns."));
+    check_edit(BYTES("}K\x01Ns."), 0, NO_ENTRY, BYTES("}."));
     check_edit(BYTES("](K\x01K\x02K\x03"
                      "e."),
                1, 0,
                BYTES("](X\x01\x00\x00\x00zK\x03"
                      "e."));
     check_edit(BYTES("K\x01K\x02\x86."), 1, 0, BYTES("X\x01\x00\x00\x00z\x85."));
-    check_edit(BYTES("K\x01\x85."), 0, 9, BYTES(")."));
+    check_edit(BYTES("K\x01\x85."), 0, NO_ENTRY, BYTES(")."));
     check_edit(BYTES("(K\x01K\x02K\x03K\x04t."), 3, 0, BYTES("(X\x01\x00\x00\x00zK\x02K\x03t."));
     check_edit(BYTES("\x8f(K\x01K\x02\x90."), 0, 1, BYTES("c__builtin__\nset\n]X\x01\x00\x00\x00za\x85R."));
     check_edit(BYTES("cm\nn\n)R(K\x01K\x02K\x03K\x04u."), 0, 1, BYTES("cm\nn\n)RX\x01\x00\x00\x00zK\x04s."));
@@ -311,7 +316,7 @@ static void hooks_edit_every_container(void)
     /* a shared value is written in full at its second use when the first is dropped */
     check_edit(BYTES("}(K\x01]q\x00(K\x05K\x06"
                      "eK\x02h\x00u."),
-               0, 9,
+               0, NO_ENTRY,
                BYTES("}K\x02](K\x05K\x06"
                      "es."));
 }
@@ -319,14 +324,14 @@ static void hooks_edit_every_container(void)
 static void persistent_ids_are_written_by_the_leaf_hook(void)
 {
     check_edit(
-        BYTES("K\x01Qq\x00h\x00K\x02Q\x87."), 9, 9,
+        BYTES("K\x01Qq\x00h\x00K\x02Q\x87."), NO_ENTRY, NO_ENTRY,
         BYTES("(X\x01\x00\x00\x00kq\x00h\x00"
               "cm\nn\nq\x02\x88\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00tQq\x01h\x01(h\x00h\x00h\x02\x88"
               "\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00tQ\x87."));
     struct graph g;
     ckpt_error err;
     buf out;
-    struct edits e = {.drop = 9};
+    struct edits e = {.dropped_entry = NO_ENTRY};
     struct pickle_hooks hooks = {.user = &e, .leaf = write_leaf};
     graph_read(&g, BYTES("]NQa."));
     CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_ELOSSY);
@@ -338,13 +343,13 @@ static void persistent_ids_are_written_by_the_leaf_hook(void)
     graph_free(&g);
 }
 
-static void replacements_keep_identity(void)
+static void a_shared_value_is_replaced_by_one_shared_value(void)
 {
     struct graph g;
     ckpt_error err;
     buf out;
     graph_read(&g, BYTES("cm\nn\n)Rq\x00h\x00\x86."));
-    struct edits e = {.instead_of = g.root->u.seq.items[0], .instead = value_ordered_dict(g.a)};
+    struct edits e = {.replaced = g.root->u.seq.items[0], .replacement = value_ordered_dict(g.a)};
     struct pickle_hooks hooks = {.user = &e, .replace = replace};
     CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_OK);
     check_bytes(&out, BYTES("ccollections\nOrderedDict\n)Rq\x00h\x00\x86."));
@@ -354,11 +359,12 @@ static void replacements_keep_identity(void)
 
 /* ------------------------------------------------------------------- sizes */
 
+/* A text of 200,000 bytes, and a second reference to it. */
 static void large_text_is_streamed(void)
 {
-    static const char ops[] = "XTB";
+    static const char ops[] = {PICKLE_BINUNICODE, PICKLE_BINSTRING, PICKLE_BINBYTES};
     for (size_t k = 0; k < 3; k++) {
-        struct graph g, again;
+        struct graph g, reread;
         ckpt_error err;
         buf in, out;
         buf_init(&in, SIZE_MAX);
@@ -370,22 +376,22 @@ static void large_text_is_streamed(void)
         graph_read(&g, in.data, in.len);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
-        graph_read(&again, out.data, out.len);
-        CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
-        const ckpt_value *v = again.root->u.seq.items[0];
-        CU_ASSERT_PTR_EQUAL(v, again.root->u.seq.items[1]);
-        if (ops[k] == 'B')
+        graph_read(&reread, out.data, out.len);
+        CU_ASSERT_EQUAL_FATAL(reread.status, CKPT_OK);
+        const ckpt_value *v = reread.root->u.seq.items[0];
+        CU_ASSERT_PTR_EQUAL(v, reread.root->u.seq.items[1]);
+        if (ops[k] == PICKLE_BINBYTES) /* each byte becomes a character of two bytes */
             CU_ASSERT_STRING_EQUAL(graph_text(v), "R<_codecs encode>(~0:400000:200000,'latin1')");
-        if (ops[k] == 'X')
+        if (ops[k] == PICKLE_BINUNICODE)
             CU_ASSERT_STRING_EQUAL(graph_text(v), "~0:200000:100000");
-        if (ops[k] != 'B')
+        if (ops[k] != PICKLE_BINBYTES)
             check_bytes(&out, in.data, in.len);
         out.len = 0;
         out.max = 100000;
         CU_ASSERT_EQUAL(pickle_write(g.root, NULL, &out, &err), CKPT_ELIMIT);
         buf_free(&in);
         buf_free(&out);
-        graph_free(&again);
+        graph_free(&reread);
         graph_free(&g);
     }
 }
@@ -441,13 +447,13 @@ static ckpt_status write_cyclic_tuple(unsigned n, size_t *size)
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     ckpt_status st = write_graph(g.root, NULL, &out, &err);
     if (st == CKPT_OK) {
-        struct graph again;
-        graph_read(&again, out.data, out.len);
-        CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
-        CU_ASSERT_EQUAL(again.root->u.seq.n, n);
+        struct graph reread;
+        graph_read(&reread, out.data, out.len);
+        CU_ASSERT_EQUAL_FATAL(reread.status, CKPT_OK);
+        CU_ASSERT_EQUAL(reread.root->u.seq.n, n);
         for (unsigned i = 0; i < n; i++)
-            CU_ASSERT_PTR_EQUAL(again.root->u.seq.items[i]->u.seq.items[0], again.root);
-        graph_free(&again);
+            CU_ASSERT_PTR_EQUAL(reread.root->u.seq.items[i]->u.seq.items[0], reread.root);
+        graph_free(&reread);
     }
     *size = out.len;
     buf_free(&in);
@@ -486,53 +492,54 @@ static void nested_shared_lists_stay_small(void)
 /* ------------------------------------------------------------------ corpus */
 
 /* A comparison of two value graphs. */
-struct pairing {
-    const ckpt_value **waiting; /* pairs of nodes to compare */
-    size_t n, cap;
-    map *visited; /* numbers of the nodes that were compared, of either graph */
-    uint32_t count;
+struct comparison {
+    const ckpt_value **waiting; /* pairs of nodes to compare, one after the other */
+    size_t nwaiting, waiting_cap;
+    map *numbers; /* node of either graph -> the number of the pair in which it was compared */
+    uint32_t npairs;
     bool same;
 };
 
-static void add_pair(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
+static void compare_later(struct comparison *p, const ckpt_value *a, const ckpt_value *b)
 {
-    if (p->n + 2 > p->cap) {
-        p->cap = p->cap ? p->cap * 2 : 64;
-        p->waiting = realloc(p->waiting, p->cap * sizeof *p->waiting);
+    if (p->nwaiting + 2 > p->waiting_cap) {
+        p->waiting_cap = p->waiting_cap ? p->waiting_cap * 2 : 64;
+        p->waiting = realloc(p->waiting, p->waiting_cap * sizeof *p->waiting);
         if (!p->waiting)
             abort();
     }
-    p->waiting[p->n++] = a;
-    p->waiting[p->n++] = b;
+    p->waiting[p->nwaiting++] = a;
+    p->waiting[p->nwaiting++] = b;
 }
 
-static void pair_items(struct pairing *p, ckpt_value *const *a, uint32_t na, ckpt_value *const *b,
-                       uint32_t nb)
+static void compare_items(struct comparison *p, ckpt_value *const *a, uint32_t na, ckpt_value *const *b,
+                          uint32_t nb)
 {
     p->same = p->same && na == nb;
     for (uint32_t i = 0; p->same && i < na; i++)
-        add_pair(p, a[i], b[i]);
+        compare_later(p, a[i], b[i]);
 }
 
-static void pair_pairs(struct pairing *p, const value_pair *a, uint32_t na, const value_pair *b, uint32_t nb)
+static void compare_dict_pairs(struct comparison *p, const value_pair *a, uint32_t na, const value_pair *b,
+                               uint32_t nb)
 {
     p->same = p->same && na == nb;
     for (uint32_t i = 0; p->same && i < na; i++) {
-        add_pair(p, a[i].key, b[i].key);
-        add_pair(p, a[i].val, b[i].val);
+        compare_later(p, a[i].key, b[i].key);
+        compare_later(p, a[i].val, b[i].val);
     }
 }
 
-static void pair_calls(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
+static void compare_calls(struct comparison *p, const ckpt_value *a, const ckpt_value *b)
 {
-    const struct value_extra *x = value_extra_of(a), *y = value_extra_of(b);
-    p->same = p->same && a->call == b->call && !x->kwargs && !y->kwargs;
-    p->same = p->same && (x->nstates == 0 || x->items_before_build == y->items_before_build);
-    add_pair(p, a->u.call.callable, b->u.call.callable);
-    add_pair(p, a->u.call.args, b->u.call.args);
-    pair_items(p, x->states, x->nstates, y->states, y->nstates);
-    pair_items(p, x->items, x->nitems, y->items, y->nitems);
-    pair_pairs(p, x->pairs, x->npairs, y->pairs, y->npairs);
+    const struct value_extra *extra_a = value_extra_of(a), *extra_b = value_extra_of(b);
+    p->same = p->same && a->call == b->call && !extra_a->kwargs && !extra_b->kwargs;
+    p->same = p->same && (extra_a->nstates == 0 || extra_a->items_before_build == extra_b->items_before_build);
+    compare_later(p, a->u.call.callable, b->u.call.callable);
+    compare_later(p, a->u.call.args, b->u.call.args);
+    compare_items(p, extra_a->states, extra_a->nstates, extra_b->states, extra_b->nstates);
+    compare_items(p, extra_a->items, extra_a->nitems, extra_b->items, extra_b->nitems);
+    compare_dict_pairs(p, extra_a->pairs, extra_a->npairs, extra_b->pairs, extra_b->npairs);
 }
 
 static bool have_same_text(const ckpt_value *a, const ckpt_value *b)
@@ -543,7 +550,7 @@ static bool have_same_text(const ckpt_value *a, const ckpt_value *b)
     return !(b->flags & VALUE_SPAN) && str_eq(a->u.str, b->u.str);
 }
 
-static void pair_nodes(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
+static void compare_nodes(struct comparison *p, const ckpt_value *a, const ckpt_value *b)
 {
     switch (a->type) {
     case CKPT_V_NONE: break;
@@ -557,10 +564,12 @@ static void pair_nodes(struct pairing *p, const ckpt_value *a, const ckpt_value 
         p->same = str_eq(value_module(a), value_module(b)) && str_eq(value_name(a), value_name(b));
         break;
     case CKPT_V_LIST:
-    case CKPT_V_TUPLE: pair_items(p, a->u.seq.items, a->u.seq.n, b->u.seq.items, b->u.seq.n); break;
-    case CKPT_V_DICT: pair_pairs(p, a->u.dict.pairs, a->u.dict.n, b->u.dict.pairs, b->u.dict.n); break;
-    case CKPT_V_CALL: pair_calls(p, a, b); break;
-    case CKPT_V_PERSID: add_pair(p, a->u.pid, b->u.pid); break;
+    case CKPT_V_TUPLE: compare_items(p, a->u.seq.items, a->u.seq.n, b->u.seq.items, b->u.seq.n); break;
+    case CKPT_V_DICT:
+        compare_dict_pairs(p, a->u.dict.pairs, a->u.dict.n, b->u.dict.pairs, b->u.dict.n);
+        break;
+    case CKPT_V_CALL: compare_calls(p, a, b); break;
+    case CKPT_V_PERSID: compare_later(p, a->u.pid, b->u.pid); break;
     default: p->same = false;
     }
 }
@@ -569,38 +578,40 @@ static void pair_nodes(struct pairing *p, const ckpt_value *a, const ckpt_value 
  * objects. */
 static bool are_identical(const ckpt_value *a, const ckpt_value *b)
 {
-    struct pairing p = {.visited = map_new(1024), .same = true};
-    add_pair(&p, a, b);
-    while (p.same && p.n) {
-        b = p.waiting[--p.n];
-        a = p.waiting[--p.n];
+    struct comparison p = {.numbers = map_new(1024), .same = true};
+    compare_later(&p, a, b);
+    while (p.same && p.nwaiting) {
+        b = p.waiting[--p.nwaiting];
+        a = p.waiting[--p.nwaiting];
         bool is_scalar = a->type < CKPT_V_LIST || a->type == CKPT_V_GLOBAL ||
                          (a->type == CKPT_V_TUPLE && a->u.seq.n == 0);
-        uint32_t x = map_get_num(p.visited, map_ptr(a)), y = map_get_num(p.visited, map_ptr(b));
-        p.same = a->type == b->type && (is_scalar || x == y);
-        if (!p.same || (!is_scalar && x != MAP_NONE))
+        uint32_t number_a = map_get_num(p.numbers, map_ptr(a)), number_b = map_get_num(p.numbers, map_ptr(b));
+        p.same = a->type == b->type && (is_scalar || number_a == number_b);
+        if (!p.same || (!is_scalar && number_a != MAP_NONE))
             continue;
-        if (!is_scalar &&
-            (!map_set_num(p.visited, map_ptr(a), p.count) || !map_set_num(p.visited, map_ptr(b), p.count++)))
+        if (!is_scalar && (!map_set_num(p.numbers, map_ptr(a), p.npairs) ||
+                           !map_set_num(p.numbers, map_ptr(b), p.npairs++)))
             abort();
-        pair_nodes(&p, a, b);
+        compare_nodes(&p, a, b);
     }
-    map_free(p.visited);
+    map_free(p.numbers);
     free(p.waiting);
     return p.same;
 }
 
-/* puts_are_distinct - returns whether no memo entry is written twice, which pickletools would refuse. */
+/* puts_are_distinct - returns whether no opcode PUT of the N bytes B has the memo index of an earlier one,
+ * which pickletools would refuse. */
 static bool puts_are_distinct(const unsigned char *b, size_t n)
 {
     bool put[512] = {false}, distinct = true;
     for (size_t i = 0; distinct && i < n;) {
-        bool is_long = b[i] == 'r';
-        if (is_long || b[i] == 'q') {
+        bool is_long = b[i] == PICKLE_LONG_BINPUT;
+        if (is_long || b[i] == PICKLE_BINPUT) {
             uint32_t index = is_long ? load_u32le(b + i + 1) : b[i + 1];
             distinct = index < 512 && !put[index];
             put[index % 512] = true;
         }
+        /* the size of the opcode with its argument */
         i += is_long || strchr("jJ", b[i]) ? 5 : b[i] == 'M' ? 3 : strchr("\x80qhK", b[i]) ? 2 : 1;
     }
     return distinct;
@@ -612,7 +623,7 @@ static void pickles_are_filled_to_a_given_size(void)
     static const struct {
         const char *in;
         size_t n;
-        bool small_int;
+        bool has_small_int;
     } cases[] = {
         {BYTES("(]q\x00h\x00t."), false}, {BYTES("(]q\x00K\x07h\x00t."), true}, {BYTES("N."), false}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -623,18 +634,18 @@ static void pickles_are_filled_to_a_given_size(void)
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &unfilled, &err), CKPT_OK);
         for (size_t size = unfilled.len - 1; size < unfilled.len + 40; size++) {
-            bool fits, odd = size - unfilled.len == 1 || size - unfilled.len == 3;
+            bool fits, needs_small_int = size - unfilled.len == 1 || size - unfilled.len == 3;
             buf out;
             buf_init(&out, SIZE_MAX);
             CU_ASSERT_EQUAL(pickle_write_filled(g.root, NULL, size, &out, &fits, &err), CKPT_OK);
-            CU_ASSERT_EQUAL(fits, size >= unfilled.len && (!odd || cases[k].small_int));
+            CU_ASSERT_EQUAL(fits, size >= unfilled.len && (!needs_small_int || cases[k].has_small_int));
             if (fits) {
-                struct graph again;
-                graph_read(&again, out.data, out.len);
-                CU_ASSERT(out.len == size && again.status == CKPT_OK && again.next == size);
+                struct graph reread;
+                graph_read(&reread, out.data, out.len);
+                CU_ASSERT(out.len == size && reread.status == CKPT_OK && reread.next == size);
                 CU_ASSERT(puts_are_distinct(out.data, out.len));
-                CU_ASSERT(again.status == CKPT_OK && are_identical(g.root, again.root));
-                graph_free(&again);
+                CU_ASSERT(reread.status == CKPT_OK && are_identical(g.root, reread.root));
+                graph_free(&reread);
             } else {
                 CU_ASSERT(out.len != size);
             }
@@ -652,30 +663,30 @@ static unsigned npickles, npickles_differ; /* of the corpus; and those not writt
 
 static void check_pickle(const char *name, ckpt_str bytes)
 {
-    struct graph g, again;
+    struct graph g, reread;
     ckpt_error err;
-    buf out, twice;
+    buf out, rewritten;
     graph_read(&g, bytes.ptr, bytes.len);
-    bool old = g.facts.protocol == 2 && g.status == CKPT_OK;
-    if (old && write_graph(g.root, NULL, &out, &err) == CKPT_OK) {
-        graph_read(&again, out.data, out.len);
-        CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
+    bool is_protocol_2 = g.facts.protocol == 2 && g.status == CKPT_OK;
+    if (is_protocol_2 && write_graph(g.root, NULL, &out, &err) == CKPT_OK) {
+        graph_read(&reread, out.data, out.len);
+        CU_ASSERT_EQUAL_FATAL(reread.status, CKPT_OK);
         for (unsigned op = 0; op < 256; op++)
-            CU_ASSERT(again.facts.first_use[op] == UINT64_MAX || (op && strchr(allowed_opcodes, (char)op)));
-        bool same = are_identical(g.root, again.root) && out.len <= bytes.len;
-        CU_ASSERT_EQUAL(write_graph(again.root, NULL, &twice, &err), CKPT_OK);
-        same = same && out.len == twice.len && memcmp(out.data, twice.data, out.len) == 0;
+            CU_ASSERT(reread.facts.first_use[op] == UINT64_MAX || (op && strchr(allowed_opcodes, (char)op)));
+        bool same = are_identical(g.root, reread.root) && out.len <= bytes.len;
+        CU_ASSERT_EQUAL(write_graph(reread.root, NULL, &rewritten, &err), CKPT_OK);
+        same = same && out.len == rewritten.len && memcmp(out.data, rewritten.data, out.len) == 0;
         npickles++;
         npickles_differ += !same;
         if (!same)
             printf("\n    %s differs\n", name);
-        buf_free(&twice);
-        graph_free(&again);
-    } else if (old) {
+        buf_free(&rewritten);
+        graph_free(&reread);
+    } else if (is_protocol_2) {
         printf("\n    %s: %s\n", name, err.what);
         npickles_differ++;
     }
-    if (old)
+    if (is_protocol_2)
         buf_free(&out);
     graph_free(&g);
 }
@@ -690,12 +701,12 @@ static void pickles_of_the_corpus_are_written_back(void)
 
 void suite_pickle_write(void)
 {
-    UNIT(writes_exactly_these_bytes);
+    UNIT(graphs_are_written_as_the_expected_bytes);
     UNIT(graphs_that_protocol_2_cannot_hold_are_refused);
     UNIT(items_are_appended_in_batches_of_a_thousand);
     UNIT(hooks_edit_every_container);
     UNIT(persistent_ids_are_written_by_the_leaf_hook);
-    UNIT(replacements_keep_identity);
+    UNIT(a_shared_value_is_replaced_by_one_shared_value);
     UNIT(large_text_is_streamed);
     UNIT(depth_is_bounded);
     UNIT(cyclic_tuples_are_limited_in_size);

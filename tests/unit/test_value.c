@@ -8,64 +8,66 @@
 #include "op/plain.h"
 #include "unit.h"
 
-static arena *a;
+static arena *test_arena;
 
-static ckpt_value *new_text(const char *s) { return value_str(a, str_c(s)); }
-static ckpt_value *new_int(int64_t i) { return value_int(a, i); }
-static ckpt_value *new_none(void) { return value_new(a, CKPT_V_NONE, 0); }
+static ckpt_value *new_text(const char *s) { return value_str(test_arena, str_c(s)); }
+static ckpt_value *new_int(int64_t i) { return value_int(test_arena, i); }
+static ckpt_value *new_none(void) { return value_new(test_arena, CKPT_V_NONE, 0); }
 static ckpt_value *new_global(const char *module, const char *name)
 {
-    return value_global(a, str_c(module), str_c(name), 0);
+    return value_global(test_arena, str_c(module), str_c(name), 0);
 }
 
 static ckpt_value *new_bool(bool b)
 {
-    ckpt_value *v = value_new(a, CKPT_V_BOOL, 0);
+    ckpt_value *v = value_new(test_arena, CKPT_V_BOOL, 0);
     v->u.b = b;
     return v;
 }
 
 static ckpt_value *new_float(double f)
 {
-    ckpt_value *v = value_new(a, CKPT_V_FLOAT, 0);
+    ckpt_value *v = value_new(test_arena, CKPT_V_FLOAT, 0);
     v->u.f = f;
     return v;
 }
 
 static ckpt_value *new_bytes(ckpt_value_type type, ckpt_str s)
 {
-    ckpt_value *v = value_new(a, type, 0);
+    ckpt_value *v = value_new(test_arena, type, 0);
     v->u.str = s;
     return v;
 }
 
 #define COUNT(...)        (sizeof((ckpt_value *[]){__VA_ARGS__}) / sizeof(ckpt_value *))
-#define TUPLE(...)        value_tuple(a, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
+#define TUPLE(...)        value_tuple(test_arena, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
 #define LIST(...)         new_seq(CKPT_V_LIST, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
-#define EMPTY             value_tuple(a, 0, NULL)
-#define REDUCE(m, n, ...) value_call(a, CALL_REDUCE, new_global(m, n), TUPLE(__VA_ARGS__), 0)
-#define NEWOBJ(m, n)      value_call(a, CALL_NEWOBJ, new_global(m, n), EMPTY, 0)
+#define EMPTY_TUPLE       value_tuple(test_arena, 0, NULL)
+/* calls of the global NAME of MODULE: REDUCE with arguments, NEWOBJ without */
+#define REDUCE(module, name, ...)                                                                            \
+    value_call(test_arena, CALL_REDUCE, new_global(module, name), TUPLE(__VA_ARGS__), 0)
+#define NEWOBJ(module, name) value_call(test_arena, CALL_NEWOBJ, new_global(module, name), EMPTY_TUPLE, 0)
 
 static ckpt_value *new_seq(ckpt_value_type type, size_t n, ckpt_value **items)
 {
-    ckpt_value *v = value_new(a, type, 0);
+    ckpt_value *v = value_new(test_arena, type, 0);
     for (size_t i = 0; i < n; i++)
-        CU_ASSERT(value_append(a, v, items[i]));
+        CU_ASSERT(value_append(test_arena, v, items[i]));
     return v;
 }
 
 static ckpt_value *new_dict(const char *key, ckpt_value *val)
 {
-    ckpt_value *v = value_new(a, CKPT_V_DICT, 0);
+    ckpt_value *v = value_new(test_arena, CKPT_V_DICT, 0);
     if (key)
-        CU_ASSERT(value_put(a, v, new_text(key), val));
+        CU_ASSERT(value_put(test_arena, v, new_text(key), val));
     return v;
 }
 
 /* with_state - applies BUILD with STATE to V, and returns V. */
 static ckpt_value *with_state(ckpt_value *v, ckpt_value *state)
 {
-    CU_ASSERT(value_build(a, v, state));
+    CU_ASSERT(value_build(test_arena, v, state));
     return v;
 }
 
@@ -114,14 +116,14 @@ static void builtin_values_have_text(void)
     CHECK_TYPE(new_bool(false), "bool");
     CHECK_TYPE(new_bytes(CKPT_V_BIGINT, STR_LIT("\1")), "int");
     CHECK_TYPE(new_bytes(CKPT_V_STR8, STR_LIT("")), "str");
-    CHECK_TYPE(value_new(a, CKPT_V_FROZENSET, 0), "frozenset");
+    CHECK_TYPE(value_new(test_arena, CKPT_V_FROZENSET, 0), "frozenset");
 }
 
 static void floats_have_the_shortest_text_that_reads_back(void)
 {
     static const struct {
-        double x;
-        const char *want;
+        double number;
+        const char *text;
     } cases[] = {
         {0.001, "0.001"},
         {0.0, "0.0"},
@@ -145,7 +147,7 @@ static void floats_have_the_shortest_text_that_reads_back(void)
         {76.13, "76.13"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK_TEXT(new_float(cases[i].x), cases[i].want);
+        CHECK_TEXT(new_float(cases[i].number), cases[i].text);
     char out[REPR_FLOAT_ROOM];
     repr_float((double)0.1f, REPR_SINGLE, out);
     CU_ASSERT_STRING_EQUAL(out, "0.1");
@@ -183,20 +185,20 @@ static void big_integers_are_exact(void)
 
 static void containers_have_text(void)
 {
-    CHECK_TEXT(EMPTY, "()");
+    CHECK_TEXT(EMPTY_TUPLE, "()");
     CHECK_TEXT(TUPLE(new_int(1)), "(1,)");
     CHECK_TEXT(TUPLE(new_int(1), new_int(2)), "(1, 2)");
     CHECK_TEXT(LIST(new_int(1), LIST(new_text("a")), new_dict(NULL, NULL)), "[1, ['a'], {}]");
     ckpt_value *d = new_dict("lr", new_float(0.1));
-    CU_ASSERT(value_put(a, d, new_int(3), new_none()));
-    CU_ASSERT(value_put(a, d, TUPLE(new_int(1), new_int(2)), new_bool(true)));
+    CU_ASSERT(value_put(test_arena, d, new_int(3), new_none()));
+    CU_ASSERT(value_put(test_arena, d, TUPLE(new_int(1), new_int(2)), new_bool(true)));
     CHECK_TEXT(d, "{'lr': 0.1, 3: None, (1, 2): True}");
     CHECK_TEXT(new_seq(CKPT_V_SET, 1, (ckpt_value *[]){new_int(1)}), "{1}");
-    CHECK_TEXT(value_new(a, CKPT_V_SET, 0), "set()");
-    CHECK_TEXT(value_new(a, CKPT_V_FROZENSET, 0), "frozenset()");
+    CHECK_TEXT(value_new(test_arena, CKPT_V_SET, 0), "set()");
+    CHECK_TEXT(value_new(test_arena, CKPT_V_FROZENSET, 0), "frozenset()");
     CHECK_TEXT(new_seq(CKPT_V_FROZENSET, 1, (ckpt_value *[]){new_int(1)}), "frozenset({1})");
     CHECK_TEXT(REDUCE("__builtin__", "set", LIST(new_int(1), new_int(2))), "{1, 2}");
-    CHECK_TEXT(REDUCE("builtins", "set", value_new(a, CKPT_V_LIST, 0)), "set()");
+    CHECK_TEXT(REDUCE("builtins", "set", value_new(test_arena, CKPT_V_LIST, 0)), "set()");
     CHECK_TEXT(REDUCE("__builtin__", "frozenset", LIST(new_int(1))), "frozenset({1})");
     CHECK_TYPE(REDUCE("__builtin__", "frozenset", LIST(new_int(1))), "frozenset");
 }
@@ -215,20 +217,20 @@ static void check_mapping(const ckpt_value *v, size_t n, const char *first_key)
 
 static void mappings_have_items(void)
 {
-    ckpt_value *od = value_ordered_dict(a);
-    CU_ASSERT(value_put(a, od, new_text("k"), new_int(1)));
-    CU_ASSERT(value_put(a, od, new_text("l"), new_int(2)));
+    ckpt_value *od = value_ordered_dict(test_arena);
+    CU_ASSERT(value_put(test_arena, od, new_text("k"), new_int(1)));
+    CU_ASSERT(value_put(test_arena, od, new_text("l"), new_int(2)));
     with_state(od, new_dict("_metadata", new_none()));
     check_mapping(od, 2, "k");
     CHECK_TEXT(od, "OrderedDict({'k': 1, 'l': 2})");
-    CHECK_TEXT(value_ordered_dict(a), "OrderedDict()");
+    CHECK_TEXT(value_ordered_dict(test_arena), "OrderedDict()");
     CHECK_TYPE(od, "collections.OrderedDict");
 
     ckpt_value *py2 = REDUCE("collections", "OrderedDict",
                              LIST(LIST(new_text("k"), new_int(1)), LIST(new_text("l"), new_int(2))));
     check_mapping(py2, 2, "k");
     CHECK_TEXT(py2, "OrderedDict({'k': 1, 'l': 2})");
-    CU_ASSERT(value_put(a, py2, new_text("m"), new_int(3)));
+    CU_ASSERT(value_put(test_arena, py2, new_text("m"), new_int(3)));
     check_mapping(py2, 3, "k");
 
     ckpt_value *counter = REDUCE("collections", "Counter", new_dict("k", new_int(1)));
@@ -237,12 +239,12 @@ static void mappings_have_items(void)
 
     ckpt_value *dd = REDUCE("collections", "defaultdict", new_global("__builtin__", "list"));
     CU_ASSERT_EQUAL(ckpt_value_count(dd), 0);
-    CU_ASSERT(value_put(a, dd, new_text("k"), new_int(1)));
+    CU_ASSERT(value_put(test_arena, dd, new_text("k"), new_int(1)));
     check_mapping(dd, 1, "k");
     CHECK_TEXT(dd, "defaultdict({'k': 1})");
 
     ckpt_value *sub = NEWOBJ("my.mod", "Config");
-    CU_ASSERT(value_put(a, sub, new_text("k"), new_int(1)));
+    CU_ASSERT(value_put(test_arena, sub, new_text("k"), new_int(1)));
     check_mapping(with_state(sub, new_dict("attr", new_none())), 1, "k");
     CHECK_TEXT(sub, "Config({'k': 1})");
     CHECK_TYPE(sub, "my.mod.Config");
@@ -293,19 +295,19 @@ static void sequences_have_items(void)
     CU_ASSERT_PTR_NULL(key);
     CU_ASSERT_EQUAL(ckpt_value_int(val), 3);
     CHECK_TEXT(size, "torch.Size([2, 3])");
-    CHECK_TEXT(REDUCE("torch", "Size", EMPTY), "torch.Size()");
+    CHECK_TEXT(REDUCE("torch", "Size", EMPTY_TUPLE), "torch.Size()");
     CHECK_TYPE(size, "torch.Size");
 
-    ckpt_value *deque = REDUCE("collections", "deque", EMPTY, new_int(5));
-    CU_ASSERT(value_append(a, deque, new_int(7)));
+    ckpt_value *deque = REDUCE("collections", "deque", EMPTY_TUPLE, new_int(5));
+    CU_ASSERT(value_append(test_arena, deque, new_int(7)));
     CU_ASSERT_EQUAL(ckpt_value_count(deque), 1);
     CHECK_TEXT(deque, "deque([7])");
 
     ckpt_value *list = NEWOBJ("my", "List");
-    CU_ASSERT(value_append(a, list, new_int(7)));
+    CU_ASSERT(value_append(test_arena, list, new_int(7)));
     CHECK_TEXT(list, "List([7])");
 
-    ckpt_value *named = value_call(a, CALL_NEWOBJ, new_global("my", "Outer.Point"),
+    ckpt_value *named = value_call(test_arena, CALL_NEWOBJ, new_global("my", "Outer.Point"),
                                    TUPLE(new_int(1), new_int(2)), 0);
     CU_ASSERT_EQUAL(ckpt_value_count(named), 2);
     CHECK_TEXT(named, "Point(1, 2)");
@@ -330,7 +332,8 @@ static void other_objects_have_text(void)
     CHECK_TYPE(new_global("torch.nn", "Linear"), "type or function torch.nn.Linear");
     CHECK_TYPE(new_global("builtins", "len"), "type or function len");
     CHECK_TEXT(new_global("os\x1b", "system"), "os\\u{1b}.system");
-    CHECK_TYPE(value_call(a, CALL_NEWOBJ, new_global("m\n", "\xff"), EMPTY, 0), "m\\u{a}.\\xff");
+    CHECK_TYPE(value_call(test_arena, CALL_NEWOBJ, new_global("m\n", "\xff"), EMPTY_TUPLE, 0),
+               "m\\u{a}.\\xff");
     CHECK_TEXT(REDUCE("torch", "device", new_text("cuda"), new_int(1)), "device('cuda:1')");
     CHECK_TEXT(REDUCE("torch", "device", new_text("cpu")), "device('cpu')");
     CHECK_TEXT(REDUCE("torch.serialization", "_get_layout", new_text("torch.strided")), "torch.strided");
@@ -343,7 +346,8 @@ static void other_objects_have_text(void)
     CHECK_TEXT(REDUCE("builtins", "getattr", new_global("m", "Color"), new_text("RED")), "Color.RED");
     CHECK_TYPE(REDUCE("builtins", "getattr", new_global("m", "Color"), new_text("RED")), "m.Color");
     ckpt_value *inner = REDUCE("__builtin__", "getattr", new_global("m", "Sharded"), new_text("State"));
-    ckpt_value *made = with_state(value_call(a, CALL_NEWOBJ, inner, EMPTY, 0), new_dict("rank", new_int(0)));
+    ckpt_value *made = with_state(value_call(test_arena, CALL_NEWOBJ, inner, EMPTY_TUPLE, 0),
+                                  new_dict("rank", new_int(0)));
     CHECK_TEXT(made, "State(rank=0)");
     CHECK_TYPE(made, "m.Sharded.State");
     CHECK_TEXT(REDUCE("__builtin__", "complex", new_float(1), new_float(-2.5)), "(1-2.5j)");
@@ -353,13 +357,14 @@ static void other_objects_have_text(void)
     CHECK_TYPE(REDUCE("_codecs", "encode", new_text("a"), new_text("latin1")), "bytes");
     CHECK_TEXT(REDUCE("_codecs", "encode", new_text("\xe2\x82\xac"), new_text("latin1")),
                "encode('\xe2\x82\xac', 'latin1')");
-    CHECK_TEXT(value_call(a, CALL_REDUCE, new_global("__builtin__", "bytes"), EMPTY, 0), "b''");
+    CHECK_TEXT(value_call(test_arena, CALL_REDUCE, new_global("__builtin__", "bytes"), EMPTY_TUPLE, 0),
+               "b''");
     CHECK_TEXT(REDUCE("pathlib", "PosixPath", new_text("/"), new_text("a")), "PosixPath('/', 'a')");
     CHECK_TYPE(REDUCE("torch._utils", "_rebuild_tensor_v2", new_none()), "torch.Tensor");
     CHECK_TYPE(REDUCE("torch._utils", "_rebuild_parameter", new_none()), "torch.nn.parameter.Parameter");
     CHECK_TYPE(REDUCE("torch._tensor", "_rebuild_from_type_v2", new_none(), new_global("my", "Sub")),
                "my.Sub");
-    ckpt_value *pid = value_new(a, CKPT_V_PERSID, 0);
+    ckpt_value *pid = value_new(test_arena, CKPT_V_PERSID, 0);
     pid->u.pid = TUPLE(new_text("storage"), new_global("torch", "FloatStorage"));
     CHECK_TYPE(pid, "torch.FloatStorage");
     pid->u.pid = new_text("17");
@@ -418,15 +423,15 @@ static void scalars_of_ml_dtypes_keep_their_fraction(void)
                                         new_bytes(CKPT_V_BYTES, STR_LIT("\xc0\x3f"))),
                *plain;
     CHECK_TEXT(one_and_a_half, "1.5");
-    CU_ASSERT(plain_from_scalar(a, one_and_a_half, &plain));
+    CU_ASSERT(plain_from_scalar(test_arena, one_and_a_half, &plain));
     CU_ASSERT(plain && plain->type == CKPT_V_FLOAT && plain->u.f == 1.5);
 }
 
 static void long_values_are_abbreviated(void)
 {
     ckpt_value *d = new_dict("a", new_int(1));
-    CU_ASSERT(value_put(a, d, new_text("b"), LIST(new_int(2), new_int(3))));
-    CU_ASSERT(value_put(a, d, new_text("c"), new_int(4)));
+    CU_ASSERT(value_put(test_arena, d, new_text("b"), LIST(new_int(2), new_int(3))));
+    CU_ASSERT(value_put(test_arena, d, new_text("c"), new_int(4)));
     CU_ASSERT_STRING_EQUAL(text_of(d, 0), "{\xe2\x80\xa6} 3 items");
     CU_ASSERT_STRING_EQUAL(text_of(d, 1), "{\xe2\x80\xa6} 3 items");
     CU_ASSERT_STRING_EQUAL(text_of(d, 3), "{'a': 1, \xe2\x80\xa6} 3 items");
@@ -446,7 +451,7 @@ static void long_values_are_abbreviated(void)
     CU_ASSERT_STRING_EQUAL(out, "{'a': 1, 'b': [");
     CU_ASSERT_EQUAL(ckpt_value_text(d, 9, NULL, 0), 29);
     struct value_span span = {NULL, 100, 5000000, 4999999};
-    ckpt_value *far = value_new(a, CKPT_V_STR, 0);
+    ckpt_value *far = value_new(test_arena, CKPT_V_STR, 0);
     far->flags = VALUE_SPAN;
     far->u.span = &span;
     CHECK_TEXT(far, "<str, 4999999 characters>");
@@ -458,12 +463,12 @@ static void long_values_are_abbreviated(void)
 static void cycles_end(void)
 {
     ckpt_value *list = LIST(new_int(1));
-    CU_ASSERT(value_append(a, list, list));
+    CU_ASSERT(value_append(test_arena, list, list));
     CHECK_TEXT(list, "[1, [\xe2\x80\xa6]]");
     ckpt_value *d = new_dict(NULL, NULL), *t = TUPLE(d);
-    CU_ASSERT(value_put(a, d, t, t));
+    CU_ASSERT(value_put(test_arena, d, t, t));
     CHECK_TEXT(d, "{({\xe2\x80\xa6},): ({\xe2\x80\xa6},)}");
-    ckpt_value *call = value_call(a, CALL_REDUCE, NULL, NULL, 0);
+    ckpt_value *call = value_call(test_arena, CALL_REDUCE, NULL, NULL, 0);
     call->u.call.callable = call;
     call->u.call.args = call;
     CHECK_TEXT(call, "object()");
@@ -476,7 +481,7 @@ static void cycles_end(void)
 
 static void depth_and_sharing_are_bounded(void)
 {
-    ckpt_value *deep = value_new(a, CKPT_V_LIST, 0);
+    ckpt_value *deep = value_new(test_arena, CKPT_V_LIST, 0);
     for (int i = 0; i < 100000; i++)
         deep = LIST(deep);
     CU_ASSERT(ckpt_value_text(deep, SIZE_MAX, NULL, 0) < 200);
@@ -489,15 +494,15 @@ static void depth_and_sharing_are_bounded(void)
 static void getters_accept_every_type(void)
 {
     for (unsigned t = 0; t <= CKPT_V_TENSOR; t++) {
-        ckpt_value *v = value_new(a, (ckpt_value_type)t, 77);
+        ckpt_value *v = value_new(test_arena, (ckpt_value_type)t, 77);
         const ckpt_value *key, *val;
         uint32_t n;
         ckpt_str s;
         int64_t i;
         if (t == CKPT_V_CALL)
-            v = value_call(a, CALL_OBJ, new_none(), new_none(), 77);
+            v = value_call(test_arena, CALL_OBJ, new_none(), new_none(), 77);
         if (t == CKPT_V_GLOBAL)
-            v = value_global(a, STR_LIT(""), STR_LIT(""), 77);
+            v = value_global(test_arena, STR_LIT(""), STR_LIT(""), 77);
         CU_ASSERT_EQUAL((unsigned)ckpt_value_get_type(v), t);
         CU_ASSERT_EQUAL(ckpt_value_offset(v), 77);
         CU_ASSERT_EQUAL(ckpt_value_tensor(v), CKPT_NO_TENSOR);
@@ -534,23 +539,23 @@ static void reads_constructed_values(void)
     CU_ASSERT_EQUAL(ckpt_value_float(new_int(4)), 4.0);
     CU_ASSERT_EQUAL(ckpt_value_int(new_bool(true)), 1);
     ckpt_value *d = new_dict("k", new_int(1));
-    CU_ASSERT(value_put(a, d, new_bytes(CKPT_V_STR8, STR_LIT("k")), new_int(2)));
-    CU_ASSERT(value_put(a, d, new_bytes(CKPT_V_BYTES, STR_LIT("k")), new_int(3)));
+    CU_ASSERT(value_put(test_arena, d, new_bytes(CKPT_V_STR8, STR_LIT("k")), new_int(2)));
+    CU_ASSERT(value_put(test_arena, d, new_bytes(CKPT_V_BYTES, STR_LIT("k")), new_int(3)));
     CU_ASSERT_EQUAL(ckpt_value_int(value_get(d, "k")), 2); /* of equal keys, the last one counts */
     CU_ASSERT_EQUAL(value_count(d), 3);
-    ckpt_value *od = value_ordered_dict(a);
-    CU_ASSERT(value_append(a, od, new_int(1)));
-    CU_ASSERT(value_put(a, od, new_text("k"), new_int(1)));
+    ckpt_value *od = value_ordered_dict(test_arena);
+    CU_ASSERT(value_append(test_arena, od, new_int(1)));
+    CU_ASSERT(value_put(test_arena, od, new_text("k"), new_int(1)));
     with_state(od, new_none());
-    CU_ASSERT(value_append(a, od, new_int(1)));
+    CU_ASSERT(value_append(test_arena, od, new_int(1)));
     with_state(od, d);
     CU_ASSERT_EQUAL(value_extra_of(od)->items_before_build, 2);
     CU_ASSERT_PTR_EQUAL(value_state(od), d);
-    CU_ASSERT(!value_build(a, d, d));
-    CU_ASSERT(!value_append(a, d, d));
-    CU_ASSERT(!value_put(a, new_int(1), d, d));
+    CU_ASSERT(!value_build(test_arena, d, d));
+    CU_ASSERT(!value_append(test_arena, d, d));
+    CU_ASSERT(!value_put(test_arena, new_int(1), d, d));
     CU_ASSERT(value_is_global(new_global("a", "b"), "a", "b"));
-    CU_ASSERT(!value_is_global(value_global(a, STR_LIT("a\0x"), STR_LIT("b"), 0), "a", "b"));
+    CU_ASSERT(!value_is_global(value_global(test_arena, STR_LIT("a\0x"), STR_LIT("b"), 0), "a", "b"));
 }
 
 /* Each constructor fails at each of its allocations. */
@@ -559,18 +564,18 @@ static void failing_allocations_are_reported(void)
     ckpt_value *item = new_int(1), *tuple = TUPLE(item);
     for (uint64_t n = 1; n <= 3; n++) {
         ckpt_value *v;
-        arena_fail_at(a, n);
-        v = value_global(a, STR_LIT("m"), STR_LIT("n"), 0);
+        arena_fail_at(test_arena, n);
+        v = value_global(test_arena, STR_LIT("m"), STR_LIT("n"), 0);
         CU_ASSERT_EQUAL(v == NULL, n <= 2);
-        arena_fail_at(a, n);
-        v = value_call(a, CALL_REDUCE, item, tuple, 0);
+        arena_fail_at(test_arena, n);
+        v = value_call(test_arena, CALL_REDUCE, item, tuple, 0);
         CU_ASSERT_EQUAL(v == NULL, n <= 1);
-        arena_fail_at(a, n);
-        v = value_tuple(a, 1, &item);
+        arena_fail_at(test_arena, n);
+        v = value_tuple(test_arena, 1, &item);
         CU_ASSERT_EQUAL(v == NULL, n <= 2);
-        arena_fail_at(a, n);
-        CU_ASSERT_PTR_NULL(value_ordered_dict(a));
-        arena_fail_at(a, 0);
+        arena_fail_at(test_arena, n);
+        CU_ASSERT_PTR_NULL(value_ordered_dict(test_arena));
+        arena_fail_at(test_arena, 0);
     }
     arena *small = arena_new(300);
     ckpt_value *list = value_new(small, CKPT_V_LIST, 0);
@@ -603,10 +608,10 @@ static void failing_allocations_are_reported(void)
 #define IN_ARENA(test)                                                                                       \
     static void test_##test(void)                                                                            \
     {                                                                                                        \
-        a = arena_new((uint64_t)1 << 28);                                                                    \
+        test_arena = arena_new((uint64_t)1 << 28);                                                           \
         test();                                                                                              \
-        arena_free(a);                                                                                       \
-        a = NULL;                                                                                            \
+        arena_free(test_arena);                                                                              \
+        test_arena = NULL;                                                                                   \
     }
 TESTS(IN_ARENA)
 
