@@ -6,30 +6,30 @@
 #include "unit.h"
 
 #define ONE_TENSOR "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
-#define WILD       12345
+#define OUT_OF_RANGE 12345 /* an enumerator that does not exist, or the number of a row that does not */
 
 /* Valid arguments of the calls. */
 static struct given {
-    ckpt_file *f;
-    ckpt_plan *p;
-    ckpt_builder *b;
-    ckpt_mem *m;
+    ckpt_file *file;
+    ckpt_plan *plan;
+    ckpt_builder *builder;
+    ckpt_mem *mem;
     ckpt_error err;
 } given;
 
 /* new_builder - returns a new empty builder, because a builder keeps its first failure. */
 static ckpt_builder *new_builder(void)
 {
-    ckpt_builder_free(given.b);
-    CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("b", &given.b, NULL), CKPT_OK);
-    return given.b;
+    ckpt_builder_free(given.builder);
+    CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("b", &given.builder, NULL), CKPT_OK);
+    return given.builder;
 }
 
 /* new_owned_builder - returns a new builder that the call frees. */
 static ckpt_builder *new_owned_builder(void)
 {
     ckpt_builder *b = new_builder();
-    given.b = NULL;
+    given.builder = NULL;
     return b;
 }
 
@@ -43,8 +43,8 @@ static int take_bytes(void *user, const void *bytes, size_t n)
 
 /* CALL(name, result, call): CALL must return CKPT_EUSAGE and clear RESULT, one of `results` (NULL: it has
  * none). NAME is the function and, unless it is the first one, the argument at fault; "wild" is an enumerator
- * that does not exist. */
-#define REFUSED                                                                                              \
+ * out of range. */
+#define REFUSED_CALLS                                                                                        \
     CALL(open, &opened, ckpt_open(NULL, NULL, &opened, err))                                                 \
     CALL(open_out, NULL, ckpt_open("/", NULL, NULL, err))                                                    \
     CALL(open_names, &opened, ckpt_open_names(NULL, NULL, &opened, err))                                     \
@@ -64,45 +64,50 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(open_with_salvage_and_names, &opened, ckpt_open_with("/", &salvage_and_names, &opened, err))        \
     CALL(locate, NULL, ckpt_file_locate(NULL, err))                                                          \
     CALL(narrow, NULL, ckpt_file_narrow(NULL, NULL, NULL, 0, err))                                           \
-    CALL(narrow_globs, NULL, ckpt_file_narrow(given.f, NULL, NULL, 1, err))                                  \
+    CALL(narrow_globs, NULL, ckpt_file_narrow(given.file, NULL, NULL, 1, err))                               \
     CALL(read, NULL, ckpt_tensor_read(NULL, 0, 0, 1, digest, err))                                           \
     CALL(read_as, NULL, ckpt_tensor_read_as(NULL, 0, CKPT_DT_F32, 0, 1, digest, err))                        \
     CALL(digest_as, NULL, ckpt_file_digest_as(NULL, CKPT_DT_F32, err))                                       \
-    CALL(read_out, NULL, ckpt_tensor_read(given.f, 0, 0, 1, NULL, err))                                      \
-    CALL(read_row, NULL, ckpt_tensor_read(given.f, WILD, 0, 1, digest, err))                                 \
+    CALL(read_out, NULL, ckpt_tensor_read(given.file, 0, 0, 1, NULL, err))                                   \
+    CALL(read_row, NULL, ckpt_tensor_read(given.file, OUT_OF_RANGE, 0, 1, digest, err))                      \
     CALL(borrow, &borrowed, ckpt_tensor_borrow(NULL, 0, &borrowed, &size, err))                              \
-    CALL(borrow_row, &borrowed, ckpt_tensor_borrow(given.f, WILD, &borrowed, &size, err))                    \
-    CALL(borrow_out, NULL, ckpt_tensor_borrow(given.f, 0, NULL, &size, err))                                 \
-    CALL(borrow_size, NULL, ckpt_tensor_borrow(given.f, 0, &borrowed, NULL, err))                            \
+    CALL(borrow_row, &borrowed, ckpt_tensor_borrow(given.file, OUT_OF_RANGE, &borrowed, &size, err))         \
+    CALL(borrow_out, NULL, ckpt_tensor_borrow(given.file, 0, NULL, &size, err))                              \
+    CALL(borrow_size, NULL, ckpt_tensor_borrow(given.file, 0, &borrowed, NULL, err))                         \
     CALL(table_json, &json, ckpt_table_json(NULL, NULL, &json, &size, err))                                  \
-    CALL(table_json_rows, &json, ckpt_table_json(given.f, &no_rows, &json, &size, err))                      \
-    CALL(table_json_row, &json, ckpt_table_json(given.f, &wild_rows, &json, &size, err))                     \
-    CALL(table_json_out, NULL, ckpt_table_json(given.f, NULL, NULL, &size, err))                             \
-    CALL(table_json_size, NULL, ckpt_table_json(given.f, NULL, &json, NULL, err))                            \
+    CALL(table_json_rows, &json, ckpt_table_json(given.file, &no_rows, &json, &size, err))                   \
+    CALL(table_json_row, &json, ckpt_table_json(given.file, &wild_rows, &json, &size, err))                  \
+    CALL(table_json_out, NULL, ckpt_table_json(given.file, NULL, NULL, &size, err))                          \
+    CALL(table_json_size, NULL, ckpt_table_json(given.file, NULL, &json, NULL, err))                         \
     CALL(stream, NULL, ckpt_tensor_stream(NULL, 0, take_bytes, NULL, err))                                   \
-    CALL(stream_take, NULL, ckpt_tensor_stream(given.f, 0, NULL, NULL, err))                                 \
+    CALL(stream_take, NULL, ckpt_tensor_stream(given.file, 0, NULL, NULL, err))                              \
     CALL(inspect, &info, ckpt_inspect(NULL, &info, err))                                                     \
-    CALL(inspect_out, NULL, ckpt_inspect(given.f, NULL, err))                                                \
+    CALL(inspect_out, NULL, ckpt_inspect(given.file, NULL, err))                                             \
     CALL(digest_tensor, digest, ckpt_digest_tensor(NULL, 0, CKPT_SHA256, digest, err))                       \
-    CALL(digest_tensor_out, NULL, ckpt_digest_tensor(given.f, 0, CKPT_SHA256, NULL, err))                    \
-    CALL(digest_tensor_wild, digest, ckpt_digest_tensor(given.f, 0, (ckpt_algorithm)WILD, digest, err))      \
+    CALL(digest_tensor_out, NULL, ckpt_digest_tensor(given.file, 0, CKPT_SHA256, NULL, err))                 \
+    CALL(digest_tensor_wild, digest,                                                                         \
+         ckpt_digest_tensor(given.file, 0, (ckpt_algorithm)OUT_OF_RANGE, digest, err))                       \
     CALL(digest_tensors, NULL, ckpt_digest_tensors(NULL, CKPT_SHA256, NULL, digest, err))                    \
-    CALL(digest_tensors_out, NULL, ckpt_digest_tensors(given.f, CKPT_SHA256, NULL, NULL, err))               \
-    CALL(digest_tensors_wild, NULL, ckpt_digest_tensors(given.f, (ckpt_algorithm)WILD, NULL, digest, err))   \
+    CALL(digest_tensors_out, NULL, ckpt_digest_tensors(given.file, CKPT_SHA256, NULL, NULL, err))            \
+    CALL(digest_tensors_wild, NULL,                                                                          \
+         ckpt_digest_tensors(given.file, (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                   \
     CALL(digest_file, digest, ckpt_digest_file(NULL, CKPT_SHA256, digest, digest, err))                      \
-    CALL(digest_file_in, digest, ckpt_digest_file(given.f, CKPT_SHA256, NULL, digest, err))                  \
-    CALL(digest_file_out, NULL, ckpt_digest_file(given.f, CKPT_SHA256, digest, NULL, err))                   \
-    CALL(digest_file_wild, digest, ckpt_digest_file(given.f, (ckpt_algorithm)WILD, digests, digest, err))    \
+    CALL(digest_file_in, digest, ckpt_digest_file(given.file, CKPT_SHA256, NULL, digest, err))               \
+    CALL(digest_file_out, NULL, ckpt_digest_file(given.file, CKPT_SHA256, digest, NULL, err))                \
+    CALL(digest_file_wild, digest,                                                                           \
+         ckpt_digest_file(given.file, (ckpt_algorithm)OUT_OF_RANGE, digests, digest, err))                   \
     CALL(digest_bytes, digest, ckpt_digest_bytes(NULL, CKPT_SHA256, NULL, digest, err))                      \
     CALL(digest_bytes_out, NULL, ckpt_digest_bytes("/dev/null", CKPT_SHA256, NULL, NULL, err))               \
-    CALL(digest_bytes_wild, digest, ckpt_digest_bytes("/dev/null", (ckpt_algorithm)WILD, NULL, digest, err)) \
+    CALL(digest_bytes_wild, digest,                                                                          \
+         ckpt_digest_bytes("/dev/null", (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                    \
     CALL(digest_payload, digest, ckpt_digest_payload(NULL, CKPT_SHA256, NULL, digest, err))                  \
-    CALL(digest_payload_out, NULL, ckpt_digest_payload(given.f, CKPT_SHA256, NULL, NULL, err))               \
-    CALL(digest_payload_wild, digest, ckpt_digest_payload(given.f, (ckpt_algorithm)WILD, NULL, digest, err)) \
+    CALL(digest_payload_out, NULL, ckpt_digest_payload(given.file, CKPT_SHA256, NULL, NULL, err))            \
+    CALL(digest_payload_wild, digest,                                                                        \
+         ckpt_digest_payload(given.file, (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                   \
     CALL(stat, &stats, ckpt_stat(NULL, &row, 1, NULL, &stats, err))                                          \
-    CALL(stat_rows, &stats, ckpt_stat(given.f, NULL, 1, NULL, &stats, err))                                  \
-    CALL(stat_row, &stats, ckpt_stat(given.f, &wild_row, 1, NULL, &stats, err))                              \
-    CALL(stat_out, NULL, ckpt_stat(given.f, &row, 1, NULL, NULL, err))                                       \
+    CALL(stat_rows, &stats, ckpt_stat(given.file, NULL, 1, NULL, &stats, err))                               \
+    CALL(stat_row, &stats, ckpt_stat(given.file, &wild_row, 1, NULL, &stats, err))                           \
+    CALL(stat_out, NULL, ckpt_stat(given.file, &row, 1, NULL, NULL, err))                                    \
     CALL(builder_new, &builder, ckpt_builder_new(NULL, &builder, err))                                       \
     CALL(builder_new_out, NULL, ckpt_builder_new("b", NULL, err))                                            \
     CALL(builder_tensor, NULL, ckpt_builder_add_tensor(NULL, "t", &wild_tensor, err))                        \
@@ -132,62 +137,64 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(builder_finish, &opened, ckpt_builder_finish(NULL, &opened, err))                                   \
     CALL(builder_finish_out, NULL, ckpt_builder_finish(new_owned_builder(), NULL, err))                      \
     CALL(plan_new, &planned, ckpt_plan_new(NULL, &planned, err))                                             \
-    CALL(plan_new_out, NULL, ckpt_plan_new(given.f, NULL, err))                                              \
+    CALL(plan_new_out, NULL, ckpt_plan_new(given.file, NULL, err))                                           \
     CALL(plan_root, NULL, ckpt_plan_root(NULL, "auto", err))                                                 \
-    CALL(plan_root_path, NULL, ckpt_plan_root(given.p, NULL, err))                                           \
+    CALL(plan_root_path, NULL, ckpt_plan_root(given.plan, NULL, err))                                        \
     CALL(plan_keep, NULL, ckpt_plan_keep(NULL, "*", err))                                                    \
-    CALL(plan_keep_glob, NULL, ckpt_plan_keep(given.p, NULL, err))                                           \
+    CALL(plan_keep_glob, NULL, ckpt_plan_keep(given.plan, NULL, err))                                        \
     CALL(plan_drop, NULL, ckpt_plan_drop(NULL, "*", err))                                                    \
-    CALL(plan_drop_glob, NULL, ckpt_plan_drop(given.p, NULL, err))                                           \
+    CALL(plan_drop_glob, NULL, ckpt_plan_drop(given.plan, NULL, err))                                        \
     CALL(plan_strip, NULL, ckpt_plan_strip(NULL, "a.", false, err))                                          \
-    CALL(plan_strip_prefix, NULL, ckpt_plan_strip(given.p, NULL, false, err))                                \
+    CALL(plan_strip_prefix, NULL, ckpt_plan_strip(given.plan, NULL, false, err))                             \
     CALL(plan_strip_auto, NULL, ckpt_plan_strip_auto(NULL, err))                                             \
     CALL(plan_add, NULL, ckpt_plan_add(NULL, "a.", err))                                                     \
-    CALL(plan_add_prefix, NULL, ckpt_plan_add(given.p, NULL, err))                                           \
+    CALL(plan_add_prefix, NULL, ckpt_plan_add(given.plan, NULL, err))                                        \
     CALL(plan_regex, NULL, ckpt_plan_rename_regex(NULL, "a=>b", err))                                        \
-    CALL(plan_regex_rule, NULL, ckpt_plan_rename_regex(given.p, NULL, err))                                  \
+    CALL(plan_regex_rule, NULL, ckpt_plan_rename_regex(given.plan, NULL, err))                               \
     CALL(plan_pairs, NULL, ckpt_plan_rename_pairs(NULL, NULL, 0, err))                                       \
-    CALL(plan_pairs_pairs, NULL, ckpt_plan_rename_pairs(given.p, NULL, 1, err))                              \
+    CALL(plan_pairs_pairs, NULL, ckpt_plan_rename_pairs(given.plan, NULL, 1, err))                           \
     CALL(plan_map, NULL, ckpt_plan_rename_map(NULL, "/dev/null", err))                                       \
-    CALL(plan_map_path, NULL, ckpt_plan_rename_map(given.p, NULL, err))                                      \
+    CALL(plan_map_path, NULL, ckpt_plan_rename_map(given.plan, NULL, err))                                   \
     CALL(plan_cast, NULL, ckpt_plan_cast(NULL, NULL, CKPT_DT_F32, err))                                      \
-    CALL(plan_cast_wild, NULL, ckpt_plan_cast(given.p, NULL, (ckpt_dtype)WILD, err))                         \
-    CALL(plan_cast_none, NULL, ckpt_plan_cast(given.p, "*", CKPT_DT_NONE, err))                              \
+    CALL(plan_cast_wild, NULL, ckpt_plan_cast(given.plan, NULL, (ckpt_dtype)OUT_OF_RANGE, err))              \
+    CALL(plan_cast_none, NULL, ckpt_plan_cast(given.plan, "*", CKPT_DT_NONE, err))                           \
     CALL(plan_sanitize, NULL, ckpt_plan_sanitize(NULL, NULL, err))                                           \
     CALL(plan_write, &written, ckpt_plan_write(NULL, "/nonexistent/o", NULL, &written, err))                 \
-    CALL(plan_write_path, &written, ckpt_plan_write(given.p, NULL, NULL, &written, err))                     \
-    CALL(plan_write_wild, &written, ckpt_plan_write(given.p, "/nonexistent/o", &wild_ties, &written, err))   \
+    CALL(plan_write_path, &written, ckpt_plan_write(given.plan, NULL, NULL, &written, err))                  \
+    CALL(plan_write_wild, &written,                                                                          \
+         ckpt_plan_write(given.plan, "/nonexistent/o", &wild_ties, &written, err))                           \
     CALL(plan_write_fd, &written, ckpt_plan_write_fd(NULL, 1, NULL, &written, err))                          \
-    CALL(plan_write_fd_fd, &written, ckpt_plan_write_fd(given.p, -1, NULL, &written, err))                   \
+    CALL(plan_write_fd_fd, &written, ckpt_plan_write_fd(given.plan, -1, NULL, &written, err))                \
     CALL(plan_write_memory, &memory, ckpt_plan_write_memory(NULL, NULL, &memory, &memory_size, NULL, err))   \
     CALL(plan_write_memory_bytes, &written,                                                                  \
-         ckpt_plan_write_memory(given.p, NULL, NULL, &memory_size, &written, err))                           \
-    CALL(plan_write_memory_size, &memory, ckpt_plan_write_memory(given.p, NULL, &memory, NULL, NULL, err))   \
+         ckpt_plan_write_memory(given.plan, NULL, NULL, &memory_size, &written, err))                        \
+    CALL(plan_write_memory_size, &memory,                                                                    \
+         ckpt_plan_write_memory(given.plan, NULL, &memory, NULL, NULL, err))                                 \
     CALL(plan_write_memory_wild, &memory,                                                                    \
-         ckpt_plan_write_memory(given.p, &wild_ties, &memory, &memory_size, NULL, err))                      \
+         ckpt_plan_write_memory(given.plan, &wild_ties, &memory, &memory_size, NULL, err))                   \
     CALL(plan_write_in_place, &written, ckpt_plan_write_in_place(NULL, NULL, &written, err))                 \
     CALL(metadata_write, &bytes, ckpt_metadata_write(NULL, NULL, 0, "/nonexistent/o", NULL, &bytes, err))    \
     CALL(metadata_write_pairs, &bytes,                                                                       \
-         ckpt_metadata_write(given.f, NULL, 1, "/nonexistent/o", NULL, &bytes, err))                         \
+         ckpt_metadata_write(given.file, NULL, 1, "/nonexistent/o", NULL, &bytes, err))                      \
     CALL(recover, &recovered, ckpt_recover(NULL, NULL, &recovered, err))                                     \
-    CALL(diff, &totals, ckpt_diff(NULL, given.f, NULL, NULL, NULL, &totals, err))                            \
-    CALL(diff_b, &totals, ckpt_diff(given.f, NULL, NULL, NULL, NULL, &totals, err))                          \
-    CALL(diff_globs, &totals, ckpt_diff(given.f, given.f, &no_globs, NULL, NULL, &totals, err))              \
-    CALL(diff_values, &values, ckpt_diff_values(NULL, given.f, NULL, NULL, NULL, &values, err))              \
-    CALL(diff_values_b, &values, ckpt_diff_values(given.f, NULL, NULL, NULL, NULL, &values, err))            \
+    CALL(diff, &totals, ckpt_diff(NULL, given.file, NULL, NULL, NULL, &totals, err))                         \
+    CALL(diff_b, &totals, ckpt_diff(given.file, NULL, NULL, NULL, NULL, &totals, err))                       \
+    CALL(diff_globs, &totals, ckpt_diff(given.file, given.file, &no_globs, NULL, NULL, &totals, err))        \
+    CALL(diff_values, &values, ckpt_diff_values(NULL, given.file, NULL, NULL, NULL, &values, err))           \
+    CALL(diff_values_b, &values, ckpt_diff_values(given.file, NULL, NULL, NULL, NULL, &values, err))         \
     CALL(diff_values_globs, &values,                                                                         \
-         ckpt_diff_values(given.f, given.f, &no_globs, NULL, NULL, &values, err))                            \
+         ckpt_diff_values(given.file, given.file, &no_globs, NULL, NULL, &values, err))                      \
     CALL(mem_new, &mem, ckpt_mem_new(NULL, NULL, &mem, err))                                                 \
-    CALL(mem_new_out, NULL, ckpt_mem_new(given.f, NULL, NULL, err))                                          \
-    CALL(mem_new_frozen, &mem, ckpt_mem_new(given.f, &no_frozen, &mem, err))                                 \
+    CALL(mem_new_out, NULL, ckpt_mem_new(given.file, NULL, NULL, err))                                       \
+    CALL(mem_new_frozen, &mem, ckpt_mem_new(given.file, &no_frozen, &mem, err))                              \
     CALL(mem_estimate, &estimated, ckpt_mem_estimate(NULL, NULL, &estimated, err))                           \
-    CALL(mem_estimate_out, NULL, ckpt_mem_estimate(given.m, NULL, NULL, err))                                \
-    CALL(mem_estimate_wild, &estimated, ckpt_mem_estimate(given.m, &wild_run, &estimated, err))              \
+    CALL(mem_estimate_out, NULL, ckpt_mem_estimate(given.mem, NULL, NULL, err))                              \
+    CALL(mem_estimate_wild, &estimated, ckpt_mem_estimate(given.mem, &wild_run, &estimated, err))            \
     CALL(mem_plan, &estimated, ckpt_mem_plan(NULL, NULL, 0, &estimated, err))                                \
-    CALL(mem_plan_out, NULL, ckpt_mem_plan(given.m, NULL, 0, NULL, err))                                     \
-    CALL(mem_plan_wild, &estimated, ckpt_mem_plan(given.m, &wild_run, 0, &estimated, err))                   \
+    CALL(mem_plan_out, NULL, ckpt_mem_plan(given.mem, NULL, 0, NULL, err))                                   \
+    CALL(mem_plan_wild, &estimated, ckpt_mem_plan(given.mem, &wild_run, 0, &estimated, err))                 \
     CALL(mem_batch, &bytes, ckpt_mem_largest_batch(NULL, NULL, 1, &bytes, err))                              \
-    CALL(mem_batch_out, NULL, ckpt_mem_largest_batch(given.m, NULL, 1, NULL, err))                           \
+    CALL(mem_batch_out, NULL, ckpt_mem_largest_batch(given.mem, NULL, 1, NULL, err))                         \
     CALL(scan_lists, NULL, ckpt_scan_lists(NULL, err))                                                       \
     CALL(scan, &scanned, ckpt_scan(NULL, NULL, NULL, NULL, &scanned, err))                                   \
     CALL(scan_out, NULL, ckpt_scan("/dev/null", NULL, NULL, NULL, NULL, err))                                \
@@ -202,7 +209,7 @@ static int take_bytes(void *user, const void *bytes, size_t n)
 static ckpt_file *opened;
 static ckpt_plan *planned;
 static ckpt_builder *builder;
-static const ckpt_builder_tensor wild_tensor = {.struct_size = sizeof wild_tensor, .dtype = WILD};
+static const ckpt_builder_tensor wild_tensor = {.struct_size = sizeof wild_tensor, .dtype = OUT_OF_RANGE};
 static ckpt_info info;
 static ckpt_stats stats;
 static ckpt_write_result written;
@@ -215,7 +222,7 @@ static ckpt_recovered recovered;
 static ckpt_mem *mem;
 static ckpt_mem_result estimated;
 static const ckpt_mem_options no_frozen = {.struct_size = sizeof no_frozen, .nfrozen = 1};
-static const ckpt_mem_run wild_run = {.struct_size = sizeof wild_run, .precision = WILD};
+static const ckpt_mem_run wild_run = {.struct_size = sizeof wild_run, .precision = OUT_OF_RANGE};
 static uint64_t bytes;
 static const void *borrowed;
 static size_t size; /* cleared with its text or bytes, and not checked */
@@ -237,18 +244,20 @@ static const ckpt_open_options data_and_callbacks = {.struct_size = sizeof data_
                                                      .callbacks = &callbacks},
                                salvage_and_names = {
                                    .struct_size = sizeof data_and_callbacks, .salvage = 1, .names = 1};
-static const uint32_t row = 0, wild_row = WILD;
+static const uint32_t row = 0, wild_row = OUT_OF_RANGE;
 static const ckpt_table_json_options no_rows = {.struct_size = sizeof no_rows, .nrows = 1},
                                      wild_rows = {
                                          .struct_size = sizeof no_rows, .rows = &wild_row, .nrows = 1};
-static const ckpt_write_options wild_ties = {.struct_size = sizeof wild_ties, .dry_run = 1, .ties = WILD};
+static const ckpt_write_options wild_ties = {
+    .struct_size = sizeof wild_ties, .dry_run = 1, .ties = OUT_OF_RANGE};
 static const ckpt_diff_options no_globs = {.struct_size = sizeof no_globs, .nglobs = 1};
 static const ckpt_verify_options verify_no_globs = {.struct_size = sizeof verify_no_globs, .nglobs = 1},
-                                 wild_algorithm = {.struct_size = sizeof wild_algorithm, .algorithm = WILD};
+                                 wild_algorithm = {.struct_size = sizeof wild_algorithm,
+                                                   .algorithm = OUT_OF_RANGE};
 
 #define CALL(name, result, call)                                                                             \
     static ckpt_status call_##name(ckpt_error *err) { return call; }
-REFUSED
+REFUSED_CALLS
 #undef CALL
 
 static const struct refused {
@@ -257,7 +266,7 @@ static const struct refused {
     ckpt_status (*call)(ckpt_error *err);
 } refused[] = {
 #define CALL(name, result, call) {#name, result, call_##name},
-    REFUSED
+    REFUSED_CALLS
 #undef CALL
 };
 
@@ -308,7 +317,7 @@ static bool result_is(const struct result *r, unsigned char fill)
     return i == r->size;
 }
 
-/* check_results - CALL must have cleared its own result and left all others alone. */
+/* check_results - CALL must have cleared its own result, and no other. */
 static void check_results(const struct refused *call)
 {
     for (size_t i = 0; i < NRESULTS; i++) {
@@ -321,17 +330,17 @@ static void check_results(const struct refused *call)
 
 static void open_given(void)
 {
-    given.f = flat_open(ONE_TENSOR, "abc", 3);
-    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(given.f, &given.p, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(ckpt_mem_new(given.f, NULL, &given.m, NULL), CKPT_OK);
+    given.file = flat_open(ONE_TENSOR, "abc", 3);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(given.file, &given.plan, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_mem_new(given.file, NULL, &given.mem, NULL), CKPT_OK);
 }
 
 static void close_given(void)
 {
-    ckpt_plan_free(given.p);
-    ckpt_builder_free(given.b);
-    given.b = NULL;
-    ckpt_mem_free(given.m);
+    ckpt_plan_free(given.plan);
+    ckpt_builder_free(given.builder);
+    given.builder = NULL;
+    ckpt_mem_free(given.mem);
     flat_close();
 }
 
@@ -381,10 +390,10 @@ static void getters_accept_a_null_file(void)
 static void getters_accept_a_null_result(void)
 {
     open_given();
-    CU_ASSERT(!ckpt_tensor_at(given.f, 0, NULL) && !ckpt_storage_at(given.f, 0, NULL));
-    CU_ASSERT(!ckpt_metadata_at(given.f, 0, NULL));
-    CU_ASSERT(is_empty(ckpt_tensor_name(given.f, WILD)));
-    CU_ASSERT_EQUAL(ckpt_tensor_find(given.f, (ckpt_str){NULL, 0}), CKPT_NO_TENSOR);
+    CU_ASSERT(!ckpt_tensor_at(given.file, 0, NULL) && !ckpt_storage_at(given.file, 0, NULL));
+    CU_ASSERT(!ckpt_metadata_at(given.file, 0, NULL));
+    CU_ASSERT(is_empty(ckpt_tensor_name(given.file, OUT_OF_RANGE)));
+    CU_ASSERT_EQUAL(ckpt_tensor_find(given.file, (ckpt_str){NULL, 0}), CKPT_NO_TENSOR);
     close_given();
 }
 
@@ -436,7 +445,7 @@ static void text_functions_accept_null(void)
 
 static void unknown_enumerators_have_no_names(void)
 {
-    for (int wild = -1; wild <= WILD; wild += WILD + 1) {
+    for (int wild = -1; wild <= OUT_OF_RANGE; wild += OUT_OF_RANGE + 1) {
         CU_ASSERT_STRING_EQUAL(ckpt_status_name((ckpt_status)wild), "unknown-status");
         CU_ASSERT_STRING_EQUAL(ckpt_dtype_name((ckpt_dtype)wild), "");
         CU_ASSERT_EQUAL(ckpt_dtype_bits((ckpt_dtype)wild), 0);

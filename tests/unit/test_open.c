@@ -11,12 +11,12 @@
 struct bytes {
     unsigned char *data;
     size_t size;
-    size_t most;        /* bytes that a call returns at most; 0: no limit */
+    size_t max_read;    /* bytes that a call returns at most; 0: no limit */
     uint64_t calls;     /* calls of read_at so far */
     uint64_t fail_at;   /* the number of the call that fails, from 1; 0: none */
     int64_t failure;    /* what this call returns; INT64_MAX: one more than the bytes requested */
     uint64_t failed_at; /* the offset of this call */
-    unsigned closed;    /* calls of close */
+    unsigned ncloses;   /* calls of close */
 };
 
 static bool load_bytes(struct bytes *b, const char *path)
@@ -41,13 +41,13 @@ static int64_t read_bytes(void *user, uint64_t offset, void *buf, size_t n)
         b->failed_at = offset;
         return b->failure == INT64_MAX ? (int64_t)n + 1 : b->failure;
     }
-    if (b->most && n > b->most)
-        n = b->most;
+    if (b->max_read && n > b->max_read)
+        n = b->max_read;
     memcpy(buf, b->data + offset, n);
     return (int64_t)n;
 }
 
-static void close_bytes(void *user) { ((struct bytes *)user)->closed++; }
+static void close_bytes(void *user) { ((struct bytes *)user)->ncloses++; }
 
 static ckpt_callbacks callbacks_of(struct bytes *b)
 {
@@ -85,32 +85,33 @@ static ckpt_status open_and_digest(const char *path, const ckpt_open_options *o,
 
 /* ------------------------------------------------------------------ callbacks */
 
-static unsigned seen, opened; /* files of the corpus that were tried, and those that were opened */
+static unsigned ntried, nopened; /* files of the corpus */
 
+/* check_same_result - checks that PATH gives the same result by its name, from memory and by callbacks. */
 static int check_same_result(const char *path, const struct stat *st, int type, struct FTW *walk)
 {
     struct bytes b;
     uint8_t by_path[CKPT_DIGEST_MAX], by_memory[CKPT_DIGEST_MAX], by_callbacks[CKPT_DIGEST_MAX];
-    ckpt_error a, m, c;
+    ckpt_error path_err, memory_err, callbacks_err;
     (void)walk;
     if (type != FTW_F || st->st_size > 100000 || !load_bytes(&b, path))
         return 0;
-    b.most = (size_t)(st->st_size % 3) * 100; /* no limit, 100 or 200 bytes, depending on the file */
+    b.max_read = (size_t)(st->st_size % 3) * 100; /* no limit, 100 or 200 bytes, depending on the file */
     ckpt_callbacks from = callbacks_of(&b);
     const ckpt_open_options memory = {.struct_size = sizeof memory, .data = b.data, .size = b.size},
-                            called = {.struct_size = sizeof called, .callbacks = &from};
-    ckpt_status of_path = open_and_digest(path, NULL, by_path, &a),
-                of_memory = open_and_digest(path, &memory, by_memory, &m);
-    ckpt_status of_callbacks = open_and_digest(path, &called, by_callbacks, &c);
-    bool same_text = of_path == CKPT_OK || strcmp(a.what, c.what) == 0;
+                            callbacks = {.struct_size = sizeof callbacks, .callbacks = &from};
+    ckpt_status of_path = open_and_digest(path, NULL, by_path, &path_err),
+                of_memory = open_and_digest(path, &memory, by_memory, &memory_err);
+    ckpt_status of_callbacks = open_and_digest(path, &callbacks, by_callbacks, &callbacks_err);
+    bool same_text = of_path == CKPT_OK || strcmp(path_err.what, callbacks_err.what) == 0;
     if (of_path != of_callbacks || of_memory != of_callbacks || !same_text)
         fprintf(stderr, "%s: %s, %s, %s\n", path, ckpt_status_name(of_path), ckpt_status_name(of_memory),
                 ckpt_status_name(of_callbacks));
     CU_ASSERT_EQUAL(of_path, of_callbacks);
-    seen++;
-    opened += of_path == CKPT_OK;
+    ntried++;
+    nopened += of_path == CKPT_OK;
     CU_ASSERT_EQUAL(of_path, of_memory);
-    CU_ASSERT(of_path == CKPT_OK || (same_text && a.offset == c.offset));
+    CU_ASSERT(of_path == CKPT_OK || (same_text && path_err.offset == callbacks_err.offset));
     CU_ASSERT(memcmp(by_path, by_callbacks, CKPT_DIGEST_MAX) == 0);
     CU_ASSERT(memcmp(by_path, by_memory, CKPT_DIGEST_MAX) == 0);
     free(b.data);
@@ -121,7 +122,7 @@ static void callbacks_read_what_a_path_reads(void)
 {
     CU_ASSERT_EQUAL(nftw(unit_corpus("torch"), check_same_result, 16, FTW_PHYS), 0);
     CU_ASSERT_EQUAL(nftw(unit_corpus("vectors"), check_same_result, 16, FTW_PHYS), 0);
-    CU_ASSERT(opened > 300 && seen > opened);
+    CU_ASSERT(nopened > 300 && ntried > nopened);
 }
 
 static const char *const samples[] = {
@@ -165,7 +166,7 @@ static void callbacks_are_compared_and_written(void)
 {
     static const char *const formats[] = {"torch-zip", "safetensors"};
     for (size_t i = 0; i < NSAMPLES; i++) {
-        struct bytes b, x = {0}, y = {0};
+        struct bytes b, from_path = {0}, from_callbacks = {0};
         const char *path = unit_corpus(samples[i]), *out[2] = {"/tmp/unit-open-a", "/tmp/unit-open-b"};
         CU_ASSERT_FATAL(load_bytes(&b, path));
         ckpt_callbacks from = callbacks_of(&b);
@@ -174,11 +175,12 @@ static void callbacks_are_compared_and_written(void)
         for (int k = 0; k < 2; k++) {
             ckpt_status st = convert(path, NULL, out[0], formats[k]);
             CU_ASSERT_EQUAL(convert(path, &o, out[1], formats[k]), st);
-            if (st == CKPT_OK && load_bytes(&x, out[0]) && load_bytes(&y, out[1]))
-                CU_ASSERT(x.size == y.size && memcmp(x.data, y.data, x.size) == 0);
-            free(x.data);
-            free(y.data);
-            x.data = y.data = NULL;
+            if (st == CKPT_OK && load_bytes(&from_path, out[0]) && load_bytes(&from_callbacks, out[1]))
+                CU_ASSERT(from_path.size == from_callbacks.size &&
+                          memcmp(from_path.data, from_callbacks.data, from_path.size) == 0);
+            free(from_path.data);
+            free(from_callbacks.data);
+            from_path.data = from_callbacks.data = NULL;
             remove(out[0]);
             remove(out[1]);
         }
@@ -186,7 +188,8 @@ static void callbacks_are_compared_and_written(void)
     }
 }
 
-/* check_failures - reads PATH again and again: in each turn, the next call of read_at returns FAILURE. */
+/* check_failures - reads PATH by callbacks as often as it takes calls of read_at: in turn I, call I returns
+ * FAILURE. */
 static void check_failures(const char *path, int64_t failure, bool salvage)
 {
     struct bytes b;
@@ -197,9 +200,9 @@ static void check_failures(const char *path, int64_t failure, bool salvage)
     const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from, .salvage = salvage};
     b.failure = failure;
     CU_ASSERT_EQUAL(open_and_digest("given", &o, expected, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(b.closed, 1);
+    CU_ASSERT_EQUAL(b.ncloses, 1);
     for (uint64_t calls = b.calls, i = 1; i <= calls; i++) {
-        b.calls = b.closed = 0;
+        b.calls = b.ncloses = 0;
         b.fail_at = i;
         ckpt_status st = open_and_digest("given", &o, got, &err);
         if (!salvage && st != CKPT_EIO && (st != CKPT_OK || memcmp(expected, got, sizeof got) != 0))
@@ -207,12 +210,13 @@ static void check_failures(const char *path, int64_t failure, bool salvage)
         if (st == CKPT_EIO) {
             CU_ASSERT(err.offset >= b.failed_at && err.offset < b.size);
             CU_ASSERT_STRING_EQUAL(err.file, "given");
-            CU_ASSERT(failure >= 0 || failure < -4095 || err.sys_errno == -failure);
+            bool is_errno = failure < 0 && failure >= -4095;
+            CU_ASSERT(!is_errno || err.sys_errno == -failure);
         } else if (!salvage) {
             CU_ASSERT_EQUAL(st, CKPT_OK);
             CU_ASSERT(memcmp(expected, got, sizeof got) == 0);
         }
-        CU_ASSERT(b.closed == 1 || (b.closed == 0 && st != CKPT_OK));
+        CU_ASSERT(b.ncloses == 1 || (b.ncloses == 0 && st != CKPT_OK));
     }
     free(b.data);
 }
@@ -239,28 +243,29 @@ static void callbacks_are_closed_with_the_last_plan(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
     memset(&from, 0, sizeof from); /* the file has a copy */
     ckpt_close(f);
-    CU_ASSERT_EQUAL(b.closed, 0);
+    CU_ASSERT_EQUAL(b.ncloses, 0);
     ckpt_plan_free(p);
-    CU_ASSERT_EQUAL(b.closed, 1);
+    CU_ASSERT_EQUAL(b.ncloses, 1);
     from = callbacks_of(&b);
     from.close = NULL;
     from.serialize = 1;
     CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
     ckpt_close(f);
-    b.closed = 0;
+    b.ncloses = 0;
     from = callbacks_of(&b);
-    from.size = 3;
+    from.size = 3; /* too short for any format */
     b.size = 3;
     CU_ASSERT_NOT_EQUAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
-    CU_ASSERT(b.closed == 0 && f == NULL);
+    CU_ASSERT(b.ncloses == 0 && f == NULL);
     free(b.data);
 }
 
 /* ------------------------------------------------------- progress and cancelling */
 
-/* The calls of progress so far, and the number of the call that cancels (0: none). */
 struct watcher {
-    uint64_t calls, stop_at, done, total;
+    uint64_t calls;       /* of progress, so far */
+    uint64_t stop_at;     /* the number of the call that cancels; 0: none */
+    uint64_t done, total; /* what the last call got */
 };
 
 static int watch(void *user, uint64_t done, uint64_t total)
@@ -272,8 +277,8 @@ static int watch(void *user, uint64_t done, uint64_t total)
     return ++w->calls == w->stop_at;
 }
 
-/* check_cancelling - opens PATH with O again and again: in each turn, the next call of progress, which uses
- * W, cancels. */
+/* check_cancelling - opens PATH with O as often as this takes calls of progress, for which O has W: in turn
+ * I, call I cancels. */
 static void check_cancelling(const char *path, const ckpt_open_options *o, struct watcher *w)
 {
     ckpt_file *f = NULL;
@@ -338,7 +343,7 @@ static void salvage_announces_all_bytes_at_once(void)
     }
 }
 
-static void opening_a_set_can_be_cancelled(void)
+static void opening_a_set_of_shards_can_be_cancelled(void)
 {
     struct watcher w;
     const ckpt_open_options o = {.struct_size = sizeof o, .progress = watch, .user = &w},
@@ -367,7 +372,7 @@ static void options_are_applied_or_refused(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_open_with("list", &o, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
     ckpt_close(f);
-    CU_ASSERT_EQUAL(b.closed, 1);
+    CU_ASSERT_EQUAL(b.ncloses, 1);
     o.salvage = 1;
     CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE); /* both names and salvage */
     o.salvage = 0;
@@ -385,6 +390,6 @@ void suite_open(void)
     UNIT(callbacks_are_closed_with_the_last_plan);
     UNIT(opening_can_be_cancelled);
     UNIT(salvage_announces_all_bytes_at_once);
-    UNIT(opening_a_set_can_be_cancelled);
+    UNIT(opening_a_set_of_shards_can_be_cancelled);
     UNIT(options_are_applied_or_refused);
 }

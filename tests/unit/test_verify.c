@@ -33,6 +33,8 @@ static struct finite count_one_by_one(ckpt_dtype dt, const unsigned char *p, siz
     return f;
 }
 
+/* check_counts - checks that finite_add(), called with two pieces of the BYTES bytes P, counts as
+ * count_one_by_one() does. */
 static void check_counts(ckpt_dtype dt, const unsigned char *p, size_t bytes)
 {
     size_t width = ckpt_dtype_bits(dt) / 8, cut = bytes / width / 3 * width;
@@ -76,7 +78,7 @@ static void nan_and_inf_are_counted(void)
 
 /* The number of findings, and the first of them. */
 struct findings {
-    size_t n;
+    size_t count;
     char id[32], where[256], what[384];
     uint64_t offset;
     size_t stop_at; /* the number of findings after which verifying is cancelled; 0: never */
@@ -87,13 +89,13 @@ static int record_verify_finding(void *user, const ckpt_finding *f)
     struct findings *found = user;
     CU_ASSERT_PTR_NOT_NULL(ckpt_finding_text(f->id));
     CU_ASSERT(f->error->what[0] != 0);
-    if (found->n++ == 0) {
+    if (found->count++ == 0) {
         (void)snprintf(found->id, sizeof found->id, "%s", f->id);
         (void)snprintf(found->where, sizeof found->where, "%s", f->error->where);
         (void)snprintf(found->what, sizeof found->what, "%s", f->error->what);
         found->offset = f->error->offset;
     }
-    return found->n == found->stop_at;
+    return found->count == found->stop_at;
 }
 
 static char path[64];
@@ -135,7 +137,7 @@ static void make_empty_file(void)
 
 static void each_changed_byte_of_a_record_is_found(void)
 {
-    size_t n, flipped = 0;
+    size_t n, changed_bytes = 0;
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     struct findings found = {0};
     unsigned char *b = read_corpus("torch/t26/tied.pt", &n);
@@ -145,7 +147,7 @@ static void each_changed_byte_of_a_record_is_found(void)
     CU_ASSERT_EQUAL(r.findings, 0);
     CU_ASSERT_EQUAL(r.checksums, 1);
     for (size_t at = 0; at + 30 < n; at++) {
-        if (memcmp(b + at, "PK\3\4", 4) != 0)
+        if (memcmp(b + at, "PK\3\4", 4) != 0) /* a local header */
             continue;
         size_t data = at + 30 + b[at + 26] + 256u * b[at + 27] + b[at + 28] + 256u * b[at + 29];
         for (size_t i = data; i < n && memcmp(b + i, "PK", 2) != 0; i++) {
@@ -153,12 +155,12 @@ static void each_changed_byte_of_a_record_is_found(void)
             write_file(b, n);
             CU_ASSERT_EQUAL(verify(NULL, &found, &r), CKPT_OK);
             CU_ASSERT(r.findings >= 1);
-            CU_ASSERT_EQUAL(r.findings, found.n);
-            flipped++;
+            CU_ASSERT_EQUAL(r.findings, found.count);
+            changed_bytes++;
             b[i] ^= 0x10;
         }
     }
-    CU_ASSERT(flipped > 100);
+    CU_ASSERT(changed_bytes > 100);
     free(b);
     (void)unlink(path);
 }
@@ -186,46 +188,47 @@ static const ckpt_work one_thread = {.struct_size = sizeof(ckpt_work), .threads 
 /* Two of twelve tensors of 1 MiB have NaN. */
 static void any_number_of_threads_finds_the_same(void)
 {
-    enum { MANY = 12, EACH = 1 << 20 };
-    ckpt_verify_result one = CKPT_INIT(ckpt_verify_result), more = CKPT_INIT(ckpt_verify_result);
-    struct findings a = {0}, c = {0};
+    enum { TENSORS = 12, TENSOR_BYTES = 1 << 20 };
+    ckpt_verify_result one = CKPT_INIT(ckpt_verify_result), four = CKPT_INIT(ckpt_verify_result);
+    struct findings by_one_thread = {0}, by_four = {0};
     buf b;
     buf_init(&b, 32u << 20);
     buf_u64le(&b, 0);
     buf_byte(&b, '{');
-    for (unsigned i = 0; i < MANY; i++)
+    for (unsigned i = 0; i < TENSORS; i++)
         buf_printf(&b, "%s\"t%u\":{\"dtype\":\"F32\",\"shape\":[%u],\"data_offsets\":[%u,%u]}", i ? "," : "",
-                   i, EACH / 4, i * EACH, (i + 1) * EACH);
+                   i, TENSOR_BYTES / 4, i * TENSOR_BYTES, (i + 1) * TENSOR_BYTES);
     buf_byte(&b, '}');
     size_t data = b.len;
     b.data[0] = (unsigned char)(data - 8);
     b.data[1] = (unsigned char)((data - 8) >> 8);
-    for (unsigned i = 0; i < MANY * EACH / 4; i++)
-        buf_u32le(&b, 0x3f800000);
+    for (unsigned i = 0; i < TENSORS * TENSOR_BYTES / 4; i++)
+        buf_u32le(&b, 0x3f800000); /* 1.0 */
     CU_ASSERT_FATAL(buf_ok(&b));
-    memset(b.data + data + 5 * EACH + 400, 0xff, 8);
-    memset(b.data + data + 9 * EACH + 4, 0xff, 4);
+    memset(b.data + data + 5 * TENSOR_BYTES + 400, 0xff, 8);
+    memset(b.data + data + 9 * TENSOR_BYTES + 4, 0xff, 4);
     make_empty_file();
     write_file(b.data, b.len);
     ckpt_verify_options o = {.struct_size = sizeof o, .finite = true, .how = &one_thread};
-    CU_ASSERT_EQUAL(verify(&o, &a, &one), CKPT_OK);
+    CU_ASSERT_EQUAL(verify(&o, &by_one_thread, &one), CKPT_OK);
     o.how = &(const ckpt_work){.struct_size = sizeof(ckpt_work), .threads = 4};
-    CU_ASSERT_EQUAL(verify(&o, &c, &more), CKPT_OK);
+    CU_ASSERT_EQUAL(verify(&o, &by_four, &four), CKPT_OK);
     CU_ASSERT_EQUAL(one.findings, 2);
-    CU_ASSERT_EQUAL(one.read, (uint64_t)MANY * EACH);
-    CU_ASSERT_EQUAL(memcmp(&one, &more, sizeof one), 0);
-    CU_ASSERT_STRING_EQUAL(a.where, "t5");
-    CU_ASSERT_STRING_EQUAL(c.where, "t5");
-    CU_ASSERT_STRING_EQUAL(a.id, "not-finite");
-    CU_ASSERT_STRING_EQUAL(a.what, "2 NaN and 0 Inf among 262144 elements of float32; the first at [100]");
-    c.stop_at = 1; /* the callback cancels */
-    CU_ASSERT_EQUAL(verify(&o, &c, &more), CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(c.n, 1);
+    CU_ASSERT_EQUAL(one.read, (uint64_t)TENSORS * TENSOR_BYTES);
+    CU_ASSERT_EQUAL(memcmp(&one, &four, sizeof one), 0);
+    CU_ASSERT_STRING_EQUAL(by_one_thread.where, "t5");
+    CU_ASSERT_STRING_EQUAL(by_four.where, "t5");
+    CU_ASSERT_STRING_EQUAL(by_one_thread.id, "not-finite");
+    CU_ASSERT_STRING_EQUAL(by_one_thread.what,
+                           "2 NaN and 0 Inf among 262144 elements of float32; the first at [100]");
+    by_four.stop_at = 1; /* the callback cancels */
+    CU_ASSERT_EQUAL(verify(&o, &by_four, &four), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(by_four.count, 1);
     buf_free(&b);
     (void)unlink(path);
 }
 
-static void ids_have_texts(void)
+static void only_ids_of_findings_have_texts(void)
 {
     CU_ASSERT_PTR_NOT_NULL(ckpt_finding_text("checksum"));
     CU_ASSERT_PTR_NULL(ckpt_finding_text("nothing"));
@@ -249,7 +252,7 @@ static uint64_t report_twice(const char *first, const char *second)
     return r.findings;
 }
 
-static void a_fault_is_reported_once(void)
+static void a_fault_of_one_tensor_is_reported_once(void)
 {
     CU_ASSERT_EQUAL(report_twice("fc.weight", "fc.weight"), 1);
     CU_ASSERT_EQUAL(report_twice("fc.weight", "fc.bias"), 2);
@@ -262,6 +265,6 @@ void suite_verify(void)
     UNIT(each_changed_byte_of_a_record_is_found);
     UNIT(truncated_files_are_found);
     UNIT(any_number_of_threads_finds_the_same);
-    UNIT(ids_have_texts);
-    UNIT(a_fault_is_reported_once);
+    UNIT(only_ids_of_findings_have_texts);
+    UNIT(a_fault_of_one_tensor_is_reported_once);
 }

@@ -7,12 +7,14 @@
 
 #include "unit.h"
 
-#define SIZE  3000000u /* bytes of the file */
-#define PIECE 4000u    /* bytes of a read */
+#define FILE_SIZE  3000000u /* bytes of the file */
+#define PIECE_SIZE 4000u    /* bytes of a read */
+
+#define PIECES 700u
 
 /* A source of a file that counts its reads. */
 struct counted {
-    source s;
+    source base;
     int fd;
     unsigned reads;
 };
@@ -43,20 +45,21 @@ static struct counted make_counted(void)
 {
     char path[] = "/tmp/unit-window-XXXXXX";
     int fd = mkstemp(path);
-    unsigned char *all = malloc(SIZE);
+    unsigned char *all = malloc(FILE_SIZE);
     CU_ASSERT_FATAL(fd >= 0 && all != NULL);
-    for (size_t i = 0; i < SIZE; i++)
+    for (size_t i = 0; i < FILE_SIZE; i++)
         all[i] = byte_at(i);
-    CU_ASSERT_EQUAL_FATAL(write(fd, all, SIZE), SIZE);
+    CU_ASSERT_EQUAL_FATAL(write(fd, all, FILE_SIZE), FILE_SIZE);
     unlink(path);
     free(all);
-    return (struct counted){.s = {.ops = &counted_ops, .size = SIZE, .refs = 1}, .fd = fd};
+    return (struct counted){.base = {.ops = &counted_ops, .size = FILE_SIZE, .refs = 1}, .fd = fd};
 }
 
+/* check_piece - returns whether window W reads the right N bytes at offset AT. */
 static bool check_piece(struct window *w, struct counted *c, uint64_t at, size_t n)
 {
-    static unsigned char out[SIZE];
-    if (window_read(w, &c->s, at, out, n, NULL) != CKPT_OK)
+    static unsigned char out[FILE_SIZE];
+    if (window_read(w, &c->base, at, out, n, NULL) != CKPT_OK)
         return false;
     for (size_t i = 0; i < n; i++)
         if (out[i] != byte_at(at + i))
@@ -64,13 +67,13 @@ static bool check_piece(struct window *w, struct counted *c, uint64_t at, size_t
     return true;
 }
 
-/* read_in_order - reads pieces 0 … 699 in the given ORDER; returns how many reads the source saw. */
+/* read_in_order - reads all pieces in the given ORDER; returns how often the source was read. */
 static unsigned read_in_order(unsigned (*order)(unsigned))
 {
     struct counted c = make_counted();
     struct window w = {0};
-    for (unsigned i = 0; i < 700; i++)
-        CU_ASSERT(check_piece(&w, &c, (uint64_t)order(i) * PIECE, PIECE));
+    for (unsigned i = 0; i < PIECES; i++)
+        CU_ASSERT(check_piece(&w, &c, (uint64_t)order(i) * PIECE_SIZE, PIECE_SIZE));
     window_close(&w);
     close(c.fd);
     return c.reads;
@@ -78,26 +81,30 @@ static unsigned read_in_order(unsigned (*order)(unsigned))
 
 /* Orders of reading: each function returns the number of the piece that is read as number I. */
 static unsigned ascending(unsigned i) { return i; }
-static unsigned backwards(unsigned i) { return 699 - i; }
-static unsigned layers(unsigned i) { return i / 9 * 9 + i * 4 % 9 < 700 ? i / 9 * 9 + i * 4 % 9 : i; }
-static unsigned scattered(unsigned i) { return i * 389 % 700; }
-static unsigned sparse(unsigned i) { return i * 12 % 700; }
+static unsigned backwards(unsigned i) { return PIECES - 1 - i; }
+static unsigned shuffled_by_nines(unsigned i)
+{
+    unsigned piece = i / 9 * 9 + i * 4 % 9;
+    return piece < PIECES ? piece : i;
+}
+static unsigned scattered(unsigned i) { return i * 389 % PIECES; }
+static unsigned each_twelfth(unsigned i) { return i * 12 % PIECES; }
 
 static void close_pieces_are_read_together(void)
 {
     CU_ASSERT_EQUAL(read_in_order(ascending), 1);
     CU_ASSERT(read_in_order(backwards) < 200);
-    CU_ASSERT(read_in_order(layers) < 30);
+    CU_ASSERT(read_in_order(shuffled_by_nines) < 30);
 }
 
 static void distant_pieces_are_read_alone(void)
 {
-    CU_ASSERT_EQUAL(read_in_order(scattered), 700);
-    CU_ASSERT(read_in_order(sparse) > 600);
+    CU_ASSERT_EQUAL(read_in_order(scattered), PIECES);
+    CU_ASSERT(read_in_order(each_twelfth) > 600);
 }
 
-/* Reads pieces of random size, some larger than a window, at offsets up to the end of the file. */
-static void any_piece_is_read(void)
+/* The ranges have random sizes, some larger than a window, and offsets up to the end of the file. */
+static void ranges_of_any_size_are_read(void)
 {
     struct counted c = make_counted();
     struct window w = {0};
@@ -105,12 +112,12 @@ static void any_piece_is_read(void)
     for (int i = 0; i < 3000; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         size_t n = (size_t)(seed >> 40) % (i % 50 ? 5000 : 300000);
-        at = i % 20 ? at + (seed >> 20) % 9000 : (seed >> 20) % SIZE;
-        at = at < SIZE ? at : 0;
-        n = n < SIZE - at ? n : (size_t)(SIZE - at);
+        at = i % 20 ? at + (seed >> 20) % 9000 : (seed >> 20) % FILE_SIZE;
+        at = at < FILE_SIZE ? at : 0;
+        n = n < FILE_SIZE - at ? n : (size_t)(FILE_SIZE - at);
         CU_ASSERT(check_piece(&w, &c, at, n));
     }
-    CU_ASSERT(check_piece(&w, &c, SIZE - 100, 50) && check_piece(&w, &c, SIZE - 50, 50));
+    CU_ASSERT(check_piece(&w, &c, FILE_SIZE - 100, 50) && check_piece(&w, &c, FILE_SIZE - 50, 50));
     window_close(&w);
     close(c.fd);
 }
@@ -120,33 +127,33 @@ static void reads_beyond_the_source_fail(void)
     struct counted c = make_counted();
     struct window w = {0};
     char out[200];
-    c.s.size = SIZE - 1000; /* the source ends before the file */
-    CU_ASSERT(check_piece(&w, &c, SIZE - 1200, 100) && check_piece(&w, &c, SIZE - 1100, 100));
-    CU_ASSERT_EQUAL(window_read(&w, &c.s, SIZE - 1050, out, 100, NULL), CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL(window_read(&w, &c.s, UINT64_MAX - 10, out, 100, NULL), CKPT_ETRUNCATED);
-    CU_ASSERT(ftruncate(c.fd, SIZE / 2) == 0);
-    CU_ASSERT_EQUAL(window_read(&w, &c.s, SIZE / 2 - 50, out, 100, NULL), CKPT_EIO);
+    c.base.size = FILE_SIZE - 1000; /* the source ends before the file */
+    CU_ASSERT(check_piece(&w, &c, FILE_SIZE - 1200, 100) && check_piece(&w, &c, FILE_SIZE - 1100, 100));
+    CU_ASSERT_EQUAL(window_read(&w, &c.base, FILE_SIZE - 1050, out, 100, NULL), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(window_read(&w, &c.base, UINT64_MAX - 10, out, 100, NULL), CKPT_ETRUNCATED);
+    CU_ASSERT(ftruncate(c.fd, FILE_SIZE / 2) == 0);
+    CU_ASSERT_EQUAL(window_read(&w, &c.base, FILE_SIZE / 2 - 50, out, 100, NULL), CKPT_EIO);
     window_close(&w);
     close(c.fd);
 }
 
-/* Reads from several files in turn. */
-static void keeps_files_apart(void)
+/* Each thousandth byte of a file is the number of the file. */
+static void several_files_are_read_through_one_window(void)
 {
     struct counted c[3];
     struct window w = {0};
     for (int i = 0; i < 3; i++) {
-        unsigned char mine = (unsigned char)i;
+        unsigned char number = (unsigned char)i;
         c[i] = make_counted();
         for (unsigned at = 0; at < 300; at++)
-            CU_ASSERT_EQUAL_FATAL(pwrite(c[i].fd, &mine, 1, at * 1000), 1);
+            CU_ASSERT_EQUAL_FATAL(pwrite(c[i].fd, &number, 1, at * 1000), 1);
     }
     for (unsigned at = 0; at < 300; at++) {
         for (unsigned k = 0; k < 1 + at % 4; k++) {
-            unsigned which = (at / 7 + k * k) % 3;
+            unsigned file = (at / 7 + k * k) % 3;
             unsigned char got[2] = {9, 9};
-            CU_ASSERT_EQUAL(window_read(&w, &c[which].s, at * 1000, got, 2, NULL), CKPT_OK);
-            CU_ASSERT(got[0] == which && got[1] == byte_at(at * 1000 + 1));
+            CU_ASSERT_EQUAL(window_read(&w, &c[file].base, at * 1000, got, 2, NULL), CKPT_OK);
+            CU_ASSERT(got[0] == file && got[1] == byte_at(at * 1000 + 1));
         }
     }
     window_close(&w);
@@ -158,7 +165,7 @@ void suite_window(void)
 {
     UNIT(close_pieces_are_read_together);
     UNIT(distant_pieces_are_read_alone);
-    UNIT(any_piece_is_read);
+    UNIT(ranges_of_any_size_are_read);
     UNIT(reads_beyond_the_source_fail);
-    UNIT(keeps_files_apart);
+    UNIT(several_files_are_read_through_one_window);
 }

@@ -60,12 +60,12 @@ static void memory_gets_the_same_bytes_as_a_file(void)
         const ckpt_write_options o = options_for(formats[i % 2]);
         ckpt_plan *p = plan_of(corpus_open(inputs[i / 2]));
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-        size_t n, want;
+        size_t n, expected_size;
         void *bytes;
         CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
-        unsigned char *expected = write_to_file(p, formats[i % 2], &want);
+        unsigned char *expected = write_to_file(p, formats[i % 2], &expected_size);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, &r, &err), CKPT_OK);
-        CU_ASSERT(n == want && memcmp(bytes, expected, n) == 0);
+        CU_ASSERT(n == expected_size && memcmp(bytes, expected, n) == 0);
         CU_ASSERT(r.bytes == n && r.noutputs == 0 && r.tensors == ckpt_plan_tensor_count(p));
         CU_ASSERT_STRING_EQUAL(r.format, formats[i % 2]);
         ckpt_free(bytes);
@@ -99,13 +99,13 @@ static void a_dry_run_returns_no_bytes(void)
     ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     void *bytes = &o;
-    size_t n = 9, real;
+    size_t n = 9, written_size;
     o.dry_run = 1;
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, &o, &bytes, &n, &r, &err), CKPT_OK);
     CU_ASSERT(!bytes && n == 0);
     o.dry_run = 0;
-    CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &real, NULL, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(r.bytes, real);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &written_size, NULL, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(r.bytes, written_size);
     ckpt_free(bytes);
     close_plan(p);
 }
@@ -116,14 +116,17 @@ static void writing_starts_at_the_current_offset(void)
     const ckpt_write_options o = options_for("safetensors");
     ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
     unsigned char got[1024];
-    size_t want;
-    unsigned char *expected = write_to_file(p, "safetensors", &want);
+    size_t expected_size;
+    unsigned char *expected = write_to_file(p, "safetensors", &expected_size);
     int fd = make_file();
     CU_ASSERT(write(fd, "head", 4) == 4);
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, fd, &o, NULL, &err), CKPT_OK);
     CU_ASSERT(write(fd, "tail", 4) == 4);
-    CU_ASSERT(read_file(fd, got, sizeof got) == want + 8 && memcmp(got, "head", 4) == 0);
-    CU_ASSERT(memcmp(got + 4, expected, want) == 0 && memcmp(got + 4 + want, "tail", 4) == 0);
+    CU_ASSERT(read_file(fd, got, sizeof got) == expected_size + strlen("head"
+                                                                       "tail") &&
+              memcmp(got, "head", 4) == 0);
+    CU_ASSERT(memcmp(got + 4, expected, expected_size) == 0 &&
+              memcmp(got + 4 + expected_size, "tail", 4) == 0);
     close(fd);
     unlink(path);
     free(expected);
@@ -142,27 +145,27 @@ static void a_failure_leaves_the_file_unchanged(void)
 {
     ckpt_write_options o = options_for("torch-zip");
     ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
-    int fd = make_file(), full = open("/dev/full", O_WRONLY), reading = open("/dev/null", O_RDONLY);
+    int fd = make_file(), full = open("/dev/full", O_WRONLY), read_only = open("/dev/null", O_RDONLY);
     o.progress = cancel;
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, fd, &o, NULL, &err), CKPT_ECANCELLED);
     CU_ASSERT(lseek(fd, 0, SEEK_CUR) == 0 && lseek(fd, 0, SEEK_END) == 0);
     o.progress = NULL;
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, full, &o, NULL, &err), CKPT_EIO);
     CU_ASSERT(strstr(err.file, "descriptor ") == err.file && err.sys_errno != 0);
-    CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, reading, &o, NULL, &err), CKPT_EUSAGE);
-    close(reading);
-    CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, reading, &o, NULL, &err), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, read_only, &o, NULL, &err), CKPT_EUSAGE);
+    close(read_only); /* so that the number is no descriptor */
+    CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, read_only, &o, NULL, &err), CKPT_EUSAGE);
     close(fd);
     close(full);
     unlink(path);
     close_plan(p);
 }
 
-/* A thread that reads FD to its end; it has read N bytes to AT. */
+/* A thread that reads FD to its end. */
 struct receiver {
     int fd;
-    size_t n;
-    unsigned char *at;
+    size_t received;
+    unsigned char *bytes;
 };
 
 static void *receive_all(void *user)
@@ -170,27 +173,27 @@ static void *receive_all(void *user)
     struct receiver *t = user;
     ssize_t n;
     usleep(20000); /* time for the socket buffer to fill up */
-    while ((n = read(t->fd, t->at + t->n, 4096)) > 0)
-        t->n += (size_t)n;
+    while ((n = read(t->fd, t->bytes + t->received, 4096)) > 0)
+        t->received += (size_t)n;
     return NULL;
 }
 
 /* Writing to a non-blocking socket waits for room in its buffer. */
 static void writing_waits_for_full_sockets(void)
 {
-    enum { N = 600000 };
-    static unsigned char data[N];
+    enum { SIZE = 600000 }; /* larger than the buffer of a socket */
+    static unsigned char data[SIZE];
     char header[80];
     int pair[2];
     pthread_t thread;
-    struct receiver t = {.at = malloc(1 << 20)};
-    snprintf(header, sizeof header, "{'a':['U8',[%d],[0,%d]]}", N, N);
-    for (size_t i = 0; i < N; i++)
+    struct receiver t = {.bytes = malloc(1 << 20)};
+    snprintf(header, sizeof header, "{'a':['U8',[%d],[0,%d]]}", SIZE, SIZE);
+    for (size_t i = 0; i < SIZE; i++)
         data[i] = (unsigned char)(i * 7);
-    ckpt_plan *p = plan_of(flat_open(quoted(header), data, N));
-    size_t want;
-    unsigned char *expected = write_to_file(p, "safetensors", &want);
-    CU_ASSERT_FATAL(t.at && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
+    ckpt_plan *p = plan_of(flat_open(quoted(header), data, SIZE));
+    size_t expected_size;
+    unsigned char *expected = write_to_file(p, "safetensors", &expected_size);
+    CU_ASSERT_FATAL(t.bytes && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
     CU_ASSERT_FATAL(fcntl(pair[1], F_SETFL, 0) == 0);
     t.fd = pair[1];
     CU_ASSERT_FATAL(pthread_create(&thread, NULL, receive_all, &t) == 0);
@@ -198,8 +201,8 @@ static void writing_waits_for_full_sockets(void)
     close(pair[0]);
     pthread_join(thread, NULL);
     close(pair[1]);
-    CU_ASSERT(t.n == want && memcmp(t.at, expected, want) == 0);
-    free(t.at);
+    CU_ASSERT(t.received == expected_size && memcmp(t.bytes, expected, expected_size) == 0);
+    free(t.bytes);
     free(expected);
     close_plan(p);
 }
