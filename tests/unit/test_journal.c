@@ -15,10 +15,11 @@
 #include "io/sink.h"
 #include "edited.h"
 
-#define SECTORS 5u
+#define SECTORS     5u /* of 512 bytes, in the file after the edit */
+#define ALL_SECTORS 0x1Fu
 
-/* put_sum - appends the checksum of the new bytes FROM to TO, which are in one sector of the file. Its
- * highest bit is set if the new bytes differ from the old ones. */
+/* put_sum - appends the checksum of the new bytes from offset FROM up to TO, which are in one sector of the
+ * file. Its highest bit is set if the new bytes differ from the old ones. */
 static void put_sum(buf *b, size_t from, size_t to)
 {
     uint32_t sum = crc32_update(0, changed + from, to - from) & 0x7FFFFFFF;
@@ -33,19 +34,20 @@ static void put_journal(buf *b)
     CU_ASSERT_EQUAL_FATAL(stat(path, &st), 0);
     buf_init(b, 1 << 16);
     buf_text(b, "CKPTUNDO");
-    buf_u32le(b, 1);
-    buf_u32le(b, 2);
+    buf_u32le(b, 1); /* version */
+    buf_u32le(b, 2); /* number of pieces */
     buf_u64le(b, (uint64_t)st.st_ino);
     buf_u64le(b, SIZE);
     buf_u64le(b, GROWN);
-    buf_u64le(b, 48 + 16 + 1300 + 3 * 4 + 16 + 10 + 3 * 4 + 4);
-    buf_u64le(b, 100);
+    /* size of the journal: this header, two pieces (offset and length, old bytes, checksums), a checksum */
+    buf_u64le(b, 48 + (16 + 1300 + 3 * 4) + (16 + 10 + 3 * 4) + 4);
+    buf_u64le(b, 100); /* the first piece: its offset and length */
     buf_u64le(b, 1300);
     buf_put(b, before + 100, 1300);
     put_sum(b, 100, 512);
     put_sum(b, 512, 1024);
     put_sum(b, 1024, 1400);
-    buf_u64le(b, SIZE - 10);
+    buf_u64le(b, SIZE - 10); /* the second piece */
     buf_u64le(b, GROWN - SIZE + 10);
     buf_put(b, before + SIZE - 10, 10);
     put_sum(b, SIZE - 10, SIZE);
@@ -80,15 +82,16 @@ static void an_edit_is_applied(void)
     end_edit();
 }
 
-/* put_torn - writes the file with N bytes. A sector has the new bytes if its bit in WHICH is set. */
-static void put_torn(unsigned which, size_t n)
+/* put_torn - writes the file with N bytes. A sector has its new bytes if its bit in NEW_SECTORS is set. */
+static void put_torn(unsigned new_sectors, size_t n)
 {
     char now[GROWN];
     for (size_t i = 0; i < GROWN; i++)
-        now[i] = which & 1u << i / 512 ? changed[i] : before[i];
+        now[i] = new_sectors & 1u << i / 512 ? changed[i] : before[i];
     put_file(path, now, n);
 }
 
+/* recover - recovers the file by the journal B, which must be removed then; returns what was done. */
 static ckpt_recovered recover(const buf *b)
 {
     ckpt_recovered what;
@@ -105,23 +108,24 @@ static void check_recovers_old_and_new(const buf *b)
 {
     CU_ASSERT_EQUAL(recover(b), CKPT_RECOVERED_OLD);
     CU_ASSERT(file_is(path, before, SIZE));
-    put_torn(0x1F, GROWN);
+    put_torn(ALL_SECTORS, GROWN);
     CU_ASSERT_EQUAL(recover(b), CKPT_RECOVERED_NEW);
     CU_ASSERT(file_is(path, changed, GROWN));
 }
 
 /* After a power cut, any of the sectors may be old or new, and the size may be any between both. */
-static void recovers_from_any_torn_write(void)
+static void any_torn_write_is_recovered(void)
 {
     static const size_t sizes[] = {SIZE, 2047, 2048, 2049, GROWN - 1, GROWN};
     buf b;
     begin_edit();
     put_journal(&b);
-    for (unsigned which = 0; which < 1u << SECTORS; which++) {
+    for (unsigned new_sectors = 0; new_sectors <= ALL_SECTORS; new_sectors++) {
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             size_t n = sizes[k];
-            bool all = which == 0x1F && n == GROWN, none = (which & 0xF) == 0 && n == SIZE;
-            put_torn(which, n);
+            bool all = new_sectors == ALL_SECTORS && n == GROWN;
+            bool none = (new_sectors & 0xF) == 0 && n == SIZE; /* the fifth sector is beyond SIZE */
+            put_torn(new_sectors, n);
             put_file(undo, b.data, b.len);
             CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), all || none ? CKPT_OK : CKPT_ECHANGED);
             CU_ASSERT_EQUAL(recover(&b), all ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD);
@@ -153,7 +157,7 @@ static void the_journal_of_a_complete_edit_undoes_nothing(void)
 }
 
 /* A sector whose old and new bytes have the same CRC-32 may not have been written. */
-static void recovers_sectors_of_equal_checksums(void)
+static void sectors_of_equal_checksums_are_recovered(void)
 {
     /* the generator polynomial: changing these bits keeps the CRC-32 */
     static const unsigned char generator[] = {0x41, 0x06, 0x71, 0xDB, 0x01};
@@ -164,14 +168,14 @@ static void recovers_sectors_of_equal_checksums(void)
         changed[600 + i] = (char)(before[600 + i] ^ generator[i]);
     CU_ASSERT_EQUAL(crc32_update(0, before + 512, 512), crc32_update(0, changed + 512, 512));
     put_journal(&b);
-    put_torn(0x1D, GROWN);
+    put_torn(ALL_SECTORS & ~(1u << 1), GROWN); /* all but the sector at 512 */
     check_recovers_old_and_new(&b);
     buf_free(&b);
     end_edit();
 }
 
-/* check_ignored - the journal of SIZE BYTES must not be applied, the file must keep its N bytes NOW, and
- * readers must get the status READERS. */
+/* check_ignored - checks that the journal of SIZE BYTES is not applied, that the file keeps its N bytes NOW,
+ * and that readers of the file get the status READERS. */
 static void check_ignored(const void *bytes, size_t size, const char *now, size_t n, ckpt_status readers)
 {
     ckpt_recovered what = CKPT_RECOVERED_OLD;
@@ -189,7 +193,7 @@ static void check_ignored(const void *bytes, size_t size, const char *now, size_
     CU_ASSERT(file_is(undo, bytes, size));
 }
 
-/* check_blocking - the journal B must not be applied, and readers must be refused. */
+/* check_blocking - checks that the journal B is not applied, and that readers of the file are refused. */
 static void check_blocking(const buf *b, const char *now, size_t n)
 {
     check_ignored(b->data, b->len, now, n, CKPT_ECHANGED);
@@ -233,20 +237,20 @@ static void other_files_with_the_name_of_a_journal_are_kept(void)
     end_edit();
 }
 
-/* check_dry_run - recovery with dry_run must report WANT and change no file. */
+/* check_dry_run - checks that recovery with dry_run reports WANT and changes no file. */
 static void check_dry_run(const buf *b, ckpt_recovered want)
 {
     ckpt_recovered what;
-    char was[GROWN];
+    char old_bytes[GROWN];
     FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(was, 1, sizeof was, f) : 0;
+    size_t n = f ? fread(old_bytes, 1, sizeof old_bytes, f) : 0;
     if (f)
         fclose(f);
     put_file(undo, b->data, b->len);
     struct journal_options o = {.no_sync = true, .dry_run = true};
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(what, want);
-    CU_ASSERT(file_is(path, was, n));
+    CU_ASSERT(file_is(path, old_bytes, n));
     CU_ASSERT(file_is(undo, b->data, b->len));
 }
 
@@ -258,7 +262,7 @@ static void dry_run_writes_nothing(void)
     check_dry_run(&b, CKPT_RECOVERED_OLD);
     put_torn(0x5, 2047);
     check_dry_run(&b, CKPT_RECOVERED_OLD);
-    put_torn(0x1F, GROWN);
+    put_torn(ALL_SECTORS, GROWN);
     check_dry_run(&b, CKPT_RECOVERED_NEW);
     struct patches p = {.old_size = GROWN, .new_size = GROWN};
     CU_ASSERT(patches_add(&p, 0, str_of("x", 1)));
@@ -302,13 +306,13 @@ static void only_half_changed_copies_block_readers(void)
     buf b;
     begin_edit();
     put_journal(&b);
-    b.data[16] ^= 1;
+    b.data[16] ^= 1; /* the number of the inode */
     fix_checksum(&b);
     memcpy(now, before, SIZE);
     memcpy(now, changed, 512);
     put_file(path, now, SIZE);
     check_blocking(&b, now, SIZE);
-    now[700] ^= 1;
+    now[700] ^= 1; /* neither old nor new */
     put_file(path, now, SIZE);
     struct journal_note note;
     CU_ASSERT_EQUAL(journal_check(path, &note, NULL), CKPT_OK);
@@ -587,7 +591,7 @@ static void the_judge_is_called_before_an_edit_is_undone(void)
     a.n = 0; /* not called when no byte changes */
     put_file(undo, b.data, b.len);
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
-    put_torn(0x1F, GROWN);
+    put_torn(ALL_SECTORS, GROWN);
     put_file(undo, b.data, b.len);
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
     CU_ASSERT_EQUAL(a.n, 0);
@@ -601,9 +605,9 @@ void suite_journal(void)
     UNIT(inconsistent_pieces_are_refused);
     UNIT(the_judge_is_called_before_an_edit_is_undone);
     UNIT(an_edit_is_applied);
-    UNIT(recovers_from_any_torn_write);
+    UNIT(any_torn_write_is_recovered);
     UNIT(the_journal_of_a_complete_edit_undoes_nothing);
-    UNIT(recovers_sectors_of_equal_checksums);
+    UNIT(sectors_of_equal_checksums_are_recovered);
     UNIT(damaged_journals_are_kept);
     UNIT(other_files_with_the_name_of_a_journal_are_kept);
     UNIT(dry_run_writes_nothing);

@@ -534,7 +534,8 @@ static void compare_calls(struct comparison *p, const ckpt_value *a, const ckpt_
 {
     const struct value_extra *extra_a = value_extra_of(a), *extra_b = value_extra_of(b);
     p->same = p->same && a->call == b->call && !extra_a->kwargs && !extra_b->kwargs;
-    p->same = p->same && (extra_a->nstates == 0 || extra_a->items_before_build == extra_b->items_before_build);
+    bool same_order = extra_a->items_before_build == extra_b->items_before_build;
+    p->same = p->same && (extra_a->nstates == 0 || same_order);
     compare_later(p, a->u.call.callable, b->u.call.callable);
     compare_later(p, a->u.call.args, b->u.call.args);
     compare_items(p, extra_a->states, extra_a->nstates, extra_b->states, extra_b->nstates);

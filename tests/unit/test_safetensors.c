@@ -59,10 +59,10 @@ static ckpt_status open_header(const char *header, size_t size, ckpt_file **f)
     return ckpt_open_memory(bytes, n, "made.safetensors", NULL, f, &err);
 }
 
-#define REFUSED(header, size, code, words)                                                                   \
+#define CHECK_REFUSED(header, size, code, words)                                                             \
     do {                                                                                                     \
-        ckpt_file *no;                                                                                       \
-        CU_ASSERT_EQUAL(open_header(header, size, &no), code);                                               \
+        ckpt_file *unused;                                                                                   \
+        CU_ASSERT_EQUAL(open_header(header, size, &unused), code);                                           \
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));                                                     \
     } while (0)
 
@@ -70,7 +70,7 @@ static ckpt_status open_header(const char *header, size_t size, ckpt_file **f)
 
 /* Each line of the file RESULTS is "name.st   ACCEPT <tensors>" or "name.st   REJECT <reason>", as the Rust
  * reader reported. */
-static void agrees_with_the_reference_reader(void)
+static void the_reference_reader_accepts_the_same_files(void)
 {
     char line[1024], path[2048];
     int accepted = 0, refused = 0;
@@ -82,14 +82,14 @@ static void agrees_with_the_reference_reader(void)
         if (!words)
             continue;
         *gap = 0;
-        bool yes = strncmp(words, "ACCEPT", 6) == 0;
-        tensors = yes ? strtoul(words + 6, NULL, 10) : 0;
+        bool accept = strncmp(words, "ACCEPT", 6) == 0;
+        tensors = accept ? strtoul(words + 6, NULL, 10) : 0;
         ckpt_file *c = NULL;
         snprintf(path, sizeof path, "vectors/safetensors/%s", line);
         ckpt_status st = ckpt_open(unit_corpus(path), NULL, &c, &err);
-        if ((st == CKPT_OK) != yes)
+        if ((st == CKPT_OK) != accept)
             printf(" [%s: %s] ", line, st == CKPT_OK ? "accepted" : err.what);
-        CU_ASSERT_EQUAL(st == CKPT_OK, yes);
+        CU_ASSERT_EQUAL(st == CKPT_OK, accept);
         CU_ASSERT(st != CKPT_OK || ckpt_tensor_count(c) == tensors);
         accepted += st == CKPT_OK;
         refused += st != CKPT_OK;
@@ -100,37 +100,37 @@ static void agrees_with_the_reference_reader(void)
     CU_ASSERT_EQUAL(refused, 32);
 }
 
-static void each_fault_is_named(void)
+static void malformed_headers_are_refused_with_the_fault(void)
 {
-    REFUSED(quoted("{'h.3':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}"), 12, CKPT_ETRUNCATED,
-            "tensor \"h.3\" needs bytes 0..16 of the data, the file has 12");
+    CHECK_REFUSED(quoted("{'h.3':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}"), 12, CKPT_ETRUNCATED,
+                  "tensor \"h.3\" needs bytes 0..16 of the data, the file has 12");
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "the header describes "));
     CU_ASSERT_EQUAL(err.offset, 9);
-    REFUSED(quoted("{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]},"
-                   "'b':{'dtype':'U8','shape':[2],'data_offsets':[3,5]}}"),
-            5, CKPT_EFORMAT, "tensor \"b\" begins at byte 3 of the data, but \"a\" ends at byte 4");
-    REFUSED(quoted("{'b':{'dtype':'U8','shape':[2],'data_offsets':[3,5]}}"), 5, CKPT_EFORMAT,
-            "bytes 0..3 belong to no tensor");
-    REFUSED(quoted("{'b':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}"), 5, CKPT_EFORMAT,
-            "3 unreferenced bytes after the last tensor");
-    REFUSED(quoted("{'b':{'dtype':'F32','shape':[2],'data_offsets':[0,5]}}"), 5, CKPT_EFORMAT,
-            "needs 8 bytes for its shape");
-    REFUSED(quoted("{'b':{'dtype':'F128','shape':[2],'data_offsets':[0,5]}}"), 5, CKPT_EFORMAT,
-            "dtype \"F128\"");
-    REFUSED(quoted("{'b':{'dtype':'U8','shape':[2.0],'data_offsets':[0,2]}}"), 2, CKPT_EFORMAT,
-            "size of 2.0");
-    REFUSED(quoted("{'b':{'dtype':'U8','data_offsets':[0,2]}}"), 2, CKPT_EFORMAT, "no field \"shape\"");
-    REFUSED(quoted("{'b':{'dtype':'U8','dtype':'U8','data_offsets':[0,2]}}"), 2, CKPT_EFORMAT,
-            "two fields \"dtype\"");
-    REFUSED(quoted("{'b':{'dtype':'U8','shape':[18446744073709551615,2,0],'data_offsets':[0,0]}}"), 0,
-            CKPT_EFORMAT, "2^64 bits");
-    REFUSED(quoted("{'b':{'dtype':'F4','shape':[2,3],'data_offsets':[0,3]}}"), 3, CKPT_EUNSUPPORTED,
-            "splits a byte");
-    REFUSED(quoted("{'b':7}"), 0, CKPT_EFORMAT, "an object with dtype");
-    REFUSED(quoted("{'__metadata__':{'a':1}}"), 0, CKPT_EFORMAT, "__metadata__");
+    CHECK_REFUSED(quoted("{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]},"
+                         "'b':{'dtype':'U8','shape':[2],'data_offsets':[3,5]}}"),
+                  5, CKPT_EFORMAT, "tensor \"b\" begins at byte 3 of the data, but \"a\" ends at byte 4");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'U8','shape':[2],'data_offsets':[3,5]}}"), 5, CKPT_EFORMAT,
+                  "bytes 0..3 belong to no tensor");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}"), 5, CKPT_EFORMAT,
+                  "3 unreferenced bytes after the last tensor");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'F32','shape':[2],'data_offsets':[0,5]}}"), 5, CKPT_EFORMAT,
+                  "needs 8 bytes for its shape");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'F128','shape':[2],'data_offsets':[0,5]}}"), 5, CKPT_EFORMAT,
+                  "dtype \"F128\"");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'U8','shape':[2.0],'data_offsets':[0,2]}}"), 2, CKPT_EFORMAT,
+                  "size of 2.0");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'U8','data_offsets':[0,2]}}"), 2, CKPT_EFORMAT, "no field \"shape\"");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'U8','dtype':'U8','data_offsets':[0,2]}}"), 2, CKPT_EFORMAT,
+                  "two fields \"dtype\"");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'U8','shape':[18446744073709551615,2,0],'data_offsets':[0,0]}}"), 0,
+                  CKPT_EFORMAT, "2^64 bits");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'F4','shape':[2,3],'data_offsets':[0,3]}}"), 3, CKPT_EUNSUPPORTED,
+                  "splits a byte");
+    CHECK_REFUSED(quoted("{'b':7}"), 0, CKPT_EFORMAT, "an object with dtype");
+    CHECK_REFUSED(quoted("{'__metadata__':{'a':1}}"), 0, CKPT_EFORMAT, "__metadata__");
 }
 
-static void a_cut_header_is_reported_as_truncated(void)
+static void a_truncated_header_is_reported_as_truncated(void)
 {
     unsigned char bytes[256];
     ckpt_file *f;
@@ -148,7 +148,7 @@ static void a_git_lfs_pointer_is_reported(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "LFS"));
 }
 
-static void reads_every_cut_and_flip_safely(void)
+static void every_truncation_and_changed_bit_is_read_safely(void)
 {
     unsigned char bytes[512];
     size_t n = put_safetensors(
@@ -310,12 +310,12 @@ static void check_reproduced(const char *below)
     ckpt_plan *plan;
     ckpt_write_result result = CKPT_INIT(ckpt_write_result);
     char path[1024];
-    size_t n, m;
+    size_t their_size, our_size;
     snprintf(path, sizeof path, "%s", unit_corpus(below));
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
-    char *theirs = read_file(path, &n), *ours = write_plan(plan, NULL, &result, &m);
-    bool same = n == m && n && memcmp(theirs, ours, n) == 0;
+    char *theirs = read_file(path, &their_size), *ours = write_plan(plan, NULL, &result, &our_size);
+    bool same = their_size && their_size == our_size && memcmp(theirs, ours, their_size) == 0;
     if (!same)
         printf(" [%s differs] ", below);
     CU_ASSERT(same);
@@ -477,8 +477,9 @@ static void recorded_ties_follow_renames_and_drops(void)
 }
 
 /* edit_header - replaces the prefix m. of the names in HEADER with PREFIX, in place. Writes the new header to
- * OUT, and the size of the old one to ROOM. */
-static ckpt_status edit_header(const char *header, const char *prefix, char *out, size_t cap, size_t *room)
+ * OUT, and the size of the old header to OLD_SIZE. */
+static ckpt_status edit_header(const char *header, const char *prefix, char *out, size_t cap,
+                               size_t *old_size)
 {
     ckpt_file *f = flat_open(header, "ab", 2);
     ckpt_plan *plan = NULL;
@@ -488,9 +489,9 @@ static ckpt_status edit_header(const char *header, const char *prefix, char *out
     CU_ASSERT(!*prefix || ckpt_plan_add(plan, prefix, &err) == CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(plan_update_entries(plan, &err), CKPT_OK);
     ckpt_status st = safetensors_in_place(plan, &list, &err);
-    *room = (size_t)f->src->size - 10;
+    *old_size = (size_t)f->src->size - 8 - 2; /* without the length before it, and the data */
     if (st == CKPT_OK) {
-        CU_ASSERT(list.n == 1 && list.at[0].at == 8 && list.at[0].bytes.len == *room);
+        CU_ASSERT(list.n == 1 && list.at[0].at == 8 && list.at[0].bytes.len == *old_size);
         CU_ASSERT(list.old_size == f->src->size && list.new_size == f->src->size);
         snprintf(out, cap, "%.*s", (int)list.at[0].bytes.len, list.at[0].bytes.ptr);
     }
@@ -499,26 +500,26 @@ static ckpt_status edit_header(const char *header, const char *prefix, char *out
     return st;
 }
 
-/* Tries names that are shorter than the old ones, as long, and one byte too long. */
+/* The new names are shorter than the old ones, as long (twice), and one byte too long. */
 static void a_header_is_rewritten_within_its_old_size(void)
 {
     static const char header[] = "{\"__metadata__\":{\"m.c\":\"m.a\",\"note\":\"m.\"},"
                                  "\"m.a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
                                  "\"m.b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}";
-    static const char *const prefix[] = {"", "m.", "n_", "n.."};
+    static const char *const prefixes[] = {"", "m.", "n_", "n.."};
     for (size_t i = 0; i < 4; i++) {
         char got[512] = "", want[512];
-        size_t room;
-        ckpt_status st = edit_header(header, prefix[i], got, sizeof got, &room);
+        size_t old_size;
+        ckpt_status st = edit_header(header, prefixes[i], got, sizeof got, &old_size);
         snprintf(want, sizeof want,
                  quoted("{'__metadata__':{'%sc':'%sa','note':'m.'},"
                         "'%sa':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},"
                         "'%sb':{'dtype':'U8','shape':[1],'data_offsets':[1,2]}}"),
-                 prefix[i], prefix[i], prefix[i], prefix[i]);
-        CU_ASSERT_EQUAL(st, strlen(want) > room ? CKPT_EUNSUPPORTED : CKPT_OK);
+                 prefixes[i], prefixes[i], prefixes[i], prefixes[i]);
+        CU_ASSERT_EQUAL(st, strlen(want) > old_size ? CKPT_EUNSUPPORTED : CKPT_OK);
         CU_ASSERT_EQUAL(st == CKPT_OK, i < 3);
-        CU_ASSERT(st != CKPT_OK || (strncmp(got, want, strlen(want)) == 0 && strlen(got) == room &&
-                                    strspn(got + strlen(want), " ") == room - strlen(want)));
+        CU_ASSERT(st != CKPT_OK || (strncmp(got, want, strlen(want)) == 0 && strlen(got) == old_size &&
+                                    strspn(got + strlen(want), " ") == old_size - strlen(want)));
         CU_ASSERT(st == CKPT_OK || strstr(err.what, "all data would have to move"));
     }
 }
@@ -675,11 +676,11 @@ static void writes_completely_or_not_at_all(void)
 
 void suite_safetensors(void)
 {
-    UNIT(agrees_with_the_reference_reader);
-    UNIT(each_fault_is_named);
-    UNIT(a_cut_header_is_reported_as_truncated);
+    UNIT(the_reference_reader_accepts_the_same_files);
+    UNIT(malformed_headers_are_refused_with_the_fault);
+    UNIT(a_truncated_header_is_reported_as_truncated);
     UNIT(a_git_lfs_pointer_is_reported);
-    UNIT(reads_every_cut_and_flip_safely);
+    UNIT(every_truncation_and_changed_bit_is_read_safely);
     UNIT(tensors_are_listed_in_the_order_of_their_data);
     UNIT(a_scalar_has_an_empty_shape);
     UNIT(the_last_of_two_entries_is_read_with_a_notice);

@@ -72,13 +72,15 @@ static size_t read_file(const char *path, char *text, size_t cap)
     return n;
 }
 
+/* same_file - returns whether two files hold the same bytes, at least one. */
 static bool same_file(const char *a, const char *b)
 {
-    static char one[1 << 16], two[1 << 16];
-    size_t n = read_file(a, one, sizeof one), m = read_file(b, two, sizeof two);
-    if (n == 0 || n != m || memcmp(one, two, n) != 0)
+    static char bytes_a[1 << 16], bytes_b[1 << 16];
+    size_t size_a = read_file(a, bytes_a, sizeof bytes_a), size_b = read_file(b, bytes_b, sizeof bytes_b);
+    bool same = size_a > 0 && size_a == size_b && memcmp(bytes_a, bytes_b, size_a) == 0;
+    if (!same)
         printf(" [%s and %s differ] ", a, b);
-    return n && n == m && memcmp(one, two, n) == 0;
+    return same;
 }
 
 static void write_file(const char *name, const void *bytes, size_t n)
@@ -117,10 +119,10 @@ static void write_two_shards(void)
     write_safetensors("2.safetensors", B_HEADER, 3);
 }
 
-#define REFUSED(index, code, words)                                                                          \
+#define CHECK_REFUSED(index, code, words)                                                                    \
     do {                                                                                                     \
-        ckpt_file *no;                                                                                       \
-        CU_ASSERT_EQUAL(open_index(index, &no), code);                                                       \
+        ckpt_file *unused;                                                                                   \
+        CU_ASSERT_EQUAL(open_index(index, &unused), code);                                                   \
         if (!strstr(err.what, words))                                                                        \
             printf(" [%s] ", err.what);                                                                      \
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));                                                     \
@@ -150,24 +152,25 @@ static void tensors_come_in_the_order_of_the_weight_map(void)
 static void an_inconsistent_index_is_refused(void)
 {
     write_two_shards();
-    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_ENOTFOUND,
-            "shard 3.safetensors is missing (1 of 2 are)");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_ENOTFOUND,
+                  "shard 3.safetensors is missing (1 of 2 are)");
     CU_ASSERT_EQUAL(err.offset, 39); /* of the name in the index */
-    REFUSED("{\"weight_map\":{\"a\":\"2.safetensors\",\"b\":\"2.safetensors\"}}", CKPT_EFORMAT,
-            "\"a\" in 2.safetensors, which does not have it");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"2.safetensors\",\"b\":\"2.safetensors\"}}", CKPT_EFORMAT,
+                  "\"a\" in 2.safetensors, which does not have it");
     CU_ASSERT_EQUAL(err.offset, 15);
-    REFUSED("{\"weight_map\":{\"a\":\"../1.safetensors\"}}", CKPT_EFORMAT, "leaves the folder");
-    REFUSED("{\"weight_map\":{\"a\":\"/etc/passwd\"}}", CKPT_EFORMAT, "leaves the folder");
-    REFUSED("{\"weight_map\":{\"a\":\"x/..\"}}", CKPT_EFORMAT, "leaves the folder");
-    REFUSED("{\"weight_map\":{\"a\":\"\"}}", CKPT_EFORMAT, "shard name \"\" is empty");
-    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\\u0000\"}}", CKPT_EFORMAT,
-            "shard name \"1.safetensors\" goes on after a NUL");
-    REFUSED("{\"weight_map\":{\"a\":\"..\\\\1.safetensors\"}}", CKPT_EFORMAT, "has a backslash");
-    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"2.safetensors\"}}", CKPT_EFORMAT,
-            "\"a\" twice");
-    REFUSED("{\"weight_map\":{\"a\":1}}", CKPT_EFORMAT, "must be the name of a file");
-    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\"}", CKPT_ETRUNCATED, "ends");
-    REFUSED("{\"weight_map\":{\"a\":\"model.safetensors.index.json\"}}", CKPT_EFORMAT, "an index itself");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"../1.safetensors\"}}", CKPT_EFORMAT, "leaves the folder");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"/etc/passwd\"}}", CKPT_EFORMAT, "leaves the folder");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"x/..\"}}", CKPT_EFORMAT, "leaves the folder");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"\"}}", CKPT_EFORMAT, "shard name \"\" is empty");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\\u0000\"}}", CKPT_EFORMAT,
+                  "shard name \"1.safetensors\" goes on after a NUL");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"..\\\\1.safetensors\"}}", CKPT_EFORMAT, "has a backslash");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"2.safetensors\"}}", CKPT_EFORMAT,
+                  "\"a\" twice");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":1}}", CKPT_EFORMAT, "must be the name of a file");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\"}", CKPT_ETRUNCATED, "ends");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"model.safetensors.index.json\"}}", CKPT_EFORMAT,
+                  "an index itself");
     remove_dir();
 }
 
@@ -177,7 +180,7 @@ static void a_shard_is_a_regular_file(void)
     ckpt_file *f = NULL;
     make_dir();
     CU_ASSERT_EQUAL(mkfifo(path_in_dir("a.safetensors"), 0600), 0);
-    REFUSED("{\"weight_map\":{\"w\":\"a.safetensors\"}}", CKPT_EFORMAT, "no regular file");
+    CHECK_REFUSED("{\"weight_map\":{\"w\":\"a.safetensors\"}}", CKPT_EFORMAT, "no regular file");
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "put the file itself in its place"));
     empty_dir(dir);
     CU_ASSERT_EQUAL(mkfifo(path_in_dir("model.safetensors"), 0600), 0);
@@ -198,8 +201,8 @@ static void one_tensor_in_two_shards_is_refused(void)
         CKPT_OK);
     ckpt_close(f); /* a shard that is not in weight_map is ignored */
     write_safetensors("3.safetensors", "{\"b\":[\"U8\",[1],[0,1]],\"a\":[\"U8\",[1],[1,2]]}", 2);
-    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_EFORMAT,
-            "\"a\" is in two shards, 1.safetensors and 3.safetensors");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_EFORMAT,
+                  "\"a\" is in two shards, 1.safetensors and 3.safetensors");
     remove_dir();
 }
 
@@ -228,7 +231,7 @@ static void a_malformed_shard_is_refused_with_its_offset_in_the_index(void)
         struct test_file made = make_torch_zip(odd[i].content);
         write_file("2.bin", made.bytes, made.size);
         close_file(&made);
-        REFUSED(index, odd[i].status, odd[i].words);
+        CHECK_REFUSED(index, odd[i].status, odd[i].words);
         CU_ASSERT_EQUAL(err.offset, (uint64_t)(strstr(index, at[i]) - index));
         CU_ASSERT(err.found[0] && err.allowed[0]);
     }
@@ -359,13 +362,14 @@ static ckpt_status write_set(ckpt_file *f, const char *path, ckpt_write_options 
 
 static void sets_of_huggingface_hub_are_reproduced_byte_for_byte(void)
 {
-    static const char *const safe[] = {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
-                                       "model-00003-of-00003.safetensors", "model.safetensors.index.json"};
+    static const char *const names[] = {"model-00001-of-00003.safetensors",
+                                        "model-00002-of-00003.safetensors",
+                                        "model-00003-of-00003.safetensors", "model.safetensors.index.json"};
     char theirs[1024];
-    for (int bin = 0; bin < 2; bin++) { /* the .bin set has ties */
+    for (int from_bin = 0; from_bin < 2; from_bin++) { /* the set of .bin files has ties */
         make_dir();
-        ckpt_file *f = corpus_open(bin ? "torch/t215/eco/hub_bin_sharded"
-                                       : "torch/t215/eco/hub_safetensors_sharded");
+        ckpt_file *f = corpus_open(from_bin ? "torch/t215/eco/hub_bin_sharded"
+                                            : "torch/t215/eco/hub_safetensors_sharded");
         CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"),
                                   (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                        .format = "safetensors",
@@ -374,12 +378,12 @@ static void sets_of_huggingface_hub_are_reproduced_byte_for_byte(void)
                         CKPT_OK);
         for (int i = 0; i < 4; i++) {
             char ours[64];
-            snprintf(theirs, sizeof theirs, "torch/t215/eco/hub_safetensors_sharded/%s", safe[i]);
-            snprintf(ours, sizeof ours, "set/%s", safe[i]);
+            snprintf(theirs, sizeof theirs, "torch/t215/eco/hub_safetensors_sharded/%s", names[i]);
+            snprintf(ours, sizeof ours, "set/%s", names[i]);
             CU_ASSERT(same_file(path_in_dir(ours), unit_corpus(theirs)));
         }
         CU_ASSERT_EQUAL(count_files(path_in_dir("set")), 4);
-        if (bin) {
+        if (from_bin) {
             CU_ASSERT_EQUAL(write_set(f, path_in_dir("bin"),
                                       (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                            .format = "torch-zip",
@@ -414,17 +418,17 @@ static void torch_shards_are_read_back(void)
                                                          .max_shard = 1},
                                     &r),
                           CKPT_OK);
-    CU_ASSERT_EQUAL(r.noutputs, ckpt_tensor_count(f) + 1);
+    CU_ASSERT_EQUAL(r.noutputs, ckpt_tensor_count(f) + 1); /* a shard for each, and the index */
     CU_ASSERT_EQUAL(r.tensors, ckpt_tensor_count(f));
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path_in_dir("n.bin.index.json"), NULL, &back, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(back), ckpt_tensor_count(f));
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        const ckpt_tensor was = tensor_at(f, i), is = tensor_at(back, i), *a = &was, *b = &is;
-        char one[4096], two[4096];
-        CU_ASSERT(str_eq(a->name, b->name) && a->nbytes == b->nbytes && a->nbytes <= sizeof one);
-        CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, a->elements, one, &err), CKPT_OK);
-        CU_ASSERT_EQUAL(ckpt_tensor_read(back, i, 0, b->elements, two, &err), CKPT_OK);
-        CU_ASSERT(memcmp(one, two, (size_t)a->nbytes) == 0);
+        const ckpt_tensor a = tensor_at(f, i), b = tensor_at(back, i);
+        char elements_a[4096], elements_b[4096];
+        CU_ASSERT(str_eq(a.name, b.name) && a.nbytes == b.nbytes && a.nbytes <= sizeof elements_a);
+        CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, a.elements, elements_a, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_tensor_read(back, i, 0, b.elements, elements_b, &err), CKPT_OK);
+        CU_ASSERT(memcmp(elements_a, elements_b, (size_t)a.nbytes) == 0);
     }
     CU_ASSERT_PTR_NULL(ckpt_notice_at(back, 0));
     CU_ASSERT_EQUAL(
@@ -463,17 +467,17 @@ static void a_set_with_more_shards_than_open_files_are_allowed_is_read(void)
 {
     static const char *const format[] = {"safetensors", "torch-zip"};
     static const char *const suffix[] = {"safetensors", "bin"};
-    struct rlimit was, few;
+    struct rlimit old_limit, sixteen;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     char index[80], name[64];
-    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &was), 0);
-    few = (struct rlimit){16, was.rlim_max};
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+    sixteen = (struct rlimit){16, old_limit.rlim_max};
     for (int i = 1; i >= 0; i--) {
         ckpt_file *f = corpus_open("torch/t215/many_tensors.pt");
         make_dir();
         snprintf(name, sizeof name, "n.%s", suffix[i]);
         snprintf(index, sizeof index, "%s.index.json", name);
-        CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &few), 0);
+        CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &sixteen), 0);
         CU_ASSERT_EQUAL_FATAL(write_set(f, path_in_dir(name),
                                         (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                              .format = format[i],
@@ -485,7 +489,7 @@ static void a_set_with_more_shards_than_open_files_are_allowed_is_read(void)
         if (i == 0) {
             CU_ASSERT(!same_set(f, path_in_dir(index), CKPT_ECHANGED));
         }
-        CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &was), 0);
+        CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
         flat_close();
         remove_dir();
     }
