@@ -377,21 +377,21 @@ static void readers_refuse_a_file_that_is_being_edited(void)
 
 static void a_failed_edit_is_undone(void)
 {
-    struct rlimit was, small;
+    struct rlimit old_limit, small;
     ckpt_error err;
     begin_edit();
     struct patches p = make_patches();
     p.new_size = SIZE + 4000;
-    static char more[4000];
-    CU_ASSERT(patches_add(&p, SIZE, str_of(more, sizeof more)));
-    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_FSIZE, &was), 0);
-    small = was;
+    static char appended[4000]; /* more than the limit on the size of files allows */
+    CU_ASSERT(patches_add(&p, SIZE, str_of(appended, sizeof appended)));
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+    small = old_limit;
     small.rlim_cur = SIZE + 1000;
-    void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
+    void (*old_handler)(int) = signal(SIGXFSZ, SIG_IGN);
     CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_FSIZE, &small), 0);
     ckpt_status st = journal_apply(path, &p, &unsynced, &err);
-    setrlimit(RLIMIT_FSIZE, &was);
-    signal(SIGXFSZ, old);
+    setrlimit(RLIMIT_FSIZE, &old_limit);
+    signal(SIGXFSZ, old_handler);
     CU_ASSERT_EQUAL(st, CKPT_EIO);
     CU_ASSERT_STRING_EQUAL(err.hint, "the file is as it was");
     CU_ASSERT(file_is(path, before, SIZE));
@@ -427,7 +427,7 @@ static void linked_and_locked_files_are_not_edited(void)
 
 /* ----------------------------------------------------------------- trust */
 
-/* check_distrusted - the journal must be reported because of WHY, and neither applied nor removed. */
+/* check_distrusted - checks that the journal is reported with WHY, and neither applied nor removed. */
 static void check_distrusted(const char *why)
 {
     struct journal_note note;
@@ -483,26 +483,29 @@ static void journals_of_other_users_are_not_applied(void)
     end_edit();
 }
 
-/* put_pieces - appends a journal of N pieces, each with the offset and length in AT, that change nothing. */
-static void put_pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, const uint64_t (*at)[2])
+/* put_pieces - writes to B a journal of an edit that changes the size of the file from OLD_SIZE to NEW_SIZE
+ * and no bytes, in N pieces. Each has the offset and length in PIECES. */
+static void put_pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, const uint64_t (*pieces)[2])
 {
     struct stat st;
     CU_ASSERT_EQUAL_FATAL(stat(path, &st), 0);
     buf_init(b, 1 << 16);
     buf_text(b, "CKPTUNDO");
-    buf_u32le(b, 1);
+    buf_u32le(b, 1); /* version */
     buf_u32le(b, (uint32_t)n);
     buf_u64le(b, (uint64_t)st.st_ino);
     buf_u64le(b, old_size);
     buf_u64le(b, new_size);
-    buf_u64le(b, 0);
+    buf_u64le(b, 0); /* size of the journal, which is set below */
     for (size_t i = 0; i < n; i++) {
-        uint64_t left = at[i][0] < old_size ? old_size - at[i][0] : 0;
-        buf_u64le(b, at[i][0]);
-        buf_u64le(b, at[i][1]);
-        buf_put(b, before, (size_t)(left < at[i][1] ? left : at[i][1]));
-        for (size_t k = 0; k < (left && left < at[i][1] ? 2 : 1); k++)
-            buf_u32le(b, 0);
+        uint64_t offset = pieces[i][0], length = pieces[i][1];
+        uint64_t up_to_old_end = offset < old_size ? old_size - offset : 0;
+        bool crosses_old_end = up_to_old_end && up_to_old_end < length;
+        buf_u64le(b, offset);
+        buf_u64le(b, length);
+        buf_put(b, before, (size_t)(up_to_old_end < length ? up_to_old_end : length));
+        for (size_t k = 0; k < (crosses_old_end ? 2 : 1); k++)
+            buf_u32le(b, 0); /* the checksum of a sector */
     }
     for (size_t i = 0; i < 8; i++)
         b->data[40 + i] = (unsigned char)((uint64_t)(b->len + 4) >> 8 * i);
@@ -515,8 +518,8 @@ static void inconsistent_pieces_are_refused(void)
 {
     static const struct {
         uint64_t old_size, new_size;
-        size_t n;
-        uint64_t at[2][2]; /* offset and length of the N pieces */
+        size_t npieces;
+        uint64_t pieces[2][2]; /* the offset and length of each */
     } cases[] = {
         {0, SIZE + 1, 0, {{0, 0}}},
         {SIZE, SIZE, 0, {{0, 0}}},
@@ -534,7 +537,7 @@ static void inconsistent_pieces_are_refused(void)
     buf b;
     begin_edit();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        put_pieces(&b, cases[i].old_size, cases[i].new_size, cases[i].n, cases[i].at);
+        put_pieces(&b, cases[i].old_size, cases[i].new_size, cases[i].npieces, cases[i].pieces);
         check_blocking(&b, before, SIZE);
         CU_ASSERT_EQUAL(journal_recover(path, &unsynced, &what, &err), CKPT_ECHANGED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "does not hold"));
@@ -543,31 +546,30 @@ static void inconsistent_pieces_are_refused(void)
     end_edit();
 }
 
-/* The answer that judge() gives, the number of its calls, and the bytes that it was to accept. */
 struct judgement {
-    bool answer;
-    unsigned n;
-    char restored[GROWN];
+    bool accept;          /* what judge() answers */
+    unsigned ncalls;      /* of judge() */
+    char restored[GROWN]; /* the bytes that it was asked to accept */
 };
 
 static ckpt_status judge(void *user, source *now, source *after, const struct patches *p, bool *accepted,
                          ckpt_error *err)
 {
-    struct judgement *a = user;
-    a->n++;
-    *accepted = a->answer;
+    struct judgement *judgement = user;
+    judgement->ncalls++;
+    *accepted = judgement->accept;
     CU_ASSERT_EQUAL(p->n, 2);
     CU_ASSERT_EQUAL(p->new_size, SIZE);
     CU_ASSERT_EQUAL(now->size, 2048);
     CU_ASSERT_EQUAL_FATAL(after->size, SIZE);
-    return source_read(after, 0, a->restored, SIZE, err);
+    return source_read(after, 0, judgement->restored, SIZE, err);
 }
 
 /* The judge decides whether the bytes to restore can be those of the file. */
 static void the_judge_is_called_before_an_edit_is_undone(void)
 {
-    struct judgement a = {.answer = false};
-    struct journal_options o = {.no_sync = true, .judge = {.user = &a, .accepts_undo = judge}};
+    struct judgement judgement = {.accept = false};
+    struct journal_options o = {.no_sync = true, .judge = {.user = &judgement, .accepts_undo = judge}};
     struct journal_note note = {.judge = o.judge};
     ckpt_recovered what;
     ckpt_error err;
@@ -582,19 +584,19 @@ static void the_judge_is_called_before_an_edit_is_undone(void)
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_ECHANGED);
     CU_ASSERT_EQUAL(journal_check(path, &note, &err), CKPT_ECHANGED);
     CU_ASSERT_PTR_NULL(strstr(err.hint, "ckpt ")); /* no command is named */
-    CU_ASSERT_EQUAL(a.n, 2);
+    CU_ASSERT_EQUAL(judgement.ncalls, 2);
     CU_ASSERT(file_is(path, now, 2048));
-    CU_ASSERT_EQUAL(memcmp(a.restored, before, SIZE), 0);
-    a.answer = true;
+    CU_ASSERT_EQUAL(memcmp(judgement.restored, before, SIZE), 0);
+    judgement.accept = true;
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
     CU_ASSERT(file_is(path, before, SIZE));
-    a.n = 0; /* not called when no byte changes */
+    judgement.ncalls = 0; /* the judge is not called if recovery changes no byte */
     put_file(undo, b.data, b.len);
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
     put_torn(ALL_SECTORS, GROWN);
     put_file(undo, b.data, b.len);
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(a.n, 0);
+    CU_ASSERT_EQUAL(judgement.ncalls, 0);
     buf_free(&b);
     end_edit();
 }
