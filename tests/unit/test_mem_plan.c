@@ -8,7 +8,7 @@
 #include "op/mem/plan.h"
 #include "unit.h"
 
-#define BRUTE_BLOCKS 14
+#define MAX_BLOCKS 14
 
 static uint64_t random_state = 1;
 static uint64_t random_below(uint64_t n)
@@ -17,8 +17,8 @@ static uint64_t random_below(uint64_t n)
     return (random_state >> 33) % n;
 }
 
-/* random_timeline - returns a timeline of N random BLOCKS. EQUAL: they are all the same. COPIES: they have
- * copies. */
+/* random_timeline - returns a timeline of N random BLOCKS, which are all the same if EQUAL, and have copies
+ * if COPIES. */
 static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n, bool equal, bool copies)
 {
     struct mem_timeline t = {.blocks = blocks, .n = n, .input = random_below(50), .head = random_below(50)};
@@ -29,7 +29,7 @@ static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n,
         t.moment[i] = random_below(120);
     t.head_gradient = random_below(40);
     t.gradients = t.head_gradient;
-    uint64_t alike = random_below(5);
+    uint64_t repeats = random_below(5);
     t.end = random_below(60);
     for (uint32_t i = 0; i < n; i++) {
         struct mem_block *b = &blocks[i];
@@ -39,49 +39,50 @@ static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n,
         b->gradient = random_below(15);
         b->work = random_below(30);
         b->forward = 1 + random_below(9);
-        if (i && (equal || alike > random_below(4)))
+        if (i && (equal || repeats > random_below(4)))
             *b = blocks[i - 1];
         t.gradients += b->gradient;
     }
     return t;
 }
 
-/* The best results of all ways. */
+/* The best results of all ways to cut the blocks into segments and to recompute some of these. */
 struct best {
-    uint64_t lowest; /* the lowest peak */
-    uint64_t limit;
-    uint64_t again; /* the least recomputation with a peak up to LIMIT; UINT64_MAX: impossible */
+    uint64_t lowest_peak;
+    uint64_t limit;               /* of the peak, for least_recomputation */
+    uint64_t least_recomputation; /* UINT64_MAX: no way has a peak up to LIMIT */
 };
 
-/* try_way - updates BEST with one way. Bit i of CUTS: a segment ends after block i. Bit i of AGAIN: the
- * segment that begins with block i is recomputed. */
-static void try_way(const struct mem_timeline *t, uint32_t cuts, uint32_t again, struct best *best)
+/* try_way - updates BEST with one way. Bit I of CUTS is set if a segment ends after block I, and bit I of
+ * RECOMPUTED if the segment that begins with block I is recomputed. */
+static void try_way(const struct mem_timeline *t, uint32_t cuts, uint32_t recomputed, struct best *best)
 {
-    ckpt_mem_segment list[BRUTE_BLOCKS];
+    ckpt_mem_segment list[MAX_BLOCKS];
     struct mem_segments s = {.list = list};
     uint32_t first = 0;
     for (uint32_t i = 0; i < t->n; i++)
         if (i + 1 == t->n || cuts >> i & 1) {
             list[s.n++] = (ckpt_mem_segment){
-                .first = first, .blocks = i + 1 - first, .recomputed = again >> first & 1};
+                .first = first, .blocks = i + 1 - first, .recomputed = recomputed >> first & 1};
             first = i + 1;
         }
-    uint64_t peak = timeline_peak(t, &s).bytes, work = timeline_again(t, &s);
-    best->lowest = peak < best->lowest ? peak : best->lowest;
-    if (peak <= best->limit && work < best->again)
-        best->again = work;
+    uint64_t peak = timeline_peak(t, &s).bytes, recomputation = timeline_again(t, &s);
+    best->lowest_peak = peak < best->lowest_peak ? peak : best->lowest_peak;
+    if (peak <= best->limit && recomputation < best->least_recomputation)
+        best->least_recomputation = recomputation;
 }
 
-/* is_canonical - returns true if AGAIN has only bits of first blocks of segments, and kept segments have one
- * block each (longer ones would be the same way). */
-static bool is_canonical(uint32_t n, uint32_t cuts, uint32_t again)
+/* first_blocks - returns the bits of the blocks, of N, with which segments begin. */
+static uint32_t first_blocks(uint32_t n, uint32_t cuts) { return (cuts << 1 | 1) & ((1u << n) - 1); }
+
+/* is_canonical - returns whether each segment that is not recomputed has only one block. Longer ones would
+ * give the same way twice. */
+static bool is_canonical(uint32_t n, uint32_t cuts, uint32_t recomputed)
 {
-    uint32_t firsts = (cuts << 1 | 1) & ((1u << n) - 1), joined = ~cuts & ((1u << (n - 1)) - 1);
-    if (again & ~firsts)
-        return false;
-    for (uint32_t i = 0, first = 0; i < n; i++) {
-        first = firsts >> i & 1 ? i : first;
-        if ((joined >> i & 1) && !(again >> first & 1))
+    for (uint32_t i = 0, first = 0; i + 1 < n; i++) {
+        first = first_blocks(n, cuts) >> i & 1 ? i : first;
+        bool next_is_in_same_segment = !(cuts >> i & 1);
+        if (next_is_in_same_segment && !(recomputed >> first & 1))
             return false;
     }
     return true;
@@ -89,13 +90,14 @@ static bool is_canonical(uint32_t n, uint32_t cuts, uint32_t again)
 
 static struct best try_all(const struct mem_timeline *t, uint64_t limit)
 {
-    struct best best = {.lowest = UINT64_MAX, .limit = limit, .again = UINT64_MAX};
+    struct best best = {.lowest_peak = UINT64_MAX, .limit = limit, .least_recomputation = UINT64_MAX};
     for (uint32_t cuts = 0; cuts < 1u << (t->n - 1); cuts++) {
-        uint32_t firsts = (cuts << 1 | 1) & ((1u << t->n) - 1);
-        for (uint32_t again = firsts;; again = (again - 1) & firsts) {
-            if (is_canonical(t->n, cuts, again))
-                try_way(t, cuts, again, &best);
-            if (!again)
+        /* every subset of the segments, from all of them to none */
+        uint32_t segments = first_blocks(t->n, cuts);
+        for (uint32_t recomputed = segments;; recomputed = (recomputed - 1) & segments) {
+            if (is_canonical(t->n, cuts, recomputed))
+                try_way(t, cuts, recomputed, &best);
+            if (!recomputed)
                 break;
         }
     }
@@ -108,26 +110,26 @@ static bool is_optimal(const struct mem_timeline *t)
     arena *a = arena_new(1 << 20);
     struct mem_segments s;
     struct mem_plan plan;
-    uint64_t all = 0;
+    uint64_t kept = 0;
     for (uint32_t i = 0; i < t->n; i++)
-        all += t->blocks[i].kept;
-    uint64_t limit = 60 + random_below(all + 200);
+        kept += t->blocks[i].kept;
+    uint64_t limit = 60 + random_below(kept + 200);
     struct best best = try_all(t, limit);
     bool ok = plan_lowest(t, a, &plan, NULL) == CKPT_OK;
     s = (struct mem_segments){.list = plan.list, .n = plan.n};
-    ok = ok && plan.proven && timeline_peak(t, &s).bytes == best.lowest;
+    ok = ok && plan.proven && timeline_peak(t, &s).bytes == best.lowest_peak;
     ok = ok && plan_cheapest(t, limit, a, &plan, NULL) == CKPT_OK;
     s = (struct mem_segments){.list = plan.list, .n = plan.n};
     ok = ok && (plan.list ? plan.proven && timeline_peak(t, &s).bytes <= limit &&
-                                timeline_again(t, &s) == best.again
-                          : best.again == UINT64_MAX);
+                                timeline_again(t, &s) == best.least_recomputation
+                          : best.least_recomputation == UINT64_MAX);
     arena_free(a);
     return ok;
 }
 
 static void plans_are_optimal(void)
 {
-    struct mem_block blocks[BRUTE_BLOCKS];
+    struct mem_block blocks[MAX_BLOCKS];
     unsigned wrong = 0;
     for (unsigned i = 0; i < 10000; i++) {
         /* most cases are short: 14 blocks can be cut in 1.6 million ways */
@@ -164,16 +166,16 @@ static void planning_takes_milliseconds(void)
         ckpt_mem_segment all = {.blocks = 200};
         struct mem_plan plan;
         struct mem_segments s = {.list = &all, .n = 1};
-        uint64_t most = timeline_peak(&t, &s).bytes;
-        for (unsigned part = 1; part <= 10; part++) {
+        uint64_t peak = timeline_peak(&t, &s).bytes; /* if the blocks are one segment */
+        for (unsigned tenths = 1; tenths <= 10; tenths++) {
             arena *a = arena_new(1 << 24);
             clock_t begun = clock();
-            CU_ASSERT_EQUAL(part == 10 ? plan_lowest(&t, a, &plan, NULL)
-                                       : plan_cheapest(&t, most * part / 10, a, &plan, NULL),
+            CU_ASSERT_EQUAL(tenths == 10 ? plan_lowest(&t, a, &plan, NULL)
+                                         : plan_cheapest(&t, peak * tenths / 10, a, &plan, NULL),
                             CKPT_OK);
             double ms = (double)(clock() - begun) * 1000 / CLOCKS_PER_SEC;
             if (getenv("MEM_PLAN_TIMES"))
-                printf("\n%d %u %.2f ms", uneven, part, ms);
+                printf("\n%d %u %.2f ms", uneven, tenths, ms);
             CU_ASSERT(!unit_timed() || ms < 10);
             arena_free(a);
         }

@@ -14,10 +14,10 @@
 /* The tasks of a pool. */
 struct counts {
     atomic_int runs[TASKS]; /* how often each task ran */
-    size_t bad[3];          /* tasks that fail */
-    size_t cancel;          /* the task that cancels the pool */
+    size_t failing[3];      /* tasks that fail; TASKS: none */
+    size_t cancelling;      /* the task that cancels the pool; TASKS: none */
     unsigned threads;
-    atomic_int started; /* tasks that ran */
+    atomic_int ntasks; /* that ran */
 };
 
 static ckpt_status run_task(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
@@ -25,16 +25,16 @@ static ckpt_status run_task(void *user, struct pool *p, size_t i, unsigned worke
     struct counts *c = user;
     CU_ASSERT_FATAL(worker < c->threads);
     atomic_fetch_add(&c->runs[i], 1);
-    atomic_fetch_add(&c->started, 1);
-    if (i == c->cancel)
+    atomic_fetch_add(&c->ntasks, 1);
+    if (i == c->cancelling)
         pool_cancel(p);
     for (int k = 0; k < 3; k++)
-        if (i == c->bad[k])
+        if (i == c->failing[k])
             return fail(err, CKPT_EFORMAT, i, "task %zu", i);
     return CKPT_OK;
 }
 
-/* uneven_weight - returns weights whose sum exceeds 64 bits. */
+/* uneven_weight - returns the weight of task I. The sum of all weights exceeds 64 bits. */
 static uint64_t uneven_weight(void *user, size_t i)
 {
     (void)user;
@@ -52,7 +52,7 @@ static ckpt_status run_pool(struct counts *c, unsigned threads, ckpt_error *err)
 static void each_task_runs_once(void)
 {
     for (unsigned threads = 1; threads <= 9; threads++) {
-        struct counts c = {.bad = {TASKS, TASKS, TASKS}, .cancel = TASKS};
+        struct counts c = {.failing = {TASKS, TASKS, TASKS}, .cancelling = TASKS};
         ckpt_error err;
         int wrong = 0;
         CU_ASSERT_EQUAL(run_pool(&c, threads, &err), CKPT_OK);
@@ -66,7 +66,7 @@ static void the_first_failure_is_reported(void)
 {
     for (int round = 0; round < 20; round++)
         for (unsigned threads = 1; threads <= 7; threads += 2) {
-            struct counts c = {.bad = {411, 37, 300}, .cancel = TASKS};
+            struct counts c = {.failing = {411, 37, 300}, .cancelling = TASKS};
             ckpt_error err = {0};
             CU_ASSERT_EQUAL(run_pool(&c, threads, &err), CKPT_EFORMAT);
             CU_ASSERT_EQUAL(err.offset, 37);
@@ -76,12 +76,12 @@ static void the_first_failure_is_reported(void)
 
 static void cancelling_stops_the_pool(void)
 {
-    struct counts c = {.bad = {TASKS, TASKS, TASKS}, .cancel = 3};
+    struct counts c = {.failing = {TASKS, TASKS, TASKS}, .cancelling = 3};
     ckpt_error err = {0};
     CU_ASSERT_EQUAL(run_pool(&c, 1, &err), CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(atomic_load(&c.started), 4);
-    struct counts d = {.bad = {TASKS, TASKS, TASKS}, .cancel = 3};
-    CU_ASSERT_EQUAL(run_pool(&d, 4, &err), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(atomic_load(&c.ntasks), 4);
+    struct counts by_four_threads = {.failing = {TASKS, TASKS, TASKS}, .cancelling = 3};
+    CU_ASSERT_EQUAL(run_pool(&by_four_threads, 4, &err), CKPT_ECANCELLED);
 }
 
 static void the_number_of_threads_is_limited(void)
@@ -93,7 +93,7 @@ static void the_number_of_threads_is_limited(void)
 
 /* ---- parallel rows: 40 rows of 256 KiB in one file, enough to be read by several threads */
 
-enum { ROWS = 40, ROW = 256 * 1024 };
+enum { ROWS = 40, ROW_BYTES = 256 * 1024 };
 
 static ckpt_file *open_rows(unsigned char *data)
 {
@@ -102,47 +102,47 @@ static ckpt_file *open_rows(unsigned char *data)
     for (int i = 0; i < ROWS; i++)
         n += (size_t)snprintf(header + n, sizeof header - n,
                               "%s\"r%d\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[%d,%d]}",
-                              i ? "," : "{", i, ROW, i * ROW, (i + 1) * ROW);
+                              i ? "," : "{", i, ROW_BYTES, i * ROW_BYTES, (i + 1) * ROW_BYTES);
     (void)snprintf(header + n, sizeof header - n, "}");
     uint32_t x = 1;
-    for (size_t i = 0; i < (size_t)ROWS * ROW; i++) {
+    for (size_t i = 0; i < (size_t)ROWS * ROW_BYTES; i++) {
         x = x * 1664525u + 1013904223u;
         data[i] = (unsigned char)(x >> 24);
     }
-    return flat_open(header, (const char *)data, (size_t)ROWS * ROW);
+    return flat_open(header, (const char *)data, (size_t)ROWS * ROW_BYTES);
 }
 
 static void digests_do_not_depend_on_threads(void)
 {
-    unsigned char *data = malloc((size_t)ROWS * ROW);
+    unsigned char *data = malloc((size_t)ROWS * ROW_BYTES);
     ckpt_file *f = open_rows(data);
-    uint8_t one[ROWS * CKPT_DIGEST_MAX], many[ROWS * CKPT_DIGEST_MAX];
+    uint8_t by_one_thread[ROWS * CKPT_DIGEST_MAX], by_several[ROWS * CKPT_DIGEST_MAX];
     ckpt_work how = {.struct_size = sizeof how, .threads = 1};
-    CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, one, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, by_one_thread, NULL), CKPT_OK);
     for (how.threads = 2; how.threads <= 7; how.threads++) {
-        memset(many, 0, sizeof many);
-        CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, many, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(memcmp(one, many, sizeof one), 0);
+        memset(by_several, 0, sizeof by_several);
+        CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, by_several, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(memcmp(by_one_thread, by_several, sizeof by_one_thread), 0);
     }
     uint8_t row[CKPT_DIGEST_MAX];
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ROWS - 1, CKPT_XXH3, row, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(memcmp(row, one + (ROWS - 1) * CKPT_DIGEST_MAX, sizeof row), 0);
+    CU_ASSERT_EQUAL(memcmp(row, by_one_thread + (ROWS - 1) * CKPT_DIGEST_MAX, sizeof row), 0);
     flat_close();
     free(data);
 }
 
 /* Rows that are processed and reported. */
-struct order {
-    size_t next; /* the row that must be reported next */
-    size_t stop; /* reporting stops before this row; 0: never */
-    size_t fail; /* the first row that fails */
-    bool wrong;  /* rows were reported out of order */
+struct reports {
+    size_t next;         /* the row that must be reported next */
+    size_t stop_before;  /* the row before which reporting stops; 0: none */
+    size_t failing_from; /* the first row that fails */
+    bool out_of_order;
 };
 
 static ckpt_status process_row(void *user, size_t i, struct parallel_context *s, ckpt_error *err)
 {
-    const struct order *o = user;
-    if (i >= o->fail)
+    const struct reports *o = user;
+    if (i >= o->failing_from)
         return fail(err, CKPT_EFORMAT, i, "row %zu", i);
     (void)parallel_advance(s, 1);
     return CKPT_OK;
@@ -150,20 +150,21 @@ static ckpt_status process_row(void *user, size_t i, struct parallel_context *s,
 
 static int report_row(void *user, size_t i)
 {
-    struct order *o = user;
-    o->wrong |= i != o->next++;
-    return o->next == o->stop;
+    struct reports *o = user;
+    o->out_of_order |= i != o->next++;
+    return o->next == o->stop_before;
 }
 
 static void rows_are_reported_in_order(void)
 {
-    unsigned char *data = malloc((size_t)ROWS * ROW);
+    unsigned char *data = malloc((size_t)ROWS * ROW_BYTES);
     ckpt_file *f = open_rows(data);
     struct parallel_item items[ROWS];
     for (uint32_t i = 0; i < ROWS; i++)
         items[i] = (struct parallel_item){.file = f, .row = i};
     for (unsigned threads = 1; threads <= 7; threads++) {
-        struct order all = {.fail = ROWS}, few = {.stop = 5, .fail = ROWS}, bad = {.fail = 23};
+        struct reports all = {.failing_from = ROWS}, stopped = {.stop_before = 5, .failing_from = ROWS},
+                       failed = {.failing_from = 23};
         struct parallel_job s = {.items = items,
                                  .n = ROWS,
                                  .threads = threads,
@@ -172,13 +173,13 @@ static void rows_are_reported_in_order(void)
                                  .user = &all};
         ckpt_error err;
         CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_OK);
-        CU_ASSERT(all.next == ROWS && !all.wrong);
-        s.user = &few;
+        CU_ASSERT(all.next == ROWS && !all.out_of_order);
+        s.user = &stopped;
         CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_ECANCELLED);
-        CU_ASSERT(few.next == 5 && !few.wrong);
-        s.user = &bad;
+        CU_ASSERT(stopped.next == 5 && !stopped.out_of_order);
+        s.user = &failed;
         CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_EFORMAT);
-        CU_ASSERT(bad.next == 23 && !bad.wrong && err.offset == 23);
+        CU_ASSERT(failed.next == 23 && !failed.out_of_order && err.offset == 23);
     }
     flat_close();
     free(data);

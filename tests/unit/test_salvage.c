@@ -49,23 +49,25 @@ static void free_original(struct original *o)
 static bool has_original_digest(const struct original *o, ckpt_file *f, uint32_t row)
 {
     uint8_t d[CKPT_DIGEST_MAX];
-    uint32_t was = ckpt_tensor_find(o->file, ckpt_tensor_name(f, row));
-    return was != CKPT_NO_TENSOR && ckpt_digest_tensor(f, row, CKPT_XXH3, d, NULL) == CKPT_OK &&
-           memcmp(d, o->digests + (size_t)was * CKPT_DIGEST_MAX, 16) == 0;
+    uint32_t original_row = ckpt_tensor_find(o->file, ckpt_tensor_name(f, row));
+    return original_row != CKPT_NO_TENSOR && ckpt_digest_tensor(f, row, CKPT_XXH3, d, NULL) == CKPT_OK &&
+           memcmp(d, o->digests + (size_t)original_row * CKPT_DIGEST_MAX, 16) == 0;
 }
 
-/* is_damaged - returns whether byte AT or, if CUT, any byte from AT on is in the storage of tensor ROW. */
-static bool is_damaged(const struct original *o, uint32_t row, uint64_t at, bool cut)
+/* is_damaged - returns whether byte AT or, if TRUNCATED, any byte from AT on is in the storage of tensor
+ * ROW. */
+static bool is_damaged(const struct original *o, uint32_t row, uint64_t at, bool truncated)
 {
     const ckpt_tensor it = tensor_at(o->file, row), *t = &it;
     const ckpt_storage of = storage_at(o->file, t->storage), *s = &of;
     uint64_t end = s->file_offset + s->nbytes;
-    return t->has_data && s->nbytes && (cut ? end > at : at >= s->file_offset && at < end);
+    bool contains_byte = at >= s->file_offset && at < end;
+    return t->has_data && s->nbytes && (truncated ? end > at : contains_byte);
 }
 
-/* check_damage - salvages the first SIZE bytes of O, whose byte AT was changed or, if CUT, which end at AT.
- * Checks which tensors are lost, and returns their number; -1 if nothing can be salvaged. */
-static int check_damage(const struct original *o, size_t size, uint64_t at, bool cut)
+/* check_damage - salvages the first SIZE bytes of O, of which byte AT was changed or, if TRUNCATED, which end
+ * at AT. Checks which tensors are lost, and returns their number; -1 if nothing can be salvaged. */
+static int check_damage(const struct original *o, size_t size, uint64_t at, bool truncated)
 {
     ckpt_file *f = NULL;
     unsigned char *guarded = unit_guard(o->bytes, size);
@@ -79,7 +81,7 @@ static int check_damage(const struct original *o, size_t size, uint64_t at, bool
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
         bool is_lost = f->lost_row[i];
         lost += is_lost;
-        if (is_lost != is_damaged(o, i, at, cut)) {
+        if (is_lost != is_damaged(o, i, at, truncated)) {
             printf("byte %llu: tensor %u\n", (unsigned long long)at, i);
             CU_FAIL("a tensor is lost but not damaged, or damaged but not lost");
         }
@@ -100,6 +102,7 @@ static uint64_t first_storage_offset(const struct original *o)
     return first;
 }
 
+/* check_every_length - salvages the corpus file BELOW, truncated at each STEP-th length. */
 static void check_every_length(const char *below, size_t step)
 {
     struct original o;
@@ -112,7 +115,7 @@ static void check_every_length(const char *below, size_t step)
     free_original(&o);
 }
 
-static void files_cut_at_every_length(void)
+static void truncated_files_lose_only_truncated_tensors(void)
 {
     check_every_length("torch/t26/state_dict.pt", 1);
     check_every_length("torch/t215/list_of_state_dicts.pt", 3);
@@ -125,7 +128,7 @@ static void files_cut_at_every_length(void)
 }
 
 /* A deflated tensor is kept if the file has all of its compressed bytes. */
-static void deflated_files_cut_at_every_length(void)
+static void truncated_deflated_files_lose_only_truncated_tensors(void)
 {
     static const char *const files[] = {"torch/exp/06_deflate_all.pt", "torch/exp/32_infozip_r.pt"};
     for (size_t i = 0; i < 2; i++) {
@@ -136,21 +139,21 @@ static void deflated_files_cut_at_every_length(void)
         arena *a = arena_new(1 << 24);
         CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
         zip_locate_all(z);
-        uint32_t most = 0;
+        uint32_t salvaged = 0; /* tensors, at the last length at which the file could be salvaged */
         for (size_t n = 0; n <= o.size; n++) {
             ckpt_file *f = NULL;
             if (salvage_source("damaged.pt", source_mem(o.bytes, n, 0), &f, NULL) != CKPT_OK) {
-                CU_ASSERT_EQUAL(most, 0);
+                CU_ASSERT_EQUAL(salvaged, 0);
                 continue;
             }
-            most = 0;
+            salvaged = 0;
             for (uint32_t k = 0; k < ckpt_tensor_count(f); k++) {
                 char name[40];
                 snprintf(name, sizeof name, "archive/data/%u", k);
                 const struct zip_entry *e = &z->entries[zip_find(z, str_c(name))];
                 CU_ASSERT_EQUAL(f->lost_row[k], e->data + e->csize > n);
                 CU_ASSERT(f->lost_row[k] || has_original_digest(&o, f, k));
-                most += !f->lost_row[k];
+                salvaged += !f->lost_row[k];
             }
             ckpt_close(f);
         }
@@ -169,11 +172,11 @@ static void a_changed_byte_loses_only_the_tensors_of_its_storage(void)
         struct original o;
         load_original(&o, files[i]);
         for (size_t at = (size_t)first_storage_offset(&o); at < o.size; at += 3) {
-            bool inside = false;
+            bool is_in_storage = false;
             for (uint32_t k = 0; k < ckpt_tensor_count(o.file); k++)
-                inside = inside || is_damaged(&o, k, at, false);
+                is_in_storage = is_in_storage || is_damaged(&o, k, at, false);
             o.bytes[at] ^= 0x10;
-            if (inside)
+            if (is_in_storage)
                 CU_ASSERT(check_damage(&o, o.size, at, false) > 0);
             o.bytes[at] ^= 0x10;
         }
@@ -201,8 +204,8 @@ static void composite_tensors_are_lost_completely(void)
             CU_ASSERT_EQUAL(salvage_source("damaged.pt", source_mem(o.bytes, o.size, 0), &f, NULL), CKPT_OK);
             o.bytes[at] ^= 0x10;
             for (uint32_t k = 0; f && k < ckpt_tensor_count(f); k++) {
-                uint32_t of = tensor_at(f, k).part_of;
-                CU_ASSERT(of == CKPT_NO_TENSOR || f->lost_row[k] == f->lost_row[of]);
+                uint32_t composite = tensor_at(f, k).part_of;
+                CU_ASSERT(composite == CKPT_NO_TENSOR || f->lost_row[k] == f->lost_row[composite]);
                 CU_ASSERT(f->lost_row[k] || !is_damaged(&o, k, at, false));
             }
             ckpt_close(f);
@@ -246,7 +249,7 @@ static bool is_needed(zip *z, uint64_t at)
  * directory and other members. No tensor may be lost. */
 static void check_other_bytes(const char *below, size_t step)
 {
-    static const unsigned char flips[] = {0x01, 0x10, 0x80, 0xff};
+    static const unsigned char masks[] = {0x01, 0x10, 0x80, 0xff};
     struct original o;
     zip *z = NULL;
     load_original(&o, below);
@@ -256,13 +259,13 @@ static void check_other_bytes(const char *below, size_t step)
     zip_locate_all(z);
     for (size_t at = 0, turn = 0; at < o.size; at += step)
         for (size_t i = 0; i < (step == 1 ? 4 : 1) && !is_needed(z, at); i++) {
-            unsigned char flip = flips[(turn++ + i) % 4];
-            o.bytes[at] ^= flip;
+            unsigned char mask = masks[(turn++ + i) % 4];
+            o.bytes[at] ^= mask;
             int lost = check_damage(&o, o.size, UINT64_MAX, false);
             if (lost)
-                printf("\n    %s: byte %zu ^ %02x: %d lost", below, at, flip, lost);
+                printf("\n    %s: byte %zu ^ %02x: %d lost", below, at, mask, lost);
             CU_ASSERT_EQUAL(lost, 0);
-            o.bytes[at] ^= flip;
+            o.bytes[at] ^= mask;
         }
     zip_close(z);
     source_unref(src);
@@ -286,19 +289,19 @@ static void bytes_that_no_tensor_needs_lose_nothing(void)
 
 static void tar_headers_need_only_their_name(void)
 {
-    static const unsigned char flips[] = {0x01, 0x10, 0x80, 0xff};
+    static const unsigned char masks[] = {0x01, 0x10, 0x80, 0xff};
     struct original o;
     load_original(&o, "torch/legexp/t_tar.pt");
     /* the fields after the name, up to the prefix of the name, without the type flag */
     for (size_t header = 512; header + 512 <= o.size; header += 512)
         for (size_t i = 100; i < 345 && memcmp(o.bytes + header + 257, "ustar", 5) == 0; i++)
             for (size_t k = 0; k < 4 && i != 156; k++) {
-                o.bytes[header + i] ^= flips[k];
+                o.bytes[header + i] ^= masks[k];
                 int lost = check_damage(&o, o.size, UINT64_MAX, false);
                 if (lost)
-                    printf("\n    byte %zu ^ %02x: %d lost", header + i, flips[k], lost);
+                    printf("\n    byte %zu ^ %02x: %d lost", header + i, masks[k], lost);
                 CU_ASSERT_EQUAL(lost, 0);
-                o.bytes[header + i] ^= flips[k];
+                o.bytes[header + i] ^= masks[k];
             }
     free_original(&o);
 }
@@ -318,7 +321,7 @@ static void a_damaged_pickle_is_refused(void)
 
 /* ------------------------------------------------------------------ objects */
 
-#define LOST STORAGE("Float", "1", 4)
+#define DAMAGED_STORAGE STORAGE("Float", "1", 4) /* data/1 */
 
 /* damage_data_1 - changes a byte of the member data/1 of MADE, so that its CRC-32 does not match. */
 static void damage_data_1(struct test_file *made)
@@ -336,8 +339,8 @@ static void damage_data_1(struct test_file *made)
 }
 
 /* check_salvaged - salvages a file with the pickle TEXT, whose storage data/1 is damaged. Checks that the
- * names LOST ("a;b;") are lost, and that the file that is written has the tensors ROWS and the values
- * KEPT. */
+ * names LOST ("a;b;") are lost, and that the file that is written then has the tensors ROWS and the values
+ * KEPT ("1;2;"). */
 static void check_salvaged(const char *text, const char *lost, const char *rows, const char *kept)
 {
     struct test_file made = make_torch_zip(text), back;
@@ -388,29 +391,35 @@ static void check_salvaged(const char *text, const char *lost, const char *rows,
     unlink(path);
 }
 
-#define SAVED "w dense float32[4]@0+0;"
+#define SALVAGED_W "w dense float32[4]@0+0;"
 
 /* If an object refers to a lost storage, as little of the object as possible is lost. */
 static void objects_lose_only_what_needs_a_lost_storage(void)
 {
-    check_salvaged("{'w':" FLOAT_TENSOR ",'o':my.C(" LOST "),'n':5}", "o;", SAVED, "5;");
-    check_salvaged("{'w':" FLOAT_TENSOR ",'l':[1,my.C(" LOST "),2]}", "l.1;", SAVED, "1;None;2;");
-    check_salvaged("{'w':" FLOAT_TENSOR ",'t':(1,my.C((2,[" LOST "])))}", "t.1;", SAVED, "1;None;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'o':my.C(" DAMAGED_STORAGE "),'n':5}", "o;", SALVAGED_W, "5;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'l':[1,my.C(" DAMAGED_STORAGE "),2]}", "l.1;", SALVAGED_W,
+                   "1;None;2;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'t':(1,my.C((2,[" DAMAGED_STORAGE "])))}", "t.1;", SALVAGED_W,
+                   "1;None;");
     /* an unknown object loses only the attribute, an object of torch is lost completely */
-    check_salvaged("{'w':" FLOAT_TENSOR ",'o':new my.C()!{'a':1,'b':my.D(" LOST ")}}", "o.b;", SAVED,
-                   "C(a=1);1;");
-    check_salvaged("{'w':" FLOAT_TENSOR ",'o':new torch.C()!{'a':1,'b':my.D(" LOST ")}}", "o;", SAVED, "");
-    check_salvaged("{'w':" FLOAT_TENSOR ",'o':my.C()!(1,None," LOST ")}", "o;", SAVED, "");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'o':new my.C()!{'a':1,'b':my.D(" DAMAGED_STORAGE ")}}", "o.b;",
+                   SALVAGED_W, "C(a=1);1;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'o':new torch.C()!{'a':1,'b':my.D(" DAMAGED_STORAGE ")}}", "o;",
+                   SALVAGED_W, "");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'o':my.C()!(1,None," DAMAGED_STORAGE ")}", "o;", SALVAGED_W, "");
     /* an object with two names, and one that contains itself */
-    check_salvaged("{'w':" FLOAT_TENSOR ",'a':#1=my.C(" LOST "),'l':[#1]}", "a;l.0;", SAVED, "None;");
-    check_salvaged("{'w':" FLOAT_TENSOR ",'a':#1=my.C(" LOST "),'b':{'c':#1},'d':my.C(" FLOAT_STORAGE ")}",
-                   "a;b.c;", SAVED, "{};C(<storage>);");
-    check_salvaged("{'w':" FLOAT_TENSOR ",'o':#1~my.C(" LOST ")!{'me':#1},'n':#2~my.C()!{'me':#2}}", "o;",
-                   SAVED, "C(me=my.C);my.C;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'a':#1=my.C(" DAMAGED_STORAGE "),'l':[#1]}", "a;l.0;", SALVAGED_W,
+                   "None;");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'a':#1=my.C(" DAMAGED_STORAGE
+                   "),'b':{'c':#1},'d':my.C(" FLOAT_STORAGE ")}",
+                   "a;b.c;", SALVAGED_W, "{};C(<storage>);");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'o':#1~my.C(" DAMAGED_STORAGE
+                   ")!{'me':#1},'n':#2~my.C()!{'me':#2}}",
+                   "o;", SALVAGED_W, "C(me=my.C);my.C;");
     /* a tensor of the storage, and objects that refer to the tensor */
-    check_salvaged("{'w':" FLOAT_TENSOR
-                   ",'v':#1=" TENSOR_V2(LOST, 0, "(4,)", "(1,)") ",'o':my.C(#1),'p':new my.C()!{'v':#1}}",
-                   "v;p.v;o;", SAVED, "C();");
+    check_salvaged("{'w':" FLOAT_TENSOR ",'v':#1=" TENSOR_V2(DAMAGED_STORAGE, 0, "(4,)",
+                                                             "(1,)") ",'o':my.C(#1),'p':new my.C()!{'v':#1}}",
+                   "v;p.v;o;", SALVAGED_W, "C();");
 }
 
 /* ---------------------------------------------------------------------- shards */
@@ -445,7 +454,8 @@ static void check_cut_shard(const struct original *set, const ckpt_file *part, u
     char path[600];
     ckpt_error err;
     ckpt_file *f = NULL;
-    bool all = true, exact = true;
+    bool lost_all = true,
+         lost_truncated = true; /* tensors of the shard are lost: all, or only truncated ones */
     ckpt_str name = str_after_last(str_c(part->path), '/');
     snprintf(path, sizeof path, "%s/%s", folder, name.ptr);
     CU_ASSERT_EQUAL(unlink(path), 0);
@@ -454,19 +464,20 @@ static void check_cut_shard(const struct original *set, const ckpt_file *part, u
     CU_ASSERT_EQUAL_FATAL(ckpt_salvage(folder, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(set->file));
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        uint32_t was = ckpt_tensor_find(set->file, ckpt_tensor_name(f, i));
-        CU_ASSERT_FATAL(was != CKPT_NO_TENSOR);
-        ckpt_storage s = storage_at(set->file, tensor_at(set->file, was).storage);
-        bool here = str_eq(s.file, name);
-        all = all && f->lost_row[i] == here;
-        exact = exact && f->lost_row[i] == (here && s.nbytes && s.file_offset + s.nbytes > size);
+        uint32_t original_row = ckpt_tensor_find(set->file, ckpt_tensor_name(f, i));
+        CU_ASSERT_FATAL(original_row != CKPT_NO_TENSOR);
+        ckpt_storage s = storage_at(set->file, tensor_at(set->file, original_row).storage);
+        bool in_this_shard = str_eq(s.file, name);
+        bool is_truncated = s.nbytes && s.file_offset + s.nbytes > size;
+        lost_all = lost_all && f->lost_row[i] == in_this_shard;
+        lost_truncated = lost_truncated && f->lost_row[i] == (in_this_shard && is_truncated);
         CU_ASSERT(f->lost_row[i] || has_original_digest(set, f, i));
     }
     for (size_t i = 0; i < ckpt_lost_count(f); i++)
         CU_ASSERT(str_eq(ckpt_lost_at(f, i)->shard, name) && ckpt_lost_at(f, i)->why.len);
-    if (!all && !exact)
+    if (!lost_all && !lost_truncated)
         printf("\n    %s at %llu", path, (unsigned long long)size);
-    CU_ASSERT(all || (exact && !missing));
+    CU_ASSERT(lost_all || (lost_truncated && !missing));
     ckpt_close(f);
     (void)unlink(path);
     link_into_folder(part->path);
@@ -508,8 +519,8 @@ static void sets_with_a_cut_or_missing_shard_are_salvaged(void)
 
 void suite_salvage(void)
 {
-    UNIT(files_cut_at_every_length);
-    UNIT(deflated_files_cut_at_every_length);
+    UNIT(truncated_files_lose_only_truncated_tensors);
+    UNIT(truncated_deflated_files_lose_only_truncated_tensors);
     UNIT(a_changed_byte_loses_only_the_tensors_of_its_storage);
     UNIT(composite_tensors_are_lost_completely);
     UNIT(the_central_directory_is_not_needed);

@@ -10,7 +10,8 @@
 #include "io/source.h"
 #include "unit.h"
 
-#define TEXT "the quick brown fox"
+#define TEXT      "the quick brown fox"
+#define TEXT_SIZE 19u
 
 static char path[64];
 
@@ -27,9 +28,9 @@ static void a_file_is_read_at_any_offset(void)
     source *s = NULL;
     ckpt_error err;
     char out[32] = "";
-    put_file(TEXT, 19);
+    put_file(TEXT, TEXT_SIZE);
     CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
-    CU_ASSERT(s->size == 19 && s->base == 0);
+    CU_ASSERT(s->size == TEXT_SIZE && s->base == 0);
     CU_ASSERT(source_read(s, 4, out, 5, &err) == CKPT_OK && strcmp(out, "quick") == 0);
     CU_ASSERT(source_read(s, 16, out, 4, &err) == CKPT_ETRUNCATED && err.offset == 16);
     CU_ASSERT(source_read(s, UINT64_MAX, out, 4, &err) == CKPT_ETRUNCATED);
@@ -44,7 +45,7 @@ static void a_changed_file_is_reported(void)
     source *s = NULL;
     ckpt_error err;
     char out[32];
-    put_file(TEXT, 19);
+    put_file(TEXT, TEXT_SIZE);
     CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
     CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
     CU_ASSERT(truncate(path, 10) == 0);
@@ -66,25 +67,26 @@ static int free_fd(void)
     return fd;
 }
 
+/* A parked file has no descriptor, so that thousands of shards can be used at the same time. */
 static void a_parked_file_is_opened_for_each_read(void)
 {
     source *s = NULL;
     ckpt_error err;
     uint64_t from;
     char out[32] = "";
-    int before = free_fd(), fd;
-    put_file(TEXT, 19);
+    int free_before = free_fd(), fd;
+    put_file(TEXT, TEXT_SIZE);
     CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
     CU_ASSERT(source_extent(s, 4, &fd, &from) && from == 4);
     source_file_park(s);
     source_file_park(s);
-    CU_ASSERT_EQUAL(free_fd(), before);
+    CU_ASSERT_EQUAL(free_fd(), free_before);
     CU_ASSERT(!source_extent(s, 4, &fd, &from));
     CU_ASSERT(source_read(s, 4, out, 5, &err) == CKPT_OK && strcmp(out, "quick") == 0);
     source_sequential(s);
     CU_ASSERT(source_read(s, 16, out, 3, &err) == CKPT_OK && memcmp(out, "foxck", 5) == 0);
     CU_ASSERT(source_read(s, 16, out, 4, &err) == CKPT_ETRUNCATED && err.offset == 16);
-    CU_ASSERT_EQUAL(free_fd(), before);
+    CU_ASSERT_EQUAL(free_fd(), free_before);
     CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
     source_unref(s);
     unlink(path);
@@ -96,12 +98,12 @@ enum change { TRUNCATED, REMOVED, BECAME_FIFO, BECAME_FOLDER, REPLACED, OVERWRIT
  * for the change in the error message. */
 static const char *change_file(enum change change)
 {
-    char away[80];
-    struct stat was, is;
-    snprintf(away, sizeof away, "%s-away", path);
-    CU_ASSERT_FATAL(stat(path, &was) == 0);
-    struct timespec times[] = {was.st_atim, was.st_mtim};
-    const char *written = change == REPLACED ? away : path;
+    char new_path[80];
+    struct stat old, new;
+    snprintf(new_path, sizeof new_path, "%s-new", path);
+    CU_ASSERT_FATAL(stat(path, &old) == 0);
+    struct timespec times[] = {old.st_atim, old.st_mtim};
+    const char *written = change == REPLACED ? new_path : path;
     if (change == TRUNCATED)
         CU_ASSERT(truncate(path, 10) == 0);
     if (change == REMOVED || change == BECAME_FIFO || change == BECAME_FOLDER)
@@ -116,17 +118,17 @@ static const char *change_file(enum change change)
         CU_ASSERT(utimensat(AT_FDCWD, written, times, 0) == 0);
     }
     if (change == REPLACED)
-        CU_ASSERT(rename(away, path) == 0);
-    return stat(path, &is) != 0 ? "removed" : is.st_ino == was.st_ino ? "changed" : "replaced";
+        CU_ASSERT(rename(new_path, path) == 0);
+    return stat(path, &new) != 0 ? "removed" : new.st_ino == old.st_ino ? "changed" : "replaced";
 }
 
 static void a_parked_file_that_was_changed_is_not_read(void)
 {
     ckpt_error err;
     char out[8] = "", words[64];
-    for (int i = 0; i < 2 * CHANGES; i++) { /* each change with and without a read first */
+    for (int i = 0; i < 2 * CHANGES; i++) { /* each change, with and without a read after it */
         source *s = NULL;
-        put_file(TEXT, 19);
+        put_file(TEXT, TEXT_SIZE);
         CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
         source_file_park(s);
         usleep(20000); /* so that the change time differs */
@@ -146,7 +148,7 @@ static void a_parked_file_that_cannot_be_opened_is_reported(void)
     source *s = NULL;
     ckpt_error err;
     char out[8];
-    put_file(TEXT, 19);
+    put_file(TEXT, TEXT_SIZE);
     CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK && getrlimit(RLIMIT_NOFILE, &was) == 0);
     source_file_park(s);
     none = (struct rlimit){0, was.rlim_max};

@@ -19,38 +19,40 @@ static ckpt_stats stat_of(const char *dt, size_t n, const void *bytes, size_t si
     return s;
 }
 
-static uint64_t sum_of_bins(const uint64_t *n)
+static uint64_t sum_of_bins(const uint64_t *histogram)
 {
-    uint64_t all = 0;
+    uint64_t sum = 0;
     for (size_t i = 0; i < CKPT_STAT_BINS; i++)
-        all += n[i];
-    return all;
+        sum += histogram[i];
+    return sum;
 }
 
 /* 300,001 floats are a multiple neither of the chunk size nor of the sampling step. */
 static void statistics_of_a_large_tensor_are_right(void)
 {
     size_t n = 300001;
-    float *x = malloc(n * sizeof *x);
-    struct moments m = {0};
+    float *numbers = malloc(n * sizeof *numbers);
+    struct moments expected = {0};
     for (size_t i = 0; i < n; i++)
-        x[i] = (float)((i * 7919) % 1000) - 250;
-    unit_to_host_order(x, n, sizeof *x);
-    moments_add(&m, CKPT_DT_F32, (const unsigned char *)x, n);
-    unit_to_host_order(x, n, sizeof *x);
-    ckpt_stats s = stat_of("F32", n, x, n * sizeof *x);
-    CU_ASSERT(s.numeric && s.finite == n && s.min == -250 && s.max == 749 && s.zeros == m.zeros && !s.wide);
-    CU_ASSERT(s.mean == m.mean && s.norm == sqrt(m.squares) && s.std == sqrt(m.m2 / (double)(n - 1)));
+        numbers[i] = (float)((i * 7919) % 1000) - 250;
+    unit_to_host_order(numbers, n, sizeof *numbers);
+    moments_add(&expected, CKPT_DT_F32, (const unsigned char *)numbers, n);
+    unit_to_host_order(numbers, n, sizeof *numbers);
+    ckpt_stats s = stat_of("F32", n, numbers, n * sizeof *numbers);
+    CU_ASSERT(s.numeric && s.finite == n && s.min == -250 && s.max == 749 && s.zeros == expected.zeros &&
+              !s.wide);
+    CU_ASSERT(s.mean == expected.mean && s.norm == sqrt(expected.squares) &&
+              s.std == sqrt(expected.m2 / (double)(n - 1)));
     CU_ASSERT(s.sampled == sum_of_bins(s.histogram) && s.sampled <= 4096 && s.sampled >= 4000);
     for (size_t i = 0; i < CKPT_STAT_BINS; i++) /* uniform values: about 256 in each bin */
         CU_ASSERT(s.histogram[i] > 180 && s.histogram[i] < 330);
-    ckpt_stats again = stat_of("F32", n, x, n * sizeof *x);
+    ckpt_stats again = stat_of("F32", n, numbers, n * sizeof *numbers);
     CU_ASSERT(memcmp(&s, &again, sizeof s) == 0);
-    free(x);
+    free(numbers);
 }
 
 /* The columns of the matrix differ, and sampling at a fixed step would visit only one of them. */
-static void the_sample_sees_all_columns(void)
+static void all_columns_are_sampled(void)
 {
     size_t n = 4096 * 64;
     float *x = malloc(n * sizeof *x);
@@ -66,46 +68,46 @@ static void the_sample_sees_all_columns(void)
 static void float6_values_are_decoded(void)
 {
     size_t bytes = 3 * 100001;
-    unsigned char *p = malloc(bytes);
-    struct byte_histogram h = {{0}};
+    unsigned char *packed = malloc(bytes);
+    struct byte_histogram histogram = {{0}};
     for (size_t i = 0; i < bytes; i++)
-        p[i] = (unsigned char)(i * 151 + i / 256);
-    byte_histogram_add(&h, CKPT_DT_F6_E3M2, p, bytes / 3 * 4);
-    struct moments m = byte_histogram_moments(&h, CKPT_DT_F6_E3M2);
-    ckpt_stats s = stat_of("F6_E3M2", bytes / 3 * 4, p, bytes);
-    CU_ASSERT(s.finite == bytes / 3 * 4 && s.mean == m.mean && s.norm == sqrt(m.squares));
-    CU_ASSERT(s.zeros == m.zeros && s.sampled == s.finite);
-    free(p);
+        packed[i] = (unsigned char)(i * 151 + i / 256);
+    byte_histogram_add(&histogram, CKPT_DT_F6_E3M2, packed, bytes / 3 * 4);
+    struct moments expected = byte_histogram_moments(&histogram, CKPT_DT_F6_E3M2);
+    ckpt_stats s = stat_of("F6_E3M2", bytes / 3 * 4, packed, bytes);
+    CU_ASSERT(s.finite == bytes / 3 * 4 && s.mean == expected.mean && s.norm == sqrt(expected.squares));
+    CU_ASSERT(s.zeros == expected.zeros && s.sampled == s.finite);
+    free(packed);
 }
 
-static void whole_numbers_are_exact(void)
+static void statistics_of_64_bit_integers_are_exact(void)
 {
-    static const int64_t x[] = {INT64_MAX - 1, INT64_MIN + 1, 0}, y[] = {-1, -2, -1};
-    ckpt_stats s = stat_of("I64", 3, x, sizeof x);
+    static const int64_t signed_numbers[] = {INT64_MAX - 1, INT64_MIN + 1, 0};
+    static const uint64_t unsigned_numbers[] = {UINT64_MAX, UINT64_MAX - 1, UINT64_MAX};
+    ckpt_stats s = stat_of("I64", 3, signed_numbers, sizeof signed_numbers);
     CU_ASSERT(s.wide && (int64_t)s.min_bits == INT64_MIN + 1 && (int64_t)s.max_bits == INT64_MAX - 1);
     CU_ASSERT(s.zeros == 1 && s.sampled == 3 && s.histogram[0] == 1 && s.histogram[15] == 1);
-    s = stat_of("U64", 3, y, sizeof y);
+    s = stat_of("U64", 3, unsigned_numbers, sizeof unsigned_numbers);
     CU_ASSERT(s.wide && s.min_bits == UINT64_MAX - 1 && s.max_bits == UINT64_MAX);
-    s = stat_of("U64", 0, y, 0);
+    s = stat_of("U64", 0, unsigned_numbers, 0);
     CU_ASSERT(s.numeric && !s.wide && s.finite == 0 && isnan(s.min));
 }
 
 static void empty_tensors_and_scalars_have_statistics(void)
 {
-    static const float x[] = {2.5f, NAN, -INFINITY, INFINITY};
-    ckpt_stats s = stat_of("F32", 0, x, 0);
+    static const float numbers[] = {2.5f, NAN, -INFINITY, INFINITY};
+    ckpt_stats s = stat_of("F32", 0, numbers, 0);
     CU_ASSERT(s.numeric && !s.finite && isnan(s.min) && isnan(s.mean) && isnan(s.std) && s.norm == 0);
-    s = stat_of("F32", 1, x, 4);
+    s = stat_of("F32", 1, numbers, 4);
     CU_ASSERT(s.min == 2.5 && s.max == 2.5 && s.mean == 2.5 && isnan(s.std));
     CU_ASSERT(s.norm == 2.5 && s.sampled == 1);
-    s = stat_of("F32", 4, x, 16);
+    s = stat_of("F32", 4, numbers, 16);
     CU_ASSERT(s.finite == 1 && s.nan == 1 && s.inf == 2 && s.mean == 2.5 && s.sampled == 1);
-    s = stat_of("F32", 3, x + 1, 12);
+    s = stat_of("F32", 3, numbers + 1, 12);
     CU_ASSERT(s.finite == 0 && s.nan == 1 && s.inf == 2 && isnan(s.max) && s.sampled == 0);
 }
 
-/* The range of the values overflows a double. */
-static void ranges_may_overflow(void)
+static void the_range_of_the_values_may_overflow_a_double(void)
 {
     static const double x[] = {-1.7e308, -1e308, 0, 1.7e308};
     ckpt_stats s = stat_of("F64", 4, x, sizeof x);
@@ -113,7 +115,7 @@ static void ranges_may_overflow(void)
     CU_ASSERT(isinf(s.norm) && isinf(s.std) && fabs(s.mean / -2.5e307 - 1) < 1e-12);
 }
 
-/* Reads rows in any order, tied tensors, invalid rows, and tensors without data. */
+/* The rows are in reverse order, some are tied, one does not exist, and one has no data. */
 static void statistics_of_several_rows_are_right(void)
 {
     ckpt_file *f = corpus_open("torch/t215/tied.pt");
@@ -128,7 +130,7 @@ static void statistics_of_several_rows_are_right(void)
             CU_ASSERT(memcmp(&s[i], &s[n - 1 - t.alias_of], sizeof *s) == 0);
         CU_ASSERT(s[i].numeric && s[i].finite == t.elements);
     }
-    rows[0] = n;
+    rows[0] = n; /* does not exist */
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, n, NULL, s, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, 0, NULL, s, NULL), CKPT_OK);
     f = corpus_open("torch/t215/meta.pt");
@@ -160,11 +162,11 @@ static void statistics_can_be_cancelled(void)
 void suite_stat(void)
 {
     UNIT(statistics_of_a_large_tensor_are_right);
-    UNIT(the_sample_sees_all_columns);
+    UNIT(all_columns_are_sampled);
     UNIT(float6_values_are_decoded);
-    UNIT(whole_numbers_are_exact);
+    UNIT(statistics_of_64_bit_integers_are_exact);
     UNIT(empty_tensors_and_scalars_have_statistics);
-    UNIT(ranges_may_overflow);
+    UNIT(the_range_of_the_values_may_overflow_a_double);
     UNIT(statistics_of_several_rows_are_right);
     UNIT(statistics_can_be_cancelled);
 }

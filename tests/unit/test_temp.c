@@ -29,16 +29,16 @@ static int test_openat(int dir, const char *name, int flags, ...)
     return openat(dir, name, flags, mode);
 }
 
-static int test_renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+static int test_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
     errno = no_renameat2;
-    return no_renameat2 ? -1 : renameat2(a, from, b, to, flags);
+    return no_renameat2 ? -1 : renameat2(from_dir, from, to_dir, to, flags);
 }
 
-static int test_linkat(int a, const char *from, int b, const char *to, int flags)
+static int test_linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
 {
     errno = no_linkat;
-    return no_linkat ? -1 : linkat(a, from, b, to, flags);
+    return no_linkat ? -1 : linkat(from_dir, from, to_dir, to, flags);
 }
 
 /* Includes io/temp.c with these calls, and with other names of its functions than the library has. */
@@ -120,11 +120,13 @@ static void remove_dir(void)
 
 static void files_are_placed_without_renameat2_or_linkat(void)
 {
-    static const int fails[][2] = {{0, 0}, {EINVAL, 0}, {ENOSYS, EPERM}};
+    static const struct {
+        int renameat2, linkat; /* errno; 0: the call succeeds */
+    } errors[] = {{0, 0}, {EINVAL, 0}, {ENOSYS, EPERM}};
     for (size_t i = 0; i < 3; i++) {
         struct temp t;
-        no_renameat2 = fails[i][0];
-        no_linkat = fails[i][1];
+        no_renameat2 = errors[i].renameat2;
+        no_linkat = errors[i].linkat;
         make_dir();
         CU_ASSERT_FATAL(temp_open(&t, dir, "out", 0666, NULL));
         char name[256] = "";
@@ -144,20 +146,21 @@ static void files_are_placed_without_renameat2_or_linkat(void)
     no_renameat2 = no_linkat = 0;
 }
 
-static void closing_and_emergency_remove_files(void)
+static void closing_and_temp_emergency_remove_temporary_files(void)
 {
-    struct temp a, b;
+    struct temp closed, open_until_signal;
     make_dir();
-    CU_ASSERT_FATAL(temp_open(&a, dir, "out", 0666, NULL) && temp_open(&b, dir, "other", 0666, NULL));
+    CU_ASSERT_FATAL(temp_open(&closed, dir, "out", 0666, NULL) &&
+                    temp_open(&open_until_signal, dir, "other", 0666, NULL));
     CU_ASSERT(count_entries(NULL) == 2);
-    temp_close(&a);
+    temp_close(&closed);
     CU_ASSERT(count_entries(NULL) == 1);
     temp_emergency();
     CU_ASSERT(count_entries(NULL) == 0);
-    temp_close(&b);
-    put_file("out", "kept");
+    temp_close(&open_until_signal);
+    put_file("out", "no temporary file");
     temp_emergency();
-    CU_ASSERT(file_is("out", "kept"));
+    CU_ASSERT(file_is("out", "no temporary file"));
     remove_dir();
 }
 
@@ -165,7 +168,7 @@ static void closing_and_emergency_remove_files(void)
  * files with similar names. */
 static void files_of_dead_processes_are_removed(void)
 {
-    struct temp alive, next;
+    struct temp running, next;
     char name[256] = "";
     make_dir();
     pid_t child = fork();
@@ -182,12 +185,12 @@ static void files_of_dead_processes_are_removed(void)
     put_file(".out.ckpt-ABCDEF", "not our letters");
     CU_ASSERT(mkdir(path_of(".out.ckpt-foldr0"), 0700) == 0); /* is removed, too */
     CU_ASSERT(symlink("/dev/null", path_of(".out.ckpt-linked")) == 0);
-    CU_ASSERT_FATAL(temp_open(&alive, dir, "out", 0666, NULL));
+    CU_ASSERT_FATAL(temp_open(&running, dir, "out", 0666, NULL));
     CU_ASSERT(access(path_of(name), F_OK) != 0);
-    CU_ASSERT(count_entries(NULL) == 6);
+    CU_ASSERT(count_entries(NULL) == 6); /* four files, the link, and the new temporary file */
     CU_ASSERT_FATAL(temp_open(&next, dir, "out", 0666, NULL));
     CU_ASSERT(count_entries(NULL) == 7);
-    temp_close(&alive);
+    temp_close(&running);
     temp_close(&next);
     CU_ASSERT(count_entries(NULL) == 5);
     remove_dir();
@@ -211,8 +214,8 @@ static void a_folder_is_cleaned_once_for_many_targets(void)
 {
     struct cleaned_folder cleaned = {0};
     struct temp t;
-    char paths[4][300], name[256], was[64];
-    const char *list[] = {paths[0], paths[1], paths[2], paths[3]};
+    char paths[4][300], name[256], first_dir[64];
+    const char *targets[] = {paths[0], paths[1], paths[2], paths[3]};
     make_dir();
     memset(name, 'n', 250);
     name[250] = '\0';
@@ -227,22 +230,22 @@ static void a_folder_is_cleaned_once_for_many_targets(void)
     CU_ASSERT_FATAL(temp_open(&t, dir, "1.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 4);
-    temp_clean_folder(&cleaned, dir, list, 4);
-    CU_ASSERT(cleaned.done && count_entries(NULL) == 1);
+    temp_clean_folder(&cleaned, dir, targets, 4);
+    CU_ASSERT(cleaned.done && count_entries(NULL) == 1); /* 3.out is no target */
     leave_temporary("0.out"); /* left after temp_clean_folder() */
     CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 2);
-    snprintf(was, sizeof was, "%s", dir);
+    snprintf(first_dir, sizeof first_dir, "%s", dir);
     make_dir();
     leave_temporary("0.out");
     CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 0);
     remove_dir();
-    temp_clean_folder(&cleaned, dir, list, 4); /* the folder is missing */
+    temp_clean_folder(&cleaned, dir, targets, 4); /* the folder is missing */
     CU_ASSERT(!cleaned.done);
-    snprintf(dir, sizeof dir, "%s", was);
+    snprintf(dir, sizeof dir, "%s", first_dir);
     remove_dir();
 }
 
@@ -327,7 +330,7 @@ void suite_temp(void)
     UNIT(folders_appear_with_all_files);
     UNIT(unplaced_folders_are_removed);
     UNIT(files_are_placed_without_renameat2_or_linkat);
-    UNIT(closing_and_emergency_remove_files);
+    UNIT(closing_and_temp_emergency_remove_temporary_files);
     UNIT(files_of_dead_processes_are_removed);
     UNIT(a_folder_is_cleaned_once_for_many_targets);
     UNIT(temporary_names_of_long_names_fit);
