@@ -1,5 +1,5 @@
 /* Folders of Megatron-LM: the tensors of ranks and stages are merged, layers are numbered, copies of the
- * embedding are dropped, and inconsistent ranks are refused. All tensors are views of the numbers 1 2 3 4. */
+ * embedding are dropped, and inconsistent ranks are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -8,10 +8,11 @@
 #include "pickled.h"
 #include "unit.h"
 
-#define AT(offset, n) TENSOR_V2(FLOAT_STORAGE, offset, "(" #n ",)", "(1,)")
-#define ROWS          TENSOR_V2(FLOAT_STORAGE, 0, "(2,2)", "(2,1)")
-#define ROW(offset)   TENSOR_V2(FLOAT_STORAGE, offset, "(1,2)", "(2,1)")
-#define ARGS(text)    "'args':new argparse.Namespace()!{" text "}"
+/* All tensors are views of the numbers 1 2 3 4: N of them from OFFSET on, two rows of two, or one row. */
+#define FLOATS_AT(offset, n) TENSOR_V2(FLOAT_STORAGE, offset, "(" #n ",)", "(1,)")
+#define TWO_ROWS             TENSOR_V2(FLOAT_STORAGE, 0, "(2,2)", "(2,1)")
+#define ROW_AT(offset)       TENSOR_V2(FLOAT_STORAGE, offset, "(1,2)", "(2,1)")
+#define ARGS_WITH(text)      "'args':new argparse.Namespace()!{" text "}"
 
 static char dir[64];
 
@@ -77,7 +78,8 @@ static void describe(ckpt_file *f, char *out, size_t cap)
     }
 }
 
-/* check_folder - the folder must be described as WANT, or be refused with WANT in the message. */
+/* check_folder - checks that the folder is described as WANT, or that it is refused with WANT in the
+ * message. */
 static void check_folder(const char *want)
 {
     char got[1024];
@@ -94,6 +96,7 @@ static void check_folder(const char *want)
     remove_folder();
 }
 
+/* check_ranks - checks a folder of two tensor-parallel ranks with the pickles FIRST and LAST. */
 static void check_ranks(const char *first, const char *last, const char *want)
 {
     make_folder();
@@ -102,6 +105,7 @@ static void check_ranks(const char *first, const char *last, const char *want)
     check_folder(want);
 }
 
+/* check_stages - checks a folder of two pipeline stages with the pickles FIRST and LAST. */
 static void check_stages(const char *first, const char *last, const char *want)
 {
     make_folder();
@@ -112,64 +116,69 @@ static void check_stages(const char *first, const char *last, const char *want)
 
 static void tensors_of_ranks_are_merged(void)
 {
-    check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}",
-                "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}", "x.linear_qkv.bias 1 2 3 4; ");
-    check_ranks("{'model':{'x.linear_proj.weight':" ROWS "}}", "{'model':{'x.linear_proj.weight':" ROWS "}}",
-                "x.linear_proj.weight 1 2 1 2 3 4 3 4; ");
-    check_ranks("{'model':{'x.linear_proj.bias':" AT(0, 2) "}}",
-                "{'model':{'x.linear_proj.bias':" AT(0, 2) "}}", "x.linear_proj.bias 1 2; ");
+    check_ranks("{'model':{'x.linear_qkv.bias':" FLOATS_AT(0, 2) "}}",
+                "{'model':{'x.linear_qkv.bias':" FLOATS_AT(2, 2) "}}", "x.linear_qkv.bias 1 2 3 4; ");
+    check_ranks("{'model':{'x.linear_proj.weight':" TWO_ROWS "}}",
+                "{'model':{'x.linear_proj.weight':" TWO_ROWS "}}", "x.linear_proj.weight 1 2 1 2 3 4 3 4; ");
+    check_ranks("{'model':{'x.linear_proj.bias':" FLOATS_AT(0, 2) "}}",
+                "{'model':{'x.linear_proj.bias':" FLOATS_AT(0, 2) "}}", "x.linear_proj.bias 1 2; ");
 }
 
-#define QKV(offset, version) "{'model':{'x.attention.query_key_value.bias':" AT(offset, 3) "}" version "}"
+#define QKV_BIAS(offset, version)                                                                            \
+    "{'model':{'x.attention.query_key_value.bias':" FLOATS_AT(offset, 3) "}" version "}"
 
 /* Up to version 0, a rank stores its queries, then its keys, then its values. */
 static void qkv_is_reordered_by_version(void)
 {
-    check_ranks(QKV(0, ",'checkpoint_version':0"), QKV(1, ""),
+    check_ranks(QKV_BIAS(0, ",'checkpoint_version':0"), QKV_BIAS(1, ""),
                 "x.attention.query_key_value.bias 1 2 2 3 3 4; ");
-    check_ranks(QKV(0, ""), QKV(1, ""), "x.attention.query_key_value.bias 1 2 2 3 3 4; ");
-    check_ranks(QKV(0, ",'checkpoint_version':1.0"), QKV(1, ""),
+    check_ranks(QKV_BIAS(0, ""), QKV_BIAS(1, ""), "x.attention.query_key_value.bias 1 2 2 3 3 4; ");
+    check_ranks(QKV_BIAS(0, ",'checkpoint_version':1.0"), QKV_BIAS(1, ""),
                 "x.attention.query_key_value.bias 1 2 3 2 3 4; ");
 }
 
-#define MLP(rows, takes) "{'model':{'m.linear_fc1.bias':" rows ",'m.linear_fc2.weight':" takes "}}"
+#define MLP_OF(fc1_bias, fc2_weight)                                                                         \
+    "{'model':{'m.linear_fc1.bias':" fc1_bias ",'m.linear_fc2.weight':" fc2_weight "}}"
 
 static void gated_mlps_are_recognized_by_the_next_layer(void)
 {
-    check_ranks(MLP(AT(0, 4), ROWS), MLP(AT(0, 4), ROWS),
+    check_ranks(MLP_OF(FLOATS_AT(0, 4), TWO_ROWS), MLP_OF(FLOATS_AT(0, 4), TWO_ROWS),
                 "m.linear_fc1.bias 1 2 1 2 3 4 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
-    check_ranks(MLP(AT(0, 2), ROWS), MLP(AT(2, 2), ROWS),
+    check_ranks(MLP_OF(FLOATS_AT(0, 2), TWO_ROWS), MLP_OF(FLOATS_AT(2, 2), TWO_ROWS),
                 "m.linear_fc1.bias 1 2 3 4; m.linear_fc2.weight 1 2 1 2 3 4 3 4; ");
-    check_ranks(MLP(AT(0, 3), ROWS), MLP(AT(0, 3), ROWS), "it is not clear whether it is gated");
-    check_ranks("{'model':{'m.linear_fc1.bias':" AT(0, 2) "}}", "{'model':{}}",
+    check_ranks(MLP_OF(FLOATS_AT(0, 3), TWO_ROWS), MLP_OF(FLOATS_AT(0, 3), TWO_ROWS),
+                "it is not clear whether it is gated");
+    check_ranks("{'model':{'m.linear_fc1.bias':" FLOATS_AT(0, 2) "}}", "{'model':{}}",
                 "it is not clear whether it is gated");
 }
 
-#define NORM(layer, offset) "'decoder.layers." #layer ".input_layernorm.weight':" AT(offset, 1)
+#define NORM_OF_LAYER(layer, offset)                                                                         \
+    "'decoder.layers." #layer ".input_layernorm.weight':" FLOATS_AT(offset, 1)
 
 static void layers_are_numbered_across_stages(void)
 {
-    check_stages("{'model':{" NORM(0, 0) "," NORM(1, 1) "}}", "{'model':{" NORM(0, 2) "}}",
+    check_stages("{'model':{" NORM_OF_LAYER(0, 0) "," NORM_OF_LAYER(1, 1) "}}",
+                 "{'model':{" NORM_OF_LAYER(0, 2) "}}",
                  "decoder.layers.0.input_layernorm.weight 1; decoder.layers.1.input_layernorm.weight 2; "
                  "decoder.layers.2.input_layernorm.weight 3; ");
-    check_stages("{'model0':{" NORM(0, 0) "},'model1':{" NORM(0, 2) "}}",
-                 "{'model0':{" NORM(0, 1) "},'model1':{" NORM(0, 3) "}}",
+    check_stages("{'model0':{" NORM_OF_LAYER(0, 0) "},'model1':{" NORM_OF_LAYER(0, 2) "}}",
+                 "{'model0':{" NORM_OF_LAYER(0, 1) "},'model1':{" NORM_OF_LAYER(0, 3) "}}",
                  "decoder.layers.0.input_layernorm.weight 1; decoder.layers.1.input_layernorm.weight 2; "
                  "decoder.layers.2.input_layernorm.weight 3; decoder.layers.3.input_layernorm.weight 4; ");
-    check_stages("{'model':{" NORM(0, 0) "}," ARGS("'num_layers':3") "}", "{'model':{" NORM(0, 1) "}}",
-                 "2 layers in 2 stages; args has num_layers 3");
-    check_stages("{'model':{" NORM(0, 0) "}}", "{'model':{" NORM(99999999999999999999, 1) "}}",
-                 "more than 2^32 layers");
+    check_stages("{'model':{" NORM_OF_LAYER(0, 0) "}," ARGS_WITH("'num_layers':3") "}",
+                 "{'model':{" NORM_OF_LAYER(0, 1) "}}", "2 layers in 2 stages; args has num_layers 3");
+    check_stages("{'model':{" NORM_OF_LAYER(0, 0) "}}",
+                 "{'model':{" NORM_OF_LAYER(99999999999999999999, 1) "}}", "more than 2^32 layers");
 }
 
-#define EMBEDDING "'embedding.word_embeddings.weight':" ROW(0)
+#define EMBEDDING "'embedding.word_embeddings.weight':" ROW_AT(0)
 
 static void copies_of_the_embedding_are_dropped(void)
 {
-    check_stages("{'model':{" EMBEDDING "}}", "{'model':{'output_layer.weight':" ROW(0) "}}",
+    check_stages("{'model':{" EMBEDDING "}}", "{'model':{'output_layer.weight':" ROW_AT(0) "}}",
                  "embedding.word_embeddings.weight 1 2; ");
-    check_stages("{'model':{" EMBEDDING "}," ARGS("'untie_embeddings_and_output_weights':True") "}",
-                 "{'model':{'output_layer.weight':" ROW(2) "}}",
+    check_stages("{'model':{" EMBEDDING "}," ARGS_WITH("'untie_embeddings_and_output_weights':True") "}",
+                 "{'model':{'output_layer.weight':" ROW_AT(2) "}}",
                  "embedding.word_embeddings.weight 1 2; output_layer.weight 3 4; ");
     check_stages("{'model':{" EMBEDDING "}}", "{'model':{" EMBEDDING "}}",
                  "embedding.word_embeddings.weight 1 2; ");
@@ -177,22 +186,23 @@ static void copies_of_the_embedding_are_dropped(void)
 
 static void inconsistent_ranks_are_refused(void)
 {
-    check_stages("{'model':{'a.weight':" ROW(0) "}}", "{'model':{'a.weight':" ROW(0) "}}",
+    check_stages("{'model':{'a.weight':" ROW_AT(0) "}}", "{'model':{'a.weight':" ROW_AT(0) "}}",
                  "both in stage 0 and in stage 1");
-    check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}",
-                "{'model':{'x.linear_qkv.bias':" AT(0, 3) "}}", "another element type or shape");
-    check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}}", "{'model':{}}", "no piece has [2:4] of [4]");
-    check_ranks("{'model':{'x.linear_proj.weight':" AT(0, 2) "}}", "{'model':{}}",
+    check_ranks("{'model':{'x.linear_qkv.bias':" FLOATS_AT(0, 2) "}}",
+                "{'model':{'x.linear_qkv.bias':" FLOATS_AT(0, 3) "}}", "another element type or shape");
+    check_ranks("{'model':{'x.linear_qkv.bias':" FLOATS_AT(0, 2) "}}", "{'model':{}}",
+                "no piece has [2:4] of [4]");
+    check_ranks("{'model':{'x.linear_proj.weight':" FLOATS_AT(0, 2) "}}", "{'model':{}}",
                 "a tensor of 1 dimension does not fit its rule");
-    check_ranks("{'model':{'x.mixer.in_proj.weight':" ROWS "}}", "{'model':{}}",
+    check_ranks("{'model':{'x.mixer.in_proj.weight':" TWO_ROWS "}}", "{'model':{}}",
                 "1 tensor without a rule for how 2 ranks divide it: x.mixer.in_proj.weight [2, 2]");
-    check_ranks("{'weights':{'a':" ROWS "}}", "{'weights':{'a':" ROWS "}}", "no tensor below");
-    check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}," ARGS("'tensor_model_parallel_size':4") "}",
-                "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}",
-                "2 tensor-parallel ranks, of 4 that args has");
-    check_ranks("{'model':{'x.linear_qkv.bias':" AT(0, 2) "}," ARGS(
+    check_ranks("{'weights':{'a':" TWO_ROWS "}}", "{'weights':{'a':" TWO_ROWS "}}", "no tensor below");
+    check_ranks(
+        "{'model':{'x.linear_qkv.bias':" FLOATS_AT(0, 2) "}," ARGS_WITH("'tensor_model_parallel_size':4") "}",
+        "{'model':{'x.linear_qkv.bias':" FLOATS_AT(2, 2) "}}", "2 tensor-parallel ranks, of 4 that args has");
+    check_ranks("{'model':{'x.linear_qkv.bias':" FLOATS_AT(0, 2) "}," ARGS_WITH(
                     "'tensor_model_parallel_size':2,'expert_tensor_parallel_size':1") "}",
-                "{'model':{'x.linear_qkv.bias':" AT(2, 2) "}}",
+                "{'model':{'x.linear_qkv.bias':" FLOATS_AT(2, 2) "}}",
                 "expert_tensor_parallel_size 1 and tensor_model_parallel_size 2");
 }
 

@@ -9,12 +9,13 @@
 #include "noise.h"
 #include "unit.h"
 
+/* same_as_scalar - returns whether K and the scalar kernel compute the same bits for the N elements at P. */
 static bool same_as_scalar(moments_kernel *k, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
-    struct moments a = {0}, b = {0};
-    moments_add_by(moments_scalar, &a, dt, p, n);
-    moments_add_by(k, &b, dt, p, n);
-    return memcmp(&a, &b, sizeof a) == 0;
+    struct moments by_scalar = {0}, by_kernel = {0};
+    moments_add_by(moments_scalar, &by_scalar, dt, p, n);
+    moments_add_by(k, &by_kernel, dt, p, n);
+    return memcmp(&by_scalar, &by_kernel, sizeof by_scalar) == 0;
 }
 
 static bool kernels_agree(ckpt_dtype dt, const unsigned char *p, size_t n)
@@ -93,24 +94,24 @@ struct reference {
 
 static struct reference compute_reference(const double *x, size_t n)
 {
-    struct reference t = {.min = INFINITY, .max = -INFINITY};
+    struct reference reference = {.min = INFINITY, .max = -INFINITY};
     for (size_t i = 0; i < n; i++) {
-        t.nan += isnan(x[i]) != 0;
-        t.inf += isinf(x[i]) != 0;
+        reference.nan += isnan(x[i]) != 0;
+        reference.inf += isinf(x[i]) != 0;
         if (!isfinite(x[i]))
             continue;
-        t.finite++;
-        t.zeros += x[i] == 0;
-        t.min = x[i] < t.min ? x[i] : t.min;
-        t.max = x[i] > t.max ? x[i] : t.max;
-        t.mean += x[i];
-        t.squares += (long double)x[i] * x[i];
+        reference.finite++;
+        reference.zeros += x[i] == 0;
+        reference.min = x[i] < reference.min ? x[i] : reference.min;
+        reference.max = x[i] > reference.max ? x[i] : reference.max;
+        reference.mean += x[i];
+        reference.squares += (long double)x[i] * x[i];
     }
-    t.mean /= t.finite ? t.finite : 1;
+    reference.mean /= reference.finite ? reference.finite : 1;
     for (size_t i = 0; i < n; i++)
         if (isfinite(x[i]))
-            t.m2 += (x[i] - t.mean) * (x[i] - t.mean);
-    return t;
+            reference.m2 += (x[i] - reference.mean) * (x[i] - reference.mean);
+    return reference;
 }
 
 static long double tolerance = 1e-11L;
@@ -120,19 +121,19 @@ static bool is_near(double got, long double want, long double scale)
     return fabsl(got - want) <= tolerance * scale + (long double)DBL_MIN;
 }
 
-/* check_moments - M must equal the moments of the N elements at P, computed in long double. */
+/* check_moments - checks that M equals the moments of the N elements at P, computed in long double. */
 static void check_moments(const struct moments *m, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
     double *x = malloc((n * 2 + 1) * sizeof *x);
-    struct reference t = compute_reference(x, moments_decode(dt, p, n, x));
+    struct reference want = compute_reference(x, moments_decode(dt, p, n, x));
     free(x);
-    CU_ASSERT(m->finite == t.finite && m->nan == t.nan && m->inf == t.inf && m->zeros == t.zeros);
-    if (!t.finite)
+    CU_ASSERT(m->finite == want.finite && m->nan == want.nan && m->inf == want.inf && m->zeros == want.zeros);
+    if (!want.finite)
         return;
-    CU_ASSERT(m->min == (double)t.min && m->max == (double)t.max && !(m->min == 0 && signbit(m->min)));
-    CU_ASSERT(is_near(m->mean, t.mean, sqrtl(t.squares / t.finite)));
-    CU_ASSERT(is_near(m->m2, t.m2, t.m2));
-    CU_ASSERT(is_near(m->squares, t.squares, t.squares));
+    CU_ASSERT(m->min == (double)want.min && m->max == (double)want.max && !(m->min == 0 && signbit(m->min)));
+    CU_ASSERT(is_near(m->mean, want.mean, sqrtl(want.squares / want.finite)));
+    CU_ASSERT(is_near(m->m2, want.m2, want.m2));
+    CU_ASSERT(is_near(m->squares, want.squares, want.squares));
     CU_ASSERT(m->mean >= m->min && m->mean <= m->max);
 }
 
@@ -153,7 +154,7 @@ static void check_numbers(ckpt_dtype dt, void *x, size_t n)
     unit_to_host_order(x, n, dtype_info(dt)->block_bytes);
 }
 
-static void every_dtype_is_right(void)
+static void moments_of_every_dtype_are_right(void)
 {
     static unsigned char bytes[16 * 5000];
     for (ckpt_dtype dt = CKPT_DT_F64; dt < CKPT_DT_NP; dt++) {
@@ -177,19 +178,19 @@ static void every_dtype_is_right(void)
 static void a_small_spread_is_accurate(void)
 {
     tolerance = 1e-9L;
-    static double x[10000];
-    static float y[10000];
+    static double doubles[10000];
+    static float floats[10000];
     for (size_t i = 0; i < 10000; i++) {
-        x[i] = 1e9 + (double)(noise() >> 40) * 0x1p-24;
-        y[i] = 4096.0f + (float)(noise() & 3) * 0x1p-11f;
+        doubles[i] = 1e9 + (double)(noise() >> 40) * 0x1p-24;
+        floats[i] = 4096.0f + (float)(noise() & 3) * 0x1p-11f;
     }
-    check_numbers(CKPT_DT_F64, x, 10000);
-    check_numbers(CKPT_DT_F32, y, 10000);
-    x[0] = 1e300; /* all differences are from the first element */
-    y[0] = 1e38f;
-    check_numbers(CKPT_DT_F32, y, 10000);
-    x[0] = 1e60;
-    check_numbers(CKPT_DT_F64, x, 10000);
+    check_numbers(CKPT_DT_F64, doubles, 10000);
+    check_numbers(CKPT_DT_F32, floats, 10000);
+    /* an outlier: the kernel sums up the differences from the first element */
+    floats[0] = 1e38f;
+    check_numbers(CKPT_DT_F32, floats, 10000);
+    doubles[0] = 1e60;
+    check_numbers(CKPT_DT_F64, doubles, 10000);
     tolerance = 1e-11L;
 }
 
@@ -244,41 +245,43 @@ static void elements_may_all_be_infinite_or_nan(void)
 /* If squares overflow, the mean is still right, and the sums of squares are infinite. */
 static void the_largest_doubles_may_overflow(void)
 {
-    static const double x[] = {DBL_MAX, -DBL_MAX, DBL_MAX, DBL_MAX}, same[] = {-DBL_MAX, -DBL_MAX, -DBL_MAX};
-    struct moments m = {0}, s = {0};
-    add_numbers(&m, CKPT_DT_F64, x, 4);
-    CU_ASSERT(m.finite == 4 && m.inf == 0 && isinf(m.m2) && isinf(m.squares));
-    CU_ASSERT_DOUBLE_EQUAL(m.mean / DBL_MAX, 0.5, 1e-15);
-    add_numbers(&s, CKPT_DT_F64, same, 3);
-    CU_ASSERT(s.mean == -DBL_MAX && s.m2 == 0 && isinf(s.squares));
-    moments_merge(&m, &s);
-    CU_ASSERT(m.finite == 7 && isinf(m.m2) && m.min == -DBL_MAX && m.max == DBL_MAX);
-    CU_ASSERT_DOUBLE_EQUAL(m.mean / DBL_MAX, -1.0 / 7, 1e-15);
+    static const double mixed_numbers[] = {DBL_MAX, -DBL_MAX, DBL_MAX, DBL_MAX},
+                        equal_numbers[] = {-DBL_MAX, -DBL_MAX, -DBL_MAX};
+    struct moments mixed = {0}, equal = {0};
+    add_numbers(&mixed, CKPT_DT_F64, mixed_numbers, 4);
+    CU_ASSERT(mixed.finite == 4 && mixed.inf == 0 && isinf(mixed.m2) && isinf(mixed.squares));
+    CU_ASSERT_DOUBLE_EQUAL(mixed.mean / DBL_MAX, 0.5, 1e-15);
+    add_numbers(&equal, CKPT_DT_F64, equal_numbers, 3);
+    CU_ASSERT(equal.mean == -DBL_MAX && equal.m2 == 0 && isinf(equal.squares));
+    moments_merge(&mixed, &equal);
+    CU_ASSERT(mixed.finite == 7 && isinf(mixed.m2) && mixed.min == -DBL_MAX && mixed.max == DBL_MAX);
+    CU_ASSERT_DOUBLE_EQUAL(mixed.mean / DBL_MAX, -1.0 / 7, 1e-15);
     double large[] = {1e160, 3e160};
-    struct moments l = {0};
-    add_numbers(&l, CKPT_DT_F64, large, 2);
-    CU_ASSERT_DOUBLE_EQUAL(l.mean / 1e160, 2, 1e-15);
+    struct moments large_moments = {0};
+    add_numbers(&large_moments, CKPT_DT_F64, large, 2);
+    CU_ASSERT_DOUBLE_EQUAL(large_moments.mean / 1e160, 2, 1e-15);
 }
 
-static void merged_parts_equal_the_whole(void)
+static void merged_moments_equal_those_of_all_elements(void)
 {
     static float x[20000];
-    struct moments parts = {0}, whole = {0}, none = {0};
+    struct moments merged = {0}, in_two_calls = {0}, none = {0};
     for (size_t i = 0; i < 20000; i++)
         x[i] = (float)(noise() >> 40) * 0x1p-24f - 0.25f;
     unit_to_host_order(x, 20000, sizeof *x);
     for (size_t i = 0; i < 20000; i += 1000) {
         struct moments m = {0};
         moments_add(&m, CKPT_DT_F32, (const unsigned char *)(x + i), 1000);
-        moments_merge(&parts, &m);
-        moments_merge(&parts, &none);
+        moments_merge(&merged, &m);
+        moments_merge(&merged, &none);
     }
-    check_moments(&parts, CKPT_DT_F32, (const unsigned char *)x, 20000);
-    moments_add(&whole, CKPT_DT_F32, (const unsigned char *)x, MOMENTS_BLOCK);
-    moments_add(&whole, CKPT_DT_F32, (const unsigned char *)(x + MOMENTS_BLOCK), 20000 - MOMENTS_BLOCK);
-    struct moments once = {0};
-    moments_add(&once, CKPT_DT_F32, (const unsigned char *)x, 20000);
-    CU_ASSERT(memcmp(&once, &whole, sizeof once) == 0);
+    check_moments(&merged, CKPT_DT_F32, (const unsigned char *)x, 20000);
+    moments_add(&in_two_calls, CKPT_DT_F32, (const unsigned char *)x, MOMENTS_BLOCK);
+    moments_add(&in_two_calls, CKPT_DT_F32, (const unsigned char *)(x + MOMENTS_BLOCK),
+                20000 - MOMENTS_BLOCK);
+    struct moments in_one_call = {0};
+    moments_add(&in_one_call, CKPT_DT_F32, (const unsigned char *)x, 20000);
+    CU_ASSERT(memcmp(&in_one_call, &in_two_calls, sizeof in_one_call) == 0);
 }
 
 static void complex_numbers_count_by_magnitude(void)
@@ -302,12 +305,12 @@ void suite_moments(void)
     UNIT(kernels_agree_at_block_ends);
     UNIT(kernels_agree_on_every_float16);
     UNIT(kernels_agree_on_2_to_the_24_floats);
-    UNIT(every_dtype_is_right);
+    UNIT(moments_of_every_dtype_are_right);
     UNIT(a_small_spread_is_accurate);
     UNIT(equal_elements_have_no_spread);
     UNIT(small_integers_are_exact);
     UNIT(elements_may_all_be_infinite_or_nan);
     UNIT(the_largest_doubles_may_overflow);
-    UNIT(merged_parts_equal_the_whole);
+    UNIT(merged_moments_equal_those_of_all_elements);
     UNIT(complex_numbers_count_by_magnitude);
 }

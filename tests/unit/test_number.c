@@ -15,17 +15,18 @@ static double decode_one(ckpt_dtype dt, const void *bytes)
 
 static int is_same(double a, double b) { return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b); }
 
-/* decode_ieee - returns the value of BITS, which have EXP bits of exponent with this BIAS and MAN bits of
- * mantissa. INF: the largest exponent means infinity or NaN. */
-static double decode_ieee(unsigned bits, int exp, int man, int bias, int inf)
+/* decode_ieee - returns the value of BITS, which have EXPONENT_BITS bits of exponent with this BIAS and
+ * MANTISSA_BITS bits of mantissa. HAS_INF: the largest exponent means infinity or NaN. */
+static double decode_ieee(unsigned bits, int exponent_bits, int mantissa_bits, int bias, bool has_inf)
 {
-    unsigned m = bits & ((1u << man) - 1), e = bits >> man & ((1u << exp) - 1);
-    double sign = bits >> (exp + man) & 1 ? -1.0 : 1.0;
-    if (inf && e == (1u << exp) - 1)
-        return m ? (double)NAN : sign * (double)INFINITY;
-    if (e == 0)
-        return sign * m * pow(2, 1 - bias - man);
-    return sign * (1 + m * pow(2, -man)) * pow(2, (int)e - bias);
+    unsigned mantissa = bits & ((1u << mantissa_bits) - 1);
+    unsigned exponent = bits >> mantissa_bits & ((1u << exponent_bits) - 1);
+    double sign = bits >> (exponent_bits + mantissa_bits) & 1 ? -1.0 : 1.0;
+    if (has_inf && exponent == (1u << exponent_bits) - 1)
+        return mantissa ? (double)NAN : sign * (double)INFINITY;
+    if (exponent == 0)
+        return sign * mantissa * pow(2, 1 - bias - mantissa_bits);
+    return sign * (1 + mantissa * pow(2, -mantissa_bits)) * pow(2, (int)exponent - bias);
 }
 
 static void types_of_two_bytes_are_decoded(void)
@@ -33,8 +34,8 @@ static void types_of_two_bytes_are_decoded(void)
     unsigned wrong = 0;
     for (unsigned i = 0; i < 65536; i++) {
         unsigned char b[2] = {(unsigned char)i, (unsigned char)(i >> 8)};
-        wrong += !is_same(decode_one(CKPT_DT_F16, b), decode_ieee(i, 5, 10, 15, 1));
-        wrong += !is_same(decode_one(CKPT_DT_BF16, b), decode_ieee(i, 8, 7, 127, 1));
+        wrong += !is_same(decode_one(CKPT_DT_F16, b), decode_ieee(i, 5, 10, 15, true));
+        wrong += !is_same(decode_one(CKPT_DT_BF16, b), decode_ieee(i, 8, 7, 127, true));
         wrong += decode_one(CKPT_DT_I16, b) != (i < 32768 ? (double)i : (double)i - 65536);
         wrong += decode_one(CKPT_DT_U16, b) != (double)i;
     }
@@ -46,13 +47,13 @@ static void types_of_one_byte_are_decoded(void)
     unsigned wrong = 0;
     for (unsigned i = 0; i < 256; i++) {
         unsigned char b = (unsigned char)i;
-        wrong += !is_same(decode_one(CKPT_DT_F8_E5M2, &b), decode_ieee(i, 5, 2, 15, 1));
+        wrong += !is_same(decode_one(CKPT_DT_F8_E5M2, &b), decode_ieee(i, 5, 2, 15, true));
         wrong += !is_same(decode_one(CKPT_DT_F8_E4M3, &b),
-                          (i & 127) == 127 ? (double)NAN : decode_ieee(i, 4, 3, 7, 0));
+                          (i & 127) == 127 ? (double)NAN : decode_ieee(i, 4, 3, 7, false));
         wrong += !is_same(decode_one(CKPT_DT_F8_E4M3FNUZ, &b),
-                          i == 128 ? (double)NAN : decode_ieee(i, 4, 3, 8, 0));
+                          i == 128 ? (double)NAN : decode_ieee(i, 4, 3, 8, false));
         wrong += !is_same(decode_one(CKPT_DT_F8_E5M2FNUZ, &b),
-                          i == 128 ? (double)NAN : decode_ieee(i, 5, 2, 16, 0));
+                          i == 128 ? (double)NAN : decode_ieee(i, 5, 2, 16, false));
         wrong += !is_same(decode_one(CKPT_DT_F8_E8M0, &b), i == 255 ? (double)NAN : pow(2, (int)i - 127));
         wrong += decode_one(CKPT_DT_I8, &b) != (i < 128 ? (double)i : (double)i - 256);
         wrong += decode_one(CKPT_DT_BOOL, &b) != (i != 0);
@@ -99,9 +100,9 @@ static void packed_types_are_decoded(void)
         uint32_t v = i * 0x41041u;
         unsigned char b[3] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16)};
         number_decode(CKPT_DT_F6_E2M3, b, 4, out);
-        CU_ASSERT(is_same(out[0], decode_ieee(i, 2, 3, 1, 0)) && is_same(out[3], out[0]));
+        CU_ASSERT(is_same(out[0], decode_ieee(i, 2, 3, 1, false)) && is_same(out[3], out[0]));
         number_decode(CKPT_DT_F6_E3M2, b, 4, out);
-        CU_ASSERT(is_same(out[1], decode_ieee(i, 3, 2, 3, 0)) && is_same(out[2], out[1]));
+        CU_ASSERT(is_same(out[1], decode_ieee(i, 3, 2, 3, false)) && is_same(out[2], out[1]));
     }
 }
 

@@ -69,6 +69,7 @@ static void compressed_blocks_are_read(void)
 {
     struct string_table t;
     string_table_begin(&t);
+    /* 1: Snappy, here 13 bytes that are one literal */
     string_table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0\0"), 1);
     check_entries(&t, "a=y ");
     string_table_begin(&t);
@@ -106,6 +107,8 @@ static void keys_must_ascend(void)
 
 static void lengths_must_fit(void)
 {
+    /* each block is an entry (bytes shared with the previous key, further bytes, length of the value), then
+     * one restart at 0, and the number of restarts */
     static const ckpt_str bad[] = {
         {"\1\0\0\0\0\0\0\1\0\0\0", 11},  /* begins with a byte of a previous key */
         {"\0\11\0\0\0\0\0\1\0\0\0", 11}, /* a key longer than the block */
@@ -118,6 +121,7 @@ static void lengths_must_fit(void)
         string_table_end_packed(&t, STR_LIT("z"), bad[i], 0);
         check_refused(&t, CKPT_EFORMAT, "beyond the end");
     }
+    /* two restarts are counted and one is there, half a number, and 2^32 - 1 restarts */
     static const ckpt_str restarts[] = {{"\0\0\0\0\2\0\0\0", 8}, {"\0\0\0", 3}, {"\377\377\377\377", 4}};
     for (size_t i = 0; i < sizeof restarts / sizeof *restarts; i++) {
         struct string_table t;

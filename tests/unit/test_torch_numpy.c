@@ -5,40 +5,46 @@
 #include "format/torch/graph.h"
 #include "pickled.h"
 
-#define DTYPE(c, o)                       "numpy.dtype('" c "',False,True)!(3,'" o "',None,None,None,-1,-1,0)"
-#define NEW                               "numpy.core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')"
-#define ARRAY(shape, type, fortran, data) NEW "!(1," shape "," type "," fortran "," data ")"
-#define F4                                DTYPE("f4", "<")
-#define EIGHT                             "b'\\00\\00\\80\\3f\\00\\00\\00\\40'"
+#define DTYPE(code, byte_order)                                                                              \
+    "numpy.dtype('" code "',False,True)!(3,'" byte_order "',None,None,None,-1,-1,0)"
+#define NEW_ARRAY                         "numpy.core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')"
+#define ARRAY(shape, type, fortran, data) NEW_ARRAY "!(1," shape "," type "," fortran "," data ")"
+#define DTYPE_F4                          DTYPE("f4", "<")
+#define EIGHT_BYTES                       "b'\\00\\00\\80\\3f\\00\\00\\00\\40'"
 
 static void arrays_are_read(void)
 {
-    check_opens(ARRAY("(2,1)", F4, "False", EIGHT), " ndarray float32[2,1]@0+0;");
-    check_opens("numpy._core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,)," F4 ",True," EIGHT ")",
+    check_opens(ARRAY("(2,1)", DTYPE_F4, "False", EIGHT_BYTES), " ndarray float32[2,1]@0+0;");
+    check_opens("numpy._core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,)," DTYPE_F4
+                ",True," EIGHT_BYTES ")",
                 " ndarray float32[2]@0+0;");
-    check_opens("{'a':#1=" ARRAY("(2,)", F4, "None", EIGHT) ",'b':#1}",
+    check_opens("{'a':#1=" ARRAY("(2,)", DTYPE_F4, "None", EIGHT_BYTES) ",'b':#1}",
                 "a ndarray float32[2]@0+0;b ndarray float32[2]@0+0;");
-    check_opens("numpy._core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),'F')", " ndarray float32[1,2]@0+0;");
-    check_opens("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),'C')", " ndarray float32[1,2]@0+0;");
-    check_opens("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),None)", " ndarray float32[1,2]@0+0;");
-    check_opens("numpy.core.multiarray.scalar(" DTYPE("f8", "<") "," EIGHT ")", " ndarray float64[]@0+0;");
-    check_opens(ARRAY("(1,)", DTYPE("U2", "<"), "False", EIGHT), " ndarray U2[1]@0+0;");
+    check_opens("numpy._core.numeric._frombuffer(" EIGHT_BYTES "," DTYPE_F4 ",(1,2),'F')",
+                " ndarray float32[1,2]@0+0;");
+    check_opens("numpy.core.numeric._frombuffer(" EIGHT_BYTES "," DTYPE_F4 ",(1,2),'C')",
+                " ndarray float32[1,2]@0+0;");
+    check_opens("numpy.core.numeric._frombuffer(" EIGHT_BYTES "," DTYPE_F4 ",(1,2),None)",
+                " ndarray float32[1,2]@0+0;");
+    check_opens("numpy.core.multiarray.scalar(" DTYPE("f8", "<") "," EIGHT_BYTES ")",
+                " ndarray float64[]@0+0;");
+    check_opens(ARRAY("(1,)", DTYPE("U2", "<"), "False", EIGHT_BYTES), " ndarray U2[1]@0+0;");
 }
 
 static void other_calls_are_not_arrays(void)
 {
-    check_opens(NEW, "");
-    check_opens(NEW "!5", "");
-    check_opens(NEW "!(1,(2,)," F4 ",False)", "");
-    check_opens("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(2,))", "");
-    check_opens("numpy.core.multiarray.scalar(" F4 ")", "");
+    check_opens(NEW_ARRAY, "");
+    check_opens(NEW_ARRAY "!5", "");
+    check_opens(NEW_ARRAY "!(1,(2,)," DTYPE_F4 ",False)", "");
+    check_opens("numpy.core.numeric._frombuffer(" EIGHT_BYTES "," DTYPE_F4 ",(2,))", "");
+    check_opens("numpy.core.multiarray.scalar(" DTYPE_F4 ")", "");
 }
 
 static void fortran_order_is_read(void)
 {
     float v[4];
-    struct test_file made = make_torch_zip(
-        ARRAY("(2,2)", F4, "True", "b'\\00\\00\\80\\3f\\00\\00\\00\\40\\00\\00\\40\\40\\00\\00\\80\\40'"));
+    struct test_file made = make_torch_zip(ARRAY(
+        "(2,2)", DTYPE_F4, "True", "b'\\00\\00\\80\\3f\\00\\00\\00\\40\\00\\00\\40\\40\\00\\00\\80\\40'"));
     CU_ASSERT_EQUAL_FATAL(made.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 4, v, NULL), CKPT_OK);
     unit_to_host_order(v, 4, 4);
@@ -46,15 +52,16 @@ static void fortran_order_is_read(void)
     close_file(&made);
 }
 
-#define FOUR_BIG "b'\\00\\00\\00a\\00\\00\\00b\\00\\00\\00c\\00\\00\\00d'"
+#define FOUR_BIG_ENDIAN "b'\\00\\00\\00a\\00\\00\\00b\\00\\00\\00c\\00\\00\\00d'"
 
 /* Elements of text may have any width, and their characters have a byte order. */
 static void text_is_read_like_numbers(void)
 {
     char s[6], v[16];
-    struct test_file made = make_torch_zip("[" ARRAY("(2,)", DTYPE("U2", ">"), "False", FOUR_BIG) "," ARRAY(
-        "(2,1,1)", DTYPE("S3", "|"), "True", "b'abcdef'") "," ARRAY("(2,2)", DTYPE("S1", "|"), "True",
-                                                                    "b'abcd'") "]");
+    struct test_file made = make_torch_zip(
+        "[" ARRAY("(2,)", DTYPE("U2", ">"), "False", FOUR_BIG_ENDIAN) "," ARRAY(
+            "(2,1,1)", DTYPE("S3", "|"), "True", "b'abcdef'") "," ARRAY("(2,2)", DTYPE("S1", "|"), "True",
+                                                                        "b'abcd'") "]");
     check_rows(&made, "0 ndarray U2[2]@0+0;1 ndarray S3[2,1,1]@1+0;2 ndarray S1[2,2]@2+0;");
     CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 4, v, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(v, "a\0\0\0b\0\0\0c\0\0\0d\0\0\0", 16), 0);
@@ -70,7 +77,7 @@ static void big_endian_arrays_are_swapped(void)
     float v[2];
     struct test_file made = make_torch_zip(
         "[" ARRAY("(2,)", DTYPE("f4", ">"), "False", "b'\\3f\\80\\00\\00\\40\\00\\00\\00'") "," ARRAY(
-            "(8,)", DTYPE("i1", ">"), "False", EIGHT) "]");
+            "(8,)", DTYPE("i1", ">"), "False", EIGHT_BYTES) "]");
     check_rows(&made, "0 ndarray float32[2]@0+0;1 ndarray int8[8]@1+0;");
     CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 2, v, NULL), CKPT_OK);
     unit_to_host_order(v, 2, 4);
@@ -83,39 +90,40 @@ static void big_endian_arrays_are_swapped(void)
 /* If one size of an array is 0, the product of the others may overflow: numpy writes such arrays. */
 static void empty_arrays_may_have_any_other_sizes(void)
 {
-    check_opens(ARRAY("(0,4611686018427387904,4611686018427387904)", F4, "False", "b''"),
+    check_opens(ARRAY("(0,4611686018427387904,4611686018427387904)", DTYPE_F4, "False", "b''"),
                 " ndarray float32[0,4611686018427387904,4611686018427387904]@0+0;");
-    check_opens(ARRAY("(0,3)", F4, "True", "b''"), " ndarray float32[0,3]@0+0;");
+    check_opens(ARRAY("(0,3)", DTYPE_F4, "True", "b''"), " ndarray float32[0,3]@0+0;");
 }
 
 static void malformed_arrays_are_refused(void)
 {
-    check_refused("^" ARRAY("(2,)", "7", "False", EIGHT), CKPT_EFORMAT,
+    check_refused("^" ARRAY("(2,)", "7", "False", EIGHT_BYTES), CKPT_EFORMAT,
                   "a numpy array's dtype is not understood");
-    check_refused(ARRAY("^7", F4, "False", EIGHT), CKPT_EFORMAT,
+    check_refused(ARRAY("^7", DTYPE_F4, "False", EIGHT_BYTES), CKPT_EFORMAT,
                   "shape is a int, it must be a tuple of integers");
-    check_refused("^" ARRAY("(2,)", F4, "False", "[1,2]"), CKPT_EFORMAT, "a numpy array's data are bytes");
-    check_refused("^" ARRAY("(3,)", F4, "False", EIGHT), CKPT_EFORMAT,
+    check_refused("^" ARRAY("(2,)", DTYPE_F4, "False", "[1,2]"), CKPT_EFORMAT,
+                  "a numpy array's data are bytes");
+    check_refused("^" ARRAY("(3,)", DTYPE_F4, "False", EIGHT_BYTES), CKPT_EFORMAT,
                   "a numpy array of 3 elements of float32 has 8 bytes");
-    check_refused("^" ARRAY("(4611686018427387904,)", F4, "False", EIGHT), CKPT_EFORMAT,
+    check_refused("^" ARRAY("(4611686018427387904,)", DTYPE_F4, "False", EIGHT_BYTES), CKPT_EFORMAT,
                   "the size of a numpy array does not fit 64 bits");
-    check_refused("^" ARRAY("(4611686018427387904,4)", F4, "False", EIGHT), CKPT_EFORMAT,
+    check_refused("^" ARRAY("(4611686018427387904,4)", DTYPE_F4, "False", EIGHT_BYTES), CKPT_EFORMAT,
                   "the product of a numpy array's sizes does not fit 64 bits");
 }
 
 /* Protocol 2 has no opcode for bytes, so Python 3 writes a call that creates them. */
-static void bytes_in_other_forms(void)
+static void bytes_in_other_forms_are_read(void)
 {
     static const char *const forms[] = {
         "_codecs.encode('\\00\\00\\c2\\80\\3f\\00\\00\\00\\40','latin1')",
-        "builtins.bytes(" EIGHT ")",
-        "__builtin__.bytearray(builtins.bytearray(__builtin__.bytes(" EIGHT ")))",
+        "builtins.bytes(" EIGHT_BYTES ")",
+        "__builtin__.bytearray(builtins.bytearray(__builtin__.bytes(" EIGHT_BYTES ")))",
         "s'\\00\\00\\80\\3f\\00\\00\\00\\40'",
     };
     char text[512];
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         float v[2] = {0};
-        snprintf(text, sizeof text, ARRAY("(2,)", F4, "False", "%s"), forms[i]);
+        snprintf(text, sizeof text, ARRAY("(2,)", DTYPE_F4, "False", "%s"), forms[i]);
         struct test_file made = make_torch_zip(text);
         check_rows(&made, " ndarray float32[2]@0+0;");
         CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 2, v, NULL), CKPT_OK);
@@ -123,27 +131,27 @@ static void bytes_in_other_forms(void)
         CU_ASSERT(v[0] == 1 && v[1] == 2);
         close_file(&made);
     }
-    check_opens(ARRAY("(0,)", F4, "False", "builtins.bytes()"), " ndarray float32[0]@0+0;");
-    check_refused("^" ARRAY("(2,)", F4, "False",
-                            "builtins.bytes(builtins.bytes(builtins.bytes(builtins.bytes(" EIGHT "))))"),
+    check_opens(ARRAY("(0,)", DTYPE_F4, "False", "builtins.bytes()"), " ndarray float32[0]@0+0;");
+    check_refused("^" ARRAY("(2,)", DTYPE_F4, "False",
+                            "builtins.bytes(builtins.bytes(builtins.bytes(builtins.bytes(" EIGHT_BYTES
+                            "))))"),
                   CKPT_EFORMAT, "a numpy array's data are bytes");
-    check_refused("^" ARRAY("(2,)", F4, "False", "_codecs.encode(5,'latin1')"), CKPT_EFORMAT,
+    check_refused("^" ARRAY("(2,)", DTYPE_F4, "False", "_codecs.encode(5,'latin1')"), CKPT_EFORMAT,
                   "a numpy array's data are bytes");
-    check_refused(ARRAY("(2,)", F4, "False", "_codecs.encode(^'\\c4\\80','latin1')"), CKPT_EFORMAT,
+    check_refused(ARRAY("(2,)", DTYPE_F4, "False", "_codecs.encode(^'\\c4\\80','latin1')"), CKPT_EFORMAT,
                   "latin-1 text with a code point above U+00FF");
 }
 
-/* Each allocation fails in turn. */
 static void a_failing_allocation_is_an_error(void)
 {
     static const struct torch_storages no_storages = {.user = NULL};
-    struct test_file made = make_torch_zip(ARRAY("(2,)", F4, "False", EIGHT));
+    struct test_file made = make_torch_zip(ARRAY("(2,)", DTYPE_F4, "False", EIGHT_BYTES));
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     ckpt_status st = CKPT_ENOMEM;
-    for (uint64_t n = 1; st != CKPT_OK; n++) {
+    for (uint64_t failing = 1; st != CKPT_OK; failing++) { /* the number of the allocation that fails */
         map_free(made.file->node_storages); /* so that the array is added again */
         made.file->node_storages = NULL;
-        arena_fail_at(made.file->a, n);
+        arena_fail_at(made.file->a, failing);
         st = torch_walk_graph(made.file, made.file->root, &no_storages, &made.err);
         CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM);
     }
@@ -161,6 +169,6 @@ void suite_torch_numpy(void)
     UNIT(big_endian_arrays_are_swapped);
     UNIT(empty_arrays_may_have_any_other_sizes);
     UNIT(malformed_arrays_are_refused);
-    UNIT(bytes_in_other_forms);
+    UNIT(bytes_in_other_forms_are_read);
     UNIT(a_failing_allocation_is_an_error);
 }

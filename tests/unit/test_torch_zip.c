@@ -66,7 +66,7 @@ static char *make_archive(const char *top, const struct record *r, size_t n, siz
     return copy;
 }
 
-#define SIXTEEN "0123456789abcdef"
+#define SIXTEEN_BYTES "0123456789abcdef"
 
 /* put_pickle - appends {"w": 4 floats of storage 0, "v": 2 of them, "x": 2 longs of storage 1}. */
 static void put_pickle(buf *b)
@@ -82,28 +82,28 @@ static void put_pickle(buf *b)
     buf_text(b, "u.");
 }
 
-/* open_with - opens a valid archive after the N records CHANGE replaced those of the same name, or were
- * added. A record without bytes is removed. */
-static ckpt_status open_with(const struct record *change, size_t n, ckpt_error *err)
+/* open_with - opens a valid archive with N changes. A record of CHANGES replaces that of the same name, or is
+ * added; if it has no bytes, the record of its name is removed. */
+static ckpt_status open_with(const struct record *changes, size_t n, ckpt_error *err)
 {
     buf pickle;
     size_t size;
     ckpt_file *f = NULL;
     put_pickle(&pickle);
-    struct record r[8] = {{"data.pkl", (char *)pickle.data, pickle.len},
-                          {"byteorder", "little", 6},
-                          {"data/0", SIXTEEN, 16},
-                          {"data/1", SIXTEEN, 16},
-                          {"version", "3\n", 2}};
+    struct record records[8] = {{"data.pkl", (char *)pickle.data, pickle.len},
+                                {"byteorder", "little", 6},
+                                {"data/0", SIXTEEN_BYTES, 16},
+                                {"data/1", SIXTEEN_BYTES, 16},
+                                {"version", "3\n", 2}};
     for (size_t i = 0; i < n; i++) {
-        size_t k = 0;
-        while (k < 5 && strcmp(r[k].name ? r[k].name : "", change[i].name) != 0)
+        size_t k = 0; /* of the five valid records, that of the same name */
+        while (k < 5 && strcmp(records[k].name ? records[k].name : "", changes[i].name) != 0)
             k++;
-        r[k < 5 ? k : 5 + i] = change[i];
-        if (!change[i].bytes)
-            r[k].name = NULL;
+        records[k < 5 ? k : 5 + i] = changes[i];
+        if (!changes[i].bytes)
+            records[k].name = NULL;
     }
-    char *bytes = make_archive("archive", r, 8, &size);
+    char *bytes = make_archive("archive", records, 8, &size);
     ckpt_status st = ckpt_open_memory(bytes, size, "made", NULL, &f, err);
     if (st == CKPT_OK)
         ckpt_close(f);
@@ -123,17 +123,17 @@ static void check_refused(const struct record *change, ckpt_status want, const c
 
 /* ---------------------------------------------------------------------- reading */
 
-static void refuses_inconsistent_records(void)
+static void inconsistent_records_are_refused(void)
 {
     ckpt_error err;
     CU_ASSERT_EQUAL(open_with(NULL, 0, &err), CKPT_OK);
-    check_refused(&(struct record){"data/0", SIXTEEN, 12}, CKPT_ETRUNCATED, "12 bytes of the 16");
+    check_refused(&(struct record){"data/0", SIXTEEN_BYTES, 12}, CKPT_ETRUNCATED, "12 bytes of the 16");
     check_refused(&(struct record){"data/1", NULL, 0}, CKPT_ETRUNCATED, "missing");
     check_refused(&(struct record){"byteorder", "middle", 6}, CKPT_EFORMAT, "neither little nor big");
     check_refused(&(struct record){"data.pkl", "\x80\x02}(", 4}, CKPT_ETRUNCATED, "");
 }
 
-static void refuses_two_records_of_one_name(void)
+static void two_records_of_one_name_are_refused(void)
 {
     ckpt_file *f;
     ckpt_error err;
@@ -142,7 +142,7 @@ static void refuses_two_records_of_one_name(void)
 }
 
 /* The pickle is also valid with the changed byte, so only the CRC-32 can show the change. */
-static void refuses_a_pickle_with_a_wrong_crc(void)
+static void a_pickle_with_a_wrong_crc_is_refused(void)
 {
     struct record r[] = {{"data.pkl", "\x80\x02K\7.", 5}, {"version", "3\n", 2}};
     ckpt_file *f;
@@ -164,7 +164,7 @@ static ckpt_file *open_corpus(const char *below)
     return f;
 }
 
-static void refuses_a_pickle_that_inflates_too_far(void)
+static void a_pickle_that_would_inflate_too_far_is_refused(void)
 {
     static char zeros[120000];
     struct record r = {"data.pkl", zeros, sizeof zeros};
@@ -172,21 +172,21 @@ static void refuses_a_pickle_that_inflates_too_far(void)
     ckpt_file *f;
     ckpt_error err = {0};
     char *bytes = make_archive("archive", &r, 1, &size);
-    const uint32_t claimed = 900 * (uint32_t)sizeof zeros;
+    const uint32_t declared_size = 900 * (uint32_t)sizeof zeros;
     while (at + 46 < size && memcmp(bytes + at, "PK\1\2", 4) != 0)
         at++;
     bytes[at + 10] = 8; /* of the central header: the method, deflate; then the uncompressed size */
-    store_u32le((unsigned char *)bytes + at + 24, claimed);
+    store_u32le((unsigned char *)bytes + at + 24, declared_size);
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, size, "made", NULL, &f, &err), CKPT_ELIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "120000 bytes inflate to 108000000"));
     free(bytes);
 }
 
-static void reads_archives_that_torch_load_refuses(void)
+static void archives_that_torch_load_refuses_are_read(void)
 {
     static const struct {
         const char *file, *objection; /* part of the reason why torch.load refuses FILE; NULL: it reads it */
-    } odd[] = {
+    } archives[] = {
         {"torch/exp/01_pyzip_stored.pt", NULL},
         {"torch/exp/02_no_version.pt", "no record called version"},
         {"torch/exp/07_no_prefix.pt", "not in a folder"},
@@ -198,12 +198,12 @@ static void reads_archives_that_torch_load_refuses(void)
         {"torch/exp/23_constants_pkl.pt", "TorchScript"},
         {"torch/exp/27_prefix_junk.pt", "byte 16"},
     };
-    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        ckpt_file *f = open_corpus(odd[i].file);
+    for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
+        ckpt_file *f = open_corpus(archives[i].file);
         CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
-        CU_ASSERT_EQUAL(f->torch_load_why.len != 0, odd[i].objection != NULL);
-        if (odd[i].objection)
-            CU_ASSERT(str_find(f->torch_load_why, str_c(odd[i].objection), 0) != SIZE_MAX);
+        CU_ASSERT_EQUAL(f->torch_load_why.len != 0, archives[i].objection != NULL);
+        if (archives[i].objection)
+            CU_ASSERT(str_find(f->torch_load_why, str_c(archives[i].objection), 0) != SIZE_MAX);
         ckpt_close(f);
     }
 }
@@ -255,16 +255,16 @@ static void check_same_tensors(ckpt_file *a, ckpt_file *b)
 {
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(a), ckpt_tensor_count(b));
     for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
-        const ckpt_tensor of_a = tensor_at(a, i), of_b = tensor_at(b, i), *x = &of_a, *y = &of_b;
-        uint8_t u[CKPT_DIGEST_MAX], v[CKPT_DIGEST_MAX];
-        CU_ASSERT(str_eq(x->name, y->name) && x->dtype == y->dtype && x->kind == y->kind &&
-                  x->alias_of == y->alias_of);
-        CU_ASSERT(x->parameter == y->parameter && x->requires_grad == y->requires_grad && x->conj == y->conj);
-        if (!x->has_data)
+        const ckpt_tensor in_a = tensor_at(a, i), in_b = tensor_at(b, i);
+        uint8_t digest_a[CKPT_DIGEST_MAX], digest_b[CKPT_DIGEST_MAX];
+        CU_ASSERT(str_eq(in_a.name, in_b.name) && in_a.dtype == in_b.dtype && in_a.kind == in_b.kind);
+        CU_ASSERT(in_a.alias_of == in_b.alias_of && in_a.conj == in_b.conj);
+        CU_ASSERT(in_a.parameter == in_b.parameter && in_a.requires_grad == in_b.requires_grad);
+        if (!in_a.has_data)
             continue;
-        CU_ASSERT_EQUAL(ckpt_digest_tensor(a, i, CKPT_SHA256, u, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(ckpt_digest_tensor(b, i, CKPT_SHA256, v, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(memcmp(u, v, sizeof u), 0);
+        CU_ASSERT_EQUAL(ckpt_digest_tensor(a, i, CKPT_SHA256, digest_a, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_digest_tensor(b, i, CKPT_SHA256, digest_b, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(memcmp(digest_a, digest_b, sizeof digest_a), 0);
     }
 }
 
@@ -291,55 +291,57 @@ static void rewritten_files_hold_the_same_tensors(void)
         "torch/t26/torch_package.pt",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        ckpt_file *f = open_corpus(files[i]), *b = rewrite_file(f, NULL);
-        check_same_tensors(f, b);
+        ckpt_file *f = open_corpus(files[i]), *rewritten = rewrite_file(f, NULL);
+        check_same_tensors(f, rewritten);
         ckpt_close(f);
-        ckpt_close(b);
+        ckpt_close(rewritten);
     }
     unlink(out_path);
 }
 
 /* torch.Float8_e5m2Storage, which only the C++ writer uses, becomes UntypedStorage. */
-static void replaces_storage_classes_of_the_cpp_writer(void)
+static void storage_classes_of_the_cpp_writer_are_replaced(void)
 {
-    ckpt_file *f = open_corpus("torch/badexp/25_float8storage_ts.pt"), *b = rewrite_file(f, NULL);
-    bool untyped = false, v3 = false;
-    for (size_t i = 0; i < b->pickles[0]->nglobals; i++) {
-        untyped |= value_is_global(b->pickles[0]->globals[i], "torch.storage", "UntypedStorage");
-        v3 |= value_is_global(b->pickles[0]->globals[i], "torch._utils", "_rebuild_tensor_v3");
-        CU_ASSERT(!value_is_global(b->pickles[0]->globals[i], "torch", "Float8_e5m2Storage"));
+    ckpt_file *f = open_corpus("torch/badexp/25_float8storage_ts.pt"), *rewritten = rewrite_file(f, NULL);
+    bool has_untyped_storage = false, has_tensor_v3 = false;
+    for (size_t i = 0; i < rewritten->pickles[0]->nglobals; i++) {
+        has_untyped_storage |= value_is_global(rewritten->pickles[0]->globals[i], "torch.storage",
+                                               "UntypedStorage");
+        has_tensor_v3 |= value_is_global(rewritten->pickles[0]->globals[i], "torch._utils",
+                                         "_rebuild_tensor_v3");
+        CU_ASSERT(!value_is_global(rewritten->pickles[0]->globals[i], "torch", "Float8_e5m2Storage"));
     }
-    CU_ASSERT(untyped && v3);
+    CU_ASSERT(has_untyped_storage && has_tensor_v3);
     ckpt_close(f);
-    ckpt_close(b);
+    ckpt_close(rewritten);
     unlink(out_path);
 }
 
-static void writes_each_storage_once(void)
+static void each_storage_is_written_once(void)
 {
-    ckpt_file *f = open_corpus("torch/t215/tied.pt"), *b = rewrite_file(f, NULL);
-    CU_ASSERT_EQUAL(ckpt_storage_count(f), ckpt_storage_count(b));
-    for (uint32_t i = 0; i < ckpt_storage_count(b); i++) {
+    ckpt_file *f = open_corpus("torch/t215/tied.pt"), *rewritten = rewrite_file(f, NULL);
+    CU_ASSERT_EQUAL(ckpt_storage_count(f), ckpt_storage_count(rewritten));
+    for (uint32_t i = 0; i < ckpt_storage_count(rewritten); i++) {
         char key[16];
         snprintf(key, sizeof key, "%u", i);
-        CU_ASSERT(str_is(storage_at(b, i).key, key));
-        CU_ASSERT_EQUAL(storage_at(b, i).nbytes, storage_at(f, i).nbytes);
-        CU_ASSERT_EQUAL(ckpt_file_locate(b, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(storage_at(b, i).file_offset % 64, 0);
+        CU_ASSERT(str_is(storage_at(rewritten, i).key, key));
+        CU_ASSERT_EQUAL(storage_at(rewritten, i).nbytes, storage_at(f, i).nbytes);
+        CU_ASSERT_EQUAL(ckpt_file_locate(rewritten, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(storage_at(rewritten, i).file_offset % 64, 0);
     }
     ckpt_close(f);
-    ckpt_close(b);
+    ckpt_close(rewritten);
     unlink(out_path);
 }
 
 static void dropped_tensors_and_storages_are_left_out(void)
 {
-    ckpt_file *f = open_corpus("torch/t26/state_dict.pt"), *b = rewrite_file(f, "fc.*");
-    CU_ASSERT_EQUAL(ckpt_tensor_count(b), ckpt_tensor_count(f) - 2);
-    CU_ASSERT_EQUAL(ckpt_storage_count(b), ckpt_storage_count(f) - 2);
-    CU_ASSERT_EQUAL(ckpt_tensor_find(b, STR_LIT("fc.weight")), CKPT_NO_TENSOR);
+    ckpt_file *f = open_corpus("torch/t26/state_dict.pt"), *rewritten = rewrite_file(f, "fc.*");
+    CU_ASSERT_EQUAL(ckpt_tensor_count(rewritten), ckpt_tensor_count(f) - 2);
+    CU_ASSERT_EQUAL(ckpt_storage_count(rewritten), ckpt_storage_count(f) - 2);
+    CU_ASSERT_EQUAL(ckpt_tensor_find(rewritten, STR_LIT("fc.weight")), CKPT_NO_TENSOR);
     ckpt_close(f);
-    ckpt_close(b);
+    ckpt_close(rewritten);
     unlink(out_path);
 }
 
@@ -357,7 +359,7 @@ static void check_write_fails(const char *below, ckpt_status want, const char *d
     ckpt_close(f);
 }
 
-static void refuses_to_write_damaged_or_empty_files(void)
+static void damaged_or_empty_files_are_not_written(void)
 {
     check_write_fails("torch/exp/26_bad_crc_data.pt", CKPT_ECHECKSUM, NULL);
     check_write_fails("torch/t26/state_dict.pt", CKPT_ENOTFOUND, "*");
@@ -366,18 +368,18 @@ static void refuses_to_write_damaged_or_empty_files(void)
 
 static void dry_runs_check_but_write_nothing(void)
 {
-    char none[64];
+    char no_path[64];
     ckpt_plan *p;
     ckpt_error err;
     ckpt_write_options o = {.struct_size = sizeof o, .format = "torch-zip", .dry_run = true};
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = open_corpus("torch/exp/26_bad_crc_data.pt");
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
-    snprintf(none, sizeof none, "/tmp/unit-none-%ld.pt", (long)getpid());
-    CU_ASSERT_EQUAL(ckpt_plan_write(p, none, &o, &r, &err), CKPT_ECHECKSUM);
+    snprintf(no_path, sizeof no_path, "/tmp/unit-none-%ld.pt", (long)getpid());
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, no_path, &o, &r, &err), CKPT_ECHECKSUM);
     ckpt_file_ignore_crc(f, true);
-    CU_ASSERT_EQUAL(ckpt_plan_write(p, none, &o, &r, &err), CKPT_OK);
-    CU_ASSERT(access(none, F_OK) != 0);
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, no_path, &o, &r, &err), CKPT_OK);
+    CU_ASSERT(access(no_path, F_OK) != 0);
     ckpt_plan_free(p);
     ckpt_close(f);
 }
@@ -420,17 +422,17 @@ static void other_archives_are_recognized(void)
 
 void suite_torch_zip(void)
 {
-    UNIT(refuses_inconsistent_records);
-    UNIT(refuses_two_records_of_one_name);
-    UNIT(refuses_a_pickle_with_a_wrong_crc);
-    UNIT(refuses_a_pickle_that_inflates_too_far);
-    UNIT(reads_archives_that_torch_load_refuses);
+    UNIT(inconsistent_records_are_refused);
+    UNIT(two_records_of_one_name_are_refused);
+    UNIT(a_pickle_with_a_wrong_crc_is_refused);
+    UNIT(a_pickle_that_would_inflate_too_far_is_refused);
+    UNIT(archives_that_torch_load_refuses_are_read);
     UNIT(storages_are_located_on_request);
     UNIT(rewritten_files_hold_the_same_tensors);
-    UNIT(replaces_storage_classes_of_the_cpp_writer);
-    UNIT(writes_each_storage_once);
+    UNIT(storage_classes_of_the_cpp_writer_are_replaced);
+    UNIT(each_storage_is_written_once);
     UNIT(dropped_tensors_and_storages_are_left_out);
-    UNIT(refuses_to_write_damaged_or_empty_files);
+    UNIT(damaged_or_empty_files_are_not_written);
     UNIT(dry_runs_check_but_write_nothing);
     UNIT(missing_checksums_are_noticed);
     UNIT(other_archives_are_recognized);

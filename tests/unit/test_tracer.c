@@ -29,11 +29,11 @@ static ckpt_status trace(const char *bytes, size_t n, uint64_t *next)
 }
 
 /* int() of Python accepts blanks around a number, a sign, and '_' between digits. */
-static void reads_memo_numbers_as_int_does(void)
+static void memo_numbers_are_read_as_int_does(void)
 {
     static const struct {
         const char *line;
-        bool number;
+        bool is_12;
     } cases[] = {
         {"12", true},
         {" \t12", true},
@@ -50,20 +50,20 @@ static void reads_memo_numbers_as_int_does(void)
         {"12_", false},
         {"1x", false},
         {"1/", false},
-        {"99999999999999999999999", false}, /* not 12 */
-        {"18446744073709551628", false},
+        {"99999999999999999999999", false},
+        {"18446744073709551628", false}, /* 2^64 + 12 */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char pickle[100];
         int n = snprintf(pickle, sizeof pickle, "Np12\n0g%s\n.", cases[i].line);
         uint64_t next = 0;
-        CU_ASSERT_EQUAL(trace(pickle, (size_t)n, &next), cases[i].number ? CKPT_OK : CKPT_EFORMAT);
-        CU_ASSERT_EQUAL(next, cases[i].number ? (uint64_t)n : 6); /* the offset of GET */
+        CU_ASSERT_EQUAL(trace(pickle, (size_t)n, &next), cases[i].is_12 ? CKPT_OK : CKPT_EFORMAT);
+        CU_ASSERT_EQUAL(next, cases[i].is_12 ? (uint64_t)n : 6); /* the offset of GET */
     }
 }
 
 /* Memo numbers beyond 64 bits, with any number of zeros, are compared exactly. */
-static void reads_memo_numbers_of_any_size(void)
+static void memo_numbers_of_any_size_are_read(void)
 {
     static const struct {
         const char *put, *get;
@@ -97,7 +97,7 @@ static void reads_memo_numbers_of_any_size(void)
 }
 
 /* A line may cross the end of the window; without a line feed, the pickle is truncated. */
-static void reads_lines_that_cross_a_window(void)
+static void lines_that_cross_a_window_are_read(void)
 {
     for (size_t pad = 65000; pad < 65560; pad += 7) {
         buf b;
@@ -116,7 +116,7 @@ static void reads_lines_that_cross_a_window(void)
 
 /* ------------------------------------------------- stopped, or out of memory */
 
-#define CALLED "cx\ny\n)R"
+#define OBJECT "cx\ny\n)R" /* what x.y() returns */
 /* Valid and malformed pickles. */
 static const ckpt_str samples[] = {
 #define SAMPLE(bytes)                                                                                        \
@@ -131,9 +131,9 @@ static const ckpt_str samples[] = {
     SAMPLE("\x80\x02\x82\x01\x83\x01\0\x84\x01\0\0\0."),
     SAMPLE("\x80\x05\x97\x98."),
     SAMPLE("\x80\x02Nq\0000K\1q\0."),   /* puts a memo entry twice */
-    SAMPLE(CALLED "0(" CALLED "1NNN."), /* drops values, and leaves some on the stack */
-    SAMPLE("cx\ny\nNb" CALLED "Nb" CALLED "NbNbNbNb."),
-    SAMPLE(CALLED "(K\1e" CALLED "K\1a" CALLED "(K\1K\2u" CALLED "(K\1\x90."),
+    SAMPLE(OBJECT "0(" OBJECT "1NNN."), /* drops values, and leaves some on the stack */
+    SAMPLE("cx\ny\nNb" OBJECT "Nb" OBJECT "NbNbNbNb."),
+    SAMPLE(OBJECT "(K\1e" OBJECT "K\1a" OBJECT "(K\1K\2u" OBJECT "(K\1\x90."),
     SAMPLE("(U\x01"
            "aix\ny\n(cx\ny\nU\x01"
            "aocx\ny\n)}\x92)\x81."),
@@ -142,9 +142,9 @@ static const ckpt_str samples[] = {
     SAMPLE("cx\ny\nN}\x92."),
     SAMPLE("](K\1K\2e}(K\1K\2u\x8f(K\1\x90(K\1K\2\x91(K\1K\2d(l(t\x85\x86\x87."),
     SAMPLE("\x80\x04\x8c\x02os\x94\x8c\x06system\x94\x93h\0h\1\x93\x80\x03h\0h\1\x93."),
-    SAMPLE("\x80\x04" CALLED "\x8c\x01"
+    SAMPLE("\x80\x04" OBJECT "\x8c\x01"
            "a\x93\x8c\x01"
-           "a" CALLED "\x93" CALLED CALLED "\x93."),
+           "a" OBJECT "\x93" OBJECT OBJECT "\x93."),
     SAMPLE("Nr\xff\xff\xff\x0fj\xff\xff\xff\x0f."),
     SAMPLE("C\x10\x80\x04"
            "34567890123456"
@@ -162,25 +162,27 @@ static const ckpt_str samples[] = {
            "4567890123456."),
 };
 
-/* The steps that were traced, and the step AT which the callback stops. */
 struct stop {
-    size_t steps, at;
+    size_t steps;   /* that were traced */
+    size_t at_step; /* at which the callback stops; 0: never */
 };
 
 static bool stop_at_step(void *user, const struct trace_step *s)
 {
     struct stop *to = user;
     (void)s;
-    return ++to->steps != to->at;
+    return ++to->steps != to->at_step;
 }
 
+/* trace_limited - traces BYTES until step STOP_AT (0: to the end) within MEMORY bytes (0: no limit). FRAMED:
+ * as a loader that reads whole frames. */
 static ckpt_status trace_limited(const ckpt_str *bytes, bool framed, size_t stop_at, uint64_t memory,
                                  struct stop *stop)
 {
     ckpt_error err = {0};
     struct trace_end end;
     source *src = source_mem(bytes->ptr, bytes->len, 0);
-    *stop = (struct stop){.at = stop_at};
+    *stop = (struct stop){.at_step = stop_at};
     struct trace_options o = {
         .step = stop_at_step, .user = stop, .framed = framed, .payloads = true, .max_memory = memory};
     ckpt_status st = pickle_trace(src, 0, bytes->len, &o, &end, &err);
@@ -223,7 +225,7 @@ static void memory_is_limited(void)
 static void values_that_left_the_stack_take_no_memory(void)
 {
     static const char *const loops[] = {
-        "]0", "}0", "(]]]1", "]](]]ea0", CALLED "0", "(NNNt(NNd0(NNt00", "](NNNNNe0", "KxQ0"};
+        "]0", "}0", "(]]]1", "]](]]ea0", OBJECT "0", "(NNNt(NNd0(NNt00", "](NNNNNe0", "KxQ0"};
     struct stop stop;
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
         buf b;
@@ -255,7 +257,7 @@ static void the_number_of_opcodes_is_limited(void)
 }
 
 /* A line, and a value that may be a file, cross the end of the first window. */
-static void reads_values_that_cross_the_first_window(void)
+static void values_that_cross_the_first_window_are_read(void)
 {
     struct stop stop;
     for (size_t pad = 4040; pad < 4100; pad++) {
@@ -274,12 +276,12 @@ static void reads_values_that_cross_the_first_window(void)
 
 void suite_tracer(void)
 {
-    UNIT(reads_memo_numbers_as_int_does);
-    UNIT(reads_memo_numbers_of_any_size);
-    UNIT(reads_lines_that_cross_a_window);
+    UNIT(memo_numbers_are_read_as_int_does);
+    UNIT(memo_numbers_of_any_size_are_read);
+    UNIT(lines_that_cross_a_window_are_read);
     UNIT(the_caller_can_stop_at_any_step);
     UNIT(memory_is_limited);
     UNIT(values_that_left_the_stack_take_no_memory);
     UNIT(the_number_of_opcodes_is_limited);
-    UNIT(reads_values_that_cross_the_first_window);
+    UNIT(values_that_cross_the_first_window_are_read);
 }

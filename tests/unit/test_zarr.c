@@ -8,32 +8,33 @@
 #include "unit.h"
 
 /* Metadata of version 2 and 3, and codecs of version 3. */
-#define V2(shape, chunks, dtype, more)                                                                       \
+#define METADATA_V2(shape, chunks, dtype, more)                                                              \
     "{\"zarr_format\":2,\"shape\":" shape ",\"chunks\":" chunks ",\"dtype\":\"" dtype                        \
     "\",\"order\":\"C\",\"filters\":null," more "}"
 #define UNCOMPRESSED "\"compressor\":null,\"fill_value\":null"
-#define V3(codecs)                                                                                           \
+#define METADATA_V3(codecs)                                                                                  \
     "{\"zarr_format\":3,\"node_type\":\"array\",\"shape\":[4,6],\"data_type\":\"int16\",\"fill_value\":-2,"  \
     "\"chunk_grid\":{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[2,4]}},"                       \
     "\"chunk_key_encoding\":{\"name\":\"default\"},\"codecs\":[" codecs "]}"
-#define BYTES(endian) "{\"name\":\"bytes\",\"configuration\":{\"endian\":\"" endian "\"}}"
-#define SHARDS(more)                                                                                         \
-    "{\"name\":\"sharding_indexed\",\"configuration\":{\"chunk_shape\":[2,2],\"codecs\":[" BYTES(            \
+#define BYTES_CODEC(endian) "{\"name\":\"bytes\",\"configuration\":{\"endian\":\"" endian "\"}}"
+#define SHARDING_CODEC(more)                                                                                 \
+    "{\"name\":\"sharding_indexed\",\"configuration\":{\"chunk_shape\":[2,2],\"codecs\":[" BYTES_CODEC(      \
         "little") "]," more "}}"
-#define INDEX "\"index_codecs\":[" BYTES("little") ",{\"name\":\"crc32c\"}]"
+#define INDEX_CODECS "\"index_codecs\":[" BYTES_CODEC("little") ",{\"name\":\"crc32c\"}]"
 
-static arena *a;
-static struct zarr_array z;
+static arena *metadata_arena;
+static struct zarr_array array;
 static ckpt_error err;
 
-/* parse - reads the metadata TEXT into the array z; if they are refused, the reason is in err. */
+/* parse - reads the metadata TEXT into ARRAY; if they are refused, the reason is in err. */
 static ckpt_status parse(const char *text)
 {
-    if (a)
-        arena_free(a);
-    a = arena_new(1 << 20);
+    if (metadata_arena)
+        arena_free(metadata_arena);
+    metadata_arena = arena_new(1 << 20);
     err = (ckpt_error){0};
-    return zarr_read(str_of(text, strlen(text)), strstr(text, "node_type") != NULL, a, &z, &err);
+    return zarr_read(str_of(text, strlen(text)), strstr(text, "node_type") != NULL, metadata_arena, &array,
+                     &err);
 }
 
 static void check_fails(const char *text, ckpt_status st, const char *what)
@@ -48,20 +49,21 @@ static void check_fails(const char *text, ckpt_status st, const char *what)
 static bool is_chunk(const char *key, uint64_t x, uint64_t y)
 {
     uint64_t at[ZARR_DIMS] = {0};
-    return zarr_is_chunk_key(&z, str_of(key, strlen(key)), at) && at[0] == x && at[1] == y;
+    return zarr_is_chunk_key(&array, str_of(key, strlen(key)), at) && at[0] == x && at[1] == y;
 }
 
-static void reads_version_2(void)
+static void metadata_of_version_2_are_read(void)
 {
     uint64_t stride[2];
-    CU_ASSERT_EQUAL(parse(V2("[5,6]", "[4,4]", ">f4", "\"compressor\":{\"id\":\"zlib\"},\"fill_value\":1.5")),
-                    CKPT_OK);
-    CU_ASSERT_EQUAL(z.dtype, CKPT_DT_F32);
-    CU_ASSERT_TRUE(z.encoding.big_endian && z.has_fill);
-    CU_ASSERT_EQUAL(memcmp(z.fill, "\x3f\xc0\0\0", 4), 0);
-    CU_ASSERT_EQUAL(z.encoding.bytes, 64);
-    CU_ASSERT_EQUAL(z.nbytes, 120);
-    zarr_get_strides(&z, stride);
+    CU_ASSERT_EQUAL(
+        parse(METADATA_V2("[5,6]", "[4,4]", ">f4", "\"compressor\":{\"id\":\"zlib\"},\"fill_value\":1.5")),
+        CKPT_OK);
+    CU_ASSERT_EQUAL(array.dtype, CKPT_DT_F32);
+    CU_ASSERT_TRUE(array.encoding.big_endian && array.has_fill);
+    CU_ASSERT_EQUAL(memcmp(array.fill, "\x3f\xc0\0\0", 4), 0);
+    CU_ASSERT_EQUAL(array.encoding.bytes, 64);
+    CU_ASSERT_EQUAL(array.nbytes, 120);
+    zarr_get_strides(&array, stride);
     CU_ASSERT_EQUAL(stride[0], 4);
     CU_ASSERT_TRUE(is_chunk("0.0", 0, 0));
     CU_ASSERT_TRUE(is_chunk("1.1", 4, 4));
@@ -71,49 +73,51 @@ static void reads_version_2(void)
     CU_ASSERT_FALSE(is_chunk("0", 0, 0));
     CU_ASSERT_FALSE(is_chunk("0.0.0", 0, 0));
     CU_ASSERT_FALSE(is_chunk("99999999999999999999.0", 0, 0));
-    CU_ASSERT_EQUAL(parse(V2("[]", "[]", "<i8", UNCOMPRESSED)), CKPT_OK);
+    CU_ASSERT_EQUAL(parse(METADATA_V2("[]", "[]", "<i8", UNCOMPRESSED)), CKPT_OK);
     CU_ASSERT_TRUE(is_chunk("0", 0, 0));
-    CU_ASSERT_FALSE(z.has_fill);
+    CU_ASSERT_FALSE(array.has_fill);
 }
 
-static void reads_version_3(void)
+static void metadata_of_version_3_are_read(void)
 {
     uint64_t stride[2];
-    CU_ASSERT_EQUAL(parse(V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[1,0]}}," BYTES("big"))),
+    CU_ASSERT_EQUAL(parse(METADATA_V3(
+                        "{\"name\":\"transpose\",\"configuration\":{\"order\":[1,0]}}," BYTES_CODEC("big"))),
                     CKPT_OK);
-    CU_ASSERT_EQUAL(memcmp(z.fill, "\xff\xfe", 2), 0);
-    zarr_get_strides(&z, stride);
+    CU_ASSERT_EQUAL(memcmp(array.fill, "\xff\xfe", 2), 0);
+    zarr_get_strides(&array, stride);
     CU_ASSERT_EQUAL(stride[0], 1);
     CU_ASSERT_EQUAL(stride[1], 2);
     CU_ASSERT_TRUE(is_chunk("c/1/1", 2, 4));
     CU_ASSERT_FALSE(is_chunk("1/1", 2, 4));
-    CU_ASSERT_EQUAL(parse(V3(SHARDS(INDEX))), CKPT_OK);
-    CU_ASSERT_TRUE(z.sharded && z.index_crc);
-    CU_ASSERT_EQUAL(z.chunks_in_shard, 2);
-    CU_ASSERT_EQUAL(z.encoding.bytes, 8);
+    CU_ASSERT_EQUAL(parse(METADATA_V3(SHARDING_CODEC(INDEX_CODECS))), CKPT_OK);
+    CU_ASSERT_TRUE(array.sharded && array.index_crc);
+    CU_ASSERT_EQUAL(array.chunks_in_shard, 2);
+    CU_ASSERT_EQUAL(array.encoding.bytes, 8);
 }
 
 static void malformed_metadata_are_refused(void)
 {
     check_fails("[]", CKPT_EFORMAT, "the version of Zarr is missing");
-    check_fails(V2("[5]", "[0]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "the shape of chunks");
-    check_fails(V2("[5]", "[4,4]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "the shape of chunks");
-    check_fails(V2("[-1]", "[1]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "the shape is");
-    check_fails(V2("[4611686018427387904]", "[1]", "<f4", UNCOMPRESSED), CKPT_EFORMAT,
+    check_fails(METADATA_V2("[5]", "[0]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "the shape of chunks");
+    check_fails(METADATA_V2("[5]", "[4,4]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "the shape of chunks");
+    check_fails(METADATA_V2("[-1]", "[1]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "the shape is");
+    check_fails(METADATA_V2("[4611686018427387904]", "[1]", "<f4", UNCOMPRESSED), CKPT_EFORMAT,
                 "fewer than 2^63 bytes");
-    check_fails(V2("[1]", "[4611686018427387904]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "a chunk");
-    check_fails(V2("[1]", "[1]", "<U4", UNCOMPRESSED), CKPT_EUNSUPPORTED, "the dtype is '<U4'");
-    check_fails(V2("[1]", "[1]", "<f4", "\"compressor\":{\"id\":\"lz4\"}"), CKPT_EUNSUPPORTED,
+    check_fails(METADATA_V2("[1]", "[4611686018427387904]", "<f4", UNCOMPRESSED), CKPT_EFORMAT, "a chunk");
+    check_fails(METADATA_V2("[1]", "[1]", "<U4", UNCOMPRESSED), CKPT_EUNSUPPORTED, "the dtype is '<U4'");
+    check_fails(METADATA_V2("[1]", "[1]", "<f4", "\"compressor\":{\"id\":\"lz4\"}"), CKPT_EUNSUPPORTED,
                 "a codec is {'id': 'lz4'}");
-    check_fails(V3(""), CKPT_EFORMAT, "one with bytes");
-    check_fails(V3(BYTES("middle")), CKPT_EUNSUPPORTED, "little or big");
-    check_fails(V3("\"bytes\",\"gzip\",\"sharding_indexed\""), CKPT_EUNSUPPORTED,
+    check_fails(METADATA_V3(""), CKPT_EFORMAT, "one with bytes");
+    check_fails(METADATA_V3(BYTES_CODEC("middle")), CKPT_EUNSUPPORTED, "little or big");
+    check_fails(METADATA_V3("\"bytes\",\"gzip\",\"sharding_indexed\""), CKPT_EUNSUPPORTED,
                 "a codec is 'sharding_indexed'");
-    check_fails(V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[0,0]}}"), CKPT_EFORMAT,
+    check_fails(METADATA_V3("{\"name\":\"transpose\",\"configuration\":{\"order\":[0,0]}}"), CKPT_EFORMAT,
                 "each dimension once");
-    check_fails(V3(SHARDS("\"index_codecs\":[\"bytes\",\"gzip\"]")), CKPT_EUNSUPPORTED,
+    check_fails(METADATA_V3(SHARDING_CODEC("\"index_codecs\":[\"bytes\",\"gzip\"]")), CKPT_EUNSUPPORTED,
                 "the codecs of a shard's index");
-    check_fails(V3(SHARDS(INDEX ",\"index_location\":\"middle\"")), CKPT_EUNSUPPORTED, "start or end");
+    check_fails(METADATA_V3(SHARDING_CODEC(INDEX_CODECS ",\"index_location\":\"middle\"")), CKPT_EUNSUPPORTED,
+                "start or end");
     check_fails("{\"zarr_format\":3,\"node_type\":\"group\"}", CKPT_EUNSUPPORTED,
                 "the type of the node is 'group'");
 }
@@ -122,8 +126,8 @@ static void malformed_metadata_are_refused(void)
 static ckpt_status decode_chunk(const void *p, size_t n, unsigned char out[64], size_t *size)
 {
     source *src = source_mem(p, n, 0), *made;
-    spool *to = spool_new(z.encoding.bytes);
-    ckpt_status st = zarr_decode(&z.encoding, src, to, &err);
+    spool *to = spool_new(array.encoding.bytes);
+    ckpt_status st = zarr_decode(&array.encoding, src, to, &err);
     made = spool_source(to);
     *size = (size_t)made->size;
     (void)source_read(made, 0, out, *size, NULL);
@@ -139,8 +143,8 @@ static void checksums_of_chunks_are_checked(void)
     uint32_t crc = tablecrc_of(chunk, 16);
     for (int i = 0; i < 4; i++)
         chunk[16 + i] = (unsigned char)(crc >> 8 * i);
-    CU_ASSERT_EQUAL(parse(V3("\"bytes\",\"crc32c\"")), CKPT_OK);
-    CU_ASSERT_TRUE(zarr_has_checksums(&z.encoding));
+    CU_ASSERT_EQUAL(parse(METADATA_V3("\"bytes\",\"crc32c\"")), CKPT_OK);
+    CU_ASSERT_TRUE(zarr_has_checksums(&array.encoding));
     CU_ASSERT_EQUAL(decode_chunk(chunk, 20, out, &n), CKPT_OK);
     CU_ASSERT_TRUE(n == 16 && memcmp(out, chunk, 16) == 0);
     chunk[3] ^= 1;
@@ -227,42 +231,45 @@ static void malformed_blosc_is_refused(void)
 static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_stored_chunk **chunks)
 {
     source *src = source_mem(p, n, 0);
-    ckpt_status st = zarr_read_index(&z, src, 0, n, a, chunks, &err);
+    ckpt_status st = zarr_read_index(&array, src, 0, n, metadata_arena, chunks, &err);
     source_unref(src);
     return st;
 }
 
-static void reads_the_index_of_a_shard(void)
+static void the_index_of_a_shard_is_read(void)
 {
-    unsigned char shard[48] = "01234567", *at = shard + 8;
+    /* a chunk of 8 bytes, then the index: for each of two chunks the offset and size, and the CRC-32C */
+    unsigned char shard[48] = "01234567", *index = shard + 8;
     struct zarr_stored_chunk *chunks;
-    memset(at, 0, 16);
-    at[8] = 8;
-    memset(at + 16, 0xff, 16);
-    uint32_t crc = tablecrc_of(at, 32);
+    memset(index, 0, 16);
+    index[8] = 8;
+    memset(index + 16, 0xff, 16); /* the second chunk is not stored */
+    uint32_t crc = tablecrc_of(index, 32);
     for (int i = 0; i < 4; i++)
-        at[32 + i] = (unsigned char)(crc >> 8 * i);
-    CU_ASSERT_EQUAL(parse(V3(SHARDS(INDEX))), CKPT_OK);
+        index[32 + i] = (unsigned char)(crc >> 8 * i);
+    CU_ASSERT_EQUAL(parse(METADATA_V3(SHARDING_CODEC(INDEX_CODECS))), CKPT_OK);
     CU_ASSERT_EQUAL(read_index(shard, 44, &chunks), CKPT_OK);
     CU_ASSERT_TRUE(chunks[0].at == 0 && chunks[0].n == 8 && chunks[1].at == UINT64_MAX);
     CU_ASSERT_EQUAL(read_index(shard, 35, &chunks), CKPT_ETRUNCATED);
-    at[0] = 1;
+    index[0] = 1;
     CU_ASSERT_EQUAL(read_index(shard, 44, &chunks), CKPT_ECHECKSUM);
-    CU_ASSERT_EQUAL(parse(V3(SHARDS("\"index_location\":\"start\",\"index_codecs\":[\"bytes\"]"))), CKPT_OK);
-    CU_ASSERT_EQUAL(read_index(at, 36, &chunks), CKPT_OK);
-    at[8] = 40;
-    CU_ASSERT_EQUAL(read_index(at, 36, &chunks), CKPT_ETRUNCATED);
-    arena_free(a);
-    a = NULL;
+    CU_ASSERT_EQUAL(
+        parse(METADATA_V3(SHARDING_CODEC("\"index_location\":\"start\",\"index_codecs\":[\"bytes\"]"))),
+        CKPT_OK);
+    CU_ASSERT_EQUAL(read_index(index, 36, &chunks), CKPT_OK);
+    index[8] = 40; /* the first chunk, longer than the shard */
+    CU_ASSERT_EQUAL(read_index(index, 36, &chunks), CKPT_ETRUNCATED);
+    arena_free(metadata_arena);
+    metadata_arena = NULL;
 }
 
 void suite_zarr(void)
 {
-    UNIT(reads_version_2);
-    UNIT(reads_version_3);
+    UNIT(metadata_of_version_2_are_read);
+    UNIT(metadata_of_version_3_are_read);
     UNIT(malformed_metadata_are_refused);
     UNIT(checksums_of_chunks_are_checked);
     UNIT(decodes_blosc);
     UNIT(malformed_blosc_is_refused);
-    UNIT(reads_the_index_of_a_shard);
+    UNIT(the_index_of_a_shard_is_read);
 }
