@@ -63,8 +63,7 @@ static bool is_cut_off(const struct zip_entry *e, uint64_t size)
     return (e->crc_unknown && e->next_at == size) || (e->fault && e->next_at == e->data);
 }
 
-/* report_end_of_records - reports which record of Z, found by local headers, is cut off, or after which
- * record the file ends. */
+/* report_end_of_records - reports which record of Z is cut off, or after which record the file ends. */
 static ckpt_status report_end_of_records(struct doctor *d, const struct diagnosis *v, const zip *z,
                                          ckpt_error *err)
 {
@@ -97,14 +96,14 @@ static ckpt_status report_truncated(struct doctor *d, ckpt_error *err)
 {
     const struct symptom *s = &d->symptoms[CHECK_TRUNCATED];
     const struct signature *signature = recognize_file(d);
-    const struct diagnosis v = {.id = "truncated", .fix = salvage, .hint = s->first.hint};
+    const struct diagnosis diagnosis = {.id = "truncated", .fix = salvage, .hint = s->first.hint};
     if (!d->f && signature && signature->kind == SIGN_ZIP && s->first.offset != CKPT_NO_OFFSET)
-        return report_truncated_zip(d, &v, err);
+        return report_truncated_zip(d, &diagnosis, err);
     if (d->f && d->f->flat && d->f->src)
-        return doctor_report(d, &v, err, "cut off: %llu of %llu tensors are lost; %s",
+        return doctor_report(d, &diagnosis, err, "cut off: %llu of %llu tensors are lost; %s",
                              (unsigned long long)s->n, (unsigned long long)(s->n + d->f->table.nrows),
                              s->first.what);
-    return doctor_report_error(d, &v, &s->first, err);
+    return doctor_report_error(d, &diagnosis, &s->first, err);
 }
 
 /* ------------------------------------------------------ headers of safetensors */
@@ -121,12 +120,12 @@ static uint64_t find_oversized_header(const struct doctor *d)
 
 static ckpt_status report_oversized_header(struct doctor *d, uint64_t length, ckpt_error *err)
 {
-    const struct diagnosis v = {.id = "header-too-large"};
+    const struct diagnosis diagnosis = {.id = "header-too-large"};
     if (length < d->src->size)
-        return doctor_report(d, &v, err,
+        return doctor_report(d, &diagnosis, err,
                              "a header of %llu bytes, safetensors allows 100000000: save it in shards",
                              (unsigned long long)length);
-    return doctor_report(d, &v, err,
+    return doctor_report(d, &diagnosis, err,
                          "a header of %llu bytes in a file of %llu, and safetensors allows 100000000: "
                          "overwritten or cut off, get the file again",
                          (unsigned long long)length, (unsigned long long)d->src->size);

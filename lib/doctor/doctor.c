@@ -1,5 +1,4 @@
-/* doctor.c - `ckpt doctor`: verifies a file, diagnoses what is wrong with it, and tries each fix before it
- * advises it. */
+/* doctor.c - `ckpt doctor`: verifies a file, diagnoses what is wrong, and tries a fix before advising it. */
 #include "doctor/doctor.h"
 
 #include <stdarg.h>
@@ -104,8 +103,7 @@ void doctor_drop_file(const struct doctor *d, ckpt_error *e)
         e->file[0] = 0;
 }
 
-/* get_merged_suffix - returns the suffix of a single file with the contents of the folder or shards that were
- * read; NULL: one file was read. */
+/* get_merged_suffix - returns the suffix for a merged folder or set of shards; NULL: one file was read. */
 static const char *get_merged_suffix(const struct doctor *d)
 {
     const ckpt_file *f = d->f;
@@ -114,15 +112,18 @@ static const char *get_merged_suffix(const struct doctor *d)
     return f->for_torch_load ? ".pt" : ".safetensors";
 }
 
-static ckpt_status report_diagnosis(struct doctor *d, const struct diagnosis *v, const char *text,
+static ckpt_status report_diagnosis(struct doctor *d, const struct diagnosis *given, const char *text,
                                     const char *hint, ckpt_error *err)
 {
     ckpt_error why = {.status = CKPT_OK};
-    ckpt_fix fix = v->fix;
+    ckpt_fix fix = given->fix;
     if (!fix.suffix)
         fix.suffix = get_merged_suffix(d);
-    ckpt_diagnosis diagnosis = {
-        .id = v->id, .text = text, .problem = !v->is_note, .fix = fix.action ? &fix : NULL, .hint = hint};
+    ckpt_diagnosis diagnosis = {.id = given->id,
+                                .text = text,
+                                .problem = !given->is_note,
+                                .fix = fix.action ? &fix : NULL,
+                                .hint = hint};
     CKPT_TRY(drop_useless_fix(d, &diagnosis, &why, err));
     ++*(diagnosis.problem ? &d->result->problems : &d->result->notes);
     if (!d->cancelled && d->report)
@@ -130,7 +131,8 @@ static ckpt_status report_diagnosis(struct doctor *d, const struct diagnosis *v,
     return d->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
 }
 
-ckpt_status doctor_report(struct doctor *d, const struct diagnosis *v, ckpt_error *err, const char *fmt, ...)
+ckpt_status doctor_report(struct doctor *d, const struct diagnosis *diagnosis, ckpt_error *err,
+                          const char *fmt, ...)
 {
     char raw[1024], safe[2048];
     va_list ap;
@@ -138,17 +140,17 @@ ckpt_status doctor_report(struct doctor *d, const struct diagnosis *v, ckpt_erro
     (void)vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
     text_fit(str_c(raw), safe, sizeof safe);
-    return report_diagnosis(d, v, safe, v->hint ? v->hint : "", err);
+    return report_diagnosis(d, diagnosis, safe, diagnosis->hint ? diagnosis->hint : "", err);
 }
 
-ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *v, const ckpt_error *e,
+ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *diagnosis, const ckpt_error *e,
                                 ckpt_error *err)
 {
     char text[2048];
     ckpt_error own = *e;
     doctor_drop_file(d, &own);
     (void)ckpt_error_text(&own, text, sizeof text);
-    return report_diagnosis(d, v, text, own.hint, err);
+    return report_diagnosis(d, diagnosis, text, own.hint, err);
 }
 
 /* ---------------------------------------------------------------- ckpt_doctor */

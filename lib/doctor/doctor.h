@@ -40,8 +40,7 @@ ckpt_status doctor_report(struct doctor *d, const struct diagnosis *diagnosis, c
 /* doctor_report_error - reports DIAGNOSIS with the text and the hint of E. */
 ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *diagnosis, const ckpt_error *e,
                                 ckpt_error *err);
-/* doctor_drop_file - removes the name of the diagnosed file from E, because the line of the report begins
- * with that name. */
+/* doctor_drop_file - removes the name of the diagnosed file from E: lines of the report begin with it. */
 void doctor_drop_file(const struct doctor *d, ckpt_error *e);
 
 /* doctor_report_foreign - reports that the file is not a checkpoint, for the reason E. */

@@ -41,8 +41,7 @@ static ckpt_status check_numpy(struct doctor *d, ckpt_error *err)
                          STR_ARG(module), STR_ARG(name));
 }
 
-/* has_only_allowed_imports - returns true if weights_only allows all imports of F, so that only opcodes are
- * refused. */
+/* has_only_allowed_imports - returns true if weights_only allows all imports of F. */
 static bool has_only_allowed_imports(const ckpt_file *f)
 {
     for (size_t i = 0; i < f->npickles; i++)

@@ -10,8 +10,7 @@
 /* has_no_wildcard - returns true if GLOB has none of `*?[\`: it can only match the tensor of that name. */
 static bool has_no_wildcard(const char *glob) { return strpbrk(glob, "*?[\\") == NULL; }
 
-/* why_not_castable - returns the reason why T cannot become DTYPE, which goes on after "it" in a message;
- * NULL: it can. */
+/* why_not_castable - returns why T cannot become DTYPE, the words after "it" in a message, or NULL. */
 static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
 {
     struct conversion c;
@@ -21,7 +20,7 @@ static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
         return "has no bytes";
     if (!conversion_init_blocks(&c, (ckpt_dtype)t->dtype, dtype))
         return "does not hold numbers";
-    uint16_t block = dtype_info(dtype)->block_elems; /* blocks divide the last dimension */
+    uint16_t block = dtype_info(dtype)->block_elems; /* the last dimension is divided into blocks */
     return block == 1 || (t->has_shape && t->ndim && t->shape[t->ndim - 1] % block == 0)
                ? NULL
                : "has a last size that is no multiple of 32";
@@ -199,12 +198,12 @@ struct first_components {
 static void add_first_component(struct first_components *components, ckpt_str name)
 {
     size_t dot = str_find(name, STR_LIT("."), 0);
-    ckpt_str top = dot == SIZE_MAX ? name : str_of(name.ptr, dot);
+    ckpt_str first = dot == SIZE_MAX ? name : str_of(name.ptr, dot);
     for (size_t i = 0; i < components->n; i++)
-        if (str_eq(components->name[i], top))
+        if (str_eq(components->name[i], first))
             return;
     if (components->n < sizeof components->name / sizeof *components->name)
-        components->name[components->n++] = top;
+        components->name[components->n++] = first;
     else
         components->has_more = true;
 }
@@ -218,24 +217,25 @@ void cast_notice_skipped(ckpt_plan *p)
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         const ckpt_tensor *t = &p->file->table.rows[e->row].t;
-        if (p->is_weights[e->row] || p->cast[e->row] || !dtype_is_float((ckpt_dtype)t->dtype) ||
-            t->part_of != CKPT_NO_TENSOR || is_counter(e, t) || t->dtype == p->weights_dtype)
+        bool is_cast = p->is_weights[e->row] || p->cast[e->row] || t->dtype == p->weights_dtype;
+        if (is_cast || !dtype_is_float((ckpt_dtype)t->dtype) || t->part_of != CKPT_NO_TENSOR ||
+            is_counter(e, t))
             continue;
         add_first_component(&components, e->name);
         n++;
     }
     if (!n)
         return;
-    ckpt_str how = STR_LIT("");
-    for (size_t i = 0; how.ptr && i < components.n; i++) {
+    ckpt_str options = STR_LIT("");
+    for (size_t i = 0; options.ptr && i < components.n; i++) {
         char word[SHELL_WORD_MAX];
-        how = arena_printf(p->a, "%.*s%s--cast %s=%s", STR_ARG(how), i ? " " : "",
-                           shell_glob(components.name[i], word),
-                           ckpt_dtype_name((ckpt_dtype)p->weights_dtype));
+        options = arena_printf(p->a, "%.*s%s--cast %s=%s", STR_ARG(options), i ? " " : "",
+                               shell_glob(components.name[i], word),
+                               ckpt_dtype_name((ckpt_dtype)p->weights_dtype));
     }
     const char *as = n == 1 ? "it is" : "they are", *them = n == 1 ? "it" : "those";
     plan_notice(p, "left %zu tensor%s outside the weights as %s: %.*s%s casts %s", n, n == 1 ? "" : "s", as,
-                STR_ARG(how), components.has_more ? " ..." : "", them);
+                STR_ARG(options), components.has_more ? " ..." : "", them);
 }
 
 ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckpt_error *err)

@@ -13,7 +13,7 @@
 #define BATCH 1024u /* elements decoded at a time */
 
 /* One of the two rows: a stream, and the bytes read from it that are still to be compared. */
-struct diff_side {
+struct compared_row {
     ckpt_file *file;
     uint32_t row;
     stream *stream;
@@ -52,7 +52,7 @@ bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
 
 /* ---- reading */
 
-static ckpt_status side_open(struct diff_side *s, ckpt_file *file, uint32_t row,
+static ckpt_status side_open(struct compared_row *s, ckpt_file *file, uint32_t row,
                              const struct parallel_chunk *chunk, ckpt_error *err)
 {
     const struct dtype_info *info = dtype_info((ckpt_dtype)file->table.rows[row].t.dtype);
@@ -73,7 +73,7 @@ static ckpt_status side_open(struct diff_side *s, ckpt_file *file, uint32_t row,
     return name_file_if_failed(st, file->path, err);
 }
 
-static void side_close(struct diff_side *s)
+static void side_close(struct compared_row *s)
 {
     stream_close(s->stream);
     free(s->buf);
@@ -81,7 +81,7 @@ static void side_close(struct diff_side *s)
 
 /* side_fill - reads the next bytes of S if all that were read have been compared, and adds their number to
  * *BYTES. Sets *N to the number of elements to compare, 0 at the end. */
-static ckpt_status side_fill(struct diff_side *s, size_t *n, uint64_t *bytes, ckpt_error *err)
+static ckpt_status side_fill(struct compared_row *s, size_t *n, uint64_t *bytes, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
     if (s->pos == s->len) {
@@ -94,7 +94,7 @@ static ckpt_status side_fill(struct diff_side *s, size_t *n, uint64_t *bytes, ck
     return CKPT_OK;
 }
 
-static size_t side_bytes(const struct diff_side *s, size_t elems)
+static size_t side_bytes(const struct compared_row *s, size_t elems)
 {
     return elems / s->block_elems * s->block_bytes;
 }
@@ -206,7 +206,7 @@ static bool try_kernel(struct totals *t, distance_kernel *kernel, ckpt_dtype dt,
     return false;
 }
 
-static void compare_decoded(struct totals *t, const struct diff_side *a, const struct diff_side *b,
+static void compare_decoded(struct totals *t, const struct compared_row *a, const struct compared_row *b,
                             const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
@@ -219,7 +219,7 @@ static void compare_decoded(struct totals *t, const struct diff_side *a, const s
             compare_number(t, i, a->numbers[i], b->numbers[i]);
 }
 
-static void decode_side(struct diff_side *s, const unsigned char *p, size_t n, bool complex)
+static void decode_side(struct compared_row *s, const unsigned char *p, size_t n, bool complex)
 {
     number_decode(s->dtype, p, n, s->numbers);
     if (complex && !number_is_complex(s->dtype))
@@ -227,7 +227,7 @@ static void decode_side(struct diff_side *s, const unsigned char *p, size_t n, b
 }
 
 /* add_norms - adds N <= BATCH elements to the norms, whether they differ or not. */
-static void add_norms(struct totals *t, struct diff_side *a, struct diff_side *b,
+static void add_norms(struct totals *t, struct compared_row *a, struct compared_row *b,
                       const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
@@ -237,13 +237,13 @@ static void add_norms(struct totals *t, struct diff_side *a, struct diff_side *b
 }
 
 /* compare_batch - compares N <= BATCH elements whose bytes or dtypes differ. */
-static void compare_batch(struct totals *t, struct diff_side *a, struct diff_side *b,
+static void compare_batch(struct totals *t, struct compared_row *a, struct compared_row *b,
                           const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
     distance_kernel *kernel = distance_best();
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
-    bool direct = a->dtype == b->dtype && kernel != distance_scalar && dtype_has_kernels(a->dtype);
-    if (direct && try_kernel(t, kernel, a->dtype, bytes_a, bytes_b, n))
+    bool dtype_has_kernel = a->dtype == b->dtype && kernel != distance_scalar && dtype_has_kernels(a->dtype);
+    if (dtype_has_kernel && try_kernel(t, kernel, a->dtype, bytes_a, bytes_b, n))
         return;
     if (a->dtype == b->dtype && number_is_wide(a->dtype)) {
         compare_int64s(t, a->dtype, bytes_a, bytes_b, n);
@@ -253,7 +253,7 @@ static void compare_batch(struct totals *t, struct diff_side *a, struct diff_sid
     decode_side(b, bytes_b, n, complex);
     if (number_lanes(a->dtype) == 2 && !complex)
         compare_float4s(t, a->numbers, b->numbers, n);
-    else if (complex || direct || !try_kernel(t, kernel, CKPT_DT_F64, a->numbers, b->numbers, n))
+    else if (complex || dtype_has_kernel || !try_kernel(t, kernel, CKPT_DT_F64, a->numbers, b->numbers, n))
         compare_decoded(t, a, b, bytes_a, bytes_b, n);
 }
 
@@ -266,7 +266,7 @@ static void compare_bytes(struct totals *t, const unsigned char *bytes_a, const 
 }
 
 /* compare_next - compares the next N elements; returns true if both sides have the same bytes and dtype. */
-static bool compare_next(struct totals *t, struct diff_side *a, struct diff_side *b, size_t n)
+static bool compare_next(struct totals *t, struct compared_row *a, struct compared_row *b, size_t n)
 {
     const unsigned char *bytes_a = a->buf + a->pos, *bytes_b = b->buf + b->pos;
     size_t nbytes_a = side_bytes(a, n), nbytes_b = side_bytes(b, n);
@@ -295,7 +295,7 @@ static bool compare_next(struct totals *t, struct diff_side *a, struct diff_side
 }
 
 /* update_crcs - updates the CRC of both sides, computing it once if the bytes are EQUAL. */
-static void update_crcs(struct diff_side *a, struct diff_side *b, size_t n, bool equal)
+static void update_crcs(struct compared_row *a, struct compared_row *b, size_t n, bool equal)
 {
     enum crc_kind kind_a = stream_crc_kind(a->stream), kind_b = stream_crc_kind(b->stream);
     bool same_crc = equal && a->crc == b->crc && kind_a == kind_b;
@@ -303,12 +303,12 @@ static void update_crcs(struct diff_side *a, struct diff_side *b, size_t n, bool
     b->crc = same_crc ? a->crc : crc_update(kind_b, b->crc, b->buf, n);
 }
 
-static ckpt_status side_check_crc(struct diff_side *s, ckpt_error *err)
+static ckpt_status side_check_crc(struct compared_row *s, ckpt_error *err)
 {
     return name_file_if_failed(stream_set_crc(s->stream, s->crc, err), s->file->path, err);
 }
 
-static ckpt_status compare_streams(struct totals *t, struct diff_side *a, struct diff_side *b,
+static ckpt_status compare_streams(struct totals *t, struct compared_row *a, struct compared_row *b,
                                    struct parallel_context *run, ckpt_error *err)
 {
     bool with_crc = a->dtype == b->dtype && stream_checks_crc(a->stream) && stream_checks_crc(b->stream);
@@ -358,7 +358,7 @@ ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk
                          const ckpt_diff_options *opts, struct parallel_context *run, struct comparison *out,
                          ckpt_error *err)
 {
-    struct diff_side *a = calloc(2, sizeof *a), *b = a + 1;
+    struct compared_row *a = calloc(2, sizeof *a), *b = a + 1;
     struct totals t = {.opts = opts, .tolerance = {opts->atol, opts->rtol}, .result = out};
     if (!a)
         return fail_memory(err);

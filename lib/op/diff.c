@@ -181,8 +181,7 @@ static bool have_same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
            (a->ndim == 0 || memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0);
 }
 
-/* have_same_form - returns true if A and B agree in all but dtype, shape and bytes. The notes of quantized
- * rows have scale and zero point. */
+/* have_same_form - returns true if kind, presence of bytes and the notes of quantized rows agree. */
 static bool have_same_form(const ckpt_tensor *a, const ckpt_tensor *b)
 {
     if (a->kind != b->kind || a->has_data != b->has_data)
@@ -302,8 +301,7 @@ static bool report_pair(struct diff *d, const struct row_pair *p)
     return send_event(d, &e);
 }
 
-/* report_pairs - passes the pairs before END that were not reported yet to the callback. Returns false if
- * the callback requested to stop. */
+/* report_pairs - passes the pairs before END to the callback, once each. False: it requested to stop. */
 static bool report_pairs(struct diff *d, size_t end)
 {
     while (d->nreported < end)
@@ -365,8 +363,8 @@ static ckpt_status compare_arrays(struct diff *d, ckpt_error *err)
     for (size_t i = 0; st == CKPT_OK && i < d->npairs && !d->o->keys_only; i++) {
         struct row_pair *p = &d->pairs[i];
         bool same = true;
-        if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR || row_a(d, p)->kind != CKPT_NDARRAY ||
-            row_a(d, p)->has_data || row_b(d, p)->has_data)
+        bool in_both = p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR;
+        if (!in_both || row_a(d, p)->kind != CKPT_NDARRAY || row_a(d, p)->has_data || row_b(d, p)->has_data)
             continue;
         st = array_equal(&equal, row_a(d, p)->value, row_b(d, p)->value, &same, err);
         (void)prefix_where_if_failed(st, p->name, err);
@@ -389,19 +387,19 @@ static ckpt_status list_items(struct diff *d, ckpt_error *err)
 
 static ckpt_status compare_all(struct diff *d, ckpt_error *err)
 {
-    struct parallel_job s = {.threads = d->o->threads,
-                             .process = compare_item,
-                             .process_chunk = compare_pair_chunk,
-                             .join_chunks = merge_comparisons,
-                             .report = report_item,
-                             .progress = d->o->progress,
-                             .user = d,
-                             .progress_user = d->o->user};
+    struct parallel_job parallel = {.threads = d->o->threads,
+                                    .process = compare_item,
+                                    .process_chunk = compare_pair_chunk,
+                                    .join_chunks = merge_comparisons,
+                                    .report = report_item,
+                                    .progress = d->o->progress,
+                                    .user = d,
+                                    .progress_user = d->o->user};
     CKPT_TRY(list_items(d, err));
     CKPT_TRY(compare_arrays(d, err));
-    s.items = d->items;
-    s.n = d->nitems;
-    CKPT_TRY(parallel_run(&s, err));
+    parallel.items = d->items;
+    parallel.n = d->nitems;
+    CKPT_TRY(parallel_run(&parallel, err));
     return report_pairs(d, d->npairs) ? CKPT_OK
                                       : fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
 }

@@ -1,4 +1,4 @@
-/* diff_names.c - lists the names of both files of a diff. Equal names of a file are paired in its order. */
+/* diff_names.c - lists the names of both files of a diff. Repeated names are paired in document order. */
 #include "op/diff_names.h"
 
 #include <stdlib.h>

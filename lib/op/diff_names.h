@@ -32,8 +32,7 @@ bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct 
 /* diff_has_name_below - returns true if one of NAMES begins with NAME and a dot. If NAME is empty: if one of
  * them is not empty. */
 bool diff_has_name_below(const struct diff_names *names, ckpt_str name);
-/* diff_next_pair - sets *A and *B to the next name in each list; one of them is NULL if only the other list
- * has the name. False: there are no more. */
+/* diff_next_pair - sets *A and *B to the next name in each list; NULL: the list lacks it. False: the end. */
 bool diff_next_pair(struct diff_join *join, const struct diff_name **a, const struct diff_name **b);
 
 #endif

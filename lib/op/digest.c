@@ -123,7 +123,7 @@ struct tensor_hash {
     struct parallel_context *run;        /* NULL: not on a thread of parallel_run */
 };
 
-#define CONVERTED_AT_ONCE 2048u /* elements; whole blocks of any dtype */
+#define CONVERTED_AT_ONCE 2048u /* elements; a multiple of the block size of any dtype */
 
 /* hash_converted - converts and hashes N bytes, which are whole blocks. */
 static void hash_converted(struct tensor_hash *t, const unsigned char *bytes, size_t n)
@@ -183,8 +183,8 @@ struct digests {
 static ckpt_status digest_item(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
 {
     const struct digests *d = user;
-    const struct parallel_item *x = &d->items[i];
-    return digest_row(x->file, x->row, d->alg, run, d->out + (size_t)x->row * CKPT_DIGEST_MAX, err);
+    const struct parallel_item *item = &d->items[i];
+    return digest_row(item->file, item->row, d->alg, run, d->out + (size_t)item->row * CKPT_DIGEST_MAX, err);
 }
 
 void digest_aliases(const struct table *t, uint8_t *digests)
@@ -204,16 +204,16 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     CKPT_TRY(sized_copy_in(how, &work, sizeof work, err));
     struct parallel_item *items = calloc(file->table.nrows + 1, sizeof *items);
     struct digests d = {alg, items, digests};
-    struct parallel_job s = {.items = items, .process = digest_item, .user = &d};
+    struct parallel_job parallel = {.items = items, .process = digest_item, .user = &d};
     if (!items)
         return fail_memory(err);
     for (uint32_t i = 0; i < file->table.nrows; i++)
         if (file->table.rows[i].t.has_data && file->table.rows[i].t.alias_of == CKPT_NO_TENSOR)
-            items[s.n++] = (struct parallel_item){.file = file, .row = i};
-    s.threads = work.threads;
-    s.progress = work.progress;
-    s.progress_user = work.user;
-    ckpt_status st = parallel_run(&s, err);
+            items[parallel.n++] = (struct parallel_item){.file = file, .row = i};
+    parallel.threads = work.threads;
+    parallel.progress = work.progress;
+    parallel.progress_user = work.user;
+    ckpt_status st = parallel_run(&parallel, err);
     free(items);
     if (st == CKPT_OK)
         digest_aliases(&file->table, digests);
@@ -324,10 +324,11 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file);
     CKPT_TRY(sized_copy_in(how, &work, sizeof work, err));
-    ckpt_status st = file->data_offset ? hash_begin(&h, alg, err)
-                                       : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                                              "the file is not a header followed by nothing but tensors\n"
-                                              "a single .safetensors file is: ckpt convert writes one");
+    ckpt_status st = file->data_offset
+                         ? hash_begin(&h, alg, err)
+                         : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                                "the file does not consist of a header and the tensors after it\n"
+                                "a single .safetensors file does: ckpt convert writes one");
     if (st == CKPT_OK)
         st = hash_end(&h, hash_source(&h, file->src, file->data_offset, &work, err), out, err);
     if (st == CKPT_OK)

@@ -6,43 +6,46 @@
 
 void *xxh3_new(void)
 {
-    XXH3_state_t *x = XXH3_createState();
-    if (x)
-        (void)XXH3_128bits_reset(x);
-    return x;
+    XXH3_state_t *state = XXH3_createState();
+    if (state)
+        (void)XXH3_128bits_reset(state);
+    return state;
 }
 
-static void update_baseline(void *x, const void *bytes, size_t n) { (void)XXH3_128bits_update(x, bytes, n); }
+static void update_baseline(void *state, const void *bytes, size_t n)
+{
+    (void)XXH3_128bits_update(state, bytes, n);
+}
 
 #ifdef __x86_64__
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2"); }
 #else
 static bool has_avx2(void) { return false; }
-void xxh3_update_avx2(void *x, const void *bytes, size_t n) { update_baseline(x, bytes, n); }
+void xxh3_update_avx2(void *state, const void *bytes, size_t n) { update_baseline(state, bytes, n); }
 #endif
 
-bool xxh3_update_with(enum xxh3_kernel k, void *x, const void *bytes, size_t n)
+bool xxh3_update_with(enum xxh3_kernel kernel, void *state, const void *bytes, size_t n)
 {
-    if (k == XXH3_AVX2 && has_avx2())
-        xxh3_update_avx2(x, bytes, n);
-    else if (k == XXH3_BASELINE)
-        update_baseline(x, bytes, n);
+    if (kernel == XXH3_AVX2 && has_avx2())
+        xxh3_update_avx2(state, bytes, n);
+    else if (kernel == XXH3_BASELINE)
+        update_baseline(state, bytes, n);
     else
         return false;
     return true;
 }
 
-void xxh3_update(void *x, const void *bytes, size_t n)
+void xxh3_update(void *state, const void *bytes, size_t n)
 {
-    (void)xxh3_update_with(has_avx2() ? XXH3_AVX2 : XXH3_BASELINE, x, bytes, n);
+    (void)xxh3_update_with(has_avx2() ? XXH3_AVX2 : XXH3_BASELINE, state, bytes, n);
 }
 
-void xxh3_final(const void *x, uint8_t out[XXH3_BYTES])
+void xxh3_final(const void *state, uint8_t out[XXH3_BYTES])
 {
     XXH128_canonical_t c;
-    XXH128_canonicalFromHash(&c, XXH3_128bits_digest(x));
+    XXH128_canonicalFromHash(&c, XXH3_128bits_digest(state));
     for (size_t i = 0; i < XXH3_BYTES; i++)
         out[i] = c.digest[i];
 }
 
-void xxh3_free(void *x) { (void)XXH3_freeState(x); }
+void xxh3_free(void *state) { (void)XXH3_freeState(state); }

@@ -15,7 +15,10 @@
 #define XXH_VECTOR XXH_AVX2
 #include "op/hash_xxh3_build.h"
 
-void xxh3_update_avx2(void *x, const void *bytes, size_t n) { (void)XXH3_128bits_update(x, bytes, n); }
+void xxh3_update_avx2(void *state, const void *bytes, size_t n)
+{
+    (void)XXH3_128bits_update(state, bytes, n);
+}
 
 #ifdef __clang__
 #pragma clang attribute pop

@@ -88,17 +88,18 @@ static void add_row_size(const ckpt_tensor *t, uint64_t *elements, uint64_t *byt
     *bytes = size_add(*bytes, t->nbytes);
 }
 
-/* count_rows - adds each row I of FILE to list[number[container[i]]]. */
-static void count_rows(const ckpt_file *file, const uint32_t *container, const uint32_t *number,
+/* count_rows - adds each row of FILE to the item of LIST for its container. CONTAINER is by row, and
+ * WEIGHTS_INDEX, the index in LIST, by container. */
+static void count_rows(const ckpt_file *file, const uint32_t *container, const uint32_t *weights_index,
                        ckpt_weights *list)
 {
     for (size_t i = 0; i < file->table.nrows; i++) {
         const ckpt_tensor *t = &file->table.rows[i].t;
         if (container[i] == NO_CONTAINER)
             continue;
-        ckpt_weights *one = &list[number[container[i]]];
-        one->tensors += t->part_of == CKPT_NO_TENSOR;
-        add_row_size(t, &one->elements, &one->bytes);
+        ckpt_weights *weights = &list[weights_index[container[i]]];
+        weights->tensors += t->part_of == CKPT_NO_TENSOR;
+        add_row_size(t, &weights->elements, &weights->bytes);
     }
 }
 
@@ -267,14 +268,14 @@ struct span {
     uint64_t from, to;
 };
 
-static uint64_t block_bytes(ckpt_dtype dt, uint64_t elems, bool up)
+static uint64_t block_bytes(ckpt_dtype dt, uint64_t elems, bool round_up)
 {
     const struct dtype_info *d = dtype_info(dt);
-    uint64_t blocks = d->block_elems ? elems / d->block_elems + (up && elems % d->block_elems) : 0;
+    uint64_t blocks = d->block_elems ? elems / d->block_elems + (round_up && elems % d->block_elems) : 0;
     return size_mul(blocks, d->block_bytes);
 }
 
-static bool span_of(const ckpt_tensor *t, uint64_t size, struct span *s)
+static bool find_covered_span(const ckpt_tensor *t, uint64_t size, struct span *s)
 {
     uint64_t end;
     if (!t->has_data || t->storage == CKPT_NO_STORAGE || !row_end(t, &end) || end == 0)
@@ -309,7 +310,8 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
         return fail_memory(err);
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *row = &t->rows[i].t;
-        n += row->storage < t->nstorages && span_of(row, t->storages[row->storage].s.nbytes, &spans[n]);
+        n += row->storage < t->nstorages &&
+             find_covered_span(row, t->storages[row->storage].s.nbytes, &spans[n]);
     }
     for (size_t i = 0; i < t->nstorages; i++)
         total = size_add(total, t->storages[i].src ? t->storages[i].s.nbytes : 0);

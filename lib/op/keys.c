@@ -156,8 +156,7 @@ static ckpt_status gather_optimizer(struct renaming *job, struct group *g, const
     return CKPT_OK;
 }
 
-/* gather_weights - gathers the keys of P, a state dict. Without _metadata, some of them may not name
- * parameters. */
+/* gather_weights - gathers the keys of P, a state dict; without _metadata, those that name parameters. */
 static ckpt_status gather_weights(struct renaming *job, struct group *g, const struct container *p,
                                   ckpt_error *err)
 {
@@ -174,12 +173,12 @@ static ckpt_status gather_metadata(struct renaming *job, struct group *g, const 
                                    ckpt_error *err)
 {
     const ckpt_value *meta = mapping_metadata(mapping);
-    uint32_t old;
+    uint32_t earlier;
     if (!meta)
         return CKPT_OK;
-    if (!map_put_num(job->metadata_nodes, map_ptr(meta), 0, &old))
+    if (!map_put_num(job->metadata_nodes, map_ptr(meta), 0, &earlier))
         return fail_memory(err);
-    if (old != MAP_NONE)
+    if (earlier != MAP_NONE)
         return CKPT_OK;
     return gather_entries(job, meta, mapping_count(meta), &g->modules, err);
 }
@@ -435,8 +434,7 @@ static ckpt_status apply_renames(struct renaming *job, ckpt_error *err)
 
 /* ---- report */
 
-/* find_optimizer_group - returns the group of the optimizer that contains ROW, or UINT32_MAX. GROUPS: node
- * of an optimizer -> group. */
+/* find_optimizer_group - returns the group of ROW's optimizer, by GROUPS (node -> group), or UINT32_MAX. */
 static uint32_t find_optimizer_group(const map *groups, const struct row *row)
 {
     for (uint32_t k = 0; row->steps && k < row->t.npath; k++) {

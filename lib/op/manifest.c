@@ -214,8 +214,7 @@ static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckp
 
 static const char *display_path(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
-/* find_algorithm - sets *OUT to the algorithm whose digests have the length of the first one. Refuses a text
- * that has neither lines nor the header. */
+/* find_algorithm - sets *OUT by the length of the first digest. Refuses a text without lines and header. */
 static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error *err)
 {
     struct manifest_line line;

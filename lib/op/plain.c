@@ -61,8 +61,7 @@ bool is_torch_constant(const ckpt_value *v)
            weights_only_allows(value_module(v), name);
 }
 
-/* holds_storage - returns true if V is a call that makes the bytes of a storage. Writers write the
- * storage. */
+/* holds_storage - returns true if V is a call that makes the bytes of a storage, which is written itself. */
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
     bool held = file_bytes_storage(f, v) != CKPT_NO_STORAGE;
@@ -206,7 +205,7 @@ static ckpt_value *make_text(arena *a, const unsigned char *bytes, size_t n)
 {
     char text[SCALAR_MAX];
     size_t len = 0;
-    for (size_t i = 0; i + 4 <= n; i += 4) { /* UTF-8 is not longer */
+    for (size_t i = 0; i + 4 <= n; i += 4) { /* a code point has at most 4 bytes in UTF-8, too */
         uint32_t cp = load_u32le(bytes + i);
         len += utf8_put(cp > 0x10ffff ? 0xfffd : cp, text + len);
     }

@@ -56,8 +56,7 @@ static ckpt_status check_replacement(const char *replacement, size_t groups, ckp
     return CKPT_OK;
 }
 
-/* regcomp_error - returns the text of the error CODE of regcomp(). The texts of regerror() differ between C
- * libraries. */
+/* regcomp_error - returns the text of CODE of regcomp(); those of regerror() differ between C libraries. */
 static const char *regcomp_error(int code)
 {
     static const struct {

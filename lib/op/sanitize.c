@@ -379,11 +379,11 @@ static ckpt_status convert_value(struct sanitize *s, struct value_job *job)
 {
     const ckpt_value *v = job->v;
     uint32_t known = v->type >= CKPT_V_STR8 ? map_get_num(s->done, map_ptr(v)) : MAP_NONE;
-    bool built = v->flags & VALUE_NOT_REWRITABLE;
-    job->result = known != MAP_NONE ? s->results[known] : built ? NULL : as_is(v);
     s->not_plain = NULL;
-    if (known != MAP_NONE || built)
+    job->result = known != MAP_NONE ? s->results[known] : NULL;
+    if (known != MAP_NONE || (v->flags & VALUE_NOT_REWRITABLE))
         return CKPT_OK;
+    job->result = as_is(v);
     switch ((ckpt_value_type)v->type) {
     case CKPT_V_BIGINT: job->result = v->u.str.len <= 255 ? job->result : NULL; return CKPT_OK;
     case CKPT_V_STR8: return convert_python2_str(s, job);

@@ -162,8 +162,8 @@ static int add_chunk(void *user, const void *bytes, size_t n)
 static size_t find_bin(const void *user, double x)
 {
     const ckpt_stats *s = user;
-    double width = s->max / 2 - s->min / 2, at = width > 0 ? (x / 2 - s->min / 2) / width : 0;
-    size_t bin = (size_t)(at * CKPT_STAT_BINS);
+    double width = s->max / 2 - s->min / 2, fraction = width > 0 ? (x / 2 - s->min / 2) / width : 0;
+    size_t bin = (size_t)(fraction * CKPT_STAT_BINS);
     return bin < CKPT_STAT_BINS ? bin : CKPT_STAT_BINS - 1;
 }
 
@@ -247,30 +247,32 @@ static void finish_tally(struct tally *t)
 static ckpt_status stat_item(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
 {
     const struct stat_job *j = user;
-    const struct parallel_item *x = &j->items[i];
-    const ckpt_tensor *row = &x->file->table.rows[x->row].t;
+    const struct parallel_item *item = &j->items[i];
+    const ckpt_tensor *row = &item->file->table.rows[item->row].t;
     struct tally *t;
     ckpt_status st = new_tally(&t, row, 0, row->elements, run, err);
     if (st == CKPT_OK)
-        st = ckpt_tensor_stream(x->file, x->row, add_chunk, t, err);
+        st = ckpt_tensor_stream(item->file, item->row, add_chunk, t, err);
     if (st == CKPT_OK) {
         finish_tally(t);
-        fill_stats(t, &j->out[x->tag]);
+        fill_stats(t, &j->out[item->tag]);
     }
     free(t);
     return st;
 }
 
-static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *p, struct parallel_context *run,
-                              ckpt_error *err)
+static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *chunk,
+                              struct parallel_context *run, ckpt_error *err)
 {
     const struct stat_job *j = user;
-    const struct parallel_item *x = &j->items[i];
+    const struct parallel_item *item = &j->items[i];
     struct tally *t;
-    ckpt_status st = new_tally(&t, &x->file->table.rows[x->row].t, p->first, p->count, run, err);
-    p->out = t;
+    ckpt_status st = new_tally(&t, &item->file->table.rows[item->row].t, chunk->first, chunk->count, run,
+                               err);
+    chunk->out = t;
     if (st == CKPT_OK)
-        st = tensor_stream_range(x->file, x->row, p->first, p->count, &p->crc[0], add_chunk, t, err);
+        st = tensor_stream_range(item->file, item->row, chunk->first, chunk->count, &chunk->crc[0], add_chunk,
+                                 t, err);
     if (st == CKPT_OK)
         finish_tally(t);
     return st;
@@ -290,17 +292,17 @@ static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parall
                                        ckpt_error *err)
 {
     const struct stat_job *j = user;
-    const struct parallel_item *x = &j->items[i];
-    const ckpt_tensor *row = &x->file->table.rows[x->row].t;
+    const struct parallel_item *item = &j->items[i];
+    const ckpt_tensor *row = &item->file->table.rows[item->row].t;
     struct tally *t;
-    ckpt_status st = parallel_check_crc(x, chunks, n, err);
+    ckpt_status st = parallel_check_crc(item, chunks, n, err);
     if (st != CKPT_OK)
-        return tensor_add_name(x->file, x->row, st, err);
+        return tensor_add_name(item->file, item->row, st, err);
     st = new_tally(&t, row, 0, row->elements, NULL, err);
     for (size_t k = 0; st == CKPT_OK && k < n; k++)
         merge_tally(t, chunks[k].out);
     if (st == CKPT_OK)
-        fill_stats(t, &j->out[x->tag]);
+        fill_stats(t, &j->out[item->tag]);
     free(t);
     return st;
 }

@@ -242,8 +242,9 @@ static void put_tail(struct text_sink *s, const struct document *d)
 static bool add_frame(struct document *d, bool end)
 {
     struct text_sink s = {0};
-    for (int again = 0; again < 2; again++) { /* measures the text, then writes it */
-        s = (struct text_sink){.out = again ? d->text + d->len : NULL, .cap = again ? d->cap - d->len : 0};
+    for (int writing = 0; writing < 2; writing++) { /* first measures the text */
+        s = (struct text_sink){.out = writing ? d->text + d->len : NULL,
+                               .cap = writing ? d->cap - d->len : 0};
         if (end)
             put_tail(&s, d);
         else

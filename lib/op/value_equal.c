@@ -363,9 +363,9 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
                                    bool *same, ckpt_error *err)
 {
     char type_a[256], type_b[256];
-    bool new, outermost = !e->nparents, both_calls = a->type == CKPT_V_CALL && b->type == CKPT_V_CALL;
-    CKPT_TRY(unite_classes(e, a, b, &new, err)); /* it numbers nodes: OUTERMOST was set before */
-    if (!new)
+    bool united, outermost = !e->nparents, both_calls = a->type == CKPT_V_CALL && b->type == CKPT_V_CALL;
+    CKPT_TRY(unite_classes(e, a, b, &united, err)); /* after OUTERMOST is set, because it numbers nodes */
+    if (!united)
         return CKPT_OK;
     struct view in_a = view_of(a), in_b = view_of(b);
     (void)ckpt_value_type_name(a, type_a, sizeof type_a);

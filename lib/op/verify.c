@@ -355,7 +355,7 @@ static int report_record(void *user, size_t i)
     if (result->fault)
         e = *result->fault;
     else if (result->crc != r->crc)
-        /* check_report() drops repeated findings by their text, which zip_layout.c and archive.c have, too */
+        /* zip_layout.c and archive.c use the same text, by which check_report() drops repeated findings */
         (void)fail(&e, CKPT_ECHECKSUM, r->file_offset,
                    "its %s is {%08x}, the %s records {=%08x}\n"
                    "the bytes are not those that were saved: get the file again",

@@ -271,15 +271,14 @@ static bool set_roles(struct roles *roles)
     for (uint32_t i = 0; i < roles->tree->n; i++) {
         enum region region = find_region(roles, i);
         bool network = is_network(roles, i, region);
-        roles->role[i] = !network ? WEIGHTS_NOT : region == AVERAGING ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
+        roles->role[i] = !network ? WEIGHTS_NO_ROLE : region == AVERAGING ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
         roles->region[i] = (uint8_t)(network && is_flat(&roles->tree->list[i]) ? ENTRIES : region);
         any |= roles->role[i] == WEIGHTS_MODEL;
     }
     return any;
 }
 
-/* find_roles - sets out->role with MAIN as the root of the weights. CHOSEN: it was found or named, and is not
- * merely everything. */
+/* find_roles - sets out->role with MAIN as the root of the weights. CHOSEN: it is not merely everything. */
 static ckpt_status find_roles(const struct containers *tree, uint32_t main, bool chosen, struct weights *out,
                               ckpt_error *err)
 {

@@ -6,7 +6,7 @@
 #include "op/containers.h"
 
 enum weights_role {
-    WEIGHTS_NOT,
+    WEIGHTS_NO_ROLE,
     WEIGHTS_MODEL,   /* the parameters and buffers of one network, by name */
     WEIGHTS_AVERAGED /* an EMA or SWA copy of them */
 };
@@ -15,15 +15,14 @@ struct weights {
     uint32_t container; /* what `--root auto` selects; NO_CONTAINER: nothing looks like weights */
     bool only_own_tensors; /* only its own tensors are weights: an optimizer is among its entries, too */
     const char *why;    /* NUL-terminated, in the arena of the containers */
-    /* By container: enum weights_role. Below a mapping with a role, only averaged copies have one, and the
-     * branches of a tree of dicts. */
+    /* [i]: enum weights_role of container i. Containers below a mapping with a role have none, except for
+     * averaged copies and the branches of a tree of dicts. */
     uint8_t *role;
 };
 
 /* weights_find - finds the weights among the containers of TREE. */
 ckpt_status weights_find(const struct containers *tree, struct weights *out, ckpt_error *err);
-/* weights_below - finds the weights if TREE is the part of a file below a given --root: every state dict
- * counts. */
+/* weights_below - finds the weights if TREE is below a given --root: then every state dict has a role. */
 ckpt_status weights_below(const struct containers *tree, struct weights *out, ckpt_error *err);
 /* is_averaged_name - returns true if E is a name of averaged copies: "ema", "model_ema", "swa_model". */
 bool is_averaged_name(const ckpt_path_elem *e);

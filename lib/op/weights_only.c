@@ -161,7 +161,7 @@ static bool may_change(const struct pickle_mutation *m)
     const ckpt_value *v = m->target;
     enum made_kind made = v->type == CKPT_V_CALL ? lookup_global(v->u.call.callable) : REFUSED;
     if (m->opcode == 'b')
-        return made > OTHER || v->type == CKPT_V_SET;
+        return (made != REFUSED && made != OTHER) || v->type == CKPT_V_SET;
     if (m->opcode == 's' || m->opcode == 'u')
         return v->type == CKPT_V_DICT || made == ORDERED_DICT || made == COUNTER;
     return v->type == CKPT_V_LIST;

@@ -121,8 +121,7 @@ static trace_ref get_tuple_item(trace_ref tuple, uint32_t i)
     return n && n->kind == TRACE_TUPLE && i < n->kept ? n->items[i] : 0;
 }
 
-/* read_value - returns REF as at most NODES nodes in A. NULL: REF is 0, or memory or disk failed, which is
- * noted for the end of the scan. */
+/* read_value - returns REF as up to NODES nodes in A. NULL: REF is 0, or there was a system failure. */
 static ckpt_value *read_value(struct scan *scan, const struct trace_step *step, trace_ref ref, arena *a,
                               size_t nodes)
 {
@@ -198,8 +197,7 @@ static const char *check_call_arguments(struct scan *scan, const struct trace_st
     return why;
 }
 
-/* describe_step - fills R with the place, names and arguments of the step, and whether torch's weights_only
- * would accept it. */
+/* describe_step - fills R with the place, names and arguments of the step, and weights_only's verdict. */
 static void describe_step(const struct judge *j, const struct trace_step *step, const struct trace_global *g,
                           trace_ref args, arena *a, ckpt_scan_record *r)
 {
@@ -326,7 +324,8 @@ static bool judge_import(struct judge *j, const struct trace_step *step)
 
 #define ADDITEMS "\x90"
 
-/* The opcodes, besides one BUILD, that may change the result of a call. */
+/* The opcodes, besides one BUILD, that may change the result of a call: APPEND a, APPENDS e, SETITEM s,
+ * SETITEMS u, ADDITEMS. */
 static const struct {
     const char *module, *name, *opcodes;
 } fillable[] = {
@@ -387,8 +386,7 @@ static bool report_step(struct judge *j, const struct trace_step *step, enum sca
     return continues;
 }
 
-/* judge_stored_global - reports a function that loads bytes and is stored in a value, because a user of the
- * value may call it with any bytes. */
+/* judge_stored_global - reports a stored function that loads bytes: any user of the value may call it. */
 static bool judge_stored_global(struct judge *j, const struct trace_step *step)
 {
     const struct trace_global *g = trace_global(step->subject);
@@ -455,8 +453,7 @@ static bool is_torch_id(struct scan *scan, const struct trace_step *step, trace_
     return is_id;
 }
 
-/* judge_persid - reports an id that torch does not write. It writes ('storage', …), ('module', …) or a
- * number. */
+/* judge_persid - reports an id that is not a number, ('storage', …) or ('module', …), as torch writes. */
 static bool judge_persid(struct judge *j, const struct trace_step *step)
 {
     const struct trace_node *n = trace_node(step->subject);

@@ -1,5 +1,4 @@
-/* judge.h - judges the imports and calls of a pickle: names by the lists of known names, calls by the
- * arguments that picklers write. */
+/* judge.h - judges imports by the lists of known names, and calls by the arguments that picklers write. */
 #ifndef SCAN_JUDGE_H
 #define SCAN_JUDGE_H
 

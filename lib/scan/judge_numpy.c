@@ -80,7 +80,8 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
         *why = "the state of an array is not all in the file";
         return CKPT_OK;
     }
-    uint32_t last = state->kept - 1; /* bounded: at least four items; old pickles have no version */
+    /* (version, shape, dtype, is_fortran, data); old pickles have no version */
+    uint32_t last = state->kept - 1; /* bounded: at least four items */
     return check_bytes(j, step, state->items[last - 2], state->items[last], why);
 }
 
@@ -92,5 +93,7 @@ ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *ste
     *why = NULL;
     if ((!scalar && !buffer) || !args || args->kind != TRACE_TUPLE || args->kept < 2)
         return CKPT_OK;
-    return check_bytes(j, step, args->items[buffer], args->items[!buffer], why);
+    trace_ref first = args->items[0], second = args->items[1];
+    return buffer ? check_bytes(j, step, second, first, why)  /* _frombuffer(bytes, dtype, …) */
+                  : check_bytes(j, step, first, second, why); /* scalar(dtype, bytes) */
 }

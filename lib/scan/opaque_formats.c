@@ -48,8 +48,7 @@ static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, siz
     return str_of(to, scan_read(s->x->scan, s->src, at, to, n) ? n : 0);
 }
 
-/* check_keras_class - reports the class that follows the key "class_name", which is at AT and ends at AFTER,
- * if it is a class that holds code. */
+/* check_keras_class - reports the class after the key "class_name" at AT if it is one that holds code. */
 static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t after)
 {
     static const char *const code_classes[] = {"\"Lambda\"", "\"__lambda__\"", "\"TorchModuleWrapper\""};

@@ -100,8 +100,8 @@ static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n
         ok = b != NULL;
         for (size_t i = 0; ok && i < chunk; i++) {
             bool is_continuation = (b[i] & 0xc0) == 0x80;
-            ok = is_continuation == (lead != 0) &&
-                 (is_continuation || b[i] < 0x80 || b[i] == 0xc2 || b[i] == 0xc3);
+            bool is_latin1_lead = b[i] == 0xc2 || b[i] == 0xc3; /* of U+0080 to U+00FF */
+            ok = is_continuation == (lead != 0) && (is_continuation || b[i] < 0x80 || is_latin1_lead);
             lead = b[i] >= 0xc0 ? b[i] : 0;
             *count += lead == 0; /* bounded: no more than bytes */
         }

@@ -103,7 +103,7 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
     ckpt_status st = format_open(&o, &f, &why);
     if (st == CKPT_OK) {
         if (end)
-            *end = find_storages_end(f) | !f->table.nstorages;
+            *end = f->table.nstorages ? find_storages_end(f) : 1;
         if (!x->format || x->depth == 0)
             x->format = f->format->name;
         file_free(f);
@@ -117,7 +117,7 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
         return CKPT_OK; /* no fault: the reader only does not support it */
     uint64_t base = source_pos(src, 0);
     bool has_offset = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
-                      why.offset - base <= src->size; /* bounded: not before */
+                      why.offset - base <= src->size; /* bounded: offset >= base */
     return scan_found_error(x->scan, SCAN_MALFORMED, where,
                             (struct scan_place){src, has_offset ? why.offset - base : CKPT_NO_OFFSET}, &why);
 }
@@ -234,8 +234,7 @@ static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
                       text_describe_bytes(p->head, p->nhead, found));
 }
 
-/* find_container_scanner - returns the function that scans P; NULL: its first or last bytes do not show its
- * format for certain. */
+/* find_container_scanner - returns the function that scans P; NULL: its signature is not certain. */
 static scan_function *find_container_scanner(const struct probe *p, const struct signature *signature,
                                              enum scan_role role)
 {
@@ -314,8 +313,7 @@ static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str 
                       "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
 }
 
-/* scan_by_trial - tries the formats that first bytes do not show for certain, and scans P as the first that
- * fits. */
+/* scan_by_trial - tries the formats without a certain signature, and scans P as the first that fits. */
 static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_str where,
                                  enum scan_role role, uint64_t *known_bytes, ckpt_error *err)
 {

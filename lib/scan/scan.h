@@ -98,8 +98,7 @@ bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_
 bool scan_is_pickle_name(ckpt_str path);
 /* scan_check_suffix - compares the suffix of the file with its content. */
 ckpt_status scan_check_suffix(struct scanner *x);
-/* scan_count_bytes - adds N bytes of SRC to *COUNT, a counter of the result, if they are stored in the file
- * uncompressed. */
+/* scan_count_bytes - adds N bytes of SRC to *COUNT if they are stored in the file uncompressed. */
 void scan_count_bytes(const source *src, uint64_t *count, uint64_t n);
 /* scan_hash_member - reports the member SRC with its sha256, if the caller of ckpt_scan wants members, and
  * copies the sha256 to KEPT unless that is NULL. */

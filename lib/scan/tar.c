@@ -83,10 +83,10 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
     uint64_t known_bytes = 0;
     ckpt_str where, name = str_after_last(e->name, '/');
     CKPT_TRY(scan_join_names(x, outer, e->name, &where, err));
-    if (e->type == '1' || e->type == '2')
+    if (e->type == '1' || e->type == '2') /* hard link, symbolic link */
         return scan_found(x->scan, SCAN_ARCHIVE_LINK, where, src, e->data,
                           "a link; whoever unpacks it may write elsewhere");
-    if (e->type != '0' && e->type != '7' && e->size)
+    if (e->type != '0' && e->type != '7' && e->size) /* neither kind of regular file */
         return scan_found(x->scan, SCAN_NOT_OPENED, where, src, e->data, "a member of type '%c'", e->type);
     if (e->size == 0)
         return CKPT_OK;

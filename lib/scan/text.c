@@ -105,6 +105,7 @@ static void accept_python_json(char *text, size_t n)
     for (size_t i = 0; i < n; i++) {
         ckpt_str rest = str_of(text + i, n - i);
         if (in_string && text[i] == '\\') {
+            /* \ud800 to \udfff, a surrogate, alone or in a pair */
             if (n - i >= 6 && text[i + 1] == 'u' && (text[i + 2] | 0x20) == 'd' &&
                 strchr("89abcdefABCDEF", text[i + 3]))
                 memcpy(text + i + 2, "fffd", 4);

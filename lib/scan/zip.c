@@ -78,8 +78,7 @@ static enum scan_role get_role(const struct zip_scan *archive, ckpt_str name)
     return storage && archive->by_torch ? SCAN_STORAGE : SCAN_MEMBER;
 }
 
-/* check_torch_layout - reports members outside of the folder of the first one, and compressed storages,
- * neither of which torch writes. */
+/* check_torch_layout - reports members outside of the first one's folder, and compressed storages. */
 static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
 {
     const struct zip_view *first = archive->audit.views;
@@ -340,7 +339,7 @@ static int compare_view_bytes(const void *a, const void *b)
     return c ? c : (x->index > y->index) - (x->index < y->index);
 }
 
-/* find_shared_bytes - fills in r->first, by which views of the same bytes are scanned once. */
+/* find_shared_bytes - fills in archive->first, by which views of the same bytes are scanned once. */
 static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
 {
     struct view_bytes *bytes = calloc(archive->audit.n + 1,
@@ -402,8 +401,7 @@ static bool is_over_budget(const struct scanner *x)
     return x->member_bytes > OVERLAP_MIN && (x->member_bytes - OVERLAP_MIN) / OVERLAP_FACTOR / 2 > half;
 }
 
-/* scan_members - scans all members. Sets *KNOWN_BYTES to SIZE, the bytes of the archive, less the bytes of
- * the members whose purpose is unknown. */
+/* scan_members - scans all members. Sets *KNOWN_BYTES to SIZE less the members of unknown purpose. */
 static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_t *known_bytes,
                                 ckpt_error *err)
 {
@@ -556,17 +554,18 @@ static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t en
 static ckpt_status find_end_record(source *src, uint64_t *end, ckpt_error *err)
 {
     reader r;
-    size_t at = SIZE_MAX;
+    size_t signature_at = SIZE_MAX;
     CKPT_TRY(reader_init(&r, src, *end, src->size, err));
-    while (at == SIZE_MAX && reader_left(&r) >= ZIP_END_SIZE) {
-        size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
-        const unsigned char *c = reader_peek(&r, n);
-        at = c ? str_find(str_of((const char *)c, n), STR_LIT("PK\5\6"), 0) : SIZE_MAX;
+    while (signature_at == SIZE_MAX && reader_left(&r) >= ZIP_END_SIZE) {
+        size_t window_size = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *window = reader_peek(&r, window_size);
+        signature_at = window ? str_find(str_of((const char *)window, window_size), STR_LIT("PK\5\6"), 0)
+                              : SIZE_MAX;
         /* the last 3 bytes may begin a signature; bounded: an end record is longer */
-        (void)reader_skip(&r, at != SIZE_MAX ? at : n - 3);
+        (void)reader_skip(&r, signature_at != SIZE_MAX ? signature_at : window_size - 3);
     }
-    bool found = at != SIZE_MAX && reader_left(&r) >= ZIP_END_SIZE;
-    *end = found ? r.pos + ZIP_END_SIZE : src->size; /* bounded: just compared */
+    bool found = signature_at != SIZE_MAX && reader_left(&r) >= ZIP_END_SIZE;
+    *end = found ? r.pos + ZIP_END_SIZE : src->size; /* bounded: as many bytes are left */
     ckpt_status st = r.status;
     reader_free(&r);
     return st;
@@ -579,9 +578,9 @@ static bool is_safetensors_from(source *src, uint64_t at)
     struct probe p = {.size = 0};
     if (source_slice(src, at, src->size - at, &rest, NULL) != CKPT_OK) /* bounded: AT is inside */
         return false;
-    bool is = recognize_fill(&p, "", rest, NULL) == CKPT_OK && recognize_safetensors(&p);
+    bool is_safetensors = recognize_fill(&p, "", rest, NULL) == CKPT_OK && recognize_safetensors(&p);
     source_unref(rest);
-    return is;
+    return is_safetensors;
 }
 
 /* find_safetensors - sets *AT to the offset of a safetensors file that follows archives, which are

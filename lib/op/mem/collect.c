@@ -66,8 +66,7 @@ static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckp
 
 /* ---- the file's optimizer */
 
-/* add_state - adds the bytes of R, a row of the optimizer's state, to the group of its parameter, whose
- * number is element N of R's path. */
+/* add_state - adds the bytes of the state R to the group of its parameter, element N of R's path. */
 static void add_state(struct mem_own_optimizer *own, const ckpt_value *groups, const ckpt_tensor *r,
                       uint32_t n)
 {

@@ -49,22 +49,21 @@ static const struct mem_tensor *find_conv(const ckpt_mem *m, const char *name, u
     return NULL;
 }
 
-/* convolve - applies the convolution T with STRIDE to *IMAGE. False: T is no convolution, or its
- * input has a different number of channels. */
+/* convolve - applies the convolution T with STRIDE to *IMAGE. False: T does not fit to the image. */
 static bool convolve(const struct convnet *net, const struct mem_tensor *t, uint64_t stride,
                      struct image *image, struct conv *out)
 {
     if (t->ndim != 4 || t->shape[2] != t->shape[3] || t->shape[2] % 2 == 0 || !t->shape[1] ||
         image->channels % t->shape[1])
         return false;
-    uint64_t taken = t->elements / t->shape[0];
+    uint64_t inputs_per_output = t->elements / t->shape[0];
     image->channels = t->shape[0];
     image->height = (image->height - 1) / stride + 1; /* padded by half of the kernel, which is odd */
     image->width = (image->width - 1) / stride + 1;
     uint64_t pixels = size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width));
     *out = (struct conv){.weights = t->elements,
                          .bytes = size_mul(pixels, net->activation_bytes),
-                         .forward = size_mul(pixels, taken)};
+                         .forward = size_mul(pixels, inputs_per_output)};
     out->kept = size_add(size_add(out->bytes, size_mul(8, image->channels)),
                          net->mixed ? size_mul(2, t->elements) : 0);
     return true;
@@ -193,8 +192,7 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
     return CKPT_OK;
 }
 
-/* fill_stem - adds to T convolution, BatchNorm, ReLU and MaxPool before the blocks. *IMAGE, the image of the
- * batch, becomes their output. */
+/* fill_stem - adds to T what is before the blocks, up to MaxPool, of which *IMAGE becomes the output. */
 static ckpt_status fill_stem(const struct convnet *net, struct image *image, struct mem_timeline *t,
                              ckpt_error *err)
 {

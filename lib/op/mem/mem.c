@@ -117,7 +117,7 @@ struct estimate {
     ckpt_mem_result *out;
 };
 
-/* stored_item_bytes - returns the bytes of an element of the parameters, or 0 if these differ in that. */
+/* stored_item_bytes - returns the bytes of an element of all parameters, or 0 if they differ. */
 static uint32_t stored_item_bytes(const ckpt_mem *m)
 {
     uint32_t item = 0;
@@ -194,8 +194,7 @@ static ckpt_status take_image(struct estimate *est, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* check_window - refuses a sequence of S that is longer than the sliding window, because attention then
- * needs a mask and a different kernel. */
+/* check_window - refuses a sequence longer than the sliding window: attention needs a different kernel. */
 static ckpt_status check_window(const ckpt_mem *m, uint64_t s, ckpt_error *err)
 {
     uint64_t window;
@@ -217,7 +216,8 @@ static ckpt_status take_sequence(struct estimate *est, ckpt_error *err)
     if (!s)
         return fail_with_option(err, "--seq N", "a sequence length has to be given with a batch");
     if (letter_known(&est->dims, 'n') && s > n)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a sequence of {%llu}: there are {=%llu} positions",
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "a sequence of {%llu} is longer than the {=%llu} positions of the network",
                     (unsigned long long)s, (unsigned long long)n);
     letter_set(&est->dims, 'S', s);
     return check_window(est->m, s, err);
@@ -232,8 +232,8 @@ static uint64_t usual_head_width(const struct letters *letters)
     return (grouped || large) && letter_get(letters, 'K') % 128 == 0 ? 128 : 64;
 }
 
-/* choose_heads - sets the number of heads: the one that the user gave, or the usual one. The memory depends
- * much on it with eager attention only. */
+/* choose_heads - sets the number of heads: the one that the user gave, or the usual one. Only with eager
+ * attention does the memory depend much on that number. */
 static ckpt_status choose_heads(struct estimate *est, ckpt_error *err)
 {
     struct letters *letters = &est->dims;
@@ -518,8 +518,7 @@ static ckpt_status check_run(const ckpt_mem_run *r, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* divide_timeline - divides the gradients at the end of the backward pass among the ranks of ZeRO, and adds
- * the parameters that ZeRO 3 gathers. */
+/* divide_timeline - divides the final gradients among ZeRO's ranks; adds what ZeRO 3 gathers. */
 static void divide_timeline(struct estimate *est)
 {
     if (est->run.zero >= 2)
@@ -625,8 +624,7 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     return CKPT_OK;
 }
 
-/* fill_least - sets the total of *OUT to that of RUN, or of the plan with the lowest peak if RUN has a
- * plan. */
+/* fill_least - sets the total of *OUT to that of RUN; if RUN has a plan, to that of the lowest peak. */
 static ckpt_status fill_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
     struct estimate est;

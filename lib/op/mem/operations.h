@@ -130,7 +130,7 @@
     {HEAD_BACKWARD, FP32 | HALF, "hCe", "gradient of the head"},                                             \
     {HEAD_BACKWARD, MIXED, "6hC", "gradient of the head, bf16 and fp32"}
 
-/* Vision Transformers: all of them differ in names, and in how queries, keys and values are computed. */
+/* What Vision Transformers have in common: they differ in names, and in the Linears of their attention. */
 #define VIT_CONDITIONS                                                                                       \
     (NO_QK_NORM | NO_QKV_BIAS | NO_OUT_BIAS | NO_MLP_BIAS | GELU_FUSED | UNTIED | NO_ATTENTION_DROP |        \
      NO_DROP | NO_EMBEDDING_DROP)

@@ -28,9 +28,9 @@ struct needs {
     uint32_t n;
     /* [i], sums over the blocks before block i: bytes kept, multiply-adds, bytes of cast copies */
     uint64_t *kept_before, *forward_before, *copies_before;
-    uint64_t
-        *backward_need;    /* [i]: kept_before[i + 1] + work of block i + gradients of later blocks, bytes */
-    uint32_t *first_alike; /* [i]: the first block from which on all blocks up to i equal block i */
+    /* [i], bytes: kept_before[i + 1] + work of block i + gradients of later blocks */
+    uint64_t *backward_need;
+    uint32_t *first_alike;   /* [i]: the first block from which on all blocks up to i equal block i */
     uint64_t outside_blocks; /* bytes that exist besides those of blocks during their backward pass */
     uint64_t head_need;      /* the most before the backward pass of the blocks, beyond stored(n) */
     uint64_t forward_end;    /* at the end of the forward pass, beyond forward(n) */
@@ -239,9 +239,11 @@ static bool extend(struct search *search, const struct last_segment *segment, en
             break; /* all later points cost more */
         if (segment->end == needs->n && !p.extra_work)
             continue; /* nothing is recomputed: fits_without() has tried that */
-        if (size_add(size_add(needs->outside_blocks, shorter->stored), segment->need) <= search->limit &&
-            size_add(p.stored, needs->head_need) <= search->limit &&
-            size_add(p.forward_end, needs->forward_end) <= search->limit && !front_add(&search->added, &p))
+        bool fits = size_add(size_add(needs->outside_blocks, shorter->stored), segment->need) <=
+                        search->limit &&
+                    size_add(p.stored, needs->head_need) <= search->limit &&
+                    size_add(p.forward_end, needs->forward_end) <= search->limit;
+        if (fits && !front_add(&search->added, &p))
             return false;
     }
     return !search->added.n || merge(search, front_at(search, segment->end, segment->how));

@@ -1,5 +1,4 @@
-/* plan.h - chooses the segments to recompute: the optimum over all ways to cut the blocks into segments,
- * each of which is kept or recomputed. */
+/* plan.h - chooses the segments to recompute: the optimum over all ways to cut the blocks into segments. */
 #ifndef OP_MEM_PLAN_H
 #define OP_MEM_PLAN_H
 

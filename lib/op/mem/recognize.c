@@ -442,8 +442,7 @@ static void set_if_unknown(struct letters *letters, char name, uint64_t value)
         letter_set(letters, name, value);
 }
 
-/* set_query_widths - sets the widths of queries and keys from the number of heads. A head is h / a wide
- * unless the config gives a width. */
+/* set_query_widths - sets the widths of queries and keys. A head is h / a wide unless the config differs. */
 static void set_query_widths(struct letters *letters)
 {
     uint64_t a = letter_get(letters, 'a');
@@ -647,9 +646,10 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     derive_head_widths(m);
     if (m->refusal.len)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(m->refusal));
-    if (f->tied && tie ? tie->type == CONFIG_FALSE
-                       : str_is(type->text, "llama") || str_is(type->text, "mistral") ||
-                             str_is(type->text, "qwen2") || str_is(type->text, "qwen3"))
+    bool untied = word_is("llama|mistral|qwen2|qwen3", type->text); /* the default of transformers */
+    if (f->tied && tie)
+        untied = tie->type == CONFIG_FALSE;
+    if (untied)
         m->conditions |= UNTIED;
     set_opposite_conditions(m);
     while (f->tensors[rules].name)

@@ -1,5 +1,4 @@
-/* states.h - the bytes of parameters, gradients and optimizer states: what exists between two steps of
- * training, and what step() adds. */
+/* states.h - the bytes of parameters, gradients and optimizer states, and those that step() adds. */
 #ifndef OP_MEM_STATES_H
 #define OP_MEM_STATES_H
 

@@ -17,10 +17,10 @@ uint64_t usage_sum(const struct mem_usage *list, unsigned part_or_moment, const 
 void fill_outside(const struct mem_family *f, const struct letters *dims, uint32_t state,
                   struct mem_timeline *t)
 {
-    uint32_t kept = (state & ~(uint32_t)CHECKPOINTED) | NOT_CHECKPOINTED;
-    t->input = usage_sum(f->saved, INPUT, dims, kept);
-    t->head = usage_sum(f->saved, HEAD, dims, kept);
-    t->loss = usage_sum(f->saved, LOSS, dims, kept);
+    uint32_t not_checkpointed = (state & ~(uint32_t)CHECKPOINTED) | NOT_CHECKPOINTED;
+    t->input = usage_sum(f->saved, INPUT, dims, not_checkpointed);
+    t->head = usage_sum(f->saved, HEAD, dims, not_checkpointed);
+    t->loss = usage_sum(f->saved, LOSS, dims, not_checkpointed);
     t->checkpointed = usage_sum(f->saved, INPUT, dims, state | CHECKPOINTED) -
                       usage_sum(f->saved, INPUT, dims, state & ~(uint32_t)CHECKPOINTED);
     for (unsigned i = 0; i < MEM_MOMENTS; i++)

@@ -52,6 +52,7 @@ static uint64_t attention_extra_bytes(const struct letters *dims, uint32_t state
 {
     if (state & EAGER)
         return product("Pc", dims);
+    /* as in ATTENTION_SDPA: log-sum-exp, then seed and offset */
     return state & FP32 ? size_add(product("4BaU", dims), 16) : size_add(product("4BaS", dims), 24);
 }
 
