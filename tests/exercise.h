@@ -1,5 +1,6 @@
 /* exercise.h - calls every reading function of ckpt.h on an open file, and aborts if a result breaks a rule
- * that holds for any input: each error has a reason, a stream has exactly as many bytes as its row. */
+ * that holds for any input. For example, each error has a reason, and the stream of a row has exactly as many
+ * bytes as the row. */
 #ifndef EXERCISE_H
 #define EXERCISE_H
 
@@ -30,8 +31,10 @@ static inline void exercise_check_error(ckpt_status status, const ckpt_error *er
         exercise_abort("an error without text");
 }
 
-/* The fields of an error that may be empty because no part of the file is at fault. */
+/* Fields of an error that may be empty. */
 enum { EXERCISE_NO_OFFSET = 1, EXERCISE_NO_WHERE = 2, EXERCISE_NO_HINT = 4, EXERCISE_NO_VALUE = 8 };
+/* exercise_optional_fields - returns which fields may be empty in an error with STATUS: those that do not
+ * apply because no part of the file is at fault. */
 static inline unsigned exercise_optional_fields(ckpt_status status)
 {
     switch (status) {
@@ -70,33 +73,35 @@ static inline void exercise_check_refusal(const ckpt_error *err, const char *nam
 
 static inline int exercise_count_bytes(void *user, const void *bytes, size_t n)
 {
+    /* reads the last byte, so that ASan reports a buffer that is too short */
     volatile unsigned char last = n ? ((const unsigned char *)bytes)[n - 1] : 0;
     (void)last;
     *(uint64_t *)user += n;
     return 0;
 }
 
+/* exercise_read_row - checks row I, and reads its bytes if they are few. */
 static inline void exercise_read_row(ckpt_file *file, uint32_t i)
 {
-    const ckpt_tensor it = tensor_at(file, i), *t = &it;
+    const ckpt_tensor t = tensor_at(file, i);
     ckpt_error err = {0};
     char text[256];
-    uint64_t got = 0, product = 1;
-    ckpt_text_escape(t->name, text, sizeof text);
-    if (strlen(t->name.ptr) > t->name.len)
+    uint64_t nread = 0, product = 1;
+    ckpt_text_escape(t.name, text, sizeof text);
+    if (strlen(t.name.ptr) > t.name.len)
         exercise_abort("a name is not terminated");
-    for (uint32_t d = 0; t->has_shape && d < t->ndim; d++)
-        product *= t->shape[d];
-    if (t->has_shape && product != t->elements)
+    for (uint32_t d = 0; t.has_shape && d < t.ndim; d++)
+        product *= t.shape[d];
+    if (t.has_shape && product != t.elements)
         exercise_abort("elements is not the product of the shape");
-    if (t->storage != CKPT_NO_STORAGE && t->storage >= ckpt_storage_count(file))
+    if (t.storage != CKPT_NO_STORAGE && t.storage >= ckpt_storage_count(file))
         exercise_abort("a row refers to a storage that does not exist");
-    if (!t->has_data || t->nbytes > EXERCISE_STREAM)
+    if (!t.has_data || t.nbytes > EXERCISE_STREAM)
         return;
-    ckpt_status status = ckpt_tensor_stream(file, i, exercise_count_bytes, &got, &err);
+    ckpt_status status = ckpt_tensor_stream(file, i, exercise_count_bytes, &nread, &err);
     if (status != CKPT_OK)
         exercise_check_error(status, &err);
-    else if (got != t->nbytes)
+    else if (nread != t.nbytes)
         exercise_abort("a stream has more or fewer bytes than its row");
 }
 
@@ -115,6 +120,8 @@ static inline void exercise_show_values(ckpt_file *file)
             exercise_abort("an empty notice");
 }
 
+/* exercise_dry_run - plans to write the file to TARGET without the prefixes of its names, and writes
+ * nothing. */
 static inline void exercise_dry_run(ckpt_file *file, const char *target)
 {
     ckpt_plan *plan = NULL;

@@ -1,7 +1,7 @@
 /*
- * flows.c - fuzz targets for whole operations. They check that a written file reads back with the same
- * tensors, that a repaired file is complete, and that each refusal has a reason. Files are in a temporary
- * folder.
+ * flows.c - fuzz targets for complete operations, such as to write a file and read it back. They check that a
+ * written file has the same tensors, that a repaired file is complete, and that each refusal has a reason.
+ * Files are in a temporary folder.
  */
 #include "parts.h"
 
@@ -19,17 +19,17 @@
 #include "io/journal.h"
 #include "op/weights_only.h"
 
-#define EDITED 1500u /* bytes of the file that journals are for */
+#define EDITED_SIZE 1500u /* bytes of the file files.edited, which undo journals restore */
 
 static struct {
     char folder[200];
     char in[256], out_pt[256], out_st[256], out_flax[256], out_dcp[256], ranks[256];
-    char index[256], one[256], edited[256], journal[280];
+    char index[256], shard[256], edited[256], journal[280];
     int in_fd;
     pid_t owner;    /* the process that removes the folder when it ends */
-    uint64_t inode; /* of the edited file */
-    unsigned char original[EDITED];
-    ckpt_file *file; /* the file `one`, opened */
+    uint64_t inode; /* of files.edited */
+    unsigned char original[EDITED_SIZE]; /* the content of files.edited */
+    ckpt_file *file;                     /* the file `shard`, opened */
 } files;
 
 static void die(const char *what)
@@ -45,22 +45,24 @@ static void write_file(const char *path, const void *bytes, size_t n)
         die(path);
 }
 
-/* write_shard - writes a safetensors file with HEADER, of less than 256 bytes, and N bytes of data. */
+/* write_shard - writes a safetensors file with HEADER, of less than 256 bytes, and N zeros as data. */
 static void write_shard(const char *path, const char *header, size_t n)
 {
-    char all[512] = {0};
-    size_t len = strlen(header);
-    all[0] = (char)len;
-    memcpy(all + 8, header, len);
-    write_file(path, all, 8 + len + n);
+    char file[512] = {0};
+    size_t header_length = strlen(header);
+    file[0] = (char)header_length;
+    memcpy(file + 8, header, header_length);
+    write_file(path, file, 8 + header_length + n);
 }
 
+/* name_file - writes the path of the file NAME in files.folder to OUT. */
 static void name_file(char *out, size_t cap, const char *name)
 {
     if ((size_t)snprintf(out, cap, "%s/%s", files.folder, name) >= cap)
         die("FUZZ_FOLDER");
 }
 
+/* remove_folder - removes the folder PATH, if it exists, and returns whether it is gone. */
 static bool remove_folder(const char *path)
 {
     if (access(path, F_OK) != 0)
@@ -107,21 +109,21 @@ void flows_begin(void)
     name_file(files.out_dcp, sizeof files.out_dcp, "out.dcp");
     name_file(files.ranks, sizeof files.ranks, "ranks");
     name_file(files.index, sizeof files.index, "model.safetensors.index.json");
-    name_file(files.one, sizeof files.one, "a.safetensors");
+    name_file(files.shard, sizeof files.shard, "a.safetensors");
     name_file(files.edited, sizeof files.edited, "edited");
     name_file(files.journal, sizeof files.journal, "edited" JOURNAL_SUFFIX);
-    write_shard(files.one,
+    write_shard(files.shard,
                 "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
                 "\"b.weight\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[8,11]}}",
                 11);
     name_file(path, sizeof path, "b.safetensors");
     write_shard(path, "{\"c\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[0,8]}}", 8);
-    for (size_t i = 0; i < EDITED; i++)
+    for (size_t i = 0; i < EDITED_SIZE; i++)
         files.original[i] = (unsigned char)(i * 7 + i / 256);
-    write_file(files.edited, files.original, EDITED);
+    write_file(files.edited, files.original, EDITED_SIZE);
     files.in_fd = open(files.in, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (files.in_fd < 0 || stat(files.edited, &st) != 0 ||
-        ckpt_open(files.one, NULL, &files.file, NULL) != CKPT_OK)
+        ckpt_open(files.shard, NULL, &files.file, NULL) != CKPT_OK)
         die(files.folder);
     files.inode = st.st_ino;
     files.owner = getpid();
@@ -137,11 +139,13 @@ static void write_input(const uint8_t *data, size_t size)
 
 /* --------------------------------------------------------------- write, read */
 
-static bool compute_digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
+/* compute_digest - computes the digest of row ROW; returns false if the row is too large or cannot be
+ * read. */
+static bool compute_digest(ckpt_file *file, uint32_t row, uint8_t digest[CKPT_DIGEST_MAX])
 {
-    const ckpt_tensor it = tensor_at(file, row), *t = &it;
-    return t->has_data && t->nbytes <= EXERCISE_STREAM &&
-           ckpt_digest_tensor(file, row, CKPT_XXH3, sum, NULL) == CKPT_OK;
+    const ckpt_tensor t = tensor_at(file, row);
+    return t.has_data && t.nbytes <= EXERCISE_STREAM &&
+           ckpt_digest_tensor(file, row, CKPT_XXH3, digest, NULL) == CKPT_OK;
 }
 
 /* check_tensors - aborts if a tensor of BACK has other bytes than the one of the same name in FILE. */
@@ -149,22 +153,24 @@ static void check_tensors(ckpt_file *file, ckpt_file *back)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < 64; i++) {
         uint32_t row = ckpt_tensor_find(file, ckpt_tensor_name(back, i));
-        uint8_t a[CKPT_DIGEST_MAX] = {0}, b[CKPT_DIGEST_MAX] = {0};
+        uint8_t digest[CKPT_DIGEST_MAX] = {0}, expected[CKPT_DIGEST_MAX] = {0};
         if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, ckpt_tensor_name(back, i)) != i)
             continue;
-        if (compute_digest(back, i, a) && compute_digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
+        if (compute_digest(back, i, digest) && compute_digest(file, row, expected) &&
+            memcmp(digest, expected, sizeof digest) != 0)
             exercise_abort("a tensor was written with different bytes");
     }
 }
 
-/* write_and_reopen - writes P to PATH and opens that file; NULL: writing it was refused. */
-static ckpt_file *write_and_reopen(ckpt_plan *p, const char *path)
+/* write_and_reopen - writes PLAN to PATH and opens that file. Returns NULL if the plan could not be
+ * written. */
+static ckpt_file *write_and_reopen(ckpt_plan *plan, const char *path)
 {
     ckpt_error err = {0};
     ckpt_write_options opts = {.struct_size = sizeof opts, .force = true, .no_sync = true, .threads = 1};
-    ckpt_write_result res = CKPT_INIT(ckpt_write_result);
+    ckpt_write_result written = CKPT_INIT(ckpt_write_result);
     ckpt_file *back = NULL;
-    ckpt_status st = ckpt_plan_write(p, path, &opts, &res, &err);
+    ckpt_status st = ckpt_plan_write(plan, path, &opts, &written, &err);
     check_reason(st, &err);
     if (st != CKPT_OK)
         return NULL;
@@ -175,25 +181,25 @@ static ckpt_file *write_and_reopen(ckpt_plan *p, const char *path)
         fprintf(stderr, "%d %s: %s\n", (int)err.status, err.where, err.what);
         exercise_abort("the written file cannot be opened");
     }
-    if (res.tensors > ckpt_tensor_count(back))
+    if (written.tensors > ckpt_tensor_count(back))
         exercise_abort("the written file has too few tensors");
     return back;
 }
 
-/* write_each - writes F, cast to DTYPE unless that is NONE, to each of OUTPUTS up to NULL, and reads it
- * back. */
+/* write_each - writes F to each of OUTPUTS up to NULL, and reads it back. All tensors are cast to DTYPE,
+ * unless it is CKPT_DT_NONE. */
 static void write_each(ckpt_file *f, ckpt_dtype dtype, const char *const *outputs)
 {
     ckpt_file *back;
     ckpt_plan *p = NULL;
     ckpt_error err = {0};
     ckpt_status st = ckpt_plan_new(f, &p, &err);
-    if (st == CKPT_OK && dtype)
+    if (st == CKPT_OK && dtype != CKPT_DT_NONE)
         st = ckpt_plan_cast(p, NULL, dtype, &err);
     check_reason(st, &err);
     for (; st == CKPT_OK && *outputs; outputs++)
         if ((back = write_and_reopen(p, *outputs))) {
-            if (!dtype)
+            if (dtype == CKPT_DT_NONE)
                 check_tensors(f, back);
             ckpt_close(back);
         }
@@ -220,7 +226,7 @@ void fuzz_sanitize(const uint8_t *data, size_t size)
     ckpt_plan *p = NULL;
     ckpt_error err = {0};
     ckpt_str why;
-    int verdict = 1;
+    int accepted = 1;
     if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
         return;
     ckpt_status st = ckpt_plan_new(f, &p, &err);
@@ -229,9 +235,9 @@ void fuzz_sanitize(const uint8_t *data, size_t size)
     check_reason(st, &err);
     if (st == CKPT_OK && (back = write_and_reopen(p, files.out_pt))) {
         check_tensors(f, back);
-        st = weights_only_verdict(back, back->a, &verdict, &why, &err);
+        st = weights_only_verdict(back, back->a, &accepted, &why, &err);
         check_reason(st, &err);
-        if (st == CKPT_OK && verdict != 1)
+        if (st == CKPT_OK && accepted != 1)
             exercise_abort("weights_only refuses what was sanitized");
         ckpt_close(back);
     }
@@ -239,7 +245,8 @@ void fuzz_sanitize(const uint8_t *data, size_t size)
     ckpt_close(f);
 }
 
-/* has_planned_tensors - returns whether F holds the tensors of P's file under the names that P gives them. */
+/* has_planned_tensors - returns whether F holds the tensors of the plan's file under the names that the plan
+ * P gives them. */
 static bool has_planned_tensors(const ckpt_plan *p, ckpt_file *f)
 {
     bool same = f->table.nrows == p->nentries && f->table.nstorages == p->file->table.nstorages;
@@ -252,15 +259,15 @@ static bool has_planned_tensors(const ckpt_plan *p, ckpt_file *f)
     return same;
 }
 
-/* edited_entry - sets *TEXT to the name that the edit of V in the plan USER gives to entry I; false: the edit
- * drops the entry. */
-static bool edited_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+/* edited_entry - sets *NAME to the name that the plan USER gives to entry I of the mapping V. Returns false
+ * if the plan drops the entry. */
+static bool edited_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *name)
 {
-    const struct edit *e = plan_find_edit(user, v);
-    if (!e || i >= e->n)
+    const struct edit *edit = plan_find_edit(user, v);
+    if (!edit || i >= edit->n)
         return true;
-    *text = e->names[i];
-    return !e->dropped[i];
+    *name = edit->names[i];
+    return !edit->dropped[i];
 }
 
 /* has_planned_graph - returns whether the graph of F and that of P with its edits are written as the same
@@ -268,25 +275,43 @@ static bool edited_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *
 static bool has_planned_graph(const ckpt_plan *p, const ckpt_file *f)
 {
     struct pickle_hooks edited = {.user = (void *)(uintptr_t)p, .entry = edited_entry};
-    buf a, b;
-    buf_init(&a, 64u << 20);
-    buf_init(&b, 64u << 20);
-    ckpt_status x = pickle_write(p->root, &edited, &a, NULL), y = pickle_write(f->root, NULL, &b, NULL);
-    bool none = x == CKPT_ENOMEM || y == CKPT_ENOMEM; /* an allocation that each_call.c makes fail */
-    bool same = none || (x == y && (x != CKPT_OK || str_eq(buf_view(&a), buf_view(&b))));
-    buf_free(&a);
-    buf_free(&b);
+    buf planned, found;
+    buf_init(&planned, 64u << 20);
+    buf_init(&found, 64u << 20);
+    ckpt_status planned_status = pickle_write(p->root, &edited, &planned, NULL);
+    ckpt_status found_status = pickle_write(f->root, NULL, &found, NULL);
+    bool same = planned_status == found_status;
+    if (same && planned_status == CKPT_OK)
+        same = str_eq(buf_view(&planned), buf_view(&found));
+    if (planned_status == CKPT_ENOMEM || found_status == CKPT_ENOMEM)
+        same = true; /* not known: each_call.c makes an allocation fail */
+    buf_free(&planned);
+    buf_free(&found);
     return same;
 }
 
-/* fuzz_in_place - checks that patches are in order and inside the file, and that the patched file can be
- * read. */
+/* check_patches - aborts unless the patches are in order and inside the file. */
+static void check_patches(const struct patches *patches)
+{
+    uint64_t previous_end = 0;
+    for (size_t i = 0; i < patches->n; i++) {
+        uint64_t begin = patches->at[i].at, length = patches->at[i].bytes.len;
+        if (begin < previous_end)
+            exercise_abort("patches overlap");
+        if (begin > patches->new_size || length > patches->new_size - begin)
+            exercise_abort("a patch exceeds the file");
+        previous_end = begin + length;
+    }
+}
+
+/* fuzz_in_place - renames tensors in place: strips prefixes, or if there are none, shortens each name by two
+ * characters or adds a prefix. Checks the patches, and that the patched file can be read. */
 void fuzz_in_place(const uint8_t *data, size_t size)
 {
-    ckpt_file *f = NULL, *after = NULL;
+    ckpt_file *f = NULL, *edited = NULL;
     ckpt_plan *p = NULL;
     ckpt_error err = {0};
-    struct patches list = {0};
+    struct patches patches = {0};
     if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
         return;
     ckpt_status st = ckpt_plan_new(f, &p, &err);
@@ -296,22 +321,20 @@ void fuzz_in_place(const uint8_t *data, size_t size)
         st = plan_update_entries(p, &err);
     check_reason(st, &err);
     if (st == CKPT_OK && f->src && f->format->in_place && p->nrenames) {
-        st = f->format->in_place(p, &list, &err);
+        st = f->format->in_place(p, &patches, &err);
         check_reason(st, &err);
-        for (size_t i = 0; st == CKPT_OK && i < list.n; i++)
-            if ((i && list.at[i].at < list.at[i - 1].at + list.at[i - 1].bytes.len) ||
-                list.at[i].at > list.new_size || list.at[i].bytes.len > list.new_size - list.at[i].at)
-                exercise_abort("patches overlap, or exceed the file");
-        source *patched = st == CKPT_OK ? source_patched(f->src, &list) : NULL;
+        if (st == CKPT_OK)
+            check_patches(&patches);
+        source *patched = st == CKPT_OK ? source_patched(f->src, &patches) : NULL;
         const struct opening o = {.path = "fuzz", .src = patched, .only = f->format};
-        if (patched && (st = format_open(&o, &after, &err)) == CKPT_OK)
-            for (uint32_t i = 0; i < ckpt_tensor_count(after) && i < 64; i++)
-                exercise_read_row(after, i);
+        if (patched && (st = format_open(&o, &edited, &err)) == CKPT_OK)
+            for (uint32_t i = 0; i < ckpt_tensor_count(edited) && i < 64; i++)
+                exercise_read_row(edited, i);
         check_reason(st, &err);
-        if (st == CKPT_OK && after && has_planned_tensors(p, after) && !has_planned_graph(p, after))
+        if (st == CKPT_OK && edited && has_planned_tensors(p, edited) && !has_planned_graph(p, edited))
             exercise_abort("an edit in place reads back as a different graph");
     }
-    ckpt_close(st == CKPT_OK ? after : NULL);
+    ckpt_close(st == CKPT_OK ? edited : NULL);
     ckpt_plan_free(p);
     ckpt_close(f);
 }
@@ -356,61 +379,64 @@ void fuzz_doctor(const uint8_t *data, size_t size)
 
 /* --------------------------------------------------------------- many ranks */
 
-/* make_folders - makes the parent folders of PATH. */
+/* make_folders - makes the folders of files.ranks that contain PATH. */
 static void make_folders(char *path)
 {
-    for (char *at = path + strlen(files.ranks) + 1; (at = strchr(at, '/')); at++) {
-        *at = 0;
+    for (char *slash = path + strlen(files.ranks) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
         (void)mkdir(path, 0700);
-        *at = '/';
+        *slash = '/';
     }
 }
 
-/* unpack_file - writes the file T of the tar DATA, with the CRCs of a zip archive corrected. */
-static void unpack_file(const uint8_t *data, const struct tar_entry *t)
+/* unpack_file - writes the member ENTRY of the tar DATA to a file; if it is a zip archive, with corrected
+ * CRCs. */
+static void unpack_file(const uint8_t *data, const struct tar_entry *entry)
 {
     char path[512];
-    int n = snprintf(path, sizeof path, "%s/%.*s", files.ranks, STR_ARG(t->name));
-    uint8_t *copy = malloc(t->size + 1);
-    if (copy && t->type == '0' && !path_leaves_folder(t->name) && (size_t)n < sizeof path) {
-        memcpy(copy, data + t->data, t->size);
-        (void)zipcrc_fix(copy, t->size);
+    int path_length = snprintf(path, sizeof path, "%s/%.*s", files.ranks, STR_ARG(entry->name));
+    bool is_file = entry->type == '0' && !path_leaves_folder(entry->name);
+    uint8_t *copy = malloc(entry->size + 1);
+    if (copy && is_file && (size_t)path_length < sizeof path) {
+        memcpy(copy, data + entry->data, entry->size);
+        (void)zipcrc_fix(copy, entry->size);
         make_folders(path);
         int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        if (fd >= 0) /* else one name is both a file and a folder */
-            (void)(write(fd, copy, t->size) | close(fd));
+        if (fd >= 0) /* else the tar has a file and a folder of this name */
+            (void)(write(fd, copy, entry->size) | close(fd));
     }
     free(copy);
 }
 
-/* unpack_tar - replaces the folder files.ranks by the files of the tar DATA. */
+/* unpack_tar - replaces the content of the folder files.ranks by the files of the tar DATA; returns whether
+ * DATA is a tar. */
 static bool unpack_tar(const uint8_t *data, size_t size)
 {
     arena *a = arena_new(1 << 20);
     source *src = source_mem(data, size, 0);
-    struct tar_entry *member;
-    size_t n = 0;
-    bool made = a && src && remove_folder(files.ranks) && mkdir(files.ranks, 0700) == 0 &&
-                tar_list(src, a, true, &member, &n, NULL) == CKPT_OK;
-    for (size_t i = 0; made && i < n && i < 64; i++)
-        unpack_file(data, &member[i]);
+    struct tar_entry *entries;
+    size_t nentries = 0;
+    bool unpacked = a && src && remove_folder(files.ranks) && mkdir(files.ranks, 0700) == 0 &&
+                    tar_list(src, a, true, &entries, &nentries, NULL) == CKPT_OK;
+    for (size_t i = 0; unpacked && i < nentries && i < 64; i++)
+        unpack_file(data, &entries[i]);
     source_unref(src);
     arena_free(a);
-    return made;
+    return unpacked;
 }
 
-/* check_folder_error - aborts unless ERR names the folder files.ranks or a file in it, and has all that an
- * error must have. */
+/* check_folder_error - aborts unless ERR names the folder files.ranks or a file in it, and has all fields
+ * that exercise_check_refusal() requires. */
 static void check_folder_error(const ckpt_error *err)
 {
     struct stat st;
-    bool placed = stat(err->file, &st) == 0 && S_ISREG(st.st_mode) &&
-                  (err->offset != CKPT_NO_OFFSET || !err->where[0]);
+    bool is_file = stat(err->file, &st) == 0 && S_ISREG(st.st_mode);
+    bool needs_offset = err->offset != CKPT_NO_OFFSET || !err->where[0];
     if (strncmp(err->file, files.ranks, strlen(files.ranks)) != 0) {
         fprintf(stderr, "%s: %s\n", err->file, err->what);
         exercise_abort("an error names a file outside of the folder");
     }
-    exercise_check_refusal(err, err->file, placed ? (size_t)st.st_size : SIZE_MAX);
+    exercise_check_refusal(err, err->file, is_file && needs_offset ? (size_t)st.st_size : SIZE_MAX);
 }
 
 /* fuzz_ranks - unpacks a tar of the files that many ranks wrote, then opens, writes, salvages and verifies
@@ -444,7 +470,7 @@ void fuzz_ranks(const uint8_t *data, size_t size)
 
 /* ---------------------------------------------------------- more than one file */
 
-/* fuzz_index - opens the bytes as the index of a set whose shards a.safetensors and b.safetensors exist. */
+/* fuzz_index - opens the bytes as the index of a set of shards; a.safetensors and b.safetensors exist. */
 void fuzz_index(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
@@ -458,15 +484,17 @@ void fuzz_index(const uint8_t *data, size_t size)
     ckpt_close(f);
 }
 
+/* fuzz_manifest - verifies a file with the bytes as its manifest. */
 void fuzz_manifest(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     ckpt_verify_options o = {.struct_size = sizeof o, .manifest = files.in, .how = &one_thread};
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     write_input(data, size);
-    check_reason(ckpt_verify(files.one, &o, check_finding, NULL, &r, &err), &err);
+    check_reason(ckpt_verify(files.shard, &o, check_finding, NULL, &r, &err), &err);
 }
 
+/* fuzz_map - renames the tensors "a" and "b.weight" with the bytes as the map of names. */
 void fuzz_map(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
@@ -484,58 +512,64 @@ void fuzz_map(const uint8_t *data, size_t size)
     ckpt_plan_free(p);
 }
 
-static void write_le(unsigned char *at, uint64_t v, size_t n)
+/* write_le - writes NUMBER as N bytes, little-endian. */
+static void write_le(unsigned char *out, uint64_t number, size_t n)
 {
-    for (size_t i = 0; i < n; i++, v >>= 8)
-        at[i] = (unsigned char)v;
+    for (size_t i = 0; i < n; i++, number >>= 8)
+        out[i] = (unsigned char)number;
 }
 
-static uint64_t read_le(const unsigned char *at)
+/* read_le - reads 8 bytes, little-endian. */
+static uint64_t read_le(const unsigned char *bytes)
 {
-    uint64_t v = 0;
+    uint64_t number = 0;
     for (size_t i = 8; i-- > 0;)
-        v = v << 8 | at[i];
-    return v;
+        number = number << 8 | bytes[i];
+    return number;
 }
 
-/* fuzz_journal - recovers a file with the bytes as its journal. If they begin like a journal, the inode of
- * the file, the length and the CRC in them are corrected first. Then the file must be unchanged, or have
- * the old size that the journal holds. */
+/* Offsets in an undo journal; see io/journal_bytes.c. */
+enum { JOURNAL_INODE = 16, JOURNAL_OLD_SIZE = 24, JOURNAL_LENGTH = 40, JOURNAL_HEADER = 48 };
+
+/* fuzz_journal - recovers files.edited with the bytes as its journal. If the bytes begin like a journal, the
+ * inode, the length and the CRC in them are corrected first. After the recovery, the file must be unchanged,
+ * or have the old size that the journal holds. */
 void fuzz_journal(const uint8_t *data, size_t size)
 {
-    unsigned char now[4096], all[4096 + 4];
+    unsigned char now[4096], journal[4096 + 4]; /* 4: the CRC */
     struct journal_options o = {.no_sync = true};
     ckpt_error err = {0};
-    ckpt_recovered what = CKPT_RECOVERED_NOTHING;
+    ckpt_recovered recovered = CKPT_RECOVERED_NOTHING;
     struct stat st;
     size = size > 4096 ? 4096 : size;
-    memcpy(all, data, size);
-    if (size >= 48 && all[0] == 'C') {
-        write_le(all + 16, files.inode, 8);
-        write_le(all + 40, size + 4, 8);
-        write_le(all + size, crc32_update(0, all, size), 4);
+    memcpy(journal, data, size);
+    if (size >= JOURNAL_HEADER && journal[0] == 'C') {
+        write_le(journal + JOURNAL_INODE, files.inode, 8);
+        write_le(journal + JOURNAL_LENGTH, size + 4, 8);
+        write_le(journal + size, crc32_update(0, journal, size), 4);
         size += 4;
     }
-    write_file(files.journal, all, size);
-    check_reason(journal_recover(files.edited, &o, &what, &err), &err);
+    write_file(files.journal, journal, size);
+    check_reason(journal_recover(files.edited, &o, &recovered, &err), &err);
     int fd = open(files.edited, O_RDWR | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0)
         die(files.edited);
     ssize_t n = read(fd, now, sizeof now);
-    bool same = n == EDITED && st.st_size == EDITED && memcmp(now, files.original, EDITED) == 0;
-    bool undone = what == CKPT_RECOVERED_OLD;
+    bool same = n == EDITED_SIZE && st.st_size == EDITED_SIZE &&
+                memcmp(now, files.original, EDITED_SIZE) == 0;
+    bool undone = recovered == CKPT_RECOVERED_OLD;
     if (!same && !undone)
-        exercise_abort("a refused journal changed the file");
-    if (undone && (uint64_t)st.st_size != read_le(all + 24))
+        exercise_abort("a journal changed the file, but is reported as not applied");
+    if (undone && (uint64_t)st.st_size != read_le(journal + JOURNAL_OLD_SIZE))
         exercise_abort("an undone edit left a wrong size");
-    if (!same && (ftruncate(fd, 0) != 0 || pwrite(fd, files.original, EDITED, 0) != EDITED))
+    if (!same && (ftruncate(fd, 0) != 0 || pwrite(fd, files.original, EDITED_SIZE, 0) != EDITED_SIZE))
         die(files.edited);
     close(fd);
     unlink(files.journal);
 }
 /* ---------------------------------------------------------------------- mem */
 
-/* make_small_llama - builds a LLaMA of one block, whose tensors have no bytes; later calls return it, too. */
+/* make_small_llama - returns a LLaMA of one block, whose tensors have no bytes; the first call builds it. */
 static ckpt_file *make_small_llama(void)
 {
     static const struct {
@@ -554,60 +588,60 @@ static ckpt_file *make_small_llama(void)
                 {"model.layers.0.mlp.down_proj.weight", 2, {32, 64}},
                 {"model.norm.weight", 1, {32}},
                 {"lm_head.weight", 2, {50, 32}}};
-    static ckpt_file *made;
+    static ckpt_file *llama;
     ckpt_builder *b;
-    if (made)
-        return made;
+    if (llama)
+        return llama;
     if (ckpt_builder_new("llama", &b, NULL) != CKPT_OK)
         abort();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ckpt_callbacks nowhere = {.struct_size = sizeof nowhere, .read_at = tensor_read_nothing};
+        ckpt_callbacks no_bytes = {.struct_size = sizeof no_bytes, .read_at = tensor_read_nothing};
         ckpt_builder_tensor t = CKPT_INIT(ckpt_builder_tensor);
         t.dtype = CKPT_DT_F32;
         t.ndim = rows[i].ndim;
         t.shape = rows[i].shape;
-        nowhere.size = 4 * rows[i].shape[0] * (t.ndim > 1 ? rows[i].shape[1] : 1);
-        t.callbacks = &nowhere;
+        no_bytes.size = 4 * rows[i].shape[0] * (t.ndim > 1 ? rows[i].shape[1] : 1);
+        t.callbacks = &no_bytes;
         if (ckpt_builder_add_tensor(b, rows[i].name, &t, NULL) != CKPT_OK)
             abort();
     }
-    if (ckpt_builder_finish(b, &made, NULL) != CKPT_OK)
+    if (ckpt_builder_finish(b, &llama, NULL) != CKPT_OK)
         abort();
-    return made;
+    return llama;
 }
 
 /* check_plans - aborts if a plan needs more memory than a run without checkpointing, or than its limit. */
 static void check_plans(ckpt_mem *m, ckpt_mem_run run)
 {
     ckpt_error err;
-    ckpt_mem_result all = CKPT_INIT(ckpt_mem_result), plan = CKPT_INIT(ckpt_mem_result);
-    uint64_t largest;
+    ckpt_mem_result estimate = CKPT_INIT(ckpt_mem_result), plan = CKPT_INIT(ckpt_mem_result);
+    uint64_t largest_batch;
     for (run.attention = CKPT_MEM_SDPA; run.attention <= CKPT_MEM_EAGER; run.attention++)
         for (run.precision = CKPT_MEM_AS_STORED; run.precision <= CKPT_MEM_FP16_MASTER; run.precision++) {
-            ckpt_status st = ckpt_mem_estimate(m, &run, &all, &err);
+            ckpt_status st = ckpt_mem_estimate(m, &run, &estimate, &err);
             check_reason(st, &err);
             if (st != CKPT_OK)
                 continue;
-            if (ckpt_mem_plan(m, &run, 0, &plan, &err) != CKPT_OK || plan.total.bytes > all.total.bytes)
+            if (ckpt_mem_plan(m, &run, 0, &plan, &err) != CKPT_OK || plan.total.bytes > estimate.total.bytes)
                 abort();
-            uint64_t limit = plan.total.bytes + (all.total.bytes - plan.total.bytes) / 2;
+            uint64_t limit = plan.total.bytes + (estimate.total.bytes - plan.total.bytes) / 2;
             if (ckpt_mem_plan(m, &run, limit, &plan, &err) != CKPT_OK || plan.total.bytes > limit ||
                 (run.precision == CKPT_MEM_FP32 &&
-                 ckpt_mem_largest_batch(m, &run, limit, &largest, &err) != CKPT_OK))
+                 ckpt_mem_largest_batch(m, &run, limit, &largest_batch, &err) != CKPT_OK))
                 abort();
         }
 }
 
-/* fuzz_mem - estimates memory with the bytes as config.json, for a LLaMA and without a checkpoint. */
+/* fuzz_mem - estimates memory with the bytes as config.json, for a small LLaMA and without a checkpoint. */
 void fuzz_mem(const uint8_t *data, size_t size)
 {
     const ckpt_mem_options o = {.struct_size = sizeof o, .config = files.in};
     write_input(data, size);
-    for (int alone = 0; alone < 2; alone++) {
+    for (int without_checkpoint = 0; without_checkpoint < 2; without_checkpoint++) {
         ckpt_error err;
         ckpt_mem *m;
         const ckpt_mem_run run = {.struct_size = sizeof run, .batch = 3, .seq = 5};
-        ckpt_status st = ckpt_mem_new(alone ? NULL : make_small_llama(), &o, &m, &err);
+        ckpt_status st = ckpt_mem_new(without_checkpoint ? NULL : make_small_llama(), &o, &m, &err);
         check_reason(st, &err);
         if (st == CKPT_OK)
             check_plans(m, run);

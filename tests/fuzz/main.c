@@ -1,13 +1,15 @@
 /*
- * main.c - runs a fuzz target without libFuzzer: once with each input, then with mutated copies.
+ * main.c - runs a fuzz target without libFuzzer: once with each input, then for SECONDS with mutated copies.
  *
  *   open [-t SECONDS] [-s SEED] [-o FOLDER] FILE|DIR|PACK…
+ *   open -p PACK FILE|DIR|PACK…      writes the inputs to the file PACK, and runs nothing
+ *   open -u FOLDER FILE|DIR|PACK…    writes each input to a file in FOLDER, and runs nothing
  *
- * A PACK is a file of many small inputs, each after its length in four bytes, little-endian. With -p PACK,
- * the inputs are written to PACK instead; with -u FOLDER, to a file for each in FOLDER.
+ * A PACK is a file of many small inputs, each after its length in four bytes, little-endian.
  *
- * The target runs in a child process. An input that ends it or takes longer than 20 s is saved in FOLDER (.)
- * as crash-N, and the next child continues. The same seed and files give the same inputs. With libFuzzer:
+ * The target runs in a child process. An input that crashes the child, or takes longer than 20 s, is saved in
+ * FOLDER (.) as crash-N, and another child continues with the next input. The same seed and files give the
+ * same inputs. To run the target with libFuzzer instead:
  *   clang -fsanitize=fuzzer,address -Ilib tests/fuzz/open.c build/asan/libckpt.a -lzip -lcrypto -lm
  */
 #include <dirent.h>
@@ -38,9 +40,10 @@ struct input {
 
 /* The state of the child, which the parent reads after a crash. */
 struct shared {
-    uint64_t runs, random;
-    size_t next_input, size;
-    uint8_t data[INPUT_MAX];
+    uint64_t runs, random;   /* random: the state of random_below() */
+    size_t next_input;       /* index in `inputs` */
+    size_t size;             /* of the current input */
+    uint8_t data[INPUT_MAX]; /* the current input */
 };
 
 static struct shared *shared;
@@ -73,28 +76,28 @@ static void add_input(uint8_t *data, size_t size)
 
 static void add_pack(uint8_t *data, size_t size)
 {
-    for (size_t at = 0; size - at >= 4;) {
-        size_t n = data[at] | (size_t)data[at + 1] << 8 | (size_t)data[at + 2] << 16;
-        at += 4;
-        if (n > size - at || n > INPUT_MAX)
+    for (size_t offset = 0; size - offset >= 4;) {
+        size_t n = data[offset] | (size_t)data[offset + 1] << 8 | (size_t)data[offset + 2] << 16;
+        offset += 4;
+        if (n > size - offset || n > INPUT_MAX)
             die("a damaged pack");
-        add_input(data + at, n);
-        at += n;
+        add_input(data + offset, n);
+        offset += n;
     }
 }
 
 static void add_file(const char *path, size_t size)
 {
     const char *dot = strrchr(path, '.');
-    bool pack = dot && strcmp(dot, ".pack") == 0;
-    if (size > INPUT_MAX && !pack)
+    bool is_pack = dot && strcmp(dot, ".pack") == 0;
+    if (size > INPUT_MAX && !is_pack)
         return;
     FILE *f = fopen(path, "rb");
     uint8_t *data = malloc(size ? size : 1);
     if (!f || !data || fread(data, 1, size, f) != size)
         die(path);
     fclose(f);
-    if (pack)
+    if (is_pack)
         add_pack(data, size);
     else
         add_input(data, size);
@@ -114,6 +117,7 @@ static int write_pack(const char *pack)
     return 0;
 }
 
+/* unpack - writes each input to a file in the folder TO. */
 static int unpack(const char *to)
 {
     char path[1024];
@@ -153,13 +157,14 @@ static void add_path(const char *path)
 
 /* ---------------------------------------------------------------- mutation */
 
+/* random_below - returns a random number below LIMIT; 0 if LIMIT is 0. The generator is xorshift64. */
 static uint64_t random_below(uint64_t limit)
 {
-    uint64_t *s = &shared->random;
-    *s ^= *s << 13;
-    *s ^= *s >> 7;
-    *s ^= *s << 17;
-    return limit ? (*s >> 11) % limit : 0;
+    uint64_t *state = &shared->random;
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return limit ? (*state >> 11) % limit : 0;
 }
 
 #define TOKEN(s)                                                                                             \
@@ -170,6 +175,7 @@ static const struct {
     const char *bytes;
     size_t n;
 } tokens[] = {
+    /* signatures of zip, pickle opcodes and arguments, numbers, JSON of safetensors */
     TOKEN("PK\3\4"),
     TOKEN("PK\1\2"),
     TOKEN("PK\5\6"),
@@ -214,57 +220,58 @@ static const struct {
     TOKEN("\xed\xa0\x80"),
 };
 
-/* replace_bytes - replaces OLD bytes of the input at AT by the N bytes at NEW, unless it would be too
- * long. */
-static void replace_bytes(size_t at, size_t old, const void *new, size_t n)
+/* replace_bytes - replaces OLD_LENGTH bytes of the input at OFFSET by the N bytes at BYTES, unless the input
+ * would get too long. */
+static void replace_bytes(size_t offset, size_t old_length, const void *bytes, size_t n)
 {
     size_t size = shared->size;
-    if (at > size || old > size - at || size - old + n > INPUT_MAX)
+    if (offset > size || old_length > size - offset || size - old_length + n > INPUT_MAX)
         return;
-    memmove(shared->data + at + n, shared->data + at + old, size - at - old);
-    memcpy(shared->data + at, new, n);
-    shared->size = size - old + n;
+    memmove(shared->data + offset + n, shared->data + offset + old_length, size - offset - old_length);
+    memcpy(shared->data + offset, bytes, n);
+    shared->size = size - old_length + n;
 }
 
 static void mutate_once(void)
 {
     uint8_t copied[256];
-    size_t size = shared->size, at = random_below(size), n;
+    size_t size = shared->size, offset = random_below(size), n;
     const struct input *other = &inputs[random_below(ninputs)];
     switch (random_below(8)) {
-    case 0: shared->data[at] ^= (uint8_t)(1u << random_below(8)); break;
-    case 1: shared->data[at] = (uint8_t)random_below(256); break;
-    case 2: shared->data[at] = (uint8_t)(shared->data[at] + random_below(9) - 4); break;
+    case 0: shared->data[offset] ^= (uint8_t)(1u << random_below(8)); break;
+    case 1: shared->data[offset] = (uint8_t)random_below(256); break;
+    case 2: shared->data[offset] = (uint8_t)(shared->data[offset] + random_below(9) - 4); break;
     case 3: /* overwrites bytes with a token, or inserts it */
         n = random_below(sizeof tokens / sizeof *tokens);
-        replace_bytes(at, random_below(2) ? tokens[n].n : 0, tokens[n].bytes, tokens[n].n);
+        replace_bytes(offset, random_below(2) ? tokens[n].n : 0, tokens[n].bytes, tokens[n].n);
         break;
-    case 4: replace_bytes(at, random_below(16) + 1, "", 0); break;
+    case 4: replace_bytes(offset, random_below(16) + 1, "", 0); break; /* deletes bytes */
     case 5: /* copies some bytes to a different offset */
         n = random_below(sizeof copied) + 1;
-        n = n > size - at ? size - at : n;
-        memcpy(copied, shared->data + at, n);
+        n = n > size - offset ? size - offset : n;
+        memcpy(copied, shared->data + offset, n);
         replace_bytes(random_below(size), random_below(2) ? n : 0, copied, n);
         break;
     case 6: /* copies some bytes of a different input */
         n = random_below(sizeof copied) + 1;
         if (other->size > n)
-            replace_bytes(at, random_below(2) ? n : 0, other->data + random_below(other->size - n), n);
+            replace_bytes(offset, random_below(2) ? n : 0, other->data + random_below(other->size - n), n);
         break;
     default: /* truncates the input */
         if (random_below(8) == 0) /* not often */
-            shared->size = at;
+            shared->size = offset;
     }
 }
 
+/* mutate - makes the current input: a copy of one of `inputs` with one to six mutations. */
 static void mutate(void)
 {
-    const struct input *from = &inputs[random_below(ninputs)];
-    memcpy(shared->data, from->data, from->size);
-    shared->size = from->size;
+    const struct input *original = &inputs[random_below(ninputs)];
+    memcpy(shared->data, original->data, original->size);
+    shared->size = original->size;
     for (uint64_t n = random_below(6) + 1; n && shared->size; n--)
         mutate_once();
-    if (random_below(4))
+    if (random_below(4)) /* not always, so that wrong CRCs are also tested */
         zipcrc_fix(shared->data, shared->size);
 }
 
@@ -282,6 +289,7 @@ static void run_input(void)
     shared->runs++;
 }
 
+/* run_child - runs the inputs that have not been run yet, then mutated ones until the time UNTIL. */
 static void run_child(time_t until)
 {
     while (shared->next_input < ninputs) {
@@ -336,7 +344,7 @@ int main(int argc, char **argv)
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || !ninputs)
         die("nothing to run");
-    shared->random = (seed + 1) * 0x9e3779b97f4a7c15u;
+    shared->random = (seed + 1) * 0x9e3779b97f4a7c15u; /* not 0, and different for near seeds */
     time_t until = time(NULL) + (time_t)seconds;
     for (bool done = false; !done && crashes < 20;) {
         pid_t pid = fork();

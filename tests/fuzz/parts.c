@@ -5,6 +5,8 @@
  */
 #include "parts.h"
 
+#include <math.h>
+
 #include "../tablecrc.h"
 #include "../zipcrc.h"
 
@@ -31,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max) __attribute__((weak)); /* libFuzzer's */
 
-#define MEMORY ((uint64_t)64 << 20)
+#define ARENA_MAX ((uint64_t)64 << 20) /* bytes of memory that a reader may use */
 
 void check_reason(ckpt_status st, const ckpt_error *err)
 {
@@ -39,7 +41,8 @@ void check_reason(ckpt_status st, const ckpt_error *err)
         exercise_check_error(st, err);
 }
 
-/* source_of_bytes - returns a source of the bytes; NULL: out of memory, because each_call.c makes it fail. */
+/* source_of_bytes - returns a source of the bytes, or NULL without memory: each_call.c makes allocations
+ * fail. */
 static source *source_of_bytes(const uint8_t *data, size_t size) { return source_mem(data, size, 0); }
 
 bool is_environment_error(const ckpt_error *err)
@@ -49,6 +52,7 @@ bool is_environment_error(const ckpt_error *err)
 
 /* ------------------------------------------------------------------- text */
 
+/* fuzz_text - checks that escaped text is UTF-8 without control characters, and matches a glob. */
 static void fuzz_text(const uint8_t *data, size_t size)
 {
     char shown[1024];
@@ -58,9 +62,11 @@ static void fuzz_text(const uint8_t *data, size_t size)
             exercise_abort("a control character is shown");
     if (!utf8_check(str_of(shown, strlen(shown)), false, NULL))
         exercise_abort("what is shown is not UTF-8");
-    if (size)
-        (void)ckpt_glob_match(str_of((const char *)data + 1, data[0] % size),
-                              str_of((const char *)data + 1 + data[0] % size, size - 1 - data[0] % size));
+    if (size) { /* the first byte is the length of the pattern; the name follows the pattern */
+        size_t length = data[0] % size;
+        const char *pattern = (const char *)data + 1;
+        (void)ckpt_glob_match(str_of(pattern, length), str_of(pattern + length, size - 1 - length));
+    }
 }
 
 /* fuzz_number - checks that the text of a float reads back as the same float. */
@@ -68,15 +74,15 @@ static void fuzz_number(const uint8_t *data, size_t size)
 {
     char out[REPR_FLOAT_ROOM], big[REPR_BIG_ROOM];
     for (size_t at = 0; at + sizeof(double) <= size && at < 64; at += sizeof(double)) {
-        double x;
-        float y;
-        memcpy(&x, data + at, sizeof x);
-        memcpy(&y, data + at, sizeof y);
-        (void)repr_float(x, REPR_DOUBLE, out);
-        if (x == x && strtod(out, NULL) != x)
+        double d;
+        float f;
+        memcpy(&d, data + at, sizeof d);
+        memcpy(&f, data + at, sizeof f);
+        (void)repr_float(d, REPR_DOUBLE, out);
+        if (!isnan(d) && strtod(out, NULL) != d)
             exercise_abort("a double reads back as a different one");
-        (void)repr_float((double)y, REPR_SINGLE, out);
-        if (y == y && strtof(out, NULL) != y)
+        (void)repr_float((double)f, REPR_SINGLE, out);
+        if (!isnan(f) && strtof(out, NULL) != f)
             exercise_abort("a float reads back as a different one");
     }
     (void)repr_big(str_of((const char *)data, size < 256 ? size : 256), big);
@@ -85,32 +91,33 @@ static void fuzz_number(const uint8_t *data, size_t size)
 static void fuzz_json(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
-    arena *a = arena_new(MEMORY);
+    arena *a = arena_new(ARENA_MAX);
     json_scan j;
-    enum json_event e;
-    size_t events = 0;
+    enum json_event event;
+    size_t nevents = 0;
     if (!a)
         return;
     json_init(&j, str_of((const char *)data, size), 0, a, &err);
-    while ((e = json_next(&j)) != JSON_END && e != JSON_ERROR)
-        if (++events > size + 1 || j.event_at > size)
-            exercise_abort("more events than bytes");
-    if (e == JSON_ERROR)
+    while ((event = json_next(&j)) != JSON_END && event != JSON_ERROR)
+        if (++nevents > size + 1 || j.event_at > size)
+            exercise_abort("more events than bytes, or an event beyond the text");
+    if (event == JSON_ERROR)
         exercise_check_error(err.status, &err);
     arena_free(a);
 }
 
 /* ---------------------------------------------------------------- pickles */
 
+/* read_pickle - reads the pickle at the beginning of SRC and returns its root, or NULL on an error. */
 static ckpt_value *read_pickle(arena *a, source *src, ckpt_error *err)
 {
     ckpt_value *root = NULL;
-    uint64_t next = 0;
+    uint64_t end = 0;
     if (!a || !src)
         return NULL;
-    ckpt_status st = pickle_read(a, src, 0, src->size, NULL, &root, &next, err);
+    ckpt_status st = pickle_read(a, src, 0, src->size, NULL, &root, &end, err);
     check_reason(st, err);
-    if (st == CKPT_OK && (!root || next > src->size))
+    if (st == CKPT_OK && (!root || end > src->size))
         exercise_abort("a pickle without a root, or with an end beyond the file");
     return st == CKPT_OK ? root : NULL;
 }
@@ -119,7 +126,7 @@ static void fuzz_pickle(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     char shown[256];
-    arena *a = arena_new(MEMORY);
+    arena *a = arena_new(ARENA_MAX);
     source *src = source_of_bytes(data, size);
     ckpt_value *root = read_pickle(a, src, &err);
     if (root) {
@@ -135,7 +142,7 @@ static void fuzz_pickle_back(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     buf once, twice;
-    arena *a = arena_new(MEMORY);
+    arena *a = arena_new(ARENA_MAX);
     source *src = source_of_bytes(data, size), *again = NULL;
     ckpt_value *root = read_pickle(a, src, &err);
     buf_init(&once, (size_t)16 << 20);
@@ -149,8 +156,8 @@ static void fuzz_pickle_back(const uint8_t *data, size_t size)
         if (!root && again && !is_environment_error(&err))
             exercise_abort("a written pickle cannot be read");
         st = root ? pickle_write(root, NULL, &twice, &err) : CKPT_ENOMEM;
-        if (st == CKPT_OK ? twice.len != once.len || memcmp(twice.data, once.data, once.len) != 0
-                          : root && !is_environment_error(&err))
+        bool failed = st != CKPT_OK && root && !is_environment_error(&err);
+        if (failed || (st == CKPT_OK && !str_eq(buf_view(&once), buf_view(&twice))))
             exercise_abort("a pickle changes when it is written again");
     }
     source_unref(again);
@@ -160,12 +167,13 @@ static void fuzz_pickle_back(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
-/* check_step - aborts if the value of a step cannot be built, and the error has no reason. */
-static bool check_step(void *user, const struct trace_step *s)
+/* check_step - builds the value that a step of a trace is about; aborts if that fails without a reason. */
+static bool check_step(void *user, const struct trace_step *step)
 {
     arena *a = user;
     ckpt_error err = {0};
-    if (s->subject && arena_used(a) < MEMORY / 2 && !s->t->value(s->t, s->subject, a, 16, &err))
+    bool has_memory = arena_used(a) < ARENA_MAX / 2;
+    if (step->subject && has_memory && !step->t->value(step->t, step->subject, a, 16, &err))
         exercise_check_error(err.status, &err);
     return true;
 }
@@ -175,13 +183,13 @@ static void fuzz_trace(const uint8_t *data, size_t size)
     source *src = source_of_bytes(data, size);
     for (int framed = 0; framed < 2; framed++) {
         ckpt_error err = {0};
-        arena *a = arena_new(MEMORY);
+        arena *a = arena_new(ARENA_MAX);
         struct trace_options o = {.framed = framed, .payloads = !framed, .step = check_step, .user = a};
         struct trace_end end;
         ckpt_status st = a && src ? pickle_trace(src, 0, size, &o, &end, &err) : fail_memory(&err);
         check_reason(st, &err);
         if (a && src && (end.next > size || end.opcodes > size))
-            exercise_abort("a trace exceeds the bytes");
+            exercise_abort("a trace ends beyond the bytes, or has more opcodes than bytes");
         arena_free(a);
     }
     source_unref(src);
@@ -192,7 +200,7 @@ static void fuzz_trace(const uint8_t *data, size_t size)
 static void fuzz_zip(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
-    arena *a = arena_new(MEMORY);
+    arena *a = arena_new(ARENA_MAX);
     source *src = source_of_bytes(data, size);
     zip *z = NULL;
     ckpt_status st = a && src ? zip_open(src, a, &z, &err) : fail_memory(&err);
@@ -215,20 +223,20 @@ static void fuzz_dcp(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     struct dcp_metadata m;
-    arena *a = arena_new(MEMORY);
+    arena *a = arena_new(ARENA_MAX);
     source *src = source_of_bytes(data, size);
-    ckpt_status st = a && src ? dcp_metadata_read(a, src, MEMORY, &m, &err) : fail_memory(&err);
+    ckpt_status st = a && src ? dcp_metadata_read(a, src, ARENA_MAX, &m, &err) : fail_memory(&err);
     check_reason(st, &err);
     for (unsigned i = 0; st == CKPT_OK && i < METADATA_FIELDS; i++) {
         size_t n;
         ckpt_str text;
         uint32_t ndim;
-        const dcp_word *item = dcp_elements(&m, dcp_field(&m, m.root, DCP_METADATA, i), &n);
-        for (size_t k = 0; k < n; k++)
-            if (dcp_text(&m, item[k], &text) && !utf8_check(text, true, NULL))
+        const dcp_word *items = dcp_elements(&m, dcp_field(&m, m.root, DCP_METADATA, i), &n);
+        for (size_t k = 0; k < n; k++) {
+            if (dcp_text(&m, items[k], &text) && !utf8_check(text, true, NULL))
                 exercise_abort("a name is not UTF-8");
-            else
-                (void)dcp_sizes(&m, item[k], &ndim);
+            (void)dcp_sizes(&m, items[k], &ndim);
+        }
     }
     if (st == CKPT_OK)
         dcp_metadata_free(&m);
@@ -239,7 +247,7 @@ static void fuzz_dcp(const uint8_t *data, size_t size)
 static void fuzz_tar(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
-    arena *a = arena_new(MEMORY);
+    arena *a = arena_new(ARENA_MAX);
     source *src = source_of_bytes(data, size);
     struct tar_entry *entries;
     size_t n;
@@ -256,7 +264,7 @@ static void fuzz_tar(const uint8_t *data, size_t size)
 static void fuzz_salvage(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
-    arena *a = arena_new(MEMORY);
+    arena *a = arena_new(ARENA_MAX);
     source *src = source_of_bytes(data, size), *member;
     ckpt_file *f = NULL;
     zip *z = NULL;
@@ -287,31 +295,34 @@ static const uint8_t zeros[60000];
 static void fuzz_zip_patch(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
-    arena *a = arena_new(MEMORY);
+    arena *a = arena_new(ARENA_MAX);
     source *src = source_of_bytes(data, size);
     zip *z = NULL;
     ckpt_status st = a && src ? zip_open(src, a, &z, &err) : fail_memory(&err);
     check_reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < z->n && i < 8; i++) {
-        struct patches p = no_patches, q = no_patches;
+        struct patches replacing = no_patches, appending = no_patches;
         ckpt_str name = z->entries[i].name, bytes;
         if (zip_load_member(z, i, 1 << 16, &bytes, NULL) == CKPT_OK) {
-            ckpt_status done = zip_patch_replace(z, i, bytes, &p, &err);
+            ckpt_status done = zip_patch_replace(z, i, bytes, &replacing, &err);
             check_reason(done, &err);
         }
-        check_reason(zip_patch_append(z, i, name, STR_LIT("more bytes"), &q, &err), &err);
+        check_reason(zip_patch_append(z, i, name, STR_LIT("more bytes"), &appending, &err), &err);
     }
     zip_close(st == CKPT_OK ? z : NULL);
     source_unref(src);
     arena_free(a);
 }
 
+/* repeat_member - sets *MEMBER to the reserved member USER: write_members() reserves only this one. */
 static void repeat_member(const void *user, size_t i, struct zip_output_member *member)
 {
     (void)i;
     *member = *(const struct zip_output_member *)user;
 }
 
+/* write_members - writes an archive of three members: the bytes, zeros, and one whose space is only
+ * reserved. */
 static ckpt_status write_members(zip_writer *w, const uint8_t *data, size_t size, ckpt_error *err)
 {
     ckpt_str bytes = str_of((const char *)data, size);
@@ -333,7 +344,7 @@ static void fuzz_zip_write(const uint8_t *data, size_t size)
     ckpt_error err = {0};
     sink *out = NULL;
     zip_writer *w = NULL;
-    arena *a = arena_new(MEMORY);
+    arena *a = arena_new(ARENA_MAX);
     zip *z = NULL;
     ckpt_str got;
     ckpt_status st = a ? sink_mem((size_t)4 << 20, NULL, &out, &err) : fail_memory(&err);
@@ -348,9 +359,9 @@ static void fuzz_zip_write(const uint8_t *data, size_t size)
     if (src) {
         st = zip_open(src, a, &z, &err);
         if (st == CKPT_OK)
-            st = zip_load_member(z, 0, MEMORY, &got, &err);
-        if (st == CKPT_OK ? z->n != 3 || !str_eq(got, str_of((const char *)data, size))
-                          : !is_environment_error(&err))
+            st = zip_load_member(z, 0, ARENA_MAX, &got, &err);
+        bool failed = st != CKPT_OK && !is_environment_error(&err);
+        if (failed || (st == CKPT_OK && (z->n != 3 || !str_eq(got, str_of((const char *)data, size)))))
             exercise_abort("a written archive does not hold its member");
         zip_close(z);
     }
@@ -374,21 +385,23 @@ static void fuzz_snappy(const uint8_t *data, size_t size)
 
 /* ------------------------------------------------------- databases, arrays */
 
-/* fix_crcs - corrects the CRC-32C of every record of OCDBT, so that damage reaches the parser. */
+/* fix_crcs - corrects the CRC-32C of every record of OCDBT: with a wrong CRC, damaged bytes would not be
+ * parsed. A record is 0c db …, its length at offset 4 (8 bytes), …, the CRC in its last 4 bytes. */
 static void fix_crcs(uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + 16 <= size; at++) {
-        uint64_t n = 0;
+        uint64_t length = 0;
         for (size_t i = 8; i-- > 0;)
-            n = n << 8 | data[at + 4 + i];
-        if (data[at] != 0x0c || data[at + 1] != 0xdb || n < 16 || n > size - at)
+            length = length << 8 | data[at + 4 + i];
+        if (data[at] != 0x0c || data[at + 1] != 0xdb || length < 16 || length > size - at)
             continue;
-        uint32_t crc = tablecrc_of(data + at, (size_t)n - 4);
+        uint32_t crc = tablecrc_of(data + at, (size_t)length - 4);
         for (size_t i = 0; i < 4; i++)
-            data[at + n - 4 + i] = (uint8_t)(crc >> (8 * i));
+            data[at + length - 4 + i] = (uint8_t)(crc >> (8 * i));
     }
 }
 
+/* open_data - opens any data file that the manifest names: always the source USER. */
 static ckpt_status open_data(void *user, struct ocdbt_file *f, ckpt_error *err)
 {
     (void)err;
@@ -396,24 +409,24 @@ static ckpt_status open_data(void *user, struct ocdbt_file *f, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* fuzz_ocdbt - reads the bytes as a manifest followed by the data file, which is opened for every name in
- * it. */
+/* fuzz_ocdbt - reads the bytes as a manifest followed by a data file, which is opened for every file that the
+ * manifest names. The length of the manifest is in its header. */
 static void fuzz_ocdbt(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     uint8_t *copy = malloc(size + 1);
-    arena *a = arena_new(MEMORY);
-    uint64_t n = size > 12 ? data[4] | (uint64_t)data[5] << 8 : 0;
+    arena *a = arena_new(ARENA_MAX);
+    uint64_t manifest_size = size > 12 ? data[4] | (uint64_t)data[5] << 8 : 0;
     source *all = copy ? source_of_bytes(copy, size) : NULL, *manifest = NULL, *file = NULL;
     if (copy && size)
         memcpy(copy, data, size);
     if (copy)
         fix_crcs(copy, size);
-    n = n < size ? n : size;
-    if (all && a && source_slice(all, 0, n, &manifest, NULL) == CKPT_OK &&
-        source_slice(all, n, size - n, &file, NULL) == CKPT_OK) {
+    manifest_size = manifest_size < size ? manifest_size : size;
+    if (all && a && source_slice(all, 0, manifest_size, &manifest, NULL) == CKPT_OK &&
+        source_slice(all, manifest_size, size - manifest_size, &file, NULL) == CKPT_OK) {
         const struct ocdbt_files files = {.open = open_data, .user = file};
-        struct ocdbt o = {.a = a, .files = &files, .max_decoded = MEMORY / 4};
+        struct ocdbt o = {.a = a, .files = &files, .max_decoded = ARENA_MAX / 4};
         check_reason(ocdbt_read(&o, manifest, &err), &err);
         for (size_t i = 1; i < o.n; i++)
             if (str_compare(o.entry[i - 1].key, o.entry[i].key) >= 0)
@@ -427,37 +440,39 @@ static void fuzz_ocdbt(const uint8_t *data, size_t size)
     free(copy);
 }
 
-/* decode_chunk - decodes SRC, a chunk or shard of Z. */
+/* decode_chunk - decodes SRC, a chunk or shard of the array Z; of a shard, also reads its index. */
 static void decode_chunk(const struct zarr_array *z, source *src, arena *a)
 {
     ckpt_error err = {0};
-    struct zarr_stored_chunk *part;
+    struct zarr_stored_chunk *chunks;
     if (z->sharded)
-        check_reason(zarr_read_index(z, src, 0, src->size, a, &part, &err), &err);
-    spool *to = z->encoding.n && z->encoding.bytes <= MEMORY / 16 ? spool_new(z->encoding.bytes) : NULL;
-    if (to)
-        check_reason(zarr_decode(&z->encoding, src, to, &err), &err);
-    spool_free(to);
+        check_reason(zarr_read_index(z, src, 0, src->size, a, &chunks, &err), &err);
+    spool *decoded = z->encoding.n && z->encoding.bytes <= ARENA_MAX / 16 ? spool_new(z->encoding.bytes)
+                                                                          : NULL;
+    if (decoded)
+        check_reason(zarr_decode(&z->encoding, src, decoded, &err), &err);
+    spool_free(decoded);
 }
 
-/* fuzz_zarr - reads the bytes up to NUL as the metadata of an array, those after it as a chunk. */
+/* fuzz_zarr - reads the bytes up to the first NUL as the metadata of an array, and those after the NUL as a
+ * chunk, and also as the name of a chunk. */
 static void fuzz_zarr(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     struct zarr_array z;
-    uint64_t at[ZARR_DIMS];
+    uint64_t origin[ZARR_DIMS];
     const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
-    size_t n = nul ? (size_t)(nul - data) : size, after = nul ? n + 1 : n;
-    ckpt_str text = str_of((const char *)data, n);
-    arena *a = arena_new(MEMORY);
-    source *src = source_of_bytes(data + after, size - after);
+    size_t text_length = nul ? (size_t)(nul - data) : size, chunk = nul ? text_length + 1 : text_length;
+    ckpt_str text = str_of((const char *)data, text_length);
+    arena *a = arena_new(ARENA_MAX);
+    source *src = source_of_bytes(data + chunk, size - chunk);
     bool v3 = str_find(text, STR_LIT("node_type"), 0) != SIZE_MAX;
     ckpt_status st = a && src ? zarr_read(text, v3, a, &z, &err) : fail_memory(&err);
     check_reason(st, &err);
     if (st == CKPT_OK) {
-        if (zarr_is_chunk_key(&z, str_of((const char *)data + after, size - after), at))
-            for (uint32_t k = 0; k < z.ndim; k++)
-                if (at[k] >= z.shape[k])
+        if (zarr_is_chunk_key(&z, str_of((const char *)data + chunk, size - chunk), origin))
+            for (uint32_t dim = 0; dim < z.ndim; dim++)
+                if (origin[dim] >= z.shape[dim])
                     exercise_abort("a chunk is outside of its array");
         decode_chunk(&z, src, a);
     }
@@ -533,10 +548,11 @@ static void fuzz_foreign(const uint8_t *data, size_t size)
     source_unref(p.src);
 }
 
-static int count_record(void *user, const ckpt_scan_record *r)
+/* take_record - stops the scan if a record has a location of more than 1 MiB. */
+static int take_record(void *user, const ckpt_scan_record *record)
 {
     (void)user;
-    return r->where.len > ((size_t)1 << 20);
+    return record->where.len > ((size_t)1 << 20);
 }
 
 static void fuzz_scan(const uint8_t *data, size_t size)
@@ -544,7 +560,7 @@ static void fuzz_scan(const uint8_t *data, size_t size)
     ckpt_scan_options o = {
         .struct_size = sizeof o, .max_depth = 3, .max_unpacked = 1 << 20, .all_calls = true, .sha256 = true};
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
-    struct scan s = {.opts = &o, .report = count_record, .result = &result};
+    struct scan s = {.opts = &o, .report = take_record, .result = &result};
     struct judge *judge = NULL;
     ckpt_error err = {0};
     source *src = source_of_bytes(data, size);
@@ -561,38 +577,38 @@ static void fuzz_scan(const uint8_t *data, size_t size)
     source_unref(src);
 }
 
-/* scan_with_magic - scans a copy of the bytes with MAGIC, of N bytes, at AT, so that one reader gets them
- * all. */
-static void scan_with_magic(const uint8_t *data, size_t size, size_t at, const char *magic, size_t n)
+/* scan_with_magic - scans a copy of the bytes in which MAGIC, of N bytes, replaces those at OFFSET: so that
+ * every input gets to the scanner of one format. */
+static void scan_with_magic(const uint8_t *data, size_t size, size_t offset, const char *magic, size_t n)
 {
-    uint8_t *copy = size >= at + n ? malloc(size) : NULL;
+    uint8_t *copy = size >= offset + n ? malloc(size) : NULL;
     if (!copy)
         return;
     memcpy(copy, data, size);
-    memcpy(copy + at, magic, n);
+    memcpy(copy + offset, magic, n);
     fuzz_scan(copy, size);
     free(copy);
 }
 
-#define SCAN_AS(at, magic) scan_with_magic(data, size, at, magic, sizeof(magic) - 1)
+#define SCAN_AS(offset, magic) scan_with_magic(data, size, offset, magic, sizeof(magic) - 1)
 static void fuzz_scan_gguf(const uint8_t *data, size_t size) { SCAN_AS(0, "GGUF"); }
 static void fuzz_scan_msgpack(const uint8_t *data, size_t size) { SCAN_AS(0, "\x82\xa1"); }
 static void fuzz_scan_npy(const uint8_t *data, size_t size) { SCAN_AS(0, "\x93NUMPY\1\0"); }
 static void fuzz_scan_tar(const uint8_t *data, size_t size) { SCAN_AS(257, "ustar"); }
 static void fuzz_scan_zip(const uint8_t *data, size_t size) { SCAN_AS(0, "PK\3\4"); }
 
-/* is_reversed - returns whether R reverses one of the first N renames of P. */
-static bool is_reversed(const ckpt_plan *p, size_t n, const ckpt_rename *r)
+/* reverses_rename - returns whether R reverses one of the first N renames of the plan P. */
+static bool reverses_rename(const ckpt_plan *p, size_t n, const ckpt_rename *r)
 {
     for (size_t i = 0; i < n; i++) {
-        const ckpt_rename *one = ckpt_plan_rename_at(p, i);
-        if (!one || (str_eq(one->from, r->to) && str_eq(one->to, r->from)))
+        const ckpt_rename *earlier = ckpt_plan_rename_at(p, i); /* NULL: out of memory */
+        if (!earlier || (str_eq(earlier->from, r->to) && str_eq(earlier->to, r->from)))
             return true;
     }
     return false;
 }
 
-/* fuzz_names - adds a prefix and strips it again; every name must then be the original one. */
+/* fuzz_names - adds a prefix to all names and strips it again; every name must then be the original one. */
 static void fuzz_names(const uint8_t *data, size_t size)
 {
     ckpt_file *f = NULL;
@@ -609,7 +625,7 @@ static void fuzz_names(const uint8_t *data, size_t size)
     check_reason(st, &err);
     for (size_t i = added; st == CKPT_OK && i < ckpt_plan_rename_count(p) && i < added + 32; i++) {
         const ckpt_rename *r = ckpt_plan_rename_at(p, i);
-        if (r && !r->metadata && !is_reversed(p, added, r))
+        if (r && !r->metadata && !reverses_rename(p, added, r))
             exercise_abort("adding and stripping a prefix changes a name");
     }
     ckpt_plan_free(p);
@@ -622,6 +638,7 @@ static const struct {
     const char *name;
     void (*run)(const uint8_t *data, size_t size);
 } targets[] = {
+    /* value of FUZZ_TARGET, function */
     {"any", fuzz_any},
     {"cast", fuzz_cast},
     {"dcp", fuzz_dcp},
@@ -670,7 +687,7 @@ static const struct {
 #define NTARGETS (sizeof targets / sizeof *targets)
 
 static size_t chosen = NTARGETS;
-static const char *only_format; /* if FUZZ_TARGET is a format instead */
+static const char *only_format; /* set if FUZZ_TARGET is the name of a format */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -694,7 +711,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     exit(2);
 }
 
-/* fix_tar_checksums - corrects the checksum of every header of a tar. */
+/* fix_tar_checksums - corrects the checksum of every header of a tar, which is at offset 148 (8 bytes). The
+ * sum is that of the 512 bytes, in which the checksum counts as 8 blanks. */
 static void fix_tar_checksums(uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + 512 <= size; at += 512) {
@@ -708,13 +726,15 @@ static void fix_tar_checksums(uint8_t *data, size_t size)
     }
 }
 
-/* Corrects checksums three times of four, because wrong ones would keep damage from the parsers. */
+/* In three of four mutations, corrects the checksums: with a wrong one, a reader does not parse damaged
+ * bytes. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
 {
+    static const char sstable_magic[] = "\x57\xfb\x80\x8b\x24\x75\x47\xdb"; /* ends a file of TensorFlow */
     size = LLVMFuzzerMutate(data, size, max);
     if (seed % 4 && size > 2 && data[0] == 'P' && data[1] == 'K')
         (void)zipcrc_fix(data, size);
-    else if (seed % 4 && size >= 64 && memcmp(data + size - 8, "\x57\xfb\x80\x8b\x24\x75\x47\xdb", 8) == 0)
+    else if (seed % 4 && size >= 64 && memcmp(data + size - 8, sstable_magic, 8) == 0)
         tablecrc_fix(data, size);
     else if (seed % 4 && size >= 512)
         fix_tar_checksums(data, size);

@@ -1,20 +1,20 @@
 #!/bin/sh
 # run.sh - runs the fuzz targets.
 #   run.sh          for `make check`: replays the kept inputs and mutates them for a few seconds, with any compiler
-#   run.sh --long   for `make fuzz`: runs every target for its share of FUZZ_SECONDS, one on each processor, by
-#                   libFuzzer if $B/fuzz was built with it, and adds a line of totals to LEDGER.
+#   run.sh --long   for `make fuzz`: runs every target for its share of FUZZ_SECONDS, as many at a time as there are
+#                   processors, by libFuzzer if $B/fuzz was built with it, and adds a line of totals to LEDGER.
 #                   FUZZ_TARGETS='ranks 2 zarr 1' runs only these targets, with these shares
-#   run.sh --keep   afterwards: adds new inputs that reach more code to the packs, smallest first
+#   run.sh --keep   after --long: adds the new inputs that reach more code to tests/fuzz/corpus, smallest first
 # Inputs that fail are saved in tests/fuzz/found (build/fuzz/found by `make check`). To run one again:
 #   FUZZ_TARGET=TARGET build/asan/tests/fuzz/parts FILE
-# Once the bug is fixed, move it to tests/fuzz/corpus as TARGET-what-was-wrong.
+# Once the bug is fixed, move FILE to tests/fuzz/corpus as TARGET-what-was-wrong.
 set -u
 B=${B:-build}
 seconds=${FUZZ_SECONDS:-10}
 corpus=tests/fuzz/corpus
 
-# TARGET SHARE: each target of parts.c, or format, with its share of the time, which is larger for slow or complex
-# ones. Those with small shares come last, so that all processors end at about the same time.
+# TARGET SHARE…: each target of parts.c, or format, with its share of the time. Slow or complex targets have larger
+# shares. Targets with small shares come last, so that all processors end at about the same time.
 targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round 9 pickle_back 8 names 8
          safetensors 8 zip 8 json 7 salvage 8 packed 8 hdf5 7 in_place 6 sanitize 6 scan_tar 6 scan_gguf 6
          torch_tar 6 torch_mobile 4 dcp 6 ranks 8 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
@@ -40,7 +40,8 @@ make_rank_tars()
     find "$work/ranks.tars" -type f -size -128
 }
 
-# seeds_of TARGET - prints the files with the inputs to begin with: kept ones, and samples of the format
+# seeds_of TARGET - prints the files whose inputs the target runs first: those in tests/fuzz/corpus, and samples of the
+# format
 seeds_of()
 {
     case $1 in
@@ -61,7 +62,7 @@ seeds_of()
     done
 }
 
-# run_by_main TARGET SECONDS - runs the target with main.c
+# run_by_main TARGET SECONDS - runs the target by main.c, without libFuzzer
 run_by_main()
 {
     case $1 in
@@ -106,8 +107,8 @@ print_seconds()
 {
     # shellcheck disable=SC2086
     printf '%s %s\n' $targets |
-        awk -v all=$((seconds * jobs)) '{name[NR] = $1; share[NR] = $2; sum += $2}
-            END {for (i = 1; i <= NR; i++) printf "%s %d\n", name[i], all * share[i] / sum + 0.5}'
+        awk -v total_seconds=$((seconds * jobs)) '{name[NR] = $1; share[NR] = $2; sum += $2}
+            END {for (i = 1; i <= NR; i++) printf "%s %d\n", name[i], total_seconds * share[i] / sum + 0.5}'
 }
 
 # run_long - runs all targets, one on each processor

@@ -5,37 +5,41 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static bool compute_digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
+/* compute_digest - computes the digest of row ROW; returns false if the row is too large or cannot be
+ * read. */
+static bool compute_digest(ckpt_file *file, uint32_t row, uint8_t digest[CKPT_DIGEST_MAX])
 {
     ckpt_error err = {0};
-    const ckpt_tensor it = tensor_at(file, row), *t = &it;
-    return t->has_data && t->nbytes <= EXERCISE_STREAM &&
-           ckpt_digest_tensor(file, row, CKPT_SHA256, sum, &err) == CKPT_OK;
+    const ckpt_tensor t = tensor_at(file, row);
+    return t.has_data && t.nbytes <= EXERCISE_STREAM &&
+           ckpt_digest_tensor(file, row, CKPT_SHA256, digest, &err) == CKPT_OK;
 }
 
 /* check_tensors - aborts if a tensor of BACK has other bytes than the one of the same name in FILE. */
 static void check_tensors(ckpt_file *file, ckpt_file *back)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < EXERCISE_ROWS; i++) {
-        const ckpt_tensor it = tensor_at(back, i), *t = &it;
-        uint32_t row = ckpt_tensor_find(file, t->name);
-        uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX];
-        if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, t->name) != i)
+        const ckpt_tensor t = tensor_at(back, i);
+        uint32_t row = ckpt_tensor_find(file, t.name);
+        uint8_t digest[CKPT_DIGEST_MAX], expected[CKPT_DIGEST_MAX];
+        if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, t.name) != i)
             continue;
-        if (compute_digest(back, i, a) && compute_digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
+        if (compute_digest(back, i, digest) && compute_digest(file, row, expected) &&
+            memcmp(digest, expected, sizeof digest) != 0)
             exercise_abort("a tensor was written with different bytes");
     }
 }
 
+/* check_round_trip - writes FILE to PATH, and aborts if PATH then lacks tensors or has others. */
 static void check_round_trip(ckpt_file *file, const char *path)
 {
     ckpt_plan *plan = NULL;
     ckpt_error err = {0};
     ckpt_write_options opts = {.struct_size = sizeof opts, .force = true, .no_sync = true};
-    ckpt_write_result res = CKPT_INIT(ckpt_write_result);
+    ckpt_write_result written = CKPT_INIT(ckpt_write_result);
     ckpt_status status = ckpt_plan_new(file, &plan, &err);
     if (status == CKPT_OK)
-        status = ckpt_plan_write(plan, path, &opts, &res, &err);
+        status = ckpt_plan_write(plan, path, &opts, &written, &err);
     if (status != CKPT_OK) {
         exercise_check_error(status, &err);
     } else {
@@ -44,7 +48,7 @@ static void check_round_trip(ckpt_file *file, const char *path)
             fprintf(stderr, "%s\n", err.what);
             exercise_abort("the written file cannot be opened");
         }
-        if (res.tensors > ckpt_tensor_count(back))
+        if (written.tensors > ckpt_tensor_count(back))
             exercise_abort("the written file has too few tensors");
         check_tensors(file, back);
         ckpt_close(back);
