@@ -1,13 +1,14 @@
 /*
- * robust.c - opens damaged files: each must be refused, or read with no more differences from the original
- * than outcome.h permits, without a crash, hang, leak or read out of bounds.
+ * robust.c - opens damaged files. Each must be refused, or read with no more differences from the original
+ * than outcome.h permits. No run may crash, hang, leak memory or read out of bounds.
  *
  *   robust [-j N] [-f FLIPS] DIR…    each file of at most 4 KiB (-m BYTES): truncated to every length, and
- *                                    with every byte changed in FLIPS of four ways (x^01, x^80, 00, ff). A
+ *                                    with every byte changed in FLIPS (1) of four ways: ^01, ^80, 00, ff. A
  *                                    file refused for a CRC is opened again with its CRCs corrected
- *   robust [-j N] -x DIR…            writes extreme numbers instead: of 2, 4 and 8 bytes at every offset,
- *                                    and in place of every decimal number
+ *   robust [-j N] -x DIR…            each file with extreme numbers instead: of 2, 4 and 8 bytes at every
+ *                                    offset, and in place of every decimal number
  *   robust [-j N] --replay DIR…      opens each file and folder once, undamaged
+ * -j N: runs N workers at a time (default: one for each processor).
  * -e N: tests only every N-th file.
  * -l: limits the address space to 64 MiB (not under ASan), the stack to 256 KiB, the descriptors to 8.
  *
@@ -57,25 +58,26 @@ static size_t heap_in_use(void) { return 0; }
 struct test_case {
     _Atomic long file; /* index in `paths`, or -1 */
     const char *what;
-    size_t pos;
-    unsigned byte;
-    bool cut;     /* truncated at `pos`, else changed there */
-    size_t width; /* bytes that were changed */
+    size_t offset;  /* of the damage */
+    unsigned value; /* of a changed byte; for an extreme number its width or its index */
+    bool truncated; /* the file ends at `offset`; else bytes are changed there */
+    size_t width;   /* how many bytes are changed */
 };
 
 struct shared {
     _Atomic long next; /* index in `paths` */
     _Atomic long cases, opened, files;
-    _Atomic long with_values; /* errors with the value found and the values allowed */
-    _Atomic long outcomes[3]; /* by enum outcome, of the damaged files that could be opened */
+    _Atomic long with_values; /* errors that give the value found and the values allowed */
+    _Atomic long outcomes[3]; /* how many damaged files could be opened, by enum outcome */
     struct test_case worker[WORKERS_MAX];
 };
 
 /* The file before it is damaged; `file` is NULL if even the undamaged file is refused, or with --replay. */
 static struct {
-    ckpt_file *file, *located; /* without and with the offsets of data in zip members */
+    ckpt_file *file;
+    ckpt_file *located; /* opened again and after ckpt_file_locate(): with the offsets of zip members */
     unsigned char *data;
-    bool *structure; /* see outcome_structure() */
+    bool *structure; /* for each byte, see outcome_structure() */
 } original;
 
 static struct shared *shared;
@@ -84,8 +86,8 @@ static size_t npaths, cap_paths;
 static bool replay;
 static int flips = 1;
 static off_t file_size_max = 4096;
-static long every_nth = 1; /* which files are taken */
-static bool extremes, low_limits;
+static long every_nth = 1;        /* -e */
+static bool extremes, low_limits; /* -x, -l */
 
 static void die(const char *what)
 {
@@ -120,11 +122,11 @@ static void collect_files(const char *path)
     if (!dir)
         die(path);
     for (struct dirent *e; (e = readdir(dir));) {
-        char below[2048];
+        char entry_path[2048];
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
-        snprintf(below, sizeof below, "%s/%s", path, e->d_name);
-        collect_files(below);
+        snprintf(entry_path, sizeof entry_path, "%s/%s", path, e->d_name);
+        collect_files(entry_path);
     }
     closedir(dir);
 }
@@ -154,11 +156,12 @@ static void set_alarm(int seconds)
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
-/* is_in_structure - returns whether a changed byte belongs to the structure of the file (outcome.h). */
+/* is_in_structure - returns whether a byte that TEST changed belongs to the structure of the file
+ * (outcome.h). */
 static bool is_in_structure(const struct test_case *test)
 {
     for (size_t i = 0; i < test->width; i++)
-        if (original.structure[test->pos + i])
+        if (original.structure[test->offset + i])
             return true;
     return false;
 }
@@ -177,19 +180,23 @@ static bool has_ignored_notice(const ckpt_file *undamaged, const ckpt_file *file
 /* is_protobuf - returns whether the file is one protobuf message, which may end after any of its fields. */
 static bool is_protobuf(void) { return strcmp(ckpt_file_format(original.file), "onnx") == 0; }
 
-/* check_outcome - aborts if FILE, which could be opened although it is damaged, differs from UNDAMAGED by
- * more than is permitted. */
+/* check_outcome - aborts if FILE, which is damaged but could be opened, differs from UNDAMAGED by more than
+ * outcome.h permits. */
 static enum outcome check_outcome(const ckpt_file *undamaged, const ckpt_file *file,
                                   const struct test_case *test)
 {
     char differences[600], line[700];
     enum outcome outcome = outcome_compare(undamaged, file);
-    if (outcome == OUTCOME_SAME || (test->cut && is_protobuf()) ||
-        (!test->cut &&
-         (outcome == OUTCOME_ONE_FACT || is_in_structure(test) || has_ignored_notice(undamaged, file))))
+    bool permitted = outcome == OUTCOME_SAME;
+    if (!permitted && test->truncated)
+        permitted = is_protobuf();
+    else if (!permitted)
+        permitted = outcome == OUTCOME_ONE_FACT || is_in_structure(test) ||
+                    has_ignored_notice(undamaged, file);
+    if (permitted)
         return outcome;
     outcome_describe(undamaged, file, differences, sizeof differences);
-    snprintf(line, sizeof line, "%s: %s", test->cut ? "truncated, but read with" : "too many changes",
+    snprintf(line, sizeof line, "%s: %s", test->truncated ? "truncated, but read with" : "too many changes",
              differences);
     exercise_abort(line);
     return outcome;
@@ -225,8 +232,9 @@ static ckpt_status open_bytes(const unsigned char *data, size_t size, const stru
     return status;
 }
 
-/* run_bytes - opens a copy of the bytes in a block of exactly their size, so that ASan finds reads beyond
- * it. */
+/* run_bytes - opens a copy of the bytes in a block of exactly their size, so that ASan reports a read beyond
+ * its end. If FIX_CRC, the CRCs of zip members in the copy are corrected; if none was wrong, the copy is not
+ * opened. */
 static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_crc,
                              const struct test_case *test)
 {
@@ -239,9 +247,9 @@ static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_cr
         return CKPT_ECHECKSUM;
     }
     set_alarm(CASE_SECONDS);
-    size_t before = heap_in_use();
+    size_t heap_before = heap_in_use();
     ckpt_status status = open_bytes(copy, size, test);
-    if (heap_in_use() > before)
+    if (heap_in_use() > heap_before)
         exercise_abort("memory is still held after ckpt_close");
     atomic_fetch_add(&shared->cases, 1);
     atomic_fetch_add(&shared->opened, status == CKPT_OK);
@@ -249,20 +257,22 @@ static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_cr
     return status;
 }
 
+/* run_case - opens damaged bytes; if they are refused for a wrong CRC, again with corrected CRCs. WHAT,
+ * OFFSET and VALUE describe the damage. */
 static void run_case(struct test_case *test, const unsigned char *data, size_t size, const char *what,
-                     size_t pos, unsigned byte)
+                     size_t offset, unsigned value)
 {
     test->what = what;
-    test->pos = pos;
-    test->byte = byte;
+    test->offset = offset;
+    test->value = value;
     if (run_bytes(data, size, false, test) == CKPT_ECHECKSUM) {
         test->what = "CRCs corrected, changed byte at";
         run_bytes(data, size, true, test);
     }
 }
 
-/* flip_byte - returns BYTE changed in one of four ways. */
-static unsigned flip_byte(unsigned char byte, size_t way)
+/* change_byte - returns BYTE changed in one of four ways. */
+static unsigned change_byte(unsigned char byte, size_t way)
 {
     switch (way % 4) {
     case 0: return byte ^ 0x01u;
@@ -272,14 +282,16 @@ static unsigned flip_byte(unsigned char byte, size_t way)
     }
 }
 
-static void write_le(unsigned char *at, uint64_t v, size_t width)
+/* write_le - writes NUMBER as WIDTH bytes, little-endian. */
+static void write_le(unsigned char *out, uint64_t number, size_t width)
 {
     for (size_t i = 0; i < width; i++)
-        at[i] = (unsigned char)(v >> 8 * i);
+        out[i] = (unsigned char)(number >> 8 * i);
 }
 
-/* try_binary_numbers - writes extreme numbers at AT, which may be a count, length, offset or dimension. */
-static void try_binary_numbers(struct test_case *test, unsigned char *data, size_t size, size_t at)
+/* try_binary_numbers - replaces the 2, 4 and 8 bytes at OFFSET, which may be a count, length, offset or
+ * dimension, by extreme numbers. */
+static void try_binary_numbers(struct test_case *test, unsigned char *data, size_t size, size_t offset)
 {
     const uint64_t values[] = {0,
                                1,
@@ -299,21 +311,21 @@ static void try_binary_numbers(struct test_case *test, unsigned char *data, size
                                UINT64_MAX,
                                size + 1};
     unsigned char saved[8];
-    for (size_t width = 2; width <= 8 && width <= size - at; width *= 2) {
-        memcpy(saved, data + at, width);
+    for (size_t width = 2; width <= 8 && width <= size - offset; width *= 2) {
+        memcpy(saved, data + offset, width);
         test->width = width;
-        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
-            write_le(data + at, values[v], width);
-            if (memcmp(saved, data + at, width) != 0)
-                run_case(test, data, size, "an extreme number at", at, (unsigned)width);
+        for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+            write_le(data + offset, values[i], width);
+            if (memcmp(saved, data + offset, width) != 0)
+                run_case(test, data, size, "an extreme number at", offset, (unsigned)width);
         }
-        memcpy(data + at, saved, width);
+        memcpy(data + offset, saved, width);
     }
 }
 
-/* try_decimal_numbers - replaces the digits from AT to END by extreme numbers, and corrects the length of a
- * safetensors header if they are in it. */
-static void try_decimal_numbers(struct test_case *test, const unsigned char *data, size_t size, size_t at,
+/* try_decimal_numbers - replaces the digits from BEGIN to END by extreme numbers. If they are in the header
+ * of a safetensors file, corrects the length of the header. */
+static void try_decimal_numbers(struct test_case *test, const unsigned char *data, size_t size, size_t begin,
                                 size_t end)
 {
     static const char *const numbers[] = {"0",
@@ -335,24 +347,26 @@ static void try_decimal_numbers(struct test_case *test, const unsigned char *dat
                                           "0.5",
                                           "01"};
     unsigned char *copy = malloc(size + 32);
-    uint64_t header = 0;
+    uint64_t header_length = 0; /* if the file is a safetensors file */
     if (!copy)
         die("copy");
-    test->width = end - at;
+    test->width = end - begin;
     for (size_t i = 0; i < 8 && size >= 8; i++)
-        header |= (uint64_t)data[i] << 8 * i;
-    for (size_t v = 0; v < sizeof numbers / sizeof *numbers; v++) {
-        size_t n = strlen(numbers[v]);
-        memcpy(copy, data, at);
-        memcpy(copy + at, numbers[v], n);
-        memcpy(copy + at + n, data + end, size - end);
-        if (header && header <= size - 8 && end <= header + 8)
-            write_le(copy, header + n - (end - at), 8);
-        run_case(test, copy, size - (end - at) + n, "an extreme number written at", at, (unsigned)v);
+        header_length |= (uint64_t)data[i] << 8 * i;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        size_t length = strlen(numbers[i]);
+        memcpy(copy, data, begin);
+        memcpy(copy + begin, numbers[i], length);
+        memcpy(copy + begin + length, data + end, size - end);
+        if (header_length && header_length <= size - 8 && end <= header_length + 8)
+            write_le(copy, header_length + length - (end - begin), 8);
+        run_case(test, copy, size - (end - begin) + length, "an extreme number written at", begin,
+                 (unsigned)i);
     }
     free(copy);
 }
 
+/* try_numbers - tries extreme numbers at every offset, and instead of every sequence of digits. */
 static void try_numbers(struct test_case *test, unsigned char *data, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -365,23 +379,25 @@ static void try_numbers(struct test_case *test, unsigned char *data, size_t size
     }
 }
 
+/* try_bytes - tries every truncation, and changes of every byte. */
 static void try_bytes(struct test_case *test, unsigned char *data, size_t size)
 {
-    test->cut = true;
-    for (size_t n = 0; n < size; n++)
-        run_case(test, data, n, "cut to", n, 0);
-    test->cut = false;
+    test->truncated = true;
+    for (size_t length = 0; length < size; length++)
+        run_case(test, data, length, "cut to", length, 0);
+    test->truncated = false;
     test->width = 1;
     for (size_t i = 0; i < size; i++) {
-        unsigned char was = data[i];
-        for (int f = 0; f < flips; f++) {
-            data[i] = (unsigned char)flip_byte(was, i + (size_t)f);
+        unsigned char original_byte = data[i];
+        for (int way = 0; way < flips; way++) {
+            data[i] = (unsigned char)change_byte(original_byte, i + (size_t)way);
             run_case(test, data, size, "changed byte at", i, data[i]);
         }
-        data[i] = was;
+        data[i] = original_byte;
     }
 }
 
+/* open_original - fills in `original` from the undamaged bytes. */
 static void open_original(const unsigned char *data, size_t size)
 {
     ckpt_error err;
@@ -415,6 +431,7 @@ static void close_original(void)
     memset(&original, 0, sizeof original);
 }
 
+/* damage_file - opens the file, and then all damaged copies of it. */
 static void damage_file(struct test_case *test, const char *path)
 {
     size_t size;
@@ -430,6 +447,7 @@ static void damage_file(struct test_case *test, const char *path)
     free(data);
 }
 
+/* open_path - opens PATH; if it is a file, also its bytes in memory. */
 static void open_path(struct test_case *test, const char *path)
 {
     ckpt_file *file = NULL;
@@ -496,20 +514,22 @@ static pid_t start_worker(struct test_case *test)
     return pid;
 }
 
+/* report_failure - prints the case TEST, in which a worker ended with the wait status STATUS. */
 static void report_failure(const struct test_case *test, int status)
 {
     printf("FAIL %s: %s", atomic_load(&test->file) < 0 ? "?" : paths[test->file],
            test->what ? test->what : "");
-    if (test->pos || test->byte)
-        printf(" %zu", test->pos);
-    if (test->byte)
-        printf(" to %02x", test->byte);
+    if (test->offset || test->value)
+        printf(" %zu", test->offset);
+    if (test->value)
+        printf(" to %02x", test->value);
     if (WIFSIGNALED(status))
         printf(": %s\n", WTERMSIG(status) == SIGALRM ? "does not end" : strsignal(WTERMSIG(status)));
     else
         printf(": exit %d\n", WEXITSTATUS(status));
 }
 
+/* run_workers - runs all cases in WORKERS processes, and returns how many failed. */
 static long run_workers(int workers)
 {
     pid_t pids[WORKERS_MAX];

@@ -1,5 +1,5 @@
-/* tablecrc.h - corrects the CRCs of a damaged table of TensorFlow, so that the damage gets past their
- * check. */
+/* tablecrc.h - corrects the CRCs of a damaged table (SSTable) of TensorFlow: with a wrong CRC, a reader would
+ * not parse the damaged bytes. */
 #ifndef TABLECRC_H
 #define TABLECRC_H
 
@@ -12,13 +12,14 @@ static inline uint32_t tablecrc_of(const unsigned char *p, size_t n)
     uint32_t crc = 0xffffffffu;
     for (; n; p++, n--) {
         crc ^= *p;
-        for (int b = 0; b < 8; b++)
+        for (int bit = 0; bit < 8; bit++)
             crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
     }
     return ~crc;
 }
 
-/* tablecrc_set - writes the masked CRC of the N bytes at P, a block and its type byte, after them. */
+/* tablecrc_set - writes the CRC of the N bytes at P (a block and the byte with its type) after these bytes.
+ * The CRC is masked as in LevelDB: rotated, plus a constant. */
 static inline void tablecrc_set(unsigned char *p, size_t n)
 {
     uint32_t crc = tablecrc_of(p, n);
@@ -27,45 +28,56 @@ static inline void tablecrc_set(unsigned char *p, size_t n)
         p[n + (size_t)i] = (unsigned char)(crc >> (8 * i));
 }
 
-/* tablecrc_read_varint - reads the varint at *AT of the N bytes P and moves *AT after it; 0 at the end of
- * P. */
-static inline uint64_t tablecrc_read_varint(const unsigned char *p, size_t n, size_t *at)
+/* tablecrc_read_varint - returns the varint at *OFFSET of the N bytes P, and moves *OFFSET to its end.
+ * Returns 0 if the varint does not end in P. */
+static inline uint64_t tablecrc_read_varint(const unsigned char *p, size_t n, size_t *offset)
 {
-    uint64_t v = 0;
-    for (unsigned shift = 0; *at < n && shift < 63; shift += 7) {
-        unsigned char c = p[(*at)++];
-        v |= (uint64_t)(c & 0x7f) << shift;
-        if (!(c & 0x80))
-            return v;
+    uint64_t number = 0;
+    for (unsigned shift = 0; *offset < n && shift < 63; shift += 7) {
+        unsigned char byte = p[(*offset)++];
+        number |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return number;
     }
     return 0;
 }
 
-/* tablecrc_fix - corrects the CRC of the index of the table DATA and of every block in it. */
+/* tablecrc_fix - corrects the CRCs of the index block and of all blocks of the table DATA.
+ *
+ *   OFFSET  DESCRIPTION (all numbers are varints)
+ *   -48     footer: offset and length of the metaindex block, then of the index block
+ *
+ * After each block follow a byte with its type and 4 bytes of CRC. An entry of the index block has the number
+ * of bytes that its key shares with the previous key, the length of the other bytes of the key, the length of
+ * the value, these other bytes, and the value: offset and length of a block. */
 static inline void tablecrc_fix(unsigned char *data, size_t size)
 {
-    size_t at = size - 48, end;
-    if (size < 53)
+    enum { FOOTER = 48, TYPE = 1, TYPE_AND_CRC = 5 };
+    size_t offset = size - FOOTER, end;
+    if (size < FOOTER + TYPE_AND_CRC)
         return;
-    (void)tablecrc_read_varint(data, size, &at);
-    (void)tablecrc_read_varint(data, size, &at);
-    uint64_t index = tablecrc_read_varint(data, size, &at), n = tablecrc_read_varint(data, size, &at);
-    if (index > size || n > size - index || n + 5 > size - index || n < 4)
+    (void)tablecrc_read_varint(data, size, &offset);
+    (void)tablecrc_read_varint(data, size, &offset);
+    uint64_t index = tablecrc_read_varint(data, size, &offset);
+    uint64_t index_length = tablecrc_read_varint(data, size, &offset);
+    if (index > size || index_length > size - index || index_length + TYPE_AND_CRC > size - index ||
+        index_length < 4)
         return;
-    at = (size_t)index;
-    end = at + (size_t)n;
-    tablecrc_set(data + at, (size_t)n + 1);
-    while (at + 8 < end) {
-        (void)tablecrc_read_varint(data, end, &at);
-        uint64_t others = tablecrc_read_varint(data, end, &at), value = tablecrc_read_varint(data, end, &at);
-        if (others > end - at || value > end - at - others)
+    offset = (size_t)index;
+    end = offset + (size_t)index_length;
+    tablecrc_set(data + offset, (size_t)index_length + TYPE);
+    while (offset + 8 < end) {
+        (void)tablecrc_read_varint(data, end, &offset);
+        uint64_t key_length = tablecrc_read_varint(data, end, &offset);
+        uint64_t value_length = tablecrc_read_varint(data, end, &offset);
+        if (key_length > end - offset || value_length > end - offset - key_length)
             return;
-        size_t handle = at + (size_t)others;
-        uint64_t block = tablecrc_read_varint(data, end, &handle),
-                 length = tablecrc_read_varint(data, end, &handle);
-        if (block < size && length < size - block && length + 5 <= size - block)
-            tablecrc_set(data + block, (size_t)length + 1);
-        at += (size_t)(others + value);
+        size_t value = offset + (size_t)key_length;
+        uint64_t block = tablecrc_read_varint(data, end, &value);
+        uint64_t length = tablecrc_read_varint(data, end, &value);
+        if (block < size && length < size - block && length + TYPE_AND_CRC <= size - block)
+            tablecrc_set(data + block, (size_t)length + TYPE);
+        offset += (size_t)(key_length + value_length);
     }
 }
 

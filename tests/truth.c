@@ -3,9 +3,13 @@
  *
  *   truth [-v] [--only TEXT] CORPUS
  *
- * CORPUS/truth/README.md explains the entries. A file passes if every tensor with a digest is listed with the
- * same path, name, dtype, shape and sha256, no other row is listed than that README allows, the same tensors
- * share storages, and a file that must be refused is refused with a reason.
+ * CORPUS/truth/README.md explains the entries: each line of its .jsonl files describes one file. A file
+ * passes if
+ *   - ckpt lists every tensor of the entry that has a digest, with the same path, name, dtype, shape and
+ *     sha256;
+ *   - ckpt lists no other tensor, except where that README permits it;
+ *   - the same tensors share storages.
+ * A file whose entry says "refuse" passes if ckpt refuses it with a reason.
  */
 #include <dirent.h>
 #include <stdarg.h>
@@ -21,15 +25,16 @@
 
 /* A build without libarchive cannot unpack bzip2, xz, LZMA, LZ4 and zstd. */
 #ifdef HAVE_LIBARCHIVE
-#define UNPACKS_ALL true
+#define HAS_LIBARCHIVE true
 #else
-#define UNPACKS_ALL false
+#define HAS_LIBARCHIVE false
 #endif
 
 static const char *corpus, *only;
 static bool verbose;
 static int skipped;
 
+/* The counts for each kind of file, which is the "kind" of the entry. */
 static struct kind {
     char name[40];
     int passed, failed;
@@ -37,61 +42,67 @@ static struct kind {
 
 /* One file of the corpus while it is checked. */
 struct check {
-    const cJSON *truth;
+    const cJSON *truth; /* the entry of the file */
     const char *kind;
     ckpt_file *file;
     bool *expected; /* for each row, whether an entry of the truth describes it */
-    char miss[800]; /* the first difference from the truth; empty: none */
+    char difference[800]; /* the first difference from the truth; empty: none */
     bool skipped;   /* this build cannot unpack it */
 };
 
-static void __attribute__((format(printf, 2, 3))) report_miss(struct check *c, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) report_difference(struct check *c, const char *fmt, ...)
 {
     va_list ap;
-    if (c->miss[0])
+    if (c->difference[0])
         return;
     va_start(ap, fmt);
-    vsnprintf(c->miss, sizeof c->miss, fmt, ap);
+    vsnprintf(c->difference, sizeof c->difference, fmt, ap);
     va_end(ap);
 }
 
 /* ------------------------------------------------------------- the truth */
 
-static const cJSON *get_item(const cJSON *o, const char *name)
+static const cJSON *get_item(const cJSON *object, const char *name)
 {
-    return cJSON_GetObjectItemCaseSensitive(o, name);
+    return cJSON_GetObjectItemCaseSensitive(object, name);
 }
 
-static const char *get_text(const cJSON *o, const char *name)
+/* get_text - returns the text of the item NAME, or "" if there is no such text. */
+static const char *get_text(const cJSON *object, const char *name)
 {
-    const char *s = cJSON_GetStringValue(get_item(o, name));
-    return s ? s : "";
+    const char *text = cJSON_GetStringValue(get_item(object, name));
+    return text ? text : "";
 }
 
 /* escape_nul - replaces \u0000 in a line of JSON by U+E000 and lone surrogates by U+FFFD, because cJSON ends
  * strings at NUL and refuses lone surrogates; unescape_nul() restores NUL. */
 static void escape_nul(char *line)
 {
-    for (char *p = line; (p = strchr(p, '\\')); p += 2) {
-        if (p[1] != 'u')
+    for (char *escape = line; (escape = strchr(escape, '\\')); escape += 2) {
+        char *hex = escape + 2;
+        if (escape[1] != 'u')
             continue;
-        if (strncmp(p + 2, "0000", 4) == 0)
-            memcpy(p + 2, "e000", 4);
-        else if ((strncmp(p + 2, "d8", 2) == 0 || strncmp(p + 2, "dc", 2) == 0) &&
-                 strncmp(p + 6, "\\ud", 3) != 0 && (p - line < 6 || strncmp(p - 6, "\\ud8", 4) != 0))
-            memcpy(p + 2, "fffd", 4);
+        bool is_surrogate = strncmp(hex, "d8", 2) == 0 || strncmp(hex, "dc", 2) == 0;
+        bool before_surrogate = strncmp(escape + 6, "\\ud", 3) == 0;
+        bool after_surrogate = escape - line >= 6 && strncmp(escape - 6, "\\ud8", 4) == 0;
+        if (strncmp(hex, "0000", 4) == 0)
+            memcpy(hex, "e000", 4);
+        else if (is_surrogate && !before_surrogate && !after_surrogate)
+            memcpy(hex, "fffd", 4);
     }
 }
 
-static size_t unescape_nul(const char *s, char *out, size_t cap)
+/* unescape_nul - copies TEXT to OUT with NUL instead of U+E000, and returns the length. */
+static size_t unescape_nul(const char *text, char *out, size_t cap)
 {
+    static const char escaped_nul[] = "\xee\x80\x80"; /* U+E000 in UTF-8 */
     size_t n = 0;
-    for (; *s && n + 1 < cap; s++) {
-        if (strncmp(s, "\xee\x80\x80", 3) == 0) {
+    for (; *text && n + 1 < cap; text++) {
+        if (strncmp(text, escaped_nul, 3) == 0) {
             out[n++] = 0;
-            s += 2;
+            text += 2;
         } else {
-            out[n++] = *s;
+            out[n++] = *text;
         }
     }
     return n;
@@ -99,14 +110,16 @@ static size_t unescape_nul(const char *s, char *out, size_t cap)
 
 static bool text_equals(const cJSON *want, ckpt_str got)
 {
-    char buf[4096];
-    const char *s = cJSON_GetStringValue(want);
-    if (!s)
+    char expected[4096];
+    const char *escaped = cJSON_GetStringValue(want);
+    if (!escaped)
         return false;
-    size_t n = unescape_nul(s, buf, sizeof buf);
-    return n == got.len && memcmp(buf, got.ptr, n) == 0;
+    size_t n = unescape_nul(escaped, expected, sizeof expected);
+    return n == got.len && memcmp(expected, got.ptr, n) == 0;
 }
 
+/* element_equals - returns whether WANT, an element of a path in the truth, equals GOT. WANT is a number or a
+ * text; of other keys, it is {"repr": text}. */
 static bool element_equals(const cJSON *want, ckpt_path_elem got)
 {
     if (cJSON_IsNumber(want))
@@ -119,11 +132,11 @@ static bool element_equals(const cJSON *want, ckpt_path_elem got)
 /* begins_with - returns whether the path of T begins with WANT, and if so sets *N to the length of WANT. */
 static bool begins_with(const ckpt_tensor *t, const cJSON *want, uint32_t *n)
 {
-    const cJSON *e;
+    const cJSON *element;
     *n = 0;
-    cJSON_ArrayForEach(e, want)
+    cJSON_ArrayForEach(element, want)
     {
-        if (*n >= t->npath || !element_equals(e, t->path[*n]))
+        if (*n >= t->npath || !element_equals(element, t->path[*n]))
             return false;
         (*n)++;
     }
@@ -147,8 +160,8 @@ static bool is_below(const cJSON *want, const ckpt_tensor *t)
 static bool find_row(struct check *c, const cJSON *path, uint32_t *row)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
-        const ckpt_tensor it = tensor_at(c->file, i);
-        if (path_equals(path, &it)) {
+        const ckpt_tensor t = tensor_at(c->file, i);
+        if (path_equals(path, &t)) {
             c->expected[i] = true;
             *row = i;
             return true;
@@ -159,152 +172,162 @@ static bool find_row(struct check *c, const cJSON *path, uint32_t *row)
 
 /* ---------------------------------------------------------------- tensors */
 
+/* digest_equals - returns whether row ROW has the SHA-256 HEX; fills in ERR if the row cannot be read. */
 static bool digest_equals(struct check *c, uint32_t row, const char *hex, ckpt_error *err)
 {
-    uint8_t sum[CKPT_DIGEST_MAX];
-    char got[2 * CKPT_DIGEST_MAX + 1];
-    if (ckpt_digest_tensor(c->file, row, CKPT_SHA256, sum, err) != CKPT_OK)
+    uint8_t digest[CKPT_DIGEST_MAX];
+    char found[2 * CKPT_DIGEST_MAX + 1];
+    if (ckpt_digest_tensor(c->file, row, CKPT_SHA256, digest, err) != CKPT_OK)
         return false;
-    for (size_t i = 0; i < sizeof sum; i++)
-        snprintf(got + 2 * i, 3, "%02x", sum[i]);
-    return strcmp(got, hex) == 0;
+    for (size_t i = 0; i < sizeof digest; i++)
+        snprintf(found + 2 * i, 3, "%02x", digest[i]);
+    return strcmp(found, hex) == 0;
 }
 
 static bool shape_equals(const ckpt_tensor *t, const cJSON *want)
 {
-    uint32_t d = 0;
-    const cJSON *e;
-    if (!cJSON_IsArray(want))
+    uint32_t dim = 0;
+    const cJSON *size;
+    if (!cJSON_IsArray(want)) /* not recorded */
         return true;
-    cJSON_ArrayForEach(e, want) if (cJSON_IsString(e)) /* "j0": a ragged dimension, for ckpt no shape */
-        return !t->has_shape;
+    /* "j0" is a dimension whose size varies (torch.jagged): ckpt lists no shape */
+    cJSON_ArrayForEach(size, want) if (cJSON_IsString(size)) return !t->has_shape;
     if (!t->has_shape)
         return false;
-    cJSON_ArrayForEach(e, want)
+    cJSON_ArrayForEach(size, want)
     {
-        if (d >= t->ndim || (double)t->shape[d] != e->valuedouble)
+        if (dim >= t->ndim || (double)t->shape[dim] != size->valuedouble)
             return false;
-        d++;
+        dim++;
     }
-    return d == t->ndim;
+    return dim == t->ndim;
 }
 
-/* Kinds of file for which the truth has dtypes in ckpt's spelling. */
-#define EXACT_KINDS " npy npz numpy-pickle joblib hdf5 keras paddle-pickle pdiparams onnx "
+/* Kinds of file for which the truth has the dtypes as ckpt spells them. */
+#define KINDS_WITH_CKPT_DTYPES " npy npz numpy-pickle joblib hdf5 keras paddle-pickle pdiparams onnx "
 
+/* is_one_of - returns whether WORD is in LIST, in which each word is between blanks. */
 static bool is_one_of(const char *word, const char *list)
 {
-    char key[64];
-    snprintf(key, sizeof key, " %s ", word);
-    return strstr(list, key) != NULL;
+    char between_blanks[64];
+    snprintf(between_blanks, sizeof between_blanks, " %s ", word);
+    return strstr(list, between_blanks) != NULL;
 }
 
-/* dtype_equals - returns true if T has the dtype of ENTRY. The dtypes of quantised tensors and bare storages
- * are not compared: the former may be listed with their integer types, the latter as bytes. */
+/* dtype_equals - returns whether T has the dtype of ENTRY. The dtypes of quantized tensors are not compared,
+ * because ckpt may list their integer types, nor those of storages without a tensor, which ckpt may list as
+ * bytes. */
 static bool dtype_equals(const struct check *c, const ckpt_tensor *t, const cJSON *entry)
 {
     const char *kind = get_text(entry, "kind"), *want = get_text(entry, "dtype");
     ckpt_str spelled = {want, strlen(want)};
     if (strcmp(kind, "quantized") == 0 || strcmp(kind, "storage") == 0 || !want[0])
         return true;
-    bool is_exact = is_one_of(c->kind, EXACT_KINDS);
+    bool must_be_spelled_so = is_one_of(c->kind, KINDS_WITH_CKPT_DTYPES);
     return strcmp(ckpt_tensor_dtype_name(t), want) == 0 ||
-           (!is_exact && (ckpt_dtype_parse(spelled) == t->dtype || t->dtype == CKPT_DT_NP));
+           (!must_be_spelled_so && (ckpt_dtype_parse(spelled) == t->dtype || t->dtype == CKPT_DT_NP));
 }
 
 static void check_row(struct check *c, const cJSON *entry, uint32_t row)
 {
-    const ckpt_tensor it = tensor_at(c->file, row), *t = &it;
-    const char *sum = get_text(entry, "sha256");
+    const ckpt_tensor t = tensor_at(c->file, row);
+    const char *digest = get_text(entry, "sha256");
     ckpt_error err = {0};
     char line[1400];
-    if (get_item(entry, "name") && !text_equals(get_item(entry, "name"), t->name))
-        report_miss(c, "expected the name %s, found %s", get_text(entry, "name"), t->name.ptr);
-    if (!dtype_equals(c, t, entry))
-        report_miss(c, "%s: dtype %s, must be %s", t->name.ptr, ckpt_tensor_dtype_name(t),
-                    get_text(entry, "dtype"));
-    if (!shape_equals(t, get_item(entry, "shape")))
-        report_miss(c, "%s: different shape", t->name.ptr);
-    if (sum[0] && !digest_equals(c, row, sum, &err))
-        report_miss(c, "%s: %s", t->name.ptr,
-                    err.status ? ckpt_error_text(&err, line, sizeof line) : "different bytes");
+    if (get_item(entry, "name") && !text_equals(get_item(entry, "name"), t.name))
+        report_difference(c, "expected the name %s, found %s", get_text(entry, "name"), t.name.ptr);
+    if (!dtype_equals(c, &t, entry))
+        report_difference(c, "%s: dtype %s, expected %s", t.name.ptr, ckpt_tensor_dtype_name(&t),
+                          get_text(entry, "dtype"));
+    if (!shape_equals(&t, get_item(entry, "shape")))
+        report_difference(c, "%s: different shape", t.name.ptr);
+    if (digest[0] && !digest_equals(c, row, digest, &err))
+        report_difference(c, "%s: %s", t.name.ptr,
+                          err.status ? ckpt_error_text(&err, line, sizeof line) : "different bytes");
 }
 
-/* check_as_float32 - compares ggml's blocks as float32; null in the truth: gguf-py cannot dequantize that
- * type. */
+/* check_as_float32 - compares the numbers of ggml's quantized blocks, as float32. If the truth has null for a
+ * tensor, gguf-py cannot dequantize its type, and ckpt must refuse to digest the file as float32. */
 static void check_as_float32(struct check *c)
 {
-    const cJSON *e;
-    bool any = false, all = true;
+    const cJSON *entry;
+    bool has_digests = false, can_dequantize = true;
     ckpt_error err = {0};
     uint32_t row;
-    cJSON_ArrayForEach(e, get_item(c->truth, "tensors"))
+    cJSON_ArrayForEach(entry, get_item(c->truth, "tensors"))
     {
-        any |= get_item(e, "f32_sha256") != NULL;
-        all &= !cJSON_IsNull(get_item(e, "f32_sha256"));
+        has_digests |= get_item(entry, "f32_sha256") != NULL;
+        can_dequantize &= !cJSON_IsNull(get_item(entry, "f32_sha256"));
     }
-    if (any && (ckpt_file_digest_as(c->file, CKPT_DT_F32, &err) == CKPT_OK) != all)
-        report_miss(c, "as float32: %s", all ? err.what : "accepted");
-    cJSON_ArrayForEach(
-        e, get_item(c->truth, "tensors")) if (any && all && get_text(e, "f32_sha256")[0] &&
-                                              find_row(c, get_item(e, "path"), &row) &&
-                                              !digest_equals(c, row, get_text(e, "f32_sha256"), &err))
-        report_miss(c, "%s: different numbers as float32", get_text(e, "name"));
+    if (!has_digests)
+        return;
+    if ((ckpt_file_digest_as(c->file, CKPT_DT_F32, &err) == CKPT_OK) != can_dequantize)
+        report_difference(c, "as float32: %s", can_dequantize ? err.what : "must be refused");
+    if (!can_dequantize)
+        return;
+    cJSON_ArrayForEach(entry, get_item(c->truth, "tensors"))
+    {
+        const char *hex = get_text(entry, "f32_sha256");
+        if (hex[0] && find_row(c, get_item(entry, "path"), &row) && !digest_equals(c, row, hex, &err))
+            report_difference(c, "%s: different numbers as float32", get_text(entry, "name"));
+    }
 }
 
 static void check_tensors(struct check *c)
 {
-    const cJSON *e;
+    const cJSON *entry;
     uint32_t row = 0;
-    cJSON_ArrayForEach(e, get_item(c->truth, "tensors"))
+    cJSON_ArrayForEach(entry, get_item(c->truth, "tensors"))
     {
-        if (find_row(c, get_item(e, "path"), &row))
-            check_row(c, e, row);
-        else if (get_item(e, "sha256") &&
-                 !get_item(e, "part")) /* a component may be part of its composite's row */
-            report_miss(c, "%s is not listed", get_text(e, "name"));
+        if (find_row(c, get_item(entry, "path"), &row))
+            check_row(c, entry, row);
+        else if (get_item(entry, "sha256") &&
+                 !get_item(entry, "part")) /* a component may be listed as its composite only */
+            report_difference(c, "%s is not listed", get_text(entry, "name"));
     }
-    cJSON_ArrayForEach(e, get_item(c->truth, "leaves")) /* numpy arrays and scalars */
+    cJSON_ArrayForEach(entry, get_item(c->truth, "leaves")) /* numpy arrays and scalars */
     {
-        if (find_row(c, get_item(e, "path"), &row))
-            check_row(c, e, row);
-        else if (get_item(e, "sha256"))
-            report_miss(c, "a numpy array (%s) is not listed", get_text(e, "type"));
+        if (find_row(c, get_item(entry, "path"), &row))
+            check_row(c, entry, row);
+        else if (get_item(entry, "sha256"))
+            report_difference(c, "a numpy array (%s) is not listed", get_text(entry, "type"));
     }
-    cJSON_ArrayForEach(e, get_item(c->truth, "not_in_torch"))
+    cJSON_ArrayForEach(entry, get_item(c->truth, "not_in_torch"))
     {
-        ckpt_str name = {e->string, strlen(e->string)};
+        ckpt_str name = {entry->string, strlen(entry->string)};
         row = ckpt_tensor_find(c->file, name);
         if (row == CKPT_NO_TENSOR) {
-            report_miss(c, "%s is not listed", e->string);
+            report_difference(c, "%s is not listed", entry->string);
             continue;
         }
         c->expected[row] = true;
-        check_row(c, e, row);
+        check_row(c, entry, row);
     }
 }
 
 /* -------------------------------------------------- nothing else is listed */
 
-/* has_custom_classes - returns whether the file has objects of other classes than containers, whose state the
- * truth lists in the order and form that those classes define. */
+/* has_custom_classes - returns whether the file has objects of classes other than containers. The truth lists
+ * the state of such objects in the order and form that their classes define, and so not all rows of ckpt. */
 static bool has_custom_classes(const struct check *c)
 {
     const char *root = get_text(c->truth, "root");
-    const cJSON *e;
-    cJSON_ArrayForEach(e, get_item(c->truth, "tensors")) if (get_item(e, "class")) return true;
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, get_item(c->truth, "tensors")) if (get_item(entry, "class")) return true;
     return !is_one_of(root, " dict collections.OrderedDict list tuple collections.defaultdict ") && root[0];
 }
 
 static bool is_below_composite(const struct check *c, const ckpt_tensor *t)
 {
-    const cJSON *e;
-    cJSON_ArrayForEach(e, get_item(c->truth, "tensors")) if (!get_item(e, "sha256") &&
-                                                             is_below(get_item(e, "path"), t)) return true;
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry,
+                       get_item(c->truth, "tensors")) if (!get_item(entry, "sha256") &&
+                                                          is_below(get_item(entry, "path"), t)) return true;
     return false;
 }
 
-/* is_recorded_tie - returns whether T is a tie of the metadata, which the producer's reader does not list. */
+/* is_recorded_tie - returns whether T is a tie that only the metadata record: the producer's reader does not
+ * list it. */
 static bool is_recorded_tie(const struct check *c, const ckpt_tensor *t)
 {
     return is_one_of(c->kind, " safetensors hf-shards ") && t->alias_of != CKPT_NO_TENSOR &&
@@ -314,16 +337,17 @@ static bool is_recorded_tie(const struct check *c, const ckpt_tensor *t)
 /* check_extra_rows - checks that no row is listed that the truth does not have. */
 static void check_extra_rows(struct check *c)
 {
-    const cJSON *total = get_item(c->truth, "tensor_count"); /* if the truth lists only some tensors */
+    const cJSON *total = get_item(c->truth,
+                                  "tensor_count"); /* present if the truth lists only some tensors */
     if (total && total->valuedouble != ckpt_tensor_count(c->file))
-        report_miss(c, "%u tensors, expected %g", ckpt_tensor_count(c->file), total->valuedouble);
+        report_difference(c, "%u tensors, expected %g", ckpt_tensor_count(c->file), total->valuedouble);
     if (total || is_one_of(c->kind, " torchscript torchscript-json torchscript-lite package export ") ||
         has_custom_classes(c))
         return;
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
-        const ckpt_tensor it = tensor_at(c->file, i), *t = &it;
-        if (!c->expected[i] && !is_below_composite(c, t) && !is_recorded_tie(c, t))
-            report_miss(c, "%s is listed, and the producer has no such tensor", t->name.ptr);
+        const ckpt_tensor t = tensor_at(c->file, i);
+        if (!c->expected[i] && !is_below_composite(c, &t) && !is_recorded_tie(c, &t))
+            report_difference(c, "%s is listed, and the producer has no such tensor", t.name.ptr);
     }
 }
 
@@ -334,30 +358,30 @@ static void check_extra_rows(struct check *c)
 static void check_aliases(struct check *c)
 {
     struct pair {
-        uint32_t truth, ours; /* the number of a storage in the truth, and in ckpt's table */
+        uint32_t truth, found; /* the number of a storage in the truth, and in ckpt's table */
     } * pairs;
-    const cJSON *e;
-    size_t n = 0;
+    const cJSON *entry;
+    size_t npairs = 0;
     uint32_t row;
     if (!is_one_of(c->kind, " zip legacy tar pickle hf-shards safetensors "))
         return;
     pairs = calloc((size_t)cJSON_GetArraySize(get_item(c->truth, "tensors")) + 1, sizeof *pairs);
     if (!pairs)
         abort();
-    cJSON_ArrayForEach(e, get_item(c->truth, "tensors"))
+    cJSON_ArrayForEach(entry, get_item(c->truth, "tensors"))
     {
-        if (!find_row(c, get_item(e, "path"), &row))
+        if (!find_row(c, get_item(entry, "path"), &row))
             continue;
-        const ckpt_tensor it = tensor_at(c->file, row), *t = &it;
-        if (!get_item(e, "sha256") || !get_item(e, "storage") || t->storage == CKPT_NO_STORAGE ||
-            !t->elements)
+        const ckpt_tensor t = tensor_at(c->file, row);
+        if (!get_item(entry, "sha256") || !get_item(entry, "storage") || t.storage == CKPT_NO_STORAGE ||
+            !t.elements)
             continue;
-        pairs[n].truth = (uint32_t)get_item(e, "storage")->valuedouble;
-        pairs[n].ours = t->storage;
-        for (size_t i = 0; i < n; i++)
-            if ((pairs[i].truth == pairs[n].truth) != (pairs[i].ours == pairs[n].ours))
-                report_miss(c, "%s: its storage is shared differently", t->name.ptr);
-        n++;
+        pairs[npairs].truth = (uint32_t)get_item(entry, "storage")->valuedouble;
+        pairs[npairs].found = t.storage;
+        for (size_t i = 0; i < npairs; i++)
+            if ((pairs[i].truth == pairs[npairs].truth) != (pairs[i].found == pairs[npairs].found))
+                report_difference(c, "%s: its storage is shared differently", t.name.ptr);
+        npairs++;
     }
     free(pairs);
 }
@@ -367,13 +391,13 @@ static void check_aliases(struct check *c)
 /* read_all - reads all tensors, because some faults are found only then. */
 static ckpt_status read_all(ckpt_file *file, ckpt_error *err)
 {
-    uint8_t sum[CKPT_DIGEST_MAX];
+    uint8_t digest[CKPT_DIGEST_MAX];
     for (uint32_t i = 0; i < ckpt_tensor_count(file); i++) {
-        ckpt_status s = CKPT_OK;
+        ckpt_status status = CKPT_OK;
         if (tensor_at(file, i).has_data)
-            s = ckpt_digest_tensor(file, i, CKPT_SHA256, sum, err);
-        if (s != CKPT_OK)
-            return s;
+            status = ckpt_digest_tensor(file, i, CKPT_SHA256, digest, err);
+        if (status != CKPT_OK)
+            return status;
     }
     return CKPT_OK;
 }
@@ -390,7 +414,7 @@ static void check_content(struct check *c)
     free(c->expected);
 }
 
-/* needs_libarchive - returns whether WHAT, the reason of a refusal, is that the file is compressed. */
+/* needs_libarchive - returns whether WHAT, the reason why a file was refused, is that it is compressed. */
 static bool needs_libarchive(const char *what)
 {
     return strstr(what, "compressed") || strstr(what, "without libarchive");
@@ -399,25 +423,26 @@ static bool needs_libarchive(const char *what)
 static void check_verdict(struct check *c, ckpt_status opened, ckpt_error *err)
 {
     const char *verdict = get_text(c->truth, "verdict");
-    bool refuse = strcmp(verdict, "refuse") == 0;
+    bool must_refuse = strcmp(verdict, "refuse") == 0;
     char line[1400];
-    if (opened == CKPT_OK && refuse)
+    if (opened == CKPT_OK && must_refuse)
         opened = read_all(c->file, err);
     ckpt_error_text(err, line, sizeof line);
-    c->skipped = !UNPACKS_ALL && opened == CKPT_EUNSUPPORTED && needs_libarchive(err->what);
+    c->skipped = !HAS_LIBARCHIVE && opened == CKPT_EUNSUPPORTED && needs_libarchive(err->what);
     if (opened != CKPT_OK && !err->what[0])
-        report_miss(c, "refused without a reason");
-    if (opened == CKPT_OK && refuse) {
-        report_miss(c, "must be refused: %s", get_text(c->truth, "reason"));
+        report_difference(c, "refused without a reason");
+    if (opened == CKPT_OK && must_refuse) {
+        report_difference(c, "must be refused: %s", get_text(c->truth, "reason"));
     } else if (opened == CKPT_OK) {
         if (strcmp(verdict, "none") == 0 && ckpt_tensor_count(c->file))
-            report_miss(c, "not a checkpoint, but tensors are listed");
-        else if (get_item(c->truth, "tensors") || !is_one_of(c->kind, EXACT_KINDS)) /* the producer read it */
+            report_difference(c, "not a checkpoint, but tensors are listed");
+        else if (get_item(c->truth, "tensors") ||
+                 !is_one_of(c->kind, KINDS_WITH_CKPT_DTYPES)) /* the producer read it */
             check_content(c);
     } else if (strcmp(verdict, "ok") == 0 || strcmp(verdict, "readable") == 0) {
-        report_miss(c, "refused: %s", line);
+        report_difference(c, "refused: %s", line);
     }
-    if (verbose && opened != CKPT_OK && !c->miss[0])
+    if (verbose && opened != CKPT_OK && !c->difference[0])
         printf("       refused %s\n", line);
 }
 
@@ -442,19 +467,20 @@ static void check_entry(const cJSON *truth)
     ckpt_status opened = ckpt_open(path, NULL, &c.file, &err);
     check_verdict(&c, opened, &err);
     ckpt_close(c.file);
-    if (c.skipped && c.miss[0]) {
+    if (c.skipped && c.difference[0]) {
         printf("truth skipped: %s needs libarchive\n", get_text(truth, "file"));
         skipped++;
         return;
     }
-    if (c.miss[0])
-        printf("MISS %s (%s): %s\n", get_text(truth, "file"), c.kind, c.miss);
-    count_result(c.kind, !c.miss[0]);
+    if (c.difference[0])
+        printf("MISS %s (%s): %s\n", get_text(truth, "file"), c.kind, c.difference);
+    count_result(c.kind, !c.difference[0]);
 }
 
 /* ------------------------------------------------------------------ files */
 
-static void check_list(const char *path)
+/* check_truth_file - checks the files that the lines of PATH, a .jsonl file, describe. */
+static void check_truth_file(const char *path)
 {
     FILE *f = fopen(path, "r");
     char *line = NULL;
@@ -477,7 +503,7 @@ static void check_list(const char *path)
     fclose(f);
 }
 
-static int is_list(const struct dirent *e)
+static int is_jsonl(const struct dirent *e)
 {
     size_t n = strlen(e->d_name);
     return n > 6 && strcmp(e->d_name + n - 6, ".jsonl") == 0;
@@ -485,20 +511,20 @@ static int is_list(const struct dirent *e)
 
 static void check_corpus(void)
 {
-    struct dirent **lists;
+    struct dirent **truth_files;
     char path[2048];
     snprintf(path, sizeof path, "%s/truth", corpus);
-    int n = scandir(path, &lists, is_list, alphasort);
+    int n = scandir(path, &truth_files, is_jsonl, alphasort);
     if (n < 0) {
         perror(path);
         exit(2);
     }
     for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/truth/%s", corpus, lists[i]->d_name);
-        check_list(path);
-        free(lists[i]);
+        snprintf(path, sizeof path, "%s/truth/%s", corpus, truth_files[i]->d_name);
+        check_truth_file(path);
+        free(truth_files[i]);
     }
-    free(lists);
+    free(truth_files);
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,9 @@
-/* zipcrc.h - corrects the CRCs of a damaged zip archive, so that the damage gets past their check. */
+/* zipcrc.h - corrects the CRCs of a damaged zip archive: with a wrong CRC, a reader would not parse the
+ * damaged bytes. */
 #ifndef ZIPCRC_H
 #define ZIPCRC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -20,44 +22,66 @@ static inline uint32_t zipcrc_of(const unsigned char *p, size_t n)
     return ~crc;
 }
 
-static inline uint32_t zipcrc_get(const unsigned char *p, int bytes)
+/* zipcrc_get - reads a number of NBYTES bytes, little-endian. */
+static inline uint32_t zipcrc_get(const unsigned char *p, int nbytes)
 {
-    uint32_t v = 0;
-    while (bytes--)
-        v = v << 8 | p[bytes];
-    return v;
+    uint32_t number = 0;
+    while (nbytes--)
+        number = number << 8 | p[nbytes];
+    return number;
 }
 
-static inline void zipcrc_put(unsigned char *p, uint32_t v)
+static inline void zipcrc_put(unsigned char *p, uint32_t crc)
 {
     for (int i = 0; i < 4; i++)
-        p[i] = (unsigned char)(v >> (8 * i) & 0xff);
+        p[i] = (unsigned char)(crc >> (8 * i) & 0xff);
 }
 
-/* zipcrc_fix - corrects the CRC of every stored member that a central header in DATA lists; returns how many
- * changed. */
+/* Offsets of fields in the headers of a member, from zip's APPNOTE, and the sizes of these headers. */
+enum zipcrc_local {
+    LOCAL_FLAGS = 6,
+    LOCAL_CRC = 14,
+    LOCAL_NAME_LENGTH = 26,
+    LOCAL_EXTRA_LENGTH = 28,
+    LOCAL_SIZE = 30
+};
+enum zipcrc_central {
+    CENTRAL_METHOD = 10,
+    CENTRAL_CRC = 16,
+    CENTRAL_LENGTH = 20,
+    CENTRAL_OFFSET = 42,
+    CENTRAL_SIZE = 46
+};
+
+/* zipcrc_fix - corrects the CRC of every stored member that a central header in DATA lists: in that header,
+ * and in the local header or the data descriptor. Returns how many CRCs were wrong. */
 static inline int zipcrc_fix(unsigned char *data, size_t size)
 {
     int changed = 0;
-    for (size_t at = 0; at + 46 <= size; at++) {
-        unsigned char *c = data + at;
-        if (*c != 'P' || memcmp(c, "PK\1\2", 4) != 0 || zipcrc_get(c + 10, 2) != 0)
+    for (size_t i = 0; i + CENTRAL_SIZE <= size; i++) {
+        unsigned char *central = data + i;
+        if (*central != 'P' || memcmp(central, "PK\1\2", 4) != 0)
             continue;
-        uint64_t local = zipcrc_get(c + 42, 4), length = zipcrc_get(c + 20, 4);
-        if (local + 30 > size || memcmp(data + local, "PK\3\4", 4) != 0)
+        if (zipcrc_get(central + CENTRAL_METHOD, 2) != 0)
             continue;
-        uint64_t begin = local + 30 + zipcrc_get(data + local + 26, 2) + zipcrc_get(data + local + 28, 2);
+        uint64_t offset = zipcrc_get(central + CENTRAL_OFFSET, 4);
+        uint64_t length = zipcrc_get(central + CENTRAL_LENGTH, 4);
+        if (offset + LOCAL_SIZE > size || memcmp(data + offset, "PK\3\4", 4) != 0)
+            continue;
+        unsigned char *local = data + offset;
+        uint64_t begin = offset + LOCAL_SIZE + zipcrc_get(local + LOCAL_NAME_LENGTH, 2) +
+                         zipcrc_get(local + LOCAL_EXTRA_LENGTH, 2);
         if (begin > size || length > size - begin)
             continue;
         uint32_t crc = zipcrc_of(data + begin, length);
-        changed += crc != zipcrc_get(c + 16, 4);
-        zipcrc_put(c + 16, crc);
-        if (zipcrc_get(data + local + 6, 2) & 8) {
-            if (begin + length + 8 <= size && memcmp(data + begin + length, "PK\7\x08", 4) == 0)
-                zipcrc_put(data + begin + length + 4, crc);
-        } else {
-            zipcrc_put(data + local + 14, crc);
-        }
+        changed += crc != zipcrc_get(central + CENTRAL_CRC, 4);
+        zipcrc_put(central + CENTRAL_CRC, crc);
+        bool has_descriptor = zipcrc_get(local + LOCAL_FLAGS, 2) & 8;
+        unsigned char *descriptor = data + begin + length;
+        if (!has_descriptor)
+            zipcrc_put(local + LOCAL_CRC, crc);
+        else if (begin + length + 8 <= size && memcmp(descriptor, "PK\7\x08", 4) == 0)
+            zipcrc_put(descriptor + 4, crc);
     }
     return changed;
 }
