@@ -24,23 +24,24 @@ static const char *metadata_renames(const ckpt_plan *p)
     return text;
 }
 
-static bool has_notice(const ckpt_plan *p, const char *part)
+static bool has_notice(const ckpt_plan *p, const char *words)
 {
     for (size_t i = 0; i < p->notices.n; i++)
-        if (strstr(p->notices.text[i], part))
+        if (strstr(p->notices.text[i], words))
             return true;
     return false;
 }
 
-/* open_keys - opens a safetensors file of N tensors of one byte, named KEY[0] to KEY[N - 1]. */
-static ckpt_file *open_keys(size_t n, const char *const *key)
+/* open_keys - opens a safetensors file of N tensors of one byte with the names KEYS. OPEN_KEYS does so for a
+ * list of names. */
+static ckpt_file *open_keys(size_t n, const char *const *keys)
 {
     buf b;
     buf_init(&b, 1 << 20);
     buf_text(&b, "{");
     for (size_t i = 0; i < n; i++)
         buf_printf(&b, "%s\"%s\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%zu,%zu]}", i ? "," : "",
-                   key[i], i, i + 1);
+                   keys[i], i, i + 1);
     buf_text(&b, "}");
     buf_byte(&b, 0);
     unsigned char zero[64] = {0};
@@ -48,7 +49,7 @@ static ckpt_file *open_keys(size_t n, const char *const *key)
     buf_free(&b);
     return f;
 }
-#define KEYS(...)                                                                                            \
+#define OPEN_KEYS(...)                                                                                       \
     open_keys(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *[]){__VA_ARGS__})
 
 /* ---- prefixes */
@@ -92,7 +93,7 @@ static void stripping_takes_linear_time(void)
 
 /* ---- strip */
 
-static void strips_names_and_metadata(void)
+static void names_and_metadata_are_stripped(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
@@ -135,7 +136,7 @@ static void keys_without_the_prefix_stay(void)
     close_plan(p);
 }
 
-static void anywhere_strips_inner_wrappers(void)
+static void inner_prefixes_are_stripped_with_anywhere(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/midkey_dataparallel.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
@@ -157,7 +158,7 @@ static void collisions_are_refused(void)
     CU_ASSERT_STRING_EQUAL(names_of(p), "module.w,w");
     CU_ASSERT(ckpt_plan_rename_count(p) == 0 && p->nedits == 0);
     close_plan(p);
-    p = plan_of(KEYS("a.x", "b.x"));
+    p = plan_of(OPEN_KEYS("a.x", "b.x"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^[ab]=>c", &err), CKPT_EEXIST);
     CU_ASSERT(strstr(err.what, "\"a.x\"") && strstr(err.what, "\"b.x\"") && strstr(err.what, "\"c.x\""));
     close_plan(p);
@@ -165,7 +166,7 @@ static void collisions_are_refused(void)
 
 static void a_prefix_may_be_given_without_its_dot(void)
 {
-    ckpt_plan *p = plan_of(KEYS("module.w", "module.b", "modules.w"));
+    ckpt_plan *p = plan_of(OPEN_KEYS("module.w", "module.b", "modules.w"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module", false, NULL), CKPT_OK);
     CU_ASSERT(strstr(ckpt_plan_notice_at(p, 0), "\"module.\"") != NULL);
     CU_ASSERT_STRING_EQUAL(names_of(p), "w,b,modules.w");
@@ -174,7 +175,7 @@ static void a_prefix_may_be_given_without_its_dot(void)
 
 static void meaningless_prefixes_are_refused(void)
 {
-    ckpt_plan *p = plan_of(KEYS("module.w", "module.b"));
+    ckpt_plan *p = plan_of(OPEN_KEYS("module.w", "module.b"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.w", false, NULL), CKPT_EUSAGE); /* the name would be empty */
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "", false, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "\xff.", NULL), CKPT_EUSAGE);
@@ -184,6 +185,8 @@ static void meaningless_prefixes_are_refused(void)
 
 /* ---- strip --auto */
 
+/* check_auto - checks that `strip --auto` leaves FILE with the names WANT, and with a NOTICE (NULL: without
+ * any). A second call must rename nothing. */
 static void check_auto(const char *file, const char *want, const char *notice)
 {
     ckpt_plan *p = plan_of(corpus_open(file));
@@ -191,12 +194,12 @@ static void check_auto(const char *file, const char *want, const char *notice)
     CU_ASSERT_STRING_EQUAL(names_of(p), want);
     CU_ASSERT(notice ? has_notice(p, notice) : p->notices.n == 0);
     size_t count = ckpt_plan_rename_count(p);
-    CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK); /* idempotent */
+    CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), count);
     close_plan(p);
 }
 
-static void auto_strips_prefixes_of_known_wrappers(void)
+static void strip_auto_removes_prefixes_of_known_wrappers(void)
 {
     check_auto("torch/t215/dp_twice.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
     check_auto("torch/t215/compiled_in_dp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
@@ -211,7 +214,7 @@ static void auto_strips_prefixes_of_known_wrappers(void)
                NULL);
 }
 
-static void auto_leaves_ambiguous_prefixes(void)
+static void strip_auto_keeps_ambiguous_prefixes(void)
 {
     check_auto("torch/t215/module_is_a_real_name.pt", "net.module.weight,net.module.bias",
                "ckpt strip --anywhere module.");
@@ -223,7 +226,7 @@ static void auto_leaves_ambiguous_prefixes(void)
                "4 keys still contain");
 }
 
-static void auto_renames_metadata_of_all_wrappers(void)
+static void strip_auto_renames_metadata_of_all_wrappers(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t215/compiled_in_dp.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
@@ -236,7 +239,7 @@ static void auto_renames_metadata_of_all_wrappers(void)
 
 static void regex_replaces_every_match(void)
 {
-    ckpt_plan *p = plan_of(KEYS("enc.layer.0.w", "enc.layer.10.w", "head.b"));
+    ckpt_plan *p = plan_of(OPEN_KEYS("enc.layer.0.w", "enc.layer.10.w", "head.b"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "layer\\.([0-9]+)=>blk\\1", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), "enc.blk0.w,enc.blk10.w,head.b");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^enc\\.=>", NULL), CKPT_OK);
@@ -246,7 +249,7 @@ static void regex_replaces_every_match(void)
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "zzz=>y", NULL), CKPT_OK);
     CU_ASSERT(has_notice(p, "no key matches \"zzz\""));
     close_plan(p);
-    p = plan_of(KEYS("abc"));
+    p = plan_of(OPEN_KEYS("abc"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "x*=>-", NULL), CKPT_OK); /* empty matches, too */
     CU_ASSERT_STRING_EQUAL(names_of(p), "-a-b-c-");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^(-)a=>\\1\\\\", NULL), CKPT_OK);
@@ -259,17 +262,17 @@ static void malformed_rules_are_refused(void)
     static const char *const rules[] = {"no arrow", "=>x",   "(=>x",    "a=>\\1",
                                         "a=>\\q",   "a=>\\", "a=>\xff", "(a{1,200}){1,200}=>b",
                                         "w.=>w",    ".*=>"};
-    ckpt_plan *p = plan_of(KEYS("wü"));
+    ckpt_plan *p = plan_of(OPEN_KEYS("wü"));
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         ckpt_error err = {0};
         CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, rules[i], &err), CKPT_EUSAGE);
         CU_ASSERT(err.what[0] != '\0');
     }
-    char *big = malloc(3000);
-    memset(big, 'a', 2999);
-    memcpy(big + 2990, "=>b", 4);
-    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, big, NULL), CKPT_EUSAGE);
-    free(big);
+    char *long_rule = malloc(3000);
+    memset(long_rule, 'a', 2999);
+    memcpy(long_rule + 2990, "=>b", 4);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, long_rule, NULL), CKPT_EUSAGE);
+    free(long_rule);
     CU_ASSERT_STRING_EQUAL(names_of(p), "wü");
     close_plan(p);
 }
@@ -296,7 +299,7 @@ static void pairs_rename_by_key_or_full_name(void)
 {
     ckpt_pair pairs[] = {PAIR("a", "b"), PAIR("b", "a")};
     ckpt_error err;
-    ckpt_plan *p = plan_of(KEYS("a", "b", "c"));
+    ckpt_plan *p = plan_of(OPEN_KEYS("a", "b", "c"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 2, NULL), CKPT_OK); /* a swap is no collision */
     CU_ASSERT_STRING_EQUAL(names_of(p), "b,a,c");
     pairs[1].key = STR_LIT("nobody");
@@ -323,7 +326,7 @@ static void pairs_are_copied_and_checked(void)
     char from[] = "a", to[] = "x", bad[] = "\xff";
     const ckpt_pair pair = {{from, 1}, {to, 1}}, not_utf8 = {{"c", 1}, {bad, 1}},
                     no_text = {{"c", 1}, {NULL, 1}};
-    ckpt_plan *p = plan_of(KEYS("a", "b", "c"));
+    ckpt_plan *p = plan_of(OPEN_KEYS("a", "b", "c"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, &pair, 1, NULL), CKPT_OK);
     from[0] = to[0] = 'z';
     CU_ASSERT_STRING_EQUAL(names_of(p), "x,b,c");
@@ -459,8 +462,8 @@ static void unusual_keys_are_kept(void)
     "{'state':{0:{'step':" FLOAT_SCALAR ",'exp_avg':" FLOAT_TENSOR                                           \
     "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
-/* mappings_text - returns "renamed of tensors+metadata+values name;" for each mapping of P: counts, and the
- * path of the mapping. */
+/* mappings_text - returns the mappings of P, each as "1 of 2+3+4 model": one tensor was renamed, of 2
+ * tensors, 3 metadata entries and 4 other values in the mapping called model. */
 static const char *mappings_text(const ckpt_plan *p)
 {
     static char line[1024];
@@ -573,16 +576,16 @@ void suite_rename(void)
 {
     UNIT(prefixes_are_found_at_boundaries);
     UNIT(stripping_takes_linear_time);
-    UNIT(strips_names_and_metadata);
+    UNIT(names_and_metadata_are_stripped);
     UNIT(strip_and_add_undo_each_other);
     UNIT(keys_without_the_prefix_stay);
-    UNIT(anywhere_strips_inner_wrappers);
+    UNIT(inner_prefixes_are_stripped_with_anywhere);
     UNIT(collisions_are_refused);
     UNIT(a_prefix_may_be_given_without_its_dot);
     UNIT(meaningless_prefixes_are_refused);
-    UNIT(auto_strips_prefixes_of_known_wrappers);
-    UNIT(auto_leaves_ambiguous_prefixes);
-    UNIT(auto_renames_metadata_of_all_wrappers);
+    UNIT(strip_auto_removes_prefixes_of_known_wrappers);
+    UNIT(strip_auto_keeps_ambiguous_prefixes);
+    UNIT(strip_auto_renames_metadata_of_all_wrappers);
     UNIT(regex_replaces_every_match);
     UNIT(malformed_rules_are_refused);
     UNIT(metadata_are_renamed_with_their_keys);

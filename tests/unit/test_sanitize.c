@@ -54,7 +54,7 @@ static bool loads_with_weights_only(const char *path, size_t *leaves)
 
 /* sanitize_pickle - sanitizes the pickle of SIZE bytes as sanitize_file does. Returns the number of lost
  * values, -1 if it is not written, -2 if torch does not load the output, -3 if it cannot be opened. Sets
- * *LEAVES to the number of values in the output that are not tensors. LOST_IN does so for a literal. */
+ * *LEAVES to the number of values in the output that are not tensors. LOST_VALUES does so for a literal. */
 static int sanitize_pickle(const void *bytes, size_t size, size_t *leaves)
 {
     char path[32];
@@ -70,58 +70,62 @@ static int sanitize_pickle(const void *bytes, size_t size, size_t *leaves)
     unlink(path);
     return lost;
 }
-#define LOST_IN(p, leaves) sanitize_pickle(p, sizeof(p) - 1, leaves)
+#define LOST_VALUES(p, leaves) sanitize_pickle(p, sizeof(p) - 1, leaves)
 
-#define SYSTEM "cos\nsystem\nX\2\0\0\0id\x85R"
+/* calls os.system("id") */
+#define CALL_SYSTEM "cos\nsystem\nX\2\0\0\0id\x85R"
 
-static void calls_are_left_out(void)
+static void calls_are_lost(void)
 {
-    size_t n;
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b" SYSTEM "u.", &n), 1);
-    CU_ASSERT_EQUAL(n, 1);
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2" SYSTEM "0}X\1\0\0\0aK\1s.", &n), 1); /* the result is popped */
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2" SYSTEM ".", &n), -1);
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2}" SYSTEM "K\1s.", &n), 1);                      /* a key */
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2}(" SYSTEM "K\1\x86K\1X\1\0\0\0aK\1u.", &n), 1); /* in a key */
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2]" SYSTEM "a.", &n), 1);
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2}X\1\0\0\0a" SYSTEM "\x85s.", &n), 1);
+    size_t leaves;
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b" CALL_SYSTEM "u.", &leaves), 1);
+    CU_ASSERT_EQUAL(leaves, 1);
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2" CALL_SYSTEM "0}X\1\0\0\0aK\1s.", &leaves),
+                    1); /* the result is popped */
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2" CALL_SYSTEM ".", &leaves), -1);
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}" CALL_SYSTEM "K\1s.", &leaves), 1); /* a key */
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}(" CALL_SYSTEM "K\1\x86K\1X\1\0\0\0aK\1u.", &leaves),
+                    1); /* in a key */
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2]" CALL_SYSTEM "a.", &leaves), 1);
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a" CALL_SYSTEM "\x85s.", &leaves), 1);
     /* the argument of a listed call */
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2}X\1\0\0\0a"
-                            "ctorch\nSize\n" SYSTEM "\x85Rs.",
-                            &n),
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a"
+                                "ctorch\nSize\n" CALL_SYSTEM "\x85Rs.",
+                                &leaves),
                     1);
     /* an attribute of an allowed class, by a dotted name */
-    CU_ASSERT_EQUAL(LOST_IN("\x80\4}\x8c\1a\x8c\5torch\x8c\6Size.x\x93)Rs.", &n), 1);
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\4}\x8c\1a\x8c\5torch\x8c\6Size.x\x93)Rs.", &leaves), 1);
     /* a call of a call */
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2}X\1\0\0\0a"
-                            "ccollections\nOrderedDict\n)R)Rs.",
-                            &n),
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a"
+                                "ccollections\nOrderedDict\n)R)Rs.",
+                                &leaves),
                     1);
     /* functions of torch as values */
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2}X\1\0\0\0a"
-                            "ctorch._utils\n_rebuild_tensor_v2\ns.",
-                            &n),
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a"
+                                "ctorch._utils\n_rebuild_tensor_v2\ns.",
+                                &leaves),
                     1);
 }
 
-static void data_is_kept(void)
+static void values_of_builtin_types_are_kept(void)
 {
-    size_t n;
+    size_t leaves;
     CU_ASSERT_EQUAL(
-        LOST_IN("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b]K\2aX\1\0\0\0cG\0\0\0\0\0\0\0\0X\1\0\0\0dNu.", &n), 0);
-    CU_ASSERT_EQUAL(n, 4);
-    CU_ASSERT_EQUAL(LOST_IN("}q\0(U\1aI140663869898912\nu.", &n), 0); /* Python 2 */
-    CU_ASSERT_EQUAL(n, 1);
-    CU_ASSERT_EQUAL(LOST_IN("\x80\2}q\0X\1\0\0\0ah\0s.", &n), 0); /* contains itself */
-    CU_ASSERT_EQUAL(LOST_IN("\x80\5}\x94\x8c\1a\x96\2\0\0\0\0\0\0\0hi\x94s.", &n), 0);
-    CU_ASSERT_EQUAL(LOST_IN("}S'\\xff\\xfe'\nI1\ns.", &n), 0); /* a str that is not UTF-8 */
+        LOST_VALUES("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b]K\2aX\1\0\0\0cG\0\0\0\0\0\0\0\0X\1\0\0\0dNu.", &leaves),
+        0);
+    CU_ASSERT_EQUAL(leaves, 4);
+    CU_ASSERT_EQUAL(LOST_VALUES("}q\0(U\1aI140663869898912\nu.", &leaves), 0); /* Python 2 */
+    CU_ASSERT_EQUAL(leaves, 1);
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}q\0X\1\0\0\0ah\0s.", &leaves), 0); /* contains itself */
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\5}\x94\x8c\1a\x96\2\0\0\0\0\0\0\0hi\x94s.", &leaves), 0);
+    CU_ASSERT_EQUAL(LOST_VALUES("}S'\\xff\\xfe'\nI1\ns.", &leaves), 0); /* a str that is not UTF-8 */
 }
 
-/* Sanitizes lists nested 900 deep, and a dict whose keys all share one large tuple. */
+/* The lists are nested 900 deep. The keys of the dict share one large tuple with a call in it. */
 static void deep_and_shared_values_are_fast(void)
 {
     buf b;
-    size_t n;
+    size_t leaves;
     buf_init(&b, SIZE_MAX);
     buf_put(&b, "\x80\2}X\1\0\0\0a", 9);
     for (int i = 0; i < 900; i++)
@@ -129,43 +133,44 @@ static void deep_and_shared_values_are_fast(void)
     for (int i = 1; i < 900; i++)
         buf_byte(&b, 'a');
     buf_put(&b, "s.", 2);
-    CU_ASSERT_EQUAL(sanitize_pickle(b.data, b.len, &n), 0);
+    CU_ASSERT_EQUAL(sanitize_pickle(b.data, b.len, &leaves), 0);
     buf_free(&b);
     buf_put(&b, "\x80\2}(", 4);
-    for (unsigned i = 0; i < 50000; i++) { /* keys that share a tuple with a call in it */
-        buf_byte(&b, i ? 'h' : '(');
-        if (i)
-            buf_byte(&b, 0);
-        else
+    for (unsigned i = 0; i < 50000; i++) {
+        if (i == 0) { /* the tuple, which is put into the memo */
+            buf_byte(&b, '(');
             for (unsigned k = 0; k < 20000; k++)
                 buf_put(&b, "K\1", 2);
-        if (!i)
-            buf_put(&b, SYSTEM "tq\0", sizeof(SYSTEM "tq\0") - 1);
+            buf_put(&b, CALL_SYSTEM "tq\0", sizeof(CALL_SYSTEM "tq\0") - 1);
+        } else {
+            buf_put(&b, "h\0", 2);
+        }
         buf_put(&b, "M", 1);
         buf_u16le(&b, (uint16_t)i);
         buf_put(&b, "\x86K\1", 3);
     }
     buf_put(&b, "u.", 2);
-    CU_ASSERT_EQUAL(sanitize_pickle(b.data, b.len, &n), 50000);
+    CU_ASSERT_EQUAL(sanitize_pickle(b.data, b.len, &leaves), 50000);
     buf_free(&b);
 }
 
-static void check_digests(ckpt_file *a, const char *path)
+/* check_digests - checks that the tensors of the file at PATH have the same digests as those of ORIGINAL. */
+static void check_digests(ckpt_file *original, const char *path)
 {
-    ckpt_file *b = NULL;
-    uint8_t x[CKPT_DIGEST_MAX], y[CKPT_DIGEST_MAX];
-    CU_ASSERT_EQUAL(ckpt_open(path, NULL, &b, NULL), CKPT_OK);
-    for (uint32_t i = 0; b && i < ckpt_tensor_count(b); i++) {
-        const ckpt_tensor t = tensor_at(b, i);
-        uint32_t was = ckpt_tensor_find(a, t.name);
-        CU_ASSERT(was != CKPT_NO_TENSOR);
-        if (was == CKPT_NO_TENSOR || !t.has_data || !tensor_at(a, was).has_data)
+    ckpt_file *sanitized = NULL;
+    uint8_t want[CKPT_DIGEST_MAX], got[CKPT_DIGEST_MAX];
+    CU_ASSERT_EQUAL(ckpt_open(path, NULL, &sanitized, NULL), CKPT_OK);
+    for (uint32_t i = 0; sanitized && i < ckpt_tensor_count(sanitized); i++) {
+        const ckpt_tensor t = tensor_at(sanitized, i);
+        uint32_t original_row = ckpt_tensor_find(original, t.name);
+        CU_ASSERT(original_row != CKPT_NO_TENSOR);
+        if (original_row == CKPT_NO_TENSOR || !t.has_data || !tensor_at(original, original_row).has_data)
             continue;
-        CU_ASSERT_EQUAL(ckpt_digest_tensor(a, was, CKPT_XXH3, x, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(ckpt_digest_tensor(b, i, CKPT_XXH3, y, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(memcmp(x, y, 16), 0);
+        CU_ASSERT_EQUAL(ckpt_digest_tensor(original, original_row, CKPT_XXH3, want, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_digest_tensor(sanitized, i, CKPT_XXH3, got, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(memcmp(want, got, 16), 0);
     }
-    ckpt_close(b);
+    ckpt_close(sanitized);
 }
 
 static void corpus_files_can_be_loaded_afterwards(void)
@@ -174,25 +179,26 @@ static void corpus_files_can_be_loaded_afterwards(void)
         const char *file;
         uint32_t tensors; /* in the output; 0: as many as in the file */
         int lost;         /* values */
-    } all[] = {
+    } files[] = {
         {"torch/t26/whole_model.pt", 2, 0},    {"torch/t26/numpy.pt", 3, 2},
         {"torch/t26/nested_jagged.pt", 2, 0},  {"torch/t26/general_checkpoint.tar", 0, 0},
         {"torch/t26/quantmodel.pt", 4, 0},     {"torch/t14py2/general_checkpoint.pth.tar", 0, 0},
         {"torch/t215/plain_pickle.pkl", 0, 0}, {"torch/t215/torchscript_script.pt", 0, 0},
         {"torch/t215/state_dict_p4.pt", 0, 0}, {"torch/dist26/fsdp_full.pt", 0, 0},
     };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[32];
-        ckpt_file *f = corpus_open(all[i].file), *g = NULL;
+        ckpt_file *f = corpus_open(files[i].file), *sanitized = NULL;
         size_t n;
         make_temp_file(path);
-        CU_ASSERT_EQUAL(sanitize_file(f, path, all[i].lost == 0), all[i].lost);
+        CU_ASSERT_EQUAL(sanitize_file(f, path, files[i].lost == 0), files[i].lost);
         CU_ASSERT(loads_with_weights_only(path, &n));
         check_digests(f, path);
-        CU_ASSERT_EQUAL(ckpt_open(path, NULL, &g, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(ckpt_tensor_count(g), all[i].tensors ? all[i].tensors : ckpt_tensor_count(f));
-        ckpt_close(g);
-        CU_ASSERT(!all[i].lost || sanitize_file(f, path, true) == -1);
+        CU_ASSERT_EQUAL(ckpt_open(path, NULL, &sanitized, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_tensor_count(sanitized),
+                        files[i].tensors ? files[i].tensors : ckpt_tensor_count(f));
+        ckpt_close(sanitized);
+        CU_ASSERT(!files[i].lost || sanitize_file(f, path, true) == -1);
         unlink(path);
         flat_close();
     }
@@ -216,8 +222,8 @@ static void output_that_torch_would_refuse_is_not_written(void)
 
 void suite_sanitize(void)
 {
-    UNIT(calls_are_left_out);
-    UNIT(data_is_kept);
+    UNIT(calls_are_lost);
+    UNIT(values_of_builtin_types_are_kept);
     UNIT(deep_and_shared_values_are_fast);
     UNIT(corpus_files_can_be_loaded_afterwards);
     UNIT(output_that_torch_would_refuse_is_not_written);

@@ -75,13 +75,14 @@ static void copies_of_ties_are_limited(void)
     char bytes[1024];
     ckpt_file *f = NULL;
     ckpt_plan *plan = NULL;
+    /* copies of a as b and c would have 800 bytes */
     size_t n = put_file(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[400],[0,400]]}", 400);
-    for (uint64_t most = 799; most <= 800; most++) {
-        const ckpt_limits limits = {.struct_size = sizeof limits, .max_expanded = most};
+    for (uint64_t max_expanded = 799; max_expanded <= 800; max_expanded++) {
+        const ckpt_limits limits = {.struct_size = sizeof limits, .max_expanded = max_expanded};
         CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "f", &limits, &f, &err), CKPT_OK);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
         CU_ASSERT_EQUAL(dry_run(plan, CKPT_TIES_DROP), CKPT_OK);
-        CU_ASSERT_EQUAL(dry_run(plan, CKPT_TIES_COPY), most == 800 ? CKPT_OK : CKPT_ELIMIT);
+        CU_ASSERT_EQUAL(dry_run(plan, CKPT_TIES_COPY), max_expanded == 800 ? CKPT_OK : CKPT_ELIMIT);
         ckpt_plan_free(plan);
         ckpt_close(f);
     }

@@ -3,17 +3,17 @@
 
 #include "pickled.h"
 
-#define CONFIG "data/weights/model_weights_config.json"
-#define INT(n) "{\"as_int\":" #n "}"
-#define META                                                                                                 \
-    "{\"dtype\":7,\"sizes\":[" INT(4) "],\"strides\":[" INT(                                                 \
+#define CONFIG_NAME "data/weights/model_weights_config.json"
+#define AS_INT(n)   "{\"as_int\":" #n "}"
+#define TENSOR_META                                                                                          \
+    "{\"dtype\":7,\"sizes\":[" AS_INT(4) "],\"strides\":[" AS_INT(                                           \
         1) "],"                                                                                              \
-           "\"storage_offset\":" INT(                                                                        \
+           "\"storage_offset\":" AS_INT(                                                                     \
                0) ",\"requires_grad\":true,\"device\":{\"type\":\"cpu\",\"index\":null},\"layout\":7}"
 #define WEIGHT(name, meta)                                                                                   \
     "\"" name "\":{\"path_name\":\"weight_0\",\"is_param\":true,\"use_pickle\":false,"                       \
     "\"tensor_meta\":" meta "}"
-#define CONFIGURED(weights) "{\"config\":{" weights "}}"
+#define CONFIG_OF(weights) "{\"config\":{" weights "}}"
 
 static const char data[16];
 
@@ -22,7 +22,7 @@ static struct test_file make_export(const char *config, const ckpt_limits *limit
     const struct record r[] = {{"archive_format", "pt2", 3},
                                {"byteorder", "little", 6},
                                {"data/weights/weight_0", data, 16},
-                               {CONFIG, config, strlen(config)}};
+                               {CONFIG_NAME, config, strlen(config)}};
     return make_archive(r, 4, limits);
 }
 
@@ -40,9 +40,9 @@ static void check_fails(const char *config, ckpt_status want, const char *words)
     struct test_file made = make_export(config, NULL);
     CU_ASSERT_EQUAL(made.status, want);
     CU_ASSERT_PTR_NOT_NULL(strstr(made.err.what, words));
-    CU_ASSERT_PTR_NOT_NULL(strstr(made.err.where, CONFIG));
+    CU_ASSERT_PTR_NOT_NULL(strstr(made.err.where, CONFIG_NAME));
     CU_ASSERT(made.err.offset < made.size);
-    if (made.status != want || !strstr(made.err.what, words) || !strstr(made.err.where, CONFIG))
+    if (made.status != want || !strstr(made.err.what, words) || !strstr(made.err.where, CONFIG_NAME))
         printf("  of %s\n  found: %s: %s: %s\n", config, ckpt_status_name(made.status), made.err.where,
                made.err.what);
     close_file(&made);
@@ -50,13 +50,13 @@ static void check_fails(const char *config, ckpt_status want, const char *words)
 
 static void configs_describe_weights(void)
 {
-    check_weights(CONFIGURED(WEIGHT("w", META)), "state_dict.w dense float32[4]@0+0 parameter grad;");
+    check_weights(CONFIG_OF(WEIGHT("w", TENSOR_META)), "state_dict.w dense float32[4]@0+0 parameter grad;");
     check_weights(
-        CONFIGURED(WEIGHT("w", META) "," WEIGHT(
+        CONFIG_OF(WEIGHT("w", TENSOR_META) "," WEIGHT(
             "v", "{\"dtype\":13,\"sizes\":[],\"strides\":[],\"storage_offset\":3}")),
         "state_dict.w dense float32[4]@0+0 parameter grad;state_dict.v dense bfloat16[]@0+3 parameter;");
     check_weights(
-        CONFIGURED(WEIGHT(
+        CONFIG_OF(WEIGHT(
             "w", "{\"dtype\":1,\"sizes\":[4,2],\"strides\":[2,{\"other\":{\"x\":[1]},\"as_int\":1}]}")),
         "state_dict.w dense uint8[4,2]@0+0 parameter;");
     check_weights("{\"more\":[1,{}],\"config\":{}}", "");
@@ -67,26 +67,26 @@ static void malformed_configs_are_refused(void)
 {
     check_fails("[]", CKPT_EFORMAT, "the text must be an object");
     check_fails("{\"config\":[]}", CKPT_EFORMAT, "config must be an object");
-    check_fails(CONFIGURED("\"w\":7"), CKPT_EFORMAT, "a weight must be an object");
-    check_fails(CONFIGURED("\"w\":{}"), CKPT_EFORMAT, "\"w\" lacks path_name or tensor_meta");
-    check_fails(CONFIGURED("\"w\":{\"path_name\":\"weight_0\"}"), CKPT_EFORMAT,
+    check_fails(CONFIG_OF("\"w\":7"), CKPT_EFORMAT, "a weight must be an object");
+    check_fails(CONFIG_OF("\"w\":{}"), CKPT_EFORMAT, "\"w\" lacks path_name or tensor_meta");
+    check_fails(CONFIG_OF("\"w\":{\"path_name\":\"weight_0\"}"), CKPT_EFORMAT,
                 "\"w\" lacks path_name or tensor_meta");
-    check_fails(CONFIGURED("\"w\":{\"path_name\":7,\"tensor_meta\":" META "}"), CKPT_EFORMAT,
+    check_fails(CONFIG_OF("\"w\":{\"path_name\":7,\"tensor_meta\":" TENSOR_META "}"), CKPT_EFORMAT,
                 "\"w\" lacks path_name");
-    check_fails(CONFIGURED(WEIGHT("w", "null")), CKPT_EFORMAT, "\"w\" lacks path_name or tensor_meta");
-    check_fails(CONFIGURED(WEIGHT("w", "[]")), CKPT_EFORMAT, "tensor_meta must be an object");
-    check_fails(CONFIGURED(WEIGHT("w", "{}")), CKPT_EFORMAT,
+    check_fails(CONFIG_OF(WEIGHT("w", "null")), CKPT_EFORMAT, "\"w\" lacks path_name or tensor_meta");
+    check_fails(CONFIG_OF(WEIGHT("w", "[]")), CKPT_EFORMAT, "tensor_meta must be an object");
+    check_fails(CONFIG_OF(WEIGHT("w", "{}")), CKPT_EFORMAT,
                 "tensor_meta must have a dtype, sizes and as many strides, found 0 and 0");
-    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[1]}")), CKPT_EFORMAT, "found 1 and 0");
-    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[1],\"strides\":[]}")), CKPT_EFORMAT,
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":7,\"sizes\":[1]}")), CKPT_EFORMAT, "found 1 and 0");
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":7,\"sizes\":[1],\"strides\":[]}")), CKPT_EFORMAT,
                 "found 1 and 0");
-    check_fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[1],\"strides\":[1]}")), CKPT_EFORMAT, "found 1 and 1");
-    check_fails(CONFIGURED("\"w\":{\"path_name\":\"weight_1\",\"tensor_meta\":" META "}"), CKPT_ETRUNCATED,
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":[1],\"strides\":[1]}")), CKPT_EFORMAT, "found 1 and 1");
+    check_fails(CONFIG_OF("\"w\":{\"path_name\":\"weight_1\",\"tensor_meta\":" TENSOR_META "}"),
+                CKPT_ETRUNCATED, "the record \"data/weights/weight_1\" is missing");
+    check_fails(CONFIG_OF("\"w\":{\"path_name\":\"weight_1\",\"use_pickle\":true}"), CKPT_ETRUNCATED,
                 "the record \"data/weights/weight_1\" is missing");
-    check_fails(CONFIGURED("\"w\":{\"path_name\":\"weight_1\",\"use_pickle\":true}"), CKPT_ETRUNCATED,
-                "the record \"data/weights/weight_1\" is missing");
-    check_fails(CONFIGURED("\"w\":{\"path_name\":\"weight_0\",\"use_pickle\":true}"), CKPT_EUNKNOWN, "");
-    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[5],\"strides\":[1]}")), CKPT_EFORMAT,
+    check_fails(CONFIG_OF("\"w\":{\"path_name\":\"weight_0\",\"use_pickle\":true}"), CKPT_EUNKNOWN, "");
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":7,\"sizes\":[5],\"strides\":[1]}")), CKPT_EFORMAT,
                 "the view reaches byte 20 of storage \"archive/data/weights/weight_0\", which has 16");
 }
 
@@ -94,18 +94,18 @@ static void malformed_tensor_meta_is_refused(void)
 {
     static const char dtype[] = "dtype must be the number of a known torch.ScalarType";
     static const char number[] = "a size, stride or offset must be a number >= 0";
-    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":\"float\"}")), CKPT_EFORMAT, dtype);
-    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":-7}")), CKPT_EFORMAT, dtype);
-    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":14}")), CKPT_EFORMAT, dtype);
-    check_fails(CONFIGURED(WEIGHT("w", "{\"dtype\":99}")), CKPT_EFORMAT, dtype);
-    check_fails(CONFIGURED(WEIGHT("w", "{\"device\":\"cpu\"}")), CKPT_EFORMAT, "device must be an object");
-    check_fails(CONFIGURED(WEIGHT("w", "{\"device\":{\"type\":5}}")), CKPT_EFORMAT, "found 0 and 0");
-    check_fails(CONFIGURED(WEIGHT("w", "{\"sizes\":4}")), CKPT_EFORMAT, "sizes and strides must be arrays");
-    check_fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[\"4\"]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
-    check_fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[-4]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
-    check_fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[{\"as_int\":-4}]}")), CKPT_EFORMAT, number);
-    check_fails(CONFIGURED(WEIGHT("w", "{\"strides\":[{\"as_int\":\"4\"}]}")), CKPT_EFORMAT, number);
-    check_fails(CONFIGURED(WEIGHT("w", "{\"storage_offset\":{\"as_expr\":\"s0\"}}")), CKPT_EFORMAT,
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":\"float\"}")), CKPT_EFORMAT, dtype);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":-7}")), CKPT_EFORMAT, dtype);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":14}")), CKPT_EFORMAT, dtype);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":99}")), CKPT_EFORMAT, dtype);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"device\":\"cpu\"}")), CKPT_EFORMAT, "device must be an object");
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"device\":{\"type\":5}}")), CKPT_EFORMAT, "found 0 and 0");
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":4}")), CKPT_EFORMAT, "sizes and strides must be arrays");
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":[\"4\"]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":[-4]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":[{\"as_int\":-4}]}")), CKPT_EFORMAT, number);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"strides\":[{\"as_int\":\"4\"}]}")), CKPT_EFORMAT, number);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"storage_offset\":{\"as_expr\":\"s0\"}}")), CKPT_EFORMAT,
                 "a size, stride or offset must have \"as_int\"");
 }
 
@@ -115,7 +115,7 @@ static void truncated_configs_are_refused(void)
         "w", "{\"dtype\":7,\"sizes\":[{\"as_int\":4,\"x\":{}}],\"strides\":[1],\"device\":{\"type\":\"cpu\","
              "\"y\":[]},\"z\":[0]}") "}}";
     check_every_cut(complete, sizeof complete, make_export);
-    check_fails(CONFIGURED(WEIGHT("w", META)) "x", CKPT_EFORMAT, "");
+    check_fails(CONFIG_OF(WEIGHT("w", TENSOR_META)) "x", CKPT_EFORMAT, "");
 }
 
 /* ----------------------------------------------------- embedded archives */
@@ -127,11 +127,11 @@ static void embedded_archives_are_read(void)
         "'m':torch._utils._rebuild_meta_tensor_no_storage(torch.float16,(2,),(1,),True),"
         "'n':torch._utils._rebuild_nested_tensor(" FLOAT_TENSOR "," FLOAT_TENSOR "," FLOAT_TENSOR
         "," FLOAT_TENSOR "),'v':5}");
-    static const char config[] = CONFIGURED("\"a\":{\"path_name\":\"weight_0\",\"use_pickle\":true}");
+    static const char config[] = CONFIG_OF("\"a\":{\"path_name\":\"weight_0\",\"use_pickle\":true}");
     struct record r[] = {{"archive_format", "pt2", 3},
                          {"models/model.json", "{}", 2},
                          {"data/weights/weight_0", in.bytes, in.size},
-                         {CONFIG, config, sizeof config - 1},
+                         {CONFIG_NAME, config, sizeof config - 1},
                          {"data/constants/model.pt", in.bytes, in.size}};
     struct test_file made = make_archive(r, 5, NULL);
     check_rows(
@@ -157,11 +157,11 @@ static void embedded_archives_are_read(void)
 
 static void members_outside_of_the_folder_are_ignored(void)
 {
-    static const char config[] = CONFIGURED(WEIGHT("w", META));
+    static const char config[] = CONFIG_OF(WEIGHT("w", TENSOR_META));
     const struct record r[] = {{"archive_format", "pt2", 3},
-                               {"besides/" CONFIG, "[]", 2},
+                               {"besides/" CONFIG_NAME, "[]", 2},
                                {"data/weights/weight_0", data, 16},
-                               {CONFIG, config, sizeof config - 1}};
+                               {CONFIG_NAME, config, sizeof config - 1}};
     struct test_file made = make_archive(r, 4, NULL);
     replace_in_file(&made, "archive/besides", "besides/archive");
     check_rows(&made, "state_dict.w dense float32[4]@0+0 parameter grad;");
@@ -193,7 +193,7 @@ static void too_little_memory_is_an_error(void)
     ckpt_status st = CKPT_ENOMEM;
     for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64};
          st != CKPT_OK && l.max_metadata < 100000; l.max_metadata += 16) {
-        struct test_file made = make_export(CONFIGURED(WEIGHT("w", META)), &l);
+        struct test_file made = make_export(CONFIG_OF(WEIGHT("w", TENSOR_META)), &l);
         st = made.status;
         CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ELIMIT);
         close_file(&made);

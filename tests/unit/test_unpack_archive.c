@@ -5,10 +5,10 @@
 #include "sample_7z.h"
 #include "unit.h"
 
-/* The members that were reported, each as "name=bytes;". */
+/* What record_member() records, and what it returns. */
 struct found {
-    char text[256];
-    ckpt_status answer; /* what the callback returns */
+    char text[256]; /* each member as "name=bytes;" */
+    ckpt_status to_return;
 };
 
 static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
@@ -18,7 +18,7 @@ static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_
     size_t n = strlen(t->text);
     CU_ASSERT_EQUAL(source_read(bytes, 0, got, bytes->size < 63 ? (size_t)bytes->size : 63, err), CKPT_OK);
     snprintf(t->text + n, sizeof t->text - n, "%.*s=%s;", (int)name.len, name.ptr, got);
-    return t->answer == CKPT_OK ? CKPT_OK : fail(err, t->answer, 7, "enough");
+    return t->to_return == CKPT_OK ? CKPT_OK : fail(err, t->to_return, 7, "enough");
 }
 
 static ckpt_status unpack(const unsigned char *bytes, size_t n, uint64_t max, struct found *t,
@@ -67,7 +67,8 @@ static void damaged_archives_are_read_or_refused(void)
     if (!unpack_archive_ready())
         return;
     for (size_t i = 0; i < SAMPLE_7Z_SIZE; i++)
-        for (int change = 0; change < 3; change++) { /* 0: cut before byte I; else its bits are flipped */
+        for (int change = 0; change < 3;
+             change++) { /* 0: truncated before byte I; else bits of it are changed */
             struct found t = {{0}, CKPT_OK};
             memcpy(damaged, sample_7z, SAMPLE_7Z_SIZE);
             damaged[i] ^= change == 1 ? 0x80 : 0xff;
@@ -102,7 +103,7 @@ static void frames_are_decompressed_once(void)
     CU_ASSERT_EQUAL(decompress(14, 5, out, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "\x28\xb5\x2f\xfdx");
     CU_ASSERT_EQUAL(decompress(14, 4, out, &err), CKPT_ELIMIT);
-    CU_ASSERT_EQUAL(decompress(15, 5, out, &err), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(decompress(15, 5, out, &err), CKPT_EFORMAT); /* a byte follows the frame */
     for (size_t n = 0; n < 14; n++)
         CU_ASSERT_EQUAL(decompress(n, 5, out, &err), CKPT_EFORMAT);
 }

@@ -29,7 +29,7 @@ static const char *find_violation(const void *pickle, size_t size)
     file_free(f);
     return text;
 }
-#define VIOLATION(p) find_violation(p, sizeof(p) - 1)
+#define VIOLATION(pickle) find_violation(pickle, sizeof(pickle) - 1)
 
 static void pickles_are_accepted(void)
 {
@@ -117,12 +117,13 @@ static int copy_field(const char *line, const char *key, char *out, size_t cap)
     return 1;
 }
 
-/* Files for which our result is that of torch, is not, or is missing. */
 struct score {
-    unsigned agree, differ, missed;
+    unsigned agree, differ; /* files for which our result is that of torch, or is not */
+    unsigned missed;        /* files for which we have no result */
 };
 
-/* is_about_pickle - returns whether torch accepted the file or refused its pickle, and not its archive. */
+/* is_about_pickle - returns whether torch accepted the file or refused its pickle; if not, it refused the
+ * archive. */
 static int is_about_pickle(const char *result)
 {
     return strcmp(result, "ok") == 0 || strncmp(result, "UnpicklingError", 15) == 0;
@@ -135,8 +136,10 @@ static void compare_with_torch(const char *line, struct score *s)
     ckpt_info info = CKPT_INIT(ckpt_info);
     if (!copy_field(line, "file", file, sizeof file) ||
         !copy_field(line, "weights_only", result, sizeof result) ||
-        !copy_field(line, "kind", kind, sizeof kind) || (strcmp(kind, "zip") && strcmp(kind, "legacy")) ||
-        !is_about_pickle(result))
+        !copy_field(line, "kind", kind, sizeof kind))
+        return;
+    bool is_torch_save = strcmp(kind, "zip") == 0 || strcmp(kind, "legacy") == 0;
+    if (!is_torch_save || !is_about_pickle(result))
         return;
     snprintf(path, sizeof path, "%s", unit_corpus(file));
     if (ckpt_open(path, NULL, &f, NULL) != CKPT_OK)
@@ -146,13 +149,14 @@ static void compare_with_torch(const char *line, struct score *s)
     } else {
         char why[512];
         snprintf(why, sizeof why, "%.*s", (int)info.weights_only_why.len, info.weights_only_why.ptr);
-        int imported = strstr(why, "to be imported first") !=
-                       NULL; /* the record was made with the module imported */
-        int same = (info.weights_only == 1) == (strcmp(result, "ok") == 0) || imported;
-        char *name = strstr(result, "GLOBAL "), *end = name ? strstr(name, " was not") : NULL;
+        /* when torch's result was recorded, the module was imported */
+        int depends_on_import = strstr(why, "to be imported first") != NULL;
+        int same = (info.weights_only == 1) == (strcmp(result, "ok") == 0) || depends_on_import;
+        /* "GLOBAL <name> was not an allowed global": our reason must contain the name */
+        char *global = strstr(result, "GLOBAL "), *end = global ? strstr(global, " was not") : NULL;
         if (same && end && strcmp(kind, "zip") == 0) {
             *end = '\0';
-            same = strstr(why, name + 7) != NULL;
+            same = strstr(why, global + strlen("GLOBAL ")) != NULL;
         }
         *(same ? &s->agree : &s->differ) += 1;
         if (!same)
@@ -161,7 +165,7 @@ static void compare_with_torch(const char *line, struct score *s)
     ckpt_close(f);
 }
 
-static void the_corpus_agrees_with_torch(void)
+static void results_for_the_corpus_are_those_of_torch(void)
 {
     static const char *const producers[] = {
         "t10", "t14", "t14py2", "t15", "t16", "t17", "t18",  "t19",    "t110", "t111",   "t112",   "t113",
@@ -188,5 +192,5 @@ void suite_weights_only(void)
     UNIT(pickles_are_accepted);
     UNIT(pickles_are_refused);
     UNIT(the_first_violation_is_reported);
-    UNIT(the_corpus_agrees_with_torch);
+    UNIT(results_for_the_corpus_are_those_of_torch);
 }
