@@ -27,6 +27,7 @@ static void put_record(buf *b, const char *magic, ckpt_str content)
     buf_u32le(b, tablecrc_of(b->data + at, b->len - at));
 }
 
+/* the signatures of records */
 #define NODE     "\x0c\xdb\x20\xde"
 #define MANIFEST "\x0c\xdb\x3a\x2a"
 #define NODE_MIN 18 /* bytes of a record without content */
@@ -131,7 +132,8 @@ static void keys_of_children_omit_the_common_prefix(void)
     struct database db;
     begin_database(&db);
     put_node(&db, TEXT(LEAF));
-    /* both children, "a" and "b", are the leaf; the leaf's keys follow that prefix */
+    /* height 1; the file "f"; 2 children with the keys "a" and "b", which both are the leaf at offset 0, of
+     * 042 bytes. The keys in the leaf follow the key of the child. */
     put_node(&db, TEXT("\1\1\1\0f\2\0\1\1\1\1ab\0\0\0\0\042\042\2\2\1\1\0\0"));
     put_manifest(&db, ONE_FILE, 1, LEAF_LENGTH, (unsigned)db.nodes.len - LEAF_LENGTH);
     CU_ASSERT_EQUAL(LEAF_LENGTH, 042);
@@ -142,6 +144,7 @@ static void a_node_may_not_be_its_own_child(void)
 {
     struct database db;
     begin_database(&db);
+    /* height 2, and the only child is the node at offset 0 */
     put_node(&db, TEXT("\2\1\1\0f\1\1\0a\0\0\041\2\1\0"));
     put_manifest(&db, ONE_FILE, 2, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "a node of another height");
@@ -151,6 +154,7 @@ static void keys_must_ascend(void)
 {
     struct database db;
     begin_database(&db);
+    /* LEAF with "k1" as the second key, too */
     put_node(&db, TEXT("\0\0\2\1\2\1k11\1\2\0\0ABC"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "the keys do not ascend at \"k1\"");
@@ -160,6 +164,7 @@ static void counts_must_fit(void)
 {
     struct database db;
     begin_database(&db);
+    /* 2^35 - 1 entries */
     put_node(&db, TEXT("\0\0\xff\xff\xff\xff\x7f\1\2\1k12"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "more entries than fit");
@@ -168,10 +173,12 @@ static void counts_must_fit(void)
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "a column that is cut off");
     begin_database(&db);
+    /* LEAF with wrong lengths of keys */
     put_node(&db, TEXT("\0\0\2\3\2\1k12\1\2\0\0ABC"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "a text that is cut off");
     begin_database(&db);
+    /* LEAF, whose second value has 127 bytes */
     put_node(&db, TEXT("\0\0\2\1\2\1k12\1\x7f\0\0ABC"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "a value that is cut off");

@@ -21,119 +21,128 @@ struct program {
     const char *words;
 };
 
+#define READ_AS(pickle, graph)                                                                               \
+    {                                                                                                        \
+        BYTES(pickle), graph, CKPT_OK, NULL                                                                  \
+    }
+#define REFUSED(pickle, status, words)                                                                       \
+    {                                                                                                        \
+        BYTES(pickle), NULL, status, words                                                                   \
+    }
+
 /* Pickles that together use every opcode that is not refused. */
 static const struct program valid_programs[] = {
-    {BYTES("N."), "N", 0, 0},
-    {BYTES("\x80\x02\x88."), "T", 0, 0},
-    {BYTES("\x89."), "F", 0, 0},
-    {BYTES("I01\n."), "T", 0, 0},
-    {BYTES("I00\n."), "F", 0, 0},
-    {BYTES("I-12\n."), "-12", 0, 0},
-    {BYTES("I 0x1F \n."), "31", 0, 0},
-    {BYTES("I9223372036854775808\n."), "0x008000000000000000", 0, 0},
-    {BYTES("L-9223372036854775808L\n."), "-9223372036854775808", 0, 0},
-    {BYTES("L-9223372036854775809L\n."), "0xff7fffffffffffffff", 0, 0},
-    {BYTES("L5\n."), "5", 0, 0},
-    {BYTES("J\xff\xff\xff\xff."), "-1", 0, 0},
-    {BYTES("K\xff."), "255", 0, 0},
-    {BYTES("M\xff\xff."), "65535", 0, 0},
-    {BYTES("\x8a\x00."), "0", 0, 0},
-    {BYTES("\x8a\x05\x00\x00\x00\x80\x00."), "2147483648", 0, 0},
-    {BYTES("\x8a\x0a\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00."), "0x008000000000000000", 0, 0},
-    {BYTES("\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\xff."), "-1", 0, 0},
-    {BYTES("\x8b\x02\x00\x00\x00\x00\x80."), "-32768", 0, 0},
-    {BYTES("F-1.5e3\n."), "-1500", 0, 0},
-    {BYTES("Fnan\n."), "nan", 0, 0},
-    {BYTES("F-inf\n."), "-inf", 0, 0},
-    {BYTES("G\x3f\xf8\x00\x00\x00\x00\x00\x00."), "1.5", 0, 0},
-    {BYTES("S'a\\'\\x41\\n\\101\\q'\n."), "s'a'A\nA\\q'", 0, 0},
-    {BYTES("S'\\1012\\7b\\608'\n."), "s'A2\ab08'", 0, 0}, /* \ooo takes at most three digits */
-    {BYTES("S\"\"  \n."), "s''", 0, 0},
-    {BYTES("T\x02\x00\x00\x00\xff!."), "s'\xff!'", 0, 0},
-    {BYTES("U\x02hi."), "s'hi'", 0, 0},
-    {BYTES("V\\u00e9\xe9\\\\u00e9\\U0001f600\n."), "'\xc3\xa9\xc3\xa9\\\\u00e9\xf0\x9f\x98\x80'", 0, 0},
-    {BYTES("X\x03\x00\x00\x00\xed\xa0\x80."), "'\xed\xa0\x80'", 0, 0},
-    {BYTES("\x8c\x01z."), "'z'", 0, 0},
-    {BYTES("\x8d\x01\x00\x00\x00\x00\x00\x00\x00z."), "'z'", 0, 0},
-    {BYTES("B\x01\x00\x00\x00\xff."), "b'\xff'", 0, 0},
-    {BYTES("C\x00."), "b''", 0, 0},
-    {BYTES("\x8e\x01\x00\x00\x00\x00\x00\x00\x00z."), "b'z'", 0, 0},
-    {BYTES("\x96\x01\x00\x00\x00\x00\x00\x00\x00z."), "a'z'", 0, 0},
-    {BYTES("]."), "[]", 0, 0},
-    {BYTES("(K\x01K\x02l."), "[1,2]", 0, 0},
-    {BYTES("]K\x01"
-           "a."),
-     "[1]", 0, 0},
-    {BYTES("](K\x01K\x02"
-           "e."),
-     "[1,2]", 0, 0},
-    {BYTES("](e."), "[]", 0, 0},
-    {BYTES(")."), "()", 0, 0},
-    {BYTES("(K\x01t."), "(1)", 0, 0},
-    {BYTES("(t."), "()", 0, 0},
-    {BYTES("N\x85."), "(N)", 0, 0},
-    {BYTES("NK\x01\x86."), "(N,1)", 0, 0},
-    {BYTES("NK\x01K\x02\x87."), "(N,1,2)", 0, 0},
-    {BYTES("}."), "{}", 0, 0},
-    {BYTES("(K\x01Nd."), "{1:N}", 0, 0},
-    {BYTES("}K\x01Ns."), "{1:N}", 0, 0},
-    {BYTES("}(K\x01NK\x01Tu."), NULL, CKPT_ETRUNCATED, "BINSTRING"}, /* T is BINSTRING, not a value */
-    {BYTES("}(K\x01NK\x01\x88u."), "{1:N,1:T}", 0, 0},
-    {BYTES("}(u."), "{}", 0, 0},
-    {BYTES("\x8f(K\x01K\x02\x90."), "set(1,2)", 0, 0},
-    {BYTES("(K\x01\x91."), "frozenset(1)", 0, 0},
-    {BYTES("cm\nn\n."), "<m n>", 0, 0},
-    {BYTES("\x8c\x01mU\x01n\x93."), "<m n>", 0, 0},
-    {BYTES("(K\x01im\nn\n."), "I<m n>(1)", 0, 0},
-    {BYTES("(cm\nn\nK\x01o."), "O<m n>(1)", 0, 0},
-    {BYTES("cm\nn\nK\x01\x85R."), "R<m n>(1)", 0, 0},
-    {BYTES("cm\nn\n)\x81."), "N<m n>()", 0, 0},
-    {BYTES("cm\nn\n)}\x92."), "X<m n>(){}", 0, 0},
-    {BYTES("cm\nn\n)R(K\x01K\x02u}b."), "R<m n>()+{1:2}!{}", 0, 0},
-    {BYTES("cm\nn\n)R(K\x01K\x02"
-           "eK\x03"
-           "a."),
-     "R<m n>()+[1,2,3]", 0, 0},
-    {BYTES("cm\nn\n)RK\x01K\x02s(K\x03\x90."), "R<m n>()+[3]+{1:2}", 0, 0},
-    {BYTES("cm\nn\nNb."), "<m n>", 0, 0},
-    {BYTES("Pid 1\n."), "@'id 1'", 0, 0},
-    {BYTES("K\x07Q."), "@7", 0, 0},
-    {BYTES("K\x01NK\x02"
-           "00."),
-     "1", 0, 0},
-    {BYTES("K\x01(0."), "1", 0, 0}, /* POP removes a MARK */
-    {BYTES("K\x01(K\x02K\x03"
-           "1."),
-     "1", 0, 0},                         /* POP_MARK */
-    {BYTES("]2\x86."), "([],[])", 0, 0}, /* DUP */
-    {BYTES("]p0\n0g0\n."), "[]", 0, 0},
-    {BYTES("]q\x05"
-           "0h\x05."),
-     "[]", 0, 0},
-    {BYTES("]r\xff\xff\xff\xff"
-           "0j\xff\xff\xff\xff."),
-     "[]", 0, 0},
-    {BYTES("]p18446744073709551615\n0g18446744073709551615\n."), "[]", 0, 0},
-    {BYTES("]\x94"
-           "0N\x94"
-           "0h\x00h\x01\x86."),
-     "([],N)", 0, 0},
-    {BYTES("]q\x01N\x94"
-           "0h\x01."),
-     "N", 0, 0}, /* MEMOIZE stores at the number of entries, here 1 */
-    {BYTES("]q\x01q\x01N\x94"
-           "0h\x01."),
-     "N", 0, 0}, /* an entry that is put twice counts once */
-    {BYTES("]q\x01"
-           "0}q\x01"
-           "0h\x01."),
-     "{}", 0, 0}, /* PUT may replace an entry */
-    {BYTES("]q\x00h\x00"
-           "a."),
-     "[^]", 0, 0},
-    {BYTES("NK\x01."), "1", 0, 0}, /* STOP ignores the values below */
-    {BYTES("\x80\x04\x95\x03\x00\x00\x00\x00\x00\x00\x00K\x01."), "1", 0, 0},
-    {BYTES("\x95\x02\x00\x00\x00\x00\x00\x00\x00K\x01\x95\x01\x00\x00\x00\x00\x00\x00\x00."), "1", 0, 0},
+    READ_AS("N.", "N"),
+    READ_AS("\x80\x02\x88.", "T"),
+    READ_AS("\x89.", "F"),
+    READ_AS("I01\n.", "T"),
+    READ_AS("I00\n.", "F"),
+    READ_AS("I-12\n.", "-12"),
+    READ_AS("I 0x1F \n.", "31"),
+    READ_AS("I9223372036854775808\n.", "0x008000000000000000"),
+    READ_AS("L-9223372036854775808L\n.", "-9223372036854775808"),
+    READ_AS("L-9223372036854775809L\n.", "0xff7fffffffffffffff"),
+    READ_AS("L5\n.", "5"),
+    READ_AS("J\xff\xff\xff\xff.", "-1"),
+    READ_AS("K\xff.", "255"),
+    READ_AS("M\xff\xff.", "65535"),
+    READ_AS("\x8a\x00.", "0"),
+    READ_AS("\x8a\x05\x00\x00\x00\x80\x00.", "2147483648"),
+    READ_AS("\x8a\x0a\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00.", "0x008000000000000000"),
+    READ_AS("\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\xff.", "-1"),
+    READ_AS("\x8b\x02\x00\x00\x00\x00\x80.", "-32768"),
+    READ_AS("F-1.5e3\n.", "-1500"),
+    READ_AS("Fnan\n.", "nan"),
+    READ_AS("F-inf\n.", "-inf"),
+    READ_AS("G\x3f\xf8\x00\x00\x00\x00\x00\x00.", "1.5"),
+    READ_AS("S'a\\'\\x41\\n\\101\\q'\n.", "s'a'A\nA\\q'"),
+    READ_AS("S'\\1012\\7b\\608'\n.", "s'A2\ab08'"), /* \ooo takes at most three digits */
+    READ_AS("S\"\"  \n.", "s''"),
+    READ_AS("T\x02\x00\x00\x00\xff!.", "s'\xff!'"),
+    READ_AS("U\x02hi.", "s'hi'"),
+    READ_AS("V\\u00e9\xe9\\\\u00e9\\U0001f600\n.", "'\xc3\xa9\xc3\xa9\\\\u00e9\xf0\x9f\x98\x80'"),
+    READ_AS("X\x03\x00\x00\x00\xed\xa0\x80.", "'\xed\xa0\x80'"),
+    READ_AS("\x8c\x01z.", "'z'"),
+    READ_AS("\x8d\x01\x00\x00\x00\x00\x00\x00\x00z.", "'z'"),
+    READ_AS("B\x01\x00\x00\x00\xff.", "b'\xff'"),
+    READ_AS("C\x00.", "b''"),
+    READ_AS("\x8e\x01\x00\x00\x00\x00\x00\x00\x00z.", "b'z'"),
+    READ_AS("\x96\x01\x00\x00\x00\x00\x00\x00\x00z.", "a'z'"),
+    READ_AS("].", "[]"),
+    READ_AS("(K\x01K\x02l.", "[1,2]"),
+    READ_AS("]K\x01"
+            "a.",
+            "[1]"),
+    READ_AS("](K\x01K\x02"
+            "e.",
+            "[1,2]"),
+    READ_AS("](e.", "[]"),
+    READ_AS(").", "()"),
+    READ_AS("(K\x01t.", "(1)"),
+    READ_AS("(t.", "()"),
+    READ_AS("N\x85.", "(N)"),
+    READ_AS("NK\x01\x86.", "(N,1)"),
+    READ_AS("NK\x01K\x02\x87.", "(N,1,2)"),
+    READ_AS("}.", "{}"),
+    READ_AS("(K\x01Nd.", "{1:N}"),
+    READ_AS("}K\x01Ns.", "{1:N}"),
+    REFUSED("}(K\x01NK\x01Tu.", CKPT_ETRUNCATED, "BINSTRING"), /* T is BINSTRING, not a value */
+    READ_AS("}(K\x01NK\x01\x88u.", "{1:N,1:T}"),
+    READ_AS("}(u.", "{}"),
+    READ_AS("\x8f(K\x01K\x02\x90.", "set(1,2)"),
+    READ_AS("(K\x01\x91.", "frozenset(1)"),
+    READ_AS("cm\nn\n.", "<m n>"),
+    READ_AS("\x8c\x01mU\x01n\x93.", "<m n>"),
+    READ_AS("(K\x01im\nn\n.", "I<m n>(1)"),
+    READ_AS("(cm\nn\nK\x01o.", "O<m n>(1)"),
+    READ_AS("cm\nn\nK\x01\x85R.", "R<m n>(1)"),
+    READ_AS("cm\nn\n)\x81.", "N<m n>()"),
+    READ_AS("cm\nn\n)}\x92.", "X<m n>(){}"),
+    READ_AS("cm\nn\n)R(K\x01K\x02u}b.", "R<m n>()+{1:2}!{}"),
+    READ_AS("cm\nn\n)R(K\x01K\x02"
+            "eK\x03"
+            "a.",
+            "R<m n>()+[1,2,3]"),
+    READ_AS("cm\nn\n)RK\x01K\x02s(K\x03\x90.", "R<m n>()+[3]+{1:2}"),
+    READ_AS("cm\nn\nNb.", "<m n>"),
+    READ_AS("Pid 1\n.", "@'id 1'"),
+    READ_AS("K\x07Q.", "@7"),
+    READ_AS("K\x01NK\x02"
+            "00.",
+            "1"),
+    READ_AS("K\x01(0.", "1"), /* POP removes a MARK */
+    READ_AS("K\x01(K\x02K\x03"
+            "1.",
+            "1"),                  /* POP_MARK */
+    READ_AS("]2\x86.", "([],[])"), /* DUP */
+    READ_AS("]p0\n0g0\n.", "[]"),
+    READ_AS("]q\x05"
+            "0h\x05.",
+            "[]"),
+    READ_AS("]r\xff\xff\xff\xff"
+            "0j\xff\xff\xff\xff.",
+            "[]"),
+    READ_AS("]p18446744073709551615\n0g18446744073709551615\n.", "[]"),
+    READ_AS("]\x94"
+            "0N\x94"
+            "0h\x00h\x01\x86.",
+            "([],N)"),
+    READ_AS("]q\x01N\x94"
+            "0h\x01.",
+            "N"), /* MEMOIZE stores at the number of entries, here 1 */
+    READ_AS("]q\x01q\x01N\x94"
+            "0h\x01.",
+            "N"), /* an entry that is put twice counts once */
+    READ_AS("]q\x01"
+            "0}q\x01"
+            "0h\x01.",
+            "{}"), /* PUT may replace an entry */
+    READ_AS("]q\x00h\x00"
+            "a.",
+            "[^]"),
+    READ_AS("NK\x01.", "1"), /* STOP ignores the values below */
+    READ_AS("\x80\x04\x95\x03\x00\x00\x00\x00\x00\x00\x00K\x01.", "1"),
+    READ_AS("\x95\x02\x00\x00\x00\x00\x00\x00\x00K\x01\x95\x01\x00\x00\x00\x00\x00\x00\x00.", "1"),
 };
 
 static bool error_contains(const struct graph *g, const char *what)
@@ -185,100 +194,96 @@ static void every_opcode_creates_its_node(void)
 }
 
 static const struct program refused_programs[] = {
-    {BYTES("\x82\x63."), NULL, CKPT_EUNSUPPORTED, "EXT1"},
-    {BYTES("\x83\x63\x01."), NULL, CKPT_EUNSUPPORTED, "EXT2"},
-    {BYTES("\x84\x63\x01\x00\x00."), NULL, CKPT_EUNSUPPORTED, "EXT4"},
-    {BYTES("\x97."), NULL, CKPT_EUNSUPPORTED, "NEXT_BUFFER"},
-    {BYTES("N\x98."), NULL, CKPT_EUNSUPPORTED, "READONLY_BUFFER"},
-    {BYTES("\x80\x06N."), NULL, CKPT_EUNSUPPORTED, "protocol 6"},
-    {BYTES("\xff"), NULL, CKPT_EFORMAT, "byte 0xff is not a pickle opcode"},
-    {BYTES(""), NULL, CKPT_ETRUNCATED, "without STOP"},
-    {BYTES("N"), NULL, CKPT_ETRUNCATED, "without STOP"},
-    {BYTES("."), NULL, CKPT_EFORMAT, "STOP takes 1 value from the stack, where 0 are"},
-    {BYTES("N(."), NULL, CKPT_EFORMAT, "above the last MARK"},
+    REFUSED("\x82\x63.", CKPT_EUNSUPPORTED, "EXT1"),
+    REFUSED("\x83\x63\x01.", CKPT_EUNSUPPORTED, "EXT2"),
+    REFUSED("\x84\x63\x01\x00\x00.", CKPT_EUNSUPPORTED, "EXT4"),
+    REFUSED("\x97.", CKPT_EUNSUPPORTED, "NEXT_BUFFER"),
+    REFUSED("N\x98.", CKPT_EUNSUPPORTED, "READONLY_BUFFER"),
+    REFUSED("\x80\x06N.", CKPT_EUNSUPPORTED, "protocol 6"),
+    REFUSED("\xff", CKPT_EFORMAT, "byte 0xff is not a pickle opcode"),
+    REFUSED("", CKPT_ETRUNCATED, "without STOP"),
+    REFUSED("N", CKPT_ETRUNCATED, "without STOP"),
+    REFUSED(".", CKPT_EFORMAT, "STOP takes 1 value from the stack, where 0 are"),
+    REFUSED("N(.", CKPT_EFORMAT, "above the last MARK"),
     /* operands of the wrong type */
-    {BYTES("K\x01)R."), NULL, CKPT_EFORMAT, "REDUCE calls an int made at byte 0x0"},
-    {BYTES("cm\nn\n]R."), NULL, CKPT_EFORMAT, "REDUCE has a list for arguments"},
-    {BYTES("])\x81."), NULL, CKPT_EFORMAT, "NEWOBJ calls a list"},
-    {BYTES("cm\nn\nN\x81."), NULL, CKPT_EFORMAT, "NEWOBJ has None for arguments"},
-    {BYTES("cm\nn\n)]\x92."), NULL, CKPT_EFORMAT, "NEWOBJ_EX has a list for keyword arguments"},
-    {BYTES("K\x01)}\x92."), NULL, CKPT_EFORMAT, "NEWOBJ_EX calls an int"},
-    {BYTES("cm\nn\nN}\x92."), NULL, CKPT_EFORMAT, "NEWOBJ_EX has None for arguments"},
-    {BYTES("(K\x01o."), NULL, CKPT_EFORMAT, "OBJ calls an int"},
-    {BYTES("(o."), NULL, CKPT_EFORMAT, "OBJ finds 0 values above the MARK"},
-    {BYTES("}K\x01"
-           "a."),
-     NULL, CKPT_EFORMAT, "APPEND adds to a dict made at byte 0x0; a list or an object"},
-    {BYTES("}(K\x01"
-           "e."),
-     NULL, CKPT_EFORMAT, "APPENDS adds to a dict"},
-    {BYTES("](K\x01\x90."), NULL, CKPT_EFORMAT,
-     "ADDITEMS adds to a list made at byte 0x0; a set or an object"},
-    {BYTES("]K\x01Ns."), NULL, CKPT_EFORMAT, "SETITEM sets items of a list made at byte 0x0; a dict"},
-    {BYTES("](K\x01Nu."), NULL, CKPT_EFORMAT, "SETITEMS sets items of a list"},
-    {BYTES("}(K\x01u."), NULL, CKPT_EFORMAT, "SETITEMS finds 1 items above the MARK"},
-    {BYTES("(K\x01"
-           "d."),
-     NULL, CKPT_EFORMAT, "DICT finds 1 items above the MARK"},
-    {BYTES("K\x01U\x01n\x93."), NULL, CKPT_EFORMAT, "STACK_GLOBAL must have two texts, a module and a name"},
-    {BYTES("U\x01mC\x01n\x93."), NULL, CKPT_EFORMAT, "found a str and bytes"},
-    {BYTES("U\x00U\x01n\x93."), NULL, CKPT_EFORMAT, "STACK_GLOBAL empty module or name"},
-    {BYTES("c\nn\n."), NULL, CKPT_EFORMAT, "GLOBAL empty module or name"},
-    {BYTES("(im\n\n."), NULL, CKPT_EFORMAT, "INST empty module or name"},
+    REFUSED("K\x01)R.", CKPT_EFORMAT, "REDUCE calls an int made at byte 0x0"),
+    REFUSED("cm\nn\n]R.", CKPT_EFORMAT, "REDUCE has a list for arguments"),
+    REFUSED("])\x81.", CKPT_EFORMAT, "NEWOBJ calls a list"),
+    REFUSED("cm\nn\nN\x81.", CKPT_EFORMAT, "NEWOBJ has None for arguments"),
+    REFUSED("cm\nn\n)]\x92.", CKPT_EFORMAT, "NEWOBJ_EX has a list for keyword arguments"),
+    REFUSED("K\x01)}\x92.", CKPT_EFORMAT, "NEWOBJ_EX calls an int"),
+    REFUSED("cm\nn\nN}\x92.", CKPT_EFORMAT, "NEWOBJ_EX has None for arguments"),
+    REFUSED("(K\x01o.", CKPT_EFORMAT, "OBJ calls an int"),
+    REFUSED("(o.", CKPT_EFORMAT, "OBJ finds 0 values above the MARK"),
+    REFUSED("}K\x01"
+            "a.",
+            CKPT_EFORMAT, "APPEND adds to a dict made at byte 0x0; a list or an object"),
+    REFUSED("}(K\x01"
+            "e.",
+            CKPT_EFORMAT, "APPENDS adds to a dict"),
+    REFUSED("](K\x01\x90.", CKPT_EFORMAT, "ADDITEMS adds to a list made at byte 0x0; a set or an object"),
+    REFUSED("]K\x01Ns.", CKPT_EFORMAT, "SETITEM sets items of a list made at byte 0x0; a dict"),
+    REFUSED("](K\x01Nu.", CKPT_EFORMAT, "SETITEMS sets items of a list"),
+    REFUSED("}(K\x01u.", CKPT_EFORMAT, "SETITEMS finds 1 items above the MARK"),
+    REFUSED("(K\x01"
+            "d.",
+            CKPT_EFORMAT, "DICT finds 1 items above the MARK"),
+    REFUSED("K\x01U\x01n\x93.", CKPT_EFORMAT, "STACK_GLOBAL must have two texts, a module and a name"),
+    REFUSED("U\x01mC\x01n\x93.", CKPT_EFORMAT, "found a str and bytes"),
+    REFUSED("U\x00U\x01n\x93.", CKPT_EFORMAT, "STACK_GLOBAL empty module or name"),
+    REFUSED("c\nn\n.", CKPT_EFORMAT, "GLOBAL empty module or name"),
+    REFUSED("(im\n\n.", CKPT_EFORMAT, "INST empty module or name"),
     /* memo */
-    {BYTES("Nq\x01h\x02."), NULL, CKPT_EFORMAT,
-     "BINGET reads memo entry 2, which is not among those put before"},
-    {BYTES("j\x01\x00\x01\x00."), NULL, CKPT_EFORMAT, "LONG_BINGET reads memo entry 65537"},
-    {BYTES("g0\n."), NULL, CKPT_EFORMAT, "GET reads memo entry 0"},
-    {BYTES("Np-1\n."), NULL, CKPT_EFORMAT, "PUT has '-1'"},
-    {BYTES("Np18446744073709551616\n."), NULL, CKPT_EFORMAT, "PUT has"},
-    {BYTES("Np\n."), NULL, CKPT_EFORMAT, "PUT has ''"},
+    REFUSED("Nq\x01h\x02.", CKPT_EFORMAT, "BINGET reads memo entry 2, which is not among those put before"),
+    REFUSED("j\x01\x00\x01\x00.", CKPT_EFORMAT, "LONG_BINGET reads memo entry 65537"),
+    REFUSED("g0\n.", CKPT_EFORMAT, "GET reads memo entry 0"),
+    REFUSED("Np-1\n.", CKPT_EFORMAT, "PUT has '-1'"),
+    REFUSED("Np18446744073709551616\n.", CKPT_EFORMAT, "PUT has"),
+    REFUSED("Np\n.", CKPT_EFORMAT, "PUT has ''"),
     /* arguments */
-    {BYTES("Ix\n."), NULL, CKPT_EFORMAT, "INT has 'x' where an integer belongs"},
-    {BYTES("I010\n."), NULL, CKPT_EFORMAT, "INT has '010'"},
-    {BYTES("I\n."), NULL, CKPT_EFORMAT, "INT has ''"},
-    {BYTES("L1LL\n."), NULL, CKPT_EFORMAT, "LONG has '1L'"},
-    {BYTES("F1.5x\n."), NULL, CKPT_EFORMAT, "FLOAT has '1.5x'"},
-    {BYTES("F0x1p3\n."), NULL, CKPT_EFORMAT, "FLOAT has"},
-    {BYTES("F1,5\n."), NULL, CKPT_EFORMAT, "FLOAT has"},
-    {BYTES("F\n."), NULL, CKPT_EFORMAT, "FLOAT has"},
-    {BYTES("Sab\n."), NULL, CKPT_EFORMAT, "STRING has"},
-    {BYTES("S'ab\"\n."), NULL, CKPT_EFORMAT, "STRING has"},
-    {BYTES("S'\n."), NULL, CKPT_EFORMAT, "STRING has"},
-    {BYTES("S'\\x4'\n."), NULL, CKPT_EFORMAT, "STRING has"},
-    {BYTES("S'\\'\n."), NULL, CKPT_EFORMAT, "STRING has"},
-    {BYTES("V\\u12\n."), NULL, CKPT_EFORMAT, "UNICODE has"},
-    {BYTES("V\\U00110000\n."), NULL, CKPT_EFORMAT, "UNICODE has"},
-    {BYTES("T\xff\xff\xff\xff."), NULL, CKPT_EFORMAT, "BINSTRING has a length of -1"},
-    {BYTES("\x8b\xff\xff\xff\xff."), NULL, CKPT_EFORMAT, "LONG4 has a length of -1"},
-    {BYTES("X\xff\xff\xff\x7f."), NULL, CKPT_ETRUNCATED,
-     "BINUNICODE needs 2147483647 more bytes, 1 are left"},
-    {BYTES("\x8d\xff\xff\xff\xff\xff\xff\xff\xff."), NULL, CKPT_ETRUNCATED, "BINUNICODE8 needs"},
-    {BYTES("\x8e\xff\xff\xff\xff\xff\xff\xff\x7f."), NULL, CKPT_ETRUNCATED, "BINBYTES8 needs"},
-    {BYTES("\x96\xff\xff\xff\xff\xff\xff\xff\xff."), NULL, CKPT_ETRUNCATED, "BYTEARRAY8 needs"},
-    {BYTES("\x8b\xff\xff\xff\x7f."), NULL, CKPT_ETRUNCATED, "LONG4 needs"},
-    {BYTES("X\x02\x00\x00\x00\xc0\x80."), NULL, CKPT_EFORMAT, "not UTF-8"},
-    {BYTES("X\x01\x00\x00\x00\xc3."), NULL, CKPT_EFORMAT, "not UTF-8"},
-    {BYTES("\x8c\x01\xff."), NULL, CKPT_EFORMAT, "SHORT_BINUNICODE has text that is not UTF-8"},
-    {BYTES("cabc"), NULL, CKPT_ETRUNCATED, "GLOBAL needs a line"},
-    {BYTES("\x80\x03"
-           "cm\n\xff\n."),
-     NULL, CKPT_EFORMAT, "GLOBAL has a name that is not UTF-8"},
-    {BYTES("\x80\x04"
-           "cm\na.\xff\n."),
-     NULL, CKPT_EFORMAT, "GLOBAL has a name that is not UTF-8"},
-    {BYTES("\x80\x05(i\xff\na.b\n."), NULL, CKPT_EFORMAT, "INST has a name that is not UTF-8"},
-    {BYTES("\x80\x05U\x01mU\x03z.\xff\x93."), NULL, CKPT_EFORMAT,
-     "STACK_GLOBAL has a name that is not UTF-8"},
-    {BYTES("\x80\x04\x8c\x01m\x8c\x05z.\xed\xa0\x80\x93."), NULL, CKPT_EFORMAT,
-     "STACK_GLOBAL has a name that is not UTF-8"},
-    {BYTES("Sabc"), NULL, CKPT_ETRUNCATED, "STRING needs"},
+    REFUSED("Ix\n.", CKPT_EFORMAT, "INT has 'x' where an integer belongs"),
+    REFUSED("I010\n.", CKPT_EFORMAT, "INT has '010'"),
+    REFUSED("I\n.", CKPT_EFORMAT, "INT has ''"),
+    REFUSED("L1LL\n.", CKPT_EFORMAT, "LONG has '1L'"),
+    REFUSED("F1.5x\n.", CKPT_EFORMAT, "FLOAT has '1.5x'"),
+    REFUSED("F0x1p3\n.", CKPT_EFORMAT, "FLOAT has"),
+    REFUSED("F1,5\n.", CKPT_EFORMAT, "FLOAT has"),
+    REFUSED("F\n.", CKPT_EFORMAT, "FLOAT has"),
+    REFUSED("Sab\n.", CKPT_EFORMAT, "STRING has"),
+    REFUSED("S'ab\"\n.", CKPT_EFORMAT, "STRING has"),
+    REFUSED("S'\n.", CKPT_EFORMAT, "STRING has"),
+    REFUSED("S'\\x4'\n.", CKPT_EFORMAT, "STRING has"),
+    REFUSED("S'\\'\n.", CKPT_EFORMAT, "STRING has"),
+    REFUSED("V\\u12\n.", CKPT_EFORMAT, "UNICODE has"),
+    REFUSED("V\\U00110000\n.", CKPT_EFORMAT, "UNICODE has"),
+    REFUSED("T\xff\xff\xff\xff.", CKPT_EFORMAT, "BINSTRING has a length of -1"),
+    REFUSED("\x8b\xff\xff\xff\xff.", CKPT_EFORMAT, "LONG4 has a length of -1"),
+    REFUSED("X\xff\xff\xff\x7f.", CKPT_ETRUNCATED, "BINUNICODE needs 2147483647 more bytes, 1 are left"),
+    REFUSED("\x8d\xff\xff\xff\xff\xff\xff\xff\xff.", CKPT_ETRUNCATED, "BINUNICODE8 needs"),
+    REFUSED("\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.", CKPT_ETRUNCATED, "BINBYTES8 needs"),
+    REFUSED("\x96\xff\xff\xff\xff\xff\xff\xff\xff.", CKPT_ETRUNCATED, "BYTEARRAY8 needs"),
+    REFUSED("\x8b\xff\xff\xff\x7f.", CKPT_ETRUNCATED, "LONG4 needs"),
+    REFUSED("X\x02\x00\x00\x00\xc0\x80.", CKPT_EFORMAT, "not UTF-8"),
+    REFUSED("X\x01\x00\x00\x00\xc3.", CKPT_EFORMAT, "not UTF-8"),
+    REFUSED("\x8c\x01\xff.", CKPT_EFORMAT, "SHORT_BINUNICODE has text that is not UTF-8"),
+    REFUSED("cabc", CKPT_ETRUNCATED, "GLOBAL needs a line"),
+    REFUSED("\x80\x03"
+            "cm\n\xff\n.",
+            CKPT_EFORMAT, "GLOBAL has a name that is not UTF-8"),
+    REFUSED("\x80\x04"
+            "cm\na.\xff\n.",
+            CKPT_EFORMAT, "GLOBAL has a name that is not UTF-8"),
+    REFUSED("\x80\x05(i\xff\na.b\n.", CKPT_EFORMAT, "INST has a name that is not UTF-8"),
+    REFUSED("\x80\x05U\x01mU\x03z.\xff\x93.", CKPT_EFORMAT, "STACK_GLOBAL has a name that is not UTF-8"),
+    REFUSED("\x80\x04\x8c\x01m\x8c\x05z.\xed\xa0\x80\x93.", CKPT_EFORMAT,
+            "STACK_GLOBAL has a name that is not UTF-8"),
+    REFUSED("Sabc", CKPT_ETRUNCATED, "STRING needs"),
     /* frames */
-    {BYTES("\x95\x05\x00\x00\x00\x00\x00\x00\x00N."), NULL, CKPT_ETRUNCATED, "FRAME of 5 bytes, 2 are left"},
-    {BYTES("\x95\x01\x00\x00\x00\x00\x00\x00\x00K\x01."), NULL, CKPT_EFORMAT,
-     "BININT1 crosses the end of its frame"},
-    {BYTES("\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x95\x01\x00\x00\x00\x00\x00\x00\x00N."), NULL, CKPT_EFORMAT,
-     "FRAME begins inside the previous frame, which ends"},
+    REFUSED("\x95\x05\x00\x00\x00\x00\x00\x00\x00N.", CKPT_ETRUNCATED, "FRAME of 5 bytes, 2 are left"),
+    REFUSED("\x95\x01\x00\x00\x00\x00\x00\x00\x00K\x01.", CKPT_EFORMAT,
+            "BININT1 crosses the end of its frame"),
+    REFUSED("\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x95\x01\x00\x00\x00\x00\x00\x00\x00N.", CKPT_EFORMAT,
+            "FRAME begins inside the previous frame, which ends"),
 };
 
 static void malformed_pickles_are_refused(void)

@@ -647,13 +647,13 @@ static void compute_digest(ckpt_file *f, unsigned threads, uint8_t out[CKPT_DIGE
 
 static void check_same_tensors(ckpt_file *a, ckpt_file *b)
 {
-    uint8_t one[CKPT_DIGEST_MAX], other[CKPT_DIGEST_MAX];
+    uint8_t digest_a[CKPT_DIGEST_MAX], digest_b[CKPT_DIGEST_MAX];
     unsigned changes = 0;
     ckpt_diff_options o = {.struct_size = sizeof o, .threads = 3};
-    compute_digest(a, 1, one);
+    compute_digest(a, 1, digest_a);
     for (unsigned threads = 1; threads < 5; threads += 3) {
-        compute_digest(b, threads, other);
-        CU_ASSERT_EQUAL(memcmp(one, other, sizeof one), 0);
+        compute_digest(b, threads, digest_b);
+        CU_ASSERT_EQUAL(memcmp(digest_a, digest_b, sizeof digest_a), 0);
     }
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, count_changes, &changes, NULL, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(changes, 0);
@@ -677,24 +677,24 @@ static void check_convert(ckpt_file *f, ckpt_file *want, const char *path)
 
 static void files_with_and_without_pieces_give_the_same_results(void)
 {
-    size_t n = 70 * 41 + (size_t)ROWS * COLUMNS;
+    size_t n = 70 * 41 + (size_t)ROWS * COLUMNS; /* elements of "small" and "large" */
     float *values = malloc(n * sizeof *values);
     for (size_t i = 0; i < n; i++)
         values[i] = (float)(i * 2654435761u % 1000003) - 500000;
-    ckpt_file *want = open_matrices(values), *f = open_matrices(values);
-    ckpt_stats one[2] = {CKPT_INIT(ckpt_stats)}, other[2] = {CKPT_INIT(ckpt_stats)};
-    put_in_pieces(f, ckpt_tensor_find(f, (ckpt_str){"small", 5}), 70, 41);
-    put_in_pieces(f, ckpt_tensor_find(f, (ckpt_str){"large", 5}), ROWS, COLUMNS);
-    check_same_tensors(want, f);
-    CU_ASSERT_EQUAL(ckpt_stat(want, (const uint32_t[]){0, 1}, 2, NULL, one, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_stat(f, (const uint32_t[]){0, 1}, 2, NULL, other, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(memcmp(one, other, sizeof one), 0);
+    ckpt_file *without_pieces = open_matrices(values), *in_pieces = open_matrices(values);
+    ckpt_stats want_stats[2] = {CKPT_INIT(ckpt_stats)}, got_stats[2] = {CKPT_INIT(ckpt_stats)};
+    put_in_pieces(in_pieces, ckpt_tensor_find(in_pieces, (ckpt_str){"small", 5}), 70, 41);
+    put_in_pieces(in_pieces, ckpt_tensor_find(in_pieces, (ckpt_str){"large", 5}), ROWS, COLUMNS);
+    check_same_tensors(without_pieces, in_pieces);
+    CU_ASSERT_EQUAL(ckpt_stat(without_pieces, (const uint32_t[]){0, 1}, 2, NULL, want_stats, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_stat(in_pieces, (const uint32_t[]){0, 1}, 2, NULL, got_stats, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(memcmp(want_stats, got_stats, sizeof want_stats), 0);
     char path[64], folder[] = "/tmp/unit-pieces-XXXXXX";
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/a.safetensors", folder);
-    check_convert(f, want, path);
+    check_convert(in_pieces, without_pieces, path);
     snprintf(path, sizeof path, "%s/a.pt", folder);
-    check_convert(f, want, path);
+    check_convert(in_pieces, without_pieces, path);
     remove(folder);
     flat_close();
     free(values);

@@ -4,19 +4,22 @@
 #include "io/reader.h"
 #include "unit.h"
 
-#define N 300000u
+#define SOURCE_SIZE 300000u
 
 static unsigned char *data;
 static source *src;
 
+#define FIRST_OFFSET 1000 /* of the source in its file, in errors */
+
+/* open_source - opens a source of N bytes, which ends at an unmapped page. */
 static void open_source(size_t n)
 {
-    unsigned char *b = malloc(n + 1);
+    unsigned char *bytes = malloc(n + 1);
     for (size_t i = 0; i < n; i++)
-        b[i] = (unsigned char)(i * 31 + i / 256);
-    data = unit_guard(b, n);
-    free(b);
-    src = source_mem(data, n, 1000);
+        bytes[i] = (unsigned char)(i * 31 + i / 256);
+    data = unit_guard(bytes, n);
+    free(bytes);
+    src = source_mem(data, n, FIRST_OFFSET);
 }
 
 static void close_source(size_t n)
@@ -28,17 +31,17 @@ static void close_source(size_t n)
 /* Mixes calls of reader_take, reader_peek and reader_skip with random sizes. */
 static void any_order_of_calls_gives_the_bytes(void)
 {
-    open_source(N);
+    open_source(SOURCE_SIZE);
     uint32_t seed = 1;
     for (int round = 0; round < 50; round++) {
         reader r;
         ckpt_error err;
         uint64_t at = 0;
-        CU_ASSERT_FATAL(reader_init(&r, src, 0, N, &err) == CKPT_OK);
-        while (r.status == CKPT_OK && at < N) {
+        CU_ASSERT_FATAL(reader_init(&r, src, 0, SOURCE_SIZE, &err) == CKPT_OK);
+        while (r.status == CKPT_OK && at < SOURCE_SIZE) {
             seed = seed * 1664525 + 1013904223;
             size_t n = (seed >> 8) % (seed & 1 ? 100u : READER_WINDOW);
-            n = n < N - at ? n : (size_t)(N - at);
+            n = n < SOURCE_SIZE - at ? n : (size_t)(SOURCE_SIZE - at);
             const unsigned char *p = NULL;
             if (seed >> 30 <= 1)
                 p = reader_take(&r, n);
@@ -48,12 +51,12 @@ static void any_order_of_calls_gives_the_bytes(void)
                 CU_ASSERT(reader_skip(&r, n));
             CU_ASSERT(p == NULL || memcmp(p, data + at, n) == 0);
             at += n;
-            CU_ASSERT(r.pos == at && reader_left(&r) == N - at);
+            CU_ASSERT(r.pos == at && reader_left(&r) == SOURCE_SIZE - at);
         }
         CU_ASSERT(r.status == CKPT_OK);
         reader_free(&r);
     }
-    close_source(N);
+    close_source(SOURCE_SIZE);
 }
 
 static void numbers_are_little_endian(void)

@@ -355,20 +355,20 @@ static ckpt_file *open_graph(ckpt_value *(*make)(arena *a))
  * two keys. */
 static ckpt_value *new_named_optimizer(arena *a)
 {
-    ckpt_value *root = new_dict(a), *opt = new_dict(a), *state = new_dict(a), *one = new_dict(a),
+    ckpt_value *root = new_dict(a), *optimizer = new_dict(a), *state = new_dict(a), *state_of_w = new_dict(a),
                *groups = value_new(a, CKPT_V_LIST, 0);
     ckpt_value *group = new_dict(a), *params = value_new(a, CKPT_V_LIST, 0), *model = new_dict(a);
     value_put(a, model, new_text(a, "module.w"), new_tensor(a));
     value_put(a, root, new_text(a, "model"), model);
     value_put(a, root, new_text(a, "again"), model);
-    value_put(a, one, new_text(a, "exp_avg"), new_tensor(a));
-    value_put(a, state, new_text(a, "module.w"), one);
+    value_put(a, state_of_w, new_text(a, "exp_avg"), new_tensor(a));
+    value_put(a, state, new_text(a, "module.w"), state_of_w);
     value_append(a, params, new_text(a, "module.w"));
     value_put(a, group, new_text(a, "params"), params);
     value_append(a, groups, group);
-    value_put(a, opt, new_text(a, "state"), state);
-    value_put(a, opt, new_text(a, "param_groups"), groups);
-    value_put(a, root, new_text(a, "optim"), opt);
+    value_put(a, optimizer, new_text(a, "state"), state);
+    value_put(a, optimizer, new_text(a, "param_groups"), groups);
+    value_put(a, root, new_text(a, "optim"), optimizer);
     value_put(a, root, new_text(a, "self"), root); /* contains itself */
     return root;
 }

@@ -89,7 +89,7 @@ static struct scanned scan_torch_tar(int at, ckpt_str bytes, int omitted, size_t
     buf b;
     buf_init(&b, 1 << 20);
     for (int i = 0; i < 3; i++)
-        members[i] = i == omitted ? (ckpt_str){NULL, 0} : i == at ? bytes : torch01_sound[i];
+        members[i] = i == omitted ? (ckpt_str){NULL, 0} : i == at ? bytes : torch01_valid_members[i];
     torch01_put(&b, members);
     return scan(&b, stop_at);
 }

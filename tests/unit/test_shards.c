@@ -532,7 +532,7 @@ static void check_split(const char *sizes, uint64_t max, const char *want)
     remove_dir();
 }
 
-static void splits_as_huggingface_hub_does(void)
+static void shards_are_split_as_huggingface_hub_does(void)
 {
     check_split("662622", 8, "122334");
     check_split("333", 3, "123");
@@ -606,17 +606,17 @@ static void a_backup_suffix_alone_is_no_shard(void)
 /* Shards are written one by one, so an interrupted write over the input would destroy both sets. */
 static void a_set_never_replaces_its_input(void)
 {
-    ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded"), *own;
+    ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded"), *written;
     make_dir();
     ckpt_write_options o = {
         .struct_size = sizeof o, .format = "safetensors", .max_shard = 100, .force = true};
     CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &own, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(write_set(own, dir, o, NULL), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &written, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(write_set(written, dir, o, NULL), CKPT_EUSAGE);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "part of the input"));
-    ckpt_close(own);
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &own, &err), CKPT_OK);
-    ckpt_close(own);
+    ckpt_close(written);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &written, &err), CKPT_OK);
+    ckpt_close(written);
     flat_close();
     remove_dir();
 }
@@ -689,7 +689,7 @@ static void a_torch_set_is_one_mapping(void)
     remove_dir();
 }
 
-static void reads_every_flip_and_cut_of_an_index_safely(void)
+static void every_truncated_or_changed_index_is_read_safely(void)
 {
     static const char text[] = "{\"metadata\":{\"total_size\":5,\"t\":\"a\"},"
                                "\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"}}";
@@ -749,7 +749,7 @@ void suite_shards(void)
     UNIT(sets_of_huggingface_hub_are_reproduced_byte_for_byte);
     UNIT(torch_shards_are_read_back);
     UNIT(a_set_with_more_shards_than_open_files_are_allowed_is_read);
-    UNIT(splits_as_huggingface_hub_does);
+    UNIT(shards_are_split_as_huggingface_hub_does);
     UNIT(a_single_shard_has_no_number);
     UNIT(a_set_is_written_completely_or_not_at_all);
     UNIT(a_backup_suffix_alone_is_no_shard);
@@ -757,6 +757,6 @@ void suite_shards(void)
     UNIT(a_stopped_write_leaves_no_shards);
     UNIT(torch_shards_hold_only_tensors);
     UNIT(a_torch_set_is_one_mapping);
-    UNIT(reads_every_flip_and_cut_of_an_index_safely);
+    UNIT(every_truncated_or_changed_index_is_read_safely);
     UNIT(writing_shards_does_not_change_the_plan);
 }

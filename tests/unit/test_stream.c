@@ -250,6 +250,7 @@ static void views_beyond_the_storage_are_refused(void)
     static const struct {
         uint64_t size[2], stride[2], offset;
     } views[] = {
+        /* size, stride and offset, in a storage of 24 elements */
         {{5, 5}, {5, 1}, 0},
         {{4, 6}, {6, 1}, 1},
         {{6, 4}, {1, 7}, 0},
@@ -389,14 +390,14 @@ static void bytes_of_any_width_are_swapped(void)
 {
     for (size_t width = 1; width <= 16; width++)
         for (size_t n = 0; n <= 80; n++) {
-            unsigned char b[96], want[96];
-            for (size_t i = 0; i < sizeof b; i++)
-                b[i] = want[i] = (unsigned char)(i * 37 + n);
+            unsigned char bytes[96], want[96];
+            for (size_t i = 0; i < sizeof bytes; i++)
+                bytes[i] = want[i] = (unsigned char)(i * 37 + n);
             size_t at = n % 9, swapped = n - n % width;
             for (size_t i = 0; i < swapped; i++)
-                want[at + i] = b[at + i / width * width + (width - 1 - i % width)];
-            swap_bytes(b + at, n, width);
-            CU_ASSERT_EQUAL(memcmp(b, want, sizeof b), 0);
+                want[at + i] = bytes[at + i / width * width + (width - 1 - i % width)];
+            swap_bytes(bytes + at, n, width);
+            CU_ASSERT_EQUAL(memcmp(bytes, want, sizeof bytes), 0);
         }
 }
 

@@ -24,26 +24,27 @@ static void characters_that_affect_terminals_are_escaped(void)
                            "\xc3\xa4\xe4\xb8\xad\xf0\x9f\x98\x80");
 }
 
-static void text_is_cut_between_characters(void)
+static void text_is_truncated_between_characters(void)
 {
     ckpt_str s = STR_LIT("ab\x1b\xe2\x82\xac z");
-    char whole[64], part[64];
-    size_t n = ckpt_text_escape(s, whole, sizeof whole);
+    char all[64], out[64];
+    size_t n = ckpt_text_escape(s, all, sizeof all);
     CU_ASSERT_EQUAL(n, 2 + 6 + 3 + 2);
     CU_ASSERT_EQUAL(ckpt_text_escape(s, NULL, 0), n);
     for (size_t cap = 1; cap <= n + 1; cap++) {
-        memset(part, 'x', sizeof part);
-        CU_ASSERT_EQUAL(ckpt_text_escape(s, part, cap), n);
-        size_t shown = strlen(part);
+        memset(out, 'x', sizeof out);
+        CU_ASSERT_EQUAL(ckpt_text_escape(s, out, cap), n);
+        size_t shown = strlen(out);
         CU_ASSERT(shown < cap);
-        CU_ASSERT_EQUAL(memcmp(whole, part, shown), 0);
+        CU_ASSERT_EQUAL(memcmp(all, out, shown), 0);
+        /* "ab\u{1b}", a character of three bytes, a blank and "z": only whole units are shown */
         CU_ASSERT_EQUAL(shown, cap - 1 >= 13   ? 13
                                : cap - 1 >= 12 ? 12
                                : cap - 1 >= 11 ? 11
                                : cap - 1 >= 8  ? 8
                                : cap - 1 >= 2  ? 2
                                                : cap - 1);
-        CU_ASSERT_EQUAL(part[cap], 'x');
+        CU_ASSERT_EQUAL(out[cap], 'x');
     }
 }
 
@@ -72,7 +73,7 @@ static void styles_differ_in_backslash_and_quote(void)
     CU_ASSERT_EQUAL(memcmp(out, "\\xc3", 4), 0);
 }
 
-static void cut_text_ends_in_an_ellipsis(void)
+static void truncated_text_ends_in_an_ellipsis(void)
 {
     char out[8];
     text_fit(STR_LIT("1234567"), out, sizeof out);
@@ -86,11 +87,12 @@ static void cut_text_ends_in_an_ellipsis(void)
     text_fit(STR_LIT("12"), out, 0);
 }
 
+/* compare - returns how A sorts to B, and checks that B sorts to A the other way round. */
 static int compare(const char *a, const char *b)
 {
-    int c = ckpt_natural_compare(str_c(a), str_c(b)), d = ckpt_natural_compare(str_c(b), str_c(a));
-    CU_ASSERT_EQUAL(c, -d);
-    return c;
+    int order = ckpt_natural_compare(str_c(a), str_c(b));
+    CU_ASSERT_EQUAL(ckpt_natural_compare(str_c(b), str_c(a)), -order);
+    return order;
 }
 
 static void numbers_in_names_sort_by_value(void)
@@ -108,7 +110,7 @@ static void numbers_in_names_sort_by_value(void)
     CU_ASSERT_EQUAL(compare("\xc3\xa4", "z"), 1);
 }
 
-/* Checks all words of up to three letters. */
+/* Compares all words of up to three letters with each other. */
 static void the_order_is_total_and_transitive(void)
 {
     static const char letters[] = "0127a.";
@@ -122,16 +124,16 @@ static void the_order_is_total_and_transitive(void)
                     memcpy(words[n++], w, sizeof w);
                 }
     CU_ASSERT_EQUAL(n, sizeof words / sizeof *words);
-    static signed char less[258][258];
+    static signed char order[258][258]; /* -1, 0 or 1 */
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
-            less[i][j] = (signed char)ckpt_natural_compare(str_c(words[i]), str_c(words[j]));
+            order[i][j] = (signed char)ckpt_natural_compare(str_c(words[i]), str_c(words[j]));
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++) {
-            if ((less[i][j] == 0) != (i == j) || less[i][j] != -less[j][i])
+            if ((order[i][j] == 0) != (i == j) || order[i][j] != -order[j][i])
                 CU_FAIL("the order is not total");
             for (size_t k = 0; k < n; k++)
-                if (less[i][j] < 0 && less[j][k] < 0 && less[i][k] >= 0)
+                if (order[i][j] < 0 && order[j][k] < 0 && order[i][k] >= 0)
                     CU_FAIL("the order is not transitive");
         }
 }
@@ -140,22 +142,23 @@ static void the_order_is_total_and_transitive(void)
 static void names_are_quoted_for_a_shell(void)
 {
     char out[SHELL_WORD_MAX], name[256];
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a/b-c.pt"), "", "X", out), "a/b-c.pt");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT(""), "", "X", out), "''");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a b"), "", "X", out), "'a b'");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("~"), "", "X", out), "'~'");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("it's"), "", "X", out), "'it'\\''s'");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a\nb"), "", "X", out), "X");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a\0b"), "", "X", out), "X");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("\xff"), "", "X", out), "X");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a/b-c.pt"), "", "PLACEHOLDER", out), "a/b-c.pt");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT(""), "", "PLACEHOLDER", out), "''");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a b"), "", "PLACEHOLDER", out), "'a b'");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("~"), "", "PLACEHOLDER", out), "'~'");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("it's"), "", "PLACEHOLDER", out), "'it'\\''s'");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a\nb"), "", "PLACEHOLDER", out), "PLACEHOLDER");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a\0b"), "", "PLACEHOLDER", out), "PLACEHOLDER");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("\xff"), "", "PLACEHOLDER", out), "PLACEHOLDER");
     CU_ASSERT_STRING_EQUAL(shell_path("-rf", out), "./-rf");
     CU_ASSERT_STRING_EQUAL(shell_path("-", out), "-");
+    /* a name with a character of globs or an equals sign is replaced by the word NAME */
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("fc.*"), out), "NAME");
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("a=b"), out), "NAME");
     memset(name, '\'', sizeof name);
     for (size_t n = 0; n <= sizeof name; n++) { /* no word is truncated */
-        const char *word = shell_word(str_of(name, n), "", "X", out);
-        CU_ASSERT(strcmp(word, "X") == 0 || strlen(word) == 2 + 4 * n);
+        const char *word = shell_word(str_of(name, n), "", "PLACEHOLDER", out);
+        CU_ASSERT(strcmp(word, "PLACEHOLDER") == 0 || strlen(word) == 2 + 4 * n);
     }
 }
 
@@ -179,10 +182,10 @@ void suite_text(void)
 {
     UNIT(bytes_in_messages_are_text_or_hex);
     UNIT(characters_that_affect_terminals_are_escaped);
-    UNIT(text_is_cut_between_characters);
+    UNIT(text_is_truncated_between_characters);
     UNIT(different_names_stay_different);
     UNIT(styles_differ_in_backslash_and_quote);
-    UNIT(cut_text_ends_in_an_ellipsis);
+    UNIT(truncated_text_ends_in_an_ellipsis);
     UNIT(numbers_in_names_sort_by_value);
     UNIT(the_order_is_total_and_transitive);
     UNIT(names_are_quoted_for_a_shell);

@@ -8,7 +8,8 @@
 
 #define COMPLETE_STORAGE COUNT_1 STORAGE_7 FOUR_ELEMENTS DATA
 
-static const ckpt_str *members_of = torch01_sound; /* the members, of which open_with() replaces one */
+static const ckpt_str *members_of =
+    torch01_valid_members;                         /* the members, of which open_with() replaces one */
 static const ckpt_limits *limits = NULL;           /* for open_with() */
 static buf archive;
 
@@ -31,7 +32,7 @@ static void a_valid_archive_is_read(void)
     ckpt_file *file;
     ckpt_error err = {0};
     float out[4];
-    CU_ASSERT_EQUAL_FATAL(open_with(-1, torch01_sound[0], &file, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(open_with(-1, torch01_valid_members[0], &file, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(ckpt_file_format(file), "torch-tar");
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(file), 1);
     const ckpt_tensor it = tensor_at(file, 0), *t = &it;
@@ -189,8 +190,8 @@ static void storage_offsets_beyond_64_bits_are_refused(void)
         CONSTANT(COMPLETE_STORAGE VIEWS("K\x09", "K\x07", "K\x01", "K\x02")),
         CONSTANT(COUNT_1 TENSOR("K\x08", "K\x09") SHAPE_2X2 "\xff\xff\xff\xff\xff\xff\xff\xff")};
     members_of = viewed;
-    CU_ASSERT_EQUAL(open_with(PICKLE, torch01_sound[2], &file, &err), CKPT_EFORMAT);
-    members_of = torch01_sound;
+    CU_ASSERT_EQUAL(open_with(PICKLE, torch01_valid_members[2], &file, &err), CKPT_EFORMAT);
+    members_of = torch01_valid_members;
     CU_ASSERT_STRING_EQUAL(err.what, "storage offset beyond 2^64");
     CU_ASSERT_STRING_EQUAL(err.where, "tensors");
 }
@@ -203,7 +204,7 @@ static ckpt_status open_members(const char *const names[3], const char types[3])
     buf b;
     buf_init(&b, 1 << 20);
     for (int i = 0; i < 3; i++)
-        tar_member(&b, names[i], types[i], torch01_sound[i]);
+        tar_member(&b, names[i], types[i], torch01_valid_members[i]);
     tar_end(&b);
     ckpt_status st = ckpt_open_memory(b.data, b.len, "0.1.tar", NULL, &file, &err);
     ckpt_close(file);
@@ -214,14 +215,15 @@ static ckpt_status open_members(const char *const names[3], const char types[3])
 static void members_are_found_by_name_and_type(void)
 {
     static const char *const dotted[] = {"./storages", "./tensors", "./pickle"};
-    static const char *const lacks[3][3] = {{"storage", "tensors", "pickle"},
-                                            {"storages", "tensor", "pickle"},
-                                            {"storages", "tensors", "pickles"}};
+    static const char *const wrong_names[3][3] = {{"storage", "tensors", "pickle"},
+                                                  {"storages", "tensor", "pickle"},
+                                                  {"storages", "tensors", "pickles"}};
+    /* the types 0 and NUL are regular files, 2 is a symbolic link */
     CU_ASSERT_EQUAL(open_members(torch01_names, "000"), CKPT_OK);
     CU_ASSERT_EQUAL(open_members(dotted, "\0\0\0"), CKPT_OK);
     CU_ASSERT_EQUAL(open_members(torch01_names, "002"), CKPT_EUNSUPPORTED);
     for (int i = 0; i < 3; i++)
-        CU_ASSERT_EQUAL(open_members(lacks[i], "000"), CKPT_EUNSUPPORTED);
+        CU_ASSERT_EQUAL(open_members(wrong_names[i], "000"), CKPT_EUNSUPPORTED);
 }
 
 static int record_fault(void *user, const ckpt_finding *f)

@@ -87,13 +87,14 @@ static void put_descriptor(buf *b, const struct changes *o)
 
 static void put_text(buf *b, const char *text) { buf_text(b, text ? text : ""); }
 
+/* build_archive - writes an archive of two members with the changes O. */
 static void build_archive(buf *b, const struct changes *o)
 {
-    uint32_t at[2];
+    uint32_t local_offset[2];
     buf_init(b, 1 << 20);
     put_text(b, o->before_archive);
     for (int i = 0; i < 2; i++) {
-        at[i] = (uint32_t)b->len;
+        local_offset[i] = (uint32_t)b->len;
         buf_u32le(b, ZIP_LOCAL);
         put_header(b, o, i, i ? str_of("", 0) : o->local_extra, true);
         put_text(b, member_name(o, i));
@@ -104,12 +105,12 @@ static void build_archive(buf *b, const struct changes *o)
             put_descriptor(b, o);
         put_text(b, i ? o->before_directory : o->between_members);
     }
-    uint32_t dir = (uint32_t)b->len;
+    uint32_t directory = (uint32_t)b->len;
     for (int i = 0; i < 2; i++) {
         buf_u32le(b, ZIP_CENTRAL);
         buf_u16le(b, ZIP_VERSION); /* made by */
         put_header(b, o, i, i ? str_of("", 0) : o->central_extra, false);
-        buf_u32le(b, at[i]);
+        buf_u32le(b, local_offset[i]);
         put_text(b, member_name(o, i));
         if (!i)
             buf_str(b, o->central_extra);
@@ -120,8 +121,8 @@ static void build_archive(buf *b, const struct changes *o)
     buf_u32le(b, 0); /* this disk, and the disk of the directory */
     buf_u16le(b, 2); /* entries on this disk, and in all */
     buf_u16le(b, 2);
-    buf_u32le(b, end - dir);
-    buf_u32le(b, dir);
+    buf_u32le(b, end - directory);
+    buf_u32le(b, directory);
     buf_u16le(b, (uint16_t)o->end_comment.len);
     buf_str(b, o->end_comment);
     put_text(b, o->after_archive);

@@ -1,8 +1,9 @@
 #include "torch01.h"
 
 const char *const torch01_names[3] = {"storages", "tensors", "pickle"};
-const ckpt_str torch01_sound[3] = {CONSTANT(COUNT_1 STORAGE_7 FOUR_ELEMENTS DATA NO_VIEWS),
-                                   CONSTANT(COUNT_1 TENSOR_8 SHAPE_2X2 OFFSET_0), CONSTANT(ROOT_OBJECT)};
+const ckpt_str torch01_valid_members[3] = {CONSTANT(COUNT_1 STORAGE_7 FOUR_ELEMENTS DATA NO_VIEWS),
+                                           CONSTANT(COUNT_1 TENSOR_8 SHAPE_2X2 OFFSET_0),
+                                           CONSTANT(ROOT_OBJECT)};
 
 void torch01_put(buf *b, const ckpt_str members[3])
 {

@@ -29,10 +29,10 @@
 #define ROOT_OBJECT "\x80\x02}U\x01wK\x08Qs."
 
 /* torch01_put - appends an archive of MEMBERS with the names torch01_names; skips those whose .ptr is NULL.
- * torch01_sound has the members of a valid archive: the tensor w of 2 x 2 floats in DATA. */
+ * torch01_valid_members has the members of a valid archive: the tensor w of 2 x 2 floats in DATA. */
 enum { STORAGES, TENSORS, PICKLE };
 extern const char *const torch01_names[3];
-extern const ckpt_str torch01_sound[3];
+extern const ckpt_str torch01_valid_members[3];
 void torch01_put(buf *b, const ckpt_str members[3]);
 
 #endif
