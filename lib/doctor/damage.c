@@ -64,7 +64,7 @@ static bool is_cut_off(const struct zip_entry *e, uint64_t size)
 }
 
 /* report_end_of_records - reports which record of Z is cut off, or after which record the file ends. */
-static ckpt_status report_end_of_records(struct doctor *d, const struct diagnosis *v, const zip *z,
+static ckpt_status report_end_of_records(struct doctor *d, const struct diagnosis *diagnosis, const zip *z,
                                          ckpt_error *err)
 {
     size_t i = 0;
@@ -73,20 +73,22 @@ static ckpt_status report_end_of_records(struct doctor *d, const struct diagnosi
     const struct zip_entry *e = &z->entries[i < z->n ? i : z->n - 1]; /* bounded: there is one */
     if (i < z->n)
         return doctor_report(
-            d, v, err, "cut off inside record %.*s, which begins at byte %llu; the %zu before it are intact",
+            d, diagnosis, err,
+            "cut off inside record %.*s, which begins at byte %llu; the %zu before it are intact",
             STR_ARG(e->name), (unsigned long long)e->header, i);
-    return doctor_report(d, v, err, "cut off at byte %llu, after its last intact record, number %zu (%.*s)",
+    return doctor_report(d, diagnosis, err,
+                         "cut off at byte %llu, after its last intact record, number %zu (%.*s)",
                          (unsigned long long)z->src->size, z->n, STR_ARG(e->name));
 }
 
-static ckpt_status report_truncated_zip(struct doctor *d, const struct diagnosis *v, ckpt_error *err)
+static ckpt_status report_truncated_zip(struct doctor *d, const struct diagnosis *diagnosis, ckpt_error *err)
 {
     zip *z = NULL;
     arena *a = arena_new(UINT64_MAX);
     ckpt_status st = a ? zip_salvage(d->src, a, &z, err) : fail_memory(err);
     if (st == CKPT_OK)
-        st = z->n ? report_end_of_records(d, v, z, err)
-                  : doctor_report_error(d, v, &d->symptoms[CHECK_TRUNCATED].first, err);
+        st = z->n ? report_end_of_records(d, diagnosis, z, err)
+                  : doctor_report_error(d, diagnosis, &d->symptoms[CHECK_TRUNCATED].first, err);
     zip_close(z);
     arena_free(a);
     return st;

@@ -1,5 +1,4 @@
-/* doctor.h - `ckpt doctor`: why a file does not load, the most important reason first, and what fixes it.
- * Private to lib/doctor. */
+/* doctor.h - `ckpt doctor`: why a file does not load, and what fixes it. Private to lib/doctor. */
 #ifndef DOCTOR_DOCTOR_H
 #define DOCTOR_DOCTOR_H
 

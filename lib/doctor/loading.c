@@ -146,13 +146,13 @@ static uint64_t predict_offset(uint64_t end, uint64_t name_len, uint64_t align)
 {
     if (end > UINT32_MAX)
         return 0;
-    uint64_t at = end + 16 + ZIP_LOCAL_SIZE + name_len + 4; /* bounded: by the line above */
+    /* a descriptor of 16 bytes, the header of the extra field of 4; bounded: by the line above */
+    uint64_t at = end + 16 + ZIP_LOCAL_SIZE + name_len + 4;
     return at % align ? at + align - at % align : at;
 }
 
-/* check_offsets - reports an archive that was repacked and still has .format_version. Because of that record,
- * torch computes the offsets of storages, as if they were in the order of their numbers and aligned by
- * torch. */
+/* check_offsets - reports a repacked archive that still has .format_version: with it, torch computes the
+ * offsets of storages as if they were in the order of their numbers and aligned. */
 static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
 {
     const struct check *c = &d->check;

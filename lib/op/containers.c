@@ -22,14 +22,17 @@ bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e)
     if (n) {
         if (i >= n)
             return false;
-        *e = (struct entry){pairs[i].key, pairs[i].val, {v, i, n}, {v, i, n}};
+        *e = (struct entry){
+            .key = pairs[i].key, .val = pairs[i].val, .key_edit = {v, i, n}, .entry_edit = {v, i, n}};
         return true;
     }
     const ckpt_value *list = view_pairs_given(v), *pair = list ? value_item(list, i) : NULL;
     if (!pair)
         return false;
-    *e = (struct entry){
-        value_item(pair, 0), value_item(pair, 1), {pair, 0, value_count(pair)}, {list, i, value_count(list)}};
+    *e = (struct entry){.key = value_item(pair, 0),
+                        .val = value_item(pair, 1),
+                        .key_edit = {pair, 0, value_count(pair)},
+                        .entry_edit = {list, i, value_count(list)}};
     return e->key && e->val;
 }
 
@@ -86,10 +89,10 @@ static bool is_optimizer_name(const ckpt_path_elem *e)
 static ckpt_status add_container(struct containers *tree, const ckpt_value *v, uint32_t parent,
                                  const ckpt_path_elem *elem, ckpt_error *err)
 {
-    uint32_t old;
-    if (!map_put_num(tree->seen, map_ptr(v), (uint32_t)tree->n, &old))
+    uint32_t earlier;
+    if (!map_put_num(tree->seen, map_ptr(v), (uint32_t)tree->n, &earlier))
         return fail_memory(err);
-    if (old != MAP_NONE)
+    if (earlier != MAP_NONE)
         return CKPT_OK;
     struct container added = {.node = v, .parent = parent, .elem = *elem};
     if (parent != NO_CONTAINER) {

@@ -131,10 +131,10 @@ static size_t list_unmatched(const struct diff *d, struct unmatched *out)
 static ckpt_status hash_candidates(struct diff *d, struct unmatched *list, size_t n, ckpt_error *err)
 {
     for (size_t i = 0, end; i < n; i = end) {
-        bool both = false;
+        bool in_both = false;
         for (end = i + 1; end < n && compare_dtype_kind_shape(&list[i], &list[end]) == 0; end++)
-            both |= list[end].from_b != list[i].from_b;
-        for (size_t k = i; both && k < end; k++) {
+            in_both |= list[end].from_b != list[i].from_b;
+        for (size_t k = i; in_both && k < end; k++) {
             const struct row_pair *p = &d->pairs[list[k].pair];
             CKPT_TRY(ckpt_digest_tensor(list[k].from_b ? d->b : d->a, list[k].from_b ? p->b : p->a, CKPT_XXH3,
                                         list[k].digest, err));

@@ -24,9 +24,9 @@ struct diff_join {
 bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name);
 /* diff_list_rows, diff_list_leaves - set *OUT to the selected names, in natural order. */
 ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
-                      struct diff_names *out, ckpt_error *err);
+                           struct diff_names *out, ckpt_error *err);
 ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
-                        struct diff_names *out, ckpt_error *err);
+                             struct diff_names *out, ckpt_error *err);
 /* diff_has_leaf - returns true if F has a value whose name is selected. */
 bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root);
 /* diff_has_name_below - returns true if one of NAMES begins with NAME and a dot. If NAME is empty: if one of

@@ -146,27 +146,26 @@ static void count_component(struct first_component_votes *counts, ckpt_str key)
     counts->deep += has_most && first_component(str_skip(key, first.len)).len;
 }
 
-/* set_prefix - sets the prefix of ONE if most keys begin with the name of a nested network or of an averaged
- * copy, and not with that of a layer. */
-static void set_prefix(ckpt_weights *one, const struct first_component_votes *counts)
+/* set_prefix - sets the prefix if most keys begin with the name of a network or copy, not of a layer. */
+static void set_prefix(ckpt_weights *weights, const struct first_component_votes *counts)
 {
-    if (counts->with_most > 1 && counts->with_most >= one->tensors - one->tensors / 4 &&
+    if (counts->with_most > 1 && counts->with_most >= weights->tensors - weights->tensors / 4 &&
         counts->deep > counts->with_most / 2) {
-        one->prefix = counts->most;
-        one->prefixed = counts->with_most;
-    } else if (counts->with_copy > 1 && counts->with_copy >= one->tensors / 4) {
-        one->prefix = counts->copy;
-        one->prefixed = counts->with_copy;
+        weights->prefix = counts->most;
+        weights->prefixed = counts->with_most;
+    } else if (counts->with_copy > 1 && counts->with_copy >= weights->tensors / 4) {
+        weights->prefix = counts->copy;
+        weights->prefixed = counts->with_copy;
     }
-    if (find_wrapper(one->prefix)) { /* reported as a wrapper */
-        one->prefix = str_of(NULL, 0);
-        one->prefixed = 0;
+    if (find_wrapper(weights->prefix)) { /* reported as a wrapper */
+        weights->prefix = str_of(NULL, 0);
+        weights->prefixed = 0;
     }
 }
 
-/* find_prefixes - sets the prefix of the N items of LIST; CONTAINER and NUMBER as in count_rows. */
+/* find_prefixes - sets the prefix of the N items of LIST. The other arrays are as in count_rows. */
 static ckpt_status find_prefixes(const struct containers *tree, const uint32_t *container,
-                                 const uint32_t *number, ckpt_weights *list, size_t n, ckpt_error *err)
+                                 const uint32_t *weights_index, ckpt_weights *list, size_t n, ckpt_error *err)
 {
     const struct table *t = &tree->file->table;
     struct first_component_votes *votes = calloc(n + 1, sizeof *votes); /* bounded: LIST is in memory */
@@ -175,7 +174,7 @@ static ckpt_status find_prefixes(const struct containers *tree, const uint32_t *
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < t->nrows; i++)
             if (container[i] != NO_CONTAINER && t->rows[i].t.part_of == CKPT_NO_TENSOR)
-                (pass ? count_component : vote_for_component)(&votes[number[container[i]]],
+                (pass ? count_component : vote_for_component)(&votes[weights_index[container[i]]],
                                                               last_key(&t->rows[i].t));
     for (size_t i = 0; i < n; i++)
         set_prefix(&list[i], &votes[i]);

@@ -358,9 +358,8 @@ static ckpt_status check_domain(const struct group *g, size_t *at, ckpt_error *e
     return st;
 }
 
-/* drop_overwritten - drops, of the _metadata entries with the same new path, all but the last renamed one.
- * So does torch's consume_prefix_in_state_dict_if_present: the entry of the wrapped module replaces that of
- * the wrapper. */
+/* drop_overwritten - drops, of the _metadata entries with the same new path, all but the last renamed one, as
+ * torch's consume_prefix_in_state_dict_if_present does. */
 static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
 {
     struct slot *slots = g->modules.list;
@@ -368,12 +367,12 @@ static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
     ckpt_status st = names ? CKPT_OK : fail_memory(err);
     for (int pass = 0; st == CKPT_OK && pass < 2; pass++) { /* renamed entries, then the others */
         for (size_t i = g->modules.n; st == CKPT_OK && i-- > 0;) {
-            uint32_t old;
+            uint32_t earlier;
             if (is_renamed(&slots[i]) != (pass == 0))
                 continue;
-            if (!map_put(names, slots[i].new_name, (uint32_t)i, &old))
+            if (!map_put(names, slots[i].new_name, (uint32_t)i, &earlier))
                 st = fail_memory(err);
-            else if (old != MAP_NONE && !str_eq(slots[old].old_name, slots[i].old_name))
+            else if (earlier != MAP_NONE && !str_eq(slots[earlier].old_name, slots[i].old_name))
                 slots[i].dropped = true;
         }
     }
@@ -394,10 +393,11 @@ static ckpt_status join_name(const struct renaming *job, const struct group *g, 
 }
 
 static ckpt_status apply_rename(struct renaming *job, const struct group *g, const struct slot *slot,
-                                bool meta, ckpt_error *err)
+                                bool in_metadata, ckpt_error *err)
 {
     ckpt_plan *p = job->rule->plan;
-    ckpt_rename one = {.metadata = meta, .value = !meta, .mapping = (uint32_t)(g - job->groups)};
+    ckpt_rename renamed = {
+        .metadata = in_metadata, .value = !in_metadata, .mapping = (uint32_t)(g - job->groups)};
     struct entry entry;
     if ((!is_renamed(slot) && !slot->dropped) ||
         !container_entry(job->domains[slot->domain], slot->index, &entry))
@@ -412,11 +412,11 @@ static ckpt_status apply_rename(struct renaming *job, const struct group *g, con
     }
     e->names[at->index] = slot->new_name;
     job->rule->changed++;
-    if (!meta && !slot->has_no_tensor) /* plan_count_renames reports rows */
+    if (!in_metadata && !slot->has_no_tensor) /* plan_count_renames reports rows */
         return CKPT_OK;
-    CKPT_TRY(join_name(job, g, slot->old_name, &one.from, err));
-    CKPT_TRY(join_name(job, g, slot->new_name, &one.to, err));
-    return plan_note_renamed(p, &one, err);
+    CKPT_TRY(join_name(job, g, slot->old_name, &renamed.from, err));
+    CKPT_TRY(join_name(job, g, slot->new_name, &renamed.to, err));
+    return plan_note_renamed(p, &renamed, err);
 }
 
 static ckpt_status apply_renames(struct renaming *job, ckpt_error *err)

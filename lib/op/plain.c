@@ -19,7 +19,7 @@
 #define MAX_INT_BYTES  255u  /* of LONG1; torch does not support LONG4 */
 #define SCALAR_MAX     1024u /* bytes of a scalar, which may be text */
 #define PATH_MAX_BYTES 4096u
-#define MAX_WORK       (UINT64_C(1) << 28)
+#define MAX_WORK       (UINT64_C(1) << 28) /* steps of all checks of a file */
 
 enum verdict { NOT_CHECKED, GOOD, BAD };
 

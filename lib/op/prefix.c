@@ -97,11 +97,11 @@ static bool is_certain_wrapper(ckpt_str c)
 
 ckpt_str prefix_strip_certain(arena *a, ckpt_str s)
 {
-    bool any = false;
+    bool found = false;
     size_t len = 0;
-    for (size_t i = 0; i < s.len && !any; i += component_length(s, i))
-        any = is_certain_wrapper(str_of(s.ptr + i, component_length(s, i)));
-    if (!any)
+    for (size_t i = 0; i < s.len && !found; i += component_length(s, i))
+        found = is_certain_wrapper(str_of(s.ptr + i, component_length(s, i)));
+    if (!found)
         return s;
     char *out = arena_alloc(a, s.len + 1);
     if (!out)

@@ -124,9 +124,8 @@ static void append_replacement(struct expression *expr, const char *subject, con
     }
 }
 
-/* replace_all - replaces each match in expr->subject, which has LEN bytes, from left to right; after an empty
- * match, copies one byte. Sets *ANY to true if there was a match. False: the result is too long, or out of
- * memory. */
+/* replace_all - replaces each match in the LEN bytes of expr->subject; after an empty match, copies one byte.
+ * Sets *ANY to whether there was a match. False: the result is too long, or out of memory. */
 static bool replace_all(struct expression *expr, size_t len, bool *any)
 {
     const char *s = expr->subject;

@@ -83,8 +83,7 @@ static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
     }
 }
 
-/* find_weights_root - sets *WANTED to the name of the weights, empty for the top level; *ONLY_OWN_TENSORS
- * as in struct root. */
+/* find_weights_root - sets *WANTED to the name of the weights, and *ONLY_OWN_TENSORS as in struct root. */
 static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *only_own_tensors, ckpt_error *err)
 {
     struct containers tree;

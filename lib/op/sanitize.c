@@ -699,16 +699,16 @@ static bool is_flat_tensor(const ckpt_tensor *t, has_dtype *holds)
 static ckpt_status leave_out(ckpt_plan *p, const struct plan_entry *e, const ckpt_tensor *t, ckpt_error *err)
 {
     const ckpt_path_elem flat = {.str = e->name};
-    ckpt_sanitized one = {.name = e->name,
-                          .path = path_copy(p->a, &flat, 1),
-                          .npath = 1,
-                          .type = arena_printf(p->a, "%s tensor", ckpt_kind_name((ckpt_kind)t->kind)),
-                          .callable = STR_LIT(""),
-                          .lost = true};
-    if (!one.path)
+    ckpt_sanitized sanitized = {.name = e->name,
+                                .path = path_copy(p->a, &flat, 1),
+                                .npath = 1,
+                                .type = arena_printf(p->a, "%s tensor", ckpt_kind_name((ckpt_kind)t->kind)),
+                                .callable = STR_LIT(""),
+                                .lost = true};
+    if (!sanitized.path)
         return fail_memory(err);
     p->keep[e->row] = false;
-    return plan_note_sanitized(p, one, err);
+    return plan_note_sanitized(p, sanitized, err);
 }
 
 ckpt_status sanitize_flat(ckpt_plan *p, has_dtype *holds, ckpt_error *err)

@@ -26,7 +26,7 @@ struct tally {
     ckpt_dtype dtype;        /* of the numbers that are added; float32 for ggml's blocks */
     ckpt_dtype block_dtype;  /* of ggml's blocks; NONE: elements are added as they are stored */
     bool one_byte_elements;  /* they are counted by value, in byte_counts */
-    size_t width, unit;      /* bytes: of an element; of the elements that are added at a time */
+    size_t element_bytes, unit_bytes; /* of an element; of the elements that are added at a time */
     uint64_t position;       /* index of the next element */
     uint64_t chunk_elements; /* of a chunk of a row, whether it is read in chunks or not */
     uint64_t stretch_elements; /* of a stretch of the row, of which one element is in the sample */
@@ -61,7 +61,7 @@ static void add_to_sample(struct tally *t, const unsigned char *p, uint64_t n)
     for (uint64_t j = t->position / t->stretch_elements; j * t->stretch_elements < t->position + n; j++) {
         uint64_t i = sample_index(t, j);
         if (i >= t->position && i - t->position < n)
-            t->nsample += moments_decode(t->dtype, p + (i - t->position) * t->width, 1,
+            t->nsample += moments_decode(t->dtype, p + (i - t->position) * t->element_bytes, 1,
                                          t->sample + t->nsample);
     }
 }
@@ -107,7 +107,7 @@ static void add_units(struct tally *t, const unsigned char *p, size_t n)
         uint64_t left = t->chunk_elements - t->position % t->chunk_elements;
         size_t some = elements < left ? elements : (size_t)left;
         add_elements(t, p, some);
-        p += some * t->width;
+        p += some * t->element_bytes;
         elements -= some;
     }
 }
@@ -116,17 +116,17 @@ static void add_bytes(struct tally *t, const unsigned char *p, size_t n)
 {
     size_t left = n;
     if (t->npending) {
-        size_t some = t->unit - t->npending < left ? t->unit - t->npending : left;
+        size_t some = t->unit_bytes - t->npending < left ? t->unit_bytes - t->npending : left;
         memcpy(t->pending + t->npending, p, some);
         t->npending += some;
         p += some;
         left -= some;
-        if (t->npending == t->unit) {
-            add_units(t, t->pending, t->unit);
+        if (t->npending == t->unit_bytes) {
+            add_units(t, t->pending, t->unit_bytes);
             t->npending = 0;
         }
     }
-    size_t whole = left - left % t->unit; /* bytes of whole units */
+    size_t whole = left - left % t->unit_bytes; /* bytes of whole units */
     if (whole)
         add_units(t, p, whole);
     if (left > whole) {
@@ -225,8 +225,8 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *row, uint64_
     t->dtype = dtype;
     t->block_dtype = blocks ? (ckpt_dtype)row->dtype : CKPT_DT_NONE;
     t->one_byte_elements = one_byte;
-    t->width = info->block_bytes;
-    t->unit = unit;
+    t->element_bytes = info->block_bytes;
+    t->unit_bytes = unit;
     t->position = first;
     t->chunk_elements = parallel_chunk_elements(info->block_bytes);
     t->stretch_elements = stretch;
@@ -378,7 +378,7 @@ ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const
     for (size_t i = 0; first && i < file->table.nrows; i++)
         first[i] = UINT32_MAX;
     bool room = items && first && own;
-    if (own)
+    if (own) /* all zero, in case of an error */
         copy_stats(own, nrows, out);
     ckpt_status st = room ? stat_rows(file, rows, nrows, &work, items, first, own, err) : fail_memory(err);
     if (st == CKPT_OK)

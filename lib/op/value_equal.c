@@ -14,7 +14,7 @@
 #define MAX_WORK (UINT64_C(1) << 26) /* pairs of nodes */
 #define KEY_TEXT 160u /* bytes of the text by which other keys than text and int are sorted */
 
-/* What a node is compared as. */
+/* What a node is compared as. NAME: a global; STORED: a persistent id. */
 enum form { NOTHING, TRUTH, INTEGER, REAL, TEXT, BYTES, BYTEARRAY, NAME, STORED, OBJECT };
 
 /* latin1_argument - returns the text argument of the call V, alone or, in Python 2, followed by "latin1";
@@ -38,14 +38,15 @@ struct octets {
 /* read_called_bytes - sets *OUT to the bytes that the call V makes; false: it makes something else. */
 static bool read_called_bytes(const ckpt_value *v, struct octets *out)
 {
-    const ckpt_value *made = v->u.call.callable, *arg = value_arg(v, 0);
-    bool array = is_builtin(made, "bytearray"), untouched = value_extra_of(v) == &value_no_extra;
+    const ckpt_value *callable = v->u.call.callable, *arg = value_arg(v, 0);
+    bool is_bytearray = is_builtin(callable, "bytearray"),
+         has_no_extra = value_extra_of(v) == &value_no_extra;
     *out = (struct octets){latin1_text(v), true};
-    if (out->stored || !untouched)
+    if (out->stored || !has_no_extra)
         return out->stored != NULL;
     if (value_nargs(v) == 0)
-        return array || is_builtin(made, "bytes");
-    if (!array)
+        return is_bytearray || is_builtin(callable, "bytes");
+    if (!is_bytearray)
         return false;
     out->stored = latin1_argument(v);
     if (!out->stored && value_nargs(v) == 1 && arg->type == CKPT_V_BYTES)

@@ -159,7 +159,7 @@ static int report_row(void *user, size_t i)
         job->status = check_report_fault(job->c, job->f->path, result->fault, &job->report_error);
     else if (result->finite.nan || result->finite.inf)
         job->status = report_not_finite(job, t, &result->finite);
-    job->c->result->read += t->nbytes; /* bounded: added up before */
+    job->c->result->read += t->nbytes; /* bounded: the sum of all sizes was checked before */
     return job->status != CKPT_OK;
 }
 

@@ -26,7 +26,7 @@ static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_st
     arena *a = arena_new(DTYPE_MEMORY);
     ckpt_status st = trace_dtype(step->t, dtype, state, a, out, &j->err);
     if (st == CKPT_ENOMEM && a && arena_full(a)) {
-        *out = (struct trace_dtype){.odd = "it is more than is looked at"};
+        *out = (struct trace_dtype){.odd = "it is too large to be examined"};
         st = CKPT_OK;
     }
     arena_free(a);

@@ -61,6 +61,7 @@ static bool begins_with_map(struct scanner *x, source *src)
     size_t n = src->size < sizeof b ? (size_t)src->size : sizeof b;
     if (n < 3 || !scan_read(x->scan, src, 0, b, n))
         return false;
+    /* fixmap, map 16 or map 32; then fixstr, str 8, str 16 or str 32 */
     size_t key = b[0] == 0xde ? 3 : b[0] == 0xdf ? 5 : 1;
     bool is_map = (b[0] > 0x80 && b[0] <= 0x8f) || b[0] == 0xde || b[0] == 0xdf;
     return is_map && ((b[key] & 0xe0) == 0xa0 || (b[key] >= 0xd9 && b[key] <= 0xdb));

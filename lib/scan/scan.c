@@ -154,7 +154,7 @@ static bool is_text_source(struct scan *s, source *src)
 static ckpt_status count_all_as_known(struct scanner *x, source *src, const char *format,
                                       uint64_t *known_bytes)
 {
-    *known_bytes += src->size; /* bounded: counted once */
+    *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
     if (x->depth == 0 && !x->format)
         x->format = format;
     return CKPT_OK;

@@ -76,7 +76,7 @@
 #define CAUSAL_LM_LOSS                                                                                       \
     {LOSS, ANY, "4TV", "log-softmax of the logits, fp32"},                                                   \
     {INPUT, ANY, "8T", "shifted labels"},                                                                    \
-    {INPUT, ONE_SEQUENCE, "8", "the label that a view of them leaves out"},                                  \
+    {INPUT, ONE_SEQUENCE, "8", "the label that a view of the labels leaves out"},                            \
     {INPUT, ANY, "4", "weight of the loss"},                                                                 \
     {INPUT, CHECKPOINTED, "4", "the loss"},                                                                  \
     {INPUT, CHECKPOINTED | EAGER, "BSSr", "causal mask"}

@@ -182,10 +182,10 @@ static size_t count_rule(const ckpt_mem *m, const struct mem_tensor_rule *r, uin
 /* is_in_blocks - returns true if R is a tensor of each block. */
 static bool is_in_blocks(const struct mem_tensor_rule *r) { return strchr(r->name, '#') != NULL; }
 
-static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n, size_t all)
+static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n, size_t expected)
 {
-    if (n || all != 1)
-        refuse(m, "%s is there %zu times, not %zu", r->name, n, all);
+    if (n || expected != 1)
+        refuse(m, "%s is there %zu times, not %zu", r->name, n, expected);
     else
         refuse(m, "%s is missing", r->name);
     return false;
@@ -206,12 +206,12 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
     }
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
         uint32_t ignored = 0;
-        size_t n = count_rule(m, r, &ignored), all = is_in_blocks(r) ? blocks : 1;
+        size_t n = count_rule(m, r, &ignored), expected = is_in_blocks(r) ? blocks : 1;
         uint32_t only_some = r->when & OPTIONAL_TENSORS;
-        if (n == all)
+        if (n == expected)
             m->conditions |= only_some;
         else if (n || !r->when)
-            return refuse_count(m, r, n, all);
+            return refuse_count(m, r, n, expected);
     }
     return true;
 }
@@ -220,15 +220,15 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
 static bool check_layers(ckpt_mem *m, const struct mem_family *f)
 {
     uint32_t ignored = 0;
-    size_t all = 0, blocks = 0;
+    size_t expected = 0, blocks = 0;
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
         size_t n = count_rule(m, r, &ignored);
         if (r->kind == MATRIX) {
             blocks = is_in_blocks(r) && !blocks ? n : blocks;
-            all = r->when ? n : is_in_blocks(r) ? blocks : 1;
+            expected = r->when ? n : is_in_blocks(r) ? blocks : 1;
         }
-        if (n != all && !(r->kind == BUFFER && !n && r->when))
-            return refuse_count(m, r, n, all);
+        if (n != expected && !(r->kind == BUFFER && !n && r->when))
+            return refuse_count(m, r, n, expected);
     }
     return true;
 }
@@ -484,7 +484,7 @@ static void derive_head_widths(ckpt_mem *m)
                (unsigned long long)letter_get(letters, 'A'), (unsigned long long)letter_get(letters, 'K'));
 }
 
-/* ---- */
+/* ---- refusals, and the choice of the family */
 
 /* has_adapted_weight - returns true if M has the weight that ADAPTER adapts, maybe in a base_layer. */
 static bool has_adapted_weight(const ckpt_mem *m, ckpt_str adapter)
