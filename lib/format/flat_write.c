@@ -1,8 +1,8 @@
 /* flat_write.c - see flat_write.h.
  *
- * Writes the entries of the plan, except ties that the format records (format/ties), and components, because
- * they mean nothing without their composite. Values that are not tensors are reported as dropped. Refused:
- * composites, tensors without bytes, whatever the format refuses, two tensors of one name. */
+ * Writes the entries of the plan. Not written are ties, if the format records them (format/ties), and
+ * components, which mean nothing without their composite. Values that are not tensors are reported as
+ * dropped. Refused: composites, tensors without bytes, two tensors of one name, what the format refuses. */
 #include "format/flat_write.h"
 
 #include <stdio.h>
@@ -35,9 +35,9 @@ ckpt_status flat_fail_size(ckpt_error *err)
 
 ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err)
 {
-    uint64_t nbytes, past = w->nbytes % align;
-    bool ok = checked_add(w->nbytes, past ? align - past : 0, &x->begin) &&
-              plan_nbytes(w->p, x->row, &nbytes) && checked_add(x->begin, nbytes, &w->nbytes);
+    uint64_t nbytes, excess = w->nbytes % align, padding = excess ? align - excess : 0;
+    bool ok = checked_add(w->nbytes, padding, &x->begin) && plan_nbytes(w->p, x->row, &nbytes) &&
+              checked_add(x->begin, nbytes, &w->nbytes);
     return ok ? CKPT_OK : flat_fail_size(err);
 }
 
@@ -54,13 +54,15 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
     return w->rules->find_unfit_reason(w, x);
 }
 
-/* find_castable_dtype - returns the dtype that tensors of DT can be cast to for writing, or NULL. Those after
- * CKPT_DT_NP are of other frameworks. */
+/* find_castable_dtype - returns the dtype that tensors of DT can be cast to for writing, or NULL. */
 static const char *find_castable_dtype(const struct flat_writer *w, ckpt_dtype dt)
 {
-    char klass = dtype_info(dt)->klass;
-    const char *floats = klass == 'f' && dt > CKPT_DT_NP ? "float32" : w->rules->float_dtype;
-    return dequantize_supports(dt) ? "float32" : klass == 'f' ? floats : NULL;
+    bool of_other_framework = dt > CKPT_DT_NP;
+    if (dequantize_supports(dt))
+        return "float32";
+    if (dtype_info(dt)->klass != 'f')
+        return NULL;
+    return of_other_framework ? "float32" : w->rules->float_dtype;
 }
 
 static ckpt_status refuse_unfit(const struct flat_writer *w, const struct flat_item *first, size_t others,

@@ -1,10 +1,10 @@
 /* folder.c - finds the checkpoint in a folder by the file names of Hugging Face (transformers
  * modeling_utils.py, diffusers, peft).
  *
- * The checkpoint is model.safetensors, pytorch_model.bin, … or one index of shards. These are ignored:
- * files of trainers (optimizer.pt, … of transformers, Accelerate, torchtune and verl), shards
- * (*-00001-of-00005.*) and variants of the same weights (model.fp16.safetensors, consolidated.00.pth). Any
- * other checkpoint, or the folder of a step, makes the folder ambiguous. */
+ * The checkpoint is model.safetensors, pytorch_model.bin, … or one index of shards. Ignored are shards
+ * (*-00001-of-00005.*), variants of the same weights (model.fp16.safetensors, consolidated.00.pth), and what
+ * trainers write for themselves (optimizer.pt, … of transformers, Accelerate, torchtune, verl). Any other
+ * checkpoint, or the folder of a step, makes the folder ambiguous. */
 #include "format/folder.h"
 
 #include <dirent.h>
@@ -45,10 +45,11 @@ static bool is_index_name(ckpt_str name)
 
 static void consider_index(struct folder *d, ckpt_str name)
 {
-    bool safe = str_find(name, STR_LIT(".safetensors."), 0) != SIZE_MAX;
+    bool is_safetensors = str_find(name, STR_LIT(".safetensors."), 0) != SIZE_MAX;
     d->nindex++;
-    d->safetensors_indexes += safe;
-    if (name.len < sizeof d->index && (d->nindex == 1 || (safe && d->safetensors_indexes == 1)))
+    d->safetensors_indexes += is_safetensors;
+    bool is_preferred = d->nindex == 1 || (is_safetensors && d->safetensors_indexes == 1);
+    if (is_preferred && name.len < sizeof d->index)
         memcpy(d->index, name.ptr, name.len + 1); /* bounded: it fits */
 }
 
@@ -75,8 +76,8 @@ bool folder_is_companion(ckpt_str name)
     static const char begins[] = "optimizer. optimizer_ scheduler. scheduler_ training_args. rng_state "
                                  "random_states sampler scaler. dl_state_dict consolidated. recipe_state. "
                                  "optim_world_size_ extra_state_world_size_";
-    bool safe = str_ends(name, STR_LIT(".safetensors")), bin = str_ends(name, STR_LIT(".bin"));
-    return (safe && str_starts(name, STR_LIT("model."))) ||
+    bool safetensors = str_ends(name, STR_LIT(".safetensors")), bin = str_ends(name, STR_LIT(".bin"));
+    return (safetensors && str_starts(name, STR_LIT("model."))) ||
            (bin && str_starts(name, STR_LIT("pytorch_model."))) ||
            str_matches_word(name, begins, str_starts) || str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
 }

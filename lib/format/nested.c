@@ -1,38 +1,40 @@
 /* nested.c - see nested.h. */
 #include "format/nested.h"
 
-/* add_node - adds V, a container or NULL, to the nodes, and its index under t->key. False: no memory. */
+/* add_node - adds V, a container or NULL, to the nodes, and its index to t->child_of by t->child_key. False:
+ * no memory. */
 static bool add_node(struct nested *t, ckpt_value *v)
 {
-    ckpt_str key = arena_str(t->a, buf_view(&t->key));
-    return buf_ok(&t->key) && key.ptr && map_put(t->index, key, (uint32_t)t->n, NULL) &&
+    ckpt_str key = arena_str(t->a, buf_view(&t->child_key));
+    return buf_ok(&t->child_key) && key.ptr && map_put(t->child_of, key, (uint32_t)t->n, NULL) &&
            arena_push(t->a, &t->nodes, &t->n, &t->cap, &v, sizeof v);
 }
 
 bool nested_begin(struct nested *t, arena *a, uint64_t max_items)
 {
-    *t = (struct nested){.a = a, .max_items = max_items, .index = map_new(64)};
-    buf_init(&t->key, SIZE_MAX / 2);
+    *t = (struct nested){.a = a, .max_items = max_items, .child_of = map_new(64)};
+    buf_init(&t->child_key, SIZE_MAX / 2);
     ckpt_value *root = value_new(a, CKPT_V_DICT, 0);
-    return t->index && root && add_node(t, root);
+    return t->child_of && root && add_node(t, root);
 }
 
 void nested_end(struct nested *t)
 {
-    map_free(t->index);
-    buf_free(&t->key);
+    map_free(t->child_of);
+    buf_free(&t->child_key);
 }
 
-/* set_key - sets the key of T to that of element E in container AT. */
-static void set_key(struct nested *t, uint32_t at, const ckpt_path_elem *e)
+/* set_child_key - sets t->child_key for element E of a container: the index of the container in t->nodes (32
+ * bits), 'i' or 's', and the number or name in E. */
+static void set_child_key(struct nested *t, uint32_t container, const ckpt_path_elem *e)
 {
-    t->key.len = 0;
-    buf_u32le(&t->key, at);
-    buf_byte(&t->key, e->is_int ? 'i' : 's');
+    t->child_key.len = 0;
+    buf_u32le(&t->child_key, container);
+    buf_byte(&t->child_key, e->is_int ? 'i' : 's');
     if (e->is_int)
-        buf_printf(&t->key, "%lld", (long long)e->num);
+        buf_printf(&t->child_key, "%lld", (long long)e->num);
     else
-        buf_str(&t->key, e->str);
+        buf_str(&t->child_key, e->str);
 }
 
 /* put_item - makes V item I of LIST, and appends None for items before it that are missing. */
@@ -50,10 +52,11 @@ static bool put_item(arena *a, ckpt_value *list, uint64_t i, ckpt_value *v)
     return value_append(a, list, v);
 }
 
-static ckpt_status put_into(struct nested *t, ckpt_value *in, const ckpt_path_elem *e, ckpt_value *v,
-                            ckpt_error *err)
+/* put_element - puts V into CONTAINER, a list or dict, as its element E. */
+static ckpt_status put_element(struct nested *t, ckpt_value *container, const ckpt_path_elem *e,
+                               ckpt_value *v, ckpt_error *err)
 {
-    bool is_list = in->type == CKPT_V_LIST;
+    bool is_list = container->type == CKPT_V_LIST;
     if (is_list && !e->is_int)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "its path has {a name} where {=the number of an item} was");
@@ -61,34 +64,35 @@ static ckpt_status put_into(struct nested *t, ckpt_value *in, const ckpt_path_el
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "its path has item {%lld} of a list; {=fewer than %llu} are there", (long long)e->num,
                     (unsigned long long)t->max_items);
-    ckpt_value *key = is_list ? NULL : e->is_int ? value_int(t->a, (int64_t)e->num) : value_str(t->a, e->str);
-    bool put = is_list ? put_item(t->a, in, (uint64_t)e->num, v) : key && value_put(t->a, in, key, v);
-    return put ? CKPT_OK : fail_memory(err);
+    if (is_list)
+        return put_item(t->a, container, (uint64_t)e->num, v) ? CKPT_OK : fail_memory(err);
+    ckpt_value *key = e->is_int ? value_int(t->a, (int64_t)e->num) : value_str(t->a, e->str);
+    return key && value_put(t->a, container, key, v) ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status nested_put(struct nested *t, const ckpt_path_elem *path, uint32_t n, ckpt_value *v,
                        ckpt_error *err)
 {
-    uint32_t at = 0;
+    uint32_t container = 0;
     bool is_free = n > 0;
     for (uint32_t k = 0; is_free && k < n; k++) {
         bool last = k + 1 == n;
-        set_key(t, at, &path[k]);
-        if (!buf_ok(&t->key))
+        set_child_key(t, container, &path[k]);
+        if (!buf_ok(&t->child_key))
             return fail_memory(err);
-        uint32_t known = map_get(t->index, buf_view(&t->key));
-        if (known == MAP_NONE) {
+        uint32_t child = map_get(t->child_of, buf_view(&t->child_key));
+        if (child == MAP_NONE) {
             ckpt_value *made = last ? v : value_new(t->a, path[k + 1].is_int ? CKPT_V_LIST : CKPT_V_DICT, 0);
             if (!made)
                 return fail_memory(err);
-            CKPT_TRY(put_into(t, t->nodes[at], &path[k], made, err));
-            known = (uint32_t)t->n;
+            CKPT_TRY(put_element(t, t->nodes[container], &path[k], made, err));
+            child = (uint32_t)t->n;
             if (!add_node(t, last ? NULL : made))
                 return fail_memory(err);
         } else {
-            is_free = !last && t->nodes[known];
+            is_free = !last && t->nodes[child];
         }
-        at = known;
+        container = child;
     }
     return is_free ? CKPT_OK
                    : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,

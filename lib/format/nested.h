@@ -9,19 +9,20 @@
 
 struct nested {
     arena *a;
-    map *index;         /* index of a container in NODES, and a key or item in it -> index in NODES */
-    ckpt_value **nodes; /* the containers, the root first; NULL: not a container, but a value of the caller */
+    ckpt_value **nodes; /* the containers, the root first, and NULL for each value of the caller */
     size_t n, cap;
+    map *child_of;      /* see set_child_key -> index into NODES */
+    buf child_key;      /* room for a key of CHILD_OF */
     uint64_t max_items; /* the most items that a list may have */
-    buf key;            /* room for a key of INDEX */
 };
 
-/* nested_begin - makes an empty dict the root of T. False: no memory. The caller ends T in any case. */
+/* nested_begin - makes an empty dict the root of T. False: no memory. The caller calls nested_end in any
+ * case. */
 bool nested_begin(struct nested *t, arena *a, uint64_t max_items);
 void nested_end(struct nested *t);
-/* nested_put - puts V at the N elements of PATH, and makes the containers on the way: a list if the next
- * element is a number, else a dict. Refuses a path that is empty, exists already, goes through a value that
- * was put, or has a name or an item beyond MAX_ITEMS in a list. */
+/* nested_put - puts V at the N elements of PATH. Containers that are missing on the way are made: a list if
+ * the next element is a number, else a dict. Refuses a path that is empty, that exists already or that goes
+ * through a value of the caller. Also refuses a name in a list, and an item number of MAX_ITEMS or more. */
 ckpt_status nested_put(struct nested *t, const ckpt_path_elem *path, uint32_t n, ckpt_value *v,
                        ckpt_error *err);
 static inline ckpt_value *nested_root(const struct nested *t) { return t->nodes[0]; }

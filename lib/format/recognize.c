@@ -244,11 +244,11 @@ static bool is_all_zero(const struct probe *p)
 static bool begins_with(const struct probe *p, const char *beginnings)
 {
     ckpt_str text = get_text(p);
-    for (const char *one = beginnings; *one;) {
-        size_t n = strcspn(one, "\n");
-        if (text.len >= n && str_ends_any_case(str_of(text.ptr, n), str_of(one, n)))
+    for (const char *line = beginnings; *line;) {
+        size_t n = strcspn(line, "\n");
+        if (text.len >= n && str_ends_any_case(str_of(text.ptr, n), str_of(line, n)))
             return true;
-        one += n + 1; /* bounded: each line ends in \n */
+        line += n + 1; /* bounded: each line ends in \n */
     }
     return false;
 }

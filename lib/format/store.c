@@ -54,13 +54,13 @@ static ckpt_status report_fault(void *user, ckpt_status st, ckpt_error *err)
 
 static void raise_budget(void *user, uint64_t n) { file_budget(((struct store *)user)->f, n); }
 
-static bool is_numbered(ckpt_str name)
+static bool is_numbered_manifest(ckpt_str name)
 {
-    ckpt_str begin = STR_LIT(OCDBT_NUMBERED);
-    bool is = str_starts(name, begin) && str_skip(name, begin.len).len == 16;
-    for (size_t i = begin.len; is && i < name.len; i++)
-        is = (name.ptr[i] >= '0' && name.ptr[i] <= '9') || (name.ptr[i] >= 'a' && name.ptr[i] <= 'f');
-    return is;
+    ckpt_str prefix = STR_LIT(OCDBT_NUMBERED);
+    bool ok = str_starts(name, prefix) && str_skip(name, prefix.len).len == 16;
+    for (size_t i = prefix.len; ok && i < name.len; i++)
+        ok = (name.ptr[i] >= '0' && name.ptr[i] <= '9') || (name.ptr[i] >= 'a' && name.ptr[i] <= 'f');
+    return ok;
 }
 
 /* join_path - returns the path of NAME, in the folder of S, which the caller frees. NULL: no memory. */
@@ -72,14 +72,15 @@ static char *join_path(const struct store *s, ckpt_str name)
     return path;
 }
 
-/* list_names - lists the names that MATCH (NULL: all) in BELOW, a folder in the folder of S. */
-static ckpt_status list_names(struct store *s, ckpt_str below, bool (*match)(ckpt_str name), ckpt_str **name,
-                              size_t *n)
+/* list_names - lists the names that MATCH (NULL: all) in SUBFOLDER of the folder of S. */
+static ckpt_status list_names(struct store *s, ckpt_str subfolder, bool (*match)(ckpt_str name),
+                              ckpt_str **names, size_t *n)
 {
-    char *path = join_path(s, below);
-    ckpt_status st = !path   ? fail_memory(s->err)
-                     : match ? folder_list(s->f->a, path, match, name, n, s->err)
-                             : folder_list_all(s->f->a, path, name, n, s->err);
+    char *path = join_path(s, subfolder);
+    if (!path)
+        return fail_memory(s->err);
+    ckpt_status st = match ? folder_list(s->f->a, path, match, names, n, s->err)
+                           : folder_list_all(s->f->a, path, names, n, s->err);
     free(path);
     return st;
 }
@@ -89,12 +90,12 @@ static ckpt_status list_names(struct store *s, ckpt_str below, bool (*match)(ckp
 static ckpt_status find_newest_manifest(void *user, ckpt_str *newest, ckpt_error *err)
 {
     struct store *s = user;
-    ckpt_str *name;
+    ckpt_str *names;
     size_t n = 0;
     (void)err;
-    CKPT_TRY(list_names(s, STR_LIT(""), is_numbered, &name, &n));
+    CKPT_TRY(list_names(s, STR_LIT(""), is_numbered_manifest, &names, &n));
     for (size_t i = 0; i < n; i++)
-        *newest = str_compare(*newest, name[i]) < 0 ? name[i] : *newest;
+        *newest = str_compare(*newest, names[i]) < 0 ? names[i] : *newest;
     return CKPT_OK;
 }
 
@@ -112,7 +113,7 @@ static bool add_entry(struct store *s, ckpt_str name)
 
 /* The folders that must still be listed, as paths from the folder of the store. */
 struct folder_walk {
-    ckpt_str *name;
+    ckpt_str *names;
     size_t n, cap;
 };
 
@@ -123,14 +124,14 @@ static ckpt_status add_folder(struct store *s, struct folder_walk *w, ckpt_str n
         depth += name.ptr[i] == '/';
     if (depth > MAX_DEPTH)
         return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "folders in folders, {more} than {=%u}", MAX_DEPTH);
-    return arena_push(s->f->a, &w->name, &w->n, &w->cap, &name, sizeof name) ? CKPT_OK : fail_memory(s->err);
+    return arena_push(s->f->a, &w->names, &w->n, &w->cap, &name, sizeof name) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* add_name - adds NAME, which is in the folder FROM, to W if it is a folder, else as an entry. */
-static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str from, ckpt_str name)
+/* add_name - adds NAME, which is in FOLDER: a folder to the folders W, any other file as an entry. */
+static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str folder, ckpt_str name)
 {
     struct stat is;
-    ckpt_str key = arena_printf(s->f->a, "%.*s%.*s", (int)from.len, from.ptr, (int)name.len, name.ptr);
+    ckpt_str key = arena_printf(s->f->a, "%.*s%.*s", (int)folder.len, folder.ptr, (int)name.len, name.ptr);
     char *path = key.ptr ? join_path(s, key) : NULL;
     ckpt_status st = path ? CKPT_OK : fail_memory(s->err);
     bool found = path && lstat(path, &is) == 0;
@@ -155,11 +156,11 @@ static ckpt_status open_folder(struct store *s)
     struct folder_walk w = {.n = 0};
     CKPT_TRY(add_folder(s, &w, STR_LIT("")));
     while (w.n) {
-        ckpt_str from = w.name[--w.n], *name;
+        ckpt_str folder = w.names[--w.n], *names;
         size_t n = 0;
-        CKPT_TRY(list_names(s, from, NULL, &name, &n));
+        CKPT_TRY(list_names(s, folder, NULL, &names, &n));
         for (size_t i = 0; i < n; i++)
-            CKPT_TRY(add_name(s, &w, from, name[i]));
+            CKPT_TRY(add_name(s, &w, folder, names[i]));
     }
     if (s->db.n)
         qsort(s->db.entry, s->db.n, sizeof *s->db.entry, compare_keys);

@@ -63,35 +63,35 @@ size_t shards_max_open(void)
     return known && max.rlim_cur / 4 < MAX_SHARDS ? (size_t)(max.rlim_cur / 4) : MAX_SHARDS;
 }
 
-static ckpt_status check_same_file(const char *path, const struct stat *what, bool *same, ckpt_error *err)
+static ckpt_status check_same_file(const char *path, const struct stat *other, bool *same, ckpt_error *err)
 {
-    struct stat is;
-    bool there = path && stat(path, &is) == 0;
-    *same = there && is.st_dev == what->st_dev && is.st_ino == what->st_ino;
-    if (there || !path || errno == ENOENT || errno == ENOTDIR)
+    struct stat st;
+    bool exists = path && stat(path, &st) == 0;
+    *same = exists && st.st_dev == other->st_dev && st.st_ino == other->st_ino;
+    if (exists || !path || errno == ENOENT || errno == ENOTDIR)
         return CKPT_OK;
     return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"), path, err);
 }
 
-ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *what, bool *yes, ckpt_error *err)
+ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *st, bool *yes, ckpt_error *err)
 {
     *yes = false;
     for (size_t i = 0; !*yes && i < f->nparts; i++)
-        CKPT_TRY(check_same_file(f->parts[i]->path, what, yes, err));
-    return *yes ? CKPT_OK : check_same_file(f->path, what, yes, err);
+        CKPT_TRY(check_same_file(f->parts[i]->path, st, yes, err));
+    return *yes ? CKPT_OK : check_same_file(f->path, st, yes, err);
 }
 
 bool shards_contain_path(const ckpt_file *f, const char *path)
 {
-    struct stat there;
+    struct stat st;
     bool yes;
-    return stat(path, &there) == 0 && (shards_contain_file(f, &there, &yes, NULL) != CKPT_OK || yes);
+    return stat(path, &st) == 0 && (shards_contain_file(f, &st, &yes, NULL) != CKPT_OK || yes);
 }
 
-ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool alone, ckpt_error *err)
+ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool only_output, ckpt_error *err)
 {
-    bool set = f->format->write == shards_write_as_read;
-    if (strcmp(path, "-") == 0 || (alone && !set) || !shards_contain_path(f, path))
+    bool is_set = f->format->write == shards_write_as_read, may_replace_input = only_output && !is_set;
+    if (strcmp(path, "-") == 0 || may_replace_input || !shards_contain_path(f, path))
         return CKPT_OK;
     return name_file_if_failed(fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                                     "is part of the input; nothing written\n"
@@ -106,14 +106,14 @@ void shards_notice_old_index(ckpt_plan *p, const char *path)
     if (!index || stat(index, &is) != 0 || shards_contain_path(p->file, index))
         return;
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    size_t n = dot ? (size_t)(dot - path) : strlen(path);
-    const char *stem = arena_str(p->a, str_of(path, n)).ptr;
-    char list[SHELL_WORD_MAX], shards[SHELL_WORD_MAX], suffix[SHELL_WORD_MAX];
+    size_t stem_len = dot ? (size_t)(dot - path) : strlen(path);
+    const char *stem = arena_str(p->a, str_of(path, stem_len)).ptr;
+    char index_word[SHELL_WORD_MAX], stem_word[SHELL_WORD_MAX], suffix_word[SHELL_WORD_MAX];
     if (!stem)
         return;
     plan_notice(p, "%s, of an older set, is there too, and some loaders take it first: rm %s %s-*-of-*%s",
-                index, shell_path(index, list), shell_path(stem, shards),
-                path[n] ? shell_word(str_c(path + n), "", "", suffix) : "");
+                index, shell_path(index, index_word), shell_path(stem, stem_word),
+                path[stem_len] ? shell_word(str_c(path + stem_len), "", "", suffix_word) : "");
 }
 
 /* count_shards - returns the number of shards in the file name PATH; 0: it is not the name of a shard. */
@@ -125,11 +125,11 @@ static uint64_t count_shards(const char *path)
 
 void shards_notice_incomplete(ckpt_plan *p, const char *output)
 {
-    uint64_t of = p->file->src ? count_shards(p->file->path) : 0;
+    uint64_t nshards = p->file->src ? count_shards(p->file->path) : 0;
     bool has_notice = str_ends(str_c(p->file->path), STR_LIT(".gguf")); /* from gguf/read.c */
-    if (of > 1 && !has_notice && !count_shards(output))
-        plan_notice(p, "one of %llu shards, not the whole model; the folder or its index stands for all",
-                    (unsigned long long)of);
+    if (nshards > 1 && !has_notice && !count_shards(output))
+        plan_notice(p, "one nshards %llu shards, not the whole model; the folder or its index stands for all",
+                    (unsigned long long)nshards);
 }
 
 ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *text)

@@ -48,11 +48,13 @@ struct replaced {
     struct replaced_file *files; /* the index is the last */
     size_t n;
     ckpt_str folder, stem, ext;
-    ckpt_str text;            /* of the old index; empty: there is none */
-    map *named;               /* the names of the shards in the old index */
-    ckpt_str *names;          /* the same, and the names in an index that a run killed in step 5 left; */
-    size_t nnames, cap_names; /* after list_old_shards only the first names of files to remove */
-    char *room;               /* FOLDER, and space after it for one of NAMES or its second name */
+    ckpt_str text; /* of the old index; empty: there is none */
+    map *named;    /* the names of the shards in the old index */
+    /* Before list_old_shards, these names and those in an index that a run killed in step 5 left; after it,
+     * the first names of the files to remove. */
+    ckpt_str *names;
+    size_t nnames, cap_names;
+    char *path_room; /* FOLDER, and space after it for one of NAMES or its second name */
     bool sync;
     bool was_rewritten; /* the old index has second names already */
     bool renamed;       /* new second names were made */
@@ -66,11 +68,11 @@ static const char *make_second_name(struct replaced *r, ckpt_str base)
 
 static ckpt_str get_base(const char *path) { return str_after_last(str_c(path), '/'); }
 
-/* check_exists - sets *YES if PATH exists. */
-static ckpt_status check_exists(const char *path, struct stat *st, bool *yes, ckpt_error *err)
+/* check_exists - sets *EXISTS, and *ST if PATH exists. */
+static ckpt_status check_exists(const char *path, struct stat *st, bool *exists, ckpt_error *err)
 {
-    *yes = lstat(path, st) == 0;
-    if (*yes || errno == ENOENT)
+    *exists = lstat(path, st) == 0;
+    if (*exists || errno == ENOENT)
         return CKPT_OK;
     return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"), path,
                                err);
@@ -88,18 +90,30 @@ static ckpt_status add_shard_name(struct replaced *r, map *named, ckpt_str name,
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* find_next_shard - moves J to the next file name in the weight_map. *IN: J is inside of that map. False:
- * there is no more, J is not an index, or memory ran out: see the error of J. */
-static bool find_next_shard(json_scan *j, bool *in)
+/* find_weight_map - moves J from the beginning of an index to the key "weight_map". False: there is none, or
+ * J has an error. */
+static bool find_weight_map(json_scan *j)
 {
-    enum json_event e = *in ? JSON_NULL : json_next(j);
-    while (!*in && (e = json_next(j)) == JSON_KEY) {
-        *in = str_is(j->str, "weight_map");
-        e = json_next(j);
-        if (*in ? e != JSON_OBJECT : json_skip(j, e) != CKPT_OK)
+    (void)json_next(j); /* the root object */
+    while (json_next(j) == JSON_KEY) {
+        if (str_is(j->str, "weight_map"))
+            return true;
+        if (json_skip(j, json_next(j)) != CKPT_OK)
             return false;
     }
-    return *in && json_next(j) == JSON_KEY && json_next(j) == JSON_STRING;
+    return false;
+}
+
+/* find_next_shard - moves J to the next file name in the weight_map. *FOUND_MAP is false before the first
+ * call. False: there are no more, or J has an error. */
+static bool find_next_shard(json_scan *j, bool *found_map)
+{
+    if (!*found_map) {
+        *found_map = find_weight_map(j);
+        if (!*found_map || json_next(j) != JSON_OBJECT)
+            return false;
+    }
+    return json_next(j) == JSON_KEY && json_next(j) == JSON_STRING;
 }
 
 /* read_old_index - reads the text of PATH, or empty text if it is not an index, and adds its shard names. */
@@ -109,7 +123,7 @@ static ckpt_status read_old_index(struct replaced *r, const char *path, map *nam
     source *src = NULL;
     ckpt_error why = {0};
     json_scan j;
-    bool in = false;
+    bool found_map = false;
     CKPT_TRY(source_file_open(path, &src, err));
     size_t n = src->size < MAX_INDEX_BYTES / 4 ? (size_t)src->size : 0;
     char *text = arena_alloc(r->a, n);
@@ -117,11 +131,11 @@ static ckpt_status read_old_index(struct replaced *r, const char *path, map *nam
     source_unref(src);
     CKPT_TRY(st);
     json_init(&j, str_of(text, n), 0, r->a, &why);
-    while (find_next_shard(&j, &in))
+    while (find_next_shard(&j, &found_map))
         CKPT_TRY(add_shard_name(r, named, j.str, err));
     if (why.status == CKPT_ENOMEM) /* a damaged index is used up to the fault */
         return fail_memory(err);
-    *out = str_of(text, in ? n : 0);
+    *out = str_of(text, found_map ? n : 0);
     return CKPT_OK;
 }
 
@@ -142,29 +156,29 @@ static ckpt_status read_leftover_index(struct replaced *r, ckpt_error *err)
     return st;
 }
 
-/* make_rewritten_index - appends the text of the old index to B, with second names for first names. */
+/* make_rewritten_index - appends the text of the old index to B, with second names in place of first ones. */
 static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *err)
 {
     ckpt_error why = {0};
     json_scan j;
-    bool in = false;
-    size_t from = 0;
-    map *kept = map_new(r->n);
-    bool ok = kept != NULL;
+    bool found_map = false;
+    size_t copied = 0;            /* bytes of r->text that are in B */
+    map *file_of = map_new(r->n); /* first name -> index into r->files */
+    bool ok = file_of != NULL;
     for (size_t i = 0; ok && i + 1 < r->n; i++)
         if (r->files[i].has_second)
-            ok = map_put(kept, str_c(r->files[i].base), (uint32_t)i, NULL);
+            ok = map_put(file_of, str_c(r->files[i].base), (uint32_t)i, NULL);
     json_init(&j, r->text, 0, r->a, &why);
-    while (ok && find_next_shard(&j, &in)) {
-        uint32_t i = map_get(kept, j.str);
+    while (ok && find_next_shard(&j, &found_map)) {
+        uint32_t i = map_get(file_of, j.str);
         if (i == MAP_NONE)
             continue;
-        buf_put(b, r->text.ptr + from, j.event_at - from); /* bounded: the scan goes forward */
+        buf_put(b, r->text.ptr + copied, j.event_at - copied); /* bounded: the scan goes forward */
         json_quote_ascii(b, get_base(r->files[i].second));
-        from = j.pos;
+        copied = j.pos;
     }
-    map_free(kept);
-    buf_put(b, r->text.ptr + from, r->text.len - from); /* bounded: as above */
+    map_free(file_of);
+    buf_put(b, r->text.ptr + copied, r->text.len - copied); /* bounded: as above */
     return ok && why.status != CKPT_ENOMEM && buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
@@ -198,26 +212,26 @@ static bool is_shard_name(const struct replaced *r, ckpt_str name)
     return shard_name_parse(name, &s) && str_eq(s.stem, r->stem) && str_eq(s.ext, r->ext);
 }
 
-/* list_old_shards - keeps in r->names only files to remove in step 5, and allocates r->room. */
+/* list_old_shards - keeps in r->names only files to remove in step 5, and allocates r->path_room. */
 static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
 {
     size_t n = 0,
            longest = r->stem.len + sizeof "-00000-of-00000" + r->ext.len; /* bounded: see is_shard_name */
-    map *fresh = map_new(r->n);
-    bool ok = fresh != NULL;
+    map *new_names = map_new(r->n);
+    bool ok = new_names != NULL;
     for (size_t i = 0; ok && i < r->n; i++)
-        ok = map_put(fresh, str_c(r->files[i].base), 0, NULL);
+        ok = map_put(new_names, str_c(r->files[i].base), 0, NULL);
     for (size_t i = 0; ok && i < r->nnames; i++) {
         ckpt_str name = get_first_name(r->names[i]);
-        if (is_shard_name(r, name) && map_get(fresh, name) == MAP_NONE)
+        if (is_shard_name(r, name) && map_get(new_names, name) == MAP_NONE)
             r->names[n++] = name;
     }
-    map_free(fresh);
+    map_free(new_names);
     r->nnames = n;
-    r->room = arena_alloc(r->a, r->folder.len + longest + sizeof "." OLD_SUFFIX); /* bounded: as above */
-    if (!ok || !r->room)
+    r->path_room = arena_alloc(r->a, r->folder.len + longest + sizeof "." OLD_SUFFIX); /* bounded: as above */
+    if (!ok || !r->path_room)
         return fail_memory(err);
-    memcpy(r->room, r->folder.ptr, r->folder.len);
+    memcpy(r->path_room, r->folder.ptr, r->folder.len);
     return CKPT_OK;
 }
 
@@ -232,7 +246,7 @@ static void remove_second_names(struct replaced *r)
     }
 }
 
-/* keep_old_file - gives the old file of P its second name. IN_USE: the old index has that name already,
+/* keep_old_file - gives the old file of P its second name. IN_USE: the old index has the second name already,
  * because a run was killed; then the file with the first name is of the new set. */
 static bool keep_old_file(struct replaced_file *p, bool in_use)
 {
@@ -271,8 +285,8 @@ static bool keep_old_files(struct replaced *r)
     return true;
 }
 
-/* is_no_link_error - returns true if errno WHY means that the file system has no hard links. */
-static bool is_no_link_error(int why)
+/* means_no_hard_links - returns true if WHY, an errno of link(2), means that no hard link is possible. */
+static bool means_no_hard_links(int why)
 {
     return why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EMLINK || why == EXDEV ||
            why == ENAMETOOLONG || why == EINVAL;
@@ -342,7 +356,7 @@ static ckpt_status begin_replacing(struct replaced *r, ckpt_error *err)
     if (st == CKPT_OK && r->text.len) {
         if (keep_old_files(r))
             st = r->renamed ? rewrite_index(r, err) : CKPT_OK;
-        else if (is_no_link_error(errno))
+        else if (means_no_hard_links(errno))
             st = remove_old_index(r, err);
         else
             st = fail_errno(err, CKPT_NO_OFFSET, "cannot keep the set that is to be replaced");
@@ -410,17 +424,17 @@ void replaced_undo(struct replaced *r, size_t placed)
 /* remove_old - removes NAME and its second name. */
 static void remove_old(struct replaced *r, ckpt_str name)
 {
-    char *at = r->room + r->folder.len; /* bounded: list_old_shards made room for both */
+    char *at = r->path_room + r->folder.len; /* bounded: list_old_shards made path_room for both */
     memcpy(at, name.ptr, name.len);
     at[name.len] = '\0';
-    (void)unlink(r->room);
+    (void)unlink(r->path_room);
     *at++ = '.';
     memcpy(at, name.ptr, name.len);
     memcpy(at + name.len, OLD_SUFFIX, sizeof OLD_SUFFIX); /* bounded: as above */
-    (void)unlink(r->room);
+    (void)unlink(r->path_room);
 }
 
-bool replaced_by_one(const struct replaced *r)
+bool replaced_remove_index(const struct replaced *r)
 {
     const struct replaced_file *index = &r->files[r->n - 1];
     return (!index->has_second && rename(index->path, index->second) == 0) || unlink(index->path) == 0 ||

@@ -189,29 +189,30 @@ static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
 static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
 {
     uint64_t max = c->opts->max_shard, open_size = 0;
-    uint32_t not_numbered = UINT32_MAX; /* the shard of units in the open shard, until that is closed */
-    bool any = false;
+    uint32_t open_shard = UINT32_MAX; /* the number of the open shard, until that is closed */
+    bool is_open = false;
     CKPT_TRY(sum_group_sizes(c, err));
-    for (uint32_t u = 0, from = 0; u <= c->nunits; u++) {
+    for (uint32_t u = 0, open_begin = 0; u <= c->nunits; u++) {
         bool end = u == c->nunits, head = !end && c->units[u].parent == u;
         uint64_t size = head ? c->units[u].size : 0;
-        if (head && size > max) {
+        if (size > max) {
             c->units[u].shard = c->nshards++;
             continue;
         }
-        if (any && (end || (head && size > max - open_size))) {
-            for (uint32_t k = from; k < u; k++)
-                if (c->units[k].parent == k && c->units[k].shard == not_numbered)
+        bool is_full = size > max - open_size;
+        if (is_open && (end || is_full)) {
+            for (uint32_t k = open_begin; k < u; k++)
+                if (c->units[k].parent == k && c->units[k].shard == open_shard)
                     c->units[k].shard = c->nshards;
             c->nshards++;
-            from = u;
+            open_begin = u;
             open_size = 0;
-            any = false;
+            is_open = false;
         }
         if (head) {
-            c->units[u].shard = not_numbered;
+            c->units[u].shard = open_shard;
             open_size += size; /* bounded: by max */
-            any = true;
+            is_open = true;
         }
     }
     for (uint32_t u = 0; u < c->nunits; u++)

@@ -72,13 +72,14 @@ ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckp
  * set and for outputs. */
 size_t shards_max_open(void);
 struct stat;
-/* shards_contain_file - sets *YES if WHAT is one of the files of F. */
-ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *what, bool *yes, ckpt_error *err);
+/* shards_contain_file - sets *YES if the file with the stat ST is one of the files of F. */
+ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *st, bool *yes, ckpt_error *err);
 /* shards_contain_path - returns true if PATH is one of the files of F, or if that cannot be checked. */
 bool shards_contain_path(const ckpt_file *f, const char *path);
 /* shards_check_output - refuses PATH for an output if it is a file of F, because a set cannot be read after
- * one of its files was replaced. If ALONE, PATH is the only output, and may be F if F is a single file. */
-ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool alone, ckpt_error *err);
+ * one of its files was replaced. If ONLY_OUTPUT, no other file is written: PATH may be F if F is a single
+ * file. */
+ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool only_output, ckpt_error *err);
 /* shards_notice_old_index - adds a notice to P if the index of a set is next to PATH, a single file that was
  * written. */
 void shards_notice_old_index(ckpt_plan *p, const char *path);

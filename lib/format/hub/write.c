@@ -106,8 +106,8 @@ static const char *make_single_name(const struct set *s)
         .ptr;
 }
 
-/* make_name - returns the path of shard K, or of the index if K is nshards. */
-static const char *make_name(const struct set *s, uint32_t k)
+/* make_shard_path - returns the path of shard K, or of the index if K is nshards. */
+static const char *make_shard_path(const struct set *s, uint32_t k)
 {
     const char *folder = (const char *)s->folder.data, *stem = (const char *)s->stem.data;
     const char *ext = (const char *)s->ext.data;
@@ -118,11 +118,11 @@ static const char *make_name(const struct set *s, uint32_t k)
     return arena_printf(s->p->a, "%s%s-%05u-of-%05u%s", folder, stem, k + 1, s->layout.nshards, ext).ptr;
 }
 
-static ckpt_status make_names(struct set *s, ckpt_error *err)
+static ckpt_status make_paths(struct set *s, ckpt_error *err)
 {
     s->paths = arena_array(s->p->a, s->layout.nshards + 1, sizeof *s->paths); /* bounded: MAX_SHARDS */
     for (uint32_t k = 0; s->paths && k <= s->layout.nshards; k++)
-        if (!(s->paths[k] = make_name(s, k)))
+        if (!(s->paths[k] = make_shard_path(s, k)))
             return fail_memory(err);
     return s->paths ? CKPT_OK : fail_memory(err);
 }
@@ -145,11 +145,11 @@ static void write_metadata_pair(buf *b, ckpt_str key, ckpt_str text)
 }
 
 /* write_metadata - writes the metadata of the input and the new ties. */
-static ckpt_status write_metadata(struct set *s, buf *b, size_t aliases, ckpt_error *err)
+static ckpt_status write_metadata(struct set *s, buf *b, size_t first_alias, ckpt_error *err)
 {
     size_t added;
     buf_printf(b, "{\n  \"metadata\": {\n    \"total_size\": %llu", (unsigned long long)s->layout.total);
-    CKPT_TRY(ties_update_metadata(s->p, aliases, &s->notes, &s->nnotes, &added, err));
+    CKPT_TRY(ties_update_metadata(s->p, first_alias, &s->notes, &s->nnotes, &added, err));
     for (size_t i = 0; i < s->nnotes; i++)
         if (!str_is(s->notes[i].key, "total_size") && !str_is(s->notes[i].key, "format"))
             write_metadata_pair(b, s->notes[i].key, s->notes[i].text);
@@ -157,7 +157,7 @@ static ckpt_status write_metadata(struct set *s, buf *b, size_t aliases, ckpt_er
     return CKPT_OK;
 }
 
-/* The position of a unit in the weight_map; the fields from the most significant to the least. */
+/* By which the units of the weight_map are sorted: by the first field, then by the next. */
 struct map_position {
     uint32_t shard, follows_head, unit;
 };
@@ -194,14 +194,14 @@ static ckpt_status write_weight_map(const struct set *s, buf *b, ckpt_error *err
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status write_index(struct set *s, size_t aliases, ckpt_error *err)
+static ckpt_status write_index(struct set *s, size_t first_alias, ckpt_error *err)
 {
     struct sink_options so = plan_sink_options(s->p, s->job->opts);
     so.batch = &s->batch;
     const char *path = s->paths[s->layout.nshards];
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = write_metadata(s, &b, aliases, err);
+    ckpt_status st = write_metadata(s, &b, first_alias, err);
     if (st == CKPT_OK)
         st = write_weight_map(s, &b, err);
     if (st == CKPT_OK && !s->job->opts->dry_run)
@@ -235,20 +235,20 @@ static ckpt_status check_replaceable(const struct set *s, const char *path, ckpt
 static ckpt_status find_single(struct set *s, ckpt_error *err)
 {
     struct stat st;
-    const char *one = make_single_name(s);
-    if (!one)
+    const char *path = make_single_name(s);
+    if (!path)
         return fail_memory(err);
-    bool exists = lstat(one, &st) == 0, is_link = exists && S_ISLNK(st.st_mode);
-    bool has_target = exists && (!is_link || stat(one, &st) == 0);
-    if (!exists && (errno == ENOENT || errno == ENOTDIR))
+    bool name_exists = lstat(path, &st) == 0, is_link = name_exists && S_ISLNK(st.st_mode);
+    bool has_target = name_exists && (!is_link || stat(path, &st) == 0);
+    if (!name_exists && (errno == ENOENT || errno == ENOTDIR))
         return CKPT_OK;
     if (!has_target && !(is_link && errno == ENOENT))
         return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"),
-                                   one, err);
+                                   path, err);
     if (has_target)
         CKPT_TRY(shards_contain_file(s->p->file, &st, &s->single_is_input, err));
-    s->single = one;
-    return s->single_is_input ? CKPT_OK : check_replaceable(s, one, err);
+    s->single = path;
+    return s->single_is_input ? CKPT_OK : check_replaceable(s, path, err);
 }
 
 /* list_inodes - sets *OUT to the inode numbers of the files of F. */
@@ -445,7 +445,7 @@ static size_t get_max_waiting(const struct set *s)
     return most.rlim_cur > used + 2 ? (size_t)(most.rlim_cur - used) / 2 : 1;
 }
 
-static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
+static ckpt_status write_set(struct set *s, size_t first_alias, ckpt_error *err)
 {
     ckpt_value *all = s->p->file->metadata, *own;
     size_t outputs = s->p->noutputs, most = get_max_waiting(s);
@@ -464,8 +464,8 @@ static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
     if (st == CKPT_OK)
         st = file_unchanged(s->p->file, err); /* once, for all shards: both sides may have thousands */
     if (st == CKPT_OK && s->kind->has_index)
-        st = write_index(s, aliases, err);
-    s->job->result->tensors += s->p->naliases - aliases; /* the index records them */
+        st = write_index(s, first_alias, err);
+    s->job->result->tensors += s->p->naliases - first_alias; /* the index records them */
     if (st == CKPT_OK && !s->job->opts->dry_run)
         st = place_files(s, err);
     if (st == CKPT_OK)
@@ -488,7 +488,7 @@ static ckpt_status write_single(struct set *s, ckpt_error *err)
     st = st == CKPT_OK ? s->format->write(s->p, &job, err) : st;
     if (st == CKPT_OK && !o.dry_run)
         st = place_files(s, err);
-    if (st == CKPT_OK && s->old && !replaced_by_one(s->old))
+    if (st == CKPT_OK && s->old && !replaced_remove_index(s->old))
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index of the set that is replaced");
     s->complete = st == CKPT_OK;
     if (st == CKPT_OK && s->old)
@@ -506,7 +506,7 @@ static ckpt_status write_layout(struct set *s, ckpt_error *err)
 {
     ckpt_plan *p = s->p;
     struct plan_saved saved;
-    size_t aliases = p->naliases, dropped = p->ndropped;
+    size_t first_alias = p->naliases, dropped = p->ndropped;
     ckpt_write_options o = *s->job->opts;
     if (!s->kind->has_index && o.ties == CKPT_TIES_DROP) /* nothing would record them */
         o.ties = CKPT_TIES_COPY;
@@ -517,15 +517,15 @@ static ckpt_status write_layout(struct set *s, ckpt_error *err)
     if (st == CKPT_OK)
         st = shards_lay_out(p, &o, s->kind->shares, &s->layout, err);
     if (st == CKPT_OK)
-        st = make_names(s, err);
+        st = make_paths(s, err);
     if (st == CKPT_OK)
         st = check_outputs(s, err);
     if (st == CKPT_OK && s->layout.nshards > 1)
-        st = write_set(s, aliases, err);
+        st = write_set(s, first_alias, err);
     plan_restore(p, &saved);
     if (st != CKPT_OK || s->layout.nshards > 1)
         return st;
-    p->naliases = aliases;
+    p->naliases = first_alias;
     p->ndropped = dropped;
     return write_single(s, err);
 }

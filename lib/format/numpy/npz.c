@@ -37,17 +37,17 @@ static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error 
             packed += z->entries[i].csize; /* bounded: members do not overlap */
             total = checked_add(total, z->entries[i].usize, &total) ? total : UINT64_MAX;
         }
-    uint64_t most = file_max_unpacked(f, packed);
-    if (total <= most)
+    uint64_t max = file_max_unpacked(f, packed);
+    if (total <= max)
         return CKPT_OK;
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                 "its members unpack to {%" PRIu64 " bytes} from %" PRIu64 "; the limit is {=%" PRIu64 "}\n"
                 "raise it with --max-expanded (max_expanded in ckpt_limits)",
-                total, packed, most);
+                total, packed, max);
 }
 
-/* set_crc - sets *CRC to the CRC-32 of the elements of T. It follows from those of MEMBER and of the header
- * before the elements, because CRC-32 is linear. */
+/* set_crc - sets *CRC to the CRC-32 of the elements of T. It is calculated from the CRC-32 of the member E,
+ * which the archive has, and that of the header before the elements, because CRC-32 is linear. */
 static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit_tensor *t, uint32_t *crc,
                            ckpt_error *err)
 {

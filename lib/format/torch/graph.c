@@ -61,13 +61,13 @@ ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ..
     return CKPT_EFORMAT;
 }
 
-ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char *must, const char *these,
-                                const ckpt_value *found)
+ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char *must_be,
+                                const char *expected, const ckpt_value *found)
 {
     char text[96] = "nothing";
     if (found)
         value_show(found, 8, text, sizeof text);
-    return graph_fail(g, v, "%s {=%s}, found {%s}", must, these, text);
+    return graph_fail(g, v, "%s {=%s}, found {%s}", must_be, expected, text);
 }
 
 /* ------------------------------------------------------------ small readers */
@@ -81,21 +81,22 @@ ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *w
     if (v && v->type != CKPT_V_TUPLE && v->type != CKPT_V_LIST)
         return graph_fail(g, v, "%s is {a %s}, it must be {=a tuple of integers}", what,
                           ckpt_value_type_name(v, type, sizeof type));
-    struct sizes *known = &g->sizes[map_ptr(v) / sizeof *v % (sizeof g->sizes / sizeof *g->sizes)];
+    size_t ncached = sizeof g->cached_sizes / sizeof *g->cached_sizes;
+    struct cached_sizes *cached = &g->cached_sizes[map_ptr(v) / sizeof *v % ncached];
     *n = v ? value_count(v) : 0;
-    *out = known->at;
-    if (v && known->v == v)
+    *out = cached->sizes;
+    if (v && cached->tuple == v)
         return CKPT_OK;
-    uint64_t *at = arena_array(g->f->a, *n, sizeof *at);
-    if (!at)
+    uint64_t *sizes = arena_array(g->f->a, *n, sizeof *sizes);
+    if (!sizes)
         return fail_memory(g->err);
     for (uint32_t i = 0; i < *n; i++)
-        if (!value_size(value_item(v, i), &at[i])) {
+        if (!value_size(value_item(v, i), &sizes[i])) {
             value_show(value_item(v, i), 4, type, sizeof type);
             return graph_fail(g, v, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, type);
         }
-    *known = (struct sizes){v, at};
-    *out = at;
+    *cached = (struct cached_sizes){v, sizes};
+    *out = sizes;
     return CKPT_OK;
 }
 
@@ -358,12 +359,12 @@ bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name,
     return key && value_put(a, dict, key, v);
 }
 
-ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *of,
+ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *parent,
                                  ckpt_str name, const ckpt_value *object, ckpt_error *err)
 {
-    ckpt_str prefix = arena_printf(a, "%.*s%.*s.", (int)of->prefix.len, of->prefix.ptr, (int)name.len,
+    ckpt_str prefix = arena_printf(a, "%.*s%.*s.", (int)parent->prefix.len, parent->prefix.ptr, (int)name.len,
                                    name.ptr);
-    const struct torch_module module = {object, prefix, of->depth + 1};
+    const struct torch_module module = {object, prefix, parent->depth + 1};
     bool ok = prefix.ptr && arena_push(a, &list->at, &list->n, &list->cap, &module, sizeof module);
     return ok ? CKPT_OK : fail_memory(err);
 }

@@ -67,15 +67,15 @@ struct torch_modules {
     size_t n, cap;
 };
 
-/* torch_push_submodule - appends OBJECT, the submodule NAME of OF, to LIST, which is in A. */
-ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *of,
+/* torch_push_submodule - appends OBJECT, the submodule NAME of PARENT, to LIST, whose memory is of A. */
+ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *parent,
                                  ckpt_str name, const ckpt_value *object, ckpt_error *err);
 /* torch_put_entry - adds V to the state dict DICT, under PREFIX and NAME joined; false: out of memory. */
 bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *v);
 
 /* torch_find_unrecoverable_objects - adds a lost row for each object that is no tensor and holds a lost
- * storage, and sets f->lost_row for the tensors that are lost with it. The array f->lost_row does not grow:
- * it has no entries for the added rows. */
+ * storage. Sets f->lost_row of the tensors that are lost with such an object. The array f->lost_row does not
+ * grow: it has no entries for the added rows. */
 ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err);
 
 /* torch_open_bytes - sets *OUT to the bytes that V, a node of F, would become when loaded, whatever the
@@ -95,10 +95,10 @@ struct torch_tar_numbers {
 
 /* torch_tar_find - returns the file NAME of the N members in LIST, or NULL. */
 const struct tar_entry *torch_tar_find(const struct tar_entry *list, size_t n, const char *name);
-/* torch_tar_read_numbers - sets *OUT to what follows V, the pickle of a storage or TENSOR, which ends at POS
- * of the member SRC. Fails if the member ends before that; fields of *OUT that cannot be read or do not
- * fit 64 bits are 0. */
-ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool tensor, uint64_t pos,
+/* torch_tar_read_numbers - sets *OUT to what follows a pickle, which ends at POS of the member SRC. V is the
+ * value of the pickle; IS_TENSOR: it describes a tensor, else a storage. Fails if the member ends too early.
+ * Fields of *OUT that cannot be read or do not fit 64 bits are 0. */
+ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_tensor, uint64_t pos,
                                    struct torch_tar_numbers *out, ckpt_error *err);
 
 /* torch_pid_parse - parses the PERSID node V, which may be a text of protocol 0. False: V names no
@@ -110,10 +110,10 @@ bool torch_storage_bytes(ckpt_dtype dtype, uint64_t numel, uint64_t *out);
 /* torch_pid_keep - copies the key of PID to A if it is in pid->digits. */
 ckpt_status torch_pid_keep(arena *a, struct torch_pid *pid, ckpt_error *err);
 
-/* torch_get_part_offset - sets *OFFSET to where in the tensor of row ROW of F its component begins: an index
- * for each dimension, in A. COMPONENT is 0 for a DTensor, or the number of a local shard of a ShardedTensor;
- * LOCAL is the row of the component. Refuses placements other than shards and replicas, and a component whose
- * size is not the one that its placement gives it. */
+/* torch_get_part_offset - sets *OFFSET to where a component of the tensor of row ROW of F begins in that
+ * tensor: an index for each dimension, in A. COMPONENT is 0 for a DTensor, or the number of a local shard of
+ * a ShardedTensor; LOCAL is the row of the component. Refuses placements other than shards and replicas, and
+ * a component whose size is not the one that its placement gives it. */
 ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32_t component,
                                   uint32_t local, const uint64_t **offset, ckpt_error *err);
 /* torch_count_part_ranks - returns the number of ranks that row ROW is sharded over; 0: one, or unknown. */

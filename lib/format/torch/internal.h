@@ -11,10 +11,10 @@ struct graph {
     ckpt_error *err;
     const ckpt_value *last_global;      /* the last constructor that was looked up … */
     const struct rebuild *last_rebuild; /* … and its line of rebuild.def */
-    struct sizes {
-        const ckpt_value *v;
-        const uint64_t *at; /* its integers */
-    } sizes[64];            /* tuples read recently: tensors of one shape often share the tuple */
+    struct cached_sizes {
+        const ckpt_value *tuple;
+        const uint64_t *sizes; /* the integers of TUPLE */
+    } cached_sizes[64];        /* tuples read recently: tensors of one shape often share the tuple */
     unsigned depth;         /* how deep calls of constructors are nested at the current node */
 };
 
@@ -95,8 +95,9 @@ bool graph_hides_attributes(const ckpt_value *klass);
 uint64_t graph_offset(const struct graph *g, const ckpt_value *v);
 /* graph_fail - fails with CKPT_EFORMAT at node V. */
 ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...) CKPT_PRINTF(3, 4);
-/* graph_fail_expected - fails at V with the message "MUST {=THESE}, found {FOUND}"; FOUND NULL: "nothing". */
-ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char *must, const char *these,
-                                const ckpt_value *found);
+/* graph_fail_expected - fails at V with the message "MUST_BE {=EXPECTED}, found {FOUND}". If FOUND is NULL,
+ * it is shown as "nothing". */
+ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char *must_be,
+                                const char *expected, const ckpt_value *found);
 
 #endif

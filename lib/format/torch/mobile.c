@@ -43,7 +43,7 @@ enum object_field { OBJECT_TYPE, OBJECT_STATE, OBJECT_ATTRS };
 
 /* A value that is still to be visited. */
 struct pending {
-    uint32_t value, depth;
+    uint32_t value, depth; /* VALUE: its index in m->values */
     ckpt_str name;
 };
 
@@ -71,12 +71,14 @@ static ckpt_dtype get_dtype(uint64_t number)
     return number < sizeof types ? (ckpt_dtype)types[number] : CKPT_DT_NONE;
 }
 
-static ckpt_status push_value(struct mobile *m, uint32_t value, const struct pending *in, ckpt_str last)
+/* push_value - pushes the value number VALUE, which PARENT has under KEY. */
+static ckpt_status push_value(struct mobile *m, uint32_t value, const struct pending *parent, ckpt_str key)
 {
     arena *a = m->b.a;
-    ckpt_str name = arena_printf(a, "%.*s%s%.*s", (int)in->name.len, in->name.ptr, in->name.len ? "." : "",
-                                 (int)last.len, last.ptr); /* bounded: texts have 2^20 bytes */
-    const struct pending p = {value, in->depth + 1, name}; /* bounded: by max_depth */
+    ckpt_str name = arena_printf(a, "%.*s%s%.*s", (int)parent->name.len, parent->name.ptr,
+                                 parent->name.len ? "." : "", (int)key.len,
+                                 key.ptr);                     /* bounded: texts have 2^20 bytes */
+    const struct pending p = {value, parent->depth + 1, name}; /* bounded: by max_depth */
     bool ok = name.ptr && arena_push(a, &m->stack, &m->n, &m->cap, &p, sizeof p);
     return ok ? CKPT_OK : fail_memory(m->b.err);
 }
@@ -147,23 +149,23 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
 }
 
 /* push_items - pushes the items of a list or tuple, named by their indexes. */
-static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t, const struct pending *p)
+static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t, const struct pending *list)
 {
     struct flatbuffer_vector items;
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, LIST_ITEMS, 4, &items));
     for (uint32_t i = items.count; i-- > 0;) {
         uint32_t value = 0;
-        ckpt_str last = arena_printf(m->b.a, "%u", i);
-        if (!last.ptr)
+        ckpt_str key = arena_printf(m->b.a, "%u", i);
+        if (!key.ptr)
             return fail_memory(m->b.err);
         CKPT_TRY(flatbuffer_read_item(&m->b, &items, i, &value));
-        CKPT_TRY(push_value(m, value, p, last));
+        CKPT_TRY(push_value(m, value, list, key));
     }
     return CKPT_OK;
 }
 
-/* read_key - sets *OUT to the text of value VALUE, a text or an integer; to an empty text if it is
- * neither. */
+/* read_key - sets *OUT to the value number VALUE as a text: a text itself, or the digits of an integer. Any
+ * other value gives an empty text. */
 static ckpt_status read_key(struct mobile *m, uint32_t value, ckpt_str *out)
 {
     struct flatbuffer_table t;
@@ -183,18 +185,18 @@ static ckpt_status read_key(struct mobile *m, uint32_t value, ckpt_str *out)
     return out->ptr ? CKPT_OK : fail_memory(m->b.err);
 }
 
-static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t, const struct pending *p)
+static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t, const struct pending *dict)
 {
     struct flatbuffer_vector keys, values;
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, DICT_KEYS, 4, &keys));
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, DICT_VALUES, 4, &values));
     for (uint32_t i = values.count; i-- > 0;) {
         uint32_t key = 0, value = 0;
-        ckpt_str last;
+        ckpt_str key_text;
         CKPT_TRY(flatbuffer_read_item(&m->b, &keys, i, &key));
         CKPT_TRY(flatbuffer_read_item(&m->b, &values, i, &value));
-        CKPT_TRY(read_key(m, key, &last));
-        CKPT_TRY(push_value(m, value, p, last));
+        CKPT_TRY(read_key(m, key, &key_text));
+        CKPT_TRY(push_value(m, value, dict, key_text));
     }
     return CKPT_OK;
 }

@@ -32,12 +32,12 @@ static const ckpt_value *get_state(const ckpt_value *v)
 static bool read_axis_size(const ckpt_value *axis, uint64_t *out)
 {
     const ckpt_value *shape = object_attr(axis, "shape");
-    uint64_t one;
+    uint64_t size;
     *out = 1;
     if (value_size(shape, out))
         return true;
     for (uint32_t i = 0; shape && i < value_count(shape); i++)
-        if (!value_size(value_item(shape, i), &one) || !checked_mul(*out, one, out))
+        if (!value_size(value_item(shape, i), &size) || !checked_mul(*out, size, out))
             return false;
     return shape != NULL;
 }
@@ -45,35 +45,38 @@ static bool read_axis_size(const ckpt_value *axis, uint64_t *out)
 /* read_mesh - reads the mesh of the DTensorSpec SPEC; false: it has no mesh of a known form. */
 static bool read_mesh(const ckpt_value *spec, struct mesh *m)
 {
-    const ckpt_value *mesh = object_attr(spec, "mesh"), *at = object_attr(mesh, "_coordinate_on_dim"),
+    const ckpt_value *mesh = object_attr(spec, "mesh"),
+                     *coordinates = object_attr(mesh, "_coordinate_on_dim"),
                      *axes = object_attr(object_attr(mesh, "_layout"), "axes"),
                      *sizes = value_arg(object_attr(mesh, "mesh"), 2);
     uint32_t n = axes ? value_count(axes) : value_count(sizes);
     m->n = n;
-    if (!at || !(axes || sizes) || n > MESH_DIMS || value_count(at) != n)
+    if (!coordinates || !(axes || sizes) || n > MESH_DIMS || value_count(coordinates) != n)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        bool size = axes ? read_axis_size(value_item(axes, i), &m->shape[i])
-                         : value_size(value_item(sizes, i), &m->shape[i]);
-        if (!size || !value_size(value_item(at, i), &m->coordinate[i]) || m->coordinate[i] >= m->shape[i])
+        bool has_size = axes ? read_axis_size(value_item(axes, i), &m->shape[i])
+                             : value_size(value_item(sizes, i), &m->shape[i]);
+        if (!has_size || !value_size(value_item(coordinates, i), &m->coordinate[i]) ||
+            m->coordinate[i] >= m->shape[i])
             return false;
     }
     return true;
 }
 
-/* take_shard - narrows the range [*OFFSET, +*SIZE) to shard AT of the N shards that it is divided into. */
-static void take_shard(uint64_t n, uint64_t at, uint64_t *offset, uint64_t *size)
+/* narrow_to_shard - divides the range [*OFFSET, +*SIZE) into N shards and narrows it to shard NUMBER. */
+static void narrow_to_shard(uint64_t n, uint64_t number, uint64_t *offset, uint64_t *size)
 {
     uint64_t each = *size / n + (*size % n != 0);
-    uint64_t start = each && at > *size / each ? *size : at * each; /* bounded: at most SIZE and one more */
+    uint64_t start = each && number > *size / each
+                         ? *size
+                         : number * each; /* bounded: number most SIZE and one more */
     start = start < *size ? start : *size;
     *offset += start; /* bounded: inside of the tensor */
     *size = *size - start < each ? *size - start : each;
 }
 
-/* apply_placement - narrows OFFSET and SIZE to what placement P, that of dimension I of the mesh M, leaves to
- * the rank. If STRIDED, only a _StridedShard is applied, else only a Shard. False: P is neither, nor
- * Replicate. */
+/* apply_placement - narrows OFFSET and SIZE by P, the placement for dimension I of the mesh M. If STRIDED,
+ * only a _StridedShard has an effect, else only a Shard. False: P is none of these, nor Replicate. */
 static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i,
                             bool strided, uint64_t *offset, uint64_t *size)
 {
@@ -88,7 +91,7 @@ static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const str
     if (dim < 0 || dim >= (int64_t)t->ndim)
         return false;
     if (is_strided == strided)
-        take_shard(m->shape[i], m->coordinate[i], &offset[dim], &size[dim]);
+        narrow_to_shard(m->shape[i], m->coordinate[i], &offset[dim], &size[dim]);
     return true;
 }
 
@@ -107,22 +110,22 @@ static ckpt_status get_dtensor_range(const ckpt_value *spec, const ckpt_tensor *
                                      uint64_t *size, ckpt_error *err)
 {
     struct mesh m;
-    const ckpt_value *list = object_attr(spec, "placements");
-    uint32_t n = list ? value_count(list) : 0;
+    const ckpt_value *placements = object_attr(spec, "placements");
+    uint32_t n = placements ? value_count(placements) : 0;
     for (uint32_t i = 0; i < t->ndim; i++)
         size[i] = t->shape[i];
     for (uint32_t i = 0; i < n; i++) {
-        ckpt_str name = value_name(value_class(value_item(list, i)));
+        ckpt_str name = value_name(value_class(value_item(placements, i)));
         if (str_find(name, STR_LIT("Partial"), 0) != SIZE_MAX)
-            return refuse_placement(value_item(list, i), err);
+            return refuse_placement(value_item(placements, i), err);
     }
     if (!read_mesh(spec, &m) || n != m.n)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "{no mesh} with {=the coordinates of its rank}: the parts cannot be put together");
     for (int strided = 0; strided < 2; strided++)
         for (uint32_t i = 0; i < n; i++)
-            if (!apply_placement(t, value_item(list, i), &m, i, strided != 0, offset, size))
-                return refuse_placement(value_item(list, i), err);
+            if (!apply_placement(t, value_item(placements, i), &m, i, strided != 0, offset, size))
+                return refuse_placement(value_item(placements, i), err);
     return CKPT_OK;
 }
 

@@ -8,7 +8,7 @@
  *   _rebuild_parameter   (tensor, requires_grad, hooks)
  *   _rebuild_qtensor     (storage, offset, size, stride, quantizer, requires_grad, hooks)
  *   _rebuild_sparse_tensor (layout, (indices, values, size[, coalesced]) or
- *                           (compressed, plain, values, size))
+ *                           (compressed indices, plain indices, values, size))
  *   _rebuild_nested_tensor (buffer, sizes, strides, offsets)
  *   _rebuild_from_type_v2  (function, class, arguments, state): any subclass, and
  *                          torch.Tensor with Python attributes

@@ -81,7 +81,8 @@ static ckpt_status load_code(struct script *s, ckpt_str module, ckpt_str *out)
     buf_byte(&name, 0);
     ckpt_status st = CKPT_OK;
     *out = str_of(NULL, 0);
-    if (buf_ok(&name) && strlen((const char *)name.data) + 1 == name.len)
+    bool has_nul = buf_ok(&name) && strlen((const char *)name.data) + 1 < name.len;
+    if (buf_ok(&name) && !has_nul)
         st = torch_archive_read_text(s->ta, (const char *)name.data, MAX_CODE, out, s->err);
     buf_free(&name);
     return st;
@@ -104,8 +105,8 @@ static bool find_class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
     return false;
 }
 
-/* find_list - sets *OUT to the text in brackets of the line that begins with KEY, such as "__buffers__ =
- * [". */
+/* find_list - finds the first KEY, such as "__buffers__ = [", and sets *OUT to the text from there to the "]"
+ * in the same line. */
 static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
 {
     size_t at = str_find(body, key, 0);
@@ -113,8 +114,8 @@ static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
         return false;
     /* bounded: str_find found the key there */
     ckpt_str rest = str_skip(body, at + key.len);
-    size_t end = str_find(rest, STR_LIT("]"), 0), line = str_find(rest, STR_LIT("\n"), 0);
-    if (end == SIZE_MAX || end > line)
+    size_t end = str_find(rest, STR_LIT("]"), 0), line_end = str_find(rest, STR_LIT("\n"), 0);
+    if (end == SIZE_MAX || end > line_end)
         return false;
     *out = str_of(rest.ptr, end);
     return true;

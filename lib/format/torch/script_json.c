@@ -24,7 +24,7 @@ struct json_parameter {
 struct json_module {
     ckpt_str prefix; /* "fc." */
     uint32_t parent;
-    uint32_t first, last; /* indexes of its parameters */
+    uint32_t first_parameter, last_parameter; /* indexes; MAP_NONE: it has none */
 };
 
 struct json_tensor {
@@ -36,7 +36,7 @@ struct json_tensor {
 struct json_model {
     struct torch_archive *ta;
     struct kit k;
-    size_t at; /* entry of model.json */
+    size_t model_entry; /* index of model.json in the archive */
     arena *a;
     json_scan j;
     struct json_module *modules; /* each before its submodules */
@@ -65,7 +65,7 @@ bool script_json_top(const zip *z, ckpt_str *top)
 static ckpt_status report_fault(struct json_model *m, ckpt_status st)
 {
     if (m->ta->f->check && check_is_fault(st))
-        torch_archive_add_context(m->ta, m->at, m->err);
+        torch_archive_add_context(m->ta, m->model_entry, m->err);
     return file_report_fault(m->ta->f, st, m->err);
 }
 
@@ -82,7 +82,7 @@ static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
 static ckpt_status add_module(struct json_model *m, uint32_t parent, uint32_t *out)
 {
     const struct json_module module = {
-        .prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
+        .prefix = {"", 0}, .parent = parent, .first_parameter = MAP_NONE, .last_parameter = MAP_NONE};
     *out = (uint32_t)m->nmodules;
     return arena_push(m->a, &m->modules, &m->nmodules, &m->cap_modules, &module, sizeof module)
                ? CKPT_OK
@@ -92,11 +92,14 @@ static ckpt_status add_module(struct json_model *m, uint32_t parent, uint32_t *o
 static ckpt_status add_parameter(struct json_model *m, uint32_t module, const struct json_parameter *p)
 {
     struct json_module *to = &m->modules[module];
-    uint32_t at = (uint32_t)m->nparameters;
+    uint32_t number = (uint32_t)m->nparameters;
     if (!arena_push(m->a, &m->parameters, &m->nparameters, &m->cap_parameters, p, sizeof *p))
         return fail_memory(m->err);
-    *(to->last == MAP_NONE ? &to->first : &m->parameters[to->last].next) = at;
-    to->last = at;
+    if (to->last_parameter == MAP_NONE)
+        to->first_parameter = number;
+    else
+        m->parameters[to->last_parameter].next = number;
+    to->last_parameter = number;
     return CKPT_OK;
 }
 
@@ -144,19 +147,19 @@ static ckpt_status read_module_key(struct json_model *m, uint32_t module)
  * the end of an array is that of a list of submodules. */
 static ckpt_status read_modules(struct json_model *m)
 {
-    uint32_t at;
+    uint32_t current;
     CKPT_TRY(json_expect(&m->j, JSON_OBJECT, "mainModule", "an object"));
-    CKPT_TRY(add_module(m, MAP_NONE, &at));
+    CKPT_TRY(add_module(m, MAP_NONE, &current));
     for (;;) {
         enum json_event e = json_next(&m->j);
         if (e == JSON_KEY)
-            CKPT_TRY(read_module_key(m, at));
+            CKPT_TRY(read_module_key(m, current));
         else if (e == JSON_OBJECT)
-            CKPT_TRY(add_module(m, at, &at));
-        else if (e == JSON_OBJECT_END && m->modules[at].parent == MAP_NONE)
+            CKPT_TRY(add_module(m, current, &current));
+        else if (e == JSON_OBJECT_END && m->modules[current].parent == MAP_NONE)
             return CKPT_OK;
         else if (e == JSON_OBJECT_END)
-            at = m->modules[at].parent;
+            current = m->modules[current].parent;
         else if (e != JSON_ARRAY_END)
             return json_unexpected(&m->j, e, "a submodule", "an object");
     }
@@ -166,10 +169,11 @@ static ckpt_status join_prefixes(struct json_model *m)
 {
     for (size_t i = 0; i < m->nmodules; i++) {
         struct json_module *mod = &m->modules[i];
-        ckpt_str above = mod->parent == MAP_NONE ? str_of("", 0) : m->modules[mod->parent].prefix;
-        mod->prefix = mod->parent == MAP_NONE ? above
-                                              : arena_printf(m->a, "%.*s%.*s.", (int)above.len, above.ptr,
-                                                             (int)mod->prefix.len, mod->prefix.ptr);
+        ckpt_str parent_prefix = mod->parent == MAP_NONE ? str_of("", 0) : m->modules[mod->parent].prefix;
+        mod->prefix = mod->parent == MAP_NONE
+                          ? parent_prefix
+                          : arena_printf(m->a, "%.*s%.*s.", (int)parent_prefix.len, parent_prefix.ptr,
+                                         (int)mod->prefix.len, mod->prefix.ptr);
         if (!mod->prefix.ptr)
             return fail_memory(m->err);
     }
@@ -227,8 +231,8 @@ static ckpt_status read_tensor(struct json_model *m)
         CKPT_TRY(report_fault(m, json_fail(&m->j,
                                            "tensor %zu {lacks} {=its data, its type or some of its strides}",
                                            m->ntensors)));
-        (void)json_resync(&m->j); /* its JSON was valid */
-        x.record.ptr = NULL;      /* it is added without data, so that the others keep their numbers */
+        (void)json_resync(&m->j); /* the fault is not one of the JSON, which can be read on */
+        x.record.ptr = NULL;      /* tensors are numbered: this one is added, but without data */
     }
     if (!x.nstride)
         x.t.stride = NULL;
@@ -272,7 +276,7 @@ static ckpt_status add_parameter_tensor(struct json_model *m, const struct json_
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is {tensor %llu} of {=%zu}",
                     STR_ARG(p->name), (unsigned long long)p->tensor, m->ntensors);
     const struct json_tensor *t = &m->tensors[p->tensor];
-    if (!t->record.ptr) /* read_tensor reported it */
+    if (!t->record.ptr) /* read_tensor has reported a fault */
         return CKPT_OK;
     ckpt_str record = arena_str(m->a, t->record);
     if (!name.ptr || !record.ptr)
@@ -285,19 +289,20 @@ ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
     struct json_model m = {.a = f->a, .err = err};
     ckpt_str text;
     CKPT_TRY(torch_archive_new(f, top, &m.ta, err));
-    CKPT_TRY(torch_archive_require(m.ta, "model.json", &m.at, err));
-    file_budget(f, m.ta->z->entries[m.at].usize);
-    CKPT_TRY(zip_load_member(m.ta->z, m.at, f->limits.max_header, &text, err));
+    CKPT_TRY(torch_archive_require(m.ta, "model.json", &m.model_entry, err));
+    file_budget(f, m.ta->z->entries[m.model_entry].usize);
+    CKPT_TRY(zip_load_member(m.ta->z, m.model_entry, f->limits.max_header, &text, err));
     f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");
     f->torch_load_why = STR_LIT("the TorchScript layout of torch 1.0 to 1.3, which torch no longer reads");
     CKPT_TRY(kit_begin(&m.k, f, value_ordered_dict(f->a), err));
-    json_init(&m.j, text, torch_archive_payload_offset(m.ta, m.at), f->a, m.err);
+    json_init(&m.j, text, torch_archive_payload_offset(m.ta, m.model_entry), f->a, m.err);
     ckpt_status st = read_model(&m);
     for (size_t i = 0; st == CKPT_OK && i < m.nmodules; i++)
-        for (uint32_t k = m.modules[i].first; st == CKPT_OK && k != MAP_NONE; k = m.parameters[k].next)
+        for (uint32_t k = m.modules[i].first_parameter; st == CKPT_OK && k != MAP_NONE;
+             k = m.parameters[k].next)
             st = report_fault(&m, add_parameter_tensor(&m, &m.modules[i], &m.parameters[k]));
     st = kit_end(&m.k, st);
     if (st != CKPT_OK)
-        torch_archive_add_context(m.ta, m.at, err);
+        torch_archive_add_context(m.ta, m.model_entry, err);
     return st;
 }

@@ -92,18 +92,18 @@ static bool get_key_number(const ckpt_value *v, int64_t *out)
     return true;
 }
 
-ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool tensor, uint64_t pos,
+ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_tensor, uint64_t pos,
                                    struct torch_tar_numbers *out, ckpt_error *err)
 {
-    unsigned char head[8]; /* the count, which has 4 bytes and 4 unused ones for a tensor */
+    unsigned char head[8]; /* the count, which has 4 bytes and 4 unused ones for a is_tensor */
     int64_t key = -1;
-    ckpt_dtype dtype = tensor ? CKPT_DT_I64 : dtype_by_storage(value_name(value_item(v, 2)));
+    ckpt_dtype dtype = is_tensor ? CKPT_DT_I64 : dtype_by_storage(value_name(value_item(v, 2)));
     *out = (struct torch_tar_numbers){0};
     CKPT_TRY(source_read(src, pos, head, sizeof head, err));
-    out->count = tensor ? load_u32le(head) : load_u64le(head);
+    out->count = is_tensor ? load_u32le(head) : load_u64le(head);
     out->offset = pos + sizeof head;                       /* bounded: just read */
     /* sizes, strides and the offset; or elements */
-    uint64_t n = tensor ? 2 * out->count + 1 : out->count; /* bounded: 32 bits */
+    uint64_t n = is_tensor ? 2 * out->count + 1 : out->count; /* bounded: 32 bits */
     uint64_t end;
     bool known = dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &out->nbytes) &&
                  checked_add(out->offset, out->nbytes, &end);
@@ -113,7 +113,7 @@ ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool tensor
     (void)get_key_number(value_item(v, 0), &key);
     return fail(err, CKPT_ETRUNCATED, source_pos(src, out->offset),
                 "%s %lld needs {=%llu numbers}, the member has {%llu bytes} left",
-                tensor ? "tensor" : "storage", (long long)key, (unsigned long long)n,
+                is_tensor ? "tensor" : "storage", (long long)key, (unsigned long long)n,
                 (unsigned long long)(src->size - out->offset));
 }
 
@@ -360,10 +360,12 @@ static bool describe_lost_object(struct tar_file *t, const ckpt_value *v, struct
  * damaged. */
 static void lose_row_beyond_storage(struct tar_file *t, struct row *row)
 {
-    uint64_t end, need;
+    uint64_t end, end_byte;
     const struct storage *s = &t->f->table.storages[row->t.storage];
-    if (!t->f->salvage || !row->t.has_data ||
-        (row_end(&row->t, &end) && dtype_bytes((ckpt_dtype)row->t.dtype, end, &need) && need <= s->s.nbytes))
+    if (!t->f->salvage || !row->t.has_data)
+        return;
+    if (row_end(&row->t, &end) && dtype_bytes((ckpt_dtype)row->t.dtype, end, &end_byte) &&
+        end_byte <= s->s.nbytes)
         return;
     add_lost_storage(t, "it reaches beyond the end of its storage", storage_file_offset(s), &row->t.storage);
     row->t.has_data = false;

@@ -71,12 +71,12 @@ static ckpt_status report_uncast_arrays(struct torch_writer *w, const struct pla
 {
     if (!n)
         return CKPT_OK;
-    ckpt_dtype is = (ckpt_dtype)get_tensor(w, first)->dtype;
+    ckpt_dtype dtype = (ckpt_dtype)get_tensor(w, first)->dtype;
     if (w->opts->strict)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is an array of numpy, which stays %s",
-                    STR_ARG(first->name), ckpt_dtype_name(is));
+                    STR_ARG(first->name), ckpt_dtype_name(dtype));
     plan_notice(w->p, "\"%.*s\" stays %s: it is an array of numpy (%zu of them)", STR_ARG(first->name),
-                ckpt_dtype_name(is), n);
+                ckpt_dtype_name(dtype), n);
     return CKPT_OK;
 }
 
@@ -104,37 +104,38 @@ static ckpt_status report_dropped_grads(struct torch_writer *w, const struct pla
 
 static ckpt_status cast_entries(struct torch_writer *w, const struct plan_entry **first, ckpt_error *err)
 {
-    const struct plan_entry *array = NULL, *grad = NULL;
-    size_t arrays = 0, grads = 0;
+    const struct plan_entry *first_array = NULL, *first_grad = NULL;
+    size_t narrays = 0, ngrads = 0;
     for (size_t i = 0; i < w->p->nentries; i++) {
         const struct plan_entry *e = &w->p->entries[i];
         const ckpt_tensor *t = get_tensor(w, e);
-        if (t->kind == CKPT_NDARRAY && plan_dtype(w->p, e->row) != t->dtype && arrays++ == 0)
-            array = e;
+        bool is_cast = plan_dtype(w->p, e->row) != t->dtype;
+        if (t->kind == CKPT_NDARRAY && is_cast && narrays++ == 0)
+            first_array = e;
         if (t->kind == CKPT_NDARRAY || t->storage == CKPT_NO_STORAGE)
             continue;
         if (first[t->storage] && !casts_agree(w, first[t->storage], e))
             return plan_fail_cast_conflict(w->p, first[t->storage], e, err);
-        if (!first[t->storage] && plan_dtype(w->p, e->row) != t->dtype)
+        if (!first[t->storage] && is_cast)
             CKPT_TRY(begin_cast(w, e, err));
-        if (plan_dtype(w->p, e->row) != t->dtype && loses_grad(w, e) && grads++ == 0)
-            grad = e;
+        if (is_cast && loses_grad(w, e) && ngrads++ == 0)
+            first_grad = e;
         if (!first[t->storage])
             first[t->storage] = e;
     }
-    CKPT_TRY(report_dropped_grads(w, grad, grads, err));
-    return report_uncast_arrays(w, array, arrays, err);
+    CKPT_TRY(report_dropped_grads(w, first_grad, ngrads, err));
+    return report_uncast_arrays(w, first_array, narrays, err);
 }
 
-/* map_shard_casts - maps the storages in the table PART of a shard to their casts. CAST_AT: byte range ->
+/* map_shard_casts - maps the storages in SHARD, the table of a shard, to their casts. CAST_AT: byte range ->
  * index into casts. */
-static ckpt_status map_shard_casts(struct torch_writer *w, const struct table *part, const map *cast_at,
+static ckpt_status map_shard_casts(struct torch_writer *w, const struct table *shard, const map *cast_at,
                                    ckpt_error *err)
 {
     struct byte_range range;
-    for (size_t i = 0; i < part->nstorages; i++) {
-        uint32_t cast = map_get(cast_at, make_range_key(&range, &part->storages[i]));
-        if (cast != MAP_NONE && !map_set_num(w->cast_of, map_ptr(&part->storages[i]), cast))
+    for (size_t i = 0; i < shard->nstorages; i++) {
+        uint32_t cast = map_get(cast_at, make_range_key(&range, &shard->storages[i]));
+        if (cast != MAP_NONE && !map_set_num(w->cast_of, map_ptr(&shard->storages[i]), cast))
             return fail_memory(err);
     }
     return CKPT_OK;

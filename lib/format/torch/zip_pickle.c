@@ -306,7 +306,8 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
     const struct dtype_info *d = dtype_info(dtype);
     if (cast && cast->from != t->dtype)
         return refuse_cast(w, s, err);
-    bool v3 = !torch_has_storage_class(dtype) || (!cast && s->s.nbytes % d->block_bytes != 0);
+    bool has_partial_element = !cast && s->s.nbytes % d->block_bytes != 0;
+    bool v3 = !torch_has_storage_class(dtype) || has_partial_element;
     if (t->parameter) {
         pickle_put_global(pw, STR_LIT("torch._utils"), STR_LIT("_rebuild_parameter"));
         pickle_put_op(pw, PICKLE_MARK);
@@ -385,9 +386,9 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
     return CKPT_ELOSSY;
 }
 
-/* put_source_class - if PID is a legacy id ('module', class, file, source), writes the class, which is all
- * that torch uses of it. */
-static bool put_source_class(pickle_writer *pw, const ckpt_value *pid)
+/* put_class_of_legacy_id - if PID is a legacy id ('module', class, file, source), writes the class, because
+ * torch uses nothing else of it. */
+static bool put_class_of_legacy_id(pickle_writer *pw, const ckpt_value *pid)
 {
     const ckpt_value *class = value_source_class(pid);
     if (class)
@@ -427,7 +428,7 @@ static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v
     if (v->row < w->p->file->table.nrows &&
         (v->flags & VALUE_ROW || w->p->file->table.rows[v->row].t.value == v))
         return put_row(w, pw, v->row, err);
-    if (v->type == CKPT_V_PERSID && put_source_class(pw, v->u.pid))
+    if (v->type == CKPT_V_PERSID && put_class_of_legacy_id(pw, v->u.pid))
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, v->offset,
                 "a persistent id that names no storage of the file cannot be written");
@@ -435,9 +436,10 @@ static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v
 
 /* ------------------------------------------------------------ rewriting calls */
 
-/* A call of a function such as _rebuild_tensor_v2, whose first argument is a storage. */
+/* A call of a function such as _rebuild_tensor_v2, whose first argument is a storage. For the arguments see
+ * rebuild.c. */
 struct rebuilt {
-    const char *name; /* the function to call instead; NULL: the same */
+    const char *name; /* of the function to write, if it differs from that of the input; else NULL */
     ckpt_value *args[9];
     uint32_t n;
 };
@@ -626,7 +628,7 @@ static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *
 }
 
 /* check_arguments - sets w->bad_arguments if an argument list of CALL is a persistent id that names no
- * storage: put_source_class would write a class, which is not a list of arguments. */
+ * storage: put_class_of_legacy_id would write a class, which is not a list of arguments. */
 static void check_arguments(struct torch_writer *w, const ckpt_value *call)
 {
     const ckpt_value *given[2] = {call->u.call.args, value_extra_of(call)->kwargs};

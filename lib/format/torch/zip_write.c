@@ -43,8 +43,8 @@ struct archive_copy {
  * be cloned, because it is small or written with other bytes. */
 static uint64_t get_source_offset(const struct torch_writer *w, const struct storage *s)
 {
-    bool same = s->src && !s->swap && s->s.nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
-    if (!same || source_locate(s->src, NULL) != CKPT_OK)
+    bool can_clone = s->src && !s->swap && s->s.nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
+    if (!can_clone || source_locate(s->src, NULL) != CKPT_OK)
         return CKPT_NO_OFFSET;
     return source_pos(s->src, s->off);
 }
@@ -52,73 +52,74 @@ static uint64_t get_source_offset(const struct torch_writer *w, const struct sto
 /* describe_member - sets *MEMBER to the member of the archive that item NUMBER becomes. */
 static void describe_member(const void *user, size_t number, struct zip_output_member *member)
 {
-    const struct archive_copy *g = user;
-    const struct storage *s = g->w->items[number];
-    *member = (struct zip_output_member){.size = torch_zip_storage_size(g->w, s),
-                                         .source_offset = get_source_offset(g->w, s),
-                                         .header_offset = g->headers[number],
-                                         .crc = g->crcs[number]};
+    const struct archive_copy *copy = user;
+    const struct storage *s = copy->w->items[number];
+    *member = (struct zip_output_member){.size = torch_zip_storage_size(copy->w, s),
+                                         .source_offset = get_source_offset(copy->w, s),
+                                         .header_offset = copy->headers[number],
+                                         .crc = copy->crcs[number]};
     (void)snprintf(member->name, sizeof member->name, "data/%zu", number);
 }
 
 static struct copy_item get_copy_item(const void *user, size_t i)
 {
-    const struct archive_copy *g = user;
-    const struct torch_cast *cast = torch_find_cast(g->w, g->w->items[i]);
-    return (struct copy_item){.storage = g->w->items[i],
+    const struct archive_copy *copy = user;
+    const struct torch_cast *cast = torch_find_cast(copy->w, copy->w->items[i]);
+    uint64_t header = copy->headers[i];
+    return (struct copy_item){.storage = copy->w->items[i],
                               .from = cast ? cast->from : CKPT_DT_NONE,
                               .to = cast ? cast->to : CKPT_DT_NONE,
-                              .offset = g->headers[i] + g->header_sizes[i], /* bounded: in the archive */
-                              .crc_offset = g->headers[i] + ZIP_LOCAL_CRC}; /* likewise */
+                              .offset = header + copy->header_sizes[i], /* bounded: in the archive */
+                              .crc_offset = header + ZIP_LOCAL_CRC};    /* likewise */
 }
 
 static ckpt_status put_member_header(const void *user, size_t i, buf *out, ckpt_error *err)
 {
-    const struct archive_copy *g = user;
+    const struct archive_copy *copy = user;
     struct zip_output_member member;
-    describe_member(g, i, &member);
-    return zip_put_output_header(g->zw, &member, out, err);
+    describe_member(copy, i, &member);
+    return zip_put_output_header(copy->zw, &member, out, err);
 }
 
 /* reserve_items - reserves room for all items in the archive. */
-static ckpt_status reserve_items(struct archive_copy *g, ckpt_error *err)
+static ckpt_status reserve_items(struct archive_copy *copy, ckpt_error *err)
 {
-    size_t n = g->w->n + 1;
-    g->headers = calloc(n, sizeof *g->headers);
-    g->header_sizes = calloc(n, sizeof *g->header_sizes);
-    g->crcs = calloc(n, sizeof *g->crcs);
-    g->tallies = g->w->casts ? calloc(n, sizeof *g->tallies) : NULL;
-    if (!g->headers || !g->header_sizes || !g->crcs || (g->w->casts && !g->tallies))
+    size_t n = copy->w->n + 1;
+    copy->headers = calloc(n, sizeof *copy->headers);
+    copy->header_sizes = calloc(n, sizeof *copy->header_sizes);
+    copy->crcs = calloc(n, sizeof *copy->crcs);
+    copy->tallies = copy->w->casts ? calloc(n, sizeof *copy->tallies) : NULL;
+    if (!copy->headers || !copy->header_sizes || !copy->crcs || (copy->w->casts && !copy->tallies))
         return fail_memory(err);
-    for (size_t i = 0; g->zw && i < g->w->n; i++) {
+    for (size_t i = 0; copy->zw && i < copy->w->n; i++) {
         struct zip_output_member member;
-        describe_member(g, i, &member);
-        CKPT_TRY(zip_writer_reserve_member(g->zw, &member, err));
-        g->headers[i] = member.header_offset;
-        g->header_sizes[i] = (uint32_t)(member.data_offset -
-                                        member.header_offset); /* bounded: a name, an extra field */
+        describe_member(copy, i, &member);
+        CKPT_TRY(zip_writer_reserve_member(copy->zw, &member, err));
+        copy->headers[i] = member.header_offset;
+        /* bounded: a name, an extra field */
+        copy->header_sizes[i] = (uint32_t)(member.data_offset - member.header_offset);
     }
     return CKPT_OK;
 }
 
 /* copy_storages - copies all storages to OUT; if OUT is NULL, only reads them. */
-static ckpt_status copy_storages(struct archive_copy *g, sink *out, ckpt_error *err)
+static ckpt_status copy_storages(struct archive_copy *copy, sink *out, ckpt_error *err)
 {
-    const struct torch_writer *w = g->w;
-    CKPT_TRY(reserve_items(g, err));
+    const struct torch_writer *w = copy->w;
+    CKPT_TRY(reserve_items(copy, err));
     const struct copy_job job = {.file = w->p->file,
                                  .reading = plan_stream_options(w->p),
                                  .out = out,
                                  .n = w->n,
                                  .item = get_copy_item,
                                  .put_header = put_member_header,
-                                 .user = g,
-                                 .crcs = out ? g->crcs : NULL,
-                                 .tallies = g->tallies,
+                                 .user = copy,
+                                 .crcs = out ? copy->crcs : NULL,
+                                 .tallies = copy->tallies,
                                  .nbytes = w->total,
                                  .options = w->opts};
     CKPT_TRY(copy_items(&job, err));
-    return torch_zip_report_casts(g->w, g->tallies, err);
+    return torch_zip_report_casts(copy->w, copy->tallies, err);
 }
 
 /* compute_archive_size - sets *TOTAL to the size of the output, from names and sizes alone. */
@@ -138,16 +139,16 @@ static ckpt_status compute_archive_size(const struct torch_writer *w, uint64_t *
     return ok ? CKPT_OK : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an archive of more than 2^64 bytes");
 }
 
-static ckpt_status write_members(struct archive_copy *g, sink *out, ckpt_error *err)
+static ckpt_status write_members(struct archive_copy *copy, sink *out, ckpt_error *err)
 {
-    struct torch_writer *w = g->w;
-    zip_writer *zw = g->zw;
+    struct torch_writer *w = copy->w;
+    zip_writer *zw = copy->zw;
     CKPT_TRY(zip_writer_member(zw, PICKLE, buf_view(&w->pickle), err));
     buf_free(&w->pickle);
     CKPT_TRY(zip_writer_member(zw, BYTEORDER, STR_LIT(ENDIANNESS), err));
-    CKPT_TRY(copy_storages(g, out, err));
+    CKPT_TRY(copy_storages(copy, out, err));
     CKPT_TRY(zip_writer_member(zw, VERSION, STR_LIT(VERSION_3), err));
-    return zip_writer_finish(zw, describe_member, g, err);
+    return zip_writer_finish(zw, describe_member, copy, err);
 }
 
 /* The output, read back from the sink. */
@@ -169,12 +170,12 @@ static const struct source_ops written_ops = {.read_at = written_read, .close = 
 static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e, ckpt_error *err)
 {
     static const char *const fixed[] = {PICKLE, BYTEORDER, VERSION};
-    const struct archive_copy *g = user;
-    size_t n = g->w->n;
+    const struct archive_copy *copy = user;
+    size_t n = copy->w->n;
     struct zip_output_member member = {
         .size = strlen(i == 1 ? ENDIANNESS : VERSION_3), .crc = e->crc, .header_offset = e->header};
     if (i >= 2 && i < n + 2)
-        describe_member(g, i - 2, &member);
+        describe_member(copy, i - 2, &member);
     else
         (void)snprintf(member.name, sizeof member.name, "%s", fixed[i < 2 ? i : 2]);
     ckpt_str name = e->name;
@@ -187,47 +188,47 @@ static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e,
 }
 
 /* verify_archive - reads the central directory of OUT and fails unless it has exactly the members of G. */
-static ckpt_status verify_archive(struct archive_copy *g, sink *out, uint64_t size, ckpt_error *err)
+static ckpt_status verify_archive(struct archive_copy *copy, sink *out, uint64_t size, ckpt_error *err)
 {
     struct written_source back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};
     size_t n;
-    CKPT_TRY(zip_visit_entries(&back.s, check_member, g, &n, err));
-    return n == g->w->n + 3
+    CKPT_TRY(zip_visit_entries(&back.s, check_member, copy, &n, err));
+    return n == copy->w->n + 3
                ? CKPT_OK
                : fail(err, CKPT_EIO, CKPT_NO_OFFSET,
-                      "what was written reads back as %zu members instead of %zu", n, g->w->n + 3);
+                      "what was written reads back as %zu members instead of %zu", n, copy->w->n + 3);
 }
 
-static ckpt_status write_archive(struct archive_copy *g, sink *out, uint64_t size, ckpt_error *err)
+static ckpt_status write_archive(struct archive_copy *copy, sink *out, uint64_t size, ckpt_error *err)
 {
     CKPT_TRY(sink_reserve(out, size, err));
-    CKPT_TRY(zip_writer_new(out, TOP, &g->zw, err));
-    ckpt_status st = write_members(g, out, err);
-    zip_writer_free(g->zw);
+    CKPT_TRY(zip_writer_new(out, TOP, &copy->zw, err));
+    ckpt_status st = write_members(copy, out, err);
+    zip_writer_free(copy->zw);
     CKPT_TRY(st);
     if (sink_tell(out) != size)
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the archive has %llu bytes instead of %llu",
                     (unsigned long long)sink_tell(out), (unsigned long long)size);
-    CKPT_TRY(verify_archive(g, out, size, err));
+    CKPT_TRY(verify_archive(copy, out, size, err));
     /* for a set of shards, the caller checks the input once, at the end */
-    return g->w->job->has_index ? CKPT_OK : file_unchanged(g->w->p->file, err);
+    return copy->w->job->has_index ? CKPT_OK : file_unchanged(copy->w->p->file, err);
 }
 
-static ckpt_status write_file(struct archive_copy *g, uint64_t size, ckpt_error *err)
+static ckpt_status write_file(struct archive_copy *copy, uint64_t size, ckpt_error *err)
 {
     sink *out;
-    CKPT_TRY(plan_open_sink(g->w->p, g->w->job, &out, err));
-    return sink_end(out, write_archive(g, out, size, err), err);
+    CKPT_TRY(plan_open_sink(copy->w->p, copy->w->job, &out, err));
+    return sink_end(out, write_archive(copy, out, size, err), err);
 }
 
 static ckpt_status write_output(struct torch_writer *w, uint64_t size, ckpt_error *err)
 {
-    struct archive_copy g = {.w = w};
-    ckpt_status st = w->opts->dry_run ? copy_storages(&g, NULL, err) : write_file(&g, size, err);
-    free(g.headers);
-    free(g.header_sizes);
-    free(g.crcs);
-    free(g.tallies);
+    struct archive_copy copy = {.w = w};
+    ckpt_status st = w->opts->dry_run ? copy_storages(&copy, NULL, err) : write_file(&copy, size, err);
+    free(copy.headers);
+    free(copy.header_sizes);
+    free(copy.crcs);
+    free(copy.tallies);
     return st;
 }
 
