@@ -11,7 +11,7 @@ struct nested {
     arena *a;
     ckpt_value **nodes; /* the containers, the root first, and NULL for each value of the caller */
     size_t n, cap;
-    map *child_of;      /* see set_child_key -> index into NODES */
+    map *child_of;      /* (container, element) as in set_child_key -> index into NODES */
     buf child_key;      /* room for a key of CHILD_OF */
     uint64_t max_items; /* the most items that a list may have */
 };

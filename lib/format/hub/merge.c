@@ -128,7 +128,7 @@ void shards_notice_incomplete(ckpt_plan *p, const char *output)
     uint64_t nshards = p->file->src ? count_shards(p->file->path) : 0;
     bool has_notice = str_ends(str_c(p->file->path), STR_LIT(".gguf")); /* from gguf/read.c */
     if (nshards > 1 && !has_notice && !count_shards(output))
-        plan_notice(p, "one nshards %llu shards, not the whole model; the folder or its index stands for all",
+        plan_notice(p, "one of %llu shards, not the whole model; the folder or its index stands for all",
                     (unsigned long long)nshards);
 }
 

@@ -424,7 +424,7 @@ void replaced_undo(struct replaced *r, size_t placed)
 /* remove_old - removes NAME and its second name. */
 static void remove_old(struct replaced *r, ckpt_str name)
 {
-    char *at = r->path_room + r->folder.len; /* bounded: list_old_shards made path_room for both */
+    char *at = r->path_room + r->folder.len; /* bounded: list_old_shards made room for both */
     memcpy(at, name.ptr, name.len);
     at[name.len] = '\0';
     (void)unlink(r->path_room);

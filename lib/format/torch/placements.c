@@ -69,7 +69,7 @@ static void narrow_to_shard(uint64_t n, uint64_t number, uint64_t *offset, uint6
     uint64_t each = *size / n + (*size % n != 0);
     uint64_t start = each && number > *size / each
                          ? *size
-                         : number * each; /* bounded: number most SIZE and one more */
+                         : number * each; /* bounded: at most SIZE and one more */
     start = start < *size ? start : *size;
     *offset += start; /* bounded: inside of the tensor */
     *size = *size - start < each ? *size - start : each;

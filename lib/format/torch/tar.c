@@ -95,7 +95,7 @@ static bool get_key_number(const ckpt_value *v, int64_t *out)
 ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_tensor, uint64_t pos,
                                    struct torch_tar_numbers *out, ckpt_error *err)
 {
-    unsigned char head[8]; /* the count, which has 4 bytes and 4 unused ones for a is_tensor */
+    unsigned char head[8]; /* the count, which has 4 bytes and 4 unused ones for a tensor */
     int64_t key = -1;
     ckpt_dtype dtype = is_tensor ? CKPT_DT_I64 : dtype_by_storage(value_name(value_item(v, 2)));
     *out = (struct torch_tar_numbers){0};
