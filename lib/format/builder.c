@@ -255,7 +255,6 @@ ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, const char *
     return return_latched(b, st, err);
 }
 
-/* begin_dict - adds a dict under KEY, which becomes the current one. */
 static ckpt_status begin_dict(ckpt_builder *b, const char *key)
 {
     ckpt_file *f = b->f;
@@ -289,7 +288,6 @@ ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err)
     return return_latched(b, st, err);
 }
 
-/* add_metadata - adds the pair KEY, TEXT to the metadata. */
 static ckpt_status add_metadata(ckpt_builder *b, const char *key, const char *text)
 {
     ckpt_file *f = b->f;

@@ -43,7 +43,6 @@ ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64
 
 /* ------------------------------------------------------- what is written */
 
-/* find_unfit_reason - returns why X cannot be written, or NULL. */
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
     const ckpt_tensor *t = flat_get_tensor(w, x);

@@ -23,13 +23,14 @@ static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, 
 static ckpt_status journal_accepts_undo(void *user, source *now, source *after, const struct patches *undo,
                                         bool *accepted, ckpt_error *err)
 {
-    ckpt_file *is = NULL, *was = NULL;
-    ckpt_status st = reopen_bytes(user, after, &was, err);
+    ckpt_file *current = NULL, *restored = NULL;
+    ckpt_status st = reopen_bytes(user, after, &restored, err);
     if (st == CKPT_OK)
-        st = reopen_bytes(user, now, &is, err);
-    *accepted = st == CKPT_OK && was && was->format->undoes && was->format->undoes(was, is, now, undo);
-    file_free(is);
-    file_free(was);
+        st = reopen_bytes(user, now, &current, err);
+    *accepted = st == CKPT_OK && restored && restored->format->undoes &&
+                restored->format->undoes(restored, current, now, undo);
+    file_free(current);
+    file_free(restored);
     return st;
 }
 
@@ -58,11 +59,11 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
     CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_copy_in(opts, &given, sizeof given, err));
     struct journal_options o = format_journal_options(&given, NULL);
-    ckpt_recovered did = CKPT_RECOVERED_NOTHING;
+    ckpt_recovered recovered = CKPT_RECOVERED_NOTHING;
     o.judge = format_journal_judge(path);
-    ckpt_status st = strcmp(path, "-") != 0 ? journal_recover(path, &o, &did, err) : CKPT_OK;
+    ckpt_status st = strcmp(path, "-") != 0 ? journal_recover(path, &o, &recovered, err) : CKPT_OK;
     if (what)
-        *what = did;
+        *what = recovered;
     return st;
 }
 
@@ -72,7 +73,8 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
 static ckpt_status check_only_names(const ckpt_plan *p, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
-    if (strcmp(f->path, "-") == 0 || !f->src || source_pos(f->src, 0) == CKPT_NO_OFFSET) /* it was unpacked */
+    bool is_unpacked = f->src && source_pos(f->src, 0) == CKPT_NO_OFFSET;
+    if (strcmp(f->path, "-") == 0 || !f->src || is_unpacked)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
     if (!f->format->in_place)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -95,7 +97,6 @@ static bool has_same_storages(const struct table *a, const struct table *b)
     return same;
 }
 
-/* has_same_tensors - returns true if F, the patched file, has the tensors of P. */
 static bool has_same_tensors(const ckpt_plan *p, const ckpt_file *f)
 {
     bool same = f->table.nrows == p->nentries && has_same_storages(&p->file->table, &f->table);
@@ -107,12 +108,12 @@ static bool has_same_tensors(const ckpt_plan *p, const ckpt_file *f)
     return same;
 }
 
-/* check_result - reads the file as it will be after the patches in LIST, and fails unless it has the tensors
+/* check_result - reads the file as it will be after PATCHES, and fails unless it has the tensors
  * of P. */
-static ckpt_status check_result(const ckpt_plan *p, const struct patches *list, ckpt_error *err)
+static ckpt_status check_result(const ckpt_plan *p, const struct patches *patches, ckpt_error *err)
 {
     ckpt_file *f = NULL;
-    source *after = source_patched(p->file->src, list);
+    source *after = source_patched(p->file->src, patches);
     if (!after)
         return fail_memory(err);
     const struct opening o = {
@@ -125,21 +126,21 @@ static ckpt_status check_result(const ckpt_plan *p, const struct patches *list, 
                        "the edited file would not read back as the same tensors");
 }
 
-static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *o, struct patches *list,
+static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *o, struct patches *patches,
                                  ckpt_error *err)
 {
     ckpt_status st = check_only_names(p, err);
     if (st == CKPT_OK)
-        st = p->file->format->in_place(p, list, err);
+        st = p->file->format->in_place(p, patches, err);
     if (st == CKPT_OK)
-        st = check_result(p, list, err);
+        st = check_result(p, patches, err);
     st = st == CKPT_OK ? st : file_status_after_read(p->file, st, err);
     if (st != CKPT_OK) {
         if (st == CKPT_EUNSUPPORTED || st == CKPT_EUSAGE)
             error_add_hint(err, "-o OUT writes a copy with the new names");
         return st;
     }
-    return journal_apply(p->file->path, list, o, err);
+    return journal_apply(p->file->path, patches, o, err);
 }
 
 ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opts, ckpt_write_result *out,
@@ -150,13 +151,13 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
     CKPT_REQUIRE(err, p);
     CKPT_TRY(sized_copy_in(opts, &given, sizeof given, err));
     const struct journal_options o = format_journal_options(&given, p->file);
-    struct patches list = {0};
-    ckpt_error own;
+    struct patches patches = {0};
+    ckpt_error local_err;
     if (!err)
-        err = &own;
+        err = &local_err;
     p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
     CKPT_TRY(plan_update_entries(p, err));
-    ckpt_status st = p->nrenames ? edit_in_place(p, &o, &list, err) : check_only_names(p, err);
+    ckpt_status st = p->nrenames ? edit_in_place(p, &o, &patches, err) : check_only_names(p, err);
     if (st == CKPT_OK)
         st = plan_note_output(p, p->file->path, err);
     if (st != CKPT_OK) {
@@ -167,8 +168,8 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
                            .outputs = p->outputs,
                            .noutputs = p->noutputs,
                            .tensors = p->nentries};
-    for (size_t i = 0; i < list.n; i++)
-        r.bytes += list.at[i].bytes.len; /* bounded: they are in memory */
+    for (size_t i = 0; i < patches.n; i++)
+        r.bytes += patches.at[i].bytes.len; /* bounded: they are in memory */
     if (out)
         sized_copy_out(out, &r, sizeof r);
     return CKPT_OK;

@@ -80,7 +80,6 @@ static bool count_bytes(const ckpt_tensor *t, uint64_t *out)
                                       dtype_bytes((ckpt_dtype)t->dtype, elements, out));
 }
 
-/* set_storage_bytes - sets S to the contiguous bytes of X. */
 static ckpt_status set_storage_bytes(const struct kit *k, const struct kit_tensor *x, struct storage *s)
 {
     uint64_t need = 0;

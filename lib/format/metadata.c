@@ -53,12 +53,12 @@ static ckpt_status check_keys(const ckpt_pair *pairs, size_t n, ckpt_error *err)
 static ckpt_status write_in_place(ckpt_file *f, const struct metadata_job *job, ckpt_error *err)
 {
     const struct journal_options o = format_journal_options(job->opts, f);
-    struct patches list = {.old_size = f->src->size, .new_size = f->src->size};
+    struct patches patches = {.old_size = f->src->size, .new_size = f->src->size};
     if (strcmp(f->path, "-") == 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
-    if (!patches_add(&list, job->at, buf_view(&job->header)))
+    if (!patches_add(&patches, job->at, buf_view(&job->header)))
         return fail_memory(err);
-    return journal_apply(f->path, &list, &o, err);
+    return journal_apply(f->path, &patches, &o, err);
 }
 
 static ckpt_status refuse_metadata_edit(const ckpt_file *f, ckpt_error *err)

@@ -52,7 +52,6 @@ static bool put_item(arena *a, ckpt_value *list, uint64_t i, ckpt_value *v)
     return value_append(a, list, v);
 }
 
-/* put_element - puts V into CONTAINER, a list or dict, as its element E. */
 static ckpt_status put_element(struct nested *t, ckpt_value *container, const ckpt_path_elem *e,
                                ckpt_value *v, ckpt_error *err)
 {

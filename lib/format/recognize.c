@@ -155,17 +155,17 @@ static bool is_message(const struct probe *p, const struct message *m)
 {
     reader r;
     struct proto_field f;
-    bool ok = true, has = false, certain = false;
-    if (p->nhead < 4 || p->head[0] != 8 || p->head[1] > m->max_version || !p->src ||
-        reader_init(&r, p->src, 0, p->size, NULL) != CKPT_OK)
+    bool ok = true, has_required = false, certain = false;
+    bool has_version = p->nhead >= 4 && p->head[0] == (1 << 3 | PROTO_VARINT) && p->head[1] <= m->max_version;
+    if (!has_version || !p->src || reader_init(&r, p->src, 0, p->size, NULL) != CKPT_OK)
         return false;
     for (unsigned i = 0; ok && !certain && reader_left(&r) && i < MAX_FIELDS; i++) {
         ok = proto_read(&r, &f) == CKPT_OK && m->is_allowed(f.number, f.wire);
         certain = ok && m->is_required(f.number) && begins_inside(&r, m);
         ok = ok && (f.wire == PROTO_VARINT || reader_skip(&r, f.value));
-        has = has || m->is_required(f.number);
+        has_required = has_required || m->is_required(f.number);
     }
-    ok = certain || (ok && has && !reader_left(&r));
+    ok = certain || (ok && has_required && !reader_left(&r));
     reader_free(&r);
     return ok;
 }

@@ -178,7 +178,6 @@ static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
                                             : st;
 }
 
-/* read_opened - reads F, which is new, as O requires. */
 static ckpt_status read_opened(ckpt_file *f, const struct opening *o, struct probe *p, ckpt_error *err)
 {
     bool outermost = o->how == OPEN_SALVAGE;

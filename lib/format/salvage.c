@@ -20,13 +20,13 @@ static void spread_losses(ckpt_file *f)
             f->lost_row[i] = true;
     }
     for (size_t i = f->table.nrows; i-- > 0;) {
-        uint32_t of = f->table.rows[i].t.part_of;
-        if (f->lost_row[i] && of != CKPT_NO_TENSOR)
-            f->lost_row[of] = true;
+        uint32_t composite = f->table.rows[i].t.part_of;
+        if (f->lost_row[i] && composite != CKPT_NO_TENSOR)
+            f->lost_row[composite] = true;
     }
     for (size_t i = 0; i < f->table.nrows; i++) {
-        uint32_t of = f->table.rows[i].t.part_of;
-        if (of != CKPT_NO_TENSOR && f->lost_row[of])
+        uint32_t composite = f->table.rows[i].t.part_of;
+        if (composite != CKPT_NO_TENSOR && f->lost_row[composite])
             f->lost_row[i] = true;
     }
 }
@@ -62,7 +62,6 @@ void salvage_note_no_checksums(ckpt_file *f)
     file_notice(f, "the file has no checksums: missing bytes are detected, changed bytes are not");
 }
 
-/* find_lost_rows - sets lost_row for rows whose storage is lost. */
 static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
 {
     f->lost_row = arena_array(f->a, f->table.nrows, sizeof *f->lost_row);
@@ -73,18 +72,18 @@ static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
     return f->lost_row ? CKPT_OK : fail_memory(err);
 }
 
-/* add_lost_objects - adds rows for lost objects that are not tensors. */
+/* add_lost_objects - adds rows for lost objects that are not tensors, and extends lost_row to all rows. */
 static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
 {
     size_t n = f->table.nrows;
     CKPT_TRY(torch_find_unrecoverable_objects(f, err));
-    bool *all = arena_array(f->a, f->table.nrows, sizeof *all);
-    if (!all)
+    bool *lost = arena_array(f->a, f->table.nrows, sizeof *lost);
+    if (!lost)
         return fail_memory(err);
-    memcpy(all, f->lost_row, n * sizeof *all);
+    memcpy(lost, f->lost_row, n * sizeof *lost);
     for (size_t i = n; i < f->table.nrows; i++)
-        all[i] = true;
-    f->lost_row = all;
+        lost[i] = true;
+    f->lost_row = lost;
     return CKPT_OK;
 }
 

@@ -17,7 +17,6 @@
 
 /* ------------------------------------------------------------------------- files */
 
-/* add_part - opens the file NAME of the folder as a part of s->f. */
 static ckpt_status add_part(struct store *s, ckpt_str name, ckpt_file **part)
 {
     ckpt_str path = arena_printf(s->f->a, "%s%.*s", s->folder.ptr, (int)name.len, name.ptr);
@@ -101,7 +100,6 @@ static ckpt_status find_newest_manifest(void *user, ckpt_str *newest, ckpt_error
 
 /* ------------------------------------------------------------------------- folders */
 
-/* add_entry - adds the file NAME as an entry. */
 static bool add_entry(struct store *s, ckpt_str name)
 {
     struct ocdbt *db = &s->db;

@@ -32,29 +32,29 @@ struct tie_row {
     ckpt_value val;
 };
 
-/* add_tie - adds a row called KEY with the view of row OF. */
-static ckpt_status add_tie(ckpt_file *f, ckpt_value *key, ckpt_str name, uint32_t of, ckpt_error *err)
+/* add_tie - adds a row called NAME, the text of KEY, with the same view as TENSOR_ROW. */
+static ckpt_status add_tie(ckpt_file *f, ckpt_value *key, ckpt_str name, uint32_t tensor_row, ckpt_error *err)
 {
-    uint32_t at;
-    struct row row = f->table.rows[of];
-    struct tie_row *x = ARENA_NEW(f->a, struct tie_row);
-    if (!x)
+    uint32_t new_row;
+    struct row row = f->table.rows[tensor_row];
+    struct tie_row *tie = ARENA_NEW(f->a, struct tie_row);
+    if (!tie)
         return fail_memory(err);
-    x->path = (ckpt_path_elem){.str = name};
+    tie->path = (ckpt_path_elem){.str = name};
     row.t.name = name;
-    row.t.path = &x->path;
+    row.t.path = &tie->path;
     row.t.npath = 1;
     if (row.t.value) { /* a row that is lost with its shard has no value */
-        x->step = (struct step){.node = f->root, .index = value_count(f->root)};
-        x->val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = row.t.value->offset};
-        row.steps = &x->step;
-        row.t.value = &x->val;
-        if (!value_put(f->a, f->root, key, &x->val))
+        tie->step = (struct step){.node = f->root, .index = value_count(f->root)};
+        tie->val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = row.t.value->offset};
+        row.steps = &tie->step;
+        row.t.value = &tie->val;
+        if (!value_put(f->a, f->root, key, &tie->val))
             return fail_memory(err);
     }
-    CKPT_TRY(file_add_row(f, &row, &at, err));
-    x->val.row = at;
-    f->table.rows[at].t.alias_of = of;
+    CKPT_TRY(file_add_row(f, &row, &new_row, err));
+    tie->val.row = new_row;
+    f->table.rows[new_row].t.alias_of = tensor_row;
     f->nties++; /* bounded: by rows */
     return CKPT_OK;
 }
@@ -93,8 +93,8 @@ static const ckpt_tensor *get_tensor(const ckpt_plan *p, size_t entry)
     return &p->file->table.rows[p->entries[entry].row].t;
 }
 
-/* is_written - returns true if T has bytes and is not a component of a composite. */
-static bool is_written(const ckpt_tensor *t)
+/* has_own_bytes - returns true if T has bytes and is not a component of a composite. */
+static bool has_own_bytes(const ckpt_tensor *t)
 {
     return t->has_data && t->storage != CKPT_NO_STORAGE && t->part_of == CKPT_NO_TENSOR;
 }
@@ -134,7 +134,7 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
 {
     for (size_t i = 0; i < p->nentries; i++) {
         uint32_t first = get_first_row(p, p->entries[i].row), other;
-        if (!is_written(get_tensor(p, i)) ||
+        if (!has_own_bytes(get_tensor(p, i)) ||
             (how == CKPT_TIES_DROP && !ties_is_tensor_name(p->entries[i].name)))
             continue; /* a name that could not be recorded stays */
         if (!map_put_num(kept, first, (uint32_t)i, &other))
@@ -180,36 +180,37 @@ static int compare_extents(const void *pa, const void *pb)
     return (a->entry > b->entry) - (a->entry < b->entry);
 }
 
-/* find_overlaps - returns how many of the N views X overlap an earlier one, and sets PAIR to the first
- * two. */
-static size_t find_overlaps(struct extent *x, size_t n, size_t pair[2])
+/* find_overlaps - returns how many of the N VIEWS overlap an earlier one, and sets PAIR to the first two that
+ * overlap. */
+static size_t find_overlaps(struct extent *views, size_t n, size_t pair[2])
 {
-    size_t found = 0, far = 0; /* far: the view with the greatest end so far */
-    qsort(x, n, sizeof *x, compare_extents);
+    size_t found = 0, longest = 0; /* longest: the view that ends last so far */
+    qsort(views, n, sizeof *views, compare_extents);
     for (size_t i = 1; i < n; i++) {
-        if (x[i].storage == x[far].storage && x[i].begin < x[far].end && found++ == 0) {
-            pair[0] = x[far].entry;
-            pair[1] = x[i].entry;
+        if (views[i].storage == views[longest].storage && views[i].begin < views[longest].end &&
+            found++ == 0) {
+            pair[0] = views[longest].entry;
+            pair[1] = views[i].entry;
         }
-        if (x[i].storage != x[far].storage || x[i].end > x[far].end)
-            far = i;
+        if (views[i].storage != views[longest].storage || views[i].end > views[longest].end)
+            longest = i;
     }
     return found;
 }
 
 static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop, ckpt_error *err)
 {
-    struct extent *x = calloc(p->nentries ? p->nentries : 1, sizeof *x);
+    struct extent *views = calloc(p->nentries ? p->nentries : 1, sizeof *views);
     size_t n = 0, pair[2] = {0, 0};
-    if (!x)
+    if (!views)
         return fail_memory(err);
     for (size_t i = 0; i < p->nentries; i++) {
         const ckpt_tensor *t = get_tensor(p, i);
-        if (!drop[i] && is_written(t) && t->elements && get_extent(t, &x[n]))
-            x[n++].entry = (uint32_t)i;
+        if (!drop[i] && has_own_bytes(t) && t->elements && get_extent(t, &views[n]))
+            views[n++].entry = (uint32_t)i;
     }
-    size_t found = find_overlaps(x, n, pair);
-    free(x);
+    size_t found = find_overlaps(views, n, pair);
+    free(views);
     if (found && how == CKPT_TIES_ERROR)
         return refuse_shared(p, pair[0], pair[1], "share bytes", err);
     if (found)
@@ -227,7 +228,7 @@ static uint64_t count_copied_bytes(const ckpt_plan *p, const bool *drop, bool *s
     uint64_t written = 0, stored = 0;
     for (size_t i = 0; i < p->nentries; i++) {
         const ckpt_tensor *t = get_tensor(p, i);
-        if (drop[i] || !is_written(t))
+        if (drop[i] || !has_own_bytes(t))
             continue;
         if (!checked_add(written, t->nbytes, &written))
             return UINT64_MAX;
@@ -280,8 +281,8 @@ int ties_compare_keys(const void *pa, const void *pb)
 struct recording {
     struct plan_pair *pairs;
     size_t npairs;
-    const ckpt_alias *noted; /* the aliases */
-    size_t n;
+    const ckpt_alias *aliases;
+    size_t naliases;
     bool *recorded; /* by alias: there is a pair for it */
     map *names;     /* name of an alias -> its index */
 };
@@ -291,20 +292,20 @@ static ckpt_status update_recorded(struct recording *r, ckpt_error *err)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->npairs; i++) {
-        struct plan_pair *x = &r->pairs[i];
-        uint32_t at = map_get(r->names, x->key);
-        if (at != MAP_NONE && !x->tie)
+        struct plan_pair *pair = &r->pairs[i];
+        uint32_t alias = map_get(r->names, pair->key);
+        if (alias != MAP_NONE && !pair->tie)
             return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                         "the metadata have \"%.*s\" already: it cannot be recorded as a second name of "
                         "\"%.*s\"\n"
                         "--ties=copy writes both in full; `ckpt meta --unset` removes a text",
-                        STR_ARG(x->key), STR_ARG(r->noted[at].of));
-        if (at != MAP_NONE) {
-            x->text = r->noted[at].of;
-            r->recorded[at] = true;
+                        STR_ARG(pair->key), STR_ARG(r->aliases[alias].of));
+        if (alias != MAP_NONE) {
+            pair->text = r->aliases[alias].of;
+            r->recorded[alias] = true;
         }
-        if (at != MAP_NONE || !x->tie)
-            r->pairs[kept++] = *x;
+        if (alias != MAP_NONE || !pair->tie)
+            r->pairs[kept++] = *pair;
     }
     r->npairs = kept;
     return CKPT_OK;
@@ -313,16 +314,16 @@ static ckpt_status update_recorded(struct recording *r, ckpt_error *err)
 static ckpt_status merge_recorded(struct recording *r, size_t *added, ckpt_error *err)
 {
     bool ok = r->recorded && r->names;
-    for (size_t i = 0; ok && i < r->n; i++)
-        ok = map_put(r->names, r->noted[i].name, (uint32_t)i, NULL);
+    for (size_t i = 0; ok && i < r->naliases; i++)
+        ok = map_put(r->names, r->aliases[i].name, (uint32_t)i, NULL);
     if (!ok)
         return fail_memory(err);
     CKPT_TRY(update_recorded(r, err));
     *added = r->npairs;
-    for (size_t i = 0; i < r->n; i++)
+    for (size_t i = 0; i < r->naliases; i++)
         if (!r->recorded[i])
             r->pairs[r->npairs++] = (struct plan_pair){
-                .key = r->noted[i].name, .text = r->noted[i].of, .tie = true};
+                .key = r->aliases[i].name, .text = r->aliases[i].of, .tie = true};
     qsort(r->pairs + *added, r->npairs - *added, sizeof *r->pairs, ties_compare_keys);
     return CKPT_OK;
 }
@@ -330,16 +331,16 @@ static ckpt_status merge_recorded(struct recording *r, size_t *added, ckpt_error
 ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *n,
                                  size_t *added, ckpt_error *err)
 {
-    struct recording r = {.npairs = *n, .n = p->naliases - from};
-    if (r.n)
-        r.noted = p->aliases + from;
-    r.pairs = arena_array(p->a, *n + r.n + 1, sizeof *r.pairs); /* bounded: all are in memory */
+    struct recording r = {.npairs = *n, .naliases = p->naliases - from};
+    if (r.naliases)
+        r.aliases = p->aliases + from;
+    r.pairs = arena_array(p->a, *n + r.naliases + 1, sizeof *r.pairs); /* bounded: all are in memory */
     if (!r.pairs)
         return fail_memory(err);
     if (*n)
         memcpy(r.pairs, *pairs, *n * sizeof *r.pairs);
-    r.recorded = calloc(r.n + 1, sizeof *r.recorded);
-    r.names = map_new(r.n);
+    r.recorded = calloc(r.naliases + 1, sizeof *r.recorded);
+    r.names = map_new(r.naliases);
     ckpt_status st = merge_recorded(&r, added, err);
     free(r.recorded);
     map_free(r.names);

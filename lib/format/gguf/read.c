@@ -46,7 +46,6 @@ static void take_split(struct gguf_reading *r, const struct gguf_pair *p)
         *to = gguf_get_integer(p, r->g.big_endian);
 }
 
-/* add_value - adds P to the metadata. */
 static ckpt_status add_value(struct gguf_reading *r, const struct gguf_pair *p, ckpt_error *err)
 {
     ckpt_file *f = r->f;
@@ -89,7 +88,7 @@ static ckpt_status add_tensor(struct kit *k, const struct gguf *g, const struct 
                            .big_endian = g->big_endian,
                            .entry = t->info_offset,
                            .src = g->src,
-                           .at = g->data_offset + t->offset, /* bounded: gguf_read added up more */
+                           .at = g->data_offset + t->offset, /* bounded: gguf_read checked the end */
                            .nbytes = KIT_AS_NEEDED};
     for (uint32_t i = 0; i < t->ndim; i++)
         shape[i] = t->dims[t->ndim - 1 - i];
@@ -105,7 +104,8 @@ static ckpt_status note_deviations(struct gguf_reading *r, ckpt_error *err)
     uint64_t after = g->src->size > g->data_end ? g->src->size - g->data_end : 0;
     if (g->ggml_error.status)
         file_notice(r->f, "ggml and llama.cpp refuse the file: %s", g->ggml_error.what);
-    if (r->n ? after : after >= g->alignment)
+    bool is_padding = r->n == 0 && after < g->alignment;
+    if (after && !is_padding)
         file_notice(r->f, "%" PRIu64 " byte%s after the last tensor %s ignored", after, after == 1 ? "" : "s",
                     after == 1 ? "is" : "are");
     if (g->version > 1 || !after)

@@ -58,7 +58,7 @@ ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool own, ckpt_
 
 /* ------------------------------------------------------------------------- pairs */
 
-static bool is_of_split(ckpt_str key)
+static bool is_split_key(ckpt_str key)
 {
     return str_is(key, "split.no") || str_is(key, "split.count") || str_is(key, "split.tensors.count");
 }
@@ -92,12 +92,12 @@ static void add_input_pairs(struct flat_writer *w)
     struct gguf_output *o = w->user;
     bool splits = w->p->file->nparts || w->job->shard.count;
     for (size_t i = 0; i < o->from->n; i++) {
-        const struct gguf_pair *x = &o->from->pairs[i];
-        bool replaced = w->job->opts->architecture && str_is(x->key, ARCHITECTURE);
-        if (replaced || (splits && is_of_split(x->key)))
+        const struct gguf_pair *pair = &o->from->pairs[i];
+        bool replaced = w->job->opts->architecture && str_is(pair->key, ARCHITECTURE);
+        if (replaced || (splits && is_split_key(pair->key)))
             continue;
-        o->pairs[o->n++] = *x;
-        if (w->p->cast && str_is(x->key, "general.file_type"))
+        o->pairs[o->n++] = *pair;
+        if (w->p->cast && str_is(pair->key, "general.file_type"))
             plan_notice(w->p, "general.file_type is still that of the input; `ckpt meta` changes it");
     }
     if (o->from->header.big_endian)
@@ -107,21 +107,23 @@ static void add_input_pairs(struct flat_writer *w)
 /* add_texts - adds the metadata of the input, which is not a GGUF, except keys about its own format. */
 static ckpt_status add_texts(struct flat_writer *w, const struct plan_pair *meta, size_t n, ckpt_error *err)
 {
-    bool named = w->job->opts->architecture != NULL;
+    bool is_given = w->job->opts->architecture != NULL, has_architecture = is_given;
     for (size_t i = 0; i < n; i++) {
-        const struct plan_pair *x = &meta[i];
-        bool is_name = str_is(x->key, ARCHITECTURE);
-        if (x->tie || x->key.len == 0 || x->key.len > GGUF_KEY_MAX || is_of_split(x->key) ||
-            str_is(x->key, "general.alignment") || str_is(x->key, "format") ||
-            (is_name && w->job->opts->architecture))
+        const struct plan_pair *pair = &meta[i];
+        bool fits = pair->key.len > 0 && pair->key.len <= GGUF_KEY_MAX;
+        bool is_architecture = str_is(pair->key, ARCHITECTURE);
+        bool is_about_format = is_split_key(pair->key) || str_is(pair->key, "general.alignment") ||
+                               str_is(pair->key, "format");
+        if (pair->tie || !fits || is_about_format || (is_architecture && is_given))
             continue;
-        CKPT_TRY(add_pair(w, x->key, GGUF_STRING, x->text, err));
-        named = named || is_name;
+        CKPT_TRY(add_pair(w, pair->key, GGUF_STRING, pair->text, err));
+        has_architecture = has_architecture || is_architecture;
     }
-    return named ? CKPT_OK
-                 : fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                        "a GGUF needs {=" ARCHITECTURE "}, the input has {none}\n"
-                        "--architecture NAME gives it; llama.cpp runs only what its own converters wrote");
+    return has_architecture
+               ? CKPT_OK
+               : fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                      "a GGUF needs {=" ARCHITECTURE "}, the input has {none}\n"
+                      "--architecture NAME gives it; llama.cpp runs only what its own converters wrote");
 }
 
 static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)

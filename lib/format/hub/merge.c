@@ -149,7 +149,6 @@ ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *te
 
 /* ------------------------------------------------------------------ open */
 
-/* report_missing - reports in `verify` that shard S is missing. */
 static ckpt_status report_missing(struct index *x, const struct shard *s)
 {
     size_t n = 0;
@@ -248,7 +247,6 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     return st;
 }
 
-/* find_pair - returns the pair of S whose key is the first element of PATH, or MAP_NONE. */
 static uint32_t find_pair(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
 {
     return n && !path[0].is_int ? map_get(s->pair_of, path[0].str) : MAP_NONE;
@@ -476,7 +474,6 @@ static ckpt_status add_weight(struct index *x, const struct weight *w)
     return report_missing_tensor(x, w);
 }
 
-/* report_extra - reports in `verify` that KEY is in S but not in the index. */
 static ckpt_status report_extra(const struct index *x, const struct shard *s, ckpt_str key)
 {
     if (!x->f->check)
@@ -488,8 +485,8 @@ static ckpt_status report_extra(const struct index *x, const struct shard *s, ck
 }
 
 /* add_extra - adds pair K of S, which is not in the index, and its KEY to the weights, so that a second
- * shard with that key is reported. LISTED: the index has the group of KEY. */
-static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool listed)
+ * shard with that key is reported. GROUP_LISTED: the index has the group of KEY. */
+static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool group_listed)
 {
     uint32_t before;
     if (!map_put(x->keys, key, (uint32_t)x->n, &before))
@@ -502,7 +499,7 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
         x->lost = true;
         return file_report_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
     }
-    if (!listed)
+    if (!group_listed)
         CKPT_TRY(report_extra(x, s, key));
     const struct weight w = {.key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards)};
     if (!arena_push(x->f->a, &x->weights, &x->n, &x->cap, &w, sizeof w))
@@ -515,7 +512,8 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
 static bool find_group(struct index *x, ckpt_str key)
 {
     for (size_t n = key.len; n-- > 0;) {
-        uint32_t i = strchr("/@", key.ptr[n]) && key.ptr[n] ? map_get(x->keys, str_of(key.ptr, n)) : MAP_NONE;
+        bool ends_group = key.ptr[n] == '/' || key.ptr[n] == '@';
+        uint32_t i = ends_group ? map_get(x->keys, str_of(key.ptr, n)) : MAP_NONE;
         if (i != MAP_NONE && x->weights[i].is_group) {
             x->weights[i].is_found = true;
             return true;
@@ -524,10 +522,10 @@ static bool find_group(struct index *x, ckpt_str key)
     return false;
 }
 
-/* check_groups - checks that each group of the index is in a shard. */
-static ckpt_status check_groups(struct index *x, size_t listed)
+/* check_groups - checks that each group among the NLISTED weights of the index is in a shard. */
+static ckpt_status check_groups(struct index *x, size_t nlisted)
 {
-    for (size_t i = 0; i < listed; i++) {
+    for (size_t i = 0; i < nlisted; i++) {
         const struct weight *w = &x->weights[i];
         const struct shard *s = &x->shards[w->shard];
         bool is_first = w->is_group && map_get(x->keys, w->key) == i;
@@ -565,7 +563,6 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
     return CKPT_OK;
 }
 
-/* get_first_file - returns the first shard that could be read. */
 static const ckpt_file *get_first_file(const struct index *x)
 {
     for (size_t i = 0; i < x->nshards; i++)

@@ -182,7 +182,6 @@ static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *
     return ok && why.status != CKPT_ENOMEM && buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
-/* rewrite_index - replaces the old index by one with second names. */
 static ckpt_status rewrite_index(struct replaced *r, ckpt_error *err)
 {
     struct sink_options so = {.force = true, .no_sync = !r->sync};
@@ -300,9 +299,10 @@ static ckpt_status remove_old_index(struct replaced *r, ckpt_error *err)
     const struct replaced_file *index = &r->files[r->n - 1];
     char *path = realpath(index->path, NULL);
     bool moved = path && r->text.len && rename(path, index->second) == 0;
-    bool gone = moved || (path ? unlink(path) == 0 || errno == ENOENT : errno == ENOENT);
-    ckpt_status st = gone ? CKPT_OK
-                          : fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
+    bool removed = moved || (path ? unlink(path) == 0 || errno == ENOENT : errno == ENOENT);
+    ckpt_status st = removed
+                         ? CKPT_OK
+                         : fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
     if (moved)
         r->moved_index = path;
     else
@@ -413,7 +413,8 @@ void replaced_undo(struct replaced *r, size_t placed)
             (void)unlink(p->path);
     }
     /* If nothing was moved into place and no second name is used, only the index has to be restored. */
-    if (r->moved_index && (placed || r->was_rewritten || rename(index->second, r->moved_index) != 0))
+    bool can_move_back = !placed && !r->was_rewritten;
+    if (r->moved_index && !(can_move_back && rename(index->second, r->moved_index) == 0))
         (void)unlink(index->second);
     /* If this fails, the index uses the second names, which then stay. */
     if (intact && (index->has_second ? rename(index->second, index->path) == 0 : !r->was_rewritten))

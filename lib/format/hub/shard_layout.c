@@ -171,7 +171,6 @@ static ckpt_status make_pair_units(struct shard_layout *c, ckpt_error *err)
 
 /* -------------------------------------------------------------------- cut */
 
-/* sum_group_sizes - sums the sizes of a group at its head. */
 static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
 {
     for (uint32_t u = 0; u < c->nunits; u++) {

@@ -477,7 +477,6 @@ static ckpt_status write_set(struct set *s, size_t first_alias, ckpt_error *err)
     return st;
 }
 
-/* write_single - writes a single shard as one file, which may replace a set. */
 static ckpt_status write_single(struct set *s, ckpt_error *err)
 {
     ckpt_write_options o = *s->job->opts;

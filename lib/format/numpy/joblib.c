@@ -8,12 +8,12 @@
 #include "format/recognize.h"
 #include "format/torch/graph.h"
 
-#define ENOUGH 65536u /* a dump of arrays imports joblib's wrapper class within its first ENOUGH bytes */
+#define HEAD_BYTES 65536u /* of a dump of arrays: they import joblib's wrapper class */
 
 /* is_dump - returns true if BYTES, which may be truncated, begin as a file of joblib.dump. */
 static bool is_dump(source *bytes)
 {
-    char head[ENOUGH];
+    char head[HEAD_BYTES];
     size_t n = bytes->size < sizeof head ? (size_t)bytes->size : sizeof head;
     return n > 2 && source_read(bytes, 0, head, n, NULL) == CKPT_OK && head[0] == (char)0x80 &&
            str_find(str_of(head, n), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
@@ -27,10 +27,10 @@ static bool probe(const struct probe *p)
     const struct signature *s = recognize_compression(p);
     if (!s)
         return recognize_as(p, SIGN_JOBLIB) && !p->zip;
-    (void)unpack_some(p->src, s, ENOUGH, &head, NULL);
-    bool is = head && is_dump(head);
+    (void)unpack_some(p->src, s, HEAD_BYTES, &head, NULL);
+    bool found = head && is_dump(head);
     source_unref(head);
-    return is;
+    return found;
 }
 
 static void free_unpacked(void *unpacked) { source_unref(unpacked); }

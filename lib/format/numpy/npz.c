@@ -28,7 +28,6 @@ static bool probe(const struct probe *p)
     return found;
 }
 
-/* check_expansion - refuses an archive whose members unpack to more than file_max_unpacked. */
 static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error *err)
 {
     uint64_t packed = 0, total = 0;
@@ -71,8 +70,8 @@ static ckpt_status check_key_free(struct kit *k, const zip *z, const struct zip_
                 STR_ARG(e->name));
 }
 
-/* add_member - adds entry I of Z, opened as MEMBER, if it is an array; else increments *OTHERS. */
-static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, size_t *others)
+/* add_member - adds entry I of Z, opened as MEMBER, if it is an array; else increments *NOTHERS. */
+static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, size_t *nothers)
 {
     struct zip_entry *e = &z->entries[i];
     struct kit_tensor t;
@@ -82,16 +81,16 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
     char bytes[NPY_MAGIC_SIZE], found[TEXT_BYTES_SIZE];
     ckpt_str magic = str_of(bytes, member->size < sizeof bytes ? (size_t)member->size : sizeof bytes);
     CKPT_TRY(source_read(member, 0, bytes, magic.len, k->err));
-    bool named = str_ends(key, SUFFIX), begins = str_eq(magic, STR_LIT(NPY_MAGIC));
-    if (!named && !begins) {
-        ++*others;
+    bool has_suffix = str_ends(key, SUFFIX), is_array = str_eq(magic, STR_LIT(NPY_MAGIC));
+    if (!has_suffix && !is_array) {
+        ++*nothers;
         return check_key_free(k, z, e);
     }
-    if (!begins)
+    if (!is_array)
         return fail(k->err, CKPT_EFORMAT, e->header,
                     "it begins with {%s}, an array of numpy with {=934e554d5059}",
                     magic.len ? text_describe_bytes(magic.ptr, magic.len, found) : "nothing");
-    key.len -= named ? SUFFIX.len : 0; /* bounded: it ends so */
+    key.len -= has_suffix ? SUFFIX.len : 0; /* bounded: it ends so */
     CKPT_TRY(numpy_describe(k->f, member, 0, &t, &end, k->err));
     t.name = key;
     if (end > member->size) /* the kit refuses it, or in salvage adds it as lost */
@@ -116,21 +115,21 @@ static ckpt_status open_member(zip *z, size_t i, source **out, ckpt_error *err)
 /* read_members - adds each array of Z. A faulty one is reported in `verify` and lost in salvage. */
 static ckpt_status read_members(struct kit *k, zip *z)
 {
-    size_t others = 0;
+    size_t nothers = 0;
     for (size_t i = 0; i < z->n; i++) {
         source *member = NULL;
         ckpt_status st = open_member(z, i, &member, k->err);
         if (st == CKPT_OK)
-            st = add_member(k, z, i, member, &others);
+            st = add_member(k, z, i, member, &nothers);
         source_unref(member);
         if (st == CKPT_OK)
             continue;
         error_add_position(k->err, z->entries[i].header, z->entries[i].name);
         CKPT_TRY(file_lose(k->f, st, z->entries[i].name, k->err));
     }
-    if (others)
-        file_notice(k->f, "%zu member%s no array%s: left out", others, others == 1 ? " is" : "s are",
-                    others == 1 ? "" : "s");
+    if (nothers)
+        file_notice(k->f, "%zu member%s no array%s: left out", nothers, nothers == 1 ? " is" : "s are",
+                    nothers == 1 ? "" : "s");
     return CKPT_OK;
 }
 

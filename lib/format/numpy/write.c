@@ -26,12 +26,12 @@
 #define HEADER_AT   10u    /* offset of the header: after magic, version and its length, of 16 bits */
 #define HEADER_MAX  65535u /* bytes before the elements */
 #define GROWTH      21u /* digits that the first size has room for */
-#define LONGEST_KEY 60000u
+#define LONGEST_KEY 60000u /* bytes; a name of zip has at most 65535 */
 #define SUFFIX_LEN  4u /* of ".npy" */
 
 struct numpy_output {
     bool archive;
-    uint64_t directory; /* size of what follows the items of an archive */
+    uint64_t directory_size; /* of what follows the items of an archive */
 };
 
 static bool is_archive(const struct flat_writer *w)
@@ -53,9 +53,9 @@ static bool put_descr(ckpt_str name, buf *b)
 {
     struct numpy_dtype d;
     if (str_starts(name, STR_LIT("datetime64")) || str_starts(name, STR_LIT("timedelta64"))) {
-        bool date = name.ptr[0] == 'd';
-        name = str_skip(name, date ? 10 : 11);
-        buf_printf(b, "<%c8%.*s", date ? 'M' : 'm', STR_ARG(name));
+        bool is_date = name.ptr[0] == 'd';
+        ckpt_str unit = str_skip(name, is_date ? strlen("datetime64") : strlen("timedelta64"));
+        buf_printf(b, "<%c8%.*s", is_date ? 'M' : 'm', STR_ARG(unit));
         return true;
     }
     if (str_is(name, "float128") || str_is(name, "complex256")) {
@@ -69,7 +69,6 @@ static bool put_descr(ckpt_str name, buf *b)
     return true;
 }
 
-/* has_dtype - returns true if numpy has the dtype NAME. */
 static bool has_dtype(ckpt_str name)
 {
     buf b;
@@ -81,7 +80,6 @@ static bool has_dtype(ckpt_str name)
 
 bool numpy_holds(const ckpt_tensor *t) { return has_dtype(str_c(ckpt_tensor_dtype_name(t))); }
 
-/* get_dtype_name - returns the name of the dtype in which X is written. */
 static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_item *x)
 {
     const ckpt_tensor *t = flat_get_tensor(w, x);
@@ -89,7 +87,6 @@ static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_it
                                         : ckpt_dtype_name(plan_dtype(w->p, x->row)));
 }
 
-/* put_header - writes the numpy header of X. False: numpy does not have the dtype. */
 static bool put_header(const struct flat_writer *w, const struct flat_item *x, buf *b)
 {
     const ckpt_tensor *t = flat_get_tensor(w, x);
@@ -148,9 +145,9 @@ static ckpt_status put_start(const struct flat_writer *w, size_t i, uint32_t crc
     (void)put_header(w, x, &npy);
     if (buf_ok(&npy) && is_archive(w)) {
         ckpt_str header = buf_view(&npy), name = get_member_name(w, x);
-        uint32_t all = crc_combine(CRC_32, crc32_update(0, header.ptr, header.len), crc, nbytes);
+        uint32_t member_crc = crc_combine(CRC_32, crc32_update(0, header.ptr, header.len), crc, nbytes);
         uint64_t size = header.len + nbytes; /* bounded: lay_out_item() */
-        *h = make_member_header(get_header_offset(w, i), size, all);
+        *h = make_member_header(get_header_offset(w, i), size, member_crc);
         if (name.ptr)
             zip_put_local(b, h, name, 0);
         else
@@ -204,7 +201,7 @@ static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err
     bool fits = checked_add(w->nbytes, b.len, &w->nbytes);
     buf_free(&b);
     if (o->archive) /* bounded: each is below 2^17 */
-        o->directory += ZIP_CENTRAL_SIZE + x->name.len + SUFFIX_LEN + zip64_length(&h);
+        o->directory_size += ZIP_CENTRAL_SIZE + x->name.len + SUFFIX_LEN + zip64_length(&h);
     CKPT_TRY(st);
     return fits ? flat_lay_out_item(w, x, 1, err) : flat_fail_size(err);
 }
@@ -216,8 +213,8 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     for (size_t i = 0; i < w->n; i++)
         CKPT_TRY(lay_out_item(w, i, err));
     if (o->archive)
-        o->directory += w->n ? ZIP_ENDS_SIZE : ZIP_END_SIZE;
-    return checked_add(w->nbytes, o->directory, &w->size) ? CKPT_OK : flat_fail_size(err);
+        o->directory_size += w->n ? ZIP_ENDS_SIZE : ZIP_END_SIZE;
+    return checked_add(w->nbytes, o->directory_size, &w->size) ? CKPT_OK : flat_fail_size(err);
 }
 
 /* ------------------------------------------------------------------------ bytes */
@@ -236,7 +233,6 @@ static void put_end(const struct flat_writer *w, uint64_t size, buf *b)
     buf_put(b, nothing, sizeof nothing);
 }
 
-/* put_entry - writes the central header of NAME, whose local header is H. */
 static void put_entry(buf *directory, struct zip_header *h, ckpt_str name)
 {
     h->signature = ZIP_CENTRAL;

@@ -75,7 +75,6 @@ static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *e
     return st;
 }
 
-/* write_header - writes the JSON of H with PAIRS instead of its metadata. */
 static void write_header(buf *b, const struct old_header *h, const ckpt_pair *pairs, size_t n)
 {
     size_t from = h->to ? h->from : h->first, to = h->to ? h->to : h->first;

@@ -173,7 +173,6 @@ static ckpt_status read_array(struct header *h, struct header_entry *x)
     return json_expect(&h->j, JSON_ARRAY_END, "a tensor's array", "[dtype, shape, data_offsets]");
 }
 
-/* get_event_pos - returns the file offset of the current event. */
 static uint64_t get_event_pos(const struct header *h)
 {
     return source_pos(h->f->src, 8 + h->j.event_at); /* bounded: by the header's length */

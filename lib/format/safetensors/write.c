@@ -70,7 +70,6 @@ static bool has_key(const struct header *h, ckpt_str key)
 
 static bool is_not_tie(const struct plan_pair *x) { return !x->tie && ties_is_tensor_name(x->key); }
 
-/* index_item_names - returns a map from name to item; NULL: no memory. */
 static map *index_item_names(const struct flat_writer *w)
 {
     map *names = map_new(w->n);

@@ -21,24 +21,24 @@
 
 bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)
 {
-    ckpt_str first = z->n ? z->entries[0].name : str_of("", 0);
-    size_t slash = str_find(first, STR_LIT("/"), 0), found = 0;
-    first.len = slash == SIZE_MAX ? 0 : slash + 1;
+    ckpt_str first_folder = z->n ? z->entries[0].name : str_of("", 0);
+    size_t slash = str_find(first_folder, STR_LIT("/"), 0), nfound = 0;
+    first_folder.len = slash == SIZE_MAX ? 0 : slash + 1;
     *ambiguous = false;
     for (size_t i = 0; i < z->n; i++) {
         ckpt_str name = z->entries[i].name, folder = str_folder(name), file = STR_LIT("data.pkl");
         if (name.len - folder.len != file.len || !str_ends_any_case(name, file))
             continue;
-        if (str_eq(folder, first)) {
+        if (str_eq(folder, first_folder)) {
             *top = folder;
             *ambiguous = false;
             return true;
         }
-        *ambiguous = *ambiguous || (found && !str_eq(folder, *top));
-        if (found++ == 0)
+        *ambiguous = *ambiguous || (nfound && !str_eq(folder, *top));
+        if (nfound++ == 0)
             *top = folder;
     }
-    return found > 0;
+    return nfound > 0;
 }
 
 static void archive_free(void *user)
@@ -193,7 +193,6 @@ ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *e
 
 /* ------------------------------------------------------------------ pickles */
 
-/* check_crc - compares the bytes of S with the CRC-32 of its entry E. */
 static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s, ckpt_error *err)
 {
     uint32_t crc = 0;
@@ -239,7 +238,8 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
  * takes memory in proportion to its length. A real pickle in which nothing is memoized reaches 50-fold. */
 static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
-    if (e->usize <= (16u << 20) || e->usize / 200 <= e->csize)
+    bool is_small = e->usize <= (16u << 20), is_plausible = e->usize / 200 <= e->csize;
+    if (is_small || is_plausible)
         return CKPT_OK;
     ckpt_status st = fail(
         err, CKPT_ELIMIT, source_pos(z->src, e->header),

@@ -49,7 +49,7 @@ struct weight {
 static bool find_new_top(const zip *z, ckpt_str *top)
 {
     size_t slash = z->n ? str_find(z->entries[0].name, STR_LIT("/"), 0) : SIZE_MAX;
-    bool format = false, data = false;
+    bool has_format = false, has_data = false;
     if (slash == SIZE_MAX)
         return false;
     *top = str_of(z->entries[0].name.ptr, slash + 1);
@@ -57,10 +57,11 @@ static bool find_new_top(const zip *z, ckpt_str *top)
         if (!str_starts(z->entries[i].name, *top))
             continue;
         ckpt_str name = str_skip(z->entries[i].name, top->len);
-        format = format || str_is(name, "archive_format");
-        data = data || str_starts(name, STR_LIT("data/weights/")) || str_starts(name, STR_LIT("models/"));
+        has_format = has_format || str_is(name, "archive_format");
+        has_data = has_data || str_starts(name, STR_LIT("data/weights/")) ||
+                   str_starts(name, STR_LIT("models/"));
     }
-    return format && data;
+    return has_format && has_data;
 }
 
 static bool probe_export(const struct probe *p)

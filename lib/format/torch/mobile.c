@@ -100,7 +100,6 @@ static ckpt_status read_sizes(struct mobile *m, const struct flatbuffer_vector *
     return CKPT_OK;
 }
 
-/* find_storage - sets source, range and key of T to those of storage I. */
 static ckpt_status find_storage(struct mobile *m, uint64_t i, struct kit_tensor *t)
 {
     struct flatbuffer_table table;

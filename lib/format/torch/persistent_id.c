@@ -132,7 +132,6 @@ bool torch_storage_bytes(ckpt_dtype dtype, uint64_t numel, uint64_t *out)
     return dtype_info(dtype)->block_elems != 1 || dtype_bytes(dtype, numel, out);
 }
 
-/* require_storage_bytes - fails unless S has NUMEL elements of DTYPE. */
 static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, const struct storage *s,
                                          ckpt_dtype dtype, uint64_t numel)
 {

@@ -19,7 +19,6 @@ static bool may_hold_tensors(const ckpt_value *root)
            root->type == CKPT_V_CALL;
 }
 
-/* is_single_pickle - returns true if SRC is exactly one pickle. */
 static bool is_single_pickle(source *src)
 {
     arena *a = arena_new(UINT64_C(1) << 28);

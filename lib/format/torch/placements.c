@@ -131,10 +131,10 @@ static ckpt_status get_dtensor_range(const ckpt_value *spec, const ckpt_tensor *
 
 static bool read_sizes(const ckpt_value *v, uint32_t n, uint64_t *out)
 {
-    bool all = v && value_count(v) == n;
-    for (uint32_t i = 0; all && i < n; i++)
-        all = value_size(value_item(v, i), &out[i]);
-    return all;
+    bool ok = v && value_count(v) == n;
+    for (uint32_t i = 0; ok && i < n; i++)
+        ok = value_size(value_item(v, i), &out[i]);
+    return ok;
 }
 
 ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32_t component,
@@ -142,25 +142,24 @@ ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, ui
 {
     const ckpt_tensor *t = &f->table.rows[row].t, *part = &f->table.rows[local].t;
     const ckpt_value *state = get_state(t->value);
-    uint64_t *at = arena_array(a, 2 * (uint64_t)t->ndim, sizeof *at);
-    if (!at)
+    uint64_t *begin = arena_array(a, 2 * (uint64_t)t->ndim, sizeof *begin);
+    if (!begin)
         return fail_memory(err);
-    uint64_t *size = at + t->ndim; /* bounded: of 2 ndim */
-    *offset = at;
+    uint64_t *size = begin + t->ndim; /* bounded: of 2 ndim */
+    *offset = begin;
     if (t->kind == CKPT_DTENSOR)
-        CKPT_TRY(get_dtensor_range(object_attr(state, "_spec"), t, at, size, err));
+        CKPT_TRY(get_dtensor_range(object_attr(state, "_spec"), t, begin, size, err));
     const ckpt_value *meta = object_attr(value_item(value_item(state, 0), component), "metadata");
-    bool known = t->kind == CKPT_DTENSOR || (read_sizes(object_attr(meta, "shard_offsets"), t->ndim, at) &&
+    bool known = t->kind == CKPT_DTENSOR || (read_sizes(object_attr(meta, "shard_offsets"), t->ndim, begin) &&
                                              read_sizes(object_attr(meta, "shard_sizes"), t->ndim, size));
-    bool same = known && part->ndim == t->ndim;
-    for (uint32_t i = 0; same && i < t->ndim; i++)
-        same = part->shape[i] == size[i];
-    return same ? CKPT_OK
-                : fail(err, CKPT_EFORMAT, part->file_offset,
-                       "a part of {a different size} than {=its placement gives it}");
+    bool size_matches = known && part->ndim == t->ndim;
+    for (uint32_t i = 0; size_matches && i < t->ndim; i++)
+        size_matches = part->shape[i] == size[i];
+    return size_matches ? CKPT_OK
+                        : fail(err, CKPT_EFORMAT, part->file_offset,
+                               "a part of {a different size} than {=its placement gives it}");
 }
 
-/* count_shards - returns the number of shards of a ShardedTensor, one for each rank. */
 static uint64_t count_shards(const ckpt_value *state)
 {
     const ckpt_value *list = object_attr(value_item(state, 1), "shards_metadata");

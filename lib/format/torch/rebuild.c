@@ -53,7 +53,6 @@ static const char *show_value(const ckpt_value *v, char *out, size_t cap)
     return out;
 }
 
-/* read_shape - sets the shape of T from V, a tuple or torch.Size. */
 static ckpt_status read_shape(struct graph *g, const ckpt_value *v, ckpt_tensor *t)
 {
     t->has_shape = true;
@@ -391,10 +390,10 @@ static ckpt_str make_shape_text(arena *a, const ckpt_tensor *t)
 /* make_placements_text - returns ", Shard(0), Replicate" for a DTensorSpec; .ptr NULL: out of memory. */
 static ckpt_str make_placements_text(arena *a, const ckpt_value *spec)
 {
-    const ckpt_value *list = object_attr(spec, "placements");
+    const ckpt_value *placements = object_attr(spec, "placements");
     ckpt_str s = STR_LIT("");
-    for (uint32_t i = 0; list && s.ptr && i < value_count(list) && i < 8; i++) {
-        const ckpt_value *p = value_item(list, i), *klass = p ? value_class(p) : NULL;
+    for (uint32_t i = 0; placements && s.ptr && i < value_count(placements) && i < 8; i++) {
+        const ckpt_value *p = value_item(placements, i), *klass = p ? value_class(p) : NULL;
         int64_t d;
         ckpt_str name = klass ? value_name(klass) : STR_LIT("?");
         s = value_integer(object_attr(p, "dim"), &d)
@@ -407,12 +406,12 @@ static ckpt_str make_placements_text(arena *a, const ckpt_value *spec)
 static ckpt_status describe_dtensor(struct graph *g, const ckpt_value *state, struct tensor_description *m)
 {
     ckpt_str shape = make_shape_text(g->f->a, &m->row.t),
-             where = make_placements_text(g->f->a, object_attr(state, "_spec"));
+             placements = make_placements_text(g->f->a, object_attr(state, "_spec"));
     m->row.t.kind = CKPT_DTENSOR;
     m->components[m->ncomponents++] = (struct component){"_local_tensor",
                                                          object_attr(state, "_local_tensor")};
-    if (shape.ptr && where.ptr)
-        m->row.t.note = arena_printf(g->f->a, "local part of %.*s%.*s", STR_ARG(shape), STR_ARG(where));
+    if (shape.ptr && placements.ptr)
+        m->row.t.note = arena_printf(g->f->a, "local part of %.*s%.*s", STR_ARG(shape), STR_ARG(placements));
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 

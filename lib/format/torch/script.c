@@ -183,7 +183,6 @@ static bool is_tensor(const ckpt_value *v)
            value_calls(v, "torch._utils", "_rebuild_sparse_tensor", 2);
 }
 
-/* get_offset - returns the file offset of the opcode that made V. */
 static uint64_t get_offset(const struct script *s, const ckpt_value *v)
 {
     struct torch_storages st = torch_archive_get_storages(s->ta);
@@ -310,10 +309,10 @@ static ckpt_status add_constants(struct script *s)
 {
     ckpt_value *root;
     uint32_t tensors = 0;
-    int64_t at = torch_archive_find(s->ta, "constants.pkl");
-    if (at < 0)
+    int64_t entry = torch_archive_find(s->ta, "constants.pkl");
+    if (entry < 0)
         return CKPT_OK;
-    CKPT_TRY(torch_archive_run_pickle(s->ta, (size_t)at, &root, s->err));
+    CKPT_TRY(torch_archive_run_pickle(s->ta, (size_t)entry, &root, s->err));
     for (uint32_t i = 0; i < value_count(root) && value_item(root, i); i++)
         if (is_tensor(value_item(root, i)) ||
             value_calls(value_item(root, i), "torch.jit._pickle", "build_tensor_from_id", 1)) {

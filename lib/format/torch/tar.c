@@ -237,7 +237,6 @@ static ckpt_status read_storages(struct tar_file *t, source *s)
     return CKPT_OK;
 }
 
-/* read_dims - reads N signed 64-bit numbers >= 0 to an array in the arena. */
 static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const uint64_t **out)
 {
     uint64_t *d = arena_array(t->f->a, n, sizeof *d);

@@ -188,7 +188,6 @@ static ckpt_status add_container(struct lost_search *x, uint32_t node, uint32_t 
                : fail_memory(x->err);
 }
 
-/* visit_entry - visits V, which is entry S of container PARENT. */
 static ckpt_status visit_entry(struct lost_search *x, uint32_t parent, struct step s, const ckpt_value *v)
 {
     uint32_t i = get_node_number(x, v), depth = x->containers[parent].depth + 1; /* bounded: by max_depth */

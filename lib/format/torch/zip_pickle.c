@@ -55,7 +55,6 @@ static struct storage *find_node_storage(const struct torch_writer *w, const ckp
     return is_found_by_key(w->p->file, node) ? find_storage_by_key(w->p->file, node) : NULL;
 }
 
-/* make_cast_node - returns a new node for the cast of storage S; NULL: out of memory. */
 static ckpt_value *make_cast_node(struct torch_writer *w, struct storage *s, uint64_t offset)
 {
     ckpt_value *v = value_new(w->p->a, CKPT_V_PERSID, offset);
@@ -110,7 +109,7 @@ static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_e
 /* assign_number - sets *OUT to the number of storage S in the archive, which it gets on its first use. */
 static ckpt_status assign_number(struct torch_writer *w, struct storage *s, uint32_t *out, ckpt_error *err)
 {
-    *out = s->number ? s->number - 1 : (uint32_t)w->n; /* s->number is 0 before the first use, else 1 more */
+    *out = s->number ? s->number - 1 : (uint32_t)w->n; /* s->number: 0 before the first use, then 1 more */
     if (s->number)
         return CKPT_OK;
     if (!arena_push(w->p->a, &w->items, &w->n, &w->cap, &s, sizeof s))
@@ -131,7 +130,6 @@ static uint32_t count_entries(const ckpt_value *v)
     return m->npairs > m->nitems ? m->npairs : m->nitems;
 }
 
-/* get_mask - returns the mask of container NODE, and adds it if there is none; NULL: out of memory. */
 static struct torch_mask *get_mask(struct torch_writer *w, const ckpt_value *node)
 {
     uint32_t i = map_get_num(w->left_out, map_ptr(node));
@@ -360,24 +358,25 @@ static ckpt_dtype get_written_dtype(const struct torch_writer *w, const ckpt_ten
 static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t row, ckpt_error *err)
 {
     const ckpt_tensor *t = &w->p->file->table.rows[row].t;
-    const char *lacks = NULL;
+    const char *unfit_reason = NULL;
     if (t->kind != CKPT_DENSE && t->kind != CKPT_STORAGE && t->kind != CKPT_NDARRAY)
-        lacks = "is not a dense tensor";
+        unfit_reason = "is not a dense tensor";
     else if (!t->has_data || !t->has_shape)
-        lacks = "has no bytes";
+        unfit_reason = "has no bytes";
     else if (!torch_has_dtype(get_written_dtype(w, t)))
-        lacks = "has a type that torch lacks";
+        unfit_reason = "has a type that torch lacks";
     else if (!sizes_fit(t))
-        lacks = "has a size beyond 2^63";
-    if (!lacks && t->kind == CKPT_STORAGE && torch_find_cast(w, &w->p->file->table.storages[t->storage]))
-        return refuse_cast(w, &w->p->file->table.storages[t->storage], err);
-    if (!lacks && t->kind == CKPT_STORAGE)
-        return put_storage(w, pw, &w->p->file->table.storages[t->storage], (ckpt_dtype)t->dtype,
-                           str_of("", 0), str_of("", 0), err);
-    if (!lacks)
+        unfit_reason = "has a size beyond 2^63";
+    if (!unfit_reason && t->kind == CKPT_STORAGE) {
+        struct storage *s = &w->p->file->table.storages[t->storage];
+        if (torch_find_cast(w, s))
+            return refuse_cast(w, s, err);
+        return put_storage(w, pw, s, (ckpt_dtype)t->dtype, str_of("", 0), str_of("", 0), err);
+    }
+    if (!unfit_reason)
         return put_tensor(w, pw, t, err);
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "tensor \"%.*s\" (%s, %s) %s; a torch file cannot hold it",
-               STR_ARG(t->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), lacks);
+               STR_ARG(t->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), unfit_reason);
     char word[SHELL_WORD_MAX];
     if (dequantize_supports((ckpt_dtype)t->dtype))
         error_add_hint(err, "--cast '*=bfloat16' makes it a type that torch has");
@@ -396,7 +395,6 @@ static bool put_class_of_legacy_id(pickle_writer *pw, const ckpt_value *pid)
     return class != NULL;
 }
 
-/* put_pid - writes the persistent id V of storage S. */
 static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt_value *v, struct storage *s,
                            ckpt_error *err)
 {
@@ -609,11 +607,12 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
     return CKPT_OK;
 }
 
-static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *v, const ckpt_value *by,
-                                      ckpt_error *err)
+static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *v,
+                                      const ckpt_value *replacement, ckpt_error *err)
 {
     bool ok = map_set_num(w->rewritten, map_ptr(v), (uint32_t)w->nreplacements) &&
-              arena_push(w->p->a, &w->replacements, &w->nreplacements, &w->cap_replacements, &by, sizeof by);
+              arena_push(w->p->a, &w->replacements, &w->nreplacements, &w->cap_replacements, &replacement,
+                         sizeof replacement);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -621,20 +620,20 @@ static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *
  * module; else V. */
 static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *v)
 {
-    const ckpt_value *by = file_replaced_value(f, v);
-    for (size_t i = 0; by == v && i < f->nparts; i++)
-        by = file_replaced_value(f->parts[i], v);
-    return by;
+    const ckpt_value *replacement = file_replaced_value(f, v);
+    for (size_t i = 0; replacement == v && i < f->nparts; i++)
+        replacement = file_replaced_value(f->parts[i], v);
+    return replacement;
 }
 
 /* check_arguments - sets w->bad_arguments if an argument list of CALL is a persistent id that names no
  * storage: put_class_of_legacy_id would write a class, which is not a list of arguments. */
 static void check_arguments(struct torch_writer *w, const ckpt_value *call)
 {
-    const ckpt_value *given[2] = {call->u.call.args, value_extra_of(call)->kwargs};
+    const ckpt_value *arg_lists[2] = {call->u.call.args, value_extra_of(call)->kwargs};
     for (int i = 0; i < 2; i++)
-        if (given[i] && given[i]->type == CKPT_V_PERSID && !find_node_storage(w, given[i]))
-            w->bad_arguments = given[i];
+        if (arg_lists[i] && arg_lists[i]->type == CKPT_V_PERSID && !find_node_storage(w, arg_lists[i]))
+            w->bad_arguments = arg_lists[i];
 }
 
 /* replace_node - returns what is written instead of V; the hook `replace`. Rewritten nodes are recorded,

@@ -81,7 +81,6 @@ static ckpt_status put_member_header(const void *user, size_t i, buf *out, ckpt_
     return zip_put_output_header(copy->zw, &member, out, err);
 }
 
-/* reserve_items - reserves room for all items in the archive. */
 static ckpt_status reserve_items(struct archive_copy *copy, ckpt_error *err)
 {
     size_t n = copy->w->n + 1;
@@ -187,7 +186,7 @@ static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e,
                        member.name);
 }
 
-/* verify_archive - reads the central directory of OUT and fails unless it has exactly the members of G. */
+/* verify_archive - reads the central directory of OUT and fails unless it has exactly the members of COPY. */
 static ckpt_status verify_archive(struct archive_copy *copy, sink *out, uint64_t size, ckpt_error *err)
 {
     struct written_source back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};
