@@ -76,7 +76,6 @@ static struct advice find_advice(const ckpt_fix *fix)
     return (struct advice){NULL, {0}};
 }
 
-/* add_input - adds JOB's file as an operand. */
 static void add_input(struct text *out, const struct job *job)
 {
     if (strcmp(job->path, "-") == 0)

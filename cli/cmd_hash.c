@@ -160,17 +160,17 @@ static const char *base_name(const char *path)
 /* find_name_digits - returns the *N digits that torch.hub would find in the name of PATH, or NULL. */
 static const char *find_name_digits(const char *path, size_t *n)
 {
-    for (const char *at = strchr(base_name(path), '-'); at; at = strchr(at + 1, '-')) {
-        *n = strspn(at + 1, "0123456789abcdef");
-        if (at[1 + *n] == '.')
-            return *n ? at + 1 : NULL;
+    for (const char *dash = strchr(base_name(path), '-'); dash; dash = strchr(dash + 1, '-')) {
+        *n = strspn(dash + 1, "0123456789abcdef");
+        if (dash[1 + *n] == '.')
+            return *n ? dash + 1 : NULL;
     }
     return NULL;
 }
 
-/* sha256_of - adds the digest of F's payload to HEX or, if F is NULL, the digest of the file PATH. Returns
+/* add_sha256 - adds the digest of F's payload to HEX or, if F is NULL, the digest of the file PATH. Returns
  * EXIT_OK, or EXIT_TROUBLE after printing the error. */
-static int sha256_of(const char *path, ckpt_file *f, struct text *hex)
+static int add_sha256(const char *path, ckpt_file *f, struct text *hex)
 {
     uint8_t out[CKPT_DIGEST_MAX];
     ckpt_error err;
@@ -235,7 +235,7 @@ static void print_digest(const char *path, const char *of, const char *hex)
 static int hash_and_print(const char *path, ckpt_file *f)
 {
     struct text hex = {0};
-    int status = sha256_of(path, f, &hex);
+    int status = add_sha256(path, f, &hex);
     if (status == EXIT_OK)
         print_digest(path, f ? "payload" : "file", hex.ptr);
     text_free(&hex);
@@ -269,7 +269,7 @@ static int hash_in_name(const char *path)
 {
     struct text hex = {0}, name = {0};
     size_t n;
-    int status = sha256_of(path, NULL, &hex);
+    int status = add_sha256(path, NULL, &hex);
     if (status == EXIT_OK) {
         add_hub_name(&name, path, hex.ptr);
         const char *found = find_name_digits(name.ptr, &n);
@@ -297,7 +297,7 @@ static int hash_check_name(const char *path)
     if (!digits)
         return report_failure(CKPT_EUSAGE, path, "ckpt hash --hub-name prints a name that has them",
                               "the name has no digits of a digest, as net-0676ba61.pth has");
-    int status = sha256_of(path, NULL, &hex);
+    int status = add_sha256(path, NULL, &hex);
     if (status == EXIT_TROUBLE)
         return status;
     bool same = n <= hex.len && memcmp(digits, hex.ptr, n) == 0;

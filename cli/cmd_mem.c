@@ -146,21 +146,22 @@ static int parse_run(const char *path, ckpt_mem_run *run)
     if (run->optimizer && !is_optimizer(run->optimizer))
         return usage_error("mem", "unknown optimizer '%s'; --optimizer list prints the names",
                            escape_name(str_of(optimizer)));
-    if (zero > 3 || ranks > UINT32_MAX || !zero != !ranks)
+    bool has_both_or_none = (zero != 0) == (ranks != 0);
+    if (zero > 3 || ranks > UINT32_MAX || !has_both_or_none)
         return usage_error("mem", "--zero takes 1, 2 or 3, and --ranks the number of devices: both or none");
     if (as_code && (as_table || ui.json))
         return usage_error("mem", "--code goes with neither --json nor --table");
     if (config && is_config(path))
         return usage_error("mem", "--config is for a checkpoint: %s is a config itself",
                            escape_name(str_of(path)));
-    const char *missing = seq             ? "seq"
-                          : image         ? "image"
-                          : fits          ? "fits"
-                          : as_code       ? "code"
-                          : checkpoint_as ? "checkpoint"
-                                          : NULL;
-    if (!batch && !as_table && missing)
-        return usage_error("mem", "--%s needs --batch, from 1 on", missing);
+    const char *needs_batch = seq             ? "seq"
+                              : image         ? "image"
+                              : fits          ? "fits"
+                              : as_code       ? "code"
+                              : checkpoint_as ? "checkpoint"
+                                              : NULL;
+    if (!batch && !as_table && needs_batch)
+        return usage_error("mem", "--%s needs --batch, from 1 on", needs_batch);
     if (as_table && checkpoint_as)
         return usage_error("mem", "--table has a column for each --checkpoint: it goes without one");
     return OPT_PARSED;
@@ -385,7 +386,6 @@ static void print_fit(const struct job *job)
 
 /* --------------------------------------------------------------------- code */
 
-/* has_only_single_blocks - returns true if each recomputed segment is one block. */
 static bool has_only_single_blocks(const ckpt_mem_result *result)
 {
     for (size_t i = 0; i < result->nsegments; i++)

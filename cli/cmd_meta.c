@@ -54,10 +54,10 @@ static struct change *find_change(struct changes *c, ckpt_str key)
 
 /* --------------------------------------------------------------- the edits */
 
-static void read_metadata(const ckpt_file *f, struct changes *c, size_t more)
+static void read_metadata(const ckpt_file *f, struct changes *c, size_t max_new)
 {
     ckpt_pair m;
-    c->items = mem_new(ckpt_metadata_count(f) + more + 1, sizeof *c->items);
+    c->items = mem_new(ckpt_metadata_count(f) + max_new + 1, sizeof *c->items);
     for (size_t i = 0; ckpt_metadata_at(f, i, &m); i++)
         c->items[c->n++] = (struct change){m.key, m.text, m.text, ckpt_metadata_is_tie(f, i), false};
 }
@@ -107,8 +107,6 @@ static int unset_all(const char *input, struct changes *c)
         else
             print_notice(input, "no key \"%s\" to remove", shown);
     }
-    for (size_t i = 0; i < c->n; i++)
-        c->changed += !is_same_value(c->items[i].from, c->items[i].to);
     return EXIT_OK;
 }
 
@@ -290,13 +288,15 @@ int run_meta(int n, char **operand)
     status = set_all(&c, n - 1, operand + 1);
     if (status == EXIT_OK)
         status = unset_all(operand[0], &c);
+    for (size_t i = 0; i < c.n; i++)
+        c.changed += !is_same_value(c.items[i].from, c.items[i].to);
     if (status == EXIT_OK && edits)
         status = write_changes(f, operand[0], &c);
     else if (status == EXIT_OK)
         print_metadata(f, operand[0], &c, NULL);
     const char *format = ckpt_file_format(f);
-    bool may_have = strcmp(format, "safetensors") == 0 || strcmp(format, "gguf") == 0;
-    if (status == EXIT_OK && !edits && !c.n && !may_have)
+    bool may_have_metadata = strcmp(format, "safetensors") == 0 || strcmp(format, "gguf") == 0;
+    if (status == EXIT_OK && !edits && !c.n && !may_have_metadata)
         print_notice(operand[0], "a %s has no metadata; safetensors and GGUF have", ckpt_file_title(f));
     free(c.items);
     close_input(f);

@@ -147,7 +147,6 @@ static int open_spool(void)
     return f ? fileno(f) : fd;
 }
 
-/* print_spool - prints the report in SPOOL, which is complete now. */
 static void print_spool(int spool)
 {
     char block[16384];

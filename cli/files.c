@@ -58,24 +58,26 @@ static bool list_folder(const char *path, struct path_list *out)
  * top. */
 static void visit_entries(struct folder_walk *walk, const char *path, struct path_list *pending)
 {
-    struct path_list here = {0}, below = {0};
+    struct path_list entries = {0}, folders = {0};
     struct stat st;
-    if (!list_folder(path, &here)) {
+    if (!list_folder(path, &entries)) {
         walk->unread++;
         (void)report_failure(CKPT_EIO, path, NULL, "cannot open the folder: %s", strerror(errno));
     }
-    for (size_t i = 0; i < here.n; i++) {
-        if (lstat(here.items[i], &st) != 0 || S_ISREG(st.st_mode))
-            walk->file(walk->user, here.items[i]); /* file() reports a file that is gone */
+    for (size_t i = 0; i < entries.n; i++) {
+        if (lstat(entries.items[i], &st) != 0 || S_ISREG(st.st_mode))
+            walk->file(walk->user, entries.items[i]); /* file() reports a file that is gone */
         else if (S_ISDIR(st.st_mode))
-            add_path(&below, "", here.items[i]);
+            add_path(&folders, "", entries.items[i]);
+        else if (S_ISLNK(st.st_mode))
+            walk->links++;
         else
-            ++*(S_ISLNK(st.st_mode) ? &walk->links : &walk->others);
+            walk->others++;
     }
-    for (size_t i = below.n; i-- > 0;)
-        add_path(pending, "", below.items[i]);
-    free_paths(&here);
-    free_paths(&below);
+    for (size_t i = folders.n; i-- > 0;)
+        add_path(pending, "", folders.items[i]);
+    free_paths(&entries);
+    free_paths(&folders);
 }
 
 bool is_folder(const char *path)
@@ -140,8 +142,8 @@ void files_unname_lines(struct text *name)
 
 static void print_heading(const struct reports *r, const char *path)
 {
-    bool apart = r->layout == FILES_HEADING || r->layout == FILES_BLOCKS;
-    if (!apart || !r->several || !ui.tty || ui.json || ui.prefix[0])
+    bool separated = r->layout == FILES_HEADING || r->layout == FILES_BLOCKS;
+    if (!separated || !r->several || !ui.tty || ui.json || ui.prefix[0])
         return;
     if (r->done)
         putchar('\n');
@@ -155,13 +157,12 @@ static void report_file(struct reports *r, const char *path)
     struct text name = {0};
     files_name_lines(path, r->layout, r->several, &name);
     print_heading(r, path);
-    int one = r->each(path);
-    r->status = one > r->status ? one : r->status;
+    int code = r->each(path);
+    r->status = code > r->status ? code : r->status;
     r->done++;
     files_unname_lines(&name);
 }
 
-/* has_checkpoint_suffix - returns true if NAME has a suffix of checkpoints. */
 static bool has_checkpoint_suffix(const char *name)
 {
     static const char *const suffixes[] = {".pt",  ".pth", ".bin",  ".ckpt",  ".safetensors", ".pt2",
@@ -205,12 +206,13 @@ static bool visit_folder(void *user, const char *path)
     if (ckpt_open(path, &ui.limits, &f, &err) != CKPT_OK)
         return false;
     const char *format = ckpt_file_format(f);
-    bool whole = strncmp(format, "hf-", 3) != 0 && !ckpt_write_format(format);
-    whole = whole || strcmp(format, "torch-dcp") == 0;
+    bool has_shards = strncmp(format, "hf-", 3) == 0; /* each of which is a checkpoint, too */
+    bool is_file_format = ckpt_write_format(format) && strcmp(format, "torch-dcp") != 0;
+    bool is_one_checkpoint = !has_shards && !is_file_format;
     ckpt_close(f);
-    if (whole)
+    if (is_one_checkpoint)
         report_file(user, path);
-    return whole;
+    return is_one_checkpoint;
 }
 
 static void report_below(struct reports *r, const char *path)

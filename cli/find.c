@@ -133,7 +133,6 @@ static bool find_below(struct search *s, const ckpt_value *v, ckpt_str path, uns
     return hit;
 }
 
-/* find_node - finds NAME in the graph of F, below ROOT. */
 static bool find_node(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *out)
 {
     struct search s = {0, out};
@@ -320,16 +319,16 @@ static void add_nearest(struct text *out, const ckpt_file *f, const char *glob)
 
 void text_no_match(struct text *out, const ckpt_file *f, const char *const *globs, size_t nglobs)
 {
-    const char *failed = NULL;
+    const char *unmatched = NULL;
     bool excludes = false;
     for (size_t i = 0; i < nglobs; i++) {
         excludes = excludes || globs[i][0] == '!';
-        if (!failed && globs[i][0] != '!' && !any_row_matches(f, &globs[i], 1))
-            failed = globs[i];
+        if (!unmatched && globs[i][0] != '!' && !any_row_matches(f, &globs[i], 1))
+            unmatched = globs[i];
     }
-    if (failed) {
-        text_addf(out, "no tensor matches '%s'", escape_name(str_of(failed)));
-        add_nearest(out, f, failed);
+    if (unmatched) {
+        text_addf(out, "no tensor matches '%s'", escape_name(str_of(unmatched)));
+        add_nearest(out, f, unmatched);
     } else {
         text_add(out, "no tensor matches");
         text_add(out, excludes ? ": patterns that begin with ! exclude all that is left" : "");

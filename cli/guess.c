@@ -141,7 +141,6 @@ static const struct {
 #include "guesses.def"
 };
 
-/* is_command_listed - returns true if CMD is one of COMMANDS. */
 static bool is_command_listed(const char *commands, const struct cmd *cmd)
 {
     char word[32];

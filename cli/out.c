@@ -40,8 +40,8 @@ ckpt_work ui_work(void)
 void ui_init(void)
 {
     static char block[262144]; /* the default buffer of stdout has only 4 KiB */
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    bool colors = !(no && *no) && term && strcmp(term, "dumb") != 0;
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    bool colors = !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
     ui.tty = isatty(STDOUT_FILENO);
     ui.err_tty = isatty(STDERR_FILENO);
     if (!ui.tty)
@@ -85,7 +85,7 @@ static void print_message(const char *words)
     fprintf(stderr, "%sckpt:%s %s\n", ui.err_color ? "\033[1m" : "", ui.err_color ? "\033[0m" : "", words);
 }
 
-int usage_error_suggest(const char *answer, const char *fmt, ...)
+int usage_error_suggest(const char *hint, const char *fmt, ...)
 {
     char words[1024];
     va_list ap;
@@ -96,13 +96,13 @@ int usage_error_suggest(const char *answer, const char *fmt, ...)
         json *j = json_schema("ckpt.error.v1");
         json_text(j, "code", ckpt_status_name(CKPT_EUSAGE));
         json_text(j, "message", words);
-        json_text(j, "hint", answer);
+        json_text(j, "hint", hint);
         fflush(stdout);
         json_line(j, stderr);
         return EXIT_TROUBLE;
     }
     print_message(words);
-    fprintf(stderr, "hint: %s\n", answer);
+    fprintf(stderr, "hint: %s\n", hint);
     return EXIT_TROUBLE;
 }
 
@@ -279,31 +279,31 @@ static size_t count_columns(const struct table *t, const char *p, size_t n)
  * last line. */
 static size_t wrap_text(struct table *t, size_t from, size_t width)
 {
-    size_t left;
-    while ((left = count_columns(t, t->text.ptr + from, t->text.len - from)) > width) {
+    size_t columns;
+    while ((columns = count_columns(t, t->text.ptr + from, t->text.len - from)) > width) {
         from += text_fits(t->text.ptr + from, t->text.len - from, width);
         if (from == t->text.len)
             return 0;
         text_insert_blanks(&t->text, from, 1);
         t->text.ptr[from++] = '\n';
     }
-    return left;
+    return columns;
 }
 
 /* align_cell - pads the text that was added to the line since the last cell to the width of column C. */
-static void align_cell(struct table *t, unsigned c)
+static void align_cell(struct table *t, unsigned column)
 {
-    size_t from = t->cell_start, width = t->width[c], n;
-    bool any = t->text.len > from, right = any && t->right[c];
-    if (c && !width)
+    size_t from = t->cell_start, width = t->width[column], columns;
+    bool has_text = t->text.len > from, right = has_text && t->right[column];
+    if (column && !width)
         return;
-    n = c ? count_columns(t, t->text.ptr + from, t->text.len - from) : wrap_text(t, from, width);
+    columns = column ? count_columns(t, t->text.ptr + from, t->text.len - from) : wrap_text(t, from, width);
     if (right)
-        text_insert_blanks(&t->text, from, width - n);
-    if (any)
+        text_insert_blanks(&t->text, from, width - columns);
+    if (has_text)
         t->end = t->text.len;
-    if (c + 1 < t->columns)
-        text_insert_blanks(&t->text, t->text.len, right ? 2 : width - n + 2);
+    if (column + 1 < t->columns)
+        text_insert_blanks(&t->text, t->text.len, right ? 2 : width - columns + 2);
 }
 
 /* end_line - ends the line after its last cell that is not empty; writes the lines if they are many. */
@@ -313,7 +313,8 @@ static void end_line(struct table *t)
     if (t->line_style != PLAIN)
         text_add(&t->text, style_off(t->line_style));
     text_byte(&t->text, '\n');
-    if (t->nrows == 1 && !t->header)
+    bool is_header = t->nrows == 1;
+    if (is_header && !t->header)
         text_clear(&t->text);
     if (t->text.len < LINES_AT_ONCE)
         return;
@@ -335,7 +336,6 @@ static void begin_line(struct table *t, enum style style)
 /* is_multibyte - returns true if T has fewer columns than bytes. */
 static bool is_multibyte(const struct text *t) { return t->len && text_columns(t->ptr, t->len) != t->len; }
 
-/* remove_measured_row - removes the text of a row that was measured. */
 static void remove_measured_row(struct table *t)
 {
     t->multibyte = t->multibyte || is_multibyte(&t->text);
@@ -360,8 +360,8 @@ void table_row(struct table *t, enum style style)
 /* widen_column - raises *WIDTH to at least the columns of a cell of N bytes at P. */
 static void widen_column(size_t *width, const char *p, size_t n)
 {
-    size_t wide = n > *width ? text_columns(p, n) : 0;
-    *width = wide > *width ? wide : *width;
+    size_t columns = n > *width ? text_columns(p, n) : 0;
+    *width = columns > *width ? columns : *width;
 }
 
 static void collect_cell(struct table *t)
@@ -395,13 +395,13 @@ void table_header(struct table *t, const char *const *titles)
  * wider than the terminal. */
 static void begin_lines(struct table *t, FILE *stream, bool header)
 {
-    size_t others = text_columns(ui.prefix, strlen(ui.prefix)); /* columns of everything but the first cell */
+    size_t others = text_columns(ui.prefix, strlen(ui.prefix)); /* columns after the first, and the prefix */
     for (unsigned c = 1; c < t->columns; c++)
         others += t->width[c] + 2;
     if (ui.width != UINT_MAX && t->width[0] + others > ui.width) {
-        size_t least = ui.width > 60 ? 24 : 12;
-        size_t left = ui.width > others + least ? ui.width - others : least;
-        t->width[0] = left < t->width[0] ? left : t->width[0];
+        size_t min_width = ui.width > 60 ? 24 : 12;
+        size_t width_left = ui.width > others + min_width ? ui.width - others : min_width;
+        t->width[0] = width_left < t->width[0] ? width_left : t->width[0];
     }
     t->multibyte = t->multibyte || is_multibyte(&t->text);
     t->pass = TABLE_PRINTS;
@@ -465,17 +465,17 @@ static bool glob_match(const char *glob, ckpt_str name)
 
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs)
 {
-    bool any = false, hit = false;
+    bool has_positive = false, matches = false;
     for (size_t i = 0; i < nglobs; i++) {
         if (globs[i][0] == '!') {
             if (glob_match(globs[i] + 1, name))
                 return false;
             continue;
         }
-        any = true;
-        hit = hit || glob_match(globs[i], name);
+        has_positive = true;
+        matches = matches || glob_match(globs[i], name);
     }
-    return hit || !any;
+    return matches || !has_positive;
 }
 
 /* A row and its name, because looking the name up again costs as much as comparing. */
@@ -492,11 +492,10 @@ static struct named_row name_row(const ckpt_file *f, uint32_t row)
 struct sorting {
     const ckpt_file *f;
     int (*compare)(ckpt_str a, ckpt_str b);
-    uint32_t *tmp; /* room for half of the rows */
+    uint32_t *moved; /* room for half of the rows */
 };
 
-/* comes_first - returns true if A comes before B. */
-static bool comes_first(const struct sorting *s, struct named_row a, struct named_row b)
+static bool comes_before(const struct sorting *s, struct named_row a, struct named_row b)
 {
     int c = s->compare(a.name, b.name);
     return c ? c < 0 : a.row < b.row;
@@ -508,7 +507,7 @@ static size_t find_position(const struct sorting *s, const uint32_t *rows, size_
     size_t low = 0;
     while (low < n) {
         size_t middle = low + (n - low) / 2;
-        if (comes_first(s, name_row(s->f, rows[middle]), x))
+        if (comes_before(s, name_row(s->f, rows[middle]), x))
             low = middle + 1;
         else
             n = middle;
@@ -520,33 +519,33 @@ static size_t find_position(const struct sorting *s, const uint32_t *rows, size_
  * and compares a fifth as often as qsort. */
 static void merge_sort(const struct sorting *s, uint32_t *rows, size_t n)
 {
-    size_t half = n / 2, i = 0, j = half;
+    size_t half = n / 2, left = 0, right = half;
     if (n < 2)
         return;
     merge_sort(s, rows, half);
     merge_sort(s, rows + half, n - half);
-    struct named_row b = name_row(s->f, rows[half]);
-    if (comes_first(s, name_row(s->f, rows[half - 1]), b))
+    struct named_row right_row = name_row(s->f, rows[half]);
+    if (comes_before(s, name_row(s->f, rows[half - 1]), right_row))
         return;
-    size_t out = find_position(s, rows, half, b), moved = half - out;
-    memcpy(s->tmp, rows + out, moved * sizeof *rows);
-    struct named_row a = name_row(s->f, s->tmp[0]); /* at least one row comes after B */
-    while (i < moved) {
-        if (j == n || comes_first(s, a, b)) {
-            rows[out++] = a.row;
-            a = ++i < moved ? name_row(s->f, s->tmp[i]) : a;
+    size_t end = find_position(s, rows, half, right_row), nmoved = half - end;
+    memcpy(s->moved, rows + end, nmoved * sizeof *rows);
+    struct named_row left_row = name_row(s->f, s->moved[0]); /* at least one row comes after the right one */
+    while (left < nmoved) {
+        if (right == n || comes_before(s, left_row, right_row)) {
+            rows[end++] = left_row.row;
+            left_row = ++left < nmoved ? name_row(s->f, s->moved[left]) : left_row;
         } else {
-            rows[out++] = b.row;
-            b = ++j < n ? name_row(s->f, rows[j]) : b;
+            rows[end++] = right_row.row;
+            right_row = ++right < n ? name_row(s->f, rows[right]) : right_row;
         }
     }
 }
 
 void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b))
 {
-    struct sorting s = {f, compare, mem_new(n / 2, sizeof *s.tmp)};
+    struct sorting s = {f, compare, mem_new(n / 2, sizeof *s.moved)};
     merge_sort(&s, rows, n);
-    free(s.tmp);
+    free(s.moved);
 }
 
 struct row_size {

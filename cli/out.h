@@ -61,8 +61,8 @@ FILE *report_stream(const char *output);
 void line_put(const struct text *line);
 /* usage_error - prints "ckpt: …" and a hint at the help of CMD. Returns EXIT_TROUBLE. */
 int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* usage_error_suggest - prints "ckpt: …" and as a hint ANSWER, the command line that was probably meant. */
-int usage_error_suggest(const char *answer, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* usage_error_suggest - prints "ckpt: …" and HINT, the command line that was probably meant. */
+int usage_error_suggest(const char *hint, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* report_error - prints ERR, with PATH if it has no file name. Returns EXIT_TROUBLE. */
 int report_error(const ckpt_error *err, const char *path);
 /* report_failure - prints an error that the command itself found. Returns EXIT_TROUBLE. */

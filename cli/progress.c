@@ -65,7 +65,8 @@ static void draw_line(const char *name, uint64_t done, uint64_t total, bool keep
 {
     struct text t = {0};
     add_line(&t, name, done, total);
-    size_t n = keep ? t.len : text_fits(t.ptr, t.len, ui.width > 20 && ui.width < 500 ? ui.width - 1 : 79);
+    bool is_width_known = ui.width > 20 && ui.width < 500;
+    size_t n = keep ? t.len : text_fits(t.ptr, t.len, is_width_known ? ui.width - 1 : 79);
     if (ui.err_tty)
         fputs("\r\033[K", stderr);
     fprintf(stderr, "%s%.*s%s", keep ? "ckpt: " : "", (int)n, t.ptr, keep ? "\n" : "");

@@ -107,7 +107,7 @@ static bool add_if_same(struct change *into, const struct change *c)
     return true;
 }
 
-static int compare_first(const void *x, const void *y)
+static int compare_first_renames(const void *x, const void *y)
 {
     const struct change *a = x, *b = y;
     return a->first < b->first ? -1 : a->first > b->first;
@@ -121,7 +121,7 @@ static size_t merge_changes(struct change *c, size_t n)
     for (size_t i = 0; i < n; i++)
         if (!kept || !add_if_same(&c[kept - 1], &c[i]))
             c[kept++] = c[i];
-    qsort(c, kept, sizeof *c, compare_first);
+    qsort(c, kept, sizeof *c, compare_first_renames);
     return kept;
 }
 
@@ -189,11 +189,11 @@ static struct change *gather_changes(const ckpt_plan *p, size_t *n)
         const ckpt_rename *r = ckpt_plan_rename_at(p, i);
         if (!r)
             mem_fail();
-        struct change one = make_change(r, i), *last = *n ? &c[*n - 1] : NULL;
-        if (last && add_if_same(last, &one))
+        struct change change = make_change(r, i), *last = *n ? &c[*n - 1] : NULL;
+        if (last && add_if_same(last, &change))
             continue;
         c = mem_make_room(c, *n, sizeof *c);
-        c[(*n)++] = one;
+        c[(*n)++] = change;
     }
     return c;
 }

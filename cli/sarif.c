@@ -1,37 +1,37 @@
 /* sarif.c - prints findings as SARIF 2.1.0 (OASIS), for code scanning services. A result has a region if its
  * bytes are in the file uncompressed. */
+#include <ctype.h>
+#include <string.h>
+
 #include "json.h"
 #include "scan.h"
 
 static const char *current_path;
 
-/* level_of - returns SARIF's name of a level. */
-static const char *level_of(ckpt_scan_level l)
+static const char *sarif_level_name(ckpt_scan_level level)
 {
-    return l == CKPT_SCAN_INCOMPLETE ? "warning" : ckpt_scan_level_name(l);
+    return level == CKPT_SCAN_INCOMPLETE ? "warning" : ckpt_scan_level_name(level);
 }
 
 static void add_rules(json *driver)
 {
-    json *list = json_add_array(driver, "rules");
+    json *rules = json_add_array(driver, "rules");
     const ckpt_scan_rule *rule;
     for (size_t i = 0; (rule = ckpt_scan_rule_at(i)); i++) {
-        json *r = json_add_object(list, NULL);
-        json_text(r, "id", rule->id);
-        json_text(r, "name", rule->name);
-        json_text(json_add_object(r, "shortDescription"), "text", rule->text);
-        json_text(json_add_object(r, "defaultConfiguration"), "level", level_of(rule->level));
+        json *item = json_add_object(rules, NULL);
+        json_text(item, "id", rule->id);
+        json_text(item, "name", rule->name);
+        json_text(json_add_object(item, "shortDescription"), "text", rule->text);
+        json_text(json_add_object(item, "defaultConfiguration"), "level", sarif_level_name(rule->level));
     }
 }
 
-/* add_uri - adds PATH as a URI reference, all but unreserved characters and '/' as %XX. */
+/* add_uri - adds PATH as a URI reference: bytes other than unreserved characters and '/' become %XX. */
 static void add_uri(struct text *t, const char *path)
 {
     for (const char *c = path; *c; c++) {
         unsigned char b = (unsigned char)*c;
-        bool unreserved = (b >= '0' && b <= '9') || ((b | 0x20) >= 'a' && (b | 0x20) <= 'z') || b == '-' ||
-                          b == '.' || b == '_' || b == '~' || b == '/';
-        if (unreserved)
+        if ((b < 0x80 && isalnum(b)) || strchr("-._~/", b))
             text_bytes(t, c, 1);
         else
             text_addf(t, "%%%02X", b);
@@ -80,7 +80,7 @@ static void sarif_record(const ckpt_scan_record *r)
         return;
     json *row = json_object();
     json_text(row, "ruleId", r->rule->id);
-    json_text(row, "level", level_of(r->level));
+    json_text(row, "level", sarif_level_name(r->level));
     scan_message(&words, r);
     json_text(json_add_object(row, "message"), "text", words.len ? words.ptr : r->rule->text);
     add_location(row, current_path, r);

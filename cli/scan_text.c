@@ -71,11 +71,11 @@ static void free_findings(void)
 /* find_same - returns the finding with this KEY, or NULL. Sets *SLOT to the slot of KEY in the hash table. */
 static struct finding *find_same(const char *key, uint32_t **slot)
 {
-    uint32_t h = 2166136261u;
+    uint32_t hash = 2166136261u; /* FNV-1a */
     for (const char *c = key; *c; c++)
-        h = (h ^ (unsigned char)*c) * 16777619u;
+        hash = (hash ^ (unsigned char)*c) * 16777619u;
     for (size_t i = 0;; i++) {
-        *slot = &slots[(h + i) % SLOTS];
+        *slot = &slots[(hash + i) % SLOTS];
         if (!**slot)
             return NULL;
         if (strcmp(found[**slot - 1].key.ptr, key) == 0)
@@ -124,8 +124,9 @@ static void scan_text_record(const ckpt_scan_record *r)
 {
     struct text key = {0};
     uint32_t *slot = NULL;
-    if (r->what == CKPT_SCAN_PICKLE || r->what == CKPT_SCAN_MEMBER || (!r->rule && !scan_all_calls) ||
-        (r->level == CKPT_SCAN_NOTE && ui.quiet))
+    bool is_summary = r->what == CKPT_SCAN_PICKLE || r->what == CKPT_SCAN_MEMBER;
+    bool is_harmless = !r->rule && !scan_all_calls;
+    if (is_summary || is_harmless || (r->level == CKPT_SCAN_NOTE && ui.quiet))
         return;
     text_add(&key, r->rule ? r->rule->id : "-");
     text_name(&key, r->where);

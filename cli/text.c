@@ -318,7 +318,7 @@ bool text_is_printable(const char *word)
 {
     char shown[512];
     for (const char *p = word; *p;) {
-        size_t n = 0;
+        size_t n = 0; /* bytes of characters beyond ASCII */
         while ((unsigned char)p[n] >= 0x80 && n < 64)
             n++;
         if (n && (ckpt_text_escape((ckpt_str){p, n}, shown, sizeof shown) != n || memcmp(shown, p, n) != 0))
@@ -339,8 +339,7 @@ static void shell_bytes(struct text *t, const char *word)
         if (*p == '\'' || *p == '\\')
             text_addf(t, "\\%c", *p);
         else if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
-            text_addf(t, "\\%03o",
-                      (unsigned)(unsigned char)*p); /* some shells take more than two digits after \x */
+            text_addf(t, "\\%03o", (unsigned)(unsigned char)*p); /* not \x: some shells take more digits */
         else
             text_bytes(t, p, 1);
     }
@@ -481,22 +480,22 @@ static bool is_ascii(const char *p, size_t n)
 
 size_t text_columns(const char *p, size_t n)
 {
-    size_t sum = 0, one;
+    size_t columns = 0, char_columns;
     if (is_ascii(p, n))
         return n;
-    for (size_t i = 0; i < n; sum += one)
-        i += measure_char(p + i, n - i, &one);
-    return sum;
+    for (size_t i = 0; i < n; columns += char_columns)
+        i += measure_char(p + i, n - i, &char_columns);
+    return columns;
 }
 
 size_t text_fits(const char *p, size_t n, size_t width)
 {
-    size_t i = 0, sum = 0, one;
+    size_t i = 0, columns = 0, char_columns;
     while (i < n) {
-        size_t len = measure_char(p + i, n - i, &one);
-        if (i && sum + one > width)
+        size_t len = measure_char(p + i, n - i, &char_columns);
+        if (i && columns + char_columns > width)
             break;
-        sum += one;
+        columns += char_columns;
         i += len;
     }
     return i;

@@ -81,7 +81,6 @@ static ckpt_str name_of(const struct tree *tree, size_t i)
     return ckpt_tensor_name(tree->f, tree->rows[i]);
 }
 
-/* next_node - moves to the next node. Returns false if there is none. */
 static bool next_node(struct tree_walk *walk)
 {
     const struct tree *tree = walk->tree;

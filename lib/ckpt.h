@@ -366,9 +366,9 @@ typedef struct ckpt_file ckpt_file;
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out,
     ckpt_error *err);
 
-/* ckpt_open_names - opens PATH as ckpt_open does, or as a text with one name on each line (which ends at a
- * tab or two blanks): then the file has rows with these names and nothing else, for ckpt_diff with
- * keys_only. */
+/* ckpt_open_names - opens PATH as ckpt_open does, or as a text with one name on each line. A name ends at a
+ * tab, two blanks or the end of the line. The file then has rows with these names and nothing else, for
+ * ckpt_diff with keys_only. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits,
     ckpt_file **out, ckpt_error *err);
 
@@ -397,9 +397,9 @@ typedef struct {
     uint32_t struct_size;
     uint32_t serialize; /* call read_at from one thread at a time; 0: it may be called from several at once */
     uint64_t size;      /* number of bytes; it must not change */
-    /* read_at - reads up to N bytes from OFFSET on into BUF, as pread(2) does; N >= 1, and all of them are
-     * before `size`. Returns how many it read; if they are fewer than N, it is called again for the others.
-     * 0, more than N, and a negative result, which is a negated errno, are CKPT_EIO at that offset. It must
+    /* read_at - reads up to N bytes from OFFSET on into BUF, as pread(2) does. N is at least 1, and OFFSET + N
+     * at most `size`. Returns how many bytes it read; after fewer than N it is called again for the others.
+     * A negative result is a negated errno. That, 0 and more than N are CKPT_EIO at that offset. It must
      * return the same bytes each time, and must not call the library with the file that it reads for. */
     int64_t (*read_at)(void *user, uint64_t offset, void *buf, size_t n);
     /* close - is called once, after the last call of read_at. NULL: nothing to do. */
