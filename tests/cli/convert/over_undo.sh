@@ -1,7 +1,7 @@
 # A file left half changed by an edit in place is refused until it is undone; a new output removes the undo journal.
-. "$TESTS/torn.sh"
+. "$TESTS/interrupt_edit.sh"
 cp data/train.pt w.pt
-torn w.pt
+interrupt_edit w.pt
 ckpt ls -q w.pt; echo $?
 # --check and --dry-run write nothing, and report what would be done.
 cp w.pt torn.pt
@@ -21,18 +21,18 @@ cp journal w.pt.ckpt-undo
 ckpt strip -i no.such.prefix. w.pt; echo $?
 cmp data/train.pt w.pt; ls *undo 2>/dev/null
 # An output of ckpt that replaces the file removes the journal.
-torn w.pt
+interrupt_edit w.pt
 ckpt convert data/train.pt --root state_dict -fqo w.pt; echo $?
 ls *undo 2>/dev/null
 ckpt ls -g '*conv1*' w.pt
 # If another program replaced the file, it can be read, but not edited.
-torn w.pt
+interrupt_edit w.pt
 cp data/train.pt good.pt
 mv good.pt w.pt
 ckpt ls -g 'state*conv1*' w.pt; echo $?
 ckpt strip -i --auto w.pt; echo $?
 # The same, if the program wrote into the file, so that the inode is the same.
-torn w.pt
+interrupt_edit w.pt
 ckpt convert data/train.pt --root state_dict -qo good.pt
 cat good.pt >w.pt
 ckpt ls -q w.pt; echo $?

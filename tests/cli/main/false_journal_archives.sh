@@ -1,19 +1,20 @@
 # No command uses an undo journal next to an archive that is never edited in place (npz, tar, legacy streams, a zip
 # around a checkpoint), or in an archive, and no hint suggests one that would.
-. "$TESTS/torn.sh"
+. "$TESTS/interrupt_edit.sh"
 run() { echo "$*: $(ckpt "$@" 2>&1 | head -n 3 | sed "s|$PWD/||")"; }
-# half FILE AT N - a journal of FILE that would change N bytes at AT; of its sectors, one is as the edit was to make it
-half()
+# make_false_journal FILE OFFSET SIZE - writes a journal of FILE that would restore different bytes at OFFSET. By the
+# journal, FILE is half changed: one of the sectors in that range is as the edit was to make it.
+make_false_journal()
 {
     cp "$1" .was
-    printf 'EVIL' | put .was "$2"
+    printf 'EVIL' | overwrite .was "$2"
     cp "$1" .new
-    printf '\377\376' | put .new $(($2 + $3 - 2))
-    journal "$1" .was .new "$2:$3"
+    printf '\377\376' | overwrite .new $(($2 + $3 - 2))
+    make_journal "$1" .was .new "$2:$3"
     rm -f .was .new
 }
-# try FILE - what is said of it, and whether its bytes stay
-try()
+# check_unused FILE - prints what commands report about FILE, and whether its bytes stay
+check_unused()
 {
     echo "== $1"
     cp "$1" .good
@@ -30,15 +31,15 @@ cp corpus/torch/t10/state_dict.pt legacy.pt
 cp corpus/torch/legexp/t_tar.pt tar.pt
 chmod u+w legacy.pt tar.pt
 for f in a.npz legacy.pt tar.pt; do
-    half $f 600 1400
-    try $f
+    make_false_journal $f 600 1400
+    check_unused $f
 done
 # An archive holds a half changed checkpoint and its journal, which is not used there.
 cp data/train.pt w.pt
 chmod u+w w.pt
-torn w.pt
+interrupt_edit w.pt
 tar -cf both.tar w.pt w.pt.ckpt-undo
-half both.tar 1024 1000
-try both.tar
+make_false_journal both.tar 1024 1000
+check_unused both.tar
 rm both.tar.ckpt-undo
 run scan both.tar

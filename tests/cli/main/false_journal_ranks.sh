@@ -1,14 +1,14 @@
 # If an edit of one rank's file was interrupted, each command that reads the folder reports it with the command that
 # undoes it; a journal that no edit of the file left changes nothing.
-. "$TESTS/torn.sh"
+. "$TESTS/interrupt_edit.sh"
 mkdir good
 cp corpus/torch/t215/dist/fsdp2_rank[01].pt good
 chmod u+w good/*
 one=set/fsdp2_rank0.pt two=set/fsdp2_rank1.pt
 run() { echo "$*: $(ckpt "$@" 2>&1 | head -n 3 | sed "s|$PWD/||")"; }
-fresh() { rm -rf set; cp -r good set; echo "== $1"; }
-# try - what is read out of the folder, which stays as it is
-try()
+begin_case() { rm -rf set; cp -r good set; echo "== $1"; }
+# check_unused - prints what commands read from the folder, which must stay as it is
+check_unused()
 {
     cp -RP set before
     for command in ls\ -q verify doctor 'salvage -qfo o.pt' 'convert -qfo o.safetensors' 'hash -q'; do
@@ -17,29 +17,29 @@ try()
     diff -r before set && echo 'all as it was'
     rm -rf before
 }
-fresh 'half changed'
-torn $one add a.
-try
+begin_case 'half changed'
+interrupt_edit $one add a.
+check_unused
 run strip -iq no.such.prefix. $one
 run ls -q set
-fresh 'half changed, but others may write to the journal'
-torn $one add a.
+begin_case 'half changed, but others may write to the journal'
+interrupt_edit $one add a.
 chmod 602 $one.ckpt-undo
-try
-fresh 'intact, next to the journal of another file'
-torn $one add a.
+check_unused
+begin_case 'intact, next to the journal of another file'
+interrupt_edit $one add a.
 cat good/fsdp2_rank0.pt >$one
 mv $one.ckpt-undo $two.ckpt-undo
-try
-fresh 'intact, next to a journal that would change a tensor'
+check_unused
+begin_case 'intact, next to a journal that would change a tensor'
 cp $two .was
-printf '\001\002' | put .was 1500
+printf '\001\002' | overwrite .was 1500
 cp $two .new
-printf '\377\376' | put .new 2500
-journal $two .was .new 1400:1200
-try
+printf '\377\376' | overwrite .new 2500
+make_journal $two .was .new 1400:1200
+check_unused
 for make in mkdir mkfifo 'ln -s ../good/fsdp2_rank0.pt'; do
-    fresh "no regular file: ${make%% *}"
+    begin_case "no regular file: ${make%% *}"
     $make $two.ckpt-undo
     ckpt ls set | wc -l
 done

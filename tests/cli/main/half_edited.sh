@@ -1,5 +1,5 @@
 # No command reads a file that an interrupted edit in place left half changed.
-. "$TESTS/torn.sh"
+. "$TESTS/interrupt_edit.sh"
 each() # each FILE
 {
     for command in 'ls -q' 'ls --json' info show hash 'hash --file-sha256' 'hash --hub-name' stat "diff $1" verify doctor 'doctor --json' \
@@ -10,19 +10,19 @@ each() # each FILE
     done
 }
 cp data/train.pt w.pt
-torn w.pt
+interrupt_edit w.pt
 each w.pt
 ls o.pt 2>/dev/null
 # scan still reports what loading the file as it is would run, and that this may not be all
 ckpt convert -q --root state_dict data/train.pt -o w.safetensors
-torn w.safetensors
+interrupt_edit w.safetensors
 ckpt scan w.safetensors; echo $?
 { ckpt scan --json --sandbox=off w.safetensors; echo $?; } | sed 's/"lists":"[0-9a-f]*"/"lists":""/' # scan/json.sh has it
 # a shard
 ckpt add a.prefix.for.long.headers. -q data/train.pt -o long.pt
 mkdir set
 ckpt convert -q --root state_dict --max-shard-size 20KB long.pt -o set/model.safetensors
-torn set/model-00002-of-00003.safetensors strip a.prefix.for.long.headers.
+interrupt_edit set/model-00002-of-00003.safetensors strip a.prefix.for.long.headers.
 for command in ls verify doctor 'convert -o o.pt'; do
     said=$(ckpt $command set 2>&1)
     echo "$command: $? $said"
