@@ -4,8 +4,8 @@ command -v bash >/dev/null || { echo 'no bash'; exit 77; }
 ckpt completion bash >c.bash
 cp data/train.pt 'my t.pt'
 header='{"$(touch ran)":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"`touch ran`":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'
-while [ $((${#header} % 256)) != 0 ]; do header="$header "; done
-{ printf "\\0\\$(printf %o $((${#header} / 256)))\\0\\0\\0\\0\\0\\0"; printf %s "$header"; } >evil.safetensors
+. "$TESTS/safetensors.sh"
+print_safetensors "$header" '' >evil.safetensors
 cat >try.bash <<'END'
 . ./c.bash
 try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ckpt; printf '%s -> ' "$*"; printf '[%s]' "${COMPREPLY[@]:0:4}"; echo " ${#COMPREPLY[@]}"; }

@@ -1,7 +1,7 @@
 # Texts in the metadata of an index are copied to the metadata of the one output file; values of other types are not.
-flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
-flat '{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}' xy >1.safetensors
-flat '{"b":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}' xyz >2.safetensors
+. "$TESTS/safetensors.sh"
+print_safetensors '{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}' xy >1.safetensors
+print_safetensors '{"b":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}' xyz >2.safetensors
 cat >model.safetensors.index.json <<'END'
 {"metadata":{"total_size":5,"t":"a","total_parameters":"9","n":3,"deep":{"t":["x"]},"list":["y"],"no":null,"yes":true,
 "u":"b"},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}

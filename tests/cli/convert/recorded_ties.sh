@@ -1,7 +1,7 @@
 # Ties recorded in safetensors metadata are rows in every command, real ties in a torch file, and recorded again.
-flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
+. "$TESTS/safetensors.sh"
 header() { tail -c +9 "$1" | head -n 1 | grep -o '"__metadata__":{[^}]*}'; }
-flat '{"__metadata__":{"m.head":"m.emb","by":"me","format":"pt"},"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}
+print_safetensors '{"__metadata__":{"m.head":"m.emb","by":"me","format":"pt"},"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}
 }' xy >a.safetensors
 for cmd in 'ls -l' info 'ls --json' hash 'stat --tsv' 'verify'; do
     ckpt $cmd a.safetensors
@@ -31,9 +31,9 @@ ckpt verify --write-manifest=a.sum a.pt; ckpt convert -f a.pt a2.safetensors 2>/
 ckpt verify --manifest a.sum a2.safetensors; ckpt verify --manifest a.sum e.safetensors
 echo -- sets
 mkdir set
-flat '{"__metadata__":{"format":"pt","head":"emb"},"emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}' xy \
+print_safetensors '{"__metadata__":{"format":"pt","head":"emb"},"emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}' xy \
     >set/1.safetensors
-flat '{"b":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}' xyz >set/2.safetensors
+print_safetensors '{"b":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}' xyz >set/2.safetensors
 cat >set/model.safetensors.index.json <<'END'
 {"metadata":{"total_size":5,"b2":"b","note":"text"},
 "weight_map":{"emb":"1.safetensors","b":"2.safetensors","head":"1.safetensors"}}

@@ -1,7 +1,7 @@
 # meta prints, sets and removes texts of a safetensors header, and changes nothing else in the file.
-flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
+. "$TESTS/safetensors.sh"
 header() { tail -c +9 "$1" | head -n 1; echo; }
-flat '{"z":["U8",[1],[1,2]],"__metadata__" : {"format":"pt","by":"m\u00e9"}, "a":{"shape":[1],"dtype":"U8","data_offsets":[0,1]}}               ' xy >a.safetensors
+print_safetensors '{"z":["U8",[1],[1,2]],"__metadata__" : {"format":"pt","by":"m\u00e9"}, "a":{"shape":[1],"dtype":"U8","data_offsets":[0,1]}}               ' xy >a.safetensors
 cp a.safetensors kept
 ckpt meta a.safetensors
 ckpt meta --json a.safetensors
@@ -22,7 +22,7 @@ ckpt meta a.safetensors by=a_long_text_for_which_there_is_no_room -i; echo $?
 ckpt meta a.safetensors b2=a -i; ckpt ls a.safetensors
 ckpt meta a.safetensors --unset b2 -i; ckpt ls a.safetensors
 echo -- ties: another tensor, none, a new key, but not of a tie, of format, of a tensor
-flat '{"a":["U8",[1],[0,1]],"b":["U8",[1],[1,2]],"__metadata__":{"t":"a"}}' xy >t.safetensors
+print_safetensors '{"a":["U8",[1],[0,1]],"b":["U8",[1],[1,2]],"__metadata__":{"t":"a"}}' xy >t.safetensors
 for change in t=b t=c new=b new=t format=b a=b; do
     ckpt meta -q t.safetensors "$change" -fo u.safetensors; ckpt meta -n t.safetensors "$change" -o u.safetensors
     echo $(ckpt ls t.safetensors | wc -l) $(ckpt ls u.safetensors | wc -l)
@@ -36,5 +36,5 @@ ckpt meta --check a.safetensors --unset none; echo $?
 ckpt meta --strict a.safetensors --unset none -i; echo $?
 ckpt meta -q a.safetensors by=n -i
 echo -- no metadata yet
-flat '{"a":["U8",[1],[0,1]]}' x >c.safetensors; ckpt meta c.safetensors; ckpt meta c.safetensors k=v -o d.safetensors; header d.safetensors
-flat '{}' '' >e.safetensors; ckpt meta e.safetensors k=v -o f.safetensors; header f.safetensors; ckpt meta f.safetensors
+print_safetensors '{"a":["U8",[1],[0,1]]}' x >c.safetensors; ckpt meta c.safetensors; ckpt meta c.safetensors k=v -o d.safetensors; header d.safetensors
+print_safetensors '{}' '' >e.safetensors; ckpt meta e.safetensors k=v -o f.safetensors; header f.safetensors; ckpt meta f.safetensors

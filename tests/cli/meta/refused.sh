@@ -1,6 +1,6 @@
 # meta names what it cannot do, and what it can.
-flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
-flat '{"a":["U8",[1],[0,1]]}' x >a.safetensors
+. "$TESTS/safetensors.sh"
+print_safetensors '{"a":["U8",[1],[0,1]]}' x >a.safetensors
 try() { ckpt meta "$@"; echo $?; }
 try data/train.pt
 try data/train.pt a=b -o out.pt

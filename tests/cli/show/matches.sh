@@ -1,7 +1,7 @@
 # show prints each match of a glob, -g, --root or a common prefix; if nothing matches, the error suggests the nearest names.
 f=data/train.pt
-flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
-flat '{"enc.0.w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"enc.b":{"dtype":"U8","shape":[],"data_offsets":[2,3]},"fc.B":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}} ' abcd >flat.safetensors
+. "$TESTS/safetensors.sh"
+print_safetensors '{"enc.0.w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"enc.b":{"dtype":"U8","shape":[],"data_offsets":[2,3]},"fc.B":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}} ' abcd >flat.safetensors
 ckpt show $f '*.bn1.bias'
 echo -- slices
 ckpt show $f '*bn1.*s[0:2]'; echo $?

@@ -1,9 +1,9 @@
 # info, ls --values and show print texts of a safetensors header; a notice reports that a torch file cannot hold them.
-flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
-flat '{"__metadata__":{"m.head":"m.emb","by":"m\u00e9","format":"pt","a.b":"1\n2"},"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}
+. "$TESTS/safetensors.sh"
+print_safetensors '{"__metadata__":{"m.head":"m.emb","by":"m\u00e9","format":"pt","a.b":"1\n2"},"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}
 }' xy >a.safetensors
-flat '{"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}  ' xy >b.safetensors
-flat '{"__metadata__":{"m.head":"m.emb"},"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}' xy >c.safetensors
+print_safetensors '{"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}  ' xy >b.safetensors
+print_safetensors '{"__metadata__":{"m.head":"m.emb"},"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}' xy >c.safetensors
 for f in a b c; do echo "-- $f"; ckpt info $f.safetensors; ckpt ls --values $f.safetensors; done
 echo -- JSON
 ckpt info --json a.safetensors | grep -o '"values":.*"aliases"'
@@ -27,6 +27,6 @@ ckpt diff a.safetensors data/train.pt | tail -n 1
 ckpt diff a.safetensors c.safetensors; echo $?; ckpt diff --tensors-only a.safetensors c.safetensors; echo $?
 ckpt diff b.safetensors c.safetensors; echo $?
 echo -- sets keep them in their index
-flat '{"__metadata__":{"by":"me"},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}   ' abcd >e.safetensors
+print_safetensors '{"__metadata__":{"by":"me"},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}   ' abcd >e.safetensors
 ckpt convert --strict --max-shard-size 2 --to torch-zip e.safetensors set; ckpt info set | grep metadata
 ckpt convert set one.bin --to torch-zip

@@ -1,7 +1,12 @@
 # The extreme numbers of small floats and of integers are decoded: smallest, 1, largest; infinity and NaN of
 # the types that have them.
-. "$TESTS/diff/make.inc"
-show_type() { st "$1.safetensors" "{\"x\":{\"dtype\":\"$1\",\"shape\":[$2],\"data_offsets\":[0,$3]}}" "$4"; ckpt show --json "$1.safetensors" x | grep -o '"data".*'; }
+. "$TESTS/safetensors.sh"
+# show_type DTYPE ELEMENTS SIZE BYTES - shows a tensor with these bytes
+show_type()
+{
+    print_safetensors "{\"x\":{\"dtype\":\"$1\",\"shape\":[$2],\"data_offsets\":[0,$3]}}" "$4" >"$1.safetensors"
+    ckpt show --json "$1.safetensors" x | grep -o '"data".*'
+}
 show_type F8_E4M3 8 8 '\000\001\070\176\177\200\376\377'
 show_type F8_E5M2 8 8 '\001\074\173\174\175\200\373\374'
 show_type F8_E4M3FNUZ 6 6 '\001\100\177\200\377\201'

@@ -1,7 +1,8 @@
 # If there is nothing to strip, the output is a copy, byte for byte, whatever the order of rows and the white space.
 row() { printf '"%s":{"dtype":"U8","shape":[4],"data_offsets":[%s]}' "$1" "$2"; }
 header="{ $(row z 0,4), $(row __metadata 8,12), \"__metadata__\":{\"k\":\"v\"}, $(row a 4,8)}    "
-{ printf "\\$(printf %o ${#header})\000\000\000\000\000\000\000"; printf '%sZZZZAAAAMMMM' "$header"; } >f.safetensors
+. "$TESTS/safetensors.sh"
+print_safetensors "$header" ZZZZAAAAMMMM >f.safetensors
 ckpt strip no.such. f.safetensors -o g.safetensors; echo $?
 cmp f.safetensors g.safetensors
 ckpt strip --auto f.safetensors -o - 2>/dev/null | cmp f.safetensors -
