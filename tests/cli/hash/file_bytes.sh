@@ -6,8 +6,8 @@ printf "no checkpoint" >other-12.bin
 ckpt hash --json --file-sha256 other-12.bin
 ckpt convert -q corpus/torch/t26/state_dict_p4.pt a.safetensors
 ckpt add -q x. a.safetensors -o b.safetensors
-at=$(od -An -tu8 -N8 b.safetensors)
-[ "$(tail -c +$((at + 9)) b.safetensors | sha256sum | cut -c 1-64)" = "$(ckpt hash --payload-sha256 b.safetensors | cut -c 1-64)" ] && echo payload
+payload_offset=$((8 + $(od -An -tu8 -N8 b.safetensors)))
+[ "$(tail -c +$((payload_offset + 1)) b.safetensors | sha256sum | cut -c 1-64)" = "$(ckpt hash --payload-sha256 b.safetensors | cut -c 1-64)" ] && echo payload
 [ "$(ckpt hash --payload-sha256 a.safetensors | cut -c 1-64)" = "$(ckpt hash --payload-sha256 b.safetensors | cut -c 1-64)" ] && echo same
 ckpt hash --payload-sha256 net.pth
 echo $?

@@ -4,15 +4,21 @@ mkdir -p prefix/bin prefix/share/man/man1 prefix/share/man/man7 tools alone/bin
 cp "$CKPT" prefix/bin/ckpt; cp "$CKPT" alone/bin/ckpt
 for p in "$TESTS"/../../man/*.1; do cp "$p" prefix/share/man/man1; done
 cp "$TESTS"/../../man/*.7 prefix/share/man/man7
-tool() { printf '#!/bin/sh\n[ "$1" != -w ] || exit 1\necho "%s" "$@" | sed "s,/.*/\\(prefix\\|build[^/]*\\|bin\\)/,…/,"\n' "$1" >tools/$1; chmod +x tools/$1; }
-old=$PATH
-try() { PATH=$PWD/tools:/nonexistent:$sed "$@" 2>&1; }
-sed=$(dirname "$(command -v sed)")
-mkdir only; for t in sed sh; do ln -s "$(command -v $t)" only/$t; done; sed=$PWD/only
-tool man; try "$PWD/prefix/bin/ckpt" help ls; try "$PWD/prefix/bin/ckpt" help json; try "$CKPT" help stat | sed 's,.*/\.\./,…/../,'
-gzip -q prefix/share/man/man1/ckpt-ls.1; try "$PWD/prefix/bin/ckpt" help ls
-rm tools/man; tool mandoc; try "$PWD/prefix/bin/ckpt" help info
-rm tools/mandoc; tool nroff; try "$PWD/prefix/bin/ckpt" help info
-rm tools/nroff; try "$PWD/prefix/bin/ckpt" help info | sed -n '1p; s,/.*/prefix,…,p'
-try "$PWD/alone/bin/ckpt" help info | head -n 1
-try "$PWD/alone/bin/ckpt" help formats
+# make_tool NAME - makes a tool that prints its name and arguments, with the paths shortened; man -w finds no page
+make_tool()
+{
+    printf '#!/bin/sh\n[ "$1" != -w ] || exit 1\necho "%s" "$@" | sed "s,/.*/\\(prefix\\|build[^/]*\\|bin\\)/,…/,"\n' \
+        "$1" >tools/"$1"
+    chmod +x tools/"$1"
+}
+# only has what the tools need, so that no other pager is found
+mkdir only
+for t in sed sh; do ln -s "$(command -v $t)" only/$t; done
+run() { PATH=$PWD/tools:/nonexistent:$PWD/only "$@" 2>&1; }
+make_tool man; run "$PWD/prefix/bin/ckpt" help ls; run "$PWD/prefix/bin/ckpt" help json; run "$CKPT" help stat | sed 's,.*/\.\./,…/../,'
+gzip -q prefix/share/man/man1/ckpt-ls.1; run "$PWD/prefix/bin/ckpt" help ls
+rm tools/man; make_tool mandoc; run "$PWD/prefix/bin/ckpt" help info
+rm tools/mandoc; make_tool nroff; run "$PWD/prefix/bin/ckpt" help info
+rm tools/nroff; run "$PWD/prefix/bin/ckpt" help info | sed -n '1p; s,/.*/prefix,…,p'
+run "$PWD/alone/bin/ckpt" help info | head -n 1
+run "$PWD/alone/bin/ckpt" help formats

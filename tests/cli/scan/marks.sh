@@ -4,12 +4,18 @@ hdf() { printf '\211HDF\r\n\032\n'; }
 { hdf; head -c 100 /dev/zero; printf '{"class_name": "Sequential", "config": [{"class_name": "Dense"}, {"name": "Lambda"}]}'; } >dense.h5
 { hdf; head -c 262126 /dev/zero; printf '{"class_name": "__lambda__"}'; } >window.h5
 ckpt scan lambda.h5 dense.h5 window.h5
-# onnx PATH - a model whose one tensor has its values in the file PATH
+# byte NUMBER - prints a byte
+byte() { printf "\\$(printf %03o "$1")"; }
+# onnx PATH - prints a ModelProto whose one tensor has its values in the file PATH. Each nested message begins with its
+# length: that of PATH, and of the fields around it.
 onnx()
 {
     n=${#1}
-    printf '\010\010\022\007pytorch\072'"\\$(printf %03o $((n + 20)))"'\052'"\\$(printf %03o $((n + 18)))"'\020\001\160\001\152'
-    printf "\\$(printf %03o $((n + 12)))"'\012\010location\022'"\\$(printf %03o "$n")%s" "$1"
+    printf '\010\010\022\007pytorch\072'; byte $((n + 20)) # graph
+    printf '\052'; byte $((n + 18))                         # initializer
+    printf '\020\001\160\001\152'; byte $((n + 12))         # external_data
+    printf '\012\010location\022'; byte "$n"
+    printf %s "$1"
 }
 onnx weights.bin >inside.onnx
 onnx a..b/..c/d.. >dots.onnx

@@ -21,21 +21,21 @@ wait $!
 echo $?
 exec 9>&-
 cat lost.out lost.err
-# If a process is lost during its report, that report is left out, so that JSON and SARIF stay valid.
+# If a process ends during its report, here after 500,000 bytes, that report is left out, so that JSON and SARIF stay valid.
 { echo cos; yes 'system
 (S"id"
 tR0cos' | head -n 900000; printf 'system\n.'; } >long.pkl
 for report in --json --sarif; do
     ckpt scan $report long.pkl d/evil.pkl >lost.out 2>lost.err &
-    at=0
+    position=0
     while kill -0 $! 2>/dev/null; do
         for stat in /proc/[0-9]*/stat; do
             read -r pid name state parent rest 2>/dev/null <"$stat" && [ "$parent" = $! ] || continue
-            while read -r key at && [ "$key" != pos: ]; do :; done 2>/dev/null <"/proc/$pid/fdinfo/1"
-            [ "${at:-0}" -lt 500000 ] || { kill -SEGV "$pid" && at=lost && break 2; }
+            while read -r key position && [ "$key" != pos: ]; do :; done 2>/dev/null <"/proc/$pid/fdinfo/1"
+            [ "${position:-0}" -lt 500000 ] || { kill -SEGV "$pid" && position=lost && break 2; }
         done
     done
-    [ "$at" = lost ] || { echo 'the report was done before its process could be lost'; exit 77; }
+    [ "$position" = lost ] || { echo 'the report was done before its process could be lost'; exit 77; }
     wait $!
     echo $?
     sed 's/.*"results"://; s/"lists":"[0-9a-f]*"/"lists":""/' lost.out
