@@ -24,7 +24,7 @@ static int progress(void *user, uint64_t done, uint64_t total)
     return stop;
 }
 
-static ckpt_status convert(ckpt_file *file, const char *to, ckpt_error *err)
+static ckpt_status convert(ckpt_file *file, const char *output_path, ckpt_error *err)
 {
     ckpt_plan *plan;
     ckpt_write_options options = CKPT_INIT(ckpt_write_options);
@@ -33,7 +33,7 @@ static ckpt_status convert(ckpt_file *file, const char *to, ckpt_error *err)
         return status;
     options.force = 1;
     options.progress = progress;
-    status = ckpt_plan_write(plan, to, &options, NULL, err);
+    status = ckpt_plan_write(plan, output_path, &options, NULL, err);
     fputc('\n', stderr);
     ckpt_plan_free(plan);
     return status;
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     ckpt_error err;
     char line[1024];
     if (argc != 3) {
-        fputs("usage: cancel FROM TO\n", stderr);
+        fputs("usage: cancel INPUT OUTPUT\n", stderr);
         return 2;
     }
     signal(SIGINT, request_stop);

@@ -16,30 +16,30 @@ static const float bias[4] = {0.5f, -0.5f, 1.0f, 0.0f}; /* assumes a little-endi
 /* make_table - sets byte I of the table to I modulo 251. It may be called from several threads. */
 static int64_t make_table(void *user, uint64_t offset, void *buf, size_t n)
 {
-    unsigned char *to = buf;
+    unsigned char *bytes = buf;
     (void)user;
     for (size_t i = 0; i < n; i++)
-        to[i] = (unsigned char)((offset + i) % 251);
+        bytes[i] = (unsigned char)((offset + i) % 251);
     return (int64_t)n;
 }
 
 /* add_model - adds a dict of two tensors, one of which has a second name. */
 static void add_model(ckpt_builder *b, ckpt_error *err)
 {
-    const uint64_t four[] = {4}, table[] = {ROWS, COLUMNS};
-    ckpt_callbacks maker = CKPT_INIT(ckpt_callbacks);
+    const uint64_t bias_shape[] = {4}, table_shape[] = {ROWS, COLUMNS};
+    ckpt_callbacks table_source = CKPT_INIT(ckpt_callbacks);
     ckpt_builder_tensor small = CKPT_INIT(ckpt_builder_tensor), large = CKPT_INIT(ckpt_builder_tensor);
     small.dtype = CKPT_DT_F32;
     small.ndim = 1;
-    small.shape = four;
+    small.shape = bias_shape;
     small.data = bias;
     small.nbytes = sizeof bias;
-    maker.size = ROWS * COLUMNS;
-    maker.read_at = make_table;
+    table_source.size = ROWS * COLUMNS;
+    table_source.read_at = make_table;
     large.dtype = CKPT_DT_U8;
     large.ndim = 2;
-    large.shape = table;
-    large.callbacks = &maker;
+    large.shape = table_shape;
+    large.callbacks = &table_source;
     ckpt_builder_begin_dict(b, "model", err);
     ckpt_builder_add_tensor(b, "fc.bias", &small, err);
     ckpt_builder_add_tensor(b, "emb.weight", &large, err);

@@ -15,12 +15,12 @@ static ckpt_status plan_weights(ckpt_plan *plan, ckpt_error *err)
     return status == CKPT_OK ? ckpt_plan_strip_auto(plan, err) : status;
 }
 
-static ckpt_status write_weights(ckpt_plan *plan, const char *to, ckpt_error *err)
+static ckpt_status write_weights(ckpt_plan *plan, const char *output_path, ckpt_error *err)
 {
     ckpt_write_options options = CKPT_INIT(ckpt_write_options);
     ckpt_write_result result = CKPT_INIT(ckpt_write_result);
     options.force = 1; /* replaces TO, which stays unchanged if writing fails */
-    ckpt_status status = ckpt_plan_write(plan, to, &options, &result, err);
+    ckpt_status status = ckpt_plan_write(plan, output_path, &options, &result, err);
     if (status != CKPT_OK)
         return status;
     for (size_t i = 0; i < ckpt_plan_rename_count(plan); i++)
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     ckpt_error err;
     char line[1024];
     if (argc != 3) {
-        fputs("usage: strip FROM TO\n", stderr);
+        fputs("usage: strip INPUT OUTPUT\n", stderr);
         return 2;
     }
     ckpt_status status = ckpt_open(argv[1], NULL, &file, &err);
