@@ -102,7 +102,7 @@ static void print_overflows(const ckpt_plan *p, const char *input)
 /* writes_folder - returns true if --to or the suffix of OUT selects a format that is a folder. */
 static bool writes_folder(void)
 {
-    const char *format = ckpt_write_format(writing.to ? writing.to : writing.output);
+    const char *format = ckpt_write_format(writing.format ? writing.format : writing.output);
     return format && strcmp(format, "torch-dcp") == 0;
 }
 
@@ -138,7 +138,7 @@ static size_t stem_length(const char *name, size_t n)
 /* output_suffix - returns the suffix of the format by --to, else by NAME, else of F's own format. */
 static const char *output_suffix(const ckpt_file *f, const char *name)
 {
-    const char *format = ckpt_write_format(writing.to ? writing.to : name);
+    const char *format = ckpt_write_format(writing.format ? writing.format : name);
     if (!format)
         format = ckpt_write_format(ckpt_file_format(f));
     if (ckpt_write_format_is_flat(format))
@@ -178,7 +178,7 @@ static void make_output_name(const ckpt_file *f, const char *input, struct text 
  * a .onnx that is not ONNX. */
 static bool is_format_known(void)
 {
-    return writing.to || is_output_folder() || writing.max_shard || strcmp(writing.output, "-") == 0 ||
+    return writing.format || is_output_folder() || writing.max_shard || strcmp(writing.output, "-") == 0 ||
            ckpt_write_format(writing.output);
 }
 

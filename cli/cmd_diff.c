@@ -166,28 +166,30 @@ static void git_diff_both(const char *old, const char *new)
     close_report(&r, ckpt_close);
 }
 
-/* git_diff - runs as git's external diff: path old-file old-hex old-mode new-file new-hex new-mode [new-path
- * note]. If git passes only a path, that path is unmerged. Always returns 0, because git stops at a nonzero
- * exit code. */
+/* What git passes to an external diff; the last two only after a rename. */
+enum { PATH, OLD_FILE, OLD_HEX, OLD_MODE, NEW_FILE, NEW_HEX, NEW_MODE, NEW_PATH, NOTE, GIT_OPERANDS };
+
+/* git_diff - runs as git's external diff. If git passes only a path, that path is unmerged. Always returns 0,
+ * because git stops at a nonzero exit code. */
 static int git_diff(int n, char **operand)
 {
     ui.pipe_may_close = true;
     signal(SIGPIPE, SIG_IGN); /* git would fail if SIGPIPE ended its driver when a pager quits */
-    if (n != 1 && n < 7)
+    if (n != 1 && n <= NEW_MODE)
         return usage_error("diff",
                            "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);
-    const char *path = escape_name(str_of(operand[n == 9 ? 7 : 0])); /* after a rename, the new name */
+    const char *path = escape_name(str_of(operand[n == GIT_OPERANDS ? NEW_PATH : PATH]));
     if (n == 1) {
         printf("* Unmerged path %s\n", path);
         return EXIT_OK;
     }
     printf("ckpt diff %s\n", path);
-    if (strcmp(operand[1], "/dev/null") == 0)
-        git_diff_one(operand[4], "new file: ");
-    else if (strcmp(operand[4], "/dev/null") == 0)
-        git_diff_one(operand[1], "deleted file: ");
+    if (strcmp(operand[OLD_FILE], "/dev/null") == 0)
+        git_diff_one(operand[NEW_FILE], "new file: ");
+    else if (strcmp(operand[NEW_FILE], "/dev/null") == 0)
+        git_diff_one(operand[OLD_FILE], "deleted file: ");
     else
-        git_diff_both(operand[1], operand[4]);
+        git_diff_both(operand[OLD_FILE], operand[NEW_FILE]);
     return EXIT_OK;
 }
 

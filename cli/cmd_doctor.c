@@ -140,17 +140,17 @@ static void record_step(struct job *job, const ckpt_diagnosis *d)
 /* add_all_fixes - adds one command line that applies all fixes. Returns false if there are fewer than two. */
 static bool add_all_fixes(struct text *out, const struct job *job)
 {
-    size_t n = 0, done = 0; /* how many steps there are, and how many were added */
+    size_t nsteps = 0, nadded = 0;
     for (size_t i = 0; i < NSTEPS; i++)
-        n += job->steps[i].command != NULL;
-    for (size_t i = 0; n > 1 && i < NSTEPS; i++) {
+        nsteps += job->steps[i].command != NULL;
+    for (size_t i = 0; nsteps > 1 && i < NSTEPS; i++) {
         if (!job->steps[i].command)
             continue;
-        text_add(out, done ? " | " : "");
-        add_command(out, job, &job->steps[i], (struct names){done == 0, done + 1 == n, job->suffix});
-        done++;
+        text_add(out, nadded ? " | " : "");
+        add_command(out, job, &job->steps[i], (struct names){nadded == 0, nadded + 1 == nsteps, job->suffix});
+        nadded++;
     }
-    return n > 1;
+    return nsteps > 1;
 }
 
 static void diagnosis_json(const struct job *job, const ckpt_diagnosis *d)

@@ -88,12 +88,12 @@ static bool parse_checkpoint(ckpt_mem_run *run)
         "none", "block", "block-reentrant", "k=", "seq=", "sqrt", "selective"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
         size_t n = strlen(words[i]);
-        bool number = words[i][n - 1] == '=';
-        if (number ? strncmp(checkpoint_as, words[i], n) != 0 : strcmp(checkpoint_as, words[i]) != 0)
+        bool takes_number = words[i][n - 1] == '=';
+        if (takes_number ? strncmp(checkpoint_as, words[i], n) != 0 : strcmp(checkpoint_as, words[i]) != 0)
             continue;
         char *end = "";
         run->checkpoint = i;
-        run->segments = number ? parse_number(checkpoint_as + n, &end) : 1;
+        run->segments = takes_number ? parse_number(checkpoint_as + n, &end) : 1;
         return run->segments && !*end;
     }
     return false;
@@ -686,17 +686,13 @@ static int report(struct job *job)
     return fits && !job->plan_fits ? EXIT_NO : EXIT_OK;
 }
 
-static int list_optimizers(void)
-{
-    for (size_t i = 0; ckpt_mem_optimizer_at(i); i++)
-        puts(ckpt_mem_optimizer_at(i));
-    return EXIT_OK;
-}
-
 int run_mem(int n, char **operand)
 {
-    if (optimizer && strcmp(optimizer, "list") == 0)
-        return list_optimizers();
+    if (optimizer && strcmp(optimizer, "list") == 0) {
+        for (size_t i = 0; ckpt_mem_optimizer_at(i); i++)
+            puts(ckpt_mem_optimizer_at(i));
+        return EXIT_OK;
+    }
     if (!n)
         return usage_error("mem", "mem needs FILE");
     struct job job = {.path = operand[0]};

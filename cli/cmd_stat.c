@@ -383,10 +383,10 @@ static void print_stat_json(const struct job *job)
         json_row(stat_row_json(&t, &job->stats[i]), stdout);
     }
     json *total = json_totals(tail, "total", sum.all.tensors, sum.all.elements, sum.all.bytes);
-    bool any = sum.min <= sum.max;
-    json_real_or_null(total, "min", any ? sum.min : (double)NAN);
-    json_real_or_null(total, "max", any ? sum.max : (double)NAN);
-    json_real_or_null(total, "norm", any ? sqrt(sum.squares) : (double)NAN);
+    bool has_numbers = sum.min <= sum.max;
+    json_real_or_null(total, "min", has_numbers ? sum.min : (double)NAN);
+    json_real_or_null(total, "max", has_numbers ? sum.max : (double)NAN);
+    json_real_or_null(total, "norm", has_numbers ? sqrt(sum.squares) : (double)NAN);
     json_u64(total, "zeros", sum.zeros);
     json_u64(total, "nan", sum.nan);
     json_u64(total, "inf", sum.inf);
@@ -399,23 +399,23 @@ static void print_stat_json(const struct job *job)
  * fails, else EXIT_OK. */
 static int check_fail_on(const struct job *job, const char *path)
 {
-    ckpt_str first = {0};
-    size_t bad = 0;
+    ckpt_str first_failed = {0};
+    size_t nfailed = 0;
     for (size_t i = 0; i < job->n; i++) {
         if (!(fail_on_nan && job->stats[i].nan) && !(fail_on_inf && job->stats[i].inf))
             continue;
-        if (!bad++)
-            first = ckpt_tensor_name(job->f, job->rows[i]);
+        if (!nfailed++)
+            first_failed = ckpt_tensor_name(job->f, job->rows[i]);
     }
-    if (!bad)
+    if (!nfailed)
         return EXIT_OK;
     struct text t = {0};
-    text_noun(&t, bad, "tensor has", "tensors have");
+    text_noun(&t, nfailed, "tensor has", "tensors have");
     print_notice(path, "%s %s, the first is %s", t.ptr,
                  !fail_on_inf   ? "NaN"
                  : !fail_on_nan ? "Inf"
                                 : "NaN or Inf",
-                 escape_name(first));
+                 escape_name(first_failed));
     text_free(&t);
     return EXIT_NO;
 }

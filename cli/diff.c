@@ -118,7 +118,7 @@ static double change_size(const ckpt_diff_event *e, enum diff_order order)
 }
 
 struct sized_event {
-    ckpt_diff_event e;
+    ckpt_diff_event event;
     double size;  /* of the change; below 0: the tensor is not changed */
     size_t index; /* in the report before it is sorted */
 };
@@ -135,23 +135,23 @@ void report_sort(struct report *r, enum diff_order order)
 {
     if (order == BY_NAME)
         return;
-    struct sized_event *list = mem_new(r->n, sizeof *list);
+    struct sized_event *sized = mem_new(r->n, sizeof *sized);
     for (size_t i = 0; i < r->n; i++) {
         bool changed = r->events[i].what == CKPT_DIFF_CHANGED;
-        list[i] = (struct sized_event){r->events[i], changed ? change_size(&r->events[i], order) : -1, i};
+        sized[i] = (struct sized_event){r->events[i], changed ? change_size(&r->events[i], order) : -1, i};
     }
-    qsort(list, r->n, sizeof *list, compare_change_sizes);
+    qsort(sized, r->n, sizeof *sized, compare_change_sizes);
     for (size_t i = 0; i < r->n; i++)
-        r->events[i] = list[i].e;
-    free(list);
+        r->events[i] = sized[i].event;
+    free(sized);
 }
 
-void report_cut(struct report *r, uint64_t most)
+void report_cut(struct report *r, uint64_t max_changed)
 {
     size_t kept = 0;
-    uint64_t changed = 0;
+    uint64_t nchanged = 0;
     for (size_t i = 0; i < r->n; i++) {
-        if (r->events[i].what != CKPT_DIFF_CHANGED || changed++ < most)
+        if (r->events[i].what != CKPT_DIFF_CHANGED || nchanged++ < max_changed)
             r->events[kept++] = r->events[i];
         else
             r->left_out++;
@@ -161,7 +161,7 @@ void report_cut(struct report *r, uint64_t most)
 
 /* --------------------------------------------------------------------- text */
 
-static const char *sign_of(const ckpt_diff_event *e)
+static const char *event_sign(const ckpt_diff_event *e)
 {
     return e->what == CKPT_DIFF_ONLY_A   ? "- "
            : e->what == CKPT_DIFF_ONLY_B ? "+ "
@@ -185,7 +185,7 @@ void report_text(const struct report *r)
         if (e->what == CKPT_DIFF_RENAMED)
             continue;
         table_row(&table, e->within_tolerance ? DIM : diff_style(e->what));
-        text_add(&table.text, sign_of(e));
+        text_add(&table.text, event_sign(e));
         text_name(&table.text, e->name);
         table_cell(&table);
         add_both(&table.text, r, e, e->dtype_differs, text_dtype);
@@ -351,7 +351,7 @@ void report_markdown(const struct report *r)
         if (!rows++)
             puts("| | tensor | dtype | shape | change |\n|---|---|---|---|---|");
         text_clear(&out);
-        text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : sign_of(e));
+        text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : event_sign(e));
         text_markdown_name(&out, e->name);
         text_add(&out, " | ");
         add_both(&out, r, e, e->dtype_differs, text_dtype);

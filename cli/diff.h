@@ -21,8 +21,8 @@ struct report {
 enum diff_order { BY_NAME, BY_REL_L2, BY_MAX_ABS };
 /* report_sort - sorts the events of R; unless ORDER is BY_NAME, changed tensors come first. */
 void report_sort(struct report *r, enum diff_order order);
-/* report_cut - removes all changed tensors but the first MOST. */
-void report_cut(struct report *r, uint64_t most);
+/* report_cut - removes all changed tensors but the first MAX_CHANGED. */
+void report_cut(struct report *r, uint64_t max_changed);
 /* report_is_equal - returns true if nothing differs. */
 bool report_is_equal(const struct report *r);
 

@@ -44,7 +44,7 @@ ckpt_status edit_select(ckpt_plan *p, ckpt_error *err)
 
 const char *edit_output_format(const ckpt_file *f)
 {
-    const char *name = ckpt_write_format(writing.to ? writing.to : writing.output);
+    const char *name = ckpt_write_format(writing.format ? writing.format : writing.output);
     return name ? name : ckpt_file_format(f);
 }
 
@@ -105,7 +105,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
     ckpt_error err;
     const char *path = writing.output;
     report = report_stream(path);
-    if (!writing.to && packing_suffix_length(path))
+    if (!writing.format && packing_suffix_length(path))
         return report_failure(CKPT_EUNSUPPORTED, path,
                               "leave out the suffix, and compress the file afterwards",
                               "compressed files are read, not written");
@@ -115,8 +115,8 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
     ckpt_write_options o = edit_write_options();
     o.progress = progress_step;
     o.threads = ui_jobs();
-    if (writing.to && !(o.format = ckpt_write_format(writing.to)))
-        return fail_format(writing.to);
+    if (writing.format && !(o.format = ckpt_write_format(writing.format)))
+        return fail_format(writing.format);
     progress_begin("writing");
     ckpt_status s = ckpt_plan_write(p, path, &o, r, &err);
     progress_end();
@@ -260,7 +260,7 @@ static int check_in_place(const char *cmd, const char *input)
 {
     if (writing.output)
         return usage_error(cmd, "--in-place changes FILE itself, -o writes another; choose one");
-    const char *refused = writing.to       ? "--to"
+    const char *refused = writing.format   ? "--to"
                           : writing.root   ? "--root"
                           : writing.keep.n ? "--keep"
                           : writing.drop.n ? "--drop"
@@ -294,15 +294,12 @@ bool edit_recover(const char *input, ckpt_recovered *what)
         report_error(&err, input);
         return false;
     }
-    bool dry = o.dry_run;
-    if (*what == CKPT_RECOVERED_NEW && dry)
-        print_notice(input, "an interrupted edit was complete; it would be kept, and its journal removed");
-    else if (*what == CKPT_RECOVERED_OLD && dry)
-        print_notice(input, "an interrupted edit would be undone first");
-    else if (*what == CKPT_RECOVERED_NEW)
-        print_notice(input, "an interrupted edit was complete, and is kept");
+    if (*what == CKPT_RECOVERED_NEW)
+        print_notice(input, "an interrupted edit was complete%s",
+                     o.dry_run ? "; it would be kept, and its journal removed" : ", and is kept");
     else if (*what == CKPT_RECOVERED_OLD)
-        print_notice(input, "an interrupted edit was undone; the file is as it was before");
+        print_notice(input, "an interrupted edit %s",
+                     o.dry_run ? "would be undone first" : "was undone; the file is as it was before");
     return true;
 }
 
@@ -345,7 +342,7 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     int status = edit_write(p, input, &r);
     if (status != EXIT_OK)
         return status;
-    if (!writing.to && !ckpt_write_format(writing.output) && strcmp(r.format, ckpt_file_format(f)) != 0)
+    if (!writing.format && !ckpt_write_format(writing.output) && strcmp(r.format, ckpt_file_format(f)) != 0)
         print_notice(input, "a %s is not written; the output is %s", ckpt_file_title(f), r.format);
     print_edit_report(p, input, prefix, &r);
     if (!ui.json && !ui.quiet)

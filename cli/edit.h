@@ -7,7 +7,7 @@
 
 /* The values of the options below. */
 struct writing {
-    const char *output, *to, *root, *architecture;
+    const char *output, *format, *root, *architecture;
     bool force, strict, dry_run, check, no_sync, ignore_crc, in_place, follow_links, compress;
     int ties;
     uint64_t max_shard, shards;
@@ -26,7 +26,7 @@ extern struct writing writing;
     {0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on despite wrong checksums in the input"}
 
 #define TO_OPTION \
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "{formats}, whatever OUT is called"}
+    {0, "to", "FORMAT", OPT_TEXT, &writing.format, "{formats}, whatever OUT is called"}
 
 #define ROOT_OPTION \
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"}

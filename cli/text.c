@@ -257,22 +257,18 @@ void text_size(struct text *t, uint64_t nbytes)
     set_end(t, end);
 }
 
-static void add_scaled(struct text *t, double v, double step, const char *const *units)
-{
-    while (v >= step - 0.05 && units[1]) {
-        v /= step;
-        units++;
-    }
-    text_addf(t, "%.1f %s", v, *units);
-}
-
 void text_count(struct text *t, uint64_t n)
 {
-    static const char *const units[] = {"M", "G", "T", "P", "E", NULL};
-    if (n < 1000000)
+    static const char letter[] = "MGTPE";
+    double v = (double)n / 1e6;
+    size_t unit = 0;
+    if (n < 1000000) {
         text_uint(t, n);
-    else
-        add_scaled(t, (double)n / 1e6, 1000, units);
+        return;
+    }
+    for (; v >= 1000 - 0.05 && letter[unit + 1]; unit++) /* would be printed as 1000.0 */
+        v /= 1000;
+    text_addf(t, "%.1f %c", v, letter[unit]);
 }
 
 void text_noun(struct text *t, uint64_t n, const char *singular, const char *plural)

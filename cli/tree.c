@@ -147,17 +147,17 @@ static void branch_rows(struct table *table, const void *user)
     struct tree_walk walk = {.tree = tree};
     table_header(table, NULL);
     while (next_node(&walk)) {
-        bool cut = tree->depth && walk.level == tree->depth && has_child(&walk);
+        bool folded = tree->depth && walk.level == tree->depth && has_child(&walk);
         if (tree->depth && walk.level > tree->depth)
             continue;
         table_row(table, PLAIN);
         add_branches(&walk, &table->text);
         text_name(&table->text, walk.word);
         table_cell(table);
-        if (walk.leaf && !cut) {
+        if (walk.leaf && !folded) {
             const ckpt_tensor x = tensor_at(tree->f, tree->rows[walk.first]);
             add_tensor_cells(table, &x);
-        } else if (cut || walk.level == 1) {
+        } else if (folded || walk.level == 1) {
             add_sum_cells(table, tree, walk.first, walk.end);
         } else {
             for (int i = 0; i < 3; i++)
