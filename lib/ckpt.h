@@ -397,8 +397,8 @@ typedef struct {
     uint32_t struct_size;
     uint32_t serialize; /* call read_at from one thread at a time; 0: it may be called from several at once */
     uint64_t size;      /* number of bytes; it must not change */
-    /* read_at - reads up to N bytes from OFFSET on into BUF, as pread(2) does. N is at least 1, and
-     * OFFSET + N at most `size`. Returns how many bytes it read; after fewer than N it is called again for the others.
+    /* read_at - reads up to N bytes from OFFSET on into BUF, as pread(2) does. N is 1 or more, and OFFSET + N
+     * is not beyond `size`. Returns how many it read; after fewer than N it is called again for the others.
      * A negative result is a negated errno. That, 0 and more than N are CKPT_EIO at that offset. It must
      * return the same bytes each time, and must not call the library with the file that it reads for. */
     int64_t (*read_at)(void *user, uint64_t offset, void *buf, size_t n);
