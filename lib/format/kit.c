@@ -86,14 +86,15 @@ static ckpt_status set_storage_bytes(const struct kit *k, const struct kit_tenso
     bool view = x->t.stride || x->t.storage_offset || x->key.len, fits = count_bytes(&x->t, &need);
     uint64_t n = x->nbytes == KIT_AS_NEEDED ? need : x->nbytes;
     if (fits && !view && n != need)
-        return fail(k->err, CKPT_EFORMAT, source_pos(x->src, x->at),
+        return fail(k->err, CKPT_EFORMAT, source_pos(x->src, x->src_offset),
                     "{%" PRIu64 " bytes}, its dtype and shape take {=%" PRIu64 "}", n, need);
-    if (!range_within(x->at, n, x->src->size))
-        return fail(k->err, CKPT_ETRUNCATED, source_pos(x->src, x->at < x->src->size ? x->at : x->src->size),
+    if (!range_within(x->src_offset, n, x->src->size))
+        return fail(k->err, CKPT_ETRUNCATED,
+                    source_pos(x->src, x->src_offset < x->src->size ? x->src_offset : x->src->size),
                     "needs {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", n,
-                    x->at < x->src->size ? x->src->size - x->at : 0);
+                    x->src_offset < x->src->size ? x->src->size - x->src_offset : 0);
     s->src = source_ref(x->src);
-    s->off = x->at;
+    s->off = x->src_offset;
     s->s.nbytes = n;
     return CKPT_OK;
 }
@@ -123,7 +124,7 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
                         .has_crc = x->crc != NULL,
                         .crc = x->crc ? *x->crc : 0,
                         .is_crc32c = x->is_crc32c,
-                        .extra = x->in,
+                        .extra = x->src_file,
                         .pieces_have_crcs = x->checks_itself,
                         .checks_itself = x->checks_itself};
     s.s.key = x->key.len ? x->key : x->name;
@@ -155,8 +156,8 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
     ckpt_status st = add_storage(k, x, index);
     if (st != CKPT_OK)
         error_add_where(k->err, "%.*s", STR_ARG(x->name.len ? x->name : STR_LIT("tensor")));
-    if (st != CKPT_OK && x->in)
-        error_add_file(k->err, x->in->file.ptr);
+    if (st != CKPT_OK && x->src_file)
+        error_add_file(k->err, x->src_file->file.ptr);
     return file_report_fault(k->f, st, k->err);
 }
 
@@ -294,11 +295,11 @@ ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *x)
 {
     struct row row;
     bool new;
-    CKPT_TRY(register_name(k, x->name, x->entry, &new));
+    CKPT_TRY(register_name(k, x->name, x->described_at, &new));
     if (!new)
         return CKPT_OK;
     bool is_root = k->mapping->type == CKPT_V_TENSOR;
-    ckpt_value *v = is_root ? k->mapping : value_new(k->f->a, CKPT_V_TENSOR, x->entry);
+    ckpt_value *v = is_root ? k->mapping : value_new(k->f->a, CKPT_V_TENSOR, x->described_at);
     CKPT_TRY(v ? make_row(k, x, v, &row) : fail_memory(k->err));
     CKPT_TRY(find_storage(k, x, &row.t.storage));
     row.t.has_data = row.t.storage != CKPT_NO_STORAGE && k->f->table.storages[row.t.storage].src;
@@ -308,7 +309,7 @@ ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *x)
 
 ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st)
 {
-    error_add_position(k->err, t->entry, t->name);
+    error_add_position(k->err, t->described_at, t->name);
     if (k->f->salvage && check_is_fault(st)) {
         ckpt_error why = *k->err;
         why.where[0] = 0; /* the row has its name */

@@ -40,15 +40,16 @@ struct kit_tensor {
     ckpt_tensor t;
     bool column_major; /* Fortran order; ignored if t has strides */
     bool big_endian;
-    uint8_t swap_bytes;            /* for CKPT_DT_NP: bytes of the unit that is big-endian; 1: none */
-    uint64_t entry;                /* file offset of the description of the tensor, for errors */
-    source *src;                   /* has the storage; NULL: no storage, as for a meta tensor */
-    const struct storage_extra *in; /* the file of SRC, if it is not the file being read; or NULL */
-    uint64_t at, nbytes;           /* range in SRC; KIT_AS_NEEDED: as many bytes as dtype and shape take */
-    ckpt_str key;                  /* of the storage, which tensors with this key share; empty: not shared */
-    const uint32_t *crc;           /* CRC-32 of the complete storage, or NULL */
-    bool is_crc32c;                /* CRC is a CRC-32C */
-    const struct piece *pieces;    /* instead of SRC: the pieces that the tensor is stored in */
+    uint8_t swap_bytes;                   /* for CKPT_DT_NP: bytes of the unit that is big-endian; 1: none */
+    uint64_t described_at;                /* file offset of the tensor's description, for errors */
+    source *src;                          /* has the storage; NULL: no storage, as for a meta tensor */
+    const struct storage_extra *src_file; /* names the file of SRC if it is not f->src; or NULL */
+    uint64_t src_offset;
+    uint64_t nbytes;            /* from src_offset on; KIT_AS_NEEDED: as many bytes as dtype and shape take */
+    ckpt_str key;               /* of the storage, which tensors with this key share; empty: not shared */
+    const uint32_t *crc;        /* CRC-32 of the complete storage, or NULL */
+    bool is_crc32c;             /* CRC is a CRC-32C */
+    const struct piece *pieces; /* instead of SRC: the pieces that the tensor is stored in */
     size_t npieces;
     bool may_overlap;       /* as in struct pieces */
     const void *fill;       /* as in struct pieces */

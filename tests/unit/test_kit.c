@@ -47,7 +47,7 @@ static struct kit_tensor make_tensor(const char *name, uint64_t rows, uint64_t c
     return (struct kit_tensor){.name = str_c(name),
                                .t = {.dtype = CKPT_DT_F32, .ndim = 2, .shape = s},
                                .src = toy.f->src,
-                               .at = at,
+                               .src_offset = at,
                                .nbytes = KIT_AS_NEEDED};
 }
 

@@ -29,25 +29,27 @@ struct dcp_item {
 
 /* All tensor items of a checkpoint. */
 struct dcp_items {
-    struct dcp_item *item;
-    size_t n;
-    const struct joined_tensor *tensor;
-    ckpt_file *const *file;     /* only src and path are used; NULL: missing, and no item is in it */
-    uint64_t total;             /* bytes of the source */
-    const ckpt_file *limits_of; /* the checkpoint: its limits and ignore_crc apply */
+    struct dcp_item *items;
+    size_t nitems;
+    const struct joined_tensor *tensors;
+    ckpt_file *const *files;     /* only src and path are used; NULL: a missing file, in which no item is */
+    uint64_t nbytes;             /* bytes of the source */
+    const ckpt_file *checkpoint; /* whose limits and ignore_crc apply */
 };
 
-/* dcp_items_source - returns a source of the items of X, whose arrays must outlive it. NULL: no memory.
- * Errors of reading it do not name the tensor, because the reader does. */
-source *dcp_items_source(const struct dcp_items *x);
+/* dcp_items_source - returns a source of ITEMS, whose arrays must outlive the source. NULL: no memory.
+ * Errors of reading the source do not name the tensor, because its reader does. */
+source *dcp_items_source(const struct dcp_items *items);
 /* dcp_unpack_zstd - replaces *SRC, a zstd frame, by a source of its content. Refuses content of more than
- * MOST bytes. Releases the frame in any case, and sets *SRC to NULL on failure. */
-ckpt_status dcp_unpack_zstd(source **src, uint64_t most, ckpt_error *err);
-/* dcp_items_check - opens the archive of item I of S and refuses it if its tensor is not the chunk that the
- * metadata describe. If READ, compares the bytes of the tensor with their checksum; otherwise sets RECORD to
- * these bytes, so that the caller can do that. Sets record->path to NULL if there is no checksum. */
+ * MAX_BYTES bytes. Releases the frame in any case, and sets *SRC to NULL on failure. */
+ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err);
+/* dcp_items_check - opens the archive of item I of ITEMS_SOURCE and refuses it if its tensor is not the chunk
+ * that the metadata describe. If READ, compares the bytes of the tensor with their checksum; otherwise sets
+ * RECORD to these bytes, so that the caller can do that. Sets record->path to NULL if there is no
+ * checksum. */
 struct check_record;
-ckpt_status dcp_items_check(source *s, size_t i, bool read, struct check_record *record, ckpt_error *err);
+ckpt_status dcp_items_check(source *items_source, size_t i, bool read, struct check_record *record,
+                            ckpt_error *err);
 
 /* ---- files of trainers (dcp_extra_values.c) */
 

@@ -30,13 +30,12 @@ struct tensor_pickle {
     const ckpt_tensor *t;
     ckpt_dtype dtype;
     uint64_t nbytes;
-    const ckpt_plan *p;
+    const ckpt_plan *plan;
 };
 
 /* ------------------------------------------------------------------------ pickle */
 
-/* get_stride - returns the stride that dimension K of T has in row-major order. */
-static uint64_t get_stride(const ckpt_tensor *t, uint32_t k)
+static uint64_t get_row_major_stride(const ckpt_tensor *t, uint32_t k)
 {
     uint64_t run = 1;
     for (uint32_t d = k + 1; d < t->ndim; d++)
@@ -50,13 +49,13 @@ static void put_tuple(pickle_writer *w, const ckpt_tensor *t, bool strides)
 {
     pickle_put_op(w, PICKLE_MARK);
     for (uint32_t k = 0; k < t->ndim; k++)
-        pickle_put_uint(w, strides ? get_stride(t, k) : t->shape[k]);
+        pickle_put_uint(w, strides ? get_row_major_stride(t, k) : t->shape[k]);
     pickle_put_op(w, PICKLE_TUPLE);
 }
 
-static void put_storage(pickle_writer *w, const struct tensor_pickle *x, bool typed)
+static void put_storage(pickle_writer *w, const struct tensor_pickle *tensor, bool typed)
 {
-    const struct dtype_info *d = dtype_info(x->dtype);
+    const struct dtype_info *d = dtype_info(tensor->dtype);
     pickle_put_op(w, PICKLE_MARK);
     pickle_put_text(w, STR_LIT("storage"));
     if (typed)
@@ -65,7 +64,7 @@ static void put_storage(pickle_writer *w, const struct tensor_pickle *x, bool ty
         pickle_put_global(w, STR_LIT("torch.storage"), STR_LIT("UntypedStorage"));
     pickle_put_text(w, STR_LIT("0"));
     pickle_put_text(w, STR_LIT("cpu"));
-    pickle_put_uint(w, typed ? x->nbytes / d->block_bytes : x->nbytes);
+    pickle_put_uint(w, typed ? tensor->nbytes / d->block_bytes : tensor->nbytes);
     pickle_put_op(w, PICKLE_TUPLE);
     pickle_put_op(w, PICKLE_BINPERSID);
 }
@@ -74,23 +73,23 @@ static void put_storage(pickle_writer *w, const struct tensor_pickle *x, bool ty
  * requires_grad is false, because torch.distributed.checkpoint saves detached tensors. */
 static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
-    const struct tensor_pickle *x = user;
-    bool typed = torch_has_storage_class(x->dtype);
+    const struct tensor_pickle *tensor = user;
+    bool typed = torch_has_storage_class(tensor->dtype);
     (void)v;
     (void)err;
     pickle_put_global(w, STR_LIT("torch._utils"),
                       typed ? STR_LIT("_rebuild_tensor_v2") : STR_LIT("_rebuild_tensor_v3"));
     pickle_put_op(w, PICKLE_MARK);
-    put_storage(w, x, typed);
+    put_storage(w, tensor, typed);
     pickle_put_uint(w, 0);     /* storage_offset */
-    put_tuple(w, x->t, false); /* size */
-    put_tuple(w, x->t, true);  /* stride */
+    put_tuple(w, tensor->t, false); /* size */
+    put_tuple(w, tensor->t, true);  /* stride */
     pickle_put_bool(w, false); /* requires_grad */
     pickle_put_global(w, STR_LIT("collections"), STR_LIT("OrderedDict"));
     pickle_put_op(w, PICKLE_EMPTY_TUPLE);
     pickle_put_op(w, PICKLE_REDUCE);
     if (!typed)
-        pickle_put_global(w, STR_LIT("torch"), str_c(dtype_info(x->dtype)->name));
+        pickle_put_global(w, STR_LIT("torch"), str_c(dtype_info(tensor->dtype)->name));
     pickle_put_op(w, PICKLE_TUPLE);
     pickle_put_op(w, PICKLE_REDUCE);
     return CKPT_OK;
@@ -98,24 +97,24 @@ static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v,
 
 /* ----------------------------------------------------------------------- archive */
 
-static struct zip_header make_header(const struct member *m)
+static struct zip_header make_header(const struct member *member)
 {
     return (struct zip_header){.made_by = ZIP_VERSION_ZIP64,
                                .time = ZIP_1980,
-                               .crc = m->crc,
-                               .csize = m->size,
-                               .usize = m->size,
-                               .offset = m->offset};
+                               .crc = member->crc,
+                               .csize = member->size,
+                               .usize = member->size,
+                               .offset = member->offset};
 }
 
-/* put_member - appends the local header of M to B, padded so that the data after it are aligned. B begins at
- * offset BASE of the archive. */
-static void put_member(buf *b, uint64_t base, struct member *m)
+/* put_member - appends the local header of MEMBER to B, padded so that the data after it are aligned. B
+ * begins at offset BASE of the archive. */
+static void put_member(buf *b, uint64_t base, struct member *member)
 {
-    m->offset = base + b->len; /* bounded: below 2^63 and what is in memory */
-    struct zip_header h = make_header(m);
-    ckpt_str name = str_c(m->name);
-    uint64_t data = m->offset + zip_output_local_size(&h, name.len); /* bounded: as above */
+    member->offset = base + b->len; /* bounded: below 2^63 and what is in memory */
+    struct zip_header h = make_header(member);
+    ckpt_str name = str_c(member->name);
+    uint64_t data = member->offset + zip_output_local_size(&h, name.len); /* bounded: as above */
     zip_put_local(b, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
 }
 
@@ -142,38 +141,37 @@ static void put_end(buf *b, uint64_t base, struct member *members, uint32_t n)
                  end);
 }
 
-/* begin_archive - writes the first two members, data.pkl and byteorder, to x->start. */
-static void begin_archive(struct dcp_archive *x, ckpt_str pickle, struct member *members)
+static void begin_archive(struct dcp_archive *archive, ckpt_str pickle, struct member *members)
 {
     ckpt_str order = STR_LIT("little");
-    buf_init(&x->start, MAX_PICKLE);
-    buf_init(&x->end, MAX_PICKLE);
+    buf_init(&archive->prefix, MAX_PICKLE);
+    buf_init(&archive->suffix, MAX_PICKLE);
     members[0] = make_member("archive/data.pkl", pickle);
-    put_member(&x->start, 0, &members[0]);
-    buf_str(&x->start, pickle);
+    put_member(&archive->prefix, 0, &members[0]);
+    buf_str(&archive->prefix, pickle);
     members[1] = make_member("archive/byteorder", order);
-    put_member(&x->start, 0, &members[1]);
-    buf_str(&x->start, order);
+    put_member(&archive->prefix, 0, &members[1]);
+    buf_str(&archive->prefix, order);
 }
 
-void dcp_archive_free(struct dcp_archive *x)
+void dcp_archive_free(struct dcp_archive *archive)
 {
-    buf_free(&x->start);
-    buf_free(&x->end);
+    buf_free(&archive->prefix);
+    buf_free(&archive->suffix);
 }
 
-/* end_archive - returns ST, or a failure if a buffer of X is incomplete; then frees X. */
-static ckpt_status end_archive(struct dcp_archive *x, buf *pickle, ckpt_status st, ckpt_error *err)
+/* end_archive - returns ST, or a failure if a buffer of ARCHIVE is incomplete; then frees ARCHIVE. */
+static ckpt_status end_archive(struct dcp_archive *archive, buf *pickle, ckpt_status st, ckpt_error *err)
 {
     buf_free(pickle);
-    if (st == CKPT_OK && (!buf_ok(&x->start) || !buf_ok(&x->end)))
+    if (st == CKPT_OK && (!buf_ok(&archive->prefix) || !buf_ok(&archive->suffix)))
         st = fail_memory(err);
     if (st != CKPT_OK)
-        dcp_archive_free(x);
+        dcp_archive_free(archive);
     return st;
 }
 
-ckpt_status dcp_archive_tensor(struct dcp_archive *x, const ckpt_plan *p, uint32_t row, uint32_t crc,
+ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, uint32_t row, uint32_t crc,
                                ckpt_error *err)
 {
     struct member members[4];
@@ -181,33 +179,34 @@ ckpt_status dcp_archive_tensor(struct dcp_archive *x, const ckpt_plan *p, uint32
     const struct pickle_hooks hooks = {.user = &t, .leaf = put_tensor};
     ckpt_value tensor = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
     buf pickle;
-    *x = (struct dcp_archive){0};
+    *archive = (struct dcp_archive){0};
     if (!plan_nbytes(p, row, &t.nbytes) || t.nbytes > INT64_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a tensor of {more} than {=2^63 bytes}");
     buf_init(&pickle, MAX_PICKLE);
     ckpt_status st = pickle_write(&tensor, &hooks, &pickle, err);
     if (st == CKPT_OK) {
-        begin_archive(x, buf_view(&pickle), members);
+        begin_archive(archive, buf_view(&pickle), members);
         members[2] = (struct member){.name = "archive/data/0", .size = t.nbytes, .crc = crc};
-        put_member(&x->start, 0, &members[2]);
-        x->crc_offset = members[2].offset + ZIP_LOCAL_CRC;     /* bounded: in memory */
-        put_end(&x->end, x->start.len + t.nbytes, members, 4); /* bounded: just compared */
+        put_member(&archive->prefix, 0, &members[2]);
+        archive->crc_offset = members[2].offset + ZIP_LOCAL_CRC;               /* bounded: in memory */
+        put_end(&archive->suffix, archive->prefix.len + t.nbytes, members, 4); /* bounded: just compared */
     }
-    return end_archive(x, &pickle, st, err);
+    return end_archive(archive, &pickle, st, err);
 }
 
-ckpt_status dcp_archive_value(struct dcp_archive *x, const ckpt_plan *p, const ckpt_value *v, ckpt_error *err)
+ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, const ckpt_value *v,
+                              ckpt_error *err)
 {
     struct member members[3];
     const struct pickle_hooks hooks = {
         .user = (void *)(uintptr_t)p, .entry = plan_edit_entry, .literal = file_names_literal(p->file)};
     buf pickle;
-    *x = (struct dcp_archive){0};
+    *archive = (struct dcp_archive){0};
     buf_init(&pickle, MAX_PICKLE);
     ckpt_status st = pickle_write(v, &hooks, &pickle, err);
     if (st == CKPT_OK) {
-        begin_archive(x, buf_view(&pickle), members);
-        put_end(&x->start, 0, members, 3);
+        begin_archive(archive, buf_view(&pickle), members);
+        put_end(&archive->prefix, 0, members, 3);
     }
-    return end_archive(x, &pickle, st, err);
+    return end_archive(archive, &pickle, st, err);
 }

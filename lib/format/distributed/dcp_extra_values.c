@@ -34,8 +34,7 @@ static ckpt_status put_values(ckpt_file *f, const char *name, const ckpt_value *
     return CKPT_OK;
 }
 
-/* set_facts - sets the training step and the producer of F if VALUES has them. */
-static ckpt_status set_facts(ckpt_file *f, const ckpt_value *values, ckpt_error *err)
+static ckpt_status set_step_and_producer(ckpt_file *f, const ckpt_value *values, ckpt_error *err)
 {
     ckpt_str version;
     int64_t step;
@@ -62,7 +61,7 @@ static ckpt_status read_file(ckpt_file *f, const char *trusted, const char *name
     map *keys = value_index_keys(f->root);
     ckpt_status st = keys ? put_values(f, name, values, keys, err) : fail_memory(err);
     map_free(keys);
-    return st == CKPT_OK ? set_facts(f, values, err) : st;
+    return st == CKPT_OK ? set_step_and_producer(f, values, err) : st;
 }
 
 ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error *err)
@@ -75,5 +74,5 @@ ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error 
         if (st != CKPT_OK)
             file_notice(f, "%s is lost: %s", names[i], err->what);
     }
-    return set_facts(f, value_item(value_get(f->root, COMMON), 0), err);
+    return set_step_and_producer(f, value_item(value_get(f->root, COMMON), 0), err);
 }

@@ -22,13 +22,13 @@
 /* A container that is being flattened. */
 struct flatten_frame {
     const ckpt_value *node;
-    const struct edit *edit; /* of the plan, for NODE; or NULL */
-    uint32_t next, kept;     /* how many children were visited, and how many of these are written */
+    const struct edit *edit;     /* of the plan, for NODE; or NULL */
+    uint32_t nvisited, nwritten; /* how many children were visited, and how many of these are written */
 };
 
 struct flattener {
     struct dcp_leaves *leaves;
-    struct flatten_frame *frame;       /* from the root to the container that is visited */
+    struct flatten_frame *frames;      /* from the root to the container that is visited */
     ckpt_path_elem *path, *input_path; /* of the current child, as in dcp_leaf */
     uint32_t depth, max_depth;         /* frames in use, and how many there may be */
     uint32_t from_root;                /* length of the path from the root of the input to that of the plan */
@@ -64,47 +64,47 @@ static bool is_mapping(const ckpt_value *v)
 
 static bool is_tensor(const ckpt_value *v) { return v->row != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR; }
 
-static void apply_edit(const struct edit *e, uint32_t i, struct flatten_child *c)
+static void apply_edit(const struct edit *edit, uint32_t i, struct flatten_child *child)
 {
-    if (!e || i >= e->n)
+    if (!edit || i >= edit->n)
         return;
-    c->renamed = e->names[i];
-    c->dropped = c->dropped || e->dropped[i];
+    child->renamed = edit->names[i];
+    child->dropped = child->dropped || edit->dropped[i];
 }
 
-/* get_child - sets *C to child I of the container V, whose edit is E (or NULL). False: there are fewer. */
-static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit *e, uint32_t i,
-                      struct flatten_child *c)
+/* get_child - sets *CHILD to child I of V, a container with the edit EDIT or NULL. False: there is none. */
+static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit *edit, uint32_t i,
+                      struct flatten_child *child)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(v, &n);
     const ckpt_value *given = n ? NULL : view_pairs_given(v);
-    *c = (struct flatten_child){0};
+    *child = (struct flatten_child){0};
     if (i < n) {
-        c->key = pairs[i].key;
-        c->val = pairs[i].val;
+        child->key = pairs[i].key;
+        child->val = pairs[i].val;
     } else if (given && i < value_count(given)) { /* both the list of pairs and each pair may have edits */
         const ckpt_value *pair = value_item(given, i);
-        c->key = value_item(pair, 0);
-        c->val = value_item(pair, 1);
-        apply_edit(plan_find_edit(p, given), i, c);
-        apply_edit(plan_find_edit(p, pair), 0, c);
-        return c->key && c->val;
+        child->key = value_item(pair, 0);
+        child->val = value_item(pair, 1);
+        apply_edit(plan_find_edit(p, given), i, child);
+        apply_edit(plan_find_edit(p, pair), 0, child);
+        return child->key && child->val;
     } else {
-        c->val = v->type == CKPT_V_LIST ? value_item(v, i) : NULL;
+        child->val = v->type == CKPT_V_LIST ? value_item(v, i) : NULL;
     }
-    apply_edit(e, i, c);
-    return c->val != NULL;
+    apply_edit(edit, i, child);
+    return child->val != NULL;
 }
 
-/* queue_lists - adds the lists that are items of LIST to R. Sets *FOUND if an item is a mapping or a tensor.
- * False: no memory. */
-static bool queue_lists(struct graph_visit *r, const ckpt_file *f, const ckpt_value *list, bool *found)
+/* queue_lists - adds the lists that are items of LIST to VISIT. Sets *FOUND if an item is a mapping or a
+ * tensor. False: no memory. */
+static bool queue_lists(struct graph_visit *visit, const ckpt_file *f, const ckpt_value *list, bool *found)
 {
     for (uint32_t i = 0; i < value_count(list) && !*found; i++) {
         const ckpt_value *v = get_replacement(f, value_item(list, i));
         *found = is_mapping(v) || is_tensor(v);
-        if (v->type == CKPT_V_LIST && !graph_visit_add(r, v))
+        if (v->type == CKPT_V_LIST && !graph_visit_add(visit, v))
             return false;
     }
     return true;
@@ -114,12 +114,12 @@ static bool queue_lists(struct graph_visit *r, const ckpt_file *f, const ckpt_va
  * false: no memory. */
 static bool is_flattened(const ckpt_file *f, const ckpt_value *list, bool *ok)
 {
-    struct graph_visit r = {.seen = map_new(16)};
+    struct graph_visit visit = {.seen = map_new(16)};
     bool found = false;
-    *ok = r.seen && queue_lists(&r, f, list, &found);
-    while (*ok && !found && r.n)
-        *ok = queue_lists(&r, f, r.waiting[--r.n], &found);
-    graph_visit_free(&r);
+    *ok = visit.seen && queue_lists(&visit, f, list, &found);
+    while (*ok && !found && visit.n)
+        *ok = queue_lists(&visit, f, visit.waiting[--visit.n], &found);
+    graph_visit_free(&visit);
     return found;
 }
 
@@ -133,44 +133,45 @@ static bool has_no_tensor(void *user, const ckpt_value *v)
 /* holds_tensors - returns true if V has a tensor or a storage in it. *OK false: no memory. */
 static bool holds_tensors(const ckpt_value *v, bool *ok)
 {
-    struct graph_visit r = {.seen = map_new(16)};
+    struct graph_visit visit = {.seen = map_new(16)};
     bool found = !has_no_tensor(NULL, v);
-    *ok = r.seen && graph_visit_add(&r, v);
-    while (*ok && !found && (v = graph_visit_next(&r, ok)))
+    *ok = visit.seen && graph_visit_add(&visit, v);
+    while (*ok && !found && (v = graph_visit_next(&visit, ok)))
         found = !graph_visit_children(v, has_no_tensor, NULL) || !has_no_tensor(NULL, v);
-    graph_visit_free(&r);
+    graph_visit_free(&visit);
     return found;
 }
 
 /* ------------------------------------------------------------------------ leaves */
 
-static ckpt_status fail_leaf(const struct dcp_leaf *l, const ckpt_tensor *t, const char *why, ckpt_error *err)
+static ckpt_status fail_leaf(const struct dcp_leaf *leaf, const ckpt_tensor *t, const char *why,
+                             ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "tensor \"%.*s\" (%s, %s) %s; a distributed checkpoint cannot hold it\n"
                 "--drop %s leaves it out",
-                STR_ARG(l->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), why,
-                shell_glob(l->name, word));
+                STR_ARG(leaf->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), why,
+                shell_glob(leaf->name, word));
 }
 
-/* check_tensor - refuses a tensor that cannot be an item. Makes L a value if torch saves the tensor as an
+/* check_tensor - refuses a tensor that cannot be an item. Makes LEAF a value if torch saves the tensor as an
  * object, such as a quantized tensor. */
-static ckpt_status check_tensor(const struct flattener *w, struct dcp_leaf *l)
+static ckpt_status check_tensor(const struct flattener *w, struct dcp_leaf *leaf)
 {
-    const ckpt_tensor *t = &w->leaves->p->file->table.rows[l->row].t;
+    const ckpt_tensor *t = &w->leaves->plan->file->table.rows[leaf->row].t;
     if (t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED)
-        return fail_leaf(l, t, "is one rank's shard of it; open the files of all ranks together", w->err);
-    if (t->kind != CKPT_DENSE && (t->kind != CKPT_NDARRAY || l->node->type != CKPT_V_TENSOR)) {
-        l->row = CKPT_NO_TENSOR;
-        l->holds_tensors = true;
+        return fail_leaf(leaf, t, "is one rank's shard of it; open the files of all ranks together", w->err);
+    if (t->kind != CKPT_DENSE && (t->kind != CKPT_NDARRAY || leaf->node->type != CKPT_V_TENSOR)) {
+        leaf->row = CKPT_NO_TENSOR;
+        leaf->holds_tensors = true;
         return CKPT_OK;
     }
     if (!t->has_data || !t->has_shape)
-        return fail_leaf(l, t, "has no bytes", w->err);
+        return fail_leaf(leaf, t, "has no bytes", w->err);
     if (dtype_info((ckpt_dtype)t->dtype)->block_elems != 1 || t->dtype == CKPT_DT_NP ||
         t->dtype == CKPT_DT_F6_E2M3 || t->dtype == CKPT_DT_F6_E3M2)
-        return fail_leaf(l, t, "has a type that torch does not save in chunks", w->err);
+        return fail_leaf(leaf, t, "has a type that torch does not save in chunks", w->err);
     return CKPT_OK;
 }
 
@@ -179,50 +180,51 @@ static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v)
     struct dcp_leaves *leaves = w->leaves;
     bool ok = true;
     uint32_t old, ninput_path = w->from_root + w->depth; /* bounded: by the limit of depth */
-    struct dcp_leaf l = {.path = path_copy(leaves->p->a, w->path, w->depth),
-                         .npath = w->depth,
-                         .input_path = path_copy(leaves->p->a, w->input_path, ninput_path),
-                         .ninput_path = ninput_path,
-                         .node = v,
-                         .row = v->row};
-    if (!l.path || !l.input_path || !(l.name = path_join(leaves->p->a, l.path, l.npath)).ptr)
+    struct dcp_leaf leaf = {.path = path_copy(leaves->plan->a, w->path, w->depth),
+                            .npath = w->depth,
+                            .input_path = path_copy(leaves->plan->a, w->input_path, ninput_path),
+                            .ninput_path = ninput_path,
+                            .node = v,
+                            .row = v->row};
+    if (!leaf.path || !leaf.input_path ||
+        !(leaf.name = path_join(leaves->plan->a, leaf.path, leaf.npath)).ptr)
         return fail_memory(w->err);
-    if (l.row != CKPT_NO_TENSOR && !leaves->p->keep[l.row])
+    if (leaf.row != CKPT_NO_TENSOR && !leaves->plan->keep[leaf.row])
         return CKPT_OK;
-    if (l.row != CKPT_NO_TENSOR)
-        CKPT_TRY(check_tensor(w, &l));
+    if (leaf.row != CKPT_NO_TENSOR)
+        CKPT_TRY(check_tensor(w, &leaf));
     else
-        l.holds_tensors = holds_tensors(v, &ok);
-    if (!ok || !arena_push(leaves->p->a, &leaves->leaf, &leaves->n, &leaves->cap, &l, sizeof l) ||
-        !map_put(w->names, l.name, 0, &old))
+        leaf.holds_tensors = holds_tensors(v, &ok);
+    if (!ok ||
+        !arena_push(leaves->plan->a, &leaves->leaves, &leaves->nleaves, &leaves->cap, &leaf, sizeof leaf) ||
+        !map_put(w->names, leaf.name, 0, &old))
         return fail_memory(w->err);
     if (old == MAP_NONE)
         return CKPT_OK;
     return fail(w->err, CKPT_EEXIST, CKPT_NO_OFFSET, "two values would both be called \"%.*s\"",
-                STR_ARG(l.name));
+                STR_ARG(leaf.name));
 }
 
 /* ---------------------------------------------------------------------- flattening */
 
-/* set_key - sets the last element of w->path and w->input_path to the key of C. */
-static ckpt_status set_key(struct flattener *w, const struct flatten_child *c)
+static ckpt_status set_key(struct flattener *w, const struct flatten_child *child)
 {
     ckpt_path_elem *output = &w->path[w->depth - 1], *input = &w->input_path[w->from_root + w->depth - 1];
     int64_t number = 0;
     ckpt_str text;
-    arena *a = w->leaves->p->a;
-    bool is_text = value_text(c->key, &text);
-    if ((!is_text && !value_integer(c->key, &number)) || (is_text && !utf8_check(text, true, NULL)))
+    arena *a = w->leaves->plan->a;
+    bool is_text = value_text(child->key, &text);
+    if ((!is_text && !value_integer(child->key, &number)) || (is_text && !utf8_check(text, true, NULL)))
         return fail(
             w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
             "a mapping has a key that is {no} {=text or number}; a distributed checkpoint has no others");
-    CKPT_TRY(path_elem_from_key(a, c->key, input, w->err));
-    if (c->key->type == CKPT_V_BOOL)
+    CKPT_TRY(path_elem_from_key(a, child->key, input, w->err));
+    if (child->key->type == CKPT_V_BOOL)
         text = number ? STR_LIT("True") : STR_LIT("False");
     else if (!is_text)
         text = arena_printf(a, "%" PRId64, number);
     w->leaves->int_keys = w->leaves->int_keys || !is_text;
-    *output = (ckpt_path_elem){.str = c->renamed.ptr ? c->renamed : text};
+    *output = (ckpt_path_elem){.str = child->renamed.ptr ? child->renamed : text};
     return output->str.ptr ? CKPT_OK : fail_memory(w->err);
 }
 
@@ -230,63 +232,63 @@ static ckpt_status push_container(struct flattener *w, const ckpt_value *v)
 {
     if (w->depth == w->max_depth)
         return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "containers nest {deeper} than {=%u}", w->max_depth);
-    const struct edit *e = plan_find_edit(w->leaves->p, v);
+    const struct edit *edit = plan_find_edit(w->leaves->plan, v);
     const ckpt_value *class = view_class(v);
     if (class && !str_is(value_module(class), "collections"))
-        plan_notice(w->leaves->p, "a mapping of class %.*s.%.*s is a dict in a distributed checkpoint",
+        plan_notice(w->leaves->plan, "a mapping of class %.*s.%.*s is a dict in a distributed checkpoint",
                     STR_ARG(value_module(class)), STR_ARG(value_name(class)));
-    w->leaves->nedited += e != NULL;
-    w->frame[w->depth++] = (struct flatten_frame){.node = v, .edit = e};
+    w->leaves->nedited += edit != NULL;
+    w->frames[w->depth++] = (struct flatten_frame){.node = v, .edit = edit};
     return CKPT_OK;
 }
 
-/* visit_child - flattens C, whose paths are set, or makes it a leaf. */
-static ckpt_status visit_child(struct flattener *w, const struct flatten_child *c)
+/* visit_child - flattens CHILD, whose paths are set, or makes it a leaf. */
+static ckpt_status visit_child(struct flattener *w, const struct flatten_child *child)
 {
     struct dcp_leaves *leaves = w->leaves;
     bool ok = true;
-    const ckpt_value *v = get_replacement(leaves->p->file, c->val);
-    if (c->renamed.ptr && !c->key && !(v = value_str(leaves->p->a, c->renamed)))
+    const ckpt_value *v = get_replacement(leaves->plan->file, child->val);
+    if (child->renamed.ptr && !child->key && !(v = value_str(leaves->plan->a, child->renamed)))
         return fail_memory(w->err);
     bool single = leaves->is_single_value &&
                   leaves->is_single_value(leaves->user, w->input_path, w->from_root + w->depth);
     struct flatten_child first;
     bool flatten = !single && !is_tensor(v) &&
-                   ((is_mapping(v) && get_child(leaves->p, v, NULL, 0, &first)) ||
-                    (v->type == CKPT_V_LIST && is_flattened(leaves->p->file, v, &ok)));
+                   ((is_mapping(v) && get_child(leaves->plan, v, NULL, 0, &first)) ||
+                    (v->type == CKPT_V_LIST && is_flattened(leaves->plan->file, v, &ok)));
     CKPT_TRY(ok ? CKPT_OK : fail_memory(w->err));
-    if (leaves->n >= leaves->p->file->limits.max_tensors)
+    if (leaves->nleaves >= leaves->plan->file->limits.max_tensors)
         return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%" PRIu64 " values}",
-                    leaves->p->file->limits.max_tensors);
+                    leaves->plan->file->limits.max_tensors);
     return flatten ? push_container(w, v) : add_leaf(w, v);
 }
 
-/* visit_next - visits the next child of the last frame, or removes the frame. */
 static ckpt_status visit_next(struct flattener *w)
 {
-    struct flatten_frame *at = &w->frame[w->depth - 1];
-    struct flatten_child c;
-    if (!get_child(w->leaves->p, at->node, at->edit, at->next, &c)) {
+    struct flatten_frame *frame = &w->frames[w->depth - 1];
+    struct flatten_child child;
+    if (!get_child(w->leaves->plan, frame->node, frame->edit, frame->nvisited, &child)) {
         w->depth--;
         return CKPT_OK;
     }
-    uint32_t i = at->next++;
-    bool omitted = c.dropped || (c.val->row != CKPT_NO_TENSOR && !w->leaves->p->keep[c.val->row]);
+    uint32_t i = frame->nvisited++;
+    bool omitted = child.dropped ||
+                   (child.val->row != CKPT_NO_TENSOR && !w->leaves->plan->keep[child.val->row]);
     if (omitted)
         return CKPT_OK;
-    if (c.key) {
-        CKPT_TRY(set_key(w, &c));
+    if (child.key) {
+        CKPT_TRY(set_key(w, &child));
     } else { /* the items that are written are numbered without gaps, as in other formats */
-        w->path[w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = at->kept};
+        w->path[w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = frame->nwritten};
         w->input_path[w->from_root + w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = i};
     }
-    at->kept++;
-    return visit_child(w, &c);
+    frame->nwritten++;
+    return visit_child(w, &child);
 }
 
 static ckpt_status flatten_root(struct flattener *w)
 {
-    const ckpt_plan *p = w->leaves->p;
+    const ckpt_plan *p = w->leaves->plan;
     const ckpt_value *root = p->root ? get_replacement(p->file, p->root) : NULL;
     if (!root || !is_mapping(root))
         return fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
@@ -300,21 +302,21 @@ static ckpt_status flatten_root(struct flattener *w)
 
 ckpt_status dcp_flatten(struct dcp_leaves *leaves, ckpt_error *err)
 {
-    const ckpt_plan *p = leaves->p;
+    const ckpt_plan *p = leaves->plan;
     struct flattener w = {
         .leaves = leaves, .max_depth = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
     size_t room;
     if (!checked_size((uint64_t)w.max_depth + 1 + p->root_depth, &room)) /* bounded: both have 32 bits */
         return fail_memory(err);
-    w.frame = calloc(room, sizeof *w.frame);
+    w.frames = calloc(room, sizeof *w.frames);
     w.path = calloc(room, sizeof *w.path);
     w.input_path = calloc(room, sizeof *w.input_path);
     w.names = map_new(p->file->table.nrows);
-    bool ok = w.frame && w.path && w.input_path && w.names;
+    bool ok = w.frames && w.path && w.input_path && w.names;
     if (ok && p->root_depth)
         memcpy(w.input_path, p->root_path, p->root_depth * sizeof *w.input_path);
     ckpt_status st = ok ? flatten_root(&w) : fail_memory(err);
-    free(w.frame);
+    free(w.frames);
     free(w.path);
     free(w.input_path);
     map_free(w.names);

@@ -8,8 +8,7 @@
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 
-/* is_other_file - returns true if NAME is not that of a file in a Distributed Checkpoint. */
-static bool is_other_file(ckpt_str name)
+static bool is_not_dcp_file(ckpt_str name)
 {
     return !str_is(name, ".") && !str_is(name, "..") && !str_ends(name, STR_LIT(".distcp")) &&
            !str_ends(name, STR_LIT(".metadata")) && !str_ends(name, STR_LIT(".metadata.tmp"));
@@ -17,20 +16,20 @@ static bool is_other_file(ckpt_str name)
 
 /* check_replaceable - refuses to replace the folder PATH unless it is empty, or `force` is set and no file
  * in it is of a different kind. */
-static ckpt_status check_replaceable(const struct dcp_folder *d, const char *path, ckpt_error *err)
+static ckpt_status check_replaceable(const struct dcp_folder *folder, const char *path, ckpt_error *err)
 {
     ckpt_str *list;
     size_t n, others;
-    CKPT_TRY(folder_list_all(d->a, path, &list, &n, err));
+    CKPT_TRY(folder_list_all(folder->arena, path, &list, &n, err));
     if (!n)
         return CKPT_OK;
-    if (!d->job->opts->force) {
+    if (!folder->job->opts->force) {
         (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                    "already exists; nothing written\n"
                    "use -f to replace it");
-        return name_file_if_failed(CKPT_EEXIST, d->job->path, err);
+        return name_file_if_failed(CKPT_EEXIST, folder->job->path, err);
     }
-    CKPT_TRY(folder_list(d->a, path, is_other_file, &list, &others, err));
+    CKPT_TRY(folder_list(folder->arena, path, is_not_dcp_file, &list, &others, err));
     if (!others)
         return CKPT_OK;
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
@@ -38,24 +37,24 @@ static ckpt_status check_replaceable(const struct dcp_folder *d, const char *pat
                "{=only a distributed checkpoint} is replaced\n"
                "name another folder, or move that file away",
                STR_ARG(list[0]));
-    return name_file_if_failed(CKPT_EEXIST, d->job->path, err);
+    return name_file_if_failed(CKPT_EEXIST, folder->job->path, err);
 }
 
 /* check_target - checks that PATH does not exist or is a folder that may be replaced. */
-static ckpt_status check_target(const struct dcp_folder *d, const char *path, ckpt_error *err)
+static ckpt_status check_target(const struct dcp_folder *folder, const char *path, ckpt_error *err)
 {
     struct stat is;
     if (lstat(path, &is) != 0)
         return errno == ENOENT
                    ? CKPT_OK
                    : name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the output"),
-                                         d->job->path, err);
+                                         folder->job->path, err);
     if (S_ISDIR(is.st_mode))
-        return check_replaceable(d, path, err);
+        return check_replaceable(folder, path, err);
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                "a distributed checkpoint is {=a folder}; a {file} of that name exists\n"
                "name another output");
-    return name_file_if_failed(CKPT_EEXIST, d->job->path, err);
+    return name_file_if_failed(CKPT_EEXIST, folder->job->path, err);
 }
 
 static ckpt_str strip_slashes(ckpt_str path)
@@ -65,10 +64,10 @@ static ckpt_str strip_slashes(ckpt_str path)
     return path;
 }
 
-ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct write_job *job,
+ckpt_status dcp_folder_prepare(struct dcp_folder *folder, ckpt_plan *p, const struct write_job *job,
                                ckpt_error *err)
 {
-    *d = (struct dcp_folder){.p = p, .job = job, .a = p->a};
+    *folder = (struct dcp_folder){.plan = p, .job = job, .arena = p->a};
     if (!job->path || strcmp(job->path, "-") == 0)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "a distributed checkpoint is a folder of files\n"
@@ -78,63 +77,65 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct 
     free(real);
     if (!path.ptr)
         return fail_memory(err);
-    d->given = strip_slashes(str_c(job->path));
-    d->parent = arena_str(p->a, str_folder(path));
-    d->base = arena_str(p->a, str_after_last(path, '/'));
-    return d->parent.ptr && d->base.ptr ? check_target(d, path.ptr, err) : fail_memory(err);
+    folder->output_path = strip_slashes(str_c(job->path));
+    folder->parent = arena_str(p->a, str_folder(path));
+    folder->base = arena_str(p->a, str_after_last(path, '/'));
+    return folder->parent.ptr && folder->base.ptr ? check_target(folder, path.ptr, err) : fail_memory(err);
 }
 
-const char *dcp_folder_path(const struct dcp_folder *d, const char *name)
+const char *dcp_folder_path(const struct dcp_folder *folder, const char *name)
 {
-    return arena_printf(d->a, "%s%s/%s", d->parent.ptr, temp_folder_name(&d->temp), name).ptr;
+    return arena_printf(folder->arena, "%s%s/%s", folder->parent.ptr, temp_folder_name(&folder->temp), name)
+        .ptr;
 }
 
-/* make_final_path - returns the path that the file NAME has after the folder is renamed. NULL: no memory. */
-static const char *make_final_path(const struct dcp_folder *d, const char *name)
+static const char *make_final_path(const struct dcp_folder *folder, const char *name)
 {
-    int n = (int)d->given.len; /* bounded: PATH_MAX */
-    return arena_printf(d->a, "%.*s/%s", n, d->given.ptr, name).ptr;
+    int n = (int)folder->output_path.len; /* bounded: PATH_MAX */
+    return arena_printf(folder->arena, "%.*s/%s", n, folder->output_path.ptr, name).ptr;
 }
 
-ckpt_status dcp_folder_begin(struct dcp_folder *d, ckpt_error *err)
+ckpt_status dcp_folder_begin(struct dcp_folder *folder, ckpt_error *err)
 {
-    d->open = temp_folder_open(&d->temp, d->parent.len ? d->parent.ptr : ".", d->base.ptr);
-    return d->open ? CKPT_OK
-                   : name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder"),
-                                         d->job->path, err);
+    folder->temp_exists = temp_folder_open(&folder->temp, folder->parent.len ? folder->parent.ptr : ".",
+                                           folder->base.ptr);
+    return folder->temp_exists
+               ? CKPT_OK
+               : name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder"),
+                                     folder->job->path, err);
 }
 
-ckpt_status dcp_folder_write_metadata(const struct dcp_folder *d, ckpt_str content, ckpt_error *err)
+ckpt_status dcp_folder_write_metadata(const struct dcp_folder *folder, ckpt_str content, ckpt_error *err)
 {
-    struct sink_options so = plan_sink_options(d->p, d->job->opts);
-    if (d->job->opts->dry_run)
+    struct sink_options so = plan_sink_options(folder->plan, folder->job->opts);
+    if (folder->job->opts->dry_run)
         return CKPT_OK;
-    const char *path = dcp_folder_path(d, ".metadata");
+    const char *path = dcp_folder_path(folder, ".metadata");
     return path ? sink_file_bytes(path, &so, content, err) : fail_memory(err);
 }
 
-ckpt_status dcp_folder_note_output(const struct dcp_folder *d, const char *name, ckpt_error *err)
+ckpt_status dcp_folder_note_output(const struct dcp_folder *folder, const char *name, ckpt_error *err)
 {
-    const char *path = make_final_path(d, name);
-    return path ? plan_note_output(d->p, path, err) : fail_memory(err);
+    const char *path = make_final_path(folder, name);
+    return path ? plan_note_output(folder->plan, path, err) : fail_memory(err);
 }
 
 /* name_final_file - replaces the path of the temporary folder in ERR by the final one. */
-static void name_final_file(const struct dcp_folder *d, ckpt_error *err)
+static void name_final_file(const struct dcp_folder *folder, ckpt_error *err)
 {
-    const char *in = dcp_folder_path(d, ""), *path;
+    const char *in = dcp_folder_path(folder, ""), *path;
     size_t n = in ? strlen(in) : 0;
-    if (!err || !n || strncmp(err->file, in, n) != 0 || !(path = make_final_path(d, err->file + n)))
+    if (!err || !n || strncmp(err->file, in, n) != 0 || !(path = make_final_path(folder, err->file + n)))
         return;
     err->file[0] = '\0';
     error_add_file(err, path);
 }
 
 /* rename_to_output - gives the temporary folder the name of the output, in exchange for an old folder. */
-static ckpt_status rename_to_output(struct dcp_folder *d, ckpt_error *err)
+static ckpt_status rename_to_output(struct dcp_folder *folder, ckpt_error *err)
 {
-    const ckpt_write_options *o = d->job->opts;
-    if (temp_folder_place(&d->temp, d->base.ptr, o->force != 0, !o->no_sync))
+    const ckpt_write_options *o = folder->job->opts;
+    if (temp_folder_place(&folder->temp, folder->base.ptr, o->force != 0, !o->no_sync))
         return CKPT_OK;
     if (errno == EEXIST)
         (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
@@ -143,20 +144,21 @@ static ckpt_status rename_to_output(struct dcp_folder *d, ckpt_error *err)
         (void)fail_errno(err, CKPT_NO_OFFSET, "cannot give the folder its name");
     if (errno == EINVAL || errno == ENOSYS)
         error_add_hint(err, "this file system cannot exchange two folders: remove the old one first");
-    return name_file_if_failed(err->status, d->job->path, err);
+    return name_file_if_failed(err->status, folder->job->path, err);
 }
 
-ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err)
+ckpt_status dcp_folder_end(struct dcp_folder *folder, ckpt_status st, ckpt_error *err)
 {
-    if (!d->open)
+    if (!folder->temp_exists)
         return st;
-    ckpt_str old = arena_printf(d->a, "%s%s", d->parent.ptr, temp_folder_name(&d->temp));
+    ckpt_str old = arena_printf(folder->arena, "%s%s", folder->parent.ptr, temp_folder_name(&folder->temp));
     if (st == CKPT_OK)
-        st = rename_to_output(d, err);
+        st = rename_to_output(folder, err);
     else
-        name_final_file(d, err);
-    if (!temp_close(&d->temp) && st == CKPT_OK)
-        plan_notice(d->p, "the folder that was replaced cannot be removed, and stays as %.*s", STR_ARG(old));
-    d->open = false;
+        name_final_file(folder, err);
+    if (!temp_close(&folder->temp) && st == CKPT_OK)
+        plan_notice(folder->plan, "the folder that was replaced cannot be removed, and stays as %.*s",
+                    STR_ARG(old));
+    folder->temp_exists = false;
     return st;
 }

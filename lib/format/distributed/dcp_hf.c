@@ -105,44 +105,43 @@ static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, con
     return e == JSON_OBJECT_END ? CKPT_OK : json_unexpected(j, e, "DCP_SHARDING_INFO", "a key");
 }
 
-/* add_part - adds the tensors of PART as shards. */
-static ckpt_status add_part(struct sharded_tensors *r, ckpt_file *part)
+static ckpt_status add_shards_of_file(struct sharded_tensors *all, ckpt_file *part)
 {
-    ckpt_file *f = r->f;
+    ckpt_file *f = all->f;
     ckpt_str text;
     json_scan j;
     const uint64_t **offset = arena_array(f->a, part->table.nrows, sizeof *offset);
     if (!offset)
-        return fail_memory(r->err);
+        return fail_memory(all->err);
     if (part->metadata && value_text(value_get(part->metadata, "DCP_SHARDING_INFO"), &text)) {
-        json_init(&j, text, 0, f->a, r->err);
+        json_init(&j, text, 0, f->a, all->err);
         ckpt_status st = read_offsets(f, part, &j, offset);
         if (st != CKPT_OK) {
-            error_add_where(r->err, "DCP_SHARDING_INFO");
-            return st == CKPT_ENOMEM ? fail_memory(r->err) : st;
+            error_add_where(all->err, "DCP_SHARDING_INFO");
+            return st == CKPT_ENOMEM ? fail_memory(all->err) : st;
         }
     }
     for (uint32_t i = 0; i < part->table.nrows - part->nties; i++) {
         const ckpt_tensor *t = &part->table.rows[i].t;
         if (!offset[i] && !(offset[i] = arena_array(f->a, t->ndim, sizeof **offset)))
-            return fail_memory(r->err);
+            return fail_memory(all->err);
         const struct tensor_shard shard = {.part = part, .row = i, .offset = offset[i]};
-        CKPT_TRY(sharded_tensors_add(r, t->name, NULL, &shard));
+        CKPT_TRY(sharded_tensors_add(all, t->name, NULL, &shard));
     }
     return CKPT_OK;
 }
 
-static ckpt_status read_shards(struct sharded_tensors *r)
+static ckpt_status read_shards(struct sharded_tensors *all)
 {
-    ckpt_file *f = r->f, *part;
+    ckpt_file *f = all->f, *part;
     ckpt_str *list;
     size_t n;
-    CKPT_TRY(folder_list(f->a, f->folder, is_shard, &list, &n, r->err));
-    CKPT_TRY(check_complete(f, list, n, r->err));
+    CKPT_TRY(folder_list(f->a, f->folder, is_shard, &list, &n, all->err));
+    CKPT_TRY(check_complete(f, list, n, all->err));
     for (size_t i = 0; i < n; i++) {
-        CKPT_TRY(part_file_read(f, list[0].ptr, list[i], &part, r->err));
-        ckpt_status st = part ? add_part(r, part) : CKPT_OK;
-        CKPT_TRY(name_file_if_failed(st, part ? part->path : "", r->err));
+        CKPT_TRY(part_file_read(f, list[0].ptr, list[i], &part, all->err));
+        ckpt_status st = part ? add_shards_of_file(all, part) : CKPT_OK;
+        CKPT_TRY(name_file_if_failed(st, part ? part->path : "", all->err));
     }
     uint64_t last[3] = {0, 0, 0}; /* the numbers in a file's name: its rank comes first, counted from 1 */
     if (n)
@@ -151,37 +150,37 @@ static ckpt_status read_shards(struct sharded_tensors *r)
     return CKPT_OK;
 }
 
-/* make_root - sets the root to a dict of all tensors by name. */
-static ckpt_status make_root(struct sharded_tensors *r)
+static ckpt_status make_flat_root(struct sharded_tensors *all)
 {
-    ckpt_file *f = r->f;
+    ckpt_file *f = all->f;
     f->root = value_new(f->a, CKPT_V_DICT, 0);
-    for (size_t i = 0; f->root && i < r->n; i++) {
-        ckpt_value *key = value_str(f->a, r->tensor[i].t.name), *v = value_new(f->a, CKPT_V_TENSOR, i);
+    for (size_t i = 0; f->root && i < all->ntensors; i++) {
+        ckpt_value *key = value_str(f->a, all->tensors[i].joined.name),
+                   *v = value_new(f->a, CKPT_V_TENSOR, i);
         if (!key || !v || !value_put(f->a, f->root, key, v))
-            return fail_memory(r->err);
+            return fail_memory(all->err);
     }
-    return f->root ? CKPT_OK : fail_memory(r->err);
+    return f->root ? CKPT_OK : fail_memory(all->err);
 }
 
-static ckpt_status read_all(struct sharded_tensors *r)
+static ckpt_status read_all(struct sharded_tensors *all)
 {
-    struct torch_storages storages = {.user = r, .object = sharded_tensors_describe};
-    CKPT_TRY(read_shards(r));
-    CKPT_TRY(sharded_tensors_store(r));
-    CKPT_TRY(make_root(r));
-    return torch_walk_graph(r->f, r->f->root, &storages, r->err);
+    struct torch_storages storages = {.user = all, .describe_node = sharded_tensors_describe};
+    CKPT_TRY(read_shards(all));
+    CKPT_TRY(sharded_tensors_store(all));
+    CKPT_TRY(make_flat_root(all));
+    return torch_walk_graph(all->f, all->f->root, &storages, all->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    struct sharded_tensors r;
-    ckpt_status st = sharded_tensors_begin(&r, f, err);
+    struct sharded_tensors all;
+    ckpt_status st = sharded_tensors_begin(&all, f, err);
     f->flat = true;
     if (st == CKPT_OK)
-        st = read_all(&r);
+        st = read_all(&all);
     f->producer = STR_LIT("torch.distributed.checkpoint");
-    sharded_tensors_end(&r);
+    sharded_tensors_end(&all);
     return st;
 }
 

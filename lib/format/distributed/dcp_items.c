@@ -21,41 +21,41 @@
 #define MAX_OPEN     16u
 #define INDIRECT     UINT64_MAX /* data_position: the bytes of the chunk are not in the file as they are */
 #define MAX_OVERHEAD ((uint64_t)1 << 20) /* bytes that an archive may have in addition to its tensor */
-#define MAX_RANGES   256u                /* reading a column reads parts of many items in turn */
+#define MAX_RANGES   256u                /* reading a column reads some bytes of each of many items */
 #define NO_ITEM      SIZE_MAX
 
 /* Bytes FROM up to TO of an item, which were read, with their CRC-32. */
 struct read_range {
     size_t item;
-    uint64_t from, to;
+    uint64_t start, end;
     uint32_t crc;
 };
 
 struct item_source {
-    source s;
-    struct dcp_items x;
-    pthread_mutex_t lock; /* of all that follows */
+    source base; /* must be first: a pointer to it is a pointer to this struct */
+    struct dcp_items items;
+    pthread_mutex_t lock; /* protects the fields below */
     struct {
         size_t item;
         ckpt_file *file;
     } opened[MAX_OPEN];
     unsigned next_slot;
-    struct read_range range[MAX_RANGES]; /* of items that were read in part, by any thread */
+    struct read_range ranges[MAX_RANGES]; /* of items that threads have read incompletely */
     unsigned nranges, next_range;
 };
 
-static uint64_t item_end(const struct dcp_items *x, size_t i)
+static uint64_t item_end(const struct dcp_items *items, size_t i)
 {
-    return i + 1 < x->n ? x->item[i + 1].source_offset : x->total;
+    return i + 1 < items->nitems ? items->items[i + 1].source_offset : items->nbytes;
 }
 
 /* find_item - returns the index of the last item that begins at OFF or before. */
-static size_t find_item(const struct dcp_items *x, uint64_t off)
+static size_t find_item(const struct dcp_items *items, uint64_t off)
 {
-    size_t low = 0, high = x->n;
+    size_t low = 0, high = items->nitems;
     while (high - low > 1) {
         size_t mid = low + (high - low) / 2;
-        if (x->item[mid].source_offset <= off)
+        if (items->items[mid].source_offset <= off)
             low = mid;
         else
             high = mid;
@@ -65,13 +65,13 @@ static size_t find_item(const struct dcp_items *x, uint64_t off)
 
 /* ------------------------------------------------------------------------ opening */
 
-ckpt_status dcp_unpack_zstd(source **src, uint64_t most, ckpt_error *err)
+ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err)
 {
-    spool *to = spool_new(most);
+    spool *to = spool_new(max_bytes);
     ckpt_status st = to ? unpack_zstd(*src, to, err) : fail_memory(err);
     if (st == CKPT_ELIMIT)
         st = fail(err, CKPT_EFORMAT, source_pos(*src, 0),
-                  "unpacks to {more} than the {=%" PRIu64 " bytes} allowed", most);
+                  "unpacks to {more} than the {=%" PRIu64 " bytes} allowed", max_bytes);
     source *out = to ? spool_source(to) : NULL;
     source_unref(*src);
     *src = st == CKPT_OK ? out : NULL;
@@ -81,60 +81,60 @@ ckpt_status dcp_unpack_zstd(source **src, uint64_t most, ckpt_error *err)
 }
 
 /* max_unpacked - returns how many bytes item I, a zstd frame, may unpack to. */
-static uint64_t max_unpacked(const struct dcp_items *x, size_t i)
+static uint64_t max_unpacked(const struct dcp_items *items, size_t i)
 {
-    uint64_t most = UINT64_MAX;
-    (void)checked_add(item_end(x, i) - x->item[i].source_offset, MAX_OVERHEAD,
-                      &most); /* bounded: starts rise */
-    return most;
+    uint64_t max_bytes = UINT64_MAX;
+    (void)checked_add(item_end(items, i) - items->items[i].source_offset, MAX_OVERHEAD,
+                      &max_bytes); /* bounded: offsets ascend */
+    return max_bytes;
 }
 
-/* check_chunk - checks that the tensor in F, the archive of IT, has the dtype and shape in the metadata. */
-static ckpt_status check_chunk(const struct dcp_items *x, const struct dcp_item *it, const ckpt_file *f,
-                               ckpt_error *err)
+static ckpt_status check_matches_metadata(const struct dcp_items *items, const struct dcp_item *item,
+                                          const ckpt_file *f, ckpt_error *err)
 {
-    const struct joined_tensor *expected = &x->tensor[it->tensor];
+    const struct joined_tensor *expected = &items->tensors[item->tensor];
     const ckpt_tensor *t = f->table.nrows ? &f->table.rows[0].t : NULL;
     if (!t || t->npath || !t->has_data || t->kind != CKPT_DENSE)
-        return fail(err, CKPT_EFORMAT, it->file_offset, "an item that is {no} {=tensor}");
+        return fail(err, CKPT_EFORMAT, item->file_offset, "an item that is {no} {=tensor}");
     if (t->dtype != expected->dtype)
-        return fail(err, CKPT_EFORMAT, it->file_offset, "an item of {%s}; .metadata has {=%s}",
+        return fail(err, CKPT_EFORMAT, item->file_offset, "an item of {%s}; .metadata has {=%s}",
                     dtype_info((ckpt_dtype)t->dtype)->name, dtype_info(expected->dtype)->name);
-    return t->ndim == expected->ndim && same_sizes(t->shape, it->size, expected->ndim)
+    return t->ndim == expected->ndim && same_sizes(t->shape, item->size, expected->ndim)
                ? CKPT_OK
-               : fail(err, CKPT_EFORMAT, it->file_offset,
+               : fail(err, CKPT_EFORMAT, item->file_offset,
                       "an item of {another shape} than {=its chunk} in .metadata");
 }
 
 /* open_item - opens item I as *OUT, which the caller frees. */
-static ckpt_status open_item(const struct dcp_items *x, size_t i, ckpt_file **out, ckpt_error *err)
+static ckpt_status open_item(const struct dcp_items *items, size_t i, ckpt_file **out, ckpt_error *err)
 {
-    const struct dcp_item *it = &x->item[i];
-    const ckpt_file *in = x->file[it->file];
+    const struct dcp_item *item = &items->items[i];
+    const ckpt_file *in = items->files[item->file];
     source *src;
-    ckpt_status st = source_slice(in->src, it->file_offset, it->length, &src, err);
-    if (st == CKPT_OK && it->zstd)
-        st = dcp_unpack_zstd(&src, max_unpacked(x, i), err);
+    ckpt_status st = source_slice(in->src, item->file_offset, item->length, &src, err);
+    if (st == CKPT_OK && item->zstd)
+        st = dcp_unpack_zstd(&src, max_unpacked(items, i), err);
     if (st == CKPT_OK)
-        st = format_open(
-            &(struct opening){
-                .path = in->path, .src = src, .limits = &x->limits_of->limits, .only = &format_torch_zip},
-            out, err);
-    if (st == CKPT_OK && (st = check_chunk(x, it, *out, err)) != CKPT_OK)
+        st = format_open(&(struct opening){.path = in->path,
+                                           .src = src,
+                                           .limits = &items->checkpoint->limits,
+                                           .only = &format_torch_zip},
+                         out, err);
+    if (st == CKPT_OK && (st = check_matches_metadata(items, item, *out, err)) != CKPT_OK)
         file_free(*out);
     if (st == CKPT_OK)
         return CKPT_OK;
-    error_add_position(err, it->file_offset, str_of("", 0));
+    error_add_position(err, item->file_offset, str_of("", 0));
     return name_file_if_failed(st, in->path, err);
 }
 
-/* find_data - returns the data_position of IT, whose archive is F. */
-static uint64_t find_data(const struct dcp_item *it, const ckpt_file *f)
+/* find_data - returns the data_position of ITEM, whose archive is F. */
+static uint64_t find_data(const struct dcp_item *item, const ckpt_file *f)
 {
     const ckpt_tensor *t = &f->table.rows[0].t;
     const struct storage *s = &f->table.storages[t->storage];
     uint64_t at, skip;
-    if (it->zstd || t->conj || t->neg || s->swap || !is_row_major(t) || !s->src ||
+    if (item->zstd || t->conj || t->neg || s->swap || !is_row_major(t) || !s->src ||
         source_locate(s->src, NULL) != CKPT_OK ||
         !dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &skip) || !checked_add(s->off, skip, &skip) ||
         (at = source_pos(s->src, skip)) == CKPT_NO_OFFSET)
@@ -144,21 +144,21 @@ static uint64_t find_data(const struct dcp_item *it, const ckpt_file *f)
 
 /* ------------------------------------------------------------------------ reading */
 
-static ckpt_file *find_opened(const struct item_source *s, size_t i)
+static ckpt_file *find_opened(const struct item_source *self, size_t i)
 {
     for (unsigned k = 0; k < MAX_OPEN; k++)
-        if (s->opened[k].item == i)
-            return s->opened[k].file;
+        if (self->opened[k].item == i)
+            return self->opened[k].file;
     return NULL;
 }
 
 /* keep_opened - keeps F, the archive of item I, and closes the archive that was kept longest. */
-static void keep_opened(struct item_source *s, size_t i, ckpt_file *f)
+static void keep_opened(struct item_source *self, size_t i, ckpt_file *f)
 {
-    unsigned k = s->next_slot++ % MAX_OPEN;
-    file_free(s->opened[k].file);
-    s->opened[k].item = i;
-    s->opened[k].file = f;
+    unsigned k = self->next_slot++ % MAX_OPEN;
+    file_free(self->opened[k].file);
+    self->opened[k].item = i;
+    self->opened[k].file = f;
 }
 
 /* read_elements - reads N bytes at OFF of the row-major bytes of row 0 of F, which may have any strides. */
@@ -185,126 +185,126 @@ static ckpt_status read_elements(ckpt_file *f, uint64_t off, unsigned char *out,
 }
 
 /* read_indirect - reads N bytes at OFF of item I through its archive. The caller holds the lock. */
-static ckpt_status read_indirect(struct item_source *s, size_t i, uint64_t off, void *out, size_t n,
+static ckpt_status read_indirect(struct item_source *self, size_t i, uint64_t off, void *out, size_t n,
                                  ckpt_error *err)
 {
-    ckpt_file *f = find_opened(s, i);
+    ckpt_file *f = find_opened(self, i);
     if (!f) {
-        CKPT_TRY(open_item(&s->x, i, &f, err));
-        keep_opened(s, i, f);
+        CKPT_TRY(open_item(&self->items, i, &f, err));
+        keep_opened(self, i, f);
     }
     return read_elements(f, off, out, n, err);
 }
 
-/* copy_crc - copies the checksum in F, the archive of IT, if it covers the chunk and nothing else. */
-static void copy_crc(struct dcp_item *it, const ckpt_file *f)
+/* copy_crc - copies the checksum in F, the archive of ITEM, if it covers the chunk and nothing else. */
+static void copy_crc(struct dcp_item *item, const ckpt_file *f)
 {
     const ckpt_tensor *t = &f->table.rows[0].t;
     const struct storage *s = &f->table.storages[t->storage];
-    it->has_crc = s->has_crc && s->s.nbytes == t->nbytes && t->storage_offset == 0;
-    it->crc = s->crc;
+    item->has_crc = s->has_crc && s->s.nbytes == t->nbytes && t->storage_offset == 0;
+    item->crc = s->crc;
 }
 
 /* locate_item - sets *POSITION to the data_position of item I, and opens its archive if that is not known. */
-static ckpt_status locate_item(struct item_source *s, size_t i, uint64_t *position, ckpt_error *err)
+static ckpt_status locate_item(struct item_source *self, size_t i, uint64_t *position, ckpt_error *err)
 {
     ckpt_file *f;
-    struct dcp_item *it = &s->x.item[i];
-    *position = atomic_load_explicit(&it->data_position, memory_order_acquire);
+    struct dcp_item *item = &self->items.items[i];
+    *position = atomic_load_explicit(&item->data_position, memory_order_acquire);
     if (*position)
         return CKPT_OK;
-    pthread_mutex_lock(&s->lock); /* because reference counts are not atomic */
-    ckpt_status st = open_item(&s->x, i, &f, err);
+    pthread_mutex_lock(&self->lock); /* because reference counts are not atomic */
+    ckpt_status st = open_item(&self->items, i, &f, err);
     if (st == CKPT_OK) {
-        *position = find_data(it, f);
+        *position = find_data(item, f);
         if (*position != INDIRECT)
-            copy_crc(it, f);
+            copy_crc(item, f);
         file_free(f);
-        atomic_store_explicit(&it->data_position, *position, memory_order_release);
+        atomic_store_explicit(&item->data_position, *position, memory_order_release);
     }
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&self->lock);
     return st;
 }
 
 /* join_ranges - extends RANGE by the kept ranges just before and after it, and removes these. */
-static void join_ranges(struct item_source *s, struct read_range *range)
+static void join_ranges(struct item_source *self, struct read_range *range)
 {
-    for (unsigned k = 0; k < s->nranges;) {
-        const struct read_range *x = &s->range[k];
-        bool before = x->item == range->item && x->to == range->from;
-        if (!before && !(x->item == range->item && x->from == range->to)) {
+    for (unsigned k = 0; k < self->nranges;) {
+        const struct read_range *x = &self->ranges[k];
+        bool before = x->item == range->item && x->end == range->start;
+        if (!before && !(x->item == range->item && x->start == range->end)) {
             k++;
             continue;
         }
         const struct read_range *first = before ? x : range, *second = before ? range : x;
-        uint64_t n = second->to - second->from; /* bounded: it was read */
-        *range = (struct read_range){range->item, first->from, second->to,
+        uint64_t n = second->end - second->start; /* bounded: it was read */
+        *range = (struct read_range){range->item, first->start, second->end,
                                      crc_combine(CRC_32, first->crc, second->crc, n)};
-        s->range[k] = s->range[--s->nranges];
+        self->ranges[k] = self->ranges[--self->nranges];
         k = 0;
     }
 }
 
 /* keep_range - keeps RANGE until the bytes next to it are read. Without room it replaces the range that was
  * kept longest, whose item then is not checked. */
-static void keep_range(struct item_source *s, const struct read_range *range)
+static void keep_range(struct item_source *self, const struct read_range *range)
 {
-    unsigned k = s->nranges < MAX_RANGES ? s->nranges++ : s->next_range++ % MAX_RANGES;
-    s->range[k] = *range;
+    unsigned k = self->nranges < MAX_RANGES ? self->nranges++ : self->next_range++ % MAX_RANGES;
+    self->ranges[k] = *range;
 }
 
 /* add_range - notes that N bytes at OFF of item I were read. Once all bytes were, in any order, checks their
  * checksum. */
-static ckpt_status add_range(struct item_source *s, size_t i, uint64_t off, const void *bytes, size_t n,
+static ckpt_status add_range(struct item_source *self, size_t i, uint64_t off, const void *bytes, size_t n,
                              ckpt_error *err)
 {
-    struct dcp_item *it = &s->x.item[i];
-    if (!it->has_crc || atomic_load(&it->crc_checked) || s->x.limits_of->ignore_crc)
+    struct dcp_item *item = &self->items.items[i];
+    if (!item->has_crc || atomic_load(&item->crc_checked) || self->items.checkpoint->ignore_crc)
         return CKPT_OK;
     struct read_range range = {i, off, off + n, crc32_update(0, bytes, n)}; /* bounded: inside of the item */
-    pthread_mutex_lock(&s->lock);
-    join_ranges(s, &range);
-    bool all = range.from == 0 &&
-               range.to == item_end(&s->x, i) - it->source_offset; /* bounded: starts rise */
+    pthread_mutex_lock(&self->lock);
+    join_ranges(self, &range);
+    bool all = range.start == 0 &&
+               range.end == item_end(&self->items, i) - item->source_offset; /* bounded: offsets ascend */
     if (all)
-        atomic_store(&it->crc_checked, range.crc == it->crc);
+        atomic_store(&item->crc_checked, range.crc == item->crc);
     else
-        keep_range(s, &range);
-    pthread_mutex_unlock(&s->lock);
-    if (!all || range.crc == it->crc)
+        keep_range(self, &range);
+    pthread_mutex_unlock(&self->lock);
+    if (!all || range.crc == item->crc)
         return CKPT_OK;
-    (void)fail(err, CKPT_ECHECKSUM, it->file_offset,
+    (void)fail(err, CKPT_ECHECKSUM, item->file_offset,
                "the CRC-32 of an item is {%08x}; its central directory has {=%08x}\n"
                "the file is damaged; fetch it again, or go on with --ignore-crc",
-               range.crc, it->crc);
-    return name_file_if_failed(CKPT_ECHECKSUM, s->x.file[it->file]->path, err);
+               range.crc, item->crc);
+    return name_file_if_failed(CKPT_ECHECKSUM, self->items.files[item->file]->path, err);
 }
 
-static ckpt_status read_item(struct item_source *s, size_t i, uint64_t off, void *out, size_t n,
+static ckpt_status read_item(struct item_source *self, size_t i, uint64_t off, void *out, size_t n,
                              ckpt_error *err)
 {
     uint64_t position;
-    const ckpt_file *in = s->x.file[s->x.item[i].file];
-    CKPT_TRY(locate_item(s, i, &position, err));
+    const ckpt_file *in = self->items.files[self->items.items[i].file];
+    CKPT_TRY(locate_item(self, i, &position, err));
     if (position != INDIRECT) {
         ckpt_status st = source_read(in->src, position - 1 + off, out, n, err); /* bounded: below INDIRECT */
-        return st == CKPT_OK ? add_range(s, i, off, out, n, err) : name_file_if_failed(st, in->path, err);
+        return st == CKPT_OK ? add_range(self, i, off, out, n, err) : name_file_if_failed(st, in->path, err);
     }
-    pthread_mutex_lock(&s->lock);
-    ckpt_status st = read_indirect(s, i, off, out, n, err);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&self->lock);
+    ckpt_status st = read_indirect(self, i, off, out, n, err);
+    pthread_mutex_unlock(&self->lock);
     return st;
 }
 
 static ckpt_status items_read(source *src, uint64_t off, void *to, size_t n, ckpt_error *err)
 {
-    struct item_source *s = (struct item_source *)src;
+    struct item_source *self = (struct item_source *)src;
     unsigned char *out = to;
-    for (size_t i = find_item(&s->x, off); n; i++) {
-        uint64_t left = item_end(&s->x, i) - off;
+    for (size_t i = find_item(&self->items, off); n; i++) {
+        uint64_t left = item_end(&self->items, i) - off;
         size_t some = left < n ? (size_t)left : n;
         if (some)
-            CKPT_TRY(read_item(s, i, off - s->x.item[i].source_offset, out, some, err));
+            CKPT_TRY(read_item(self, i, off - self->items.items[i].source_offset, out, some, err));
         out += some;
         off += some; /* bounded: inside of the source */
         n -= some;
@@ -314,80 +314,80 @@ static ckpt_status items_read(source *src, uint64_t off, void *to, size_t n, ckp
 
 static void items_close(source *src)
 {
-    struct item_source *s = (struct item_source *)src;
+    struct item_source *self = (struct item_source *)src;
     for (unsigned k = 0; k < MAX_OPEN; k++)
-        file_free(s->opened[k].file);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
+        file_free(self->opened[k].file);
+    pthread_mutex_destroy(&self->lock);
+    free(self);
 }
 
 static const struct source_ops items_ops = {.read_at = items_read, .close = items_close};
 
-source *dcp_items_source(const struct dcp_items *x)
+source *dcp_items_source(const struct dcp_items *items)
 {
-    struct item_source *s = calloc(1, sizeof *s);
-    if (!s || pthread_mutex_init(&s->lock, NULL) != 0) {
-        free(s);
+    struct item_source *self = calloc(1, sizeof *self);
+    if (!self || pthread_mutex_init(&self->lock, NULL) != 0) {
+        free(self);
         return NULL;
     }
-    s->s = (source){.ops = &items_ops, .size = x->total, .base = CKPT_NO_OFFSET, .refs = 1};
-    s->x = *x;
+    self->base = (source){.ops = &items_ops, .size = items->nbytes, .base = CKPT_NO_OFFSET, .refs = 1};
+    self->items = *items;
     for (unsigned k = 0; k < MAX_OPEN; k++)
-        s->opened[k].item = NO_ITEM;
-    return &s->s;
+        self->opened[k].item = NO_ITEM;
+    return &self->base;
 }
 
 /* ----------------------------------------------------------------------- checking */
 
-/* check_crc - reads the tensor in F, the archive of item I, and checks its checksum. */
-static ckpt_status check_crc(const struct dcp_items *x, size_t i, ckpt_file *f, ckpt_error *err)
+static ckpt_status check_item_crc(const struct dcp_items *items, size_t i, ckpt_file *f, ckpt_error *err)
 {
-    const struct dcp_item *it = &x->item[i];
+    const struct dcp_item *item = &items->items[i];
     struct stream_options o = {.ignore_crc = false};
     ckpt_status st = storage_check_crc(&f->table, f->table.rows[0].t.storage, &o, err);
-    error_add_position(st == CKPT_OK ? NULL : err, it->file_offset, str_of("", 0));
-    return name_file_if_failed(st, x->file[it->file]->path, err);
+    error_add_position(st == CKPT_OK ? NULL : err, item->file_offset, str_of("", 0));
+    return name_file_if_failed(st, items->files[item->file]->path, err);
 }
 
 /* fill_record - sets *OUT to the elements of item I, whose archive is F, in their file. If they are
  * compressed, compares them with their checksum and leaves out->src NULL. */
-static ckpt_status fill_record(const struct dcp_items *x, size_t i, ckpt_file *f, struct check_record *out,
-                               ckpt_error *err)
+static ckpt_status fill_record(const struct dcp_items *items, size_t i, ckpt_file *f,
+                               struct check_record *out, ckpt_error *err)
 {
-    const ckpt_file *in = x->file[x->item[i].file];
+    const ckpt_file *in = items->files[items->items[i].file];
     const struct storage *s = &f->table.storages[f->table.rows[0].t.storage];
     CKPT_TRY(source_locate(s->src, err));
-    *out = (struct check_record){.name = x->tensor[x->item[i].tensor].name,
+    *out = (struct check_record){.name = items->tensors[items->items[i].tensor].name,
                                  .path = in->path,
                                  .file_offset = source_pos(s->src, s->off),
                                  .crc = s->crc};
-    if (x->item[i].zstd || out->file_offset == CKPT_NO_OFFSET)
-        return check_crc(x, i, f, err);
+    if (items->items[i].zstd || out->file_offset == CKPT_NO_OFFSET)
+        return check_item_crc(items, i, f, err);
     return source_slice(in->src, out->file_offset, s->s.nbytes, &out->src, err); /* F is closed soon */
 }
 
-/* check_opened - checks item I, whose archive is F, as dcp_items_check does. */
-static ckpt_status check_opened(struct item_source *s, size_t i, bool read, ckpt_file *f,
+static ckpt_status check_opened(struct item_source *self, size_t i, bool read, ckpt_file *f,
                                 struct check_record *record, ckpt_error *err)
 {
     const struct storage *in = &f->table.storages[f->table.rows[0].t.storage];
-    atomic_store_explicit(&s->x.item[i].data_position, find_data(&s->x.item[i], f), memory_order_release);
+    atomic_store_explicit(&self->items.items[i].data_position, find_data(&self->items.items[i], f),
+                          memory_order_release);
     if (!in->has_crc)
         return CKPT_OK;
-    ckpt_status st = read ? check_crc(&s->x, i, f, err) : fill_record(&s->x, i, f, record, err);
-    record->path = s->x.file[s->x.item[i].file]->path;
+    ckpt_status st = read ? check_item_crc(&self->items, i, f, err)
+                          : fill_record(&self->items, i, f, record, err);
+    record->path = self->items.files[self->items.items[i].file]->path;
     return st;
 }
 
 ckpt_status dcp_items_check(source *src, size_t i, bool read, struct check_record *record, ckpt_error *err)
 {
-    struct item_source *s = (struct item_source *)src;
+    struct item_source *self = (struct item_source *)src;
     ckpt_file *f;
     *record = (struct check_record){.src = NULL};
-    ckpt_status st = open_item(&s->x, i, &f, err);
+    ckpt_status st = open_item(&self->items, i, &f, err);
     if (st == CKPT_OK) {
-        st = check_opened(s, i, read, f, record, err);
+        st = check_opened(self, i, read, f, record, err);
         file_free(f);
     }
-    return prefix_where_if_failed(st, s->x.tensor[s->x.item[i].tensor].name, err);
+    return prefix_where_if_failed(st, self->items.tensors[self->items.items[i].tensor].name, err);
 }

@@ -56,15 +56,15 @@ struct dcp_machine {
     reader r;
     arena *a;
     ckpt_error *err;
-    uint64_t at; /* offset of the opcode */
+    uint64_t op_offset; /* offset of the opcode */
     uint8_t op;
     dcp_word *stack, *memo;
     size_t *marks; /* size of the stack at each MARK */
-    size_t top, cap, nmemo, cap_memo, nmarks, cap_marks;
-    size_t mark_top;      /* of the stack at the last MARK: no opcode pops below it */
-    size_t free_words;    /* first block of SMALL_DICT words to reuse; its first word is the next. 0: none */
-    uint32_t *texts;      /* cache of SLOTS entries: 1 + index of a text; 0: empty */
-    dcp_word *sizes;      /* cache of SLOTS entries */
+    size_t stack_size, cap_stack, nmemo, cap_memo, nmarks, cap_marks;
+    size_t size_at_mark;  /* of the stack at the last MARK: no opcode pops below it */
+    size_t first_free;    /* first block of SMALL_DICT words to reuse; its first word is the next. 0: none */
+    uint32_t *text_cache; /* cache of SLOTS entries: 1 + index of a text; 0: empty */
+    dcp_word *size_cache; /* cache of SLOTS entries */
     uint64_t memory_left; /* bytes that may still be allocated */
 };
 
@@ -73,7 +73,7 @@ CKPT_PRINTF(3, 4) static bool fail_op(struct dcp_machine *m, ckpt_status status,
     const struct pickle_op *op = pickle_op(m->op);
     va_list args;
     va_start(args, fmt);
-    m->r.status = fail_v(m->err, status, source_pos(m->r.src, m->at), fmt, args);
+    m->r.status = fail_v(m->err, status, source_pos(m->r.src, m->op_offset), fmt, args);
     va_end(args);
     if (op)
         error_add_prefix(m->err, op->name);
@@ -117,39 +117,38 @@ static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size
 /* add_words - adds N words of DCP_NOTHING and sets *AT to the index of the first. */
 static bool add_words(struct dcp_machine *m, size_t n, size_t *at)
 {
-    struct dcp_metadata *o = m->out;
-    if (!grow(m, &o->word, o->nwords, &o->cap_words, n, sizeof *o->word))
+    struct dcp_metadata *out = m->out;
+    if (!grow(m, &out->words, out->nwords, &out->cap_words, n, sizeof *out->words))
         return false;
-    *at = o->nwords;
-    memset(o->word + o->nwords, 0, n * sizeof *o->word); /* bounded: grown */
-    o->nwords += n;
+    *at = out->nwords;
+    memset(out->words + out->nwords, 0, n * sizeof *out->words); /* bounded: grown */
+    out->nwords += n;
     return true;
 }
 
 static dcp_word make_word(enum dcp_type type, uint64_t value) { return value << 4 | type; }
 
-static bool push(struct dcp_machine *m, dcp_word w)
+static bool push(struct dcp_machine *m, dcp_word word)
 {
-    if (!grow(m, &m->stack, m->top, &m->cap, 1, sizeof *m->stack))
+    if (!grow(m, &m->stack, m->stack_size, &m->cap_stack, 1, sizeof *m->stack))
         return false;
-    m->stack[m->top++] = w;
+    m->stack[m->stack_size++] = word;
     return true;
 }
 
-/* need_values - checks that the stack has N values above the last MARK. */
-static bool need_values(struct dcp_machine *m, size_t n)
+static bool check_values_above_mark(struct dcp_machine *m, size_t n)
 {
-    return m->top - m->mark_top >= n ||
+    return m->stack_size - m->size_at_mark >= n ||
            fail_op(m, CKPT_EFORMAT,
                    "takes {=%zu value%s} from the stack, which has {%zu} above the last MARK", n,
-                   n == 1 ? "" : "s", m->top - m->mark_top);
+                   n == 1 ? "" : "s", m->stack_size - m->size_at_mark);
 }
 
 static bool push_mark(struct dcp_machine *m)
 {
     if (!grow(m, &m->marks, m->nmarks, &m->cap_marks, 1, sizeof *m->marks))
         return false;
-    m->marks[m->nmarks++] = m->mark_top = m->top;
+    m->marks[m->nmarks++] = m->size_at_mark = m->stack_size;
     return true;
 }
 
@@ -159,13 +158,13 @@ static bool pop_mark(struct dcp_machine *m, size_t *from)
     if (!m->nmarks)
         return fail_op(m, CKPT_EFORMAT, "goes back to {=a MARK}, and there is {none}");
     *from = m->marks[--m->nmarks];
-    m->mark_top = m->nmarks ? m->marks[m->nmarks - 1] : 0;
+    m->size_at_mark = m->nmarks ? m->marks[m->nmarks - 1] : 0;
     return true;
 }
 
 static bool put_memo(struct dcp_machine *m, uint64_t index)
 {
-    if (!need_values(m, 1))
+    if (!check_values_above_mark(m, 1))
         return false;
     if (index > 2 * (uint64_t)m->nmemo + 1024)
         return fail_op(m, CKPT_EUNSUPPORTED, "leaves a gap in the memo that no pickler leaves");
@@ -174,7 +173,7 @@ static bool put_memo(struct dcp_machine *m, uint64_t index)
             return false;
         m->memo[m->nmemo++] = DCP_NOTHING;
     }
-    m->memo[index] = m->stack[m->top - 1];
+    m->memo[index] = m->stack[m->stack_size - 1];
     return true;
 }
 
@@ -242,21 +241,21 @@ static bool push_int_line(struct dcp_machine *m)
 /* keep_text - sets *INDEX to the index of the text S, which is added unless it is in the cache. */
 static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
 {
-    struct dcp_metadata *o = m->out;
+    struct dcp_metadata *out = m->out;
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < s.len; i++)
         hash = (hash ^ (unsigned char)s.ptr[i]) * 16777619u; /* bounded: a hash may wrap */
-    uint32_t *slot = &m->texts[(hash ^ hash >> 16) % SLOTS];
-    if (*slot && str_eq(o->text[*slot - 1], s)) {
+    uint32_t *slot = &m->text_cache[(hash ^ hash >> 16) % SLOTS];
+    if (*slot && str_eq(out->texts[*slot - 1], s)) {
         *index = *slot - 1;
         return true;
     }
-    if (!grow(m, &o->text, o->ntexts, &o->cap_texts, 1, sizeof *o->text))
+    if (!grow(m, &out->texts, out->ntexts, &out->cap_texts, 1, sizeof *out->texts))
         return false;
-    o->text[o->ntexts] = arena_str(m->a, s);
-    if (!o->text[o->ntexts].ptr)
+    out->texts[out->ntexts] = arena_str(m->a, s);
+    if (!out->texts[out->ntexts].ptr)
         return no_memory(m);
-    *index = (uint32_t)o->ntexts++; /* bounded: by MAX_COUNT */
+    *index = (uint32_t)out->ntexts++; /* bounded: by MAX_COUNT */
     *slot = *index + 1;
     return true;
 }
@@ -287,8 +286,8 @@ static dcp_word *find_sizes(struct dcp_machine *m, size_t first, size_t n, bool 
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ m->stack[first + i]) * 0x9e3779b97f4a7c15u; /* bounded: a hash may wrap */
-    dcp_word *slot = &m->sizes[hash >> 48 & (SLOTS - 1)];
-    const dcp_word *have = *slot ? m->out->word + dcp_value(*slot) : NULL;
+    dcp_word *slot = &m->size_cache[hash >> 48 & (SLOTS - 1)];
+    const dcp_word *have = *slot ? m->out->words + dcp_value(*slot) : NULL;
     *known = have && have[0] == n;
     for (size_t i = 0; *known && i < n; i++)
         *known = have[1 + i] == dcp_value(m->stack[first + i]);
@@ -298,7 +297,7 @@ static dcp_word *find_sizes(struct dcp_machine *m, size_t first, size_t n, bool 
 /* make_tuple - sets *OUT to a tuple of the N topmost values, and leaves these on the stack. */
 static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
 {
-    size_t at, first = m->top - n;
+    size_t at, first = m->stack_size - n;
     bool sizes = true, known = false;
     uint64_t i;
     for (size_t k = 0; k < n; k++)
@@ -310,10 +309,10 @@ static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
     }
     if (!add_words(m, n + 1, &at))
         return false;
-    m->out->word[at] = n;
+    m->out->words[at] = n;
     for (size_t k = 0; k < n; k++) {
-        dcp_word w = m->stack[first + k];
-        m->out->word[at + 1 + k] = sizes ? dcp_value(w) : w; /* bounded: added */
+        dcp_word word = m->stack[first + k];
+        m->out->words[at + 1 + k] = sizes ? dcp_value(word) : word; /* bounded: added */
     }
     *out = make_word(sizes ? DCP_SIZES : DCP_TUPLE, at);
     if (slot)
@@ -324,70 +323,70 @@ static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
 static bool push_tuple(struct dcp_machine *m, size_t n)
 {
     dcp_word tuple;
-    if (!need_values(m, n) || !make_tuple(m, n, &tuple))
+    if (!check_values_above_mark(m, n) || !make_tuple(m, n, &tuple))
         return false;
-    m->top -= n;
+    m->stack_size -= n;
     return push(m, tuple);
 }
 
 static bool push_tuple_above_mark(struct dcp_machine *m)
 {
     size_t from = 0;
-    return pop_mark(m, &from) && push_tuple(m, m->top - from);
+    return pop_mark(m, &from) && push_tuple(m, m->stack_size - from);
 }
 
 static bool push_container(struct dcp_machine *m, enum dcp_type type)
 {
-    struct dcp_metadata *o = m->out;
-    if (!grow(m, &o->container, o->ncontainers, &o->cap_containers, 1, sizeof *o->container))
+    struct dcp_metadata *out = m->out;
+    if (!grow(m, &out->containers, out->ncontainers, &out->cap_containers, 1, sizeof *out->containers))
         return false;
-    o->container[o->ncontainers] = (struct dcp_container){0, 0, 0};
-    return push(m, make_word(type, o->ncontainers++));
+    out->containers[out->ncontainers] = (struct dcp_container){0, 0, 0};
+    return push(m, make_word(type, out->ncontainers++));
 }
 
-/* reserve_words - makes room for MORE words in LIST, a list or dict. */
 static bool reserve_words(struct dcp_machine *m, struct dcp_container *list, size_t more)
 {
-    size_t want = (size_t)list->n + more, at = m->free_words,
-           cap = list->cap < 32 ? SMALL_DICT : (size_t)list->cap * 2;
-    if (want <= list->cap)
+    size_t want = (size_t)list->nwords + more, at = m->first_free,
+           cap = list->cap_words < 32 ? SMALL_DICT : (size_t)list->cap_words * 2;
+    if (want <= list->cap_words)
         return true;
     cap = cap > want ? cap : want;
     if (cap > MAX_COUNT)
         return fail_op(m, CKPT_ELIMIT, "makes a container of {more} than {=2^31 items}");
     if (cap == SMALL_DICT && at)
-        m->free_words = (size_t)m->out->word[at];
+        m->first_free = (size_t)m->out->words[at];
     else if (!add_words(m, cap, &at))
         return false;
-    if (list->n)
-        memcpy(m->out->word + at, m->out->word + list->at, list->n * sizeof(dcp_word)); /* bounded: n < cap */
-    list->at = at;
-    list->cap = (uint32_t)cap; /* bounded: just compared */
+    dcp_word *words = m->out->words;
+    if (list->nwords) /* bounded: nwords < cap */
+        memcpy(&words[at], &words[list->first_word], list->nwords * sizeof *words);
+    list->first_word = at;
+    list->cap_words = (uint32_t)cap; /* bounded: just compared */
     return true;
 }
 
 /* append_above - moves the values from stack index FROM on to the list or dict below them. */
 static bool append_above(struct dcp_machine *m, size_t from, enum dcp_type type)
 {
-    size_t n = m->top - from;
-    if (from == m->mark_top)
+    size_t n = m->stack_size - from;
+    if (from == m->size_at_mark)
         return fail_op(m, CKPT_EFORMAT, "adds to {nothing}: there is no {=value on the stack} below");
     dcp_word to = m->stack[from - 1];
-    m->top = from;
+    m->stack_size = from;
     if (dcp_type(to) == DCP_OTHER || n == 0)
         return true;
     if (dcp_type(to) != type || (type == DCP_DICT && n % 2))
         return fail_op(m, CKPT_EFORMAT,
                        "{cannot add} %zu item%s to the value on the stack, which is no {=%s}", n,
                        n == 1 ? "" : "s", type == DCP_DICT ? "dict for pairs" : "list");
-    struct dcp_container *list = &m->out->container[dcp_value(to)];
-    if (list->cap == CONSUMED)
+    struct dcp_container *list = &m->out->containers[dcp_value(to)];
+    if (list->cap_words == CONSUMED)
         return fail_op(m, CKPT_EUNSUPPORTED, "changes the dict that was the state of an object");
     if (!reserve_words(m, list, n))
         return false;
     /* bounded: reserve_words made room */
-    memcpy(m->out->word + list->at + list->n, m->stack + from, n * sizeof(dcp_word));
-    list->n += (uint32_t)n; /* bounded: reserve_words */
+    memcpy(m->out->words + list->first_word + list->nwords, m->stack + from, n * sizeof(dcp_word));
+    list->nwords += (uint32_t)n; /* bounded: reserve_words */
     return true;
 }
 
@@ -397,14 +396,13 @@ static bool append_above_mark(struct dcp_machine *m, enum dcp_type type)
     return pop_mark(m, &from) && append_above(m, from, type);
 }
 
-/* make_container - executes LIST and DICT. */
-static bool make_container(struct dcp_machine *m, enum dcp_type type)
+static bool run_list_or_dict(struct dcp_machine *m, enum dcp_type type)
 {
     size_t from = 0;
     if (!pop_mark(m, &from) || !push_container(m, type))
         return false;
-    size_t n = m->top - 1 - from;
-    dcp_word container = m->stack[m->top - 1];
+    size_t n = m->stack_size - 1 - from;
+    dcp_word container = m->stack[m->stack_size - 1];
     memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack); /* bounded: one was pushed */
     m->stack[from] = container;
     return append_above(m, from + 1, type);
@@ -416,7 +414,7 @@ static bool drop_above_mark(struct dcp_machine *m, bool value)
     size_t from = 0;
     if (!pop_mark(m, &from))
         return false;
-    m->top = from;
+    m->stack_size = from;
     return !value || push(m, DCP_OTHER);
 }
 
@@ -448,19 +446,20 @@ static bool push_global(struct dcp_machine *m)
 static bool push_stack_global(struct dcp_machine *m)
 {
     ckpt_str module, name;
-    if (!need_values(m, 2))
+    if (!check_values_above_mark(m, 2))
         return false;
-    if (!dcp_text(m->out, m->stack[m->top - 2], &module) || !dcp_text(m->out, m->stack[m->top - 1], &name))
+    if (!dcp_text(m->out, m->stack[m->stack_size - 2], &module) ||
+        !dcp_text(m->out, m->stack[m->stack_size - 1], &name))
         return fail_op(m, CKPT_EFORMAT,
                        "has {another value} in place of {=two texts, a module and a name}");
-    m->top -= 2;
+    m->stack_size -= 2;
     return push(m, find_class(module, name));
 }
 
-static enum dcp_class get_class(dcp_word w)
+static enum dcp_class get_class(dcp_word word)
 {
-    return dcp_type(w) == DCP_CLASS && dcp_value(w) < DCP_CLASSES ? (enum dcp_class)dcp_value(w)
-                                                                  : DCP_CLASS_OTHER;
+    return dcp_type(word) == DCP_CLASS && dcp_value(word) < DCP_CLASSES ? (enum dcp_class)dcp_value(word)
+                                                                        : DCP_CLASS_OTHER;
 }
 
 static bool make_object(struct dcp_machine *m, enum dcp_class class)
@@ -473,22 +472,21 @@ static bool make_object(struct dcp_machine *m, enum dcp_class class)
     return push(m, make_word(DCP_OBJECT, (uint64_t)at << 4 | class)); /* bounded: by MAX_COUNT */
 }
 
-/* first_item - returns the first item of the tuple or list W, or DCP_NOTHING. */
-static dcp_word first_item(const struct dcp_metadata *m, dcp_word w)
+static dcp_word first_item(const struct dcp_metadata *meta, dcp_word word)
 {
     size_t n;
-    const dcp_word *item = dcp_elements(m, w, &n);
+    const dcp_word *item = dcp_elements(meta, word, &n);
     return item && n ? item[0] : DCP_NOTHING;
 }
 
 /* run_call - executes NEWOBJ, NEWOBJ_EX and REDUCE: pushes the sizes of a torch.Size, or an object. */
 static bool run_call(struct dcp_machine *m, size_t nargs)
 {
-    if (!need_values(m, nargs + 1))
+    if (!check_values_above_mark(m, nargs + 1))
         return false;
-    dcp_word of = m->stack[m->top - nargs - 1], args = m->stack[m->top - nargs];
+    dcp_word of = m->stack[m->stack_size - nargs - 1], args = m->stack[m->stack_size - nargs];
     enum dcp_class class = get_class(of);
-    m->top -= nargs + 1;
+    m->stack_size -= nargs + 1;
     if (class != DCP_SIZE)
         return make_object(m, class);
     dcp_word sizes = first_item(m->out, args);
@@ -505,25 +503,24 @@ static bool run_call(struct dcp_machine *m, size_t nargs)
 /* free_state - frees the words of LIST, the state of an object, after BUILD has set the fields. */
 static void free_state(struct dcp_machine *m, struct dcp_container *list)
 {
-    if (list->cap == SMALL_DICT) {
-        m->out->word[list->at] = m->free_words;
-        m->free_words = list->at;
+    if (list->cap_words == SMALL_DICT) {
+        m->out->words[list->first_word] = m->first_free;
+        m->first_free = list->first_word;
     }
     *list = (struct dcp_container){0, 0, CONSUMED};
 }
 
-/* set_fields - sets the fields of the object TO of CLASS from the dict LIST. */
 static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_container *list)
 {
     ckpt_str key;
-    if (list->cap == CONSUMED)
+    if (list->cap_words == CONSUMED)
         return fail_op(m, CKPT_EUNSUPPORTED, "uses a dict that was the state of another object");
-    for (size_t i = 0; i + 1 < list->n; i += 2) {
-        const dcp_word *pair = m->out->word + list->at + i; /* bounded: the dict has so many */
+    for (size_t i = 0; i + 1 < list->nwords; i += 2) {
+        const dcp_word *pair = m->out->words + list->first_word + i; /* bounded: the dict has so many */
         bool named = dcp_text(m->out, pair[0], &key);
         for (unsigned k = 0; named && k < classes[class].fields; k++)
             if (str_is(key, classes[class].field[k]))
-                m->out->word[to + k] = pair[1];
+                m->out->words[to + k] = pair[1];
     }
     free_state(m, list);
     return true;
@@ -533,18 +530,18 @@ static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, s
 static bool run_build(struct dcp_machine *m)
 {
     size_t n;
-    if (!need_values(m, 2))
+    if (!check_values_above_mark(m, 2))
         return false;
-    dcp_word state = m->stack[--m->top], to = m->stack[m->top - 1];
+    dcp_word state = m->stack[--m->stack_size], to = m->stack[m->stack_size - 1];
     if (dcp_type(to) != DCP_OBJECT)
         return true;
     enum dcp_class class = (enum dcp_class)(dcp_value(to) & 15);
     size_t at = (size_t)(dcp_value(to) >> 4); /* bounded: as many are in memory */
     if (dcp_type(state) == DCP_DICT)
-        return set_fields(m, class, at, &m->out->container[dcp_value(state)]);
+        return set_fields(m, class, at, &m->out->containers[dcp_value(state)]);
     const dcp_word *item = dcp_elements(m->out, state, &n);
     if (class == DCP_PROPERTIES && item && n)
-        m->out->word[at + PROPERTIES_DTYPE] = item[0]; /* bounded: the object has that field */
+        m->out->words[at + PROPERTIES_DTYPE] = item[0]; /* bounded: the object has that field */
     return true;
 }
 
@@ -564,11 +561,11 @@ static bool is_ok(const struct dcp_machine *m) { return m->r.status == CKPT_OK; 
 static bool pop(struct dcp_machine *m)
 {
     size_t from = 0;
-    if (m->nmarks && m->mark_top == m->top)
+    if (m->nmarks && m->size_at_mark == m->stack_size)
         return pop_mark(m, &from);
-    if (!need_values(m, 1))
+    if (!check_values_above_mark(m, 1))
         return false;
-    m->top--;
+    m->stack_size--;
     return true;
 }
 
@@ -620,7 +617,7 @@ static bool run_op(struct dcp_machine *m)
     case PICKLE_MARK: return push_mark(m);
     case PICKLE_POP: return pop(m);
     case PICKLE_POP_MARK: return drop_above_mark(m, false);
-    case PICKLE_DUP: return need_values(m, 1) && push(m, m->stack[m->top - 1]);
+    case PICKLE_DUP: return check_values_above_mark(m, 1) && push(m, m->stack[m->stack_size - 1]);
     case PICKLE_MEMOIZE: return put_memo(m, m->nmemo);
     case PICKLE_BINPUT:
     case PICKLE_LONG_BINPUT:
@@ -637,14 +634,14 @@ static bool run_op(struct dcp_machine *m)
     case PICKLE_TUPLE: return push_tuple_above_mark(m);
     case PICKLE_EMPTY_LIST: return push_container(m, DCP_LIST);
     case PICKLE_EMPTY_DICT: return push_container(m, DCP_DICT);
-    case PICKLE_LIST: return make_container(m, DCP_LIST);
-    case PICKLE_DICT: return make_container(m, DCP_DICT);
+    case PICKLE_LIST: return run_list_or_dict(m, DCP_LIST);
+    case PICKLE_DICT: return run_list_or_dict(m, DCP_DICT);
     case PICKLE_EMPTY_SET: return push(m, DCP_OTHER);
     case PICKLE_FROZENSET: return drop_above_mark(m, true);
     case PICKLE_ADDITEMS: return drop_above_mark(m, false);
-    case PICKLE_APPEND: return need_values(m, 1) && append_above(m, m->top - 1, DCP_LIST);
+    case PICKLE_APPEND: return check_values_above_mark(m, 1) && append_above(m, m->stack_size - 1, DCP_LIST);
     case PICKLE_APPENDS: return append_above_mark(m, DCP_LIST);
-    case PICKLE_SETITEM: return need_values(m, 2) && append_above(m, m->top - 2, DCP_DICT);
+    case PICKLE_SETITEM: return check_values_above_mark(m, 2) && append_above(m, m->stack_size - 2, DCP_DICT);
     case PICKLE_SETITEMS: return append_above_mark(m, DCP_DICT);
     case PICKLE_GLOBAL: return push_global(m);
     case PICKLE_STACK_GLOBAL: return push_stack_global(m);
@@ -659,15 +656,15 @@ static bool run_op(struct dcp_machine *m)
 static void run(struct dcp_machine *m)
 {
     for (;;) {
-        m->at = m->r.pos;
+        m->op_offset = m->r.pos;
         const unsigned char *op = m->r.pos < m->r.end ? reader_take(&m->r, 1) : NULL;
         m->op = op ? *op : 0;
         if (!op && is_ok(m))
             fail_op(m, CKPT_ETRUNCATED, "the pickle ends {without} {=STOP}");
         if (!op)
             return;
-        if (m->op == PICKLE_STOP && need_values(m, 1))
-            m->out->root = m->stack[m->top - 1];
+        if (m->op == PICKLE_STOP && check_values_above_mark(m, 1))
+            m->out->root = m->stack[m->stack_size - 1];
         if (m->op == PICKLE_STOP || !run_op(m))
             return;
     }
@@ -677,18 +674,18 @@ ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_me
 {
     struct dcp_machine m = {.out = out, .a = a, .err = err, .memory_left = max};
     *out = (struct dcp_metadata){0};
-    m.texts = calloc(SLOTS, sizeof *m.texts);
-    m.sizes = calloc(SLOTS, sizeof *m.sizes);
+    m.text_cache = calloc(SLOTS, sizeof *m.text_cache);
+    m.size_cache = calloc(SLOTS, sizeof *m.size_cache);
     ckpt_status st = reader_init(&m.r, src, 0, src->size, err);
     size_t none;
-    if (st == CKPT_OK && (!m.texts || !m.sizes))
+    if (st == CKPT_OK && (!m.text_cache || !m.size_cache))
         st = fail_memory(err);
     if (st == CKPT_OK && add_words(&m, 1, &none)) /* index 0 stands for none */
         run(&m);
     st = st == CKPT_OK ? m.r.status : st;
     reader_free(&m.r);
-    free(m.texts);
-    free(m.sizes);
+    free(m.text_cache);
+    free(m.size_cache);
     free(m.stack);
     free(m.memo);
     free(m.marks);
@@ -697,52 +694,53 @@ ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_me
     return st;
 }
 
-void dcp_metadata_free(struct dcp_metadata *m)
+void dcp_metadata_free(struct dcp_metadata *meta)
 {
-    free(m->word);
-    free(m->container);
-    free(m->text);
-    *m = (struct dcp_metadata){0};
+    free(meta->words);
+    free(meta->containers);
+    free(meta->texts);
+    *meta = (struct dcp_metadata){0};
 }
 
 /* ------------------------------------------------------------------------ reading */
 
-bool dcp_text(const struct dcp_metadata *m, dcp_word w, ckpt_str *out)
+bool dcp_text(const struct dcp_metadata *meta, dcp_word word, ckpt_str *out)
 {
-    if (dcp_type(w) != DCP_TEXT)
+    if (dcp_type(word) != DCP_TEXT)
         return false;
-    *out = m->text[dcp_value(w)];
+    *out = meta->texts[dcp_value(word)];
     return true;
 }
 
-const uint64_t *dcp_sizes(const struct dcp_metadata *m, dcp_word w, uint32_t *n)
+const uint64_t *dcp_sizes(const struct dcp_metadata *meta, dcp_word word, uint32_t *n)
 {
-    if (dcp_type(w) != DCP_SIZES || m->word[dcp_value(w)] > UINT32_MAX)
+    if (dcp_type(word) != DCP_SIZES || meta->words[dcp_value(word)] > UINT32_MAX)
         return NULL;
-    *n = (uint32_t)m->word[dcp_value(w)];
-    return m->word + dcp_value(w) + 1;
+    *n = (uint32_t)meta->words[dcp_value(word)];
+    return meta->words + dcp_value(word) + 1;
 }
 
-const dcp_word *dcp_elements(const struct dcp_metadata *m, dcp_word w, size_t *n)
+const dcp_word *dcp_elements(const struct dcp_metadata *meta, dcp_word word, size_t *n)
 {
     *n = 0;
-    if (dcp_type(w) == DCP_TUPLE) {
-        *n = (size_t)m->word[dcp_value(w)]; /* bounded: as many are in memory */
-        return m->word + dcp_value(w) + 1;
+    if (dcp_type(word) == DCP_TUPLE) {
+        *n = (size_t)meta->words[dcp_value(word)]; /* bounded: as many are in memory */
+        return meta->words + dcp_value(word) + 1;
     }
-    if (dcp_type(w) != DCP_LIST && dcp_type(w) != DCP_DICT)
+    if (dcp_type(word) != DCP_LIST && dcp_type(word) != DCP_DICT)
         return NULL;
-    *n = m->container[dcp_value(w)].n;
-    return m->word + m->container[dcp_value(w)].at;
+    *n = meta->containers[dcp_value(word)].nwords;
+    return meta->words + meta->containers[dcp_value(word)].first_word;
 }
 
-dcp_word dcp_field(const struct dcp_metadata *m, dcp_word w, enum dcp_class class, unsigned field)
+dcp_word dcp_field(const struct dcp_metadata *meta, dcp_word word, enum dcp_class class, unsigned field)
 {
-    return dcp_is_instance(w, class) ? m->word[(dcp_value(w) >> 4) + field] : DCP_NOTHING;
+    return dcp_is_instance(word, class) ? meta->words[(dcp_value(word) >> 4) + field] : DCP_NOTHING;
 }
 
-ckpt_dtype dcp_dtype(dcp_word w)
+ckpt_dtype dcp_dtype(dcp_word word)
 {
-    return dcp_type(w) == DCP_CLASS && dcp_value(w) > FIRST_DTYPE ? (ckpt_dtype)(dcp_value(w) - FIRST_DTYPE)
-                                                                  : CKPT_DT_NONE;
+    return dcp_type(word) == DCP_CLASS && dcp_value(word) > FIRST_DTYPE
+               ? (ckpt_dtype)(dcp_value(word) - FIRST_DTYPE)
+               : CKPT_DT_NONE;
 }

@@ -48,17 +48,17 @@ enum { STORED_PATH, STORED_OFFSET, STORED_LENGTH, STORED_TRANSFORMS, STORED_FIEL
 
 /* A list or dict. */
 struct dcp_container {
-    size_t at;       /* index of its first word */
-    uint32_t n, cap; /* in words: a pair of a dict takes two, key and value */
+    size_t first_word;          /* index of its first word */
+    uint32_t nwords, cap_words; /* in words: a pair of a dict takes two, key and value */
 };
 
 /* The values of one metadata file. */
 struct dcp_metadata {
-    dcp_word *word; /* elements of tuples, lists and dicts, and fields of objects */
+    dcp_word *words; /* elements of tuples, lists and dicts, and fields of objects */
     size_t nwords, cap_words;
-    struct dcp_container *container;
+    struct dcp_container *containers;
     size_t ncontainers, cap_containers;
-    ckpt_str *text; /* the characters are in the arena */
+    ckpt_str *texts; /* the characters are in the arena */
     size_t ntexts, cap_texts;
     dcp_word root;
 };
@@ -66,31 +66,31 @@ struct dcp_metadata {
 /* dcp_metadata_read - reads SRC into *OUT, which the caller frees, and its texts into A. Takes at most MAX
  * bytes of memory. */
 ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_metadata *out, ckpt_error *err);
-void dcp_metadata_free(struct dcp_metadata *m);
+void dcp_metadata_free(struct dcp_metadata *meta);
 
-static inline enum dcp_type dcp_type(dcp_word w) { return (enum dcp_type)(w & 15); }
-static inline uint64_t dcp_value(dcp_word w) { return w >> 4; }
-/* dcp_int - sets *OUT to the integer W. False: W is not an integer >= 0. */
-static inline bool dcp_int(dcp_word w, uint64_t *out)
+static inline enum dcp_type dcp_type(dcp_word word) { return (enum dcp_type)(word & 15); }
+static inline uint64_t dcp_value(dcp_word word) { return word >> 4; }
+/* dcp_int - sets *OUT to the integer WORD. False: WORD is not an integer >= 0. */
+static inline bool dcp_int(dcp_word word, uint64_t *out)
 {
-    *out = dcp_value(w);
-    return dcp_type(w) == DCP_INT && (int64_t)w >= 0;
+    *out = dcp_value(word);
+    return dcp_type(word) == DCP_INT && (int64_t)word >= 0;
 }
-/* dcp_text - sets *OUT to the text W. False: W is not text. */
-bool dcp_text(const struct dcp_metadata *m, dcp_word w, ckpt_str *out);
-/* dcp_sizes - returns the *N integers of the tuple W. NULL: W is not DCP_SIZES. */
-const uint64_t *dcp_sizes(const struct dcp_metadata *m, dcp_word w, uint32_t *n);
-/* dcp_elements - returns the *N items of the list or tuple W; of a dict, each key and after it its value.
- * NULL and 0 for other values, also DCP_SIZES. The items are valid until M is freed. */
-const dcp_word *dcp_elements(const struct dcp_metadata *m, dcp_word w, size_t *n);
-/* dcp_is_instance - returns true if W is an object of CLASS. */
-static inline bool dcp_is_instance(dcp_word w, enum dcp_class class)
+/* dcp_text - sets *OUT to the text WORD. False: WORD is not text. */
+bool dcp_text(const struct dcp_metadata *meta, dcp_word word, ckpt_str *out);
+/* dcp_sizes - returns the *N integers of the tuple WORD. NULL: WORD is not DCP_SIZES. */
+const uint64_t *dcp_sizes(const struct dcp_metadata *meta, dcp_word word, uint32_t *n);
+/* dcp_elements - returns the *N items of the list or tuple WORD; of a dict, each key and after it its value.
+ * NULL and 0 for other values, also DCP_SIZES. The items are valid until META is freed. */
+const dcp_word *dcp_elements(const struct dcp_metadata *meta, dcp_word word, size_t *n);
+/* dcp_is_instance - returns true if WORD is an object of CLASS. */
+static inline bool dcp_is_instance(dcp_word word, enum dcp_class class)
 {
-    return dcp_type(w) == DCP_OBJECT && (dcp_value(w) & 15) == class;
+    return dcp_type(word) == DCP_OBJECT && (dcp_value(word) & 15) == class;
 }
-/* dcp_field - returns FIELD of the object W; DCP_NOTHING if W is not of CLASS or has no such field. */
-dcp_word dcp_field(const struct dcp_metadata *m, dcp_word w, enum dcp_class class, unsigned field);
-/* dcp_dtype - returns the dtype that W stands for, such as torch.float32; CKPT_DT_NONE if W is not one. */
-ckpt_dtype dcp_dtype(dcp_word w);
+/* dcp_field - returns FIELD of the object WORD; DCP_NOTHING if WORD is not of CLASS or has no such field. */
+dcp_word dcp_field(const struct dcp_metadata *meta, dcp_word word, enum dcp_class class, unsigned field);
+/* dcp_dtype - returns the dtype that WORD is, such as torch.float32, or CKPT_DT_NONE. */
+ckpt_dtype dcp_dtype(dcp_word word);
 
 #endif

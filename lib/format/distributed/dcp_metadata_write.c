@@ -106,11 +106,11 @@ static void put_tensor(pickle_writer *w, const ckpt_plan *p, uint32_t row)
 static void put_names(pickle_writer *w, const struct metadata_pickle *x)
 {
     begin_dict(w);
-    for (size_t i = 0; i < x->leaves->n; i++) {
-        const struct dcp_leaf *l = &x->leaves->leaf[i];
+    for (size_t i = 0; i < x->leaves->nleaves; i++) {
+        const struct dcp_leaf *l = &x->leaves->leaves[i];
         pickle_put_text(w, l->name);
         if (l->row != CKPT_NO_TENSOR)
-            put_tensor(w, x->leaves->p, l->row);
+            put_tensor(w, x->leaves->plan, l->row);
         else
             put_new(w, METADATA, STR_LIT("BytesStorageMetadata"));
     }
@@ -120,8 +120,8 @@ static void put_names(pickle_writer *w, const struct metadata_pickle *x)
 static void put_paths(pickle_writer *w, const struct metadata_pickle *x)
 {
     begin_dict(w);
-    for (size_t i = 0; i < x->leaves->n; i++) {
-        const struct dcp_leaf *l = &x->leaves->leaf[i];
+    for (size_t i = 0; i < x->leaves->nleaves; i++) {
+        const struct dcp_leaf *l = &x->leaves->leaves[i];
         pickle_put_text(w, l->name);
         pickle_put_op(w, PICKLE_MARK);
         for (uint32_t k = 0; k < l->npath; k++) {
@@ -156,15 +156,15 @@ static void put_storage_data(pickle_writer *w, const struct metadata_pickle *x)
 {
     char name[32];
     begin_dict(w);
-    for (size_t i = 0; i < x->leaves->n; i++) {
+    for (size_t i = 0; i < x->leaves->nleaves; i++) {
         const struct dcp_item_range *at = &x->ranges[i];
-        put_index(w, x->leaves->p, &x->leaves->leaf[i]);
+        put_index(w, x->leaves->plan, &x->leaves->leaves[i]);
         begin_object(w, FILESYSTEM, STR_LIT("_StorageInfo"));
         dcp_file_name(at->file, name);
         pickle_put_text(w, STR_LIT("relative_path"));
         pickle_put_text(w, str_c(name));
         pickle_put_text(w, STR_LIT("offset"));
-        pickle_put_uint(w, at->at);
+        pickle_put_uint(w, at->offset);
         pickle_put_text(w, STR_LIT("length"));
         pickle_put_uint(w, at->length);
         end_object(w);

@@ -14,7 +14,7 @@
 #include "format/hub/shards.h"
 
 struct dcp_renamer {
-    ckpt_plan *p;
+    ckpt_plan *plan;
     struct dcp_folder *folder;
     ckpt_file *meta;         /* .metadata */
     ckpt_value *state;       /* of the object Metadata */
@@ -80,7 +80,7 @@ static bool make_path_key(buf *b, const ckpt_path_elem *path, uint32_t n)
  * dcp_leaves.is_single_value. */
 static bool is_input_name(const void *user, const ckpt_path_elem *path, uint32_t n)
 {
-    struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* its buffer is changed */
+    struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* path_key changes */
     return make_path_key(&r->path_key, path, n) && map_get(r->by_path, buf_view(&r->path_key)) != MAP_NONE;
 }
 
@@ -88,7 +88,7 @@ static bool is_input_name(const void *user, const ckpt_path_elem *path, uint32_t
 static ckpt_status add_name(struct dcp_renamer *r, uint32_t i, bool *known)
 {
     ckpt_str fqn;
-    uint32_t old = MAP_NONE, other = MAP_NONE;
+    uint32_t same_path = MAP_NONE, same_name = MAP_NONE;
     *known = value_text(r->names[i].key, &fqn);
     if (!*known)
         return CKPT_OK;
@@ -99,13 +99,12 @@ static ckpt_status add_name(struct dcp_renamer *r, uint32_t i, bool *known)
     else
         put_text(&r->path_key, fqn);
     ckpt_str path = *known ? arena_str(r->meta->a, buf_view(&r->path_key)) : str_of("", 0);
-    bool ok = path.ptr && map_put(r->by_path, path, i, &old) && map_put(r->by_name, fqn, i, &other);
-    *known = *known && old == MAP_NONE && other == MAP_NONE;
+    bool ok = path.ptr && map_put(r->by_path, path, i, &same_path) && map_put(r->by_name, fqn, i, &same_name);
+    *known = *known && same_path == MAP_NONE && same_name == MAP_NONE;
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 
-/* index_planner - fills r->planned. */
-static ckpt_status index_planner(struct dcp_renamer *r)
+static ckpt_status index_planner_data(struct dcp_renamer *r)
 {
     ckpt_str fqn;
     uint32_t n = r->planner ? r->planner->u.dict.n : 0;
@@ -119,43 +118,42 @@ static ckpt_status index_planner(struct dcp_renamer *r)
 /* match_leaves - sets *SAME if each leaf of the plan is one name of the input, and each name one leaf. */
 static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
 {
-    CKPT_TRY(index_planner(r));
+    CKPT_TRY(index_planner_data(r));
     *same = true;
     for (uint32_t i = 0; *same && i < r->nnames; i++)
         CKPT_TRY(add_name(r, i, same));
     if (!*same)
         return CKPT_OK;
-    r->leaves = (struct dcp_leaves){.p = r->p, .is_single_value = is_input_name, .user = r};
+    r->leaves = (struct dcp_leaves){.plan = r->plan, .is_single_value = is_input_name, .user = r};
     CKPT_TRY(dcp_flatten(&r->leaves, r->err));
     r->leaf_of = arena_array(r->meta->a, r->nnames, sizeof *r->leaf_of);
     if (!r->leaf_of)
         return fail_memory(r->err);
-    *same = r->leaves.n == r->nnames && r->leaves.nedited == r->p->nedits;
-    for (size_t i = 0; *same && i < r->leaves.n; i++) {
-        const struct dcp_leaf *l = &r->leaves.leaf[i];
+    *same = r->leaves.nleaves == r->nnames && r->leaves.nedited == r->plan->nedits;
+    for (size_t i = 0; *same && i < r->leaves.nleaves; i++) {
+        const struct dcp_leaf *l = &r->leaves.leaves[i];
         uint32_t at = make_path_key(&r->path_key, l->input_path, l->ninput_path)
                           ? map_get(r->by_path, buf_view(&r->path_key))
                           : MAP_NONE;
         *same = at != MAP_NONE && !r->leaf_of[at];
         if (*same)
-            r->leaf_of[at] = (uint32_t)i + 1; /* bounded: as many as names */
+            r->leaf_of[at] = (uint32_t)i + 1; /* bounded: at most nnames */
     }
     return CKPT_OK;
 }
 
 /* -------------------------------------------------------------------------- graph */
 
-/* get_leaf - returns the leaf whose name in the input is FQN, or NULL. */
-static const struct dcp_leaf *get_leaf(const struct dcp_renamer *r, const ckpt_value *fqn)
+static const struct dcp_leaf *find_leaf_by_fqn(const struct dcp_renamer *r, const ckpt_value *fqn)
 {
     ckpt_str text;
     uint32_t i = value_text(fqn, &text) ? map_get(r->by_name, text) : MAP_NONE;
-    return i == MAP_NONE ? NULL : &r->leaves.leaf[r->leaf_of[i] - 1];
+    return i == MAP_NONE ? NULL : &r->leaves.leaves[r->leaf_of[i] - 1];
 }
 
 static bool rename_key(const struct dcp_renamer *r, value_pair *pair)
 {
-    const struct dcp_leaf *l = get_leaf(r, pair->key);
+    const struct dcp_leaf *l = find_leaf_by_fqn(r, pair->key);
     ckpt_value *name = l ? value_str(r->meta->a, l->name) : pair->key;
     pair->key = name ? name : pair->key;
     return name != NULL;
@@ -172,8 +170,7 @@ static ckpt_value *make_path(const struct dcp_renamer *r, const struct dcp_leaf 
     return item ? value_tuple(r->meta->a, l->npath, item) : NULL;
 }
 
-/* rename_index - renames the field fqn of INDEX, a MetadataIndex. */
-static bool rename_index(const struct dcp_renamer *r, const ckpt_value *index)
+static bool rename_fqn_of_index(const struct dcp_renamer *r, const ckpt_value *index)
 {
     uint32_t n;
     value_pair *pairs = (value_pair *)(uintptr_t)value_pairs(value_state(index), &n);
@@ -194,10 +191,10 @@ static ckpt_status rename_all(struct dcp_renamer *r)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < r->nstored; i++)
-        ok = rename_index(r, r->stored[i].key);
+        ok = rename_fqn_of_index(r, r->stored[i].key);
     for (uint32_t i = 0; ok && r->planner && i < r->planner->u.dict.n; i++) {
         value_pair *pair = &r->planner->u.dict.pairs[i];
-        const struct dcp_leaf *l = get_leaf(r, pair->key);
+        const struct dcp_leaf *l = find_leaf_by_fqn(r, pair->key);
         if (!l)
             continue;
         pair->val = make_path(r, l);
@@ -212,11 +209,10 @@ static ckpt_status rename_all(struct dcp_renamer *r)
 
 static ckpt_str get_base(const ckpt_file *part) { return str_after_last(str_c(part->path), '/'); }
 
-/* find_part - returns the part with the file name NAME, or NULL. */
-static ckpt_file *find_part(const struct dcp_renamer *r, ckpt_str name)
+static ckpt_file *find_part_by_name(const struct dcp_renamer *r, ckpt_str name)
 {
-    for (size_t i = 0; i < r->p->file->nparts; i++) {
-        ckpt_file *part = r->p->file->parts[i];
+    for (size_t i = 0; i < r->plan->file->nparts; i++) {
+        ckpt_file *part = r->plan->file->parts[i];
         if (!part->format && str_eq(get_base(part), name))
             return part;
     }
@@ -239,7 +235,7 @@ static bool is_archive(const ckpt_file *part, const ckpt_value *info)
 static ckpt_status list_files(struct dcp_renamer *r, bool *known)
 {
     r->files = map_new(64);
-    r->parts = arena_array(r->meta->a, r->p->file->nparts, sizeof(ckpt_file *));
+    r->parts = arena_array(r->meta->a, r->plan->file->nparts, sizeof(ckpt_file *));
     *known = true;
     for (uint32_t i = 0; *known && r->files && r->parts && i < r->nstored; i++) {
         ckpt_str name;
@@ -247,8 +243,8 @@ static ckpt_status list_files(struct dcp_renamer *r, bool *known)
         *known = state && value_text(value_get(state, "relative_path"), &name);
         if (!*known || map_get(r->files, name) != MAP_NONE)
             continue;
-        ckpt_file *part = find_part(r, name);
-        *known = part && is_archive(part, r->stored[i].val) && r->nparts < r->p->file->nparts;
+        ckpt_file *part = find_part_by_name(r, name);
+        *known = part && is_archive(part, r->stored[i].val) && r->nparts < r->plan->file->nparts;
         if (*known && !map_put(r->files, name, (uint32_t)r->nparts, NULL)) /* bounded: just compared */
             return fail_memory(r->err);
         if (*known)
@@ -261,7 +257,7 @@ static ckpt_status copy_file(const struct dcp_renamer *r, ckpt_file *part)
 {
     sink *out;
     const struct write_job *job = r->folder->job;
-    struct sink_options so = plan_sink_options(r->p, job->opts);
+    struct sink_options so = plan_sink_options(r->plan, job->opts);
     const char *path = dcp_folder_path(r->folder, get_base(part).ptr);
     CKPT_TRY(path ? sink_file(path, &so, &out, r->err) : fail_memory(r->err));
     return sink_end(out, copy_file_tail(part, 0, out, job->opts, r->err), r->err);
@@ -291,9 +287,9 @@ static ckpt_status write_folder(const struct dcp_renamer *r)
         CKPT_TRY(dcp_folder_note_output(r->folder, get_base(r->parts[i]).ptr, r->err));
     }
     CKPT_TRY(write_metadata(r));
-    r->folder->job->result->tensors += plan_count(r->p);
+    r->folder->job->result->tensors += plan_count(r->plan);
     CKPT_TRY(dcp_folder_note_output(r->folder, ".metadata", r->err));
-    return file_unchanged(r->p->file, r->err);
+    return file_unchanged(r->plan->file, r->err);
 }
 
 /* --------------------------------------------------------------------------- all */
@@ -301,7 +297,7 @@ static ckpt_status write_folder(const struct dcp_renamer *r)
 /* read_graph - reads the graph of .metadata. Sets *KNOWN if it has the form that torch writes since 2.0. */
 static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
 {
-    const ckpt_file *f = r->p->file, *part = f->nparts ? f->parts[0] : NULL;
+    const ckpt_file *f = r->plan->file, *part = f->nparts ? f->parts[0] : NULL;
     uint64_t next;
     *known = part && !part->format && part->src && str_is(get_base(part), ".metadata");
     if (!*known)
@@ -352,7 +348,8 @@ static ckpt_status write_renamed(struct dcp_renamer *r, bool *done)
 
 ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *d, bool *done, ckpt_error *err)
 {
-    struct dcp_renamer r = {.p = p, .folder = d, .err = err, .by_path = map_new(64), .by_name = map_new(64)};
+    struct dcp_renamer r = {
+        .plan = p, .folder = d, .err = err, .by_path = map_new(64), .by_name = map_new(64)};
     *done = false;
     buf_init(&r.path_key, SIZE_MAX / 2);
     ckpt_status st = r.by_path && r.by_name ? CKPT_OK : fail_memory(err);

@@ -19,19 +19,19 @@
 #define MAX_FILES 100000u
 
 struct dcp_writer {
-    ckpt_plan *p;
+    ckpt_plan *plan;
     const struct write_job *job;
     struct dcp_folder folder;
     struct dcp_leaves leaves;
     struct dcp_item_range *ranges; /* by leaf */
-    uint64_t *starts;              /* by leaf: bytes of the archive before those of its tensor */
+    uint64_t *tensor_starts;       /* by leaf: bytes of the archive before those of its tensor */
     size_t *tensors;               /* indices of the leaves that are tensors */
     size_t ntensors;
-    uint32_t nfiles;               /* without the files of write_value_with_tensors */
-    uint32_t *crcs;                /* by tensor: CRC-32 of its elements */
-    struct convert_tally *tallies; /* by tensor; NULL: no tensor is cast */
-    uint64_t total, done;          /* bytes of all tensors; of those in finished files */
-    uint64_t nbytes;               /* of all files */
+    uint32_t nfiles;                       /* without the files of write_value_with_tensors */
+    uint32_t *crcs;                        /* by tensor: CRC-32 of its elements */
+    struct convert_tally *tallies;         /* by tensor; NULL: no tensor is cast */
+    uint64_t tensor_bytes, finished_bytes; /* bytes of all tensors; of those in finished files */
+    uint64_t file_bytes;                   /* of all files */
 };
 
 /* ------------------------------------------------------------------------ layout */
@@ -42,7 +42,7 @@ static bool is_value(const struct dcp_leaf *l) { return l->row == CKPT_NO_TENSOR
  * the file would exceed 2^63 bytes. */
 static bool assign_range(struct dcp_item_range *at, uint32_t file, uint64_t length, uint64_t *end)
 {
-    *at = (struct dcp_item_range){.file = file, .at = *end, .length = length};
+    *at = (struct dcp_item_range){.file = file, .offset = *end, .length = length};
     return checked_add(*end, length, end) && *end <= INT64_MAX;
 }
 
@@ -53,38 +53,39 @@ static ckpt_status fail_size(ckpt_error *err)
 
 static ckpt_status lay_out_values(struct dcp_writer *w, uint64_t *end, ckpt_error *err)
 {
-    struct dcp_archive x;
-    for (size_t i = 0; i < w->leaves.n; i++) {
-        if (!is_value(&w->leaves.leaf[i]))
+    struct dcp_archive archive;
+    for (size_t i = 0; i < w->leaves.nleaves; i++) {
+        if (!is_value(&w->leaves.leaves[i]))
             continue;
-        CKPT_TRY(dcp_archive_value(&x, w->p, w->leaves.leaf[i].node, err));
-        bool ok = assign_range(&w->ranges[i], 0, x.start.len, end);
-        dcp_archive_free(&x);
+        CKPT_TRY(dcp_archive_value(&archive, w->plan, w->leaves.leaves[i].node, err));
+        bool ok = assign_range(&w->ranges[i], 0, archive.prefix.len, end);
+        dcp_archive_free(&archive);
         if (!ok)
             return fail_size(err);
     }
     return CKPT_OK;
 }
 
-/* lay_out_tensors - distributes the tensors over w->nfiles files of about the same size. END is the number of
- * bytes that the values take in the first file. */
+/* lay_out_tensors - distributes the tensors over w->nfiles files of about the same size. END is the
+ * number of bytes that the values take in the first file. */
 static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_error *err)
 {
-    struct dcp_archive x;
-    uint64_t before = 0, nbytes, share = w->total / w->nfiles + 1; /* bounded: below 2^64 */
+    struct dcp_archive archive;
+    uint64_t before = 0, nbytes, share = w->tensor_bytes / w->nfiles + 1; /* bounded: below 2^64 */
     uint32_t file = 0;
     for (size_t t = 0; t < w->ntensors; t++) {
         size_t i = w->tensors[t];
-        uint32_t row = w->leaves.leaf[i].row;
+        uint32_t row = w->leaves.leaves[i].row;
         if (before / share > file && file + 1 < w->nfiles) {
             file++;
             end = 0;
         }
-        CKPT_TRY(dcp_archive_tensor(&x, w->p, row, 0, err));
-        w->starts[i] = x.start.len;
-        (void)plan_nbytes(w->p, row, &nbytes); /* bounded: the archive was laid out */
-        bool ok = assign_range(&w->ranges[i], file, x.start.len + nbytes + x.end.len, &end);
-        dcp_archive_free(&x);
+        CKPT_TRY(dcp_archive_tensor(&archive, w->plan, row, 0, err));
+        w->tensor_starts[i] = archive.prefix.len;
+        (void)plan_nbytes(w->plan, row, &nbytes);                    /* bounded: the archive was laid out */
+        uint64_t overhead = archive.prefix.len + archive.suffix.len; /* bounded: in memory */
+        bool ok = assign_range(&w->ranges[i], file, overhead + nbytes, &end); /* bounded: laid out */
+        dcp_archive_free(&archive);
         if (!ok)
             return fail_size(err);
         before += nbytes; /* bounded: total */
@@ -95,19 +96,20 @@ static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_erro
 
 static ckpt_status count_tensors(struct dcp_writer *w, ckpt_error *err)
 {
-    w->ranges = calloc(w->leaves.n + 1, sizeof *w->ranges);
-    w->starts = calloc(w->leaves.n + 1, sizeof *w->starts);
-    w->tensors = calloc(w->leaves.n + 1, sizeof *w->tensors);
-    w->crcs = calloc(w->leaves.n + 1, sizeof *w->crcs);
-    w->tallies = w->p->cast ? calloc(w->leaves.n + 1, sizeof *w->tallies) : NULL;
-    if (!w->ranges || !w->starts || !w->tensors || !w->crcs || (w->p->cast && !w->tallies))
+    w->ranges = calloc(w->leaves.nleaves + 1, sizeof *w->ranges);
+    w->tensor_starts = calloc(w->leaves.nleaves + 1, sizeof *w->tensor_starts);
+    w->tensors = calloc(w->leaves.nleaves + 1, sizeof *w->tensors);
+    w->crcs = calloc(w->leaves.nleaves + 1, sizeof *w->crcs);
+    w->tallies = w->plan->cast ? calloc(w->leaves.nleaves + 1, sizeof *w->tallies) : NULL;
+    if (!w->ranges || !w->tensor_starts || !w->tensors || !w->crcs || (w->plan->cast && !w->tallies))
         return fail_memory(err);
-    for (size_t i = 0; i < w->leaves.n; i++) {
+    for (size_t i = 0; i < w->leaves.nleaves; i++) {
         uint64_t nbytes;
-        if (w->leaves.leaf[i].row == CKPT_NO_TENSOR)
+        if (w->leaves.leaves[i].row == CKPT_NO_TENSOR)
             continue;
         w->tensors[w->ntensors++] = i;
-        if (!plan_nbytes(w->p, w->leaves.leaf[i].row, &nbytes) || !checked_add(w->total, nbytes, &w->total))
+        if (!plan_nbytes(w->plan, w->leaves.leaves[i].row, &nbytes) ||
+            !checked_add(w->tensor_bytes, nbytes, &w->tensor_bytes))
             return fail_size(err);
     }
     return CKPT_OK;
@@ -118,7 +120,7 @@ static ckpt_status lay_out(struct dcp_writer *w, ckpt_error *err)
     uint64_t end = 0;
     uint64_t files = w->job->opts->shards ? w->job->opts->shards : 1;
     CKPT_TRY(count_tensors(w, err));
-    if (!w->leaves.n || (!w->ntensors && w->p->file->table.nrows && !plan_count(w->p)))
+    if (!w->leaves.nleaves || (!w->ntensors && w->plan->file->table.nrows && !plan_count(w->plan)))
         return plan_fail_no_tensors(err);
     files = files < w->ntensors ? files : w->ntensors; /* no file is empty */
     w->nfiles = files < 1 ? 1 : files < MAX_FILES ? (uint32_t)files : MAX_FILES;
@@ -130,73 +132,74 @@ static ckpt_status lay_out(struct dcp_writer *w, ckpt_error *err)
 
 /* The tensors of one file. */
 struct dcp_file_copy {
-    struct dcp_writer *w;
-    size_t first; /* in w->tensors */
+    struct dcp_writer *writer;
+    size_t first_tensor; /* in writer->tensors */
 };
 
 static int report_progress(void *user, uint64_t done, uint64_t total)
 {
     const struct dcp_writer *w = user;
     (void)total;
-    return w->job->opts->progress(w->job->opts->user, w->done + done, w->total);
+    return w->job->opts->progress(w->job->opts->user, w->finished_bytes + done, w->tensor_bytes);
 }
 
 static struct copy_item get_copy_item(const void *user, size_t t)
 {
-    const struct dcp_file_copy *c = user;
-    const struct dcp_writer *w = c->w;
-    size_t i = w->tensors[c->first + t];
-    const struct dcp_leaf *l = &w->leaves.leaf[i];
+    const struct dcp_file_copy *copy = user;
+    const struct dcp_writer *w = copy->writer;
+    size_t i = w->tensors[copy->first_tensor + t];
+    const struct dcp_leaf *l = &w->leaves.leaves[i];
     return (struct copy_item){.row = l->row,
-                              .from = (ckpt_dtype)w->p->file->table.rows[l->row].t.dtype,
-                              .to = plan_dtype(w->p, l->row),
-                              .offset = w->ranges[i].at + w->starts[i], /* bounded: placed */
+                              .from = (ckpt_dtype)w->plan->file->table.rows[l->row].t.dtype,
+                              .to = plan_dtype(w->plan, l->row),
+                              .offset = w->ranges[i].offset + w->tensor_starts[i], /* bounded: placed */
                               .name = l->name};
 }
 
-/* copy_tensors - copies the N tensors of C to OUT; if OUT is NULL, only reads them. */
-static ckpt_status copy_tensors(struct dcp_file_copy *c, size_t n, sink *out, ckpt_error *err)
+/* copy_tensors - copies the N tensors of COPY to OUT; if OUT is NULL, only reads them. */
+static ckpt_status copy_tensors(struct dcp_file_copy *copy, size_t n, sink *out, ckpt_error *err)
 {
-    struct dcp_writer *w = c->w;
+    struct dcp_writer *w = copy->writer;
     ckpt_write_options opts = *w->job->opts;
-    struct copy_job job = {.file = w->p->file,
-                           .reading = plan_stream_options(w->p),
+    struct copy_job job = {.file = w->plan->file,
+                           .reading = plan_stream_options(w->plan),
                            .out = out,
                            .n = n,
                            .item = get_copy_item,
-                           .user = c,
-                           .crcs = out ? w->crcs + c->first : NULL,
-                           .tallies = w->tallies ? w->tallies + c->first : NULL,
+                           .user = copy,
+                           .crcs = out ? w->crcs + copy->first_tensor : NULL,
+                           .tallies = w->tallies ? w->tallies + copy->first_tensor : NULL,
                            .options = &opts};
     opts.user = opts.progress ? w : NULL;
     opts.progress = opts.progress ? report_progress : NULL;
     for (size_t t = 0; t < n; t++) {
         uint64_t nbytes = 0;
-        (void)plan_nbytes(w->p, w->leaves.leaf[w->tensors[c->first + t]].row, &nbytes);
+        (void)plan_nbytes(w->plan, w->leaves.leaves[w->tensors[copy->first_tensor + t]].row, &nbytes);
         job.nbytes += nbytes; /* bounded: total */
     }
     CKPT_TRY(copy_items(&job, err));
-    w->done += job.nbytes; /* bounded: total */
+    w->finished_bytes += job.nbytes; /* bounded: at most tensor_bytes */
     return CKPT_OK;
 }
 
-/* put_archives - writes the zip headers and pickles around the N tensors of C, because their CRCs are known
- * after the elements were copied. */
-static ckpt_status put_archives(const struct dcp_file_copy *c, size_t n, sink *out, ckpt_error *err)
+/* put_archives - writes the zip headers and pickles around the N tensors of COPY, because their CRCs are
+ * known after the elements were copied. */
+static ckpt_status put_archives(const struct dcp_file_copy *copy, size_t n, sink *out, ckpt_error *err)
 {
-    const struct dcp_writer *w = c->w;
-    struct dcp_archive x;
-    for (size_t t = c->first; t < c->first + n; t++) {
+    const struct dcp_writer *w = copy->writer;
+    struct dcp_archive archive;
+    for (size_t t = copy->first_tensor; t < copy->first_tensor + n; t++) {
         size_t i = w->tensors[t];
         const struct dcp_item_range *at = &w->ranges[i];
         unsigned char crc[4];
-        CKPT_TRY(dcp_archive_tensor(&x, w->p, w->leaves.leaf[i].row, w->crcs[t], err));
+        CKPT_TRY(dcp_archive_tensor(&archive, w->plan, w->leaves.leaves[i].row, w->crcs[t], err));
         store_u32le(crc, w->crcs[t]);
-        memcpy(x.start.data + x.crc_offset, crc, sizeof crc); /* bounded: in START */
-        ckpt_status st = sink_patch(out, at->at, x.start.data, x.start.len, err);
+        memcpy(archive.prefix.data + archive.crc_offset, crc, sizeof crc); /* bounded: crc_offset is in it */
+        ckpt_status st = sink_patch(out, at->offset, archive.prefix.data, archive.prefix.len, err);
         if (st == CKPT_OK) /* bounded: both are in the file */
-            st = sink_patch(out, at->at + at->length - x.end.len, x.end.data, x.end.len, err);
-        dcp_archive_free(&x);
+            st = sink_patch(out, at->offset + at->length - archive.suffix.len, archive.suffix.data,
+                            archive.suffix.len, err);
+        dcp_archive_free(&archive);
         CKPT_TRY(st);
     }
     return CKPT_OK;
@@ -204,68 +207,69 @@ static ckpt_status put_archives(const struct dcp_file_copy *c, size_t n, sink *o
 
 static ckpt_status put_values(const struct dcp_writer *w, sink *out, ckpt_error *err)
 {
-    struct dcp_archive x;
-    for (size_t i = 0; i < w->leaves.n; i++) {
-        if (!is_value(&w->leaves.leaf[i]))
+    struct dcp_archive archive;
+    for (size_t i = 0; i < w->leaves.nleaves; i++) {
+        if (!is_value(&w->leaves.leaves[i]))
             continue;
-        CKPT_TRY(dcp_archive_value(&x, w->p, w->leaves.leaf[i].node, err));
-        ckpt_status st = sink_write(out, x.start.data, x.start.len, err);
-        dcp_archive_free(&x);
+        CKPT_TRY(dcp_archive_value(&archive, w->plan, w->leaves.leaves[i].node, err));
+        ckpt_status st = sink_write(out, archive.prefix.data, archive.prefix.len, err);
+        dcp_archive_free(&archive);
         CKPT_TRY(st);
     }
     return CKPT_OK;
 }
 
-/* get_end - returns the size of FILE, whose tensors are the N of C; the values are in file 0. */
-static uint64_t get_end(const struct dcp_file_copy *c, size_t n, uint32_t file)
+/* get_end - returns the size of FILE, whose tensors are the N of COPY; the values are in file 0. */
+static uint64_t get_end(const struct dcp_file_copy *copy, size_t n, uint32_t file)
 {
-    const struct dcp_writer *w = c->w;
+    const struct dcp_writer *w = copy->writer;
     uint64_t end = 0;
-    for (size_t i = 0; !file && !n && i < w->leaves.n; i++)
-        if (is_value(&w->leaves.leaf[i]))
-            end = w->ranges[i].at + w->ranges[i].length; /* bounded: placed */
+    for (size_t i = 0; !file && !n && i < w->leaves.nleaves; i++)
+        if (is_value(&w->leaves.leaves[i]))
+            end = w->ranges[i].offset + w->ranges[i].length; /* bounded: placed */
     if (!n)
         return end;
-    const struct dcp_item_range *last = &w->ranges[w->tensors[c->first + n - 1]]; /* bounded: there are N */
-    return last->at + last->length;                                               /* bounded: placed */
+    const struct dcp_item_range *last =
+        &w->ranges[w->tensors[copy->first_tensor + n - 1]]; /* bounded: there are N */
+    return last->offset + last->length;                     /* bounded: placed */
 }
 
-static ckpt_status write_contents(struct dcp_file_copy *c, size_t n, uint32_t file, sink *out,
+static ckpt_status write_contents(struct dcp_file_copy *copy, size_t n, uint32_t file, sink *out,
                                   ckpt_error *err)
 {
-    uint64_t size = get_end(c, n, file);
+    uint64_t size = get_end(copy, n, file);
     CKPT_TRY(sink_reserve(out, size, err));
     if (!file)
-        CKPT_TRY(put_values(c->w, out, err));
+        CKPT_TRY(put_values(copy->writer, out, err));
     CKPT_TRY(sink_skip(out, size - sink_tell(out), err)); /* bounded: values come first */
-    CKPT_TRY(copy_tensors(c, n, out, err));
-    return put_archives(c, n, out, err);
+    CKPT_TRY(copy_tensors(copy, n, out, err));
+    return put_archives(copy, n, out, err);
 }
 
 static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first, ckpt_error *err)
 {
-    struct dcp_file_copy c = {w, *first};
-    struct sink_options so = plan_sink_options(w->p, w->job->opts);
+    struct dcp_file_copy copy = {w, *first};
+    struct sink_options so = plan_sink_options(w->plan, w->job->opts);
     char name[32];
     sink *out;
     size_t n = 0;
     while (*first + n < w->ntensors && w->ranges[w->tensors[*first + n]].file == file)
         n++;
     *first += n;
-    w->nbytes += get_end(&c, n, file); /* bounded: as files, they would fill a disk */
+    w->file_bytes += get_end(&copy, n, file); /* bounded: as files, they would fill a disk */
     if (w->job->opts->dry_run)
-        return copy_tensors(&c, n, NULL, err);
+        return copy_tensors(&copy, n, NULL, err);
     dcp_file_name(file, name);
     const char *path = dcp_folder_path(&w->folder, name);
     CKPT_TRY(path ? sink_file(path, &so, &out, err) : fail_memory(err));
-    return sink_end(out, write_contents(&c, n, file, out, err), err);
+    return sink_end(out, write_contents(&copy, n, file, out, err), err);
 }
 
 /* write_value_with_tensors - writes leaf I as a file of its own, by torch_zip_write. */
 static ckpt_status write_value_with_tensors(struct dcp_writer *w, size_t i, uint32_t file, ckpt_error *err)
 {
-    ckpt_plan *p = w->p;
-    const struct dcp_leaf *l = &w->leaves.leaf[i];
+    ckpt_plan *p = w->plan;
+    const struct dcp_leaf *l = &w->leaves.leaves[i];
     const ckpt_value *root = p->root;
     const ckpt_path_elem *path = p->root_path;
     uint32_t depth = p->root_depth;
@@ -290,20 +294,21 @@ static ckpt_status write_value_with_tensors(struct dcp_writer *w, size_t i, uint
     p->entries_stale = true;
     p->noutputs = outputs;
     w->ranges[i] = (struct dcp_item_range){.file = file, .length = result.bytes};
-    w->nbytes += result.bytes; /* bounded: they were written */
+    w->file_bytes += result.bytes; /* bounded: they were written */
     return st;
 }
 
 static ckpt_status record_casts(const struct dcp_writer *w, ckpt_error *err)
 {
-    size_t before = w->p->ncasts;
+    size_t before = w->plan->ncasts;
     for (size_t t = 0; w->tallies && t < w->ntensors; t++) {
-        const struct dcp_leaf *l = &w->leaves.leaf[w->tensors[t]];
-        const ckpt_tensor *input = &w->p->file->table.rows[l->row].t;
-        if (input->dtype != plan_dtype(w->p, l->row))
-            CKPT_TRY(plan_note_cast(w->p, l->name, l->row, input->elements, w->tallies[t].overflowed, err));
+        const struct dcp_leaf *l = &w->leaves.leaves[w->tensors[t]];
+        const ckpt_tensor *input = &w->plan->file->table.rows[l->row].t;
+        if (input->dtype != plan_dtype(w->plan, l->row))
+            CKPT_TRY(
+                plan_note_cast(w->plan, l->name, l->row, input->elements, w->tallies[t].overflowed, err));
     }
-    return w->job->opts->strict ? plan_check_lossless(w->p, before, err) : CKPT_OK;
+    return w->job->opts->strict ? plan_check_lossless(w->plan, before, err) : CKPT_OK;
 }
 
 /* ---------------------------------------------------------------------- metadata */
@@ -315,7 +320,7 @@ static ckpt_status write_metadata(struct dcp_writer *w, ckpt_error *err)
     ckpt_status st = dcp_metadata_write(&w->leaves, w->ranges, &b, err);
     if (st == CKPT_OK)
         st = dcp_folder_write_metadata(&w->folder, buf_view(&b), err);
-    w->nbytes += b.len; /* bounded: it is in memory */
+    w->file_bytes += b.len; /* bounded: it is in memory */
     buf_free(&b);
     return st;
 }
@@ -324,11 +329,11 @@ static ckpt_status write_metadata(struct dcp_writer *w, ckpt_error *err)
 static ckpt_status verify_folder(const struct dcp_writer *w, ckpt_error *err)
 {
     ckpt_file *f;
-    const struct opening o = {.path = dcp_folder_path(&w->folder, ""), .limits = &w->p->file->limits};
+    const struct opening o = {.path = dcp_folder_path(&w->folder, ""), .limits = &w->plan->file->limits};
     CKPT_TRY(o.path ? format_open(&o, &f, err) : fail_memory(err));
     bool indexed = file_index_names(f), same = f->table.nrows >= w->ntensors;
     for (size_t t = 0; indexed && same && t < w->ntensors; t++)
-        same = file_find(f, w->leaves.leaf[w->tensors[t]].name) != CKPT_NO_TENSOR;
+        same = file_find(f, w->leaves.leaves[w->tensors[t]].name) != CKPT_NO_TENSOR;
     file_free(f);
     return !indexed ? fail_memory(err)
            : same   ? CKPT_OK
@@ -356,15 +361,15 @@ static ckpt_status write_all(struct dcp_writer *w, ckpt_error *err)
         CKPT_TRY(dcp_folder_begin(&w->folder, err));
     for (; file < w->nfiles; file++)
         CKPT_TRY(write_file(w, file, &first, err));
-    for (size_t i = 0; i < w->leaves.n; i++)
-        if (w->leaves.leaf[i].row == CKPT_NO_TENSOR && w->leaves.leaf[i].holds_tensors)
+    for (size_t i = 0; i < w->leaves.nleaves; i++)
+        if (w->leaves.leaves[i].row == CKPT_NO_TENSOR && w->leaves.leaves[i].holds_tensors)
             CKPT_TRY(write_value_with_tensors(w, i, file++, err)); /* bounded: leaves are fewer */
     CKPT_TRY(write_metadata(w, err));
     CKPT_TRY(record_casts(w, err));
     CKPT_TRY(note_outputs(w, file, err));
     if (w->job->opts->dry_run)
         return CKPT_OK;
-    CKPT_TRY(file_unchanged(w->p->file, err));
+    CKPT_TRY(file_unchanged(w->plan->file, err));
     return verify_folder(w, err);
 }
 
@@ -372,18 +377,19 @@ static void note_ties(struct dcp_writer *w)
 {
     size_t shared = 0;
     for (size_t t = 0; t < w->ntensors; t++)
-        shared += w->p->file->table.rows[w->leaves.leaf[w->tensors[t]].row].t.alias_of != CKPT_NO_TENSOR;
+        shared += w->plan->file->table.rows[w->leaves.leaves[w->tensors[t]].row].t.alias_of != CKPT_NO_TENSOR;
     if (shared)
-        plan_notice(w->p, "%zu name%s of shared tensors written again: a distributed checkpoint has no ties",
+        plan_notice(w->plan,
+                    "%zu name%s of shared tensors written again: a distributed checkpoint has no ties",
                     shared, shared == 1 ? "" : "s");
     if (w->leaves.int_keys)
-        plan_notice(w->p,
+        plan_notice(w->plan,
                     "keys that are numbers become texts in a distributed checkpoint, as torch writes them");
 }
 
 static ckpt_status write_anew(struct dcp_writer *w, ckpt_error *err)
 {
-    ckpt_plan *p = w->p;
+    ckpt_plan *p = w->plan;
     CKPT_TRY(plan_update_entries(p, err));
     CKPT_TRY(dcp_flatten(&w->leaves, err));
     if (p->file->metadata)
@@ -395,21 +401,21 @@ static ckpt_status write_anew(struct dcp_writer *w, ckpt_error *err)
     ckpt_status st = dcp_folder_end(&w->folder, write_all(w, err), err);
     if (st == CKPT_OK) {
         w->job->result->tensors += plan_count(p);
-        w->job->result->bytes += w->nbytes; /* bounded: they were written */
+        w->job->result->bytes += w->file_bytes; /* bounded: they were written */
     }
     return st;
 }
 
 ckpt_status dcp_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    struct dcp_writer w = {.p = p, .job = job, .leaves = {.p = p}};
+    struct dcp_writer w = {.plan = p, .job = job, .leaves = {.plan = p}};
     bool done = false;
     CKPT_TRY(job->layout_only ? CKPT_OK : dcp_folder_prepare(&w.folder, p, job, err));
     ckpt_status st = job->layout_only ? CKPT_OK : dcp_write_renamed(p, &w.folder, &done, err);
     if (st == CKPT_OK && !done)
         st = write_anew(&w, err);
     free(w.ranges);
-    free(w.starts);
+    free(w.tensor_starts);
     free(w.tensors);
     free(w.crcs);
     free(w.tallies);

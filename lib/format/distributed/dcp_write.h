@@ -26,9 +26,9 @@ struct dcp_leaf {
 
 /* All leaves of a plan. */
 struct dcp_leaves {
-    ckpt_plan *p;
-    struct dcp_leaf *leaf;
-    size_t n, cap;
+    ckpt_plan *plan;
+    struct dcp_leaf *leaves;
+    size_t nleaves, cap;
     /* is_single_value - returns true if the container at PATH of the input must stay one leaf although torch
      * would flatten it. NULL: there is no such container. */
     bool (*is_single_value)(const void *user, const ckpt_path_elem *path, uint32_t n);
@@ -48,49 +48,49 @@ ckpt_status dcp_flatten(struct dcp_leaves *leaves, ckpt_error *err);
 /* The output folder. It is written under a temporary name and renamed at the end, so that it appears with all
  * its files or not at all. */
 struct dcp_folder {
-    ckpt_plan *p;
+    ckpt_plan *plan;
     const struct write_job *job;
-    arena *a;
-    ckpt_str given;          /* the path of JOB without slashes at its end */
-    ckpt_str parent, base;   /* the same path with links followed; PARENT ends in a slash or is empty */
-    struct temp temp;        /* the folder under its temporary name, if OPEN */
-    bool open;
+    arena *arena;
+    ckpt_str output_path;  /* the path of JOB without slashes at its end */
+    ckpt_str parent, base; /* the same path with links followed; PARENT ends in a slash or is empty */
+    struct temp temp;      /* the folder under its temporary name, if TEMP_EXISTS */
+    bool temp_exists;
 };
 
-/* dcp_folder_prepare - sets up D for the output path of JOB, which writes the plan P. Refuses the path "-",
- * an existing file, and a folder that is not empty, unless the option `force` is set and the folder has
+/* dcp_folder_prepare - sets up FOLDER for the output path of JOB, which writes the plan P. Refuses the path
+ * "-", an existing file, and a folder that is not empty, unless the option `force` is set and the folder has
  * only files of a Distributed Checkpoint. */
-ckpt_status dcp_folder_prepare(struct dcp_folder *d, ckpt_plan *p, const struct write_job *job,
+ckpt_status dcp_folder_prepare(struct dcp_folder *folder, ckpt_plan *p, const struct write_job *job,
                                ckpt_error *err);
 /* dcp_folder_begin - makes the folder under a temporary name. */
-ckpt_status dcp_folder_begin(struct dcp_folder *d, ckpt_error *err);
+ckpt_status dcp_folder_begin(struct dcp_folder *folder, ckpt_error *err);
 /* dcp_folder_path - returns the path of the file NAME in the temporary folder. NULL: no memory. */
-const char *dcp_folder_path(const struct dcp_folder *d, const char *name);
+const char *dcp_folder_path(const struct dcp_folder *folder, const char *name);
 /* dcp_folder_write_metadata - writes the file .metadata with CONTENT. Does nothing if dry_run is set. */
-ckpt_status dcp_folder_write_metadata(const struct dcp_folder *d, ckpt_str content, ckpt_error *err);
+ckpt_status dcp_folder_write_metadata(const struct dcp_folder *folder, ckpt_str content, ckpt_error *err);
 /* dcp_folder_note_output - adds the final path of the file NAME to the outputs of the plan. */
-ckpt_status dcp_folder_note_output(const struct dcp_folder *d, const char *name, ckpt_error *err);
+ckpt_status dcp_folder_note_output(const struct dcp_folder *folder, const char *name, ckpt_error *err);
 /* dcp_folder_end - renames the folder to its final name if ST, the result of writing it, is CKPT_OK.
  * Otherwise removes it, replaces the temporary path in ERR by the final one and returns ST. */
-ckpt_status dcp_folder_end(struct dcp_folder *d, ckpt_status st, ckpt_error *err);
+ckpt_status dcp_folder_end(struct dcp_folder *folder, ckpt_status st, ckpt_error *err);
 
 /* ---- items: complete torch.save archives of one tensor or value (dcp_archive.c). The offsets in the zip
  * directory of an item count from the first byte of the item. */
 
 /* The bytes of an archive before and after the elements of its tensor. */
 struct dcp_archive {
-    buf start, end;
-    uint64_t crc_offset; /* where START has the CRC-32 of the elements, in their local header */
+    buf prefix, suffix;
+    uint64_t crc_offset; /* in PREFIX, of the CRC-32 of the elements (in their local header) */
 };
 
-void dcp_archive_free(struct dcp_archive *x);
-/* dcp_archive_tensor - sets X to the archive of row ROW of P, whose elements in row-major order have the
- * checksum CRC. */
-ckpt_status dcp_archive_tensor(struct dcp_archive *x, const ckpt_plan *p, uint32_t row, uint32_t crc,
+void dcp_archive_free(struct dcp_archive *archive);
+/* dcp_archive_tensor - sets ARCHIVE to the archive of row ROW of P, whose elements in row-major order have
+ * the checksum CRC. */
+ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, uint32_t row, uint32_t crc,
                                ckpt_error *err);
-/* dcp_archive_value - sets X to the archive of the value V of P, which must not hold a tensor. The archive is
- * in x->start, and x->end is empty. */
-ckpt_status dcp_archive_value(struct dcp_archive *x, const ckpt_plan *p, const ckpt_value *v,
+/* dcp_archive_value - sets ARCHIVE to the archive of the value V of P, which must not hold a tensor. The
+ * archive is in archive->prefix; suffix is empty. */
+ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, const ckpt_value *v,
                               ckpt_error *err);
 
 /* ---- .metadata (dcp_metadata_write.c) */
@@ -98,7 +98,7 @@ ckpt_status dcp_archive_value(struct dcp_archive *x, const ckpt_plan *p, const c
 /* Where an item is: LENGTH bytes at offset AT of file number FILE. */
 struct dcp_item_range {
     uint32_t file;
-    uint64_t at, length;
+    uint64_t offset, length;
 };
 
 /* dcp_file_name - writes the name of file number FILE to NAME: "__0_2.distcp", the third file of rank 0. */
@@ -112,8 +112,8 @@ ckpt_status dcp_metadata_write(const struct dcp_leaves *leaves, const struct dcp
 
 /* dcp_write - the `write` of format_dcp. */
 ckpt_status dcp_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
-/* dcp_write_renamed - if P only renames what is in a Distributed Checkpoint, copies its .distcp files to D,
- * writes new metadata and sets *DONE. Otherwise writes nothing and sets *DONE to false. */
-ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *d, bool *done, ckpt_error *err);
+/* dcp_write_renamed - if P only renames what is in a Distributed Checkpoint, copies its .distcp files to
+ * FOLDER, writes new metadata and sets *DONE. Otherwise writes nothing and sets *DONE to false. */
+ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *folder, bool *done, ckpt_error *err);
 
 #endif

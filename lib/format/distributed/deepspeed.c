@@ -41,11 +41,10 @@ static ckpt_status put_entry(struct deepspeed *ds, ckpt_str key, ckpt_value *v, 
     return value_put(ds->f->a, ds->root, k, v) ? CKPT_OK : fail_memory(ds->err);
 }
 
-/* find_parameter - returns the assembled tensor of the parameter NAME, or NULL. */
-static const struct joined_tensor *find_parameter(const struct deepspeed *ds, ckpt_str name)
+static const struct joined_tensor *find_assembled(const struct deepspeed *ds, ckpt_str name)
 {
     uint32_t i = map_get(ds->weights, name);
-    return i == MAP_NONE ? NULL : &ds->tensor[i];
+    return i == MAP_NONE ? NULL : &ds->tensors[i];
 }
 
 /* resolve_shared_name - returns the name of the parameter to which shared_params ties NAME, or NAME. */
@@ -68,8 +67,7 @@ static ckpt_status fail_shape(struct deepspeed *ds, const ckpt_file *part, const
     return file_report_fault(ds->f, CKPT_EFORMAT, ds->err);
 }
 
-/* index_buffers - fills ds->buffers from buffer_names. */
-static ckpt_status index_buffers(struct deepspeed *ds)
+static ckpt_status index_buffer_names(struct deepspeed *ds)
 {
     ckpt_str name;
     const ckpt_value *names = ds_get(ds->model->root, "buffer_names");
@@ -97,25 +95,25 @@ static ckpt_status choose_entry(struct deepspeed *ds, const ckpt_file *part, ckp
                                 ckpt_value **out)
 {
     const ckpt_tensor *t = ds_find_row(part, v);
-    const struct joined_tensor *assembled = find_parameter(ds, name);
+    const struct joined_tensor *assembled = find_assembled(ds, name);
     *out = v;
     if (!assembled)
-        assembled = find_parameter(ds, resolve_shared_name(ds, name));
+        assembled = find_assembled(ds, resolve_shared_name(ds, name));
     if (assembled) {
         *out = assembled->node;
         /* Universal checkpoints have joined the tensor-parallel ranks, model files have not. */
-        bool must_match = ds->stage < 3 && !ds->save.universal;
+        bool must_match = ds->zero_stage < 3 && !ds->save.universal;
         bool same = t && t->has_shape && t->ndim == assembled->ndim &&
                     same_sizes(t->shape, assembled->shape, t->ndim);
         return must_match && t && !same ? fail_shape(ds, part, t) : CKPT_OK;
     }
-    if (!t || !ds->stage)
+    if (!t || !ds->zero_stage)
         return CKPT_OK;
     bool buffer = map_get(ds->buffers, name) != MAP_NONE;
     if (buffer)
         CKPT_TRY(ds_add_as_float32(ds, part, v, name, out));
     *out = *out ? *out : v;
-    if (!buffer && ds->stage == 3 && t->elements == 0) {
+    if (!buffer && ds->zero_stage == 3 && t->elements == 0) {
         *out = NULL;
         return fail_not_in_partitions(ds, part, t, name);
     }
@@ -153,12 +151,12 @@ static ckpt_status put_remaining_parameters(struct deepspeed *ds)
     ckpt_str alias, kept;
     const ckpt_value *shared = ds_get(ds->model->root, "shared_params");
     for (size_t i = 0; i < ds->ntensors; i++)
-        if (find_parameter(ds, ds->tensor[i].name) == &ds->tensor[i])
-            CKPT_TRY(put_entry(ds, ds->tensor[i].name, ds->tensor[i].node, NULL));
+        if (find_assembled(ds, ds->tensors[i].name) == &ds->tensors[i])
+            CKPT_TRY(put_entry(ds, ds->tensors[i].name, ds->tensors[i].node, NULL));
     const value_pair *pairs = shared ? value_pairs(shared, &n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
         const struct joined_tensor *tied = value_text(pairs[i].key, &alias) && value_text(pairs[i].val, &kept)
-                                               ? find_parameter(ds, kept)
+                                               ? find_assembled(ds, kept)
                                                : NULL;
         if (tied)
             CKPT_TRY(put_entry(ds, alias, tied->node, NULL));
@@ -243,9 +241,9 @@ static ckpt_status refuse_tensor_parallel(struct deepspeed *ds)
 {
     bool pipeline = ds_next_file(&ds->save, DS_LAYER, DS_ANY_RANK, NULL);
     uint64_t most = 0;
-    for (size_t i = 0; i < ds->save.n; i++)
-        if ((!pipeline || ds->save.file[i].kind == DS_LAYER) && ds->save.file[i].mp > most)
-            most = ds->save.file[i].mp;
+    for (size_t i = 0; i < ds->save.nfiles; i++)
+        if ((!pipeline || ds->save.files[i].kind == DS_LAYER) && ds->save.files[i].mp_rank > most)
+            most = ds->save.files[i].mp_rank;
     if (!most || ds->save.universal)
         return CKPT_OK;
     (void)fail(ds->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -280,15 +278,15 @@ static ckpt_status read_without_zero(struct deepspeed *ds, uint64_t mp)
     return CKPT_OK;
 }
 
-/* read_ranks - reads the files of each model-parallel rank. */
-static ckpt_status read_ranks(struct deepspeed *ds)
+static ckpt_status read_model_parallel_ranks(struct deepspeed *ds)
 {
     const struct ds_save *s = &ds->save;
     if (s->universal)
         return ds_read_universal(ds);
-    while (ds_next_file(s, DS_MODEL, ds->stages, NULL) || ds_next_file(s, DS_OPTIM, ds->stages, NULL))
-        ds->stages++;
-    for (uint64_t mp = 0; mp < ds->stages; mp++)
+    while (ds_next_file(s, DS_MODEL, ds->pipeline_stages, NULL) ||
+           ds_next_file(s, DS_OPTIM, ds->pipeline_stages, NULL))
+        ds->pipeline_stages++;
+    for (uint64_t mp = 0; mp < ds->pipeline_stages; mp++)
         CKPT_TRY(ds_next_file(s, DS_OPTIM, mp, NULL) ? ds_read_zero(ds, mp) : read_without_zero(ds, mp));
     if (ds->model)
         return CKPT_OK;
@@ -317,7 +315,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
     const struct deepspeed *ds = user;
     if (v->type != CKPT_V_TENSOR || v->offset >= ds->ntensors)
         return false;
-    joined_tensor_describe(ds->f, &ds->tensor[v->offset], row);
+    joined_tensor_describe(ds->f, &ds->tensors[v->offset], row);
     return true;
 }
 
@@ -325,7 +323,7 @@ static ckpt_status set_producer(struct deepspeed *ds)
 {
     ckpt_str version = STR_LIT("");
     (void)value_text(ds_get(ds->model->root, "ds_version"), &version);
-    int64_t stage = ds->stage == 3 ? 3 : ds->stored_stage;
+    int64_t stage = ds->zero_stage == 3 ? 3 : ds->stored_stage;
     ckpt_str name = arena_printf(ds->f->a, "DeepSpeed%s%.*s", version.len ? " " : "", STR_ARG(version));
     if (name.ptr && ds->save.universal)
         name = arena_printf(ds->f->a, "%s, universal", name.ptr);
@@ -342,28 +340,28 @@ static uint64_t get_model_number(const struct deepspeed *ds, const char *name)
     return value_integer(ds_get(ds->model->root, name), &n) && n > 0 ? (uint64_t)n : 0;
 }
 
-/* set_ranks - sets f->ranks, which `ckpt info` shows. */
 static void set_ranks(struct deepspeed *ds)
 {
     ckpt_ranks *r = &ds->f->ranks;
-    r->data_parallel = ds->ranks ? ds->ranks : get_model_number(ds, "dp_world_size");
-    r->pipeline_parallel = ds->stages > 1 ? ds->stages : 0;
-    r->tensor_parallel = ds->stages > 1 ? 0 : get_model_number(ds, "mp_world_size");
+    r->data_parallel = ds->dp_ranks ? ds->dp_ranks : get_model_number(ds, "dp_world_size");
+    r->pipeline_parallel = ds->pipeline_stages > 1 ? ds->pipeline_stages : 0;
+    r->tensor_parallel = ds->pipeline_stages > 1 ? 0 : get_model_number(ds, "mp_world_size");
     r->has_step = value_integer(ds_get(ds->model->root, "global_steps"), &(int64_t){0});
     r->step = get_model_number(ds, "global_steps");
-    if (!checked_mul(r->data_parallel, ds->stages > 1 ? ds->stages : 1, &r->ranks))
+    if (!checked_mul(r->data_parallel, ds->pipeline_stages > 1 ? ds->pipeline_stages : 1, &r->ranks))
         r->ranks = 0;
 }
 
 static ckpt_status read_all(struct deepspeed *ds)
 {
-    struct torch_storages st = {.user = ds, .find = part_graph_find_storage, .object = describe};
+    struct torch_storages st = {
+        .user = ds, .find_storage = part_graph_find_storage, .describe_node = describe};
     CKPT_TRY(ds_find_save(ds->f, &ds->save, ds->err));
     CKPT_TRY(refuse_tensor_parallel(ds));
-    CKPT_TRY(read_ranks(ds));
+    CKPT_TRY(read_model_parallel_ranks(ds));
     CKPT_TRY(set_producer(ds));
     set_ranks(ds);
-    CKPT_TRY(index_buffers(ds));
+    CKPT_TRY(index_buffer_names(ds));
     /* in this order, because put_entry keeps the first value of a key */
     CKPT_TRY(put_module(ds, ds->model, ds_get(ds->model->root, "module"), ""));
     CKPT_TRY(put_files(ds, DS_EXPERT));
@@ -390,8 +388,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     map_free(ds.weights);
     map_free(ds.root_keys);
     map_free(ds.buffers);
-    free(ds.piece);
-    free(ds.range);
+    free(ds.pieces);
+    free(ds.ranges);
     return st;
 }
 

@@ -23,16 +23,16 @@ enum ds_kind {
 struct ds_file {
     ckpt_str name; /* from the folder on: "global_step2/mp_rank_00_model_states.pt" */
     enum ds_kind kind;
-    bool ranked; /* the name begins with zero_pp_rank_D: the file is of one data-parallel rank */
-    uint64_t dp, mp, layer, expert; /* D, M, N and E in the names above: data-, model-parallel rank … */
+    bool has_dp; /* the name begins with zero_pp_rank_D: only data-parallel rank D saved the file */
+    uint64_t dp_rank, mp_rank, layer, expert; /* D, M, N and E in the names above */
 };
 
 /* A save: the folder that `latest` names, or the given folder itself. */
 struct ds_save {
-    ckpt_str tag;         /* name of the folder, such as "global_step2"; empty: the given folder */
-    const char *trusted;  /* for part_file_path */
-    struct ds_file *file; /* in natural order: layer_2 before layer_10 */
-    size_t n;
+    ckpt_str tag;          /* name of the folder, such as "global_step2"; empty: the given folder */
+    const char *trusted;   /* for part_file_path */
+    struct ds_file *files; /* in natural order: layer_2 before layer_10 */
+    size_t nfiles;
     bool universal; /* it has a folder `zero` with a folder for each parameter */
 };
 
@@ -53,42 +53,42 @@ ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err);
 struct ds_partition {
     const ckpt_file *part; /* NULL: the file is missing */
     uint32_t row;
-    uint64_t start, n; /* its first element in the flat tensor, and how many it has */
+    uint64_t start, nelements; /* its first element in the flat tensor, and how many it has */
 };
 
 /* The parameters of a group of the optimizer, or one of their states such as exp_avg, one after the other. */
 struct ds_flat {
-    struct ds_partition *partition;
-    size_t n, cap;
-    uint64_t total;   /* elements of all partitions */
-    ckpt_dtype dtype; /* CKPT_DT_NONE: all partitions are missing so far */
+    struct ds_partition *partitions;
+    size_t npartitions, cap;
+    uint64_t nelements; /* elements of all partitions */
+    ckpt_dtype dtype;   /* CKPT_DT_NONE: all partitions are missing so far */
 };
 
-/* Which elements of a tensor a piece has: N elements from AT on. */
+/* Which elements of a tensor a piece has. */
 struct ds_range {
-    uint64_t at, n;
+    uint64_t first, nelements;
 };
 
 struct deepspeed {
     ckpt_file *f; /* must be first, for part_graph_find_storage */
     ckpt_error *err;
     struct ds_save save;
-    struct joined_tensor *tensor;
+    struct joined_tensor *tensors;
     size_t ntensors, cap_tensors;
-    struct piece *piece;    /* of the tensor that is being assembled */
-    struct ds_range *range; /* by piece */
+    struct piece *pieces;    /* of the tensor that is being assembled */
+    struct ds_range *ranges; /* of each piece */
     size_t npieces, cap_pieces, nranges, cap_ranges;
-    bool missing_data, no_crc;  /* a piece is missing; a piece has no checksum */
-    map *weights;               /* parameter name -> index into tensor */
-    ckpt_value *state, *groups; /* of the optimizer: dict by parameter name; param_groups */
-    ckpt_file *model;           /* the first model file that could be read */
-    ckpt_value *root;           /* of the graph that is being made */
-    map *root_keys;             /* of ROOT, a dict */
-    map *buffers;               /* names of the model's buffers */
-    size_t ranks;               /* how many data-parallel ranks */
-    size_t stages;              /* how many pipeline stages */
-    unsigned stage;             /* of ZeRO, by the layout of the files: 0, 3, or 2 for stages 1 and 2 */
-    int64_t stored_stage;       /* zero_stage in the files; 0: they have none */
+    bool is_incomplete, lacks_crc; /* a piece of a tensor is missing, has no checksum */
+    map *weights;                  /* parameter name -> index into tensor */
+    ckpt_value *state, *groups;    /* of the optimizer: dict by parameter name; param_groups */
+    ckpt_file *model;              /* the first model file that could be read */
+    ckpt_value *root;              /* of the graph that is being made */
+    map *root_keys;                /* of ROOT, a dict */
+    map *buffers;                  /* names of the model's buffers */
+    size_t dp_ranks;               /* number of data-parallel ranks */
+    size_t pipeline_stages;        /* number of pipeline stages */
+    unsigned zero_stage;           /* of ZeRO, by the layout of the files: 0, 3, or 2 for stages 1 and 2 */
+    int64_t stored_stage;          /* zero_stage in the files; 0: they have none */
 };
 
 /* ds_get - returns the value of the key NAME; NULL if it is missing or None. */
@@ -106,13 +106,13 @@ ckpt_status ds_open_file(struct deepspeed *ds, ckpt_str name, ckpt_file **out);
 /* ds_fail_missing - fails because WHAT is missing, or returns CKPT_OK as part_file_accept_missing does. */
 ckpt_status ds_fail_missing(struct deepspeed *ds, const char *what);
 
-/* ds_flat_add - appends the 1-d tensor V of PART to S as its next partition. If PART is NULL, because the
+/* ds_flat_add - appends the 1-d tensor V of PART to FLAT as its next partition. If PART is NULL, because the
  * file of the rank is missing, appends a gap of N elements. */
-ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *s, const ckpt_file *part, const ckpt_value *v,
-                        uint64_t n);
-/* ds_add_slice - adds elements [FROM, FROM + N) of S to the tensor that is being assembled, at its element
+ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *flat, const ckpt_file *part,
+                        const ckpt_value *v, uint64_t n);
+/* ds_add_slice - adds elements [FROM, FROM + N) of FLAT to the tensor that is being assembled, at its element
  * AT. */
-ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *s, uint64_t from, uint64_t n,
+ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint64_t from, uint64_t n,
                          uint64_t at);
 /* ds_end_tensor - adds to ds->tensor a copy of T that has the slices added before and a node, and sets *NODE
  * to that node. */

@@ -23,9 +23,9 @@ static enum ds_kind parse_layer_name(ckpt_str s, struct ds_file *f)
     if (!part_name_skip(&s, "layer_", &f->layer))
         return DS_OTHER;
     if (part_name_skip(&s, "_expert_", &f->expert))
-        return part_name_skip(&s, "_mp_rank_", &f->mp) && str_is(s, "_model_states.pt") ? DS_EXPERT
-                                                                                        : DS_OTHER;
-    (void)part_name_skip(&s, "-model_", &f->mp);
+        return part_name_skip(&s, "_mp_rank_", &f->mp_rank) && str_is(s, "_model_states.pt") ? DS_EXPERT
+                                                                                             : DS_OTHER;
+    (void)part_name_skip(&s, "-model_", &f->mp_rank);
     return str_is(s, "-model_states.pt") ? DS_LAYER : DS_OTHER;
 }
 
@@ -35,17 +35,17 @@ static enum ds_kind parse_name(ckpt_str s, struct ds_file *f)
     if (str_starts(s, STR_LIT("layer_")))
         return parse_layer_name(s, f);
     if (part_name_skip(&s, "expert_", &f->expert))
-        return part_name_skip(&s, "_mp_rank_", &f->mp) && str_is(s, "_model_states.pt") ? DS_EXPERT
-                                                                                        : DS_OTHER;
+        return part_name_skip(&s, "_mp_rank_", &f->mp_rank) && str_is(s, "_model_states.pt") ? DS_EXPERT
+                                                                                             : DS_OTHER;
     if (part_name_skip(&s, "expp_rank_", &f->expert))
-        return part_name_skip(&s, "_mp_rank_", &f->mp) && str_is(s, "_optim_states.pt") ? DS_EXPERT_OPTIM
-                                                                                        : DS_OTHER;
+        return part_name_skip(&s, "_mp_rank_", &f->mp_rank) && str_is(s, "_optim_states.pt") ? DS_EXPERT_OPTIM
+                                                                                             : DS_OTHER;
     bool prefixed = str_starts(s, STR_LIT("bf16_")) || str_starts(s, STR_LIT("fp16_"));
     s = str_skip(s, prefixed ? strlen("bf16_") : 0);
-    f->ranked = part_name_skip(&s, "zero_pp_rank_", &f->dp);
-    if (!part_name_skip(&s, f->ranked ? "_mp_rank_" : "mp_rank_", &f->mp))
+    f->has_dp = part_name_skip(&s, "zero_pp_rank_", &f->dp_rank);
+    if (!part_name_skip(&s, f->has_dp ? "_mp_rank_" : "mp_rank_", &f->mp_rank))
         return DS_OTHER;
-    if (f->ranked && str_is(s, "_optim_states.pt"))
+    if (f->has_dp && str_is(s, "_optim_states.pt"))
         return DS_OPTIM;
     return !prefixed && str_is(s, "_model_states.pt") ? DS_MODEL : DS_OTHER;
 }
@@ -104,9 +104,9 @@ static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str t
 /* add_names - adds the N files in LIST, which are in the folder of the save, to S. */
 static ckpt_status add_names(ckpt_file *f, struct ds_save *s, const ckpt_str *list, size_t n)
 {
-    s->file = arena_array(f->a, n, sizeof *s->file);
-    for (size_t i = 0; s->file && i < n; i++) {
-        struct ds_file *one = &s->file[s->n++];
+    s->files = arena_array(f->a, n, sizeof *s->files);
+    for (size_t i = 0; s->files && i < n; i++) {
+        struct ds_file *one = &s->files[s->nfiles++];
         one->kind = parse_name(list[i], one);
         one->name = s->tag.len ? arena_printf(f->a, "%.*s/%.*s", (int)s->tag.len, s->tag.ptr,
                                               (int)list[i].len, list[i].ptr)
@@ -114,7 +114,7 @@ static ckpt_status add_names(ckpt_file *f, struct ds_save *s, const ckpt_str *li
         if (!one->name.ptr)
             return CKPT_ENOMEM;
     }
-    return s->file ? CKPT_OK : CKPT_ENOMEM;
+    return s->files ? CKPT_OK : CKPT_ENOMEM;
 }
 
 static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
@@ -143,9 +143,9 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
 const struct ds_file *ds_next_file(const struct ds_save *s, enum ds_kind kind, uint64_t mp,
                                    const struct ds_file *after)
 {
-    for (size_t i = after ? (size_t)(after - s->file) + 1 : 0; i < s->n; i++) /* bounded: an index */
-        if (s->file[i].kind == kind && (mp == DS_ANY_RANK || s->file[i].mp == mp))
-            return &s->file[i];
+    for (size_t i = after ? (size_t)(after - s->files) + 1 : 0; i < s->nfiles; i++) /* bounded: an index */
+        if (s->files[i].kind == kind && (mp == DS_ANY_RANK || s->files[i].mp_rank == mp))
+            return &s->files[i];
     return NULL;
 }
 
@@ -161,6 +161,6 @@ ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err)
     }
     CKPT_TRY(list_save(f, out, err));
     if (!tracker)
-        out->trusted = out->n ? out->file[0].name.ptr : NULL;
+        out->trusted = out->nfiles ? out->files[0].name.ptr : NULL;
     return CKPT_OK;
 }

@@ -34,14 +34,14 @@ const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v)
 bool ds_read_shape(struct deepspeed *ds, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements)
 {
     struct view sizes = view_of(v);
-    const ckpt_value *key, *one;
+    const ckpt_value *key, *size;
     int64_t n;
     uint64_t *shape = sizes.kind == VIEW_ITEMS && sizes.n <= MAX_DIMS
                           ? arena_array(ds->f->a, sizes.n, sizeof *shape)
                           : NULL;
     *elements = 1;
     for (size_t i = 0; shape && i < sizes.n; i++) {
-        if (!view_item(&sizes, i, &key, &one) || !value_integer(one, &n) || n < 0 ||
+        if (!view_item(&sizes, i, &key, &size) || !value_integer(size, &n) || n < 0 ||
             !checked_mul(*elements, (uint64_t)n, elements))
             return false;
         shape[i] = (uint64_t)n;
@@ -90,62 +90,65 @@ static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *t)
             part->table.storages[t->storage].swap <= 1); /* 0, 1: not swapped */
 }
 
-static ckpt_status add_partition(struct deepspeed *ds, struct ds_flat *s, struct ds_partition p)
+static ckpt_status add_partition(struct deepspeed *ds, struct ds_flat *flat, struct ds_partition partition)
 {
-    p.start = s->total;
-    if (!arena_push(ds->f->a, &s->partition, &s->n, &s->cap, &p, sizeof p))
+    partition.start = flat->nelements;
+    if (!arena_push(ds->f->a, &flat->partitions, &flat->npartitions, &flat->cap, &partition,
+                    sizeof partition))
         return fail_memory(ds->err);
-    return checked_add(s->total, p.n, &s->total)
+    return checked_add(flat->nelements, partition.nelements, &flat->nelements)
                ? CKPT_OK
                : fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "partitions of {more} than {=2^64 elements}");
 }
 
-ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *s, const ckpt_file *part, const ckpt_value *v,
-                        uint64_t n)
+ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *flat, const ckpt_file *part,
+                        const ckpt_value *v, uint64_t n)
 {
     const ckpt_tensor *t = part ? ds_find_row(part, v) : NULL;
     if (!part)
-        return add_partition(ds, s, (struct ds_partition){.n = n});
-    if (t && !t->has_data && (ds->f->salvage || ds->f->check)) /* its bytes are incomplete */
-        return add_partition(ds, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
+        return add_partition(ds, flat, (struct ds_partition){.nelements = n});
     if (!t) {
         (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} for {=each group of parameters}");
         error_add_where(ds->err, "optimizer_state_dict");
         return name_file_if_failed(CKPT_EFORMAT, part->path, ds->err);
     }
+    const struct ds_partition partition = {.part = part, .row = v->row, .nelements = t->elements};
+    if (!t->has_data && (ds->f->salvage || ds->f->check)) /* some of its bytes are missing */
+        return add_partition(ds, flat, partition);
     if (t->ndim != 1 || !is_contiguous(part, t)) {
         ckpt_status st = fail(ds->err, CKPT_EUNSUPPORTED, t->file_offset, "{no} {=contiguous 1-d tensor}");
         return name_file_if_failed(prefix_where_if_failed(st, t->name, ds->err), part->path, ds->err);
     }
-    if (s->dtype && s->dtype != t->dtype) {
+    if (flat->dtype && flat->dtype != t->dtype) {
         (void)fail(ds->err, CKPT_EFORMAT, t->file_offset, "{%s}; other partitions are {=%s}",
-                   ckpt_dtype_name((ckpt_dtype)t->dtype), ckpt_dtype_name(s->dtype));
+                   ckpt_dtype_name((ckpt_dtype)t->dtype), ckpt_dtype_name(flat->dtype));
         error_add_where(ds->err, "%.*s", STR_ARG(t->name));
         return name_file_if_failed(CKPT_EFORMAT, part->path, ds->err);
     }
-    s->dtype = (ckpt_dtype)t->dtype;
-    return add_partition(ds, s, (struct ds_partition){.part = part, .row = v->row, .n = t->elements});
+    flat->dtype = (ckpt_dtype)t->dtype;
+    return add_partition(ds, flat, partition);
 }
 
 /* ------------------------------------------------------------------------ pieces */
 
-/* add_piece - adds N elements of P, from element FROM on, as a piece at element AT of the tensor. */
-static ckpt_status add_piece(struct deepspeed *ds, const struct ds_partition *p, uint64_t from, uint64_t n,
-                             uint64_t at)
+/* add_piece - adds N elements of PARTITION, from element FROM on, as a piece at element AT of the tensor. */
+static ckpt_status add_piece(struct deepspeed *ds, const struct ds_partition *partition, uint64_t from,
+                             uint64_t n, uint64_t at)
 {
-    const ckpt_tensor *t = &p->part->table.rows[p->row].t;
-    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &p->part->table.storages[t->storage];
+    const ckpt_tensor *t = &partition->part->table.rows[partition->row].t;
+    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL
+                                                            : &partition->part->table.storages[t->storage];
     uint64_t first, skip;
     if (!s || !s->src) {
-        ds->missing_data = true;
+        ds->is_incomplete = true;
         return CKPT_OK;
     }
     if (!checked_add(t->storage_offset, from, &first) || !dtype_bytes((ckpt_dtype)t->dtype, first, &skip) ||
         !checked_add(s->off, skip, &skip))
         return fail(ds->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
-    ds->no_crc |= !s->has_crc;
-    struct piece *piece = arena_append(NULL, &ds->piece, &ds->npieces, &ds->cap_pieces, sizeof *piece);
-    struct ds_range *range = arena_append(NULL, &ds->range, &ds->nranges, &ds->cap_ranges, sizeof *range);
+    ds->lacks_crc |= !s->has_crc;
+    struct piece *piece = arena_append(NULL, &ds->pieces, &ds->npieces, &ds->cap_pieces, sizeof *piece);
+    struct ds_range *range = arena_append(NULL, &ds->ranges, &ds->nranges, &ds->cap_ranges, sizeof *range);
     if (!piece || !range)
         return fail_memory(ds->err);
     *piece = (struct piece){.src = s->src, .at = skip};
@@ -153,35 +156,37 @@ static ckpt_status add_piece(struct deepspeed *ds, const struct ds_partition *p,
     return CKPT_OK;
 }
 
-/* find_partition - returns the partition that has element AT of S; AT must be below s->total. */
-static const struct ds_partition *find_partition(const struct ds_flat *s, uint64_t at)
+/* find_partition - returns the partition that has element AT of FLAT; AT must be below flat->nelements. */
+static const struct ds_partition *find_partition(const struct ds_flat *flat, uint64_t at)
 {
-    size_t low = 0, high = s->n;
+    size_t low = 0, high = flat->npartitions;
     while (high - low > 1) {
         size_t mid = low + (high - low) / 2;
-        if (s->partition[mid].start <= at)
+        if (flat->partitions[mid].start <= at)
             low = mid;
         else
             high = mid;
     }
-    return &s->partition[low];
+    return &flat->partitions[low];
 }
 
-ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *s, uint64_t from, uint64_t n,
+ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint64_t from, uint64_t n,
                          uint64_t at)
 {
-    if (!range_within(from, n, s->total))
+    if (!range_within(from, n, flat->nelements))
         return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "needs {=elements %llu to %llu} of its partitions, which have {%llu}",
-                    (unsigned long long)from, (unsigned long long)from + n, (unsigned long long)s->total);
-    for (const struct ds_partition *p = n ? find_partition(s, from) : NULL; n; p++) {
-        uint64_t skip = from - p->start;
-        uint64_t here = p->n - skip < n ? p->n - skip : n; /* bounded: FROM is in it, or at its end */
-        if (!p->part && here)
-            ds->missing_data = true;
+                    (unsigned long long)from, (unsigned long long)from + n,
+                    (unsigned long long)flat->nelements);
+    for (const struct ds_partition *partition = n ? find_partition(flat, from) : NULL; n; partition++) {
+        uint64_t skip = from - partition->start,
+                 left = partition->nelements - skip; /* bounded: FROM is in it */
+        uint64_t here = left < n ? left : n;
+        if (!partition->part && here)
+            ds->is_incomplete = true;
         else if (here)
-            CKPT_TRY(add_piece(ds, p, skip, here, at));
-        from += here; /* bounded: in the stream */
+            CKPT_TRY(add_piece(ds, partition, skip, here, at));
+        from += here; /* bounded: in FLAT */
         at += here;
         n -= here;
     }
@@ -192,27 +197,27 @@ ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *s, uint64_t
 
 static ckpt_status store_tensor(struct deepspeed *ds, struct joined_tensor *t)
 {
-    uint64_t all;
-    if (!checked_product(t->shape, t->ndim, &all))
+    uint64_t nelements;
+    if (!checked_product(t->shape, t->ndim, &nelements))
         return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shape of {more} than {=2^64 elements}");
-    if (ds->missing_data)
+    if (ds->is_incomplete)
         return fail(ds->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                     "{a partition of it} is in a file that is missing or cannot be read");
-    for (size_t i = 0; i < ds->npieces; i++) { /* now, because realloc no longer moves the array */
-        ds->piece[i].offset = &ds->range[i].at;
-        ds->piece[i].size = &ds->range[i].n;
+    for (size_t i = 0; i < ds->npieces; i++) { /* only now, because the array grew before */
+        ds->pieces[i].offset = &ds->ranges[i].first;
+        ds->pieces[i].size = &ds->ranges[i].nelements;
     }
-    struct pieces p = {.shape = &all,
+    struct pieces p = {.shape = &nelements,
                        .ndim = 1,
                        .width = dtype_info(t->dtype)->block_bytes,
-                       .piece = ds->piece,
+                       .piece = ds->pieces,
                        .n = ds->npieces};
-    return sharded_storage_add(ds->f, t, &p, !ds->no_crc, ds->err);
+    return sharded_storage_add(ds->f, t, &p, !ds->lacks_crc, ds->err);
 }
 
 ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, ckpt_value **node)
 {
-    struct joined_tensor *to = arena_append(ds->f->a, &ds->tensor, &ds->ntensors, &ds->cap_tensors,
+    struct joined_tensor *to = arena_append(ds->f->a, &ds->tensors, &ds->ntensors, &ds->cap_tensors,
                                             sizeof *to);
     if (!to)
         return fail_memory(ds->err);
@@ -221,8 +226,8 @@ ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, c
     ckpt_status st = sharded_storage_accept_fault(ds->f, t->name, t->dtype, store_tensor(ds, to),
                                                   &to->storage, ds->err);
     ds->npieces = ds->nranges = 0;
-    ds->missing_data = false;
-    ds->no_crc = false;
+    ds->is_incomplete = false;
+    ds->lacks_crc = false;
     CKPT_TRY(st);
     *node = to->node = value_new(ds->f->a, CKPT_V_TENSOR, ds->ntensors - 1);
     return *node ? CKPT_OK : fail_memory(ds->err);
@@ -275,13 +280,13 @@ ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const
     if (t->elements)
         CKPT_TRY(add_piece(ds, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
     if (ds->npieces) {
-        struct piece *p = &ds->piece[0];
+        struct piece *p = &ds->pieces[0];
         p->src = convert_source_f32(p->src, p->at, (ckpt_dtype)t->dtype, false, size);
         p->at = 0;
         if (!p->src)
             return fail_memory(ds->err);
     }
-    source *made = ds->npieces ? ds->piece[0].src : NULL;
+    source *made = ds->npieces ? ds->pieces[0].src : NULL;
     ckpt_status st = ds_end_tensor(ds, &wide, node);
     source_unref(made); /* the storage has a reference */
     return st;

@@ -22,8 +22,8 @@
 /* A universal checkpoint, while it is read. */
 struct universal {
     struct deepspeed *ds;
-    const value_pair **entry; /* of param_shapes: a name and its shape */
-    map *entry_of;            /* name -> index into entry */
+    const value_pair **entries; /* of param_shapes: a name and its shape */
+    map *entry_of;              /* name -> index into ENTRIES */
     size_t nentries;
 };
 
@@ -31,9 +31,8 @@ static bool is_not_hidden(ckpt_str name) { return name.ptr[0] != '.'; }
 
 static bool is_state_file(ckpt_str name) { return str_ends(name, STR_LIT(SUFFIX)); }
 
-/* list_folder - lists the names in the folder PATH of the save that MATCH. */
-static ckpt_status list_folder(struct universal *u, ckpt_str path, bool (*match)(ckpt_str), ckpt_str **out,
-                               size_t *n)
+static ckpt_status list_folder_of_save(struct universal *u, ckpt_str path, bool (*match)(ckpt_str),
+                                       ckpt_str **out, size_t *n)
 {
     struct deepspeed *ds = u->ds;
     char *joined = shards_join_path(str_c(ds->f->path), path);
@@ -61,7 +60,7 @@ static ckpt_status add_shapes(struct universal *u, const ckpt_value *group)
             continue;
         if (!map_put(u->entry_of, name, (uint32_t)u->nentries, NULL)) /* bounded: a map has fewer */
             return fail_memory(u->ds->err);
-        u->entry[u->nentries++] = &pairs[i];
+        u->entries[u->nentries++] = &pairs[i];
     }
     return CKPT_OK;
 }
@@ -72,11 +71,11 @@ static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes)
     uint32_t n = 0, groups = value_is_sequence(shapes) ? value_count(shapes) : 0;
     for (uint32_t g = 0; g < groups; g++) {
         (void)value_pairs(value_item(shapes, g), &n);
-        count += n; /* bounded: they are in memory */
+        count += n; /* bounded: the sum of pairs in memory */
     }
-    u->entry = arena_array(u->ds->f->a, count, sizeof *u->entry);
+    u->entries = arena_array(u->ds->f->a, count, sizeof *u->entries);
     u->entry_of = map_new(count);
-    if (!u->entry || !u->entry_of)
+    if (!u->entries || !u->entry_of)
         return fail_memory(u->ds->err);
     for (uint32_t g = 0; g < groups; g++)
         CKPT_TRY(add_shapes(u, value_item(shapes, g)));
@@ -88,19 +87,19 @@ static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes)
 static ckpt_status set_shape(struct universal *u, ckpt_str name)
 {
     struct deepspeed *ds = u->ds;
-    struct joined_tensor *t = &ds->tensor[ds->ntensors - 1], like = {.ndim = 0};
+    struct joined_tensor *t = &ds->tensors[ds->ntensors - 1], shaped = {.ndim = 0};
     uint32_t i = map_get(u->entry_of, name);
     uint64_t elements;
     if (i == MAP_NONE || t->ndim != 1)
         return CKPT_OK;
-    if (!ds_read_shape(ds, u->entry[i]->val, &like, &elements) || elements != t->shape[0]) {
+    if (!ds_read_shape(ds, u->entries[i]->val, &shaped, &elements) || elements != t->shape[0]) {
         (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                    "{%llu elements}; param_shapes has {=another number} for it",
                    (unsigned long long)t->shape[0]);
         return prefix_where_if_failed(CKPT_EFORMAT, name, ds->err);
     }
-    t->ndim = like.ndim;
-    t->shape = like.shape;
+    t->ndim = shaped.ndim;
+    t->shape = shaped.shape;
     return CKPT_OK;
 }
 
@@ -120,7 +119,6 @@ static ckpt_value *get_param(const ckpt_file *part)
     return v ? v : part->root;
 }
 
-/* add_weight - adds the parameter NAME, whose file is PART. */
 static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_str name)
 {
     ckpt_value *node;
@@ -153,7 +151,6 @@ static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_st
     return value_put(a, state, state_key, node) ? CKPT_OK : fail_memory(u->ds->err);
 }
 
-/* is_frozen_or_tied - returns true if NAME is a frozen parameter or tied to a different one. */
 static bool is_frozen_or_tied(const struct universal *u, ckpt_str name)
 {
     ckpt_str kept;
@@ -162,7 +159,6 @@ static bool is_frozen_or_tied(const struct universal *u, ckpt_str name)
     return ds_get(frozen, name.ptr) || value_text(ds_get(shared, name.ptr), &kept);
 }
 
-/* add_param - reads the folder PATH of the parameter NAME. */
 static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
 {
     struct deepspeed *ds = u->ds;
@@ -170,7 +166,8 @@ static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
     size_t n;
     ckpt_file *part;
     ckpt_value *state = value_new(ds->f->a, CKPT_V_DICT, 0), *name_key = value_str(ds->f->a, name);
-    CKPT_TRY(state && name_key ? list_folder(u, path, is_state_file, &files, &n) : fail_memory(ds->err));
+    CKPT_TRY(state && name_key ? list_folder_of_save(u, path, is_state_file, &files, &n)
+                               : fail_memory(ds->err));
     for (size_t i = 0; i < n; i++) {
         ckpt_str file = join_path(u, path, files[i]);
         ckpt_str key = arena_str(ds->f->a, str_of(files[i].ptr, files[i].len - strlen(SUFFIX)));
@@ -187,7 +184,7 @@ static ckpt_status add_params(struct universal *u)
 {
     ckpt_str *names, zero = join_path(u, u->ds->save.tag, STR_LIT("zero"));
     size_t n;
-    CKPT_TRY(zero.ptr ? list_folder(u, zero, is_not_hidden, &names, &n) : fail_memory(u->ds->err));
+    CKPT_TRY(zero.ptr ? list_folder_of_save(u, zero, is_not_hidden, &names, &n) : fail_memory(u->ds->err));
     for (size_t i = 0; i < n; i++) {
         ckpt_str path = join_path(u, zero, names[i]);
         if (!path.ptr)
@@ -198,13 +195,12 @@ static ckpt_status add_params(struct universal *u)
     return CKPT_OK;
 }
 
-/* check_params - checks that every parameter in param_shapes was read. */
-static ckpt_status check_params(struct universal *u)
+static ckpt_status check_all_params_read(struct universal *u)
 {
     char what[300];
     ckpt_str name;
     for (size_t i = 0; i < u->nentries; i++) {
-        if (!value_text(u->entry[i]->key, &name) || map_get(u->ds->weights, name) != MAP_NONE)
+        if (!value_text(u->entries[i]->key, &name) || map_get(u->ds->weights, name) != MAP_NONE)
             continue;
         (void)snprintf(what, sizeof what, "zero/%.*s/fp32.pt", STR_ARG(name));
         CKPT_TRY(ds_fail_missing(u->ds, what));
@@ -219,7 +215,7 @@ static ckpt_status add_groups(struct universal *u, const ckpt_value *shapes)
     ckpt_file *part;
     ckpt_str *names, zero = join_path(u, ds->save.tag, STR_LIT("zero"));
     size_t n;
-    CKPT_TRY(zero.ptr ? list_folder(u, zero, is_state_file, &names, &n) : fail_memory(ds->err));
+    CKPT_TRY(zero.ptr ? list_folder_of_save(u, zero, is_state_file, &names, &n) : fail_memory(ds->err));
     for (size_t i = 0; i < n; i++) {
         if (!str_is(names[i], "optimizer_state.pt"))
             continue;
@@ -230,13 +226,12 @@ static ckpt_status add_groups(struct universal *u, const ckpt_value *shapes)
     return CKPT_OK;
 }
 
-/* open_model - opens the first model file that can be read. */
-static ckpt_status open_model(struct deepspeed *ds)
+static ckpt_status open_first_model(struct deepspeed *ds)
 {
-    ds->stage = 2;
+    ds->zero_stage = 2;
     const struct ds_file *file = NULL;
     while (!ds->model && (file = ds_next_file(&ds->save, DS_MODEL, DS_ANY_RANK, file))) {
-        ds->stage = file->ranked ? 3 : 2;
+        ds->zero_stage = file->has_dp ? 3 : 2;
         CKPT_TRY(ds_open_file(ds, file->name, &ds->model));
     }
     return ds->model ? CKPT_OK
@@ -247,15 +242,15 @@ static ckpt_status open_model(struct deepspeed *ds)
 ckpt_status ds_read_universal(struct deepspeed *ds)
 {
     struct universal u = {.ds = ds};
-    CKPT_TRY(open_model(ds));
+    CKPT_TRY(open_first_model(ds));
     const ckpt_value *shapes = ds_get(ds->model->root, "param_shapes");
     ckpt_status st = index_shapes(&u, shapes);
     if (st == CKPT_OK)
         st = add_params(&u);
     if (st == CKPT_OK)
-        st = check_params(&u);
+        st = check_all_params_read(&u);
     if (st == CKPT_OK)
         st = add_groups(&u, shapes);
     map_free(u.entry_of);
-    return st == CKPT_OK && ds->stage == 3 ? ds_read_frozen(ds) : st;
+    return st == CKPT_OK && ds->zero_stage == 3 ? ds_read_frozen(ds) : st;
 }

@@ -38,8 +38,7 @@ static ckpt_str get_stem(ckpt_str name)
 
 static bool has_stem(ckpt_str name) { return get_stem(name).len != 0; }
 
-/* find_trainer - returns the trainer that gives a file the name NAME, or NULL. */
-static const char *find_trainer(ckpt_str name)
+static const char *find_trainer_by_stem(ckpt_str name)
 {
     return str_starts(name, STR_LIT("model_world_size_"))     ? "verl"
            : str_starts(name, STR_LIT("pytorch_model_fsdp_")) ? "Accelerate"
@@ -60,75 +59,76 @@ static bool probe(const struct probe *p)
             return false;
     }
     folder_scan(p->names, p->nnames, &d);
-    return (n > 1 || find_trainer(stem)) && !d.nindex && !d.nsingle && d.nothers == n;
+    return (n > 1 || find_trainer_by_stem(stem)) && !d.nindex && !d.nsingle && d.nothers == n;
 }
 
-static bool is_sharded(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }
+static bool is_sharded_tensor(const ckpt_tensor *t)
+{
+    return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED;
+}
 
-static bool has_sharded(const ckpt_file *f)
+static bool has_sharded_tensor(const ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++)
-        if (is_sharded(&f->table.rows[i].t))
+        if (is_sharded_tensor(&f->table.rows[i].t))
             return true;
     return false;
 }
 
-/* refuse_flat - fails because T is a flat parameter of FSDP. */
-static ckpt_status refuse_flat(struct fsdp *x, const ckpt_tensor *t)
+static ckpt_status refuse_flat_parameter(struct fsdp *fsdp, const ckpt_tensor *t)
 {
-    (void)fail(x->err, CKPT_EUNSUPPORTED, t->file_offset,
+    (void)fail(fsdp->err, CKPT_EUNSUPPORTED, t->file_offset,
                "{LOCAL_STATE_DICT}: the parameters are one flat tensor, and {=their shapes} are in no file\n"
                "load it into the model that saved it, and save a FULL_STATE_DICT or SHARDED_STATE_DICT");
-    return prefix_where_if_failed(CKPT_EUNSUPPORTED, t->name, x->err);
+    return prefix_where_if_failed(CKPT_EUNSUPPORTED, t->name, fsdp->err);
 }
 
-/* check_ranks - checks that there is a file for each rank in the mesh of row ROW of PART. */
-static ckpt_status check_ranks(struct fsdp *x, const ckpt_file *part, uint32_t row, size_t nfiles)
+static ckpt_status check_has_all_ranks(struct fsdp *fsdp, const ckpt_file *part, uint32_t row, size_t nfiles)
 {
     uint64_t n = torch_count_part_ranks(part, row);
     const ckpt_tensor *t = &part->table.rows[row].t;
-    if (n == 0 || n <= nfiles || x->f->salvage)
+    if (n == 0 || n <= nfiles || fsdp->f->salvage)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_ENOTFOUND, t->file_offset,
+    (void)fail(fsdp->err, CKPT_ENOTFOUND, t->file_offset,
                "cut over {=%llu ranks}, the folder has files of {%zu}\n"
                "put the files of all ranks into the folder",
                (unsigned long long)n, nfiles);
-    return prefix_where_if_failed(CKPT_ENOTFOUND, t->name, x->err);
+    return prefix_where_if_failed(CKPT_ENOTFOUND, t->name, fsdp->err);
 }
 
 /* add_row - adds the local tensors of row ROW of PART, a DTensor or ShardedTensor, as shards. */
-static ckpt_status add_row(struct fsdp *x, const ckpt_file *part, uint32_t row)
+static ckpt_status add_row(struct fsdp *fsdp, const ckpt_file *part, uint32_t row)
 {
     const ckpt_tensor *t = &part->table.rows[row].t;
     uint32_t component = 0;
     if (str_find(t->name, STR_LIT("flat_param"), 0) != SIZE_MAX)
-        return refuse_flat(x, t);
+        return refuse_flat_parameter(fsdp, t);
     for (uint32_t i = row + 1; i < part->table.nrows; i++) {
         const uint64_t *offset;
         if (part->table.rows[i].t.part_of != row)
             continue;
-        ckpt_status st = torch_get_part_offset(x->f->a, part, row, component++, i, &offset, x->err);
-        CKPT_TRY(prefix_where_if_failed(st, t->name, x->err));
+        ckpt_status st = torch_get_part_offset(fsdp->f->a, part, row, component++, i, &offset, fsdp->err);
+        CKPT_TRY(prefix_where_if_failed(st, t->name, fsdp->err));
         const struct tensor_shard shard = {.part = part, .row = i, .offset = offset};
-        CKPT_TRY(sharded_tensors_add(&x->sharded, t->name, t->shape, &shard));
+        CKPT_TRY(sharded_tensors_add(&fsdp->sharded, t->name, t->shape, &shard));
         if (t->kind == CKPT_DTENSOR)
-            break; /* the next components belong to its mesh */
+            break; /* its other components are those of the device mesh */
     }
     return CKPT_OK;
 }
 
 /* add_rank - adds the shards in PART, the file of one of NFILES ranks. */
-static ckpt_status add_rank(struct fsdp *x, const ckpt_file *part, size_t nfiles)
+static ckpt_status add_rank(struct fsdp *fsdp, const ckpt_file *part, size_t nfiles)
 {
     for (uint32_t i = 0; i < part->table.nrows; i++) {
         const ckpt_tensor *t = &part->table.rows[i].t;
         if (t->part_of != CKPT_NO_TENSOR)
             continue;
-        if (is_sharded(t)) {
-            CKPT_TRY(check_ranks(x, part, i, nfiles));
-            CKPT_TRY(add_row(x, part, i));
-        } else if (file_find(x->first, t->name) == CKPT_NO_TENSOR) {
-            file_notice(x->f, "\"%.*s\" of %s is not in the first file, and left out", STR_ARG(t->name),
+        if (is_sharded_tensor(t)) {
+            CKPT_TRY(check_has_all_ranks(fsdp, part, i, nfiles));
+            CKPT_TRY(add_row(fsdp, part, i));
+        } else if (file_find(fsdp->first, t->name) == CKPT_NO_TENSOR) {
+            file_notice(fsdp->f, "\"%.*s\" of %s is not in the first file, and left out", STR_ARG(t->name),
                         part->path);
         }
     }
@@ -136,12 +136,13 @@ static ckpt_status add_rank(struct fsdp *x, const ckpt_file *part, size_t nfiles
 }
 
 /* replace_nodes - makes each DTensor or ShardedTensor node of rank 0 the node of the complete tensor. */
-static void replace_nodes(struct fsdp *x)
+static void replace_nodes(struct fsdp *fsdp)
 {
-    struct table *t = &x->first->table;
+    struct table *t = &fsdp->first->table;
     for (size_t i = 0; i < t->nrows; i++) {
         ckpt_value *v = (ckpt_value *)(uintptr_t)t->rows[i].t.value;
-        uint32_t at = is_sharded(&t->rows[i].t) ? map_get(x->sharded.names, t->rows[i].t.name) : MAP_NONE;
+        uint32_t at = is_sharded_tensor(&t->rows[i].t) ? map_get(fsdp->sharded.index_of, t->rows[i].t.name)
+                                                       : MAP_NONE;
         if (at == MAP_NONE || !v || v->type == CKPT_V_TENSOR)
             continue;
         v->type = CKPT_V_TENSOR; /* the fields of a call are no longer used */
@@ -149,52 +150,54 @@ static void replace_nodes(struct fsdp *x)
     }
 }
 
-static ckpt_status open_ranks(struct fsdp *x, const ckpt_str *list, size_t n)
+static ckpt_status open_ranks(struct fsdp *fsdp, const ckpt_str *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         ckpt_file *part;
-        CKPT_TRY(part_file_read_pickle(x->f, list[0].ptr, list[i], &part, x->err));
+        CKPT_TRY(part_file_read_pickle(fsdp->f, list[0].ptr, list[i], &part, fsdp->err));
         if (!part)
             continue;
-        if (!x->first && n > 1 && !has_sharded(part)) { /* each file is a checkpoint of its own */
+        if (!fsdp->first && n > 1 && !has_sharded_tensor(part)) { /* each file is a checkpoint of its own */
             struct folder d;
-            folder_scan(x->f->probe->names, x->f->probe->nnames, &d);
-            return folder_fail_ambiguous(x->f->folder, folder_count(&d), folder_is_checkpoint, x->err);
+            folder_scan(fsdp->f->probe->names, fsdp->f->probe->nnames, &d);
+            return folder_fail_ambiguous(fsdp->f->folder, folder_count(&d), folder_is_checkpoint, fsdp->err);
         }
-        x->first = x->first ? x->first : part;
-        ckpt_status st = add_rank(x, part, n);
-        CKPT_TRY(name_file_if_failed(st, part->path, x->err));
+        fsdp->first = fsdp->first ? fsdp->first : part;
+        ckpt_status st = add_rank(fsdp, part, n);
+        CKPT_TRY(name_file_if_failed(st, part->path, fsdp->err));
     }
-    return x->first ? CKPT_OK
-                    : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=a rank} can be read");
+    return fsdp->first ? CKPT_OK
+                       : fail(fsdp->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=a rank} can be read");
 }
 
-static ckpt_status read_all(struct fsdp *x)
+static ckpt_status read_all(struct fsdp *fsdp)
 {
-    ckpt_file *f = x->f;
+    ckpt_file *f = fsdp->f;
     ckpt_str *list;
     size_t n;
-    struct torch_storages st = {
-        .user = &x->sharded, .find = part_graph_find_storage, .object = sharded_tensors_describe};
-    CKPT_TRY(folder_list(f->a, f->folder, has_stem, &list, &n, x->err));
-    CKPT_TRY(open_ranks(x, list, n));
-    CKPT_TRY(sharded_tensors_store(&x->sharded));
-    replace_nodes(x);
-    CKPT_TRY(part_graph_take(f, x->first, &f->root, x->err));
+    struct torch_storages st = {.user = &fsdp->sharded,
+                                .find_storage = part_graph_find_storage,
+                                .describe_node = sharded_tensors_describe};
+    CKPT_TRY(folder_list(f->a, f->folder, has_stem, &list, &n, fsdp->err));
+    CKPT_TRY(open_ranks(fsdp, list, n));
+    CKPT_TRY(sharded_tensors_store(&fsdp->sharded));
+    replace_nodes(fsdp);
+    CKPT_TRY(part_graph_take(f, fsdp->first, &f->root, fsdp->err));
     f->resolve = part_graph_add_unreferenced;
     part_file_set_step(f, "global_step_");
-    f->producer = find_trainer(list[0]) ? str_c(find_trainer(list[0])) : x->first->producer;
+    f->producer = find_trainer_by_stem(list[0]) ? str_c(find_trainer_by_stem(list[0]))
+                                                : fsdp->first->producer;
     f->ranks.ranks = f->nparts;
-    return torch_walk_graph(f, f->root, &st, x->err);
+    return torch_walk_graph(f, f->root, &st, fsdp->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    struct fsdp x = {.f = f, .err = err};
-    ckpt_status st = sharded_tensors_begin(&x.sharded, f, err);
+    struct fsdp fsdp = {.f = f, .err = err};
+    ckpt_status st = sharded_tensors_begin(&fsdp.sharded, f, err);
     if (st == CKPT_OK)
-        st = read_all(&x);
-    sharded_tensors_end(&x.sharded);
+        st = read_all(&fsdp);
+    sharded_tensors_end(&fsdp.sharded);
     return st;
 }
 

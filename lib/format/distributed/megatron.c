@@ -13,8 +13,8 @@
  * are renumbered. Left out: the copy of a tied embedding in the last stage, optimizers, random states.
  *
  * Refused: a missing rank, expert parallelism, a tensor without a rule. The number of ranks is checked by
- * the rows of the embedding and the number of layers in `args`. Its tensor_model_parallel_size is not
- * reliable, because a conversion may not have updated it.
+ * the rows of the embedding and the number of layers in `args`. The tensor_model_parallel_size in `args`
+ * is not reliable, because a conversion may not have updated it.
  *
  * Sources: megatron/training/checkpointing.py, core/transformer/transformer_block.py. */
 #include <inttypes.h>
@@ -45,8 +45,8 @@ struct megatron_rank {
 
 /* The layers with the same prefix, such as "decoder.layers.". */
 struct layer_stack {
-    uint64_t base; /* the number that layer 0 of the current stage gets */
-    uint64_t next; /* 1 + the greatest number so far */
+    uint64_t first_layer; /* the number that layer 0 of the current stage gets */
+    uint64_t end_layer;   /* 1 + the greatest number so far */
 };
 
 struct megatron {
@@ -55,17 +55,17 @@ struct megatron {
     struct sharded_tensors sharded;
     struct nested tree;
     struct megatron_rules rules;
-    struct megatron_rank *rank; /* by stage, then by tensor-parallel rank */
+    struct megatron_rank *ranks; /* by stage, then by tensor-parallel rank */
     size_t nranks;
-    uint64_t tensor_ranks;  /* how many tensor-parallel ranks */
-    uint64_t stages;        /* how many pipeline stages */
-    uint64_t chunks;        /* how many chunks of the model each stage has */
-    const ckpt_value *args; /* state of the Namespace `args` of the first rank, or NULL */
-    double version;         /* checkpoint_version */
-    map *stacks;            /* prefix -> index into stack */
-    struct layer_stack *stack;
+    uint64_t tensor_ranks;     /* how many tensor-parallel ranks */
+    uint64_t stages;           /* how many pipeline stages */
+    uint64_t chunks;           /* how many chunks of the model each stage has */
+    const ckpt_value *args;    /* state of the Namespace `args` of the first rank, or NULL */
+    double checkpoint_version; /* checkpoint_version */
+    map *stack_of;             /* prefix -> index into stacks */
+    struct layer_stack *stacks;
     size_t nstacks, cap_stacks;
-    map *stage_of;                /* name of a tensor -> the stage that has it, of all stages of all chunks */
+    map *stage_of;                /* name of a tensor -> chunk * stages + stage of the ranks that have it */
     ckpt_str unmatched;           /* tensors without a rule, as text for the error */
     uint64_t nunmatched, nlisted; /* how many they are, and how many are in the text */
     bool has_stages;              /* the names of the folders have the number of a stage */
@@ -84,13 +84,13 @@ static unsigned parse_rank(ckpt_str name, uint64_t number[3])
     return good && !name.len ? n : 0;
 }
 
-static bool is_rank(ckpt_str name)
+static bool is_rank_folder(ckpt_str name)
 {
     uint64_t number[3];
     return parse_rank(name, number) > 0;
 }
 
-static bool is_dcp(ckpt_str name) { return str_is(name, METADATA); }
+static bool is_dcp_metadata(ckpt_str name) { return str_is(name, METADATA); }
 static bool is_iteration(ckpt_str name)
 {
     uint64_t n;
@@ -100,7 +100,7 @@ static bool is_verl_step(ckpt_str name) { return str_starts(name, STR_LIT("globa
 
 static bool probe(const struct probe *p)
 {
-    return probe_matches(p, is_rank) || (probe_has(p, TRACKER) && !probe_matches(p, is_verl_step)) ||
+    return probe_matches(p, is_rank_folder) || (probe_has(p, TRACKER) && !probe_matches(p, is_verl_step)) ||
            (probe_has(p, METADATA) && probe_has(p, "metadata.json"));
 }
 
@@ -110,8 +110,7 @@ static bool is_tracker_content(ckpt_str word)
     return str_is(word, "release") || str_uint(word, &number);
 }
 
-/* enter_iteration - changes f->folder to the folder of the last save, if a tracker file names it. */
-static ckpt_status enter_iteration(struct megatron *m)
+static ckpt_status enter_last_iteration(struct megatron *m)
 {
     uint64_t number;
     ckpt_str name;
@@ -126,8 +125,7 @@ static ckpt_status enter_iteration(struct megatron *m)
 
 /* ------------------------------------------------------------------------- values */
 
-/* find_arg - sets *OUT to the argument NAME in `args`. False: `args` has no such positive number. */
-static bool find_arg(const struct megatron *m, const char *name, uint64_t *out)
+static bool find_positive_arg(const struct megatron *m, const char *name, uint64_t *out)
 {
     int64_t n;
     if (!value_integer(value_get(m->args, name), &n) || n <= 0)
@@ -136,8 +134,7 @@ static bool find_arg(const struct megatron *m, const char *name, uint64_t *out)
     return true;
 }
 
-/* is_set - returns true if the argument NAME is True. */
-static bool is_set(const struct megatron *m, const char *name)
+static bool is_arg_true(const struct megatron *m, const char *name)
 {
     const ckpt_value *v = value_get(m->args, name);
     return v && v->type == CKPT_V_BOOL && v->u.b;
@@ -150,9 +147,9 @@ static void read_arguments(struct megatron *m, const ckpt_file *part)
     m->args = value_get(part->root, "args");
     m->args = m->args ? value_state(m->args) : NULL;
     if (version && version->type == CKPT_V_FLOAT)
-        m->version = version->u.f;
+        m->checkpoint_version = version->u.f;
     else if (value_integer(version, &n))
-        m->version = (double)n;
+        m->checkpoint_version = (double)n;
     if (value_integer(value_get(part->root, "iteration"), &n) && n >= 0) {
         m->f->ranks.has_step = true;
         m->f->ranks.step = (uint64_t)n;
@@ -187,49 +184,49 @@ static bool find_layer(ckpt_str name, size_t *from, size_t *to)
     return false;
 }
 
-/* find_stack - sets *OUT to the stack of the layers below PREFIX, which is added if it is new. */
 static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_stack **out)
 {
     uint32_t i;
     ckpt_str key = arena_str(m->f->a, prefix);
-    if (!key.ptr || !map_put(m->stacks, key, (uint32_t)m->nstacks, &i))
+    if (!key.ptr || !map_put(m->stack_of, key, (uint32_t)m->nstacks, &i))
         return fail_memory(m->err);
     if (i == MAP_NONE) {
         const struct layer_stack empty = {0, 0};
         i = (uint32_t)m->nstacks; /* bounded: a map has fewer */
-        if (!arena_push(m->f->a, &m->stack, &m->nstacks, &m->cap_stacks, &empty, sizeof empty))
+        if (!arena_push(m->f->a, &m->stacks, &m->nstacks, &m->cap_stacks, &empty, sizeof empty))
             return fail_memory(m->err);
     }
-    *out = &m->stack[i];
+    *out = &m->stacks[i];
     return CKPT_OK;
 }
 
-/* renumber - replaces the layer number in E, if it has one, by the number in the complete model. */
-static ckpt_status renumber(struct megatron *m, ckpt_path_elem *e)
+/* renumber_layer - replaces the layer number in ELEM, if there is one, by that in the complete model. */
+static ckpt_status renumber_layer(struct megatron *m, ckpt_path_elem *elem)
 {
     size_t from, to;
     uint64_t n;
     struct layer_stack *s = NULL;
-    if (e->is_int || !find_layer(e->str, &from, &to))
+    if (elem->is_int || !find_layer(elem->str, &from, &to))
         return CKPT_OK;
-    if (!str_uint(str_of(e->str.ptr + from, to - from), &n) || n > UINT32_MAX) /* bounded: found there */
+    if (!str_uint(str_of(elem->str.ptr + from, to - from), &n) || n > UINT32_MAX) /* bounded: found there */
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^32 layers}");
-    CKPT_TRY(find_stack(m, str_of(e->str.ptr, from), &s));
-    if (!checked_add(n, s->base, &n) || n == UINT64_MAX)
+    CKPT_TRY(find_stack(m, str_of(elem->str.ptr, from), &s));
+    if (!checked_add(n, s->first_layer, &n) || n == UINT64_MAX)
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^32 layers}");
-    s->next = n + 1 > s->next ? n + 1 : s->next; /* bounded: compared */
-    if (!s->base)
+    s->end_layer = n + 1 > s->end_layer ? n + 1 : s->end_layer; /* bounded: compared */
+    if (!s->first_layer)
         return CKPT_OK;
-    e->str = arena_printf(m->f->a, "%.*s%" PRIu64 "%.*s", (int)from, e->str.ptr, n, (int)(e->str.len - to),
-                          e->str.ptr + to); /* bounded: in the name, which is shorter than 2^31 */
-    return e->str.ptr ? CKPT_OK : fail_memory(m->err);
+    ckpt_str end = str_skip(elem->str, to);
+    elem->str = arena_printf(m->f->a, "%.*s%" PRIu64 "%.*s", (int)from, elem->str.ptr, n, (int)end.len,
+                             end.ptr);
+    return elem->str.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
 /* end_stage - makes the layer numbers of the next stage begin after the greatest ones so far. */
 static void end_stage(struct megatron *m)
 {
     for (size_t i = 0; i < m->nstacks; i++)
-        m->stack[i].base = m->stack[i].next;
+        m->stacks[i].first_layer = m->stacks[i].end_layer;
 }
 
 /* The name and path of a tensor or value in the complete model. */
@@ -248,34 +245,34 @@ static ckpt_status make_name(struct megatron *m, const ckpt_path_elem *path, uin
     if (!out->path)
         return fail_memory(m->err);
     for (uint32_t i = 0; i < out->n; i++)
-        CKPT_TRY(renumber(m, &out->path[i]));
+        CKPT_TRY(renumber_layer(m, &out->path[i]));
     out->name = path_join(m->f->a, out->path, out->n);
     return out->name.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
 /* ------------------------------------------------------------------------ tensors */
 
-/* name_next_layer - returns the name of the weight of the second layer of an MLP. NAME is the weight or
- * bias of the first; if not, returns empty text. */
+/* name_next_layer - returns the name of the weight of the second layer of an MLP if NAME is the weight or
+ * bias of the first layer; else empty text. */
 static ckpt_str name_next_layer(arena *a, ckpt_str name)
 {
-    static const char *const pair[][2] = {{"linear_fc1.", "linear_fc2."},
-                                          {"dense_h_to_4h.", "dense_4h_to_h."}};
+    static const char *const layers[][2] = {{"linear_fc1.", "linear_fc2."},
+                                            {"dense_h_to_4h.", "dense_4h_to_h."}};
     for (size_t i = 0; i < 2; i++) {
-        ckpt_str first = str_c(pair[i][0]), last = str_of("", 0);
+        ckpt_str first = str_c(layers[i][0]), last = str_of("", 0);
         size_t at = str_find(name, first, 0);
         if (at == SIZE_MAX)
             continue;
         last = str_skip(name, at + first.len); /* bounded: found there */
-        last = str_starts(last, STR_LIT("bias")) ? str_skip(last, 4) : str_skip(last, 6);
-        return arena_printf(a, "%.*s%sweight%.*s", (int)at, name.ptr, pair[i][1], (int)last.len, last.ptr);
+        last = str_skip(last, strlen(str_starts(last, STR_LIT("bias")) ? "bias" : "weight"));
+        return arena_printf(a, "%.*s%sweight%.*s", (int)at, name.ptr, layers[i][1], (int)last.len, last.ptr);
     }
     return str_of("", 0);
 }
 
-/* count_gated - sets *PARTS to 2 if T, the first layer of an MLP, is gated (SwiGLU), else to 1. */
-static ckpt_status count_gated(struct megatron *m, const ckpt_file *part, const ckpt_tensor *t,
-                               uint32_t *parts)
+/* count_gated_parts - sets *PARTS to 2 if T, the first layer of an MLP, is gated (SwiGLU), else to 1. */
+static ckpt_status count_gated_parts(struct megatron *m, const ckpt_file *part, const ckpt_tensor *t,
+                                     uint32_t *parts)
 {
     ckpt_str name = name_next_layer(m->f->a, t->name);
     uint32_t row = name.len ? file_find((ckpt_file *)(uintptr_t)part, name) : CKPT_NO_TENSOR;
@@ -287,9 +284,8 @@ static ckpt_status count_gated(struct megatron *m, const ckpt_file *part, const 
         *parts = 2;
     else
         return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
-                    "it is not clear whether it is gated: it has {%" PRIu64
-                    " rows}, and the next layer takes "
-                    "{=%" PRIu64 "}",
+                    "it is not clear whether it is gated: it has {%" PRIu64 " rows}, and the next layer "
+                    "takes {=%" PRIu64 "}",
                     t->ndim ? t->shape[0] : 0, columns);
     return CKPT_OK;
 }
@@ -326,7 +322,7 @@ static ckpt_status fail_unmatched(struct megatron *m)
 
 /* How the ranks divide a tensor. */
 struct division {
-    bool cut;            /* each rank has a part; false: each rank has a copy */
+    bool is_cut;         /* each rank has a part; false: each rank has a copy */
     uint32_t dim, parts; /* as in megatron_rule */
 };
 
@@ -336,14 +332,14 @@ static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt
                                  const ckpt_tensor *t, struct division *out, bool *known)
 {
     const struct megatron_rule *rule = m->tensor_ranks > 1 ? megatron_rules_find(&m->rules, name) : NULL;
-    *out = (struct division){.cut = rule && rule->how != MEGATRON_COPIED, .parts = 1};
+    *out = (struct division){.is_cut = rule && rule->how != MEGATRON_COPIED, .parts = 1};
     *known = rule || m->tensor_ranks == 1;
-    if (!out->cut)
+    if (!out->is_cut)
         return *known ? CKPT_OK : list_unmatched(m, name, t);
     out->dim = rule->dim;
-    out->parts = rule->how == MEGATRON_FUSED && m->version >= 1 ? 1 : rule->parts;
+    out->parts = rule->how == MEGATRON_FUSED && m->checkpoint_version >= 1 ? 1 : rule->parts;
     if (rule->how == MEGATRON_GATED)
-        CKPT_TRY(count_gated(m, part, t, &out->parts));
+        CKPT_TRY(count_gated_parts(m, part, t, &out->parts));
     if (out->dim < t->ndim && t->shape[out->dim] % out->parts == 0)
         return CKPT_OK;
     return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
@@ -351,32 +347,33 @@ static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt
                 t->ndim == 1 ? "" : "s", out->dim, out->parts, out->parts == 1 ? "" : "s");
 }
 
-/* add_shards - adds row ROW of RANK, which has D->parts shards of the tensor NAME. */
+/* add_shards - adds row ROW of RANK, which has DIVISION->parts shards of the tensor NAME. */
 static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
-                              ckpt_str name, const struct division *d)
+                              ckpt_str name, const struct division *division)
 {
     const ckpt_tensor *t = &rank->part->table.rows[row].t;
     uint64_t *shape = arena_array(m->f->a, 2 * (uint64_t)t->ndim, sizeof *shape);
     if (!shape)
         return fail_memory(m->err);
-    uint64_t *size = shape + t->ndim, at = 0; /* bounded: that many, twice */
+    uint64_t *size = shape + t->ndim, begin = 0; /* bounded: twice ndim were allocated */
     for (uint32_t k = 0; k < t->ndim; k++)
         shape[k] = size[k] = t->shape[k];
-    if (d->cut && !checked_mul(shape[d->dim], m->tensor_ranks, &shape[d->dim]))
+    if (division->is_cut && !checked_mul(shape[division->dim], m->tensor_ranks, &shape[division->dim]))
         return fail(m->err, CKPT_EFORMAT, t->file_offset, "{more} than {=2^64 elements}");
-    if (d->cut)
-        size[d->dim] /= d->parts;
-    for (uint32_t i = 0; i < d->parts; i++, at += d->cut ? size[d->dim] : 0) { /* bounded: the shape is */
+    if (division->is_cut)
+        size[division->dim] /= division->parts;
+    for (uint32_t i = 0; i < division->parts; i++) {
         uint64_t *offset = arena_array(m->f->a, 2 * (uint64_t)t->ndim, sizeof *offset);
         if (!offset)
             return fail_memory(m->err);
-        uint64_t *from = offset + t->ndim; /* bounded: that many, twice */
-        if (d->cut) {
-            from[d->dim] = at;
-            offset[d->dim] = at * m->tensor_ranks;              /* bounded: in the shape */
-            offset[d->dim] += rank->tensor_rank * size[d->dim]; /* bounded: likewise */
+        uint64_t *block_offset = offset + t->ndim; /* bounded: as above */
+        if (division->is_cut) {
+            block_offset[division->dim] = begin;
+            offset[division->dim] = begin * m->tensor_ranks;                  /* bounded: in the shape */
+            offset[division->dim] += rank->tensor_rank * size[division->dim]; /* bounded: likewise */
+            begin += size[division->dim];                                     /* bounded: likewise */
         }
-        const struct tensor_shard shard = {rank->part, row, offset, from, size};
+        const struct tensor_shard shard = {rank->part, row, offset, block_offset, size};
         CKPT_TRY(sharded_tensors_add(&m->sharded, name, shape, &shard));
     }
     return CKPT_OK;
@@ -389,18 +386,18 @@ static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t 
     if (m->stages == 1 || stage == 0)
         return false;
     if (str_ends(name, STR_LIT("word_embeddings.weight")))
-        return map_get(m->sharded.names, name) != MAP_NONE;
+        return map_get(m->sharded.index_of, name) != MAP_NONE;
     if (str_ends(name, STR_LIT("word_embeddings_for_head.weight")))
         return true;
-    return str_is(name, "output_layer.weight") && !is_set(m, "untie_embeddings_and_output_weights");
+    return str_is(name, "output_layer.weight") && !is_arg_true(m, "untie_embeddings_and_output_weights");
 }
 
-/* claim_name - adds a node for the tensor X to the tree, unless a rank of the same STAGE has done that.
- * Refuses a tensor that two stages have. */
-static ckpt_status claim_name(struct megatron *m, const struct model_name *x, uint32_t stage)
+/* add_node_once - adds a node for the tensor NAME to the tree, unless a rank of the same STAGE has the
+ * tensor, too. Refuses a tensor that two stages have. */
+static ckpt_status add_node_once(struct megatron *m, const struct model_name *name, uint32_t stage)
 {
     uint32_t before;
-    if (!map_put(m->stage_of, x->name, stage, &before))
+    if (!map_put(m->stage_of, name->name, stage, &before))
         return fail_memory(m->err);
     if (before == stage)
         return CKPT_OK;
@@ -408,46 +405,44 @@ static ckpt_status claim_name(struct megatron *m, const struct model_name *x, ui
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "both in {=stage %" PRIu64 "} and in {stage %" PRIu64 "}", before % m->stages,
                     stage % m->stages);
-    ckpt_value *v = value_new(m->f->a, CKPT_V_TENSOR, m->sharded.n);
-    return v ? nested_put(&m->tree, x->path, x->n, v, m->err) : fail_memory(m->err);
+    ckpt_value *v = value_new(m->f->a, CKPT_V_TENSOR, m->sharded.ntensors);
+    return v ? nested_put(&m->tree, name->path, name->n, v, m->err) : fail_memory(m->err);
 }
 
 /* is_extra_state - returns true for the module states of Transformer Engine, of which each rank has its
  * own. */
 static bool is_extra_state(ckpt_str name) { return str_ends(name, STR_LIT("_extra_state")); }
 
-/* add_tensor - adds row ROW of RANK, which is in the model chunk CHUNK. */
 static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
                               uint64_t chunk)
 {
     const ckpt_tensor *t = &rank->part->table.rows[row].t;
     uint32_t stage = (uint32_t)(chunk * m->stages + rank->stage); /* bounded: 10^5 squared, or refused */
-    struct model_name x = {0};
-    struct division d;
+    struct model_name name = {0};
+    struct division division;
     bool known = false;
-    CKPT_TRY(make_name(m, t->path, t->npath, &x));
-    if (is_tied_embedding(m, x.name, stage) || (is_extra_state(x.name) && rank->tensor_rank))
+    CKPT_TRY(make_name(m, t->path, t->npath, &name));
+    if (is_tied_embedding(m, name.name, stage) || (is_extra_state(name.name) && rank->tensor_rank))
         return CKPT_OK;
     if (t->kind != CKPT_DENSE)
         return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
                     "{%s}, where {=dense tensors} can be put together", ckpt_kind_name((ckpt_kind)t->kind));
-    if (is_extra_state(x.name))
-        d = (struct division){.parts = 1};
+    if (is_extra_state(name.name))
+        division = (struct division){.parts = 1};
     else
-        CKPT_TRY(find_division(m, rank->part, x.name, t, &d, &known));
-    if (!known && !is_extra_state(x.name))
+        CKPT_TRY(find_division(m, rank->part, name.name, t, &division, &known));
+    if (!known && !is_extra_state(name.name))
         return CKPT_OK;
-    CKPT_TRY(claim_name(m, &x, stage));
-    return add_shards(m, rank, row, x.name, &d);
+    CKPT_TRY(add_node_once(m, &name, stage));
+    return add_shards(m, rank, row, name.name, &division);
 }
 
-/* add_tensors - adds the tensors of RANK in the model chunk CHUNK. */
 static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *rank, uint64_t chunk)
 {
     for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
         const ckpt_tensor *t = &rank->part->table.rows[i].t;
-        uint64_t of;
-        if (t->part_of != CKPT_NO_TENSOR || !parse_chunk(t->path, t->npath, &of) || of != chunk)
+        uint64_t own_chunk;
+        if (t->part_of != CKPT_NO_TENSOR || !parse_chunk(t->path, t->npath, &own_chunk) || own_chunk != chunk)
             continue;
         ckpt_status st = add_tensor(m, rank, i, chunk);
         if (st != CKPT_OK && !m->err->where[0])
@@ -463,15 +458,15 @@ static ckpt_status add_values(struct megatron *m, struct megatron_rank *rank, ui
     for (size_t i = 0; i < rank->part->nleaves; i++) {
         const ckpt_leaf *leaf = &rank->part->leaves[i];
         ckpt_value *root;
-        uint64_t of;
-        struct model_name x;
-        if (!parse_chunk(leaf->path, leaf->npath, &of) || of != chunk)
+        uint64_t own_chunk;
+        struct model_name name;
+        if (!parse_chunk(leaf->path, leaf->npath, &own_chunk) || own_chunk != chunk)
             continue;
         if (!rank->graph_taken)
             CKPT_TRY(part_graph_take(m->f, rank->part, &root, m->err));
         rank->graph_taken = true;
-        CKPT_TRY(make_name(m, leaf->path, leaf->npath, &x));
-        CKPT_TRY(nested_put(&m->tree, x.path, x.n, (ckpt_value *)(uintptr_t)leaf->value, m->err));
+        CKPT_TRY(make_name(m, leaf->path, leaf->npath, &name));
+        CKPT_TRY(nested_put(&m->tree, name.path, name.n, (ckpt_value *)(uintptr_t)leaf->value, m->err));
     }
     return CKPT_OK;
 }
@@ -503,35 +498,32 @@ static int compare_ranks(const void *a, const void *b)
     return (x->tensor_rank > y->tensor_rank) - (x->tensor_rank < y->tensor_rank);
 }
 
-/* accept_missing - returns part_file_accept_missing for the missing file of a rank. */
-static ckpt_status accept_missing(struct megatron *m)
+static ckpt_status accept_missing_rank(struct megatron *m)
 {
     error_add_hint(m->err,
                    "put the folders of all ranks next to each other; `ckpt ls` shows the file of one alone");
     return part_file_accept_missing(m->f, m->err);
 }
 
-/* check_grid - checks that each stage has all tensor-parallel ranks. */
-static ckpt_status check_grid(struct megatron *m)
+static ckpt_status check_no_rank_missing(struct megatron *m)
 {
     size_t i = 0;
     for (uint64_t stage = 0; stage < m->stages; stage++)
-        for (uint64_t tensor = 0; tensor < m->tensor_ranks; tensor++) {
-            if (i < m->nranks && m->rank[i].stage == stage && m->rank[i].tensor_rank == tensor) {
+        for (uint64_t rank = 0; rank < m->tensor_ranks; rank++) {
+            if (i < m->nranks && m->ranks[i].stage == stage && m->ranks[i].tensor_rank == rank) {
                 i++;
                 continue;
             }
             (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                        "{=tensor-parallel rank %" PRIu64 " of stage %" PRIu64
                        "} is {missing}: there %s %zu of %" PRIu64 " folders",
-                       tensor, stage, m->nranks == 1 ? "is" : "are", m->nranks, m->tensor_ranks * m->stages);
-            return accept_missing(m);
+                       rank, stage, m->nranks == 1 ? "is" : "are", m->nranks, m->tensor_ranks * m->stages);
+            return accept_missing_rank(m);
         }
     return i == m->nranks ? CKPT_OK
                           : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{two folders} of {=one rank}");
 }
 
-/* count_embedding_rows - returns how many rows of the embedding RANK has; 0: none. */
 static uint64_t count_embedding_rows(const struct megatron_rank *rank)
 {
     for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
@@ -544,15 +536,16 @@ static uint64_t count_embedding_rows(const struct megatron_rank *rank)
 }
 
 /* check_tensor_ranks - checks that the tensor-parallel ranks have all rows of the vocabulary or, if its size
- * is unknown, that there are as many as in `args`. If a rank is missing, sets m->tensor_ranks to the number
- * in `args`. */
+ * is unknown, that there are as many as in `args`. If a rank is missing, sets m->tensor_ranks to the
+ * number in `args`. */
 static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_rank *first)
 {
-    uint64_t all, rows = count_embedding_rows(first), in_args = m->tensor_ranks;
-    bool has_arg = find_arg(m, "tensor_model_parallel_size", &in_args);
-    bool by_rows = rows && find_arg(m, "padded_vocab_size", &all);
-    if (by_rows ? rows * m->tensor_ranks == all
-                : in_args == m->tensor_ranks) { /* a product that wraps differs */
+    uint64_t vocabulary, rows = count_embedding_rows(first), in_args = m->tensor_ranks;
+    bool has_arg = find_positive_arg(m, "tensor_model_parallel_size", &in_args);
+    bool by_rows = rows && find_positive_arg(m, "padded_vocab_size", &vocabulary);
+    bool has_all_ranks = by_rows ? rows * m->tensor_ranks == vocabulary /* a product that wraps differs */
+                                 : in_args == m->tensor_ranks;
+    if (has_all_ranks) {
         if (has_arg && in_args != m->tensor_ranks)
             file_notice(m->f,
                         "args has tensor_model_parallel_size %" PRIu64 ", which is left from before a "
@@ -561,49 +554,48 @@ static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_
         return CKPT_OK;
     }
     if (by_rows)
-        (void)fail(
-            m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-            "{%" PRIu64 " tensor-parallel rank%s} ha%s %" PRIu64 " rows each of the embedding, which has "
-            "{=%" PRIu64 "}",
-            m->tensor_ranks, m->tensor_ranks == 1 ? "" : "s", m->tensor_ranks == 1 ? "s" : "ve", rows, all);
+        (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                   "{%" PRIu64 " tensor-parallel rank%s} ha%s %" PRIu64 " rows each of the embedding, which "
+                   "has {=%" PRIu64 "}",
+                   m->tensor_ranks, m->tensor_ranks == 1 ? "" : "s", m->tensor_ranks == 1 ? "s" : "ve", rows,
+                   vocabulary);
     else
         (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                    "folders of {%" PRIu64 " tensor-parallel rank%s}, of {=%" PRIu64 "} that args has",
                    m->tensor_ranks, m->tensor_ranks == 1 ? "" : "s", in_args);
     m->tensor_ranks = in_args > m->tensor_ranks && in_args < MAX_RANKS ? in_args : m->tensor_ranks;
-    return accept_missing(m);
+    return accept_missing_rank(m);
 }
 
-/* check_layers - checks that there are as many layers as in `args`. */
-static ckpt_status check_layers(struct megatron *m)
+static ckpt_status check_layer_count(struct megatron *m)
 {
-    uint64_t all, found = 0, stages = m->stages;
+    uint64_t expected, found = 0, stages = m->stages;
     for (size_t i = 0; i < m->nstacks; i++)
-        found = m->stack[i].next > found ? m->stack[i].next : found;
-    if (m->has_stages && find_arg(m, "num_layers", &all) && found != all) {
+        found = m->stacks[i].end_layer > found ? m->stacks[i].end_layer : found;
+    if (m->has_stages && find_positive_arg(m, "num_layers", &expected) && found != expected) {
         (void)fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                    "{%" PRIu64 " layers} in %" PRIu64 " stage%s; args has {=num_layers %" PRIu64 "}", found,
-                   m->stages, m->stages == 1 ? "" : "s", all);
-        return accept_missing(m);
+                   m->stages, m->stages == 1 ? "" : "s", expected);
+        return accept_missing_rank(m);
     }
-    if (m->has_stages && find_arg(m, "pipeline_model_parallel_size", &stages) && stages != m->stages)
+    if (m->has_stages && find_positive_arg(m, "pipeline_model_parallel_size", &stages) && stages != m->stages)
         file_notice(m->f,
                     "args has pipeline_model_parallel_size %" PRIu64 ", and there are %" PRIu64 " stages",
                     stages, m->stages);
     return CKPT_OK;
 }
 
-/* count_ranks - allocates m->rank for the N folders in LIST and counts ranks and stages by their names. */
+/* count_ranks - allocates m->ranks for the N folders in LIST and counts ranks and stages by the names. */
 static ckpt_status count_ranks(struct megatron *m, const ckpt_str *list, size_t n)
 {
-    m->rank = arena_array(m->f->a, n, sizeof *m->rank);
-    if (!m->rank)
+    m->ranks = arena_array(m->f->a, n, sizeof *m->ranks);
+    if (!m->ranks)
         return fail_memory(m->err);
     for (size_t i = 0; i < n; i++) {
         uint64_t number[3] = {0, 0, 0};
-        unsigned parts = parse_rank(list[i], number);
-        m->has_stages = m->has_stages || parts > 1;
-        if (parts == 3)
+        unsigned nnumbers = parse_rank(list[i], number);
+        m->has_stages = m->has_stages || nnumbers > 1;
+        if (nnumbers == 3)
             return fail(
                 m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                 "ranks of {expert parallelism} (%.*s); those of {=tensor and pipeline parallelism} can be "
@@ -623,26 +615,25 @@ static ckpt_status open_ranks(struct megatron *m, const ckpt_str *list, size_t n
     ckpt_str trusted = {"", 0};
     for (size_t i = 0; i < n; i++) {
         uint64_t number[3] = {0, 0, 0};
-        struct megatron_rank *rank = &m->rank[m->nranks];
+        struct megatron_rank *rank = &m->ranks[m->nranks];
         (void)parse_rank(list[i], number);
         *rank = (struct megatron_rank){.tensor_rank = number[0], .stage = number[1]};
         ckpt_status st = open_rank(m, list[i], &trusted, rank);
-        CKPT_TRY(st == CKPT_ENOTFOUND ? accept_missing(m) : st);
+        CKPT_TRY(st == CKPT_ENOTFOUND ? accept_missing_rank(m) : st);
         m->nranks += rank->part != NULL;
     }
-    qsort(m->rank, m->nranks, sizeof *m->rank, compare_ranks);
+    qsort(m->ranks, m->nranks, sizeof *m->ranks, compare_ranks);
     return m->nranks ? CKPT_OK
                      : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=a rank} can be read");
 }
 
-/* count_chunks - sets m->chunks, the number of model chunks in each stage. */
 static ckpt_status count_chunks(struct megatron *m)
 {
     uint64_t chunk;
     m->chunks = 0;
     for (size_t i = 0; i < m->nranks; i++)
-        for (uint32_t k = 0; k < m->rank[i].part->table.nrows; k++) {
-            const ckpt_tensor *t = &m->rank[i].part->table.rows[k].t;
+        for (uint32_t k = 0; k < m->ranks[i].part->table.nrows; k++) {
+            const ckpt_tensor *t = &m->ranks[i].part->table.rows[k].t;
             if (parse_chunk(t->path, t->npath, &chunk) && chunk >= m->chunks)
                 m->chunks = chunk + 1; /* bounded: MAX_RANKS */
         }
@@ -654,8 +645,8 @@ static ckpt_status count_chunks(struct megatron *m)
 static ckpt_status check_experts(const struct megatron *m)
 {
     uint64_t experts, tensor;
-    if (!find_arg(m, "expert_tensor_parallel_size", &experts) ||
-        !find_arg(m, "tensor_model_parallel_size", &tensor) || experts == tensor)
+    if (!find_positive_arg(m, "expert_tensor_parallel_size", &experts) ||
+        !find_positive_arg(m, "tensor_model_parallel_size", &tensor) || experts == tensor)
         return CKPT_OK;
     return fail(
         m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -670,7 +661,7 @@ static ckpt_status add_all(struct megatron *m)
     CKPT_TRY(check_experts(m));
     for (uint64_t chunk = 0; chunk < m->chunks; chunk++)
         for (size_t i = 0; i < m->nranks; i++) {
-            struct megatron_rank *rank = &m->rank[i];
+            struct megatron_rank *rank = &m->ranks[i];
             if (i && rank->stage != rank[-1].stage)
                 end_stage(m);
             CKPT_TRY(add_tensors(m, rank, chunk));
@@ -680,7 +671,7 @@ static ckpt_status add_all(struct megatron *m)
                 end_stage(m);
         }
     CKPT_TRY(fail_unmatched(m));
-    return check_layers(m);
+    return check_layer_count(m);
 }
 
 static ckpt_status read_ranks(struct megatron *m)
@@ -688,29 +679,30 @@ static ckpt_status read_ranks(struct megatron *m)
     ckpt_file *f = m->f;
     ckpt_str *list;
     size_t n;
-    struct torch_storages st = {
-        .user = &m->sharded, .find = part_graph_find_storage, .object = sharded_tensors_describe};
-    CKPT_TRY(folder_list(f->a, f->folder, is_rank, &list, &n, m->err));
+    struct torch_storages st = {.user = &m->sharded,
+                                .find_storage = part_graph_find_storage,
+                                .describe_node = sharded_tensors_describe};
+    CKPT_TRY(folder_list(f->a, f->folder, is_rank_folder, &list, &n, m->err));
     if (!n)
         return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                     "{no} folder {=mp_rank_00} of a rank\n"
                     "the save did not finish, or was not copied completely");
     CKPT_TRY(count_ranks(m, list, n));
     CKPT_TRY(open_ranks(m, list, n));
-    read_arguments(m, m->rank[0].part);
-    CKPT_TRY(check_grid(m));
-    CKPT_TRY(check_tensor_ranks(m, &m->rank[0]));
+    read_arguments(m, m->ranks[0].part);
+    CKPT_TRY(check_no_rank_missing(m));
+    CKPT_TRY(check_tensor_ranks(m, &m->ranks[0]));
     CKPT_TRY(count_chunks(m));
     CKPT_TRY(add_all(m));
     CKPT_TRY(sharded_tensors_store(&m->sharded));
-    if (value_get(m->rank[0].part->root, "optimizer"))
+    if (value_get(m->ranks[0].part->root, "optimizer"))
         file_notice(f, "the optimizer's states, which each rank has for itself, are left out");
     f->root = nested_root(&m->tree);
     f->resolve = part_graph_add_unreferenced;
     f->ranks.ranks = m->nranks;
     f->ranks.tensor_parallel = m->tensor_ranks;
     f->ranks.pipeline_parallel = m->stages;
-    (void)find_arg(m, "data_parallel_size", &f->ranks.data_parallel);
+    (void)find_positive_arg(m, "data_parallel_size", &f->ranks.data_parallel);
     return torch_walk_graph(f, f->root, &st, m->err);
 }
 
@@ -719,9 +711,9 @@ static ckpt_status read_all(struct megatron *m)
     ckpt_file *f = m->f;
     ckpt_str *list;
     size_t n;
-    CKPT_TRY(enter_iteration(m));
+    CKPT_TRY(enter_last_iteration(m));
     part_file_set_step(f, "iter_");
-    CKPT_TRY(folder_list(f->a, f->folder, is_dcp, &list, &n, m->err));
+    CKPT_TRY(folder_list(f->a, f->folder, is_dcp_metadata, &list, &n, m->err));
     if (n) { /* the format torch_dist */
         f->format = format_by_name("torch-dcp");
         CKPT_TRY(f->format->read(f, m->err));
@@ -737,15 +729,15 @@ static ckpt_status read_all(struct megatron *m)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct megatron m = {
-        .f = f, .err = err, .stacks = map_new(16), .stage_of = map_new(64), .unmatched = {"", 0}};
+        .f = f, .err = err, .stack_of = map_new(16), .stage_of = map_new(64), .unmatched = {"", 0}};
     ckpt_status st = sharded_tensors_begin(&m.sharded, f, err);
-    if (st == CKPT_OK && (!m.stacks || !m.stage_of || !nested_begin(&m.tree, f->a, f->limits.max_tensors)))
+    if (st == CKPT_OK && (!m.stack_of || !m.stage_of || !nested_begin(&m.tree, f->a, f->limits.max_tensors)))
         st = fail_memory(err);
     if (st == CKPT_OK)
         st = read_all(&m);
     sharded_tensors_end(&m.sharded);
     nested_end(&m.tree);
-    map_free(m.stacks);
+    map_free(m.stack_of);
     map_free(m.stage_of);
     return st;
 }

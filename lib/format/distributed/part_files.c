@@ -101,8 +101,7 @@ ckpt_status part_file_open(const char *folder, const char *trusted, ckpt_str nam
     return name_file_if_failed(st == CKPT_OK ? source_file_open(*path, out, err) : st, *path, err);
 }
 
-/* trim - returns S without white space around it. */
-static ckpt_str trim(ckpt_str s)
+static ckpt_str trim_white_space(ckpt_str s)
 {
     while (s.len && (unsigned char)s.ptr[0] <= ' ')
         s = str_skip(s, 1);
@@ -122,7 +121,7 @@ ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, 
         st = source_read(src, 0, text, n, err);
         source_unref(src);
     }
-    ckpt_str found = st == CKPT_OK ? trim(str_of(text, n)) : str_of("", 0);
+    ckpt_str found = st == CKPT_OK ? trim_white_space(str_of(text, n)) : str_of("", 0);
     if (st == CKPT_OK && !(found.len && (!tracker->accept || tracker->accept(found)))) {
         st = fail(err, CKPT_EFORMAT, 0, "{no} {=%s}", tracker->expected);
         error_add_where(err, "text");
@@ -319,6 +318,6 @@ ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, str
 
 ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err)
 {
-    struct torch_storages st = {.user = &f, .find = part_graph_find_storage};
+    struct torch_storages st = {.user = &f, .find_storage = part_graph_find_storage};
     return torch_add_unreferenced_storages(f, &st, err);
 }

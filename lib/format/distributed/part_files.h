@@ -76,8 +76,9 @@ ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt
  * table of F for them. Each storage key gets the index of PART in front, "0" becomes "3/0", because every
  * file counts its storages from 0. */
 ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err);
-/* part_graph_find_storage - sets *S to the storage of which PID has the key, such as "3/0";
- * torch_storages.find. USER points to a struct whose first member is the pointer to the checkpoint. */
+/* part_graph_find_storage - sets *S to the storage whose key PID has, such as "3/0"; for
+ * torch_storages.find_storage. USER points to a struct whose first member is the pointer to the
+ * checkpoint. */
 ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
                                     ckpt_error *err);
 /* part_graph_add_unreferenced - adds the storages of F that no tensor refers to, but a different object does;

@@ -18,124 +18,125 @@ bool is_row_major(const ckpt_tensor *t)
     return true;
 }
 
-ckpt_status sharded_tensors_begin(struct sharded_tensors *r, ckpt_file *f, ckpt_error *err)
+ckpt_status sharded_tensors_begin(struct sharded_tensors *all, ckpt_file *f, ckpt_error *err)
 {
-    *r = (struct sharded_tensors){.f = f, .err = err, .names = map_new(64), .shards = map_new(64)};
-    return r->names && r->shards ? CKPT_OK : fail_memory(err);
+    *all = (struct sharded_tensors){.f = f, .err = err, .index_of = map_new(64), .seen_shards = map_new(64)};
+    return all->index_of && all->seen_shards ? CKPT_OK : fail_memory(err);
 }
 
-void sharded_tensors_end(struct sharded_tensors *r)
+void sharded_tensors_end(struct sharded_tensors *all)
 {
-    map_free(r->names);
-    map_free(r->shards);
+    map_free(all->index_of);
+    map_free(all->seen_shards);
 }
 
 /* find_tensor - sets *OUT to the tensor NAME, and adds it if it is new. Refuses T, a shard of it, if its
  * dtype or number of dimensions differs, and a different SHAPE. */
-static ckpt_status find_tensor(struct sharded_tensors *r, ckpt_str name, const ckpt_tensor *t,
+static ckpt_status find_tensor(struct sharded_tensors *all, ckpt_str name, const ckpt_tensor *t,
                                const uint64_t *shape, struct sharded_tensor **out)
 {
     uint32_t i;
-    if (!map_put(r->names, name, (uint32_t)r->n, &i))
-        return fail_memory(r->err);
+    if (!map_put(all->index_of, name, (uint32_t)all->ntensors, &i))
+        return fail_memory(all->err);
     if (i == MAP_NONE) {
-        i = (uint32_t)r->n; /* bounded: a map has fewer */
+        i = (uint32_t)all->ntensors; /* bounded: a map has fewer */
         const struct sharded_tensor first = {
-            .t = {name, (ckpt_dtype)t->dtype, t->ndim, shape, CKPT_NO_STORAGE, NULL}};
-        if (!arena_push(r->f->a, &r->tensor, &r->n, &r->cap, &first, sizeof first))
-            return fail_memory(r->err);
+            .joined = {name, (ckpt_dtype)t->dtype, t->ndim, shape, CKPT_NO_STORAGE, NULL}};
+        if (!arena_push(all->f->a, &all->tensors, &all->ntensors, &all->cap, &first, sizeof first))
+            return fail_memory(all->err);
     }
-    struct sharded_tensor *x = *out = &r->tensor[i];
-    if (x->t.dtype == t->dtype && x->t.ndim == t->ndim && !x->t.shape == !shape &&
-        (!shape || same_sizes(shape, x->t.shape, t->ndim)))
+    struct sharded_tensor *x = *out = &all->tensors[i];
+    if (x->joined.dtype == t->dtype && x->joined.ndim == t->ndim && !x->joined.shape == !shape &&
+        (!shape || same_sizes(shape, x->joined.shape, t->ndim)))
         return CKPT_OK;
-    (void)fail(r->err, CKPT_EFORMAT, t->file_offset,
+    (void)fail(all->err, CKPT_EFORMAT, t->file_offset,
                "{another element type or shape} than {=that of the other ranks}\n"
                "the files are of different saves");
-    return prefix_where_if_failed(CKPT_EFORMAT, name, r->err);
+    return prefix_where_if_failed(CKPT_EFORMAT, name, all->err);
 }
 
-/* note_shard - records the shard of X at OFFSET with SIZE: its key in r->shards has the number of X and these
- * two. Sets *IS_NEW to false if the shard is a replica. */
-static ckpt_status note_shard(struct sharded_tensors *r, const struct sharded_tensor *x,
+/* note_shard - records the shard of X at OFFSET with SIZE: its key in all->seen_shards consists of the index
+ * of X, OFFSET and SIZE. Sets *IS_NEW to false if the shard is a replica. */
+static ckpt_status note_shard(struct sharded_tensors *all, const struct sharded_tensor *x,
                               const uint64_t *offset, const uint64_t *size, bool *is_new)
 {
     uint32_t before;
-    size_t half = x->t.ndim * sizeof *offset; /* bounded: OFFSET is an array in memory */
-    uint64_t *key = arena_array(r->f->a, 2 * (uint64_t)x->t.ndim + 1, sizeof *key);
+    size_t half = x->joined.ndim * sizeof *offset; /* bounded: OFFSET is an array in memory */
+    uint64_t *key = arena_array(all->f->a, 2 * (uint64_t)x->joined.ndim + 1, sizeof *key);
     if (!key)
-        return fail_memory(r->err);
-    key[0] = (uint64_t)(x - r->tensor);
+        return fail_memory(all->err);
+    key[0] = (uint64_t)(x - all->tensors);
     if (half) {
         memcpy(key + 1, offset, half);
-        memcpy(key + 1 + x->t.ndim, size, half); /* bounded: of 2 ndim + 1 */
+        memcpy(key + 1 + x->joined.ndim, size, half); /* bounded: of 2 ndim + 1 */
     }
-    if (!map_put(r->shards, str_of((const char *)key, 2 * half + sizeof *key), 0, &before))
-        return fail_memory(r->err);
+    if (!map_put(all->seen_shards, str_of((const char *)key, 2 * half + sizeof *key), 0, &before))
+        return fail_memory(all->err);
     *is_new = before == MAP_NONE;
     return CKPT_OK;
 }
 
-/* locate_shard - sets *P to SHARD, a block of the row T, in the storage S of that row. */
-static ckpt_status locate_shard(struct sharded_tensors *r, const struct tensor_shard *shard,
-                                const ckpt_tensor *t, const struct storage *s, struct piece *p)
+/* locate_shard - sets *P to SHARD, a block of the row T, in the storage STORED of that row. */
+static ckpt_status locate_shard(struct sharded_tensors *all, const struct tensor_shard *shard,
+                                const ckpt_tensor *t, const struct storage *stored, struct piece *p)
 {
     uint64_t skip = t->storage_offset, step = 0;
-    *p = (struct piece){.offset = shard->offset, .size = t->shape, .stride = t->stride, .src = s->src};
-    if (shard->from) {
-        p->size = shard->size;
-        p->stride = t->stride ? t->stride : kit_strides(r->f->a, t->shape, t->ndim, false);
+    *p = (struct piece){.offset = shard->offset, .size = t->shape, .stride = t->stride, .src = stored->src};
+    if (shard->block_offset) {
+        p->size = shard->block_size;
+        p->stride = t->stride ? t->stride : kit_strides(all->f->a, t->shape, t->ndim, false);
         if (!p->stride)
-            return fail_memory(r->err);
+            return fail_memory(all->err);
     }
     bool fits = true;
-    for (uint32_t k = 0; fits && shard->from && k < t->ndim; k++)
-        fits = checked_mul(shard->from[k], p->stride[k], &step) && checked_add(skip, step, &skip);
-    fits = fits && dtype_bytes((ckpt_dtype)t->dtype, skip, &skip) && checked_add(s->off, skip, &p->at);
-    return fits ? CKPT_OK : fail(r->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
+    for (uint32_t k = 0; fits && shard->block_offset && k < t->ndim; k++)
+        fits = checked_mul(shard->block_offset[k], p->stride[k], &step) && checked_add(skip, step, &skip);
+    fits = fits && dtype_bytes((ckpt_dtype)t->dtype, skip, &skip) && checked_add(stored->off, skip, &p->at);
+    return fits ? CKPT_OK : fail(all->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
 }
 
-ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const uint64_t *shape,
+ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, const uint64_t *shape,
                                 const struct tensor_shard *shard)
 {
     const ckpt_tensor *t = &shard->part->table.rows[shard->row].t;
     const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &shard->part->table.storages[t->storage];
     struct sharded_tensor *x = NULL;
     bool new = false;
-    CKPT_TRY(find_tensor(r, name, t, shape, &x));
+    CKPT_TRY(find_tensor(all, name, t, shape, &x));
     if (!s || !s->src) /* its bytes are missing: pieces_source reports the gap */
         return CKPT_OK;
     if (t->conj || t->neg || s->swap > 1) {
-        (void)fail(r->err, CKPT_EUNSUPPORTED, t->file_offset,
+        (void)fail(all->err, CKPT_EUNSUPPORTED, t->file_offset,
                    "a shard of {%s elements}; only {=elements stored as they are} can be joined",
                    t->conj  ? "conjugated"
                    : t->neg ? "negated"
                             : "byte-swapped");
-        return prefix_where_if_failed(CKPT_EUNSUPPORTED, name, r->err);
+        return prefix_where_if_failed(CKPT_EUNSUPPORTED, name, all->err);
     }
-    CKPT_TRY(note_shard(r, x, shard->offset, shard->size ? shard->size : t->shape, &new));
+    CKPT_TRY(note_shard(all, x, shard->offset, shard->block_size ? shard->block_size : t->shape, &new));
     if (!new)
         return CKPT_OK;
     struct piece piece;
-    CKPT_TRY(locate_shard(r, shard, t, s, &piece));
-    return arena_push(r->f->a, &x->piece, &x->n, &x->cap, &piece, sizeof piece) ? CKPT_OK
-                                                                                : fail_memory(r->err);
+    CKPT_TRY(locate_shard(all, shard, t, s, &piece));
+    return arena_push(all->f->a, &x->pieces, &x->npieces, &x->cap, &piece, sizeof piece)
+               ? CKPT_OK
+               : fail_memory(all->err);
 }
 
 /* compute_shape - sets the shape of X to the smallest one that contains all of its shards. */
-static ckpt_status compute_shape(struct sharded_tensors *r, struct sharded_tensor *x)
+static ckpt_status compute_shape(struct sharded_tensors *all, struct sharded_tensor *x)
 {
-    uint64_t *shape = arena_array(r->f->a, x->t.ndim, sizeof *shape);
+    uint64_t *shape = arena_array(all->f->a, x->joined.ndim, sizeof *shape);
     if (!shape)
-        return fail_memory(r->err);
-    for (size_t i = 0; i < x->n; i++)
-        for (uint32_t k = 0; k < x->t.ndim; k++) {
+        return fail_memory(all->err);
+    for (size_t i = 0; i < x->npieces; i++)
+        for (uint32_t k = 0; k < x->joined.ndim; k++) {
             uint64_t end;
-            if (!checked_add(x->piece[i].offset[k], x->piece[i].size[k], &end))
-                return fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard of it ends {beyond} {=2^64}");
+            if (!checked_add(x->pieces[i].offset[k], x->pieces[i].size[k], &end))
+                return fail(all->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard of it ends {beyond} {=2^64}");
             shape[k] = end > shape[k] ? end : shape[k];
         }
-    x->t.shape = shape;
+    x->joined.shape = shape;
     return CKPT_OK;
 }
 
@@ -166,27 +167,27 @@ ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype
     return table_add_storage(&f->table, &s, storage, err);
 }
 
-static ckpt_status add_storage(struct sharded_tensors *r, struct sharded_tensor *x)
+static ckpt_status add_storage(struct sharded_tensors *all, struct sharded_tensor *x)
 {
-    if (!x->t.shape)
-        CKPT_TRY(compute_shape(r, x));
-    struct pieces p = {.shape = x->t.shape,
-                       .ndim = x->t.ndim,
-                       .width = dtype_info(x->t.dtype)->block_bytes,
-                       .piece = x->piece,
-                       .n = x->n};
-    if (dtype_info(x->t.dtype)->block_elems != 1)
-        return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
-                    dtype_info(x->t.dtype)->name);
-    return sharded_storage_add(r->f, &x->t, &p, false, r->err);
+    if (!x->joined.shape)
+        CKPT_TRY(compute_shape(all, x));
+    struct pieces p = {.shape = x->joined.shape,
+                       .ndim = x->joined.ndim,
+                       .width = dtype_info(x->joined.dtype)->block_bytes,
+                       .piece = x->pieces,
+                       .n = x->npieces};
+    if (dtype_info(x->joined.dtype)->block_elems != 1)
+        return fail(all->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
+                    dtype_info(x->joined.dtype)->name);
+    return sharded_storage_add(all->f, &x->joined, &p, false, all->err);
 }
 
-ckpt_status sharded_tensors_store(struct sharded_tensors *r)
+ckpt_status sharded_tensors_store(struct sharded_tensors *all)
 {
-    for (size_t i = 0; i < r->n; i++) {
-        struct sharded_tensor *x = &r->tensor[i];
-        CKPT_TRY(sharded_storage_accept_fault(r->f, x->t.name, x->t.dtype, add_storage(r, x), &x->t.storage,
-                                              r->err));
+    for (size_t i = 0; i < all->ntensors; i++) {
+        struct sharded_tensor *x = &all->tensors[i];
+        CKPT_TRY(sharded_storage_accept_fault(all->f, x->joined.name, x->joined.dtype, add_storage(all, x),
+                                              &x->joined.storage, all->err));
     }
     return CKPT_OK;
 }
@@ -203,9 +204,9 @@ void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *t, s
 
 bool sharded_tensors_describe(void *user, const ckpt_value *v, struct row *row)
 {
-    const struct sharded_tensors *r = user;
-    if (v->type != CKPT_V_TENSOR || v->offset >= r->n)
+    const struct sharded_tensors *all = user;
+    if (v->type != CKPT_V_TENSOR || v->offset >= all->ntensors)
         return false;
-    joined_tensor_describe(r->f, &r->tensor[v->offset].t, row);
+    joined_tensor_describe(all->f, &all->tensors[v->offset].joined, row);
     return true;
 }

@@ -1,4 +1,4 @@
-/* sharded_tensors.h - puts together tensors that are cut over the files of many ranks. Each file has shards:
+/* sharded_tensors.h - joins tensors that are sharded over the files of many ranks. Each file has shards:
  * rectangular blocks of a tensor, such as rows 512 to 1023 of an embedding. The reader of a format adds the
  * shards of all files by name; each tensor then becomes one storage whose bytes are read from its shards. */
 #ifndef FORMAT_DISTRIBUTED_SHARDED_TENSORS_H
@@ -15,7 +15,7 @@ struct joined_tensor {
     uint32_t ndim;
     const uint64_t *shape; /* NULL: not known yet */
     uint32_t storage;      /* its bytes, in the table of the complete checkpoint; or CKPT_NO_STORAGE */
-    ckpt_value *node;      /* that stands for it in the graph; NULL: not made yet */
+    ckpt_value *node;      /* the node of the tensor in the graph; NULL: not made yet */
 };
 /* same_sizes - returns true if the N sizes or offsets at A and B are the same. */
 static inline bool same_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
@@ -29,19 +29,19 @@ void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *t, s
 
 /* A tensor with the shards that were added so far. */
 struct sharded_tensor {
-    struct joined_tensor t; /* without a node */
-    struct piece *piece;    /* its shards, without replicas */
-    size_t n, cap;
+    struct joined_tensor joined; /* its node stays NULL */
+    struct piece *pieces;        /* its shards, without replicas */
+    size_t npieces, cap;
 };
 
 /* All tensors of a checkpoint, while its shards are added. */
 struct sharded_tensors {
     ckpt_file *f; /* must be first, for part_graph_find_storage */
     ckpt_error *err;
-    map *names;                    /* name -> index into tensor */
-    map *shards;                   /* tensor, offset and size of each shard; finds replicas */
-    struct sharded_tensor *tensor; /* in the order of their first shards */
-    size_t n, cap;
+    map *index_of;                  /* name -> index into TENSORS */
+    map *seen_shards;               /* keys made of tensor, offset and size, to find replicas */
+    struct sharded_tensor *tensors; /* in the order of their first shards */
+    size_t ntensors, cap;
 };
 
 /* One shard of a tensor, such as rows 512 to 1023 of an embedding: a row of the table of PART, or a block of
@@ -49,23 +49,23 @@ struct sharded_tensors {
 struct tensor_shard {
     const ckpt_file *part;
     uint32_t row;
-    const uint64_t *offset;      /* of the shard in the complete tensor, by dimension */
-    const uint64_t *from, *size; /* of the block in the row; NULL: the shard is the complete row */
+    const uint64_t *offset;                    /* of the shard in the complete tensor, by dimension */
+    const uint64_t *block_offset, *block_size; /* in the row; NULL: the shard is the complete row */
 };
 
-ckpt_status sharded_tensors_begin(struct sharded_tensors *r, ckpt_file *f, ckpt_error *err);
-void sharded_tensors_end(struct sharded_tensors *r);
+ckpt_status sharded_tensors_begin(struct sharded_tensors *all, ckpt_file *f, ckpt_error *err);
+void sharded_tensors_end(struct sharded_tensors *all);
 /* sharded_tensors_add - adds SHARD to the tensor NAME, which has SHAPE (NULL: unknown). A shard with the same
  * offset and size as an earlier one is a replica and is ignored. Refuses a shard whose dtype, number of
  * dimensions or SHAPE differs from that of earlier ones. The arrays of SHARD must live as long as the file,
  * and its block must be inside of the row. */
-ckpt_status sharded_tensors_add(struct sharded_tensors *r, ckpt_str name, const uint64_t *shape,
+ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, const uint64_t *shape,
                                 const struct tensor_shard *shard);
 /* sharded_tensors_store - adds a storage for each tensor to the table of the file; a fault of one is handled
  * by sharded_storage_accept_fault. */
-ckpt_status sharded_tensors_store(struct sharded_tensors *r);
+ckpt_status sharded_tensors_store(struct sharded_tensors *all);
 /* sharded_tensors_describe - fills ROW from the tensor for which the node V stands: v->offset is its index.
- * USER is the struct sharded_tensors. False: V stands for no tensor. For torch_storages.object. */
+ * USER is the struct sharded_tensors. False: V stands for no tensor. For torch_storages.describe_node. */
 bool sharded_tensors_describe(void *user, const ckpt_value *v, struct row *row);
 
 /* sharded_storage_add - adds a storage with the bytes of the pieces P to the table of F, for T. HAS_CRCS:

@@ -18,9 +18,9 @@
 #define STEP      "global_step_"
 #define MAX_DEPTH 4 /* of folders: a step, a model and the folder of its files are three */
 
-/* Folders that have a model: NAME is a glob of the folder, INSIDE a glob of a file that must be in it. */
+/* Folders that have a model: globs of the folder and of a file that must be in it. */
 static const struct model_folder {
-    const char *name, *inside, *trainer;
+    const char *folder_glob, *file_glob, *trainer;
 } model_folders[] = {
     {"pytorch_model_fsdp_*", ".metadata", "Accelerate"},
     {"actor", "model_world_size_*", "verl"},
@@ -35,10 +35,10 @@ static const struct model_folder {
 static const struct model_folder *find_model_folder(const char *path, ckpt_str name, bool *no_memory)
 {
     for (size_t i = 0; i < sizeof model_folders / sizeof *model_folders; i++) {
-        if (!ckpt_glob_match(str_c(model_folders[i].name), name))
+        if (!ckpt_glob_match(str_c(model_folders[i].folder_glob), name))
             continue;
         char *inner = shards_join_path(str_c(path), name);
-        bool has = inner && folder_has(inner, model_folders[i].inside);
+        bool has = inner && folder_has(inner, model_folders[i].file_glob);
         *no_memory = *no_memory || !inner;
         free(inner);
         if (has)
@@ -52,7 +52,7 @@ static bool is_step(ckpt_str name) { return str_starts(name, STR_LIT(STEP)); }
 static bool is_model_folder(ckpt_str name)
 {
     for (size_t i = 0; i < sizeof model_folders / sizeof *model_folders; i++)
-        if (ckpt_glob_match(str_c(model_folders[i].name), name))
+        if (ckpt_glob_match(str_c(model_folders[i].folder_glob), name))
             return true;
     return false;
 }
@@ -73,8 +73,7 @@ static bool is_number(ckpt_str word)
     return str_uint(word, &n);
 }
 
-/* enter_step - changes f->folder to the folder of the step that the tracker file names. */
-static ckpt_status enter_step(ckpt_file *f, ckpt_error *err)
+static ckpt_status enter_tracked_step(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str number;
     const struct tracker_file tracker = {TRACKER, "number of a step", is_number, is_step};
@@ -132,7 +131,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     const char *trainer = "verl"; /* verl writes the tracker file */
     const struct model_folder *found_as;
-    ckpt_status st = tracks_steps(f->probe) ? enter_step(f, err) : CKPT_OK;
+    ckpt_status st = tracks_steps(f->probe) ? enter_tracked_step(f, err) : CKPT_OK;
     for (unsigned depth = 0; st == CKPT_OK && depth < MAX_DEPTH; depth++) {
         st = enter_model(f, &found_as, err);
         if (st != CKPT_OK || !found_as)

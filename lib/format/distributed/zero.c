@@ -37,33 +37,33 @@ struct zero_rank {
 
 /* A parameter of the groups that are being read. */
 struct zero_param {
-    struct joined_tensor t;
-    uint64_t n, offset; /* how many elements, and the first of them in the flat tensor */
-    bool tied;          /* an earlier stage of the pipeline has it, too */
-    ckpt_value *state;  /* a dict, such as {exp_avg: tensor} */
+    struct joined_tensor tensor;
+    uint64_t nelements, first_element; /* how many elements, and the first of them in the flat tensor */
+    bool is_tied;                      /* an earlier stage of the pipeline has it, too */
+    ckpt_value *states;                /* a dict, such as {exp_avg: tensor} */
 };
 
 /* The files of one model-parallel rank, while they are read. */
 struct zero {
     struct deepspeed *ds;
-    uint64_t mp; /* the rank */
-    struct zero_rank *rank;
+    uint64_t mp_rank;
+    struct zero_rank *ranks;
     size_t nranks;
     size_t first_present;     /* the first rank whose optimizer file could be read */
     const ckpt_value *shapes; /* param_shapes */
     uint32_t ngroups;
     const char *flat_key; /* the key of the partitions in the state */
-    struct zero_param *param;
+    struct zero_param *params;
     size_t nparams;
-    struct ds_flat *flat;    /* of the state that is being read; ZeRO 3: one for each rank; else one */
-    struct ds_flat *weights; /* the same of the parameters */
+    struct ds_flat *flats;        /* of the state that is being read; ZeRO 3: one for each rank; else one */
+    struct ds_flat *weight_flats; /* the same of the parameters */
     size_t nflats;
     bool has_omitted; /* a state was left out because it is not partitioned like its parameter */
 };
 
 /* ------------------------------------------------------------------------- ranks */
 
-static ckpt_status fail_partitions(struct zero *z, const ckpt_file *part, const char *keys)
+static ckpt_status fail_no_partitions(struct zero *z, const ckpt_file *part, const char *keys)
 {
     ckpt_status st = fail(z->ds->err, CKPT_EFORMAT, 0, "{no} {=%s} of partitions", keys);
     error_add_where(z->ds->err, "optimizer_state_dict");
@@ -74,14 +74,14 @@ static ckpt_status fail_partitions(struct zero *z, const ckpt_file *part, const 
 static uint64_t count_ranks(const ckpt_value *state)
 {
     int64_t n;
-    uint64_t most = 0;
+    uint64_t max = 0;
     const ckpt_value *count = ds_get(state, "partition_count");
     if (value_integer(count, &n))
         return n > 0 ? (uint64_t)n : 0;
     for (uint32_t i = 0; i < value_count(count); i++)
-        if (value_integer(value_item(count, i), &n) && n > 0 && (uint64_t)n > most)
-            most = (uint64_t)n;
-    return most;
+        if (value_integer(value_item(count, i), &n) && n > 0 && (uint64_t)n > max)
+            max = (uint64_t)n;
+    return max;
 }
 
 /* count_files - counts the files of KIND of this model-parallel rank. Sets *END to 1 + the greatest
@@ -90,14 +90,15 @@ static size_t count_files(const struct zero *z, enum ds_kind kind, uint64_t *end
 {
     size_t n = 0;
     *end = 0;
-    for (const struct ds_file *file = NULL; (file = ds_next_file(&z->ds->save, kind, z->mp, file));) {
+    for (const struct ds_file *file = NULL; (file = ds_next_file(&z->ds->save, kind, z->mp_rank, file));) {
         n++;
-        *end = file->dp >= *end && file->dp < UINT64_MAX ? file->dp + 1 : *end; /* bounded: just compared */
+        *end = file->dp_rank >= *end && file->dp_rank < UINT64_MAX ? file->dp_rank + 1
+                                                                   : *end; /* bounded: just compared */
     }
     return n;
 }
 
-static ckpt_status fail_count(struct zero *z, uint64_t found, uint64_t want, const char *kind)
+static ckpt_status fail_rank_count(struct zero *z, uint64_t found, uint64_t want, const char *kind)
 {
     (void)fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                "partitions of {=%" PRIu64 " rank%s}, and %s of {%" PRIu64 "}", want, want == 1 ? "" : "s",
@@ -110,31 +111,31 @@ static ckpt_status fail_count(struct zero *z, uint64_t found, uint64_t want, con
     return file_report_fault(z->ds->f, CKPT_EFORMAT, z->ds->err);
 }
 
-/* open_kind - opens the files of KIND as the model or optim of each z->rank. */
-static ckpt_status open_kind(struct zero *z, enum ds_kind kind)
+/* open_files_of_kind - sets the model or optim of each of z->ranks to its file of KIND. */
+static ckpt_status open_files_of_kind(struct zero *z, enum ds_kind kind)
 {
     struct deepspeed *ds = z->ds;
-    for (const struct ds_file *file = NULL; (file = ds_next_file(&ds->save, kind, z->mp, file));) {
-        if (file->dp >= z->nranks)
+    for (const struct ds_file *file = NULL; (file = ds_next_file(&ds->save, kind, z->mp_rank, file));) {
+        if (file->dp_rank >= z->nranks)
             continue;
-        struct zero_rank *r = &z->rank[file->dp];
-        ckpt_file **to = kind == DS_MODEL ? &r->model : &r->optim;
-        *(kind == DS_MODEL ? &r->has_model : &r->has_optim) = true;
-        if (!*to) /* else read_first opened it */
+        struct zero_rank *rank = &z->ranks[file->dp_rank];
+        ckpt_file **to = kind == DS_MODEL ? &rank->model : &rank->optim;
+        *(kind == DS_MODEL ? &rank->has_model : &rank->has_optim) = true;
+        if (!*to) /* read_first has opened one of them */
             CKPT_TRY(ds_open_file(ds, file->name, to));
     }
     return CKPT_OK;
 }
 
-/* find_state - sets r->state. If it has no partitions, fails or, in `verify`, treats the optimizer file as
+/* find_state - sets rank->state. If it has no partitions, fails or, in `verify`, treats the optimizer file as
  * missing. */
-static ckpt_status find_state(struct zero *z, struct zero_rank *r)
+static ckpt_status find_state(struct zero *z, struct zero_rank *rank)
 {
-    r->state = ds_get(r->optim->root, "optimizer_state_dict");
-    if (r->state && ds_get(r->state, z->flat_key))
+    rank->state = ds_get(rank->optim->root, "optimizer_state_dict");
+    if (rank->state && ds_get(rank->state, z->flat_key))
         return CKPT_OK;
-    CKPT_TRY(file_report_fault(z->ds->f, fail_partitions(z, r->optim, z->flat_key), z->ds->err));
-    r->optim = NULL;
+    CKPT_TRY(file_report_fault(z->ds->f, fail_no_partitions(z, rank->optim, z->flat_key), z->ds->err));
+    rank->optim = NULL;
     return CKPT_OK;
 }
 
@@ -144,19 +145,19 @@ static ckpt_status check_ranks(struct zero *z)
 {
     char what[96];
     for (size_t i = 0; i < z->nranks; i++) {
-        struct zero_rank *r = &z->rank[i];
-        if (r->optim)
-            CKPT_TRY(find_state(z, r));
-        bool has_model = r->has_model ||
-                         (i > 0 && z->ds->stage < 3); /* before ZeRO 3, rank 0 has the only one */
-        if (r->has_optim && has_model)
+        struct zero_rank *rank = &z->ranks[i];
+        if (rank->optim)
+            CKPT_TRY(find_state(z, rank));
+        bool has_model = rank->has_model ||
+                         (i > 0 && z->ds->zero_stage < 3); /* before ZeRO 3, only rank 0 has one */
+        if (rank->has_optim && has_model)
             continue;
         (void)snprintf(what, sizeof what, "the %s file of rank %zu of %zu",
-                       r->has_optim ? "model" : "optimizer", i, z->nranks);
+                       rank->has_optim ? "model" : "optimizer", i, z->nranks);
         CKPT_TRY(ds_fail_missing(z->ds, what));
     }
     z->first_present = 0;
-    while (z->first_present < z->nranks && !z->rank[z->first_present].optim)
+    while (z->first_present < z->nranks && !z->ranks[z->first_present].optim)
         z->first_present++;
     return z->first_present < z->nranks
                ? CKPT_OK
@@ -170,20 +171,20 @@ static ckpt_status read_first(struct zero *z)
     ckpt_file *part = NULL;
     uint64_t dp = 0;
     for (const struct ds_file *file = NULL;
-         !part && (file = ds_next_file(&ds->save, DS_OPTIM, z->mp, file));) {
+         !part && (file = ds_next_file(&ds->save, DS_OPTIM, z->mp_rank, file));) {
         CKPT_TRY(ds_open_file(ds, file->name, &part));
-        dp = file->dp;
+        dp = file->dp_rank;
     }
     if (!part)
         return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
     const ckpt_value *state = ds_get(part->root, "optimizer_state_dict");
-    const ckpt_value *named = ds_get(state, "zero_stage");
-    if (!value_integer(named && named->type == CKPT_V_CALL ? value_arg(named, 0) : named, &ds->stored_stage))
+    const ckpt_value *stage = ds_get(state, "zero_stage"); /* an integer or a call of the enum */
+    if (!value_integer(stage && stage->type == CKPT_V_CALL ? value_arg(stage, 0) : stage, &ds->stored_stage))
         ds->stored_stage = 0;
-    ds->stage = ds_get(state, "fp32_flat_groups") ? 3 : 2;
-    z->flat_key = ds->stage == 3 ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
+    ds->zero_stage = ds_get(state, "fp32_flat_groups") ? 3 : 2;
+    z->flat_key = ds->zero_stage == 3 ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
     if (!ds_get(state, z->flat_key))
-        return fail_partitions(z, part, "fp32_flat_groups or single_partition_of_fp32_groups");
+        return fail_no_partitions(z, part, "fp32_flat_groups or single_partition_of_fp32_groups");
     if (ds_get(state, "ds_zero_partition_groups")) {
         (void)fail(ds->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                    "partitions {by experts} cannot be put together\n"
@@ -192,27 +193,27 @@ static ckpt_status read_first(struct zero *z)
     }
     uint64_t end, files = count_files(z, DS_OPTIM, &end), n = count_ranks(state);
     if (n > MAX_RANKS || end > MAX_RANKS)
-        return fail_count(z, files, n, "files");
+        return fail_rank_count(z, files, n, "files");
     z->nranks = (size_t)(n ? n : end);
-    z->rank = arena_array(ds->f->a, z->nranks, sizeof *z->rank);
-    if (z->rank && dp < z->nranks)
-        z->rank[dp].optim = part;
-    return z->rank ? CKPT_OK : fail_memory(ds->err);
+    z->ranks = arena_array(ds->f->a, z->nranks, sizeof *z->ranks);
+    if (z->ranks && dp < z->nranks)
+        z->ranks[dp].optim = part;
+    return z->ranks ? CKPT_OK : fail_memory(ds->err);
 }
 
 static ckpt_status open_ranks(struct zero *z)
 {
     uint64_t end, files;
     CKPT_TRY(read_first(z));
-    if (!z->rank) /* fail_count reported it to `verify` */
+    if (!z->ranks) /* fail_rank_count reported it to `verify` */
         return CKPT_EFORMAT;
-    CKPT_TRY(open_kind(z, DS_OPTIM));
+    CKPT_TRY(open_files_of_kind(z, DS_OPTIM));
     files = count_files(z, DS_OPTIM, &end);
     if (files > z->nranks || end > z->nranks)
-        CKPT_TRY(fail_count(z, files > end ? files : end, z->nranks, "optimizer files"));
-    CKPT_TRY(open_kind(z, DS_MODEL));
+        CKPT_TRY(fail_rank_count(z, files > end ? files : end, z->nranks, "optimizer files"));
+    CKPT_TRY(open_files_of_kind(z, DS_MODEL));
     CKPT_TRY(check_ranks(z));
-    z->ds->ranks = z->nranks > z->ds->ranks ? z->nranks : z->ds->ranks;
+    z->ds->dp_ranks = z->nranks > z->ds->dp_ranks ? z->nranks : z->ds->dp_ranks;
     return CKPT_OK;
 }
 
@@ -220,14 +221,15 @@ static ckpt_status open_ranks(struct zero *z)
 
 static ckpt_status add_param(struct zero *z, const value_pair *pair)
 {
-    struct zero_param *p = &z->param[z->nparams];
+    struct zero_param *param = &z->params[z->nparams];
     struct deepspeed *ds = z->ds;
-    if (!value_text(pair->key, &p->t.name) || !ds_read_shape(ds, pair->val, &p->t, &p->n))
+    if (!value_text(pair->key, &param->tensor.name) ||
+        !ds_read_shape(ds, pair->val, &param->tensor, &param->nelements))
         return fail(ds->err, CKPT_EFORMAT, pair->val->offset, "param_shapes has {no} {=name with a shape}");
-    p->tied = ds->stages > 1 && map_get(ds->weights, p->t.name) != MAP_NONE;
-    p->state = value_new(ds->f->a, CKPT_V_DICT, 0);
+    param->is_tied = ds->pipeline_stages > 1 && map_get(ds->weights, param->tensor.name) != MAP_NONE;
+    param->states = value_new(ds->f->a, CKPT_V_DICT, 0);
     z->nparams++;
-    return p->state ? CKPT_OK : fail_memory(ds->err);
+    return param->states ? CKPT_OK : fail_memory(ds->err);
 }
 
 /* get_shape_pairs - returns the *N names and shapes of group G. A mapping in place of a list is group 0. */
@@ -240,7 +242,6 @@ static const value_pair *get_shape_pairs(const struct zero *z, uint32_t g, uint3
     return shapes ? value_pairs(shapes, n) : NULL;
 }
 
-/* list_params - lists the parameters of the groups from FROM up to END. */
 static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
 {
     size_t count = 0;
@@ -250,8 +251,8 @@ static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
         count += n; /* bounded: they are in memory */
     }
     z->nparams = 0;
-    z->param = arena_array(z->ds->f->a, count, sizeof *z->param);
-    if (!z->param)
+    z->params = arena_array(z->ds->f->a, count, sizeof *z->params);
+    if (!z->params)
         return fail_memory(z->ds->err);
     for (uint32_t g = from; g < end; g++) {
         const value_pair *pairs = get_shape_pairs(z, g, &n);
@@ -267,14 +268,15 @@ static uint64_t count_share(const struct zero *z, uint64_t n)
     return n / z->nranks + (n % z->nranks != 0); /* bounded: at most N */
 }
 
-/* set_offsets - sets the offset of each parameter in the flat tensor, and *END to the end of the last one. */
-static ckpt_status set_offsets(struct zero *z, uint64_t *end)
+/* set_first_elements - sets first_element of each parameter, and *END to the end of the last parameter. */
+static ckpt_status set_first_elements(struct zero *z, uint64_t *end)
 {
     *end = 0;
     for (size_t i = 0; i < z->nparams; i++) {
-        struct zero_param *p = &z->param[i];
-        p->offset = *end;
-        if (!checked_add(*end, z->ds->stage == 3 ? count_share(z, p->n) : p->n, end))
+        struct zero_param *param = &z->params[i];
+        param->first_element = *end;
+        if (!checked_add(*end, z->ds->zero_stage == 3 ? count_share(z, param->nelements) : param->nelements,
+                         end))
             return fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "parameters of {more} than {=2^64 elements}");
     }
@@ -283,20 +285,20 @@ static ckpt_status set_offsets(struct zero *z, uint64_t *end)
 
 /* ------------------------------------------------------------------ flat tensors */
 
-/* get_base_state - returns the state of the optimizer that DeepSpeed wraps, as rank R has saved it. */
-static const ckpt_value *get_base_state(const struct zero *z, const struct zero_rank *r)
+/* get_base_state - returns the state of the optimizer that DeepSpeed wraps, as rank RANK has saved it. */
+static const ckpt_value *get_base_state(const struct zero *z, const struct zero_rank *rank)
 {
-    return ds_get(r->state, z->ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    return ds_get(rank->state, z->ds->zero_stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
 }
 
-/* get_partition - returns the partition that rank R has of group G: of its state KEY or, if KEY is NULL, of
- * its parameters. */
-static const ckpt_value *get_partition(const struct zero *z, const struct zero_rank *r, uint32_t g,
+/* get_partition - returns the partition that rank RANK has of group G: of its state KEY or, if KEY is NULL,
+ * of its parameters. */
+static const ckpt_value *get_partition(const struct zero *z, const struct zero_rank *rank, uint32_t g,
                                        const char *key)
 {
     if (!key)
-        return ds_get_numbered(ds_get(r->state, z->flat_key), g);
-    const ckpt_value *base = get_base_state(z, r);
+        return ds_get_numbered(ds_get(rank->state, z->flat_key), g);
+    const ckpt_value *base = get_base_state(z, rank);
     return ds_get(ds_get_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), g), key);
 }
 
@@ -306,46 +308,46 @@ static const ckpt_value *get_partition(const struct zero *z, const struct zero_r
 static uint64_t guess_length(const struct zero *z, uint32_t g, const char *key)
 {
     for (size_t i = 0; i < z->nranks; i++) {
-        const struct zero_rank *r = &z->rank[i];
-        const ckpt_tensor *t = r->optim ? ds_find_row(r->optim, get_partition(z, r, g, key)) : NULL;
-        if (t && (i + 1 < z->nranks || z->ds->stage == 3))
+        const struct zero_rank *rank = &z->ranks[i];
+        const ckpt_tensor *t = rank->optim ? ds_find_row(rank->optim, get_partition(z, rank, g, key)) : NULL;
+        if (t && (i + 1 < z->nranks || z->ds->zero_stage == 3))
             return t->elements;
     }
     return (uint64_t)1 << 40;
 }
 
-/* fill_flats - sets z->flat to the state KEY of N groups from FROM on, or to their parameters if KEY is
+/* fill_flats - sets z->flats to the state KEY of N groups from FROM on, or to their parameters if KEY is
  * NULL. */
 static ckpt_status fill_flats(struct zero *z, uint32_t from, uint32_t n, const char *key)
 {
-    z->nflats = z->ds->stage == 3 ? z->nranks : 1;
-    z->flat = arena_array(z->ds->f->a, z->nflats, sizeof *z->flat);
-    if (!z->flat)
+    z->nflats = z->ds->zero_stage == 3 ? z->nranks : 1;
+    z->flats = arena_array(z->ds->f->a, z->nflats, sizeof *z->flats);
+    if (!z->flats)
         return fail_memory(z->ds->err);
     for (uint32_t g = from; g < from + n; g++) /* bounded: by the groups */
         for (size_t i = 0; i < z->nranks; i++) {
-            const struct zero_rank *r = &z->rank[i];
-            CKPT_TRY(ds_flat_add(z->ds, &z->flat[z->nflats > 1 ? i : 0], r->optim,
-                                 r->optim ? get_partition(z, r, g, key) : NULL,
-                                 r->optim ? 0 : guess_length(z, g, key)));
+            const struct zero_rank *rank = &z->ranks[i];
+            CKPT_TRY(ds_flat_add(z->ds, &z->flats[z->nflats > 1 ? i : 0], rank->optim,
+                                 rank->optim ? get_partition(z, rank, g, key) : NULL,
+                                 rank->optim ? 0 : guess_length(z, g, key)));
         }
     for (size_t i = 1; i < z->nflats; i++)
-        if (z->flat[i].total != z->flat[0].total)
+        if (z->flats[i].nelements != z->flats[0].nelements)
             return fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "rank %zu has partitions of {%" PRIu64 " elements}, the first one of {=%" PRIu64 "}",
-                        i, z->flat[i].total, z->flat[0].total);
+                        i, z->flats[i].nelements, z->flats[0].nelements);
     return CKPT_OK;
 }
 
-/* check_starts - checks that each rank has the same elements of z->flat as of z->weights. */
+/* check_starts - checks that each rank has the same elements of z->flats as of z->weight_flats. */
 static ckpt_status check_starts(struct zero *z)
 {
     bool same = true;
     for (size_t i = 0; same && i < z->nflats; i++) {
-        const struct ds_flat *a = &z->weights[i], *b = &z->flat[i];
-        same = a->n == b->n;
-        for (size_t k = 0; same && k < a->n; k++)
-            same = a->partition[k].start == b->partition[k].start;
+        const struct ds_flat *a = &z->weight_flats[i], *b = &z->flats[i];
+        same = a->npartitions == b->npartitions;
+        for (size_t k = 0; same && k < a->npartitions; k++)
+            same = a->partitions[k].start == b->partitions[k].start;
     }
     return same ? CKPT_OK
                 : fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
@@ -355,43 +357,45 @@ static ckpt_status check_starts(struct zero *z)
 /* check_end - checks that the flat tensors have nothing but padding after END, the end of the parameters. */
 static ckpt_status check_end(struct zero *z, uint64_t end)
 {
-    uint64_t total = z->flat[0].total, unit = 2 * (uint64_t)z->nranks; /* of padding, in zero_to_fp32.py */
-    bool fits = z->ds->stage == 3 ? total == end : end <= total && (end == 0) == (total == 0);
+    uint64_t total = z->flats[0].nelements,
+             unit = 2 * (uint64_t)z->nranks; /* of padding, in zero_to_fp32.py */
+    bool fits = z->ds->zero_stage == 3 ? total == end : end <= total && (end == 0) == (total == 0);
     if (fits && end) /* both round up to the same multiple of UNIT */
         fits = (end - 1) / unit == (total - 1) / unit;
     for (size_t i = 0; i < z->nranks; i++)
-        if (!z->rank[i].optim)
-            return CKPT_OK; /* its length is guessed */
+        if (!z->ranks[i].optim)
+            return CKPT_OK; /* guess_length made up the length of its partition */
     return fits ? CKPT_OK
                 : fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                        "the partitions have {%" PRIu64 " elements}, the parameters take {=%" PRIu64 "}",
                        total, end);
 }
 
-/* add_slices - adds the elements that each rank has of P to the tensor that is being assembled. */
-static ckpt_status add_slices(struct zero *z, const struct zero_param *p)
+/* add_slices - adds the elements that each rank has of PARAM to the tensor that is being assembled. */
+static ckpt_status add_slices(struct zero *z, const struct zero_param *param)
 {
     struct deepspeed *ds = z->ds;
-    uint64_t share = count_share(z, p->n);
-    if (ds->stage < 3)
-        return ds_add_slice(ds, z->flat, p->offset, p->n, 0);
+    uint64_t share = count_share(z, param->nelements);
+    if (ds->zero_stage < 3)
+        return ds_add_slice(ds, z->flats, param->first_element, param->nelements, 0);
     for (size_t i = 0; i < z->nranks && share; i++) {
         uint64_t from = i * share; /* bounded: at most N and one share */
-        if (from >= p->n)
+        if (from >= param->nelements)
             break;
-        CKPT_TRY(ds_add_slice(ds, &z->flat[i], p->offset, p->n - from < share ? p->n - from : share, from));
+        CKPT_TRY(ds_add_slice(ds, &z->flats[i], param->first_element,
+                              param->nelements - from < share ? param->nelements - from : share, from));
     }
     return CKPT_OK;
 }
 
-/* assemble_param - adds the slices of P and sets its dtype to that of the partitions. */
-static ckpt_status assemble_param(struct zero *z, struct zero_param *p)
+/* assemble_param - adds the slices of PARAM and sets its dtype to that of the partitions. */
+static ckpt_status assemble_param(struct zero *z, struct zero_param *param)
 {
-    p->t.dtype = z->flat[0].dtype;
-    for (size_t i = 1; i < z->nflats && !p->t.dtype; i++)
-        p->t.dtype = z->flat[i].dtype;
-    ckpt_status st = add_slices(z, p);
-    return prefix_where_if_failed(st, p->t.name, z->ds->err);
+    param->tensor.dtype = z->flats[0].dtype;
+    for (size_t i = 1; i < z->nflats && !param->tensor.dtype; i++)
+        param->tensor.dtype = z->flats[i].dtype;
+    ckpt_status st = add_slices(z, param);
+    return prefix_where_if_failed(st, param->tensor.name, z->ds->err);
 }
 
 /* ------------------------------------------------------------------------ groups */
@@ -399,19 +403,18 @@ static ckpt_status assemble_param(struct zero *z, struct zero_param *p)
 static ckpt_status put_weights(struct zero *z)
 {
     for (size_t i = 0; i < z->nparams; i++) {
-        if (z->param[i].tied)
+        if (z->params[i].is_tied)
             continue;
-        CKPT_TRY(assemble_param(z, &z->param[i]));
-        CKPT_TRY(ds_end_parameter(z->ds, &z->param[i].t));
+        CKPT_TRY(assemble_param(z, &z->params[i]));
+        CKPT_TRY(ds_end_parameter(z->ds, &z->params[i].tensor));
     }
     return CKPT_OK;
 }
 
-/* put_state - sets the state KEY of P to NODE. */
-static ckpt_status put_state(struct zero *z, struct zero_param *p, ckpt_str key, ckpt_value *node)
+static ckpt_status put_state(struct zero *z, struct zero_param *param, ckpt_str key, ckpt_value *node)
 {
     ckpt_value *k = value_str(z->ds->f->a, key);
-    return k && value_put(z->ds->f->a, p->state, k, node) ? CKPT_OK : fail_memory(z->ds->err);
+    return k && value_put(z->ds->f->a, param->states, k, node) ? CKPT_OK : fail_memory(z->ds->err);
 }
 
 ckpt_str ds_state_name(struct deepspeed *ds, ckpt_str name, ckpt_str key)
@@ -430,12 +433,12 @@ static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckp
         st = check_starts(z);
     CKPT_TRY(prefix_where_if_failed(st, key, z->ds->err));
     for (size_t i = 0; i < z->nparams; i++) {
-        struct zero_param *p = &z->param[i];
-        CKPT_TRY(assemble_param(z, p));
-        struct joined_tensor t = p->t;
-        t.name = ds_state_name(z->ds, p->t.name, key);
+        struct zero_param *param = &z->params[i];
+        CKPT_TRY(assemble_param(z, param));
+        struct joined_tensor t = param->tensor;
+        t.name = ds_state_name(z->ds, param->tensor.name, key);
         CKPT_TRY(t.name.ptr ? ds_end_tensor(z->ds, &t, &node) : fail_memory(z->ds->err));
-        CKPT_TRY(put_state(z, p, key, node));
+        CKPT_TRY(put_state(z, param, key, node));
     }
     return CKPT_OK;
 }
@@ -451,13 +454,13 @@ static bool is_scalar(const ckpt_value *v)
 static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
 {
     for (size_t i = 0; i < z->nparams; i++) {
-        struct zero_param *p = &z->param[i];
+        struct zero_param *param = &z->params[i];
         ckpt_value *node = is_scalar(v) ? v : NULL;
-        ckpt_str name = ds_state_name(z->ds, p->t.name, key);
+        ckpt_str name = ds_state_name(z->ds, param->tensor.name, key);
         if (!node && name.ptr)
-            CKPT_TRY(ds_add_copy(z->ds, z->rank[z->first_present].optim, v, name, &node));
+            CKPT_TRY(ds_add_copy(z->ds, z->ranks[z->first_present].optim, v, name, &node));
         if (node)
-            CKPT_TRY(put_state(z, p, key, node));
+            CKPT_TRY(put_state(z, param, key, node));
         z->has_omitted |= !node;
     }
     return CKPT_OK;
@@ -466,11 +469,11 @@ static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
 /* is_partitioned - returns true if the state V, called KEY, is partitioned like the parameters of group G. */
 static bool is_partitioned(const struct zero *z, ckpt_str key, const ckpt_value *v, uint32_t g)
 {
-    const struct zero_rank *r = &z->rank[z->first_present];
-    const ckpt_tensor *t = ds_find_row(r->optim, v),
-                      *like = ds_find_row(r->optim, get_partition(z, r, g, NULL));
-    return t && like && t->ndim == 1 && t->has_shape && !str_is(key, "step") &&
-           (t->elements == like->elements || (z->ds->stage < 3 && t->elements > like->elements));
+    const struct zero_rank *rank = &z->ranks[z->first_present];
+    const ckpt_tensor *t = ds_find_row(rank->optim, v),
+                      *weights = ds_find_row(rank->optim, get_partition(z, rank, g, NULL));
+    return t && weights && t->ndim == 1 && t->has_shape && !str_is(key, "step") &&
+           (t->elements == weights->elements || (z->ds->zero_stage < 3 && t->elements > weights->elements));
 }
 
 /* put_states - adds the optimizer states of the N groups from FROM on. */
@@ -478,13 +481,13 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
 {
     uint32_t npairs = 0;
     ckpt_str key;
-    const struct zero_rank *r = &z->rank[z->first_present];
-    const ckpt_value *base = get_base_state(z, r);
+    const struct zero_rank *rank = &z->ranks[z->first_present];
+    const ckpt_value *base = get_base_state(z, rank);
     const ckpt_value *first = ds_get_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), from);
     const value_pair *pairs = first ? value_pairs(first, &npairs) : NULL;
     for (uint32_t i = 0; pairs && i < npairs; i++) {
         ckpt_value *v = pairs[i].val;
-        const ckpt_tensor *t = ds_find_row(r->optim, v);
+        const ckpt_tensor *t = ds_find_row(rank->optim, v);
         if (!value_text(pairs[i].key, &key))
             continue;
         if (is_partitioned(z, key, v, from))
@@ -495,10 +498,10 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
             z->has_omitted = true;
     }
     for (size_t i = 0; i < z->nparams; i++) {
-        if (z->param[i].tied || !z->param[i].state->u.dict.n)
+        if (z->params[i].is_tied || !z->params[i].states->u.dict.n)
             continue;
-        ckpt_value *name = value_str(z->ds->f->a, z->param[i].t.name);
-        if (!name || !value_put(z->ds->f->a, z->ds->state, name, z->param[i].state))
+        ckpt_value *name = value_str(z->ds->f->a, z->params[i].tensor.name);
+        if (!name || !value_put(z->ds->f->a, z->ds->state, name, z->params[i].states))
             return fail_memory(z->ds->err);
     }
     return CKPT_OK;
@@ -508,11 +511,11 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
 static ckpt_status read_groups(struct zero *z, uint32_t from, uint32_t n)
 {
     uint64_t end;
-    CKPT_TRY(z->ds->stage == 3 ? list_params(z, 0, z->ngroups) : list_params(z, from, from + n));
-    CKPT_TRY(set_offsets(z, &end));
+    CKPT_TRY(z->ds->zero_stage == 3 ? list_params(z, 0, z->ngroups) : list_params(z, from, from + n));
+    CKPT_TRY(set_first_elements(z, &end));
     CKPT_TRY(fill_flats(z, from, n, NULL));
     CKPT_TRY(check_end(z, end));
-    z->weights = z->flat;
+    z->weight_flats = z->flats;
     CKPT_TRY(put_weights(z));
     return put_states(z, from, n);
 }
@@ -522,22 +525,22 @@ static ckpt_status read_groups(struct zero *z, uint32_t from, uint32_t n)
 static bool is_over_all_ranks(const struct zero *z, uint32_t g)
 {
     int64_t n;
-    const ckpt_value *count = ds_get(z->rank[z->first_present].state, "partition_count");
-    const ckpt_value *one = value_is_sequence(count) ? value_item(count, g) : NULL;
-    return !one || !value_integer(one, &n) || n <= 0 || (uint64_t)n == z->nranks;
+    const ckpt_value *count = ds_get(z->ranks[z->first_present].state, "partition_count");
+    const ckpt_value *of_group = value_is_sequence(count) ? value_item(count, g) : NULL;
+    return !of_group || !value_integer(of_group, &n) || n <= 0 || (uint64_t)n == z->nranks;
 }
 
 static ckpt_status read_all_groups(struct zero *z)
 {
     struct deepspeed *ds = z->ds;
-    const ckpt_value *flats = ds_get(z->rank[z->first_present].state, z->flat_key);
+    const ckpt_value *flats = ds_get(z->ranks[z->first_present].state, z->flat_key);
     uint32_t n = value_count(flats);
     z->ngroups = value_is_sequence(z->shapes) ? value_count(z->shapes) : 1;
-    if (!value_is_sequence(flats) || !z->shapes || (ds->stage < 3 && n != z->ngroups))
+    if (!value_is_sequence(flats) || !z->shapes || (ds->zero_stage < 3 && n != z->ngroups))
         return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "partitions for {%u group%s}, param_shapes has {=%u}", n, n == 1 ? "" : "s",
                     z->shapes ? z->ngroups : 0);
-    if (ds->stage == 3) /* flat groups are cut by size, not between parameters */
+    if (ds->zero_stage == 3) /* flat groups are cut by size, not between parameters */
         return read_groups(z, 0, n);
     for (uint32_t g = 0; g < z->ngroups; g++) {
         if (is_over_all_ranks(z, g))
@@ -553,35 +556,37 @@ static ckpt_status read_all_groups(struct zero *z)
 
 /* ------------------------------------------------------------------------ frozen */
 
-/* get_fragment - returns the share that R has of the frozen parameter NAME, which usually is entry I. */
-static const ckpt_value *get_fragment(const struct zero_rank *r, uint32_t i, ckpt_str name)
+/* get_fragment - returns the share that RANK has of the frozen parameter NAME, which usually is entry I. */
+static const ckpt_value *get_fragment(const struct zero_rank *rank, uint32_t i, ckpt_str name)
 {
     uint32_t n;
     ckpt_str key;
-    const ckpt_value *all = ds_get(r->model->root, "frozen_param_fragments");
+    const ckpt_value *all = ds_get(rank->model->root, "frozen_param_fragments");
     const value_pair *pairs = all ? value_pairs(all, &n) : NULL;
     if (pairs && i < n && value_text(pairs[i].key, &key) && str_eq(key, name))
         return pairs[i].val;
-    return pairs && name.len == strlen(name.ptr) ? ds_get(all, name.ptr) : NULL;
+    return pairs && name.len == strlen(name.ptr) /* ds_get stops at a NUL */ ? ds_get(all, name.ptr) : NULL;
 }
 
 /* read_frozen - assembles the frozen parameter PAIR, entry I of frozen_param_shapes. */
 static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t i)
 {
     struct deepspeed *ds = z->ds;
-    struct zero_param p = {.offset = 0};
-    if (!value_text(pair->key, &p.t.name) || !ds_read_shape(ds, pair->val, &p.t, &p.n))
+    struct zero_param param = {.first_element = 0};
+    if (!value_text(pair->key, &param.tensor.name) ||
+        !ds_read_shape(ds, pair->val, &param.tensor, &param.nelements))
         return fail(ds->err, CKPT_EFORMAT, pair->val->offset,
                     "frozen_param_shapes has {no} {=name with a shape}");
     for (size_t k = 0; k < z->nranks; k++) {
-        const struct zero_rank *r = &z->rank[k];
-        z->flat[k] = (struct ds_flat){.n = 0};
-        ckpt_status st = ds_flat_add(ds, &z->flat[k], r->model,
-                                     r->model ? get_fragment(r, i, p.t.name) : NULL, count_share(z, p.n));
-        CKPT_TRY(prefix_where_if_failed(st, p.t.name, ds->err));
+        const struct zero_rank *rank = &z->ranks[k];
+        z->flats[k] = (struct ds_flat){.npartitions = 0};
+        ckpt_status st = ds_flat_add(ds, &z->flats[k], rank->model,
+                                     rank->model ? get_fragment(rank, i, param.tensor.name) : NULL,
+                                     count_share(z, param.nelements));
+        CKPT_TRY(prefix_where_if_failed(st, param.tensor.name, ds->err));
     }
-    CKPT_TRY(assemble_param(z, &p));
-    return ds_end_parameter(ds, &p.t);
+    CKPT_TRY(assemble_param(z, &param));
+    return ds_end_parameter(ds, &param.tensor);
 }
 
 static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
@@ -590,8 +595,8 @@ static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
     const ckpt_value *shapes = ds_get(model->root, "frozen_param_shapes");
     const value_pair *pairs = shapes ? value_pairs(shapes, &n) : NULL;
     z->nflats = z->nranks;
-    z->flat = arena_array(z->ds->f->a, z->nflats, sizeof *z->flat);
-    if (!z->flat)
+    z->flats = arena_array(z->ds->f->a, z->nflats, sizeof *z->flats);
+    if (!z->flats)
         return fail_memory(z->ds->err);
     for (uint32_t i = 0; i < n; i++)
         CKPT_TRY(read_frozen(z, &pairs[i], i));
@@ -600,8 +605,7 @@ static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
 
 /* ------------------------------------------------------------------ param_groups */
 
-/* add_names - appends the names of the parameters of group G to LIST. */
-static ckpt_status add_names(struct zero *z, uint32_t g, ckpt_value *list)
+static ckpt_status append_param_names(struct zero *z, uint32_t g, ckpt_value *list)
 {
     uint32_t n;
     ckpt_str name;
@@ -640,10 +644,10 @@ static ckpt_status name_group(struct zero *z, const ckpt_value *group, uint32_t 
     if (!list || !key || !value_put(a, to, key, list))
         return fail_memory(z->ds->err);
     if (!params) /* then group I of the optimizer is group I of param_shapes */
-        return add_names(z, i, list);
+        return append_param_names(z, i, list);
     for (uint32_t k = 0; k < value_count(params); k++)
         if (value_integer(value_item(params, k), &g) && g >= 0 && g < z->ngroups)
-            CKPT_TRY(add_names(z, (uint32_t)g, list));
+            CKPT_TRY(append_param_names(z, (uint32_t)g, list));
     return CKPT_OK;
 }
 
@@ -664,24 +668,24 @@ ckpt_status ds_add_param_groups(struct deepspeed *ds, const ckpt_value *shapes, 
 
 ckpt_status ds_read_zero(struct deepspeed *ds, uint64_t mp)
 {
-    struct zero z = {.ds = ds, .mp = mp};
+    struct zero z = {.ds = ds, .mp_rank = mp};
     ckpt_file *model = NULL;
     CKPT_TRY(open_ranks(&z));
     for (size_t i = 0; i < z.nranks && !model; i++)
-        model = z.rank[i].model;
+        model = z.ranks[i].model;
     if (!model)
         return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "{no} file of {=a model} can be read: nothing has a name");
     ds->model = ds->model ? ds->model : model;
     z.shapes = ds_get(model->root, "param_shapes");
     CKPT_TRY(read_all_groups(&z));
-    if (ds->stage == 3)
+    if (ds->zero_stage == 3)
         CKPT_TRY(read_all_frozen(&z, model));
     if (z.has_omitted)
         file_notice(ds->f,
                     "some states of the optimizer do not have the shapes of its parameters, and are left "
                     "out");
-    const ckpt_value *base = get_base_state(&z, &z.rank[z.first_present]);
+    const ckpt_value *base = get_base_state(&z, &z.ranks[z.first_present]);
     return ds_add_param_groups(ds, z.shapes, value_is_sequence(base) ? NULL : ds_get(base, "param_groups"));
 }
 
@@ -690,12 +694,12 @@ ckpt_status ds_read_frozen(struct deepspeed *ds)
     struct zero z = {.ds = ds};
     uint64_t end, files = count_files(&z, DS_MODEL, &end);
     if (end > MAX_RANKS)
-        return fail_count(&z, end, files, "model files");
+        return fail_rank_count(&z, end, files, "model files");
     z.nranks = (size_t)end;
-    z.rank = arena_array(ds->f->a, z.nranks, sizeof *z.rank);
-    if (!z.rank)
+    z.ranks = arena_array(ds->f->a, z.nranks, sizeof *z.ranks);
+    if (!z.ranks)
         return fail_memory(ds->err);
-    CKPT_TRY(open_kind(&z, DS_MODEL));
-    ds->ranks = z.nranks;
+    CKPT_TRY(open_files_of_kind(&z, DS_MODEL));
+    ds->dp_ranks = z.nranks;
     return read_all_frozen(&z, ds->model);
 }

@@ -23,31 +23,31 @@
 
 /* An array of the file. Its TENSOR node has its index as the offset. */
 struct stored_array {
-    struct flax_array x;
+    struct flax_array array;
     uint32_t storage; /* CKPT_NO_STORAGE: not added yet */
 };
 
 /* A container whose values are still being read. */
 struct frame {
     ckpt_value *node;
-    uint64_t left;   /* values to come, keys included */
-    ckpt_value *key; /* of the next value of a map; NULL: the next value is a key */
-    map *keys;       /* of a map: the keys so far */
+    uint64_t values_left; /* values to come, keys included */
+    ckpt_value *key;      /* of the next value of a map; NULL: the next value is a key */
+    map *keys;            /* of a map: the keys so far */
 };
 
 struct flax_reading {
-    struct flax_input in;
+    struct flax_input input;
     struct frame *stack;
     size_t depth, cap_stack;
     struct stored_array *arrays;
-    size_t n, cap;
+    size_t narrays, cap_arrays;
     ckpt_value *root;
 };
 
 bool flax_is_scalar(const ckpt_file *f, const ckpt_value *v)
 {
     const struct stored_array *arrays = f->container;
-    return arrays[v->offset].x.is_scalar;
+    return arrays[v->offset].array.is_scalar;
 }
 
 /* ------------------------------------------------------------------------- arrays */
@@ -56,11 +56,12 @@ bool flax_is_scalar(const ckpt_file *f, const ckpt_value *v)
 static ckpt_status add_array(struct flax_reading *r, const struct flax_array *x, uint32_t storage,
                              ckpt_value **out)
 {
-    arena *a = r->in.f->a;
+    arena *a = r->input.f->a;
     const struct stored_array array = {*x, storage};
-    *out = value_new(a, CKPT_V_TENSOR, r->n);
-    return *out && arena_push(a, &r->arrays, &r->n, &r->cap, &array, sizeof array) ? CKPT_OK
-                                                                                   : fail_memory(r->in.err);
+    *out = value_new(a, CKPT_V_TENSOR, r->narrays);
+    return *out && arena_push(a, &r->arrays, &r->narrays, &r->cap_arrays, &array, sizeof array)
+               ? CKPT_OK
+               : fail_memory(r->input.err);
 }
 
 /* add_storage - adds the storage KEY of X, whose elements are at OFFSET of SRC, a reference that is taken
@@ -73,21 +74,20 @@ static ckpt_status add_storage(struct flax_reading *r, const struct flax_array *
                         .off = offset,
                         .dtype = x->dtype,
                         .swap = x->swap};
-    return file_storage_add(r->in.f, &s, index, r->in.err);
+    return file_storage_add(r->input.f, &s, index, r->input.err);
 }
 
-/* add_storages - adds the storages of the arrays that are not in chunks. */
-static ckpt_status add_storages(struct flax_reading *r)
+static ckpt_status add_storages_of_unchunked(struct flax_reading *r)
 {
-    ckpt_file *f = r->in.f;
-    for (size_t i = 0; i < r->n; i++) {
+    ckpt_file *f = r->input.f;
+    for (size_t i = 0; i < r->narrays; i++) {
         struct stored_array *s = &r->arrays[i];
         if (s->storage != CKPT_NO_STORAGE)
             continue;
         ckpt_str key = arena_printf(f->a, "%zu", i);
         if (!key.ptr)
-            return fail_memory(r->in.err);
-        CKPT_TRY(add_storage(r, &s->x, key, source_ref(f->src), s->x.at, &s->storage));
+            return fail_memory(r->input.err);
+        CKPT_TRY(add_storage(r, &s->array, key, source_ref(f->src), s->array.at, &s->storage));
     }
     return CKPT_OK;
 }
@@ -113,15 +113,15 @@ static bool list_by_number(arena *a, const ckpt_value *mapping, ckpt_value ***ou
 static ckpt_status add_chunks(struct flax_reading *r, const struct flax_array *x, ckpt_value *const *chunks,
                               uint32_t n, uint64_t width, uint32_t *index)
 {
-    ckpt_file *f = r->in.f;
+    ckpt_file *f = r->input.f;
     struct piece *piece = arena_array(f->a, n, sizeof *piece);
     uint64_t *box = arena_array(f->a, 2u * n, sizeof *box), total = 0, at;
-    ckpt_str key = arena_printf(f->a, "chunks-%zu", r->n);
+    ckpt_str key = arena_printf(f->a, "chunks-%zu", r->narrays);
     source *src;
     if (!piece || !box || !key.ptr)
-        return fail_memory(r->in.err);
+        return fail_memory(r->input.err);
     for (uint32_t i = 0; i < n; i++) {
-        const struct flax_array *c = &r->arrays[chunks[i]->offset].x;
+        const struct flax_array *c = &r->arrays[chunks[i]->offset].array;
         uint64_t *offset = &box[2 * i], *size = &box[2 * i + 1];
         *offset = total;
         *size = c->nbytes / width;
@@ -129,7 +129,7 @@ static ckpt_status add_chunks(struct flax_reading *r, const struct flax_array *x
         total += *size; /* bounded: in the file */
     }
     const struct pieces p = {.shape = &total, .ndim = 1, .width = (uint32_t)width, .piece = piece, .n = n};
-    CKPT_TRY(pieces_source(f->a, &p, &src, &at, r->in.err));
+    CKPT_TRY(pieces_source(f->a, &p, &src, &at, r->input.err));
     return add_storage(r, x, key, src, at, index);
 }
 
@@ -153,30 +153,30 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
     ckpt_value **sizes, **chunks;
     uint32_t ndim, n, storage;
     uint64_t have = 0;
-    if (!list_by_number(r->in.f->a, value_get(dict, "shape"), &sizes, &ndim) || ndim > NPY_DIMENSIONS ||
-        !list_by_number(r->in.f->a, value_get(dict, "chunks"), &chunks, &n) || n == 0 ||
+    if (!list_by_number(r->input.f->a, value_get(dict, "shape"), &sizes, &ndim) || ndim > NPY_DIMENSIONS ||
+        !list_by_number(r->input.f->a, value_get(dict, "chunks"), &chunks, &n) || n == 0 ||
         chunks[0]->type != CKPT_V_TENSOR)
-        return fail(r->in.err, CKPT_EFORMAT, dict->offset,
+        return fail(r->input.err, CKPT_EFORMAT, dict->offset,
                     "an array in chunks with {no} {=shape and chunks}");
-    struct flax_array x = r->arrays[chunks[0]->offset].x;
+    struct flax_array x = r->arrays[chunks[0]->offset].array;
     uint64_t width = x.dtype == CKPT_DT_NP ? 0 : dtype_info(x.dtype)->block_bytes;
     x.is_scalar = false;
-    if (!(x.shape = arena_array(r->in.f->a, ndim, sizeof *x.shape)))
-        return fail_memory(r->in.err);
+    if (!(x.shape = arena_array(r->input.f->a, ndim, sizeof *x.shape)))
+        return fail_memory(r->input.err);
     if (!read_sizes(&x, sizes, ndim, width))
         return fail(
-            r->in.err, CKPT_EFORMAT, dict->offset,
+            r->input.err, CKPT_EFORMAT, dict->offset,
             "an array in chunks whose shape is {negative, no number or too large}; {=sizes} are allowed");
     for (uint32_t i = 0; i < n; i++) {
-        const struct flax_array *c = chunks[i]->type == CKPT_V_TENSOR ? &r->arrays[chunks[i]->offset].x
+        const struct flax_array *c = chunks[i]->type == CKPT_V_TENSOR ? &r->arrays[chunks[i]->offset].array
                                                                       : NULL;
         if (!c || c->dtype != x.dtype || c->swap != x.swap || !width)
-            return fail(r->in.err, CKPT_EFORMAT, dict->offset,
+            return fail(r->input.err, CKPT_EFORMAT, dict->offset,
                         "chunks of {different dtypes}; {=one dtype} is allowed");
         have += c->nbytes; /* bounded: in the file */
     }
     if (have != x.nbytes)
-        return fail(r->in.err, CKPT_EFORMAT, dict->offset,
+        return fail(r->input.err, CKPT_EFORMAT, dict->offset,
                     "chunks of {%" PRIu64 " bytes}; dtype and shape take {=%" PRIu64 "}", have, x.nbytes);
     CKPT_TRY(add_chunks(r, &x, chunks, n, width, &storage));
     return add_array(r, &x, storage, out);
@@ -184,20 +184,19 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
 
 /* --------------------------------------------------------------------- containers */
 
-/* enter_container - makes a node for V, a map or a list, whose values follow. */
 static ckpt_status enter_container(struct flax_reading *r, const struct msgpack_value *v)
 {
-    arena *a = r->in.f->a;
+    arena *a = r->input.f->a;
     bool is_map = v->kind == MSGPACK_MAP;
     if (r->depth == FLAX_DEPTH)
-        return fail(r->in.err, CKPT_ELIMIT, v->at, "{more} than {=%u} nested containers", FLAX_DEPTH);
+        return fail(r->input.err, CKPT_ELIMIT, v->at, "{more} than {=%u} nested containers", FLAX_DEPTH);
     struct frame *top = arena_append(a, &r->stack, &r->depth, &r->cap_stack, sizeof *top);
     if (!top)
-        return fail_memory(r->in.err);
+        return fail_memory(r->input.err);
     *top = (struct frame){.node = value_new(a, is_map ? CKPT_V_DICT : CKPT_V_LIST, v->at),
-                          .left = is_map ? 2 * v->count : v->count, /* bounded: 32 bits */
+                          .values_left = is_map ? 2 * v->count : v->count, /* bounded: 32 bits */
                           .keys = is_map ? map_new(0) : NULL};
-    return top->node && (!is_map || top->keys) ? CKPT_OK : fail_memory(r->in.err);
+    return top->node && (!is_map || top->keys) ? CKPT_OK : fail_memory(r->input.err);
 }
 
 /* is_nearly_chunked - returns true if KEY differs from CHUNKED in a few bytes. Then KEY is damaged: its map
@@ -218,19 +217,19 @@ static ckpt_status take_key(struct flax_reading *r, struct frame *top, ckpt_valu
     uint32_t before = MAP_NONE;
     if (key->type == CKPT_V_TENSOR || value_is_sequence(key) || key->type == CKPT_V_DICT ||
         key->type == CKPT_V_CALL)
-        return fail(r->in.err, CKPT_EFORMAT, at, "a key that is {a %s}, not {=a text or a number}",
+        return fail(r->input.err, CKPT_EFORMAT, at, "a key that is {a %s}, not {=a text or a number}",
                     key->type == CKPT_V_TENSOR ? "tensor" : "container");
     bool is_text = value_text(key, &text);
     if (is_text != (first->type == CKPT_V_STR)) /* jax sorts keys, and cannot compare these */
-        return fail(r->in.err, CKPT_EFORMAT, at,
+        return fail(r->input.err, CKPT_EFORMAT, at,
                     "a mapping with keys of {text and of numbers}; {=one kind} is allowed");
     if (is_text && is_nearly_chunked(text))
-        return fail(r->in.err, CKPT_EFORMAT, at, "the key {\"%.*s\"} is nearly {=\"%s\"}", STR_ARG(text),
+        return fail(r->input.err, CKPT_EFORMAT, at, "the key {\"%.*s\"} is nearly {=\"%s\"}", STR_ARG(text),
                     CHUNKED);
     if (is_text && !map_put(top->keys, text, 0, &before))
-        return fail_memory(r->in.err);
+        return fail_memory(r->input.err);
     if (before != MAP_NONE)
-        return fail(r->in.err, CKPT_EFORMAT, at, "the key \"%.*s\" comes {twice}, {=once} is allowed",
+        return fail(r->input.err, CKPT_EFORMAT, at, "the key \"%.*s\" comes {twice}, {=once} is allowed",
                     STR_ARG(text));
     top->key = key;
     return CKPT_OK;
@@ -246,14 +245,14 @@ static ckpt_status add_node(struct flax_reading *r, ckpt_value *node, uint64_t a
         if (node && is_map && !top->key) {
             CKPT_TRY(take_key(r, top, node, at));
         } else if (node) {
-            bool ok = is_map ? value_put(r->in.f->a, top->node, top->key, node)
-                             : value_append(r->in.f->a, top->node, node);
+            bool ok = is_map ? value_put(r->input.f->a, top->node, top->key, node)
+                             : value_append(r->input.f->a, top->node, node);
             top->key = NULL;
             if (!ok)
-                return fail_memory(r->in.err);
+                return fail_memory(r->input.err);
         }
-        top->left -= node != NULL;
-        if (top->left)
+        top->values_left -= node != NULL;
+        if (top->values_left)
             return CKPT_OK;
         node = top->node;
         map_free(top->keys);
@@ -276,10 +275,10 @@ static ckpt_status read_value(void *user, const struct msgpack_value *v, ckpt_er
         if (v->count)
             return CKPT_OK;
     } else if (v->kind == MSGPACK_EXT && (v->type == FLAX_ARRAY || v->type == FLAX_SCALAR)) {
-        CKPT_TRY(flax_read_array(&r->in, v, &x));
+        CKPT_TRY(flax_read_array(&r->input, v, &x));
         CKPT_TRY(add_array(r, &x, CKPT_NO_STORAGE, &node));
     } else {
-        CKPT_TRY(flax_read_value(&r->in, v, &node));
+        CKPT_TRY(flax_read_value(&r->input, v, &node));
     }
     return add_node(r, node, v->at);
 }
@@ -289,9 +288,9 @@ static ckpt_status read_value(void *user, const struct msgpack_value *v, ckpt_er
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
     const struct flax_reading *r = user;
-    if (v->type != CKPT_V_TENSOR || v->offset >= r->n)
+    if (v->type != CKPT_V_TENSOR || v->offset >= r->narrays)
         return false;
-    const struct flax_array *x = &r->arrays[v->offset].x;
+    const struct flax_array *x = &r->arrays[v->offset].array;
     row->t.dtype = (uint16_t)x->dtype;
     row->t.dtype_name = x->name;
     row->t.nbytes = x->nbytes;
@@ -304,15 +303,15 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    struct flax_reading r = {.in = {.f = f, .err = err}};
-    const struct torch_storages st = {.user = &r, .object = describe};
+    struct flax_reading r = {.input = {.f = f, .err = err}};
+    const struct torch_storages st = {.user = &r, .describe_node = describe};
     file_budget(f, f->src->size);
     ckpt_status status = msgpack_read(f->src, read_value, &r, err);
     for (size_t i = 0; i < r.depth; i++)
         map_free(r.stack[i].keys);
-    window_close(&r.in.window);
+    window_close(&r.input.window);
     if (status == CKPT_OK)
-        status = add_storages(&r);
+        status = add_storages_of_unchunked(&r);
     if (status == CKPT_OK) {
         format_set_container(f, r.arrays, NULL);
         f->root = r.root;

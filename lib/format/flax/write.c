@@ -34,9 +34,9 @@ struct flax_output {
     bool keeps_graph;  /* the graph of the input is written; else a tree made of the paths of the items */
     uint32_t *item_of; /* by row; MAP_NONE: it is not written */
     const ckpt_value *root;
-    buf skeleton;  /* all of the output but elements */
-    size_t *order; /* the indexes of the items, in the order of the output */
-    size_t n;
+    buf skeleton;       /* all of the output but elements */
+    size_t *item_order; /* the indexes of the items, in the order of the output */
+    size_t nitems;
     struct flax_frame stack[FLAX_DEPTH];
     uint32_t depth;
 };
@@ -61,22 +61,23 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
     return plan_nbytes(w->p, x->row, &nbytes) && nbytes <= LARGEST ? NULL : "has more than 2^30 bytes";
 }
 
-static uint32_t find_item(const struct flax_output *o, const ckpt_value *v)
+static uint32_t find_item(const struct flax_output *output, const ckpt_value *v)
 {
-    return v->type == CKPT_V_TENSOR ? o->item_of[v->row] : MAP_NONE;
+    return v->type == CKPT_V_TENSOR ? output->item_of[v->row] : MAP_NONE;
 }
 
 /* put_array - appends the array of V, a tensor, up to its elements. */
 static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
 {
-    struct flax_output *o = w->user;
-    uint32_t i = find_item(o, v);
+    struct flax_output *output = w->user;
+    uint32_t i = find_item(output, v);
     struct flat_item *x = &w->items[i];
-    bool is_scalar = o->keeps_graph && flax_is_scalar(w->p->file, v);
-    flax_put_array(&o->skeleton, flat_get_tensor(w, x), find_dtype(w, x), flat_item_nbytes(w, x), is_scalar);
+    bool is_scalar = output->keeps_graph && flax_is_scalar(w->p->file, v);
+    flax_put_array(&output->skeleton, flat_get_tensor(w, x), find_dtype(w, x), flat_item_nbytes(w, x),
+                   is_scalar);
     CKPT_TRY(flat_lay_out_item(w, x, 1, err));
-    o->order[o->n++] = i;
-    return checked_add(x->begin, o->skeleton.len, &x->begin) ? CKPT_OK : flat_fail_size(err);
+    output->item_order[output->nitems++] = i;
+    return checked_add(x->begin, output->skeleton.len, &x->begin) ? CKPT_OK : flat_fail_size(err);
 }
 
 /* ----------------------------------------------------------------------- the tree */
@@ -86,7 +87,7 @@ static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, ckpt_er
 static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struct flat_item *x,
                             ckpt_error *err)
 {
-    struct flax_output *o = w->user;
+    struct flax_output *output = w->user;
     const struct row *row = &w->p->file->table.rows[x->row];
     uint32_t n = row->t.npath - w->p->root_depth; /* bounded: an entry is below the root */
     ckpt_path_elem *path = arena_array(t->a, n, sizeof *path);
@@ -103,7 +104,7 @@ static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struc
                 return fail_memory(err);
         }
     if (n == 0)
-        o->root = v;
+        output->root = v;
     ckpt_status st = n ? nested_put(t, path, n, v, err) : CKPT_OK;
     return st != CKPT_EFORMAT
                ? st
@@ -116,13 +117,13 @@ static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struc
 /* make_tree - makes the root of W, maps of tensors, out of the paths of the items. */
 static ckpt_status make_tree(struct flat_writer *w, ckpt_error *err)
 {
-    struct flax_output *o = w->user;
+    struct flax_output *output = w->user;
     struct nested t;
     ckpt_status st = nested_begin(&t, w->p->a, 0) ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
         st = add_item(w, &t, &w->items[i], err);
-    if (st == CKPT_OK && !o->root)
-        o->root = nested_root(&t);
+    if (st == CKPT_OK && !output->root)
+        output->root = nested_root(&t);
     nested_end(&t);
     return st;
 }
@@ -130,11 +131,11 @@ static ckpt_status make_tree(struct flat_writer *w, ckpt_error *err)
 /* ---------------------------------------------------------------------- entries */
 
 /* is_left_out - returns true if V, entry I of the container F, is not written. */
-static bool is_left_out(const struct flax_output *o, const struct flax_frame *f, uint32_t i,
+static bool is_left_out(const struct flax_output *output, const struct flax_frame *f, uint32_t i,
                         const ckpt_value *v)
 {
     bool dropped = f->edit && i < f->edit->n && f->edit->dropped[i];
-    return dropped || (v->type == CKPT_V_TENSOR && find_item(o, v) == MAP_NONE);
+    return dropped || (v->type == CKPT_V_TENSOR && find_item(output, v) == MAP_NONE);
 }
 
 /* get_entry - returns entry I of the container F, and sets *KEY to its key, NULL in a list. NULL: there is no
@@ -156,37 +157,37 @@ static ckpt_str get_new_name(const struct flax_frame *f, uint32_t i)
 
 static ckpt_status enter_container(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
 {
-    struct flax_output *o = w->user;
-    struct flax_frame f = {.node = v, .edit = o->keeps_graph ? plan_find_edit(w->p, v) : NULL};
+    struct flax_output *output = w->user;
+    struct flax_frame f = {.node = v, .edit = output->keeps_graph ? plan_find_edit(w->p, v) : NULL};
     const ckpt_value *key, *entry;
     uint32_t n = 0, texts = 0;
-    if (o->depth == FLAX_DEPTH)
+    if (output->depth == FLAX_DEPTH)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u} nested containers", FLAX_DEPTH);
     for (uint32_t i = 0; (entry = get_entry(&f, i, &key)); i++)
-        if (!is_left_out(o, &f, i, entry)) {
+        if (!is_left_out(output, &f, i, entry)) {
             n++;
             texts += key && (key->type == CKPT_V_STR || get_new_name(&f, i).ptr);
         }
     if (v->type == CKPT_V_LIST)
-        msgpack_put_array(&o->skeleton, n);
+        msgpack_put_array(&output->skeleton, n);
     else
-        msgpack_put_map(&o->skeleton, n);
+        msgpack_put_map(&output->skeleton, n);
     if (texts && texts != n)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "a map would have keys of {text and of numbers}; {=one kind} is allowed");
-    o->stack[o->depth++] = f;
+    output->stack[output->depth++] = f;
     return CKPT_OK;
 }
 
 /* put_value - appends V or, if V is a container, its beginning. */
 static ckpt_status put_value(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
 {
-    struct flax_output *o = w->user;
+    struct flax_output *output = w->user;
     if (v->type == CKPT_V_DICT || v->type == CKPT_V_LIST)
         return enter_container(w, v, err);
     if (v->type == CKPT_V_TENSOR)
         return put_array(w, v, err);
-    flax_put_value(&o->skeleton, v);
+    flax_put_value(&output->skeleton, v);
     return CKPT_OK;
 }
 
@@ -194,16 +195,16 @@ static ckpt_status put_value(struct flat_writer *w, const ckpt_value *v, ckpt_er
  * entry. */
 static ckpt_status write_next(struct flat_writer *w, ckpt_error *err)
 {
-    struct flax_output *o = w->user;
-    struct flax_frame *f = &o->stack[o->depth - 1];
+    struct flax_output *output = w->user;
+    struct flax_frame *f = &output->stack[output->depth - 1];
     uint32_t i = f->next++;
     const ckpt_value *key, *v = get_entry(f, i, &key);
-    o->depth -= v == NULL;
-    if (!v || is_left_out(o, f, i, v))
+    output->depth -= v == NULL;
+    if (!v || is_left_out(output, f, i, v))
         return CKPT_OK;
     ckpt_str name = get_new_name(f, i);
     if (name.ptr)
-        msgpack_put_text(&o->skeleton, name);
+        msgpack_put_text(&output->skeleton, name);
     else if (key)
         CKPT_TRY(put_value(w, key, err));
     return key || !name.ptr ? put_value(w, v, err) : CKPT_OK; /* a text in a list was replaced by NAME */
@@ -213,9 +214,9 @@ static ckpt_status write_next(struct flat_writer *w, ckpt_error *err)
  * dropped. */
 static ckpt_status check_beginning(const struct flat_writer *w, ckpt_error *err)
 {
-    const struct flax_output *o = w->user;
+    const struct flax_output *output = w->user;
     const char *path = w->job->path;
-    if (flax_is_recognized(path ? path : "", o->skeleton.data, o->skeleton.len))
+    if (flax_is_recognized(path ? path : "", output->skeleton.data, output->skeleton.len))
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "what is left begins with {neither} {=a key nor an array}, and would not be recognized");
@@ -223,52 +224,53 @@ static ckpt_status check_beginning(const struct flat_writer *w, ckpt_error *err)
 
 static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
 {
-    struct flax_output *o = w->user;
+    struct flax_output *output = w->user;
     size_t nrows = w->p->file->table.nrows;
-    o->item_of = arena_array(w->p->a, nrows, sizeof *o->item_of);
-    o->order = arena_array(w->p->a, w->n, sizeof *o->order);
-    if (!o->item_of || !o->order)
+    output->item_of = arena_array(w->p->a, nrows, sizeof *output->item_of);
+    output->item_order = arena_array(w->p->a, w->n, sizeof *output->item_order);
+    if (!output->item_of || !output->item_order)
         return fail_memory(err);
     for (size_t i = 0; i < nrows; i++)
-        o->item_of[i] = MAP_NONE;
+        output->item_of[i] = MAP_NONE;
     for (size_t i = 0; i < w->n; i++)
-        o->item_of[w->items[i].row] = (uint32_t)i;
-    if (o->keeps_graph)
-        o->root = w->p->root;
+        output->item_of[w->items[i].row] = (uint32_t)i;
+    if (output->keeps_graph)
+        output->root = w->p->root;
     else
         CKPT_TRY(make_tree(w, err));
-    CKPT_TRY(put_value(w, o->root, err));
-    while (o->depth)
+    CKPT_TRY(put_value(w, output->root, err));
+    while (output->depth)
         CKPT_TRY(write_next(w, err));
-    if (!buf_ok(&o->skeleton))
+    if (!buf_ok(&output->skeleton))
         return fail_memory(err);
     CKPT_TRY(check_beginning(w, err));
-    return checked_add(w->nbytes, o->skeleton.len, &w->size) ? CKPT_OK : flat_fail_size(err);
+    return checked_add(w->nbytes, output->skeleton.len, &w->size) ? CKPT_OK : flat_fail_size(err);
 }
 
 /* ------------------------------------------------------------------------ bytes */
 
 static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
 {
-    const struct flax_output *o = w->user;
+    const struct flax_output *output = w->user;
     uint64_t elements = 0; /* bytes of elements that are skipped so far */
     size_t at = 0;         /* bytes of SKELETON that are written so far */
-    for (size_t i = 0; i < o->n; i++) {
-        const struct flat_item *x = &w->items[o->order[i]];
+    for (size_t i = 0; i < output->nitems; i++) {
+        const struct flat_item *x = &w->items[output->item_order[i]];
         size_t end = (size_t)(x->begin - elements);                  /* bounded: put_array added up both */
-        CKPT_TRY(sink_write(out, o->skeleton.data + at, end - at, err)); /* bounded: ends ascend */
+        CKPT_TRY(sink_write(out, output->skeleton.data + at, end - at, err)); /* bounded: ends ascend */
         CKPT_TRY(sink_skip(out, flat_item_nbytes(w, x), err));
         elements += flat_item_nbytes(w, x); /* bounded: by put_array */
         at = end;
     }
-    CKPT_TRY(sink_write(out, o->skeleton.data + at, o->skeleton.len - at, err)); /* bounded: in SKELETON */
+    size_t left = output->skeleton.len - at;                          /* bounded: AT is in SKELETON */
+    CKPT_TRY(sink_write(out, output->skeleton.data + at, left, err)); /* bounded: likewise */
     return flat_copy_items(w, out, err);
 }
 
 static bool keeps_graph(const struct flat_writer *w)
 {
-    const struct flax_output *o = w->user;
-    return o->keeps_graph;
+    const struct flax_output *output = w->user;
+    return output->keeps_graph;
 }
 
 ckpt_status flax_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
@@ -279,14 +281,14 @@ ckpt_status flax_write(ckpt_plan *p, const struct write_job *job, ckpt_error *er
                                             .find_unfit_reason = find_unfit_reason,
                                             .lay_out = lay_out,
                                             .put_contents = put_contents};
-    struct flax_output *o = calloc(1, sizeof *o);
-    struct flat_writer w = {.p = p, .job = job, .rules = &rules, .user = o};
-    if (!o)
+    struct flax_output *output = calloc(1, sizeof *output);
+    struct flat_writer w = {.p = p, .job = job, .rules = &rules, .user = output};
+    if (!output)
         return fail_memory(err);
-    o->keeps_graph = p->file->format == &format_flax && p->root && !p->omits_values;
-    buf_init(&o->skeleton, SIZE_MAX / 2);
+    output->keeps_graph = p->file->format == &format_flax && p->root && !p->omits_values;
+    buf_init(&output->skeleton, SIZE_MAX / 2);
     ckpt_status st = flat_write(&w, err);
-    buf_free(&o->skeleton);
-    free(o);
+    buf_free(&output->skeleton);
+    free(output);
     return st;
 }

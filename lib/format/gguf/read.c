@@ -86,9 +86,9 @@ static ckpt_status add_tensor(struct kit *k, const struct gguf *g, const struct 
     struct kit_tensor x = {.name = t->name,
                            .t = {.dtype = (uint16_t)t->dtype, .ndim = t->ndim, .shape = shape},
                            .big_endian = g->big_endian,
-                           .entry = t->info_offset,
+                           .described_at = t->info_offset,
                            .src = g->src,
-                           .at = g->data_offset + t->offset, /* bounded: gguf_read checked the end */
+                           .src_offset = g->data_offset + t->offset, /* bounded: gguf_read checked the end */
                            .nbytes = KIT_AS_NEEDED};
     for (uint32_t i = 0; i < t->ndim; i++)
         shape[i] = t->dims[t->ndim - 1 - i];

@@ -20,15 +20,15 @@
 struct reading {
     struct kit *k;
     block_cache *cache;
-    map *headers; /* header of a data set -> number of its row */
+    map *row_of; /* header of a data set -> number of its row */
     struct value {
         ckpt_str name;
         ckpt_value *value;
     } * values; /* added after all tensors, because a tensor keeps its name if a value has it, too */
     size_t nvalues, cap_values;
-    size_t refused; /* data sets that cannot be read */
+    size_t nrefused; /* data sets that cannot be read */
     ckpt_str first_refused;
-    const char *why; /* why the data set FIRST_REFUSED cannot be read */
+    const char *why_refused; /* why the data set FIRST_REFUSED cannot be read */
 };
 
 /* ----------------------------------------------------------------------------- values */
@@ -88,17 +88,17 @@ static ckpt_status add_values(struct reading *r)
 struct decoder {
     struct hdf5_decoding how;
     struct block_decoder decoder;
-    struct block *block; /* in the file's arena */
-    size_t n;
+    struct block *blocks; /* in the file's arena */
+    size_t nblocks;
     source *src;
 };
 
 struct chunks {
-    struct reading *r;
-    const struct hdf5_dataset *d;
-    arena *a;                                        /* freed when the tensor was added */
-    struct decoder *decoder[1u << HDF5_MAX_FILTERS]; /* by the filters that were skipped */
-    struct piece *piece;
+    struct reading *reading;
+    const struct hdf5_dataset *dataset;
+    arena *a;                                         /* freed when the tensor was added */
+    struct decoder *decoders[1u << HDF5_MAX_FILTERS]; /* by the filters that were skipped */
+    struct piece *pieces;
 };
 
 static ckpt_status decode_chunk(void *user, source *stored, spool *to, ckpt_error *err)
@@ -106,134 +106,138 @@ static ckpt_status decode_chunk(void *user, source *stored, spool *to, ckpt_erro
     return hdf5_decode(user, stored, to, err);
 }
 
-/* get_skipped - returns the filters of D, as bits, that were not applied to chunk C. */
-static uint32_t get_skipped(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
+/* get_skipped - returns the filters of DATASET, as bits, that were not applied to chunk C. */
+static uint32_t get_skipped(const struct hdf5_dataset *dataset, const struct hdf5_chunk *c)
 {
-    return c->skipped_filters & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
+    return c->skipped_filters & ((1u << dataset->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
 }
 
-static bool is_stored_raw(const struct hdf5_dataset *d, const struct hdf5_chunk *c)
+static bool is_stored_raw(const struct hdf5_dataset *dataset, const struct hdf5_chunk *c)
 {
-    return get_skipped(d, c) == (1u << d->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
+    return get_skipped(dataset, c) == (1u << dataset->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
 }
 
 /* make_decoder - makes a decoder for CHUNKS that skip the filters SKIPPED. */
 static ckpt_status make_decoder(struct chunks *chunks, uint32_t skipped)
 {
-    const struct hdf5_dataset *d = chunks->d;
-    arena *a = chunks->r->k->f->a;
+    const struct hdf5_dataset *dataset = chunks->dataset;
+    arena *a = chunks->reading->k->f->a;
     struct decoder *decoder = ARENA_NEW(a, struct decoder);
     struct hdf5_filter *filters = arena_array(a, HDF5_MAX_FILTERS, sizeof *filters);
     size_t n = 0;
-    for (size_t i = 0; i < d->nchunks; i++)
-        n += get_skipped(d, &d->chunks[i]) == skipped;
+    for (size_t i = 0; i < dataset->nchunks; i++)
+        n += get_skipped(dataset, &dataset->chunks[i]) == skipped;
     struct block *block = arena_array(a, n, sizeof *block);
     if (!decoder || !filters || !block)
-        return fail_memory(chunks->r->k->err);
-    memcpy(filters, d->filters, sizeof d->filters);
-    decoder->how = (struct hdf5_decoding){filters, d->nfilters, skipped, d->chunk_bytes};
+        return fail_memory(chunks->reading->k->err);
+    memcpy(filters, dataset->filters, sizeof dataset->filters);
+    decoder->how = (struct hdf5_decoding){filters, dataset->nfilters, skipped, dataset->chunk_bytes};
     decoder->decoder = (struct block_decoder){"HDF5 chunk", decode_chunk, &decoder->how};
-    decoder->block = block;
-    chunks->decoder[skipped] = decoder;
+    decoder->blocks = block;
+    chunks->decoders[skipped] = decoder;
     return CKPT_OK;
 }
 
-/* add_blocks - adds a block for each chunk that must be decoded. */
-static ckpt_status add_blocks(struct chunks *chunks)
+static ckpt_status add_blocks_to_decode(struct chunks *chunks)
 {
-    const struct hdf5_dataset *d = chunks->d;
-    for (size_t i = 0; i < d->nchunks; i++) {
-        const struct hdf5_chunk *chunk = &d->chunks[i];
-        uint32_t skipped = get_skipped(d, chunk);
-        if (is_stored_raw(d, chunk))
+    const struct hdf5_dataset *dataset = chunks->dataset;
+    for (size_t i = 0; i < dataset->nchunks; i++) {
+        const struct hdf5_chunk *chunk = &dataset->chunks[i];
+        uint32_t skipped = get_skipped(dataset, chunk);
+        if (is_stored_raw(dataset, chunk))
             continue;
-        if (!chunks->decoder[skipped])
+        if (!chunks->decoders[skipped])
             CKPT_TRY(make_decoder(chunks, skipped));
-        struct decoder *decoder = chunks->decoder[skipped];
-        decoder->block[decoder->n++] = (struct block){
-            .src = d->src, .offset = chunk->offset, .stored = chunk->stored_size, .size = d->chunk_bytes};
+        struct decoder *decoder = chunks->decoders[skipped];
+        decoder->blocks[decoder->nblocks++] = (struct block){.src = dataset->src,
+                                                             .offset = chunk->offset,
+                                                             .stored = chunk->stored_size,
+                                                             .size = dataset->chunk_bytes};
     }
     for (uint32_t i = 0; i < 1u << HDF5_MAX_FILTERS; i++)
-        if (chunks->decoder[i])
-            CKPT_TRY(source_blocks(chunks->r->cache, chunks->decoder[i]->block, chunks->decoder[i]->n,
-                                   &chunks->decoder[i]->decoder, &chunks->decoder[i]->src,
-                                   chunks->r->k->err));
+        if (chunks->decoders[i])
+            CKPT_TRY(source_blocks(chunks->reading->cache, chunks->decoders[i]->blocks,
+                                   chunks->decoders[i]->nblocks, &chunks->decoders[i]->decoder,
+                                   &chunks->decoders[i]->src, chunks->reading->k->err));
     return CKPT_OK;
 }
 
 /* set_pieces - sets a piece for each chunk: the part of it that is inside of the data set. */
 static ckpt_status set_pieces(struct chunks *chunks)
 {
-    const struct hdf5_dataset *d = chunks->d;
-    uint32_t rank = d->ndim;
+    const struct hdf5_dataset *dataset = chunks->dataset;
+    uint32_t rank = dataset->ndim;
     size_t used[1u << HDF5_MAX_FILTERS] = {0};
-    const uint64_t *stride = kit_strides(chunks->a, d->chunk_shape, rank, false); /* of each chunk */
-    uint64_t *size = arena_array(chunks->a, (uint64_t)d->nchunks * rank,
+    const uint64_t *stride = kit_strides(chunks->a, dataset->chunk_shape, rank, false); /* of each chunk */
+    uint64_t *size = arena_array(chunks->a, (uint64_t)dataset->nchunks * rank,
                                  sizeof *size); /* bounded: 2^26 * 2^5 */
-    chunks->piece = arena_array(chunks->a, d->nchunks, sizeof *chunks->piece);
-    if (!stride || !size || !chunks->piece)
-        return fail_memory(chunks->r->k->err);
-    for (size_t i = 0; i < d->nchunks; i++, size += rank) { /* bounded: allocated above */
-        const uint64_t *offset = d->chunk_offsets + i * rank;
-        uint32_t skipped = get_skipped(d, &d->chunks[i]);
+    chunks->pieces = arena_array(chunks->a, dataset->nchunks, sizeof *chunks->pieces);
+    if (!stride || !size || !chunks->pieces)
+        return fail_memory(chunks->reading->k->err);
+    for (size_t i = 0; i < dataset->nchunks; i++, size += rank) { /* bounded: allocated above */
+        const uint64_t *offset = dataset->chunk_offsets + i * rank;
+        uint32_t skipped = get_skipped(dataset, &dataset->chunks[i]);
         for (uint32_t k = 0; k < rank; k++) {
-            uint64_t left = d->shape[k] - offset[k]; /* bounded: chunks begin inside of it */
-            size[k] = left < d->chunk_shape[k] ? left : d->chunk_shape[k];
+            uint64_t left = dataset->shape[k] - offset[k]; /* bounded: chunks begin inside of it */
+            size[k] = left < dataset->chunk_shape[k] ? left : dataset->chunk_shape[k];
         }
-        chunks->piece[i] = (struct piece){.offset = offset, .size = size, .stride = stride};
-        chunks->piece[i].src = is_stored_raw(d, &d->chunks[i]) ? d->src : chunks->decoder[skipped]->src;
-        chunks->piece[i].at = is_stored_raw(d, &d->chunks[i])
-                                  ? d->chunks[i].offset
-                                  : chunks->decoder[skipped]->block[used[skipped]++].start;
-        if (is_stored_raw(d, &d->chunks[i]) && d->chunks[i].stored_size != d->chunk_bytes)
-            return fail(chunks->r->k->err, CKPT_EFORMAT, source_pos(d->src, d->chunks[i].offset),
-                        "a chunk of {%llu bytes}, it must have {=%llu}",
-                        (unsigned long long)d->chunks[i].stored_size, (unsigned long long)d->chunk_bytes);
+        chunks->pieces[i] = (struct piece){.offset = offset, .size = size, .stride = stride};
+        chunks->pieces[i].src = is_stored_raw(dataset, &dataset->chunks[i]) ? dataset->src
+                                                                            : chunks->decoders[skipped]->src;
+        chunks->pieces[i].at = is_stored_raw(dataset, &dataset->chunks[i])
+                                   ? dataset->chunks[i].offset
+                                   : chunks->decoders[skipped]->blocks[used[skipped]++].start;
+        if (is_stored_raw(dataset, &dataset->chunks[i]) &&
+            dataset->chunks[i].stored_size != dataset->chunk_bytes)
+            return fail(
+                chunks->reading->k->err, CKPT_EFORMAT, source_pos(dataset->src, dataset->chunks[i].offset),
+                "a chunk of {%llu bytes}, it must have {=%llu}",
+                (unsigned long long)dataset->chunks[i].stored_size, (unsigned long long)dataset->chunk_bytes);
     }
     return CKPT_OK;
 }
 
-/* has_checksum - returns true if the chunks of D have checksums, those of zlib or fletcher32. */
-static bool has_checksum(const struct hdf5_dataset *d)
+/* has_checksum - returns true if the chunks of DATASET have checksums, those of zlib or fletcher32. */
+static bool has_checksum(const struct hdf5_dataset *dataset)
 {
-    for (uint32_t i = 0; i < d->nfilters; i++)
-        if (d->filters[i].id == HDF5_DEFLATE || d->filters[i].id == HDF5_FLETCHER32)
+    for (uint32_t i = 0; i < dataset->nfilters; i++)
+        if (dataset->filters[i].id == HDF5_DEFLATE || dataset->filters[i].id == HDF5_FLETCHER32)
             return true;
     return false;
 }
 
-/* add_chunked - adds T, which is the chunked data set D. Elements whose chunk is not stored have the fill
- * value. */
-static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *d, struct kit_tensor *t)
+/* add_chunked - adds T, which is the chunked data set DATASET. Elements whose chunk is not stored have the
+ * fill value. */
+static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *dataset, struct kit_tensor *t)
 {
     static const struct piece none;
-    struct chunks chunks = {.r = r, .d = d, .a = arena_new(UINT64_MAX)};
-    ckpt_status st = chunks.a ? add_blocks(&chunks) : fail_memory(r->k->err);
-    if (st == CKPT_OK && d->nchunks)
+    struct chunks chunks = {.reading = r, .dataset = dataset, .a = arena_new(UINT64_MAX)};
+    ckpt_status st = chunks.a ? add_blocks_to_decode(&chunks) : fail_memory(r->k->err);
+    if (st == CKPT_OK && dataset->nchunks)
         st = set_pieces(&chunks);
     if (st == CKPT_OK) {
-        t->pieces = d->nchunks ? chunks.piece : &none;
-        t->npieces = d->nchunks;
-        t->fill = d->fill;
-        t->width = d->type.size;
-        t->checks_itself = has_checksum(d);
+        t->pieces = dataset->nchunks ? chunks.pieces : &none;
+        t->npieces = dataset->nchunks;
+        t->fill = dataset->fill;
+        t->width = dataset->type.size;
+        t->checks_itself = has_checksum(dataset);
         st = kit_add_tensor(r->k, t);
     }
     for (uint32_t i = 0; i < 1u << HDF5_MAX_FILTERS; i++)
-        if (chunks.decoder[i])
-            source_unref(chunks.decoder[i]->src);
+        if (chunks.decoders[i])
+            source_unref(chunks.decoders[i]->src);
     arena_free(chunks.a);
     return st;
 }
 
 /* ---------------------------------------------------------------------------- tensors */
 
-/* set_dtype - sets the dtype of T to that of D. False: no memory. */
-static bool set_dtype(arena *a, const struct hdf5_dataset *d, struct kit_tensor *t)
+/* set_dtype - sets the dtype of T to that of DATASET. False: no memory. */
+static bool set_dtype(arena *a, const struct hdf5_dataset *dataset, struct kit_tensor *t)
 {
-    const struct hdf5_type *type = &d->type;
+    const struct hdf5_type *type = &dataset->type;
     t->t.dtype = CKPT_DT_NP;
-    t->t.nbytes = d->nbytes;
+    t->t.nbytes = dataset->nbytes;
     t->big_endian = type->big_endian;
     switch (type->kind) {
     case HDF5_NUMBER: t->t.dtype = (uint16_t)type->dtype; break;
@@ -250,14 +254,14 @@ static bool set_dtype(arena *a, const struct hdf5_dataset *d, struct kit_tensor 
     return t->t.dtype != CKPT_DT_NP || (t->t.dtype_name && (type->kind != HDF5_RECORD || t->t.note.ptr));
 }
 
-/* add_without_data - adds T, which is D, as a row without data. */
-static ckpt_status add_without_data(struct reading *r, const struct hdf5_dataset *d, struct kit_tensor *t)
+static ckpt_status add_row_without_data(struct reading *r, const struct hdf5_dataset *dataset,
+                                        struct kit_tensor *t)
 {
-    if (!d->is_null) {
+    if (!dataset->is_null) {
         t->t.kind = CKPT_OPAQUE;
-        t->t.note = arena_str(r->k->f->a, str_c(d->why_unreadable));
-        r->first_refused = r->refused++ ? r->first_refused : d->path;
-        r->why = r->why ? r->why : t->t.note.ptr;
+        t->t.note = arena_str(r->k->f->a, str_c(dataset->why_unreadable));
+        r->first_refused = r->nrefused++ ? r->first_refused : dataset->path;
+        r->why_refused = r->why_refused ? r->why_refused : t->t.note.ptr;
         if (!t->t.note.ptr)
             return fail_memory(r->k->err);
     } else {
@@ -278,51 +282,53 @@ static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *sr
     return st;
 }
 
-static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *d, struct kit_tensor *t)
+static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *dataset, struct kit_tensor *t)
 {
-    if (!d->why_unreadable && d->type.is_short_float && (d->is_chunked || d->is_unwritten))
-        d->why_unreadable = "bfloat16 as a float of 16 bits, in chunks";
-    if (!set_dtype(r->k->f->a, d, t))
+    if (!dataset->why_unreadable && dataset->type.is_short_float &&
+        (dataset->is_chunked || dataset->is_unwritten))
+        dataset->why_unreadable = "bfloat16 as a float of 16 bits, in chunks";
+    if (!set_dtype(r->k->f->a, dataset, t))
         return fail_memory(r->k->err);
-    if (d->why_unreadable || d->is_null)
-        return add_without_data(r, d, t);
-    if (d->texts.ptr) {
-        t->t.nbytes = d->texts.len;
-        t->nbytes = d->texts.len;
-        return add_bytes(r, t, source_mem(d->texts.ptr, d->texts.len, CKPT_NO_OFFSET));
+    if (dataset->why_unreadable || dataset->is_null)
+        return add_row_without_data(r, dataset, t);
+    if (dataset->texts.ptr) {
+        t->t.nbytes = dataset->texts.len;
+        t->nbytes = dataset->texts.len;
+        return add_bytes(r, t, source_mem(dataset->texts.ptr, dataset->texts.len, CKPT_NO_OFFSET));
     }
-    if (d->is_unwritten)
+    if (dataset->is_unwritten)
         t->t.note = STR_LIT("unwritten");
-    if (d->nbytes && (d->is_chunked || d->is_unwritten))
-        return add_chunked(r, d, t);
-    if (d->type.is_short_float) {  /* h5py reads bfloat16 as float32 */
-        t->nbytes = 2 * d->nbytes; /* bounded: the file has nbytes */
-        source *src = convert_source_f32(d->src, d->data_offset, CKPT_DT_BF16, t->big_endian, t->nbytes);
+    if (dataset->nbytes && (dataset->is_chunked || dataset->is_unwritten))
+        return add_chunked(r, dataset, t);
+    if (dataset->type.is_short_float) {  /* h5py reads bfloat16 as float32 */
+        t->nbytes = 2 * dataset->nbytes; /* bounded: the file has nbytes */
+        source *src = convert_source_f32(dataset->src, dataset->data_offset, CKPT_DT_BF16, t->big_endian,
+                                         t->nbytes);
         t->big_endian = false;
         return add_bytes(r, t, src);
     }
-    t->src = d->src;
-    t->at = d->nbytes ? d->data_offset : 0;
-    t->nbytes = d->nbytes;
+    t->src = dataset->src;
+    t->src_offset = dataset->nbytes ? dataset->data_offset : 0;
+    t->nbytes = dataset->nbytes;
     return kit_add_tensor(r->k, t);
 }
 
 static ckpt_status take_dataset(void *user, const struct hdf5_dataset *found, ckpt_error *err)
 {
     struct reading *r = user;
-    struct hdf5_dataset d = *found;
-    struct kit_tensor t = {.name = d.path, .entry = source_pos(d.src, d.header_addr)};
+    struct hdf5_dataset dataset = *found;
+    struct kit_tensor t = {.name = dataset.path,
+                           .described_at = source_pos(dataset.src, dataset.header_addr)};
     uint32_t row = (uint32_t)r->k->f->table.nrows, before;
-    if (!map_put_num(r->headers, d.header_addr, row, &before))
+    if (!map_put_num(r->row_of, dataset.header_addr, row, &before))
         return fail_memory(err);
-    if (before != MAP_NONE && !d.why_unreadable) /* a hard link to it was read */
+    if (before != MAP_NONE && !dataset.why_unreadable) /* a hard link to it was read */
         t.key = table_name(&r->k->f->table, before);
-    t.t.ndim = d.is_null ? 0 : d.ndim;
-    t.t.shape = d.shape;
-    return add_tensor(r, &d, &t);
+    t.t.ndim = dataset.is_null ? 0 : dataset.ndim;
+    t.t.shape = dataset.shape;
+    return add_tensor(r, &dataset, &t);
 }
 
-/* take_fault - handles ST, the error of an object, by file_lose. */
 static ckpt_status take_fault(void *user, ckpt_str path, ckpt_status st, ckpt_error *err)
 {
     struct reading *r = user;
@@ -340,19 +346,19 @@ static ckpt_status read_objects(struct reading *r, source *src)
                                          .fault = take_fault};
     CKPT_TRY(hdf5_visit(src, f->a, &visitor, r->k->err));
     CKPT_TRY(add_values(r));
-    if (r->refused)
-        file_notice(f, "%zu tensor%s cannot be read, such as \"%.*s\": %s", r->refused,
-                    r->refused == 1 ? "" : "s", STR_ARG(r->first_refused), r->why);
+    if (r->nrefused)
+        file_notice(f, "%zu tensor%s cannot be read, such as \"%.*s\": %s", r->nrefused,
+                    r->nrefused == 1 ? "" : "s", STR_ARG(r->first_refused), r->why_refused);
     return CKPT_OK;
 }
 
 ckpt_status keras_read_hdf5(struct kit *k, source *src)
 {
     struct reading r = {
-        .k = k, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE), .headers = map_new(64)};
-    ckpt_status st = r.cache && r.headers ? read_objects(&r, src) : fail_memory(k->err);
+        .k = k, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE), .row_of = map_new(64)};
+    ckpt_status st = r.cache && r.row_of ? read_objects(&r, src) : fail_memory(k->err);
     block_cache_unref(r.cache);
-    map_free(r.headers);
+    map_free(r.row_of);
     return st;
 }
 

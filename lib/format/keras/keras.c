@@ -44,8 +44,7 @@ static void find_producer(ckpt_file *f, ckpt_str metadata)
         f->producer = arena_printf(f->a, "Keras %.*s", STR_ARG(version));
 }
 
-/* add_text - adds TEXT as the value NAME. */
-static ckpt_status add_text(struct kit *k, const char *name, ckpt_str text)
+static ckpt_status add_text_value(struct kit *k, const char *name, ckpt_str text)
 {
     if (strcmp(name, "metadata.json") == 0)
         find_producer(k->f, text);
@@ -62,7 +61,7 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
         return CKPT_OK;
     ckpt_status st = zip_load_member(z, (size_t)i, k->f->limits.max_header, &text, k->err);
     if (st == CKPT_OK)
-        return add_text(k, name, text);
+        return add_text_value(k, name, text);
     error_add_position(k->err, z->entries[i].header, str_c(name));
     return file_report_fault(k->f, st, k->err);
 }
@@ -123,8 +122,7 @@ static ckpt_status read_archive(struct kit *k, zip *z)
 
 /* ----------------------------------------------------------------------------- folder */
 
-/* open_file - sets *OUT to the file NAME of the folder. */
-static ckpt_status open_file(struct kit *k, const char *name, source **out)
+static ckpt_status open_file_of_folder(struct kit *k, const char *name, source **out)
 {
     ckpt_file *f = k->f;
     struct journal_note note;
@@ -142,11 +140,11 @@ static ckpt_status add_file(struct kit *k, const char *name)
 {
     source *src;
     ckpt_str text;
-    CKPT_TRY(open_file(k, name, &src));
+    CKPT_TRY(open_file_of_folder(k, name, &src));
     ckpt_status st = kit_read_metadata(k->f, src, 0, src->size, &text, k->err);
     source_unref(src);
     if (st == CKPT_OK)
-        return add_text(k, name, text);
+        return add_text_value(k, name, text);
     error_add_position(k->err, 0, str_c(name));
     return st;
 }
@@ -156,7 +154,7 @@ static ckpt_status read_folder(struct kit *k)
     source *src;
     CKPT_TRY(add_file(k, "metadata.json"));
     CKPT_TRY(add_file(k, "config.json"));
-    CKPT_TRY(open_file(k, "model.weights.h5", &src));
+    CKPT_TRY(open_file_of_folder(k, "model.weights.h5", &src));
     file_budget(k->f, src->size);
     k->f->nbytes = src->size;
     ckpt_status st = keras_read_hdf5(k, src);

@@ -43,21 +43,21 @@
 
 struct component {
     const char *suffix; /* of its name; "" of a dense array */
-    struct kit_tensor t;
+    struct kit_tensor tensor;
 };
 
 struct array {
-    struct component component[MAX_COMPONENTS];
-    uint32_t n;
+    struct component components[MAX_COMPONENTS];
+    uint32_t ncomponents;
 };
 
 struct params {
     ckpt_file *f;
     ckpt_error *err;
     struct kit k;
-    reader r;
-    struct array *array;
-    uint64_t n, nnames;
+    reader reader;
+    struct array *arrays;
+    uint64_t narrays, nnames;
 };
 
 static ckpt_dtype find_dtype(uint32_t number)
@@ -71,149 +71,148 @@ static ckpt_dtype find_dtype(uint32_t number)
 
 /* ------------------------------------------------------------------------- an array */
 
-/* read_sizes - reads RANK sizes of WIDTH bytes as the shape of T. */
 static ckpt_status read_sizes(struct params *p, uint32_t rank, unsigned width, struct kit_tensor *t)
 {
-    uint64_t at = p->r.pos, *shape = rank <= MAX_RANK ? arena_array(p->f->a, rank, sizeof *shape) : NULL;
+    uint64_t at = p->reader.pos, *shape = rank <= MAX_RANK ? arena_array(p->f->a, rank, sizeof *shape) : NULL;
     if (rank > MAX_RANK)
         return fail(p->err, CKPT_EFORMAT, at, "an array of {%" PRId32 " dimensions}; {=%u} are allowed",
                     (int32_t)rank, MAX_RANK);
     if (!shape)
         return fail_memory(p->err);
     for (uint32_t i = 0; i < rank; i++) {
-        shape[i] = width == 8 ? reader_u64(&p->r) : reader_u32(&p->r);
+        shape[i] = width == 8 ? reader_u64(&p->reader) : reader_u32(&p->reader);
         if (shape[i] > INT64_MAX)
             return fail(p->err, CKPT_EFORMAT, at, "dimension %" PRIu32 " is {%" PRId64 "}; {=0} is the least",
                         i, (int64_t)shape[i]);
     }
     t->t.ndim = rank;
     t->t.shape = shape;
-    return p->r.status;
+    return p->reader.status;
 }
 
 /* read_shape - reads a rank and as many sizes of 8 bytes as the shape of T. */
 static ckpt_status read_shape(struct params *p, struct kit_tensor *t)
 {
-    uint32_t rank = reader_u32(&p->r);
-    CKPT_TRY(p->r.status);
+    uint32_t rank = reader_u32(&p->reader);
+    CKPT_TRY(p->reader.status);
     return read_sizes(p, rank, 8, t);
 }
 
 static ckpt_status read_dtype(struct params *p, struct kit_tensor *t)
 {
-    uint64_t at = p->r.pos;
-    uint32_t number = reader_u32(&p->r);
-    CKPT_TRY(p->r.status);
+    uint64_t at = p->reader.pos;
+    uint32_t number = reader_u32(&p->reader);
+    CKPT_TRY(p->reader.status);
     t->t.dtype = (uint16_t)find_dtype(number);
     return t->t.dtype != CKPT_DT_NONE ? CKPT_OK
                                       : fail(p->err, CKPT_EUNSUPPORTED, at,
                                              "the dtype {%" PRIu32 "}; {=0 to 7 and 12} are known", number);
 }
 
-/* skip_values - sets src, at and nbytes of T to its values, which begin at the position of p->r, and skips
- * them. */
+/* skip_values - sets src, src_offset and nbytes of T to its values, which begin at the position of p->reader,
+ * and skips them. */
 static ckpt_status skip_values(struct params *p, struct kit_tensor *t)
 {
     uint64_t elements, bytes;
     if (!checked_product(t->t.shape, t->t.ndim, &elements) ||
         !dtype_bytes((ckpt_dtype)t->t.dtype, elements, &bytes))
-        return fail(p->err, CKPT_EFORMAT, p->r.pos, "an array of {more} than {=2^64 bytes}");
+        return fail(p->err, CKPT_EFORMAT, p->reader.pos, "an array of {more} than {=2^64 bytes}");
     t->src = p->f->src;
-    t->at = p->r.pos;
+    t->src_offset = p->reader.pos;
     t->nbytes = bytes;
-    return reader_skip(&p->r, bytes) ? CKPT_OK : p->r.status;
+    return reader_skip(&p->reader, bytes) ? CKPT_OK : p->reader.status;
 }
 
-/* read_body - reads device, dtype, indices and values of X, whose shapes were read. */
-static ckpt_status read_body(struct params *p, struct array *x)
+/* read_body - reads device, dtype, indices and values of ARRAY, whose shapes were read. */
+static ckpt_status read_body(struct params *p, struct array *array)
 {
-    (void)reader_skip(&p->r, 8); /* device */
-    CKPT_TRY(p->r.status);
-    CKPT_TRY(read_dtype(p, &x->component[0].t));
-    for (uint32_t i = 1; i < x->n; i++) {
-        CKPT_TRY(read_dtype(p, &x->component[i].t));
-        CKPT_TRY(read_shape(p, &x->component[i].t));
+    (void)reader_skip(&p->reader, 8); /* device */
+    CKPT_TRY(p->reader.status);
+    CKPT_TRY(read_dtype(p, &array->components[0].tensor));
+    for (uint32_t i = 1; i < array->ncomponents; i++) {
+        CKPT_TRY(read_dtype(p, &array->components[i].tensor));
+        CKPT_TRY(read_shape(p, &array->components[i].tensor));
     }
-    for (uint32_t i = 0; i < x->n; i++)
-        CKPT_TRY(skip_values(p, &x->component[i].t));
+    for (uint32_t i = 0; i < array->ncomponents; i++)
+        CKPT_TRY(skip_values(p, &array->components[i].tensor));
     return CKPT_OK;
 }
 
-/* read_storage - reads the kind of storage of X and, if it is sparse, the shape of its values. */
-static ckpt_status read_storage(struct params *p, struct array *x)
+/* read_storage - reads the kind of storage of ARRAY and, if it is sparse, the shape of its values. */
+static ckpt_status read_storage(struct params *p, struct array *array)
 {
-    uint64_t at = p->r.pos;
-    uint32_t kind = reader_u32(&p->r);
-    CKPT_TRY(p->r.status);
+    uint64_t at = p->reader.pos;
+    uint32_t kind = reader_u32(&p->reader);
+    CKPT_TRY(p->reader.status);
     if (kind > 2)
         return fail(p->err, CKPT_EUNSUPPORTED, at, "storage of the kind {%" PRId32 "}; {=0 to 2} are known",
                     (int32_t)kind);
-    x->n = kind + 1; /* bounded: 3 */
-    x->component[0].suffix = kind ? ".data" : "";
-    x->component[1].suffix = kind == 2 ? ".indptr" : ".indices";
-    x->component[2].suffix = ".indices";
-    return kind ? read_shape(p, &x->component[0].t) : CKPT_OK;
+    array->ncomponents = kind + 1; /* bounded: 3 */
+    array->components[0].suffix = kind ? ".data" : "";
+    array->components[1].suffix = kind == 2 ? ".indptr" : ".indices";
+    array->components[2].suffix = ".indices";
+    return kind ? read_shape(p, &array->components[0].tensor) : CKPT_OK;
 }
 
-static ckpt_status read_array(struct params *p, struct array *x)
+static ckpt_status read_array(struct params *p, struct array *array)
 {
     struct kit_tensor complete = {.name = {"", 0}}; /* has the shape of a sparse array */
-    struct kit_tensor *values = &x->component[0].t;
-    uint64_t at = p->r.pos;
-    uint32_t version = reader_u32(&p->r);
-    CKPT_TRY(p->r.status);
-    *x = (struct array){.n = 1, .component = {{.suffix = ""}}};
+    struct kit_tensor *values = &array->components[0].tensor;
+    uint64_t at = p->reader.pos;
+    uint32_t version = reader_u32(&p->reader);
+    CKPT_TRY(p->reader.status);
+    *array = (struct array){.ncomponents = 1, .components = {{.suffix = ""}}};
     if (version == VERSION_2 || version == VERSION_3) {
-        CKPT_TRY(read_storage(p, x));
-        CKPT_TRY(read_shape(p, x->n > 1 ? &complete : values));
+        CKPT_TRY(read_storage(p, array));
+        CKPT_TRY(read_shape(p, array->ncomponents > 1 ? &complete : values));
     } else if (version == VERSION_1) {
         CKPT_TRY(read_shape(p, values));
     } else {
         CKPT_TRY(read_sizes(p, version, 4, values));
     }
-    for (uint32_t i = 0; i < x->n; i++)
-        x->component[i].t.entry = at;
-    if (version != VERSION_3 && (x->n > 1 ? complete.t.ndim : values->t.ndim) == 0)
+    for (uint32_t i = 0; i < array->ncomponents; i++)
+        array->components[i].tensor.described_at = at;
+    if (version != VERSION_3 && (array->ncomponents > 1 ? complete.t.ndim : values->t.ndim) == 0)
         return fail(p->err, CKPT_EFORMAT, at, "{an array without a shape}; {=values} were expected");
-    return read_body(p, x);
+    return read_body(p, array);
 }
 
 /* ------------------------------------------------------------------------------ all */
 
 static ckpt_status read_arrays(struct params *p)
 {
-    (void)reader_skip(&p->r, 16);
-    p->n = reader_u64(&p->r);
-    CKPT_TRY(p->r.status);
-    if (p->n > reader_left(&p->r) / MIN_ARRAY_SIZE)
-        return fail(p->err, CKPT_EFORMAT, 16, "{%" PRIu64 " arrays} in {=%" PRIu64 " bytes}", p->n,
-                    reader_left(&p->r));
+    (void)reader_skip(&p->reader, 16);
+    p->narrays = reader_u64(&p->reader);
+    CKPT_TRY(p->reader.status);
+    if (p->narrays > reader_left(&p->reader) / MIN_ARRAY_SIZE)
+        return fail(p->err, CKPT_EFORMAT, 16, "{%" PRIu64 " arrays} in {=%" PRIu64 " bytes}", p->narrays,
+                    reader_left(&p->reader));
     file_budget(p->f, p->f->src->size);
     size_t cap = 0, read = 0;
-    for (uint64_t i = 0; i < p->n; i++) {
-        struct array *added = arena_append(p->f->a, &p->array, &read, &cap, sizeof *added);
+    for (uint64_t i = 0; i < p->narrays; i++) {
+        struct array *added = arena_append(p->f->a, &p->arrays, &read, &cap, sizeof *added);
         ckpt_status st = added ? read_array(p, added) : fail_memory(p->err);
         if (st != CKPT_OK)
             error_add_where(p->err, "array %" PRIu64, i);
         CKPT_TRY(st);
     }
-    uint64_t at = p->r.pos;
-    p->nnames = reader_u64(&p->r);
-    CKPT_TRY(p->r.status);
-    return p->nnames == 0 || p->nnames == p->n
+    uint64_t at = p->reader.pos;
+    p->nnames = reader_u64(&p->reader);
+    CKPT_TRY(p->reader.status);
+    return p->nnames == 0 || p->nnames == p->narrays
                ? CKPT_OK
                : fail(p->err, CKPT_EFORMAT, at, "{%" PRIu64 " names} for {=%" PRIu64 " arrays}", p->nnames,
-                      p->n);
+                      p->narrays);
 }
 
 static ckpt_status read_name(struct params *p, ckpt_str *name)
 {
-    uint64_t at = p->r.pos, n = reader_u64(&p->r);
-    CKPT_TRY(p->r.status);
-    const unsigned char *bytes = reader_take(&p->r, n <= READER_WINDOW ? (size_t)n : READER_WINDOW);
-    CKPT_TRY(p->r.status);
+    uint64_t at = p->reader.pos, n = reader_u64(&p->reader);
+    CKPT_TRY(p->reader.status);
+    const unsigned char *bytes = reader_take(&p->reader, n <= READER_WINDOW ? (size_t)n : READER_WINDOW);
+    CKPT_TRY(p->reader.status);
     if (n > READER_WINDOW)
-        return fail(p->err, CKPT_ELIMIT, p->r.pos, "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n,
+        return fail(p->err, CKPT_ELIMIT, p->reader.pos, "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n,
                     READER_WINDOW);
     if (n == 0 || memchr(bytes, 0, (size_t)n))
         return fail(p->err, CKPT_EFORMAT, at, "a name that {%s}; {=text} was expected",
@@ -222,12 +221,12 @@ static ckpt_status read_name(struct params *p, ckpt_str *name)
     return name->ptr ? CKPT_OK : fail_memory(p->err);
 }
 
-static ckpt_status add_array(struct params *p, struct array *x, ckpt_str name)
+static ckpt_status add_array(struct params *p, struct array *array, ckpt_str name)
 {
-    for (uint32_t i = 0; i < x->n; i++) {
-        struct kit_tensor *t = &x->component[i].t;
-        t->name = x->component[i].suffix[0]
-                      ? arena_printf(p->f->a, "%.*s%s", (int)name.len, name.ptr, x->component[i].suffix)
+    for (uint32_t i = 0; i < array->ncomponents; i++) {
+        struct kit_tensor *t = &array->components[i].tensor;
+        t->name = array->components[i].suffix[0]
+                      ? arena_printf(p->f->a, "%.*s%s", (int)name.len, name.ptr, array->components[i].suffix)
                       : name;
         if (!t->name.ptr)
             return fail_memory(p->err);
@@ -238,20 +237,20 @@ static ckpt_status add_array(struct params *p, struct array *x, ckpt_str name)
 
 static ckpt_status add_arrays(struct params *p)
 {
-    for (uint64_t i = 0; i < p->n; i++) {
+    for (uint64_t i = 0; i < p->narrays; i++) {
         ckpt_str name;
         if (p->nnames)
             CKPT_TRY(read_name(p, &name));
         else if (!(name = arena_printf(p->f->a, "%" PRIu64, i)).ptr)
             return fail_memory(p->err);
-        CKPT_TRY(add_array(p, &p->array[i], name));
+        CKPT_TRY(add_array(p, &p->arrays[i], name));
     }
-    if (reader_left(&p->r) && p->n && !p->nnames)
-        return fail(p->err, CKPT_EFORMAT, p->r.pos,
+    if (reader_left(&p->reader) && p->narrays && !p->nnames)
+        return fail(p->err, CKPT_EFORMAT, p->reader.pos,
                     "{%" PRIu64 " bytes} after arrays without names; {=none} are allowed",
-                    reader_left(&p->r));
-    if (reader_left(&p->r))
-        file_notice(p->f, "%" PRIu64 " bytes after the last name are ignored", reader_left(&p->r));
+                    reader_left(&p->reader));
+    if (reader_left(&p->reader))
+        file_notice(p->f, "%" PRIu64 " bytes after the last name are ignored", reader_left(&p->reader));
     return CKPT_OK;
 }
 
@@ -263,13 +262,13 @@ static bool probe(const struct probe *p)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct params p = {.f = f, .err = err};
-    CKPT_TRY(reader_init(&p.r, f->src, 0, f->src->size, err));
+    CKPT_TRY(reader_init(&p.reader, f->src, 0, f->src->size, err));
     ckpt_status st = read_arrays(&p);
     if (st == CKPT_OK)
         st = kit_begin(&p.k, f, value_new(f->a, CKPT_V_DICT, 0), err);
     if (st == CKPT_OK)
         st = kit_end(&p.k, add_arrays(&p));
-    reader_free(&p.r);
+    reader_free(&p.reader);
     error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("arrays"));
     return st;
 }

@@ -42,7 +42,7 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
     arena *scratch = arena_new(f->limits.max_header);
     if (!scratch)
         return fail_memory(err);
-    *t = (struct kit_tensor){.src = src, .entry = source_pos(src, offset), .nbytes = KIT_AS_NEEDED};
+    *t = (struct kit_tensor){.src = src, .described_at = source_pos(src, offset), .nbytes = KIT_AS_NEEDED};
     ckpt_status st = npy_read_array(src, offset, scratch, &x, err);
     if (st == CKPT_OK && x.holds_objects)
         st = fail(err, CKPT_EUNSUPPORTED, source_pos(src, x.data_offset),
@@ -51,7 +51,7 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
     if (st == CKPT_OK)
         st = copy_array(f, &x, t, err);
     if (st == CKPT_OK) {
-        t->at = x.data_offset;
+        t->src_offset = x.data_offset;
         t->column_major = x.fortran_order;
         t->big_endian = x.dtype.big_endian;
         if (!checked_add(x.data_offset, x.nbytes, end))

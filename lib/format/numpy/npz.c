@@ -51,7 +51,7 @@ static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit
                            ckpt_error *err)
 {
     uint32_t of_header = 0;
-    CKPT_TRY(source_crc(member, 0, t->at, CRC_32, &of_header, err));
+    CKPT_TRY(source_crc(member, 0, t->src_offset, CRC_32, &of_header, err));
     *crc = crc_combine(CRC_32, of_header, 0, t->nbytes) ^ e->crc;
     t->crc = crc;
     return CKPT_OK;
@@ -96,7 +96,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
     if (end > member->size) /* the kit refuses it, or in salvage adds it as lost */
         return kit_add_tensor(k, &t);
     t.key = e->name;
-    t.nbytes = member->size - t.at; /* bounded: the header is in the member */
+    t.nbytes = member->size - t.src_offset; /* bounded: the header is in the member */
     if (end < member->size)
         file_notice(k->f, "%.*s: %" PRIu64 " bytes after the array are ignored", STR_ARG(e->name),
                     member->size - end);

@@ -3,13 +3,14 @@
  * in attributes of nodes. The model is one protobuf message; values are in it, or in files of its folder.
  *
  *   raw_data     row-major, little-endian; elements of 2, 4 and 6 bits packed (values.c)
- *   float_data … by type (values.c)
+ *   float_data … one field for each of several types (values.c)
  *   external     location: a file of the folder; offset, length: decimal numbers, by default 0 and the size
- *                of dtype and shape; checksum: SHA-1, not compared
+ *                that dtype and shape take; checksum: SHA-1, not compared
  *
  * The initializers of the main graph have their own names; a sparse one is listed as NAME.values and
- * NAME.indices. All other tensors come after them, with their place ("node3/then_branch") in a note, and in
- * the name if their own is taken. ir_version, opset_import, … are values, metadata_props the metadata.
+ * NAME.indices. All other tensors come after them, with their path in the graph ("node3/then_branch") in a
+ * note, and in the name if their own is taken. ir_version, opset_import, … are values; metadata_props are
+ * the metadata.
  *
  * Refused, in addition to what codec/onnx.c refuses: values in a field that is not for their data type, or
  * whose length is not what dtype and shape take; files outside of the folder; offsets and lengths that are
@@ -30,26 +31,26 @@
 /* A file of external data. */
 struct values_file {
     ckpt_file *file;
-    struct storage_extra in;
+    struct storage_extra storage_file;
 };
 
 struct onnx_reading {
     ckpt_file *f;
     ckpt_error *err;
     struct kit k;
-    bool elsewhere; /* this pass reads the tensors that are not initializers of the main graph */
-    bool has_any_elsewhere;
-    map *file_of; /* location -> index of file */
-    struct values_file **file;
+    bool second_pass; /* the first pass adds the initializers of the main graph, the second all others */
+    bool needs_second_pass;
+    map *file_index; /* location -> index of file */
+    struct values_file **files;
     size_t nfiles, cap;
 };
 
 /* Where the values of a tensor are. */
 struct stored_values {
     source *src;
-    uint64_t at, bytes;
-    const struct values_file *in; /* NULL: the model */
-    bool is_unpacked;             /* SRC has a byte for each element of 2, 4 or 6 bits */
+    uint64_t offset, nbytes;
+    const struct values_file *file; /* NULL: the model */
+    bool is_unpacked;               /* SRC has a byte for each element of 2, 4 or 6 bits */
 };
 
 /* ------------------------------------------------------------------------------- files */
@@ -57,27 +58,26 @@ struct stored_values {
 static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct values_file **out)
 {
     ckpt_file *f = r->f;
-    struct values_file *one = ARENA_NEW(f->a, struct values_file);
-    if (!one || !(one->in.file = arena_str(f->a, location)).ptr)
+    struct values_file *file = ARENA_NEW(f->a, struct values_file);
+    if (!file || !(file->storage_file.file = arena_str(f->a, location)).ptr)
         return fail_memory(r->err);
     ckpt_str trusted = str_after_last(str_c(f->path), '/');
-    ckpt_status st = part_file_add(f, trusted.ptr, location, &one->file, r->err);
+    ckpt_status st = part_file_add(f, trusted.ptr, location, &file->file, r->err);
     if (st == CKPT_ENOTFOUND)
         error_add_hint(r->err, "the model has values in other files: put them next to it");
     CKPT_TRY(st);
-    if (!map_put(r->file_of, location, (uint32_t)r->nfiles, NULL) ||
-        !arena_push(f->a, &r->file, &r->nfiles, &r->cap, &one, sizeof one))
+    if (!map_put(r->file_index, location, (uint32_t)r->nfiles, NULL) ||
+        !arena_push(f->a, &r->files, &r->nfiles, &r->cap, &file, sizeof file))
         return fail_memory(r->err);
-    *out = one;
+    *out = file;
     return CKPT_OK;
 }
 
-/* find_values - sets *OUT to the file at LOCATION, which is opened the first time. */
-static ckpt_status find_values(struct onnx_reading *r, ckpt_str location, struct values_file **out)
+static ckpt_status find_or_open_values(struct onnx_reading *r, ckpt_str location, struct values_file **out)
 {
-    uint32_t i = map_get(r->file_of, location);
+    uint32_t i = map_get(r->file_index, location);
     if (i != MAP_NONE) {
-        *out = r->file[i];
+        *out = r->files[i];
         return CKPT_OK;
     }
     if (!source_file_named(r->f->src))
@@ -97,34 +97,34 @@ static ckpt_status read_decimal(struct onnx_reading *r, const struct onnx_tensor
                 "the %s of external data is {\"%.*s\"}; {=a decimal number} is allowed", key, STR_ARG(text));
 }
 
-/* find_external - sets S to the NEED bytes of T, which are in a file of external data. */
+/* find_external - sets STORED to the NEED bytes of T, which are in a file of external data. */
 static ckpt_status find_external(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t need,
-                                 struct stored_values *s)
+                                 struct stored_values *stored)
 {
     struct values_file *file = NULL;
-    *s = (struct stored_values){.bytes = need};
-    CKPT_TRY(read_decimal(r, t, "offset", t->offset, &s->at));
-    CKPT_TRY(read_decimal(r, t, "length", t->length, &s->bytes));
+    *stored = (struct stored_values){.nbytes = need};
+    CKPT_TRY(read_decimal(r, t, "offset", t->offset, &stored->offset));
+    CKPT_TRY(read_decimal(r, t, "length", t->length, &stored->nbytes));
     if (!t->location.len)
         return fail(r->err, CKPT_EFORMAT, source_pos(r->f->src, t->external_at),
                     "external data at {no} {=location}");
-    if (s->bytes != need)
+    if (stored->nbytes != need)
         return fail(r->err, CKPT_EFORMAT, source_pos(r->f->src, t->external_at),
-                    "external data of {%" PRIu64 " bytes}; its dtype and shape take {=%" PRIu64 "}", s->bytes,
-                    need);
-    ckpt_status st = find_values(r, t->location, &file);
+                    "external data of {%" PRIu64 " bytes}; its dtype and shape take {=%" PRIu64 "}",
+                    stored->nbytes, need);
+    ckpt_status st = find_or_open_values(r, t->location, &file);
     if (st != CKPT_OK && !r->err->file[0])
         error_add_position(r->err, source_pos(r->f->src, t->external_at), t->name);
     CKPT_TRY(st);
     uint64_t size = file->file->src->size;
-    if (range_within(s->at, s->bytes, size)) {
-        s->src = source_ref(file->file->src);
-        s->in = file;
+    if (range_within(stored->offset, stored->nbytes, size)) {
+        stored->src = source_ref(file->file->src);
+        stored->file = file;
         return CKPT_OK;
     }
-    (void)fail(r->err, CKPT_ETRUNCATED, s->at < size ? s->at : size,
+    (void)fail(r->err, CKPT_ETRUNCATED, stored->offset < size ? stored->offset : size,
                "needs {=%" PRIu64 " bytes} from offset %" PRIu64 " on, the file has {%" PRIu64 "} there",
-               s->bytes, s->at, s->at < size ? size - s->at : 0);
+               stored->nbytes, stored->offset, stored->offset < size ? size - stored->offset : 0);
     error_add_file(r->err, file->file->path);
     return CKPT_ETRUNCATED;
 }
@@ -143,10 +143,10 @@ static ckpt_status count_elements(const struct onnx_reading *r, const struct onn
     return CKPT_OK;
 }
 
-/* find_typed - sets S to the N elements of T, which are in a field for their type, such as float_data. In
- * raw_data they would take RAW bytes. */
+/* find_typed - sets STORED to the N elements of T, which are in a field for their type, such as float_data.
+ * In raw_data they would take RAW bytes. */
 static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                              struct stored_values *s)
+                              struct stored_values *stored)
 {
     const struct onnx_type *type = t->type;
     source *src = r->f->src;
@@ -156,60 +156,61 @@ static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *
                     "values in {field %d}; those of %s are in {=field %d}", (int)t->field, type->name,
                     (int)type->field);
     if (is_fixed && t->nfields == 1) {
-        *s = (struct stored_values){.src = source_ref(src), .at = t->values, .bytes = t->bytes};
+        *stored = (struct stored_values){.src = source_ref(src), .offset = t->values, .nbytes = t->bytes};
         return CKPT_OK;
     }
-    *s = (struct stored_values){.is_unpacked = type->bits < 8 && !type->packs};
+    *stored = (struct stored_values){.is_unpacked = type->bits < 8 && !type->packs};
     CKPT_TRY(type->dtype == CKPT_DT_NP
-                 ? onnx_decode_texts(r->f->a, src, t, n, &s->src, r->err)
-                 : onnx_decode(r->f->a, src, t, s->is_unpacked ? n : raw / type->width, &s->src, r->err));
-    s->bytes = s->src->size;
+                 ? onnx_decode_texts(r->f->a, src, t, n, &stored->src, r->err)
+                 : onnx_decode(r->f->a, src, t, stored->is_unpacked ? n : raw / type->width, &stored->src,
+                               r->err));
+    stored->nbytes = stored->src->size;
     return CKPT_OK;
 }
 
-/* find_stored - sets S to the N elements of T, wherever they are stored. RAW is as in find_typed. The caller
- * owns the reference S->src. */
+/* find_stored - sets STORED to the N elements of T, wherever they are stored. RAW is as in find_typed. The
+ * caller owns the reference STORED->src. */
 static ckpt_status find_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                               struct stored_values *s)
+                               struct stored_values *stored)
 {
     source *src = r->f->src;
-    *s = (struct stored_values){.bytes = 0};
+    *stored = (struct stored_values){.nbytes = 0};
     if (t->type->dtype == CKPT_DT_NP && (t->is_external || t->field == ONNX_RAW))
         return fail(r->err, CKPT_EFORMAT, source_pos(src, t->at),
                     "texts as {raw data}; {=string_data} has them");
     if (t->is_external)
-        return find_external(r, t, raw, s);
+        return find_external(r, t, raw, stored);
     if (t->field == ONNX_RAW || (n == 0 && t->field == 0)) {
-        *s = (struct stored_values){.src = source_ref(src), .at = t->values, .bytes = t->bytes};
+        *stored = (struct stored_values){.src = source_ref(src), .offset = t->values, .nbytes = t->bytes};
         return CKPT_OK;
     }
     if (t->field)
-        return find_typed(r, t, n, raw, s);
+        return find_typed(r, t, n, raw, stored);
     return fail(r->err, CKPT_EFORMAT, source_pos(src, t->at),
                 "{no values}; its dtype and shape take {=%" PRIu64 " bytes}", raw);
 }
 
-/* unpack - replaces S, the N elements of T packed in RAW bytes, by a source that has a byte for each. */
+/* unpack - replaces STORED, the N elements of T packed in RAW bytes, by a source that has a byte for each. */
 static ckpt_status unpack(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                          struct stored_values *s)
+                          struct stored_values *stored)
 {
     source *packed, *out;
-    if (s->bytes != raw)
-        return fail(r->err, CKPT_EFORMAT, source_pos(s->src, s->at),
-                    "{%" PRIu64 " bytes}, its dtype and shape take {=%" PRIu64 "}", s->bytes, raw);
-    CKPT_TRY(source_slice(s->src, s->at, raw, &packed, r->err));
+    if (stored->nbytes != raw)
+        return fail(r->err, CKPT_EFORMAT, source_pos(stored->src, stored->offset),
+                    "{%" PRIu64 " bytes}, its dtype and shape take {=%" PRIu64 "}", stored->nbytes, raw);
+    CKPT_TRY(source_slice(stored->src, stored->offset, raw, &packed, r->err));
     ckpt_status st = onnx_unpack(packed, n, t->type->bits, &out, r->err);
     source_unref(packed);
     CKPT_TRY(st);
-    source_unref(s->src);
-    *s = (struct stored_values){.src = out, .bytes = n, .in = s->in};
+    source_unref(stored->src);
+    *stored = (struct stored_values){.src = out, .nbytes = n, .file = stored->file};
     return CKPT_OK;
 }
 
 /* ----------------------------------------------------------------------------- tensors */
 
 /* make_name - returns the name for T: its own, with ".values" or ".indices" for a part of a sparse tensor. If
- * that is empty or taken and T is not in the main graph, begins with the place of T ("node3/then_branch"). */
+ * that is empty or taken and T is not in the main graph, begins with the path of T ("node3/then_branch"). */
 static ckpt_str make_name(struct onnx_reading *r, const struct onnx_tensor *t)
 {
     arena *a = r->f->a;
@@ -248,65 +249,65 @@ static ckpt_status make_note(struct onnx_reading *r, const struct onnx_tensor *t
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 
-/* add_stored - adds T as X. It has N elements, which take RAW bytes in raw_data. */
+/* add_stored - adds T as OUT. It has N elements, which take RAW bytes in raw_data. */
 static ckpt_status add_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                              struct kit_tensor *x)
+                              struct kit_tensor *out)
 {
-    struct stored_values s = {.bytes = 0};
+    struct stored_values stored = {.nbytes = 0};
     ckpt_error why;
-    ckpt_status st = find_stored(r, t, n, raw, &s);
-    if (st == CKPT_OK && t->type->bits % 8 && !s.is_unpacked)
-        st = unpack(r, t, n, raw, &s);
+    ckpt_status st = find_stored(r, t, n, raw, &stored);
+    if (st == CKPT_OK && t->type->bits % 8 && !stored.is_unpacked)
+        st = unpack(r, t, n, raw, &stored);
     if (st != CKPT_OK) {
-        source_unref(s.src);
-        s.src = NULL;
-        error_add_position(r->err, CKPT_NO_OFFSET, x->name);
+        source_unref(stored.src);
+        stored.src = NULL;
+        error_add_position(r->err, CKPT_NO_OFFSET, out->name);
         why = *r->err;
         why.where[0] = 0; /* the row has its name */
         if (r->f->salvage && (check_is_fault(st) || st == CKPT_ENOTFOUND || st == CKPT_EIO))
-            x->lost = &why;
+            out->lost = &why;
         else
             CKPT_TRY(file_report_fault(r->f, st, r->err));
     }
-    x->src = s.src;
-    x->at = s.at;
-    x->nbytes = x->t.nbytes = s.bytes;
-    x->in = s.in ? &s.in->in : NULL;
-    st = kit_add_tensor(&r->k, x);
-    source_unref(s.src);
+    out->src = stored.src;
+    out->src_offset = stored.offset;
+    out->nbytes = out->t.nbytes = stored.nbytes;
+    out->src_file = stored.file ? &stored.file->storage_file : NULL;
+    st = kit_add_tensor(&r->k, out);
+    source_unref(stored.src);
     return st;
 }
 
 static ckpt_status take_fault(void *user, ckpt_status st, ckpt_error *err)
 {
     struct onnx_reading *r = user;
-    return r->elsewhere && check_is_fault(st) ? CKPT_OK /* reported the first time */
-                                              : file_lose(r->f, st, str_c(err->where), err);
+    return r->second_pass && check_is_fault(st) ? CKPT_OK /* the first pass reported it */
+                                                : file_lose(r->f, st, str_c(err->where), err);
 }
 
 static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_error *err)
 {
     struct onnx_reading *r = user;
     bool is_text = t->type->dtype == CKPT_DT_NP;
-    if ((t->graph_path.len != 0) != r->elsewhere) {
-        r->has_any_elsewhere |= t->graph_path.len != 0;
+    if ((t->graph_path.len != 0) != r->second_pass) {
+        r->needs_second_pass |= t->graph_path.len != 0;
         return CKPT_OK;
     }
-    struct kit_tensor x = {.name = make_name(r, t), .entry = source_pos(r->f->src, t->at)};
+    struct kit_tensor out = {.name = make_name(r, t), .described_at = source_pos(r->f->src, t->at)};
     uint64_t n = 0, raw = 0;
-    if (!x.name.ptr)
+    if (!out.name.ptr)
         return fail_memory(err);
     ckpt_status st = count_elements(r, t, &n, &raw);
     if (st != CKPT_OK) {
-        error_add_position(err, CKPT_NO_OFFSET, x.name);
+        error_add_position(err, CKPT_NO_OFFSET, out.name);
         return file_lose(r->f, st, str_c(err->where), err);
     }
-    CKPT_TRY(make_note(r, t, &x.t.note));
-    x.t.dtype = (uint16_t)t->type->dtype;
-    x.t.dtype_name = is_text ? "string" : NULL;
-    x.t.ndim = t->ndim;
-    x.t.shape = t->shape;
-    return add_stored(r, t, n, raw, &x);
+    CKPT_TRY(make_note(r, t, &out.t.note));
+    out.t.dtype = (uint16_t)t->type->dtype;
+    out.t.dtype_name = is_text ? "string" : NULL;
+    out.t.ndim = t->ndim;
+    out.t.shape = t->shape;
+    return add_stored(r, t, n, raw, &out);
 }
 
 /* --------------------------------------------------------------------------- the model */
@@ -331,17 +332,17 @@ static ckpt_status add_number(struct onnx_reading *r, const char *name, uint64_t
 }
 
 /* add_opsets - adds the opset versions by domain. The domain "" is another name of "ai.onnx". */
-static ckpt_status add_opsets(struct onnx_reading *r, const struct onnx *o)
+static ckpt_status add_opsets(struct onnx_reading *r, const struct onnx *model)
 {
     struct kit k;
     ckpt_status st = CKPT_OK;
-    if (!o->nopsets || map_get(r->k.names, STR_LIT("opset_import")) != MAP_NONE)
+    if (!model->nopsets || map_get(r->k.names, STR_LIT("opset_import")) != MAP_NONE)
         return CKPT_OK;
     CKPT_TRY(kit_begin_mapping(&k, &r->k, STR_LIT("opset_import")));
-    for (size_t i = 0; st == CKPT_OK && i < o->nopsets; i++) {
-        ckpt_str domain = o->opset[i].key.len ? o->opset[i].key : STR_LIT("ai.onnx");
+    for (size_t i = 0; st == CKPT_OK && i < model->nopsets; i++) {
+        ckpt_str domain = model->opset[i].key.len ? model->opset[i].key : STR_LIT("ai.onnx");
         if (map_get(k.names, domain) == MAP_NONE)
-            st = kit_add_value(&k, domain, value_int(r->f->a, (int64_t)o->opset[i].number));
+            st = kit_add_value(&k, domain, value_int(r->f->a, (int64_t)model->opset[i].number));
     }
     return kit_end(&k, st);
 }
@@ -360,73 +361,74 @@ static ckpt_status put_property(struct onnx_reading *r, map *keys, const struct 
     return CKPT_OK;
 }
 
-static ckpt_status add_properties(struct onnx_reading *r, const struct onnx *o)
+static ckpt_status add_properties(struct onnx_reading *r, const struct onnx *model)
 {
-    map *keys = o->nproperties ? map_new(16) : NULL;
+    map *keys = model->nproperties ? map_new(16) : NULL;
     ckpt_status st = CKPT_OK;
-    if (!o->nproperties)
+    if (!model->nproperties)
         return CKPT_OK;
     r->f->metadata = value_new(r->f->a, CKPT_V_DICT, 0);
     if (!keys || !r->f->metadata)
         st = fail_memory(r->err);
-    for (size_t i = 0; st == CKPT_OK && i < o->nproperties; i++)
-        st = put_property(r, keys, &o->property[i]);
+    for (size_t i = 0; st == CKPT_OK && i < model->nproperties; i++)
+        st = put_property(r, keys, &model->property[i]);
     map_free(keys);
     return st;
 }
 
-static ckpt_status add_model(struct onnx_reading *r, const struct onnx *o)
+static ckpt_status add_model(struct onnx_reading *r, const struct onnx *model)
 {
     ckpt_file *f = r->f;
-    f->producer = arena_printf(f->a, o->producer_version.len ? "%.*s %.*s" : "%.*s", (int)o->producer.len,
-                               o->producer.ptr, (int)o->producer_version.len, o->producer_version.ptr);
+    f->producer = arena_printf(f->a, model->producer_version.len ? "%.*s %.*s" : "%.*s",
+                               (int)model->producer.len, model->producer.ptr,
+                               (int)model->producer_version.len, model->producer_version.ptr);
     if (!f->producer.ptr)
         return fail_memory(r->err);
-    CKPT_TRY(add_number(r, "ir_version", o->ir_version));
-    CKPT_TRY(add_text(r, "producer_name", o->producer));
-    CKPT_TRY(add_text(r, "producer_version", o->producer_version));
-    CKPT_TRY(add_text(r, "domain", o->domain));
-    CKPT_TRY(add_number(r, "model_version", o->model_version));
-    CKPT_TRY(add_text(r, "doc_string", o->doc));
-    CKPT_TRY(add_opsets(r, o));
-    return add_properties(r, o);
+    CKPT_TRY(add_number(r, "ir_version", model->ir_version));
+    CKPT_TRY(add_text(r, "producer_name", model->producer));
+    CKPT_TRY(add_text(r, "producer_version", model->producer_version));
+    CKPT_TRY(add_text(r, "domain", model->domain));
+    CKPT_TRY(add_number(r, "model_version", model->model_version));
+    CKPT_TRY(add_text(r, "doc_string", model->doc));
+    CKPT_TRY(add_opsets(r, model));
+    return add_properties(r, model);
 }
 
 static ckpt_status read_model(struct onnx_reading *r)
 {
     ckpt_file *f = r->f;
-    struct onnx o = {.src = f->src,
-                     .a = f->a,
-                     .may_be_damaged = f->salvage,
-                     .tensor = take_tensor,
-                     .fault = take_fault,
-                     .user = r},
-                again = o;
-    CKPT_TRY(onnx_read(&o, r->err));
-    if (o.ir_version >= 3 && !o.nopsets) {
-        ckpt_status st = fail(r->err, CKPT_EFORMAT, source_pos(f->src, o.at), "{no} {=opset_import}");
+    struct onnx model = {.src = f->src,
+                         .a = f->a,
+                         .may_be_damaged = f->salvage,
+                         .tensor = take_tensor,
+                         .fault = take_fault,
+                         .user = r},
+                again = model;
+    CKPT_TRY(onnx_read(&model, r->err));
+    if (model.ir_version >= 3 && !model.nopsets) {
+        ckpt_status st = fail(r->err, CKPT_EFORMAT, source_pos(f->src, model.at), "{no} {=opset_import}");
         CKPT_TRY(f->salvage ? CKPT_OK : file_report_fault(f, st, r->err));
     }
-    r->elsewhere = true;
-    if (r->has_any_elsewhere)
+    r->second_pass = true;
+    if (r->needs_second_pass)
         CKPT_TRY(onnx_read(&again, r->err));
-    return add_model(r, &o);
+    return add_model(r, &model);
 }
 
 static bool probe(const struct probe *p) { return !p->directory && recognize_as(p, SIGN_ONNX); }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    struct onnx_reading r = {.f = f, .err = err, .file_of = map_new(16)};
+    struct onnx_reading r = {.f = f, .err = err, .file_index = map_new(16)};
     file_budget(f, f->src->size);
-    if (!r.file_of || !part_file_set_folder(f)) {
-        map_free(r.file_of);
+    if (!r.file_index || !part_file_set_folder(f)) {
+        map_free(r.file_index);
         return fail_memory(err);
     }
     ckpt_status st = kit_begin(&r.k, f, value_new(f->a, CKPT_V_DICT, 0), err);
     if (st == CKPT_OK)
         st = kit_end(&r.k, read_model(&r));
-    map_free(r.file_of);
+    map_free(r.file_index);
     error_add_position(st == CKPT_OK ? NULL : err, CKPT_NO_OFFSET, STR_LIT("model"));
     return st;
 }

@@ -19,7 +19,7 @@
 
 struct unpacked {
     source s;
-    source *from;
+    source *packed;
     unsigned bits;
 };
 
@@ -27,18 +27,18 @@ struct unpacked {
 
 static ckpt_status unpacked_read(source *s, uint64_t off, void *to, size_t n, ckpt_error *err)
 {
-    const struct unpacked *u = (const struct unpacked *)s;
+    const struct unpacked *unpacked = (const struct unpacked *)s;
     unsigned char *out = to,
                   packed[UNPACK_AT_ONCE + 1] = {0}; /* one more, so that load_u16le may read past the end */
-    const unsigned mask = (1u << u->bits) - 1;
-    const uint64_t end = u->from->size;
+    const unsigned mask = (1u << unpacked->bits) - 1;
+    const uint64_t end = unpacked->packed->size;
     while (n) {
-        uint64_t first = off * u->bits / 8; /* bounded: inside of the source */
+        uint64_t first = off * unpacked->bits / 8; /* bounded: inside of the source */
         uint64_t left = end - first;        /* bounded: FIRST is below END */
         size_t got = left < UNPACK_AT_ONCE ? (size_t)left : UNPACK_AT_ONCE;
-        size_t bit = (size_t)(off * u->bits % 8), i = 0; /* bounded: as FIRST */
-        CKPT_TRY(source_read(u->from, first, packed, got, err));
-        for (; i < n && (bit + u->bits + 7) / 8 <= got; i++, bit += u->bits)
+        size_t bit = (size_t)(off * unpacked->bits % 8), i = 0; /* bounded: as FIRST */
+        CKPT_TRY(source_read(unpacked->packed, first, packed, got, err));
+        for (; i < n && (bit + unpacked->bits + 7) / 8 <= got; i++, bit += unpacked->bits)
             out[i] = (unsigned char)((unsigned)load_u16le(packed + bit / 8) >> bit % 8 & mask);
         out += i;
         off += i; /* bounded: up to the size */
@@ -49,7 +49,7 @@ static ckpt_status unpacked_read(source *s, uint64_t off, void *to, size_t n, ck
 
 static void unpacked_close(source *s)
 {
-    source_unref(((struct unpacked *)s)->from);
+    source_unref(((struct unpacked *)s)->packed);
     free(s);
 }
 
@@ -57,13 +57,13 @@ static const struct source_ops unpacked_ops = {.read_at = unpacked_read, .close 
 
 ckpt_status onnx_unpack(source *src, uint64_t count, unsigned bits, source **out, ckpt_error *err)
 {
-    struct unpacked *u = calloc(1, sizeof *u);
-    if (!u)
+    struct unpacked *unpacked = calloc(1, sizeof *unpacked);
+    if (!unpacked)
         return fail_memory(err);
-    u->s = (source){.ops = &unpacked_ops, .size = count, .base = CKPT_NO_OFFSET, .refs = 1};
-    u->from = source_ref(src);
-    u->bits = bits;
-    *out = &u->s;
+    unpacked->s = (source){.ops = &unpacked_ops, .size = count, .base = CKPT_NO_OFFSET, .refs = 1};
+    unpacked->packed = source_ref(src);
+    unpacked->bits = bits;
+    *out = &unpacked->s;
     return CKPT_OK;
 }
 
@@ -75,96 +75,96 @@ struct decoding {
     source *src;
     reader r;
     unsigned char *out;
-    uint64_t n, count; /* numbers or texts: how many so far, and how many in all */
+    uint64_t decoded, count; /* numbers or texts: how many so far, and how many in all */
     ckpt_error *err;
 };
 
-static ckpt_status fail_count(const struct decoding *d, bool more)
+static ckpt_status fail_count(const struct decoding *decoding, bool more)
 {
-    return fail(d->err, CKPT_EFORMAT, source_pos(d->src, d->t->values),
+    return fail(decoding->err, CKPT_EFORMAT, source_pos(decoding->src, decoding->t->values),
                 more ? "{more} values than {=%" PRIu64 "}, which dtype and shape take"
                      : "{fewer} values than {=%" PRIu64 "}, which dtype and shape take",
-                d->count);
+                decoding->count);
 }
 
-static ckpt_status put_number(struct decoding *d, uint64_t bits)
+static ckpt_status put_number(struct decoding *decoding, uint64_t bits)
 {
     unsigned char bytes[8];
-    if (d->n == d->count)
-        return fail_count(d, true);
+    if (decoding->decoded == decoding->count)
+        return fail_count(decoding, true);
     store_u64le(bytes, bits);
-    memcpy(d->out, bytes, d->t->type->width); /* bounded: at most 8 */
-    d->out += d->t->type->width;
-    d->n++;
+    memcpy(decoding->out, bytes, decoding->t->type->width); /* bounded: at most 8 */
+    decoding->out += decoding->t->type->width;
+    decoding->decoded++;
     return CKPT_OK;
 }
 
-/* put_packed - appends the numbers up to END. */
-static ckpt_status put_packed(struct decoding *d, uint64_t end)
+static ckpt_status put_packed_numbers(struct decoding *decoding, uint64_t end)
 {
-    enum onnx_field field = d->t->field;
-    while (d->r.pos < end) {
-        uint64_t bits, at = d->r.pos;
+    enum onnx_field field = decoding->t->field;
+    while (decoding->r.pos < end) {
+        uint64_t bits, at = decoding->r.pos;
         bool ok = true;
         if (field == ONNX_FLOATS)
-            bits = reader_u32(&d->r);
+            bits = reader_u32(&decoding->r);
         else if (field == ONNX_DOUBLES)
-            bits = reader_u64(&d->r);
+            bits = reader_u64(&decoding->r);
         else
-            ok = reader_varint(&d->r, &bits);
-        CKPT_TRY(d->r.status);
-        if (!ok || d->r.pos > end)
-            return fail(d->err, CKPT_EFORMAT, source_pos(d->src, at), "{malformed} {=number}");
-        CKPT_TRY(put_number(d, bits));
+            ok = reader_varint(&decoding->r, &bits);
+        CKPT_TRY(decoding->r.status);
+        if (!ok || decoding->r.pos > end)
+            return fail(decoding->err, CKPT_EFORMAT, source_pos(decoding->src, at), "{malformed} {=number}");
+        CKPT_TRY(put_number(decoding, bits));
     }
     return CKPT_OK;
 }
 
-/* put_text - appends the next N bytes as a text. */
-static ckpt_status put_text(struct decoding *d, uint64_t n)
+static ckpt_status put_text(struct decoding *decoding, uint64_t n)
 {
-    uint64_t at = d->r.pos;
-    if (d->n == d->count)
-        return fail_count(d, true);
-    store_u64le(d->out, n);
-    d->n++;
-    if (!reader_skip(&d->r, n))
-        return d->r.status;
-    ckpt_status st = source_read(d->src, at, d->out + 8, (size_t)n, d->err);
-    d->out += 8 + n; /* bounded: it has room for the bytes of all texts */
+    uint64_t at = decoding->r.pos;
+    if (decoding->decoded == decoding->count)
+        return fail_count(decoding, true);
+    store_u64le(decoding->out, n);
+    decoding->decoded++;
+    if (!reader_skip(&decoding->r, n))
+        return decoding->r.status;
+    ckpt_status st = source_read(decoding->src, at, decoding->out + 8, (size_t)n, decoding->err);
+    decoding->out += 8 + n; /* bounded: it has room for the bytes of all texts */
     return st;
 }
 
-static ckpt_status put_fields(struct decoding *d)
+static ckpt_status put_fields(struct decoding *decoding)
 {
     struct proto_field f;
-    while (d->r.pos < d->t->end) {
-        CKPT_TRY(proto_read(&d->r, &f));
-        if (f.number == d->t->field && f.wire != PROTO_BYTES) /* of the wire type: the codec checked it */
-            CKPT_TRY(put_number(d, f.value));
-        else if (f.number == d->t->field && d->t->field == ONNX_STRINGS)
-            CKPT_TRY(put_text(d, f.value));
-        else if (f.number == d->t->field)
-            CKPT_TRY(put_packed(d, d->r.pos + f.value)); /* bounded: inside of the message */
-        else if (f.wire == PROTO_BYTES && !reader_skip(&d->r, f.value))
-            return d->r.status;
+    while (decoding->r.pos < decoding->t->end) {
+        CKPT_TRY(proto_read(&decoding->r, &f));
+        if (f.number == decoding->t->field &&
+            f.wire != PROTO_BYTES) /* of the wire type: the codec checked it */
+            CKPT_TRY(put_number(decoding, f.value));
+        else if (f.number == decoding->t->field && decoding->t->field == ONNX_STRINGS)
+            CKPT_TRY(put_text(decoding, f.value));
+        else if (f.number == decoding->t->field)
+            CKPT_TRY(
+                put_packed_numbers(decoding, decoding->r.pos + f.value)); /* bounded: inside of the message */
+        else if (f.wire == PROTO_BYTES && !reader_skip(&decoding->r, f.value))
+            return decoding->r.status;
     }
-    return d->n == d->count ? CKPT_OK : fail_count(d, false);
+    return decoding->decoded == decoding->count ? CKPT_OK : fail_count(decoding, false);
 }
 
 /* decode - decodes COUNT values to BYTES bytes. */
 static ckpt_status decode(arena *a, source *src, const struct onnx_tensor *t, uint64_t count, uint64_t bytes,
                           source **out, ckpt_error *err)
 {
-    struct decoding d = {.t = t, .src = src, .count = count, .err = err};
+    struct decoding decoding = {.t = t, .src = src, .count = count, .err = err};
     size_t size;
     unsigned char *to = checked_size(bytes, &size) ? arena_alloc(a, size) : NULL;
     if (!to)
         return fail_memory(err);
-    d.out = to;
-    CKPT_TRY(reader_init(&d.r, src, t->at, t->end, err));
-    ckpt_status st = put_fields(&d);
-    reader_free(&d.r);
+    decoding.out = to;
+    CKPT_TRY(reader_init(&decoding.r, src, t->at, t->end, err));
+    ckpt_status st = put_fields(&decoding);
+    reader_free(&decoding.r);
     CKPT_TRY(st);
     *out = source_mem(to, size, CKPT_NO_OFFSET);
     return *out ? CKPT_OK : fail_memory(err);

@@ -9,22 +9,22 @@
 struct paddle_pickle {
     ckpt_file *f;
     bool is_paddle;
-    struct paddle_tensor *tensor; /* indexed by u.i of the TENSOR node made for it */
-    size_t n, cap;
+    struct paddle_tensor *tensors; /* indexed by u.i of the TENSOR node made for it */
+    size_t ntensors, cap;
 };
 
-/* paddle_find - sets P->is_paddle. If true, replaces each call in the graph of F that paddle.load turns into
- * a tensor by a TENSOR node, joins the slices of big parameters, and removes the table of parameter names
- * from the graph. */
-ckpt_status paddle_find(struct paddle_pickle *p, ckpt_file *f, struct pickle_facts *facts, source *src,
+/* paddle_find - sets PADDLE->is_paddle. If true, replaces each call in the graph of F that paddle.load turns
+ * into a tensor by a TENSOR node, joins the slices of big parameters, and removes the table of parameter
+ * names from the graph. */
+ckpt_status paddle_find(struct paddle_pickle *paddle, ckpt_file *f, struct pickle_facts *facts, source *src,
                         ckpt_error *err);
 /* paddle_describe - describes a tensor for torch_walk_graph; USER is a struct paddle_pickle. */
 ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m);
 
 /* The names of the parameters of a program, in sorted order. */
 struct paddle_program {
-    ckpt_str *name;
-    size_t n, cap;
+    ckpt_str *names;
+    size_t nnames, cap;
 };
 
 /* paddle_read_program - adds the parameter names in the program SRC to *OUT; they live as long as F. */

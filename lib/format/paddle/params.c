@@ -42,7 +42,7 @@
 struct params {
     ckpt_file *f;
     ckpt_error *err;
-    reader r;
+    reader reader;
     struct paddle_program names;
     const char *program; /* the file of the program, which has the names; NULL: there is none */
 };
@@ -115,9 +115,9 @@ static ckpt_status read_header(const ckpt_file *f, reader *r, struct kit_tensor 
     uint64_t desc = r->pos;
     const unsigned char *bytes = reader_take(r, n);
     CKPT_TRY(r->status);
-    *t = (struct kit_tensor){.entry = at, .src = r->src, .nbytes = KIT_AS_NEEDED};
+    *t = (struct kit_tensor){.described_at = at, .src = r->src, .nbytes = KIT_AS_NEEDED};
     CKPT_TRY(read_desc(cursor_of(bytes, n, desc), &t->t, shape, err));
-    t->at = r->pos;
+    t->src_offset = r->pos;
     if (levels && !(t->t.note = arena_printf(f->a, "LoD of %" PRIu64 " levels", levels)).ptr)
         return fail_memory(err);
     return CKPT_OK;
@@ -134,14 +134,14 @@ static uint64_t count_value_bytes(const ckpt_tensor *t)
 static ckpt_status read_tensors(struct params *p, struct kit *k)
 {
     uint64_t shape[MAX_RANK], n = 0;
-    for (; reader_left(&p->r); n++) {
+    for (; reader_left(&p->reader); n++) {
         struct kit_tensor t;
-        ckpt_status st = read_header(p->f, &p->r, &t, shape, p->err);
+        ckpt_status st = read_header(p->f, &p->reader, &t, shape, p->err);
         if (st != CKPT_OK)
             error_add_where(p->err, "tensor %" PRIu64, n);
         CKPT_TRY(st);
         uint64_t size = count_value_bytes(&t.t);
-        bool alone = n == 0 && !p->program && size == reader_left(&p->r);
+        bool alone = n == 0 && !p->program && size == reader_left(&p->reader);
         if (!alone && !p->program && !p->f->salvage)
             return fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "{several tensors without names}: these are in {=a program next to the file}\n"
@@ -149,26 +149,26 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
                         "__params__; `ckpt salvage` numbers the tensors");
         if (n == 0)
             CKPT_TRY(kit_begin(k, p->f, value_new(p->f->a, alone ? CKPT_V_TENSOR : CKPT_V_DICT, 0), p->err));
-        t.name = n < p->names.n ? p->names.name[n]
-                 : alone        ? STR_LIT("")
-                                : arena_printf(p->f->a, "%" PRIu64, n);
+        t.name = n < p->names.nnames ? p->names.names[n]
+                 : alone             ? STR_LIT("")
+                                     : arena_printf(p->f->a, "%" PRIu64, n);
         if (!t.name.ptr)
             return fail_memory(p->err);
         CKPT_TRY(kit_add_tensor(k, &t));
-        if (size > reader_left(&p->r)) /* kit_add_tensor reported it */
+        if (size > reader_left(&p->reader)) /* kit_add_tensor reported it */
             return CKPT_OK;
-        (void)reader_skip(&p->r, size);
+        (void)reader_skip(&p->reader, size);
     }
-    if (p->program && n != p->names.n)
+    if (p->program && n != p->names.nnames)
         return fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "{%" PRIu64 "} tensors, the program in \"%s\" has {=%zu}", n, p->program, p->names.n);
-    return p->r.status;
+                    "{%" PRIu64 "} tensors, the program in \"%s\" has {=%zu}", n, p->program,
+                    p->names.nnames);
+    return p->reader.status;
 }
 
 /* -------------------------------------------------------------------------- program */
 
-/* find_program - reads the program next to the file, if there is one. */
-static ckpt_status find_program(struct params *p)
+static ckpt_status read_adjacent_program(struct params *p)
 {
     static const char *const names[][2] = {
         {".pdiparams", ".json"}, {".pdiparams", ".pdmodel"}, {PARAMS_NAME, MODEL_NAME}};
@@ -219,12 +219,12 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct params p = {.f = f, .err = err};
     struct kit k = {.f = NULL};
     file_budget(f, f->src->size);
-    CKPT_TRY(find_program(&p));
-    CKPT_TRY(reader_init(&p.r, f->src, 0, f->src->size, err));
+    CKPT_TRY(read_adjacent_program(&p));
+    CKPT_TRY(reader_init(&p.reader, f->src, 0, f->src->size, err));
     ckpt_status st = read_tensors(&p, &k);
     if (k.f) /* read_tensors has called kit_begin */
         st = kit_end(&k, st);
-    reader_free(&p.r);
+    reader_free(&p.reader);
     f->producer = STR_LIT("paddle");
     if (st != CKPT_OK)
         error_add_position(err, 0, STR_LIT("tensors"));
@@ -235,7 +235,6 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 
 static bool probe_folder(const struct probe *p) { return p->directory && probe_has(p, MODEL_NAME); }
 
-/* open_variable - opens the file of the parameter NAME. */
 static ckpt_status open_variable(struct params *p, ckpt_str name, ckpt_file **out)
 {
     ckpt_status st = part_file_add(p->f, MODEL_NAME, name, out, p->err);
@@ -256,18 +255,18 @@ static ckpt_status read_variable(struct params *p, struct kit *k, ckpt_str name)
     if (!in)
         return fail_memory(p->err);
     CKPT_TRY(open_variable(p, name, &file));
-    CKPT_TRY(reader_init(&p->r, file->src, 0, file->src->size, p->err));
-    ckpt_status st = read_header(p->f, &p->r, &t, shape, p->err);
-    uint64_t left = reader_left(&p->r), need = st == CKPT_OK ? count_value_bytes(&t.t) : left;
-    reader_free(&p->r);
+    CKPT_TRY(reader_init(&p->reader, file->src, 0, file->src->size, p->err));
+    ckpt_status st = read_header(p->f, &p->reader, &t, shape, p->err);
+    uint64_t left = reader_left(&p->reader), need = st == CKPT_OK ? count_value_bytes(&t.t) : left;
+    reader_free(&p->reader);
     if (left != need)
-        st = fail(p->err, CKPT_EFORMAT, t.at,
+        st = fail(p->err, CKPT_EFORMAT, t.src_offset,
                   "{%" PRIu64 "} bytes of values; the description takes {=%" PRIu64 "}", left, need);
     if (st != CKPT_OK)
         error_add_file(p->err, file->path);
     CKPT_TRY(st);
     in->file = t.name = name;
-    t.in = in;
+    t.src_file = in;
     return kit_add_tensor(k, &t);
 }
 
@@ -276,12 +275,12 @@ static ckpt_status read_variables(struct params *p)
     struct kit k;
     ckpt_status st = CKPT_OK;
     CKPT_TRY(kit_begin(&k, p->f, value_new(p->f->a, CKPT_V_DICT, 0), p->err));
-    for (size_t i = 0; st == CKPT_OK && i < p->names.n; i++) {
-        st = read_variable(p, &k, p->names.name[i]);
+    for (size_t i = 0; st == CKPT_OK && i < p->names.nnames; i++) {
+        st = read_variable(p, &k, p->names.names[i]);
         if (st == CKPT_OK)
             continue;
-        error_add_position(p->err, 0, p->names.name[i]);
-        st = file_lose(p->f, st, p->names.name[i], p->err);
+        error_add_position(p->err, 0, p->names.names[i]);
+        st = file_lose(p->f, st, p->names.names[i], p->err);
     }
     return kit_end(&k, st);
 }

@@ -29,15 +29,14 @@
 #define BIG   "UnpackBigParamInfor@@"
 
 struct paddle_tensor {
-    const ckpt_value *array;  /* the call that makes the array; NULL: a parameter in slices */
-    const ckpt_value *shape;  /* of a parameter in slices: its sizes */
-    const ckpt_value **slice; /* and the arrays that it is cut into */
+    const ckpt_value *array;   /* the call that makes the array; NULL: a parameter in slices */
+    const ckpt_value *shape;   /* the sizes of a parameter in slices */
+    const ckpt_value **slices; /* the arrays that such a parameter is cut into */
     uint32_t nslices;
-    ckpt_str parameter; /* the name of the parameter; empty: not known */
+    ckpt_str parameter; /* name of the parameter; empty: unknown */
 };
 
-/* is_array - returns true if V is a NumPy array of numbers, not a scalar. */
-static bool is_array(const ckpt_value *v)
+static bool is_number_array(const ckpt_value *v)
 {
     struct numpy_array a;
     struct numpy_dtype d;
@@ -51,7 +50,7 @@ static const ckpt_value *find_pair(const ckpt_value *v)
     const ckpt_value *pair = is ? value_arg(v, 0) : NULL;
     ckpt_str name;
     return pair && pair->type == CKPT_V_TUPLE && value_count(pair) == 2 &&
-                   value_text(value_item(pair, 0), &name) && is_array(value_item(pair, 1))
+                   value_text(value_item(pair, 0), &name) && is_number_array(value_item(pair, 1))
                ? pair
                : NULL;
 }
@@ -72,36 +71,37 @@ static bool has_suffix(const char *path)
 
 /* ------------------------------------------------------------------------- tensors */
 
-static struct paddle_tensor *add_tensor(struct paddle_pickle *p, ckpt_value *node)
+static struct paddle_tensor *add_tensor(struct paddle_pickle *paddle, ckpt_value *node)
 {
-    struct paddle_tensor *added = arena_append(p->f->a, &p->tensor, &p->n, &p->cap, sizeof *added);
+    struct paddle_tensor *added = arena_append(paddle->f->a, &paddle->tensors, &paddle->ntensors,
+                                               &paddle->cap, sizeof *added);
     if (!added)
         return NULL;
     *added = (struct paddle_tensor){.array = NULL};
     node->type = CKPT_V_TENSOR;
-    node->u.i = added - p->tensor;
+    node->u.i = added - paddle->tensors;
     return added;
 }
 
 /* make_tensor - turns V, a call in the graph, into a tensor. PAIR is the (name, array) pair that it makes;
  * NULL: V is the array itself, and a copy of the call is kept. */
-static ckpt_status make_tensor(struct paddle_pickle *p, ckpt_value *v, const ckpt_value *pair,
+static ckpt_status make_tensor(struct paddle_pickle *paddle, ckpt_value *v, const ckpt_value *pair,
                                ckpt_error *err)
 {
     const ckpt_value *array = value_item(pair, 1);
     if (!pair) {
-        ckpt_value *call = value_call(p->f->a, (enum value_call_kind)v->call, v->u.call.callable,
+        ckpt_value *call = value_call(paddle->f->a, (enum value_call_kind)v->call, v->u.call.callable,
                                       v->u.call.args, v->offset);
         if (!call)
             return fail_memory(err);
         ((struct value_object *)(void *)call)->extra = value_extra_of(v);
         array = call;
     }
-    struct paddle_tensor *t = add_tensor(p, v);
-    if (!t)
+    struct paddle_tensor *tensor = add_tensor(paddle, v);
+    if (!tensor)
         return fail_memory(err);
-    t->array = array;
-    (void)value_text(value_item(pair, 0), &t->parameter);
+    tensor->array = array;
+    (void)value_text(value_item(pair, 0), &tensor->parameter);
     return CKPT_OK;
 }
 
@@ -109,20 +109,20 @@ static ckpt_status make_tensor(struct paddle_pickle *p, ckpt_value *v, const ckp
 static bool is_of_array(const ckpt_value *v)
 {
     struct numpy_dtype d;
-    return is_array(v) || numpy_dtype_of(v, &d);
+    return is_number_array(v) || numpy_dtype_of(v, &d);
 }
 
 /* make_tensors - makes tensors of all pairs or, if there are none, of all arrays, and takes their calls out
  * of FACTS. */
-static ckpt_status make_tensors(struct paddle_pickle *p, struct pickle_facts *facts, bool pairs,
+static ckpt_status make_tensors(struct paddle_pickle *paddle, struct pickle_facts *facts, bool pairs,
                                 ckpt_error *err)
 {
     size_t left = 0;
     for (size_t i = 0; i < facts->ncalls; i++) {
         ckpt_value *v = facts->calls[i];
         const ckpt_value *pair = pairs ? find_pair(v) : NULL;
-        if (pairs ? pair != NULL : is_array(v))
-            CKPT_TRY(make_tensor(p, v, pair, err));
+        if (pairs ? pair != NULL : is_number_array(v))
+            CKPT_TRY(make_tensor(paddle, v, pair, err));
         else if (!is_of_array(v))
             facts->calls[left++] = v;
     }
@@ -132,8 +132,7 @@ static ckpt_status make_tensors(struct paddle_pickle *p, struct pickle_facts *fa
 
 /* ------------------------------------------------------------------- state dicts */
 
-/* take_entry - removes KEY from DICT and returns its value, or NULL if there is none. */
-static ckpt_value *take_entry(ckpt_value *dict, const char *key)
+static ckpt_value *remove_entry(ckpt_value *dict, const char *key)
 {
     ckpt_value *v = value_get(dict, key);
     uint32_t left = 0;
@@ -147,126 +146,126 @@ static ckpt_value *take_entry(ckpt_value *dict, const char *key)
 }
 
 struct state_dict {
-    struct paddle_pickle *p;
+    struct paddle_pickle *paddle;
     ckpt_value *root;
-    map *keys;    /* of the root, before parameters were added */
-    uint32_t n;   /* number of these keys */
-    bool *joined; /* by entry: it is a slice of a parameter */
+    map *keys; /* of the root, before parameters were added */
+    uint32_t nkeys;
+    bool *is_slice; /* by entry: the array is a slice of a larger parameter */
     source *src;
     ckpt_error *err;
 };
 
-/* find_entry - returns the index of the entry KEY if it is a tensor, else MAP_NONE. */
-static uint32_t find_entry(const struct state_dict *d, const ckpt_value *key)
+static uint32_t find_tensor_entry(const struct state_dict *dict, const ckpt_value *key)
 {
     ckpt_str text;
-    uint32_t i = value_text(key, &text) ? map_get(d->keys, text) : MAP_NONE;
-    return i != MAP_NONE && d->root->u.dict.pairs[i].val->type == CKPT_V_TENSOR ? i : MAP_NONE;
+    uint32_t i = value_text(key, &text) ? map_get(dict->keys, text) : MAP_NONE;
+    return i != MAP_NONE && dict->root->u.dict.pairs[i].val->type == CKPT_V_TENSOR ? i : MAP_NONE;
 }
 
-static struct paddle_tensor *get_tensor(const struct state_dict *d, uint32_t entry)
+static struct paddle_tensor *get_tensor(const struct state_dict *dict, uint32_t entry)
 {
-    return &d->p->tensor[d->root->u.dict.pairs[entry].val->u.i];
+    return &dict->paddle->tensors[dict->root->u.dict.pairs[entry].val->u.i];
 }
 
-/* name_tensors - names the tensors by NAMES, the table of parameter names. */
-static void name_tensors(const struct state_dict *d, const ckpt_value *names)
+static void name_tensors(const struct state_dict *dict, const ckpt_value *names)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(names, &n);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t entry = find_entry(d, pairs[i].key);
+        uint32_t entry = find_tensor_entry(dict, pairs[i].key);
         if (entry != MAP_NONE)
-            (void)value_text(pairs[i].val, &get_tensor(d, entry)->parameter);
+            (void)value_text(pairs[i].val, &get_tensor(dict, entry)->parameter);
     }
 }
 
-/* take_slices - sets the slices of T to the entries with the keys SLICES, and sets d->joined of these
- * entries. */
-static ckpt_status take_slices(const struct state_dict *d, struct paddle_tensor *t, const ckpt_value *slices)
+/* take_slices - makes the entries with the keys SLICES the slices of TENSOR, and sets their is_slice. */
+static ckpt_status take_slices(const struct state_dict *dict, struct paddle_tensor *tensor,
+                               const ckpt_value *slices)
 {
-    t->nslices = value_count(slices);
-    t->slice = arena_array(d->p->f->a, t->nslices, sizeof *t->slice);
-    if (!t->slice)
-        return fail_memory(d->err);
-    for (uint32_t i = 0; i < t->nslices; i++) {
-        uint32_t entry = find_entry(d, value_item(slices, i));
+    tensor->nslices = value_count(slices);
+    tensor->slices = arena_array(dict->paddle->f->a, tensor->nslices, sizeof *tensor->slices);
+    if (!tensor->slices)
+        return fail_memory(dict->err);
+    for (uint32_t i = 0; i < tensor->nslices; i++) {
+        uint32_t entry = find_tensor_entry(dict, value_item(slices, i));
         if (entry == MAP_NONE)
-            return fail(d->err, CKPT_EFORMAT, source_pos(d->src, slices->offset),
-                        "slice {%" PRIu32 "} of {=%" PRIu32 "} is no array of the file", i, t->nslices);
-        t->slice[i] = get_tensor(d, entry)->array;
-        d->joined[entry] = true;
+            return fail(dict->err, CKPT_EFORMAT, source_pos(dict->src, slices->offset),
+                        "slice {%" PRIu32 "} of {=%" PRIu32 "} is no array of the file", i, tensor->nslices);
+        tensor->slices[i] = get_tensor(dict, entry)->array;
+        dict->is_slice[entry] = true;
     }
     return CKPT_OK;
 }
 
 /* join_slices - adds KEY to the root, with the parameter whose slices INFO lists. */
-static ckpt_status join_slices(const struct state_dict *d, ckpt_value *key, const ckpt_value *info)
+static ckpt_status join_slices(const struct state_dict *dict, ckpt_value *key, const ckpt_value *info)
 {
     ckpt_str name;
     const ckpt_value *slices = value_get(info, "slices");
-    struct paddle_tensor t = {.shape = value_get(info, "OriginShape")};
-    if (!t.shape || !value_is_sequence(slices) || !value_count(slices))
-        return fail(d->err, CKPT_EFORMAT, source_pos(d->src, info->offset),
+    struct paddle_tensor tensor = {.shape = value_get(info, "OriginShape")};
+    if (!tensor.shape || !value_is_sequence(slices) || !value_count(slices))
+        return fail(dict->err, CKPT_EFORMAT, source_pos(dict->src, info->offset),
                     "a parameter in slices {without OriginShape or slices}; {=both} are needed");
-    if (!value_text(key, &name) || map_get(d->keys, name) != MAP_NONE)
-        return fail(d->err, CKPT_EFORMAT, source_pos(d->src, key->offset),
+    if (!value_text(key, &name) || map_get(dict->keys, name) != MAP_NONE)
+        return fail(dict->err, CKPT_EFORMAT, source_pos(dict->src, key->offset),
                     "a parameter {both in slices and in one array}; {=one of both} is allowed");
-    CKPT_TRY(take_slices(d, &t, slices));
-    ckpt_value *node = value_new(d->p->f->a, CKPT_V_TENSOR, 0);
-    struct paddle_tensor *big = node ? add_tensor(d->p, node) : NULL;
-    if (!big || !value_put(d->p->f->a, d->root, key, node))
-        return fail_memory(d->err);
-    *big = t;
+    CKPT_TRY(take_slices(dict, &tensor, slices));
+    ckpt_value *node = value_new(dict->paddle->f->a, CKPT_V_TENSOR, 0);
+    struct paddle_tensor *big = node ? add_tensor(dict->paddle, node) : NULL;
+    if (!big || !value_put(dict->paddle->f->a, dict->root, key, node))
+        return fail_memory(dict->err);
+    *big = tensor;
     return CKPT_OK;
 }
 
 /* join_all - adds the parameters that BIG describes to the root, and removes their slices from it. */
-static ckpt_status join_all(struct state_dict *d, const ckpt_value *big)
+static ckpt_status join_all(struct state_dict *dict, const ckpt_value *big)
 {
     uint32_t n, left = 0;
     const value_pair *pairs = value_pairs(big, &n);
-    d->joined = arena_array(d->p->f->a, d->n, sizeof *d->joined);
-    if (!d->joined)
-        return fail_memory(d->err);
+    dict->is_slice = arena_array(dict->paddle->f->a, dict->nkeys, sizeof *dict->is_slice);
+    if (!dict->is_slice)
+        return fail_memory(dict->err);
     for (uint32_t i = 0; i < n; i++) {
-        ckpt_status st = join_slices(d, pairs[i].key, pairs[i].val);
+        ckpt_status st = join_slices(dict, pairs[i].key, pairs[i].val);
         ckpt_str name;
         if (st != CKPT_OK && value_text(pairs[i].key, &name))
-            error_add_where(d->err, "%.*s", STR_ARG(name));
+            error_add_where(dict->err, "%.*s", STR_ARG(name));
         CKPT_TRY(st);
     }
-    for (uint32_t i = 0; i < d->root->u.dict.n; i++)
-        if (i >= d->n || !d->joined[i])
-            d->root->u.dict.pairs[left++] = d->root->u.dict.pairs[i];
-    d->root->u.dict.n = left;
+    for (uint32_t i = 0; i < dict->root->u.dict.n; i++)
+        if (i >= dict->nkeys || !dict->is_slice[i])
+            dict->root->u.dict.pairs[left++] = dict->root->u.dict.pairs[i];
+    dict->root->u.dict.n = left;
     return CKPT_OK;
 }
 
 /* read_state_dict - takes both tables out of ROOT and applies them to its other entries. */
-static ckpt_status read_state_dict(struct paddle_pickle *p, ckpt_value *root, source *src, ckpt_error *err)
+static ckpt_status read_state_dict(struct paddle_pickle *paddle, ckpt_value *root, source *src,
+                                   ckpt_error *err)
 {
-    const ckpt_value *names = take_entry(root, NAMES), *big = take_entry(root, BIG);
-    struct state_dict d = {
-        .p = p, .root = root, .keys = value_index_keys(root), .n = value_count(root), .src = src, .err = err};
-    if (!d.keys)
+    const ckpt_value *names = remove_entry(root, NAMES), *big = remove_entry(root, BIG);
+    struct state_dict dict = {.paddle = paddle, .root = root, .src = src, .err = err};
+    dict.keys = value_index_keys(root);
+    dict.nkeys = value_count(root);
+    if (!dict.keys)
         return fail_memory(err);
-    name_tensors(&d, names);
-    ckpt_status st = big ? join_all(&d, big) : CKPT_OK;
-    map_free(d.keys);
+    name_tensors(&dict, names);
+    ckpt_status st = big ? join_all(&dict, big) : CKPT_OK;
+    map_free(dict.keys);
     return st;
 }
 
-ckpt_status paddle_find(struct paddle_pickle *p, ckpt_file *f, struct pickle_facts *facts, source *src,
+ckpt_status paddle_find(struct paddle_pickle *paddle, ckpt_file *f, struct pickle_facts *facts, source *src,
                         ckpt_error *err)
 {
     ckpt_value *root = f->root;
     bool pairs = has_pairs(facts), is_dict = root->type == CKPT_V_DICT;
     bool has_tables = is_dict && (value_get(root, NAMES) || value_get(root, BIG));
-    *p = (struct paddle_pickle){.f = f, .is_paddle = pairs || has_tables || has_suffix(f->path)};
-    if (p->is_paddle)
-        CKPT_TRY(make_tensors(p, facts, pairs, err));
-    return has_tables ? read_state_dict(p, root, src, err) : CKPT_OK;
+    *paddle = (struct paddle_pickle){.f = f, .is_paddle = pairs || has_tables || has_suffix(f->path)};
+    if (paddle->is_paddle)
+        CKPT_TRY(make_tensors(paddle, facts, pairs, err));
+    return has_tables ? read_state_dict(paddle, root, src, err) : CKPT_OK;
 }
 
 /* -------------------------------------------------------------------- descriptions */
@@ -284,24 +283,25 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, struct t
     return CKPT_OK;
 }
 
-/* open_slices - sets PIECE to the bytes of the slices of T, BOX to two numbers for each slice (begin and
+/* open_slices - sets PIECE to the bytes of the slices of TENSOR, BOX to two numbers for each slice (begin and
  * size), *D to the dtype of these arrays, and *TOTAL to the number of elements. The caller releases the
  * sources. */
-static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, struct numpy_dtype *d,
+static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *tensor, struct numpy_dtype *d,
                                struct piece *piece, uint64_t *box, uint64_t *total)
 {
-    for (uint32_t i = 0; i < t->nslices; i++) {
+    for (uint32_t i = 0; i < tensor->nslices; i++) {
         struct numpy_array a;
         struct numpy_dtype one;
-        bool readable = numpy_array_of(t->slice[i], &a) && numpy_dtype_of(a.dtype, &one);
+        bool readable = numpy_array_of(tensor->slices[i], &a) && numpy_dtype_of(a.dtype, &one);
         if (readable && i == 0)
             *d = one;
         if (!readable || a.fortran || one.kind != d->kind || one.bytes != d->bytes || !one.bytes ||
             one.big_endian)
-            return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is not {=an array like slice 0}", i);
+            return graph_fail(g, tensor->slices[i], "slice {%" PRIu32 "} is not {=an array like slice 0}", i);
         CKPT_TRY(graph_open_bytes(g, a.data, &piece[i].src));
         if (!piece[i].src || piece[i].src->size % d->bytes)
-            return graph_fail(g, t->slice[i], "slice {%" PRIu32 "} is not {=an array of whole elements}", i);
+            return graph_fail(g, tensor->slices[i],
+                              "slice {%" PRIu32 "} is not {=an array of whole elements}", i);
         box[2 * (size_t)i] = *total; /* bounded: twice as many are allocated */
         box[2 * (size_t)i + 1] = piece[i].src->size / d->bytes;
         piece[i].offset = &box[2 * (size_t)i];
@@ -311,25 +311,26 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *t, s
     return CKPT_OK;
 }
 
-/* add_slices - adds the storage of TOTAL elements of the tensor T, whose row is ROW; the slices PIECE have
- * its elements. */
-static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *t, const struct piece *piece,
+/* add_slices - adds the storage of TOTAL elements of the tensor TENSOR, whose row is ROW; the slices PIECE
+ * have its elements. */
+static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *tensor, const struct piece *piece,
                               uint64_t total, ckpt_tensor *row)
 {
     uint64_t elements;
     const uint64_t *shape;
     struct storage s = {.dtype = row->dtype, .numel = total};
-    struct pieces p = {.shape = &total, .ndim = 1, .piece = piece, .n = t->nslices};
+    struct pieces p = {.shape = &total, .ndim = 1, .piece = piece, .n = tensor->nslices};
     p.width = dtype_info((ckpt_dtype)row->dtype)->block_bytes;
-    CKPT_TRY(torch_read_sizes(g, t->shape, "OriginShape", &row->ndim, &shape));
+    CKPT_TRY(torch_read_sizes(g, tensor->shape, "OriginShape", &row->ndim, &shape));
     row->shape = shape;
     if (!checked_product(shape, row->ndim, &elements))
         elements = UINT64_MAX;
     if (elements != total)
-        return graph_fail(g, t->shape, "slices of {%" PRIu64 " elements}, OriginShape has {=%" PRIu64 "}",
-                          total, elements);
+        return graph_fail(g, tensor->shape,
+                          "slices of {%" PRIu64 " elements}, OriginShape has {=%" PRIu64 "}", total,
+                          elements);
     s.s.nbytes = total * p.width; /* bounded: the bytes are in the file */
-    s.s.key = arena_printf(g->f->a, "slices@%" PRIu64, t->shape->offset);
+    s.s.key = arena_printf(g->f->a, "slices@%" PRIu64, tensor->shape->offset);
     if (!s.s.key.ptr)
         return fail_memory(g->err);
     CKPT_TRY(pieces_source(g->f->a, &p, &s.src, &s.off, g->err));
@@ -337,32 +338,32 @@ static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *t, co
     return table_add_storage(&g->f->table, &s, &row->storage, g->err);
 }
 
-/* describe_slices - describes T, which is stored in slices, as a tensor with one storage. */
-static ckpt_status describe_slices(struct graph *g, const struct paddle_tensor *t, ckpt_tensor *row)
+/* describe_slices - describes TENSOR, which is stored in slices, as a tensor with one storage. */
+static ckpt_status describe_slices(struct graph *g, const struct paddle_tensor *tensor, ckpt_tensor *row)
 {
-    uint64_t total = 0, *box = arena_array(g->f->a, 2 * (uint64_t)t->nslices, sizeof *box);
-    struct piece *piece = arena_array(g->f->a, t->nslices, sizeof *piece);
+    uint64_t total = 0, *box = arena_array(g->f->a, 2 * (uint64_t)tensor->nslices, sizeof *box);
+    struct piece *piece = arena_array(g->f->a, tensor->nslices, sizeof *piece);
     struct numpy_dtype d = {.kind = 0};
     if (!piece || !box)
         return fail_memory(g->err);
-    ckpt_status st = open_slices(g, t, &d, piece, box, &total);
+    ckpt_status st = open_slices(g, tensor, &d, piece, box, &total);
     row->dtype = (uint16_t)paddle_dtype(numpy_torch_dtype(&d));
     if (st == CKPT_OK && row->dtype == CKPT_DT_NONE)
-        st = graph_fail(g, t->slice[0], "slices of {a dtype} that is not among {=those of torch}");
+        st = graph_fail(g, tensor->slices[0], "slices of {a dtype} that is not among {=those of torch}");
     if (st == CKPT_OK)
-        st = add_slices(g, t, piece, total, row);
-    for (uint32_t i = 0; i < t->nslices; i++)
+        st = add_slices(g, tensor, piece, total, row);
+    for (uint32_t i = 0; i < tensor->nslices; i++)
         source_unref(piece[i].src);
     return st;
 }
 
 ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
-    const struct paddle_pickle *p = user;
-    const struct paddle_tensor *t = &p->tensor[v->u.i];
-    CKPT_TRY(t->array ? describe_array(g, t->array, m) : describe_slices(g, t, &m->row.t));
-    if (t->parameter.len && !m->row.t.note.len &&
-        !(m->row.t.note = arena_printf(g->f->a, "parameter %.*s", STR_ARG(t->parameter))).ptr)
+    const struct paddle_pickle *paddle = user;
+    const struct paddle_tensor *tensor = &paddle->tensors[v->u.i];
+    CKPT_TRY(tensor->array ? describe_array(g, tensor->array, m) : describe_slices(g, tensor, &m->row.t));
+    if (tensor->parameter.len && !m->row.t.note.len &&
+        !(m->row.t.note = arena_printf(g->f->a, "parameter %.*s", STR_ARG(tensor->parameter))).ptr)
         return fail_memory(g->err);
     m->is_tensor = true;
     return CKPT_OK;

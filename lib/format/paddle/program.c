@@ -19,7 +19,7 @@ struct program {
 
 static ckpt_status add_name(struct program *p, ckpt_str name)
 {
-    return arena_push(p->a, &p->out->name, &p->out->n, &p->out->cap, &name, sizeof name)
+    return arena_push(p->a, &p->out->names, &p->out->nnames, &p->out->cap, &name, sizeof name)
                ? CKPT_OK
                : fail_memory(p->err);
 }
@@ -94,7 +94,7 @@ ckpt_status paddle_read_program(ckpt_file *f, source *src, struct paddle_program
     ckpt_str text;
     CKPT_TRY(kit_read_metadata(f, src, 0, src->size, &text, err));
     CKPT_TRY(read_program(&p, text));
-    if (out->n)
-        qsort(out->name, out->n, sizeof *out->name, compare_names);
+    if (out->nnames)
+        qsort(out->names, out->nnames, sizeof *out->names, compare_names);
     return CKPT_OK;
 }

@@ -51,9 +51,9 @@ static unsigned find_index(const struct probe *p, const char **name)
 struct state {
     arena *a;
     ckpt_str latest;
-    ckpt_str *path; /* all_model_checkpoint_paths */
-    double *time;   /* all_model_checkpoint_timestamps, which may be fewer */
-    size_t n, cap, ntimes, cap_times;
+    ckpt_str *paths; /* all_model_checkpoint_paths */
+    double *times;   /* all_model_checkpoint_timestamps, which may be fewer */
+    size_t npaths, cap_paths, ntimes, cap_times;
 };
 
 /* read_octal - returns the number of up to three octal digits that S begins with, and sets *N to how many. */
@@ -87,18 +87,18 @@ static ckpt_str unquote(arena *a, ckpt_str s)
     return i < s.len ? str_of(out, n) : none;
 }
 
-static bool add_time(struct state *s, ckpt_str number)
+static bool add_time(struct state *state, ckpt_str number)
 {
     char text[64];
     size_t n = number.len < sizeof text - 1 ? number.len : sizeof text - 1;
     memcpy(text, number.ptr, n);
     text[n] = 0;
     double seconds = strtod(text, NULL);
-    return arena_push(s->a, &s->time, &s->ntimes, &s->cap_times, &seconds, sizeof seconds);
+    return arena_push(state->a, &state->times, &state->ntimes, &state->cap_times, &seconds, sizeof seconds);
 }
 
-/* read_line - reads LINE into S; false: no memory, or a path without quotes. */
-static bool read_line(struct state *s, ckpt_str line)
+/* read_line - reads LINE into STATE; false: no memory, or a path without quotes. */
+static bool read_line(struct state *state, ckpt_str line)
 {
     size_t colon = str_find(line, STR_LIT(":"), 0);
     ckpt_str key = str_of(line.ptr, colon < line.len ? colon : 0),
@@ -106,20 +106,21 @@ static bool read_line(struct state *s, ckpt_str line)
     while (value.len && value.ptr[0] == ' ')
         value = str_skip(value, 1);
     if (str_is(key, "all_model_checkpoint_timestamps"))
-        return add_time(s, value);
+        return add_time(state, value);
     bool latest = str_is(key, "model_checkpoint_path");
     if (!latest && !str_is(key, "all_model_checkpoint_paths"))
         return true;
-    ckpt_str path = unquote(s->a, value);
+    ckpt_str path = unquote(state->a, value);
     if (latest)
-        s->latest = path;
-    return path.ptr && (latest || arena_push(s->a, &s->path, &s->n, &s->cap, &path, sizeof path));
+        state->latest = path;
+    return path.ptr && (latest || arena_push(state->a, &state->paths, &state->npaths, &state->cap_paths,
+                                             &path, sizeof path));
 }
 
-static ckpt_status read_state(source *src, struct state *s, ckpt_error *err)
+static ckpt_status read_state(source *src, struct state *state, ckpt_error *err)
 {
     size_t n = (size_t)src->size; /* bounded: used only up to STATE_MAX */
-    char *text = src->size <= STATE_MAX ? arena_alloc(s->a, n) : NULL;
+    char *text = src->size <= STATE_MAX ? arena_alloc(state->a, n) : NULL;
     if (src->size > STATE_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                     "a state file of {%" PRIu64 " bytes}; {=%u} are allowed", src->size, STATE_MAX);
@@ -130,12 +131,12 @@ static ckpt_status read_state(source *src, struct state *s, ckpt_error *err)
     while (left.len) {
         size_t end = str_find(left, STR_LIT("\n"), 0);
         ckpt_str line = str_of(left.ptr, end < left.len ? end : left.len);
-        if (!read_line(s, line))
+        if (!read_line(state, line))
             return fail(err, CKPT_EFORMAT, (uint64_t)(line.ptr - text),
                         "{a line} that does not have the form {=name: \"value\"}");
         left = str_skip(left, line.len + 1); /* bounded: the line is in memory */
     }
-    return s->latest.len
+    return state->latest.len
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=model_checkpoint_path} in the state file");
 }
@@ -151,40 +152,39 @@ static void format_time(double seconds, char out[64])
 }
 
 /* notice_others - lists the checkpoints in the state file, the latest first, if there are several. */
-static void notice_others(ckpt_file *f, const struct state *s)
+static void notice_others(ckpt_file *f, const struct state *state)
 {
     buf b;
     char when[64] = "";
     size_t shown = 0;
     buf_init(&b, 65536);
-    for (size_t i = s->n; i-- > 0 && shown < SHOWN;) {
-        format_time(i < s->ntimes ? s->time[i] : -1, when);
-        buf_printf(&b, "%s%.*s%s", shown++ ? ", " : "", STR_ARG(s->path[i]), when);
+    for (size_t i = state->npaths; i-- > 0 && shown < SHOWN;) {
+        format_time(i < state->ntimes ? state->times[i] : -1, when);
+        buf_printf(&b, "%s%.*s%s", shown++ ? ", " : "", STR_ARG(state->paths[i]), when);
     }
-    if (s->n > shown)
-        buf_printf(&b, " and %zu more", s->n - shown);
-    if (s->n > 1 && buf_ok(&b))
-        file_notice(f, "%zu checkpoints, the latest first, which is read: %.*s", s->n, (int)b.len,
+    if (state->npaths > shown)
+        buf_printf(&b, " and %zu more", state->npaths - shown);
+    if (state->npaths > 1 && buf_ok(&b))
+        file_notice(f, "%zu checkpoints, the latest first, which is read: %.*s", state->npaths, (int)b.len,
                     (const char *)b.data);
     buf_free(&b);
 }
 
-/* open_latest - replaces F by the checkpoint that S names. */
-static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state *s, ckpt_error *err)
+static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state *state, ckpt_error *err)
 {
-    ckpt_str name = s->latest;
+    ckpt_str name = state->latest;
     if (name.ptr[0] == '/')
         name = str_after_last(name, '/');
     if (path_leaves_folder(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "the state file names {\"%.*s\"}, which is not {=in its folder}", STR_ARG(s->latest));
+                    "the state file names {\"%.*s\"}, which is not {=in its folder}", STR_ARG(state->latest));
     ckpt_status st = shards_become_file(f, folder, name, err);
     if (st != CKPT_ENOTFOUND)
         return st;
     (void)fail(err, st, CKPT_NO_OFFSET,
                "{no file} of the checkpoint {=%.*s} that the state file names\n"
                "name another checkpoint of the folder, such as PREFIX.index",
-               STR_ARG(s->latest));
+               STR_ARG(state->latest));
     error_add_where(err, "model_checkpoint_path");
     return st;
 }
@@ -192,17 +192,17 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
 /* read_state_file - replaces F, the state file SRC or its FOLDER, by the latest checkpoint. */
 static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, ckpt_error *err)
 {
-    struct state s = {.a = arena_new(STATE_MAX * UINT64_C(32))};
+    struct state state = {.a = arena_new(STATE_MAX * UINT64_C(32))};
     char *kept = strndup(folder.ptr, folder.len); /* FOLDER may be a range of f->path, which is replaced */
-    ckpt_status st = s.a && kept ? read_state(src, &s, err) : fail_memory(err);
+    ckpt_status st = state.a && kept ? read_state(src, &state, err) : fail_memory(err);
     if (st == CKPT_OK)
-        st = open_latest(f, str_c(kept), &s, err);
+        st = open_latest(f, str_c(kept), &state, err);
     if (st == CKPT_OK)
-        notice_others(f, &s);
+        notice_others(f, &state);
     else if (!err->file[0])
         error_add_position(err, 0, STR_LIT("state file"));
     free(kept);
-    arena_free(s.a);
+    arena_free(state.a);
     return st;
 }
 

@@ -33,7 +33,7 @@
 struct saved_slice {
     const struct sstable *table;
     const struct tf_dtype *type;
-    struct tf_slice box; /* in the tensor */
+    struct tf_slice box; /* which elements of the tensor it has */
     uint64_t elements;
     ckpt_str key;       /* in TABLE */
     struct block block; /* with DECODER: makes a source of its elements */
@@ -44,9 +44,9 @@ struct saved_tensor {
     ckpt_str name;
     const struct tf_dtype *type;
     struct tf_shape shape;
-    struct saved_slice **slice;
-    size_t n, cap;
-    uint64_t at; /* offset of its shape in the table, for errors */
+    struct saved_slice **slices;
+    size_t nslices, cap;
+    uint64_t described_at; /* offset of its shape in the table, for errors */
 };
 
 struct saver {
@@ -54,9 +54,9 @@ struct saver {
     ckpt_error *err;
     struct kit k;
     block_cache *cache;
-    struct saved_tensor *tensor;
-    size_t n, cap;
-    map *names;
+    struct saved_tensor *tensors;
+    size_t ntensors, cap;
+    map *tensor_index;
 };
 
 /* -------------------------------------------------------------------------- values */
@@ -65,17 +65,17 @@ struct saver {
 struct values {
     const struct tf_dtype *type;
     spool *to;
-    uint64_t n; /* numbers so far; a complex number counts as two */
+    uint64_t count; /* numbers so far; a complex number counts as two */
     ckpt_error *err;
 };
 
 /* put_number - appends the low WIDTH bytes of BITS. */
-static ckpt_status put_number(struct values *v, uint64_t bits, uint8_t width)
+static ckpt_status put_number(struct values *values, uint64_t bits, uint8_t width)
 {
     unsigned char b[8];
     store_u64le(b, bits);
-    v->n++;
-    return spool_write(v->to, b, width, v->err);
+    values->count++;
+    return spool_write(values->to, b, width, values->err);
 }
 
 /* fits_type - returns true if V, an integer that protobuf extends to 64 bits, is in the range of TYPE. */
@@ -87,26 +87,27 @@ static bool fits_type(const struct tf_dtype *type, uint64_t v)
         return true;
     if (!is_signed)
         return v >> bits == 0;
-    int64_t x = (int64_t)v, most = (INT64_C(1) << (bits - 1)) - 1; /* bounded: below 64 bits */
-    return x >= -most - 1 && x <= most;
+    int64_t x = (int64_t)v, max = (INT64_C(1) << (bits - 1)) - 1; /* bounded: below 64 bits */
+    return x >= -max - 1 && x <= max;
 }
 
 /* put_integer - appends X, a varint of the field at POS. Refuses what is not in the range of the type. */
-static ckpt_status put_integer(struct values *v, uint64_t x, uint64_t pos)
+static ckpt_status put_integer(struct values *values, uint64_t x, uint64_t pos)
 {
-    return fits_type(v->type, x) ? put_number(v, x, v->type->width)
-                                 : fail(v->err, CKPT_EFORMAT, pos, "the value {%" PRId64 "} is not {=a %s}",
-                                        (int64_t)x, v->type->name);
+    return fits_type(values->type, x)
+               ? put_number(values, x, values->type->width)
+               : fail(values->err, CKPT_EFORMAT, pos, "the value {%" PRId64 "} is not {=a %s}", (int64_t)x,
+                      values->type->name);
 }
 
-static ckpt_status put_varints(struct values *v, cursor c)
+static ckpt_status put_varints(struct values *values, cursor c)
 {
     uint64_t pos = c.pos;
     while (c.left && !c.bad) {
         uint64_t x = cursor_varint(&c);
-        CKPT_TRY(c.bad ? CKPT_OK : put_integer(v, x, pos));
+        CKPT_TRY(c.bad ? CKPT_OK : put_integer(values, x, pos));
     }
-    return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=values}") : CKPT_OK;
+    return c.bad ? fail(values->err, CKPT_EFORMAT, pos, "{malformed} {=values}") : CKPT_OK;
 }
 
 /* Fields of TensorProto with numbers that are not varints; a complex number is two of them. */
@@ -120,39 +121,39 @@ static uint8_t get_float_width(const struct tf_dtype *t)
                                                                 : 0;
 }
 
-static ckpt_status put_packed(struct values *v, cursor c)
+static ckpt_status put_packed(struct values *values, cursor c)
 {
-    uint8_t width = get_float_width(v->type);
+    uint8_t width = get_float_width(values->type);
     if (!width)
-        return put_varints(v, c);
+        return put_varints(values, c);
     if (c.left % width)
-        return fail(v->err, CKPT_EFORMAT, c.pos, "{%zu bytes} of numbers of {=%u}", c.left, width);
-    v->n += c.left / width; /* bounded: by the message */
-    return spool_write(v->to, c.p, c.left, v->err);
+        return fail(values->err, CKPT_EFORMAT, c.pos, "{%zu bytes} of numbers of {=%u}", c.left, width);
+    values->count += c.left / width; /* bounded: by the message */
+    return spool_write(values->to, c.p, c.left, values->err);
 }
 
 /* put_string - appends a string in the form of tf_strings_source: its length, then its bytes. */
-static ckpt_status put_string(struct values *v, cursor c)
+static ckpt_status put_string(struct values *values, cursor c)
 {
-    CKPT_TRY(put_number(v, c.left, 8));
-    return spool_write(v->to, c.p, c.left, v->err);
+    CKPT_TRY(put_number(values, c.left, 8));
+    return spool_write(values->to, c.p, c.left, values->err);
 }
 
-/* put_tensor - appends the values of the TensorProto C. */
-static ckpt_status put_tensor(struct values *v, cursor c)
+static ckpt_status put_tensor_proto(struct values *values, cursor c)
 {
     struct proto_field f;
-    uint8_t width = get_float_width(v->type);
+    uint8_t width = get_float_width(values->type);
     uint64_t pos = c.pos;
     while (proto_next(&c, &f)) {
-        if (f.number != v->type->field)
+        if (f.number != values->type->field)
             continue;
         if (f.wire == PROTO_BYTES)
-            CKPT_TRY(v->type->number == TF_STRING ? put_string(v, f.bytes) : put_packed(v, f.bytes));
+            CKPT_TRY(values->type->number == TF_STRING ? put_string(values, f.bytes)
+                                                       : put_packed(values, f.bytes));
         else
-            CKPT_TRY(width ? put_number(v, f.value, width) : put_integer(v, f.value, pos));
+            CKPT_TRY(width ? put_number(values, f.value, width) : put_integer(values, f.value, pos));
     }
-    return c.bad ? fail(v->err, CKPT_EFORMAT, pos, "{malformed} {=tensor}") : CKPT_OK;
+    return c.bad ? fail(values->err, CKPT_EFORMAT, pos, "{malformed} {=tensor}") : CKPT_OK;
 }
 
 /* find_message - returns field NUMBER of C, a message in the message; empty if C has no such field. */
@@ -167,35 +168,35 @@ static cursor find_message(cursor c, uint64_t number)
     return found;
 }
 
-/* put_slice - appends the values of S to TO. VALUE is its entry in the table. */
-static ckpt_status put_slice(const struct saved_slice *s, cursor value, spool *to, ckpt_error *err)
+/* put_slice - appends the values of SLICE to TO. VALUE is its entry in the table. */
+static ckpt_status put_slice(const struct saved_slice *slice, cursor value, spool *to, ckpt_error *err)
 {
-    struct values v = {.type = s->type, .to = to, .err = err};
-    bool is_complex = s->type->field == SCOMPLEX_VAL || s->type->field == DCOMPLEX_VAL;
-    uint64_t want = s->elements * (is_complex ? 2 : 1); /* bounded: their bytes fit */
-    CKPT_TRY(put_tensor(&v, find_message(find_message(value, 2), 3)));
-    return v.n == want
-               ? CKPT_OK
-               : fail(err, CKPT_EFORMAT, value.pos, "{%" PRIu64 " values} for {=%" PRIu64 "}", v.n, want);
+    struct values values = {.type = slice->type, .to = to, .err = err};
+    bool is_complex = slice->type->field == SCOMPLEX_VAL || slice->type->field == DCOMPLEX_VAL;
+    uint64_t want = slice->elements * (is_complex ? 2 : 1); /* bounded: their bytes fit 64 bits */
+    CKPT_TRY(put_tensor_proto(&values, find_message(find_message(value, 2), 3)));
+    return values.count == want ? CKPT_OK
+                                : fail(err, CKPT_EFORMAT, value.pos,
+                                       "{%" PRIu64 " values} for {=%" PRIu64 "}", values.count, want);
 }
 
 /* decode_slice - writes the elements of the slice USER to TO, for source_blocks; STORED is not used. */
 static ckpt_status decode_slice(void *user, source *stored, spool *to, ckpt_error *err)
 {
-    const struct saved_slice *s = user;
+    const struct saved_slice *slice = user;
     struct sstable_block b;
     ckpt_str key = {"", 0};
     cursor value;
     bool more = true, found = false;
     (void)stored;
-    ckpt_status st = sstable_load(s->table, sstable_find(s->table, s->key), &b, err);
+    ckpt_status st = sstable_load(slice->table, sstable_find(slice->table, slice->key), &b, err);
     while (st == CKPT_OK && more && !found) {
         st = sstable_next(&b, &key, &value, &more, err);
-        found = st == CKPT_OK && more && str_eq(key, s->key);
+        found = st == CKPT_OK && more && str_eq(key, slice->key);
     }
     if (st == CKPT_OK)
         st = found
-                 ? put_slice(s, value, to, err)
+                 ? put_slice(slice, value, to, err)
                  : fail(err, CKPT_ETRUNCATED, b.at, "{=the values} of a slice are {missing} from the table");
     sstable_unload(&b);
     return st;
@@ -203,67 +204,70 @@ static ckpt_status decode_slice(void *user, source *stored, spool *to, ckpt_erro
 
 /* --------------------------------------------------------------------------- names */
 
-static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct saved_tensor *x, cursor c)
+static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct saved_tensor *tensor, cursor c)
 {
     arena *a = s->f->a;
-    struct saved_slice *one = ARENA_NEW(a, struct saved_slice);
+    struct saved_slice *slice = ARENA_NEW(a, struct saved_slice);
     buf key;
-    if (!one)
+    if (!slice)
         return fail_memory(s->err);
-    CKPT_TRY(tf_read_slice(a, c, &x->shape, &one->box, s->err));
+    CKPT_TRY(tf_read_slice(a, c, &tensor->shape, &slice->box, s->err));
     buf_init(&key, UINT32_MAX);
-    tf_put_slice_key(&key, x->name, &one->box, x->shape.ndim);
-    one->table = t;
-    one->type = x->type;
-    one->elements = tf_count_elements(&one->box, x->shape.ndim);
-    one->key = buf_ok(&key) ? arena_str(a, buf_view(&key)) : str_of(NULL, 0);
+    tf_put_slice_key(&key, tensor->name, &slice->box, tensor->shape.ndim);
+    slice->table = t;
+    slice->type = tensor->type;
+    slice->elements = tf_count_elements(&slice->box, tensor->shape.ndim);
+    slice->key = buf_ok(&key) ? arena_str(a, buf_view(&key)) : str_of(NULL, 0);
     buf_free(&key);
-    size_t at = one->key.ptr ? sstable_find(t, one->key) : 0;
-    if (!one->key.ptr)
+    size_t at = slice->key.ptr ? sstable_find(t, slice->key) : 0;
+    if (!slice->key.ptr)
         return fail_memory(s->err);
     if (at == t->nblocks)
         return fail(s->err, CKPT_ETRUNCATED, c.pos, "{=the values} of a slice are {missing} from the table");
-    one->block = (struct block){.src = t->src, .offset = t->block[at].offset, .stored = t->block[at].size};
-    one->decoder = (struct block_decoder){"saved slice", decode_slice, one};
-    return arena_push(a, &x->slice, &x->n, &x->cap, &one, sizeof one) ? CKPT_OK : fail_memory(s->err);
+    slice->block = (struct block){.src = t->src, .offset = t->block[at].offset, .stored = t->block[at].size};
+    slice->decoder = (struct block_decoder){"saved slice", decode_slice, slice};
+    return arena_push(a, &tensor->slices, &tensor->nslices, &tensor->cap, &slice, sizeof slice)
+               ? CKPT_OK
+               : fail_memory(s->err);
 }
 
 /* find_tensor - sets *OUT to the tensor NAME. If no file had it so far, adds it and sets *NEW to true. */
 static ckpt_status find_tensor(struct saver *s, ckpt_str name, struct saved_tensor **out, bool *new)
 {
-    uint32_t at = map_get(s->names, name);
+    uint32_t at = map_get(s->tensor_index, name);
     *new = at == MAP_NONE;
     if (!*new) {
-        *out = &s->tensor[at];
+        *out = &s->tensors[at];
         return CKPT_OK;
     }
-    struct saved_tensor *added = arena_append(s->f->a, &s->tensor, &s->n, &s->cap, sizeof *added);
+    struct saved_tensor *added = arena_append(s->f->a, &s->tensors, &s->ntensors, &s->cap, sizeof *added);
     ckpt_str kept = arena_str(s->f->a, name);
-    if (!added || !kept.ptr || !map_put(s->names, kept, (uint32_t)(added - s->tensor), NULL))
+    if (!added || !kept.ptr || !map_put(s->tensor_index, kept, (uint32_t)(added - s->tensors), NULL))
         return fail_memory(s->err);
     *out = added;
     **out = (struct saved_tensor){.name = kept};
     return CKPT_OK;
 }
 
-/* set_type - sets dtype and shape of X if it is NEW, else compares them with those of earlier files. */
-static ckpt_status set_type(struct saver *s, struct saved_tensor *x, uint64_t type, cursor shape, bool new)
+/* set_type - sets dtype and shape of TENSOR if it is NEW, else compares them with those of earlier files. */
+static ckpt_status set_type(struct saver *s, struct saved_tensor *tensor, uint64_t type, cursor shape,
+                            bool new)
 {
-    struct tf_shape is;
-    const struct tf_dtype *of = tf_find_dtype(type);
-    CKPT_TRY(tf_read_shape(s->f->a, shape, &is, s->err));
-    if (!of || !of->field)
+    struct tf_shape found;
+    const struct tf_dtype *dtype = tf_find_dtype(type);
+    CKPT_TRY(tf_read_shape(s->f->a, shape, &found, s->err));
+    if (!dtype || !dtype->field)
         return fail(s->err, CKPT_EUNSUPPORTED, shape.pos, "the dtype {%s} in a file of {=the first format}",
-                    of ? of->name : "unknown");
+                    dtype ? dtype->name : "unknown");
     if (new) {
-        x->type = of;
-        x->shape = is;
-        x->at = shape.pos;
+        tensor->type = dtype;
+        tensor->shape = found;
+        tensor->described_at = shape.pos;
         return CKPT_OK;
     }
-    bool same = x->type == of && x->shape.ndim == is.ndim;
-    for (uint32_t i = 0; same && i < is.ndim; i++)
-        same = x->shape.size[i] == is.size[i];
+    bool same = tensor->type == dtype && tensor->shape.ndim == found.ndim;
+    for (uint32_t i = 0; same && i < found.ndim; i++)
+        same = tensor->shape.size[i] == found.size[i];
     return same ? CKPT_OK
                 : fail(s->err, CKPT_EFORMAT, shape.pos,
                        "has {a different dtype or shape} than in {=the shards before}");
@@ -273,7 +277,7 @@ static ckpt_status set_type(struct saver *s, struct saved_tensor *x, uint64_t ty
 static ckpt_status read_tensor(struct saver *s, const struct sstable *t, cursor c)
 {
     struct proto_field f;
-    struct saved_tensor *x = NULL;
+    struct saved_tensor *tensor = NULL;
     ckpt_str name = {"", 0};
     uint64_t type = 0;
     bool new;
@@ -288,11 +292,11 @@ static ckpt_status read_tensor(struct saver *s, const struct sstable *t, cursor 
     }
     if (c.bad)
         return fail(s->err, CKPT_EFORMAT, c.pos, "{malformed} {=tensor}");
-    CKPT_TRY(find_tensor(s, name, &x, &new));
-    ckpt_status st = set_type(s, x, type, shape, new);
+    CKPT_TRY(find_tensor(s, name, &tensor, &new));
+    ckpt_status st = set_type(s, tensor, type, shape, new);
     while (st == CKPT_OK && proto_next(&slices, &f))
         if (proto_is(&f, 4, PROTO_BYTES))
-            st = add_slice(s, t, x, f.bytes);
+            st = add_slice(s, t, tensor, f.bytes);
     return prefix_where_if_failed(st, name, s->err);
 }
 
@@ -324,11 +328,11 @@ static ckpt_status read_meta(struct saver *s, const struct sstable *t)
 
 /* ----------------------------------------------------------------------- the tensors */
 
-/* decode_strings - sets *OUT to a source of the strings of X, which has one slice. */
-static ckpt_status decode_strings(struct saver *s, const struct saved_tensor *x, source **out)
+/* decode_strings - sets *OUT to a source of the strings of TENSOR, which has one slice. */
+static ckpt_status decode_strings(struct saver *s, const struct saved_tensor *tensor, source **out)
 {
     spool *to = spool_new(s->f->limits.max_header);
-    ckpt_status st = to ? decode_slice(x->slice[0], NULL, to, s->err) : fail_memory(s->err);
+    ckpt_status st = to ? decode_slice(tensor->slices[0], NULL, to, s->err) : fail_memory(s->err);
     if (st == CKPT_OK)
         *out = spool_source(to);
     else
@@ -336,13 +340,13 @@ static ckpt_status decode_strings(struct saver *s, const struct saved_tensor *x,
     return st;
 }
 
-static ckpt_status add_strings(struct saver *s, const struct saved_tensor *x, struct kit_tensor *t)
+static ckpt_status add_strings(struct saver *s, const struct saved_tensor *tensor, struct kit_tensor *t)
 {
-    if (x->n != 1 || x->slice[0]->elements != x->shape.elements) {
+    if (tensor->nslices != 1 || tensor->slices[0]->elements != tensor->shape.elements) {
         t->t.note = STR_LIT("strings in slices are not read");
         return kit_add_tensor(&s->k, t);
     }
-    CKPT_TRY(decode_strings(s, x, &t->src));
+    CKPT_TRY(decode_strings(s, tensor, &t->src));
     t->src->serial = 1; /* elements have no common size */
     t->nbytes = t->t.nbytes = t->src->size;
     t->checks_itself = true;
@@ -351,19 +355,19 @@ static ckpt_status add_strings(struct saver *s, const struct saved_tensor *x, st
     return st;
 }
 
-static ckpt_status add_numbers(struct saver *s, struct saved_tensor *x, struct kit_tensor *t)
+static ckpt_status add_numbers(struct saver *s, struct saved_tensor *tensor, struct kit_tensor *t)
 {
-    struct piece *p = arena_array(s->f->a, x->n, sizeof *p);
+    struct piece *p = arena_array(s->f->a, tensor->nslices, sizeof *p);
     ckpt_status st = p ? CKPT_OK : fail_memory(s->err);
     size_t made = 0;
-    for (; st == CKPT_OK && made < x->n; made++) {
-        struct saved_slice *one = x->slice[made];
-        one->block.size = one->elements * x->type->width; /* bounded: inside of the tensor */
+    for (; st == CKPT_OK && made < tensor->nslices; made++) {
+        struct saved_slice *one = tensor->slices[made];
+        one->block.size = one->elements * tensor->type->width; /* bounded: inside of the tensor */
         p[made] = (struct piece){.offset = one->box.offset, .size = one->box.size};
         st = source_blocks(s->cache, &one->block, 1, &one->decoder, &p[made].src, s->err);
     }
     t->pieces = p;
-    t->npieces = x->n;
+    t->npieces = tensor->nslices;
     t->checks_itself = true;
     if (st == CKPT_OK)
         st = kit_add_tensor(&s->k, t);
@@ -374,12 +378,12 @@ static ckpt_status add_numbers(struct saver *s, struct saved_tensor *x, struct k
 
 static ckpt_status add_tensors(struct saver *s)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        struct saved_tensor *x = &s->tensor[i];
-        struct kit_tensor t = {.name = x->name, .entry = x->at};
-        ckpt_status st = tf_describe(s->f, x->type, &x->shape, &t, s->err);
+    for (size_t i = 0; i < s->ntensors; i++) {
+        struct saved_tensor *tensor = &s->tensors[i];
+        struct kit_tensor t = {.name = tensor->name, .described_at = tensor->described_at};
+        ckpt_status st = tf_describe(s->f, tensor->type, &tensor->shape, &t, s->err);
         if (st == CKPT_OK)
-            st = x->type->number == TF_STRING ? add_strings(s, x, &t) : add_numbers(s, x, &t);
+            st = tensor->type->number == TF_STRING ? add_strings(s, tensor, &t) : add_numbers(s, tensor, &t);
         CKPT_TRY(st == CKPT_OK ? st : kit_add_faulty(&s->k, &t, st));
     }
     return CKPT_OK;
@@ -387,7 +391,6 @@ static ckpt_status add_tensors(struct saver *s)
 
 /* --------------------------------------------------------------------------- shards */
 
-/* read_table - adds the tensors of the table in SRC. */
 static ckpt_status read_table(struct saver *s, source *src)
 {
     struct sstable *t = ARENA_NEW(s->f->a, struct sstable);
@@ -411,8 +414,7 @@ static ckpt_status read_shard(struct saver *s, ckpt_str first, ckpt_str name)
     return file_lose(s->f, st == CKPT_ENOTFOUND && s->f->salvage ? CKPT_ETRUNCATED : st, name, s->err);
 }
 
-/* read_shards - adds the tensors of all files of the set but the first. */
-static ckpt_status read_shards(struct saver *s, const struct shard_name *name)
+static ckpt_status read_other_shards(struct saver *s, const struct shard_name *name)
 {
     ckpt_str first = shard_name_make(s->f->a, name, 0);
     for (uint64_t i = 1; i < name->count; i++) {
@@ -426,13 +428,13 @@ static ckpt_status read_all(struct saver *s)
 {
     struct shard_name name;
     bool is_shard = shard_name_parse(str_after_last(str_c(s->f->path), '/'), &name) && !name.ext.len;
-    s->names = map_new(64);
+    s->tensor_index = map_new(64);
     s->cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
-    if (!s->names || !s->cache || !part_file_set_folder(s->f))
+    if (!s->tensor_index || !s->cache || !part_file_set_folder(s->f))
         return fail_memory(s->err);
     CKPT_TRY(read_table(s, s->f->src));
     if (is_shard && name.number == 0)
-        CKPT_TRY(read_shards(s, &name));
+        CKPT_TRY(read_other_shards(s, &name));
     else if (is_shard && name.count > 1)
         file_notice(s->f, "one of %" PRIu64 " shards; %.*s-00000-of-%05" PRIu64 " stands for all of them",
                     name.count, STR_ARG(name.stem), name.count);
@@ -478,7 +480,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct saver s = {.f = f, .err = err};
     f->producer = STR_LIT("tf.train.Saver");
     ckpt_status st = read_all(&s);
-    map_free(s.names);
+    map_free(s.tensor_index);
     block_cache_unref(s.cache);
     if (st != CKPT_OK && !err->file[0])
         error_add_position(err, 0, STR_LIT("table"));

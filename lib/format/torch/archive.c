@@ -389,7 +389,7 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
 
 struct torch_storages torch_archive_get_storages(struct torch_archive *ta)
 {
-    struct torch_storages st = {.user = ta, .find = find_storage, .big_endian = ta->big_endian};
+    struct torch_storages st = {.user = ta, .find_storage = find_storage, .big_endian = ta->big_endian};
     if (ta->npickle_sources == 1) { /* if there are several, the pickle of a node is not known */
         st.stream = ta->pickle_sources[0];
         st.packed_at = source_pos(ta->z->src, ta->pickle->data);

@@ -24,17 +24,18 @@ struct tensor_description;
 /* The callbacks by which a container finds the bytes of a storage, and where its pickle is. */
 struct torch_storages {
     void *user;
-    /* find - sets S->src (takes a reference), off, s.nbytes, CRC … for the storage PID. It is called once
-     * per key. The caller checks that the bytes are enough for numel. A storage without bytes (location
-     * "meta") keeps src NULL. */
-    ckpt_status (*find)(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err);
-    /* object - if VALUE is a tensor that the container describes (a persistent id of the tar format, a
+    /* find_storage - sets S->src (takes a reference), off, s.nbytes, CRC … for the storage PID. It is
+     * called once per key. The caller checks that the bytes are enough for numel. A storage without bytes
+     * (location "meta") keeps src NULL. */
+    ckpt_status (*find_storage)(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err);
+    /* describe_node - if VALUE is a tensor that the container describes (a persistent id of the tar format, a
      * TENSOR node of a folder of files), sets dtype, shape, stride, storage and storage_offset of ROW and
      * returns true. May be NULL. */
-    bool (*object)(void *user, const ckpt_value *value, struct row *row);
-    /* tensor - fills *M for the TENSOR node V, which may fail; NULL: OBJECT is called for TENSOR nodes
-     * too. */
-    ckpt_status (*tensor)(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m);
+    bool (*describe_node)(void *user, const ckpt_value *value, struct row *row);
+    /* describe_tensor - fills *M for the TENSOR node V, which may fail; NULL: describe_node is called for
+     * TENSOR nodes too. */
+    ckpt_status (*describe_tensor)(void *user, struct graph *g, const ckpt_value *v,
+                                   struct tensor_description *m);
     bool big_endian;
     source *stream;     /* the bytes of the pickle; offsets of nodes are in it */
     uint64_t packed_at; /* offset of errors if the pickle is compressed, so that its nodes have none; or 0 */

@@ -227,7 +227,7 @@ static bool has_module_ids(const struct pickle_facts *facts)
 static struct torch_storages get_storages(struct legacy *l)
 {
     return (struct torch_storages){
-        .user = l, .find = find_legacy_storage, .stream = l->src, .part = STR_LIT("main pickle")};
+        .user = l, .find_storage = find_legacy_storage, .stream = l->src, .part = STR_LIT("main pickle")};
 }
 
 /* resolve_legacy_storages - adds the storages that only objects without rows hold. */

@@ -107,7 +107,7 @@ static ckpt_status find_storage(struct mobile *m, uint64_t i, struct kit_tensor 
     CKPT_TRY(flatbuffer_open_item(&m->b, &m->storages, i, &table));
     CKPT_TRY(flatbuffer_get_vector(&m->b, &table, 0, 1, &bytes));
     t->src = m->b.src;
-    t->at = bytes.at;
+    t->src_offset = bytes.at;
     t->nbytes = bytes.count;
     t->key = arena_printf(m->b.a, "%llu", (unsigned long long)i);
     return t->key.ptr ? CKPT_OK : fail_memory(m->b.err);
@@ -119,7 +119,7 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
     struct flatbuffer_table table;
     struct flatbuffer_vector sizes, strides;
     uint64_t storage, type, offset, grad, quantized, *shape, *stride;
-    struct kit_tensor t = {.name = name, .entry = source_pos(b->src, at)};
+    struct kit_tensor t = {.name = name, .described_at = source_pos(b->src, at)};
     CKPT_TRY(flatbuffer_open(b, at, &table));
     CKPT_TRY(flatbuffer_read_number(b, &table, TENSOR_STORAGE, 4, &storage));
     CKPT_TRY(flatbuffer_read_number(b, &table, TENSOR_TYPE, 1, &type));

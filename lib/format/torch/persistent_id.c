@@ -160,7 +160,7 @@ static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, cons
     s.dtype = pid->dtype;
     s.numel = pid->numel;
     s.pid = v;
-    ckpt_status st = g->st->find(g->st->user, pid, &s, g->err);
+    ckpt_status st = g->st->find_storage(g->st->user, pid, &s, g->err);
     if (st != CKPT_OK)
         error_add_position(g->err, graph_offset(g, v), str_of("", 0));
     if (st == CKPT_OK)

@@ -82,8 +82,8 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
     uint64_t next;
     struct paddle_pickle paddle;
     struct torch_storages st = {.user = &paddle,
-                                .find = fail_no_storage,
-                                .tensor = paddle_describe,
+                                .find_storage = fail_no_storage,
+                                .describe_tensor = paddle_describe,
                                 .stream = src,
                                 .part = STR_LIT("pickle")};
     struct pickle_facts *facts = file_pickle(f, str_of("", 0));

@@ -607,14 +607,14 @@ ckpt_status torch_describe(struct graph *g, const ckpt_value *v, struct tensor_d
     m->row.t.value = v;
     if (g->depth >= MAX_CONSTRUCTOR_DEPTH)
         return graph_fail(g, v, "tensor constructors nested {deeper} than {=%u}", g->depth);
-    if (v->type == CKPT_V_TENSOR && g->st->tensor)
-        return g->st->tensor(g->st->user, g, v, m);
+    if (v->type == CKPT_V_TENSOR && g->st->describe_tensor)
+        return g->st->describe_tensor(g->st->user, g, v, m);
     if (v->type == CKPT_V_TENSOR) {
-        m->is_tensor = g->st->object && g->st->object(g->st->user, v, &m->row);
+        m->is_tensor = g->st->describe_node && g->st->describe_node(g->st->user, v, &m->row);
         return CKPT_OK;
     }
     if (v->type == CKPT_V_PERSID) {
-        if (g->st->object && g->st->object(g->st->user, v->u.pid, &m->row)) {
+        if (g->st->describe_node && g->st->describe_node(g->st->user, v->u.pid, &m->row)) {
             m->is_tensor = true;
             return CKPT_OK;
         }

@@ -441,8 +441,8 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     uint64_t next;
     struct pickle_facts *facts = file_pickle(t->f, STR_LIT("pickle"));
     struct torch_storages st = {.user = t,
-                                .find = fail_later_format,
-                                .object = describe_object,
+                                .find_storage = fail_later_format,
+                                .describe_node = describe_object,
                                 .stream = s,
                                 .part = STR_LIT("pickle")};
     if (!facts)

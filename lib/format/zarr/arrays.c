@@ -17,46 +17,48 @@
 
 /* An array whose chunks are being put together. */
 struct assembly {
-    struct zarr_arrays *all;
+    ckpt_file *f;
+    ckpt_error *err;
+    block_cache *cache;
     const struct zarr_source *from;
     struct zarr_array meta;
     arena *a; /* freed when the tensor was made */
     uint64_t *stride;
-    struct piece *piece;
-    uint64_t missing;    /* bytes of the array that no piece has so far */
-    source **held;       /* a reference to the source of each entry that has pieces */
-    struct block *block; /* for each piece, if chunks are encoded; in the arena of the file */
-    size_t n, cap, nblocks, cap_blocks, nheld, cap_held;
+    struct piece *pieces;
+    uint64_t missing_bytes; /* bytes of the array that no piece has so far */
+    source **held_sources;  /* a reference to the source of each entry that has pieces */
+    struct block *blocks;   /* for each piece, if chunks are encoded; in the arena of the file */
+    size_t npieces, cap_pieces, nblocks, cap_blocks, nheld, cap_held;
     source *decoded;
 };
 
-ckpt_status zarr_arrays_begin(struct zarr_arrays *all, ckpt_file *f, ckpt_error *err)
+ckpt_status zarr_arrays_begin(struct zarr_arrays *arrays, ckpt_file *f, ckpt_error *err)
 {
-    *all = (struct zarr_arrays){
+    *arrays = (struct zarr_arrays){
         .f = f, .err = err, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE)};
-    return all->cache ? CKPT_OK : fail_memory(err);
+    return arrays->cache ? CKPT_OK : fail_memory(err);
 }
 
-void zarr_arrays_end(struct zarr_arrays *all) { block_cache_unref(all->cache); }
+void zarr_arrays_end(struct zarr_arrays *arrays) { block_cache_unref(arrays->cache); }
 
 /* ------------------------------------------------------------------------- metadata */
 
 /* find_metadata - sets *I to the entry with the metadata of the array; *V3: they are of version 3. */
 static ckpt_status find_metadata(struct assembly *array, size_t *i, bool *v3)
 {
-    const struct store *s = array->from->s;
+    const struct store *store = array->from->store;
     static const char *const names[] = {ZARR_V2, ZARR_V3};
     for (unsigned k = 0; k < 2; k++) {
         ckpt_str key = arena_printf(array->a, "%.*s%s", (int)array->from->prefix.len, array->from->prefix.ptr,
                                     names[k]);
         if (!key.ptr)
-            return fail_memory(array->all->err);
-        *i = store_find(s, key);
+            return fail_memory(array->err);
+        *i = store_find(store, key);
         *v3 = k;
-        if (*i < s->db.n && str_eq(s->db.entry[*i].key, key))
+        if (*i < store->db.n && str_eq(store->db.entry[*i].key, key))
             return CKPT_OK;
     }
-    return fail(array->all->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+    return fail(array->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                 "{no} {=" ZARR_V2 " or " ZARR_V3 "} of the array");
 }
 
@@ -66,14 +68,14 @@ static ckpt_status read_metadata(struct assembly *array)
     bool v3 = false;
     ckpt_str text;
     CKPT_TRY(find_metadata(array, &i, &v3));
-    CKPT_TRY(store_text(array->from->s, i, &text));
-    ckpt_status st = zarr_read(text, v3, array->all->f->a, &array->meta, array->all->err);
-    error_add_position(st == CKPT_OK ? NULL : array->all->err, CKPT_NO_OFFSET,
+    CKPT_TRY(store_text(array->from->store, i, &text));
+    ckpt_status st = zarr_read(text, v3, array->f->a, &array->meta, array->err);
+    error_add_position(st == CKPT_OK ? NULL : array->err, CKPT_NO_OFFSET,
                        v3 ? STR_LIT(ZARR_V3) : STR_LIT(ZARR_V2));
     array->stride = arena_array(array->a, array->meta.ndim, sizeof *array->stride);
     if (st == CKPT_OK && array->stride)
         zarr_get_strides(&array->meta, array->stride);
-    return st != CKPT_OK || array->stride ? st : fail_memory(array->all->err);
+    return st != CKPT_OK || array->stride ? st : fail_memory(array->err);
 }
 
 /* --------------------------------------------------------------------------- pieces */
@@ -81,37 +83,39 @@ static ckpt_status read_metadata(struct assembly *array)
 /* Where a chunk or shard is stored. */
 struct stored_chunk {
     source *src;
-    uint64_t at, n;
+    uint64_t offset, nbytes;
     const char *file; /* path of SRC, or NULL */
 };
 
-/* add_piece - adds CHUNK as a piece. It begins at element AT of the array, and may reach beyond the
- * end. */
+/* add_piece - adds CHUNK as a piece. The chunk begins at element AT of the array, and may extend beyond the
+ * array. */
 static ckpt_status add_piece(struct assembly *array, const uint64_t *at, const struct stored_chunk *chunk)
 {
     uint32_t n = array->meta.ndim;
-    struct piece *added = arena_append(array->a, &array->piece, &array->n, &array->cap, sizeof *added);
+    struct piece *added = arena_append(array->a, &array->pieces, &array->npieces, &array->cap_pieces,
+                                       sizeof *added);
     uint64_t *box = arena_array(array->a, 2 * (uint64_t)n, sizeof *box); /* bounded: ZARR_DIMS */
     if (!added || !box)
-        return fail_memory(array->all->err);
+        return fail_memory(array->err);
     uint64_t bytes = array->meta.width;
     for (uint32_t k = 0; k < n; k++) {
-        uint64_t left = array->meta.shape[k] - at[k]; /* bounded: it begins inside */
+        uint64_t left = array->meta.shape[k] - at[k]; /* bounded: the chunk begins inside the array */
         box[k] = at[k];
         box[n + k] = left < array->meta.inner[k] ? left : array->meta.inner[k];
         bytes *= box[n + k]; /* bounded: fewer than all bytes of the array */
     }
-    array->missing -= bytes < array->missing ? bytes : array->missing;
-    *added = (struct piece){box, box + n, array->stride, chunk->src, chunk->at};
-    const struct block block = {chunk->src, chunk->at, chunk->n, array->meta.encoding.bytes, 0, chunk->file};
+    array->missing_bytes -= bytes < array->missing_bytes ? bytes : array->missing_bytes;
+    *added = (struct piece){box, box + n, array->stride, chunk->src, chunk->offset};
+    const struct block block = {chunk->src, chunk->offset, chunk->nbytes, array->meta.encoding.bytes,
+                                0,          chunk->file};
     if (array->meta.encoding.n) /* the piece is what the block decodes to */
-        return arena_push(array->all->f->a, &array->block, &array->nblocks, &array->cap_blocks, &block,
+        return arena_push(array->f->a, &array->blocks, &array->nblocks, &array->cap_blocks, &block,
                           sizeof block)
                    ? CKPT_OK
-                   : fail_memory(array->all->err);
-    if (chunk->n != array->meta.encoding.bytes)
-        return fail(array->all->err, CKPT_EFORMAT, source_pos(chunk->src, chunk->at),
-                    "a chunk of {%" PRIu64 " bytes}, it must have {=%" PRIu64 "}", chunk->n,
+                   : fail_memory(array->err);
+    if (chunk->nbytes != array->meta.encoding.bytes)
+        return fail(array->err, CKPT_EFORMAT, source_pos(chunk->src, chunk->offset),
+                    "a chunk of {%" PRIu64 " bytes}, it must have {=%" PRIu64 "}", chunk->nbytes,
                     array->meta.encoding.bytes);
     return CKPT_OK;
 }
@@ -119,23 +123,23 @@ static ckpt_status add_piece(struct assembly *array, const uint64_t *at, const s
 /* add_shard - adds the chunks in the shard CHUNK, which begins at element AT of the array. */
 static ckpt_status add_shard(struct assembly *array, const uint64_t *at, const struct stored_chunk *chunk)
 {
-    const struct zarr_array *z = &array->meta;
+    const struct zarr_array *meta = &array->meta;
     struct zarr_stored_chunk *part;
     uint64_t grid[ZARR_DIMS] = {0}, begin[ZARR_DIMS];
-    CKPT_TRY(zarr_read_index(z, chunk->src, chunk->at, chunk->n, array->a, &part, array->all->err));
-    for (uint64_t i = 0; i < z->chunks_in_shard; i++) {
+    CKPT_TRY(zarr_read_index(meta, chunk->src, chunk->offset, chunk->nbytes, array->a, &part, array->err));
+    for (uint64_t i = 0; i < meta->chunks_in_shard; i++) {
         bool inside = part[i].at != UINT64_MAX;
-        for (uint32_t k = 0; k < z->ndim; k++) {
+        for (uint32_t k = 0; k < meta->ndim; k++) {
             begin[k] = at[k] + grid[k]; /* bounded: both are below 2^63 */
-            inside = inside && begin[k] < z->shape[k];
+            inside = inside && begin[k] < meta->shape[k];
         }
         /* bounded: zarr_read_index */
-        const struct stored_chunk one = {chunk->src, chunk->at + part[i].at, part[i].n, chunk->file};
+        const struct stored_chunk one = {chunk->src, chunk->offset + part[i].at, part[i].n, chunk->file};
         if (inside)
             CKPT_TRY(add_piece(array, begin, &one));
-        for (uint32_t k = z->ndim; k-- > 0;) {
-            grid[k] += z->inner[k]; /* bounded: the same */
-            if (grid[k] < z->chunk[k])
+        for (uint32_t k = meta->ndim; k-- > 0;) {
+            grid[k] += meta->inner[k]; /* bounded: below 2^63, as above */
+            if (grid[k] < meta->chunk[k])
                 break;
             grid[k] = 0;
         }
@@ -148,30 +152,31 @@ static ckpt_status add_entry(struct assembly *array, size_t i)
 {
     uint64_t at[ZARR_DIMS];
     struct stored_chunk chunk;
-    struct store *s = array->from->s;
-    if (!zarr_is_chunk_key(&array->meta, str_skip(s->db.entry[i].key, array->from->prefix.len), at))
+    struct store *store = array->from->store;
+    if (!zarr_is_chunk_key(&array->meta, str_skip(store->db.entry[i].key, array->from->prefix.len), at))
         return CKPT_OK;
-    source **held = arena_append(array->a, &array->held, &array->nheld, &array->cap_held, sizeof(source *));
+    source **held = arena_append(array->a, &array->held_sources, &array->nheld, &array->cap_held,
+                                 sizeof(source *));
     if (!held)
-        return fail_memory(array->all->err);
+        return fail_memory(array->err);
     *held = NULL;
-    CKPT_TRY(store_bytes(s, i, held, &chunk.at, &chunk.n));
+    CKPT_TRY(store_bytes(store, i, held, &chunk.offset, &chunk.nbytes));
     chunk.src = *held;
-    chunk.file = store_file(s, i);
+    chunk.file = store_file(store, i);
     return array->meta.sharded ? add_shard(array, at, &chunk) : add_piece(array, at, &chunk);
 }
 
 static ckpt_status add_entries(struct assembly *array)
 {
-    const struct store *s = array->from->s;
+    const struct store *store = array->from->store;
     ckpt_status st = CKPT_OK;
-    for (size_t i = store_find(s, array->from->prefix);
-         st == CKPT_OK && i < s->db.n && str_starts(s->db.entry[i].key, array->from->prefix); i++) {
+    for (size_t i = store_find(store, array->from->prefix);
+         st == CKPT_OK && i < store->db.n && str_starts(store->db.entry[i].key, array->from->prefix); i++) {
         st = add_entry(array, i);
-        if (st != CKPT_OK && store_file(s, i))
-            error_add_file(array->all->err, store_file(s, i));
+        if (st != CKPT_OK && store_file(store, i))
+            error_add_file(array->err, store_file(store, i));
         else if (st != CKPT_OK)
-            error_add_position(array->all->err, CKPT_NO_OFFSET, s->db.entry[i].key);
+            error_add_position(array->err, CKPT_NO_OFFSET, store->db.entry[i].key);
     }
     return st;
 }
@@ -186,34 +191,33 @@ static ckpt_status decode_block(void *user, source *stored, spool *to, ckpt_erro
 /* set_decoded - makes each piece refer to what its block decodes to. */
 static ckpt_status set_decoded(struct assembly *array)
 {
-    arena *a = array->all->f->a;
+    arena *a = array->f->a;
     struct block_decoder *d = ARENA_NEW(a, struct block_decoder);
     struct zarr_encoding *e = ARENA_NEW(a, struct zarr_encoding);
     if (!d || !e)
-        return fail_memory(array->all->err);
+        return fail_memory(array->err);
     *e = array->meta.encoding;
     *d = (struct block_decoder){"Zarr chunk", decode_block, e};
-    CKPT_TRY(source_blocks(array->all->cache, array->block, array->n, d, &array->decoded, array->all->err));
-    for (size_t i = 0; i < array->n; i++) {
-        array->piece[i].src = array->decoded;
-        array->piece[i].at = array->block[i].start;
+    CKPT_TRY(source_blocks(array->cache, array->blocks, array->npieces, d, &array->decoded, array->err));
+    for (size_t i = 0; i < array->npieces; i++) {
+        array->pieces[i].src = array->decoded;
+        array->pieces[i].at = array->blocks[i].start;
     }
     return CKPT_OK;
 }
 
-/* check_expansion - refuses chunks that decode to more bytes than file_max_unpacked allows for the file, and
- * missing chunks of more bytes. */
+/* check_expansion - refuses a chunk that decodes to more bytes than file_max_unpacked allows for the file,
+ * and missing chunks that together have more. */
 static ckpt_status check_expansion(const struct assembly *array)
 {
-    uint64_t most = file_max_unpacked(array->all->f, array->all->f->nbytes),
-             bytes = array->meta.encoding.bytes;
-    uint64_t missing = array->missing;
-    if ((!array->n || bytes <= most) && missing <= most)
+    uint64_t max = file_max_unpacked(array->f, array->f->nbytes), missing = array->missing_bytes;
+    uint64_t chunk = array->npieces ? array->meta.encoding.bytes : 0;
+    if (chunk <= max && missing <= max)
         return CKPT_OK;
-    return fail(array->all->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+    return fail(array->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                 "%s of {%" PRIu64 " bytes}; {=%" PRIu64 "} are allowed\n"
                 "raise it with --max-expanded (max_expanded in ckpt_limits)",
-                missing > most ? "missing chunks" : "a chunk", missing > most ? missing : bytes, most);
+                missing > max ? "missing chunks" : "a chunk", missing > max ? missing : chunk, max);
 }
 
 /* make_source - sets *OUT to a source that has the elements of ARRAY from byte *AT on. */
@@ -222,33 +226,34 @@ static ckpt_status make_source(struct assembly *array, source **out, uint64_t *a
     static const unsigned char zero[sizeof array->meta.fill];
     static const struct piece none;
     enum zarr_missing missing = array->from->missing;
-    array->missing = array->meta.nbytes;
+    array->missing_bytes = array->meta.nbytes; /* add_entries subtracts what pieces have */
     CKPT_TRY(add_entries(array));
     CKPT_TRY(check_expansion(array));
-    if (array->meta.encoding.n && array->n)
+    if (array->meta.encoding.n && array->npieces)
         CKPT_TRY(set_decoded(array));
     struct pieces p = {.shape = array->meta.shape,
                        .ndim = array->meta.ndim,
                        .width = array->meta.width,
-                       .piece = array->n ? array->piece : &none,
-                       .n = array->n};
+                       .piece = array->npieces ? array->pieces : &none,
+                       .n = array->npieces};
     if (missing != MISSING_FAULT)
         p.fill = array->meta.has_fill ? array->meta.fill : missing == MISSING_ZERO ? zero : NULL;
-    return pieces_source(array->all->f->a, &p, out, at, array->all->err);
+    return pieces_source(array->f->a, &p, out, at, array->err);
 }
 
 /* assemble - reads the array FROM into ARRAY, and sets *OUT to a source that has its elements from byte *AT
  * on. The caller owns the reference. */
-static ckpt_status assemble(struct zarr_arrays *all, const struct zarr_source *from, struct assembly *array,
-                            source **out, uint64_t *at)
+static ckpt_status assemble(struct zarr_arrays *arrays, const struct zarr_source *from,
+                            struct assembly *array, source **out, uint64_t *at)
 {
-    *array = (struct assembly){.all = all, .from = from, .a = arena_new(UINT64_MAX)};
-    ckpt_status st = array->a ? read_metadata(array) : fail_memory(all->err);
+    *array = (struct assembly){.f = arrays->f, .err = arrays->err, .cache = arrays->cache, .from = from};
+    array->a = arena_new(UINT64_MAX);
+    ckpt_status st = array->a ? read_metadata(array) : fail_memory(arrays->err);
     if (st == CKPT_OK)
         st = make_source(array, out, at);
     source_unref(array->decoded);
     for (size_t i = 0; i < array->nheld; i++)
-        source_unref(array->held[i]);
+        source_unref(array->held_sources[i]);
     arena_free(array->a);
     return st;
 }
@@ -256,29 +261,30 @@ static ckpt_status assemble(struct zarr_arrays *all, const struct zarr_source *f
 /* --------------------------------------------------------------------------- tensors */
 
 /* add_tensor - sets *NODE to a node for a new tensor, *T. */
-static ckpt_status add_tensor(struct zarr_arrays *all, ckpt_value **node, struct joined_tensor **t)
+static ckpt_status add_tensor(struct zarr_arrays *arrays, ckpt_value **node, struct joined_tensor **t)
 {
-    *node = value_new(all->f->a, CKPT_V_TENSOR, all->n);
-    *t = *node ? arena_append(all->f->a, &all->tensor, &all->n, &all->cap, sizeof **t) : NULL;
+    *node = value_new(arrays->f->a, CKPT_V_TENSOR, arrays->ntensors);
+    *t = *node ? arena_append(arrays->f->a, &arrays->tensors, &arrays->ntensors, &arrays->cap, sizeof **t)
+               : NULL;
     if (!*t)
-        return fail_memory(all->err);
+        return fail_memory(arrays->err);
     **t = (struct joined_tensor){.storage = CKPT_NO_STORAGE};
     return CKPT_OK;
 }
 
-/* get_swap_unit - returns how many bytes of Z are swapped together, or 0 if it is little-endian. */
-static uint8_t get_swap_unit(const struct zarr_array *z)
+/* get_swap_unit - returns how many bytes of META are swapped together, or 0 if it is little-endian. */
+static uint8_t get_swap_unit(const struct zarr_array *meta)
 {
-    return z->encoding.big_endian ? dtype_info(z->dtype)->swap_bytes : 0;
+    return meta->encoding.big_endian ? dtype_info(meta->dtype)->swap_bytes : 0;
 }
 
-ckpt_status zarr_add_array(struct zarr_arrays *all, const struct zarr_source *from, ckpt_value **node)
+ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source *from, ckpt_value **node)
 {
     struct assembly array;
     struct joined_tensor *t;
     struct storage s = {.s.key = from->name};
-    CKPT_TRY(add_tensor(all, node, &t));
-    ckpt_status st = assemble(all, from, &array, &s.src, &s.off);
+    CKPT_TRY(add_tensor(arrays, node, &t));
+    ckpt_status st = assemble(arrays, from, &array, &s.src, &s.off);
     t->dtype = array.meta.dtype;
     t->ndim = array.meta.shape ? array.meta.ndim : 0;
     t->shape = array.meta.shape;
@@ -287,76 +293,76 @@ ckpt_status zarr_add_array(struct zarr_arrays *all, const struct zarr_source *fr
     s.swap = get_swap_unit(&array.meta);
     s.pieces_have_crcs = s.checks_itself = zarr_has_checksums(&array.meta.encoding);
     if (st == CKPT_OK)
-        st = table_add_storage(&all->f->table, &s, &t->storage, all->err);
-    return sharded_storage_accept_fault(all->f, from->name, t->dtype, st, &t->storage, all->err);
+        st = table_add_storage(&arrays->f->table, &s, &t->storage, arrays->err);
+    return sharded_storage_accept_fault(arrays->f, from->name, t->dtype, st, &t->storage, arrays->err);
 }
 
-ckpt_status zarr_add_bytes(struct zarr_arrays *all, struct store *s, size_t i, ckpt_value **node)
+ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t i, ckpt_value **node)
 {
     struct joined_tensor *t;
-    struct storage one = {.s.key = s->db.entry[i].key, .dtype = CKPT_DT_U8};
-    CKPT_TRY(add_tensor(all, node, &t));
-    ckpt_status st = store_bytes(s, i, &one.src, &one.off, &one.s.nbytes);
-    uint64_t *shape = arena_array(all->f->a, 1, sizeof *shape);
+    struct storage one = {.s.key = store->db.entry[i].key, .dtype = CKPT_DT_U8};
+    CKPT_TRY(add_tensor(arrays, node, &t));
+    ckpt_status st = store_bytes(store, i, &one.src, &one.off, &one.s.nbytes);
+    uint64_t *shape = arena_array(arrays->f->a, 1, sizeof *shape);
     if (!shape)
-        return fail_memory(all->err);
+        return fail_memory(arrays->err);
     *shape = one.s.nbytes;
     *t = (struct joined_tensor){.dtype = CKPT_DT_U8, .ndim = 1, .shape = shape, .storage = CKPT_NO_STORAGE};
     if (st == CKPT_OK)
-        st = table_add_storage(&all->f->table, &one, &t->storage, all->err);
-    return sharded_storage_accept_fault(all->f, one.s.key, CKPT_DT_U8, st, &t->storage, all->err);
+        st = table_add_storage(&arrays->f->table, &one, &t->storage, arrays->err);
+    return sharded_storage_accept_fault(arrays->f, one.s.key, CKPT_DT_U8, st, &t->storage, arrays->err);
 }
 
 /* ---------------------------------------------------------------------------- values */
 
-/* is_number - returns true if Z has one element, which can be a value of the graph. */
-static bool is_number(const struct zarr_array *z)
+/* is_number - returns true if META has one element, which can be a value of the graph. */
+static bool is_number(const struct zarr_array *meta)
 {
-    return z->ndim == 0 && dtype_info(z->dtype)->klass != 'c' && z->dtype != CKPT_DT_U64;
+    return meta->ndim == 0 && dtype_info(meta->dtype)->klass != 'c' && meta->dtype != CKPT_DT_U64;
 }
 
-ckpt_status zarr_read_scalar(struct zarr_arrays *all, const struct zarr_source *from, ckpt_value **node)
+ckpt_status zarr_read_scalar(struct zarr_arrays *arrays, const struct zarr_source *from, ckpt_value **node)
 {
     struct assembly array;
     source *src = NULL;
     uint64_t at;
     unsigned char element[16] = {0};
-    ckpt_status st = assemble(all, from, &array, &src, &at);
+    ckpt_status st = assemble(arrays, from, &array, &src, &at);
     bool number = st == CKPT_OK && is_number(&array.meta);
     if (number)
-        st = source_read(src, at, element, array.meta.width, all->err);
+        st = source_read(src, at, element, array.meta.width, arrays->err);
     source_unref(src);
     if (st == CKPT_OK && !number)
-        return zarr_add_array(all, from, node);
+        return zarr_add_array(arrays, from, node);
     if (st == CKPT_OK) {
         if (get_swap_unit(&array.meta))
             swap_bytes(element, array.meta.width, get_swap_unit(&array.meta));
-        *node = value_number(all->f->a, array.meta.dtype, load_u64le(element));
-        return *node ? CKPT_OK : fail_memory(all->err);
+        *node = value_number(arrays->f->a, array.meta.dtype, load_u64le(element));
+        return *node ? CKPT_OK : fail_memory(arrays->err);
     }
     *node = NULL;
-    error_add_where(all->err, "%.*s", STR_ARG(from->name));
-    if (!all->f->salvage || !check_is_fault(st))
-        return file_report_fault(all->f, st, all->err);
-    file_notice(all->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(from->name), all->err->what);
+    error_add_where(arrays->err, "%.*s", STR_ARG(from->name));
+    if (!arrays->f->salvage || !check_is_fault(st))
+        return file_report_fault(arrays->f, st, arrays->err);
+    file_notice(arrays->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(from->name),
+                arrays->err->what);
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------------------ graph */
 
-/* describe - sets ROW to the tensor V, for torch_walk_graph. */
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
-    const struct zarr_arrays *all = user;
-    if (v->type != CKPT_V_TENSOR || v->offset >= all->n)
+    const struct zarr_arrays *arrays = user;
+    if (v->type != CKPT_V_TENSOR || v->offset >= arrays->ntensors)
         return false;
-    joined_tensor_describe(all->f, &all->tensor[v->offset], row);
+    joined_tensor_describe(arrays->f, &arrays->tensors[v->offset], row);
     return true;
 }
 
-ckpt_status zarr_arrays_make_graph(struct zarr_arrays *all, ckpt_value *root)
+ckpt_status zarr_arrays_make_graph(struct zarr_arrays *arrays, ckpt_value *root)
 {
-    const struct torch_storages st = {.user = all, .object = describe};
-    all->f->root = root;
-    return torch_walk_graph(all->f, root, &st, all->err);
+    const struct torch_storages st = {.user = arrays, .describe_node = describe};
+    arrays->f->root = root;
+    return torch_walk_graph(arrays->f, root, &st, arrays->err);
 }

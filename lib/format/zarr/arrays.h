@@ -10,8 +10,8 @@ struct zarr_arrays {
     ckpt_file *f;
     ckpt_error *err;
     block_cache *cache;
-    struct joined_tensor *tensor; /* without name and node */
-    size_t n, cap;
+    struct joined_tensor *tensors; /* without name and node */
+    size_t ntensors, cap;
 };
 
 /* What the elements of a missing chunk are. */
@@ -21,23 +21,23 @@ enum zarr_missing {
     MISSING_FAULT, /* an error, because the writer wrote all chunks */
 };
 
-ckpt_status zarr_arrays_begin(struct zarr_arrays *all, ckpt_file *f, ckpt_error *err);
-void zarr_arrays_end(struct zarr_arrays *all);
+ckpt_status zarr_arrays_begin(struct zarr_arrays *arrays, ckpt_file *f, ckpt_error *err);
+void zarr_arrays_end(struct zarr_arrays *arrays);
 /* Where an array is: under the keys of S that begin with PREFIX. NAME is its name in messages. */
 struct zarr_source {
-    struct store *s;
+    struct store *store;
     ckpt_str prefix, name;
     enum zarr_missing missing;
 };
 /* zarr_add_array - sets *NODE to a new tensor for the array FROM. A fault of the array is returned as the
  * error, is reported if the file is checked, and makes the tensor lost if the file is salvaged. */
-ckpt_status zarr_add_array(struct zarr_arrays *all, const struct zarr_source *from, ckpt_value **node);
+ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source *from, ckpt_value **node);
 /* zarr_read_scalar - sets *NODE to the number in FROM, an array of one element. */
-ckpt_status zarr_read_scalar(struct zarr_arrays *all, const struct zarr_source *from, ckpt_value **node);
-/* zarr_add_bytes - sets *NODE to a new tensor of bytes for the value of entry I of S. */
-ckpt_status zarr_add_bytes(struct zarr_arrays *all, struct store *s, size_t i, ckpt_value **node);
+ckpt_status zarr_read_scalar(struct zarr_arrays *arrays, const struct zarr_source *from, ckpt_value **node);
+/* zarr_add_bytes - sets *NODE to a new tensor of bytes for the value of entry I of STORE. */
+ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t i, ckpt_value **node);
 /* zarr_arrays_make_graph - makes ROOT, which holds the nodes of all arrays, the graph of the file, and adds
  * its tensors to the table. */
-ckpt_status zarr_arrays_make_graph(struct zarr_arrays *all, ckpt_value *root);
+ckpt_status zarr_arrays_make_graph(struct zarr_arrays *arrays, ckpt_value *root);
 
 #endif
