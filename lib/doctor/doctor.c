@@ -48,8 +48,7 @@ static ckpt_status try_salvage(const struct doctor *d, const ckpt_fix *fix, ckpt
     return st;
 }
 
-/* try_fix - does all that FIX would, except for writing, and sets *WHY to the error that stops it. Fails if
- * memory or disk fails. */
+/* try_fix - tries FIX without writing, and sets *WHY to what stops it. Fails only if memory or disk fails. */
 static ckpt_status try_fix(struct doctor *d, const ckpt_fix *fix, ckpt_error *why, ckpt_error *err)
 {
     if (fix->action == CKPT_FIX_SALVAGE) {

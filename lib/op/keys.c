@@ -156,7 +156,7 @@ static ckpt_status gather_optimizer(struct renaming *job, struct group *g, const
     return CKPT_OK;
 }
 
-/* gather_weights - gathers the keys of P, a state dict; without _metadata, those that name parameters. */
+/* gather_weights - gathers the keys of P, a state dict. Without _metadata, some may keep their names. */
 static ckpt_status gather_weights(struct renaming *job, struct group *g, const struct container *p,
                                   ckpt_error *err)
 {

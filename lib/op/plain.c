@@ -61,7 +61,7 @@ bool is_torch_constant(const ckpt_value *v)
            weights_only_allows(value_module(v), name);
 }
 
-/* holds_storage - returns true if V is a call that makes the bytes of a storage, which is written itself. */
+/* holds_storage - returns true if V is a call that makes the bytes of a storage: the storage is written. */
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
     bool held = file_bytes_storage(f, v) != CKPT_NO_STORAGE;

@@ -255,8 +255,8 @@ static ckpt_status map_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out
     return CKPT_OK;
 }
 
-/* index_other_names - adds to OTHERS every name of a shared mapping that occurs in the name of a row, with
- * the index of the first name of that mapping. */
+/* index_other_names - adds to OTHERS every name of a mapping that occurs in the name of a row, with the index
+ * of the first name of that mapping. */
 static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map *renames, map *others,
                                      ckpt_error *err)
 {

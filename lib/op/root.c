@@ -68,7 +68,7 @@ static bool consider_split(struct root *out, ckpt_str wanted, ckpt_str name, con
     return true;
 }
 
-/* split_root - sets *OUT to the best split of WANTED into containers; no name: nothing is below WANTED. */
+/* split_root - sets *OUT to the best split of WANTED into containers. No name: nothing is below WANTED. */
 static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {

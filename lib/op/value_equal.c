@@ -17,8 +17,7 @@
 /* What a node is compared as. NAME: a global; STORED: a persistent id. */
 enum form { NOTHING, TRUTH, INTEGER, REAL, TEXT, BYTES, BYTEARRAY, NAME, STORED, OBJECT };
 
-/* latin1_argument - returns the text argument of the call V, alone or, in Python 2, followed by "latin1";
- * else NULL. */
+/* latin1_argument - returns the text argument of V, maybe followed by "latin1" (Python 2), or NULL. */
 static const ckpt_value *latin1_argument(const ckpt_value *v)
 {
     ckpt_str codec;
@@ -104,19 +103,19 @@ static bool same_real(double a, double b) { return a == b || (isnan(a) && isnan(
 
 /* Reads the bytes of one of the two nodes in pieces. */
 struct octet_reader {
-    struct octets of;
+    struct octets octets;
     uint64_t off, size; /* of the stored bytes: how many were read, and all */
-    size_t pos, n;      /* buf[pos..n) is not compared yet */
+    size_t pos, len;    /* buf[pos..len) is not compared yet */
     bool malformed;     /* a code point is above U+00FF */
     char buf[4096];
 };
 
 static void octets_open(struct octet_reader *r, const ckpt_value *v)
 {
-    *r = (struct octet_reader){.of = {v, false}};
+    *r = (struct octet_reader){.octets = {v, false}};
     if (v->type == CKPT_V_CALL)
-        (void)read_called_bytes(v, &r->of);
-    const ckpt_value *stored = r->of.stored;
+        (void)read_called_bytes(v, &r->octets);
+    const ckpt_value *stored = r->octets.stored;
     if (stored)
         r->size = stored->flags & VALUE_SPAN ? stored->u.span->nbytes : stored->u.str.len;
 }
@@ -135,25 +134,25 @@ static size_t decode_latin1(struct octet_reader *r, size_t n)
 {
     size_t pos = 0;
     ckpt_str text = str_of(r->buf, r->off + n == r->size ? n : utf8_complete_length(r->buf, n));
-    for (r->n = 0; pos < text.len && !r->malformed; r->n++) {
+    for (r->len = 0; pos < text.len && !r->malformed; r->len++) {
         uint32_t cp = utf8_next(text, &pos, false);
         r->malformed = cp > 0xff;
-        r->buf[r->n] = (char)cp; /* bounded: a code point takes a byte at least */
+        r->buf[r->len] = (char)cp; /* bounded: a code point takes a byte at least */
     }
     return pos;
 }
 
-/* octets_fill - reads on if the buffer of R is empty and not all was read. */
+/* octets_fill - fills the buffer of R if all of it was compared and not all was read. */
 static ckpt_status octets_fill(struct octet_reader *r, ckpt_error *err)
 {
     uint64_t left = r->size - r->off;
     size_t n = left < sizeof r->buf ? (size_t)left : sizeof r->buf;
-    if (r->pos < r->n || n == 0)
+    if (r->pos < r->len || n == 0)
         return CKPT_OK;
-    CKPT_TRY(read_stored(r->of.stored, r->off, r->buf, n, err));
+    CKPT_TRY(read_stored(r->octets.stored, r->off, r->buf, n, err));
     r->pos = 0;
-    r->n = n;
-    r->off += r->of.latin1 ? decode_latin1(r, n) : n;
+    r->len = n;
+    r->off += r->octets.latin1 ? decode_latin1(r, n) : n;
     return CKPT_OK;
 }
 
@@ -162,13 +161,14 @@ static ckpt_status compare_octets(const ckpt_value *a, const ckpt_value *b, bool
     struct octet_reader in_a, in_b;
     octets_open(&in_a, a);
     octets_open(&in_b, b);
-    if (in_a.of.latin1 && in_b.of.latin1) /* compare them as texts */
-        in_a.of.latin1 = in_b.of.latin1 = false;
-    *same = in_a.size == in_b.size || in_a.of.latin1 || in_b.of.latin1;
+    if (in_a.octets.latin1 && in_b.octets.latin1) /* both are texts: their UTF-8 is compared */
+        in_a.octets.latin1 = in_b.octets.latin1 = false;
+    *same = in_a.size == in_b.size || in_a.octets.latin1 || in_b.octets.latin1;
     while (*same) {
         CKPT_TRY(octets_fill(&in_a, err));
         CKPT_TRY(octets_fill(&in_b, err));
-        size_t left_a = in_a.n - in_a.pos, left_b = in_b.n - in_b.pos, n = left_a < left_b ? left_a : left_b;
+        size_t left_a = in_a.len - in_a.pos, left_b = in_b.len - in_b.pos,
+               n = left_a < left_b ? left_a : left_b;
         *same = n ? memcmp(in_a.buf + in_a.pos, in_b.buf + in_b.pos, n) == 0 : left_a == left_b;
         *same = *same && !in_a.malformed && !in_b.malformed;
         in_a.pos += n;
@@ -402,8 +402,7 @@ static ckpt_status compare_storages(struct value_equal *e, const ckpt_value *a, 
     return push_optional(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
 }
 
-/* resolve_source_class - returns the class in V if V is the persistent id of a class with its source, as in
- * the legacy format; else V. */
+/* resolve_source_class - returns the class in V, a legacy persistent id of a class with source; else V. */
 static const ckpt_value *resolve_source_class(const ckpt_value *v)
 {
     const ckpt_value *class = v->type == CKPT_V_PERSID ? value_source_class(v->u.pid) : NULL;

@@ -4,8 +4,7 @@
 
 #include "core/check.h"
 
-/* verify_data - reads the data of F (NULL: it could not be opened) and the records that check_add_record()
- * has added to C, and reports faults to C. */
+/* verify_data - reads the data of F (NULL: it was not opened) and the records of C, and reports faults. */
 ckpt_status verify_data(struct check *c, ckpt_file *f, ckpt_error *err);
 
 /* The text of a manifest. */

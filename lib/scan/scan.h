@@ -110,8 +110,7 @@ ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned reade
 /* scan_join_names - sets *OUT to "OUTER!NAME" in the arena; NAME if OUTER is empty. A NAME with .ptr NULL
  * means out of memory. */
 ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ckpt_str *out, ckpt_error *err);
-/* scan_stray_bytes - scans the bytes [FROM, TO) of SRC, which belong to nothing in it. They may be a file
- * that some readers open instead of SRC. */
+/* scan_stray_bytes - scans bytes [FROM, TO) that belong to nothing in SRC: some readers may open them. */
 ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,
                              ckpt_error *err);
 /* scan_report_reader - reports WHY, the error of a format's reader, as a finding at AT. If WHY is a failure

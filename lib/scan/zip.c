@@ -311,8 +311,7 @@ static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *
 
 /* ------------------------------------------------------------------ archive */
 
-/* report_code_members - reports how many members end in one of SUFFIXES, a list of words, because they are
- * WHAT, which runs when it is loaded. */
+/* report_code_members - reports how many members end in one of SUFFIXES: WHAT, which runs when loaded. */
 static ckpt_status report_code_members(struct zip_scan *archive, const char *suffixes, const char *what)
 {
     size_t n = 0;

@@ -87,25 +87,26 @@ static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, ckpt_error *
 {
     const ckpt_value *list = mapping_get(node, "param_groups");
     size_t n = list ? ckpt_value_count(list) : 0;
-    m->own.groups = arena_array(m->a, n, sizeof *m->own.groups);
-    if (!m->own.groups)
+    m->file_optimizer.groups = arena_array(m->a, n, sizeof *m->file_optimizer.groups);
+    if (!m->file_optimizer.groups)
         return fail_memory(err);
-    for (m->own.ngroups = 0; m->own.ngroups < n; m->own.ngroups++) {
-        const ckpt_value *params = mapping_get(value_item(list, (uint32_t)m->own.ngroups), "params");
-        ckpt_mem_group *g = &m->own.groups[m->own.ngroups];
+    for (m->file_optimizer.ngroups = 0; m->file_optimizer.ngroups < n; m->file_optimizer.ngroups++) {
+        const ckpt_value *params = mapping_get(value_item(list, (uint32_t)m->file_optimizer.ngroups),
+                                               "params");
+        ckpt_mem_group *g = &m->file_optimizer.groups[m->file_optimizer.ngroups];
         g->parameters = params ? ckpt_value_count(params) : 0;
     }
     return CKPT_OK;
 }
 
-/* collect_optimizer - sets M->own from the first optimizer of FILE, which ckpt_inspect described in INFO. */
+/* collect_optimizer - sets M->file_optimizer from the first optimizer of FILE, if INFO names one. */
 static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_info *info, ckpt_error *err)
 {
     struct containers tree;
     uint32_t npath = 0, at = 0;
     if (!info->optimizer.len || !file->root)
         return CKPT_OK;
-    m->own.title = arena_str(m->a, info->optimizer);
+    m->file_optimizer.title = arena_str(m->a, info->optimizer);
     ckpt_status st = containers_find(&tree, file, file->root, m->a, err);
     while (st == CKPT_OK && at < tree.n && !tree.list[at].is_optimizer)
         at++;
@@ -118,7 +119,7 @@ static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_in
         if (r->alias_of == CKPT_NO_TENSOR && r->part_of == CKPT_NO_TENSOR && r->npath > npath + 1 &&
             path_begins(r->path, r->npath, path, npath) && !r->path[npath].is_int &&
             str_is(r->path[npath].str, "state"))
-            add_state(&m->own, groups, r, npath + 1);
+            add_state(&m->file_optimizer, groups, r, npath + 1);
     }
     containers_free(&tree);
     return st;

@@ -1,4 +1,4 @@
-/* config.h - holds a config.json of transformers: the values of top-level scalars, other keys without. */
+/* config.h - a config.json of transformers: top-level scalars with their values, other entries by key. */
 #ifndef OP_MEM_CONFIG_H
 #define OP_MEM_CONFIG_H
 

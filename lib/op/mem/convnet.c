@@ -49,7 +49,7 @@ static const struct mem_tensor *find_conv(const ckpt_mem *m, const char *name, u
     return NULL;
 }
 
-/* convolve - applies the convolution T with STRIDE to *IMAGE. False: T does not fit to the image. */
+/* convolve - applies the convolution T with STRIDE to *IMAGE. False: T does not fit the image. */
 static bool convolve(const struct convnet *net, const struct mem_tensor *t, uint64_t stride,
                      struct image *image, struct conv *out)
 {
@@ -192,7 +192,7 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
     return CKPT_OK;
 }
 
-/* fill_stem - adds to T what is before the blocks, up to MaxPool, of which *IMAGE becomes the output. */
+/* fill_stem - adds the layers before the blocks to T. *IMAGE becomes the output of the last, MaxPool. */
 static ckpt_status fill_stem(const struct convnet *net, struct image *image, struct mem_timeline *t,
                              ckpt_error *err)
 {

@@ -8,7 +8,7 @@
 #include "op/mem/plan.h"
 #include "op/mem/states.h"
 
-#define ARENA_MAX (1u << 30)
+#define ARENA_MAX (1u << 30) /* bytes */
 
 void ckpt_mem_free(ckpt_mem *m)
 {
@@ -97,9 +97,9 @@ const char *ckpt_mem_block_name(const ckpt_mem *m, uint32_t i)
 }
 bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out)
 {
-    bool there = m && out && i < m->own.ngroups;
+    bool there = m && out && i < m->file_optimizer.ngroups;
     if (out)
-        *out = there ? m->own.groups[i] : (ckpt_mem_group){0};
+        *out = there ? m->file_optimizer.groups[i] : (ckpt_mem_group){0};
     return there;
 }
 
@@ -141,13 +141,14 @@ static ckpt_status fail_with_option(ckpt_error *err, const char *option, const c
 /* take_precision - sets the conditions and sizes that follow from the precision of the run. */
 static ckpt_status take_precision(struct estimate *est, ckpt_error *err)
 {
-    uint32_t p = est->run.precision, item = p == CKPT_MEM_AS_STORED ? stored_item_bytes(est->m) : 4;
+    uint32_t precision = est->run.precision,
+             item = precision == CKPT_MEM_AS_STORED ? stored_item_bytes(est->m) : 4;
     if (item != 2 && item != 4)
         return fail_with_option(
             err, "--precision fp32, bf16, bf16-mixed or fp16-master",
             "the parameters are not all of 2 or all of 4 bytes: a precision has to be given");
-    bool half = p == CKPT_MEM_BF16 || p == CKPT_MEM_FP16_MASTER || item == 2,
-         mixed = p == CKPT_MEM_BF16_MIXED;
+    bool half = precision == CKPT_MEM_BF16 || precision == CKPT_MEM_FP16_MASTER || item == 2,
+         mixed = precision == CKPT_MEM_BF16_MIXED;
     est->state |= mixed ? MIXED : half ? HALF : FP32;
     letter_set(&est->dims, 'c', mixed || half ? 2 : 4);
     letter_set(&est->dims, 'r', half ? 2 : 4);
@@ -408,8 +409,10 @@ static void fill_states(struct estimate *est)
     r->trained = s->trained_elements;
     r->frozen = s->frozen_elements;
     r->tensors = s->trained_tensors;
-    bool own = !est->run.optimizer && est->m->own.title.len;
-    r->optimizer = own ? est->m->own.title.ptr : est->run.optimizer ? est->run.optimizer : "adamw-foreach";
+    bool uses_file_optimizer = !est->run.optimizer && est->m->file_optimizer.title.len;
+    r->optimizer = uses_file_optimizer  ? est->m->file_optimizer.title.ptr
+                   : est->run.optimizer ? est->run.optimizer
+                                        : "adamw-foreach";
     r->precision = precisions[est->run.precision];
 }
 
@@ -423,15 +426,15 @@ static bool is_type_assumed(const ckpt_mem *m)
 static void note_states(struct estimate *est)
 {
     ckpt_mem *m = est->m;
-    bool own = !est->run.optimizer && m->own.title.len;
-    if (!est->run.optimizer && !own)
+    bool uses_file_optimizer = !est->run.optimizer && m->file_optimizer.title.len;
+    if (!est->run.optimizer && !uses_file_optimizer)
         notices_add(&m->assumed, "optimizer adamw-foreach: what torch.optim.AdamW does on a GPU");
     if (est->run.optimizer &&
         (strcmp(est->run.optimizer, "adamw") == 0 || strcmp(est->run.optimizer, "adam") == 0))
         notices_add(&m->assumed, "%s: tensor by tensor (foreach=False); the default on a GPU is %s-foreach",
                     est->run.optimizer, est->run.optimizer);
-    if (own)
-        notices_add(&m->assumed, "optimizer: %.*s, as the file holds it", STR_ARG(m->own.title));
+    if (uses_file_optimizer)
+        notices_add(&m->assumed, "optimizer: %.*s, as the file holds it", STR_ARG(m->file_optimizer.title));
     if (m->config.path)
         notices_add(&m->assumed, "config: %s", m->config.path);
     if (m->tie_by_config)

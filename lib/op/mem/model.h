@@ -45,7 +45,7 @@ struct ckpt_mem {
     struct mem_tensor *tensors;
     size_t ntensors;
     struct mem_config config;
-    struct mem_own_optimizer own;
+    struct mem_own_optimizer file_optimizer;
     bool ordered;                    /* tensors are in the order of model.parameters() */
     bool config_only;                /* there is no file */
     bool tie_by_config;              /* the head is the embedding because the config ties them */
@@ -71,7 +71,7 @@ struct ckpt_mem {
 ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err);
 /* mem_from_config - adds the tensors that the config of M describes, for a model without a file. */
 ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err);
-/* mem_collect - adds the tensors of FILE below ROOT to M, and sets M->own from its optimizer. */
+/* mem_collect - adds the tensors of FILE below ROOT to M, and sets M->file_optimizer. */
 ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_error *err);
 /* name_matches - returns true if NAME matches GLOB, whose only wildcard is `*`. Each name is compared with
  * all globs of the tables; with ckpt_glob_match, that would take four times as long as everything else. */

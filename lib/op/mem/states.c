@@ -110,7 +110,7 @@ static void add_buffer(const struct mem_tensor *t, uint32_t precision, struct me
 
 ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_states *out, ckpt_error *err)
 {
-    bool own = !run->optimizer && m->own.title.len;
+    bool uses_file_optimizer = !run->optimizer && m->file_optimizer.title.len;
     const char *name = run->optimizer ? run->optimizer : "adamw-foreach";
     const struct optimizer *optimizer = find_optimizer(name);
     uint64_t before = 0;
@@ -124,14 +124,14 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
         if (t->buffer)
             add_buffer(t, run->precision, out);
         else
-            add_parameter(t, own ? NULL : optimizer, run->precision, out, &before);
+            add_parameter(t, uses_file_optimizer ? NULL : optimizer, run->precision, out, &before);
     }
-    bool by_tensor = !own &&
+    bool by_tensor = !uses_file_optimizer &&
                      (optimizer->step == STEP_ONE_TEMPORARY || optimizer->step == STEP_TWO_TEMPORARIES);
-    out->optimizer = own ? m->own.bytes : out->optimizer;
-    out->optimizer_exact = own ? run->precision == CKPT_MEM_AS_STORED && !out->frozen_elements
-                               : optimizer->kind != STATE_8_BITS;
-    out->transient_known = !own && optimizer->step != STEP_UNKNOWN;
+    out->optimizer = uses_file_optimizer ? m->file_optimizer.bytes : out->optimizer;
+    out->optimizer_exact = uses_file_optimizer ? run->precision == CKPT_MEM_AS_STORED && !out->frozen_elements
+                                               : optimizer->kind != STATE_8_BITS;
+    out->transient_known = !uses_file_optimizer && optimizer->step != STEP_UNKNOWN;
     out->transient_exact = out->transient_known && (m->ordered || !by_tensor);
     return CKPT_OK;
 }
