@@ -242,9 +242,9 @@ static int hash_and_print(const char *path, ckpt_file *f)
     return status;
 }
 
-static int hash_of_file(const char *path) { return hash_and_print(path, NULL); }
+static int print_file_hash(const char *path) { return hash_and_print(path, NULL); }
 
-static int hash_of_payload(const char *path)
+static int print_payload_hash(const char *path)
 {
     ckpt_file *f = open_input(path, false);
     int status = f ? hash_and_print(path, f) : EXIT_TROUBLE;
@@ -257,15 +257,15 @@ static int hash_of_payload(const char *path)
 static void add_hub_name(struct text *out, const char *path, const char *hex)
 {
     size_t n;
-    const char *old = find_name_digits(path, &n), *dot = strrchr(base_name(path), '.');
-    const char *end = old && n >= HUB_DIGITS ? old - 1 : dot ? dot : path + strlen(path);
+    const char *old_digits = find_name_digits(path, &n), *dot = strrchr(base_name(path), '.');
+    const char *end = old_digits && n >= HUB_DIGITS ? old_digits - 1 : dot ? dot : path + strlen(path);
     text_bytes(out, path, (size_t)(end - path));
     text_add(out, "-");
     text_bytes(out, hex, HUB_DIGITS);
-    text_add(out, old && n >= HUB_DIGITS ? old + n : end);
+    text_add(out, old_digits && n >= HUB_DIGITS ? old_digits + n : end);
 }
 
-static int hash_in_name(const char *path)
+static int print_hub_name(const char *path)
 {
     struct text hex = {0}, name = {0};
     size_t n;
@@ -289,7 +289,7 @@ static int hash_in_name(const char *path)
     return status;
 }
 
-static int hash_check_name(const char *path)
+static int check_name_digits(const char *path)
 {
     struct text hex = {0};
     size_t n = 0;
@@ -321,10 +321,10 @@ static int hash_check_name(const char *path)
 
 int run_hash(int n, char **operand)
 {
-    int (*hash_bytes)(const char *) = file_sha256      ? hash_of_file
-                                      : payload_sha256 ? hash_of_payload
-                                      : hub_name       ? hash_in_name
-                                      : check_name     ? hash_check_name
+    int (*hash_bytes)(const char *) = file_sha256      ? print_file_hash
+                                      : payload_sha256 ? print_payload_hash
+                                      : hub_name       ? print_hub_name
+                                      : check_name     ? check_name_digits
                                                        : NULL;
     if (file_sha256 + payload_sha256 + hub_name + check_name > 1)
         return usage_error("hash", "only one of --file-sha256, --payload-sha256, --hub-name, --check-name");

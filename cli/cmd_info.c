@@ -16,7 +16,7 @@ const struct cmd cmd_info = {"info",  "FILE…", "what a checkpoint is: weights,
                              run_info};
 
 enum {
-    LABEL = 13,               /* columns of the label that a line begins with */
+    LABEL_WIDTH = 13,         /* columns of the label that a line begins with */
     MANY_VALUES = 8,          /* values on a line; more are only counted */
     VALUE_WIDTH = 80,         /* bytes of a value; more are cut off */
     VALUE_NODES = 6,          /* nodes of a value; more become "…" */
@@ -77,7 +77,7 @@ static void begin_label(struct text *out, const char *word)
     text_add(out, style_on(DIM));
     text_add(out, word);
     text_add(out, style_off(DIM));
-    text_addf(out, "%*s", (int)(n < LABEL ? LABEL - n : 2), "");
+    text_addf(out, "%*s", (int)(n < LABEL_WIDTH ? LABEL_WIDTH - n : 2), "");
 }
 
 /* add_name_and_gap - adds NAME and three blanks, or nothing if NAME is empty. */

@@ -16,7 +16,7 @@ enum { LIMIT = 200, EDGE = 3, WINDOW = 4096 };
 struct number_format {
     enum { DECIMAL, WHOLE, SCIENTIFIC, EXACT } form;
     bool all_whole;     /* all numbers are integers below 1e8 */
-    double least, most; /* smallest and largest finite magnitude, zeros aside */
+    double min_magnitude, max_magnitude; /* of the finite numbers; min_magnitude without zeros */
     size_t width;       /* bytes of the longest text of a number */
 };
 
@@ -101,10 +101,10 @@ static void note_magnitude(struct number_format *format, double d)
     if (!isfinite(d))
         return;
     format->all_whole = format->all_whole && d == trunc(d) && m < 1e8;
-    if (m > 0 && (m < format->least || format->least == 0))
-        format->least = m;
-    if (m > format->most)
-        format->most = m;
+    if (m > 0 && (m < format->min_magnitude || format->min_magnitude == 0))
+        format->min_magnitude = m;
+    if (m > format->max_magnitude)
+        format->max_magnitude = m;
 }
 
 static void choose_form(struct number_format *format, bool exact)
@@ -113,7 +113,8 @@ static void choose_form(struct number_format *format, bool exact)
         format->form = EXACT;
     else if (format->all_whole)
         format->form = WHOLE;
-    else if (format->most >= 1e8 || format->least < 1e-4 || format->most / format->least > 1e5)
+    else if (format->max_magnitude >= 1e8 || format->min_magnitude < 1e-4 ||
+             format->max_magnitude / format->min_magnitude > 1e5)
         format->form = SCIENTIFIC;
     else
         format->form = DECIMAL;

@@ -1,14 +1,14 @@
 # scan reports streams that loaders read differently, and bytes after or between pickles.
-pkl() { printf "$2" >"$1.pkl"; ckpt scan "$1.pkl"; echo "$?"; }
+pkl() { printf "$2" >"$1.pkl"; ckpt scan "$1.pkl"; echo "$?"; } # pkl NAME BYTES - scans a pickle
 pkl two '\200\002N.\200\002cos\nsystem\nX\002\000\000\000id\205R.'
-pkl behind '\200\002N.some bytes'
+pkl trailing_bytes '\200\002N.some bytes'
 pkl empty ''
 pkl frame '\200\004\225\003\000\000\000\000\000\000\000X\002\000\000\000ab0cos\nsystem\n\214\002id\205R.'
 pkl frame_hides '\200\004\225\007\000\000\000\000\000\000\000X\010\000\000\000abPPPPPPU\024cos\nsystem\n\214\002id\205R.0.'
 pkl frames '\200\004\225\024\000\000\000\000\000\000\000\225\002\000\000\000\000\000\000\000K\0010N.          '
 pkl long_frame '\200\004\225\377\000\000\000\000\000\000\000N.'
 pkl memo '\200\002K\001q\001K\002q\001\206.'
-pkl left '\200\002K\001K\002.'
+pkl value_left '\200\002K\001K\002.'
 pkl marks '\200\002(K\002.'
 pkl truncated '\200\002ccollections\nOrderedDict\n)RX\377\000\000\000abc'
 pkl protocol '\200\006N.'
