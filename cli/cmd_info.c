@@ -206,8 +206,7 @@ static void add_fix(const struct facts *facts, const ckpt_wrapper *wrapper, bool
     text_fixed_name(out, ckpt_file_path(facts->f), fixed_suffix(facts));
 }
 
-/* add_prefix - adds PREFIX, which N of ALL tensors have, and WHERE, the name of their mapping, if it has
- * one. */
+/* add_prefix - adds PREFIX, which N of ALL tensors have, and WHERE, the name of their mapping or empty. */
 static void add_prefix(struct text *out, ckpt_str prefix, uint64_t n, uint64_t all, ckpt_str where)
 {
     text_name(out, prefix);

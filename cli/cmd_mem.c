@@ -169,8 +169,7 @@ static int parse_run(const char *path, ckpt_mem_run *run)
 
 /* ------------------------------------------------------------------- inputs */
 
-/* find_config - sets OUT to the config.json in the folder PATH, or next to the file PATH; false if there is
- * none. */
+/* find_config - sets OUT to the config.json in the folder PATH, or next to the file PATH; false: none. */
 static bool find_config(const char *path, struct text *out)
 {
     const char *slash = strrchr(path, '/');
@@ -283,14 +282,6 @@ static void print_heading(const struct job *job)
     text_free(&t);
 }
 
-/* segment_name - adds "transformer.h[0]" or "transformer.h[0] … transformer.h[3]". */
-static void segment_name(struct text *t, const ckpt_mem *mem, const ckpt_mem_segment *s)
-{
-    text_add(t, ckpt_mem_block_name(mem, s->first));
-    if (s->blocks > 1)
-        text_addf(t, " … %s", ckpt_mem_block_name(mem, s->first + s->blocks - 1));
-}
-
 static uint32_t count_recomputed(const ckpt_mem_result *result)
 {
     uint32_t n = 0;
@@ -314,7 +305,9 @@ static void print_segments(const struct job *job)
             n++;
         }
         text_addf(&t, "  %s  ", s.recomputed ? "recompute" : "keep     ");
-        segment_name(&t, job->mem, &s);
+        text_add(&t, ckpt_mem_block_name(job->mem, s.first));
+        if (s.blocks > 1)
+            text_addf(&t, " … %s", ckpt_mem_block_name(job->mem, s.first + s.blocks - 1));
         if (s.recomputed && n > 1 && each > 1)
             text_addf(&t, ", %u segments of %u", n, each);
         else if (s.recomputed)

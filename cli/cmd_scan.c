@@ -137,8 +137,7 @@ static int report_dead_child(const struct scan_report *report, const char *path,
     return report_error(&err, path);
 }
 
-/* open_spool - opens a temporary file without a name for the report of one file. Returns its descriptor, or
- * -1. */
+/* open_spool - opens a temporary file without a name, for a report. Returns its descriptor, or -1. */
 static int open_spool(void)
 {
     const char *dir = getenv("TMPDIR");

@@ -219,8 +219,7 @@ static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
     return extends ? (ckpt_str){longer.ptr, n} : (ckpt_str){"", 0};
 }
 
-/* next_event - returns the next event of kind WHAT from index *I on, and moves *I past it, or NULL if there
- * is none. */
+/* next_event - returns the next event of kind WHAT from index *I on, or NULL; moves *I past the event. */
 static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what what, size_t *i)
 {
     while (*i < r->n)

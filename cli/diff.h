@@ -28,8 +28,7 @@ bool report_is_equal(const struct report *r);
 
 void report_text(const struct report *r);
 void report_markdown(const struct report *r);
-/* report_prefix_hint - prints a hint to standard error if the names differ only by a prefix: how to ignore
- * it. */
+/* report_prefix_hint - if the names differ only by a prefix, prints to stderr how to ignore it. */
 void report_prefix_hint(const struct report *r);
 void report_json(const struct report *r);
 

@@ -44,8 +44,7 @@ struct nearest {
     bool found;
 };
 
-/* replace_if_nearer - makes WORD the nearest word if it is nearer than the nearest so far. Returns true if it
- * is. */
+/* replace_if_nearer - returns true, and keeps the distance of WORD, if no word so far is as near. */
 static bool replace_if_nearer(struct nearest *best, const char *word)
 {
     int d = guess_distance(best->typed, word);

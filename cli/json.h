@@ -49,8 +49,7 @@ void json_format(json *parent, const char *format);
 /* json_totals - adds an object of three sums, and returns it. */
 json *json_totals(json *parent, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes);
 
-/* json_error - adds the offset, place, message, values found and allowed, and hint of ERR, if it
- * has them. */
+/* json_error - adds the fields of ERR that are set: offset, place, message, found, allowed and hint. */
 void json_error(json *parent, const ckpt_error *err);
 
 /* json_line - prints J and a newline, frees J. */

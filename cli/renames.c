@@ -47,8 +47,7 @@ static size_t head_before_number(ckpt_str name, size_t head)
 
 static bool is_boundary(ckpt_str s, size_t at) { return at == 0 || s.ptr[at - 1] == '.'; }
 
-/* shared_end_length - returns how many bytes at the end of A and B are equal, from the start or after a
- * dot. */
+/* shared_end_length - returns how many bytes at the end of A and B are equal, in complete components. */
 static size_t shared_end_length(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, keep = 0;
