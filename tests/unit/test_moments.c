@@ -41,14 +41,14 @@ static void kernels_agree_on_any_length_and_alignment(void)
 
 static void kernels_agree_at_block_ends(void)
 {
-    size_t most = 3 * MOMENTS_BLOCK + 9;
-    unsigned char *bytes = malloc(8 * most);
+    size_t longest = 3 * MOMENTS_BLOCK + 9; /* 9: a block that is not full */
+    unsigned char *bytes = malloc(8 * longest);
     for (size_t d = 0; d < NOISE_DTYPES; d++) {
-        noise_fill(noise_dtypes[d], bytes, most, true);
-        for (size_t n = MOMENTS_BLOCK - 1; n <= most; n += MOMENTS_BLOCK / 2 + 1)
+        noise_fill(noise_dtypes[d], bytes, longest, true);
+        for (size_t n = MOMENTS_BLOCK - 1; n <= longest; n += MOMENTS_BLOCK / 2 + 1)
             CU_ASSERT(kernels_agree(noise_dtypes[d], bytes, n));
-        noise_fill(noise_dtypes[d], bytes, most, false);
-        CU_ASSERT(kernels_agree(noise_dtypes[d], bytes, most));
+        noise_fill(noise_dtypes[d], bytes, longest, false);
+        CU_ASSERT(kernels_agree(noise_dtypes[d], bytes, longest));
     }
     free(bytes);
 }

@@ -123,21 +123,22 @@ static void wide_and_complex_types_are_decoded(void)
 }
 
 /* Reading stays within the bytes of the elements, and writes number_lanes values per element. */
-static void decoding_stays_in_bounds(void)
+static void two_blocks_are_decoded_within_bounds(void)
 {
     for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
         const struct dtype_info *d = dtype_info(dt);
         unsigned char zero[600] = {0};
         double out[513];
-        size_t elems = (size_t)d->block_elems * 2, size = (size_t)d->block_bytes * 2;
+        const double unwritten = -7; /* no type decodes zero bytes as this */
+        size_t size = (size_t)d->block_bytes * 2, elements = size ? (size_t)d->block_elems * 2 : 0;
         for (int i = 0; i < 513; i++)
-            out[i] = -7;
-        unsigned char *g = unit_guard(zero, size);
-        number_decode(dt, g, size ? elems : 0, out);
-        unit_guard_free(g, size);
-        size_t lanes = size ? elems * number_lanes(dt) : 0;
-        CU_ASSERT(out[lanes] == -7);
-        CU_ASSERT(lanes == 0 || out[lanes - 1] != -7);
+            out[i] = unwritten;
+        unsigned char *guarded = unit_guard(zero, size);
+        number_decode(dt, guarded, elements, out);
+        unit_guard_free(guarded, size);
+        size_t lanes = elements * number_lanes(dt);
+        CU_ASSERT(out[lanes] == unwritten);
+        CU_ASSERT(lanes == 0 || out[lanes - 1] != unwritten);
     }
 }
 
@@ -148,5 +149,5 @@ void suite_number(void)
     UNIT(long_runs_decode_like_short_ones);
     UNIT(packed_types_are_decoded);
     UNIT(wide_and_complex_types_are_decoded);
-    UNIT(decoding_stays_in_bounds);
+    UNIT(two_blocks_are_decoded_within_bounds);
 }

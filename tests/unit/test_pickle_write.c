@@ -165,9 +165,9 @@ static void graphs_are_written_as_the_expected_bytes(void)
 static void graphs_that_protocol_2_cannot_hold_are_refused(void)
 {
     static const struct {
-        const char *in;
-        size_t n;
-        const char *what;
+        const char *pickle;
+        size_t size;
+        const char *message; /* a text in it */
     } lossy[] = {
         {BYTES("]Nb."), "changed by BUILD"},
         {BYTES("\x80\x03"
@@ -187,10 +187,10 @@ static void graphs_that_protocol_2_cannot_hold_are_refused(void)
         struct graph g;
         ckpt_error err;
         buf out;
-        graph_read(&g, lossy[i].in, lossy[i].n);
+        graph_read(&g, lossy[i].pickle, lossy[i].size);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_ELOSSY);
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, lossy[i].what));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, lossy[i].message));
         buf_free(&out);
         graph_free(&g);
     }
@@ -202,7 +202,7 @@ static void items_are_appended_in_batches_of_a_thousand(void)
         struct graph g;
         ckpt_error err;
         buf in, out;
-        unsigned batches = 0, singles = 0;
+        unsigned appends_opcodes = 0, append_opcodes = 0;
         buf_init(&in, SIZE_MAX);
         buf_text(&in, "](");
         for (unsigned i = 0; i < n; i++)
@@ -211,11 +211,11 @@ static void items_are_appended_in_batches_of_a_thousand(void)
         graph_read(&g, in.data, in.len);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
         for (size_t i = PROTO_SIZE; i < out.len; i++) {
-            batches += out.data[i] == 'e';
-            singles += out.data[i] == 'a';
+            appends_opcodes += out.data[i] == PICKLE_APPENDS;
+            append_opcodes += out.data[i] == PICKLE_APPEND;
         }
-        CU_ASSERT_EQUAL(batches, n <= 1000 ? 1 : 2);
-        CU_ASSERT_EQUAL(singles, n == 2001); /* the last item, after two batches */
+        CU_ASSERT_EQUAL(appends_opcodes, n <= 1000 ? 1 : 2);
+        CU_ASSERT_EQUAL(append_opcodes, n == 2001); /* the last item, after two batches */
         graph_free(&g);
         buf_free(&in);
         buf_free(&out);

@@ -11,7 +11,7 @@
 #include "io/journal.h"
 #include "unit.h"
 
-enum { N = 50000, NOTE = 100000 };
+enum { TENSORS = 50000, NOTE_LENGTH = 100000 };
 
 static ckpt_error err;
 
@@ -21,13 +21,13 @@ static void begin_header(buf *b)
     buf_printf(b, "%8s{", "");
 }
 
-/* end_header - closes the header, sets its length, and appends DATA zero bytes. */
-static void end_header(buf *b, size_t data)
+/* end_header - closes the header, sets its length, and appends DATA_SIZE zero bytes. */
+static void end_header(buf *b, size_t data_size)
 {
     buf_byte(b, '}');
     CU_ASSERT_FATAL(buf_ok(b));
     store_u64le(b->data, b->len - 8);
-    for (size_t i = 0; i < data; i++)
+    for (size_t i = 0; i < data_size; i++)
         buf_byte(b, 0);
     CU_ASSERT_FATAL(buf_ok(b));
 }
@@ -39,18 +39,18 @@ static ckpt_file *open_header(const buf *b)
     return f;
 }
 
-/* put_long_header - writes a header of 50000 tensors of one byte, whose names have an escape, and a long
+/* put_long_header - writes a header of TENSORS tensors of one byte, whose names have an escape, and a long
  * metadata text. */
 static void put_long_header(buf *b)
 {
-    static char note[NOTE + 1];
-    memset(note, 'x', NOTE);
+    static char note[NOTE_LENGTH + 1];
+    memset(note, 'x', NOTE_LENGTH);
     begin_header(b);
     buf_printf(b, "\"__metadata__\":{\"k\\n\":\"%s\\\"\"}", note);
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < TENSORS; i++)
         buf_printf(b, ",\"t\\u00e4.%d\":{\"shape\":[1],\"dtype\":\"%s\",\"data_offsets\":[%d,%d]}", i,
                    i % 2 ? "U8" : "I8", i, i + 1);
-    end_header(b, N);
+    end_header(b, TENSORS);
 }
 
 static bool has_own_name(const ckpt_file *f, uint32_t i)
@@ -71,14 +71,14 @@ static void names_are_stored_once(void)
     ckpt_str note = {0};
     put_long_header(&b);
     ckpt_file *f = open_header(&b);
-    CU_ASSERT_EQUAL(ckpt_tensor_count(f), N);
-    for (uint32_t i = 0; i < N; i++)
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), TENSORS);
+    for (uint32_t i = 0; i < TENSORS; i++)
         if (!has_own_name(f, i))
             CU_FAIL_FATAL("a row is not its own");
     CU_ASSERT_FATAL(value_text(value_get(f->metadata, "k\n"), &note));
-    CU_ASSERT_EQUAL(note.len, NOTE + 1);
-    CU_ASSERT_EQUAL(note.ptr[NOTE], '"');
-    CU_ASSERT(arena_used(f->a) < (uint64_t)N * 640 + 2 * NOTE);
+    CU_ASSERT_EQUAL(note.len, NOTE_LENGTH + 1);
+    CU_ASSERT_EQUAL(note.ptr[NOTE_LENGTH], '"');
+    CU_ASSERT(arena_used(f->a) < (uint64_t)TENSORS * 640 + 2 * NOTE_LENGTH);
     ckpt_close(f);
     buf_free(&b);
 }

@@ -447,15 +447,17 @@ static void copy_first_bytes(const char *from, const char *to, uint64_t size)
     fclose(out);
 }
 
-/* check_cut_shard - cuts the shard PART of SET to SIZE bytes or, if MISSING, removes it; salvages the set,
- * and checks that either all tensors of the shard are lost, or exactly those that reach beyond SIZE. */
-static void check_cut_shard(const struct original *set, const ckpt_file *part, uint64_t size, bool missing)
+/* check_truncated_shard - truncates the shard PART of SET to SIZE bytes or, if MISSING, removes it.
+ * Salvages the set, and checks that either all tensors of the shard are lost, or exactly those that reach
+ * beyond SIZE. */
+static void check_truncated_shard(const struct original *set, const ckpt_file *part, uint64_t size,
+                                  bool missing)
 {
     char path[600];
     ckpt_error err;
     ckpt_file *f = NULL;
-    bool lost_all = true,
-         lost_truncated = true; /* tensors of the shard are lost: all, or only truncated ones */
+    bool lost_all = true;       /* exactly the tensors of the shard are lost */
+    bool lost_truncated = true; /* exactly the truncated tensors of the shard are lost */
     ckpt_str name = str_after_last(str_c(part->path), '/');
     snprintf(path, sizeof path, "%s/%s", folder, name.ptr);
     CU_ASSERT_EQUAL(unlink(path), 0);
@@ -483,7 +485,10 @@ static void check_cut_shard(const struct original *set, const ckpt_file *part, u
     link_into_folder(part->path);
 }
 
-static void check_every_shard(const char *below, const char *index)
+/* check_damage_of_every_shard - calls check_truncated_shard() for each shard of the set in the folder BELOW
+ * of the corpus: first the shard is missing, then it is truncated to every multiple of 97 bytes. INDEX is the
+ * name of the index file of the set. */
+static void check_damage_of_every_shard(const char *below, const char *index)
 {
     char path[700];
     struct original o = {.file = corpus_open(below)};
@@ -497,9 +502,9 @@ static void check_every_shard(const char *below, const char *index)
     snprintf(path, sizeof path, "%s/%s", unit_corpus(below), index);
     link_into_folder(path);
     for (size_t k = 0; k < o.file->nparts; k++) {
-        check_cut_shard(&o, o.file->parts[k], 0, true);
+        check_truncated_shard(&o, o.file->parts[k], 0, true);
         for (uint64_t n = 0; n <= o.file->parts[k]->nbytes; n += 97)
-            check_cut_shard(&o, o.file->parts[k], n, false);
+            check_truncated_shard(&o, o.file->parts[k], n, false);
     }
     for (size_t k = 0; k <= o.file->nparts; k++) {
         const char *name = k < o.file->nparts ? strrchr(o.file->parts[k]->path, '/') + 1 : index;
@@ -510,11 +515,11 @@ static void check_every_shard(const char *below, const char *index)
     free_original(&o);
 }
 
-static void sets_with_a_cut_or_missing_shard_are_salvaged(void)
+static void sets_with_a_truncated_or_missing_shard_are_salvaged(void)
 {
-    check_every_shard("torch/t215/eco/hub_bin_sharded", "pytorch_model.bin.index.json");
-    check_every_shard("torch/t215/eco/hub_safetensors_sharded", "model.safetensors.index.json");
-    check_every_shard("torch/t215/eco/hf_gpt2_sharded", "model.safetensors.index.json");
+    check_damage_of_every_shard("torch/t215/eco/hub_bin_sharded", "pytorch_model.bin.index.json");
+    check_damage_of_every_shard("torch/t215/eco/hub_safetensors_sharded", "model.safetensors.index.json");
+    check_damage_of_every_shard("torch/t215/eco/hf_gpt2_sharded", "model.safetensors.index.json");
 }
 
 void suite_salvage(void)
@@ -528,5 +533,5 @@ void suite_salvage(void)
     UNIT(tar_headers_need_only_their_name);
     UNIT(a_damaged_pickle_is_refused);
     UNIT(objects_lose_only_what_needs_a_lost_storage);
-    UNIT(sets_with_a_cut_or_missing_shard_are_salvaged);
+    UNIT(sets_with_a_truncated_or_missing_shard_are_salvaged);
 }

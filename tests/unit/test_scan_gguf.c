@@ -65,7 +65,7 @@ static void valid_files_are_accounted_for_completely(void)
     CHECK_VALID(FILE_OF_PAIR(ARRAY, U32(STRING) U64("\x02") U64("\x01") "a" U64("\0")), 66);
     CHECK_VALID(HEADER("\0", "\x01") KEY("\x11", "general.alignment") U32(UINT32) U32("\x40"), 64);
     CHECK_VALID(HEADER("\x01", "\0") MATRIX_2X2 U64("\0"), 96 + 32);
-    CHECK_VALID(HEADER("\x01", "\0") TENSOR_NAME("\x01", "t", "\0") U32("\0") U64("\0"), 64 + 32);
+    CHECK_VALID(HEADER("\x01", "\0") TENSOR_NAME("\x01", "t", "\0") U32(F32) U64("\0"), 64 + 32);
 }
 
 static void malformed_headers_are_reported_with_offsets(void)
@@ -152,11 +152,11 @@ static void control_characters_and_templates_are_reported(void)
 static void malformed_tensors_are_reported(void)
 {
     CHECK_ONLY_FINDING(scan(TEXT(FILE_OF_TENSORS("\x01", TENSOR_NAME("\x40", NAME_64, "\x01") U64("\0")
-                                                             U32("\0") U64("\0")))),
+                                                             U32(F32) U64("\0")))),
                        "malformed", 24, "a tensor's name of 64 bytes; ggml allows 63");
     CHECK_ONLY_FINDING(
         scan(TEXT(FILE_OF_TENSORS("\x01", TENSOR_NAME("\x01", "t", "\x05") U64("\0") U64("\1") U64("\1")
-                                              U64("\1") U64("\1") U32("\0") U64("\0")))),
+                                              U64("\1") U64("\1") U32(F32) U64("\0")))),
         "malformed", 33, "a tensor of 5 dimensions; ggml allows 4");
     CHECK_ONLY_FINDING(scan(TEXT(FILE_OF_TENSORS("\x01", TENSOR_NAME("\x01", "t", "\x09") "12345678901"))),
                        "malformed", 33, "a tensor of 9 dimensions; at most 8 are allowed");

@@ -94,6 +94,8 @@ static void full_name_fields_are_read(void)
     buf_free(&b);
 }
 
+/* check_size - reads an archive of one member of TYPE, with the size field SIZE and with PAYLOAD, and checks
+ * that the status is WANT. */
 static void check_size(const char *size, char type, ckpt_str payload, ckpt_status want)
 {
     buf b;
@@ -105,7 +107,7 @@ static void check_size(const char *size, char type, ckpt_str payload, ckpt_statu
     buf_free(&b);
 }
 
-static void refuses_wrong_sizes(void)
+static void members_with_wrong_sizes_are_refused(void)
 {
     /* the payload is padded to 512 bytes, so octal 1001 is one byte too many */
     check_size("77777777777", '0', STR_LIT("x"), CKPT_ETRUNCATED);
@@ -118,7 +120,7 @@ static void refuses_wrong_sizes(void)
     check_size("00000000013", 'x', STR_LIT("11 size=99\n"), CKPT_OK);
 }
 
-static void refuses_a_wrong_checksum(void)
+static void a_header_with_a_wrong_checksum_is_refused(void)
 {
     buf b;
     put_archive(&b);
@@ -266,8 +268,8 @@ void suite_tar(void)
 {
     UNIT(lists_ustar_gnu_and_pax_members);
     UNIT(full_name_fields_are_read);
-    UNIT(refuses_wrong_sizes);
-    UNIT(refuses_a_wrong_checksum);
+    UNIT(members_with_wrong_sizes_are_refused);
+    UNIT(a_header_with_a_wrong_checksum_is_refused);
     UNIT(every_truncation_is_read_safely);
     UNIT(malformed_headers_are_refused_with_their_offset);
     UNIT(names_longer_than_1_mib_are_refused);
