@@ -57,8 +57,8 @@ static void sarif_begin(const char *path) { current_path = path; }
 static void add_location(json *parent, const char *path, const ckpt_scan_record *r)
 {
     struct text uri = {0};
-    json *at = json_add_object(json_add_array(parent, "locations"), NULL);
-    json *physical = json_add_object(at, "physicalLocation");
+    json *location = json_add_object(json_add_array(parent, "locations"), NULL);
+    json *physical = json_add_object(location, "physicalLocation");
     add_uri(&uri, path);
     json_text(json_add_object(physical, "artifactLocation"), "uri", uri.ptr ? uri.ptr : "");
     text_free(&uri);
@@ -67,7 +67,7 @@ static void add_location(json *parent, const char *path, const ckpt_scan_record 
     if (r->file_offset != CKPT_NO_OFFSET)
         json_u64(json_add_object(physical, "region"), "byteOffset", r->file_offset);
     if (r->where.len) {
-        json *logical = json_add_object(json_add_array(at, "logicalLocations"), NULL);
+        json *logical = json_add_object(json_add_array(location, "logicalLocations"), NULL);
         json_str(logical, "fullyQualifiedName", r->where);
         json_text(logical, "kind", "member");
     }
@@ -75,23 +75,23 @@ static void add_location(json *parent, const char *path, const ckpt_scan_record 
 
 static void sarif_record(const ckpt_scan_record *r)
 {
-    struct text words = {0};
+    struct text message = {0};
     if (!r->rule)
         return;
     json *row = json_object();
     json_text(row, "ruleId", r->rule->id);
     json_text(row, "level", sarif_level_name(r->level));
-    scan_message(&words, r);
-    json_text(json_add_object(row, "message"), "text", words.len ? words.ptr : r->rule->text);
+    scan_message(&message, r);
+    json_text(json_add_object(row, "message"), "text", message.len ? message.ptr : r->rule->text);
     add_location(row, current_path, r);
-    json *more = json_add_object(row, "properties");
-    json_text(more, "verdict", ckpt_scan_verdict_name(r->verdict));
+    json *properties = json_add_object(row, "properties");
+    json_text(properties, "verdict", ckpt_scan_verdict_name(r->verdict));
     if (r->offset != CKPT_NO_OFFSET)
-        json_u64(more, "memberOffset", r->offset);
+        json_u64(properties, "memberOffset", r->offset);
     if (r->opcode)
-        json_text(more, "opcode", r->opcode);
+        json_text(properties, "opcode", r->opcode);
     json_row(row, stdout);
-    text_free(&words);
+    text_free(&message);
 }
 
 /* sarif_file - adds a result if PATH could not be scanned, because a file without results reads as clean. */

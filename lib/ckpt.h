@@ -663,7 +663,7 @@ CKPT_API const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *file, size_t i);
 typedef struct {
     uint32_t struct_size;
     uint32_t threads; /* 0: as many as there are processors, at most 4 */
-    /* progress - is called with bytes, on the calling thread; nonzero stops */
+    /* progress - is called on the calling thread, with the bytes DONE of TOTAL; nonzero stops */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } ckpt_work;
@@ -673,8 +673,8 @@ typedef struct {
 typedef enum { CKPT_SHA256, CKPT_XXH3 } ckpt_algorithm;
 #define CKPT_DIGEST_MAX 32
 
-/* ckpt_file_digest_as - makes later digests of FILE those of its floats, and of the numbers in ggml's
- * blocks, converted to DTYPE; other tensors are not converted. CKPT_ELOSSY: a tensor cannot become DTYPE. */
+/* ckpt_file_digest_as - makes later digests of FILE convert floats, and the numbers in ggml's blocks, to
+ * DTYPE first; other tensors are digested as they are. CKPT_ELOSSY: a tensor cannot become DTYPE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *err);
 /* ckpt_digest_dtype - returns the dtype in which row I of FILE is digested; CKPT_DT_NONE past the end. */
 CKPT_API ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i);
@@ -796,14 +796,14 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, con
 /* ckpt_plan_rename_map - renames by the pairs in the file at PATH, a JSON object {"old":"new"}. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
 
-/* ckpt_plan_cast - casts tensors to DTYPE as they are written, rounded to nearest, ties to even; of several
- * calls for a tensor the last one counts. GLOB NULL: casts the floating tensors (not float8_e8m0fnu, which
- * are scales) of the mappings that ckpt_weights_at lists, and tensors that share bytes with them; a notice
- * of the write counts the others. Else casts the floating tensors whose name, or the name of a container
- * around them, matches GLOB. A 0-dim `step`, which is a counter, an integer or a bool is cast only if GLOB
- * is its full name. CKPT_DT_Q8_0, which only GGUF has, needs a last size that is a multiple of 32; tensors
- * of one dimension are cast to it only by their full names. Applies to the tensors and names that the plan
- * has at the time of the call. */
+/* ckpt_plan_cast - casts tensors to DTYPE as they are written, rounded to nearest, ties to even. If several
+ * calls cast a tensor, the last one counts. With a GLOB, casts the floating tensors whose name, or the name
+ * of a container around them, matches it. If GLOB is NULL, casts the floating tensors of the mappings that
+ * ckpt_weights_at lists, and tensors that share bytes with them; a notice of the write counts the others.
+ * float8_e8m0fnu (scales), a 0-dim `step` (a counter), integers and bools are cast only if GLOB is their
+ * full name. CKPT_DT_Q8_0, which only GGUF has, needs a last size that is a multiple of 32; tensors of one
+ * dimension are cast to it only by their full names. Applies to the tensors and names that the plan has at
+ * the time of the call. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype,
     ckpt_error *err);
 
