@@ -311,7 +311,7 @@ static ckpt_status read_path(struct dcp *dcp, const struct dcp_metadata *meta, d
 static ckpt_status read_chunks(struct dcp *dcp, const struct dcp_metadata *meta, dcp_word key, dcp_word value)
 {
     ckpt_str name;
-    uint32_t a, b;
+    uint32_t noffsets, nsizes;
     size_t n;
     const dcp_word *list = dcp_elements(meta, dcp_field(meta, value, DCP_TENSOR, TENSOR_CHUNKS), &n);
     if (!n || !dcp_text(meta, key, &name))
@@ -319,20 +319,20 @@ static ckpt_status read_chunks(struct dcp *dcp, const struct dcp_metadata *meta,
     struct dcp_entry *entry = &dcp->entries[map_get(dcp->entry_of, name)];
     for (size_t i = 0; i < n; i++) {
         struct dcp_chunk *chunk = &dcp->chunks[entry->first_chunk + entry->nchunks++]; /* bounded: counted */
-        chunk->offset = dcp_sizes(meta, dcp_field(meta, list[i], DCP_CHUNK, CHUNK_OFFSETS), &a);
-        chunk->size = dcp_sizes(meta, dcp_field(meta, list[i], DCP_CHUNK, CHUNK_SIZES), &b);
-        if (!chunk->offset || !chunk->size || a != entry->tensor.ndim || b != entry->tensor.ndim)
+        chunk->offset = dcp_sizes(meta, dcp_field(meta, list[i], DCP_CHUNK, CHUNK_OFFSETS), &noffsets);
+        chunk->size = dcp_sizes(meta, dcp_field(meta, list[i], DCP_CHUNK, CHUNK_SIZES), &nsizes);
+        uint32_t ndim = entry->tensor.ndim;
+        if (!chunk->offset || !chunk->size || noffsets != ndim || nsizes != ndim)
             return fail_entry(
                 dcp, name, "a chunk that has {no} {=offsets and sizes of %u dimension%s}, as the tensor has",
-                entry->tensor.ndim, entry->tensor.ndim == 1 ? "" : "s");
+                ndim, ndim == 1 ? "" : "s");
     }
     return CKPT_OK;
 }
 
 /* -------------------------------------------------------------------- files of items */
 
-/* find_file - sets *OUT to the index in dcp->files of the file NAME, which is opened the first time. */
-static ckpt_status find_file(struct dcp *dcp, ckpt_str name, uint32_t *out)
+static ckpt_status find_or_open_file(struct dcp *dcp, ckpt_str name, uint32_t *out)
 {
     struct dcp_data data = {.name = name};
     if (!map_put(dcp->file_of, name, (uint32_t)dcp->nfiles, out))
@@ -372,7 +372,6 @@ static ckpt_status read_transforms(struct dcp *dcp, const struct dcp_metadata *m
                 "items that were transformed {by \"%.*s\"}; {=stream.zstd/1} is known", STR_ARG(name));
 }
 
-/* find_entry - returns the entry with the name of KEY, a MetadataIndex, or NULL. */
 static struct dcp_entry *find_entry(const struct dcp *dcp, const struct dcp_metadata *meta, dcp_word key)
 {
     ckpt_str name;
@@ -412,7 +411,7 @@ static ckpt_status read_storage_info(struct dcp *dcp, const struct dcp_metadata 
     ckpt_status st = read_transforms(dcp, meta, dcp_field(meta, value, DCP_STORED, STORED_TRANSFORMS), &zstd);
     info->zstd = zstd;
     if (st == CKPT_OK)
-        st = find_file(dcp, path, &info->file);
+        st = find_or_open_file(dcp, path, &info->file);
     return prefix_where_if_failed(st, entry->tensor.name, dcp->err);
 }
 
@@ -714,10 +713,9 @@ static ckpt_status fill_pieces(struct dcp *dcp, const struct dcp_entry *entry, s
     for (size_t i = 0; i < entry->nitems; i++) {
         size_t at = entry->first_item + i; /* bounded: an item of ENTRY */
         const struct dcp_item *item = &dcp->items[at];
-        p[i] = (struct piece){.offset = dcp->item_offset[at],
-                              .size = item->size,
-                              .src = dcp->items_source,
-                              .at = item->source_offset};
+        p[i] = (struct piece){.offset = dcp->item_offset[at], .size = item->size};
+        p[i].src = dcp->items_source;
+        p[i].at = item->source_offset;
         if (dcp->in_safetensors)
             CKPT_TRY(find_in_safetensors(dcp, entry, item, &p[i]));
     }

@@ -45,8 +45,7 @@ source *dcp_items_source(const struct dcp_items *items);
 ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err);
 /* dcp_items_check - opens the archive of item I of ITEMS_SOURCE and refuses it if its tensor is not the chunk
  * that the metadata describe. If READ, compares the bytes of the tensor with their checksum; otherwise sets
- * RECORD to these bytes, so that the caller can do that. Sets record->path to NULL if there is no
- * checksum. */
+ * RECORD to these bytes, so that the caller can do that. Without a checksum, sets record->path to NULL. */
 struct check_record;
 ckpt_status dcp_items_check(source *items_source, size_t i, bool read, struct check_record *record,
                             ckpt_error *err);

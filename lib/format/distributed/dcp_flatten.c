@@ -242,7 +242,6 @@ static ckpt_status push_container(struct flattener *w, const ckpt_value *v)
     return CKPT_OK;
 }
 
-/* visit_child - flattens CHILD, whose paths are set, or makes it a leaf. */
 static ckpt_status visit_child(struct flattener *w, const struct flatten_child *child)
 {
     struct dcp_leaves *leaves = w->leaves;

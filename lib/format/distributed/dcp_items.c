@@ -105,7 +105,6 @@ static ckpt_status check_matches_metadata(const struct dcp_items *items, const s
                       "an item of {another shape} than {=its chunk} in .metadata");
 }
 
-/* open_item - opens item I as *OUT, which the caller frees. */
 static ckpt_status open_item(const struct dcp_items *items, size_t i, ckpt_file **out, ckpt_error *err)
 {
     const struct dcp_item *item = &items->items[i];

@@ -242,7 +242,7 @@ static bool push_int_line(struct dcp_machine *m)
 static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
 {
     struct dcp_metadata *out = m->out;
-    uint32_t hash = 2166136261u;
+    uint32_t hash = 2166136261u; /* FNV-1a */
     for (size_t i = 0; i < s.len; i++)
         hash = (hash ^ (unsigned char)s.ptr[i]) * 16777619u; /* bounded: a hash may wrap */
     uint32_t *slot = &m->text_cache[(hash ^ hash >> 16) % SLOTS];

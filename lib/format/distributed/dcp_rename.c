@@ -159,8 +159,7 @@ static bool rename_key(const struct dcp_renamer *r, value_pair *pair)
     return name != NULL;
 }
 
-/* make_path - returns the path of L as a tuple. NULL: no memory. */
-static ckpt_value *make_path(const struct dcp_renamer *r, const struct dcp_leaf *l)
+static ckpt_value *make_path_tuple(const struct dcp_renamer *r, const struct dcp_leaf *l)
 {
     ckpt_value **item = arena_array(r->meta->a, l->npath, sizeof(ckpt_value *));
     for (uint32_t k = 0; item && k < l->npath; k++)
@@ -197,7 +196,7 @@ static ckpt_status rename_all(struct dcp_renamer *r)
         const struct dcp_leaf *l = find_leaf_by_fqn(r, pair->key);
         if (!l)
             continue;
-        pair->val = make_path(r, l);
+        pair->val = make_path_tuple(r, l);
         ok = pair->val && rename_key(r, pair);
     }
     for (uint32_t i = 0; ok && i < r->nnames; i++)

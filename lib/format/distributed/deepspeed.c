@@ -333,8 +333,7 @@ static ckpt_status set_producer(struct deepspeed *ds)
     return name.ptr ? CKPT_OK : fail_memory(ds->err);
 }
 
-/* get_model_number - returns the integer NAME of the first model file, or 0. */
-static uint64_t get_model_number(const struct deepspeed *ds, const char *name)
+static uint64_t get_integer_of_model(const struct deepspeed *ds, const char *name)
 {
     int64_t n;
     return value_integer(ds_get(ds->model->root, name), &n) && n > 0 ? (uint64_t)n : 0;
@@ -343,11 +342,11 @@ static uint64_t get_model_number(const struct deepspeed *ds, const char *name)
 static void set_ranks(struct deepspeed *ds)
 {
     ckpt_ranks *r = &ds->f->ranks;
-    r->data_parallel = ds->dp_ranks ? ds->dp_ranks : get_model_number(ds, "dp_world_size");
+    r->data_parallel = ds->dp_ranks ? ds->dp_ranks : get_integer_of_model(ds, "dp_world_size");
     r->pipeline_parallel = ds->pipeline_stages > 1 ? ds->pipeline_stages : 0;
-    r->tensor_parallel = ds->pipeline_stages > 1 ? 0 : get_model_number(ds, "mp_world_size");
+    r->tensor_parallel = ds->pipeline_stages > 1 ? 0 : get_integer_of_model(ds, "mp_world_size");
     r->has_step = value_integer(ds_get(ds->model->root, "global_steps"), &(int64_t){0});
-    r->step = get_model_number(ds, "global_steps");
+    r->step = get_integer_of_model(ds, "global_steps");
     if (!checked_mul(r->data_parallel, ds->pipeline_stages > 1 ? ds->pipeline_stages : 1, &r->ranks))
         r->ranks = 0;
 }

@@ -208,8 +208,7 @@ static ckpt_status check_all_params_read(struct universal *u)
     return CKPT_OK;
 }
 
-/* add_groups - adds the param_groups of optimizer_state.pt, if that file exists. */
-static ckpt_status add_groups(struct universal *u, const ckpt_value *shapes)
+static ckpt_status add_param_groups_if_saved(struct universal *u, const ckpt_value *shapes)
 {
     struct deepspeed *ds = u->ds;
     ckpt_file *part;
@@ -250,7 +249,7 @@ ckpt_status ds_read_universal(struct deepspeed *ds)
     if (st == CKPT_OK)
         st = check_all_params_read(&u);
     if (st == CKPT_OK)
-        st = add_groups(&u, shapes);
+        st = add_param_groups_if_saved(&u, shapes);
     map_free(u.entry_of);
     return st == CKPT_OK && ds->zero_stage == 3 ? ds_read_frozen(ds) : st;
 }

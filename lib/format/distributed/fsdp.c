@@ -62,15 +62,12 @@ static bool probe(const struct probe *p)
     return (n > 1 || find_trainer_by_stem(stem)) && !d.nindex && !d.nsingle && d.nothers == n;
 }
 
-static bool is_sharded_tensor(const ckpt_tensor *t)
-{
-    return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED;
-}
+static bool is_sharded(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }
 
-static bool has_sharded_tensor(const ckpt_file *f)
+static bool has_sharded(const ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++)
-        if (is_sharded_tensor(&f->table.rows[i].t))
+        if (is_sharded(&f->table.rows[i].t))
             return true;
     return false;
 }
@@ -124,7 +121,7 @@ static ckpt_status add_rank(struct fsdp *fsdp, const ckpt_file *part, size_t nfi
         const ckpt_tensor *t = &part->table.rows[i].t;
         if (t->part_of != CKPT_NO_TENSOR)
             continue;
-        if (is_sharded_tensor(t)) {
+        if (is_sharded(t)) {
             CKPT_TRY(check_has_all_ranks(fsdp, part, i, nfiles));
             CKPT_TRY(add_row(fsdp, part, i));
         } else if (file_find(fsdp->first, t->name) == CKPT_NO_TENSOR) {
@@ -141,8 +138,8 @@ static void replace_nodes(struct fsdp *fsdp)
     struct table *t = &fsdp->first->table;
     for (size_t i = 0; i < t->nrows; i++) {
         ckpt_value *v = (ckpt_value *)(uintptr_t)t->rows[i].t.value;
-        uint32_t at = is_sharded_tensor(&t->rows[i].t) ? map_get(fsdp->sharded.index_of, t->rows[i].t.name)
-                                                       : MAP_NONE;
+        const ckpt_tensor *row = &t->rows[i].t;
+        uint32_t at = is_sharded(row) ? map_get(fsdp->sharded.index_of, row->name) : MAP_NONE;
         if (at == MAP_NONE || !v || v->type == CKPT_V_TENSOR)
             continue;
         v->type = CKPT_V_TENSOR; /* the fields of a call are no longer used */
@@ -157,7 +154,7 @@ static ckpt_status open_ranks(struct fsdp *fsdp, const ckpt_str *list, size_t n)
         CKPT_TRY(part_file_read_pickle(fsdp->f, list[0].ptr, list[i], &part, fsdp->err));
         if (!part)
             continue;
-        if (!fsdp->first && n > 1 && !has_sharded_tensor(part)) { /* each file is a checkpoint of its own */
+        if (!fsdp->first && n > 1 && !has_sharded(part)) { /* each file is a checkpoint of its own */
             struct folder d;
             folder_scan(fsdp->f->probe->names, fsdp->f->probe->nnames, &d);
             return folder_fail_ambiguous(fsdp->f->folder, folder_count(&d), folder_is_checkpoint, fsdp->err);

@@ -232,8 +232,8 @@ static void end_stage(struct megatron *m)
 /* The name and path of a tensor or value in the complete model. */
 struct model_name {
     ckpt_path_elem *path;
-    uint32_t n;
-    ckpt_str name;
+    uint32_t npath;
+    ckpt_str joined;
 };
 
 /* make_name - sets *OUT to PATH without "model" and with the layer renumbered. */
@@ -241,13 +241,13 @@ static ckpt_status make_name(struct megatron *m, const ckpt_path_elem *path, uin
                              struct model_name *out)
 {
     out->path = path_copy(m->f->a, path + 1, n - 1); /* bounded: parse_chunk */
-    out->n = n - 1;
+    out->npath = n - 1;
     if (!out->path)
         return fail_memory(m->err);
-    for (uint32_t i = 0; i < out->n; i++)
+    for (uint32_t i = 0; i < out->npath; i++)
         CKPT_TRY(renumber_layer(m, &out->path[i]));
-    out->name = path_join(m->f->a, out->path, out->n);
-    return out->name.ptr ? CKPT_OK : fail_memory(m->err);
+    out->joined = path_join(m->f->a, out->path, out->npath);
+    return out->joined.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
 /* ------------------------------------------------------------------------ tensors */
@@ -290,7 +290,6 @@ static ckpt_status count_gated_parts(struct megatron *m, const ckpt_file *part, 
     return CKPT_OK;
 }
 
-/* list_unmatched - adds T, which is NAME in the model, to the tensors without a rule. */
 static ckpt_status list_unmatched(struct megatron *m, ckpt_str name, const ckpt_tensor *t)
 {
     char shape[128] = "";
@@ -379,8 +378,7 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
     return CKPT_OK;
 }
 
-/* is_tied_embedding - returns true if the tensor NAME of STAGE is a copy of the embedding in the first
- * stage. */
+/* is_tied_embedding - returns true if NAME of STAGE is a copy of the embedding in the first stage. */
 static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t stage)
 {
     if (m->stages == 1 || stage == 0)
@@ -397,7 +395,7 @@ static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t 
 static ckpt_status add_node_once(struct megatron *m, const struct model_name *name, uint32_t stage)
 {
     uint32_t before;
-    if (!map_put(m->stage_of, name->name, stage, &before))
+    if (!map_put(m->stage_of, name->joined, stage, &before))
         return fail_memory(m->err);
     if (before == stage)
         return CKPT_OK;
@@ -406,11 +404,10 @@ static ckpt_status add_node_once(struct megatron *m, const struct model_name *na
                     "both in {=stage %" PRIu64 "} and in {stage %" PRIu64 "}", before % m->stages,
                     stage % m->stages);
     ckpt_value *v = value_new(m->f->a, CKPT_V_TENSOR, m->sharded.ntensors);
-    return v ? nested_put(&m->tree, name->path, name->n, v, m->err) : fail_memory(m->err);
+    return v ? nested_put(&m->tree, name->path, name->npath, v, m->err) : fail_memory(m->err);
 }
 
-/* is_extra_state - returns true for the module states of Transformer Engine, of which each rank has its
- * own. */
+/* is_extra_state - returns true for states of modules of Transformer Engine; each rank has its own. */
 static bool is_extra_state(ckpt_str name) { return str_ends(name, STR_LIT("_extra_state")); }
 
 static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
@@ -422,19 +419,19 @@ static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *ra
     struct division division;
     bool known = false;
     CKPT_TRY(make_name(m, t->path, t->npath, &name));
-    if (is_tied_embedding(m, name.name, stage) || (is_extra_state(name.name) && rank->tensor_rank))
+    if (is_tied_embedding(m, name.joined, stage) || (is_extra_state(name.joined) && rank->tensor_rank))
         return CKPT_OK;
     if (t->kind != CKPT_DENSE)
         return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
                     "{%s}, where {=dense tensors} can be put together", ckpt_kind_name((ckpt_kind)t->kind));
-    if (is_extra_state(name.name))
+    if (is_extra_state(name.joined))
         division = (struct division){.parts = 1};
     else
-        CKPT_TRY(find_division(m, rank->part, name.name, t, &division, &known));
-    if (!known && !is_extra_state(name.name))
+        CKPT_TRY(find_division(m, rank->part, name.joined, t, &division, &known));
+    if (!known && !is_extra_state(name.joined))
         return CKPT_OK;
     CKPT_TRY(add_node_once(m, &name, stage));
-    return add_shards(m, rank, row, name.name, &division);
+    return add_shards(m, rank, row, name.joined, &division);
 }
 
 static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *rank, uint64_t chunk)
@@ -466,7 +463,7 @@ static ckpt_status add_values(struct megatron *m, struct megatron_rank *rank, ui
             CKPT_TRY(part_graph_take(m->f, rank->part, &root, m->err));
         rank->graph_taken = true;
         CKPT_TRY(make_name(m, leaf->path, leaf->npath, &name));
-        CKPT_TRY(nested_put(&m->tree, name.path, name.n, (ckpt_value *)(uintptr_t)leaf->value, m->err));
+        CKPT_TRY(nested_put(&m->tree, name.path, name.npath, (ckpt_value *)(uintptr_t)leaf->value, m->err));
     }
     return CKPT_OK;
 }

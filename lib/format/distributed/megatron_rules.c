@@ -22,9 +22,9 @@ static const struct megatron_rule known[] = {
 
 const struct megatron_rule *megatron_rules_find(const struct megatron_rules *r, ckpt_str name)
 {
-    for (size_t i = 0; i < r->nof_user; i++)
-        if (ckpt_glob_match(r->of_user[i].glob, name))
-            return &r->of_user[i];
+    for (size_t i = 0; i < r->nuser_rules; i++)
+        if (ckpt_glob_match(r->user_rules[i].glob, name))
+            return &r->user_rules[i];
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (ckpt_glob_match(known[i].glob, name))
             return &known[i];
@@ -64,7 +64,7 @@ static ckpt_status read_rules(arena *a, json_scan *j, struct megatron_rules *r, 
     while ((e = json_next(j)) == JSON_KEY) {
         struct megatron_rule rule = {.glob = arena_str(a, j->str), .parts = 1};
         CKPT_TRY(rule.glob.ptr ? read_rule(j, &rule) : fail_memory(err));
-        if (!arena_push(a, &r->of_user, &r->nof_user, &r->cap_of_user, &rule, sizeof rule))
+        if (!arena_push(a, &r->user_rules, &r->nuser_rules, &r->cap, &rule, sizeof rule))
             return fail_memory(err);
     }
     if (e != JSON_OBJECT_END)
@@ -76,7 +76,7 @@ ckpt_status megatron_rules_read(arena *a, const char *path, struct megatron_rule
 {
     ckpt_str text;
     json_scan j;
-    *r = (struct megatron_rules){.nof_user = 0};
+    *r = (struct megatron_rules){.nuser_rules = 0};
     CKPT_TRY(source_file_text(path, MAX_FILE, a, &text, err));
     json_init(&j, text, 0, a, err);
     return name_file_if_failed(read_rules(a, &j, r, err), path, err);

@@ -21,8 +21,8 @@ struct megatron_rule {
 
 /* Rules of the user, which are tried before those of Megatron-LM. */
 struct megatron_rules {
-    struct megatron_rule *of_user;
-    size_t nof_user, cap_of_user;
+    struct megatron_rule *user_rules;
+    size_t nuser_rules, cap;
 };
 
 /* megatron_rules_read - reads R from the JSON file PATH: {"GLOB": DIM, "GLOB": [DIM, PARTS], "GLOB": null},

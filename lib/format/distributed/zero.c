@@ -388,7 +388,6 @@ static ckpt_status add_slices(struct zero *z, const struct zero_param *param)
     return CKPT_OK;
 }
 
-/* assemble_param - adds the slices of PARAM and sets its dtype to that of the partitions. */
 static ckpt_status assemble_param(struct zero *z, struct zero_param *param)
 {
     param->tensor.dtype = z->flats[0].dtype;
@@ -476,7 +475,6 @@ static bool is_partitioned(const struct zero *z, ckpt_str key, const ckpt_value 
            (t->elements == weights->elements || (z->ds->zero_stage < 3 && t->elements > weights->elements));
 }
 
-/* put_states - adds the optimizer states of the N groups from FROM on. */
 static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
 {
     uint32_t npairs = 0;

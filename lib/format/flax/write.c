@@ -66,7 +66,6 @@ static uint32_t find_item(const struct flax_output *output, const ckpt_value *v)
     return v->type == CKPT_V_TENSOR ? output->item_of[v->row] : MAP_NONE;
 }
 
-/* put_array - appends the array of V, a tensor, up to its elements. */
 static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     struct flax_output *output = w->user;

@@ -20,7 +20,7 @@
 struct reading {
     struct kit *k;
     block_cache *cache;
-    map *row_of; /* header of a data set -> number of its row */
+    map *row_of; /* address of the object header of a data set -> its row */
     struct value {
         ckpt_str name;
         ckpt_value *value;
@@ -232,7 +232,6 @@ static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *dat
 
 /* ---------------------------------------------------------------------------- tensors */
 
-/* set_dtype - sets the dtype of T to that of DATASET. False: no memory. */
 static bool set_dtype(arena *a, const struct hdf5_dataset *dataset, struct kit_tensor *t)
 {
     const struct hdf5_type *type = &dataset->type;

@@ -90,8 +90,7 @@ static ckpt_status read_sizes(struct params *p, uint32_t rank, unsigned width, s
     return p->reader.status;
 }
 
-/* read_shape - reads a rank and as many sizes of 8 bytes as the shape of T. */
-static ckpt_status read_shape(struct params *p, struct kit_tensor *t)
+static ckpt_status read_rank_and_sizes(struct params *p, struct kit_tensor *t)
 {
     uint32_t rank = reader_u32(&p->reader);
     CKPT_TRY(p->reader.status);
@@ -131,7 +130,7 @@ static ckpt_status read_body(struct params *p, struct array *array)
     CKPT_TRY(read_dtype(p, &array->components[0].tensor));
     for (uint32_t i = 1; i < array->ncomponents; i++) {
         CKPT_TRY(read_dtype(p, &array->components[i].tensor));
-        CKPT_TRY(read_shape(p, &array->components[i].tensor));
+        CKPT_TRY(read_rank_and_sizes(p, &array->components[i].tensor));
     }
     for (uint32_t i = 0; i < array->ncomponents; i++)
         CKPT_TRY(skip_values(p, &array->components[i].tensor));
@@ -151,7 +150,7 @@ static ckpt_status read_storage(struct params *p, struct array *array)
     array->components[0].suffix = kind ? ".data" : "";
     array->components[1].suffix = kind == 2 ? ".indptr" : ".indices";
     array->components[2].suffix = ".indices";
-    return kind ? read_shape(p, &array->components[0].tensor) : CKPT_OK;
+    return kind ? read_rank_and_sizes(p, &array->components[0].tensor) : CKPT_OK;
 }
 
 static ckpt_status read_array(struct params *p, struct array *array)
@@ -164,9 +163,9 @@ static ckpt_status read_array(struct params *p, struct array *array)
     *array = (struct array){.ncomponents = 1, .components = {{.suffix = ""}}};
     if (version == VERSION_2 || version == VERSION_3) {
         CKPT_TRY(read_storage(p, array));
-        CKPT_TRY(read_shape(p, array->ncomponents > 1 ? &complete : values));
+        CKPT_TRY(read_rank_and_sizes(p, array->ncomponents > 1 ? &complete : values));
     } else if (version == VERSION_1) {
-        CKPT_TRY(read_shape(p, values));
+        CKPT_TRY(read_rank_and_sizes(p, values));
     } else {
         CKPT_TRY(read_sizes(p, version, 4, values));
     }

@@ -117,7 +117,6 @@ static bool probe(const struct probe *p)
 
 /* --------------------------------------------------------------------------- values */
 
-/* get_field - returns the value of KEY in V, or NULL if V is not a dict or lacks the key. */
 static const ckpt_value *get_field(const ckpt_value *v, const char *key)
 {
     return v && v->type == CKPT_V_DICT ? value_get(v, key) : NULL;

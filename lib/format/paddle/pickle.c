@@ -105,8 +105,7 @@ static ckpt_status make_tensor(struct paddle_pickle *paddle, ckpt_value *v, cons
     return CKPT_OK;
 }
 
-/* is_of_array - returns true if V makes an array or its dtype. */
-static bool is_of_array(const ckpt_value *v)
+static bool is_array_or_dtype(const ckpt_value *v)
 {
     struct numpy_dtype d;
     return is_number_array(v) || numpy_dtype_of(v, &d);
@@ -123,7 +122,7 @@ static ckpt_status make_tensors(struct paddle_pickle *paddle, struct pickle_fact
         const ckpt_value *pair = pairs ? find_pair(v) : NULL;
         if (pairs ? pair != NULL : is_number_array(v))
             CKPT_TRY(make_tensor(paddle, v, pair, err));
-        else if (!is_of_array(v))
+        else if (!is_array_or_dtype(v))
             facts->calls[left++] = v;
     }
     facts->ncalls = left;

@@ -324,7 +324,6 @@ static ckpt_status add_strings(struct bundle *b, const struct entry *entry, stru
     return st;
 }
 
-/* find_slice - sets *OUT to the entry of SLICE, a slice of ENTRY. */
 static ckpt_status find_slice(struct bundle *b, const struct entry *entry, const struct tf_slice *slice,
                               const struct entry **out)
 {

@@ -69,7 +69,6 @@ struct values {
     ckpt_error *err;
 };
 
-/* put_number - appends the low WIDTH bytes of BITS. */
 static ckpt_status put_number(struct values *values, uint64_t bits, uint8_t width)
 {
     unsigned char b[8];
@@ -300,8 +299,7 @@ static ckpt_status read_tensor(struct saver *s, const struct sstable *t, cursor 
     return prefix_where_if_failed(st, name, s->err);
 }
 
-/* read_meta - adds the tensors that the first entry of table T lists. */
-static ckpt_status read_meta(struct saver *s, const struct sstable *t)
+static ckpt_status add_listed_tensors(struct saver *s, const struct sstable *t)
 {
     struct sstable_block b;
     struct proto_field f;
@@ -397,7 +395,7 @@ static ckpt_status read_table(struct saver *s, source *src)
     if (!t)
         return fail_memory(s->err);
     CKPT_TRY(sstable_open(src, s->f->a, t, s->err));
-    return t->nblocks ? read_meta(s, t)
+    return t->nblocks ? add_listed_tensors(s, t)
                       : fail(s->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a table of {no} {=entries}");
 }
 

@@ -188,8 +188,7 @@ static ckpt_status decode_block(void *user, source *stored, spool *to, ckpt_erro
     return zarr_decode(user, stored, to, err);
 }
 
-/* set_decoded - makes each piece refer to what its block decodes to. */
-static ckpt_status set_decoded(struct assembly *array)
+static ckpt_status refer_to_decoded_blocks(struct assembly *array)
 {
     arena *a = array->f->a;
     struct block_decoder *d = ARENA_NEW(a, struct block_decoder);
@@ -230,7 +229,7 @@ static ckpt_status make_source(struct assembly *array, source **out, uint64_t *a
     CKPT_TRY(add_entries(array));
     CKPT_TRY(check_expansion(array));
     if (array->meta.encoding.n && array->npieces)
-        CKPT_TRY(set_decoded(array));
+        CKPT_TRY(refer_to_decoded_blocks(array));
     struct pieces p = {.shape = array->meta.shape,
                        .ndim = array->meta.ndim,
                        .width = array->meta.width,
@@ -315,8 +314,7 @@ ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size
 
 /* ---------------------------------------------------------------------------- values */
 
-/* is_number - returns true if META has one element, which can be a value of the graph. */
-static bool is_number(const struct zarr_array *meta)
+static bool can_be_graph_number(const struct zarr_array *meta)
 {
     return meta->ndim == 0 && dtype_info(meta->dtype)->klass != 'c' && meta->dtype != CKPT_DT_U64;
 }
@@ -328,7 +326,7 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *arrays, const struct zarr_sourc
     uint64_t at;
     unsigned char element[16] = {0};
     ckpt_status st = assemble(arrays, from, &array, &src, &at);
-    bool number = st == CKPT_OK && is_number(&array.meta);
+    bool number = st == CKPT_OK && can_be_graph_number(&array.meta);
     if (number)
         st = source_read(src, at, element, array.meta.width, arrays->err);
     source_unref(src);
