@@ -120,13 +120,14 @@ static bool is_better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
     return head_a != head_b ? head_b : str_compare(a, b) < 0;
 }
 
-static ckpt_status refuse_shared(const ckpt_plan *p, size_t a, size_t b, const char *how, ckpt_error *err)
+static ckpt_status refuse_shared(const ckpt_plan *p, size_t a, size_t b, const char *relation,
+                                 ckpt_error *err)
 {
     return fail(
         err, CKPT_ELOSSY, CKPT_NO_OFFSET,
         "\"%.*s\" and \"%.*s\" %s, which the target cannot express\n"
         "--ties=drop keeps one name of each tensor and records the other, --ties=copy writes both in full",
-        STR_ARG(p->entries[a].name), STR_ARG(p->entries[b].name), how);
+        STR_ARG(p->entries[a].name), STR_ARG(p->entries[b].name), relation);
 }
 
 /* find_ties - sets DROP for all names of a tie but one. KEPT: first row with the view -> entry that stays. */
@@ -134,9 +135,9 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
 {
     for (size_t i = 0; i < p->nentries; i++) {
         uint32_t first = get_first_row(p, p->entries[i].row), other;
-        if (!has_own_bytes(get_tensor(p, i)) ||
-            (how == CKPT_TIES_DROP && !ties_is_tensor_name(p->entries[i].name)))
-            continue; /* a name that could not be recorded stays */
+        bool can_record = how != CKPT_TIES_DROP || ties_is_tensor_name(p->entries[i].name);
+        if (!has_own_bytes(get_tensor(p, i)) || !can_record)
+            continue;
         if (!map_put_num(kept, first, (uint32_t)i, &other))
             return fail_memory(err);
         if (other == MAP_NONE)
@@ -145,9 +146,9 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
             return refuse_shared(p, other, i, "are one tensor", err);
         if (plan_dtype(p, p->entries[i].row) != plan_dtype(p, p->entries[other].row))
             return plan_fail_cast_conflict(p, &p->entries[other], &p->entries[i], err);
-        bool swap = is_better_name(p, i, other);
-        drop[swap ? other : i] = true;
-        if (swap && !map_set_num(kept, first, (uint32_t)i))
+        bool is_better = is_better_name(p, i, other);
+        drop[is_better ? other : i] = true;
+        if (is_better && !map_set_num(kept, first, (uint32_t)i))
             return fail_memory(err);
     }
     return CKPT_OK;

@@ -68,14 +68,14 @@ static map *find_folders_with_crc(const zip *z)
 static ckpt_status add_record(zip *z, size_t i, const map *crcs, const char *path, struct check *c,
                               ckpt_error *err)
 {
-    const struct zip_entry *x = &z->entries[i];
-    struct check_record r = {.name = x->name, .path = path, .crc = x->crc};
+    const struct zip_entry *entry = &z->entries[i];
+    struct check_record r = {.name = entry->name, .path = path, .crc = entry->crc};
     ckpt_status st = zip_locate_payload(z, i, err);
     if (st == CKPT_OK)
         st = zip_open_member(z, i, &r.src, err);
     if (st != CKPT_OK)
         return report_fault(c, path, st, err);
-    if (map_get(crcs, str_folder(x->name)) == MAP_NONE) {
+    if (map_get(crcs, str_folder(entry->name)) == MAP_NONE) {
         source_unref(r.src);
         return CKPT_OK;
     }
@@ -87,7 +87,7 @@ static ckpt_status add_record(zip *z, size_t i, const map *crcs, const char *pat
 struct audited {
     struct check *c;
     const char *path;
-    const ckpt_error *known; /* the fault that reading the archive reported already, or NULL */
+    const ckpt_error *reported; /* the fault that reading the archive reported already, or NULL */
     ckpt_error *err;
     ckpt_status status;
 };
@@ -107,7 +107,7 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
                    f->what, (unsigned long long)f->value, (unsigned long long)f->other_value,
                    (unsigned long long)f->other);
     error_add_where(&e, "%.*s", STR_ARG(f->name));
-    if (t->known && e.offset == t->known->offset && strcmp(e.what, t->known->what) == 0)
+    if (t->reported && e.offset == t->reported->offset && strcmp(e.what, t->reported->what) == 0)
         return;
     t->status = check_report(t->c, CHECK_MALFORMED, t->path, &e, t->err);
 }
@@ -122,7 +122,7 @@ static bool holds_arrays(const zip *z)
 }
 
 /* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that are
- * not in the central directory. ARRAYS: SRC is an .npz. Call it only if no other fault than t->known was
+ * not in the central directory. ARRAYS: SRC is an .npz. Call it only if no other fault than t->reported was
  * reported. */
 static ckpt_status audit_zip(source *src, struct audited *t, bool arrays)
 {
@@ -148,7 +148,7 @@ ckpt_status verify_records(const char *path, source *src, uint64_t before, struc
     ckpt_status st = zip_open(src, c->a, &z, err);
     if (st == CKPT_EFORMAT) { /* opening the file reported this fault; the audit finds the others */
         ckpt_error fault = *err;
-        return audit_zip(src, &(struct audited){.c = c, .path = kept, .known = &fault, .err = err}, false);
+        return audit_zip(src, &(struct audited){.c = c, .path = kept, .reported = &fault, .err = err}, false);
     }
     if (st != CKPT_OK)
         return st == CKPT_ENOMEM ? st : CKPT_OK;

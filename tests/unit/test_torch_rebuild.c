@@ -83,7 +83,7 @@ static void an_untyped_storage_of_two_widths_is_refused(void)
         true, NULL);
     CU_ASSERT_EQUAL(made.status, CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(made.err.what,
-                           "big-endian storage \"0\" is viewed in elements of two widths, one can be");
+                           "big-endian storage \"0\" is viewed in elements of two widths, one is possible");
     CU_ASSERT_STRING_EQUAL(made.err.where, "1");
     CU_ASSERT_EQUAL(made.err.offset, PICKLE_OFFSET + caret_offset);
     close_file(&made);

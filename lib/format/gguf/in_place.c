@@ -6,7 +6,6 @@
 
 #define FIXED_SIZE 16u /* magic, version and number of tensors, which stay the same */
 
-/* put_pairs - appends the number of pairs of EDITED, and the pairs, to B. */
 static ckpt_status put_pairs(const struct gguf_file *edited, buf *b, ckpt_error *err)
 {
     if (edited->header.big_endian || edited->header.version == 1)
@@ -186,7 +185,7 @@ static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error
     job->length = result.bytes;
     for (size_t i = 0; st == CKPT_OK && i < f->table.nrows; i++) {
         uint64_t n = f->table.rows[i].t.nbytes;
-        (void)gguf_round_up(&n, gguf->header.alignment); /* bounded: it was written, as is the next */
+        (void)gguf_round_up(&n, gguf->header.alignment); /* bounded: these bytes were written */
         job->length -= n;
     }
     return st;
@@ -194,20 +193,20 @@ static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error
 
 ckpt_status gguf_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err)
 {
-    struct gguf_file edited, *was = f->container;
+    struct gguf_file edited, *original = f->container;
     CKPT_TRY(edit_pairs(f, job, &edited, err));
     buf_init(&job->header, SIZE_MAX / 2);
     if (!job->path) {
         job->at = FIXED_SIZE;
-        CKPT_TRY(edited.header.alignment == was->header.alignment
-                     ? make_header(was, &edited, &job->header, err)
-                     : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                            "another alignment: all data would have to move"));
+        if (edited.header.alignment != original->header.alignment)
+            return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                        "another alignment: all data would have to move");
+        CKPT_TRY(make_header(original, &edited, &job->header, err));
         job->length = FIXED_SIZE + job->header.len; /* bounded: in memory */
         return CKPT_OK;
     }
     f->container = &edited;
     ckpt_status st = write_copy(f, job, err);
-    f->container = was;
+    f->container = original;
     return st;
 }

@@ -623,7 +623,6 @@ static ckpt_status add_facts(struct index *x, const struct shard *s)
     return file_take_pickles(f, part, x->err);
 }
 
-/* records_tie - returns true if PAIR of the metadata of F is a tie. */
 static bool records_tie(const ckpt_file *f, const value_pair *pair)
 {
     ckpt_str key;

@@ -245,15 +245,10 @@ static void remove_second_names(struct replaced *r)
     }
 }
 
-/* keep_old_file - gives the old file of P its second name. IN_USE: the old index has the second name already,
- * because a run was killed; then the file with the first name is of the new set. */
-static bool keep_old_file(struct replaced_file *p, bool in_use)
+/* keep_old_file - gives the old file of P its second name. */
+static bool keep_old_file(struct replaced_file *p)
 {
     struct stat st;
-    if (in_use) {
-        p->has_second = lstat(p->second, &st) == 0;
-        return p->has_second;
-    }
     (void)unlink(p->second);
     if (lstat(p->path, &st) != 0 || !S_ISREG(st.st_mode)) {
         errno = EXDEV;
@@ -263,24 +258,27 @@ static bool keep_old_file(struct replaced_file *p, bool in_use)
     return p->has_second;
 }
 
-/* keep_old_files - calls keep_old_file for all files of the old set. False: a file has no second name. */
+/* keep_old_files - gives all files of the old set their second names. False: a file has none. */
 static bool keep_old_files(struct replaced *r)
 {
+    struct stat st;
     struct replaced_file *index = &r->files[r->n - 1];
     for (size_t i = 0; i + 1 < r->n; i++) {
         struct replaced_file *p = &r->files[i];
-        bool in_use = map_get(r->named, get_base(p->second)) != MAP_NONE;
-        r->was_rewritten |= in_use;
-        if (in_use)
-            (void)keep_old_file(p, true);
-        else if (p->existed && map_get(r->named, str_c(p->base)) != MAP_NONE &&
-                 !(r->renamed = keep_old_file(p, false)))
-            return false;
+        bool was_kept = map_get(r->named, get_base(p->second)) != MAP_NONE; /* by a run that was killed */
+        r->was_rewritten |= was_kept;
+        if (was_kept) {
+            p->has_second = lstat(p->second, &st) == 0;
+        } else if (p->existed && map_get(r->named, str_c(p->base)) != MAP_NONE) {
+            r->renamed = keep_old_file(p);
+            if (!r->renamed)
+                return false;
+        }
     }
     /* An index with second names gets no second name, because they must stay for restoring it. */
     if (!r->was_rewritten)
-        return keep_old_file(index, false) || !r->renamed;
-    (void)keep_old_file(index, true);
+        return keep_old_file(index) || !r->renamed;
+    index->has_second = lstat(index->second, &st) == 0;
     return true;
 }
 
@@ -422,8 +420,7 @@ void replaced_undo(struct replaced *r, size_t placed)
     replaced_free(r);
 }
 
-/* remove_old - removes NAME and its second name. */
-static void remove_old(struct replaced *r, ckpt_str name)
+static void remove_both_names(struct replaced *r, ckpt_str name)
 {
     char *at = r->path_room + r->folder.len; /* bounded: list_old_shards made room for both */
     memcpy(at, name.ptr, name.len);
@@ -449,7 +446,7 @@ void replaced_done(struct replaced *r)
     for (size_t i = 0; i + 1 < r->n; i++)
         (void)unlink(r->files[i].second);
     for (size_t i = 0; i < r->nnames; i++)
-        remove_old(r, r->names[i]);
+        remove_both_names(r, r->names[i]);
     (void)unlink(r->files[r->n - 1].second);
     replaced_free(r);
 }

@@ -169,7 +169,7 @@ static ckpt_status make_pair_units(struct shard_layout *c, ckpt_error *err)
     return st;
 }
 
-/* -------------------------------------------------------------------- cut */
+/* ----------------------------------------------------------------- shards */
 
 static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
 {

@@ -216,9 +216,10 @@ static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_e
 {
     if (str_is(key, "total_size")) {
         x->total_at = x->j.event_at;
-        ckpt_str n = x->j.str;
-        n.len -= e == JSON_NUMBER && str_ends(n, STR_LIT(".0")) ? 2 : 0; /* Keras: a float */
-        x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && str_uint(n, &x->total_size);
+        ckpt_str digits = x->j.str;
+        if (e == JSON_NUMBER && str_ends(digits, STR_LIT(".0"))) /* Keras writes a float */
+            digits.len -= 2;
+        x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && str_uint(digits, &x->total_size);
         return CKPT_OK;
     }
     if (e != JSON_STRING || str_is(key, "total_parameters"))

@@ -127,13 +127,6 @@ static ckpt_status make_paths(struct set *s, ckpt_error *err)
     return s->paths ? CKPT_OK : fail_memory(err);
 }
 
-/* get_shard_base - returns the name of shard K without the folder. */
-static ckpt_str get_shard_base(const struct set *s, uint32_t k)
-{
-    /* bounded: after the folder, whose length includes the NUL */
-    return str_c(s->paths[k] + s->folder.len - 1);
-}
-
 /* ------------------------------------------------------------------ index */
 
 static void write_metadata_pair(buf *b, ckpt_str key, ckpt_str text)
@@ -144,7 +137,6 @@ static void write_metadata_pair(buf *b, ckpt_str key, ckpt_str text)
     json_quote_ascii(b, text);
 }
 
-/* write_metadata - writes the metadata of the input and the new ties. */
 static ckpt_status write_metadata(struct set *s, buf *b, size_t first_alias, ckpt_error *err)
 {
     size_t added;
@@ -172,25 +164,24 @@ static int compare_map_positions(const void *pa, const void *pb)
     return (a->unit > b->unit) - (a->unit < b->unit);
 }
 
-/* write_weight_map - writes the weight_map. Within a shard, the head of a group comes before its other
- * units. */
+/* write_weight_map - writes the units by shard; in a shard the head of a group comes before its other units. */
 static ckpt_status write_weight_map(const struct set *s, buf *b, ckpt_error *err)
 {
-    struct map_position *at = calloc(s->layout.nunits, sizeof *at);
-    if (!at)
+    struct map_position *positions = calloc(s->layout.nunits, sizeof *positions);
+    if (!positions)
         return fail_memory(err);
     for (uint32_t u = 0; u < s->layout.nunits; u++)
-        at[u] = (struct map_position){s->layout.units[u].shard, s->layout.units[u].parent != u, u};
-    qsort(at, s->layout.nunits, sizeof *at, compare_map_positions);
+        positions[u] = (struct map_position){s->layout.units[u].shard, s->layout.units[u].parent != u, u};
+    qsort(positions, s->layout.nunits, sizeof *positions, compare_map_positions);
     buf_text(b, "  \"weight_map\": {");
     for (uint32_t i = 0; i < s->layout.nunits; i++) {
         buf_text(b, i ? ",\n    " : "\n    ");
-        json_quote_ascii(b, s->layout.units[at[i].unit].name);
+        json_quote_ascii(b, s->layout.units[positions[i].unit].name);
         buf_text(b, ": ");
-        json_quote_ascii(b, get_shard_base(s, at[i].shard));
+        json_quote_ascii(b, str_after_last(str_c(s->paths[positions[i].shard]), '/'));
     }
     buf_text(b, "\n  }\n}");
-    free(at);
+    free(positions);
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 

@@ -115,7 +115,6 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
     return true;
 }
 
-/* make_member_header - returns the zip header of a member of SIZE bytes, whose header is at OFFSET. */
 static struct zip_header make_member_header(uint64_t offset, uint64_t size, uint32_t crc)
 {
     return (struct zip_header){.signature = ZIP_LOCAL,

@@ -299,7 +299,6 @@ static ckpt_status read_metadata(struct header *h)
     return st;
 }
 
-/* records_ties - returns true if a pair of the metadata records a second name of a tensor. */
 static bool records_ties(const struct header *h)
 {
     uint32_t n = 0;
@@ -582,7 +581,6 @@ static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* read_entries - parses the header, N bytes of TEXT, and checks its entries. */
 static ckpt_status read_entries(struct header *h, const char *text, size_t n)
 {
     size_t likely = n / 96 + 1; /* the usual length of an entry */

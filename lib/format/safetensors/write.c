@@ -212,9 +212,8 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
         const struct flat_item *x = &w->items[i];
         if (i || h->nmeta)
             buf_byte(b, ',');
-        safetensors_put_entry(b, x->name, flat_get_tensor(w, x), plan_dtype(w->p, x->row), x->begin,
-                              x->begin +
-                                  flat_item_nbytes(w, x)); /* bounded: flat_lay_out_item() added them */
+        uint64_t end = x->begin + flat_item_nbytes(w, x); /* bounded: flat_lay_out_item() added them */
+        safetensors_put_entry(b, x->name, flat_get_tensor(w, x), plan_dtype(w->p, x->row), x->begin, end);
     }
     buf_byte(b, '}');
     CKPT_TRY(safetensors_pad_header(b, 0, true, err));

@@ -14,7 +14,7 @@ struct embedding {
     const ckpt_path_elem *prefix; /* of the record */
     const struct step *steps;
     uint32_t nprefix;        /* elements of prefix and of steps */
-    uint32_t row0, storage0; /* rows and storages that F had before */
+    uint32_t first_row, first_storage; /* rows and storages that F had before */
     ckpt_error *err;
 };
 
@@ -59,9 +59,9 @@ static ckpt_status add_embedded_row(const struct embedding *e, size_t i)
     r.t.npath += e->nprefix;
     r.t.name = str_of(NULL, 0);
     if (r.t.storage != CKPT_NO_STORAGE)
-        r.t.storage += e->storage0;
+        r.t.storage += e->first_storage;
     if (r.t.part_of != CKPT_NO_TENSOR)
-        r.t.part_of += e->row0;
+        r.t.part_of += e->first_row;
     uint32_t at;
     CKPT_TRY(file_add_row(e->f, &r, &at, e->err));
     if (own)
@@ -88,8 +88,8 @@ static ckpt_status add_leaves_and_facts(const struct embedding *e)
  * stay in the embedded file. */
 static ckpt_status add_contents(struct embedding *e)
 {
-    e->row0 = (uint32_t)e->f->table.nrows;
-    e->storage0 = (uint32_t)e->f->table.nstorages;
+    e->first_row = (uint32_t)e->f->table.nrows;
+    e->first_storage = (uint32_t)e->f->table.nstorages;
     CKPT_TRY(add_storages(e));
     for (size_t i = 0; i < e->embedded->table.nrows; i++)
         CKPT_TRY(add_embedded_row(e, i));

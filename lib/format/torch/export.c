@@ -211,7 +211,6 @@ static ckpt_status read_config(struct section *s)
 
 /* ----------------------------------------------------------------- sections */
 
-/* find_config - returns the entry of "data/weights/model_weights_config.json", or -1. */
 static int64_t find_config(const struct section *s)
 {
     for (size_t i = 0; i < s->ta->z->n; i++) {

@@ -365,27 +365,27 @@ ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const str
     ckpt_str prefix = arena_printf(a, "%.*s%.*s.", (int)parent->prefix.len, parent->prefix.ptr, (int)name.len,
                                    name.ptr);
     const struct torch_module module = {object, prefix, parent->depth + 1};
-    bool ok = prefix.ptr && arena_push(a, &list->at, &list->n, &list->cap, &module, sizeof module);
+    bool ok = prefix.ptr && arena_push(a, &list->modules, &list->n, &list->cap, &module, sizeof module);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* push_submodules - appends the submodules of OF to LIST, last first. */
-static ckpt_status push_submodules(struct torch_walk *w, const struct torch_module *of,
+/* push_submodules - appends the submodules of PARENT to LIST, last first. */
+static ckpt_status push_submodules(struct torch_walk *w, const struct torch_module *parent,
                                    struct torch_modules *list)
 {
     uint32_t count;
     const value_pair *pairs;
-    CKPT_TRY(get_module_dict(w, of->object, "_modules", &pairs, &count));
-    if (of->depth >= w->g.f->limits.max_depth)
-        return fail(w->g.err, CKPT_ELIMIT, graph_offset(&w->g, of->object),
-                    "modules nested {deeper} than {=%u}", of->depth);
+    CKPT_TRY(get_module_dict(w, parent->object, "_modules", &pairs, &count));
+    if (parent->depth >= w->g.f->limits.max_depth)
+        return fail(w->g.err, CKPT_ELIMIT, graph_offset(&w->g, parent->object),
+                    "modules nested {deeper} than {=%u}", parent->depth);
     for (uint32_t i = count; i-- > 0;) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || !is_module(pairs[i].val))
             continue;
         if (list->n >= w->g.f->limits.max_tensors)
             return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", list->n);
-        CKPT_TRY(torch_push_submodule(w->g.f->a, list, of, name, pairs[i].val, w->g.err));
+        CKPT_TRY(torch_push_submodule(w->g.f->a, list, parent, name, pairs[i].val, w->g.err));
     }
     return CKPT_OK;
 }
@@ -398,7 +398,7 @@ static ckpt_status make_state_dict(struct torch_walk *w, const ckpt_value *modul
     *out = value_ordered_dict(w->g.f->a);
     if (!*out)
         return fail_memory(w->g.err);
-    for (;; m = list.at[--list.n]) {
+    for (;; m = list.modules[--list.n]) {
         CKPT_TRY(add_module_entries(w, m.object, "_parameters", m.prefix, *out));
         CKPT_TRY(add_module_entries(w, m.object, "_buffers", m.prefix, *out));
         CKPT_TRY(push_submodules(w, &m, &list));
@@ -567,7 +567,6 @@ static ckpt_status reserve_path(struct torch_walk *w, uint32_t depth)
     return CKPT_OK;
 }
 
-/* add_path_context - adds the path of P to the error. */
 static void add_path_context(struct torch_walk *w, const struct pending_node *p)
 {
     ckpt_str name = path_join(w->g.f->a, w->path, p->depth);

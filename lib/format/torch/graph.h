@@ -64,7 +64,7 @@ struct torch_module {
 };
 
 struct torch_modules {
-    struct torch_module *at;
+    struct torch_module *modules;
     size_t n, cap;
 };
 

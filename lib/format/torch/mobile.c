@@ -147,7 +147,6 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
     return kit_add_tensor(m->k, &t);
 }
 
-/* push_items - pushes the items of a list or tuple, named by their indexes. */
 static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t, const struct pending *list)
 {
     struct flatbuffer_vector items;

@@ -40,8 +40,9 @@ static bool probe_pickle(const struct probe *p)
         return false;
     if (recognize_pickle(p))
         return true;
-    return strchr("(]}cli", p->head[0]) && source_read(p->src, p->size - 1, &last, 1, NULL) == CKPT_OK &&
-           last == '.' && is_single_pickle(p->src);
+    bool may_be_protocol_0 = strchr("(]}cli", p->head[0]) != NULL; /* by its first opcode */
+    return may_be_protocol_0 && source_read(p->src, p->size - 1, &last, 1, NULL) == CKPT_OK && last == '.' &&
+           is_single_pickle(p->src);
 }
 
 static ckpt_status fail_no_storage(void *user, const struct torch_pid *pid, struct storage *s,

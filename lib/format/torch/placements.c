@@ -66,19 +66,18 @@ static bool read_mesh(const ckpt_value *spec, struct mesh *m)
 /* narrow_to_shard - divides the range [*OFFSET, +*SIZE) into N shards and narrows it to shard NUMBER. */
 static void narrow_to_shard(uint64_t n, uint64_t number, uint64_t *offset, uint64_t *size)
 {
-    uint64_t each = *size / n + (*size % n != 0);
-    uint64_t start = each && number > *size / each
-                         ? *size
-                         : number * each; /* bounded: at most SIZE and one more */
+    uint64_t shard_size = *size / n + (*size % n != 0);
+    bool is_past_end = shard_size && number > *size / shard_size;
+    uint64_t start = is_past_end ? *size : number * shard_size; /* bounded: at most SIZE and one more */
     start = start < *size ? start : *size;
     *offset += start; /* bounded: inside of the tensor */
-    *size = *size - start < each ? *size - start : each;
+    *size = *size - start < shard_size ? *size - start : shard_size;
 }
 
-/* apply_placement - narrows OFFSET and SIZE by P, the placement for dimension I of the mesh M. If STRIDED,
- * only a _StridedShard has an effect, else only a Shard. False: P is none of these, nor Replicate. */
+/* apply_placement - narrows OFFSET and SIZE by P, the placement for dimension I of the mesh M. In the
+ * STRIDED_PASS only a _StridedShard has an effect, else only a Shard. False: the class of P is unknown. */
 static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i,
-                            bool strided, uint64_t *offset, uint64_t *size)
+                            bool strided_pass, uint64_t *offset, uint64_t *size)
 {
     ckpt_str name = value_name(value_class(p));
     bool is_strided = str_is(name, "_StridedShard");
@@ -90,7 +89,7 @@ static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const str
     dim += dim < 0 ? (int64_t)t->ndim : 0;
     if (dim < 0 || dim >= (int64_t)t->ndim)
         return false;
-    if (is_strided == strided)
+    if (is_strided == strided_pass)
         narrow_to_shard(m->shape[i], m->coordinate[i], &offset[dim], &size[dim]);
     return true;
 }
@@ -122,7 +121,7 @@ static ckpt_status get_dtensor_range(const ckpt_value *spec, const ckpt_tensor *
     if (!read_mesh(spec, &m) || n != m.n)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "{no mesh} with {=the coordinates of its rank}: the parts cannot be put together");
-    for (int strided = 0; strided < 2; strided++)
+    for (int strided = 0; strided < 2; strided++) /* each _StridedShard applies after all others */
         for (uint32_t i = 0; i < n; i++)
             if (!apply_placement(t, value_item(placements, i), &m, i, strided != 0, offset, size))
                 return refuse_placement(value_item(placements, i), err);
@@ -172,7 +171,7 @@ uint64_t torch_count_part_ranks(const ckpt_file *f, uint32_t row)
     uint64_t n = 1;
     const ckpt_tensor *t = &f->table.rows[row].t;
     if (t->kind == CKPT_SHARDED)
-        return count_shards(get_state(t->value));
+        return count_shards(get_state(t->value)); /* each rank has one */
     if (t->kind != CKPT_DTENSOR || !read_mesh(object_attr(get_state(t->value), "_spec"), &m))
         return 0;
     for (uint32_t i = 0; i < m.n; i++)

@@ -89,9 +89,9 @@ static ckpt_status set_untyped_swap(struct graph *g, const ckpt_value *call, str
     if (!g->st->big_endian || s->dtype != CKPT_DT_U8 || width <= 1 || s->swap == width)
         return CKPT_OK;
     if (s->swap)
-        return graph_fail(g, call,
-                          "big-endian storage \"%.*s\" is viewed in elements of {two widths}, {=one} can be",
-                          STR_ARG(s->s.key));
+        return graph_fail(
+            g, call, "big-endian storage \"%.*s\" is viewed in elements of {two widths}, {=one} is possible",
+            STR_ARG(s->s.key));
     s->swap = width;
     file_notice(g->f,
                 "big-endian untyped storage \"%.*s\" is swapped by its tensor's dtype; torch.load would not",
@@ -106,17 +106,17 @@ static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dt
 {
     ckpt_tensor *t = &m->row.t;
     ckpt_dtype class_dtype;
-    uint64_t numel, view;
+    uint64_t numel, view_offset;
     char shown[64];
     if (!value_size(value_arg(call, 1), &t->storage_offset))
         return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}",
                           show_value(value_arg(call, 1), shown, sizeof shown));
     CKPT_TRY(read_shape_and_stride(g, call, 2, t));
-    CKPT_TRY(torch_get_storage(g, value_arg(call, 0), &t->storage, &class_dtype, &numel, &view));
+    CKPT_TRY(torch_get_storage(g, value_arg(call, 0), &t->storage, &class_dtype, &numel, &view_offset));
     t->dtype = (uint16_t)(dtype == CKPT_DT_NONE ? class_dtype : dtype);
     struct storage *s = &g->f->table.storages[t->storage];
     CKPT_TRY(set_untyped_swap(g, call, s, (ckpt_dtype)t->dtype));
-    t->storage_offset += view; /* bounded: both were int64_t */
+    t->storage_offset += view_offset; /* bounded: both were int64_t */
     t->location = s->s.location;
     t->has_data = s->src != NULL;
     if (!s->src)
@@ -185,28 +185,30 @@ static ckpt_status read_old_parameter(struct graph *g, const ckpt_value *call, s
 
 static ckpt_status read_qtensor(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    const ckpt_value *q = value_arg(call, 4);
+    const ckpt_value *quantizer = value_arg(call, 4);
     CKPT_TRY(read_strided(g, call, CKPT_DT_NONE, m));
     m->row.t.kind = CKPT_QUANTIZED;
     m->row.t.requires_grad = is_true(value_arg(call, 5));
-    if (q->type != CKPT_V_TUPLE || value_count(q) < 3 || value_item(q, 0)->type != CKPT_V_GLOBAL)
+    if (quantizer->type != CKPT_V_TUPLE || value_count(quantizer) < 3 ||
+        value_item(quantizer, 0)->type != CKPT_V_GLOBAL)
         return graph_fail_expected(g, call, "a quantizer must be",
-                                   "(scheme, scale, zero_point) or (scheme, scales, zero_points, axis)", q);
-    ckpt_str scheme = value_name(value_item(q, 0));
+                                   "(scheme, scale, zero_point) or (scheme, scales, zero_points, axis)",
+                                   quantizer);
+    ckpt_str scheme = value_name(value_item(quantizer, 0));
     if (str_starts(scheme, STR_LIT("per_channel"))) {
-        m->components[m->ncomponents++] = (struct component){"scales", value_item(q, 1)};
-        m->components[m->ncomponents++] = (struct component){"zero_points", value_item(q, 2)};
+        m->components[m->ncomponents++] = (struct component){"scales", value_item(quantizer, 1)};
+        m->components[m->ncomponents++] = (struct component){"zero_points", value_item(quantizer, 2)};
     }
     char scale[32], zero[32];
-    value_show(value_item(q, 1), 1, scale, sizeof scale);
-    value_show(value_item(q, 2), 1, zero, sizeof zero);
+    value_show(value_item(quantizer, 1), 1, scale, sizeof scale);
+    value_show(value_item(quantizer, 2), 1, zero, sizeof zero);
     m->row.t.note = m->ncomponents ? arena_printf(g->f->a, "%.*s", STR_ARG(scheme))
                                    : arena_printf(g->f->a, "%.*s, scale %s, zero_point %s", STR_ARG(scheme),
                                                   scale, zero);
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
-/* store_number - stores the float or int V as eight little-endian bytes; false: V has the other type. */
+/* store_number - stores V, a float or int, as eight little-endian bytes. False: V has another type. */
 static bool store_number(const ckpt_value *v, bool as_float, unsigned char out[8])
 {
     uint64_t bits;

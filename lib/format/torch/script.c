@@ -26,8 +26,8 @@
 
 /* One class of the code. */
 struct script_class {
-    bool known;  /* the archive has its code */
-    bool module; /* derived from Module, or unknown */
+    bool has_code;  /* in the archive */
+    bool is_module; /* derived from Module, or unknown */
     bool has_buffers;
     ckpt_str parameters, buffers; /* the text between the brackets */
 };
@@ -144,8 +144,8 @@ static ckpt_status read_class(struct script *s, const ckpt_value *klass, struct 
     CKPT_TRY(load_code(s, value_module(klass), &code));
     if (!code.ptr || !find_class_body(code, value_name(klass), &body))
         return CKPT_OK;
-    c->known = true;
-    c->module = str_starts(str_skip(body, value_name(klass).len), STR_LIT("(Module)"));
+    c->has_code = true;
+    c->is_module = str_starts(str_skip(body, value_name(klass).len), STR_LIT("(Module)"));
     (void)find_list(body, STR_LIT("__parameters__ = ["), &c->parameters);
     c->has_buffers = find_list(body, STR_LIT("__buffers__ = ["), &c->buffers);
     return CKPT_OK;
@@ -162,12 +162,12 @@ static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct s
         *out = s->classes[at];
         return CKPT_OK;
     }
-    *out = (struct script_class){.module = true};
+    *out = (struct script_class){.is_module = true};
     CKPT_TRY(read_class(s, klass, out));
     if (!map_put(s->class_of, name, (uint32_t)s->nclasses, NULL) ||
         !arena_push(s->f->a, &s->classes, &s->nclasses, &s->cap_classes, out, sizeof *out))
         return fail_memory(s->err);
-    if (!out->known)
+    if (!out->has_code)
         file_notice(s->f, "the archive does not define class %.*s; every tensor in it is listed",
                     STR_ARG(name));
     return CKPT_OK;
@@ -278,10 +278,10 @@ static ckpt_status build_state_dict(struct script *s, const ckpt_value *root)
     s->dict = value_ordered_dict(s->f->a);
     if (!s->dict)
         return fail_memory(s->err);
-    for (;; m = list.at[--list.n]) {
-        struct script_class c = {.known = false};
+    for (;; m = list.modules[--list.n]) {
+        struct script_class c = {.has_code = false};
         CKPT_TRY(get_class(s, m.object->u.call.callable, &c));
-        if (c.module) {
+        if (c.is_module) {
             CKPT_TRY(add_module_tensors(s, &m, &c));
             CKPT_TRY(push_submodules(s, &m, &list));
         }

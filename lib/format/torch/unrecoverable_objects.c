@@ -248,11 +248,11 @@ static ckpt_status find_objects(struct lost_search *x)
 ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err)
 {
     struct lost_search x = {.f = f, .err = err, .a = arena_new(UINT64_MAX), .number = map_new(0)};
-    bool any = false;
+    bool any_lost = false;
     for (size_t i = 0; i < f->table.nstorages; i++)
-        any = any || storage_lost(&f->table.storages[i]);
+        any_lost = any_lost || storage_lost(&f->table.storages[i]);
     ckpt_status st = x.a && x.number && file_index_storage_keys(f) ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK && any && f->root)
+    if (st == CKPT_OK && any_lost && f->root)
         st = find_objects(&x);
     map_free(x.number);
     arena_free(x.a);

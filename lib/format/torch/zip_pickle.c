@@ -423,8 +423,8 @@ static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v
     struct storage *s = v->type == CKPT_V_PERSID ? find_node_storage(w, v) : NULL;
     if (s)
         return put_pid(w, pw, v, s, err);
-    if (v->row < w->p->file->table.nrows &&
-        (v->flags & VALUE_ROW || w->p->file->table.rows[v->row].t.value == v))
+    const struct table *table = &w->p->file->table;
+    if (v->row < table->nrows && (v->flags & VALUE_ROW || table->rows[v->row].t.value == v))
         return put_row(w, pw, v->row, err);
     if (v->type == CKPT_V_PERSID && put_class_of_legacy_id(pw, v->u.pid))
         return CKPT_OK;
@@ -582,7 +582,7 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
                                 ckpt_error *err)
 {
     const struct value_call *c = &v->u.call;
-    const struct value_extra *more = value_extra_of(v);
+    const struct value_extra *extra = value_extra_of(v);
     ckpt_value *func = c->callable, *args = c->args, *made = NULL;
     *out = v;
     if (find_node_storage(w, v)) {
@@ -597,8 +597,8 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
     if (args == c->args)
         return CKPT_OK;
     made = value_call(w->p->a, (enum value_call_kind)v->call, func, args, v->offset);
-    for (uint32_t i = 0; made && i < more->nstates; i++)
-        if (!value_build(w->p->a, made, more->states[i]))
+    for (uint32_t i = 0; made && i < extra->nstates; i++)
+        if (!value_build(w->p->a, made, extra->states[i]))
             made = NULL;
     if (!made)
         return fail_memory(err);

@@ -231,7 +231,6 @@ static ckpt_status write_output(struct torch_writer *w, uint64_t size, ckpt_erro
     return st;
 }
 
-/* check_not_empty - fails if no tensors remain of an input that had some. */
 static ckpt_status check_not_empty(const ckpt_plan *p, size_t tensors, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
@@ -240,8 +239,6 @@ static ckpt_status check_not_empty(const ckpt_plan *p, size_t tensors, ckpt_erro
     return plan_fail_no_tensors(err);
 }
 
-/* approve_pickle - passes the pickle that will be written to the approve callback of the plan, if there is
- * one. */
 static ckpt_status approve_pickle(const struct torch_writer *w, ckpt_error *err)
 {
     ckpt_file *f = NULL;
