@@ -279,8 +279,8 @@ static ckpt_status make_row(const struct kit *k, const struct kit_tensor *x, ckp
         row->t.stride = copy_sizes(a, x->t.stride, x->t.ndim);
     else if (x->column_major && x->t.ndim > 1 && count_bytes(&x->t, &n) && n)
         row->t.stride = kit_strides(a, x->t.shape, x->t.ndim, true);
-    bool strides = row->t.stride || !x->t.stride;
-    if (!row->t.shape || !strides || !make_path(k, x, &path, &steps))
+    bool has_strides = row->t.stride || !x->t.stride;
+    if (!row->t.shape || !has_strides || !make_path(k, x, &path, &steps))
         return fail_memory(k->err);
     row->t.path = path;
     row->t.npath = k->mapping->type == CKPT_V_TENSOR ? 0 : k->npath + 1;

@@ -214,8 +214,8 @@ static bool is_shard_name(const struct replaced *r, ckpt_str name)
 /* list_old_shards - keeps in r->names only files to remove in step 5, and allocates r->path_room. */
 static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
 {
-    size_t n = 0,
-           longest = r->stem.len + sizeof "-00000-of-00000" + r->ext.len; /* bounded: see is_shard_name */
+    size_t nkept = 0;
+    size_t longest = r->stem.len + sizeof "-00000-of-00000" + r->ext.len; /* bounded: a file name */
     map *new_names = map_new(r->n);
     bool ok = new_names != NULL;
     for (size_t i = 0; ok && i < r->n; i++)
@@ -223,10 +223,10 @@ static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
     for (size_t i = 0; ok && i < r->nnames; i++) {
         ckpt_str name = get_first_name(r->names[i]);
         if (is_shard_name(r, name) && map_get(new_names, name) == MAP_NONE)
-            r->names[n++] = name;
+            r->names[nkept++] = name;
     }
     map_free(new_names);
-    r->nnames = n;
+    r->nnames = nkept;
     r->path_room = arena_alloc(r->a, r->folder.len + longest + sizeof "." OLD_SUFFIX); /* bounded: as above */
     if (!ok || !r->path_room)
         return fail_memory(err);

@@ -164,7 +164,7 @@ static int compare_map_positions(const void *pa, const void *pb)
     return (a->unit > b->unit) - (a->unit < b->unit);
 }
 
-/* write_weight_map - writes the units by shard; in a shard the head of a group comes before its other units. */
+/* write_weight_map - writes the units by shard; within a shard the head of a group precedes its others. */
 static ckpt_status write_weight_map(const struct set *s, buf *b, ckpt_error *err)
 {
     struct map_position *positions = calloc(s->layout.nunits, sizeof *positions);

@@ -266,9 +266,10 @@ static ckpt_status push_tensor_attributes(struct torch_walk *w, const struct pen
     const ckpt_value *state, *v = p->v;
     while (v) {
         v = torch_wrapped_tensor(&w->g, v, &state);
-        bool pair = state && state->type == CKPT_V_TUPLE && value_count(state) == 2; /* __dict__ and slots */
-        CKPT_TRY(push_state(w, p, pair ? value_item(state, 0) : state));
-        CKPT_TRY(push_state(w, p, pair ? value_item(state, 1) : NULL));
+        bool is_pair = state && state->type == CKPT_V_TUPLE &&
+                       value_count(state) == 2; /* __dict__ and slots */
+        CKPT_TRY(push_state(w, p, is_pair ? value_item(state, 0) : state));
+        CKPT_TRY(push_state(w, p, is_pair ? value_item(state, 1) : NULL));
     }
     return CKPT_OK;
 }
@@ -421,12 +422,12 @@ static ckpt_status visit_module(struct torch_walk *w, const struct pending_node 
 
 bool graph_hides_attributes(const ckpt_value *klass)
 {
-    static const char *const tops[] = {"torch", "builtins", "__builtin__", "functools", "pathlib"};
-    ckpt_str m = value_module(klass);
-    size_t dot = str_find(m, STR_LIT("."), 0);
-    ckpt_str top = dot == SIZE_MAX ? m : str_of(m.ptr, dot);
-    for (size_t i = 0; i < sizeof tops / sizeof *tops; i++)
-        if (str_is(top, tops[i]))
+    static const char *const top_modules[] = {"torch", "builtins", "__builtin__", "functools", "pathlib"};
+    ckpt_str module = value_module(klass);
+    size_t dot = str_find(module, STR_LIT("."), 0);
+    ckpt_str top = dot == SIZE_MAX ? module : str_of(module.ptr, dot);
+    for (size_t i = 0; i < sizeof top_modules / sizeof *top_modules; i++)
+        if (str_is(top, top_modules[i]))
             return true;
     return false;
 }

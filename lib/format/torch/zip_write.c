@@ -180,7 +180,7 @@ static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e,
     ckpt_str name = e->name;
     bool same = str_starts(name, STR_LIT(TOP "/")) && str_is(str_skip(name, sizeof TOP), member.name) &&
                 e->method == ZIP_STORED && e->header == member.header_offset && e->crc == member.crc &&
-                (i == 0 || e->csize == member.size);
+                (i == 0 || e->csize == member.size); /* 0: the pickle, which was freed */
     return same ? CKPT_OK
                 : fail(err, CKPT_EIO, e->header, "what was written reads back as another member than \"%s\"",
                        member.name);
@@ -190,12 +190,12 @@ static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e,
 static ckpt_status verify_archive(struct archive_copy *copy, sink *out, uint64_t size, ckpt_error *err)
 {
     struct written_source back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};
-    size_t n;
+    size_t n, expected = copy->w->n + 3; /* the items, data.pkl, byteorder and version */
     CKPT_TRY(zip_visit_entries(&back.s, check_member, copy, &n, err));
-    return n == copy->w->n + 3
-               ? CKPT_OK
-               : fail(err, CKPT_EIO, CKPT_NO_OFFSET,
-                      "what was written reads back as %zu members instead of %zu", n, copy->w->n + 3);
+    if (n == expected)
+        return CKPT_OK;
+    return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "what was written reads back as %zu members instead of %zu", n,
+                expected);
 }
 
 static ckpt_status write_archive(struct archive_copy *copy, sink *out, uint64_t size, ckpt_error *err)
