@@ -39,19 +39,20 @@ static char *read_all(const char *path)
     return text;
 }
 
-static const cJSON *get_item(const cJSON *o, const char *name)
+static const cJSON *get_item(const cJSON *object, const char *name)
 {
-    return cJSON_GetObjectItemCaseSensitive(o, name);
+    return cJSON_GetObjectItemCaseSensitive(object, name);
 }
-static const char *get_text(const cJSON *o, const char *name)
+/* get_text, get_number - return the item NAME, or "" or 0 if there is no such item. */
+static const char *get_text(const cJSON *object, const char *name)
 {
-    const char *s = cJSON_GetStringValue(get_item(o, name));
-    return s ? s : "";
+    const char *text = cJSON_GetStringValue(get_item(object, name));
+    return text ? text : "";
 }
-static uint64_t get_number(const cJSON *o, const char *name)
+static uint64_t get_number(const cJSON *object, const char *name)
 {
-    const cJSON *n = get_item(o, name);
-    return cJSON_IsNumber(n) ? (uint64_t)n->valuedouble : 0;
+    const cJSON *number = get_item(object, name);
+    return cJSON_IsNumber(number) ? (uint64_t)number->valuedouble : 0;
 }
 
 /* ---- models */
@@ -69,38 +70,45 @@ static void exit_on_error(ckpt_status st, const ckpt_error *err, const char *wha
 static const char *find_tie(const cJSON *model, const char *name)
 {
     static const char *const ties[][2] = {
+        /* tied tensor, earlier tensor */
         {"lm_head.weight", "transformer.wte.weight"},
         {"lm_head.weight", "model.embed_tokens.weight"},
         {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
         {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
-    const cJSON *config = get_item(model, "config"), *row;
+    const cJSON *config = get_item(model, "config"), *tensor;
     if (!cJSON_IsTrue(get_item(config, "tie_word_embeddings")))
         return NULL;
-    for (size_t i = 0; i < sizeof ties / sizeof *ties; i++)
-        if (strcmp(name, ties[i][0]) == 0)
-            cJSON_ArrayForEach(
-                row, get_item(model, "tensors")) if (strcmp(cJSON_GetStringValue(cJSON_GetArrayItem(row, 0)),
-                                                            ties[i][1]) == 0) return ties[i][1];
+    for (size_t i = 0; i < sizeof ties / sizeof *ties; i++) {
+        if (strcmp(name, ties[i][0]) != 0)
+            continue;
+        cJSON_ArrayForEach(tensor, get_item(model, "tensors"))
+        {
+            if (strcmp(cJSON_GetStringValue(cJSON_GetArrayItem(tensor, 0)), ties[i][1]) == 0)
+                return ties[i][1];
+        }
+    }
     return NULL;
 }
 
+/* add_tensor - adds the tensor ROW of MODEL, [name, shape, dtype], without data. */
 static void add_tensor(ckpt_builder *b, const cJSON *model, const cJSON *row)
 {
     ckpt_error err;
     uint64_t shape[8], elements = 1;
     const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(row, 0));
-    const char *dtype = cJSON_GetStringValue(cJSON_GetArrayItem(row, 2)), *of = find_tie(model, name);
+    const char *dtype = cJSON_GetStringValue(cJSON_GetArrayItem(row, 2)), *tied_to = find_tie(model, name);
     const cJSON *size;
     ckpt_builder_tensor t = CKPT_INIT(ckpt_builder_tensor);
-    ckpt_callbacks nowhere = {.struct_size = sizeof nowhere, .read_at = tensor_read_nothing};
+    ckpt_callbacks no_bytes = {.struct_size = sizeof no_bytes, .read_at = tensor_read_nothing};
     cJSON_ArrayForEach(size, cJSON_GetArrayItem(row, 1))
         elements *= shape[t.ndim++] = (uint64_t)size->valuedouble;
     t.shape = shape;
     t.dtype = ckpt_dtype_parse((ckpt_str){dtype, strlen(dtype)});
-    nowhere.size = elements * ckpt_dtype_bits((ckpt_dtype)t.dtype) / 8;
-    t.callbacks = &nowhere;
-    exit_on_error(of ? ckpt_builder_add_tie(b, name, of, &err) : ckpt_builder_add_tensor(b, name, &t, &err),
-                  &err, name);
+    no_bytes.size = elements * ckpt_dtype_bits((ckpt_dtype)t.dtype) / 8;
+    t.callbacks = &no_bytes;
+    ckpt_status st = tied_to ? ckpt_builder_add_tie(b, name, tied_to, &err)
+                             : ckpt_builder_add_tensor(b, name, &t, &err);
+    exit_on_error(st, &err, name);
 }
 
 /* new_model - builds the model NAME of the folder, without data, and returns its estimator. */
@@ -139,6 +147,8 @@ static ckpt_mem *new_model(const char *name)
 
 /* ---- cases */
 
+/* check - counts a check of WHAT in the case LABEL, and prints it if it failed. TRUTH is what torch
+ * measured. */
 static void check(bool ok, const char *label, const char *what, uint64_t found, uint64_t truth)
 {
     passed += ok;
@@ -167,6 +177,8 @@ static uint32_t parse_precision(const char *dtype)
                                         : CKPT_MEM_BF16_MIXED;
 }
 
+/* set_checkpoint - sets the kind of activation checkpointing that MODE names, which may end in
+ * "=SEGMENTS". */
 static void set_checkpoint(ckpt_mem_run *run, const char *mode)
 {
     run->segments = strchr(mode, '=') ? (uint32_t)strtoul(strchr(mode, '=') + 1, NULL, 10) : 0;
@@ -178,6 +190,7 @@ static void set_checkpoint(ckpt_mem_run *run, const char *mode)
                                                              : CKPT_MEM_SEQUENTIAL;
 }
 
+/* check_case - compares the estimates for the training run C, a line of truth.jsonl. */
 static void check_case(ckpt_mem *m, const cJSON *c)
 {
     char label[256];
@@ -203,17 +216,18 @@ static void check_case(ckpt_mem *m, const cJSON *c)
         printf("FAIL %s: %s\n", label, err.what);
         return;
     }
-    bool none = run.checkpoint == CKPT_MEM_KEEP_ALL, resnet = strcmp(get_text(c, "family"), "resnet") == 0;
-    uint64_t kept = get_number(c, none ? "saved_bytes" : "retained_bytes");
+    bool keeps_all = run.checkpoint == CKPT_MEM_KEEP_ALL;
+    bool is_resnet = strcmp(get_text(c, "family"), "resnet") == 0;
+    uint64_t kept = get_number(c, keeps_all ? "saved_bytes" : "retained_bytes");
     check_exact(label, "parameters", r.parameters, get_number(c, "param_bytes"));
     check_exact(label, "gradients", r.gradients, get_number(c, "grads_bytes"));
     if (verbose)
         printf("%s: %s\n", label, r.peak_place);
     check_exact(label, "kept", r.activations_kept, kept);
-    check_near(label, "peak", r.peak, get_number(c, "peak_with_grads_bytes"), resnet ? 0.05 : 0.03);
+    check_near(label, "peak", r.peak, get_number(c, "peak_with_grads_bytes"), is_resnet ? 0.05 : 0.03);
 }
 
-/* check_optimizer - checks the state size of each optimizer in the line C. */
+/* check_optimizer - compares the bytes of the states of each optimizer in C, a line of truth.jsonl. */
 static void check_optimizer(ckpt_mem *m, const cJSON *c)
 {
     const cJSON *by_dtype, *state;

@@ -11,14 +11,15 @@
 
 /* How a row of the damaged file differs from that of the original. */
 struct row_difference {
-    uint64_t shift; /* inserted bytes, which later offsets may differ by */
+    uint64_t shift; /* by how much the file has grown: later offsets may differ by this */
     uint64_t hash;  /* of all fields that differ, with both values */
-    bool any;
-    char text[256]; /* the first of these fields */
+    bool any;       /* some field differs */
+    char text[256]; /* describes the first field that differs */
 };
 
 static ckpt_str str_of(const char *s) { return (ckpt_str){s, strlen(s)}; }
 
+/* add_to_hash - adds S and its length to the hash (FNV-1a). */
 static void add_to_hash(struct row_difference *d, ckpt_str s)
 {
     for (size_t i = 0; i < s.len; i++)
@@ -26,30 +27,31 @@ static void add_to_hash(struct row_difference *d, ckpt_str s)
     d->hash = (d->hash ^ s.len) * 0x100000001b3u;
 }
 
+/* compare_text - adds FIELD to the difference D if its values BEFORE and AFTER differ. */
 static void compare_text(struct row_difference *d, const char *field, ckpt_str before, ckpt_str after)
 {
-    char a[80], b[80];
+    char shown_before[80], shown_after[80];
     if (before.len == after.len && (before.len == 0 || memcmp(before.ptr, after.ptr, before.len) == 0))
         return;
     add_to_hash(d, str_of(field));
     add_to_hash(d, before);
     add_to_hash(d, after);
     if (!d->any) {
-        ckpt_text_escape(before, a, sizeof a);
-        ckpt_text_escape(after, b, sizeof b);
-        snprintf(d->text, sizeof d->text, "%s \"%s\" instead of \"%s\"", field, b, a);
+        ckpt_text_escape(before, shown_before, sizeof shown_before);
+        ckpt_text_escape(after, shown_after, sizeof shown_after);
+        snprintf(d->text, sizeof d->text, "%s \"%s\" instead of \"%s\"", field, shown_after, shown_before);
     }
     d->any = true;
 }
 
 static void compare_number(struct row_difference *d, const char *field, uint64_t before, uint64_t after)
 {
-    char a[24], b[24];
+    char text_before[24], text_after[24];
     if (before == after)
         return;
-    snprintf(a, sizeof a, "%" PRIu64, before);
-    snprintf(b, sizeof b, "%" PRIu64, after);
-    compare_text(d, field, str_of(a), str_of(b));
+    snprintf(text_before, sizeof text_before, "%" PRIu64, before);
+    snprintf(text_after, sizeof text_after, "%" PRIu64, after);
+    compare_text(d, field, str_of(text_before), str_of(text_after));
 }
 
 /* compare_offset - compares offsets in the file, which may differ by d->shift. */
@@ -59,12 +61,13 @@ static void compare_offset(struct row_difference *d, const char *field, uint64_t
         compare_number(d, field, before, after);
 }
 
-static ckpt_str key_text(ckpt_path_elem e, char buf[24])
+/* key_text - returns KEY as a text, for which BUFFER may be used. */
+static ckpt_str key_text(ckpt_path_elem key, char buffer[24])
 {
-    if (!e.is_int)
-        return e.str;
-    snprintf(buf, 24, "%" PRId64, e.num);
-    return str_of(buf);
+    if (!key.is_int)
+        return key.str;
+    snprintf(buffer, 24, "%" PRId64, key.num);
+    return str_of(buffer);
 }
 
 static void compare_paths(struct row_difference *d, const ckpt_tensor *before, const ckpt_tensor *after)
@@ -99,8 +102,8 @@ static void compare_storages(struct row_difference *d, const ckpt_storage *befor
     compare_text(d, "storage's file", before->file, after->file);
     compare_number(d, "storage's bytes", before->nbytes, after->nbytes);
     compare_offset(d, "storage's file offset", before->file_offset, after->file_offset);
-    /* That CRCs appear is no difference: if all are 0, they count as absent, and one that changes makes all
-     * of them present. */
+    /* CRCs that only the damaged file has are no difference: if all CRCs of a file are 0, they count as
+     * absent, and one changed CRC makes all of them present. */
     if (before->has_crc)
         compare_number(d, "storage's checksum", before->has_crc, after->has_crc);
 }
@@ -147,8 +150,8 @@ static uint32_t outermost_row(const ckpt_file *f, uint32_t i)
     return i;
 }
 
-/* array_name_length - returns the length of the array's name in the name of row I, "NAME.data" and the like:
- * MXNet stores the components of a sparse array under one name. 0: row I is no such component. */
+/* array_name_length - returns the length of NAME if row I is called NAME.data, NAME.indices or NAME.indptr,
+ * as MXNet calls the components of a sparse array. Returns 0 for other rows. */
 static size_t array_name_length(const ckpt_file *f, uint32_t i)
 {
     ckpt_str name = tensor_at(f, i).name;
@@ -161,12 +164,14 @@ static size_t array_name_length(const ckpt_file *f, uint32_t i)
     return 0;
 }
 
+/* is_same_array - returns whether rows I and K are components of the same tensor. */
 static bool is_same_array(const ckpt_file *f, uint32_t i, uint32_t k)
 {
-    size_t n = array_name_length(f, i);
-    return outermost_row(f, i) == outermost_row(f, k) ||
-           (n && n == array_name_length(f, k) &&
-            memcmp(tensor_at(f, i).name.ptr, tensor_at(f, k).name.ptr, n) == 0);
+    if (outermost_row(f, i) == outermost_row(f, k))
+        return true;
+    size_t length = array_name_length(f, i);
+    return length > 0 && length == array_name_length(f, k) &&
+           memcmp(tensor_at(f, i).name.ptr, tensor_at(f, k).name.ptr, length) == 0;
 }
 
 enum outcome outcome_compare(const ckpt_file *original, const ckpt_file *damaged)
@@ -195,28 +200,37 @@ enum outcome outcome_compare(const ckpt_file *original, const ckpt_file *damaged
 
 void outcome_describe(const ckpt_file *original, const ckpt_file *damaged, char *out, size_t cap)
 {
-    uint32_t n = ckpt_tensor_count(original), m = ckpt_tensor_count(damaged), shown = 0;
-    size_t at = 0;
+    uint32_t count_before = ckpt_tensor_count(original), count = ckpt_tensor_count(damaged), nshown = 0;
+    size_t length = 0;
     out[0] = '\0';
-    if (n != m)
-        snprintf(out, cap, "%u tensors, %u before", m, n);
-    for (uint32_t i = 0; n == m && i < n && shown < 3 && at < cap; i++) {
+    if (count != count_before) {
+        snprintf(out, cap, "%u tensors, %u before", count, count_before);
+        return;
+    }
+    for (uint32_t i = 0; i < count && nshown < 3 && length < cap; i++) {
         struct row_difference d = compare_row(original, damaged, i);
-        if (d.any && ++shown)
-            at += (size_t)snprintf(out + at, cap - at, "%stensor %u: %s", shown > 1 ? "; " : "", i, d.text);
+        if (!d.any)
+            continue;
+        length += (size_t)snprintf(out + length, cap - length, "%stensor %u: %s", nshown ? "; " : "", i,
+                                   d.text);
+        nshown++;
     }
 }
 
 /* ------------------------------------------------------------ bytes of pickles */
 
-/* argument_of - returns the argument of opcode OP (Python's pickletools): "4" a number of 4 bytes, "m4" a
- * memo index of 4 bytes, "c4" a count of 4 bytes and then as many bytes, "l" one line, "L" two lines. NULL:
- * no opcode. */
+/* argument_of - returns which argument opcode OP has, as in Python's pickletools; NULL if OP is no opcode:
+ *   "0"   none
+ *   "4"   a number of 4 bytes
+ *   "m4"  a memo index of 4 bytes
+ *   "c4"  a length of 4 bytes, and then as many bytes
+ *   "l"   one line
+ *   "L"   two lines */
 static const char *argument_of(unsigned char op)
 {
     static const struct {
-        const char *ops, *argument_of;
-    } known[] = {
+        const char *opcodes, *argument;
+    } groups[] = {
         {"(.012NRQ]})ablstdeou\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92\x93\x94\x97\x98", "0"},
         {"K\x80\x82", "1"},
         {"M\x83", "2"},
@@ -230,13 +244,13 @@ static const char *argument_of(unsigned char op)
         {"FILSVPgp", "l"},
         {"ci", "L"},
     };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strchr(known[i].ops, op))
-            return known[i].argument_of;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (strchr(groups[i].opcodes, op))
+            return groups[i].argument;
     return NULL;
 }
 
-/* skip_lines - returns the offset after N lines at AT; 0: the data end before that. */
+/* skip_lines - returns the offset after the N lines at offset AT, or 0 if the data end before that. */
 static size_t skip_lines(const unsigned char *data, size_t size, size_t at, int n)
 {
     for (; n; n--) {
@@ -248,8 +262,9 @@ static size_t skip_lines(const unsigned char *data, size_t size, size_t at, int 
     return at;
 }
 
-/* skip_argument - returns the offset after the argument of the opcode that ends at AT; 0: it is no opcode, or
- * the data end before that. *IS_NUMBER: the argument is a number, not text, a length or a memo index. */
+/* skip_argument - returns the offset after the argument of the opcode before offset AT, or 0 if that byte is
+ * no opcode or the data end in the argument. Sets *IS_NUMBER to whether the argument is a number (not text, a
+ * length or a memo index). */
 static size_t skip_argument(const unsigned char *data, size_t size, size_t at, bool *is_number)
 {
     const char *kind = data[at - 1] ? argument_of(data[at - 1]) : NULL;
@@ -267,8 +282,8 @@ static size_t skip_argument(const unsigned char *data, size_t size, size_t at, b
     return count <= size - at - width ? at + width + count : 0;
 }
 
-/* mark_pickle - sets STRUCTURE for the bytes of the pickle at AT that are structure. Returns the offset after
- * its STOP, or AT if there is no complete pickle. */
+/* mark_pickle - sets STRUCTURE for all bytes of the pickle at AT except arguments that are numbers. Returns
+ * the offset after its STOP, or AT if there is no complete pickle. */
 static size_t mark_pickle(const unsigned char *data, size_t size, size_t at, bool *structure)
 {
     size_t end = at;
@@ -307,16 +322,18 @@ static size_t mark_zip_header(const unsigned char *data, size_t size, size_t at,
 bool *outcome_structure(const unsigned char *data, size_t size)
 {
     bool *structure = calloc(size + 4, sizeof *structure);
-    size_t at = 0, next = 0; /* a pickle without PROTO may begin at `next` only: after a header or a pickle */
+    size_t at = 0;
+    size_t previous_end = 0; /* of a zip header or a pickle: only there may a pickle without PROTO begin */
     while (structure && at < size) {
-        bool begins = at == next || (data[at] == 0x80 && at + 1 < size && data[at + 1] <= 5);
+        bool has_proto = data[at] == 0x80 && at + 1 < size && data[at + 1] <= 5;
         size_t end = mark_zip_header(data, size, at, structure);
-        if (end == at && begins)
+        if (end == at && (has_proto || at == previous_end))
             end = mark_pickle(data, size, at, structure);
-        next = end > at ? end : next;
+        if (end > at)
+            previous_end = end;
         at = end > at ? end : at + 1;
     }
     if (structure)
-        memset(structure, 1, 4);
+        memset(structure, 1, 4); /* the signature of the file */
     return structure;
 }

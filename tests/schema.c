@@ -25,7 +25,7 @@ static const char *folder;
 static struct doc docs[MAX_DOCS];
 static size_t ndocs;
 static size_t passed, failed;
-static bool quiet; /* while the alternatives of an anyOf are tried */
+static bool quiet; /* print no faults: the alternatives of an anyOf are tried */
 
 static _Noreturn void die(const char *what, const char *name)
 {
@@ -47,8 +47,8 @@ static cJSON *read_json(const char *path)
     return root;
 }
 
-/* find_doc - returns the document NAME, as "ckpt.ls.v1.json", reading it the first time; NULL: there is
- * none. */
+/* find_doc - returns the document NAME, such as "ckpt.ls.v1.json", or NULL if there is none. Reads the file
+ * at the first call. */
 static struct doc *find_doc(const char *name)
 {
     for (size_t i = 0; i < ndocs; i++)
@@ -83,6 +83,7 @@ static cJSON *follow_ref(const char *ref, struct doc **doc)
     return to;
 }
 
+/* report_fault - prints that the value at WHERE does not match, unless `quiet`; returns false. */
 static bool report_fault(const char *where, const char *what, const char *detail)
 {
     if (!quiet)
@@ -90,110 +91,113 @@ static bool report_fault(const char *where, const char *what, const char *detail
     return false;
 }
 
-static bool is_type(const cJSON *v, const char *type)
+static bool is_type(const cJSON *value, const char *type)
 {
-    return strcmp(type, "string") == 0    ? cJSON_IsString(v)
-           : strcmp(type, "integer") == 0 ? cJSON_IsNumber(v) && floor(v->valuedouble) == v->valuedouble
-           : strcmp(type, "number") == 0  ? cJSON_IsNumber(v)
-           : strcmp(type, "boolean") == 0 ? cJSON_IsBool(v)
-           : strcmp(type, "array") == 0   ? cJSON_IsArray(v)
-           : strcmp(type, "object") == 0  ? cJSON_IsObject(v)
-                                          : strcmp(type, "null") == 0 && cJSON_IsNull(v);
+    return strcmp(type, "string") == 0 ? cJSON_IsString(value)
+           : strcmp(type, "integer") == 0
+               ? cJSON_IsNumber(value) && floor(value->valuedouble) == value->valuedouble
+           : strcmp(type, "number") == 0  ? cJSON_IsNumber(value)
+           : strcmp(type, "boolean") == 0 ? cJSON_IsBool(value)
+           : strcmp(type, "array") == 0   ? cJSON_IsArray(value)
+           : strcmp(type, "object") == 0  ? cJSON_IsObject(value)
+                                          : strcmp(type, "null") == 0 && cJSON_IsNull(value);
 }
 
-static bool check_value(const cJSON *v, cJSON *schema, struct doc *doc, const char *where);
+static bool check_value(const cJSON *value, cJSON *schema, struct doc *doc, const char *where);
 
-static bool check_type(const cJSON *v, const cJSON *type, const char *where)
+static bool check_type(const cJSON *value, const cJSON *type, const char *where)
 {
-    const cJSON *one;
+    const cJSON *name;
     if (cJSON_IsString(type))
-        return is_type(v, type->valuestring) || report_fault(where, "is not of type", type->valuestring);
-    cJSON_ArrayForEach(one, type) if (is_type(v, one->valuestring)) return true;
+        return is_type(value, type->valuestring) || report_fault(where, "is not of type", type->valuestring);
+    cJSON_ArrayForEach(name, type) if (is_type(value, name->valuestring)) return true;
     return report_fault(where, "is of none of the types", "");
 }
 
-static bool check_enum(const cJSON *v, const cJSON *words, const char *where)
+static bool check_enum(const cJSON *value, const cJSON *words, const char *where)
 {
-    const cJSON *one;
-    cJSON_ArrayForEach(one, words) if (cJSON_Compare(v, one, true)) return true;
-    return report_fault(where, "is none of the enum:", cJSON_IsString(v) ? v->valuestring : "");
+    const cJSON *allowed;
+    cJSON_ArrayForEach(allowed, words) if (cJSON_Compare(value, allowed, true)) return true;
+    return report_fault(where, "is none of the enum:", cJSON_IsString(value) ? value->valuestring : "");
 }
 
-static bool check_any_of(const cJSON *v, const cJSON *choices, struct doc *doc, const char *where)
+static bool check_any_of(const cJSON *value, const cJSON *choices, struct doc *doc, const char *where)
 {
-    cJSON *one;
-    bool was = quiet;
-    cJSON_ArrayForEach(one, choices)
+    cJSON *choice;
+    bool was_quiet = quiet;
+    cJSON_ArrayForEach(choice, choices)
     {
         quiet = true;
-        bool ok = check_value(v, one, doc, where);
-        quiet = was;
+        bool ok = check_value(value, choice, doc, where);
+        quiet = was_quiet;
         if (ok)
             return true;
     }
     return report_fault(where, "matches none of anyOf", "");
 }
 
-static bool check_items(const cJSON *v, cJSON *schema, struct doc *doc, const char *where)
+static bool check_items(const cJSON *value, cJSON *schema, struct doc *doc, const char *where)
 {
-    const cJSON *one;
-    char there[MAX_PATH];
+    const cJSON *item;
+    char item_where[MAX_PATH];
     bool ok = true;
-    int i = 0;
-    if (!cJSON_IsArray(v))
+    int index = 0;
+    if (!cJSON_IsArray(value))
         return true;
-    cJSON_ArrayForEach(one, v)
+    cJSON_ArrayForEach(item, value)
     {
-        snprintf(there, sizeof there, "%s[%d]", where, i++);
-        ok = check_value(one, schema, doc, there) && ok;
+        snprintf(item_where, sizeof item_where, "%s[%d]", where, index++);
+        ok = check_value(item, schema, doc, item_where) && ok;
     }
     return ok;
 }
 
-static bool is_hex_twin(const cJSON *one, const cJSON *properties)
+/* is_hex_twin - returns whether MEMBER is NAME_hex, and NAME is one of PROPERTIES. */
+static bool is_hex_twin(const cJSON *member, const cJSON *properties)
 {
-    size_t n = strlen(one->string);
+    size_t n = strlen(member->string);
     char name[128];
-    if (n < 5 || n >= sizeof name || strcmp(one->string + n - 4, "_hex") != 0)
+    if (n < 5 || n >= sizeof name || strcmp(member->string + n - 4, "_hex") != 0)
         return false;
-    snprintf(name, sizeof name, "%.*s", (int)(n - 4), one->string);
-    return cJSON_IsString(one) && cJSON_GetObjectItemCaseSensitive(properties, name);
+    snprintf(name, sizeof name, "%.*s", (int)(n - 4), member->string);
+    return cJSON_IsString(member) && cJSON_GetObjectItemCaseSensitive(properties, name);
 }
 
-static bool check_properties(const cJSON *v, cJSON *schema, struct doc *doc, const char *where)
+static bool check_properties(const cJSON *value, cJSON *schema, struct doc *doc, const char *where)
 {
     cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties");
     cJSON *additional = cJSON_GetObjectItemCaseSensitive(schema, "additionalProperties");
-    const cJSON *one;
-    char there[MAX_PATH];
+    const cJSON *member;
+    char item_where[MAX_PATH];
     bool ok = true;
-    if (!cJSON_IsObject(v) || (!properties && !additional))
+    if (!cJSON_IsObject(value) || (!properties && !additional))
         return true;
-    cJSON_ArrayForEach(one, v)
+    cJSON_ArrayForEach(member, value)
     {
-        cJSON *listed = cJSON_GetObjectItemCaseSensitive(properties, one->string);
-        snprintf(there, sizeof there, "%s.%s", where, one->string);
+        cJSON *listed = cJSON_GetObjectItemCaseSensitive(properties, member->string);
+        snprintf(item_where, sizeof item_where, "%s.%s", where, member->string);
         if (listed)
-            listed->valueint = 1; /* seen */
+            listed->valueint = 1; /* for report_unseen(): a line has this property */
         if (listed || additional)
-            ok = check_value(one, listed ? listed : additional, doc, there) && ok;
-        else if (!is_hex_twin(one, properties))
-            ok = report_fault(there, "is not listed", "");
+            ok = check_value(member, listed ? listed : additional, doc, item_where) && ok;
+        else if (!is_hex_twin(member, properties))
+            ok = report_fault(item_where, "is not listed", "");
     }
     return ok;
 }
 
-static bool check_required(const cJSON *v, const cJSON *names, const char *where)
+static bool check_required(const cJSON *value, const cJSON *names, const char *where)
 {
-    const cJSON *one;
+    const cJSON *name;
     bool ok = true;
-    cJSON_ArrayForEach(one, names) if (cJSON_IsObject(v) && !cJSON_HasObjectItem(v, one->valuestring))
-        ok = report_fault(where, "lacks", one->valuestring);
+    cJSON_ArrayForEach(name,
+                       names) if (cJSON_IsObject(value) && !cJSON_HasObjectItem(value, name->valuestring))
+        ok = report_fault(where, "lacks", name->valuestring);
     return ok;
 }
 
 /* check_value - validates V against each keyword of SCHEMA. */
-static bool check_value(const cJSON *v, cJSON *schema, struct doc *doc, const char *where)
+static bool check_value(const cJSON *value, cJSON *schema, struct doc *doc, const char *where)
 {
     static const char *const ignored[] = {"description", "title", "$schema",
                                           "$id",         "$defs", "additionalProperties"};
@@ -207,71 +211,72 @@ static bool check_value(const cJSON *v, cJSON *schema, struct doc *doc, const ch
         for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
             known = known || strcmp(name, ignored[i]) == 0;
         if (strcmp(name, "type") == 0)
-            ok = check_type(v, word, where) && ok;
+            ok = check_type(value, word, where) && ok;
         else if (strcmp(name, "const") == 0)
-            ok = (cJSON_Compare(v, word, true) || report_fault(where, "is not the const", "")) && ok;
+            ok = (cJSON_Compare(value, word, true) || report_fault(where, "is not the const", "")) && ok;
         else if (strcmp(name, "enum") == 0)
-            ok = check_enum(v, word, where) && ok;
+            ok = check_enum(value, word, where) && ok;
         else if (strcmp(name, "minimum") == 0)
-            ok = (!cJSON_IsNumber(v) || v->valuedouble >= word->valuedouble ||
+            ok = (!cJSON_IsNumber(value) || value->valuedouble >= word->valuedouble ||
                   report_fault(where, "is too small", "")) &&
                  ok;
         else if (strcmp(name, "anyOf") == 0)
-            ok = check_any_of(v, word, doc, where) && ok;
+            ok = check_any_of(value, word, doc, where) && ok;
         else if (strcmp(name, "items") == 0)
-            ok = check_items(v, word, doc, where) && ok;
+            ok = check_items(value, word, doc, where) && ok;
         else if (strcmp(name, "properties") == 0)
-            ok = check_properties(v, schema, doc, where) && ok;
+            ok = check_properties(value, schema, doc, where) && ok;
         else if (strcmp(name, "required") == 0)
-            ok = check_required(v, word, where) && ok;
+            ok = check_required(value, word, where) && ok;
         else if (strcmp(name, "$ref") == 0) {
             cJSON *target = follow_ref(word->valuestring, &to);
-            ok = check_value(v, target, to, where) && ok;
+            ok = check_value(value, target, to, where) && ok;
         } else if (!known)
             die("a keyword that this program does not check", name);
     }
     if (!cJSON_HasObjectItem(schema, "properties") && cJSON_HasObjectItem(schema, "additionalProperties"))
-        ok = check_properties(v, schema, doc, where) && ok;
+        ok = check_properties(value, schema, doc, where) && ok;
     return ok;
 }
 
 static void check_line(const char *line)
 {
     char name[128];
-    cJSON *v = cJSON_Parse(line);
-    const cJSON *schema = cJSON_GetObjectItemCaseSensitive(v, "schema");
+    cJSON *value = cJSON_Parse(line);
+    const cJSON *schema = cJSON_GetObjectItemCaseSensitive(value, "schema");
     if (!cJSON_IsString(schema)) {
-        cJSON_Delete(v);
+        cJSON_Delete(value);
         return;
     }
     snprintf(name, sizeof name, "%s.json", schema->valuestring);
     struct doc *doc = find_doc(name);
-    if (doc ? check_value(v, doc->root, doc, schema->valuestring)
-            : report_fault(name, "there is no such document", "")) {
+    bool ok = doc ? check_value(value, doc->root, doc, schema->valuestring)
+                  : report_fault(name, "there is no such document", "");
+    if (ok) {
         passed++;
     } else {
         failed++;
         printf("  in: %.*s\n", 200, line);
     }
-    cJSON_Delete(v);
+    cJSON_Delete(value);
 }
 
 /* report_unseen - reports each property below SCHEMA that no line had, as check_properties() recorded. */
 static void report_unseen(const cJSON *schema, const char *where)
 {
-    const cJSON *one;
-    char there[MAX_PATH];
-    bool properties = schema->string && strcmp(schema->string, "properties") == 0;
-    cJSON_ArrayForEach(one, schema)
+    const cJSON *member;
+    char item_where[MAX_PATH];
+    bool is_properties = schema->string && strcmp(schema->string, "properties") == 0;
+    cJSON_ArrayForEach(member, schema)
     {
-        snprintf(there, sizeof there, "%s%s%s", where, one->string ? "." : "",
-                 one->string ? one->string : "");
-        if (properties && !one->valueint) {
-            printf("  %s: is in no line\n", there);
+        snprintf(item_where, sizeof item_where, "%s%s%s", where, member->string ? "." : "",
+                 member->string ? member->string : "");
+        if (is_properties && !member->valueint) {
+            printf("  %s: is in no line\n", item_where);
             failed++;
         }
-        if (cJSON_IsObject(one) || cJSON_IsArray(one))
-            report_unseen(one, there);
+        if (cJSON_IsObject(member) || cJSON_IsArray(member))
+            report_unseen(member, item_where);
     }
 }
 

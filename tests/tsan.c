@@ -11,13 +11,14 @@
 #include "tensor.h"
 
 #define THREADS 4u
-#define ROWS    64u /* read of each file */
+#define ROWS    64u /* rows read of each file */
 
 /* What a single thread read. */
 struct expected {
     uint32_t nrows;
     uint8_t digest[ROWS][CKPT_DIGEST_MAX];
-    ckpt_status status[ROWS], last_status[ROWS]; /* of the digest, and of reading the last element */
+    ckpt_status status[ROWS];      /* of ckpt_digest_tensor() */
+    ckpt_status last_status[ROWS]; /* of reading the last element */
     ckpt_stats stats[ROWS];
     size_t nnotices;
 };
@@ -32,9 +33,10 @@ struct shared {
 
 struct reader {
     struct shared *s;
-    unsigned number;
+    unsigned number; /* of the thread, from 0 */
 };
 
+/* check - reports that WHAT of row ROW differs from what a single thread read, unless OK. */
 static void check(struct shared *s, bool ok, const char *what, uint32_t row)
 {
     if (ok)
@@ -57,17 +59,17 @@ static void read_row(struct shared *s, uint32_t row)
     const ckpt_tensor t = tensor_at(s->f, row);
     unsigned char element[64];
     uint8_t digest[CKPT_DIGEST_MAX];
-    uint64_t bytes = 0;
+    uint64_t nread = 0;
     ckpt_status st = ckpt_digest_tensor(s->f, row, CKPT_XXH3, digest, NULL);
     check(s, st == s->expected.status[row], "the status", row);
     check(s, st != CKPT_OK || memcmp(digest, s->expected.digest[row], 16) == 0, "the digest", row);
-    st = ckpt_tensor_stream(s->f, row, count_bytes, &bytes, NULL);
+    st = ckpt_tensor_stream(s->f, row, count_bytes, &nread, NULL);
     check(s, (st == CKPT_OK) == (s->expected.status[row] == CKPT_OK), "the status of its stream", row);
-    check(s, st != CKPT_OK || bytes == t.nbytes, "the size of its stream", row);
-    if (t.has_data && t.elements)
-        check(s,
-              ckpt_tensor_read(s->f, row, t.elements - 1, 1, element, NULL) == s->expected.last_status[row],
-              "the status of its last element", row);
+    check(s, st != CKPT_OK || nread == t.nbytes, "the size of its stream", row);
+    if (t.has_data && t.elements) {
+        st = ckpt_tensor_read(s->f, row, t.elements - 1, 1, element, NULL);
+        check(s, st == s->expected.last_status[row], "the status of its last element", row);
+    }
     const void *borrowed;
     size_t n;
     if (ckpt_tensor_borrow(s->f, row, &borrowed, &n, NULL) == CKPT_OK)
@@ -77,8 +79,8 @@ static void read_row(struct shared *s, uint32_t row)
     (void)storage_at(s->f, t.storage);
 }
 
-/* compute_statistics - compares the statistics of all rows, computed by THREADS threads. */
-static void compute_statistics(struct shared *s, unsigned threads)
+/* check_statistics - compares the statistics of all rows, computed by THREADS threads. */
+static void check_statistics(struct shared *s, unsigned threads)
 {
     uint32_t rows[ROWS];
     ckpt_stats stats[ROWS];
@@ -113,12 +115,14 @@ static void *run_reader(void *user)
     uint32_t n = s->expected.nrows;
     (void)pthread_barrier_wait(&s->begin);
     if (r->number == 0)
-        compute_statistics(s, 2);
-    for (uint32_t i = 0; i < n; i++) /* threads with odd numbers read in reverse order */
-        read_row(s, r->number & 1 ? n - 1 - i : (i + r->number) % n);
+        check_statistics(s, 2);
+    for (uint32_t i = 0; i < n; i++) { /* each thread in another order: those with odd numbers in reverse */
+        bool reverse = r->number % 2 == 1;
+        read_row(s, reverse ? n - 1 - i : (i + r->number) % n);
+    }
     read_values(s->f);
     if (r->number == 1)
-        compute_statistics(s, 1);
+        check_statistics(s, 1);
     return NULL;
 }
 
@@ -142,6 +146,7 @@ static int64_t read_callback(void *user, uint64_t offset, void *buf, size_t n)
     return got;
 }
 
+/* open_file - opens PATH; if B has a stream, by callbacks that read it. */
 static ckpt_file *open_file(const char *path, struct callback_file *b)
 {
     ckpt_file *f;
@@ -164,14 +169,14 @@ static ckpt_file *open_file(const char *path, struct callback_file *b)
     return f;
 }
 
-/* read_alone - reads the file in one thread to S->expected. It opens the file itself, because a ckpt_file
- * caches what it has read. */
+/* read_alone - reads the file in one thread into S->expected. Opens the file and closes it again, because a
+ * ckpt_file caches what was read: the threads must begin with an empty cache. */
 static bool read_alone(struct shared *s)
 {
-    struct callback_file none = {0};
+    struct callback_file no_callbacks = {0};
     unsigned char element[64];
-    ckpt_work one = {.struct_size = sizeof one, .threads = 1};
-    ckpt_file *f = open_file(s->path, &none);
+    ckpt_work one_thread = {.struct_size = sizeof one_thread, .threads = 1};
+    ckpt_file *f = open_file(s->path, &no_callbacks);
     if (!f)
         return false;
     s->expected.nrows = ckpt_tensor_count(f) < ROWS ? ckpt_tensor_count(f) : ROWS;
@@ -179,7 +184,7 @@ static bool read_alone(struct shared *s)
     for (uint32_t i = 0; i < s->expected.nrows; i++) {
         s->expected.status[i] = ckpt_digest_tensor(f, i, CKPT_XXH3, s->expected.digest[i], NULL);
         s->expected.stats[i].struct_size = sizeof(ckpt_stats);
-        if (ckpt_stat(f, &i, 1, &one, &s->expected.stats[i], NULL) != CKPT_OK)
+        if (ckpt_stat(f, &i, 1, &one_thread, &s->expected.stats[i], NULL) != CKPT_OK)
             s->expected.stats[i].numeric = 0;
         const ckpt_tensor t = tensor_at(f, i);
         s->expected.last_status[i] = t.has_data && t.elements
@@ -192,12 +197,13 @@ static bool read_alone(struct shared *s)
     return true;
 }
 
+/* read_together - reads the open file in THREADS threads at the same time. */
 static void read_together(struct shared *s)
 {
     pthread_t ids[THREADS];
     struct reader readers[THREADS];
     unsigned started = 0;
-    size_t n = 0;
+    size_t nnotices = 0;
     if (pthread_barrier_init(&s->begin, NULL, THREADS) != 0)
         exit(2);
     for (; started < THREADS; started++) {
@@ -207,9 +213,9 @@ static void read_together(struct shared *s)
     }
     for (unsigned i = 0; i < started; i++)
         pthread_join(ids[i], NULL);
-    while (ckpt_notice_at(s->f, n))
-        n++;
-    check(s, n == s->expected.nnotices, "the number of notices", 0);
+    while (ckpt_notice_at(s->f, nnotices))
+        nnotices++;
+    check(s, nnotices == s->expected.nnotices, "the number of notices", 0);
     pthread_barrier_destroy(&s->begin);
 }
 
@@ -217,11 +223,13 @@ static void read_together(struct shared *s)
  * Returns whether all results were equal. */
 static bool check_file(const char *path)
 {
+    enum { BY_PATH, BY_CALLBACKS, BY_SERIALIZED_CALLBACKS };
     struct shared s = {.path = path};
     if (!read_alone(&s))
         return false;
-    for (int source = 0; source < 3; source++) {
-        struct callback_file b = {.in = source ? fopen(path, "rb") : NULL, .serialize = source == 2};
+    for (int way = BY_PATH; way <= BY_SERIALIZED_CALLBACKS; way++) {
+        struct callback_file b = {.in = way == BY_PATH ? NULL : fopen(path, "rb"),
+                                  .serialize = way == BY_SERIALIZED_CALLBACKS};
         if ((s.f = open_file(path, &b)) == NULL)
             return false;
         read_together(&s);

@@ -3,9 +3,9 @@
  *
  *   count [-o FILE] COMMAND [ARG…]
  *
- * Prints "SYSCALLS READ WRITTEN KIB STATUS": system calls of all its threads from execve on, the bytes read
- * and written (copy_file_range and the like count as both), its peak memory and its exit status. The
- * command's output goes to FILE (/dev/null). Exit status 77: ptrace is not permitted here.
+ * Prints "SYSCALLS READ WRITTEN KIB STATUS": the system calls of all threads of the command from execve on,
+ * the bytes that these read and write (copy_file_range and the like do both), its peak memory and its exit
+ * status. The output of the command goes to FILE (/dev/null). Exits with 77 if ptrace is not permitted here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@
 
 static struct {
     pid_t pid;
-    uint64_t call; /* the system call that it entered last */
-} task[TASKS];
+    uint64_t call; /* number of the system call that the task entered last */
+} tasks[TASKS];
 static unsigned long long ncalls, bytes_read, bytes_written;
 
 static int fail_ptrace(const char *what)
@@ -36,14 +36,14 @@ static int fail_ptrace(const char *what)
     return CANNOT_TRACE;
 }
 
-/* find_call - returns where the system call is kept that PID entered last. */
-static uint64_t *find_call(pid_t pid)
+/* last_call - returns a pointer to the number of the system call that PID entered last. */
+static uint64_t *last_call(pid_t pid)
 {
     for (int i = 0; i < TASKS; i++) {
-        if (!task[i].pid)
-            task[i].pid = pid;
-        if (task[i].pid == pid)
-            return &task[i].call;
+        if (!tasks[i].pid) /* PID is new */
+            tasks[i].pid = pid;
+        if (tasks[i].pid == pid)
+            return &tasks[i].call;
     }
     fprintf(stderr, "count: more than %d tasks\n", TASKS);
     exit(CANNOT_TRACE);
@@ -71,17 +71,18 @@ static void add_transfer(uint64_t call, unsigned long long n)
     }
 }
 
-/* record_call - counts the system call at whose entry or exit PID has stopped; false: ptrace failed. */
+/* record_call - counts the system call at whose entry or exit PID has stopped. Returns false if ptrace
+ * failed. */
 static bool record_call(pid_t pid)
 {
     struct __ptrace_syscall_info info;
     if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof info, &info) < 0)
         return false;
     if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
-        *find_call(pid) = info.entry.nr;
+        *last_call(pid) = info.entry.nr;
         ncalls++;
     } else if (info.op == PTRACE_SYSCALL_INFO_EXIT && info.exit.rval > 0) {
-        add_transfer(*find_call(pid), (unsigned long long)info.exit.rval);
+        add_transfer(*last_call(pid), (unsigned long long)info.exit.rval);
     }
     return true;
 }

@@ -1,9 +1,10 @@
 #!/bin/sh
 # bench/gates.sh - checks costs that do not depend on the machine: bytes read and written, system calls, peak memory,
-# instructions. GATES_SHOW=1 prints the measured values; GATES_DOUBT=1 sets each limit below the measured value, so
-# that each check must fail.
+# instructions. GATES_SHOW=1 prints the measured values. GATES_DOUBT=1 sets each limit below the measured value, to
+# see each check fail.
 #
-# The memory limit: 8 MiB + 1 KiB for each tensor + 1 MiB for each thread, for files of any size.
+# Limit of the peak memory of most commands: 8 MiB + 1 KiB for each tensor + 1 MiB for each thread, for files of any
+# size.
 set -u
 B=${B:-build}
 ckpt=$B/ckpt
@@ -11,7 +12,7 @@ bin=$B/tests/bench
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 passed=0 failed=0 skipped=0
-tracing=1
+tracing=1 # empty: ptrace is not permitted
 
 skip()
 {
@@ -38,7 +39,7 @@ check_limit()
 make_file() { metadata=$("$bin/mkckpt" "$@" 2>"$tmp/reason"); }
 
 # measure TITLE COMMAND… - runs COMMAND, and sets $kib to its peak memory, and with ptrace $calls to the number of
-# its system calls, $in and $out to the bytes read and written; fails if COMMAND does
+# its system calls, $in and $out to the bytes read and written; fails if COMMAND fails
 measure()
 {
     title=$1
@@ -166,9 +167,9 @@ check_edit()
 {
     edit=$1 command=$2
     shift 2
-    for j in 1 4; do
-        check_memory "$edit -j $j" 20000 $j "$ckpt" "$command" -j $j --no-sync "$@"
-        [ -z "$tracing" ] || check_limit "$edit -j $j: system calls" "$calls" 5000
+    for threads in 1 4; do
+        check_memory "$edit -j $threads" 20000 $threads "$ckpt" "$command" -j $threads --no-sync "$@"
+        [ -z "$tracing" ] || check_limit "$edit -j $threads: system calls" "$calls" 5000
     done
 }
 
@@ -236,7 +237,7 @@ check_long_headers()
 
 # ------------------------------------------------------------------- scan
 
-# print_pickle N - prints a harmless pickle with N thousand times 8 opcodes in 42 bytes
+# print_pickle N - prints a harmless pickle: 1000 × N times the same 8 opcodes, which take 42 bytes
 print_pickle()
 {
     record='(U\031layer.weight.of.the.modelK\001K\002M\001\002J\001\002\003\004Nl'
@@ -286,6 +287,7 @@ check_rewrite()
 
 # -------------------------------------------------------------------- memory
 
+# check_memory_of_commands - checks the peak memory of commands on files of 2 GB with 291 tensors
 check_memory_of_commands()
 {
     pt=$tmp/big.pt st=$tmp/big.safetensors name=module.model.layers.0.mlp.up_proj.weight
@@ -293,13 +295,15 @@ check_memory_of_commands()
     check_memory 'ls, safetensors' 291 1 "$ckpt" ls "$st"
     check_memory 'info' 291 1 "$ckpt" info "$pt"
     check_memory 'show' 291 1 "$ckpt" show "$pt" "$name[0:8]"
-    for j in 1 4; do
-        check_memory "hash -j $j" 291 $j "$ckpt" hash -j $j "$pt"
-        check_memory "hash --xxh3 -j $j" 291 $j "$ckpt" hash --xxh3 -j $j "$st"
-        check_memory "diff -j $j" 582 $j "$ckpt" diff -j $j "$pt" "$st"
-        check_memory "stat -j $j" 291 $j "$ckpt" stat -j $j "$st"
-        check_memory "convert to safetensors -j $j" 291 $j "$ckpt" convert -j $j --no-sync "$pt" "$tmp/out.safetensors"
-        check_memory "convert to .pt -j $j" 291 $j "$ckpt" convert -j $j --no-sync "$st" "$tmp/out.pt"
+    for threads in 1 4; do
+        check_memory "hash -j $threads" 291 $threads "$ckpt" hash -j $threads "$pt"
+        check_memory "hash --xxh3 -j $threads" 291 $threads "$ckpt" hash --xxh3 -j $threads "$st"
+        check_memory "diff -j $threads" 582 $threads "$ckpt" diff -j $threads "$pt" "$st"
+        check_memory "stat -j $threads" 291 $threads "$ckpt" stat -j $threads "$st"
+        check_memory "convert to safetensors -j $threads" 291 $threads \
+            "$ckpt" convert -j $threads --no-sync "$pt" "$tmp/out.safetensors"
+        check_memory "convert to .pt -j $threads" 291 $threads \
+            "$ckpt" convert -j $threads --no-sync "$st" "$tmp/out.pt"
     done
     check_memory 'convert --cast' 291 1 "$ckpt" convert --no-sync --cast bf16 "$st" "$tmp/out.safetensors"
     check_memory 'convert to shards' 291 4 "$ckpt" convert --no-sync --max-shard-size 500MB "$pt" "$tmp/out.safetensors"
@@ -316,6 +320,7 @@ if [ $? -eq 77 ]; then
     skip "bytes and system calls: ptrace is not permitted ($(cat "$tmp/reason"))"
 fi
 check_shards 400
+# The last numbers are the limits of instructions.
 check_huge pt 40000000 38000000
 check_huge safetensors 25000000 34000000
 check_in_place pt 4000 150000000

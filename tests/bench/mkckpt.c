@@ -3,14 +3,14 @@
  *
  *   mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] [--changed] OUT
  *
- * BYTES is the size of all tensors together; the units K, M, G and T are powers of 1024. A name is PREFIX and
- * a name as in language models. With --sparse the data are holes (all zero), so that a file of terabytes
- * takes no space; with --changed the lowest bit of the first element of the middle tensor is inverted. A .pt
- * is like those of torch.save since 2.6: a stored zip, records 64-byte aligned by an "FB" extra field, CRCs,
- * zip64 if needed.
+ * OUT ends in .pt or .safetensors. BYTES is the size of all tensors together; the units K, M, G and T are
+ * powers of 1024. Tensors are named as in language models, after PREFIX. With --sparse, the data are holes
+ * (all zero), so that a file of terabytes takes no space. With --changed, the lowest bit of the first element
+ * of the middle tensor is inverted. A .pt is like those of torch.save since 2.6: a zip archive with stored
+ * records, each aligned to 64 bytes by an extra field "FB", with CRCs, and with zip64 if needed.
  *
- * OUT ends in .pt or .safetensors. Prints the size of the metadata: of a .safetensors, its header; of a .pt,
- * its pickle, central directory and the records after that.
+ * Prints the size of the metadata: of a .safetensors, its header; of a .pt, its pickle, its central directory
+ * and the records after the directory.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BLOCK 65536u
+#define BLOCK 65536u /* bytes of data made at a time */
 
 static uint64_t ntensors = 100, total_bytes = 64u << 20, seed = 1;
 static uint64_t elements; /* of each tensor */
@@ -56,21 +56,21 @@ static void append(struct text *t, const void *bytes, size_t n)
 
 static void append_str(struct text *t, const char *s) { append(t, s, strlen(s)); }
 
-/* append_le - appends the N lowest bytes of V, beginning with the lowest. */
-static void append_le(struct text *t, uint64_t v, int n)
+/* append_le - appends NUMBER as N bytes, little-endian. */
+static void append_le(struct text *t, uint64_t number, int n)
 {
-    for (int i = 0; i < n; i++, v >>= 8) {
-        unsigned char b = (unsigned char)(v & 0xff);
-        append(t, &b, 1);
+    for (int i = 0; i < n; i++, number >>= 8) {
+        unsigned char byte = (unsigned char)(number & 0xff);
+        append(t, &byte, 1);
     }
 }
 
 static void format_tensor_name(uint64_t i, char *name, size_t cap)
 {
-    static const char *const parts[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
-                                        "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
-                                        "mlp.down_proj",    "input_layernorm",  "post_attention_layernorm"};
-    snprintf(name, cap, "%smodel.layers.%" PRIu64 ".%s.weight", prefix, i / 9, parts[i % 9]);
+    static const char *const layers[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                         "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
+                                         "mlp.down_proj",    "input_layernorm",  "post_attention_layernorm"};
+    snprintf(name, cap, "%smodel.layers.%" PRIu64 ".%s.weight", prefix, i / 9, layers[i % 9]);
 }
 
 /* ------------------------------------------------------------------- data */
@@ -80,10 +80,10 @@ static uint32_t crc_table[8][256];
 static void init_crc_table(void)
 {
     for (uint32_t i = 0; i < 256; i++) {
-        uint32_t c = i;
-        for (int k = 0; k < 8; k++)
-            c = c & 1 ? 0xedb88320u ^ (c >> 1) : c >> 1;
-        crc_table[0][i] = c;
+        uint32_t crc = i;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 1 ? 0xedb88320u ^ (crc >> 1) : crc >> 1;
+        crc_table[0][i] = crc;
     }
     for (int t = 1; t < 8; t++)
         for (int i = 0; i < 256; i++)
@@ -103,20 +103,23 @@ static uint32_t crc32(uint32_t crc, const unsigned char *p, size_t n)
     return ~crc;
 }
 
-static uint64_t xorshift(uint64_t *s)
+static uint64_t xorshift(uint64_t *state)
 {
-    *s ^= *s << 13;
-    *s ^= *s >> 7;
-    *s ^= *s << 17;
-    return *s;
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
 }
 
-/* fill_random - makes N float32 between -1 and 1, never 0: random sign and mantissa, exponents 0x70..0x7e. */
-static void fill_random(uint32_t *v, size_t n, uint64_t *state)
+/* fill_random - fills FLOATS with N float32 between -1 and 1, never 0: a random sign and mantissa, and an
+ * exponent from 0x70 to 0x7e. */
+static void fill_random(uint32_t *floats, size_t n, uint64_t *state)
 {
     for (size_t i = 0; i < n; i++) {
-        uint64_t x = xorshift(state);
-        v[i] = (uint32_t)(x & 0x807fffffu) | (0x70u + (uint32_t)(x >> 40) % 15u) << 23;
+        uint64_t random = xorshift(state);
+        uint32_t sign_and_mantissa = (uint32_t)random & 0x807fffffu;
+        uint32_t exponent = 0x70u + (uint32_t)(random >> 40) % 15u;
+        floats[i] = sign_and_mantissa | exponent << 23;
     }
 }
 
@@ -127,8 +130,8 @@ static void flush_text(struct text *t)
     t->len = 0;
 }
 
-/* write_data - writes the bytes of tensor I and returns their CRC-32; 0 when sparse, for which none is
- * stored. */
+/* write_data - writes the bytes of tensor I and returns their CRC-32. With --sparse, returns 0: then no CRC
+ * is stored. */
 static uint32_t write_data(uint64_t i)
 {
     static uint32_t block[BLOCK / 4];
@@ -153,26 +156,27 @@ static uint32_t write_data(uint64_t i)
 
 /* -------------------------------------------------------------------- .pt */
 
-static void append_pickle_int(struct text *p, uint64_t v)
+static void append_pickle_int(struct text *p, uint64_t number)
 {
-    if (v < 256) {
-        append_str(p, "K");
-        append_le(p, v, 1);
-    } else if (v < 65536) {
-        append_str(p, "M");
-        append_le(p, v, 2);
-    } else if (v < 0x80000000u) {
-        append_str(p, "J");
-        append_le(p, v, 4);
+    if (number < 256) {
+        append_str(p, "K"); /* BININT1 */
+        append_le(p, number, 1);
+    } else if (number < 65536) {
+        append_str(p, "M"); /* BININT2 */
+        append_le(p, number, 2);
+    } else if (number < 0x80000000u) {
+        append_str(p, "J"); /* BININT */
+        append_le(p, number, 4);
     } else {
-        append(p, "\x8a\x08", 2);
-        append_le(p, v, 8);
+        append(p, "\x8a\x08", 2); /* LONG1, of 8 bytes */
+        append_le(p, number, 8);
     }
 }
 
-/* The next index in the next_memo. All objects but small scalars are memoized, as by CPython's pickler. */
+/* The next index in the memo. All objects except small scalars are memoized, as by CPython's pickler. */
 static uint32_t next_memo;
 
+/* append_pickle_put - appends BINPUT or LONG_BINPUT of the next index. */
 static void append_pickle_put(struct text *p)
 {
     append_str(p, next_memo < 256 ? "q" : "r");
@@ -188,8 +192,8 @@ static void append_pickle_str(struct text *p, const char *s)
     append_pickle_put(p);
 }
 
-/* append_pickle_shared - appends S, which all tensors use, as a text or as a GLOBAL; from the second call on,
- * a BINGET from the memo. */
+/* append_pickle_shared - appends S, which all tensors use: as a text or as a GLOBAL; from the second call
+ * with S on, as a BINGET from the memo. */
 static void append_pickle_shared(struct text *p, const char *s, bool global)
 {
     static struct {
@@ -215,6 +219,8 @@ static void append_pickle_shared(struct text *p, const char *s, bool global)
     append_pickle_put(p);
 }
 
+/* append_pickle_tensor - appends the call of torch._utils._rebuild_tensor_v2 that makes tensor I: storage I,
+ * offset 0, one dimension, stride 1. */
 static void append_pickle_tensor(struct text *p, uint64_t i)
 {
     char key[24];
@@ -228,14 +234,14 @@ static void append_pickle_tensor(struct text *p, uint64_t i)
     append_pickle_int(p, elements);
     append_str(p, "t");
     append_pickle_put(p);
-    append_str(p, "Q");
+    append_str(p, "Q"); /* BINPERSID: the storage */
     append_pickle_int(p, 0);
     append_pickle_int(p, elements);
     append_str(p, "\x85");
     append_pickle_put(p);
-    append_str(p, "K\x01\x85");
+    append_str(p, "K\x01\x85"); /* the stride, (1,) */
     append_pickle_put(p);
-    append_str(p, "\x89");
+    append_str(p, "\x89"); /* requires_grad: False */
     append_pickle_shared(p, "collections\nOrderedDict\n", true);
     append_str(p, ")R");
     append_pickle_put(p);
@@ -265,8 +271,8 @@ static void make_pickle(struct text *p)
 static struct text directory;
 static uint64_t nentries;
 
-/* append_zip64_extra - appends the fields that do not fit into 32 bits, if any; of a central header also
- * OFFSET. */
+/* append_zip64_extra - appends the extra field of zip64, if SIZE does not fit into 32 bits; in a central
+ * header also if OFFSET does not. */
 static void append_zip64_extra(struct text *t, uint64_t size, uint64_t offset, bool central)
 {
     struct text body = {0};
@@ -284,7 +290,11 @@ static void append_zip64_extra(struct text *t, uint64_t size, uint64_t offset, b
     free(body.bytes);
 }
 
-static uint32_t limit_to_32_bits(uint64_t v) { return v >= 0xffffffffu ? 0xffffffffu : (uint32_t)v; }
+/* limit_to_32_bits - returns NUMBER, or 0xffffffff if the number is in the extra field of zip64. */
+static uint32_t limit_to_32_bits(uint64_t number)
+{
+    return number >= 0xffffffffu ? 0xffffffffu : (uint32_t)number;
+}
 
 /* append_shared_fields - appends the fields that the local and the central header of a record share. */
 static void append_shared_fields(struct text *t, uint32_t crc, uint64_t size, size_t name_len,
@@ -301,8 +311,8 @@ static void append_shared_fields(struct text *t, uint32_t crc, uint64_t size, si
     append_le(t, extra_len, 2);
 }
 
-/* write_record - writes the record RECORD of the archive: DATA, or tensor I if that is NULL; the CRC-32 of a
- * tensor is written to the local header afterwards. */
+/* write_record - writes the record RECORD of the archive: DATA, or tensor I if DATA is NULL. The CRC-32 of a
+ * tensor is known only after its data, and is then written to the local header. */
 static void write_record(const char *record, const struct text *data, uint64_t i)
 {
     char name[64];
@@ -355,25 +365,25 @@ static void write_directory(void)
     struct text *t = &directory;
     uint64_t count_16_bits = nentries < 0xffff ? nentries : 0xffff;
     append_le(t, 0x06064b50, 4); /* zip64 end of central directory record */
-    append_le(t, 44, 8);
-    append_le(t, 45, 2);
-    append_le(t, 45, 2);
-    append_le(t, 0, 8);
-    append_le(t, nentries, 8);
-    append_le(t, nentries, 8);
+    append_le(t, 44, 8);         /* size of this record after this field */
+    append_le(t, 45, 2);         /* version made by */
+    append_le(t, 45, 2);         /* version needed */
+    append_le(t, 0, 8);          /* disks */
+    append_le(t, nentries, 8);   /* records on this disk */
+    append_le(t, nentries, 8);   /* records */
     append_le(t, size, 8);
     append_le(t, start, 8);
     append_le(t, 0x07064b50, 4); /* zip64 end of central directory locator */
-    append_le(t, 0, 4);
-    append_le(t, start + size, 8);
-    append_le(t, 1, 4);
+    append_le(t, 0, 4);          /* disk */
+    append_le(t, start + size, 8); /* offset of the zip64 end of central directory record */
+    append_le(t, 1, 4);            /* disks */
     append_le(t, 0x06054b50, 4); /* end of central directory record */
-    append_le(t, 0, 4);
+    append_le(t, 0, 4);          /* disks */
     append_le(t, count_16_bits, 2);
     append_le(t, count_16_bits, 2);
     append_le(t, limit_to_32_bits(size), 4);
     append_le(t, limit_to_32_bits(start), 4);
-    append_le(t, 0, 2);
+    append_le(t, 0, 2); /* length of the comment */
     metadata_bytes += t->len;
     flush_text(t);
 }
@@ -400,37 +410,38 @@ static void write_pt(void)
 
 static void write_safetensors(void)
 {
-    struct text h = {0}, size = {0};
+    struct text header = {0}, header_length = {0};
     char name[256], line[512];
-    append_str(&h, "{\"__metadata__\":{\"format\":\"pt\"}");
+    append_str(&header, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (uint64_t i = 0; i < ntensors; i++) {
         format_tensor_name(i, name, sizeof name);
         snprintf(line, sizeof line,
                  ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%" PRIu64 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64
                  "]}",
                  name, elements, i * elements * 4, (i + 1) * elements * 4);
-        append_str(&h, line);
+        append_str(&header, line);
     }
-    append_str(&h, "}");
-    while (h.len % 8)
-        append_str(&h, " ");
-    append_le(&size, h.len, 8);
-    metadata_bytes = h.len + 8;
-    flush_text(&size);
-    flush_text(&h);
+    append_str(&header, "}");
+    while (header.len % 8)
+        append_str(&header, " ");
+    append_le(&header_length, header.len, 8);
+    metadata_bytes = header.len + 8;
+    flush_text(&header_length);
+    flush_text(&header);
     for (uint64_t i = 0; i < ntensors; i++)
         write_data(i);
 }
 
 /* ------------------------------------------------------------------- main */
 
-static uint64_t parse_number(const char *s)
+/* parse_number - returns the number TEXT, which may end in a unit. */
+static uint64_t parse_number(const char *text)
 {
     char *end;
-    uint64_t v = strtoull(s, &end, 10);
+    uint64_t number = strtoull(text, &end, 10);
     static const char units[] = "KMGT";
-    const char *u = *end ? strchr(units, *end) : NULL;
-    return u ? v << (10 * (u - units + 1)) : v;
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    return unit ? number << (10 * (unit - units + 1)) : number;
 }
 
 static bool ends_with(const char *s, const char *end)

@@ -1,5 +1,5 @@
 """mkdcp.py FOLDER KIND BYTES - writes a Distributed Checkpoint of about BYTES (such as 64M or 1G) as torch does: in each
-file the items by torch.save, one after the other, and .metadata. KIND:
+file the chunks of tensors, each by torch.save, one after the other; and .metadata. KIND:
 
     ranks     128 tensors, each sharded along dimension 0 over the files of 8 ranks
     first     4 tensors in one file, each in 64 chunks along the first dimension
@@ -19,42 +19,46 @@ COLUMNS = 1024
 
 
 class Checkpoint:
+    """A checkpoint in FOLDER, whose metadata are collected until write_metadata."""
     def __init__(self, folder):
         os.makedirs(folder)
-        self.folder, self.tensors, self.storage_data, self.sizes = folder, {}, {}, {}
+        self.folder, self.tensors, self.storage_data = folder, {}, {}
+        self.file_sizes = {}  # {file: bytes of its chunks so far}
 
     def add_tensor(self, name, shape):
+        """Records a tensor, without chunks."""
         self.tensors[name] = TensorStorageMetadata(TensorProperties(torch.float32), torch.Size(shape), [])
 
     def add_chunk(self, name, offset, shape, file, length):
-        """Records that the next item of FILE, of LENGTH bytes, is a chunk of the tensor NAME."""
+        """Records that the next LENGTH bytes of FILE are a chunk of the tensor NAME."""
         chunk = ChunkStorageMetadata(torch.Size(offset), torch.Size(shape))
         chunks = self.tensors[name].chunks
-        start = self.sizes.get(file, 0)
+        start = self.file_sizes.get(file, 0)
         self.storage_data[MetadataIndex(name, chunk.offsets, len(chunks))] = _StorageInfo(file, start, length)
         chunks.append(chunk)
-        self.sizes[file] = start + length
+        self.file_sizes[file] = start + length
 
     def write_chunk(self, name, offset, elements, file):
-        item = io.BytesIO()
-        torch.save(elements, item)
+        saved = io.BytesIO()
+        torch.save(elements, saved)
         with open(os.path.join(self.folder, file), "ab") as f:
-            f.write(item.getbuffer())
-        self.add_chunk(name, offset, elements.shape, file, item.tell())
+            f.write(saved.getbuffer())
+        self.add_chunk(name, offset, elements.shape, file, saved.tell())
 
     def write_metadata(self):
         with open(os.path.join(self.folder, ".metadata"), "wb") as f:
             pickle.dump(Metadata(self.tensors, {name: (name,) for name in self.tensors}, self.storage_data), f)
 
 
-def write_tensors(checkpoint, tensors, rows, chunks, dim, file_of):
-    """Writes as many TENSORS of as many ROWS, each in CHUNKS along dimension DIM; chunk I is in the file FILE_OF(I)."""
-    for t in range(tensors):
-        name = f"model.layers.{t}.mlp.up_proj.weight"
+def write_tensors(checkpoint, ntensors, rows, nchunks, dim, file_of):
+    """Writes NTENSORS tensors of shape (ROWS, COLUMNS), each in NCHUNKS along dimension DIM; chunk I is in the file
+    FILE_OF(I)."""
+    for number in range(ntensors):
+        name = f"model.layers.{number}.mlp.up_proj.weight"
         checkpoint.add_tensor(name, (rows, COLUMNS))
         shape = [rows, COLUMNS]
-        shape[dim] //= chunks
-        for i in range(chunks):
+        shape[dim] //= nchunks
+        for i in range(nchunks):
             offset = [0, 0]
             offset[dim] = i * shape[dim]
             checkpoint.write_chunk(name, offset, torch.randn(shape), file_of(i))
@@ -62,11 +66,12 @@ def write_tensors(checkpoint, tensors, rows, chunks, dim, file_of):
 
 def add_million_chunks(checkpoint):
     """Makes files of the right size without data, because a listing reads only .metadata."""
-    for t in range(1000):
-        checkpoint.add_tensor(f"w{t}", (1000, 8))
-        for i in range(1000):
-            checkpoint.add_chunk(f"w{t}", (i, 0), (1, 8), f"__{(t * 1000 + i) % 4096}_0.distcp", 1600)
-    for file, end in checkpoint.sizes.items():
+    for number in range(1000):
+        checkpoint.add_tensor(f"w{number}", (1000, 8))
+        for row in range(1000):
+            file = f"__{(number * 1000 + row) % 4096}_0.distcp"
+            checkpoint.add_chunk(f"w{number}", offset=(row, 0), shape=(1, 8), file=file, length=1600)
+    for file, end in checkpoint.file_sizes.items():
         with open(os.path.join(checkpoint.folder, file), "wb") as f:
             f.truncate(end)
 
@@ -75,12 +80,15 @@ def main(folder, kind, size):
     checkpoint = Checkpoint(folder)
     total = int(size[:-1]) * {"M": 1 << 20, "G": 1 << 30}[size[-1]]
     torch.manual_seed(0)
+    rows = total // (4 * COLUMNS)  # of all tensors, in float32
     if kind == "ranks":
-        write_tensors(checkpoint, 128, total // (128 * 4 * COLUMNS) // 8 * 8, 8, 0, lambda i: f"__{i}_0.distcp")
+        write_tensors(checkpoint, ntensors=128, rows=rows // 128 // 8 * 8, nchunks=8, dim=0,
+                      file_of=lambda i: f"__{i}_0.distcp")
     elif kind == "chunks":
         add_million_chunks(checkpoint)
     else:
-        write_tensors(checkpoint, 4, total // (4 * 4 * COLUMNS) // 64 * 64, 64, 0 if kind == "first" else 1, lambda i: "__0_0.distcp")
+        write_tensors(checkpoint, ntensors=4, rows=rows // 4 // 64 * 64, nchunks=64, dim=0 if kind == "first" else 1,
+                      file_of=lambda i: "__0_0.distcp")
     checkpoint.write_metadata()  # last, because bench/run.sh takes a folder with it as complete
 
 

@@ -12,31 +12,33 @@ NAMES = sorted(f"model/layer_{i // 9:03}/kernel_{i % 9}" for i in range(TENSORS)
 
 def crc32c_table():
     table = []
-    for i in range(256):
+    for crc in range(256):
         for _ in range(8):
-            i = i >> 1 ^ (0x82F63B78 if i & 1 else 0)
-        table.append(i)
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table.append(crc)
     return table
 
 
 def masked_crc32c(data, table=tuple(crc32c_table())):
+    """Returns the CRC-32C of DATA, masked as in LevelDB: rotated, plus a constant."""
     crc = 0xFFFFFFFF
-    for b in data:
-        crc = table[(crc ^ b) & 255] ^ crc >> 8
+    for byte in data:
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
     crc ^= 0xFFFFFFFF
     return (crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8 & 0xFFFFFFFF
 
 
-def varint(n):
+def varint(number):
     out = b""
-    while n >= 128:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
+    while number >= 128:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
 
 
 def message(*fields):
-    """Returns a protobuf message of FIELDS (number, value): an int is a varint, bytes a text or message, (int,) fixed32."""
+    """Returns a protobuf message of FIELDS (number, value). A value is an int (written as a varint), bytes (a text or a
+    message) or (int,) (written as fixed32)."""
     out = b""
     for number, value in fields:
         if isinstance(value, bytes):
@@ -49,7 +51,7 @@ def message(*fields):
 
 
 class Table:
-    """A table of LevelDB, not compressed, in which no keys share a prefix."""
+    """A file that is a table of LevelDB: not compressed, with complete keys instead of shared prefixes."""
 
     def __init__(self, path):
         self.file = open(path, "wb")
@@ -59,17 +61,20 @@ class Table:
         body, restarts = b"", []
         for key, value in entries:
             restarts.append(len(body))
-            body += b"\0" + varint(len(key)) + varint(len(value)) + key + value
-        body += struct.pack(f"<{len(restarts) or 1}I", *(restarts or [0])) + struct.pack("<I", len(restarts) or 1)
+            shared = b"\0"  # bytes of the previous key
+            body += shared + varint(len(key)) + varint(len(value)) + key + value
+        restarts = restarts or [0]
+        body += struct.pack(f"<{len(restarts)}I", *restarts) + struct.pack("<I", len(restarts))
         handle = varint(self.file.tell()) + varint(len(body))
-        self.file.write(body + b"\0" + struct.pack("<I", masked_crc32c(body + b"\0")))
+        uncompressed = b"\0"
+        self.file.write(body + uncompressed + struct.pack("<I", masked_crc32c(body + uncompressed)))
         return handle
 
     def close(self, blocks):
-        """Writes the index of BLOCKS (last key, handle), and the footer."""
-        meta = self.write_block([])
+        """Writes the index of BLOCKS, each (last key, handle), and the footer."""
+        metaindex = self.write_block([])
         index = self.write_block(blocks)
-        self.file.write((meta + index).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57))
+        self.file.write((metaindex + index).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57))
         self.file.close()
 
 

@@ -1,5 +1,6 @@
-"""mkzero.py FOLDER BYTES - writes a ZeRO-3 checkpoint of eight ranks, of about BYTES (such as 64M or 1G), as DeepSpeed's
-runtime/zero/stage3.py does: parameters and Adam's states of random numbers, by torch.save."""
+"""mkzero.py FOLDER BYTES - writes a ZeRO-3 checkpoint of eight ranks, of about BYTES (such as 64M or 1G), like
+DeepSpeed's runtime/zero/stage3.py: parameters and Adam's states of random numbers, by torch.save."""
+import math
 import os
 import sys
 
@@ -10,12 +11,12 @@ RANKS, LAYERS = 8, 128
 
 def main(folder, size):
     unit = {"M": 1 << 20, "G": 1 << 30}[size[-1]]
-    elements = int(size[:-1]) * unit // (3 * 4 * LAYERS)  # of each parameter, in float32 with exp_avg and exp_avg_sq
+    elements = int(size[:-1]) * unit // (3 * 4 * LAYERS)  # of each parameter: 3 for float32 weights, exp_avg, exp_avg_sq
     shapes = {f"model.layers.{i}.mlp.up_proj.weight": torch.Size([elements // 128, 128]) for i in range(LAYERS)}
-    partition = sum(-(-s.numel() // RANKS) for s in shapes.values())
+    partition = sum(math.ceil(shape.numel() / RANKS) for shape in shapes.values())  # elements that a rank has
     step = os.path.join(folder, "global_step1")
     os.makedirs(step)
-    model = {"module": {n: torch.empty(0, dtype=torch.bfloat16) for n in shapes}, "buffer_names": [],
+    model = {"module": {name: torch.empty(0, dtype=torch.bfloat16) for name in shapes}, "buffer_names": [],
              "param_shapes": [shapes], "shared_params": {}, "global_steps": 1}
     for rank in range(RANKS):
         torch.manual_seed(rank)

@@ -19,7 +19,8 @@ bin=$B/tests/bench
 CASES=${CASES:-}
 status=0
 
-# touch_bytes: see reset_row; *_runs: the runs in a batch of a case that writes, of one that reads, and of peer.py
+# touch_bytes: bytes of memory to touch before each run of a case that writes (see reset_row)
+# write_runs, read_runs, peer_runs: runs in a batch of a case that writes, of a case that reads, and of peer.py
 if [ "${BENCH_BIG:-}" ]; then
     bytes=2G size='2 GB' touch_bytes=3200000000 write_runs=1 read_runs=3 peer_runs=1
 else
@@ -66,17 +67,20 @@ print_machine()
 
 # -------------------------------------------------------- a row of the table
 
-# reset_row - sets the defaults of what a case may set for its row: the command to run and the bytes of memory to
-# touch before each run, the runs in a batch, the tensors and threads for which the memory limit counts, and the
-# arguments of peer.py
+# reset_row - sets the defaults of what a case may set for its row:
+#   prepare           a command to run before each run
+#   touched           bytes of memory to touch before each run
+#   runs              runs in a batch
+#   tensors, threads  their numbers, from which the memory limit is calculated
+#   peer              the arguments of peer.py, or empty
 reset_row() { prepare=true touched=0 runs=$read_runs tensors=291 threads=1 peer=; }
 reset_row
 
 # set_peer ARGUMENT… - lets the next row run peer.py with the ARGUMENTs, too
 set_peer() { peer=$*; }
 
-# measure_peer CKPT-MS - sets $peer_ratio to the time of ckpt over that of peer.py, and $peer_text to the cell of
-# peer.py in the table, which shows the inverse
+# measure_peer CKPT-MS - runs peer.py, and sets $peer_ratio to the time of ckpt over that of peer.py, and $peer_text to
+# the text of the column "peer", which shows the inverse ratio
 measure_peer()
 {
     peer_text=- peer_ratio=0
@@ -117,16 +121,16 @@ print_row()
         -v peer_text="$peer_text" -v peer_ratio="$peer_ratio" -v kib_limit=$((8192 + tensors + 1024 * threads)) '
     function duration(ms) { return ms < 10 ? sprintf("%.1f ms", ms)  : \
         ms < 1000 ? sprintf("%.0f ms", ms) : sprintf("%.2f s", ms / 1e3) }
-    function ratio(v) { return v < 10 ? sprintf("%.2f", v) : sprintf("%.0f", v) }
+    function ratio(number) { return number < 10 ? sprintf("%.2f", number) : sprintf("%.0f", number) }
     {
         split(goal, number, "[ /]")
-        # how much of its goal ckpt takes
+        # the time of ckpt as a fraction of its goal
         of_goal = goal ~ /ms$/ ? $1 / number[1] : goal ~ /peer$/ ? peer_ratio * number[2] : \
             (goal == "-" || $5 == "-") ? 0 : $5 / goal
         verdict = $3 > 1 ? " **failed**" : of_goal > 1 ? " **missed**" : ""
         yardstick_text = yardstick == "-" ? "" : yardstick " " duration($4)
         ratios = $5 == "-" ? "" : ratio($5) " (" ratio($6) "-" ratio($7) ")"
-        over = ($2 > kib_limit) ? " **over**" : ""
+        over = ($2 > kib_limit) ? " **over**" : "" # the memory limit
         printf("| %s | %s | %s | %s | %s%s | %s | %.1f MiB%s |\n", name, duration($1), yardstick_text, ratios, \
             goal == "-" ? "" : "≤ " goal, verdict, peer_text == "-" ? "" : peer_text, $2 / 1024, over)
         exit ($3 > 1 || over || of_goal > 1.5)

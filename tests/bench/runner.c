@@ -3,13 +3,14 @@
  *
  *   runner [-b BATCHES] [-n RUNS] [-o FILE] [-p PREPARE] [-t BYTES] COMMAND [ARG…] [-- YARDSTICK [ARG…]]
  *
- * Prints "MS KIB STATUS": the median wall time, the peak resident memory of all runs and the highest exit
- * status. With a yardstick also "MS RATIO LOW HIGH": its median time, and the median, lowest and highest
- * ratio of the batches. A batch is RUNS (7) alternating runs of each; if there is more than one run, an
- * additional first run is not counted. Before each run, the shell runs PREPARE, and BYTES of memory are
- * touched and freed, because a virtual machine may have to get pages from its host, which would slow the
- * first run.
- * The output of the commands goes to FILE (/dev/null).
+ * Prints "MS KIB STATUS": the median wall time of COMMAND, the peak resident memory of all its runs and its
+ * highest exit status. With a yardstick also "MS RATIO LOW HIGH": the median time of the yardstick, and the
+ * median, lowest and highest ratio of COMMAND to the yardstick, of which there is one for each batch.
+ *
+ * A batch is RUNS (7) runs of each command, in turn. If there is more than one run, an additional first run
+ * is not counted. Before each run, the shell runs PREPARE, and BYTES of memory are touched and freed: a
+ * virtual machine may have to get pages from its host, which would slow the run. The output of the commands
+ * goes to FILE (/dev/null).
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -29,7 +30,8 @@ static size_t touched_bytes;
 
 struct command {
     char **argv;
-    double ms[RUNS_MAX], batch_ms[RUNS_MAX]; /* times of all runs; of the runs in this batch */
+    double ms[RUNS_MAX];       /* times of all runs */
+    double batch_ms[RUNS_MAX]; /* times of the runs in the current batch */
     long peak_kib;
     int highest_status;
 };
@@ -41,6 +43,7 @@ static double clock_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+/* touch_memory - lets a child process touch as many bytes as -t gives. */
 static void touch_memory(void)
 {
     pid_t pid = fork();
@@ -102,13 +105,14 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* median - sorts V and returns its median. */
-static double median(double *v, long n)
+/* median - sorts N numbers and returns their median. */
+static double median(double *numbers, long n)
 {
-    qsort(v, (size_t)n, sizeof *v, compare_doubles);
-    return v[n / 2];
+    qsort(numbers, (size_t)n, sizeof *numbers, compare_doubles);
+    return numbers[n / 2];
 }
 
+/* measure - runs all batches and prints the result. */
 static void measure(struct command *ours, struct command *yardstick, long batches, long runs)
 {
     static double ratio[RUNS_MAX];

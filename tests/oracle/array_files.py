@@ -3,9 +3,9 @@
     array_files.py CKPT CORPUS
 
 numpy writes MODELS random .npz files, and the safetensors library as many .safetensors files. ckpt converts each to both
-formats, and one array of it to .npy; numpy loads with allow_pickle=False. ckpt then converts each file of CORPUS in one
-of FORMATS to safetensors: the library must load the bytes whose digests `ckpt hash` prints for the source, except the
-object graph of tf.train.Checkpoint.
+formats, and one of its arrays to .npy. The libraries must load equal arrays, numpy with allow_pickle=False. Then ckpt
+converts each file of CORPUS in one of FORMATS to safetensors: the bytes of each tensor must have the digest that
+`ckpt hash` prints for the source. The object graph of tf.train.Checkpoint is not compared.
 """
 import hashlib
 import json
@@ -26,12 +26,12 @@ FORMATS = ["flax", "gguf", "keras", "mxnet", "numpy", "onnx", "orbax", "paddle",
 
 
 def random_array(rng, any_order):
-    """Returns a random array: little-endian and in C order, or in ANY_ORDER of bytes and elements."""
-    kind = rng.choice(DTYPES)
+    """Returns a random array. If ANY_ORDER, it may be big-endian or in Fortran order."""
+    dtype = rng.choice(DTYPES)
     shape = [rng.choice((0, 1, 2, 3, 7, 200)) for _ in range(rng.randrange(4))]
-    n = int(numpy.prod(shape, dtype=int)) * numpy.dtype(kind).itemsize
-    data = bytes(rng.randrange(2) for _ in range(n)) if kind == "?" else rng.randbytes(n)
-    array = numpy.frombuffer(data, kind).reshape(shape)
+    nbytes = int(numpy.prod(shape, dtype=int)) * numpy.dtype(dtype).itemsize
+    data = bytes(rng.randrange(2) for _ in range(nbytes)) if dtype == "?" else rng.randbytes(nbytes)
+    array = numpy.frombuffer(data, dtype).reshape(shape)
     if any_order and rng.randrange(3) == 0:
         array = array.astype(array.dtype.newbyteorder(">"))
     return numpy.asfortranarray(array) if any_order and rng.randrange(3) == 0 else array
@@ -43,8 +43,8 @@ def normalized(array):
     return array.shape, array.dtype, array.tobytes()
 
 
-def is_same(model, other):
-    """Returns whether both models have equal arrays, in any byte order, by the same names in the same order."""
+def have_equal_arrays(model, other):
+    """Returns whether both models have equal arrays by the same names in the same order; byte orders may differ."""
     return list(model) == list(other) and all(normalized(model[k]) == normalized(other[k]) for k in model)
 
 
@@ -60,6 +60,7 @@ def load(path):
 
 
 def check_model(checks, seed, suffix):
+    """Makes a random model in a file with SUFFIX, and checks what ckpt converts it to."""
     rng = random.Random(f"{seed} {suffix}")
     model = sort_names({f"layer.{i}.{rng.choice('wb')}": random_array(rng, any_order=suffix == ".npz")
                         for i in range(rng.randrange(1, 20))})
@@ -68,14 +69,14 @@ def check_model(checks, seed, suffix):
         rng.choice((numpy.savez, numpy.savez_compressed))(source, **model)
     else:
         safetensors.numpy.save_file(model, source)
-    for what, name, options in ((".safetensors", "o.safetensors", []), (".npz", "o.npz", []),
-                                ("compressed .npz", "d.npz", ["--compress"])):
-        out = checks.path(name)
+    for what, out_name, options in ((".safetensors", "out.safetensors", []), (".npz", "out.npz", []),
+                                    ("compressed .npz", "compressed.npz", ["--compress"])):
+        out = checks.path(out_name)
         done = checks.run("convert", *options, source, out)
-        checks.expect(done is not None and is_same(model, load(out)), f"model {seed}{suffix} as {what}")
-    name, out = rng.choice(list(model)), checks.path("o.npy")
+        checks.expect(done is not None and have_equal_arrays(model, load(out)), f"model {seed}{suffix} as {what}")
+    name, out = rng.choice(list(model)), checks.path("out.npy")
     done = checks.run("convert", "--keep", name, source, out)
-    good = done is not None and is_same({name: model[name]}, {name: numpy.load(out, allow_pickle=False)})
+    good = done is not None and have_equal_arrays({name: model[name]}, {name: numpy.load(out, allow_pickle=False)})
     checks.expect(good, f"model {seed}{suffix}: {name} as .npy")
 
 
@@ -90,7 +91,7 @@ def digests(checks, path):
 
 def check_corpus_file(checks, path):
     """Converts PATH to safetensors and compares the tensors that the library loads with those of PATH."""
-    out = checks.path("c.safetensors")
+    out = checks.path("out.safetensors")
     expected = digests(checks, path)
     if not expected or checks.run("convert", "--root", "", "--ties", "copy", path, out) is None:
         return
@@ -113,9 +114,9 @@ def main(ckpt, corpus):
             check_model(models, seed, ".safetensors")
         models.print_summary("oracle-numpy")
         for name in FORMATS:
-            for below, _, names in sorted(os.walk(os.path.join(corpus, name))):
+            for parent, _, names in sorted(os.walk(os.path.join(corpus, name))):
                 for file in sorted(names):
-                    check_corpus_file(files, os.path.join(below, file))
+                    check_corpus_file(files, os.path.join(parent, file))
         files.print_summary("oracle-safetensors")
         return models.failed + files.failed != 0
 

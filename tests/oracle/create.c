@@ -1,7 +1,8 @@
-/* oracle/create FILE [GLOB]... - builds a checkpoint with the library alone, for created.py, and drops the
- * tensors that a GLOB matches. It has a dict "model" with a [3, 4] tensor of each dtype of torch except bool,
- * named after the dtype, whose bytes come from callbacks or memory in turn; "scalar", "empty" and a tie; and
- * values. */
+/* oracle/create FILE [GLOB]... - writes a checkpoint that is built by ckpt_builder, for created.py to load,
+ * without the tensors that a GLOB matches. The checkpoint has a dict "model" and some values. The dict has:
+ *   - a tensor of shape [3, 4] for each dtype of torch except bool, named after the dtype; every other one gets
+ *     its bytes from a callback instead of memory
+ *   - a scalar, an empty tensor, a tie and an empty dict */
 #include <stdio.h>
 
 #include <ckpt.h>
@@ -17,30 +18,30 @@ static int64_t make_bytes(void *user, uint64_t offset, void *buf, size_t n)
     return (int64_t)n;
 }
 
-static unsigned char bytes[12 * 16];
+static unsigned char bytes[3 * 4 * 16]; /* of the largest tensor: complex128 */
 
-static void add(ckpt_builder *b, const char *name, ckpt_dtype dtype, uint32_t ndim, const uint64_t *shape,
-                ckpt_error *err)
+static void add_tensor(ckpt_builder *b, const char *name, ckpt_dtype dtype, uint32_t ndim,
+                       const uint64_t *shape, ckpt_error *err)
 {
     ckpt_builder_tensor t = CKPT_INIT(ckpt_builder_tensor);
-    ckpt_callbacks from = CKPT_INIT(ckpt_callbacks);
-    from.read_at = make_bytes;
-    from.size = ckpt_dtype_bits(dtype) / 8;
+    ckpt_callbacks callbacks = CKPT_INIT(ckpt_callbacks);
+    callbacks.read_at = make_bytes;
+    callbacks.size = ckpt_dtype_bits(dtype) / 8;
     for (uint32_t i = 0; i < ndim; i++)
-        from.size *= shape[i];
+        callbacks.size *= shape[i];
     t.dtype = dtype;
     t.ndim = ndim;
     t.shape = shape;
     if (dtype % 2) {
-        t.callbacks = &from;
+        t.callbacks = &callbacks;
     } else {
         t.data = bytes;
-        t.nbytes = (size_t)from.size;
+        t.nbytes = (size_t)callbacks.size;
     }
     ckpt_builder_add_tensor(b, name, &t, err);
 }
 
-/* is_added - returns whether torch has DTYPE and any byte is valid in it, which excludes bool. */
+/* is_added - returns whether torch has DTYPE and takes any bytes for its elements, which bool does not. */
 static bool is_added(int dtype)
 {
     return dtype != CKPT_DT_F6_E2M3 && dtype != CKPT_DT_F6_E3M2 && dtype != CKPT_DT_BOOL;
@@ -54,9 +55,9 @@ static void add_all(ckpt_builder *b, ckpt_error *err)
     ckpt_builder_begin_dict(b, "model", err);
     for (int dtype = CKPT_DT_F64; dtype <= CKPT_DT_C128; dtype++)
         if (is_added(dtype))
-            add(b, ckpt_dtype_name((ckpt_dtype)dtype), (ckpt_dtype)dtype, 2, shape, err);
-    add(b, "scalar", CKPT_DT_U8, 0, NULL, err);
-    add(b, "empty", CKPT_DT_F32, 2, empty, err);
+            add_tensor(b, ckpt_dtype_name((ckpt_dtype)dtype), (ckpt_dtype)dtype, 2, shape, err);
+    add_tensor(b, "scalar", CKPT_DT_U8, 0, NULL, err);
+    add_tensor(b, "empty", CKPT_DT_F32, 2, empty, err);
     ckpt_builder_add_tie(b, "tied", "model.float32", err);
     ckpt_builder_begin_dict(b, "nothing", err);
     ckpt_builder_end_dict(b, err);

@@ -31,7 +31,7 @@ def find_wrong_bytes(name, tensor, dtype, shape):
 
 
 def find_wrong_tensor(model, dtypes):
-    """Returns what differs from the tensors that create.c adds, or None."""
+    """Returns what in MODEL differs from the tensors that create.c adds, or None. DTYPES are those expected."""
     tensors = {name: (name, [3, 4]) for name in dtypes}
     tensors.update(scalar=("uint8", []), empty=("float32", [0, 5]), tied=("float32", [3, 4]))
     if set(tensors) != {k for k in model if k != "nothing"}:
@@ -42,15 +42,16 @@ def find_wrong_tensor(model, dtypes):
 
 def check_torch(path):
     for mmap in (False, True):
-        x = torch.load(path, weights_only=True, mmap=mmap)
-        model = x.pop("model")
+        values = torch.load(path, weights_only=True, mmap=mmap)
+        model = values.pop("model")
         found = find_wrong_tensor(model, FLOATS + OTHERS + COMPLEX)
         if found:
             return found
         if model["tied"].data_ptr() != model["float32"].data_ptr() or model["nothing"] != {}:
             return "the tie or the empty dict is wrong"
-        if list(x) != list(VALUES) or any(type(x[k]) is not type(v) or x[k] != v for k, v in VALUES.items()):
-            return f"values {x}"
+        if list(values) != list(VALUES) or any(type(values[k]) is not type(v) or values[k] != v
+                                               for k, v in VALUES.items()):
+            return f"values {values}"
     return None
 
 
@@ -65,7 +66,7 @@ def check_safetensors(path):
 
 def outcomes(program, path):
     """Yields (file, what is wrong or None) for each file that PROGRAM creates below the folder PATH."""
-    jobs = (("created.pt", check_torch, []),
+    jobs = (("created.pt", check_torch, []),  # file, function that checks it, tensors that safetensors cannot hold
             ("created.safetensors", check_safetensors, ["model.complex32", "model.complex128"]))
     for name, check, dropped in jobs:
         out = f"{path}/{name}"

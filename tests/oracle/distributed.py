@@ -1,6 +1,6 @@
 """Compares distributed checkpoints that ckpt reads and writes with torch.distributed.checkpoint.
 
-  samples    of every sample of the corpus that torch can load, ckpt reads what dcp_to_torch_save reads
+  samples    ckpt reads what dcp_to_torch_save reads, from every sample of the corpus that torch can load
   random     torch's planner and writer save tensors of 1 to 8 ranks, sharded along random dimensions in uneven parts,
              replicated, or empty on some ranks: ckpt reads the tensors as they were before sharding
   written    dcp_to_torch_save loads what --to=dcp writes; so does dcp.load into a dict and into a module, and in two
@@ -26,14 +26,21 @@ from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, Wri
 
 warnings.filterwarnings("ignore")
 sys.modules.setdefault("pathlib._local", pathlib)  # Python 3.13 pickles a path of the metadata by this module
-RANDOM = 500
-# torch 2.15 cannot read these: the first needs a zstd module; it writes the second form, but does not read it; of one
-# metadata file per rank it reads the first alone, and leaves the shards of the other ranks uninitialized.
-UNREADABLE = {"dcp_zstd", "dcp_safetensors", "dcp_no_collectives"}
+RANDOM_CHECKPOINTS = 500
+UNREADABLE = {  # samples that torch 2.15 cannot read
+    "dcp_zstd",  # needs a zstd module
+    "dcp_safetensors",  # torch writes this form, but does not read it
+    "dcp_no_collectives",  # has metadata per rank: torch reads those of rank 0, and leaves other shards uninitialized
+}
 
 
 def element_bytes(t):
     return t.contiguous().view(-1).view(torch.uint8) if t.numel() else t.new_zeros(0, dtype=torch.uint8)
+
+
+def first_text(texts):
+    """Returns the first of TEXTS that is not None, or None."""
+    return next((text for text in texts if text), None)
 
 
 def difference(a, b, path=""):
@@ -45,28 +52,31 @@ def difference(a, b, path=""):
     if isinstance(a, dict):
         if not isinstance(b, dict) or set(a) != set(b):
             return f"{path}: keys {sorted(map(str, a))} / {sorted(map(str, b)) if isinstance(b, dict) else b}"
-        return next((d for k in a if (d := difference(a[k], b[k], f"{path}.{k}"))), None)
+        return first_text(difference(a[key], b[key], f"{path}.{key}") for key in a)
     if isinstance(a, (list, tuple)):
         if type(a) is not type(b) or len(a) != len(b):
             return f"{path}: {a!r} / {b!r}"
-        return next((d for i, x in enumerate(a) if (d := difference(x, b[i], f"{path}.{i}"))), None)
-    return None if type(a) is type(b) and (a == b or a != a) else f"{path}: {a!r} / {b!r}"
+        return first_text(difference(item, b[i], f"{path}.{i}") for i, item in enumerate(a))
+    both_nan = a != a and b != b
+    return None if type(a) is type(b) and (a == b or both_nan) else f"{path}: {a!r} / {b!r}"
 
 
-def with_text_keys(x):
-    """Returns X with its keys converted to str, as torch's planner does."""
-    if isinstance(x, dict):
-        return {str(k): with_text_keys(v) for k, v in x.items()}
-    return [with_text_keys(v) for v in x] if isinstance(x, list) else x
+def with_text_keys(value):
+    """Returns VALUE with its keys converted to str, as torch's planner does."""
+    if isinstance(value, dict):
+        return {str(key): with_text_keys(item) for key, item in value.items()}
+    return [with_text_keys(item) for item in value] if isinstance(value, list) else value
 
 
 class Ckpt:
+    """Runs the program ckpt on files in a temporary folder."""
     def __init__(self, program, folder):
-        self.program, self.folder, self.n = program, folder, 0
+        self.program, self.folder, self.npaths = program, folder, 0
 
     def path(self, suffix=""):
-        self.n += 1
-        return os.path.join(self.folder, f"dcp{self.n}{suffix}")
+        """Returns a new path in the folder."""
+        self.npaths += 1
+        return os.path.join(self.folder, f"dcp{self.npaths}{suffix}")
 
     def run(self, *args):
         done = subprocess.run([self.program, *args], capture_output=True, text=True)
@@ -77,72 +87,78 @@ class Ckpt:
         """Converts FOLDER to a .pt file by ckpt, and loads the file."""
         out = self.path(".pt")
         self.run("convert", "--no-sync", folder, "-o", out)
-        x = torch.load(out, weights_only=False)
+        loaded = torch.load(out, weights_only=False)
         os.remove(out)
-        return x
+        return loaded
 
 
-def load_embedded(x):
-    """Returns X with the items loaded that Megatron stored as bytes of torch.save."""
-    if isinstance(x, dict):
-        return {k: load_embedded(v) for k, v in x.items()}
-    return torch.load(io.BytesIO(x.getvalue()), weights_only=False) if isinstance(x, io.BytesIO) else x
+def load_embedded(value):
+    """Returns VALUE with each item replaced that Megatron stores as bytes of torch.save: by what torch.load reads."""
+    if isinstance(value, dict):
+        return {key: load_embedded(item) for key, item in value.items()}
+    return torch.load(io.BytesIO(value.getvalue()), weights_only=False) if isinstance(value, io.BytesIO) else value
 
 
 def load_by_torch(ckpt, folder):
     """Loads FOLDER by torch, with the values that Lightning and Megatron store in a separate file."""
     out = ckpt.path(".pt")
     dcp_to_torch_save(folder, out)
-    x = load_embedded(torch.load(out, weights_only=False))
+    state = load_embedded(torch.load(out, weights_only=False))
     os.remove(out)
     for name in ("meta.pt", "common.pt"):
         if os.path.exists(os.path.join(folder, name)):
-            x |= torch.load(os.path.join(folder, name), weights_only=False)
-    return x
+            state |= torch.load(os.path.join(folder, name), weights_only=False)
+    return state
 
 
 # ------------------------------------------------------------------------------------------------- samples
 
 def samples(corpus):
+    """Yields the folder of each distributed checkpoint that torch can read."""
     for folder, _, files in sorted(os.walk(corpus)):
         if ".metadata" in files and os.path.basename(folder) not in UNREADABLE:
             yield folder
 
+
+# Each function wrong_… returns what is wrong, or None.
 
 def wrong_sample(ckpt, folder):
     return difference(load_by_torch(ckpt, folder), ckpt.load(folder))
 
 
 def wrong_renamed(ckpt, folder):
-    added, back = ckpt.path(), ckpt.path()
+    added, stripped = ckpt.path(), ckpt.path()
     ckpt.run("add", "added.", folder, "-o", added)
-    ckpt.run("strip", "added.", added, "-o", back)
+    ckpt.run("strip", "added.", added, "-o", stripped)
     wrong = difference(ckpt.load(added), load_by_torch(ckpt, added))
-    return wrong or difference(load_by_torch(ckpt, folder), load_by_torch(ckpt, back))
+    return wrong or difference(load_by_torch(ckpt, folder), load_by_torch(ckpt, stripped))
 
 
 # -------------------------------------------------------------------------------------------------- random
 
 class RankShards:
-    """The shards of one tensor that a rank has: boxes of (offset, size), with the methods that torch's planner calls."""
+    """The shards of the tensor WHOLE that a rank has, with the methods that torch's planner calls. Each of BOXES is
+    (offsets, sizes), with a number for each dimension."""
     def __init__(self, whole, boxes):
         self.whole, self.boxes = whole, boxes
 
-    def box(self, offset, size):
-        return self.whole[tuple(slice(o, o + s) for o, s in zip(offset, size))]
+    def elements(self, offsets, sizes):
+        return self.whole[tuple(slice(begin, begin + n) for begin, n in zip(offsets, sizes))]
 
     def __create_write_items__(self, fqn, _):
-        return [WriteItem(index=MetadataIndex(fqn, torch.Size(o)), type=WriteItemType.SHARD,
+        return [WriteItem(index=MetadataIndex(fqn, torch.Size(offsets)), type=WriteItemType.SHARD,
                           tensor_data=TensorWriteData(
-                              chunk=ChunkStorageMetadata(offsets=torch.Size(o), sizes=torch.Size(s)),
+                              chunk=ChunkStorageMetadata(offsets=torch.Size(offsets), sizes=torch.Size(sizes)),
                               properties=TensorProperties.create_from_tensor(self.whole), size=self.whole.size()))
-                for o, s in self.boxes]
+                for offsets, sizes in self.boxes]
 
     def __create_chunk_list__(self):
-        return [ChunkStorageMetadata(offsets=torch.Size(o), sizes=torch.Size(s)) for o, s in self.boxes]
+        return [ChunkStorageMetadata(offsets=torch.Size(offsets), sizes=torch.Size(sizes))
+                for offsets, sizes in self.boxes]
 
     def __get_tensor_shard__(self, index):
-        return next(self.box(o, s) for o, s in self.boxes if torch.Size(o) == index.offset)
+        return next(self.elements(offsets, sizes) for offsets, sizes in self.boxes
+                    if torch.Size(offsets) == index.offset)
 
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int8, torch.uint8, torch.bool,
@@ -153,18 +169,27 @@ def random_tensor(rng):
     shape = [rng.choice([0, 1, 2, 3, 5, 8, 13]) if rng.random() < 0.1 else rng.randint(1, 9)
              for _ in range(rng.randint(0, 4))]
     dtype = rng.choice(DTYPES)
-    numbers = torch.tensor([rng.randrange(2 if dtype == torch.bool else 100) for _ in range(max(1, torch.Size(shape).numel()))])
-    t = numbers[:torch.Size(shape).numel()].to(dtype).reshape(shape)
+    count = torch.Size(shape).numel()
+    # at least one number, because the dtype of torch.tensor([]) is float32
+    numbers = torch.tensor([rng.randrange(2 if dtype == torch.bool else 100) for _ in range(max(1, count))])
+    t = numbers[:count].to(dtype).reshape(shape)
     return t.transpose(0, -1).contiguous().transpose(0, -1) if len(shape) > 1 and rng.random() < 0.3 else t
 
 
-def random_ranges(rng, n, parts):
-    cuts = sorted(rng.randint(0, n) for _ in range(parts - 1))
+def random_ranges(rng, n, count):
+    """Returns COUNT ranges (begin, end), of which some may be empty, that divide 0 to N."""
+    cuts = sorted(rng.randint(0, n) for _ in range(count - 1))
     return list(zip([0] + cuts, cuts + [n]))
 
 
+def replaced(numbers, i, number):
+    """Returns a copy of NUMBERS in which item I is NUMBER."""
+    return [*numbers[:i], number, *numbers[i + 1:]]
+
+
 def random_boxes(rng, t, ranks):
-    """Returns the boxes of T that each rank has; T is sharded along one or two dimensions, or replicated."""
+    """Returns for each rank a list of the boxes of T that it has. T is sharded along one or two dimensions, or
+    replicated on some ranks."""
     boxes = [[] for _ in range(ranks)]
     whole = ([0] * t.dim(), list(t.shape))
     if t.dim() == 0 or t.numel() == 0 or rng.random() < 0.2:
@@ -174,19 +199,21 @@ def random_boxes(rng, t, ranks):
     dims = rng.sample(range(t.dim()), min(t.dim(), rng.choice([1, 1, 2])))
     grid = [whole]
     for dim in dims:
-        grid = [([*o[:dim], o[dim] + a, *o[dim + 1:]], [*s[:dim], b - a, *s[dim + 1:]])
-                for o, s in grid for a, b in random_ranges(rng, t.shape[dim], rng.randint(1, ranks))]
-    for o, s in grid:
-        for _ in range(1 if rng.random() < 0.9 else 2):
-            if 0 not in s:
-                boxes[rng.randrange(ranks)].append((o, s))
+        grid = [(replaced(offsets, dim, offsets[dim] + begin), replaced(sizes, dim, end - begin))
+                for offsets, sizes in grid for begin, end in random_ranges(rng, t.shape[dim], rng.randint(1, ranks))]
+    for offsets, sizes in grid:
+        for _ in range(1 if rng.random() < 0.9 else 2):  # some boxes are saved by two ranks
+            if 0 not in sizes:
+                boxes[rng.randrange(ranks)].append((offsets, sizes))
     if len(dims) == 1 and rng.random() < 0.2:  # a rank that has no rows
-        k, n = dims[0], t.shape[dims[0]]
-        boxes[rng.randrange(ranks)].append(([*[0] * k, n, *[0] * (t.dim() - k - 1)], [*t.shape[:k], 0, *t.shape[k + 1:]]))
-    return [list({tuple(o): (o, s) for o, s in mine}.values()) for mine in boxes]
+        end_of_dim = replaced([0] * t.dim(), dims[0], t.shape[dims[0]])
+        boxes[rng.randrange(ranks)].append((end_of_dim, replaced(t.shape, dims[0], 0)))
+    # a rank has one box at an offset
+    return [list({tuple(offsets): (offsets, sizes) for offsets, sizes in of_rank}.values()) for of_rank in boxes]
 
 
 class Planner(DefaultSavePlanner):
+    """torch's planner, which also finds the elements of RankShards."""
     def lookup_object(self, index):
         whole = self.state_dict[index.fqn]
         return whole.__get_tensor_shard__(index) if isinstance(whole, RankShards) else super().lookup_object(index)
@@ -211,24 +238,28 @@ def save_ranks(path, states, rng):
 
 
 def save_random_checkpoint(rng, path):
+    """Saves random tensors and values of several ranks to the folder PATH; returns them as they were before sharding."""
     ranks = rng.randint(1, 8)
     model = {f"layer{i}.{rng.choice('abc')}{i}": random_tensor(rng) for i in range(rng.randint(1, 5))}
     values = {"epoch": rng.randrange(9), "name": "x" * rng.randrange(4), "lr": [rng.random()]}
     boxes = {name: random_boxes(rng, t, ranks) for name, t in model.items()}
-    save_ranks(path, [{"model": {name: RankShards(t, boxes[name][rank]) for name, t in model.items() if boxes[name][rank]},
-                 **(values if rank == 0 or rng.random() < 0.5 else {})} for rank in range(ranks)], rng)
+    states = []
+    for rank in range(ranks):
+        shards = {name: RankShards(t, boxes[name][rank]) for name, t in model.items() if boxes[name][rank]}
+        states.append({"model": shards, **(values if rank == 0 or rng.random() < 0.5 else {})})
+    save_ranks(path, states, rng)
     return {"model": model, **values}
 
 
 def wrong_random(ckpt, seed):
     rng = random.Random(seed)
     path = ckpt.path()
-    x = save_random_checkpoint(rng, path)
-    wrong = difference(x, ckpt.load(path))
+    saved = save_random_checkpoint(rng, path)
+    wrong = difference(saved, ckpt.load(path))
     if not wrong and seed % 10 == 0:
         again = ckpt.path()
         ckpt.run("convert", "--no-sync", "--to=dcp", f"--shards={1 + seed % 4}", path, "-o", again)
-        wrong = difference(x, load_by_torch(ckpt, again))
+        wrong = difference(saved, load_by_torch(ckpt, again))
         shutil.rmtree(again)
     shutil.rmtree(path)
     return wrong
@@ -251,64 +282,70 @@ def make_state():
             "f8": torch.ones(3).to(torch.float8_e5m2), "words": torch.arange(4).to(torch.uint16), "none": None}
 
 
-def wrong_load(x, path):
+def wrong_load(saved, path):
     """Checks dcp.load into a dict of the same structure, and into a module."""
-    state = {"model": {k: torch.empty_like(v) for k, v in x["model"].items()}, "epoch": 0}
+    state = {"model": {name: torch.empty_like(t) for name, t in saved["model"].items()}, "epoch": 0}
     dcp.load(state, checkpoint_id=path)
     net = make_module()
     dcp.load({"model": net}, checkpoint_id=path)
-    return (difference(x["model"], state["model"]) or difference(x["model"], dict(net.state_dict())) or
+    return (difference(saved["model"], state["model"]) or difference(saved["model"], dict(net.state_dict())) or
             (None if state["epoch"] == 3 else f"epoch {state['epoch']}"))
 
 
-def load_half(rank, meeting, path):
-    """Loads half of each tensor of the model in one of two processes, and compares the whole tensors."""
+def load_half(rank, rendezvous, path):
+    """Loads half of each tensor of the model in process RANK of two, and compares the tensors that both have together.
+    RENDEZVOUS is a file by which the processes find each other."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Shard, distribute_tensor
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=2)
     mesh = init_device_mesh("cpu", (2,))
-    x = make_state()["model"]
-    state = {k: distribute_tensor(torch.zeros_like(v), mesh, [Shard(v.dim() - 1)]) if v.dim() else torch.zeros_like(v)
-             for k, v in x.items()}
+    saved = make_state()["model"]
+    state = {}
+    for name, t in saved.items():
+        zeros = torch.zeros_like(t)
+        state[name] = distribute_tensor(zeros, mesh, [Shard(t.dim() - 1)]) if t.dim() else zeros
     dcp.load({"model": state}, checkpoint_id=path)
-    whole = {k: v.full_tensor() if v.dim() else v for k, v in state.items()}
-    wrong = difference(x, whole)
+    whole = {name: t.full_tensor() if t.dim() else t for name, t in state.items()}
+    wrong = difference(saved, whole)
     dist.destroy_process_group()
     return wrong
 
 
 def wrong_in_two_processes(ckpt, path):
-    meeting = ckpt.path()
-    runs = [subprocess.Popen([sys.executable, os.path.abspath(__file__), str(rank), meeting, path],
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
-    out = [run.communicate(timeout=300) for run in runs]
-    return next((f"{o} {e[-500:]}" for run, (o, e) in zip(runs, out) if run.returncode), None)
+    """Runs this file as a program in two processes, see its end."""
+    rendezvous = ckpt.path()
+    processes = [subprocess.Popen([sys.executable, os.path.abspath(__file__), str(rank), rendezvous, path],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    printed = [process.communicate(timeout=300) for process in processes]
+    return first_text(f"{out} {err[-500:]}" if process.returncode else None
+                      for process, (out, err) in zip(processes, printed))
 
 
 def wrong_written(ckpt, shards):
-    x, pt, path = make_state(), ckpt.path(".pt"), ckpt.path()
-    torch.save(x, pt)
+    state, pt, path = make_state(), ckpt.path(".pt"), ckpt.path()
+    torch.save(state, pt)
     ckpt.run("convert", "--no-sync", "--to=dcp", f"--shards={shards}", pt, "-o", path)
-    return difference(with_text_keys(x), load_by_torch(ckpt, path)) or wrong_load(x, path) or wrong_in_two_processes(ckpt, path)
+    return (difference(with_text_keys(state), load_by_torch(ckpt, path)) or wrong_load(state, path) or
+            wrong_in_two_processes(ckpt, path))
 
 
 def outcomes(program, corpus, folder, sample):
-    """Yields (name, what is wrong or None) for each case."""
+    """Yields (name, what is wrong or None) for each case. SAMPLE: only a tenth of the random checkpoints."""
     ckpt = Ckpt(program, folder)
     jobs = [(f"written in {n} files", wrong_written, n) for n in (1, 3)]
     jobs += [(f"sample {os.path.relpath(s, corpus)}", wrong_sample, s) for s in samples(corpus)]
     jobs += [(f"renamed {os.path.relpath(s, corpus)}", wrong_renamed, s) for s in samples(corpus)]
-    jobs += [(f"random {seed}", wrong_random, seed) for seed in range(RANDOM // 10 if sample else RANDOM)]
-    for name, job, what in jobs:
+    jobs += [(f"random {seed}", wrong_random, seed) for seed in range(RANDOM_CHECKPOINTS // (10 if sample else 1))]
+    for name, job, argument in jobs:
         try:
-            yield name, job(ckpt, what)
+            yield name, job(ckpt, argument)
         except BaseException as e:  # CheckpointException of torch is not derived from Exception
             if isinstance(e, KeyboardInterrupt):
                 raise
             yield name, f"{type(e).__name__}: {e}"
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # one of the processes of wrong_in_two_processes
     found = load_half(int(sys.argv[1]), sys.argv[2], sys.argv[3])
     print(found or "")
     sys.exit(1 if found else 0)

@@ -2,8 +2,8 @@
 
     flax_files.py CKPT
 
-Packs MODELS random nested maps as flax.serialization does: a copy by ckpt must have the same bytes. ckpt also renames a
-key of a small map, and converts as many random safetensors files to .msgpack, which must hold the same arrays.
+Packs MODELS random nested maps as flax.serialization does: a copy by ckpt must have the same bytes. For each map, ckpt
+also renames a key of a small map, and converts a random safetensors file to .msgpack, which must hold the same arrays.
 """
 import json
 import os
@@ -23,22 +23,24 @@ except ImportError:
     flax = None
 
 MODELS = int(os.environ.get("MODELS", 200))
-WIDTHS = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int64": 8,
-          "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1, "complex64": 8}
-SAFETENSORS = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
-               "float8_e5m2": "F8_E5M2", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint64": "U64",
-               "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL", "complex64": "C64"}
-ARRAY, COMPLEX, SCALAR = 1, 2, 3
+WIDTHS = {  # bytes of an element
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int64": 8,
+    "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1, "complex64": 8}
+SAFETENSORS_DTYPES = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint64": "U64",
+    "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL", "complex64": "C64"}
+ARRAY, COMPLEX, SCALAR = 1, 2, 3  # the types of extension objects in flax.serialization
 
 
 def random_array(rng, scalar=False):
     """Returns [shape, dtype, bytes] as flax stores an array, with random bytes."""
     shape = [] if scalar else [rng.choice((0, 1, 2, 3, 7, 200)) for _ in range(rng.randrange(4))]
     dtype = rng.choice(list(WIDTHS))
-    n = WIDTHS[dtype]
+    nbytes = WIDTHS[dtype]
     for size in shape:
-        n *= size
-    return [shape, dtype, bytes(rng.randrange(2) for _ in range(n)) if dtype == "bool" else rng.randbytes(n)]
+        nbytes *= size
+    return [shape, dtype, bytes(rng.randrange(2) for _ in range(nbytes)) if dtype == "bool" else rng.randbytes(nbytes)]
 
 
 def pack_array(rng):
@@ -46,6 +48,7 @@ def pack_array(rng):
 
 
 def random_value(rng, depth):
+    """Returns a value of any kind that flax stores, with maps and lists nested at most DEPTH deep."""
     kind = rng.randrange(16)
     if kind < 5:
         return pack_array(rng)
@@ -68,21 +71,23 @@ def random_map(rng, depth):
 
 
 def unpack(data):
+    """Unpacks DATA, with each extension object as (type, unpacked content)."""
     return msgpack.unpackb(data, ext_hook=lambda code, data: (code, msgpack.unpackb(data)), strict_map_key=False)
 
 
-def safetensors(arrays):
-    """Returns the bytes of a safetensors file."""
+def safetensors_file(arrays):
+    """Returns the bytes of a safetensors file with ARRAYS, {name: [shape, dtype, bytes]}."""
     header, data = {}, b""
     for name, (shape, dtype, elements) in arrays.items():
-        header[name] = {"dtype": SAFETENSORS[dtype], "shape": shape, "data_offsets": [len(data), len(data) + len(elements)]}
+        offsets = [len(data), len(data) + len(elements)]
+        header[name] = {"dtype": SAFETENSORS_DTYPES[dtype], "shape": shape, "data_offsets": offsets}
         data += elements
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
 
 
-def convert(checks, suffix, data, command, *words):
-    """Returns the .msgpack that COMMAND makes of a file with DATA, or None if it fails."""
+def run_on_file(checks, suffix, data, command, *words):
+    """Returns the .msgpack that COMMAND of ckpt makes of a file with DATA, or None if it fails."""
     source, out = checks.path("in" + suffix), checks.path("out.msgpack")
     with open(source, "wb") as f:
         f.write(data)
@@ -101,17 +106,18 @@ def flax_loads(packed, arrays):
 
 
 def check_model(checks, seed):
+    """Checks a copy of a random map, a renamed key, and a conversion from safetensors."""
     rng = random.Random(seed)
     model = {"params": {"w": pack_array(rng), **random_map(rng, 3)}, **random_map(rng, 2)}
     packed = msgpack.packb(model, strict_types=True)
-    checks.expect(convert(checks, ".msgpack", packed, "convert") == packed, f"model {seed}: copied")
+    checks.expect(run_on_file(checks, ".msgpack", packed, "convert") == packed, f"model {seed}: copied")
     weights = {name: pack_array(rng) for name in ("w", "bias")}
     small = {"params": weights, "step": random_value(rng, 0)}
-    renamed = convert(checks, ".msgpack", msgpack.packb(small), "rename", "-s", "^w$=>kernel")
+    renamed = run_on_file(checks, ".msgpack", msgpack.packb(small), "rename", "-s", "^w$=>kernel")
     small["params"] = {"kernel": weights["w"], "bias": weights["bias"]}
     checks.expect(renamed == msgpack.packb(small), f"model {seed}: renamed")
     arrays = {f"layer.{i}.{rng.choice('wb')}": random_array(rng) for i in range(rng.randrange(1, 30))}
-    packed = convert(checks, ".safetensors", safetensors(arrays), "convert")
+    packed = run_on_file(checks, ".safetensors", safetensors_file(arrays), "convert")
     good = packed is not None and unpack(packed) == {name: (ARRAY, a) for name, a in arrays.items()}
     checks.expect(good, f"model {seed}: from safetensors")
     if flax:

@@ -2,8 +2,9 @@
 
     gguf_files.py CKPT CORPUS
 
-Takes each GGUF file of the corpus that both can read, and MODELS random ones that gguf-py writes. ckpt copies each, adds
-a prefix, edits pairs, splits and merges it, and converts it to safetensors and back.
+Takes each GGUF file of the corpus that both can read, and MODELS random files that gguf-py writes. ckpt copies each file,
+adds a prefix to its names, and splits and merges it. Of random files, ckpt also edits the pairs, and converts the file to
+safetensors and back.
 """
 import os
 import random
@@ -20,7 +21,7 @@ from checks import Checks
 MODELS = int(os.environ.get("MODELS", 200))
 DTYPES = {Type.F32: "f4", Type.F16: "f2", Type.F64: "f8", Type.I8: "i1", Type.I32: "i4", Type.I64: "i8"}  # numpy's
 QUANTIZED = [Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q5_1]
-SPLIT = {"split.no": Value.UINT16, "split.count": Value.UINT16, "split.tensors.count": Value.INT32}
+SPLIT_KEYS = {"split.no": Value.UINT16, "split.count": Value.UINT16, "split.tensors.count": Value.INT32}
 
 
 def pairs(reader):
@@ -30,6 +31,7 @@ def pairs(reader):
 
 
 def tensors(readers):
+    """Returns (name, type, shape, bytes) of each tensor of READERS."""
     return [(t.name, int(t.tensor_type), [int(n) for n in t.shape], t.data.tobytes()) for r in readers for t in r.tensors]
 
 
@@ -41,22 +43,27 @@ def is_same(model, other, prefix=""):
 
 def check_split(checks, source, model, what):
     """Splits SOURCE into files named as llama.cpp names them, and merges these."""
-    size = max([t.n_bytes for t in model.tensors] + [1])
-    if len(model.tensors) < 2 or checks.run("convert", f"--max-shard-size={size}", source, checks.path("s.gguf")) is None:
+    size = max([t.n_bytes for t in model.tensors] + [1])  # so that a shard holds any tensor
+    if len(model.tensors) < 2:
         return
-    names = sorted(n for n in os.listdir(checks.folder) if n.startswith("s-"))
+    if checks.run("convert", f"--max-shard-size={size}", source, checks.path("split.gguf")) is None:
+        return
+    names = sorted(n for n in os.listdir(checks.folder) if n.startswith("split-"))
     if not names:
-        return os.remove(checks.path("s.gguf"))
+        return os.remove(checks.path("split.gguf"))  # all tensors fit into one file
     shards = [GGUFReader(checks.path(name)) for name in names]
     good = tensors(shards) == tensors([model])
     for i, shard in enumerate(shards):
         found = pairs(shard)
-        values = [int(numpy.frombuffer(found[key][1][0], dtype)[0]) for key, dtype in zip(SPLIT, ("u2", "u2", "i4"))]
-        good = good and values == [i, len(shards), len(model.tensors)]
-        good = good and [found.pop(key)[0] for key in SPLIT] == [[int(t)] for t in SPLIT.values()]
-        good = good and found == ({k: v for k, v in pairs(model).items() if k not in SPLIT} if i == 0 else {})
+        split_pairs = [found.pop(key) for key in SPLIT_KEYS]
+        numbers = [int(numpy.frombuffer(values[0], dtype)[0])
+                   for (_, values), dtype in zip(split_pairs, ("u2", "u2", "i4"))]
+        good = good and numbers == [i, len(shards), len(model.tensors)]
+        good = good and [types for types, _ in split_pairs] == [[int(t)] for t in SPLIT_KEYS.values()]
+        other_pairs = {key: value for key, value in pairs(model).items() if key not in SPLIT_KEYS}
+        good = good and found == (other_pairs if i == 0 else {})  # the first shard has the pairs of the model
     checks.expect(good, f"{what}: split")
-    merged = checks.path("m.gguf")
+    merged = checks.path("merged.gguf")
     done = checks.run("convert", checks.path(names[0]), merged)
     checks.expect(done is not None and is_same(model, GGUFReader(merged)), f"{what}: merged")
 
@@ -67,7 +74,8 @@ def remove_files(checks):
 
 
 def check_file(checks, source, what):
-    model, copy, added = GGUFReader(source), checks.path("o.gguf"), checks.path("a.gguf")
+    """Checks a copy of SOURCE, the file with a prefix added to its names, and its shards. WHAT is the title."""
+    model, copy, added = GGUFReader(source), checks.path("copy.gguf"), checks.path("added.gguf")
     if checks.run("convert", source, copy) is None:
         return
     checks.expect(is_same(model, GGUFReader(copy)), f"{what}: copied")
@@ -80,7 +88,7 @@ def check_file(checks, source, what):
 
 def check_pairs(checks, source, what):
     """Sets and removes pairs by `ckpt meta`."""
-    out = checks.path("p.gguf")
+    out = checks.path("pairs.gguf")
     done = checks.run("meta", "-o", out, source, "-u", "m.tags", "m.count=77", "new:f32=0.5", "t=x", "l:[i16]=[1,-2]")
     expected = pairs(GGUFReader(source))
     del expected["m.tags"]
@@ -118,11 +126,11 @@ def write_random_model(path, seed):
 
 def check_safetensors(checks, source, what):
     """Converts SOURCE to safetensors and back, which must keep all tensors and set the architecture given."""
-    model, there, back = GGUFReader(source), checks.path("f.safetensors"), checks.path("f.gguf")
+    model, converted, back = GGUFReader(source), checks.path("converted.safetensors"), checks.path("back.gguf")
     if any(t.tensor_type not in DTYPES for t in model.tensors):
         return
-    checks.run("convert", source, there)
-    done = checks.run("convert", "--architecture=net", there, back)
+    checks.run("convert", source, converted)
+    done = checks.run("convert", "--architecture=net", converted, back)
     result = GGUFReader(back) if done is not None else None
     good = result is not None and sorted(tensors([result])) == sorted(tensors([model]))
     checks.expect(good and result.fields["general.architecture"].contents() == "net", f"{what}: from safetensors")
@@ -131,9 +139,9 @@ def check_safetensors(checks, source, what):
 def main(ckpt, corpus):
     with tempfile.TemporaryDirectory() as folder:
         checks = Checks(ckpt, folder)
-        for below, _, names in sorted(os.walk(os.path.join(corpus, "gguf"))):
+        for parent, _, names in sorted(os.walk(os.path.join(corpus, "gguf"))):
             for name in sorted(names):
-                source = os.path.join(below, name)
+                source = os.path.join(parent, name)
                 if checks.run("ls", source) is None:  # gguf-py allocates memory for any count of pairs or tensors
                     continue
                 try:

@@ -1,10 +1,10 @@
-"""Makes the checkpoint folders of several trainers for tests/corpus/trainers, and their truth.
+"""Makes the checkpoint folders of several trainers for tests/corpus/trainers, and prints what each must contain.
 
     make_trainers.py OUT
 
-Two processes train a small model by FSDP 2 on gloo and save it as Accelerate, Lightning and verl do, and by a torch.save of
-each rank. Megatron's torch_dist is a Distributed Checkpoint with files of its own next to it. Needs torch 2.6 or later; if
-accelerate is installed, its save_state is called as well. Prints the expected content, one JSON line for each folder.
+Two processes train a small model by FSDP 2 on gloo. They save it as Accelerate, Lightning, verl and Megatron do. Needs
+torch 2.6 or later; if accelerate is installed, its save_state is called as well. For each folder, prints a line of JSON:
+the expected content (see tests/corpus/truth).
 """
 import argparse
 import hashlib
@@ -38,7 +38,7 @@ class Net(torch.nn.Module):
 
 
 def path_below(out, *names):
-    """Returns the path of a file and makes its folder."""
+    """Returns the path of a file below OUT and makes the folder that contains it."""
     path = os.path.join(out, *names)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     return path
@@ -50,6 +50,7 @@ def write_text(text, *names):
 
 
 def random_states(step):
+    """Returns the states of random generators as Accelerate saves them, with few bytes of torch's."""
     random.seed(0)
     return {"step": step, "random_state": random.getstate()[2], "torch_manual_seed": torch.get_rng_state()[:8].clone()}
 
@@ -116,13 +117,14 @@ def save_megatron(out, rank, mesh):
                        "common_backend_version": 1}
             write_text(json.dumps(backend), folder, "metadata.json")
             write_text("3", out, name, "latest_checkpointed_iteration.txt")
-            if len(objects) == 1:
+            if common not in objects.values():
                 torch.save(common, path_below(folder, "common.pt"))
     full = {key: t.full_tensor() for key, t in tensors.items()}
     return {**full, "rng_state/shard_0.0_1.2": [{"torch_rng_state": torch.arange(4, dtype=torch.uint8)}]}
 
 
 def save_rank(rank, out, port):
+    """Trains and saves, as process RANK of RANKS, which communicate by PORT."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     torch.manual_seed(0)
@@ -144,6 +146,7 @@ def save_rank(rank, out, port):
 
 
 def tensors_of(value, path=()):
+    """Yields the expected path, name, dtype, shape and SHA-256 of each tensor in VALUE."""
     if isinstance(value, torch.Tensor):
         data = value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
         yield {"path": list(path), "name": ".".join(map(str, path)), "dtype": str(value.dtype).split(".")[1],
@@ -163,6 +166,7 @@ def read_dcp(folder):
 
 
 def print_truth(out, full, megatron):
+    """Prints the expected content of each folder. FULL and MEGATRON are the unsharded tensors that were saved."""
     states = {"accelerate_fsdp": read_dcp(os.path.join(out, "accelerate_fsdp", "pytorch_model_fsdp_0")),
               "accelerate_ranks": full, "lightning_fsdp.ckpt": read_dcp(os.path.join(out, "lightning_fsdp.ckpt")),
               "verl": full, "torch_dist": megatron, "torch_dist_2026": megatron}

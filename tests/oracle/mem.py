@@ -1,6 +1,8 @@
-"""Compares what `ckpt mem` estimates with torch, on the CPU in float32: builds networks, also those of transformers if it
-is installed, applies the plan that `ckpt mem --code` prints, and adds up the storages that are alive after the forward
-pass."""
+"""Compares the bytes that `ckpt mem` estimates for activations with those that torch keeps, on the CPU in float32.
+
+Builds networks (also of transformers, if it is installed), applies the plan that `ckpt mem --code` prints, and adds up the
+storages that are alive after the forward pass.
+"""
 import gc
 import json
 import os
@@ -25,14 +27,15 @@ class ResNetBlock(nn.Module):
     def __init__(self, inputs, width, stride, bottleneck):
         super().__init__()
         outputs = 4 * width if bottleneck else width
-        sizes = [(inputs, width, 3), (width, width, 3)]
+        sizes = [(inputs, width, 3), (width, width, 3)]  # input channels, output channels, kernel of each layer
         if bottleneck:
             sizes = [(inputs, width, 1), (width, width, 3), (width, outputs, 1)]
         self.layers, stride_left = len(sizes), stride
-        for i, (n, m, kernel) in enumerate(sizes, 1):
-            s, stride_left = (stride_left, 1) if kernel == 3 else (1, stride_left)
-            setattr(self, f"conv{i}", nn.Conv2d(n, m, kernel, s, kernel // 2, bias=False))
-            setattr(self, f"bn{i}", nn.BatchNorm2d(m))
+        for i, (layer_inputs, layer_outputs, kernel) in enumerate(sizes, 1):
+            layer_stride, stride_left = (stride_left, 1) if kernel == 3 else (1, stride_left)
+            conv = nn.Conv2d(layer_inputs, layer_outputs, kernel, layer_stride, kernel // 2, bias=False)
+            setattr(self, f"conv{i}", conv)
+            setattr(self, f"bn{i}", nn.BatchNorm2d(layer_outputs))
         self.downsample = None
         if stride != 1 or inputs != outputs:
             self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
@@ -54,7 +57,8 @@ class ResNet(nn.Module):
         for stage, depth in enumerate(depths):
             blocks = []
             for i in range(depth):
-                blocks.append(ResNetBlock(channels, width << stage, 2 if stage and not i else 1, bottleneck))
+                stride = 2 if stage and not i else 1
+                blocks.append(ResNetBlock(channels, width << stage, stride, bottleneck))
                 channels = (width << stage) * (4 if bottleneck else 1)
             setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
         self.fc = nn.Linear(channels, 10)
@@ -67,29 +71,34 @@ class ResNet(nn.Module):
 
 
 class Attention(nn.Module):
-    def __init__(self, h):
+    HEAD_DIM = 64
+
+    def __init__(self, hidden):
         super().__init__()
-        self.heads, self.qkv, self.proj = h // 64, nn.Linear(h, 3 * h), nn.Linear(h, h)
+        self.heads = hidden // self.HEAD_DIM
+        self.qkv, self.proj = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
 
     def forward(self, x):
-        b, s, h = x.shape
-        q, k, v = self.qkv(x).reshape(b, s, 3, self.heads, 64).permute(2, 0, 3, 1, 4).unbind(0)
-        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, s, h))
+        batch, sequence, hidden = x.shape
+        qkv = self.qkv(x).reshape(batch, sequence, 3, self.heads, self.HEAD_DIM).permute(2, 0, 3, 1, 4)
+        attention = F.scaled_dot_product_attention(*qkv.unbind(0))
+        return self.proj(attention.transpose(1, 2).reshape(batch, sequence, hidden))
 
 
 class Mlp(nn.Module):
-    def __init__(self, h, f):
+    def __init__(self, hidden, intermediate):
         super().__init__()
-        self.fc1, self.fc2 = nn.Linear(h, f), nn.Linear(f, h)
+        self.fc1, self.fc2 = nn.Linear(hidden, intermediate), nn.Linear(intermediate, hidden)
 
     def forward(self, x):
         return self.fc2(F.gelu(self.fc1(x)))
 
 
 class VitBlock(nn.Module):
-    def __init__(self, h, f):
+    def __init__(self, hidden, intermediate):
         super().__init__()
-        self.norm1, self.attn, self.norm2, self.mlp = nn.LayerNorm(h), Attention(h), nn.LayerNorm(h), Mlp(h, f)
+        self.norm1, self.attn = nn.LayerNorm(hidden), Attention(hidden)
+        self.norm2, self.mlp = nn.LayerNorm(hidden), Mlp(hidden, intermediate)
 
     def forward(self, x):
         x = x + self.attn(self.norm1(x))
@@ -97,22 +106,22 @@ class VitBlock(nn.Module):
 
 
 class Patches(nn.Module):
-    def __init__(self, h, p):
+    def __init__(self, hidden, patch):
         super().__init__()
-        self.proj = nn.Conv2d(3, h, p, p)
+        self.proj = nn.Conv2d(3, hidden, patch, patch)
 
     def forward(self, x):
         return self.proj(x).flatten(2).transpose(1, 2)
 
 
 class Vit(nn.Module):
-    def __init__(self, h, f, depth, p, side):
+    def __init__(self, hidden, intermediate, depth, patch, side):
         super().__init__()
-        self.cls_token = nn.Parameter(torch.zeros(1, 1, h))
-        self.pos_embed = nn.Parameter(torch.zeros(1, 1 + (side // p) ** 2, h))
-        self.patch_embed = Patches(h, p)
-        self.blocks = nn.Sequential(*(VitBlock(h, f) for _ in range(depth)))
-        self.norm, self.head = nn.LayerNorm(h), nn.Linear(h, 10)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, hidden))
+        self.pos_embed = nn.Parameter(torch.zeros(1, 1 + (side // patch) ** 2, hidden))
+        self.patch_embed = Patches(hidden, patch)
+        self.blocks = nn.Sequential(*(VitBlock(hidden, intermediate) for _ in range(depth)))
+        self.norm, self.head = nn.LayerNorm(hidden), nn.Linear(hidden, 10)
 
     def forward(self, x):
         x = self.patch_embed(x)
@@ -121,7 +130,7 @@ class Vit(nn.Module):
 
 
 def builder(network, config, **sizes):
-    """Returns a function that builds NETWORK of transformers with CONFIG and a vocabulary of 1000."""
+    """Returns a function that builds the class NETWORK of transformers from the class CONFIG, with a vocabulary of 1000."""
     def build():
         return getattr(transformers, network)(getattr(transformers, config)(vocab_size=1000, **sizes)).train()
     return build
@@ -138,28 +147,28 @@ LANGUAGE_MODELS = {  # name: (function that builds it, batch size, length of the
     "qwen3": (builder("Qwen3ForCausalLM", "Qwen3Config", num_hidden_layers=5, head_dim=64, **LLAMA), 3, 96),
 }
 IMAGE_MODELS = {  # name: (function that builds it, batch size, width and height of the images)
-    "basic": (lambda: ResNet((2, 2, 2, 2), 16, False), 4, 96),
-    "basic-uneven": (lambda: ResNet((1, 3, 2, 1), 24, False), 3, 64),
-    "bottleneck": (lambda: ResNet((2, 3, 2, 2), 16, True), 2, 96),
-    "vit": (lambda: Vit(128, 512, 6, 16, 128), 4, 128),
-    "vit-wide": (lambda: Vit(192, 384, 9, 8, 64), 3, 64),
-    "vit-deep": (lambda: Vit(64, 256, 14, 16, 96), 5, 96),
+    "basic": (lambda: ResNet((2, 2, 2, 2), width=16, bottleneck=False), 4, 96),
+    "basic-uneven": (lambda: ResNet((1, 3, 2, 1), width=24, bottleneck=False), 3, 64),
+    "bottleneck": (lambda: ResNet((2, 3, 2, 2), width=16, bottleneck=True), 2, 96),
+    "vit": (lambda: Vit(hidden=128, intermediate=512, depth=6, patch=16, side=128), 4, 128),
+    "vit-wide": (lambda: Vit(hidden=192, intermediate=384, depth=9, patch=8, side=64), 3, 64),
+    "vit-deep": (lambda: Vit(hidden=64, intermediate=256, depth=14, patch=16, side=96), 5, 96),
 }
 
 
 class LiveStorages(TorchDispatchMode):
-    """Keeps the sizes of all storages that were created and are not freed yet, except those in KNOWN."""
-    def __init__(self, known):
+    """Keeps the sizes of all storages that were created and are not freed yet, except those in IGNORED."""
+    def __init__(self, ignored):
         super().__init__()
-        self.known, self.size = known, {}
+        self.ignored, self.nbytes = ignored, {}  # {address of a storage: its bytes}
 
     def add(self, t):
         if isinstance(t, torch.Tensor):
             storage = t.untyped_storage()
             key = storage._cdata
-            if key not in self.known and key not in self.size:
-                self.size[key] = storage.nbytes()
-                weakref.finalize(storage, self.size.pop, key, None)
+            if key not in self.ignored and key not in self.nbytes:
+                self.nbytes[key] = storage.nbytes()
+                weakref.finalize(storage, self.nbytes.pop, key, None)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
@@ -168,33 +177,37 @@ class LiveStorages(TorchDispatchMode):
         return out
 
 
-def live_bytes_after_forward(model, x, y):
-    """Returns the bytes of the storages kept after the forward pass; without Y, the input ids are the labels."""
-    known = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
-    live = LiveStorages(known)
-    live.add(x)
-    live.add(y)
+def live_bytes_after_forward(model, inputs, labels):
+    """Returns the bytes of the storages kept after the forward pass. If LABELS is None, INPUTS are also the labels."""
+    parameters = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
+    live = LiveStorages(ignored=parameters)
+    live.add(inputs)
+    live.add(labels)
     with live:
-        loss = F.cross_entropy(model(x), y) if y is not None else model(input_ids=x, labels=x).loss
+        if labels is None:
+            loss = model(input_ids=inputs, labels=inputs).loss
+        else:
+            loss = F.cross_entropy(model(inputs), labels)
     gc.collect()
-    total = sum(live.size.values())
+    total = sum(live.nbytes.values())
     loss.backward()
     return total
 
 
 def plans(command):
-    """Yields two plans of COMMAND with their code: for the lowest peak, and for a peak halfway to it."""
+    """Yields two plans of COMMAND, each with its code: for the lowest peak of memory, and for a peak halfway to that."""
     def run(*options):
         return subprocess.run([*command, *options], capture_output=True, check=True, text=True).stdout
 
     report = json.loads(run("--json"))
     half = (report["total"]["bytes"] + report["plan"]["total"]["bytes"]) // 2
-    for options in [], ["--fits", str(half * 11 // 10 + 2**30 + 100)]:
+    memory = half * 11 // 10 + 2**30 + 100  # ckpt leaves 10 % and 1 GiB of the memory free
+    for options in [], ["--fits", str(memory)]:
         yield json.loads(run(*options, "--json"))["plan"], run(*options, "--code")
 
 
 def wrong_model(ckpt, path, name):
-    """Returns a difference of more than 1 %, or None."""
+    """Returns a text about a plan for the network NAME whose estimate is wrong by more than 1 %, or None."""
     build, batch, size = {**IMAGE_MODELS, **LANGUAGE_MODELS}[name]
     torch.manual_seed(0)
     model = build()
@@ -203,19 +216,19 @@ def wrong_model(ckpt, path, name):
     if name in LANGUAGE_MODELS:
         model.config.to_json_file(os.path.join(os.path.dirname(path), "config.json"))
         command += ["-s", str(size)]
-        x, y = torch.randint(0, 1000, (batch, size)), None
+        inputs, labels = torch.randint(0, 1000, (batch, size)), None
     else:
         command += ["--image", f"{size}x{size}", "--config", ""]
-        x, y = torch.rand(batch, 3, size, size), torch.zeros(batch, dtype=torch.long)
-    wrong = [wrong_plan(build(), x, y, *plan) for plan in plans(command)]
-    return next((w for w in wrong if w), None)
+        inputs, labels = torch.rand(batch, 3, size, size), torch.zeros(batch, dtype=torch.long)
+    wrong = [wrong_plan(build(), inputs, labels, *plan) for plan in plans(command)]
+    return next((text for text in wrong if text), None)
 
 
-def wrong_plan(model, x, y, plan, code):
+def wrong_plan(model, inputs, labels, plan, code):
     """Returns what PLAN estimates wrongly for MODEL once CODE has changed it, or None."""
     exec(code, {"model": model})  # CODE is printed by ckpt, for a network built here
-    found, estimated = live_bytes_after_forward(model, x, y), plan["activations_kept"]["bytes"]
-    return f"ckpt mem estimates {estimated} bytes, torch keeps {found}" if abs(estimated / found - 1) > 0.01 else None
+    kept, estimated = live_bytes_after_forward(model, inputs, labels), plan["activations_kept"]["bytes"]
+    return f"ckpt mem estimates {estimated} bytes, torch keeps {kept}" if abs(estimated / kept - 1) > 0.01 else None
 
 
 def outcomes(ckpt, path):

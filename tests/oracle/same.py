@@ -2,7 +2,6 @@
 attributes, values, dtype, shape, stride, offset, device, flags, the bytes of the whole storage, and which tensors share
 a storage.
 """
-import collections
 import math
 
 import torch
@@ -16,8 +15,8 @@ class Comparison:
     """Each method returns a text about the first difference between A and B, or None."""
 
     def __init__(self, rename=None):
-        self.storages = {}  # (0, address in a): address in b, and (1, address in b): address in a
-        self.seen = set()
+        self.address_in_b, self.address_in_a = {}, {}  # of the storage that corresponds to one of A, and of B
+        self.seen = set()  # pairs of the ids of containers that were compared
         self.rename = rename or (lambda path, key: key)
 
     def compare_storages(self, path, a, b):
@@ -26,15 +25,16 @@ class Comparison:
             return f"{path}: storage of {a.nbytes()} / {b.nbytes()} bytes"
         if not a.nbytes() or a.device.type == "meta":
             return None
-        if self.storages.setdefault((0, address_a), address_b) != address_b or \
-                self.storages.setdefault((1, address_b), address_a) != address_a:
+        if self.address_in_b.setdefault(address_a, address_b) != address_b or \
+                self.address_in_a.setdefault(address_b, address_a) != address_a:
             return f"{path}: shared differently"
         return None if torch.equal(storage_bytes(a), storage_bytes(b)) else f"{path}: different bytes"
 
     def compare_members(self, path, a, b, names):
+        """Compares the attributes NAMES, or what they return if they are methods."""
         for name in names:
-            u, v = getattr(a, name), getattr(b, name)
-            found = self.compare(f"{path}.{name}", u() if callable(u) else u, v() if callable(v) else v)
+            member_a, member_b = (m() if callable(m) else m for m in (getattr(a, name), getattr(b, name)))
+            found = self.compare(f"{path}.{name}", member_a, member_b)
             if found:
                 return found
         return None
@@ -75,23 +75,21 @@ class Comparison:
         if [repr(k) for k in want] != [repr(k) for k in b]:
             missing, unexpected = [k for k in want if k not in b][:2], [k for k in b if k not in want][:2]
             return f"{path}: keys {missing} / {unexpected}, or their order"
-        for (k, u), v in zip(a.items(), b.values()):
-            found = self.compare(f"{path}.{k}", u, v)
+        for (key, value_a), value_b in zip(a.items(), b.values()):
+            found = self.compare(f"{path}.{key}", value_a, value_b)
             if found:
                 return found
         return None
 
     def compare_attributes(self, path, a, b):
-        u, v = getattr(a, "__dict__", {}), getattr(b, "__dict__", {})
-        if "_metadata" in u or "_metadata" in v:
-            want = u.get("_metadata")
-            if want is not None and type(want) is not type(v.get("_metadata")):
-                return f"{path}: _metadata is {type(v.get('_metadata'))}"
-            want = want and {self.rename(path + "._metadata", k): x for k, x in want.items()}
-            if want != v.get("_metadata") or list(want or ()) != list(v.get("_metadata") or ()):
-                return f"{path}: _metadata"
-        u, v = ({k: x for k, x in d.items() if k != "_metadata"} for d in (u, v))
-        return self.compare_mappings(path + ".__dict__", u, v) if u or v else None
+        attributes_a, attributes_b = dict(getattr(a, "__dict__", {})), dict(getattr(b, "__dict__", {}))
+        want, got = attributes_a.pop("_metadata", None), attributes_b.pop("_metadata", None)
+        if want is not None and type(want) is not type(got):
+            return f"{path}: _metadata is {type(got)}"
+        want = want and {self.rename(path + "._metadata", key): value for key, value in want.items()}
+        if want != got or list(want or ()) != list(got or ()):
+            return f"{path}: _metadata"
+        return self.compare_mappings(path + ".__dict__", attributes_a, attributes_b)
 
     def compare_values(self, path, a, b):
         if isinstance(a, float) and math.isnan(a) and math.isnan(b):
@@ -109,21 +107,23 @@ class Comparison:
         if isinstance(a, torch.Tensor):
             return self.compare_tensors(path, a, b)
         if isinstance(a, (torch.UntypedStorage, torch.TypedStorage)):
-            return self.compare_storages(path, *(x.untyped() if hasattr(x, "untyped") else x for x in (a, b)))
+            untyped_a, untyped_b = (s.untyped() if hasattr(s, "untyped") else s for s in (a, b))
+            return self.compare_storages(path, untyped_a, untyped_b)
         if not isinstance(a, (dict, list, tuple)):
             return self.compare_values(path, a, b)
         self.seen.add((id(a), id(b)))
-        if isinstance(a, collections.Counter) or isinstance(a, dict):
+        if isinstance(a, dict):
             return self.compare_mappings(path, a, b) or self.compare_attributes(path, a, b)
         if len(a) != len(b):
             return f"{path}: {len(a)} / {len(b)} items"
-        for i, (u, v) in enumerate(zip(a, b)):
-            found = self.compare(f"{path}.{i}", u, v)
+        for i, (item_a, item_b) in enumerate(zip(a, b)):
+            found = self.compare(f"{path}.{i}", item_a, item_b)
             if found:
                 return found
         return None
 
 
 def difference(a, b, rename=None):
-    """Returns the first difference of B from A, or None; the keys of A are compared after RENAME(path, key)."""
+    """Returns the first difference of B from A, or None. With RENAME, B must have the key RENAME(path, key) for each key
+    of A."""
     return Comparison(rename).compare("root", a, b)
