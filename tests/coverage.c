@@ -1,7 +1,8 @@
 /*
- * coverage.c - linked into programs that count branches with gcov, which writes the counts at exit() only.
- * This file writes them at _exit(), too, disables the sandbox, in which no file can be opened, and writes
- * none under a limit of the file size, which would truncate them. Linked with --wrap for these functions.
+ * coverage.c - linked into programs that count branches with gcov, which writes the counts only at exit().
+ * This file makes _exit() write the counts, too. It disables the sandbox, in which gcov could not open a
+ * file. Under a limit of the file size, which would truncate the counts, it writes none. Linked with --wrap
+ * for the functions __wrap_….
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -20,8 +20,8 @@ export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_PAGER=cat
 mkdir "$tmp/repository"
 cd "$tmp/repository" || exit 2
 
-# prints PATTERN ARG… - checks that git ARG… prints PATTERN
-prints()
+# git_prints PATTERN ARG… - succeeds if git ARG… prints a line that matches PATTERN
+git_prints()
 {
     pattern=$1
     shift
@@ -29,20 +29,22 @@ prints()
     cat "$tmp/out"
     grep -q -e "$pattern" "$tmp/out"
 }
-succeeds() { git "$@" >"$tmp/out" 2>&1 && ! grep fatal "$tmp/out"; }
+# git_succeeds ARG… - succeeds if git ARG… does, without the word "fatal" in its output
+git_succeeds() { git "$@" >"$tmp/out" 2>&1 && ! grep fatal "$tmp/out"; }
 
 git init -q . && git config user.name t && git config user.email t@example.org
 eval "$setup" || { echo 'FAIL the commands of README.md'; failed=1; }
 cp "$examples/train.pt" model.pt
 git add . && git commit -qm one
 ckpt strip -q module. model.pt -o fixed.pt >/dev/null && mv fixed.pt model.pt
-check 'textconv: the old name' prints '^-.*state_dict.module.fc.weight' diff --no-ext-diff
-check 'textconv: the new name' prints '^+.*state_dict.fc.weight' diff --no-ext-diff
-check 'driver: the change' prints 'module.fc.weight' diff
-check 'driver: a new file' prints 'new file: torch zip, 22 tensors' log -p --ext-diff
+check 'textconv: the old name' git_prints '^-.*state_dict.module.fc.weight' diff --no-ext-diff
+check 'textconv: the new name' git_prints '^+.*state_dict.fc.weight' diff --no-ext-diff
+check 'driver: the change' git_prints 'module.fc.weight' diff
+check 'driver: a new file' git_prints 'new file: torch zip, 22 tensors' log -p --ext-diff
 echo 'not a checkpoint' >model.pt
-check 'textconv: the error is in the diff' prints '^+.*model.pt\|^+.*not a checkpoint\|^+.*unknown' diff --no-ext-diff
-check 'driver: not a checkpoint' succeeds diff
+check 'textconv: the error is in the diff' \
+    git_prints '^+.*model.pt\|^+.*not a checkpoint\|^+.*unknown' diff --no-ext-diff
+check 'driver: not a checkpoint' git_succeeds diff
 git rm -qf model.pt
-check 'driver: a deleted file' prints 'deleted file: torch zip, 22 tensors' diff --cached
+check 'driver: a deleted file' git_prints 'deleted file: torch zip, 22 tensors' diff --cached
 summary

@@ -36,9 +36,19 @@ has_soname() { readelf -d "$root$prefix/lib/libckpt.so" | grep -q 'SONAME.*\[lib
 has_links() { [ -e "$root$prefix/lib/libckpt.so.0" ] && [ -f "$root$prefix/lib/libckpt.so.$VERSION" ]; }
 has_version() { [ "$(pc_flags --modversion)" = "$VERSION" ]; }
 runs() { "$root$prefix/bin/ckpt" --version | grep -q "$VERSION"; }
-has_pages() { for p in man/*.[1-9]; do [ -f "$root$prefix/share/man/man${p##*.}/${p##*/}" ] || return 1; done; }
-has_schemas() { for s in man/schema/*.json; do [ -f "$root$prefix/share/ckpt/schema/${s##*/}" ] || return 1; done; }
-has_examples() { for e in examples/*.c; do cmp "$e" "$examples/${e##*/}" || return 1; done; }
+has_pages()
+{
+    for page in man/*.[1-9]; do
+        [ -f "$root$prefix/share/man/man${page##*.}/${page##*/}" ] || return 1
+    done
+}
+has_schemas()
+{
+    for schema in man/schema/*.json; do
+        [ -f "$root$prefix/share/ckpt/schema/${schema##*/}" ] || return 1
+    done
+}
+has_examples() { for example in examples/*.c; do cmp "$example" "$examples/${example##*/}" || return 1; done; }
 has_completions()
 {
     [ -s "$root$prefix/share/zsh/site-functions/_ckpt" ] &&

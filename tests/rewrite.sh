@@ -1,10 +1,10 @@
 #!/bin/sh
 # rewrite.sh - converts every checkpoint of the corpus to a torch zip archive, safetensors, GGUF, Flax's .msgpack and
-# shards, by one thread and by four, and compares the tensors, and the values if the format holds them, with the
-# input. Refused conversions (exit status 2) are counted separately. TensorFlow's object graph is not compared,
+# shards, by one thread or by four. The output must have the tensors of the input, and its values if the format holds
+# values. Refused conversions (exit status 2) are counted separately. TensorFlow's object graph is not compared,
 # because these formats do not store it.
 set -u
-file_step=${EACH:-1} # takes every EACH-th file
+file_step=${EACH:-1} # converts every EACH-th file
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
 tmp=$(mktemp -d) || exit 2
@@ -68,7 +68,7 @@ check_flax()
     convert "$tmp/out.msgpack" "$1" -j4 || return
     check_same "$1" "$tmp/out.msgpack" --tensors-only
     convert "$tmp/again.msgpack" "$tmp/out.msgpack" -j1 && cmp -s "$tmp/out.msgpack" "$tmp/again.msgpack" && return
-    fail "$1: a conversion of its .msgpack has different bytes"
+    fail "$1: its .msgpack, converted to .msgpack again, has different bytes"
 }
 
 # check_gguf IN - converts IN to GGUF, that to split GGUF, and that to one file again
@@ -78,10 +78,10 @@ check_gguf()
     check_same "$1" "$tmp/out.gguf"
     rm -rf "$tmp/split"
     convert "$tmp/split" "$tmp/out.gguf" --max-shard-size 2KB || return
-    set -- "$tmp"/split/model-00001-of-*.gguf
-    [ -f "$1" ] || return
-    check_same "$tmp/out.gguf" "$1"
-    convert "$tmp/again.gguf" "$1" -j1 || return
+    first_shard=$(find "$tmp/split" -name 'model-00001-of-*.gguf')
+    [ -f "$first_shard" ] || return # all tensors fit into one file
+    check_same "$tmp/out.gguf" "$first_shard"
+    convert "$tmp/again.gguf" "$first_shard" -j1 || return
     check_same "$tmp/out.gguf" "$tmp/again.gguf"
 }
 

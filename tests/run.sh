@@ -19,11 +19,11 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-# The long ones first, so that two workers end at about the same time.
+# The parts that take longest come first, so that two workers end at about the same time.
 quick='cli robust faults unit warnings lint threats rewrite schema man attacks build abi tsan install header example
        readme git demo mem truth truth-asan replay public'
-sampled='robust faults threats rewrite'
-slow='unit-asan gates fuzz oracle'
+sampled='robust faults threats rewrite' # take every N-th file without --all
+slow='unit-asan gates fuzz oracle'      # run with --all only
 
 all=
 [ "${1:-}" = --all ] && { all=1; shift; }
@@ -169,13 +169,14 @@ jobs=${CHECK_JOBS:-$(nproc 2>/dev/null || echo 2)}
 [ "$jobs" -lt 2 ] || run_unclaimed_parts &
 run_unclaimed_parts
 wait
-total=$(awk '{p += $1; f += $2; s += $3} END {printf "%d passed, %d failed, %d skipped", p, f, s}' "$work/counts")
+total=$(awk '{passed += $1; failed += $2; skipped += $3}
+    END {printf "%d passed, %d failed, %d skipped", passed, failed, skipped}' "$work/counts")
 case $total in
 *' 0 failed,'*) ;;
 *) echo "$total"; exit 1 ;;
 esac
 if [ $# -eq 0 ] && [ ! "$all" ]; then
-    awk '{p += $1; s += $3} END {print p, 0, s + 0}' "$work/counts" >"$B/check.passed" &&
+    awk '{passed += $1; skipped += $3} END {print passed, 0, skipped + 0}' "$work/counts" >"$B/check.passed" &&
         touch -r "$work/begun" "$B/check.passed"
 fi
 echo "$total"

@@ -196,7 +196,7 @@ static bool check_required(const cJSON *value, const cJSON *names, const char *w
     return ok;
 }
 
-/* check_value - validates V against each keyword of SCHEMA. */
+/* check_value - validates VALUE against each keyword of SCHEMA. */
 static bool check_value(const cJSON *value, cJSON *schema, struct doc *doc, const char *where)
 {
     static const char *const ignored[] = {"description", "title", "$schema",

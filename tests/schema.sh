@@ -1,6 +1,6 @@
 #!/bin/sh
-# schema.sh - validates what --json prints against man/schema, by schema.c: every golden output, every command with
-# samples of the corpus, and a case for each property that those do not have.
+# schema.sh - validates what --json prints against man/schema, by schema.c: the expected outputs of all cases of
+# tests/cli, every command with samples of the corpus, and an output with each property that is in none of these.
 set -u
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
@@ -11,20 +11,21 @@ trap 'exit 130' INT TERM
 
 ckpt() { "$CKPT" "$@" --json 2>&1; }
 
+# print_json - prints all these outputs
 print_json()
 {
     cat "$top"/tests/cli/*/*.stdout "$top"/tests/cli/*/*.stderr
     for command in ls info hash stat verify doctor scan; do
         ckpt $command "$top"/tests/corpus/torch/t26/* "$top"/tests/corpus/torch/t215/*.pt "$top"/lib/ckpt.h
     done
-    for f in "$top"/tests/corpus/torch/t26/*.pt; do
-        ckpt ls --values "$f"
-        ckpt show "$f"
+    for file in "$top"/tests/corpus/torch/t26/*.pt; do
+        ckpt ls --values "$file"
+        ckpt show "$file"
         for command in sanitize convert salvage 'strip --auto' 'add x.' 'rename -s e=>f'; do
             # shellcheck disable=SC2086
-            ckpt $command -n "$f" -o out.pt
+            ckpt $command -n "$file" -o out.pt
         done
-        ckpt diff "$f" "$top/tests/corpus/torch/t26/state_dict.pt"
+        ckpt diff "$file" "$top/tests/corpus/torch/t26/state_dict.pt"
     done
     train=$top/tests/data/examples/train.pt
     ckpt strip --auto "$train" -o bare.pt
@@ -37,6 +38,7 @@ print_json()
     ckpt info "$top/tests/corpus/megatron/tp2_pp2" "$top/tests/corpus/deepspeed/zero3_fp32"
     head -c 20000 "$train" >cut.pt
     ckpt ls cut.pt
+    # a name of 2000 characters; a frame that ends within an opcode; an array after a pickle of joblib
     printf '\200\004\225\003\0\0\0\0\0\0\0cos\nsystem\n(S"%02000d"\ntR.' 0 >long.pkl
     ckpt scan long.pkl
     printf '\200\004\225\002\0\0\0\0\0\0\0]X\010\0\0\0\0\0\0\0N.cos\nsystem\n(S"id"\ntR.' >frame.pkl

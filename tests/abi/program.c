@@ -1,13 +1,15 @@
-/* program.c - passes every struct that programs allocate to functions of ckpt.h, with a guard after it, and
- * prints the results, which must be the same if header and library are of different versions. It is compiled
- * with GROWN if each struct of the header has one more field at its end. */
+/* program.c - passes every struct that programs allocate to functions of ckpt.h, and prints the results.
+ * These must be the same if header and library are of different versions. After each struct are bytes that
+ * the library must not change. GROWN is defined if each struct of the header has one more field at its end,
+ * "grown". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt.h"
 
-/* Declares NAME: a struct, `it`, followed by bytes that the library must not write. */
+/* Declares the variable NAME. Its field `it` is a struct of TYPE, after which are bytes that the library must
+ * not write. */
 #define GUARDED(type, name)                                                                                  \
     struct {                                                                                                 \
         type it;                                                                                             \
@@ -97,6 +99,7 @@ static void print_statistics(ckpt_file *f)
     CHECK_GUARD(work);
 }
 
+/* write_and_compare - writes F to OUT with all kinds of edits, and compares F with the written file. */
 static void write_and_compare(ckpt_file *f, const char *out)
 {
     ckpt_plan *p;
@@ -142,6 +145,7 @@ static void write_and_compare(ckpt_file *f, const char *out)
     CHECK_GUARD(values);
 }
 
+/* check_file - scans, verifies and diagnoses the file. */
 static void check_file(const char *path)
 {
     GUARDED(ckpt_scan_options, scan_opts);
@@ -205,6 +209,7 @@ static void open_by_callbacks(const char *path)
     CHECK_GUARD(opts);
 }
 
+/* build_and_write - builds a checkpoint, writes it to memory and reads it from there. */
 static void build_and_write(void)
 {
     static const unsigned char data[] = {1, 2, 3, 4, 5, 6};

@@ -22,7 +22,7 @@ while read -r file; do
     mkdir "$out/made"
     echo "== $file"
     "$ckpt" strip --auto "$file" -o "$out/made/stripped" 2>&1
-    { "$ckpt" convert "$file" "$out/made/a.safetensors" || # fails for quantized blocks
+    { "$ckpt" convert "$file" "$out/made/a.safetensors" || # safetensors cannot hold quantized blocks
         "$ckpt" convert --cast '*=f32' "$file" "$out/made/a.safetensors"; } 2>&1 &&
         "$ckpt" diff "$file" "$out/made/a.safetensors" 2>&1
     (cd "$out/made" && find . -type f | sort | xargs -r sha256sum)

@@ -2,7 +2,8 @@
 # cross/run.sh [TARGET…] - tests ckpt on other processors and a different C library: i386, s390x (big-endian),
 # arm64, musl. Each must compile without a warning, install, pass truth, unit and cli, and write the same bytes as
 # this machine. A target that cannot run here (no network, no emulator) is skipped with a message. CROSS_EVERY=1
-# converts all files, not every tenth. JOBS tests of the command line, or processes of unit tests, run at a time.
+# converts all files of the corpus, not every tenth. As many as JOBS run at a time: of the cases of tests/cli, or of
+# the processes of unit tests.
 set -u
 B=${B:-build} MAKE=${MAKE:-make} JOBS=${JOBS:-$(nproc)}
 top=$PWD
@@ -24,7 +25,8 @@ skip()
 sum_counts()
 {
     grep -aE '^[a-z]+: [0-9]+ passed' "$1" |
-        awk '{p += $2; f += $4; s += $6} END {if (NR) printf "%d passed, %d failed, %d skipped", p, f, s}'
+        awk '{passed += $2; failed += $4; skipped += $6}
+            END {if (NR) printf "%d passed, %d failed, %d skipped", passed, failed, skipped}'
 }
 
 # check TITLE COMMAND… - runs COMMAND; prints its errors if it fails, else its counts and what was skipped
@@ -45,9 +47,12 @@ check()
     fi
 }
 
-# set_target NAME - sets, for the target NAME: $gcc and $command, the compiler alone and with options; $emulator and
-# its $options; $libraries, the script that gets them; $arch; $dir and $out, the folder of the target and of its
-# build
+# set_target NAME - sets for the target NAME:
+#   gcc, command       the compiler, alone and with options
+#   emulator, options  the emulator and its options
+#   libraries          the script that installs the libraries of the target
+#   arch               the architecture, as Debian names it
+#   dir, out           the folder of the target, and that of its build
 set_target()
 {
     emulator= options= libraries=sysroot.sh
@@ -56,7 +61,7 @@ set_target()
     s390x) gcc=s390x-linux-gnu-gcc arch=s390x emulator=qemu-s390x ;;
     arm64)
         gcc=aarch64-linux-gnu-gcc arch=arm64 emulator=qemu-aarch64
-        options='-cpu max,pauth-impdef=on' # else two thirds of the time are for pointer authentication
+        options='-cpu max,pauth-impdef=on' # without it, pointer authentication takes two thirds of the time
         ;;
     musl) gcc=musl-gcc arch=musl libraries=musl.sh ;;
     *) return 1 ;;
@@ -70,8 +75,8 @@ set_target()
     fi
 }
 
-# find_emulator - sets $emulator to the path of an installed emulator, or to nothing if this machine runs programs of
-# the target
+# find_emulator - sets $emulator to the path of an installed emulator, or to nothing if this machine itself can run
+# programs of the target; fails if it can neither
 find_emulator()
 {
     printf 'int main(void) { return 0; }\n' >"$tmp/try.c"
@@ -110,7 +115,8 @@ build_target()
     [ $status = 0 ] && ! grep -aq 'warning:' "$tmp/made"
 }
 
-# run_unit UNIT - runs all suites, a few in each process; those that measure time run alone
+# run_unit UNIT - runs all suites, five in each process. With an emulator, several processes run at a time, and tests
+# that measure time are left out.
 run_unit()
 {
     processes=1

@@ -50,10 +50,11 @@ find lib -name '*.c' | sed "s|\(.*\)\.c$|$B/obj/\1.o|" | xargs ${NM:-nm} -A -g |
         { defined_in[$NF] = object }
         END {
             for (pair in used) {
-                split(pair, p, SUBSEP)
-                if (p[2] in defined_in && !((p[1], defined_in[p[2]]) in seen)) {
-                    seen[p[1], defined_in[p[2]]]
-                    print p[1], defined_in[p[2]], p[2]
+                split(pair, parts, SUBSEP)
+                caller = parts[1]; symbol = parts[2]
+                if (symbol in defined_in && !((caller, defined_in[symbol]) in seen)) {
+                    seen[caller, defined_in[symbol]]
+                    print caller, defined_in[symbol], symbol
                 }
             }
         }' | sort |

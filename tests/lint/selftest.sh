@@ -1,6 +1,6 @@
 #!/bin/sh
-# lint/selftest.sh - tests the lints: each must print nothing for a small tree without violations, and something for
-# that tree with one violation.
+# lint/selftest.sh - tests the lints. Each must print nothing for a small source tree without violations, and something
+# for the same tree with one violation.
 set -u
 LINT=${LINT:-$PWD/tests/lint}
 CC=${CC:-cc}
@@ -53,19 +53,19 @@ make_clean_tree()
     build_library
 }
 
-# check_lint accepts|rejects LINT MESSAGE - runs LINT in the tree, and prints MESSAGE unless it accepts or rejects the
-# tree
+# check_lint accepts|rejects NAME MESSAGE - runs the lint NAME in the tree; prints MESSAGE if it rejects the tree but
+# should accept it, or the other way round
 check_lint()
 {
     found=$(cd "$tree" && sh "$LINT/$2.sh" 2>&1)
     case $1:$found in
-    accepts: | rejects:?*) return ;;
+    accepts: | rejects:?*) return ;; # as it should
     esac
     echo "selftest: $2: $3${found:+: $found}"
     status=1
 }
 
-# check_rejects LINT FILE TEXT - checks that LINT rejects the tree if TEXT is added to FILE
+# check_rejects NAME FILE TEXT - checks that the lint NAME rejects the clean tree with TEXT added to FILE
 check_rejects()
 {
     make_clean_tree

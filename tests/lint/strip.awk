@@ -1,4 +1,4 @@
-# strip.awk - C source with comments, string and character contents blanked, line for line.
+# strip.awk - prints C source, line for line, with blanks instead of comments and of what is between quotes.
 BEGIN { state = "code" }
 {
     out = ""

@@ -21,6 +21,6 @@ echo "$third_party" | while read -r name file line; do
     lib/codec/* | lib/op/* | cli/*) ;;
     *) echo "$file:$line: <$name> is included outside of codec/, op/ and cli/" ;;
     esac
-    includers=$(echo "$third_party" | awk -v n="$name" '$1 == n {print $2}' | sort -u | wc -l)
+    includers=$(echo "$third_party" | awk -v header="$name" '$1 == header {print $2}' | sort -u | wc -l)
     [ "$includers" -eq 1 ] || echo "$file:$line: <$name> is included by $includers files, not 1"
 done

@@ -1,7 +1,7 @@
 /* oracle/create FILE [GLOB]... - writes a checkpoint that is built by ckpt_builder, for created.py to load,
  * without the tensors that a GLOB matches. The checkpoint has a dict "model" and some values. The dict has:
- *   - a tensor of shape [3, 4] for each dtype of torch except bool, named after the dtype; every other one gets
- *     its bytes from a callback instead of memory
+ *   - a tensor of shape [3, 4] for each dtype of torch except bool, named after the dtype; every other one
+ *     gets its bytes from a callback instead of memory
  *   - a scalar, an empty tensor, a tie and an empty dict */
 #include <stdio.h>
 
