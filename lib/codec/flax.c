@@ -18,15 +18,15 @@
 #include "base/utf8.h"
 
 #define DTYPE_NAME_MAX 64u
-#define HEAD_MAX   128u /* bytes of shape and dtype, after which holds_array expects the elements */
+#define HEAD_MAX       128u /* most bytes of shape and dtype before the elements, in holds_array */
 
-/* parse_dtype - finds the dtype that Flax reads by NAME: one of NumPy, by its name or code, or of ml_dtypes.
- * *DTYPE is CKPT_DT_NP if torch lacks it or if NAME is a code; then *D is what NumPy makes of it. */
+/* parse_dtype - sets *DTYPE to the dtype that Flax reads by NAME: a name or code of NumPy, or a name of
+ * ml_dtypes. If torch lacks it or NAME is a code, sets *DTYPE to CKPT_DT_NP and *D to the dtype of NumPy. */
 static bool parse_dtype(ckpt_str name, ckpt_dtype *dtype, struct numpy_dtype *d)
 {
-    const struct dtype_info *known = dtype_info(*dtype = dtype_by_name(name));
-    *d = (struct numpy_dtype){.bytes = known->block_bytes};
-    if (*dtype != CKPT_DT_NONE && known->block_elems == 1 && strchr("fiubc", known->klass))
+    const struct dtype_info *info = dtype_info(*dtype = dtype_by_name(name));
+    *d = (struct numpy_dtype){.bytes = info->block_bytes};
+    if (*dtype != CKPT_DT_NONE && info->block_elems == 1 && strchr("fiubc", info->klass))
         return true;
     *dtype = CKPT_DT_NP;
     if (str_starts(name, STR_LIT("datetime64[")) || str_starts(name, STR_LIT("timedelta64["))) {
@@ -45,35 +45,33 @@ const char *flax_dtype_name(const ckpt_tensor *t, ckpt_dtype dtype)
     return !is_half_complex && parse_dtype(str_c(name), &parsed, &d) ? name : NULL;
 }
 
-bool flax_size(const uint64_t *shape, uint32_t ndim, uint64_t width, uint64_t *nbytes)
+bool flax_size(const uint64_t *shape, uint32_t ndim, uint64_t element_size, uint64_t *nbytes)
 {
-    uint64_t all = width;
-    bool fits = true, empty = false;
+    uint64_t product = element_size;
+    bool fits = true, is_empty = false;
     for (uint32_t i = 0; i < ndim; i++) {
-        fits = fits && (shape[i] == 0 || checked_mul(all, shape[i], &all)) && all <= INT64_MAX;
-        empty = empty || shape[i] == 0;
+        fits = fits && (shape[i] == 0 || checked_mul(product, shape[i], &product)) && product <= INT64_MAX;
+        is_empty = is_empty || shape[i] == 0;
     }
-    *nbytes = empty ? 0 : all;
+    *nbytes = is_empty ? 0 : product;
     return fits;
 }
-
-/* ------------------------------------------------------------------------- arrays */
 
 /* The values in an extension: two lists, up to NPY_DIMENSIONS sizes, a dtype and bytes. */
 struct payload {
     source *src;
-    struct msgpack_value v[NPY_DIMENSIONS + 4];
-    size_t n; /* may be more than fit in V */
+    struct msgpack_value values[NPY_DIMENSIONS + 4];
+    size_t n; /* number of values, of which only those that fit are kept */
 };
 
-/* collect_value - keeps V in the payload USER. */
+/* collect_value - adds V to the payload USER. */
 static ckpt_status collect_value(void *user, const struct msgpack_value *v, ckpt_error *err)
 {
     struct payload *p = user;
     (void)err;
-    if (p->n < sizeof p->v / sizeof *p->v)
-        p->v[p->n] = *v;
-    p->n++; /* bounded: a value has a byte */
+    if (p->n < sizeof p->values / sizeof *p->values)
+        p->values[p->n] = *v;
+    p->n++; /* bounded: a value has at least a byte */
     return CKPT_OK;
 }
 
@@ -92,16 +90,17 @@ static bool is_size(const struct msgpack_value *v)
     return v->kind == MSGPACK_UINT || (v->kind == MSGPACK_INT && v->bits <= INT64_MAX);
 }
 
+/* fail_payload - fails because value I of the payload is WHAT. */
 static ckpt_status fail_payload(struct flax_input *in, const struct payload *p, size_t i, const char *what)
 {
-    return fail(in->err, CKPT_EFORMAT, source_pos(p->src, p->v[i].at),
+    return fail(in->err, CKPT_EFORMAT, source_pos(p->src, p->values[i].at),
                 "{%s}, where {=[shape, dtype, bytes]} was expected", what);
 }
 
 /* check_payload - fails unless the values of P are [shape, dtype, bytes]. */
 static ckpt_status check_payload(struct flax_input *in, const struct payload *p)
 {
-    const struct msgpack_value *v = p->v;
+    const struct msgpack_value *v = p->values;
     if (v[0].kind != MSGPACK_ARRAY || v[0].count != 3)
         return fail_payload(in, p, 0, "no list of three");
     if (v[1].kind != MSGPACK_ARRAY || v[1].count > NPY_DIMENSIONS)
@@ -115,15 +114,15 @@ static ckpt_status check_payload(struct flax_input *in, const struct payload *p)
     return v[i + 1].kind == MSGPACK_BYTES ? CKPT_OK : fail_payload(in, p, i + 1, "no bytes");
 }
 
-/* set_dtype - sets the dtype of X to the one called NAME, and *WIDTH to the bytes of an element. */
+/* set_dtype - sets the dtype of X by NAME, and *ELEMENT_SIZE to its bytes. */
 static ckpt_status set_dtype(struct flax_input *in, const struct msgpack_value *v, ckpt_str name,
-                             struct flax_array *x, uint64_t *width)
+                             struct flax_array *x, uint64_t *element_size)
 {
     struct numpy_dtype d;
     if (!parse_dtype(name, &x->dtype, &d))
         return fail(in->err, CKPT_EFORMAT, v->at,
                     "an array of {\"%.*s\"}; {=a dtype that flax reads} was expected", STR_ARG(name));
-    *width = d.bytes;
+    *element_size = d.bytes;
     if (x->dtype != CKPT_DT_NP)
         return CKPT_OK;
     bool is_date = d.kind == 'M';
@@ -141,26 +140,26 @@ static ckpt_status take_array(struct flax_input *in, const struct msgpack_value 
                               struct flax_array *x)
 {
     char name[DTYPE_NAME_MAX];
-    uint64_t width = 0, need;
+    uint64_t element_size = 0, nbytes;
     CKPT_TRY(check_payload(in, p));
-    x->ndim = (uint32_t)p->v[1].count;
-    const struct msgpack_value *dtype = &p->v[2 + x->ndim]; /* bounded: by NPY_DIMENSIONS */
+    x->ndim = (uint32_t)p->values[1].count;
+    const struct msgpack_value *dtype = &p->values[2 + x->ndim]; /* bounded: NPY_DIMENSIONS */
     const struct msgpack_value *bytes = dtype + 1;
     x->is_scalar = v->type == FLAX_SCALAR;
-    x->at = v->data + bytes->data; /* bounded: offsets inside of V */
+    x->at = v->data + bytes->data; /* bounded: both are in the file */
     x->nbytes = bytes->n;
     if (!(x->shape = arena_array(in->f->a, x->ndim, sizeof *x->shape)))
         return fail_memory(in->err);
     for (uint32_t i = 0; i < x->ndim; i++)
-        x->shape[i] = p->v[2 + i].bits; /* the integer */
+        x->shape[i] = p->values[2 + i].bits; /* the bits of an integer */
     CKPT_TRY(source_read(p->src, dtype->data, name, (size_t)dtype->n, in->err));
-    CKPT_TRY(set_dtype(in, v, str_of(name, (size_t)dtype->n), x, &width));
-    bool fits = flax_size(x->shape, x->ndim, width, &need);
-    if (fits && need == x->nbytes)
+    CKPT_TRY(set_dtype(in, v, str_of(name, (size_t)dtype->n), x, &element_size));
+    bool fits = flax_size(x->shape, x->ndim, element_size, &nbytes);
+    if (fits && nbytes == x->nbytes)
         return CKPT_OK;
     return fail(in->err, CKPT_EFORMAT, source_pos(p->src, bytes->data),
                 "an array of {%" PRIu64 " bytes}; its dtype and shape take {=%s%" PRIu64 "}", x->nbytes,
-                fits ? "" : "more than ", need);
+                fits ? "" : "more than ", nbytes);
 }
 
 ckpt_status flax_read_array(struct flax_input *in, const struct msgpack_value *v, struct flax_array *out)
@@ -176,7 +175,7 @@ ckpt_status flax_read_array(struct flax_input *in, const struct msgpack_value *v
 
 void flax_put_array(buf *b, const ckpt_tensor *t, const char *dtype, uint64_t nbytes, bool is_scalar)
 {
-    buf head;
+    buf head; /* all before the elements */
     buf_init(&head, SIZE_MAX / 2);
     msgpack_put_array(&head, 3);
     msgpack_put_array(&head, t->ndim);
@@ -185,12 +184,10 @@ void flax_put_array(buf *b, const ckpt_tensor *t, const char *dtype, uint64_t nb
     msgpack_put_text(&head, str_c(dtype));
     msgpack_put_bytes(&head, nbytes);
     b->failed = b->failed || !buf_ok(&head);
-    msgpack_put_ext(b, is_scalar ? FLAX_SCALAR : FLAX_ARRAY, head.len + nbytes); /* bounded: by 32 bits */
+    msgpack_put_ext(b, is_scalar ? FLAX_SCALAR : FLAX_ARRAY, head.len + nbytes); /* bounded: below 2^32 */
     buf_str(b, buf_view(&head));
     buf_free(&head);
 }
-
-/* ------------------------------------------------------------------------- values */
 
 static bool is_number(const struct msgpack_value *v)
 {
@@ -210,13 +207,13 @@ static ckpt_status read_complex(struct flax_input *in, const struct msgpack_valu
     arena *a = in->f->a;
     struct payload p;
     ckpt_status st = open_payload(in, v, &p);
-    if (st == CKPT_OK &&
-        (p.v[0].kind != MSGPACK_ARRAY || p.v[0].count != 2 || !is_number(&p.v[1]) || !is_number(&p.v[2])))
+    if (st == CKPT_OK && (p.values[0].kind != MSGPACK_ARRAY || p.values[0].count != 2 ||
+                          !is_number(&p.values[1]) || !is_number(&p.values[2])))
         st = fail(in->err, CKPT_EFORMAT, v->at,
                   "{no complex number}, where {=[real, imaginary]} was expected");
     source_unref(p.src);
     CKPT_TRY(st);
-    ckpt_value *parts[2] = {make_float(a, &p.v[1]), make_float(a, &p.v[2])};
+    ckpt_value *parts[2] = {make_float(a, &p.values[1]), make_float(a, &p.values[2])};
     ckpt_value *args = parts[0] && parts[1] ? value_tuple(a, 2, parts) : NULL;
     ckpt_value *complex = value_global(a, STR_LIT("builtins"), STR_LIT("complex"), v->at);
     *out = args && complex ? value_call(a, CALL_REDUCE, complex, args, v->at) : NULL;
@@ -232,7 +229,7 @@ static ckpt_status read_bytes(struct flax_input *in, const struct msgpack_value 
         return fail(in->err, CKPT_ELIMIT, source_pos(f->src, v->at),
                     "a value of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}", v->n,
                     f->limits.max_header);
-    char *bytes = arena_alloc(f->a, (size_t)v->n + 1); /* bounded: by max_header */
+    char *bytes = arena_alloc(f->a, (size_t)v->n + 1); /* bounded: max_header */
     if (!bytes)
         return fail_memory(in->err);
     CKPT_TRY(window_read(&in->window, f->src, v->data, bytes, (size_t)v->n, in->err));
@@ -246,8 +243,8 @@ static ckpt_status read_bytes(struct flax_input *in, const struct msgpack_value 
     return *out ? CKPT_OK : fail_memory(in->err);
 }
 
-/* holds_array - returns true if BYTES, of an extension of an unknown type, end as an array does, in a
- * length and as many bytes. Then the type of the extension is damaged. */
+/* holds_array - returns true if BYTES, of an extension of an unknown type, end as an array does: with a
+ * length and as many bytes. Then the extension is an array whose type is damaged. */
 static bool holds_array(ckpt_str bytes)
 {
     const unsigned char *b = (const unsigned char *)bytes.ptr;
@@ -332,7 +329,7 @@ static bool begins_extension(unsigned b) { return (b >= 0xc7 && b <= 0xc9) || (b
 
 bool flax_is_recognized(const char *path, const unsigned char *head, size_t n)
 {
-    if (n < 2) /* by another name, the byte may as well be what is left of a pickle, a zip or JSON */
+    if (n < 2) /* without that suffix, the byte may be that of a truncated pickle, zip or JSON */
         return n == 1 && head[0] <= 0x80 && str_ends(str_c(path), STR_LIT(".msgpack"));
     unsigned b = head[0], count_size = b == 0xdc || b == 0xde ? 2 : b == 0xdd || b == 0xdf ? 4 : 0;
     unsigned item = n > 1 + count_size ? head[1 + count_size] : 0; /* first byte of the first item or key */

@@ -13,8 +13,6 @@
 
 #define COPY_CHUNK 65536u
 
-/* --------------------------------------------------------------- values of a file */
-
 struct pair_copy {
     const struct gguf_file *from;
     reader r;
@@ -118,8 +116,6 @@ ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *
     buf_put(out, p->bytes, (size_t)p->value_size);
     return CKPT_OK;
 }
-
-/* ------------------------------------------------------------------ values of texts */
 
 /* By type: its name, what messages call its values, and the largest number. The smallest number of a signed
  * type is -max - 1. */

@@ -32,8 +32,6 @@
 #define MAX_PATH      16384u
 #define MAX_OBJECTS   2000000u
 
-/* ------------------------------------------------------------------------- structures */
-
 ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *what, cursor *c)
 {
     uint64_t size = h->src->size;

@@ -34,8 +34,6 @@ static ckpt_status fail_chunk(const struct input *in, ckpt_error *err, const cha
                 "a chunk with {%s}, which {=its filters} do not make", what);
 }
 
-/* --------------------------------------------------------------------------- shuffle */
-
 /* write_band - appends COUNT elements of UNIT bytes to TO. PLANES has byte 0 of all elements, then byte 1 of
  * all elements …; OUT has room for the elements. */
 static ckpt_status write_band(const unsigned char *planes, size_t count, uint32_t unit, unsigned char *out,
@@ -75,8 +73,6 @@ static ckpt_status undo_shuffle(const struct input *in, uint32_t unit, spool *to
     free(planes);
     return st;
 }
-
-/* ------------------------------------------------------------------------- fletcher32 */
 
 struct fletcher {
     uint32_t low, high;
@@ -128,8 +124,6 @@ static ckpt_status check_fletcher32(struct input *in, ckpt_error *err)
     return fail(err, CKPT_ECHECKSUM, source_pos(in->src, 0),
                 "a chunk has the fletcher32 {%08x}, the file records {=%08x}", computed, recorded);
 }
-
-/* ------------------------------------------------------------------------------- lzf */
 
 /* Output of lzf: the last HISTORY bytes that were written, and the bytes to be written next. */
 struct lzf {

@@ -35,8 +35,6 @@ static ckpt_status add_link(struct hdf5 *h, struct hdf5_links *list, struct hdf5
                : fail_memory(h->err);
 }
 
-/* ---------------------------------------------------------------------- symbol tables */
-
 struct symbols {
     struct hdf5 *h;
     struct hdf5_links *links;
@@ -175,8 +173,6 @@ static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links
         CKPT_TRY(next_child(s));
     return out->n ? CKPT_OK : check_no_names(s);
 }
-
-/* ---------------------------------------------------------------------- link messages */
 
 /* join_external - replaces *TARGET, the value of an external link, by "FILE:PATH". The value is flags and
  * these two texts, which end in NUL. False: out of memory. */

@@ -25,8 +25,6 @@
 #define MAX_RATIO 1100u                /* deflate makes at most 1032 bytes of one */
 #define HAS_FILL  0x20u                /* flag: a fill value is stored */
 
-/* ---------------------------------------------------------------------------- filters */
-
 static const char *get_filter_text(uint32_t id)
 {
     switch (id) {
@@ -87,8 +85,6 @@ static ckpt_status read_filters(struct hdf5 *h, cursor c, struct hdf5_dataset *d
     return CKPT_OK;
 }
 
-/* -------------------------------------------------------------------------- fill value */
-
 /* read_fill - sets the fill value of D. It is zero unless the file has one. */
 static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
 {
@@ -116,8 +112,6 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
                     d->type.size);
     return CKPT_OK;
 }
-
-/* ------------------------------------------------------------------------------ layout */
 
 /* fail_bomb - fails because more bytes would be decoded, DECLARED, than STORED bytes can decode to. */
 static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, uint64_t stored)

@@ -120,8 +120,6 @@ bool json_resync(json_scan *j)
     return true;
 }
 
-/* ---------------------------------------------------------------- strings */
-
 /* is_unescaped8 - returns true if the eight bytes at P are ASCII characters that need no escape in a string.
  * Each of the four terms sets the high bit of the bytes it excludes. A borrow may set that of a valid byte,
  * too: false is then returned, and the caller checks one byte at a time. */
@@ -260,8 +258,6 @@ static bool scan_string(json_scan *j)
         return false;
     return !escaped || unescape_string(j, start, pos);
 }
-
-/* ---------------------------------------------------------------- numbers */
 
 /* skip_digits - moves *POS past the digits there; false: there are none. */
 static bool skip_digits(const json_scan *j, size_t *pos)
@@ -416,8 +412,6 @@ ckpt_status json_skip(json_scan *j, enum json_event e)
         e = json_next(j);
     return e != JSON_ERROR ? CKPT_OK : j->err ? j->err->status : CKPT_EFORMAT;
 }
-
-/* ---------------------------------------------------------------- writing */
 
 void json_quote(buf *out, ckpt_str s)
 {

@@ -66,8 +66,6 @@ static void skip_space(struct literal *l)
     }
 }
 
-/* ------------------------------------------------------------------------ texts */
-
 /* take_digits - reads LEAST to MOST digits of BASE; -1: there are fewer. */
 static int64_t take_digits(struct literal *l, int base, size_t least, size_t most)
 {
@@ -215,8 +213,6 @@ static ckpt_status take_atom(struct literal *l, ckpt_value **out)
     bool is_number = begins_with(l, '-') || (l->unread.len && (int)str_digit(l->unread.ptr[0]) < 10);
     return is_number ? take_integer(l, out) : take_name(l, out);
 }
-
-/* --------------------------------------------------------------------- brackets */
 
 static ckpt_status open_bracket(struct literal *l)
 {

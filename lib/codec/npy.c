@@ -23,6 +23,7 @@
 
 #define MAX_SIMPLE_HEADER 65536u
 
+/* take_number - sets *N to the decimal number with which *T begins, and skips it; false: there is none. */
 static bool take_number(ckpt_str *t, uint64_t *n)
 {
     size_t digits = 0;
@@ -32,6 +33,7 @@ static bool take_number(ckpt_str *t, uint64_t *n)
     return digits > 0;
 }
 
+/* take_text - skips TEXT, if *T begins with it. */
 static bool take_text(ckpt_str *t, const char *text)
 {
     if (!str_starts(*t, str_c(text)))
@@ -40,14 +42,14 @@ static bool take_text(ckpt_str *t, const char *text)
     return true;
 }
 
-/* take_type - takes a type code such as '<f4' off *T, and sets *SIZE to the bytes of an element. */
+/* take_type - skips a type code such as '<f4' in *T, and sets *SIZE to the bytes of an element. */
 static bool take_type(ckpt_str *t, uint64_t *size)
 {
     if (t->len && strchr("<>|=", t->ptr[0]))
         *t = str_skip(*t, 1);
     if (!t->len || !t->ptr[0] || !strchr("?biufcSUVmM", t->ptr[0]))
         return false;
-    bool wide = t->ptr[0] == 'U';
+    bool is_unicode = t->ptr[0] == 'U'; /* four bytes a character */
     *t = str_skip(*t, 1);
     if (!take_number(t, size))
         return false;
@@ -55,10 +57,10 @@ static bool take_type(ckpt_str *t, uint64_t *size)
         while (t->len && t->ptr[0] != ']' && t->ptr[0] != '\'')
             *t = str_skip(*t, 1);
     (void)take_text(t, "]");
-    return !wide || checked_mul(*size, 4, size);
+    return !is_unicode || checked_mul(*size, 4, size);
 }
 
-/* take_shape - takes the shape off *T, and multiplies X->nbytes, which is the size of an element, by it. */
+/* take_shape - skips the shape in *T, and multiplies X->nbytes, which is the size of an element, by it. */
 static bool take_shape(ckpt_str *t, struct npy *x)
 {
     uint64_t n;
@@ -81,7 +83,7 @@ static bool is_simple(ckpt_str t, struct npy *x)
     x->descr = t;
     if (!take_type(&t, &x->nbytes))
         return false;
-    x->descr.len -= t.len; /* bounded: what was taken of it */
+    x->descr.len -= t.len; /* bounded: T is its end */
     if (!take_text(&t, "', 'fortran_order': "))
         return false;
     x->fortran_order = take_text(&t, "True");
@@ -98,17 +100,17 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
     *out = (struct npy){.version = 0};
     CKPT_TRY(source_read(src, 0, head, sizeof head, err));
     out->version = head[6];
-    uint64_t before = out->version < 2 ? 10 : 12; /* bytes before the header */
+    uint64_t header_at = out->version < 2 ? 10 : 12;
     uint64_t n = out->version < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
-    if (n > MAX_SIMPLE_HEADER || n > src->size - before) /* bounded: it has 12 bytes */
+    if (n > MAX_SIMPLE_HEADER || n > src->size - header_at) /* bounded: 12 bytes were read */
         return fail(err, CKPT_EFORMAT, source_pos(src, 8),
                     "a header of {%" PRIu64 " bytes}, the file has {=%" PRIu64 "}; numpy reads 10000", n,
-                    src->size - before);
+                    src->size - header_at);
     char *text = arena_alloc(a, (size_t)n + 1); /* bounded: 64 KiB */
     if (!text)
         return fail_memory(err);
-    CKPT_TRY(source_read(src, before, text, (size_t)n, err));
-    out->data = before + n; /* bounded: inside the source */
+    CKPT_TRY(source_read(src, header_at, text, (size_t)n, err));
+    out->data = header_at + n; /* bounded: inside the source */
     struct npy x = *out;
     if (is_simple(str_of(text, (size_t)n), &x)) {
         *out = x;
@@ -157,8 +159,8 @@ static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str 
 /* A list of fields whose sizes are being added up. */
 struct fields {
     const ckpt_value *list;
-    uint32_t next;
-    uint64_t times; /* how many times the list occurs in one element: the product of the shapes around it */
+    uint32_t next;  /* index of the next field */
+    uint64_t times; /* how many times the list occurs in an element: the product of the shapes around it */
 };
 
 /* multiply_by_shape - multiplies *TIMES by the sizes in SHAPE, a tuple of integers, one integer or NULL.
@@ -181,11 +183,12 @@ static bool multiply_by_shape(const ckpt_value *shape, uint64_t *times)
 static bool is_field_name(const ckpt_value *v)
 {
     ckpt_str name;
-    bool titled = v && v->type == CKPT_V_TUPLE && value_count(v) == 2;
-    return value_text(titled ? value_item(v, 1) : v, &name);
+    bool has_title = v && v->type == CKPT_V_TUPLE && value_count(v) == 2;
+    return value_text(has_title ? value_item(v, 1) : v, &name);
 }
 
-/* add_type - adds TIMES elements of the simple type CODE to X. */
+/* add_type - adds the size of TIMES elements of the simple type CODE to X; false: no type code, or too
+ * large. */
 static bool add_type(ckpt_str code, uint64_t times, struct npy_array *x)
 {
     struct numpy_dtype d;
@@ -193,7 +196,7 @@ static bool add_type(ckpt_str code, uint64_t times, struct npy_array *x)
     if (!numpy_dtype_parse(code, &d) || !checked_mul(times, d.bytes, &n) || n > INT32_MAX)
         return false;
     x->holds_objects |= d.kind == 'O';
-    x->dtype.bytes += (uint32_t)n; /* bounded: twice 2^31, and the next line */
+    x->dtype.bytes += (uint32_t)n; /* bounded: both are below 2^31 */
     return x->dtype.bytes <= INT32_MAX;
 }
 
@@ -229,23 +232,24 @@ static bool add_codes(ckpt_str codes, struct npy_array *x)
     while (ok && codes.len) {
         size_t comma = str_find(codes, STR_LIT(","), 0), n = comma < codes.len ? comma : codes.len;
         ok = add_type(str_of(codes.ptr, n), 1, x);
-        codes = str_skip(codes, n + 1); /* bounded: below its length */
+        codes = str_skip(codes, n + 1); /* bounded: N is at most the length */
         while (codes.len && codes.ptr[0] == ' ')
             codes = str_skip(codes, 1);
     }
     return ok;
 }
 
+/* read_descr - sets the dtype of X to DESCR; false: DESCR is no dtype. */
 static bool read_descr(const ckpt_value *descr, struct npy_array *x)
 {
     ckpt_str code;
-    bool text = value_text(descr, &code);
-    if (text && numpy_dtype_parse(code, &x->dtype)) {
+    bool is_text = value_text(descr, &code);
+    if (is_text && numpy_dtype_parse(code, &x->dtype)) {
         x->holds_objects = x->dtype.kind == 'O';
         return true;
     }
     x->dtype = (struct numpy_dtype){.kind = 'V'};
-    if (text)
+    if (is_text)
         return (x->dtype.record = str_find(code, STR_LIT(","), 0) != SIZE_MAX) && add_codes(code, x);
     if (descr->type != CKPT_V_LIST)
         return false;
@@ -258,7 +262,7 @@ static bool read_descr(const ckpt_value *descr, struct npy_array *x)
 static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint64_t pos, ckpt_error *err)
 {
     uint64_t product = x->dtype.bytes ? x->dtype.bytes : 1;
-    bool empty = x->dtype.bytes == 0;
+    bool is_empty = x->dtype.bytes == 0;
     char shown[64];
     if (shape->type != CKPT_V_TUPLE) {
         value_show(shape, 8, shown, sizeof shown);
@@ -276,11 +280,11 @@ static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint
                         shown);
         }
         x->shape[x->ndim] = (uint64_t)n;
-        empty |= n == 0;
+        is_empty |= n == 0;
         if (n && (!checked_mul(product, (uint64_t)n, &product) || product > INT64_MAX))
             return fail(err, CKPT_EFORMAT, pos, "{the product} of its sizes does not fit {=63 bits}");
     }
-    x->nbytes = empty ? 0 : product;
+    x->nbytes = is_empty ? 0 : product;
     return CKPT_OK;
 }
 

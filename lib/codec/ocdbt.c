@@ -48,28 +48,28 @@
 #define MANIFEST   0x0cdb3a2au
 #define NODE       0x0cdb20deu
 #define VERSIONS   0x0cdb1234u
-#define HEAD       12u
-#define CHECKSUM   4u
-#define MAX_RECORD ((uint64_t)1 << 28)
-#define NOWHERE    UINT64_MAX /* the offset of an empty tree */
+#define HEAD       12u                 /* bytes of a record before its version */
+#define CHECKSUM   4u                  /* bytes of the CRC-32C after a record */
+#define MAX_RECORD ((uint64_t)1 << 28) /* bytes */
+#define NOWHERE    UINT64_MAX          /* the offset of an empty tree */
 #define MAX_NODES  1000000u
 
 /* Where a record or value is. */
 struct ocdbt_location {
-    uint32_t file;
-    uint64_t at, n;
+    uint32_t file;  /* index into ocdbt.file */
+    uint64_t at, n; /* offset and size in bytes */
 };
 
 /* A subtree that is not read yet. */
 struct ocdbt_child {
-    ckpt_str prefix; /* with which all its keys begin; they are stored without it */
+    ckpt_str prefix; /* all keys in it begin with this, and are stored without it */
     struct ocdbt_location location;
 };
 
 /* The children of a node on the path from the root. */
 struct ocdbt_level {
     struct ocdbt_child *child;
-    size_t n, next;
+    size_t n, next; /* number of children; index of the next one to read */
 };
 
 /* A node or manifest that is being read. */
@@ -86,8 +86,6 @@ static ckpt_status fail_record(const struct ocdbt_record *r, const char *what, c
 {
     return fail(r->err, CKPT_EFORMAT, r->pos, "{%s}, where {=%s} is expected", what, must);
 }
-
-/* ------------------------------------------------------------------------ records */
 
 static ckpt_status fail_crc(ckpt_error *err, uint64_t pos, uint32_t crc, uint32_t stored)
 {
@@ -109,7 +107,7 @@ static ckpt_status check_record(const struct ocdbt_record *r, uint32_t kind, con
     return stored == crc ? CKPT_OK : fail_crc(r->err, r->pos, crc, stored);
 }
 
-/* take_content - makes R read the N bytes at AT of SRC, which it copies to the arena. */
+/* take_content - copies the N bytes at AT of SRC to the arena, and sets r->c to read them. */
 static ckpt_status take_content(struct ocdbt_record *r, source *src, uint64_t at, uint64_t n)
 {
     unsigned char *bytes = n <= r->o->max_decoded ? arena_alloc(r->o->a, (size_t)n) : NULL;
@@ -124,31 +122,32 @@ static ckpt_status take_content(struct ocdbt_record *r, source *src, uint64_t at
     return CKPT_OK;
 }
 
-/* unpack_content - makes R read what the N bytes at P decompress to. */
+/* unpack_content - decompresses the N bytes at P to the arena, and sets r->c to read the result. */
 static ckpt_status unpack_content(struct ocdbt_record *r, const unsigned char *p, size_t n)
 {
-    uint64_t most = r->o->max_decoded < MAX_RECORD ? r->o->max_decoded : MAX_RECORD;
-    source *packed = source_mem(p, n, CKPT_NO_OFFSET), *out = NULL;
-    spool *to = packed ? spool_new(most) : NULL;
-    ckpt_status st = to ? unpack_zstd(packed, to, r->err) : fail_memory(r->err);
+    uint64_t max_bytes = r->o->max_decoded < MAX_RECORD ? r->o->max_decoded : MAX_RECORD;
+    source *compressed = source_mem(p, n, CKPT_NO_OFFSET), *out = NULL;
+    spool *to = compressed ? spool_new(max_bytes) : NULL;
+    ckpt_status st = to ? unpack_zstd(compressed, to, r->err) : fail_memory(r->err);
     if (st == CKPT_ELIMIT)
-        st = fail(r->err, st, r->pos, "a node decompresses to {more} than {=%" PRIu64 " bytes}", most);
+        st = fail(r->err, st, r->pos, "a node decompresses to {more} than {=%" PRIu64 " bytes}", max_bytes);
     if (to)
         out = spool_source(to);
     if (st == CKPT_OK)
         st = take_content(r, out, 0, out->size);
     error_add_position(st == CKPT_OK ? NULL : r->err, r->pos, STR_LIT("OCDBT record"));
     source_unref(out);
-    source_unref(packed);
+    source_unref(compressed);
     return st;
 }
 
-/* open_bytes - makes R read the record of KIND in the N bytes at P, which are those at AT of SRC. */
+/* open_bytes - sets r->c to read the content of the record of KIND in the N bytes at P, which are at AT of
+ * SRC. */
 static ckpt_status open_bytes(struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n,
                               source *src, uint64_t at)
 {
     CKPT_TRY(check_record(r, kind, p, n));
-    cursor c = cursor_of(p + HEAD, n - HEAD - CHECKSUM, r->pos); /* bounded: checked by read_record */
+    cursor c = cursor_of(p + HEAD, n - HEAD - CHECKSUM, r->pos); /* bounded: read_record compared N */
     uint64_t version = cursor_varint(&c), compression = cursor_varint(&c);
     if (c.bad || version != 0 || compression > 1)
         return fail(r->err, CKPT_EUNSUPPORTED, r->pos,
@@ -160,7 +159,7 @@ static ckpt_status open_bytes(struct ocdbt_record *r, uint32_t kind, const unsig
                : take_content(r, src, at + (n - CHECKSUM - c.left), c.left); /* bounded: in the record */
 }
 
-/* read_record - makes R read the record of KIND in the N bytes at AT of SRC. */
+/* read_record - sets r->c to read the content of the record of KIND in the N bytes at AT of SRC. */
 static ckpt_status read_record(struct ocdbt_record *r, uint32_t kind, source *src, uint64_t at, uint64_t n)
 {
     r->pos = source_pos(src, at);
@@ -175,9 +174,9 @@ static ckpt_status read_record(struct ocdbt_record *r, uint32_t kind, source *sr
     unsigned char *bytes = malloc((size_t)n);
     if (!bytes)
         return fail_memory(r->err);
-    r->o->stored += n; /* bounded: MAX_RECORD times MAX_NODES */
+    r->o->stored_bytes += n; /* bounded: MAX_RECORD times MAX_NODES */
     if (r->o->files->budget)
-        r->o->files->budget(r->o->files->user, r->o->stored);
+        r->o->files->budget(r->o->files->user, r->o->stored_bytes);
     ckpt_status st = source_read(src, at, bytes, (size_t)n, r->err);
     if (st == CKPT_OK)
         st = open_bytes(r, kind, bytes, (size_t)n, src, at);
@@ -198,7 +197,7 @@ ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_err
 {
     unsigned char head[HEAD] = {0}, stored[CHECKSUM];
     uint32_t crc = 0;
-    uint64_t left = src->size - at; /* bounded: AT is in it */
+    uint64_t left = src->size - at; /* bounded: AT is in SRC */
     CKPT_TRY(source_read(src, at, head, left < HEAD ? (size_t)left : HEAD, err));
     uint32_t magic = (uint32_t)load_number(head, 4, true);
     *n = load_u64le(head + 4);
@@ -232,25 +231,26 @@ static ckpt_status take_count(struct ocdbt_record *r, size_t *n)
                                            : fail_record(r, "more entries than fit", "a number that fits");
 }
 
-/* take_texts - sets *OUT to N texts, with PREFIX before each. In R are two columns, the bytes that each text
- * shares with the one before and those it does not share; then, unless MORE is NULL, a column that *MORE is
- * set to; then the bytes. */
+/* take_texts - sets *OUT to N texts, with PREFIX before each. R has two columns: how many bytes each text
+ * shares with the text before it, and how many more it has. Then comes, unless THIRD is NULL, a column that
+ * *THIRD is set to, then the bytes that are not shared. */
 static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix, ckpt_str **out,
-                              uint64_t **more)
+                              uint64_t **third)
 {
     uint64_t *shared, *others;
     ckpt_str *text = arena_array(r->o->a, n, sizeof *text);
     CKPT_TRY(take_numbers(r, n ? n - 1 : 0, &shared));
     CKPT_TRY(take_numbers(r, n, &others));
-    if (more)
-        CKPT_TRY(take_numbers(r, n, more));
+    if (third)
+        CKPT_TRY(take_numbers(r, n, third));
     for (size_t i = 0; text && i < n; i++) {
         ckpt_str before = i ? str_skip(text[i - 1], prefix.len) : str_of("", 0);
         uint64_t same = i ? shared[i - 1] : 0;
         if (same > before.len || others[i] > r->c.left)
             return fail_record(r, "a text that is cut off", "as many bytes as it has");
-        size_t added = (size_t)others[i], kept = prefix.len + (size_t)same; /* bounded: both in memory */
-        char *to = arena_alloc(r->o->a, kept + added + 1);                  /* bounded: both in memory */
+        size_t added = (size_t)others[i],
+               kept = prefix.len + (size_t)same;           /* bounded: both texts are in memory */
+        char *to = arena_alloc(r->o->a, kept + added + 1); /* bounded: likewise */
         if (!to)
             return fail_memory(r->err);
         memcpy(to, i ? text[i - 1].ptr : prefix.ptr, kept);
@@ -261,36 +261,36 @@ static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix,
     return text ? CKPT_OK : fail_memory(r->err);
 }
 
-/* ------------------------------------------------------------------------- files */
-
-/* add_file - adds the file PATH, whose base is its first BASE bytes, unless it is known, and sets *INDEX to
- * its number. */
-static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t base, uint32_t *index)
+/* add_file - sets *INDEX to the number of the file PATH, which it adds unless it was added before. BASE_LEN
+ * as in ocdbt_file. */
+static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t base_len, uint32_t *index)
 {
     struct ocdbt *o = r->o;
-    const struct ocdbt_file f = {.path = path, .base = base};
+    const struct ocdbt_file f = {.path = path, .base_len = base_len};
     uint32_t before = map_get(o->paths, path);
     *index = before == MAP_NONE ? (uint32_t)o->nfiles : before;
     if (before != MAP_NONE)
-        return o->file[before].base == base ? CKPT_OK : fail_record(r, "a file with two bases", "one");
+        return o->file[before].base_len == base_len ? CKPT_OK
+                                                    : fail_record(r, "a file with two bases", "one");
     bool ok = map_put(o->paths, path, *index, NULL) &&
               arena_push(o->a, &o->file, &o->nfiles, &o->cap_files, &f, sizeof f);
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 
-/* take_files - reads the list of files that R refers to. OUTER is the base of the file that has R. */
-static ckpt_status take_files(struct ocdbt_record *r, ckpt_str outer)
+/* take_files - reads the list of files that R refers to. Their paths are relative to FOLDER, the base of the
+ * file that has R. */
+static ckpt_status take_files(struct ocdbt_record *r, ckpt_str folder)
 {
     ckpt_str *path = NULL;
     uint64_t *base = NULL;
     CKPT_TRY(take_count(r, &r->nfiles));
     if (r->nfiles)
-        CKPT_TRY(take_texts(r, r->nfiles, outer, &path, &base));
+        CKPT_TRY(take_texts(r, r->nfiles, folder, &path, &base));
     uint32_t *file = arena_array(r->o->a, r->nfiles, sizeof *file);
     for (size_t i = 0; file && i < r->nfiles; i++) {
-        if (base[i] > path[i].len - outer.len) /* bounded: OUTER begins it */
+        if (base[i] > path[i].len - folder.len) /* bounded: the path begins with FOLDER */
             return fail_record(r, "a base longer than its path", "the first bytes of the path");
-        CKPT_TRY(add_file(r, path[i], outer.len + (size_t)base[i], &file[i])); /* bounded: in the path */
+        CKPT_TRY(add_file(r, path[i], folder.len + (size_t)base[i], &file[i])); /* bounded: in the path */
     }
     r->file = file;
     return file ? CKPT_OK : fail_memory(r->err);
@@ -337,9 +337,7 @@ static ckpt_status check_end(const struct ocdbt_record *r)
                                                  "a record of the length of its entries");
 }
 
-/* --------------------------------------------------------------------------- tree */
-
-/* add_entry - adds E, whose key must be greater than the last one. */
+/* add_entry - adds E. Fails unless its key is greater than that of the entry before. */
 static ckpt_status add_entry(const struct ocdbt_record *r, const struct ocdbt_entry *e)
 {
     struct ocdbt *o = r->o;
@@ -353,7 +351,7 @@ static ckpt_status add_entry(const struct ocdbt_record *r, const struct ocdbt_en
 static ckpt_status take_leaf(struct ocdbt_record *r, const ckpt_str *key, size_t n)
 {
     uint64_t *length, *file, *at;
-    size_t in_files = 0, next = 0; /* values that are in files: all of them, and those that were added */
+    size_t in_files = 0, next = 0; /* number of values in files; number of those that were added */
     CKPT_TRY(take_numbers(r, n, &length));
     const unsigned char *kind = cursor_take(&r->c, n);
     for (size_t i = 0; kind && i < n; i++) {
@@ -379,8 +377,8 @@ static ckpt_status take_leaf(struct ocdbt_record *r, const ckpt_str *key, size_t
     return check_end(r);
 }
 
-/* take_children - sets the children of L to those in R. The keys in child I begin with the first COMMON[I]
- * bytes of KEY[I] after its PREFIX bytes. */
+/* take_children - sets the children of L to those in R. All keys in child I begin with the first PREFIX +
+ * COMMON[I] bytes of KEY[I]. */
 static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *key, const uint64_t *common,
                                  size_t prefix, struct ocdbt_level *l)
 {
@@ -390,11 +388,11 @@ static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *key, co
     CKPT_TRY(check_end(r));
     l->child = arena_array(r->o->a, l->n, sizeof *l->child);
     for (size_t i = 0; l->child && i < l->n; i++) {
-        if (common[i] > key[i].len - prefix) /* bounded: its keys begin with the prefix */
+        if (common[i] > key[i].len - prefix) /* bounded: the key begins with the prefix */
             return fail_record(r, "a child whose keys share more than its key has",
                                "the first bytes of the key");
-        l->child[i] = (struct ocdbt_child){str_of(key[i].ptr, prefix + (size_t)common[i]),
-                                           location[i]}; /* bounded */
+        ckpt_str common_prefix = str_of(key[i].ptr, prefix + (size_t)common[i]); /* bounded: in the key */
+        l->child[i] = (struct ocdbt_child){common_prefix, location[i]};
     }
     return l->child ? CKPT_OK : fail_memory(r->err);
 }
@@ -409,14 +407,14 @@ static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsig
     ckpt_str *key;
     uint64_t *common = NULL;
     CKPT_TRY(ocdbt_open_file(o, c->location.file, &src, err));
-    if (++o->nodes > MAX_NODES)
+    if (++o->nodes_read > MAX_NODES)
         return fail(err, CKPT_ELIMIT, c->location.at, "{more} than {=%u nodes}", MAX_NODES);
     CKPT_TRY(read_record(&r, NODE, src, c->location.at, c->location.n));
     const unsigned char *stored = cursor_take(&r.c, 1);
     if (!stored || *stored != height)
         return fail_record(&r, "a node of another height", "one less than its parent's");
     const struct ocdbt_file *in = &o->file[c->location.file];
-    CKPT_TRY(take_files(&r, str_of(in->path.ptr, in->base)));
+    CKPT_TRY(take_files(&r, str_of(in->path.ptr, in->base_len)));
     CKPT_TRY(take_count(&r, &l->n));
     if (!l->n)
         return fail_record(&r, "a node without entries", "one or more");
@@ -449,9 +447,8 @@ static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned
     }
 }
 
-/* ------------------------------------------------------------------------ manifest */
-
-/* take_config - reads the configuration with which R begins. *NUMBERED: other manifests have the versions. */
+/* take_config - reads the configuration with which R begins. *NUMBERED: the versions are in numbered
+ * manifests. */
 static ckpt_status take_config(struct ocdbt_record *r, bool *numbered)
 {
     (void)cursor_take(&r->c, 16);
@@ -481,14 +478,14 @@ static ckpt_status take_versions(struct ocdbt_record *r, struct ocdbt_child *roo
     const unsigned char *heights = cursor_take(&r->c, n);
     CKPT_TRY(take_locations(r, n, &location));
     skip_statistics(r, n);
-    (void)cursor_take(&r->c, 8 * n); /* bounded: in memory */
+    (void)cursor_take(&r->c, 8 * n); /* bounded: N bytes are in memory */
     CKPT_TRY(take_count(r, &older));
     root->location = location[n - 1];
     *height = heights ? heights[n - 1] : 0;
     CKPT_TRY(take_numbers(r, older, &number));
     CKPT_TRY(take_locations(r, older, &location));
     CKPT_TRY(take_numbers(r, older, &number));
-    (void)cursor_take(&r->c, 9 * older); /* bounded: in memory */
+    (void)cursor_take(&r->c, 9 * older); /* bounded: likewise */
     return check_end(r);
 }
 

@@ -11,7 +11,7 @@
 
 struct ocdbt_file {
     ckpt_str path;     /* in the folder of the database */
-    size_t base;       /* names in the nodes of this file are relative to the first BASE bytes of PATH */
+    size_t base_len;   /* names in the nodes of this file are relative to the first BASE_LEN bytes of PATH */
     source *src;       /* NULL: not opened yet */
     const char *shown; /* its path, for errors; NULL: there is none */
 };
@@ -20,7 +20,7 @@ struct ocdbt_file {
 struct ocdbt_files {
     /* open - sets F->src, which lives as long as the database, and F->shown to the file at F->path. */
     ckpt_status (*open)(void *user, struct ocdbt_file *f, ckpt_error *err);
-    /* budget - is called after nodes were parsed into the arena: N bytes of them so far. */
+    /* budget - is called before each node is parsed: nodes of N bytes, with this one, were read so far. */
     void (*budget)(void *user, uint64_t n);
     /* newest - sets *NAME to the numbered manifest with the greatest number; empty: there is none. */
     ckpt_status (*newest)(void *user, ckpt_str *name, ckpt_error *err);
@@ -33,8 +33,8 @@ struct ocdbt_files {
 struct ocdbt_entry {
     ckpt_str key;
     const unsigned char *bytes; /* the value; NULL: it is in a file */
-    uint32_t file;
-    uint64_t at, n;
+    uint32_t file;              /* index into ocdbt.file */
+    uint64_t at, n;             /* offset in that file; size of the value */
 };
 
 struct ocdbt {
@@ -43,10 +43,10 @@ struct ocdbt {
     uint64_t max_decoded; /* bytes of all nodes together that may still be decoded */
     struct ocdbt_file *file;
     size_t nfiles, cap_files;
-    map *paths;                /* path -> index into FILE */
+    map *paths;                /* path -> index into file */
     struct ocdbt_entry *entry; /* sorted by key */
     size_t n, cap;
-    uint64_t nodes, stored; /* number of nodes that were read, and their bytes in the files */
+    uint64_t nodes_read, stored_bytes; /* number of nodes that were read, and their bytes in the files */
 };
 
 /* ocdbt_measure_record - sets *N to the size of the record at AT of SRC. Refuses bytes that are no record, a

@@ -26,14 +26,15 @@
 #include "base/checked.h"
 #include "codec/protobuf.h"
 
+/* Tensors come last: they are read at once, the others have frames. */
 enum message { MODEL, GRAPH, FUNCTION, TRAINING, NODE, ATTRIBUTE, TENSOR, SPARSE };
 
-/* A message that is being read, with messages in it. */
-struct frame {
+/* A message that is being read. */
+struct message_frame {
     enum message kind;
-    const char *label; /* its field in the parent: "graph" */
-    uint64_t number;   /* how many messages of its kind come before it in the parent */
-    uint64_t at, end;
+    const char *label;         /* what graph_path calls it: "graph" */
+    uint64_t number;           /* of messages of its kind before it in the parent */
+    uint64_t at, end;          /* offsets */
     uint64_t children[TENSOR]; /* by kind: how many messages in it were read so far */
     ckpt_str name;             /* of a function or attribute; of a node its first output */
     ckpt_str op_type, domain;
@@ -43,13 +44,12 @@ struct onnx_walk {
     struct onnx *o;
     reader r;
     ckpt_error *err;
-    struct frame frame[ONNX_DEPTH];
+    struct message_frame frames[ONNX_DEPTH];
     uint32_t depth;
     size_t cap_opsets, cap_properties;
 };
 
-/* -------------------------------------------------------------------------- data types */
-
+/* find_type - returns the data type NUMBER, or NULL. The columns are those of struct onnx_type. */
 static const struct onnx_type *find_type(uint64_t number)
 {
     static const struct onnx_type types[] = {
@@ -86,35 +86,38 @@ static const struct onnx_type *find_type(uint64_t number)
 }
 
 /* get_field_offset - returns the offset of the field that was read last, for errors. */
-static uint64_t get_field_offset(const struct onnx_walk *w) { return source_pos(w->o->src, w->o->at); }
+static uint64_t get_field_offset(const struct onnx_walk *w)
+{
+    return source_pos(w->o->src, w->o->error_offset);
+}
 
-/* end_damaged - if the file may be damaged, skips what is left of a malformed message, which ends at
- * END; otherwise returns ST. */
+/* end_damaged - if the file may be damaged, skips the remaining bytes of a malformed message, which ends at
+ * END. Else returns ST. */
 static ckpt_status end_damaged(struct onnx_walk *w, ckpt_status st, uint64_t end, struct proto_field *f,
-                               uint64_t *content)
+                               uint64_t *content_end)
 {
     if (!w->o->may_be_damaged || (st != CKPT_ETRUNCATED && st != CKPT_EFORMAT))
         return st;
     *f = (struct proto_field){.number = 0};
-    *content = end;
+    *content_end = end;
     w->r.status = CKPT_OK;
     w->r.pos = end;
     return CKPT_OK;
 }
 
-/* next_field - sets *F to the next field of a message that ends at END. If it is PROTO_BYTES, its content is
- * next in the reader, up to *CONTENT. */
-static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_field *f, uint64_t *content)
+/* next_field - sets *F to the next field of a message that ends at END. If it is PROTO_BYTES, the reader is
+ * at its content, which ends at *CONTENT_END. */
+static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_field *f, uint64_t *content_end)
 {
-    w->o->at = w->r.pos;
+    w->o->error_offset = w->r.pos;
     ckpt_status st = proto_read(&w->r, f);
     if (st != CKPT_OK)
-        return end_damaged(w, st, end, f, content);
+        return end_damaged(w, st, end, f, content_end);
     uint64_t left = w->r.pos <= end ? end - w->r.pos : 0, n = f->wire == PROTO_BYTES ? f->value : 0;
     if (w->r.pos > end || (n > left && !w->o->may_be_damaged))
         return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_field_offset(w),
                     "{a field} of %" PRIu64 " bytes, with {=%" PRIu64 " bytes} left in its message", n, left);
-    *content = w->r.pos + (n < left ? n : left); /* bounded: by END */
+    *content_end = w->r.pos + (n < left ? n : left); /* bounded: END */
     return CKPT_OK;
 }
 
@@ -125,7 +128,8 @@ static ckpt_status read_text(struct onnx_walk *w, uint64_t n, ckpt_str *out)
     uint64_t at = w->r.pos;
     if (!reader_skip(&w->r, n))
         return w->r.status;
-    char *text = checked_size(n, &size) ? arena_alloc(w->o->a, size + 1) : NULL; /* bounded: in the file */
+    /* bounded: N bytes are in the file */
+    char *text = checked_size(n, &size) ? arena_alloc(w->o->a, size + 1) : NULL;
     if (!text)
         return fail_memory(w->err);
     *out = str_of(text, size);
@@ -169,8 +173,6 @@ static ckpt_status add_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair **
     return arena_push(w->o->a, list, count, cap, &p, sizeof p) ? CKPT_OK : fail_memory(w->err);
 }
 
-/* ----------------------------------------------------------------------------- tensors */
-
 /* add_size - appends SIZE to the *NDIM sizes of SHAPE. */
 static ckpt_status add_size(struct onnx_walk *w, uint64_t size, uint64_t *shape, uint64_t *ndim)
 {
@@ -200,25 +202,27 @@ static ckpt_status add_sizes(struct onnx_walk *w, const struct proto_field *f, u
     return CKPT_OK;
 }
 
+/* add_external - reads the next N bytes, an entry of external_data, to T. */
 static ckpt_status add_external(struct onnx_walk *w, uint64_t n, struct onnx_tensor *t)
 {
     struct onnx_pair p;
     CKPT_TRY(read_pair(w, n, &p));
-    ckpt_str *to = str_is(p.key, "location")   ? &t->location
-                   : str_is(p.key, "offset")   ? &t->offset
-                   : str_is(p.key, "length")   ? &t->length
-                   : str_is(p.key, "checksum") ? &t->checksum
-                                               : NULL;
-    if (!to)
+    ckpt_str *field = str_is(p.key, "location")   ? &t->location
+                      : str_is(p.key, "offset")   ? &t->offset
+                      : str_is(p.key, "length")   ? &t->length
+                      : str_is(p.key, "checksum") ? &t->checksum
+                                                  : NULL;
+    if (!field)
         return CKPT_OK;
-    if (to->ptr)
+    if (field->ptr)
         return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
                     "\"%.*s\" is there {twice}, {=once} is allowed", STR_ARG(p.key));
-    t->external_at = w->o->at;
-    *to = p.value;
+    t->external_at = w->o->error_offset;
+    *field = p.value;
     return CKPT_OK;
 }
 
+/* holds_values - returns true if F is one of enum onnx_field. */
 static bool holds_values(const struct proto_field *f)
 {
     switch (f->number) {
@@ -238,19 +242,19 @@ static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, 
                               struct onnx_tensor *t)
 {
     enum onnx_field field = (enum onnx_field)f->number;
-    /* bytes of a number outside of a packed field; of a varint its last one */
-    static const uint8_t width[] = {[PROTO_VARINT] = 1, [PROTO_FIXED64] = 8, [PROTO_FIXED32] = 4};
-    uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - width[f->wire]; /* bounded: just read */
+    /* bytes of a number that is not in a packed field; of a varint, of its last byte */
+    static const uint8_t widths[] = {[PROTO_VARINT] = 1, [PROTO_FIXED64] = 8, [PROTO_FIXED32] = 4};
+    uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - widths[f->wire]; /* bounded: just read */
     if (t->field && t->field != field)
         return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
                     "values in {fields %d and %d}; {=one} is allowed", (int)t->field, (int)field);
     t->field = field;
     t->nfields++;
     t->values = begin;
-    if (field == ONNX_RAW) /* of which the last counts, as protobuf has it; it may be cut off */
+    if (field == ONNX_RAW) /* only the last one counts, as in protobuf; the file may end inside it */
         t->bytes = f->value;
     else
-        t->bytes += end - begin; /* bounded: by the message */
+        t->bytes += end - begin; /* bounded: inside the message */
     return CKPT_OK;
 }
 
@@ -279,44 +283,45 @@ static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_fie
     return CKPT_OK;
 }
 
-/* read_tensor - reads the TensorProto up to END to T, but for its path. */
+/* read_tensor - reads the TensorProto up to END to T, except for graph_path. */
 static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_tensor *t)
 {
     struct proto_field f;
-    uint64_t content, error_at = 0;
+    uint64_t content_end, error_at = 0;
     ckpt_status st = CKPT_OK;
-    ckpt_error first_error; /* of its fields, at ERROR_AT */
+    ckpt_error first_error; /* of the fields of T, at ERROR_AT */
     *t = (struct onnx_tensor){.name = STR_LIT(""), .at = w->r.pos, .end = end};
     while (w->r.pos < end) {
-        CKPT_TRY(next_field(w, end, &f, &content));
-        if (st == CKPT_OK && (st = take_tensor_field(w, &f, content, t)) != CKPT_OK) {
+        CKPT_TRY(next_field(w, end, &f, &content_end));
+        if (st == CKPT_OK && (st = take_tensor_field(w, &f, content_end, t)) != CKPT_OK) {
             first_error = *w->err;
-            error_at = w->o->at;
+            error_at = w->o->error_offset;
         }
         if (st != CKPT_OK && proto_is(&f, 8, PROTO_BYTES)) /* the name, which the error needs, may follow */
-            CKPT_TRY(read_name(w, content - w->r.pos, &t->name));
+            CKPT_TRY(read_name(w, content_end - w->r.pos, &t->name));
         CKPT_TRY(w->r.status);
-        w->r.pos = content;
+        w->r.pos = content_end;
     }
     if (st != CKPT_OK) {
         *w->err = first_error;
-        w->o->at = error_at;
+        w->o->error_offset = error_at;
         return st;
     }
     return t->type ? CKPT_OK : fail(w->err, CKPT_EFORMAT, source_pos(w->o->src, t->at), "{no} {=data type}");
 }
 
-/* make_graph_path - returns the messages that W is in, without the main graph: "node3/then_branch". */
+/* make_graph_path - returns the names of the messages that are being read, without the main graph:
+ * "node3/then_branch". */
 static ckpt_str make_graph_path(const struct onnx_walk *w)
 {
     ckpt_str text = STR_LIT("");
-    for (uint32_t i = w->depth > 1 && w->frame[1].kind == GRAPH ? 2 : 1; text.ptr && i < w->depth; i++) {
-        const struct frame *f = &w->frame[i];
+    for (uint32_t i = w->depth > 1 && w->frames[1].kind == GRAPH ? 2 : 1; text.ptr && i < w->depth; i++) {
+        const struct message_frame *f = &w->frames[i];
         const char *slash = text.len ? "/" : "";
         if (f->kind == ATTRIBUTE || f->kind == FUNCTION)
             text = arena_printf(w->o->a, "%.*s%s%s%.*s", (int)text.len, text.ptr, slash, f->label,
                                 STR_ARG(f->name));
-        else if (f->kind != GRAPH || w->frame[i - 1].kind != ATTRIBUTE)
+        else if (f->kind != GRAPH || w->frames[i - 1].kind != ATTRIBUTE)
             text = arena_printf(w->o->a, f->kind == GRAPH ? "%.*s%s%s" : "%.*s%s%s%" PRIu64, (int)text.len,
                                 text.ptr, slash, f->label, f->number);
         else if (f->number)
@@ -325,16 +330,16 @@ static ckpt_str make_graph_path(const struct onnx_walk *w)
     return text;
 }
 
-/* pass_tensor - calls the callback for T, which is in the last frame of W. */
+/* pass_tensor - calls the callback for T, which is in the message of the last frame. */
 static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
 {
-    const struct frame *in = &w->frame[w->depth - 1];
+    const struct message_frame *in = &w->frames[w->depth - 1];
     t->graph_path = make_graph_path(w);
     if (!t->graph_path.ptr)
         return fail_memory(w->err);
     if (!t->name.len && in->kind == ATTRIBUTE)
-        t->name = w->frame[w->depth - 2].name; /* bounded: attributes are those of nodes */
-    return w->o->tensor ? w->o->tensor(w->o->user, t, w->err) : CKPT_OK;
+        t->name = w->frames[w->depth - 2].name; /* bounded: attributes are those of nodes */
+    return w->o->on_tensor ? w->o->on_tensor(w->o->user, t, w->err) : CKPT_OK;
 }
 
 /* report_fault - reports ST, the error of a tensor called NAME, to the callback for faults, if there is
@@ -342,22 +347,22 @@ static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
 static ckpt_status report_fault(struct onnx_walk *w, ckpt_status st, ckpt_str name)
 {
     error_add_position(w->err, CKPT_NO_OFFSET, name.len ? name : STR_LIT("tensor"));
-    return w->r.status == CKPT_OK && w->o->fault ? w->o->fault(w->o->user, st, w->err) : st;
+    return w->r.status == CKPT_OK && w->o->on_fault ? w->o->on_fault(w->o->user, st, w->err) : st;
 }
 
 /* read_sparse - reads the SparseTensorProto up to END: its values to T[0], its indices to T[1], both under
  * the name of the values. */
 static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_tensor t[2])
 {
-    uint64_t content, ndim = 0, shape[ONNX_RANK];
+    uint64_t content_end, ndim = 0, shape[ONNX_RANK];
     struct proto_field f;
     while (w->r.pos < end) {
-        CKPT_TRY(next_field(w, end, &f, &content));
+        CKPT_TRY(next_field(w, end, &f, &content_end));
         if (proto_is(&f, 1, PROTO_BYTES) || proto_is(&f, 2, PROTO_BYTES))
-            CKPT_TRY(read_tensor(w, content, &t[f.number - 1])); /* bounded: 1 or 2 */
+            CKPT_TRY(read_tensor(w, content_end, &t[f.number - 1])); /* bounded: 1 or 2 */
         else if (f.number == 3)
-            CKPT_TRY(add_sizes(w, &f, content, shape, &ndim));
-        w->r.pos = content;
+            CKPT_TRY(add_sizes(w, &f, content_end, shape, &ndim));
+        w->r.pos = content_end;
     }
     if (!t[0].type || !t[1].type)
         return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
@@ -381,63 +386,62 @@ static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t 
     return kind == SPARSE ? pass_tensor(w, &t[1]) : CKPT_OK;
 }
 
-/* -------------------------------------------------------------------------------- messages */
-
 /* The fields that are messages: the kind of the parent, the number of the field, the kind of the message. */
-static const struct child {
+static const struct message_field {
     uint8_t parent, number, kind;
     const char *label; /* of the message in graph_path */
-} children[] = {{MODEL, 7, GRAPH, "graph"},
-                {MODEL, 20, TRAINING, "training"},
-                {MODEL, 25, FUNCTION, "function "},
-                {TRAINING, 1, GRAPH, "initialization"},
-                {TRAINING, 2, GRAPH, "algorithm"},
-                {FUNCTION, 7, NODE, "node"},
-                {GRAPH, 1, NODE, "node"},
-                {GRAPH, 5, TENSOR, ""},
-                {GRAPH, 15, SPARSE, ""},
-                {NODE, 5, ATTRIBUTE, ""},
-                {ATTRIBUTE, 5, TENSOR, ""},
-                {ATTRIBUTE, 6, GRAPH, ""},
-                {ATTRIBUTE, 10, TENSOR, ""},
-                {ATTRIBUTE, 11, GRAPH, ""},
-                {ATTRIBUTE, 22, SPARSE, ""},
-                {ATTRIBUTE, 23, SPARSE, ""}};
+} message_fields[] = {{MODEL, 7, GRAPH, "graph"},
+                      {MODEL, 20, TRAINING, "training"},
+                      {MODEL, 25, FUNCTION, "function "},
+                      {TRAINING, 1, GRAPH, "initialization"},
+                      {TRAINING, 2, GRAPH, "algorithm"},
+                      {FUNCTION, 7, NODE, "node"},
+                      {GRAPH, 1, NODE, "node"},
+                      {GRAPH, 5, TENSOR, ""},
+                      {GRAPH, 15, SPARSE, ""},
+                      {NODE, 5, ATTRIBUTE, ""},
+                      {ATTRIBUTE, 5, TENSOR, ""},
+                      {ATTRIBUTE, 6, GRAPH, ""},
+                      {ATTRIBUTE, 10, TENSOR, ""},
+                      {ATTRIBUTE, 11, GRAPH, ""},
+                      {ATTRIBUTE, 22, SPARSE, ""},
+                      {ATTRIBUTE, 23, SPARSE, ""}};
 
-static const struct child *find_child(const struct frame *in, const struct proto_field *f)
+static const struct message_field *find_message_field(const struct message_frame *in,
+                                                      const struct proto_field *f)
 {
-    for (size_t i = 0; f->wire == PROTO_BYTES && i < sizeof children / sizeof *children; i++)
-        if (children[i].parent == in->kind && children[i].number == f->number)
-            return &children[i];
+    for (size_t i = 0; f->wire == PROTO_BYTES && i < sizeof message_fields / sizeof *message_fields; i++)
+        if (message_fields[i].parent == in->kind && message_fields[i].number == f->number)
+            return &message_fields[i];
     return NULL;
 }
 
-/* enter_message - begins the message up to END, a child of the last frame as C describes it. A tensor is read
- * at once. */
-static ckpt_status enter_message(struct onnx_walk *w, const struct child *c, uint64_t end)
+/* enter_message - begins the message up to END, which is field C of the last frame. Reads it at once if it
+ * is a tensor. */
+static ckpt_status enter_message(struct onnx_walk *w, const struct message_field *c, uint64_t end)
 {
     if (c->kind == TENSOR || c->kind == SPARSE)
         return take_tensor(w, (enum message)c->kind, end);
     if (w->depth == ONNX_DEPTH)
         return fail(w->err, CKPT_ELIMIT, get_field_offset(w), "messages {deeper} in each other than {=%u}",
                     ONNX_DEPTH);
-    uint64_t *number = &w->frame[w->depth - 1].children[c->kind];
-    w->frame[w->depth++] = (struct frame){.kind = (enum message)c->kind,
-                                          .label = c->label,
-                                          .number = (*number)++,
-                                          .at = w->r.pos,
-                                          .end = end,
-                                          .name = STR_LIT(""),
-                                          .op_type = STR_LIT(""),
-                                          .domain = STR_LIT("")};
+    uint64_t *number = &w->frames[w->depth - 1].children[c->kind];
+    w->frames[w->depth++] = (struct message_frame){.kind = (enum message)c->kind,
+                                                   .label = c->label,
+                                                   .number = (*number)++,
+                                                   .at = w->r.pos,
+                                                   .end = end,
+                                                   .name = STR_LIT(""),
+                                                   .op_type = STR_LIT(""),
+                                                   .domain = STR_LIT("")};
     return CKPT_OK;
 }
 
 static ckpt_status leave_message(struct onnx_walk *w)
 {
-    const struct frame *f = &w->frame[--w->depth];
-    return f->kind == NODE && w->o->node
-               ? w->o->node(w->o->user, f->domain, f->op_type, source_pos(w->o->src, f->at), w->err)
+    const struct message_frame *f = &w->frames[--w->depth];
+    return f->kind == NODE && w->o->on_node
+               ? w->o->on_node(w->o->user, f->domain, f->op_type, source_pos(w->o->src, f->at), w->err)
                : CKPT_OK;
 }
 
@@ -462,36 +466,37 @@ static ckpt_status take_model_field(struct onnx_walk *w, const struct proto_fiel
 }
 
 /* take_name - reads the name of the message IN, and of a node its op_type and domain, if F has it. */
-static ckpt_status take_name(struct onnx_walk *w, const struct proto_field *f, uint64_t n, struct frame *in)
+static ckpt_status take_name(struct onnx_walk *w, const struct proto_field *f, uint64_t n,
+                             struct message_frame *in)
 {
     bool is_name = f->number == 1 && (in->kind == FUNCTION || in->kind == ATTRIBUTE);
     if (f->wire != PROTO_BYTES)
         return CKPT_OK;
     if (is_name || (in->kind == NODE && f->number == 2 && !in->name.len))
         return read_name(w, n, &in->name);
-    if (in->kind == NODE && w->o->node && (f->number == 4 || f->number == 7))
+    if (in->kind == NODE && w->o->on_node && (f->number == 4 || f->number == 7))
         return read_name(w, n, f->number == 4 ? &in->op_type : &in->domain);
     return CKPT_OK;
 }
 
 static ckpt_status read_next(struct onnx_walk *w)
 {
-    struct frame *in = &w->frame[w->depth - 1];
+    struct message_frame *in = &w->frames[w->depth - 1];
     struct proto_field f;
-    uint64_t content;
+    uint64_t content_end;
     if (w->r.pos >= in->end)
         return leave_message(w);
-    CKPT_TRY(next_field(w, in->end, &f, &content));
-    const struct child *c = find_child(in, &f);
-    uint64_t n = content - w->r.pos;
+    CKPT_TRY(next_field(w, in->end, &f, &content_end));
+    const struct message_field *c = find_message_field(in, &f);
+    uint64_t n = content_end - w->r.pos;
     if (c) {
-        CKPT_TRY(enter_message(w, c, content));
+        CKPT_TRY(enter_message(w, c, content_end));
         if (c->kind != TENSOR && c->kind != SPARSE)
             return CKPT_OK;
     } else {
         CKPT_TRY(in->kind == MODEL ? take_model_field(w, &f, n) : take_name(w, &f, n, in));
     }
-    w->r.pos = content;
+    w->r.pos = content_end;
     return CKPT_OK;
 }
 
@@ -503,7 +508,7 @@ ckpt_status onnx_read(struct onnx *o, ckpt_error *err)
     w->o = o;
     w->err = err;
     o->producer = o->producer_version = o->domain = o->doc = STR_LIT("");
-    w->frame[w->depth++] = (struct frame){.kind = MODEL, .label = "", .end = o->src->size};
+    w->frames[w->depth++] = (struct message_frame){.kind = MODEL, .label = "", .end = o->src->size};
     ckpt_status st = reader_init(&w->r, o->src, 0, o->src->size, err);
     while (st == CKPT_OK && w->depth)
         st = read_next(w);

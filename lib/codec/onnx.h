@@ -39,9 +39,9 @@ struct onnx_tensor {
     uint32_t ndim;
     uint64_t shape[ONNX_RANK];
     uint64_t at, end;                              /* offsets of the TensorProto */
-    enum onnx_field field;                         /* that has its values; 0: none */
-    uint64_t nfields;                              /* how often that field comes */
-    uint64_t values, bytes;                        /* offset of the last one's content; bytes of all */
+    enum onnx_field field;                         /* the field that has its values; 0: none */
+    uint64_t nfields;                              /* how often that field occurs */
+    uint64_t values, bytes;                        /* offset of its last occurrence; bytes of all */
     bool is_external;                              /* its values are in another file */
     uint64_t external_at;                          /* offset of external_data, which has these texts: */
     ckpt_str location, offset, length, checksum;   /* .ptr NULL: missing */
@@ -56,18 +56,18 @@ struct onnx_pair {
 struct onnx {
     source *src;
     arena *a;
-    bool may_be_damaged; /* reads what it can of a malformed message, and cuts a message that is too long */
-    /* Callbacks, each NULL or called for every tensor, fault or node. FAULT gets the error of a tensor; if it
-     * returns CKPT_OK, reading continues after that tensor. */
-    ckpt_status (*tensor)(void *user, const struct onnx_tensor *t, ckpt_error *err);
-    ckpt_status (*fault)(void *user, ckpt_status st, ckpt_error *err);
-    ckpt_status (*node)(void *user, ckpt_str domain, ckpt_str op_type, uint64_t at, ckpt_error *err);
+    bool may_be_damaged; /* reads what it can of malformed messages, and truncates those that are too long */
+    /* Callbacks, each of which may be NULL. on_fault is called with the error of a tensor; if it returns
+     * CKPT_OK, reading continues after that tensor. */
+    ckpt_status (*on_tensor)(void *user, const struct onnx_tensor *t, ckpt_error *err);
+    ckpt_status (*on_fault)(void *user, ckpt_status st, ckpt_error *err);
+    ckpt_status (*on_node)(void *user, ckpt_str domain, ckpt_str op_type, uint64_t at, ckpt_error *err);
     void *user;
     uint64_t ir_version, model_version;
     ckpt_str producer, producer_version, domain, doc;
     struct onnx_pair *opset, *property;
     size_t nopsets, nproperties;
-    uint64_t at; /* offset in SRC of an error */
+    uint64_t error_offset; /* in SRC */
 };
 
 /* onnx_read - reads all of O->src but the values of tensors; allocates texts from O->a. */

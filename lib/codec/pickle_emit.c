@@ -96,8 +96,6 @@ static void put_op_and_number(pickle_writer *w, enum pickle_opcode small, enum p
         buf_u32le(w->out, n);
 }
 
-/* ------------------------------------------------------------------- memo */
-
 /* add_wraps - updates first_sites for the next site, which has OFFSET. False: out of memory. */
 static bool add_wraps(pickle_writer *w, size_t offset)
 {
@@ -209,8 +207,6 @@ void emit_finish(pickle_writer *w)
     }
 }
 
-/* ---------------------------------------------------------------- numbers */
-
 void pickle_put_bool(pickle_writer *w, bool b) { pickle_put_op(w, b ? PICKLE_NEWTRUE : PICKLE_NEWFALSE); }
 
 static void emit_long(pickle_writer *w, const void *bytes, size_t n)
@@ -270,8 +266,6 @@ void emit_bigint(pickle_writer *w, ckpt_str s)
     else
         emit_long(w, s.ptr, integer_trim((const unsigned char *)s.ptr, s.len));
 }
-
-/* ------------------------------------------------------------------- text */
 
 /* emit_text_header - writes OP and the length N; false: N does not fit OP. */
 static bool emit_text_header(pickle_writer *w, enum pickle_opcode op, uint64_t n)

@@ -46,8 +46,6 @@ static const char *get_kind_name(const ckpt_value *v)
     return v->type < sizeof names / sizeof *names ? names[v->type] : "a tensor";
 }
 
-/* ---------------------------------------------------------------- objects */
-
 /* read_global - returns the node of the module and name that follow GLOBAL or INST; NULL: failed. */
 static ckpt_value *read_global(struct machine *m)
 {
@@ -182,8 +180,6 @@ static bool op_persid(struct machine *m)
     v->u.pid = pid;
     return machine_add_fact(m, &f->persids, &f->npersids, &f->cap_persids, v) && machine_push(m, v);
 }
-
-/* ------------------------------------------------------------- containers */
 
 static bool op_tuple(struct machine *m, size_t n)
 {
@@ -332,8 +328,6 @@ static bool op_build(struct machine *m)
     states[extra->nstates++] = state;
     return !m->as_joblib || joblib_take_array(m, v);
 }
-
-/* ---------------------------------------------------- stack, memo, framing */
 
 static bool op_memo_line(struct machine *m)
 {

@@ -100,8 +100,6 @@ bool push_long(struct machine *m, size_t width)
     return b && push_integer(m, b, n);
 }
 
-/* ------------------------------------------------------------------ lines */
-
 ckpt_str machine_line(struct machine *m, size_t max)
 {
     for (;;) {
@@ -211,8 +209,6 @@ bool push_text_line(struct machine *m)
     m->u.p = nl + 1;
     return push_decoded(m, s);
 }
-
-/* ---------------------------------------------------------- text and bytes */
 
 /* count_incomplete_bytes - returns how many bytes at the end of the N BYTES are the beginning of a UTF-8
  * character that continues after them. */

@@ -68,8 +68,6 @@ static bool push_opaque(struct tracer *t)
     return v && tracer_push(t, node_ref(v));
 }
 
-/* ------------------------------------------------------------------ imports */
-
 static trace_ref report_import(struct tracer *t, struct trace_global *g)
 {
     struct trace_step s = {.what = TRACE_STEP_IMPORT, .subject = node_ref(g)};
@@ -175,8 +173,6 @@ static bool op_stack_global(struct tracer *t)
     t->seen_refs[slot][1] = name_ref;
     return tracer_push(t, r);
 }
-
-/* -------------------------------------------------------------------- calls */
 
 static bool push_call(struct tracer *t, trace_ref callable, trace_ref args, trace_ref kwargs)
 {

@@ -2,7 +2,7 @@
  * snappy.c - decodes raw Snappy (google/snappy format_description.txt), as in the tables of LevelDB.
  *
  *   varint   decoded size
- *   …        elements; the two low bits of the first byte are the kind, the others are N:
+ *   …        elements; the two low bits of the first byte are the kind, its six other bits N:
  *            0   literal of N + 1 bytes; N 60 to 63: the length less one is in the next 1 to 4 bytes
  *            1   copy of 4 + (N & 7) bytes from (N >> 3) << 8 | next byte before
  *            2   copy of N + 1 bytes; the next 2 bytes are the distance back to its beginning
@@ -13,16 +13,16 @@
  */
 #include "codec/snappy.h"
 
-#define MOST_FROM_A_BYTE 22u /* 64 bytes of a copy take 3 */
+#define MAX_RATIO 22u /* decoded bytes for a byte of input: a copy of 64 bytes takes 3 */
 
 ckpt_status snappy_read_size(cursor c, size_t *size, ckpt_error *err)
 {
     uint64_t pos = c.pos, n = cursor_varint(&c),
-             most = (uint64_t)c.left * MOST_FROM_A_BYTE; /* bounded: in memory */
-    if (c.bad || n > most)
+             max_size = (uint64_t)c.left * MAX_RATIO; /* bounded: C is in memory */
+    if (c.bad || n > max_size)
         return fail(err, CKPT_EFORMAT, pos,
                     "Snappy data that declares {%llu bytes}, and decodes to at most {=%llu}",
-                    (unsigned long long)n, (unsigned long long)most);
+                    (unsigned long long)n, (unsigned long long)max_size);
     *size = (size_t)n;
     return CKPT_OK;
 }
@@ -51,13 +51,13 @@ static bool add_copy(struct decoded *d, size_t len, size_t back)
     if (back == 0 || back > d->n || len > d->size - d->n)
         return false;
     unsigned char *to = d->out + d->n;
-    const unsigned char *from = to - back; /* bounded: it is inside */
+    const unsigned char *from = to - back; /* bounded: BACK is at most n */
     if (back >= len)
         memcpy(to, from, len);
     else /* the bytes repeat */
         for (size_t i = 0; i < len; i++)
             to[i] = from[i];
-    d->n += len; /* bounded: it fits */
+    d->n += len; /* bounded: LEN was compared */
     return true;
 }
 

@@ -38,8 +38,6 @@ const struct tf_dtype *tf_find_dtype(uint64_t number)
     return NULL;
 }
 
-/* ------------------------------------------------------------------------- shapes */
-
 /* read_number - reads field NUMBER of the message C; *HAS: C has the field. False: C is malformed. */
 static bool read_number(cursor c, uint64_t number, uint64_t *out, bool *has)
 {
@@ -103,8 +101,6 @@ ckpt_status tf_read_shape(arena *a, cursor c, struct tf_shape *s, ckpt_error *er
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, c.pos, "a shape of {more} than {=2^64 elements}");
 }
-
-/* ------------------------------------------------------------------------- slices */
 
 static ckpt_status read_extents(cursor c, const struct tf_shape *shape, struct tf_slice *s, ckpt_error *err)
 {
@@ -202,8 +198,6 @@ void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_
             put_signed(key, s->size[i]);
     }
 }
-
-/* ----------------------------------------------------------- the graph of objects */
 
 struct naming {
     tf_name_variable *name;

@@ -35,7 +35,7 @@
 
 #define MAX_BYTES   ((uint64_t)1 << 63)
 #define CRC_BYTES 4u
-#define INDEX_ENTRY 16u
+#define INDEX_ENTRY 16u /* bytes of an entry in the index of a shard */
 
 /* Metadata that are being read. */
 struct zarr_reading {
@@ -45,19 +45,22 @@ struct zarr_reading {
     ckpt_error *err;
 };
 
+/* fail_at - fails with the status ST because V, called WHAT, is not MUST_BE. */
 static ckpt_status fail_at(const struct zarr_reading *r, ckpt_status st, const ckpt_value *v,
-                           const char *what, const char *must)
+                           const char *what, const char *must_be)
 {
     char shown[120];
     value_show(v, 12, shown, sizeof shown);
-    (void)fail(r->err, st, v ? v->offset : 0, "%s is {%s}; {=%s} is read", what, v ? shown : "missing", must);
+    (void)fail(r->err, st, v ? v->offset : 0, "%s is {%s}; {=%s} is read", what, v ? shown : "missing",
+               must_be);
     return st;
 }
 
+/* fail_field - fails as fail_at does, because V is not supported, or missing. */
 static ckpt_status fail_field(const struct zarr_reading *r, const ckpt_value *v, const char *what,
-                              const char *must)
+                              const char *must_be)
 {
-    return fail_at(r, v ? CKPT_EUNSUPPORTED : CKPT_EFORMAT, v, what, must);
+    return fail_at(r, v ? CKPT_EUNSUPPORTED : CKPT_EFORMAT, v, what, must_be);
 }
 
 static bool is_null(const ckpt_value *v) { return !v || v->type == CKPT_V_NONE; }
@@ -73,8 +76,6 @@ static const ckpt_value *get_field(const ckpt_value *v, const char *key)
 {
     return v && v->type == CKPT_V_DICT ? value_get(v, key) : NULL;
 }
-
-/* ------------------------------------------------------------------------------ shape */
 
 /* read_sizes - sets *OUT to V, a list of as many sizes as the array has dimensions, each at least LEAST. */
 static ckpt_status read_sizes(const struct zarr_reading *r, const ckpt_value *v, int64_t least,
@@ -93,10 +94,10 @@ static ckpt_status read_sizes(const struct zarr_reading *r, const ckpt_value *v,
     return ok ? CKPT_OK : fail_at(r, CKPT_EFORMAT, v, what, "a list of sizes, one for each dimension");
 }
 
-/* multiply_sizes - sets *OUT to the product of the N SIZEs and WIDTH; false: 2^63 or more. */
-static bool multiply_sizes(const uint64_t *size, uint32_t n, uint64_t width, uint64_t *out)
+/* multiply_sizes - sets *OUT to the product of N SIZES and ELEMENT_SIZE; false: 2^63 or more. */
+static bool multiply_sizes(const uint64_t *sizes, uint32_t n, uint64_t element_size, uint64_t *out)
 {
-    return checked_product(size, n, out) && checked_mul(*out, width, out) && *out < MAX_BYTES;
+    return checked_product(sizes, n, out) && checked_mul(*out, element_size, out) && *out < MAX_BYTES;
 }
 
 static ckpt_status read_shape(const struct zarr_reading *r, const ckpt_value *chunks, const char *what)
@@ -107,12 +108,10 @@ static ckpt_status read_shape(const struct zarr_reading *r, const ckpt_value *ch
     if (z->ndim > ZARR_DIMS)
         return fail_field(r, shape, "the shape", "a list of up to 32 sizes");
     CKPT_TRY(read_sizes(r, shape, 0, "the shape", &z->shape));
-    CKPT_TRY(read_sizes(r, chunks, 1, what, &z->chunk));
-    z->inner = z->chunk;
+    CKPT_TRY(read_sizes(r, chunks, 1, what, &z->key_shape));
+    z->chunk_shape = z->key_shape;
     return CKPT_OK;
 }
-
-/* ------------------------------------------------------------------------------ dtype */
 
 /* read_dtype - reads the dtype V: a code of NumPy ("<f4") or a name ("bfloat16"). */
 static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
@@ -124,32 +123,32 @@ static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
         z->dtype = dtype_by_name(name);
     if (value_text(v, &name) && z->dtype == CKPT_DT_NONE && numpy_dtype_parse(name, &d))
         z->dtype = numpy_torch_dtype(&d);
-    const struct dtype_info *known = dtype_info(z->dtype);
-    if (z->dtype == CKPT_DT_NONE || known->block_elems != 1 || !strchr("fiubc", known->klass))
+    const struct dtype_info *info = dtype_info(z->dtype);
+    if (z->dtype == CKPT_DT_NONE || info->block_elems != 1 || !strchr("fiubc", info->klass))
         return fail_field(r, v, "the dtype", "a number, bool or complex number");
-    z->width = known->block_bytes;
-    z->encoding.big_endian = d.big_endian && known->swap_bytes > 1;
-    return multiply_sizes(z->shape, z->ndim, z->width, &z->nbytes)
+    z->element_size = info->block_bytes;
+    z->encoding.big_endian = d.big_endian && info->swap_bytes > 1;
+    return multiply_sizes(z->shape, z->ndim, z->element_size, &z->nbytes)
                ? CKPT_OK
                : fail_at(r, CKPT_EFORMAT, get_field(r->root, "shape"), "the shape", "fewer than 2^63 bytes");
 }
 
-/* ------------------------------------------------------------------------- fill value */
-
-/* put_bits - writes V, a text with the bits of an element such as 0x7fc00000, to OUT; false: V is no such
- * text. */
-static bool put_bits(ckpt_str v, uint32_t width, unsigned char *out)
+/* put_bits - writes to OUT the bits of an element of SIZE bytes, which the text V has, such as 0x7fc00000.
+ * False: V is no such text. */
+static bool put_bits(ckpt_str v, uint32_t size, unsigned char *out)
 {
     int64_t bits;
-    unsigned char all[8];
-    if (!str_starts(v, STR_LIT("0x")) || width > 8 || v.len > 2 + 2 * (size_t)width ||
+    unsigned char bytes[8];
+    if (!str_starts(v, STR_LIT("0x")) || size > 8 ||
+        v.len > 2 + 2 * (size_t)size || /* bounded: SIZE is 8 at most */
         !pickle_text_int(v, &bits))
         return false;
-    store_u64le(all, (uint64_t)bits);
-    memcpy(out, all, width);
+    store_u64le(bytes, (uint64_t)bits);
+    memcpy(out, bytes, size);
     return true;
 }
 
+/* put_float - writes V, a number or the text of one, to OUT as an element of DTYPE; false: V is neither. */
 static bool put_float(ckpt_dtype dtype, const ckpt_value *v, unsigned char *out)
 {
     struct conversion c;
@@ -159,7 +158,7 @@ static bool put_float(ckpt_dtype dtype, const ckpt_value *v, unsigned char *out)
     double x;
     uint64_t bits;
     bool from_text = value_text(v, &text);
-    if (from_text ? put_bits(text, dtype_info(dtype)->block_bytes, out) : false)
+    if (from_text && put_bits(text, dtype_info(dtype)->block_bytes, out))
         return true;
     if (from_text ? !pickle_text_float(text, &x) : v->type != CKPT_V_FLOAT && v->type != CKPT_V_INT)
         return false;
@@ -179,12 +178,12 @@ static bool put_float(ckpt_dtype dtype, const ckpt_value *v, unsigned char *out)
 
 static bool put_integer(const struct dtype_info *d, const ckpt_value *v, unsigned char *out)
 {
-    unsigned char all[8];
-    int64_t i, most = d->block_bytes < 8 ? INT64_C(1) << (8 * d->block_bytes) : INT64_MAX;
-    if (!value_integer(v, &i) || i >= most || i < (d->klass == 'i' ? -(most / 2) : 0))
+    unsigned char bytes[8];
+    int64_t i, end = d->block_bytes < 8 ? INT64_C(1) << (8 * d->block_bytes) : INT64_MAX;
+    if (!value_integer(v, &i) || i >= end || i < (d->klass == 'i' ? -(end / 2) : 0))
         return false;
-    store_u64le(all, (uint64_t)i);
-    memcpy(out, all, d->block_bytes);
+    store_u64le(bytes, (uint64_t)i);
+    memcpy(out, bytes, d->block_bytes);
     return true;
 }
 
@@ -193,17 +192,17 @@ static bool put_integer(const struct dtype_info *d, const ckpt_value *v, unsigne
 static bool put_element(const struct zarr_array *z, const ckpt_value *v, unsigned char *out)
 {
     const struct dtype_info *d = dtype_info(z->dtype);
-    ckpt_dtype half = z->dtype == CKPT_DT_C64    ? CKPT_DT_F32
-                      : z->dtype == CKPT_DT_C128 ? CKPT_DT_F64
-                                                 : CKPT_DT_F16;
+    ckpt_dtype part_dtype = z->dtype == CKPT_DT_C64    ? CKPT_DT_F32
+                            : z->dtype == CKPT_DT_C128 ? CKPT_DT_F64
+                                                       : CKPT_DT_F16;
     if (d->klass == 'f')
         return put_float(z->dtype, v, out);
     if (d->klass != 'c')
         return put_integer(d, v, out);
     if (v->type != CKPT_V_LIST)
-        return put_float(half, v, out);
-    return value_count(v) == 2 && put_float(half, value_item(v, 0), out) &&
-           put_float(half, value_item(v, 1), out + d->block_bytes / 2); /* bounded: in the element */
+        return put_float(part_dtype, v, out);
+    return value_count(v) == 2 && put_float(part_dtype, value_item(v, 0), out) &&
+           put_float(part_dtype, value_item(v, 1), out + d->block_bytes / 2); /* bounded: in the element */
 }
 
 /* read_fill - sets the fill value of the array to V, if V is an element. */
@@ -212,10 +211,8 @@ static void read_fill(const struct zarr_reading *r, const ckpt_value *v)
     struct zarr_array *z = r->z;
     z->has_fill = !is_null(v) && put_element(z, v, z->fill);
     if (z->encoding.big_endian)
-        swap_bytes(z->fill, z->width, dtype_info(z->dtype)->swap_bytes);
+        swap_bytes(z->fill, z->element_size, dtype_info(z->dtype)->swap_bytes);
 }
-
-/* ----------------------------------------------------------------------------- codecs */
 
 /* add_compressor - adds the codec NAME to the encoding E. V is the node that names it, for errors. */
 static ckpt_status add_compressor(const struct zarr_reading *r, struct zarr_encoding *e, ckpt_str name,
@@ -226,9 +223,9 @@ static ckpt_status add_compressor(const struct zarr_reading *r, struct zarr_enco
                                         [ZARR_ZLIB] = "zlib",
                                         [ZARR_BLOSC] = "blosc",
                                         [ZARR_CRC32C] = "crc32c"};
-    for (unsigned i = 0; i < sizeof names / sizeof *names && e->n < ZARR_CODECS; i++)
+    for (unsigned i = 0; i < sizeof names / sizeof *names && e->ncodecs < ZARR_CODECS; i++)
         if (str_is(name, names[i])) {
-            e->codec[e->n++] = (enum zarr_codec)i;
+            e->codecs[e->ncodecs++] = (enum zarr_codec)i;
             return CKPT_OK;
         }
     return fail_field(r, v, "a codec", "zstd, gzip, zlib, blosc, crc32c");
@@ -281,27 +278,27 @@ static ckpt_status read_endian(const struct zarr_reading *r, const ckpt_value *c
 static ckpt_status read_codecs(const struct zarr_reading *r, const ckpt_value *list, struct zarr_encoding *e,
                                const ckpt_value **shard)
 {
-    bool bytes = false, moved = false;
+    bool has_bytes = false, is_transposed = false; /* codecs so far */
     for (uint32_t i = 0; list && i < value_count(list); i++) {
         const ckpt_value *v = value_item(list, i), *config;
         ckpt_str name = read_codec_name(v, &config);
-        bool sharding = shard && str_is(name, "sharding_indexed") && !moved && value_count(list) == 1;
-        if (!bytes && str_is(name, "transpose")) {
-            moved = true;
+        bool sharding = shard && str_is(name, "sharding_indexed") && !is_transposed && value_count(list) == 1;
+        if (!has_bytes && str_is(name, "transpose")) {
+            is_transposed = true;
             CKPT_TRY(read_transpose(r, e, config));
-        } else if (!bytes && str_is(name, "bytes")) {
-            bytes = true;
+        } else if (!has_bytes && str_is(name, "bytes")) {
+            has_bytes = true;
             CKPT_TRY(read_endian(r, config, &e->big_endian));
         } else if (sharding && config) {
-            bytes = true;
+            has_bytes = true;
             *shard = config;
-        } else if (bytes) {
+        } else if (has_bytes) {
             CKPT_TRY(add_compressor(r, e, name, v));
         } else {
             return fail_field(r, v, "a codec", "transpose, bytes, or sharding_indexed alone");
         }
     }
-    return bytes ? CKPT_OK : fail_at(r, CKPT_EFORMAT, list, "the list of codecs", "one with bytes");
+    return has_bytes ? CKPT_OK : fail_at(r, CKPT_EFORMAT, list, "the list of codecs", "one with bytes");
 }
 
 /* read_shards - reads CONFIG, the configuration of sharding_indexed: shape and codecs of the chunks in a
@@ -310,33 +307,31 @@ static ckpt_status read_shards(const struct zarr_reading *r, const ckpt_value *c
 {
     struct zarr_array *z = r->z;
     const ckpt_value *at = get_field(config, "index_location"), *list = get_field(config, "index_codecs");
-    struct zarr_encoding index = {.n = 0};
+    struct zarr_encoding index = {.ncodecs = 0};
     z->sharded = true;
     z->index_first = is_text(at, "start");
     if (at && !z->index_first && !is_text(at, "end"))
         return fail_field(r, at, "the location of a shard's index", "start or end");
-    CKPT_TRY(
-        read_sizes(r, get_field(config, "chunk_shape"), 1, "the shape of the chunks in a shard", &z->inner));
+    CKPT_TRY(read_sizes(r, get_field(config, "chunk_shape"), 1, "the shape of the chunks in a shard",
+                        &z->chunk_shape));
     for (uint32_t i = 0; i < z->ndim; i++)
-        if (z->chunk[i] % z->inner[i] ||
-            !checked_mul(z->chunks_in_shard, z->chunk[i] / z->inner[i], &z->chunks_in_shard))
+        if (z->key_shape[i] % z->chunk_shape[i] ||
+            !checked_mul(z->chunks_in_shard, z->key_shape[i] / z->chunk_shape[i], &z->chunks_in_shard))
             return fail_at(r, CKPT_EFORMAT, get_field(config, "chunk_shape"),
                            "the shape of the chunks in a shard", "one that divides that of the shard");
     CKPT_TRY(read_codecs(r, list, &index, NULL));
     z->index_big_endian = index.big_endian;
-    z->index_crc = index.n == 1 && index.codec[0] == ZARR_CRC32C;
-    if (index.n > z->index_crc)
+    z->index_crc = index.ncodecs == 1 && index.codecs[0] == ZARR_CRC32C;
+    if (index.ncodecs > z->index_crc)
         return fail_field(r, list, "the codecs of a shard's index", "bytes and crc32c");
     return read_codecs(r, get_field(config, "codecs"), &z->encoding, NULL);
 }
-
-/* --------------------------------------------------------------------------- versions */
 
 static ckpt_status read_v2(const struct zarr_reading *r)
 {
     struct zarr_array *z = r->z;
     const ckpt_value *order = get_field(r->root, "order"), *filters = get_field(r->root, "filters");
-    const ckpt_value *packed = get_field(r->root, "compressor"),
+    const ckpt_value *compressor = get_field(r->root, "compressor"),
                      *separator = get_field(r->root, "dimension_separator");
     CKPT_TRY(read_shape(r, get_field(r->root, "chunks"), "the shape of chunks"));
     CKPT_TRY(read_dtype(r, get_field(r->root, "dtype")));
@@ -350,9 +345,9 @@ static ckpt_status read_v2(const struct zarr_reading *r)
     if (!is_null(filters) && (filters->type != CKPT_V_LIST || value_count(filters)))
         return fail_field(r, filters, "a filter", "none");
     ckpt_str id = {"", 0};
-    (void)value_text(get_field(packed, "id"), &id);
-    if (!is_null(packed))
-        CKPT_TRY(add_compressor(r, &z->encoding, id, packed));
+    (void)value_text(get_field(compressor, "id"), &id);
+    if (!is_null(compressor))
+        CKPT_TRY(add_compressor(r, &z->encoding, id, compressor));
     read_fill(r, get_field(r->root, "fill_value"));
     return CKPT_OK;
 }
@@ -367,8 +362,8 @@ static ckpt_status check_fields(const struct zarr_reading *r)
     uint32_t n;
     const value_pair *pairs = value_pairs(r->root, &n);
     for (uint32_t i = 0; i < n; i++) {
-        const ckpt_value *need = get_field(pairs[i].val, "must_understand");
-        bool ok = need && need->type == CKPT_V_BOOL && !need->u.b;
+        const ckpt_value *flag = get_field(pairs[i].val, "must_understand");
+        bool ok = flag && flag->type == CKPT_V_BOOL && !flag->u.b;
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
             ok = ok || is_text(pairs[i].key, known[k]);
         if (!ok)
@@ -382,7 +377,7 @@ static ckpt_status read_v3(const struct zarr_reading *r)
     struct zarr_array *z = r->z;
     const ckpt_value *config, *shard = NULL, *grid = get_field(r->root, "chunk_grid");
     const ckpt_value *keys = get_field(r->root, "chunk_key_encoding"),
-                     *more = get_field(r->root, "storage_transformers");
+                     *transformers = get_field(r->root, "storage_transformers");
     CKPT_TRY(check_fields(r));
     if (!is_text(get_field(r->root, "node_type"), "array"))
         return fail_field(r, get_field(r->root, "node_type"), "the type of the node", "array");
@@ -396,8 +391,8 @@ static ckpt_status read_v3(const struct zarr_reading *r)
     if ((!z->c_prefix && !str_is(read_codec_name(keys, &config), "v2")) ||
         (separator && !is_text(separator, z->separator)))
         return fail_field(r, keys, "the encoding of keys", "default or v2");
-    if (!is_null(more) && value_count(more))
-        return fail_field(r, more, "a storage transformer", "none");
+    if (!is_null(transformers) && value_count(transformers))
+        return fail_field(r, transformers, "a storage transformer", "none");
     CKPT_TRY(read_codecs(r, get_field(r->root, "codecs"), &z->encoding, &shard));
     if (shard)
         CKPT_TRY(read_shards(r, shard));
@@ -419,14 +414,13 @@ ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, 
     if (!value_integer(format, &version) || version != (v3 ? 3 : 2))
         return fail_field(&r, format, "the version of Zarr", v3 ? "3" : "2");
     CKPT_TRY(v3 ? read_v3(&r) : read_v2(&r));
-    return multiply_sizes(out->inner, out->ndim, out->width, &out->encoding.bytes)
+    return multiply_sizes(out->chunk_shape, out->ndim, out->element_size, &out->encoding.bytes)
                ? CKPT_OK
                : fail_at(&r, CKPT_EFORMAT, root, "a chunk", "one of fewer than 2^63 bytes");
 }
 
-/* ----------------------------------------------------------------------------- chunks */
-
-/* take_coordinate - takes the decimal number with which *KEY begins off it; false: there is none. */
+/* take_coordinate - sets *OUT to the decimal number with which *KEY begins, and skips it; false: there is
+ * none. */
 static bool take_coordinate(ckpt_str *key, uint64_t *out)
 {
     size_t n = 0;
@@ -437,7 +431,7 @@ static bool take_coordinate(ckpt_str *key, uint64_t *out)
     return ok;
 }
 
-bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *at)
+bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *first)
 {
     uint64_t i;
     if (z->ndim == 0)
@@ -449,7 +443,8 @@ bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *at)
         if ((k || z->c_prefix) && !str_starts(key, str_c(z->separator)))
             return false;
         key = str_skip(key, k || z->c_prefix);
-        if (!take_coordinate(&key, &i) || !checked_mul(i, z->chunk[k], &at[k]) || at[k] >= z->shape[k])
+        if (!take_coordinate(&key, &i) || !checked_mul(i, z->key_shape[k], &first[k]) ||
+            first[k] >= z->shape[k])
             return false;
     }
     return !key.len;
@@ -457,14 +452,15 @@ bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *at)
 
 void zarr_get_strides(const struct zarr_array *z, uint64_t *stride)
 {
-    uint64_t run = 1;
+    uint64_t next_stride = 1;
     for (uint32_t i = z->ndim; i-- > 0;) {
-        stride[z->encoding.order[i]] = run;
-        run *= z->inner[z->encoding.order[i]]; /* bounded: zarr_read */
+        stride[z->encoding.order[i]] = next_stride;
+        next_stride *= z->chunk_shape[z->encoding.order[i]]; /* bounded: zarr_read multiplied them */
     }
 }
 
-/* check_crc - appends all of IN to TO but the CRC-32C at its end, which must be theirs. */
+/* check_crc - appends IN to TO without the CRC-32C at its end, and fails unless that is the CRC-32C of the
+ * bytes before it. */
 static ckpt_status check_crc(source *in, spool *to, ckpt_error *err)
 {
     unsigned char chunk[4096], stored[CRC_BYTES];
@@ -473,7 +469,7 @@ static ckpt_status check_crc(source *in, spool *to, ckpt_error *err)
         return fail(err, CKPT_ETRUNCATED, source_pos(in, 0),
                     "{%" PRIu64 " bytes}, of which {=4} are a CRC-32C", in->size);
     uint64_t size = in->size - CRC_BYTES;          /* bounded: compared above */
-    for (uint64_t at = 0, n; at < size; at += n) { /* bounded: up to the size */
+    for (uint64_t at = 0, n; at < size; at += n) { /* bounded: SIZE */
         n = size - at < sizeof chunk ? size - at : sizeof chunk;
         CKPT_TRY(source_read(in, at, chunk, (size_t)n, err));
         CKPT_TRY(spool_write(to, chunk, (size_t)n, err));
@@ -487,17 +483,17 @@ static ckpt_status check_crc(source *in, spool *to, ckpt_error *err)
                       load_u32le(stored));
 }
 
-/* unpack_blosc - decompresses the Blosc buffer IN, which it loads into memory. Refuses one that is much
- * larger than the MOST bytes that it decodes to. */
-static ckpt_status unpack_blosc(source *in, uint64_t most, spool *to, ckpt_error *err)
+/* unpack_blosc - decompresses the Blosc buffer IN, which it loads into memory. Fails if it is much
+ * larger than the MAX_BYTES that it may decode to. */
+static ckpt_status unpack_blosc(source *in, uint64_t max_bytes, spool *to, ckpt_error *err)
 {
-    if (!in->size || in->size / 2 > most + 4096 || in->size > UINT32_MAX) /* bounded: below 2^63 */
+    if (!in->size || in->size / 2 > max_bytes + 4096 || in->size > UINT32_MAX) /* bounded: below 2^63 */
         return fail(err, CKPT_EFORMAT, source_pos(in, 0),
-                    "a Blosc buffer of {%" PRIu64 " bytes} for {=%" PRIu64 "}", in->size, most);
+                    "a Blosc buffer of {%" PRIu64 " bytes} for {=%" PRIu64 "}", in->size, max_bytes);
     unsigned char *bytes = malloc((size_t)in->size); /* bounded: compared above */
     ckpt_status st = bytes ? source_read(in, 0, bytes, (size_t)in->size, err) : fail_memory(err);
     if (st == CKPT_OK)
-        st = blosc_decode(bytes, (size_t)in->size, most, to, err);
+        st = blosc_decode(bytes, (size_t)in->size, max_bytes, to, err);
     free(bytes);
     return st;
 }
@@ -513,56 +509,56 @@ static ckpt_status inflate_all(source *in, enum inflate_kind kind, spool *to, ck
                       in->size - used);
 }
 
-/* undo_codec - decodes IN, which CODEC encoded, and appends the result, at most MOST bytes, to TO. */
-static ckpt_status undo_codec(enum zarr_codec codec, source *in, uint64_t most, spool *to, ckpt_error *err)
+/* undo_codec - decodes IN, which CODEC encoded, and appends the result, at most MAX_BYTES, to TO. */
+static ckpt_status undo_codec(enum zarr_codec codec, source *in, uint64_t max_bytes, spool *to,
+                              ckpt_error *err)
 {
     switch (codec) {
     case ZARR_ZSTD: return unpack_zstd(in, to, err);
     case ZARR_GZIP: return inflate_all(in, INFLATE_GZIP, to, err);
     case ZARR_ZLIB: return inflate_all(in, INFLATE_ZLIB, to, err);
-    case ZARR_BLOSC: return unpack_blosc(in, most, to, err);
+    case ZARR_BLOSC: return unpack_blosc(in, max_bytes, to, err);
     default: return check_crc(in, to, err);
     }
 }
 
 ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err)
 {
-    uint64_t most = e->bytes + e->bytes / 64 + 4096; /* bounded: below 2^64 */
-    source *in = stored, *made = NULL;
+    uint64_t max_bytes = e->bytes + e->bytes / 64 + 4096; /* bounded: below 2^64 */
+    source *in = stored, *decoded = NULL;
     ckpt_status st = CKPT_OK;
-    for (unsigned i = e->n; st == CKPT_OK && i-- > 0;) {
-        spool *out = i ? spool_new(most) : to;
-        st = out ? undo_codec(e->codec[i], in, i ? most : e->bytes, out, err) : fail_memory(err);
-        source_unref(made);
-        in = made = i && out ? spool_source(out) : NULL;
+    for (unsigned i = e->ncodecs; st == CKPT_OK && i-- > 0;) {
+        spool *out = i ? spool_new(max_bytes) : to;
+        st = out ? undo_codec(e->codecs[i], in, i ? max_bytes : e->bytes, out, err) : fail_memory(err);
+        source_unref(decoded);
+        in = decoded = i && out ? spool_source(out) : NULL;
     }
-    source_unref(made);
+    source_unref(decoded);
     return st;
 }
 
 bool zarr_has_checksums(const struct zarr_encoding *e)
 {
-    for (unsigned i = 0; i < e->n; i++)
-        if (e->codec[i] == ZARR_CRC32C || e->codec[i] == ZARR_GZIP || e->codec[i] == ZARR_ZLIB)
+    for (unsigned i = 0; i < e->ncodecs; i++)
+        if (e->codecs[i] == ZARR_CRC32C || e->codecs[i] == ZARR_GZIP || e->codecs[i] == ZARR_ZLIB)
             return true;
     return false;
 }
 
-/* ----------------------------------------------------------------------------- shards */
-
-/* read_chunks - sets CHUNK to the entries of the index at P, of a shard of N bytes. */
-static ckpt_status read_chunks(const struct zarr_array *z, const unsigned char *p, source *src, uint64_t at,
-                               uint64_t n, struct zarr_stored_chunk *chunk, ckpt_error *err)
+/* read_chunks - sets CHUNKS to the entries of the index INDEX of a shard, which is N bytes at AT of SRC. */
+static ckpt_status read_chunks(const struct zarr_array *z, const unsigned char *index, source *src,
+                               uint64_t at, uint64_t n, struct zarr_stored_chunk *chunks, ckpt_error *err)
 {
-    for (uint64_t i = 0; i < z->chunks_in_shard; i++, p += INDEX_ENTRY) { /* bounded: they are in memory */
-        chunk[i].at = load_number(p, 8, z->index_big_endian);
-        chunk[i].n = load_number(p + 8, 8, z->index_big_endian);
-        bool missing = chunk[i].at == UINT64_MAX && chunk[i].n == UINT64_MAX;
-        if (!missing && !range_within(chunk[i].at, chunk[i].n, n))
+    for (uint64_t i = 0; i < z->chunks_in_shard;
+         i++, index += INDEX_ENTRY) { /* bounded: the index is in memory */
+        chunks[i].at = load_number(index, 8, z->index_big_endian);
+        chunks[i].nbytes = load_number(index + 8, 8, z->index_big_endian);
+        bool missing = chunks[i].at == UINT64_MAX && chunks[i].nbytes == UINT64_MAX;
+        if (!missing && !range_within(chunks[i].at, chunks[i].nbytes, n))
             return fail(err, CKPT_ETRUNCATED, source_pos(src, at),
                         "chunk %" PRIu64 " of a shard has {%" PRIu64 " bytes at %" PRIu64
                         "}, the shard has {=%" PRIu64 "}",
-                        i, chunk[i].n, chunk[i].at, n);
+                        i, chunks[i].nbytes, chunks[i].at, n);
     }
     return CKPT_OK;
 }
@@ -571,8 +567,9 @@ ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at
                             struct zarr_stored_chunk **out, ckpt_error *err)
 {
     uint64_t size;
-    uint32_t crc = z->index_crc ? CRC_BYTES : 0;
-    if (!checked_mul(z->chunks_in_shard, INDEX_ENTRY, &size) || !checked_add(size, crc, &size) || size > n)
+    uint32_t crc_size = z->index_crc ? CRC_BYTES : 0;
+    if (!checked_mul(z->chunks_in_shard, INDEX_ENTRY, &size) || !checked_add(size, crc_size, &size) ||
+        size > n)
         return fail(err, CKPT_ETRUNCATED, source_pos(src, at),
                     "a shard of {%" PRIu64 " bytes}, its index alone has {=%" PRIu64 " chunks}", n,
                     z->chunks_in_shard);
@@ -582,11 +579,12 @@ ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at
         return fail_memory(err);
     uint64_t from = z->index_first ? at : at + (n - size); /* bounded: in the shard */
     CKPT_TRY(source_read(src, from, bytes, (size_t)size, err));
-    size_t checked = (size_t)size - crc; /* bounded: computed so above */
-    uint32_t got = crc_update(CRC_32C, 0, bytes, checked), stored = crc ? load_u32le(bytes + checked) : got;
-    if (got != stored)
+    size_t checked = (size_t)size - crc_size;
+    uint32_t computed = crc_update(CRC_32C, 0, bytes, checked); /* bounded: SIZE counts the CRC */
+    uint32_t stored = crc_size ? load_u32le(bytes + checked) : computed;
+    if (computed != stored)
         return fail(err, CKPT_ECHECKSUM, source_pos(src, from),
-                    "the index of a shard has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}", got,
-                    stored);
+                    "the index of a shard has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}",
+                    computed, stored);
     return read_chunks(z, bytes, src, at, n, *out, err);
 }

@@ -16,26 +16,26 @@ enum zarr_codec { ZARR_ZSTD, ZARR_GZIP, ZARR_ZLIB, ZARR_BLOSC, ZARR_CRC32C };
 struct zarr_encoding {
     uint8_t order[ZARR_DIMS]; /* the dimensions of the array, the slowest first */
     bool big_endian;
-    enum zarr_codec codec[ZARR_CODECS]; /* in the order in which they were applied */
-    unsigned n;
+    enum zarr_codec codecs[ZARR_CODECS]; /* in the order in which they were applied */
+    unsigned ncodecs;
     uint64_t bytes; /* size of a decoded chunk */
 };
 
 struct zarr_array {
     uint32_t ndim;
     uint64_t *shape;
-    uint64_t *chunk; /* the shape that is stored under one key: of a shard, else of a chunk */
-    uint64_t *inner; /* the shape that is encoded by itself: of a chunk in a shard, else CHUNK */
-    bool sharded;    /* the value of a key is an index and the chunks of a shard */
-    bool index_first, index_crc, index_big_endian;
+    uint64_t *key_shape;   /* the shape that is stored under one key: of a shard, else of a chunk */
+    uint64_t *chunk_shape; /* of a chunk; if there are shards, of a chunk in a shard */
+    bool sharded;          /* the value of a key is an index and the chunks of a shard */
+    bool index_first, index_crc, index_big_endian; /* of the index: before the chunks; ends with a CRC-32C */
     uint64_t chunks_in_shard; /* 1 if not sharded */
     const char *separator;
     bool c_prefix; /* keys begin with "c" */
     ckpt_dtype dtype;
-    uint32_t width;  /* bytes of an element */
+    uint32_t element_size;
     uint64_t nbytes; /* of all elements */
     struct zarr_encoding encoding;
-    bool has_fill; /* elements of missing chunks are FILL, which is in the byte order of the array */
+    bool has_fill; /* missing elements are FILL, which is in the byte order of the array */
     unsigned char fill[16];
 };
 
@@ -47,8 +47,8 @@ struct zarr_array {
  * are not supported. */
 ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, ckpt_error *err);
 /* zarr_is_chunk_key - returns true if KEY, without the prefix of the array Z, is the key of one of its
- * chunks, and sets AT to the index of the first element of that chunk, by dimension. */
-bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *at);
+ * chunks, and sets FIRST to the index of the first element of that chunk, by dimension. */
+bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *first);
 /* zarr_get_strides - sets STRIDE to the strides of the elements in a decoded chunk, by dimension. */
 void zarr_get_strides(const struct zarr_array *z, uint64_t *stride);
 /* zarr_decode - decodes STORED, which is encoded as E describes, and appends the elements to TO. */
@@ -56,13 +56,13 @@ ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to
 /* zarr_has_checksums - returns true if the stored bytes have checksums, which zarr_decode compares. */
 bool zarr_has_checksums(const struct zarr_encoding *e);
 
-/* A chunk in a shard: N bytes at AT of the shard. */
+/* A chunk in a shard. */
 struct zarr_stored_chunk {
-    uint64_t at, n; /* both UINT64_MAX: it is missing */
+    uint64_t at, nbytes; /* offset in the shard, and size; both UINT64_MAX: the chunk is missing */
 };
 
-/* zarr_read_index - reads the index of a shard, which is N bytes at AT of SRC, and sets *OUT to its Z->parts
- * chunks, allocated from A. Refuses a chunk that ends after the shard. */
+/* zarr_read_index - reads the index of a shard, which is N bytes at AT of SRC. Sets *OUT to its
+ * Z->chunks_in_shard chunks, allocated from A. Refuses a chunk that ends after the shard. */
 ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
                             struct zarr_stored_chunk **out, ckpt_error *err);
 

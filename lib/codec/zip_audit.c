@@ -27,8 +27,6 @@
 #define UNIX_SYMLINK 0xAu        /* file type in the high bits of the external attributes */
 #define MAX_ENTRIES  10000000u
 
-/* ---------------------------------------------------------------- reporting */
-
 /* report_difference - reports that WHAT is LOCAL in one header of V and CENTRAL in the other. */
 static void report_difference(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
                               uint64_t central)
@@ -102,8 +100,6 @@ static void check_extra(struct zip_audit *z, ckpt_str name, uint64_t at, cursor 
         report_flaw(z, name, at, "bytes after the last extra field:", extra.left);
 }
 
-/* -------------------------------------------------------------------- names */
-
 static const char *find_name_fault(ckpt_str name)
 {
     const unsigned char *c = (const unsigned char *)name.ptr;
@@ -155,8 +151,6 @@ static bool check_names(struct zip_audit *z)
     map_free(seen);
     return ok;
 }
-
-/* ---------------------------------------------------------------- directory */
 
 static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
 {
@@ -272,8 +266,6 @@ static void check_locator(struct zip_audit *z, const struct zip_end *end)
     }
 }
 
-/* ------------------------------------------------------------ local headers */
-
 /* A local header with its variable fields. */
 struct local_header {
     struct zip_header h;
@@ -374,8 +366,6 @@ static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local
         report_difference(z, v, "stored, yet its two sizes are", v->csize, v->usize);
     return add_local_view(z, v, local);
 }
-
-/* ------------------------------------------------------------------ extents */
 
 static int compare_offsets(const void *a, const void *b)
 {

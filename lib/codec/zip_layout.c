@@ -159,8 +159,6 @@ static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
     return reader_left(r) == 0 ? zip_index_names(z, err) : fail_uncounted_entries(z, r, err);
 }
 
-/* ------------------------------------------------------------------ extents */
-
 /* Where the local header of an entry is. */
 struct extent {
     uint64_t header;

@@ -42,14 +42,14 @@ ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *
 {
     struct onnx_visit v = {.x = x, .src = src, .where = where};
     arena *a = arena_new((uint64_t)1 << 30);
-    struct onnx o = {.src = src, .a = a, .tensor = visit_tensor, .node = visit_node, .user = &v};
+    struct onnx o = {.src = src, .a = a, .on_tensor = visit_tensor, .on_node = visit_node, .user = &v};
     ckpt_error why;
     x->format = x->depth ? x->format : "onnx";
     ckpt_status st = a ? onnx_read(&o, &why) : fail_memory(&why);
     arena_free(a);
     if (st != CKPT_OK) {
         CKPT_TRY(scan_byte_patterns(x, src, where, false, err));
-        return scan_report_reader(x, (struct scan_place){src, o.at}, where, &why, err);
+        return scan_report_reader(x, (struct scan_place){src, o.error_offset}, where, &why, err);
     }
     scan_count_bytes(src, &x->scan->result->in_tensors, v.tensor_bytes);
     *known_bytes += src->size; /* bounded: the sum is at most the size of the file */

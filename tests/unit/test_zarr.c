@@ -249,7 +249,7 @@ static void the_index_of_a_shard_is_read(void)
         index[32 + i] = (unsigned char)(crc >> 8 * i);
     CU_ASSERT_EQUAL(parse(METADATA_V3(SHARDING_CODEC(INDEX_CODECS))), CKPT_OK);
     CU_ASSERT_EQUAL(read_index(shard, 44, &chunks), CKPT_OK);
-    CU_ASSERT_TRUE(chunks[0].at == 0 && chunks[0].n == 8 && chunks[1].at == UINT64_MAX);
+    CU_ASSERT_TRUE(chunks[0].at == 0 && chunks[0].nbytes == 8 && chunks[1].at == UINT64_MAX);
     CU_ASSERT_EQUAL(read_index(shard, 35, &chunks), CKPT_ETRUNCATED);
     index[0] = 1;
     CU_ASSERT_EQUAL(read_index(shard, 44, &chunks), CKPT_ECHECKSUM);

@@ -55,7 +55,7 @@ static ckpt_status find_metadata(struct assembly *array, size_t *i, bool *v3)
             return fail_memory(array->err);
         *i = store_find(store, key);
         *v3 = k;
-        if (*i < store->db.n && str_eq(store->db.entry[*i].key, key))
+        if (*i < store->db.n && str_eq(store->db.entries[*i].key, key))
             return CKPT_OK;
     }
     return fail(array->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
@@ -97,18 +97,18 @@ static ckpt_status add_piece(struct assembly *array, const uint64_t *at, const s
     uint64_t *box = arena_array(array->a, 2 * (uint64_t)n, sizeof *box); /* bounded: ZARR_DIMS */
     if (!added || !box)
         return fail_memory(array->err);
-    uint64_t bytes = array->meta.width;
+    uint64_t bytes = array->meta.element_size;
     for (uint32_t k = 0; k < n; k++) {
         uint64_t left = array->meta.shape[k] - at[k]; /* bounded: the chunk begins inside the array */
         box[k] = at[k];
-        box[n + k] = left < array->meta.inner[k] ? left : array->meta.inner[k];
+        box[n + k] = left < array->meta.chunk_shape[k] ? left : array->meta.chunk_shape[k];
         bytes *= box[n + k]; /* bounded: fewer than all bytes of the array */
     }
     array->missing_bytes -= bytes < array->missing_bytes ? bytes : array->missing_bytes;
     *added = (struct piece){box, box + n, array->stride, chunk->src, chunk->offset};
     const struct block block = {chunk->src, chunk->offset, chunk->nbytes, array->meta.encoding.bytes,
                                 0,          chunk->file};
-    if (array->meta.encoding.n) /* the piece is what the block decodes to */
+    if (array->meta.encoding.ncodecs) /* the piece is what the block decodes to */
         return arena_push(array->f->a, &array->blocks, &array->nblocks, &array->cap_blocks, &block,
                           sizeof block)
                    ? CKPT_OK
@@ -134,12 +134,12 @@ static ckpt_status add_shard(struct assembly *array, const uint64_t *at, const s
             inside = inside && begin[k] < meta->shape[k];
         }
         /* bounded: zarr_read_index */
-        const struct stored_chunk one = {chunk->src, chunk->offset + part[i].at, part[i].n, chunk->file};
+        const struct stored_chunk one = {chunk->src, chunk->offset + part[i].at, part[i].nbytes, chunk->file};
         if (inside)
             CKPT_TRY(add_piece(array, begin, &one));
         for (uint32_t k = meta->ndim; k-- > 0;) {
-            grid[k] += meta->inner[k]; /* bounded: below 2^63, as above */
-            if (grid[k] < meta->chunk[k])
+            grid[k] += meta->chunk_shape[k]; /* bounded: below 2^63, as above */
+            if (grid[k] < meta->key_shape[k])
                 break;
             grid[k] = 0;
         }
@@ -153,7 +153,7 @@ static ckpt_status add_entry(struct assembly *array, size_t i)
     uint64_t at[ZARR_DIMS];
     struct stored_chunk chunk;
     struct store *store = array->from->store;
-    if (!zarr_is_chunk_key(&array->meta, str_skip(store->db.entry[i].key, array->from->prefix.len), at))
+    if (!zarr_is_chunk_key(&array->meta, str_skip(store->db.entries[i].key, array->from->prefix.len), at))
         return CKPT_OK;
     source **held = arena_append(array->a, &array->held_sources, &array->nheld, &array->cap_held,
                                  sizeof(source *));
@@ -171,12 +171,12 @@ static ckpt_status add_entries(struct assembly *array)
     const struct store *store = array->from->store;
     ckpt_status st = CKPT_OK;
     for (size_t i = store_find(store, array->from->prefix);
-         st == CKPT_OK && i < store->db.n && str_starts(store->db.entry[i].key, array->from->prefix); i++) {
+         st == CKPT_OK && i < store->db.n && str_starts(store->db.entries[i].key, array->from->prefix); i++) {
         st = add_entry(array, i);
         if (st != CKPT_OK && store_file(store, i))
             error_add_file(array->err, store_file(store, i));
         else if (st != CKPT_OK)
-            error_add_position(array->err, CKPT_NO_OFFSET, store->db.entry[i].key);
+            error_add_position(array->err, CKPT_NO_OFFSET, store->db.entries[i].key);
     }
     return st;
 }
@@ -228,11 +228,11 @@ static ckpt_status make_source(struct assembly *array, source **out, uint64_t *a
     array->missing_bytes = array->meta.nbytes; /* add_entries subtracts what pieces have */
     CKPT_TRY(add_entries(array));
     CKPT_TRY(check_expansion(array));
-    if (array->meta.encoding.n && array->npieces)
+    if (array->meta.encoding.ncodecs && array->npieces)
         CKPT_TRY(refer_to_decoded_blocks(array));
     struct pieces p = {.shape = array->meta.shape,
                        .ndim = array->meta.ndim,
-                       .width = array->meta.width,
+                       .width = array->meta.element_size,
                        .piece = array->npieces ? array->pieces : &none,
                        .n = array->npieces};
     if (missing != MISSING_FAULT)
@@ -299,7 +299,7 @@ ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source 
 ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t i, ckpt_value **node)
 {
     struct joined_tensor *t;
-    struct storage one = {.s.key = store->db.entry[i].key, .dtype = CKPT_DT_U8};
+    struct storage one = {.s.key = store->db.entries[i].key, .dtype = CKPT_DT_U8};
     CKPT_TRY(add_tensor(arrays, node, &t));
     ckpt_status st = store_bytes(store, i, &one.src, &one.off, &one.s.nbytes);
     uint64_t *shape = arena_array(arrays->f->a, 1, sizeof *shape);
@@ -328,13 +328,13 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *arrays, const struct zarr_sourc
     ckpt_status st = assemble(arrays, from, &array, &src, &at);
     bool number = st == CKPT_OK && can_be_graph_number(&array.meta);
     if (number)
-        st = source_read(src, at, element, array.meta.width, arrays->err);
+        st = source_read(src, at, element, array.meta.element_size, arrays->err);
     source_unref(src);
     if (st == CKPT_OK && !number)
         return zarr_add_array(arrays, from, node);
     if (st == CKPT_OK) {
         if (get_swap_unit(&array.meta))
-            swap_bytes(element, array.meta.width, get_swap_unit(&array.meta));
+            swap_bytes(element, array.meta.element_size, get_swap_unit(&array.meta));
         *node = value_number(arrays->f->a, array.meta.dtype, load_u64le(element));
         return *node ? CKPT_OK : fail_memory(arrays->err);
     }
