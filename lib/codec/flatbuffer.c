@@ -33,23 +33,23 @@ static ckpt_status read_u32(struct flatbuffer *b, uint64_t at, uint32_t *out)
     return st;
 }
 
-/* follow_offset - sets *OUT to the offset that the number at AT refers to. */
+/* follow_offset - sets *OUT to AT plus the distance that is stored at AT. */
 static ckpt_status follow_offset(struct flatbuffer *b, uint64_t at, uint64_t *out)
 {
-    uint32_t skip = 0;
-    CKPT_TRY(read_u32(b, at, &skip));
-    *out = at + skip; /* bounded: at is in the file, which has less than 2^63 bytes */
+    uint32_t distance = 0;
+    CKPT_TRY(read_u32(b, at, &distance));
+    *out = at + distance; /* bounded: AT is in the file, which has less than 2^63 bytes */
     return *out < b->src->size
                ? CKPT_OK
-               : fail(b->err, CKPT_EFORMAT, at, "an offset of {%u} that leaves {=the file}", skip);
+               : fail(b->err, CKPT_EFORMAT, at, "an offset of {%u} that leaves {=the file}", distance);
 }
 
 ckpt_status flatbuffer_open(struct flatbuffer *b, uint64_t at, struct flatbuffer_table *out)
 {
-    uint32_t back = 0;
+    uint32_t distance = 0;
     unsigned char sizes[4] = {0};
-    CKPT_TRY(read_u32(b, at, &back));
-    int64_t vtable = (int64_t)at - (int32_t)back; /* bounded: at is in the file */
+    CKPT_TRY(read_u32(b, at, &distance));
+    int64_t vtable = (int64_t)at - (int32_t)distance; /* bounded: AT is in the file */
     if (vtable < 0 || !range_within((uint64_t)vtable, sizeof sizes, b->src->size))
         return fail(b->err, CKPT_EFORMAT, at, "a table whose list of fields is {outside} of {=the file}");
     CKPT_TRY(read_bytes(b, (uint64_t)vtable, sizes, sizeof sizes));
@@ -79,11 +79,11 @@ static ckpt_status find_field(struct flatbuffer *b, const struct flatbuffer_tabl
         return CKPT_OK;
     CKPT_TRY(
         read_bytes(b, t->vtable + 4 + 2 * (uint64_t)field, bytes, sizeof bytes)); /* bounded: in the file */
-    uint32_t skip = load_u16le(bytes);
-    if (skip && (skip < 4 || !range_within(skip, width, t->size)))
+    uint32_t offset = load_u16le(bytes);
+    if (offset && (offset < 4 || !range_within(offset, width, t->size)))
         return fail(b->err, CKPT_EFORMAT, t->vtable, "field %u at {%u} of a table of {=%u bytes}", field,
-                    skip, t->size);
-    *at = skip ? t->at + skip : 0; /* bounded: in the file */
+                    offset, t->size);
+    *at = offset ? t->at + offset : 0; /* bounded: in the table */
     return CKPT_OK;
 }
 
@@ -165,7 +165,7 @@ static ckpt_status read_text(struct flatbuffer *b, uint64_t at, ckpt_str *out)
     CKPT_TRY(read_vector(b, at, 1, &v));
     if (v.count > TEXT_MAX)
         return fail(b->err, CKPT_ELIMIT, at, "a name of {%u bytes}; {=%u} are allowed", v.count, TEXT_MAX);
-    char *text = arena_array(b->a, (uint64_t)v.count + 1, 1); /* bounded: by TEXT_MAX */
+    char *text = arena_array(b->a, (uint64_t)v.count + 1, 1); /* bounded: TEXT_MAX */
     if (!text)
         return fail_memory(b->err);
     *out = str_of(text, v.count);

@@ -16,11 +16,12 @@ struct inflate_state {
     unsigned char in[BLOCK], out[BLOCK];
 };
 
+/* read_input - passes the next block of the source to zlib. */
 static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
 {
     size_t n = w->end - w->pos < BLOCK ? (size_t)(w->end - w->pos) : BLOCK;
     CKPT_TRY(source_read(w->src, w->pos, w->in, n, err));
-    w->pos += n; /* bounded: no further than the end */
+    w->pos += n; /* bounded: END is not before */
     w->z.next_in = w->in;
     w->z.avail_in = (uInt)n;
     return CKPT_OK;
@@ -31,7 +32,7 @@ static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
 static bool has_next_member(struct inflate_state *w, enum inflate_kind kind)
 {
     unsigned char magic[2];
-    uint64_t at = w->pos - w->z.avail_in; /* bounded: as much was read before */
+    uint64_t at = w->pos - w->z.avail_in; /* bounded: zlib has bytes that were read */
     return kind == INFLATE_GZIP && w->end - at >= 18 && source_read(w->src, at, magic, 2, NULL) == CKPT_OK &&
            magic[0] == 0x1f && magic[1] == 0x8b;
 }
@@ -46,11 +47,12 @@ static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, siz
         CKPT_TRY(read_input(w, err));
     w->z.next_out = out;
     w->z.avail_out = (uInt)(n < BLOCK ? n : BLOCK);
-    uInt room = w->z.avail_out;
+    uInt out_size = w->z.avail_out;
     int code = inflate(&w->z, Z_NO_FLUSH);
-    *got = room - w->z.avail_out;
+    *got = out_size - w->z.avail_out;
     *end = code == Z_STREAM_END;
-    if (code == Z_BUF_ERROR || (code == Z_OK && w->z.avail_in == 0 && w->pos == w->end && w->z.avail_out))
+    bool needs_input = code == Z_OK && w->z.avail_in == 0 && w->z.avail_out;
+    if (code == Z_BUF_ERROR || (needs_input && w->pos == w->end))
         return fail(err, CKPT_ETRUNCATED, source_pos(w->src, w->end),
                     "the deflated bytes {end too early}, before {=their last block}");
     if (code != Z_OK && code != Z_STREAM_END)
@@ -132,10 +134,10 @@ ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *use
 typedef struct {
     source s;
     source *src;
-    uint64_t off, n;
-    pthread_mutex_t lock;    /* protects w and at */
-    struct inflate_state *w; /* NULL: nothing was read yet, or everything */
-    uint64_t at;             /* bytes inflated by w */
+    uint64_t off, n;             /* the deflated bytes in src */
+    pthread_mutex_t lock;        /* protects the two below */
+    struct inflate_state *state; /* NULL: nothing was inflated yet, or everything */
+    uint64_t inflated;           /* number of bytes inflated by state */
 } inflate_reader;
 
 static ckpt_status inflate_exactly(inflate_reader *u, unsigned char *out, size_t n, ckpt_error *err)
@@ -143,14 +145,14 @@ static ckpt_status inflate_exactly(inflate_reader *u, unsigned char *out, size_t
     while (n) {
         size_t got;
         bool end;
-        CKPT_TRY(inflate_step(u->w, out, n, &got, &end, err));
+        CKPT_TRY(inflate_step(u->state, out, n, &got, &end, err));
         out += got;
         n -= got;
-        u->at += got; /* bounded: by the size */
+        u->inflated += got; /* bounded: the size of the source */
         if (end && n)
             return fail(err, CKPT_ETRUNCATED, source_pos(u->src, u->off),
-                        "its deflated bytes give {%llu}, they must give {=%llu}", (unsigned long long)u->at,
-                        (unsigned long long)u->s.size);
+                        "its deflated bytes give {%llu}, they must give {=%llu}",
+                        (unsigned long long)u->inflated, (unsigned long long)u->s.size);
     }
     return CKPT_OK;
 }
@@ -159,20 +161,21 @@ static ckpt_status inflate_exactly(inflate_reader *u, unsigned char *out, size_t
 static ckpt_status inflate_range(inflate_reader *u, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
-    if (!u->w || off < u->at) {
-        free_state(u->w);
-        u->at = 0;
-        u->w = new_state(u->src, u->off, u->n, INFLATE_RAW);
-        if (!u->w)
+    if (!u->state || off < u->inflated) {
+        free_state(u->state);
+        u->inflated = 0;
+        u->state = new_state(u->src, u->off, u->n, INFLATE_RAW);
+        if (!u->state)
             return fail_memory(err);
     }
-    while (st == CKPT_OK && u->at < off)
-        st = inflate_exactly(u, u->w->out, off - u->at < BLOCK ? (size_t)(off - u->at) : BLOCK, err);
+    while (st == CKPT_OK && u->inflated < off)
+        st = inflate_exactly(u, u->state->out,
+                             off - u->inflated < BLOCK ? (size_t)(off - u->inflated) : BLOCK, err);
     if (st == CKPT_OK)
         st = inflate_exactly(u, out, n, err);
-    if (st != CKPT_OK || u->at == u->s.size) {
-        free_state(u->w);
-        u->w = NULL;
+    if (st != CKPT_OK || u->inflated == u->s.size) {
+        free_state(u->state);
+        u->state = NULL;
     }
     return st;
 }
@@ -189,7 +192,7 @@ static ckpt_status inflated_read(source *s, uint64_t off, void *out, size_t n, c
 static void inflated_close(source *s)
 {
     inflate_reader *u = (inflate_reader *)s;
-    free_state(u->w);
+    free_state(u->state);
     pthread_mutex_destroy(&u->lock);
     source_unref(u->src);
     free(u);
@@ -227,7 +230,8 @@ static ckpt_status deflate_block(struct deflate_state *w, size_t n, bool last, c
         w->z.next_out = w->block;
         w->z.avail_out = BLOCK;
         (void)deflate(&w->z, last ? Z_FINISH : Z_NO_FLUSH); /* cannot fail: the state is valid */
-        CKPT_TRY(sink_write(w->out, w->block, BLOCK - w->z.avail_out, err)); /* bounded: what was left */
+        CKPT_TRY(sink_write(w->out, w->block, BLOCK - w->z.avail_out,
+                            err)); /* bounded: avail_out is at most BLOCK */
     } while (w->z.avail_out == 0);
     return CKPT_OK;
 }
@@ -244,7 +248,7 @@ ckpt_status deflate_written(sink *from, uint64_t at, uint64_t n, sink *out, ckpt
     for (bool last = false; st == CKPT_OK && !last;) {
         size_t chunk = n < BLOCK ? (size_t)n : BLOCK;
         st = sink_read(from, at, w->in, chunk, err);
-        at += chunk; /* bounded: inside of what was written */
+        at += chunk; /* bounded: these bytes were written */
         n -= chunk;
         last = n == 0;
         if (st == CKPT_OK)

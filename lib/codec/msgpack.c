@@ -16,11 +16,12 @@
 
 struct msgpack_walk {
     reader r;
-    uint64_t left; /* values still to come */
+    uint64_t unread; /* number of values that are still to be read, at any depth */
     ckpt_error *err;
 };
 
-/* The kinds of the first bytes from c0 to df, and the bytes of the number or length after them. */
+/* By the first byte of a value, from c0 to df: its kind, and the bytes of the number or length that
+ * follows. */
 static const struct {
     uint8_t kind, width;
 } forms[] = {
@@ -78,7 +79,7 @@ static ckpt_status msgpack_fail(struct msgpack_walk *w, const struct msgpack_val
 static ckpt_status read_value(struct msgpack_walk *w, struct msgpack_value *v)
 {
     *v = (struct msgpack_value){.at = w->r.pos};
-    uint64_t n = read_head(w, v), more = 0;
+    uint64_t n = read_head(w, v), nested = 0;
     if (v->kind == MSGPACK_EXT)
         v->type = (int8_t)read_number(&w->r, 1);
     v->data = w->r.pos;
@@ -87,24 +88,24 @@ static ckpt_status read_value(struct msgpack_walk *w, struct msgpack_value *v)
     case MSGPACK_TEXT:
     case MSGPACK_BYTES:
     case MSGPACK_EXT: v->n = n; break;
-    case MSGPACK_ARRAY: v->count = more = n; break;
-    case MSGPACK_MAP: v->count = n, more = 2 * n; break; /* bounded: 32 bits */
+    case MSGPACK_ARRAY: v->count = nested = n; break;
+    case MSGPACK_MAP: v->count = n, nested = 2 * n; break; /* bounded: N has 32 bits */
     default: v->bits = n; break;
     }
-    w->left--;
+    w->unread--;
     uint64_t bytes_left = reader_left(&w->r);
-    if (w->r.status || !reader_skip(&w->r, v->n) || more > bytes_left || w->left > bytes_left - more)
+    if (w->r.status || !reader_skip(&w->r, v->n) || nested > bytes_left || w->unread > bytes_left - nested)
         return msgpack_fail(w, v);
-    w->left += more; /* bounded: no more than bytes are left */
+    w->unread += nested; /* bounded: bytes_left */
     return CKPT_OK;
 }
 
 ckpt_status msgpack_read(source *src, msgpack_visit *visit, void *user, ckpt_error *err)
 {
-    struct msgpack_walk w = {.left = 1, .err = err};
+    struct msgpack_walk w = {.unread = 1, .err = err};
     struct msgpack_value v;
     ckpt_status st = reader_init(&w.r, src, 0, src->size, err);
-    while (st == CKPT_OK && w.left) {
+    while (st == CKPT_OK && w.unread) {
         st = read_value(&w, &v);
         if (st == CKPT_OK && visit)
             st = visit(user, &v, err);

@@ -12,7 +12,7 @@ enum { NORMAL, SLASH, HEX, OCTAL };
 static int decode_escape(struct pickle_line *l, unsigned char c, uint32_t out[2])
 {
     static const char names[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
-    const char *at = c ? strchr(names, c) : NULL;
+    const char *found = c ? strchr(names, c) : NULL;
     l->state = NORMAL;
     l->value = 0;
     if (l->unicode ? c == 'u' || c == 'U' : c == 'x') {
@@ -26,9 +26,10 @@ static int decode_escape(struct pickle_line *l, unsigned char c, uint32_t out[2]
         l->value = c - '0';
         return 0;
     }
-    out[0] = !l->unicode && at ? (unsigned char)bytes[at - names] : '\\';
+    bool is_known = !l->unicode && found;
+    out[0] = is_known ? (unsigned char)bytes[found - names] : '\\';
     out[1] = c;
-    return !l->unicode && at ? 1 : 2;
+    return is_known ? 1 : 2;
 }
 
 int pickle_line_escape(struct pickle_line *l, unsigned char c, uint32_t out[2])
@@ -45,14 +46,14 @@ int pickle_line_escape(struct pickle_line *l, unsigned char c, uint32_t out[2])
         return l->state == HEX ? 0 : l->value > 0x10ffff ? -1 : 1;
     }
     if (l->state == OCTAL) {
-        bool more = l->digits && c >= '0' && c <= '7';
-        l->value = more ? l->value << 3 | (uint32_t)(c - '0') : l->value; /* bounded: 3 digits */
-        l->digits -= more;
-        if (more && l->digits)
+        bool is_digit = l->digits && c >= '0' && c <= '7';
+        l->value = is_digit ? l->value << 3 | (uint32_t)(c - '0') : l->value; /* bounded: 3 digits */
+        l->digits -= is_digit;
+        if (is_digit && l->digits)
             return 0;
         out[n++] = (unsigned char)l->value;
         l->state = NORMAL;
-        if (more)
+        if (is_digit)
             return n;
     }
     l->state = c == '\\' ? SLASH : NORMAL;
@@ -66,48 +67,49 @@ int pickle_line_end(struct pickle_line *l, uint32_t out[2])
     return l->state == NORMAL ? 0 : l->state == OCTAL || (l->state == SLASH && l->unicode) ? 1 : -1;
 }
 
-/* decode_into - decodes the N bytes at B to the spool TO; sets *GOOD to false if they do not encode bytes. */
-static ckpt_status decode_into(struct pickle_line *l, const unsigned char *b, size_t n, spool *to, bool *good,
-                               ckpt_error *err)
+/* decode_into - decodes the N bytes at B to the spool TO. Sets *IS_VALID to false if they do not encode
+ * bytes. */
+static ckpt_status decode_into(struct pickle_line *l, const unsigned char *b, size_t n, spool *to,
+                               bool *is_valid, ckpt_error *err)
 {
     unsigned char out[4096];
-    size_t have = 0;
-    for (size_t i = 0; i < n && *good; i++) {
+    size_t decoded = 0;
+    for (size_t i = 0; i < n && *is_valid; i++) {
         uint32_t cp[2];
-        int more = pickle_line_next(l, b[i], cp);
-        *good = more >= 0;
-        for (int k = 0; k < more && *good; k++) {
-            *good = cp[k] <= 0xff;
-            out[have++] = (unsigned char)cp[k]; /* bounded: two bytes are free */
+        int ncps = pickle_line_next(l, b[i], cp);
+        *is_valid = ncps >= 0;
+        for (int k = 0; k < ncps && *is_valid; k++) {
+            *is_valid = cp[k] <= 0xff;
+            out[decoded++] = (unsigned char)cp[k]; /* bounded: two bytes are free */
         }
-        if (have + 2 > sizeof out) {
-            CKPT_TRY(spool_write(to, out, have, err));
-            have = 0;
+        if (decoded + 2 > sizeof out) {
+            CKPT_TRY(spool_write(to, out, decoded, err));
+            decoded = 0;
         }
     }
-    return spool_write(to, out, have, err);
+    return spool_write(to, out, decoded, err);
 }
 
 ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source **out, ckpt_error *err)
 {
     struct pickle_line l = {.unicode = v->as == TRACE_AS_UNICODE};
     reader r;
-    bool good = true;
+    bool is_valid = true;
     *out = NULL;
     CKPT_TRY(
         reader_init(&r, src, v->start, v->start + v->size, err)); /* bounded: the line is inside the source */
     spool *to = spool_new(v->size + 1);                           /* bounded: no file is that long */
     ckpt_status st = to ? CKPT_OK : fail_memory(err);
-    while (st == CKPT_OK && good && reader_left(&r)) {
-        size_t part = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
-        const unsigned char *b = reader_take(&r, part);
-        st = b ? decode_into(&l, b, part, to, &good, err) : r.status;
+    while (st == CKPT_OK && is_valid && reader_left(&r)) {
+        size_t chunk_len = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *b = reader_take(&r, chunk_len);
+        st = b ? decode_into(&l, b, chunk_len, to, &is_valid, err) : r.status;
     }
     reader_free(&r);
     uint32_t last[2];
-    if (st == CKPT_OK && good && pickle_line_end(&l, last) > 0) /* an escape that is cut off adds no byte */
+    if (st == CKPT_OK && is_valid && pickle_line_end(&l, last) > 0) /* a truncated escape adds no byte */
         st = spool_write(to, &(unsigned char){(unsigned char)last[0]}, 1, err);
-    if (st == CKPT_OK && good)
+    if (st == CKPT_OK && is_valid)
         *out = spool_source(to);
     else
         spool_free(to);

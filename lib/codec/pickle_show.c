@@ -10,24 +10,24 @@
 
 #define SHOWN_TEXT  1005u /* one character more than value_text.c shows, so that it adds "…" */
 #define SHOWN_DEPTH 6u
-#define LONGEST     8192u /* bytes of an argument that are read */
+#define MAX_ARGUMENT 8192u /* bytes of an argument that are read */
 
 /* The argument of an opcode. */
 struct show_argument {
-    unsigned char bytes[LONGEST];
-    size_t n;       /* bytes that were read … */
-    uint64_t total; /* … of so many in the file */
+    unsigned char bytes[MAX_ARGUMENT];
+    size_t n;       /* number of bytes that were read */
+    uint64_t total; /* number of bytes that it has in the file */
     ckpt_status status;
     ckpt_error *err;
 };
 
-/* fetch_bytes - reads N bytes at OFF, or as many as there are. */
+/* fetch_bytes - reads N bytes at OFF to OUT, or as many as the file and OUT have room for. */
 static void fetch_bytes(source *src, uint64_t off, uint64_t n, struct show_argument *out)
 {
-    uint64_t there = off < src->size ? src->size - off : 0;
-    out->n = (size_t)(n < there ? n : there);
-    if (out->n > LONGEST)
-        out->n = LONGEST;
+    uint64_t available = off < src->size ? src->size - off : 0;
+    out->n = (size_t)(n < available ? n : available);
+    if (out->n > MAX_ARGUMENT)
+        out->n = MAX_ARGUMENT;
     out->total = n;
     if (out->status == CKPT_OK)
         out->status = source_read(src, off, out->bytes, out->n, out->err);
@@ -35,7 +35,7 @@ static void fetch_bytes(source *src, uint64_t off, uint64_t n, struct show_argum
         out->n = 0;
 }
 
-/* get_argument_width - returns the bytes of ARGUMENT, or of its length if it has one. */
+/* get_argument_width - returns the bytes of an argument of this kind, or of its length if it has one. */
 static size_t get_argument_width(uint8_t argument)
 {
     switch (argument) {
@@ -50,8 +50,8 @@ static size_t get_argument_width(uint8_t argument)
     }
 }
 
-/* read_argument - reads the argument of the constant REF: a counted one without its length, a line without
- * its newline. */
+/* read_argument - reads the argument of the constant REF, without the length before it or the newline after
+ * it. */
 static void read_argument(source *src, trace_ref ref, struct show_argument *out, ckpt_error *err)
 {
     const struct pickle_op *op = pickle_op(trace_opcode(ref));
@@ -60,7 +60,7 @@ static void read_argument(source *src, trace_ref ref, struct show_argument *out,
     out->status = CKPT_OK;
     out->err = err;
     if (kind == PICKLE_ARG_LINE) {
-        fetch_bytes(src, at, LONGEST, out);
+        fetch_bytes(src, at, MAX_ARGUMENT, out);
         const unsigned char *nl = memchr(out->bytes, '\n', out->n);
         out->n = nl ? (size_t)(nl - out->bytes) : out->n;
         out->total = out->n;
@@ -72,7 +72,7 @@ static void read_argument(source *src, trace_ref ref, struct show_argument *out,
         return;
     uint64_t n = width == 1 ? out->bytes[0] : width == 4 ? load_u32le(out->bytes) : load_u64le(out->bytes);
     fetch_bytes(src, at + width, n, out); /* bounded: after a length that was read */
-    if (out->total > out->n && out->n < LONGEST)
+    if (out->total > out->n && out->n < MAX_ARGUMENT)
         out->total = out->n;
 }
 
@@ -86,17 +86,17 @@ static bool is_text(uint8_t op)
 /* decode_line - decodes the line of UNICODE or STRING in place. The result is at most twice as long. */
 static void decode_line(uint8_t op, struct show_argument *arg)
 {
-    unsigned char line[LONGEST / 2];
+    unsigned char line[MAX_ARGUMENT / 2];
     if (op != PICKLE_UNICODE && op != PICKLE_STRING)
         return;
     size_t n = arg->n < sizeof line ? arg->n : sizeof line;
     memcpy(line, arg->bytes, n);
     ckpt_str s = str_of((const char *)line, n);
-    bool unicode = op == PICKLE_UNICODE;
-    size_t got = pickle_text_decode(s, unicode, NULL);
-    if (got == PICKLE_TEXT_BAD || got > LONGEST)
+    bool is_unicode = op == PICKLE_UNICODE;
+    size_t decoded_len = pickle_text_decode(s, is_unicode, NULL);
+    if (decoded_len == PICKLE_TEXT_BAD || decoded_len > MAX_ARGUMENT)
         return;
-    arg->total = arg->n = pickle_text_decode(s, unicode, (char *)arg->bytes);
+    arg->total = arg->n = pickle_text_decode(s, is_unicode, (char *)arg->bytes);
 }
 
 ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n, ckpt_error *err)
@@ -111,6 +111,7 @@ ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t 
     return arg.status;
 }
 
+/* new_text - returns a node of the text or bytes in ARG, which is abbreviated to SHOWN_TEXT bytes. */
 static ckpt_value *new_text(arena *a, uint8_t op, struct show_argument *arg)
 {
     decode_line(op, arg);
@@ -131,15 +132,15 @@ static ckpt_value *new_text(arena *a, uint8_t op, struct show_argument *arg)
     return v;
 }
 
-static ckpt_value *new_bigint(arena *a, const unsigned char *at, size_t n)
+static ckpt_value *new_bigint(arena *a, const unsigned char *bytes, size_t n)
 {
-    n = integer_trim(at, n);
+    n = integer_trim(bytes, n);
     if (n <= 8)
-        return value_int(a, integer_small(at, n));
+        return value_int(a, integer_small(bytes, n));
     ckpt_value *v = value_new(a, CKPT_V_BIGINT, 0);
     if (!v)
         return NULL;
-    v->u.str = arena_str(a, str_of((const char *)at, n));
+    v->u.str = arena_str(a, str_of((const char *)bytes, n));
     return v->u.str.ptr ? v : NULL;
 }
 
@@ -194,7 +195,7 @@ static ckpt_value *build_constant(source *src, trace_ref ref, arena *a, ckpt_err
 struct show_state {
     source *src;
     arena *a;
-    size_t left; /* nodes that may still be created */
+    size_t nodes_left; /* number of nodes that may still be created */
     ckpt_error *err;
 };
 
@@ -202,7 +203,7 @@ static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned dept
 
 static bool put_items(struct show_state *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
 {
-    for (uint32_t i = 0; depth && i < n->kept && s->left; i++) {
+    for (uint32_t i = 0; depth && i < n->kept && s->nodes_left; i++) {
         ckpt_value *item = build_node(s, n->items[i], depth - 1);
         if (!item || !value_append(s->a, v, item))
             return false;
@@ -212,7 +213,7 @@ static bool put_items(struct show_state *s, ckpt_value *v, const struct trace_no
 
 static bool put_pairs(struct show_state *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
 {
-    for (uint32_t i = 0; depth && i + 1 < n->kept && s->left > 1; i += 2) {
+    for (uint32_t i = 0; depth && i + 1 < n->kept && s->nodes_left > 1; i += 2) {
         ckpt_value *key = build_node(s, n->items[i], depth - 1),
                    *val = build_node(s, n->items[i + 1], depth - 1);
         if (!key || !val || !value_put(s->a, v, key, val))
@@ -233,7 +234,7 @@ static ckpt_value *build_container(struct show_state *s, const struct trace_node
     return ok ? v : NULL;
 }
 
-static ckpt_value *show_call(struct show_state *s, const struct trace_node *n, unsigned depth)
+static ckpt_value *build_call(struct show_state *s, const struct trace_node *n, unsigned depth)
 {
     ckpt_value *callable = build_node(s, n->items[0], depth ? depth - 1 : 0);
     ckpt_value *args = depth ? build_node(s, n->items[1], depth - 1) : value_new(s->a, CKPT_V_TUPLE, 0);
@@ -245,13 +246,13 @@ static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned dept
 {
     const struct trace_node *n = trace_node(ref);
     const struct trace_global *g = trace_global(ref);
-    s->left -= s->left > 0;
+    s->nodes_left -= s->nodes_left > 0;
     if (!n)
         return build_constant(s->src, ref, s->a, s->err);
     if (g)
         return value_global(s->a, g->module, g->name, 0);
     if (n->kind == TRACE_CALL)
-        return show_call(s, n, depth);
+        return build_call(s, n, depth);
     if (n->kind == TRACE_OPAQUE)
         return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
     if (n->kind != TRACE_PERSID)

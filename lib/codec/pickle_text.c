@@ -32,10 +32,11 @@ static bool are_digits(ckpt_str s, unsigned base)
 
 struct text_number {
     bool negative;
-    unsigned base, bits; /* base 10; or 16, 8, 2, whose digits have 4, 3, 1 bits */
+    unsigned base, bits; /* base 10 (bits 0), 16, 8 or 2; bits: of a digit */
     ckpt_str digits;
 };
 
+/* split_number - sets *N to the number in LINE; false: LINE is no number that all unpicklers read alike. */
 static bool split_number(ckpt_str line, struct text_number *n)
 {
     ckpt_str s = pickle_text_trim(line);
@@ -48,10 +49,11 @@ static bool split_number(ckpt_str line, struct text_number *n)
         n->base = 1u << n->bits;
         s = str_skip(s, 2);
     }
-    bool zero = s.len && s.ptr[0] == '0';
+    bool has_leading_zero = s.len && s.ptr[0] == '0';
     while (s.len > 1 && s.ptr[0] == '0')
         s = str_skip(s, 1);
-    if (zero && n->base == 10 && !(s.len == 1 && s.ptr[0] == '0'))
+    bool is_zero = s.len == 1 && s.ptr[0] == '0';
+    if (has_leading_zero && n->base == 10 && !is_zero) /* octal in Python 2 */
         return false;
     n->digits = s;
     return are_digits(s, n->base);
@@ -98,12 +100,12 @@ static size_t parse_decimal(ckpt_str digits, unsigned char *out)
 /* parse_binary - writes the value of DIGITS, each of BITS bits, to OUT, as parse_decimal does. */
 static size_t parse_binary(ckpt_str digits, unsigned bits, unsigned char *out)
 {
-    size_t at = 0, n = digits.len * bits / 8 + 1; /* bounded: digits are in a line, bits <= 4 */
+    size_t bit = 0, n = digits.len * bits / 8 + 1; /* bounded: digits are in memory, bits <= 4 */
     memset(out, 0, n);
     for (size_t i = digits.len; i-- > 0;) {
         unsigned d = str_digit(digits.ptr[i]);
-        for (unsigned b = 0; b < bits; b++, at++)
-            out[at / 8] = (unsigned char)(out[at / 8] | (d >> b & 1u) << at % 8); /* bounded: below 8 */
+        for (unsigned b = 0; b < bits; b++, bit++)
+            out[bit / 8] = (unsigned char)(out[bit / 8] | (d >> b & 1u) << bit % 8);
     }
     return n;
 }
@@ -168,8 +170,8 @@ bool pickle_text_float(ckpt_str line, double *out)
     ckpt_str s = pickle_text_trim(line), bare = s;
     if (bare.len && (bare.ptr[0] == '+' || bare.ptr[0] == '-'))
         bare = str_skip(bare, 1);
-    bool word = str_matches_word(bare, "inf infinity nan", equals_any_case);
-    if (!word && !is_decimal_float(bare))
+    bool is_word = str_matches_word(bare, "inf infinity nan", equals_any_case);
+    if (!is_word && !is_decimal_float(bare))
         return false;
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     char *z = malloc(s.len + 1); /* bounded: a line in memory */
@@ -195,15 +197,15 @@ size_t pickle_text_decode(ckpt_str line, bool unicode, char *out)
     size_t n = 0;
     for (size_t i = 0; i <= s.len; i++) {
         uint32_t cp[2];
-        int more = i < s.len ? pickle_line_next(&l, (unsigned char)s.ptr[i], cp) : pickle_line_end(&l, cp);
-        if (more < 0)
+        int ncps = i < s.len ? pickle_line_next(&l, (unsigned char)s.ptr[i], cp) : pickle_line_end(&l, cp);
+        if (ncps < 0)
             return PICKLE_TEXT_BAD;
-        for (int k = 0; k < more; k++) {
-            char one[4] = {(char)cp[k]};
-            size_t bytes = unicode ? utf8_put(cp[k], one) : 1;
+        for (int k = 0; k < ncps; k++) {
+            char character[4] = {(char)cp[k]};
+            size_t size = unicode ? utf8_put(cp[k], character) : 1;
             if (out)
-                memcpy(out + n, one, bytes);
-            n += bytes; /* bounded: twice the line in memory, at most */
+                memcpy(out + n, character, size);
+            n += size; /* bounded: twice the line in memory, at most */
         }
     }
     return n;

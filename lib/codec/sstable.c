@@ -4,8 +4,8 @@
  *
  *   0   …    blocks with data, each followed by its type and checksum:
  *            …   entries
- *            4*n restarts: offsets of entries that share no bytes with the previous key
- *            4   n >= 1
+ *            4*n restarts: offsets of entries whose key shares no bytes with the previous key
+ *            4   n, the number of restarts, at least 1
  *            1   type: 0 uncompressed, 1 Snappy
  *            4   CRC-32C of the bytes as they are stored and of the type, masked: rotated right by 15, plus
  *                0xa282ead8
@@ -44,7 +44,7 @@ uint32_t sstable_unmask(uint32_t masked)
 static ckpt_status check_block(const unsigned char *p, size_t n, uint64_t offset, ckpt_error *err)
 {
     uint32_t stored = sstable_unmask(load_u32le(p + n + 1)),
-             crc = crc_update(CRC_32C, 0, p, n + 1); /* bounded: read */
+             crc = crc_update(CRC_32C, 0, p, n + 1); /* bounded: the type was read */
     if (crc == stored)
         return CKPT_OK;
     return fail(err, CKPT_ECHECKSUM, offset,
@@ -53,31 +53,31 @@ static ckpt_status check_block(const unsigned char *p, size_t n, uint64_t offset
                 n, crc, stored);
 }
 
-/* unpack_block - replaces the *N bytes at B->bytes by those that they decompress to, and sets *N. */
+/* unpack_block - decompresses the *N bytes of B, and sets *N to the number of decompressed bytes. */
 static ckpt_status unpack_block(struct sstable_block *b, size_t *n, ckpt_error *err)
 {
-    cursor packed = cursor_of(b->bytes, *n, b->at);
+    cursor compressed = cursor_of(b->bytes, *n, b->at);
     size_t size;
-    CKPT_TRY(snappy_read_size(packed, &size, err));
+    CKPT_TRY(snappy_read_size(compressed, &size, err));
     unsigned char *out = malloc(size + 1); /* bounded: snappy_read_size */
     if (!out)
         return fail_memory(err);
-    ckpt_status st = snappy_decode(packed, out, size, err);
+    ckpt_status st = snappy_decode(compressed, out, size, err);
     free(b->bytes);
     b->bytes = out;
     *n = size;
     return st;
 }
 
-/* set_entries - makes B read its entries, after which its N bytes have the offsets of restarts. */
+/* set_entries - sets the entries of B: its N bytes without the restarts at their end. */
 static ckpt_status set_entries(struct sstable_block *b, size_t n, ckpt_error *err)
 {
-    size_t most = n < 4 ? 0 : (n - 4) / 4; /* bounded: n is 4 or more */
+    size_t max_restarts = n < 4 ? 0 : (n - 4) / 4; /* bounded: n is 4 or more */
     uint32_t restarts = n < 4 ? 1 : load_u32le(b->bytes + n - 4);
-    if (restarts > most)
+    if (restarts > max_restarts)
         return fail(err, CKPT_EFORMAT, b->at, "a block of %zu bytes with {%" PRIu32 " restarts}; {=%zu} fit",
-                    n, restarts, most);
-    b->entries = cursor_of(b->bytes, n - 4 - (size_t)restarts * 4, b->at); /* bounded: they fit */
+                    n, restarts, max_restarts);
+    b->entries = cursor_of(b->bytes, n - 4 - (size_t)restarts * 4, b->at); /* bounded: at most max_restarts */
     return CKPT_OK;
 }
 
@@ -111,7 +111,7 @@ ckpt_status sstable_load(const struct sstable *t, size_t i, struct sstable_block
 {
     ckpt_status st = load_block(t->src, t->block[i].offset, t->block[i].size, b, err);
     b->last = t->block[i].last;
-    b->after = i ? t->block[i - 1].last : str_of(NULL, 0); /* bounded: above 0 */
+    b->after = i ? t->block[i - 1].last : str_of(NULL, 0); /* bounded: I is above 0 */
     return st;
 }
 
@@ -153,10 +153,11 @@ ckpt_status sstable_next(struct sstable_block *b, ckpt_str *key, cursor *value, 
         return fail(err, CKPT_EFORMAT, b->at, "an entry reaches beyond {the end} of {=its block}");
     *key = buf_view(&b->key);
     *value = cursor_sub(c, (size_t)size);
-    bool within = !b->last.ptr || str_compare(*key, b->last) <= 0;
-    return ascends && within ? CKPT_OK
-                             : fail(err, CKPT_EFORMAT, b->at,
-                                    "the keys {do not ascend} at \"%.*s\", as {=they must}", STR_ARG(*key));
+    bool is_in_block = !b->last.ptr || str_compare(*key, b->last) <= 0;
+    return ascends && is_in_block
+               ? CKPT_OK
+               : fail(err, CKPT_EFORMAT, b->at, "the keys {do not ascend} at \"%.*s\", as {=they must}",
+                      STR_ARG(*key));
 }
 
 bool sstable_has_magic(source *src)
@@ -166,7 +167,8 @@ bool sstable_has_magic(source *src)
            load_u64le(last) == MAGIC;
 }
 
-/* add_handle - adds a block whose last key is KEY, and which must be after the others. */
+/* add_handle - adds the block whose handle is VALUE and whose last key is KEY. It must be after the
+ * others. */
 static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor value, size_t *cap,
                               ckpt_error *err)
 {
@@ -184,8 +186,8 @@ static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor 
                                                                                   : fail_memory(err);
 }
 
-/* count_outside - sets t->outside, the number of bytes in no block of T. METADATA and INDEX are the sizes
- * of the other two blocks. */
+/* count_outside - sets t->outside, the number of bytes that are in no block. METADATA and INDEX are the
+ * sizes of the blocks of metadata and index. */
 static void count_outside(struct sstable *t, uint64_t metadata, uint64_t index)
 {
     uint64_t all = SSTABLE_FOOTER + 2 * TRAILER;
@@ -209,7 +211,7 @@ ckpt_status sstable_open(source *src, arena *a, struct sstable *t, ckpt_error *e
     cursor c = cursor_of(footer, sizeof footer - 8, source_pos(src, src->size - sizeof footer));
     (void)cursor_varint(&c);
     uint64_t metadata = cursor_varint(&c), offset = cursor_varint(&c), size = cursor_varint(&c);
-    if (load_u64le(footer + sizeof footer - 8) != MAGIC) /* bounded: inside of it */
+    if (load_u64le(footer + sizeof footer - 8) != MAGIC) /* bounded: the last 8 bytes */
         return fail(err, CKPT_EFORMAT, source_pos(src, src->size - 8),
                     "{other bytes} at the end than {=a table has}");
     if (c.bad)
@@ -230,7 +232,7 @@ ckpt_status sstable_open(source *src, arena *a, struct sstable *t, ckpt_error *e
 
 size_t sstable_find(const struct sstable *t, ckpt_str key)
 {
-    size_t low = 0, high = t->nblocks; /* the first block whose last key is not less is in [low, high] */
+    size_t low = 0, high = t->nblocks; /* the result is in [low, high] */
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (str_compare(t->block[mid].last, key) < 0)

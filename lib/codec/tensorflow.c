@@ -38,16 +38,17 @@ const struct tf_dtype *tf_find_dtype(uint64_t number)
     return NULL;
 }
 
-/* read_number - reads field NUMBER of the message C; *HAS: C has the field. False: C is malformed. */
-static bool read_number(cursor c, uint64_t number, uint64_t *out, bool *has)
+/* read_number - reads field NUMBER of the message C, and sets *FOUND to whether C has it. False: C is
+ * malformed. */
+static bool read_number(cursor c, uint64_t number, uint64_t *out, bool *found)
 {
     struct proto_field f;
     *out = 0;
-    *has = false;
+    *found = false;
     while (proto_next(&c, &f))
         if (proto_is(&f, number, PROTO_VARINT)) {
             *out = f.value;
-            *has = true;
+            *found = true;
         }
     return !c.bad;
 }
@@ -59,7 +60,7 @@ static bool count_messages(cursor c, uint64_t number, uint32_t *n)
     struct proto_field f;
     *n = 0;
     while (proto_next(&c, &f))
-        *n += proto_is(&f, number, PROTO_BYTES); /* bounded: by the bytes of the message */
+        *n += proto_is(&f, number, PROTO_BYTES); /* bounded: the bytes of the message */
     return !c.bad;
 }
 
@@ -72,19 +73,19 @@ static ckpt_status read_sizes(cursor c, struct tf_shape *s, ckpt_error *err)
 {
     struct proto_field f;
     uint64_t size;
-    bool has;
+    bool found;
     uint32_t i = 0;
     while (proto_next(&c, &f)) {
         if (proto_is(&f, 3, PROTO_VARINT) && f.value)
             return fail(err, CKPT_EUNSUPPORTED, c.pos, "a shape of {unknown rank}; {=its sizes} are needed");
         if (!proto_is(&f, 2, PROTO_BYTES))
             continue;
-        if (!read_number(f.bytes, 1, &size, &has))
+        if (!read_number(f.bytes, 1, &size, &found))
             return fail_message(err, f.bytes.pos, "dimension");
         if (size > INT64_MAX)
             return fail(err, CKPT_EFORMAT, f.bytes.pos,
                         "dimension %" PRIu32 " is {%" PRId64 "}; {=0} is the least", i, (int64_t)size);
-        s->size[i++] = size; /* bounded: as many as were counted */
+        s->size[i++] = size; /* bounded: count_messages counted them */
     }
     return CKPT_OK;
 }
@@ -121,7 +122,7 @@ static ckpt_status read_extents(cursor c, const struct tf_shape *shape, struct t
                         "a slice of {%" PRIu64 " from %" PRIu64 "} in dimension %" PRIu32
                         ", which has {=%" PRIu64 "}",
                         length, start, i, shape->size[i]);
-        i++; /* bounded: as many as were counted */
+        i++; /* bounded: count_messages counted them */
     }
     return CKPT_OK;
 }
@@ -145,10 +146,11 @@ uint64_t tf_count_elements(const struct tf_slice *s, uint32_t ndim)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < ndim; i++)
-        n *= s->size[i]; /* bounded: inside of a tensor whose elements fit */
+        n *= s->size[i]; /* bounded: the slice is inside its tensor */
     return n;
 }
 
+/* put_number - appends V as a number of OrderedCode. */
 static void put_number(buf *key, uint64_t v)
 {
     unsigned n = 0;
@@ -159,6 +161,7 @@ static void put_number(buf *key, uint64_t v)
         buf_byte(key, (unsigned char)(v >> (8 * n)));
 }
 
+/* put_text - appends S as a text of OrderedCode. */
 static void put_text(buf *key, ckpt_str s)
 {
     for (size_t i = 0; i < s.len; i++) {
@@ -170,8 +173,8 @@ static void put_text(buf *key, ckpt_str s)
     buf_put(key, "\0\1", 2);
 }
 
-/* put_signed - appends V >= 0 as an OrderedCode number: of n bytes, the first n bits are set, the next bit is
- * clear, and the other 7 n - 1 bits are V. */
+/* put_signed - appends V >= 0 as a signed number of OrderedCode, which has n bytes: n bits that are set, a
+ * bit that is clear, and 7 n - 1 bits with V. */
 static void put_signed(buf *key, uint64_t v)
 {
     unsigned n = 1;
@@ -199,8 +202,9 @@ void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_
     }
 }
 
+/* The callback for each variable in the graph of objects. */
 struct naming {
-    tf_name_variable *name;
+    tf_name_variable *on_name;
     void *user;
     ckpt_error *err;
 };
@@ -217,7 +221,7 @@ static ckpt_status read_attribute(const struct naming *n, cursor c)
     }
     if (c.bad)
         return fail_message(n->err, c.pos, "attribute of the object graph");
-    return variable.len && key.len ? n->name(n->user, key, variable, n->err) : CKPT_OK;
+    return variable.len && key.len ? n->on_name(n->user, key, variable, n->err) : CKPT_OK;
 }
 
 static ckpt_status read_node(const struct naming *n, cursor c)

@@ -23,10 +23,10 @@
 struct checked_source {
     source s;
     struct tf_bytes b;
-    uint64_t from;       /* of strings: offset in B of their bytes, after the lengths; else 0 */
-    uint32_t crc_before; /* CRC-32C of the bytes before FROM */
-    const uint64_t *end; /* of strings: where each ends among their bytes; NULL: no strings */
-    uint64_t count;       /* of strings */
+    uint64_t text_at;     /* of strings: offset in B of their bytes, after the lengths; else 0 */
+    uint32_t crc_before;  /* CRC-32C of the bytes before text_at */
+    const uint64_t *ends; /* of strings: offset of the end of each, from text_at; NULL: no strings */
+    uint64_t count;       /* number of strings */
     pthread_mutex_t lock; /* held while the checksum is compared */
     atomic_bool checked;
 };
@@ -34,8 +34,8 @@ struct checked_source {
 static ckpt_status compare_crc(struct checked_source *s, ckpt_error *err)
 {
     uint32_t crc = s->crc_before;
-    uint64_t n = s->b.size - s->from; /* bounded: lengths that were read */
-    CKPT_TRY(source_crc(s->b.src, s->b.at + s->from, n, CRC_32C, &crc, err)); /* bounded: in the source */
+    uint64_t n = s->b.size - s->text_at; /* bounded: the lengths are in B */
+    CKPT_TRY(source_crc(s->b.src, s->b.at + s->text_at, n, CRC_32C, &crc, err)); /* bounded: in the source */
     if (crc != s->b.crc && !s->b.of->ignore_crc) {
         (void)fail(err, CKPT_ECHECKSUM, source_pos(s->b.src, s->b.at),
                    "%" PRIu64 " bytes have the CRC-32C {%08" PRIx32 "}, the index records {=%08" PRIx32 "}",
@@ -61,7 +61,7 @@ static ckpt_status check_once(struct checked_source *s, ckpt_error *err)
 /* get_string_begin - returns the offset of string I, with the length before it, in the decoded bytes. */
 static uint64_t get_string_begin(const struct checked_source *s, uint64_t i)
 {
-    return 8 * i + (i ? s->end[i - 1] : 0); /* bounded: the size of the source was computed so */
+    return 8 * i + (i ? s->ends[i - 1] : 0); /* bounded: the size of the source */
 }
 
 /* find_string - returns the number of the string that has byte OFF of the decoded bytes. */
@@ -78,19 +78,20 @@ static uint64_t find_string(const struct checked_source *s, uint64_t off)
     return low;
 }
 
-/* read_string - reads up to *N bytes from byte AT of decoded string I to OUT, and sets *N to their number. */
+/* read_string - reads up to *N bytes from byte AT of string I, with its length before it, to OUT. Sets *N to
+ * the number of bytes read. */
 static ckpt_status read_string(struct checked_source *s, uint64_t i, uint64_t at, unsigned char *out,
                                size_t *n, ckpt_error *err)
 {
     unsigned char length[8];
-    uint64_t begin = i ? s->end[i - 1] : 0, size = s->end[i] - begin; /* bounded: ends rise */
+    uint64_t begin = i ? s->ends[i - 1] : 0, size = s->ends[i] - begin; /* bounded: ends rise */
     uint64_t left = at < 8 ? 8 - at : 8 + size - at;                  /* bounded: inside of the string */
-    uint64_t from = s->b.at + s->from + begin;                        /* bounded: inside of the entry */
+    uint64_t from = s->b.at + s->text_at + begin;                     /* bounded: inside of the entry */
     *n = left < *n ? (size_t)left : *n;
     if (at >= 8)
         return source_read(s->b.src, from + (at - 8), out, *n, err); /* bounded: inside of the entry */
     store_u64le(length, size);
-    memcpy(out, length + at, *n); /* bounded: below 8 */
+    memcpy(out, length + at, *n); /* bounded: AT + N is at most 8 */
     return CKPT_OK;
 }
 
@@ -113,8 +114,8 @@ static ckpt_status checked_read(source *src, uint64_t off, void *out, size_t n, 
 {
     struct checked_source *s = (struct checked_source *)src;
     CKPT_TRY(check_once(s, err));
-    return s->end ? read_strings(s, off, out, n, err)
-                  : source_read(s->b.src, s->b.at + off, out, n, err); /* bounded: inside of the source */
+    return s->ends ? read_strings(s, off, out, n, err)
+                   : source_read(s->b.src, s->b.at + off, out, n, err); /* bounded: inside of the source */
 }
 
 static void checked_close(source *src)
@@ -128,7 +129,7 @@ static void checked_close(source *src)
 static bool checked_extent(source *src, uint64_t off, int *fd, uint64_t *at)
 {
     struct checked_source *s = (struct checked_source *)src;
-    return !s->end && s->checked && source_extent(s->b.src, s->b.at + off, fd, at); /* bounded: inside */
+    return !s->ends && s->checked && source_extent(s->b.src, s->b.at + off, fd, at); /* bounded: inside */
 }
 
 static const struct source_ops checked_ops = {
@@ -147,6 +148,7 @@ static struct checked_source *new_source(const struct tf_bytes *b, uint64_t size
     return s;
 }
 
+/* check_range - fails unless the bytes B are in their file. */
 static ckpt_status check_range(const struct tf_bytes *b, ckpt_error *err)
 {
     return range_within(b->at, b->size, b->src->size)
@@ -206,7 +208,7 @@ static ckpt_status read_string_head(struct checked_source *s, uint64_t *end, ckp
                   sstable_unmask(load_u32le(sum)));
     if (st == CKPT_OK)
         s->crc_before = crc_update(CRC_32C, crc, sum, 4);
-    s->from = r.pos - s->b.at; /* bounded: after it */
+    s->text_at = r.pos - s->b.at; /* bounded: the reader began at AT */
     reader_free(&r);
     return st;
 }
@@ -225,12 +227,12 @@ ckpt_status tf_strings_source(arena *a, const struct tf_bytes *b, uint64_t count
     s->count = count;
     s->s.serial = 1; /* elements have no common size, by which several threads would share them */
     ckpt_status st = read_string_head(s, end, err);
-    s->end = end;
+    s->ends = end;
     uint64_t bytes = st == CKPT_OK && count ? end[count - 1] : 0;
-    if (st == CKPT_OK && bytes != b->size - s->from)
+    if (st == CKPT_OK && bytes != b->size - s->text_at)
         st = fail(err, CKPT_EFORMAT, source_pos(b->src, b->at),
                   "the strings have {%" PRIu64 " bytes}, their entry {=%" PRIu64 "}", bytes,
-                  b->size - s->from);
+                  b->size - s->text_at);
     s->s.size = 8 * count + bytes; /* bounded: both are below the size of the file */
     if (st == CKPT_OK)
         *out = &s->s;

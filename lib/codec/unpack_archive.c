@@ -78,9 +78,9 @@ static bool load_library(struct unpack_functions *f)
         if (!at)
             return false;
         memcpy((char *)f + function_table[i].function_offset, &at,
-               sizeof at); /* bounded: a pointer to a pointer */
+               sizeof at); /* bounded: the field at function_offset is a pointer */
     }
-    return true; /* it stays loaded */
+    return true; /* the library stays loaded */
 }
 
 struct unpack_input {
@@ -101,7 +101,7 @@ static la_ssize_t read_callback(struct archive *a, void *user, const void **out)
         in->f.archive_set_error(a, EIO, "%s", err.what);
         return ARCHIVE_FATAL;
     }
-    in->pos += n; /* bounded: n is what is left, at most */
+    in->pos += n; /* bounded: N is at most what is left */
     *out = in->block;
     return (la_ssize_t)n;
 }
@@ -118,7 +118,7 @@ static la_int64_t seek_callback(struct archive *a, void *user, la_int64_t off, i
     return (la_int64_t)to;
 }
 
-/* support_all - enables in IN every filter and format that unpack_archive unpacks. */
+/* support_all - enables every filter and format that unpack_archive unpacks. */
 static void support_all(struct unpack_input *in)
 {
     struct archive *a = in->a;
@@ -143,12 +143,12 @@ static ckpt_status open_input(source *src, struct unpack_input **out, ckpt_error
     struct unpack_input *in = calloc(1, sizeof *in);
     if (!in)
         return fail_memory(err);
-    bool here = load_library(&in->f);
-    if (!here || !(in->a = in->f.archive_read_new())) {
+    bool is_loaded = load_library(&in->f);
+    if (!is_loaded || !(in->a = in->f.archive_read_new())) {
         free(in);
-        return here ? fail_memory(err)
-                    : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                           "libarchive, which unpacks it, is not installed");
+        return is_loaded ? fail_memory(err)
+                         : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                                "libarchive, which unpacks it, is not installed");
     }
     in->src = src;
     (void)in->f.archive_read_set_read_callback(in->a, read_callback);
@@ -211,6 +211,7 @@ static bool is_unfiltered(const struct unpack_input *in)
            in->f.archive_filter_code(in->a, 0) == ARCHIVE_FILTER_NONE;
 }
 
+/* pass_entry - unpacks the entry E, and passes its bytes to the callback of U. */
 static ckpt_status pass_entry(const struct unpack_input *in, struct archive_entry *e, struct unpack *u,
                               ckpt_error *err)
 {
