@@ -12,7 +12,7 @@
 #define GGUF_TEXT_MAX   65536u /* most bytes of a text in gguf_pair.bytes */
 #define GGUF_KEY_MAX    65535u /* most bytes of a key or name */
 #define GGML_NAME_MAX   63u    /* bytes; ggml truncates or refuses longer names */
-#define GGML_DIMENSIONS 4u     /* likewise, for ggml */
+#define GGML_DIMENSIONS 4u     /* of a tensor, at most, in ggml */
 #define GGUF_DEPTH      16u    /* most levels of nested arrays, which ggml refuses */
 
 /* The types of values (enum gguf_type of ggml). */
@@ -37,7 +37,7 @@ struct gguf_pair {
     ckpt_str key;
     uint32_t type;         /* enum gguf_type */
     uint32_t element_type; /* of the elements of an array */
-    uint64_t count;        /* of the elements of an array; else 1 */
+    uint64_t count;        /* number of elements of an array; else 1 */
     uint64_t offset;       /* of the pair, which begins with the length of the key */
     uint64_t value_offset; /* of a number, of the length of a string, or of the first element of an array */
     uint64_t value_size;   /* bytes of a number, of a string without its length, or of all elements */

@@ -12,7 +12,7 @@
 
 struct hdf5_type {
     enum {
-        HDF5_NUMBER,     /* dtype */
+        HDF5_NUMBER,     /* of dtype */
         HDF5_LONGDOUBLE, /* of x86-64, in 16 bytes */
         HDF5_FIXED_TEXT,
         HDF5_TEXT, /* of any length */
@@ -25,7 +25,7 @@ struct hdf5_type {
     bool is_short_float; /* dtype is FLOAT32, but each element has the two bytes of a bfloat16 */
     bool space_padded;   /* FIXED_TEXT is padded with spaces, not with NULs */
     uint32_t size;       /* bytes of an element as it is stored */
-    ckpt_str what;       /* of RECORD: its fields; of OTHER: its name */
+    ckpt_str what;       /* of RECORD: its fields; of UNREADABLE: its name */
 };
 
 enum hdf5_filter_id { HDF5_DEFLATE = 1, HDF5_SHUFFLE = 2, HDF5_FLETCHER32 = 3, HDF5_LZF = 32000 };

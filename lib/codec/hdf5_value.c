@@ -188,9 +188,10 @@ ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute 
     cursor name = hdf5_take_padded(&c, name_size, unit);
     type.body = hdf5_take_padded(&c, type_size, unit);
     cursor dataspace = hdf5_take_padded(&c, space_size, unit);
-    if (c.bad || version < 1 || version > 3)
-        return fail(h->err, CKPT_EFORMAT, c.pos, "an attribute of version {%u} that is cut off or {=1 to 3}",
-                    version);
+    if (c.bad)
+        return hdf5_fail_short(h, &c, "an attribute");
+    if (version < 1 || version > 3)
+        return fail(h->err, CKPT_EFORMAT, c.pos, "an attribute of version {%u}; {=1 to 3} are read", version);
     const unsigned char *nul = memchr(name.p, 0, name.left);
     out->name = str_of((const char *)name.p, nul ? (size_t)(nul - name.p) : name.left);
     if (version > 1 && flags & 3) {

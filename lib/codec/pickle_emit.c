@@ -447,9 +447,8 @@ static void emit_latin1_text(pickle_writer *w, const ckpt_value *v)
         share_text(w, opcode_at, begin);
 }
 
-/* emit_bytes - writes encode(text, 'latin1') of module _codecs, and bytearray() around it if V is one.
- * CPython writes empty bytes as builtins.bytes(), which torch's weights_only unpickler refuses: so this does
- * not. */
+/* emit_bytes - writes the call _codecs.encode(text, 'latin1'), and bytearray() around it if V is one. CPython
+ * writes empty bytes as builtins.bytes(), but torch's weights_only unpickler refuses that. */
 void emit_bytes(pickle_writer *w, const ckpt_value *v)
 {
     bool is_bytearray = v->type == CKPT_V_BYTEARRAY;

@@ -8,8 +8,8 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
 
-#define SHOWN_TEXT  1005u /* one character more than value_text.c shows, so that it adds "…" */
-#define SHOWN_DEPTH 6u
+#define SHOWN_TEXT   1005u /* bytes: one character more than value_text.c shows, so that it adds "…" */
+#define SHOWN_DEPTH  6u    /* of nested values */
 #define MAX_ARGUMENT 8192u /* bytes of an argument that are read */
 
 /* The argument of an opcode. */
@@ -21,7 +21,7 @@ struct show_argument {
     ckpt_error *err;
 };
 
-/* fetch_bytes - reads N bytes at OFF to OUT, or as many as the file and OUT have room for. */
+/* fetch_bytes - reads N bytes at OFF to OUT; fewer if the file ends before, or if OUT is full. */
 static void fetch_bytes(source *src, uint64_t off, uint64_t n, struct show_argument *out)
 {
     uint64_t available = off < src->size ? src->size - off : 0;

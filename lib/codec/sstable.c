@@ -11,7 +11,7 @@
  *                0xa282ead8
  *   …   …    a block of metadata, which is ignored
  *   …   …    the index: the handle of each block, under a key from its last key to the first of the next
- *   -48 …    handle of the metadata, handle of the index, zeros
+ *   -48 …    handle of the block of metadata, handle of the index, zeros
  *   -8  8    57 fb 80 8b 24 75 47 db
  *
  * An entry is three varints, the bytes that its key shares with the previous key, those it does not share,
@@ -35,7 +35,7 @@
 
 uint32_t sstable_unmask(uint32_t masked)
 {
-    uint32_t rotated = masked - 0xa282ead8u; /* bounded: modulo 2^32 is meant */
+    uint32_t rotated = masked - 0xa282ead8u; /* bounded: modulo 2^32 */
     return rotated >> 17 | rotated << 15;
 }
 

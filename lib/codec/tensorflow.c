@@ -69,6 +69,7 @@ static ckpt_status fail_message(ckpt_error *err, uint64_t pos, const char *what)
     return fail(err, CKPT_EFORMAT, pos, "{malformed} {=%s}", what);
 }
 
+/* read_sizes - reads the sizes of the TensorShapeProto C to S, which has room for them. */
 static ckpt_status read_sizes(cursor c, struct tf_shape *s, ckpt_error *err)
 {
     struct proto_field f;
@@ -103,6 +104,7 @@ ckpt_status tf_read_shape(arena *a, cursor c, struct tf_shape *s, ckpt_error *er
                : fail(err, CKPT_EFORMAT, c.pos, "a shape of {more} than {=2^64 elements}");
 }
 
+/* read_extents - reads the extents of the TensorSliceProto C to S. They must be inside SHAPE. */
 static ckpt_status read_extents(cursor c, const struct tf_shape *shape, struct tf_slice *s, ckpt_error *err)
 {
     struct proto_field f;

@@ -524,7 +524,8 @@ static ckpt_status undo_codec(enum zarr_codec codec, source *in, uint64_t max_by
 
 ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err)
 {
-    uint64_t max_bytes = e->bytes + e->bytes / 64 + 4096; /* bounded: below 2^64 */
+    /* bounded: bytes is below 2^63, which a codec enlarges by less than 1/64 and 4 KiB */
+    uint64_t max_bytes = e->bytes + e->bytes / 64 + 4096;
     source *in = stored, *decoded = NULL;
     ckpt_status st = CKPT_OK;
     for (unsigned i = e->ncodecs; st == CKPT_OK && i-- > 0;) {

@@ -308,8 +308,8 @@ static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const
     }
     if (local->method != v->method)
         report_difference(z, v, "the method", local->method, v->method);
-    bool ascii = utf8_check(v->name, false, &characters) && characters == v->name.len;
-    if ((local->flags ^ v->flags) & ~(ZIP_FLAG_DESCRIPTOR | (ascii ? ZIP_FLAG_UTF8 : 0)))
+    bool is_ascii = utf8_check(v->name, false, &characters) && characters == v->name.len;
+    if ((local->flags ^ v->flags) & ~(ZIP_FLAG_DESCRIPTOR | (is_ascii ? ZIP_FLAG_UTF8 : 0)))
         report_difference(z, v, "the flags", local->flags, v->flags);
     if (local->time != v->time)
         report_hexadecimal(z, v, "the time", local->time, v->time);
@@ -328,21 +328,21 @@ static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const
  * of memory. */
 static bool add_local_view(struct zip_audit *z, struct zip_view *v, struct zip_view local)
 {
-    bool sized = local.csize && local.csize != UINT32_MAX && !(local.flags & ZIP_FLAG_DESCRIPTOR);
+    bool has_size = local.csize && local.csize != UINT32_MAX && !(local.flags & ZIP_FLAG_DESCRIPTOR);
     struct zip_view other = *v;
     other.method = local.method;
-    other.csize = sized ? local.csize : v->csize;
-    other.usize = sized ? local.usize : other.method ? v->usize : v->csize;
+    other.csize = has_size ? local.csize : v->csize;
+    other.usize = has_size ? local.usize : other.method ? v->usize : v->csize;
     other.crc = 0;
     other.listed = false;
     other.reachable = range_within(other.data, other.csize, z->src->size);
     if (other.method == v->method && other.csize == v->csize)
         return true;
     v->disputed = other.disputed = true;
-    struct zip_view *at = add_view(z); /* may move V */
-    if (at)
-        *at = other;
-    return at != NULL;
+    struct zip_view *added = add_view(z); /* V is invalid from here on: the views may have moved */
+    if (added)
+        *added = other;
+    return added != NULL;
 }
 
 /* locate_payload - finds the payload of V by the lengths in its local header, as every reader does, and
@@ -503,7 +503,7 @@ static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct
         else
             st = check_gap(z, before, last, v->local_header, l, err);
         uint64_t end = v->data + v->csize; /* bounded: reachable */
-        end += check_descriptor(z, v);     /* bounded: it was read there */
+        end += check_descriptor(z, v);     /* bounded: the descriptor was read there */
         last = end > last ? end : last;
         before = v;
     }

@@ -55,17 +55,17 @@ static bool has_signature(const struct tail *t, uint64_t off, uint32_t signature
 static bool read_end_record(const struct tail *t, uint64_t off, struct zip_end_record *r)
 {
     unsigned char b[ZIP_END_SIZE];
-    bool read = read_tail_bytes(t, off, b, sizeof b);
-    *r = read ? zip_parse_end(b) : (struct zip_end_record){0};
-    return read;
+    bool was_read = read_tail_bytes(t, off, b, sizeof b);
+    *r = was_read ? zip_parse_end(b) : (struct zip_end_record){0};
+    return was_read;
 }
 
 static bool read_zip64_end(const struct tail *t, uint64_t off, struct zip_end_record *r)
 {
     unsigned char b[ZIP64_END_SIZE];
-    bool read = read_tail_bytes(t, off, b, sizeof b);
-    *r = read ? zip64_parse_end(b) : (struct zip_end_record){0};
-    return read && r->signature == ZIP64_END;
+    bool was_read = read_tail_bytes(t, off, b, sizeof b);
+    *r = was_read ? zip64_parse_end(b) : (struct zip_end_record){0};
+    return was_read && r->signature == ZIP64_END;
 }
 
 /* read_locator - reads the zip64 locator that ends where the end record at END begins. False: there is
@@ -73,9 +73,9 @@ static bool read_zip64_end(const struct tail *t, uint64_t off, struct zip_end_re
 static bool read_locator(const struct tail *t, uint64_t end, struct zip64_locator *l)
 {
     unsigned char b[ZIP64_LOCATOR_SIZE];
-    bool read = end >= sizeof b && read_tail_bytes(t, end - sizeof b, b, sizeof b);
-    *l = read ? zip64_parse_locator(b) : (struct zip64_locator){0};
-    return read && l->signature == ZIP64_LOCATOR;
+    bool was_read = end >= sizeof b && read_tail_bytes(t, end - sizeof b, b, sizeof b);
+    *l = was_read ? zip64_parse_locator(b) : (struct zip64_locator){0};
+    return was_read && l->signature == ZIP64_LOCATOR;
 }
 
 /* is_same_number - returns true if NARROW, from an end record, equals WIDE, from the zip64 one, or is
@@ -92,8 +92,8 @@ static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_erro
     struct zip_end_record r;
     if (!read_locator(t, e->record_at, &l))
         return CKPT_OK;
-    uint64_t locator = e->record_at - ZIP64_LOCATOR_SIZE, at = l.offset,
-             end = 0; /* bounded: the locator was read there */
+    uint64_t locator = e->record_at - ZIP64_LOCATOR_SIZE; /* bounded: the locator was read there */
+    uint64_t at = l.offset, end = 0;
     if (!has_signature(t, at, ZIP64_END) && locator >= ZIP64_END_SIZE)
         at = locator - ZIP64_END_SIZE;
     if (!range_within(at, ZIP64_END_SIZE, locator) || !read_zip64_end(t, at, &r))

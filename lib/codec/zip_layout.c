@@ -544,7 +544,7 @@ static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckp
 {
     member_source *m = (member_source *)s;
     CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
-    /* bounded: the payload ends before limit, in the file */
+    /* bounded: the payload ends before next_at, in the file */
     return source_read(m->z->src, m->z->entries[m->entry].data + off, out, n, err);
 }
 

@@ -146,7 +146,7 @@ static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry
     e->next_at = w->src->size;
     if (more_headers) {
         e->fault = "its end is unknown: the size recorded after it is damaged";
-        e->next_at = e->data;
+        e->next_at = e->data; /* the next record may be anywhere */
     }
 }
 
