@@ -117,18 +117,21 @@ static ckpt_status skip_bytes(struct gguf_walk *w, uint64_t n)
 
 /* read_array_header - reads type and number of the elements that follow, and sets *BYTES to the least size
  * that they can have. Fails if the file has fewer bytes left. */
-static ckpt_status read_array_header(struct gguf_walk *w, uint32_t *element, uint64_t *count, uint64_t *bytes)
+static ckpt_status read_array_header(struct gguf_walk *w, uint32_t *element_type, uint64_t *count,
+                                     uint64_t *bytes)
 {
     uint64_t at = w->r.pos, length = w->g->version == 1 ? 4 : 8;
-    *element = read_u32(w);
+    *element_type = read_u32(w);
     *count = read_size(w);
     if (w->r.status)
         return fail_truncated(w, "an array");
-    if (*element >= sizeof widths)
-        return gguf_fail(w, at, "an array of {type %" PRIu32 "}; {=0 to %zu} are known", *element,
+    if (*element_type >= sizeof widths)
+        return gguf_fail(w, at, "an array of {type %" PRIu32 "}; {=0 to %zu} are known", *element_type,
                          sizeof widths - 1);
     uint64_t header = 4 + length; /* bounded: LENGTH is 4 or 8 */
-    uint64_t least = *element == GGUF_STRING ? length : *element == GGUF_ARRAY ? header : widths[*element];
+    uint64_t least = *element_type == GGUF_STRING  ? length
+                     : *element_type == GGUF_ARRAY ? header
+                                                   : widths[*element_type];
     if (!checked_mul(*count, least, bytes) || *bytes > reader_left(&w->r))
         return gguf_fail(w, at, "an array of {%" PRIu64 "} elements; the file has {=%" PRIu64 " bytes} left",
                          *count, reader_left(&w->r));

@@ -263,6 +263,7 @@ ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr)
     return CKPT_OK;
 }
 
+/* A version 2 B-tree that is being read. */
 struct tree2 {
     struct hdf5 *h;
     const struct hdf5_records *r;
@@ -285,17 +286,18 @@ static bool set_widths(struct tree2 *t)
 {
     if (t->node_size < NODE2_EXTRA + t->r->size) /* bounded: a record has 16 bits of size */
         return false;
-    uint64_t most = (t->node_size - NODE2_EXTRA) / t->r->size, all = most;
-    t->count_width = count_bytes(most);
+    uint64_t max_records = (t->node_size - NODE2_EXTRA) / t->r->size, max_total = max_records;
+    t->count_width = count_bytes(max_records);
     for (uint32_t k = 1; k <= t->depth; k++) {
         /* bounded: widths are 8 at most */
         uint32_t child = 8 + t->count_width + t->total_width[k - 1], pair = t->r->size + child;
         if (t->node_size < NODE2_EXTRA + child + pair) /* bounded: likewise */
             return false;
-        most = (t->node_size - NODE2_EXTRA - child) / pair;
-        if (!checked_mul(most + 1, all, &all) || !checked_add(all, most, &all))
+        max_records = (t->node_size - NODE2_EXTRA - child) / pair;
+        if (!checked_mul(max_records + 1, max_total, &max_total) ||
+            !checked_add(max_total, max_records, &max_total))
             return false;
-        t->total_width[k] = count_bytes(all);
+        t->total_width[k] = count_bytes(max_total);
     }
     return true;
 }

@@ -56,7 +56,7 @@
 
 /* Where a record or value is. */
 struct ocdbt_location {
-    uint32_t file;  /* index into ocdbt.file */
+    uint32_t file;  /* index into ocdbt.files */
     uint64_t at, n; /* offset and size in bytes */
 };
 
@@ -77,7 +77,7 @@ struct ocdbt_record {
     struct ocdbt *o;
     cursor c;
     uint64_t pos;         /* of the record in its file, for errors */
-    const uint32_t *file; /* the files that it refers to, as indexes into ocdbt.file */
+    const uint32_t *file; /* the files that it refers to, as indexes into ocdbt.files */
     size_t nfiles;
     ckpt_error *err;
 };
@@ -175,8 +175,8 @@ static ckpt_status read_record(struct ocdbt_record *r, uint32_t kind, source *sr
     if (!bytes)
         return fail_memory(r->err);
     r->o->stored_bytes += n; /* bounded: MAX_RECORD times MAX_NODES */
-    if (r->o->files->budget)
-        r->o->files->budget(r->o->files->user, r->o->stored_bytes);
+    if (r->o->callbacks->budget)
+        r->o->callbacks->budget(r->o->callbacks->user, r->o->stored_bytes);
     ckpt_status st = source_read(src, at, bytes, (size_t)n, r->err);
     if (st == CKPT_OK)
         st = open_bytes(r, kind, bytes, (size_t)n, src, at);
@@ -270,10 +270,10 @@ static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t 
     uint32_t before = map_get(o->paths, path);
     *index = before == MAP_NONE ? (uint32_t)o->nfiles : before;
     if (before != MAP_NONE)
-        return o->file[before].base_len == base_len ? CKPT_OK
-                                                    : fail_record(r, "a file with two bases", "one");
+        return o->files[before].base_len == base_len ? CKPT_OK
+                                                     : fail_record(r, "a file with two bases", "one");
     bool ok = map_put(o->paths, path, *index, NULL) &&
-              arena_push(o->a, &o->file, &o->nfiles, &o->cap_files, &f, sizeof f);
+              arena_push(o->a, &o->files, &o->nfiles, &o->cap_files, &f, sizeof f);
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 
@@ -298,9 +298,9 @@ static ckpt_status take_files(struct ocdbt_record *r, ckpt_str folder)
 
 ckpt_status ocdbt_open_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error *err)
 {
-    struct ocdbt_file *f = &o->file[file];
+    struct ocdbt_file *f = &o->files[file];
     if (!f->src)
-        CKPT_TRY(o->files->open(o->files->user, f, err));
+        CKPT_TRY(o->callbacks->open(o->callbacks->user, f, err));
     *out = f->src;
     return CKPT_OK;
 }
@@ -341,10 +341,10 @@ static ckpt_status check_end(const struct ocdbt_record *r)
 static ckpt_status add_entry(const struct ocdbt_record *r, const struct ocdbt_entry *e)
 {
     struct ocdbt *o = r->o;
-    if (o->n && str_compare(o->entry[o->n - 1].key, e->key) >= 0)
+    if (o->n && str_compare(o->entries[o->n - 1].key, e->key) >= 0)
         return fail(r->err, CKPT_EFORMAT, r->pos, "the keys {do not ascend} at \"%.*s\", as {=they must}",
                     STR_ARG(e->key));
-    return arena_push(o->a, &o->entry, &o->n, &o->cap, e, sizeof *e) ? CKPT_OK : fail_memory(r->err);
+    return arena_push(o->a, &o->entries, &o->n, &o->cap, e, sizeof *e) ? CKPT_OK : fail_memory(r->err);
 }
 
 /* take_leaf - adds the N entries of the leaf R, whose keys are KEY. */
@@ -413,7 +413,7 @@ static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsig
     const unsigned char *stored = cursor_take(&r.c, 1);
     if (!stored || *stored != height)
         return fail_record(&r, "a node of another height", "one less than its parent's");
-    const struct ocdbt_file *in = &o->file[c->location.file];
+    const struct ocdbt_file *in = &o->files[c->location.file];
     CKPT_TRY(take_files(&r, str_of(in->path.ptr, in->base_len)));
     CKPT_TRY(take_count(&r, &l->n));
     if (!l->n)
@@ -437,10 +437,10 @@ static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned
         level[depth + 1] = (struct ocdbt_level){.n = 0};
         ckpt_status st = read_node(o, c, height - depth, &level[depth + 1], err);
         if (st != CKPT_OK) {
-            if (o->file[c->location.file].shown)
-                error_add_file(err, o->file[c->location.file].shown);
+            if (o->files[c->location.file].shown)
+                error_add_file(err, o->files[c->location.file].shown);
             error_add_position(err, CKPT_NO_OFFSET, STR_LIT("OCDBT node"));
-            CKPT_TRY(o->files->fault ? o->files->fault(o->files->user, st, err) : st);
+            CKPT_TRY(o->callbacks->fault ? o->callbacks->fault(o->callbacks->user, st, err) : st);
         } else if (depth < height) {
             depth++;
         }
@@ -500,13 +500,13 @@ static ckpt_status read_newest(struct ocdbt *o, source *manifest, struct ocdbt_c
     CKPT_TRY(take_config(&r, &numbered));
     if (numbered && !r.c.left) {
         ckpt_str name = {"", 0};
-        if (o->files->newest)
-            CKPT_TRY(o->files->newest(o->files->user, &name, err));
+        if (o->callbacks->newest)
+            CKPT_TRY(o->callbacks->newest(o->callbacks->user, &name, err));
         if (!name.len)
             return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                         "there is {no} numbered {=manifest}, which would list the versions");
         struct ocdbt_file newest = {.path = name};
-        CKPT_TRY(o->files->open(o->files->user, &newest, err));
+        CKPT_TRY(o->callbacks->open(o->callbacks->user, &newest, err));
         CKPT_TRY(read_record(&r, MANIFEST, newest.src, 0, newest.src->size));
         CKPT_TRY(take_config(&r, &numbered));
     }

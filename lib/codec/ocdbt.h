@@ -17,7 +17,7 @@ struct ocdbt_file {
 };
 
 /* How the files of a database are opened. All callbacks but open may be NULL. */
-struct ocdbt_files {
+struct ocdbt_callbacks {
     /* open - sets F->src, which lives as long as the database, and F->shown to the file at F->path. */
     ckpt_status (*open)(void *user, struct ocdbt_file *f, ckpt_error *err);
     /* budget - is called before each node is parsed: nodes of N bytes, with this one, were read so far. */
@@ -33,18 +33,18 @@ struct ocdbt_files {
 struct ocdbt_entry {
     ckpt_str key;
     const unsigned char *bytes; /* the value; NULL: it is in a file */
-    uint32_t file;              /* index into ocdbt.file */
+    uint32_t file;              /* index into ocdbt.files */
     uint64_t at, n;             /* offset in that file; size of the value */
 };
 
 struct ocdbt {
     arena *a;
-    const struct ocdbt_files *files;
+    const struct ocdbt_callbacks *callbacks;
     uint64_t max_decoded; /* bytes of all nodes together that may still be decoded */
-    struct ocdbt_file *file;
+    struct ocdbt_file *files;
     size_t nfiles, cap_files;
-    map *paths;                /* path -> index into file */
-    struct ocdbt_entry *entry; /* sorted by key */
+    map *paths;                  /* path -> index into files */
+    struct ocdbt_entry *entries; /* sorted by key */
     size_t n, cap;
     uint64_t nodes_read, stored_bytes; /* number of nodes that were read, and their bytes in the files */
 };
@@ -55,8 +55,8 @@ ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_err
 /* ocdbt_has_magic - returns true if SRC begins with the magic number of a record. */
 bool ocdbt_has_magic(source *src);
 /* ocdbt_read - reads the newest version of the database with this MANIFEST into O, of which the caller has
- * set a, files and max_decoded. Everything but o->paths is in o->a; the caller calls ocdbt_free, also after a
- * failure. */
+ * set a, callbacks and max_decoded. Everything but o->paths is in o->a; the caller calls ocdbt_free, also
+ * after a failure. */
 ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err);
 void ocdbt_free(struct ocdbt *o);
 /* ocdbt_open_file - sets *OUT to the source of file number FILE of O, without a reference for the caller. */

@@ -123,7 +123,7 @@ static void support_all(struct unpack_input *in)
 {
     struct archive *a = in->a;
     const struct {
-        const char *(*version)(void); /* NULL: its decoder would be another program */
+        const char *(*version)(void); /* returns NULL if the decoder would be another program */
         int (*support)(struct archive *a);
     } filters[] = {{in->f.archive_bzlib_version, in->f.archive_read_support_filter_bzip2},
                    {in->f.archive_liblzma_version, in->f.archive_read_support_filter_xz},

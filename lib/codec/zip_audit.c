@@ -152,7 +152,7 @@ static bool check_names(struct zip_audit *z)
     return ok;
 }
 
-static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
+static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t prefix_size)
 {
     uint64_t from = r->pos;
     const unsigned char *b = reader_take(r, ZIP_CENTRAL_SIZE);
@@ -179,7 +179,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
         report_flaw(z, v->name, from, "its name is flagged as UTF-8 and is not", 0);
     if (h.disk)
         report_flaw(z, v->name, from, "is on another disk, number", h.disk);
-    v->local_header += shift; /* bounded: modulo 2^64; what is outside the file is not reachable */
+    v->local_header += prefix_size; /* bounded: modulo 2^64; an offset after the end is not reachable */
     if (h.attributes >> 28 == UNIX_SYMLINK)
         report_flaw(z, v->name, from, "is a symbolic link", 0);
     if (h.comment_len)
@@ -187,9 +187,9 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
     return reader_skip(r, h.comment_len) ? CKPT_OK : r->status;
 }
 
-/* read_entries - adds the entries of the central directory from FROM to TO, whose offsets are SHIFT too
- * small. */
-static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to, uint64_t shift,
+/* read_entries - adds the entries of the central directory from FROM to TO. PREFIX_SIZE is added to
+ * offsets. */
+static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to, uint64_t prefix_size,
                                 ckpt_error *err)
 {
     reader r;
@@ -202,7 +202,7 @@ static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to,
                         "bytes of the central directory that are no entries:", reader_left(&r));
             break;
         }
-        st = read_entry(z, &r, shift);
+        st = read_entry(z, &r, prefix_size);
     }
     reader_free(&r);
     if (st == CKPT_ENOMEM || st == CKPT_EIO)

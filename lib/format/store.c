@@ -25,7 +25,7 @@ static ckpt_status add_part(struct store *s, ckpt_str name, ckpt_file **part)
     return part_file_add(s->f, s->trusted, path, part, s->err);
 }
 
-/* open_file - the `open` of ocdbt_files. A missing file makes the database truncated. */
+/* open_file - the `open` of ocdbt_callbacks. A missing file makes the database truncated. */
 static ckpt_status open_file(void *user, struct ocdbt_file *f, ckpt_error *err)
 {
     struct store *s = user;
@@ -105,8 +105,8 @@ static bool add_entry(struct store *s, ckpt_str name)
     struct ocdbt *db = &s->db;
     const struct ocdbt_file file = {.path = name};
     const struct ocdbt_entry entry = {.key = name, .file = (uint32_t)db->nfiles, .n = STORE_WHOLE};
-    return arena_push(s->f->a, &db->file, &db->nfiles, &db->cap_files, &file, sizeof file) &&
-           arena_push(s->f->a, &db->entry, &db->n, &db->cap, &entry, sizeof entry);
+    return arena_push(s->f->a, &db->files, &db->nfiles, &db->cap_files, &file, sizeof file) &&
+           arena_push(s->f->a, &db->entries, &db->n, &db->cap, &entry, sizeof entry);
 }
 
 /* The folders that must still be listed, as paths from the folder of the store. */
@@ -161,7 +161,7 @@ static ckpt_status open_folder(struct store *s)
             CKPT_TRY(add_name(s, &w, folder, names[i]));
     }
     if (s->db.n)
-        qsort(s->db.entry, s->db.n, sizeof *s->db.entry, compare_keys);
+        qsort(s->db.entries, s->db.n, sizeof *s->db.entries, compare_keys);
     return CKPT_OK;
 }
 
@@ -170,8 +170,8 @@ static ckpt_status open_folder(struct store *s)
 ckpt_status store_open(struct store *s, bool is_ocdbt)
 {
     struct ocdbt_file manifest = {.path = STR_LIT(OCDBT_MANIFEST)};
-    s->files = (struct ocdbt_files){open_file, raise_budget, find_newest_manifest, report_fault, s};
-    s->db = (struct ocdbt){.a = s->f->a, .files = &s->files, .max_decoded = s->f->limits.max_header};
+    s->files = (struct ocdbt_callbacks){open_file, raise_budget, find_newest_manifest, report_fault, s};
+    s->db = (struct ocdbt){.a = s->f->a, .callbacks = &s->files, .max_decoded = s->f->limits.max_header};
     if (!is_ocdbt)
         return open_folder(s);
     CKPT_TRY(open_file(s, &manifest, s->err));
@@ -185,7 +185,7 @@ size_t store_find(const struct store *s, ckpt_str key)
     size_t low = 0, high = s->db.n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (str_compare(s->db.entry[mid].key, key) < 0)
+        if (str_compare(s->db.entries[mid].key, key) < 0)
             low = mid + 1;
         else
             high = mid;
@@ -195,7 +195,7 @@ size_t store_find(const struct store *s, ckpt_str key)
 
 ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, uint64_t *n)
 {
-    const struct ocdbt_entry *e = &s->db.entry[i];
+    const struct ocdbt_entry *e = &s->db.entries[i];
     source *file;
     *at = e->bytes ? 0 : e->at;
     *n = e->n;
@@ -209,15 +209,15 @@ ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, u
     if (!range_within(*at, *n, file->size))
         return fail(s->err, CKPT_ETRUNCATED, *at,
                     "a value of {=%" PRIu64 " bytes}, the file %.*s has {%" PRIu64 "} there", *n,
-                    STR_ARG(s->db.file[e->file].path), *at < file->size ? file->size - *at : 0);
+                    STR_ARG(s->db.files[e->file].path), *at < file->size ? file->size - *at : 0);
     *src = source_ref(file);
     return CKPT_OK;
 }
 
 const char *store_file(const struct store *s, size_t i)
 {
-    const struct ocdbt_entry *e = &s->db.entry[i];
-    return e->bytes ? NULL : s->db.file[e->file].shown;
+    const struct ocdbt_entry *e = &s->db.entries[i];
+    return e->bytes ? NULL : s->db.files[e->file].shown;
 }
 
 ckpt_status store_text(struct store *s, size_t i, ckpt_str *text)

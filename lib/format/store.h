@@ -14,7 +14,7 @@ struct store {
     ckpt_str folder;     /* within f->folder: empty, or with '/' at its end */
     const char *trusted; /* as for part_file_path */
     struct ocdbt db;     /* the entries of the database or the folder, sorted by key */
-    struct ocdbt_files files;
+    struct ocdbt_callbacks files;
 };
 
 /* store_open - lists the files in and below the folder or, if IS_OCDBT, reads the database there. The caller

@@ -425,11 +425,11 @@ static void fuzz_ocdbt(const uint8_t *data, size_t size)
     manifest_size = manifest_size < size ? manifest_size : size;
     if (all && a && source_slice(all, 0, manifest_size, &manifest, NULL) == CKPT_OK &&
         source_slice(all, manifest_size, size - manifest_size, &file, NULL) == CKPT_OK) {
-        const struct ocdbt_files files = {.open = open_data, .user = file};
-        struct ocdbt o = {.a = a, .files = &files, .max_decoded = ARENA_MAX / 4};
+        const struct ocdbt_callbacks callbacks = {.open = open_data, .user = file};
+        struct ocdbt o = {.a = a, .callbacks = &callbacks, .max_decoded = ARENA_MAX / 4};
         check_reason(ocdbt_read(&o, manifest, &err), &err);
         for (size_t i = 1; i < o.n; i++)
-            if (str_compare(o.entry[i - 1].key, o.entry[i].key) >= 0)
+            if (str_compare(o.entries[i - 1].key, o.entries[i].key) >= 0)
                 exercise_abort("keys are not in ascending order");
         ocdbt_free(&o);
     }

@@ -71,14 +71,14 @@ static ckpt_status list_entries(const struct database *db, char out[400], ckpt_e
 {
     source *manifest = source_mem(db->manifest.data, db->manifest.len, 0),
            *nodes = source_mem(db->nodes.data, db->nodes.len, 0);
-    const struct ocdbt_files files = {.open = open_file, .user = nodes};
-    struct ocdbt o = {.a = arena_new(1 << 20), .files = &files, .max_decoded = db->max_decoded};
+    const struct ocdbt_callbacks callbacks = {.open = open_file, .user = nodes};
+    struct ocdbt o = {.a = arena_new(1 << 20), .callbacks = &callbacks, .max_decoded = db->max_decoded};
     ckpt_status st = ocdbt_read(&o, manifest, err);
     size_t n = 0;
     out[0] = 0;
     for (size_t i = 0; i < o.n; i++)
-        n += (size_t)snprintf(out + n, 400 - n, "%.*s=%.*s ", (int)o.entry[i].key.len, o.entry[i].key.ptr,
-                              o.entry[i].bytes ? (int)o.entry[i].n : 0, (const char *)o.entry[i].bytes);
+        n += (size_t)snprintf(out + n, 400 - n, "%.*s=%.*s ", (int)o.entries[i].key.len, o.entries[i].key.ptr,
+                              o.entries[i].bytes ? (int)o.entries[i].n : 0, (const char *)o.entries[i].bytes);
     ocdbt_free(&o);
     source_unref(manifest);
     source_unref(nodes);

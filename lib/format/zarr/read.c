@@ -12,7 +12,7 @@ static bool probe_ocdbt(const struct probe *p) { return probe_has(p, OCDBT_MANIF
 static ckpt_status add_keys(struct zarr_arrays *x, struct store *s, ckpt_value *dict)
 {
     for (size_t i = 0; i < s->db.n; i++) {
-        ckpt_value *node, *key = value_str(x->f->a, s->db.entry[i].key);
+        ckpt_value *node, *key = value_str(x->f->a, s->db.entries[i].key);
         CKPT_TRY(zarr_add_bytes(x, s, i, &node));
         if (!key || !value_put(x->f->a, dict, key, node))
             return fail_memory(x->err);
