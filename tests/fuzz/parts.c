@@ -448,7 +448,7 @@ static void decode_chunk(const struct zarr_array *z, source *src, arena *a)
     if (z->sharded)
         check_reason(zarr_read_index(z, src, 0, src->size, a, &chunks, &err), &err);
     spool *decoded = z->encoding.ncodecs && z->encoding.bytes <= ARENA_MAX / 16 ? spool_new(z->encoding.bytes)
-                                                                          : NULL;
+                                                                                : NULL;
     if (decoded)
         check_reason(zarr_decode(&z->encoding, src, decoded, &err), &err);
     spool_free(decoded);

@@ -406,7 +406,8 @@ static ckpt_status read_model(struct onnx_reading *r)
                 again = model;
     CKPT_TRY(onnx_read(&model, r->err));
     if (model.ir_version >= 3 && !model.nopsets) {
-        ckpt_status st = fail(r->err, CKPT_EFORMAT, source_pos(f->src, model.error_offset), "{no} {=opset_import}");
+        ckpt_status st = fail(r->err, CKPT_EFORMAT, source_pos(f->src, model.error_offset),
+                              "{no} {=opset_import}");
         CKPT_TRY(f->salvage ? CKPT_OK : file_report_fault(f, st, r->err));
     }
     r->second_pass = true;
