@@ -196,8 +196,7 @@ static void *alloc_in_new_chunk(arena *a, size_t n, bool grow)
     return c ? take_bytes(a, c, 0, n) : NULL;
 }
 
-/* alloc_aligned - returns N bytes at a multiple of ALIGN, a power of two. GROW: arena_grow may enlarge them
- * later. */
+/* alloc_aligned - returns N bytes at a multiple of ALIGN, a power of two. GROW: as for add_chunk_for. */
 static void *alloc_aligned(arena *a, size_t n, size_t align, bool grow)
 {
     struct arena_chunk *c = a->shared;

@@ -40,8 +40,7 @@ ckpt_str arena_str(arena *a, ckpt_str s);
 /* arena_printf - returns formatted, NUL-terminated text. .ptr is NULL: out of memory. */
 ckpt_str arena_printf(arena *a, const char *fmt, ...) CKPT_PRINTF(2, 3);
 uint64_t arena_used(const arena *a);
-/* arena_full - returns true if an allocation was refused because of the ceiling rather than for lack of
- * memory. */
+/* arena_full - returns true if an allocation was refused because of the ceiling. */
 bool arena_full(const arena *a);
 /* arena_fail_at - for tests: the N-th allocation from now (1: the next) fails as if out of memory, those
  * after it succeed. 0: none. */

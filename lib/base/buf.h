@@ -18,8 +18,7 @@ bool buf_ok(const buf *b);
 /* buf_reserve - makes room for N more bytes now; false: failed. */
 bool buf_reserve(buf *b, size_t n);
 void buf_put(buf *b, const void *bytes, size_t n);
-/* buf_extend - appends N uninitialized bytes and returns them, to be filled before the next call. NULL:
- * failed. */
+/* buf_extend - appends N uninitialized bytes and returns them; valid until the next call. NULL: failed. */
 unsigned char *buf_extend(buf *b, size_t n);
 void buf_byte(buf *b, unsigned char c);
 void buf_str(buf *b, ckpt_str s);

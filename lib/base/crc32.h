@@ -25,8 +25,7 @@ bool crc32_update_by(enum crc32_kernel k, uint32_t *crc, const void *bytes, size
 enum crc_kind { CRC_32, CRC_32C };
 /* crc_update - does the same as crc32_update, for either KIND. */
 uint32_t crc_update(enum crc_kind kind, uint32_t crc, const void *bytes, size_t n);
-/* crc_combine - returns the CRC of two concatenated pieces, from the CRC of each and the size of the
- * second in bytes. */
+/* crc_combine - returns the CRC of two texts, one after the other, from their CRCs and the second's size. */
 uint32_t crc_combine(enum crc_kind kind, uint32_t first, uint32_t second, uint64_t second_size);
 const char *crc_name(enum crc_kind kind); /* "CRC-32", "CRC-32C" */
 /* crc32c_by_table - returns CRC-32C without special instructions; crc_update is tested against it. */

@@ -29,8 +29,7 @@ static inline ckpt_str str_skip(ckpt_str s, size_t n)
 {
     return n >= s.len ? (ckpt_str){"", 0} : (ckpt_str){s.ptr + n, s.len - n};
 }
-/* str_ends_any_case - compares like str_ends, but ignores the case of ASCII letters in S; SUFFIX is lower
- * case. */
+/* str_ends_any_case - as str_ends, but ignores the case of ASCII letters in S; SUFFIX is in lower case. */
 bool str_ends_any_case(ckpt_str s, ckpt_str suffix);
 /* str_compare - compares by bytes, like memcmp; a prefix comes first. */
 static inline int str_compare(ckpt_str a, ckpt_str b)
@@ -50,12 +49,11 @@ static inline ckpt_str str_folder(ckpt_str path)
         path.len--;
     return path;
 }
-/* str_take_word - removes the first word from LIST, whose words are separated by one space each. .len is 0
- * when none is left. */
+/* str_take_word - removes the first word of LIST, where one space separates words; .len 0: none is left. */
 ckpt_str str_take_word(ckpt_str *list);
 /* str_matches_word - returns true if TEST holds for S and one of WORDS, a list as for str_take_word. */
 bool str_matches_word(ckpt_str s, const char *words, bool (*test)(ckpt_str s, ckpt_str word));
-/* str_digit - returns the value of the hexadecimal digit C, or 99. */
+/* str_digit - returns the value of the hexadecimal digit C; 99: C is no digit. */
 static inline unsigned str_digit(char c)
 {
     char low = (char)(c | 0x20);

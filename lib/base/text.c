@@ -41,7 +41,7 @@ static char get_escape_letter(uint32_t cp, enum text_style style)
     return cp == '\'' ? '\'' : cp == '\n' ? 'n' : cp == '\r' ? 'r' : cp == '\t' ? 't' : 0;
 }
 
-size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_UNIT])
+size_t text_escape_char(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_CHAR_MAX])
 {
     size_t at = *pos;
     uint32_t cp;
@@ -79,13 +79,14 @@ void text_put_literal(struct text_sink *sink, const char *z) { text_put(sink, z,
 
 #define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
 
-/* needs_escape - returns true if any of the eight bytes of X may need an escape. Each of these sets the
- * high bit of a byte: a byte below 0x20; a backslash or apostrophe, which XOR turns to zero; 0x7f plus
- * one; and any byte above 0x7f. */
-static bool needs_escape(uint64_t x)
+/* may_need_escape - returns true if any of the EIGHT bytes may need an escape. Each term has the high bit of
+ * a byte set for one kind of it: below 0x20; a backslash or apostrophe, which XOR turns to zero, so that
+ * subtraction borrows; 0x7f; above 0x7f. */
+static bool may_need_escape(uint64_t eight)
 {
-    uint64_t low = x - EACH(0x20), slash = (x ^ EACH('\\')) - EACH(1), quote = (x ^ EACH('\'')) - EACH(1);
-    return ((low | slash | quote | (x + EACH(1)) | x) & EACH(0x80)) != 0;
+    uint64_t control = eight - EACH(0x20);
+    uint64_t backslash = (eight ^ EACH('\\')) - EACH(1), apostrophe = (eight ^ EACH('\'')) - EACH(1);
+    return ((control | backslash | apostrophe | (eight + EACH(1)) | eight) & EACH(0x80)) != 0;
 }
 
 /* count_unescaped - returns the number of bytes from POS on that no style escapes. */
@@ -93,9 +94,9 @@ static size_t count_unescaped(ckpt_str s, size_t pos)
 {
     size_t n = 0, left = s.len - pos;
     const unsigned char *p = (const unsigned char *)s.ptr + pos;
-    while (left - n >= 8 && !needs_escape(load_u64le(p + n)))
+    while (left - n >= 8 && !may_need_escape(load_u64le(p + n)))
         n += 8;
-    if (left >= 8 && left - n < 8 && !needs_escape(load_u64le(p + left - 8)))
+    if (left >= 8 && left - n < 8 && !may_need_escape(load_u64le(p + left - 8)))
         return left;
     while (n < left && p[n] >= 0x20 && p[n] <= 0x7e && p[n] != '\\' && p[n] != '\'')
         n++;
@@ -104,7 +105,7 @@ static size_t count_unescaped(ckpt_str s, size_t pos)
 
 void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
 {
-    char unit[TEXT_UNIT];
+    char unit[TEXT_CHAR_MAX];
     for (size_t pos = 0, run; pos < s.len; pos += run) {
         run = count_unescaped(s, pos);
         if (run && sink->len + run < sink->cap) /* all of it fits */
@@ -112,7 +113,7 @@ void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
         else
             run = 0;
         if (run == 0)
-            text_put(sink, unit, text_unit(s, &pos, style, unit));
+            text_put(sink, unit, text_escape_char(s, &pos, style, unit));
     }
 }
 
@@ -196,11 +197,11 @@ void text_fit(ckpt_str s, char *out, size_t cap)
 {
     const size_t ellipsis_len = sizeof ellipsis - 1;
     size_t len = 0, safe = 0; /* safe: the longest prefix that leaves room for the ellipsis */
-    char unit[TEXT_UNIT];
+    char unit[TEXT_CHAR_MAX];
     if (cap == 0)
         return;
     for (size_t pos = 0; pos < s.len;) {
-        size_t n = text_unit(s, &pos, TEXT_MESSAGE, unit);
+        size_t n = text_escape_char(s, &pos, TEXT_MESSAGE, unit);
         if (len + n >= cap) {
             len = safe;
             if (safe + ellipsis_len < cap) {
@@ -275,7 +276,7 @@ int ckpt_natural_compare(ckpt_str a, ckpt_str b)
 
 /* ------------------------------------------------------------ words for shell commands */
 
-/* shows_unescaped - returns true if S is shown without any escape. */
+/* shows_unescaped - returns true if S is shown without escapes and is not cut off. */
 static bool shows_unescaped(ckpt_str s)
 {
     char shown[SHELL_WORD_MAX];
@@ -283,16 +284,16 @@ static bool shows_unescaped(ckpt_str s)
     return str_is(s, shown);
 }
 
-const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_WORD_MAX])
+const char *shell_word(ckpt_str s, const char *forbidden, const char *placeholder, char out[SHELL_WORD_MAX])
 {
     static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
     size_t n = 0;
     bool quote = s.len == 0;
     if (s.len >= SHELL_WORD_MAX / 4 * 3 || !shows_unescaped(s))
-        return otherwise;
+        return placeholder;
     for (size_t i = 0; i < s.len; i++) {
-        if (strchr(unless, s.ptr[i]))
-            return otherwise;
+        if (strchr(forbidden, s.ptr[i]))
+            return placeholder;
         quote |= !strchr(unquoted, s.ptr[i]);
     }
     if (quote)
@@ -300,7 +301,7 @@ const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, ch
     for (size_t i = 0; i < s.len; i++) {
         bool is_quote = s.ptr[i] == '\'';
         if (n + 6 > SHELL_WORD_MAX)
-            return otherwise;
+            return placeholder;
         memcpy(out + n, is_quote ? "'\\''" : s.ptr + i, is_quote ? 4 : 1);
         n += is_quote ? 4 : 1; /* bounded: by the line above */
     }

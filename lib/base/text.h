@@ -1,22 +1,21 @@
-/* text.h - text from files made safe to show, in the styles that the library writes, and words for shell
- * commands. */
+/* text.h - escapes text from files so that it is safe to show, and quotes words for shell commands. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
 #include "base/str.h"
 
 enum text_style {
-    TEXT_NAME,    /* as ckpt_text_escape: backslash doubled, so that nothing is ambiguous */
-    TEXT_MESSAGE, /* backslash unchanged: parts of the text may be escaped already */
+    TEXT_NAME,    /* as ckpt_text_escape: backslashes are doubled, so that no two names look the same */
+    TEXT_MESSAGE, /* backslashes stay: some of the text may be escaped already */
     TEXT_QUOTED,  /* inside '…': backslash and quote escaped, \n \r \t by letter */
     TEXT_BYTES    /* inside b'…': like TEXT_QUOTED, every byte beyond ASCII as \xNN */
 };
 
-#define TEXT_UNIT 12 /* no character takes more bytes when it is escaped */
+#define TEXT_CHAR_MAX 12 /* no character takes more bytes when it is escaped */
 
-/* text_unit - writes the character at S[*POS], escaped, to OUT and moves *POS after it. Returns
- * 1..TEXT_UNIT. */
-size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_UNIT]);
+/* text_escape_char - writes the character at S[*POS], escaped, to OUT and moves *POS after it. Returns how
+ * many bytes were written. */
+size_t text_escape_char(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_CHAR_MAX]);
 /* An output buffer that counts all bytes put into it, but keeps only as many pieces as fit. */
 struct text_sink {
     char *out;
@@ -27,7 +26,7 @@ struct text_sink {
 
 /* text_put - appends N bytes, all of them or none. */
 void text_put(struct text_sink *sink, const char *piece, size_t n);
-/* text_put_literal - appends Z, which is safe text of our own. */
+/* text_put_literal - appends Z, a text of this program, which needs no escapes. */
 void text_put_literal(struct text_sink *sink, const char *z);
 /* text_escaped - appends S, escaped character by character. */
 void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style);
@@ -49,15 +48,13 @@ const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZ
 
 #define SHELL_WORD_MAX 160
 
-/* shell_word - returns S as one word of a command in a hint, quoted if a shell needs it. Returns OTHERWISE if
- * S must not be pasted: it contains a character of UNLESS, would have to be escaped to be shown, or is too
- * long. */
-const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_WORD_MAX]);
-/* shell_path - returns PATH as shell_word does, with "./" before it if it would be read as an option;
- * OTHERWISE is FILE. */
+/* shell_word - returns S as one word of a command in a hint, quoted if a shell needs it. Returns PLACEHOLDER
+ * if S has a character of FORBIDDEN, would have to be escaped to be shown, or is too long. */
+const char *shell_word(ckpt_str s, const char *forbidden, const char *placeholder, char out[SHELL_WORD_MAX]);
+/* shell_path - returns PATH as shell_word does, or "FILE"; with "./" before a PATH like an option. */
 const char *shell_path(const char *path, char out[SHELL_WORD_MAX]);
-/* shell_glob - returns NAME, the name of a tensor, as shell_word does, for an option that takes globs; the
- * word NAME if it has wildcards. */
+/* shell_glob - returns NAME, the name of a tensor, as shell_word does, for an option that takes globs.
+ * Returns "NAME" if it has wildcards. */
 const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX]);
 
 #endif

@@ -156,7 +156,7 @@ static bool are_same_patches(const struct patches *a, const struct patches *b)
 {
     bool same = a->n == b->n;
     for (size_t k = 0; same && k < a->n; k++)
-        same = a->at[k].at == b->at[k].at && str_eq(a->at[k].bytes, b->at[k].bytes);
+        same = a->patch[k].offset == b->patch[k].offset && str_eq(a->patch[k].bytes, b->patch[k].bytes);
     return same;
 }
 
@@ -176,14 +176,14 @@ static bool undoes_append(zip *z, size_t i, source *now, const struct patches *u
 {
     const struct zip_entry *e = &z->entries[i];
     struct directory d = {0};
-    const struct patch *name = &undo->at[0], *end = &undo->at[1];
+    const struct patch *name = &undo->patch[0], *end = &undo->patch[1];
     char current[65536];
     size_t stem = e->name.len > 3 ? e->name.len - 3 : 0;
     /* bounded: the header was read; a name has 16 bits of length */
     return undo->n == 2 && undo->old_size > undo->new_size && find_central(z, i, &d, NULL) == CKPT_OK &&
-           name->at == e->header + ZIP_LOCAL_SIZE && str_eq(name->bytes, e->name) &&
-           end->at == z->directory && end->bytes.len == undo->new_size - z->directory &&
-           source_read(now, name->at, current, stem, NULL) == CKPT_OK &&
+           name->offset == e->header + ZIP_LOCAL_SIZE && str_eq(name->bytes, e->name) &&
+           end->offset == z->directory && end->bytes.len == undo->new_size - z->directory &&
+           source_read(now, name->offset, current, stem, NULL) == CKPT_OK &&
            memcmp(current, e->name.ptr, stem) == 0;
 }
 

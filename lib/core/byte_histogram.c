@@ -19,8 +19,7 @@ bool byte_histogram_supports(ckpt_dtype dt)
     return is_f6(dt) || (number_lanes(dt) && dtype_info(dt)->block_bytes == 1);
 }
 
-/* count_bytes - counts in four tables, so that equal bytes in a row do not wait for each other's
- * increment. */
+/* count_bytes - counts in four tables, so that an increment need not wait for the one of an equal byte. */
 static void count_bytes(uint64_t *count, const unsigned char *p, size_t n)
 {
     uint32_t counts[4][256] = {{0}};
@@ -81,8 +80,7 @@ struct histogram_iterator {
     double x[4];
 };
 
-/* next_finite - sets *X to the next finite number that occurs, and returns how often it does; 0: there are no
- * more. */
+/* next_finite - sets *X to the next finite number that occurs; returns how often, 0: there are no more. */
 static uint64_t next_finite(struct histogram_iterator *e, const struct byte_histogram *h, ckpt_dtype dt,
                             double *x)
 {

@@ -2,7 +2,7 @@
 #include "core/check.h"
 
 #define MAX_BYTES   (UINT64_C(1) << 30) /* for the texts of findings and the list of records */
-#define MAX_SUSPECT 100u /* for so many findings, a file is checked for changes, which may have caused them */
+#define MAX_SUSPECT 100u /* at each of the first findings, the file is checked for changes that caused it */
 
 static const struct {
     const char *name, *text;
@@ -55,15 +55,15 @@ bool check_is_fault(ckpt_status st)
     return st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM;
 }
 
-/* is_new - sets *YES to true unless a finding equal to E, contexts aside, was reported before. */
-static ckpt_status is_new(struct check *c, const ckpt_error *e, bool *yes, ckpt_error *err)
+/* note_finding - notes that E was found; *UNSEEN: it is the first such finding, whatever contained it. */
+static ckpt_status note_finding(struct check *c, const ckpt_error *e, bool *unseen, ckpt_error *err)
 {
     uint32_t before;
     ckpt_str key = arena_printf(c->a, "%s\n%llu\n%s\n%s", e->file, (unsigned long long)e->offset,
                                 e->where + e->innermost, e->what);
     if (!key.ptr || !map_put(c->reported, key, 1, &before))
         return fail_memory(err);
-    *yes = before == MAP_NONE;
+    *unseen = before == MAP_NONE;
     return CKPT_OK;
 }
 
@@ -91,7 +91,7 @@ ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_fin
     bool unseen = false;
     if (c->cancelled)
         return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    CKPT_TRY(is_new(c, f->error, &unseen, err));
+    CKPT_TRY(note_finding(c, f->error, &unseen, err));
     if (!unseen)
         return CKPT_OK;
     if (c->result->findings < MAX_SUSPECT && check_unchanged(c, err) == CKPT_ECHANGED)

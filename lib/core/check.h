@@ -48,11 +48,9 @@ void check_free(struct check *c);
 ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err);
 /* check_rule_by_name - returns the rule whose id is ID, or CHECK_MALFORMED. */
 enum check_rule check_rule_by_name(const char *id);
-/* check_is_fault - returns true if ST means that the file is faulty, rather than that it could not be
- * checked. */
+/* check_is_fault - returns true if ST means that the file is faulty, not that it could not be checked. */
 bool check_is_fault(ckpt_status st);
-/* check_report - reports a finding under RULE with the message of E, about FILE (NULL: the file that E
- * names). */
+/* check_report - reports a finding under RULE with the message of E, about FILE (NULL: the file in E). */
 ckpt_status check_report(struct check *c, enum check_rule rule, const char *file, const ckpt_error *e,
                          ckpt_error *err);
 /* check_report_fault - reports a finding as check_report does, under the rule for the status of E. */
@@ -64,19 +62,17 @@ ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_fin
 ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err);
 /* check_watch_source - takes over SRC, a file that is being checked. */
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err);
-/* check_unchanged - fails if a watched file changed or could not be read: findings about it would mean
- * nothing. */
+/* check_unchanged - fails if a watched file changed or could not be read, so that findings mean nothing. */
 ckpt_status check_unchanged(const struct check *c, ckpt_error *err);
 /* check_keep_object - keeps KEPT until check_free, which passes it to c->drop. */
 ckpt_status check_keep_object(struct check *c, void *kept, ckpt_error *err);
 
-/* file_report_fault - returns ST, unless F is being checked and ST is a fault: then reports ERR and
- * returns CKPT_OK. */
+/* file_report_fault - returns ST; if F is being checked and ST is a fault, reports ERR, returns CKPT_OK. */
 ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_report_fault_as - does what file_report_fault does, under RULE instead of the rule for the status. */
 ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err);
-/* file_lose - returns file_report_fault(), unless F is salvaged and ST is a fault: then adds a notice that
- * WHAT, a part of F, is lost, and returns CKPT_OK. */
+/* file_lose - does what file_report_fault does, unless F is salvaged and ST is a fault: then adds a notice
+ * that WHAT is lost, and returns CKPT_OK. */
 ckpt_status file_lose(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
 /* file_add_row - adds a row as table_add_row does; if F is being checked, a row that exceeds its storage is
  * reported and added without data. */

@@ -225,8 +225,7 @@ static uint32_t decode_small_float(uint32_t b, uint32_t exp, uint32_t man, int b
     return as_bits(v) | (b >> (exp + man) & 1u) << 31;
 }
 
-/* decode_ieee_float - returns the float32 of B, a byte with EXP bits of exponent, of which all ones mean
- * Inf or NaN. */
+/* decode_ieee_float - returns the float32 of B, a byte with EXP exponent bits, all ones for Inf and NaN. */
 static uint32_t decode_ieee_float(uint32_t b, uint32_t exp)
 {
     uint32_t inf = ((1u << exp) - 1u) << (7 - exp), a = b & 0x7fu, sign = (b & 0x80u) << 24;

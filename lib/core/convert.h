@@ -63,8 +63,7 @@ static inline float float_of_bits(uint32_t bits)
     memcpy(&f, &bits, sizeof f);
     return f;
 }
-/* convert_half, convert_byte - return the bits of the float32 that equals a float16, or B, an element of
- * the 8-bit dtype FROM. */
+/* convert_half, convert_byte - return the bits of the float32 of a float16, or of B, an 8-bit float FROM. */
 uint32_t convert_half(uint32_t half);
 uint32_t convert_byte(ckpt_dtype from, uint32_t b);
 /* convert_overflow_name - returns what a value above TO's largest becomes: "inf", "nan" or "448". */

@@ -40,14 +40,14 @@ struct copy_result {
 
 /* The range of an item that one worker copies, and its progress. */
 struct copy_range {
-    const struct copy_pool *p;
-    struct copy_worker *w;
+    const struct copy_pool *pool;
+    struct copy_worker *worker;
     struct parallel_context *run;
     size_t number; /* index of the item in the job */
     struct copy_item item;
-    stream *s;           /* of a row */
-    uint64_t pos, end;   /* bytes of the item as it is read … */
-    uint64_t offset;     /* … and where in the sink those from POS on go */
+    stream *stream;      /* of a row */
+    uint64_t pos, end;   /* bytes [POS, END) of the item, before a conversion, are still to be copied */
+    uint64_t offset;     /* where in the sink the byte at POS goes */
     uint32_t stored_crc; /* of the stored bytes that were read, see stream_crc */
     struct copy_result done;
     const struct conversion *conversion; /* the worker's; NULL: it is not converted */
@@ -82,10 +82,10 @@ static uint64_t converted_size(const struct copy_range *r, uint64_t n)
     return c ? n / c->unit.in * c->unit.out : n;
 }
 
-/* name_storage - adds the name of the first tensor in S to ERR if ST is an error, unless ERR has a name.
- * Returns ST. */
-static ckpt_status name_storage(const struct copy_pool *p, const struct storage *s, ckpt_status st,
-                                ckpt_error *err)
+/* name_storage_if_failed - adds the name of the first tensor in S to ERR if ST is an error and ERR has no
+ * name. Returns ST. */
+static ckpt_status name_storage_if_failed(const struct copy_pool *p, const struct storage *s, ckpt_status st,
+                                          ckpt_error *err)
 {
     const ckpt_file *f = p->job->file;
     uint32_t i = 0;
@@ -112,20 +112,20 @@ static ckpt_status make_input_buffer(struct copy_worker *w, ckpt_error *err)
 /* The buffers of one read: bytes are read into IN, and converted to OUT; without a conversion, IN is OUT. */
 struct block {
     unsigned char *in, *out;
-    size_t n;
+    size_t n; /* bytes in IN; before reading: how many fit */
 };
 
 /* reserve_block - makes room for a read of K->n bytes. */
 static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ckpt_error *err)
 {
-    CKPT_TRY(buffered_get_space(&r->w->out, &k->out, &k->n, err));
+    CKPT_TRY(buffered_get_space(&r->worker->out, &k->out, &k->n, err));
     k->in = k->out;
     if (!r->conversion)
         return CKPT_OK;
-    CKPT_TRY(make_input_buffer(r->w, err));
+    CKPT_TRY(make_input_buffer(r->worker, err));
     const struct conversion *c = r->conversion;
     size_t units = k->n / c->unit.out, most = FD_CHUNK / c->unit.in;
-    k->in = r->w->in;
+    k->in = r->worker->in;
     k->n = (units < most ? units : most) * c->unit.in; /* bounded: FD_CHUNK */
     return CKPT_OK;
 }
@@ -133,7 +133,7 @@ static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ck
 /* ------------------------------------------------------------------ copying */
 
 /* needs_crc - returns true if the CRC of the stored bytes of R, a storage, is needed. */
-static bool needs_crc(const struct copy_range *r) { return r->p->job->crcs || r->item.storage->has_crc; }
+static bool needs_crc(const struct copy_range *r) { return r->pool->job->crcs || r->item.storage->has_crc; }
 
 /* read_elements - reads up to K->n bytes of R, a row: whole units of its conversion, as long as there are
  * elements; K->n is set to how many. */
@@ -142,7 +142,7 @@ static ckpt_status read_elements(const struct copy_range *r, struct block *k, ck
     size_t room = k->n, some, unit = r->conversion ? r->conversion->unit.in : 1;
     k->n = 0;
     do {
-        CKPT_TRY(stream_next(r->s, k->in + k->n, room - k->n, &some, err));
+        CKPT_TRY(stream_next(r->stream, k->in + k->n, room - k->n, &some, err));
         k->n += some; /* bounded: up to ROOM */
     } while (some && k->n % unit);
     return CKPT_OK;
@@ -158,9 +158,9 @@ static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error 
     k->n = k->n < left ? k->n : (size_t)left;
     if (s->swap > 1 && k->n > s->swap)
         k->n -= k->n % s->swap;
-    ckpt_status st = window_read(&r->w->window, s->src, s->off + r->pos, k->in, k->n,
+    ckpt_status st = window_read(&r->worker->window, s->src, s->off + r->pos, k->in, k->n,
                                  err); /* bounded: inside */
-    CKPT_TRY(name_storage(r->p, s, st, err));
+    CKPT_TRY(name_storage_if_failed(r->pool, s, st, err));
     if (needs_crc(r))
         r->stored_crc = crc_update(storage_crc_kind(s), r->stored_crc, k->in, k->n);
     if (s->swap)
@@ -168,7 +168,7 @@ static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error 
     return CKPT_OK;
 }
 
-/* fail_wrong_size - fails because R has N bytes, too many or too few. */
+/* fail_wrong_size - reports that the next read of R gave N bytes, too many or too few. */
 static ckpt_status fail_wrong_size(const struct copy_range *r, size_t n, ckpt_error *err)
 {
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
@@ -191,7 +191,7 @@ static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
 {
     const struct storage *s = r->item.storage;
     bool as_stored = s && !s->swap && !r->conversion && !s->is_crc32c;
-    CKPT_TRY(buffered_seek(&r->w->out, r->offset, err));
+    CKPT_TRY(buffered_seek(&r->worker->out, r->offset, err));
     while (r->pos < r->end) {
         struct block k;
         CKPT_TRY(reserve_block(r, &k, err));
@@ -202,9 +202,9 @@ static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
         if (r->conversion)
             convert_run(r->conversion, k.in, k.n / r->conversion->unit.in * r->conversion->unit.elems, k.out,
                         &r->done.tally);
-        if (r->p->job->crcs)
+        if (r->pool->job->crcs)
             r->done.crc = as_stored ? r->stored_crc : crc32_update(r->done.crc, k.out, len);
-        buffered_add(&r->w->out, len);
+        buffered_add(&r->worker->out, len);
         CKPT_TRY(advance_range(r, k.n, err));
     }
     return CKPT_OK;
@@ -215,7 +215,7 @@ static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
 static void share_blocks(const struct copy_range *r, uint64_t *from, uint64_t *end)
 {
     const struct storage *s = r->item.storage;
-    sink *out = r->p->job->out;
+    sink *out = r->pool->job->out;
     uint64_t at, n = r->end - r->pos;
     int fd;
     *from = *end = r->end;
@@ -235,12 +235,13 @@ static void share_blocks(const struct copy_range *r, uint64_t *from, uint64_t *e
 static ckpt_status compute_shared_crc(struct copy_range *r, uint64_t end, ckpt_error *err)
 {
     const struct storage *s = r->item.storage;
-    CKPT_TRY(r->pos < end ? make_input_buffer(r->w, err) : CKPT_OK);
+    CKPT_TRY(r->pos < end ? make_input_buffer(r->worker, err) : CKPT_OK);
     while (r->pos < end) {
         size_t n = end - r->pos < FD_CHUNK ? (size_t)(end - r->pos) : FD_CHUNK;
-        CKPT_TRY(source_read(s->src, s->off + r->pos, r->w->in, n, err)); /* bounded: inside its source */
-        r->stored_crc = crc_update(storage_crc_kind(s), r->stored_crc, r->w->in, n);
-        r->done.crc = s->is_crc32c ? crc32_update(r->done.crc, r->w->in, n) : r->stored_crc;
+        CKPT_TRY(
+            source_read(s->src, s->off + r->pos, r->worker->in, n, err)); /* bounded: inside its source */
+        r->stored_crc = crc_update(storage_crc_kind(s), r->stored_crc, r->worker->in, n);
+        r->done.crc = s->is_crc32c ? crc32_update(r->done.crc, r->worker->in, n) : r->stored_crc;
         CKPT_TRY(advance_range(r, n, err));
     }
     return CKPT_OK;
@@ -267,49 +268,49 @@ static ckpt_status copy_storage(struct copy_range *r, ckpt_error *err)
 static ckpt_status start_range(struct copy_range *r, size_t i, const struct parallel_chunk *chunk,
                                ckpt_error *err)
 {
-    const struct copy_pool *p = r->p;
+    const struct copy_pool *p = r->pool;
     struct copy_item *x = &r->item;
-    r->w = &p->workers[parallel_worker(r->run)];
+    r->worker = &p->workers[parallel_worker(r->run)];
     r->number = p->picked ? p->picked[i] : i;
     *x = get_item(p, i);
-    bool converts = x->from != x->to && conversion_init_blocks(&r->w->conversion, x->from, x->to);
-    r->conversion = converts ? &r->w->conversion : NULL;
+    bool converts = x->from != x->to && conversion_init_blocks(&r->worker->conversion, x->from, x->to);
+    r->conversion = converts ? &r->worker->conversion : NULL;
     const ckpt_tensor *t = x->storage ? NULL : &p->job->file->table.rows[x->row].t;
     uint64_t width = t ? dtype_info((ckpt_dtype)t->dtype)->block_bytes : 1;
     r->pos = chunk ? chunk->first * width : 0; /* bounded: inside the item, as is the next */
     r->end = chunk ? r->pos + chunk->count * width : t ? t->nbytes : x->storage->s.nbytes;
     r->offset = x->offset + converted_size(r, r->pos);
-    if (r->w->out.block)
+    if (r->worker->out.block)
         return CKPT_OK;
-    buf_init(&r->w->header, SIZE_MAX / 2);
-    return buffered_open(&r->w->out, p->job->out, err);
+    buf_init(&r->worker->header, SIZE_MAX / 2);
+    return buffered_open(&r->worker->out, p->job->out, err);
 }
 
 /* put_header - writes the header of the item of R, if R begins at the first byte of the item. */
 static ckpt_status put_header(const struct copy_range *r, ckpt_error *err)
 {
-    const struct copy_job *job = r->p->job;
-    buf *b = &r->w->header;
+    const struct copy_job *job = r->pool->job;
+    buf *b = &r->worker->header;
     if (!job->out || !job->put_header || r->pos)
         return CKPT_OK;
     b->len = 0;
     CKPT_TRY(job->put_header(job->user, r->number, b, err));
-    CKPT_TRY(buffered_seek(&r->w->out, r->offset - b->len, err)); /* bounded: there is room for it */
-    return buffered_put(&r->w->out, b->data, b->len, err);
+    CKPT_TRY(buffered_seek(&r->worker->out, r->offset - b->len, err)); /* bounded: there is room for it */
+    return buffered_put(&r->worker->out, b->data, b->len, err);
 }
 
 /* copy_row - copies CHUNK of a row, or all of the row if CHUNK is NULL, by a stream. */
 static ckpt_status copy_row(struct copy_range *r, const struct parallel_chunk *chunk, ckpt_error *err)
 {
-    struct table *t = &r->p->job->file->table;
-    struct stream_options o = r->p->job->reading;
-    o.window = &r->w->window;
-    ckpt_status st = chunk ? stream_open_range(t, r->item.row, chunk->first, chunk->count, &r->s, err)
-                           : stream_open(t, r->item.row, &o, &r->s, err);
+    struct table *t = &r->pool->job->file->table;
+    struct stream_options o = r->pool->job->reading;
+    o.window = &r->worker->window;
+    ckpt_status st = chunk ? stream_open_range(t, r->item.row, chunk->first, chunk->count, &r->stream, err)
+                           : stream_open(t, r->item.row, &o, &r->stream, err);
     CKPT_TRY(prefix_where_if_failed(st, r->item.name, err));
     st = copy_range(r, err);
-    r->stored_crc = stream_crc(r->s);
-    stream_close(r->s);
+    r->stored_crc = stream_crc(r->stream);
+    stream_close(r->stream);
     return st;
 }
 
@@ -321,11 +322,10 @@ static ckpt_status copy_elements(struct copy_range *r, size_t i, const struct pa
     return r->item.storage ? copy_storage(r, err) : copy_row(r, chunk, err);
 }
 
-/* finish_item - records the results of the item of R once all of it is copied, and writes its CRC-32 by
- * WRITER. */
+/* finish_item - records the results of the item of R, which was copied, and writes its CRC-32 by WRITER. */
 static ckpt_status finish_item(const struct copy_range *r, struct buffered_writer *writer, ckpt_error *err)
 {
-    const struct copy_job *job = r->p->job;
+    const struct copy_job *job = r->pool->job;
     unsigned char crc[4];
     if (job->crcs)
         job->crcs[r->number] = r->done.crc;
@@ -339,10 +339,10 @@ static ckpt_status finish_item(const struct copy_range *r, struct buffered_write
 
 static ckpt_status copy_one_item(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
 {
-    struct copy_range r = {.p = user, .run = run};
+    struct copy_range r = {.pool = user, .run = run};
     CKPT_TRY(copy_elements(&r, i, NULL, err));
-    CKPT_TRY(finish_item(&r, &r.w->out, err));
-    return r.item.storage ? storage_compare_crc(r.item.storage, r.stored_crc, &r.p->job->reading, err)
+    CKPT_TRY(finish_item(&r, &r.worker->out, err));
+    return r.item.storage ? storage_compare_crc(r.item.storage, r.stored_crc, &r.pool->job->reading, err)
                           : CKPT_OK;
 }
 
@@ -351,12 +351,12 @@ static ckpt_status copy_one_item(void *user, size_t i, struct parallel_context *
 static ckpt_status copy_item_chunk(void *user, size_t i, struct parallel_chunk *chunk,
                                    struct parallel_context *run, ckpt_error *err)
 {
-    struct copy_range r = {.p = user, .run = run};
+    struct copy_range r = {.pool = user, .run = run};
     struct copy_result *done = chunk->out = calloc(1, sizeof *done);
     CKPT_TRY(done ? copy_elements(&r, i, chunk, err) : fail_memory(err));
     *done = r.done;
     chunk->crc[0] = r.stored_crc;
-    return r.item.crc_offset ? buffered_flush(&r.w->out, err) : CKPT_OK;
+    return r.item.crc_offset ? buffered_flush(&r.worker->out, err) : CKPT_OK;
 }
 
 static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_chunk *chunks, size_t n,
@@ -364,7 +364,7 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
 {
     const struct copy_pool *p = user;
     struct parallel_item item = get_parallel_item(user, i);
-    struct copy_range r = {.p = p, .number = p->picked ? p->picked[i] : i, .item = get_item(p, i)};
+    struct copy_range r = {.pool = p, .number = p->picked ? p->picked[i] : i, .item = get_item(p, i)};
     struct storage *s = get_item_storage(p, &r.item);
     for (size_t k = 0; k < n; k++) {
         const struct copy_result *chunk = chunks[k].out;

@@ -11,8 +11,7 @@
 bool dequantize_supports(ckpt_dtype dt);
 /* dequantize - converts N blocks of DT at IN to little-endian float32 at OUT; both at any address. */
 void dequantize(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out);
-/* dequantize_scalar - converts as dequantize does, without vector instructions; gives the same bits, for
- * tests. */
+/* dequantize_scalar - as dequantize, with the same bits, but without vector instructions; for tests. */
 void dequantize_scalar(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out);
 
 /* The points that ggml's IQ types choose from: the elements of a point as digits, the first in the lowest

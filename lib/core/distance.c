@@ -1,5 +1,4 @@
-/* distance.c - see distance.h. With eight lanes the sums do not depend on the width of the CPU's
- * registers. */
+/* distance.c - see distance.h. Because of the eight lanes, sums do not depend on the width of registers. */
 #include "core/distance.h"
 
 #include <math.h>
@@ -24,8 +23,7 @@ void distance_add(struct distance *d, const double *a, const double *b, size_t n
 
 double distance_sum(const struct distance *d) { return number_add_lanes(d->sum); }
 
-/* sum_products - sums pair i in lane i % 8. The compiler may put several lanes into one register; that
- * changes no sum. */
+/* sum_products - sums pair i in lane i % 8, however many lanes the compiler puts into one register. */
 static struct norms sum_products(const double *a, const double *b, size_t n)
 {
     double aa[8] = {0}, bb[8] = {0}, ab[8] = {0}, dd[8] = {0};

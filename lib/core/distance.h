@@ -36,9 +36,9 @@ struct norms {
 /* norms_add - adds N more pairs to TO, summed in eight lanes that are added up in a fixed order. Pairs
  * with a number that is not finite do not count: both numbers are set to 0. */
 void norms_add(struct norms *to, double *a, double *b, size_t n);
-/* norms_distance - returns |a - b| / |b|; NaN when the sums overflowed. norms_cosine - returns a.b / (|a|
- * |b|); NaN also when either norm is 0. */
+/* norms_distance - returns |a - b| / |b|; NaN: the sums overflowed. */
 double norms_distance(const struct norms *s);
+/* norms_cosine - returns a.b / (|a| |b|); NaN: the sums overflowed, or a norm is 0. */
 double norms_cosine(const struct norms *s);
 
 /* distance_sum - returns the sum of the lanes, always added up in the same order. */

@@ -1,5 +1,4 @@
-/* distance_simd.c - the kernels of distance.h in AVX2's registers; each lane adds in the same order as the
- * scalar code. */
+/* distance_simd.c - the kernels of distance.h for AVX2: lanes add in the same order as the scalar code. */
 #include "core/distance.h"
 #include "core/number.h"
 #include "core/simd.h"

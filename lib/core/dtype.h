@@ -25,12 +25,11 @@ dtype_info(ckpt_dtype dt);                      /* CKPT_DT_NONE and unknown numb
 ckpt_dtype dtype_by_name(ckpt_str name);        /* torch's name or alias ("long"); optional "torch." */
 ckpt_dtype dtype_by_safetensors(ckpt_str name); /* exact */
 ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedStorage": U8 */
-/* dtype_bytes - computes the size of ELEMS elements in bytes. False: overflow, an incomplete block, or no
- * fixed size. */
+/* dtype_bytes - computes the bytes of ELEMS elements; false: overflow, an incomplete block, no fixed size. */
 bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out);
 
-/* dtype_is_float - returns true if DT is a type of floats, or of ggml's blocks of floats; false for scales
- * (float8_e8m0fnu). */
+/* dtype_is_float - returns true for floats and ggml's blocks of floats, but not for float8_e8m0fnu, a
+ * scale. */
 static inline bool dtype_is_float(ckpt_dtype dt)
 {
     char klass = dtype_info(dt)->klass;

@@ -35,8 +35,7 @@ ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uin
     return CKPT_OK;
 }
 
-/* swap_pairs - swaps bytes pairwise, four pairs at a time in a register; returns the number of swapped
- * bytes. */
+/* swap_pairs - swaps bytes pairwise, 8 bytes at a time; returns the number of swapped bytes. */
 static size_t swap_pairs(unsigned char *p, size_t n)
 {
     const uint64_t low = UINT64_C(0x00FF00FF00FF00FF);

@@ -1,5 +1,4 @@
-/* elements.h - turns stored elements into the values that a view shows: byte order, conjugation,
- * negation. */
+/* elements.h - applies to stored elements what their view requires: byte order, conjugation, negation. */
 #ifndef CORE_ELEMENTS_H
 #define CORE_ELEMENTS_H
 
@@ -19,8 +18,7 @@ struct elements {
  * in units of SWAP (0 and 1: not). CKPT_EUNSUPPORTED if DT has no such values. */
 ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uint8_t swap, bool conj,
                           bool neg, ckpt_error *err);
-/* swap_bytes - reverses each unit of WIDTH bytes in the N bytes at P; an incomplete last unit is
- * unchanged. */
+/* swap_bytes - reverses each unit of WIDTH bytes in the N bytes at P, but not an incomplete last unit. */
 void swap_bytes(unsigned char *p, size_t n, size_t width);
 /* elements_apply - converts N bytes of complete elements in place. */
 void elements_apply(const struct elements *e, unsigned char *bytes, size_t n);

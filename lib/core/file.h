@@ -80,8 +80,7 @@ struct ckpt_file {
     map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
     void *container;     /* of the format, such as its archive */
     void (*container_free)(void *);
-    /* resolve - adds the storages that only opaque objects refer to, which a writer needs; NULL: there are
-     * none. */
+    /* resolve - adds the storages that only opaque objects refer to, for a writer; NULL: there are none. */
     ckpt_status (*resolve)(struct ckpt_file *f, ckpt_error *err);
     struct probe *probe; /* during open only */
     struct source_watch *watch; /* during open only; may be NULL */
@@ -117,8 +116,7 @@ static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
 }
 /* file_explained - returns ST, or the error of F's arena if its limit stopped an allocation. */
 ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err);
-/* file_unchanged - returns CKPT_OK if source_file_changed does for the file and all its shards, else its
- * error. */
+/* file_unchanged - calls source_file_changed for the file and all its shards; returns its first error. */
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
 /* file_status_after_read - returns ST, the status of reading F after it was opened; but CKPT_ECHANGED if F
  * was written to meanwhile, and ST is CKPT_OK or a fault of F's content. */
@@ -140,11 +138,9 @@ const ckpt_value *file_replaced_value(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 /* file_index_storage_keys - returns F->storage_keys with all storages that the table has; NULL: no memory. */
 map *file_index_storage_keys(ckpt_file *f);
-/* file_storage_find - sets *INDEX to the storage that file_storage_add added under KEY, or
- * CKPT_NO_STORAGE. */
+/* file_storage_find - sets *INDEX to the storage that file_storage_add added as KEY, or CKPT_NO_STORAGE. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err);
-/* file_storage_add - adds a storage as table_add_storage does, and lets file_storage_find find it by its
- * key. */
+/* file_storage_add - adds a storage as table_add_storage does; file_storage_find finds it by its key. */
 ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err);
 /* file_bytes_storage - returns the storage in F's own table that V loads: V calls
  * torch.storage._load_from_bytes with a whole stream of torch.save. CKPT_NO_STORAGE: none. */

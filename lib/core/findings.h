@@ -46,8 +46,7 @@ struct scan {
 bool scan_note_system_failure(struct scan *s, ckpt_status st, const ckpt_error *why);
 /* scan_read - reads N bytes at OFF, which are inside SRC. False: the read failed, which is kept in S. */
 bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n);
-/* scan_is_torch_stream - returns true if the N bytes begin with the pickled magic number of torch.save before
- * 1.6. */
+/* scan_is_torch_stream - returns true if the bytes begin as torch.save before 1.6: a pickled magic number. */
 bool scan_is_torch_stream(const unsigned char *head, size_t n);
 /* scan_rule - returns id, level and text of RULE. */
 const ckpt_scan_rule *scan_rule(enum scan_rule rule);

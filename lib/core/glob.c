@@ -9,8 +9,7 @@ struct glob_pattern {
     bool fold;
 };
 
-/* next_char - returns the character at S[*POS], or a number above all characters for a byte that is not
- * UTF-8. */
+/* next_char - returns the character at S[*POS]; if it is not UTF-8, a number above all characters. */
 static uint32_t next_char(ckpt_str s, size_t *pos, bool fold)
 {
     size_t at = *pos;

@@ -18,13 +18,12 @@
 #pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
 #endif
 
-#define HUGE_SCALE 0x1p-540 /* differences of any doubles, times this, can be squared and summed */
-#define HUGE_SHIFT 540
+#define DOWNSCALE      0x1p-540 /* differences of any doubles, times this, can be squared and summed */
+#define DOWNSCALE_BITS 540
 
 /* ------------------------------------------------------------------ decoding */
 
-/* magnitude_of - returns |re + i im|. The library's hypot is not used, because its last bit differs between
- * systems. */
+/* magnitude_of - returns |re + i im|. The last bit of the C library's hypot differs between systems. */
 static double magnitude_of(double re, double im)
 {
     re = fabs(re);
@@ -33,8 +32,8 @@ static double magnitude_of(double re, double im)
         return (double)NAN;
     if (isinf(re) || isinf(im))
         return (double)INFINITY;
-    double most = re > im ? re : im;
-    double scale = most > 0x1p+500 ? 0x1p-600 : most < 0x1p-400 ? 0x1p+600 : 1.0;
+    double larger = re > im ? re : im; /* its square may overflow or be zero: scale first */
+    double scale = larger > 0x1p+500 ? 0x1p-600 : larger < 0x1p-400 ? 0x1p+600 : 1.0;
     re *= scale;
     im *= scale;
     return sqrt(re * re + im * im) / scale;
@@ -92,15 +91,14 @@ void moments_scalar(ckpt_dtype dt, const unsigned char *p, size_t n, double shif
 /* finish_block - sets mean, m2 and squares of B from the sums of x - SHIFT. */
 static void finish_block(struct moments *b, double sum, double square, double shift)
 {
-    double n = (double)b->finite, d = sum / n, m2 = square - sum * d;
+    double n = (double)b->finite, d = sum / n, m2 = square - sum * d; /* D: the mean of x - SHIFT */
     double squares = (square + 2 * shift * sum) + n * shift * shift, mean = shift + d;
     b->mean = mean < b->min ? b->min : mean > b->max ? b->max : mean;
     b->m2 = m2 > 0 ? m2 : 0;
     b->squares = isfinite(squares) ? squares : (double)INFINITY;
 }
 
-/* count_block - sets the counts and extremes of B from any N numbers, and *FIRST to the first finite
- * one. */
+/* count_block - sets the counts and extremes of B from any N numbers, and *FIRST to the first finite one. */
 static void count_block(struct moments *b, const double *x, size_t n, double *first)
 {
     b->min = (double)INFINITY;
@@ -119,8 +117,7 @@ static void count_block(struct moments *b, const double *x, size_t n, double *fi
     }
 }
 
-/* sum_scaled - sums x - SHIFT over the finite numbers, times SCALE, to *SUM; returns the sum of the
- * squares. */
+/* sum_scaled - sets *SUM to the sum of (x - SHIFT) * SCALE over the finite X; returns that of the squares. */
 static double sum_scaled(const double *x, size_t n, double shift, double scale, double *sum)
 {
     double sums[8] = {0}, squares[8] = {0};
@@ -133,8 +130,7 @@ static double sum_scaled(const double *x, size_t n, double shift, double scale, 
     return number_add_lanes(squares);
 }
 
-/* add_block_slow - adds a block of any numbers, including infinities, NaN, and squares above the largest
- * double. */
+/* add_block_slow - adds a block of any numbers: infinities, NaN, and numbers whose squares overflow. */
 static void add_block_slow(struct moments *b, const double *x, size_t n)
 {
     double first = 0, sum;
@@ -146,12 +142,12 @@ static void add_block_slow(struct moments *b, const double *x, size_t n)
         finish_block(b, sum, square, first);
         return;
     }
-    struct moments small = {.finite = b->finite, .min = b->min * HUGE_SCALE, .max = b->max * HUGE_SCALE};
-    square = sum_scaled(x, n, first, HUGE_SCALE, &sum);
-    finish_block(&small, sum, square, first * HUGE_SCALE);
-    b->mean = ldexp(small.mean, HUGE_SHIFT);
-    b->m2 = ldexp(small.m2, 2 * HUGE_SHIFT);
-    b->squares = ldexp(small.squares, 2 * HUGE_SHIFT);
+    struct moments small = {.finite = b->finite, .min = b->min * DOWNSCALE, .max = b->max * DOWNSCALE};
+    square = sum_scaled(x, n, first, DOWNSCALE, &sum);
+    finish_block(&small, sum, square, first * DOWNSCALE);
+    b->mean = ldexp(small.mean, DOWNSCALE_BITS);
+    b->m2 = ldexp(small.m2, 2 * DOWNSCALE_BITS);
+    b->squares = ldexp(small.squares, 2 * DOWNSCALE_BITS);
 }
 
 /* add_block_fast - adds a block by KERNEL; false: a number is not finite, or too large. */
@@ -173,32 +169,32 @@ static bool add_block_fast(struct moments *b, moments_kernel *kernel, ckpt_dtype
     return true;
 }
 
-void moments_merge(struct moments *m, const struct moments *b)
+void moments_merge(struct moments *m, const struct moments *added)
 {
-    struct moments a = *m;
-    m->finite += b->finite;
-    m->nan += b->nan;
-    m->inf += b->inf;
-    m->zeros += b->zeros;
-    if (!b->finite)
+    struct moments old = *m;
+    m->finite += added->finite;
+    m->nan += added->nan;
+    m->inf += added->inf;
+    m->zeros += added->zeros;
+    if (!added->finite)
         return;
-    if (!a.finite) {
-        m->min = b->min + 0.0; /* minus zero is zero */
-        m->max = b->max + 0.0;
-        m->mean = b->mean + 0.0;
-        m->m2 = b->m2;
-        m->squares = b->squares;
+    if (!old.finite) {
+        m->min = added->min + 0.0; /* turns -0.0 into 0.0 */
+        m->max = added->max + 0.0;
+        m->mean = added->mean + 0.0;
+        m->m2 = added->m2;
+        m->squares = added->squares;
         return;
     }
-    double n = (double)m->finite, weight = (double)b->finite / n, delta = b->mean - a.mean;
-    m->min = b->min < a.min ? b->min + 0.0 : a.min;
-    m->max = b->max > a.max ? b->max + 0.0 : a.max;
-    m->squares += b->squares;
-    m->m2 += b->m2 + delta * delta * ((double)a.finite * weight);
+    double n = (double)m->finite, weight = (double)added->finite / n, delta = added->mean - old.mean;
+    m->min = added->min < old.min ? added->min + 0.0 : old.min;
+    m->max = added->max > old.max ? added->max + 0.0 : old.max;
+    m->squares += added->squares;
+    m->m2 += added->m2 + delta * delta * ((double)old.finite * weight);
     if (isfinite(delta))
         m->mean += delta * weight;
     else
-        m->mean = a.mean * ((double)a.finite / n) + b->mean * weight;
+        m->mean = old.mean * ((double)old.finite / n) + added->mean * weight;
 }
 
 /* ------------------------------------------------------------------- choosing */
@@ -207,19 +203,20 @@ void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, co
                     size_t n)
 {
     const struct dtype_info *d = dtype_info(dt);
-    bool direct = kernel != moments_scalar && dtype_has_kernels(dt);
+    bool reads_stored = kernel != moments_scalar && dtype_has_kernels(dt); /* else it reads decoded doubles */
     double x[MOMENTS_BLOCK];
     size_t lanes = number_is_complex(dt) ? 1 : number_lanes(dt), step = lanes ? MOMENTS_BLOCK / lanes : 0;
     for (size_t i = 0; step && i < n; i += step) {
         size_t count = n - i < step ? n - i : step;
-        const unsigned char *at = p + i / d->block_elems * d->block_bytes;
-        struct moments b = {0};
-        size_t got = moments_decode(dt, at, direct ? 1 : count, x);
-        bool done = direct ? add_block_fast(&b, kernel, dt, at, count, x[0])
-                           : add_block_fast(&b, kernel, CKPT_DT_F64, (const unsigned char *)x, got, x[0]);
-        if (!done)
-            add_block_slow(&b, x, moments_decode(dt, at, count, x));
-        moments_merge(m, &b);
+        const unsigned char *elements = p + i / d->block_elems * d->block_bytes;
+        struct moments block = {0};
+        size_t decoded = moments_decode(dt, elements, reads_stored ? 1 : count, x);
+        bool added = reads_stored ? add_block_fast(&block, kernel, dt, elements, count, x[0])
+                                  : add_block_fast(&block, kernel, CKPT_DT_F64, (const unsigned char *)x,
+                                                   decoded, x[0]);
+        if (!added)
+            add_block_slow(&block, x, moments_decode(dt, elements, count, x));
+        moments_merge(m, &block);
     }
 }
 

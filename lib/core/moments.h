@@ -18,8 +18,7 @@ struct moments {
  * of MOMENTS_BLOCK from the first on (cut elsewhere, the last bits may differ). Complex elements count
  * by their magnitude, each float4 pair is two numbers, quantised types are their stored integers. */
 void moments_add(struct moments *m, ckpt_dtype dt, const unsigned char *p, size_t n);
-/* moments_merge - adds the moments B to M. */
-void moments_merge(struct moments *m, const struct moments *b);
+void moments_merge(struct moments *m, const struct moments *added);
 
 /* moments_decode - writes the numbers that moments_add counts in N elements to OUT, at most
  * number_lanes(DT) for each, of complex ones the magnitude. Returns how many. */
@@ -42,7 +41,7 @@ typedef void moments_kernel(ckpt_dtype dt, const unsigned char *p, size_t n, dou
 moments_kernel moments_scalar;
 /* moments_best - returns the fastest kernel that this CPU can run. */
 moments_kernel *moments_best(void);
-/* moments_add_by - adds numbers as moments_add does, by KERNEL. */
+/* moments_add_by - does what moments_add does, by KERNEL. */
 void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, const unsigned char *p,
                     size_t n);
 /* moment_sums_add - adds N more doubles, the first in lane 0. */

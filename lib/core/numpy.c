@@ -44,8 +44,7 @@ static const char *find_unit(ckpt_str t)
     return NULL;
 }
 
-/* take_number - removes the digits that T begins with, and sets *N to their value; false: there are none, or
- * too many. */
+/* take_number - removes the digits that T begins with; *N is their value. False: none, or too many. */
 static bool take_number(ckpt_str *t, uint32_t *n)
 {
     uint64_t v = 0;
@@ -57,8 +56,7 @@ static bool take_number(ckpt_str *t, uint32_t *n)
     return digits > 0 && v <= INT32_MAX;
 }
 
-/* parse_date - parses a date or timedelta. D's kind is 'M' or 'm'; T follows that letter: a size of 8, a unit
- * in brackets. */
+/* parse_date - parses T, what follows the letter M or m in the code of a date: "8[25ns]", "[D]", "". */
 static bool parse_date(ckpt_str t, struct numpy_dtype *d)
 {
     uint32_t size = 8;
@@ -92,9 +90,8 @@ static bool has_size(const struct numpy_dtype *d)
     }
 }
 
-/* find_named - returns the index of the type with a name such as "float32", or a code of one letter; NTYPES:
- * none. */
-static size_t find_named(ckpt_str t)
+/* find_by_name - returns the index of the type whose name, "float32", or code letter is T; NTYPES: none. */
+static size_t find_by_name(ckpt_str t)
 {
     size_t i = 0;
     while (i < NTYPES && !(numpy_types[i].code && (str_is(t, numpy_types[i].name) ||
@@ -110,7 +107,7 @@ bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
         d.big_endian = code.ptr[0] == '>';
         code = str_skip(code, 1);
     }
-    size_t named = find_named(code);
+    size_t named = find_by_name(code);
     bool ok = code.len > 0;
     d.kind = ok ? code.ptr[0] : 0;
     code = str_skip(code, 1);
@@ -153,8 +150,8 @@ static const char *find_extended(const ckpt_value *v)
     return NULL;
 }
 
-/* set_unit - sets the unit of a date from the last item of its STATE: ({}, (b"ns", 25, 1, 1)). False: it has
- * a multiple of a unit. */
+/* set_unit - sets the unit of a date from the last item of its STATE: ({}, (b"ns", 25, 1, 1)) is 25 ns.
+ * False: the item has no known unit. */
 static bool set_unit(struct numpy_dtype *d, const ckpt_value *state)
 {
     const ckpt_value *last = value_item(state, 8), *unit = value_item(last, 1);
@@ -296,9 +293,9 @@ bool is_latin1(ckpt_str codec) { return str_is(codec, "latin1") || str_is(codec,
 const ckpt_value *latin1_text(const ckpt_value *v)
 {
     ckpt_str codec;
-    bool call = value_calls(v, "_codecs", "encode", 2) && value_text(value_arg(v, 1), &codec) &&
-                is_latin1(codec);
-    const ckpt_value *text = call ? value_arg(v, 0) : NULL;
+    bool encodes = value_calls(v, "_codecs", "encode", 2) && value_text(value_arg(v, 1), &codec) &&
+                   is_latin1(codec);
+    const ckpt_value *text = encodes ? value_arg(v, 0) : NULL;
     return text && (text->type == CKPT_V_STR || text->type == CKPT_V_STR8) ? text : NULL;
 }
 
@@ -306,11 +303,11 @@ bool latin1_of(const ckpt_value *v, ckpt_str *text) { return value_text(latin1_t
 
 size_t copy_small_bytes(const ckpt_value *v, unsigned char *out, size_t cap)
 {
-    ckpt_str s;
-    if (latin1_of(v, &s)) {
-        uint64_t n;
-        bool fits = s.len / 2 <= cap && utf8_check(s, false, &n) && n <= cap;
-        return fits ? utf8_latin1(s, out) : SIZE_MAX;
+    ckpt_str text;
+    if (latin1_of(v, &text)) {
+        uint64_t count; /* LEN / 2 at least: a longer text need not be decoded */
+        bool fits = text.len / 2 <= cap && utf8_check(text, false, &count) && count <= cap;
+        return fits ? utf8_latin1(text, out) : SIZE_MAX;
     }
     bool bytes = v && (v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY || v->type == CKPT_V_STR8);
     if (!bytes || v->flags & VALUE_SPAN || v->u.str.len > cap)

@@ -1,5 +1,5 @@
-/* parallel_rows.c - see parallel_rows.h. A task of the pool is a chunk of a large item, or a group of
- * items: those that share a storage with an unchecked CRC-32, which the first of them checks. */
+/* parallel_rows.c - see parallel_rows.h. A task of the pool is a chunk of a large item, or a group of items.
+ * Items that share a storage with an unchecked CRC are one group, because the first of them checks it. */
 #include "core/parallel_rows.h"
 
 #include <stdatomic.h>
@@ -16,28 +16,29 @@
 /* An item that is a group of its own and is processed in chunks. */
 struct chunked_item {
     struct parallel_chunk *chunks;
-    uint32_t group, first, n; /* tasks [first, first + n) are its chunks */
-    _Atomic uint32_t left;    /* chunks that are not done yet */
+    uint32_t group;
+    uint32_t first_task, nchunks; /* its chunks are the tasks [first_task, first_task + nchunks) */
+    _Atomic uint32_t chunks_left; /* not processed yet */
 };
 
 /* A task of the pool: a group of items, or one chunk of the only item of a group. */
 struct task {
     uint32_t group;
-    struct chunked_item *chunked; /* NULL: all of the group */
-    uint32_t chunk;
+    struct chunked_item *chunked; /* NULL: the task is all of the group */
+    uint32_t chunk;               /* index in CHUNKED */
 };
 
 struct parallel_state {
     const struct parallel_job *job;
-    uint32_t *order;  /* items by group; NULL: each is a group of its own */
-    uint32_t *starts; /* index in order of each group, and the end; NULL likewise */
+    uint32_t *order;  /* the numbers of all items, sorted by group; NULL: each item is a group of its own */
+    uint32_t *starts; /* group G is [starts[G], starts[G + 1]) of ORDER; NULL if ORDER is */
     size_t ngroups, ntasks;
     struct chunked_item *chunked_items; /* in the order of their tasks */
     size_t nchunked;
-    atomic_bool *ready; /* by item: processed, to be reported; NULL: nothing is reported */
-    size_t next;        /* the first item that is not reported */
+    atomic_bool *is_ready; /* by item: it was processed; NULL: nothing is reported */
+    size_t next_report;    /* the first item that is not reported */
     _Atomic uint64_t bytes_done;
-    uint64_t total;
+    uint64_t total_bytes;
     bool stopped; /* report or progress returned nonzero */
 };
 
@@ -62,7 +63,7 @@ static uint32_t get_group_item(const struct parallel_state *t, uint32_t k)
 
 /* What the callbacks of one task need. */
 struct parallel_context {
-    struct parallel_state *st;
+    struct parallel_state *state;
     struct pool *pool;
     size_t task;
     unsigned worker; /* 0: the calling thread */
@@ -71,8 +72,8 @@ struct parallel_context {
 /* ------------------------------------------------------------------- groups */
 
 struct group_builder {
-    uint32_t *parent;          /* by item: an earlier one of its group, or itself if it is the first */
-    uint32_t *owner, *other_owner; /* storage -> the first item that reads it */
+    uint32_t *parent; /* by item: an earlier item of its group; the item itself if it is the first */
+    uint32_t *first_reader, *first_reader_of_other; /* by storage of the file, and of the other file */
 };
 
 /* find_leader - returns the first item of the group of item I. */
@@ -85,30 +86,33 @@ static uint32_t find_leader(uint32_t *parent, uint32_t i)
     return i;
 }
 
-/* join_group - joins item I, which reads ROW of F, with the first item that reads the same storage. */
-static void join_group(struct group_builder *j, uint32_t *owner, uint32_t i, const ckpt_file *f, uint32_t row)
+/* join_group - joins the group of item I, which reads ROW of F, with that of the first item in FIRST_READER
+ * that reads the same storage, if the storage has an unchecked CRC. */
+static void join_group(struct group_builder *g, uint32_t *first_reader, uint32_t i, const ckpt_file *f,
+                       uint32_t row)
 {
-    uint32_t at = f->table.rows[row].t.storage;
-    if (at == CKPT_NO_STORAGE || at >= f->table.nstorages)
+    uint32_t storage = f->table.rows[row].t.storage;
+    if (storage == CKPT_NO_STORAGE || storage >= f->table.nstorages)
         return;
-    const struct storage *st = &f->table.storages[at];
+    const struct storage *st = &f->table.storages[storage];
     if (!st->has_crc || st->crc_checked)
         return;
-    if (owner[at] == UINT32_MAX) {
-        owner[at] = i;
+    if (first_reader[storage] == UINT32_MAX) {
+        first_reader[storage] = i;
         return;
     }
-    uint32_t a = find_leader(j->parent, owner[at]), b = find_leader(j->parent, i);
-    j->parent[a > b ? a : b] = a > b ? b : a;
+    uint32_t a = find_leader(g->parent, first_reader[storage]), b = find_leader(g->parent, i);
+    g->parent[a > b ? a : b] = a > b ? b : a;
 }
 
-static uint32_t *make_owners(const ckpt_file *f)
+/* alloc_first_readers - allocates, by storage of F, UINT32_MAX: no item reads it so far. */
+static uint32_t *alloc_first_readers(const ckpt_file *f)
 {
     size_t n = f ? f->table.nstorages : 0;
-    uint32_t *owner = malloc((n + 1) * sizeof *owner);
-    for (size_t i = 0; owner && i < n; i++)
-        owner[i] = UINT32_MAX;
-    return owner;
+    uint32_t *first_reader = malloc((n + 1) * sizeof *first_reader);
+    for (size_t i = 0; first_reader && i < n; i++)
+        first_reader[i] = UINT32_MAX;
+    return first_reader;
 }
 
 /* list_groups - fills in order and starts: groups by their first item, items in ascending order. */
@@ -116,8 +120,8 @@ static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_
 {
     uint32_t n = (uint32_t)t->job->n;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t l = find_leader(parent, i);
-        t->order[i] = l == i ? (uint32_t)t->ngroups++ : t->order[l];
+        uint32_t leader = find_leader(parent, i);
+        t->order[i] = leader == i ? (uint32_t)t->ngroups++ : t->order[leader]; /* its group, at first */
     }
     t->starts = calloc(t->ngroups + 1, sizeof *t->starts); /* bounded: below n */
     if (!t->starts)
@@ -146,8 +150,8 @@ static uint64_t get_item_bytes(const struct parallel_item *x)
 
 /* -------------------------------------------------------------------- chunks */
 
-/* get_element_width - returns the bytes of an element of X's row, or of its other row if SIDE is 1; 0: an
- * element is not whole bytes. */
+/* get_element_width - returns the bytes of an element of X's row, or of its other row if SIDE is 1; 0: it has
+ * no whole number of bytes. */
 static uint64_t get_element_width(const struct parallel_item *x, int side)
 {
     const ckpt_file *f = side ? x->other : x->file;
@@ -162,7 +166,8 @@ static uint64_t count_item_elements(const struct parallel_item *x)
     return x->storage ? x->storage->s.nbytes : x->file->table.rows[x->row].t.elements;
 }
 
-/* get_item_width - returns the bytes of an element, of the wider one of two rows; 0: not whole bytes. */
+/* get_item_width - returns the bytes of an element of X, the larger number if there are two rows; 0: no whole
+ * number. */
 static uint64_t get_item_width(const struct parallel_item *x)
 {
     uint64_t a = get_element_width(x, 0), b = x->other ? get_element_width(x, 1) : a;
@@ -204,13 +209,13 @@ static ckpt_status split_item(struct parallel_state *t, uint32_t group, uint32_t
     if (!c->chunks)
         return fail_memory(err);
     c->group = group;
-    c->first = first;
-    c->n = (uint32_t)n;
-    atomic_init(&c->left, c->n);
-    for (uint32_t i = 0; i < c->n; i++) {
-        uint64_t at = i * per_chunk; /* bounded: below elements */
-        c->chunks[i].first = at;
-        c->chunks[i].count = elements - at < per_chunk ? elements - at : per_chunk;
+    c->first_task = first;
+    c->nchunks = (uint32_t)n;
+    atomic_init(&c->chunks_left, c->nchunks);
+    for (uint32_t i = 0; i < c->nchunks; i++) {
+        uint64_t begin = i * per_chunk; /* bounded: below elements */
+        c->chunks[i].first = begin;
+        c->chunks[i].count = elements - begin < per_chunk ? elements - begin : per_chunk;
     }
     t->nchunked++;
     return CKPT_OK;
@@ -240,13 +245,12 @@ static ckpt_status split_groups(struct parallel_state *t, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* find_task - returns task I. */
 static struct task find_task(const struct parallel_state *t, size_t i)
 {
     size_t low = 0, high = t->nchunked;
     while (low < high) { /* the first chunked item whose tasks come after I */
         size_t mid = low + (high - low) / 2;
-        if (t->chunked_items[mid].first <= i)
+        if (t->chunked_items[mid].first_task <= i)
             low = mid + 1;
         else
             high = mid;
@@ -254,18 +258,18 @@ static struct task find_task(const struct parallel_state *t, size_t i)
     struct chunked_item *c = low ? &t->chunked_items[low - 1] : NULL;
     if (!c)
         return (struct task){.group = (uint32_t)i};
-    if (i - c->first < c->n)
-        return (struct task){c->group, c, (uint32_t)(i - c->first)};
-    return (struct task){.group = c->group + 1 + (uint32_t)(i - c->first - c->n)}; /* bounded: ngroups */
+    if (i - c->first_task < c->nchunks)
+        return (struct task){c->group, c, (uint32_t)(i - c->first_task)};
+    return (struct task){.group = c->group + 1 +
+                                  (uint32_t)(i - c->first_task - c->nchunks)}; /* bounded: ngroups */
 }
 
-static uint64_t get_chunk_bytes(const struct parallel_item *x, const struct parallel_chunk *p)
+static uint64_t get_chunk_bytes(const struct parallel_item *x, const struct parallel_chunk *chunk)
 {
     uint64_t width = get_element_width(x, 0) + (x->other ? get_element_width(x, 1) : 0);
-    return p->count * width; /* bounded: twice PARALLEL_CHUNK_BYTES */
+    return chunk->count * width; /* bounded: twice PARALLEL_CHUNK_BYTES */
 }
 
-/* get_task_bytes - returns the bytes of task I. */
 static uint64_t get_task_bytes(void *user, size_t i)
 {
     const struct parallel_state *t = user;
@@ -313,23 +317,23 @@ ckpt_status parallel_check_crc(const struct parallel_item *x, const struct paral
 /* ------------------------------------------------------------------- grouping */
 
 /* group_rows - puts items that read the same storage into one group. */
-static ckpt_status group_rows(struct parallel_state *t, struct group_builder *j, ckpt_file *file,
+static ckpt_status group_rows(struct parallel_state *t, struct group_builder *g, ckpt_file *file,
                               ckpt_file *other, ckpt_error *err)
 {
     uint32_t n = (uint32_t)t->job->n;
-    if (!j->parent || !j->owner || !j->other_owner || !t->order)
+    if (!g->parent || !g->first_reader || !g->first_reader_of_other || !t->order)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++)
-        j->parent[i] = i;
+        g->parent[i] = i;
     for (uint32_t i = 0; i < n; i++) {
         struct parallel_item x = get_item(t, i);
         if (x.storage)
             continue;
-        join_group(j, j->owner, i, file, x.row);
+        join_group(g, g->first_reader, i, file, x.row);
         if (other)
-            join_group(j, other == file ? j->owner : j->other_owner, i, other, x.other_row);
+            join_group(g, other == file ? g->first_reader : g->first_reader_of_other, i, other, x.other_row);
     }
-    return list_groups(t, j->parent, err);
+    return list_groups(t, g->parent, err);
 }
 
 /* make_groups - groups the items, which all have the same files, or are all storages. */
@@ -339,19 +343,19 @@ static ckpt_status make_groups(struct parallel_state *t, ckpt_error *err)
     ckpt_status st = CKPT_OK;
     t->ngroups = t->job->n;
     if (!x.storage) {
-        struct group_builder j = {calloc(t->job->n + 1, sizeof *j.parent), make_owners(x.file),
-                                  make_owners(x.other)};
+        struct group_builder g = {calloc(t->job->n + 1, sizeof *g.parent), alloc_first_readers(x.file),
+                                  alloc_first_readers(x.other)};
         t->order = calloc(t->job->n, sizeof *t->order);
         t->ngroups = 0;
-        st = group_rows(t, &j, x.file, x.other, err);
-        free(j.parent);
-        free(j.owner);
-        free(j.other_owner);
+        st = group_rows(t, &g, x.file, x.other, err);
+        free(g.parent);
+        free(g.first_reader);
+        free(g.first_reader_of_other);
     }
     if (st == CKPT_OK)
         st = split_groups(t, err);
     for (size_t i = 0; st == CKPT_OK && i < t->ntasks; i++)
-        t->total = size_add(t->total, get_task_bytes(t, i));
+        t->total_bytes = size_add(t->total_bytes, get_task_bytes(t, i));
     return st;
 }
 
@@ -370,8 +374,7 @@ static bool can_read_parallel(ckpt_file *f)
     return true;
 }
 
-/* can_read_storages_parallel - returns true if the storages that T's items read can be read by several
- * threads. */
+/* can_read_storages_parallel - returns true if several threads can read the storages that are items of T. */
 static bool can_read_storages_parallel(const struct parallel_state *t)
 {
     for (size_t i = 0; i < t->job->n; i++) {
@@ -387,7 +390,7 @@ static unsigned choose_threads(const struct parallel_state *t)
 {
     struct parallel_item x = get_item(t, 0);
     unsigned n = pool_threads(t->job->threads);
-    if (n == 1 || t->total < MIN_PARALLEL_BYTES || !can_read_parallel(x.file) ||
+    if (n == 1 || t->total_bytes < MIN_PARALLEL_BYTES || !can_read_parallel(x.file) ||
         !can_read_parallel(x.other) || !can_read_storages_parallel(t))
         return 1;
     return n;
@@ -396,8 +399,10 @@ static unsigned choose_threads(const struct parallel_state *t)
 /* report_ready_items - reports the items that are ready, in order. */
 static void report_ready_items(struct parallel_state *t)
 {
-    for (; t->ready && !t->stopped && t->next < t->job->n && atomic_load(&t->ready[t->next]); t->next++)
-        t->stopped = t->job->report(t->job->user, t->next);
+    for (; t->is_ready && !t->stopped && t->next_report < t->job->n &&
+           atomic_load(&t->is_ready[t->next_report]);
+         t->next_report++)
+        t->stopped = t->job->report(t->job->user, t->next_report);
 }
 
 static void report_or_cancel(struct parallel_state *t, struct pool *p)
@@ -410,9 +415,9 @@ static void report_or_cancel(struct parallel_state *t, struct pool *p)
 static void show_progress(struct parallel_state *t, struct pool *p)
 {
     uint64_t done = atomic_load_explicit(&t->bytes_done, memory_order_relaxed);
-    const struct parallel_job *s = t->job;
-    done = done < t->total ? done : t->total;
-    if (!t->stopped && s->progress && s->progress(s->progress_user, done, t->total))
+    const struct parallel_job *job = t->job;
+    done = done < t->total_bytes ? done : t->total_bytes;
+    if (!t->stopped && job->progress && job->progress(job->progress_user, done, t->total_bytes))
         t->stopped = true;
     if (t->stopped)
         pool_cancel(p);
@@ -426,15 +431,15 @@ static void report_while_idle(void *user, struct pool *p)
 
 bool parallel_advance(struct parallel_context *run, uint64_t bytes)
 {
-    atomic_fetch_add_explicit(&run->st->bytes_done, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&run->state->bytes_done, bytes, memory_order_relaxed);
     if (run->worker == 0)
-        show_progress(run->st, run->pool);
+        show_progress(run->state, run->pool);
     return !pool_stopped(run->pool, run->task);
 }
 
 static void free_chunks(struct chunked_item *c)
 {
-    for (uint32_t i = 0; c->chunks && i < c->n; i++)
+    for (uint32_t i = 0; c->chunks && i < c->nchunks; i++)
         free(c->chunks[i].out);
     free(c->chunks);
     c->chunks = NULL;
@@ -443,8 +448,8 @@ static void free_chunks(struct chunked_item *c)
 /* set_item_ready - makes item I, which is processed, ready to be reported. */
 static void set_item_ready(struct parallel_state *t, size_t i, const struct parallel_context *run)
 {
-    if (t->ready)
-        atomic_store(&t->ready[i], true);
+    if (t->is_ready)
+        atomic_store(&t->is_ready[i], true);
     if (run->worker == 0)
         report_or_cancel(t, run->pool);
 }
@@ -456,9 +461,9 @@ static ckpt_status run_chunk(struct parallel_state *t, const struct task *k, str
     struct chunked_item *c = k->chunked;
     size_t i = get_group_item(t, get_group_begin(t, k->group));
     CKPT_TRY(t->job->process_chunk(t->job->user, i, &c->chunks[k->chunk], run, err));
-    if (atomic_fetch_sub(&c->left, 1) > 1)
+    if (atomic_fetch_sub(&c->chunks_left, 1) > 1)
         return CKPT_OK;
-    CKPT_TRY(t->job->join_chunks(t->job->user, i, c->chunks, c->n, err));
+    CKPT_TRY(t->job->join_chunks(t->job->user, i, c->chunks, c->nchunks, err));
     free_chunks(c);
     set_item_ready(t, i, run);
     return CKPT_OK;
@@ -508,24 +513,23 @@ static ckpt_status run_all_tasks(struct parallel_state *t, ckpt_error *err)
         .n = t->ntasks, .weigh = get_task_bytes, .task = run_task, .idle = report_while_idle, .user = t};
     job.threads = choose_threads(t);
     ckpt_status st = pool_run(&job, err);
-    /* the last items; after a failure, those before the failed one, as a single thread would */
-    report_ready_items(t);
+    report_ready_items(t); /* after a failure, the items before the failed one, as a single thread would */
     if (st == CKPT_OK && t->stopped)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
     return check_unchanged_files(t, st, err);
 }
 
-ckpt_status parallel_run(const struct parallel_job *s, ckpt_error *err)
+ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err)
 {
     ckpt_error own;
-    struct parallel_state t = {.job = s};
-    if (s->n == 0)
+    struct parallel_state t = {.job = job};
+    if (job->n == 0)
         return CKPT_OK;
-    if (s->n >= UINT32_MAX)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "%zu rows are too many to read at once", s->n);
-    t.ready = s->report ? calloc(s->n, sizeof *t.ready) : NULL;
+    if (job->n >= UINT32_MAX)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "%zu rows are too many to read at once", job->n);
+    t.is_ready = job->report ? calloc(job->n, sizeof *t.is_ready) : NULL;
     atomic_init(&t.bytes_done, 0);
-    ckpt_status st = t.ready || !s->report ? make_groups(&t, err) : fail_memory(err);
+    ckpt_status st = t.is_ready || !job->report ? make_groups(&t, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = run_all_tasks(&t, err ? err : &own);
     for (size_t i = 0; i < t.nchunked; i++)
@@ -533,6 +537,6 @@ ckpt_status parallel_run(const struct parallel_job *s, ckpt_error *err)
     free(t.chunked_items);
     free(t.order);
     free(t.starts);
-    free(t.ready);
+    free(t.is_ready);
     return st;
 }

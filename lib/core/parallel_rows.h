@@ -27,7 +27,7 @@ struct parallel_chunk {
 };
 
 struct parallel_job {
-    bool defers_check; /* the caller calls file_unchanged after success, once for many jobs */
+    bool defers_check; /* the caller checks that the files did not change, once for many jobs */
     const struct parallel_item *items;
     struct parallel_item (*get_item)(void *user, size_t i); /* if ITEMS is NULL; called on any thread */
     size_t n;
@@ -42,8 +42,7 @@ struct parallel_job {
                                  ckpt_error *err);
     ckpt_status (*join_chunks)(void *user, size_t i, const struct parallel_chunk *chunks, size_t n,
                                ckpt_error *err);
-    /* report - reports item I after process, in the order of the items, on the calling thread; nonzero
-     * stops. */
+    /* report - reports item I, in the order of the items, on the calling thread; nonzero stops the job. */
     int (*report)(void *user, size_t i);
     int (*progress)(void *user, uint64_t done, uint64_t total); /* calling thread; NULL: none */
     void *user, *progress_user;
@@ -54,11 +53,10 @@ struct parallel_job {
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err);
 /* parallel_chunk_elements - returns the number of elements of WIDTH bytes in a chunk. */
 static inline uint64_t parallel_chunk_elements(uint64_t width) { return PARALLEL_CHUNK_BYTES / width; }
-/* parallel_combine_crc - returns the CRC of KIND of all chunks of X; SIDE 1: of other. */
+/* parallel_combine_crc - returns the CRC of X's row, or of its other row for SIDE 1, from those of CHUNKS. */
 uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
                               const struct parallel_chunk *chunks, size_t n, int side);
-/* parallel_check_crc - compares the CRC of all chunks of X with the recorded ones. Errors name the
- * file. */
+/* parallel_check_crc - compares the CRCs of X, computed from its chunks, with the recorded ones. */
 ckpt_status parallel_check_crc(const struct parallel_item *x, const struct parallel_chunk *chunks, size_t n,
                                ckpt_error *err);
 /* parallel_advance - counts BYTES more as processed; false: the callback should return, with any status. */

@@ -507,8 +507,7 @@ static int compare_boxes(const struct pieces *p, uint32_t a, uint32_t b)
     return by_offset ? by_offset : compare_sizes(p->piece[a].size, p->piece[b].size, p->ndim);
 }
 
-/* merge_runs - merges the sorted runs [FROM, MID) and [MID, END) of ORDER into OUT; equal items stay in their
- * order. */
+/* merge_runs - merges the sorted runs [FROM, MID) and [MID, END) of ORDER into OUT; it is stable. */
 static void merge_runs(const struct pieces *p, const uint32_t *order, size_t from, size_t mid, size_t end,
                        uint32_t *out)
 {
@@ -733,8 +732,7 @@ static void join_runs(struct assembled *s)
     s->index.count[0] = n;
 }
 
-/* compute_read_block - returns a size in bytes, multiples of which have whole rows of the dimensions that
- * are cut. */
+/* compute_read_block - returns how many bytes to read at a time: complete rows of the cut dimensions. */
 static uint32_t compute_read_block(const struct assembled *s)
 {
     uint32_t k = 0;

@@ -1,5 +1,4 @@
-/* plan.c - a plan has edits of the value graph of a file. The file does not change, so several plans may
- * share it. */
+/* plan.c - a plan records edits of a value graph without changing it, so several plans may share a file. */
 #include "core/plan.h"
 
 #include <stdarg.h>
@@ -182,8 +181,7 @@ void plan_note_shared(ckpt_plan *p, size_t n)
                     n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "");
 }
 
-/* index_entries_by_row - allocates an array with the entry that each row became, or UINT32_MAX if it is not
- * written. */
+/* index_entries_by_row - allocates, by row, the index of its entry, or UINT32_MAX if it is not written. */
 static uint32_t *index_entries_by_row(ckpt_plan *p)
 {
     size_t rows = p->file->table.nrows;
@@ -195,8 +193,7 @@ static uint32_t *index_entries_by_row(ckpt_plan *p)
     return entry_of;
 }
 
-/* update_tie - if PAIR records a tie, changes it to the names that both rows have now; false: one of the
- * rows is left out. */
+/* update_tie - if PAIR records a tie, updates the names of both rows; false: one of them is left out. */
 static bool update_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair *pair)
 {
     uint32_t row = p->file->nties ? file_find(p->file, pair->key) : CKPT_NO_TENSOR;

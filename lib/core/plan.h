@@ -73,8 +73,7 @@ struct ckpt_plan {
     size_t ncasts, cap_casts;
     ckpt_sanitized *sanitized; /* made by op/sanitize */
     size_t nsanitized, cap_sanitized;
-    /* approve - is called by the writer of a pickle before the only pickle of F is written; NULL: no
-     * check. */
+    /* approve - checks F before the writer of a pickle writes the only pickle of F; may be NULL. */
     ckpt_status (*approve)(ckpt_file *f, ckpt_error *err);
 };
 
@@ -109,8 +108,7 @@ ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out
 bool plan_root_is_module(const ckpt_plan *p);
 /* plan_note_module - adds a notice that a module is written as its state dict. */
 void plan_note_module(ckpt_plan *p);
-/* plan_get_edit - returns the edit of NODE, which has N entries; adds an edit if there is none. NULL: no
- * memory. */
+/* plan_get_edit - returns the edit of NODE, which has N entries, and adds it if needed. NULL: no memory. */
 struct edit *plan_get_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
 /* plan_find_edit - returns the edit of NODE, or NULL. */
 const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node);
@@ -119,8 +117,7 @@ const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node);
 bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text);
 /* plan_below_root - returns true if PATH is below the plan's root. */
 bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
-/* plan_includes_leaf - returns true if LEAF is written: it is below the root, and `--root auto` does not
- * leave it out. */
+/* plan_includes_leaf - returns true if LEAF is below the root and `--root auto` does not leave it out. */
 bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
 /* plan_edit_path - applies the edits to ROW's path below the root. OUT gets the new path and has room for
  * it, or is NULL; *CHANGED: an edit applied. False: the row is dropped. */
@@ -138,8 +135,7 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
 /* plan_begin_renaming - prepares for renames by a rule, before its first plan_note_renamed: a name that an
  * earlier rule changed and this rule changes again is one rename in the report. */
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err);
-/* plan_note_renamed - records a rename of anything but a row, for the report; the texts must outlive the
- * plan. */
+/* plan_note_renamed - records a rename of anything but a row, for the report; its texts outlive the plan. */
 ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *rename, ckpt_error *err);
 /* plan_keep_old_names - records the names that the rows have before the first of them is renamed. */
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err);
@@ -155,8 +151,7 @@ ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err);
 /* plan_dtype, plan_nbytes - return dtype and size of ROW as it is written. */
 ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row);
 bool plan_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out); /* false: beyond 2^64 */
-/* plan_storage_nbytes - computes the size of ROW's storage after the cast of ROW; arrays of numpy are not
- * cast. */
+/* plan_storage_nbytes - computes the size of ROW's storage after the cast of ROW, if it has one. */
 bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out);
 /* plan_note_cast - records, for the report, that NAME, which is ROW, got another dtype. */
 ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,
@@ -167,8 +162,7 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *e
 ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,
                                     const struct plan_entry *b, ckpt_error *err);
 
-/* plan_drop_object_graph - leaves out the object graph of P's file and records that; STRICT: fails
- * instead. */
+/* plan_drop_object_graph - leaves out the object graph of the file and records that; if STRICT, fails. */
 ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err);
 /* plan_save, plan_restore - save and restore which rows and pairs of the root are kept, for a writer that
  * writes parts of the plan one after the other. */

@@ -4,8 +4,8 @@
 
 #include "base/str.h"
 
-/* python2_translate - replaces *MODULE and *NAME by what Python 3 imports below protocol 3. False: they
- * are unchanged. */
+/* python2_translate - replaces *MODULE and *NAME by what Python 3 imports below protocol 3; false: it has no
+ * other name for them. */
 bool python2_translate(ckpt_str *module, ckpt_str *name);
 
 #endif

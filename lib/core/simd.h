@@ -1,5 +1,4 @@
-/* simd.h - helpers of the x86-64 kernels, empty on other CPUs. They use AVX2 and F16C; call them only if
- * simd_avx() is true. */
+/* simd.h - helpers of the x86-64 kernels, with AVX2 and F16C: call them only if simd_avx() is true. */
 #ifndef CORE_SIMD_H
 #define CORE_SIMD_H
 
@@ -49,8 +48,7 @@ static inline bool detect_avx(void)
     return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
 
-/* simd_avx - returns true if this CPU can run AVX functions. Keeps the answer, because in a virtual machine
- * cpuid takes 30 us. */
+/* simd_avx - returns true if this CPU can run AVX functions. It asks once: cpuid in a VM takes 30 us. */
 static inline bool simd_avx(void)
 {
     enum { UNKNOWN, NO, YES };

@@ -30,8 +30,7 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
 /* stream_can_split - returns true if several threads can read ranges of row ROW: its elements are one
  * contiguous run and, if its CRC is not checked yet, cover the storage. */
 bool stream_can_split(struct table *t, uint32_t row);
-/* stream_crc - returns the CRC of the stored bytes that stream_next has read, if the storage has one to
- * check. */
+/* stream_crc - returns the CRC of the stored bytes read so far, if the storage has a CRC to check. */
 uint32_t stream_crc(const stream *s);
 /* stream_next - reads whole elements and blocks (dtype.def) to OUT, at most CAP bytes; an element or block
  * has at most STREAM_BLOCK_MAX. *GOT is 0 at the end. */

@@ -1,8 +1,8 @@
 /* table.c - rows and storages. Each view is checked against its storage here, because torch checks a view
  * only when it builds the tensor, and not at all for a mapped file.
  *
- * A view reads elements offset + sum(index[k] * stride[k]); the largest of these indexes is offset +
- * sum((size[k] - 1) * stride[k]), which must be inside the storage. */
+ * A view reads the elements storage_offset + sum(index[k] * stride[k]) of its storage. The last of them is
+ * storage_offset + sum((shape[k] - 1) * stride[k]), which must be in the storage. */
 #include "core/table.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ const char *ckpt_kind_name(ckpt_kind kind)
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "";
 }
 
-#define MAX_EXPECTED 65536u /* a file may announce any number */
+#define MAX_EXPECTED 65536u /* no more room is reserved in advance, because a file may announce any number */
 
 void table_reserve(struct table *t, size_t n)
 {
@@ -51,13 +51,13 @@ void table_reserve(struct table *t, size_t n)
 
 ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err)
 {
-    struct storage *at = arena_append(t->a, &t->storages, &t->nstorages, &t->cap_storages, sizeof *at);
-    if (!at) {
+    struct storage *added = arena_append(t->a, &t->storages, &t->nstorages, &t->cap_storages, sizeof *added);
+    if (!added) {
         source_unref(s->src);
         return fail_memory(err);
     }
-    *index = (uint32_t)(at - t->storages);
-    *at = *s;
+    *index = (uint32_t)(added - t->storages);
+    *added = *s;
     return CKPT_OK;
 }
 
@@ -247,12 +247,13 @@ static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
 
 static void set_file_offset(const struct table *t, ckpt_tensor *v)
 {
-    uint64_t at;
+    uint64_t view_offset;
     const struct storage *s = v->storage == CKPT_NO_STORAGE ? NULL : &t->storages[v->storage];
-    uint64_t begin = s ? storage_file_offset(s) : CKPT_NO_OFFSET;
+    uint64_t storage_pos = s ? storage_file_offset(s) : CKPT_NO_OFFSET;
     v->file_offset = CKPT_NO_OFFSET;
-    if (begin != CKPT_NO_OFFSET && tensor_bytes(v, v->storage_offset, &at) && at <= s->s.nbytes)
-        (void)checked_add(begin, at, &v->file_offset);
+    if (storage_pos != CKPT_NO_OFFSET && tensor_bytes(v, v->storage_offset, &view_offset) &&
+        view_offset <= s->s.nbytes)
+        (void)checked_add(storage_pos, view_offset, &v->file_offset);
 }
 
 ckpt_status table_locate_sources(const struct table *t, ckpt_error *err)
@@ -300,11 +301,11 @@ bool row_expands(const struct table *t, const ckpt_tensor *v)
 ckpt_status table_add_lost(struct table *t, struct storage_extra lost, uint32_t *index, ckpt_error *err)
 {
     struct storage_extra *extra = ARENA_NEW(t->a, struct storage_extra);
-    struct storage none = {.extra = extra};
+    struct storage without_bytes = {.extra = extra};
     if (!extra)
         return fail_memory(err);
     *extra = lost;
-    return table_add_storage(t, &none, index, err);
+    return table_add_storage(t, &without_bytes, index, err);
 }
 
 ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err)
@@ -359,8 +360,7 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
     return CKPT_OK;
 }
 
-/* is_row_contiguous - returns true if the view is one run of row-major elements; strides of dimensions of
- * size 1 do not count. */
+/* is_row_contiguous - returns true if the view is one run of row-major elements. */
 static bool is_row_contiguous(const ckpt_tensor *t)
 {
     uint64_t run = 1;
@@ -392,36 +392,36 @@ static bool may_alias(const ckpt_tensor *v)
     return v->storage != CKPT_NO_STORAGE && v->has_data && v->elements;
 }
 
-/* find_shared_storages - finds storages that more than one row uses: *SEEN is 2 for each, *ANY true if
- * there is one. */
-static bool find_shared_storages(const struct table *t, uint8_t **seen, bool *any)
+/* count_rows_of_storages - sets *COUNTS to the number of rows of each storage, at most 2, and *ANY_SHARED. */
+static bool count_rows_of_storages(const struct table *t, uint8_t **counts, bool *any_shared)
 {
-    *seen = calloc(t->nstorages + 1, 1);
-    *any = false;
-    for (size_t i = 0; *seen && i < t->nrows; i++) {
-        uint8_t *s = may_alias(&t->rows[i].t) ? *seen + t->rows[i].t.storage : NULL;
-        if (s && *s < 2 && ++*s == 2)
-            *any = true;
+    *counts = calloc(t->nstorages + 1, 1);
+    *any_shared = false;
+    for (size_t i = 0; *counts && i < t->nrows; i++) {
+        uint8_t *count = may_alias(&t->rows[i].t) ? *counts + t->rows[i].t.storage : NULL;
+        if (count && *count < 2 && ++*count == 2)
+            *any_shared = true;
     }
-    return *seen != NULL;
+    return *counts != NULL;
 }
 
-/* find_aliases - sets alias_of. Chains rows by storage and offset, so that ten thousand views of one storage
- * do not make the search quadratic. */
-static bool find_aliases(struct table *t, const uint8_t *row_count, map *seen, uint32_t *next)
+#define MAX_CHAIN 64 /* rows compared with each row, so that ten thousand views of one storage are not slow */
+
+/* find_aliases - sets alias_of. Rows whose storage, offset and size have the same hash form a chain, which
+ * begins at the row in FIRST_OF_HASH and goes on at NEXT. */
+static bool find_aliases(struct table *t, const uint8_t *row_count, map *first_of_hash, uint32_t *next)
 {
-    bool ok = seen && next;
+    bool ok = first_of_hash && next;
     for (uint32_t i = 0; ok && i < t->nrows; i++) {
         ckpt_tensor *v = &t->rows[i].t;
         next[i] = MAP_NONE;
         if (!may_alias(v) || row_count[v->storage] < 2)
             continue;
-        uint64_t key = v->storage_offset + (v->elements << 20); /* a hash: may wrap */
-        key = ((uint64_t)v->storage << 32) ^ key * UINT64_C(0x9E3779B97F4A7C15);
-        uint32_t head;
-        ok = map_put_num(seen, key, i, &head);
-        uint32_t tried = 0;
-        for (uint32_t j = head; ok && j != MAP_NONE && tried < 64; j = next[j], tried++) {
+        uint64_t hash = v->storage_offset + (v->elements << 20); /* may wrap */
+        hash = ((uint64_t)v->storage << 32) ^ hash * UINT64_C(0x9E3779B97F4A7C15);
+        uint32_t head, compared = 0;
+        ok = map_put_num(first_of_hash, hash, i, &head);
+        for (uint32_t j = head; ok && j != MAP_NONE && compared < MAX_CHAIN; j = next[j], compared++) {
             if (t->rows[j].t.storage == v->storage && same_view(&t->rows[j].t, v)) {
                 v->alias_of = j;
                 break;
@@ -438,12 +438,12 @@ static bool find_aliases(struct table *t, const uint8_t *row_count, map *seen, u
 ckpt_status table_finish(struct table *t, ckpt_error *err)
 {
     uint8_t *row_count;
-    bool any, ok = find_shared_storages(t, &row_count, &any);
-    if (ok && any) {
-        map *seen = map_new(0);
+    bool any_shared, ok = count_rows_of_storages(t, &row_count, &any_shared);
+    if (ok && any_shared) {
+        map *first_of_hash = map_new(0);
         uint32_t *next = calloc(t->nrows, sizeof *next);
-        ok = find_aliases(t, row_count, seen, next);
-        map_free(seen);
+        ok = find_aliases(t, row_count, first_of_hash, next);
+        map_free(first_of_hash);
         free(next);
     }
     free(row_count);

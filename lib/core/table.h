@@ -110,8 +110,8 @@ bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out);
 bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out);
 ckpt_str table_name(const struct table *t, uint32_t i); /* empty: there is none */
 void table_close(struct table *t);                      /* drops the source references */
-/* path_elem_from_key - converts KEY of a mapping to a path element: text and ints as they are, other keys
- * as text in A. */
+/* path_elem_from_key - converts KEY of a mapping to a path element: text and ints as they are, other keys as
+ * text in A. */
 ckpt_status path_elem_from_key(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
 /* path_copy - returns a copy of the N elements in the arena; NULL only without memory. */
 ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n);

@@ -49,8 +49,7 @@ struct conversion_buffers {
     unsigned char in[CONVERTED_AT_ONCE * 8], out[CONVERTED_AT_ONCE * 8];
 };
 
-/* read_converted - reads COUNT elements of row I from FIRST on and converts them by C; blocks of ggml one by
- * one. */
+/* read_converted - reads COUNT elements of row I from FIRST on and converts them by C. */
 static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct conversion *c, uint64_t first,
                                   uint64_t count, unsigned char *out, ckpt_error *err)
 {

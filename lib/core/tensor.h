@@ -11,8 +11,7 @@
 struct stream_options tensor_stream_options(ckpt_file *f);
 /* tensor_add_name - adds the name of row I and the path of F to ERR; returns ST. */
 ckpt_status tensor_add_name(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err);
-/* tensor_stream_range - passes COUNT elements from FIRST to TAKE, read by stream_open_range; *CRC is its
- * stream_crc. */
+/* tensor_stream_range - passes COUNT elements from FIRST on to TAKE; *CRC as stream_crc. */
 ckpt_status tensor_stream_range(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, uint32_t *crc,
                                 int (*take)(void *user, const void *bytes, size_t n), void *user,
                                 ckpt_error *err);

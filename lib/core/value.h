@@ -86,8 +86,7 @@ static inline const struct value_extra *value_extra_of(const ckpt_value *call)
 
 /* value_new - returns a zeroed node of TYPE, which is not CALL, without a row. NULL: out of memory. */
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
-/* value_str - returns a STR that refers to the bytes of S, or a STR8 if S is not UTF-8, as names written by
- * Python 2 may be. */
+/* value_str - returns a STR that refers to the bytes of S; a STR8, as of Python 2, if S is not UTF-8. */
 ckpt_value *value_str(arena *a, ckpt_str s);
 ckpt_value *value_int(arena *a, int64_t i);
 ckpt_value *value_uint(arena *a, uint64_t u); /* a BIGINT above INT64_MAX */
@@ -142,8 +141,7 @@ static inline uint32_t value_nargs(const ckpt_value *v)
     return v && v->type == CKPT_V_CALL && value_is_sequence(v->u.call.args) ? v->u.call.args->u.seq.n : 0;
 }
 uint32_t value_count(const ckpt_value *v);               /* items of a sequence, pairs of a mapping */
-/* value_pairs - returns the pairs of a DICT, or those set on a CALL (OrderedDict); NULL and *N 0 for other
- * nodes. */
+/* value_pairs - returns the *N pairs of a DICT, or set on a CALL (OrderedDict); NULL for other nodes. */
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n);
 /* value_get - returns the last value under the text key NAME (STR or STR8), or NULL. */
 ckpt_value *value_get(const ckpt_value *mapping, const char *name);

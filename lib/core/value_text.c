@@ -20,7 +20,7 @@
 #define TEXT_MAX   1000 /* bytes of one text that are shown */
 #define SCALAR_MAX 256  /* bytes of a numpy scalar that is shown */
 #define MAX_DEPTH  48
-#define MAX_NODES  100000 /* shown as a tree, a graph of shared nodes can be exponentially large */
+#define MAX_NODES  100000 /* a graph of shared nodes, shown as a tree, can be exponentially large */
 
 /* ---------------------------------------------------------------- single values */
 
@@ -99,8 +99,7 @@ static void put_big(struct text_sink *out, ckpt_str le)
     text_put_literal(out, " bytes>");
 }
 
-/* python3_name - returns the name of GLOBAL; range for xrange of Python 2, as Python 3 maps it
- * (_compat_pickle.py). */
+/* python3_name - returns the name of GLOBAL in Python 3, where xrange is range (_compat_pickle.py). */
 static ckpt_str python3_name(const ckpt_value *global)
 {
     return value_is_global(global, "__builtin__", "xrange") ? STR_LIT("range") : value_name(global);
@@ -120,15 +119,15 @@ static void put_global(struct text_sink *out, const ckpt_value *global)
 /* put_short_class - writes the last component of the name of the class that the CALL V creates. */
 static void put_short_class(struct text_sink *out, const ckpt_value *v)
 {
-    const ckpt_value *k = view_class(v);
+    const ckpt_value *class_node = view_class(v);
     ckpt_str inner;
-    if (k && k->type == CKPT_V_CALL && is_builtin(k->u.call.callable, "getattr") &&
-        value_text(value_arg(k, 1), &inner))
+    if (class_node && class_node->type == CKPT_V_CALL && is_builtin(class_node->u.call.callable, "getattr") &&
+        value_text(value_arg(class_node, 1), &inner))
         text_escaped(out, str_after_last(inner, '.'), TEXT_NAME);
-    else if (value_is_global(k, "torch", "Size"))
+    else if (value_is_global(class_node, "torch", "Size"))
         text_put_literal(out, "torch.Size");
-    else if (value_name(k).len)
-        text_escaped(out, str_after_last(python3_name(k), '.'), TEXT_NAME);
+    else if (value_name(class_node).len)
+        text_escaped(out, str_after_last(python3_name(class_node), '.'), TEXT_NAME);
     else
         text_put_literal(out, "object");
 }
@@ -236,8 +235,7 @@ static bool put_device(struct text_sink *out, const ckpt_value *v)
     return true;
 }
 
-/* put_member - writes getattr(CLASS, 'NAME'): a member of an enum, or a memory format if CLASS is the torch
- * module. */
+/* put_member - writes V, getattr(CLASS, 'NAME'), as "CLASS.NAME": a member of an enum, or a memory format. */
 static bool put_member(struct text_sink *out, const ckpt_value *v)
 {
     ckpt_str name;
@@ -505,8 +503,7 @@ static const struct {
     {"torch._utils", "_rebuild_parameter_with_state", "torch.nn.parameter.Parameter"},
 };
 
-/* is_dtype - returns true if NAME is a dtype of tensors. int1..int7 and uint1..uint7 are dtypes that no
- * tensor can have. */
+/* is_dtype - returns true if torch.NAME is a dtype, as are int1..int7 and uint1..uint7, of no tensor. */
 static bool is_dtype(ckpt_str name)
 {
     ckpt_str rest = str_skip(name, str_starts(name, STR_LIT("u")));

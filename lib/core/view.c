@@ -68,8 +68,7 @@ static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
     return view;
 }
 
-/* view_constructor_argument - returns the argument of a constructor that is known to copy it; LEAF for
- * others. */
+/* view_constructor_argument - returns the argument of a constructor that copies it; LEAF for others. */
 static struct view view_constructor_argument(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v), *arg = value_arg(v, is_reconstructor(v) ? 2 : 0);

@@ -23,7 +23,7 @@ struct cached_block {
     source *bytes; /* the decoded bytes in a spool; NULL: not decoded yet */
     uint64_t size;
     uint64_t unread; /* decoded bytes that were not read yet, if each is read once */
-    uint64_t at;     /* offset in the file */
+    uint64_t file_offset;
     unsigned pins;
     bool busy, in_file;
 };
@@ -32,12 +32,12 @@ struct block_cache {
     pthread_mutex_t lock;  /* protects the fields below */
     pthread_cond_t change; /* signalled when a block is no longer busy or pinned */
     int refs;
-    uint64_t in_memory, in_file; /* largest number of bytes in each */
-    struct cached_block memory;  /* the head of a ring of blocks; the block after it leaves memory next */
-    struct cached_block file;    /* likewise for the file, the oldest block first */
-    uint64_t used;               /* bytes in memory */
-    int fd;                      /* -1: no file yet */
-    uint64_t at;                 /* offset in the file for the next block */
+    uint64_t max_memory, max_file; /* bytes */
+    struct cached_block memory;    /* head of the list of blocks in memory; the block after it leaves next */
+    struct cached_block file;      /* head of the list of blocks in the file, the oldest block first */
+    uint64_t memory_used;          /* bytes */
+    int fd;                        /* -1: no file yet */
+    uint64_t next_offset;          /* offset in the file for the next block */
 };
 
 static void list_init(struct cached_block *head) { head->prev = head->next = head; }
@@ -57,7 +57,7 @@ static void list_add(struct cached_block *after, struct cached_block *b)
     after->next = b;
 }
 
-block_cache *block_cache_new(uint64_t in_memory, uint64_t in_file)
+block_cache *block_cache_new(uint64_t max_memory, uint64_t max_file)
 {
     block_cache *c = calloc(1, sizeof *c);
     if (!c)
@@ -67,8 +67,8 @@ block_cache *block_cache_new(uint64_t in_memory, uint64_t in_file)
     list_init(&c->memory);
     list_init(&c->file);
     c->refs = 1;
-    c->in_memory = in_memory;
-    c->in_file = in_file;
+    c->max_memory = max_memory;
+    c->max_file = max_file;
     c->fd = -1;
     return c;
 }
@@ -94,7 +94,7 @@ static void drop_block(block_cache *c, struct cached_block *b)
 {
     list_remove(b);
     if (!b->in_file)
-        c->used -= b->size;
+        c->memory_used -= b->size;
     *b->slot = NULL;
     source_unref(b->bytes);
     free(b);
@@ -108,21 +108,23 @@ static bool reserve_in_file(block_cache *c, struct cached_block *b)
     for (;;) {
         struct cached_block *oldest = c->file.next;
         /* The space up to the end is too short for B: drop the blocks there, begin anew. */
-        bool wrap = c->at && (c->at > c->in_file || b->size > c->in_file - c->at);
-        if (oldest != &c->file && oldest->at >= c->at && (wrap || oldest->at - c->at < b->size)) {
+        bool wrap = c->next_offset &&
+                    (c->next_offset > c->max_file || b->size > c->max_file - c->next_offset);
+        if (oldest != &c->file && oldest->file_offset >= c->next_offset &&
+            (wrap || oldest->file_offset - c->next_offset < b->size)) {
             if (is_free(oldest))
                 drop_block(c, oldest);
             else
                 pthread_cond_wait(&c->change, &c->lock);
         } else if (wrap) {
-            c->at = 0;
+            c->next_offset = 0;
         } else {
             break;
         }
     }
     b->in_file = true;
-    b->at = c->at;
-    c->at += b->size; /* bounded: the sizes of a source fit 63 bits */
+    b->file_offset = c->next_offset;
+    c->next_offset += b->size; /* bounded: the sizes of a source fit 63 bits */
     list_add(c->file.prev, b);
     return true;
 }
@@ -135,9 +137,9 @@ static bool move_to_file(block_cache *c, struct cached_block *b)
     bool ok = reserve_in_file(c, b);
     if (ok) {
         pthread_mutex_unlock(&c->lock);
-        ok = spool_move(b->bytes, c->fd, b->at);
+        ok = spool_move(b->bytes, c->fd, b->file_offset);
         pthread_mutex_lock(&c->lock);
-        c->used -= b->size;
+        c->memory_used -= b->size;
     } else {
         list_add(&c->memory, b);
     }
@@ -149,7 +151,7 @@ static bool move_to_file(block_cache *c, struct cached_block *b)
 /* reserve_in_memory - makes room for B, which is in no list. */
 static void reserve_in_memory(block_cache *c, struct cached_block *b)
 {
-    while (c->used + b->size > c->in_memory) {
+    while (c->memory_used + b->size > c->max_memory) {
         struct cached_block *leaving = c->memory.next;
         while (leaving != &c->memory && !is_free(leaving))
             leaving = leaving->next;
@@ -158,14 +160,14 @@ static void reserve_in_memory(block_cache *c, struct cached_block *b)
         else if (leaving->unread == 0 || !move_to_file(c, leaving))
             drop_block(c, leaving);
     }
-    c->used += b->size;
+    c->memory_used += b->size;
     list_add(c->memory.prev, b);
 }
 
 /* ------------------------------------------------------------------------- reading */
 
-/* The stored bytes of a block; on the stack of the thread that decodes it, since references are not counted
- * by several threads. */
+/* The stored bytes of a block. It is on the stack of the thread that decodes it, because several threads may
+ * not count references. */
 struct stored_source {
     source s;
     const struct block *b;
@@ -203,7 +205,8 @@ static ckpt_status decode_block(const struct block *b, const struct block_decode
 static ckpt_status fill_block(block_cache *c, struct cached_block *cached, const struct block *b,
                               const struct block_decoder *d, ckpt_error *err)
 {
-    spool *to = cached->in_file ? spool_new_at(c->fd, cached->at, b->size) : spool_new_in_memory(b->size);
+    spool *to = cached->in_file ? spool_new_at(c->fd, cached->file_offset, b->size)
+                                : spool_new_in_memory(b->size);
     if (!to)
         return fail_memory(err);
     ckpt_status st = decode_block(b, d, to, err);
@@ -220,7 +223,7 @@ static ckpt_status make_block(block_cache *c, struct cached_block **slot, const 
         return fail_memory(err);
     *made = (struct cached_block){.slot = slot, .size = b->size, .unread = b->size, .busy = true};
     *slot = made;
-    if (b->size <= c->in_memory / 2) {
+    if (b->size <= c->max_memory / 2) {
         reserve_in_memory(c, made);
     } else if (!reserve_in_file(c, made)) {
         *slot = NULL;

@@ -28,14 +28,14 @@ struct block_decoder {
 #define BLOCKS_IN_MEMORY ((uint64_t)8 << 20)
 #define BLOCKS_IN_FILE   ((uint64_t)4 << 30)
 
-/* block_cache_new - returns a cache with one reference that keeps at most IN_MEMORY and IN_FILE decoded
- * bytes; NULL: no memory. The file is made when it is needed. */
-block_cache *block_cache_new(uint64_t in_memory, uint64_t in_file);
+/* block_cache_new - returns a cache with one reference that keeps at most MAX_MEMORY decoded bytes in memory
+ * and MAX_FILE in a file, which is made when it is needed. NULL: no memory. */
+block_cache *block_cache_new(uint64_t max_memory, uint64_t max_file);
 void block_cache_ref(block_cache *c);
 void block_cache_unref(block_cache *c); /* NULL is allowed */
 /* block_cache_read - reads N bytes at OFF of the decoded bytes of B, which D decodes if the cache does not
- * have them. *SLOT is NULL at first and belongs to the cache; each block has its own. A block larger than
- * half of IN_MEMORY goes to the file, even beyond IN_FILE. */
+ * have them. Each block has a SLOT, which is NULL at first and is then used by the cache alone. A block
+ * larger than half of MAX_MEMORY goes to the file, even if it is larger than MAX_FILE. */
 ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, const struct block *b,
                              const struct block_decoder *d, uint64_t off, void *out, size_t n,
                              ckpt_error *err);

@@ -1,5 +1,4 @@
-/* buffered_writer.h - collects what one thread writes into skipped ranges of a sink, so that the sink gets
- * few and large writes. */
+/* buffered_writer.h - collects what one thread writes into skipped ranges of a sink for few large writes. */
 #ifndef IO_BUFFERED_WRITER_H
 #define IO_BUFFERED_WRITER_H
 
@@ -20,8 +19,7 @@ ckpt_status buffered_get_space(struct buffered_writer *w, unsigned char **space,
                                ckpt_error *err);
 void buffered_add(struct buffered_writer *w, size_t n);
 ckpt_status buffered_put(struct buffered_writer *w, const void *bytes, size_t n, ckpt_error *err);
-/* buffered_patch - overwrites N bytes at OFF that were put before, by W or by a writer that has flushed
- * since. */
+/* buffered_patch - overwrites N bytes at OFF that were put by W, or by a writer that has flushed since. */
 ckpt_status buffered_patch(struct buffered_writer *w, uint64_t off, const void *bytes, size_t n,
                            ckpt_error *err);
 ckpt_status buffered_flush(struct buffered_writer *w, ckpt_error *err);

@@ -1,5 +1,4 @@
-/* fd.h - complete transfers on file descriptors: handles short counts, EINTR and the kernel's limit of 2
- * GiB. */
+/* fd.h - reads and writes all bytes asked for, whatever short counts, EINTR and limits of the kernel. */
 #ifndef IO_FD_H
 #define IO_FD_H
 

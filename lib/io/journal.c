@@ -242,8 +242,7 @@ static ckpt_status parse_open_journal(const struct edited_file *e, int fd, struc
     return CKPT_OK;
 }
 
-/* load_journal - reads the journal of E, whose st is known; J has all of it only if *KIND is
- * JOURNAL_VALID. */
+/* load_journal - reads the journal of E, whose st is set; J is complete only if *KIND is JOURNAL_VALID. */
 static ckpt_status load_journal(const struct edited_file *e, struct journal *j, enum journal_kind *kind,
                                 ckpt_error *err)
 {
@@ -454,8 +453,8 @@ static ckpt_status fail_cut_short(const struct edited_file *e, bool judged, ckpt
                 shell_path(e->asked_path, word));
 }
 
-/* check_file_state - fails for readers unless the file of E, whose journal is J, is as before the edit or
- * as after it. */
+/* check_file_state - fails for readers if the file of E is half changed, or changed again since the edit of
+ * J. */
 static ckpt_status check_file_state(const struct edited_file *e, const struct journal *j,
                                     struct journal_note *note, enum file_state *state, ckpt_error *err)
 {
@@ -584,8 +583,7 @@ static bool will_be_trusted(const struct edited_file *e, int fd)
     return fstat(fd, &st) != 0 || !find_distrust(e, &st); /* if unknown, assume yes */
 }
 
-/* create_journal - puts the journal on disk before the first byte of the file changes; it gets its name
- * when it is complete. */
+/* create_journal - puts the journal on disk; it gets its name when it is complete. */
 static ckpt_status create_journal(struct edited_file *e, const struct patches *p, bool no_sync,
                                   ckpt_error *err)
 {
@@ -637,8 +635,8 @@ static ckpt_status write_patches(const struct edited_file *e, const struct patch
                                  ckpt_error *err)
 {
     for (size_t i = 0; i < p->n; i++)
-        if (!fd_pwrite(e->fd, p->at[i].bytes.ptr, p->at[i].bytes.len, p->at[i].at))
-            return fail_errno(err, p->at[i].at, "cannot write %zu bytes", p->at[i].bytes.len);
+        if (!fd_pwrite(e->fd, p->patch[i].bytes.ptr, p->patch[i].bytes.len, p->patch[i].offset))
+            return fail_errno(err, p->patch[i].offset, "cannot write %zu bytes", p->patch[i].bytes.len);
     advance_mtime(e);
     if (!no_sync && fsync(e->fd) != 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot flush the change to disk");

@@ -11,14 +11,13 @@
 #define PATCHES_MAX    8
 
 struct patch {
-    uint64_t at; /* offset in the file */
-    ckpt_str bytes;
+    uint64_t offset; /* in the file */
+    ckpt_str bytes;  /* that replace those of the file */
 };
 
-/* An edit of a file: patches that do not overlap, in ascending order, and the new size, which is never
- * smaller. */
+/* An edit of a file: patches that do not overlap, in ascending order. The new size is never smaller. */
 struct patches {
-    struct patch at[PATCHES_MAX];
+    struct patch patch[PATCHES_MAX];
     size_t n;
     uint64_t old_size, new_size;
 };
@@ -47,7 +46,7 @@ struct journal_note {
 };
 
 /* patches_add - adds a patch; false: there are PATCHES_MAX already. */
-bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes);
+bool patches_add(struct patches *p, uint64_t offset, ckpt_str bytes);
 /* journal_apply - applies all patches to the file PATH, or none. It saves the old bytes in a journal next to
  * the file first. CKPT_ECHANGED: the file is not patches->old_size long. */
 ckpt_status journal_apply(const char *path, const struct patches *p, const struct journal_options *o,

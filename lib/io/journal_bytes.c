@@ -176,8 +176,7 @@ static void add_number(struct journal_writer *w, uint64_t v, size_t n)
     add_bytes(w, b, n);
 }
 
-/* make_sums - appends to SUMS the sums of the segments of P from FROM to TO; OLD are the old bytes, NULL:
- * zeros. */
+/* make_sums - appends the sums of segments [FROM, TO) of P to SUMS; OLD: the old bytes, or NULL for zeros. */
 static unsigned char *make_sums(const struct journal_piece *p, const unsigned char *bytes,
                                 const unsigned char *old, size_t from, size_t to, unsigned char *sums)
 {
@@ -220,9 +219,9 @@ static uint64_t plan_pieces(const struct patches *p, struct journal_piece *out, 
     uint64_t total = HEADER_SIZE + 4;
     *max_sums = 0;
     for (size_t i = 0; i < p->n; i++) {
-        const struct patch *x = &p->at[i];
-        uint64_t left = x->at < p->old_size ? p->old_size - x->at : 0, n;
-        out[i] = (struct journal_piece){.at = x->at, .n = x->bytes.len};
+        const struct patch *x = &p->patch[i];
+        uint64_t left = x->offset < p->old_size ? p->old_size - x->offset : 0, n;
+        out[i] = (struct journal_piece){.at = x->offset, .n = x->bytes.len};
         out[i].nold = left < x->bytes.len ? (size_t)left : x->bytes.len;
         n = count_segments(&out[i]);
         *max_sums = n > *max_sums ? n : *max_sums;
@@ -250,7 +249,7 @@ static ckpt_status add_journal(struct journal_writer *w, uint64_t inode, const s
     add_number(w, p->new_size, 8);
     add_number(w, total, 8);
     for (size_t i = 0; i < p->n; i++)
-        CKPT_TRY(add_piece(w, &at[i], (const unsigned char *)p->at[i].bytes.ptr, err));
+        CKPT_TRY(add_piece(w, &at[i], (const unsigned char *)p->patch[i].bytes.ptr, err));
     add_number(w, w->crc, 4);
     flush_bytes(w);
     return CKPT_OK;

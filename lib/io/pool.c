@@ -56,18 +56,18 @@ static double get_weight(const struct pool_job *j, size_t i) { return (double)j-
 static void assign_shares(struct pool *p)
 {
     const struct pool_job *j = p->job;
-    double total = 0, sum = 0, next = j->n ? get_weight(j, 0) : 0;
-    size_t at = 0;
+    double total = 0, assigned = 0, weight = j->n ? get_weight(j, 0) : 0;
+    size_t task = 0; /* the next to assign; WEIGHT is its weight */
     for (size_t i = 0; i < j->n; i++)
         total += get_weight(j, i);
     for (unsigned w = 0; w < p->threads; w++) {
-        p->shares[w].next = at;
-        double upto = total * (w + 1) / p->threads;
-        while (at < j->n && (w + 1 == p->threads || sum + next / 2 <= upto)) {
-            sum += next;
-            next = ++at < j->n ? get_weight(j, at) : 0;
+        p->shares[w].next = task;
+        double target = total * (w + 1) / p->threads;
+        while (task < j->n && (w + 1 == p->threads || assigned + weight / 2 <= target)) {
+            assigned += weight;
+            weight = ++task < j->n ? get_weight(j, task) : 0;
         }
-        p->shares[w].end = at;
+        p->shares[w].end = task;
     }
 }
 
@@ -87,10 +87,10 @@ static bool steal_tasks(struct pool *p, struct share *mine)
     return true;
 }
 
-static bool take_task(struct pool *p, unsigned number, size_t *task)
+static bool take_task(struct pool *p, unsigned worker, size_t *task)
 {
     pthread_mutex_lock(&p->lock);
-    struct share *mine = &p->shares[number];
+    struct share *mine = &p->shares[worker];
     bool any = mine->next < mine->end || steal_tasks(p, mine);
     if (any)
         *task = mine->next++;
@@ -108,14 +108,14 @@ static void note_failure(struct pool *p, size_t task, const ckpt_error *err)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void run_tasks(struct pool *p, unsigned number)
+static void run_tasks(struct pool *p, unsigned worker)
 {
     size_t task;
-    while (take_task(p, number, &task)) {
+    while (take_task(p, worker, &task)) {
         ckpt_error err = {.offset = CKPT_NO_OFFSET};
         if (pool_stopped(p, task))
             continue;
-        ckpt_status st = p->job->task(p->job->user, p, task, number, &err);
+        ckpt_status st = p->job->task(p->job->user, p, task, worker, &err);
         err.status = st;
         if (st != CKPT_OK && !pool_stopped(p, task))
             note_failure(p, task, &err);
@@ -134,8 +134,7 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
-/* start_thread - starts a thread with all signals blocked, so that they are delivered to the caller's
- * threads. */
+/* start_thread - starts a thread with all signals blocked: the caller's threads get them. */
 static bool start_thread(struct worker *w, pthread_t *thread)
 {
     sigset_t all, old;
@@ -167,8 +166,7 @@ static void wait_for_workers(struct pool *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* run_threads - runs all tasks; the calling thread is worker 0. A thread that cannot be started leaves its
- * share to the others. */
+/* run_threads - runs all tasks; the caller is worker 0. If a thread cannot start, others take its share. */
 static void run_threads(struct pool *p)
 {
     pthread_t ids[MAX_THREADS];

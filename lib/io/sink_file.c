@@ -49,14 +49,14 @@ static struct file_sink *file_of(sink *s) { return (struct file_sink *)s; }
 static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckpt_status st, ckpt_error *err)
 {
     struct statvfs v;
-    uint64_t left;
+    uint64_t free_bytes;
     if ((errno == ENOSPC || errno == EDQUOT) && fstatvfs(f->fd, &v) == 0 &&
-        checked_mul(v.f_bavail, v.f_frsize, &left) && left < need)
-        error_add_hint(err, "%" PRIu64 " bytes are free there, %" PRIu64 " are needed", left, need);
+        checked_mul(v.f_bavail, v.f_frsize, &free_bytes) && free_bytes < need)
+        error_add_hint(err, "%" PRIu64 " bytes are free there, %" PRIu64 " are needed", free_bytes, need);
     return name_file_if_failed(st, f->path, err);
 }
 
-/* fail_write - fails with "cannot DOING" and errno; a commit fails from now on. */
+/* fail_write - reports "cannot DOING" and errno; from now on a commit fails. */
 static ckpt_status fail_write(struct file_sink *f, const char *doing, ckpt_error *err)
 {
     int why = errno;
@@ -173,8 +173,7 @@ static ckpt_status file_patch(sink *s, uint64_t off, const void *bytes, size_t n
     return CKPT_OK;
 }
 
-/* file_clone - clones a range. After the first failure no other clone is tried: the file systems will not
- * change. */
+/* file_clone - clones a range. After a failure no other clone is tried: it would fail for the same reason. */
 static bool file_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
 {
     struct file_sink *f = file_of(s);
@@ -273,8 +272,8 @@ static ckpt_status finish_file(struct file_sink *f, ckpt_error *err)
         return fail_write(f, "set the size of the output", err);
     if (f->stream < 0 && !f->opts.no_sync && fsync(f->fd) != 0)
         return fail_write(f, "flush the output to disk", err);
-    int twin = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
-    return twin >= 0 && close(twin) != 0 ? fail_write(f, "finish the output", err) : CKPT_OK;
+    int duplicate = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
+    return duplicate >= 0 && close(duplicate) != 0 ? fail_write(f, "finish the output", err) : CKPT_OK;
 }
 
 static ckpt_status fail_exists(const struct file_sink *f, ckpt_error *err)
@@ -290,8 +289,7 @@ static const char *get_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* move_into_place - moves the new file to its target. *PLACED: the target is the new file, even if a later
- * step fails. */
+/* move_into_place - moves the new file to its target. *PLACED: it is there, even if a later step fails. */
 static ckpt_status move_into_place(struct file_sink *f, bool *placed, ckpt_error *err)
 {
     if (!temp_place(&f->temp, get_base_name(f->target), f->opts.force))
@@ -300,8 +298,7 @@ static ckpt_status move_into_place(struct file_sink *f, bool *placed, ckpt_error
     /* Some file systems cannot sync a folder, and a folder that may not be listed is open with O_PATH. */
     if (!f->opts.no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
         return fail_write(f, "flush the folder of the finished output to disk", err);
-    /* Only now: if a power cut brings back the old file, it needs its journal. In a batch, it may come
-     * back later. */
+    /* Only now: an old file that a power cut brings back needs its journal. A batch is synced later. */
     if (f->existed && !f->opts.batch)
         journal_forget(f->temp.dir, get_base_name(f->target));
     return CKPT_OK;
@@ -453,7 +450,7 @@ void sink_hint_folder(ckpt_error *err, const char *dir)
         error_add_hint(err, "mkdir -p %s", shell_path(dir, word));
 }
 
-/* fail_create - fails because no file can be created in the folder DIR; errno is the reason. */
+/* fail_create - reports that no file can be created in the folder DIR; errno is the reason. */
 static ckpt_status fail_create(const char *dir, ckpt_error *err)
 {
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a file in %s", dir);

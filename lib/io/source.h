@@ -44,7 +44,7 @@ struct source {
                               encoded there, or were not located yet */
     int refs;
     uint32_t serial : 1; /* reading changes its state, under a lock: several threads are no faster */
-    uint32_t block : 31; /* 0, or: reads of this many bytes at multiples of it are much cheaper */
+    uint32_t block : 31; /* if not 0: reads of BLOCK bytes at multiples of BLOCK are much cheaper */
 };
 
 /* source_read - reads N bytes at OFF; CKPT_ETRUNCATED if they are not all there. */
@@ -66,14 +66,12 @@ void source_sequential(source *s);
 /* source_extent - returns true if the bytes from OFF on are stored unchanged in a file: at *AT of *FD. */
 bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at);
 /* source_map - sets *OUT to the N >= 1 bytes at OFF without a copy, valid as long as S. A file is mapped:
- * bytes that another program cuts off raise SIGBUS. CKPT_EUNSUPPORTED: the bytes are not stored as they
- * are. */
+ * if another program truncates it, reading raises SIGBUS. CKPT_EUNSUPPORTED: the bytes are encoded. */
 ckpt_status source_map(source *s, uint64_t off, size_t n, const unsigned char **out, ckpt_error *err);
-/* source_watch - makes W receive the progress of reading S (a file, memory or callbacks) or slices of it; W
- * NULL: none. */
+/* source_watch - makes W, or none if it is NULL, receive the progress of reading S, if S is a file, memory or
+ * callbacks, or slices of S. */
 void source_watch(source *s, struct source_watch *w);
-/* source_watch_read - reports to W (may be NULL) that N more bytes were read; CKPT_ECANCELLED: W stops the
- * reading. */
+/* source_watch_read - reports to W (may be NULL) that N more bytes were read; CKPT_ECANCELLED: stop. */
 ckpt_status source_watch_read(struct source_watch *w, uint64_t n, ckpt_error *err);
 /* source_watch_add - adds N bytes that are going to be read to W, which may be NULL. */
 void source_watch_add(struct source_watch *w, uint64_t n);
@@ -97,10 +95,9 @@ bool source_file_named(const source *s);
 /* source_file_written - returns CKPT_ECHANGED if the file S, which is named, was written to since it was
  * opened (size, mtime). It does not matter if a different file is at its path now. */
 ckpt_status source_file_written(source *s, ckpt_error *err);
-/* source_mem - makes a source of SIZE bytes at DATA, which must outlive it; BASE as in struct source. NULL:
- * no memory. */
+/* source_mem - makes a source of the SIZE bytes at DATA, which outlive it, with BASE. NULL: no memory. */
 source *source_mem(const void *data, size_t size, uint64_t base);
-/* source_callbacks - makes a source of bytes that the program reads itself by FROM. It is not closed before
+/* source_callbacks - makes a source of bytes that the program reads itself by FROM. FROM is not closed before
  * source_callbacks_opened. */
 ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err);
 /* source_callbacks_opened - ends the opening of S, whose status is ST. With CKPT_OK, FROM is closed together

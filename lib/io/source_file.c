@@ -71,8 +71,7 @@ static ckpt_status fail_changed(const struct file_source *f, const char *how, ck
     return name_file_if_failed(st, f->path, err);
 }
 
-/* borrow_fd - opens *FD for one read, until return_fd. A pipe may have replaced a parked file, so opening
- * does not wait for it. */
+/* borrow_fd - opens *FD for one read, until return_fd, without waiting for a pipe in place of the file. */
 static ckpt_status borrow_fd(struct file_source *f, int *fd, ckpt_error *err)
 {
     struct stat now;

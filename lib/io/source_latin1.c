@@ -28,8 +28,7 @@ static ckpt_status fail_changed_text(ckpt_error *err)
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "text that encodes bytes changed since it was read");
 }
 
-/* fill_window - sets *FROM to the *N bytes of text from l->text_pos on: at least two, unless the text
- * ends. */
+/* fill_window - sets *FROM to the next *N bytes of text: at least two, unless the text ends. */
 static ckpt_status fill_window(struct latin1_source *l, const unsigned char **from, size_t *n,
                                ckpt_error *err)
 {

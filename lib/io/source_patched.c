@@ -5,27 +5,27 @@
 #include "io/journal.h"
 #include "io/source.h"
 
-bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes)
+bool patches_add(struct patches *p, uint64_t offset, ckpt_str bytes)
 {
     if (p->n == PATCHES_MAX)
         return false;
-    p->at[p->n++] = (struct patch){at, bytes};
+    p->patch[p->n++] = (struct patch){offset, bytes};
     return true;
 }
 
 struct patched_source {
     source s;
     source *parent;
-    const struct patches *p;
+    const struct patches *patches;
 };
 
 /* apply_patch - copies the bytes of X that are within the N bytes at OFF. */
 static void apply_patch(const struct patch *x, uint64_t off, unsigned char *out, size_t n)
 {
-    uint64_t end = off + n, stop = x->at + x->bytes.len; /* bounded: both are within the size */
-    uint64_t from = x->at > off ? x->at : off, to = stop < end ? stop : end;
+    uint64_t end = off + n, stop = x->offset + x->bytes.len; /* bounded: both are within the size */
+    uint64_t from = x->offset > off ? x->offset : off, to = stop < end ? stop : end;
     if (from < to) /* bounded: within the patch and the bytes read */
-        memcpy(out + (from - off), x->bytes.ptr + (from - x->at), (size_t)(to - from));
+        memcpy(out + (from - off), x->bytes.ptr + (from - x->offset), (size_t)(to - from));
 }
 
 static ckpt_status patched_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
@@ -36,8 +36,8 @@ static ckpt_status patched_read(source *s, uint64_t off, void *out, size_t n, ck
     if (old)
         CKPT_TRY(source_read(t->parent, off, out, old, err));
     memset((char *)out + old, 0, n - old); /* bounded: old <= n */
-    for (size_t i = 0; i < t->p->n; i++)
-        apply_patch(&t->p->at[i], off, out, n);
+    for (size_t i = 0; i < t->patches->n; i++)
+        apply_patch(&t->patches->patch[i], off, out, n);
     return CKPT_OK;
 }
 
@@ -56,6 +56,6 @@ source *source_patched(source *parent, const struct patches *p)
         return NULL;
     t->s = (source){.ops = &patched_ops, .size = p->new_size, .base = 0, .refs = 1};
     t->parent = source_ref(parent);
-    t->p = p;
+    t->patches = p;
     return &t->s;
 }

@@ -42,8 +42,9 @@ static bool slice_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 static ckpt_status slice_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
 {
     const struct slice_source *sl = (const struct slice_source *)s;
-    /* 1, because source_map, the caller, has checked the length; the address does not depend on it. */
-    return source_map(sl->parent, sl->off + off, 1, out, err); /* bounded: the slice is inside the parent */
+    size_t length =
+        1; /* any: source_map, the caller, has checked it, and the address does not depend on it */
+    return source_map(sl->parent, sl->off + off, length, out, err); /* bounded: inside the parent */
 }
 
 static const struct source_ops slice_ops = {.read_at = slice_read,
@@ -60,7 +61,7 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
                     "needs {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", size,
                     off < parent->size ? parent->size - off : 0);
     uint64_t base = source_pos(parent, off);
-    /* Slices of slices collapse, so that no chain grows with nesting. */
+    /* A slice of a slice refers to the outermost source: reading takes no longer with nesting. */
     while (parent->ops == &slice_ops) {
         off += ((struct slice_source *)parent)->off;
         parent = ((struct slice_source *)parent)->parent;

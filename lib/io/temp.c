@@ -1,8 +1,8 @@
 /* temp.c - see temp.h.
  *
- * A named temporary is locked (flock) by the process that writes it. A temporary
- * that can be locked was left by a crash and is removed. A file found locked or unlinked
- * right after it was created was mistaken for such a leftover, and is created anew. */
+ * A named temporary is locked (flock) by the process that writes it. A temporary that can be locked was left
+ * by a crash and is removed. Between creating and locking a file, another process may mistake it for such a
+ * leftover, and lock or unlink it: then the file is created anew. */
 #include "io/temp.h"
 
 #include <dirent.h>
@@ -29,7 +29,7 @@
 #define RANDOM_LEN 6u
 #define MAX_TRIES  100
 
-/* What has a name: nothing, and its entry is free or reserved for a temporary; a file; a folder. */
+/* States of an entry: unused; reserved for a temporary; the name of a file; the name of a folder. */
 enum { NAME_FREE, NAME_CLAIMED, NAME_LIVE, NAME_LIVE_FOLDER };
 
 /* The names for the signal handler: a list that only grows and whose nodes are
@@ -77,8 +77,7 @@ static void release_name(struct temp_name **name)
 #define ENTRY_LENGTH 16u
 #define ENTRY_NAME   19u
 
-/* unlink_listed - unlinks what the N bytes of entries of the folder FD list, except folders; false: there
- * was nothing to unlink. */
+/* unlink_listed - unlinks the files in ENTRIES, N bytes, of the folder FD; false: there were none. */
 static bool unlink_listed(int fd, const char *entries, size_t n)
 {
     bool any = false;
@@ -195,8 +194,7 @@ static void remove_leftover(int dir, const char *name)
     close(fd);
 }
 
-/* remove_leftovers - removes the leftovers of the target with this STEM or, if STEMS is not NULL, of all in
- * STEMS. */
+/* remove_leftovers - removes the leftovers of the target with STEM or, if STEMS is not NULL, of all these. */
 static void remove_leftovers(int dir, ckpt_str stem, const map *stems)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -216,17 +214,17 @@ static void remove_leftovers(int dir, ckpt_str stem, const map *stems)
 
 void temp_clean_folder(struct cleaned_folder *t, const char *dir, const char *const *paths, size_t n)
 {
-    struct stat is;
+    struct stat st;
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     map *stems = map_new(n);
-    t->done = fd >= 0 && stems && fstat(fd, &is) == 0;
+    t->done = fd >= 0 && stems && fstat(fd, &st) == 0;
     for (size_t i = 0; t->done && i < n; i++) {
         const char *slash = strrchr(paths[i], '/');
         t->done = map_put(stems, stem_of(slash ? slash + 1 : paths[i]), 0, NULL);
     }
     if (t->done) {
-        t->dev = is.st_dev;
-        t->ino = is.st_ino;
+        t->dev = st.st_dev;
+        t->ino = st.st_ino;
         remove_leftovers(fd, str_of("", 0), stems);
     }
     map_free(stems);
@@ -236,8 +234,8 @@ void temp_clean_folder(struct cleaned_folder *t, const char *dir, const char *co
 
 static bool is_cleaned(const struct cleaned_folder *t, int dir)
 {
-    struct stat is;
-    return t && t->done && fstat(dir, &is) == 0 && is.st_dev == t->dev && is.st_ino == t->ino;
+    struct stat st;
+    return t && t->done && fstat(dir, &st) == 0 && st.st_dev == t->dev && st.st_ino == t->ino;
 }
 
 static int open_unnamed(int dir, mode_t mode)
@@ -251,9 +249,9 @@ static int open_unnamed(int dir, mode_t mode)
     return -1;
 }
 
-/* lock_own_file - locks FD, which was just created. Returns false if another process removed the file before
- * that. In a file system without locks, nothing is locked, by other processes neither. */
-static bool lock_own_file(int fd)
+/* lock_new_file - locks FD, which was just created. Returns false if another process has locked or removed
+ * it. Without support for locks, nothing is locked. */
+static bool lock_new_file(int fd)
 {
     struct stat st;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -277,7 +275,7 @@ static bool open_named(struct temp *t, const char *base, mode_t mode)
             atomic_store(&t->name->state, NAME_LIVE);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         errno = why;
-        if (t->fd >= 0 && lock_own_file(t->fd))
+        if (t->fd >= 0 && lock_new_file(t->fd))
             return true;
         if (t->fd < 0 && errno != EEXIST)
             break;

@@ -22,9 +22,8 @@ struct cleaned_folder {
     ino_t ino;
 };
 
-/* temp_open - opens a temporary file for the target BASE in the folder DIR, with MODE & ~umask. Leftovers
- * of crashed runs for the same target are removed, unless DIR is CLEANED_FOLDER, which may be NULL. False:
- * errno. */
+/* temp_open - opens a temporary file for the target BASE in the folder DIR, with MODE & ~umask. Removes
+ * leftovers of crashed runs for BASE, unless DIR is CLEANED_FOLDER (may be NULL). False: errno. */
 bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
                const struct cleaned_folder *cleaned_folder);
 /* temp_clean_folder - removes what crashed runs left in DIR for the targets PATHS, in one pass, before many
@@ -44,10 +43,9 @@ void temp_emergency(void);
 bool temp_folder_open(struct temp *t, const char *dir, const char *base);
 /* temp_folder_name - returns the name of the folder T in the folder DIR. */
 const char *temp_folder_name(const struct temp *t);
-/* temp_folder_place - gives the folder the name BASE atomically; SYNC: after its files were synced to the
- * disk. An empty folder BASE is replaced. If BASE has files, fails with EEXIST unless REPLACE: then the
- * two exchange their names, and the old folder is removed with its files. False: errno, and BASE is
- * unchanged. */
+/* temp_folder_place - gives the folder the name BASE atomically; SYNC: syncs it to the disk before. An empty
+ * folder BASE is replaced. If BASE has files, fails with EEXIST unless REPLACE: then the two exchange their
+ * names, and temp_close removes the old folder. False: errno, and BASE is unchanged. */
 bool temp_folder_place(struct temp *t, const char *base, bool replace, bool sync);
 
 #endif

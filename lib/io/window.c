@@ -20,8 +20,7 @@ static bool window_has(const struct window *w, uint64_t at, size_t n)
     return w->len && at >= w->pos && range_within(at - w->pos, n, w->len);
 }
 
-/* should_prefetch - returns true if reading ahead is likely to help for a piece at AT. Counts down the
- * back-off. */
+/* should_prefetch - returns true if reading ahead is likely to help at AT. Counts down the back-off. */
 static bool should_prefetch(struct window *w, uint64_t at)
 {
     bool backwards = at < w->last_end;
@@ -73,16 +72,16 @@ static void switch_file(struct window *w, int fd)
 static ckpt_status load_block(struct window *w, source *s, uint64_t at, size_t n, ckpt_error *err)
 {
     w->block_len = 0;
-    if (w->block_room < n) {
+    if (w->block_cap < n) {
         free(w->block);
-        w->block_room = 0;
+        w->block_cap = 0;
         if (!(w->block = malloc(s->block)))
             return fail_memory(err);
-        w->block_room = s->block;
+        w->block_cap = s->block;
     }
     CKPT_TRY(source_read(s, at, w->block, n, err));
-    w->block_of = s;
-    w->block_at = at;
+    w->block_source = s;
+    w->block_pos = at;
     w->block_len = n;
     return CKPT_OK;
 }
@@ -92,16 +91,16 @@ static ckpt_status read_by_blocks(struct window *w, source *s, uint64_t off, uns
                                   ckpt_error *err)
 {
     while (n) {
-        bool here = w->block_of == s && off >= w->block_at && off - w->block_at < w->block_len;
+        bool here = w->block_source == s && off >= w->block_pos && off - w->block_pos < w->block_len;
         size_t left = s->block - (size_t)(off % s->block), some;
         left = left < s->size - off ? left : (size_t)(s->size - off);
-        if (!here && n >= left) { /* all that is left of this block: needs no copy */
+        if (!here && n >= left) { /* the caller wants the block to its end: read it without a copy */
             some = left;
             CKPT_TRY(source_read(s, off, out, some, err));
         } else {
             if (!here)
                 CKPT_TRY(load_block(w, s, off, left, err));
-            size_t at = (size_t)(off - w->block_at);
+            size_t at = (size_t)(off - w->block_pos);
             some = w->block_len - at < n ? w->block_len - at : n;
             memcpy(out, w->block + at, some);
         }
@@ -135,5 +134,5 @@ void window_close(struct window *w)
     free(w->bytes);
     free(w->block);
     w->bytes = w->block = NULL;
-    w->len = w->block_len = w->block_room = 0;
+    w->len = w->block_len = w->block_cap = 0;
 }

@@ -1,5 +1,4 @@
-/* window.h - reads small pieces that are close to each other in a file in few and large reads,
- * for one thread. */
+/* window.h - reads small pieces that are close to each other in a file in few large reads, for one thread. */
 #ifndef IO_WINDOW_H
 #define IO_WINDOW_H
 
@@ -10,15 +9,16 @@ struct window {
     unsigned char *bytes;
     int fd; /* the file whose bytes [pos, pos + len) are in BYTES */
     uint64_t pos;
-    size_t len, requested;          /* bytes in BYTES; how many of them callers have read */
-    size_t window_size;             /* bytes to read for the next window */
-    uint64_t last_end;              /* where the last piece ended */
-    bool descending;                /* a piece came before its predecessor */
-    unsigned backoff, backoff_left; /* pieces to read directly after a useless window; those left */
-    unsigned char *block;   /* bytes [block_at, block_at + block_len) … */
-    const source *block_of; /* … of this source, which is best read in blocks */
-    uint64_t block_at;
-    size_t block_len, block_room;
+    size_t len, requested; /* bytes in BYTES; how many of them callers have read */
+    size_t window_size;    /* bytes to read for the next window */
+    uint64_t last_end;     /* where the last piece ended */
+    bool descending;       /* a piece came before its predecessor */
+    unsigned backoff;      /* after a window of which little was read: number of pieces to read without one */
+    unsigned backoff_left; /* how many of them are still to be read */
+    unsigned char *block;  /* bytes [block_pos, block_pos + block_len) of BLOCK_SOURCE */
+    const source *block_source; /* the last source that is best read in blocks */
+    uint64_t block_pos;
+    size_t block_len, block_cap;
 };
 
 /* window_read - reads as source_read does, but a small piece shortly after the last one together with those

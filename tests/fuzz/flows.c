@@ -295,7 +295,7 @@ static void check_patches(const struct patches *patches)
 {
     uint64_t previous_end = 0;
     for (size_t i = 0; i < patches->n; i++) {
-        uint64_t begin = patches->at[i].at, length = patches->at[i].bytes.len;
+        uint64_t begin = patches->patch[i].offset, length = patches->patch[i].bytes.len;
         if (begin < previous_end)
             exercise_abort("patches overlap");
         if (begin > patches->new_size || length > patches->new_size - begin)

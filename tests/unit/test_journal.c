@@ -143,7 +143,7 @@ static void the_journal_of_a_complete_edit_undoes_nothing(void)
     put_journal(&b);
     struct patches p = make_patches();
     p.new_size = GROWN;
-    p.at[1].bytes.len = GROWN - SIZE + 10;
+    p.patch[1].bytes.len = GROWN - SIZE + 10;
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){0}, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_NEW);
     CU_ASSERT(file_is(path, changed, GROWN));

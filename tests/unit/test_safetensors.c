@@ -491,9 +491,9 @@ static ckpt_status edit_header(const char *header, const char *prefix, char *out
     ckpt_status st = safetensors_in_place(plan, &list, &err);
     *old_size = (size_t)f->src->size - 8 - 2; /* without the length before it, and the data */
     if (st == CKPT_OK) {
-        CU_ASSERT(list.n == 1 && list.at[0].at == 8 && list.at[0].bytes.len == *old_size);
+        CU_ASSERT(list.n == 1 && list.patch[0].offset == 8 && list.patch[0].bytes.len == *old_size);
         CU_ASSERT(list.old_size == f->src->size && list.new_size == f->src->size);
-        snprintf(out, cap, "%.*s", (int)list.at[0].bytes.len, list.at[0].bytes.ptr);
+        snprintf(out, cap, "%.*s", (int)list.patch[0].bytes.len, list.patch[0].bytes.ptr);
     }
     ckpt_plan_free(plan);
     flat_close();

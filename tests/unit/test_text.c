@@ -58,17 +58,17 @@ static void different_names_stay_different(void)
 
 static void styles_differ_in_backslash_and_quote(void)
 {
-    char out[TEXT_UNIT];
+    char out[TEXT_CHAR_MAX];
     size_t pos = 0;
-    CU_ASSERT_EQUAL(text_unit(STR_LIT("\\"), &pos, TEXT_MESSAGE, out), 1);
+    CU_ASSERT_EQUAL(text_escape_char(STR_LIT("\\"), &pos, TEXT_MESSAGE, out), 1);
     pos = 0;
-    CU_ASSERT_EQUAL(text_unit(STR_LIT("'"), &pos, TEXT_NAME, out), 1);
+    CU_ASSERT_EQUAL(text_escape_char(STR_LIT("'"), &pos, TEXT_NAME, out), 1);
     pos = 0;
-    CU_ASSERT_EQUAL(text_unit(STR_LIT("'"), &pos, TEXT_QUOTED, out), 2);
+    CU_ASSERT_EQUAL(text_escape_char(STR_LIT("'"), &pos, TEXT_QUOTED, out), 2);
     pos = 0;
-    CU_ASSERT_EQUAL(text_unit(STR_LIT("\n"), &pos, TEXT_QUOTED, out), 2);
+    CU_ASSERT_EQUAL(text_escape_char(STR_LIT("\n"), &pos, TEXT_QUOTED, out), 2);
     pos = 0;
-    CU_ASSERT_EQUAL(text_unit(STR_LIT("\xc3\xa4"), &pos, TEXT_BYTES, out), 4);
+    CU_ASSERT_EQUAL(text_escape_char(STR_LIT("\xc3\xa4"), &pos, TEXT_BYTES, out), 4);
     CU_ASSERT_EQUAL(pos, 1);
     CU_ASSERT_EQUAL(memcmp(out, "\\xc3", 4), 0);
 }

@@ -251,7 +251,7 @@ static void the_old_pickle_gets_an_unused_name(void)
             char want[32];
             snprintf(want, sizeof want, used ? "archive/data.o%02zu" : "archive/data.old", used);
             /* the first patch replaces the name in the first local header, after its 30 bytes */
-            CU_ASSERT(e.patches.at[0].at == 30 && str_is(e.patches.at[0].bytes, want));
+            CU_ASSERT(e.patches.patch[0].offset == 30 && str_is(e.patches.patch[0].bytes, want));
         }
         close_edited(&e);
     }

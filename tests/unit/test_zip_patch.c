@@ -171,7 +171,7 @@ static void replacing_changes_only_payload_and_checksums(void)
         CU_ASSERT(e.patches.n == npatches[k] && e.patches.new_size == e.bytes.len &&
                   e.patches.old_size == e.bytes.len);
         for (size_t i = 0; i < e.patches.n; i++)
-            CU_ASSERT_EQUAL(e.patches.at[i].bytes.len, e.patches.at[i].bytes.ptr[0] == 'N' ? 10 : 4);
+            CU_ASSERT_EQUAL(e.patches.patch[i].bytes.len, e.patches.patch[i].bytes.ptr[0] == 'N' ? 10 : 4);
         CU_ASSERT(member_is(&e, "a/pkl", "NEW PICKLE") && member_is(&e, "a/data", "numbers"));
         CU_ASSERT(e.patched_zip->n == 2 && e.patched_zip->crc_none == forms[k].no_crc);
         CU_ASSERT(!forms[k].descriptors || descriptor_has_crc(&e, 0, &forms[k], "NEW PICKLE"));

@@ -40,8 +40,8 @@ bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const s
 {
     const struct gguf_file *gguf = was->container;
     (void)now;
-    return undo->n == 1 && undo->at[0].at == FIXED_SIZE && undo->new_size == undo->old_size &&
-           undo->at[0].bytes.len == gguf->header.data_offset - FIXED_SIZE &&
+    return undo->n == 1 && undo->patch[0].offset == FIXED_SIZE && undo->new_size == undo->old_size &&
+           undo->patch[0].bytes.len == gguf->header.data_offset - FIXED_SIZE &&
            (!is || table_same_places(&was->table, &is->table));
 }
 

@@ -51,9 +51,9 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data, map *seen, buf *out
 bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
 {
     unsigned char length[8];
-    return undo->n == 1 && undo->at[0].at == 8 && undo->new_size == undo->old_size &&
+    return undo->n == 1 && undo->patch[0].offset == 8 && undo->new_size == undo->old_size &&
            source_read(now, 0, length, sizeof length, NULL) == CKPT_OK &&
-           undo->at[0].bytes.len == load_u64le(length) &&
+           undo->patch[0].bytes.len == load_u64le(length) &&
            (!is || table_same_places(&was->table, &is->table)); /* no edit moves the data */
 }
 
