@@ -6,8 +6,7 @@
 
 #include "base/cursor.h"
 
-/* TABLE - makes the 256 entries of a CRC table from entries 1, 2, 4 … 128: entry i is the XOR of those
- * whose bit is set in i. */
+/* TABLE - makes a CRC table from its entries 1, 2, 4 … 128: entry I is the XOR of those whose bit I has. */
 #define IF_SET(i, bit, entry) ((i) & (bit) ? (entry) : 0u)
 #define ENTRY(i, a, b, c, d, e, f, g, h)                                                                     \
     IF_SET(i, 1, a) ^ IF_SET(i, 2, b) ^ IF_SET(i, 4, c) ^ IF_SET(i, 8, d) ^ IF_SET(i, 16, e) ^               \

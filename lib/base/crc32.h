@@ -6,8 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* crc32_update - returns the CRC of all bytes so far and N more; CRC is that of all so far, 0 if there are
- * none. */
+/* crc32_update - returns the CRC of earlier bytes and N more; CRC is that of the earlier ones, at first 0. */
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t n);
 /* Implementations, slowest first; crc32_update uses the fastest that this CPU supports. */
 enum crc32_kernel {
@@ -18,8 +17,7 @@ enum crc32_kernel {
     CRC32_KERNELS
 };
 
-/* crc32_update_by - updates *CRC as crc32_update does, but by kernel K; false: this CPU does not support
- * K. */
+/* crc32_update_by - updates *CRC as crc32_update does, by kernel K; false: this CPU does not support it. */
 bool crc32_update_by(enum crc32_kernel k, uint32_t *crc, const void *bytes, size_t n);
 
 enum crc_kind { CRC_32, CRC_32C };

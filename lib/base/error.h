@@ -48,8 +48,7 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) C
 ckpt_status fail_memory(ckpt_error *err);
 /* error_add_prefix - puts "WORD " before the message. */
 void error_add_prefix(ckpt_error *err, const char *word);
-/* error_add_where - puts "TEXT: " before err->where. TEXT names what contains the thing named there
- * already. */
+/* error_add_where - puts "TEXT: " before err->where: what contains the thing that is named there already. */
 void error_add_where(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* prefix_where_if_failed - calls error_add_where with NAME if ST is an error and NAME is not empty. Returns
  * ST. */

@@ -271,7 +271,7 @@ static bool op_persid(struct tracer *t)
 
 static bool report_change(struct tracer *t, trace_ref target, trace_ref with)
 {
-    struct trace_step s = {.what = TRACE_STEP_CHANGE, .subject = target, .with = with};
+    struct trace_step s = {.what = TRACE_STEP_CHANGE, .subject = target, .operand = with};
     return tracer_report(t, &s);
 }
 

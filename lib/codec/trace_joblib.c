@@ -49,7 +49,7 @@ static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
         t->u.status = arena_full(t->u.a) ? CKPT_ELIMIT : st;
         return JOBLIB_UNCLEAR;
     }
-    bool is_as_written = n && n->n == 4 && !d.odd &&
+    bool is_as_written = n && n->n == 4 && !d.contradiction &&
                          !d.subarray; /* callable, arguments, no keywords, one state */
     if (!is_as_written || d.holds == HOLDS_UNKNOWN || (d.holds == HOLDS_NUMBERS && d.size == UINT64_MAX))
         return JOBLIB_UNCLEAR;

@@ -59,10 +59,10 @@ void byte_histogram_add(struct byte_histogram *h, ckpt_dtype dt, const unsigned 
     }
 }
 
-void byte_histogram_merge(struct byte_histogram *h, const struct byte_histogram *more)
+void byte_histogram_merge(struct byte_histogram *h, const struct byte_histogram *added)
 {
     for (size_t i = 0; i < 256; i++)
-        h->count[i] += more->count[i];
+        h->count[i] += added->count[i];
 }
 
 /* decode_pattern - decodes the bit pattern B to OUT; returns the number of values in it. */
@@ -73,29 +73,29 @@ static size_t decode_pattern(ckpt_dtype dt, unsigned b, double out[4])
     return is_f6(dt) ? 1 : dtype_info(dt)->block_elems * number_lanes(dt);
 }
 
-/* The current position: number K of the N numbers X that the bit pattern B decodes to. */
+/* The current position: number NEXT of the N numbers that the bit pattern PATTERN decodes to. */
 struct histogram_iterator {
-    unsigned b;
-    size_t k, n;
-    double x[4];
+    unsigned pattern;
+    size_t next, n;
+    double number[4];
 };
 
 /* next_finite - sets *X to the next finite number that occurs; returns how often, 0: there are no more. */
-static uint64_t next_finite(struct histogram_iterator *e, const struct byte_histogram *h, ckpt_dtype dt,
+static uint64_t next_finite(struct histogram_iterator *it, const struct byte_histogram *h, ckpt_dtype dt,
                             double *x)
 {
-    for (;; e->b++, e->k = e->n = 0) {
-        if (e->b == 256)
+    for (;; it->pattern++, it->next = it->n = 0) {
+        if (it->pattern == 256)
             return 0;
-        if (!h->count[e->b])
+        if (!h->count[it->pattern])
             continue;
-        if (!e->n)
-            e->n = decode_pattern(dt, e->b, e->x);
-        for (; e->k < e->n; e->k++) {
-            if (!isfinite(e->x[e->k]))
+        if (!it->n)
+            it->n = decode_pattern(dt, it->pattern, it->number);
+        for (; it->next < it->n; it->next++) {
+            if (!isfinite(it->number[it->next]))
                 continue;
-            *x = e->x[e->k++];
-            return h->count[e->b];
+            *x = it->number[it->next++];
+            return h->count[it->pattern];
         }
     }
 }
@@ -118,7 +118,7 @@ struct moments byte_histogram_moments(const struct byte_histogram *h, ckpt_dtype
     double x, sum = 0;
     uint64_t n;
     count_nonfinite(&m, h, dt);
-    for (struct histogram_iterator e = {0}; (n = next_finite(&e, h, dt, &x));) {
+    for (struct histogram_iterator it = {0}; (n = next_finite(&it, h, dt, &x));) {
         m.finite += n;
         m.zeros += x == 0 ? n : 0;
         m.min = x < m.min ? x : m.min;
@@ -133,7 +133,7 @@ struct moments byte_histogram_moments(const struct byte_histogram *h, ckpt_dtype
     m.min += 0.0; /* -0.0 becomes 0.0 */
     m.max += 0.0;
     m.mean = sum / (double)m.finite + 0.0;
-    for (struct histogram_iterator e = {0}; (n = next_finite(&e, h, dt, &x));)
+    for (struct histogram_iterator it = {0}; (n = next_finite(&it, h, dt, &x));)
         m.m2 += (double)n * ((x - m.mean) * (x - m.mean));
     return m;
 }
@@ -143,6 +143,6 @@ void byte_histogram_fill_bins(const struct byte_histogram *h, ckpt_dtype dt, uin
 {
     double x;
     uint64_t n;
-    for (struct histogram_iterator e = {0}; (n = next_finite(&e, h, dt, &x));)
+    for (struct histogram_iterator it = {0}; (n = next_finite(&it, h, dt, &x));)
         bins[bin_of(user, x)] += n;
 }

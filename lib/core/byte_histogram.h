@@ -13,9 +13,7 @@ struct byte_histogram {
 bool byte_histogram_supports(ckpt_dtype dt);
 /* byte_histogram_add - counts N elements at P, complete blocks of dtype.def. */
 void byte_histogram_add(struct byte_histogram *h, ckpt_dtype dt, const unsigned char *p, size_t n);
-/* byte_histogram_merge - adds the counts of MORE to H. */
-void byte_histogram_merge(struct byte_histogram *h, const struct byte_histogram *more);
-/* byte_histogram_moments - returns the moments of the numbers counted. */
+void byte_histogram_merge(struct byte_histogram *h, const struct byte_histogram *added);
 struct moments byte_histogram_moments(const struct byte_histogram *h, ckpt_dtype dt);
 /* byte_histogram_fill_bins - adds each finite number to the bin that BIN_OF(USER, number) returns. */
 void byte_histogram_fill_bins(const struct byte_histogram *h, ckpt_dtype dt, uint64_t *bins,

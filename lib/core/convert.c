@@ -24,7 +24,7 @@
 #include "core/dequantize.h"
 #include "core/elements.h"
 
-#define BLOCK 2048u /* floats per step: 8 KiB, and whole blocks of ggml */
+#define BLOCK_FLOATS 2048u /* converted at a time: 8 KiB, and whole blocks of ggml */
 
 #define Q8_0_ELEMS 32u
 #define Q8_0_BYTES 34u
@@ -45,14 +45,15 @@ static uint32_t as_bits(float f)
  * large that the last bit of the sum is the last bit of the result. */
 static uint32_t half_from_float(uint32_t f)
 {
-    uint32_t sign = f >> 16 & 0x8000u, a = f & ABS32;
-    if (a > INF32)
-        return sign | 0x7e00u | (a >> 13 & 0x3ffu);
-    if (a >= 0x477ff000u) /* 65520, which rounds above the largest float16 */
+    uint32_t sign = f >> 16 & 0x8000u, magnitude = f & ABS32;
+    if (magnitude > INF32)
+        return sign | 0x7e00u | (magnitude >> 13 & 0x3ffu);
+    if (magnitude >= 0x477ff000u) /* 65520, which rounds above the largest float16 */
         return sign | 0x7c00u;
-    if (a < 0x38800000u) /* 2^-14, the smallest normal float16 */
-        return sign | (as_bits(float_of_bits(a) + 0.5f) - 0x3f000000u);
-    return sign | ((a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
+    if (magnitude < 0x38800000u) /* 2^-14, the smallest normal float16 */
+        return sign | (as_bits(float_of_bits(magnitude) + 0.5f) - as_bits(0.5f));
+    uint32_t rebiased = magnitude - (112u << 23); /* 112: the difference of the biases, 127 and 15 */
+    return sign | ((rebiased + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
 }
 
 static uint32_t bfloat16_from_float(uint32_t f)
@@ -65,16 +66,17 @@ static uint32_t bfloat16_from_float(uint32_t f)
 
 static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
 {
-    uint32_t sign = f >> 24 & 0x80u, a = f & ABS32, r;
-    if (a > INF32)
+    uint32_t sign = f >> 24 & 0x80u, magnitude = f & ABS32, rounded;
+    if (magnitude > INF32)
         return (sign & to->sign_mask) | to->nan;
-    if (a >= to->overflow_start)
+    if (magnitude >= to->overflow_start)
         return (sign & to->sign_mask) | to->overflow_to;
-    if (a < to->min_normal)
-        r = as_bits(float_of_bits(a) + float_of_bits(to->magic)) - to->magic;
+    uint32_t odd = magnitude >> to->shift & 1u, below_half = (1u << (to->shift - 1)) - 1u;
+    if (magnitude < to->min_normal)
+        rounded = as_bits(float_of_bits(magnitude) + float_of_bits(to->magic)) - to->magic;
     else
-        r = (a + to->rebias + (1u << (to->shift - 1)) - 1u + (a >> to->shift & 1u)) >> to->shift;
-    return r == 0 && to->no_minus_zero ? 0 : sign | r;
+        rounded = (magnitude + to->rebias + below_half + odd) >> to->shift;
+    return rounded == 0 && to->no_minus_zero ? 0 : sign | rounded;
 }
 
 uint32_t convert_half(uint32_t h)
@@ -171,7 +173,7 @@ static uint64_t f32_to_q8_0(const unsigned char *in, size_t n, unsigned char *ou
 {
     uint64_t overflowed = 0;
     for (; n; n -= Q8_0_ELEMS, in += 4 * Q8_0_ELEMS, out += Q8_0_BYTES) {
-        uint32_t top = 0; /* bits of floats without sign have their order, NaN the last */
+        uint32_t top = 0; /* bits of the largest: without sign, bits have the order of floats, NaN the last */
         for (size_t i = 0; i < Q8_0_ELEMS; i++) {
             uint32_t a = load_u32le(in + 4 * i) & ABS32;
             top = a > top ? a : top;
@@ -261,7 +263,8 @@ uint32_t convert_byte(ckpt_dtype from, uint32_t b)
     }
 }
 
-static bool is_float(ckpt_dtype dt)
+/* is_torch_float - returns true if DT can be the result of Tensor.to. */
+static bool is_torch_float(ckpt_dtype dt)
 {
     return dt == CKPT_DT_F64 || dt == CKPT_DT_F32 || dt == CKPT_DT_F16 || dt == CKPT_DT_BF16 ||
            f8_format_of(dt);
@@ -269,7 +272,7 @@ static bool is_float(ckpt_dtype dt)
 
 bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
 {
-    return is_float(to) && conversion_init_blocks(c, from, to);
+    return is_torch_float(to) && conversion_init_blocks(c, from, to);
 }
 
 bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
@@ -278,8 +281,8 @@ bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to
     const struct f8_format *f8_format = f8_format_of(to);
     bool is_int = a->klass == 'i' || a->klass == 'u' || a->klass == 'b';
     bool is_small_float = a->klass == 'f' && a->block_bytes == 1;
-    if (!(is_float(to) || to == CKPT_DT_Q8_0) ||
-        !(is_float(from) || is_int || is_small_float || dequantize_supports(from)))
+    if (!(is_torch_float(to) || to == CKPT_DT_Q8_0) ||
+        !(is_torch_float(from) || is_int || is_small_float || dequantize_supports(from)))
         return false;
     *c = (struct conversion){.from = from,
                              .to = to,
@@ -288,12 +291,12 @@ bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to
                              .out_width = (uint8_t)b->block_bytes};
     /* blocks of ggml have multiples of 32 elements */
     c->unit.elems = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
-    c->unit.in = (uint16_t)(c->unit.elems / a->block_elems * a->block_bytes);
-    c->unit.out = (uint16_t)(c->unit.elems / b->block_elems * b->block_bytes);
-    c->k = convert_simd();
+    c->unit.in_bytes = (uint16_t)(c->unit.elems / a->block_elems * a->block_bytes);
+    c->unit.out_bytes = (uint16_t)(c->unit.elems / b->block_elems * b->block_bytes);
+    c->kernels = convert_simd();
     c->overflow_end = INF32;
     if (f8_format) {
-        c->f8 = *f8_format;
+        c->f8_format = *f8_format;
         c->overflow_start = f8_format->overflow_start;
         c->overflow_end = f8_format->overflow_to == 0x7cu ? INF32 : INF32 + 1;
     } else {
@@ -338,11 +341,11 @@ static void integers_to_f64(const struct conversion *c, const unsigned char *in,
 static void widen_to_f32(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
 {
     if (c->from == CKPT_DT_F64)
-        c->k->f64_to_f32(in, n, out);
+        c->kernels->f64_to_f32(in, n, out);
     else if (c->from == CKPT_DT_F16)
-        c->k->f16_to_f32(in, n, out);
+        c->kernels->f16_to_f32(in, n, out);
     else if (c->from == CKPT_DT_BF16)
-        c->k->bf16_to_f32(in, n, out);
+        c->kernels->bf16_to_f32(in, n, out);
     else if (c->in_elems > 1)
         dequantize(c->from, in, n / c->in_elems, out);
     else if (c->in_width > 1)
@@ -358,18 +361,18 @@ static void narrow_from_f32(const struct conversion *c, const unsigned char *in,
 {
     uint32_t top = UINT32_MAX;
     if (c->to == CKPT_DT_F16)
-        c->k->f32_to_f16(in, n, out);
+        c->kernels->f32_to_f16(in, n, out);
     else if (c->to == CKPT_DT_BF16)
-        top = c->k->f32_to_bf16(in, n, out);
+        top = c->kernels->f32_to_bf16(in, n, out);
     else if (c->to == CKPT_DT_Q8_0)
         t->overflowed += f32_to_q8_0(in, n, out);
     else if (c->to == CKPT_DT_F64)
         for (size_t i = 0; i < n; i++)
             store_u64le(out + 8 * i, double_from_float(load_u32le(in + 4 * i)));
     else
-        c->k->f32_to_f8(&c->f8, in, n, out);
+        c->kernels->f32_to_f8(&c->f8_format, in, n, out);
     if (c->to != CKPT_DT_Q8_0 && c->overflow_start < c->overflow_end && c->overflow_start <= top)
-        t->overflowed += c->k->count_in_range(in, n, c->overflow_start, c->overflow_end);
+        t->overflowed += c->kernels->count_in_range(in, n, c->overflow_start, c->overflow_end);
 }
 
 /* count_overflowed_doubles - returns the number of finite doubles that became Inf as float32. */
@@ -378,7 +381,7 @@ static uint64_t count_overflowed_doubles(const struct conversion *c, const unsig
 {
     uint64_t lost = 0;
     if (c->from != CKPT_DT_F64 || c->overflow_end > INF32 ||
-        !c->k->count_in_range(floats, n, INF32, INF32 + 1))
+        !c->kernels->count_in_range(floats, n, INF32, INF32 + 1))
         return 0;
     for (size_t i = 0; i < n; i++)
         lost += (load_u32le(floats + 4 * i) & ABS32) == INF32 &&
@@ -389,7 +392,7 @@ static uint64_t count_overflowed_doubles(const struct conversion *c, const unsig
 static void convert_block(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
                           struct convert_tally *t)
 {
-    unsigned char floats[BLOCK * 4];
+    unsigned char floats[BLOCK_FLOATS * 4];
     const unsigned char *from = in;
     if (c->from != CKPT_DT_F32) {
         unsigned char *to = c->to == CKPT_DT_F32 ? out : floats;
@@ -402,7 +405,7 @@ static void convert_block(const struct conversion *c, const unsigned char *in, s
         return;
     }
     if (c->overflow_start < c->overflow_end)
-        t->overflowed += c->k->count_in_range(from, n, c->overflow_start, c->overflow_end);
+        t->overflowed += c->kernels->count_in_range(from, n, c->overflow_start, c->overflow_end);
     if (c->from == CKPT_DT_F32)
         memcpy(out, in, n * 4);
 }
@@ -418,20 +421,20 @@ void convert_run(const struct conversion *c, const void *in, size_t n, void *out
         return;
     }
     while (n) {
-        size_t now = n < BLOCK ? n : BLOCK;
-        convert_block(c, from, now, to, t);
-        from += now / c->in_elems * c->in_width;
-        to += now / c->unit.elems * c->unit.out;
-        n -= now;
+        size_t count = n < BLOCK_FLOATS ? n : BLOCK_FLOATS;
+        convert_block(c, from, count, to, t);
+        from += count / c->in_elems * c->in_width;
+        to += count / c->unit.elems * c->unit.out_bytes;
+        n -= count;
     }
 }
 
 /* ------------------------------------------------------------------ a source */
 
 struct f32_source {
-    source s;
+    source source;
     source *from;
-    uint64_t at; /* of the first element in FROM */
+    uint64_t from_offset; /* of the first element in FROM */
     bool big_endian;
     struct conversion conversion;
 };
@@ -444,7 +447,7 @@ static ckpt_status read_f32(source *s, uint64_t off, void *out, size_t n, ckpt_e
     while (n) {
         size_t skip = off % 4, room = sizeof f32 - skip, take = n < room ? n : room;
         size_t count = (skip + take + 3) / 4; /* bounded: of F32 */
-        uint64_t from = f->at + off / 4 * 2;  /* bounded: its element is in the tensor */
+        uint64_t from = f->from_offset + off / 4 * 2; /* bounded: its element is in the tensor */
         CKPT_TRY(source_read(f->from, from, in, 2 * count, err));
         if (f->big_endian)
             swap_bytes(in, 2 * count, 2);
@@ -463,7 +466,7 @@ static void close_f32(source *s)
     free(s);
 }
 
-source *convert_source_f32(source *from, uint64_t at, ckpt_dtype dtype, bool big_endian, uint64_t size)
+source *convert_source_f32(source *from, uint64_t offset, ckpt_dtype dtype, bool big_endian, uint64_t size)
 {
     static const struct source_ops ops = {.read_at = read_f32, .close = close_f32};
     struct f32_source *f = calloc(1, sizeof *f);
@@ -471,9 +474,10 @@ source *convert_source_f32(source *from, uint64_t at, ckpt_dtype dtype, bool big
         free(f);
         return NULL;
     }
-    f->s = (source){.ops = &ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .serial = from->serial};
+    f->source = (source){
+        .ops = &ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .serial = from->serial};
     f->from = source_ref(from);
-    f->at = at;
+    f->from_offset = offset;
     f->big_endian = big_endian;
-    return &f->s;
+    return &f->source;
 }

@@ -9,8 +9,8 @@
 struct f8_format {
     uint32_t shift;            /* mantissa bits that are dropped */
     uint32_t min_normal;       /* bits of the smallest float that becomes a normal number */
-    uint32_t magic;            /* bits of the float whose last bit is the smallest subnormal */
-    uint32_t rebias;           /* added to the bits of a normal number */
+    uint32_t magic;            /* bits of the float whose last bit has the value of the smallest subnormal */
+    uint32_t rebias;           /* added to the bits of a normal number, for the exponent's other bias */
     uint32_t overflow_start;   /* bits of the first float that rounds above the largest value */
     uint32_t overflow_to, nan; /* what an overflowing float becomes; what NaN becomes */
     uint32_t sign_mask;        /* sign bit of OVERFLOW_TO and NAN: 0x80, or 0 if they have none */
@@ -20,7 +20,7 @@ struct f8_format {
 /* Each kernel takes N little-endian elements at any address; IN and OUT do not overlap. */
 struct convert_kernels {
     void (*f32_to_f16)(const unsigned char *in, size_t n, unsigned char *out);
-    /* returns the largest float without its sign, as bits: if it does not overflow, none does */
+    /* returns the bits of the largest float without sign: if that does not overflow, none does */
     uint32_t (*f32_to_bf16)(const unsigned char *in, size_t n, unsigned char *out);
     void (*f32_to_f8)(const struct f8_format *to, const unsigned char *in, size_t n, unsigned char *out);
     void (*f16_to_f32)(const unsigned char *in, size_t n, unsigned char *out);
@@ -35,22 +35,22 @@ struct conversion {
     uint16_t in_elems, in_width; /* of a block of FROM: its elements, mostly 1, and bytes */
     uint8_t out_width;           /* bytes of an element, or of a block of q8_0 */
     struct {
-        uint16_t elems, in, out; /* its elements, bytes of FROM and of TO */
+        uint16_t elems, in_bytes, out_bytes; /* its bytes as FROM and as TO */
     } unit;                      /* the smallest amount that can be converted */
-    uint32_t overflow_start;     /* floats that overflow TO: their bits without sign, from here … */
-    uint32_t overflow_end;       /* … to before here */
-    struct f8_format f8;         /* used if TO is an 8-bit float */
+    uint32_t overflow_start;     /* a float overflows TO if its bits without sign are in … */
+    uint32_t overflow_end;       /* … [overflow_start, overflow_end) */
+    struct f8_format f8_format;  /* used if TO is an 8-bit float */
     uint32_t f32_of_byte[256];   /* used if FROM has 8 bits: the float32 of each value */
-    const struct convert_kernels *k;
+    const struct convert_kernels *kernels;
 };
 
 struct convert_tally {
     uint64_t overflowed; /* elements above the largest value of the target, or Inf where it has none */
 };
 
-/* conversion_init - prepares the conversion FROM one dtype TO another; false: not supported. Floats,
- * ints and bools become floats; float8_e8m0fnu, which has no sign and no zero, the floats of less than eight
- * bits and ggml's blocks can only be converted from. */
+/* conversion_init - prepares the conversion of FROM, a type of floats, ints, bools or ggml's blocks, to TO, a
+ * type of floats. TO cannot be float8_e8m0fnu, which has no sign and no zero, or a float of less than eight
+ * bits. False: not supported. */
 bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
 /* conversion_init_blocks - prepares a conversion as conversion_init does, but TO may also be ggml's q8_0. */
 bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
@@ -69,9 +69,9 @@ uint32_t convert_byte(ckpt_dtype from, uint32_t b);
 /* convert_overflow_name - returns what a value above TO's largest becomes: "inf", "nan" or "448". */
 const char *convert_overflow_name(ckpt_dtype to);
 
-/* convert_source_f32 - returns a source of SIZE bytes of float32, converted when they are read from the
- * elements of DTYPE, 16-bit floats, at AT of FROM. NULL: no memory. */
-source *convert_source_f32(source *from, uint64_t at, ckpt_dtype dtype, bool big_endian, uint64_t size);
+/* convert_source_f32 - returns a source of SIZE bytes of float32, which are converted when they are read,
+ * from elements of DTYPE, 16-bit floats, at OFFSET of FROM. NULL: no memory. */
+source *convert_source_f32(source *from, uint64_t offset, ckpt_dtype dtype, bool big_endian, uint64_t size);
 
 extern const struct convert_kernels convert_scalar;
 /* convert_simd - returns the kernels for this CPU; convert_scalar if it has none. */

@@ -32,11 +32,12 @@ AVX static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out
     convert_scalar.f32_to_f16(in + 4 * i, n - i, out + 2 * i);
 }
 
+/* bfloat16_lanes - rounds eight floats that are not NaN to bfloat16. */
 AVX INLINE __m256i bfloat16_lanes(__m256i f)
 {
-    __m256i high = _mm256_srli_epi32(f, 16);
-    __m256i up = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
-    return _mm256_srli_epi32(_mm256_add_epi32(f, up), 16);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(f, 16), _mm256_set1_epi32(1));
+    __m256i rounding = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    return _mm256_srli_epi32(_mm256_add_epi32(f, rounding), 16);
 }
 
 /* bfloat16_or_nan - rounds as bfloat16_lanes does, and keeps NaN as NaN. */
@@ -55,29 +56,30 @@ AVX static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         __m256i x = load_256(in + 4 * i), y = load_256(in + 4 * i + 32);
-        __m256i most = _mm256_max_epi32(_mm256_and_si256(x, abs), _mm256_and_si256(y, abs));
+        __m256i larger = _mm256_max_epi32(_mm256_and_si256(x, abs), _mm256_and_si256(y, abs));
         __m256i r = _mm256_packus_epi32(bfloat16_lanes(x), bfloat16_lanes(y));
-        top = _mm256_max_epi32(top, most);
-        if (_mm256_movemask_epi8(_mm256_cmpgt_epi32(most, inf)))
+        top = _mm256_max_epi32(top, larger);
+        if (_mm256_movemask_epi8(_mm256_cmpgt_epi32(larger, inf))) /* there is a NaN */
             r = _mm256_packus_epi32(bfloat16_or_nan(x), bfloat16_or_nan(y));
         store_256(out + 2 * i, _mm256_permute4x64_epi64(r, 0xd8));
     }
     store_256((unsigned char *)lanes, top);
-    uint32_t most = convert_scalar.f32_to_bf16(in + 4 * i, n - i, out + 2 * i);
+    uint32_t largest = convert_scalar.f32_to_bf16(in + 4 * i, n - i, out + 2 * i);
     for (unsigned k = 0; k < 8; k++)
-        most = lanes[k] > most ? lanes[k] : most;
-    return most;
+        largest = lanes[k] > largest ? lanes[k] : largest;
+    return largest;
 }
 
+/* f8_lanes - rounds eight floats as f8_from_float in convert.c does. */
 AVX INLINE __m256i f8_lanes(const struct f8_format *to, __m256i f)
 {
-    const __m256i zero = _mm256_setzero_si256(), minus = _mm256_set1_epi32(0x80);
-    __m256i sign = _mm256_and_si256(_mm256_srli_epi32(f, 24), minus);
+    const __m256i zero = _mm256_setzero_si256(), sign_bit = _mm256_set1_epi32(0x80);
+    __m256i sign = _mm256_and_si256(_mm256_srli_epi32(f, 24), sign_bit);
     __m256i a = _mm256_and_si256(f, _mm256_set1_epi32(ABS32));
-    __m128i by = _mm_cvtsi32_si128((int)to->shift);
-    __m256i odd = _mm256_and_si256(_mm256_srl_epi32(a, by), _mm256_set1_epi32(1));
+    __m128i shift = _mm_cvtsi32_si128((int)to->shift);
+    __m256i odd = _mm256_and_si256(_mm256_srl_epi32(a, shift), _mm256_set1_epi32(1));
     __m256i half = _mm256_set1_epi32((int)(to->rebias + (1u << (to->shift - 1)) - 1u));
-    __m256i r = _mm256_srl_epi32(_mm256_add_epi32(_mm256_add_epi32(a, half), odd), by);
+    __m256i r = _mm256_srl_epi32(_mm256_add_epi32(_mm256_add_epi32(a, half), odd), shift);
     __m256i magic = _mm256_set1_epi32((int)to->magic);
     __m256 sum = _mm256_add_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(magic));
     __m256i small = _mm256_sub_epi32(_mm256_castps_si256(sum), magic);
@@ -94,7 +96,7 @@ AVX INLINE __m256i f8_lanes(const struct f8_format *to, __m256i f)
 
 AVX static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t n, unsigned char *out)
 {
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* undoes that of the two packus */
     size_t i = 0;
     for (; i + 32 <= n; i += 32) {
         const unsigned char *p = in + 4 * i;
@@ -135,7 +137,7 @@ AVX static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *out
     convert_scalar.f64_to_f32(in + 8 * i, n - i, out + 4 * i);
 }
 
-/* HIGH is at most Inf + 1, so signed comparisons work; N is at most 2^32. */
+/* Comparisons are signed, which is right because HIGH is at most the bits of Inf + 1. N is at most 2^32. */
 AVX static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
 {
     const __m256i below = _mm256_set1_epi32((int)low - 1), end = _mm256_set1_epi32((int)high);

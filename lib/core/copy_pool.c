@@ -79,7 +79,7 @@ static struct parallel_item get_parallel_item(void *user, size_t i)
 static uint64_t converted_size(const struct copy_range *r, uint64_t n)
 {
     const struct conversion *c = r->conversion; /* bounded: the writer laid out all of them */
-    return c ? n / c->unit.in * c->unit.out : n;
+    return c ? n / c->unit.in_bytes * c->unit.out_bytes : n;
 }
 
 /* name_storage_if_failed - adds the name of the first tensor in S to ERR if ST is an error and ERR has no
@@ -124,9 +124,9 @@ static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ck
         return CKPT_OK;
     CKPT_TRY(make_input_buffer(r->worker, err));
     const struct conversion *c = r->conversion;
-    size_t units = k->n / c->unit.out, most = FD_CHUNK / c->unit.in;
+    size_t units = k->n / c->unit.out_bytes, most = FD_CHUNK / c->unit.in_bytes;
     k->in = r->worker->in;
-    k->n = (units < most ? units : most) * c->unit.in; /* bounded: FD_CHUNK */
+    k->n = (units < most ? units : most) * c->unit.in_bytes; /* bounded: FD_CHUNK */
     return CKPT_OK;
 }
 
@@ -139,7 +139,7 @@ static bool needs_crc(const struct copy_range *r) { return r->pool->job->crcs ||
  * elements; K->n is set to how many. */
 static ckpt_status read_elements(const struct copy_range *r, struct block *k, ckpt_error *err)
 {
-    size_t room = k->n, some, unit = r->conversion ? r->conversion->unit.in : 1;
+    size_t room = k->n, some, unit = r->conversion ? r->conversion->unit.in_bytes : 1;
     k->n = 0;
     do {
         CKPT_TRY(stream_next(r->stream, k->in + k->n, room - k->n, &some, err));
@@ -200,8 +200,8 @@ static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
             return prefix_where_if_failed(fail_wrong_size(r, k.n, err), r->item.name, err);
         size_t len = (size_t)converted_size(r, k.n);
         if (r->conversion)
-            convert_run(r->conversion, k.in, k.n / r->conversion->unit.in * r->conversion->unit.elems, k.out,
-                        &r->done.tally);
+            convert_run(r->conversion, k.in, k.n / r->conversion->unit.in_bytes * r->conversion->unit.elems,
+                        k.out, &r->done.tally);
         if (r->pool->job->crcs)
             r->done.crc = as_stored ? r->stored_crc : crc32_update(r->done.crc, k.out, len);
         buffered_add(&r->worker->out, len);

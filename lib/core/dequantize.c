@@ -2,9 +2,10 @@
  * dequantize.c - decodes ggml's blocks (ggml-quants.c, dequantize_row_*; gguf-py quants.py). Numbers are
  * rounded to float32 after each operation, in ggml's order, so that the results equal theirs to the bit.
  *
- * The layouts below name the fields of a block in order; d and m are float16, a number in brackets is a count
- * of bytes. The K and IQ types have 256 elements, in sub-blocks of 16 or 32 with a scale each. The IQ1, IQ2
- * and IQ3 types look up four or eight elements at a time in the tables of dequantize_grids.c.
+ * The comment before each function has the layout of a block: its fields in order, with their bytes in
+ * brackets. d (the scale) and m (the minimum) are float16. In the code, b is the block, q its packed numbers
+ * and y the output. The K and IQ types have 256 elements, in sub-blocks of 16 or 32 with a scale each. The
+ * IQ1, IQ2 and IQ3 types look up four or eight elements at a time in the tables of dequantize_grids.c.
  *
  * All of it is compiled twice, once for AVX2. There is no fused multiplication, so both give the same bits.
  */
@@ -21,7 +22,6 @@
 
 INLINE float half_at(const unsigned char *p) { return float_of_bits(convert_half(load_u16le(p))); }
 INLINE float signed_byte(unsigned char b) { return (float)(int8_t)b; }
-/* bits_of - returns the bits of NUMBER from SHIFT on that MASK has. */
 INLINE unsigned bits_of(unsigned number, int shift, unsigned mask) { return number >> shift & mask; }
 
 /* ------------------------------------------------------------------- 32 elements */
@@ -75,8 +75,9 @@ INLINE void mxfp4(const unsigned char *b, float *y)
 INLINE void nvfp4(const unsigned char *b, float *y)
 {
     for (int k = 0; k < 4; k++) {
-        uint32_t e = b[k] >> 3 & 15u, man = b[k] & 7u;
-        float scale = e ? float_of_bits((e + 120) << 23 | man << 20) : (float)man * 0x1p-9f;
+        uint32_t exponent = b[k] >> 3 & 15u, mantissa = b[k] & 7u;
+        float scale = exponent ? float_of_bits((exponent + 120) << 23 | mantissa << 20)
+                               : (float)mantissa * 0x1p-9f;
         bool zero = b[k] == 0 || b[k] == 0x7f;
         look_up_nibbles(zero ? 0 : scale * 0.5f, fp4_values, b + 4 + 8 * k, 8, y + 16 * k);
     }
@@ -90,9 +91,9 @@ INLINE void q2_k(const unsigned char *b, float *y)
     float d = half_at(b + 80), m = half_at(b + 82);
     for (int i = 0; i < 16; i++) { /* sub-blocks; neighbours are in the same 32 bytes, with the same shift */
         const unsigned char *q = b + 16 + i / 8 * 32 + i % 2 * 16;
-        float scale = d * (float)(b[i] & 15), least = m * (float)(b[i] >> 4);
+        float scale = d * (float)(b[i] & 15), minimum = m * (float)(b[i] >> 4);
         for (int l = 0; l < 16; l++)
-            y[16 * i + l] = scale * (float)(q[l] >> (i / 2 % 4 * 2) & 3) - least;
+            y[16 * i + l] = scale * (float)(q[l] >> (i / 2 % 4 * 2) & 3) - minimum;
     }
 }
 
@@ -111,11 +112,11 @@ INLINE void q3_k(const unsigned char *b, float *y)
 }
 
 /* read_k4_scale - extracts scale and minimum J, 6 bits each, from the twelve bytes at S. */
-INLINE void read_k4_scale(const unsigned char *s, int j, float *scale, float *least)
+INLINE void read_k4_scale(const unsigned char *s, int j, float *scale, float *minimum)
 {
     bool first = j < 4;
     *scale = (float)(first ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4);
-    *least = (float)(first ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4);
+    *minimum = (float)(first ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4);
 }
 
 /* d, m, scales and minima [12], (q5_K: fifth bits [32],) nibbles [128]: 32 low ones, then the high ones of
@@ -125,11 +126,11 @@ INLINE void q4_or_q5_k(const unsigned char *b, bool has_fifth, float *y)
     float d = half_at(b), m = half_at(b + 2);
     const unsigned char *q = b + (has_fifth ? 48 : 16), *fifth = b + 16;
     for (int i = 0; i < 4; i++, q += 32, y += 64) {
-        float scale[2], least[2];
+        float scale[2], minimum[2];
         for (int k = 0; k < 2; k++) {
-            read_k4_scale(b + 4, 2 * i + k, &scale[k], &least[k]);
+            read_k4_scale(b + 4, 2 * i + k, &scale[k], &minimum[k]);
             scale[k] = d * scale[k];
-            least[k] = m * least[k];
+            minimum[k] = m * minimum[k];
         }
         for (int l = 0; l < 32; l++) {
             int low = q[l] & 15, high = q[l] >> 4;
@@ -137,8 +138,8 @@ INLINE void q4_or_q5_k(const unsigned char *b, bool has_fifth, float *y)
                 low |= (fifth[l] >> (2 * i) & 1) << 4;
                 high |= (fifth[l] >> (2 * i + 1) & 1) << 4;
             }
-            y[l] = scale[0] * (float)low - least[0];
-            y[l + 32] = scale[1] * (float)high - least[1];
+            y[l] = scale[0] * (float)low - minimum[0];
+            y[l + 32] = scale[1] * (float)high - minimum[1];
         }
     }
 }
@@ -235,11 +236,11 @@ INLINE void iq2_xxs(const unsigned char *b, float *y)
     float d = half_at(b);
     for (int i = 0; i < 8; i++) {
         const unsigned char *q = b + 2 + 8 * i;
-        uint32_t more = load_u32le(q + 4);
-        float scale = d * (0.5f + (float)(more >> 28)) * 0.25f;
+        uint32_t signs_scale = load_u32le(q + 4);
+        float scale = d * (0.5f + (float)(signs_scale >> 28)) * 0.25f;
         for (int k = 0; k < 4; k++, y += 8)
             put_signed_numbers(scale, grid_iq2_xxs[q[k]], 2, grid2_values, 8,
-                               complete_signs(more >> (7 * k) & 127), y);
+                               complete_signs(signs_scale >> (7 * k) & 127), y);
     }
 }
 
@@ -248,8 +249,8 @@ INLINE void iq2_xs(const unsigned char *b, float *y)
 {
     float d = half_at(b);
     for (int i = 0; i < 32; i++, y += 8) {
-        unsigned q = load_u16le(b + 2 + 2 * i), s = bits_of(b[66 + i / 4], i / 2 % 2 * 4, 15);
-        float scale = d * (0.5f + (float)s) * 0.25f;
+        unsigned q = load_u16le(b + 2 + 2 * i), scale_bits = bits_of(b[66 + i / 4], i / 2 % 2 * 4, 15);
+        float scale = d * (0.5f + (float)scale_bits) * 0.25f;
         put_signed_numbers(scale, grid_iq2_xs[q & 511], 2, grid2_values, 8, complete_signs(q >> 9), y);
     }
 }
@@ -260,8 +261,9 @@ INLINE void iq2_s(const unsigned char *b, float *y)
     float d = half_at(b);
     for (int i = 0; i < 32; i++, y += 8) {
         unsigned q = b[2 + i] | bits_of(b[66 + i / 4], i % 4 * 2, 3) << 8;
-        unsigned s = bits_of(b[74 + i / 4], i / 2 % 2 * 4, 15);
-        put_signed_numbers(d * (0.5f + (float)s) * 0.25f, grid_iq2_s[q], 2, grid2_values, 8, b[34 + i], y);
+        unsigned scale_bits = bits_of(b[74 + i / 4], i / 2 % 2 * 4, 15);
+        put_signed_numbers(d * (0.5f + (float)scale_bits) * 0.25f, grid_iq2_s[q], 2, grid2_values, 8,
+                           b[34 + i], y);
     }
 }
 
@@ -270,10 +272,10 @@ INLINE void iq3_xxs(const unsigned char *b, float *y)
 {
     float d = half_at(b);
     for (int i = 0; i < 64; i++, y += 4) {
-        uint32_t more = load_u32le(b + 66 + i / 8 * 4);
-        unsigned signs = complete_signs(more >> (i / 2 % 4 * 7) & 127) >> (i % 2 * 4);
-        put_signed_numbers(d * (0.5f + (float)(more >> 28)) * 0.5f, grid_iq3_xxs[b[2 + i]], 3,
-                           grid3_xxs_values, 4, signs, y);
+        uint32_t signs_scale = load_u32le(b + 66 + i / 8 * 4);
+        unsigned signs = complete_signs(signs_scale >> (i / 2 % 4 * 7) & 127) >> (i % 2 * 4);
+        float scale = d * (0.5f + (float)(signs_scale >> 28)) * 0.5f;
+        put_signed_numbers(scale, grid_iq3_xxs[b[2 + i]], 3, grid3_xxs_values, 4, signs, y);
     }
 }
 
@@ -283,9 +285,9 @@ INLINE void iq3_s(const unsigned char *b, float *y)
     float d = half_at(b);
     for (int i = 0; i < 64; i++, y += 4) {
         unsigned q = b[2 + i] | bits_of(b[66 + i / 8], i % 8, 1) << 8;
-        unsigned s = bits_of(b[106 + i / 16], i / 8 % 2 * 4, 15),
+        unsigned scale_bits = bits_of(b[106 + i / 16], i / 8 % 2 * 4, 15),
                  signs = bits_of(b[74 + i / 2], i % 2 * 4, 15);
-        put_signed_numbers(d * (float)(1 + 2 * s), grid_iq3_s[q], 3, grid3_s_values, 4, signs, y);
+        put_signed_numbers(d * (float)(1 + 2 * scale_bits), grid_iq3_s[q], 3, grid3_s_values, 4, signs, y);
     }
 }
 
@@ -302,8 +304,8 @@ INLINE void iq1_s(const unsigned char *b, float *y)
 {
     float d = half_at(b);
     for (int i = 0; i < 32; i++, y += 8) {
-        unsigned h = load_u16le(b + 34 + i / 4 * 2), q = b[2 + i] | (h >> (i % 4 * 3) & 7) << 8;
-        put_ternary(d * (float)(2 * (h >> 12 & 7) + 1), grid_iq1[q], h >> 15, y);
+        unsigned high = load_u16le(b + 34 + i / 4 * 2), q = b[2 + i] | (high >> (i % 4 * 3) & 7) << 8;
+        put_ternary(d * (float)(2 * (high >> 12 & 7) + 1), grid_iq1[q], high >> 15, y);
     }
 }
 
@@ -316,9 +318,9 @@ INLINE void iq1_m(const unsigned char *b, float *y)
         bits |= bits_of(load_u16le(b + 48 + 2 * k), 12, 15) << (4 * k);
     float d = float_of_bits(convert_half(bits));
     for (int i = 0; i < 32; i++, y += 8) {
-        unsigned h = bits_of(b[32 + i / 2], i % 2 * 4, 15), q = b[i] | (h & 7) << 8;
+        unsigned high = bits_of(b[32 + i / 2], i % 2 * 4, 15), q = b[i] | (high & 7) << 8;
         unsigned scale = bits_of(load_u16le(b + 48 + i / 8 * 2), i / 2 % 4 * 3, 7);
-        put_ternary(d * (float)(2 * scale + 1), grid_iq1[q], h >> 3, y);
+        put_ternary(d * (float)(2 * scale + 1), grid_iq1[q], high >> 3, y);
     }
 }
 
@@ -393,7 +395,7 @@ void dequantize(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char 
 
 bool dequantize_supports(ckpt_dtype dt)
 {
-    static const unsigned char zeros[210]; /* of the largest that is supported */
+    static const unsigned char zeros[210]; /* the largest block that is supported has 210 bytes */
     float y[DEQUANTIZE_BLOCK];
     return dtype_info(dt)->klass == 'k' && dequantize_block(dt, zeros, y);
 }

@@ -28,8 +28,7 @@ ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedS
 /* dtype_bytes - computes the bytes of ELEMS elements; false: overflow, an incomplete block, no fixed size. */
 bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out);
 
-/* dtype_is_float - returns true for floats and ggml's blocks of floats, but not for float8_e8m0fnu, a
- * scale. */
+/* dtype_is_float - returns true for floats and ggml's blocks of floats, but not for float8_e8m0fnu. */
 static inline bool dtype_is_float(ckpt_dtype dt)
 {
     char klass = dtype_info(dt)->klass;

@@ -10,7 +10,8 @@
 #include "core/python2.h"
 
 #define MIB   (UINT64_C(1) << 20)
-#define VIEWS 8u /* default limit: bytes of all views per byte of the file; see max_expanded in ckpt.h */
+#define VIEW_BYTES                                                                                           \
+    8u /* default limit of the bytes of all views, per byte of the file: max_expanded in ckpt.h */
 
 static void default_limits(ckpt_limits *l)
 {
@@ -24,11 +25,11 @@ static void default_limits(ckpt_limits *l)
         l->max_depth = 1000;
 }
 
-void file_limit_views(ckpt_file *f)
+void file_set_view_limit(ckpt_file *f)
 {
-    uint64_t most = size_mul(f->nbytes, VIEWS);
+    uint64_t by_size = size_mul(f->nbytes, VIEW_BYTES);
     f->table.max_expanded = f->limits.max_expanded ? f->limits.max_expanded
-                            : most > 64 * MIB      ? most
+                            : by_size > 64 * MIB   ? by_size
                                                    : 64 * MIB;
 }
 
@@ -54,7 +55,7 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     f->folder = f->path = strdup(path);
     f->replace = map_new(0);
     f->table = (struct table){.a = f->a, .max_rows = f->limits.max_tensors};
-    file_limit_views(f);
+    file_set_view_limit(f);
     if (!f->a || !f->path || !f->replace) {
         file_free(f);
         return fail_memory(err);
@@ -90,15 +91,15 @@ const ckpt_file *file_or_empty(const ckpt_file *f)
     return f ? f : &none;
 }
 
-void file_replace_by(ckpt_file *f, ckpt_file *one)
+void file_replace_by(ckpt_file *f, ckpt_file *other)
 {
-    ckpt_file swap = *f;
-    *f = *one;
-    *one = swap;
-    f->probe = one->probe;
+    ckpt_file old = *f;
+    *f = *other;
+    *other = old;
+    f->probe = other->probe;
     map_set_user(f->storage_keys, f);
     map_set_user(f->names, f);
-    file_free(one);
+    file_free(other);
 }
 
 void file_hold(ckpt_file *f) { f->holders++; }
@@ -111,7 +112,7 @@ void file_release(ckpt_file *f)
         file_free(f);
 }
 
-ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err)
+ckpt_status file_explain_full_arena(const ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
     if (st != CKPT_ENOMEM || !arena_full(f->a))
         return st;
@@ -146,11 +147,11 @@ ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err
 
 uint64_t file_max_unpacked(const ckpt_file *f, uint64_t packed)
 {
-    uint64_t most = size_mul(packed, 100);
-    return f->limits.max_expanded ? f->limits.max_expanded : most > 1024 * MIB ? most : 1024 * MIB;
+    uint64_t hundredfold = size_mul(packed, 100), at_least = 1024 * MIB;
+    return f->limits.max_expanded ? f->limits.max_expanded : hundredfold > at_least ? hundredfold : at_least;
 }
 
-void file_budget(ckpt_file *f, uint64_t metadata_bytes)
+void file_raise_budget(ckpt_file *f, uint64_t metadata_bytes)
 {
     if (f->watch && !f->watch->reads_all)
         source_watch_add(f->watch, metadata_bytes);
@@ -181,8 +182,8 @@ const char *ckpt_notice_at(const ckpt_file *file, size_t i)
     return text;
 }
 
-ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
-                      ckpt_error *err)
+ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
+                          ckpt_error *err)
 {
     if (f->nleaves >= f->limits.max_tensors)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
@@ -214,7 +215,7 @@ bool file_names_literal(const ckpt_file *f)
     return false;
 }
 
-struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record)
+struct pickle_facts *file_add_pickle(ckpt_file *f, ckpt_str record)
 {
     struct pickle_facts *p = ARENA_NEW(f->a, struct pickle_facts);
     if (!p || !arena_push(f->a, &f->pickles, &f->npickles, &f->cap_pickles, &p, sizeof p))
@@ -226,7 +227,7 @@ struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record)
     return p;
 }
 
-ckpt_status file_take_pickles(ckpt_file *f, const ckpt_file *from, ckpt_error *err)
+ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error *err)
 {
     bool ok = true;
     for (size_t i = 0; ok && i < from->npickles; i++)

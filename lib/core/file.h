@@ -76,7 +76,7 @@ struct ckpt_file {
     map *names;          /* joined name -> row, made on first use */
     map *storage_keys;   /* torch: storage key -> storage, of the first NINDEXED storages */
     size_t nindexed;
-    ckpt_str last_key;   /* the greatest of those keys, file_storage_add */
+    ckpt_str last_key;   /* the key in file_storage_add that comes after all others, as numbers do */
     map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
     void *container;     /* of the format, such as its archive */
     void (*container_free)(void *);
@@ -100,8 +100,8 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_replace_by - moves all that ONE has into F; frees what F had, and ONE. */
-void file_replace_by(ckpt_file *f, ckpt_file *one);
+/* file_replace_by - moves all that OTHER has into F; frees what F had, and OTHER. */
+void file_replace_by(ckpt_file *f, ckpt_file *other);
 /* file_hold, file_release - count the holders of F; the last file_release frees it. Only for ckpt_close and
  * for plans: files that the library opens for itself are freed by file_free. */
 void file_hold(ckpt_file *f);
@@ -114,8 +114,8 @@ static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
 {
     return f->nties && row >= f->table.nrows - f->nties; /* bounded: by rows */
 }
-/* file_explained - returns ST, or the error of F's arena if its limit stopped an allocation. */
-ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err);
+/* file_explain_full_arena - returns ST, or the error of F's arena if its limit stopped an allocation. */
+ckpt_status file_explain_full_arena(const ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_unchanged - calls source_file_changed for the file and all its shards; returns its first error. */
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
 /* file_status_after_read - returns ST, the status of reading F after it was opened; but CKPT_ECHANGED if F
@@ -124,17 +124,18 @@ ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err
 /* file_notice - adds a formatted notice, escaped, unless FILE has an equal one. FILE is a ckpt_file *,
  * untyped so that this function can serve as a callback. */
 void file_notice(void *file, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* file_leaf - adds V under PATH, which F keeps; fails if F has max_tensors values already. */
-ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
-                      ckpt_error *err);
-struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
-/* file_take_pickles - adds the facts of the pickles of FROM, which lives as long as F. */
-ckpt_status file_take_pickles(ckpt_file *f, const ckpt_file *from, ckpt_error *err);
+/* file_add_leaf - adds V under PATH, which F keeps; fails if F has max_tensors values already. */
+ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
+                          ckpt_error *err);
+struct pickle_facts *file_add_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
+/* file_add_pickles_of - adds the facts of the pickles of FROM, which lives as long as F. */
+ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error *err);
 /* file_names_literal - returns true if a pickle of F, of protocol 3 or later, has a name that Python 3
  * would translate to a different name in a pickle of an earlier protocol. */
 bool file_names_literal(const ckpt_file *f);
 /* file_replaced_value - returns the node to write instead of V; usually V itself. */
 const ckpt_value *file_replaced_value(const ckpt_file *f, const ckpt_value *v);
+/* file_replace - makes file_replaced_value return BY for V. False: no memory. */
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 /* file_index_storage_keys - returns F->storage_keys with all storages that the table has; NULL: no memory. */
 map *file_index_storage_keys(ckpt_file *f);
@@ -150,13 +151,13 @@ bool file_index_names(ckpt_file *f);
 /* file_find - returns the row with the joined name NAME, or CKPT_NO_TENSOR. Without memory for the index
  * of names, f->names stays NULL. */
 uint32_t file_find(ckpt_file *f, ckpt_str name);
-/* file_limit_views - sets the table's max_expanded to the caller's limit, or to the default for F->nbytes. */
-void file_limit_views(ckpt_file *f);
+/* file_set_view_limit - sets the table's max_expanded to the caller's limit, or the default for the file. */
+void file_set_view_limit(ckpt_file *f);
 /* file_max_unpacked - returns how many bytes PACKED compressed bytes of F may unpack to: max_expanded of its
  * limits, else 1 GiB or 100 times PACKED, whichever is more. */
 uint64_t file_max_unpacked(const ckpt_file *f, uint64_t packed);
-/* file_budget - limits the memory for parsing METADATA_BYTES of metadata to 16 times that and 64 MiB, unless
- * the caller set a limit. Bytes beyond max_header do not count. */
-void file_budget(ckpt_file *f, uint64_t metadata_bytes);
+/* file_raise_budget - limits the memory for parsing METADATA_BYTES of metadata to 16 times that and 64 MiB,
+ * unless the caller set a limit. Bytes beyond max_header do not count. */
+void file_raise_budget(ckpt_file *f, uint64_t metadata_bytes);
 
 #endif

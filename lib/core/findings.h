@@ -12,13 +12,13 @@ enum scan_rule {
     SCAN_RULES
 };
 
-/* A pickle that is about to be followed. */
+/* A pickle whose opcodes will be followed. */
 struct scan_pickle {
     ckpt_str where; /* member of the archive; empty: the file itself */
     source *src;
     uint64_t pos;
     bool framed;                   /* read frame by frame, as some loaders do */
-    bool joblib_arrays_as_opcodes; /* as pickle.load, which does not skip joblib's arrays */
+    bool joblib_arrays_as_opcodes; /* joblib's arrays are read as opcodes, as pickle.load does */
 };
 
 struct scan {
@@ -30,8 +30,8 @@ struct scan {
     bool gave_up;          /* a possible pickle was not followed to its end: opcodes or memory ran out */
     ckpt_error failed;     /* the first failure of memory or disk, which makes the findings incomplete */
     ckpt_scan_result *result;
-    /* scan/judge.c sets these: begin a pickle, pass its steps, end it. The first pass only judges how it
-     * ends; then, if REPORTING, the second one reports. ERROR_OFFSET: where the first pass failed. */
+    /* scan/judge.c sets these: begin a pickle, pass its steps, end it. A pickle is followed twice: the first
+     * pass only judges how it ends, the second one is REPORTING. ERROR_OFFSET: where the first one failed. */
     bool (*step)(void *judge, const struct trace_step *step);
     ckpt_status (*begin)(void *judge, const struct scan_pickle *p, bool reporting, uint64_t error_offset);
     /* end - judges the end of the trace; returns true if there is anything to report */

@@ -1,11 +1,12 @@
-/* glob.c - matches names against a pattern. A mismatch returns only to the last `*`: no earlier one
- * could do better. So the time is at most the length of the pattern times the length of the name. */
+/* glob.c - matches names against a pattern. After a mismatch only the last `*` is tried with a longer match,
+ * because other matches of an earlier one would not help. Therefore the time is at most the length of the
+ * pattern times the length of the name. */
 #include "base/str.h"
 #include "base/utf8.h"
 
 /* A pattern; FOLD: ignore the case of ASCII letters. */
 struct glob_pattern {
-    ckpt_str s;
+    ckpt_str text;
     bool fold;
 };
 
@@ -22,16 +23,16 @@ static uint32_t next_char(ckpt_str s, size_t *pos, bool fold)
 /* next_pattern_char - returns the next character of the pattern, without its `\`. */
 static uint32_t next_pattern_char(struct glob_pattern g, size_t *pos)
 {
-    if (g.s.ptr[*pos] == '\\' && *pos + 1 < g.s.len)
+    if (g.text.ptr[*pos] == '\\' && *pos + 1 < g.text.len)
         ++*pos;
-    return next_char(g.s, pos, g.fold);
+    return next_char(g.text, pos, g.fold);
 }
 
 /* is_in_set - returns true if CP is in the set that opens at *POS. Moves *POS after its `]`. A set that is
  * never closed is a literal `[`: *POS moves after it and CP is compared with it. */
 static bool is_in_set(struct glob_pattern g, size_t *pos, uint32_t cp)
 {
-    ckpt_str glob = g.s;
+    ckpt_str glob = g.text;
     size_t at = *pos + 1;
     bool negated = at < glob.len && glob.ptr[at] == '!', found = false;
     at += negated;
@@ -51,37 +52,38 @@ static bool is_in_set(struct glob_pattern g, size_t *pos, uint32_t cp)
     return found != negated;
 }
 
-/* match_one - returns true if the character at NAME[*J] matches the element of the pattern at *I, which is
- * not `*`. Moves both after them. */
-static bool match_one(struct glob_pattern g, size_t *i, ckpt_str name, size_t *j)
+/* match_element - returns true if the character at NAME[*NAME_POS] matches the element of the pattern at
+ * *GLOB_POS, which is not `*`. Moves both positions after what was compared. */
+static bool match_element(struct glob_pattern g, size_t *glob_pos, ckpt_str name, size_t *name_pos)
 {
-    uint32_t cp = next_char(name, j, g.fold);
-    if (g.s.ptr[*i] == '?') {
-        ++*i;
+    uint32_t cp = next_char(name, name_pos, g.fold);
+    if (g.text.ptr[*glob_pos] == '?') {
+        ++*glob_pos;
         return true;
     }
-    if (g.s.ptr[*i] == '[')
-        return is_in_set(g, i, cp);
-    return next_pattern_char(g, i) == cp;
+    if (g.text.ptr[*glob_pos] == '[')
+        return is_in_set(g, glob_pos, cp);
+    return next_pattern_char(g, glob_pos) == cp;
 }
 
 static bool matches_glob(struct glob_pattern g, ckpt_str name)
 {
-    ckpt_str glob = g.s;
-    size_t i = 0, j = 0;                  /* in the pattern; in NAME */
-    size_t star = SIZE_MAX, star_end = 0; /* after the last `*`; the end of what it matches in NAME */
+    ckpt_str glob = g.text;
+    size_t i = 0, j = 0;          /* positions in GLOB and in NAME */
+    size_t after_star = SIZE_MAX; /* position in GLOB after its last `*` so far */
+    size_t star_end = 0;          /* end of what this `*` matches in NAME */
     while (j < name.len) {
         if (i < glob.len && glob.ptr[i] == '*') {
-            star = ++i;
+            after_star = ++i;
             star_end = j;
             continue;
         }
-        if (i < glob.len && match_one(g, &i, name, &j))
+        if (i < glob.len && match_element(g, &i, name, &j))
             continue;
-        if (star == SIZE_MAX)
+        if (after_star == SIZE_MAX)
             return false;
         next_char(name, &star_end, false);
-        i = star;
+        i = after_star;
         j = star_end;
     }
     while (i < glob.len && glob.ptr[i] == '*')

@@ -26,10 +26,11 @@ static bool visit_pairs(const ckpt_value *v, visitor *visit, void *user)
 static bool visit_call(const ckpt_value *v, visitor *visit, void *user)
 {
     const struct value_call *c = &v->u.call;
-    const struct value_extra *m = value_extra_of(v);
-    return visit(user, c->callable) && visit(user, c->args) && (!m->kwargs || visit(user, m->kwargs)) &&
-           visit_pairs(v, visit, user) && visit_all(m->items, m->nitems, visit, user) &&
-           visit_all(m->states, m->nstates, visit, user);
+    const struct value_extra *extra = value_extra_of(v);
+    return visit(user, c->callable) && visit(user, c->args) &&
+           (!extra->kwargs || visit(user, extra->kwargs)) && visit_pairs(v, visit, user) &&
+           visit_all(extra->items, extra->nitems, visit, user) &&
+           visit_all(extra->states, extra->nstates, visit, user);
 }
 
 bool graph_visit_children(const ckpt_value *v, visitor *visit, void *user)
@@ -48,27 +49,28 @@ bool graph_visit_children(const ckpt_value *v, visitor *visit, void *user)
 
 static bool add_unseen(void *user, const ckpt_value *v)
 {
-    struct graph_visit *r = user;
+    struct graph_visit *visit = user;
     uint32_t old;
+    /* types below STR8 have no children */
     if (!v || v->type < CKPT_V_STR8 || v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY ||
         v->type == CKPT_V_GLOBAL || v->type == CKPT_V_TENSOR)
         return true;
-    if (!map_put_num(r->seen, map_ptr(v), 0, &old))
+    if (!map_put_num(visit->seen, map_ptr(v), 0, &old))
         return false;
-    return old != MAP_NONE || arena_push(NULL, &r->waiting, &r->n, &r->cap, &v, sizeof v);
+    return old != MAP_NONE || arena_push(NULL, &visit->waiting, &visit->n, &visit->cap, &v, sizeof v);
 }
 
-bool graph_visit_add(struct graph_visit *r, const ckpt_value *v) { return add_unseen(r, v); }
+bool graph_visit_add(struct graph_visit *visit, const ckpt_value *v) { return add_unseen(visit, v); }
 
-const ckpt_value *graph_visit_next(struct graph_visit *r, bool *ok)
+const ckpt_value *graph_visit_next(struct graph_visit *visit, bool *ok)
 {
-    const ckpt_value *v = r->n ? r->waiting[--r->n] : NULL;
-    *ok = !v || graph_visit_children(v, add_unseen, r);
+    const ckpt_value *v = visit->n ? visit->waiting[--visit->n] : NULL;
+    *ok = !v || graph_visit_children(v, add_unseen, visit);
     return *ok ? v : NULL;
 }
 
-void graph_visit_free(struct graph_visit *r)
+void graph_visit_free(struct graph_visit *visit)
 {
-    free(r->waiting);
-    map_free(r->seen);
+    free(visit->waiting);
+    map_free(visit->seen);
 }

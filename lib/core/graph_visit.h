@@ -9,8 +9,8 @@
 bool graph_visit_children(const ckpt_value *v, bool (*visit)(void *user, const ckpt_value *child),
                           void *user);
 
-/* A visit of each node once. It skips single values, which have no children and no text of Python 2.
- * Initialize with zeros and SEEN with map_new(). */
+/* A visit of each node once. It skips values without children, except texts of Python 2 (STR8). Initialize
+ * with zeros and SEEN with map_new(). */
 struct graph_visit {
     const ckpt_value **waiting;
     size_t n, cap;
@@ -18,10 +18,10 @@ struct graph_visit {
 };
 
 /* graph_visit_add - queues V (may be NULL) unless it was seen. False: out of memory. */
-bool graph_visit_add(struct graph_visit *r, const ckpt_value *v);
+bool graph_visit_add(struct graph_visit *visit, const ckpt_value *v);
 /* graph_visit_next - returns the next node and queues its children. NULL: there are no more; or out of
  * memory, if *OK is false. */
-const ckpt_value *graph_visit_next(struct graph_visit *r, bool *ok);
-void graph_visit_free(struct graph_visit *r);
+const ckpt_value *graph_visit_next(struct graph_visit *visit, bool *ok);
+void graph_visit_free(struct graph_visit *visit);
 
 #endif

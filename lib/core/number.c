@@ -64,12 +64,12 @@ static void decode_f6(ckpt_dtype dt, const unsigned char *in, size_t n, double *
     }
 }
 
-/* decode_packed - decodes PER unsigned values in a byte, low bits first. */
-static void decode_packed(unsigned per, const unsigned char *in, size_t n, double *out)
+/* decode_packed - decodes unsigned values, PER_BYTE in each byte, low bits first. */
+static void decode_packed(unsigned per_byte, const unsigned char *in, size_t n, double *out)
 {
-    unsigned bits = 8 / per, mask = (1u << bits) - 1;
+    unsigned bits = 8 / per_byte, mask = (1u << bits) - 1;
     for (size_t i = 0; i < n; i++)
-        out[i] = (double)((unsigned)in[i / per] >> (bits * (unsigned)(i % per)) & mask);
+        out[i] = (double)((unsigned)in[i / per_byte] >> (bits * (unsigned)(i % per_byte)) & mask);
 }
 
 static void decode_f4(const unsigned char *in, size_t n, double *out)

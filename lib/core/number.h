@@ -14,10 +14,10 @@ bool number_is_wide(ckpt_dtype dt);
  * (dtype.def), to ELEMS * number_lanes(dt) doubles at OUT. Exact except for 64-bit integers above 2^53.
  * Quantised types give their stored integers, ggml's blocks the numbers that they stand for. */
 void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);
-/* number_add_lanes - returns the sum of the eight numbers at L, always added up in the same order. */
-static inline double number_add_lanes(const double *l)
+/* number_add_lanes - returns the sum of eight numbers, always added up in the same order. */
+static inline double number_add_lanes(const double *x)
 {
-    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+    return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
 }
 
 #endif

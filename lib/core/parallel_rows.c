@@ -166,8 +166,7 @@ static uint64_t count_item_elements(const struct parallel_item *x)
     return x->storage ? x->storage->s.nbytes : x->file->table.rows[x->row].t.elements;
 }
 
-/* get_item_width - returns the bytes of an element of X, the larger number if there are two rows; 0: no whole
- * number. */
+/* get_item_width - returns the larger get_element_width of X's one or two rows; 0 if one of them is 0. */
 static uint64_t get_item_width(const struct parallel_item *x)
 {
     uint64_t a = get_element_width(x, 0), b = x->other ? get_element_width(x, 1) : a;

@@ -20,10 +20,10 @@ static bool rounds_to_half(double y, double x)
     double fraction = frexp(fabs(x), &exponent);
     double gap_above = ldexp(1.0, exponent < -13 ? -24 : exponent - 11);
     double gap_below = fraction == 0.5 && exponent > -13 ? gap_above / 2 : gap_above;
-    double off = x < 0 ? x - y : y - x;
+    double excess = x < 0 ? x - y : y - x; /* of |Y| over |X| */
     bool even = fmod(x / gap_above, 2) == 0;
-    return (off < gap_above / 2 && -off < gap_below / 2) ||
-           (even && (off == gap_above / 2 || -off == gap_below / 2));
+    return (excess < gap_above / 2 && -excess < gap_below / 2) ||
+           (even && (excess == gap_above / 2 || -excess == gap_below / 2));
 }
 
 static bool reads_back(const char *text, double x, enum repr_width width)

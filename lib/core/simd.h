@@ -36,10 +36,10 @@ AVX INLINE __m256d avx_load_doubles(const unsigned char *p) { return _mm256_load
 /* get_max - returns the largest of N numbers, none of them NaN. */
 INLINE double get_max(const double *x, unsigned n)
 {
-    double most = x[0];
+    double largest = x[0];
     for (unsigned i = 1; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    return most;
+        largest = x[i] > largest ? x[i] : largest;
+    return largest;
 }
 
 static inline bool detect_avx(void)
@@ -52,11 +52,11 @@ static inline bool detect_avx(void)
 static inline bool simd_avx(void)
 {
     enum { UNKNOWN, NO, YES };
-    static _Atomic unsigned char kept; /* any thread stores the same answer */
-    unsigned char answer = atomic_load_explicit(&kept, memory_order_relaxed);
+    static _Atomic unsigned char cached; /* any thread stores the same answer */
+    unsigned char answer = atomic_load_explicit(&cached, memory_order_relaxed);
     if (answer == UNKNOWN) {
         answer = detect_avx() ? YES : NO;
-        atomic_store_explicit(&kept, answer, memory_order_relaxed);
+        atomic_store_explicit(&cached, answer, memory_order_relaxed);
     }
     return answer == YES;
 }

@@ -372,7 +372,7 @@ static ckpt_status read_elements(struct row_reader *r, uint64_t first, uint64_t 
     if (!range_within(first, count, r->total_units) || !checked_mul(count, r->gather.width, &bytes) ||
         !checked_size(bytes, &n))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "%" PRIu64 " elements from element %" PRIu64 " on are asked for; the tensor has %" PRIu64,
+                    "%" PRIu64 " elements from element %" PRIu64 " on are requested; the tensor has %" PRIu64,
                     count, first, r->total_units);
     if (count == 0)
         return CKPT_OK;

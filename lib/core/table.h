@@ -77,8 +77,7 @@ struct table {
     uint64_t max_expanded;
 };
 
-/* table_reserve - prepares for about N rows and N storages. Without it, arrays that grow leave copies in the
- * arena. */
+/* table_reserve - prepares for about N rows and N storages: arrays that grow leave copies in the arena. */
 void table_reserve(struct table *t, size_t n);
 /* table_add_storage - adds a storage and takes over its reference to the source; *INDEX is its number. */
 ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);

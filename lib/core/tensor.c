@@ -22,7 +22,8 @@ ckpt_status tensor_add_name(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt
 static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
 {
     if (i >= f->table.nrows)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %u of %zu", i, f->table.nrows);
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %u; the file has %zu", i,
+                    f->table.nrows);
     const ckpt_tensor *t = &f->table.rows[i].t;
     if (t->has_data)
         return CKPT_OK;
@@ -56,12 +57,12 @@ static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct convers
     struct convert_tally ignored = {0};
     struct conversion_buffers *b = count ? malloc(sizeof *b) : NULL;
     ckpt_status st = b || !count ? CKPT_OK : fail_memory(err);
-    uint64_t unit = c->in_elems > 1 ? c->in_width : 1; /* stream_read counts so many units in a block */
+    uint64_t units = c->in_elems > 1 ? c->in_width : 1; /* in a block, as stream_read counts them */
     while (st == CKPT_OK && count) {
         uint64_t block = first / c->in_elems, skip = first % c->in_elems;
         uint64_t n = CONVERTED_AT_ONCE - skip < count ? CONVERTED_AT_ONCE - skip : count;
         uint64_t blocks = (skip + n + c->in_elems - 1) / c->in_elems; /* bounded: CONVERTED_AT_ONCE */
-        st = stream_read(&f->table, i, block * unit, blocks * unit, b->in, err);
+        st = stream_read(&f->table, i, block * units, blocks * units, b->in, err);
         if (st != CKPT_OK)
             break;
         convert_run(c, b->in, (size_t)(blocks * c->in_elems), b->out, &ignored);
@@ -86,8 +87,9 @@ ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint
         st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot become %s", ckpt_tensor_dtype_name(t),
                   dtype ? ckpt_dtype_name(dtype) : "an unknown type");
     else if (!range_within(first, count, t->elements))
-        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "elements {%llu and %llu more} of {=%llu}",
-                  (unsigned long long)first, (unsigned long long)count, (unsigned long long)t->elements);
+        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                  "{%llu elements from element %llu on} are requested; the tensor has {=%llu}",
+                  (unsigned long long)count, (unsigned long long)first, (unsigned long long)t->elements);
     else
         st = file_status_after_read(f, read_converted(f, i, &c, first, count, out, err), err);
     return st == CKPT_OK ? st : tensor_add_name(f, i, st, err);

@@ -25,8 +25,8 @@ struct trace_node {
     uint8_t kind; /* enum trace_kind */
     bool shared;  /* it is in the memo, or on the stack twice */
     uint16_t cap;
-    uint32_t kept; /* items kept in ITEMS: the first ones */
-    uint64_t n;    /* number of items */
+    uint32_t kept; /* number of the first items, which are in ITEMS */
+    uint64_t n;    /* number of all items */
     trace_ref *items;
 };
 
@@ -42,7 +42,7 @@ struct trace_global {
 enum trace_what {
     TRACE_STEP_IMPORT, /* subject: the global */
     TRACE_STEP_CALL,   /* subject: the call, which is a new value */
-    TRACE_STEP_CHANGE, /* BUILD, APPEND … on SUBJECT, which is no builtin container; with: the operand */
+    TRACE_STEP_CHANGE, /* BUILD, APPEND … on SUBJECT, which is no builtin container, with OPERAND */
     TRACE_STEP_PERSID, /* subject: the id */
     TRACE_STEP_EXTENSION,
     TRACE_STEP_BUFFER,
@@ -80,7 +80,7 @@ struct trace_step {
     uint8_t protocol;
     uint64_t offset; /* of the opcode in its source */
     uint64_t number;
-    trace_ref subject, with;
+    trace_ref subject, operand;
     const struct trace_payload *payload;
 };
 

@@ -25,8 +25,8 @@ struct shallow_dtype {
     uint64_t size;
     int64_t flags;
     const struct trace_node *fields; /* NULL: none */
-    trace_ref sub;                   /* the dtype of a subarray; 0: none */
-    const char *odd;                 /* the contradiction found; NULL: none */
+    trace_ref subarray_dtype;        /* the dtype of a subarray; 0: none */
+    const char *contradiction;       /* the contradiction found; NULL: none */
 };
 
 struct dtype_check {
@@ -109,30 +109,30 @@ static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_d
     int64_t version = 0, size = 0;
     if (!s || s->n < 8 || s->n > 9 || !read_integer(c, s->items[0], &version) ||
         !read_integer(c, s->items[5], &size) || !read_integer(c, s->items[7], &out->flags)) {
-        out->odd = "its state is not a tuple of constants as numpy writes it";
+        out->contradiction = "its state is not a tuple of constants as numpy writes it";
         return;
     }
     bool named = !is_none(c, s->items[3]), fields = !is_none(c, s->items[4]);
     out->fields = fields ? trace_node(s->items[4]) : NULL;
-    out->sub = is_none(c, s->items[2]) ? 0 : s->items[2];
+    out->subarray_dtype = is_none(c, s->items[2]) ? 0 : s->items[2];
     if (version < 3 || version > 4)
-        out->odd = "its state has a version for which numpy computes the flags";
+        out->contradiction = "its state has a version for which numpy computes the flags";
     else if (out->kind == 0)
-        out->odd = "it has a state, but no pickler spells a dtype so";
+        out->contradiction = "it has a state, but no pickler spells a dtype so";
     else if (named != fields || (fields && (!out->fields || out->fields->kind != TRACE_DICT ||
                                             out->fields->n != out->fields->kept)))
-        out->odd = "its names and fields do not match";
-    else if (out->kind != 'V' && (fields || out->sub))
-        out->odd = "a number has fields";
+        out->contradiction = "its names and fields do not match";
+    else if (out->kind != 'V' && (fields || out->subarray_dtype))
+        out->contradiction = "a number has fields";
     if (strchr("SUV", out->kind) && out->kind) {
         out->size = (uint64_t)size;
         if (size < 0)
-            out->odd = "its items have a negative size";
+            out->contradiction = "its items have a negative size";
     }
-    if (!out->odd && out->sub) {
-        sub = as_tuple(out->sub);
-        out->sub = sub && sub->n == 2 ? sub->items[0] : 0;
-        out->odd = out->sub ? NULL : "its subarray is not a dtype and a shape";
+    if (!out->contradiction && out->subarray_dtype) {
+        sub = as_tuple(out->subarray_dtype);
+        out->subarray_dtype = sub && sub->n == 2 ? sub->items[0] : 0;
+        out->contradiction = out->subarray_dtype ? NULL : "its subarray is not a dtype and a shape";
     }
 }
 
@@ -146,7 +146,7 @@ static void read_dtype(struct dtype_check *c, trace_ref r, trace_ref state, stru
         return;
     read_spelling(c, args->items[0], out);
     if (d->n > 4 || (d->n > 3 && state))
-        out->odd = "it has two states";
+        out->contradiction = "it has two states";
     else if (d->n > 3 || state)
         apply_state(c, state ? state : d->items[3], out);
 }
@@ -175,17 +175,17 @@ static const char *check_field(struct dtype_check *c, const struct shallow_dtype
 static const char *check_fields(struct dtype_check *c, const struct shallow_dtype *s)
 {
     int64_t flags = 0, offset;
-    const char *odd = s->sub ? check_field(c, s, s->sub, 0, &flags) : NULL;
-    for (uint32_t i = 0; !odd && s->fields && i + 1 < s->fields->kept; i += 2) {
+    const char *contradiction = s->subarray_dtype ? check_field(c, s, s->subarray_dtype, 0, &flags) : NULL;
+    for (uint32_t i = 0; !contradiction && s->fields && i + 1 < s->fields->kept; i += 2) {
         const struct trace_node *f = as_tuple(s->fields->items[i + 1]);
-        odd = f && f->n >= 2 && read_integer(c, f->items[1], &offset)
-                  ? check_field(c, s, f->items[0], offset, &flags)
-                  : "its fields are not dtypes and offsets";
+        contradiction = f && f->n >= 2 && read_integer(c, f->items[1], &offset)
+                            ? check_field(c, s, f->items[0], offset, &flags)
+                            : "its fields are not dtypes and offsets";
     }
     bool objects = s->kind == 'O' || flags & 1;
     int64_t want = objects ? OBJECT_FLAGS : 0, mask = objects ? OBJECT_FLAGS : NUMBER_FLAGS;
-    if (odd || (s->flags & mask) == want)
-        return odd;
+    if (contradiction || (s->flags & mask) == want)
+        return contradiction;
     return objects ? "its flags deny that it holds objects: numpy uses bytes as their addresses"
                    : "its flags claim objects, but it holds none";
 }
@@ -200,16 +200,16 @@ ckpt_status trace_dtype(const struct trace *t, trace_ref r, trace_ref state, are
         return fail_memory(err);
     *c = (struct dtype_check){.t = t, .a = a, .err = err, .status = CKPT_OK};
     read_dtype(c, r, state, &first);
-    out->odd = first.odd;
-    if (!first.odd && first.kind) {
-        out->odd = check_fields(c, &first);
+    out->contradiction = first.contradiction;
+    if (!first.contradiction && first.kind) {
+        out->contradiction = check_fields(c, &first);
         out->holds = first.flags & 1 ? HOLDS_OBJECTS : HOLDS_NUMBERS;
         out->size = first.size;
-        out->subarray = first.sub != 0;
+        out->subarray = first.subarray_dtype != 0;
     }
-    while (!out->odd && c->status == CKPT_OK && c->nwaiting) {
+    while (!out->contradiction && c->status == CKPT_OK && c->nwaiting) {
         read_dtype(c, c->waiting[--c->nwaiting], 0, &s);
-        out->odd = s.odd ? s.odd : check_fields(c, &s);
+        out->contradiction = s.contradiction ? s.contradiction : check_fields(c, &s);
     }
     return c->status;
 }

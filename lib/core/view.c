@@ -36,7 +36,7 @@ const ckpt_value *view_class(const ckpt_value *v)
     return is_reconstructor(v) || calls_newobj(v) ? value_arg(v, 0) : v->u.call.callable;
 }
 
-const ckpt_value *view_pairs_given(const ckpt_value *v)
+const ckpt_value *view_ordered_dict_argument(const ckpt_value *v)
 {
     const ckpt_value *arg = value_calls(v, "collections", "OrderedDict", 1) ? value_arg(v, 0) : NULL;
     return arg && (arg->type == CKPT_V_LIST || arg->type == CKPT_V_TUPLE) ? arg : NULL;
@@ -71,13 +71,14 @@ static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
 /* view_constructor_argument - returns the argument of a constructor that copies it; LEAF for others. */
 static struct view view_constructor_argument(const ckpt_value *v)
 {
-    const ckpt_value *k = view_class(v), *arg = value_arg(v, is_reconstructor(v) ? 2 : 0);
-    bool pairs = value_is_global(k, "collections", "OrderedDict") ||
-                 value_is_global(k, "collections", "Counter") ||
-                 value_is_global(k, "collections", "defaultdict") || is_builtin(k, "dict");
-    bool items = is_builtin(k, "set") || is_builtin(k, "frozenset") || is_builtin(k, "list") ||
-                 is_builtin(k, "tuple") || value_is_global(k, "collections", "deque") ||
-                 value_is_global(k, "torch", "Size");
+    const ckpt_value *class_node = view_class(v), *arg = value_arg(v, is_reconstructor(v) ? 2 : 0);
+    bool pairs = value_is_global(class_node, "collections", "OrderedDict") ||
+                 value_is_global(class_node, "collections", "Counter") ||
+                 value_is_global(class_node, "collections", "defaultdict") || is_builtin(class_node, "dict");
+    bool items = is_builtin(class_node, "set") || is_builtin(class_node, "frozenset") ||
+                 is_builtin(class_node, "list") || is_builtin(class_node, "tuple") ||
+                 value_is_global(class_node, "collections", "deque") ||
+                 value_is_global(class_node, "torch", "Size");
     if (is_reconstructor(v)) {
         pairs = arg && arg->type == CKPT_V_DICT;
         items = value_is_sequence(arg);

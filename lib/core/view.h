@@ -34,9 +34,9 @@ bool view_item(const struct view *view, size_t i, const ckpt_value **key, const 
 /* view_arguments - returns the arguments of a CALL as a sequence. */
 struct view view_arguments(const ckpt_value *v);
 
-/* view_pairs_given - returns the sequence of [key, value] that OrderedDict is called with, as Python 2
- * pickles it (CPython 2.7, Lib/collections.py, OrderedDict.__reduce__), or NULL. */
-const ckpt_value *view_pairs_given(const ckpt_value *v);
+/* view_ordered_dict_argument - returns the sequence of [key, value] that OrderedDict is called with, as
+ * Python 2 pickles it (CPython 2.7, Lib/collections.py, OrderedDict.__reduce__), or NULL. */
+const ckpt_value *view_ordered_dict_argument(const ckpt_value *v);
 /* view_class - returns the node that names the class of the object that the CALL V creates, usually a GLOBAL.
  * NULL: V is not a CALL. */
 const ckpt_value *view_class(const ckpt_value *v);

@@ -322,7 +322,7 @@ static ckpt_status complete_file(ckpt_builder *b)
     CKPT_TRY(kit_end(b->dicts, CKPT_OK));
     arena_trim(f->a);
     f->nbytes = b->nbytes;
-    file_limit_views(f);
+    file_set_view_limit(f);
     return table_finish(&f->table, &b->err);
 }
 

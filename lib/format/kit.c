@@ -18,7 +18,7 @@ ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t 
         return fail(err, CKPT_ETRUNCATED, pos,
                     "metadata of {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", n,
                     off < src->size ? src->size - off : 0);
-    file_budget(f, n);
+    file_raise_budget(f, n);
     char *bytes = arena_alloc(f->a, (size_t)n + 1); /* bounded: max_header */
     *text = str_of(bytes, (size_t)n);
     return bytes ? source_read(src, off, bytes, (size_t)n, err) : fail_memory(err);
@@ -54,7 +54,7 @@ ckpt_status kit_end(struct kit *k, ckpt_status st)
     k->names = NULL;
     if (st != CKPT_OK || k->mapping->type == CKPT_V_TENSOR || value_count(k->mapping))
         return st;
-    return path ? file_leaf(k->f, path, k->npath, k->mapping, k->err) : fail_memory(k->err);
+    return path ? file_add_leaf(k->f, path, k->npath, k->mapping, k->err) : fail_memory(k->err);
 }
 
 uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_major)
@@ -210,7 +210,7 @@ static ckpt_status add_leaf(struct kit *k, const ckpt_path_elem *path, uint32_t 
     memcpy(own, path, n * sizeof *own);
     for (uint32_t i = 0; i < w->depth; i++)
         own[n + i] = (ckpt_path_elem){.is_int = true, .num = w->item[i]};
-    return file_leaf(k->f, own, n + w->depth, v, k->err); /* bounded: allocated above */
+    return file_add_leaf(k->f, own, n + w->depth, v, k->err); /* bounded: allocated above */
 }
 
 /* add_leaves - adds the leaves of V at PATH: each item of a list, as in a pickle, or an empty list itself. */

@@ -60,8 +60,8 @@ struct kit_tensor {
 };
 
 /* kit_read_metadata - reads the N bytes at OFF of SRC, such as a header or a JSON file, to *TEXT in the arena
- * of F, with a NUL after them. They count towards the memory that F may use (file_budget). Fails if SRC is
- * shorter or N exceeds max_header of the limits. */
+ * of F, with a NUL after them. They count towards the memory that F may use (file_raise_budget). Fails if SRC
+ * is shorter or N exceeds max_header of the limits. */
 ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t n, ckpt_str *text,
                               ckpt_error *err);
 /* kit_begin - makes ROOT the root of F and begins to fill it. ROOT NULL: fails for lack of memory. */

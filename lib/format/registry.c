@@ -153,7 +153,7 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     CKPT_TRY(st);
     arena_trim(f->a);
     CKPT_TRY(table_finish(&f->table, err));
-    file_limit_views(f); /* for a folder all sizes are known now */
+    file_set_view_limit(f); /* for a folder all sizes are known now */
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 
@@ -186,7 +186,7 @@ static ckpt_status read_opened(ckpt_file *f, const struct opening *o, struct pro
     f->watch = o->watch;
     if (f->watch)
         source_watch(f->src, f->watch);
-    ckpt_status st = check_journal(f, file_explained(f, read_file(f, p, o->only, err), err), err);
+    ckpt_status st = check_journal(f, file_explain_full_arena(f, read_file(f, p, o->only, err), err), err);
     st = end_watch(f, st, err);
     f->check = NULL;
     if (st != CKPT_OK && st != CKPT_ECANCELLED && outermost && p->zip)

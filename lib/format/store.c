@@ -51,7 +51,7 @@ static ckpt_status report_fault(void *user, ckpt_status st, ckpt_error *err)
     return CKPT_OK;
 }
 
-static void raise_budget(void *user, uint64_t n) { file_budget(((struct store *)user)->f, n); }
+static void raise_budget(void *user, uint64_t n) { file_raise_budget(((struct store *)user)->f, n); }
 
 static bool is_numbered_manifest(ckpt_str name)
 {

@@ -169,7 +169,7 @@ static void reserve_in_memory(block_cache *c, struct cached_block *b)
 /* The stored bytes of a block. It is on the stack of the thread that decodes it, because several threads may
  * not count references. */
 struct stored_source {
-    source s;
+    source source;
     const struct block *b;
 };
 
@@ -189,7 +189,7 @@ static ckpt_status decode_block(const struct block *b, const struct block_decode
 {
     uint64_t pos = source_pos(b->src, b->offset);
     struct stored_source stored = {{.ops = &stored_ops, .size = b->stored, .base = pos, .refs = 1}, b};
-    ckpt_status st = d->decode(d->user, &stored.s, to, err);
+    ckpt_status st = d->decode(d->user, &stored.source, to, err);
     if (spool_is_full(to))
         return fail(err, CKPT_EFORMAT, pos, "a block (%s) decodes to {more} than {=%" PRIu64 " bytes}",
                     d->name, b->size);

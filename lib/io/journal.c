@@ -273,15 +273,15 @@ static ckpt_status compare_piece(const struct edited_file *e, const struct journ
 {
     size_t got = 0;
     ckpt_status st = CKPT_OK;
-    unsigned char *now = malloc(p->n + 1);
+    unsigned char *now = malloc(p->size + 1);
     if (!now)
         return fail_memory(err);
-    if (!fd_pread(e->fd, now, p->n, p->at, &got))
-        st = fail_errno(err, p->at, "cannot read what an edit was to change");
+    if (!fd_pread(e->fd, now, p->size, p->offset, &got))
+        st = fail_errno(err, p->offset, "cannot read what an edit was to change");
     else
         journal_compare_piece(p, now, got, old, new, fits);
-    if (st == CKPT_OK && rewrite && !fd_pwrite(e->fd, now, got, p->at))
-        st = fail_errno(err, p->at, "cannot write %zu bytes", got);
+    if (st == CKPT_OK && rewrite && !fd_pwrite(e->fd, now, got, p->offset))
+        st = fail_errno(err, p->offset, "cannot write %zu bytes", got);
     free(now);
     return st;
 }
@@ -328,7 +328,7 @@ static ckpt_status restore_old_bytes(const struct edited_file *e, const struct j
 {
     bool ok = true;
     for (size_t i = 0; ok && i < j->n; i++)
-        ok = fd_pwrite(e->fd, j->pieces[i].old, j->pieces[i].nold, j->pieces[i].at);
+        ok = fd_pwrite(e->fd, j->pieces[i].old, j->pieces[i].old_size, j->pieces[i].offset);
     ok = ok && ftruncate(e->fd, (off_t)j->old_size) == 0 && (no_sync || fsync(e->fd) == 0);
     if (ok && remove_journal(e, no_sync))
         return CKPT_OK;
@@ -355,8 +355,9 @@ static struct patches make_undo_patches(const struct journal *j)
 {
     struct patches p = {.old_size = j->new_size, .new_size = j->old_size};
     for (size_t i = 0; i < j->n; i++)
-        if (j->pieces[i].nold) /* bounded: as many as there are patches */
-            (void)patches_add(&p, j->pieces[i].at, str_of((const char *)j->pieces[i].old, j->pieces[i].nold));
+        if (j->pieces[i].old_size) /* bounded: as many as there are patches */
+            (void)patches_add(&p, j->pieces[i].offset,
+                              str_of((const char *)j->pieces[i].old, j->pieces[i].old_size));
     return p;
 }
 
@@ -656,8 +657,7 @@ static ckpt_status undo_edit(const struct edited_file *e, const struct journal_o
     return st;
 }
 
-/* edit_with_journal - writes the journal, then the patches, then removes the journal; a failure undoes the
- * edit. */
+/* edit_with_journal - writes the journal and the patches, removes the journal; a failure undoes the edit. */
 static ckpt_status edit_with_journal(struct edited_file *e, const struct patches *p,
                                      const struct journal_options *o, ckpt_error *err)
 {

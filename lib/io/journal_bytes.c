@@ -40,8 +40,8 @@
 /* get_segment_end - returns where the segment of P that begins at FROM ends. */
 static size_t get_segment_end(const struct journal_piece *p, size_t from)
 {
-    size_t end = from < p->nold ? p->nold : p->n;
-    size_t left = SECTOR - (size_t)((p->at + from) % SECTOR); /* bounded: it is within a file */
+    size_t end = from < p->old_size ? p->old_size : p->size;
+    size_t left = SECTOR - (size_t)((p->offset + from) % SECTOR); /* bounded: it is within a file */
     return end - from < left ? end : from + left;
 }
 
@@ -53,7 +53,8 @@ static uint64_t count_sectors(uint64_t at, uint64_t n)
 static uint64_t count_segments(const struct journal_piece *p)
 {
     /* bounded: as above */
-    return count_sectors(p->at, p->nold) + count_sectors(p->at + p->nold, p->n - p->nold);
+    return count_sectors(p->offset, p->old_size) +
+           count_sectors(p->offset + p->old_size, p->size - p->old_size);
 }
 
 /* equals_old - returns true if the N bytes NOW equal OLD, or are zeros if OLD is NULL. */
@@ -78,16 +79,16 @@ static bool parse_pieces(struct journal *j, cursor c)
     for (size_t i = 0; i < j->n && i < PATCHES_MAX; i++) {
         struct journal_piece *p = &j->pieces[i];
         uint64_t n;
-        p->at = cursor_u64(&c);
+        p->offset = cursor_u64(&c);
         n = cursor_u64(&c);
-        if (c.bad || !n || p->at < last_end || p->at > covered || !range_within(p->at, n, j->new_size) ||
-            !checked_size(n, &p->n))
+        if (c.bad || !n || p->offset < last_end || p->offset > covered ||
+            !range_within(p->offset, n, j->new_size) || !checked_size(n, &p->size))
             return false;
-        last_end = p->at + n; /* bounded: by range_within */
+        last_end = p->offset + n; /* bounded: by range_within */
         covered = last_end > covered ? last_end : covered;
-        uint64_t left = p->at < j->old_size ? j->old_size - p->at : 0;
-        p->nold = left < p->n ? (size_t)left : p->n;
-        p->old = cursor_take(&c, p->nold);
+        uint64_t left = p->offset < j->old_size ? j->old_size - p->offset : 0;
+        p->old_size = left < p->size ? (size_t)left : p->size;
+        p->old = cursor_take(&c, p->old_size);
         if (count_segments(p) > c.left / 4)
             return false;
         p->sums = cursor_take(&c, (size_t)count_segments(p) * 4); /* bounded: by what is left */
@@ -123,14 +124,14 @@ void journal_compare_piece(const struct journal_piece *p, const unsigned char *n
                            bool *new, bool *fits)
 {
     const unsigned char *sum = p->sums;
-    for (size_t from = 0, to; from < p->n; from = to, sum += 4) {
+    for (size_t from = 0, to; from < p->size; from = to, sum += 4) {
         to = get_segment_end(p, from);
         bool present = got >= to; /* bounded: they are in memory */
-        bool is_old = present && equals_old(from < p->nold ? p->old + from : NULL, now + from, to - from);
+        bool is_old = present && equals_old(from < p->old_size ? p->old + from : NULL, now + from, to - from);
         bool is_new = present && !(is_old && (load_u32le(sum) & DIFFERS)) &&
                       ((crc32_update(0, now + from, to - from) ^ load_u32le(sum)) & ~DIFFERS) == 0;
         *new = *new && is_new;
-        if (from >= p->nold)
+        if (from >= p->old_size)
             continue; /* undoing cuts these bytes off */
         *old = *old && is_old;
         *fits = *fits && (is_old || is_new);
@@ -195,18 +196,18 @@ static ckpt_status add_piece(struct journal_writer *w, const struct journal_piec
                              const unsigned char *bytes, ckpt_error *err)
 {
     unsigned char *old = w->bytes + WINDOW, *sums = old + WINDOW, *end = sums; /* bounded: as allocated */
-    add_number(w, p->at, 8);
-    add_number(w, p->n, 8);
-    for (size_t from = 0, to, got; from < p->nold; from = to) {
-        size_t max = WINDOW - (size_t)((p->at + from) % SECTOR); /* bounded: it is within a file */
-        to = p->nold - from < max ? p->nold : from + max;
+    add_number(w, p->offset, 8);
+    add_number(w, p->size, 8);
+    for (size_t from = 0, to, got; from < p->old_size; from = to) {
+        size_t max = WINDOW - (size_t)((p->offset + from) % SECTOR); /* bounded: it is within a file */
+        to = p->old_size - from < max ? p->old_size : from + max;
         /* bounded: likewise */
-        if (!fd_pread(w->from, old, to - from, p->at + from, &got) || got != to - from)
-            return fail_errno(err, p->at + from, "cannot read what is to be changed");
+        if (!fd_pread(w->from, old, to - from, p->offset + from, &got) || got != to - from)
+            return fail_errno(err, p->offset + from, "cannot read what is to be changed");
         add_bytes(w, old, to - from);
         end = make_sums(p, bytes, old, from, to, end);
     }
-    end = make_sums(p, bytes, NULL, p->nold, p->n, end);
+    end = make_sums(p, bytes, NULL, p->old_size, p->size, end);
     add_bytes(w, sums, (size_t)(end - sums));
     return CKPT_OK;
 }
@@ -219,13 +220,13 @@ static uint64_t plan_pieces(const struct patches *p, struct journal_piece *out, 
     uint64_t total = HEADER_SIZE + 4;
     *max_sums = 0;
     for (size_t i = 0; i < p->n; i++) {
-        const struct patch *x = &p->patch[i];
-        uint64_t left = x->offset < p->old_size ? p->old_size - x->offset : 0, n;
-        out[i] = (struct journal_piece){.at = x->offset, .n = x->bytes.len};
-        out[i].nold = left < x->bytes.len ? (size_t)left : x->bytes.len;
+        const struct patch *patch = &p->patch[i];
+        uint64_t left = patch->offset < p->old_size ? p->old_size - patch->offset : 0, n;
+        out[i] = (struct journal_piece){.offset = patch->offset, .size = patch->bytes.len};
+        out[i].old_size = left < patch->bytes.len ? (size_t)left : patch->bytes.len;
         n = count_segments(&out[i]);
         *max_sums = n > *max_sums ? n : *max_sums;
-        total += 16 + out[i].nold + 4 * n; /* bounded: as above */
+        total += 16 + out[i].old_size + 4 * n; /* bounded: as above */
     }
     return total;
 }
@@ -233,8 +234,8 @@ static uint64_t plan_pieces(const struct patches *p, struct journal_piece *out, 
 static ckpt_status add_journal(struct journal_writer *w, uint64_t inode, const struct patches *p,
                                ckpt_error *err)
 {
-    struct journal_piece at[PATCHES_MAX];
-    uint64_t max_sums, total = plan_pieces(p, at, &max_sums);
+    struct journal_piece pieces[PATCHES_MAX];
+    uint64_t max_sums, total = plan_pieces(p, pieces, &max_sums);
     if (total > JOURNAL_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an undo journal of {%llu} bytes; {=%u} at most",
                     (unsigned long long)total, JOURNAL_MAX);
@@ -249,7 +250,7 @@ static ckpt_status add_journal(struct journal_writer *w, uint64_t inode, const s
     add_number(w, p->new_size, 8);
     add_number(w, total, 8);
     for (size_t i = 0; i < p->n; i++)
-        CKPT_TRY(add_piece(w, &at[i], (const unsigned char *)p->patch[i].bytes.ptr, err));
+        CKPT_TRY(add_piece(w, &pieces[i], (const unsigned char *)p->patch[i].bytes.ptr, err));
     add_number(w, w->crc, 4);
     flush_bytes(w);
     return CKPT_OK;

@@ -10,9 +10,10 @@
 
 /* A range of the file that is changed. */
 struct journal_piece {
-    uint64_t at;
-    size_t n, nold;                  /* bytes; how many of them the old file had */
-    const unsigned char *old, *sums; /* NOLD old bytes; a sum for each segment, see journal_bytes.c */
+    uint64_t offset;
+    size_t size, old_size;     /* bytes; how many of them the old file had */
+    const unsigned char *old;  /* OLD_SIZE old bytes */
+    const unsigned char *sums; /* 4 bytes for each segment, see journal_bytes.c */
 };
 
 enum journal_kind {
@@ -32,14 +33,14 @@ struct journal {
     struct journal_piece pieces[PATCHES_MAX];
     size_t n;             /* number of pieces */
     const char *distrust; /* JOURNAL_UNTRUSTED: why */
-    bool unreadable;      /* … because this user may not read it */
+    bool unreadable;      /* JOURNAL_UNTRUSTED because this user may not read it */
     struct stat st;       /* of the journal */
 };
 
 /* journal_parse - parses the SIZE bytes of J. */
 enum journal_kind journal_parse(struct journal *j, size_t size);
-/* journal_compare_piece - compares NOW, the GOT bytes that the file has of P: clears *OLD unless they are
- * the old ones, *NEW unless they are the new ones, *FITS unless each sector is one or the other. */
+/* journal_compare_piece - compares NOW, the GOT bytes that the file has of P, with the old and new ones.
+ * Clears *OLD unless all are old, *NEW unless all are new, *FITS unless each sector is old or new. */
 void journal_compare_piece(const struct journal_piece *p, const unsigned char *now, size_t got, bool *old,
                            bool *new, bool *fits);
 /* journal_write - writes the journal for the patches P of the file INODE, open as FD, to TO. Sets *WHY to 0

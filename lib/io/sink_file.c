@@ -23,7 +23,7 @@
 #include "io/temp.h"
 
 struct file_sink {
-    sink s;
+    sink sink;
     struct temp temp; /* of a regular target */
     int fd;           /* temp.fd, or the spool of a stream */
     int stream;       /* descriptor that gets the bytes on commit; -1: regular target */
@@ -63,7 +63,7 @@ static ckpt_status fail_write(struct file_sink *f, const char *doing, ckpt_error
     f->broken = true;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot %s", doing);
     errno = why;
-    return hint_free_space(f, f->reserved > f->s.len ? f->reserved : f->s.len, st, err);
+    return hint_free_space(f, f->reserved > f->sink.len ? f->reserved : f->sink.len, st, err);
 }
 
 /* has_free_space - returns true if there is enough room now, on file systems that cannot reserve it. */
@@ -268,7 +268,7 @@ static ckpt_status finish_file(struct file_sink *f, ckpt_error *err)
     CKPT_TRY(flush_block(f, err));
     if (f->stream < 0 && f->existed)
         keep_attributes(f);
-    if (f->reserved > f->s.len && ftruncate(f->fd, (off_t)f->s.len) != 0)
+    if (f->reserved > f->sink.len && ftruncate(f->fd, (off_t)f->sink.len) != 0)
         return fail_write(f, "set the size of the output", err);
     if (f->stream < 0 && !f->opts.no_sync && fsync(f->fd) != 0)
         return fail_write(f, "flush the output to disk", err);
@@ -308,9 +308,9 @@ static ckpt_status move_into_place(struct file_sink *f, bool *placed, ckpt_error
 static ckpt_status copy_to_stream(struct file_sink *f, ckpt_error *err)
 {
     CKPT_TRY(finish_file(f, err));
-    for (uint64_t at = 0; at < f->s.len;) {
-        size_t n = f->s.len - at < FD_CHUNK ? (size_t)(f->s.len - at) : FD_CHUNK;
-        CKPT_TRY(file_read(&f->s, at, f->block, n, err));
+    for (uint64_t at = 0; at < f->sink.len;) {
+        size_t n = f->sink.len - at < FD_CHUNK ? (size_t)(f->sink.len - at) : FD_CHUNK;
+        CKPT_TRY(file_read(&f->sink, at, f->block, n, err));
         if (!fd_write(f->stream, f->block, n))
             return fail_write(f, "write", err);
         at += n;
@@ -329,8 +329,8 @@ static void add_to_batch(struct sink_batch *b, struct file_sink *f)
     if (b->last)
         file_of(b->last)->next = f;
     else
-        b->first = &f->s;
-    b->last = &f->s;
+        b->first = &f->sink;
+    b->last = &f->sink;
     b->n++;
 }
 
@@ -359,8 +359,8 @@ ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *
         bool there = false;
         st = name_file_if_failed(move_into_place(f, &there, err), f->path, err);
         *placed += there;
-        b->first = f->next ? &f->next->s : NULL;
-        file_abort(&f->s);
+        b->first = f->next ? &f->next->sink : NULL;
+        file_abort(&f->sink);
     }
     sink_batch_abort(b);
     return st;
@@ -370,8 +370,8 @@ void sink_batch_abort(struct sink_batch *b)
 {
     while (b->first) {
         struct file_sink *f = file_of(b->first);
-        b->first = f->next ? &f->next->s : NULL;
-        file_abort(&f->s);
+        b->first = f->next ? &f->next->sink : NULL;
+        file_abort(&f->sink);
     }
     b->first = b->last = NULL;
     b->n = 0;
@@ -515,7 +515,7 @@ static struct file_sink *new_sink(const char *path, const struct sink_options *o
     struct file_sink *f = calloc(1, sizeof *f);
     if (!f)
         return NULL;
-    f->s.ops = &file_ops;
+    f->sink.ops = &file_ops;
     f->temp = (struct temp){-1, -1, NULL};
     f->fd = f->stream = -1;
     f->opts = opts ? *opts : (struct sink_options){0};
@@ -523,7 +523,7 @@ static struct file_sink *new_sink(const char *path, const struct sink_options *o
     f->block = aligned_alloc(4096, FD_CHUNK);
     if (f->path && f->block)
         return f;
-    file_abort(&f->s);
+    file_abort(&f->sink);
     return NULL;
 }
 
@@ -533,10 +533,10 @@ static ckpt_status return_sink(struct file_sink *f, const char *name, ckpt_statu
 {
     if (st != CKPT_OK) {
         error_add_file(err, name);
-        file_abort(&f->s);
+        file_abort(&f->sink);
         return st;
     }
-    *out = &f->s;
+    *out = &f->sink;
     return CKPT_OK;
 }
 

@@ -5,40 +5,41 @@
 #include "io/sink.h"
 
 struct mem_sink {
-    sink s;
-    buf b;
+    sink sink;
+    buf bytes;
     struct sink_bytes *to;
 };
 
 static ckpt_status fail_too_much(const struct mem_sink *m, ckpt_error *err)
 {
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than the %zu bytes that may be kept in memory",
-                m->b.max);
+                m->bytes.max);
 }
 
 static ckpt_status mem_reserve(sink *s, uint64_t size, ckpt_error *err)
 {
     struct mem_sink *m = (struct mem_sink *)s;
-    if (size > m->b.max)
+    if (size > m->bytes.max)
         return fail_too_much(m, err);
-    return size <= m->b.len || buf_reserve(&m->b, (size_t)size - m->b.len) ? CKPT_OK : fail_memory(err);
+    return size <= m->bytes.len || buf_reserve(&m->bytes, (size_t)size - m->bytes.len) ? CKPT_OK
+                                                                                       : fail_memory(err);
 }
 
 static ckpt_status mem_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 {
     struct mem_sink *m = (struct mem_sink *)s;
-    if (n > m->b.max - m->b.len)
+    if (n > m->bytes.max - m->bytes.len)
         return fail_too_much(m, err);
-    buf_put(&m->b, bytes, n);
-    return buf_ok(&m->b) ? CKPT_OK : fail_memory(err);
+    buf_put(&m->bytes, bytes, n);
+    return buf_ok(&m->bytes) ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status mem_skip(sink *s, uint64_t n, ckpt_error *err)
 {
     struct mem_sink *m = (struct mem_sink *)s;
-    if (n > m->b.max - m->b.len)
+    if (n > m->bytes.max - m->bytes.len)
         return fail_too_much(m, err);
-    unsigned char *skipped = buf_extend(&m->b, (size_t)n);
+    unsigned char *skipped = buf_extend(&m->bytes, (size_t)n);
     if (!skipped)
         return fail_memory(err);
     memset(skipped, 0, (size_t)n);
@@ -48,20 +49,20 @@ static ckpt_status mem_skip(sink *s, uint64_t n, ckpt_error *err)
 static ckpt_status mem_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
 {
     (void)err;
-    memcpy(((struct mem_sink *)s)->b.data + off, bytes, n);
+    memcpy(((struct mem_sink *)s)->bytes.data + off, bytes, n);
     return CKPT_OK;
 }
 
 static ckpt_status mem_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     (void)err;
-    memcpy(out, ((struct mem_sink *)s)->b.data + off, n);
+    memcpy(out, ((struct mem_sink *)s)->bytes.data + off, n);
     return CKPT_OK;
 }
 
 static void mem_abort(sink *s)
 {
-    buf_free(&((struct mem_sink *)s)->b);
+    buf_free(&((struct mem_sink *)s)->bytes);
     free(s);
 }
 
@@ -70,8 +71,8 @@ static ckpt_status mem_commit(sink *s, ckpt_error *err)
     struct mem_sink *m = (struct mem_sink *)s;
     (void)err;
     if (m->to) {
-        *m->to = (struct sink_bytes){m->b.data, m->b.len};
-        m->b.data = NULL;
+        *m->to = (struct sink_bytes){m->bytes.data, m->bytes.len};
+        m->bytes.data = NULL;
     }
     mem_abort(s);
     return CKPT_OK;
@@ -85,11 +86,11 @@ ckpt_status sink_mem(size_t max, struct sink_bytes *to, sink **out, ckpt_error *
     struct mem_sink *m = calloc(1, sizeof *m);
     if (!m)
         return fail_memory(err);
-    m->s.ops = &mem_ops;
-    buf_init(&m->b, max);
+    m->sink.ops = &mem_ops;
+    buf_init(&m->bytes, max);
     m->to = to;
-    *out = &m->s;
+    *out = &m->sink;
     return CKPT_OK;
 }
 
-ckpt_str sink_mem_view(const sink *s) { return buf_view(&((const struct mem_sink *)s)->b); }
+ckpt_str sink_mem_view(const sink *s) { return buf_view(&((const struct mem_sink *)s)->bytes); }

@@ -7,7 +7,7 @@
 #include "io/block_cache.h"
 
 struct blocks_source {
-    source s;
+    source source;
     block_cache *cache;
     struct block *block;
     size_t n;
@@ -69,8 +69,7 @@ static void blocks_close(source *src)
 static const struct source_ops blocks_ops = {
     .read_at = blocks_read, .close = blocks_close, .sequential = blocks_sequential};
 
-/* check_blocks - checks that the stored bytes are in their sources; sets where each block begins, and *SIZE,
- * which fits off_t. */
+/* check_blocks - checks that stored bytes are in their sources; sets the START of each block, and *SIZE. */
 static ckpt_status check_blocks(struct block *block, size_t n, uint64_t *size, ckpt_error *err)
 {
     *size = 0;
@@ -100,17 +99,18 @@ ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const s
         free(slot);
         return fail_memory(err);
     }
-    *s = (struct blocks_source){.s = {.ops = &blocks_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1},
-                                .cache = c,
-                                .block = block,
-                                .n = n,
-                                .decoder = d,
-                                .slot = slot};
+    *s = (struct blocks_source){
+        .source = {.ops = &blocks_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1},
+        .cache = c,
+        .block = block,
+        .n = n,
+        .decoder = d,
+        .slot = slot};
     block_cache_ref(c);
     for (size_t i = 0; i < n; i++) {
         (void)source_ref(block[i].src);
-        s->s.serial = s->s.serial || block[i].src->serial;
+        s->source.serial = s->source.serial || block[i].src->serial;
     }
-    *out = &s->s;
+    *out = &s->source;
     return CKPT_OK;
 }

@@ -11,7 +11,7 @@
 #define LARGEST_ERRNO 4095
 
 struct callback_source {
-    source s;
+    source source;
     ckpt_callbacks from;
     pthread_mutex_t lock; /* held during read_at if only one call at a time is allowed */
     struct source_watch *watch;
@@ -101,9 +101,9 @@ ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_erro
     if (!c)
         return fail_memory(err);
     pthread_mutex_init(&c->lock, NULL);
-    c->s = (source){.ops = &callbacks_ops, .size = own.size, .refs = 1};
+    c->source = (source){.ops = &callbacks_ops, .size = own.size, .refs = 1};
     c->from = own;
-    *out = &c->s;
+    *out = &c->source;
     return CKPT_OK;
 }
 

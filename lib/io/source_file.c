@@ -16,7 +16,7 @@
 #include "io/source.h"
 
 struct file_source {
-    source s;
+    source source;
     int fd;                 /* -1: parked */
     bool named;             /* it has a path, by which changes can be seen */
     atomic_bool sequential; /* posix_fadvise was called */
@@ -112,7 +112,7 @@ static ckpt_status fail_shrank(const struct file_source *f, int fd, uint64_t off
     return fail(err, CKPT_ECHANGED, off,
                 "the file shrank from %" PRIu64 " to %" PRIu64 " bytes while it was read\n"
                 "try again when nothing is writing to it",
-                f->s.size, size);
+                f->source.size, size);
 }
 
 static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
@@ -167,9 +167,9 @@ static ckpt_status map_file(struct file_source *f, void **out, ckpt_error *err)
 {
     size_t size;
     int fd;
-    if (!checked_size(f->s.size, &size))
+    if (!checked_size(f->source.size, &size))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "a file of %" PRIu64 " bytes cannot be mapped here", f->s.size);
+                    "a file of %" PRIu64 " bytes cannot be mapped here", f->source.size);
     CKPT_TRY(borrow_fd(f, &fd, err));
     void *made = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0), *other = NULL;
     ckpt_status st = made == MAP_FAILED ? fail_errno(err, CKPT_NO_OFFSET, "cannot map it") : CKPT_OK;
@@ -266,7 +266,7 @@ static ckpt_status prepare_file(struct file_source *f, bool is_stdin, ckpt_error
     off_t end = lseek(f->fd, 0, SEEK_END);
     if (end < 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot determine its size");
-    f->s.size = (uint64_t)end;
+    f->source.size = (uint64_t)end;
     return CKPT_OK;
 }
 
@@ -289,7 +289,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
         free(f);
         return fail_memory(err);
     }
-    f->s = (source){.ops = &file_ops, .refs = 1};
+    f->source = (source){.ops = &file_ops, .refs = 1};
     atomic_init(&f->sequential, false);
     atomic_init(&f->read_errno, 0);
     atomic_init(&f->changed, NULL);
@@ -305,7 +305,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
         free(f);
         return st;
     }
-    *out = &f->s;
+    *out = &f->source;
     return CKPT_OK;
 }
 

@@ -11,7 +11,7 @@
 #define WINDOW     32768u
 
 struct latin1_source {
-    source s;
+    source source;
     pthread_mutex_t lock; /* protects the fields below except TEXT */
     source *text;
     uint64_t decoded_pos;  /* offset of the next decoded byte … */
@@ -151,11 +151,12 @@ ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t 
         source_unref(text);
         return fail_memory(err);
     }
-    l->s = (source){.ops = &latin1_ops, .size = count, .base = CKPT_NO_OFFSET, .refs = 1, .serial = true};
+    l->source = (source){
+        .ops = &latin1_ops, .size = count, .base = CKPT_NO_OFFSET, .refs = 1, .serial = true};
     pthread_mutex_init(&l->lock, NULL);
     l->text = text;
     l->seek_points = seek_points;
     l->nseek_points = 1;
-    *out = &l->s;
+    *out = &l->source;
     return CKPT_OK;
 }

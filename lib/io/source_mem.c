@@ -4,7 +4,7 @@
 #include "io/source.h"
 
 struct mem_source {
-    source s;
+    source source;
     const unsigned char *data;
     struct source_watch *watch;
 };
@@ -35,8 +35,8 @@ source *source_mem(const void *data, size_t size, uint64_t base)
     struct mem_source *m = malloc(sizeof *m);
     if (!m)
         return NULL;
-    m->s = (source){.ops = &mem_ops, .size = size, .base = base, .refs = 1};
+    m->source = (source){.ops = &mem_ops, .size = size, .base = base, .refs = 1};
     m->data = data;
     m->watch = NULL;
-    return &m->s;
+    return &m->source;
 }

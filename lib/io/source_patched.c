@@ -14,7 +14,7 @@ bool patches_add(struct patches *p, uint64_t offset, ckpt_str bytes)
 }
 
 struct patched_source {
-    source s;
+    source source;
     source *parent;
     const struct patches *patches;
 };
@@ -54,8 +54,8 @@ source *source_patched(source *parent, const struct patches *p)
     struct patched_source *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    t->s = (source){.ops = &patched_ops, .size = p->new_size, .base = 0, .refs = 1};
+    t->source = (source){.ops = &patched_ops, .size = p->new_size, .base = 0, .refs = 1};
     t->parent = source_ref(parent);
     t->patches = p;
-    return &t->s;
+    return &t->source;
 }

@@ -6,7 +6,7 @@
 #include "io/source.h"
 
 struct slice_source {
-    source s;
+    source source;
     source *parent;
     uint64_t off;
 };
@@ -69,10 +69,10 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
     struct slice_source *sl = malloc(sizeof *sl);
     if (!sl)
         return fail_memory(err);
-    sl->s = (source){&slice_ops, size, base, 1, parent->serial, parent->block};
+    sl->source = (source){&slice_ops, size, base, 1, parent->serial, parent->block};
     sl->parent = source_ref(parent);
     sl->off = off;
-    *out = &sl->s;
+    *out = &sl->source;
     return CKPT_OK;
 }
 

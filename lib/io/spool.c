@@ -11,7 +11,7 @@
 #define MAX_IN_MEMORY ((size_t)1 << 20)
 
 struct spool {
-    source s;                /* the source that spool_source returns */
+    source source;           /* the source that spool_source returns */
     uint64_t max;            /* the most bytes in all */
     uint64_t max_in_memory;  /* with more bytes, a file is used */
     buf bytes;               /* in memory; empty once there is a file */
@@ -35,7 +35,7 @@ spool *spool_new(uint64_t max) { return new_spool(max, MAX_IN_MEMORY, -1, 0); }
 spool *spool_new_in_memory(uint64_t max) { return new_spool(max, max, -1, 0); }
 spool *spool_new_at(int fd, uint64_t off, uint64_t max) { return new_spool(max, 0, fd, off); }
 
-uint64_t spool_size(const spool *s) { return s->s.size; }
+uint64_t spool_size(const spool *s) { return s->source.size; }
 bool spool_is_full(const spool *s) { return s->full; }
 
 void spool_free(spool *s)
@@ -59,7 +59,7 @@ static ckpt_status move_to_file(spool *s, ckpt_error *err)
 {
     const char *dir;
     s->fd = fd_temp(&dir);
-    if (s->fd < 0 || !fd_pwrite(s->fd, s->bytes.data, (size_t)s->s.size, s->off))
+    if (s->fd < 0 || !fd_pwrite(s->fd, s->bytes.data, (size_t)s->source.size, s->off))
         return fail_spooling(err, dir);
     buf_free(&s->bytes);
     return CKPT_OK;
@@ -67,20 +67,20 @@ static ckpt_status move_to_file(spool *s, ckpt_error *err)
 
 ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err)
 {
-    bool full = n > s->max - s->s.size;
+    bool full = n > s->max - s->source.size;
     s->full = s->full || full;
     if (full)
-        n = (size_t)(s->max - s->s.size);
-    if (s->fd < 0 && n > s->max_in_memory - s->s.size)
+        n = (size_t)(s->max - s->source.size);
+    if (s->fd < 0 && n > s->max_in_memory - s->source.size)
         CKPT_TRY(move_to_file(s, err));
     if (s->fd < 0) {
         buf_put(&s->bytes, bytes, n);
         if (!buf_ok(&s->bytes))
             return fail_memory(err);
-    } else if (!fd_pwrite(s->fd, bytes, n, s->off + s->s.size)) { /* bounded: by max */
+    } else if (!fd_pwrite(s->fd, bytes, n, s->off + s->source.size)) { /* bounded: by max */
         return fail_spooling(err, "the folder for temporary files");
     }
-    s->s.size += n; /* bounded: no more than max */
+    s->source.size += n; /* bounded: no more than max */
     return full ? fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "unpacks to more than %llu bytes",
                        (unsigned long long)s->max)
                 : CKPT_OK;
@@ -119,16 +119,16 @@ static const struct source_ops ops = {.read_at = read_spool, .close = close_spoo
 
 source *spool_source(spool *s)
 {
-    s->s.ops = &ops;
-    s->s.base = CKPT_NO_OFFSET;
-    s->s.refs = 1;
-    return &s->s;
+    s->source.ops = &ops;
+    s->source.base = CKPT_NO_OFFSET;
+    s->source.refs = 1;
+    return &s->source;
 }
 
 bool spool_move(source *src, int fd, uint64_t off)
 {
     spool *s = (spool *)src;
-    if (!fd_pwrite(fd, s->bytes.data, (size_t)s->s.size, off))
+    if (!fd_pwrite(fd, s->bytes.data, (size_t)s->source.size, off))
         return false;
     buf_free(&s->bytes);
     s->fd = fd;

@@ -249,8 +249,7 @@ static int open_unnamed(int dir, mode_t mode)
     return -1;
 }
 
-/* lock_new_file - locks FD, which was just created. Returns false if another process has locked or removed
- * it. Without support for locks, nothing is locked. */
+/* lock_new_file - locks FD, just created, if the file system has locks; false: another process was faster. */
 static bool lock_new_file(int fd)
 {
     struct stat st;

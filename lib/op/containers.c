@@ -11,7 +11,7 @@ uint32_t mapping_count(const ckpt_value *v)
 {
     uint32_t n;
     value_pairs(v, &n);
-    const ckpt_value *list = n ? NULL : view_pairs_given(v);
+    const ckpt_value *list = n ? NULL : view_ordered_dict_argument(v);
     return list ? list->u.seq.n : n;
 }
 
@@ -26,7 +26,7 @@ bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e)
             .key = pairs[i].key, .val = pairs[i].val, .key_edit = {v, i, n}, .entry_edit = {v, i, n}};
         return true;
     }
-    const ckpt_value *list = view_pairs_given(v), *pair = list ? value_item(list, i) : NULL;
+    const ckpt_value *list = view_ordered_dict_argument(v), *pair = list ? value_item(list, i) : NULL;
     if (!pair)
         return false;
     *e = (struct entry){.key = value_item(pair, 0),

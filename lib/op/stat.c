@@ -318,7 +318,8 @@ static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t 
     *nitems = 0;
     for (size_t i = 0; i < n; i++) {
         if (rows[i] >= f->table.nrows)
-            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %u of %zu", rows[i], f->table.nrows);
+            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %u; the file has %zu", rows[i],
+                        f->table.nrows);
         const ckpt_tensor *t = &f->table.rows[rows[i]].t;
         uint32_t shared_row = t->alias_of == CKPT_NO_TENSOR ? rows[i] : t->alias_of;
         if (!has_numbers(t) || first[shared_row] != UINT32_MAX)

@@ -412,15 +412,15 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
     const struct trace_node *n = trace_node(step->subject);
     const struct trace_global *g = trace_global(step->subject);
     if (g)
-        return report_step(j, step, SCAN_IMPORT_CHANGED, g, step->with,
+        return report_step(j, step, SCAN_IMPORT_CHANGED, g, step->operand,
                            "writes to it: every later user of the module is affected");
     if (n && (n->kind == TRACE_OPAQUE || n->kind == TRACE_PERSID))
-        return report_step(j, step, SCAN_IMPORT_CHANGED, NULL, step->with,
+        return report_step(j, step, SCAN_IMPORT_CHANGED, NULL, step->operand,
                            "changes an object that is not in the file");
     g = n && n->kind == TRACE_CALL ? find_called_name(j->scan, step, n->items[0]) : NULL;
     /* more than callable, arguments and keywords: no pickler changes an object after BUILD */
     if (n && n->n > 3)
-        return report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->with,
+        return report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand,
                            "changes it once more after BUILD: that may call what its state holds");
     if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED)
         return true; /* the call is a finding */
@@ -429,10 +429,10 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
     ckpt_status st = numpy_judge_build(&j->numpy, step, python3.module, python3.name, &odd);
     if (st != CKPT_OK)
         return !scan_note_system_failure(j->scan, st, &j->numpy.err);
-    if (why && !report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->with, why))
+    if (why && !report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand, why))
         return false;
     return !odd || j->pickle.joblib_arrays_as_opcodes || /* it was reported in the scan as joblib */
-           report_step(j, step, SCAN_NUMPY_OBJECTS, g, step->with, odd);
+           report_step(j, step, SCAN_NUMPY_OBJECTS, g, step->operand, odd);
 }
 
 /* is_torch_id - returns true if the constant REF is a persistent id of torch, or if REF cannot be read,

@@ -26,7 +26,7 @@ static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_st
     arena *a = arena_new(DTYPE_MEMORY);
     ckpt_status st = trace_dtype(step->t, dtype, state, a, out, &j->err);
     if (st == CKPT_ENOMEM && a && arena_full(a)) {
-        *out = (struct trace_dtype){.odd = "it is too large to be examined"};
+        *out = (struct trace_dtype){.contradiction = "it is too large to be examined"};
         st = CKPT_OK;
     }
     arena_free(a);
@@ -52,7 +52,7 @@ static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *s
     struct trace_dtype d;
     const struct trace_node *n = trace_node(data);
     CKPT_TRY(read_array_dtype(j, step, dtype, 0, &d));
-    if (d.odd || d.holds == HOLDS_NUMBERS || (n && n->kind == TRACE_LIST))
+    if (d.contradiction || d.holds == HOLDS_NUMBERS || (n && n->kind == TRACE_LIST))
         return CKPT_OK;
     *why = d.holds == HOLDS_OBJECTS ? "bytes for a dtype of objects: numpy may take them for addresses"
                                     : "bytes for a dtype that is not in the file as picklers write it";
@@ -63,15 +63,15 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
                               ckpt_str name, const char **why)
 {
     struct trace_dtype d;
-    const struct trace_node *state = trace_node(step->with);
+    const struct trace_node *state = trace_node(step->operand);
     bool array = (str_is(name, "_reconstruct") && is_multiarray(module)) ||
                  (str_is(name, "ndarray") && str_is(module, "numpy"));
     *why = NULL;
     if (step->opcode != 'b')
         return CKPT_OK;
     if (str_is(name, "dtype") && str_is(module, "numpy")) {
-        CKPT_TRY(read_array_dtype(j, step, step->subject, step->with, &d));
-        *why = d.odd;
+        CKPT_TRY(read_array_dtype(j, step, step->subject, step->operand, &d));
+        *why = d.contradiction;
         return CKPT_OK;
     }
     if (!array)

@@ -232,8 +232,8 @@ static int narrow_kernels_agree(size_t n, const unsigned char *from)
     for (unsigned i = 2; i < TARGETS; i++) {
         struct conversion c;
         CU_ASSERT_TRUE(conversion_init(&c, CKPT_DT_F32, targets[i]));
-        s->f32_to_f8(&c.f8, from, n, a);
-        k->f32_to_f8(&c.f8, from, n, b + 1);
+        s->f32_to_f8(&c.f8_format, from, n, a);
+        k->f32_to_f8(&c.f8_format, from, n, b + 1);
         wrong += memcmp(a, b + 1, n) != 0;
         if (i == 2)
             wrong += s->count_in_range(from, n, c.overflow_start, c.overflow_end) !=

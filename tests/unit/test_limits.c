@@ -116,7 +116,7 @@ static void the_default_limit_of_views_depends_on_the_file(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ckpt_file f = {.limits.max_expanded = cases[i].given, .nbytes = cases[i].nbytes};
-        file_limit_views(&f);
+        file_set_view_limit(&f);
         CU_ASSERT_EQUAL(f.table.max_expanded, cases[i].most);
     }
 }

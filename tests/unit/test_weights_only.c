@@ -21,7 +21,7 @@ static const char *find_violation(const void *pickle, size_t size)
     source *src = source_mem(pickle, size, 0);
     CU_ASSERT_EQUAL(file_new("hand.pt", src, NULL, &f, NULL), CKPT_OK);
     f->for_torch_load = true;
-    struct pickle_facts *facts = file_pickle(f, str_of("", 0));
+    struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
     CU_ASSERT_EQUAL(pickle_read(f->a, src, 0, size, facts, &f->root, &next, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(weights_only_verdict(f, f->a, &loads, &why, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(loads, why.len == 0);

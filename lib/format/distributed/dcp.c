@@ -142,7 +142,7 @@ static ckpt_status read_metadata_file(struct dcp *dcp, ckpt_str name)
     ckpt_file *part, *f = dcp->f;
     uint64_t most = f->limits.max_metadata;
     CKPT_TRY(part_file_add(f, dcp->trusted, name, &part, dcp->err));
-    file_budget(f, part->src->size);
+    file_raise_budget(f, part->src->size);
     /* by default 64 MiB and 24 bytes for each byte of the file, at most MAX_HEAP */
     if (!most && !(checked_mul(part->src->size, 24, &most) && checked_add(most, (uint64_t)64 << 20, &most) &&
                    most <= MAX_HEAP))

@@ -78,7 +78,7 @@ static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(v, &n);
-    const ckpt_value *given = n ? NULL : view_pairs_given(v);
+    const ckpt_value *given = n ? NULL : view_ordered_dict_argument(v);
     *child = (struct flatten_child){0};
     if (i < n) {
         child->key = pairs[i].key;

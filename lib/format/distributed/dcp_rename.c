@@ -302,8 +302,8 @@ static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
     if (!*known)
         return CKPT_OK;
     CKPT_TRY(file_new(part->path, source_ref(part->src), &f->limits, &r->meta, r->err));
-    file_budget(r->meta, part->src->size);
-    struct pickle_facts *facts = file_pickle(r->meta, str_of("", 0));
+    file_raise_budget(r->meta, part->src->size);
+    struct pickle_facts *facts = file_add_pickle(r->meta, str_of("", 0));
     CKPT_TRY(facts ? pickle_read(r->meta->a, r->meta->src, 0, r->meta->src->size, facts, &r->meta->root,
                                  &next, r->err)
                    : fail_memory(r->err));

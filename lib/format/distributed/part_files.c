@@ -288,7 +288,7 @@ ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ck
             ((ckpt_value *)(uintptr_t)part->table.rows[i].t.value)->row = CKPT_NO_TENSOR;
     if (part->table.nstorages)
         CKPT_TRY(rename_storages(f, part, index, err));
-    CKPT_TRY(file_take_pickles(f, part, err));
+    CKPT_TRY(file_add_pickles_of(f, part, err));
     *root = (ckpt_value *)(uintptr_t)file_replaced_value(part, part->root);
     return CKPT_OK;
 }

@@ -305,7 +305,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct flax_reading r = {.input = {.f = f, .err = err}};
     const struct torch_storages st = {.user = &r, .describe_node = describe};
-    file_budget(f, f->src->size);
+    file_raise_budget(f, f->src->size);
     ckpt_status status = msgpack_read(f->src, read_value, &r, err);
     for (size_t i = 0; i < r.depth; i++)
         map_free(r.stack[i].keys);

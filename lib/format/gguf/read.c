@@ -124,7 +124,7 @@ static ckpt_status read_file(struct kit *k, struct gguf_reading *r, source *src)
                          .on_pair = take_pair,
                          .on_tensor = take_tensor,
                          .user = r};
-    file_budget(f, src->size < f->limits.max_header ? src->size : f->limits.max_header);
+    file_raise_budget(f, src->size < f->limits.max_header ? src->size : f->limits.max_header);
     CKPT_TRY(gguf_read(&r->g, k->err));
     CKPT_TRY(note_deviations(r, k->err));
     for (size_t i = 0; i < r->n; i++)

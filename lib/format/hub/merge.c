@@ -393,7 +393,7 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
         const ckpt_leaf *leaf = &s->file->leaves[i];
         if (find_pair(s, leaf->path, leaf->npath) != k)
             break;
-        CKPT_TRY(file_leaf(f, leaf->path, leaf->npath, leaf->value, x->err));
+        CKPT_TRY(file_add_leaf(f, leaf->path, leaf->npath, leaf->value, x->err));
         f->leaves[f->nleaves - 1].containers = leaf->containers;
     }
     return CKPT_OK;
@@ -620,7 +620,7 @@ static ckpt_status add_facts(struct index *x, const struct shard *s)
         f->torch_load_why = part->torch_load_why;
     for (size_t i = 0; i < part->notices.n; i++)
         file_notice(f, "%.*s: %s", STR_ARG(s->name), part->notices.text[i]);
-    return file_take_pickles(f, part, x->err);
+    return file_add_pickles_of(f, part, x->err);
 }
 
 static bool records_tie(const ckpt_file *f, const value_pair *pair)

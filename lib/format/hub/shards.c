@@ -267,7 +267,7 @@ static ckpt_status read_index_file(struct index *x, source *src)
     if (src->size > f->limits.max_header)
         return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of {%llu bytes}; the limit is {=%llu}",
                     (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
-    file_budget(f, src->size);
+    file_raise_budget(f, src->size);
     char *text = arena_alloc(f->a, (size_t)src->size);
     x->keys = map_new((size_t)src->size / 128);
     x->names = map_new(16);

@@ -370,7 +370,7 @@ static bool probe(const struct probe *p)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct kit k;
-    file_budget(f, f->src->size);
+    file_raise_budget(f, f->src->size);
     CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
     return kit_end(&k, keras_read_hdf5(&k, f->src));
 }

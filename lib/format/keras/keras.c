@@ -155,7 +155,7 @@ static ckpt_status read_folder(struct kit *k)
     CKPT_TRY(add_file(k, "metadata.json"));
     CKPT_TRY(add_file(k, "config.json"));
     CKPT_TRY(open_file_of_folder(k, "model.weights.h5", &src));
-    file_budget(k->f, src->size);
+    file_raise_budget(k->f, src->size);
     k->f->nbytes = src->size;
     ckpt_status st = keras_read_hdf5(k, src);
     if (st == CKPT_OK)
@@ -170,7 +170,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct kit k;
     if (f->src)
-        file_budget(f, f->src->size);
+        file_raise_budget(f, f->src->size);
     CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
     return kit_end(&k, f->src ? read_archive(&k, f->container) : read_folder(&k));
 }

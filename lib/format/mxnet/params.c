@@ -186,7 +186,7 @@ static ckpt_status read_arrays(struct params *p)
     if (p->narrays > reader_left(&p->reader) / MIN_ARRAY_SIZE)
         return fail(p->err, CKPT_EFORMAT, 16, "{%" PRIu64 " arrays} in {=%" PRIu64 " bytes}", p->narrays,
                     reader_left(&p->reader));
-    file_budget(p->f, p->f->src->size);
+    file_raise_budget(p->f, p->f->src->size);
     size_t cap = 0, read = 0;
     for (uint64_t i = 0; i < p->narrays; i++) {
         struct array *added = arena_append(p->f->a, &p->arrays, &read, &cap, sizeof *added);

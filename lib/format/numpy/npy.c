@@ -89,7 +89,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct kit k;
     struct kit_tensor t;
     uint64_t end;
-    file_budget(f, f->src->size);
+    file_raise_budget(f, f->src->size);
     ckpt_status st = numpy_describe(f, f->src, 0, &t, &end, err);
     if (st != CKPT_OK)
         error_add_position(err, 0, STR_LIT("header"));

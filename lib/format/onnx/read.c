@@ -421,7 +421,7 @@ static bool probe(const struct probe *p) { return !p->directory && recognize_as(
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct onnx_reading r = {.f = f, .err = err, .file_index = map_new(16)};
-    file_budget(f, f->src->size);
+    file_raise_budget(f, f->src->size);
     if (!r.file_index || !part_file_set_folder(f)) {
         map_free(r.file_index);
         return fail_memory(err);

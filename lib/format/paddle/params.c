@@ -218,7 +218,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct params p = {.f = f, .err = err};
     struct kit k = {.f = NULL};
-    file_budget(f, f->src->size);
+    file_raise_budget(f, f->src->size);
     CKPT_TRY(read_adjacent_program(&p));
     CKPT_TRY(reader_init(&p.reader, f->src, 0, f->src->size, err));
     ckpt_status st = read_tensors(&p, &k);

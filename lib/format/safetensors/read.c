@@ -601,7 +601,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     ckpt_status st = read_length(f, &n, err);
     error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("header"));
     CKPT_TRY(st);
-    file_budget(f, n);
+    file_raise_budget(f, n);
     char *text = arena_alloc(f->a, (size_t)n);
     if (!text)
         return fail_memory(err);

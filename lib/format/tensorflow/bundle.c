@@ -195,7 +195,7 @@ static void count_shards(struct bundle *b)
 static ckpt_status read_table(struct bundle *b)
 {
     struct sstable t;
-    file_budget(b->f, b->f->src->size);
+    file_raise_budget(b->f, b->f->src->size);
     CKPT_TRY(sstable_open(b->f->src, b->f->a, &t, b->err));
     for (size_t i = 0; i < t.nblocks; i++)
         CKPT_TRY(read_block(b, &t, i));
@@ -313,7 +313,7 @@ static ckpt_status add_strings(struct bundle *b, const struct entry *entry, stru
     CKPT_TRY(find_bytes(b, entry, &shard, &bytes));
     if (!bytes.src)
         return kit_add_tensor(&b->k, t);
-    file_budget(b->f, entry->size);
+    file_raise_budget(b->f, entry->size);
     CKPT_TRY(name_file_if_failed(tf_strings_source(b->f->a, &bytes, entry->shape.elements, &t->src, b->err),
                                  shard->path, b->err));
     t->nbytes = t->t.nbytes = t->src->size;
@@ -483,7 +483,7 @@ static ckpt_status read_graph(struct bundle *b, const struct entry *entry, curso
         return fail(b->err, CKPT_ELIMIT, entry->described_at,
                     "an object graph of {%" PRIu64 " bytes}; {=%" PRIu64 "} are allowed", entry->size,
                     b->f->limits.max_header);
-    file_budget(b->f, entry->size);
+    file_raise_budget(b->f, entry->size);
     ckpt_status st = tf_strings_source(b->f->a, &bytes, 1, &src, b->err);
     if (st == CKPT_OK) {
         size_t n = (size_t)(src->size - 8); /* bounded: the length of the string is before it */

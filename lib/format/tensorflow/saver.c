@@ -312,7 +312,7 @@ static ckpt_status add_listed_tensors(struct saver *s, const struct sstable *t)
     if (st == CKPT_OK && (!more || key.len))
         st = fail(s->err, CKPT_EFORMAT, b.at, "a table {without} {=a list of its tensors}");
     if (st == CKPT_OK) {
-        file_budget(s->f, value.left);
+        file_raise_budget(s->f, value.left);
         cursor meta = find_message(value, 1);
         while (st == CKPT_OK && proto_next(&meta, &f))
             if (proto_is(&f, 1, PROTO_BYTES))

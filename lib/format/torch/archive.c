@@ -220,7 +220,7 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
                               ckpt_value **root, ckpt_error *err)
 {
     uint64_t next;
-    struct pickle_facts *facts = file_pickle(ta->f, e->name);
+    struct pickle_facts *facts = file_add_pickle(ta->f, e->name);
     if (!facts)
         return fail_memory(err);
     ckpt_status st = check_crc(ta->z, e, s, err);
@@ -254,7 +254,7 @@ ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_va
     const struct zip_entry *e = &ta->z->entries[i];
     source *s;
     CKPT_TRY(check_inflation(ta->z, e, err));
-    file_budget(ta->f, e->usize);
+    file_raise_budget(ta->f, e->usize);
     CKPT_TRY(require_unique_name(ta, i, err));
     CKPT_TRY(zip_locate_payload(ta->z, i, err));
     CKPT_TRY(zip_open_member(ta->z, i, &s, err));

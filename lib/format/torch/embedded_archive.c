@@ -76,9 +76,9 @@ static ckpt_status add_leaves_and_facts(const struct embedding *e)
         ckpt_path_elem *path = prepend_path(e, part->leaves[i].path, part->leaves[i].npath);
         if (!path)
             return fail_memory(e->err);
-        CKPT_TRY(file_leaf(f, path, part->leaves[i].npath + e->nprefix, part->leaves[i].value, e->err));
+        CKPT_TRY(file_add_leaf(f, path, part->leaves[i].npath + e->nprefix, part->leaves[i].value, e->err));
     }
-    CKPT_TRY(file_take_pickles(f, part, e->err));
+    CKPT_TRY(file_add_pickles_of(f, part, e->err));
     for (size_t i = 0; i < part->notices.n; i++)
         file_notice(f, "%s", part->notices.text[i]);
     return checked_add(f->unaccounted, part->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(e->err);

@@ -226,7 +226,7 @@ static ckpt_status read_section_config(struct section *s, size_t i)
 {
     ckpt_str text;
     ckpt_file *f = s->ta->f;
-    file_budget(f, s->ta->z->entries[i].usize);
+    file_raise_budget(f, s->ta->z->entries[i].usize);
     CKPT_TRY(zip_load_member(s->ta->z, i, f->limits.max_header, &text, s->err));
     CKPT_TRY(kit_begin_mapping(&s->k, s->root, str_c(s->name)));
     json_init(&s->j, text, torch_archive_payload_offset(s->ta, i), f->a, s->err);

@@ -210,7 +210,7 @@ static ckpt_status add_leaf(struct torch_walk *w, const struct pending_node *p)
         memcpy(path, w->path, p->depth * sizeof *path);
         memcpy(containers, w->ancestors, p->depth * sizeof *containers);
     }
-    CKPT_TRY(file_leaf(w->g.f, path, p->depth, p->v, w->g.err));
+    CKPT_TRY(file_add_leaf(w->g.f, path, p->depth, p->v, w->g.err));
     w->g.f->leaves[w->g.f->nleaves - 1].containers = containers;
     return CKPT_OK;
 }
@@ -465,7 +465,7 @@ static ckpt_status push_attributes(struct torch_walk *w, const struct pending_no
  * V, as those of every other mapping are. */
 static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
 {
-    const ckpt_value *given = view_pairs_given(v);
+    const ckpt_value *given = view_ordered_dict_argument(v);
     if (!given || value_extra_of(v)->npairs)
         return CKPT_OK;
     for (uint32_t i = 0; i < value_count(given); i++) {

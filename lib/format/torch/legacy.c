@@ -161,7 +161,7 @@ static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool main
                                    ckpt_value **out)
 {
     struct pickle_facts *facts = main ? l->facts : NULL;
-    if (!l->embedded && !(facts = file_pickle(l->f, str_of("", 0))))
+    if (!l->embedded && !(facts = file_add_pickle(l->f, str_of("", 0))))
         return fail_memory(l->err);
     l->facts = main ? facts : l->facts;
     ckpt_status st = pickle_read(l->f->a, l->src, *pos, l->src->size, facts, out, pos, l->err);
@@ -250,7 +250,7 @@ static void free_keys(void *container)
 static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
 {
     struct legacy *l = ARENA_NEW(f->a, struct legacy);
-    file_budget(f, f->src->size);
+    file_raise_budget(f, f->src->size);
     if (!l)
         return fail_memory(err);
     *l = (struct legacy){.f = f, .src = f->src, .err = err};

@@ -286,7 +286,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct kit k;
     struct mobile m = {.b = {.src = f->src, .err = err, .a = f->a}, .k = &k};
-    file_budget(f, f->src->size);
+    file_raise_budget(f, f->src->size);
     CKPT_TRY(kit_begin(&k, f, value_ordered_dict(f->a), err));
     ckpt_status st = read_module(&m);
     window_close(&m.b.window);

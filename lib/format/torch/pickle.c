@@ -87,8 +87,8 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
                                 .describe_tensor = paddle_describe,
                                 .stream = src,
                                 .part = STR_LIT("pickle")};
-    struct pickle_facts *facts = file_pickle(f, str_of("", 0));
-    file_budget(f, src->size);
+    struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
+    file_raise_budget(f, src->size);
     if (!facts)
         return fail_memory(err);
     ckpt_status status = pickle_read_joblib(f->a, src, facts, &f->root, &next, err);

@@ -300,7 +300,7 @@ static ckpt_status add_constant_leaf(struct script *s, uint32_t i, const ckpt_va
         return fail_memory(s->err);
     path[0].str = STR_LIT("CONSTANTS");
     path[1].str = name;
-    return file_leaf(s->f, path, 2, v, s->err);
+    return file_add_leaf(s->f, path, 2, v, s->err);
 }
 
 /* add_constants - adds the tensor constants of the code as leaves. Freezing a module turns all its weights

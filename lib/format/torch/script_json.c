@@ -290,7 +290,7 @@ ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
     ckpt_str text;
     CKPT_TRY(torch_archive_new(f, top, &m.ta, err));
     CKPT_TRY(torch_archive_require(m.ta, "model.json", &m.model_entry, err));
-    file_budget(f, m.ta->z->entries[m.model_entry].usize);
+    file_raise_budget(f, m.ta->z->entries[m.model_entry].usize);
     CKPT_TRY(zip_load_member(m.ta->z, m.model_entry, f->limits.max_header, &text, err));
     f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");
     f->torch_load_why = STR_LIT("the TorchScript layout of torch 1.0 to 1.3, which torch no longer reads");

@@ -439,7 +439,7 @@ static ckpt_status check_persistent_ids(struct tar_file *t, const struct pickle_
 static ckpt_status read_object(struct tar_file *t, source *s)
 {
     uint64_t next;
-    struct pickle_facts *facts = file_pickle(t->f, STR_LIT("pickle"));
+    struct pickle_facts *facts = file_add_pickle(t->f, STR_LIT("pickle"));
     struct torch_storages st = {.user = t,
                                 .find_storage = fail_later_format,
                                 .describe_node = describe_object,
@@ -460,7 +460,7 @@ static ckpt_status read_tar(ckpt_file *f, ckpt_error *err)
     size_t n;
     struct tar_file t = {.f = f, .err = err, .keys = map_new(64)};
     ckpt_status st = t.keys ? tar_list(f->src, f->a, f->salvage, &list, &n, err) : fail_memory(err);
-    file_budget(f, f->src->size);
+    file_raise_budget(f, f->src->size);
     if (st == CKPT_OK)
         st = report_fault(&t,
                           read_member(&t, torch_tar_find(list, n, "storages"), "storages", read_storages));

@@ -247,7 +247,7 @@ static ckpt_status approve_pickle(const struct torch_writer *w, ckpt_error *err)
         return CKPT_OK;
     source *src = source_mem(w->pickle.data, w->pickle.len, CKPT_NO_OFFSET);
     CKPT_TRY(src ? file_new(w->p->file->path, src, &w->p->file->limits, &f, err) : fail_memory(err));
-    struct pickle_facts *facts = file_pickle(f, str_of("", 0));
+    struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
     ckpt_status st = facts ? pickle_read(f->a, src, 0, src->size, facts, &f->root, &next, err)
                            : fail_memory(err);
     f->for_torch_load = true;
