@@ -18,21 +18,21 @@ static void print_digest(const uint8_t *digest, const char *name)
 static ckpt_status print_digests(ckpt_file *f, ckpt_error *err)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
-    uint8_t all[CKPT_DIGEST_MAX], *each = calloc((size_t)ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
+    uint8_t file_digest[CKPT_DIGEST_MAX], *digests = calloc((size_t)ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
     char name[256];
-    if (!each)
+    if (!digests)
         exit(EXIT_FAILURE);
-    ckpt_status status = ckpt_digest_tensors(f, CKPT_SHA256, NULL, each, err);
+    ckpt_status status = ckpt_digest_tensors(f, CKPT_SHA256, NULL, digests, err);
     if (status == CKPT_OK)
-        status = ckpt_digest_file(f, CKPT_SHA256, each, all, err);
+        status = ckpt_digest_file(f, CKPT_SHA256, digests, file_digest, err);
     for (uint32_t i = 0; status == CKPT_OK && ckpt_tensor_at(f, i, &t); i++) {
         ckpt_text_escape(t.name, name, sizeof name);
         if (t.has_data)
-            print_digest(each + (size_t)i * CKPT_DIGEST_MAX, name);
+            print_digest(digests + (size_t)i * CKPT_DIGEST_MAX, name);
     }
     if (status == CKPT_OK)
-        print_digest(all, "(all)");
-    free(each);
+        print_digest(file_digest, "(all)");
+    free(digests);
     return status;
 }
 

@@ -562,9 +562,9 @@ typedef struct {
 
 /* ckpt_builder_add_tensor - adds TENSOR as the entry KEY of the open dict. CKPT_EEXIST: the dict has an
  * entry of this name. CKPT_EUSAGE: the number of bytes is not that of dtype and shape, or is above 2^64; the
- * dtype is quantized or of numpy alone. If the call succeeds, the callbacks belong to B, and are closed with
- * B or with the file. `serialize` applies to each tensor: the callbacks of two tensors may be called at the
- * same time. If they fail, a write fails with CKPT_EIO and leaves nothing. */
+ * dtype is quantized or exists only in numpy. If the call succeeds, the callbacks belong to B, and are closed
+ * with B or with the file. `serialize` applies to each tensor: the callbacks of two tensors may be called at
+ * the same time. If they fail, a write fails with CKPT_EIO and leaves nothing. */
 CKPT_API ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key,
     const ckpt_builder_tensor *tensor, ckpt_error *err);
 
@@ -574,8 +574,8 @@ CKPT_API ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key,
 CKPT_API ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *tensor_name,
     ckpt_error *err);
 
-/* ckpt_builder_add_none, _bool, _int, _float, _text - add a value that is no tensor. Formats of tensors alone
- * leave values out, which ckpt_plan_dropped_at lists. */
+/* ckpt_builder_add_none, _bool, _int, _float, _text - add a value that is no tensor. Formats that hold only
+ * tensors leave values out, which ckpt_plan_dropped_at lists. */
 CKPT_API ckpt_status ckpt_builder_add_none(ckpt_builder *b, const char *key, ckpt_error *err);
 CKPT_API ckpt_status ckpt_builder_add_bool(ckpt_builder *b, const char *key, bool value, ckpt_error *err);
 CKPT_API ckpt_status ckpt_builder_add_int(ckpt_builder *b, const char *key, int64_t value, ckpt_error *err);
@@ -584,8 +584,8 @@ CKPT_API ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, con
     ckpt_error *err);
 
 /* ckpt_builder_begin_dict - adds a dict as KEY and opens it: the entries up to its ckpt_builder_end_dict are
- * in it, and their joined names begin with "KEY.". Formats of tensors alone have the joined names. At most
- * 1000 deep. */
+ * in it, and their joined names begin with "KEY.". Formats that hold only tensors have the joined
+ * names. Dicts may be nested 1000 deep. */
 CKPT_API ckpt_status ckpt_builder_begin_dict(ckpt_builder *b, const char *key, ckpt_error *err);
 CKPT_API ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err);
 
@@ -617,7 +617,7 @@ typedef struct {
     uint32_t averaged;
     uint64_t tensors, elements, bytes; /* of its own keys; tied tensors count once */
     ckpt_str prefix;   /* what three quarters of its keys begin with: "net."; a quarter is enough for a
-                        * name of averaged copies: "ema."; empty: nothing, or a wrapper or a layer */
+                        * name of averaged copies: "ema."; empty: none, or that of a wrapper or layer */
     uint64_t prefixed; /* how many of its keys begin with PREFIX */
 } ckpt_weights;
 
