@@ -76,12 +76,12 @@ static void operations_are_found(void)
     CHECK_FINDING(s, 5, "graph-code", 12, "the operation ReadFile reads");
     CHECK_FINDING(s, 5, "graph-code", 22, "the operation WriteFile writes");
     CHECK_FINDING(s, 5, "graph-code", 33, "the operation EagerPyFunc calls Python");
-    s = scan_buffer(OPERATIONS, sizeof OPERATIONS - 1, 2);
+    s = scan_buffer(OPERATIONS, sizeof OPERATIONS - 1, 2); /* the callback stops after two findings */
     CU_ASSERT_EQUAL(s.status, CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(s.findings, 2);
 }
 
-/* Only the first hundred operations are reported. */
+/* Only the first hundred operations are reported. One more finding says that the format is not recognized. */
 static void findings_are_limited(void)
 {
     buf b;
@@ -91,7 +91,7 @@ static void findings_are_limited(void)
         buf_text(&b, "\x12\x06PyFunc");
     struct scanned s = scan(str_of((const char *)b.data, b.len));
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
-    CU_ASSERT_EQUAL(s.findings, 101);
+    CU_ASSERT_EQUAL(s.findings, 100 + 1);
     buf_free(&b);
 }
 

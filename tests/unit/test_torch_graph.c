@@ -1,4 +1,5 @@
-/* Names of tensors in torch pickles: containers, modules and objects, limits, and malformed values. */
+/* Names of tensors in torch pickles: containers, modules and objects, limits, and malformed values. The
+ * pickles are written as texts in the notation of put_pickle in pickled.h. */
 #include "core/file.h"
 #include "format/torch/archive.h"
 #include "pickled.h"
@@ -15,7 +16,7 @@ static void check_limited(const char *text, const ckpt_limits *limits, ckpt_stat
 
 /* -------------------------------------------------------------- containers */
 
-static void containers_are_walked(void)
+static void tensors_in_containers_are_found(void)
 {
     check_opens("[" FLOAT_TENSOR ",(" FLOAT_TENSOR ",{1:" FLOAT_TENSOR "})]",
                 "0 dense float32[4]@0+0;1.0 dense float32[4]@0+0;1.1.1 dense float32[4]@0+0;");
@@ -34,7 +35,7 @@ static void containers_are_walked(void)
     check_opens("copyreg._reconstructor(my.Pair,builtins.object,None)", "");
 }
 
-static void attributes_are_walked(void)
+static void tensors_in_attributes_are_found(void)
 {
     check_opens("my.Thing()!{'w':" FLOAT_TENSOR ",1:" FLOAT_TENSOR ",'_metadata':" FLOAT_TENSOR "}",
                 "w" FLOAT_ROW "1" FLOAT_ROW);
@@ -54,7 +55,7 @@ static void malformed_pairs_are_refused(void)
     check_refused("^collections.OrderedDict([('a',1),('b',)])", CKPT_EFORMAT, "item 1 of what");
 }
 
-static void cycles_are_walked_once(void)
+static void cycles_are_read_once(void)
 {
     check_opens("#1~[]+[" FLOAT_TENSOR ",{'again':#1}]", "0" FLOAT_ROW);
     struct test_file made = make_pickle("#1~[]+[#1]");
@@ -65,7 +66,8 @@ static void cycles_are_walked_once(void)
 
 /* ------------------------------------------------------------------ modules */
 
-#define MODULE(p, b, m, more) "my.Net()!{'_parameters':" p ",'_buffers':" b ",'_modules':" m more "}"
+#define MODULE(parameters, buffers, modules, attributes)                                                     \
+    "my.Net()!{'_parameters':" parameters ",'_buffers':" buffers ",'_modules':" modules attributes "}"
 #define PARAMETER(t)          "torch._utils._rebuild_parameter(" t ",True," ORDERED_DICT ")"
 
 static void modules_are_listed_as_state_dicts(void)
@@ -135,8 +137,9 @@ static void modules_with_malformed_pairs_are_refused(void)
 
 static void limits_are_enforced(void)
 {
-    const ckpt_limits few = {.struct_size = sizeof few, .max_tensors = 2},
-                      flat = {.struct_size = sizeof flat, .max_depth = 2};
+    /* the limit of tensors is also that of modules, and of values in a container */
+    const ckpt_limits tensors_2 = {.struct_size = sizeof tensors_2, .max_tensors = 2};
+    const ckpt_limits depth_2 = {.struct_size = sizeof depth_2, .max_depth = 2};
     const char *const many[] = {
         "[1,2,3,4]",
         "{1:1,2:2,3:3}",
@@ -153,18 +156,18 @@ static void limits_are_enforced(void)
         ")",
     };
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
-        check_limited(many[i], &few, CKPT_ELIMIT, "more than 2 values");
-    check_limited("(1,((1,),),1)", &flat, CKPT_ELIMIT, "values nested deeper than 2");
+        check_limited(many[i], &tensors_2, CKPT_ELIMIT, "more than 2 values");
+    check_limited("(1,((1,),),1)", &depth_2, CKPT_ELIMIT, "values nested deeper than 2");
     check_limited("((1,2),(3,4))", &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 3},
                   CKPT_ELIMIT, "more than 3 values");
     check_limited(MODULE("{}", "{}",
                          "{'a':" MODULE("{}", "{}", "{}", "") ",'b':" MODULE(
                              "{}", "{}", "{}", "") ",'c':" MODULE("{}", "{}", "{}", "") "}",
                          ""),
-                  &few, CKPT_ELIMIT, "more than 2 modules");
+                  &tensors_2, CKPT_ELIMIT, "more than 2 modules");
     check_limited(
         MODULE("{}", "{}", "{'a':" MODULE("{}", "{}", "{'a':" MODULE("{}", "{}", "{}", "") "}", "") "}", ""),
-        &flat, CKPT_ELIMIT, "modules nested deeper than 2");
+        &depth_2, CKPT_ELIMIT, "modules nested deeper than 2");
 }
 
 /* With any memory limit, the file is opened with all of its tensors, or refused. */
@@ -209,10 +212,10 @@ static void sizes_are_tuples_of_integers(void)
 
 void suite_torch_graph(void)
 {
-    UNIT(containers_are_walked);
-    UNIT(attributes_are_walked);
+    UNIT(tensors_in_containers_are_found);
+    UNIT(tensors_in_attributes_are_found);
     UNIT(malformed_pairs_are_refused);
-    UNIT(cycles_are_walked_once);
+    UNIT(cycles_are_read_once);
     UNIT(modules_are_listed_as_state_dicts);
     UNIT(non_persistent_buffers_are_not_listed);
     UNIT(objects_without_the_dicts_of_a_module_are_no_module);

@@ -90,7 +90,7 @@ static void all_kinds_of_tensors_are_read(void)
         NET_CODE, "w dense float32[4]@0+0;b dense float32[4]@0+0;");
 }
 
-static void submodules_are_walked(void)
+static void tensors_of_submodules_are_found(void)
 {
     check_state_dict(
         NET_WITH(
@@ -280,7 +280,7 @@ void suite_torch_script(void)
 {
     UNIT(the_code_lists_parameters_and_buffers);
     UNIT(all_kinds_of_tensors_are_read);
-    UNIT(submodules_are_walked);
+    UNIT(tensors_of_submodules_are_found);
     UNIT(limits_are_enforced);
     UNIT(constants_are_noticed);
     UNIT(model_json_is_read);

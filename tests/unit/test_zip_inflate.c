@@ -147,7 +147,12 @@ static void libzip_must_find_the_same_member(void)
         size_t index;
         ckpt_str name;
         uint64_t size;
-    } cases[] = {{1, {"m", 1}, MEMBER_SIZE}, {0, {"n", 1}, MEMBER_SIZE}, {0, {"m", 1}, MEMBER_SIZE - 1}};
+    } cases[] = {
+        /* the archive has one member, {0, "m", MEMBER_SIZE}; each case has one other value */
+        {1, {"m", 1}, MEMBER_SIZE},
+        {0, {"n", 1}, MEMBER_SIZE},
+        {0, {"m", 1}, MEMBER_SIZE - 1},
+    };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CU_ASSERT_EQUAL(inflater_open_member(o.inflater, cases[i].index, cases[i].name, cases[i].size,
                                              DATA_OFFSET, &m, &o.err),
