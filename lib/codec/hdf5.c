@@ -158,8 +158,6 @@ uint32_t hdf5_checksum(const unsigned char *bytes, size_t n)
     return finish_mixing(x);
 }
 
-/* -------------------------------------------------------------------------- superblock */
-
 ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err)
 {
     char magic[8];
@@ -327,8 +325,6 @@ static ckpt_status add_visited(struct hdf5_walk *w, const struct pending *x, boo
     return ok ? CKPT_OK : fail_memory(w->h->err);
 }
 
-/* ------------------------------------------------------------------------- attributes */
-
 /* The attributes of one object. */
 struct attributes {
     ckpt_str path;
@@ -406,8 +402,6 @@ static ckpt_status read_attributes(struct hdf5 *h, const struct hdf5_object *o, 
         return CKPT_OK;
     return report_fault(h, x->path, read_dense_attributes(h, o->attribute_info.body, x));
 }
-
-/* --------------------------------------------------------------------------- data sets */
 
 /* copy_shape - copies the sizes of SPACE to D, in the arena. */
 static ckpt_status copy_shape(struct hdf5 *h, const struct hdf5_space *space, struct hdf5_dataset *d)

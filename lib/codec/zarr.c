@@ -241,8 +241,7 @@ static ckpt_str read_codec_name(const ckpt_value *v, const ckpt_value **config)
     return name;
 }
 
-/* read_transpose - reorders the dimensions of E as CONFIG, the configuration of a transpose codec, has
- * them. */
+/* read_transpose - reorders the dimensions of E by CONFIG, the configuration of a transpose codec. */
 static ckpt_status read_transpose(const struct zarr_reading *r, struct zarr_encoding *e,
                                   const ckpt_value *config)
 {

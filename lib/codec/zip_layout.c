@@ -38,8 +38,6 @@ struct zip_window {
 
 static uint64_t to_file_offset(const zip *z, uint64_t off) { return source_pos(z->src, off); }
 
-/* ----------------------------------------------------- central directory */
-
 /* add_entry_name - adds the name of E to the error ST, which it returns. */
 static ckpt_status add_entry_name(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
 {
@@ -331,8 +329,6 @@ ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, 
     return st;
 }
 
-/* -------------------------------------------------------------------- names */
-
 int64_t zip_find(const zip *z, ckpt_str name)
 {
     if (z->names) {
@@ -413,8 +409,6 @@ int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name)
     uint32_t i = map_get(z->folded, path);
     return lower >= 0 ? lower : i == MAP_NONE ? -1 : (int64_t)i;
 }
-
-/* ------------------------------------------------------------ local headers */
 
 /* read_window - sets *OUT to at least N <= WINDOW bytes at AT. NEXT_IS_NEAR: reads a full window, because
  * the next headers are near, too. Fails if the file ends before N bytes. */
@@ -531,8 +525,6 @@ void zip_locate_all(zip *z)
         (void)check_local(z, &z->entries[z->entries_by_offset[i]], NULL);
     pthread_mutex_unlock(&z->lock);
 }
-
-/* ------------------------------------------------------------------ members */
 
 typedef struct {
     source s;
