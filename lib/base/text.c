@@ -96,14 +96,14 @@ static size_t count_unescaped(ckpt_str s, size_t pos)
     const unsigned char *p = (const unsigned char *)s.ptr + pos;
     while (left - n >= 8 && !may_need_escape(load_u64le(p + n)))
         n += 8;
-    if (left >= 8 && left - n < 8 && !may_need_escape(load_u64le(p + left - 8)))
+    if (left >= 8 && left - n < 8 && !may_need_escape(load_u64le(p + left - 8))) /* the last eight */
         return left;
     while (n < left && p[n] >= 0x20 && p[n] <= 0x7e && p[n] != '\\' && p[n] != '\'')
         n++;
     return n;
 }
 
-void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
+void text_put_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
 {
     char unit[TEXT_CHAR_MAX];
     for (size_t pos = 0, run; pos < s.len; pos += run) {
@@ -127,7 +127,7 @@ size_t text_end(struct text_sink *sink)
 size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
 {
     struct text_sink sink = {out, out ? cap : 0, 0, 0};
-    text_escaped(&sink, text, TEXT_NAME);
+    text_put_escaped(&sink, text, TEXT_NAME);
     return text_end(&sink);
 }
 
@@ -344,7 +344,7 @@ const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZ
     n = n < TEXT_BYTES_MAX ? n : TEXT_BYTES_MAX;
     if (is_text(bytes, n) && (n > 1 || bytes[0] >= ' ')) {
         text_put_literal(&to, n == 1 ? "'" : "\"");
-        text_escaped(&to, str_of(p, n), n == 1 ? TEXT_BYTES : TEXT_QUOTED);
+        text_put_escaped(&to, str_of(p, n), n == 1 ? TEXT_BYTES : TEXT_QUOTED);
         text_put_literal(&to, n == 1 ? "'" : "\"");
     }
     for (size_t i = 0, text = to.len; !text && i < n; i++) {

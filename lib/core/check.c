@@ -2,7 +2,7 @@
 #include "core/check.h"
 
 #define MAX_BYTES   (UINT64_C(1) << 30) /* for the texts of findings and the list of records */
-#define MAX_SUSPECT 100u /* at each of the first findings, the file is checked for changes that caused it */
+#define CHANGE_CHECKS 100u /* at each of the first findings, the file is checked for changes that caused it */
 
 static const struct {
     const char *name, *text;
@@ -94,7 +94,7 @@ ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_fin
     CKPT_TRY(note_finding(c, f->error, &unseen, err));
     if (!unseen)
         return CKPT_OK;
-    if (c->result->findings < MAX_SUSPECT && check_unchanged(c, err) == CKPT_ECHANGED)
+    if (c->result->findings < CHANGE_CHECKS && check_unchanged(c, err) == CKPT_ECHANGED)
         return CKPT_ECHANGED; /* a concurrent writer caused the fault */
     f->id = rules[rule].name;
     c->result->findings++;

@@ -238,8 +238,8 @@ static ckpt_status compute_shared_crc(struct copy_range *r, uint64_t end, ckpt_e
     CKPT_TRY(r->pos < end ? make_input_buffer(r->worker, err) : CKPT_OK);
     while (r->pos < end) {
         size_t n = end - r->pos < FD_CHUNK ? (size_t)(end - r->pos) : FD_CHUNK;
-        CKPT_TRY(
-            source_read(s->src, s->off + r->pos, r->worker->in, n, err)); /* bounded: inside its source */
+        uint64_t from = s->off + r->pos; /* bounded: inside its source */
+        CKPT_TRY(source_read(s->src, from, r->worker->in, n, err));
         r->stored_crc = crc_update(storage_crc_kind(s), r->stored_crc, r->worker->in, n);
         r->done.crc = s->is_crc32c ? crc32_update(r->done.crc, r->worker->in, n) : r->stored_crc;
         CKPT_TRY(advance_range(r, n, err));

@@ -250,7 +250,7 @@ bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
            map_set_num(f->replace, map_ptr(v), (uint32_t)f->nreplaced - 1); /* bounded: not empty */
 }
 
-static ckpt_str key_of(const void *user, uint32_t i)
+static ckpt_str get_storage_key(const void *user, uint32_t i)
 {
     const ckpt_file *f = user;
     return f->table.storages[i].s.key;
@@ -260,7 +260,7 @@ map *file_index_storage_keys(ckpt_file *f)
 {
     bool ok = true;
     if (!f->storage_keys)
-        f->storage_keys = map_new_index(f->table.nstorages, key_of, f);
+        f->storage_keys = map_new_index(f->table.nstorages, get_storage_key, f);
     for (; f->storage_keys && ok && f->nindexed < f->table.nstorages; f->nindexed += ok) {
         const struct storage *s = &f->table.storages[f->nindexed];
         ok = !s->in_key_index || map_put(f->storage_keys, s->s.key, (uint32_t)f->nindexed, NULL);
@@ -303,7 +303,7 @@ uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v)
     return map_get_num(f->node_storages, map_ptr(v)); /* MAP_NONE is CKPT_NO_STORAGE */
 }
 
-static ckpt_str name_of(const void *user, uint32_t i)
+static ckpt_str get_row_name(const void *user, uint32_t i)
 {
     const ckpt_file *f = user;
     return table_name(&f->table, i);
@@ -314,7 +314,7 @@ static bool index_names(ckpt_file *f)
 {
     if (f->names)
         return true;
-    f->names = map_new_index(f->table.nrows, name_of, f);
+    f->names = map_new_index(f->table.nrows, get_row_name, f);
     bool ok = f->names != NULL;
     for (uint32_t i = 0; ok && i < f->table.nrows; i++)
         ok = map_put(f->names, table_name(&f->table, i), i, NULL);

@@ -81,19 +81,19 @@ bool scan_record(struct scan *s, ckpt_scan_record *r)
 }
 
 static ckpt_status report_finding(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
-                                  const struct message_buffers *words)
+                                  const struct message_buffers *message)
 {
-    bool placed = at.src && at.offset != CKPT_NO_OFFSET;
+    bool has_position = at.src && at.offset != CKPT_NO_OFFSET;
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING,
                           .rule = &rules[rule],
                           .where = where,
                           .offset = at.offset,
-                          .file_offset = placed ? source_pos(at.src, at.offset) : CKPT_NO_OFFSET,
+                          .file_offset = has_position ? source_pos(at.src, at.offset) : CKPT_NO_OFFSET,
                           .error_offset = CKPT_NO_OFFSET,
                           .weights_only = -1,
-                          .text = str_c(words->what),
-                          .found = str_c(words->found),
-                          .allowed = str_c(words->allowed)};
+                          .text = str_c(message->what),
+                          .found = str_c(message->found),
+                          .allowed = str_c(message->allowed)};
     return scan_record(s, &r) ? CKPT_OK : CKPT_ECANCELLED;
 }
 
@@ -101,12 +101,12 @@ ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, cons
                        uint64_t offset, const char *fmt, ...)
 {
     char what[1024], found[96] = "", allowed[96] = "";
-    const struct message_buffers words = {what, found, allowed, NULL, sizeof what, sizeof found, 0};
+    const struct message_buffers message = {what, found, allowed, NULL, sizeof what, sizeof found, 0};
     va_list ap;
     va_start(ap, fmt);
-    message_format(&words, fmt, ap);
+    message_format(&message, fmt, ap);
     va_end(ap);
-    return report_finding(s, rule, where, (struct scan_place){src, offset}, &words);
+    return report_finding(s, rule, where, (struct scan_place){src, offset}, &message);
 }
 
 ckpt_status scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,

@@ -12,11 +12,10 @@
 enum value_call_kind { CALL_REDUCE, CALL_NEWOBJ, CALL_NEWOBJ_EX, CALL_OBJ, CALL_INST };
 
 enum value_flag {
-    VALUE_SPAN = 1,   /* STR, STR8, BYTES or BYTEARRAY too large to copy: u.span */
-    VALUE_SHARED = 2, /* reached more than once: a rewrite must memoize it */
-    VALUE_NOT_REWRITABLE =
-        4,            /* BUILD on an object that is not a CALL, or ADDITEMS on a CALL: cannot be rewritten */
-    VALUE_DOTTED = 8, /* GLOBAL of protocol >= 4: its name is looked up at each dot */
+    VALUE_SPAN = 1,           /* STR, STR8, BYTES or BYTEARRAY too large to copy: u.span */
+    VALUE_SHARED = 2,         /* reached more than once: a rewrite must memoize it */
+    VALUE_NOT_REWRITABLE = 4, /* because of BUILD on an object that is no CALL, or ADDITEMS on a CALL */
+    VALUE_DOTTED = 8,         /* GLOBAL of protocol >= 4: its name is looked up at each dot */
     VALUE_LITERAL = 16, /* GLOBAL of protocol >= 3: below that, Python 3 may map the name (core/python2.h) */
     VALUE_ON_PATH = 16, /* not a GLOBAL: on the path from the root to the node that torch/graph.c visits */
     VALUE_ROW = 32,     /* TENSOR created for a plan: ROW is a row of the plan's own file */

@@ -56,13 +56,13 @@ static void put_complex_part(struct text_sink *out, double x, enum repr_width wi
 
 static void put_complex(struct text_sink *out, double re, double im, enum repr_width width)
 {
-    bool both = re != 0 || signbit(re);
-    if (both) {
+    bool has_real = re != 0 || signbit(re);
+    if (has_real) {
         text_put_literal(out, "(");
         put_complex_part(out, re, width, false);
     }
-    put_complex_part(out, im, width, both);
-    text_put_literal(out, both ? "j)" : "j");
+    put_complex_part(out, im, width, has_real);
+    text_put_literal(out, has_real ? "j)" : "j");
 }
 
 static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
@@ -70,11 +70,12 @@ static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
     bool cut = s.len > TEXT_MAX;
     if (cut) {
         s.len = TEXT_MAX;
+        /* not inside of a UTF-8 sequence, which has at most four bytes */
         while (style == TEXT_QUOTED && s.len > TEXT_MAX - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80)
             s.len--;
     }
     text_put_literal(out, style == TEXT_BYTES ? "b'" : "'");
-    text_escaped(out, s, style);
+    text_put_escaped(out, s, style);
     text_put_literal(out, cut ? "'" ELLIPSIS : "'");
 }
 
@@ -86,16 +87,16 @@ static void put_span(struct text_sink *out, ckpt_value_type type, uint64_t count
     text_put_literal(out, text ? " characters>" : " bytes>");
 }
 
-static void put_big(struct text_sink *out, ckpt_str le)
+static void put_big_integer(struct text_sink *out, ckpt_str little_endian)
 {
     char text[REPR_BIG_ROOM];
-    size_t n = repr_big(le, text);
+    size_t n = repr_big(little_endian, text);
     if (n) {
         text_put(out, text, n);
         return;
     }
     text_put_literal(out, "<int, ");
-    put_unsigned(out, le.len);
+    put_unsigned(out, little_endian.len);
     text_put_literal(out, " bytes>");
 }
 
@@ -110,10 +111,10 @@ static void put_global(struct text_sink *out, const ckpt_value *global)
 {
     ckpt_str module = value_module(global);
     if (!str_is(module, "builtins") && !str_is(module, "__builtin__") && !str_is(module, "exceptions")) {
-        text_escaped(out, module, TEXT_NAME);
+        text_put_escaped(out, module, TEXT_NAME);
         text_put_literal(out, ".");
     }
-    text_escaped(out, python3_name(global), TEXT_NAME);
+    text_put_escaped(out, python3_name(global), TEXT_NAME);
 }
 
 /* put_short_class - writes the last component of the name of the class that the CALL V creates. */
@@ -123,11 +124,11 @@ static void put_short_class(struct text_sink *out, const ckpt_value *v)
     ckpt_str inner;
     if (class_node && class_node->type == CKPT_V_CALL && is_builtin(class_node->u.call.callable, "getattr") &&
         value_text(value_arg(class_node, 1), &inner))
-        text_escaped(out, str_after_last(inner, '.'), TEXT_NAME);
+        text_put_escaped(out, str_after_last(inner, '.'), TEXT_NAME);
     else if (value_is_global(class_node, "torch", "Size"))
         text_put_literal(out, "torch.Size");
     else if (value_name(class_node).len)
-        text_escaped(out, str_after_last(python3_name(class_node), '.'), TEXT_NAME);
+        text_put_escaped(out, str_after_last(python3_name(class_node), '.'), TEXT_NAME);
     else
         text_put_literal(out, "object");
 }
@@ -226,7 +227,7 @@ static bool put_device(struct text_sink *out, const ckpt_value *v)
     if (!value_calls(v, "torch", "device", 1) || !value_text(value_arg(v, 0), &type))
         return false;
     text_put_literal(out, "device('");
-    text_escaped(out, type, TEXT_QUOTED);
+    text_put_escaped(out, type, TEXT_QUOTED);
     if (value_integer(value_arg(v, 1), &index)) {
         text_put_literal(out, ":");
         put_integer(out, index);
@@ -243,9 +244,9 @@ static bool put_member(struct text_sink *out, const ckpt_value *v)
     if (!is_builtin(v->u.call.callable, "getattr") || value_nargs(v) != 2 || value_name(of).len == 0 ||
         !value_text(value_arg(v, 1), &name))
         return false;
-    text_escaped(out, str_after_last(value_name(of), '.'), TEXT_NAME);
+    text_put_escaped(out, str_after_last(value_name(of), '.'), TEXT_NAME);
     text_put_literal(out, ".");
-    text_escaped(out, name, TEXT_NAME);
+    text_put_escaped(out, name, TEXT_NAME);
     return true;
 }
 
@@ -268,7 +269,7 @@ static bool put_known_call(struct text_sink *out, const ckpt_value *v)
         return true;
     }
     if (value_calls(v, "torch.serialization", "_get_layout", 1) && value_text(re, &text)) {
-        text_escaped(out, text, TEXT_NAME);
+        text_put_escaped(out, text, TEXT_NAME);
         return true;
     }
     return put_device(out, v) || put_member(out, v);
@@ -288,7 +289,7 @@ static bool put_text_or_bytes(struct text_sink *out, const ckpt_value *v)
     return true;
 }
 
-static void put_persistent(struct text_sink *out, const ckpt_value *pid)
+static void put_persistent_id(struct text_sink *out, const ckpt_value *pid)
 {
     const ckpt_value *class = value_source_class(pid);
     if (class)
@@ -310,14 +311,14 @@ static bool put_single_value(struct text_sink *out, const ckpt_value *v)
     case CKPT_V_NONE: text_put_literal(out, "None"); return true;
     case CKPT_V_BOOL: text_put_literal(out, v->u.b ? "True" : "False"); return true;
     case CKPT_V_INT: put_integer(out, v->u.i); return true;
-    case CKPT_V_BIGINT: put_big(out, v->u.str); return true;
+    case CKPT_V_BIGINT: put_big_integer(out, v->u.str); return true;
     case CKPT_V_FLOAT: put_float(out, v->u.f, REPR_DOUBLE); return true;
     case CKPT_V_STR:
     case CKPT_V_STR8:
     case CKPT_V_BYTES:
     case CKPT_V_BYTEARRAY: return put_text_or_bytes(out, v);
     case CKPT_V_GLOBAL: put_global(out, v); return true;
-    case CKPT_V_PERSID: put_persistent(out, v->u.pid); return true;
+    case CKPT_V_PERSID: put_persistent_id(out, v->u.pid); return true;
     case CKPT_V_TENSOR: text_put_literal(out, "<tensor>"); return true;
     case CKPT_V_CALL: return put_known_call(out, v);
     default: return false;
@@ -329,9 +330,9 @@ static bool put_single_value(struct text_sink *out, const ckpt_value *v)
 struct text_frame {
     const ckpt_value *node;
     struct view view;
-    const char *close;
-    size_t i;
-    bool at_value; /* the key of child I has been written */
+    const char *closing; /* what is written after the children */
+    size_t next_child;
+    bool key_written; /* of next_child */
 };
 
 struct text_writer {
@@ -360,6 +361,7 @@ static const char *open_builtin(struct text_writer *w, const ckpt_value *v, size
     }
 }
 
+/* open_call - does the same as open_builtin for a CALL. */
 static const char *open_call(struct text_writer *w, const ckpt_value *v, const struct view *view)
 {
     if (is_builtin(view_class(v), "set") && view->n) {
@@ -394,14 +396,14 @@ static void show_node(struct text_writer *w, const ckpt_value *v)
     if (put_single_value(&w->out, v))
         return;
     struct view view = view_to_show(v);
-    const char *close = v->type == CKPT_V_CALL ? open_call(w, v, &view) : open_builtin(w, v, view.n);
+    const char *closing = v->type == CKPT_V_CALL ? open_call(w, v, &view) : open_builtin(w, v, view.n);
     if (view.n == 0) {
-        text_put_literal(&w->out, close);
+        text_put_literal(&w->out, closing);
     } else if (w->depth == MAX_DEPTH || is_on_stack(w, v)) {
         text_put_literal(&w->out, ELLIPSIS);
-        text_put_literal(&w->out, close);
+        text_put_literal(&w->out, closing);
     } else {
-        w->stack[w->depth++] = (struct text_frame){v, view, close, 0, false};
+        w->stack[w->depth++] = (struct text_frame){v, view, closing, 0, false};
     }
 }
 
@@ -430,19 +432,19 @@ static void show_next(struct text_writer *w)
 {
     struct text_frame *f = &w->stack[w->depth - 1];
     const ckpt_value *key = NULL, *val = NULL;
-    bool has_item = view_item(&f->view, f->i, &key, &val);
-    if (f->at_value) {
-        f->at_value = false;
-        f->i++;
+    bool has_item = view_item(&f->view, f->next_child, &key, &val);
+    if (f->key_written) {
+        f->key_written = false;
+        f->next_child++;
         text_put_literal(&w->out, f->view.kind == VIEW_ATTRS ? "=" : ": ");
         show_node(w, val);
         return;
     }
-    if (has_item && f->i)
+    if (has_item && f->next_child)
         text_put_literal(&w->out, ", ");
     if (has_item && w->nodes_left) {
-        f->at_value = key != NULL;
-        f->i += key == NULL;
+        f->key_written = key != NULL;
+        f->next_child += key == NULL;
         if (key)
             show_key(w, f, key);
         else
@@ -451,7 +453,7 @@ static void show_next(struct text_writer *w)
     }
     if (has_item)
         text_put_literal(&w->out, ELLIPSIS);
-    text_put_literal(&w->out, f->close);
+    text_put_literal(&w->out, f->closing);
     w->depth--;
     if (has_item && w->depth == 0)
         w->total_items = f->view.n;
@@ -542,7 +544,7 @@ static void put_full_class(struct text_sink *out, const ckpt_value *k)
     put_global(out, outer);
     if (nested && value_text(value_arg(k, 1), &inner)) {
         text_put_literal(out, ".");
-        text_escaped(out, inner, TEXT_NAME);
+        text_put_escaped(out, inner, TEXT_NAME);
     }
 }
 

@@ -3,7 +3,7 @@
  * A tensor that is cut into columns is read a band of rows at a time, and each band needs a little of every
  * block of those rows: decoded again for each band they would be decoded a hundred times. So a block that
  * leaves memory before all of it was read is moved to a temporary file, which is a ring: a block that is
- * added replaces the oldest ones. A block of which everything was read leaves memory first, and for good.
+ * added replaces the oldest ones. A block of which all was read is the first to leave memory, and is freed.
  *
  * A block is BUSY while one thread makes or moves it, and PINNED while it is read; both are done without the
  * lock. A thread that waits has pinned nothing, and a thread that makes a block waits only for
@@ -19,8 +19,8 @@
 
 struct cached_block {
     struct cached_block *prev, *next;
-    struct cached_block **slot;
-    source *bytes; /* the decoded bytes in a spool; NULL: not decoded yet */
+    struct cached_block **slot; /* the pointer to this block, which is cleared when the block is dropped */
+    source *decoded;            /* the decoded bytes in a spool; NULL: not decoded yet */
     uint64_t size;
     uint64_t unread; /* decoded bytes that were not read yet, if each is read once */
     uint64_t file_offset;
@@ -96,7 +96,7 @@ static void drop_block(block_cache *c, struct cached_block *b)
     if (!b->in_file)
         c->memory_used -= b->size;
     *b->slot = NULL;
-    source_unref(b->bytes);
+    source_unref(b->decoded);
     free(b);
 }
 
@@ -137,7 +137,7 @@ static bool move_to_file(block_cache *c, struct cached_block *b)
     bool ok = reserve_in_file(c, b);
     if (ok) {
         pthread_mutex_unlock(&c->lock);
-        ok = spool_move(b->bytes, c->fd, b->file_offset);
+        ok = spool_move(b->decoded, c->fd, b->file_offset);
         pthread_mutex_lock(&c->lock);
         c->memory_used -= b->size;
     } else {
@@ -210,7 +210,7 @@ static ckpt_status fill_block(block_cache *c, struct cached_block *cached, const
     if (!to)
         return fail_memory(err);
     ckpt_status st = decode_block(b, d, to, err);
-    cached->bytes = spool_source(to);
+    cached->decoded = spool_source(to);
     return b->file ? name_file_if_failed(st, b->file, err) : st;
 }
 
@@ -277,7 +277,7 @@ ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, const s
     ckpt_status st = pin_block(c, slot, b, d, &pinned, err);
     pthread_mutex_unlock(&c->lock);
     CKPT_TRY(st);
-    st = source_read(pinned->bytes, off, out, n, err);
+    st = source_read(pinned->decoded, off, out, n, err);
     pthread_mutex_lock(&c->lock);
     unpin_block(c, pinned, n);
     pthread_mutex_unlock(&c->lock);

@@ -3,10 +3,10 @@
  *
  * The order of things, each on disk before the next begins:
  *
- *   1  the journal          without a name: FILE was not touched
- *   2  its name             so a journal with its name was complete once
+ *   1  the journal          without a name; FILE was not touched
+ *   2  its name             so a journal that has its name was complete once
  *   3  FILE, changed        from here on the edit is done, and reported so
- *   4  no journal           need not reach the disk now
+ *   4  journal removed      this need not reach the disk now
  *
  * So a journal may be there again after a power cut though the edit was done. The
  * next run compares the file with it, sector by sector; a disk writes a sector
@@ -27,7 +27,7 @@
  *
  * Readers hold no lock. They open FILE, look for the journal, read, then check for an
  * editor's lock and a new mtime. The journal exists from before the first change until
- * after the last, and the edit changes mtime (advance_mtime), so none is missed.
+ * after the last, and the edit changes mtime (advance_mtime), so readers miss no edit.
  *
  * A sector that is to change and still has the old bytes never counts as new, whatever
  * its CRC-32. Readers go on when all sectors are old or all are new, and when

@@ -33,6 +33,7 @@
 
 #define SIGNATURE   "CKPTUNDO"
 #define HEADER_SIZE 48u
+enum { VERSION_AT = 8, COUNT_AT = 12, INODE_AT = 16, OLD_SIZE_AT = 24, NEW_SIZE_AT = 32, LENGTH_AT = 40 };
 #define SECTOR  512u
 #define DIFFERS 0x80000000u
 #define WINDOW  65536u /* bytes read and written at a time; a multiple of SECTOR */
@@ -100,20 +101,21 @@ static bool parse_pieces(struct journal *j, cursor c)
 static enum journal_kind classify_damaged(const unsigned char *b, size_t size)
 {
     bool ours = memcmp(b, SIGNATURE, size < 8 ? size : 8) == 0 ||
-                (size >= HEADER_SIZE && load_u64le(b + 40) == size);
+                (size >= HEADER_SIZE && load_u64le(b + LENGTH_AT) == size);
     return ours ? JOURNAL_DAMAGED : JOURNAL_UNRELATED;
 }
 
 enum journal_kind journal_parse(struct journal *j, size_t size)
 {
-    if (size < HEADER_SIZE + 4 || memcmp(j->bytes, SIGNATURE, 8) != 0 || load_u64le(j->bytes + 40) != size ||
-        load_u32le(j->bytes + size - 4) != crc32_update(0, j->bytes, size - 4))
-        return classify_damaged(j->bytes, size);
-    j->n = load_u32le(j->bytes + 12);
-    j->inode = load_u64le(j->bytes + 16);
-    j->old_size = load_u64le(j->bytes + 24);
-    j->new_size = load_u64le(j->bytes + 32);
-    if (load_u32le(j->bytes + 8) != 1)
+    const unsigned char *b = j->bytes;
+    if (size < HEADER_SIZE + 4 || memcmp(b, SIGNATURE, 8) != 0 || load_u64le(b + LENGTH_AT) != size ||
+        load_u32le(b + size - 4) != crc32_update(0, b, size - 4))
+        return classify_damaged(b, size);
+    j->n = load_u32le(b + COUNT_AT);
+    j->inode = load_u64le(b + INODE_AT);
+    j->old_size = load_u64le(b + OLD_SIZE_AT);
+    j->new_size = load_u64le(b + NEW_SIZE_AT);
+    if (load_u32le(b + VERSION_AT) != 1)
         return JOURNAL_OTHER_VERSION;
     return parse_pieces(j, cursor_of(j->bytes + HEADER_SIZE, size - HEADER_SIZE - 4, HEADER_SIZE))
                ? JOURNAL_VALID

@@ -15,9 +15,9 @@ struct callback_source {
     ckpt_callbacks from;
     pthread_mutex_t lock; /* held during read_at if only one call at a time is allowed */
     struct source_watch *watch;
-    bool open;          /* the file was opened: callbacks_close calls its close */
+    bool opened;        /* the file was opened: callbacks_close calls its close */
     int read_errno;     /* of the first read that failed while the file was being opened */
-    uint64_t failed_at; /* offset of that read */
+    uint64_t failed_offset; /* offset of that read */
 };
 
 static ckpt_status fail_read_at(uint64_t at, int64_t got, ckpt_error *err)
@@ -64,9 +64,9 @@ static ckpt_status callbacks_read(source *s, uint64_t off, void *out, size_t n, 
     ckpt_status st = read_all(c, off, out, n, &at, err);
     if (c->from.serialize)
         pthread_mutex_unlock(&c->lock);
-    if (st != CKPT_OK && !c->open && !c->read_errno) {
+    if (st != CKPT_OK && !c->opened && !c->read_errno) {
         c->read_errno = err->sys_errno ? err->sys_errno : EIO;
-        c->failed_at = at;
+        c->failed_offset = at;
     }
     return st == CKPT_OK ? source_watch_read(c->watch, n, err) : st;
 }
@@ -74,7 +74,7 @@ static ckpt_status callbacks_read(source *s, uint64_t off, void *out, size_t n, 
 static void callbacks_close(source *s)
 {
     struct callback_source *c = (struct callback_source *)s;
-    if (c->open && c->from.close)
+    if (c->opened && c->from.close)
         c->from.close(c->from.user);
     pthread_mutex_destroy(&c->lock);
     free(c);
@@ -112,7 +112,7 @@ ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckp
     struct callback_source *c = (struct callback_source *)s;
     bool reported = st == CKPT_EIO || st == CKPT_ECANCELLED;
     if (c->read_errno && !salvage && !reported) /* what was opened without those bytes is invalid */
-        return fail_read_at(c->failed_at, -c->read_errno, err);
-    c->open = st == CKPT_OK;
+        return fail_read_at(c->failed_offset, -c->read_errno, err);
+    c->opened = st == CKPT_OK;
     return st;
 }
