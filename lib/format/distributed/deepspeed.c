@@ -1,6 +1,6 @@
 /* deepspeed.c - reads a save of DeepSpeed, with the files of all ranks, as one checkpoint.
  *
- *   latest                  the name of the folder of the last save (deepspeed_files.c), which has these:
+ *   latest                  the name of the folder of the last save (deepspeed_files.c), with these files:
  *   …_model_states.pt       {module: the state dict, param_shapes, shared_params, buffer_names, values of
  *                           the program}; ZeRO 3 has one for each rank, whose module has no parameters
  *   …_optim_states.pt       the partitions of each rank (zero.c)
@@ -9,9 +9,9 @@
  *   …expert_E_mp_rank_…     the state dict of one expert
  *
  * The graph is a dict of parameters by name, with the values that zero_to_fp32 gives: in float32 if the
- * optimizer has them, buffers as float32, frozen parameters as they are. It also has the other values of the
- * first model file, and `optimizer`: {state: {name: {exp_avg: tensor}}, param_groups}, as torch has it, but
- * with names instead of numbers.
+ * optimizer has them, buffers as float32, frozen parameters as they are. The dict also has the other values
+ * of the first model file, and `optimizer`: {state: {name: {exp_avg: tensor}}, param_groups}, as torch has
+ * it, but with names instead of numbers.
  *
  * Refused: tensor parallelism, because the files do not have the dimension along which a tensor is cut;
  * missing ranks. */

@@ -45,9 +45,9 @@ static ckpt_status find_tensor(struct sharded_tensors *all, ckpt_str name, const
         if (!arena_push(all->f->a, &all->tensors, &all->ntensors, &all->cap, &first, sizeof first))
             return fail_memory(all->err);
     }
-    struct sharded_tensor *x = *out = &all->tensors[i];
-    if (x->joined.dtype == t->dtype && x->joined.ndim == t->ndim && !x->joined.shape == !shape &&
-        (!shape || same_sizes(shape, x->joined.shape, t->ndim)))
+    struct sharded_tensor *tensor = *out = &all->tensors[i];
+    if (tensor->joined.dtype == t->dtype && tensor->joined.ndim == t->ndim &&
+        !tensor->joined.shape == !shape && (!shape || same_sizes(shape, tensor->joined.shape, t->ndim)))
         return CKPT_OK;
     (void)fail(all->err, CKPT_EFORMAT, t->file_offset,
                "{another element type or shape} than {=that of the other ranks}\n"
@@ -55,20 +55,20 @@ static ckpt_status find_tensor(struct sharded_tensors *all, ckpt_str name, const
     return prefix_where_if_failed(CKPT_EFORMAT, name, all->err);
 }
 
-/* note_shard - records the shard of X at OFFSET with SIZE: its key in all->seen_shards consists of the index
- * of X, OFFSET and SIZE. Sets *IS_NEW to false if the shard is a replica. */
-static ckpt_status note_shard(struct sharded_tensors *all, const struct sharded_tensor *x,
+/* note_shard - records the shard of TENSOR at OFFSET with SIZE: its key in all->seen_shards consists of the
+ * index of TENSOR, OFFSET and SIZE. Sets *IS_NEW to false if the shard is a replica. */
+static ckpt_status note_shard(struct sharded_tensors *all, const struct sharded_tensor *tensor,
                               const uint64_t *offset, const uint64_t *size, bool *is_new)
 {
     uint32_t before;
-    size_t half = x->joined.ndim * sizeof *offset; /* bounded: OFFSET is an array in memory */
-    uint64_t *key = arena_array(all->f->a, 2 * (uint64_t)x->joined.ndim + 1, sizeof *key);
+    size_t half = tensor->joined.ndim * sizeof *offset; /* bounded: OFFSET is an array in memory */
+    uint64_t *key = arena_array(all->f->a, 2 * (uint64_t)tensor->joined.ndim + 1, sizeof *key);
     if (!key)
         return fail_memory(all->err);
-    key[0] = (uint64_t)(x - all->tensors);
+    key[0] = (uint64_t)(tensor - all->tensors);
     if (half) {
         memcpy(key + 1, offset, half);
-        memcpy(key + 1 + x->joined.ndim, size, half); /* bounded: of 2 ndim + 1 */
+        memcpy(key + 1 + tensor->joined.ndim, size, half); /* bounded: of 2 ndim + 1 */
     }
     if (!map_put(all->seen_shards, str_of((const char *)key, 2 * half + sizeof *key), 0, &before))
         return fail_memory(all->err);
@@ -100,9 +100,9 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, cons
 {
     const ckpt_tensor *t = &shard->part->table.rows[shard->row].t;
     const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &shard->part->table.storages[t->storage];
-    struct sharded_tensor *x = NULL;
+    struct sharded_tensor *tensor = NULL;
     bool new = false;
-    CKPT_TRY(find_tensor(all, name, t, shape, &x));
+    CKPT_TRY(find_tensor(all, name, t, shape, &tensor));
     if (!s || !s->src) /* its bytes are missing: pieces_source reports the gap */
         return CKPT_OK;
     if (t->conj || t->neg || s->swap > 1) {
@@ -113,30 +113,30 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, cons
                             : "byte-swapped");
         return prefix_where_if_failed(CKPT_EUNSUPPORTED, name, all->err);
     }
-    CKPT_TRY(note_shard(all, x, shard->offset, shard->block_size ? shard->block_size : t->shape, &new));
+    CKPT_TRY(note_shard(all, tensor, shard->offset, shard->block_size ? shard->block_size : t->shape, &new));
     if (!new)
         return CKPT_OK;
     struct piece piece;
     CKPT_TRY(locate_shard(all, shard, t, s, &piece));
-    return arena_push(all->f->a, &x->pieces, &x->npieces, &x->cap, &piece, sizeof piece)
+    return arena_push(all->f->a, &tensor->pieces, &tensor->npieces, &tensor->cap, &piece, sizeof piece)
                ? CKPT_OK
                : fail_memory(all->err);
 }
 
-/* compute_shape - sets the shape of X to the smallest one that contains all of its shards. */
-static ckpt_status compute_shape(struct sharded_tensors *all, struct sharded_tensor *x)
+/* compute_shape - sets the shape of TENSOR to the smallest one that contains all of its shards. */
+static ckpt_status compute_shape(struct sharded_tensors *all, struct sharded_tensor *tensor)
 {
-    uint64_t *shape = arena_array(all->f->a, x->joined.ndim, sizeof *shape);
+    uint64_t *shape = arena_array(all->f->a, tensor->joined.ndim, sizeof *shape);
     if (!shape)
         return fail_memory(all->err);
-    for (size_t i = 0; i < x->npieces; i++)
-        for (uint32_t k = 0; k < x->joined.ndim; k++) {
+    for (size_t i = 0; i < tensor->npieces; i++)
+        for (uint32_t k = 0; k < tensor->joined.ndim; k++) {
             uint64_t end;
-            if (!checked_add(x->pieces[i].offset[k], x->pieces[i].size[k], &end))
+            if (!checked_add(tensor->pieces[i].offset[k], tensor->pieces[i].size[k], &end))
                 return fail(all->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard of it ends {beyond} {=2^64}");
             shape[k] = end > shape[k] ? end : shape[k];
         }
-    x->joined.shape = shape;
+    tensor->joined.shape = shape;
     return CKPT_OK;
 }
 
@@ -167,27 +167,27 @@ ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype
     return table_add_storage(&f->table, &s, storage, err);
 }
 
-static ckpt_status add_storage(struct sharded_tensors *all, struct sharded_tensor *x)
+static ckpt_status add_storage(struct sharded_tensors *all, struct sharded_tensor *tensor)
 {
-    if (!x->joined.shape)
-        CKPT_TRY(compute_shape(all, x));
-    struct pieces p = {.shape = x->joined.shape,
-                       .ndim = x->joined.ndim,
-                       .width = dtype_info(x->joined.dtype)->block_bytes,
-                       .piece = x->pieces,
-                       .n = x->npieces};
-    if (dtype_info(x->joined.dtype)->block_elems != 1)
+    if (!tensor->joined.shape)
+        CKPT_TRY(compute_shape(all, tensor));
+    struct pieces p = {.shape = tensor->joined.shape,
+                       .ndim = tensor->joined.ndim,
+                       .width = dtype_info(tensor->joined.dtype)->block_bytes,
+                       .piece = tensor->pieces,
+                       .n = tensor->npieces};
+    if (dtype_info(tensor->joined.dtype)->block_elems != 1)
         return fail(all->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read",
-                    dtype_info(x->joined.dtype)->name);
-    return sharded_storage_add(all->f, &x->joined, &p, false, all->err);
+                    dtype_info(tensor->joined.dtype)->name);
+    return sharded_storage_add(all->f, &tensor->joined, &p, false, all->err);
 }
 
 ckpt_status sharded_tensors_store(struct sharded_tensors *all)
 {
     for (size_t i = 0; i < all->ntensors; i++) {
-        struct sharded_tensor *x = &all->tensors[i];
-        CKPT_TRY(sharded_storage_accept_fault(all->f, x->joined.name, x->joined.dtype, add_storage(all, x),
-                                              &x->joined.storage, all->err));
+        struct sharded_tensor *tensor = &all->tensors[i];
+        CKPT_TRY(sharded_storage_accept_fault(all->f, tensor->joined.name, tensor->joined.dtype,
+                                              add_storage(all, tensor), &tensor->joined.storage, all->err));
     }
     return CKPT_OK;
 }

@@ -172,7 +172,7 @@ static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t 
     if (st == CKPT_OK || !check_is_fault(st))
         return st;
     if (b->f->salvage) {
-        b->has_header = true; /* it may have been in this block */
+        b->has_header = true; /* the header may have been in this block */
         file_notice(b->f, "block %zu of the index: %s; the names in it are lost", i, b->err->what);
         return CKPT_OK;
     }

@@ -7,7 +7,7 @@
  *   checkpoint       protobuf as text: model_checkpoint_path: "PREFIX", the latest; and for all checkpoints
  *                    that were kept, oldest first, all_model_checkpoint_paths and
  *                    all_model_checkpoint_timestamps (seconds since 1970)
- *   *.index          a single one, if neither of these files is there
+ *   *.index          the only one, in a folder without the two files above
  *
  * Paths are relative to the folder. Of an absolute path, only the last name is used, because the folder may
  * have moved since. Refused: names that lead out of the folder.
@@ -26,15 +26,15 @@
 #include "format/tensorflow/tensorflow.h"
 
 #define STATE_NAME "checkpoint"
-#define STATE_MAX  (1u << 20)
-#define SHOWN      8u /* other checkpoints that a notice lists */
+#define STATE_MAX  (1u << 20) /* bytes of the state file */
+#define MAX_LISTED 8u         /* other checkpoints in a notice */
 
 static bool begins_as_state(ckpt_str text) { return str_starts(text, STR_LIT("model_checkpoint_path:")); }
 
 static bool is_index(ckpt_str name) { return str_ends(name, STR_LIT(".index")) && name.len <= 255; }
 
-/* find_index - returns how many *.index files are in the folder P, and sets *NAME to the first of them. */
-static unsigned find_index(const struct probe *p, const char **name)
+/* count_indexes - counts the *.index files in P that are tables, and sets *NAME to the first of them. */
+static unsigned count_indexes(const struct probe *p, const char **name)
 {
     unsigned n = 0;
     for (size_t i = 0; i < p->nnames; i++) {
@@ -52,11 +52,12 @@ struct state {
     arena *a;
     ckpt_str latest;
     ckpt_str *paths; /* all_model_checkpoint_paths */
-    double *times;   /* all_model_checkpoint_timestamps, which may be fewer */
+    double *times;   /* all_model_checkpoint_timestamps: as many as PATHS, or fewer */
     size_t npaths, cap_paths, ntimes, cap_times;
 };
 
-/* read_octal - returns the number of up to three octal digits that S begins with, and sets *N to how many. */
+/* read_octal - returns the number of up to three octal digits that S begins with, and sets *N to the number
+ * of digits. */
 static unsigned char read_octal(ckpt_str s, size_t *n)
 {
     unsigned v = 0;
@@ -158,7 +159,7 @@ static void notice_others(ckpt_file *f, const struct state *state)
     char when[64] = "";
     size_t shown = 0;
     buf_init(&b, 65536);
-    for (size_t i = state->npaths; i-- > 0 && shown < SHOWN;) {
+    for (size_t i = state->npaths; i-- > 0 && shown < MAX_LISTED;) {
         format_time(i < state->ntimes ? state->times[i] : -1, when);
         buf_printf(&b, "%s%.*s%s", shown++ ? ", " : "", STR_ARG(state->paths[i]), when);
     }
@@ -219,7 +220,7 @@ static bool probe(const struct probe *p)
     const char *name;
     if (!p->directory)
         return begins_as_state(str_of((const char *)p->head, p->nhead));
-    return probe_has(p, "saved_model.pb") || has_state(p) || find_index(p, &name);
+    return probe_has(p, "saved_model.pb") || has_state(p) || count_indexes(p, &name);
 }
 
 static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
@@ -246,7 +247,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     }
     if (has_state(f->probe))
         return read_folder_state(f, err);
-    unsigned n = find_index(f->probe, &name);
+    unsigned n = count_indexes(f->probe, &name);
     if (!n)
         return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the index was removed while it was read");
     if (n == 1)
