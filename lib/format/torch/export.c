@@ -127,8 +127,9 @@ static ckpt_status read_meta_key(struct section *s, struct weight *w)
     if (str_is(key, "requires_grad"))
         w->t.requires_grad = e == JSON_TRUE;
     if (str_is(key, "dtype")) {
-        if (e != JSON_NUMBER || !json_uint(&s->j, &code) ||
-            (w->t.dtype = (uint16_t)get_dtype_by_code(code)) == CKPT_DT_NONE)
+        bool is_code = e == JSON_NUMBER && json_uint(&s->j, &code);
+        w->t.dtype = is_code ? (uint16_t)get_dtype_by_code(code) : CKPT_DT_NONE;
+        if (w->t.dtype == CKPT_DT_NONE)
             return json_unexpected(&s->j, e, "dtype", "the number of a known torch.ScalarType");
         return CKPT_OK;
     }

@@ -155,7 +155,6 @@ static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
     return CKPT_OK;
 }
 
-/* make_path_element - sets *OUT to the last path element of P. */
 static ckpt_status make_path_element(struct torch_walk *w, const struct pending_node *p, ckpt_path_elem *out)
 {
     uint32_t n;
@@ -254,7 +253,6 @@ static ckpt_status push_state(struct torch_walk *w, const struct pending_node *p
                                       : push_child(w, &c);
 }
 
-/* state_holds_components - returns true if the components of a tensor of KIND are in its state. */
 static bool state_holds_components(uint32_t kind)
 {
     return kind == CKPT_WRAPPER || kind == CKPT_DTENSOR || kind == CKPT_SHARDED || kind == CKPT_NESTED_JAGGED;
@@ -266,8 +264,7 @@ static ckpt_status push_tensor_attributes(struct torch_walk *w, const struct pen
     const ckpt_value *state, *v = p->v;
     while (v) {
         v = torch_wrapped_tensor(&w->g, v, &state);
-        bool is_pair = state && state->type == CKPT_V_TUPLE &&
-                       value_count(state) == 2; /* __dict__ and slots */
+        bool is_pair = state && state->type == CKPT_V_TUPLE && value_count(state) == 2; /* __dict__, slots */
         CKPT_TRY(push_state(w, p, is_pair ? value_item(state, 0) : state));
         CKPT_TRY(push_state(w, p, is_pair ? value_item(state, 1) : NULL));
     }

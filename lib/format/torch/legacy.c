@@ -142,7 +142,7 @@ static ckpt_status locate_storages(struct legacy *l, const ckpt_value *keys, uin
         if (st == CKPT_ETRUNCATED && l->f->salvage)
             return CKPT_OK; /* nothing follows; tensors that use a missing storage are reported as lost */
         CKPT_TRY(file_report_fault(l->f, st, l->err));
-        if (st != CKPT_OK) /* storages after it cannot be located */
+        if (st != CKPT_OK) /* the storages after a faulty one cannot be located */
             return CKPT_OK;
     }
     if (!l->f->check || pos >= l->src->size || l->src != l->f->src)
@@ -156,14 +156,17 @@ static ckpt_status locate_storages(struct legacy *l, const ckpt_value *keys, uin
 /* ------------------------------------------------------------------ stream */
 
 /* read_one_pickle - reads one of the five pickles, which WHAT names in errors. Adds its facts to the file,
- * because torch.load runs all five; if it is the MAIN one, also sets l->facts to them. */
-static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool main, uint64_t *pos,
+ * because torch.load runs all five. IS_MAIN: it is the main pickle, whose facts become l->facts. */
+static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool is_main, uint64_t *pos,
                                    ckpt_value **out)
 {
-    struct pickle_facts *facts = main ? l->facts : NULL;
-    if (!l->embedded && !(facts = file_add_pickle(l->f, str_of("", 0))))
+    struct pickle_facts *facts = is_main ? l->facts : NULL;
+    if (!l->embedded)
+        facts = file_add_pickle(l->f, str_of("", 0));
+    if (!l->embedded && !facts)
         return fail_memory(l->err);
-    l->facts = main ? facts : l->facts;
+    if (is_main)
+        l->facts = facts;
     ckpt_status st = pickle_read(l->f->a, l->src, *pos, l->src->size, facts, out, pos, l->err);
     return prefix_where_if_failed(st, str_c(what), l->err);
 }
