@@ -48,9 +48,10 @@ static unsigned char *read_corpus(const char *name, size_t *n)
     return bytes;
 }
 
-/* write_again - opens the N BYTES and writes them as GGUF to memory, *M bytes at *OUT, which the caller
+/* write_again - opens the N BYTES and writes them as GGUF to memory: *NOUT bytes at *OUT, which the caller
  * frees. ARCHITECTURE is added to the metadata unless it is NULL. */
-static ckpt_status write_again(const void *bytes, size_t n, const char *architecture, void **out, size_t *m)
+static ckpt_status write_again(const void *bytes, size_t n, const char *architecture, void **out,
+                               size_t *nout)
 {
     const ckpt_write_options o = {.struct_size = sizeof o, .format = "gguf", .architecture = architecture};
     ckpt_error err;
@@ -58,7 +59,7 @@ static ckpt_status write_again(const void *bytes, size_t n, const char *architec
     ckpt_plan *p;
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "test", NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
-    ckpt_status st = ckpt_plan_write_memory(p, &o, out, m, NULL, &err);
+    ckpt_status st = ckpt_plan_write_memory(p, &o, out, nout, NULL, &err);
     ckpt_plan_free(p);
     ckpt_close(f);
     return st;
@@ -71,11 +72,11 @@ static void unchanged_files_are_written_as_they_were(void)
                                         "gguf/align4096.gguf", "gguf/rand_IQ2_XS.gguf",
                                         "gguf/odd_zero.gguf",  "gguf/no_tensors.gguf"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t n, m = 0;
+        size_t n, nagain = 0;
         void *again = NULL;
         unsigned char *bytes = read_corpus(names[i], &n);
-        CU_ASSERT_EQUAL(write_again(bytes, n, NULL, &again, &m), CKPT_OK);
-        CU_ASSERT(m == n && again && memcmp(again, bytes, n) == 0);
+        CU_ASSERT_EQUAL(write_again(bytes, n, NULL, &again, &nagain), CKPT_OK);
+        CU_ASSERT(nagain == n && again && memcmp(again, bytes, n) == 0);
         ckpt_free(again);
         free(bytes);
     }
@@ -88,12 +89,12 @@ static void older_files_become_version_3(void)
         U32("\x02") "xy" U32("\x01") "b" U32("\x09") U32("\x08") U32("\x01") U32("\x01") "z";
     static const char want[] = "GGUF" U32("\x03") U64("\0") U64("\x02") U64("\x01") "a" U32("\x08")
         U64("\x02") "xy" U64("\x01") "b" U32("\x09") U32("\x08") U64("\x01") U64("\x01") "z";
-    size_t m = 0;
+    size_t nagain = 0;
     void *again = NULL;
-    CU_ASSERT_EQUAL(write_again(old, sizeof old - 1, NULL, &again, &m), CKPT_OK);
-    CU_ASSERT(m >= sizeof want - 1 && again && memcmp(again, want, sizeof want - 1) == 0);
+    CU_ASSERT_EQUAL(write_again(old, sizeof old - 1, NULL, &again, &nagain), CKPT_OK);
+    CU_ASSERT(nagain >= sizeof want - 1 && again && memcmp(again, want, sizeof want - 1) == 0);
     ckpt_free(again);
-    CU_ASSERT_EQUAL(write_again(old, sizeof old - 1, "net", &again, &m), CKPT_OK);
+    CU_ASSERT_EQUAL(write_again(old, sizeof old - 1, "net", &again, &nagain), CKPT_OK);
     /* the first pair, after a header of 24 bytes: the length of its key and the key */
     CU_ASSERT(again && memcmp((char *)again + 24, U64("\x14") "general.architecture", 8 + 20) == 0);
     ckpt_free(again);
