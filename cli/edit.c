@@ -105,7 +105,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
     ckpt_error err;
     const char *path = writing.output;
     report = report_stream(path);
-    if (!writing.format && packing_suffix_length(path))
+    if (!writing.format && compression_suffix_length(path))
         return report_failure(CKPT_EUNSUPPORTED, path,
                               "leave out the suffix, and compress the file afterwards",
                               "compressed files are read, not written");

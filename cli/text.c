@@ -380,7 +380,7 @@ void text_formats(struct text *t, const char *between, const char *last)
     }
 }
 
-size_t packing_suffix_length(const char *path)
+size_t compression_suffix_length(const char *path)
 {
     static const char *const suffixes[] = {".gz", ".zst", ".xz", ".bz2", ".lz4", ".7z", ".rar"};
     const char *dot = strrchr(path, '.');
@@ -401,7 +401,7 @@ static bool is_taken(const char *name)
 void text_fixed_name(struct text *out, const char *path, const char *suffix)
 {
     struct text name = {0}, fixed = {0};
-    text_bytes(&name, path, strlen(path) - packing_suffix_length(path));
+    text_bytes(&name, path, strlen(path) - compression_suffix_length(path));
     const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
     if (!suffix && dot && strlen(dot) <= 12 &&
         dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')

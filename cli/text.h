@@ -53,9 +53,9 @@ void text_formats(struct text *t, const char *between, const char *last);
 /* text_fixed_name - adds "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that does not
  * exist. SUFFIX, if not NULL, replaces that of PATH. */
 void text_fixed_name(struct text *t, const char *path, const char *suffix);
-/* packing_suffix_length - returns the length of the suffix ".gz", ".7z" … of PATH; 0: it has none of a
- * compressed file. */
-size_t packing_suffix_length(const char *path);
+/* compression_suffix_length - returns the length of the suffix of PATH if it is one of a compressed file or
+ * archive (".gz", ".7z" …), else 0. */
+size_t compression_suffix_length(const char *path);
 bool text_is_printable(const char *word); /* true if it needs no escapes */
 void text_hex(struct text *t, const uint8_t *p, size_t n);
 /* text_columns - returns how many columns of a terminal N bytes of UTF-8 take. */

@@ -182,7 +182,7 @@ typedef struct {
                               the size of the file, whichever is more */
     const char *parallel;  /* not a limit: a JSON file of how tensor-parallel ranks divide tensors, used while
                               a file is opened, see ckpt-formats(7); NULL: by the built-in rules */
-    int32_t names;         /* not a limit: ckpt_names */
+    int32_t names;         /* not a limit: a value of ckpt_names */
     uint32_t reserved;
 } ckpt_limits;
 

@@ -136,8 +136,8 @@ static bool check_names(struct zip_audit *z)
     for (size_t i = 0; ok && i < z->n && z->views[i].listed; i++) {
         const struct zip_view *v = &z->views[i];
         uint32_t old = MAP_NONE;
-        const char *fault = z->any_name ? NULL : find_name_fault(v->name);
-        ckpt_str folded = z->any_name ? v->name : fold_name(z->a, v->name);
+        const char *fault = z->names_are_keys ? NULL : find_name_fault(v->name);
+        ckpt_str folded = z->names_are_keys ? v->name : fold_name(z->a, v->name);
         ok = folded.ptr && map_put(seen, folded, (uint32_t)i, &old);
         if (fault)
             report_flaw(z, v->name, v->described_by, fault, 0);

@@ -36,7 +36,7 @@ struct zip_audit {
     arena *a;
     void (*flaw)(void *user, const struct zip_flaw *f);
     void *user;
-    bool any_name;          /* names are keys and not paths, as in .npz: only equal names are a flaw */
+    bool names_are_keys;    /* as in .npz, not paths: only equal names are a flaw */
     struct zip_view *views; /* in the order of their entries, then those not in the central directory */
     size_t n, cap;
     /* Offsets: of the first member; of the central directory; of the first byte after the end record; of the

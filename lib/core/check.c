@@ -42,8 +42,8 @@ void check_free(struct check *c)
 {
     for (size_t i = 0; i < c->nrecords; i++)
         source_unref(c->records[i].src);
-    for (size_t i = 0; i < c->nkept; i++)
-        c->drop(c->kept[i]);
+    for (size_t i = 0; i < c->nobjects; i++)
+        c->free_object(c->objects[i]);
     for (size_t i = 0; i < c->nwatched; i++)
         source_unref(c->watched[i]);
     map_free(c->reported);
@@ -156,11 +156,11 @@ ckpt_status check_unchanged(const struct check *c, ckpt_error *err)
     return CKPT_OK;
 }
 
-ckpt_status check_keep_object(struct check *c, void *kept, ckpt_error *err)
+ckpt_status check_keep_object(struct check *c, void *object, ckpt_error *err)
 {
-    if (arena_push(c->a, &c->kept, &c->nkept, &c->cap_kept, &kept, sizeof kept))
+    if (arena_push(c->a, &c->objects, &c->nobjects, &c->cap_objects, &object, sizeof object))
         return CKPT_OK;
-    c->drop(kept);
+    c->free_object(object);
     return fail_memory(err);
 }
 

@@ -34,9 +34,9 @@ struct check {
     size_t nrecords, cap_records;
     source **watched; /* every file that was opened */
     size_t nwatched, cap_watched;
-    void **kept; /* objects of the format that live until everything was read */
-    size_t nkept, cap_kept;
-    void (*drop)(void *kept);
+    void **objects; /* of the format, which live until everything was read */
+    size_t nobjects, cap_objects;
+    void (*free_object)(void *object);
     const char *hint; /* the hint of all findings, instead of their own; NULL: none */
 };
 
@@ -64,8 +64,8 @@ ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err);
 /* check_unchanged - fails if a watched file changed or could not be read, so that findings mean nothing. */
 ckpt_status check_unchanged(const struct check *c, ckpt_error *err);
-/* check_keep_object - keeps KEPT until check_free, which passes it to c->drop. */
-ckpt_status check_keep_object(struct check *c, void *kept, ckpt_error *err);
+/* check_keep_object - keeps OBJECT until check_free, which passes it to c->free_object. */
+ckpt_status check_keep_object(struct check *c, void *object, ckpt_error *err);
 
 /* file_report_fault - returns ST; if F is being checked and ST is a fault, reports ERR, returns CKPT_OK. */
 ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err);

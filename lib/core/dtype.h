@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 
-/* DTYPE_COUNT - the dtypes of this version, NONE among them. */
+/* DTYPE_COUNT - the number of dtypes of this version, including CKPT_DT_NONE. */
 #define DTYPE_COUNT (CKPT_DT_Q2_0 + 1u)
 
 struct dtype_info {
@@ -15,13 +15,14 @@ struct dtype_info {
     uint16_t block_bytes;    /* bytes per block; 0: not fixed */
     uint8_t swap_bytes;      /* bytes of the unit that byte order applies to: 4 for complex64 */
     char klass;              /* 'f' float 'i' int 'u' unsigned 'b' bool 'c' complex 'q' quantized
-                              * 'p' bits or bytes that torch reads as no numbers, 'k' blocks of ggml */
+                              * 'p' packed bits or bytes, which are no numbers to torch, 'k' blocks of ggml */
     uint8_t safetensors_dim_factor; /* safetensors' last dimension is torch's times this (float4: 2) */
     uint8_t safetensors_order;      /* position in the order in which safetensors writes dtypes, 0 first */
 };
 
-const struct dtype_info *
-dtype_info(ckpt_dtype dt);                      /* CKPT_DT_NONE and unknown numbers: name "", else zeros */
+/* dtype_info - returns the line of DT. For CKPT_DT_NONE and unknown values, the name is "" and all other
+ * fields are 0. */
+const struct dtype_info *dtype_info(ckpt_dtype dt);
 ckpt_dtype dtype_by_name(ckpt_str name);        /* torch's name or alias ("long"); optional "torch." */
 ckpt_dtype dtype_by_safetensors(ckpt_str name); /* exact */
 ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedStorage": U8 */

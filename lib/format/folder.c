@@ -194,12 +194,12 @@ bool folder_has(const char *path, const char *name)
 
 source *probe_open(const struct probe *p, const char *name)
 {
-    struct stat is;
+    struct stat file_stat;
     source *src = NULL;
     if (!probe_has(p, name))
         return NULL;
     char *path = shards_join_path(str_c(p->path), str_c(name));
-    bool is_file = path && stat(path, &is) == 0 && S_ISREG(is.st_mode);
+    bool is_file = path && stat(path, &file_stat) == 0 && S_ISREG(file_stat.st_mode);
     if (!path || (is_file && source_file_open(path, &src, NULL) == CKPT_ENOMEM))
         *p->no_memory = true;
     free(path);

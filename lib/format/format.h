@@ -137,9 +137,10 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
  * and nothing else. CKPT_EUNKNOWN: SRC is not such a text. There is no ckpt_error to fill in. */
 ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out);
 /* verify_records - if SRC is a zip archive: compares central directory and local headers, checks names and
- * bytes around the archive, and adds its records to C. BEFORE is how many findings C had before SRC was
- * opened. */
-ckpt_status verify_records(const char *path, source *src, uint64_t before, struct check *c, ckpt_error *err);
+ * bytes around the archive, and adds its records to C. FINDINGS_BEFORE is how many findings C had before
+ * SRC was opened. */
+ckpt_status verify_records(const char *path, source *src, uint64_t findings_before, struct check *c,
+                           ckpt_error *err);
 /* format_verify - opens PATH, adds its records to C and reports faults there. Sets *OUT to NULL if PATH
  * cannot be opened. */
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err);

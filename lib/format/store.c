@@ -128,17 +128,17 @@ static ckpt_status add_folder(struct store *s, struct folder_walk *w, ckpt_str n
 /* add_name - adds NAME, which is in FOLDER: a folder to the folders W, any other file as an entry. */
 static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str folder, ckpt_str name)
 {
-    struct stat is;
+    struct stat file_stat;
     ckpt_str key = arena_printf(s->f->a, "%.*s%.*s", (int)folder.len, folder.ptr, (int)name.len, name.ptr);
     char *path = key.ptr ? join_path(s, key) : NULL;
     ckpt_status st = path ? CKPT_OK : fail_memory(s->err);
-    bool found = path && lstat(path, &is) == 0;
+    bool found = path && lstat(path, &file_stat) == 0;
     free(path);
     if (st != CKPT_OK || !found)
         return st;
-    if (S_ISREG(is.st_mode) || S_ISLNK(is.st_mode))
+    if (S_ISREG(file_stat.st_mode) || S_ISLNK(file_stat.st_mode))
         return add_entry(s, key) ? CKPT_OK : fail_memory(s->err);
-    if (!S_ISDIR(is.st_mode))
+    if (!S_ISDIR(file_stat.st_mode))
         return CKPT_OK;
     ckpt_str inner = arena_printf(s->f->a, "%.*s/", (int)key.len, key.ptr);
     return inner.ptr ? add_folder(s, w, inner) : fail_memory(s->err);

@@ -51,8 +51,8 @@ static ckpt_status check_duplicates(const zip *z, const char *path, struct check
     return CKPT_OK;
 }
 
-/* find_folders_with_crc - returns the folders with a record whose CRC-32 is not 0. If torch is set to compute
- * none, all CRC-32 of its folder are 0. NULL: no memory. */
+/* find_folders_with_crc - returns the folders in which some record has a CRC-32 that is not 0. All are 0 if
+ * torch was set to compute none. NULL: no memory. */
 static map *find_folders_with_crc(const zip *z)
 {
     map *folders = map_new(16);
@@ -65,7 +65,7 @@ static map *find_folders_with_crc(const zip *z)
 }
 
 /* add_record - checks the headers of entry I, and adds it to the records to be read if it has a CRC-32. */
-static ckpt_status add_record(zip *z, size_t i, const map *crcs, const char *path, struct check *c,
+static ckpt_status add_record(zip *z, size_t i, const map *crc_folders, const char *path, struct check *c,
                               ckpt_error *err)
 {
     const struct zip_entry *entry = &z->entries[i];
@@ -75,7 +75,7 @@ static ckpt_status add_record(zip *z, size_t i, const map *crcs, const char *pat
         st = zip_open_member(z, i, &r.src, err);
     if (st != CKPT_OK)
         return report_fault(c, path, st, err);
-    if (map_get(crcs, str_folder(entry->name)) == MAP_NONE) {
+    if (map_get(crc_folders, str_folder(entry->name)) == MAP_NONE) {
         source_unref(r.src);
         return CKPT_OK;
     }
@@ -126,7 +126,8 @@ static bool holds_arrays(const zip *z)
  * reported. */
 static ckpt_status audit_zip(source *src, struct audited *t, bool arrays)
 {
-    struct zip_audit z = {.src = src, .a = t->c->a, .flaw = report_zip_flaw, .user = t, .any_name = arrays};
+    struct zip_audit z = {
+        .src = src, .a = t->c->a, .flaw = report_zip_flaw, .user = t, .names_are_keys = arrays};
     ckpt_status st = zip_audit(&z, t->err);
     return t->status != CKPT_OK ? t->status : check_is_fault(st) ? CKPT_OK : st;
 }
@@ -137,37 +138,37 @@ static bool is_archive(const char *path, source *src)
     return recognize_fill(&p, path, src, NULL) == CKPT_OK && recognize_archive(&p);
 }
 
-ckpt_status verify_records(const char *path, source *src, uint64_t before, struct check *c, ckpt_error *err)
+ckpt_status verify_records(const char *path, source *src, uint64_t findings_before, struct check *c,
+                           ckpt_error *err)
 {
     zip *z;
     if (!is_archive(path, src))
         return CKPT_OK;
-    const char *kept = arena_str(c->a, str_c(path)).ptr;
-    if (!kept)
+    const char *path_copy = arena_str(c->a, str_c(path)).ptr;
+    if (!path_copy)
         return fail_memory(err);
     ckpt_status st = zip_open(src, c->a, &z, err);
     if (st == CKPT_EFORMAT) { /* opening the file reported this fault; the audit finds the others */
         ckpt_error fault = *err;
-        return audit_zip(src, &(struct audited){.c = c, .path = kept, .reported = &fault, .err = err}, false);
+        struct audited audited = {.c = c, .path = path_copy, .reported = &fault, .err = err};
+        return audit_zip(src, &audited, false);
     }
     if (st != CKPT_OK)
         return st == CKPT_ENOMEM ? st : CKPT_OK;
-    c->drop = close_zip;
+    c->free_object = close_zip;
     CKPT_TRY(check_keep_object(c, z, err));
     zip_locate_all(z);
-    CKPT_TRY(check_surroundings(z, kept, c, err));
-    CKPT_TRY(check_duplicates(z, kept, c, err));
-    map *with_crc = find_folders_with_crc(z);
-    st = with_crc ? CKPT_OK : fail_memory(err);
+    CKPT_TRY(check_surroundings(z, path_copy, c, err));
+    CKPT_TRY(check_duplicates(z, path_copy, c, err));
+    map *crc_folders = find_folders_with_crc(z);
+    st = crc_folders ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < z->n; i++)
-        st = add_record(z, i, with_crc, kept, c, err);
-    map_free(with_crc);
-    if (st != CKPT_OK || c->result->findings != before)
+        st = add_record(z, i, crc_folders, path_copy, c, err);
+    map_free(crc_folders);
+    if (st != CKPT_OK || c->result->findings != findings_before)
         return st;
-    return audit_zip(src, &(struct audited){.c = c, .path = kept, .err = err}, holds_arrays(z));
+    return audit_zip(src, &(struct audited){.c = c, .path = path_copy, .err = err}, holds_arrays(z));
 }
-
-/* ---------------------------------------------------------------------- all */
 
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err)
 {

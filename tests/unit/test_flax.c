@@ -74,8 +74,9 @@ static void a_damaged_extension_type_is_refused(void)
                     0);
 }
 
-/* Keys of both kinds are refused, because they appear when a damaged array is read as a map. */
-static void keys_of_text_and_numbers_are_refused(void)
+/* A map may have keys of text or of numbers. A mixture is refused: it appears if a damaged array is read as a
+ * map. */
+static void maps_with_text_and_number_keys_are_refused(void)
 {
     ckpt_error err;
     CU_ASSERT_EQUAL(count_tensors(TEXT("\x82\xa1"
@@ -96,7 +97,7 @@ static void negative_sizes_are_refused(void)
                                        "0" ARRAY),
                                   &err),
                     -1);
-    CU_ASSERT_STRING_EQUAL(err.found, "negative, no number or too large");
+    CU_ASSERT_STRING_EQUAL(err.found, "negative, not a number or too large");
     CU_ASSERT_STRING_EQUAL(err.allowed, "sizes");
 }
 
@@ -240,6 +241,6 @@ void suite_flax(void)
     UNIT(writing_keys_of_text_and_numbers_is_refused);
     UNIT(a_damaged_chunked_array_key_is_refused);
     UNIT(a_damaged_extension_type_is_refused);
-    UNIT(keys_of_text_and_numbers_are_refused);
+    UNIT(maps_with_text_and_number_keys_are_refused);
     UNIT(negative_sizes_are_refused);
 }

@@ -104,7 +104,7 @@ static void reads_values_in_every_field(void)
                   TEXT("\x01\x02\xff")));
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x01\x10\x07\x38\x80\x01"), TEXT("\x80\0\0\0\0\0\0\0"))); /* int64 */
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x01\x10\x0c\x58\x05"), TEXT("\x05\0\0\0")));             /* uint32 */
-    /* uint4 [3], uint2 [5] in raw data and in int32_data, float6 [5] in raw data: 0, 1, 2, 3, 4 */
+    /* uint4 [3] in raw data, uint2 [5] in int32_data, float6 [5] in raw data */
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x03\x10\x15\x4a\x02\x21\x03"), TEXT("\1\2\3")));
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x05\x10\x19\x2a\x03\xe4\x01\x01"), TEXT("\0\1\2\3\1")));
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x05\x10\x1b\x4a\x04\x40\x20\x0c\x04"), TEXT("\0\1\2\3\4")));

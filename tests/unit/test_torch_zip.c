@@ -188,12 +188,12 @@ static void archives_that_torch_load_refuses_are_read(void)
         const char *file, *objection; /* part of the reason why torch.load refuses FILE; NULL: it reads it */
     } archives[] = {
         {"torch/exp/01_pyzip_stored.pt", NULL},
-        {"torch/exp/02_no_version.pt", "no record called version"},
+        {"torch/exp/02_no_version.pt", "no record \"version\""},
         {"torch/exp/07_no_prefix.pt", "not in a folder"},
         {"torch/exp/08_deep_prefix.pt", "more than one folder deep"},
         {"torch/exp/10_extra_toplevel.pt", "outside the folder"},
-        {"torch/exp/12_version_0.pt", "version holds 0"},
-        {"torch/exp/15_version_junk.pt", "no number"},
+        {"torch/exp/12_version_0.pt", "version\" holds 0"},
+        {"torch/exp/15_version_junk.pt", "hold a number"},
         {"torch/exp/19_byteorder_nl.pt", "line break"},
         {"torch/exp/23_constants_pkl.pt", "TorchScript"},
         {"torch/exp/27_prefix_junk.pt", "byte 16"},

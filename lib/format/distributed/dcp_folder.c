@@ -43,13 +43,13 @@ static ckpt_status check_replaceable(const struct dcp_folder *folder, const char
 /* check_target - checks that PATH does not exist or is a folder that may be replaced. */
 static ckpt_status check_target(const struct dcp_folder *folder, const char *path, ckpt_error *err)
 {
-    struct stat is;
-    if (lstat(path, &is) != 0)
+    struct stat file_stat;
+    if (lstat(path, &file_stat) != 0)
         return errno == ENOENT
                    ? CKPT_OK
                    : name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the output"),
                                          folder->job->path, err);
-    if (S_ISDIR(is.st_mode))
+    if (S_ISDIR(file_stat.st_mode))
         return check_replaceable(folder, path, err);
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                "a distributed checkpoint is {=a folder}; a {file} of that name exists\n"

@@ -83,9 +83,9 @@ bool ds_is_folder(const struct probe *p) { return find_tracker(p) || probe_match
 static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str tag, ckpt_error *err)
 {
     char *path = shards_join_path(str_c(f->path), tag);
-    struct stat is;
+    struct stat file_stat;
     bool leaves = path_leaves_folder(tag),
-         there = path && !leaves && stat(path, &is) == 0 && S_ISDIR(is.st_mode);
+         there = path && !leaves && stat(path, &file_stat) == 0 && S_ISDIR(file_stat.st_mode);
     free(path);
     if (there)
         return CKPT_OK;

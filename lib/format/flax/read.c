@@ -166,7 +166,7 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
     if (!read_sizes(&x, sizes, ndim, width))
         return fail(
             r->input.err, CKPT_EFORMAT, dict->offset,
-            "an array in chunks whose shape is {negative, no number or too large}; {=sizes} are allowed");
+            "an array in chunks whose shape is {negative, not a number or too large}; {=sizes} are allowed");
     for (uint32_t i = 0; i < n; i++) {
         const struct flax_array *c = chunks[i]->type == CKPT_V_TENSOR ? &r->arrays[chunks[i]->offset].array
                                                                       : NULL;

@@ -36,8 +36,8 @@ char *shards_join_path(ckpt_str folder, ckpt_str name)
 
 ckpt_status shards_check_regular(const char *path, ckpt_error *err)
 {
-    struct stat is;
-    if (stat(path, &is) != 0 || S_ISREG(is.st_mode))
+    struct stat file_stat;
+    if (stat(path, &file_stat) != 0 || S_ISREG(file_stat.st_mode))
         return CKPT_OK;
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                 "{no} {=regular file}\n"
@@ -102,8 +102,8 @@ ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool only_
 void shards_notice_old_index(ckpt_plan *p, const char *path)
 {
     const char *index = arena_printf(p->a, "%s.index.json", path).ptr;
-    struct stat is;
-    if (!index || stat(index, &is) != 0 || shards_contain_path(p->file, index))
+    struct stat file_stat;
+    if (!index || stat(index, &file_stat) != 0 || shards_contain_path(p->file, index))
         return;
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     size_t stem_len = dot ? (size_t)(dot - path) : strlen(path);

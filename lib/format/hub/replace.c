@@ -143,12 +143,12 @@ static ckpt_status read_old_index(struct replaced *r, const char *path, map *nam
  * removed. */
 static ckpt_status read_leftover_index(struct replaced *r, ckpt_error *err)
 {
-    struct stat is;
+    struct stat file_stat;
     ckpt_str text;
     bool there;
     const char *path = r->files[r->n - 1].second;
-    CKPT_TRY(check_exists(path, &is, &there, err));
-    if (!there || !S_ISREG(is.st_mode))
+    CKPT_TRY(check_exists(path, &file_stat, &there, err));
+    if (!there || !S_ISREG(file_stat.st_mode))
         return CKPT_OK;
     map *named = map_new(r->n);
     ckpt_status st = named ? read_old_index(r, path, named, &text, err) : fail_memory(err);

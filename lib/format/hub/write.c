@@ -245,15 +245,15 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
 /* list_inodes - sets *OUT to the inode numbers of the files of F. */
 static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
 {
-    struct stat is;
+    struct stat file_stat;
     *out = map_new(f->nparts + 1);
     for (size_t i = 0; *out && i <= f->nparts; i++) {
         const char *path = i < f->nparts ? f->parts[i]->path : f->path;
-        bool there = path && stat(path, &is) == 0;
+        bool there = path && stat(path, &file_stat) == 0;
         if (path && !there && errno != ENOENT && errno != ENOTDIR)
             return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"),
                                        path, err);
-        if (there && !map_put_num(*out, (uint64_t)is.st_ino, 0, NULL))
+        if (there && !map_put_num(*out, (uint64_t)file_stat.st_ino, 0, NULL))
             return fail_memory(err);
     }
     return *out ? CKPT_OK : fail_memory(err);
@@ -262,9 +262,9 @@ static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
 /* check_output - checks that the path of file K is not a file of the input and may be replaced. */
 static ckpt_status check_output(const struct set *s, uint32_t k, const map *inodes, ckpt_error *err)
 {
-    struct stat is;
-    bool there = stat(s->paths[k], &is) == 0;
-    if (there && map_get_num(inodes, (uint64_t)is.st_ino) != MAP_NONE)
+    struct stat file_stat;
+    bool there = stat(s->paths[k], &file_stat) == 0;
+    if (there && map_get_num(inodes, (uint64_t)file_stat.st_ino) != MAP_NONE)
         CKPT_TRY(shards_check_output(s->p->file, s->paths[k], s->layout.nshards == 1, err));
     return check_replaceable(s, s->paths[k], err);
 }

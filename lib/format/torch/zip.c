@@ -35,7 +35,7 @@ static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
     ckpt_str s;
     const char *name = torch_archive_has(ta, ".data/version") ? ".data/version" : "version";
     if (!torch_archive_has(ta, name)) {
-        torch_archive_note_refusal(ta, STR_LIT("there is no record called version"));
+        torch_archive_note_refusal(ta, STR_LIT("there is no record \"version\""));
         return CKPT_OK;
     }
     CKPT_TRY(torch_archive_read_text(ta, name, 64, &s, err));
@@ -44,14 +44,14 @@ static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
     for (; s.ptr && i < s.len && i < 4 && s.ptr[i] >= '0' && s.ptr[i] <= '9'; i++)
         version = version * 10 + (uint32_t)(s.ptr[i] - '0');
     if (i == 0)
-        torch_archive_note_refusal(ta, STR_LIT("the record version holds no number"));
+        torch_archive_note_refusal(ta, STR_LIT("the record \"version\" does not hold a number"));
     else if (version < 1 || version > 10)
         torch_archive_note_refusal(
-            ta, arena_printf(ta->f->a, "the record version holds %u, torch reads 1 to 10", version));
+            ta, arena_printf(ta->f->a, "the record \"version\" holds %u, torch reads 1 to 10", version));
     return CKPT_OK;
 }
 
-#define TORCH_END_SEARCH 65536u /* torch's miniz searches so many last bytes for the end record */
+#define TORCH_END_SEARCH_BYTES 65536u /* the last bytes, in which torch's miniz searches the end record */
 
 /* check_top_folder - notes that torch refuses the archive if a record is outside of the folder of the first
  * entry, or if the archive begins or ends elsewhere than torch expects. */
@@ -66,7 +66,7 @@ static void check_top_folder(struct torch_archive *ta)
         torch_archive_note_refusal(ta, STR_LIT("the records are more than one folder deep"));
     if (strcmp(ta->storage_folder, "tensors/") == 0)
         torch_archive_note_refusal(ta, STR_LIT("the storages are in tensors/, as only torch 1.4 put them"));
-    if (ta->z->src->size - ta->z->end > TORCH_END_SEARCH)
+    if (ta->z->src->size - ta->z->end > TORCH_END_SEARCH_BYTES)
         torch_archive_note_refusal(ta, STR_LIT("more than 64 KiB follow the archive"));
     for (size_t i = 0; ta->top.len && i < ta->z->n; i++)
         if (!str_starts(ta->z->entries[i].name, ta->top)) {

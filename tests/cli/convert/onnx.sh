@@ -1,4 +1,4 @@
-# The tensors of ONNX, also those in external files, are converted; what the target cannot hold is named.
+# The tensors of ONNX, also those in external files, are converted; messages list the tensors that the output cannot hold.
 ckpt convert corpus/onnx/ext_each/each.onnx w.safetensors
 ckpt diff corpus/onnx/ext_one/one.onnx w.safetensors
 ckpt convert corpus/onnx/nested.onnx n.pt

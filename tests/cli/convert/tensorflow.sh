@@ -1,4 +1,4 @@
-# TensorFlow checkpoints are converted to other formats with the same tensors; what the target cannot hold is named.
+# TensorFlow checkpoints are converted to other formats with the same tensors; messages list the tensors that the output cannot hold.
 tensorflow=corpus/tensorflow
 ckpt convert $tensorflow/v2/slices -o slices.safetensors
 ckpt diff $tensorflow/v2/slices slices.safetensors
