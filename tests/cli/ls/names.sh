@@ -1,9 +1,10 @@
 # Control characters, bidirectional overrides and bad bytes in names are escaped in text, and exact in JSON.
-printf '%b' '\0140\000\000\000\000\000\000\000' >n.safetensors
-printf '%s' '{"a\u001b[31m\u202eb\\c\"d":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}' >h
-n=$(wc -c <h)
-while [ $n -lt 96 ]; do printf ' ' >>h; n=$((n + 1)); done
-cat h >>n.safetensors; printf x >>n.safetensors
+printf '%s' '{"a\u001b[31m\u202eb\\c\"d":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}' >header
+# safetensors pads its header with spaces to a multiple of 8 bytes
+length=$(wc -c <header)
+while [ $length -lt 96 ]; do printf ' ' >>header; length=$((length + 1)); done
+. "$TESTS/safetensors.sh"
+print_safetensors "$(cat header)" x >n.safetensors
 ckpt ls n.safetensors
 ckpt ls --tsv n.safetensors
 ckpt ls --json n.safetensors

@@ -17,24 +17,26 @@ for bad in data_flip data_missing manifest_flip manifest_magic manifest_missing 
     ckpt ls $orbax/bad/$bad
 done
 ckpt verify $orbax/bad/node_flip
-# of two steps, one is unfinished; the last step has no item
+# If the last step is unfinished, the step before it is read.
 mkdir steps
 cp -r $orbax/standard steps/7
 cp -r $orbax/standard steps/12.orbax-checkpoint-tmp-3
 ckpt ls steps
+# The last step has no item.
 mkdir steps/20
 echo '{}' >steps/20/_CHECKPOINT_METADATA
 ckpt ls steps
-# an array without metadata, and one without a chunk, which is lost only if all chunks are stored
+# One array has no metadata. Another lacks a chunk: by _METADATA, chunks equal to the fill value are not stored.
 cp -r $orbax/plain_zarr2 item
 rm item/np/.zarray item/params.dense.kernel/0.1
 ckpt ls item
 ckpt verify item
 ckpt salvage item -o item.pt
 cp $orbax/plain_zarr2/np/.zarray item/np
+# If _METADATA states that all chunks are stored, the missing chunk is lost.
 sed -i 's/equal_to_fill_value": true/equal_to_fill_value": false/' item/_METADATA
 ckpt show item params.dense.kernel
-# a chunk that is a link out of the folder
+# A chunk that is a link out of the folder is refused.
 rm item/step/0
 ln -s ../../all.pt item/step/0
 ckpt ls item

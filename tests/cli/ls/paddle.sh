@@ -20,15 +20,18 @@ done
 ckpt verify $paddle/bigparam_p2.pdparams
 ckpt salvage $paddle/nested.pdparams -o salvaged.pt
 ckpt sanitize $paddle/nested.pdparams -o clean.pt
-# changed AT BYTES - lists a copy of the file with BYTES at AT: a name that is no slice's, a different size, a parameter
-# that is also stored complete, no sizes
-changed()
+# list_changed OFFSET BYTES - lists a copy of bigparam_p2.pdparams with BYTES at OFFSET
+list_changed()
 {
     cp $paddle/bigparam_p2.pdparams changed.pdparams
     printf "$2" | dd of=changed.pdparams bs=1 seek="$1" conv=notrunc 2>/dev/null
     ckpt ls changed.pdparams
 }
-changed 1040 '\031'
-changed 1016 '\007'
-changed 992 '\001'
-changed 1002 'X'
+# a name that is not that of a slice
+list_changed 1040 '\031'
+# slices that do not add up to the size of the parameter
+list_changed 1016 '\007'
+# a parameter that is also stored complete
+list_changed 992 '\001'
+# a table without the sizes of parameters
+list_changed 1002 'X'

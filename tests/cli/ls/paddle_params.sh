@@ -8,7 +8,8 @@ cp $infer/net.pdiparams alone.pdiparams
 ckpt ls alone.pdiparams
 ckpt salvage alone.pdiparams -o numbered.pt
 ckpt ls numbered.pt
-# float32 [2], and a program in protobuf: variable "b", one that does not persist, one to feed, "a"
+# Each tensor is float32 [2]. The program, in protobuf, has the variables "b", "t", which does not persist, one that is
+# fed with the input, and "a": "b" and "a" are the parameters.
 tensor='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\004\0\0\0\010\005\020\002\0\0\200\077\0\0\0\100'
 printf "$tensor$tensor" | tee old.pdiparams >__params__
 printf '\012\051\032\011\012\001b\022\002\010\007\030\001\032\007\012\001t\022\002\010\007\032\010\012\000\022\002\010\011\030\001\032\011\012\001a\022\002\010\007\030\001' >old.pdmodel
@@ -16,11 +17,14 @@ cp old.pdmodel __model__
 ckpt ls -l old.pdiparams
 ckpt ls __params__
 ckpt verify old.pdiparams
+# a program with the one variable "b"
 printf '\012\013\032\011\012\001b\022\002\010\007\030\001' >old.pdmodel
 ckpt ls old.pdiparams
+# a program that is cut off
 printf '\012\377' >old.pdmodel
 ckpt ls old.pdiparams
 rm old.pdmodel
+# programs in JSON: the name of the last parameter is a number; the text is cut off
 echo '{"ops": [{"#": "p", "A": [0, 1, 1, 7]}]}' >old.json
 ckpt ls old.pdiparams
 echo '{"ops": [' >old.json
@@ -29,12 +33,13 @@ ckpt ls old.pdiparams
 mkdir fluid one
 cp __model__ __params__ one
 cp __model__ fluid
-for v in a b; do printf "$tensor" >fluid/$v; done
+for name in a b; do printf "$tensor" >fluid/$name; done
 ckpt ls -l one
 ckpt ls --json fluid
 ckpt info fluid
 ckpt convert fluid -o fluid.pt
 ckpt diff fluid fluid.pt
+# The file of "b" is missing, has a byte too many, is cut off, and is a link.
 mv fluid/b b
 ckpt ls fluid
 ckpt verify fluid
@@ -47,5 +52,6 @@ ckpt ls fluid
 rm fluid/b
 ln -s /etc/passwd fluid/b
 ckpt ls fluid
+# a parameter "../ea"
 printf '\012\017\032\015\012\005../ea\022\002\010\007\030\001' >fluid/__model__
 ckpt ls fluid

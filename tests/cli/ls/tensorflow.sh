@@ -21,11 +21,12 @@ ckpt ls $tensorflow/savedmodel_v2
 ckpt ls $tensorflow/savedmodel_v2/variables
 ckpt ls --json $tensorflow/emulated/bigendian.index
 ckpt ls $tensorflow/v2
-# A state file with another folder's path, in which \142 is b; state files that point outside or are malformed.
+# A state file may have paths in the folder that was moved here. \142 is the letter b.
 mkdir moved empty out
 printf 'model_checkpoint_path: "/elsewhere/run/a\\142c"\nall_model_checkpoint_paths: "/elsewhere/run/abc"\n' >moved/checkpoint
-for f in index data-00000-of-00001; do cp $tensorflow/v2/remap.$f moved/abc.$f; done
+for suffix in index data-00000-of-00001; do cp $tensorflow/v2/remap.$suffix moved/abc.$suffix; done
 ckpt ls moved
+# state files that name a file outside of the folder, have no quotes, name a missing file
 printf 'model_checkpoint_path: "../secret"\n' >out/checkpoint
 ckpt ls out
 printf 'model_checkpoint_path: gone\n' >out/checkpoint
@@ -34,6 +35,7 @@ printf 'model_checkpoint_path: "gone"\n' >out/checkpoint
 ckpt ls out
 : >empty/saved_model.pb
 ckpt ls empty
+# damaged index files
 for f in shard_9 header_future size_big offset_past dim_neg dim_huge dtype_bad value_junk slice_hole slice_overlap unsorted \
     unknown_rank dup_key header_missing index_flip index_footer_only header_shards2; do
     ckpt ls $tensorflow/bad/$f.index

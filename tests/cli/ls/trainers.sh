@@ -17,13 +17,14 @@ for folder in torch_dist torch_dist_2026; do
 done
 ckpt add net. $trainers/torch_dist_2026 -o renamed
 ckpt diff $trainers/torch_dist_2026 renamed | tail -n 1
-# Accelerate's folder of a DeepSpeed save; a Hugging Face run without a tracker of its steps.
+# Accelerate saves a DeepSpeed model to the folder pytorch_model, with files of its own next to it.
 cp -r corpus/deepspeed/zero2_bf16 deepspeed
 chmod -R u+w deepspeed
 mv deepspeed/global_step2 deepspeed/pytorch_model
 echo pytorch_model >deepspeed/latest
 cp $trainers/accelerate_fsdp/scheduler.bin $trainers/accelerate_fsdp/random_states_0.pkl deepspeed
 ckpt ls deepspeed | head -n 2
+# A Hugging Face run has a folder for each step, but no file that names the last one.
 mkdir run run/checkpoint-9 run/checkpoint-10 run/logs
 ckpt ls run
 cp -r $trainers/verl $trainers/accelerate_fsdp $trainers/lightning_fsdp.ckpt .
@@ -36,14 +37,15 @@ mv kept verl/global_step_4/actor/model_world_size_2_rank_1.pt
 cp -r verl/global_step_4/actor verl/global_step_4/critic
 ckpt ls verl
 ckpt ls verl/global_step_4/critic | head -n 1
-# The tracker names a step that is missing, a path, nothing, a number that is too large.
+# The tracker names a step that is missing, a path, nothing, or a number that is too large.
 for step in 5 ../verl/global_step_4 '' 99999999999999999999; do
     printf %s "$step" >verl/latest_checkpointed_iteration.txt
     ckpt ls verl
 done
-# Two models; one, which is a link out of the folder.
+# A folder with two models is refused.
 cp -r accelerate_fsdp/pytorch_model_fsdp_0 accelerate_fsdp/pytorch_model_fsdp_1
 ckpt ls accelerate_fsdp
+# A model that is a link out of the folder is refused.
 rm -r accelerate_fsdp/pytorch_model_fsdp_0
 mv accelerate_fsdp/pytorch_model_fsdp_1 elsewhere
 ln -s ../elsewhere accelerate_fsdp/pytorch_model_fsdp_1
@@ -55,18 +57,21 @@ ckpt info deep | head -n 1
 mkdir -p dist_ckpt/dist_ckpt/dist_ckpt/dist_ckpt/dist_ckpt/dist_ckpt
 for folder in dist_ckpt dist_ckpt/dist_ckpt dist_ckpt/dist_ckpt/dist_ckpt; do : >$folder/dist_ckpt/.metadata; done
 ckpt ls dist_ckpt
-# The values of meta.pt: with a key that the checkpoint itself has; damaged; not a dict; in a file elsewhere.
+# meta.pt, which holds the values that are not tensors, has a key that the checkpoint itself has.
 cd lightning_fsdp.ckpt
 ckpt convert -q . -o ../all.pt
 mv meta.pt kept.pt
 cp ../all.pt meta.pt
 ckpt ls . | tail -n 1
+# meta.pt is cut off.
 head -c 900 kept.pt >meta.pt
 ckpt ls .
 ckpt verify .
 ckpt salvage . -o ../salvaged.pt
+# meta.pt is not a dict, but an archive of numpy.
 ckpt convert -q ../all.pt meta.npz --root model --to npz && mv meta.npz meta.pt
 ckpt ls . | tail -n 1
+# meta.pt is a link out of the folder.
 rm meta.pt
 ln -s ../all.pt meta.pt
 ckpt ls .

@@ -9,15 +9,16 @@ done
 ckpt list --json m.pt 2>&1
 cp data/train.pt 'my m.pt'
 ckpt 'my m.pt' 2>&1
-# Each answer in the table is a valid command line.
+# Each answer in the table of commands names a command that exists.
 sed -n 's/^GUESS_COMMAND("\([^"]*\)".*/\1/p' "$TESTS/../../cli/guesses.def" | while read -r typed; do
     answer=$(ckpt "$typed" 2>&1 | sed -n 's/^hint: //p')
-    (eval "${answer%% [A-Z]*} --help") >said 2>&1 </dev/null || echo "$typed: $answer: $(cat said)"
+    (eval "${answer%% [A-Z]*} --help") >messages 2>&1 </dev/null || echo "$typed: $answer: $(cat messages)"
 done
+# Each entry in the table of options is suggested for each command that it names.
 sed -n 's/^GUESS_OPTION("\([a-z|]*\)", "\([^"]*\)".*/\1 \2/p' "$TESTS/../../cli/guesses.def" | while read -r commands typed; do
-    for c in $(echo "$commands" | tr '|' ' '); do
-        ckpt "$c" "--$typed" m 2>said || :
-        grep -q "unknown option '--$typed'; use" said || echo "$c --$typed: $(cat said)"
+    for command in $(echo "$commands" | tr '|' ' '); do
+        ckpt "$command" "--$typed" m 2>messages || :
+        grep -q "unknown option '--$typed'; use" messages || echo "$command --$typed: $(cat messages)"
     done
 done
 # A word that names no file is not put into the answer as the input.

@@ -2,14 +2,15 @@
 # terminal the progress appears after half a second, at most ten times a second, and is erased at the end.
 script -qec true /dev/null >/dev/null 2>&1 || { echo 'no pseudo-terminal to be had'; exit 77; }
 
-# sparse FILE MIB - a safetensors file of 8 tensors, all holes
-sparse()
+# make_sparse FILE MIB - makes a safetensors FILE of 8 tensors, with MIB MiB of data that are all holes
+make_sparse()
 {
-    size=$(($2 * 131072))
+    size=$(($2 * 1024 * 1024 / 8)) # of one tensor, in bytes
     for i in 0 1 2 3 4 5 6 7; do
         printf '%s"t%d":{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]}' \
             "$([ $i = 0 ] && echo '{' || echo ,)" $i $size $((i * size)) $((i * size + size))
     done >header
+    # the length of the header (1000), and the header padded to it
     { printf '\350\003\0\0\0\0\0\0'; printf '%-1000s' "$(cat header)}"; } >"$1"
     truncate -s $((1008 + 8 * size)) "$1"
 }
@@ -23,8 +24,8 @@ wait_for_progress()
     done
 }
 
-sparse hash.safetensors "$([ "${EMULATED:-}" ] && echo 128 || echo 2048)"
-sparse write.safetensors 256
+make_sparse hash.safetensors "$([ "${EMULATED:-}" ] && echo 128 || echo 2048)"
+make_sparse write.safetensors 256
 mkdir out
 trap '' USR1 # so that SIGUSR1 does not end a command that has no handler yet
 
@@ -35,7 +36,7 @@ interrupt()
     shift
     : >err
     # a shell makes background processes ignore SIGINT, and nohup makes all of its processes ignore SIGHUP
-    env --default-signal=INT,HUP,TERM "$@" >o 2>err &
+    env --default-signal=INT,HUP,TERM "$@" >report 2>err &
     pid=$!
     wait_for_progress $pid || { echo "$1 $2 was done before it was asked"; exit 77; }
     kill -"$sig" $pid

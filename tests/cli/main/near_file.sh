@@ -1,9 +1,9 @@
 # If a file does not exist, the error suggests the nearest name in its folder, if there is one.
-mkdir d many
+mkdir sub many
 cp data/train.pt model.pt
-cp data/train.pt d/model.safetensors
-cp data/train.pt "d/two words.pt"
-for file in modle.pt model.pth mode.pt Model.pt m.pt x.pt d/model.safetensor 'd/two word.pt' missing/model.pt d/; do
+cp data/train.pt sub/model.safetensors
+cp data/train.pt "sub/two words.pt"
+for file in modle.pt model.pth mode.pt Model.pt m.pt x.pt sub/model.safetensor 'sub/two word.pt' missing/model.pt sub/; do
     ckpt ls "$file" 2>&1
 done
 ckpt ls --json modl.pt 2>&1

@@ -1,6 +1,6 @@
 # mem gives an error or ignores each fault of a config.json: wrong types, numbers out of range, keys that come twice.
-# config NAME=VALUE… - a LLaMA's config.json with keys changed or added
-config()
+# write_config NAME=VALUE… - writes the config.json of a LLaMA with keys changed or added
+write_config()
 {
     json='{"model_type":"llama","vocab_size":100,"hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,
            "num_key_value_heads":2,"hidden_act":"silu","intermediate_size":128'
@@ -18,7 +18,7 @@ for pair in hidden_size=64 hidden_size=64.0 hidden_size='"64"' hidden_size=-64 h
     sliding_window=8 sliding_window=16 sliding_window='"16"' sliding_window=true sliding_window=-1 sliding_window={} \
     model_type='"gemma"' model_type=null model_type=5 num_experts=8 num_experts=1 is_encoder_decoder=true \
     quantization_config='{"bits":4}' hidden_size=4294967295; do
-    config "$pair"
+    write_config "$pair"
     echo "$pair: $(ckpt mem config.json -b 2 -s 16 2>&1 | sed -n 's/^activations/ok, &/p; s/^ckpt: //p')"
 done
 for pair in attn_pdrop=0 attn_pdrop=0e9 attn_pdrop=-1 attn_pdrop='"0.1"' attn_pdrop=false activation_function='"relu"' \

@@ -1,7 +1,7 @@
 # mem estimates activations, the peak and a checkpointing plan from a config alone, and whether they fit.
 ckpt mem data/gpt2.json -b 8 -s 1024 --precision bf16-mixed
-for c in none block block-reentrant sqrt k=3 seq=3 selective; do
-    ckpt mem data/gpt2.json -b 8 -s 1024 --precision bf16 --checkpoint $c | grep -E '^(activations|peak)'
+for checkpointing in none block block-reentrant sqrt k=3 seq=3 selective; do
+    ckpt mem data/gpt2.json -b 8 -s 1024 --precision bf16 --checkpoint $checkpointing | grep -E '^(activations|peak)'
 done
 ckpt mem data/gpt2.json -b 8 -s 1024 --precision bf16-mixed --fits 8GiB; echo "exit $?"
 ckpt mem data/gpt2.json -b 64 -s 1024 --precision bf16-mixed --fits 8GiB; echo "exit $?"
