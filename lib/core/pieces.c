@@ -1,17 +1,17 @@
 /* pieces.c - see pieces.h.
  *
  * Boxes are kept in bytes and in as few dimensions as they need: a dimension that every piece spans
- * completely is joined with the one before it. So a tensor cut along its first dimension is a list of runs,
- * and one cut along any other single dimension a matrix of which the pieces are columns.
+ * completely is joined with the one before it. So a tensor that is cut along its first dimension becomes a
+ * list of runs of bytes. A tensor that is cut along another dimension becomes a matrix, and its pieces are
+ * columns of this matrix.
  *
- * A read is split into boxes of the tensor, each as large as can be. core/gather reads what each piece has of
- * such a box, in few and large reads. Reading columns is fast only for many rows at a time, therefore
- * source.block is large. Narrow columns are not copied one after the other, because each line of the cache
- * would be written as often as there are columns in it: they are read into a buffer first. Then a few rows
- * of all columns are copied at a time.
+ * A read is split into boxes that are as large as possible. For each box, core/gather reads the bytes that
+ * each piece has of it, in few and large reads. Columns are read fast only if many rows are read at a time,
+ * so source.block is large. Narrow columns are not copied one after the other, because each cache line would
+ * be written once for each column in it. They are read into a buffer, and then copied a few rows at a time.
  *
- * No sum or product of positions can overflow: the tensor's size in bytes fits 64 bits, a box is inside of
- * the tensor, and its bytes are inside of its source; the checks come before all others. */
+ * No sum or product of positions can overflow, because these checks come first: the tensor's size in bytes
+ * fits 64 bits, each box is inside the tensor, and its bytes are inside its source. */
 #include "core/pieces.h"
 
 #include <inttypes.h>

@@ -70,8 +70,8 @@ enum file_state {
     FILE_OLD,     /* the old bytes in all of them; any inode */
     FILE_NEW,     /* the new bytes in all of them; any inode */
     FILE_MIXED,   /* old bytes in some and new bytes in others; the inode of the journal */
-    FILE_FOREIGN, /* as MIXED, but a different inode; or other bytes, but the inode of the journal */
-    FILE_OTHER    /* other bytes and a different inode: a file that replaced the edited one */
+    FILE_CHANGED, /* as MIXED, but a different inode; or other bytes, but the inode of the journal */
+    FILE_REPLACED /* other bytes and a different inode: a file that replaced the edited one */
 };
 
 /* ------------------------------------------------------------------ the file */
@@ -298,17 +298,17 @@ static ckpt_status find_state(const struct edited_file *e, const struct journal 
     *out = new            ? FILE_NEW
            : old          ? FILE_OLD
            : fits && same  ? FILE_MIXED
-           : fits || same ? FILE_FOREIGN
-                          : FILE_OTHER;
+           : fits || same ? FILE_CHANGED
+                          : FILE_REPLACED;
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------- undoing */
 
-static ckpt_status refuse_foreign(const struct edited_file *e, enum file_state state, ckpt_error *err)
+static ckpt_status refuse_recovery(const struct edited_file *e, enum file_state state, ckpt_error *err)
 {
     (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
-               state == FILE_OTHER
+               state == FILE_REPLACED
                    ? "%s is the undo journal of another file; nothing is undone"
                    : "an edit in place was cut short, and the file changed since; %s does not fit it",
                e->journal);
@@ -387,8 +387,8 @@ static ckpt_status recover_file(const struct edited_file *e, const struct journa
 {
     enum file_state state;
     CKPT_TRY(find_state(e, j, &state, err));
-    if (state == FILE_FOREIGN || state == FILE_OTHER)
-        return refuse_foreign(e, state, err);
+    if (state == FILE_CHANGED || state == FILE_REPLACED)
+        return refuse_recovery(e, state, err);
     if (state == FILE_MIXED) /* only then a byte of it changes */
         CKPT_TRY(judge_edit(e, j, &o->judge, err));
     if (!o->dry_run)
@@ -464,7 +464,7 @@ static ckpt_status check_file_state(const struct edited_file *e, const struct jo
     if (*state == FILE_MIXED && judged)
         CKPT_TRY(judge_edit(e, j, &note->judge, err));
     return *state == FILE_MIXED     ? fail_cut_short(e, judged, err)
-           : *state == FILE_FOREIGN ? refuse_foreign(e, *state, err)
+           : *state == FILE_CHANGED ? refuse_recovery(e, *state, err)
                                     : CKPT_OK;
 }
 
@@ -478,7 +478,7 @@ static void note_journal(struct journal_note *note, const struct journal *j, enu
     if (j->distrust)
         (void)snprintf(note->text, sizeof note->text,
                        "%.300s" JOURNAL_SUFFIX " is not trusted as its undo journal: %s", path, j->distrust);
-    else if (state == FILE_OTHER)
+    else if (state == FILE_REPLACED)
         (void)snprintf(note->text, sizeof note->text,
                        "%.300s" JOURNAL_SUFFIX " is the undo journal of another file; if this one is intact, "
                        "remove the journal",

@@ -7,20 +7,18 @@
  * 8+N     …     the data, to the end of the file: tensors back to back, row-major, little-endian
  *
  * Header: "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} for
- * every tensor, offsets relative to 8+N; and an optional
- * "__metadata__": {"key": "text"} (or null). An entry may also be the array
- * [dtype, shape, data_offsets]. Source: the safetensors README and the
- * acceptance of its Rust reader (Metadata::validate in tensor.rs).
+ * every tensor, with offsets from 8+N on. "__metadata__": {"key": "text"} is optional, and
+ * may be null. An entry may also be the array [dtype, shape, data_offsets]. Sources: the README
+ * of safetensors, and what its Rust reader accepts (Metadata::validate in tensor.rs).
  *
- * Refused: anything in the data that belongs to no tensor or to two, sizes that
- * disagree with dtype and shape, header or data cut off, unknown dtypes, a
- * field given twice, __metadata__ given twice or with values that are not text.
- * A tensor given twice is legal for the Rust reader, and the last one counts;
- * a notice reports it.
+ * Refused: bytes of the data that belong to no tensor or to two, sizes that do not fit dtype and
+ * shape, a header or data that are cut off, unknown dtypes, a field given twice, and __metadata__
+ * given twice or with values that are not text. A tensor given twice is legal for the Rust
+ * reader, which takes the last one. It is read, with a notice.
  *
- * A pair of the metadata whose value is the name of a tensor, and whose key is not, records
- * a tie, as save_model of the official library writes it: the key becomes a row after those of
- * the header (ties.c).
+ * A pair of the metadata records a tie if its value is the name of a tensor and its key is not:
+ * save_model of the official library writes such pairs. The key becomes the name of a row, after
+ * the rows of the header (ties.c).
  */
 #include <stdlib.h>
 
@@ -51,7 +49,7 @@ struct header {
     ckpt_file *f;
     json_scan j;
     arena *temp;                  /* holds entries and shape until the rows are made */
-    struct header_entry *entries; /* in the order of the header, later in that of their data */
+    struct header_entry *entries; /* in the order of the header, then sorted by `begin` */
     size_t nentries, cap_entries;
     uint64_t *shape; /* of the entry that is being read */
     size_t cap_shape;
