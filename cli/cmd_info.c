@@ -417,7 +417,7 @@ static void print_dtypes(const struct facts *facts, struct text *out)
     size_t n = 0;
     begin_label(out, "dtypes");
     for (int d = 1; d < DTYPES; d++)
-        if (facts->by_dtype[d].elements || (facts->by_dtype[d].tensors && d != CKPT_DT_NP))
+        if (facts->by_dtype[d].elements || (facts->by_dtype[d].tensors && d != CKPT_DT_NAMED))
             used[n++] = &facts->by_dtype[d];
     qsort(used, n, sizeof *used, compare_elements);
     for (size_t i = 0; i < n; i++) {

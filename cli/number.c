@@ -62,7 +62,7 @@ static const struct layout *layout_of(ckpt_dtype dtype)
 
 static bool is_read_as_float(ckpt_dtype dtype)
 {
-    return dtype != CKPT_DT_NONE && dtype != CKPT_DT_NP && !layout_of(dtype)->nbytes;
+    return dtype != CKPT_DT_NONE && dtype != CKPT_DT_NAMED && !layout_of(dtype)->nbytes;
 }
 
 ckpt_dtype number_shown_dtype(ckpt_dtype dtype) { return is_read_as_float(dtype) ? CKPT_DT_F32 : dtype; }

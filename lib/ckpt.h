@@ -199,7 +199,7 @@ typedef enum {
     CKPT_DT_C32, CKPT_DT_C64, CKPT_DT_C128, CKPT_DT_BC32,
     CKPT_DT_QI8, CKPT_DT_QU8, CKPT_DT_QI32, CKPT_DT_QU4X2, CKPT_DT_QU2X4,
     CKPT_DT_BITS8, CKPT_DT_BITS16, CKPT_DT_BITS1X8, CKPT_DT_BITS2X4, CKPT_DT_BITS4X2,
-    CKPT_DT_NP, /* any other numpy dtype (strings, dates, records, longdouble): see dtype_name of a tensor */
+    CKPT_DT_NAMED, /* any other dtype (strings, dates, records …); its name is the tensor's dtype_name */
     /* Numbers of few bits, each in a byte, as in ml_dtypes. F4_E2M1 is "float4_e2m1fn", the F6_…_BYTE are
      * "float6_e2m3fn" and "float6_e3m2fn", and F8_E4M3_INF is "float8_e4m3". */
     CKPT_DT_I4, CKPT_DT_U4, CKPT_DT_I2, CKPT_DT_U2, CKPT_DT_I1, CKPT_DT_U1, CKPT_DT_F4_E2M1,
@@ -282,7 +282,7 @@ typedef struct {
     ckpt_str location;      /* "cpu", "cuda:0"; empty: unknown */
     ckpt_str note;          /* "local part of [8, 4], Shard(0)", numpy dtype …, or empty */
     const struct ckpt_value *value; /* the node it was made from; NULL: none */
-    const char *dtype_name; /* of CKPT_DT_NP: "S4", "U2", "datetime64[ns]", "struct" …; else NULL */
+    const char *dtype_name; /* of CKPT_DT_NAMED: "S4", "U2", "datetime64[ns]", "struct" …; else NULL */
 } ckpt_tensor;
 
 /* ckpt_tensor_dtype_name - returns ckpt_dtype_name of its dtype, or the name of its numpy dtype. */

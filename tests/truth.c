@@ -225,7 +225,7 @@ static bool dtype_equals(const struct check *c, const ckpt_tensor *t, const cJSO
         return true;
     bool must_be_spelled_so = is_one_of(c->kind, KINDS_WITH_CKPT_DTYPES);
     return strcmp(ckpt_tensor_dtype_name(t), want) == 0 ||
-           (!must_be_spelled_so && (ckpt_dtype_parse(spelled) == t->dtype || t->dtype == CKPT_DT_NP));
+           (!must_be_spelled_so && (ckpt_dtype_parse(spelled) == t->dtype || t->dtype == CKPT_DT_NAMED));
 }
 
 static void check_row(struct check *c, const cJSON *entry, uint32_t row)

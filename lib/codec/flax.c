@@ -21,14 +21,14 @@
 #define HEAD_MAX       128u /* most bytes of shape and dtype before the elements, in holds_array */
 
 /* parse_dtype - sets *DTYPE to the dtype that Flax reads by NAME: a name or code of NumPy, or a name of
- * ml_dtypes. If torch lacks it or NAME is a code, sets *DTYPE to CKPT_DT_NP and *D to the dtype of NumPy. */
+ * ml_dtypes. If torch lacks it or NAME is a code, sets *DTYPE to CKPT_DT_NAMED and *D to NumPy's dtype. */
 static bool parse_dtype(ckpt_str name, ckpt_dtype *dtype, struct numpy_dtype *d)
 {
     const struct dtype_info *info = dtype_info(*dtype = dtype_by_name(name));
     *d = (struct numpy_dtype){.bytes = info->block_bytes};
     if (*dtype != CKPT_DT_NONE && info->block_elems == 1 && strchr("fiubc", info->klass))
         return true;
-    *dtype = CKPT_DT_NP;
+    *dtype = CKPT_DT_NAMED;
     if (str_starts(name, STR_LIT("datetime64[")) || str_starts(name, STR_LIT("timedelta64["))) {
         *d = (struct numpy_dtype){.kind = 'M', .bytes = 8};
         return true;
@@ -40,7 +40,7 @@ const char *flax_dtype_name(const ckpt_tensor *t, ckpt_dtype dtype)
 {
     struct numpy_dtype d;
     ckpt_dtype parsed;
-    const char *name = dtype == CKPT_DT_NP ? ckpt_tensor_dtype_name(t) : dtype_info(dtype)->name;
+    const char *name = dtype == CKPT_DT_NAMED ? ckpt_tensor_dtype_name(t) : dtype_info(dtype)->name;
     bool is_half_complex = dtype == CKPT_DT_C32 || dtype == CKPT_DT_BC32;
     return !is_half_complex && parse_dtype(str_c(name), &parsed, &d) ? name : NULL;
 }
@@ -123,14 +123,14 @@ static ckpt_status set_dtype(struct flax_input *in, const struct msgpack_value *
         return fail(in->err, CKPT_EFORMAT, v->at,
                     "an array of {\"%.*s\"}; {=a dtype that flax reads} was expected", STR_ARG(name));
     *element_size = d.bytes;
-    if (x->dtype != CKPT_DT_NP)
+    if (x->dtype != CKPT_DT_NAMED)
         return CKPT_OK;
     bool is_date = d.kind == 'M';
     x->swap = d.big_endian && numpy_swap_bytes(&d) > 1 ? numpy_swap_bytes(&d) : 0;
     x->dtype = is_date ? CKPT_DT_NONE : numpy_torch_dtype(&d);
     if (x->dtype != CKPT_DT_NONE)
         return CKPT_OK;
-    x->dtype = CKPT_DT_NP;
+    x->dtype = CKPT_DT_NAMED;
     x->name = is_date ? arena_str(in->f->a, name).ptr : numpy_dtype_text(in->f->a, &d);
     return x->name ? CKPT_OK : fail_memory(in->err);
 }

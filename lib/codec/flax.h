@@ -14,7 +14,7 @@ enum { FLAX_TIMESTAMP = -1, FLAX_ARRAY = 1, FLAX_COMPLEX = 2, FLAX_SCALAR = 3 };
 
 struct flax_array {
     ckpt_dtype dtype;
-    const char *name; /* of CKPT_DT_NP: "datetime64[ns]" */
+    const char *name; /* of CKPT_DT_NAMED: "datetime64[ns]" */
     uint8_t swap;     /* as in struct storage */
     bool is_scalar;   /* a NumPy scalar */
     uint32_t ndim;

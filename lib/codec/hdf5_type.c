@@ -122,7 +122,7 @@ static const struct float_layout {
 } float_layouts[] = {
     {2, 16, 10, 5, 10, 15, 2, CKPT_DT_F16},     {2, 16, 7, 8, 7, 127, 2, CKPT_DT_BF16},
     {4, 32, 23, 8, 23, 127, 2, CKPT_DT_F32},    {8, 64, 52, 11, 52, 1023, 2, CKPT_DT_F64},
-    {16, 80, 64, 15, 64, 16383, 0, CKPT_DT_NP},
+    {16, 80, 64, 15, 64, 16383, 0, CKPT_DT_NAMED},
 };
 
 static void read_float(struct type_reader *t, const struct type_header *header)
@@ -146,7 +146,7 @@ static void read_float(struct type_reader *t, const struct type_header *header)
         if (is_vax || !same_size || !same_exponent || !same_mantissa || !sign_is_first_bit)
             continue;
         set_number(t, l->dtype);
-        if (l->dtype == CKPT_DT_NP)
+        if (l->dtype == CKPT_DT_NAMED)
             t->last_read.kind = t->last_read.big_endian ? HDF5_UNREADABLE : HDF5_LONGDOUBLE;
     }
     /* h5py has no bfloat16, and reads one as float32 */

@@ -61,7 +61,7 @@ static const struct onnx_type *find_type(uint64_t number)
         {"INT16", CKPT_DT_I16, 16, ONNX_INT32S, 2, false},
         {"INT32", CKPT_DT_I32, 32, ONNX_INT32S, 4, false},
         {"INT64", CKPT_DT_I64, 64, ONNX_INT64S, 8, false},
-        {"STRING", CKPT_DT_NP, 0, ONNX_STRINGS, 0, false},
+        {"STRING", CKPT_DT_NAMED, 0, ONNX_STRINGS, 0, false},
         {"BOOL", CKPT_DT_BOOL, 8, ONNX_INT32S, 1, false},
         {"FLOAT16", CKPT_DT_F16, 16, ONNX_INT32S, 2, false},
         {"DOUBLE", CKPT_DT_F64, 64, ONNX_DOUBLES, 8, false},

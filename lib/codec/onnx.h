@@ -24,7 +24,7 @@ enum onnx_field {
 /* A data type of TensorProto. */
 struct onnx_type {
     const char *name;
-    ckpt_dtype dtype;      /* CKPT_DT_NP: strings; elements of fewer than 8 bits take a byte each there */
+    ckpt_dtype dtype;      /* CKPT_DT_NAMED: strings; elements of fewer than 8 bits take a byte each there */
     uint8_t bits;          /* of an element in raw data */
     enum onnx_field field; /* that has the values if raw_data does not */
     uint8_t width;         /* bytes of a number of that field: an element, or half of a complex one */

@@ -10,7 +10,7 @@
 struct tf_dtype {
     uint64_t number;
     const char *name;
-    ckpt_dtype dtype; /* CKPT_DT_NP: torch has no such type, and NAME is its name */
+    ckpt_dtype dtype; /* CKPT_DT_NAMED: torch has no such type, and NAME is its name */
     uint8_t width;    /* bytes of an element; 0: not fixed */
     uint8_t swap;     /* the unit that byte order applies to */
     uint8_t field;    /* the field of TensorProto with the values, in files of TensorFlow 1; 0: none */

@@ -27,13 +27,13 @@ const struct dtype_info *dtype_info(ckpt_dtype dt)
     return &dtypes[i < DTYPE_COUNT ? i : CKPT_DT_NONE];
 }
 
-/* CKPT_DT_NP stands for many numpy types, so no name means it. */
+/* CKPT_DT_NAMED stands for many numpy types, so no name means it. */
 ckpt_dtype dtype_by_name(ckpt_str name)
 {
     if (str_starts(name, STR_LIT("torch.")))
         name = str_skip(name, 6);
     for (size_t i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++)
-        if (i != CKPT_DT_NP && str_is(name, dtypes[i].name))
+        if (i != CKPT_DT_NAMED && str_is(name, dtypes[i].name))
             return (ckpt_dtype)i;
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (str_is(name, aliases[i].name))

@@ -9,7 +9,7 @@ unsigned number_lanes(ckpt_dtype dt)
 {
     switch (dt) {
     case CKPT_DT_NONE:
-    case CKPT_DT_NP: return 0;
+    case CKPT_DT_NAMED: return 0;
     case CKPT_DT_C32:
     case CKPT_DT_C64:
     case CKPT_DT_C128:
@@ -133,7 +133,7 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
     case CKPT_DT_QU4X2: decode_packed(2, in, n, out); break;
     case CKPT_DT_QU2X4: decode_packed(4, in, n, out); break;
     case CKPT_DT_NONE:
-    case CKPT_DT_NP: break;
+    case CKPT_DT_NAMED: break;
     default: /* ggml's blocks, or float and integer types of at most eight bits, each in a byte */
         (dtype_info(dt)->klass == 'k' ? decode_blocks : decode_bytes)(dt, in, n, out);
     }

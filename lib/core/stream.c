@@ -82,8 +82,8 @@ static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d
     return CKPT_OK;
 }
 
-/* split_elements - makes the units smaller than an element of CKPT_DT_NP, whose size is not that of a dtype:
- * a unit has the bytes that a change of byte order reverses, or one byte. */
+/* split_elements - makes the units smaller than an element of CKPT_DT_NAMED, which has no fixed size: a unit
+ * has the bytes that a change of byte order reverses, or one byte. */
 static ckpt_status split_elements(struct row_reader *r, ckpt_error *err)
 {
     uint32_t unit = r->storage->swap > 1 ? r->storage->swap : 1;
@@ -117,7 +117,7 @@ static ckpt_status open_row_reader(struct row_reader *r, struct table *t, uint32
     r->gather.width = d->block_bytes ? d->block_bytes : 1;
     r->total_units = r->tensor->elements;
     r->block_units = 1;
-    if (r->tensor->dtype == CKPT_DT_NP)
+    if (r->tensor->dtype == CKPT_DT_NAMED)
         CKPT_TRY(split_elements(r, err));
     if (r->total_units == 0) {
         r->is_run = true;

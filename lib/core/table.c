@@ -189,7 +189,7 @@ static ckpt_status count_elements(ckpt_tensor *t, ckpt_error *err)
 
 bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out)
 {
-    if (t->dtype != CKPT_DT_NP)
+    if (t->dtype != CKPT_DT_NAMED)
         return dtype_bytes((ckpt_dtype)t->dtype, elements, out);
     return checked_mul(elements, t->elements ? t->nbytes / t->elements : 0, out);
 }
@@ -198,19 +198,19 @@ const char *ckpt_tensor_dtype_name(const ckpt_tensor *tensor)
 {
     if (!tensor)
         return "";
-    bool named = tensor->dtype == CKPT_DT_NP && tensor->dtype_name;
+    bool named = tensor->dtype == CKPT_DT_NAMED && tensor->dtype_name;
     return named ? tensor->dtype_name : ckpt_dtype_name((ckpt_dtype)tensor->dtype);
 }
 
 bool tensor_is_string(const ckpt_tensor *t)
 {
-    return t->dtype == CKPT_DT_NP && t->dtype_name && strcmp(t->dtype_name, "string") == 0;
+    return t->dtype == CKPT_DT_NAMED && t->dtype_name && strcmp(t->dtype_name, "string") == 0;
 }
 
 bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b)
 {
     return a->dtype == b->dtype &&
-           (a->dtype != CKPT_DT_NP ||
+           (a->dtype != CKPT_DT_NAMED ||
             (strcmp(ckpt_tensor_dtype_name(a), ckpt_tensor_dtype_name(b)) == 0 && str_eq(a->note, b->note)));
 }
 

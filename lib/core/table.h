@@ -125,13 +125,13 @@ ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
  * False: no memory. */
 bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
                 uint32_t n, ckpt_str key, ckpt_path_elem **path, struct step **to);
-/* tensor_bytes - computes the size of ELEMENTS elements of T's dtype in bytes; for CKPT_DT_NP from T's own
+/* tensor_bytes - computes the size of ELEMENTS elements of T's dtype in bytes; for CKPT_DT_NAMED from T's own
  * nbytes and elements. False: overflow, or no whole number of bytes. */
 bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out);
 /* tensor_is_string - returns true if T's elements are texts of any length. The bytes of each are its length,
  * as 64 bits little-endian, and the text. */
 bool tensor_is_string(const ckpt_tensor *t);
-/* tensor_same_dtype - returns true if A and B have the same dtype. CKPT_DT_NP is compared by name and by
+/* tensor_same_dtype - returns true if A and B have the same dtype. CKPT_DT_NAMED is compared by name and by
  * note, which describes the fields of records. */
 bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b);
 /* row_end - sets *END to the index after the last element of the view in its storage, 0 if it is empty.

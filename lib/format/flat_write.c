@@ -56,7 +56,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
 /* find_castable_dtype - returns the dtype that tensors of DT can be cast to for writing, or NULL. */
 static const char *find_castable_dtype(const struct flat_writer *w, ckpt_dtype dt)
 {
-    bool of_other_framework = dt > CKPT_DT_NP;
+    bool of_other_framework = dt > CKPT_DT_NAMED;
     if (dequantize_supports(dt))
         return "float32";
     if (dtype_info(dt)->klass != 'f')
@@ -79,7 +79,7 @@ static ckpt_status refuse_unfit(const struct flat_writer *w, const struct flat_i
         error_add_hint(err, "--cast '*=%s' makes it a type that %s has", cast, w->rules->holder);
     else if (first->name.len)
         error_add_hint(err, "--drop %s leaves it out%s", shell_glob(first->name, word),
-                       t->dtype >= CKPT_DT_NP ? "" : "; a .pth output keeps it");
+                       t->dtype >= CKPT_DT_NAMED ? "" : "; a .pth output keeps it");
     return CKPT_ELOSSY;
 }
 

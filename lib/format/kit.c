@@ -76,8 +76,8 @@ static bool count_bytes(const ckpt_tensor *t, uint64_t *out)
 {
     uint64_t elements;
     *out = t->nbytes;
-    return t->dtype == CKPT_DT_NP || (checked_product(t->shape, t->ndim, &elements) &&
-                                      dtype_bytes((ckpt_dtype)t->dtype, elements, out));
+    return t->dtype == CKPT_DT_NAMED || (checked_product(t->shape, t->ndim, &elements) &&
+                                         dtype_bytes((ckpt_dtype)t->dtype, elements, out));
 }
 
 static ckpt_status set_storage_bytes(const struct kit *k, const struct kit_tensor *x, struct storage *s)
@@ -104,7 +104,7 @@ static ckpt_status set_storage_pieces(const struct kit *k, const struct kit_tens
     const struct dtype_info *d = dtype_info((ckpt_dtype)x->t.dtype);
     struct pieces p = {.shape = x->t.shape,
                        .ndim = x->t.ndim,
-                       .width = x->t.dtype == CKPT_DT_NP ? x->width : d->block_bytes,
+                       .width = x->t.dtype == CKPT_DT_NAMED ? x->width : d->block_bytes,
                        .piece = x->pieces,
                        .n = x->npieces,
                        .may_overlap = x->may_overlap,
@@ -129,7 +129,7 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
                         .checks_itself = x->checks_itself};
     s.s.key = x->key.len ? x->key : x->name;
     s.s.location = x->t.location;
-    uint8_t unit = x->t.dtype == CKPT_DT_NP ? x->swap_bytes : d->swap_bytes;
+    uint8_t unit = x->t.dtype == CKPT_DT_NAMED ? x->swap_bytes : d->swap_bytes;
     s.swap = x->big_endian && unit > 1 ? unit : 0;
     ckpt_status st = x->lost     ? table_set_lost(&f->table, &s, x->lost, k->err)
                      : x->pieces ? set_storage_pieces(k, x, &s)

@@ -35,12 +35,12 @@ struct kit {
  * arrays are copied and sources referenced. */
 struct kit_tensor {
     ckpt_str name;
-    /* dtype, ndim, shape; for CKPT_DT_NP dtype_name and nbytes; if known, stride, storage_offset, kind,
+    /* dtype, ndim, shape; for CKPT_DT_NAMED dtype_name and nbytes; if known, stride, storage_offset, kind,
      * parameter, note … */
     ckpt_tensor t;
     bool column_major; /* Fortran order; ignored if t has strides */
     bool big_endian;
-    uint8_t swap_bytes;                   /* for CKPT_DT_NP: bytes of the unit that is big-endian; 1: none */
+    uint8_t swap_bytes;                   /* for CKPT_DT_NAMED: bytes of a big-endian unit; 1: none */
     uint64_t described_at;                /* file offset of the tensor's description, for errors */
     source *src;                          /* has the storage; NULL: no storage, as for a meta tensor */
     const struct storage_extra *src_file; /* names the file of SRC if it is not f->src; or NULL */
@@ -54,7 +54,7 @@ struct kit_tensor {
     bool may_overlap;       /* as in struct pieces */
     const void *fill;       /* as in struct pieces */
     const ckpt_error *lost; /* instead of SRC, in salvage: why the bytes cannot be read; or NULL */
-    uint32_t width;         /* for CKPT_DT_NP in pieces: bytes of an element */
+    uint32_t width;         /* for CKPT_DT_NAMED in pieces: bytes of an element */
     bool checks_itself;     /* reading SRC or the pieces compares checksums */
     bool has_no_shape;      /* the tensor has no shape, not even that of a scalar */
 };

@@ -42,7 +42,7 @@ bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
         return false;
     if ((a->kind == CKPT_QUANTIZED) != (b->kind == CKPT_QUANTIZED))
         return false;
-    if (dtype_a == CKPT_DT_NP || dtype_b == CKPT_DT_NP)
+    if (dtype_a == CKPT_DT_NAMED || dtype_b == CKPT_DT_NAMED)
         return tensor_same_dtype(a, b) && a->nbytes == b->nbytes;
     if (dtype_a == dtype_b)
         return dtype_info(dtype_a)->block_bytes != 0 || a->nbytes == b->nbytes;

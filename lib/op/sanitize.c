@@ -203,7 +203,7 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uin
 {
     const ckpt_tensor *t = row_tensor(s, row);
     bool simple = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_STORAGE) &&
-                  t->has_data && t->has_shape && t->dtype < CKPT_DT_NP && t->dtype != CKPT_DT_NONE;
+                  t->has_data && t->has_shape && t->dtype < CKPT_DT_NAMED && t->dtype != CKPT_DT_NONE;
     if (!simple && !has_components(s, row))
         return omit_value(s, job);
     ckpt_value *out = new_node(s, simple ? CKPT_V_TENSOR : CKPT_V_DICT, job->v);

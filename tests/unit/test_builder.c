@@ -156,7 +156,7 @@ static void ties_are_written_as_convert_writes_them(void)
 static void each_dtype_is_written_and_read_back(void)
 {
     static const unsigned char data[64];
-    for (int dt = CKPT_DT_F64; dt < CKPT_DT_NP; dt++) {
+    for (int dt = CKPT_DT_F64; dt < CKPT_DT_NAMED; dt++) {
         const uint64_t shape[] = {4, 1};
         size_t n = 4 * ckpt_dtype_bits((ckpt_dtype)dt) / 8;
         bool quantized = dt >= CKPT_DT_QI8 && dt <= CKPT_DT_QU2X4,
@@ -440,7 +440,7 @@ static ckpt_status add_invalid(ckpt_builder *b, int number)
     case 2: return add_tensor(b, "t", CKPT_DT_U8, 1, two, NULL, 2); /* no bytes */
     case 3: return add_tensor(b, "t", CKPT_DT_U8, 1, two, NULL, 0);
     case 4: return add_tensor(b, "t", CKPT_DT_QI8, 1, two, "ab", 2);
-    case 5: return add_tensor(b, "t", CKPT_DT_NP, 1, two, "ab", 2);
+    case 5: return add_tensor(b, "t", CKPT_DT_NAMED, 1, two, "ab", 2);
     case 6: return add_tensor(b, "t", CKPT_DT_NONE, 1, two, "ab", 2);
     case 7: return add_tensor(b, "t", (ckpt_dtype)1234, 1, two, "ab", 2);
     case 8:

@@ -55,7 +55,7 @@ static void every_supported_dtype_has_the_same_statistics(void)
     }
     /* 8 of fp8, f4 and f6; int8, uint8 and bool; 2 quantized, 2 packed, 4 bit and 12 ggml types */
     CU_ASSERT_EQUAL(supported, 8 + 3 + 2 + 2 + 4 + 12);
-    CU_ASSERT(!byte_histogram_supports(CKPT_DT_F16) && !byte_histogram_supports(CKPT_DT_NP) &&
+    CU_ASSERT(!byte_histogram_supports(CKPT_DT_F16) && !byte_histogram_supports(CKPT_DT_NAMED) &&
               !byte_histogram_supports(CKPT_DT_QI32));
 }
 

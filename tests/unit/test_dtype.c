@@ -42,7 +42,7 @@ static void every_name_is_found(void)
 {
     for (unsigned i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++) {
         const struct dtype_info *d = dtype_info((ckpt_dtype)i);
-        if (i == CKPT_DT_NP)
+        if (i == CKPT_DT_NAMED)
             continue;
         CU_ASSERT_EQUAL(dtype_by_name(str_c(d->name)), i);
         CU_ASSERT_EQUAL(ckpt_dtype_parse(str_c(d->name)), i);
@@ -95,13 +95,13 @@ static void bytes_are_counted(void)
     CU_ASSERT(!dtype_bytes(CKPT_DT_F6_E2M3, 6, &n));
     CU_ASSERT(dtype_bytes(CKPT_DT_F6_E2M3, 8, &n) && n == 6);
     CU_ASSERT(dtype_bytes(CKPT_DT_QU4X2, 8, &n) && n == 4);
-    CU_ASSERT(!dtype_bytes(CKPT_DT_NP, 1, &n));
+    CU_ASSERT(!dtype_bytes(CKPT_DT_NAMED, 1, &n));
     CU_ASSERT(!dtype_bytes(CKPT_DT_NONE, 1, &n));
     CU_ASSERT_EQUAL(n, 4);
     CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_F6_E2M3), 6);
     CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_QU2X4), 2);
     CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_C128), 128);
-    CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_NP), 0);
+    CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_NAMED), 0);
 }
 
 /* is_listed - returns true if LIST has NAME itself, or covers it by "F8_*" or "I64 to I8". */

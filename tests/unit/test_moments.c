@@ -157,7 +157,7 @@ static void check_numbers(ckpt_dtype dt, void *x, size_t n)
 static void moments_of_every_dtype_are_right(void)
 {
     static unsigned char bytes[16 * 5000];
-    for (ckpt_dtype dt = CKPT_DT_F64; dt < CKPT_DT_NP; dt++) {
+    for (ckpt_dtype dt = CKPT_DT_F64; dt < CKPT_DT_NAMED; dt++) {
         size_t n = 5000 / 4 * 4;
         for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (unsigned char)(noise() >> 16);
@@ -169,7 +169,7 @@ static void moments_of_every_dtype_are_right(void)
         check_bytes(dt, bytes, 0);
     }
     struct moments none = {0}, m = {0};
-    moments_add(&m, CKPT_DT_NP, bytes, 7);
+    moments_add(&m, CKPT_DT_NAMED, bytes, 7);
     moments_add(&m, CKPT_DT_NONE, bytes, 7);
     CU_ASSERT(memcmp(&m, &none, sizeof m) == 0);
 }

@@ -169,7 +169,7 @@ static ckpt_status check_tensor(const struct flattener *w, struct dcp_leaf *leaf
     }
     if (!t->has_data || !t->has_shape)
         return fail_leaf(leaf, t, "has no bytes", w->err);
-    if (dtype_info((ckpt_dtype)t->dtype)->block_elems != 1 || t->dtype == CKPT_DT_NP ||
+    if (dtype_info((ckpt_dtype)t->dtype)->block_elems != 1 || t->dtype == CKPT_DT_NAMED ||
         t->dtype == CKPT_DT_F6_E2M3 || t->dtype == CKPT_DT_F6_E3M2)
         return fail_leaf(leaf, t, "has a type that torch does not save in chunks", w->err);
     return CKPT_OK;

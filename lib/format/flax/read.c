@@ -159,7 +159,7 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
         return fail(r->input.err, CKPT_EFORMAT, dict->offset,
                     "an array in chunks with {no} {=shape and chunks}");
     struct flax_array x = r->arrays[chunks[0]->offset].array;
-    uint64_t width = x.dtype == CKPT_DT_NP ? 0 : dtype_info(x.dtype)->block_bytes;
+    uint64_t width = x.dtype == CKPT_DT_NAMED ? 0 : dtype_info(x.dtype)->block_bytes;
     x.is_scalar = false;
     if (!(x.shape = arena_array(r->input.f->a, ndim, sizeof *x.shape)))
         return fail_memory(r->input.err);

@@ -235,7 +235,7 @@ static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *dat
 static bool set_dtype(arena *a, const struct hdf5_dataset *dataset, struct kit_tensor *t)
 {
     const struct hdf5_type *type = &dataset->type;
-    t->t.dtype = CKPT_DT_NP;
+    t->t.dtype = CKPT_DT_NAMED;
     t->t.nbytes = dataset->nbytes;
     t->big_endian = type->big_endian;
     switch (type->kind) {
@@ -250,7 +250,7 @@ static bool set_dtype(arena *a, const struct hdf5_dataset *dataset, struct kit_t
         break;
     default: t->t.dtype = CKPT_DT_NONE; break;
     }
-    return t->t.dtype != CKPT_DT_NP || (t->t.dtype_name && (type->kind != HDF5_RECORD || t->t.note.ptr));
+    return t->t.dtype != CKPT_DT_NAMED || (t->t.dtype_name && (type->kind != HDF5_RECORD || t->t.note.ptr));
 }
 
 static ckpt_status add_row_without_data(struct reading *r, const struct hdf5_dataset *dataset,

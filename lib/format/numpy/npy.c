@@ -23,7 +23,7 @@ static ckpt_status copy_array(ckpt_file *f, const struct npy_array *x, struct ki
         return fail_memory(err);
     for (uint32_t i = 0; i < x->ndim; i++)
         shape[i] = x->shape[i];
-    t->t.dtype = (uint16_t)(known == CKPT_DT_NONE ? CKPT_DT_NP : known);
+    t->t.dtype = (uint16_t)(known == CKPT_DT_NONE ? CKPT_DT_NAMED : known);
     t->t.ndim = x->ndim;
     t->t.shape = shape;
     if (known != CKPT_DT_NONE)

@@ -83,7 +83,7 @@ bool numpy_holds(const ckpt_tensor *t) { return has_dtype(str_c(ckpt_tensor_dtyp
 static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_item *x)
 {
     const ckpt_tensor *t = flat_get_tensor(w, x);
-    return str_c(t->dtype == CKPT_DT_NP ? ckpt_tensor_dtype_name(t)
+    return str_c(t->dtype == CKPT_DT_NAMED ? ckpt_tensor_dtype_name(t)
                                         : ckpt_dtype_name(plan_dtype(w->p, x->row)));
 }
 

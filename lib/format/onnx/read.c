@@ -160,7 +160,7 @@ static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *
         return CKPT_OK;
     }
     *stored = (struct stored_values){.is_unpacked = type->bits < 8 && !type->packs};
-    CKPT_TRY(type->dtype == CKPT_DT_NP
+    CKPT_TRY(type->dtype == CKPT_DT_NAMED
                  ? onnx_decode_texts(r->f->a, src, t, n, &stored->src, r->err)
                  : onnx_decode(r->f->a, src, t, stored->is_unpacked ? n : raw / type->width, &stored->src,
                                r->err));
@@ -175,7 +175,7 @@ static ckpt_status find_stored(struct onnx_reading *r, const struct onnx_tensor 
 {
     source *src = r->f->src;
     *stored = (struct stored_values){.nbytes = 0};
-    if (t->type->dtype == CKPT_DT_NP && (t->is_external || t->field == ONNX_RAW))
+    if (t->type->dtype == CKPT_DT_NAMED && (t->is_external || t->field == ONNX_RAW))
         return fail(r->err, CKPT_EFORMAT, source_pos(src, t->at),
                     "texts as {raw data}; {=string_data} has them");
     if (t->is_external)
@@ -288,7 +288,7 @@ static ckpt_status take_fault(void *user, ckpt_status st, ckpt_error *err)
 static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_error *err)
 {
     struct onnx_reading *r = user;
-    bool is_text = t->type->dtype == CKPT_DT_NP;
+    bool is_text = t->type->dtype == CKPT_DT_NAMED;
     if ((t->graph_path.len != 0) != r->second_pass) {
         r->needs_second_pass |= t->graph_path.len != 0;
         return CKPT_OK;

@@ -403,14 +403,14 @@ ckpt_status tf_describe(const ckpt_file *f, const struct tf_dtype *type, const s
                         struct kit_tensor *t, ckpt_error *err)
 {
     t->t.dtype = (uint16_t)type->dtype;
-    t->t.dtype_name = type->dtype == CKPT_DT_NP ? type->name : NULL;
+    t->t.dtype_name = type->dtype == CKPT_DT_NAMED ? type->name : NULL;
     t->t.ndim = shape->ndim;
     t->t.shape = shape->size;
     t->swap_bytes = type->swap;
     t->width = type->width;
     if (!checked_mul(shape->elements, type->width, &t->t.nbytes))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a tensor of {more} than {=2^64 bytes}");
-    if (!f->salvage || type->dtype != CKPT_DT_NP)
+    if (!f->salvage || type->dtype != CKPT_DT_NAMED)
         return CKPT_OK;
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                 "of the dtype {%s}, which {=no file} that is written can hold", type->name);

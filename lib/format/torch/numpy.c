@@ -79,7 +79,7 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const st
     m->is_tensor = true;
     t->has_shape = 1;
     t->kind = CKPT_NDARRAY;
-    t->dtype = (uint16_t)(numpy_torch_dtype(&d) == CKPT_DT_NONE ? CKPT_DT_NP : numpy_torch_dtype(&d));
+    t->dtype = (uint16_t)(numpy_torch_dtype(&d) == CKPT_DT_NONE ? CKPT_DT_NAMED : numpy_torch_dtype(&d));
     t->shape = sizes;
     t->elements = 1;
     for (uint32_t k = 0; k < t->ndim; k++)
@@ -87,7 +87,7 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const st
             return graph_fail(g, v, "{the product} of a numpy array's sizes does not fit {=64 bits}");
     if (!checked_mul(t->elements, d.bytes, &t->nbytes))
         return graph_fail(g, v, "{the size} of a numpy array does not fit {=64 bits}");
-    if (t->dtype == CKPT_DT_NP && !(t->dtype_name = numpy_dtype_text(g->f->a, &d)))
+    if (t->dtype == CKPT_DT_NAMED && !(t->dtype_name = numpy_dtype_text(g->f->a, &d)))
         return fail_memory(g->err);
     if (d.kind == 'O')
         return CKPT_OK;

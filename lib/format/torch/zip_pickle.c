@@ -343,10 +343,10 @@ static bool sizes_fit(const ckpt_tensor *t)
     return true;
 }
 
-/* torch_has_dtype - returns true if torch has DT. The dtypes after CKPT_DT_NP are of other frameworks. */
+/* torch_has_dtype - returns true if torch has DT. The dtypes after CKPT_DT_NAMED are of other frameworks. */
 static bool torch_has_dtype(ckpt_dtype dt)
 {
-    return dt < CKPT_DT_NP && dt != CKPT_DT_F6_E2M3 && dt != CKPT_DT_F6_E3M2;
+    return dt < CKPT_DT_NAMED && dt != CKPT_DT_F6_E2M3 && dt != CKPT_DT_F6_E3M2;
 }
 
 static ckpt_dtype get_written_dtype(const struct torch_writer *w, const ckpt_tensor *t)
