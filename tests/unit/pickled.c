@@ -19,7 +19,7 @@ struct compiler {
 static void put_value(struct compiler *c);
 static void put_operand(struct compiler *c);
 
-/* accept - skips WORD, and blanks before it, if it is next; returns whether it was. */
+/* accept - skips blanks and then, if WORD follows, WORD. Returns whether WORD followed. */
 static bool accept(struct compiler *c, const char *word)
 {
     size_t n = strlen(word);
@@ -378,17 +378,17 @@ void check_rows(struct test_file *made, const char *want)
 
 void check_numbers(ckpt_file *f, const char *name, const char *want)
 {
-    float at[16];
+    float numbers[16];
     char text[256] = "";
     ckpt_error err = {0};
     uint32_t row = ckpt_tensor_find(f, (ckpt_str){name, strlen(name)});
     CU_ASSERT_NOT_EQUAL_FATAL(row, CKPT_NO_TENSOR);
     size_t n = (size_t)tensor_at(f, row).elements;
     CU_ASSERT_FATAL(n <= 16);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(f, row, 0, n, at, &err), CKPT_OK);
-    unit_to_host_order(at, n, 4);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(f, row, 0, n, numbers, &err), CKPT_OK);
+    unit_to_host_order(numbers, n, 4);
     for (size_t i = 0; i < n; i++)
-        snprintf(text + strlen(text), 16, "%g ", (double)at[i]);
+        snprintf(text + strlen(text), 16, "%g ", (double)numbers[i]);
     CU_ASSERT_STRING_EQUAL(text, want);
     if (strcmp(text, want) != 0)
         printf("\n    %s: %s, must be %s: %s\n", name, text, want, err.what);

@@ -2,7 +2,8 @@
 #ifndef UNIT_SAMPLE_7Z_H
 #define UNIT_SAMPLE_7Z_H
 
-/* By libarchive, not compressed: "folder/a" holds "the first", "b" holds "the second", and "folder". */
+/* Written by libarchive, not compressed. The file "folder/a" holds "the first", the file "b" holds "the
+ * second", and "folder" is a folder. */
 static const unsigned char sample_7z[] =
     "\x37\x7a\xbc\xaf\x27\x1c\x00\x03\x92\x51\x61\x64\x13\x00\x00\x00\x00\x00\x00\x00\x62\x00\x00\x00\x00\x00"
     "\x00\x00\x4f\x85\xfe\xe2"

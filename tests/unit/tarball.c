@@ -4,26 +4,29 @@
 #include <stdio.h>
 #include <string.h>
 
-void tar_seal(unsigned char *h)
+/* offsets of fields in a header */
+enum { SIZE_FIELD = 124, CHECKSUM_FIELD = 148, TYPE_FIELD = 156, MAGIC_FIELD = 257, PREFIX_FIELD = 345 };
+
+void tar_seal(unsigned char *header)
 {
     unsigned sum = 0;
-    memset(h + 148, ' ', 8);
+    memset(header + CHECKSUM_FIELD, ' ', 8);
     for (int i = 0; i < 512; i++)
-        sum += h[i];
-    snprintf((char *)h + 148, 8, "%06o", sum);
+        sum += header[i];
+    snprintf((char *)header + CHECKSUM_FIELD, 8, "%06o", sum);
 }
 
 void tar_put(buf *b, const char *name, const char *prefix, char type, const char *size_field,
              ckpt_str payload)
 {
-    unsigned char h[512] = {0};
-    snprintf((char *)h, 100, "%s", name);
-    snprintf((char *)h + 124, 13, "%s", size_field);
-    h[156] = (unsigned char)type;
-    memcpy(h + 257, "ustar\00000", 8);
-    snprintf((char *)h + 345, 155, "%s", prefix);
-    tar_seal(h);
-    buf_put(b, h, sizeof h);
+    unsigned char header[512] = {0};
+    snprintf((char *)header, 100, "%s", name);
+    snprintf((char *)header + SIZE_FIELD, 13, "%s", size_field);
+    header[TYPE_FIELD] = (unsigned char)type;
+    memcpy(header + MAGIC_FIELD, "ustar\00000", 8);
+    snprintf((char *)header + PREFIX_FIELD, 155, "%s", prefix);
+    tar_seal(header);
+    buf_put(b, header, sizeof header);
     buf_str(b, payload);
     while (b->len % 512)
         buf_byte(b, 0);

@@ -30,7 +30,7 @@ static void keys_of_any_bytes_are_distinct(void)
         CU_ASSERT(map_put(m, str_of(n ? text : NULL, n), n, NULL));
     CU_ASSERT(map_put(m, STR_LIT("weight"), 100, NULL));
     CU_ASSERT(map_put(m, STR_LIT("weight\0"), 101, NULL));
-    CU_ASSERT_EQUAL(map_count(m), 21);
+    CU_ASSERT_EQUAL(map_count(m), 19 + 2);
     for (uint32_t n = 0; n <= 18; n++)
         CU_ASSERT_EQUAL(map_get(m, str_of(text, n)), n);
     CU_ASSERT_EQUAL(map_get(m, STR_LIT("weight\0")), 101);

@@ -57,20 +57,21 @@ static bool tensor_is(ckpt_str tensor, ckpt_str want)
     unsigned char got[256];
     ckpt_file *f = open_tensor(tensor);
     const struct storage *s = f && f->table.nstorages == 1 ? f->table.storages : NULL;
-    bool is = s && s->s.nbytes == want.len && source_read(s->src, s->off, got, want.len, &err) == CKPT_OK &&
-              memcmp(got, want.ptr, want.len) == 0;
+    bool is_read = s && s->s.nbytes == want.len &&
+                   source_read(s->src, s->off, got, want.len, &err) == CKPT_OK;
+    bool equal = is_read && memcmp(got, want.ptr, want.len) == 0;
     ckpt_close(f);
-    return is;
+    return equal;
 }
 
 static bool is_refused(ckpt_str tensor, ckpt_status status, const char *found)
 {
     ckpt_file *f = open_tensor(tensor);
-    bool is = !f && err.status == status && strcmp(err.found, found) == 0;
-    if (!is)
+    bool refused = !f && err.status == status && strcmp(err.found, found) == 0;
+    if (!refused)
         printf("%s: %s (%s)\n", f ? "read" : "refused", err.what, err.found);
     ckpt_close(f);
-    return is;
+    return refused;
 }
 
 static void reads_values_in_every_field(void)

@@ -446,8 +446,8 @@ static void operands_of_the_wrong_type_stop_the_trace(void)
             check_stops(&tests[i], &tests[i].stopping_setups[k], tests[i].argument.n, "");
 }
 
-/* check_cut_line - if the file ends in the line that is the argument, after N bytes of it, the line must be
- * read without its last byte, as pickle.py does. */
+/* check_cut_line - checks a file that ends after the first N bytes of the line that is the argument. The
+ * last of these bytes must be dropped, as pickle.py drops what it takes for the newline. */
 static void check_cut_line(const struct opcode_test *test, size_t n)
 {
     const char *steps = test->code == PICKLE_GLOBAL ? "import a.;"
@@ -464,7 +464,7 @@ static void truncated_arguments_stop_the_trace_or_are_read(void)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         for (size_t n = 0; n < tests[i].argument.n; n++) {
             uint8_t kind = pickle_op(tests[i].code)->argument;
-            /* an index of one digit without its newline is nothing without its last byte */
+            /* without its last byte, the index of one digit and a newline is empty */
             bool is_index = tests[i].code == PICKLE_GET || tests[i].code == PICKLE_PUT;
             if ((kind == PICKLE_ARG_LINE && n > 0 && !is_index) || (kind == PICKLE_ARG_LINES && n > 1))
                 check_cut_line(&tests[i], n);

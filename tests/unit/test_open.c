@@ -264,8 +264,8 @@ static void callbacks_are_closed_with_the_last_plan(void)
 
 struct watcher {
     uint64_t calls;       /* of progress, so far */
-    uint64_t stop_at;     /* the number of the call that cancels; 0: none */
-    uint64_t done, total; /* what the last call got */
+    uint64_t stop_at;     /* the number of the call that cancels; 0: no call cancels */
+    uint64_t done, total; /* arguments of the last call */
 };
 
 static int watch(void *user, uint64_t done, uint64_t total)
@@ -277,8 +277,8 @@ static int watch(void *user, uint64_t done, uint64_t total)
     return ++w->calls == w->stop_at;
 }
 
-/* check_cancelling - opens PATH with O as often as this takes calls of progress, for which O has W: in turn
- * I, call I cancels. */
+/* check_cancelling - opens PATH with O, whose progress function has W for its argument, and counts the calls
+ * of that function. Then opens PATH once for each of these calls, which cancels. */
 static void check_cancelling(const char *path, const ckpt_open_options *o, struct watcher *w)
 {
     ckpt_file *f = NULL;

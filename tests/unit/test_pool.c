@@ -79,7 +79,7 @@ static void cancelling_stops_the_pool(void)
     struct counts c = {.failing = {TASKS, TASKS, TASKS}, .cancelling = 3};
     ckpt_error err = {0};
     CU_ASSERT_EQUAL(run_pool(&c, 1, &err), CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(atomic_load(&c.ntasks), 4);
+    CU_ASSERT_EQUAL(atomic_load(&c.ntasks), 4); /* tasks 0 to 3 */
     struct counts by_four_threads = {.failing = {TASKS, TASKS, TASKS}, .cancelling = 3};
     CU_ASSERT_EQUAL(run_pool(&by_four_threads, 4, &err), CKPT_ECANCELLED);
 }

@@ -58,11 +58,11 @@ static bool has_original_digest(const struct original *o, ckpt_file *f, uint32_t
  * ROW. */
 static bool is_damaged(const struct original *o, uint32_t row, uint64_t at, bool truncated)
 {
-    const ckpt_tensor it = tensor_at(o->file, row), *t = &it;
-    const ckpt_storage of = storage_at(o->file, t->storage), *s = &of;
-    uint64_t end = s->file_offset + s->nbytes;
-    bool contains_byte = at >= s->file_offset && at < end;
-    return t->has_data && s->nbytes && (truncated ? end > at : contains_byte);
+    const ckpt_tensor tensor = tensor_at(o->file, row);
+    const ckpt_storage storage = storage_at(o->file, tensor.storage);
+    uint64_t end = storage.file_offset + storage.nbytes;
+    bool contains_byte = at >= storage.file_offset && at < end;
+    return tensor.has_data && storage.nbytes && (truncated ? end > at : contains_byte);
 }
 
 /* check_damage - salvages the first SIZE bytes of O, of which byte AT was changed or, if TRUNCATED, which end
@@ -102,13 +102,14 @@ static uint64_t first_storage_offset(const struct original *o)
     return first;
 }
 
-/* check_every_length - salvages the corpus file BELOW, truncated at each STEP-th length. */
+/* check_every_length - salvages the corpus file BELOW (a path in the corpus), truncated at each STEP-th
+ * length. */
 static void check_every_length(const char *below, size_t step)
 {
     struct original o;
     load_original(&o, below);
     uint64_t first = first_storage_offset(&o);
-    /* few lengths before the first storage, because nothing can be salvaged from them */
+    /* few lengths (each 37th) before the first storage, because nothing can be salvaged from them */
     for (size_t n = 0; n <= o.size; n += n + 40 < first ? 37 : step)
         CU_ASSERT(check_damage(&o, n, n, true) >= 0 || n < first);
     CU_ASSERT_EQUAL(check_damage(&o, o.size, o.size, true), 0);
@@ -245,9 +246,9 @@ static bool is_needed(zip *z, uint64_t at)
     return false;
 }
 
-/* check_other_bytes - changes each STEP-th byte that no tensor needs: of headers, descriptors, padding, the
- * directory and other members. No tensor may be lost. */
-static void check_other_bytes(const char *below, size_t step)
+/* check_unneeded_bytes - changes each STEP-th byte that no tensor needs: of headers, descriptors, padding,
+ * the directory and other members. No tensor may be lost. */
+static void check_unneeded_bytes(const char *below, size_t step)
 {
     static const unsigned char masks[] = {0x01, 0x10, 0x80, 0xff};
     struct original o;
@@ -275,16 +276,16 @@ static void check_other_bytes(const char *below, size_t step)
 
 static void bytes_that_no_tensor_needs_lose_nothing(void)
 {
-    check_other_bytes("torch/t26/state_dict.pt", 1);
-    check_other_bytes("torch/t215/nocrc.pt", 1);
-    check_other_bytes("torch/exp/43_no_crc.pt", 1);
-    check_other_bytes("torch/exp/06_deflate_all.pt", 1);
-    check_other_bytes("torch/exp/32_infozip_r.pt", 3);
-    check_other_bytes("torch/exp/41_no_dd.pt", 3);
-    check_other_bytes("torch/exp/44_no_eocd64.pt", 3);
-    check_other_bytes("torch/t215/tied.pt", 5);
-    check_other_bytes("torch/t16/dp_state_dict.pt", 11);
-    check_other_bytes("torch/t10/torchscript_trace.pt", 11);
+    check_unneeded_bytes("torch/t26/state_dict.pt", 1);
+    check_unneeded_bytes("torch/t215/nocrc.pt", 1);
+    check_unneeded_bytes("torch/exp/43_no_crc.pt", 1);
+    check_unneeded_bytes("torch/exp/06_deflate_all.pt", 1);
+    check_unneeded_bytes("torch/exp/32_infozip_r.pt", 3);
+    check_unneeded_bytes("torch/exp/41_no_dd.pt", 3);
+    check_unneeded_bytes("torch/exp/44_no_eocd64.pt", 3);
+    check_unneeded_bytes("torch/t215/tied.pt", 5);
+    check_unneeded_bytes("torch/t16/dp_state_dict.pt", 11);
+    check_unneeded_bytes("torch/t10/torchscript_trace.pt", 11);
 }
 
 static void tar_headers_need_only_their_name(void)
@@ -447,10 +448,10 @@ static void copy_first_bytes(const char *from, const char *to, uint64_t size)
     fclose(out);
 }
 
-/* check_truncated_shard - truncates the shard PART of SET to SIZE bytes or, if MISSING, removes it.
+/* check_truncated_shard - truncates SHARD, a file of SET, to SIZE bytes or, if MISSING, removes it.
  * Salvages the set, and checks that either all tensors of the shard are lost, or exactly those that reach
  * beyond SIZE. */
-static void check_truncated_shard(const struct original *set, const ckpt_file *part, uint64_t size,
+static void check_truncated_shard(const struct original *set, const ckpt_file *shard, uint64_t size,
                                   bool missing)
 {
     char path[600];
@@ -458,11 +459,11 @@ static void check_truncated_shard(const struct original *set, const ckpt_file *p
     ckpt_file *f = NULL;
     bool lost_all = true;       /* exactly the tensors of the shard are lost */
     bool lost_truncated = true; /* exactly the truncated tensors of the shard are lost */
-    ckpt_str name = str_after_last(str_c(part->path), '/');
+    ckpt_str name = str_after_last(str_c(shard->path), '/');
     snprintf(path, sizeof path, "%s/%s", folder, name.ptr);
     CU_ASSERT_EQUAL(unlink(path), 0);
     if (!missing)
-        copy_first_bytes(part->path, path, size);
+        copy_first_bytes(shard->path, path, size);
     CU_ASSERT_EQUAL_FATAL(ckpt_salvage(folder, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(set->file));
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
@@ -482,7 +483,7 @@ static void check_truncated_shard(const struct original *set, const ckpt_file *p
     CU_ASSERT(lost_all || (lost_truncated && !missing));
     ckpt_close(f);
     (void)unlink(path);
-    link_into_folder(part->path);
+    link_into_folder(shard->path);
 }
 
 /* check_damage_of_every_shard - calls check_truncated_shard() for each shard of the set in the folder BELOW

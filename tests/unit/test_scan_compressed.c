@@ -155,7 +155,7 @@ static void data_that_only_begin_like_a_format_are_not_unpacked(void)
     CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\x0a\0\0\0\0\0\0\0\0")), "not-opened", 0, "lzma data: ");
 #define NPY "\x93NUMPY\x01\0\x38\0{'descr': '|u1', 'fortran_order': False, 'shape': (), }\n"
     CHECK_ONLY_FINDING(scan(TEXT(NPY "1" LZMA)), "malformed", 67,
-                       "34 bytes follow the elements"); /* may be numbers */
+                       "34 bytes follow the elements"); /* they may be numbers, not lzma data */
     CHECK_ONLY_FINDING(scan(TEXT(NPY "1" ZLIB)), "malformed", 67, "18 bytes follow the elements");
     CU_ASSERT_EQUAL(scan(TEXT(NPY "1" GZIP)).findings, 2);
     CU_ASSERT_STRING_EQUAL(scan(TEXT(NPY "1 and text")).result.format, "npy");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "codec/unpack_archive.h"
+#include "codec/zip_header.h"
 #include "scanned.h"
 #include "zipped.h"
 
@@ -147,7 +148,7 @@ static void bytes_of_overlapping_members_are_counted_once(void)
     buf_init(&b, 1 << 20);
     zip_put(&b, m, 2, 0);
     struct scanned s = scan_buffer(b.data, b.len, 0);
-    CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 32);
+    CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 2 * 16);
     /* With both sizes of 150 bytes, the first member reaches over the second. The central directory follows
      * two members of 31 + 16 bytes. */
     unsigned char *local = b.data, *central = b.data + 2 * (31 + 16);
@@ -254,12 +255,13 @@ static void bytes_between_members_are_scanned(void)
     buf b;
     buf_init(&b, 1 << 20);
     zip_put(&b, &m, 1, 0);
-    /* inserts a pickle before the central directory, and adjusts the offset of that in the end record */
-    size_t dir = 30 + 1 + UNCOMPRESSED_SIZE, dir_and_end = b.len - dir, inserted = sizeof(CALL_OS_SYSTEM) - 1;
+    /* inserts a pickle before the central directory, after the only member */
+    size_t dir = ZIP_LOCAL_SIZE + strlen("a") + UNCOMPRESSED_SIZE, dir_and_end = b.len - dir;
+    size_t inserted = sizeof(CALL_OS_SYSTEM) - 1;
     buf_put(&b, CALL_OS_SYSTEM, inserted); /* makes room */
     memmove(b.data + dir + inserted, b.data + dir, dir_and_end);
     memcpy(b.data + dir, CALL_OS_SYSTEM, inserted);
-    b.data[b.len - 6] = (unsigned char)(dir + inserted);
+    b.data[b.len - 6] = (unsigned char)(dir + inserted); /* the offset of the directory in the end record */
     struct scanned s = scan_buffer(b.data, b.len, 0);
     CHECK_FINDING(s, 2, "zip-structure", dir, "bytes between members that belong to none");
     CHECK_FINDING(s, 2, "known-exec", sizeof(CALL_OS_SYSTEM) - 3, "");

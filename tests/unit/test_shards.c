@@ -21,6 +21,7 @@ static void make_dir(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
 }
 
+/* path_in_dir - returns the path of the file NAME in dir. The result stays valid during the next call. */
 static const char *path_in_dir(const char *name)
 {
     static char path[2][512];
@@ -519,8 +520,8 @@ static void check_split(const char *sizes, uint64_t max, const char *want)
     for (size_t i = 0; i < count; i++) {
         char name[24];
         snprintf(name, sizeof name, "t%zu", i);
-        const ckpt_tensor it = tensor_at(back, ckpt_tensor_find(back, str_c(name))), *t = &it;
-        ckpt_str file = storage_at(back, t->storage).file;
+        const ckpt_tensor t = tensor_at(back, ckpt_tensor_find(back, str_c(name)));
+        ckpt_str file = storage_at(back, t.storage).file;
         CU_ASSERT(str_starts(file, str_of("x-0000", 6)));
         got[i] = file.ptr[6];
     }

@@ -59,8 +59,8 @@ static void a_changed_file_is_reported(void)
     source_unref(s);
 }
 
-/* free_fd - returns the file descriptor that the next open() will return. */
-static int free_fd(void)
+/* next_fd - returns the file descriptor that the next open() will return. */
+static int next_fd(void)
 {
     int fd = dup(STDIN_FILENO);
     CU_ASSERT_FATAL(fd >= 0 && close(fd) == 0);
@@ -74,19 +74,20 @@ static void a_parked_file_is_opened_for_each_read(void)
     ckpt_error err;
     uint64_t from;
     char out[32] = "";
-    int free_before = free_fd(), fd;
+    int next_before = next_fd(), fd;
     put_file(TEXT, TEXT_SIZE);
     CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
     CU_ASSERT(source_extent(s, 4, &fd, &from) && from == 4);
     source_file_park(s);
     source_file_park(s);
-    CU_ASSERT_EQUAL(free_fd(), free_before);
+    CU_ASSERT_EQUAL(next_fd(), next_before);
     CU_ASSERT(!source_extent(s, 4, &fd, &from));
     CU_ASSERT(source_read(s, 4, out, 5, &err) == CKPT_OK && strcmp(out, "quick") == 0);
     source_sequential(s);
+    /* out still ends with the "ck" of "quick" */
     CU_ASSERT(source_read(s, 16, out, 3, &err) == CKPT_OK && memcmp(out, "foxck", 5) == 0);
     CU_ASSERT(source_read(s, 16, out, 4, &err) == CKPT_ETRUNCATED && err.offset == 16);
-    CU_ASSERT_EQUAL(free_fd(), free_before);
+    CU_ASSERT_EQUAL(next_fd(), next_before);
     CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
     source_unref(s);
     unlink(path);
@@ -232,20 +233,20 @@ static void latin1_text_is_read_as_bytes(void)
         text[len++] = c < 0x80 ? c : (unsigned char)(0x80 | (c & 0x3F));
     }
     unsigned char *data = unit_guard(text, len);
-    source *m = source_mem(data, len, 0), *l = NULL;
+    source *utf8 = source_mem(data, len, 0), *latin1 = NULL;
     ckpt_error err;
-    CU_ASSERT_FATAL(source_latin1(m, 0, len, N, &l, &err) == CKPT_OK);
-    CU_ASSERT(l->size == N && l->base == CKPT_NO_OFFSET);
-    CU_ASSERT(source_read(l, N - 1, got, 1, &err) == CKPT_OK && got[0] == want[N - 1]);
-    CU_ASSERT(source_read(l, 0, got, N, &err) == CKPT_OK && memcmp(got, want, N) == 0);
+    CU_ASSERT_FATAL(source_latin1(utf8, 0, len, N, &latin1, &err) == CKPT_OK);
+    CU_ASSERT(latin1->size == N && latin1->base == CKPT_NO_OFFSET);
+    CU_ASSERT(source_read(latin1, N - 1, got, 1, &err) == CKPT_OK && got[0] == want[N - 1]);
+    CU_ASSERT(source_read(latin1, 0, got, N, &err) == CKPT_OK && memcmp(got, want, N) == 0);
     for (unsigned i = 0, at = 17; i < 400; i++, at = (at * 7919 + 13) % (N - 700)) {
         memset(got, 0, 700);
-        CU_ASSERT(source_read(l, at, got, i + 1, &err) == CKPT_OK && memcmp(got, want + at, i + 1) == 0);
+        CU_ASSERT(source_read(latin1, at, got, i + 1, &err) == CKPT_OK && memcmp(got, want + at, i + 1) == 0);
     }
-    source_unref(l);
-    CU_ASSERT(source_latin1(m, 0, len, len + 1, &l, &err) == CKPT_EFORMAT);
-    CU_ASSERT(source_latin1(m, 1, len, N, &l, &err) == CKPT_ETRUNCATED);
-    source_unref(m);
+    source_unref(latin1);
+    CU_ASSERT(source_latin1(utf8, 0, len, len + 1, &latin1, &err) == CKPT_EFORMAT);
+    CU_ASSERT(source_latin1(utf8, 1, len, N, &latin1, &err) == CKPT_ETRUNCATED);
+    source_unref(utf8);
     unit_guard_free(data, len);
     free(want);
     free(got);
@@ -257,11 +258,11 @@ static void text_outside_of_latin1_is_refused(void)
     static const char *const bad[] = {"a\xC4\x80", "ab\xC3", "\x80yz", "\xC2\x41z"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         unsigned char *data = unit_guard(bad[i], 3), out[3];
-        source *m = source_mem(data, 3, 0), *l = NULL;
-        CU_ASSERT(source_latin1(m, 0, 3, 3, &l, NULL) == CKPT_OK);
-        CU_ASSERT(source_read(l, 0, out, 3, NULL) != CKPT_OK);
-        source_unref(l);
-        source_unref(m);
+        source *utf8 = source_mem(data, 3, 0), *latin1 = NULL;
+        CU_ASSERT(source_latin1(utf8, 0, 3, 3, &latin1, NULL) == CKPT_OK);
+        CU_ASSERT(source_read(latin1, 0, out, 3, NULL) != CKPT_OK);
+        source_unref(latin1);
+        source_unref(utf8);
         unit_guard_free(data, 3);
     }
 }

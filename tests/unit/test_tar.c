@@ -19,6 +19,8 @@ struct listing {
 
 /* offsets of fields in a header */
 enum { SIZE_FIELD = 124, CHECKSUM_FIELD = 148, MAGIC_FIELD = 257, IS_EXTENDED_FIELD = 482 };
+/* The last field of a block that continues the map of a GNU sparse member: another block follows. */
+enum { BLOCK_IS_EXTENDED_FIELD = 504 };
 
 static struct listing list_members(const void *bytes, size_t size)
 {
@@ -246,7 +248,7 @@ static void sparse_maps_are_skipped(void)
     b.data[IS_EXTENDED_FIELD] = 1; /* blocks with more of the map follow */
     tar_seal(b.data);
     for (int i = 0; i < 2 * 512; i++)
-        buf_byte(&b, i == 504); /* the flag of the first map block: a second one follows */
+        buf_byte(&b, i == BLOCK_IS_EXTENDED_FIELD); /* of two blocks, the first is followed by another */
     check_refused(&b, CKPT_ETRUNCATED, 0, "a member of 3 bytes, of which the file has 0");
     buf_text(&b, "abc");
     while (b.len % 512)
@@ -256,7 +258,7 @@ static void sparse_maps_are_skipped(void)
     CU_ASSERT_FATAL(l.status == CKPT_OK && l.count == 2);
     CU_ASSERT(l.entries[0].data == 3 * 512 && l.entries[0].size == 3 && l.entries[1].data == b.len);
     free_listing(&l);
-    b.data[2 * 512 + 504] = 1; /* the flag of the second map block: a third one follows, beyond the file */
+    b.data[2 * 512 + BLOCK_IS_EXTENDED_FIELD] = 1; /* a third block follows, beyond the end of the file */
     b.len = 3 * 512;
     struct listing cut = list_members(b.data, b.len);
     CU_ASSERT(cut.status == CKPT_ETRUNCATED && cut.err.offset == 3 * 512);

@@ -14,7 +14,7 @@
 #include "io/renameat2.h"
 #include "unit.h"
 
-static int no_renameat2, no_linkat; /* the errno of these calls; 0: they succeed */
+static int renameat2_errno, linkat_errno; /* the error with which these calls fail; 0: they succeed */
 
 static int test_openat(int dir, const char *name, int flags, ...)
 {
@@ -31,14 +31,14 @@ static int test_openat(int dir, const char *name, int flags, ...)
 
 static int test_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
-    errno = no_renameat2;
-    return no_renameat2 ? -1 : renameat2(from_dir, from, to_dir, to, flags);
+    errno = renameat2_errno;
+    return renameat2_errno ? -1 : renameat2(from_dir, from, to_dir, to, flags);
 }
 
 static int test_linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
 {
-    errno = no_linkat;
-    return no_linkat ? -1 : linkat(from_dir, from, to_dir, to, flags);
+    errno = linkat_errno;
+    return linkat_errno ? -1 : linkat(from_dir, from, to_dir, to, flags);
 }
 
 /* Includes io/temp.c with these calls, and with other names of its functions than the library has. */
@@ -125,8 +125,8 @@ static void files_are_placed_without_renameat2_or_linkat(void)
     } errors[] = {{0, 0}, {EINVAL, 0}, {ENOSYS, EPERM}};
     for (size_t i = 0; i < 3; i++) {
         struct temp t;
-        no_renameat2 = errors[i].renameat2;
-        no_linkat = errors[i].linkat;
+        renameat2_errno = errors[i].renameat2;
+        linkat_errno = errors[i].linkat;
         make_dir();
         CU_ASSERT_FATAL(temp_open(&t, dir, "out", 0666, NULL));
         char name[256] = "";
@@ -143,7 +143,7 @@ static void files_are_placed_without_renameat2_or_linkat(void)
         CU_ASSERT(count_entries(NULL) == 1 && file_is("out", "more"));
         remove_dir();
     }
-    no_renameat2 = no_linkat = 0;
+    renameat2_errno = linkat_errno = 0;
 }
 
 static void closing_and_temp_emergency_remove_temporary_files(void)
@@ -286,7 +286,7 @@ static void folders_appear_with_all_files(void)
     temp_close(&t);
     CU_ASSERT(count_entries(NULL) == 1 && file_is("out/second", "second") &&
               access(path_of("out/first"), F_OK) != 0);
-    no_renameat2 = EINVAL; /* without RENAME_EXCHANGE, the old folder is kept */
+    renameat2_errno = EINVAL; /* without RENAME_EXCHANGE, the old folder is kept */
     open_folder(&t, "third");
     CU_ASSERT(!temp_folder_place(&t, "out", true, true) && errno == EINVAL);
     temp_close(&t);
@@ -294,7 +294,7 @@ static void folders_appear_with_all_files(void)
     unlink(path_of("out/second"));
     open_folder(&t, "fourth"); /* an empty folder is always replaced */
     CU_ASSERT(temp_folder_place(&t, "out", false, true));
-    no_renameat2 = 0;
+    renameat2_errno = 0;
     temp_close(&t);
     CU_ASSERT(count_entries(NULL) == 1 && file_is("out/fourth", "fourth"));
     unlink(path_of("out/fourth"));

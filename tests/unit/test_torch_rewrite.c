@@ -12,10 +12,10 @@
 #define UNTYPED_STORAGE(numel) "@('storage',torch.storage.UntypedStorage,'0','cpu'," #numel ")"
 #define TENSOR_V2_WITH_META(storage, grad, meta)                                                             \
     "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,)," grad "," ORDERED_DICT "," meta ")"
-#define TENSOR_V3(over, dtype)                                                                               \
-    "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," ORDERED_DICT "," dtype ")"
-#define TENSOR_V3_WITH_META(over, dtype, meta)                                                               \
-    "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," ORDERED_DICT "," dtype "," meta ")"
+#define TENSOR_V3(storage, dtype)                                                                            \
+    "torch._utils._rebuild_tensor_v3(" storage ",0,(2,),(1,),False," ORDERED_DICT "," dtype ")"
+#define TENSOR_V3_WITH_META(storage, dtype, meta)                                                            \
+    "torch._utils._rebuild_tensor_v3(" storage ",0,(2,),(1,),False," ORDERED_DICT "," dtype "," meta ")"
 #define NUMPY_ARRAY                                                                                          \
     "numpy.core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,),numpy.dtype('f4',False,"            \
     "True)!(3,'<',None,None,None,-1,-1,0),False,b'\\00\\00\\80\\3f\\00\\00\\00\\40')"
@@ -32,7 +32,9 @@ struct rewrite {
 static int stop_at_once(void *user, uint64_t done, uint64_t total)
 {
     (void)user;
-    return done <= total;
+    (void)done;
+    (void)total;
+    return 1;
 }
 
 /* write_plan - writes F to PATH with OPTS; checks that a notice contains NOTICE, unless it is NULL. */

@@ -345,6 +345,8 @@ static void dropped_tensors_and_storages_are_left_out(void)
     unlink(out_path);
 }
 
+/* check_write_fails - checks that writing the corpus file BELOW fails with WANT, after its tensors that match
+ * the glob DROP, unless it is NULL, were dropped. */
 static void check_write_fails(const char *below, ckpt_status want, const char *drop)
 {
     ckpt_plan *p;

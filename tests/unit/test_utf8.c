@@ -18,10 +18,10 @@ static void every_code_point_is_encoded_and_decoded(void)
         size_t n = utf8_put(cp, bytes), pos = 0;
         bool surrogate = cp >= 0xd800 && cp <= 0xdfff;
         if (utf8_next(str_of(bytes, n), &pos, true) != cp || pos != n)
-            CU_FAIL("does not come back");
+            CU_FAIL("a code point is not decoded as it was encoded");
         pos = 0;
         if (surrogate != (utf8_next(str_of(bytes, n), &pos, false) == UTF8_BAD) || pos != (surrogate ? 1 : n))
-            CU_FAIL("surrogates");
+            CU_FAIL("a surrogate is accepted, or another code point is refused");
     }
 }
 
@@ -47,7 +47,7 @@ static void malformed_sequences_are_refused(void)
                 want = is_well_formed(b, n) ? n : 0;
             uint32_t cp = utf8_next(str_of((char *)b, 4), &pos, true);
             if ((cp == UTF8_BAD) != (want == 0) || pos != (want ? want : 1))
-                CU_FAIL("well-formed or not?");
+                CU_FAIL("a malformed sequence is accepted, or a well-formed one is refused");
         }
     }
 }

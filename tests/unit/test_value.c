@@ -604,7 +604,7 @@ static void failing_allocations_are_reported(void)
     X(depth_and_sharing_are_bounded)                                                                         \
     X(getters_accept_every_type) X(reads_constructed_values) X(failing_allocations_are_reported)
 
-/* IN_ARENA - defines test_TEST, which runs TEST with a new arena A. */
+/* IN_ARENA - defines test_TEST, which runs TEST with a new arena in the variable test_arena. */
 #define IN_ARENA(test)                                                                                       \
     static void test_##test(void)                                                                            \
     {                                                                                                        \

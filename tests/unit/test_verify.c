@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "codec/zip_header.h"
 #include "core/check.h"
 #include "core/finite.h"
 #include "core/number.h"
@@ -146,10 +147,11 @@ static void each_changed_byte_of_a_record_is_found(void)
     CU_ASSERT_EQUAL(verify(NULL, &found, &r), CKPT_OK);
     CU_ASSERT_EQUAL(r.findings, 0);
     CU_ASSERT_EQUAL(r.checksums, 1);
-    for (size_t at = 0; at + 30 < n; at++) {
+    for (size_t at = 0; at + ZIP_LOCAL_SIZE < n; at++) {
         if (memcmp(b + at, "PK\3\4", 4) != 0) /* a local header */
             continue;
-        size_t data = at + 30 + b[at + 26] + 256u * b[at + 27] + b[at + 28] + 256u * b[at + 29];
+        size_t name_length = b[at + 26] + 256u * b[at + 27], extra_length = b[at + 28] + 256u * b[at + 29];
+        size_t data = at + ZIP_LOCAL_SIZE + name_length + extra_length;
         for (size_t i = data; i < n && memcmp(b + i, "PK", 2) != 0; i++) {
             b[i] ^= 0x10;
             write_file(b, n);

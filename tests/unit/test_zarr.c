@@ -239,7 +239,8 @@ static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_stor
 static void the_index_of_a_shard_is_read(void)
 {
     /* a chunk of 8 bytes, then the index: for each of two chunks the offset and size, and the CRC-32C */
-    unsigned char shard[48] = "01234567", *index = shard + 8;
+    enum { INDEX_SIZE = 2 * 16 + 4, SHARD_SIZE = 8 + INDEX_SIZE };
+    unsigned char shard[SHARD_SIZE + 4] = "01234567", *index = shard + 8;
     struct zarr_stored_chunk *chunks;
     memset(index, 0, 16);
     index[8] = 8;
@@ -248,17 +249,17 @@ static void the_index_of_a_shard_is_read(void)
     for (int i = 0; i < 4; i++)
         index[32 + i] = (unsigned char)(crc >> 8 * i);
     CU_ASSERT_EQUAL(parse(METADATA_V3(SHARDING_CODEC(INDEX_CODECS))), CKPT_OK);
-    CU_ASSERT_EQUAL(read_index(shard, 44, &chunks), CKPT_OK);
+    CU_ASSERT_EQUAL(read_index(shard, SHARD_SIZE, &chunks), CKPT_OK);
     CU_ASSERT_TRUE(chunks[0].at == 0 && chunks[0].nbytes == 8 && chunks[1].at == UINT64_MAX);
-    CU_ASSERT_EQUAL(read_index(shard, 35, &chunks), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(read_index(shard, INDEX_SIZE - 1, &chunks), CKPT_ETRUNCATED);
     index[0] = 1;
-    CU_ASSERT_EQUAL(read_index(shard, 44, &chunks), CKPT_ECHECKSUM);
+    CU_ASSERT_EQUAL(read_index(shard, SHARD_SIZE, &chunks), CKPT_ECHECKSUM);
     CU_ASSERT_EQUAL(
         parse(METADATA_V3(SHARDING_CODEC("\"index_location\":\"start\",\"index_codecs\":[\"bytes\"]"))),
         CKPT_OK);
-    CU_ASSERT_EQUAL(read_index(index, 36, &chunks), CKPT_OK);
+    CU_ASSERT_EQUAL(read_index(index, INDEX_SIZE, &chunks), CKPT_OK);
     index[8] = 40; /* the first chunk, longer than the shard */
-    CU_ASSERT_EQUAL(read_index(index, 36, &chunks), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(read_index(index, INDEX_SIZE, &chunks), CKPT_ETRUNCATED);
     arena_free(metadata_arena);
     metadata_arena = NULL;
 }
