@@ -34,8 +34,8 @@ static struct {
 
 /* ---------------------------------------------------------------------------- codecs */
 
-/* decode_runs - decodes runs of five bytes: a count of 24 bits, 0xFE if the run is damaged, the byte to
- * repeat. */
+/* decode_runs - decodes runs. A run takes five bytes: a count of 24 bits, a byte that is 0xFE if the run is
+ * damaged, and the byte to repeat. */
 static ckpt_status decode_runs(void *user, source *stored, spool *to, ckpt_error *err)
 {
     unsigned char run[5], block[4096];
@@ -46,7 +46,7 @@ static ckpt_status decode_runs(void *user, source *stored, spool *to, ckpt_error
         uint64_t n = (uint64_t)run[0] | (uint64_t)run[1] << 8 | (uint64_t)run[2] << 16;
         memset(block, run[4], n < sizeof block ? (size_t)n : sizeof block);
         if (run[3] == 0xFE)
-            return fail(err, CKPT_EFORMAT, source_pos(stored, at), "{a run} that is {=no run}");
+            return fail(err, CKPT_EFORMAT, source_pos(stored, at), "a damaged run");
         for (uint64_t part; n; n -= part) {
             part = n < sizeof block ? n : sizeof block;
             CKPT_TRY(spool_write(to, block, (size_t)part, err));
@@ -123,9 +123,11 @@ static void add_deflated(uint32_t size)
     (void)add_block(sample.stored.len - before, size);
 }
 
+enum { FIRST_OFFSET = 1000 }; /* of the compressed bytes in their file, in errors */
+
 static ckpt_status open_blocks(const struct block_decoder *d, ckpt_error *err)
 {
-    sample.file = source_mem(sample.stored.data, sample.stored.len, 1000);
+    sample.file = source_mem(sample.stored.data, sample.stored.len, FIRST_OFFSET);
     for (size_t i = 0; i < sample.n; i++)
         sample.block[i].src = sample.file;
     return source_blocks(sample.cache, sample.block, sample.n, d, &sample.src, err);
@@ -208,7 +210,7 @@ static void blocks_of_wrong_size_are_refused(void)
         set_up(in_memory, BLOCKS_IN_FILE);
         (void)add_runs(100);
         add_runs(100)->size = 101;
-        uint64_t at = 1000 + sample.block[1].offset;
+        uint64_t at = FIRST_OFFSET + sample.block[1].offset;
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
         CU_ASSERT(read_fails(at, "a block (runs) decodes to 100 bytes, it must have 101"));
         CU_ASSERT(range_is_correct(sample.src, 0, 100));
@@ -217,13 +219,13 @@ static void blocks_of_wrong_size_are_refused(void)
         put_run(0xFFFFFF, 7);
         (void)add_block(5, 1000);
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
-        CU_ASSERT(read_fails(1000, "a block (runs) decodes to more than 1000 bytes"));
+        CU_ASSERT(read_fails(FIRST_OFFSET, "a block (runs) decodes to more than 1000 bytes"));
         tear_down();
         set_up(in_memory, BLOCKS_IN_FILE);
         buf_put(&sample.stored, "\x03\0\0\xFE\x07", 5);
         (void)add_block(5, 3);
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
-        CU_ASSERT(read_fails(1000, "a run that is no run"));
+        CU_ASSERT(read_fails(FIRST_OFFSET, "a damaged run"));
         tear_down();
     }
 }
@@ -237,7 +239,7 @@ static void truncated_blocks_are_refused(void)
     sample.block[0].stored -= 7;
     CU_ASSERT_EQUAL_FATAL(open_blocks(&deflated, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(source_read(sample.src, 0, &byte, 1, &err), CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL(err.offset, 1000 + sample.block[0].stored);
+    CU_ASSERT_EQUAL(err.offset, FIRST_OFFSET + sample.block[0].stored);
     source_unref(sample.src);
     sample.block[0].stored += 8;
     CU_ASSERT_EQUAL(source_blocks(sample.cache, sample.block, 1, &deflated, &sample.src, &err),
@@ -255,8 +257,8 @@ static void without_a_temporary_file_only_small_blocks_are_read(void)
 {
     ckpt_error err;
     const char *dir = getenv("TMPDIR");
-    char was[4096] = "", byte;
-    snprintf(was, sizeof was, "%s", dir ? dir : "");
+    char old_tmpdir[4096] = "", byte;
+    snprintf(old_tmpdir, sizeof old_tmpdir, "%s", dir ? dir : "");
     setenv("TMPDIR", "/nowhere/at/all", 1);
     set_up(20000, BLOCKS_IN_FILE);
     for (int i = 0; i < 9; i++)
@@ -270,7 +272,7 @@ static void without_a_temporary_file_only_small_blocks_are_read(void)
     CU_ASSERT(strstr(err.hint, "TMPDIR") != NULL);
     tear_down();
     if (dir)
-        setenv("TMPDIR", was, 1);
+        setenv("TMPDIR", old_tmpdir, 1);
     else
         unsetenv("TMPDIR");
 }
@@ -279,12 +281,12 @@ static void without_a_temporary_file_only_small_blocks_are_read(void)
 
 static ckpt_status read_some_range(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
 {
-    source *const *two = user;
+    source *const *sources = user;
     uint64_t from = i * 7919 * 613 % sample.want.len, n = i * 31 % 30000;
     (void)p;
     (void)worker;
     (void)err;
-    return range_is_correct(two[i % 2], from,
+    return range_is_correct(sources[i % 2], from,
                             (size_t)(n < sample.want.len - from ? n : sample.want.len - from))
                ? CKPT_OK
                : CKPT_EFORMAT;
@@ -306,13 +308,14 @@ static void threads_read_blocks(void)
             (void)add_runs(random_below(i % 10 ? 8000 : 40000));
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
         struct block again[MAX_BLOCKS]; /* a second tensor in the same cache */
-        source *two[2] = {sample.src, NULL};
+        source *sources[2] = {sample.src, NULL};
         memcpy(again, sample.block, sizeof again);
-        CU_ASSERT_EQUAL_FATAL(source_blocks(sample.cache, again, sample.n, &runs, &two[1], &err), CKPT_OK);
+        CU_ASSERT_EQUAL_FATAL(source_blocks(sample.cache, again, sample.n, &runs, &sources[1], &err),
+                              CKPT_OK);
         struct pool_job job = {
-            .n = 1500, .weigh = weigh_equally, .threads = 4, .task = read_some_range, .user = two};
+            .n = 1500, .weigh = weigh_equally, .threads = 4, .task = read_some_range, .user = sources};
         CU_ASSERT_EQUAL(pool_run(&job, &err), CKPT_OK);
-        source_unref(two[1]);
+        source_unref(sources[1]);
         tear_down();
     }
 }

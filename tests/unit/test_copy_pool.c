@@ -85,17 +85,19 @@ static void check_values(ckpt_file *f, bool cast)
 static void any_number_of_threads_writes_the_same_bytes(void)
 {
     ckpt_file *f = open_many();
-    for (size_t form = 0; form < 4; form++) {
+    for (unsigned turn = 0; turn < 4; turn++) {
+        const char *format = turn & 1 ? "torch-zip" : "safetensors";
+        bool cast = turn & 2;
         unsigned char *first = NULL;
         size_t n = 0, size = 0;
         for (size_t i = 0; i < 4; i++) {
             ckpt_write_options o = {.struct_size = sizeof o, .threads = threads[i]};
-            CU_ASSERT_EQUAL(write_file(f, form & 1 ? "torch-zip" : "safetensors", form & 2, o), CKPT_OK);
+            CU_ASSERT_EQUAL(write_file(f, format, cast, o), CKPT_OK);
             unsigned char *bytes = read_file(path, &n);
             if (i == 0) {
                 first = bytes;
                 size = n;
-                check_values(f, form & 2);
+                check_values(f, cast);
                 continue;
             }
             CU_ASSERT(n == size && memcmp(bytes, first, n) == 0);

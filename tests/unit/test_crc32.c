@@ -15,7 +15,7 @@ static uint32_t compute_crc32(uint32_t crc, const unsigned char *p, size_t n)
     return ~crc;
 }
 
-static void known_crc32_values(void)
+static void crc32_has_known_values(void)
 {
     CU_ASSERT(crc32_update(0, "123456789", 9) == 0xCBF43926u);
     CU_ASSERT(crc32_update(0, "", 0) == 0);
@@ -39,7 +39,7 @@ static uint32_t compute_crc32c(uint32_t crc, const unsigned char *p, size_t n)
     return ~crc;
 }
 
-static void known_crc32c_values_and_lengths(void)
+static void crc32c_has_known_values_and_is_combined(void)
 {
     enum { N = 200000 };
     unsigned char *b = malloc(N);
@@ -126,8 +126,8 @@ static void crcs_of_pieces_are_combined(void)
 void suite_crc32(void)
 {
     UNIT(crcs_of_pieces_are_combined);
-    UNIT(known_crc32_values);
-    UNIT(known_crc32c_values_and_lengths);
+    UNIT(crc32_has_known_values);
+    UNIT(crc32c_has_known_values_and_is_combined);
     UNIT(kernels_agree_on_any_length_and_alignment);
     UNIT(pieces_give_the_crc_of_the_whole);
 }

@@ -259,7 +259,7 @@ static void tied_weights_are_compared_once(void)
     flat_close();
 }
 
-/* Composite tensors and tensors without data do so, too. */
+/* The files have composite tensors, and tensors without data. */
 static void a_file_equals_itself(void)
 {
     static const char *const files[] = {"torch/t26/sparse_coo.pt",    "torch/t26/quant_per_channel.pt",
@@ -280,7 +280,7 @@ static void differences_of_long_tensors_are_exact(void)
     float *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
     double *d = malloc(N * sizeof *d);
     uint64_t differing = 0;
-    double sum = 0, max_abs = 0, rel = 0;
+    double sum = 0, max_abs = 0, max_rel = 0;
     for (size_t i = 0; i < N; i++) {
         a[i] = (float)(i * 2654435761u % 1000003u) / 1000.0f - 500;
         b[i] = i % 7 ? a[i] : a[i] * 1.25f + 0.5f;
@@ -290,12 +290,12 @@ static void differences_of_long_tensors_are_exact(void)
         sum += distance;
         max_abs = fmax(max_abs, distance);
         if (distance > 0)
-            rel = fmax(rel, distance / fabs(d[i]));
+            max_rel = fmax(max_rel, distance / fabs(d[i]));
     }
     for (int cast = 0; cast < 2; cast++) {
         const ckpt_diff_event *e = cast ? diff_tensors("F32", a, 4 * N, "F64", d, 8 * N, N, NULL)
                                         : diff_floats(a, b, N, NULL);
-        CU_ASSERT(e->differing == differing && e->max_abs == max_abs && e->max_rel == rel);
+        CU_ASSERT(e->differing == differing && e->max_abs == max_abs && e->max_rel == max_rel);
         CU_ASSERT(fabs(e->mean_abs - sum / N) < 1e-12 * sum / N);
     }
     a[30000] = b[30000] = (float)NAN; /* the same bytes */

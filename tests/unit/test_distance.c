@@ -73,16 +73,17 @@ static void kernels_agree_on_bit_patterns(void)
     size_t wrong = 0;
     for (uint32_t bits = 0; bits < 1u << 20; bits++) {
         uint32_t wide = bits * 4096u + (bits >> 7 & 4095u);
-        bool few = bits < 65536;
+        bool has_16_bits = bits < 65536;
         tolerance = &tolerances[bits % 5];
-        for (size_t i = 0; few && i < 16; i++) {
+        for (size_t i = 0; has_16_bits && i < 16; i++) {
             uint32_t other = i < 8 ? bits + (uint32_t)i : (uint32_t)noise();
             x[2 * i] = (unsigned char)bits;
             x[2 * i + 1] = (unsigned char)(bits >> 8);
             y[2 * i] = (unsigned char)other;
             y[2 * i + 1] = (unsigned char)(other >> 8);
         }
-        wrong += few && (!kernels_agree(CKPT_DT_F16, x, y, 16) || !kernels_agree(CKPT_DT_BF16, y, x, 16));
+        if (has_16_bits)
+            wrong += !kernels_agree(CKPT_DT_F16, x, y, 16) || !kernels_agree(CKPT_DT_BF16, y, x, 16);
         for (size_t i = 0; i < 8; i++)
             for (size_t k = 0; k < 4; k++) {
                 x[4 * i + k] = (unsigned char)(wide >> (8 * k));
@@ -98,7 +99,7 @@ static void scalar_distances_are_correct(void)
 {
     double a[MOST], b[MOST];
     long double sum = 0;
-    double most = 0, rel = 0;
+    double max_abs = 0, max_rel = 0;
     uint64_t differing = 0;
     const struct tolerance t = {1e-3, 0.1};
     struct distance d;
@@ -106,14 +107,14 @@ static void scalar_distances_are_correct(void)
         a[i] = (double)(int64_t)noise() * 0x1p-63;
         b[i] = i % 3 == 0 ? a[i] : a[i] * (1 + (double)(noise() % 1000) * 2e-4);
         sum += fabsl((long double)a[i] - b[i]);
-        most = fmax(most, fabs(a[i] - b[i]));
-        rel = fmax(rel, fabs(a[i] - b[i]) / fabs(b[i]));
+        max_abs = fmax(max_abs, fabs(a[i] - b[i]));
+        max_rel = fmax(max_rel, fabs(a[i] - b[i]) / fabs(b[i]));
         differing += fabs(a[i] - b[i]) > t.abs + t.rel * fabs(b[i]);
     }
     distance_scalar(CKPT_DT_F64, (const void *)a, (const void *)b, MOST, &t, &d);
     CU_ASSERT(fabsl(distance_sum(&d) - sum) < 1e-12L * sum);
-    CU_ASSERT_EQUAL(d.max_abs, most);
-    CU_ASSERT_EQUAL(d.max_rel, rel);
+    CU_ASSERT_EQUAL(d.max_abs, max_abs);
+    CU_ASSERT_EQUAL(d.max_rel, max_rel);
     CU_ASSERT_EQUAL(d.differing, differing);
     CU_ASSERT(differing > 100 && differing < 600);
 }

@@ -8,8 +8,8 @@
 #include "noise.h"
 #include "unit.h"
 
-#define MOST    65536u
-#define MUTANTS 490u /* of each file: 6,860 of the 14 files */
+#define MAX_BYTES 65536u
+#define MUTANTS   490u /* of each file: 6,860 of the 14 files */
 
 static const char *const seeds[] = {
     "keras/hdf5/links.h5",
@@ -28,9 +28,9 @@ static const char *const seeds[] = {
     "keras/hdf5/dense_group_latest.h5",
 };
 
-static unsigned char bytes[MOST];
+static unsigned char bytes[MAX_BYTES];
 
-/* load_corpus - reads the corpus file NAME, up to MOST bytes, into bytes; returns how many. */
+/* load_corpus - reads the corpus file NAME, up to MAX_BYTES bytes, into bytes; returns how many. */
 static size_t load_corpus(const char *name)
 {
     FILE *in = fopen(unit_corpus(name), "rb");

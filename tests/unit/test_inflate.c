@@ -55,7 +55,7 @@ static void streams_are_inflated(void)
     put_stored(&b, STR_LIT("bare"));
     buf_text(&b, "after");
     struct unpacked u = unpack(&b, INFLATE_RAW, 6, 100);
-    CU_ASSERT(u.st == CKPT_OK && u.used == 9 && strcmp(u.text, "bare") == 0);
+    CU_ASSERT(u.st == CKPT_OK && u.used == 5 + strlen("bare") && strcmp(u.text, "bare") == 0);
     b.len = 0;
     buf_put(&b, "\x78\x01", 2);
     put_stored(&b, STR_LIT("zlib"));

@@ -113,7 +113,8 @@ static void check_recovers_old_and_new(const buf *b)
     CU_ASSERT(file_is(path, changed, GROWN));
 }
 
-/* After a power cut, any of the sectors may be old or new, and the size may be any between both. */
+/* After a power cut, any of the sectors may be old or new, and the size of the file may be the old one, the
+ * new one or any between. */
 static void any_torn_write_is_recovered(void)
 {
     static const size_t sizes[] = {SIZE, 2047, 2048, 2049, GROWN - 1, GROWN};

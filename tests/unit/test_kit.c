@@ -129,7 +129,8 @@ static bool leaf_is(size_t i, const char *name, uint32_t n, const char *value)
     return str_is(leaf->name, name) && leaf->npath == n && strcmp(text, value) == 0;
 }
 
-/* Each item has a name of its own, as in pickles, so that values of both can be compared. */
+/* Each item of a list gets a name of its own, as in pickles, so that the values of a pickle and of another
+ * format can be compared. */
 static void items_of_lists_are_values(void)
 {
     struct kit inner;
@@ -405,6 +406,7 @@ static void missing_pieces_are_reported(void)
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
     finish_toy(CKPT_OK);
+    /* the missing piece, and the second tensor "b" */
     CU_ASSERT(result.findings == 2 && ckpt_tensor_count(toy.f) == 2);
     check_free(&c);
     toy.f->check = NULL;
