@@ -135,11 +135,11 @@ static ckpt_str make_path_text(const struct flat_writer *w, uint32_t row)
 static ckpt_status fail_collision(const struct flat_writer *w, const struct plan_entry *a,
                                   const struct plan_entry *b, ckpt_error *err)
 {
-    ckpt_str one = make_path_text(w, a->row), other = make_path_text(w, b->row);
+    ckpt_str path_a = make_path_text(w, a->row), path_b = make_path_text(w, b->row);
     return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                 "two tensors would both be called \"%.*s\": %.*s and %.*s\n"
                 "--root picks one of several mappings, ckpt rename changes one of the names",
-                STR_ARG(a->name), STR_ARG(one), STR_ARG(other));
+                STR_ARG(a->name), STR_ARG(path_a), STR_ARG(path_b));
 }
 
 /* check_collisions - refuses equal names among all entries, including recorded ties. */

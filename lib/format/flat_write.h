@@ -49,7 +49,6 @@ struct flat_rules {
 /* flat_write - writes the plan of W as the `write` of a format does. The caller sets p, job, rules and user
  * of W. The report of the plan lists what was left out. */
 ckpt_status flat_write(struct flat_writer *w, ckpt_error *err);
-/* flat_get_tensor - returns the tensor of X. */
 const ckpt_tensor *flat_get_tensor(const struct flat_writer *w, const struct flat_item *x);
 /* flat_item_nbytes - returns the bytes of X in the output. lay_out has checked that their sum fits 64
  * bits. */

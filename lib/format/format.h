@@ -24,7 +24,7 @@ struct probe {
     unsigned char head[PROBE_HEAD];
     size_t nhead;
     zip *zip;           /* the archive, if the head is PK; else NULL */
-    ckpt_error zip_err; /* why z is NULL although the head is PK */
+    ckpt_error zip_err; /* why ZIP is NULL although the head is PK */
 };
 
 /* A replacement of the metadata of a file. */
@@ -54,7 +54,7 @@ struct format {
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
     bool compresses; /* write supports the option `compress` */
     bool flat;       /* the format holds named tensors and texts, no graph */
-    /* holds - for a flat format: returns true if it supports the dtype of T, which safetensors does not.
+    /* holds - for a flat format: returns true if it supports the dtype of T, one that safetensors lacks.
      * NULL: it supports no such dtype. */
     bool (*holds)(const ckpt_tensor *t);
     /* in_place - adds the patches to OUT that rename tensors as P does. Their bytes live as long as the file.

@@ -58,10 +58,10 @@ static ckpt_status put_element(struct nested *t, ckpt_value *container, const ck
     bool is_list = container->type == CKPT_V_LIST;
     if (is_list && !e->is_int)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "its path has {a name} where {=the number of an item} was");
+                    "its path has {a name} where {=the number of a list item} is expected");
     if (is_list && (e->num < 0 || (uint64_t)e->num >= t->max_items))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "its path has item {%lld} of a list; {=fewer than %llu} are there", (long long)e->num,
+                    "its path has list item {%lld}; {=numbers below %llu} are possible", (long long)e->num,
                     (unsigned long long)t->max_items);
     if (is_list)
         return put_item(t->a, container, (uint64_t)e->num, v) ? CKPT_OK : fail_memory(err);

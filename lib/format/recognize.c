@@ -60,7 +60,8 @@ static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned
 bool recognize_safetensors(const struct probe *p)
 {
     unsigned char two[2];
-    if (p->directory || p->nhead < 10 || load_u32le(p->head + 4) != 0 || load_u32le(p->head) < 2)
+    uint64_t length = p->directory || p->nhead < 10 ? 0 : load_u64le(p->head);
+    if (length < 2 || length > UINT32_MAX)
         return false;
     if (p->nhead > 11 && memcmp(p->head + 8, "\xef\xbb\xbf{", 4) == 0)
         return true;
@@ -68,9 +69,9 @@ bool recognize_safetensors(const struct probe *p)
     for (; i < p->nhead && n < 2; i++)
         if (!json_space(p->head[i]))
             two[n++] = p->head[i];
-    bool within = load_u32le(p->head) <= p->size - 8;
-    if (n < 2 && i < p->size && within && p->src && load_u32le(p->head) <= SAFETENSORS_MAX_HEADER)
-        n = get_first_characters(p, 8 + (uint64_t)load_u32le(p->head), two);
+    bool within = length <= p->size - 8;
+    if (n < 2 && i < p->size && within && p->src && length <= SAFETENSORS_MAX_HEADER)
+        n = get_first_characters(p, 8 + length, two);
     return n && two[0] == '{' && (n < 2 || two[1] == '"' || two[1] == '}' || within);
 }
 
@@ -101,8 +102,8 @@ static bool is_zlib(const struct probe *p)
     return any && (st == CKPT_OK || st == CKPT_ELIMIT);
 }
 
-/* is_lzma - returns true if P begins with properties 5d, a dictionary of at least 64 KiB and a size; a size
- * of 64 set bits is unknown. */
+/* is_lzma - returns true if P begins with properties 5d, a dictionary of at least 64 KiB and a size: 64 set
+ * bits if it is unknown, else less than a tebibyte. */
 static bool is_lzma(const struct probe *p)
 {
     return str_starts(probe_head(p), STR_LIT("\x5d\0\0")) && p->nhead > 13 &&

@@ -54,8 +54,8 @@ bool recognize_archive(const struct probe *p);
 bool recognize_as(const struct probe *p, enum signature_kind kind);
 /* recognize_pickle - returns true if P begins as a pickle of protocol 2 to 5. */
 bool recognize_pickle(const struct probe *p);
-/* recognize_json - returns true if the first character of P begins a JSON object or array, or is after the
- * head. */
+/* recognize_json - returns true if the first character of P begins a JSON object or array, or if its head has
+ * only white space. */
 bool recognize_json(const struct probe *p);
 /* recognize_zlib - returns true if P begins with a zlib header. The header has two bytes, so text may match,
  * too. */
@@ -65,10 +65,10 @@ ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err);
 /* recognize_compression - returns the signature of the compression of P, or NULL: P is an archive or not
  * compressed. */
 const struct signature *recognize_compression(const struct probe *p);
-/* unpack_some - sets *OUT to the first MOST bytes that SRC, which is compressed as S describes, unpacks to.
+/* unpack_some - sets *OUT to the first MAX bytes that SRC, which is compressed as S describes, unpacks to.
  * Even on failure *OUT has what could be unpacked, or is NULL. CKPT_ELIMIT: SRC unpacks to more.
  * CKPT_EUNSUPPORTED: ckpt was built without libarchive. */
-ckpt_status unpack_some(source *src, const struct signature *s, uint64_t most, source **out, ckpt_error *err);
+ckpt_status unpack_some(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err);
 /* unpack_whole - sets *OUT to all that F unpacks to. Refuses more than file_max_unpacked. */
 ckpt_status unpack_whole(ckpt_file *f, const struct signature *s, source **out, ckpt_error *err);
 /* recognize_fill - sets P from SRC. PATH is its name in messages. */

@@ -65,8 +65,7 @@ const char *format_written_at(size_t i)
     return NULL;
 }
 
-/* hint_written - gives ERR a hint with the formats that can be written. */
-static void hint_written(ckpt_error *err)
+static void hint_writable_formats(ckpt_error *err)
 {
     char names[sizeof err->hint] = "";
     const char *name;
@@ -98,7 +97,7 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
     const struct format *f = asked ? format_by_name(asked) : path ? format_by_suffix(path) : NULL;
     if (asked && (!f || !f->write)) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "cannot write format \"%s\"", asked);
-        hint_written(err);
+        hint_writable_formats(err);
         return CKPT_EUSAGE;
     }
     if (!f && p->file->format->write)
@@ -153,7 +152,7 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     CKPT_TRY(st);
     arena_trim(f->a);
     CKPT_TRY(table_finish(&f->table, err));
-    file_set_view_limit(f); /* for a folder all sizes are known now */
+    file_set_view_limit(f); /* now that the sizes of all files in a folder are known */
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 

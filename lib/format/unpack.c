@@ -33,15 +33,15 @@ static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_er
     return CKPT_OK;
 }
 
-ckpt_status unpack_some(source *src, const struct signature *s, uint64_t most, source **out, ckpt_error *err)
+ckpt_status unpack_some(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err)
 {
-    struct unpack u = {.max = most, .member = keep_member, .user = out};
+    struct unpack u = {.max = max, .member = keep_member, .user = out};
     bool gzip = strcmp(s->id, "gzip") == 0;
     uint64_t used;
     *out = NULL;
     if (!gzip && s->kind != SIGN_ZLIB)
         return unpack_archive(src, &u, err);
-    spool *to = spool_new(most);
+    spool *to = spool_new(max);
     if (!to)
         return fail_memory(err);
     ckpt_status st = inflate_into(src, 0, src->size, gzip ? INFLATE_GZIP : INFLATE_ZLIB, to, &used, err);
@@ -51,10 +51,10 @@ ckpt_status unpack_some(source *src, const struct signature *s, uint64_t most, s
 
 ckpt_status unpack_whole(ckpt_file *f, const struct signature *s, source **out, ckpt_error *err)
 {
-    uint64_t most = file_max_unpacked(f, f->src->size);
-    ckpt_status st = unpack_some(f->src, s, most, out, err);
+    uint64_t max = file_max_unpacked(f, f->src->size);
+    ckpt_status st = unpack_some(f->src, s, max, out, err);
     if (st == CKPT_ELIMIT) {
-        (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "it unpacks to {more} than {=%" PRIu64 " bytes}", most);
+        (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "it unpacks to {more} than {=%" PRIu64 " bytes}", max);
         error_add_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
     }
     return st;

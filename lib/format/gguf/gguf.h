@@ -8,9 +8,9 @@
 
 #define GGUF_ALIGNMENT 32u /* unless the pair general.alignment has a different one */
 
-/* gguf_check_name - fails if ggml cannot read NAME, the name that T is to have. OWN: T comes from a GGUF,
- * which may have such a name already. */
-ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool own, ckpt_error *err);
+/* gguf_check_name - fails if ggml cannot read NAME, the name that T is to have. FROM_GGUF: T comes from
+ * a GGUF, which may have such a name already. */
+ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool from_gguf, ckpt_error *err);
 /* gguf_in_place, gguf_undoes, gguf_write_metadata, gguf_write - the functions of these names in struct
  * format. */
 ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);

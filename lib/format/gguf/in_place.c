@@ -109,14 +109,14 @@ static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf
     return gguf_make_pair(f->a, key, type, element, x->text, &edited->pairs[edited->n], err);
 }
 
-/* edit_pair - adds X to EDITED: the pair of the file if its text is the same, else the new text with the type
- * that the pair has there. *NEXT is the number of the pair in the file that is expected to have the key. */
+/* edit_pair - adds X to EDITED. A pair that the file has with the same text stays unchanged; one with another
+ * text keeps its type. *NEXT is the number of the pair in the file that is expected to have the key. */
 static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, struct gguf_file *edited,
                              ckpt_error *err)
 {
     const struct gguf_file *gguf = f->container;
-    bool here = *next < gguf->n && str_eq(gguf->pairs[*next].key, x->key);
-    const struct gguf_pair *was = here ? &gguf->pairs[*next] : find_pair(gguf, x->key);
+    bool is_next = *next < gguf->n && str_eq(gguf->pairs[*next].key, x->key);
+    const struct gguf_pair *was = is_next ? &gguf->pairs[*next] : find_pair(gguf, x->key);
     ckpt_pair old;
     *next = was ? (size_t)(was - gguf->pairs) + 1 : *next;
     if (was && ckpt_metadata_at(f, *next - 1, &old) && str_eq(old.text, x->text))

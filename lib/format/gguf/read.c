@@ -35,15 +35,15 @@ struct gguf_reading {
 
 /* ------------------------------------------------------------------------ one file */
 
-/* take_split - sets number, parts or total of R if P is that split.* pair. */
+/* take_split - sets number, parts or total of R if P is the split.* pair for that field. */
 static void take_split(struct gguf_reading *r, const struct gguf_pair *p)
 {
-    uint64_t *to = str_is(p->key, "split.no")              ? &r->number
-                   : str_is(p->key, "split.count")         ? &r->parts
-                   : str_is(p->key, "split.tensors.count") ? &r->total
-                                                           : NULL;
-    if (to)
-        *to = gguf_get_integer(p, r->g.big_endian);
+    uint64_t *field = str_is(p->key, "split.no")              ? &r->number
+                      : str_is(p->key, "split.count")         ? &r->parts
+                      : str_is(p->key, "split.tensors.count") ? &r->total
+                                                              : NULL;
+    if (field)
+        *field = gguf_get_integer(p, r->g.big_endian);
 }
 
 static ckpt_status add_value(struct gguf_reading *r, const struct gguf_pair *p, ckpt_error *err)
@@ -207,8 +207,9 @@ static ckpt_status read_set(struct kit *k, struct gguf_file *kept)
     if (r.parts > 1 && r.number == 0)
         return read_parts(k, &r);
     if (r.parts > 1)
-        file_notice(k->f, "part %" PRIu64 " of %" PRIu64 " of a split model: the first part stands for all",
-                    r.number + 1, r.parts); /* bounded: modulo 2^64, for this text alone */
+        file_notice(k->f,
+                    "part %" PRIu64 " of %" PRIu64 " of a split model; name the first part to read them all",
+                    r.number + 1, r.parts); /* bounded: may wrap, but is only shown */
     return CKPT_OK;
 }
 

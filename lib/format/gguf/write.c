@@ -24,7 +24,7 @@
 #define ARCHITECTURE "general.architecture"
 
 struct gguf_output {
-    const struct gguf_file *from; /* the input; NULL: it is no GGUF */
+    const struct gguf_file *input; /* NULL: the input is no GGUF */
     struct gguf_pair *pairs;
     size_t n;
     buf header; /* freed when it is written */
@@ -35,20 +35,20 @@ struct gguf_output {
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
     const struct gguf_output *o = w->user;
-    uint32_t type, most = o->from ? GGUF_DIMENSIONS : GGML_DIMENSIONS;
+    uint32_t type, max_dims = o->input ? GGUF_DIMENSIONS : GGML_DIMENSIONS;
     if (!gguf_find_type(plan_dtype(w->p, x->row), &type))
         return "has a type that GGUF lacks";
     if (plan_dtype(w->p, x->row) == CKPT_DT_Q8_1)
         return "has blocks of 36 bytes for ggml and of 40 for gguf-py";
-    return flat_get_tensor(w, x)->ndim > most ? "has more than four dimensions" : NULL;
+    return flat_get_tensor(w, x)->ndim > max_dims ? "has more than four dimensions" : NULL;
 }
 
-ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool own, ckpt_error *err)
+ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool from_gguf, ckpt_error *err)
 {
-    if (!own && !utf8_check(name, false, NULL))
+    if (!from_gguf && !utf8_check(name, false, NULL))
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "the name \"%.*s\" is not UTF-8, which GGUF requires",
                     STR_ARG(name));
-    if (name.len <= GGML_NAME_MAX || (own && t->name.len > GGML_NAME_MAX))
+    if (name.len <= GGML_NAME_MAX || (from_gguf && t->name.len > GGML_NAME_MAX))
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "the name \"%.*s\" has {%zu bytes}; ggml and llama.cpp read names of at most {=%u}\n"
@@ -91,8 +91,8 @@ static void add_input_pairs(struct flat_writer *w)
 {
     struct gguf_output *o = w->user;
     bool splits = w->p->file->nparts || w->job->shard.count;
-    for (size_t i = 0; i < o->from->n; i++) {
-        const struct gguf_pair *pair = &o->from->pairs[i];
+    for (size_t i = 0; i < o->input->n; i++) {
+        const struct gguf_pair *pair = &o->input->pairs[i];
         bool replaced = w->job->opts->architecture && str_is(pair->key, ARCHITECTURE);
         if (replaced || (splits && is_split_key(pair->key)))
             continue;
@@ -100,7 +100,7 @@ static void add_input_pairs(struct flat_writer *w)
         if (w->p->cast && str_is(pair->key, "general.file_type"))
             plan_notice(w->p, "general.file_type is still that of the input; `ckpt meta` changes it");
     }
-    if (o->from->header.big_endian)
+    if (o->input->header.big_endian)
         plan_notice(w->p, "the input is big-endian, the output is little-endian");
 }
 
@@ -132,9 +132,9 @@ static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
     const char *name = w->job->opts->architecture;
     struct plan_pair *meta = NULL;
     size_t n = 0;
-    if (!o->from)
+    if (!o->input)
         CKPT_TRY(plan_metadata(w->p, &meta, &n, err));
-    size_t room = (o->from ? o->from->n : n) + 4; /* bounded: in memory; the architecture, split.* */
+    size_t room = (o->input ? o->input->n : n) + 4; /* bounded: in memory. 4: architecture, split.* */
     o->pairs = arena_array(w->p->a, room, sizeof *o->pairs);
     if (!o->pairs)
         return fail_memory(err);
@@ -142,7 +142,7 @@ static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
         return add_split(w, err);
     if (name)
         CKPT_TRY(add_pair(w, STR_LIT(ARCHITECTURE), GGUF_STRING, str_c(name), err));
-    if (o->from)
+    if (o->input)
         add_input_pairs(w);
     else
         CKPT_TRY(add_texts(w, meta, n, err));
@@ -159,7 +159,7 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
     buf_u64le(b, w->n);
     buf_u64le(b, o->n);
     for (size_t i = 0; i < o->n; i++)
-        CKPT_TRY(gguf_put_pair(o->from, &o->pairs[i], b, err));
+        CKPT_TRY(gguf_put_pair(o->input, &o->pairs[i], b, err));
     for (size_t i = 0; i < w->n; i++)
         gguf_put_tensor(b, w->items[i].name, flat_get_tensor(w, &w->items[i]),
                         plan_dtype(w->p, w->items[i].row), w->items[i].begin);
@@ -169,10 +169,10 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
 static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
 {
     struct gguf_output *o = w->user;
-    bool has_pairs = o->from && !w->job->shard.number;
-    uint64_t alignment = has_pairs ? o->from->header.alignment : GGUF_ALIGNMENT;
+    bool has_pairs = o->input && !w->job->shard.number;
+    uint64_t alignment = has_pairs ? o->input->header.alignment : GGUF_ALIGNMENT;
     for (size_t i = 0; i < w->n; i++) {
-        CKPT_TRY(gguf_check_name(w->items[i].name, flat_get_tensor(w, &w->items[i]), o->from != NULL, err));
+        CKPT_TRY(gguf_check_name(w->items[i].name, flat_get_tensor(w, &w->items[i]), o->input != NULL, err));
         CKPT_TRY(flat_lay_out_item(w, &w->items[i], alignment, err));
     }
     CKPT_TRY(make_pairs(w, err));
@@ -205,7 +205,7 @@ ckpt_status gguf_write(ckpt_plan *p, const struct write_job *job, ckpt_error *er
                                             .find_unfit_reason = find_unfit_reason,
                                             .lay_out = lay_out,
                                             .put_contents = put_contents};
-    struct gguf_output o = {.from = p->file->format == &format_gguf ? p->file->container : NULL};
+    struct gguf_output o = {.input = p->file->format == &format_gguf ? p->file->container : NULL};
     struct flat_writer w = {.p = p, .job = job, .rules = &rules, .user = &o};
     buf_init(&o.header, SIZE_MAX / 2);
     ckpt_status st = flat_write(&w, err);

@@ -126,9 +126,9 @@ static uint64_t count_shards(const char *path)
 void shards_notice_incomplete(ckpt_plan *p, const char *output)
 {
     uint64_t nshards = p->file->src ? count_shards(p->file->path) : 0;
-    bool has_notice = str_ends(str_c(p->file->path), STR_LIT(".gguf")); /* from gguf/read.c */
+    bool has_notice = str_ends(str_c(p->file->path), STR_LIT(".gguf")); /* gguf/read.c adds its own */
     if (nshards > 1 && !has_notice && !count_shards(output))
-        plan_notice(p, "one of %llu shards, not the whole model; the folder or its index stands for all",
+        plan_notice(p, "one of %llu shards, not the whole model; name the folder or its index to read all",
                     (unsigned long long)nshards);
 }
 
@@ -549,8 +549,8 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
     for (uint32_t k = 0; k < s->npairs; k++)
         if (!s->taken[k] && value_text(s->pairs[k].key, &key) && !is_repeated_value(x, s, k, key)) {
             bool listed = find_group(x, key) || (is_hdf5(s) && s->row_of[k] == MAP_NONE);
-            first = extra || listed ? first : key;
-            extra += !listed;
+            if (!listed && extra++ == 0)
+                first = key;
             CKPT_TRY(add_extra(x, s, k, key, listed));
         }
     if (s->nrows != s->file->table.nrows - s->file->nties && !x->lost)

@@ -80,7 +80,7 @@ static ckpt_status make_entry_units(struct shard_layout *c, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* find_root_pair - finds the pair of the root that an entry is below, and the key that it gets. */
+/* find_root_pair - finds the pair of the root that ENTRY is below, and the key of that pair in the output. */
 static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys, size_t entry, uint32_t *pair,
                                   ckpt_str *name, ckpt_error *err)
 {
@@ -92,10 +92,10 @@ static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys,
     *pair = !e || e->is_int || deep ? MAP_NONE : map_get(keys, e->str);
     if (*pair == MAP_NONE)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                    "\"%.*s\" is %s; an index names only the tensors of one mapping of texts\n"
+                    "\"%.*s\" is %s; an index lists only the tensors of one mapping with keys of text\n"
                     "--root picks the mapping of names to tensors",
                     STR_ARG(c->entries[entry].name),
-                    deep ? "deeper than that" : "below a key that is no text");
+                    deep ? "in a nested container" : "below a key that is no text");
     *name = edit && *pair < edit->n && edit->names[*pair].ptr ? edit->names[*pair] : e->str;
     if (!utf8_check(*name, true, NULL))
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,

@@ -69,7 +69,7 @@ static bool probe_shards(const struct probe *p)
 
 ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err)
 {
-    ckpt_file *one = NULL;
+    ckpt_file *shard = NULL;
     struct journal_note note;
     source *src;
     char *path = shards_join_path(folder, name);
@@ -77,15 +77,15 @@ ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckp
         return fail_memory(err);
     ckpt_status st = shards_open(f, path, &note, &src, err);
     if (st == CKPT_OK) {
-        st = format_open_part(f, path, src, &one, err);
-        st = format_note_journal(&note, one, st, err);
+        st = format_open_part(f, path, src, &shard, err);
+        st = format_note_journal(&note, shard, st, err);
     }
     st = name_file_if_failed(st, path, err);
     free(path);
     CKPT_TRY(st);
-    if (!one) /* reported */
+    if (!shard) /* reported */
         return err->status;
-    file_replace_by(f, one);
+    file_replace_by(f, shard);
     return CKPT_OK;
 }
 
@@ -280,7 +280,7 @@ static ckpt_status read_index_file(struct index *x, source *src)
     if (st == CKPT_OK)
         return shards_merge(x);
     if (x->f->salvage)
-        error_add_hint(x->err, "without its index a set has no names: salvage each shard by itself");
+        error_add_hint(x->err, "without the index the shards are not known: salvage each shard by itself");
     error_add_position(x->err, 0, STR_LIT("index"));
     return st;
 }
@@ -291,9 +291,9 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     if (!f->src)
         return read_folder(f, err);
     f->flat = true;
-    ckpt_status st = read_index_file(&x, f->src), later = source_file_changed(f->src, err);
-    if (later != CKPT_OK) /* a set that was replaced meanwhile */
-        st = later;
+    ckpt_status st = read_index_file(&x, f->src), changed = source_file_changed(f->src, err);
+    if (changed != CKPT_OK) /* the set was replaced while it was read; any other error follows from that */
+        st = changed;
     for (size_t i = 0; i < x.nshards; i++) {
         map_free(x.shards[i].pair_of);
         map_free(x.shards[i].metadata_of);

@@ -242,7 +242,6 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
     return s->single_is_input ? CKPT_OK : check_replaceable(s, path, err);
 }
 
-/* list_inodes - sets *OUT to the inode numbers of the files of F. */
 static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
 {
     struct stat file_stat;
@@ -321,7 +320,8 @@ static void undo_set(struct set *s, size_t from)
     size_t end = from + s->placed; /* bounded: the files of this set */
     end = end < s->p->noutputs ? end : s->p->noutputs;
     sink_batch_abort(&s->batch);
-    if (s->complete || (s->layout.nshards > 1 && s->placed == count_files(s) && !s->single_stays)) {
+    bool all_placed = s->layout.nshards > 1 && s->placed == count_files(s);
+    if (s->complete || (all_placed && !s->single_stays)) {
         if (s->single && !s->single_is_input)
             (void)unlink(s->single);
         replaced_done(s->old);
@@ -411,10 +411,10 @@ static ckpt_status sync_folder(const struct set *s, ckpt_error *err)
  * input. */
 static ckpt_status remove_single(struct set *s, ckpt_error *err)
 {
-    char one[SHELL_WORD_MAX];
+    char word[SHELL_WORD_MAX];
     if (s->single && s->single_is_input)
         plan_notice(s->p, "%s, the input, is there too, and some loaders take it first: rm %s", s->single,
-                    shell_path(s->single, one));
+                    shell_path(s->single, word));
     else if (s->single && !s->job->opts->dry_run && unlink(s->single) != 0 && errno != ENOENT) {
         s->single_stays = true;
         ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the file that the set replaces");
@@ -438,20 +438,20 @@ static size_t get_max_waiting(const struct set *s)
 
 static ckpt_status write_set(struct set *s, size_t first_alias, ckpt_error *err)
 {
-    ckpt_value *all = s->p->file->metadata, *own;
+    ckpt_value *input_metadata = s->p->file->metadata, *shard_metadata;
     size_t outputs = s->p->noutputs, most = get_max_waiting(s);
-    CKPT_TRY(make_shard_metadata(s, &own, err));
+    CKPT_TRY(make_shard_metadata(s, &shard_metadata, err));
     ckpt_status st = make_folder(s, err);
     if (st == CKPT_OK && !s->job->opts->dry_run)
         temp_clean_folder(&s->batch.cleaned_folder, get_folder(s), s->paths, count_files(s));
-    s->p->file->metadata = own;
+    s->p->file->metadata = shard_metadata;
     for (uint32_t k = 0; st == CKPT_OK && k < s->layout.nshards; k++) {
         if (s->batch.n == most)
             st = place_files(s, err);
         if (st == CKPT_OK)
             st = write_shard(s, k, err);
     }
-    s->p->file->metadata = all;
+    s->p->file->metadata = input_metadata;
     if (st == CKPT_OK)
         st = file_unchanged(s->p->file, err); /* once, for all shards: both sides may have thousands */
     if (st == CKPT_OK && s->kind->has_index)
@@ -553,14 +553,15 @@ ckpt_status shards_write_as_read(ckpt_plan *p, const struct write_job *job, ckpt
 {
     const struct format *format = p->file->format;
     const struct kind *kind = get_kind(p, &format);
-    struct write_job one = *job;
+    struct write_job file_job = *job;
     if (!job->path)
         return format->write(p, job, err);
     if (source_is_folder(job->path)) {
         char *path = shards_join_path(str_c(job->path), arena_printf(p->a, "%s%s", kind->stem, kind->ext));
-        one.path = path ? arena_str(p->a, str_c(path)).ptr : NULL;
+        file_job.path = path ? arena_str(p->a, str_c(path)).ptr : NULL;
         free(path);
     }
-    ckpt_status st = one.path ? shards_check_output(p->file, one.path, true, err) : fail_memory(err);
-    return st == CKPT_OK ? format->write(p, &one, err) : st;
+    ckpt_status st = file_job.path ? shards_check_output(p->file, file_job.path, true, err)
+                                   : fail_memory(err);
+    return st == CKPT_OK ? format->write(p, &file_job, err) : st;
 }

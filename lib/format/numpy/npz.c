@@ -138,7 +138,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct kit k;
     zip *z = f->container;
     z->other_methods = true;
-    file_raise_budget(f, z->n * 64); /* bounded: each takes that much of the file */
+    file_raise_budget(f, z->n * 64); /* bounded: each takes more than 64 bytes of the file */
     CKPT_TRY(check_expansion(f, z, err));
     f->producer = STR_LIT("numpy.savez");
     CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));

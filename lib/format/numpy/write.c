@@ -90,7 +90,7 @@ static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_it
 static bool put_header(const struct flat_writer *w, const struct flat_item *x, buf *b)
 {
     const ckpt_tensor *t = flat_get_tensor(w, x);
-    char first[GROWTH + 1] = "";
+    char first_size[GROWTH + 1] = "";
     size_t start = b->len;
     buf_put(b, "\x93NUMPY\1\0\0\0{'descr': '", 21);
     if (!put_descr(get_dtype_name(w, x), b))
@@ -100,8 +100,8 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
         buf_printf(b, k ? ", %llu" : "%llu", (unsigned long long)t->shape[k]);
     buf_text(b, t->ndim == 1 ? ",), }" : "), }");
     if (t->ndim)
-        (void)snprintf(first, sizeof first, "%llu", (unsigned long long)t->shape[0]);
-    for (size_t n = strlen(first); t->ndim && n < GROWTH; n++)
+        (void)snprintf(first_size, sizeof first_size, "%llu", (unsigned long long)t->shape[0]);
+    for (size_t n = strlen(first_size); t->ndim && n < GROWTH; n++)
         buf_byte(b, ' ');
     size_t pad = ALIGN - (b->len - start + 1) % ALIGN; /* bounded: in memory; 1 for the newline */
     for (size_t i = 0; i < pad; i++)
@@ -268,7 +268,7 @@ static ckpt_status put_directory(const struct flat_writer *w, buf *directory, si
     return buf_ok(directory) ? sink_write(out, directory->data, directory->len, err) : fail_memory(err);
 }
 
-/* put_contents - writes the elements first, because the headers before them have their CRC. */
+/* put_contents - writes the elements first, because the headers before them have the CRC of the elements. */
 static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
 {
     buf directory;
@@ -295,23 +295,23 @@ static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *s
     const struct zip_header widest = {.csize = UINT32_MAX, .usize = UINT32_MAX};
     struct zip_header h = {0};
     ckpt_str name = get_member_name(w, &w->items[i]);
-    uint64_t at = sink_tell(out), from = get_header_offset(w, i);
+    uint64_t header_offset = sink_tell(out), data_offset = get_header_offset(w, i);
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = name.ptr ? put_start(w, i, w->crcs[i], &b, &h, err) : fail_memory(err);
     size_t room = zip_output_local_size(&widest, name.len);
-    from += zip_output_local_size(&h, name.len); /* bounded: as written */
+    data_offset += zip_output_local_size(&h, name.len); /* bounded: as written */
     if (st == CKPT_OK)
         st = sink_skip(out, room, err);
     if (st == CKPT_OK)
-        st = deflate_written(stored, from, h.usize, out, err);
+        st = deflate_written(stored, data_offset, h.usize, out, err);
     h.method = ZIP_DEFLATED;
-    h.csize = sink_tell(out) - at - room; /* bounded: after it */
-    h.offset = at;
+    h.csize = sink_tell(out) - header_offset - room; /* bounded: after it */
+    h.offset = header_offset;
     b.len = 0;
     zip_put_local(&b, &h, name, (uint16_t)(room - zip_output_local_size(&h, name.len)));
     if (st == CKPT_OK)
-        st = buf_ok(&b) ? sink_patch(out, at, b.data, b.len, err) : fail_memory(err);
+        st = buf_ok(&b) ? sink_patch(out, header_offset, b.data, b.len, err) : fail_memory(err);
     buf_free(&b);
     put_entry(directory, &h, name);
     return st;

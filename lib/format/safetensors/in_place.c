@@ -22,7 +22,7 @@ static ckpt_status check_name(ckpt_str name, map *seen, uint32_t i, ckpt_error *
                                      STR_ARG(name));
 }
 
-static ckpt_status write_header(ckpt_plan *p, uint64_t data, map *seen, buf *out, ckpt_error *err)
+static ckpt_status write_header(ckpt_plan *p, uint64_t data_offset, map *seen, buf *out, ckpt_error *err)
 {
     const struct table *t = &p->file->table;
     struct plan_pair *pairs;
@@ -40,7 +40,7 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data, map *seen, buf *out
         if (i || meta)
             buf_byte(out, ',');
         /* bounded: the reader found each storage after the header, and its end */
-        uint64_t begin = t->storages[x->storage].off - data, end = begin + x->nbytes;
+        uint64_t begin = t->storages[x->storage].off - data_offset, end = begin + x->nbytes;
         safetensors_put_entry(out, p->entries[i].name, x, (ckpt_dtype)x->dtype, begin, end);
     }
     buf_byte(out, '}');

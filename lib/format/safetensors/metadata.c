@@ -21,11 +21,11 @@
 /* The old header, and where __metadata__ is in it. */
 struct old_header {
     char *text;
-    uint64_t len;    /* with the spaces after it */
-    size_t from, to; /* where the value of __metadata__ begins and ends; both 0: there is none */
-    size_t first;    /* offset after the { of the header */
-    size_t end;      /* offset after the } of the header */
-    bool empty;      /* the header has no other key */
+    uint64_t len;                  /* with the spaces after it */
+    size_t value_begin, value_end; /* of __metadata__; both 0: there is none */
+    size_t pairs_begin;            /* offset after the { of the header */
+    size_t object_end;             /* offset after the } of the header */
+    bool has_tensors;              /* the header has other keys */
 };
 
 /* ------------------------------------------------------------- the header */
@@ -37,22 +37,20 @@ static ckpt_status fail_changed(ckpt_error *err)
 
 static ckpt_status find_metadata(struct old_header *h, json_scan *j, ckpt_error *err)
 {
-    size_t keys = 0;
     enum json_event e = json_next(j);
-    h->first = j->pos;
+    h->pairs_begin = j->pos;
     while ((e = json_next(j)) == JSON_KEY) {
-        bool here = str_is(j->str, "__metadata__");
+        bool is_metadata = str_is(j->str, "__metadata__");
         e = json_next(j);
-        keys += !here;
-        if (here)
-            h->from = j->event_at;
+        h->has_tensors |= !is_metadata;
+        if (is_metadata)
+            h->value_begin = j->event_at;
         if (json_skip(j, e) != CKPT_OK)
             break;
-        if (here)
-            h->to = j->pos;
+        if (is_metadata)
+            h->value_end = j->pos;
     }
-    h->end = j->pos;
-    h->empty = keys == 0;
+    h->object_end = j->pos;
     return e == JSON_OBJECT_END ? CKPT_OK : fail_changed(err);
 }
 
@@ -77,17 +75,19 @@ static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *e
 
 static void write_header(buf *b, const struct old_header *h, const ckpt_pair *pairs, size_t n)
 {
-    size_t from = h->to ? h->from : h->first, to = h->to ? h->to : h->first;
-    buf_put(b, h->text, from);
-    if (!h->to)
+    bool has_metadata = h->value_end != 0;
+    size_t unchanged_begin = has_metadata ? h->value_end : h->pairs_begin;
+    buf_put(b, h->text, has_metadata ? h->value_begin : h->pairs_begin);
+    if (!has_metadata)
         buf_text(b, "\"__metadata__\":");
     buf_byte(b, '{');
     for (size_t i = 0; i < n; i++)
         safetensors_put_pair(b, pairs[i].key, pairs[i].text, i == 0);
     buf_byte(b, '}');
-    if (!h->to && !h->empty)
+    if (!has_metadata && h->has_tensors)
         buf_byte(b, ',');
-    buf_put(b, h->text + to, h->end - to); /* bounded: the scan found them in this order */
+    /* bounded: the scan found them in this order */
+    buf_put(b, h->text + unchanged_begin, h->object_end - unchanged_begin);
 }
 
 static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t n, bool may_move, buf *b,

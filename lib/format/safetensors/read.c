@@ -459,8 +459,8 @@ struct row_nodes {
     ckpt_value key, val;
 };
 
-/* halve_last - halves the last size of X: the elements of torch's float4 tensors are bytes, those of the
- * header values, two per byte. */
+/* halve_last - halves the last size of X. The header counts float4 values, torch counts elements of one byte
+ * with two values each. */
 static ckpt_status halve_last(const struct header_entry *x, ckpt_error *err)
 {
     if (x->ndim == 0 || x->shape[x->ndim - 1] % 2)

@@ -9,13 +9,10 @@
 /* The clients of the Hugging Face Hub refuse a header that is longer. */
 #define SAFETENSORS_HUB_HEADER 25000000u
 
-/* safetensors_write - safetensors/write.c: the write of the format. */
+/* The functions of these names in struct format. */
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
-/* safetensors_in_place - safetensors/in_place.c: the in_place of the format. */
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
-/* safetensors_undoes - safetensors/in_place.c: the undoes of the format. */
 bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
-/* safetensors_write_metadata - safetensors/metadata.c: the write_metadata of the format. */
 ckpt_status safetensors_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err);
 /* safetensors_put_entry - appends the entry "NAME":{…} of T as DTYPE with data_offsets [BEGIN, END). */
 void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,

@@ -68,7 +68,7 @@ static bool has_key(const struct header *h, ckpt_str key)
     return false;
 }
 
-static bool is_not_tie(const struct plan_pair *x) { return !x->tie && ties_is_tensor_name(x->key); }
+static bool looks_like_tie(const struct plan_pair *x) { return !x->tie && ties_is_tensor_name(x->key); }
 
 static map *index_item_names(const struct flat_writer *w)
 {
@@ -88,14 +88,14 @@ static ckpt_status notice_accidental_ties(const struct flat_writer *w, size_t n,
 {
     const struct plan_pair *meta = ((const struct header *)w->user)->meta;
     size_t i = 0;
-    while (i < n && !is_not_tie(&meta[i]))
+    while (i < n && !looks_like_tie(&meta[i]))
         i++;
     map *names = i < n ? index_item_names(w) : NULL;
     if (i < n && !names)
         return fail_memory(err);
     for (; i < n; i++) {
         const struct plan_pair *x = &meta[i];
-        if (is_not_tie(x) && map_get(names, x->text) != MAP_NONE && map_get(names, x->key) == MAP_NONE)
+        if (looks_like_tie(x) && map_get(names, x->text) != MAP_NONE && map_get(names, x->key) == MAP_NONE)
             plan_notice(w->p, "the text \"%.*s\" of the metadata now reads as a second name of \"%.*s\"",
                         STR_ARG(x->key), STR_ARG(x->text));
     }
@@ -109,14 +109,14 @@ static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
 {
     struct header *h = w->user;
     ckpt_plan *p = w->p;
-    size_t added;
+    size_t first_added;
     CKPT_TRY(plan_metadata(p, &h->meta, &h->nmeta, err));
-    CKPT_TRY(ties_update_metadata(p, w->aliases, &h->meta, &h->nmeta, &added, err));
-    CKPT_TRY(notice_accidental_ties(w, added, err));
+    CKPT_TRY(ties_update_metadata(p, w->aliases, &h->meta, &h->nmeta, &first_added, err));
+    CKPT_TRY(notice_accidental_ties(w, first_added, err));
     if ((h->nmeta || !p->file->flat || p->file->for_torch_load) && !has_key(h, STR_LIT("format")))
         h->meta[h->nmeta++] = (struct plan_pair){.key = STR_LIT("format"), .text = STR_LIT("pt")};
-    if (h->nmeta > added)
-        qsort(h->meta + added, h->nmeta - added, sizeof *h->meta, ties_compare_keys);
+    if (h->nmeta > first_added)
+        qsort(h->meta + first_added, h->nmeta - first_added, sizeof *h->meta, ties_compare_keys);
     return CKPT_OK;
 }
 

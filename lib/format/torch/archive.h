@@ -66,8 +66,8 @@ struct torch_storages torch_archive_get_storages(struct torch_archive *ta);
  * ckpt_file.resolve for those that only opaque objects use. */
 void torch_archive_count_unused(struct torch_archive *ta);
 
-/* torch_embed_archive - opens record RECORD (without top) as a torch.save archive and puts its root into
- * MAPPING as the value of KEY. PREFIX and STEPS, NPREFIX long, are the path of MAPPING. */
+/* torch_embed_archive - opens the record <top>/RECORD, a torch.save archive, and puts its root into MAPPING
+ * as the value of KEY. PREFIX and STEPS, NPREFIX long, are the path of MAPPING. */
 ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ckpt_value *mapping,
                                 const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
                                 ckpt_str key, ckpt_error *err);
@@ -75,7 +75,7 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
 /* script_json_top - returns true if Z is TorchScript of torch 1.0 to 1.3, and sets *TOP to the folder of its
  * model.json. */
 bool script_json_top(const zip *z, ckpt_str *top);
-/* script_json_read - fills F from such an archive, the one of its probe, whose folder is TOP. */
+/* script_json_read - fills F from such an archive, which is f->probe->zip and has the folder TOP. */
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err);
 
 #endif

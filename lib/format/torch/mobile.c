@@ -39,6 +39,7 @@ enum tensor_field {
     TENSOR_GRAD,
     TENSOR_QUANTIZED_SCHEMA
 };
+enum object_type_field { OBJECT_TYPE_ATTR_NAMES = 2 };
 enum object_field { OBJECT_TYPE, OBJECT_STATE, OBJECT_ATTRS };
 
 /* A value that is still to be visited. */
@@ -210,7 +211,7 @@ static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_tab
     CKPT_TRY(flatbuffer_read_number(&m->b, t, OBJECT_STATE, 4, &state));
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, OBJECT_ATTRS, 4, &attrs));
     CKPT_TRY(flatbuffer_open_item(&m->b, &m->types, index, &type));
-    CKPT_TRY(flatbuffer_get_vector(&m->b, &type, 2, 4, &names));
+    CKPT_TRY(flatbuffer_get_vector(&m->b, &type, OBJECT_TYPE_ATTR_NAMES, 4, &names));
     if (!state && attrs.count != names.count)
         return fail(m->b.err, CKPT_EFORMAT, t->at, "an object of {%u attributes}; its class has {=%u}",
                     attrs.count, names.count);

@@ -93,7 +93,7 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const st
         return CKPT_OK;
     if (d.record && !(t->note = make_fields_text(g, made->dtype)).ptr)
         return fail_memory(g->err);
-    /* An array without elements needs no strides, and theirs could exceed 64 bits. */
+    /* An array without elements needs no strides, and its strides could exceed 64 bits. */
     if (t->elements && !(t->stride = kit_strides(g->f->a, sizes, t->ndim, made->fortran)))
         return fail_memory(g->err);
     return share_array_storage(g, v, made->data, &d, t);
@@ -142,10 +142,10 @@ ckpt_status graph_open_bytes(struct graph *g, const ckpt_value *v, source **out)
             return open_stored_bytes(g, v, out);
         if (value_calls(v, "_codecs", "encode", 1) && value_arg(v, 0)->type == CKPT_V_STR)
             return open_latin1(g, value_arg(v, 0), out);
-        bool empty = value_calls(v, "__builtin__", "bytes", 0) || value_calls(v, "builtins", "bytes", 0) ||
-                     value_calls(v, "__builtin__", "bytearray", 0) ||
-                     value_calls(v, "builtins", "bytearray", 0);
-        if (!empty)
+        bool is_bytes = value_calls(v, "__builtin__", "bytes", 0) || value_calls(v, "builtins", "bytes", 0) ||
+                        value_calls(v, "__builtin__", "bytearray", 0) ||
+                        value_calls(v, "builtins", "bytearray", 0);
+        if (!is_bytes)
             return CKPT_OK;
         if (value_nargs(v) == 0)
             return open_memory(g, str_of("", 0), out);

@@ -70,12 +70,12 @@ static bool parse_tuple(const ckpt_value *t, struct torch_pid *out)
 /* parse_quoted - sets *OUT to the next text in quotes in S from *AT on, and *AT to the end of it. */
 static bool parse_quoted(ckpt_str s, size_t *at, ckpt_str *out)
 {
-    size_t a = str_find(s, STR_LIT("'"), *at);
-    size_t b = a == SIZE_MAX ? a : str_find(s, STR_LIT("'"), a + 1);
-    if (b == SIZE_MAX)
+    size_t open_quote = str_find(s, STR_LIT("'"), *at);
+    size_t close_quote = open_quote == SIZE_MAX ? SIZE_MAX : str_find(s, STR_LIT("'"), open_quote + 1);
+    if (close_quote == SIZE_MAX)
         return false;
-    *out = str_of(s.ptr + a + 1, b - a - 1);
-    *at = b + 1;
+    *out = str_of(s.ptr + open_quote + 1, close_quote - open_quote - 1);
+    *at = close_quote + 1;
     return true;
 }
 

@@ -536,7 +536,8 @@ const ckpt_value *torch_wrapped_tensor(struct graph *g, const ckpt_value *v, con
         return value_arg(v, 0);
     }
     if (!r || r->build != read_from_type) {
-        *state = *state && (*state)->type == CKPT_V_DICT ? *state : NULL; /* a tuple is the tensor itself */
+        if (*state && (*state)->type != CKPT_V_DICT) /* a tuple describes the tensor, see read_set_state */
+            *state = NULL;
         return NULL;
     }
     *state = value_arg(v, 3);

@@ -240,13 +240,13 @@ static ckpt_status add_module_tensors(struct script *s, const struct torch_modul
     uint32_t n;
     ckpt_str name;
     const value_pair *pairs = value_pairs(value_state(m->object), &n);
-    for (int buffers = 0; buffers < 2; buffers++)
+    for (int wants_buffers = 0; wants_buffers < 2; wants_buffers++)
         for (uint32_t i = 0; i < n; i++) {
             if (!value_text(pairs[i].key, &name) || !is_tensor(pairs[i].val))
                 continue;
-            bool parameter = list_contains(c->parameters, name);
-            bool buffer = !parameter && (!c->has_buffers || list_contains(c->buffers, name));
-            if (buffers ? buffer : parameter)
+            bool is_parameter = list_contains(c->parameters, name);
+            bool is_buffer = !is_parameter && (!c->has_buffers || list_contains(c->buffers, name));
+            if (wants_buffers ? is_buffer : is_parameter)
                 CKPT_TRY(add_entry(s, m->prefix, name, pairs[i].val));
         }
     return CKPT_OK;

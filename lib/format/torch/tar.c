@@ -102,7 +102,7 @@ ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_ten
     CKPT_TRY(source_read(src, pos, head, sizeof head, err));
     out->count = is_tensor ? load_u32le(head) : load_u64le(head);
     out->offset = pos + sizeof head;                       /* bounded: just read */
-    /* sizes, strides and the offset; or elements */
+    /* sizes, strides and offset of a tensor, or the elements of a storage */
     uint64_t n = is_tensor ? 2 * out->count + 1 : out->count; /* bounded: 32 bits */
     uint64_t end;
     bool known = dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &out->nbytes) &&
@@ -192,10 +192,10 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
         return fail_entry_format(t, s, v, "a storage must be", "(key, location, class)");
     if (!value_text(value_item(v, 1), &storage.s.location))
         storage.s.location = str_of("", 0);
-    ckpt_status found = torch_tar_read_numbers(s, v, false, *pos, &n, t->err);
+    ckpt_status st = torch_tar_read_numbers(s, v, false, *pos, &n, t->err);
     storage.numel = n.count;
-    if (found != CKPT_OK)
-        return n.offset ? record_lost_storage(t, key, &storage) : found;
+    if (st != CKPT_OK) /* n.offset is 0 if not even the count could be read */
+        return n.offset ? record_lost_storage(t, key, &storage) : st;
     storage.off = n.offset;
     storage.s.nbytes = n.nbytes;
     *pos = n.offset + n.nbytes; /* bounded: in the member */
@@ -275,8 +275,8 @@ static ckpt_status read_geometry(struct tar_file *t, source *s, const ckpt_value
     return st;
 }
 
-/* add_missing_storage - adds the storage that V, the entry (key, storage key, class) of a tensor, names as
- * lost. */
+/* add_missing_storage - adds a lost storage under the storage key in V, the entry (key, storage key, class)
+ * of a tensor. */
 static ckpt_status add_missing_storage(struct tar_file *t, const ckpt_value *v)
 {
     char name[64];
@@ -303,17 +303,17 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     CKPT_TRY(read_next_pickle(t, s, pos, &v));
     if (t->incomplete && t->f->salvage && !find_object(t, value_item(v, 1)))
         CKPT_TRY(add_missing_storage(t, v));
-    const struct tar_object *of = find_object(t, value_item(v, 1));
-    bool known = get_key_number(value_item(v, 0), &key) && of && !of->tensor;
+    const struct tar_object *storage = find_object(t, value_item(v, 1));
+    bool is_valid = get_key_number(value_item(v, 0), &key) && storage && !storage->tensor;
     struct tar_object o = {.tensor = true};
-    if (known) {
-        o.storage = of->storage;
-        o.offset = of->offset;
+    if (is_valid) {
+        o.storage = storage->storage;
+        o.offset = storage->offset;
     }
     CKPT_TRY(read_geometry(t, s, v, pos, &o));
-    if (!known && !of && t->incomplete)
+    if (!is_valid && !storage && t->incomplete)
         return CKPT_OK;
-    if (!known) /* the entries after it can still be read */
+    if (!is_valid) /* the entries after it can still be read */
         return report_fault(t, fail_entry_format(t, s, v, "a tensor must be", "(key, storage key, class)"));
     o.row.t.storage = o.storage;
     o.row.t.part_of = CKPT_NO_TENSOR;

@@ -8,18 +8,16 @@
 
 /* The entries of one container that are left out. */
 struct torch_mask {
-    bool *out; /* [i]: entry i is not written */
+    bool *left_out; /* [i]: entry i is not written */
     uint32_t n;
 };
 
-/* The cast of a storage. */
 struct torch_cast {
     ckpt_dtype from, to;            /* to 0: unchanged */
     const struct plan_entry *first; /* the first tensor that views it */
     uint64_t nbytes;                /* as written */
 };
 
-/* The storage of a node. */
 struct torch_node_storage {
     struct storage *s;
     bool cast; /* the tensor that refers to it has the new dtype */
@@ -44,7 +42,7 @@ struct torch_writer {
     struct torch_cast *casts; /* [i]: the cast of storage i of the file's table; NULL: no storage is cast */
     map *cast_of;             /* storage -> index into casts */
     bool failed;              /* out of memory in a callback that cannot return an error */
-    const ckpt_value *bad_arguments; /* given as the arguments of a call; names no storage */
+    const ckpt_value *bad_arguments; /* see check_arguments; NULL: none */
     buf pickle;
     uint64_t total; /* bytes of the storages */
 };

@@ -43,7 +43,7 @@ static ckpt_status refuse_negated(const struct torch_writer *w, const struct pla
                "\"%.*s\" is a negated view, which torch does not support for %s", STR_ARG(e->name),
                ckpt_dtype_name(plan_dtype(w->p, e->row)));
     char word[SHELL_WORD_MAX];
-    error_add_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can have it",
+    error_add_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can hold the cast tensor",
                    shell_glob(e->name, word), ckpt_dtype_name((ckpt_dtype)get_tensor(w, e)->dtype));
     return CKPT_ELOSSY;
 }
@@ -102,7 +102,7 @@ static ckpt_status report_dropped_grads(struct torch_writer *w, const struct pla
     return CKPT_OK;
 }
 
-static ckpt_status cast_entries(struct torch_writer *w, const struct plan_entry **first, ckpt_error *err)
+static ckpt_status cast_entries(struct torch_writer *w, const struct plan_entry **first_of, ckpt_error *err)
 {
     const struct plan_entry *first_array = NULL, *first_grad = NULL;
     size_t narrays = 0, ngrads = 0;
@@ -114,14 +114,14 @@ static ckpt_status cast_entries(struct torch_writer *w, const struct plan_entry 
             first_array = e;
         if (t->kind == CKPT_NDARRAY || t->storage == CKPT_NO_STORAGE)
             continue;
-        if (first[t->storage] && !casts_agree(w, first[t->storage], e))
-            return plan_fail_cast_conflict(w->p, first[t->storage], e, err);
-        if (!first[t->storage] && is_cast)
+        if (first_of[t->storage] && !casts_agree(w, first_of[t->storage], e))
+            return plan_fail_cast_conflict(w->p, first_of[t->storage], e, err);
+        if (!first_of[t->storage] && is_cast)
             CKPT_TRY(begin_cast(w, e, err));
         if (is_cast && loses_grad(w, e) && ngrads++ == 0)
             first_grad = e;
-        if (!first[t->storage])
-            first[t->storage] = e;
+        if (!first_of[t->storage])
+            first_of[t->storage] = e;
     }
     CKPT_TRY(report_dropped_grads(w, first_grad, ngrads, err));
     return report_uncast_arrays(w, first_array, narrays, err);

@@ -95,8 +95,8 @@ ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *er
 
 /* -------------------------------------------------------------- undo journals
  * An undo journal of an edit in place restores either the pickle and its CRC-32 in both headers; or the name
- * of its record and the central directory, and then it removes the bytes that the edit appended. Tensors and
- * local headers do not change in an edit, so they show what the central directory was.
+ * of its record and the central directory, and then it removes the bytes that the edit appended. An edit
+ * changes neither storages nor their local headers, so these show what the central directory was.
  *
  * While an edit is half done, the pickle does not match its CRC-32, or a record has two names. If neither is
  * the case, no edit was interrupted, and the journal is refused. Without a CRC-32 this cannot be checked. */

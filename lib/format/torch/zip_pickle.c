@@ -1,11 +1,12 @@
 /*
  * zip_pickle.c - writes the data.pkl of an archive.
  *
- * The graph is written unchanged, except for: edits of the plan; modules, which are replaced by their state
- * dicts; storages, which get new numbers and little-endian bytes, and the class UntypedStorage (and
- * _rebuild_tensor_v3 for their tensors) if their class exists only in torch's C++ writer; views of legacy
- * storages, which become offsets; storages inside bytes objects (torch.storage._load_from_bytes), which
- * become records.
+ * The graph is written unchanged, except for the edits of the plan and for:
+ *   modules               are replaced by their state dicts
+ *   storages              get new numbers and little-endian bytes; those of a class that only torch's C++
+ *                         writer has become UntypedStorage, and their tensors _rebuild_tensor_v3
+ *   legacy storage views  become offsets
+ *   _load_from_bytes      storages inside bytes objects become records
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,8 +137,8 @@ static struct torch_mask *get_mask(struct torch_writer *w, const ckpt_value *nod
     if (i != MAP_NONE)
         return &w->masks[i];
     uint32_t n = count_entries(node);
-    const struct torch_mask mask = {arena_array(w->p->a, n, sizeof *mask.out), n};
-    bool ok = mask.out && map_set_num(w->left_out, map_ptr(node), (uint32_t)w->nmasks) &&
+    const struct torch_mask mask = {arena_array(w->p->a, n, sizeof *mask.left_out), n};
+    bool ok = mask.left_out && map_set_num(w->left_out, map_ptr(node), (uint32_t)w->nmasks) &&
               arena_push(w->p->a, &w->masks, &w->nmasks, &w->cap_masks, &mask, sizeof mask);
     return ok ? &w->masks[w->nmasks - 1] : NULL;
 }
@@ -177,9 +178,9 @@ static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
             struct torch_mask *mask = get_mask(w, s->node);
             if (!mask)
                 return fail_memory(err);
-            shared += kept && s->index < mask->n && mask->out[s->index];
+            shared += kept && s->index < mask->n && mask->left_out[s->index];
             if (s->index < mask->n)
-                mask->out[s->index] = !kept;
+                mask->left_out[s->index] = !kept;
         }
     plan_note_shared(p, shared);
     return CKPT_OK;
@@ -190,11 +191,11 @@ static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *te
 {
     const struct torch_writer *w = user;
     uint32_t mask = w->nmasks ? map_get_num(w->left_out, map_ptr(v)) : MAP_NONE;
-    bool out = mask != MAP_NONE && i < w->masks[mask].n && w->masks[mask].out[i];
-    return !out && plan_edit_entry(w->p, v, i, text);
+    bool left_out = mask != MAP_NONE && i < w->masks[mask].n && w->masks[mask].left_out[i];
+    return !left_out && plan_edit_entry(w->p, v, i, text);
 }
 
-/* --------------------------------------------------------------- storages out */
+/* ---------------------------------------------------------- storages written */
 
 bool torch_has_storage_class(ckpt_dtype dt)
 {
@@ -289,7 +290,7 @@ static ckpt_status refuse_cast(const struct torch_writer *w, const struct storag
                "\"%.*s\" cannot become %s: its bytes are used otherwise than as a dense tensor of %s",
                STR_ARG(c->first->name), ckpt_dtype_name(c->to), ckpt_dtype_name(c->from));
     char word[SHELL_WORD_MAX];
-    error_add_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can have it",
+    error_add_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can hold the cast tensor",
                    shell_glob(c->first->name, word), ckpt_dtype_name(c->from));
     return CKPT_ELOSSY;
 }
@@ -434,8 +435,9 @@ static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v
 
 /* ------------------------------------------------------------ rewriting calls */
 
-/* A call of a function such as _rebuild_tensor_v2, whose first argument is a storage. For the arguments see
- * rebuild.c. */
+/* A call of a function such as _rebuild_tensor_v2, whose first argument is a storage. See rebuild.c.
+ *   v2: storage, offset, size, stride, requires_grad, hooks[, metadata]
+ *   v3: storage, offset, size, stride, requires_grad, hooks, dtype[, metadata] */
 struct rebuilt {
     const char *name; /* of the function to write, if it differs from that of the input; else NULL */
     ckpt_value *args[9];
