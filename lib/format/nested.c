@@ -61,8 +61,8 @@ static ckpt_status put_element(struct nested *t, ckpt_value *container, const ck
                     "its path has {a name} where {=the number of a list item} is expected");
     if (is_list && (e->num < 0 || (uint64_t)e->num >= t->max_items))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "its path has list item {%lld}; {=numbers below %llu} are possible", (long long)e->num,
-                    (unsigned long long)t->max_items);
+                    "its path has item {%lld} of a list; {=numbers below %llu} are possible",
+                    (long long)e->num, (unsigned long long)t->max_items);
     if (is_list)
         return put_item(t->a, container, (uint64_t)e->num, v) ? CKPT_OK : fail_memory(err);
     ckpt_value *key = e->is_int ? value_int(t->a, (int64_t)e->num) : value_str(t->a, e->str);

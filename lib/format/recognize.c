@@ -71,7 +71,7 @@ bool recognize_safetensors(const struct probe *p)
             two[n++] = p->head[i];
     bool within = length <= p->size - 8;
     if (n < 2 && i < p->size && within && p->src && length <= SAFETENSORS_MAX_HEADER)
-        n = get_first_characters(p, 8 + length, two);
+        n = get_first_characters(p, 8 + length, two); /* bounded: LENGTH has 32 bits */
     return n && two[0] == '{' && (n < 2 || two[1] == '"' || two[1] == '}' || within);
 }
 

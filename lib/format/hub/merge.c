@@ -154,7 +154,7 @@ static ckpt_status report_missing(struct index *x, const struct shard *s)
     size_t n = 0;
     for (size_t i = 0; i < x->n; i++)
         n += &x->shards[x->weights[i].shard] == s;
-    x->lost = true;
+    x->is_incomplete = true;
     (void)fail(x->err, CKPT_ETRUNCATED, s->at,
                "{=the shard} is {missing}, and with it %zu tensor%s\n"
                "put all shards into the folder of the index; `ckpt salvage` writes what the others hold",
@@ -228,7 +228,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
         path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
     ckpt_status st = grown ? open_source(x, path, &note, &src) : fail_memory(x->err);
     if (st == CKPT_OK) {
-        source *kept = source_ref(src); /* the check has a reference, too */
+        source *kept = source_ref(src); /* because format_open_part takes over SRC */
         st = format_open_part(f, path, src, &s->file, x->err);
         st = give_up_shard(x, s, format_note_journal(&note, s->file, st, x->err));
         if ((size_t)(s - x->shards) >= shards_max_open())
@@ -236,7 +236,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
         source_unref(kept);
     }
     if (st == CKPT_OK && !s->file)
-        x->lost = true; /* its fault was reported */
+        x->is_incomplete = true; /* its fault was reported */
     if (st == CKPT_OK && s->file) {
         f->parts = grown;
         grown[f->nparts++] = s->file;
@@ -330,7 +330,7 @@ static ckpt_status set_storage_file(struct index *x, const struct shard *s, stru
     *own = *to->extra;
     own->file = s->name;
     to->extra = own;
-    x->lost = true;
+    x->is_incomplete = true;
     return CKPT_OK;
 }
 
@@ -414,7 +414,7 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
 {
     ckpt_file *f = x->f;
     struct shard *s = &x->shards[w->shard];
-    x->lost = true;
+    x->is_incomplete = true;
     if (!s->lost_storage) {
         struct storage_extra lost = {.file = s->name,
                                      .lost = s->why    ? s->why
@@ -451,7 +451,7 @@ static ckpt_status report_missing_tensor(struct index *x, const struct weight *w
                "the weight_map lists {=\"%.*s\"} in %.*s, which {does not have it}\n"
                "index and shards are from different saves, or a shard has the name of a different one",
                STR_ARG(w->key), STR_ARG(x->shards[w->shard].name));
-    x->lost = true;
+    x->is_incomplete = true;
     return file_report_fault_as(x->f, CHECK_MISSING_TENSOR, CKPT_EFORMAT, x->err);
 }
 
@@ -496,7 +496,7 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
         (void)fail(x->err, CKPT_EFORMAT, w->at == CKPT_NO_OFFSET ? s->at : w->at,
                    "\"%.*s\" is in {two shards}, %.*s and %.*s, {=one} is allowed", STR_ARG(key),
                    STR_ARG(x->shards[w->shard].name), STR_ARG(s->name));
-        x->lost = true;
+        x->is_incomplete = true;
         return file_report_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
     }
     if (!group_listed)
@@ -553,7 +553,7 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
                 first = key;
             CKPT_TRY(add_extra(x, s, k, key, listed));
         }
-    if (s->nrows != s->file->table.nrows - s->file->nties && !x->lost)
+    if (s->nrows != s->file->table.nrows - s->file->nties && !x->is_incomplete)
         return fail(x->err, CKPT_EUNSUPPORTED, s->at, "{shard %.*s} is not {=a mapping of names to tensors}",
                     STR_ARG(s->name));
     if (extra)
@@ -596,7 +596,7 @@ static ckpt_status check_total(const struct index *x)
     for (size_t i = 0; i < t->nstorages; i++)
         if (!checked_add(storages, t->storages[i].s.nbytes, &storages))
             return CKPT_OK;
-    if (!x->has_size || x->total_size == tensors || x->total_size == storages || x->lost)
+    if (!x->has_size || x->total_size == tensors || x->total_size == storages || x->is_incomplete)
         return CKPT_OK;
     file_notice(x->f, "total_size in the index is %llu, its tensors have %llu bytes",
                 (unsigned long long)x->total_size, (unsigned long long)tensors);
@@ -661,7 +661,7 @@ ckpt_status shards_merge(struct index *x)
         if (!x->shards[i].missing)
             CKPT_TRY(open_shard(x, &x->shards[i]));
         x->shards[i].damaged = count_findings(x) > before;
-        x->lost |= x->shards[i].damaged;
+        x->is_incomplete |= x->shards[i].damaged;
         if (!x->shards[i].file)
             continue;
         CKPT_TRY(index_shard(x, &x->shards[i]));

@@ -51,7 +51,7 @@ struct index {
     map *keys, *names;  /* key -> weight; name -> shard */
     map *metadata_keys; /* metadata of the set by key */
     bool has_map, has_size;
-    bool lost; /* in `verify` and salvage: tensors are missing, which was reported */
+    bool is_incomplete; /* in `verify` and salvage: tensors are missing, which was reported */
     uint64_t total_size, total_at;
     ckpt_error *err;
 };

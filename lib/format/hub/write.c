@@ -315,10 +315,10 @@ static ckpt_status place_files(struct set *s, ckpt_error *err)
 }
 
 /* undo_set - restores the old files, unless the new set is complete. */
-static void undo_set(struct set *s, size_t from)
+static void undo_set(struct set *s, size_t first_output)
 {
-    size_t end = from + s->placed; /* bounded: the files of this set */
-    end = end < s->p->noutputs ? end : s->p->noutputs;
+    size_t end_output = first_output + s->placed; /* bounded: the files of this set */
+    end_output = end_output < s->p->noutputs ? end_output : s->p->noutputs;
     sink_batch_abort(&s->batch);
     bool all_placed = s->layout.nshards > 1 && s->placed == count_files(s);
     if (s->complete || (all_placed && !s->single_stays)) {
@@ -327,14 +327,14 @@ static void undo_set(struct set *s, size_t from)
         replaced_done(s->old);
         return;
     }
-    for (size_t i = from; i < end; i++)
+    for (size_t i = first_output; i < end_output; i++)
         if (!s->job->opts->force)
             (void)unlink(s->p->outputs[i]);
     if (s->old)
         replaced_undo(s->old, s->placed);
     if (s->made_folder)
         (void)rmdir((const char *)s->folder.data);
-    s->p->noutputs = from;
+    s->p->noutputs = first_output;
 }
 
 /* write_shard - sets the mask of the plan to the tensors of shard K and writes them by the writer of the

@@ -168,19 +168,19 @@ static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
     ckpt_plan *p = w->p;
     size_t shared = 0;
     CKPT_TRY(plan_update_entries(p, err));
-    for (int kept = 0; kept < 2; kept++)
-        for (size_t i = 0; i < (kept ? p->nentries : p->file->table.nrows); i++) {
-            const struct row *row = &p->file->table.rows[kept ? p->entries[i].row : i];
+    for (int second_pass = 0; second_pass < 2; second_pass++)
+        for (size_t i = 0; i < (second_pass ? p->nentries : p->file->table.nrows); i++) {
+            const struct row *row = &p->file->table.rows[second_pass ? p->entries[i].row : i];
             const struct step *s = get_last_step(row);
-            if (!s || (!kept && p->keep[i]) || is_replaced_by_none(p->file, row) ||
-                (kept && map_get_num(w->left_out, map_ptr(s->node)) == MAP_NONE))
+            if (!s || (!second_pass && p->keep[i]) || is_replaced_by_none(p->file, row) ||
+                (second_pass && map_get_num(w->left_out, map_ptr(s->node)) == MAP_NONE))
                 continue;
             struct torch_mask *mask = get_mask(w, s->node);
             if (!mask)
                 return fail_memory(err);
-            shared += kept && s->index < mask->n && mask->left_out[s->index];
+            shared += second_pass && s->index < mask->n && mask->left_out[s->index];
             if (s->index < mask->n)
-                mask->left_out[s->index] = !kept;
+                mask->left_out[s->index] = !second_pass;
         }
     plan_note_shared(p, shared);
     return CKPT_OK;
