@@ -12,7 +12,7 @@ static void put_varint(buf *b, uint64_t v)
 
 static void put_entry(buf *b, ckpt_str key, ckpt_str value)
 {
-    put_varint(b, 0);
+    put_varint(b, 0); /* bytes that the key shares with the previous key */
     put_varint(b, key.len);
     put_varint(b, value.len);
     buf_str(b, key);
@@ -40,14 +40,14 @@ static void put_block(buf *file, ckpt_str bytes, unsigned char type, buf *handle
     put_varint(handle, bytes.len);
     buf_str(file, bytes);
     buf_byte(file, type);
-    buf_u32le(file, 0);
+    buf_u32le(file, 0); /* the CRC, which tablecrc_set() sets */
     tablecrc_set(file->data + at, bytes.len + 1);
 }
 
 static void end_entries(buf *b)
 {
-    buf_u32le(b, 0);
-    buf_u32le(b, 1);
+    buf_u32le(b, 0); /* a restart: the offset of the first entry */
+    buf_u32le(b, 1); /* the number of restarts */
 }
 
 void string_table_end_packed(struct string_table *t, ckpt_str last, ckpt_str packed, unsigned char type)
@@ -70,11 +70,11 @@ ckpt_str string_table_end(struct string_table *t)
 {
     buf footer;
     buf_init(&footer, 64);
-    put_varint(&footer, 0);
+    put_varint(&footer, 0); /* offset and size of the metaindex: there is none */
     put_varint(&footer, 0);
     end_entries(&t->index);
     put_block(&t->file, buf_view(&t->index), 0, &footer);
-    while (footer.len < 40)
+    while (footer.len < 40) /* bytes of the footer before the magic number of LevelDB */
         buf_byte(&footer, 0);
     buf_u64le(&footer, UINT64_C(0xdb4775248b80fb57));
     buf_str(&t->file, buf_view(&footer));

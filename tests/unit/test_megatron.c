@@ -65,15 +65,15 @@ static void describe(ckpt_file *f, char *out, size_t cap)
     size_t used = 0;
     out[0] = 0;
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        float at[16] = {0};
+        float numbers[16] = {0};
         const ckpt_tensor t = tensor_at(f, i);
         size_t n = (size_t)t.elements;
         CU_ASSERT_FATAL(n <= 16);
-        CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, n, at, &err), CKPT_OK);
-        unit_to_host_order(at, n, 4);
+        CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, n, numbers, &err), CKPT_OK);
+        unit_to_host_order(numbers, n, 4);
         used += (size_t)snprintf(out + used, cap - used, "%s", t.name.ptr);
         for (size_t k = 0; k < n; k++)
-            used += (size_t)snprintf(out + used, cap - used, " %g", (double)at[k]);
+            used += (size_t)snprintf(out + used, cap - used, " %g", (double)numbers[k]);
         used += (size_t)snprintf(out + used, cap - used, "; ");
     }
 }

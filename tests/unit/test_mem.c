@@ -399,7 +399,9 @@ static void the_largest_batch_fits_and_the_next_does_not(void)
     enum { LIMIT = 20 << 20 }; /* bytes */
     ckpt_mem *m;
     CU_ASSERT_EQUAL(make_llama(NULL, 6, NULL, &m), CKPT_OK);
-    for (uint32_t checkpoint = CKPT_MEM_KEEP_ALL; checkpoint <= CKPT_MEM_PLAN; checkpoint += CKPT_MEM_PLAN) {
+    static const uint32_t checkpoints[] = {CKPT_MEM_KEEP_ALL, CKPT_MEM_PLAN};
+    for (size_t i = 0; i < 2; i++) {
+        const uint32_t checkpoint = checkpoints[i];
         ckpt_mem_run run = llama_run;
         uint64_t found;
         run.checkpoint = checkpoint;

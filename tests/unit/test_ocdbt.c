@@ -21,8 +21,8 @@ static void put_record(buf *b, const char *magic, ckpt_str content)
 {
     size_t at = b->len;
     buf_put(b, magic, 4);
-    buf_u64le(b, 12 + 2 + content.len + 4);
-    buf_put(b, "\0\0", 2);
+    buf_u64le(b, 12 + 2 + content.len + 4); /* with the 12 bytes up to here and the CRC-32C */
+    buf_put(b, "\0\0", 2);                  /* version 0, no compression */
     buf_str(b, content);
     buf_u32le(b, tablecrc_of(b->data + at, b->len - at));
 }
@@ -35,7 +35,8 @@ static void put_record(buf *b, const char *magic, ckpt_str content)
 /* put_node - appends a node, encoded as CONTENT, to the file. */
 static void put_node(struct database *db, ckpt_str content) { put_record(&db->nodes, NODE, content); }
 
-/* put_manifest - writes a manifest of one version, whose root of HEIGHT has LENGTH bytes at AT of FILES. */
+/* put_manifest - writes a manifest of one version with the list FILES of files. The root node of that version
+ * has HEIGHT, and is stored in LENGTH bytes at offset AT of the first file. */
 static void put_manifest(struct database *db, ckpt_str files, unsigned height, unsigned at, unsigned length)
 {
     buf b;

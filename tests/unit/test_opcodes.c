@@ -307,7 +307,7 @@ static bool add_step(void *user, const struct trace_step *s)
     return true;
 }
 
-static unsigned traced; /* streams */
+static unsigned ntraced; /* calls of check_trace() */
 
 /* check_trace - tracing the N bytes must report OS_SYSTEM_STEPS, SETUP_STEPS and STEPS, with the last call at
  * LAST_CALL (SIZE_MAX: anywhere). The trace must be broken off at the offset BREAK_OFFSET, or, if that is
@@ -322,7 +322,7 @@ static void check_trace(const unsigned char *bytes, size_t n, const char *setup_
     source *src;
     ckpt_error err;
     unsigned char *guarded = unit_guard(bytes, n);
-    traced++;
+    ntraced++;
     src = source_mem(guarded, n, 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(src);
     ckpt_status st = pickle_trace(src, 0, n, &o, &end, &err);
@@ -525,7 +525,7 @@ static void every_opcode_is_tested(void)
         ops += is_tested[c];
     }
     CU_ASSERT_EQUAL(ops, 68); /* as in pickletools.py */
-    CU_ASSERT(traced >= 400);
+    CU_ASSERT(ntraced >= 400);
 }
 
 void suite_opcodes(void)

@@ -549,6 +549,7 @@ static void integers_of_any_size_are_read(void)
     CU_ASSERT(out[9] == 7 && out[8] == 0xff && out[0] == 0xff);
     char digits[4302];
     memset(digits, '9', sizeof digits);
+    /* 10^4300 - 1 has 14285 bits, which are 1786 bytes; Python refuses integers of more digits */
     CU_ASSERT_EQUAL(pickle_text_bigint(str_of(digits, 4300), out), 1786);
     CU_ASSERT_EQUAL(pickle_text_bigint(str_of(digits, 4301), out), PICKLE_TEXT_BAD);
     buf_init(&b, SIZE_MAX); /* a LONG4 larger than a window */

@@ -494,10 +494,11 @@ static void pieces_that_are_slow_to_search_are_refused(void)
     source *src;
     uint64_t at;
     arena *a = arena_new(UINT64_C(1) << 30);
-    numbers[0] = n;
+    numbers[0] = n; /* the height of each column */
     for (uint64_t i = 0; i < n; i++) {
-        numbers[2 + 2 * i] = i;
-        numbers[3 + 2 * i] = i * 7919 % n;
+        uint64_t *offset = numbers + 2 + 2 * i;
+        offset[0] = i;            /* row */
+        offset[1] = i * 7919 % n; /* column: 7919 is a prime, so that each occurs once */
     }
     ckpt_status st = pieces_source(a, &p, &src, &at, &err);
     CU_ASSERT(st == CKPT_ELIMIT && strstr(err.what, "too irregularly"));
@@ -510,6 +511,7 @@ static void pieces_that_are_slow_to_search_are_refused(void)
  * each MiB of the matrix. */
 static void many_rows_are_read_at_a_time(void)
 {
+    enum { PIECE_BYTES = 16384 * 64 * 4 };
     uint64_t shape[2] = {16384, 4096}, size[2] = {16384, 64}, offset[64][2];
     struct piece list[64];
     struct pieces p = {.shape = shape, .ndim = 2, .width = 4, .piece = list, .n = 64};
@@ -521,7 +523,8 @@ static void many_rows_are_read_at_a_time(void)
     for (uint64_t i = 0; i < 64; i++) {
         offset[i][0] = 0;
         offset[i][1] = 64 * i;
-        list[i] = (struct piece){.offset = offset[i], .size = size, .src = &zeros.base, .at = i << 22};
+        list[i] = (struct piece){
+            .offset = offset[i], .size = size, .src = &zeros.base, .at = i * PIECE_BYTES};
     }
     CU_ASSERT_EQUAL_FATAL(pieces_source(a, &p, &src, &at, NULL), CKPT_OK);
     zeros.reads = 0;
@@ -573,7 +576,7 @@ static void threads_read_pieces(void)
 
 /* ---------------------------------------------------------------- as tensors of a file */
 
-/* of the tensor "large"; the tensor "small" has 70 rows of 41 columns */
+/* ROWS and COLUMNS - of the tensor "large". The tensor "small" has 70 rows of 41 columns. */
 #define ROWS              4500u
 #define COLUMNS           4096u
 #define PIECES_IN_ONE_ROW 5u

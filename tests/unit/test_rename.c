@@ -79,6 +79,8 @@ static void prefixes_are_found_at_boundaries(void)
     arena_free(a);
 }
 
+/* The name is 2^19 times "a." and then 2^19 times "b.". Each prefix that is stripped makes a new one, so that
+ * stripping them one by one in quadratic time would take minutes. */
 static void stripping_takes_linear_time(void)
 {
     size_t n = 1 << 20;
@@ -259,16 +261,25 @@ static void regex_replaces_every_match(void)
 
 static void malformed_rules_are_refused(void)
 {
-    static const char *const rules[] = {"no arrow", "=>x",   "(=>x",    "a=>\\1",
-                                        "a=>\\q",   "a=>\\", "a=>\xff", "(a{1,200}){1,200}=>b",
-                                        "w.=>w",    ".*=>"};
+    static const char *const rules[] = {
+        "no arrow",
+        "=>x",                  /* an empty pattern */
+        "(=>x",                 /* no ')' */
+        "a=>\\1",               /* the pattern has no group 1 */
+        "a=>\\q",               /* no such escape */
+        "a=>\\",                /* an escape of nothing */
+        "a=>\xff",              /* not UTF-8 */
+        "(a{1,200}){1,200}=>b", /* too many states */
+        "w.=>w",                /* the '.' matches one byte of the two of "ü" */
+        ".*=>",                 /* the new name is empty */
+    };
     ckpt_plan *p = plan_of(OPEN_KEYS("wü"));
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         ckpt_error err = {0};
         CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, rules[i], &err), CKPT_EUSAGE);
         CU_ASSERT(err.what[0] != '\0');
     }
-    char *long_rule = malloc(3000);
+    char *long_rule = malloc(3000); /* expressions have at most 1000 bytes */
     memset(long_rule, 'a', 2999);
     memcpy(long_rule + 2990, "=>b", 4);
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, long_rule, NULL), CKPT_EUSAGE);

@@ -58,11 +58,11 @@ static bool has_own_name(const ckpt_file *f, uint32_t i)
     char name[64];
     uint32_t n;
     ckpt_str key = value_pairs(ckpt_file_root(f), &n)[i].key->u.str;
-    const ckpt_tensor it = tensor_at(f, i), *t = &it;
+    const ckpt_tensor t = tensor_at(f, i);
     snprintf(name, sizeof name, "t\xc3\xa4.%u", i);
-    return strcmp(t->name.ptr, name) == 0 && t->name.len == strlen(name) && t->npath == 1 &&
-           t->path[0].str.ptr == t->name.ptr && !t->path[0].is_int && key.ptr == t->name.ptr &&
-           key.len == t->name.len && t->dtype == (i % 2 ? CKPT_DT_U8 : CKPT_DT_I8) && t->shape[0] == 1;
+    return strcmp(t.name.ptr, name) == 0 && t.name.len == strlen(name) && t.npath == 1 &&
+           t.path[0].str.ptr == t.name.ptr && !t.path[0].is_int && key.ptr == t.name.ptr &&
+           key.len == t.name.len && t.dtype == (i % 2 ? CKPT_DT_U8 : CKPT_DT_I8) && t.shape[0] == 1;
 }
 
 static void names_are_stored_once(void)
@@ -74,7 +74,7 @@ static void names_are_stored_once(void)
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), TENSORS);
     for (uint32_t i = 0; i < TENSORS; i++)
         if (!has_own_name(f, i))
-            CU_FAIL_FATAL("a row is not its own");
+            CU_FAIL_FATAL("a row does not have its own name");
     CU_ASSERT_FATAL(value_text(value_get(f->metadata, "k\n"), &note));
     CU_ASSERT_EQUAL(note.len, NOTE_LENGTH + 1);
     CU_ASSERT_EQUAL(note.ptr[NOTE_LENGTH], '"');
@@ -106,9 +106,9 @@ static void the_shortest_entries_are_read(void)
     buf_free(&b);
 }
 
-/* is_long - returns whether the name of row I of F is LENGTH times the I-th letter, and its LENGTH % 1000
- * sizes are 1. */
-static bool is_long(const ckpt_file *f, uint32_t i, size_t length)
+/* has_long_name_and_shape - returns whether the name of row I of F is LENGTH times the I-th letter, and its
+ * LENGTH % 1000 sizes are 1. */
+static bool has_long_name_and_shape(const ckpt_file *f, uint32_t i, size_t length)
 {
     const ckpt_tensor t = tensor_at(f, i);
     bool same = t.name.len == length && t.name.ptr[length] == '\0' && t.ndim == length % 1000 &&
@@ -124,10 +124,10 @@ static void names_and_shapes_of_any_length_are_read(void)
 {
     /* around the lengths that take one, two and three bytes as a varint */
     static const int lengths[] = {126, 127, 128, 129, 16383, 16384, 16385, 2097151, 2097152};
-    enum { EACH = sizeof lengths / sizeof *lengths };
+    enum { NLENGTHS = sizeof lengths / sizeof *lengths };
     buf b;
     begin_header(&b);
-    for (int i = 0; i < EACH; i++) {
+    for (int i = 0; i < NLENGTHS; i++) {
         buf_byte(&b, '"');
         for (int c = 0; c < lengths[i]; c++)
             buf_byte(&b, (unsigned char)('a' + i));
@@ -139,13 +139,13 @@ static void names_and_shapes_of_any_length_are_read(void)
     buf_printf(&b,
                "\"a\\u0000b\":{\"dtype\":\"F64\",\"shape\":[0,18446744073709551615],"
                "\"data_offsets\":[%d,%d]}",
-               EACH, EACH);
-    end_header(&b, EACH);
+               NLENGTHS, NLENGTHS);
+    end_header(&b, NLENGTHS);
     ckpt_file *f = open_header(&b);
-    CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(f), EACH + 1);
-    for (uint32_t i = 0; i < EACH; i++)
-        CU_ASSERT(is_long(f, i, (size_t)lengths[i]));
-    const ckpt_tensor last = tensor_at(f, EACH);
+    CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(f), NLENGTHS + 1);
+    for (uint32_t i = 0; i < NLENGTHS; i++)
+        CU_ASSERT(has_long_name_and_shape(f, i, (size_t)lengths[i]));
+    const ckpt_tensor last = tensor_at(f, NLENGTHS);
     CU_ASSERT(str_eq(last.name, str_of("a\0b", 3)) && last.name.ptr[3] == '\0' && last.ndim == 2);
     CU_ASSERT(last.shape[0] == 0 && last.shape[1] == UINT64_MAX && last.elements == 0);
     ckpt_close(f);
@@ -170,9 +170,9 @@ static void renaming_in_place_checks_names(void)
     ckpt_plan *plan = plan_of(f);
     CU_ASSERT_EQUAL_FATAL(plan_update_entries(plan, &err), CKPT_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct patches list = {0};
+        struct patches patches = {0};
         plan->entries[1].name = cases[i].name;
-        CU_ASSERT_EQUAL(safetensors_in_place(plan, &list, &err), cases[i].status);
+        CU_ASSERT_EQUAL(safetensors_in_place(plan, &patches, &err), cases[i].status);
         CU_ASSERT(!cases[i].why || strstr(err.what, cases[i].why));
     }
     ckpt_plan_free(plan);

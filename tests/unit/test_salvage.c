@@ -219,6 +219,7 @@ static void the_central_directory_is_not_needed(void)
 {
     struct original o;
     load_original(&o, "torch/t26/state_dict.pt");
+    /* changes each byte from the name "version" before the last central header to the end of the file */
     size_t at = o.size;
     while (at > 4 && memcmp(o.bytes + at - 4, "PK\1\2", 4) != 0)
         at--;

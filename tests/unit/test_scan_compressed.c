@@ -167,11 +167,19 @@ static void put_u32(unsigned char *at, uint32_t n)
         at[i] = (unsigned char)(n >> 8 * i);
 }
 
-/* A 7-Zip file is a signature header of 32 bytes, the contents, here 19 bytes, and from byte 51 on the header
- * of 98 bytes. update_checksums sets the CRC-32 of both headers. */
+/* Offsets in sample_7z: a signature header of 32 bytes, then the contents of both files, then the header. */
+enum {
+    S7_CONTENTS = 32,
+    S7_HEADER = S7_CONTENTS + sizeof "the first" - 1 + sizeof "the second" - 1,
+    S7_HEADER_SIZE = 98,
+    S7_FIRST_CRC = S7_HEADER + 26, /* the CRC-32 of "the first" */
+    S7_NAMES_TYPE = S7_HEADER + 41 /* the type of the property that holds the names */
+};
+
+/* update_checksums - sets the CRC-32 of both headers of the 7-Zip file S7. */
 static void update_checksums(unsigned char *s7)
 {
-    put_u32(s7 + 28, crc32_update(0, s7 + 51, 98));
+    put_u32(s7 + 28, crc32_update(0, s7 + S7_HEADER, S7_HEADER_SIZE));
     put_u32(s7 + 8, crc32_update(0, s7 + 12, 20));
 }
 
@@ -187,21 +195,22 @@ static void members_of_seven_zip_are_scanned(void)
     CU_ASSERT(s.result.members == 2 && s.result.accounted == SAMPLE_7Z_SIZE);
     CHECK_ONLY_FINDING(scan_buffer(s7, SAMPLE_7Z_SIZE + 4, 0), "malformed", 0,
                        "7-Zip data: 4 bytes follow the compressed ones");
-    CU_ASSERT_EQUAL_FATAL(s7[51 + 41], 0x11); /* the type "names" becomes 0x19, padding */
-    s7[51 + 41] = 0x19;
+    CU_ASSERT_EQUAL_FATAL(s7[S7_NAMES_TYPE], 0x11);
+    s7[S7_NAMES_TYPE] = 0x19; /* padding, so that the names are not found */
     update_checksums(s7);
     s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "7-Zip data, unpacked and scanned");
-    s7[51 + 41] = 0x11;
-    memcpy(s7 + 32, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* unknown data, with their CRC-32 */
-    put_u32(s7 + 32 + 19 + 26, crc32_update(0, s7 + 32, 9));
+    s7[S7_NAMES_TYPE] = 0x11;
+    memcpy(s7 + S7_CONTENTS, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* of no known format */
+    put_u32(s7 + S7_FIRST_CRC, crc32_update(0, s7 + S7_CONTENTS, 9));
     update_checksums(s7);
     s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
     CHECK_FINDING(s, 2, "unknown-format", 0, "");
     CU_ASSERT(strcmp(s.first.where, "folder/a") == 0 && s.result.accounted == 0);
 }
 
-/* The header of 7-Zip has an offset even if its size is 0. */
+/* An archive without files is only a signature header. It states that the other header has 0 bytes, and yet
+ * an offset of it, here 4. */
 static void bytes_after_an_empty_seven_zip_are_reported(void)
 {
     unsigned char s7[32 + 4];

@@ -350,12 +350,14 @@ static void truncated_arrays_are_reported(void)
 
 static void frames_must_end_before_arrays(void)
 {
+    /* a frame of the 133 bytes of opcodes before the array */
     struct scanned s = scan(TEXT("\x80\x04" FRAME("\x85") WRAPPED_ARRAY FRAME("\x01") "."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 24);
+    /* a frame of 154 bytes ends in the array, after BUILD at 143 */
     s = scan(TEXT("\x80\x04" FRAME("\x9a") WRAPPED_ARRAY FRAME("\x01") "."));
     CHECK_ONLY_FINDING(s, "frame-crossed", 143, "goes beyond the end of a frame");
-    s = scan(
-        TEXT("\x80\x04" FRAME("\x20") WRAPPED_ARRAY FRAME("\x01") ".")); /* the frame ends before the array */
+    /* a frame of 32 bytes ends in its first opcode, GLOBAL at 11 */
+    s = scan(TEXT("\x80\x04" FRAME("\x20") WRAPPED_ARRAY FRAME("\x01") "."));
     CHECK_FINDING(s, 2, "frame-crossed", 11, "goes beyond the end of a frame");
 }
 

@@ -5,6 +5,8 @@
 #include "scanned.h"
 #include "tarball.h"
 
+enum { MAX_PICKLES = 65536 }; /* so many pickles in a row are scanned */
+
 static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 static const char *format_of(ckpt_str bytes)
@@ -55,8 +57,8 @@ static void bytes_after_stop_are_reported(void)
     CHECK_ONLY_FINDING(scan(TEXT("\x80\x02N")), "broken-pickle", 3, "the pickle ends without STOP");
 }
 
-/* A harmful pickle is found after thousands of harmless ones. Beyond a limit, the remaining bytes are
- * reported as trailing bytes. */
+/* A harmful pickle is found after thousands of harmless ones. The bytes after the first MAX_PICKLES pickles
+ * are reported as bytes after STOP. */
 static void many_pickles_in_a_row_are_scanned(void)
 {
     for (size_t n = 15; n < 40000; n = n * 3 + 1) {
@@ -68,12 +70,14 @@ static void many_pickles_in_a_row_are_scanned(void)
         CHECK_ONLY_FINDING(scan_buffer(b.data, b.len, 0), "known-exec", 2 * n + 19, "");
         buf_free(&b);
     }
-    char *row = malloc(140000);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(row);
-    for (size_t i = 0; i < 140000; i++)
-        row[i] = "N."[i % 2];
-    CHECK_ONLY_FINDING(scan_buffer(row, 140000, 0), "bytes-after-stop", 131072, "8928 bytes after STOP");
-    free(row);
+    enum { SIZE = 2 * MAX_PICKLES + 8928 };
+    char *pickles = malloc(SIZE);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(pickles);
+    for (size_t i = 0; i < SIZE; i++)
+        pickles[i] = "N."[i % 2];
+    CHECK_ONLY_FINDING(scan_buffer(pickles, SIZE, 0), "bytes-after-stop", 2 * MAX_PICKLES,
+                       "8928 bytes after STOP");
+    free(pickles);
 }
 
 /* If the file ends inside a line, pickle.py reads the line without its last byte, so INST still calls. */
@@ -115,7 +119,7 @@ static void pickles_that_need_frames_are_recognised(void)
 
 static void load_from_bytes_must_be_called_at_once(void)
 {
-    static const ckpt_str kept[] = {
+    static const ckpt_str not_called_at_once[] = {
         CONSTANT(LOAD_FROM_BYTES "."),
         CONSTANT(LOAD_FROM_BYTES "p0\n0g0\n."),
         CONSTANT("](" LOAD_FROM_BYTES "e."),
@@ -127,8 +131,8 @@ static void load_from_bytes_must_be_called_at_once(void)
         CONSTANT("ctypes\nSimpleNamespace\n)R}S'append'\n" LOAD_FROM_BYTES "sbC\x01xa."),
         CONSTANT("ccollections\nOrderedDict\n)R" LOAD_FROM_BYTES "b."),
     };
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        struct scanned s = scan(kept[i]);
+    for (size_t i = 0; i < sizeof not_called_at_once / sizeof *not_called_at_once; i++) {
+        struct scanned s = scan(not_called_at_once[i]);
         CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     }
     CU_ASSERT_EQUAL(scan(TEXT("\x80\2" LOAD_FROM_BYTES "0N.")).findings, 0);
@@ -192,10 +196,10 @@ static void types_of_numpy_and_torch_version_are_harmless(void)
     CU_ASSERT_EQUAL(scan(TEXT("cnumpy\nobject_\n.")).findings, 1); /* not harmless */
 }
 
-/* Pickles beyond the number that is scanned are reported. */
+/* The pickle after the last one that is scanned is reported. */
 static void too_many_pickles_are_reported(void)
 {
-    size_t n = 4 * 65537;
+    size_t n = 4 * (MAX_PICKLES + 1);
     char *row = malloc(n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     for (size_t i = 0; i < n; i++)

@@ -65,6 +65,7 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
     put_padded(&b, buf_view(&header), HEADER_LENGTH, str_of((const char *)data, sizeof data));
     struct scanned s = scan(&b);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    /* 8 bytes of the header's length are before the header; REDUCE is 16 bytes after the import */
     CHECK_FINDING(s, 4, "known-exec", 8 + HEADER_LENGTH + skipped_data + 16, "");
     CHECK_FINDING(s, 4, "two-formats", 0, "polyglot: also a valid pickle");
     CU_ASSERT(is_format(&s, "safetensors"));
@@ -107,15 +108,15 @@ static void a_header_may_begin_with_white_space(void)
     }
 }
 
-/* put_archive - appends a zip archive of one harmful pickle with a comment of N bytes. Its offsets count from
- * byte BEFORE of B. */
-static void put_archive(buf *b, size_t before, size_t n)
+/* put_archive - appends a zip archive of one harmful pickle, with a comment of COMMENT_SIZE bytes. The
+ * offsets in the archive count from byte BEFORE of B. */
+static void put_archive(buf *b, size_t before, size_t comment_size)
 {
     struct member m = {.name = "evil.pkl", .bytes = CONSTANT(CALL_OS_SYSTEM)};
     zip_put(b, &m, 1, before);
-    b->data[b->len - 2] = (unsigned char)n;
-    b->data[b->len - 1] = (unsigned char)(n >> 8);
-    for (size_t i = 0; i < n; i++)
+    b->data[b->len - 2] = (unsigned char)comment_size;
+    b->data[b->len - 1] = (unsigned char)(comment_size >> 8);
+    for (size_t i = 0; i < comment_size; i++)
         buf_byte(b, 'c');
 }
 
@@ -269,6 +270,7 @@ static void a_zip_archive_at_the_end_of_a_tar_is_a_note(void)
     tar_member(&b, "m.zip", '0', buf_view(&zip));
     tar_end(&b);
     struct scanned s = scan(&b);
+    /* the offset is that of the end record: 22 bytes before the end of the member, which has a tar header */
     CHECK_ONLY_FINDING(s, "zip-at-end", 512 + zip.len - 22, "readers of zip open");
     CU_ASSERT(s.result.found[CKPT_SCAN_NOTE] == 1 && s.result.accounted == s.result.bytes);
     buf_free(&zip);

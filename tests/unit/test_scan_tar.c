@@ -40,14 +40,16 @@ static void members_are_scanned(void)
 
 static void links_and_other_types_are_reported(void)
 {
-    CHECK_ONLY_FINDING(scan_member('1', TEXT(""), 0), "archive-link", 512,
+    enum { HARD_LINK = '1', SYMBOLIC_LINK = '2', FOLDER = '5', VOLUME_LABEL = 'V' };
+    CHECK_ONLY_FINDING(scan_member(HARD_LINK, TEXT(""), 0), "archive-link", 512,
                        "whoever unpacks it may write elsewhere");
-    CHECK_ONLY_FINDING(scan_member('2', TEXT(""), 0), "archive-link", 512,
+    CHECK_ONLY_FINDING(scan_member(SYMBOLIC_LINK, TEXT(""), 0), "archive-link", 512,
                        "whoever unpacks it may write elsewhere");
-    CU_ASSERT_EQUAL(scan_member('2', TEXT(""), 1).status, CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(scan_member('5', TEXT(""), 0).findings, 0);
-    CHECK_ONLY_FINDING(scan_member('V', TEXT("label"), 0), "not-opened", 512, "a member of type 'V'");
-    CU_ASSERT_EQUAL(scan_member('V', TEXT("label"), 1).status, CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(scan_member(SYMBOLIC_LINK, TEXT(""), 1).status, CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(scan_member(FOLDER, TEXT(""), 0).findings, 0);
+    CHECK_ONLY_FINDING(scan_member(VOLUME_LABEL, TEXT("label"), 0), "not-opened", 512,
+                       "a member of type 'V'");
+    CU_ASSERT_EQUAL(scan_member(VOLUME_LABEL, TEXT("label"), 1).status, CKPT_ECANCELLED);
 }
 
 static void damaged_archives_are_reported(void)

@@ -34,8 +34,8 @@ static void text_is_data(void)
     CHECK_ONLY_FINDING(scan(TEXT("a text\0\n")), "unknown-format", 0, "");
 }
 
-/* Puts characters of one to four bytes across the end of the first 64 KiB, because these are checked
- * first. */
+/* The first 64 KiB are checked before the remaining bytes. Characters of one to four bytes are put across the
+ * end of the first 64 KiB, then invalid UTF-8 after it, and then before it. */
 static void long_text_is_text(void)
 {
     static const char *const letters[] = {"x", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};

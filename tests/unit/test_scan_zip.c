@@ -188,6 +188,7 @@ static void members_that_torch_never_writes_are_reported(void)
 static void compressed_data_in_storages_are_scanned(void)
 {
     static const ckpt_str packed[] = {
+        /* a pickle that calls os.system, in gzip and in zlib format */
         CONSTANT(
             "\x1f\x8b\x08\0\0\0\0\0\x02\x03\x6b\x60\x4a\xce\x2f\xe6\x2a\xae\x2c\x2e\x49\xcd\xe5\x0a\x65\xca"
             "\x4c\x69\x0d\xd2\x03\0\xcd\x08\x9f\x2b\x14\0\0\0"),

@@ -122,7 +122,7 @@ static void containers_come_before_prefixes(void)
                                "}",
                       split[] = "{'a':{'b.c':{'x':" FLOAT_TENSOR "},'b':{'q':" FLOAT_TENSOR
                                 "}},'a.b':{'d':" FLOAT_TENSOR ",'c':{'z':" FLOAT_TENSOR "}}}",
-                      named[] = "{'a':#1={'x':" FLOAT_TENSOR "},'b':#1,'b.y':" FLOAT_TENSOR "}";
+                      two_names[] = "{'a':#1={'x':" FLOAT_TENSOR "},'b':#1,'b.y':" FLOAT_TENSOR "}";
     check_root(both, "a", "x");
     check_root(both, "e", "z"); /* the container is empty */
     check_root(split, "a", "b.c.x,b.q");
@@ -133,7 +133,7 @@ static void containers_come_before_prefixes(void)
                "a.b", "c.d,e");
     check_root("{'a':{'b.c.x':" FLOAT_TENSOR "},'a.b.c.y':" FLOAT_TENSOR "}", "a.b.c",
                "x");                                                   /* the longer path is used */
-    check_root(named, "b", "x");                                       /* b is the second name */
+    check_root(two_names, "b", "x");                                   /* a and b are one dict */
 }
 
 static void globs_match_containers(void)

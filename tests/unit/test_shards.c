@@ -73,7 +73,7 @@ static size_t read_file(const char *path, char *text, size_t cap)
     return n;
 }
 
-/* same_file - returns whether two files hold the same bytes, at least one. */
+/* same_file - returns whether two files are not empty and hold the same bytes. */
 static bool same_file(const char *a, const char *b)
 {
     static char bytes_a[1 << 16], bytes_b[1 << 16];

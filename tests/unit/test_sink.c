@@ -186,7 +186,7 @@ static void a_lost_owner_is_noticed(void)
         }
         int status = 0;
         CU_ASSERT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-                  WEXITSTATUS(status) == 3);
+                  WEXITSTATUS(status) == 3); /* the notices of the owner and of the group */
         CU_ASSERT(file_is("out", "new"));
     }
     int notices = 0;

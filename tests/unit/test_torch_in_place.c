@@ -37,7 +37,7 @@ static void run_edit(struct edited *e)
     e->status = torch_zip_in_place(e->plan, &e->patches, &e->err);
 }
 
-/* get_edit - returns the edit of NODE, which has N entries; the test may change the edit. */
+/* get_edit - returns an edit for N entries of NODE; the test may change the edit. */
 static struct edit *get_edit(struct edited *e, const ckpt_value *node, uint32_t n)
 {
     struct edit *edit = plan_get_edit(e->plan, node, n);

@@ -31,7 +31,7 @@ static void arrays_are_read(void)
     check_opens(ARRAY("(1,)", DTYPE("U2", "<"), "False", EIGHT_BYTES), " ndarray U2[1]@0+0;");
 }
 
-static void other_calls_are_not_arrays(void)
+static void incomplete_arrays_are_not_listed(void)
 {
     check_opens(NEW_ARRAY, "");
     check_opens(NEW_ARRAY "!5", "");
@@ -163,7 +163,7 @@ static void a_failing_allocation_is_an_error(void)
 void suite_torch_numpy(void)
 {
     UNIT(arrays_are_read);
-    UNIT(other_calls_are_not_arrays);
+    UNIT(incomplete_arrays_are_not_listed);
     UNIT(fortran_order_is_read);
     UNIT(text_is_read_like_numbers);
     UNIT(big_endian_arrays_are_swapped);

@@ -243,24 +243,27 @@ static void objects_keep_the_tensors_they_hold(void)
         unchanged, "w dense float32[4]@0+0;", NULL);
 }
 
-#define TYPED(storage, meta)                                                                                 \
+#define TENSOR_SUBCLASS(storage, meta)                                                                       \
     "torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" storage                \
     ",0,(2,),(1,),True," ORDERED_DICT "," meta "),{'a':1})"
 
 /* --sanitize replaces a tensor subclass by a builtin tensor. */
 static void sanitized_tensors_keep_conj_and_neg(void)
 {
-    check_rewrite("{'w':" TYPED(FLOAT_STORAGE, "{'neg':True}") ",'p':" TYPED(FLOAT_STORAGE, "{}") "}",
+    check_rewrite("{'w':" TENSOR_SUBCLASS(FLOAT_STORAGE,
+                                          "{'neg':True}") ",'p':" TENSOR_SUBCLASS(FLOAT_STORAGE, "{}") "}",
                   sanitized, "w dense float32[2]@0+0 grad neg;p dense float32[2]@0+0 grad;", NULL);
-    check_rewrite("{'w':" TYPED(STORAGE("ComplexFloat", "0", 2), "{'conj':True,'neg':True}") ",'c':" TYPED(
-                      STORAGE("ComplexFloat", "1", 2), "{'conj':True}") "}",
+    check_rewrite("{'w':" TENSOR_SUBCLASS(
+                      STORAGE("ComplexFloat", "0", 2),
+                      "{'conj':True,'neg':True}") ",'c':" TENSOR_SUBCLASS(STORAGE("ComplexFloat", "1", 2),
+                                                                          "{'conj':True}") "}",
                   sanitized, "w dense complex64[2]@0+0 grad conj neg;c dense complex64[2]@1+0 grad conj;",
                   NULL);
-    check_rewrite("{'w':" TYPED(STORAGE("Float8_e5m2", "0", 16), "{'neg':True}") "}", sanitized,
+    check_rewrite("{'w':" TENSOR_SUBCLASS(STORAGE("Float8_e5m2", "0", 16), "{'neg':True}") "}", sanitized,
                   "w dense float8_e5m2[2]@0+0 grad neg;", NULL);
     check_rewrite("{'n':" NUMPY_ARRAY ",'w':" FLOAT_TENSOR "}", sanitized,
                   "n dense float32[2]@0+0;w dense float32[4]@1+0;", NULL);
-    check_rewrite("{'w':" TYPED(FLOAT_STORAGE, "{'neg':True}") "}",
+    check_rewrite("{'w':" TENSOR_SUBCLASS(FLOAT_STORAGE, "{'neg':True}") "}",
                   (struct rewrite){.to = CKPT_DT_F16, .sanitize = true}, "w dense float16[2]@0+0 grad neg;",
                   NULL);
 }
@@ -287,8 +290,8 @@ static void malformed_calls_are_kept_and_unknown_persistent_ids_refused(void)
                   "torch._utils._rebuild_tensor_v3(" UNTYPED_STORAGE(16) ",0,(2,),(1,),False," ORDERED_DICT
                                                                          "))}",
                   unchanged, "w dense float32[4]@0+0;", NULL);
-    check_rewrite("{'p':torch._utils._rebuild_parameter(" TYPED(STORAGE("Float", "1", 4),
-                                                                "{}") ",True," ORDERED_DICT ")}",
+    check_rewrite("{'p':torch._utils._rebuild_parameter(" TENSOR_SUBCLASS(STORAGE("Float", "1", 4),
+                                                                          "{}") ",True," ORDERED_DICT ")}",
                   sanitized, "p dense float32[2]@0+0 parameter grad;", NULL);
     check_rewrite("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,"
                   "(" UNTYPED_STORAGE(15) ",0,(2,),(1,),False," ORDERED_DICT ",torch.float32),{'a':1})}",
@@ -308,7 +311,7 @@ static void writing_stops_on_request(void)
 /* __wrap_ioctl - replaces ioctl() and copies the range to clone, because most file systems cannot clone. */
 CKPT_API int __wrap_ioctl(int fd, unsigned request, struct file_clone_range *r); /* ld exports it */
 static bool can_clone;
-static uint64_t cloned;
+static uint64_t cloned_bytes;
 
 int __wrap_ioctl(int fd, unsigned request, struct file_clone_range *r)
 {
@@ -321,7 +324,7 @@ int __wrap_ioctl(int fd, unsigned request, struct file_clone_range *r)
               pwrite(fd, bytes, n, (off_t)r->dest_offset) == (ssize_t)n;
     CU_ASSERT(ok && r->dest_offset % SINK_PAGE == 0 && r->src_offset % SINK_PAGE == 0 && n % SINK_PAGE == 0);
     free(bytes);
-    cloned += n;
+    cloned_bytes += n;
     return ok ? 0 : -1;
 }
 
@@ -331,7 +334,7 @@ static int stop_after_one_page(void *user, uint64_t done, uint64_t total)
     return done > SINK_PAGE && done <= total;
 }
 
-#define MANY 600000
+#define LARGE_ELEMENTS 600000
 
 static ckpt_file *open_path(const char *path)
 {
@@ -340,16 +343,16 @@ static ckpt_file *open_path(const char *path)
     return f;
 }
 
-/* write_large_archive - writes a tensor of MANY numbers to PATH, and its numbers to NUMBERS. */
+/* write_large_archive - writes a tensor of LARGE_ELEMENTS numbers to PATH, and its numbers to NUMBERS. */
 static void write_large_archive(const char *path, float *numbers)
 {
     buf b;
     buf_init(&b, 1 << 16);
     put_pickle(&b, "{'w':" TENSOR_V2(STORAGE("Float", "0", 600000), 0, "(600000,)", "(1,)") "}");
-    for (size_t i = 0; i < MANY; i++)
+    for (size_t i = 0; i < LARGE_ELEMENTS; i++)
         numbers[i] = (float)i;
     struct record r[] = {{"data.pkl", (char *)b.data, b.len},
-                         {"data/0", (char *)numbers, MANY * sizeof *numbers},
+                         {"data/0", (char *)numbers, LARGE_ELEMENTS * sizeof *numbers},
                          {"version", "3\n", 2}};
     struct test_file made = make_archive(r, 3, NULL);
     FILE *f = fopen(path, "wb");
@@ -361,7 +364,7 @@ static void write_large_archive(const char *path, float *numbers)
 static void unchanged_storages_are_cloned(void)
 {
     char in[] = "/tmp/ckpt-unit-XXXXXX", out[] = "/tmp/ckpt-unit-XXXXXX";
-    float *numbers = calloc(2 * MANY, sizeof *numbers), *back = numbers + MANY;
+    float *numbers = calloc(2 * LARGE_ELEMENTS, sizeof *numbers), *back = numbers + LARGE_ELEMENTS;
     ckpt_plan *p = NULL;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
@@ -375,10 +378,10 @@ static void unchanged_storages_are_cloned(void)
         .struct_size = sizeof o, .format = "torch-zip", .force = true, .no_sync = true, .threads = 1};
     can_clone = true;
     CU_ASSERT_EQUAL(ckpt_plan_write(p, out, &o, &r, &err), CKPT_OK);
-    CU_ASSERT(cloned > 2000000 && cloned <= MANY * sizeof *numbers);
+    CU_ASSERT(cloned_bytes > 2000000 && cloned_bytes <= LARGE_ELEMENTS * sizeof *numbers);
     ckpt_file *g = open_path(out);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(g, 0, 0, MANY, back, &err), CKPT_OK);
-    CU_ASSERT(memcmp(numbers, back, MANY * sizeof *numbers) == 0);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(g, 0, 0, LARGE_ELEMENTS, back, &err), CKPT_OK);
+    CU_ASSERT(memcmp(numbers, back, LARGE_ELEMENTS * sizeof *numbers) == 0);
     ckpt_close(g);
     o.progress = stop_after_one_page;
     CU_ASSERT_EQUAL(ckpt_plan_write(p, out, &o, &r, &err), CKPT_ECANCELLED);
@@ -394,29 +397,29 @@ static void unchanged_storages_are_cloned(void)
 
 /* ------------------------------------------------------------- as safetensors */
 
-#define OTHER STORAGE("Float", "1", 4)
+#define STORAGE_1 STORAGE("Float", "1", 4)
 #define OVERLAP                                                                                              \
     "{'b':" TENSOR_V2(FLOAT_STORAGE, 2, "(2,)", "(1,)") ",'o':" TENSOR_V2(                                   \
-        OTHER, 0, "(4,)", "(1,)") ",'a':" TENSOR_V2(FLOAT_STORAGE, 0, "(3,)",                                \
-                                                    "(1,)") ",'e':" TENSOR_V2(FLOAT_STORAGE, 1, "(0,)",      \
-                                                                              "(1,)") "}"
+        STORAGE_1, 0, "(4,)", "(1,)") ",'a':" TENSOR_V2(FLOAT_STORAGE, 0, "(3,)",                            \
+                                                        "(1,)") ",'e':" TENSOR_V2(FLOAT_STORAGE, 1, "(0,)",  \
+                                                                                  "(1,)") "}"
 
 static void shared_bytes_are_reported(void)
 {
     static const struct rewrite to_flat = {.safetensors = true},
-                                error = {.safetensors = true, .ties = CKPT_TIES_ERROR};
+                                refusing_ties = {.safetensors = true, .ties = CKPT_TIES_ERROR};
     check_rewrite(OVERLAP, to_flat,
                   "a dense float32[3]@0+0;b dense float32[2]@1+0;e dense float32[0]@2+0;"
                   "o dense float32[4]@3+0;",
                   "\"b\" and \"a\" share bytes but are different views; each is written in full (1 of 4)");
-    check_lossy(OVERLAP, error, "share bytes");
-    check_lossy("{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", error, "are one tensor");
+    check_lossy(OVERLAP, refusing_ties, "share bytes");
+    check_lossy("{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", refusing_ties, "are one tensor");
     check_rewrite("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", to_flat,
                   "e dense float32[4]@0+0;format dense float32[4]@1+0;",
                   NULL); /* "format" is reserved in the metadata */
     check_rewrite("{'w':" FLOAT_TENSOR ",'v':" FLOAT_TENSOR "}", to_flat,
                   "v dense float32[4]@0+0;w dense float32[4]@0+0;", NULL);
-    check_lossy("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", error, "are one tensor");
+    check_lossy("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", refusing_ties, "are one tensor");
     check_status("{'a':[" FLOAT_TENSOR "],'a.0':" FLOAT_TENSOR "}", to_flat, CKPT_EEXIST,
                  "two tensors would both be called \"a.0\": [\"a\"][0] and [\"a.0\"]");
 }

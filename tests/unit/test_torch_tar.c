@@ -35,9 +35,9 @@ static void a_valid_archive_is_read(void)
     CU_ASSERT_EQUAL_FATAL(open_with(-1, torch01_valid_members[0], &file, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(ckpt_file_format(file), "torch-tar");
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(file), 1);
-    const ckpt_tensor it = tensor_at(file, 0), *t = &it;
-    CU_ASSERT_STRING_EQUAL(t->name.ptr, "w");
-    CU_ASSERT(t->ndim == 2 && t->shape[0] == 2 && t->shape[1] == 2 && t->dtype == CKPT_DT_F32);
+    const ckpt_tensor t = tensor_at(file, 0);
+    CU_ASSERT_STRING_EQUAL(t.name.ptr, "w");
+    CU_ASSERT(t.ndim == 2 && t.shape[0] == 2 && t.shape[1] == 2 && t.dtype == CKPT_DT_F32);
     CU_ASSERT_EQUAL(ckpt_tensor_read(file, 0, 0, 4, out, &err), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(out, DATA, 16), 0);
     ckpt_close(file);

@@ -397,11 +397,11 @@ static void numpy_scalars_are_numbers(void)
     CHECK_TYPE(new_scalar("f8", "<", STR_LIT("")), "numpy.float64");
     CHECK_TYPE(new_scalar("U7", "<", STR_LIT("")), "numpy.str_");
     CHECK_TYPE(new_scalar("b1", "|", STR_LIT("")), "numpy.bool");
-    ckpt_value *p2 = REDUCE(
+    ckpt_value *from_protocol_2 = REDUCE(
         "numpy._core.multiarray", "scalar", new_dtype("f4", "<"),
         REDUCE("_codecs", "encode", new_text("\xc3\x8d\xc3\x8c\xc3\x8c="), new_text("latin1")));
-    p2->row = 3; /* a scalar that is listed as a tensor */
-    CHECK_TEXT(p2, "0.1");
+    from_protocol_2->row = 3; /* a scalar that is listed as a tensor */
+    CHECK_TEXT(from_protocol_2, "0.1");
     CHECK_TEXT(new_dtype("f4", "<"), "dtype('float32')");
     CHECK_TYPE(new_dtype("f4", "<"), "numpy.dtype");
     ckpt_value *array = REDUCE("numpy.core.multiarray", "_reconstruct", new_global("numpy", "ndarray"),
@@ -558,7 +558,7 @@ static void reads_constructed_values(void)
     CU_ASSERT(!value_is_global(value_global(test_arena, STR_LIT("a\0x"), STR_LIT("b"), 0), "a", "b"));
 }
 
-/* Each constructor fails at each of its allocations. */
+/* Each constructor fails if its allocation number N fails. */
 static void failing_allocations_are_reported(void)
 {
     ckpt_value *item = new_int(1), *tuple = TUPLE(item);
@@ -566,13 +566,13 @@ static void failing_allocations_are_reported(void)
         ckpt_value *v;
         arena_fail_at(test_arena, n);
         v = value_global(test_arena, STR_LIT("m"), STR_LIT("n"), 0);
-        CU_ASSERT_EQUAL(v == NULL, n <= 2);
+        CU_ASSERT_EQUAL(v == NULL, n <= 2); /* it allocates twice */
         arena_fail_at(test_arena, n);
         v = value_call(test_arena, CALL_REDUCE, item, tuple, 0);
-        CU_ASSERT_EQUAL(v == NULL, n <= 1);
+        CU_ASSERT_EQUAL(v == NULL, n <= 1); /* it allocates once */
         arena_fail_at(test_arena, n);
         v = value_tuple(test_arena, 1, &item);
-        CU_ASSERT_EQUAL(v == NULL, n <= 2);
+        CU_ASSERT_EQUAL(v == NULL, n <= 2); /* it allocates twice */
         arena_fail_at(test_arena, n);
         CU_ASSERT_PTR_NULL(value_ordered_dict(test_arena));
         arena_fail_at(test_arena, 0);

@@ -122,9 +122,8 @@ static void writing_starts_at_the_current_offset(void)
     CU_ASSERT(write(fd, "head", 4) == 4);
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, fd, &o, NULL, &err), CKPT_OK);
     CU_ASSERT(write(fd, "tail", 4) == 4);
-    CU_ASSERT(read_file(fd, got, sizeof got) == expected_size + strlen("head"
-                                                                       "tail") &&
-              memcmp(got, "head", 4) == 0);
+    CU_ASSERT_EQUAL(read_file(fd, got, sizeof got), strlen("head") + expected_size + strlen("tail"));
+    CU_ASSERT(memcmp(got, "head", 4) == 0);
     CU_ASSERT(memcmp(got + 4, expected, expected_size) == 0 &&
               memcmp(got + 4 + expected_size, "tail", 4) == 0);
     close(fd);

@@ -212,13 +212,14 @@ static void malformed_blosc_is_refused(void)
                                        "ab\2\0\x10"
                                        "c"),
                                  11, out),
-                    CKPT_EFORMAT);
+                    CKPT_EFORMAT); /* more literals than there are bytes */
     CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
                                        "\x7f\0\0\0\x24"
                                        "ab\2\0\x10"
                                        "c"),
                                  11, out),
-                    CKPT_EFORMAT);
+                    CKPT_EFORMAT); /* the block has 127 bytes, of which 7 are there */
+    /* uncompressed: a compressed size of 20, but there are 19 bytes; a size of 4, but there are 3 bytes */
     CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x14\0\0\0xyz"), 3, out), CKPT_EFORMAT);
     CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\4\0\0\0\4\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_EFORMAT);
     CU_ASSERT_EQUAL(decode_blosc(BLOSC("\0", "\1", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);

@@ -305,10 +305,9 @@ static void malformed_extra_fields_are_reported(void)
         {{.central_extra = {"\1\0\3\0xyz", 7}},
          "a: a zip64 field for numbers that fit without it, bytes: @70/-1 =3/0"},
     };
-    /* a zip64 field with only the number of a disk */
-    static const struct changes disk = {.central_extra = {"\1\0\4\0\0\0\0\0", 8}};
+    static const struct changes zip64_disk_number_only = {.central_extra = {"\1\0\4\0\0\0\0\0", 8}};
     CHECK_FLAWS(cases);
-    struct flaws t = audit(&disk);
+    struct flaws t = audit(&zip64_disk_number_only);
     CU_ASSERT(!t.lines[0]);
 }
 
@@ -316,7 +315,8 @@ static void malformed_extra_fields_are_reported(void)
 static void reads_zip64_fields(void)
 {
     static const struct flawed cases[] = {
-        /* id 1, 8 bytes: the size 4, the stored size 4, the offset 0 */
+        /* The field has the id 1 and 8 bytes: the size 4 in the first case, the stored size 4 in the second,
+         * and the offset 0 in the third. */
         {{.central_extra = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12},
           .at = CENTRAL_A + USIZE,
           .width = 4,

@@ -185,12 +185,13 @@ static void end_records_are_saturated(void)
         buf_init(&b, 200);
         zip_put_ends(&b, &in, above);
         CU_ASSERT_EQUAL_FATAL(b.len, ZIP_ENDS_SIZE);
-        struct zip_end_record wide = zip64_parse_end(b.data),
+        struct zip_end_record zip64_end = zip64_parse_end(b.data),
                               end = zip_parse_end(b.data + ZIP64_END_SIZE + ZIP64_LOCATOR_SIZE);
         struct zip64_locator locator = zip64_parse_locator(b.data + ZIP64_END_SIZE);
-        CU_ASSERT(wide.signature == ZIP64_END && wide.follows == 44 && !wide.disk && !wide.directory_disk);
-        CU_ASSERT(wide.entries == in.entries && wide.disk_entries == in.entries);
-        CU_ASSERT(wide.size == in.size && wide.offset == in.offset);
+        CU_ASSERT(zip64_end.signature == ZIP64_END && zip64_end.follows == 44 && !zip64_end.disk &&
+                  !zip64_end.directory_disk);
+        CU_ASSERT(zip64_end.entries == in.entries && zip64_end.disk_entries == in.entries);
+        CU_ASSERT(zip64_end.size == in.size && zip64_end.offset == in.offset);
         CU_ASSERT(locator.signature == ZIP64_LOCATOR && locator.offset == above && !locator.disk &&
                   locator.disks == 1);
         CU_ASSERT(end.signature == ZIP_END && !end.disk && !end.directory_disk && !end.comment_len);
@@ -206,15 +207,16 @@ static void end_records_are_read(void)
     unsigned char b[ZIP64_END_SIZE];
     for (size_t i = 0; i < sizeof b; i++)
         b[i] = (unsigned char)(i + 1);
-    struct zip_end_record end = zip_parse_end(b), wide = zip64_parse_end(b);
+    struct zip_end_record end = zip_parse_end(b), zip64_end = zip64_parse_end(b);
     struct zip64_locator locator = zip64_parse_locator(b);
     CU_ASSERT(end.signature == 0x04030201 && end.disk == 0x0605 && end.directory_disk == 0x0807);
     CU_ASSERT(end.disk_entries == 0x0a09 && end.entries == 0x0c0b && end.size == 0x100f0e0d);
     CU_ASSERT(end.offset == 0x14131211 && end.comment_len == 0x1615 && end.follows == 0);
-    CU_ASSERT(wide.signature == 0x04030201 && wide.follows == 0x0c0b0a0908070605 && wide.disk == 0x14131211);
-    CU_ASSERT(wide.directory_disk == 0x18171615 && wide.disk_entries == 0x201f1e1d1c1b1a19);
-    CU_ASSERT(wide.entries == 0x2827262524232221 && wide.size == 0x302f2e2d2c2b2a29);
-    CU_ASSERT(wide.offset == 0x3837363534333231 && wide.comment_len == 0);
+    CU_ASSERT(zip64_end.signature == 0x04030201 && zip64_end.follows == 0x0c0b0a0908070605 &&
+              zip64_end.disk == 0x14131211);
+    CU_ASSERT(zip64_end.directory_disk == 0x18171615 && zip64_end.disk_entries == 0x201f1e1d1c1b1a19);
+    CU_ASSERT(zip64_end.entries == 0x2827262524232221 && zip64_end.size == 0x302f2e2d2c2b2a29);
+    CU_ASSERT(zip64_end.offset == 0x3837363534333231 && zip64_end.comment_len == 0);
     CU_ASSERT(locator.signature == 0x04030201 && locator.disk == 0x08070605 &&
               locator.offset == 0x100f0e0d0c0b0a09);
     CU_ASSERT(locator.disks == 0x14131211);
