@@ -133,17 +133,21 @@ static void malformed_members_of_torch_are_reported(void)
     CHECK_MALFORMED(STORAGES, COUNT_1 "\x80\x02N.", AFTER_COUNT + 4,
                     2); /* not a tuple, and nothing after it */
     CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 "\x04\0\0", AFTER_STORAGE, 2); /* no number of elements */
-    CHECK_MALFORMED(STORAGES, COUNT_1 "\x80\x02N." FOUR_ELEMENTS DATA, AFTER_COUNT + 12, 2);
+    /* not a tuple: reading stops after its pickle of 4 bytes and the number of elements */
+    CHECK_MALFORMED(STORAGES, COUNT_1 "\x80\x02N." FOUR_ELEMENTS DATA, AFTER_COUNT + 4 + 8, 2);
+    /* an unknown class: the pickle has 23 bytes */
     CHECK_MALFORMED(STORAGES, COUNT_1 "\x80\x02NNctorch\nNoStorage\n\x87." FOUR_ELEMENTS DATA,
-                    AFTER_COUNT + 31, 3);
+                    AFTER_COUNT + 23 + 8, 3);
     CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 FOUR_ELEMENTS "0123", AFTER_STORAGE + 12,
                     2); /* fewer elements */
+    /* 2^64 - 1 elements, and 2^62 - 1 elements of 4 bytes */
     CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 "\xff\xff\xff\xff\xff\xff\xff\xff" DATA, AFTER_STORAGE + 8,
                     2);
     CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 "\xff\xff\xff\xff\xff\xff\xff\x3f" DATA, AFTER_STORAGE + 8,
                     2);
+    /* 2^32 - 1 dimensions; bytes after the last tensor */
     CHECK_MALFORMED(TENSORS, COUNT_1 TENSOR_8 "\xff\xff\xff\xff\0\0\0\0", AFTER_TENSOR + 8, 2);
-    CHECK_MALFORMED(TENSORS, COUNT_1 TENSOR_8 SHAPE_2X2 OFFSET_0 "more", AFTER_TENSOR + 48, 1);
+    CHECK_MALFORMED(TENSORS, COUNT_1 TENSOR_8 SHAPE_2X2 OFFSET_0 "more", AFTER_TENSOR + 40 + 8, 1);
 }
 
 void suite_scan_tar(void)

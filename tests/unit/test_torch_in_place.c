@@ -122,7 +122,8 @@ static void an_edit_changes_only_its_own_entries(void)
     check_edited(&e, "one" FLOAT_ROW, false);
 }
 
-/* The list, or the object with items, has two items; the edit is for two or three. */
+/* The list, or the object with items, has two items. The edit renames item 2, or item 3, which does not
+ * exist. */
 static void names_in_lists_are_edited(void)
 {
     static const char *const pickles[] = {"{'w':" FLOAT_TENSOR ",'l':['m.w','m.x']}",
