@@ -127,10 +127,11 @@ static void overflow_infinity_and_nan_are_converted(void)
 {
     static const struct {
         ckpt_dtype to;
-        double last, first; /* the last value that fits, the first that does not */
-        /* what FIRST becomes; what infinity becomes, and whether it counts as overflow; what NaN becomes */
-        unsigned over, inf, over_inf, nan;
-    } of[] = {
+        double largest, too_large;         /* the last value that fits, the first that does not */
+        unsigned from_too_large, from_inf; /* what TOO_LARGE and infinity become */
+        unsigned inf_overflows;            /* 1 if infinity is counted as overflow */
+        unsigned from_nan;
+    } cases[] = {
         {CKPT_DT_F16, 65519.996, 65520, 0x7c00, 0x7c00, 0, 0x7e00},
         {CKPT_DT_BF16, 0x1.fefffep127, 0x1.ffp127, 0x7f80, 0x7f80, 0, 0x7fc0},
         {CKPT_DT_F8_E4M3, 464, 464.00004, 0x7e, 0x7e, 1, 0x7f},
@@ -140,13 +141,13 @@ static void overflow_infinity_and_nan_are_converted(void)
     };
     for (unsigned k = 0; k < TARGETS; k++) {
         uint64_t over;
-        CU_ASSERT_TRUE(isfinite(decode_value(of[k].to, round_to(of[k].to, of[k].last, &over))));
+        CU_ASSERT_TRUE(isfinite(decode_value(cases[k].to, round_to(cases[k].to, cases[k].largest, &over))));
         CU_ASSERT_EQUAL(over, 0);
-        CU_ASSERT_EQUAL(round_to(of[k].to, of[k].first, &over), of[k].over);
+        CU_ASSERT_EQUAL(round_to(cases[k].to, cases[k].too_large, &over), cases[k].from_too_large);
         CU_ASSERT_EQUAL(over, 1);
-        CU_ASSERT_EQUAL(round_to(of[k].to, (double)INFINITY, &over), of[k].inf);
-        CU_ASSERT_EQUAL(over, of[k].over_inf);
-        CU_ASSERT_EQUAL(round_to(of[k].to, (double)NAN, &over), of[k].nan);
+        CU_ASSERT_EQUAL(round_to(cases[k].to, (double)INFINITY, &over), cases[k].from_inf);
+        CU_ASSERT_EQUAL(over, cases[k].inf_overflows);
+        CU_ASSERT_EQUAL(round_to(cases[k].to, (double)NAN, &over), cases[k].from_nan);
         CU_ASSERT_EQUAL(over, 0);
     }
     uint64_t over;

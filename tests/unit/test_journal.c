@@ -522,16 +522,16 @@ static void inconsistent_pieces_are_refused(void)
         size_t npieces;
         uint64_t pieces[2][2]; /* the offset and length of each */
     } cases[] = {
-        {0, SIZE + 1, 0, {{0, 0}}},
+        {0, SIZE + 1, 0, {{0, 0}}}, /* no piece has the appended bytes */
         {SIZE, SIZE, 0, {{0, 0}}},
-        {SIZE, SIZE, 1, {{10, 0}}},
+        {SIZE, SIZE, 1, {{10, 0}}}, /* an empty piece */
         {10, SIZE, 1, {{0, 10}}},
         {10, SIZE, 1, {{0, 20}}},
         {10, SIZE, 2, {{0, 20}, {SIZE - 20, 20}}},
-        {SIZE, SIZE, 2, {{10, 20}, {29, 2}}},
-        {SIZE, SIZE, 2, {{100, 2}, {10, 2}}},
-        {SIZE, SIZE - 1, 1, {{0, 10}}},
-        {SIZE, SIZE, 1, {{SIZE - 1, 2}}},
+        {SIZE, SIZE, 2, {{10, 20}, {29, 2}}}, /* the pieces overlap */
+        {SIZE, SIZE, 2, {{100, 2}, {10, 2}}}, /* the offsets descend */
+        {SIZE, SIZE - 1, 1, {{0, 10}}},       /* the file becomes smaller */
+        {SIZE, SIZE, 1, {{SIZE - 1, 2}}},     /* a piece beyond the end of the file */
     };
     ckpt_error err;
     ckpt_recovered what;
@@ -548,9 +548,9 @@ static void inconsistent_pieces_are_refused(void)
 }
 
 struct judgement {
-    bool accept;          /* what judge() answers */
+    bool accept;          /* what judge() returns in *ACCEPTED */
     unsigned ncalls;      /* of judge() */
-    char restored[GROWN]; /* the bytes that it was asked to accept */
+    char restored[GROWN]; /* the bytes that judge() was given to accept */
 };
 
 static ckpt_status judge(void *user, source *now, source *after, const struct patches *p, bool *accepted,
