@@ -74,7 +74,7 @@ static ckpt_status compare_files(struct report *r, ckpt_error *err)
     diff_options.norms = wide || ui.json || order == BY_REL_L2;
     progress_begin("comparing");
     ckpt_status s = ckpt_diff(r->a, r->b, &diff_options, collect_event, r, &r->totals, err);
-    progress_end();
+    progress_wipe();
     if (s == CKPT_OK && !tensors_only && !keys_only)
         s = ckpt_diff_values(r->a, r->b, &diff_options, collect_value, r, &r->value_totals, err);
     report_sort(r, (enum diff_order)order);

@@ -242,7 +242,7 @@ static int diagnose_file(const char *path)
     }
     progress_begin("examining");
     ckpt_status st = ckpt_doctor(path, &o, collect_diagnosis, &job, &r, &err);
-    progress_end();
+    progress_wipe();
     int status = st != CKPT_OK ? report_error(&err, path) : r.problems ? EXIT_NO : EXIT_OK;
     if (status == EXIT_TROUBLE)
         json_free(job.document);

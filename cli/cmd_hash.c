@@ -62,7 +62,7 @@ static ckpt_status digest_all(struct job *job, ckpt_error *err)
     job->digests = mem_new(ckpt_tensor_count(job->f), CKPT_DIGEST_MAX);
     progress_begin("hashing");
     s = ckpt_digest_tensors(job->f, job->algorithm, &how, job->digests, err);
-    progress_end();
+    progress_wipe();
     return s == CKPT_OK ? ckpt_digest_file(job->f, job->algorithm, job->digests, job->file_digest, err) : s;
 }
 
@@ -178,7 +178,7 @@ static int add_sha256(const char *path, ckpt_file *f, struct text *hex)
     progress_begin("hashing");
     ckpt_status st = f ? ckpt_digest_payload(f, CKPT_SHA256, &how, out, &err)
                        : ckpt_digest_bytes(path, CKPT_SHA256, &how, out, &err);
-    progress_end();
+    progress_wipe();
     if (st != CKPT_OK)
         return report_error(&err, path);
     text_hex(hex, out, SHA256_BYTES);

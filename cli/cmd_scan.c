@@ -101,11 +101,11 @@ static int scan_one(const struct scan_report *report, const char *path, bool san
                               .opened = sandboxed ? enter_sandbox : NULL};
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
     ckpt_error err;
-    report->begin(path);
+    report->begin_file(path);
     ckpt_status st = ckpt_scan(path, &opts, pass_record, (void *)(uintptr_t)report, &result, &err);
     int code = exit_code_of(&result, st);
     *verdict = scan_verdict(&result, code);
-    report->file(path, &result, st == CKPT_OK ? NULL : &err, code);
+    report->end_file(path, &result, st == CKPT_OK ? NULL : &err, code);
     if (st != CKPT_OK)
         (void)report_error(&err, path);
     return code;
@@ -132,8 +132,8 @@ static int report_dead_child(const struct scan_report *report, const char *path,
                  strerror(result->unwritten));
     else
         snprintf(err.what, sizeof err.what, "its scan ended without a report");
-    report->begin(path);
-    report->file(path, &nothing, &err, EXIT_TROUBLE);
+    report->begin_file(path);
+    report->end_file(path, &nothing, &err, EXIT_TROUBLE);
     return report_error(&err, path);
 }
 
@@ -282,8 +282,8 @@ int run_scan(int n, char **operand)
                    : report_failure(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);
     if (!prepare_sandbox(&job))
         return EXIT_TROUBLE;
-    if (job.report->start)
-        job.report->start();
+    if (job.report->begin_report)
+        job.report->begin_report();
     for (int i = 0; i < n; i++) {
         struct folder_walk walk = {.file = scan_path, .user = &job};
         walk_folder(&walk, operand[i]);
@@ -292,8 +292,8 @@ int run_scan(int n, char **operand)
     }
     bool complete = !job.has_unscanned && !unread && job.files;
     int code = job.has_findings ? EXIT_NO : complete ? EXIT_OK : EXIT_TROUBLE;
-    if (job.report->finish)
-        job.report->finish(code, complete);
+    if (job.report->end_report)
+        job.report->end_report(code, complete);
     if (job.report == &scan_text && !ui.quiet)
         scan_print_summary(job.by_verdict);
     if (job.files == 0)

@@ -444,7 +444,7 @@ static int compute_and_print(struct job *job, const char *path)
     job->stats->struct_size = sizeof *job->stats;
     progress_begin("reading");
     ckpt_status s = ckpt_stat(job->f, job->rows, job->n, &how, job->stats, &err);
-    progress_end();
+    progress_wipe();
     if (s != CKPT_OK)
         return report_error(&err, path);
     print_stats(job);

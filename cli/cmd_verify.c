@@ -145,7 +145,7 @@ static int verify_file(const char *path)
     }
     progress_begin("verifying");
     ckpt_status st = ckpt_verify(path, &o, print_finding, &job, &r, &err);
-    progress_end();
+    progress_wipe();
     if (st != CKPT_OK) {
         json_free(job.document);
         text_free(&job.hint);

@@ -119,7 +119,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
         return fail_format(writing.format);
     progress_begin("writing");
     ckpt_status s = ckpt_plan_write(p, path, &o, r, &err);
-    progress_end();
+    progress_wipe();
     print_plan_notices(p, input);
     if (s != CKPT_OK)
         return report_error(&err, input);

@@ -9,15 +9,15 @@
 #include "out.h"
 
 /* A slice of more than LIMIT elements is shown by its edges: the first and last EDGE indexes of the last two
- * dimensions, and the first and last index of the others. Elements are read in blocks of WINDOW. */
+ * dimensions, and the first and last index of the others. Elements are read in blocks of WINDOW elements. */
 enum { LIMIT = 200, EDGE = 3, WINDOW = 4096 };
 
 /* The format of all numbers of one preview, so that their decimal points line up. */
 struct number_format {
-    enum { DECIMAL, WHOLE, SCIENTIFIC, EXACT } form;
-    bool all_whole;     /* all numbers are integers below 1e8 */
-    double min_magnitude, max_magnitude; /* of the finite numbers; min_magnitude without zeros */
-    size_t width;       /* bytes of the longest text of a number */
+    enum { DECIMAL, INTEGERS, SCIENTIFIC, EXACT } form;
+    bool all_integers;                   /* all finite numbers are integers below 1e8 */
+    double min_magnitude, max_magnitude; /* of the finite numbers other than 0 */
+    size_t width;                        /* bytes of the longest text of a number */
 };
 
 struct preview_walk {
@@ -30,7 +30,7 @@ struct preview_walk {
     uint64_t *index;       /* current index along each axis, in steps of the slice */
     uint64_t *edge;        /* how many indexes each axis shows at both ends; 0: all */
     uint8_t *window;       /* the block of elements that was read last */
-    uint64_t first, count; /* index of its first element, and how many it has */
+    uint64_t window_first, window_count; /* index of the window's first element; elements in the window */
     struct number_format format;
     ckpt_error *err;
 };
@@ -51,17 +51,18 @@ const uint64_t *preview_shape(const ckpt_tensor *t, uint32_t *ndim)
  * hits the same block. */
 static ckpt_status read_element(struct preview_walk *walk, uint64_t index, struct number *out)
 {
-    if (index < walk->first || index - walk->first >= walk->count) {
-        walk->first = index / WINDOW * WINDOW;
-        walk->count = walk->total - walk->first < WINDOW ? walk->total - walk->first : WINDOW;
-        ckpt_status s = number_read(walk->preview->f, walk->preview->row, walk->first, walk->count,
+    if (index < walk->window_first || index - walk->window_first >= walk->window_count) {
+        uint64_t first = index / WINDOW * WINDOW, left = walk->total - first;
+        walk->window_first = first;
+        walk->window_count = left < WINDOW ? left : WINDOW;
+        ckpt_status s = number_read(walk->preview->f, walk->preview->row, first, walk->window_count,
                                     walk->window, walk->err);
         if (s != CKPT_OK) {
-            walk->count = 0;
+            walk->window_count = 0;
             return s;
         }
     }
-    *out = number_decode(walk->dtype, walk->window + (index - walk->first) * walk->size);
+    *out = number_decode(walk->dtype, walk->window + (index - walk->window_first) * walk->size);
     return CKPT_OK;
 }
 
@@ -77,12 +78,13 @@ static ckpt_status read_current(struct preview_walk *walk, struct number *out)
     return read_element(walk, index, out);
 }
 
+/* is_at_gap - returns true if the index along AXIS is the first of those that are not shown. */
 static bool is_at_gap(const struct preview_walk *walk, uint32_t axis)
 {
     return walk->edge[axis] && walk->index[axis] == walk->edge[axis];
 }
 
-/* advance_axis - moves to the next shown index along AXIS. At the end, moves back to 0 and returns false. */
+/* advance_axis - moves along AXIS to the next shown index or gap. At the end, goes to 0, returns false. */
 static bool advance_axis(struct preview_walk *walk, uint32_t axis)
 {
     uint64_t n = walk->preview->slice->axes[axis].count;
@@ -100,7 +102,7 @@ static void note_magnitude(struct number_format *format, double d)
     double m = fabs(d);
     if (!isfinite(d))
         return;
-    format->all_whole = format->all_whole && d == trunc(d) && m < 1e8;
+    format->all_integers = format->all_integers && d == trunc(d) && m < 1e8;
     if (m > 0 && (m < format->min_magnitude || format->min_magnitude == 0))
         format->min_magnitude = m;
     if (m > format->max_magnitude)
@@ -111,8 +113,8 @@ static void choose_form(struct number_format *format, bool exact)
 {
     if (exact)
         format->form = EXACT;
-    else if (format->all_whole)
-        format->form = WHOLE;
+    else if (format->all_integers)
+        format->form = INTEGERS;
     else if (format->max_magnitude >= 1e8 || format->min_magnitude < 1e-4 ||
              format->max_magnitude / format->min_magnitude > 1e5)
         format->form = SCIENTIFIC;
@@ -124,8 +126,8 @@ static void format_real(const struct number_format *format, double d, bool singl
 {
     if (format->form == EXACT || !isfinite(d))
         real_text(d, single, out);
-    else if (format->form == WHOLE)
-        snprintf(out, NUMBER_TEXT_SIZE, "%.0f.", d);
+    else if (format->form == INTEGERS)
+        snprintf(out, NUMBER_TEXT_SIZE, "%.0f.", d); /* with a point at the end, as torch prints floats */
     else
         snprintf(out, NUMBER_TEXT_SIZE, format->form == SCIENTIFIC ? "%.4e" : "%.4f", d);
 }
@@ -145,14 +147,15 @@ static void format_number(const struct number_format *format, const struct numbe
     }
 }
 
-/* scan_shown_elements - visits all elements to be shown, and measures their magnitudes or, if WIDTHS, their
- * texts. */
-static ckpt_status scan_shown_elements(struct preview_walk *walk, bool widths)
+/* measure_elements - reads all elements to be shown, and computes the maximum width of their texts if WIDTHS,
+ * or else their smallest and largest magnitude. */
+static ckpt_status measure_elements(struct preview_walk *walk, bool widths)
 {
     char text[NUMBER_TEXT_SIZE];
     struct number number;
-    for (uint32_t axis = 0;;) {
+    for (;;) {
         bool gap = false;
+        uint32_t axis = walk->ndim;
         for (uint32_t i = 0; i < walk->ndim; i++)
             gap = gap || is_at_gap(walk, i);
         if (!gap) {
@@ -167,17 +170,16 @@ static ckpt_status scan_shown_elements(struct preview_walk *walk, bool widths)
                 note_magnitude(&walk->format, number.im);
             }
         }
-        for (axis = walk->ndim; axis-- > 0;)
-            if (advance_axis(walk, axis))
-                break;
-        if (axis == UINT32_MAX)
+        while (axis-- > 0 && !advance_axis(walk, axis))
+            ;
+        if (axis == UINT32_MAX) /* no axis could be advanced */
             return CKPT_OK;
     }
 }
 
 /* ---------------------------------------------------------------- printing */
 
-/* print_line - prints the elements along AXIS, the innermost, as a line, wrapped on a terminal. */
+/* print_line - prints the elements along AXIS, the innermost, as a line; UINT32_MAX: there is no axis. */
 static ckpt_status print_line(struct preview_walk *walk, uint32_t axis)
 {
     char text[NUMBER_TEXT_SIZE];
@@ -254,7 +256,7 @@ static bool begin_preview(struct preview_walk *walk, const struct preview *previ
                                   .ndim = ndim,
                                   .total = number_is_packed((ckpt_dtype)t.dtype) ? t.nbytes : t.elements,
                                   .err = err};
-    walk->format.all_whole = true;
+    walk->format.all_integers = true;
     walk->stride = mem_new(ndim, sizeof *walk->stride);
     walk->index = mem_new(ndim, sizeof *walk->index);
     walk->edge = mem_new(ndim, sizeof *walk->edge);
@@ -288,10 +290,10 @@ ckpt_status preview_text(const struct preview *preview, ckpt_error *err)
         for (uint32_t i = 0; i < walk.ndim; i++)
             if (!preview->slice->axes[i].dropped)
                 shown[n++] = i;
-        s = scan_shown_elements(&walk, false);
+        s = measure_elements(&walk, false);
         choose_form(&walk.format, preview->exact);
         if (s == CKPT_OK)
-            s = scan_shown_elements(&walk, true);
+            s = measure_elements(&walk, true);
         if (s == CKPT_OK)
             s = print_all(&walk, shown, n);
         free(shown);
@@ -306,12 +308,12 @@ ckpt_status preview_json(const struct preview *preview, ckpt_error *err)
     char text[NUMBER_TEXT_SIZE];
     struct number number;
     ckpt_status s = CKPT_OK;
-    bool any = begin_preview(&walk, preview, false, err);
-    uint32_t open = 0, axis = 0;
-    if (!any)
+    bool has_elements = begin_preview(&walk, preview, false, err);
+    uint32_t open_brackets = 0, axis = 0;
+    if (!has_elements)
         fputs("[]", stdout);
-    while (any) {
-        for (; open < preview->slice->ndim; open++)
+    while (has_elements) {
+        for (; open_brackets < preview->slice->ndim; open_brackets++)
             putchar('[');
         if ((s = read_current(&walk, &number)) != CKPT_OK)
             break;
@@ -322,7 +324,7 @@ ckpt_status preview_json(const struct preview *preview, ckpt_error *err)
             if (preview->slice->axes[axis].dropped)
                 continue;
             putchar(']');
-            open--;
+            open_brackets--;
         }
         if (axis == UINT32_MAX)
             break;

@@ -8,9 +8,9 @@
 #include "out.h"
 
 static const char *verb = "working";
-static struct timespec began, drawn;
-static volatile sig_atomic_t shown;     /* a line is on the terminal, to be removed */
-static volatile sig_atomic_t requested; /* SIGUSR1 came */
+static struct timespec began, last_drawn;
+static volatile sig_atomic_t line_shown; /* a line is on the terminal, to be removed */
+static volatile sig_atomic_t requested;  /* SIGUSR1 came: the next step prints a line */
 
 static double seconds_since(const struct timespec *t)
 {
@@ -23,7 +23,7 @@ void progress_begin(const char *what)
 {
     verb = what;
     clock_gettime(CLOCK_MONOTONIC, &began);
-    drawn = (struct timespec){0};
+    last_drawn = (struct timespec){0};
 }
 
 double progress_seconds(void) { return seconds_since(&began); }
@@ -61,17 +61,17 @@ static void add_line(struct text *t, const char *name, uint64_t done, uint64_t t
     }
 }
 
-static void draw_line(const char *name, uint64_t done, uint64_t total, bool keep)
+static void draw_line(const char *name, uint64_t done, uint64_t total, bool permanent)
 {
     struct text t = {0};
     add_line(&t, name, done, total);
     bool is_width_known = ui.width > 20 && ui.width < 500;
-    size_t n = keep ? t.len : text_fits(t.ptr, t.len, is_width_known ? ui.width - 1 : 79);
+    size_t n = permanent ? t.len : text_fits(t.ptr, t.len, is_width_known ? ui.width - 1 : 79);
     if (ui.err_tty)
         fputs("\r\033[K", stderr);
-    fprintf(stderr, "%s%.*s%s", keep ? "ckpt: " : "", (int)n, t.ptr, keep ? "\n" : "");
+    fprintf(stderr, "%s%.*s%s", permanent ? "ckpt: " : "", (int)n, t.ptr, permanent ? "\n" : "");
     fflush(stderr);
-    shown = !keep;
+    line_shown = !permanent;
     text_free(&t);
 }
 
@@ -81,17 +81,12 @@ int progress_step(void *user, uint64_t done, uint64_t total)
         requested = 0;
         draw_line(user, done, total, true);
     }
-    if (ui.err_tty && !ui.quiet && !ui.json && progress_seconds() >= 0.5 && seconds_since(&drawn) >= 0.1) {
+    if (ui.err_tty && !ui.quiet && !ui.json && progress_seconds() >= 0.5 &&
+        seconds_since(&last_drawn) >= 0.1) {
         draw_line(user, done, total, false);
-        clock_gettime(CLOCK_MONOTONIC, &drawn);
+        clock_gettime(CLOCK_MONOTONIC, &last_drawn);
     }
     return 0;
-}
-
-void progress_end(void)
-{
-    progress_wipe();
-    shown = 0;
 }
 
 void progress_request(void) { requested = 1; }
@@ -99,9 +94,9 @@ void progress_request(void) { requested = 1; }
 void progress_wipe(void)
 {
     static const char wipe[] = "\r\033[K";
-    if (!shown)
+    if (!line_shown)
         return;
-    shown = 0;
+    line_shown = 0;
     if (write(STDERR_FILENO, wipe, sizeof wipe - 1) < 0)
         return;
 }

@@ -6,12 +6,11 @@
 #include <stdint.h>
 
 void progress_begin(const char *verb); /* "converting" */
-/* progress_step - the progress callback for functions of ckpt.h: prints the line if it is due. USER is a
- * name to show, or NULL. */
+/* progress_step - the progress callback for functions of ckpt.h: prints the line if it was not printed
+ * in the last 0.1 s. USER is a name to show, or NULL. */
 int progress_step(void *user, uint64_t done, uint64_t total);
-void progress_end(void);
 double progress_seconds(void); /* since progress_begin */
-void progress_request(void);   /* async-signal-safe: the next step prints a line */
+void progress_request(void);   /* async-signal-safe: the next progress_step prints a line */
 void progress_wipe(void);      /* async-signal-safe: removes the line */
 
 #endif

@@ -1,19 +1,19 @@
-/* renames.c - reports a thousand renames in a few lines, by the part of the names that changes. */
+/* renames.c - reports the renames of a plan in a few lines: one for each different change of names. */
 #include "edit.h"
 
 #include <stdlib.h>
 
-enum { SHOWN = 20 };
+enum { MAX_LINES = 20 };
 
-/* A change of names, without the components before and after it that stay the same. If "module.x" becomes "x"
- * in tensors, the module path "module" becomes "" in _metadata. FROM and TO have no dot at the end, so that
- * both are one change, from "module" to "". */
+/* A change of names, without the components before and after it that stay the same. FROM and TO have no dot
+ * at the end: if the tensor "module.x" becomes "x", and the module path "module" in _metadata becomes "",
+ * both are the same change, from "module" to "". */
 struct change {
     ckpt_str from, to;
-    bool dot; /* FROM or TO had a dot at the end, which is printed */
+    bool had_dot; /* FROM or TO had a dot at the end, which is printed */
     uint32_t mapping;
     uint64_t tensors, metadata, values;
-    size_t first; /* index of its first rename, which gives the order of the report */
+    size_t first; /* index in the plan of the first rename with this change; the order of the report */
 };
 
 /* shared_start_length - returns how many bytes at the start of A and B are equal, up to a dot. */
@@ -26,8 +26,8 @@ static size_t shared_start_length(ckpt_str a, ckpt_str b)
     return keep;
 }
 
-/* is_number - returns true if the component of NAME at FROM is a number. */
-static bool is_number(ckpt_str name, size_t from)
+/* component_is_number - returns true if the component of NAME at FROM is a number. */
+static bool component_is_number(ckpt_str name, size_t from)
 {
     size_t i = from;
     while (i < name.len && name.ptr[i] >= '0' && name.ptr[i] <= '9')
@@ -35,14 +35,14 @@ static bool is_number(ckpt_str name, size_t from)
     return i > from && (i == name.len || name.ptr[i] == '.');
 }
 
-/* head_before_number - returns HEAD, the length of what both names begin with, without the last component
- * before a number, because a number means nothing alone (mlp.0 → mlp.fc1). */
-static size_t head_before_number(ckpt_str name, size_t head)
+/* leave_component_before_number - returns HEAD, the length of the equal start of two names, without its last
+ * component, if that is no number: a report of "mlp.0 → mlp.fc1" is clearer than "0 → fc1". */
+static size_t leave_component_before_number(ckpt_str name, size_t head)
 {
-    size_t from = head ? head - 1 : 0;
-    while (from && name.ptr[from - 1] != '.')
-        from--;
-    return is_number(name, from) ? head : from;
+    size_t last = head ? head - 1 : 0;
+    while (last && name.ptr[last - 1] != '.')
+        last--;
+    return component_is_number(name, last) ? head : last;
 }
 
 static bool is_boundary(ckpt_str s, size_t at) { return at == 0 || s.ptr[at - 1] == '.'; }
@@ -57,11 +57,11 @@ static size_t shared_end_length(ckpt_str a, ckpt_str b)
     return keep;
 }
 
-static ckpt_str cut_trailing_dot(ckpt_str s, bool *dot)
+static ckpt_str cut_trailing_dot(ckpt_str s, bool *had_dot)
 {
     if (!s.len || s.ptr[s.len - 1] != '.')
         return s;
-    *dot = true;
+    *had_dot = true;
     return (ckpt_str){s.ptr, s.len - 1};
 }
 
@@ -73,15 +73,15 @@ static struct change make_change(const ckpt_rename *r, size_t index)
     a.len -= tail;
     b.len -= tail;
     size_t head = shared_start_length(a, b);
-    if (a.len > head && b.len > head && (is_number(a, head) || is_number(b, head)))
-        head = head_before_number(a, head);
+    if (a.len > head && b.len > head && (component_is_number(a, head) || component_is_number(b, head)))
+        head = leave_component_before_number(a, head);
     struct change c = {.tensors = !r->metadata && !r->value && !r->component,
                        .metadata = r->metadata,
                        .values = r->value,
                        .mapping = r->mapping,
                        .first = index};
-    c.from = cut_trailing_dot((ckpt_str){a.ptr + head, a.len - head}, &c.dot);
-    c.to = cut_trailing_dot((ckpt_str){b.ptr + head, b.len - head}, &c.dot);
+    c.from = cut_trailing_dot((ckpt_str){a.ptr + head, a.len - head}, &c.had_dot);
+    c.to = cut_trailing_dot((ckpt_str){b.ptr + head, b.len - head}, &c.had_dot);
     return c;
 }
 
@@ -102,7 +102,7 @@ static bool add_if_same(struct change *into, const struct change *c)
     into->tensors += c->tensors;
     into->metadata += c->metadata;
     into->values += c->values;
-    into->dot = into->dot || c->dot;
+    into->had_dot = into->had_dot || c->had_dot;
     return true;
 }
 
@@ -112,7 +112,7 @@ static int compare_first_renames(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* merge_changes - sorts N changes and merges equal ones; returns how many are left. */
+/* merge_changes - merges equal ones of N changes, and returns how many different ones there are. */
 static size_t merge_changes(struct change *c, size_t n)
 {
     size_t kept = 0;
@@ -124,44 +124,44 @@ static size_t merge_changes(struct change *c, size_t n)
     return kept;
 }
 
-static void add_count(struct text *out, const char **gap, uint64_t n, const char *singular,
+static void add_count(struct text *out, const char **separator, uint64_t n, const char *singular,
                       const char *plural)
 {
     if (!n)
         return;
-    text_add(out, *gap);
+    text_add(out, *separator);
     text_noun(out, n, singular, plural);
-    *gap = ", ";
+    *separator = ", ";
 }
 
-/* add_counts - adds "14 of 14 tensors in state_dict, 6 _metadata entries"; M may be NULL. */
+/* add_counts - adds "14 of 14 tensors in state_dict, 6 _metadata entries". M is the mapping, or NULL. */
 static void add_counts(struct text *out, const struct change *c, const ckpt_mapping *m)
 {
-    const char *gap = "";
+    const char *separator = "";
     if (c->tensors && m) {
         text_count(out, c->tensors);
         text_add(out, " of ");
         text_noun(out, m->tensors, "tensor", "tensors");
-        gap = ", ";
+        separator = ", ";
     } else {
-        add_count(out, &gap, c->tensors, "tensor", "tensors");
+        add_count(out, &separator, c->tensors, "tensor", "tensors");
     }
     if (!c->tensors)
-        add_count(out, &gap, c->values, "other key", "other keys");
+        add_count(out, &separator, c->values, "other key", "other keys");
     if (m && m->name.len) {
-        text_add(out, *gap ? " in " : "in ");
+        text_add(out, *separator ? " in " : "in ");
         text_name(out, m->name);
-        gap = ", ";
+        separator = ", ";
     }
-    add_count(out, &gap, c->metadata, "_metadata entry", "_metadata entries");
+    add_count(out, &separator, c->metadata, "_metadata entry", "_metadata entries");
     if (c->tensors)
-        add_count(out, &gap, c->values, "other key", "other keys");
+        add_count(out, &separator, c->values, "other key", "other keys");
 }
 
 static void print_rename(const struct change *c, const char *prefix, const ckpt_mapping *m, FILE *stream)
 {
     struct text out = {0};
-    const char *dot = c->dot ? "." : "";
+    const char *dot = c->had_dot ? "." : "";
     if (prefix) {
         text_name(&out, str_of(prefix));
     } else {
@@ -179,7 +179,7 @@ static void print_rename(const struct change *c, const char *prefix, const ckpt_
     text_free(&out);
 }
 
-/* gather_changes - returns the *N changes of P. Consecutive equal changes, which most are, become one. */
+/* gather_changes - returns the *N changes of P. Equal changes in a row, which are frequent, become one. */
 static struct change *gather_changes(const ckpt_plan *p, size_t *n)
 {
     struct change *c = NULL;
@@ -216,10 +216,10 @@ void renames_print(const ckpt_plan *p, const char *prefix, FILE *stream)
         return;
     }
     struct change *c = gather_changes(p, &n);
-    size_t kinds = n ? merge_changes(c, n) : 0;
-    for (size_t i = 0; i < kinds && i < SHOWN; i++)
+    size_t different = n ? merge_changes(c, n) : 0;
+    for (size_t i = 0; i < different && i < MAX_LINES; i++)
         print_rename(&c[i], NULL, ckpt_plan_mapping_at(p, c[i].mapping), stream);
-    if (kinds > SHOWN)
-        fprintf(stream, "and %zu more kinds of change; --json lists every name\n", kinds - SHOWN);
+    if (different > MAX_LINES)
+        fprintf(stream, "and %zu more kinds of change; --json lists every name\n", different - MAX_LINES);
     free(c);
 }

@@ -1,5 +1,5 @@
 /* sandbox.c - the sandbox by seccomp(2) of Linux: a filter program in the kernel checks the number and the
- * arguments of each system call. All but the listed ones fail with EPERM, those of other architectures too.
+ * arguments of each system call. All but the listed ones fail with EPERM, also those of other architectures.
  * open() may only make a temporary file without a name (O_TMPFILE), into which archives are unpacked. */
 #include "sandbox.h"
 
@@ -61,7 +61,7 @@ bool sandbox_enter(void)
         ALLOW(close),
         ALLOW(fstat),
         ALLOW(newfstatat),
-#ifdef __x86_64__ /* as musl calls them there */
+#ifdef __x86_64__ /* system calls that musl makes on x86-64 */
         ALLOW(stat),
         ALLOW(lstat),
         ALLOW(readv),
@@ -85,7 +85,7 @@ bool sandbox_enter(void)
         ALLOW_IF_NONE(mmap, 2, PROT_EXEC),
         ALLOW_IF_NONE(mprotect, 2, PROT_EXEC),
         ALLOW_IF_ALL(openat, 2, O_TMPFILE),
-#ifdef __x86_64__ /* musl's open() there */
+#ifdef __x86_64__ /* musl's open() on x86-64 */
         ALLOW_IF_ALL(open, 1, O_TMPFILE),
 #endif
         REFUSE,
@@ -104,18 +104,17 @@ static bool check_refused(const char *what, long result)
 
 bool sandbox_self_test(void)
 {
-    char *none[] = {NULL};
-    void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *no_arguments[] = {NULL};
     bool all = check_refused("open", open("/etc/passwd", O_RDONLY | O_CLOEXEC));
     all = check_refused("create", open("/tmp/ckpt", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) && all;
-    all = check_refused("execve", execve("/bin/true", none, none)) && all;
+    all = check_refused("execve", execve("/bin/true", no_arguments, no_arguments)) && all;
     all = check_refused("fork", syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L)) && all;
     all = check_refused("socket", socket(AF_INET, SOCK_STREAM, 0)) && all;
     all = check_refused("unlink", unlink("/tmp/ckpt")) && all;
     all = check_refused("kill", syscall(SYS_kill, (long)getpid(), 0L)) && all;
     all = check_refused("ptrace", syscall(SYS_ptrace, 0L, 0L, 0L, 0L)) && all;
-    all = check_refused("executable memory", code == MAP_FAILED ? -1 : 0) && all;
-    return all;
+    void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return check_refused("executable memory", code == MAP_FAILED ? -1 : 0) && all;
 }
 
 #else

@@ -38,7 +38,7 @@ static void add_uri(struct text *t, const char *path)
     }
 }
 
-static void sarif_start(void)
+static void sarif_begin_report(void)
 {
     json *head = json_object();
     json_text(head, "version", "2.1.0");
@@ -52,7 +52,7 @@ static void sarif_start(void)
     json_begin_rows(run, "results", stdout);
 }
 
-static void sarif_begin(const char *path) { current_path = path; }
+static void sarif_begin_file(const char *path) { current_path = path; }
 
 static void add_location(json *parent, const char *path, const ckpt_scan_record *r)
 {
@@ -94,20 +94,20 @@ static void sarif_record(const ckpt_scan_record *r)
     text_free(&message);
 }
 
-/* sarif_file - adds a result if PATH could not be scanned, because a file without results reads as clean. */
-static void sarif_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
+/* sarif_end_file - adds a result if PATH could not be scanned: a file without results counts as clean. */
+static void sarif_end_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
 {
     if (!err && (code != EXIT_TROUBLE || r->found[CKPT_SCAN_INCOMPLETE]))
         return;
     json *row = json_object();
-    json_text(row, "ruleId", "FMT001");
+    json_text(row, "ruleId", "FMT001"); /* unknown-format */
     json_text(row, "level", "warning");
     json_text(json_add_object(row, "message"), "text", err ? err->what : "not every byte is accounted for");
     add_location(row, path, NULL);
     json_row(row, stdout);
 }
 
-static void sarif_finish(int code, bool complete)
+static void sarif_end_report(int code, bool complete)
 {
     json *tail = json_object(), *run = json_add_object(json_add_array(tail, "invocations"), NULL);
     json_bool(run, "executionSuccessful", complete);
@@ -117,8 +117,8 @@ static void sarif_finish(int code, bool complete)
     fputs("]}\n", stdout);
 }
 
-const struct scan_report scan_sarif = {.start = sarif_start,
-                                       .begin = sarif_begin,
+const struct scan_report scan_sarif = {.begin_report = sarif_begin_report,
+                                       .begin_file = sarif_begin_file,
                                        .record = sarif_record,
-                                       .file = sarif_file,
-                                       .finish = sarif_finish};
+                                       .end_file = sarif_end_file,
+                                       .end_report = sarif_end_report};

@@ -5,15 +5,15 @@
 #include "cmd.h"
 
 struct scan_report {
-    void (*start)(void);                       /* called before the first file; may be NULL */
-    void (*begin)(const char *path);           /* called before each file */
+    void (*begin_report)(void);                /* called before the first file; may be NULL */
+    void (*begin_file)(const char *path);      /* called before each file */
     void (*record)(const ckpt_scan_record *r); /* called for each record of the file */
-    /* file - is called after each file; CODE is its exit code, ERR the reason why it could not be scanned, or
-     * NULL. */
-    void (*file)(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code);
-    /* finish - is called after the last file; may be NULL. CODE is the exit code of the program. COMPLETE:
-     * every file was scanned to its end. */
-    void (*finish)(int code, bool complete);
+    /* end_file - is called after each file. CODE is its exit code. ERR is the reason why it could not be
+     * scanned, or NULL. */
+    void (*end_file)(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code);
+    /* end_report - is called after the last file; may be NULL. CODE is the exit code of the program. COMPLETE
+     * is true if every file was scanned to its end. */
+    void (*end_report)(int code, bool complete);
     bool calls; /* the report has every call, not only findings */
 };
 

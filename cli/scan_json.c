@@ -16,12 +16,12 @@ static void scan_json_begin(const char *path)
 /* add_text_argument - adds S, cut to about MAX_ARGUMENT bytes; returns true if it was cut. */
 static bool add_text_argument(json *list, ckpt_str s)
 {
-    enum { MAX_ARGUMENT = 1000 }; /* as long as arguments in the text report are */
+    enum { MAX_ARGUMENT = 1000 }; /* about the limit of the text report */
     bool cut = s.len > MAX_ARGUMENT;
     if (cut) {
         s.len = MAX_ARGUMENT;
-        while (s.len > MAX_ARGUMENT - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80) /* within UTF-8 */
-            s.len--;
+        while (s.len > MAX_ARGUMENT - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80)
+            s.len--; /* do not cut a UTF-8 character in two */
     }
     json_str(list, NULL, s);
     return cut;
@@ -74,9 +74,9 @@ static void add_member(json *parent, const ckpt_scan_record *r)
 
 static void scan_json_record(const ckpt_scan_record *r)
 {
-    static const char *const what[] = {"pickle", "call", "finding", "member"};
+    static const char *const names[] = {"pickle", "call", "finding", "member"};
     json *row = json_object();
-    json_text(row, "what", what[r->what]);
+    json_text(row, "what", names[r->what]);
     if (r->rule) {
         json_text(row, "code", r->rule->id);
         json_text(row, "rule", r->rule->name);
@@ -111,25 +111,25 @@ static void scan_json_record(const ckpt_scan_record *r)
     json_row(row, stdout);
 }
 
-/* add_accounting - adds what the bytes of the file are used for, as far as they are stored uncompressed. */
+/* add_accounting - adds how many bytes of the file are pickles, tensors, text, anything else or unknown. */
 static void add_accounting(json *parent, const ckpt_scan_result *r)
 {
-    json *by = json_add_object(parent, "accounted_by");
+    json *accounted_by = json_add_object(parent, "accounted_by");
     uint64_t left = r->accounted;
     const struct {
         const char *key;
-        uint64_t n;
-    } kind[] = {{"pickles", r->in_pickles}, {"tensors", r->in_tensors}, {"text", r->in_text}};
-    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
-        uint64_t n = kind[i].n < left ? kind[i].n : left; /* the same bytes may count twice */
-        json_u64(by, kind[i].key, n);
+        uint64_t nbytes;
+    } kinds[] = {{"pickles", r->in_pickles}, {"tensors", r->in_tensors}, {"text", r->in_text}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        uint64_t n = kinds[i].nbytes < left ? kinds[i].nbytes : left; /* a byte may be of two kinds */
+        json_u64(accounted_by, kinds[i].key, n);
         left -= n;
     }
-    json_u64(by, "other", left);
-    json_u64(by, "unknown", r->bytes - r->accounted);
+    json_u64(accounted_by, "other", left);
+    json_u64(accounted_by, "unknown", r->bytes - r->accounted);
 }
 
-static void scan_json_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
+static void scan_json_end(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
 {
     json *tail = json_object();
     (void)path;
@@ -147,7 +147,7 @@ static void scan_json_file(const char *path, const ckpt_scan_result *r, const ck
     json_bool(tail, "complete", !err && r->accounted == r->bytes && !r->found[CKPT_SCAN_INCOMPLETE]);
     if (scan_sha256 && !err)
         json_hex(tail, "sha256", r->sha256, CKPT_DIGEST_MAX);
-    uint8_t lists[CKPT_DIGEST_MAX];
+    uint8_t lists[CKPT_DIGEST_MAX]; /* checksum of the lists of known names */
     ckpt_error why;
     if (ckpt_scan_lists(lists, &why) != CKPT_OK)
         exit(report_error(&why, NULL));
@@ -157,4 +157,4 @@ static void scan_json_file(const char *path, const ckpt_scan_result *r, const ck
 }
 
 const struct scan_report scan_json = {
-    .begin = scan_json_begin, .record = scan_json_record, .file = scan_json_file, .calls = true};
+    .begin_file = scan_json_begin, .record = scan_json_record, .end_file = scan_json_end, .calls = true};

@@ -13,10 +13,10 @@ struct finding {
     uint64_t times;
 };
 
-static struct finding *found; /* of the current file */
-static size_t nfound;
+static struct finding *findings; /* of the current file */
+static size_t nfindings;
 static uint64_t not_listed;   /* findings beyond MAX_LINES */
-static uint32_t slots[SLOTS]; /* hash table: index in found + 1, by key; 0: empty */
+static uint32_t slots[SLOTS]; /* hash table by key: index in findings + 1; 0: empty */
 bool scan_all_calls;
 
 void scan_callable(struct text *t, const ckpt_scan_record *r)
@@ -43,33 +43,31 @@ static void add_arguments(struct text *t, const ckpt_scan_record *r)
 
 void scan_message(struct text *t, const ckpt_scan_record *r)
 {
-    if (r->what == CKPT_SCAN_CALL) {
-        scan_callable(t, r);
-        if (!r->new_module.len && !r->new_name.len)
-            text_add(t, "?");
-        add_arguments(t, r);
-        text_addf(t, "%s%.*s", r->text.len ? "  " : "", (int)r->text.len, r->text.ptr);
-        return;
-    }
+    bool is_call = r->what == CKPT_SCAN_CALL, has_callable = r->new_module.len || r->new_name.len;
     scan_callable(t, r);
-    text_addf(t, "%s%.*s", r->new_module.len ? "  " : "", (int)r->text.len, r->text.ptr);
+    if (is_call) {
+        text_add(t, has_callable ? "" : "?");
+        add_arguments(t, r);
+    }
+    bool gap = is_call ? r->text.len != 0 : r->new_module.len != 0;
+    text_addf(t, "%s%.*s", gap ? "  " : "", (int)r->text.len, r->text.ptr);
 }
 
 static void free_findings(void)
 {
-    for (size_t i = 0; i < nfound; i++) {
-        text_free(&found[i].key);
-        text_free(&found[i].line);
+    for (size_t i = 0; i < nfindings; i++) {
+        text_free(&findings[i].key);
+        text_free(&findings[i].line);
     }
-    free(found);
-    found = NULL;
-    nfound = 0;
+    free(findings);
+    findings = NULL;
+    nfindings = 0;
     not_listed = 0;
     memset(slots, 0, sizeof slots);
 }
 
-/* find_same - returns the finding with this KEY, or NULL. Sets *SLOT to the slot of KEY in the hash table. */
-static struct finding *find_same(const char *key, uint32_t **slot)
+/* find_finding - returns the finding with this KEY, or NULL. Sets *SLOT to its slot, or to an empty slot. */
+static struct finding *find_finding(const char *key, uint32_t **slot)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (const char *c = key; *c; c++)
@@ -78,8 +76,8 @@ static struct finding *find_same(const char *key, uint32_t **slot)
         *slot = &slots[(hash + i) % SLOTS];
         if (!**slot)
             return NULL;
-        if (strcmp(found[**slot - 1].key.ptr, key) == 0)
-            return &found[**slot - 1];
+        if (strcmp(findings[**slot - 1].key.ptr, key) == 0)
+            return &findings[**slot - 1];
     }
 }
 
@@ -92,7 +90,7 @@ static void add_location_text(struct text *t, const ckpt_scan_record *r)
         text_add(t, "the file");
 }
 
-static void write_line(struct text *t, const ckpt_scan_record *r)
+static void add_finding_line(struct text *t, const ckpt_scan_record *r)
 {
     static const enum style styles[] = {[CKPT_SCAN_NOTE] = DIM,
                                         [CKPT_SCAN_INCOMPLETE] = YELLOW,
@@ -114,7 +112,7 @@ static void write_line(struct text *t, const ckpt_scan_record *r)
         text_add(t, "  only in pickle.load, not in joblib.load");
 }
 
-static void scan_text_begin(const char *path)
+static void scan_text_begin_file(const char *path)
 {
     (void)path;
     free_findings();
@@ -135,8 +133,8 @@ static void scan_text_record(const ckpt_scan_record *r)
               r->new_name.ptr ? r->new_name.ptr : "");
     text_addf(&key, "%d%d ", r->framed, r->plain);
     text_bytes(&key, r->text.ptr ? r->text.ptr : "", r->text.len);
-    struct finding *old = scan_all_calls ? NULL : find_same(key.ptr, &slot);
-    if (old || nfound == MAX_LINES) {
+    struct finding *old = scan_all_calls ? NULL : find_finding(key.ptr, &slot);
+    if (old || nfindings == MAX_LINES) {
         if (old)
             old->times++;
         else
@@ -144,11 +142,12 @@ static void scan_text_record(const ckpt_scan_record *r)
         text_free(&key);
         return;
     }
-    found = mem_make_room(found, nfound, sizeof *found);
-    found[nfound] = (struct finding){.key = key, .times = 1};
-    write_line(&found[nfound++].line, r);
+    findings = mem_make_room(findings, nfindings, sizeof *findings);
+    findings[nfindings] = (struct finding){.key = key, .times = 1};
+    add_finding_line(&findings[nfindings].line, r);
+    nfindings++;
     if (!scan_all_calls)
-        *slot = (uint32_t)nfound;
+        *slot = (uint32_t)nfindings;
 }
 
 static void add_noun(struct text *t, uint64_t n, const char *singular, const char *plural)
@@ -159,10 +158,11 @@ static void add_noun(struct text *t, uint64_t n, const char *singular, const cha
 
 int scan_verdict(const ckpt_scan_result *r, int code)
 {
-    uint64_t bad = r->found[CKPT_SCAN_WARNING] + r->found[CKPT_SCAN_ERROR];
-    if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && bad)
+    if (r->verdict > CKPT_SCAN_ALLOW_LISTED)
+        return (int)r->verdict;
+    if (r->found[CKPT_SCAN_WARNING] || r->found[CKPT_SCAN_ERROR])
         return SCAN_STRUCTURE;
-    if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && (code == EXIT_TROUBLE || r->found[CKPT_SCAN_INCOMPLETE]))
+    if (r->found[CKPT_SCAN_INCOMPLETE] || code == EXIT_TROUBLE)
         return SCAN_INCOMPLETE;
     return (int)r->verdict;
 }
@@ -191,24 +191,24 @@ void scan_print_summary(const uint64_t files[SCAN_VERDICTS])
     static const int worst_first[SCAN_VERDICTS] = {
         CKPT_SCAN_KNOWN_EXEC, CKPT_SCAN_UNRESOLVED,   CKPT_SCAN_UNKNOWN_CALLABLE, SCAN_STRUCTURE,
         SCAN_INCOMPLETE,      CKPT_SCAN_ALLOW_LISTED, CKPT_SCAN_DATA_ONLY};
+    struct text counts = {0};
     uint64_t all = 0;
     for (int v = 0; v < SCAN_VERDICTS; v++)
         all += files[v];
-    if (all > 1)
-        printf("%" PRIu64 " files", all);
-    for (int i = 0, n = 0; all > 1 && i < SCAN_VERDICTS; i++)
+    for (int i = 0; i < SCAN_VERDICTS; i++)
         if (files[worst_first[i]])
-            printf("%s %" PRIu64 " %s", n++ ? "," : ":", files[worst_first[i]],
-                   scan_verdict_name(worst_first[i]));
+            text_addf(&counts, "%s%" PRIu64 " %s", counts.len ? ", " : "", files[worst_first[i]],
+                      scan_verdict_name(worst_first[i]));
     if (all > 1)
-        putchar('\n');
+        printf("%" PRIu64 " files: %s\n", all, counts.ptr);
+    text_free(&counts);
     for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
         if (files[advice[i].verdict])
             printf("hint: %s%s%s\n", all > 1 ? scan_verdict_name(advice[i].verdict) : "", all > 1 ? ": " : "",
                    advice[i].text);
 }
 
-static void scan_text_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
+static void scan_text_end_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
 {
     static const enum style styles[] = {[EXIT_OK] = GREEN, [EXIT_NO] = RED, [EXIT_TROUBLE] = YELLOW};
     struct text t = {0}, sums = {0};
@@ -234,11 +234,11 @@ static void scan_text_file(const char *path, const ckpt_scan_result *r, const ck
     if (sums.len)
         text_addf(&t, "   %s", sums.ptr);
     puts(t.ptr);
-    for (size_t i = 0; i < nfound; i++)
-        if (found[i].times > 1)
-            printf("%s%s  %" PRIu64 " times\n", ui.prefix, found[i].line.ptr, found[i].times);
+    for (size_t i = 0; i < nfindings; i++)
+        if (findings[i].times > 1)
+            printf("%s%s  %" PRIu64 " times\n", ui.prefix, findings[i].line.ptr, findings[i].times);
         else
-            printf("%s%s\n", ui.prefix, found[i].line.ptr);
+            printf("%s%s\n", ui.prefix, findings[i].line.ptr);
     if (not_listed)
         printf("%s  and %" PRIu64 " more: --json lists all\n", ui.prefix, not_listed);
     text_free(&t);
@@ -247,4 +247,4 @@ static void scan_text_file(const char *path, const ckpt_scan_result *r, const ck
 }
 
 const struct scan_report scan_text = {
-    .begin = scan_text_begin, .record = scan_text_record, .file = scan_text_file};
+    .begin_file = scan_text_begin_file, .record = scan_text_record, .end_file = scan_text_end_file};

@@ -1,3 +1,4 @@
+/* slice.c - parses the text of a slice, as preview.h describes it. */
 #include "preview.h"
 
 #include <ctype.h>
@@ -6,9 +7,9 @@
 #include <stdlib.h>
 
 struct slice_parser {
-    const char *pos; /* what is parsed next */
-    char *why;      /* buffer of CAP bytes for the reason of a failure */
-    size_t cap;
+    const char *pos; /* the next character to parse */
+    char *why;       /* the caller's buffer for the reason why the slice is refused */
+    size_t cap;      /* bytes of that buffer */
 };
 
 static void skip_blanks(struct slice_parser *s)
@@ -31,28 +32,29 @@ static bool parse_number(struct slice_parser *s, int64_t *out, bool *given)
     *out = strtoll(s->pos, &end, 10);
     s->pos = end;
     skip_blanks(s);
-    return !errno || (snprintf(s->why, s->cap, "a number in the slice is too large"), false);
+    if (errno)
+        snprintf(s->why, s->cap, "a number in the slice is too large");
+    return !errno;
 }
 
-/* clamp_bound - clamps a bound to the N items as Python's slice.indices() does; ABSENT if it is not given. */
-static int64_t clamp_bound(int64_t v, bool given, int64_t absent, int64_t n, int64_t step)
+/* clamp_bound - clamps BOUND to the N items of a dimension, as Python's slice.indices() does. */
+static int64_t clamp_bound(int64_t bound, int64_t n, int64_t step)
 {
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
-    if (!given)
-        return absent;
-    if (v < 0)
-        v += n;
-    return v < low ? low : v > high ? high : v;
+    if (bound < 0)
+        bound += n;
+    return bound < low ? low : bound > high ? high : bound;
 }
 
 enum { START, STOP, STEP, BOUNDS }; /* the numbers of "start:stop:step" */
 
-/* set_range - sets A to the range of N items with the numbers V, those that are GIVEN. */
-static void set_range(struct axis *a, int64_t n, const int64_t v[BOUNDS], const bool given[BOUNDS])
+/* set_range - sets A to the range BOUNDS of N items. A bound that is not GIVEN has Python's default. */
+static void set_range(struct axis *a, int64_t n, const int64_t bounds[BOUNDS], const bool given[BOUNDS])
 {
-    int64_t step = given[STEP] ? v[STEP] : 1;
-    int64_t start = clamp_bound(v[START], given[START], step < 0 ? n - 1 : 0, n, step);
-    int64_t stop = clamp_bound(v[STOP], given[STOP], step < 0 ? -1 : n, n, step);
+    int64_t step = given[STEP] ? bounds[STEP] : 1;
+    int64_t default_start = step < 0 ? n - 1 : 0, default_stop = step < 0 ? -1 : n;
+    int64_t start = given[START] ? clamp_bound(bounds[START], n, step) : default_start;
+    int64_t stop = given[STOP] ? clamp_bound(bounds[STOP], n, step) : default_stop;
     uint64_t span = step > 0 ? (stop > start ? (uint64_t)(stop - start) : 0)
                              : (start > stop ? (uint64_t)(start - stop) : 0);
     uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
@@ -64,10 +66,10 @@ static void set_range(struct axis *a, int64_t n, const int64_t v[BOUNDS], const 
 /* parse_axis - parses an index or a range for dimension DIM, which has SIZE items, and sets A to it. */
 static bool parse_axis(struct slice_parser *s, struct axis *a, uint64_t size, uint32_t dim)
 {
-    int64_t v[BOUNDS] = {0}, n = size > INT64_MAX ? INT64_MAX : (int64_t)size;
+    int64_t bounds[BOUNDS] = {0}, n = size > INT64_MAX ? INT64_MAX : (int64_t)size;
     bool given[BOUNDS] = {false}, colon = false;
     for (int i = START; i < BOUNDS; i++) {
-        if (!parse_number(s, &v[i], &given[i]))
+        if (!parse_number(s, &bounds[i], &given[i]))
             return false;
         if (i == STEP || *s->pos != ':')
             break;
@@ -78,18 +80,18 @@ static bool parse_axis(struct slice_parser *s, struct axis *a, uint64_t size, ui
         snprintf(s->why, s->cap, "dimension %u of the slice is not an index or start:stop:step", dim);
         return false;
     }
-    if (given[STEP] && v[STEP] == 0) {
+    if (given[STEP] && bounds[STEP] == 0) {
         snprintf(s->why, s->cap, "dimension %u of the slice: the step is 0", dim);
         return false;
     }
     if (colon) {
-        set_range(a, n, v, given);
+        set_range(a, n, bounds, given);
         return true;
     }
-    int64_t index = v[START];
+    int64_t index = bounds[START];
     if (index >= n || index < -n) {
-        snprintf(s->why, s->cap, "index %lld is out of range: dimension %u has %llu", (long long)index, dim,
-                 (unsigned long long)size);
+        snprintf(s->why, s->cap, "index %lld is out of range for dimension %u with size %llu",
+                 (long long)index, dim, (unsigned long long)size);
         return false;
     }
     *a = (struct axis){
@@ -102,7 +104,7 @@ static bool parse_axes(struct slice_parser *s, const uint64_t *shape, uint32_t n
     for (uint32_t i = 0;; i++) {
         skip_blanks(s);
         if (!*s->pos && (i == 0 || s->pos[-1] == ','))
-            return true; /* "[]" and a trailing comma */
+            return true; /* the text is empty or ends with a comma */
         if (i == ndim) {
             snprintf(s->why, s->cap, "too many indexes: the shape has %u dimension%s", ndim,
                      ndim == 1 ? "" : "s");
@@ -113,7 +115,7 @@ static bool parse_axes(struct slice_parser *s, const uint64_t *shape, uint32_t n
         if (!*s->pos)
             return true;
         if (*s->pos++ != ',') {
-            snprintf(s->why, s->cap, "the slice breaks off at '%.20s'", s->pos - 1);
+            snprintf(s->why, s->cap, "the slice is malformed at '%.20s'", s->pos - 1);
             return false;
         }
     }
@@ -128,7 +130,7 @@ bool slice_parse(const char *text, const uint64_t *shape, uint32_t ndim, struct 
                           .shape = mem_new(ndim, sizeof *out->shape),
                           .elements = 1};
     for (uint32_t i = 0; i < ndim; i++)
-        out->axes[i] = (struct axis){0, shape[i], 1, false};
+        out->axes[i] = (struct axis){.count = shape[i], .step = 1};
     if (!parse_axes(&s, shape, ndim, out)) {
         slice_free(out);
         return false;

@@ -36,7 +36,7 @@ void *mem_grow(void *p, size_t n, size_t size)
 
 void *mem_make_room(void *p, size_t n, size_t size)
 {
-    bool full = (n & (n - 1)) == 0; /* its size is a power of two */
+    bool full = (n & (n - 1)) == 0; /* P has room for 2^k items and is full, or N is 0 */
     return full ? mem_grow(p, n ? 2 * n : 1, size) : p;
 }
 
@@ -118,17 +118,17 @@ void text_add(struct text *t, const char *s) { text_bytes(t, s, strlen(s)); }
 
 void text_addf(struct text *t, const char *fmt, ...)
 {
-    va_list ap, again;
+    va_list ap, ap_copy;
     va_start(ap, fmt);
-    va_copy(again, ap);
+    va_copy(ap_copy, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
     if (n > 0) {
         reserve(t, (size_t)n);
-        vsnprintf(t->ptr + t->len, (size_t)n + 1, fmt, again);
+        vsnprintf(t->ptr + t->len, (size_t)n + 1, fmt, ap_copy);
         t->len += (size_t)n;
     }
-    va_end(again);
+    va_end(ap_copy);
 }
 
 ckpt_str str_of(const char *s) { return (ckpt_str){s, strlen(s)}; }
@@ -140,9 +140,9 @@ bool str_begins(ckpt_str s, ckpt_str start)
 
 bool str_is_equal(ckpt_str a, ckpt_str b) { return a.len == b.len && str_begins(a, b); }
 
-/* take_written - makes the N bytes that were just written after T its end, and returns true. If there was no
- * room for all of them, makes room and returns false: they have to be written again. */
-static bool take_written(struct text *t, size_t n)
+/* append_written - appends the N bytes that were just written to the free memory of T, and returns true. If
+ * not all of them fitted, makes room and returns false; the caller then writes them again. */
+static bool append_written(struct text *t, size_t n)
 {
     if (n >= t->cap - t->len) {
         reserve(t, n);
@@ -155,7 +155,7 @@ static bool take_written(struct text *t, size_t n)
 void text_name(struct text *t, ckpt_str s)
 {
     reserve(t, s.len);
-    while (!take_written(t, ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len)))
+    while (!append_written(t, ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len)))
         ;
 }
 
@@ -173,7 +173,7 @@ bool text_json_string(struct text *t, ckpt_str s)
 {
     bool exact;
     reserve(t, s.len + 2);
-    while (!take_written(t, ckpt_text_json(s, t->ptr + t->len, t->cap - t->len, &exact)))
+    while (!append_written(t, ckpt_text_json(s, t->ptr + t->len, t->cap - t->len, &exact)))
         ;
     return exact;
 }
@@ -182,7 +182,7 @@ void text_tensor_json(struct text *t, const ckpt_file *f, uint32_t row)
 {
     size_t n;
     reserve(t, 256);
-    while (!take_written(t, n = ckpt_tensor_json(f, row, t->ptr + t->len, t->cap - t->len)))
+    while (!append_written(t, n = ckpt_tensor_json(f, row, t->ptr + t->len, t->cap - t->len)))
         ;
     if (!n)
         mem_fail();
@@ -191,7 +191,7 @@ void text_tensor_json(struct text *t, const ckpt_file *f, uint32_t row)
 void text_value(struct text *t, const ckpt_value *v, size_t nodes)
 {
     reserve(t, 80);
-    while (!take_written(t, ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len)))
+    while (!append_written(t, ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len)))
         ;
 }
 
@@ -225,10 +225,10 @@ void text_uint(struct text *t, uint64_t n)
  * with at most 60 bits of fraction. printf takes ten times as long, and a listing has very many sizes. */
 static char *put_tenths(char *out, double v)
 {
-    const uint64_t one = UINT64_C(1) << 60; /* 1.0 as a number of the last bits of the fraction */
-    uint64_t integer = (uint64_t)v, fraction = (uint64_t)((v - (double)integer) * (double)one) * 10;
-    uint64_t tenths = fraction / one, left = fraction % one;
-    if (left > one / 2 || (left == one / 2 && tenths % 2))
+    const uint64_t one = UINT64_C(1) << 60; /* 1.0 in fixed point with 60 bits of fraction */
+    uint64_t integer = (uint64_t)v, fraction = (uint64_t)((v - (double)integer) * (double)one);
+    uint64_t tenths = fraction * 10 / one, remainder = fraction * 10 % one;
+    if (remainder > one / 2 || (remainder == one / 2 && tenths % 2))
         tenths++;
     out = put_uint(out, integer + tenths / 10);
     *out++ = '.';
@@ -238,7 +238,7 @@ static char *put_tenths(char *out, double v)
 
 void text_size(struct text *t, uint64_t nbytes)
 {
-    static const char letter[] = "KMGTPE";
+    static const char prefixes[] = "KMGTPE";
     double v = (double)nbytes / 1024;
     size_t unit = 0;
     if (nbytes < 1024) {
@@ -246,12 +246,12 @@ void text_size(struct text *t, uint64_t nbytes)
         text_add(t, " B");
         return;
     }
-    for (; v >= 1024 - 0.05 && letter[unit + 1]; unit++) /* would be printed as 1024.0 */
+    for (; v >= 1024 - 0.05 && prefixes[unit + 1]; unit++) /* would be printed as 1024.0 */
         v /= 1024;
     reserve(t, UINT_DIGITS + 8);
     char *end = put_tenths(t->ptr + t->len, v);
     *end++ = ' ';
-    *end++ = letter[unit];
+    *end++ = prefixes[unit];
     *end++ = 'i';
     *end++ = 'B';
     set_end(t, end);
@@ -259,16 +259,16 @@ void text_size(struct text *t, uint64_t nbytes)
 
 void text_count(struct text *t, uint64_t n)
 {
-    static const char letter[] = "MGTPE";
+    static const char prefixes[] = "MGTPE";
     double v = (double)n / 1e6;
     size_t unit = 0;
     if (n < 1000000) {
         text_uint(t, n);
         return;
     }
-    for (; v >= 1000 - 0.05 && letter[unit + 1]; unit++) /* would be printed as 1000.0 */
+    for (; v >= 1000 - 0.05 && prefixes[unit + 1]; unit++) /* would be printed as 1000.0 */
         v /= 1000;
-    text_addf(t, "%.1f %c", v, letter[unit]);
+    text_addf(t, "%.1f %c", v, prefixes[unit]);
 }
 
 void text_noun(struct text *t, uint64_t n, const char *singular, const char *plural)
@@ -312,12 +312,13 @@ void text_dtype(struct text *t, const ckpt_tensor *x)
 
 bool text_is_printable(const char *word)
 {
-    char shown[512];
+    char escaped[512];
     for (const char *p = word; *p;) {
         size_t n = 0; /* bytes of characters beyond ASCII */
         while ((unsigned char)p[n] >= 0x80 && n < 64)
             n++;
-        if (n && (ckpt_text_escape((ckpt_str){p, n}, shown, sizeof shown) != n || memcmp(shown, p, n) != 0))
+        size_t escaped_len = n ? ckpt_text_escape((ckpt_str){p, n}, escaped, sizeof escaped) : 0;
+        if (escaped_len != n || memcmp(escaped, p, n) != 0)
             return false;
         if (!n && ((unsigned char)*p < 0x20 || *p == 0x7f))
             return false;
@@ -405,8 +406,7 @@ void text_fixed_name(struct text *out, const char *path, const char *suffix)
     const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
     if (!suffix && dot && strlen(dot) <= 12 &&
         dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')
-        suffix = strcmp(dot, ".tar") == 0 && dot - name.ptr > 4 && memcmp(dot - 4, ".pth", 4) == 0 ? dot - 4
-                                                                                                   : dot;
+        suffix = dot - name.ptr > 4 && strcmp(dot - 4, ".pth.tar") == 0 ? dot - 4 : dot;
     text_addf(&fixed, "fixed%s", suffix ? suffix : "");
     for (int i = 2; i < MAX_NAMES && is_taken(fixed.ptr); i++) {
         text_clear(&fixed);
@@ -450,7 +450,8 @@ static size_t measure_char(const char *p, size_t n, size_t *columns)
     uint32_t code = len == 1 ? c : c & (0xffu >> (len + 1));
     for (size_t i = 1; i < len; i++)
         code = code << 6 | ((unsigned char)p[i] & 0x3f);
-    *columns = code >= 0x300 && code <= 0x36f ? 0 : is_wide(code) ? 2 : 1;
+    bool is_combining = code >= 0x300 && code <= 0x36f;
+    *columns = is_combining ? 0 : is_wide(code) ? 2 : 1;
     return len;
 }
 

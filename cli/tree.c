@@ -1,6 +1,6 @@
 /* tree.c - prints names as a tree without building one. Rows are sorted by the components of their names,
- * which is the order of the tree; then one byte a row is enough: how many nodes it shares with the row before
- * it. */
+ * which is the order of the tree. One byte is stored for each row: how many nodes of its path are also in the
+ * path of the row before it. */
 #include "tree.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct tree {
     uint32_t *rows;
     size_t n;
     uint64_t depth;
-    uint8_t *shared;      /* by row: how many nodes of its path the row before it has, too */
+    uint8_t *shared_nodes; /* for each row: how many nodes of its path are in the path of the row before it */
     struct group *groups; /* used by tree_groups */
     size_t ngroups;
 };
@@ -22,13 +22,13 @@ struct tree {
 /* Visits the nodes, parents before children. The fields describe the current node. */
 struct tree_walk {
     const struct tree *tree;
-    ckpt_str word;             /* its component of the name */
-    size_t name_len;           /* length of its full name */
-    unsigned level;            /* its depth; children of the root: 1 */
-    size_t first, end;         /* its rows: itself and all below it */
-    bool leaf;                 /* the first of these rows is a tensor of this name */
-    bool more[TREE_DEPTH + 1]; /* by level: a sibling follows */
-    size_t next;               /* where the next component begins, or SIZE_MAX */
+    ckpt_str component; /* the last component of the node's name */
+    size_t name_len;    /* length of the node's name, with all components */
+    unsigned level;     /* depth of the node; children of the root: 1 */
+    size_t first, end;  /* the rows of the node and of all nodes below it: from first up to end */
+    bool leaf;          /* row first is a tensor with the name of the node */
+    bool has_sibling_after[TREE_DEPTH + 1]; /* for each level: a sibling of the node follows */
+    size_t next_component; /* offset in the name of row first, or SIZE_MAX if it has no more */
 };
 
 /* split_component - returns the component of NAME at AT, and sets *NEXT to where the next one begins, or to
@@ -59,9 +59,9 @@ static int compare_components(ckpt_str p, ckpt_str q)
     }
 }
 
-/* shared_nodes - returns how many nodes the row NAME shares with the row BEFORE it. Two tensors of the same
- * name are two nodes. */
-static uint8_t shared_nodes(ckpt_str before, ckpt_str name)
+/* count_shared_nodes - returns how many nodes the row NAME shares with the row BEFORE it. Two tensors of the
+ * same name are two nodes. */
+static uint8_t count_shared_nodes(ckpt_str before, ckpt_str name)
 {
     size_t at = 0;
     for (unsigned level = 1;; level++) {
@@ -85,21 +85,23 @@ static bool next_node(struct tree_walk *walk)
 {
     const struct tree *tree = walk->tree;
     do {
-        if (walk->next == SIZE_MAX) {
+        if (walk->next_component == SIZE_MAX) {
             walk->first++;
-            walk->next = walk->level = 0;
+            walk->next_component = 0;
+            walk->level = 0;
         }
         if (walk->first == tree->n)
             return false;
         ckpt_str name = name_of(tree, walk->first);
-        walk->word = split_component(name, walk->next, ++walk->level, &walk->next);
-        walk->name_len = (size_t)(walk->word.ptr - name.ptr) + walk->word.len;
-    } while (walk->level <= tree->shared[walk->first]);
-    walk->leaf = walk->next == SIZE_MAX;
-    for (walk->end = walk->first + 1; walk->end < tree->n && tree->shared[walk->end] >= walk->level;
-         walk->end++)
-        ;
-    walk->more[walk->level] = walk->end < tree->n && tree->shared[walk->end] == walk->level - 1;
+        walk->component = split_component(name, walk->next_component, ++walk->level, &walk->next_component);
+        walk->name_len = (size_t)(walk->component.ptr - name.ptr) + walk->component.len;
+    } while (walk->level <= tree->shared_nodes[walk->first]);
+    walk->leaf = walk->next_component == SIZE_MAX;
+    size_t end = walk->first + 1;
+    while (end < tree->n && tree->shared_nodes[end] >= walk->level)
+        end++;
+    walk->end = end;
+    walk->has_sibling_after[walk->level] = end < tree->n && tree->shared_nodes[end] == walk->level - 1;
     return true;
 }
 
@@ -109,8 +111,8 @@ static bool has_child(const struct tree_walk *walk) { return !walk->leaf || walk
 static void add_branches(const struct tree_walk *walk, struct text *out)
 {
     for (unsigned level = 1; level < walk->level; level++)
-        text_add(out, walk->more[level] ? "│  " : "   ");
-    text_add(out, walk->more[walk->level] ? "├─ " : "└─ ");
+        text_add(out, walk->has_sibling_after[level] ? "│  " : "   ");
+    text_add(out, walk->has_sibling_after[walk->level] ? "├─ " : "└─ ");
 }
 
 static struct totals sum_rows(const struct tree *tree, size_t first, size_t end)
@@ -152,7 +154,7 @@ static void branch_rows(struct table *table, const void *user)
             continue;
         table_row(table, PLAIN);
         add_branches(&walk, &table->text);
-        text_name(&table->text, walk.word);
+        text_name(&table->text, walk.component);
         table_cell(table);
         if (walk.leaf && !folded) {
             const ckpt_tensor x = tensor_at(tree->f, tree->rows[walk.first]);
@@ -170,7 +172,7 @@ static void branch_rows(struct table *table, const void *user)
 struct group {
     size_t first, end, name_len;
     uint64_t bytes;
-    bool folded; /* it has nodes below it */
+    bool folded; /* the group has more than its first row, printed as "NAME.*" */
 };
 
 /* compare_sizes - orders the larger group first; equal groups as in the tree. */
@@ -188,15 +190,15 @@ static void find_groups(struct tree *tree, bool largest_first)
     struct tree_walk walk = {.tree = tree};
     tree->groups = mem_new(tree->n, sizeof *tree->groups); /* bounded: each group has at least one row */
     while (next_node(&walk)) {
-        bool whole = walk.level == tree->depth;
-        if (walk.level > tree->depth || (!whole && !walk.leaf))
+        bool at_depth = walk.level == tree->depth; /* a group holds all rows of such a node */
+        if (walk.level > tree->depth || (!at_depth && !walk.leaf))
             continue;
-        size_t end = whole ? walk.end : walk.first + 1;
+        size_t end = at_depth ? walk.end : walk.first + 1;
         tree->groups[tree->ngroups++] = (struct group){.first = walk.first,
                                                        .end = end,
                                                        .name_len = walk.name_len,
                                                        .bytes = sum_rows(tree, walk.first, end).bytes,
-                                                       .folded = whole && has_child(&walk)};
+                                                       .folded = at_depth && has_child(&walk)};
     }
     if (largest_first && tree->ngroups)
         qsort(tree->groups, tree->ngroups, sizeof *tree->groups, compare_sizes);
@@ -204,9 +206,9 @@ static void find_groups(struct tree *tree, bool largest_first)
 
 static void group_rows(struct table *table, const void *user)
 {
-    static const char *const head[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
+    static const char *const headings[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
     const struct tree *tree = user;
-    table_header(table, head);
+    table_header(table, headings);
     for (size_t i = 0; i < tree->ngroups; i++) {
         const struct group *g = &tree->groups[i];
         table_row(table, PLAIN);
@@ -217,13 +219,13 @@ static void group_rows(struct table *table, const void *user)
     }
 }
 
-/* sort_tree - sorts the rows of TREE into its order, and computes tree->shared. */
+/* sort_tree - sorts the rows of TREE into its order, and computes tree->shared_nodes. */
 static void sort_tree(struct tree *tree)
 {
-    tree->shared = mem_new(tree->n, sizeof *tree->shared);
+    tree->shared_nodes = mem_new(tree->n, sizeof *tree->shared_nodes);
     rows_sort(tree->f, tree->rows, tree->n, compare_components);
     for (size_t i = 1; i < tree->n; i++)
-        tree->shared[i] = shared_nodes(name_of(tree, i - 1), name_of(tree, i));
+        tree->shared_nodes[i] = count_shared_nodes(name_of(tree, i - 1), name_of(tree, i));
 }
 
 void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *stream)
@@ -233,7 +235,7 @@ void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FI
     sort_tree(&tree);
     table_flow(&table, branch_rows, &tree, stream, false);
     table_free(&table);
-    free(tree.shared);
+    free(tree.shared_nodes);
 }
 
 void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, bool largest_first,
@@ -246,5 +248,5 @@ void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, b
     table_flow(&table, group_rows, &tree, stream, ui.tty);
     table_free(&table);
     free(tree.groups);
-    free(tree.shared);
+    free(tree.shared_nodes);
 }
