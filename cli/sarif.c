@@ -94,7 +94,7 @@ static void sarif_record(const ckpt_scan_record *r)
     text_free(&message);
 }
 
-/* sarif_end_file - adds a result if PATH could not be scanned: a file without results counts as clean. */
+/* sarif_end_file - adds a result if not all of PATH was scanned: a file without results counts as clean. */
 static void sarif_end_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
 {
     if (!err && (code != EXIT_TROUBLE || r->found[CKPT_SCAN_INCOMPLETE]))

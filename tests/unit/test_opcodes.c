@@ -350,7 +350,8 @@ struct stream {
 
 static void put_bytes(struct stream *s, const void *bytes, size_t n)
 {
-    memcpy(s->bytes + s->n, bytes, n);
+    if (n) /* BYTES may be NULL if it is empty */
+        memcpy(s->bytes + s->n, bytes, n);
     s->n += n;
 }
 
