@@ -105,8 +105,8 @@ static struct arena_chunk *map_chunk(size_t bytes)
     uint64_t longest;
     if (!checked_add(bytes, HUGE + HUGE, &longest) || longest > SIZE_MAX)
         return NULL;
-    size_t unit = bytes % HUGE > HUGE / 2 ? HUGE
-                                          : PAGE; /* the last page is huge only if most of it is used */
+    /* the last page is huge only if most of it is used */
+    size_t unit = bytes % HUGE > HUGE / 2 ? HUGE : PAGE;
     size_t kept = (bytes + unit - 1) & ~(unit - 1), mapped = kept + HUGE; /* bounded: at most LONGEST */
     unsigned char *at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)

@@ -284,16 +284,16 @@ static bool shows_unescaped(ckpt_str s)
     return str_is(s, shown);
 }
 
-const char *shell_word(ckpt_str s, const char *forbidden, const char *placeholder, char out[SHELL_WORD_MAX])
+const char *shell_word(ckpt_str s, const char *forbidden, const char *fallback, char out[SHELL_WORD_MAX])
 {
     static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
     size_t n = 0;
     bool quote = s.len == 0;
     if (s.len >= SHELL_WORD_MAX / 4 * 3 || !shows_unescaped(s))
-        return placeholder;
+        return fallback;
     for (size_t i = 0; i < s.len; i++) {
         if (strchr(forbidden, s.ptr[i]))
-            return placeholder;
+            return fallback;
         quote |= !strchr(unquoted, s.ptr[i]);
     }
     if (quote)
@@ -301,7 +301,7 @@ const char *shell_word(ckpt_str s, const char *forbidden, const char *placeholde
     for (size_t i = 0; i < s.len; i++) {
         bool is_quote = s.ptr[i] == '\'';
         if (n + 6 > SHELL_WORD_MAX)
-            return placeholder;
+            return fallback;
         memcpy(out + n, is_quote ? "'\\''" : s.ptr + i, is_quote ? 4 : 1);
         n += is_quote ? 4 : 1; /* bounded: by the line above */
     }

@@ -48,9 +48,9 @@ const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZ
 
 #define SHELL_WORD_MAX 160
 
-/* shell_word - returns S as one word of a command in a hint, quoted if a shell needs it. Returns PLACEHOLDER
- * if S has a character of FORBIDDEN, would have to be escaped to be shown, or is too long. */
-const char *shell_word(ckpt_str s, const char *forbidden, const char *placeholder, char out[SHELL_WORD_MAX]);
+/* shell_word - returns S as one word of a command in a hint, quoted if a shell needs it. Returns FALLBACK, a
+ * word such as "NAME", if S has a character of FORBIDDEN, must be escaped to be shown, or is too long. */
+const char *shell_word(ckpt_str s, const char *forbidden, const char *fallback, char out[SHELL_WORD_MAX]);
 /* shell_path - returns PATH as shell_word does, or "FILE"; with "./" before a PATH like an option. */
 const char *shell_path(const char *path, char out[SHELL_WORD_MAX]);
 /* shell_glob - returns NAME, the name of a tensor, as shell_word does, for an option that takes globs.

@@ -316,16 +316,16 @@ static char *fill_in(const char *argument, const char *name, const char *file)
 {
     size_t cap = strlen(argument) + strlen(name) + strlen(file) + 32;
     char *out = malloc(cap);
-    const char *placeholder = strstr(argument, "NAME");
+    const char *name_word = strstr(argument, "NAME");
     if (!out)
         die("memory");
     if (strcmp(argument, "FILE") == 0)
         snprintf(out, cap, "%s", file);
     else if (strcmp(argument, "OTHER") == 0)
         snprintf(out, cap, "other.safetensors");
-    else if (placeholder)
-        snprintf(out, cap, "%.*s%s%s", (int)(placeholder - argument), argument, name,
-                 placeholder + strlen("NAME"));
+    else if (name_word)
+        snprintf(out, cap, "%.*s%s%s", (int)(name_word - argument), argument, name,
+                 name_word + strlen("NAME"));
     else
         snprintf(out, cap, "%s", argument);
     return out;
