@@ -195,7 +195,7 @@ enum outcome outcome_compare(const ckpt_file *original, const ckpt_file *damaged
     }
     if (first == CKPT_NO_TENSOR)
         return OUTCOME_SAME;
-    return one_array || one_change || one_storage ? OUTCOME_ONE_FACT : OUTCOME_SEVERAL;
+    return one_array || one_change || one_storage ? OUTCOME_ONE_CHANGE : OUTCOME_SEVERAL;
 }
 
 void outcome_describe(const ckpt_file *original, const ckpt_file *damaged, char *out, size_t cap)

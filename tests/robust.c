@@ -191,7 +191,7 @@ static enum outcome check_outcome(const ckpt_file *undamaged, const ckpt_file *f
     if (!permitted && test->truncated)
         permitted = is_protobuf();
     else if (!permitted)
-        permitted = outcome == OUTCOME_ONE_FACT || is_in_structure(test) ||
+        permitted = outcome == OUTCOME_ONE_CHANGE || is_in_structure(test) ||
                     has_ignored_notice(undamaged, file);
     if (permitted)
         return outcome;
@@ -569,12 +569,12 @@ static void keep_every_nth(void)
 static void report_outcomes(long refused, long opened)
 {
     long same = atomic_load(&shared->outcomes[OUTCOME_SAME]);
-    long one_fact = atomic_load(&shared->outcomes[OUTCOME_ONE_FACT]);
+    long one_change = atomic_load(&shared->outcomes[OUTCOME_ONE_CHANGE]);
     long several = atomic_load(&shared->outcomes[OUTCOME_SEVERAL]);
     printf(" (%zu files; %ld refused, %ld of them with the value found and those allowed; %ld equal, "
-           "%ld with one fact changed, %ld with several, %ld not comparable)",
-           npaths, refused, atomic_load(&shared->with_values), same, one_fact, several,
-           opened - same - one_fact - several);
+           "%ld with one change, %ld with several, %ld not comparable)",
+           npaths, refused, atomic_load(&shared->with_values), same, one_change, several,
+           opened - same - one_change - several);
 }
 
 int main(int argc, char **argv)

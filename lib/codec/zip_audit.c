@@ -9,7 +9,7 @@
  *     extra field (0x7075), which some readers prefer; invalid UTF-8 despite the flag
  *   extra fields that are truncated, zip64 values for sizes that fit 32 bits
  *   data descriptors and times that differ, comments, in which bytes can hide
- * Local headers of torch have 0 for CRC and sizes, with or without flag 8: a 0 is not compared.
+ * Local headers of torch have 0 for CRC and sizes, with or without bit 3 of the flags: a 0 is not compared.
  */
 #include "codec/zip_audit.h"
 
@@ -89,7 +89,7 @@ static void check_extra(struct zip_audit *z, ckpt_str name, uint64_t at, cursor 
     while (extra.left >= 4) {
         uint16_t id = cursor_u16(&extra), n = cursor_u16(&extra);
         if (n > extra.left) {
-            report_flaw(z, name, at, "an extra field reaches beyond its header, by bytes:", n - extra.left);
+            report_flaw(z, name, at, "bytes of an extra field beyond the end of its header:", n - extra.left);
             return;
         }
         (void)cursor_sub(&extra, n);
@@ -173,7 +173,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t prefix_si
         return r->status;
     size_t unused = fill_view(v, h, cursor_of(b, h.extra_len, 0));
     if (unused && unused != 4) /* 4: a disk number */
-        report_flaw(z, v->name, from, "a zip64 field for numbers that fit without it, bytes:", unused);
+        report_flaw(z, v->name, from, "unused bytes in a zip64 field:", unused);
     check_extra(z, v->name, from, cursor_of(b, h.extra_len, 0));
     if (v->flags & ZIP_FLAG_UTF8 && !utf8_check(v->name, false, NULL))
         report_flaw(z, v->name, from, "its name is flagged as UTF-8 and is not", 0);
@@ -450,7 +450,7 @@ static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
     struct zip_view descriptor = *v;
     descriptor.local_header = at;
     if (!zip_parse_descriptor(b, sizeof b, ZIP_SIGNED, &d))
-        report_flaw(z, v->name, at, "no data descriptor follows, although flag 8 is set", 0);
+        report_flaw(z, v->name, at, "no data descriptor follows, although bit 3 of the flags is set", 0);
     else if (d.crc == v->crc)
         report_flaw(z, v->name, at, "the data descriptor states other sizes", 0);
     else

@@ -26,17 +26,17 @@
 #define BLOCK  ((uint64_t)2 << 20) /* for 64 columns, 32 KiB of each; larger blocks are no faster */
 #define NO_DIM UINT32_MAX
 
-#define BAND_COLUMNS 128u
-#define BAND_BYTES     65536u /* bytes; a larger buffer could be mapped anew for each read */
-#define NARROW_ROW_MAX 256u   /* bytes of a row of a column, at most */
-#define TILE_BYTES     32768u /* bytes that stay in the first cache */
+#define BAND_COLUMNS   128u
+#define BAND_BYTES     65536u /* malloc could map and unmap a larger buffer for each read */
+#define NARROW_ROW_MAX 256u   /* bytes of a row in a narrow column, at most */
+#define TILE_BYTES     32768u /* as many bytes of the output stay in the L1 cache */
 
-/* Dimensions LEAD to INNER of the tensor, which are one dimension of the boxes, because every piece spans
- * all of them except LEAD. A step is one index of INNER, or one byte if the group includes the bytes of an
- * element. */
+/* Dimensions FIRST to LAST of the tensor, which are one dimension of the boxes, because every piece spans
+ * all of them, except perhaps FIRST. That dimension is counted in steps: a step is one index of LAST, or one
+ * byte if the group includes the bytes of an element. */
 struct group {
-    uint32_t lead, inner; /* NO_DIM: the bytes of an element */
-    uint64_t lead_steps;  /* steps from one index of LEAD to the next */
+    uint32_t first, last; /* NO_DIM: the bytes of an element */
+    uint64_t first_steps; /* steps from one index of FIRST to the next */
     uint64_t steps;       /* steps of the group */
 };
 
@@ -571,7 +571,7 @@ static bool continues_group(const struct pieces_builder *x, uint32_t k, const st
         uint64_t stride[BOX_DIMS], span;
         const struct piece *c = &x->pieces->piece[x->order[i]];
         (void)compute_byte_strides(x->pieces, c, stride, &span);
-        uint64_t step = g->inner == NO_DIM ? 1 : stride[g->inner];
+        uint64_t step = g->last == NO_DIM ? 1 : stride[g->last];
         yes = c->size[k] == 1 || stride[k] == step * g->steps;
     }
     return yes;
@@ -588,7 +588,7 @@ static void group_dims(struct pieces_builder *x)
         if (size == 1)
             continue;
         if (joinable && continues_group(x, k, &g)) {
-            g = (struct group){k, g.inner, g.steps, g.steps * size};
+            g = (struct group){k, g.last, g.steps, g.steps * size};
         } else {
             x->group[x->ngroups++] = g; /* bounded: of BOX_DIMS - 1 dimensions, and the bytes */
             g = (struct group){k, k, 1, size};
@@ -603,8 +603,8 @@ static void convert_box(const struct pieces_builder *x, const struct piece *c, u
 {
     for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
         const struct group *g = &x->group[n - 1 - j];
-        box[j] = g->lead == NO_DIM ? 0 : c->offset[g->lead] * g->lead_steps;
-        box[n + j] = g->lead == NO_DIM ? g->steps : box[j] + c->size[g->lead] * g->lead_steps;
+        box[j] = g->first == NO_DIM ? 0 : c->offset[g->first] * g->first_steps;
+        box[n + j] = g->first == NO_DIM ? g->steps : box[j] + c->size[g->first] * g->first_steps;
     }
 }
 
@@ -614,8 +614,8 @@ static void convert_strides(const struct pieces_builder *x, const struct piece *
     uint64_t stride[BOX_DIMS], span;
     (void)compute_byte_strides(x->pieces, c, stride, &span);
     for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
-        uint32_t inner = x->group[n - 1 - j].inner;
-        to[j] = inner == NO_DIM ? 1 : stride[inner];
+        uint32_t last = x->group[n - 1 - j].last;
+        to[j] = last == NO_DIM ? 1 : stride[last];
     }
 }
 
@@ -688,10 +688,10 @@ static ckpt_status fail_hole(const struct pieces_builder *x, const uint64_t *hol
     memcpy(size, p->shape, p->ndim * sizeof *size); /* bounded: fewer than BOX_DIMS */
     for (uint32_t j = 0, n = x->ngroups; hole && j < n; j++) {
         const struct group *g = &x->group[n - 1 - j];
-        if (g->lead == NO_DIM)
+        if (g->first == NO_DIM)
             continue;
-        offset[g->lead] = hole[j] / g->lead_steps;
-        size[g->lead] = (hole[n + j] - hole[j]) / g->lead_steps;
+        offset[g->first] = hole[j] / g->first_steps;
+        size[g->first] = (hole[n + j] - hole[j]) / g->first_steps;
     }
     return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no piece} has {=%s} of %s",
                 name_box(p, offset, size, text), name_box(p, NULL, p->shape, all));

@@ -650,9 +650,9 @@ static void fail_each_allocation(struct fixture *fx)
     if (oom == MAP_FAILED || setenv(OOM_VARIABLE, fd_text, 1) != 0)
         die("memory");
     fx->reported = 0;
-    for (int later = 0; later < 2; later++) {
+    for (int all_after = 0; all_after < 2; all_after++) {
         long *call = &oom->failing_call;
-        oom->fail_later = later;
+        oom->fail_all_after = all_after;
         for (*call = 1; *call == 1 || atomic_load(&oom->ncalls) >= *call - allocation_step;
              *call += allocation_step) {
             atomic_store(&oom->ncalls, 0);
@@ -668,7 +668,7 @@ static void fail_each_allocation(struct fixture *fx)
                 wrong = "does not give memory as the reason";
             if (wrong)
                 report_failure(fx, "allocation %ld%s: exit %d, %s; %.600s", *call,
-                               later ? " and all after it" : "", fx->trace.code, wrong, fx->printed);
+                               all_after ? " and all after it" : "", fx->trace.code, wrong, fx->printed);
         }
     }
     unsetenv(OOM_VARIABLE);

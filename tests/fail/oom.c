@@ -33,7 +33,7 @@ static bool is_failing(long n)
     if (!first_failing || n < first_failing)
         return false;
     if (!may_fail)
-        return n == first_failing || oom->fail_later;
+        return n == first_failing || oom->fail_all_after;
     if (!may_fail())
         return false;
     oom->failing_call = n;

@@ -11,7 +11,7 @@
 struct oom {
     _Atomic long ncalls; /* calls so far */
     long failing_call;   /* number of the call that fails, from 1; 0: no call fails */
-    bool fail_later;     /* all calls after failing_call fail, too */
+    bool fail_all_after; /* all calls after failing_call fail, too */
 };
 
 /* oom_set - makes call_should_fail() use STATE in this process; if STATE is NULL, no call fails. With

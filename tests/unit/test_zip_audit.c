@@ -14,7 +14,7 @@ struct changes {
     const char *comment;                 /* of the first entry */
     ckpt_str end_comment;                /* of the archive */
     const char *before_archive, *between_members, *before_directory, *after_archive; /* bytes to insert */
-    const char *descriptor;   /* bytes after the first payload, and flag 8; "": the correct descriptor */
+    const char *descriptor;   /* of the first member, whose flags then have bit 3; "": a correct one */
     bool descriptor64;        /* the correct descriptor has sizes of 8 bytes */
     bool descriptor_unsigned; /* the correct descriptor has no signature */
     unsigned at, width;       /* WIDTH bytes at offset AT of the archive become VALUE */
@@ -165,12 +165,12 @@ static struct flaws audit(const struct changes *o)
 }
 
 /* A changed archive, and the flaw to be reported: a part of flaws.lines. */
-struct flawed {
+struct flaw_case {
     struct changes changes;
     const char *line;
 };
 
-static void check_flaws(const struct flawed *cases, size_t n)
+static void check_flaws(const struct flaw_case *cases, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct flaws t = audit(&cases[i].changes);
@@ -201,7 +201,7 @@ static void valid_archives_have_no_flaws(void)
 
 static void differences_of_local_and_central_headers_are_reported(void)
 {
-    static const struct flawed cases[] = {
+    static const struct flaw_case cases[] = {
         {{.at = CENTRAL_A + METHOD, .width = 2, .value = 8}, "a: the method @0/70 =0/8\n"},
         {{.at = CENTRAL_A + FLAGS, .width = 2, .value = 2}, "a: the flags @0/70 =0/2\n"},
         {{.at = CENTRAL_A + TIME, .width = 4, .value = 7}, "a: the time @0/70 =0/7\n"},
@@ -227,7 +227,7 @@ static void differences_of_local_and_central_headers_are_reported(void)
 
 static void unusual_entries_are_reported(void)
 {
-    static const struct flawed cases[] = {
+    static const struct flaw_case cases[] = {
         {{.at = CENTRAL_A + DISK, .width = 2, .value = 2}, "a: is on another disk, number @70/-1 =2/0"},
         {{.at = CENTRAL_A + ATTRIBUTES, .width = 4, .value = 0xA1FF0000}, "a: is a symbolic link @70/-1"},
         {{.comment = "hidden"}, "a: has a comment, in which bytes can hide: @70/-1 =6/0"},
@@ -253,7 +253,7 @@ static void unusual_entries_are_reported(void)
  * central directory that it records exists or is empty. */
 static void second_end_records_are_reported(void)
 {
-    static const struct flawed cases[] = {
+    static const struct flaw_case cases[] = {
         {{.end_comment = {"PK\5\6" EIGHT_ZEROS EIGHT_ZEROS "\1\0.", 23}},
          ": is a second end record; the archive's is at byte"},
         /* one entry, 47 bytes at offset 70: the central header of "a" */
@@ -274,7 +274,7 @@ static void second_end_records_are_reported(void)
 
 static void unsafe_names_are_reported(void)
 {
-    static const struct flawed cases[] = {
+    static const struct flaw_case cases[] = {
         {{.name = "/etc"}, "/etc: is an absolute path"},
         {{.name = "\\x"}, "\\x: is an absolute path"},
         {{.name = "c:x"}, "c:x: is an absolute path"},
@@ -293,17 +293,17 @@ static void unsafe_names_are_reported(void)
 
 static void malformed_extra_fields_are_reported(void)
 {
-    static const struct flawed cases[] = {
+    static const struct flaw_case cases[] = {
         {{.central_extra = {"\x75\x70\1\0x", 5}}, "a: has another name in an extra field"},
         {{.local_extra = {"\x75\x70\1\0x", 5}},
          "a: has another name in an extra field, which some readers prefer @0/-1"},
         {{.central_extra = {"\2\0\5\0x", 5}},
-         "a: an extra field reaches beyond its header, by bytes: @70/-1 =4/0"},
+         "a: bytes of an extra field beyond the end of its header: @70/-1 =4/0"},
         {{.central_extra = {"\1\0\5\0x", 5}},
-         "a: an extra field reaches beyond its header, by bytes: @70/-1 =4/0"},
+         "a: bytes of an extra field beyond the end of its header: @70/-1 =4/0"},
         {{.central_extra = {"\2\0\0\0xyz", 7}}, "a: bytes after the last extra field: @70/-1 =3/0"},
         {{.central_extra = {"\1\0\3\0xyz", 7}},
-         "a: a zip64 field for numbers that fit without it, bytes: @70/-1 =3/0"},
+         "a: unused bytes in a zip64 field: @70/-1 =3/0"},
     };
     static const struct changes zip64_disk_number_only = {.central_extra = {"\1\0\4\0\0\0\0\0", 8}};
     CHECK_FLAWS(cases);
@@ -314,7 +314,7 @@ static void malformed_extra_fields_are_reported(void)
 /* Each number that is 0xffffffff in the entry is read from the zip64 field. */
 static void reads_zip64_fields(void)
 {
-    static const struct flawed cases[] = {
+    static const struct flaw_case cases[] = {
         /* The field has the id 1 and 8 bytes: the size 4 in the first case, the stored size 4 in the second,
          * and the offset 0 in the third. */
         {{.central_extra = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12},
@@ -341,7 +341,7 @@ static void reads_zip64_fields(void)
 
 static void bytes_between_members_are_reported(void)
 {
-    static const struct flawed cases[] = {
+    static const struct flaw_case cases[] = {
         {{.before_archive = "before"}, ": bytes before the first member: @0/-1 =6/0"},
         {{.between_members = "between"}, ": bytes between members that belong to none: @35/-1 =7/0"},
         {{.before_directory = "last"}, ": bytes between members that belong to none: @70/-1 =4/0"},
@@ -349,7 +349,8 @@ static void bytes_between_members_are_reported(void)
          ": bytes between members that belong to none: @70"},
         {{.at = CENTRAL_B + LOCAL_OFFSET, .width = 4, .value = 0},
          "overlaps the previous member, which ends at"},
-        {{.descriptor = "xxxxxxxxxxxxxxxx"}, "a: no data descriptor follows, although flag 8 is set @35/"},
+        {{.descriptor = "xxxxxxxxxxxxxxxx"},
+         "a: no data descriptor follows, although bit 3 of the flags is set @35/"},
         {{.descriptor = "PK\7\10xxxxxxxxxxxx"}, "a: the CRC-32 in the data descriptor @35/"},
         {{.descriptor = "PK\7\10\xf1\x08\x0d\x9bxxxxxxxx"}, "a: the data descriptor states other sizes @35/"},
     };
